@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# From a bare Debian 12 to a trained GPT: installs what is missing, builds, turns the C++ headers of this machine's own
+# compiler into byte tokens, trains a small GPT on two MPI ranks (about three minutes on two cores), evaluates it, saves
+# it, and prints what it writes. Run again it builds what changed and resumes, or samples at once when training is done.
+#
+#   examples/quickstart.sh [trireme train options]      such as: --set train.steps=100
+set -euo pipefail
+cd "$(dirname "$0")/.."
+data=out/quickstart/data
+run=out/quickstart/run
+trireme=build/release/bin/trireme
+
+third_party/install.sh --build-only </dev/null
+
+echo "quickstart: building"
+[ -e build/release/build.ninja ] ||
+  cmake --preset release -DTRIREME_BUILD_TESTS=OFF -DTRIREME_BUILD_EXAMPLES=OFF </dev/null >/dev/null
+cmake --build build/release --target trireme </dev/null
+
+# The folder in which the compiler finds <vector>: some ten megabytes of C++.
+headers=$(echo '#include <vector>' | g++ -x c++ -M - | tr ' ' '\n' | grep -m 1 '/vector$')
+echo "quickstart: tokens from $(dirname "$headers")"
+[ -e "$data/dataset.json" ] || "$trireme" data text "$(dirname "$headers")" --out "$data"
+
+echo "quickstart: training on 2 ranks"
+mpirun=(mpirun -np 2 --bind-to none)
+# Open MPI refuses root, and more ranks than cores, unless told that they are meant.
+[ "$(id -u)" != 0 ] || mpirun+=(--allow-run-as-root)
+[ "$(nproc)" -ge 2 ] || mpirun+=(--oversubscribe)
+"${mpirun[@]}" "$trireme" train examples/quickstart.toml --out "$run" "$@" </dev/null
+
+echo "quickstart: what the trained model writes after 'template <typename'"
+"$trireme" sample "$run" --prompt "template <typename" --tokens 400 --seed 1

@@ -1,0 +1,309 @@
+// The operator table: everything an op of runtime/ops may ask of a device, as one struct of function pointers
+// that a backend fills in one place. No autograd here, no shapes to infer: callers (runtime/ops,
+// runtime/optim) have checked shapes and dtypes, kernels compute over views.
+//
+// [Note: kernel contracts]
+//  * Views are contiguous row-major. `const` views are never written. Outputs may be uninitialised and are
+//  fully
+//    written, unless a GradientMode says otherwise. In-place aliasing is allowed only where an args struct
+//    says so.
+//  * Work is enqueued on `exec.stream` (a CPU backend has finished when it returns).
+//  * Results are bit-identical for any number of threads: work is cut by shape alone, and no sum's order
+//  depends on
+//    who computes it. No floating-point atomics.
+//  * dtypes: T is fp32, fp16 or bf16, one for all tensors of a call that the args do not fix to fp32 or
+//  int32: activations,
+//    their gradients, working copies of parameters. Parameter gradients, statistics and losses are fp32; d of
+//    a matmul may be fp32 beside 16-bit a and b (weight gradients).
+//  * Matmul, convolution and attention accumulate in fp32; norms, softmax, losses and reductions compute in
+//  fp32.
+//  * A null entry means the backend lacks the op; an entry throws Error(kUnsupported) naming op, device and
+//  dtype for
+//    a dtype it lacks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/allocator.h"
+#include "runtime/base/device.h"
+#include "runtime/base/rng.h"
+#include "runtime/base/tensor_view.h"
+
+namespace trireme {
+
+/// The execution resources of one rank.
+struct KernelContext {
+  Device device;
+  void* stream = nullptr;          // of Backend::make_stream on cuda; unused on cpu and meta
+  int num_threads = 1;             // threads this rank may use on the host
+  Allocator* allocator = nullptr;  // for MemoryCategory::kWorkspace
+};
+
+/// What a kernel does with a gradient it computes for memory that lasts longer than itself.
+enum class GradientMode : std::uint8_t {
+  kIgnore,      // not wanted, the view is undefined
+  kOverwrite,   // view = gradient
+  kAccumulate,  // view += gradient
+};
+
+enum class Activation : std::uint8_t {
+  kNone,
+  kGeluTanh,  // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), as in GPT-2
+};
+
+enum class Transpose : std::uint8_t { kNo, kYes };
+
+/// How fp32 inputs of a product are read; 16-bit inputs are always exact.
+enum class MathMode : std::uint8_t {
+  kFp32,  // as they are
+  kTf32,  // rounded to 10 mantissa bits (to nearest, ties to even), accumulated in fp32
+};
+
+/// d = act(op(a) op(b) + bias) + residual, or d += op(a) op(b).
+struct MatmulArgs {
+  ConstTensorView a;  // [M, K], or [K, M] with transpose_a
+  ConstTensorView b;  // [K, N], or [N, K] with transpose_b
+  TensorView d;       // [M, N]
+  Transpose transpose_a = Transpose::kNo;
+  Transpose transpose_b = Transpose::kNo;
+  MathMode math = MathMode::kFp32;
+  GradientMode mode = GradientMode::kOverwrite;  // kAccumulate excludes the epilogue below
+  ConstTensorView bias;                          // [N], or undefined
+  Activation activation = Activation::kNone;
+  TensorView pre_activation;  // [M, N], or undefined: receives the argument of the activation
+  ConstTensorView residual;   // [M, N], or undefined: added after the activation; may be d itself
+};
+
+/// out[n] (+)= sum over rows of x[m, n], rows in order.
+struct ColumnSumArgs {
+  ConstTensorView x;  // [M, N]
+  TensorView out;     // [N] fp32
+  GradientMode mode = GradientMode::kOverwrite;
+};
+
+/// dx = dy * act'(pre). dx may be dy.
+struct ActivationBwdArgs {
+  ConstTensorView dy, pre;
+  TensorView dx;
+  Activation activation = Activation::kGeluTanh;
+};
+
+/// y = (x - mean) * rstd * gamma + beta over the last dim; biased variance.
+struct LayerNormFwdArgs {
+  ConstTensorView x;            // [M, C]
+  ConstTensorView gamma, beta;  // [C]
+  TensorView y;                 // [M, C]
+  TensorView mean, rstd;        // [M] fp32
+  float epsilon = 1e-5f;
+};
+
+struct LayerNormBwdArgs {
+  ConstTensorView dy, x;       // [M, C]
+  ConstTensorView gamma;       // [C]
+  ConstTensorView mean, rstd;  // [M]
+  ConstTensorView dx_add;      // [M, C], or undefined: added to dx (the residual branch); may be dx itself
+  TensorView dx;               // [M, C]; may be dy or dx_add
+  TensorView dgamma, dbeta;    // [C] fp32
+  GradientMode dgamma_mode = GradientMode::kOverwrite;
+  GradientMode dbeta_mode = GradientMode::kOverwrite;
+};
+
+/// Softmax(scale Q K^T) V without ever holding [T, T] (Dao et al. 2022). Packed: qkv[b, t] = [q | k | v],
+/// each [num_heads, head_dim]. Dropout, when p > 0, drops probabilities: element index of (head, query, key)
+/// is (head * T + query) * T + key within its sample, drawn as in DropoutArgs.
+struct AttentionFwdArgs {
+  ConstTensorView qkv;  // [B, T, 3 * C]
+  TensorView out;       // [B, T, C]
+  TensorView lse;       // [B, num_heads, T] fp32: log-sum-exp of the scaled scores
+  int num_heads = 1;
+  float scale = 1.0f;
+  bool causal = true;
+  MathMode math = MathMode::kFp32;
+  float dropout_p = 0.0f;
+  RngKey rng;
+  std::int64_t first_sample = 0;
+};
+
+struct AttentionBwdArgs {
+  ConstTensorView dout, qkv, out;  // [B, T, C], [B, T, 3 * C], [B, T, C]
+  ConstTensorView lse;             // [B, num_heads, T]
+  TensorView dqkv;                 // [B, T, 3 * C]
+  int num_heads = 1;
+  float scale = 1.0f;
+  bool causal = true;
+  MathMode math = MathMode::kFp32;
+  float dropout_p = 0.0f;
+  RngKey rng;
+  std::int64_t first_sample = 0;
+};
+
+/// x[b, t] = table[tokens[b, t]] (+ positions[t]).
+struct EmbeddingFwdArgs {
+  ConstTensorView tokens;     // [B, T] int32, each in [0, V)
+  ConstTensorView table;      // [V, C]
+  ConstTensorView positions;  // [>= T, C], or undefined
+  TensorView x;               // [B, T, C]
+};
+
+/// Rows are added in token order; rows that no token names are zero (kOverwrite) or untouched (kAccumulate).
+struct EmbeddingBwdArgs {
+  ConstTensorView dx;      // [B, T, C]
+  ConstTensorView tokens;  // [B, T] int32
+  TensorView dtable;       // [V, C] fp32, or undefined
+  TensorView dpositions;   // [>= T, C] fp32, or undefined; rows >= T as rows without token
+  GradientMode dtable_mode = GradientMode::kOverwrite;
+  GradientMode dpositions_mode = GradientMode::kOverwrite;
+};
+
+/// y = keep ? x / (1 - p) : 0 (+ residual). Dim 0 of x is the sample; element e of global sample s is kept
+/// when uniform_from_bits(rng.draw(s, e / 4)[e % 4]) >= p. Applied to dy, without residual, it is its own
+/// backward.
+struct DropoutArgs {
+  ConstTensorView x;         // [B, ...]
+  ConstTensorView residual;  // like x, or undefined
+  TensorView y;              // may be x or residual
+  float p = 0.0f;
+  RngKey rng;
+  std::int64_t first_sample = 0;
+};
+
+/// loss = loss_scale * sum over rows with target >= 0 of -log softmax(logits)[target], rows added in order.
+/// With write_gradient, logits become d loss / d logits in place (zero rows where target < 0).
+struct SoftmaxCrossEntropyArgs {
+  TensorView logits;        // [M, V]
+  ConstTensorView targets;  // [M] int32; negative = ignored
+  TensorView loss;          // [] fp32
+  float loss_scale = 1.0f;  // usually 1 / (tokens of the global batch)
+  bool write_gradient = false;
+};
+
+/// out = a + b; out may be a or b.
+struct AddArgs {
+  ConstTensorView a, b;
+  TensorView out;
+};
+
+/// y = x in y's dtype, rounded to nearest, ties to even.
+struct CastArgs {
+  ConstTensorView x;
+  TensorView y;
+};
+
+/// x *= *factor for a factor on the device.
+struct ScaleArgs {
+  TensorView x;
+  ConstTensorView factor;  // [] fp32
+};
+
+// [Note: gradient norm] Sums of squares of fixed blocks of kNormBlock elements; every parameter starts at a
+// multiple of kNormBlock, so the blocks, and the order in which they are added, are the same for every
+// sharding.
+inline constexpr std::int64_t kNormBlock = 1024;
+
+/// partials[i] = sum of squares of x[i * kNormBlock ...), in a fixed order, in fp32.
+struct SquaredNormBlocksArgs {
+  ConstTensorView x;    // [n], n a multiple of kNormBlock
+  TensorView partials;  // [n / kNormBlock] fp32
+};
+
+/// norm = sqrt(sum of partials, in order, in fp64); clip = min(1, max_norm / (norm + 1e-6)), or 1 when
+/// max_norm <= 0.
+struct ClipCoefficientArgs {
+  ConstTensorView partials;  // [k] fp32
+  TensorView norm, clip;     // [] fp32
+  float max_norm = 0.0f;
+};
+
+/// AdamW (Loshchilov & Hutter 2019), decoupled decay, bias-corrected:
+///   g = clip * grad; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2
+///   p -= lr * decay * p;  p -= lr * (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps)
+/// `lr` and `step` live on the device so that a captured step replays with new values.
+struct AdamWArgs {
+  TensorView param, exp_avg, exp_avg_sq;  // [n] fp32
+  ConstTensorView grad;                   // [n] fp32
+  TensorView working;        // [n] compute dtype, or undefined when the master is the working copy
+  ConstTensorView lr, clip;  // [] fp32
+  ConstTensorView step;      // [] int32: t, 1 for the first update
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, weight_decay = 0.0f;
+};
+
+/// SGD with momentum as in PyTorch: g = clip * grad + decay * p; buf = t == 1 ? g : momentum * buf + g;
+/// p -= lr * (nesterov ? g + momentum * buf : buf). Without momentum, `momentum_buffer` is undefined.
+struct SgdArgs {
+  TensorView param, momentum_buffer;  // [n] fp32
+  ConstTensorView grad;
+  TensorView working;
+  ConstTensorView lr, clip, step;
+  float momentum = 0.0f, weight_decay = 0.0f;
+  bool nesterov = false;
+};
+
+/// The devices of a backend on this machine, for people and for choosing one.
+struct DeviceReport {
+  struct Card {
+    std::string name;          // "NVIDIA H200"
+    std::string architecture;  // "sm_90"
+    std::int64_t memory_bytes = 0;
+    int num_multiprocessors = 0;
+  };
+  std::vector<Card> devices;                                  // by Device::index
+  std::string problem;                                        // why there is none; else empty
+  std::vector<std::pair<std::string, std::string>> versions;  // of driver and libraries, by name
+  std::vector<std::string> links;                             // "0 - 1: 18 NVLinks"
+};
+
+struct Backend {
+  const char* name = "";
+  /// Null on backends whose device is the machine itself. Throws nothing but std::bad_alloc.
+  DeviceReport (*examine_devices)() = nullptr;
+
+  // Memory and transfers. A source for one rank; host <-> device copies are ordered on exec.stream,
+  // copy_to_host returns when the bytes are on the host, synchronize when all enqueued work is done.
+  std::unique_ptr<MemorySource> (*make_memory_source)(Device device) = nullptr;
+  /// The compute stream of one rank, with what libraries keep for it: what KernelContext::stream points to.
+  /// Null on backends without streams.
+  std::shared_ptr<void> (*make_stream)(Device device, std::shared_ptr<Allocator> allocator) = nullptr;
+  /// exec.stream as the vendor's libraries know it (cudaStream_t), for communicators.
+  void* (*native_stream)(const KernelContext& exec) = nullptr;
+  void (*copy_from_host)(const KernelContext& exec, TensorView dst, const void* src) = nullptr;
+  void (*copy_to_host)(const KernelContext& exec, void* dst, ConstTensorView src) = nullptr;
+  void (*copy)(const KernelContext& exec, TensorView dst, ConstTensorView src) = nullptr;  // same dtype
+  void (*fill_zero)(const KernelContext& exec, TensorView dst) = nullptr;
+  void (*synchronize)(const KernelContext& exec) = nullptr;
+  /// Called once on the thread that becomes a rank (thread pools, current device).
+  void (*bind_thread)(const KernelContext& exec) = nullptr;
+
+  void (*matmul)(const KernelContext&, const MatmulArgs&) = nullptr;
+  void (*column_sum)(const KernelContext&, const ColumnSumArgs&) = nullptr;
+  void (*activation_bwd)(const KernelContext&, const ActivationBwdArgs&) = nullptr;
+  void (*layer_norm_fwd)(const KernelContext&, const LayerNormFwdArgs&) = nullptr;
+  void (*layer_norm_bwd)(const KernelContext&, const LayerNormBwdArgs&) = nullptr;
+  void (*attention_fwd)(const KernelContext&, const AttentionFwdArgs&) = nullptr;
+  void (*attention_bwd)(const KernelContext&, const AttentionBwdArgs&) = nullptr;
+  void (*embedding_fwd)(const KernelContext&, const EmbeddingFwdArgs&) = nullptr;
+  void (*embedding_bwd)(const KernelContext&, const EmbeddingBwdArgs&) = nullptr;
+  void (*dropout)(const KernelContext&, const DropoutArgs&) = nullptr;
+  void (*softmax_cross_entropy)(const KernelContext&, const SoftmaxCrossEntropyArgs&) = nullptr;
+  void (*add)(const KernelContext&, const AddArgs&) = nullptr;
+  void (*cast)(const KernelContext&, const CastArgs&) = nullptr;
+  void (*scale)(const KernelContext&, const ScaleArgs&) = nullptr;
+  void (*squared_norm_blocks)(const KernelContext&, const SquaredNormBlocksArgs&) = nullptr;
+  void (*clip_coefficient)(const KernelContext&, const ClipCoefficientArgs&) = nullptr;
+  void (*adamw)(const KernelContext&, const AdamWArgs&) = nullptr;
+  void (*sgd)(const KernelContext&, const SgdArgs&) = nullptr;
+};
+
+/// The table of a device type. Throws Error(kUnsupported) for one that this build lacks.
+const Backend& backend_for(DeviceType type);
+
+// Each defined in its own folder.
+const Backend& cpu_backend();
+const Backend& meta_backend();
+const Backend& cuda_backend();  // in builds with TRIREME_CUDA
+
+}  // namespace trireme

@@ -1,0 +1,25 @@
+#include <cassert>
+
+#include "kernels/cpu/launch.h"
+#include "kernels/cpu/numerics.h"
+#include "kernels/cpu/ops.h"
+
+namespace trireme::cpu {
+
+void column_sum(const KernelContext& exec, const ColumnSumArgs& args) {
+  check_fp32("column_sum", {args.x, args.out});
+  if (args.mode == GradientMode::kIgnore) return;
+  const std::int64_t cols = args.out.num_elems();
+  const std::int64_t rows = args.x.num_elems() / cols;
+  assert(args.x.shape.dim(-1) == cols);
+  const bool overwrite = args.mode == GradientMode::kOverwrite;
+  for_each_column_range(exec, cols, rows * cols, [&](std::int64_t first, std::int64_t count) {
+    float* out = args.out.as<float>() + first;
+    if (overwrite) std::fill_n(out, count, 0.0f);
+    for (std::int64_t m = 0; m < rows; ++m) {
+      numerics().elementwise->add(out, args.x.as<float>() + m * cols + first, out, count);
+    }
+  });
+}
+
+}  // namespace trireme::cpu

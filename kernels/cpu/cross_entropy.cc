@@ -1,0 +1,31 @@
+#include <cassert>
+
+#include "kernels/cpu/launch.h"
+#include "kernels/cpu/numerics.h"
+#include "kernels/cpu/ops.h"
+
+namespace trireme::cpu {
+
+void softmax_cross_entropy(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args) {
+  check_fp32("softmax_cross_entropy", {args.logits, args.loss});
+  const std::int64_t cols = args.logits.shape.dim(-1), rows = args.logits.num_elems() / cols;
+  assert(args.targets.num_elems() == rows);
+  const std::int32_t* targets = args.targets.as<std::int32_t>();
+  const Workspace row_losses(exec, std::max<std::int64_t>(1, rows));
+  for_each_piece(exec, rows, rows * cols * 8, [&](std::int64_t m) {
+    float* row = args.logits.as<float>() + m * cols;
+    assert(targets[m] < cols);
+    if (targets[m] >= 0) {
+      row_losses.data()[m] =
+          numerics().cross_entropy->row(row, cols, targets[m], args.loss_scale, args.write_gradient);
+    } else {
+      row_losses.data()[m] = 0.0f;
+      if (args.write_gradient) std::fill_n(row, cols, 0.0f);
+    }
+  });
+  double sum = 0.0;
+  for (std::int64_t m = 0; m < rows; ++m) sum += row_losses.data()[m];
+  *args.loss.as<float>() = static_cast<float>(args.loss_scale * sum);
+}
+
+}  // namespace trireme::cpu

@@ -1,0 +1,34 @@
+#include <cassert>
+#include <cmath>
+
+#include "kernels/cpu/launch.h"
+#include "kernels/cpu/numerics.h"
+#include "kernels/cpu/ops.h"
+
+namespace trireme::cpu {
+
+void squared_norm_blocks(const KernelContext& exec, const SquaredNormBlocksArgs& args) {
+  check_fp32("squared_norm_blocks", {args.x, args.partials});
+  assert(args.x.num_elems() % kNormBlock == 0 &&
+         args.partials.num_elems() == args.x.num_elems() / kNormBlock);
+  constexpr std::int64_t kBlocks = 16;
+  for_each_range(exec, args.partials.num_elems() * kNormBlock, kBlocks * kNormBlock,
+                 [&](std::int64_t first, std::int64_t count) {
+                   numerics().elementwise->squared_norm_blocks(args.x.as<float>() + first,
+                                                               args.partials.as<float>() + first / kNormBlock,
+                                                               count / kNormBlock);
+                 });
+}
+
+void clip_coefficient(const KernelContext&, const ClipCoefficientArgs& args) {
+  check_fp32("clip_coefficient", {args.partials, args.norm, args.clip});
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < args.partials.num_elems(); ++i) sum += args.partials.as<float>()[i];
+  const double norm = std::sqrt(sum);
+  *args.norm.as<float>() = static_cast<float>(norm);
+  // Written so that a NaN norm gives a NaN coefficient.
+  const double ratio = static_cast<double>(args.max_norm) / (norm + 1e-6);
+  *args.clip.as<float>() = args.max_norm <= 0.0f || ratio > 1.0 ? 1.0f : static_cast<float>(ratio);
+}
+
+}  // namespace trireme::cpu

@@ -1,0 +1,141 @@
+// Attention backward for one head. Probabilities are computed again from the log-sum-exp; the sum over keys
+// of p * dp is the dot product of out and dout (Dao et al. 2022, appendix B).
+#include "kernels/cpu/isa/attention_tile.h"
+#include "kernels/cpu/isa/tables.h"
+#include "kernels/cpu/isa/vector_math.h"
+
+namespace trireme::cpu::TRIREME_ISA {
+namespace {
+
+/// The scratch of one head. Pitch of tiles of scores and of *_columns is kBlock, of all else the padded head
+/// dim.
+struct Scratch {
+  std::int64_t width;               // head dim, padded
+  float *k, *v, *dk, *dv;           // [T padded, width]
+  float *q, *dout;                  // [kBlock, width]; q is scaled
+  float *q_columns, *dout_columns;  // [width, kBlock]
+  float *p, *ds, *mask;             // [kBlock keys, kBlock queries]
+  float* dq;                        // [kBlock, width]
+  float *lse, *delta;               // [kBlock]
+};
+
+std::int64_t scratch_floats(std::int64_t seq_len, std::int64_t head_dim) {
+  const std::int64_t width = round_up(head_dim, kLanes);
+  return 4 * round_up(seq_len, kBlock) * width + 5 * kBlock * width + 3 * kBlock * kBlock + 2 * kBlock;
+}
+
+Scratch lay_out(float* from, std::int64_t seq_len, std::int64_t head_dim) {
+  const std::int64_t width = round_up(head_dim, kLanes);
+  const std::int64_t all = round_up(seq_len, kBlock) * width, block = kBlock * width, tile = kBlock * kBlock;
+  Scratch s{};
+  s.width = width;
+  s.k = from;
+  s.v = s.k + all;
+  s.dk = s.v + all;
+  s.dv = s.dk + all;
+  s.q = s.dv + all;
+  s.dout = s.q + block;
+  s.q_columns = s.dout + block;
+  s.dout_columns = s.q_columns + block;
+  s.dq = s.dout_columns + block;
+  s.p = s.dq + block;
+  s.ds = s.p + tile;
+  s.mask = s.ds + tile;
+  s.lse = s.mask + tile;
+  s.delta = s.lse + kBlock;
+  return s;
+}
+
+// p = exp(scores - lse); ds = p * (dp - delta). With dropout, dp and the p that meets dout carry the mask.
+void softmax_bwd(const ScoreTile& t, const AttentionHead& h, const Scratch& s) {
+  fill_masked(t, s.p, -__builtin_inff());
+  fill_masked(t, s.ds, 0.0f);
+  if (h.dropout_p > 0.0f) {
+    dropout_mask(t, h, s.mask);
+    for (std::int64_t k = 0; k < t.padded_keys; ++k) {
+      for (std::int64_t q = 0; q < kBlock; ++q) {
+        const std::int64_t i = k * kBlock + q;
+        const float p = exp_approx(s.p[i] - s.lse[q]);
+        s.ds[i] = p * (s.mask[i] * s.ds[i] - s.delta[q]);
+        s.p[i] = p * s.mask[i];
+      }
+    }
+    return;
+  }
+  float* __restrict__ p = s.p;
+  float* __restrict__ ds = s.ds;
+  const float* __restrict__ lse = s.lse;
+  const float* __restrict__ delta = s.delta;
+  for (std::int64_t k = 0; k < t.padded_keys; ++k) {
+    for (std::int64_t q = first_query_of(t, k); q < kBlock; ++q) {
+      const std::int64_t i = k * kBlock + q;
+      const float value = exp_approx(p[i] - lse[q]);
+      ds[i] = value * (ds[i] - delta[q]);
+      p[i] = value;
+    }
+  }
+}
+
+void add_tile(const AttentionHead& h, const ScoreTile& t, const Scratch& s) {
+  const std::int64_t row = t.first_key * s.width;
+  products_of_tile(t, h, {s.k + row, s.width}, {s.q_columns, kBlock}, s.p);
+  products_of_tile(t, h, {s.v + row, s.width}, {s.dout_columns, kBlock}, s.ds);
+  softmax_bwd(t, h, s);
+  add_over_queries(t, s.p, {s.dout, s.width}, s.width, s.dv + row);
+  add_over_queries(t, s.ds, {s.q, s.width}, s.width, s.dk + row);
+  add_over_keys(t, s.ds, {s.k + row, s.width}, s.width, s.dq);
+}
+
+void load_queries(const AttentionBwdHead& a, const Scratch& s, std::int64_t first, std::int64_t queries) {
+  const AttentionHead& h = a.head;
+  pack_rows(s.q, s.width, kBlock, h.q + first * h.qkv_pitch, h.qkv_pitch, queries, h.head_dim, h.scale);
+  pack_rows(s.dout, s.width, kBlock, a.dout + first * h.out_pitch, h.out_pitch, queries, h.head_dim, 1.0f);
+  transpose(s.q_columns, kBlock, s.q, s.width, kBlock, s.width);
+  transpose(s.dout_columns, kBlock, s.dout, s.width, kBlock, s.width);
+  for (std::int64_t i = 0; i < kBlock * s.width; ++i) s.dq[i] = 0.0f;
+  for (std::int64_t q = 0; q < kBlock; ++q) s.lse[q] = s.delta[q] = 0.0f;
+  for (std::int64_t q = 0; q < queries; ++q) {
+    s.lse[q] = a.lse[first + q];
+    const float* out = h.out + (first + q) * h.out_pitch;
+    const float* dout = s.dout + q * s.width;
+    float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t c = 0; c < h.head_dim; ++c) sum += out[c] * dout[c];
+    s.delta[q] = sum;
+  }
+}
+
+void write_rows(float* to, std::int64_t to_pitch, const float* from, const Scratch& s, std::int64_t rows,
+                std::int64_t cols, float factor) {
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t c = 0; c < cols; ++c) to[i * to_pitch + c] = factor * from[i * s.width + c];
+  }
+}
+
+void run(const AttentionBwdHead& a) {
+  const AttentionHead& h = a.head;
+  const Scratch s = lay_out(a.scratch, h.seq_len, h.head_dim);
+  const std::int64_t padded_len = round_up(h.seq_len, kStrip);
+  pack_rows(s.k, s.width, padded_len, h.k, h.qkv_pitch, h.seq_len, h.head_dim, 1.0f);
+  pack_rows(s.v, s.width, padded_len, h.v, h.qkv_pitch, h.seq_len, h.head_dim, 1.0f);
+  for (std::int64_t i = 0; i < padded_len * s.width; ++i) s.dk[i] = s.dv[i] = 0.0f;
+  if (leaves_gaps(h)) {
+    for (std::int64_t i = 0; i < kBlock * kBlock; ++i) s.p[i] = s.ds[i] = s.mask[i] = 0.0f;
+  }
+  for (std::int64_t first = 0; first < h.seq_len; first += kBlock) {
+    const std::int64_t queries = smaller(kBlock, h.seq_len - first);
+    load_queries(a, s, first, queries);
+    for (std::int64_t key = 0; key < end_of_keys(h, first); key += kBlock) {
+      add_tile(h, score_tile(h, key, first), s);
+    }
+    write_rows(a.dq + first * h.qkv_pitch, h.qkv_pitch, s.dq, s, queries, h.head_dim, h.scale);
+  }
+  write_rows(a.dk, h.qkv_pitch, s.dk, s, h.seq_len, h.head_dim, 1.0f);
+  write_rows(a.dv, h.qkv_pitch, s.dv, s, h.seq_len, h.head_dim, 1.0f);
+}
+
+}  // namespace
+
+const AttentionBwdNumerics attention_bwd_numerics{.scratch_floats = scratch_floats, .run = run};
+
+}  // namespace trireme::cpu::TRIREME_ISA

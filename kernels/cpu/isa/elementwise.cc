@@ -1,0 +1,53 @@
+#include "kernels/cpu/isa/philox.h"
+#include "kernels/cpu/isa/tables.h"
+#include "kernels/cpu/isa/vector.h"
+
+namespace trireme::cpu::TRIREME_ISA {
+namespace {
+
+void add(const float* a, const float* b, float* out, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) out[i] = a[i] + b[i];
+}
+
+void scale(float* x, float factor, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) x[i] *= factor;
+}
+
+void dropout(const DropoutRun& run) {
+  constexpr std::int64_t kRun = kKeepRun;
+  float keep[kRun];
+  const float inverse = 1.0f / (1.0f - run.p);
+  for (std::int64_t start = 0; start < run.n; start += kRun) {
+    const std::int64_t n = run.n - start < kRun ? run.n - start : kRun;
+    philox_keep(run.key, run.sample, run.first_elem + start, n, run.p, keep);
+    const float* x = run.x + start;
+    float* y = run.y + start;
+    if (run.residual != nullptr) {
+      const float* residual = run.residual + start;
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) y[i] = (keep[i] != 0.0f ? x[i] * inverse : 0.0f) + residual[i];
+    } else {
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) y[i] = keep[i] != 0.0f ? x[i] * inverse : 0.0f;
+    }
+  }
+}
+
+void squared_norm_blocks(const float* x, float* partials, std::int64_t num_blocks) {
+  constexpr std::int64_t kBlock = 1024;
+  for (std::int64_t b = 0; b < num_blocks; ++b) {
+    const float* block = x + b * kBlock;
+    partials[b] = sum_over(kBlock, [&]<class T>(std::int64_t i) {
+      const T value = load<T>(block + i);
+      return value * value;
+    });
+  }
+}
+
+}  // namespace
+
+const ElementwiseNumerics elementwise_numerics{
+    .add = add, .scale = scale, .dropout = dropout, .squared_norm_blocks = squared_norm_blocks};
+
+}  // namespace trireme::cpu::TRIREME_ISA

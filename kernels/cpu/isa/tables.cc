@@ -1,0 +1,20 @@
+#include "kernels/cpu/isa/tables.h"
+
+#define TRIREME_STRINGIZE(x) #x
+#define TRIREME_NAME_OF(x) TRIREME_STRINGIZE(x)
+
+namespace trireme::cpu::TRIREME_ISA {
+
+const Numerics numerics{
+    .isa = TRIREME_NAME_OF(TRIREME_ISA),
+    .activation = &activation_numerics,
+    .elementwise = &elementwise_numerics,
+    .layer_norm = &layer_norm_numerics,
+    .attention_fwd = &attention_fwd_numerics,
+    .attention_bwd = &attention_bwd_numerics,
+    .cross_entropy = &cross_entropy_numerics,
+    .cast = &cast_numerics,
+    .optimizer = &optimizer_numerics,
+};
+
+}  // namespace trireme::cpu::TRIREME_ISA

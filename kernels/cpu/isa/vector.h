@@ -1,0 +1,94 @@
+// The vector of this instruction set, and sums over vectors in a fixed order.
+#pragma once
+
+#include <cstdint>
+
+namespace trireme::cpu::TRIREME_ISA {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr std::int64_t kLanes = 16;
+#elif defined(__AVX__)
+constexpr std::int64_t kLanes = 8;
+#else
+constexpr std::int64_t kLanes = 4;
+#endif
+
+typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));
+
+template <class T = Vector>
+inline T load(const float* from) {
+  T value;
+  __builtin_memcpy(&value, from, sizeof value);
+  return value;
+}
+
+template <class T>
+inline void store(float* to, T value) {
+  __builtin_memcpy(to, &value, sizeof value);
+}
+
+constexpr std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+/// Calls body.template operator()<T>(i) for all i in [0, n): with T = Vector a vector at a time, with T =
+/// float for the rest.
+template <class Body>
+inline void for_each_vector(std::int64_t n, const Body& body) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) body.template operator()<Vector>(i);
+  for (; i < n; ++i) body.template operator()<float>(i);
+}
+
+/// The sum over a vector, by halves.
+inline float sum_of(Vector v) {
+  float lane[kLanes];
+  store(lane, v);
+  for (std::int64_t width = kLanes / 2; width > 0; width /= 2) {
+    for (std::int64_t l = 0; l < width; ++l) lane[l] += lane[l + width];
+  }
+  return lane[0];
+}
+
+/// The sum of body.template operator()<T>(i) over [0, n), in four vectors so that additions overlap.
+template <class Body>
+inline float sum_over(std::int64_t n, const Body& body) {
+  Vector sum[4] = {};
+  std::int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; ++v) sum[v] += body.template operator()<Vector>(i + v * kLanes);
+  }
+  for (; i + kLanes <= n; i += kLanes) sum[0] += body.template operator()<Vector>(i);
+  float rest = 0.0f;
+  for (; i < n; ++i) rest += body.template operator()<float>(i);
+  return sum_of((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest;
+}
+
+/// The largest of x [n]; NaN may be passed over.
+inline float max_over(const float* x, std::int64_t n) {
+  float max = x[0];
+  if (n >= 4 * kLanes) {
+    Vector best[4];
+    for (int v = 0; v < 4; ++v) best[v] = load(x + v * kLanes);
+    std::int64_t i = 4 * kLanes;
+    for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+#pragma GCC unroll 4
+      for (int v = 0; v < 4; ++v) {
+        const Vector next = load(x + i + v * kLanes);
+        best[v] = next > best[v] ? next : best[v];
+      }
+    }
+    for (int v = 0; v < 4; ++v) {
+      for (std::int64_t l = 0; l < kLanes; ++l) max = best[v][l] > max ? best[v][l] : max;
+    }
+    for (; i < n; ++i) max = x[i] > max ? x[i] : max;
+    return max;
+  }
+  for (std::int64_t i = 1; i < n; ++i) max = x[i] > max ? x[i] : max;
+  return max;
+}
+
+}  // namespace
+}  // namespace trireme::cpu::TRIREME_ISA

@@ -1,0 +1,15 @@
+// Host memory for one rank, 64-byte aligned, with a cache of freed blocks.
+#pragma once
+
+#include <memory>
+
+#include "runtime/base/allocator.h"
+
+namespace trireme::cpu {
+
+/// A step allocates the same sizes again and again, and fresh large blocks cost page faults: freed blocks are
+/// kept by exact size until the source is destroyed or an allocation fails. Under AddressSanitizer nothing is
+/// kept, so that a use after free is found.
+std::unique_ptr<MemorySource> make_memory_source(Device device);
+
+}  // namespace trireme::cpu

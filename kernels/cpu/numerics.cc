@@ -1,0 +1,67 @@
+#include "kernels/cpu/numerics.h"
+
+namespace trireme::cpu {
+
+#if defined(TRIREME_X86_LEVELS)
+
+namespace x86_64_v2 {
+extern const Numerics numerics;
+}
+namespace x86_64_v3 {
+extern const Numerics numerics;
+}
+namespace x86_64_v4 {
+extern const Numerics numerics;
+}
+
+namespace {
+
+struct Supported {
+  const Numerics* tables[4] = {};
+};
+
+Supported find_supported() {
+  __builtin_cpu_init();
+  const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                  __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+  const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                  __builtin_cpu_supports("avx512vl");
+  Supported supported;
+  const Numerics** next = supported.tables;
+  if (v4) *next++ = &x86_64_v4::numerics;
+  if (v3) *next++ = &x86_64_v3::numerics;
+  *next = &x86_64_v2::numerics;
+  return supported;
+}
+
+}  // namespace
+
+const Numerics* const* supported_numerics() {
+  static const Supported supported = find_supported();
+  return supported.tables;
+}
+
+const Numerics& numerics() {
+  static const Numerics& newest = *supported_numerics()[0];
+  return newest;
+}
+
+#else
+
+namespace generic {
+extern const Numerics numerics;
+}
+
+const Numerics* const* supported_numerics() {
+  static const Numerics* const kTables[] = {&generic::numerics, nullptr};
+  return kTables;
+}
+
+const Numerics& numerics() {
+  return generic::numerics;
+}
+
+#endif
+
+}  // namespace trireme::cpu

@@ -1,0 +1,176 @@
+// The arithmetic of the cpu backend as tables of serial functions over raw pointers, built once per
+// instruction set (folder isa/) and chosen at run time.
+//
+// [Note: instruction sets] The binary must run on an old laptop and use AVX-512 where it is. So the files of
+// isa/ are compiled several times, each time into another namespace with other -m flags, and numerics() picks
+// the newest set that this machine has. Such an object must not contain any inline or template function with
+// external linkage: the linker keeps one copy of those for the whole program, perhaps the AVX-512 one. Hence
+// raw pointers and static functions only, plain structs here, and a test that reads the symbols.
+//
+// [Note: who cuts] These functions never see threads. Callers (kernels/cpu/*.cc) cut the work by shape alone
+// and hand out the pieces, so results are bit-identical for any number of threads.
+#pragma once
+
+#include <cstdint>
+
+namespace trireme::cpu {
+
+/// A finished tile of a matmul, still in cache: d = act(d + bias) + residual.
+struct EpilogueTile {
+  float* d;
+  std::int64_t rows, cols, pitch;  // pitch: floats from one row to the next of d and pre_activation
+  const float* bias;               // [cols], or null
+  float* pre_activation;           // like d, or null
+  const float* residual;           // [rows, cols], or null; may be d
+  std::int64_t residual_pitch;
+  bool gelu;
+};
+
+struct ActivationNumerics {
+  void (*epilogue)(const EpilogueTile& tile);
+  void (*gelu_bwd)(const float* dy, const float* pre, float* dx, std::int64_t n);
+};
+
+/// The random numbers of one op: see RngKey and [Note: random numbers].
+struct PhiloxKey {
+  std::uint32_t key[2];
+  std::uint32_t step, block_op;
+};
+
+struct DropoutRun {
+  const float* x;
+  const float* residual;  // or null
+  float* y;
+  std::int64_t n;
+  std::int64_t first_elem;  // of x[0] within its sample, a multiple of 4
+  std::uint32_t sample;
+  float p;
+  PhiloxKey key;
+};
+
+struct ElementwiseNumerics {
+  void (*add)(const float* a, const float* b, float* out, std::int64_t n);
+  void (*scale)(float* x, float factor, std::int64_t n);
+  void (*dropout)(const DropoutRun& run);
+  /// partials[i] = sum of squares of the i-th 1024 elements.
+  void (*squared_norm_blocks)(const float* x, float* partials, std::int64_t num_blocks);
+};
+
+struct LayerNormRows {
+  const float* x;
+  const float *gamma, *beta;
+  float *y, *mean, *rstd;
+  std::int64_t rows, cols;
+  float epsilon;
+};
+
+struct LayerNormBwdRows {
+  const float *dy, *x, *gamma, *mean, *rstd;
+  const float* dx_add;  // or null
+  float* dx;
+  float *dgamma, *dbeta;  // [cols]: sums over these rows
+  std::int64_t rows, cols;
+};
+
+struct LayerNormNumerics {
+  void (*fwd)(const LayerNormRows& rows);
+  void (*bwd)(const LayerNormBwdRows& rows);
+};
+
+/// One head of one sample.
+struct AttentionHead {
+  const float *q, *k, *v;  // [T, head_dim], rows `qkv_pitch` apart
+  std::int64_t qkv_pitch;
+  const float* out;  // [T, head_dim], rows `out_pitch` apart; the output of fwd
+  std::int64_t out_pitch;
+  std::int64_t seq_len, head_dim;
+  float scale;
+  bool causal;
+  float dropout_p;
+  std::int64_t first_elem;  // of this head's (0, 0) probability within its sample
+  std::uint32_t sample;
+  PhiloxKey key;
+};
+
+struct AttentionFwdHead {
+  AttentionHead head;
+  float* out;
+  float* lse;      // [T]
+  float* scratch;  // scratch_floats(seq_len, head_dim)
+};
+
+struct AttentionBwdHead {
+  AttentionHead head;
+  const float* dout;  // rows `out_pitch` apart
+  const float* lse;
+  float *dq, *dk, *dv;  // rows `qkv_pitch` apart
+  float* scratch;
+};
+
+struct AttentionFwdNumerics {
+  std::int64_t (*scratch_floats)(std::int64_t seq_len, std::int64_t head_dim);
+  void (*run)(const AttentionFwdHead& head);
+};
+
+struct AttentionBwdNumerics {
+  std::int64_t (*scratch_floats)(std::int64_t seq_len, std::int64_t head_dim);
+  void (*run)(const AttentionBwdHead& head);
+};
+
+struct CrossEntropyNumerics {
+  /// Returns -log softmax(logits)[target]; with `write_gradient`, logits become
+  /// (softmax(logits) - onehot(target)) * scale.
+  float (*row)(float* logits, std::int64_t cols, std::int32_t target, float scale, bool write_gradient);
+};
+
+/// 16-bit values as their bits.
+struct CastNumerics {
+  void (*to_fp16)(const float* x, std::uint16_t* y, std::int64_t n);
+  void (*from_fp16)(const std::uint16_t* x, float* y, std::int64_t n);
+  void (*to_bf16)(const float* x, std::uint16_t* y, std::int64_t n);
+  void (*from_bf16)(const std::uint16_t* x, float* y, std::int64_t n);
+};
+
+struct AdamWRun {
+  float *param, *exp_avg, *exp_avg_sq;
+  const float* grad;
+  std::int64_t n;
+  float clip, beta1, beta2, epsilon;
+  float decay;        // lr * weight_decay
+  float step_size;    // lr / (1 - beta1^t)
+  float rsqrt_bias2;  // 1 / sqrt(1 - beta2^t)
+};
+
+struct SgdRun {
+  float* param;
+  float* momentum_buffer;  // or null
+  const float* grad;
+  std::int64_t n;
+  float clip, lr, momentum, weight_decay;
+  bool first_step, nesterov;
+};
+
+struct OptimizerNumerics {
+  void (*adamw)(const AdamWRun& run);
+  void (*sgd)(const SgdRun& run);
+};
+
+struct Numerics {
+  const char* isa;
+  const ActivationNumerics* activation;
+  const ElementwiseNumerics* elementwise;
+  const LayerNormNumerics* layer_norm;
+  const AttentionFwdNumerics* attention_fwd;
+  const AttentionBwdNumerics* attention_bwd;
+  const CrossEntropyNumerics* cross_entropy;
+  const CastNumerics* cast;
+  const OptimizerNumerics* optimizer;
+};
+
+/// The tables for this machine: the newest instruction set that it has.
+const Numerics& numerics();
+
+/// All tables that this machine can run, newest first, ended by null. For tests.
+const Numerics* const* supported_numerics();
+
+}  // namespace trireme::cpu

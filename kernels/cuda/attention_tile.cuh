@@ -1,0 +1,228 @@
+// Square tiles of attention in shared memory, and the two products that attention is made of.
+//
+// [Note: attention tiles] A block is 16 x 16 threads. Thread (ty, tx) owns R = B / 16 rows ty * R + i of a
+// tile of B rows; of the columns of a [B, B] product it owns tx + 16 j, of those of a [B, D] product D / 16
+// in runs of up to 4. So a row belongs to 16 neighbouring lanes of one warp: sums and maxima over a row are
+// shuffles, and what a row's threads leave in shared memory for each other needs a barrier of the warp only.
+// Rows are padded by 4 floats: then all accesses are 16 bytes wide and free of bank conflicts.
+#pragma once
+
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/pack.cuh"
+#include "kernels/cuda/reduce.cuh"
+
+namespace trireme::cuda {
+
+inline constexpr int kTileSide = 16;  // threads
+inline constexpr int kTileThreads = kTileSide * kTileSide;
+inline constexpr int kTilePad = 4;
+
+/// Floats of a tile of B rows of D.
+template <int B, int D>
+inline constexpr int kTileFloats = B*(D + kTilePad);
+
+/// Blocks that should share a multiprocessor, for __launch_bounds__: two hide each other's waits where the
+/// registers suffice for both.
+template <int D>
+inline constexpr int kTileBlocks = D <= 64 ? 2 : 1;
+
+/// Where a head's rows stand in a packed [B, T, ...] tensor.
+template <class T>
+struct HeadRows {
+  T* first;            // row 0
+  std::int64_t pitch;  // elements from one row to the next
+};
+
+/// The problem, common to all blocks.
+struct AttentionProblem {
+  std::int64_t seq_len;
+  int num_heads, head_dim;
+  float scale;
+  bool causal;
+  float dropout_p;
+  RngKey rng;
+  std::int64_t first_sample;
+  bool packed;  // rows may be read 16 bytes at a time
+};
+
+/// Rows [first, first + B) as floats; zeros beyond seq_len and head_dim. All threads of the block call.
+template <int B, int D, class T>
+__device__ void load_tile(const AttentionProblem& a, HeadRows<const T> rows, std::int64_t first,
+                          float* tile) {
+  const auto run = [&]<int N>(std::integral_constant<int, N>) {
+    constexpr int kPacksPerRow = D / N;
+    for (int index = threadIdx.x; index < B * kPacksPerRow; index += kTileThreads) {
+      const int row = index / kPacksPerRow, col = index % kPacksPerRow * N;
+      float v[N] = {};
+      if (first + row < a.seq_len && col < a.head_dim)
+        load<N>(rows.first + (first + row) * rows.pitch + col, v);
+      float* out = tile + row * (D + kTilePad) + col;
+      if constexpr (N % 4 == 0) {
+#pragma unroll
+        for (int i = 0; i < N; i += 4) {
+          const float quad[4] = {v[i], v[i + 1], v[i + 2], v[i + 3]};
+          store<4>(out + i, quad);
+        }
+      } else {
+        out[0] = v[0];
+      }
+    }
+  };
+  if (a.packed) {
+    run(std::integral_constant<int, kPack<std::remove_const_t<T>>>{});
+  } else {
+    run(std::integral_constant<int, 1>{});
+  }
+}
+
+/// out[i][j] = row ty * R + i of `x` times row tx + 16 j of `y`, both [B, D].
+template <int D, int R>
+__device__ void dot_rows(const float* x, const float* y, float (&out)[R][R]) {
+  const int ty = threadIdx.x / kTileSide, tx = threadIdx.x % kTileSide;
+#pragma unroll
+  for (int i = 0; i < R; ++i) {
+#pragma unroll
+    for (int j = 0; j < R; ++j) out[i][j] = 0.0f;
+  }
+#pragma unroll 4
+  for (int d = 0; d < D; d += 4) {
+    float a[R][4], b[R][4];
+#pragma unroll
+    for (int i = 0; i < R; ++i) {
+      load<4>(x + (ty * R + i) * (D + kTilePad) + d, a[i]);
+      load<4>(y + (tx + kTileSide * i) * (D + kTilePad) + d, b[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < R; ++i) {
+#pragma unroll
+      for (int j = 0; j < R; ++j) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) out[i][j] += a[i][e] * b[j][e];
+      }
+    }
+  }
+}
+
+/// The columns of a [B, D] product that a thread owns: kRuns runs of kWidth.
+template <int D>
+struct OwnCols {
+  static constexpr int kCount = D / kTileSide;
+  static constexpr int kWidth = kCount < 4 ? kCount : 4;
+  static constexpr int kRuns = kCount / kWidth;
+  /// First column of a run.
+  __device__ static int col(int run) {
+    return (run * kTileSide + static_cast<int>(threadIdx.x) % kTileSide) * kWidth;
+  }
+};
+
+/// sum[i] += row ty * R + i of `p` [B, B] times `x` [B, D], the thread's columns.
+template <int B, int D, int R>
+__device__ void add_product(const float* p, const float* x, float (&sum)[R][OwnCols<D>::kCount]) {
+  using Cols = OwnCols<D>;
+  const int ty = threadIdx.x / kTileSide;
+#pragma unroll 2
+  for (int k = 0; k < B; k += 4) {
+    float weights[R][4];
+#pragma unroll
+    for (int i = 0; i < R; ++i) load<4>(p + (ty * R + i) * (B + kTilePad) + k, weights[i]);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+#pragma unroll
+      for (int run = 0; run < Cols::kRuns; ++run) {
+        float v[Cols::kWidth];
+        load<Cols::kWidth>(x + (k + e) * (D + kTilePad) + Cols::col(run), v);
+#pragma unroll
+        for (int i = 0; i < R; ++i) {
+#pragma unroll
+          for (int w = 0; w < Cols::kWidth; ++w) sum[i][run * Cols::kWidth + w] += weights[i][e] * v[w];
+        }
+      }
+    }
+  }
+}
+
+/// Puts the thread's share of a [B, B] product into `p`, for add_product by the threads of the same rows.
+template <int B, int R>
+__device__ void share_product(float* p, const float (&values)[R][R]) {
+  const int ty = threadIdx.x / kTileSide, tx = threadIdx.x % kTileSide;
+  __syncwarp();  // the previous content has been read
+#pragma unroll
+  for (int i = 0; i < R; ++i) {
+#pragma unroll
+    for (int j = 0; j < R; ++j) p[(ty * R + i) * (B + kTilePad) + tx + kTileSide * j] = values[i][j];
+  }
+  __syncwarp();
+}
+
+/// Writes the thread's columns of row `row`, times `factor`.
+template <int D, class T>
+__device__ void store_row(const AttentionProblem& a, HeadRows<T> rows, std::int64_t row,
+                          const float (&sum)[OwnCols<D>::kCount], float factor) {
+  using Cols = OwnCols<D>;
+#pragma unroll
+  for (int run = 0; run < Cols::kRuns; ++run) {
+    T* out = rows.first + row * rows.pitch + Cols::col(run);
+    float v[Cols::kWidth];
+#pragma unroll
+    for (int w = 0; w < Cols::kWidth; ++w) v[w] = sum[run * Cols::kWidth + w] * factor;
+    if (a.packed) {
+      if (Cols::col(run) < a.head_dim) store<Cols::kWidth>(out, v);
+    } else {
+#pragma unroll
+      for (int w = 0; w < Cols::kWidth; ++w) {
+        if (Cols::col(run) + w < a.head_dim) out[w] = from_float<T>(v[w]);
+      }
+    }
+  }
+}
+
+/// Over the 16 lanes that share a row, the same bits in each.
+__device__ inline float row_sum(float value) {
+#pragma unroll
+  for (int offset = kTileSide / 2; offset > 0; offset /= 2)
+    value += __shfl_xor_sync(kAllLanes, value, offset);
+  return value;
+}
+__device__ inline float row_max(float value) {
+#pragma unroll
+  for (int offset = kTileSide / 2; offset > 0; offset /= 2) {
+    value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, offset));
+  }
+  return value;
+}
+
+/// True when the probability of (query, key) is part of the sum.
+__device__ inline bool is_visible(const AttentionProblem& a, std::int64_t query, std::int64_t key) {
+  return query < a.seq_len && key < a.seq_len && (!a.causal || key <= query);
+}
+
+/// What dropout multiplies the probability of (query, key) of a head by: 0 or 1 / (1 - p).
+template <bool kDropout>
+__device__ float dropout_weight(const AttentionProblem& a, std::int64_t sample, std::int64_t head,
+                                std::int64_t query, std::int64_t key) {
+  if constexpr (!kDropout) return 1.0f;
+  const std::int64_t elem = (head * a.seq_len + query) * a.seq_len + key;
+  const Philox4 bits =
+      a.rng.draw(static_cast<std::uint32_t>(a.first_sample + sample), static_cast<std::uint32_t>(elem / 4));
+  return uniform_from_bits(bits[static_cast<std::size_t>(elem % 4)]) >= a.dropout_p
+             ? 1.0f / (1.0f - a.dropout_p)
+             : 0.0f;
+}
+
+/// Query, key or value (part 0, 1, 2) rows of a head in packed [B, T, 3 C].
+template <class T>
+__host__ __device__ HeadRows<T> qkv_rows(T* qkv, const AttentionProblem& a, std::int64_t sample,
+                                         std::int64_t head, int part) {
+  const std::int64_t width = std::int64_t{a.num_heads} * a.head_dim;
+  return {qkv + sample * a.seq_len * 3 * width + part * width + head * a.head_dim, 3 * width};
+}
+
+/// Rows of a head in [B, T, C].
+template <class T>
+__host__ __device__ HeadRows<T> head_rows(T* x, const AttentionProblem& a, std::int64_t sample,
+                                          std::int64_t head) {
+  const std::int64_t width = std::int64_t{a.num_heads} * a.head_dim;
+  return {x + sample * a.seq_len * width + head * a.head_dim, width};
+}
+
+}  // namespace trireme::cuda

@@ -1,0 +1,46 @@
+// The cuda backend's table.
+#include "kernels/backend.h"
+
+#include "kernels/cuda/device_report.h"
+#include "kernels/cuda/memory_source.h"
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/stream.h"
+
+namespace trireme {
+
+const Backend& cuda_backend() {
+  static constexpr Backend kBackend{
+      .name = "cuda",
+      .examine_devices = cuda::examine_devices,
+      .make_memory_source = cuda::make_memory_source,
+      .make_stream = cuda::make_stream,
+      .native_stream = cuda::native_stream,
+      .copy_from_host = cuda::copy_from_host,
+      .copy_to_host = cuda::copy_to_host,
+      .copy = cuda::copy,
+      .fill_zero = cuda::fill_zero,
+      .synchronize = cuda::synchronize,
+      .bind_thread = cuda::bind_thread,
+      .matmul = cuda::matmul,
+      .column_sum = cuda::column_sum,
+      .activation_bwd = cuda::activation_bwd,
+      .layer_norm_fwd = cuda::layer_norm_fwd,
+      .layer_norm_bwd = cuda::layer_norm_bwd,
+      .attention_fwd = cuda::attention_fwd,
+      .attention_bwd = cuda::attention_bwd,
+      .embedding_fwd = cuda::embedding_fwd,
+      .embedding_bwd = cuda::embedding_bwd,
+      .dropout = cuda::dropout,
+      .softmax_cross_entropy = cuda::softmax_cross_entropy,
+      .add = cuda::add,
+      .cast = cuda::cast,
+      .scale = cuda::scale,
+      .squared_norm_blocks = cuda::squared_norm_blocks,
+      .clip_coefficient = cuda::clip_coefficient,
+      .adamw = cuda::adamw,
+      .sgd = cuda::sgd,
+  };
+  return kBackend;
+}
+
+}  // namespace trireme

@@ -1,0 +1,78 @@
+#include "kernels/cuda/check.h"
+
+#include <string>
+
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+
+namespace trireme::cuda {
+namespace {
+
+ErrorCode code_of(cudaError_t result) {
+  switch (result) {
+    case cudaErrorMemoryAllocation:
+      return ErrorCode::kOutOfMemory;
+    case cudaErrorInsufficientDriver:
+    case cudaErrorNoDevice:
+    case cudaErrorNoKernelImageForDevice:
+      return ErrorCode::kUnsupported;
+    default:
+      return ErrorCode::kRuntime;
+  }
+}
+
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+// What to do about it, where that is known.
+std::string advice(cudaError_t result) {
+  switch (result) {
+    case cudaErrorInsufficientDriver: {
+      int driver = 0;
+      int runtime = 0;
+      (void)cudaDriverGetVersion(&driver);
+      (void)cudaRuntimeGetVersion(&runtime);
+      if (driver == 0) return "; no NVIDIA driver is loaded: use device = \"cpu\"";
+      return fmt::format(
+          "; the driver supports CUDA {}, this build needs {}: update the driver or build with an "
+          "older toolkit",
+          version_text(driver), version_text(runtime));
+    }
+    case cudaErrorNoDevice:
+      return "; no GPU is visible to this process (CUDA_VISIBLE_DEVICES?): use device = \"cpu\"";
+    case cudaErrorNoKernelImageForDevice:
+      return "; this build has no code for this card: build with -DCMAKE_CUDA_ARCHITECTURES=native";
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorLaunchFailure:
+      return "; an earlier kernel may be the culprit: run under compute-sanitizer to find it";
+    default:
+      return "";
+  }
+}
+
+std::string describe(cudaError_t result, const char* what) {
+  return fmt::format("cuda: {} failed: {} ({}){}", what, cudaGetErrorString(result), cudaGetErrorName(result),
+                     advice(result));
+}
+
+}  // namespace
+
+void check(cudaError_t result, const char* what, std::source_location where) {
+  if (result == cudaSuccess) return;
+  const std::string message = describe(result, what);
+  (void)cudaGetLastError();  // so that the next call does not report this one
+  throw Error(code_of(result), message, where);
+}
+
+void check_noexcept(cudaError_t result, const char* what) noexcept {
+  // At the end of the process the driver may be gone before the last handle.
+  if (result == cudaSuccess || result == cudaErrorCudartUnloading) return;
+  try {
+    log_error(describe(result, what));
+  } catch (...) {  // no memory for the message
+  }
+}
+
+}  // namespace trireme::cuda

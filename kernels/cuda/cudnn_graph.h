@@ -1,0 +1,118 @@
+// cuDNN's graph API: tensors and operations put together, turned into a plan, run. Only what attention needs
+// of it.
+#pragma once
+
+#include <cudnn_graph.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/error.h"
+
+namespace trireme::cuda {
+
+/// Throws Error(kRuntime) with cuDNN's own last message unless `status` is success.
+void check_cudnn(cudnnStatus_t status, const char* call);
+
+/// An owned backend descriptor.
+class CudnnDescriptor {
+ public:
+  explicit CudnnDescriptor(cudnnBackendDescriptorType_t type) {
+    check_cudnn(cudnnBackendCreateDescriptor(type, &descriptor_), "cudnnBackendCreateDescriptor");
+  }
+  ~CudnnDescriptor() {
+    if (descriptor_ != nullptr) (void)cudnnBackendDestroyDescriptor(descriptor_);
+  }
+  CudnnDescriptor(CudnnDescriptor&& other) noexcept
+      : descriptor_(std::exchange(other.descriptor_, nullptr)) {}
+  CudnnDescriptor& operator=(CudnnDescriptor&&) = delete;
+
+  cudnnBackendDescriptor_t get() const { return descriptor_; }
+
+  template <class Value>
+  void set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, const Value& value) {
+    set_array(name, type, 1, &value);
+  }
+  void set(cudnnBackendAttributeName_t name, const CudnnDescriptor& value) {
+    set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, value.descriptor_);
+  }
+  void set_array(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t count,
+                 const void* values) {
+    check_cudnn(cudnnBackendSetAttribute(descriptor_, name, type, count, values), "cudnnBackendSetAttribute");
+  }
+  void finalize() { check_cudnn(cudnnBackendFinalize(descriptor_), "cudnnBackendFinalize"); }
+  /// Finalizes, or says that cuDNN cannot.
+  bool try_finalize() { return cudnnBackendFinalize(descriptor_) == CUDNN_STATUS_SUCCESS; }
+
+ private:
+  cudnnBackendDescriptor_t descriptor_ = nullptr;
+};
+
+/// A graph that cuDNN has turned into kernels.
+class CudnnPlan {
+ public:
+  CudnnPlan(CudnnDescriptor plan, std::size_t workspace_bytes)
+      : plan_(std::move(plan)), workspace_bytes_(workspace_bytes) {}
+
+  std::size_t workspace_bytes() const { return workspace_bytes_; }
+  /// pointers[i] is the memory of the tensor with id ids[i]: on the card, or on the host for scalars.
+  void run(cudnnHandle_t handle, const std::vector<std::int64_t>& ids, const std::vector<void*>& pointers,
+           void* workspace) const;
+
+ private:
+  CudnnDescriptor plan_;
+  std::size_t workspace_bytes_;
+};
+
+class CudnnGraph {
+ public:
+  using Extents = std::array<std::int64_t, 4>;
+  struct Tensor {
+    std::size_t index = 0;  // in tensors_
+    Extents dims{};
+  };
+
+  /// Memory of the caller, found by `id` (1 and up) when the plan runs.
+  Tensor input_or_output(std::int64_t id, cudnnDataType_t type, const Extents& dims, const Extents& strides);
+  /// One fp32 value on the host.
+  Tensor scalar(std::int64_t id);
+
+  // Operations. Results live inside of the plan unless `to` says where.
+  Tensor matmul(const Tensor& a, const Tensor& b, std::optional<Tensor> to = {});
+  Tensor pointwise(cudnnPointwiseMode_t mode, const Tensor& x, const std::optional<Tensor>& b = {},
+                   std::optional<Tensor> to = {}, cudnnDataType_t type = CUDNN_DATA_FLOAT);
+  /// keep[i] ? x : otherwise.
+  Tensor select(const Tensor& x, const Tensor& otherwise, const Tensor& keep);
+  /// The element's index along `dim`, as int32.
+  Tensor index_along(const Tensor& like, std::int64_t dim);
+  /// x >= y, as booleans.
+  Tensor is_at_least(const Tensor& x, const Tensor& y);
+  /// Over the last dim.
+  Tensor reduce(cudnnReduceTensorOp_t op, const Tensor& x);
+  /// The last two dims exchanged: a view with `strides`.
+  Tensor transpose(const Tensor& x, const Extents& strides, cudnnDataType_t type);
+
+  /// The first plan that cuDNN proposes and can build; with `deterministic`, of those whose results are the
+  /// same on every run. Empty when there is none. Throws when the graph itself is refused for another reason.
+  std::optional<CudnnPlan> build(cudnnHandle_t handle, bool deterministic) const;
+
+ private:
+  Tensor add_tensor(std::int64_t id, cudnnDataType_t type, const Extents& dims, const Extents& strides,
+                    bool is_virtual, bool by_value);
+  Tensor intermediate(const Extents& dims, cudnnDataType_t type = CUDNN_DATA_FLOAT);
+  void add_pointwise(cudnnPointwiseMode_t mode, cudnnDataType_t compute, std::optional<std::int64_t> axis,
+                     const Tensor& x, const std::optional<Tensor>& b, const std::optional<Tensor>& t,
+                     const Tensor& y);
+  const CudnnDescriptor& descriptor(const Tensor& tensor) const { return tensors_[tensor.index]; }
+
+  std::vector<CudnnDescriptor> tensors_;
+  std::vector<CudnnDescriptor> parts_;  // what operations are described by
+  std::vector<CudnnDescriptor> operations_;
+  std::int64_t next_id_ = 1000;  // of intermediates
+};
+
+}  // namespace trireme::cuda

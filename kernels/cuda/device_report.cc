@@ -1,0 +1,60 @@
+#include "kernels/cuda/device_report.h"
+
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+#include <fmt/core.h>
+
+#include "kernels/cuda/nvml.h"
+
+namespace trireme::cuda {
+namespace {
+
+std::string version_text(int version) {
+  return version == 0 ? "none" : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+std::string library_version(std::size_t version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+}  // namespace
+
+DeviceReport examine_devices() {
+  DeviceReport report;
+  int driver = 0;
+  int runtime = 0;
+  (void)cudaDriverGetVersion(&driver);
+  (void)cudaRuntimeGetVersion(&runtime);
+  const Nvml nvml;
+  const std::string driver_release = nvml.driver_version();
+  report.versions = {
+      {"driver", driver == 0 ? "none"
+                             : fmt::format("CUDA {}{}", version_text(driver),
+                                           driver_release.empty() ? "" : ", " + driver_release)},
+      {"toolkit", version_text(runtime)},
+      {"cuBLASLt", library_version(cublasLtGetVersion())}};
+  if (const std::string cudnn = cudnn_version(); !cudnn.empty()) report.versions.emplace_back("cuDNN", cudnn);
+
+  int count = 0;
+  const cudaError_t result = cudaGetDeviceCount(&count);
+  if (result != cudaSuccess) {
+    (void)cudaGetLastError();
+    report.problem = result == cudaErrorInsufficientDriver && driver == 0
+                         ? "no NVIDIA driver is loaded"
+                         : fmt::format("{} ({})", cudaGetErrorString(result), cudaGetErrorName(result));
+    return report;
+  }
+  if (count == 0) report.problem = "no GPU is visible to this process";
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties{};
+    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
+    report.devices.push_back({.name = properties.name,
+                              .architecture = fmt::format("sm_{}{}", properties.major, properties.minor),
+                              .memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem),
+                              .num_multiprocessors = properties.multiProcessorCount});
+  }
+  report.links = nvml.links();
+  return report;
+}
+
+}  // namespace trireme::cuda

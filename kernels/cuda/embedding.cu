@@ -1,0 +1,232 @@
+// Token and position tables.
+//
+// [Note: ordered buckets] The backward adds each token's rows in token order without floating-point atomics:
+// the places of every token id are gathered in a bucket. Integer counters hand out the buckets and the slots
+// in them in no particular order; each place then finds its rank among the places of its bucket, and from
+// there on the order is that of the tokens. One block a bucket adds the rows.
+#include <cassert>
+
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/pack.cuh"
+#include "kernels/cuda/workspace.h"
+
+namespace trireme::cuda {
+namespace {
+
+constexpr int kRowThreads = 128;  // of a block that handles a row
+
+template <class T, int N>
+__global__ void embedding_fwd_kernel(const std::int32_t* tokens, const T* table, const T* positions, T* x,
+                                     std::int64_t seq_len, std::int64_t cols) {
+  const std::int64_t place = blockIdx.x;
+  const T* row = table + std::int64_t{tokens[place]} * cols;
+  const T* position = positions == nullptr ? nullptr : positions + place % seq_len * cols;
+  for (std::int64_t c = std::int64_t{threadIdx.x} * N; c < cols; c += std::int64_t{kRowThreads} * N) {
+    float v[N];
+    load<N>(row + c, v);
+    if (position != nullptr) {
+      float p[N];
+      load<N>(position + c, p);
+#pragma unroll
+      for (int i = 0; i < N; ++i) v[i] += p[i];
+    }
+    store<N>(x + place * cols + c, v);
+  }
+}
+
+// Where the places of each token id stand. All but `cursor` by token id or by place.
+struct Buckets {
+  int* count;   // [V] places of this id; zero at first
+  int* filled;  // [V] slots handed out; zero at first
+  int* cursor;  // slots handed out to buckets; zero at first
+  int* first;   // [V] where the bucket begins, for ids that occur
+  int* slots;   // [places] in no particular order within a bucket
+  int* sorted;  // [places] in order within a bucket
+};
+
+__global__ void count_kernel(const std::int32_t* tokens, int num_places, Buckets b) {
+  const int place = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  if (place < num_places) atomicAdd(b.count + tokens[place], 1);
+}
+
+__global__ void begin_kernel(int num_ids, Buckets b) {
+  const int id = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  if (id < num_ids && b.count[id] > 0) b.first[id] = atomicAdd(b.cursor, b.count[id]);
+}
+
+__global__ void fill_kernel(const std::int32_t* tokens, int num_places, Buckets b) {
+  const int place = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  if (place >= num_places) return;
+  const int id = tokens[place];
+  b.slots[b.first[id] + atomicAdd(b.filled + id, 1)] = place;
+}
+
+__global__ void sort_kernel(const std::int32_t* tokens, int num_places, Buckets b) {
+  const int place = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
+  if (place >= num_places) return;
+  const int id = tokens[place];
+  const int* bucket = b.slots + b.first[id];
+  const int count = b.count[id];
+  int rank = 0;
+#pragma unroll 4
+  for (int i = 0; i < count; ++i) rank += bucket[i] < place ? 1 : 0;
+  b.sorted[b.first[id] + rank] = place;
+}
+
+// N floats; 16 bytes at a time where N says that they are aligned.
+template <int N>
+__device__ inline void load_sum(const float* p, float (&sum)[N]) {
+  constexpr int kWidth = N % 4 == 0 ? 4 : 1;
+#pragma unroll
+  for (int i = 0; i < N; i += kWidth) {
+    float v[kWidth];
+    load<kWidth>(p + i, v);
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) sum[i + k] = v[k];
+  }
+}
+
+template <int N>
+__device__ inline void store_sum(float* p, const float (&sum)[N]) {
+  constexpr int kWidth = N % 4 == 0 ? 4 : 1;
+#pragma unroll
+  for (int i = 0; i < N; i += kWidth) {
+    float v[kWidth];
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) v[k] = sum[i + k];
+    store<kWidth>(p + i, v);
+  }
+}
+
+// A block a place; the first place of a bucket does the bucket's work.
+template <class T, int N>
+__global__ void embedding_bwd_kernel(const T* dx, const std::int32_t* tokens, Buckets b, float* dtable,
+                                     std::int64_t cols) {
+  const int place = static_cast<int>(blockIdx.x);
+  const std::int64_t id = tokens[place];
+  const int* bucket = b.sorted + b.first[id];
+  if (bucket[0] != place) return;
+  const int count = b.count[id];
+  for (std::int64_t c = std::int64_t{threadIdx.x} * N; c < cols; c += std::int64_t{kRowThreads} * N) {
+    float sum[N];
+    load_sum<N>(dtable + id * cols + c, sum);
+#pragma unroll 4
+    for (int k = 0; k < count; ++k) {
+      float v[N];
+      load<N>(dx + std::int64_t{bucket[k]} * cols + c, v);
+#pragma unroll
+      for (int i = 0; i < N; ++i) sum[i] += v[i];
+    }
+    store_sum<N>(dtable + id * cols + c, sum);
+  }
+}
+
+// A block a position; samples in order.
+template <class T, int N>
+__global__ void positions_bwd_kernel(const T* dx, float* dpositions, std::int64_t samples,
+                                     std::int64_t seq_len, std::int64_t cols, bool accumulate) {
+  const std::int64_t t = blockIdx.x;
+  for (std::int64_t c = std::int64_t{threadIdx.x} * N; c < cols; c += std::int64_t{kRowThreads} * N) {
+    float sum[N] = {};
+    float* out = dpositions + t * cols + c;
+    if (accumulate) load_sum<N>(out, sum);
+#pragma unroll 4
+    for (std::int64_t s = 0; s < samples; ++s) {
+      float v[N];
+      load<N>(dx + (s * seq_len + t) * cols + c, v);
+#pragma unroll
+      for (int i = 0; i < N; ++i) sum[i] += v[i];
+    }
+    store_sum<N>(out, sum);
+  }
+}
+
+template <class T>
+void table_bwd(const KernelContext& exec, const EmbeddingBwdArgs& args, bool packed) {
+  const std::int64_t cols = args.dx.shape.dim(-1), num_ids = args.dtable.shape[0];
+  const std::int64_t places = args.tokens.num_elems();
+  TRIREME_CHECK(places <= 0x7fffffff && num_ids <= 0x7fffffff,
+                "embedding_bwd on cuda: {} tokens are too many", places);
+  const Workspace workspace(exec, static_cast<std::size_t>(3 * num_ids + 1 + 2 * places) * sizeof(int));
+  Buckets b{};
+  b.count = workspace.as<int>();
+  b.filled = b.count + num_ids;
+  b.cursor = b.filled + num_ids;
+  b.first = b.cursor + 1;
+  b.slots = b.first + num_ids;
+  b.sorted = b.slots + places;
+  fill_zero(exec, {b.count, DType::kInt32, Shape{2 * num_ids + 1}});
+  const auto* tokens = args.tokens.as<std::int32_t>();
+  const int n = static_cast<int>(places);
+  const dim3 by_place = grid_of(ceil_div(places, kThreads));
+  launch(exec, "embedding_bwd", by_place, kThreads, 0, count_kernel, tokens, n, b);
+  launch(exec, "embedding_bwd", grid_of(ceil_div(num_ids, kThreads)), kThreads, 0, begin_kernel,
+         static_cast<int>(num_ids), b);
+  launch(exec, "embedding_bwd", by_place, kThreads, 0, fill_kernel, tokens, n, b);
+  launch(exec, "embedding_bwd", by_place, kThreads, 0, sort_kernel, tokens, n, b);
+  const auto run = [&](auto kernel) {
+    launch(exec, "embedding_bwd", grid_of(places), kRowThreads, 0, kernel, args.dx.as<T>(), tokens, b,
+           args.dtable.as<float>(), cols);
+  };
+  if (packed) {
+    run(embedding_bwd_kernel<T, kPack<T>>);
+  } else {
+    run(embedding_bwd_kernel<T, 1>);
+  }
+}
+
+template <class T>
+void positions_bwd(const KernelContext& exec, const EmbeddingBwdArgs& args, bool packed) {
+  const std::int64_t cols = args.dx.shape.dim(-1), seq_len = args.tokens.shape.dim(-1);
+  const auto run = [&](auto kernel) {
+    launch(exec, "embedding_bwd", grid_of(seq_len), kRowThreads, 0, kernel, args.dx.as<T>(),
+           args.dpositions.as<float>(), args.tokens.num_elems() / seq_len, seq_len, cols,
+           args.dpositions_mode == GradientMode::kAccumulate);
+  };
+  if (packed) {
+    run(positions_bwd_kernel<T, kPack<T>>);
+  } else {
+    run(positions_bwd_kernel<T, 1>);
+  }
+}
+
+}  // namespace
+
+void embedding_fwd(const KernelContext& exec, const EmbeddingFwdArgs& args) {
+  const std::int64_t places = args.tokens.num_elems(), cols = args.table.shape[1];
+  assert(args.x.num_elems() == places * cols);
+  check_dtype("embedding_fwd", args.x.dtype, {args.table, args.positions});
+  check_dtype("embedding_fwd", DType::kInt32, {args.tokens});
+  if (places == 0 || cols == 0) return;
+  for_float_type("embedding_fwd", args.x.dtype, [&]<class T>(T) {
+    const auto run = [&](auto kernel) {
+      launch(exec, "embedding_fwd", grid_of(places), kRowThreads, 0, kernel, args.tokens.as<std::int32_t>(),
+             args.table.as<T>(), args.positions.as<T>(), args.x.as<T>(), args.tokens.shape.dim(-1), cols);
+    };
+    if (rows_are_packable(cols, sizeof(T), {args.table.data, args.positions.data, args.x.data})) {
+      run(embedding_fwd_kernel<T, kPack<T>>);
+    } else {
+      run(embedding_fwd_kernel<T, 1>);
+    }
+  });
+}
+
+void embedding_bwd(const KernelContext& exec, const EmbeddingBwdArgs& args) {
+  const std::int64_t places = args.tokens.num_elems(), cols = args.dx.shape.dim(-1);
+  assert(args.dx.num_elems() == places * cols);
+  check_dtype("embedding_bwd", DType::kFloat32, {args.dtable, args.dpositions});
+  check_dtype("embedding_bwd", DType::kInt32, {args.tokens});
+  if (args.dtable_mode == GradientMode::kOverwrite) fill_zero(exec, args.dtable);
+  // The rows of all positions, as those beyond the sequence have no token.
+  if (args.dpositions_mode == GradientMode::kOverwrite) fill_zero(exec, args.dpositions);
+  if (places == 0 || cols == 0) return;
+  for_float_type("embedding_bwd", args.dx.dtype, [&]<class T>(T) {
+    const bool packed =
+        rows_are_packable(cols, sizeof(T), {args.dx.data, args.dtable.data, args.dpositions.data});
+    if (args.dtable_mode != GradientMode::kIgnore) table_bwd<T>(exec, args, packed);
+    if (args.dpositions_mode != GradientMode::kIgnore) positions_bwd<T>(exec, args, packed);
+  });
+}
+
+}  // namespace trireme::cuda

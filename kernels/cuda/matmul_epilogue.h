@@ -1,0 +1,22 @@
+// What follows a product that the library has computed alone.
+#pragma once
+
+#include "kernels/backend.h"
+
+namespace trireme::cuda {
+
+/// x = product + bias; pre_activation = x; d = act(x) + residual. All of d's dtype; views may be undefined
+/// but for `product` and `d`. `product` may be `pre_activation` or `d`; `residual` may be `d` unless
+/// `product` is.
+struct MatmulEpilogue {
+  ConstTensorView product;    // [M, N]
+  ConstTensorView bias;       // [N]
+  TensorView pre_activation;  // [M, N]
+  Activation activation = Activation::kNone;
+  ConstTensorView residual;  // [M, N]
+  TensorView d;              // [M, N]
+};
+
+void matmul_epilogue(const KernelContext& exec, const MatmulEpilogue& epilogue);
+
+}  // namespace trireme::cuda

@@ -1,0 +1,74 @@
+// cuBLASLt for one stream: its handle, its workspace, and a plan per shape, looked up once.
+//
+// [Note: row-major products] The library counts by columns: a row-major [M, N] is its N x M. So D = A B is
+// asked for as D^T = B^T A^T, with the operands exchanged and M and N too; nothing is copied or transposed. A
+// bias [N] is then one value per row of D^T, which is the library's own convention.
+//
+// [Note: deterministic products] The same plan gives the same bits: algorithms that split K are taken only
+// where the parts are added in a fixed order by a second pass. Plans depend on shapes, dtypes, epilogue,
+// alignment and the card, and on nothing that differs between layouts of a job.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <cstddef>
+#include <map>
+#include <memory>
+
+#include "kernels/backend.h"
+#include "runtime/base/buffer.h"
+
+namespace trireme::cuda {
+
+/// What the library does after the product.
+enum class Epilogue : std::uint8_t {
+  kNone,
+  kBias,
+  kGelu,         // d = gelu(ab)
+  kGeluBias,     // d = gelu(ab + bias)
+  kGeluAux,      // aux = ab, d = gelu(aux)
+  kGeluAuxBias,  // aux = ab + bias, d = gelu(aux)
+};
+
+/// d = epilogue(op(a) op(b) + beta c), row-major.
+struct Product {
+  std::int64_t m = 0, n = 0, k = 0;
+  Transpose transpose_a = Transpose::kNo, transpose_b = Transpose::kNo;
+  DType in = DType::kFloat32, out = DType::kFloat32;
+  MathMode math = MathMode::kFp32;
+  Epilogue epilogue = Epilogue::kNone;
+  bool add_c = false;   // beta = 1; only without activation
+  int alignment = 256;  // that all pointers have, in bytes; a power of 2 of at most 256
+  auto operator<=>(const Product&) const = default;
+};
+
+struct ProductPointers {
+  const void *a = nullptr, *b = nullptr;
+  const void* c = nullptr;  // may be d
+  void* d = nullptr;
+  const void* bias = nullptr;
+  void* aux = nullptr;
+};
+
+class MatmulLibrary {
+ public:
+  explicit MatmulLibrary(const std::shared_ptr<Allocator>& allocator);
+  ~MatmulLibrary();
+  MatmulLibrary(const MatmulLibrary&) = delete;
+  MatmulLibrary& operator=(const MatmulLibrary&) = delete;
+
+  /// False when the library has no algorithm for it; nothing is enqueued then. The alignment of `product` is
+  /// filled in here.
+  bool run(cudaStream_t stream, Product product, const ProductPointers& pointers);
+
+ private:
+  struct Plan;
+
+  Plan& plan_for(const Product& product);
+
+  cublasLtHandle_t handle_ = nullptr;
+  Buffer workspace_;
+  std::map<Product, std::unique_ptr<Plan>> plans_;
+};
+
+}  // namespace trireme::cuda

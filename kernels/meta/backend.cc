@@ -1,0 +1,75 @@
+// The meta backend: a device whose memory is addresses that nobody touches and whose kernels do nothing.
+// Running blocks on it counts bytes and checks shapes (see [Note: memory accounting]).
+#include <cstring>
+
+#include "kernels/backend.h"
+
+namespace trireme {
+namespace {
+
+/// Hands out distinct multiples of Allocator::kAlignment, as a device of unlimited size would.
+class MetaMemorySource final : public MemorySource {
+ public:
+  void* allocate(std::size_t bytes) override {
+    void* data = reinterpret_cast<void*>(next_);
+    next_ += bytes;
+    live_bytes_ += static_cast<std::int64_t>(bytes);
+    return data;
+  }
+  void deallocate(void*, std::size_t bytes) noexcept override {
+    live_bytes_ -= static_cast<std::int64_t>(bytes);
+  }
+  std::int64_t reserved_bytes() const override { return live_bytes_; }
+
+ private:
+  // Above every address that user space maps, so that a stray access faults.
+  std::uintptr_t next_ = std::uintptr_t{1} << 60;
+  std::int64_t live_bytes_ = 0;
+};
+
+std::unique_ptr<MemorySource> make_memory_source(Device) {
+  return std::make_unique<MetaMemorySource>();
+}
+
+template <class... Args>
+void nothing(const KernelContext&, Args...) {}
+
+void zeros_to_host(const KernelContext&, void* dst, ConstTensorView src) {
+  std::memset(dst, 0, static_cast<std::size_t>(src.num_elems() * size_bytes(src.dtype)));
+}
+
+}  // namespace
+
+const Backend& meta_backend() {
+  static constexpr Backend kBackend{
+      .name = "meta",
+      .make_memory_source = make_memory_source,
+      .copy_from_host = nothing,
+      .copy_to_host = zeros_to_host,
+      .copy = nothing,
+      .fill_zero = nothing,
+      .synchronize = nothing,
+      .bind_thread = nothing,
+      .matmul = nothing,
+      .column_sum = nothing,
+      .activation_bwd = nothing,
+      .layer_norm_fwd = nothing,
+      .layer_norm_bwd = nothing,
+      .attention_fwd = nothing,
+      .attention_bwd = nothing,
+      .embedding_fwd = nothing,
+      .embedding_bwd = nothing,
+      .dropout = nothing,
+      .softmax_cross_entropy = nothing,
+      .add = nothing,
+      .cast = nothing,
+      .scale = nothing,
+      .squared_norm_blocks = nothing,
+      .clip_coefficient = nothing,
+      .adamw = nothing,
+      .sgd = nothing,
+  };
+  return kBackend;
+}
+
+}  // namespace trireme

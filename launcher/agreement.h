@@ -1,0 +1,33 @@
+// What ranks do together or not at all: a stage that any of them may fail, and a question any of them may say
+// yes to.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "parallel/comm/communicator.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+
+/// An error that all ranks throw at the same point, so that one of them can report it and all can end in good
+/// order.
+class AgreedError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Collective. Runs `stage` on every rank. When any rank has thrown, every rank throws an AgreedError with
+/// all messages, equal ones once; its code is that of the lowest failing rank.
+void run_stage(Communicator& comm, const std::function<void()>& stage);
+
+/// Collective. Throws an AgreedError that names rank and key when the texts (see describe_difference) differ.
+void check_same_config(Communicator& comm, const std::string& resolved);
+
+/// Collective. True on every rank when it is true on any.
+bool any_rank(Communicator& comm, bool mine);
+
+/// Collective. The text of `root`, on every rank.
+std::string text_of_rank(Communicator& comm, int root, const std::string& mine);
+
+}  // namespace trireme

@@ -1,0 +1,143 @@
+#include "launcher/build.h"
+
+#include "runtime/base/error.h"
+#include "runtime/data/synthetic_tokens.h"
+#include "runtime/data/token_dataset.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A pass over synthetic data; its training samples never repeat, whatever the pass.
+constexpr std::int64_t kSyntheticSamples = 1024;
+
+std::int64_t vocab_of_data(const DataSection& data) {
+  const auto prepared = data.kind == "tokens" ? find_prepared_data(data.train) : std::nullopt;
+  TRIREME_CHECK(
+      prepared,
+      "model.vocab is not known: give it, or model.size, or data.train = a folder that `trireme data "
+      "text` wrote (data.train = \"{}\" has no {})",
+      data.train, DatasetInfo::kFileName);
+  return prepared->info.vocab_size;
+}
+
+/// Where the tokens of data.train or data.eval are: of a prepared folder, the file that belongs to the key.
+fs::path shards_of(const std::string& path, const char* prepared_name) {
+  const bool prepared = fs::is_directory(path) && fs::exists(fs::path(path) / DatasetInfo::kFileName);
+  return prepared ? fs::path(path) / prepared_name : fs::path(path);
+}
+
+std::shared_ptr<const Dataset> open_tokens(const JobConfig& config, const char* key, const fs::path& path,
+                                           bool check_tokens) {
+  try {
+    const auto tokens = std::make_shared<TokenDataset>(
+        TokenDataset::Options{.path = path,
+                              .sequence_length = config.model.seq_len,
+                              .seed = static_cast<std::uint64_t>(config.train.seed)});
+    if (check_tokens) tokens->check_vocab(config.model.vocab);
+    return tokens;
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: {}", key, error.what()), error.where());
+  }
+}
+
+std::shared_ptr<const Dataset> synthetic_tokens(const JobConfig& config) {
+  return std::make_shared<SyntheticTokens>(
+      SyntheticTokens::Options{.num_samples = kSyntheticSamples,
+                               .sequence_length = config.model.seq_len,
+                               .vocab_size = config.model.vocab,
+                               .seed = static_cast<std::uint64_t>(config.train.seed)});
+}
+
+OptimizerConfig optimizer_config(const OptimizerSection& section) {
+  return {.kind = section.name == "sgd" ? OptimizerConfig::Kind::kSgd : OptimizerConfig::Kind::kAdamW,
+          .weight_decay = static_cast<float>(section.weight_decay),
+          .beta1 = static_cast<float>(section.betas[0]),
+          .beta2 = static_cast<float>(section.betas[1]),
+          .epsilon = static_cast<float>(section.epsilon),
+          .momentum = static_cast<float>(section.momentum),
+          .nesterov = section.nesterov};
+}
+
+}  // namespace
+
+std::optional<PreparedData> find_prepared_data(const fs::path& path) {
+  const fs::path folder = fs::is_directory(path) ? path : path.parent_path();
+  if (!fs::exists(folder / DatasetInfo::kFileName)) return std::nullopt;
+  return PreparedData{folder, read_dataset_info(folder)};
+}
+
+JobConfig resolve(JobConfig config) {
+  ModelSection& model = config.model;
+  const auto fill = [](std::int64_t& number, std::int64_t value) {
+    if (number == 0) number = value;
+  };
+  if (!model.size.empty()) {
+    const GptConfig sized = gpt_config_for_size(model.size);
+    fill(model.layers, sized.layers);
+    fill(model.hidden, sized.hidden);
+    fill(model.heads, sized.heads);
+    fill(model.vocab, sized.vocab);
+    fill(model.seq_len, sized.seq_len);
+  }
+  if (model.vocab == 0) model.vocab = vocab_of_data(config.data);
+  check_config(config);
+  return config;
+}
+
+std::shared_ptr<const BlockList> build_blocks(const ModelSection& model) {
+  return std::make_shared<const BlockList>(build_gpt({.layers = model.layers,
+                                                      .hidden = model.hidden,
+                                                      .heads = model.heads,
+                                                      .vocab = model.vocab,
+                                                      .seq_len = model.seq_len,
+                                                      .dropout = static_cast<float>(model.dropout),
+                                                      .tied = model.tied}));
+}
+
+EngineOptions engine_options(const JobConfig& config) {
+  const std::int64_t limit = config.parallel.memory_limit;
+  return {.device = {DeviceType::kCpu, 0},
+          .threads = static_cast<int>(std::max<std::int64_t>(1, config.parallel.threads)),
+          .memory_limit = limit > 0 ? std::optional(limit) : std::nullopt,
+          .global_batch = config.train.global_batch,
+          .micro_batch = config.train.micro_batch,
+          .seed = static_cast<std::uint64_t>(config.train.seed),
+          .optimizer = optimizer_config(config.optimizer),
+          .grad_clip = static_cast<float>(config.optimizer.grad_clip),
+          .reduction = config.parallel.reduction == "fast" ? Reduction::kFast : Reduction::kCanonical,
+          .zero = static_cast<ZeroStage>(config.parallel.zero),
+          .recompute_every = static_cast<int>(config.parallel.recompute_every)};
+}
+
+LrSchedule lr_schedule(const JobConfig& config) {
+  const OptimizerSection& section = config.optimizer;
+  const auto kind = section.schedule == "cosine"   ? LrSchedule::Kind::kCosine
+                    : section.schedule == "linear" ? LrSchedule::Kind::kLinear
+                                                   : LrSchedule::Kind::kConstant;
+  return {.kind = kind,
+          .peak = section.lr,
+          .floor = section.min_lr,
+          .warmup_steps = section.warmup_steps,
+          .total_steps = config.train.steps};
+}
+
+SampleSpec sample_spec(const JobConfig& config) {
+  return {.input = {config.model.seq_len}, .input_dtype = DType::kInt32, .target = {config.model.seq_len}};
+}
+
+JobData open_data(const JobConfig& config, bool check_tokens) {
+  if (config.data.kind == "synthetic") {
+    const auto data = synthetic_tokens(config);
+    return {.train = data, .eval = config.data.eval.empty() ? nullptr : data};
+  }
+  JobData data;
+  data.train = open_tokens(config, "data.train", shards_of(config.data.train, "train.bin"), check_tokens);
+  if (!config.data.eval.empty()) {
+    data.eval = open_tokens(config, "data.eval", shards_of(config.data.eval, "eval.bin"), check_tokens);
+  }
+  return data;
+}
+
+}  // namespace trireme

@@ -1,0 +1,52 @@
+// From a job to the parts that the engine takes: blocks, data sets, options.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "launcher/config.h"
+#include "models/gpt.h"
+#include "parallel/engine.h"
+#include "parallel/predict.h"
+#include "runtime/data/dataset.h"
+#include "runtime/data/dataset_info.h"
+#include "runtime/optim/lr_schedule.h"
+
+namespace trireme {
+
+/// Fills in what a job leaves to `model.size` and to the training data: the numbers of [model]. Throws
+/// Error(kInvalidInput) when the vocabulary is not known from either.
+JobConfig resolve(JobConfig config);
+
+// Of a resolved job:
+
+std::shared_ptr<const BlockList> build_blocks(const ModelSection& model);
+
+/// For the CPU: choose_device() knows better. `threads` and `memory_limit` are those of the job; threads 0
+/// stands for 1.
+EngineOptions engine_options(const JobConfig& config);
+
+LrSchedule lr_schedule(const JobConfig& config);
+
+/// The shapes of one training sample.
+SampleSpec sample_spec(const JobConfig& config);
+
+struct JobData {
+  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const Dataset> eval;  // null: none
+};
+
+/// Opens the data. With `check_tokens`, reads all shards whole to be sure that no token id is beyond the
+/// vocabulary. Throws Error(kInvalidInput) naming the key and the file.
+JobData open_data(const JobConfig& config, bool check_tokens);
+
+/// The description beside prepared tokens, for a path as in data.train; empty where there is none.
+struct PreparedData {
+  std::filesystem::path folder;
+  DatasetInfo info;
+};
+std::optional<PreparedData> find_prepared_data(const std::filesystem::path& path);
+
+}  // namespace trireme

@@ -1,0 +1,125 @@
+// A job as `trireme train` and `trireme plan` read it: one struct a section of the TOML file.
+//
+// The structs hold types and defaults. What a key means, its unit and its allowed values stand once, in the
+// table of config_keys.cc, from which parsing, the resolved text and the reference in README.md are made.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme {
+
+struct ModelSection {
+  std::string name = "gpt";
+  std::string size;  // empty: given by the keys below
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  std::int64_t heads = 0;
+  std::int64_t vocab = 0;
+  std::int64_t seq_len = 0;
+  double dropout = 0.0;
+  bool tied = true;
+  bool bias = true;
+};
+
+struct DataSection {
+  std::string kind = "tokens";
+  std::string train;
+  std::string eval;
+};
+
+struct TrainSection {
+  std::int64_t steps = 1000;
+  std::int64_t global_batch = 32;
+  std::int64_t micro_batch = 8;
+  std::int64_t seed = 1;
+  std::int64_t eval_every = 0;
+  std::int64_t eval_batches = 0;
+};
+
+struct OptimizerSection {
+  std::string name = "adamw";
+  double lr = 3e-4;
+  double min_lr = 0.0;
+  double weight_decay = 0.1;
+  std::array<double, 2> betas = {0.9, 0.95};
+  double epsilon = 1e-8;
+  double momentum = 0.9;
+  bool nesterov = false;
+  std::string schedule = "cosine";
+  std::int64_t warmup_steps = 0;
+  double grad_clip = 1.0;
+};
+
+struct PrecisionSection {
+  std::string mode = "fp32";
+  std::string loss_scale = "dynamic";
+};
+
+struct ParallelSection {
+  std::int64_t pipeline = 1;
+  std::int64_t zero = 0;
+  std::int64_t recompute_every = 0;
+  std::string schedule = "1f1b";
+  std::string reduction = "canonical";
+  std::string device = "auto";
+  std::int64_t threads = 0;
+  std::int64_t memory_limit = 0;
+};
+
+struct CheckpointSection {
+  std::int64_t every = 0;
+  std::int64_t keep = 2;
+  std::string resume = "auto";
+};
+
+struct LogSection {
+  std::int64_t every = 10;
+  std::int64_t state_hash_every = 0;
+};
+
+struct JobConfig {
+  ModelSection model;
+  DataSection data;
+  TrainSection train;
+  OptimizerSection optimizer;
+  PrecisionSection precision;
+  ParallelSection parallel;
+  CheckpointSection checkpoint;
+  LogSection log;
+};
+
+/// Parses TOML text, then applies `overrides` ("section.key=value": the value is read as TOML, a bare word as
+/// a string), then checks every value. `source` names the text in messages. Throws Error(kInvalidInput) with
+/// source:line:column and the key; Error(kUnsupported) for values that this build does not have yet.
+JobConfig parse_config(std::string_view toml, std::string_view source,
+                       std::span<const std::string> overrides = {});
+
+/// parse_config of a file.
+JobConfig load_config(const std::filesystem::path& path, std::span<const std::string> overrides = {});
+
+/// Checks what involves several keys. parse_config has called it; for configurations made in code.
+void check_config(const JobConfig& config);
+
+/// Throws Error(kInvalidInput) unless train.global_batch is a multiple of train.micro_batch x data ranks; the
+/// message says which global batches and micro-batches would do.
+void check_batch(const TrainSection& train, int num_data_ranks);
+
+/// The resolved configuration: every key with its value. A pure function of `config`, so ranks can compare
+/// it, and parse_config gives the same configuration back.
+std::string to_toml(const JobConfig& config);
+
+/// Compares resolved texts, one a rank. Empty when all agree; else a line for each rank and key that differ
+/// from rank 0's, with both values.
+std::string describe_difference(std::span<const std::string> texts_by_rank);
+
+/// What a run that goes on from a checkpoint changes of its mathematics: "optimizer.lr (0.1, now 0.2)" for
+/// each key of [model], [data], [train] and [optimizer] that differs.
+std::vector<std::string> describe_changes(const JobConfig& before, const JobConfig& now);
+
+}  // namespace trireme

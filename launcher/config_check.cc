@@ -1,0 +1,86 @@
+// What involves several keys of a configuration.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "launcher/config.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+void check_model(const ModelSection& model) {
+  if (model.size.empty()) {
+    TRIREME_CHECK(model.layers > 0 && model.hidden > 0 && model.heads > 0 && model.seq_len > 0,
+                  "the model has no shape: give model.size, or all of model.layers = {}, model.hidden = {}, "
+                  "model.heads = {} and model.seq_len = {}",
+                  model.layers, model.hidden, model.heads, model.seq_len);
+  }
+  if (model.hidden > 0 && model.heads > 0) {
+    TRIREME_CHECK(model.hidden % model.heads == 0, "model.heads = {} does not divide model.hidden = {}",
+                  model.heads, model.hidden);
+  }
+}
+
+/// "1, 2 or 5".
+std::string join_choices(const std::vector<std::int64_t>& values) {
+  std::string text;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == values.size() ? " or " : ", ", values[i]);
+  }
+  return text;
+}
+
+/// At most `count` divisors of `number`, those nearest to `wanted`, ascending.
+std::vector<std::int64_t> divisors_near(std::int64_t number, std::int64_t wanted, std::size_t count) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t d = 1; d * d <= number; ++d) {
+    if (number % d != 0) continue;
+    divisors.push_back(d);
+    if (d * d != number) divisors.push_back(number / d);
+  }
+  const auto distance = [wanted](std::int64_t d) { return d > wanted ? d - wanted : wanted - d; };
+  std::ranges::sort(divisors);
+  std::ranges::stable_sort(divisors, {}, distance);
+  divisors.resize(std::min(divisors.size(), count));
+  std::ranges::sort(divisors);
+  return divisors;
+}
+
+}  // namespace
+
+void check_config(const JobConfig& config) {
+  check_model(config.model);
+  TRIREME_CHECK(config.data.kind != "tokens" || !config.data.train.empty(),
+                "data.train is missing: the folder of token shards that `trireme data text` wrote");
+  TRIREME_CHECK(config.optimizer.min_lr <= config.optimizer.lr,
+                "optimizer.min_lr = {} is above optimizer.lr = {}", config.optimizer.min_lr,
+                config.optimizer.lr);
+  TRIREME_CHECK(!config.optimizer.nesterov || config.optimizer.momentum > 0,
+                "optimizer.nesterov needs a momentum, but optimizer.momentum = 0");
+  TRIREME_CHECK(!config.checkpoint.resume.empty(),
+                "checkpoint.resume is empty: \"auto\", \"never\" or the path of a checkpoint");
+}
+
+void check_batch(const TrainSection& train, int num_data_ranks) {
+  const std::int64_t round = train.micro_batch * num_data_ranks;
+  if (train.global_batch % round == 0) return;
+  const std::int64_t above = (train.global_batch / round + 1) * round, below = above - round;
+  std::string advice = below > 0 ? fmt::format("train.global_batch = {} or {} would do", below, above)
+                                 : fmt::format("train.global_batch = {} would do", above);
+  if (train.global_batch % num_data_ranks == 0) {
+    const auto choices = divisors_near(train.global_batch / num_data_ranks, train.micro_batch, 4);
+    advice += fmt::format(", or train.micro_batch = {}", join_choices(choices));
+  } else {
+    advice +=
+        fmt::format("; no micro-batch divides {} samples among {} ranks", train.global_batch, num_data_ranks);
+  }
+  throw Error(
+      ErrorCode::kInvalidInput,
+      fmt::format("train.global_batch = {} is not a multiple of train.micro_batch x data ranks = {} x {} "
+                  "= {}: {}",
+                  train.global_batch, train.micro_batch, num_data_ranks, round, advice));
+}
+
+}  // namespace trireme

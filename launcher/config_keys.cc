@@ -1,0 +1,289 @@
+#include "launcher/config_keys.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+namespace trireme {
+namespace {
+
+/// The number in a value of type integer, bytes or number.
+double as_number(const ConfigValue& value) {
+  return std::holds_alternative<double>(value) ? std::get<double>(value)
+                                               : static_cast<double>(std::get<std::int64_t>(value));
+}
+
+KeyRule any() {
+  return {};
+}
+
+KeyRule at_least(double least) {
+  return {.text = fmt::format("at least {}", least),
+          .allows = [least](const ConfigValue& v) { return as_number(v) >= least; }};
+}
+
+/// Counts are 32-bit further down: steps and samples are words of the random number generator's counter.
+KeyRule count_from(std::int64_t least) {
+  return {.text = fmt::format("{} or more, below 2^31", least), .allows = [least](const ConfigValue& v) {
+            const std::int64_t count = std::get<std::int64_t>(v);
+            return count >= least && count < (std::int64_t{1} << 31);
+          }};
+}
+
+KeyRule from_to(std::int64_t least, std::int64_t most) {
+  return {.text = fmt::format("{} to {}", least, most), .allows = [least, most](const ConfigValue& v) {
+            const std::int64_t number = std::get<std::int64_t>(v);
+            return number >= least && number <= most;
+          }};
+}
+
+KeyRule above(double bound) {
+  return {.text = fmt::format("above {}", bound),
+          .allows = [bound](const ConfigValue& v) { return as_number(v) > bound; }};
+}
+
+/// Each number of the value lies in [least, bound).
+KeyRule from_to_below(double least, double bound) {
+  return {.text = fmt::format("at least {} and below {}", least, bound),
+          .allows = [least, bound](const ConfigValue& v) {
+            const auto within = [&](double x) { return x >= least && x < bound; };
+            if (const auto* pair = std::get_if<std::array<double, 2>>(&v)) {
+              return std::ranges::all_of(*pair, within);
+            }
+            return within(as_number(v));
+          }};
+}
+
+KeyRule one_of(std::vector<std::string> choices) {
+  std::string text;
+  for (const std::string& choice : choices) text += fmt::format("{}\"{}\"", text.empty() ? "" : ", ", choice);
+  return {.text = text, .allows = [choices = std::move(choices)](const ConfigValue& v) {
+            return std::ranges::find(choices, std::get<std::string>(v)) != choices.end();
+          }};
+}
+
+/// A key that exists already, with the only value that this build can do.
+KeyRule only(ConfigValue value, std::string missing_feature) {
+  return {.text = to_toml(value) + " only",
+          .allows = [value](const ConfigValue& v) { return v == value; },
+          .missing_feature = std::move(missing_feature)};
+}
+
+template <class T>
+constexpr KeyType key_type() {
+  if constexpr (std::is_same_v<T, bool>) {
+    return KeyType::kBoolean;
+  } else if constexpr (std::is_same_v<T, std::int64_t>) {
+    return KeyType::kInteger;
+  } else if constexpr (std::is_same_v<T, double>) {
+    return KeyType::kNumber;
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return KeyType::kString;
+  } else {
+    static_assert(std::is_same_v<T, std::array<double, 2>>);
+    return KeyType::kNumberPair;
+  }
+}
+
+/// Collects the keys of one section.
+template <class Section>
+class SectionKeys {
+ public:
+  SectionKeys(std::vector<ConfigKey>& keys, std::string name, Section JobConfig::*section)
+      : keys_(keys), name_(std::move(name)), section_(section) {}
+
+  template <class T>
+  SectionKeys& add(std::string name, T Section::*member, KeyRule rule, std::string help) {
+    const auto section = section_;
+    keys_.push_back(
+        {.section = name_,
+         .name = std::move(name),
+         .type = key_type<T>(),
+         .rule = std::move(rule),
+         .help = std::move(help),
+         .get = [section, member](const JobConfig& job) { return ConfigValue(job.*section.*member); },
+         .set = [section, member](JobConfig& job,
+                                  const ConfigValue& value) { job.*section.*member = std::get<T>(value); }});
+    return *this;
+  }
+
+  SectionKeys& add_bytes(std::string name, std::int64_t Section::*member, KeyRule rule, std::string help) {
+    add(std::move(name), member, std::move(rule), std::move(help));
+    keys_.back().type = KeyType::kBytes;
+    return *this;
+  }
+
+ private:
+  std::vector<ConfigKey>& keys_;
+  std::string name_;
+  Section JobConfig::*section_;
+};
+
+void add_model_keys(std::vector<ConfigKey>& keys) {
+  using M = ModelSection;
+  SectionKeys<M>(keys, "model", &JobConfig::model)
+      .add("name", &M::name, one_of({"gpt"}), "Architecture.")
+      .add(
+          "size", &M::size, one_of({"", "124m", "350m", "774m", "1.5b", "13b"}),
+          "A published GPT-2 or GPT-3 shape; the keys below override parts of it. Empty: the keys below give "
+          "the shape.")
+      .add("layers", &M::layers, count_from(0), "Transformer blocks. 0: taken from `size`.")
+      .add("hidden", &M::hidden, count_from(0), "Width of the residual stream. 0: taken from `size`.")
+      .add("heads", &M::heads, count_from(0), "Attention heads; must divide `hidden`. 0: taken from `size`.")
+      .add("vocab", &M::vocab, count_from(0),
+           "Tokens in the vocabulary. 0: taken from `size`; without one, from the training data's tokenizer.")
+      .add("seq_len", &M::seq_len, count_from(0), "Context in tokens. 0: taken from `size`.")
+      .add("dropout", &M::dropout, from_to_below(0, 1), "Probability of dropping an activation.")
+      .add("tied", &M::tied, any(), "The output layer shares the token embedding.")
+      .add("bias", &M::bias, only(true, "this build's GPT always has them"),
+           "Linear layers and norms have biases.");
+}
+
+void add_data_keys(std::vector<ConfigKey>& keys) {
+  using D = DataSection;
+  SectionKeys<D>(keys, "data", &JobConfig::data)
+      .add(
+          "kind", &D::kind, one_of({"tokens", "synthetic"}),
+          "`tokens`: shards made by `trireme data text`. `synthetic`: random tokens, for speed measurements.")
+      .add("train", &D::train, any(),
+           "A `.bin` token shard, a folder of them, or a folder that `trireme data text` wrote (its "
+           "train.bin). Relative to the working directory.")
+      .add("eval", &D::eval, any(),
+           "The same for evaluation (eval.bin of such a folder). Empty: no evaluation.");
+}
+
+void add_train_keys(std::vector<ConfigKey>& keys) {
+  using T = TrainSection;
+  SectionKeys<T>(keys, "train", &JobConfig::train)
+      .add("steps", &T::steps, count_from(1), "Optimizer steps of the whole run, resumed parts included.")
+      .add("global_batch", &T::global_batch, count_from(1),
+           "Samples a step over all ranks; a multiple of `micro_batch` x data ranks.")
+      .add("micro_batch", &T::micro_batch, count_from(1),
+           "Samples that a rank runs forward and backward at once; the rest is accumulated.")
+      .add("seed", &T::seed, at_least(0), "Key of initial parameters, sample order and dropout.")
+      .add("eval_every", &T::eval_every, count_from(0),
+           "Steps between evaluations. 0: after the last step only.")
+      .add("eval_batches", &T::eval_batches, count_from(0),
+           "Global batches that one evaluation reads, the same ones each time. 0: the whole evaluation set.");
+}
+
+void add_optimizer_keys(std::vector<ConfigKey>& keys) {
+  using O = OptimizerSection;
+  SectionKeys<O>(keys, "optimizer", &JobConfig::optimizer)
+      .add("name", &O::name, one_of({"adamw", "sgd"}), "Update rule.")
+      .add("lr", &O::lr, above(0), "Peak learning rate.")
+      .add("min_lr", &O::min_lr, at_least(0), "Learning rate at the last step of `linear` and `cosine`.")
+      .add("weight_decay", &O::weight_decay, at_least(0),
+           "Decoupled for `adamw`, added to the gradient for `sgd`; matrices only, not biases and norms.")
+      .add("betas", &O::betas, from_to_below(0, 1), "`adamw`: decay of both moments.")
+      .add("epsilon", &O::epsilon, above(0), "`adamw`: added to the root of the second moment.")
+      .add("momentum", &O::momentum, from_to_below(0, 1), "`sgd`: 0 keeps no momentum buffer.")
+      .add("nesterov", &O::nesterov, any(), "`sgd`: Nesterov's form of momentum.")
+      .add("schedule", &O::schedule, one_of({"constant", "linear", "cosine"}),
+           "Course of the learning rate after the warm-up, down to `min_lr`.")
+      .add("warmup_steps", &O::warmup_steps, count_from(0),
+           "Steps in which the learning rate rises linearly to `lr`.")
+      .add("grad_clip", &O::grad_clip, at_least(0),
+           "Gradients are scaled down to this global L2 norm. 0: no clipping.");
+}
+
+void add_engine_keys(std::vector<ConfigKey>& keys) {
+  using P = PrecisionSection;
+  SectionKeys<P>(keys, "precision", &JobConfig::precision)
+      .add("mode", &P::mode, only(std::string("fp32"), "this build supports fp32 only"), "Compute dtype.")
+      .add("loss_scale", &P::loss_scale,
+           only(std::string("dynamic"), "a fixed scale comes with 16-bit precision; fp32 is never scaled"),
+           "Scaling of the loss in fp16. No effect in fp32.");
+  using L = ParallelSection;
+  SectionKeys<L>(keys, "parallel", &JobConfig::parallel)
+      .add("pipeline", &L::pipeline,
+           only(std::int64_t{1}, "this build does not cut a model into pipeline stages"),
+           "Pipeline stages; data ranks = ranks / stages.")
+      .add("zero", &L::zero, from_to(0, 3),
+           "ZeRO stage: each data rank keeps only its piece of 1: masters and optimizer state, 2: gradients "
+           "too, "
+           "3: parameters too. The results do not change.")
+      .add("recompute_every", &L::recompute_every, count_from(0),
+           "Keep only the input of every segment of so many blocks, and run it again in backward. 0: keep "
+           "everything. The results do not change.")
+      .add("schedule", &L::schedule, only(std::string("1f1b"), "without pipeline stages there is no other"),
+           "Order of micro-batches in a pipeline.")
+      .add("reduction", &L::reduction, one_of({"canonical", "fast"}),
+           "`canonical`: the same bits on every layout. `fast`: the communication library's own all-reduce.")
+      .add(
+          "device", &L::device, one_of({"auto", "cpu", "cuda"}),
+          "Where to compute. `auto`: GPUs where this build and every rank's machine have them, else the CPU.")
+      .add("threads", &L::threads, count_from(0),
+           "Host threads a rank. 0: the cores it may use / ranks on this machine.")
+      .add_bytes(
+          "memory_limit", &L::memory_limit, at_least(0),
+          "Bytes a rank may hold, library workspaces apart; a job that needs more is refused before step "
+          "1. An integer, or a string such as \"12 GiB\". 0: no limit.");
+}
+
+void add_output_keys(std::vector<ConfigKey>& keys) {
+  using C = CheckpointSection;
+  SectionKeys<C>(keys, "checkpoint", &JobConfig::checkpoint)
+      .add("every", &C::every, count_from(0),
+           "Steps between checkpoints. 0: only after the last step, or when stopped early.")
+      .add("keep", &C::keep, count_from(0), "Newest checkpoints that are kept. 0: all.")
+      .add("resume", &C::resume, any(),
+           "`auto`: from the newest whole checkpoint of the output folder, if there is one. `never`: from "
+           "step "
+           "0. Else the path of a checkpoint.");
+  using G = LogSection;
+  SectionKeys<G>(keys, "log", &JobConfig::log)
+      .add("every", &G::every, count_from(1),
+           "Steps between progress lines when the output is not a terminal.")
+      .add("state_hash_every", &G::state_hash_every, count_from(0),
+           "Steps between hashes of the training state in metrics.jsonl. 0: never.");
+}
+
+std::vector<ConfigKey> make_keys() {
+  std::vector<ConfigKey> keys;
+  add_model_keys(keys);
+  add_data_keys(keys);
+  add_train_keys(keys);
+  add_optimizer_keys(keys);
+  add_engine_keys(keys);
+  add_output_keys(keys);
+  return keys;
+}
+
+}  // namespace
+
+std::string_view describe(KeyType type) {
+  switch (type) {
+    case KeyType::kBoolean:
+      return "true or false";
+    case KeyType::kInteger:
+      return "an integer";
+    case KeyType::kBytes:
+      return "a number of bytes, as an integer or as a string such as \"12 GiB\"";
+    case KeyType::kNumber:
+      return "a number";
+    case KeyType::kString:
+      return "a string";
+    case KeyType::kNumberPair:
+      return "a list of two numbers";
+  }
+  return "?";
+}
+
+std::span<const ConfigKey> config_keys() {
+  static const std::vector<ConfigKey> keys = make_keys();
+  return keys;
+}
+
+std::vector<std::string> config_sections() {
+  std::vector<std::string> sections;
+  for (const ConfigKey& key : config_keys()) {
+    if (sections.empty() || sections.back() != key.section) sections.push_back(key.section);
+  }
+  return sections;
+}
+
+}  // namespace trireme

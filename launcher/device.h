@@ -1,0 +1,23 @@
+// Where a rank computes: from parallel.device to a Device and the communicator of its memory.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "launcher/env.h"
+#include "parallel/comm/communicator.h"
+
+namespace trireme {
+
+struct RankDevice {
+  Device device;
+  std::shared_ptr<Communicator> comm;
+};
+
+/// `wanted` is "cpu", "cuda" or "auto": GPUs where this build and all ranks' machines have them, else the
+/// CPU. Collective over `host`. Throws Error(kUnsupported) saying what is missing when "cuda" is wanted and
+/// cannot be had, and when ranks outnumber the GPUs of their machine.
+RankDevice choose_device(const std::string& wanted, const LaunchEnvironment& launch,
+                         const std::shared_ptr<Communicator>& host);
+
+}  // namespace trireme

@@ -1,0 +1,33 @@
+// What the environment says about this process. The only place that reads environment variables.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace trireme {
+
+/// Looks up a variable; tests pass their own.
+using EnvironmentLookup = std::function<std::optional<std::string>(const char* name)>;
+std::optional<std::string> environment_variable(const char* name);
+
+/// How this process was started, known before MPI is initialised.
+struct LaunchEnvironment {
+  std::string launcher;  // "mpirun", "PMI", ...; empty: alone, MPI is not needed
+  int rank = 0;
+  int num_ranks = 1;
+  int local_rank = 0;  // on this machine
+  int num_local_ranks = 1;
+
+  bool under_mpi() const { return !launcher.empty(); }
+};
+
+/// Recognises Open MPI's mpirun, PMIx and PMI launchers (MPICH, Intel MPI, srun). Throws Error(kInvalidInput)
+/// when srun has started several tasks without an MPI plugin: each would train alone.
+LaunchEnvironment read_launch_environment(const EnvironmentLookup& lookup = environment_variable);
+
+/// True when standard output ends at a terminal. mpirun gives its ranks a pseudo-terminal whatever its own
+/// output is, so under MPI the output of the process that started us is looked at as well.
+bool output_is_terminal(const LaunchEnvironment& launch);
+
+}  // namespace trireme

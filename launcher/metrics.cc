@@ -1,0 +1,76 @@
+#include "launcher/metrics.h"
+
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Bytes of the leading lines whose step is at most `last_step`. Ends before a line that a crash cut short.
+std::uintmax_t kept_bytes(const std::filesystem::path& path, std::int64_t last_step) {
+  std::ifstream file(path, std::ios::binary);
+  std::uintmax_t bytes = 0;
+  for (std::string line; std::getline(file, line) && !file.eof();) {
+    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) break;
+    if (json["step"].get<std::int64_t>() > last_step) break;
+    bytes += line.size() + 1;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+MetricsWriter::MetricsWriter(Options options) : options_(std::move(options)) {
+  const auto& path = options_.path;
+  std::error_code error;
+  if (std::filesystem::is_regular_file(path, error)) {
+    const std::uintmax_t bytes = options_.resume_step > 0 ? kept_bytes(path, options_.resume_step) : 0;
+    std::filesystem::resize_file(path, bytes, error);
+    TRIREME_CHECK(!error, "cannot shorten {} to the {} bytes up to step {}: {}", path.string(), bytes,
+                  options_.resume_step, error.message());
+  }
+  file_.open(path, std::ios::binary | std::ios::app);
+  TRIREME_CHECK(file_.good(), "cannot write {}: {}", path.string(), std::generic_category().message(errno));
+}
+
+void MetricsWriter::write_step(const StepMetrics& metrics) {
+  Json memory;
+  for (int c = 0; c < kNumMemoryCategories; ++c) {
+    const auto category = static_cast<MemoryCategory>(c);
+    memory[std::string(name(category))] = metrics.memory[category];
+  }
+  Json line = {{"step", metrics.step},
+               {"loss", metrics.loss},
+               {"lr", metrics.lr},
+               {"grad_norm", metrics.grad_norm},
+               {"loss_scale", metrics.loss_scale},
+               {"skipped", metrics.skipped},
+               {"step_ms", metrics.step_ms},
+               {options_.throughput_key, metrics.throughput},
+               {"data_wait_ms", metrics.data_wait_ms},
+               {"comm_bytes", metrics.comm_bytes},
+               {"peak_bytes", metrics.peak_bytes},
+               {"memory", memory}};
+  if (!metrics.state_hash.empty()) line["state_hash"] = metrics.state_hash;
+  write_line(line.dump());
+}
+
+void MetricsWriter::write_eval(std::int64_t step, double eval_loss) {
+  write_line(Json({{"step", step}, {"eval_loss", eval_loss}}).dump());
+}
+
+void MetricsWriter::write_line(const std::string& line) {
+  file_ << line << '\n' << std::flush;
+  if (!file_.good()) {
+    throw Error(ErrorCode::kRuntime, fmt::format("cannot write {}: {}", options_.path.string(),
+                                                 std::generic_category().message(errno)));
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,57 @@
+// metrics.jsonl: one JSON object a line, a line a step, and a line an evaluation. Written by rank 0.
+//
+//   {"step":1,"loss":10.9,"lr":1e-05,"grad_norm":2.1,"loss_scale":1.0,"skipped":false,"step_ms":71.2,
+//    "tokens_per_s":8600.1,"data_wait_ms":0.01,"comm_bytes":1024,"peak_bytes":123456,"memory":{"parameters":...}}
+//   {"step":100,"eval_loss":4.2}
+//
+// Numbers that are not finite are written as null: JSON has no other.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "runtime/base/allocator.h"
+
+namespace trireme {
+
+struct StepMetrics {
+  std::int64_t step = 0;  // 1 is the first
+  double loss = 0;        // mean over the targets of the global batch
+  double lr = 0;
+  double grad_norm = 0;  // before clipping
+  double loss_scale = 1;
+  bool skipped = false;  // no update, because a gradient was not finite
+  double step_ms = 0;
+  double throughput = 0;        // targets or samples a second, over all ranks
+  double data_wait_ms = 0;      // of step_ms, spent waiting for the micro-batches
+  std::int64_t comm_bytes = 0;  // sent by this rank in the step
+  std::int64_t peak_bytes = 0;  // library workspaces apart
+  MemoryCounts memory;          // each category's own peak
+  std::string state_hash;       // empty: not taken at this step
+};
+
+class MetricsWriter {
+ public:
+  struct Options {
+    std::filesystem::path path;
+    /// Lines of later steps are cut off, so that no step appears twice after a resume; 0 starts a new file.
+    std::int64_t resume_step = 0;
+    std::string throughput_key = "tokens_per_s";
+  };
+  /// Throws Error(kInvalidInput) when the file cannot be written.
+  explicit MetricsWriter(Options options);
+
+  // Each writes one line and hands it to the system. Throws Error(kRuntime) when that fails: a full disk.
+  void write_step(const StepMetrics& metrics);
+  void write_eval(std::int64_t step, double eval_loss);
+
+ private:
+  void write_line(const std::string& line);
+
+  Options options_;
+  std::ofstream file_;
+};
+
+}  // namespace trireme

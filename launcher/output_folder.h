@@ -1,0 +1,26 @@
+// The folder that a run writes: created, and proved writable before step 1.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+namespace trireme {
+
+struct OutputFolder {
+  std::filesystem::path root;
+
+  std::filesystem::path config() const { return root / "config.toml"; }
+  std::filesystem::path metrics() const { return root / "metrics.jsonl"; }
+  std::filesystem::path summary() const { return root / "summary.json"; }
+  std::filesystem::path checkpoints() const { return root / "checkpoints"; }
+};
+
+/// Creates the folder with its parents, and writes and removes a file in it. Throws Error(kInvalidInput) with
+/// the path and the system's reason.
+OutputFolder prepare_output_folder(const std::filesystem::path& root);
+
+/// Writes a whole file or none. Throws Error(kInvalidInput) where the folder does not take it,
+/// Error(kRuntime) when the disk is full.
+void write_text_file(const std::filesystem::path& path, std::string_view text);
+
+}  // namespace trireme

@@ -1,0 +1,37 @@
+// What `trireme plan` says about a job: its model, its batch, each rank's memory and traffic, and every
+// action.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/config.h"
+#include "parallel/model_layout.h"
+#include "parallel/plan.h"
+#include "parallel/predict.h"
+
+namespace trireme {
+
+/// Ranks that do the same, and so need the same.
+struct RankGroupReport {
+  std::vector<int> ranks;
+  StepPrediction prediction;  // of the first of them
+};
+
+struct PlanReport {
+  JobConfig config;  // resolved
+  int num_ranks = 1;
+  std::int64_t num_parameters = 0;
+  std::vector<std::string> unit_names;
+  StepPlan plan;
+  std::vector<RankGroupReport> groups;
+};
+
+/// Plans, validates and predicts a step of a resolved job on `num_ranks` ranks; allocates nothing of the
+/// model's size. Throws Error(kInvalidInput) for a batch that does not divide.
+PlanReport make_plan_report(const JobConfig& config, int num_ranks);
+
+std::string to_text(const PlanReport& report);
+std::string to_json(const PlanReport& report);
+
+}  // namespace trireme

@@ -1,0 +1,89 @@
+#include "launcher/run_checkpoint.h"
+
+#include <nlohmann/json.hpp>
+
+#include "parallel/checkpoint_state.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+Json to_content(const RunState& state) {
+  return {{"loss", state.loss},
+          {"eval_loss", state.eval_loss ? Json(*state.eval_loss) : Json(nullptr)},
+          {"state_hash", state.state_hash},
+          {"config", to_toml(state.config)},
+          {"tokenizer", state.tokenizer}};
+}
+
+double number_or(const Json& value, double otherwise) {
+  return value.is_number() ? value.get<double>() : otherwise;
+}
+
+}  // namespace
+
+fs::path save_checkpoint(CheckpointStore& store, const Engine& engine, const RunState& state,
+                         const std::optional<fs::path>& tokenizer_model) {
+  if (engine.communicator().rank() != 0) {
+    save_state(engine, {});
+    return {};
+  }
+  PendingCheckpoint pending = store.begin(engine.steps_done());
+  for (CheckpointFile& file : save_state(engine, pending.folder())) pending.add_file(std::move(file));
+  if (tokenizer_model) {
+    std::error_code error;
+    fs::copy_file(*tokenizer_model, pending.folder() / kTokenizerModelFile, error);
+    if (error) {
+      throw Error(ErrorCode::kRuntime, fmt::format("cannot copy {} into the checkpoint: {}",
+                                                   tokenizer_model->string(), error.message()));
+    }
+  }
+  const fs::path folder = pending.commit(to_content(state));
+  if (state.config.checkpoint.keep > 0) store.prune(state.config.checkpoint.keep);
+  return folder;
+}
+
+std::optional<Checkpoint> find_resume(const CheckpointStore& store, const std::string& resume) {
+  if (resume == "never") return std::nullopt;
+  if (resume == "auto") return store.latest(Verify::kChecksums);
+  try {
+    return open_checkpoint_or_run(resume);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("checkpoint.resume: {}", error.what()), error.where());
+  }
+}
+
+Checkpoint open_checkpoint_or_run(const fs::path& path) {
+  TRIREME_CHECK(fs::is_directory(path), "there is no checkpoint {}: no such folder", path.string());
+  if (fs::exists(path / Manifest::kFileName)) return open_checkpoint(path, Verify::kChecksums);
+  for (const fs::path& root : {path / "checkpoints", path}) {
+    if (!fs::is_directory(root)) continue;
+    if (auto latest = CheckpointStore(root).latest(Verify::kChecksums)) return *latest;
+  }
+  throw Error(
+      ErrorCode::kInvalidInput,
+      fmt::format("{} is not a checkpoint, and holds none: a checkpoint is a folder step-NNNNNN with a {}",
+                  path.string(), Manifest::kFileName));
+}
+
+RunState read_run_state(const Checkpoint& checkpoint) {
+  const Json& content = checkpoint.manifest.content;
+  try {
+    RunState state{.step = checkpoint.manifest.step,
+                   .loss = number_or(content.at("loss"), 0.0),
+                   .state_hash = content.at("state_hash").get<std::string>(),
+                   .config = parse_config(content.at("config").get<std::string>(),
+                                          (checkpoint.folder / Manifest::kFileName).string() + " (config)"),
+                   .tokenizer = content.at("tokenizer").get<std::string>()};
+    if (content.at("eval_loss").is_number()) state.eval_loss = content["eval_loss"].get<double>();
+    return state;
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::kInvalidInput, fmt::format("{} is not the checkpoint of a training run: {}",
+                                                      checkpoint.folder.string(), error.what()));
+  }
+}
+
+}  // namespace trireme

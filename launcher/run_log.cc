@@ -1,0 +1,81 @@
+#include "launcher/run_log.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+RunLog::RunLog(Options options)
+    : options_(std::move(options)),
+      metrics_({.path = options_.out.metrics(),
+                .resume_step = options_.resume_step,
+                .throughput_key = options_.summary.throughput_key}),
+      progress_(std::cout,
+                {.first_step = options_.resume_step + 1,
+                 .num_steps = options_.num_steps,
+                 .log_every = options_.log_every,
+                 .terminal = options_.terminal},
+                Clock::now()),
+      start_(Clock::now()) {
+  options_.summary.first_step = options_.resume_step + 1;
+  options_.summary.num_steps = options_.resume_step;
+}
+
+void RunLog::step(const StepMetrics& metrics) {
+  metrics_.write_step(metrics);
+  progress_.step(metrics, Clock::now());
+  RunSummary& summary = options_.summary;
+  summary.num_steps = metrics.step;
+  summary.loss = metrics.loss;
+  summary.peak_bytes = std::max(summary.peak_bytes, metrics.peak_bytes);
+  for (std::size_t c = 0; c < summary.memory.bytes.size(); ++c) {
+    summary.memory.bytes[c] = std::max(summary.memory.bytes[c], metrics.memory.bytes[c]);
+  }
+  if (++num_steps_here_ == 2) num_timed_ = 0, timed_ms_ = 0, timed_targets_ = 0;
+  ++num_timed_;
+  timed_ms_ += metrics.step_ms;
+  timed_targets_ += metrics.throughput * metrics.step_ms / 1e3;
+}
+
+void RunLog::eval(std::int64_t step, double eval_loss) {
+  metrics_.write_eval(step, eval_loss);
+  progress_.eval(step, eval_loss);
+  options_.summary.eval_loss = eval_loss;
+}
+
+void RunLog::checkpoint(const std::filesystem::path& folder) {
+  options_.summary.checkpoint = folder.string();
+}
+
+void RunLog::finish(const std::string& status, const std::string& state_hash) {
+  progress_.finish();
+  RunSummary& summary = options_.summary;
+  summary.status = status;
+  summary.state_hash = state_hash;
+  summary.wall_s = std::chrono::duration<double>(Clock::now() - start_).count();
+  if (num_timed_ > 0 && timed_ms_ > 0) {
+    summary.mean_step_ms = timed_ms_ / static_cast<double>(num_timed_);
+    summary.throughput = timed_targets_ / timed_ms_ * 1e3;
+  }
+  if (num_steps_here_ == 0 && summary_is_current()) return;
+  write_summary(options_.out.summary(), summary);
+}
+
+bool RunLog::summary_is_current() const {
+  std::ifstream file(options_.out.summary());
+  const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() && json.value("status", "") == options_.summary.status &&
+         json.value("steps", std::int64_t{-1}) == options_.summary.num_steps &&
+         json.value("state_hash", "") == options_.summary.state_hash;
+}
+
+}  // namespace trireme

@@ -1,0 +1,24 @@
+// A polite end of a run: SIGTERM, SIGINT or SIGUSR1 ask the trainer to finish the step, save and exit
+// with 75.
+#pragma once
+
+namespace trireme {
+
+/// Handles the signals while it lives, and gives them back their former meaning when it goes. A second SIGINT
+/// ends the process at once. At most one at a time in a process.
+///
+/// mpirun passes SIGUSR1 on to its ranks, and SIGTERM or SIGINT with only a short time to end in.
+class StopRequest {
+ public:
+  StopRequest();
+  ~StopRequest();
+  StopRequest(const StopRequest&) = delete;
+  StopRequest& operator=(const StopRequest&) = delete;
+
+  /// True after a signal has come. Ranks must agree on it before they act.
+  bool requested() const;
+  /// The signal's name, "SIGTERM"; empty before one came.
+  const char* signal_name() const;
+};
+
+}  // namespace trireme

@@ -1,0 +1,72 @@
+// trireme train JOB.toml [--set key=value]... [--out DIR]
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/agreement.h"
+#include "launcher/build.h"
+#include "launcher/commands.h"
+#include "launcher/config.h"
+#include "launcher/config_keys.h"
+#include "launcher/device.h"
+#include "launcher/rank_session.h"
+#include "launcher/stop_request.h"
+#include "launcher/trainer.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+struct TrainArguments {
+  std::string job;
+  std::vector<std::string> overrides;
+  std::string out;
+  bool help_keys = false;
+};
+
+std::filesystem::path output_root(const TrainArguments& arguments) {
+  if (!arguments.out.empty()) return arguments.out;
+  return std::filesystem::path("runs") / std::filesystem::path(arguments.job).stem();
+}
+
+ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& launch) {
+  if (arguments.help_keys) {
+    fmt::print("{}", config_reference());
+    return ExitCode::kDone;
+  }
+  TRIREME_CHECK(!arguments.job.empty(), "which job? `trireme train JOB.toml`");
+  const StopRequest stop;
+  return run_as_rank(launch, [&](const std::shared_ptr<Communicator>& comm) {
+    JobConfig config;
+    run_stage(*comm, [&] { config = resolve(load_config(arguments.job, arguments.overrides)); });
+    check_same_config(*comm, to_toml(config));
+    const RankDevice rank = choose_device(config.parallel.device, launch, comm);
+    return Trainer({.config = config,
+                    .out = output_root(arguments),
+                    .launch = launch,
+                    .comm = rank.comm,
+                    .device = rank.device})
+        .run(stop);
+  });
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app, Command& chosen) {
+  auto arguments = std::make_shared<TrainArguments>();
+  CLI::App* command = app.add_subcommand("train", "Run a training job, alone or under mpirun");
+  command->add_option("JOB", arguments->job, "The job, a TOML file");
+  command->add_option("--set", arguments->overrides, "section.key=value, over what the job says; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--out", arguments->out, "Folder for results (default: runs/ and the job's name)");
+  command->add_flag("--help-keys", arguments->help_keys, "Show all keys of a job");
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](const LaunchEnvironment& launch) { return run_train(*arguments, launch); };
+  });
+}
+
+}  // namespace trireme

@@ -1,0 +1,77 @@
+// The loop of `trireme train`: prefetch, step, evaluate, save, report; stop when asked; go on where a run
+// stopped.
+//
+// [Note: order of a step's records] The metrics line of a step is written before its checkpoint, and a
+// resumed run cuts the lines after its checkpoint off. So every step has one line, whenever the process dies.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "launcher/build.h"
+#include "launcher/env.h"
+#include "launcher/exit_code.h"
+#include "launcher/output_folder.h"
+#include "launcher/run_checkpoint.h"
+#include "launcher/run_log.h"
+#include "launcher/stop_request.h"
+#include "launcher/training_batches.h"
+
+namespace trireme {
+
+class Trainer {
+ public:
+  struct Options {
+    JobConfig config;  // resolved, the same on every rank
+    std::filesystem::path out;
+    LaunchEnvironment launch;
+    std::shared_ptr<Communicator> comm;
+    Device device;
+  };
+  explicit Trainer(Options options);
+  ~Trainer();
+
+  /// Collective. Returns kDone or kStopped. Throws AgreedError for what is refused before step 1 and for a
+  /// loss that is not finite; other errors are this rank's alone.
+  ExitCode run(const StopRequest& stop);
+
+ private:
+  // Before the first step, in this order:
+  void check_job();      // data, batch, memory, output folder
+  void choose_resume();  // collective: the same checkpoint on every rank
+  void build_engine();
+  void restore();  // collective
+  void open_log();
+
+  // The loop:
+  void step();
+  void evaluate();
+  void save();  // collective
+  ExitCode end(ExitCode code);
+
+  /// Collective. The hash of the state, which must be the same on every rank.
+  std::string agreed_state_hash();
+  bool is_first() const { return options_.comm->rank() == 0; }
+  std::int64_t num_steps() const { return options_.config.train.steps; }
+  RunSummary initial_summary() const;
+  std::string describe_start() const;
+
+  Options options_;
+  OutputFolder out_;
+  CheckpointStore store_;
+  std::shared_ptr<const BlockList> blocks_;
+  EngineOptions engine_options_;
+  LrSchedule lr_;
+  JobData data_;
+  std::optional<PreparedData> prepared_;
+  StepPrediction prediction_;
+  std::filesystem::path resume_folder_;  // empty: a fresh start
+  RunState resumed_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<TrainingBatches> batches_;
+  std::unique_ptr<RunLog> log_;  // rank 0
+  std::int64_t last_saved_step_ = -1;
+};
+
+}  // namespace trireme

@@ -1,0 +1,32 @@
+// The micro-batches of one rank, read ahead while it computes.
+#pragma once
+
+#include <memory>
+
+#include "parallel/executor.h"
+#include "parallel/mesh.h"
+#include "runtime/data/prefetch.h"
+
+namespace trireme {
+
+class TrainingBatches {
+ public:
+  struct Options {
+    std::shared_ptr<const Dataset> dataset;
+    BatchLayout batch;
+    int data_rank = 0;
+    std::int64_t first_step = 0;  // counted from 0
+    std::int64_t num_steps = 0;   // of the whole run: reading ends there
+  };
+  explicit TrainingBatches(const Options& options);
+
+  /// For Engine::step: gives the rank's micro-batches of step after step, in order.
+  BatchSource source();
+  /// Milliseconds that the source has waited for data since the last call.
+  double take_wait_ms() { return prefetcher_.take_wait_ms(); }
+
+ private:
+  Prefetcher prefetcher_;
+};
+
+}  // namespace trireme

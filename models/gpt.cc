@@ -1,0 +1,53 @@
+#include "models/gpt.h"
+
+#include <cmath>
+
+#include "models/gpt_embedding.h"
+#include "models/gpt_head.h"
+#include "models/transformer_block.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+
+GptConfig gpt_config_for_size(std::string_view size) {
+  if (size == "124m") return {.layers = 12, .hidden = 768, .heads = 12};
+  if (size == "350m") return {.layers = 24, .hidden = 1024, .heads = 16};
+  if (size == "774m") return {.layers = 36, .hidden = 1280, .heads = 20};
+  if (size == "1.5b") return {.layers = 48, .hidden = 1600, .heads = 25};
+  if (size == "13b") return {.layers = 40, .hidden = 5120, .heads = 40, .seq_len = 2048};
+  throw Error(
+      ErrorCode::kInvalidInput,
+      fmt::format("model.size '{}' is not known for gpt; use 124m, 350m, 774m, 1.5b or 13b, or give layers, "
+                  "hidden and heads instead",
+                  size));
+}
+
+BlockList build_gpt(const GptConfig& config) {
+  TRIREME_CHECK(config.layers >= 1 && config.hidden >= 1 && config.heads >= 1 && config.vocab >= 1 &&
+                    config.seq_len >= 1,
+                "gpt: layers {}, hidden {}, heads {}, vocab {} and seq_len {} must all be positive",
+                config.layers, config.hidden, config.heads, config.vocab, config.seq_len);
+  // Far beyond any published network; what a slip of the finger asks for must not fill the machine with
+  // blocks.
+  constexpr std::int64_t kMaxLayers = 10000;
+  TRIREME_CHECK(config.layers <= kMaxLayers, "gpt: {} layers are more than the {} that are supported",
+                config.layers, kMaxLayers);
+  TRIREME_CHECK(config.hidden % config.heads == 0, "gpt: hidden {} is not a multiple of heads {}",
+                config.hidden, config.heads);
+  constexpr float kStddev = 0.02f;
+  BlockList blocks;
+  blocks.push_back(std::make_unique<GptEmbedding>(config, kStddev));
+  const TransformerBlockConfig layer{
+      .hidden = config.hidden,
+      .heads = config.heads,
+      .dropout = config.dropout,
+      .init_stddev = kStddev,
+      .residual_stddev = kStddev / std::sqrt(2.0f * static_cast<float>(config.layers))};
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    blocks.push_back(std::make_unique<TransformerBlock>(fmt::format("blocks.{}", i), layer));
+  }
+  blocks.push_back(std::make_unique<GptHead>(config, kStddev));
+  return blocks;
+}
+
+}  // namespace trireme

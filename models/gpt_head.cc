@@ -1,0 +1,27 @@
+#include "models/gpt_head.h"
+
+#include "runtime/ops/cross_entropy.h"
+#include "runtime/ops/layer_norm.h"
+#include "runtime/ops/linear.h"
+
+namespace trireme {
+
+GptHead::GptHead(const GptConfig& config, float init_stddev) : Block("head") {
+  norm_weight_ =
+      declare({.name = "norm.weight", .shape = {config.hidden}, .init = Initializer::ones(), .decay = false});
+  norm_bias_ =
+      declare({.name = "norm.bias", .shape = {config.hidden}, .init = Initializer::zeros(), .decay = false});
+  weight_ = declare({.name = "weight",
+                     .shape = {config.vocab, config.hidden},
+                     .init = Initializer::normal(init_stddev),
+                     .tied_to = config.tied ? "embedding.tokens" : ""});
+}
+
+Activations GptHead::forward(Context& ctx, const Activations& input, const Batch& batch) const {
+  const Tensor x = ops::layer_norm(ctx, input.at(0), norm_weight_, norm_bias_);
+  Tensor logits = ops::linear(ctx, x, weight_);
+  if (!batch.targets.defined()) return {std::move(logits)};
+  return {ops::softmax_cross_entropy(ctx, std::move(logits), batch.targets, batch.loss_scale)};
+}
+
+}  // namespace trireme

@@ -1,0 +1,137 @@
+#include "parallel/checkpoint_state.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "runtime/base/error.h"
+#include "runtime/checkpoint/safetensors_reader.h"
+
+namespace trireme {
+namespace {
+
+// One tensor of a file: its name there, and where it lies in which flat tensor of the engine.
+struct SavedTensor {
+  std::string name;
+  Shape shape;
+  int group = 0;
+  int state = -1;  // of the optimizer; -1: the master
+  std::int64_t offset = 0;
+};
+
+std::vector<SavedTensor> tensors_of(const Engine& engine, const std::string& prefix, int state) {
+  std::vector<SavedTensor> tensors;
+  for (std::size_t g = 0; g < engine.layout().groups.size(); ++g) {
+    for (const ParamSlot& slot : engine.layout().groups[g].slots) {
+      tensors.push_back({prefix + slot.name, slot.shape, static_cast<int>(g), state, slot.offset});
+    }
+  }
+  return tensors;
+}
+
+std::vector<SavedTensor> model_tensors(const Engine& engine) {
+  return tensors_of(engine, "", -1);
+}
+
+std::vector<SavedTensor> optimizer_tensors(const Engine& engine) {
+  std::vector<SavedTensor> tensors;
+  const std::vector<std::string>& states = engine.parameters().state_names();
+  for (std::size_t s = 0; s < states.size(); ++s) {
+    const std::vector<SavedTensor> more = tensors_of(engine, states[s] + ".", static_cast<int>(s));
+    tensors.insert(tensors.end(), more.begin(), more.end());
+  }
+  return tensors;
+}
+
+// What this rank owns of the flat tensor that holds `t`.
+const Tensor& owned_of(const Engine& engine, const SavedTensor& t) {
+  return t.state < 0 ? engine.parameters().master(t.group) : engine.parameters().state(t.group, t.state);
+}
+
+std::vector<std::int64_t> dims_of(const Shape& shape) {
+  std::vector<std::int64_t> dims;
+  for (int i = 0; i < shape.rank(); ++i) dims.push_back(shape[i]);
+  return dims;
+}
+
+// Gathers one group at a time; rank 0 writes it.
+std::optional<CheckpointFile> write_file(const Engine& engine, const std::filesystem::path& path,
+                                         const std::vector<SavedTensor>& tensors) {
+  std::vector<SafetensorsEntry> entries;
+  for (const SavedTensor& t : tensors) entries.push_back({t.name, "F32", dims_of(t.shape)});
+  std::optional<SafetensorsWriter> writer;
+  if (engine.communicator().rank() == 0) {
+    writer.emplace(path, entries, std::map<std::string, std::string>{{"format", "trireme"}});
+  }
+  Tensor flat;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const SavedTensor& t = tensors[i];
+    const bool next_flat = i == 0 || t.group != tensors[i - 1].group || t.state != tensors[i - 1].state;
+    if (next_flat) flat = Tensor();  // before the next gather: one group at a time
+    if (next_flat) flat = engine.parameters().whole(t.group, owned_of(engine, t));
+    if (writer) writer->append(engine.context().to_host(flat.slice(t.offset, t.shape)));
+  }
+  if (!writer) return std::nullopt;
+  return writer->commit();
+}
+
+void check_file(const SafetensorsReader& file, const std::vector<SavedTensor>& tensors) {
+  for (const SavedTensor& t : tensors) {
+    TRIREME_CHECK(file.has(t.name), "{} has no tensor '{}': it was saved from another model or optimizer",
+                  file.path().string(), t.name);
+    const SafetensorsTensor& saved = file.tensor(t.name);
+    TRIREME_CHECK(saved.dtype == "F32" && saved.shape == dims_of(t.shape),
+                  "{}: tensor '{}' is {} [{}], this model wants F32 {}: it was saved from another model",
+                  file.path().string(), t.name, saved.dtype, fmt::join(saved.shape, ", "),
+                  t.shape.to_string());
+  }
+  TRIREME_CHECK(file.tensors().size() == tensors.size(),
+                "{} holds {} tensors, this model and optimizer have {}: it was saved from another model",
+                file.path().string(), file.tensors().size(), tensors.size());
+}
+
+void read_file(const Engine& engine, const SafetensorsReader& file, const std::vector<SavedTensor>& tensors) {
+  const Context& ctx = engine.context();
+  std::vector<float> values;
+  for (const SavedTensor& t : tensors) {
+    const Tensor& owned = owned_of(engine, t);
+    const std::int64_t first = engine.parameters().first_owned(t.group);
+    const std::int64_t begin = std::max(t.offset, first);
+    const std::int64_t end = std::min(t.offset + t.shape.num_elems(), first + owned.num_elems());
+    if (end <= begin) continue;
+    values.resize(static_cast<std::size_t>(end - begin));
+    file.copy_floats(t.name, static_cast<std::uint64_t>(begin - t.offset), values);
+    ctx.backend->copy_from_host(ctx.exec, owned.slice(begin - first, {end - begin}), values.data());
+  }
+}
+
+}  // namespace
+
+std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesystem::path& folder) {
+  std::vector<CheckpointFile> files;
+  if (const auto file = write_file(engine, folder / kModelFile, model_tensors(engine)))
+    files.push_back(*file);
+  const std::vector<SavedTensor> state = optimizer_tensors(engine);
+  if (state.empty()) return files;
+  if (const auto file = write_file(engine, folder / kOptimizerFile, state)) files.push_back(*file);
+  return files;
+}
+
+void load_state(Engine& engine, const std::filesystem::path& folder, StateParts parts) {
+  const SafetensorsReader model(folder / kModelFile);
+  const std::vector<SavedTensor> tensors = model_tensors(engine);
+  check_file(model, tensors);
+  const std::vector<SavedTensor> state = optimizer_tensors(engine);
+  engine.parameters().settle();
+  if (parts == StateParts::kAll && !state.empty()) {
+    const SafetensorsReader optimizer(folder / kOptimizerFile);
+    check_file(optimizer, state);
+    read_file(engine, optimizer, state);
+  }
+  read_file(engine, model, tensors);
+  engine.parameters().refresh_working();
+}
+
+}  // namespace trireme

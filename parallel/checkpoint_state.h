@@ -1,0 +1,31 @@
+// What a checkpoint holds of an engine: parameters and optimizer state by full name, so that it knows no
+// layout.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "parallel/engine.h"
+#include "runtime/checkpoint/safetensors_writer.h"
+
+namespace trireme {
+
+inline constexpr const char* kModelFile = "model.safetensors";  // "blocks.0.mlp.up.weight", fp32
+inline constexpr const char* kOptimizerFile =
+    "optimizer.safetensors";  // "exp_avg.blocks.0.mlp.up.weight", fp32
+
+/// Rank 0 writes both files into `folder` (ignored elsewhere) and returns them; the others hand over what
+/// they own. Collective. Throws Error naming the file when the disk refuses.
+std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesystem::path& folder);
+
+enum class StateParts {
+  kAll,    // to go on training
+  kModel,  // parameters only: to sample or evaluate
+};
+
+/// Restores what save_state wrote, on every rank; collective where state is sharded. Names and shapes must be
+/// those of the engine's model: otherwise Error(kInvalidInput) naming the file, the first parameter that
+/// differs and both shapes, and nothing is changed. The caller restores steps_done.
+void load_state(Engine& engine, const std::filesystem::path& folder, StateParts parts);
+
+}  // namespace trireme

@@ -1,0 +1,155 @@
+// What ranks say to each other. One interface; `local` (threads as ranks), `mpi` and `recording` implement
+// it, and one conformance suite (tests/parallel/comm) runs against each.
+//
+// [Note: collective order] All ranks of a group call the same collectives in the same order. The validator
+// proves that of plans; outside of plans it is the caller's duty (`local` reports a breach, `mpi` cannot).
+//
+// [Note: communication buffers] From the call until wait(), the tensors belong to the operation: inputs may
+// be read but not written, outputs neither. Work keeps them allocated until wait() returns, not shorter and
+// not longer, on every implementation, so that the memory of a run equals that of its prediction.
+//
+// A rank uses its communicators from one thread at a time; abort() may come from any thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/comm/call_kind.h"
+#include "runtime/tensor.h"
+
+namespace trireme {
+
+enum class ReduceOp : std::uint8_t { kSum, kMax };
+
+/// An operation under way. Holds its tensors alive. Destroying an unfinished Work waits for it and logs a
+/// failure. While an exception unwinds the stack it does not wait, as the peers may be waiting for this rank:
+/// the operation keeps its tensors and is left to itself.
+class [[nodiscard]] Work {
+ public:
+  /// The state of one kind of communicator's operation.
+  class Impl {
+   public:
+    virtual ~Impl() = default;
+    /// Blocks the host (cpu) or orders the rank's stream after the operation (cuda). Called at most once.
+    virtual void wait() = 0;
+    /// Called in place of wait() when nobody will wait. Must not block; what the operation still touches has
+    /// to stay alive without this object.
+    virtual void abandon() noexcept = 0;
+  };
+
+  Work() = default;  // already done
+  explicit Work(std::unique_ptr<Impl> impl);
+  Work(Work&&) noexcept = default;
+  Work& operator=(Work&& other) noexcept;
+  ~Work();
+
+  /// After this, work enqueued by the caller sees the results and may reuse the buffers.
+  /// Throws Error(kCommunication), naming the culprit where it is known.
+  void wait();
+  /// True until wait(), unless the operation was done when the call returned.
+  bool pending() const { return impl_ != nullptr; }
+
+ private:
+  friend class Communicator;
+  void finish_noexcept() noexcept;
+
+  std::unique_ptr<Impl> impl_;
+  std::array<Tensor, 2> held_;
+  int num_exceptions_ = 0;  // under way when the operation began
+};
+
+/// Bytes this rank has sent to other ranks, by the algorithmic minimum of each operation:
+/// all_reduce 2 (N-1)/N n, reduce_scatter / all_gather / all_to_all (N-1)/N n, send n, broadcast n (N-1)/N,
+/// where n is the size of the full buffer, rounded down to whole bytes. recv, barrier and all_gather_strings
+/// count as calls of 0 bytes, split is not counted. A group made by split counts for itself.
+struct TrafficCounts {
+  std::int64_t sent_bytes = 0;
+  std::int64_t num_calls = 0;
+  bool operator==(const TrafficCounts&) const = default;
+};
+
+/// What TrafficCounts counts for one call whose full buffer is `full_bytes` long, in a group of `size` ranks.
+std::int64_t sent_bytes_of(CallKind call, std::int64_t full_bytes, int size);
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// "mpi", "local", "recording".
+  virtual std::string kind() const = 0;
+  /// Where its tensors live.
+  virtual DeviceType device_type() const = 0;
+  /// Says on which stream this rank computes (Backend::native_stream): operations start after what stands on
+  /// it, and wait() makes it wait. Groups made by split share it. Host memory has no streams.
+  virtual void bind_stream(void*) {}
+
+  // Public calls check their arguments (shapes, dtypes, devices, peers: Error(kInvalidInput) naming the call,
+  // the rank and both shapes), count the traffic, then call the `_impl` below. Collective over the group,
+  // except send and recv. Asynchronous: the call never waits for a peer, wait() of its Work does. Tensors may
+  // be empty, and must not overlap where not said otherwise. Error(kCommunication) when the job has been
+  // aborted or a peer disagrees.
+  //
+  // Reductions take fp32, int32 (sums wrap around) and uint8 (sums above 255 wrap or saturate: Open MPI does
+  // either, by size), and throw Error(kUnsupported) for fp16 and bf16; all other calls move any dtype. The
+  // maximum of a NaN and a number is either of the two.
+
+  /// In place: every rank gets the reduction over ranks. The order of a sum is the library's (`reduction =
+  /// "fast"`); all ranks get the same bits.
+  Work all_reduce(const Tensor& inout, ReduceOp op);
+  /// in [N * n] -> out [n]: rank r gets piece r of the sum.
+  Work reduce_scatter(const Tensor& in, const Tensor& out, ReduceOp op);
+  /// in [n] -> out [N * n], pieces in rank order. `in` may be piece rank() of `out`.
+  Work all_gather(const Tensor& in, const Tensor& out);
+  /// in [N * n] -> out [N * n]: piece p of `in` goes to rank p; piece q of `out` comes from rank q.
+  Work all_to_all(const Tensor& in, const Tensor& out);
+  /// Every rank gets what `root` holds.
+  Work broadcast(const Tensor& inout, int root);
+  /// Matched by (peer, tag) in order. dtype and size must agree on both sides. `peer` is another rank; `tag`
+  /// is in [0, 32767]. wait() may block until the peer has posted its recv.
+  Work send(const Tensor& tensor, int peer, int tag);
+  Work recv(const Tensor& tensor, int peer, int tag);
+  /// Blocks until every rank has come.
+  void barrier();
+
+  /// Blocking exchange of one string a rank, results in rank order: configuration checks, error reports.
+  std::vector<std::string> all_gather_strings(const std::string& text);
+
+  /// Collective, blocking: ranks with the same color (>= 0) form a group, ordered by their rank here.
+  virtual std::shared_ptr<Communicator> split(int color) = 0;
+
+  /// Ends the job on every rank of the world: the others' pending and later calls fail with `message` (local)
+  /// or their processes are ended (mpi). Not collective; any rank may call it from any state.
+  virtual void abort(const std::string& message) noexcept = 0;
+
+  const TrafficCounts& traffic() const { return traffic_; }
+  void reset_traffic() { traffic_ = {}; }
+
+ protected:
+  virtual Work all_reduce_impl(const Tensor& inout, ReduceOp op) = 0;
+  virtual Work reduce_scatter_impl(const Tensor& in, const Tensor& out, ReduceOp op) = 0;
+  virtual Work all_gather_impl(const Tensor& in, const Tensor& out) = 0;
+  virtual Work all_to_all_impl(const Tensor& in, const Tensor& out) = 0;
+  virtual Work broadcast_impl(const Tensor& inout, int root) = 0;
+  virtual Work send_impl(const Tensor& tensor, int peer, int tag) = 0;
+  virtual Work recv_impl(const Tensor& tensor, int peer, int tag) = 0;
+  virtual void barrier_impl() = 0;
+  virtual std::vector<std::string> all_gather_strings_impl(const std::string& text) = 0;
+
+ private:
+  void check_tensor(CallKind call, const char* role, const Tensor& tensor) const;
+  void check_pair(CallKind call, const Tensor& in, const Tensor& out, std::int64_t in_pieces,
+                  std::int64_t out_pieces) const;
+  void check_reducible(CallKind call, const Tensor& tensor) const;
+  void check_peer(CallKind call, const Tensor& tensor, int peer, int tag) const;
+  void count(CallKind call, std::int64_t full_bytes);
+  static Work hold(Work work, const Tensor& a, const Tensor& b = {});
+
+  TrafficCounts traffic_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,114 @@
+// Where the threads that act as ranks of one LocalWorld meet: calls are posted, matched, carried out by
+// whoever completes them, and waited for.
+//
+// [Note: local ranks never hang] Every wait is entered here, and only ranks post. So when each rank that has
+// not finished is blocked in a wait, no call can ever be completed: that is a deadlock, found exactly and at
+// once, without a watchdog. It needs what communicator.h asks for: one thread a rank. Ranks that disagree
+// about a call are found when the later one posts it. Either way, and when a rank fails, the first failure is
+// kept and every pending and later call throws it.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "parallel/comm/local_exchange.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+
+struct LocalGroup;
+
+/// One call that several ranks take part in.
+struct LocalMeeting {
+  enum class State : std::uint8_t {
+    kGathering,  // some rank has not come
+    kRunning,    // all have come; the last one is moving the data
+    kDone,
+  };
+
+  CallSignature signature;
+  std::string where;            // "call 3 of group [0, 2]", "rank 0 to rank 1, tag 7"
+  int first_rank = 0;           // world rank that posted first
+  std::vector<CallPart> parts;  // by rank in the group; of a message {sender, receiver}
+  std::size_t num_arrived = 0;
+  State state = State::kGathering;
+  std::condition_variable changed;
+
+  // Results.
+  std::vector<std::string> texts;                   // all_gather_strings
+  std::vector<std::shared_ptr<LocalGroup>> groups;  // split: the new group of each member
+  std::vector<int> members;                         // split: the rank of each member in it
+};
+
+/// Ranks that communicate, and their calls that are not complete. Guarded by the board's mutex.
+struct LocalGroup {
+  explicit LocalGroup(std::vector<int> ranks)
+      : world_ranks(std::move(ranks)), num_calls(world_ranks.size()) {}
+
+  const std::vector<int> world_ranks;
+  std::vector<std::int64_t> num_calls;                                // collectives posted, by member
+  std::map<std::int64_t, std::shared_ptr<LocalMeeting>> collectives;  // by number
+  struct Lane {
+    std::deque<std::shared_ptr<LocalMeeting>> waiting;  // all sends, or all receives
+  };
+  std::map<std::tuple<int, int, int>, Lane> lanes;  // messages by (sender, receiver, tag)
+};
+
+struct LocalFailure {
+  int rank = 0;
+  ErrorCode code = ErrorCode::kRuntime;
+  std::string message;
+  std::source_location where;
+};
+
+class LocalBoard {
+ public:
+  explicit LocalBoard(int num_ranks);
+
+  const std::shared_ptr<LocalGroup>& world() const { return world_; }
+
+  /// Brings `part` to the group's next collective. Carries it out when this is the last rank to come. Throws
+  /// Error(kCommunication) when the job has failed, or fails it when ranks disagree about the call.
+  std::shared_ptr<LocalMeeting> post_collective(LocalGroup& group, int member, const CallSignature& signature,
+                                                CallPart part);
+  /// The same for one end of a message: signature.kind says which.
+  std::shared_ptr<LocalMeeting> post_message(LocalGroup& group, int member, int peer, int tag,
+                                             const CallSignature& signature, CallPart part);
+  /// Blocks until the meeting is done. Throws Error(kCommunication) when the job fails before.
+  void wait(LocalMeeting& meeting, int world_rank);
+
+  /// Fails the job; only the first failure counts.
+  void fail(LocalFailure failure) noexcept;
+  /// Says that a rank makes no more calls.
+  void finish(int world_rank) noexcept;
+  std::optional<LocalFailure> failure() const;
+
+ private:
+  struct RankState {
+    LocalMeeting* waits_for = nullptr;
+    bool finished = false;
+  };
+
+  void throw_if_failed() const;
+  void fail_locked(LocalFailure failure);
+  [[noreturn]] void disagree(const LocalMeeting& meeting, int world_rank, const CallSignature& signature);
+  void carry_out(std::unique_lock<std::mutex>& lock, LocalMeeting& meeting, const LocalGroup& group,
+                 int world_rank);
+  void fail_if_stuck(int world_rank);
+
+  mutable std::mutex mutex_;
+  std::shared_ptr<LocalGroup> world_;
+  std::vector<RankState> ranks_;
+  std::optional<LocalFailure> failure_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,39 @@
+// The data movement of one call between threads that act as ranks, once every rank has brought its tensors:
+// loops over host memory, no synchronisation, no allocation.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "parallel/comm/communicator.h"
+
+namespace trireme {
+
+/// What the ranks of one call must agree on.
+struct CallSignature {
+  CallKind kind = CallKind::kBarrier;
+  DType dtype = DType::kUInt8;
+  std::int64_t in_elems = 0;  // of one rank; the tensor of an in-place call or a message
+  std::int64_t out_elems = 0;
+  ReduceOp op = ReduceOp::kSum;  // reductions only
+  int root = -1;                 // broadcast only
+
+  bool operator==(const CallSignature&) const = default;
+  /// "reduce_scatter(sum of fp32, 8 -> 2 elements)".
+  std::string to_string() const;
+};
+
+/// What one rank brings to a call. In-place calls and messages use `in` alone.
+struct CallPart {
+  Tensor in;
+  Tensor out;
+  std::string text;  // all_gather_strings
+  int color = 0;     // split
+};
+
+/// Moves and reduces the tensors of all ranks, `parts` in rank order. Sums are taken in rank order. Does
+/// nothing for calls without tensors. Of a message, parts are {sender, receiver}.
+void exchange_tensors(const CallSignature& signature, std::span<const CallPart> parts);
+
+}  // namespace trireme

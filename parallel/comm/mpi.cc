@@ -1,0 +1,75 @@
+#include "parallel/comm/mpi.h"
+
+#include <exception>
+#include <utility>
+
+#include "parallel/comm/mpi_communicator.h"
+#include "parallel/comm/mpi_job.h"
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+
+namespace trireme {
+namespace {
+
+// Serialized is enough for ranks that communicate from one thread; more lets any thread abort.
+void start_mpi() {
+  int initialized = 0;
+  MPI_Initialized(&initialized);
+  TRIREME_CHECK(initialized == 0, "MPI was started before; a process has one MpiSession");
+  int provided = MPI_THREAD_SINGLE;
+  const int result = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+  if (result != MPI_SUCCESS) {
+    throw Error(ErrorCode::kCommunication, fmt::format("MPI_Init_thread failed with code {}", result));
+  }
+  if (provided < MPI_THREAD_SERIALIZED) {
+    MPI_Finalize();
+    throw Error(ErrorCode::kCommunication,
+                "this MPI library allows calls from the main thread only; use an Open MPI that supports "
+                "MPI_THREAD_SERIALIZED (ompi_info shows its thread support)");
+  }
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+}
+
+}  // namespace
+
+MpiSession::MpiSession() : num_exceptions_(std::uncaught_exceptions()) {
+  start_mpi();
+  job_ = std::make_shared<MpiJob>();
+  MPI_Comm_rank(MPI_COMM_WORLD, &job_->rank);
+  MPI_Comm node = MPI_COMM_NULL;
+  job_->check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, job_->rank, MPI_INFO_NULL, &node),
+              "MPI_Comm_split_type");
+  MPI_Comm_rank(node, &local_rank_);
+  MPI_Comm_size(node, &num_local_ranks_);
+  MPI_Comm_free(&node);
+  world_ = make_communicator();
+}
+
+MpiSession::MpiSession(MpiSession&& other) noexcept
+    : job_(std::move(other.job_)),
+      world_(std::move(other.world_)),
+      local_rank_(other.local_rank_),
+      num_local_ranks_(other.num_local_ranks_),
+      num_exceptions_(other.num_exceptions_) {}
+
+MpiSession::~MpiSession() {
+  if (!job_ || job_->aborted) return;
+  if (std::uncaught_exceptions() > num_exceptions_) {
+    job_->abort("ends the job: an exception left the MPI session");
+    return;
+  }
+  job_->release_abandoned();
+  if (!job_->abandoned.empty()) log_warning("MPI ends while operations that nobody waited for are under way");
+  world_.reset();
+  MPI_Finalize();
+}
+
+std::shared_ptr<Communicator> MpiSession::make_communicator(std::int64_t max_count) const {
+  TRIREME_CHECK(max_count >= 1 && max_count <= kMaxMpiCount, "max_count {} is outside of [1, {}]", max_count,
+                kMaxMpiCount);
+  MPI_Comm comm = MPI_COMM_NULL;
+  job_->check(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
+  return std::make_shared<MpiCommunicator>(job_, comm, max_count);
+}
+
+}  // namespace trireme

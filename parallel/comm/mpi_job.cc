@@ -1,0 +1,58 @@
+#include "parallel/comm/mpi_job.h"
+
+#include <cstdio>
+
+#include "runtime/base/error.h"
+
+namespace trireme {
+
+bool mpi_is_running() noexcept {
+  int initialized = 0;
+  int finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  return initialized != 0 && finalized == 0;
+}
+
+MpiType::MpiType(MPI_Datatype base, int count, std::int64_t stride) {
+  MPI_Aint lower_bound = 0;
+  MPI_Aint elem_bytes = 0;
+  MPI_Type_get_extent(base, &lower_bound, &elem_bytes);
+  MPI_Datatype run = MPI_DATATYPE_NULL;
+  MPI_Type_contiguous(count, base, &run);
+  MPI_Type_create_resized(run, 0, stride * elem_bytes, &type_);
+  MPI_Type_free(&run);
+  MPI_Type_commit(&type_);
+}
+
+MpiType::~MpiType() {
+  if (mpi_is_running()) MPI_Type_free(&type_);
+}
+
+void MpiJob::check(int result, const std::string& call) const {
+  if (result == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(result, text, &length);
+  throw Error(ErrorCode::kCommunication, fmt::format("{} on rank {} of the job: {}", call, rank, text));
+}
+
+void MpiJob::abort(const std::string& message) noexcept {
+  if (aborted.exchange(true)) return;
+  std::fprintf(stderr, "rank %d: %s\n", rank, message.c_str());
+  std::fflush(stderr);
+  if (mpi_is_running()) MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+void MpiJob::release_abandoned() noexcept {
+  std::erase_if(abandoned, [](MpiOperation& operation) {
+    for (MPI_Request& request : operation.requests) {
+      int done = 1;
+      // A failed request is over, too.
+      if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0) return false;
+    }
+    return true;
+  });
+}
+
+}  // namespace trireme

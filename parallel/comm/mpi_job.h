@@ -1,0 +1,54 @@
+// What the MPI communicators of a process share: its errors, its end, and operations that nobody waits for.
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/tensor.h"
+
+namespace trireme {
+
+/// A derived datatype.
+class MpiType {
+ public:
+  /// `count` elements of `base`, each such run `stride` elements after the one before.
+  MpiType(MPI_Datatype base, int count, std::int64_t stride);
+  MpiType(const MpiType&) = delete;
+  MpiType& operator=(const MpiType&) = delete;
+  ~MpiType();
+  MPI_Datatype get() const { return type_; }
+
+ private:
+  MPI_Datatype type_ = MPI_DATATYPE_NULL;
+};
+
+/// Requests under way, with what they use.
+struct MpiOperation {
+  std::vector<MPI_Request> requests;
+  std::vector<std::unique_ptr<MpiType>> types;
+  std::array<Tensor, 2> tensors;
+};
+
+struct MpiJob {
+  int rank = 0;
+  std::atomic<bool> aborted = false;
+  std::vector<MpiOperation> abandoned;
+
+  /// Throws Error(kCommunication) that names `call` and holds MPI's text unless `result` is MPI_SUCCESS.
+  void check(int result, const std::string& call) const;
+  /// Prints "rank R: message" and ends the job with exit code 1, the first time. Returns only when MPI is not
+  /// running.
+  void abort(const std::string& message) noexcept;
+  /// Lets go of abandoned operations that are complete.
+  void release_abandoned() noexcept;
+};
+
+/// Between MPI_Init and MPI_Finalize.
+bool mpi_is_running() noexcept;
+
+}  // namespace trireme

@@ -1,0 +1,49 @@
+// The Communicator over NCCL: see nccl.h.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/comm/nccl_job.h"
+
+namespace trireme {
+
+class NcclMessages;
+
+class NcclCommunicator : public Communicator {
+ public:
+  NcclCommunicator(std::shared_ptr<NcclJob> job, std::shared_ptr<Communicator> host);
+
+  int rank() const override { return host_->rank(); }
+  int size() const override { return host_->size(); }
+  std::string kind() const override { return "nccl"; }
+  DeviceType device_type() const override { return DeviceType::kCuda; }
+  void bind_stream(void* compute_stream) override;
+
+  std::shared_ptr<Communicator> split(int color) override;
+  void abort(const std::string& message) noexcept override { job_->fail(message); }
+
+ protected:
+  Work all_reduce_impl(const Tensor& inout, ReduceOp op) override;
+  Work reduce_scatter_impl(const Tensor& in, const Tensor& out, ReduceOp op) override;
+  Work all_gather_impl(const Tensor& in, const Tensor& out) override;
+  Work all_to_all_impl(const Tensor& in, const Tensor& out) override;
+  Work broadcast_impl(const Tensor& inout, int root) override;
+  Work send_impl(const Tensor& tensor, int peer, int tag) override;
+  Work recv_impl(const Tensor& tensor, int peer, int tag) override;
+  void barrier_impl() override;
+  std::vector<std::string> all_gather_strings_impl(const std::string& text) override;
+
+ private:
+  /// Calls run(comm, stream) between the events of [Note: streams of a communicator].
+  template <class Run>
+  Work enqueue(CallKind call, const Tensor& a, const Tensor& b, Run run);
+
+  const std::shared_ptr<NcclJob> job_;
+  const std::shared_ptr<Communicator> host_;
+  const std::shared_ptr<NcclChannel> channel_;    // of collectives
+  const std::shared_ptr<NcclMessages> messages_;  // with a channel of their own
+};
+
+}  // namespace trireme

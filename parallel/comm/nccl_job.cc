@@ -1,0 +1,183 @@
+#include "parallel/comm/nccl_job.h"
+
+#include <cstring>
+#include <utility>
+
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+
+namespace trireme {
+namespace {
+
+constexpr auto kWatchPeriod = std::chrono::milliseconds(100);
+
+void log_unless_success(cudaError_t result, const char* call) noexcept {
+  // At the end of the process the driver may be gone before the last handle.
+  if (result == cudaSuccess || result == cudaErrorCudartUnloading) return;
+  log_error(std::string(call) + " failed: " + cudaGetErrorString(result));
+}
+
+// Rank 0 makes the id; everybody gets it through the host communicator.
+ncclUniqueId agree_on_id(Communicator& host) {
+  ncclUniqueId id{};
+  if (host.rank() == 0) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  const std::string mine = host.rank() == 0 ? std::string(id.internal, sizeof(id.internal)) : std::string();
+  const std::string ids = host.all_gather_strings(mine).front();
+  std::memcpy(id.internal, ids.data(), sizeof(id.internal));
+  return id;
+}
+
+}  // namespace
+
+void check_cuda(cudaError_t result, const std::string& call) {
+  if (result == cudaSuccess) return;
+  throw Error(ErrorCode::kCommunication,
+              fmt::format("{} failed: {} ({})", call, cudaGetErrorString(result), cudaGetErrorName(result)));
+}
+
+void check_nccl(ncclResult_t result, const std::string& call) {
+  if (result == ncclSuccess) return;
+  throw Error(ErrorCode::kCommunication, fmt::format("{} failed: {}: {} (NCCL_DEBUG=WARN shows more)", call,
+                                                     ncclGetErrorString(result), ncclGetLastError(nullptr)));
+}
+
+CommEvent::CommEvent() {
+  check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate");
+}
+
+CommEvent::~CommEvent() {
+  log_unless_success(cudaEventDestroy(event_), "cudaEventDestroy");
+}
+
+NcclChannel::NcclChannel(Communicator& host) {
+  const ncclUniqueId id = agree_on_id(host);
+  check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  const ncclResult_t result = ncclCommInitRank(&comm_, host.size(), id, host.rank());
+  if (result == ncclSuccess) return;
+  log_unless_success(cudaStreamDestroy(stream_), "cudaStreamDestroy");
+  check_nccl(result, fmt::format("setting up NCCL on rank {} of {}", host.rank(), host.size()));
+}
+
+NcclChannel::~NcclChannel() {
+  const bool clean = !aborted_ && async_error() == ncclSuccess;
+  if (clean) {
+    // Work that nobody waited for may still run.
+    log_unless_success(cudaStreamSynchronize(stream_), "waiting for the last communication");
+    if (ncclCommDestroy(comm_) != ncclSuccess) log_warning("ncclCommDestroy failed");
+  } else {
+    abort();
+  }
+  log_unless_success(cudaStreamDestroy(stream_), "cudaStreamDestroy");
+}
+
+void NcclChannel::abort() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(aborted_, true)) return;
+  if (ncclCommAbort(comm_) != ncclSuccess) log_error("ncclCommAbort failed");
+}
+
+ncclResult_t NcclChannel::async_error() const {
+  const std::lock_guard lock(mutex_);
+  if (aborted_) return ncclSuccess;
+  ncclResult_t error = ncclSuccess;
+  const ncclResult_t result = ncclCommGetAsyncError(comm_, &error);
+  return result != ncclSuccess ? result : error;
+}
+
+NcclJob::NcclJob(std::shared_ptr<Communicator> host, Device device, std::chrono::seconds timeout)
+    : host_(std::move(host)), device_(device), timeout_(timeout), watchdog_([this] { watch(); }) {}
+
+NcclJob::~NcclJob() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  wake_.notify_all();
+  watchdog_.join();
+}
+
+std::shared_ptr<NcclChannel> NcclJob::make_channel(Communicator& host) {
+  auto channel = std::make_shared<NcclChannel>(host);
+  const std::lock_guard lock(mutex_);
+  std::erase_if(channels_, [](const auto& known) { return known.expired(); });
+  channels_.push_back(channel);
+  return channel;
+}
+
+void NcclJob::throw_if_failed() const {
+  const std::lock_guard lock(mutex_);
+  if (!failure_.empty()) throw Error(ErrorCode::kCommunication, failure_);
+}
+
+void NcclJob::add(std::string text, std::shared_ptr<CommEvent> done) {
+  const std::lock_guard lock(mutex_);
+  operations_.push_back({.text = std::move(text),
+                         .done = std::move(done),
+                         .started = std::chrono::steady_clock::now(),
+                         .abandoned = {}});
+}
+
+void NcclJob::keep(const std::shared_ptr<CommEvent>& done, std::vector<Tensor> tensors) {
+  const std::lock_guard lock(mutex_);
+  for (NcclOperation& operation : operations_) {
+    if (operation.done == done) operation.abandoned = std::move(tensors);
+  }
+}
+
+void NcclJob::fail(const std::string& message) noexcept {
+  std::vector<std::shared_ptr<NcclChannel>> channels;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.empty()) return;
+    failure_ = message;
+    for (const auto& channel : channels_) channels.push_back(channel.lock());
+  }
+  for (const auto& channel : channels) {
+    if (channel) channel->abort();
+  }
+  host_->abort(message);
+}
+
+void NcclJob::watch() {
+  log_unless_success(cudaSetDevice(device_.index), "cudaSetDevice");
+  std::unique_lock lock(mutex_);
+  while (!wake_.wait_for(lock, kWatchPeriod, [this] { return ending_; })) {
+    lock.unlock();
+    look_after_operations();
+    lock.lock();
+  }
+}
+
+void NcclJob::look_after_operations() {
+  std::string problem;
+  std::vector<std::shared_ptr<NcclChannel>> channels;
+  std::list<NcclOperation> ended;  // their tensors are freed without the lock
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.empty()) return;
+    for (const auto& channel : channels_) channels.push_back(channel.lock());
+    const auto now = std::chrono::steady_clock::now();
+    for (auto operation = operations_.begin(); operation != operations_.end();) {
+      const auto current = operation++;
+      const cudaError_t state = current->done->query();
+      if (state == cudaSuccess) {
+        ended.splice(ended.end(), operations_, current);
+      } else if (state != cudaErrorNotReady) {
+        problem = fmt::format("{} failed: {}", current->text, cudaGetErrorString(state));
+      } else if (problem.empty() && now - current->started > timeout_) {
+        problem = fmt::format("{} has not ended within {} s: a rank may have died or be stuck", current->text,
+                              timeout_.count());
+      }
+    }
+  }
+  for (const auto& channel : channels) {
+    const ncclResult_t error = channel ? channel->async_error() : ncclSuccess;
+    if (error == ncclSuccess || error == ncclInProgress || !problem.empty()) continue;
+    const std::lock_guard lock(mutex_);
+    problem = fmt::format("NCCL reports {} during {}", ncclGetErrorString(error),
+                          operations_.empty() ? "no operation" : operations_.front().text);
+  }
+  if (!problem.empty()) fail(problem);
+}
+
+}  // namespace trireme

@@ -1,0 +1,115 @@
+// What the NCCL communicators of one rank share: handles as owners, the operations under way, and the
+// watchdog that looks after them (see [Note: failing operations] in nccl.h).
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "parallel/comm/communicator.h"
+
+namespace trireme {
+
+/// Throws Error(kCommunication) naming `call` unless `result` is success.
+void check_cuda(cudaError_t result, const std::string& call);
+void check_nccl(ncclResult_t result, const std::string& call);
+
+/// Orders streams; measures no time.
+class CommEvent {
+ public:
+  CommEvent();
+  ~CommEvent();
+  CommEvent(const CommEvent&) = delete;
+  CommEvent& operator=(const CommEvent&) = delete;
+
+  void record(cudaStream_t stream) { check_cuda(cudaEventRecord(event_, stream), "cudaEventRecord"); }
+  void make_wait(cudaStream_t stream) const {
+    check_cuda(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent");
+  }
+  /// Of what was recorded: cudaSuccess, cudaErrorNotReady or what went wrong.
+  cudaError_t query() const { return cudaEventQuery(event_); }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+/// One ncclComm_t and its stream. Destroyed when all is well, aborted after a failure.
+class NcclChannel {
+ public:
+  /// Collective over `host`, on the current device.
+  explicit NcclChannel(Communicator& host);
+  ~NcclChannel();
+  NcclChannel(const NcclChannel&) = delete;
+  NcclChannel& operator=(const NcclChannel&) = delete;
+
+  ncclComm_t comm() const { return comm_; }
+  cudaStream_t stream() const { return stream_; }
+  /// Ends the kernels that wait for peers. From any thread; the channel can do nothing afterwards.
+  void abort() noexcept;
+  /// The error that came up while operations ran; ncclSuccess where there is none.
+  ncclResult_t async_error() const;
+
+ private:
+  mutable std::mutex mutex_;  // abort() against async_error()
+  ncclComm_t comm_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+  bool aborted_ = false;
+};
+
+/// An operation that has been enqueued.
+struct NcclOperation {
+  std::string text;  // "all_reduce of fp32 [1000] on rank 1 of 4"
+  std::shared_ptr<CommEvent> done;
+  std::chrono::steady_clock::time_point started;
+  std::vector<Tensor> abandoned;  // that nobody waits for any more
+};
+
+class NcclJob {
+ public:
+  NcclJob(std::shared_ptr<Communicator> host, Device device, std::chrono::seconds timeout);
+  ~NcclJob();
+  NcclJob(const NcclJob&) = delete;
+  NcclJob& operator=(const NcclJob&) = delete;
+
+  Device device() const { return device_; }
+  cudaStream_t compute_stream() const { return compute_stream_; }
+  void set_compute_stream(cudaStream_t stream) { compute_stream_ = stream; }
+
+  /// A channel that the watchdog looks after.
+  std::shared_ptr<NcclChannel> make_channel(Communicator& host);
+
+  /// Throws Error(kCommunication) with the job's first failure.
+  void throw_if_failed() const;
+  void add(std::string text, std::shared_ptr<CommEvent> done);
+  /// Keeps tensors until the operation that `done` belongs to has ended.
+  void keep(const std::shared_ptr<CommEvent>& done, std::vector<Tensor> tensors);
+  /// The first failure counts: ends the job on every rank.
+  void fail(const std::string& message) noexcept;
+
+ private:
+  void watch();
+  void look_after_operations();
+
+  const std::shared_ptr<Communicator> host_;
+  const Device device_;
+  const std::chrono::seconds timeout_;
+  cudaStream_t compute_stream_ = nullptr;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  bool ending_ = false;
+  std::string failure_;
+  std::list<NcclOperation> operations_;
+  std::vector<std::weak_ptr<NcclChannel>> channels_;
+  std::thread watchdog_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,120 @@
+#include "parallel/comm/recording.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/base/error.h"
+
+namespace trireme {
+
+std::string RecordedCall::to_string() const {
+  std::string text(name(kind));
+  if (kind == CallKind::kBarrier || kind == CallKind::kAllGatherStrings) return text;
+  text += fmt::format(" {} B {}", bytes, name(dtype));
+  if (kind == CallKind::kSend) text += fmt::format(" to {}, tag {}", peer, tag);
+  if (kind == CallKind::kRecv) text += fmt::format(" from {}, tag {}", peer, tag);
+  if (kind == CallKind::kBroadcast) text += fmt::format(" from {}", peer);
+  return text;
+}
+
+RecordingCommunicator::RecordingCommunicator(int rank, int size) : rank_(rank), size_(size) {
+  TRIREME_CHECK(size >= 1 && rank >= 0 && rank < size, "there is no rank {} in a group of {}", rank, size);
+}
+
+TrafficCounts RecordingCommunicator::traffic_of(CallKind kind) const {
+  TrafficCounts counts;
+  for (const RecordedCall& call : calls_) {
+    if (call.kind != kind) continue;
+    counts.sent_bytes += call.sent_bytes;
+    ++counts.num_calls;
+  }
+  return counts;
+}
+
+std::string RecordingCommunicator::to_string() const {
+  std::string text;
+  for (const RecordedCall& call : calls_) text += call.to_string() + "\n";
+  return text;
+}
+
+void RecordingCommunicator::expect_split(std::vector<int> colors) {
+  TRIREME_CHECK(colors.size() == static_cast<std::size_t>(size_), "expect_split got {} colors for {} ranks",
+                colors.size(), size_);
+  expected_splits_.push_back(std::move(colors));
+}
+
+std::shared_ptr<Communicator> RecordingCommunicator::split(int color) {
+  TRIREME_CHECK(color >= 0, "split on rank {} of {}: color {} must not be negative", rank_, size_, color);
+  if (size_ == 1 && expected_splits_.empty()) return std::make_shared<RecordingCommunicator>(0, 1);
+  TRIREME_CHECK(!expected_splits_.empty(),
+                "split on rank {} of {}: a recording communicator has no peers to ask for their colors; call "
+                "expect_split with the colors of all ranks first",
+                rank_, size_);
+  const std::vector<int> colors = std::move(expected_splits_.front());
+  expected_splits_.pop_front();
+  const auto self = colors.begin() + rank_;
+  TRIREME_CHECK(*self == color, "split on rank {} of {}: color {} was announced, {} came", rank_, size_,
+                *self, color);
+  return std::make_shared<RecordingCommunicator>(
+      static_cast<int>(std::count(colors.begin(), self, color)),
+      static_cast<int>(std::count(colors.begin(), colors.end(), color)));
+}
+
+void RecordingCommunicator::record(RecordedCall call) {
+  call.sent_bytes = sent_bytes_of(call.kind, call.bytes, size_);
+  calls_.push_back(call);
+}
+
+Work RecordingCommunicator::all_reduce_impl(const Tensor& inout, ReduceOp) {
+  record({.kind = CallKind::kAllReduce, .dtype = inout.dtype(), .bytes = inout.size_bytes()});
+  return {};
+}
+
+Work RecordingCommunicator::reduce_scatter_impl(const Tensor& in, const Tensor&, ReduceOp) {
+  record({.kind = CallKind::kReduceScatter, .dtype = in.dtype(), .bytes = in.size_bytes()});
+  return {};
+}
+
+Work RecordingCommunicator::all_gather_impl(const Tensor&, const Tensor& out) {
+  record({.kind = CallKind::kAllGather, .dtype = out.dtype(), .bytes = out.size_bytes()});
+  return {};
+}
+
+Work RecordingCommunicator::all_to_all_impl(const Tensor&, const Tensor& out) {
+  record({.kind = CallKind::kAllToAll, .dtype = out.dtype(), .bytes = out.size_bytes()});
+  return {};
+}
+
+Work RecordingCommunicator::broadcast_impl(const Tensor& inout, int root) {
+  record({.kind = CallKind::kBroadcast, .dtype = inout.dtype(), .bytes = inout.size_bytes(), .peer = root});
+  return {};
+}
+
+Work RecordingCommunicator::send_impl(const Tensor& tensor, int peer, int tag) {
+  record({.kind = CallKind::kSend,
+          .dtype = tensor.dtype(),
+          .bytes = tensor.size_bytes(),
+          .peer = peer,
+          .tag = tag});
+  return {};
+}
+
+Work RecordingCommunicator::recv_impl(const Tensor& tensor, int peer, int tag) {
+  record({.kind = CallKind::kRecv,
+          .dtype = tensor.dtype(),
+          .bytes = tensor.size_bytes(),
+          .peer = peer,
+          .tag = tag});
+  return {};
+}
+
+void RecordingCommunicator::barrier_impl() {
+  record({.kind = CallKind::kBarrier});
+}
+
+std::vector<std::string> RecordingCommunicator::all_gather_strings_impl(const std::string& text) {
+  record({.kind = CallKind::kAllGatherStrings});
+  return std::vector<std::string>(static_cast<std::size_t>(size_), text);
+}
+
+}  // namespace trireme

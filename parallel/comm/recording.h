@@ -1,0 +1,73 @@
+// A communicator without peers, for the meta device: checks and counts what a rank would say, moves nothing.
+//
+// It is how the traffic of a plan is known before a launch: the same calls give the same TrafficCounts as on
+// a communicator that has peers.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "parallel/comm/communicator.h"
+
+namespace trireme {
+
+struct RecordedCall {
+  CallKind kind = CallKind::kBarrier;
+  DType dtype = DType::kUInt8;
+  std::int64_t bytes = 0;       // of the full buffer, the n of TrafficCounts
+  std::int64_t sent_bytes = 0;  // what TrafficCounts counts for it
+  int peer = -1;                // send and recv; root of a broadcast
+  int tag = -1;                 // send and recv
+
+  /// "send 4096 B bf16 to 1, tag 3".
+  std::string to_string() const;
+};
+
+class RecordingCommunicator : public Communicator {
+ public:
+  /// Speaks as `rank` of `size`. Throws Error(kInvalidInput) when there is no such rank.
+  RecordingCommunicator(int rank, int size);
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::string kind() const override { return "recording"; }
+  DeviceType device_type() const override { return DeviceType::kMeta; }
+
+  const std::vector<RecordedCall>& calls() const { return calls_; }
+  /// Sum over the calls of one kind.
+  TrafficCounts traffic_of(CallKind kind) const;
+  /// A line a call.
+  std::string to_string() const;
+
+  /// Announces the colors, by rank, of the next split that is not announced yet: there are no peers to ask.
+  void expect_split(std::vector<int> colors);
+  /// A RecordingCommunicator that records for itself. Throws Error(kInvalidInput) when the split was not
+  /// announced, or this rank passes another color than announced. A group of one needs no announcement.
+  std::shared_ptr<Communicator> split(int color) override;
+
+  /// Throws nothing and ends nothing: there is no job.
+  void abort(const std::string&) noexcept override {}
+
+ protected:
+  Work all_reduce_impl(const Tensor& inout, ReduceOp op) override;
+  Work reduce_scatter_impl(const Tensor& in, const Tensor& out, ReduceOp op) override;
+  Work all_gather_impl(const Tensor& in, const Tensor& out) override;
+  Work all_to_all_impl(const Tensor& in, const Tensor& out) override;
+  Work broadcast_impl(const Tensor& inout, int root) override;
+  Work send_impl(const Tensor& tensor, int peer, int tag) override;
+  Work recv_impl(const Tensor& tensor, int peer, int tag) override;
+  void barrier_impl() override;
+  /// As many copies of `text` as there are ranks.
+  std::vector<std::string> all_gather_strings_impl(const std::string& text) override;
+
+ private:
+  void record(RecordedCall call);
+
+  int rank_;
+  int size_;
+  std::vector<RecordedCall> calls_;
+  std::deque<std::vector<int>> expected_splits_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,152 @@
+#include "parallel/engine.h"
+
+#include "parallel/validate.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+bool reduces_each_micro_batch(const EngineOptions& options) {
+  return options.zero >= ZeroStage::kGradients && !options.accumulate_unsharded;
+}
+
+BatchLayout training_layout(const EngineOptions& options, int data_ranks) {
+  return {.global_batch = options.global_batch,
+          .micro_batch = options.micro_batch,
+          .data_ranks = data_ranks,
+          .assignment = reduces_each_micro_batch(options) ? Assignment::kStrided : Assignment::kContiguous};
+}
+
+StepPlan validated_training_plan(std::size_t num_units, const Mesh& mesh, const BatchLayout& batch,
+                                 const PlanOptions& options) {
+  StepPlan plan = plan_training_step(static_cast<int>(num_units), mesh, batch, options);
+  validate(plan);
+  return plan;
+}
+
+Tensor scalar(const Context& ctx, DType dtype = DType::kFloat32) {
+  return ctx.empty({}, dtype, MemoryCategory::kOptimizer);
+}
+
+}  // namespace
+
+Engine::Engine(BlockList blocks, std::shared_ptr<Communicator> comm, const EngineOptions& options)
+    : Engine(std::make_shared<const BlockList>(std::move(blocks)), std::move(comm), options) {}
+
+Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communicator> comm,
+               const EngineOptions& options)
+    : blocks_(std::move(blocks)),
+      comm_(std::move(comm)),
+      options_(options),
+      mesh_{.data = comm_->size()},
+      batch_(training_layout(options, mesh_.data)),
+      layout_(make_layout(*blocks_)),
+      plan_(validated_training_plan(blocks_->size(), mesh_, batch_, plan_options())),
+      ctx_(Context::create(options.device, options.threads, options.memory_limit)),
+      optimizer_(make_optimizer(options.optimizer)) {
+  if (ctx_.backend->native_stream != nullptr) comm_->bind_stream(ctx_.backend->native_stream(ctx_.exec));
+  params_ = std::make_unique<ParamStore>(ctx_, *blocks_, layout_, *optimizer_, comm_,
+                                         ParamStoreOptions{.zero = options.zero, .seed = options.seed});
+  gradients_ = std::make_unique<GradAccumulator>(
+      layout_, batch_,
+      GradAccumulatorOptions{.reduction = options.reduction,
+                             .zero = options.zero,
+                             .reduce_each_micro_batch = reduces_each_micro_batch(options)},
+      *comm_);
+  executor_ = std::make_unique<Executor>(ctx_, *blocks_, layout_, *params_, comm_);
+  make_training_state();
+}
+
+PlanOptions Engine::plan_options() const {
+  return {.shard_parameters = options_.zero == ZeroStage::kParameters,
+          .reduce_each_micro_batch = reduces_each_micro_batch(options_),
+          .recompute_every = options_.recompute_every,
+          .prefetch_depth = options_.prefetch_depth};
+}
+
+void Engine::make_training_state() {
+  training_ = {.gradients = gradients_.get(),
+               .optimizer = optimizer_.get(),
+               .scalars = {.lr = scalar(ctx_), .clip = scalar(ctx_), .step = scalar(ctx_, DType::kInt32)},
+               .grad_norm = scalar(ctx_),
+               .max_norm = options_.grad_clip,
+               .after_grad_norm = nullptr};
+  if (options_.zero != ZeroStage::kNone) training_.sharding = {comm_->size(), comm_->rank()};
+  std::vector<std::int64_t> blocks;  // of each group, padded: numbers of padding are zero and change no sum
+  std::int64_t total = 0;
+  for (const ParamGroup& group : layout_.groups) {
+    blocks.push_back(training_.sharding.padded(group.num_elems) / kNormBlock);
+    total += blocks.back();
+  }
+  training_.all_norm_partials = ctx_.empty({total}, DType::kFloat32, MemoryCategory::kGradients);
+  std::int64_t first = 0;
+  for (const std::int64_t n : blocks) {
+    training_.norm_partials.push_back(training_.all_norm_partials.slice(first, {n}));
+    first += n;
+  }
+}
+
+Engine::~Engine() = default;
+
+StepResult Engine::step(const BatchSource& source, std::int64_t num_targets, double lr) {
+  TRIREME_CHECK(num_targets > 0, "a step needs at least one target, got {}", num_targets);
+  ctx_.allocator->reset_peak();
+  const std::int64_t sent_before = comm_->traffic().sent_bytes;
+  const auto lr32 = static_cast<float>(lr);
+  const auto update = static_cast<std::int32_t>(steps_done_ + 1);
+  ctx_.backend->copy_from_host(ctx_.exec, training_.scalars.lr, &lr32);
+  ctx_.backend->copy_from_host(ctx_.exec, training_.scalars.step, &update);
+  training_.after_grad_norm = observer_ ? [this] { observe(*gradients_); } : std::function<void()>();
+
+  const ExecutionInput input{.source = source,
+                             .batch = batch_,
+                             .num_targets = num_targets,
+                             .rng = {.seed = options_.seed, .step = static_cast<std::uint32_t>(steps_done_)},
+                             .training = true};
+  const Tensor losses =
+      executor_->run(plan_.ranks[static_cast<std::size_t>(comm_->rank())], input, training_);
+  ++steps_done_;
+  return {.step = steps_done_,
+          .loss = tree_sum(in_global_order(ctx_.to_host(losses), batch_)),
+          .grad_norm = ctx_.to_host(training_.grad_norm)[0],
+          .memory = ctx_.allocator->stats(),
+          .sent_bytes = comm_->traffic().sent_bytes - sent_before};
+}
+
+float Engine::evaluate(const BatchSource& source, std::int64_t num_samples, std::int64_t num_targets) {
+  TRIREME_CHECK(num_samples > 0 && num_targets > 0, "nothing to evaluate: {} samples, {} targets",
+                num_samples, num_targets);
+  const BatchLayout batch{
+      .global_batch = num_samples, .micro_batch = options_.micro_batch, .data_ranks = mesh_.data};
+  const StepPlan plan = plan_evaluation(static_cast<int>(blocks_->size()), mesh_, batch, plan_options());
+  const ExecutionInput input{
+      .source = source, .batch = batch, .num_targets = num_targets, .rng = {}, .training = false};
+  const Tensor all = executor_->run(plan.ranks[static_cast<std::size_t>(comm_->rank())], input, {});
+  return tree_sum(in_global_order(ctx_.to_host(all), batch));
+}
+
+// Losses come by rank and local micro-batch; the tree wants them by global micro-batch, without idle places.
+std::vector<float> Engine::in_global_order(const std::vector<float>& losses, const BatchLayout& batch) const {
+  std::vector<float> ordered(static_cast<std::size_t>(batch.num_micro_batches()));
+  for (int r = 0; r < batch.data_ranks; ++r) {
+    for (std::int64_t m = 0; m < batch.per_rank(); ++m) {
+      const auto g = static_cast<std::size_t>(batch.global_micro_batch(r, m));
+      if (g < ordered.size()) ordered[g] = losses[static_cast<std::size_t>(r * batch.per_rank() + m)];
+    }
+  }
+  return ordered;
+}
+
+Tensor Engine::infer(const HostBatch& batch) {
+  return executor_->infer(batch);
+}
+
+void Engine::observe(const GradAccumulator& gradients) const {
+  for (std::size_t g = 0; g < layout_.groups.size(); ++g) {
+    const Tensor flat = params_->whole(static_cast<int>(g), gradients.gradient(static_cast<int>(g)));
+    for (const ParamSlot& slot : layout_.groups[g].slots)
+      observer_(slot.name, flat.slice(slot.offset, slot.shape));
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,80 @@
+// Plays a rank's plan: the only place that knows both blocks and ranks.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "parallel/comm/communicator.h"
+#include "parallel/grad_accumulator.h"
+#include "parallel/param_store.h"
+#include "parallel/plan.h"
+#include "runtime/data/dataset.h"
+#include "runtime/tape.h"
+
+namespace trireme {
+
+/// Reads samples [first, first + count) of the step's global batch into host memory.
+using BatchSource = std::function<HostBatch(std::int64_t first, std::int64_t count)>;
+
+/// What one play of a plan is about.
+struct ExecutionInput {
+  BatchSource source;
+  BatchLayout batch;
+  std::int64_t num_targets = 1;  // of the whole global batch: the loss is their mean
+  RngKey rng;                    // seed and step
+  bool training = true;
+};
+
+class Executor {
+ public:
+  Executor(Context ctx, const BlockList& blocks, const ModelLayout& layout, ParamStore& params,
+           std::shared_ptr<Communicator> comm);
+  ~Executor();
+
+  /// What GradNorm and OptimStep need; evaluation leaves them null.
+  struct TrainingState {
+    GradAccumulator* gradients = nullptr;
+    const Optimizer* optimizer = nullptr;
+    UpdateScalars scalars;
+    Tensor grad_norm;                       // [] fp32
+    std::vector<Tensor> norm_partials;      // by group, slices of all_norm_partials
+    Tensor all_norm_partials;               // fp32, a number a norm block of every (padded) group
+    Sharding sharding;                      // of gradients and masters
+    float max_norm = 0.0f;                  // 0: no clipping
+    std::function<void()> after_grad_norm;  // may read the gradients
+  };
+
+  /// Plays all actions in order. An Error that an action throws is rethrown with rank, action and block in
+  /// front. Returns the losses of all micro-batches of all ranks, by global micro-batch. [M] fp32 on the
+  /// device.
+  Tensor run(const RankPlan& plan, const ExecutionInput& input, TrainingState training);
+
+  /// Runs all blocks forward on the same batch on every rank, without targets (collective where parameters
+  /// are sharded); returns what the last block returns (logits).
+  Tensor infer(const HostBatch& batch);
+
+ private:
+  struct MicroBatchUnit;  // a unit's forward, kept for its backward
+  struct MicroBatch;      // what is alive of one micro-batch
+  struct Run;             // one play
+  void play(Run& run, const Action& action);
+  void change_residency(const Action& action);
+  void read_batch(Run& run, int micro_batch);
+  void forward(Run& run, const Action& action);
+  void recompute(Run& run, const Action& action);
+  Activations run_unit(Run& run, const Action& action, MicroBatchUnit* record, Activations input);
+  void backward(Run& run, const Action& action);
+  void reduce_loss(Run& run);
+  void grad_norm(Run& run);
+  void optim_step(Run& run);
+
+  Context ctx_;
+  const BlockList& blocks_;
+  const ModelLayout& layout_;
+  ParamStore& params_;
+  std::shared_ptr<Communicator> comm_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,267 @@
+#include "parallel/grad_accumulator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+// Exchanges under way before the oldest is finished: enough to overlap the next block's backward, and a bound
+// on the receive buffers.
+constexpr std::size_t kMaxExchanges = 2;
+
+}  // namespace
+
+GradAccumulator::GradAccumulator(const ModelLayout& layout, const BatchLayout& batch,
+                                 const GradAccumulatorOptions& options, Communicator& comm)
+    : layout_(layout),
+      batch_(batch),
+      options_(options),
+      comm_(comm),
+      sharding_{comm.size(), comm.rank()},
+      each_(options.reduce_each_micro_batch && comm.size() > 1),
+      buckets_(layout.buckets.size()) {
+  TRIREME_CHECK(batch.data_ranks == comm.size(), "the batch is laid out for {} ranks, the group has {}",
+                batch.data_ranks, comm.size());
+  TRIREME_CHECK(!each_ || batch.assignment == Assignment::kStrided,
+                "reducing every micro-batch wants the strided assignment of micro-batches");
+  if (each_) return;
+  for (int r = 0; r < batch.data_ranks; ++r) {
+    partials_.push_back(partial_sums(batch.global_micro_batch(r, 0), batch.per_rank()));
+    num_rounds_ = std::max(num_rounds_, partials_.back().size());
+  }
+}
+
+const ParamGroup& GradAccumulator::group_of(int bucket) const {
+  return layout_.groups[static_cast<std::size_t>(layout_.buckets[static_cast<std::size_t>(bucket)].group)];
+}
+
+// Gaps between parameters are zero: the norm reads them, and they travel.
+Tensor GradAccumulator::new_leaf(Context& ctx, const ParamGroup& group) const {
+  const MemoryCategory category = each_ ? MemoryCategory::kCommunication : MemoryCategory::kGradients;
+  Tensor leaf = ctx.empty({sharding_.padded(group.num_elems)}, DType::kFloat32, category);
+  for (std::size_t s = 0; s < group.slots.size(); ++s) {
+    const std::int64_t first = group.slots[s].offset + group.slots[s].shape.num_elems();
+    const std::int64_t last = s + 1 < group.slots.size() ? group.slots[s + 1].offset : leaf.num_elems();
+    if (last > first) ctx.backend->fill_zero(ctx.exec, leaf.slice(first, {last - first}));
+  }
+  return leaf;
+}
+
+void GradAccumulator::begin(Context& ctx, int unit, int /*micro_batch*/) {
+  for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
+    Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
+    const bool goes_on = bucket.leaf.defined();  // fast: the sum of the micro-batches so far
+    if (!goes_on) bucket.leaf = new_leaf(ctx, group_of(b));
+    bucket.written.assign(group_of(b).slots.size(), goes_on);
+  }
+}
+
+GradientTarget GradAccumulator::target(const ParamUse& use) {
+  Bucket& bucket = buckets_[static_cast<std::size_t>(use.bucket)];
+  const ParamSlot& slot = group_of(use.bucket).slots[static_cast<std::size_t>(use.slot)];
+  auto written = bucket.written[static_cast<std::size_t>(use.slot)];
+  const GradientMode mode = written ? GradientMode::kAccumulate : GradientMode::kOverwrite;
+  written = true;
+  return {bucket.leaf.slice(slot.offset, slot.shape), mode};
+}
+
+void GradAccumulator::end(Context& ctx, int unit, int micro_batch) {
+  for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
+    Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
+    const ParamGroup& group = group_of(b);
+    for (std::size_t s = 0; s < group.slots.size(); ++s) {
+      if (bucket.written[s]) continue;
+      ctx.backend->fill_zero(ctx.exec, bucket.leaf.slice(group.slots[s].offset, group.slots[s].shape));
+    }
+    if (options_.reduction == Reduction::kFast || each_) continue;
+    push(ctx, bucket, std::exchange(bucket.leaf, Tensor()),
+         {batch_.global_micro_batch(comm_.rank(), micro_batch), 0});
+  }
+}
+
+void GradAccumulator::push(Context& ctx, Bucket& bucket, const Tensor& sum, Subtree subtree) {
+  bucket.sums.push_back(sum);
+  for (int joins = bucket.stack.push(subtree); joins > 0; --joins) {
+    const Tensor right = bucket.sums.back();
+    bucket.sums.pop_back();
+    ctx.backend->add(ctx.exec, {.a = bucket.sums.back(), .b = right, .out = bucket.sums.back()});
+  }
+}
+
+GradAccumulator::Exchange GradAccumulator::exchange_of(Context& ctx, int b, int micro_batch) {
+  Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
+  Exchange exchange{.bucket = b, .micro_batch = micro_batch};
+  const auto receive = [&](std::int64_t elems) {
+    return exchange.received.emplace_back(
+        ctx.empty({elems}, DType::kFloat32, MemoryCategory::kCommunication));
+  };
+  if (options_.reduction == Reduction::kFast) {
+    exchange.sources.push_back(std::exchange(bucket.leaf, Tensor()));
+    if (sharded()) {
+      const Tensor piece = receive(exchange.sources[0].num_elems() / comm_.size());
+      exchange.works.push_back(comm_.reduce_scatter(exchange.sources[0], piece, ReduceOp::kSum));
+    } else {
+      exchange.works.push_back(comm_.all_reduce(exchange.sources[0], ReduceOp::kSum));
+    }
+    return exchange;
+  }
+  if (each_) {
+    exchange.sources.push_back(std::exchange(bucket.leaf, Tensor()));
+  } else {
+    // A rank with fewer partial sums than others sends its last one again; nobody reads it.
+    for (std::size_t round = 0; round < num_rounds_; ++round) {
+      exchange.sources.push_back(bucket.sums[std::min(round, bucket.sums.size() - 1)]);
+    }
+  }
+  for (const Tensor& source : exchange.sources) {
+    exchange.works.push_back(comm_.all_to_all(source, receive(source.num_elems())));
+  }
+  return exchange;
+}
+
+void GradAccumulator::start_reduce(Context& ctx, int unit, int micro_batch) {
+  for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
+    Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
+    if (comm_.size() == 1) {
+      // Nothing to exchange; what the fast reduction has accumulated is the sum, of this micro-batch or of
+      // all.
+      if (bucket.leaf.defined()) add_to_sum(ctx, bucket, std::exchange(bucket.leaf, Tensor()));
+      continue;
+    }
+    exchanges_.push_back(exchange_of(ctx, b, micro_batch));
+    if (exchanges_.size() >= kMaxExchanges) finish_exchange(ctx);
+  }
+}
+
+void GradAccumulator::finish_exchange(Context& ctx) {
+  Exchange exchange = std::move(exchanges_.front());
+  exchanges_.pop_front();
+  for (Work& work : exchange.works) work.wait();
+  if (options_.reduction == Reduction::kFast) return finish_fast(ctx, exchange);
+  return each_ ? finish_round(ctx, exchange) : finish_step(ctx, exchange);
+}
+
+// Reducing once: the partial sums of all ranks, over the piece that this rank owns, become the sum.
+void GradAccumulator::finish_step(Context& ctx, Exchange& exchange) {
+  Bucket& bucket = buckets_[static_cast<std::size_t>(exchange.bucket)];
+  const std::int64_t piece = bucket.sums[0].num_elems() / comm_.size();
+  std::vector<Tensor> pieces;  // in order of their leaves
+  std::vector<Subtree> leaves;
+  for (std::size_t r = 0; r < partials_.size(); ++r) {
+    for (std::size_t p = 0; p < partials_[r].size(); ++p) {
+      pieces.push_back(exchange.received[p].slice(static_cast<std::int64_t>(r) * piece, {piece}));
+      leaves.push_back(partials_[r][p]);
+    }
+  }
+  for (const Addition& add : finish_tree(leaves)) {
+    const Tensor& target = pieces[static_cast<std::size_t>(add.target)];
+    ctx.backend->add(ctx.exec,
+                     {.a = target, .b = pieces[static_cast<std::size_t>(add.source)], .out = target});
+  }
+  exchange.sources.clear();
+  store_piece(ctx, bucket, pieces[0]);
+}
+
+void GradAccumulator::store_piece(Context& ctx, Bucket& bucket, const Tensor& piece) {
+  if (options_.zero >= ZeroStage::kGradients) {
+    const Tensor kept = ctx.empty(piece.shape(), DType::kFloat32, MemoryCategory::kGradients);
+    ctx.backend->copy(ctx.exec, kept, piece);
+    bucket.sums = {kept};
+    return;
+  }
+  bucket.sums.resize(1);
+  const Tensor own = bucket.sums[0].slice(comm_.rank() * piece.num_elems(), piece.shape());
+  ctx.backend->copy(ctx.exec, own, piece);
+  if (!sharded()) gathers_.push_back(comm_.all_gather(own, bucket.sums[0]));
+}
+
+// Reducing every micro-batch: one leaf of each rank, in rank order, enters this rank's binary counter.
+void GradAccumulator::finish_round(Context& ctx, Exchange& exchange) {
+  Bucket& bucket = buckets_[static_cast<std::size_t>(exchange.bucket)];
+  const std::int64_t piece = exchange.received[0].num_elems() / comm_.size();
+  for (int r = 0; r < comm_.size(); ++r) {
+    push(ctx, bucket, exchange.received[0].slice(r * piece, {piece}),
+         {batch_.global_micro_batch(r, exchange.micro_batch), 0});
+  }
+  // What has not joined a sum of an earlier round still lies in the receive buffer: a piece must not keep it
+  // alive.
+  const auto* begin = static_cast<const std::byte*>(exchange.received[0].data());
+  const auto* end = begin + exchange.received[0].size_bytes();
+  for (std::size_t i = 0; i < bucket.sums.size(); ++i) {
+    const auto* at = static_cast<const std::byte*>(bucket.sums[i].data());
+    if (at < begin || at >= end) continue;
+    const Tensor own = ctx.empty({piece}, DType::kFloat32, MemoryCategory::kGradients);
+    ctx.backend->copy(ctx.exec, own, bucket.sums[i]);
+    bucket.sums[i] = own;
+  }
+}
+
+void GradAccumulator::add_to_sum(Context& ctx, Bucket& bucket, const Tensor& gradient) {
+  if (bucket.sums.empty()) {
+    bucket.sums = {gradient};
+  } else {
+    ctx.backend->add(ctx.exec, {.a = bucket.sums[0], .b = gradient, .out = bucket.sums[0]});
+  }
+}
+
+void GradAccumulator::finish_fast(Context& ctx, Exchange& exchange) {
+  Bucket& bucket = buckets_[static_cast<std::size_t>(exchange.bucket)];
+  if (!sharded()) {
+    bucket.sums = {exchange.sources[0]};
+  } else if (bucket.sums.empty()) {
+    const Tensor own = ctx.empty(exchange.received[0].shape(), DType::kFloat32, MemoryCategory::kGradients);
+    ctx.backend->copy(ctx.exec, own, exchange.received[0]);
+    bucket.sums = {own};
+  } else {
+    ctx.backend->add(ctx.exec, {.a = bucket.sums[0], .b = exchange.received[0], .out = bucket.sums[0]});
+  }
+}
+
+void GradAccumulator::finish(Context& ctx) {
+  while (!exchanges_.empty()) finish_exchange(ctx);
+  for (Work& work : gathers_) work.wait();
+  gathers_.clear();
+  if (each_ || comm_.size() == 1) {
+    for (Bucket& bucket : buckets_) {
+      for (const Addition& add : finish_tree(bucket.stack.entries())) {
+        const Tensor& target = bucket.sums[static_cast<std::size_t>(add.target)];
+        ctx.backend->add(
+            ctx.exec, {.a = target, .b = bucket.sums[static_cast<std::size_t>(add.source)], .out = target});
+      }
+      bucket.sums.resize(1);
+    }
+  }
+  // Buckets are in block order, so the uses of a tied parameter are added in block order.
+  for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) {
+    const GradBucket& further = layout_.buckets[static_cast<std::size_t>(b)];
+    if (further.use == 0) continue;
+    const Tensor sum = gradient(further.group);
+    ctx.backend->add(ctx.exec, {.a = sum, .b = owned(b), .out = sum});
+    buckets_[static_cast<std::size_t>(b)].sums.clear();
+  }
+}
+
+Tensor GradAccumulator::owned(int bucket) const {
+  const ParamGroup& group = group_of(bucket);
+  const Bucket& b = buckets_[static_cast<std::size_t>(bucket)];
+  TRIREME_CHECK(!b.sums.empty(), "group '{}' has no gradient", group.name);
+  if (!sharded()) return b.sums[0].slice(0, {group.num_elems});
+  const std::int64_t piece = sharding_.piece(group.num_elems);
+  return b.sums[0].num_elems() == piece ? b.sums[0]
+                                        : b.sums[0].slice(sharding_.first(group.num_elems), {piece});
+}
+
+Tensor GradAccumulator::gradient(int group) const {
+  const auto owner = std::ranges::find_if(
+      layout_.buckets, [&](const GradBucket& o) { return o.group == group && o.use == 0; });
+  return owned(static_cast<int>(owner - layout_.buckets.begin()));
+}
+
+void GradAccumulator::clear() {
+  for (Bucket& bucket : buckets_) bucket = Bucket{};
+}
+
+}  // namespace trireme

@@ -1,0 +1,100 @@
+// Gradients of one rank: leaves written by backward, partial sums over micro-batches, and the exchange that
+// finishes the sum over all ranks.
+//
+// Canonical (see [Note: canonical reduction]), reducing once a step: complete subtrees of this rank's run are
+// joined at once, and the partial sums left are exchanged by all-to-all and added in tree order on the rank
+// that owns the piece; without ZeRO the pieces are gathered again. A leaf lives only while its block's
+// backward runs, so a run of L = 2^k micro-batches keeps k buffers of the model's size and one leaf of a
+// block's. Canonical, reducing every micro-batch: each leaf is exchanged as it is, and every rank runs the
+// binary counter on buffers of its piece's size. Leaves are then only staging for the exchange and are
+// counted as communication. Fast: one buffer, accumulated in place, and the library's all-reduce or
+// reduce-scatter.
+//
+// What is left after the exchange: without ZeRO the whole gradient; in stage 1 this rank's piece inside of
+// the whole buffer (as in the paper, where stage 1 keeps gradients unsharded); from stage 2 on the piece
+// alone.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "parallel/comm/communicator.h"
+#include "parallel/mesh.h"
+#include "parallel/model_layout.h"
+#include "parallel/reduction_tree.h"
+#include "parallel/sharding.h"
+#include "runtime/context.h"
+
+namespace trireme {
+
+enum class Reduction : std::uint8_t { kCanonical, kFast };
+
+struct GradAccumulatorOptions {
+  Reduction reduction = Reduction::kCanonical;
+  ZeroStage zero = ZeroStage::kNone;
+  bool reduce_each_micro_batch = false;  // wants Assignment::kStrided
+};
+
+class GradAccumulator {
+ public:
+  GradAccumulator(const ModelLayout& layout, const BatchLayout& batch, const GradAccumulatorOptions& options,
+                  Communicator& comm);
+
+  /// Opens the buffers of `unit`'s buckets for the backward of a local micro-batch.
+  void begin(Context& ctx, int unit, int micro_batch);
+  /// Where the gradient of one of `unit`'s parameters goes, between begin and end.
+  GradientTarget target(const ParamUse& use);
+  /// Closes them: parameters without a gradient become zero, complete subtrees are joined.
+  void end(Context& ctx, int unit, int micro_batch);
+
+  /// Starts the exchange of `unit`'s buckets: of `micro_batch`, or of the whole step when it is -1.
+  /// Collective.
+  void start_reduce(Context& ctx, int unit, int micro_batch);
+  /// Finishes all exchanges and adds the uses of tied parameters. Afterwards gradient(group) is complete.
+  void finish(Context& ctx);
+  /// What this rank owns of a group's gradient, fp32: [num_elems] without ZeRO, else its piece.
+  Tensor gradient(int group) const;
+  /// Drops all buffers.
+  void clear();
+
+ private:
+  struct Bucket {
+    Tensor leaf;                // of the backward under way; [padded] fp32
+    std::vector<bool> written;  // by slot, in the leaf
+    ReductionStack stack;
+    std::vector<Tensor> sums;  // of the stack's entries
+  };
+  struct Exchange {
+    int bucket = 0;
+    int micro_batch = -1;
+    std::vector<Tensor> sources, received;  // by round
+    std::vector<Work> works;
+  };
+
+  bool sharded() const { return options_.zero != ZeroStage::kNone; }
+  const ParamGroup& group_of(int bucket) const;
+  Tensor new_leaf(Context& ctx, const ParamGroup& group) const;
+  void push(Context& ctx, Bucket& bucket, const Tensor& sum, Subtree subtree);
+  Exchange exchange_of(Context& ctx, int bucket, int micro_batch);
+  void finish_exchange(Context& ctx);
+  void finish_step(Context& ctx, Exchange& exchange);
+  void finish_round(Context& ctx, Exchange& exchange);
+  void finish_fast(Context& ctx, Exchange& exchange);
+  void add_to_sum(Context& ctx, Bucket& bucket, const Tensor& gradient);
+  void store_piece(Context& ctx, Bucket& bucket, const Tensor& piece);
+  Tensor owned(int bucket) const;
+
+  const ModelLayout& layout_;
+  const BatchLayout batch_;
+  const GradAccumulatorOptions options_;
+  Communicator& comm_;
+  const Sharding sharding_;                     // of the exchange, ZeRO or not
+  const bool each_;                             // with one rank there is nothing to reduce each time
+  std::vector<std::vector<Subtree>> partials_;  // by rank, when reducing once
+  std::size_t num_rounds_ = 0;                  // most partial sums of any rank
+  std::vector<Bucket> buckets_;
+  std::deque<Exchange> exchanges_;
+  std::vector<Work> gathers_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,62 @@
+// Where every parameter of a model lies: flat groups, a canonical global order, and who uses what.
+//
+// [Note: parameter order] Groups follow the blocks. A block's parameters form one group, those that decay
+// first, each starting at a multiple of kNormBlock elements, the gaps zero. A parameter that another block is
+// tied to gets a group of its own, just before its block's, and each use of it has a gradient buffer of its
+// own (a bucket): uses accumulate apart and are added in block order. The order depends on the model alone,
+// never on the layout of ranks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/block.h"
+
+namespace trireme {
+
+struct ParamSlot {
+  int block = 0;
+  int index = 0;  // in the block's parameters()
+  std::string name;
+  Shape shape;
+  std::int64_t offset = 0;  // elements from the start of the group
+};
+
+struct ParamGroup {
+  std::string name;
+  std::vector<ParamSlot> slots;
+  std::int64_t num_elems = 0;         // with gaps; a multiple of kNormBlock
+  std::int64_t decay_elems = 0;       // elements [0, decay_elems) decay
+  std::int64_t first_norm_block = 0;  // index of its first block of kNormBlock elements in the model
+};
+
+/// One gradient buffer: the gradient that block `unit` contributes to group `group`.
+struct GradBucket {
+  int unit = 0;
+  int group = 0;
+  int use = 0;  // 0: the owner; k: the k-th further use, in block order
+};
+
+/// Where ParamRef{index} of a block leads.
+struct ParamUse {
+  int group = 0;
+  int slot = 0;
+  int bucket = 0;
+};
+
+struct ModelLayout {
+  std::vector<ParamGroup> groups;
+  std::vector<GradBucket> buckets;             // by unit, ascending
+  std::vector<std::vector<int>> unit_buckets;  // [unit] -> buckets
+  std::vector<std::vector<int>> unit_groups;   // [unit] -> groups that it uses, each once
+  std::vector<std::vector<ParamUse>> uses;     // [unit][ParamRef::index]
+  std::int64_t num_norm_blocks = 0;
+  std::int64_t num_parameters = 0;  // tied ones once, without gaps
+};
+
+/// Throws Error(kInvalidInput) for a duplicate name, or a tie to a parameter that no earlier block declares
+/// or whose shape differs.
+ModelLayout make_layout(const BlockList& blocks);
+
+}  // namespace trireme

@@ -1,0 +1,165 @@
+#include "parallel/param_store.h"
+
+#include <algorithm>
+
+#include "runtime/base/error.h"
+
+namespace trireme {
+
+ParamStore::ParamStore(const Context& ctx, const BlockList& blocks, const ModelLayout& layout,
+                       const Optimizer& optimizer, std::shared_ptr<Communicator> comm,
+                       const ParamStoreOptions& options)
+    : ctx_(ctx),
+      layout_(layout),
+      comm_(std::move(comm)),
+      options_(options),
+      sharding_(options.zero == ZeroStage::kNone ? Sharding{} : Sharding{comm_->size(), comm_->rank()}),
+      state_names_(optimizer.state_names()),
+      groups_(layout.groups.size()) {
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    allocate(groups_[g], layout.groups[g], state_names_.size());
+    if (ctx_.allocator->device().type != DeviceType::kMeta)
+      initialize(blocks, static_cast<int>(g), options.seed);
+  }
+  refresh_working();
+}
+
+void ParamStore::allocate(Group& group, const ParamGroup& layout, std::size_t num_states) {
+  const std::int64_t piece = sharding_.piece(layout.num_elems);
+  const std::int64_t whole = sharding_.padded(layout.num_elems);
+  const std::int64_t working = options_.zero == ZeroStage::kParameters ? piece : whole;
+  group.working = ctx_.empty({working}, options_.working_dtype, MemoryCategory::kParameters);
+  if (options_.working_dtype == DType::kFloat32) {
+    group.master = working == piece ? group.working : group.working.slice(piece * sharding_.rank, {piece});
+  } else {
+    group.master = ctx_.empty({piece}, DType::kFloat32, MemoryCategory::kParameters);
+  }
+  for (std::size_t s = 0; s < num_states; ++s) {
+    group.states.push_back(ctx_.zeros({piece}, DType::kFloat32, MemoryCategory::kOptimizer));
+  }
+}
+
+void ParamStore::initialize(const BlockList& blocks, int group, std::uint64_t seed) {
+  const ParamGroup& layout = layout_.groups[static_cast<std::size_t>(group)];
+  const Tensor& owned = master(group);
+  const std::int64_t first = first_owned(group);
+  std::vector<float> host(static_cast<std::size_t>(owned.num_elems()), 0.0f);
+  for (const ParamSlot& slot : layout.slots) {
+    const ParameterSpec& spec =
+        blocks[static_cast<std::size_t>(slot.block)]->parameters()[static_cast<std::size_t>(slot.index)];
+    // The part of the slot that this rank owns, in elements of the group.
+    const std::int64_t begin = std::max(slot.offset, first);
+    const std::int64_t end = std::min(slot.offset + slot.shape.num_elems(), first + owned.num_elems());
+    constexpr std::int64_t kPiece =
+        1 << 14;  // elements are independent of one another: any cut gives the same values
+#pragma omp parallel for schedule(dynamic) num_threads(ctx_.exec.num_threads)
+    for (std::int64_t at = begin; at < end; at += kPiece) {
+      const std::span<float> out(host.data() + (at - first),
+                                 static_cast<std::size_t>(std::min(kPiece, end - at)));
+      initialize_parameter(spec, slot.name, seed, at - slot.offset, out);
+    }
+  }
+  ctx_.backend->copy_from_host(ctx_.exec, owned, host.data());
+}
+
+std::int64_t ParamStore::first_owned(int group) const {
+  return sharding_.first(layout_.groups[static_cast<std::size_t>(group)].num_elems);
+}
+
+Tensor ParamStore::owned_working(int group) const {
+  const Group& g = groups_[static_cast<std::size_t>(group)];
+  if (g.working.num_elems() == g.master.num_elems()) return g.working;
+  return g.working.slice(first_owned(group), {g.master.num_elems()});
+}
+
+Tensor ParamStore::value(const ParamUse& use) {
+  Group& group = groups_[static_cast<std::size_t>(use.group)];
+  const ParamGroup& layout = layout_.groups[static_cast<std::size_t>(use.group)];
+  const ParamSlot& slot = layout.slots[static_cast<std::size_t>(use.slot)];
+  group.gather.wait();
+  const Tensor& resident = options_.zero == ZeroStage::kParameters ? group.gathered : group.working;
+  TRIREME_CHECK(resident.defined(), "parameter '{}' is used while its group '{}' is released", slot.name,
+                layout.name);
+  return resident.slice(slot.offset, slot.shape);
+}
+
+void ParamStore::start_gather(int group) {
+  Group& g = groups_[static_cast<std::size_t>(group)];
+  g.gather.wait();
+  if (options_.zero == ZeroStage::kParameters) {
+    if (comm_->size() == 1) {
+      g.gathered = g.working;
+      return;
+    }
+    g.gathered = ctx_.empty({g.working.num_elems() * comm_->size()}, options_.working_dtype,
+                            MemoryCategory::kCommunication);
+    g.gather = comm_->all_gather(g.working, g.gathered);
+  } else if (options_.zero != ZeroStage::kNone && comm_->size() > 1) {
+    g.gather = comm_->all_gather(owned_working(group), g.working);
+  }
+}
+
+void ParamStore::gather(int group) {
+  if (options_.zero != ZeroStage::kParameters) return;
+  Group& g = groups_[static_cast<std::size_t>(group)];
+  if (g.users++ == 0) start_gather(group);
+}
+
+void ParamStore::release(int group) {
+  if (options_.zero != ZeroStage::kParameters) return;
+  Group& g = groups_[static_cast<std::size_t>(group)];
+  TRIREME_CHECK(g.users > 0, "group '{}' is released more often than gathered",
+                layout_.groups[static_cast<std::size_t>(group)].name);
+  if (--g.users > 0) return;
+  g.gather.wait();
+  g.gathered = Tensor();
+}
+
+Tensor ParamStore::whole(int group, const Tensor& owned) const {
+  if (sharding_.ranks == 1) return owned;
+  const Tensor all =
+      ctx_.empty({owned.num_elems() * sharding_.ranks}, owned.dtype(), MemoryCategory::kCommunication);
+  comm_->all_gather(owned, all).wait();
+  return all.slice(0, {layout_.groups[static_cast<std::size_t>(group)].num_elems});
+}
+
+void ParamStore::update(const Optimizer& optimizer, const UpdateScalars& scalars,
+                        const std::function<Tensor(int group)>& gradients) {
+  for (int g = 0; g < static_cast<int>(groups_.size()); ++g) {
+    const ParamGroup& layout = layout_.groups[static_cast<std::size_t>(g)];
+    Group& group = groups_[static_cast<std::size_t>(g)];
+    const Tensor grad = gradients(g);
+    const std::int64_t own_first = first_owned(g);
+    const std::int64_t own_last = own_first + group.master.num_elems();
+    for (const bool decay : {true, false}) {
+      // The part of the decaying (or other) elements that this rank owns, relative to its piece.
+      const std::int64_t first = std::max(decay ? 0 : layout.decay_elems, own_first) - own_first;
+      const std::int64_t last = std::min(decay ? layout.decay_elems : own_last, own_last) - own_first;
+      if (last <= first) continue;
+      const Shape run{last - first};
+      UpdateSegment segment{
+          .param = group.master.slice(first, run), .grad = grad.slice(first, run), .decay = decay};
+      if (options_.working_dtype != DType::kFloat32) segment.working = owned_working(g).slice(first, run);
+      for (const Tensor& state : group.states) segment.state.push_back(state.slice(first, run));
+      optimizer.update(ctx_, segment, scalars);
+    }
+    if (options_.zero == ZeroStage::kOptimizer || options_.zero == ZeroStage::kGradients) start_gather(g);
+  }
+}
+
+void ParamStore::settle() {
+  for (Group& group : groups_) group.gather.wait();
+}
+
+void ParamStore::refresh_working() {
+  for (int g = 0; g < static_cast<int>(groups_.size()); ++g) {
+    Group& group = groups_[static_cast<std::size_t>(g)];
+    group.gather.wait();
+    if (options_.working_dtype != DType::kFloat32) {
+      ctx_.backend->cast(ctx_.exec, {.x = group.master, .y = owned_working(g)});
+    }
+    if (options_.zero == ZeroStage::kOptimizer || options_.zero == ZeroStage::kGradients) start_gather(g);
+  }
+}
+
+}  // namespace trireme

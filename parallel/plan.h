@@ -1,0 +1,68 @@
+// A training step as data: for each rank, a list of actions. Why: README.md beside this file.
+//
+// A plan can be read, printed, diffed, priced (played on the meta device) and proved (validate.h) before
+// anything runs. Units are blocks of the model, in order; micro_batch counts the micro-batches of this rank.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "parallel/mesh.h"
+
+namespace trireme {
+
+enum class ActionKind : std::uint8_t {
+  kGather,      // collective: make the unit's parameters resident from their shards
+  kRelease,     // drop the gathered parameters again
+  kForward,     // run the unit on a micro-batch
+  kRecompute,   // run it again, from its kept input or after the unit before it, to rebuild what backward
+                // needs
+  kBackward,    // consumes what the forward left; adds into the unit's gradient partial sums
+  kReduceGrad,  // collective: add the unit's gradient over all ranks, of one micro-batch each or of the whole
+                // step
+  kSendActivation,  // output of the unit, to the rank that runs the next
+  kRecvActivation,  // input of the unit
+  kSendGradient,    // gradient of the unit's input, to the rank that runs the one before
+  kRecvGradient,    // gradient of the unit's output
+  kReduceLoss,      // collective: the step's loss from all micro-batches' losses
+  kGradNorm,        // global gradient norm and clip coefficient (collective where gradients are sharded)
+  kOptimStep,       // update every parameter this rank owns
+};
+
+std::string_view name(ActionKind kind);
+/// True when every rank of the data group takes part.
+bool is_collective(ActionKind kind);
+
+/// What a Forward leaves behind for the backward of its unit.
+enum class Keep : std::uint8_t {
+  kTape,     // everything backward needs
+  kInput,    // only the unit's input: the first of a segment that is recomputed
+  kNothing,  // evaluation, and the rest of a segment that is recomputed
+};
+
+struct Action {
+  ActionKind kind = ActionKind::kForward;
+  int unit = -1;            // -1: the whole model
+  int micro_batch = -1;     // -1: not tied to one
+  int peer = -1;            // rank, for sends and receives
+  Keep keep = Keep::kTape;  // of a Forward
+  bool operator==(const Action&) const = default;
+};
+
+/// "Forward unit 3 micro-batch 1".
+std::string to_string(const Action& action);
+
+struct RankPlan {
+  std::vector<Action> actions;
+};
+
+struct StepPlan {
+  Mesh mesh;
+  int num_units = 0;
+  bool sharded_parameters = false;  // units start and end released (ZeRO-3)
+  std::vector<RankPlan> ranks;
+};
+
+}  // namespace trireme

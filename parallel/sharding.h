@@ -1,0 +1,35 @@
+// How flat groups are cut over the data axis, and which ZeRO stage cuts what.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/backend.h"
+
+namespace trireme {
+
+/// ZeRO (Rajbhandari et al. 2020): what each data rank keeps only a piece of. A stage includes the ones
+/// before it.
+enum class ZeroStage : std::uint8_t {
+  kNone,        // 0: everything everywhere
+  kOptimizer,   // 1: masters and optimizer state
+  kGradients,   // 2: and gradients
+  kParameters,  // 3: and working copies, gathered around each use
+};
+
+/// `ranks` equal pieces of whole norm blocks (see [Note: gradient norm]); the last ones may be padding.
+struct Sharding {
+  int ranks = 1;
+  int rank = 0;
+
+  /// Elements of a group of `num_elems` with padding, and of one piece.
+  std::int64_t padded(std::int64_t num_elems) const {
+    const std::int64_t unit = kNormBlock * ranks;
+    return (num_elems + unit - 1) / unit * unit;
+  }
+  std::int64_t piece(std::int64_t num_elems) const { return padded(num_elems) / ranks; }
+  /// First element of this rank's piece.
+  std::int64_t first(std::int64_t num_elems) const { return piece(num_elems) * rank; }
+};
+
+}  // namespace trireme

@@ -1,0 +1,97 @@
+// Memory of one rank on one device, counted by what it is for.
+//
+// [Note: memory accounting] Every buffer is rounded up to kAlignment bytes and charged to a category while it
+// is alive. The same block code runs on the `meta` device, whose source hands out addresses that are never
+// touched, so the prediction of `trireme plan` and the measurement of a run are sums over the same calls:
+// equal to the byte. Workspaces of libraries are a category of their own, outside of that promise. Freed
+// blocks may be kept by the source for reuse; that cache is reserved, not live, memory and is reported apart.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/device.h"
+
+namespace trireme {
+
+enum class MemoryCategory : std::uint8_t {
+  kParameters,     // fp32 masters and working copies
+  kGradients,      // parameter gradients, with the partial sums of accumulation
+  kOptimizer,      // moments and other per-parameter state
+  kActivations,    // outputs and saved tensors of ops, and gradients flowing between them
+  kCommunication,  // buffers that only exchange needs
+  kBatch,          // tokens, images, targets of the micro-batches
+  kWorkspace,      // scratch of kernels and libraries; not part of predicted == measured
+};
+inline constexpr int kNumMemoryCategories = 7;
+
+std::string_view name(MemoryCategory category);
+
+/// Bytes by category.
+struct MemoryCounts {
+  std::array<std::int64_t, kNumMemoryCategories> bytes{};
+  std::int64_t& operator[](MemoryCategory c) { return bytes[static_cast<int>(c)]; }
+  std::int64_t operator[](MemoryCategory c) const { return bytes[static_cast<int>(c)]; }
+  /// Sum over all categories but workspaces.
+  std::int64_t total() const;
+  bool operator==(const MemoryCounts&) const = default;
+};
+
+struct MemoryStats {
+  MemoryCounts current;         // alive now
+  MemoryCounts peak;            // each category's own peak
+  MemoryCounts at_peak;         // all categories at the moment when their total was largest
+  std::int64_t peak_total = 0;  // that total
+};
+
+/// Where bytes come from; a backend supplies one. Not thread-safe: Allocator locks.
+class MemorySource {
+ public:
+  virtual ~MemorySource() = default;
+  /// `bytes` is a positive multiple of Allocator::kAlignment. Returns nullptr when the device is full.
+  virtual void* allocate(std::size_t bytes) = 0;
+  virtual void deallocate(void* data, std::size_t bytes) noexcept = 0;
+  /// Bytes held from the device, live or cached.
+  virtual std::int64_t reserved_bytes() const = 0;
+};
+
+class Allocator {
+ public:
+  static constexpr std::size_t kAlignment = 64;
+
+  Allocator(Device device, std::unique_ptr<MemorySource> source,
+            std::optional<std::int64_t> limit_bytes = std::nullopt);
+
+  Device device() const { return device_; }
+  /// Throws Error(kOutOfMemory) with the bytes by category when the device or the limit is exceeded.
+  void* allocate(std::size_t bytes, MemoryCategory category);
+  void deallocate(void* data, std::size_t bytes, MemoryCategory category) noexcept;
+
+  MemoryStats stats() const;
+  std::int64_t reserved_bytes() const;
+  /// Starts a new measurement: peaks become what is alive now.
+  void reset_peak();
+
+  /// Bytes charged for a request.
+  static std::size_t rounded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+ private:
+  const Device device_;
+  const std::unique_ptr<MemorySource> source_;
+  const std::optional<std::int64_t> limit_bytes_;
+  mutable std::mutex mutex_;
+  MemoryStats stats_;
+};
+
+/// "parameters 1.2 GiB, gradients 0 B, ..." for messages.
+std::string to_string(const MemoryCounts& counts);
+/// "1.50 GiB".
+std::string format_bytes(std::int64_t bytes);
+
+}  // namespace trireme

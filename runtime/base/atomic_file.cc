@@ -1,0 +1,52 @@
+#include "runtime/base/atomic_file.h"
+
+#include <unistd.h>
+
+#include <string>
+#include <system_error>
+
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+
+namespace trireme {
+namespace {
+
+std::filesystem::path temporary_beside(const std::filesystem::path& path) {
+  // A thread number, unlike a process number, also tells ranks apart that are threads of one process.
+  return path.parent_path() / fmt::format(".{}.tmp-{}", path.filename().string(), ::gettid());
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path_, error);
+  TRIREME_CHECK(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
+                "cannot write {}: something that is not a regular file has this name", path_.string());
+  const std::filesystem::path temporary = temporary_beside(path_);
+  // A process that was killed and had our number may have left one.
+  std::filesystem::remove(temporary, error);
+  writer_ = std::make_unique<FileWriter>(temporary, FileWriter::Mode::kCreateNew);
+}
+
+AtomicFile::~AtomicFile() {
+  if (committed_) return;
+  std::error_code error;
+  std::filesystem::remove(writer_->path(), error);
+  if (error)
+    log_error(fmt::format("cannot remove temporary file {}: {}", writer_->path().string(), error.message()));
+}
+
+void AtomicFile::commit() {
+  writer_->sync();
+  writer_->close();
+  std::error_code error;
+  std::filesystem::rename(writer_->path(), path_, error);
+  if (error)
+    throw Error(ErrorCode::kRuntime, fmt::format("cannot rename {} to {}: {}", writer_->path().string(),
+                                                 path_.string(), error.message()));
+  committed_ = true;
+  sync_folder(path_.parent_path());
+}
+
+}  // namespace trireme

@@ -1,0 +1,38 @@
+// A reference-counted piece of an Allocator's memory. Copies share it; the last one gives it back.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "runtime/base/allocator.h"
+
+namespace trireme {
+
+class Buffer {
+ public:
+  Buffer() = default;
+  /// Uninitialised memory. Throws Error(kOutOfMemory).
+  Buffer(std::shared_ptr<Allocator> allocator, std::size_t bytes, MemoryCategory category);
+
+  void* data() const { return block_ ? block_->data : nullptr; }
+  std::size_t size_bytes() const { return block_ ? block_->bytes : 0; }
+  bool defined() const { return block_ != nullptr; }
+  /// Buffers that share the memory; with one, it may be written in place.
+  long use_count() const { return block_.use_count(); }
+  const Allocator& allocator() const { return *block_->allocator; }
+
+ private:
+  struct Block {
+    std::shared_ptr<Allocator> allocator;
+    void* data = nullptr;
+    std::size_t bytes = 0;
+    MemoryCategory category = MemoryCategory::kActivations;
+    Block(std::shared_ptr<Allocator> a, std::size_t n, MemoryCategory c);
+    Block(const Block&) = delete;
+    Block& operator=(const Block&) = delete;
+    ~Block();
+  };
+  std::shared_ptr<Block> block_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,42 @@
+// Element types of tensors.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace trireme {
+
+enum class DType : std::uint8_t { kFloat32, kFloat16, kBFloat16, kInt32, kUInt8 };
+
+/// Bytes of one element.
+constexpr std::int64_t size_bytes(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+    case DType::kInt32:
+      return 4;
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      return 2;
+    case DType::kUInt8:
+      return 1;
+  }
+  return 0;
+}
+
+constexpr std::string_view name(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return "fp32";
+    case DType::kFloat16:
+      return "fp16";
+    case DType::kBFloat16:
+      return "bf16";
+    case DType::kInt32:
+      return "int32";
+    case DType::kUInt8:
+      return "uint8";
+  }
+  return "?";
+}
+
+}  // namespace trireme

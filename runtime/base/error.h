@@ -1,0 +1,53 @@
+// The one exception type of the engine and the check that throws it.
+//
+// A message is written for somebody at 3 a.m.: it names the culprit (file, key, rank, op, shapes) and what to
+// do. Libraries throw; only launcher/main turns an Error into an exit code (2 bad input, 1 failed
+// while running).
+#pragma once
+
+#include <fmt/core.h>
+
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace trireme {
+
+enum class ErrorCode {
+  kInvalidInput,   // the caller's fault: configuration, file, shape; exit code 2
+  kOutOfMemory,    // an allocation exceeded the device or its limit; exit code 1
+  kCommunication,  // a peer died, stalled or disagreed; exit code 1
+  kUnsupported,    // this build or backend lacks what was asked for; exit code 2
+  kRuntime,        // anything else that failed while running; exit code 1
+};
+
+std::string_view error_code_name(ErrorCode code);
+
+class Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, const std::string& message,
+        std::source_location where = std::source_location::current())
+      : std::runtime_error(message), code_(code), where_(where) {}
+
+  ErrorCode code() const { return code_; }
+  /// File and line that threw; for logs, not part of what().
+  const std::source_location& where() const { return where_; }
+
+ private:
+  ErrorCode code_;
+  std::source_location where_;
+};
+
+/// "file.cc:12" of where an error was thrown.
+std::string describe_location(const std::source_location& where);
+
+}  // namespace trireme
+
+/// Throws Error(kInvalidInput) with a formatted message unless `cond` holds. For what a caller can get wrong;
+/// what only we can get wrong is an assert.
+#define TRIREME_CHECK(cond, ...)                                                               \
+  do {                                                                                         \
+    if (!(cond)) [[unlikely]]                                                                  \
+      throw ::trireme::Error(::trireme::ErrorCode::kInvalidInput, ::fmt::format(__VA_ARGS__)); \
+  } while (false)

@@ -1,0 +1,13 @@
+// Messages to the person running the job. Goes to spdlog's default logger, which the launcher sets up;
+// libraries log rarely: a slower path taken, a destructor that failed.
+#pragma once
+
+#include <string_view>
+
+namespace trireme {
+
+void log_info(std::string_view message);
+void log_warning(std::string_view message);
+void log_error(std::string_view message) noexcept;
+
+}  // namespace trireme

@@ -1,0 +1,60 @@
+// A block: the unit of a model, and so of placement, recompute and residency. Plain single-device forward
+// code.
+//
+// A model is a list of blocks; block i + 1 receives what block i returned. A block never sees ranks, streams
+// or shards. forward() must be a pure function of its arguments, its parameters and ctx's random keys: it may
+// be run again.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/context.h"
+#include "runtime/parameter.h"
+#include "runtime/tensor.h"
+
+namespace trireme {
+
+/// A micro-batch. Dim 0 of both tensors is the sample.
+struct Batch {
+  Tensor inputs;   // tokens [B, T] int32, images [B, H, W, C]
+  Tensor targets;  // tokens [B, T] int32 (negative: ignored), labels [B] int32
+  /// Weight of one target in the loss: 1 / (targets of the global batch).
+  float loss_scale = 1.0f;
+};
+
+/// What flows from block to block: usually one tensor.
+using Activations = std::vector<Tensor>;
+
+class Block {
+ public:
+  explicit Block(std::string name) : name_(std::move(name)) {}
+  virtual ~Block() = default;
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  /// Unique in the model: "blocks.3". Parameters are called name() + "." + spec.name.
+  const std::string& name() const { return name_; }
+  const std::vector<ParameterSpec>& parameters() const { return parameters_; }
+  std::string full_name(const ParameterSpec& spec) const { return name_ + "." + spec.name; }
+
+  /// `input` is empty for the first block. The last block of a model being trained returns the loss, a
+  /// scalar; a last block must return logits instead when batch.targets is undefined.
+  virtual Activations forward(Context& ctx, const Activations& input, const Batch& batch) const = 0;
+
+ protected:
+  /// Called from the constructors of derived blocks.
+  ParamRef declare(ParameterSpec spec) {
+    parameters_.push_back(std::move(spec));
+    return {static_cast<int>(parameters_.size()) - 1};
+  }
+
+ private:
+  std::string name_;
+  std::vector<ParameterSpec> parameters_;
+};
+
+using BlockList = std::vector<std::unique_ptr<Block>>;
+
+}  // namespace trireme

@@ -1,0 +1,114 @@
+#include "runtime/checkpoint/manifest.h"
+
+#include <string>
+#include <system_error>
+
+#include "runtime/base/atomic_file.h"
+#include "runtime/base/error.h"
+#include "runtime/base/mapped_file.h"
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFormat = "trireme-checkpoint";
+constexpr int kVersion = 1;
+constexpr const char* kOwnChecksum = "manifest_checksum";
+
+std::string to_hex(std::uint64_t value) {
+  return fmt::format("{:016x}", value);
+}
+
+std::uint64_t from_hex(const std::string& text) {
+  std::size_t used = 0;
+  const std::uint64_t value = text.empty() ? 0 : std::stoull(text, &used, 16);
+  TRIREME_CHECK(used == 16 && used == text.size(), "\"{}\" is not a checksum of 16 digits", text);
+  return value;
+}
+
+/// Of everything but the checksum itself.
+std::string checksum_of(json manifest) {
+  manifest.erase(kOwnChecksum);
+  const std::string text = manifest.dump();
+  ByteHash hash;
+  hash.update(std::as_bytes(std::span(text)));
+  return to_hex(hash.value());
+}
+
+Manifest parse_manifest(std::string_view text) {
+  const json object = json::parse(text);
+  TRIREME_CHECK(object.at("format") == kFormat, "its format is {}, where \"{}\" is expected",
+                object.at("format").dump(), kFormat);
+  TRIREME_CHECK(object.at("version") == kVersion, "its version is {}, this build reads version {}",
+                object.at("version").dump(), kVersion);
+  TRIREME_CHECK(object.at(kOwnChecksum) == checksum_of(object), "it was changed after it was written");
+  Manifest manifest{.step = object.at("step").get<std::int64_t>(), .content = object.at("content")};
+  for (const json& file : object.at("files")) {
+    manifest.files.push_back({.name = file.at("name").get<std::string>(),
+                              .bytes = file.at("bytes").get<std::uint64_t>(),
+                              .checksum = from_hex(file.at("checksum").get<std::string>())});
+  }
+  return manifest;
+}
+
+}  // namespace
+
+void write_manifest(const Manifest& manifest, const std::filesystem::path& folder) {
+  json files = json::array();
+  for (const CheckpointFile& file : manifest.files)
+    files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"checksum", to_hex(file.checksum)}});
+  json object = {{"format", kFormat},
+                 {"version", kVersion},
+                 {"step", manifest.step},
+                 {"files", files},
+                 {"content", manifest.content}};
+  std::string text;
+  try {
+    object[kOwnChecksum] = checksum_of(object);
+    text = object.dump(2) + "\n";
+  } catch (const json::exception& error) {
+    throw Error(ErrorCode::kInvalidInput, fmt::format("the manifest of {} cannot be written as JSON: {:.300}",
+                                                      folder.string(), error.what()));
+  }
+  AtomicFile file(folder / Manifest::kFileName);
+  file.writer().append(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+Manifest read_manifest(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / Manifest::kFileName;
+  const MappedFile file(path, "checkpoint manifest");
+  try {
+    return parse_manifest({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::kInvalidInput,
+                fmt::format("checkpoint manifest {} is damaged: {:.300}", path.string(), error.what()));
+  }
+}
+
+CheckpointFile describe_file(const std::filesystem::path& path) {
+  const MappedFile file(path, "checkpoint file");
+  ByteHash hash;
+  hash.update(file.bytes());
+  return {.name = path.filename().string(), .bytes = file.bytes().size(), .checksum = hash.value()};
+}
+
+void verify_files(const Manifest& manifest, const std::filesystem::path& folder, Verify verify) {
+  for (const CheckpointFile& file : manifest.files) {
+    const std::filesystem::path path = folder / file.name;
+    std::error_code error;
+    const std::uint64_t bytes = std::filesystem::file_size(path, error);
+    TRIREME_CHECK(!error, "checkpoint file {} cannot be read: {}", path.string(), error.message());
+    TRIREME_CHECK(bytes == file.bytes, "checkpoint file {} has {} bytes, and its manifest says {}",
+                  path.string(), bytes, file.bytes);
+    if (verify != Verify::kChecksums) continue;
+    const std::uint64_t checksum = describe_file(path).checksum;
+    TRIREME_CHECK(checksum == file.checksum,
+                  "checkpoint file {} was changed after it was written: its checksum is {:016x}, and its "
+                  "manifest says {:016x}",
+                  path.string(), checksum, file.checksum);
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,50 @@
+#include "runtime/context.h"
+
+#include "runtime/base/error.h"
+
+namespace trireme {
+
+Context Context::create(Device device, int num_threads, std::optional<std::int64_t> memory_limit) {
+  TRIREME_CHECK(num_threads >= 1, "a rank needs at least one thread, got {}", num_threads);
+  Context ctx;
+  ctx.backend = &backend_for(device.type);
+  ctx.allocator = std::make_shared<Allocator>(device, ctx.backend->make_memory_source(device), memory_limit);
+  if (ctx.backend->make_stream != nullptr) ctx.stream = ctx.backend->make_stream(device, ctx.allocator);
+  ctx.exec = {.device = device,
+              .stream = ctx.stream.get(),
+              .num_threads = num_threads,
+              .allocator = ctx.allocator.get()};
+  ctx.backend->bind_thread(ctx.exec);
+  return ctx;
+}
+
+Tensor Context::empty(const Shape& shape, DType dtype, MemoryCategory category) const {
+  return Tensor(allocator, shape, dtype, category);
+}
+
+Tensor Context::zeros(const Shape& shape, DType dtype, MemoryCategory category) const {
+  Tensor tensor = empty(shape, dtype, category);
+  backend->fill_zero(exec, tensor);
+  return tensor;
+}
+
+Tensor Context::from_host(const void* data, const Shape& shape, DType dtype, MemoryCategory category) const {
+  Tensor tensor = empty(shape, dtype, category);
+  backend->copy_from_host(exec, tensor, data);
+  return tensor;
+}
+
+std::vector<float> Context::to_host(const Tensor& tensor) const {
+  TRIREME_CHECK(tensor.dtype() == DType::kFloat32, "to_host wants fp32, got {}", name(tensor.dtype()));
+  std::vector<float> values(static_cast<std::size_t>(tensor.num_elems()));
+  backend->copy_to_host(exec, values.data(), tensor);
+  return values;
+}
+
+RngKey Context::next_rng() {
+  const RngKey key = rng;
+  ++rng.op;
+  return key;
+}
+
+}  // namespace trireme

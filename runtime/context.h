@@ -1,0 +1,49 @@
+// Everything a forward or backward needs, passed explicitly: device, stream, allocator, parameters, tape, RNG
+// key.
+#pragma once
+
+#include <memory>
+
+#include "kernels/backend.h"
+#include "runtime/base/rng.h"
+#include "runtime/parameter.h"
+#include "runtime/tensor.h"
+
+namespace trireme {
+
+class Tape;
+
+struct Context {
+  const Backend* backend = nullptr;
+  KernelContext exec;
+  std::shared_ptr<Allocator> allocator;
+  std::shared_ptr<void> stream;  // owns exec.stream
+  ParameterResolver* parameters = nullptr;
+
+  Tape* tape = nullptr;   // null: inference, nothing is recorded or saved
+  bool training = false;  // dropout and the like
+
+  // Random numbers of the block that runs: `rng.op` is advanced by next_rng().
+  RngKey rng;
+  std::int64_t first_sample = 0;  // global index, within the step, of row 0 of the micro-batch
+
+  /// A context for one rank: its own allocator on `device`, `num_threads` host threads.
+  static Context create(Device device, int num_threads,
+                        std::optional<std::int64_t> memory_limit = std::nullopt);
+
+  /// Uninitialised.
+  Tensor empty(const Shape& shape, DType dtype = DType::kFloat32,
+               MemoryCategory category = MemoryCategory::kActivations) const;
+  Tensor zeros(const Shape& shape, DType dtype = DType::kFloat32,
+               MemoryCategory category = MemoryCategory::kActivations) const;
+  /// A copy of `shape.num_elems()` elements of host memory.
+  Tensor from_host(const void* data, const Shape& shape, DType dtype,
+                   MemoryCategory category = MemoryCategory::kActivations) const;
+  /// Waits for the tensor and copies it out as floats. Throws unless dtype is fp32.
+  std::vector<float> to_host(const Tensor& tensor) const;
+
+  /// The key of the next random op of this block; the same sequence every time the block runs.
+  RngKey next_rng();
+};
+
+}  // namespace trireme

@@ -1,0 +1,70 @@
+#include "runtime/data/dataset_info.h"
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "runtime/base/atomic_file.h"
+#include "runtime/base/error.h"
+#include "runtime/base/mapped_file.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kFormat = "trireme-tokens";
+constexpr int kVersion = 1;
+
+}  // namespace
+
+DatasetInfo read_dataset_info(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / DatasetInfo::kFileName;
+  const MappedFile file(path, "data set description");
+  const auto* text = reinterpret_cast<const char*>(file.bytes().data());
+  try {
+    const auto json = nlohmann::json::parse(std::string_view(text, file.bytes().size()));
+    TRIREME_CHECK(json.at("format") == kFormat, "{} has format {}, where \"{}\" is expected", path.string(),
+                  json.at("format").dump(), kFormat);
+    TRIREME_CHECK(json.at("version") == kVersion, "{} has version {}, this build reads version {}",
+                  path.string(), json.at("version").dump(), kVersion);
+    const auto& sources = json.at("sources");
+    return {.tokenizer = json.at("tokenizer").get<std::string>(),
+            .tokenizer_model = json.at("tokenizer_model").get<std::string>(),
+            .vocab_size = json.at("vocab_size").get<std::int64_t>(),
+            .train_tokens = json.at("train_tokens").get<std::int64_t>(),
+            .eval_tokens = json.at("eval_tokens").get<std::int64_t>(),
+            .source_files = sources.at("files").get<std::int64_t>(),
+            .source_bytes = sources.at("bytes").get<std::int64_t>(),
+            .skipped_binary_files = sources.at("skipped_binary_files").get<std::int64_t>()};
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ErrorCode::kInvalidInput,
+                fmt::format("data set description {} is damaged: {}", path.string(), error.what()));
+  }
+}
+
+void write_dataset_info(const DatasetInfo& info, const std::filesystem::path& folder) {
+  const nlohmann::ordered_json json = {{"format", kFormat},
+                                       {"version", kVersion},
+                                       {"tokenizer", info.tokenizer},
+                                       {"tokenizer_model", info.tokenizer_model},
+                                       {"vocab_size", info.vocab_size},
+                                       {"train_tokens", info.train_tokens},
+                                       {"eval_tokens", info.eval_tokens},
+                                       {"sources",
+                                        {{"files", info.source_files},
+                                         {"bytes", info.source_bytes},
+                                         {"skipped_binary_files", info.skipped_binary_files}}}};
+  const std::string text = json.dump(2) + "\n";
+  AtomicFile file(folder / DatasetInfo::kFileName);
+  file.writer().append(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+std::unique_ptr<Tokenizer> load_dataset_tokenizer(const std::filesystem::path& folder) {
+  const DatasetInfo info = read_dataset_info(folder);
+  if (info.tokenizer == "bytes") return make_byte_tokenizer();
+  TRIREME_CHECK(info.tokenizer == "sentencepiece" && !info.tokenizer_model.empty(),
+                "{}: tokenizer \"{}\" with model \"{}\" is not one that this build knows",
+                (folder / DatasetInfo::kFileName).string(), info.tokenizer, info.tokenizer_model);
+  return load_sentencepiece(folder / info.tokenizer_model);
+}
+
+}  // namespace trireme

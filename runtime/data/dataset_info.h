@@ -1,0 +1,36 @@
+// What a folder of prepared tokens holds: its `dataset.json`. The file is written last, so a folder that has
+// one is whole.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "runtime/data/tokenizer.h"
+
+namespace trireme {
+
+struct DatasetInfo {
+  static constexpr const char* kFileName = "dataset.json";
+
+  std::string tokenizer;        // "bytes" or "sentencepiece"
+  std::string tokenizer_model;  // file name within the folder; empty for bytes
+  std::int64_t vocab_size = 0;
+  std::int64_t train_tokens = 0;
+  std::int64_t eval_tokens = 0;  // 0: there is no eval.bin
+  std::int64_t source_files = 0;
+  std::int64_t source_bytes = 0;
+  std::int64_t skipped_binary_files = 0;
+};
+
+/// Reads `folder`/dataset.json. Throws Error(kInvalidInput) naming the file and key that is missing or wrong.
+DatasetInfo read_dataset_info(const std::filesystem::path& folder);
+
+/// Writes it, whole or not at all.
+void write_dataset_info(const DatasetInfo& info, const std::filesystem::path& folder);
+
+/// The tokenizer that the folder's tokens were made with.
+std::unique_ptr<Tokenizer> load_dataset_tokenizer(const std::filesystem::path& folder);
+
+}  // namespace trireme

@@ -1,0 +1,202 @@
+#include "runtime/data/prepare_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include "runtime/base/atomic_file.h"
+#include "runtime/base/error.h"
+#include "runtime/base/mapped_file.h"
+#include "runtime/data/text_sources.h"
+#include "runtime/data/token_file.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+constexpr const char* kModelName = "tokenizer.model";
+
+std::string_view as_text(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+/// The first piece of `text` to encode on its own: all of it when it is short, else up to the last line end
+/// within `max_bytes`, else up to a whole UTF-8 character.
+std::string_view first_chunk(std::string_view text, std::size_t max_bytes) {
+  if (text.size() <= max_bytes) return text;
+  const std::string_view window = text.substr(0, max_bytes);
+  if (const auto line_end = window.rfind('\n'); line_end != std::string_view::npos)
+    return window.substr(0, line_end + 1);
+  const auto is_continuation = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; };
+  std::size_t size = max_bytes;
+  while (size > max_bytes - 4 && is_continuation(text[size])) --size;
+  return text.substr(0, size);
+}
+
+/// Makes the output folder, and removes it again unless keep() was called.
+class OutputFolder {
+ public:
+  explicit OutputFolder(const fs::path& path) : path_(path) {
+    std::error_code error;
+    TRIREME_CHECK(!fs::exists(path, error) || fs::is_directory(path, error),
+                  "output {} exists and is not a folder", path.string());
+    made_ = fs::create_directories(path, error);
+    TRIREME_CHECK(!error, "cannot make output folder {}: {}", path.string(), error.message());
+  }
+  OutputFolder(const OutputFolder&) = delete;
+  OutputFolder& operator=(const OutputFolder&) = delete;
+  ~OutputFolder() {
+    std::error_code ignored;  // fails where somebody has put something there meanwhile, which is right
+    if (made_) fs::remove(path_, ignored);
+  }
+  void keep() { made_ = false; }
+
+ private:
+  fs::path path_;
+  bool made_ = false;
+};
+
+/// Encodes documents into one stream.
+class StreamEncoder {
+ public:
+  StreamEncoder(const Tokenizer& tokenizer, TokenFileWriter& output)
+      : tokenizer_(tokenizer), output_(output), separator_(tokenizer.document_separator()) {}
+
+  void begin_document() {
+    if (output_.num_tokens() > 0) append(separator_);
+  }
+  void append_text(std::string_view chunk) { append(tokenizer_.encode(chunk)); }
+
+ private:
+  void append(std::span<const std::int32_t> ids) {
+    narrow_.assign(ids.begin(), ids.end());  // in range: the vocabulary was checked
+    output_.append(narrow_);
+  }
+
+  const Tokenizer& tokenizer_;
+  TokenFileWriter& output_;
+  const std::vector<std::int32_t> separator_;
+  std::vector<std::uint16_t> narrow_;
+};
+
+bool comes_back_unchanged(const Tokenizer& tokenizer, const fs::path& path) {
+  const MappedFile file(path, "input");
+  const std::string_view text = first_chunk(as_text(file), std::size_t{1} << 16);
+  return tokenizer.decode(tokenizer.encode(text)) == text;
+}
+
+void encode_sources(const TextSources& sources, const Tokenizer& tokenizer, TokenFileWriter& output,
+                    const std::function<void(const PrepareTextProgress&)>& progress) {
+  StreamEncoder stream(tokenizer, output);
+  PrepareTextProgress state{.bytes_total = sources.bytes};
+  std::int64_t reported = 0;
+  for (const fs::path& path : sources.files) {
+    const MappedFile file(path, "input");
+    stream.begin_document();
+    for (std::string_view rest = as_text(file); !rest.empty();) {
+      const std::string_view chunk = first_chunk(rest, kChunkBytes);
+      stream.append_text(chunk);
+      rest.remove_prefix(chunk.size());
+      state.bytes_done += static_cast<std::int64_t>(chunk.size());
+      state.num_tokens = output.num_tokens();
+      if (progress && (state.bytes_done - reported >= static_cast<std::int64_t>(kChunkBytes) / 2 ||
+                       state.bytes_done == state.bytes_total)) {
+        progress(state);
+        reported = state.bytes_done;
+      }
+    }
+  }
+}
+
+void remove_if_there(const fs::path& path) {
+  std::error_code error;
+  fs::remove(path, error);
+  if (error)
+    throw Error(ErrorCode::kRuntime,
+                fmt::format("cannot remove earlier result {}: {}", path.string(), error.message()));
+}
+
+/// The results under their temporary names, and how they replace those of an earlier run.
+struct Results {
+  fs::path folder;
+  TokenFileWriter train;
+  std::optional<TokenFileWriter> eval;
+  std::optional<AtomicFile> model;
+
+  explicit Results(const fs::path& f) : folder(f), train(f / "train.bin") {}
+
+  void split(double eval_fraction) {
+    const std::int64_t total = train.num_tokens();
+    const auto num_train =
+        static_cast<std::int64_t>(std::floor(static_cast<double>(total) * (1.0 - eval_fraction)));
+    TRIREME_CHECK(num_train > 0, "{} tokens are too few to keep {} of them for evaluation", total,
+                  eval_fraction);
+    if (num_train == total) return;
+    eval.emplace(folder / "eval.bin");
+    train.move_tail(num_train, *eval);
+  }
+
+  void copy_model(const fs::path& path) {
+    const MappedFile source(path, "sentencepiece model");
+    model.emplace(folder / kModelName).writer().append(source.bytes());
+  }
+
+  void commit(const DatasetInfo& info) {
+    // The description goes first and comes last: while the files are a mixture, there is none.
+    remove_if_there(folder / DatasetInfo::kFileName);
+    if (!eval) remove_if_there(folder / "eval.bin");
+    if (!model) remove_if_there(folder / kModelName);
+    train.commit();
+    if (eval) eval->commit();
+    if (model) model->commit();
+    write_dataset_info(info, folder);
+  }
+};
+
+void check_options(const PrepareTextOptions& options) {
+  TRIREME_CHECK(!options.inputs.empty(), "no input was given");
+  TRIREME_CHECK(options.eval_fraction >= 0.0 && options.eval_fraction < 1.0,
+                "the evaluation fraction must be at least 0 and below 1, not {}", options.eval_fraction);
+}
+
+}  // namespace
+
+PrepareTextSummary prepare_text(const PrepareTextOptions& options,
+                                const std::function<void(const PrepareTextProgress&)>& progress) {
+  check_options(options);
+  const auto tokenizer = load_tokenizer(options.tokenizer);
+  TRIREME_CHECK(tokenizer->vocab_size() <= kMaxTokenVocab,
+                "tokenizer {} has {} tokens; token files hold ids up to {}", options.tokenizer,
+                tokenizer->vocab_size(), kMaxTokenVocab - 1);
+  const TextSources sources = find_text(options.inputs, options.output);
+  TRIREME_CHECK(!sources.files.empty(),
+                "no text was found in {} input(s), the first of which is {} ({} binary and {} empty files "
+                "were skipped)",
+                options.inputs.size(), options.inputs.front().string(), sources.num_skipped_binary,
+                sources.num_skipped_empty);
+
+  OutputFolder folder(options.output);
+  Results results(options.output);
+  encode_sources(sources, *tokenizer, results.train, progress);
+  results.split(options.eval_fraction);
+  if (!tokenizer->model_path().empty()) results.copy_model(tokenizer->model_path());
+  PrepareTextSummary summary{.info = {.tokenizer = std::string(tokenizer->kind()),
+                                      .tokenizer_model = results.model ? kModelName : "",
+                                      .vocab_size = tokenizer->vocab_size(),
+                                      .train_tokens = results.train.num_tokens(),
+                                      .eval_tokens = results.eval ? results.eval->num_tokens() : 0,
+                                      .source_files = static_cast<std::int64_t>(sources.files.size()),
+                                      .source_bytes = sources.bytes,
+                                      .skipped_binary_files = sources.num_skipped_binary},
+                             .skipped_empty_files = sources.num_skipped_empty,
+                             .lossless = comes_back_unchanged(*tokenizer, sources.files.front())};
+  folder.keep();
+  results.commit(summary.info);
+  return summary;
+}
+
+}  // namespace trireme

@@ -1,0 +1,153 @@
+#include "runtime/data/sentencepiece_tokenizer.h"
+
+#include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
+
+#include <exception>
+#include <string>
+#include <unordered_map>
+
+#include "runtime/base/atomic_file.h"
+#include "runtime/base/error.h"
+#include "runtime/base/mapped_file.h"
+#include "runtime/data/token_file.h"
+#include "runtime/data/tokenizer.h"
+
+namespace trireme {
+namespace {
+
+std::string_view as_text(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+class SentencePieceTokenizer final : public Tokenizer {
+ public:
+  explicit SentencePieceTokenizer(const std::filesystem::path& model) : path_(model) {
+    const MappedFile file(model, "sentencepiece model");
+    TRIREME_CHECK(!file.bytes().empty(), "sentencepiece model {} is empty (0 bytes)", model.string());
+    const auto status = processor_.LoadFromSerializedProto(as_text(file));
+    TRIREME_CHECK(status.ok(), "{} is not a sentencepiece model: {}", model.string(), status.ToString());
+  }
+
+  std::string_view kind() const override { return "sentencepiece"; }
+  std::int64_t vocab_size() const override { return processor_.GetPieceSize(); }
+  std::filesystem::path model_path() const override { return path_; }
+
+  std::vector<std::int32_t> encode(std::string_view text) const override {
+    std::vector<int> ids;
+    const auto status = processor_.Encode(text, &ids);
+    TRIREME_CHECK(status.ok(), "sentencepiece model {} cannot encode {} bytes of text: {}", path_.string(),
+                  text.size(), status.ToString());
+    return {ids.begin(), ids.end()};
+  }
+
+  std::string decode(std::span<const std::int32_t> ids) const override {
+    for (const std::int32_t id : ids)
+      TRIREME_CHECK(id >= 0 && id < vocab_size(), "token {} is not in the vocabulary of {} tokens of {}", id,
+                    vocab_size(), path_.string());
+    std::string text;
+    const auto status = processor_.Decode(std::vector<int>(ids.begin(), ids.end()), &text);
+    TRIREME_CHECK(status.ok(), "sentencepiece model {} cannot decode {} tokens: {}", path_.string(),
+                  ids.size(), status.ToString());
+    return text;
+  }
+
+  std::vector<std::int32_t> document_separator() const override {
+    if (const int eos = processor_.eos_id(); eos >= 0) return {eos};
+    return encode("\n\n");
+  }
+
+ private:
+  std::filesystem::path path_;
+  sentencepiece::SentencePieceProcessor processor_;
+};
+
+/// The lines of files, one after another, as the trainer wants them. Our errors must not unwind through the
+/// trainer: they end the lines and wait in rethrow().
+class LineIterator final : public sentencepiece::SentenceIterator {
+ public:
+  explicit LineIterator(std::span<const std::filesystem::path> paths) : paths_(paths) { Next(); }
+
+  bool done() const override { return done_; }
+  const std::string& value() const override { return line_; }
+  sentencepiece::util::Status status() const override {
+    if (error_) return {sentencepiece::util::StatusCode::kDataLoss, "a text file cannot be read"};
+    return {};
+  }
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+  void Next() override {
+    try {
+      next_line();
+    } catch (...) {
+      error_ = std::current_exception();
+      done_ = true;
+    }
+  }
+
+ private:
+  void next_line() {
+    while (position_ >= as_text(file_).size()) {
+      if (next_file_ == paths_.size()) {
+        done_ = true;
+        return;
+      }
+      file_ = MappedFile(paths_[next_file_++], "text file");
+      position_ = 0;
+    }
+    const std::string_view rest = as_text(file_).substr(position_);
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    position_ += line.size() + 1;
+    line_.assign(line);
+  }
+
+  std::span<const std::filesystem::path> paths_;
+  std::size_t next_file_ = 0;
+  MappedFile file_;
+  std::size_t position_ = 0;
+  std::string line_;
+  bool done_ = false;
+  std::exception_ptr error_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& model) {
+  return std::make_unique<SentencePieceTokenizer>(model);
+}
+
+void train_sentencepiece(std::span<const std::filesystem::path> inputs, const std::filesystem::path& model,
+                         const SentencePieceTraining& options) {
+  TRIREME_CHECK(!inputs.empty(), "no text was given to train the vocabulary of {}", model.string());
+  TRIREME_CHECK(options.vocab_size > 0 && options.vocab_size <= kMaxTokenVocab,
+                "a vocabulary of {} tokens was asked for {}; token files hold 1 to {}", options.vocab_size,
+                model.string(), kMaxTokenVocab);
+  AtomicFile output(model);  // an unwritable folder must not cost the training first
+  const std::unordered_map<std::string, std::string> arguments = {
+      {"model_type", "bpe"},
+      {"vocab_size", std::to_string(options.vocab_size)},
+      {"character_coverage", std::to_string(options.character_coverage)},
+      {"input_sentence_size", std::to_string(options.max_sentences)},
+      {"shuffle_input_sentence", "true"},
+      {"byte_fallback", "true"},
+      // Nothing of the text may be lost: spaces, tabs, indentation and letter forms are kept as they are.
+      {"normalization_rule_name", "identity"},
+      {"remove_extra_whitespaces", "false"},
+      {"add_dummy_prefix", "false"},
+      {"split_digits", "true"},
+      {"minloglevel", "2"},  // errors only
+  };
+  LineIterator lines(inputs);
+  std::string serialized;
+  sentencepiece::SetRandomGeneratorSeed(1);  // the same text gives the same vocabulary
+  const auto status = sentencepiece::SentencePieceTrainer::Train(arguments, &lines, &serialized);
+  lines.rethrow();
+  TRIREME_CHECK(status.ok(), "cannot train a vocabulary of {} tokens for {}: {}", options.vocab_size,
+                model.string(), status.ToString());
+  output.writer().append(std::as_bytes(std::span(serialized)));
+  output.commit();
+}
+
+}  // namespace trireme

@@ -1,0 +1,23 @@
+// Training of a subword vocabulary (byte-pair encoding) with sentencepiece.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+namespace trireme {
+
+struct SentencePieceTraining {
+  std::int64_t vocab_size = 0;         // 256 bytes, 3 control tokens and the characters seen must fit in
+  double character_coverage = 0.9995;  // share of characters that get a token; the rest falls back to bytes
+  std::int64_t max_sentences = 1'000'000;  // lines drawn from the inputs
+};
+
+/// Trains a BPE model on text files and writes it to `model`, whole or not at all. Every text comes back
+/// from it unchanged but for the character U+2581, which sentencepiece uses for the space: no
+/// normalisation, and bytes for what has no token. Throws Error(kInvalidInput) when an input cannot be read
+/// or the vocabulary is too large for the text or too small for its characters.
+void train_sentencepiece(std::span<const std::filesystem::path> inputs, const std::filesystem::path& model,
+                         const SentencePieceTraining& options);
+
+}  // namespace trireme

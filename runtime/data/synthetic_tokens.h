@@ -1,0 +1,37 @@
+// Tokens made from a seed: data.kind = "synthetic". For benchmarks and tests that need no file.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/data/dataset.h"
+
+namespace trireme {
+
+/// Samples are int32 [B, T] inputs and targets. Each sequence starts at a random token; three tokens in four
+/// are the token before plus a stride of the seed's (modulo the vocabulary), the others uniform, so that
+/// there is something to learn. Training samples never repeat; evaluation samples are others.
+class SyntheticTokens final : public Dataset {
+ public:
+  struct Options {
+    std::int64_t num_samples = 0;  // what counts as a pass
+    std::int64_t sequence_length = 0;
+    std::int64_t vocab_size = 0;
+    std::uint64_t seed = 0;
+  };
+
+  /// Throws Error(kInvalidInput) when a size is not positive or the vocabulary is below 2.
+  explicit SyntheticTokens(const Options& options);
+
+  std::int64_t num_samples() const override { return options_.num_samples; }
+  std::int64_t targets_per_sample() const override { return options_.sequence_length; }
+  HostBatch read_train(std::int64_t first, std::int64_t count) const override;
+  HostBatch read_sequential(std::int64_t first, std::int64_t count) const override;
+
+ private:
+  HostBatch make(std::int64_t first, std::int64_t count, std::uint32_t stream) const;
+
+  Options options_;
+  std::int64_t stride_;
+};
+
+}  // namespace trireme

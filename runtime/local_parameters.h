@@ -1,0 +1,37 @@
+// Parameters of one block, held plainly on one device: for tests, examples and code that wants a tape without
+// an engine.
+#pragma once
+
+#include <vector>
+
+#include "runtime/block.h"
+
+namespace trireme {
+
+class LocalParameters : public ParameterResolver {
+ public:
+  /// Allocates and initialises `specs`; `prefix` + "." + spec.name keys the random numbers.
+  LocalParameters(const Context& ctx, const std::vector<ParameterSpec>& specs, const std::string& prefix,
+                  std::uint64_t seed);
+  LocalParameters(const Context& ctx, const Block& block, std::uint64_t seed)
+      : LocalParameters(ctx, block.parameters(), block.name(), seed) {}
+
+  Tensor value(ParamRef ref) override { return entry(ref).value; }
+  /// Overwrites on the first use since clear_gradients(), accumulates afterwards.
+  GradientTarget gradient(ParamRef ref) override;
+
+  /// The gradient of the last backward; throws if none arrived.
+  const Tensor& gradient_of(ParamRef ref) const;
+  void clear_gradients();
+
+ private:
+  struct Entry {
+    std::string name;
+    Tensor value, gradient;
+    bool written = false;
+  };
+  Entry& entry(ParamRef ref) { return entries_.at(static_cast<std::size_t>(ref.index)); }
+  std::vector<Entry> entries_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,82 @@
+#include "runtime/ops/attention.h"
+
+#include <cmath>
+
+#include "runtime/base/error.h"
+#include "runtime/tape.h"
+
+namespace trireme::ops {
+namespace {
+
+struct AttentionNode : Node {
+  Tensor qkv, out, lse;
+  AttentionOptions options;
+  float scale = 1.0f;
+  RngKey rng;
+  std::int64_t first_sample = 0;
+  ValueId y = kNoValue;
+
+  std::string name() const override { return "attention"; }
+  ValueId output() const override { return y; }
+  std::vector<Tensor> saved() const override { return {qkv, out, lse}; }
+
+  void backward(Context& ctx, Gradients& gradients) override {
+    const Tensor dout = gradients.take(y);
+    const Tensor dqkv = ctx.empty(qkv.shape(), qkv.dtype());
+    ctx.backend->attention_bwd(ctx.exec, {.dout = dout,
+                                          .qkv = qkv,
+                                          .out = out,
+                                          .lse = lse,
+                                          .dqkv = dqkv,
+                                          .num_heads = options.num_heads,
+                                          .scale = scale,
+                                          .causal = options.causal,
+                                          .dropout_p = options.dropout_p,
+                                          .rng = rng,
+                                          .first_sample = first_sample});
+    gradients.add(ctx, qkv.id(), dqkv);
+  }
+};
+
+}  // namespace
+
+Tensor attention(Context& ctx, const Tensor& qkv, const AttentionOptions& options) {
+  TRIREME_CHECK(
+      qkv.shape().rank() == 3 && options.num_heads >= 1 && qkv.shape().dim(2) % (3 * options.num_heads) == 0,
+      "attention: qkv {} is not [B, T, 3 * num_heads * head_dim] with {} heads", qkv.shape().to_string(),
+      options.num_heads);
+  const std::int64_t batch = qkv.shape().dim(0);
+  const std::int64_t tokens = qkv.shape().dim(1);
+  const std::int64_t width = qkv.shape().dim(2) / 3;
+  const Tensor out = ctx.empty({batch, tokens, width}, qkv.dtype());
+  const Tensor lse = ctx.empty({batch, options.num_heads, tokens});
+  AttentionOptions used = options;
+  if (!ctx.training) used.dropout_p = 0.0f;
+  const float scale = 1.0f / std::sqrt(static_cast<float>(width / options.num_heads));
+  const RngKey rng = used.dropout_p > 0 ? ctx.next_rng() : RngKey{};
+  ctx.backend->attention_fwd(ctx.exec, {.qkv = qkv,
+                                        .out = out,
+                                        .lse = lse,
+                                        .num_heads = used.num_heads,
+                                        .scale = scale,
+                                        .causal = used.causal,
+                                        .dropout_p = used.dropout_p,
+                                        .rng = rng,
+                                        .first_sample = ctx.first_sample});
+  if (ctx.tape == nullptr) return out;
+
+  auto node = std::make_unique<AttentionNode>();
+  node->qkv = qkv;
+  node->out = out;
+  node->lse = lse;
+  node->options = used;
+  node->scale = scale;
+  node->rng = rng;
+  node->first_sample = ctx.first_sample;
+  node->y = ctx.tape->new_value();
+  const Tensor result = out.with_id(node->y);
+  ctx.tape->record(std::move(node));
+  return result;
+}
+
+}  // namespace trireme::ops

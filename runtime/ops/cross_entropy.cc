@@ -1,0 +1,61 @@
+#include "runtime/ops/cross_entropy.h"
+
+#include "runtime/base/error.h"
+#include "runtime/tape.h"
+
+namespace trireme::ops {
+namespace {
+
+struct CrossEntropyNode : Node {
+  Tensor dlogits;  // for a gradient of 1 at the loss
+  ValueId logits = kNoValue, y = kNoValue;
+
+  std::string name() const override { return "softmax_cross_entropy"; }
+  ValueId output() const override { return y; }
+  std::vector<Tensor> saved() const override { return {dlogits}; }
+
+  void backward(Context& ctx, Gradients& gradients) override {
+    if (!gradients.is_unit(y)) {
+      const Tensor seed = gradients.take(y);
+      ctx.backend->scale(ctx.exec, {.x = dlogits, .factor = seed});
+    }
+    gradients.add(ctx, logits, std::move(dlogits));
+  }
+};
+
+}  // namespace
+
+Tensor softmax_cross_entropy(Context& ctx, Tensor logits, const Tensor& targets, float loss_scale) {
+  TRIREME_CHECK(logits.shape().rank() >= 1 && targets.dtype() == DType::kInt32 &&
+                    targets.num_elems() == logits.shape().num_rows(),
+                "softmax_cross_entropy: logits {} want {} int32 targets, got {} {}",
+                logits.shape().to_string(), logits.shape().num_rows(), name(targets.dtype()),
+                targets.shape().to_string());
+  const bool record = ctx.tape != nullptr;
+  const ValueId logits_id = logits.id();
+  if (record && !logits.unique()) {
+    const Tensor copy = ctx.empty(logits.shape(), logits.dtype());
+    ctx.backend->copy(ctx.exec, copy, logits);
+    logits = copy;
+  }
+  const Tensor loss = ctx.empty({});
+  const TensorView rows{logits.data(), logits.dtype(),
+                        Shape{logits.shape().num_rows(), logits.shape().dim(-1)}};
+  const ConstTensorView flat_targets{targets.data(), DType::kInt32, Shape{targets.num_elems()}};
+  ctx.backend->softmax_cross_entropy(ctx.exec, {.logits = rows,
+                                                .targets = flat_targets,
+                                                .loss = loss,
+                                                .loss_scale = loss_scale,
+                                                .write_gradient = record});
+  if (!record) return loss;
+
+  auto node = std::make_unique<CrossEntropyNode>();
+  node->dlogits = logits.detach();
+  node->logits = logits_id;
+  node->y = ctx.tape->new_value();
+  const Tensor result = loss.with_id(node->y);
+  ctx.tape->record(std::move(node));
+  return result;
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,55 @@
+#include "runtime/ops/dropout.h"
+
+#include "runtime/base/error.h"
+#include "runtime/ops/add.h"
+#include "runtime/tape.h"
+
+namespace trireme::ops {
+namespace {
+
+struct DropoutNode : Node {
+  ValueId x = kNoValue, residual = kNoValue, y = kNoValue;
+  float p = 0.0f;
+  RngKey rng;
+  std::int64_t first_sample = 0;
+
+  std::string name() const override { return "dropout"; }
+  ValueId output() const override { return y; }
+  std::vector<Tensor> saved() const override { return {}; }
+
+  void backward(Context& ctx, Gradients& gradients) override {
+    const Tensor dy = gradients.take(y);
+    if (residual != kNoValue) gradients.add(ctx, residual, dy);
+    const Tensor dx = dy.unique() ? dy : ctx.empty(dy.shape(), dy.dtype());
+    ctx.backend->dropout(ctx.exec, {.x = dy, .y = dx, .p = p, .rng = rng, .first_sample = first_sample});
+    gradients.add(ctx, x, dx);
+  }
+};
+
+}  // namespace
+
+Tensor dropout(Context& ctx, const Tensor& x, float p, const Tensor& residual) {
+  TRIREME_CHECK(p >= 0.0f && p < 1.0f, "dropout: p = {} is not in [0, 1)", p);
+  TRIREME_CHECK(!residual.defined() || residual.shape() == x.shape(), "dropout: residual {} does not fit {}",
+                residual.shape().to_string(), x.shape().to_string());
+  if (!ctx.training || p == 0.0f) return residual.defined() ? add(ctx, x, residual) : x;
+  const RngKey rng = ctx.next_rng();
+  const Tensor y = ctx.empty(x.shape(), x.dtype());
+  DropoutArgs args{.x = x, .y = y, .p = p, .rng = rng, .first_sample = ctx.first_sample};
+  if (residual.defined()) args.residual = residual;
+  ctx.backend->dropout(ctx.exec, args);
+  if (ctx.tape == nullptr) return y;
+
+  auto node = std::make_unique<DropoutNode>();
+  node->x = x.id();
+  node->residual = residual.id();
+  node->p = p;
+  node->rng = rng;
+  node->first_sample = ctx.first_sample;
+  node->y = ctx.tape->new_value();
+  const Tensor result = y.with_id(node->y);
+  ctx.tape->record(std::move(node));
+  return result;
+}
+
+}  // namespace trireme::ops

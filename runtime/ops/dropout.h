@@ -1,0 +1,12 @@
+// Dropout whose mask is drawn again in backward instead of being stored (see [Note: random numbers]).
+#pragma once
+
+#include "runtime/context.h"
+
+namespace trireme::ops {
+
+/// keep ? x / (1 - p) : 0, plus `residual` where defined. Dim 0 is the sample. Without training or with p = 0
+/// it is x (+ residual). Backward saves nothing.
+Tensor dropout(Context& ctx, const Tensor& x, float p, const Tensor& residual = {});
+
+}  // namespace trireme::ops

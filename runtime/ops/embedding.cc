@@ -1,0 +1,65 @@
+#include "runtime/ops/embedding.h"
+
+#include "runtime/base/error.h"
+#include "runtime/tape.h"
+
+namespace trireme::ops {
+namespace {
+
+struct EmbeddingNode : Node {
+  Tensor tokens;
+  ParamRef table, positions;
+  ValueId y = kNoValue;
+
+  std::string name() const override { return "embedding"; }
+  ValueId output() const override { return y; }
+  std::vector<Tensor> saved() const override { return {tokens}; }
+
+  void backward(Context& ctx, Gradients& gradients) override {
+    const Tensor dx = gradients.take(y);
+    const GradientTarget dtable = ctx.parameters->gradient(table);
+    const GradientTarget dpositions =
+        positions.defined() ? ctx.parameters->gradient(positions) : GradientTarget{};
+    ctx.backend->embedding_bwd(ctx.exec, {.dx = dx,
+                                          .tokens = tokens,
+                                          .dtable = dtable.view(),
+                                          .dpositions = dpositions.view(),
+                                          .dtable_mode = dtable.mode,
+                                          .dpositions_mode = dpositions.mode});
+  }
+};
+
+}  // namespace
+
+Tensor embedding(Context& ctx, const Tensor& tokens, ParamRef table, ParamRef positions) {
+  const Tensor rows = ctx.parameters->value(table);
+  TRIREME_CHECK(tokens.shape().rank() == 2 && tokens.dtype() == DType::kInt32 && rows.shape().rank() == 2,
+                "embedding: wants int32 tokens [B, T] and a table [V, C], got {} {} and {}",
+                name(tokens.dtype()), tokens.shape().to_string(), rows.shape().to_string());
+  const std::int64_t width = rows.shape().dim(1);
+  EmbeddingFwdArgs args{.tokens = tokens, .table = rows};
+  Tensor places;
+  if (positions.defined()) {
+    places = ctx.parameters->value(positions);
+    TRIREME_CHECK(places.shape().rank() == 2 && places.shape().dim(1) == width &&
+                      places.shape().dim(0) >= tokens.shape().dim(1),
+                  "embedding: {} tokens of width {} do not fit position table {}", tokens.shape().dim(1),
+                  width, places.shape().to_string());
+    args.positions = places;
+  }
+  const Tensor x = ctx.empty({tokens.shape().dim(0), tokens.shape().dim(1), width}, rows.dtype());
+  args.x = x;
+  ctx.backend->embedding_fwd(ctx.exec, args);
+  if (ctx.tape == nullptr) return x;
+
+  auto node = std::make_unique<EmbeddingNode>();
+  node->tokens = tokens;
+  node->table = table;
+  node->positions = positions;
+  node->y = ctx.tape->new_value();
+  const Tensor result = x.with_id(node->y);
+  ctx.tape->record(std::move(node));
+  return result;
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,78 @@
+#include "runtime/ops/layer_norm.h"
+
+#include "runtime/base/error.h"
+#include "runtime/tape.h"
+
+namespace trireme::ops {
+namespace {
+
+TensorView rows_of(const Tensor& t) {
+  return {t.data(), t.dtype(), Shape{t.shape().num_rows(), t.shape().dim(-1)}};
+}
+
+struct LayerNormNode : Node {
+  Tensor x, mean, rstd;
+  ParamRef gamma, beta;
+  ValueId y = kNoValue;
+
+  std::string name() const override { return "layer_norm"; }
+  ValueId output() const override { return y; }
+  std::vector<Tensor> saved() const override { return {x, mean, rstd}; }
+
+  void backward(Context& ctx, Gradients& gradients) override {
+    const Tensor dy = gradients.take(y);
+    const Tensor existing = gradients.has(x.id()) ? gradients.take(x.id()) : Tensor();
+    Tensor dx = existing.defined() && existing.unique() ? existing
+                : dy.unique()                           ? dy
+                                                        : ctx.empty(x.shape(), x.dtype());
+    const GradientTarget dgamma = ctx.parameters->gradient(gamma);
+    const GradientTarget dbeta = ctx.parameters->gradient(beta);
+    LayerNormBwdArgs args{.dy = rows_of(dy),
+                          .x = rows_of(x),
+                          .gamma = ctx.parameters->value(gamma),
+                          .mean = mean,
+                          .rstd = rstd,
+                          .dx = rows_of(dx),
+                          .dgamma = dgamma.view(),
+                          .dbeta = dbeta.view(),
+                          .dgamma_mode = dgamma.mode,
+                          .dbeta_mode = dbeta.mode};
+    if (existing.defined()) args.dx_add = rows_of(existing);
+    ctx.backend->layer_norm_bwd(ctx.exec, args);
+    gradients.add(ctx, x.id(), std::move(dx));
+  }
+};
+
+}  // namespace
+
+Tensor layer_norm(Context& ctx, const Tensor& x, ParamRef gamma, ParamRef beta, float epsilon) {
+  const Tensor g = ctx.parameters->value(gamma);
+  const Tensor b = ctx.parameters->value(beta);
+  TRIREME_CHECK(x.shape().rank() >= 1 && g.shape() == Shape{x.shape().dim(-1)} && b.shape() == g.shape(),
+                "layer_norm: input {} does not fit gamma {} and beta {}", x.shape().to_string(),
+                g.shape().to_string(), b.shape().to_string());
+  const Tensor y = ctx.empty(x.shape(), x.dtype());
+  const Tensor mean = ctx.empty({x.shape().num_rows()});
+  const Tensor rstd = ctx.empty({x.shape().num_rows()});
+  ctx.backend->layer_norm_fwd(ctx.exec, {.x = rows_of(x),
+                                         .gamma = g,
+                                         .beta = b,
+                                         .y = rows_of(y),
+                                         .mean = mean,
+                                         .rstd = rstd,
+                                         .epsilon = epsilon});
+  if (ctx.tape == nullptr) return y;
+
+  auto node = std::make_unique<LayerNormNode>();
+  node->x = x;
+  node->mean = mean;
+  node->rstd = rstd;
+  node->gamma = gamma;
+  node->beta = beta;
+  node->y = ctx.tape->new_value();
+  const Tensor result = y.with_id(node->y);
+  ctx.tape->record(std::move(node));
+  return result;
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,22 @@
+// Learning rate as a function of the step.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace trireme {
+
+struct LrSchedule {
+  enum class Kind : std::uint8_t { kConstant, kLinear, kCosine };
+  Kind kind = Kind::kConstant;
+  double peak = 1e-3;             // after warm-up
+  double floor = 0.0;             // at the last step; unused by kConstant
+  std::int64_t warmup_steps = 0;  // rises linearly from peak / (warmup + 1) to peak
+  std::int64_t total_steps = 1;
+
+  /// The rate of update `step`, counted from 0. Past total_steps it stays at the floor (kConstant: at the
+  /// peak).
+  double at(std::int64_t step) const;
+};
+
+}  // namespace trireme

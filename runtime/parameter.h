@@ -1,0 +1,63 @@
+// Parameters as blocks declare them, and how an op reaches one while it runs.
+//
+// A block declares ParameterSpecs and holds ParamRefs: indices into its own list, never memory. Whoever runs
+// the block (the executor, a test, example 01) supplies a ParameterResolver that says where the working copy
+// and the gradient are now. So a released shard cannot dangle, and no block knows whether it is sharded.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "runtime/tensor.h"
+
+namespace trireme {
+
+struct Initializer {
+  enum class Kind : std::uint8_t { kZeros, kOnes, kNormal } kind = Kind::kZeros;
+  float stddev = 0.0f;  // kNormal, mean 0
+
+  static Initializer zeros() { return {Kind::kZeros, 0.0f}; }
+  static Initializer ones() { return {Kind::kOnes, 0.0f}; }
+  static Initializer normal(float stddev) { return {Kind::kNormal, stddev}; }
+};
+
+struct ParameterSpec {
+  std::string name;  // within the block: "attention.qkv.weight"
+  Shape shape;
+  Initializer init;
+  bool decay = true;  // weight decay applies; by convention to matrices, not to biases and norms
+  std::string
+      tied_to;  // full name ("embedding.tokens") of the parameter that this is another use of; or empty
+};
+
+/// A block's handle of one of its own parameters.
+struct ParamRef {
+  int index = -1;
+  bool defined() const { return index >= 0; }
+};
+
+/// Where a parameter's gradient goes: `mode` kIgnore when it is not wanted.
+struct GradientTarget {
+  Tensor tensor;
+  GradientMode mode = GradientMode::kIgnore;
+  /// The view for a kernel: undefined when ignored.
+  TensorView view() const { return mode == GradientMode::kIgnore ? TensorView{} : tensor.view(); }
+};
+
+class ParameterResolver {
+ public:
+  virtual ~ParameterResolver() = default;
+  /// The working copy, in the compute dtype.
+  virtual Tensor value(ParamRef ref) = 0;
+  virtual GradientTarget gradient(ParamRef ref) = 0;
+};
+
+/// Elements [first, first + out.size()) of a fresh parameter: a function of (seed, full name, element) alone.
+/// `first` is a multiple of 4. Host memory.
+void initialize_parameter(const ParameterSpec& spec, const std::string& full_name, std::uint64_t seed,
+                          std::int64_t first, std::span<float> out);
+
+}  // namespace trireme

@@ -1,0 +1,97 @@
+#include "runtime/tape.h"
+
+#include <unordered_set>
+#include <utility>
+
+#include "runtime/base/error.h"
+
+namespace trireme {
+
+bool Gradients::has(ValueId id) const {
+  return id != kNoValue &&
+         (slots_[static_cast<std::size_t>(id)].unit || slots_[static_cast<std::size_t>(id)].tensor.defined());
+}
+
+bool Gradients::is_unit(ValueId id) const {
+  return id != kNoValue && slots_[static_cast<std::size_t>(id)].unit;
+}
+
+void Gradients::seed_unit(ValueId id) {
+  slots_.at(static_cast<std::size_t>(id)).unit = true;
+}
+
+Tensor Gradients::take(ValueId id) {
+  Tensor& slot = slots_.at(static_cast<std::size_t>(id)).tensor;
+  TRIREME_CHECK(slot.defined(), "value {} has no gradient to take", id);
+  return std::exchange(slot, Tensor());
+}
+
+void Gradients::add(Context& ctx, ValueId id, Tensor gradient) {
+  if (id == kNoValue) return;
+  Tensor& slot = slots_.at(static_cast<std::size_t>(id)).tensor;
+  if (!slot.defined()) {
+    slot = gradient.detach();
+    return;
+  }
+  TRIREME_CHECK(slot.shape() == gradient.shape(), "gradients of shapes {} and {} meet at one value",
+                slot.shape().to_string(), gradient.shape().to_string());
+  Tensor sum = slot;
+  if (slot.use_count() > 2) {  // `slot` and `sum` are ours; anybody else must not see it change
+    sum = gradient.unique() ? gradient : ctx.empty(slot.shape(), slot.dtype());
+  }
+  ctx.backend->add(ctx.exec, {.a = slot, .b = gradient, .out = sum});
+  slot = sum.detach();
+}
+
+Tensor Tape::watch(const Tensor& input) {
+  return input.with_id(new_value());
+}
+
+std::vector<Tensor> Tape::backward(Context& ctx, std::vector<Seed> seeds,
+                                   const std::vector<ValueId>& inputs) {
+  Gradients gradients(static_cast<std::size_t>(num_values_));
+  for (Seed& seed : seeds) {
+    TRIREME_CHECK(seed.output >= 0 && seed.output < num_values_,
+                  "backward from a value that this tape does not hold");
+    if (seed.gradient.defined()) {
+      gradients.add(ctx, seed.output, std::move(seed.gradient));
+    } else {
+      gradients.seed_unit(seed.output);
+    }
+  }
+  seeds.clear();
+  while (!nodes_.empty()) {
+    const std::unique_ptr<Node> node = std::move(nodes_.back());
+    nodes_.pop_back();
+    if (gradients.has(node->output())) node->backward(ctx, gradients);
+  }
+  std::vector<Tensor> result;
+  for (const ValueId id : inputs) result.push_back(gradients.has(id) ? gradients.take(id) : Tensor());
+  num_values_ = 0;
+  return result;
+}
+
+std::int64_t Tape::saved_bytes() const {
+  std::unordered_set<const void*> seen;
+  std::int64_t bytes = 0;
+  for (const auto& node : nodes_) {
+    for (const Tensor& tensor : node->saved()) {
+      if (seen.insert(tensor.data()).second) bytes += tensor.size_bytes();
+    }
+  }
+  return bytes;
+}
+
+std::string Tape::to_string() const {
+  std::string text;
+  for (const auto& node : nodes_) {
+    text += fmt::format("%{} = {}", node->output(), node->name());
+    for (const Tensor& tensor : node->saved()) {
+      text += fmt::format(" {}{}", name(tensor.dtype()), tensor.shape().to_string());
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace trireme

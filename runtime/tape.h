@@ -1,0 +1,80 @@
+// Reverse-mode differentiation: a list of named nodes, recorded by ops while a block runs forward.
+//
+// Node structs stand beside the forward of their op. A node saves the tensors its backward needs (their bytes
+// can be counted) and names parameters by ParamRef. Backward runs the nodes in reverse and frees each as soon
+// as it has run. Gradients that meet at a value are added in that order, so the sum is the same on every run.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/context.h"
+#include "runtime/tensor.h"
+
+namespace trireme {
+
+/// Gradients of tape values while backward runs.
+class Gradients {
+ public:
+  explicit Gradients(std::size_t num_values) : slots_(num_values) {}
+
+  bool has(ValueId id) const;
+  /// True for a loss whose gradient is the number 1, for which no tensor exists.
+  bool is_unit(ValueId id) const;
+  void seed_unit(ValueId id);
+  /// Removes and returns the gradient; throws if there is none.
+  Tensor take(ValueId id);
+  /// Adds `gradient` to what is there; ignored for kNoValue. Memory that nobody else shares may be kept and
+  /// written.
+  void add(Context& ctx, ValueId id, Tensor gradient);
+
+ private:
+  struct Slot {
+    Tensor tensor;
+    bool unit = false;
+  };
+  std::vector<Slot> slots_;
+};
+
+class Node {
+ public:
+  virtual ~Node() = default;
+  virtual std::string name() const = 0;
+  /// The value whose gradient backward consumes; without a gradient there, backward is skipped.
+  virtual ValueId output() const = 0;
+  /// Tensors kept for backward.
+  virtual std::vector<Tensor> saved() const = 0;
+  virtual void backward(Context& ctx, Gradients& gradients) = 0;
+};
+
+class Tape {
+ public:
+  /// A tracked leaf sharing the tensor's memory: an input whose gradient backward() returns.
+  Tensor watch(const Tensor& input);
+  /// A fresh id for the output of a node about to be recorded.
+  ValueId new_value() { return num_values_++; }
+  void record(std::unique_ptr<Node> node) { nodes_.push_back(std::move(node)); }
+
+  /// Runs all nodes in reverse from `output_gradients` (outputs and their gradients in pairs; a scalar loss
+  /// has an empty gradient tensor: its seed is 1). Returns the gradients of `inputs`, undefined where none
+  /// arrived. The tape is empty afterwards.
+  struct Seed {
+    ValueId output = kNoValue;
+    Tensor gradient;
+  };
+  std::vector<Tensor> backward(Context& ctx, std::vector<Seed> seeds, const std::vector<ValueId>& inputs);
+
+  std::size_t num_nodes() const { return nodes_.size(); }
+  /// Bytes of saved tensors, memory shared by several nodes counted once.
+  std::int64_t saved_bytes() const;
+  /// A line a node: name, saved shapes.
+  std::string to_string() const;
+
+ private:
+  std::vector<std::unique_ptr<Node>> nodes_;
+  ValueId num_values_ = 0;
+};
+
+}  // namespace trireme

@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""The peer of `gpt_train_bench --device cuda`: the same GPT-2 in PyTorch at its best on one GPU (torch.compile, fused
+AdamW, scaled_dot_product_attention) in the same precision.
+
+    gpt_pytorch_cuda.py --layers 12 --hidden 768 --heads 12 --vocab 50304 --context 1024 --micro-batch 8 --math fp32
+
+Prints one JSON object: milliseconds a step (median), tokens/s, peak bytes, loss.
+"""
+
+import argparse
+import json
+import statistics
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+
+class Block(nn.Module):
+    def __init__(self, hidden, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(hidden), nn.LayerNorm(hidden)
+        self.qkv, self.out = nn.Linear(hidden, 3 * hidden), nn.Linear(hidden, hidden)
+        self.up, self.down = nn.Linear(hidden, 4 * hidden), nn.Linear(4 * hidden, hidden)
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = (y.view(b, t, self.heads, -1).transpose(1, 2) for y in self.qkv(self.norm1(x)).split(c, dim=2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(b, t, c))
+        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class Gpt(nn.Module):
+    def __init__(self, args):
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(args.vocab, args.hidden), nn.Embedding(args.context, args.hidden)
+        self.blocks = nn.Sequential(*(Block(args.hidden, args.heads) for _ in range(args.layers)))
+        self.norm, self.head = nn.LayerNorm(args.hidden), nn.Linear(args.hidden, args.vocab, bias=False)
+        for parameter in self.parameters():
+            if parameter.dim() >= 2:
+                nn.init.normal_(parameter, std=0.02)
+        self.head.weight = self.tokens.weight
+
+    def forward(self, tokens, targets):
+        x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1], device=tokens.device))
+        logits = self.head(self.norm(self.blocks(x)))
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.view(-1))
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, value in dict(layers=12, hidden=768, heads=12, vocab=50304, context=1024, micro_batch=8, steps=20,
+                            warmup=5).items():
+        parser.add_argument("--" + name.replace("_", "-"), type=int, default=value)
+    parser.add_argument("--math", choices=("fp32", "tf32"), default="fp32")
+    parser.add_argument("--no-compile", action="store_true")
+    return parser.parse_args()
+
+
+def main():
+    args = parse_arguments()
+    torch.set_float32_matmul_precision("highest" if args.math == "fp32" else "high")
+    torch.manual_seed(1)
+    model = Gpt(args).cuda()
+    decay = [p for p in model.parameters() if p.dim() >= 2]
+    rest = [p for p in model.parameters() if p.dim() < 2]
+    groups = [{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.99), fused=True)
+    run = model if args.no_compile else torch.compile(model)
+    data = torch.randint(args.vocab, (args.micro_batch, args.context + 1), device="cuda")
+    inputs, targets = data[:, :-1].contiguous(), data[:, 1:].contiguous()
+
+    step_ms = []
+    for step in range(args.warmup + args.steps):
+        if step == args.warmup:
+            torch.cuda.reset_peak_memory_stats()
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        optimizer.zero_grad(set_to_none=True)
+        loss = run(inputs, targets)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        loss_value = loss.item()
+        if step >= args.warmup:
+            step_ms.append((time.perf_counter() - start) * 1e3)
+    median = statistics.median(step_ms)
+    tokens = args.micro_batch * args.context
+    print(json.dumps({
+        "parameters": sum(p.numel() for p in model.parameters()), "tokens_per_step": tokens, "loss": loss_value,
+        "step_ms": median, "min_step_ms": min(step_ms), "tokens_per_s": tokens * 1e3 / median, "all_step_ms": step_ms,
+        "peak_bytes": torch.cuda.max_memory_allocated(), "reserved_bytes": torch.cuda.max_memory_reserved(),
+        "torch": torch.__version__, "compiled": not args.no_compile,
+    }))
+
+
+if __name__ == "__main__":
+    main()

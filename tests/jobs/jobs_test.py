@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Whole jobs, as a user runs them: real `mpirun`, real files, real signals.
+
+    jobs_test.py --trireme build/release/bin/trireme --mpiexec mpirun [--kills 50] [unittest options]
+
+Needs the Python standard library only.
+"""
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+OPTIONS = None
+JOB = """
+[model]
+layers = 2
+hidden = 32
+heads = 2
+vocab = 64
+seq_len = 16
+dropout = 0.1
+[data]
+kind = "synthetic"
+[train]
+steps = 20
+global_batch = 16
+micro_batch = 2
+[optimizer]
+lr = 1e-2
+schedule = "constant"
+warmup_steps = 2
+[parallel]
+threads = 1
+[log]
+every = 5
+"""
+
+
+def command(ranks, *arguments):
+    """ranks = 0: without mpirun."""
+    line = [OPTIONS.trireme, *map(str, arguments)]
+    if ranks == 0:
+        return line
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    return [OPTIONS.mpiexec, *root, "--oversubscribe", "--bind-to", "none", "-np", str(ranks), *line]
+
+
+def processes_below(root):
+    """Ids of `root` and all its descendants: mpirun gives every rank a process group of its own."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            except (OSError, IndexError):
+                pass  # gone meanwhile
+    found = [root]
+    for pid in found:
+        found += [child for child, parent in parents.items() if parent == pid]
+    return found
+
+
+def kill_job(process):
+    """SIGKILL to every process of the job; returns when all are gone."""
+    pids = processes_below(process.pid)
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    process.wait()
+    deadline = time.time() + 10
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.time() < deadline:
+        time.sleep(0.01)
+
+
+class Jobs(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="trireme-jobs-"))
+        self.job = self.folder / "job.toml"
+        self.job.write_text(JOB)
+
+    def tearDown(self):
+        shutil.rmtree(self.folder)
+
+    def start(self, ranks, out, *more):
+        line = command(ranks, "train", self.job, "--out", self.folder / out, *more)
+        # A process group of its own: what a test kills is this job and nothing else.
+        return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                stdin=subprocess.DEVNULL, start_new_session=True)
+
+    def run_job(self, ranks, out, *more, expect=0):
+        process = self.start(ranks, out, *more)
+        stdout, stderr = process.communicate(timeout=240)
+        self.assertEqual(process.returncode, expect, f"{ranks} ranks, {more}:\n{stdout}\n{stderr}")
+        return stderr
+
+    def state(self, out):
+        return json.loads((self.folder / out / "summary.json").read_text())["state_hash"]
+
+    def metrics(self, out):
+        lines = (self.folder / out / "metrics.jsonl").read_text().splitlines()
+        return [json.loads(line) for line in lines]
+
+    def test_the_same_state_on_every_number_of_ranks(self):
+        self.run_job(0, "one")
+        losses = [m["loss"] for m in self.metrics("one") if "loss" in m]
+        self.assertEqual(len(losses), 20)
+        for ranks in (1, 2, 4):
+            self.run_job(ranks, f"np{ranks}")
+            self.assertEqual(self.state(f"np{ranks}"), self.state("one"), f"{ranks} ranks")
+            self.assertEqual([m["loss"] for m in self.metrics(f"np{ranks}") if "loss" in m], losses)
+        self.run_job(0, "other", "--set", "train.seed=2")
+        self.assertNotEqual(self.state("other"), self.state("one"))
+
+    def test_resumes_on_another_number_of_ranks(self):
+        self.run_job(0, "whole")
+        self.run_job(2, "parts", "--set", "train.steps=7")
+        self.run_job(4, "parts", "--set", "train.steps=13")
+        self.run_job(0, "parts")
+        self.assertEqual(self.state("parts"), self.state("whole"))
+        self.assertEqual([m["step"] for m in self.metrics("parts") if "loss" in m], list(range(1, 21)))
+
+    def test_killed_at_random_moments_it_continues_bit_identically(self):
+        steps = ("--set", "train.steps=400", "--set", "checkpoint.every=1")
+        self.run_job(0, "whole", "--set", "train.steps=400")
+        seed = random.randrange(1 << 30)
+        print(f"kill seed {seed}", flush=True)
+        moments = random.Random(seed)
+        kills = 0
+        while kills < OPTIONS.kills:
+            ranks = 0 if kills % 5 else 2
+            process = self.start(ranks, "killed", *steps)
+            time.sleep(moments.uniform(0.0, 1.5 if ranks else 0.6))
+            finished = process.poll() == 0
+            kill_job(process)
+            process.communicate()
+            if finished:  # done before the kill: start over, so that every kill hits a running job
+                shutil.rmtree(self.folder / "killed")
+                continue
+            kills += 1
+            if kills % 10 == 0:
+                print(f"{kills} kills", flush=True)
+        self.run_job(0, "killed", *steps)
+        self.assertEqual(self.state("killed"), self.state("whole"))
+        left = sorted(p.name for p in (self.folder / "killed" / "checkpoints").iterdir())
+        self.assertFalse([name for name in left if name.startswith(".tmp")], left)
+
+    def test_a_damaged_checkpoint_is_passed_over(self):
+        self.run_job(0, "whole")
+        self.run_job(0, "damaged", "--set", "train.steps=9", "--set", "checkpoint.every=3")
+        model = self.folder / "damaged" / "checkpoints" / "step-000009" / "model.safetensors"
+        content = bytearray(model.read_bytes())
+        content[-100] ^= 1
+        model.write_bytes(content)
+        self.assertIn("step-000009", self.run_job(2, "damaged"))
+        self.assertEqual(self.state("damaged"), self.state("whole"))
+
+    def test_alone_a_failure_while_running_exits_1(self):
+        process = self.start(0, "alone", "--set", "train.steps=1000000", "--set", "checkpoint.every=500")
+        checkpoints = self.folder / "alone" / "checkpoints"
+        metrics = self.folder / "alone" / "metrics.jsonl"
+        deadline = time.time() + 60
+        while not (metrics.exists() and metrics.stat().st_size > 0):
+            self.assertLess(time.time(), deadline, "no steps in a minute")
+            time.sleep(0.01)
+        if checkpoints.exists():
+            checkpoints.rename(self.folder / "alone" / "moved")
+        checkpoints.write_text("in the way")
+        _, stderr = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 1, stderr)
+        self.assertIn("checkpoints", stderr)
+
+    def test_a_rank_that_is_killed_or_fails_ends_the_job(self):
+        endless = ("--set", "train.steps=1000000", "--set", "checkpoint.every=2")
+        process = self.start(2, "failing", *endless)
+        checkpoints = self.folder / "failing" / "checkpoints"
+        deadline = time.time() + 60
+        while not (checkpoints.exists() and any(p.name.startswith("step-") for p in checkpoints.iterdir())):
+            self.assertLess(time.time(), deadline, "no checkpoint in a minute")
+            time.sleep(0.05)
+        # From now on rank 0 cannot save: a file stands where the folder was.
+        checkpoints.rename(self.folder / "failing" / "moved")
+        checkpoints.write_text("in the way")
+        began = time.time()
+        _, stderr = process.communicate(timeout=60)
+        self.assertLess(time.time() - began, 20, "the job did not end within seconds")
+        self.assertEqual(process.returncode, 1, stderr)
+        self.assertIn("rank 0", stderr)
+        self.assertIn("checkpoints", stderr)
+
+    def test_ranks_with_different_jobs_are_refused(self):
+        other = self.folder / "other.toml"
+        other.write_text(JOB.replace("lr = 1e-2", "lr = 2e-2"))
+        one = command(1, "train", self.job, "--out", self.folder / "mixed")
+        two = [OPTIONS.trireme, "train", str(other), "--out", str(self.folder / "mixed")]
+        result = subprocess.run([*one, ":", "-np", "1", *two], capture_output=True, text=True, timeout=60,
+                                stdin=subprocess.DEVNULL)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("optimizer.lr", result.stderr)
+        self.assertIn("rank 1", result.stderr)
+        self.assertFalse((self.folder / "mixed" / "metrics.jsonl").exists())
+
+    def test_a_stop_request_saves_and_exits_75(self):
+        # mpirun answers SIGTERM by ending the ranks itself; SIGUSR1 it hands on to them.
+        for ranks, request in ((0, signal.SIGTERM), (2, signal.SIGUSR1)):
+            out = f"stopped{ranks}"
+            process = self.start(ranks, out, "--set", "train.steps=1000000")
+            metrics = self.folder / out / "metrics.jsonl"
+            deadline = time.time() + 60
+            while not (metrics.exists() and metrics.stat().st_size > 1000):
+                self.assertLess(time.time(), deadline, "no steps in a minute")
+                time.sleep(0.05)
+            process.send_signal(request)
+            _, stderr = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 75, stderr)
+            self.assertEqual(json.loads((self.folder / out / "summary.json").read_text())["status"], "stopped")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--trireme", required=True)
+    parser.add_argument("--mpiexec", required=True)
+    parser.add_argument("--kills", type=int, default=10)
+    OPTIONS, rest = parser.parse_known_args()
+    OPTIONS.trireme = os.path.abspath(OPTIONS.trireme)
+    unittest.main(argv=[sys.argv[0], *rest])

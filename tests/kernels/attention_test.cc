@@ -1,0 +1,206 @@
+#include <cmath>
+#include <limits>
+
+#include "tests/kernels/kernel_test.h"
+
+namespace trireme::testing {
+namespace {
+
+struct Case {
+  std::int64_t samples, seq_len;
+  int heads;
+  std::int64_t head_dim;
+  bool causal = true;
+  float dropout_p = 0.0f;
+};
+
+/// Softmax attention as in a textbook, [T, T] and all.
+class Reference {
+ public:
+  Reference(const Case& c, const std::vector<float>& qkv, float scale, const RngKey& rng,
+            std::int64_t first_sample)
+      : c_(c), qkv_(qkv), scale_(scale), rng_(rng), first_sample_(first_sample) {}
+
+  std::vector<double> out, lse, dqkv;
+
+  void run(const std::vector<float>& dout) {
+    const std::int64_t width = c_.heads * c_.head_dim;
+    out.assign(c_.samples * c_.seq_len * width, 0.0);
+    lse.assign(c_.samples * c_.heads * c_.seq_len, 0.0);
+    dqkv.assign(c_.samples * c_.seq_len * 3 * width, 0.0);
+    for (std::int64_t b = 0; b < c_.samples; ++b) {
+      for (std::int64_t h = 0; h < c_.heads; ++h) {
+        for (std::int64_t i = 0; i < c_.seq_len; ++i) row(b, h, i, dout);
+      }
+    }
+  }
+
+ private:
+  std::int64_t at(std::int64_t b, std::int64_t t, int part, std::int64_t h) const {
+    return ((b * c_.seq_len + t) * 3 + part) * c_.heads * c_.head_dim + h * c_.head_dim;
+  }
+
+  double weight(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
+    if (c_.dropout_p == 0.0f) return 1.0;
+    const std::int64_t e = (h * c_.seq_len + i) * c_.seq_len + j;
+    const auto words =
+        rng_.draw(static_cast<std::uint32_t>(first_sample_ + b), static_cast<std::uint32_t>(e / 4));
+    return uniform_from_bits(words[e % 4]) >= c_.dropout_p ? 1.0 / (1.0 - c_.dropout_p) : 0.0;
+  }
+
+  void row(std::int64_t b, std::int64_t h, std::int64_t i, const std::vector<float>& dout) {
+    const std::int64_t keys = c_.causal ? i + 1 : c_.seq_len, d = c_.head_dim;
+    const std::int64_t q = at(b, i, 0, h), o = (b * c_.seq_len + i) * c_.heads * d + h * d;
+    std::vector<double> p(keys), dp(keys);
+    double max = -std::numeric_limits<double>::infinity(), sum = 0, delta = 0;
+    for (std::int64_t j = 0; j < keys; ++j) {
+      double s = 0;
+      for (std::int64_t x = 0; x < d; ++x) s += double{qkv_[q + x]} * qkv_[at(b, j, 1, h) + x];
+      p[j] = s * scale_;
+      max = std::max(max, p[j]);
+    }
+    for (double& value : p) sum += value = std::exp(value - max);
+    lse[(b * c_.heads + h) * c_.seq_len + i] = max + std::log(sum);
+    for (std::int64_t j = 0; j < keys; ++j) {
+      p[j] /= sum;
+      const double w = weight(b, h, i, j);
+      const std::int64_t v = at(b, j, 2, h);
+      for (std::int64_t x = 0; x < d; ++x) {
+        out[o + x] += p[j] * w * qkv_[v + x];
+        dp[j] += w * double{dout[o + x]} * qkv_[v + x];
+        dqkv[v + x] += p[j] * w * dout[o + x];
+      }
+      delta += p[j] * dp[j];
+    }
+    for (std::int64_t j = 0; j < keys; ++j) {
+      const double ds = p[j] * (dp[j] - delta) * scale_;
+      const std::int64_t k = at(b, j, 1, h);
+      for (std::int64_t x = 0; x < d; ++x) {
+        dqkv[q + x] += ds * qkv_[k + x];
+        dqkv[k + x] += ds * qkv_[q + x];
+      }
+    }
+  }
+
+  const Case& c_;
+  const std::vector<float>& qkv_;
+  const double scale_;
+  const RngKey rng_;
+  const std::int64_t first_sample_;
+};
+
+class AttentionTest : public KernelTest {
+ protected:
+  static constexpr RngKey kRng{.seed = 0x123456789ABCDEFull, .step = 17, .block = 3, .op = 2};
+  static constexpr std::int64_t kFirstSample = 40;
+
+  Outputs run(const Rig& rig, const Case& c, const std::vector<float>& qkv,
+              const std::vector<float>& dout) const {
+    const std::int64_t width = c.heads * c.head_dim;
+    const float scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim));
+    const DeviceArray dev_qkv = rig.upload({c.samples, c.seq_len, 3 * width}, qkv);
+    const DeviceArray out = rig.poisoned({c.samples, c.seq_len, width});
+    const DeviceArray lse = rig.poisoned({c.samples, c.heads, c.seq_len});
+    const DeviceArray dqkv = rig.poisoned({c.samples, c.seq_len, 3 * width});
+    rig->attention_fwd(rig.exec(), {.qkv = dev_qkv,
+                                    .out = out,
+                                    .lse = lse,
+                                    .num_heads = c.heads,
+                                    .scale = scale,
+                                    .causal = c.causal,
+                                    .dropout_p = c.dropout_p,
+                                    .rng = kRng,
+                                    .first_sample = kFirstSample});
+    rig->attention_bwd(rig.exec(), {.dout = rig.upload({c.samples, c.seq_len, width}, dout),
+                                    .qkv = dev_qkv,
+                                    .out = out,
+                                    .lse = lse,
+                                    .dqkv = dqkv,
+                                    .num_heads = c.heads,
+                                    .scale = scale,
+                                    .causal = c.causal,
+                                    .dropout_p = c.dropout_p,
+                                    .rng = kRng,
+                                    .first_sample = kFirstSample});
+    return {out.download(), lse.download(), dqkv.download()};
+  }
+
+  void check(const Case& c) {
+    SCOPED_TRACE(fmt::format("B {} T {} heads {} of {} causal {} dropout {}", c.samples, c.seq_len, c.heads,
+                             c.head_dim, c.causal, c.dropout_p));
+    const std::int64_t elems = c.samples * c.seq_len * c.heads * c.head_dim;
+    const auto qkv = random(3 * elems, 2.0f), dout = random(elems);
+    const Outputs outputs = same_bits_for_all_threads([&](const Rig& rig) { return run(rig, c, qkv, dout); });
+    Reference reference(c, qkv, 1.0f / std::sqrt(static_cast<float>(c.head_dim)), kRng, kFirstSample);
+    reference.run(dout);
+    expect_close(outputs[0], reference.out, kForwardTolerance, "out");
+    expect_close(outputs[1], reference.lse, kForwardTolerance, "lse");
+    expect_close(outputs[2], reference.dqkv, kBackwardTolerance, "dqkv");
+  }
+};
+
+TEST_P(AttentionTest, MatchesReference) {
+  for (const Case& c : {Case{1, 1, 1, 1}, Case{2, 3, 3, 5}, Case{3, 16, 2, 16}, Case{2, 64, 4, 32},
+                        Case{1, 127, 3, 20}, Case{2, 65, 1, 64}, Case{1, 200, 2, 33}, Case{1, 128, 1, 80}}) {
+    check(c);
+    Case full = c;
+    full.causal = false;
+    check(full);
+  }
+}
+
+TEST_P(AttentionTest, DropsTheProbabilitiesOfTheContract) {
+  for (const Case& c : {Case{2, 64, 2, 32, true, 0.25f}, Case{1, 67, 3, 8, true, 0.5f},
+                        Case{1, 130, 1, 16, false, 0.1f}, Case{2, 1, 1, 4, true, 0.3f}}) {
+    check(c);
+  }
+}
+
+// Scores around +-200: the softmax must not overflow.
+TEST_P(AttentionTest, LargeScores) {
+  const Case c{1, 100, 2, 16};
+  const std::int64_t elems = c.samples * c.seq_len * c.heads * c.head_dim;
+  const auto qkv = random(3 * elems, 12.0f), dout = random(elems);
+  const Outputs outputs = run(rig(), c, qkv, dout);
+  Reference reference(c, qkv, 1.0f / std::sqrt(static_cast<float>(c.head_dim)), kRng, kFirstSample);
+  reference.run(dout);
+  expect_close(outputs[0], reference.out, kBackwardTolerance, "out");
+  expect_close(outputs[1], reference.lse, kForwardTolerance, "lse");
+}
+
+TEST_P(AttentionTest, LaterTokensDoNotMatter) {
+  const Case c{1, 150, 2, 16};
+  const std::int64_t width = c.heads * c.head_dim, elems = c.seq_len * width;
+  auto qkv = random(3 * elems), dout = random(elems);
+  const Outputs before = run(rig(), c, qkv, dout);
+  constexpr std::int64_t kChanged = 100;
+  for (std::int64_t i = kChanged * 3 * width; i < 3 * elems; ++i) qkv[i] += 1.0f;
+  const Outputs after = run(rig(), c, qkv, dout);
+  const std::vector<float> head_before(before[0].begin(), before[0].begin() + kChanged * width);
+  const std::vector<float> head_after(after[0].begin(), after[0].begin() + kChanged * width);
+  EXPECT_TRUE(same_bits(head_before, head_after));
+  EXPECT_FALSE(same_bits(before[0], after[0]));
+}
+
+TEST_P(AttentionTest, NanAndInfinityPropagate) {
+  const Case c{1, 80, 1, 16};
+  const std::int64_t elems = c.seq_len * c.head_dim;
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    for (int part = 0; part < 3; ++part) {
+      auto qkv = random(3 * elems), dout = random(elems);
+      qkv[70 * 3 * c.head_dim + 4] =
+          0.5f;  // so that an infinite key makes a score of +infinity, not -infinity
+      qkv[(70 * 3 + part) * c.head_dim + 4] = bad;
+      const Outputs outputs = run(rig(), c, qkv, dout);
+      bool finite = true;
+      for (std::int64_t x = 0; x < c.head_dim; ++x) finite &= std::isfinite(outputs[0][70 * c.head_dim + x]);
+      EXPECT_FALSE(finite) << "part " << part << " holds " << bad;
+      for (std::int64_t i = 0; i < 64 * c.head_dim; ++i) EXPECT_TRUE(std::isfinite(outputs[0][i]));
+    }
+  }
+}
+
+TRIREME_INSTANTIATE_KERNEL_TEST(AttentionTest);
+
+}  // namespace
+}  // namespace trireme::testing

@@ -1,0 +1,194 @@
+// Every instruction set that this machine has must compute what the newest does, which the conformance suite
+// checks against double.
+#include "kernels/cpu/numerics.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <vector>
+
+namespace trireme::cpu {
+namespace {
+
+using Floats = std::vector<float>;
+
+constexpr double kTolerance = 1e-5;
+constexpr std::int64_t kRows = 7, kCols = 131;
+
+Floats random(std::int64_t n, float factor = 1.0f) {
+  std::mt19937 generator(static_cast<std::mt19937::result_type>(n));
+  std::uniform_real_distribution<float> uniform(-factor, factor);
+  Floats values(static_cast<std::size_t>(n));
+  for (float& value : values) value = uniform(generator);
+  return values;
+}
+
+/// What one table makes of fixed inputs.
+struct Results {
+  Floats gelu, gelu_bwd, dropout, norms, y, statistics, dx, dgamma, logits, losses, adamw, sgd, out, dqkv;
+
+  std::vector<const Floats*> all() const {
+    return {&gelu,   &gelu_bwd, &dropout, &norms, &y,   &statistics, &dx,
+            &dgamma, &logits,   &losses,  &adamw, &sgd, &out,        &dqkv};
+  }
+};
+
+void run_elementwise(const Numerics& n, Results& r) {
+  const Floats x = random(kRows * kCols, 4.0f), dy = random(kRows * kCols), bias = random(kCols);
+  r.gelu = x;
+  n.activation->epilogue({.d = r.gelu.data(),
+                          .rows = kRows,
+                          .cols = kCols,
+                          .pitch = kCols,
+                          .bias = bias.data(),
+                          .residual = dy.data(),
+                          .residual_pitch = kCols,
+                          .gelu = true});
+  r.gelu_bwd.resize(x.size());
+  n.activation->gelu_bwd(dy.data(), x.data(), r.gelu_bwd.data(), kRows * kCols);
+  r.dropout.resize(x.size());
+  n.elementwise->dropout({.x = x.data(),
+                          .residual = dy.data(),
+                          .y = r.dropout.data(),
+                          .n = kRows * kCols,
+                          .first_elem = 40,
+                          .sample = 3,
+                          .p = 0.3f,
+                          .key = {{1, 2}, 3, 4}});
+  r.norms.resize(3);
+  n.elementwise->squared_norm_blocks(random(3 * 1024).data(), r.norms.data(), 3);
+}
+
+void run_rows(const Numerics& n, Results& r) {
+  const Floats x = random(kRows * kCols, 4.0f), dy = random(kRows * kCols), gamma = random(kCols);
+  r.y.resize(x.size());
+  r.statistics.resize(2 * kRows);
+  float *mean = r.statistics.data(), *rstd = mean + kRows;
+  n.layer_norm->fwd({.x = x.data(),
+                     .gamma = gamma.data(),
+                     .beta = gamma.data(),
+                     .y = r.y.data(),
+                     .mean = mean,
+                     .rstd = rstd,
+                     .rows = kRows,
+                     .cols = kCols,
+                     .epsilon = 1e-5f});
+  r.dx.resize(x.size());
+  r.dgamma.resize(2 * kCols);
+  n.layer_norm->bwd({.dy = dy.data(),
+                     .x = x.data(),
+                     .gamma = gamma.data(),
+                     .mean = mean,
+                     .rstd = rstd,
+                     .dx_add = x.data(),
+                     .dx = r.dx.data(),
+                     .dgamma = r.dgamma.data(),
+                     .dbeta = r.dgamma.data() + kCols,
+                     .rows = kRows,
+                     .cols = kCols});
+  r.logits = x;
+  for (std::int64_t m = 0; m < kRows; ++m) {
+    r.losses.push_back(n.cross_entropy->row(r.logits.data() + m * kCols, kCols, 5, 0.5f, true));
+  }
+}
+
+void run_optimizers(const Numerics& n, Results& r) {
+  const Floats grad = random(kCols);
+  Floats exp_avg_sq(kCols, 0.25f), buffer = random(kCols);
+  r.adamw = random(2 * kCols);  // param, then exp_avg
+  n.optimizer->adamw({.param = r.adamw.data(),
+                      .exp_avg = r.adamw.data() + kCols,
+                      .exp_avg_sq = exp_avg_sq.data(),
+                      .grad = grad.data(),
+                      .n = kCols,
+                      .clip = 0.5f,
+                      .beta1 = 0.9f,
+                      .beta2 = 0.95f,
+                      .epsilon = 1e-8f,
+                      .decay = 1e-3f,
+                      .step_size = 0.1f,
+                      .rsqrt_bias2 = 1.5f});
+  r.sgd = random(kCols);
+  n.optimizer->sgd({.param = r.sgd.data(),
+                    .momentum_buffer = buffer.data(),
+                    .grad = grad.data(),
+                    .n = kCols,
+                    .clip = 0.5f,
+                    .lr = 0.1f,
+                    .momentum = 0.9f,
+                    .weight_decay = 0.1f,
+                    .first_step = false,
+                    .nesterov = true});
+}
+
+void run_attention(const Numerics& n, Results& r) {
+  constexpr std::int64_t kSeqLen = 150, kHeadDim = 20, kPitch = 3 * kHeadDim;
+  const Floats qkv = random(kSeqLen * kPitch, 2.0f), dout = random(kSeqLen * kHeadDim);
+  r.out.resize(dout.size());
+  r.dqkv.resize(qkv.size());
+  Floats lse(kSeqLen);
+  const AttentionHead head{.q = qkv.data(),
+                           .k = qkv.data() + kHeadDim,
+                           .v = qkv.data() + 2 * kHeadDim,
+                           .qkv_pitch = kPitch,
+                           .out = r.out.data(),
+                           .out_pitch = kHeadDim,
+                           .seq_len = kSeqLen,
+                           .head_dim = kHeadDim,
+                           .scale = 0.25f,
+                           .causal = true,
+                           .dropout_p = 0.2f,
+                           .first_elem = 6,
+                           .sample = 9,
+                           .key = {{5, 6}, 7, 8}};
+  Floats fwd_scratch(n.attention_fwd->scratch_floats(kSeqLen, kHeadDim));
+  n.attention_fwd->run({.head = head, .out = r.out.data(), .lse = lse.data(), .scratch = fwd_scratch.data()});
+  Floats bwd_scratch(n.attention_bwd->scratch_floats(kSeqLen, kHeadDim));
+  n.attention_bwd->run({.head = head,
+                        .dout = dout.data(),
+                        .lse = lse.data(),
+                        .dq = r.dqkv.data(),
+                        .dk = r.dqkv.data() + kHeadDim,
+                        .dv = r.dqkv.data() + 2 * kHeadDim,
+                        .scratch = bwd_scratch.data()});
+}
+
+Results run(const Numerics& n) {
+  Results r;
+  run_elementwise(n, r);
+  run_rows(n, r);
+  run_optimizers(n, r);
+  run_attention(n, r);
+  return r;
+}
+
+TEST(NumericsTest, TheNewestIsChosen) {
+  ASSERT_NE(supported_numerics()[0], nullptr);
+  EXPECT_EQ(&numerics(), supported_numerics()[0]);
+}
+
+TEST(NumericsTest, InstructionSetsAgree) {
+  const Results newest = run(numerics());
+  int compared = 0;
+  for (const Numerics* const* other = supported_numerics() + 1; *other != nullptr; ++other, ++compared) {
+    const Results older = run(**other);
+    for (std::size_t i = 0; i < newest.all().size(); ++i) {
+      const Floats &a = *newest.all()[i], &b = *older.all()[i];
+      ASSERT_EQ(a.size(), b.size());
+      double difference = 0, norm = 0;
+      for (std::size_t e = 0; e < a.size(); ++e) {
+        difference += std::pow(double{a[e]} - b[e], 2);
+        norm += std::pow(double{a[e]}, 2);
+      }
+      EXPECT_TRUE(std::sqrt(difference / norm) < kTolerance)
+          << (*other)->isa << " against " << numerics().isa << ", result " << i << ": "
+          << std::sqrt(difference / norm);
+    }
+  }
+  if (compared == 0) GTEST_SKIP() << "this machine has one instruction set only: " << numerics().isa;
+}
+
+}  // namespace
+}  // namespace trireme::cpu

@@ -1,0 +1,65 @@
+// The accuracy of the approximations, against double.
+#define TRIREME_ISA test_isa
+#include "kernels/cpu/isa/vector_math.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace trireme::cpu::test_isa {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Error in units in the last place of the float nearest to `exact`.
+double ulps(float actual, double exact) {
+  const auto nearest = static_cast<float>(exact);
+  const double ulp = std::nextafter(std::fabs(nearest), kInfinity) - std::fabs(nearest);
+  return std::fabs(actual - exact) / ulp;
+}
+
+TEST(VectorMathTest, ExpIsWithinTwoUlps) {
+  double worst = 0;
+  for (float x = -87.3f; x < 88.7f; x += 1.234e-4f)
+    worst = std::max(worst, ulps(exp_approx(x), std::exp(double{x})));
+  EXPECT_LT(worst, 2.0);
+}
+
+TEST(VectorMathTest, ExpAtItsEnds) {
+  EXPECT_EQ(exp_approx(0.0f), 1.0f);
+  EXPECT_EQ(exp_approx(kInfinity), kInfinity);
+  EXPECT_EQ(exp_approx(89.0f), kInfinity);
+  EXPECT_LT(ulps(exp_approx(88.72f), std::exp(88.72)), 200.0);
+  EXPECT_TRUE(std::isfinite(exp_approx(88.72f)));
+  EXPECT_EQ(exp_approx(-kInfinity), 0.0f);
+  EXPECT_EQ(exp_approx(-1e30f), 0.0f);
+  EXPECT_NEAR(exp_approx(-95.0f), std::exp(-95.0), 2e-45);  // a denormal
+  EXPECT_TRUE(std::isnan(exp_approx(std::numeric_limits<float>::quiet_NaN())));
+}
+
+double exact_gelu(double x) {
+  // Not 1 + tanh: that loses all digits for negative x, which the approximation keeps.
+  return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+TEST(VectorMathTest, GeluKeepsRelativeAccuracy) {
+  for (float x = -5.0f; x < 20.0f; x += 1e-3f) {
+    const double exact = exact_gelu(x);
+    EXPECT_NEAR(gelu(x), exact, 2e-6 * std::fabs(exact) + 1e-30) << x;
+  }
+  EXPECT_EQ(gelu(100.0f), 100.0f);
+  EXPECT_EQ(gelu(-100.0f), 0.0f);
+  EXPECT_EQ(gelu(kInfinity), kInfinity);
+}
+
+TEST(VectorMathTest, GeluDerivative) {
+  for (float x = -20.0f; x < 20.0f; x += 1e-3f) {
+    constexpr double kStep = 1e-5;
+    const double exact = (exact_gelu(x + kStep) - exact_gelu(x - kStep)) / (2 * kStep);
+    EXPECT_NEAR(gelu_derivative(x), exact, 2e-6) << x;
+  }
+}
+
+}  // namespace
+}  // namespace trireme::cpu::test_isa

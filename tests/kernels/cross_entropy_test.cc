@@ -1,0 +1,84 @@
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "tests/kernels/kernel_test.h"
+
+namespace trireme::testing {
+namespace {
+
+class CrossEntropyTest : public KernelTest {
+ protected:
+  // loss, logits afterwards
+  static Outputs run(const Rig& rig, const Shape& shape, const std::vector<float>& logits,
+                     const std::vector<std::int32_t>& targets, float loss_scale, bool write_gradient) {
+    const DeviceArray dev_logits = rig.upload(shape, logits), loss = rig.poisoned({});
+    rig->softmax_cross_entropy(rig.exec(), {.logits = dev_logits,
+                                            .targets = rig.upload({shape[0]}, targets),
+                                            .loss = loss,
+                                            .loss_scale = loss_scale,
+                                            .write_gradient = write_gradient});
+    return {loss.download(), dev_logits.download()};
+  }
+};
+
+TEST_P(CrossEntropyTest, MatchesReference) {
+  for (const auto& [rows, cols] :
+       {std::array<std::int64_t, 2>{1, 1}, {3, 127}, {127, 1000}, {768, 65}, {5, 50257}}) {
+    SCOPED_TRACE(fmt::format("[{}, {}]", rows, cols));
+    const auto logits = random(rows * cols, 8.0f);
+    auto targets = random_ints(rows, 0, static_cast<int>(cols) - 1);
+    if (rows > 1) targets[rows / 2] = -1;
+    if (rows > 2) targets[0] = -100;
+    const float scale = 0.5f / static_cast<float>(rows);
+    double loss = 0;
+    std::vector<double> gradient(rows * cols, 0.0);
+    for (std::int64_t m = 0; m < rows; ++m) {
+      if (targets[m] < 0) continue;
+      double sum = 0;
+      for (std::int64_t j = 0; j < cols; ++j) sum += std::exp(double{logits[m * cols + j]});
+      loss += scale * (std::log(sum) - logits[m * cols + targets[m]]);
+      for (std::int64_t j = 0; j < cols; ++j) {
+        gradient[m * cols + j] = scale * (std::exp(double{logits[m * cols + j]}) / sum - (j == targets[m]));
+      }
+    }
+    for (const bool write_gradient : {false, true}) {
+      const Outputs out = same_bits_for_all_threads([&, shape = Shape{rows, cols}](const Rig& rig) {
+        return run(rig, shape, logits, targets, scale, write_gradient);
+      });
+      if (cols > 1) expect_close(out[0], {loss}, kForwardTolerance, "loss");
+      if (write_gradient) {
+        expect_close(out[1], gradient, kBackwardTolerance, "gradient");
+      } else {
+        EXPECT_TRUE(same_bits(out[1], logits));
+      }
+    }
+  }
+}
+
+TEST_P(CrossEntropyTest, LargeLogits) {
+  const std::vector<float> logits = {1e4f, 9.99e3f, -1e4f, 0.0f};
+  const Outputs out = run(rig(), {1, 4}, logits, {1}, 1.0f, true);
+  expect_close(out[0], {10.0 + std::log1p(std::exp(-10.0))}, kForwardTolerance, "loss");
+  expect_close(out[1], {1 / (1 + std::exp(-10.0)), 1 / (1 + std::exp(10.0)) - 1, 0, 0}, kBackwardTolerance,
+               "gradient");
+}
+
+TEST_P(CrossEntropyTest, NanAndInfinityPropagate) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    for (const std::int64_t where : {0, 50, 129}) {  // first, middle, in the tail of the vector loop
+      auto logits = random(4 * 130);
+      logits[2 * 130 + where] = bad;
+      const Outputs out = run(rig(), {4, 130}, logits, {1, 2, 3, 4}, 1.0f, true);
+      EXPECT_TRUE(std::isnan(out[0][0])) << bad << " at " << where;
+      for (std::int64_t i = 0; i < 4 * 130; ++i) {
+        EXPECT_EQ(std::isnan(out[1][i]), i / 130 == 2) << bad << " at " << where << ": " << i;
+      }
+    }
+  }
+}
+
+TRIREME_INSTANTIATE_KERNEL_TEST(CrossEntropyTest);
+
+}  // namespace
+}  // namespace trireme::testing

@@ -1,0 +1,203 @@
+// Products of column-major matrices with their epilogues, as the vendor's documentation defines them.
+#include <cublasLt.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+struct EmulatedLtHandle {};
+struct EmulatedLtPreference {};
+struct EmulatedLtLayout {
+  cudaDataType_t type;
+  std::int64_t rows, cols, ld;
+};
+struct EmulatedLtDesc {
+  cublasComputeType_t compute;
+  cublasOperation_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;
+  void* aux = nullptr;
+  std::int64_t aux_ld = 0;
+};
+
+namespace {
+
+double read(const void* data, cudaDataType_t type, std::int64_t i) {
+  switch (type) {
+    case CUDA_R_32F:
+      return static_cast<const float*>(data)[i];
+    case CUDA_R_16F:
+      return __half2float(static_cast<const __half*>(data)[i]);
+    case CUDA_R_16BF:
+      return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i]);
+  }
+  return 0;
+}
+
+void write(void* data, cudaDataType_t type, std::int64_t i, double value) {
+  const auto x = static_cast<float>(value);
+  switch (type) {
+    case CUDA_R_32F:
+      static_cast<float*>(data)[i] = x;
+      return;
+    case CUDA_R_16F:
+      static_cast<__half*>(data)[i] = __float2half_rn(x);
+      return;
+    case CUDA_R_16BF:
+      static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16_rn(x);
+      return;
+  }
+}
+
+double gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+bool has(cublasLtEpilogue_t epilogue, int bit) {
+  return (epilogue & bit) != 0;
+}
+
+// Element (row, col) of op(x).
+double element(const void* x, const EmulatedLtLayout& layout, cublasOperation_t op, std::int64_t row,
+               std::int64_t col) {
+  return read(x, layout.type, op == CUBLAS_OP_N ? row + col * layout.ld : col + row * layout.ld);
+}
+
+template <class T>
+bool assign(T& to, const void* value, std::size_t bytes) {
+  if (bytes != sizeof(T)) return false;
+  std::memcpy(&to, value, bytes);
+  return true;
+}
+
+}  // namespace
+
+std::size_t cublasLtGetVersion() {
+  return 0;
+}
+
+const char* cublasLtGetStatusString(cublasStatus_t) {
+  return "emulated status";
+}
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  *handle = new EmulatedLtHandle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type,
+                                          std::uint64_t rows, std::uint64_t cols, std::int64_t ld) {
+  if (ld < static_cast<std::int64_t>(rows)) return CUBLAS_STATUS_INVALID_VALUE;
+  *layout = new EmulatedLtLayout{type, static_cast<std::int64_t>(rows), static_cast<std::int64_t>(cols), ld};
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+  delete layout;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* desc, cublasComputeType_t compute,
+                                        cudaDataType_t) {
+  *desc = new EmulatedLtDesc{.compute = compute};
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
+  delete desc;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+// The real library checks the size of an attribute's value too.
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
+                                              cublasLtMatmulDescAttributes_t attribute, const void* value,
+                                              std::size_t bytes) {
+  bool fits = false;
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      fits = assign(desc->transpose_a, value, bytes);
+      break;
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      fits = assign(desc->transpose_b, value, bytes);
+      break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      fits = assign(desc->epilogue, value, bytes);
+      break;
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      fits = assign(desc->bias, value, bytes);
+      break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+      fits = assign(desc->aux, value, bytes);
+      break;
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      fits = assign(desc->aux_ld, value, bytes);
+      break;
+  }
+  return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+  *preference = new EmulatedLtPreference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+  delete preference;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void*, std::size_t bytes) {
+  const std::size_t expected = attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES ? 8 : 4;
+  return bytes == expected ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t*,
+                                                    cublasLtMatmulAlgoConfigAttributes_t, void* value,
+                                                    std::size_t bytes, std::size_t* written) {
+  std::memset(value, 0, bytes);
+  *written = bytes;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t, int,
+                                              cublasLtMatmulHeuristicResult_t* results, int* count) {
+  *count = 0;
+  const std::int64_t m = desc->transpose_a == CUBLAS_OP_N ? a->rows : a->cols;
+  const std::int64_t k = desc->transpose_a == CUBLAS_OP_N ? a->cols : a->rows;
+  const std::int64_t n = desc->transpose_b == CUBLAS_OP_N ? b->cols : b->rows;
+  const std::int64_t other_k = desc->transpose_b == CUBLAS_OP_N ? b->rows : b->cols;
+  if (k != other_k || d->rows != m || d->cols != n) return CUBLAS_STATUS_INVALID_VALUE;
+  if (has(desc->epilogue, 128) && desc->aux_ld % 8 != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
+  results[0] = {.algo = {}, .workspaceSize = 0, .state = CUBLAS_STATUS_SUCCESS};
+  *count = 1;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void* alpha, const void* a,
+                              cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
+                              const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t*, void*,
+                              std::size_t, cudaStream_t) {
+  const std::int64_t k = desc->transpose_a == CUBLAS_OP_N ? a_layout->cols : a_layout->rows;
+  const float beta_value = *static_cast<const float*>(beta);
+  for (std::int64_t col = 0; col < d_layout->cols; ++col) {
+    for (std::int64_t row = 0; row < d_layout->rows; ++row) {
+      double sum = 0;
+      for (std::int64_t l = 0; l < k; ++l) {
+        sum += element(a, *a_layout, desc->transpose_a, row, l) *
+               element(b, *b_layout, desc->transpose_b, l, col);
+      }
+      sum *= *static_cast<const float*>(alpha);
+      if (beta_value != 0) sum += beta_value * read(c, c_layout->type, row + col * c_layout->ld);
+      if (has(desc->epilogue, 4)) sum += read(desc->bias, d_layout->type, row);
+      if (has(desc->epilogue, 128)) write(desc->aux, d_layout->type, row + col * desc->aux_ld, sum);
+      if (has(desc->epilogue, 32)) sum = gelu(sum);
+      write(d, d_layout->type, row + col * d_layout->ld, sum);
+    }
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}

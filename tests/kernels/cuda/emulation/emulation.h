@@ -1,0 +1,41 @@
+// Runs CUDA kernels on the host.
+//
+// [Note: emulated blocks] Blocks run one after the other; the threads of a block are fibers of the calling
+// thread, which change places at barriers and shuffles only. That shows logic errors and, with the
+// sanitizers, accesses out of bounds. What it says beyond: a barrier that part of the threads has passed or
+// left is an error, as is a shuffle in a warp with lanes that have ended; dynamic shared memory starts as NaN
+// and has its exact size; and the order of threads and blocks can be changed, so that results which depend on
+// a missing barrier change too. It does not show races between blocks, memory ordering or speed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace emulation {
+
+struct Index {
+  unsigned x, y, z;
+};
+
+enum class Order { kForward, kReverse, kShuffled };
+
+/// The order in which threads of a block, and blocks, run; of the calling thread's kernels from now on.
+void set_order(Order order);
+/// Device memory beyond this fails to allocate; of the whole process.
+void set_memory_limit(std::size_t bytes);
+/// Devices that cudaGetDeviceCount reports.
+void set_device_count(int count);
+/// Bytes from cudaMalloc that are not freed.
+std::size_t allocated_bytes();
+
+void run_grid(Index grid, Index block, std::size_t dynamic_shared_bytes, const std::function<void()>& thread);
+
+// For the running fiber.
+void block_barrier();
+void warp_barrier();
+/// Leaves `bits` for the warp and returns those of lane (own ^ lane_mask).
+std::uint64_t exchange(std::uint64_t bits, int lane_mask);
+void* dynamic_shared();
+
+}  // namespace emulation

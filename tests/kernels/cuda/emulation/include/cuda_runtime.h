@@ -1,0 +1,129 @@
+// The part of the CUDA runtime and of CUDA C++ that kernels/cuda uses, on the host: device memory is host
+// memory, streams do their work at once, and a kernel runs as [Note: emulated blocks] in emulation.h says. So
+// the own kernels are tested, also under AddressSanitizer, on machines without a GPU.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+#include "tests/kernels/cuda/emulation/emulation.h"
+
+#define __host__
+#define __device__
+#define __global__
+#define __launch_bounds__(...)
+#define __shared__ static thread_local
+
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+
+// Set for the fiber that runs.
+extern constinit thread_local ::emulation::Index threadIdx, blockIdx, blockDim, gridDim;
+
+inline void __syncthreads() {
+  ::emulation::block_barrier();
+}
+inline void __syncwarp(unsigned = 0xffffffffu) {
+  ::emulation::warp_barrier();
+}
+template <class T>
+T __shfl_xor_sync(unsigned, T value, int lane_mask) {
+  static_assert(sizeof(T) <= 8);
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(T));
+  bits = ::emulation::exchange(bits, lane_mask);
+  std::memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+inline int atomicAdd(int* address, int value) {
+  const int old = *address;
+  *address += value;
+  return old;
+}
+inline float* emulated_dynamic_shared() {
+  return static_cast<float*>(::emulation::dynamic_shared());
+}
+
+// Runtime.
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorCudartUnloading = 4,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorNoKernelImageForDevice = 209,
+  cudaErrorNotReady = 600,
+  cudaErrorIllegalAddress = 700,
+  cudaErrorMisalignedAddress = 716,
+  cudaErrorLaunchFailure = 719,
+};
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+enum cudaDeviceAttr { cudaDevAttrMaxSharedMemoryPerBlockOptin };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
+inline constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
+
+struct CUstream_st {};
+struct CUevent_st {};
+using cudaStream_t = CUstream_st*;
+using cudaEvent_t = CUevent_st*;
+
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  std::size_t dynamicSmemBytes = 0;
+  cudaStream_t stream = nullptr;
+};
+
+cudaError_t cudaMalloc(void** data, std::size_t bytes);
+cudaError_t cudaFree(void* data);
+cudaError_t cudaMallocHost(void** data, std::size_t bytes);
+cudaError_t cudaFreeHost(void* data);
+cudaError_t cudaMemcpyAsync(void* dst, const void* src, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream);
+cudaError_t cudaMemsetAsync(void* dst, int value, std::size_t bytes, cudaStream_t stream);
+struct cudaDeviceProp {
+  char name[256];
+  int major, minor, multiProcessorCount;
+  std::size_t totalGlobalMem;
+};
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaDriverGetVersion(int* version);
+cudaError_t cudaRuntimeGetVersion(int* version);
+cudaError_t cudaGetLastError();
+const char* cudaGetErrorString(cudaError_t error);
+const char* cudaGetErrorName(cudaError_t error);
+
+template <class... Params, class... Args>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Params...), Args&&... args) {
+  const auto call = [&](Params... params) {
+    ::emulation::run_grid({config->gridDim.x, config->gridDim.y, config->gridDim.z},
+                          {config->blockDim.x, config->blockDim.y, config->blockDim.z},
+                          config->dynamicSmemBytes, [&] { kernel(params...); });
+  };
+  call(std::forward<Args>(args)...);
+  return cudaSuccess;
+}

@@ -1,0 +1,115 @@
+// The conformance suite of backends: every kernel of the table against a plain double-precision reference, on
+// every device type of this build. A backend is added at the end of this file.
+//
+// A device has no order of tests to rely on: every case makes its own memory. Outputs start as NaN, so what a
+// kernel forgets to write is seen, and stand between guard words, so what it writes beyond is seen too.
+#pragma once
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "kernels/backend.h"
+
+namespace trireme::testing {
+
+class Rig;
+
+/// Device memory between guard words. fp32 or int32.
+class DeviceArray {
+ public:
+  DeviceArray(DeviceArray&&) noexcept;
+  ~DeviceArray();
+
+  TensorView view() const { return {data_, dtype_, shape_}; }
+  operator TensorView() const { return view(); }
+  operator ConstTensorView() const { return view(); }
+  /// The values; fails the test when a guard word has changed.
+  std::vector<float> download() const;
+
+ private:
+  friend class Rig;
+  DeviceArray(const Rig& rig, DType dtype, const Shape& shape, const void* host);
+  struct Memory;
+  std::unique_ptr<Memory> memory_;
+  void* data_ = nullptr;
+  DType dtype_;
+  Shape shape_;
+};
+
+/// A backend with memory and a number of threads.
+class Rig {
+ public:
+  Rig(DeviceType type, int num_threads);
+
+  const Backend& operator*() const { return *backend_; }
+  const Backend* operator->() const { return backend_; }
+  const KernelContext& exec() const { return exec_; }
+  Allocator& allocator() const { return *allocator_; }
+  std::shared_ptr<Allocator> shared_allocator() const { return allocator_; }
+
+  DeviceArray upload(const Shape& shape, const std::vector<float>& values) const;
+  DeviceArray upload(const Shape& shape, const std::vector<std::int32_t>& values) const;
+  DeviceArray scalar(float value) const { return upload({}, std::vector<float>{value}); }
+  DeviceArray scalar(std::int32_t value) const { return upload({}, std::vector<std::int32_t>{value}); }
+  /// fp32, every byte 0xFF: NaN.
+  DeviceArray poisoned(const Shape& shape) const;
+
+ private:
+  const Backend* backend_;
+  std::shared_ptr<Allocator> allocator_;
+  std::shared_ptr<void> stream_;
+  KernelContext exec_;
+};
+
+using Outputs = std::vector<std::vector<float>>;
+
+class KernelTest : public ::testing::TestWithParam<DeviceType> {
+ protected:
+  KernelTest();
+
+  Rig rig(int num_threads = 2) const { return Rig(GetParam(), num_threads); }
+  /// Uniform in [-1, 1).
+  std::vector<float> random(std::int64_t n, float factor = 1.0f);
+  std::vector<std::int32_t> random_ints(std::int64_t n, int low, int high);
+
+  /// Runs a case with 1, 2, 3 and 4 threads and expects the same bits from each. Returns the outputs.
+  Outputs same_bits_for_all_threads(const std::function<Outputs(const Rig&)>& run) const;
+
+ private:
+  std::mt19937 generator_;
+  ::testing::ScopedTrace seed_trace_;
+};
+
+inline constexpr double kForwardTolerance = 1e-5;
+inline constexpr double kBackwardTolerance = 1e-4;
+
+/// Norm of the difference over the norm of `expected`.
+double relative_error(const std::vector<float>& actual, const std::vector<double>& expected);
+/// Expects relative_error below `tolerance`; NaN fails.
+void expect_close(const std::vector<float>& actual, const std::vector<double>& expected, double tolerance,
+                  const char* what);
+/// Bit for bit, NaN included.
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b);
+
+/// `values` in double, plus those of `start` under kAccumulate.
+std::vector<double> accumulated(const std::vector<double>& values, const std::vector<float>& start,
+                                GradientMode mode);
+
+}  // namespace trireme::testing
+
+// The device types that an executable tests; the build says which where it is not the cpu.
+#if !defined(TRIREME_KERNEL_TEST_DEVICES)
+#define TRIREME_KERNEL_TEST_DEVICES ::trireme::DeviceType::kCpu
+#endif
+
+/// Instantiates a suite for them.
+#define TRIREME_INSTANTIATE_KERNEL_TEST(suite)                                               \
+  INSTANTIATE_TEST_SUITE_P(Devices, suite, ::testing::Values(TRIREME_KERNEL_TEST_DEVICES),   \
+                           [](const ::testing::TestParamInfo<::trireme::DeviceType>& info) { \
+                             return std::string(::trireme::name(info.param));                \
+                           })

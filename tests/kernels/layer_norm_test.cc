@@ -1,0 +1,168 @@
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "tests/kernels/kernel_test.h"
+
+namespace trireme::testing {
+namespace {
+
+constexpr float kEpsilon = 1e-5f;
+constexpr GradientMode kModes[] = {GradientMode::kOverwrite, GradientMode::kAccumulate,
+                                   GradientMode::kIgnore};
+
+struct Reference {
+  std::vector<double> y, mean, rstd, dx, dgamma, dbeta;
+};
+
+Reference reference(std::int64_t rows, std::int64_t cols, const std::vector<float>& x,
+                    const std::vector<float>& gamma, const std::vector<float>& beta,
+                    const std::vector<float>& dy) {
+  Reference r{.y = std::vector<double>(rows * cols),
+              .mean = std::vector<double>(rows),
+              .rstd = std::vector<double>(rows),
+              .dx = std::vector<double>(rows * cols),
+              .dgamma = std::vector<double>(cols),
+              .dbeta = std::vector<double>(cols)};
+  for (std::int64_t m = 0; m < rows; ++m) {
+    double mean = 0, variance = 0, sum = 0, sum_xhat = 0;
+    for (std::int64_t c = 0; c < cols; ++c) mean += x[m * cols + c] / static_cast<double>(cols);
+    for (std::int64_t c = 0; c < cols; ++c) {
+      variance += (x[m * cols + c] - mean) * (x[m * cols + c] - mean) / static_cast<double>(cols);
+    }
+    const double rstd = 1 / std::sqrt(variance + kEpsilon);
+    r.mean[m] = mean;
+    r.rstd[m] = rstd;
+    for (std::int64_t c = 0; c < cols; ++c) {
+      const std::int64_t i = m * cols + c;
+      const double xhat = (x[i] - mean) * rstd, scaled = double{dy[i]} * gamma[c];
+      r.y[i] = xhat * gamma[c] + beta[c];
+      r.dgamma[c] += dy[i] * xhat;
+      r.dbeta[c] += dy[i];
+      sum += scaled / static_cast<double>(cols);
+      sum_xhat += scaled * xhat / static_cast<double>(cols);
+    }
+    for (std::int64_t c = 0; c < cols; ++c) {
+      const std::int64_t i = m * cols + c;
+      r.dx[i] = rstd * (double{dy[i]} * gamma[c] - sum - (x[i] - mean) * rstd * sum_xhat);
+    }
+  }
+  return r;
+}
+
+enum class DxGoes { kApart, kOverDy, kOverDxAdd };
+
+class LayerNormTest : public KernelTest {
+ protected:
+  struct Inputs {
+    std::int64_t rows, cols;
+    std::vector<float> x, gamma, beta, dy, dx_add, dgamma, dbeta;
+  };
+
+  Inputs inputs(std::int64_t rows, std::int64_t cols) {
+    Inputs in{rows,
+              cols,
+              random(rows * cols),
+              random(cols),
+              random(cols),
+              random(rows * cols),
+              random(rows * cols),
+              random(cols),
+              random(cols)};
+    for (float& value : in.x) value += 3.0f;  // a mean that a one-pass variance would lose digits to
+    return in;
+  }
+
+  // y, mean, rstd, dx, dgamma, dbeta
+  static Outputs run(const Rig& rig, const Inputs& in, GradientMode dgamma_mode, GradientMode dbeta_mode,
+                     bool with_dx_add, DxGoes where) {
+    const Shape all{in.rows, in.cols}, row{in.cols};
+    const DeviceArray x = rig.upload(all, in.x), gamma = rig.upload(row, in.gamma);
+    const DeviceArray y = rig.poisoned(all), mean = rig.poisoned({in.rows}), rstd = rig.poisoned({in.rows});
+    rig->layer_norm_fwd(rig.exec(), {.x = x,
+                                     .gamma = gamma,
+                                     .beta = rig.upload(row, in.beta),
+                                     .y = y,
+                                     .mean = mean,
+                                     .rstd = rstd,
+                                     .epsilon = kEpsilon});
+    const DeviceArray dy = rig.upload(all, in.dy), dx_add = rig.upload(all, in.dx_add);
+    const DeviceArray apart = rig.poisoned(all);
+    const DeviceArray& dx = where == DxGoes::kApart ? apart : where == DxGoes::kOverDy ? dy : dx_add;
+    const auto start = [&](GradientMode mode, const std::vector<float>& values) {
+      return mode == GradientMode::kAccumulate ? rig.upload(row, values) : rig.poisoned(row);
+    };
+    const DeviceArray dgamma = start(dgamma_mode, in.dgamma), dbeta = start(dbeta_mode, in.dbeta);
+    LayerNormBwdArgs args{.dy = dy, .x = x, .gamma = gamma, .mean = mean, .rstd = rstd, .dx = dx};
+    if (with_dx_add) args.dx_add = dx_add;
+    if (dgamma_mode != GradientMode::kIgnore) args.dgamma = dgamma;
+    if (dbeta_mode != GradientMode::kIgnore) args.dbeta = dbeta;
+    args.dgamma_mode = dgamma_mode;
+    args.dbeta_mode = dbeta_mode;
+    rig->layer_norm_bwd(rig.exec(), args);
+    return {y.download(),  mean.download(),   rstd.download(),
+            dx.download(), dgamma.download(), dbeta.download()};
+  }
+};
+
+TEST_P(LayerNormTest, MatchesReference) {
+  for (const auto& [rows, cols] :
+       {std::array<std::int64_t, 2>{1, 3}, {3, 127}, {127, 1000}, {65, 768}, {1000, 33}}) {
+    SCOPED_TRACE(fmt::format("[{}, {}]", rows, cols));
+    const Inputs in = inputs(rows, cols);
+    const Reference expected = reference(rows, cols, in.x, in.gamma, in.beta, in.dy);
+    const Outputs out = same_bits_for_all_threads([&](const Rig& rig) {
+      return run(rig, in, GradientMode::kOverwrite, GradientMode::kOverwrite, false, DxGoes::kApart);
+    });
+    expect_close(out[0], expected.y, kForwardTolerance, "y");
+    expect_close(out[1], expected.mean, kForwardTolerance, "mean");
+    expect_close(out[2], expected.rstd, kForwardTolerance, "rstd");
+    expect_close(out[3], expected.dx, kBackwardTolerance, "dx");
+    expect_close(out[4], expected.dgamma, kBackwardTolerance, "dgamma");
+    expect_close(out[5], expected.dbeta, kBackwardTolerance, "dbeta");
+  }
+}
+
+TEST_P(LayerNormTest, GradientModesAndResidualInPlace) {
+  const Inputs in = inputs(130, 40);
+  const Reference expected = reference(in.rows, in.cols, in.x, in.gamma, in.beta, in.dy);
+  for (const GradientMode dgamma_mode : kModes) {
+    for (const GradientMode dbeta_mode : kModes) {
+      for (const DxGoes where : {DxGoes::kApart, DxGoes::kOverDy, DxGoes::kOverDxAdd}) {
+        SCOPED_TRACE(fmt::format("modes {} {} dx {}", static_cast<int>(dgamma_mode),
+                                 static_cast<int>(dbeta_mode), static_cast<int>(where)));
+        const Outputs out = same_bits_for_all_threads(
+            [&](const Rig& rig) { return run(rig, in, dgamma_mode, dbeta_mode, true, where); });
+        expect_close(out[3], accumulated(expected.dx, in.dx_add, GradientMode::kAccumulate),
+                     kBackwardTolerance, "dx");
+        if (dgamma_mode != GradientMode::kIgnore) {
+          expect_close(out[4], accumulated(expected.dgamma, in.dgamma, dgamma_mode), kBackwardTolerance,
+                       "dgamma");
+        }
+        if (dbeta_mode != GradientMode::kIgnore) {
+          expect_close(out[5], accumulated(expected.dbeta, in.dbeta, dbeta_mode), kBackwardTolerance,
+                       "dbeta");
+        }
+      }
+    }
+  }
+}
+
+TEST_P(LayerNormTest, NanAndInfinityPropagate) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    Inputs in = inputs(20, 50);
+    in.x[7 * 50 + 11] = bad;
+    const Outputs out =
+        run(rig(), in, GradientMode::kOverwrite, GradientMode::kOverwrite, false, DxGoes::kApart);
+    for (std::int64_t i = 0; i < 20 * 50; ++i) {
+      EXPECT_EQ(std::isnan(out[0][i]), i / 50 == 7) << i;
+      EXPECT_EQ(std::isnan(out[3][i]), i / 50 == 7) << i;
+    }
+    for (const float value : out[4]) EXPECT_TRUE(std::isnan(value));
+  }
+}
+
+TRIREME_INSTANTIATE_KERNEL_TEST(LayerNormTest);
+
+}  // namespace
+}  // namespace trireme::testing

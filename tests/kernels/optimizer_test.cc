@@ -1,0 +1,170 @@
+// The optimizer passes, the gradient norm and the clip coefficient.
+#include <cmath>
+#include <limits>
+
+#include "tests/kernels/kernel_test.h"
+
+namespace trireme::testing {
+namespace {
+
+constexpr std::int64_t kSizes[] = {1, 3, 127, 1000, 40001};
+
+class OptimizerTest : public KernelTest {};
+
+TEST_P(OptimizerTest, AdamW) {
+  for (const std::int64_t n : kSizes) {
+    for (const std::int32_t step : {1, 7, 100000}) {
+      for (const bool with_working : {false, true}) {
+        SCOPED_TRACE(fmt::format("n {} step {} working {}", n, step, with_working));
+        auto p = random(n), m = random(n), v = random(n), g = random(n);
+        for (float& value : v) value *= value;
+        const double lr = 0.01f, clip = 0.7f, beta1 = 0.9f, beta2 = 0.95f, decay = 0.1f, epsilon = 1e-8f;
+        const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+          const DeviceArray param = rig.upload({n}, p), exp_avg = rig.upload({n}, m);
+          const DeviceArray exp_avg_sq = rig.upload({n}, v), working = rig.poisoned({n});
+          const DeviceArray grad = rig.upload({n}, g), dev_lr = rig.scalar(0.01f),
+                            dev_clip = rig.scalar(0.7f);
+          const DeviceArray dev_step = rig.scalar(step);
+          AdamWArgs args{.param = param,
+                         .exp_avg = exp_avg,
+                         .exp_avg_sq = exp_avg_sq,
+                         .grad = grad,
+                         .lr = dev_lr,
+                         .clip = dev_clip,
+                         .step = dev_step,
+                         .beta1 = 0.9f,
+                         .beta2 = 0.95f,
+                         .epsilon = 1e-8f,
+                         .weight_decay = 0.1f};
+          if (with_working) args.working = working;
+          rig->adamw(rig.exec(), args);
+          return {param.download(), exp_avg.download(), exp_avg_sq.download(), working.download()};
+        });
+        std::vector<double> new_p(n), new_m(n), new_v(n);
+        for (std::int64_t i = 0; i < n; ++i) {
+          const double gi = clip * g[i];
+          new_m[i] = beta1 * m[i] + (1 - beta1) * gi;
+          new_v[i] = beta2 * v[i] + (1 - beta2) * gi * gi;
+          const double m_hat = new_m[i] / (1 - std::pow(beta1, step));
+          const double v_hat = new_v[i] / (1 - std::pow(beta2, step));
+          new_p[i] = p[i] - lr * decay * p[i] - lr * m_hat / (std::sqrt(v_hat) + epsilon);
+        }
+        expect_close(out[0], new_p, kForwardTolerance, "param");
+        expect_close(out[1], new_m, kForwardTolerance, "exp_avg");
+        expect_close(out[2], new_v, kForwardTolerance, "exp_avg_sq");
+        if (with_working) {
+          EXPECT_TRUE(same_bits(out[3], out[0]));
+        }
+      }
+    }
+  }
+}
+
+TEST_P(OptimizerTest, Sgd) {
+  for (const std::int64_t n : kSizes) {
+    for (const std::int32_t step : {1, 2}) {
+      for (const float momentum : {0.0f, 0.9f}) {
+        for (const bool nesterov : {false, true}) {
+          if (momentum == 0.0f && nesterov) continue;
+          SCOPED_TRACE(fmt::format("n {} step {} momentum {} nesterov {}", n, step, momentum, nesterov));
+          const auto p = random(n), buffer = random(n), g = random(n);
+          const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+            const DeviceArray param = rig.upload({n}, p), grad = rig.upload({n}, g);
+            const DeviceArray moved = step == 1 ? rig.poisoned({n}) : rig.upload({n}, buffer);
+            const DeviceArray lr = rig.scalar(0.05f), clip = rig.scalar(0.5f), dev_step = rig.scalar(step);
+            SgdArgs args{.param = param,
+                         .grad = grad,
+                         .lr = lr,
+                         .clip = clip,
+                         .step = dev_step,
+                         .momentum = momentum,
+                         .weight_decay = 0.02f,
+                         .nesterov = nesterov};
+            if (momentum != 0.0f) args.momentum_buffer = moved;
+            rig->sgd(rig.exec(), args);
+            return {param.download(), moved.download()};
+          });
+          std::vector<double> new_p(n), new_buffer(n);
+          for (std::int64_t i = 0; i < n; ++i) {
+            const double gi = 0.5 * g[i] + double{0.02f} * p[i];
+            new_buffer[i] = step == 1 ? gi : momentum * buffer[i] + gi;
+            const double update = momentum == 0.0f ? gi
+                                  : nesterov       ? gi + momentum * new_buffer[i]
+                                                   : new_buffer[i];
+            new_p[i] = p[i] - double{0.05f} * update;
+          }
+          expect_close(out[0], new_p, kForwardTolerance, "param");
+          if (momentum != 0.0f) expect_close(out[1], new_buffer, kForwardTolerance, "momentum buffer");
+        }
+      }
+    }
+  }
+}
+
+TEST_P(OptimizerTest, NanReachesTheParameter) {
+  const Rig r = rig();
+  auto g = random(100);
+  g[40] = std::numeric_limits<float>::quiet_NaN();
+  const DeviceArray param = r.upload({100}, random(100)), m = r.upload({100}, random(100));
+  const DeviceArray v = r.upload({100}, std::vector<float>(100, 0.5f));
+  r->adamw(r.exec(), {.param = param,
+                      .exp_avg = m,
+                      .exp_avg_sq = v,
+                      .grad = r.upload({100}, g),
+                      .lr = r.scalar(0.1f),
+                      .clip = r.scalar(1.0f),
+                      .step = r.scalar(3)});
+  const auto out = param.download();
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(std::isnan(out[i]), i == 40) << i;
+}
+
+TEST_P(OptimizerTest, SquaredNormBlocks) {
+  for (const std::int64_t blocks : {1, 3, 127, 1000}) {
+    const auto x = random(blocks * kNormBlock);
+    const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+      const DeviceArray partials = rig.poisoned({blocks});
+      rig->squared_norm_blocks(rig.exec(), {.x = rig.upload({blocks * kNormBlock}, x), .partials = partials});
+      return {partials.download()};
+    });
+    std::vector<double> expected(blocks, 0.0);
+    for (std::int64_t i = 0; i < blocks * kNormBlock; ++i) expected[i / kNormBlock] += double{x[i]} * x[i];
+    expect_close(out[0], expected, kForwardTolerance, "partials");
+    // A block's sum does not depend on where it stands: that is what sharding relies on.
+    const Rig r = rig();
+    const DeviceArray last = r.poisoned({1});
+    const std::vector<float> tail(x.end() - kNormBlock, x.end());
+    r->squared_norm_blocks(r.exec(), {.x = r.upload({kNormBlock}, tail), .partials = last});
+    EXPECT_EQ(last.download()[0], out[0].back());
+  }
+}
+
+TEST_P(OptimizerTest, ClipCoefficient) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  struct ClipCase {
+    std::vector<float> partials;
+    float max_norm, norm, clip;
+  };
+  for (const ClipCase& c :
+       {ClipCase{{9.0f, 16.0f}, 1.0f, 5.0f, 0.2f}, ClipCase{{9.0f, 16.0f}, 10.0f, 5.0f, 1.0f},
+        ClipCase{{9.0f, 16.0f}, 0.0f, 5.0f, 1.0f}, ClipCase{{0.0f}, 1.0f, 0.0f, 1.0f},
+        ClipCase{{inf, 1.0f}, 1.0f, inf, 0.0f}, ClipCase{{1.0f, nan}, 1.0f, nan, nan}}) {
+    const Rig r = rig();
+    const DeviceArray norm = r.poisoned({}), clip = r.poisoned({});
+    const auto k = static_cast<std::int64_t>(c.partials.size());
+    r->clip_coefficient(
+        r.exec(),
+        {.partials = r.upload({k}, c.partials), .norm = norm, .clip = clip, .max_norm = c.max_norm});
+    const float actual_norm = norm.download()[0], actual_clip = clip.download()[0];
+    if (std::isnan(c.norm)) {
+      EXPECT_TRUE(std::isnan(actual_norm) && std::isnan(actual_clip));
+    } else {
+      EXPECT_FLOAT_EQ(actual_norm, c.norm);
+      EXPECT_NEAR(actual_clip, c.clip, 1e-6f);
+    }
+  }
+}
+
+TRIREME_INSTANTIATE_KERNEL_TEST(OptimizerTest);
+
+}  // namespace
+}  // namespace trireme::testing

@@ -1,0 +1,94 @@
+// The built program: messages, exit codes, files.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/launcher/cli_fixture.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TEST_F(Cli, Version) {
+  const ProgramResult result = run({"--version"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, ::testing::MatchesRegex("trireme [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+TEST_F(Cli, Help) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"--help"},
+                                                    {"train", "--help"},
+                                                    {"data", "text", "--help"},
+                                                    {"doctor", "--help"}}) {
+    const ProgramResult result = run(arguments);
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_THAT(result.out, HasSubstr("Usage:"));
+    EXPECT_EQ(result.err, "");
+  }
+}
+
+TEST_F(Cli, BadCommandLines) {
+  EXPECT_THAT(refusal({"tarin"}), HasSubstr("unknown command tarin; did you mean train?"));
+  EXPECT_THAT(refusal({}), HasSubstr("--help"));
+  EXPECT_THAT(refusal({"train"}), HasSubstr("which job?"));
+  EXPECT_THAT(refusal({"train", "a.toml", "--sat", "x"}), HasSubstr("--sat"));
+  EXPECT_THAT(refusal({"data", "text", "a.txt"}), HasSubstr("--out is required"));
+}
+
+TEST_F(Cli, HelpKeysListsThem) {
+  const ProgramResult result = run({"train", "--help-keys"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, HasSubstr("| `global_batch` | integer | `32` |"));
+}
+
+TEST_F(Cli, BadJobs) {
+  const std::string job = (scratch_ / "job.toml").string();
+  testing::write_file(job, "[model]\nsize = \"124m\"\n[data]\ntrain = \"x\"\n");
+  EXPECT_THAT(refusal({"train", "absent.toml"}), HasSubstr("absent.toml: No such file"));
+  EXPECT_THAT(refusal({"train", job, "--set", "train.stesp=1"}), HasSubstr("did you mean train.steps?"));
+  EXPECT_THAT(refusal({"train", "--set", "train.steps=x", job}), HasSubstr("wants an integer"));
+  EXPECT_THAT(refusal({"train", job, "--set", "precision.mode=fp16"}), HasSubstr("supports fp32 only"));
+  EXPECT_THAT(refusal({"train", job, "--set", "train.global_batch=10"}),
+              HasSubstr("train.global_batch = 8 or 16 would do"));
+  testing::write_file(scratch_ / "typo.toml", "[model]\nsize = \"124m\"\n[trian]\n");
+  EXPECT_THAT(refusal({"train", "typo.toml"}),
+              StartsWith("trireme: error: typo.toml:3:2: unknown section [trian]"));
+}
+
+TEST_F(Cli, DataText) {
+  testing::write_file(scratch_ / "text/a.txt", std::string(900, 'a'));
+  testing::write_file(scratch_ / "text/b.txt", std::string(98, 'b'));
+  const ProgramResult result = run({"data", "text", "text", "--out", "tokens"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  // 998 bytes and an empty line between the documents.
+  EXPECT_THAT(result.out,
+              StartsWith("tokens: 900 training and 100 evaluation tokens, vocabulary 256 (bytes)"));
+  EXPECT_EQ(testing::read_file(scratch_ / "tokens/train.bin").size(), 1024u + 2 * 900);
+  EXPECT_EQ(testing::read_file(scratch_ / "tokens/eval.bin").size(), 1024u + 2 * 100);
+
+  EXPECT_THAT(refusal({"data", "text", "absent", "--out", "tokens"}), HasSubstr("absent"));
+  EXPECT_THAT(refusal({"data", "text", "text", "--out", "text/a.txt/x"}), HasSubstr("text/a.txt/x"));
+}
+
+TEST_F(Cli, DataTextTrainsATokenizer) {
+  std::string text;
+  for (int i = 0; i < 400; ++i)
+    text += "the rowers pull, the rowers rest, number " + std::to_string(i) + "\n";
+  testing::write_file(scratch_ / "a.txt", text);
+  const ProgramResult result = run({"data", "text", "a.txt", "--out", "tokens", "--train-tokenizer", "320"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("vocabulary 320 (sentencepiece)"));
+  EXPECT_TRUE(std::filesystem::exists(scratch_ / "tokens/tokenizer.model"));
+}
+
+TEST_F(Cli, DoctorJson) {
+  const ProgramResult result = run({"doctor", "--json", "--no-measure"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(nlohmann::json::parse(result.out).contains("backends"));
+}
+
+}  // namespace
+}  // namespace trireme

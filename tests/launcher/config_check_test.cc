@@ -1,0 +1,68 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launcher/config.h"
+#include "tests/launcher/error_matchers.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::HasSubstr;
+
+JobConfig valid_job() {
+  JobConfig config;
+  config.model = {.layers = 2, .hidden = 64, .heads = 4, .vocab = 256, .seq_len = 32};
+  config.data.train = "tokens";
+  return config;
+}
+
+std::string check_error(void (*spoil)(JobConfig&)) {
+  JobConfig config = valid_job();
+  check_config(config);
+  spoil(config);
+  return error_message([&] { check_config(config); });
+}
+
+TEST(ConfigCheck, ModelNeedsAShape) {
+  EXPECT_THAT(check_error([](JobConfig& c) { c.model.layers = 0; }), HasSubstr("give model.size, or all of"));
+  EXPECT_THAT(check_error([](JobConfig& c) { c.model.heads = 5; }),
+              HasSubstr("model.heads = 5 does not divide model.hidden = 64"));
+  JobConfig sized = valid_job();
+  sized.model = {.size = "124m"};
+  EXPECT_NO_THROW(check_config(sized));
+}
+
+TEST(ConfigCheck, KeysThatNeedEachOther) {
+  EXPECT_THAT(check_error([](JobConfig& c) { c.data.train = ""; }), HasSubstr("data.train is missing"));
+  EXPECT_THAT(check_error([](JobConfig& c) { c.optimizer.min_lr = 1; }),
+              HasSubstr("optimizer.min_lr = 1 is above optimizer.lr = 0.0003"));
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.optimizer.nesterov = true;
+                c.optimizer.momentum = 0;
+              }),
+              HasSubstr("needs a momentum"));
+  EXPECT_THAT(check_error([](JobConfig& c) { c.checkpoint.resume = ""; }), HasSubstr("checkpoint.resume"));
+  JobConfig synthetic = valid_job();
+  synthetic.data = {.kind = "synthetic"};
+  EXPECT_NO_THROW(check_config(synthetic));
+}
+
+TEST(ConfigCheck, BatchThatDivides) {
+  for (const int ranks : {1, 2, 4})
+    EXPECT_NO_THROW(check_batch({.global_batch = 16, .micro_batch = 4}, ranks));
+}
+
+TEST(ConfigCheck, BatchThatDoesNotDivideSaysWhatWould) {
+  const auto message = [](std::int64_t global, std::int64_t micro, int ranks) {
+    return error_message([&] { check_batch({.global_batch = global, .micro_batch = micro}, ranks); });
+  };
+  EXPECT_EQ(message(10, 4, 2),
+            "train.global_batch = 10 is not a multiple of train.micro_batch x data ranks = 4 x 2 = 8: "
+            "train.global_batch = 8 or 16 would do, or train.micro_batch = 1 or 5");
+  EXPECT_THAT(message(4, 4, 2), HasSubstr("train.global_batch = 8 would do, or train.micro_batch = 1 or 2"));
+  EXPECT_THAT(message(10, 2, 3), HasSubstr("no micro-batch divides 10 samples among 3 ranks"));
+  EXPECT_THAT(message(480, 7, 1), HasSubstr("train.micro_batch = 4, 5, 6 or 8"));
+}
+
+}  // namespace
+}  // namespace trireme

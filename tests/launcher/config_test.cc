@@ -1,0 +1,189 @@
+#include "launcher/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launcher/config_keys.h"
+#include "tests/launcher/error_matchers.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// The least that a job must say.
+constexpr const char* kJob = "[model]\nsize = \"124m\"\n[data]\ntrain = \"tokens\"\n";
+
+JobConfig parse(const std::string& more, const std::vector<std::string>& overrides = {}) {
+  return parse_config(kJob + more, "job.toml", overrides);
+}
+
+std::string parse_error(const std::string& more, const std::vector<std::string>& overrides = {},
+                        ErrorCode code = ErrorCode::kInvalidInput) {
+  return error_message([&] { parse(more, overrides); }, code);
+}
+
+TEST(Config, DefaultsComeFromTheStructs) {
+  EXPECT_EQ(to_toml(parse("")).find("steps = 1000\n") != std::string::npos, true);
+  JobConfig expected;
+  expected.model.size = "124m";
+  expected.data.train = "tokens";
+  EXPECT_EQ(to_toml(parse("")), to_toml(expected));
+}
+
+TEST(Config, ReadsEveryType) {
+  const JobConfig config = parse(
+      "[train]\nsteps = 12\n[optimizer]\nlr = 1\nbetas = [0.8, 0.99]\nnesterov = true\nname = \"sgd\"\n"
+      "[parallel]\nmemory_limit = \"1.5 GiB\"\n");
+  EXPECT_EQ(config.train.steps, 12);
+  EXPECT_EQ(config.optimizer.lr, 1.0);
+  EXPECT_EQ(config.optimizer.betas[0], 0.8);
+  EXPECT_EQ(config.optimizer.betas[1], 0.99);
+  EXPECT_TRUE(config.optimizer.nesterov);
+  EXPECT_EQ(config.optimizer.name, "sgd");
+  EXPECT_EQ(config.parallel.memory_limit, 1610612736);
+}
+
+TEST(Config, UnknownKeyNamesNearestAndPlace) {
+  const std::string message = parse_error("[train]\nsteps = 5\n  mirco_batch = 4\n");
+  EXPECT_THAT(message,
+              StartsWith("job.toml:7:3: unknown key train.mirco_batch; did you mean train.micro_batch?"));
+}
+
+TEST(Config, UnknownKeyOfAnotherSection) {
+  EXPECT_THAT(parse_error("[train]\nlr = 0.1\n"), HasSubstr("did you mean optimizer.lr?"));
+}
+
+TEST(Config, UnknownSectionNamesNearestAndPlace) {
+  EXPECT_THAT(parse_error("[optimiser]\nlr = 0.1\n"),
+              StartsWith("job.toml:5:2: unknown section [optimiser]; did you mean [optimizer]?"));
+  EXPECT_THAT(parse_error("[optimiser]\n"), HasSubstr("did you mean [optimizer]?"));
+}
+
+TEST(Config, KeyOutsideOfSections) {
+  const std::string message = error_message([] { parse_config("steps = 5\n", "job.toml"); });
+  EXPECT_THAT(message,
+              StartsWith("job.toml:1:1: steps stands outside of any section; did you mean train.steps"));
+}
+
+TEST(Config, WrongTypeNamesKeyWantedAndFound) {
+  EXPECT_EQ(parse_error("[train]\nsteps = \"many\"\n"),
+            "job.toml:6:1: train.steps wants an integer, found the string \"many\"");
+  EXPECT_THAT(parse_error("[train]\nsteps = 1e3\n"), HasSubstr("wants an integer, found the number 1000"));
+  EXPECT_THAT(parse_error("[optimizer]\nlr = true\n"), HasSubstr("optimizer.lr wants a number, found true"));
+  EXPECT_THAT(parse_error("[optimizer]\nlr = nan\n"), HasSubstr("wants a number, found the number nan"));
+  EXPECT_THAT(parse_error("[optimizer]\nbetas = [0.9]\n"),
+              HasSubstr("wants a list of two numbers, found a list of 1"));
+  EXPECT_THAT(parse_error("[optimizer]\nname = 3\n"), HasSubstr("wants a string, found the integer 3"));
+  EXPECT_THAT(parse_error("[optimizer]\nnesterov = 1\n"),
+              HasSubstr("wants true or false, found the integer 1"));
+  EXPECT_THAT(parse_error("[optimizer]\nlr = 2020-01-01\n"), HasSubstr("found a date or time"));
+  EXPECT_THAT(parse_error("[optimizer.lr]\n"), HasSubstr("wants a number, found a table"));
+  EXPECT_THAT(parse_error("[parallel]\nmemory_limit = \"12 elephants\"\n"),
+              HasSubstr("wants a number of bytes"));
+}
+
+TEST(Config, RangesAreChecked) {
+  EXPECT_THAT(parse_error("[train]\nsteps = 0\n"),
+              StartsWith("job.toml:6:1: train.steps = 0 is out of range; allowed: 1 or more"));
+  EXPECT_THAT(parse_error("[train]\nmicro_batch = 3000000000\n"), HasSubstr("is out of range"));
+  EXPECT_THAT(parse_error("", {"model.dropout=1.0"}), HasSubstr("is out of range"));
+  EXPECT_THAT(parse_error("", {"parallel.zero=4"}), HasSubstr("allowed: 0 to 3"));
+  EXPECT_THAT(parse_error("[optimizer]\nlr = 0\n"), HasSubstr("allowed: above 0"));
+  EXPECT_THAT(parse_error("[optimizer]\nbetas = [0.9, 1.0]\n"), HasSubstr("optimizer.betas = [0.9, 1.0]"));
+  EXPECT_THAT(parse_error("[optimizer]\nname = \"adam\"\n"), HasSubstr("allowed: \"adamw\", \"sgd\""));
+}
+
+TEST(Config, WhatTheBuildLacksIsUnsupported) {
+  const auto refused = [](const char* override_text) {
+    return parse_error("", {override_text}, ErrorCode::kUnsupported);
+  };
+  EXPECT_THAT(refused("precision.mode=bf16"), HasSubstr("this build supports fp32 only; set it to \"fp32\""));
+  EXPECT_THAT(refused("parallel.pipeline=2"), HasSubstr("pipeline stages; set it to 1"));
+}
+
+TEST(Config, SyntaxErrorsHaveAPlace) {
+  EXPECT_THAT(parse_error("[train]\nsteps = = 3\n"), StartsWith("job.toml:6:"));
+  EXPECT_THAT(parse_error("[train]\nsteps = 3\nsteps = 4\n"), StartsWith("job.toml:7:"));
+}
+
+TEST(Config, OverridesWin) {
+  const JobConfig config = parse("[train]\nsteps = 12\n",
+                                 {"train.steps=7", "optimizer.name=sgd", "data.train=2024", "data.eval=a=b",
+                                  "optimizer.betas=[0.5,0.6]", "checkpoint.resume=\"never\""});
+  EXPECT_EQ(config.train.steps, 7);
+  EXPECT_EQ(config.optimizer.name, "sgd");
+  EXPECT_EQ(config.data.train, "2024");
+  EXPECT_EQ(config.data.eval, "a=b");
+  EXPECT_EQ(config.optimizer.betas[1], 0.6);
+  EXPECT_EQ(config.checkpoint.resume, "never");
+}
+
+TEST(Config, OverrideErrorsNameTheOption) {
+  EXPECT_THAT(parse_error("", {"train.stesp=7"}),
+              StartsWith("--set train.stesp=7: unknown key train.stesp; did you mean train.steps?"));
+  EXPECT_THAT(parse_error("", {"train.steps"}), HasSubstr("wants section.key=value"));
+  EXPECT_THAT(parse_error("", {"steps=7"}), HasSubstr("did you mean train.steps?"));
+  EXPECT_THAT(parse_error("", {"train.steps=seven"}),
+              HasSubstr("wants an integer, found the string \"seven\""));
+  EXPECT_THAT(parse_error("", {"trian.steps=7"}), HasSubstr("did you mean [train]?"));
+  EXPECT_THAT(parse_error("", {"train.steps=7\nx=1"}), HasSubstr("wants an integer"));
+}
+
+TEST(Config, ResolvedTextReadsBack) {
+  JobConfig config = parse("[optimizer]\nlr = 0.0001\nepsilon = 1e-12\n");
+  config.data.train = "a \"quoted\" \\ path\twith\x01 control";
+  config.parallel.memory_limit = 123456789012;
+  config.optimizer.weight_decay = 1.0 / 3.0;
+  const std::string text = to_toml(config);
+  EXPECT_EQ(to_toml(parse_config(text, "config.toml")), text);
+  EXPECT_EQ(parse_config(text, "config.toml").data.train, config.data.train);
+  EXPECT_EQ(parse_config(text, "config.toml").optimizer.weight_decay, 1.0 / 3.0);
+}
+
+// Every key is parsed, written and distinct: a member that two keys share would show here.
+TEST(Config, EveryKeyReachesItsOwnMember) {
+  for (const ConfigKey& key : config_keys()) {
+    if (!key.rule.missing_feature.empty()) continue;  // has a single value
+    JobConfig config;
+    const std::string before = to_toml(config);
+    ConfigValue changed = key.get(config);
+    if (auto* b = std::get_if<bool>(&changed)) *b = !*b;
+    if (auto* i = std::get_if<std::int64_t>(&changed)) *i += 1;
+    if (auto* d = std::get_if<double>(&changed)) *d = *d / 2 + 0.125;
+    if (auto* s = std::get_if<std::string>(&changed)) *s += "x";
+    if (auto* p = std::get_if<std::array<double, 2>>(&changed)) *p = {0.25, 0.5};
+    key.set(config, changed);
+    EXPECT_EQ(key.get(config), changed) << key.full_name();
+    int num_changed = 0;
+    const JobConfig defaults;
+    for (const ConfigKey& other : config_keys()) num_changed += other.get(config) != other.get(defaults);
+    EXPECT_EQ(num_changed, 1) << key.full_name();
+    EXPECT_NE(to_toml(config), before) << key.full_name();
+  }
+}
+
+TEST(Config, DefaultsObeyTheRules) {
+  const JobConfig defaults;
+  for (const ConfigKey& key : config_keys()) {
+    EXPECT_FALSE(key.help.empty()) << key.full_name();
+    if (key.rule.allows) {
+      EXPECT_TRUE(key.rule.allows(key.get(defaults))) << key.full_name();
+    }
+  }
+}
+
+TEST(Config, LoadNamesTheFile) {
+  const testing::TemporaryFolder scratch;
+  const auto path = scratch / "job.toml";
+  testing::write_file(path, std::string(kJob) + "[train]\nstepz = 1\n");
+  EXPECT_THAT(error_message([&] { load_config(path); }), StartsWith(path.string() + ":6:1: "));
+  EXPECT_THAT(error_message([&] { load_config(scratch / "absent.toml"); }),
+              HasSubstr("absent.toml: No such file"));
+  EXPECT_THAT(error_message([&] { load_config(scratch.path()); }), HasSubstr("it is a folder"));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,67 @@
+#include "launcher/env.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/launcher/error_matchers.h"
+
+namespace trireme {
+namespace {
+
+EnvironmentLookup variables(std::map<std::string, std::string> values) {
+  return [values = std::move(values)](const char* name) -> std::optional<std::string> {
+    const auto found = values.find(name);
+    return found == values.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
+TEST(Env, AloneWithoutLauncher) {
+  const LaunchEnvironment launch = read_launch_environment(variables({}));
+  EXPECT_FALSE(launch.under_mpi());
+  EXPECT_EQ(launch.num_ranks, 1);
+  // A batch script of Slurm without srun.
+  EXPECT_FALSE(
+      read_launch_environment(variables({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}})).under_mpi());
+}
+
+TEST(Env, OpenMpi) {
+  const LaunchEnvironment launch = read_launch_environment(variables({{"OMPI_COMM_WORLD_SIZE", "4"},
+                                                                      {"OMPI_COMM_WORLD_RANK", "3"},
+                                                                      {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                                                      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                                                      {"PMIX_RANK", "3"}}));
+  EXPECT_TRUE(launch.under_mpi());
+  EXPECT_EQ(launch.rank, 3);
+  EXPECT_EQ(launch.num_ranks, 4);
+  EXPECT_EQ(launch.local_rank, 1);
+  EXPECT_EQ(launch.num_local_ranks, 2);
+}
+
+TEST(Env, SlurmWithPmix) {
+  const LaunchEnvironment launch = read_launch_environment(
+      variables({{"PMIX_RANK", "5"}, {"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_LOCALID", "1"}}));
+  EXPECT_TRUE(launch.under_mpi());
+  EXPECT_EQ(launch.rank, 5);
+  EXPECT_EQ(launch.num_ranks, 8);
+  EXPECT_EQ(launch.local_rank, 1);
+}
+
+TEST(Env, SlurmWithoutMpiIsRefused) {
+  const std::string message = error_message([] {
+    read_launch_environment(variables({{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "2"}}));
+  });
+  EXPECT_THAT(message, ::testing::HasSubstr("srun has started 4 tasks without MPI"));
+  EXPECT_NO_THROW(read_launch_environment(variables({{"SLURM_STEP_NUM_TASKS", "1"}})));
+}
+
+TEST(Env, UnreadableNumbersAreIgnored) {
+  const LaunchEnvironment launch =
+      read_launch_environment(variables({{"OMPI_COMM_WORLD_SIZE", "4x"}, {"OMPI_COMM_WORLD_RANK", ""}}));
+  EXPECT_EQ(launch.num_ranks, 1);
+  EXPECT_EQ(launch.rank, 0);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,137 @@
+#include "launcher/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/launcher/error_matchers.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+
+std::vector<json> read_lines(const std::filesystem::path& path) {
+  std::vector<json> lines;
+  std::istringstream text(testing::read_file(path));
+  for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
+  return lines;
+}
+
+void write_steps(const std::filesystem::path& path, std::int64_t resume_step, std::int64_t last) {
+  MetricsWriter writer({.path = path, .resume_step = resume_step});
+  for (std::int64_t step = resume_step + 1; step <= last; ++step) {
+    writer.write_step({.step = step, .loss = static_cast<double>(step)});
+  }
+}
+
+std::vector<std::int64_t> steps_in(const std::filesystem::path& path) {
+  std::vector<std::int64_t> steps;
+  for (const json& line : read_lines(path)) steps.push_back(line["step"]);
+  return steps;
+}
+
+TEST(Metrics, ALineAStep) {
+  const testing::TemporaryFolder scratch;
+  const auto path = scratch / "metrics.jsonl";
+  StepMetrics metrics{.step = 3,
+                      .loss = 0.1f,
+                      .lr = 1e-3,
+                      .grad_norm = 2.5,
+                      .step_ms = 12,
+                      .throughput = 100,
+                      .data_wait_ms = 0.5,
+                      .comm_bytes = 77,
+                      .peak_bytes = 1000};
+  metrics.memory[MemoryCategory::kParameters] = 640;
+  metrics.memory[MemoryCategory::kWorkspace] = 64;
+  {
+    MetricsWriter writer({.path = path});
+    writer.write_step(metrics);
+    // Readable before the writer is gone.
+    EXPECT_EQ(read_lines(path).size(), 1u);
+    writer.write_eval(3, 1.5);
+    metrics.state_hash = "00ff";
+    writer.write_step(metrics);
+  }
+  const auto lines = read_lines(path);
+  ASSERT_EQ(lines.size(), 3u);
+  const json& line = lines[0];
+  for (const char* key : {"step", "loss", "lr", "grad_norm", "loss_scale", "skipped", "step_ms",
+                          "tokens_per_s", "data_wait_ms", "comm_bytes", "peak_bytes", "memory"}) {
+    EXPECT_TRUE(line.contains(key)) << key;
+  }
+  EXPECT_FALSE(line.contains("state_hash"));
+  EXPECT_EQ(line["loss"].get<float>(), 0.1f);
+  EXPECT_EQ(line["skipped"], false);
+  EXPECT_EQ(line["comm_bytes"], 77);
+  EXPECT_EQ(line["memory"].size(), static_cast<std::size_t>(kNumMemoryCategories));
+  EXPECT_EQ(line["memory"]["parameters"], 640);
+  EXPECT_EQ(line["memory"]["workspace"], 64);
+  EXPECT_EQ(lines[1], json({{"step", 3}, {"eval_loss", 1.5}}));
+  EXPECT_EQ(lines[2]["state_hash"], "00ff");
+}
+
+TEST(Metrics, NotFiniteIsNull) {
+  const testing::TemporaryFolder scratch;
+  const auto path = scratch / "metrics.jsonl";
+  MetricsWriter({.path = path}).write_step({.step = 1, .loss = std::nan(""), .grad_norm = INFINITY});
+  EXPECT_TRUE(read_lines(path)[0]["loss"].is_null());
+  EXPECT_TRUE(read_lines(path)[0]["grad_norm"].is_null());
+}
+
+TEST(Metrics, ResumeKeepsNoStepTwice) {
+  const testing::TemporaryFolder scratch;
+  const auto path = scratch / "metrics.jsonl";
+  write_steps(path, 0, 5);
+  write_steps(path, 3, 4);
+  EXPECT_THAT(steps_in(path), ::testing::ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(read_lines(path)[3]["loss"], 4.0);
+  write_steps(path, 0, 2);
+  EXPECT_THAT(steps_in(path), ::testing::ElementsAre(1, 2));
+}
+
+TEST(Metrics, ResumeDropsATornLine) {
+  const testing::TemporaryFolder scratch;
+  const auto path = scratch / "metrics.jsonl";
+  write_steps(path, 0, 2);
+  std::ofstream(path, std::ios::app) << R"({"step":3,"lo)";
+  write_steps(path, 3, 4);
+  EXPECT_THAT(steps_in(path), ::testing::ElementsAre(1, 2, 4));
+  // Whole as JSON, but without its line end: written again as well.
+  std::ofstream(path, std::ios::app) << R"({"step":5})";
+  write_steps(path, 5, 6);
+  EXPECT_THAT(steps_in(path), ::testing::ElementsAre(1, 2, 4, 6));
+}
+
+TEST(Metrics, ResumeIntoAnEmptyFolder) {
+  const testing::TemporaryFolder scratch;
+  const auto path = scratch / "metrics.jsonl";
+  write_steps(path, 7, 8);
+  EXPECT_THAT(steps_in(path), ::testing::ElementsAre(8));
+}
+
+TEST(Metrics, ErrorNamesTheFile) {
+  const testing::TemporaryFolder scratch;
+  const auto file = scratch / "file";
+  testing::write_file(file, "");
+  EXPECT_THAT(error_message([&] { MetricsWriter({.path = file / "metrics.jsonl"}); }),
+              ::testing::HasSubstr("file/metrics.jsonl: Not a directory"));
+}
+
+TEST(Metrics, FullDiskFails) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full on this system";
+  const testing::TemporaryFolder scratch;
+  const auto path = scratch / "metrics.jsonl";
+  std::filesystem::create_symlink("/dev/full", path);
+  MetricsWriter writer({.path = path});
+  EXPECT_THAT(error_message([&] { writer.write_eval(1, 2.0); }, ErrorCode::kRuntime),
+              ::testing::HasSubstr("No space left"));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Checks the rules of the tree that no compiler checks: who may include whom, and where certain calls may stand.
+
+    tests/layers/layer_rules.py [ROOT]
+
+Prints one line per violation, "file:line: rule: what to do", and exits 1 when there is one. Warnings do not count.
+"""
+
+import pathlib
+import re
+import sys
+
+FOLDERS = ("runtime", "kernels", "parallel", "models", "launcher", "tests", "examples")
+SCRIPT_FOLDERS = FOLDERS + ("third_party", ".ci")
+LIBRARY_LAYERS = ("base", "kernels", "runtime", "parallel", "models")
+
+# Layer -> the layers whose headers it may include, beside its own. "backend" is kernels/backend.h, the one header
+# of the kernels that the layers above may see. A model reaches kernels through ops only.
+MAY_INCLUDE = {
+    "base": set(),
+    "kernels": {"base", "backend"},
+    "runtime": {"base", "backend"},
+    "parallel": {"base", "backend", "runtime"},
+    "models": {"base", "runtime"},
+    "launcher": {"base", "backend", "runtime", "parallel", "models"},
+    "examples": {"base", "backend", "runtime", "parallel", "models"},
+}
+
+# Vendor header -> the only folders that may include it. Tests mirror the tree; benchmarks measure the vendor too.
+VENDOR_HEADERS = (
+    (re.compile(r"^mpi\.h$"), ("parallel/comm",)),
+    (re.compile(r"^nccl[^/]*\.h$"), ("parallel/comm",)),
+    (re.compile(r"^(oneapi/dnnl/|dnnl)"), ("kernels/cpu",)),
+    (re.compile(r"^(cublas|cudnn|cutlass|cub/|nvtx)"), ("kernels/cuda",)),
+    (re.compile(r"^(cuda[^/]*\.h|cuda/.*)$"), ("kernels/cuda", "parallel/comm")),
+)
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+ENVIRONMENT = re.compile(r"\b(secure_)?getenv\s*\(|\b(set|unset|put)env\s*\(")
+EXIT = re.compile(r"\b(quick_|_)?exit\s*\(")
+VAGUE_STEMS = {"utils", "util", "common", "misc", "helpers", "helper"}
+MARKDOWN_LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
+# Paths that exist on somebody's machine only.
+MACHINE_PATH = re.compile(r"(?<![\w.}])/(work|home|root|Users)/\w")
+LONG_FILE_LINES = 400
+
+
+def layer_of(path):
+    """The layer a repository path belongs to, None for tests and unknown folders."""
+    if path == "kernels/backend.h":
+        return "backend"
+    if path.startswith("runtime/base/"):
+        return "base"
+    top = path.split("/", 1)[0]
+    return top if top in MAY_INCLUDE else None
+
+
+def without_comments(text):
+    """Blanks comments and the inside of string literals, keeping line numbers and #include lines."""
+    token = re.compile(r'//[^\n]*|/\*.*?\*/|^\s*#\s*include[^\n]*|"(?:\\.|[^"\\\n])*"', re.S | re.M)
+
+    def blank(match):
+        found = match.group(0)
+        if found.lstrip().startswith("#"):
+            return re.sub(r"//[^\n]*", "", found)
+        if found.startswith('"'):
+            return '""'
+        return "\n" * found.count("\n")
+
+    return token.sub(blank, text)
+
+
+def allowed_folder(path, folders):
+    mirrored = path[len("tests/"):] if path.startswith("tests/") else path
+    return any(mirrored.startswith(folder + "/") for folder in folders) or path.startswith("tests/bench/")
+
+
+def check_include(root, path, quote, header):
+    """Yields (rule, advice) for one #include."""
+    for pattern, folders in VENDOR_HEADERS:
+        if pattern.match(header) and not allowed_folder(path, folders):
+            yield "vendor-header", f"<{header}> may only be included below {', '.join(folders)}"
+    if quote == "<":
+        if header.split("/", 1)[0] in FOLDERS and (root / header).exists():
+            yield "include-quotes", f'our own headers are included with quotes: "{header}"'
+        return
+    if not (root / header).is_file() and not (root / (header + ".in")).is_file():
+        yield "include-root", f'"{header}" is not a path from the repository root; write the whole path'
+        return
+    own, other = layer_of(path), layer_of(header)
+    if own == "backend":
+        own = "kernels"
+    if other == "backend" and own == "kernels":
+        return
+    if own is not None and other != own and other not in MAY_INCLUDE[own]:
+        allowed = ", ".join(sorted(MAY_INCLUDE[own])) or "nothing else"
+        yield "layer", f'{own} may not include "{header}" ({other or "tests"}); it may include: {allowed}'
+    for one, two in (("cpu", "cuda"), ("cuda", "cpu")):
+        if path.startswith(f"kernels/{one}/") and header.startswith(f"kernels/{two}/"):
+            yield "layer", f'the {one} backend may not include the {two} backend ("{header}")'
+
+
+def check_source(root, path, text):
+    """Yields (line number, rule, advice) for one C++ or CUDA file."""
+    if path.endswith((".h", ".cuh")):
+        if not re.search(r"^#pragma once$", text, re.M):
+            yield 1, "pragma-once", "every header says #pragma once"
+        if not text.startswith("//"):
+            yield 1, "header-purpose", "a header begins with a comment that says what it is for"
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.isascii():
+            yield number, "ascii", "sources are plain ASCII"
+    for number, line in enumerate(without_comments(text).split("\n"), 1):
+        include = INCLUDE.match(line)
+        if include:
+            for rule, advice in check_include(root, path, *include.groups()):
+                yield number, rule, advice
+        if ENVIRONMENT.search(line) and not path.startswith(("launcher/env.", "tests/")):
+            yield number, "environment", "the environment is read in launcher/env only; pass the value along"
+        if EXIT.search(line) and layer_of(path) in LIBRARY_LAYERS + ("backend",):
+            yield number, "no-exit", "a library throws Error and never exits"
+
+
+def check_any(root, path, text):
+    """Yields (line number, rule, advice) for any text file of ours."""
+    if pathlib.PurePosixPath(path).stem.lower() in VAGUE_STEMS:
+        yield 1, "vague-name", "name the file for the one concept it holds"
+    for number, line in enumerate(text.split("\n"), 1):
+        if MACHINE_PATH.search(line):
+            yield number, "machine-path", "this path exists on one machine only"
+        for target in MARKDOWN_LINK.findall(line) if path.endswith(".md") else ():
+            if "://" not in target and not (root / path).parent.joinpath(target).exists():
+                yield number, "dead-link", f"{target} does not exist"
+
+
+def files_of(root, folders, suffixes):
+    for folder in folders:
+        for path in sorted((root / folder).rglob("*")):
+            if path.is_file() and (path.suffix in suffixes or path.name == "CMakeLists.txt"):
+                yield path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
+    for path in sorted(root.glob("*.md")):
+        yield path.name, path.read_text(encoding="utf-8")
+
+
+def check_tree(root):
+    """Returns (violations, warnings): lists of "file:line: rule: advice"."""
+    root = pathlib.Path(root)
+    violations, warnings, num_sources = [], [], 0
+    suffixes = {".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".cmake", ".toml", ".md", ".in"}
+    for path, text in files_of(root, SCRIPT_FOLDERS, suffixes):
+        found = list(check_any(root, path, text))
+        if path.endswith((".h", ".cc", ".cu", ".cuh")):
+            num_sources += 1
+            found += check_source(root, path, text)
+            num_lines = text.count("\n")
+            if num_lines > LONG_FILE_LINES:
+                warnings.append(f"{path}:{num_lines}: long-file: more than {LONG_FILE_LINES} lines; "
+                                "does it hold one concept?")
+        violations += [f"{path}:{number}: {rule}: {advice}" for number, rule, advice in found]
+    if num_sources == 0:
+        violations.append(f"{root}:0: empty-tree: no sources found; is this the repository root?")
+    return violations, warnings
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parents[2]
+    violations, warnings = check_tree(root)
+    for line in warnings:
+        print("warning:", line)
+    for line in violations:
+        print(line)
+    print(f"{len(violations)} violations, {len(warnings)} warnings")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

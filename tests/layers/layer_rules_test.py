@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Plants every violation that layer_rules.py looks for, one at a time, in a small clean tree: each must be found."""
+
+import pathlib
+import tempfile
+import unittest
+
+import layer_rules
+
+HEADER = "// What it is for.\n#pragma once\n"
+CLEAN = {
+    "runtime/base/error.h": HEADER,
+    "kernels/backend.h": HEADER + '#include "runtime/base/error.h"\n',
+    "kernels/cpu/matmul.h": HEADER + "#include <oneapi/dnnl/dnnl.hpp>\n",
+    "kernels/cpu/matmul.cc": '#include "kernels/cpu/matmul.h"\n',
+    "kernels/cuda/stream.h": HEADER + "#include <cuda_runtime.h>\n#include <cudnn.h>\n",
+    "runtime/tensor.h": HEADER + '#include "kernels/backend.h"\n',
+    "runtime/tensor.cc": '#include "runtime/tensor.h"\n// getenv("X") and exit(1) in a comment\n'
+                         'const char* text = "call getenv(NAME) or exit(1)";\n',
+    "parallel/engine.h": HEADER + '#include "runtime/tensor.h"\n',
+    "parallel/comm/mpi.cc": "#include <mpi.h>\n#include <nccl.h>\n",
+    "models/gpt.h": HEADER + '#include "runtime/tensor.h"\n',
+    "launcher/env.cc": '#include "parallel/engine.h"\nauto x = std::getenv("X");\n',
+    "launcher/main.cc": '#include "models/gpt.h"\nvoid stop() { std::exit(2); }\n',
+    "tests/parallel/comm/mpi_test.cc": "#include <mpi.h>\n",
+    "examples/01_tensor.cc": '#include "runtime/tensor.h"\n',
+}
+
+
+def check(extra):
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        for path, text in {**CLEAN, **extra}.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text, encoding="utf-8")
+        return layer_rules.check_tree(root)
+
+
+class LayerRules(unittest.TestCase):
+    def assert_found(self, path, line, rule, text):
+        violations, _ = check({path: text})
+        self.assertEqual([v.split(": ")[:2] for v in violations], [[f"{path}:{line}", rule]])
+
+    def test_clean_tree_passes(self):
+        self.assertEqual(check({}), ([], []))
+
+    def test_forbidden_layers(self):
+        for path, header in (
+            ("runtime/base/shape.cc", "runtime/tensor.h"),
+            ("runtime/base/shape.cc", "kernels/backend.h"),
+            ("kernels/cpu/gelu.cc", "runtime/tensor.h"),
+            ("kernels/backend.h", "runtime/tensor.h"),
+            ("kernels/cpu/gelu.cc", "kernels/cuda/stream.h"),
+            ("kernels/cuda/gelu.cu", "kernels/cpu/matmul.h"),
+            ("runtime/tape.cc", "kernels/cpu/matmul.h"),
+            ("runtime/tape.cc", "parallel/engine.h"),
+            ("runtime/tape.cc", "models/gpt.h"),
+            ("parallel/plan.cc", "models/gpt.h"),
+            ("parallel/plan.cc", "launcher/config.h"),
+            ("parallel/plan.cc", "kernels/cpu/matmul.h"),
+            ("models/bert.cc", "parallel/engine.h"),
+            ("models/bert.cc", "launcher/config.h"),
+            ("models/bert.cc", "kernels/backend.h"),
+            ("launcher/main.cc", "kernels/cpu/matmul.h"),
+            ("examples/02_engine.cc", "launcher/config.h"),
+            ("runtime/tape.cc", "tests/support/gradcheck.h"),
+        ):
+            with self.subTest(path=path, header=header):
+                extra = {"launcher/config.h": HEADER, "tests/support/gradcheck.h": HEADER}
+                text = (HEADER if path.endswith(".h") else "\n\n") + f'#include "{header}"\n'
+                violations, _ = check({**extra, path: text})
+                self.assertEqual([v.split(": ")[:2] for v in violations], [[f"{path}:3", "layer"]])
+
+    def test_vendor_headers(self):
+        for path, header in (
+            ("runtime/tape.cc", "mpi.h"),
+            ("launcher/main.cc", "mpi.h"),
+            ("kernels/cpu/gelu.cc", "mpi.h"),
+            ("parallel/engine.cc", "mpi.h"),
+            ("runtime/ops/linear.cc", "oneapi/dnnl/dnnl.hpp"),
+            ("kernels/backend.cc", "dnnl.hpp"),
+            ("runtime/tensor.cc", "cuda_runtime.h"),
+            ("parallel/comm/nccl.cc", "cudnn.h"),
+            ("kernels/cpu/gelu.cc", "cublasLt.h"),
+            ("parallel/engine.cc", "nccl.h"),
+            ("tests/parallel/engine_test.cc", "mpi.h"),
+        ):
+            with self.subTest(path=path, header=header):
+                self.assert_found(path, 2, "vendor-header", f"\n#include <{header}>\n")
+
+    def test_includes_from_the_root(self):
+        self.assert_found("runtime/tape.cc", 1, "include-root", '#include "tensor.h"\n')
+        self.assert_found("runtime/tape.cc", 1, "include-quotes", "#include <runtime/tensor.h>\n")
+
+    def test_headers(self):
+        self.assert_found("runtime/tape.h", 1, "pragma-once", "// Says what, forgets the guard.\n")
+        self.assert_found("runtime/tape.h", 1, "header-purpose", "#pragma once\n")
+
+    def test_calls(self):
+        self.assert_found("runtime/tape.cc", 2, "environment", '/* why */\nauto x = std::getenv("X");\n')
+        self.assert_found("launcher/main.cc", 1, "environment", 'auto x = getenv ("X");\n')
+        self.assert_found("parallel/plan.cc", 1, "no-exit", "void f() { std::exit(1); }\n")
+
+    def test_text(self):
+        self.assert_found("runtime/tape.cc", 2, "ascii", "\n// 2 \u00d7 3\n")
+        self.assert_found("runtime/utils.cc", 1, "vague-name", "\n")
+        self.assert_found("examples/run.sh", 1, "machine-path", "cd /ho" + "me/somebody/data\n")
+
+    def test_links(self):
+        self.assert_found("models/README.md", 2, "dead-link", "[here](gpt.h) [web](https://a.example/b)\n[gone](bert.h)\n")
+
+    def test_generated_header_may_be_included(self):
+        self.assertEqual(check({"launcher/build_info.h.in": HEADER, "launcher/doctor.cc":
+                                '#include "launcher/build_info.h"\n'}), ([], []))
+
+    def test_long_file_only_warns(self):
+        violations, warnings = check({"runtime/tape.cc": "\n" * 401})
+        self.assertEqual(violations, [])
+        self.assertEqual(len(warnings), 1)
+
+    def test_empty_tree_fails(self):
+        with tempfile.TemporaryDirectory() as folder:
+            violations, _ = layer_rules.check_tree(folder)
+        self.assertEqual(len(violations), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,95 @@
+#include "parallel/checkpoint_state.h"
+
+#include <gtest/gtest.h>
+
+#include "parallel/comm/local.h"
+#include "runtime/base/error.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tiny_gpt.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kBatch = 8;
+
+void train(Engine& engine, std::int64_t to_step) {
+  const GptConfig config = testing::tiny_gpt_config();
+  while (engine.steps_done() < to_step) {
+    engine.step(testing::token_source(config.vocab, config.seq_len, engine.steps_done() * kBatch),
+                kBatch * config.seq_len, 1e-2);
+  }
+}
+
+EngineOptions options(OptimizerConfig::Kind kind = OptimizerConfig::Kind::kAdamW) {
+  return {
+      .global_batch = kBatch, .micro_batch = 2, .seed = 5, .optimizer = {.kind = kind, .weight_decay = 0.1f}};
+}
+
+// Trains on `ranks` ranks from a saved step (or from scratch) and returns the hash; rank 0 saves at the end.
+std::uint64_t run(int ranks, std::int64_t from, std::int64_t to, const std::filesystem::path& load,
+                  const std::filesystem::path& save) {
+  std::uint64_t hash = 0;
+  run_local_ranks(ranks, [&](const std::shared_ptr<Communicator>& comm) {
+    GptConfig config = testing::tiny_gpt_config();
+    config.dropout = 0.1f;
+    Engine engine(build_gpt(config), comm, options());
+    if (!load.empty()) {
+      load_state(engine, load, StateParts::kAll);
+      engine.set_steps_done(from);
+    }
+    train(engine, to);
+    const std::uint64_t mine = engine.state_hash();
+    if (!save.empty()) save_state(engine, save);
+    if (comm->rank() == 0) hash = mine;
+  });
+  return hash;
+}
+
+TEST(CheckpointState, ContinuesBitIdenticallyOnAnotherNumberOfRanks) {
+  const testing::TemporaryFolder folder;
+  const std::uint64_t uninterrupted = run(1, 0, 7, {}, {});
+  for (const int writer : {1, 2}) {
+    run(writer, 0, 3, {}, folder.path());
+    for (const int reader : {1, 2, 4}) {
+      EXPECT_EQ(run(reader, 3, 7, folder.path(), {}), uninterrupted)
+          << writer << " -> " << reader << " ranks";
+    }
+  }
+}
+
+void expect_refused(BlockList blocks, const EngineOptions& opts, const std::filesystem::path& folder,
+                    const std::string& text) {
+  Engine engine(std::move(blocks), LocalWorld(1).communicator(0), opts);
+  const std::uint64_t before = engine.state_hash();
+  try {
+    load_state(engine, folder, StateParts::kAll);
+    FAIL() << "accepted; wanted: " << text;
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::kInvalidInput);
+    EXPECT_NE(std::string(e.what()).find(text), std::string::npos) << e.what();
+  }
+  EXPECT_EQ(engine.state_hash(), before) << "half-loaded";
+}
+
+TEST(CheckpointState, RefusesAnotherModel) {
+  const testing::TemporaryFolder folder;
+  run(1, 0, 1, {}, folder.path());
+  GptConfig deeper = testing::tiny_gpt_config();
+  deeper.layers = 3;
+  expect_refused(build_gpt(deeper), options(), folder.path(), "has no tensor 'blocks.2.");
+  GptConfig shallower = testing::tiny_gpt_config();
+  shallower.layers = 1;
+  expect_refused(build_gpt(shallower), options(), folder.path(),
+                 "holds 28 tensors, this model and optimizer have 16");
+  GptConfig wider = testing::tiny_gpt_config();
+  wider.vocab = 62;
+  expect_refused(build_gpt(wider), options(), folder.path(),
+                 "tensor 'embedding.tokens' is F32 [61, 32], this model wants F32 [62, 32]");
+  EngineOptions sgd = options(OptimizerConfig::Kind::kSgd);
+  sgd.optimizer.momentum = 0.9f;
+  expect_refused(build_gpt(testing::tiny_gpt_config()), sgd, folder.path(),
+                 "has no tensor 'momentum.embedding.tokens'");
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,27 @@
+// What every communicator that has peers must do. Each case is run by all ranks of a world: by local_test on
+// threads, by mpi_test under mpirun.
+#pragma once
+
+#include <vector>
+
+#include "parallel/comm/communicator.h"
+#include "tests/parallel/comm/test_memory.h"
+
+namespace trireme {
+
+struct ConformanceCase {
+  const char* name;
+  void (*run)(Communicator& comm);
+};
+
+/// Data: results of every call, odd and zero sizes, all dtypes, messages and tags.
+std::vector<ConformanceCase> conformance_data_cases();
+/// Behaviour: asynchrony, lifetimes, groups, traffic counts, bad arguments.
+std::vector<ConformanceCase> conformance_behaviour_cases();
+/// Both.
+std::vector<ConformanceCase> conformance_cases();
+
+/// A sequence of every call, for comparing counts between implementations; messages need two ranks or more.
+void run_every_call(Communicator& comm, const TestMemory& memory);
+
+}  // namespace trireme

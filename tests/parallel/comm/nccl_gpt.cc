@@ -1,0 +1,51 @@
+// Trains a tiny GPT on as many GPUs as there are ranks and prints what must not depend on their number, as
+// JSON:
+//   mpirun -np N nccl_gpt
+#include <fmt/core.h>
+
+#include "parallel/comm/mpi.h"
+#include "parallel/comm/nccl.h"
+#include "parallel/engine.h"
+#include "runtime/base/error.h"
+#include "tests/support/tiny_gpt.h"
+
+namespace trireme {
+namespace {
+
+void train(const MpiSession& session) {
+  const Device device =
+      gpu_of_local_rank(session.local_rank(), session.num_local_ranks(), /*may_share=*/true);
+  const auto comm = make_nccl_communicator(session.world(), device);
+  GptConfig config = testing::tiny_gpt_config();
+  config.dropout = 0.1f;
+  constexpr std::int64_t kGlobalBatch = 8;
+  Engine engine(build_gpt(config), comm,
+                {.device = device,
+                 .global_batch = kGlobalBatch,
+                 .micro_batch = 2,
+                 .seed = 5,
+                 .optimizer = {.weight_decay = 0.1f},
+                 .grad_clip = 0.5f});
+  StepResult result;
+  for (int step = 0; step < 4; ++step) {
+    result = engine.step(testing::token_source(config.vocab, config.seq_len, step * kGlobalBatch),
+                         kGlobalBatch * config.seq_len, 1e-2);
+  }
+  const std::uint64_t hash = engine.state_hash();
+  if (comm->rank() == 0) fmt::print("{{\"loss\": {:.9g}, \"state_hash\": \"{:016x}\"}}\n", result.loss, hash);
+}
+
+}  // namespace
+}  // namespace trireme
+
+int main() {
+  using namespace trireme;
+  const MpiSession session;
+  try {
+    train(session);
+    return 0;
+  } catch (const std::exception& error) {
+    session.world()->abort(error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,53 @@
+// The conformance suite over NCCL: a rank is a GPU, or shares one with others (one_card.sh).
+#include "parallel/comm/nccl.h"
+
+#include <cuda_runtime_api.h>
+#include <fmt/core.h>
+
+#include "runtime/base/error.h"
+#include "tests/parallel/comm/conformance.h"
+#include "tests/parallel/comm/mpi_main.h"
+
+namespace trireme {
+namespace {
+
+// Page-locked host memory: cards read and write it, and so does the test.
+class PinnedSource : public MemorySource {
+ public:
+  void* allocate(std::size_t bytes) override {
+    void* data = nullptr;
+    return cudaMallocHost(&data, bytes) == cudaSuccess ? data : nullptr;
+  }
+  void deallocate(void* data, std::size_t) noexcept override { (void)cudaFreeHost(data); }
+  std::int64_t reserved_bytes() const override { return 0; }
+};
+
+std::vector<MpiTest> all_tests(const std::shared_ptr<Communicator>& comm) {
+  std::vector<MpiTest> tests;
+  for (const ConformanceCase& one : conformance_cases()) {
+    // NCCL has no tags: messages of a pair of ranks are matched in order (nccl.h).
+    if (std::string(one.name) == "Tags") continue;
+    tests.push_back({"NcclConformance", one.name, [run = one.run, comm] { run(*comm); }});
+  }
+  return tests;
+}
+
+}  // namespace
+}  // namespace trireme
+
+int main(int argc, char** argv) {
+  using namespace trireme;
+  const MpiSession session;
+  try {
+    const Device device =
+        gpu_of_local_rank(session.local_rank(), session.num_local_ranks(), /*may_share=*/true);
+    test_memory_kind() = {
+        .device = DeviceType::kCuda,
+        .make_source = []() -> std::unique_ptr<MemorySource> { return std::make_unique<PinnedSource>(); },
+        .synchronize = [] { (void)cudaDeviceSynchronize(); }};
+    return run_mpi_tests(argc, argv, session, all_tests(make_nccl_communicator(session.world(), device)));
+  } catch (const Error& error) {
+    session.world()->abort(error.what());
+    return 1;
+  }
+}

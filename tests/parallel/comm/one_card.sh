@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Lets several ranks share one GPU, for tests only: mpirun -np 4 one_card.sh PROGRAM ...
+# NCCL refuses two ranks on one card of one host, so every rank claims a host of its own and talks over sockets.
+export NCCL_HOSTID="one-card-${OMPI_COMM_WORLD_RANK:-0}"
+export NCCL_SOCKET_IFNAME=lo
+export NCCL_IB_DISABLE=1
+exec "$@"

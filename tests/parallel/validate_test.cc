@@ -1,0 +1,212 @@
+// Plans that would hang, use freed memory or leave something behind are rejected, each with its reason.
+#include "parallel/validate.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "parallel/planner.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+using enum ActionKind;
+
+// Two ranks, one unit each, one micro-batch: what a pipeline of two stages says to each other. Nothing
+// reduces its gradients, so it is no whole step; the tests look at what goes wrong before that.
+StepPlan two_stages() {
+  StepPlan plan{.mesh = {.data = 2}, .num_units = 2};
+  plan.ranks.resize(2);
+  plan.ranks[0].actions = {{kForward, 0, 0},
+                           {kSendActivation, 0, 0, 1},
+                           {kRecvGradient, 0, 0, 1},
+                           {kBackward, 0, 0},
+                           {kReduceLoss}};
+  plan.ranks[1].actions = {{kRecvActivation, 1, 0, 0},
+                           {kForward, 1, 0},
+                           {kBackward, 1, 0},
+                           {kSendGradient, 1, 0, 0},
+                           {kReduceLoss}};
+  return plan;
+}
+
+// One rank, two sharded units.
+StepPlan sharded() {
+  StepPlan plan{.mesh = {.data = 1}, .num_units = 2, .sharded_parameters = true};
+  plan.ranks = {{{{kGather, 0},
+                  {kForward, 0, 0},
+                  {kRelease, 0},
+                  {kGather, 1},
+                  {kForward, 1, 0},
+                  {kBackward, 1, 0},
+                  {kRelease, 1},
+                  {kReduceGrad, 1},
+                  {kGather, 0},
+                  {kBackward, 0, 0},
+                  {kRelease, 0},
+                  {kReduceGrad, 0},
+                  {kReduceLoss},
+                  {kGradNorm},
+                  {kOptimStep}}}};
+  return plan;
+}
+
+void erase(StepPlan& plan, std::size_t rank, std::size_t position) {
+  auto& actions = plan.ranks[rank].actions;
+  actions.erase(actions.begin() + static_cast<std::ptrdiff_t>(position));
+}
+
+void swap(StepPlan& plan, std::size_t rank, std::size_t a, std::size_t b) {
+  std::swap(plan.ranks[rank].actions[a], plan.ranks[rank].actions[b]);
+}
+
+void expect_error(const StepPlan& plan, const std::string& text) {
+  const auto error = find_plan_error(plan);
+  ASSERT_TRUE(error.has_value()) << "accepted; wanted: " << text;
+  EXPECT_NE(error->message.find(text), std::string::npos) << error->message;
+  EXPECT_THROW(validate(plan), Error);
+}
+
+TEST(Validate, AcceptsWhatThePlannerWrites) {
+  for (const int ranks : {1, 2, 3, 8}) {
+    const BatchLayout batch{.global_batch = 24L * ranks, .micro_batch = 8, .data_ranks = ranks};
+    EXPECT_EQ(find_plan_error(plan_training_step(5, {.data = ranks}, batch)), std::nullopt);
+    const BatchLayout odd{.global_batch = 17, .micro_batch = 2, .data_ranks = ranks};
+    EXPECT_EQ(find_plan_error(plan_evaluation(5, {.data = ranks}, odd)), std::nullopt);
+  }
+  EXPECT_EQ(find_plan_error(sharded()), std::nullopt);
+}
+
+TEST(Validate, ASendWithoutAReceive) {
+  StepPlan plan = two_stages();
+  plan.ranks[0].actions.insert(plan.ranks[0].actions.begin() + 1, {kForward, 0, 1});
+  plan.ranks[0].actions.insert(plan.ranks[0].actions.begin() + 2, {kSendActivation, 0, 1, 1});
+  expect_error(plan,
+               "rank 0, action 2 (SendActivation unit 0 micro-batch 1 peer 1): a send without a receive");
+}
+
+TEST(Validate, AReceiveWithoutASend) {
+  StepPlan plan = two_stages();
+  erase(plan, 0, 1);
+  expect_error(
+      plan,
+      "rank 1, action 0 (RecvActivation unit 1 micro-batch 0 peer 0): a receive whose send never comes");
+}
+
+TEST(Validate, TwoRanksThatWaitForEachOther) {
+  StepPlan plan = two_stages();
+  swap(plan, 0, 0, 2);  // rank 0 waits for the gradient before it sends the activation
+  expect_error(plan, "rank 1 waits in RecvActivation unit 1");
+}
+
+TEST(Validate, AMessageToNobodyOrToItself) {
+  StepPlan plan = two_stages();
+  plan.ranks[0].actions[1].peer = 2;
+  expect_error(plan, "there is no rank 2");
+  plan.ranks[0].actions[1].peer = 0;
+  expect_error(plan, "cannot exchange with itself");
+}
+
+TEST(Validate, CollectivesInDifferentOrder) {
+  const BatchLayout batch{.global_batch = 4, .micro_batch = 2, .data_ranks = 2};
+  StepPlan plan = plan_training_step(2, {.data = 2}, batch);
+  // forward 0, forward 1, backward 1, reduce 1, backward 0, reduce 0, ...
+  plan.ranks[1].actions = {{kForward, 0, 0},  {kForward, 1, 0}, {kBackward, 1, 0},
+                           {kBackward, 0, 0}, {kReduceGrad, 0}, {kReduceGrad, 1},
+                           {kReduceLoss},     {kGradNorm},      {kOptimStep}};
+  expect_error(plan,
+               "rank 1, action 4 (ReduceGrad unit 0): collectives in different order: rank 0 is at action 3 "
+               "(ReduceGrad unit 1)");
+}
+
+TEST(Validate, ACollectiveThatNotEveryRankJoins) {
+  const BatchLayout batch{.global_batch = 4, .micro_batch = 2, .data_ranks = 2};
+  StepPlan plan = plan_training_step(2, {.data = 2}, batch);
+  plan.ranks[1].actions.pop_back();
+  plan.ranks[1].actions.pop_back();
+  expect_error(plan, "a collective that not every rank joins; rank 0 waits in GradNorm; rank 1 has finished");
+}
+
+TEST(Validate, UseAfterRelease) {
+  StepPlan plan = sharded();
+  swap(plan, 0, 1, 2);
+  expect_error(plan, "(Forward unit 0 micro-batch 0): uses the unit's parameters while they are released");
+  plan = sharded();
+  erase(plan, 0, 8);
+  expect_error(plan, "(Backward unit 0 micro-batch 0): uses the unit's parameters while they are released");
+}
+
+TEST(Validate, AGroupLeftGathered) {
+  StepPlan plan = sharded();
+  erase(plan, 0, 10);
+  expect_error(plan, "end of plan: unit 0 is left gathered");
+}
+
+TEST(Validate, BackwardThatCannotRun) {
+  StepPlan plan = sharded();
+  plan.ranks[0].actions.insert(plan.ranks[0].actions.begin() + 10, {kBackward, 0, 0});
+  expect_error(plan, "no forward of it has run, or backward has consumed it");
+  const BatchLayout batch{.global_batch = 1};
+  plan = plan_training_step(2, {}, batch);
+  swap(plan, 0, 2, 4);  // backward of unit 0 before that of unit 1
+  expect_error(plan, "the gradient of its output is not there");
+}
+
+TEST(Validate, ForwardWithoutItsInputOrTwice) {
+  const BatchLayout batch{.global_batch = 1};
+  StepPlan plan = plan_training_step(2, {}, batch);
+  swap(plan, 0, 0, 1);
+  expect_error(plan, "its input is not there");
+  plan = plan_training_step(2, {}, batch);
+  plan.ranks[0].actions.insert(plan.ranks[0].actions.begin(), {kForward, 0, 0});
+  expect_error(plan, "runs a second time");
+}
+
+TEST(Validate, WhatIsForgotten) {
+  const BatchLayout batch{.global_batch = 1};
+  const StepPlan whole = plan_training_step(2, {}, batch);
+  for (std::size_t i = 0; i < whole.ranks[0].actions.size(); ++i) {
+    const ActionKind kind = whole.ranks[0].actions[i].kind;
+    if (kind == kOptimStep || kind == kReduceLoss) continue;  // a step without an update is a legal plan
+    StepPlan plan = whole;
+    erase(plan, 0, i);
+    EXPECT_NE(find_plan_error(plan), std::nullopt) << "dropped " << to_string(whole.ranks[0].actions[i]);
+  }
+}
+
+TEST(Validate, EveryReductionOfEveryMicroBatchCounts) {
+  const BatchLayout batch{.global_batch = 3, .assignment = Assignment::kStrided};
+  const StepPlan whole = plan_training_step(2, {}, batch, {.reduce_each_micro_batch = true});
+  EXPECT_EQ(find_plan_error(whole), std::nullopt);
+  for (std::size_t i = 0; i < whole.ranks[0].actions.size(); ++i) {
+    if (whole.ranks[0].actions[i].kind != kReduceGrad) continue;
+    StepPlan plan = whole;
+    erase(plan, 0, i);
+    EXPECT_NE(find_plan_error(plan), std::nullopt) << "dropped " << to_string(whole.ranks[0].actions[i]);
+    plan = whole;
+    plan.ranks[0].actions[i].micro_batch = -1;
+    EXPECT_NE(find_plan_error(plan), std::nullopt) << "widened " << to_string(whole.ranks[0].actions[i]);
+  }
+}
+
+TEST(Validate, NothingAfterTheUpdate) {
+  const BatchLayout batch{.global_batch = 1};
+  StepPlan plan = plan_training_step(1, {}, batch);
+  plan.ranks[0].actions.push_back({kOptimStep});
+  expect_error(plan, "updates a second time");
+  plan = plan_training_step(2, {}, BatchLayout{.global_batch = 2});
+  auto& actions = plan.ranks[0].actions;  // the last backward and its reduction move behind the norm
+  std::rotate(actions.end() - 5, actions.end() - 3, actions.end() - 1);
+  expect_error(plan, "GradNorm");
+}
+
+TEST(Validate, ReducesTwiceOrNotAtAll) {
+  const BatchLayout batch{.global_batch = 1};
+  StepPlan plan = plan_training_step(1, {}, batch);
+  plan.ranks[0].actions.insert(plan.ranks[0].actions.begin() + 2, {kReduceGrad, 0});
+  expect_error(plan, "the unit has no gradient to reduce");
+}
+
+}  // namespace
+}  // namespace trireme

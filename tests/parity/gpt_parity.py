@@ -1,0 +1,189 @@
+#!/usr/bin/env python3
+"""Repeats the training that gpt_trace wrote down, in PyTorch, and compares.
+
+    torch_python.sh gpt_parity.py --trace PATH/gpt_trace --case adamw
+
+Runs the trace, then the same GPT-2 from the same weights and batches: losses, gradients, gradient norms, learning
+rates and the trained parameters must agree. Needs torch and numpy alone. Exit code 1 when a figure is out of bounds.
+"""
+
+import argparse
+import json
+import math
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+import numpy
+import torch
+from torch.nn import functional as F
+
+# Relative bounds. fp32 rounds to 6e-8, and sums of a few thousand terms in another order differ by some 1e-6;
+# 20 updates multiply that.
+LOSS_OF_STEP_1 = 1e-5
+LOSS_OF_STEP_20 = 1e-4
+GRADIENT = 1e-5
+GRAD_NORM_OF_STEP_1 = 1e-5
+GRAD_NORM_OF_ANY_STEP = 1e-4
+# Adam divides the gradient of a key's bias, which is zero but for rounding, by itself: noise of the size of a step.
+TRAINED_PARAMETERS = 1e-4
+LEARNING_RATE = 1e-12
+
+
+def read_safetensors(path):
+    data = pathlib.Path(path).read_bytes()
+    (header_bytes,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + header_bytes])
+    tensors = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        begin, end = (8 + header_bytes + offset for offset in entry["data_offsets"])
+        dtype = {"F32": "<f4", "I32": "<i4"}[entry["dtype"]]
+        tensors[name] = torch.from_numpy(numpy.frombuffer(data[begin:end], dtype).reshape(entry["shape"]).copy())
+    return tensors
+
+
+class Gpt:
+    """GPT-2 over a dictionary of parameters."""
+
+    def __init__(self, config, weights):
+        self.config = config
+        self.weights = {name: value.clone().requires_grad_() for name, value in weights.items()}
+
+    def affine(self, x, name):
+        return F.linear(x, self.weights[name + ".weight"], self.weights[name + ".bias"])
+
+    def norm(self, x, name):
+        return F.layer_norm(x, x.shape[-1:], self.weights[name + ".weight"], self.weights[name + ".bias"], eps=1e-5)
+
+    def attention(self, x, name):
+        b, t, c = x.shape
+        heads = self.config["heads"]
+        q, k, v = (y.view(b, t, heads, c // heads).transpose(1, 2)
+                   for y in self.affine(x, name + ".qkv").split(c, dim=2))
+        scores = q @ k.transpose(-2, -1) / math.sqrt(c // heads)
+        future = torch.ones(t, t, dtype=torch.bool).triu(1)
+        weights = scores.masked_fill(future, float("-inf")).softmax(dim=-1)
+        return self.affine((weights @ v).transpose(1, 2).reshape(b, t, c), name + ".out")
+
+    def logits(self, tokens):
+        x = F.embedding(tokens, self.weights["embedding.tokens"]) + self.weights["embedding.positions"][:tokens.shape[1]]
+        for i in range(self.config["layers"]):
+            block = f"blocks.{i}."
+            x = x + self.attention(self.norm(x, block + "norm1"), block + "attention")
+            hidden = F.gelu(self.affine(self.norm(x, block + "norm2"), block + "mlp.up"), approximate="tanh")
+            x = x + self.affine(hidden, block + "mlp.down")
+        head = "embedding.tokens" if self.config["tied"] else "head.weight"
+        return F.linear(self.norm(x, "head.norm"), self.weights[head])
+
+
+def learning_rate(config, step):
+    """Linear warm-up, then half a cosine down to the floor."""
+    warmup, peak, floor = config["warmup_steps"], config["peak_lr"], config["floor_lr"]
+    if step < warmup:
+        return peak * (step + 1) / (warmup + 1)
+    progress = (step - warmup) / (config["total_steps"] - warmup)
+    return floor + 0.5 * (1 + math.cos(math.pi * progress)) * (peak - floor)
+
+
+def make_optimizer(config, weights):
+    matrices = [w for w in weights.values() if w.dim() >= 2]
+    vectors = [w for w in weights.values() if w.dim() < 2]
+    groups = [{"params": matrices, "weight_decay": config["weight_decay"]}, {"params": vectors, "weight_decay": 0.0}]
+    if config["optimizer"] == "adamw":
+        return torch.optim.AdamW(groups, lr=1.0, betas=config["betas"], eps=config["epsilon"])
+    return torch.optim.SGD(groups, lr=1.0, momentum=config["momentum"])
+
+
+def train(config, model, inputs, targets):
+    """Yields (learning rate, loss, gradient norm, gradients before clipping) of every step."""
+    optimizer = make_optimizer(config, model.weights)
+    parameters = list(model.weights.values())
+    for step in range(len(inputs)):
+        rate = learning_rate(config, step)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.zero_grad()
+        num_targets = (targets[step] >= 0).sum()
+        loss = 0.0
+        for x, y in zip(inputs[step].split(config["micro_batch"]), targets[step].split(config["micro_batch"])):
+            logits = model.logits(x.long())
+            mean = F.cross_entropy(logits.flatten(0, 1), y.long().flatten(), ignore_index=-1)
+            part = mean * ((y >= 0).sum() / num_targets)
+            part.backward()
+            loss += part.item()
+        gradients = {name: w.grad.clone() for name, w in model.weights.items()}
+        norm = torch.nn.utils.clip_grad_norm_(parameters, config["grad_clip"]).item()
+        optimizer.step()
+        yield rate, loss, norm, gradients
+
+
+def relative(ours, theirs):
+    return (ours.double() - theirs.double()).norm().item() / max(theirs.double().norm().item(), 1e-30)
+
+
+class Report:
+    def __init__(self):
+        self.failed = False
+
+    def check(self, what, figure, bound):
+        ok = figure <= bound  # false for NaN
+        self.failed |= not ok
+        print(f"{what:<58} {figure:9.2e}  {'<=' if ok else 'EXCEEDS'} {bound:.0e}")
+
+    def require(self, condition, message):
+        if not condition:
+            self.failed = True
+            print("FAILED:", message)
+
+
+def compare(config, tensors):
+    torch.set_num_threads(1)  # small matrices
+    initial = {n[len("initial."):]: t for n, t in tensors.items() if n.startswith("initial.")}
+    model = Gpt(config, initial)
+    report = Report()
+    report.require(("head.weight" in initial) != config["tied"], "a head of its own must be there when it is not tied")
+    steps = list(train(config, model, tensors["inputs"], tensors["targets"]))
+    ours = config["steps"]
+    report.require(len(ours) == len(steps) == 20, f"20 steps were expected, not {len(ours)}")
+    report.require(any(norm > config["grad_clip"] for _, _, norm, _ in steps), "no step was clipped")
+    report.require(steps[-1][1] < steps[0][1], "the loss did not fall")
+
+    print(f"{'relative difference':<58} {'reached':>9}  bound")
+    differences = [[abs(o[key] / t[i] - 1) for o, t in zip(ours, steps)]
+                   for i, key in enumerate(("lr", "loss", "grad_norm"))]
+    report.check("learning rate, largest", max(differences[0]), LEARNING_RATE)
+    report.check(f"loss of step 1 ({steps[0][1]:.6f})", differences[1][0], LOSS_OF_STEP_1)
+    report.check("loss of any step, largest", max(differences[1]), LOSS_OF_STEP_20)
+    report.check(f"loss of step 20 ({steps[-1][1]:.6f})", differences[1][-1], LOSS_OF_STEP_20)
+    report.check(f"gradient norm of step 1 ({steps[0][2]:.6f})", differences[2][0], GRAD_NORM_OF_STEP_1)
+    report.check("gradient norm of any step, largest", max(differences[2]), GRAD_NORM_OF_ANY_STEP)
+    for name, gradient in steps[0][3].items():
+        report.check("gradient of " + name, relative(tensors["gradient." + name], gradient), GRADIENT)
+    after = torch.cat([w.detach().flatten() for w in model.weights.values()])
+    report.check("trained parameters, all together",
+                 relative(torch.cat([tensors["final." + n].flatten() for n in model.weights]), after),
+                 TRAINED_PARAMETERS)
+    return report
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trace", required=True, help="the program gpt_trace")
+    parser.add_argument("--case", required=True)
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="trireme-parity-") as folder:
+        subprocess.run([args.trace, args.case, folder], check=True)
+        stem = pathlib.Path(folder) / args.case
+        config = json.loads(stem.with_suffix(".json").read_text())
+        tensors = read_safetensors(stem.with_suffix(".safetensors"))
+    print(f"{args.case}: PyTorch {torch.__version__}")
+    if compare(config, tensors).failed:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+// Trains a small GPT for 20 steps and writes down everything that another framework needs to repeat it.
+//
+//   gpt_trace CASE FOLDER
+//
+// FOLDER/CASE.safetensors holds "initial.<parameter>", "gradient.<parameter>" (step 1, before clipping),
+// "final.<parameter>", "inputs" and "targets" [steps, samples, T] int32; FOLDER/CASE.json the configuration
+// and the learning rate, loss and gradient norm of every step. gpt_parity.py reads both.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "models/gpt.h"
+#include "parallel/comm/local.h"
+#include "parallel/engine.h"
+#include "runtime/base/error.h"
+#include "runtime/checkpoint/safetensors_writer.h"
+#include "runtime/optim/lr_schedule.h"
+#include "tests/support/tiny_gpt.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kSteps = 20;
+
+struct Case {
+  GptConfig model;
+  std::int64_t micro_batch = 4;
+  std::int64_t accumulation = 2;  // micro-batches a step
+  OptimizerConfig optimizer;
+  double peak_lr = 3e-3;
+  float grad_clip = 1.0f;
+  int ignore_every = 0;  // every so many-th target does not count; 0: all count
+};
+
+Case find_case(const std::string& name) {
+  const GptConfig small{.layers = 3, .hidden = 64, .heads = 4, .vocab = 257, .seq_len = 32};
+  // No size is a multiple of what a kernel likes to be given: heads of 7, rows of 3 x 21.
+  const GptConfig odd{.layers = 2, .hidden = 42, .heads = 6, .vocab = 101, .seq_len = 21};
+  const OptimizerConfig adamw{.weight_decay = 0.1f, .beta2 = 0.99f};
+  const OptimizerConfig sgd{
+      .kind = OptimizerConfig::Kind::kSgd, .weight_decay = 0.1f, .momentum = 0.9f, .nesterov = false};
+  const std::map<std::string, Case> cases{
+      {"adamw", {.model = small, .optimizer = adamw}},
+      {"odd_sizes",
+       {.model = odd, .micro_batch = 3, .accumulation = 3, .optimizer = adamw, .ignore_every = 5}},
+      {"untied_head", {.model = small, .optimizer = adamw}},
+      {"sgd_momentum", {.model = small, .optimizer = sgd, .peak_lr = 0.1}},
+  };
+  const auto found = cases.find(name);
+  TRIREME_CHECK(found != cases.end(),
+                "there is no case '{}': use adamw, odd_sizes, untied_head or sgd_momentum", name);
+  Case result = found->second;
+  result.model.tied = name != "untied_head";
+  return result;
+}
+
+// Tensors of one file, kept in memory until it is written.
+class TraceFile {
+ public:
+  template <class T>
+  void add(std::string name, std::string dtype, const std::vector<std::int64_t>& shape,
+           const std::vector<T>& values) {
+    entries_.push_back({.name = std::move(name), .dtype = std::move(dtype), .shape = shape});
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(values));
+    data_.insert(data_.end(), bytes.begin(), bytes.end());
+  }
+  void add(const std::string& name, const Engine& engine, const Tensor& tensor) {
+    std::vector<std::int64_t> shape;
+    for (int dim = 0; dim < tensor.shape().rank(); ++dim) shape.push_back(tensor.shape().dim(dim));
+    add(name, "F32", shape, engine.context().to_host(tensor));
+  }
+  void write(const std::filesystem::path& path) const {
+    SafetensorsWriter writer(path, entries_);
+    writer.append(data_);
+    writer.commit();
+  }
+
+ private:
+  std::vector<SafetensorsEntry> entries_;
+  std::vector<std::byte> data_;
+};
+
+void add_parameters(TraceFile& file, const std::string& prefix, const Engine& engine) {
+  for (std::size_t g = 0; g < engine.layout().groups.size(); ++g) {
+    const Tensor& master = engine.parameters().master(static_cast<int>(g));
+    for (const ParamSlot& slot : engine.layout().groups[g].slots) {
+      file.add(prefix + slot.name, engine, master.slice(slot.offset, slot.shape));
+    }
+  }
+}
+
+// All samples of all steps: inputs and targets, [steps * samples, T].
+struct Samples {
+  HostBatch all;
+  std::int64_t seq_len = 0;
+
+  HostBatch read(std::int64_t first, std::int64_t count) const {
+    const auto begin = first * seq_len, end = (first + count) * seq_len;
+    constexpr std::int64_t kBytes = sizeof(std::int32_t);
+    return {.input_shape = {count, seq_len},
+            .target_shape = {count, seq_len},
+            .inputs = {all.inputs.begin() + begin * kBytes, all.inputs.begin() + end * kBytes},
+            .targets = {all.targets.begin() + begin, all.targets.begin() + end}};
+  }
+  std::int64_t count_targets(std::int64_t first, std::int64_t count) const {
+    return std::ranges::count_if(read(first, count).targets, [](std::int32_t t) { return t >= 0; });
+  }
+};
+
+// Few enough that they come again and the loss falls under any optimizer.
+Samples make_samples(const Case& c, std::int64_t count) {
+  const std::int64_t distinct = 4 * c.micro_batch * c.accumulation;
+  Samples samples{.seq_len = c.model.seq_len};
+  for (std::int64_t first = 0; first < count; first += distinct) {
+    const HostBatch some =
+        testing::token_source(c.model.vocab, c.model.seq_len, 0)(0, std::min(distinct, count - first));
+    samples.all.inputs.insert(samples.all.inputs.end(), some.inputs.begin(), some.inputs.end());
+    samples.all.targets.insert(samples.all.targets.end(), some.targets.begin(), some.targets.end());
+  }
+  for (std::size_t i = 0; c.ignore_every > 0 && i < samples.all.targets.size();
+       i += static_cast<std::size_t>(c.ignore_every)) {
+    samples.all.targets[i] = -1;
+  }
+  return samples;
+}
+
+nlohmann::json describe(const Case& c, const LrSchedule& lr) {
+  const bool adamw = c.optimizer.kind == OptimizerConfig::Kind::kAdamW;
+  return {{"layers", c.model.layers},
+          {"hidden", c.model.hidden},
+          {"heads", c.model.heads},
+          {"vocab", c.model.vocab},
+          {"seq_len", c.model.seq_len},
+          {"tied", c.model.tied},
+          {"micro_batch", c.micro_batch},
+          {"accumulation", c.accumulation},
+          {"optimizer", adamw ? "adamw" : "sgd"},
+          {"weight_decay", c.optimizer.weight_decay},
+          {"betas", {c.optimizer.beta1, c.optimizer.beta2}},
+          {"epsilon", c.optimizer.epsilon},
+          {"momentum", c.optimizer.momentum},
+          {"grad_clip", c.grad_clip},
+          {"peak_lr", lr.peak},
+          {"floor_lr", lr.floor},
+          {"warmup_steps", lr.warmup_steps},
+          {"total_steps", lr.total_steps},
+          {"steps", nlohmann::json::array()}};
+}
+
+void trace(const Case& c, const std::shared_ptr<Communicator>& comm, const std::filesystem::path& stem) {
+  const std::int64_t global_batch = c.micro_batch * c.accumulation;
+  Engine engine(build_gpt(c.model), comm,
+                {.threads = 2,
+                 .global_batch = global_batch,
+                 .micro_batch = c.micro_batch,
+                 .seed = 11,
+                 .optimizer = c.optimizer,
+                 .grad_clip = c.grad_clip});
+  const LrSchedule lr{.kind = LrSchedule::Kind::kCosine,
+                      .peak = c.peak_lr,
+                      .floor = c.peak_lr / 10,
+                      .warmup_steps = 4,
+                      .total_steps = kSteps};
+  const Samples samples = make_samples(c, kSteps * global_batch);
+  TraceFile file;
+  const std::vector<std::int64_t> batch_shape{kSteps, global_batch, c.model.seq_len};
+  file.add("inputs", "I32", batch_shape, samples.all.inputs);
+  file.add("targets", "I32", batch_shape, samples.all.targets);
+  add_parameters(file, "initial.", engine);
+  engine.observe_gradients([&](const std::string& name, const Tensor& gradient) {
+    if (engine.steps_done() == 0) file.add("gradient." + name, engine, gradient);
+  });
+
+  nlohmann::json report = describe(c, lr);
+  for (std::int64_t step = 0; step < kSteps; ++step) {
+    const std::int64_t start = step * global_batch;
+    const BatchSource source = [&](std::int64_t first, std::int64_t count) {
+      return samples.read(start + first, count);
+    };
+    const StepResult result = engine.step(source, samples.count_targets(start, global_batch), lr.at(step));
+    report["steps"].push_back({{"lr", lr.at(step)}, {"loss", result.loss}, {"grad_norm", result.grad_norm}});
+  }
+  add_parameters(file, "final.", engine);
+  file.write(stem.string() + ".safetensors");
+  std::ofstream(stem.string() + ".json") << report.dump(1) << "\n";
+}
+
+}  // namespace
+}  // namespace trireme
+
+int main(int argc, char** argv) {
+  using namespace trireme;
+  if (argc != 3) {
+    fmt::print(stderr, "usage: gpt_trace CASE FOLDER\n");
+    return 2;
+  }
+  try {
+    const Case c = find_case(argv[1]);
+    const std::filesystem::path stem = std::filesystem::path(argv[2]) / argv[1];
+    run_local_ranks(1, [&](const std::shared_ptr<Communicator>& comm) { trace(c, comm, stem); });
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "gpt_trace: {}\n", e.what());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,89 @@
+#include "runtime/checkpoint/manifest.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+using testing::message_of;
+using testing::read_file;
+using testing::TemporaryFolder;
+using testing::write_file;
+
+Manifest example() {
+  return {
+      .step = 12,
+      .files = {{"a.safetensors", 100, 0xFFFFFFFFFFFFFFFFull}, {"b.json", 0, 5}},
+      .content = {{"seed", 1337}, {"loss_scale", 65536.0}, {"lr", 0.1}, {"name", "gpt"}, {"none", nullptr}}};
+}
+
+TEST(Manifest, RoundTrip) {
+  const TemporaryFolder folder;
+  write_manifest(example(), folder.path());
+  const Manifest read = read_manifest(folder.path());
+  EXPECT_EQ(read.step, 12);
+  EXPECT_EQ(read.files, example().files);
+  EXPECT_EQ(read.content, example().content);
+}
+
+TEST(Manifest, EveryTruncationAndEveryChangedDigitIsNoticed) {
+  const TemporaryFolder folder;
+  write_manifest(example(), folder.path());
+  const std::string whole = read_file(folder / "manifest.json");
+  for (std::size_t size = 0; size + 2 < whole.size(); ++size) {  // the last two are "}" and a line end
+    write_file(folder / "manifest.json", whole.substr(0, size));
+    EXPECT_THROW(read_manifest(folder.path()), Error) << size;
+  }
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    if (whole[i] < '0' || whole[i] > '9') continue;
+    std::string changed = whole;
+    changed[i] = whole[i] == '9' ? '8' : static_cast<char>(whole[i] + 1);
+    write_file(folder / "manifest.json", changed);
+    EXPECT_THROW(read_manifest(folder.path()), Error) << changed;
+  }
+}
+
+TEST(Manifest, ErrorsNameTheFileAndTheReason) {
+  const TemporaryFolder folder;
+  const auto message = [&](const std::string& text) {
+    write_file(folder / "manifest.json", text);
+    return message_of([&] { read_manifest(folder.path()); });
+  };
+  EXPECT_NE(message_of([&] { read_manifest(folder.path()); }).find("No such file"), std::string::npos);
+  EXPECT_NE(message("").find("manifest.json is damaged"), std::string::npos);
+  EXPECT_NE(message("[]").find("manifest.json is damaged"), std::string::npos);
+  EXPECT_NE(message(R"({"format": "other"})").find("other"), std::string::npos);
+  EXPECT_NE(message(R"({"format": "trireme-checkpoint", "version": 9})").find("version is 9"),
+            std::string::npos);
+}
+
+TEST(Manifest, ContentThatIsNoTextIsRefused) {
+  const TemporaryFolder folder;
+  EXPECT_THROW(write_manifest({.step = 1, .content = {{"name", "\xff"}}}, folder.path()), Error);
+  EXPECT_EQ(folder.num_entries(), 0);
+}
+
+TEST(VerifyFiles, NamesWhatIsMissingShortOrChanged) {
+  const TemporaryFolder folder;
+  write_file(folder / "a", "first");
+  write_file(folder / "b", "second");
+  const Manifest manifest{.files = {describe_file(folder / "a"), describe_file(folder / "b")}};
+  const auto message = [&](Verify verify) {
+    return message_of([&] { verify_files(manifest, folder.path(), verify); });
+  };
+  EXPECT_EQ(message(Verify::kChecksums), "");
+  write_file(folder / "b", "secunD");
+  EXPECT_EQ(message(Verify::kSizes), "");
+  EXPECT_NE(message(Verify::kChecksums).find("b was changed"), std::string::npos);
+  write_file(folder / "b", "sec");
+  EXPECT_NE(message(Verify::kSizes).find("b has 3 bytes, and its manifest says 6"), std::string::npos);
+  std::filesystem::remove(folder / "a");
+  EXPECT_NE(message(Verify::kSizes).find("a cannot be read: No such file"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,172 @@
+#include "runtime/data/prepare_text.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "runtime/data/sentencepiece_tokenizer.h"
+#include "runtime/data/token_file.h"
+#include "tests/runtime/data/sample_text.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::message_of;
+using testing::read_file;
+using testing::sample_text;
+using testing::TemporaryFolder;
+using testing::write_file;
+
+/// The tokens of a shard as text.
+std::string text_of(const fs::path& path, const Tokenizer& tokenizer) {
+  const TokenFile file(path);
+  return tokenizer.decode(std::vector<std::int32_t>(file.tokens().begin(), file.tokens().end()));
+}
+
+TEST(PrepareText, BytesAreJoinedAndSplit) {
+  const TemporaryFolder folder;
+  write_file(folder / "in/a.txt", "0123456789");
+  write_file(folder / "in/b.txt", "abcdefgh");
+  write_file(folder / "in/c", std::string("\0", 1));
+  const auto summary = prepare_text({.inputs = {folder / "in"}, .output = folder / "out/deep"});
+  const auto tokenizer = load_dataset_tokenizer(folder / "out/deep");
+  EXPECT_EQ(text_of(folder / "out/deep/train.bin", *tokenizer), "0123456789\n\nabcdef");
+  EXPECT_EQ(text_of(folder / "out/deep/eval.bin", *tokenizer), "gh");
+  EXPECT_TRUE(summary.lossless);
+  const DatasetInfo info = read_dataset_info(folder / "out/deep");
+  EXPECT_EQ(info.tokenizer, "bytes");
+  EXPECT_EQ(info.vocab_size, 256);
+  EXPECT_EQ(info.train_tokens, 18);
+  EXPECT_EQ(info.eval_tokens, 2);
+  EXPECT_EQ(info.source_files, 2);
+  EXPECT_EQ(info.source_bytes, 18);
+  EXPECT_EQ(info.skipped_binary_files, 1);
+}
+
+// The split that published results on a file of 1,115,394 characters used: 1,003,854 for training.
+TEST(PrepareText, NineTenthsAreRoundedDown) {
+  const TemporaryFolder folder;
+  write_file(folder / "in.txt", std::string(1'115'394, 'x'));
+  const auto summary = prepare_text({.inputs = {folder / "in.txt"}, .output = folder / "out"});
+  EXPECT_EQ(summary.info.train_tokens, 1'003'854);
+  EXPECT_EQ(summary.info.eval_tokens, 111'540);
+}
+
+TEST(PrepareText, AnotherRunReplacesTheResults) {
+  const TemporaryFolder folder;
+  write_file(folder / "in.txt", "some text to be replaced");
+  prepare_text({.inputs = {folder / "in.txt"}, .output = folder / "out"});
+  write_file(folder / "in.txt", "other");
+  prepare_text({.inputs = {folder / "in.txt"}, .output = folder / "out", .eval_fraction = 0.0});
+  EXPECT_EQ(text_of(folder / "out/train.bin", *make_byte_tokenizer()), "other");
+  EXPECT_FALSE(fs::exists(folder / "out/eval.bin")) << "an earlier run's evaluation tokens are still there";
+  EXPECT_EQ(read_dataset_info(folder / "out").eval_tokens, 0);
+}
+
+TEST(PrepareText, SentencepieceModelGoesAlong) {
+  const TemporaryFolder folder;
+  const std::string a = sample_text(80), b = "one more\n";
+  write_file(folder / "in/a.txt", a);
+  write_file(folder / "in/b.txt", b);
+  const std::array<fs::path, 1> training = {folder / "in/a.txt"};
+  train_sentencepiece(training, folder / "my.model", {.vocab_size = 350});
+  const auto summary = prepare_text({.inputs = {folder / "in"},
+                                     .output = folder / "out",
+                                     .tokenizer = (folder / "my.model").string(),
+                                     .eval_fraction = 0.0});
+  EXPECT_TRUE(summary.lossless);
+  EXPECT_EQ(summary.info.vocab_size, 350);
+  EXPECT_EQ(read_file(folder / "out/tokenizer.model"), read_file(folder / "my.model"));
+  fs::remove(folder / "my.model");
+  const auto tokenizer = load_dataset_tokenizer(folder / "out");
+  EXPECT_EQ(text_of(folder / "out/train.bin", *tokenizer), a + b);  // the separator decodes to nothing
+  const TokenFile file(folder / "out/train.bin");
+  const std::int32_t separator = tokenizer->document_separator().at(0);
+  EXPECT_EQ(std::count(file.tokens().begin(), file.tokens().end(), separator), 1);
+}
+
+TEST(PrepareText, LongTextsAreEncodedInPiecesWithoutLoss) {
+  const TemporaryFolder folder;
+  std::string text;
+  while (text.size() < 1'100'000)
+    text += "no line end \xe2\x82\xac\xf0\x9f\x9a\xa2 ";  // 3 and 4 bytes a character
+  write_file(folder / "in/a.txt", text);
+  const std::string lines = sample_text(32'000);
+  ASSERT_GT(lines.size(), std::size_t{1'100'000});
+  write_file(folder / "in/b.txt", lines);
+  write_file(folder / "training.txt", sample_text(100));
+  const std::array<fs::path, 1> training = {folder / "training.txt"};
+  train_sentencepiece(training, folder / "my.model", {.vocab_size = 350});
+  std::vector<PrepareTextProgress> reports;
+  const auto summary =
+      prepare_text({.inputs = {folder / "in"},
+                    .output = folder / "out",
+                    .tokenizer = (folder / "my.model").string(),
+                    .eval_fraction = 0.0},
+                   [&](const PrepareTextProgress& progress) { reports.push_back(progress); });
+  EXPECT_EQ(text_of(folder / "out/train.bin", *load_dataset_tokenizer(folder / "out")), text + lines);
+  ASSERT_GE(reports.size(), 3u);
+  for (std::size_t i = 1; i < reports.size(); ++i)
+    EXPECT_GT(reports[i].bytes_done, reports[i - 1].bytes_done);
+  EXPECT_EQ(reports.back().bytes_done, static_cast<std::int64_t>(text.size() + lines.size()));
+  EXPECT_EQ(reports.back().bytes_total, reports.back().bytes_done);
+  EXPECT_EQ(reports.back().num_tokens, summary.info.train_tokens);
+}
+
+TEST(PrepareText, FailureLeavesNothingBehind) {
+  const TemporaryFolder folder;
+  write_file(folder / "in.txt", std::string(3'000'000, 'x'));
+  const auto stop = [](const PrepareTextProgress&) { throw Error(ErrorCode::kRuntime, "stop"); };
+  EXPECT_THROW(prepare_text({.inputs = {folder / "in.txt"}, .output = folder / "out"}, stop), Error);
+  EXPECT_FALSE(fs::exists(folder / "out"));
+
+  write_file(folder / "small.txt", "an earlier result");
+  prepare_text({.inputs = {folder / "small.txt"}, .output = folder / "out"});
+  const std::string before = read_file(folder / "out/train.bin");
+  EXPECT_THROW(prepare_text({.inputs = {folder / "in.txt"}, .output = folder / "out"}, stop), Error);
+  EXPECT_EQ(read_file(folder / "out/train.bin"), before);
+  EXPECT_NO_THROW(read_dataset_info(folder / "out"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "out"), fs::directory_iterator()), 3);
+}
+
+TEST(PrepareText, BadInputSaysWhatIsWrong) {
+  const TemporaryFolder folder;
+  write_file(folder / "in.txt", "text");
+  write_file(folder / "binary", std::string("\0", 1));
+  const auto message = [](const PrepareTextOptions& options) {
+    return message_of([&] { prepare_text(options); });
+  };
+  const auto out = folder / "out";
+  EXPECT_NE(message({.inputs = {folder / "nothing"}, .output = out}).find("nothing does not exist"),
+            std::string::npos);
+  const std::string binary = message({.inputs = {folder / "binary"}, .output = out});
+  EXPECT_NE(binary.find("no text was found"), std::string::npos) << binary;
+  EXPECT_NE(binary.find("1 binary"), std::string::npos) << binary;
+  const std::string blocked = message({.inputs = {folder / "in.txt"}, .output = folder / "in.txt/out"});
+  EXPECT_NE(blocked.find("in.txt/out"), std::string::npos) << blocked;
+  EXPECT_NE(message({.inputs = {folder / "in.txt"}, .output = folder / "in.txt"}).find("not a folder"),
+            std::string::npos);
+  EXPECT_NE(message({.inputs = {folder / "in.txt"}, .output = out, .eval_fraction = 1.0}).find("fraction"),
+            std::string::npos);
+  EXPECT_NE(message({.inputs = {}, .output = out}).find("no input"), std::string::npos);
+  EXPECT_FALSE(fs::exists(out));
+}
+
+TEST(DatasetInfo, DamageIsNamed) {
+  const TemporaryFolder folder;
+  const auto message = [&](const std::string& text) {
+    write_file(folder / "dataset.json", text);
+    return message_of([&] { read_dataset_info(folder.path()); });
+  };
+  EXPECT_NE(message("{").find("dataset.json"), std::string::npos);
+  EXPECT_NE(message(R"({"format": "other"})").find("other"), std::string::npos);
+  EXPECT_NE(message(R"({"format": "trireme-tokens", "version": 2})").find("version 2"), std::string::npos);
+  EXPECT_NE(message(R"({"format": "trireme-tokens", "version": 1})").find("sources"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace trireme

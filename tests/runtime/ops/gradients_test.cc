@@ -1,0 +1,131 @@
+// Every op's backward against finite differences, and what ops refuse.
+#include <gtest/gtest.h>
+
+#include "runtime/base/error.h"
+#include "runtime/ops/add.h"
+#include "runtime/ops/attention.h"
+#include "runtime/ops/cross_entropy.h"
+#include "runtime/ops/dropout.h"
+#include "runtime/ops/embedding.h"
+#include "runtime/ops/layer_norm.h"
+#include "runtime/ops/linear.h"
+#include "tests/support/gradcheck.h"
+
+namespace trireme {
+namespace {
+
+using testing::expect_gradients;
+
+TEST(Gradients, Linear) {
+  expect_gradients(
+      {.parameters = {{.name = "weight", .shape = {7, 5}}, {.name = "bias", .shape = {7}}},
+       .input = {2, 3, 5},
+       .op = [](Context& ctx, const Tensor& x) { return ops::linear(ctx, x, {0}, {.bias = {1}}); }});
+}
+
+TEST(Gradients, LinearWithGelu) {
+  expect_gradients({.parameters = {{.name = "weight", .shape = {9, 4}}, {.name = "bias", .shape = {9}}},
+                    .input = {6, 4},
+                    .op = [](Context& ctx, const Tensor& x) {
+                      return ops::linear(ctx, x, {0}, {.bias = {1}, .activation = Activation::kGeluTanh});
+                    }});
+}
+
+TEST(Gradients, LinearWithResidual) {
+  expect_gradients(
+      {.parameters = {{.name = "weight", .shape = {5, 5}}},
+       .input = {4, 5},
+       .op = [](Context& ctx, const Tensor& x) { return ops::linear(ctx, x, {0}, {.residual = x}); }});
+}
+
+TEST(Gradients, LayerNormBesideAResidual) {
+  expect_gradients({.parameters = {{.name = "gamma", .shape = {33}}, {.name = "beta", .shape = {33}}},
+                    .input = {5, 33},
+                    .op = [](Context& ctx, const Tensor& x) {
+                      return ops::add(ctx, x, ops::layer_norm(ctx, x, {0}, {1}));
+                    }});
+}
+
+TEST(Gradients, AttentionCausalAndNot) {
+  for (const bool causal : {true, false}) {
+    expect_gradients({.input = {2, 13, 3 * 8}, .op = [causal](Context& ctx, const Tensor& x) {
+                        return ops::attention(ctx, x, {.num_heads = 2, .causal = causal});
+                      }});
+  }
+}
+
+TEST(Gradients, AttentionWithDropout) {
+  expect_gradients({.input = {2, 9, 3 * 6}, .op = [](Context& ctx, const Tensor& x) {
+                      return ops::attention(ctx, x, {.num_heads = 3, .dropout_p = 0.4f});
+                    }});
+}
+
+TEST(Gradients, Dropout) {
+  expect_gradients({.input = {3, 17}, .op = [](Context& ctx, const Tensor& x) {
+                      return ops::dropout(ctx, x, 0.3f, ops::add(ctx, x, x));
+                    }});
+}
+
+TEST(Gradients, Embedding) {
+  expect_gradients(
+      {.parameters = {{.name = "table", .shape = {6, 5}}, {.name = "positions", .shape = {9, 5}}},
+       .has_input = false,
+       .op = [](Context& ctx, const Tensor&) {
+         const std::vector<std::int32_t> tokens = {0, 5, 5, 2, 1, 0, 0, 3};
+         const Tensor t = ctx.from_host(tokens.data(), {2, 4}, DType::kInt32, MemoryCategory::kBatch);
+         return ops::embedding(ctx, t, {0}, {1});
+       }});
+}
+
+TEST(Gradients, CrossEntropyIgnoringATarget) {
+  expect_gradients({.parameters = {{.name = "weight", .shape = {11, 5}}},
+                    .input = {4, 5},
+                    .op = [](Context& ctx, const Tensor& x) {
+                      const std::vector<std::int32_t> targets = {10, 0, -1, 3};
+                      const Tensor t =
+                          ctx.from_host(targets.data(), {4}, DType::kInt32, MemoryCategory::kBatch);
+                      return ops::softmax_cross_entropy(ctx, ops::linear(ctx, x, {0}), t, 0.25f);
+                    }});
+}
+
+void expect_refused(const std::string& text, const std::function<void(Context&)>& call) {
+  Context ctx = Context::create({DeviceType::kMeta}, 1);
+  LocalParameters params(
+      ctx, std::vector<ParameterSpec>{{.name = "w", .shape = {4, 3}}, {.name = "v", .shape = {4}}}, "op", 0);
+  ctx.parameters = &params;
+  ctx.training = true;
+  try {
+    call(ctx);
+    FAIL() << "accepted; wanted: " << text;
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::kInvalidInput);
+    EXPECT_NE(std::string(e.what()).find(text), std::string::npos) << e.what();
+  }
+}
+
+TEST(OpChecks, NameBothShapes) {
+  expect_refused("linear: input [2, 5] does not fit weight [4, 3]", [](Context& c) {
+    ops::linear(c, c.empty({2, 5}), {0});
+  });
+  expect_refused("bias [4, 3] does not fit 4", [](Context& c) {
+    ops::linear(c, c.empty({2, 3}), {0}, {.bias = {0}});
+  });
+  expect_refused("layer_norm: input [2, 5] does not fit gamma [4]", [](Context& c) {
+    ops::layer_norm(c, c.empty({2, 5}), {1}, {1});
+  });
+  expect_refused("attention: qkv [2, 5]", [](Context& c) {
+    ops::attention(c, c.empty({2, 5}), {.num_heads = 1});
+  });
+  expect_refused("embedding: wants int32 tokens", [](Context& c) {
+    ops::embedding(c, c.empty({2, 5}), {0});
+  });
+  expect_refused("p = 1 is not in [0, 1)", [](Context& c) { ops::dropout(c, c.empty({2, 5}), 1.0f); });
+  expect_refused("add: fp32 [2] and fp32 [3] differ",
+                 [](Context& c) { ops::add(c, c.empty({2}), c.empty({3})); });
+  expect_refused("want 2 int32 targets", [](Context& c) {
+    ops::softmax_cross_entropy(c, c.empty({2, 5}), c.empty({3}, DType::kInt32), 1.0f);
+  });
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,70 @@
+#include "runtime/parameter.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "runtime/base/error.h"
+#include "runtime/optim/lr_schedule.h"
+#include "runtime/optim/optimizer.h"
+
+namespace trireme {
+namespace {
+
+TEST(Initialize, DependsOnSeedNameAndElementAlone) {
+  const ParameterSpec spec{.name = "w", .shape = {1000, 10}, .init = Initializer::normal(0.5f)};
+  std::vector<float> whole(10000), piece(96), other(10000);
+  initialize_parameter(spec, "a.w", 1, 0, whole);
+  initialize_parameter(spec, "a.w", 1, 4000, piece);
+  EXPECT_TRUE(std::equal(piece.begin(), piece.end(), whole.begin() + 4000));
+  initialize_parameter(spec, "b.w", 1, 0, other);
+  EXPECT_NE(whole, other);
+  initialize_parameter(spec, "a.w", 2, 0, other);
+  EXPECT_NE(whole, other);
+}
+
+TEST(Initialize, IsStandardNormalTimesStddev) {
+  const ParameterSpec spec{.name = "w", .shape = {200000}, .init = Initializer::normal(0.5f)};
+  std::vector<float> values(200000);
+  initialize_parameter(spec, "w", 3, 0, values);
+  double m1 = 0, m2 = 0, m4 = 0;
+  for (const double v : values) {
+    m1 += v;
+    m2 += v * v;
+    m4 += v * v * v * v;
+  }
+  const double n = 200000;
+  // Four standard errors of each moment of a normal: sigma / sqrt(n), sqrt(2) sigma^2 / sqrt(n), sqrt(96)
+  // sigma^4 / sqrt(n).
+  EXPECT_NEAR(m1 / n, 0.0, 4 * 0.5 / std::sqrt(n));
+  EXPECT_NEAR(m2 / n, 0.25, 4 * std::sqrt(2.0) * 0.25 / std::sqrt(n));
+  EXPECT_NEAR(m4 / n, 3 * 0.0625, 4 * std::sqrt(96.0) * 0.0625 / std::sqrt(n));
+}
+
+TEST(LrScheduleTest, WarmsUpThenFollowsItsCurve) {
+  const LrSchedule cosine{.kind = LrSchedule::Kind::kCosine,
+                          .peak = 1e-3,
+                          .floor = 1e-4,
+                          .warmup_steps = 100,
+                          .total_steps = 2000};
+  EXPECT_DOUBLE_EQ(cosine.at(0), 1e-3 / 101);
+  EXPECT_DOUBLE_EQ(cosine.at(99), 1e-3 * 100 / 101);
+  EXPECT_DOUBLE_EQ(cosine.at(100), 1e-3);
+  EXPECT_NEAR(cosine.at(1050), 5.5e-4, 1e-12);  // half way: the mean of both ends
+  EXPECT_DOUBLE_EQ(cosine.at(2000), 1e-4);
+  EXPECT_DOUBLE_EQ(cosine.at(5000), 1e-4);
+  const LrSchedule linear{.kind = LrSchedule::Kind::kLinear, .peak = 1.0, .floor = 0.0, .total_steps = 10};
+  EXPECT_DOUBLE_EQ(linear.at(3), 0.7);
+  const LrSchedule constant{.peak = 0.5, .floor = 0.0, .total_steps = 10};
+  EXPECT_DOUBLE_EQ(constant.at(9), 0.5);
+}
+
+TEST(OptimizerTest, RefusesNumbersWithoutSense) {
+  EXPECT_THROW(make_optimizer({.beta2 = 1.0f}), Error);
+  EXPECT_THROW(make_optimizer({.weight_decay = -1.0f}), Error);
+  EXPECT_THROW(make_optimizer({.kind = OptimizerConfig::Kind::kSgd, .nesterov = true}), Error);
+  EXPECT_EQ(make_optimizer({.kind = OptimizerConfig::Kind::kSgd})->state_names().size(), 0u);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,32 @@
+// Compares the backward of an op with finite differences of its forward.
+//
+// The op's result y is projected to a number L = sum(w * y) with random w, summed in fp64. For random
+// directions d over the input and over each parameter, <gradient, d> must equal (L(+h d) - L(-h d)) / 2h.
+// Central differences of an fp32 forward are off by O(h^2) from curvature and by about 1e-7 |L| / h from
+// rounding: near 1e-4 of the gradient's norm at the h used, so the tolerance of 2e-3 catches every wrong term
+// and nothing else.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "runtime/context.h"
+#include "runtime/local_parameters.h"
+
+namespace trireme::testing {
+
+struct GradcheckCase {
+  std::vector<ParameterSpec> parameters;
+  Shape input;            // fp32, random normal; tracked
+  bool has_input = true;  // false: the op takes no differentiable input
+  /// The op under test; ParamRef{i} is parameters[i].
+  std::function<Tensor(Context& ctx, const Tensor& input)> op;
+};
+
+/// Expects agreement on the CPU; adds GoogleTest failures that name what differs.
+void expect_gradients(const GradcheckCase& test);
+
+/// Standard normal numbers, a function of `stream`.
+std::vector<float> random_values(std::int64_t count, std::uint64_t stream);
+
+}  // namespace trireme::testing

@@ -1,0 +1,175 @@
+#!/usr/bin/env bash
+# Packs a build, its tests and every shared library that they need into one archive, for x86-64 Linux machines where
+# nothing can be installed: Open MPI's runtime and plug-ins travel along, NVIDIA's libraries and the C library do not.
+#
+#   third_party/bundle.sh BUILD_FOLDER ARCHIVE.tar.xz
+#
+# On the other machine:
+#   tar xf ARCHIVE.tar.xz && trireme-bundle/run trireme doctor
+#   trireme-bundle/run mpirun -np 2 trireme train job.toml
+#   trireme-bundle/run-tests 'unit|mpi|gpu'           the last line is "N passed, N failed, N skipped"
+#
+# Environment: TRIREME_BUNDLE_PROGRAMS  a regular expression of program names to pack (default: all)
+# Exit codes: 0 packed, 1 something is missing, 2 bad arguments.
+set -euo pipefail
+
+if [ $# != 2 ] || [ ! -d "$1/bin" ]; then
+  sed -n 's/^# \{0,1\}//; 2,14p' "$0" >&2
+  exit 2
+fi
+build=$(cd "$1" && pwd)
+archive=$2
+source=$(cd "$(dirname "$0")/.." && pwd)
+programs=${TRIREME_BUNDLE_PROGRAMS:-.*}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+bundle=$work/trireme-bundle
+mkdir -p "$bundle"/{bin,lib/hwloc,share,tests}
+
+die() { echo "bundle.sh: $*" >&2; exit 1; }
+
+# Programs: ours, and what starts ranks.
+for program in "$build"/bin/*; do
+  [[ -x $program && -f $program && $(basename "$program") =~ ^($programs)$ ]] && cp "$program" "$bundle/bin/"
+done
+[ -n "$(ls "$bundle/bin")" ] || die "no program in $build/bin matches '$programs'; build first"
+strip --strip-unneeded "$bundle"/bin/*
+mpirun=$(command -v mpirun) || die "there is no mpirun"
+for program in "$(readlink -f "$mpirun")" "$(readlink -f "$(command -v orted)")"; do
+  cp "$program" "$bundle/bin/"
+done
+ln -sf "$(basename "$(readlink -f "$mpirun")")" "$bundle/bin/mpirun"
+ln -sf mpirun "$bundle/bin/mpiexec"
+
+# Open MPI finds plug-ins and messages through folders that it was built with; `run` names new ones. Fabrics,
+# schedulers, monitoring and file formats stay behind.
+plugin_folder() { ompi_info --path pkglibdir | sed -n "s/^ *Pkglibdir: *//p"; }
+plugins=$(plugin_folder)/openmpi3
+[ -d "$plugins" ] || plugins=$(plugin_folder)
+[ -d "$plugins" ] || plugins=$(dirname "$(find /usr/lib /usr/local/lib -name 'mca_pml_ob1.so' 2>/dev/null | head -n 1)")
+[ -e "$plugins/mca_pml_ob1.so" ] || die "cannot find Open MPI's plug-ins"
+mkdir -p "$bundle/lib/openmpi" "$bundle/lib/pmix"
+for plugin in "$plugins"/mca_*.so; do
+  case $(basename "$plugin") in
+    *ucx* | *ofi* | *psm* | *openib* | *monitoring* | *slurm* | *gridengine* | *tm.so | *flux* | *memheap* | *spml* | \
+      *scoll* | *sshmem* | *romio* | *fcoll* | *fbtl* | *fs_* | *io_ompio* | *sharedfp* | *vprotocol* | *crs*) continue ;;
+  esac
+  cp "$plugin" "$bundle/lib/openmpi/"
+done
+# PMIx may have plug-ins too; Debian's has them built in.
+find /usr/lib -path '*pmix*' -name 'mca_*.so' ! -path "$plugins/*" -exec cp {} "$bundle/lib/pmix/" \;
+for folder in openmpi pmix pmix2; do
+  [ -d "/usr/share/$folder" ] && cp -rL "/usr/share/$folder" "$bundle/share/"
+done
+
+# Every library that any of them loads, but NVIDIA's and the C library's.
+needed() {
+  find "$bundle/bin" "$bundle/lib" -type f -print0 | xargs -0 ldd 2>/dev/null | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p' | sort -u
+}
+while read -r library; do
+  case $(basename "$library") in
+    libcuda* | libcu*.so* | libnv* | libnccl* | libcupti*) continue ;;
+    libc.so* | libm.so* | libdl.so* | librt.so* | libpthread.so* | libresolv.so* | libutil.so* | ld-linux*) continue ;;
+  esac
+  cp -L "$library" "$bundle/lib/"
+done < <(needed)
+strip --strip-unneeded "$bundle"/lib/*.so* "$bundle"/lib/*/*.so 2>/dev/null || true
+
+# What the GPU gate and the peers need of the sources.
+mkdir -p "$bundle/tests/bench/peers" "$bundle/tests/comm"
+cp "$source"/tests/parallel/comm/one_card.sh "$bundle/tests/comm/"
+cp "$source"/tests/bench/*.sh "$source"/tests/bench/*.py "$bundle/tests/bench/" 2>/dev/null || true
+cp "$source"/tests/bench/peers/* "$bundle/tests/bench/peers/" 2>/dev/null || true
+
+# The tests that need nothing but packed programs, one a line: name, labels, seconds, command.
+ctest --test-dir "$build" --show-only=json-v1 | python3 -c '
+import json, os, sys
+build, bundle, source, mpiexec = sys.argv[1:5]
+packed = set(os.listdir(bundle + "/bin"))
+for test in json.load(sys.stdin)["tests"]:
+    words = test.get("command", [])
+    out = []
+    for word in words:
+        if os.path.basename(word) in ("mpiexec", "mpirun") and os.path.isabs(word):
+            word = "mpirun"
+        elif word.startswith(build + "/bin/"):
+            word = word[len(build) + 5:]
+        elif word.endswith("/one_card.sh"):
+            word = "@BUNDLE@/tests/comm/one_card.sh"
+        out.append(word)
+    properties = {p["name"]: p["value"] for p in test.get("properties", [])}
+    outside = any(build in w or source in w for w in out)
+    if not out or outside or not any(w in packed for w in out):
+        continue
+    print("\t".join([test["name"], ";".join(properties.get("LABELS", [])), str(int(properties.get("TIMEOUT", 300))),
+                     " ".join(out)]))
+' "$build" "$bundle" "$source" mpiexec >"$bundle/tests/list.tsv"
+
+cat >"$bundle/run" <<'RUN'
+#!/usr/bin/env bash
+# Runs a program of this bundle, or any other command, with the bundle's libraries: run trireme doctor
+# TRIREME_NVIDIA_LIBS names folders with NVIDIA's libraries where they are in no usual place.
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+if [ $# = 0 ]; then echo "usage: run COMMAND [ARGUMENTS]; commands: $(ls "$here/bin" | tr '\n' ' ')" >&2; exit 2; fi
+
+# NVIDIA's libraries: named, of Python wheels, of a toolkit.
+nvidia=${TRIREME_NVIDIA_LIBS:-}
+if [ -z "$nvidia" ]; then
+  for python in python3 /usr/bin/python3; do
+    wheels=$("$python" -c 'import glob, nvidia; print(":".join(d for p in nvidia.__path__ for d in sorted(glob.glob(p + "/*/lib"))))' 2>/dev/null) || wheels=
+    [ -n "$wheels" ] && nvidia=$wheels && break
+  done
+  for folder in /usr/local/cuda/lib64 /usr/local/nvidia/lib64; do
+    [ -d "$folder" ] && nvidia=${nvidia:+$nvidia:}$folder
+  done
+fi
+export LD_LIBRARY_PATH=$here/lib${nvidia:+:$nvidia}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export PATH=$here/bin:$PATH
+
+# Open MPI and PMIx, moved.
+export OPAL_PREFIX=$here OPAL_BINDIR=$here/bin OPAL_LIBDIR=$here/lib OPAL_DATADIR=$here/share
+export OPAL_PKGLIBDIR=$here/lib/openmpi OPAL_PKGDATADIR=$here/share/openmpi OPAL_SYSCONFDIR=$here/share
+export OMPI_MCA_mca_base_component_path=$here/lib/openmpi
+export PMIX_PREFIX=$here PMIX_INSTALL_PREFIX=$here PMIX_LIBDIR=$here/lib PMIX_DATADIR=$here/share PMIX_PKGLIBDIR=$here/lib/pmix
+export PMIX_MCA_mca_base_component_path=$here/lib/pmix PMIX_MCA_pmix_mca_base_component_path=$here/lib/pmix
+export HWLOC_PLUGINS_PATH=$here/lib/hwloc  # none
+# One machine, perhaps root, perhaps fewer cores than ranks.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+command -v ssh >/dev/null || export OMPI_MCA_plm=isolated
+exec "$@"
+RUN
+
+cat >"$bundle/run-tests" <<'TESTS'
+#!/usr/bin/env bash
+# Runs the packed tests whose label matches a regular expression (default: unit|mpi), and optionally whose name
+# matches a second one. Exit code 0 when none failed.
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+labels=${1:-unit|mpi} names=${2:-.*}
+logs=${TRIREME_TEST_LOGS:-$(mktemp -d)}
+mkdir -p "$logs"
+passed=0 failed=0 skipped=0
+while IFS=$'\t' read -r name label seconds command <&3; do
+  [[ ";$label;" =~ \;($labels)\; && $name =~ $names ]] || continue
+  started=$SECONDS
+  # shellcheck disable=SC2086  # a command of words
+  timeout "$seconds" "$here/run" ${command//@BUNDLE@/$here} >"$logs/$name.log" 2>&1 </dev/null
+  status=$?
+  if [ $status = 0 ] && grep -q '\[  SKIPPED \]' "$logs/$name.log"; then
+    skipped=$((skipped + 1))
+  fi
+  if [ $status = 0 ]; then
+    passed=$((passed + 1)) && echo "ok     $name ($((SECONDS - started)) s)"
+  else
+    failed=$((failed + 1)) && echo "FAILED $name (status $status, $((SECONDS - started)) s); the end of $logs/$name.log:"
+    tail -n 15 "$logs/$name.log"
+  fi
+done 3<"$here/tests/list.tsv"
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ] && [ $((passed + failed)) != 0 ]
+TESTS
+chmod +x "$bundle/run" "$bundle/run-tests"
+
+tar -C "$work" -c --owner=0 --group=0 trireme-bundle | xz -T0 -6 --memlimit-compress=2GiB >"$archive"
+bytes=$(stat -c %s "$archive")
+echo "bundle.sh: $archive, $((bytes / 1048576)) MiB, $(wc -l <"$bundle/tests/list.tsv") tests"

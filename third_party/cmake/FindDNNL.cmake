@@ -1,0 +1,12 @@
+# oneDNN. The CMake package that Debian ships demands OpenCL headers, which we do not need; the library alone is enough.
+# Defines the target DNNL::dnnl.
+include(FindPackageHandleStandardArgs)
+find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
+find_library(DNNL_LIBRARY dnnl)
+find_package_handle_standard_args(DNNL REQUIRED_VARS DNNL_LIBRARY DNNL_INCLUDE_DIR)
+if(DNNL_FOUND AND NOT TARGET DNNL::dnnl)
+  add_library(DNNL::dnnl UNKNOWN IMPORTED)
+  set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION ${DNNL_LIBRARY}
+    INTERFACE_INCLUDE_DIRECTORIES ${DNNL_INCLUDE_DIR})
+endif()
+mark_as_advanced(DNNL_INCLUDE_DIR DNNL_LIBRARY)

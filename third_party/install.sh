@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that Trireme is built, tested and checked with. Safe to run again: when nothing is
+# missing it returns at once, without root and without network.
+#
+#   third_party/install.sh                 what building and testing need
+#   third_party/install.sh --build-only    what building and running need
+#   third_party/install.sh --all           also what .ci/run and contributors need
+#
+# Exit codes: 0 everything is there, 1 the package manager failed, 2 cannot install (no root, no apt) or bad option.
+set -euo pipefail
+
+# What each package is for stands in third_party/README.md.
+build_packages=(
+  g++ cmake ninja-build ccache
+  libopenmpi-dev openmpi-bin openssh-client
+  libdnnl-dev
+  libfmt-dev libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
+  libsentencepiece-dev
+)
+# Without a real BLAS, Debian's PyTorch multiplies matrices fifty times slower: no fair baseline.
+test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3 python3-torch libopenblas0-openmp)
+check_packages=(git clang-format-14 clang-tidy-14)
+
+case "${1:-}" in
+  "") wanted=("${build_packages[@]}" "${test_packages[@]}") ;;
+  --build-only) wanted=("${build_packages[@]}") ;;
+  --all) wanted=("${build_packages[@]}" "${test_packages[@]}" "${check_packages[@]}") ;;
+  *) sed -n 's/^# \{0,1\}//; 2,9p' "$0" >&2; exit 2 ;;
+esac
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+  echo "install.sh: this system has no apt. Install what these Debian 12 packages hold, then build with CMake:" >&2
+  printf '  %s\n' "${wanted[@]}" >&2
+  exit 2
+fi
+
+# Prints those of its arguments that are not installed, one a line.
+missing_packages() {
+  local package
+  for package in "$@"; do
+    dpkg-query -W -f='${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^.i' || echo "$package"
+  done
+}
+
+mapfile -t missing < <(missing_packages "${wanted[@]}")
+if [ "${#missing[@]}" = 0 ]; then
+  echo "install.sh: all ${#wanted[@]} packages are installed"
+  exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" != 0 ]; then
+  if command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
+    as_root=(sudo)
+  else
+    echo "install.sh: ${#missing[@]} packages are missing and installing them needs root. As root, run:" >&2
+    echo "  apt-get update && apt-get install -y --no-install-recommends ${missing[*]}" >&2
+    exit 2
+  fi
+fi
+
+echo "install.sh: installing ${missing[*]}"
+apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -qq)
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ! { "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 </dev/null; then
+  tail -n 25 "$log" >&2
+  echo "install.sh: apt-get failed (its last lines stand above). Missing: ${missing[*]}" >&2
+  exit 1
+fi
+
+mapfile -t missing < <(missing_packages "${wanted[@]}")
+if [ "${#missing[@]}" != 0 ]; then
+  echo "install.sh: apt-get reported success, yet these are not installed: ${missing[*]}" >&2
+  exit 1
+fi
+echo "install.sh: done, all ${#wanted[@]} packages are installed"
