@@ -2,10 +2,13 @@
 // with 75.
 #pragma once
 
+#include <memory>
+
 namespace trireme {
 
 /// Handles the signals while it lives, and gives them back their former meaning when it goes. A second SIGINT
-/// ends the process at once. At most one at a time in a process.
+/// ends the process at once. At most one at a time in a process, made before the threads of the run: those
+/// that exist already are not shielded from signals (see [Note: a thread for signals] in stop_request.cc).
 ///
 /// mpirun passes SIGUSR1 on to its ranks, and SIGTERM or SIGINT with only a short time to end in.
 class StopRequest {
@@ -19,6 +22,10 @@ class StopRequest {
   bool requested() const;
   /// The signal's name, "SIGTERM"; empty before one came.
   const char* signal_name() const;
+
+ private:
+  struct Listener;
+  std::unique_ptr<Listener> listener_;
 };
 
 }  // namespace trireme
