@@ -74,6 +74,24 @@ void check_same_config(Communicator& comm, const std::string& resolved) {
           difference);
 }
 
+void check_same_data(Communicator& comm, const std::string& fingerprint) {
+  if (comm.size() == 1) return;
+  const auto all = comm.all_gather_strings(fingerprint);
+  std::vector<int> others;
+  for (int rank = 1; rank < comm.size(); ++rank) {
+    const std::string& theirs = all[static_cast<std::size_t>(rank)];
+    if (!theirs.empty() && theirs != all[0]) others.push_back(rank);
+  }
+  if (others.empty()) return;
+  throw AgreedError(
+      ErrorCode::kInvalidInput,
+      fmt::format(
+          "the data differs between machines: rank {} reads\n{}and rank 0 reads\n{}give every "
+          "machine the same files{}",
+          others[0], all[static_cast<std::size_t>(others[0])], all[0],
+          others.size() > 1 ? fmt::format(" (ranks {} have others, too)", format_ranks(others)) : ""));
+}
+
 bool any_rank(Communicator& comm, bool mine) {
   if (comm.size() == 1) return mine;
   const auto answers = comm.all_gather_strings(mine ? "y" : "n");

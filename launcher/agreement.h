@@ -24,6 +24,10 @@ void run_stage(Communicator& comm, const std::function<void()>& stage);
 /// Collective. Throws an AgreedError that names rank and key when the texts (see describe_difference) differ.
 void check_same_config(Communicator& comm, const std::string& resolved);
 
+/// Collective. Throws an AgreedError that names the ranks whose data is not rank 0's. Ranks that did not read
+/// it whole give "".
+void check_same_data(Communicator& comm, const std::string& fingerprint);
+
 /// Collective. True on every rank when it is true on any.
 bool any_rank(Communicator& comm, bool mine);
 

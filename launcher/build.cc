@@ -1,6 +1,7 @@
 #include "launcher/build.h"
 
 #include "runtime/base/error.h"
+#include "runtime/checkpoint/hash.h"
 #include "runtime/data/synthetic_tokens.h"
 #include "runtime/data/token_dataset.h"
 
@@ -28,14 +29,24 @@ fs::path shards_of(const std::string& path, const char* prepared_name) {
   return prepared ? fs::path(path) / prepared_name : fs::path(path);
 }
 
+std::string fingerprint_of(const TokenDataset& tokens) {
+  ByteHash hash;
+  for (const TokenFile& shard : tokens.shards()) hash.update(std::as_bytes(shard.tokens()));
+  return fmt::format("{} tokens in {} file(s), hash {:016x}", tokens.num_tokens(), tokens.num_shards(),
+                     hash.value());
+}
+
 std::shared_ptr<const Dataset> open_tokens(const JobConfig& config, const char* key, const fs::path& path,
-                                           bool check_tokens) {
+                                           std::string* fingerprint) {
   try {
     const auto tokens = std::make_shared<TokenDataset>(
         TokenDataset::Options{.path = path,
                               .sequence_length = config.model.seq_len,
                               .seed = static_cast<std::uint64_t>(config.train.seed)});
-    if (check_tokens) tokens->check_vocab(config.model.vocab);
+    if (fingerprint != nullptr) {
+      tokens->check_vocab(config.model.vocab);
+      *fingerprint += fmt::format("{}: {}\n", key, fingerprint_of(*tokens));
+    }
     return tokens;
   } catch (const Error& error) {
     throw Error(error.code(), fmt::format("{}: {}", key, error.what()), error.where());
@@ -48,6 +59,18 @@ std::shared_ptr<const Dataset> synthetic_tokens(const JobConfig& config) {
                                .sequence_length = config.model.seq_len,
                                .vocab_size = config.model.vocab,
                                .seed = static_cast<std::uint64_t>(config.train.seed)});
+}
+
+// A loss over tokens of another vocabulary would mean nothing.
+void check_same_tokenizer(const DataSection& data) {
+  const auto train = find_prepared_data(data.train), eval = find_prepared_data(data.eval);
+  if (!train || !eval) return;  // plain token files do not say
+  TRIREME_CHECK(
+      train->info.tokenizer == eval->info.tokenizer && train->info.vocab_size == eval->info.vocab_size,
+      "data.eval = \"{}\" was made with the tokenizer {} of {} tokens, data.train = \"{}\" with {} of {}: "
+      "prepare both with the same --tokenizer",
+      data.eval, eval->info.tokenizer, eval->info.vocab_size, data.train, train->info.tokenizer,
+      train->info.vocab_size);
 }
 
 OptimizerConfig optimizer_config(const OptimizerSection& section) {
@@ -127,15 +150,17 @@ SampleSpec sample_spec(const JobConfig& config) {
   return {.input = {config.model.seq_len}, .input_dtype = DType::kInt32, .target = {config.model.seq_len}};
 }
 
-JobData open_data(const JobConfig& config, bool check_tokens) {
+JobData open_data(const JobConfig& config, bool read_whole) {
   if (config.data.kind == "synthetic") {
     const auto data = synthetic_tokens(config);
-    return {.train = data, .eval = config.data.eval.empty() ? nullptr : data};
+    return {.train = data, .eval = config.data.eval.empty() ? nullptr : data, .fingerprint = ""};
   }
   JobData data;
-  data.train = open_tokens(config, "data.train", shards_of(config.data.train, "train.bin"), check_tokens);
+  std::string* fingerprint = read_whole ? &data.fingerprint : nullptr;
+  data.train = open_tokens(config, "data.train", shards_of(config.data.train, "train.bin"), fingerprint);
   if (!config.data.eval.empty()) {
-    data.eval = open_tokens(config, "data.eval", shards_of(config.data.eval, "eval.bin"), check_tokens);
+    check_same_tokenizer(config.data);
+    data.eval = open_tokens(config, "data.eval", shards_of(config.data.eval, "eval.bin"), fingerprint);
   }
   return data;
 }

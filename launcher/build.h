@@ -36,11 +36,12 @@ SampleSpec sample_spec(const JobConfig& config);
 struct JobData {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> eval;  // null: none
+  std::string fingerprint;              // a line a key, of what the files hold; empty without `read_whole`
 };
 
-/// Opens the data. With `check_tokens`, reads all shards whole to be sure that no token id is beyond the
-/// vocabulary. Throws Error(kInvalidInput) naming the key and the file.
-JobData open_data(const JobConfig& config, bool check_tokens);
+/// Opens the data. With `read_whole`, reads all shards to be sure that no token id is beyond the vocabulary,
+/// and takes their fingerprint. Throws Error(kInvalidInput) naming the key and the file.
+JobData open_data(const JobConfig& config, bool read_whole);
 
 /// The description beside prepared tokens, for a path as in data.train; empty where there is none.
 struct PreparedData {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "launcher/build_info.h"
+#include "launcher/bus_error.h"
 #include "launcher/commands.h"
 #include "launcher/env.h"
 #include "launcher/error_report.h"
@@ -76,6 +77,7 @@ int run_command_line(int argc, const char* const* argv) noexcept {
     const LaunchEnvironment launch = read_launch_environment();
     if (launch.num_ranks > 1) rank = launch.rank;
     set_up_log(launch);
+    report_bus_errors();
     return parse_and_run(argc, argv, launch);
   } catch (const Error& error) {
     report_error(error.what(), rank);

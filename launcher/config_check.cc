@@ -64,6 +64,12 @@ void check_config(const JobConfig& config) {
 }
 
 void check_batch(const TrainSection& train, int num_data_ranks) {
+  // A plan holds every micro-batch of every rank; nobody accumulates a million of them.
+  constexpr std::int64_t kMaxMicroBatches = std::int64_t{1} << 20;
+  TRIREME_CHECK(
+      train.global_batch / train.micro_batch <= kMaxMicroBatches,
+      "train.global_batch = {} makes {} micro-batches of train.micro_batch = {}; a step has at most {}",
+      train.global_batch, train.global_batch / train.micro_batch, train.micro_batch, kMaxMicroBatches);
   const std::int64_t round = train.micro_batch * num_data_ranks;
   if (train.global_batch % round == 0) return;
   const std::int64_t above = (train.global_batch / round + 1) * round, below = above - round;

@@ -216,7 +216,7 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
       .add(
           "device", &L::device, one_of({"auto", "cpu", "cuda"}),
           "Where to compute. `auto`: GPUs where this build and every rank's machine have them, else the CPU.")
-      .add("threads", &L::threads, count_from(0),
+      .add("threads", &L::threads, from_to(0, 4096),
            "Host threads a rank. 0: the cores it may use / ranks on this machine.")
       .add_bytes(
           "memory_limit", &L::memory_limit, at_least(0),

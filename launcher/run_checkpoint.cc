@@ -48,7 +48,15 @@ fs::path save_checkpoint(CheckpointStore& store, const Engine& engine, const Run
 
 std::optional<Checkpoint> find_resume(const CheckpointStore& store, const std::string& resume) {
   if (resume == "never") return std::nullopt;
-  if (resume == "auto") return store.latest(Verify::kChecksums);
+  if (resume == "auto") {
+    auto latest = store.latest(Verify::kChecksums);
+    TRIREME_CHECK(
+        latest || !store.holds_any(),
+        "{} holds checkpoints, but all of them are damaged (see the warnings above): restore one, or remove "
+        "them to start again from step 0",
+        store.root().string());
+    return latest;
+  }
   try {
     return open_checkpoint_or_run(resume);
   } catch (const Error& error) {

@@ -2,8 +2,13 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "launcher/build.h"
 #include "launcher/commands.h"
@@ -49,6 +54,36 @@ std::vector<std::int32_t> encode_prompt(const Tokenizer& tokenizer, const std::s
   return tokens;
 }
 
+constexpr std::size_t kPrintEvery = 8;  // tokens
+
+/// Shows text while it grows.
+class TextPrinter {
+ public:
+  TextPrinter(const Tokenizer& tokenizer, std::vector<std::int32_t> prompt)
+      : tokenizer_(tokenizer), tokens_(std::move(prompt)), prompt_size_(tokens_.size()) {}
+
+  /// Prints what `generated` adds to the text. Without `all`, keeps back the end, which later tokens may
+  /// still change: the bytes of an unfinished character.
+  void print(std::span<const std::int32_t> generated, bool all) {
+    // Decoded together with the prompt: a subword at the seam may be written differently on its own.
+    tokens_.resize(prompt_size_);
+    tokens_.insert(tokens_.end(), generated.begin(), generated.end());
+    const std::string text = tokenizer_.decode(tokens_);
+    const std::size_t end = all ? text.size() : text.size() - std::min<std::size_t>(text.size(), 4);
+    if (end > printed_) {
+      fmt::print("{}", std::string_view(text).substr(printed_, end - printed_));
+      std::fflush(stdout);
+      printed_ = end;
+    }
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  std::vector<std::int32_t> tokens_;  // of the prompt, then generated
+  const std::size_t prompt_size_;
+  std::size_t printed_ = 0;  // bytes
+};
+
 ExitCode run_sample(const SampleArguments& arguments, const LaunchEnvironment& launch) {
   TRIREME_CHECK(launch.num_ranks == 1, "`trireme sample` runs alone: leave out mpirun");
   const Checkpoint checkpoint = open_checkpoint_or_run(arguments.checkpoint);
@@ -65,10 +100,12 @@ ExitCode run_sample(const SampleArguments& arguments, const LaunchEnvironment& l
   SamplingOptions sampling = arguments.sampling;
   sampling.context = model.seq_len;
   sampling.vocab = model.vocab;
-  auto tokens = generate(engine, prompt, sampling);
-  // Decoded together: a subword at the seam may be written differently on its own.
-  if (!arguments.prompt.empty()) tokens.insert(tokens.begin(), prompt.begin(), prompt.end());
-  fmt::print("{}\n", tokenizer->decode(tokens));
+  TextPrinter printer(*tokenizer, arguments.prompt.empty() ? std::vector<std::int32_t>{} : prompt);
+  const auto tokens = generate(engine, prompt, sampling, [&](std::span<const std::int32_t> so_far) {
+    if (so_far.size() % kPrintEvery == 0) printer.print(so_far, /*all=*/false);
+  });
+  printer.print(tokens, /*all=*/true);
+  fmt::print("\n");
   return ExitCode::kDone;
 }
 

@@ -58,14 +58,18 @@ std::int32_t choose_token(std::span<const float> logits, const SamplingOptions& 
 }
 
 std::vector<std::int32_t> generate(Engine& engine, std::vector<std::int32_t> prompt,
-                                   const SamplingOptions& options) {
+                                   const SamplingOptions& options,
+                                   const std::function<void(std::span<const std::int32_t>)>& progress) {
   TRIREME_CHECK(!prompt.empty(), "sampling starts from at least one token");
+  TRIREME_CHECK(std::isfinite(options.temperature) && options.temperature >= 0,
+                "the temperature must be a number from 0 on, not {}", options.temperature);
   std::vector<std::int32_t> tokens = std::move(prompt);
   const std::size_t prompt_size = tokens.size();
   for (std::int64_t i = 0; i < options.num_tokens; ++i) {
     const std::vector<float> logits = next_logits(engine, tokens, options);
     const Philox4 words = RngKey{.seed = options.seed}.draw(static_cast<std::uint32_t>(i), 0);
     tokens.push_back(choose_token(logits, options, uniform_from_bits(words[0])));
+    if (progress) progress(std::span(tokens).subspan(prompt_size));
   }
   return {tokens.begin() + static_cast<std::ptrdiff_t>(prompt_size), tokens.end()};
 }

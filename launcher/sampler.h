@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -21,8 +22,11 @@ struct SamplingOptions {
 /// Chooses a token from logits [vocab]: softmax(logits / temperature) over the top k. `uniform` is in [0, 1).
 std::int32_t choose_token(std::span<const float> logits, const SamplingOptions& options, double uniform);
 
-/// Continues `prompt` (at least one token). Returns the new tokens. The same seed gives the same tokens.
+/// Continues `prompt` (at least one token). Returns the new tokens; `progress` sees all of them so far after
+/// each. The same seed gives the same tokens. Throws Error(kInvalidInput) for a temperature that is no
+/// number.
 std::vector<std::int32_t> generate(Engine& engine, std::vector<std::int32_t> prompt,
-                                   const SamplingOptions& options);
+                                   const SamplingOptions& options,
+                                   const std::function<void(std::span<const std::int32_t>)>& progress = {});
 
 }  // namespace trireme

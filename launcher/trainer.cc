@@ -48,7 +48,9 @@ Trainer::~Trainer() = default;
 ExitCode Trainer::run(const StopRequest& stop) {
   Communicator& comm = *options_.comm;
   run_stage(comm, [this] { check_job(); });
+  check_same_data(comm, data_.fingerprint);
   choose_resume();
+  run_stage(comm, [this] { claim_output(); });
   run_stage(comm, [this] { build_engine(); });
   restore();
   run_stage(comm, [this] { open_log(); });
@@ -75,7 +77,12 @@ void Trainer::check_job() {
   blocks_ = build_blocks(config.model);
   prediction_ = check_memory(config, blocks_, options_.comm->size(), options_.comm->rank(),
                              rank_memory_bytes(config, options_.launch.num_local_ranks));
-  if (is_first()) prepare_output_folder(out_.root);
+}
+
+void Trainer::claim_output() {
+  if (!is_first()) return;
+  prepare_output_folder(out_.root);
+  lock_ = std::make_unique<FolderLock>(out_.root);
 }
 
 void Trainer::choose_resume() {

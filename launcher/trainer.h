@@ -12,6 +12,7 @@
 #include "launcher/build.h"
 #include "launcher/env.h"
 #include "launcher/exit_code.h"
+#include "launcher/folder_lock.h"
 #include "launcher/output_folder.h"
 #include "launcher/run_checkpoint.h"
 #include "launcher/run_log.h"
@@ -38,8 +39,9 @@ class Trainer {
 
  private:
   // Before the first step, in this order:
-  void check_job();      // data, batch, memory, output folder
+  void check_job();      // data, batch, memory
   void choose_resume();  // collective: the same checkpoint on every rank
+  void claim_output();   // rank 0
   void build_engine();
   void restore();  // collective
   void open_log();
@@ -64,6 +66,7 @@ class Trainer {
   EngineOptions engine_options_;
   LrSchedule lr_;
   JobData data_;
+  std::unique_ptr<FolderLock> lock_;  // rank 0
   std::optional<PreparedData> prepared_;
   StepPrediction prediction_;
   std::filesystem::path resume_folder_;  // empty: a fresh start

@@ -127,6 +127,11 @@ void CheckpointStore::clear_remains() {
   }
 }
 
+bool CheckpointStore::holds_any() const {
+  return std::ranges::any_of(list_entries(root_),
+                             [](const Entry& entry) { return entry.name.kind == Kind::kFinal; });
+}
+
 std::optional<Checkpoint> CheckpointStore::latest(Verify verify) const {
   std::optional<Checkpoint> found;
   visit_whole(root_, verify, [&](Checkpoint checkpoint) {

@@ -44,6 +44,8 @@ class CheckpointStore {
   /// Starts a checkpoint, after clearing up what dead writers left. Throws Error(kInvalidInput) when the
   /// folder is not writable.
   PendingCheckpoint begin(std::int64_t step);
+  /// True when there is any checkpoint, whole or damaged; remains of dead writers do not count.
+  bool holds_any() const;
   /// The whole checkpoint of the highest step. Damaged ones and remains of dead writers are passed over with
   /// a warning that says which and why.
   std::optional<Checkpoint> latest(Verify verify) const;

@@ -157,6 +157,18 @@ struct Results {
   }
 };
 
+// Whoever calls a text train.bin does not want to lose it.
+void check_not_overwritten(const TextSources& sources, const fs::path& output) {
+  for (const fs::path& source : sources.files) {
+    for (const char* name : {"train.bin", "eval.bin", kModelName, DatasetInfo::kFileName}) {
+      std::error_code error;
+      TRIREME_CHECK(!fs::equivalent(source, output / name, error) || error,
+                    "input {} would be overwritten by the result {}: choose another output folder",
+                    source.string(), (output / name).string());
+    }
+  }
+}
+
 void check_options(const PrepareTextOptions& options) {
   TRIREME_CHECK(!options.inputs.empty(), "no input was given");
   TRIREME_CHECK(options.eval_fraction >= 0.0 && options.eval_fraction < 1.0,
@@ -178,6 +190,8 @@ PrepareTextSummary prepare_text(const PrepareTextOptions& options,
                 "were skipped)",
                 options.inputs.size(), options.inputs.front().string(), sources.num_skipped_binary,
                 sources.num_skipped_empty);
+
+  check_not_overwritten(sources, options.output);
 
   OutputFolder folder(options.output);
   Results results(options.output);

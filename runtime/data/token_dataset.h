@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ class TokenDataset final : public Dataset {
 
   std::int64_t num_tokens() const;
   std::size_t num_shards() const { return shards_.size(); }
+  std::span<const TokenFile> shards() const { return shards_; }
   /// The largest token id of all shards; reads them whole.
   std::uint16_t max_token() const;
   /// Throws Error(kInvalidInput) naming the shard and position of a token id >= `vocab_size`.

@@ -209,6 +209,21 @@ class Jobs(unittest.TestCase):
         self.assertIn("rank 1", result.stderr)
         self.assertFalse((self.folder / "mixed" / "metrics.jsonl").exists())
 
+    def test_two_runs_do_not_share_an_output_folder(self):
+        first = self.start(0, "shared", "--set", "train.steps=1000000")
+        metrics = self.folder / "shared" / "metrics.jsonl"
+        deadline = time.time() + 60
+        while not metrics.exists():
+            self.assertLess(time.time(), deadline, "no steps in a minute")
+            time.sleep(0.05)
+        second = self.start(0, "shared")
+        _, stderr = second.communicate(timeout=60)
+        self.assertEqual(second.returncode, 2, stderr)
+        self.assertIn(f"process {first.pid}", stderr)
+        first.send_signal(signal.SIGTERM)
+        _, stderr = first.communicate(timeout=60)
+        self.assertEqual(first.returncode, 75, stderr)
+
     def test_a_stop_request_saves_and_exits_75(self):
         # mpirun answers SIGTERM by ending the ranks itself; SIGUSR1 it hands on to them.
         for ranks, request in ((0, signal.SIGTERM), (2, signal.SIGUSR1)):

@@ -53,6 +53,23 @@ TEST(Agreement, EqualMessagesAreSaidOnce) {
   for (const std::string& message : mixed) EXPECT_EQ(message, "ranks 0-1: gone\nrank 3: full");
 }
 
+TEST(Agreement, DifferentDataNamesTheRanks) {
+  const auto messages = caught_by_ranks(4, [](Communicator& comm) {
+    const std::vector<std::string> read = {"data.train: 9\n", "", "data.train: 8\n", "data.train: 8\n"};
+    check_same_data(comm, read[static_cast<std::size_t>(comm.rank())]);
+  });
+  for (const std::string& message : messages) {
+    EXPECT_EQ(
+        message,
+        "the data differs between machines: rank 2 reads\ndata.train: 8\nand rank 0 reads\ndata.train: 9\n"
+        "give every machine the same files (ranks 2-3 have others, too)");
+  }
+  for (const std::string& message :
+       caught_by_ranks(2, [](Communicator& comm) { check_same_data(comm, comm.rank() == 0 ? "a" : ""); })) {
+    EXPECT_EQ(message, "");
+  }
+}
+
 TEST(Agreement, CodeIsOfTheLowestFailingRank) {
   caught_by_ranks(
       2,

@@ -76,6 +76,30 @@ TEST(Build, DataErrorsNameTheKey) {
   EXPECT_EQ(open_data(config, false).eval, nullptr);
 }
 
+TEST(Build, FingerprintsTellDataApart) {
+  const testing::TemporaryFolder folder, other;
+  const JobConfig config = resolve(job_with_data(folder)), same = resolve(job_with_data(other));
+  const std::string fingerprint = open_data(config, true).fingerprint;
+  EXPECT_THAT(fingerprint, HasSubstr("data.train: 1800 tokens"));
+  EXPECT_EQ(fingerprint, open_data(same, true).fingerprint);
+  EXPECT_EQ(open_data(config, false).fingerprint, "");
+  testing::write_file(other / "text.txt", std::string(1000, 'a') + "b" + std::string(999, 'a'));
+  prepare_text({.inputs = {other / "text.txt"}, .output = other / "tokens"});
+  EXPECT_NE(fingerprint, open_data(same, true).fingerprint);
+}
+
+TEST(Build, TokensOfAnotherTokenizerAreRefused) {
+  const testing::TemporaryFolder folder;
+  JobConfig config = resolve(job_with_data(folder));
+  std::filesystem::copy(folder / "tokens", folder / "others");
+  DatasetInfo info = read_dataset_info(folder / "others");
+  info.vocab_size = 100;
+  write_dataset_info(info, folder / "others");
+  config.data.eval = (folder / "others").string();
+  EXPECT_THAT(error_message([&] { open_data(config, true); }),
+              HasSubstr("prepare both with the same --tokenizer"));
+}
+
 TEST(Build, SyntheticDataNeedsNoFiles) {
   JobConfig config;
   config.data.kind = "synthetic";

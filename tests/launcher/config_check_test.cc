@@ -52,6 +52,11 @@ TEST(ConfigCheck, BatchThatDivides) {
     EXPECT_NO_THROW(check_batch({.global_batch = 16, .micro_batch = 4}, ranks));
 }
 
+TEST(ConfigCheck, TooManyMicroBatchesAreRefused) {
+  EXPECT_THAT(error_message([] { check_batch({.global_batch = 1 << 30, .micro_batch = 1}, 2); }),
+              HasSubstr("train.global_batch = 1073741824 makes 1073741824 micro-batches"));
+}
+
 TEST(ConfigCheck, BatchThatDoesNotDivideSaysWhatWould) {
   const auto message = [](std::int64_t global, std::int64_t micro, int ranks) {
     return error_message([&] { check_batch({.global_batch = global, .micro_batch = micro}, ranks); });

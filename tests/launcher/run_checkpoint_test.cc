@@ -70,6 +70,12 @@ TEST_F(RunCheckpoint, DamagedOnesArePassedOverOrRefused) {
   EXPECT_THAT(error_message([&] { find_resume(store_, second.string()); }), HasSubstr("model.safetensors"));
 }
 
+TEST_F(RunCheckpoint, NothingWholeIsNoReasonToStartAgain) {
+  EXPECT_EQ(find_resume(store_, "auto"), std::nullopt);
+  std::filesystem::remove(save(1) / "model.safetensors");
+  EXPECT_THAT(error_message([&] { find_resume(store_, "auto"); }), HasSubstr("all of them are damaged"));
+}
+
 TEST_F(RunCheckpoint, OtherFoldersAreRefused) {
   EXPECT_THAT(error_message([&] { open_checkpoint_or_run(folder_.path()); }),
               HasSubstr("is not a checkpoint"));

@@ -67,6 +67,16 @@ TEST(PrepareText, AnotherRunReplacesTheResults) {
   EXPECT_EQ(read_dataset_info(folder / "out").eval_tokens, 0);
 }
 
+TEST(PrepareText, InputsAreNotOverwritten) {
+  const TemporaryFolder folder;
+  write_file(folder / "train.bin", "a text with an unlucky name");
+  EXPECT_NE(message_of([&] {
+              prepare_text({.inputs = {folder / "train.bin"}, .output = folder.path()});
+            }).find("would be overwritten"),
+            std::string::npos);
+  EXPECT_EQ(read_file(folder / "train.bin"), "a text with an unlucky name");
+}
+
 TEST(PrepareText, SentencepieceModelGoesAlong) {
   const TemporaryFolder folder;
   const std::string a = sample_text(80), b = "one more\n";
