@@ -9,17 +9,18 @@
 //    says so.
 //  * Work is enqueued on `exec.stream` (a CPU backend has finished when it returns).
 //  * Results are bit-identical for any number of threads: work is cut by shape alone, and no sum's order
-//  depends on
-//    who computes it. No floating-point atomics.
+//  depends
+//    on who computes it. No floating-point atomics.
 //  * dtypes: T is fp32, fp16 or bf16, one for all tensors of a call that the args do not fix to fp32 or
-//  int32: activations,
-//    their gradients, working copies of parameters. Parameter gradients, statistics and losses are fp32; d of
-//    a matmul may be fp32 beside 16-bit a and b (weight gradients).
+//  int32:
+//    activations, their gradients, working copies of parameters. Parameter gradients, statistics and losses
+//    are fp32; d of a matmul may be fp32 beside 16-bit a and b (weight gradients). 16-bit results are rounded
+//    once, to nearest, ties to even, when they are stored; what overflows becomes infinite.
 //  * Matmul, convolution and attention accumulate in fp32; norms, softmax, losses and reductions compute in
 //  fp32.
 //  * A null entry means the backend lacks the op; an entry throws Error(kUnsupported) naming op, device and
-//  dtype for
-//    a dtype it lacks.
+//  dtype
+//    for a dtype it lacks.
 #pragma once
 
 #include <cstdint>
@@ -173,12 +174,14 @@ struct DropoutArgs {
 };
 
 /// loss = loss_scale * sum over rows with target >= 0 of -log softmax(logits)[target], rows added in order.
-/// With write_gradient, logits become d loss / d logits in place (zero rows where target < 0).
+/// With write_gradient, logits become gradient_scale * d loss / d logits in place (zero rows where target <
+/// 0), scaled before they are rounded to the dtype of the logits.
 struct SoftmaxCrossEntropyArgs {
-  TensorView logits;        // [M, V]
-  ConstTensorView targets;  // [M] int32; negative = ignored
-  TensorView loss;          // [] fp32
-  float loss_scale = 1.0f;  // usually 1 / (tokens of the global batch)
+  TensorView logits;               // [M, V]
+  ConstTensorView targets;         // [M] int32; negative = ignored
+  TensorView loss;                 // [] fp32
+  float loss_scale = 1.0f;         // usually 1 / (tokens of the global batch)
+  ConstTensorView gradient_scale;  // [] fp32, or undefined: 1. The loss scaler's factor; not part of the loss
   bool write_gradient = false;
 };
 
@@ -211,12 +214,29 @@ struct SquaredNormBlocksArgs {
   TensorView partials;  // [n / kNormBlock] fp32
 };
 
-/// norm = sqrt(sum of partials, in order, in fp64); clip = min(1, max_norm / (norm + 1e-6)), or 1 when
-/// max_norm <= 0.
+/// With s = *gradient_scale, the factor that the gradients carry: norm = sqrt(sum of partials, in order, in
+/// fp64) / s; clip = min(1, max_norm / (norm + 1e-6)) / s, or 1 / s when max_norm <= 0. So clip * gradient is
+/// both unscaled and clipped. Not finite partials give a norm that is not finite.
 struct ClipCoefficientArgs {
   ConstTensorView partials;  // [k] fp32
   TensorView norm, clip;     // [] fp32
   float max_norm = 0.0f;
+  ConstTensorView gradient_scale;  // [] fp32, or undefined: 1
+};
+
+/// What becomes of a step, decided on the device (GradScaler's rule, Micikevicius et al. 2018):
+///   skip = norm is not finite
+///   skip:  skipped_in_a_row += 1, clean_steps = 0, scale *= backoff_factor
+///   clean: skipped_in_a_row = 0, step += 1, clean_steps += 1; at growth_interval: scale *= growth_factor,
+///          clean_steps = 0
+/// Without `scale` (undefined, as clean_steps is then) only skip, skipped_in_a_row and step are written. A
+/// growth_interval of 0 leaves a static scale as it is.
+struct UpdateLossScaleArgs {
+  ConstTensorView norm;                                  // [] fp32
+  TensorView scale;                                      // [] fp32, or undefined
+  TensorView clean_steps, skip, skipped_in_a_row, step;  // [] int32
+  float growth_factor = 2.0f, backoff_factor = 0.5f;
+  std::int32_t growth_interval = 2000;
 };
 
 /// AdamW (Loshchilov & Hutter 2019), decoupled decay, bias-corrected:
@@ -225,10 +245,11 @@ struct ClipCoefficientArgs {
 /// `lr` and `step` live on the device so that a captured step replays with new values.
 struct AdamWArgs {
   TensorView param, exp_avg, exp_avg_sq;  // [n] fp32
-  ConstTensorView grad;                   // [n] fp32
+  ConstTensorView grad;                   // [n] fp32, fp16 or bf16
   TensorView working;        // [n] compute dtype, or undefined when the master is the working copy
   ConstTensorView lr, clip;  // [] fp32
   ConstTensorView step;      // [] int32: t, 1 for the first update
+  ConstTensorView skip;      // [] int32, or undefined: nothing is written when it is not 0
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, weight_decay = 0.0f;
 };
 
@@ -236,9 +257,9 @@ struct AdamWArgs {
 /// p -= lr * (nesterov ? g + momentum * buf : buf). Without momentum, `momentum_buffer` is undefined.
 struct SgdArgs {
   TensorView param, momentum_buffer;  // [n] fp32
-  ConstTensorView grad;
+  ConstTensorView grad;               // [n] fp32, fp16 or bf16
   TensorView working;
-  ConstTensorView lr, clip, step;
+  ConstTensorView lr, clip, step, skip;  // as in AdamWArgs
   float momentum = 0.0f, weight_decay = 0.0f;
   bool nesterov = false;
 };
@@ -294,6 +315,7 @@ struct Backend {
   void (*scale)(const KernelContext&, const ScaleArgs&) = nullptr;
   void (*squared_norm_blocks)(const KernelContext&, const SquaredNormBlocksArgs&) = nullptr;
   void (*clip_coefficient)(const KernelContext&, const ClipCoefficientArgs&) = nullptr;
+  void (*update_loss_scale)(const KernelContext&, const UpdateLossScaleArgs&) = nullptr;
   void (*adamw)(const KernelContext&, const AdamWArgs&) = nullptr;
   void (*sgd)(const KernelContext&, const SgdArgs&) = nullptr;
 };

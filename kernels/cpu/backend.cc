@@ -46,6 +46,7 @@ const Backend& cpu_backend() {
       .scale = cpu::scale,
       .squared_norm_blocks = cpu::squared_norm_blocks,
       .clip_coefficient = cpu::clip_coefficient,
+      .update_loss_scale = cpu::update_loss_scale,
       .adamw = cpu::adamw,
       .sgd = cpu::sgd,
   };

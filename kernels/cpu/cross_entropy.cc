@@ -7,17 +7,18 @@
 namespace trireme::cpu {
 
 void softmax_cross_entropy(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args) {
-  check_fp32("softmax_cross_entropy", {args.logits, args.loss});
+  check_fp32("softmax_cross_entropy", {args.logits, args.loss, args.gradient_scale});
   const std::int64_t cols = args.logits.shape.dim(-1), rows = args.logits.num_elems() / cols;
   assert(args.targets.num_elems() == rows);
   const std::int32_t* targets = args.targets.as<std::int32_t>();
+  const float gradient_scale = args.gradient_scale.defined() ? *args.gradient_scale.as<float>() : 1.0f;
   const Workspace row_losses(exec, std::max<std::int64_t>(1, rows));
   for_each_piece(exec, rows, rows * cols * 8, [&](std::int64_t m) {
     float* row = args.logits.as<float>() + m * cols;
     assert(targets[m] < cols);
     if (targets[m] >= 0) {
-      row_losses.data()[m] =
-          numerics().cross_entropy->row(row, cols, targets[m], args.loss_scale, args.write_gradient);
+      row_losses.data()[m] = numerics().cross_entropy->row(
+          row, cols, targets[m], args.loss_scale * gradient_scale, args.write_gradient);
     } else {
       row_losses.data()[m] = 0.0f;
       if (args.write_gradient) std::fill_n(row, cols, 0.0f);

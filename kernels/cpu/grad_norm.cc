@@ -21,14 +21,15 @@ void squared_norm_blocks(const KernelContext& exec, const SquaredNormBlocksArgs&
 }
 
 void clip_coefficient(const KernelContext&, const ClipCoefficientArgs& args) {
-  check_fp32("clip_coefficient", {args.partials, args.norm, args.clip});
+  check_fp32("clip_coefficient", {args.partials, args.norm, args.clip, args.gradient_scale});
   double sum = 0.0;
   for (std::int64_t i = 0; i < args.partials.num_elems(); ++i) sum += args.partials.as<float>()[i];
-  const double norm = std::sqrt(sum);
+  const double scale = args.gradient_scale.defined() ? *args.gradient_scale.as<float>() : 1.0;
+  const double norm = std::sqrt(sum) / scale;
   *args.norm.as<float>() = static_cast<float>(norm);
   // Written so that a NaN norm gives a NaN coefficient.
   const double ratio = static_cast<double>(args.max_norm) / (norm + 1e-6);
-  *args.clip.as<float>() = args.max_norm <= 0.0f || ratio > 1.0 ? 1.0f : static_cast<float>(ratio);
+  *args.clip.as<float>() = static_cast<float>((args.max_norm <= 0.0f || ratio > 1.0 ? 1.0 : ratio) / scale);
 }
 
 }  // namespace trireme::cpu

@@ -26,6 +26,7 @@ void cast(const KernelContext& exec, const CastArgs& args);
 void scale(const KernelContext& exec, const ScaleArgs& args);
 void squared_norm_blocks(const KernelContext& exec, const SquaredNormBlocksArgs& args);
 void clip_coefficient(const KernelContext& exec, const ClipCoefficientArgs& args);
+void update_loss_scale(const KernelContext& exec, const UpdateLossScaleArgs& args);
 void adamw(const KernelContext& exec, const AdamWArgs& args);
 void sgd(const KernelContext& exec, const SgdArgs& args);
 

@@ -17,9 +17,14 @@ void write_working(TensorView working, const float* param, std::int64_t first, s
   std::memcpy(working.as<float>() + first, param + first, static_cast<std::size_t>(count) * sizeof(float));
 }
 
+bool is_skipped(ConstTensorView skip) {
+  return skip.defined() && *skip.as<std::int32_t>() != 0;
+}
+
 }  // namespace
 
 void adamw(const KernelContext& exec, const AdamWArgs& args) {
+  if (is_skipped(args.skip)) return;
   check_fp32("adamw",
              {args.param, args.exp_avg, args.exp_avg_sq, args.grad, args.working, args.lr, args.clip});
   const std::int64_t n = args.param.num_elems();
@@ -51,6 +56,7 @@ void adamw(const KernelContext& exec, const AdamWArgs& args) {
 }
 
 void sgd(const KernelContext& exec, const SgdArgs& args) {
+  if (is_skipped(args.skip)) return;
   check_fp32("sgd", {args.param, args.momentum_buffer, args.grad, args.working, args.lr, args.clip});
   const std::int64_t n = args.param.num_elems();
   assert(args.grad.num_elems() == n);

@@ -37,6 +37,7 @@ const Backend& cuda_backend() {
       .scale = cuda::scale,
       .squared_norm_blocks = cuda::squared_norm_blocks,
       .clip_coefficient = cuda::clip_coefficient,
+      .update_loss_scale = cuda::update_loss_scale,
       .adamw = cuda::adamw,
       .sgd = cuda::sgd,
   };

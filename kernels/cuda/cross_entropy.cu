@@ -52,7 +52,7 @@ __device__ ExpSum block_join(ExpSum value) {
 template <class T, int N, int kBlockThreads>
 __global__ void __launch_bounds__(kBlockThreads)
     cross_entropy_kernel(T* logits, const std::int32_t* targets, float* row_losses, std::int64_t cols,
-                         float scale, bool write_gradient) {
+                         float scale, const float* gradient_scale, bool write_gradient) {
   const std::int64_t row = blockIdx.x;
   const std::int32_t target = targets[row];
   T* x = logits + row * cols;
@@ -77,6 +77,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   const ExpSum total = block_join<kBlockThreads>(own);  // its barrier: the target's logit is read by all
   if (threadIdx.x == 0) row_losses[row] = logf(total.sum) + total.max - target_logit;
   if (!write_gradient) return;
+  if (gradient_scale != nullptr) scale *= *gradient_scale;
   const float factor = scale / total.sum;
 #pragma unroll 4
   for (std::int64_t c = first; c < cols; c += kStride) {
@@ -109,7 +110,8 @@ void run_rows(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args, st
               std::int64_t cols, float* row_losses) {
   const auto run = [&](auto kernel, int threads) {
     launch(exec, "softmax_cross_entropy", grid_of(rows), threads, 0, kernel, args.logits.as<T>(),
-           args.targets.as<std::int32_t>(), row_losses, cols, args.loss_scale, args.write_gradient);
+           args.targets.as<std::int32_t>(), row_losses, cols, args.loss_scale, args.gradient_scale.as<float>(),
+           args.write_gradient);
   };
   if (cols > 4096) {
     run(cross_entropy_kernel<T, N, 512>, 512);
@@ -123,7 +125,7 @@ void run_rows(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args, st
 void softmax_cross_entropy(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args) {
   const std::int64_t cols = args.logits.shape.dim(-1), rows = args.targets.num_elems();
   assert(args.logits.num_elems() == rows * cols);
-  check_dtype("softmax_cross_entropy", DType::kFloat32, {args.loss});
+  check_dtype("softmax_cross_entropy", DType::kFloat32, {args.loss, args.gradient_scale});
   check_dtype("softmax_cross_entropy", DType::kInt32, {args.targets});
   const Workspace row_losses(exec, static_cast<std::size_t>(std::max<std::int64_t>(1, rows)) * sizeof(float));
   if (rows > 0) {

@@ -33,18 +33,19 @@ constexpr int kSumThreads = 1024;
 // One block; the order is fixed by the number of partials.
 __global__ void __launch_bounds__(kSumThreads)
     clip_coefficient_kernel(const float* partials, std::int64_t n, float max_norm, float* norm_out,
-                            float* clip) {
+                            float* clip, const float* gradient_scale) {
   __shared__ double shared[kSumThreads / kWarp];
   double sum = 0.0;
 #pragma unroll 8
   for (std::int64_t i = threadIdx.x; i < n; i += kSumThreads) sum += partials[i];
   sum = block_sum<kSumThreads>(sum, shared);
   if (threadIdx.x != 0) return;
-  const double norm = sqrt(sum);
+  const double scale = gradient_scale != nullptr ? *gradient_scale : 1.0;
+  const double norm = sqrt(sum) / scale;
   *norm_out = static_cast<float>(norm);
   // Written so that a NaN norm gives a NaN coefficient.
   const double ratio = static_cast<double>(max_norm) / (norm + 1e-6);
-  *clip = max_norm <= 0.0f || ratio > 1.0 ? 1.0f : static_cast<float>(ratio);
+  *clip = static_cast<float>((max_norm <= 0.0f || ratio > 1.0 ? 1.0 : ratio) / scale);
 }
 
 }  // namespace
@@ -68,9 +69,10 @@ void squared_norm_blocks(const KernelContext& exec, const SquaredNormBlocksArgs&
 }
 
 void clip_coefficient(const KernelContext& exec, const ClipCoefficientArgs& args) {
-  check_dtype("clip_coefficient", DType::kFloat32, {args.partials, args.norm, args.clip});
+  check_dtype("clip_coefficient", DType::kFloat32, {args.partials, args.norm, args.clip, args.gradient_scale});
   launch(exec, "clip_coefficient", 1, kSumThreads, 0, clip_coefficient_kernel, args.partials.as<float>(),
-         args.partials.num_elems(), args.max_norm, args.norm.as<float>(), args.clip.as<float>());
+         args.partials.num_elems(), args.max_norm, args.norm.as<float>(), args.clip.as<float>(),
+         args.gradient_scale.as<float>());
 }
 
 }  // namespace trireme::cuda

@@ -16,7 +16,7 @@ struct AdamWPointers {
   float *param, *exp_avg, *exp_avg_sq;
   const float* grad;
   const float *lr, *clip;
-  const std::int32_t* step;
+  const std::int32_t *step, *skip;  // skip may be null
 };
 
 struct AdamWConstants {
@@ -42,6 +42,7 @@ __device__ inline AdamWScalars adamw_scalars(const AdamWPointers& p, const AdamW
 template <class W, int N>
 __global__ void __launch_bounds__(kThreads)
     adamw_kernel(AdamWPointers p, AdamWConstants a, W* working, std::int64_t n) {
+  if (p.skip != nullptr && *p.skip != 0) return;
   __shared__ AdamWScalars shared;
   if (threadIdx.x == 0) shared = adamw_scalars(p, a);
   __syncthreads();
@@ -72,7 +73,7 @@ struct SgdPointers {
   float *param, *buffer;  // buffer may be null
   const float* grad;
   const float *lr, *clip;
-  const std::int32_t* step;
+  const std::int32_t *step, *skip;  // skip may be null
 };
 
 struct SgdConstants {
@@ -83,6 +84,7 @@ struct SgdConstants {
 template <class W, int N>
 __global__ void __launch_bounds__(kThreads)
     sgd_kernel(SgdPointers p, SgdConstants a, W* working, std::int64_t n) {
+  if (p.skip != nullptr && *p.skip != 0) return;
   const float lr = *p.lr, clip = *p.clip;
   const bool first_step = *p.step == 1;
   const std::int64_t stride = std::int64_t{gridDim.x} * kThreads * N;
@@ -120,7 +122,7 @@ void adamw(const KernelContext& exec, const AdamWArgs& args) {
   assert(args.grad.num_elems() == n && args.exp_avg.num_elems() == n && args.exp_avg_sq.num_elems() == n);
   check_dtype("adamw", DType::kFloat32,
               {args.param, args.exp_avg, args.exp_avg_sq, args.grad, args.lr, args.clip});
-  check_dtype("adamw", DType::kInt32, {args.step});
+  check_dtype("adamw", DType::kInt32, {args.step, args.skip});
   if (n == 0) return;
   const AdamWPointers p{.param = args.param.as<float>(),
                         .exp_avg = args.exp_avg.as<float>(),
@@ -128,7 +130,8 @@ void adamw(const KernelContext& exec, const AdamWArgs& args) {
                         .grad = args.grad.as<float>(),
                         .lr = args.lr.as<float>(),
                         .clip = args.clip.as<float>(),
-                        .step = args.step.as<std::int32_t>()};
+                        .step = args.step.as<std::int32_t>(),
+                        .skip = args.skip.as<std::int32_t>()};
   const AdamWConstants a{args.beta1, args.beta2, args.epsilon, args.weight_decay};
   const bool packed =
       n % 4 == 0 && are_aligned({p.param, p.exp_avg, p.exp_avg_sq, p.grad, args.working.data});
@@ -146,14 +149,15 @@ void sgd(const KernelContext& exec, const SgdArgs& args) {
   const std::int64_t n = args.param.num_elems();
   assert(args.grad.num_elems() == n);
   check_dtype("sgd", DType::kFloat32, {args.param, args.momentum_buffer, args.grad, args.lr, args.clip});
-  check_dtype("sgd", DType::kInt32, {args.step});
+  check_dtype("sgd", DType::kInt32, {args.step, args.skip});
   if (n == 0) return;
   const SgdPointers p{.param = args.param.as<float>(),
                       .buffer = args.momentum_buffer.as<float>(),
                       .grad = args.grad.as<float>(),
                       .lr = args.lr.as<float>(),
                       .clip = args.clip.as<float>(),
-                      .step = args.step.as<std::int32_t>()};
+                      .step = args.step.as<std::int32_t>(),
+                      .skip = args.skip.as<std::int32_t>()};
   const SgdConstants a{args.momentum, args.weight_decay, args.nesterov};
   const bool packed = n % 4 == 0 && are_aligned({p.param, p.buffer, p.grad, args.working.data});
   for_float_type("sgd", args.working.defined() ? args.working.dtype : DType::kFloat32, [&]<class W>(W) {

@@ -66,6 +66,7 @@ const Backend& meta_backend() {
       .scale = nothing,
       .squared_norm_blocks = nothing,
       .clip_coefficient = nothing,
+      .update_loss_scale = nothing,
       .adamw = nothing,
       .sgd = nothing,
   };
