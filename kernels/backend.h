@@ -227,8 +227,8 @@ struct ClipCoefficientArgs {
 /// What becomes of a step, decided on the device (GradScaler's rule, Micikevicius et al. 2018):
 ///   skip = norm is not finite
 ///   skip:  skipped_in_a_row += 1, clean_steps = 0, scale *= backoff_factor
-///   clean: skipped_in_a_row = 0, step += 1, clean_steps += 1; at growth_interval: scale *= growth_factor,
-///          clean_steps = 0
+///   clean: skipped_in_a_row = 0, step += 1, clean_steps += 1; at growth_interval: scale *= growth_factor
+///          (unless that is infinite), clean_steps = 0
 /// Without `scale` (undefined, as clean_steps is then) only skip, skipped_in_a_row and step are written. A
 /// growth_interval of 0 leaves a static scale as it is.
 struct UpdateLossScaleArgs {

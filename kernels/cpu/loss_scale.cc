@@ -1,7 +1,7 @@
 #include <cassert>
 #include <cmath>
 
-#include "kernels/cpu/numerics.h"
+#include "kernels/cpu/launch.h"
 #include "kernels/cpu/ops.h"
 
 namespace trireme::cpu {
@@ -21,7 +21,7 @@ void update_loss_scale(const KernelContext&, const UpdateLossScaleArgs& args) {
   if (skip) {
     scale *= args.backoff_factor;
   } else if (clean == args.growth_interval) {
-    scale *= args.growth_factor;
+    if (std::isfinite(scale * args.growth_factor)) scale *= args.growth_factor;
     clean = 0;
   }
 }

@@ -1,4 +1,4 @@
-// One thread: a step's outcome is five scalars.
+// One thread of a warp: a step's outcome is five scalars.
 #include <cassert>
 
 #include "kernels/cuda/launch.cuh"
@@ -15,6 +15,7 @@ struct LossScalePointers {
 
 __global__ void update_loss_scale_kernel(LossScalePointers p, float growth_factor, float backoff_factor,
                                          std::int32_t growth_interval) {
+  if (threadIdx.x != 0) return;
   const bool skip = !isfinite(*p.norm);
   *p.skip = skip ? 1 : 0;
   *p.skipped_in_a_row = skip ? *p.skipped_in_a_row + 1 : 0;
@@ -24,7 +25,7 @@ __global__ void update_loss_scale_kernel(LossScalePointers p, float growth_facto
   if (skip) {
     *p.scale *= backoff_factor;
   } else if (clean == growth_interval) {
-    *p.scale *= growth_factor;
+    if (isfinite(*p.scale * growth_factor)) *p.scale *= growth_factor;
     clean = 0;
   }
   *p.clean_steps = clean;
@@ -43,7 +44,7 @@ void update_loss_scale(const KernelContext& exec, const UpdateLossScaleArgs& arg
                                    .skip = args.skip.as<std::int32_t>(),
                                    .skipped_in_a_row = args.skipped_in_a_row.as<std::int32_t>(),
                                    .step = args.step.as<std::int32_t>()};
-  launch(exec, "update_loss_scale", 1, 1, 0, update_loss_scale_kernel, pointers, args.growth_factor,
+  launch(exec, "update_loss_scale", 1, kWarp, 0, update_loss_scale_kernel, pointers, args.growth_factor,
          args.backoff_factor, args.growth_interval);
 }
 

@@ -56,6 +56,37 @@ TEST_P(CrossEntropyTest, MatchesReference) {
   }
 }
 
+// The factor reaches the gradient and leaves the loss alone.
+TEST_P(CrossEntropyTest, GradientScale) {
+  const std::int64_t rows = 9, cols = 1000;
+  const auto logits = random(rows * cols, 8.0f);
+  auto targets = random_ints(rows, 0, static_cast<int>(cols) - 1);
+  targets[4] = -1;
+  const Outputs plain = run(rig(), {rows, cols}, logits, targets, 0.125f, true);
+  for (const float scale : {1.0f, 65536.0f, 3.0f}) {
+    for (const bool write_gradient : {false, true}) {
+      const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+        const DeviceArray dev_logits = rig.upload({rows, cols}, logits), loss = rig.poisoned({});
+        rig->softmax_cross_entropy(rig.exec(), {.logits = dev_logits,
+                                                .targets = rig.upload({rows}, targets),
+                                                .loss = loss,
+                                                .loss_scale = 0.125f,
+                                                .gradient_scale = rig.scalar(scale),
+                                                .write_gradient = write_gradient});
+        return {loss.download(), dev_logits.download()};
+      });
+      EXPECT_TRUE(same_bits(out[0], plain[0]));
+      if (!write_gradient) {
+        EXPECT_TRUE(same_bits(out[1], logits));
+        continue;
+      }
+      std::vector<double> expected(plain[1].begin(), plain[1].end());
+      for (double& value : expected) value *= scale;
+      expect_close(out[1], expected, 1e-6, "gradient");
+    }
+  }
+}
+
 TEST_P(CrossEntropyTest, LargeLogits) {
   const std::vector<float> logits = {1e4f, 9.99e3f, -1e4f, 0.0f};
   const Outputs out = run(rig(), {1, 4}, logits, {1}, 1.0f, true);

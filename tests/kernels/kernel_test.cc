@@ -6,11 +6,11 @@
 namespace trireme::testing {
 namespace {
 
-constexpr std::int64_t kGuardWords = 16;
-constexpr std::uint32_t kGuard = 0xC0FFEE11u;
+constexpr std::size_t kGuardBytes = 64;  // keeps what is between aligned
+constexpr std::byte kGuard{0xC5};
 
-std::int64_t total_words(const Shape& shape) {
-  return shape.num_elems() + 2 * kGuardWords;
+std::size_t payload_bytes(DType dtype, const Shape& shape) {
+  return static_cast<std::size_t>(shape.num_elems() * size_bytes(dtype));
 }
 
 int chosen_seed() {
@@ -30,32 +30,50 @@ struct DeviceArray::Memory {
 
 DeviceArray::DeviceArray(const Rig& rig, DType dtype, const Shape& shape, const void* host)
     : dtype_(dtype), shape_(shape) {
-  const auto words = static_cast<std::size_t>(total_words(shape));
-  std::vector<std::uint32_t> image(words, kGuard);
-  std::memset(image.data() + kGuardWords, 0xFF, shape.num_elems() * sizeof(std::uint32_t));
-  if (host != nullptr) {
-    std::memcpy(image.data() + kGuardWords, host, shape.num_elems() * sizeof(std::uint32_t));
-  }
-  const std::size_t bytes = words * sizeof(std::uint32_t);
+  const std::size_t payload = payload_bytes(dtype, shape), bytes = payload + 2 * kGuardBytes;
+  std::vector<std::byte> image(bytes, kGuard);
+  std::memset(image.data() + kGuardBytes, 0xFF, payload);
+  if (host != nullptr) std::memcpy(image.data() + kGuardBytes, host, payload);
   void* data = rig.allocator().allocate(bytes, MemoryCategory::kActivations);
   memory_.reset(new Memory{&*rig, rig.exec(), rig.shared_allocator(), data, bytes});
-  rig->copy_from_host(rig.exec(), {data, DType::kInt32, {static_cast<std::int64_t>(words)}}, image.data());
-  data_ = static_cast<std::uint32_t*>(data) + kGuardWords;
+  rig->copy_from_host(rig.exec(), {data, DType::kUInt8, {static_cast<std::int64_t>(bytes)}}, image.data());
+  data_ = static_cast<std::byte*>(data) + kGuardBytes;
 }
 
 DeviceArray::DeviceArray(DeviceArray&&) noexcept = default;
 DeviceArray::~DeviceArray() = default;
 
-std::vector<float> DeviceArray::download() const {
-  const std::int64_t words = total_words(shape_);
-  std::vector<std::uint32_t> image(static_cast<std::size_t>(words));
-  memory_->backend->copy_to_host(memory_->exec, image.data(), {memory_->data, DType::kInt32, {words}});
-  for (std::int64_t i = 0; i < kGuardWords; ++i) {
+std::vector<std::byte> DeviceArray::download_bytes() const {
+  const std::size_t bytes = memory_->bytes;
+  std::vector<std::byte> image(bytes);
+  memory_->backend->copy_to_host(memory_->exec, image.data(),
+                                 {memory_->data, DType::kUInt8, {static_cast<std::int64_t>(bytes)}});
+  for (std::size_t i = 0; i < kGuardBytes; ++i) {
     EXPECT_EQ(image[i], kGuard) << "written before the start of " << shape_.to_string();
-    EXPECT_EQ(image[words - 1 - i], kGuard) << "written beyond the end of " << shape_.to_string();
+    EXPECT_EQ(image[bytes - 1 - i], kGuard) << "written beyond the end of " << shape_.to_string();
   }
+  return {image.begin() + kGuardBytes, image.end() - kGuardBytes};
+}
+
+std::vector<float> DeviceArray::download() const {
+  const std::vector<std::byte> bytes = download_bytes();
   std::vector<float> values(static_cast<std::size_t>(shape_.num_elems()));
-  std::memcpy(values.data(), image.data() + kGuardWords, values.size() * sizeof(float));
+  if (size_bytes(dtype_) == sizeof(float)) {
+    if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+    return values;
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, bytes.data() + i * sizeof bits, sizeof bits);
+    values[i] = value_of(bits, dtype_);
+  }
+  return values;
+}
+
+std::vector<std::int32_t> DeviceArray::download_ints() const {
+  const std::vector<std::byte> bytes = download_bytes();
+  std::vector<std::int32_t> values(static_cast<std::size_t>(shape_.num_elems()));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
 
@@ -70,9 +88,12 @@ Rig::Rig(DeviceType type, int num_threads)
   backend_->bind_thread(exec_);
 }
 
-DeviceArray Rig::upload(const Shape& shape, const std::vector<float>& values) const {
+DeviceArray Rig::upload(const Shape& shape, const std::vector<float>& values, DType dtype) const {
   EXPECT_EQ(static_cast<std::int64_t>(values.size()), shape.num_elems());
-  return DeviceArray(*this, DType::kFloat32, shape, values.data());
+  if (dtype == DType::kFloat32) return DeviceArray(*this, dtype, shape, values.data());
+  std::vector<std::uint16_t> bits(values.size());
+  for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = bits_of(rounded(values[i], dtype), dtype);
+  return DeviceArray(*this, dtype, shape, bits.data());
 }
 
 DeviceArray Rig::upload(const Shape& shape, const std::vector<std::int32_t>& values) const {
@@ -80,19 +101,19 @@ DeviceArray Rig::upload(const Shape& shape, const std::vector<std::int32_t>& val
   return DeviceArray(*this, DType::kInt32, shape, values.data());
 }
 
-DeviceArray Rig::poisoned(const Shape& shape) const {
-  return DeviceArray(*this, DType::kFloat32, shape, nullptr);
+DeviceArray Rig::poisoned(const Shape& shape, DType dtype) const {
+  return DeviceArray(*this, dtype, shape, nullptr);
 }
 
 KernelTest::KernelTest()
     : generator_(static_cast<std::mt19937::result_type>(chosen_seed())),
       seed_trace_(__FILE__, __LINE__, "inputs from --gtest_random_seed=" + std::to_string(chosen_seed())) {}
 
-std::vector<float> KernelTest::random(std::int64_t n, float factor) {
+std::vector<float> KernelTest::random(std::int64_t n, float factor, DType dtype) {
   std::uniform_real_distribution<float> uniform(-factor, factor);
   std::vector<float> values(static_cast<std::size_t>(n));
   for (float& value : values) value = uniform(generator_);
-  return values;
+  return rounded(std::move(values), dtype);
 }
 
 std::vector<std::int32_t> KernelTest::random_ints(std::int64_t n, int low, int high) {

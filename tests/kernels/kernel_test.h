@@ -8,18 +8,20 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <random>
 #include <vector>
 
 #include "kernels/backend.h"
+#include "tests/kernels/rounding.h"
 
 namespace trireme::testing {
 
 class Rig;
 
-/// Device memory between guard words. fp32 or int32.
+/// Device memory between guard bytes.
 class DeviceArray {
  public:
   DeviceArray(DeviceArray&&) noexcept;
@@ -28,13 +30,15 @@ class DeviceArray {
   TensorView view() const { return {data_, dtype_, shape_}; }
   operator TensorView() const { return view(); }
   operator ConstTensorView() const { return view(); }
-  /// The values; fails the test when a guard word has changed.
+  /// The values, of a floating-point dtype; fails the test when a guard byte has changed.
   std::vector<float> download() const;
+  std::vector<std::int32_t> download_ints() const;
 
  private:
   friend class Rig;
   DeviceArray(const Rig& rig, DType dtype, const Shape& shape, const void* host);
   struct Memory;
+  std::vector<std::byte> download_bytes() const;
   std::unique_ptr<Memory> memory_;
   void* data_ = nullptr;
   DType dtype_;
@@ -52,12 +56,14 @@ class Rig {
   Allocator& allocator() const { return *allocator_; }
   std::shared_ptr<Allocator> shared_allocator() const { return allocator_; }
 
-  DeviceArray upload(const Shape& shape, const std::vector<float>& values) const;
+  /// Rounds to `dtype`.
+  DeviceArray upload(const Shape& shape, const std::vector<float>& values,
+                     DType dtype = DType::kFloat32) const;
   DeviceArray upload(const Shape& shape, const std::vector<std::int32_t>& values) const;
   DeviceArray scalar(float value) const { return upload({}, std::vector<float>{value}); }
   DeviceArray scalar(std::int32_t value) const { return upload({}, std::vector<std::int32_t>{value}); }
-  /// fp32, every byte 0xFF: NaN.
-  DeviceArray poisoned(const Shape& shape) const;
+  /// Every byte 0xFF: NaN.
+  DeviceArray poisoned(const Shape& shape, DType dtype = DType::kFloat32) const;
 
  private:
   const Backend* backend_;
@@ -73,8 +79,8 @@ class KernelTest : public ::testing::TestWithParam<DeviceType> {
   KernelTest();
 
   Rig rig(int num_threads = 2) const { return Rig(GetParam(), num_threads); }
-  /// Uniform in [-1, 1).
-  std::vector<float> random(std::int64_t n, float factor = 1.0f);
+  /// Uniform in [-factor, factor), rounded to `dtype`.
+  std::vector<float> random(std::int64_t n, float factor = 1.0f, DType dtype = DType::kFloat32);
   std::vector<std::int32_t> random_ints(std::int64_t n, int low, int high);
 
   /// Runs a case with 1, 2, 3 and 4 threads and expects the same bits from each. Returns the outputs.
@@ -87,6 +93,8 @@ class KernelTest : public ::testing::TestWithParam<DeviceType> {
 
 inline constexpr double kForwardTolerance = 1e-5;
 inline constexpr double kBackwardTolerance = 1e-4;
+
+inline constexpr DType kFloatTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBFloat16};
 
 /// Norm of the difference over the norm of `expected`.
 double relative_error(const std::vector<float>& actual, const std::vector<double>& expected);

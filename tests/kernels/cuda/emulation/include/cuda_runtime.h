@@ -27,6 +27,9 @@ struct alignas(16) float4 {
   float x, y, z, w;
 };
 
+// As CUDA declares it for kernels.
+using std::isfinite;
+
 // Set for the fiber that runs.
 extern constinit thread_local ::emulation::Index threadIdx, blockIdx, blockDim, gridDim;
 
