@@ -1,23 +1,25 @@
 #include <cassert>
 
+#include "kernels/cpu/convert.h"
 #include "kernels/cpu/launch.h"
-#include "kernels/cpu/numerics.h"
 #include "kernels/cpu/ops.h"
 
 namespace trireme::cpu {
 
 void activation_bwd(const KernelContext& exec, const ActivationBwdArgs& args) {
-  check_fp32("activation_bwd", {args.dy, args.pre, args.dx});
+  check_one_float_type("activation_bwd", {args.dy, args.pre, args.dx});
   const std::int64_t n = args.dx.num_elems();
   assert(args.dy.num_elems() == n && args.pre.num_elems() == n);
-  const float *dy = args.dy.as<float>(), *pre = args.pre.as<float>();
-  float* dx = args.dx.as<float>();
   if (args.activation == Activation::kNone) {
     if (args.dx.data != args.dy.data) copy(exec, args.dx, args.dy);
     return;
   }
-  for_each_range(exec, n, 4096, [&](std::int64_t first, std::int64_t count) {
-    numerics().activation->gelu_bwd(dy + first, pre + first, dx + first, count);
+  for_each_range(exec, n, kBuffer, [&](std::int64_t first, std::int64_t count) {
+    float dy[kBuffer], pre[kBuffer];
+    const float* from = read(args.dy, first, count, dy);
+    float* dx = place(args.dx, first, dy);
+    numerics().activation->gelu_bwd(from, read(args.pre, first, count, pre), dx, count);
+    write(args.dx, first, count, dx);
   });
 }
 

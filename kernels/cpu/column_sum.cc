@@ -1,13 +1,14 @@
 #include <cassert>
 
+#include "kernels/cpu/convert.h"
 #include "kernels/cpu/launch.h"
-#include "kernels/cpu/numerics.h"
 #include "kernels/cpu/ops.h"
 
 namespace trireme::cpu {
 
 void column_sum(const KernelContext& exec, const ColumnSumArgs& args) {
-  check_fp32("column_sum", {args.x, args.out});
+  check_one_float_type("column_sum", {args.x});
+  check_fp32("column_sum", {args.out});
   if (args.mode == GradientMode::kIgnore) return;
   const std::int64_t cols = args.out.num_elems();
   const std::int64_t rows = args.x.num_elems() / cols;
@@ -16,9 +17,7 @@ void column_sum(const KernelContext& exec, const ColumnSumArgs& args) {
   for_each_column_range(exec, cols, rows * cols, [&](std::int64_t first, std::int64_t count) {
     float* out = args.out.as<float>() + first;
     if (overwrite) std::fill_n(out, count, 0.0f);
-    for (std::int64_t m = 0; m < rows; ++m) {
-      numerics().elementwise->add(out, args.x.as<float>() + m * cols + first, out, count);
-    }
+    for (std::int64_t m = 0; m < rows; ++m) add_to(out, args.x, m * cols + first, count);
   });
 }
 

@@ -1,31 +1,34 @@
 #include <cassert>
 
+#include "kernels/cpu/convert.h"
 #include "kernels/cpu/launch.h"
-#include "kernels/cpu/numerics.h"
 #include "kernels/cpu/ops.h"
 
 namespace trireme::cpu {
-namespace {
-
-constexpr std::int64_t kRange = 8192;
-
-}  // namespace
 
 void add(const KernelContext& exec, const AddArgs& args) {
-  check_fp32("add", {args.a, args.b, args.out});
+  check_one_float_type("add", {args.a, args.b, args.out});
   const std::int64_t n = args.out.num_elems();
   assert(args.a.num_elems() == n && args.b.num_elems() == n);
-  for_each_range(exec, n, kRange, [&](std::int64_t first, std::int64_t count) {
-    numerics().elementwise->add(args.a.as<float>() + first, args.b.as<float>() + first,
-                                args.out.as<float>() + first, count);
+  for_each_range(exec, n, kBuffer, [&](std::int64_t first, std::int64_t count) {
+    float a[kBuffer], b[kBuffer];
+    const float* from = read(args.a, first, count, a);
+    float* out = place(args.out, first, a);
+    numerics().elementwise->add(from, read(args.b, first, count, b), out, count);
+    write(args.out, first, count, out);
   });
 }
 
 void scale(const KernelContext& exec, const ScaleArgs& args) {
-  check_fp32("scale", {args.x, args.factor});
+  check_one_float_type("scale", {args.x});
+  check_fp32("scale", {args.factor});
   const float factor = *args.factor.as<float>();
-  for_each_range(exec, args.x.num_elems(), kRange, [&](std::int64_t first, std::int64_t count) {
-    numerics().elementwise->scale(args.x.as<float>() + first, factor, count);
+  for_each_range(exec, args.x.num_elems(), kBuffer, [&](std::int64_t first, std::int64_t count) {
+    float buffer[kBuffer];
+    read(args.x, first, count, buffer);
+    float* x = place(args.x, first, buffer);
+    numerics().elementwise->scale(x, factor, count);
+    write(args.x, first, count, x);
   });
 }
 

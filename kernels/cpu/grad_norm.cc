@@ -1,23 +1,24 @@
 #include <cassert>
 #include <cmath>
 
+#include "kernels/cpu/convert.h"
 #include "kernels/cpu/launch.h"
-#include "kernels/cpu/numerics.h"
 #include "kernels/cpu/ops.h"
 
 namespace trireme::cpu {
 
 void squared_norm_blocks(const KernelContext& exec, const SquaredNormBlocksArgs& args) {
-  check_fp32("squared_norm_blocks", {args.x, args.partials});
+  check_one_float_type("squared_norm_blocks", {args.x});
+  check_fp32("squared_norm_blocks", {args.partials});
   assert(args.x.num_elems() % kNormBlock == 0 &&
          args.partials.num_elems() == args.x.num_elems() / kNormBlock);
-  constexpr std::int64_t kBlocks = 16;
-  for_each_range(exec, args.partials.num_elems() * kNormBlock, kBlocks * kNormBlock,
-                 [&](std::int64_t first, std::int64_t count) {
-                   numerics().elementwise->squared_norm_blocks(args.x.as<float>() + first,
-                                                               args.partials.as<float>() + first / kNormBlock,
-                                                               count / kNormBlock);
-                 });
+  static_assert(kBuffer % kNormBlock == 0);
+  for_each_range(exec, args.x.num_elems(), kBuffer, [&](std::int64_t first, std::int64_t count) {
+    float buffer[kBuffer];
+    numerics().elementwise->squared_norm_blocks(read(args.x, first, count, buffer),
+                                                args.partials.as<float>() + first / kNormBlock,
+                                                count / kNormBlock);
+  });
 }
 
 void clip_coefficient(const KernelContext&, const ClipCoefficientArgs& args) {

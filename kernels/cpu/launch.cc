@@ -1,5 +1,7 @@
 #include "kernels/cpu/launch.h"
 
+#include <omp.h>
+
 #include "runtime/base/error.h"
 
 namespace trireme::cpu {
@@ -13,11 +15,14 @@ void check_fp32(const char* op, std::initializer_list<ConstTensorView> views) {
   }
 }
 
-void check_exact_fp32(const char* op, MathMode math) {
-  if (math == MathMode::kTf32) {
-    throw Error(ErrorCode::kUnsupported,
-                fmt::format("{} on cpu reads fp32 inputs as they are, not as tf32", op));
-  }
+// Whole cache lines, so that threads share none.
+ThreadScratch::ThreadScratch(const KernelContext& exec, std::int64_t num_floats, int num_parts)
+    : pitch_(ceil_div(num_floats, 16) * 16) {
+  if (num_floats > 0) all_.emplace(exec, pitch_ * num_parts);
+}
+
+float* ThreadScratch::mine() const {
+  return of(omp_get_thread_num());
 }
 
 }  // namespace trireme::cpu

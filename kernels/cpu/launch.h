@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 
 #include "kernels/backend.h"
 
@@ -11,9 +12,6 @@ namespace trireme::cpu {
 
 /// Throws Error(kUnsupported) naming `op` and the dtype unless all defined views are fp32.
 void check_fp32(const char* op, std::initializer_list<ConstTensorView> views);
-
-/// Throws Error(kUnsupported) naming `op` and the mode unless fp32 inputs are read as they are.
-void check_exact_fp32(const char* op, MathMode math);
 
 // Below this many element-operations a parallel region costs more than it saves.
 inline constexpr std::int64_t kSerialWork = 16384;
@@ -75,6 +73,22 @@ class Workspace {
   Allocator& allocator_;
   std::size_t bytes_;
   void* data_;
+};
+
+/// Scratch memory of one kernel call, a part of its own for every thread of the rank, or for as many as told.
+class ThreadScratch {
+ public:
+  ThreadScratch(const KernelContext& exec, std::int64_t num_floats)
+      : ThreadScratch(exec, num_floats, exec.num_threads) {}
+  ThreadScratch(const KernelContext& exec, std::int64_t num_floats, int num_parts);
+
+  /// The part of the calling thread. Null where no floats were asked for.
+  float* mine() const;
+  float* of(int part) const { return all_ ? all_->data() + part * pitch_ : nullptr; }
+
+ private:
+  std::int64_t pitch_;
+  std::optional<Workspace> all_;
 };
 
 }  // namespace trireme::cpu

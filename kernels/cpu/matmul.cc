@@ -4,59 +4,24 @@
 // dnnl_sgemm over the whole of K, followed by its epilogue while the tile is in cache. So neither the number
 // of threads nor who computes a tile can change a bit. (oneDNN's own parallel gemm cuts by the number of
 // threads, K included.)
-#include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 
-#include <atomic>
 #include <cassert>
 #include <cstring>
-#include <optional>
 
+#include "kernels/cpu/convert.h"
 #include "kernels/cpu/launch.h"
-#include "kernels/cpu/numerics.h"
+#include "kernels/cpu/matmul_panels.h"
+#include "kernels/cpu/matmul_tiling.h"
 #include "kernels/cpu/ops.h"
 #include "runtime/base/error.h"
 
 namespace trireme::cpu {
 namespace {
 
-struct Extents {
-  std::int64_t m, n, k;
-};
-
-struct Tile {
-  std::int64_t row, col, rows, cols;
-};
-
-struct Tiling {
-  std::int64_t tile_rows, tile_cols, down, across;
-};
-
 // Measured on AVX-512 with 1 MiB of L2: tiles of 1024 x 1536 run within 3 % of one big sgemm, 512 x 384
-// within 8 %, 96 x 128 within 20 %. Small products are cut further, to share them among threads, while a tile
-// is worth some microseconds.
-Tiling tiling_of(const Extents& e) {
-  constexpr std::int64_t kMaxRows = 1024, kMaxCols = 1536, kMinExtent = 96, kWantedTiles = 8;
-  constexpr std::int64_t kMinFlops = 2'000'000;
-  std::int64_t down = ceil_div(e.m, kMaxRows), across = ceil_div(e.n, kMaxCols);
-  while (down * across < kWantedTiles && e.m * e.n * e.k / (down * across) >= kMinFlops) {
-    const std::int64_t rows = e.m / down, cols = e.n / across;
-    if (std::max(rows, cols) < 2 * kMinExtent) break;
-    (rows >= cols ? down : across) *= 2;
-  }
-  const std::int64_t tile_rows = ceil_div(ceil_div(e.m, down), 16) * 16;
-  const std::int64_t tile_cols = ceil_div(ceil_div(e.n, across), 16) * 16;
-  return {tile_rows, tile_cols, ceil_div(e.m, tile_rows), ceil_div(e.n, tile_cols)};
-}
-
-// Neighbours share the operand that is read in more pieces: it is the larger one.
-Tile tile_at(const Extents& e, const Tiling& tiling, std::int64_t index) {
-  const bool down_first = tiling.down < tiling.across;
-  const std::int64_t i = down_first ? index % tiling.down : index / tiling.across;
-  const std::int64_t j = down_first ? index / tiling.down : index % tiling.across;
-  const std::int64_t row = i * tiling.tile_rows, col = j * tiling.tile_cols;
-  return {row, col, std::min(tiling.tile_rows, e.m - row), std::min(tiling.tile_cols, e.n - col)};
-}
+// within 8 %, 96 x 128 within 20 %.
+constexpr TileLimits kTileLimits{.rows = 1024, .cols = 1536};
 
 // d_tile = op(a) op(b) + beta * d_tile.
 dnnl_status_t sgemm_tile(const MatmulArgs& args, const Extents& e, const Tile& t, float beta, float* d,
@@ -110,41 +75,34 @@ dnnl_status_t compute_tile(const MatmulArgs& args, const Extents& e, const Tile&
   return status;
 }
 
+void check_dtypes(const MatmulArgs& args) {
+  check_one_float_type("matmul", {args.a, args.b});
+  check_one_float_type("matmul", {args.d, args.bias, args.pre_activation, args.residual});
+  if (args.d.dtype == args.a.dtype || args.d.dtype == DType::kFloat32) return;
+  throw Error(ErrorCode::kUnsupported,
+              fmt::format("matmul on cpu does not turn {} into {}", name(args.a.dtype), name(args.d.dtype)));
+}
+
 }  // namespace
 
 void matmul(const KernelContext& exec, const MatmulArgs& args) {
-  check_fp32("matmul", {args.a, args.b, args.d, args.bias, args.pre_activation, args.residual});
-  check_exact_fp32("matmul", args.math);
+  check_dtypes(args);
   const bool ta = args.transpose_a == Transpose::kYes;
   [[maybe_unused]] const bool tb = args.transpose_b == Transpose::kYes;
   const Extents e{args.d.shape[0], args.d.shape[1], args.a.shape[ta ? 0 : 1]};
   assert(args.a.shape[ta ? 1 : 0] == e.m && args.b.shape[tb ? 0 : 1] == e.n &&
          args.b.shape[tb ? 1 : 0] == e.k);
   if (e.m == 0 || e.n == 0) return;
-  const Tiling tiling = tiling_of(e);
-  std::optional<Workspace>
-      residual_copies;  // a tile a thread, where the epilogue reads what sgemm overwrites
-  const std::int64_t tile_floats = tiling.tile_rows * tiling.tile_cols;
-  if (args.residual.defined() && args.residual.data == args.d.data &&
-      (args.activation != Activation::kNone || args.pre_activation.defined())) {
-    residual_copies.emplace(exec, tile_floats * exec.num_threads);
+  if (args.a.dtype != DType::kFloat32 || args.math == MathMode::kTf32) {
+    return matmul_by_panels(exec, args, e);
   }
-  std::atomic<dnnl_status_t> failed{dnnl_success};
-#pragma omp parallel num_threads(exec.num_threads)
-  {
-    // For this region's threads alone. In a region of one thread oneDNN would use its caller's setting.
-    omp_set_num_threads(1);
-#pragma omp for schedule(dynamic)
-    for (std::int64_t i = 0; i < tiling.down * tiling.across; ++i) {
-      float* copy = residual_copies ? residual_copies->data() + omp_get_thread_num() * tile_floats : nullptr;
-      const dnnl_status_t status = compute_tile(args, e, tile_at(e, tiling, i), copy);
-      if (status != dnnl_success) failed = status;
-    }
-  }
-  if (failed != dnnl_success) {
-    throw Error(ErrorCode::kRuntime, fmt::format("oneDNN sgemm of [{} x {} x {}] failed with status {}", e.m,
-                                                 e.n, e.k, static_cast<int>(failed.load())));
-  }
+  const Tiling tiling = tiling_of(e, kTileLimits);
+  // Where the epilogue reads what sgemm overwrites.
+  const bool copies = args.residual.defined() && args.residual.data == args.d.data &&
+                      (args.activation != Activation::kNone || args.pre_activation.defined());
+  const ThreadScratch residual_copy(exec, copies ? tiling.tile_rows * tiling.tile_cols : 0);
+  for_each_tile(exec, e, tiling,
+                [&](const Tile& tile) { return compute_tile(args, e, tile, residual_copy.mine()); });
 }
 
 }  // namespace trireme::cpu

@@ -15,6 +15,15 @@
 
 namespace trireme::cpu {
 
+/// What a tensor holds, and what becomes of it when it is read as fp32. 16-bit values are passed as their
+/// bits.
+enum class Element : std::uint8_t {
+  kFp32,
+  kFp16,
+  kBf16,
+  kTf32,  // fp32 in memory, rounded to 10 mantissa bits when it is read
+};
+
 /// A finished tile of a matmul, still in cache: d = act(d + bias) + residual.
 struct EpilogueTile {
   float* d;
@@ -68,7 +77,7 @@ struct LayerNormBwdRows {
   const float *dy, *x, *gamma, *mean, *rstd;
   const float* dx_add;  // or null
   float* dx;
-  float *dgamma, *dbeta;  // [cols]: sums over these rows
+  float *dgamma, *dbeta;  // [cols]: grow by the sums over these rows
   std::int64_t rows, cols;
 };
 
@@ -79,9 +88,10 @@ struct LayerNormNumerics {
 
 /// One head of one sample.
 struct AttentionHead {
-  const float *q, *k, *v;  // [T, head_dim], rows `qkv_pitch` apart
+  Element element;  // of q, k, v, dout; out and the gradients hold the same, unrounded where it is kTf32
+  const void *q, *k, *v;  // [T, head_dim], rows `qkv_pitch` elements apart
   std::int64_t qkv_pitch;
-  const float* out;  // [T, head_dim], rows `out_pitch` apart; the output of fwd
+  const void* out;  // [T, head_dim], rows `out_pitch` apart; the output of fwd
   std::int64_t out_pitch;
   std::int64_t seq_len, head_dim;
   float scale;
@@ -94,16 +104,16 @@ struct AttentionHead {
 
 struct AttentionFwdHead {
   AttentionHead head;
-  float* out;
+  void* out;
   float* lse;      // [T]
   float* scratch;  // scratch_floats(seq_len, head_dim)
 };
 
 struct AttentionBwdHead {
   AttentionHead head;
-  const float* dout;  // rows `out_pitch` apart
+  const void* dout;  // rows `out_pitch` apart
   const float* lse;
-  float *dq, *dk, *dv;  // rows `qkv_pitch` apart
+  void *dq, *dk, *dv;  // rows `qkv_pitch` apart
   float* scratch;
 };
 
@@ -123,12 +133,10 @@ struct CrossEntropyNumerics {
   float (*row)(float* logits, std::int64_t cols, std::int32_t target, float scale, bool write_gradient);
 };
 
-/// 16-bit values as their bits.
+/// Between fp32 and elements, rounding to nearest, ties to even: the same bits from every instruction set.
 struct CastNumerics {
-  void (*to_fp16)(const float* x, std::uint16_t* y, std::int64_t n);
-  void (*from_fp16)(const std::uint16_t* x, float* y, std::int64_t n);
-  void (*to_bf16)(const float* x, std::uint16_t* y, std::int64_t n);
-  void (*from_bf16)(const std::uint16_t* x, float* y, std::int64_t n);
+  void (*read)(const void* x, Element element, float* y, std::int64_t n);
+  void (*write)(const float* x, Element element, void* y, std::int64_t n);
 };
 
 struct AdamWRun {

@@ -1,21 +1,12 @@
 #include <cassert>
 #include <cmath>
-#include <cstring>
 
+#include "kernels/cpu/convert.h"
 #include "kernels/cpu/launch.h"
-#include "kernels/cpu/numerics.h"
 #include "kernels/cpu/ops.h"
 
 namespace trireme::cpu {
 namespace {
-
-constexpr std::int64_t kRange = 16384;
-
-// The working copy of fp32 training, where it is not the master itself.
-void write_working(TensorView working, const float* param, std::int64_t first, std::int64_t count) {
-  if (!working.defined()) return;
-  std::memcpy(working.as<float>() + first, param + first, static_cast<std::size_t>(count) * sizeof(float));
-}
 
 bool is_skipped(ConstTensorView skip) {
   return skip.defined() && *skip.as<std::int32_t>() != 0;
@@ -25,8 +16,9 @@ bool is_skipped(ConstTensorView skip) {
 
 void adamw(const KernelContext& exec, const AdamWArgs& args) {
   if (is_skipped(args.skip)) return;
-  check_fp32("adamw",
-             {args.param, args.exp_avg, args.exp_avg_sq, args.grad, args.working, args.lr, args.clip});
+  check_fp32("adamw", {args.param, args.exp_avg, args.exp_avg_sq, args.lr, args.clip});
+  check_one_float_type("adamw", {args.grad});
+  if (args.working.defined()) check_one_float_type("adamw", {args.working});
   const std::int64_t n = args.param.num_elems();
   assert(args.grad.num_elems() == n && args.exp_avg.num_elems() == n && args.exp_avg_sq.num_elems() == n);
   const double lr = *args.lr.as<float>();
@@ -34,7 +26,6 @@ void adamw(const KernelContext& exec, const AdamWArgs& args) {
   AdamWRun all{.param = args.param.as<float>(),
                .exp_avg = args.exp_avg.as<float>(),
                .exp_avg_sq = args.exp_avg_sq.as<float>(),
-               .grad = args.grad.as<float>(),
                .n = n,
                .clip = *args.clip.as<float>(),
                .beta1 = args.beta1,
@@ -43,26 +34,28 @@ void adamw(const KernelContext& exec, const AdamWArgs& args) {
                .decay = static_cast<float>(lr * args.weight_decay),
                .step_size = static_cast<float>(lr / (1.0 - std::pow(double{args.beta1}, step))),
                .rsqrt_bias2 = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(double{args.beta2}, step)))};
-  for_each_range(exec, n, kRange, [&](std::int64_t first, std::int64_t count) {
+  for_each_range(exec, n, kBuffer, [&](std::int64_t first, std::int64_t count) {
+    float grad[kBuffer];
     AdamWRun run = all;
     run.param += first;
     run.exp_avg += first;
     run.exp_avg_sq += first;
-    run.grad += first;
+    run.grad = read(args.grad, first, count, grad);
     run.n = count;
     numerics().optimizer->adamw(run);
-    write_working(args.working, all.param, first, count);
+    write(args.working, first, count, run.param);
   });
 }
 
 void sgd(const KernelContext& exec, const SgdArgs& args) {
   if (is_skipped(args.skip)) return;
-  check_fp32("sgd", {args.param, args.momentum_buffer, args.grad, args.working, args.lr, args.clip});
+  check_fp32("sgd", {args.param, args.momentum_buffer, args.lr, args.clip});
+  check_one_float_type("sgd", {args.grad});
+  if (args.working.defined()) check_one_float_type("sgd", {args.working});
   const std::int64_t n = args.param.num_elems();
   assert(args.grad.num_elems() == n);
   SgdRun all{.param = args.param.as<float>(),
              .momentum_buffer = args.momentum_buffer.as<float>(),
-             .grad = args.grad.as<float>(),
              .n = n,
              .clip = *args.clip.as<float>(),
              .lr = *args.lr.as<float>(),
@@ -70,14 +63,15 @@ void sgd(const KernelContext& exec, const SgdArgs& args) {
              .weight_decay = args.weight_decay,
              .first_step = *args.step.as<std::int32_t>() == 1,
              .nesterov = args.nesterov};
-  for_each_range(exec, n, kRange, [&](std::int64_t first, std::int64_t count) {
+  for_each_range(exec, n, kBuffer, [&](std::int64_t first, std::int64_t count) {
+    float grad[kBuffer];
     SgdRun run = all;
     run.param += first;
     if (run.momentum_buffer != nullptr) run.momentum_buffer += first;
-    run.grad += first;
+    run.grad = read(args.grad, first, count, grad);
     run.n = count;
     numerics().optimizer->sgd(run);
-    write_working(args.working, all.param, first, count);
+    write(args.working, first, count, run.param);
   });
 }
 

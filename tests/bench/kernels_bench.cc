@@ -31,7 +31,12 @@ class Bench {
   const Backend* operator->() const { return &backend_; }
   const KernelContext& exec() const { return exec_; }
 
-  /// Uniform in [-1, 1).
+  /// Uniform in [-1, 1), rounded to `dtype`.
+  TensorView random(const Shape& shape, DType dtype) {
+    const TensorView values = random(shape), view = empty(shape, dtype);
+    backend_.cast(exec_, {.x = values, .y = view});
+    return view;
+  }
   TensorView random(const Shape& shape) {
     const TensorView view = empty(shape, DType::kFloat32);
     std::minstd_rand generator(1);
@@ -95,13 +100,26 @@ constexpr Product kProducts[] = {
     {"nano/head", 'N', 'T', 768, 65, 128},
 };
 
+/// How a product or an attention is computed.
+struct Mode {
+  const char* name;
+  DType dtype = DType::kFloat32;
+  MathMode math = MathMode::kFp32;
+};
+
+constexpr Mode kExact{"fp32"};
+constexpr Mode kOtherModes[] = {
+    {"fp16", DType::kFloat16}, {"bf16", DType::kBFloat16}, {"tf32", DType::kFloat32, MathMode::kTf32}};
+
 struct Operands {
   TensorView a, b, d;
 };
 
-Operands operands(Bench& bench, const Product& p) {
-  return {bench.random(p.ta == 'T' ? Shape{p.k, p.m} : Shape{p.m, p.k}),
-          bench.random(p.tb == 'T' ? Shape{p.n, p.k} : Shape{p.k, p.n}), bench.random({p.m, p.n})};
+// The gradient of a weight is fp32 in every mode.
+Operands operands(Bench& bench, const Product& p, DType dtype = DType::kFloat32) {
+  return {bench.random(p.ta == 'T' ? Shape{p.k, p.m} : Shape{p.m, p.k}, dtype),
+          bench.random(p.tb == 'T' ? Shape{p.n, p.k} : Shape{p.k, p.n}, dtype),
+          bench.random({p.m, p.n}, p.ta == 'T' ? DType::kFloat32 : dtype)};
 }
 
 void sgemm(benchmark::State& state, const Product& p) {
@@ -114,27 +132,31 @@ void sgemm(benchmark::State& state, const Product& p) {
   count_flops(state, 2.0 * static_cast<double>(p.m * p.n * p.k));
 }
 
-void matmul(benchmark::State& state, const Product& p) {
+void matmul(benchmark::State& state, const Product& p, const Mode& mode) {
   Bench bench;
-  const Operands o = operands(bench, p);
+  const Operands o = operands(bench, p, mode.dtype);
   const auto transpose = [](char c) { return c == 'T' ? Transpose::kYes : Transpose::kNo; };
   for (auto _ : state) {
-    bench->matmul(
-        bench.exec(),
-        {.a = o.a, .b = o.b, .d = o.d, .transpose_a = transpose(p.ta), .transpose_b = transpose(p.tb)});
+    bench->matmul(bench.exec(), {.a = o.a,
+                                 .b = o.b,
+                                 .d = o.d,
+                                 .transpose_a = transpose(p.ta),
+                                 .transpose_b = transpose(p.tb),
+                                 .math = mode.math});
   }
   count_flops(state, 2.0 * static_cast<double>(p.m * p.n * p.k));
 }
 
-void matmul_bias_gelu(benchmark::State& state, const Product& p) {
+void matmul_bias_gelu(benchmark::State& state, const Product& p, const Mode& mode) {
   Bench bench;
-  const Operands o = operands(bench, p);
-  const TensorView bias = bench.random({p.n}), pre = bench.random({p.m, p.n});
+  const Operands o = operands(bench, p, mode.dtype);
+  const TensorView bias = bench.random({p.n}, mode.dtype), pre = bench.random({p.m, p.n}, mode.dtype);
   for (auto _ : state) {
     bench->matmul(bench.exec(), {.a = o.a,
                                  .b = o.b,
                                  .d = o.d,
                                  .transpose_b = Transpose::kYes,
+                                 .math = mode.math,
                                  .bias = bias,
                                  .activation = Activation::kGeluTanh,
                                  .pre_activation = pre});
@@ -159,11 +181,12 @@ struct AttentionTensors {
   TensorView qkv, out, lse, dout, dqkv;
 };
 
-AttentionTensors attention_tensors(Bench& bench, const Sequences& s) {
+AttentionTensors attention_tensors(Bench& bench, const Sequences& s, DType dtype) {
   const std::int64_t width = s.heads * s.head_dim;
-  return {bench.random({s.samples, s.seq_len, 3 * width}), bench.random({s.samples, s.seq_len, width}),
-          bench.random({s.samples, s.heads, s.seq_len}), bench.random({s.samples, s.seq_len, width}),
-          bench.random({s.samples, s.seq_len, 3 * width})};
+  const Shape inner{s.samples, s.seq_len, width}, outer{s.samples, s.seq_len, 3 * width};
+  return {bench.random(outer, dtype), bench.random(inner, dtype),
+          bench.random({s.samples, s.heads, s.seq_len}), bench.random(inner, dtype),
+          bench.random(outer, dtype)};
 }
 
 // Operations below the diagonal: what the mathematics needs.
@@ -171,23 +194,24 @@ double causal_flops(const Sequences& s, int num_products) {
   return static_cast<double>(num_products * s.samples * s.heads * s.seq_len * (s.seq_len + 1) * s.head_dim);
 }
 
-void attention_fwd(benchmark::State& state, const Sequences& s) {
+void attention_fwd(benchmark::State& state, const Sequences& s, const Mode& mode) {
   Bench bench;
-  const AttentionTensors t = attention_tensors(bench, s);
+  const AttentionTensors t = attention_tensors(bench, s, mode.dtype);
   for (auto _ : state) {
     bench->attention_fwd(bench.exec(), {.qkv = t.qkv,
                                         .out = t.out,
                                         .lse = t.lse,
                                         .num_heads = s.heads,
                                         .scale = 0.125f,
+                                        .math = mode.math,
                                         .dropout_p = s.dropout_p});
   }
   count_flops(state, causal_flops(s, 2));
 }
 
-void attention_bwd(benchmark::State& state, const Sequences& s) {
+void attention_bwd(benchmark::State& state, const Sequences& s, const Mode& mode) {
   Bench bench;
-  const AttentionTensors t = attention_tensors(bench, s);
+  const AttentionTensors t = attention_tensors(bench, s, mode.dtype);
   bench->attention_fwd(bench.exec(),
                        {.qkv = t.qkv, .out = t.out, .lse = t.lse, .num_heads = s.heads, .scale = 0.125f});
   for (auto _ : state) {
@@ -198,6 +222,7 @@ void attention_bwd(benchmark::State& state, const Sequences& s) {
                                         .dqkv = t.dqkv,
                                         .num_heads = s.heads,
                                         .scale = 0.125f,
+                                        .math = mode.math,
                                         .dropout_p = s.dropout_p});
   }
   count_flops(state, causal_flops(s, 5));
@@ -340,24 +365,35 @@ void fill_zero(benchmark::State& state, std::int64_t n) {
   count_floats(state, static_cast<double>(n));
 }
 
-template <class Function, class Case>
-void register_case(const char* kernel, const std::string& name, Function function, const Case& c) {
-  benchmark::RegisterBenchmark((std::string(kernel) + "/" + name).c_str(), function, c)
+template <class Function, class... Case>
+void register_case(const char* kernel, const std::string& name, Function function, const Case&... c) {
+  benchmark::RegisterBenchmark((std::string(kernel) + "/" + name).c_str(), function, c...)
       ->MeasureProcessCPUTime()
       ->UseRealTime();
+}
+
+void register_mode(const Mode& mode) {
+  const auto named = [&](const char* name) { return std::string(name) + "/" + mode.name; };
+  for (const Product& p : kProducts) register_case("matmul", named(p.name), matmul, p, mode);
+  register_case("matmul_bias_gelu", named("gpt2/fc"), matmul_bias_gelu, kProducts[2], mode);
+  for (const Sequences& s : kSequences) {
+    register_case("attention_fwd", named(s.name), attention_fwd, s, mode);
+    register_case("attention_bwd", named(s.name), attention_bwd, s, mode);
+  }
 }
 
 void register_all() {
   for (const Product& p : kProducts) {
     register_case("sgemm", p.name, sgemm, p);
-    register_case("matmul", p.name, matmul, p);
+    register_case("matmul", p.name, matmul, p, kExact);
   }
-  register_case("matmul_bias_gelu", "gpt2/fc", matmul_bias_gelu, kProducts[2]);
-  register_case("matmul_bias_gelu", "nano/fc", matmul_bias_gelu, kProducts[10]);
+  register_case("matmul_bias_gelu", "gpt2/fc", matmul_bias_gelu, kProducts[2], kExact);
+  register_case("matmul_bias_gelu", "nano/fc", matmul_bias_gelu, kProducts[10], kExact);
   for (const Sequences& s : kSequences) {
-    register_case("attention_fwd", s.name, attention_fwd, s);
-    register_case("attention_bwd", s.name, attention_bwd, s);
+    register_case("attention_fwd", s.name, attention_fwd, s, kExact);
+    register_case("attention_bwd", s.name, attention_bwd, s, kExact);
   }
+  for (const Mode& mode : kOtherModes) register_mode(mode);
   for (const Rows& r : kWidths) {
     register_case("layer_norm_fwd", r.name, layer_norm_fwd, r);
     register_case("layer_norm_bwd", r.name, layer_norm_bwd, r);

@@ -12,6 +12,8 @@ struct Case {
   std::int64_t head_dim;
   bool causal = true;
   float dropout_p = 0.0f;
+  DType dtype = DType::kFloat32;
+  MathMode math = MathMode::kFp32;
 };
 
 /// Softmax attention as in a textbook, [T, T] and all.
@@ -91,6 +93,8 @@ class Reference {
 
 class AttentionTest : public KernelTest {
  protected:
+  void nan_and_infinity_propagate(DType dtype);
+
   static constexpr RngKey kRng{.seed = 0x123456789ABCDEFull, .step = 17, .block = 3, .op = 2};
   static constexpr std::int64_t kFirstSample = 40;
 
@@ -98,20 +102,21 @@ class AttentionTest : public KernelTest {
               const std::vector<float>& dout) const {
     const std::int64_t width = c.heads * c.head_dim;
     const float scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim));
-    const DeviceArray dev_qkv = rig.upload({c.samples, c.seq_len, 3 * width}, qkv);
-    const DeviceArray out = rig.poisoned({c.samples, c.seq_len, width});
+    const DeviceArray dev_qkv = rig.upload({c.samples, c.seq_len, 3 * width}, qkv, c.dtype);
+    const DeviceArray out = rig.poisoned({c.samples, c.seq_len, width}, c.dtype);
     const DeviceArray lse = rig.poisoned({c.samples, c.heads, c.seq_len});
-    const DeviceArray dqkv = rig.poisoned({c.samples, c.seq_len, 3 * width});
+    const DeviceArray dqkv = rig.poisoned({c.samples, c.seq_len, 3 * width}, c.dtype);
     rig->attention_fwd(rig.exec(), {.qkv = dev_qkv,
                                     .out = out,
                                     .lse = lse,
                                     .num_heads = c.heads,
                                     .scale = scale,
                                     .causal = c.causal,
+                                    .math = c.math,
                                     .dropout_p = c.dropout_p,
                                     .rng = kRng,
                                     .first_sample = kFirstSample});
-    rig->attention_bwd(rig.exec(), {.dout = rig.upload({c.samples, c.seq_len, width}, dout),
+    rig->attention_bwd(rig.exec(), {.dout = rig.upload({c.samples, c.seq_len, width}, dout, c.dtype),
                                     .qkv = dev_qkv,
                                     .out = out,
                                     .lse = lse,
@@ -119,6 +124,7 @@ class AttentionTest : public KernelTest {
                                     .num_heads = c.heads,
                                     .scale = scale,
                                     .causal = c.causal,
+                                    .math = c.math,
                                     .dropout_p = c.dropout_p,
                                     .rng = kRng,
                                     .first_sample = kFirstSample});
@@ -126,16 +132,19 @@ class AttentionTest : public KernelTest {
   }
 
   void check(const Case& c) {
-    SCOPED_TRACE(fmt::format("B {} T {} heads {} of {} causal {} dropout {}", c.samples, c.seq_len, c.heads,
-                             c.head_dim, c.causal, c.dropout_p));
+    SCOPED_TRACE(fmt::format("{} B {} T {} heads {} of {} causal {} dropout {}", name(c.dtype), c.samples,
+                             c.seq_len, c.heads, c.head_dim, c.causal, c.dropout_p));
     const std::int64_t elems = c.samples * c.seq_len * c.heads * c.head_dim;
-    const auto qkv = random(3 * elems, 2.0f), dout = random(elems);
+    const auto qkv = random(3 * elems, 2.0f, c.dtype), dout = random(elems, 1.0f, c.dtype);
     const Outputs outputs = same_bits_for_all_threads([&](const Rig& rig) { return run(rig, c, qkv, dout); });
     Reference reference(c, qkv, 1.0f / std::sqrt(static_cast<float>(c.head_dim)), kRng, kFirstSample);
     reference.run(dout);
-    expect_close(outputs[0], reference.out, kForwardTolerance, "out");
+    expect_close(outputs[0], reference.out, tolerance_of(c.dtype, kForwardTolerance), "out");
     expect_close(outputs[1], reference.lse, kForwardTolerance, "lse");
-    expect_close(outputs[2], reference.dqkv, kBackwardTolerance, "dqkv");
+    // Backward reads the output that forward has rounded: one more round-off in every score's gradient.
+    const double read_rounded = c.dtype == DType::kFloat32 ? 0.0 : unit_roundoff(c.dtype);
+    expect_close(outputs[2], reference.dqkv, tolerance_of(c.dtype, kBackwardTolerance) + read_rounded,
+                 "dqkv");
   }
 };
 
@@ -146,6 +155,40 @@ TEST_P(AttentionTest, MatchesReference) {
     Case full = c;
     full.causal = false;
     check(full);
+  }
+}
+
+TEST_P(AttentionTest, SixteenBits) {
+  for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+    for (Case c : {Case{1, 1, 1, 1}, Case{2, 3, 3, 5}, Case{1, 127, 3, 20}, Case{2, 65, 1, 64},
+                   Case{1, 100, 2, 33, false}, Case{1, 67, 3, 8, true, 0.5f}, Case{1, 128, 1, 80}}) {
+      c.dtype = dtype;
+      check(c);
+    }
+  }
+}
+
+// Against the reference of rounded inputs; where the mathematics is done in fp32, as tensor cores may, or
+// rounds the probabilities too, the bound is a tf32 round-off.
+TEST_P(AttentionTest, Tf32RoundsItsInputs) {
+  for (Case c : {Case{2, 3, 3, 5}, Case{1, 127, 3, 20}, Case{2, 65, 1, 64, false}}) {
+    c.math = MathMode::kTf32;
+    const std::int64_t elems = c.samples * c.seq_len * c.heads * c.head_dim;
+    const auto qkv = random(3 * elems, 2.0f), dout = random(elems);
+    const auto rounded_qkv = rounded(qkv, kTf32), rounded_dout = rounded(dout, kTf32);
+    const Outputs outputs = same_bits_for_all_threads([&](const Rig& rig) { return run(rig, c, qkv, dout); });
+    if (GetParam() == DeviceType::kCpu) {
+      c.math = MathMode::kFp32;
+      const Outputs exact = run(rig(), c, rounded_qkv, rounded_dout);
+      for (std::size_t i = 0; i < exact.size(); ++i) EXPECT_TRUE(same_bits(outputs[i], exact[i])) << i;
+      EXPECT_FALSE(same_bits(outputs[0], run(rig(), c, qkv, dout)[0]));
+    }
+    Reference reference(c, rounded_qkv, 1.0f / std::sqrt(static_cast<float>(c.head_dim)), kRng, kFirstSample);
+    reference.run(rounded_dout);
+    const double tolerance = GetParam() == DeviceType::kCpu ? kForwardTolerance : 1e-3;
+    expect_close(outputs[0], reference.out, tolerance, "out");
+    expect_close(outputs[1], reference.lse, tolerance, "lse");
+    expect_close(outputs[2], reference.dqkv, std::max(tolerance, kBackwardTolerance), "dqkv");
   }
 }
 
@@ -183,11 +226,15 @@ TEST_P(AttentionTest, LaterTokensDoNotMatter) {
 }
 
 TEST_P(AttentionTest, NanAndInfinityPropagate) {
-  const Case c{1, 80, 1, 16};
+  for (const DType dtype : kFloatTypes) nan_and_infinity_propagate(dtype);
+}
+
+void AttentionTest::nan_and_infinity_propagate(DType dtype) {
+  const Case c{.samples = 1, .seq_len = 80, .heads = 1, .head_dim = 16, .dtype = dtype};
   const std::int64_t elems = c.seq_len * c.head_dim;
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     for (int part = 0; part < 3; ++part) {
-      auto qkv = random(3 * elems), dout = random(elems);
+      auto qkv = random(3 * elems, 1.0f, dtype), dout = random(elems, 1.0f, dtype);
       qkv[70 * 3 * c.head_dim + 4] =
           0.5f;  // so that an infinite key makes a score of +infinity, not -infinity
       qkv[(70 * 3 + part) * c.head_dim + 4] = bad;

@@ -11,22 +11,33 @@ class CrossEntropyTest : public KernelTest {
  protected:
   // loss, logits afterwards
   static Outputs run(const Rig& rig, const Shape& shape, const std::vector<float>& logits,
-                     const std::vector<std::int32_t>& targets, float loss_scale, bool write_gradient) {
-    const DeviceArray dev_logits = rig.upload(shape, logits), loss = rig.poisoned({});
+                     const std::vector<std::int32_t>& targets, float loss_scale, bool write_gradient,
+                     DType dtype = DType::kFloat32, float gradient_scale = 1.0f) {
+    const DeviceArray dev_logits = rig.upload(shape, logits, dtype), loss = rig.poisoned({});
     rig->softmax_cross_entropy(rig.exec(), {.logits = dev_logits,
                                             .targets = rig.upload({shape[0]}, targets),
                                             .loss = loss,
                                             .loss_scale = loss_scale,
+                                            .gradient_scale = rig.scalar(gradient_scale),
                                             .write_gradient = write_gradient});
     return {loss.download(), dev_logits.download()};
   }
+
+  void matches_reference(DType dtype);
 };
 
+// Without a loss scale the gradient of a large vocabulary would vanish in fp16.
+constexpr float kGradientScale = 32768.0f;
+
 TEST_P(CrossEntropyTest, MatchesReference) {
+  for (const DType dtype : kFloatTypes) matches_reference(dtype);
+}
+
+void CrossEntropyTest::matches_reference(DType dtype) {
   for (const auto& [rows, cols] :
        {std::array<std::int64_t, 2>{1, 1}, {3, 127}, {127, 1000}, {768, 65}, {5, 50257}}) {
-    SCOPED_TRACE(fmt::format("[{}, {}]", rows, cols));
-    const auto logits = random(rows * cols, 8.0f);
+    SCOPED_TRACE(fmt::format("[{}, {}] {}", rows, cols, name(dtype)));
+    const auto logits = random(rows * cols, 8.0f, dtype);
     auto targets = random_ints(rows, 0, static_cast<int>(cols) - 1);
     if (rows > 1) targets[rows / 2] = -1;
     if (rows > 2) targets[0] = -100;
@@ -39,16 +50,17 @@ TEST_P(CrossEntropyTest, MatchesReference) {
       for (std::int64_t j = 0; j < cols; ++j) sum += std::exp(double{logits[m * cols + j]});
       loss += scale * (std::log(sum) - logits[m * cols + targets[m]]);
       for (std::int64_t j = 0; j < cols; ++j) {
-        gradient[m * cols + j] = scale * (std::exp(double{logits[m * cols + j]}) / sum - (j == targets[m]));
+        gradient[m * cols + j] =
+            kGradientScale * scale * (std::exp(double{logits[m * cols + j]}) / sum - (j == targets[m]));
       }
     }
     for (const bool write_gradient : {false, true}) {
       const Outputs out = same_bits_for_all_threads([&, shape = Shape{rows, cols}](const Rig& rig) {
-        return run(rig, shape, logits, targets, scale, write_gradient);
+        return run(rig, shape, logits, targets, scale, write_gradient, dtype, kGradientScale);
       });
       if (cols > 1) expect_close(out[0], {loss}, kForwardTolerance, "loss");
       if (write_gradient) {
-        expect_close(out[1], gradient, kBackwardTolerance, "gradient");
+        expect_close(out[1], gradient, tolerance_of(dtype, kBackwardTolerance), "gradient");
       } else {
         EXPECT_TRUE(same_bits(out[1], logits));
       }
@@ -65,15 +77,8 @@ TEST_P(CrossEntropyTest, GradientScale) {
   const Outputs plain = run(rig(), {rows, cols}, logits, targets, 0.125f, true);
   for (const float scale : {1.0f, 65536.0f, 3.0f}) {
     for (const bool write_gradient : {false, true}) {
-      const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
-        const DeviceArray dev_logits = rig.upload({rows, cols}, logits), loss = rig.poisoned({});
-        rig->softmax_cross_entropy(rig.exec(), {.logits = dev_logits,
-                                                .targets = rig.upload({rows}, targets),
-                                                .loss = loss,
-                                                .loss_scale = 0.125f,
-                                                .gradient_scale = rig.scalar(scale),
-                                                .write_gradient = write_gradient});
-        return {loss.download(), dev_logits.download()};
+      const Outputs out = same_bits_for_all_threads([&](const Rig& rig) {
+        return run(rig, {rows, cols}, logits, targets, 0.125f, write_gradient, DType::kFloat32, scale);
       });
       EXPECT_TRUE(same_bits(out[0], plain[0]));
       if (!write_gradient) {
@@ -85,6 +90,14 @@ TEST_P(CrossEntropyTest, GradientScale) {
       expect_close(out[1], expected, 1e-6, "gradient");
     }
   }
+}
+
+// What is beyond fp16 becomes infinite, which is how a loss scale that is too large is seen.
+TEST_P(CrossEntropyTest, AGradientBeyondFp16IsInfinite) {
+  const Outputs out = run(rig(), {1, 2}, {0.0f, 0.0f}, {1}, 1.0f, true, DType::kFloat16, 2.0f * 65536.0f);
+  EXPECT_EQ(out[1], (std::vector<float>{std::numeric_limits<float>::infinity(),
+                                        -std::numeric_limits<float>::infinity()}));
+  EXPECT_TRUE(std::isfinite(out[0][0]));
 }
 
 TEST_P(CrossEntropyTest, LargeLogits) {

@@ -55,6 +55,26 @@ TEST_P(DropoutTest, KeepsTheElementsOfTheContract) {
   }
 }
 
+TEST_P(DropoutTest, SixteenBits) {
+  const Shape shape{2, 4099};
+  for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+    const auto x = random(shape.num_elems(), 1.0f, dtype), residual = random(shape.num_elems(), 1.0f, dtype);
+    for (const Out where : {Out::kApart, Out::kOverX, Out::kOverResidual}) {
+      const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+        const DeviceArray dev_x = rig.upload(shape, x, dtype), added = rig.upload(shape, residual, dtype);
+        const DeviceArray apart = rig.poisoned(shape, dtype);
+        const DeviceArray& y = where == Out::kApart ? apart : where == Out::kOverX ? dev_x : added;
+        rig->dropout(
+            rig.exec(),
+            {.x = dev_x, .residual = added, .y = y, .p = 0.3f, .rng = kRng, .first_sample = kFirstSample});
+        return {y.download()};
+      });
+      const auto want = expected(shape, 0.3f, x, &residual);
+      expect_close(out[0], {want.begin(), want.end()}, tolerance_of(dtype, kForwardTolerance), "y");
+    }
+  }
+}
+
 TEST_P(DropoutTest, NanPropagatesWhereKept) {
   const Rig r = rig();
   const Shape shape{1, 1000};

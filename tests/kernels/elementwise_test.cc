@@ -14,54 +14,84 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 class ElementwiseTest : public KernelTest {};
 
 TEST_P(ElementwiseTest, Add) {
-  for (const std::int64_t n : kSizes) {
-    auto a = random(n), b = random(n);
-    a[0] = kInfinity;
-    for (const int where : {0, 1, 2}) {
-      const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
-        const DeviceArray x = rig.upload({n}, a), y = rig.upload({n}, b), apart = rig.poisoned({n});
-        const DeviceArray& to = where == 0 ? apart : where == 1 ? x : y;
-        rig->add(rig.exec(), {.a = x, .b = y, .out = to});
-        return {to.download()};
-      });
-      for (std::int64_t i = 0; i < n; ++i) ASSERT_EQ(out[0][i], a[i] + b[i]) << n << " " << i;
-    }
-  }
-}
-
-TEST_P(ElementwiseTest, Scale) {
-  for (const std::int64_t n : kSizes) {
-    auto x = random(n);
-    x[n / 2] = kNan;
-    const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
-      const DeviceArray y = rig.upload({n}, x);
-      rig->scale(rig.exec(), {.x = y, .factor = rig.scalar(-2.5f)});
-      return {y.download()};
-    });
-    for (std::int64_t i = 0; i < n; ++i) {
-      if (i == n / 2) {
-        ASSERT_TRUE(std::isnan(out[0][i]));
-      } else {
-        ASSERT_EQ(out[0][i], x[i] * -2.5f) << n << " " << i;
+  for (const DType dtype : kFloatTypes) {
+    for (const std::int64_t n : kSizes) {
+      auto a = random(n, 1.0f, dtype), b = random(n, 1.0f, dtype);
+      a[0] = kInfinity;
+      for (const int where : {0, 1, 2}) {
+        const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+          const DeviceArray x = rig.upload({n}, a, dtype), y = rig.upload({n}, b, dtype);
+          const DeviceArray apart = rig.poisoned({n}, dtype);
+          const DeviceArray& to = where == 0 ? apart : where == 1 ? x : y;
+          rig->add(rig.exec(), {.a = x, .b = y, .out = to});
+          return {to.download()};
+        });
+        for (std::int64_t i = 0; i < n; ++i) {
+          ASSERT_EQ(out[0][i], rounded(a[i] + b[i], dtype)) << name(dtype) << " " << n << " " << i;
+        }
       }
     }
   }
 }
 
-TEST_P(ElementwiseTest, ColumnSum) {
-  for (const Shape& shape : {Shape{1, 1}, Shape{3, 127}, Shape{127, 1000}, Shape{1000, 3}, Shape{65, 257}}) {
-    const std::int64_t rows = shape[0], cols = shape[1];
-    const auto x = random(rows * cols), start = random(cols);
-    for (const GradientMode mode : {GradientMode::kOverwrite, GradientMode::kAccumulate}) {
+TEST_P(ElementwiseTest, Scale) {
+  for (const DType dtype : kFloatTypes) {
+    for (const std::int64_t n : kSizes) {
+      auto x = random(n, 1.0f, dtype);
+      x[n / 2] = kNan;
       const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
-        const DeviceArray sum =
-            mode == GradientMode::kAccumulate ? rig.upload({cols}, start) : rig.poisoned({cols});
-        rig->column_sum(rig.exec(), {.x = rig.upload(shape, x), .out = sum, .mode = mode});
-        return {sum.download()};
+        const DeviceArray y = rig.upload({n}, x, dtype);
+        rig->scale(rig.exec(), {.x = y, .factor = rig.scalar(-2.3f)});
+        return {y.download()};
       });
-      std::vector<double> expected(cols, 0.0);
-      for (std::int64_t i = 0; i < rows * cols; ++i) expected[i % cols] += x[i];
-      expect_close(out[0], accumulated(expected, start, mode), kForwardTolerance, "column sum");
+      for (std::int64_t i = 0; i < n; ++i) {
+        if (i == n / 2) {
+          ASSERT_TRUE(std::isnan(out[0][i]));
+        } else {
+          ASSERT_EQ(out[0][i], rounded(x[i] * -2.3f, dtype)) << name(dtype) << " " << n << " " << i;
+        }
+      }
+    }
+  }
+}
+
+// fp16 ends at 65504, and what rounds to 65536 is infinite; bf16 goes on as far as fp32.
+TEST_P(ElementwiseTest, OverflowBecomesInfinite) {
+  const std::vector<float> x = {65504, -65504, 40000, 65472, 1, 32768};
+  const std::vector<float> y = {8, -65504, 40000, 32, kInfinity, 32736};
+  for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+    const Rig r = rig();
+    const DeviceArray out = r.poisoned({6}, dtype);
+    r->add(r.exec(), {.a = r.upload({6}, x, dtype), .b = r.upload({6}, y, dtype), .out = out});
+    const auto sum = out.download();
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      EXPECT_EQ(sum[i], rounded(rounded(x[i], dtype) + rounded(y[i], dtype), dtype))
+          << name(dtype) << " " << i;
+    }
+    EXPECT_EQ(std::isinf(sum[2]), dtype == DType::kFloat16);
+    EXPECT_EQ(std::isinf(sum[1]), dtype == DType::kFloat16);
+    EXPECT_TRUE(std::isfinite(sum[0]));
+  }
+}
+
+TEST_P(ElementwiseTest, ColumnSum) {
+  for (const Shape& shape :
+       {Shape{1, 1}, Shape{3, 127}, Shape{127, 1000}, Shape{1000, 3}, Shape{65, 257}, Shape{5, 5003}}) {
+    for (const DType dtype : kFloatTypes) {
+      SCOPED_TRACE(fmt::format("{} {}", shape.to_string(), name(dtype)));
+      const std::int64_t rows = shape[0], cols = shape[1];
+      const auto x = random(rows * cols, 1.0f, dtype), start = random(cols);
+      for (const GradientMode mode : {GradientMode::kOverwrite, GradientMode::kAccumulate}) {
+        const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+          const DeviceArray sum =
+              mode == GradientMode::kAccumulate ? rig.upload({cols}, start) : rig.poisoned({cols});
+          rig->column_sum(rig.exec(), {.x = rig.upload(shape, x, dtype), .out = sum, .mode = mode});
+          return {sum.download()};
+        });
+        std::vector<double> expected(cols, 0.0);
+        for (std::int64_t i = 0; i < rows * cols; ++i) expected[i % cols] += x[i];
+        expect_close(out[0], accumulated(expected, start, mode), kForwardTolerance, "column sum");
+      }
     }
   }
   const Rig r = rig();
@@ -74,22 +104,26 @@ double gelu_derivative(double x) {
 }
 
 TEST_P(ElementwiseTest, ActivationBwd) {
-  for (const std::int64_t n : kSizes) {
-    const auto dy = random(n), pre = random(n, 6.0f);
-    for (const bool in_place : {false, true}) {
-      for (const Activation activation : {Activation::kNone, Activation::kGeluTanh}) {
-        const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
-          const DeviceArray dev_dy = rig.upload({n}, dy), apart = rig.poisoned({n});
-          const DeviceArray& dx = in_place ? dev_dy : apart;
-          rig->activation_bwd(
-              rig.exec(), {.dy = dev_dy, .pre = rig.upload({n}, pre), .dx = dx, .activation = activation});
-          return {dx.download()};
-        });
-        std::vector<double> expected(n);
-        for (std::int64_t i = 0; i < n; ++i) {
-          expected[i] = dy[i] * (activation == Activation::kNone ? 1.0 : gelu_derivative(pre[i]));
+  for (const DType dtype : kFloatTypes) {
+    for (const std::int64_t n : kSizes) {
+      const auto dy = random(n, 1.0f, dtype), pre = random(n, 6.0f, dtype);
+      for (const bool in_place : {false, true}) {
+        for (const Activation activation : {Activation::kNone, Activation::kGeluTanh}) {
+          SCOPED_TRACE(fmt::format("{} {} in place {}", name(dtype), n, in_place));
+          const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+            const DeviceArray dev_dy = rig.upload({n}, dy, dtype), apart = rig.poisoned({n}, dtype);
+            const DeviceArray dev_pre = rig.upload({n}, pre, dtype);
+            const DeviceArray& dx = in_place ? dev_dy : apart;
+            rig->activation_bwd(rig.exec(),
+                                {.dy = dev_dy, .pre = dev_pre, .dx = dx, .activation = activation});
+            return {dx.download()};
+          });
+          std::vector<double> expected(n);
+          for (std::int64_t i = 0; i < n; ++i) {
+            expected[i] = dy[i] * (activation == Activation::kNone ? 1.0 : gelu_derivative(pre[i]));
+          }
+          expect_close(out[0], expected, tolerance_of(dtype, kBackwardTolerance), "dx");
         }
-        expect_close(out[0], expected, kBackwardTolerance, "dx");
       }
     }
   }

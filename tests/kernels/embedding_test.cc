@@ -9,40 +9,52 @@ struct Case {
   std::int64_t samples, seq_len, vocab, cols, num_positions;
 };
 
-class EmbeddingTest : public KernelTest {};
+class EmbeddingTest : public KernelTest {
+ protected:
+  void backward_in_every_mode(DType dtype);
+};
 
 TEST_P(EmbeddingTest, Forward) {
-  for (const Case& c : {Case{1, 1, 1, 1, 1}, Case{2, 3, 7, 127, 5}, Case{3, 100, 1000, 33, 100}}) {
+  for (const Case& c :
+       {Case{1, 1, 1, 1, 1}, Case{2, 3, 7, 127, 5}, Case{3, 100, 1000, 33, 100}, Case{1, 3, 5, 4099, 3}}) {
     const auto tokens = random_ints(c.samples * c.seq_len, 0, static_cast<int>(c.vocab) - 1);
-    const auto table = random(c.vocab * c.cols), positions = random(c.num_positions * c.cols);
-    for (const bool with_positions : {false, true}) {
-      const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
-        const DeviceArray x = rig.poisoned({c.samples, c.seq_len, c.cols});
-        const DeviceArray dev_positions = rig.upload({c.num_positions, c.cols}, positions);
-        EmbeddingFwdArgs args{.x = x};
-        const DeviceArray dev_tokens = rig.upload({c.samples, c.seq_len}, tokens);
-        const DeviceArray dev_table = rig.upload({c.vocab, c.cols}, table);
-        args.tokens = dev_tokens;
-        args.table = dev_table;
-        if (with_positions) args.positions = dev_positions;
-        rig->embedding_fwd(rig.exec(), args);
-        return {x.download()};
-      });
-      for (std::int64_t i = 0; i < c.samples * c.seq_len * c.cols; ++i) {
-        const std::int64_t row = i / c.cols, col = i % c.cols;
-        const float position = with_positions ? positions[row % c.seq_len * c.cols + col] : 0.0f;
-        ASSERT_EQ(out[0][i], table[tokens[row] * c.cols + col] + position) << i;
+    for (const DType dtype : kFloatTypes) {
+      const auto table = random(c.vocab * c.cols, 1.0f, dtype);
+      const auto positions = random(c.num_positions * c.cols, 1.0f, dtype);
+      for (const bool with_positions : {false, true}) {
+        const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+          const DeviceArray x = rig.poisoned({c.samples, c.seq_len, c.cols}, dtype);
+          const DeviceArray dev_positions = rig.upload({c.num_positions, c.cols}, positions, dtype);
+          EmbeddingFwdArgs args{.x = x};
+          const DeviceArray dev_tokens = rig.upload({c.samples, c.seq_len}, tokens);
+          const DeviceArray dev_table = rig.upload({c.vocab, c.cols}, table, dtype);
+          args.tokens = dev_tokens;
+          args.table = dev_table;
+          if (with_positions) args.positions = dev_positions;
+          rig->embedding_fwd(rig.exec(), args);
+          return {x.download()};
+        });
+        for (std::int64_t i = 0; i < c.samples * c.seq_len * c.cols; ++i) {
+          const std::int64_t row = i / c.cols, col = i % c.cols;
+          const float position = with_positions ? positions[row % c.seq_len * c.cols + col] : 0.0f;
+          ASSERT_EQ(out[0][i], rounded(table[tokens[row] * c.cols + col] + position, dtype))
+              << name(dtype) << i;
+        }
       }
     }
   }
 }
 
 TEST_P(EmbeddingTest, BackwardInEveryMode) {
+  for (const DType dtype : kFloatTypes) backward_in_every_mode(dtype);
+}
+
+void EmbeddingTest::backward_in_every_mode(DType dtype) {
   constexpr GradientMode kModes[] = {GradientMode::kOverwrite, GradientMode::kAccumulate,
                                      GradientMode::kIgnore};
   for (const Case& c : {Case{1, 1, 3, 1, 2}, Case{4, 50, 7, 127, 60}, Case{3, 100, 1000, 200, 100}}) {
     const auto tokens = random_ints(c.samples * c.seq_len, 0, static_cast<int>(c.vocab) - 1);
-    const auto dx = random(c.samples * c.seq_len * c.cols);
+    const auto dx = random(c.samples * c.seq_len * c.cols, 1.0f, dtype);
     const auto table_start = random(c.vocab * c.cols), positions_start = random(c.num_positions * c.cols);
     std::vector<double> dtable(c.vocab * c.cols, 0.0), dpositions(c.num_positions * c.cols, 0.0);
     for (std::int64_t i = 0; i < c.samples * c.seq_len * c.cols; ++i) {
@@ -51,15 +63,15 @@ TEST_P(EmbeddingTest, BackwardInEveryMode) {
     }
     for (const GradientMode table_mode : kModes) {
       for (const GradientMode positions_mode : kModes) {
-        SCOPED_TRACE(fmt::format("V {} C {} modes {} {}", c.vocab, c.cols, static_cast<int>(table_mode),
-                                 static_cast<int>(positions_mode)));
+        SCOPED_TRACE(fmt::format("{} V {} C {} modes {} {}", name(dtype), c.vocab, c.cols,
+                                 static_cast<int>(table_mode), static_cast<int>(positions_mode)));
         const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
           const auto start = [&](GradientMode mode, const Shape& shape, const std::vector<float>& values) {
             return mode == GradientMode::kAccumulate ? rig.upload(shape, values) : rig.poisoned(shape);
           };
           const DeviceArray table = start(table_mode, {c.vocab, c.cols}, table_start);
           const DeviceArray positions = start(positions_mode, {c.num_positions, c.cols}, positions_start);
-          const DeviceArray dev_dx = rig.upload({c.samples, c.seq_len, c.cols}, dx);
+          const DeviceArray dev_dx = rig.upload({c.samples, c.seq_len, c.cols}, dx, dtype);
           const DeviceArray dev_tokens = rig.upload({c.samples, c.seq_len}, tokens);
           EmbeddingBwdArgs args{.dx = dev_dx, .tokens = dev_tokens};
           if (table_mode != GradientMode::kIgnore) args.dtable = table;

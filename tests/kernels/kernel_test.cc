@@ -152,6 +152,10 @@ void expect_close(const std::vector<float>& actual, const std::vector<double>& e
   EXPECT_TRUE(error < tolerance) << what << ": relative error " << error << ", want below " << tolerance;
 }
 
+double tolerance_of(DType dtype, double fp32_tolerance) {
+  return fp32_tolerance + (dtype == DType::kFloat32 ? 0.0 : unit_roundoff(dtype));
+}
+
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() &&
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);

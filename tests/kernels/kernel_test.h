@@ -94,6 +94,12 @@ class KernelTest : public ::testing::TestWithParam<DeviceType> {
 inline constexpr double kForwardTolerance = 1e-5;
 inline constexpr double kBackwardTolerance = 1e-4;
 
+/// The bound for a result computed in fp32 and rounded to `dtype` once, when it is stored: what is allowed in
+/// fp32, and for 16 bits the unit round-off. That bounds the relative error that one rounding makes in an
+/// element, and so in the norm; a kernel that rounds twice is likely to miss it. Inputs must hold what the
+/// reference reads.
+double tolerance_of(DType dtype, double fp32_tolerance);
+
 inline constexpr DType kFloatTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBFloat16};
 
 /// Norm of the difference over the norm of `expected`.

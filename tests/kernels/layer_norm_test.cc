@@ -56,20 +56,23 @@ class LayerNormTest : public KernelTest {
  protected:
   struct Inputs {
     std::int64_t rows, cols;
+    DType dtype;
     std::vector<float> x, gamma, beta, dy, dx_add, dgamma, dbeta;
   };
 
-  Inputs inputs(std::int64_t rows, std::int64_t cols) {
+  Inputs inputs(std::int64_t rows, std::int64_t cols, DType dtype = DType::kFloat32) {
     Inputs in{rows,
               cols,
+              dtype,
               random(rows * cols),
-              random(cols),
-              random(cols),
-              random(rows * cols),
-              random(rows * cols),
+              random(cols, 1.0f, dtype),
+              random(cols, 1.0f, dtype),
+              random(rows * cols, 1.0f, dtype),
+              random(rows * cols, 1.0f, dtype),
               random(cols),
               random(cols)};
     for (float& value : in.x) value += 3.0f;  // a mean that a one-pass variance would lose digits to
+    in.x = rounded(std::move(in.x), dtype);
     return in;
   }
 
@@ -77,17 +80,18 @@ class LayerNormTest : public KernelTest {
   static Outputs run(const Rig& rig, const Inputs& in, GradientMode dgamma_mode, GradientMode dbeta_mode,
                      bool with_dx_add, DxGoes where) {
     const Shape all{in.rows, in.cols}, row{in.cols};
-    const DeviceArray x = rig.upload(all, in.x), gamma = rig.upload(row, in.gamma);
-    const DeviceArray y = rig.poisoned(all), mean = rig.poisoned({in.rows}), rstd = rig.poisoned({in.rows});
+    const DeviceArray x = rig.upload(all, in.x, in.dtype), gamma = rig.upload(row, in.gamma, in.dtype);
+    const DeviceArray y = rig.poisoned(all, in.dtype), mean = rig.poisoned({in.rows}),
+                      rstd = rig.poisoned({in.rows});
     rig->layer_norm_fwd(rig.exec(), {.x = x,
                                      .gamma = gamma,
-                                     .beta = rig.upload(row, in.beta),
+                                     .beta = rig.upload(row, in.beta, in.dtype),
                                      .y = y,
                                      .mean = mean,
                                      .rstd = rstd,
                                      .epsilon = kEpsilon});
-    const DeviceArray dy = rig.upload(all, in.dy), dx_add = rig.upload(all, in.dx_add);
-    const DeviceArray apart = rig.poisoned(all);
+    const DeviceArray dy = rig.upload(all, in.dy, in.dtype), dx_add = rig.upload(all, in.dx_add, in.dtype);
+    const DeviceArray apart = rig.poisoned(all, in.dtype);
     const DeviceArray& dx = where == DxGoes::kApart ? apart : where == DxGoes::kOverDy ? dy : dx_add;
     const auto start = [&](GradientMode mode, const std::vector<float>& values) {
       return mode == GradientMode::kAccumulate ? rig.upload(row, values) : rig.poisoned(row);
@@ -108,18 +112,20 @@ class LayerNormTest : public KernelTest {
 TEST_P(LayerNormTest, MatchesReference) {
   for (const auto& [rows, cols] :
        {std::array<std::int64_t, 2>{1, 3}, {3, 127}, {127, 1000}, {65, 768}, {1000, 33}}) {
-    SCOPED_TRACE(fmt::format("[{}, {}]", rows, cols));
-    const Inputs in = inputs(rows, cols);
-    const Reference expected = reference(rows, cols, in.x, in.gamma, in.beta, in.dy);
-    const Outputs out = same_bits_for_all_threads([&](const Rig& rig) {
-      return run(rig, in, GradientMode::kOverwrite, GradientMode::kOverwrite, false, DxGoes::kApart);
-    });
-    expect_close(out[0], expected.y, kForwardTolerance, "y");
-    expect_close(out[1], expected.mean, kForwardTolerance, "mean");
-    expect_close(out[2], expected.rstd, kForwardTolerance, "rstd");
-    expect_close(out[3], expected.dx, kBackwardTolerance, "dx");
-    expect_close(out[4], expected.dgamma, kBackwardTolerance, "dgamma");
-    expect_close(out[5], expected.dbeta, kBackwardTolerance, "dbeta");
+    for (const DType dtype : kFloatTypes) {
+      SCOPED_TRACE(fmt::format("[{}, {}] {}", rows, cols, name(dtype)));
+      const Inputs in = inputs(rows, cols, dtype);
+      const Reference expected = reference(rows, cols, in.x, in.gamma, in.beta, in.dy);
+      const Outputs out = same_bits_for_all_threads([&](const Rig& rig) {
+        return run(rig, in, GradientMode::kOverwrite, GradientMode::kOverwrite, false, DxGoes::kApart);
+      });
+      expect_close(out[0], expected.y, tolerance_of(dtype, kForwardTolerance), "y");
+      expect_close(out[1], expected.mean, kForwardTolerance, "mean");
+      expect_close(out[2], expected.rstd, kForwardTolerance, "rstd");
+      expect_close(out[3], expected.dx, tolerance_of(dtype, kBackwardTolerance), "dx");
+      expect_close(out[4], expected.dgamma, kBackwardTolerance, "dgamma");
+      expect_close(out[5], expected.dbeta, kBackwardTolerance, "dbeta");
+    }
   }
 }
 
@@ -144,6 +150,23 @@ TEST_P(LayerNormTest, GradientModesAndResidualInPlace) {
                        "dbeta");
         }
       }
+    }
+  }
+}
+
+TEST_P(LayerNormTest, SixteenBitsWithTheResidualInPlace) {
+  for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+    const Inputs in = inputs(130, 41, dtype);
+    const Reference expected = reference(in.rows, in.cols, in.x, in.gamma, in.beta, in.dy);
+    for (const DxGoes where : {DxGoes::kApart, DxGoes::kOverDy, DxGoes::kOverDxAdd}) {
+      SCOPED_TRACE(fmt::format("{} dx {}", name(dtype), static_cast<int>(where)));
+      const Outputs out = same_bits_for_all_threads([&](const Rig& rig) {
+        return run(rig, in, GradientMode::kAccumulate, GradientMode::kOverwrite, true, where);
+      });
+      expect_close(out[3], accumulated(expected.dx, in.dx_add, GradientMode::kAccumulate),
+                   tolerance_of(dtype, kBackwardTolerance), "dx");
+      expect_close(out[4], accumulated(expected.dgamma, in.dgamma, GradientMode::kAccumulate),
+                   kBackwardTolerance, "dgamma");
     }
   }
 }

@@ -11,7 +11,19 @@ namespace {
 struct Case {
   std::int64_t m, n, k;
   Transpose ta = Transpose::kNo, tb = Transpose::kNo;
+  DType in = DType::kFloat32, out = DType::kFloat32;
 };
+
+struct Types {
+  DType in, out;
+};
+
+constexpr Types kTypes[] = {{DType::kFloat32, DType::kFloat32},
+                            {DType::kFloat16, DType::kFloat16},
+                            {DType::kFloat16, DType::kFloat32},
+                            {DType::kBFloat16, DType::kBFloat16},
+                            {DType::kBFloat16, DType::kFloat32}};
+constexpr DType kSixteenBit[] = {DType::kFloat16, DType::kBFloat16};
 
 double gelu(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
@@ -36,6 +48,24 @@ class MatmulTest : public KernelTest {
     }
     return d;
   }
+
+  void check_product(const Case& c) {
+    SCOPED_TRACE(fmt::format("{}x{}x{} {} {} {} to {}", c.m, c.n, c.k, static_cast<int>(c.ta),
+                             static_cast<int>(c.tb), name(c.in), name(c.out)));
+    const auto a = random(c.m * c.k, 1.0f, c.in), b = random(c.k * c.n, 1.0f, c.in);
+    const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+      const DeviceArray d = rig.poisoned({c.m, c.n}, c.out);
+      rig->matmul(rig.exec(), {.a = rig.upload(a_shape(c), a, c.in),
+                               .b = rig.upload(b_shape(c), b, c.in),
+                               .d = d,
+                               .transpose_a = c.ta,
+                               .transpose_b = c.tb});
+      return {d.download()};
+    });
+    expect_close(out[0], product(c, a, b), tolerance_of(c.out, kForwardTolerance), "product");
+  }
+
+  void check_epilogues(const Case& c);
 };
 
 TEST_P(MatmulTest, AllShapesAndTransposes) {
@@ -43,22 +73,64 @@ TEST_P(MatmulTest, AllShapesAndTransposes) {
                               Case{65, 66, 67}, Case{300, 260, 40}, Case{1000, 127, 1}}) {
     for (const Transpose ta : {Transpose::kNo, Transpose::kYes}) {
       for (const Transpose tb : {Transpose::kNo, Transpose::kYes}) {
-        const Case c{extents.m, extents.n, extents.k, ta, tb};
-        SCOPED_TRACE(
-            fmt::format("{}x{}x{} {} {}", c.m, c.n, c.k, static_cast<int>(ta), static_cast<int>(tb)));
-        const auto a = random(c.m * c.k), b = random(c.k * c.n);
-        const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
-          const DeviceArray d = rig.poisoned({c.m, c.n});
-          rig->matmul(rig.exec(), {.a = rig.upload(a_shape(c), a),
-                                   .b = rig.upload(b_shape(c), b),
-                                   .d = d,
-                                   .transpose_a = ta,
-                                   .transpose_b = tb});
-          return {d.download()};
-        });
-        expect_close(out[0], product(c, a, b), kForwardTolerance, "product");
+        for (const auto& [in, out] : kTypes) {
+          check_product({extents.m, extents.n, extents.k, ta, tb, in, out});
+        }
       }
     }
+  }
+}
+
+// More than one block of K, more than one tile, and neither a whole number of times.
+TEST_P(MatmulTest, LongSums) {
+  for (const Transpose transpose : {Transpose::kNo, Transpose::kYes}) {
+    for (const auto& [in, out] : kTypes) check_product({130, 99, 2051, transpose, transpose, in, out});
+  }
+}
+
+TEST_P(MatmulTest, Tf32RoundsItsInputs) {
+  const Case c{127, 70, 1100, Transpose::kNo, Transpose::kYes};
+  const auto a = random(c.m * c.k), b = random(c.k * c.n);
+  const auto rounded_a = rounded(a, kTf32), rounded_b = rounded(b, kTf32);
+  const auto run = [&](MathMode math, const std::vector<float>& left, const std::vector<float>& right) {
+    return same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+      const DeviceArray d = rig.poisoned({c.m, c.n});
+      rig->matmul(rig.exec(), {.a = rig.upload(a_shape(c), left),
+                               .b = rig.upload(b_shape(c), right),
+                               .d = d,
+                               .transpose_b = c.tb,
+                               .math = math});
+      return {d.download()};
+    })[0];
+  };
+  const auto tf32 = run(MathMode::kTf32, a, b);
+  if (GetParam() != DeviceType::kCpu) {
+    // The rounding of the hardware is its own: half a unit of either factor.
+    return expect_close(tf32, product(c, a, b), 1e-3, "product");
+  }
+  expect_close(tf32, product(c, rounded_a, rounded_b), kForwardTolerance, "product of rounded inputs");
+  EXPECT_GT(relative_error(tf32, product(c, a, b)), 10 * kForwardTolerance) << "nothing was rounded";
+  EXPECT_TRUE(same_bits(tf32, run(MathMode::kTf32, rounded_a, rounded_b)));
+}
+
+TEST_P(MatmulTest, AccumulatesInSixteenBits) {
+  for (const auto& [in, out] : kTypes) {
+    if (in == DType::kFloat32) continue;
+    const Case c{200, 300, 50, Transpose::kYes, Transpose::kNo, in, out};
+    SCOPED_TRACE(fmt::format("{} to {}", name(in), name(out)));
+    const auto a = random(c.m * c.k, 1.0f, in), b = random(c.k * c.n, 1.0f, in);
+    const auto start = random(c.m * c.n, 1.0f, out);
+    const Outputs sums = same_bits_for_all_threads([&, out_type = out](const Rig& rig) -> Outputs {
+      const DeviceArray d = rig.upload({c.m, c.n}, start, out_type);
+      rig->matmul(rig.exec(), {.a = rig.upload(a_shape(c), a, c.in),
+                               .b = rig.upload(b_shape(c), b, c.in),
+                               .d = d,
+                               .transpose_a = c.ta,
+                               .mode = GradientMode::kAccumulate});
+      return {d.download()};
+    });
+    expect_close(sums[0], accumulated(product(c, a, b), start, GradientMode::kAccumulate),
+                 tolerance_of(out, kForwardTolerance), "accumulated product");
   }
 }
 
@@ -82,37 +154,49 @@ TEST_P(MatmulTest, Accumulates) {
 TEST_P(MatmulTest, Epilogues) {
   for (const auto& [m, n, k] :
        {std::array<std::int64_t, 3>{1, 1, 3}, {127, 200, 30}, {530, 200, 7}, {65, 800, 7}}) {
-    const Case c{m, n, k, Transpose::kNo, Transpose::kYes};
-    const auto a = random(m * k), b = random(k * n), bias = random(n), residual = random(m * n);
-    const std::vector<double> bare = product(c, a, b);
-    for (int bits = 0; bits < 32; ++bits) {
-      const bool with_bias = bits & 1, with_gelu = bits & 2, with_pre = bits & 4, with_residual = bits & 8;
-      const bool in_place = bits & 16;
-      if (in_place && !with_residual) continue;
-      SCOPED_TRACE(fmt::format("{}x{}x{} bias {} gelu {} pre {} residual {} in place {}", m, n, k, with_bias,
-                               with_gelu, with_pre, with_residual, in_place));
-      std::vector<double> pre = bare, expected = bare;
-      for (std::int64_t i = 0; i < m * n; ++i) {
-        pre[i] += with_bias ? bias[i % n] : 0.0f;
-        expected[i] = (with_gelu ? gelu(pre[i]) : pre[i]) + (with_residual ? residual[i] : 0.0f);
-      }
-      const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
-        const DeviceArray d = in_place ? rig.upload({m, n}, residual) : rig.poisoned({m, n});
-        const DeviceArray kept = rig.poisoned({m, n});
-        const DeviceArray device_bias = rig.upload({n}, bias), other = rig.upload({m, n}, residual);
-        const DeviceArray device_a = rig.upload(a_shape(c), a), device_b = rig.upload(b_shape(c), b);
-        MatmulArgs args{.a = device_a, .b = device_b, .d = d};
-        args.transpose_b = Transpose::kYes;
-        if (with_bias) args.bias = device_bias;
-        if (with_gelu) args.activation = Activation::kGeluTanh;
-        if (with_pre) args.pre_activation = kept;
-        if (with_residual) args.residual = in_place ? d.view() : other.view();
-        rig->matmul(rig.exec(), args);
-        return {d.download(), kept.download()};
-      });
-      expect_close(out[0], expected, kForwardTolerance, "d");
-      if (with_pre) expect_close(out[1], pre, kForwardTolerance, "pre_activation");
+    check_epilogues({m, n, k, Transpose::kNo, Transpose::kYes});
+  }
+  for (const DType dtype : kSixteenBit) {
+    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 3}, {67, 200, 30}, {65, 127, 7}}) {
+      check_epilogues({m, n, k, Transpose::kNo, Transpose::kYes, dtype, dtype});
     }
+  }
+}
+
+void MatmulTest::check_epilogues(const Case& c) {
+  const DType dtype = c.out;
+  const auto a = random(c.m * c.k, 1.0f, c.in), b = random(c.k * c.n, 1.0f, c.in);
+  const auto bias = random(c.n, 1.0f, dtype), residual = random(c.m * c.n, 1.0f, dtype);
+  const std::vector<double> bare = product(c, a, b);
+  for (int bits = 0; bits < 32; ++bits) {
+    const bool with_bias = bits & 1, with_gelu = bits & 2, with_pre = bits & 4, with_residual = bits & 8;
+    const bool in_place = bits & 16;
+    if (in_place && !with_residual) continue;
+    SCOPED_TRACE(fmt::format("{} {}x{}x{} bias {} gelu {} pre {} residual {} in place {}", name(dtype), c.m,
+                             c.n, c.k, with_bias, with_gelu, with_pre, with_residual, in_place));
+    std::vector<double> pre = bare, expected = bare;
+    for (std::int64_t i = 0; i < c.m * c.n; ++i) {
+      pre[i] += with_bias ? bias[i % c.n] : 0.0f;
+      expected[i] = (with_gelu ? gelu(pre[i]) : pre[i]) + (with_residual ? residual[i] : 0.0f);
+    }
+    const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+      const Shape all{c.m, c.n};
+      const DeviceArray d = in_place ? rig.upload(all, residual, dtype) : rig.poisoned(all, dtype);
+      const DeviceArray kept = rig.poisoned(all, dtype), other = rig.upload(all, residual, dtype);
+      const DeviceArray device_bias = rig.upload({c.n}, bias, dtype);
+      const DeviceArray device_a = rig.upload(a_shape(c), a, c.in),
+                        device_b = rig.upload(b_shape(c), b, c.in);
+      MatmulArgs args{.a = device_a, .b = device_b, .d = d};
+      args.transpose_b = Transpose::kYes;
+      if (with_bias) args.bias = device_bias;
+      if (with_gelu) args.activation = Activation::kGeluTanh;
+      if (with_pre) args.pre_activation = kept;
+      if (with_residual) args.residual = in_place ? d.view() : other.view();
+      rig->matmul(rig.exec(), args);
+      return {d.download(), kept.download()};
+    });
+    expect_close(out[0], expected, tolerance_of(dtype, kForwardTolerance), "d");
+    if (with_pre) expect_close(out[1], pre, tolerance_of(dtype, kForwardTolerance), "pre_activation");
   }
 }
 
@@ -172,27 +256,59 @@ TEST_P(MatmulTest, NanAndInfinityPropagate) {
   }
 }
 
-TEST_P(MatmulTest, RefusesDtypesItLacks) {
-  if (GetParam() != DeviceType::kCpu) GTEST_SKIP() << "which dtypes are missing is the cpu's own matter";
-  const Rig r = rig();
-  const DeviceArray d = r.poisoned({2, 2});
-  TensorView half = d;
-  half.dtype = DType::kFloat16;
-  try {
-    r->matmul(r.exec(), {.a = half, .b = half, .d = half});
-    FAIL() << "fp16 was accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
-    const std::string text = error.what();
-    for (const char* word : {"matmul", "cpu", "fp16"}) EXPECT_NE(text.find(word), std::string::npos) << text;
+// A sum of finite products beyond fp16 is infinite there, and finite in fp32 and bf16.
+TEST_P(MatmulTest, OverflowBecomesInfinite) {
+  const std::int64_t m = 5, n = 70, k = 64;
+  for (const auto& [in, out] : kTypes) {
+    const Rig r = rig();
+    std::vector<float> a(m * k, 1.0f);
+    for (std::int64_t i = 0; i < k; ++i) a[2 * k + i] = 1024.0f;
+    const DeviceArray d = r.poisoned({m, n}, out);
+    r->matmul(
+        r.exec(),
+        {.a = r.upload({m, k}, a, in), .b = r.upload({k, n}, std::vector<float>(k * n, -2.0f), in), .d = d});
+    const auto values = d.download();
+    for (std::int64_t i = 0; i < m * n; ++i) {
+      const float exact = i / n == 2 ? -131072.0f : -128.0f;
+      ASSERT_EQ(values[i], rounded(exact, out)) << name(in) << " to " << name(out) << " " << i;
+    }
   }
 }
 
-TEST_P(MatmulTest, RefusesTf32WhereItLacksIt) {
-  if (GetParam() != DeviceType::kCpu) GTEST_SKIP() << "which modes are missing is the cpu's own matter";
+TEST_P(MatmulTest, NanAndInfinityPropagateInSixteenBits) {
+  const std::int64_t m = 70, n = 90, k = 33;
+  for (const DType dtype : kSixteenBit) {
+    for (const float bad :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      auto a = random(m * k, 1.0f, dtype), b = random(k * n, 1.0f, dtype);
+      a[5 * k + 7] = bad;
+      const Rig r = rig();
+      const DeviceArray d = r.poisoned({m, n}, dtype);
+      r->matmul(r.exec(), {.a = r.upload({m, k}, a, dtype), .b = r.upload({k, n}, b, dtype), .d = d});
+      const auto out = d.download();
+      for (std::int64_t i = 0; i < m * n; ++i) EXPECT_EQ(std::isfinite(out[i]), i / n != 5) << i;
+    }
+  }
+}
+
+// Whatever the backend, an operand of another type is a mistake of the caller's, and is named.
+TEST_P(MatmulTest, RefusesOperandsOfTwoTypes) {
   const Rig r = rig();
-  const DeviceArray d = r.poisoned({2, 2});
-  EXPECT_THROW(r->matmul(r.exec(), {.a = d, .b = d, .d = d, .math = MathMode::kTf32}), Error);
+  const DeviceArray d = r.poisoned({2, 2}), a = r.poisoned({2, 2}, DType::kFloat16);
+  const DeviceArray b = r.poisoned({2, 2}, DType::kBFloat16);
+  try {
+    r->matmul(r.exec(), {.a = a, .b = b, .d = d});
+    FAIL() << "fp16 times bf16 was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+    const std::string text = error.what();
+    for (const char* word : {"matmul", name(GetParam()).data(), "fp16", "bf16"}) {
+      EXPECT_NE(text.find(word), std::string::npos) << text;
+    }
+  }
+  EXPECT_THROW(r->matmul(r.exec(), {.a = d, .b = d, .d = a}), Error);
+  EXPECT_THROW(r->matmul(r.exec(), {.a = a, .b = a, .d = b}), Error);
+  EXPECT_THROW(r->matmul(r.exec(), {.a = a, .b = a, .d = a, .bias = b}), Error);
 }
 
 TRIREME_INSTANTIATE_KERNEL_TEST(MatmulTest);

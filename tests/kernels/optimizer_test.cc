@@ -9,20 +9,33 @@ namespace {
 
 constexpr std::int64_t kSizes[] = {1, 3, 127, 1000, 40001};
 
-class OptimizerTest : public KernelTest {};
+class OptimizerTest : public KernelTest {
+ protected:
+  // With gradients and working copy of `dtype`.
+  void adamw(DType dtype);
+  void sgd(DType dtype);
+};
 
 TEST_P(OptimizerTest, AdamW) {
+  for (const DType dtype : kFloatTypes) adamw(dtype);
+}
+
+TEST_P(OptimizerTest, Sgd) {
+  for (const DType dtype : kFloatTypes) sgd(dtype);
+}
+
+void OptimizerTest::adamw(DType dtype) {
   for (const std::int64_t n : kSizes) {
     for (const std::int32_t step : {1, 7, 100000}) {
       for (const bool with_working : {false, true}) {
-        SCOPED_TRACE(fmt::format("n {} step {} working {}", n, step, with_working));
-        auto p = random(n), m = random(n), v = random(n), g = random(n);
+        SCOPED_TRACE(fmt::format("{} n {} step {} working {}", name(dtype), n, step, with_working));
+        auto p = random(n), m = random(n), v = random(n), g = random(n, 1.0f, dtype);
         for (float& value : v) value *= value;
         const double lr = 0.01f, clip = 0.7f, beta1 = 0.9f, beta2 = 0.95f, decay = 0.1f, epsilon = 1e-8f;
         const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
           const DeviceArray param = rig.upload({n}, p), exp_avg = rig.upload({n}, m);
-          const DeviceArray exp_avg_sq = rig.upload({n}, v), working = rig.poisoned({n});
-          const DeviceArray grad = rig.upload({n}, g), dev_lr = rig.scalar(0.01f),
+          const DeviceArray exp_avg_sq = rig.upload({n}, v), working = rig.poisoned({n}, dtype);
+          const DeviceArray grad = rig.upload({n}, g, dtype), dev_lr = rig.scalar(0.01f),
                             dev_clip = rig.scalar(0.7f);
           const DeviceArray dev_step = rig.scalar(step);
           AdamWArgs args{.param = param,
@@ -53,27 +66,30 @@ TEST_P(OptimizerTest, AdamW) {
         expect_close(out[1], new_m, kForwardTolerance, "exp_avg");
         expect_close(out[2], new_v, kForwardTolerance, "exp_avg_sq");
         if (with_working) {
-          EXPECT_TRUE(same_bits(out[3], out[0]));
+          EXPECT_TRUE(same_bits(out[3], rounded(out[0], dtype)));
         }
       }
     }
   }
 }
 
-TEST_P(OptimizerTest, Sgd) {
+void OptimizerTest::sgd(DType dtype) {
   for (const std::int64_t n : kSizes) {
     for (const std::int32_t step : {1, 2}) {
       for (const float momentum : {0.0f, 0.9f}) {
         for (const bool nesterov : {false, true}) {
           if (momentum == 0.0f && nesterov) continue;
-          SCOPED_TRACE(fmt::format("n {} step {} momentum {} nesterov {}", n, step, momentum, nesterov));
-          const auto p = random(n), buffer = random(n), g = random(n);
+          SCOPED_TRACE(fmt::format("{} n {} step {} momentum {} nesterov {}", name(dtype), n, step, momentum,
+                                   nesterov));
+          const auto p = random(n), buffer = random(n), g = random(n, 1.0f, dtype);
           const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
-            const DeviceArray param = rig.upload({n}, p), grad = rig.upload({n}, g);
+            const DeviceArray param = rig.upload({n}, p), grad = rig.upload({n}, g, dtype);
+            const DeviceArray working = rig.poisoned({n}, dtype);
             const DeviceArray moved = step == 1 ? rig.poisoned({n}) : rig.upload({n}, buffer);
             const DeviceArray lr = rig.scalar(0.05f), clip = rig.scalar(0.5f), dev_step = rig.scalar(step);
             SgdArgs args{.param = param,
                          .grad = grad,
+                         .working = working,
                          .lr = lr,
                          .clip = clip,
                          .step = dev_step,
@@ -82,7 +98,7 @@ TEST_P(OptimizerTest, Sgd) {
                          .nesterov = nesterov};
             if (momentum != 0.0f) args.momentum_buffer = moved;
             rig->sgd(rig.exec(), args);
-            return {param.download(), moved.download()};
+            return {param.download(), moved.download(), working.download()};
           });
           std::vector<double> new_p(n), new_buffer(n);
           for (std::int64_t i = 0; i < n; ++i) {
@@ -94,6 +110,7 @@ TEST_P(OptimizerTest, Sgd) {
             new_p[i] = p[i] - double{0.05f} * update;
           }
           expect_close(out[0], new_p, kForwardTolerance, "param");
+          EXPECT_TRUE(same_bits(out[2], rounded(out[0], dtype)));
           if (momentum != 0.0f) expect_close(out[1], new_buffer, kForwardTolerance, "momentum buffer");
         }
       }
@@ -135,6 +152,29 @@ TEST_P(OptimizerTest, SquaredNormBlocks) {
     const std::vector<float> tail(x.end() - kNormBlock, x.end());
     r->squared_norm_blocks(r.exec(), {.x = r.upload({kNormBlock}, tail), .partials = last});
     EXPECT_EQ(last.download()[0], out[0].back());
+  }
+}
+
+// Infinite where an element is: what the skip goes by.
+TEST_P(OptimizerTest, SquaredNormBlocksOfSixteenBits) {
+  constexpr std::int64_t kBlocks = 37;
+  for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+    auto x = random(kBlocks * kNormBlock, 100.0f, dtype);
+    const auto run = [&](DType type) {
+      return same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+        const DeviceArray partials = rig.poisoned({kBlocks});
+        rig->squared_norm_blocks(rig.exec(),
+                                 {.x = rig.upload({kBlocks * kNormBlock}, x, type), .partials = partials});
+        return {partials.download()};
+      })[0];
+    };
+    std::vector<double> expected(kBlocks, 0.0);
+    for (std::int64_t i = 0; i < kBlocks * kNormBlock; ++i) expected[i / kNormBlock] += double{x[i]} * x[i];
+    expect_close(run(dtype), expected, kForwardTolerance, "partials");
+    x[5 * kNormBlock + 1000] = std::numeric_limits<float>::infinity();
+    x[7 * kNormBlock + 1] = std::numeric_limits<float>::quiet_NaN();
+    const auto partials = run(dtype);
+    for (std::int64_t b = 0; b < kBlocks; ++b) EXPECT_EQ(std::isfinite(partials[b]), b != 5 && b != 7) << b;
   }
 }
 

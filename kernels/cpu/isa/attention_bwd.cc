@@ -88,36 +88,38 @@ void add_tile(const AttentionHead& h, const ScoreTile& t, const Scratch& s) {
 
 void load_queries(const AttentionBwdHead& a, const Scratch& s, std::int64_t first, std::int64_t queries) {
   const AttentionHead& h = a.head;
-  pack_rows(s.q, s.width, kBlock, h.q + first * h.qkv_pitch, h.qkv_pitch, queries, h.head_dim, h.scale);
-  pack_rows(s.dout, s.width, kBlock, a.dout + first * h.out_pitch, h.out_pitch, queries, h.head_dim, 1.0f);
+  const ConstRows q_rows{advance(h.q, h.element, first * h.qkv_pitch), h.element, h.qkv_pitch};
+  const ConstRows dout_rows{advance(a.dout, h.element, first * h.out_pitch), h.element, h.out_pitch};
+  const Element out_element = output_element(h);
+  const ConstRows out_rows{advance(h.out, out_element, first * h.out_pitch), out_element, h.out_pitch};
+  pack_rows(s.q, s.width, kBlock, q_rows, queries, h.head_dim, h.scale);
+  pack_rows(s.dout, s.width, kBlock, dout_rows, queries, h.head_dim, 1.0f);
   transpose(s.q_columns, kBlock, s.q, s.width, kBlock, s.width);
   transpose(s.dout_columns, kBlock, s.dout, s.width, kBlock, s.width);
-  for (std::int64_t i = 0; i < kBlock * s.width; ++i) s.dq[i] = 0.0f;
   for (std::int64_t q = 0; q < kBlock; ++q) s.lse[q] = s.delta[q] = 0.0f;
   for (std::int64_t q = 0; q < queries; ++q) {
     s.lse[q] = a.lse[first + q];
-    const float* out = h.out + (first + q) * h.out_pitch;
+    const float* out = static_cast<const float*>(out_rows.row(q));
+    if (is_16_bit(out_element)) {
+      read_row(out, out_element, s.dq, h.head_dim);  // not in use yet
+      out = s.dq;
+    }
     const float* dout = s.dout + q * s.width;
     float sum = 0.0f;
 #pragma omp simd reduction(+ : sum)
     for (std::int64_t c = 0; c < h.head_dim; ++c) sum += out[c] * dout[c];
     s.delta[q] = sum;
   }
-}
-
-void write_rows(float* to, std::int64_t to_pitch, const float* from, const Scratch& s, std::int64_t rows,
-                std::int64_t cols, float factor) {
-  for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t c = 0; c < cols; ++c) to[i * to_pitch + c] = factor * from[i * s.width + c];
-  }
+  for (std::int64_t i = 0; i < kBlock * s.width; ++i) s.dq[i] = 0.0f;
 }
 
 void run(const AttentionBwdHead& a) {
   const AttentionHead& h = a.head;
   const Scratch s = lay_out(a.scratch, h.seq_len, h.head_dim);
+  const Element element = output_element(h);
   const std::int64_t padded_len = round_up(h.seq_len, kStrip);
-  pack_rows(s.k, s.width, padded_len, h.k, h.qkv_pitch, h.seq_len, h.head_dim, 1.0f);
-  pack_rows(s.v, s.width, padded_len, h.v, h.qkv_pitch, h.seq_len, h.head_dim, 1.0f);
+  pack_rows(s.k, s.width, padded_len, {h.k, h.element, h.qkv_pitch}, h.seq_len, h.head_dim, 1.0f);
+  pack_rows(s.v, s.width, padded_len, {h.v, h.element, h.qkv_pitch}, h.seq_len, h.head_dim, 1.0f);
   for (std::int64_t i = 0; i < padded_len * s.width; ++i) s.dk[i] = s.dv[i] = 0.0f;
   if (leaves_gaps(h)) {
     for (std::int64_t i = 0; i < kBlock * kBlock; ++i) s.p[i] = s.ds[i] = s.mask[i] = 0.0f;
@@ -128,10 +130,11 @@ void run(const AttentionBwdHead& a) {
     for (std::int64_t key = 0; key < end_of_keys(h, first); key += kBlock) {
       add_tile(h, score_tile(h, key, first), s);
     }
-    write_rows(a.dq + first * h.qkv_pitch, h.qkv_pitch, s.dq, s, queries, h.head_dim, h.scale);
+    write_rows(advance(a.dq, element, first * h.qkv_pitch), element, h.qkv_pitch, s.dq, s.width, queries,
+               h.head_dim, h.scale);
   }
-  write_rows(a.dk, h.qkv_pitch, s.dk, s, h.seq_len, h.head_dim, 1.0f);
-  write_rows(a.dv, h.qkv_pitch, s.dv, s, h.seq_len, h.head_dim, 1.0f);
+  write_rows(a.dk, element, h.qkv_pitch, s.dk, s.width, h.seq_len, h.head_dim, 1.0f);
+  write_rows(a.dv, element, h.qkv_pitch, s.dv, s.width, h.seq_len, h.head_dim, 1.0f);
 }
 
 }  // namespace

@@ -87,10 +87,11 @@ void add_tile(const AttentionHead& h, const ScoreTile& t, const Scratch& s, Soft
 
 void write_block(const AttentionFwdHead& a, std::int64_t first_query, std::int64_t queries, const Scratch& s,
                  const Softmax& softmax) {
+  const AttentionHead& h = a.head;
+  const Element element = output_element(h);
   for (std::int64_t q = 0; q < queries; ++q) {
-    float* out = a.out + (first_query + q) * a.head.out_pitch;
-    const float inverse = 1.0f / softmax.sum[q];
-    for (std::int64_t c = 0; c < a.head.head_dim; ++c) out[c] = s.acc[q * s.width + c] * inverse;
+    write_rows(advance(a.out, element, (first_query + q) * h.out_pitch), element, h.out_pitch,
+               s.acc + q * s.width, s.width, 1, h.head_dim, 1.0f / softmax.sum[q]);
     a.lse[first_query + q] = softmax.max[q] + __builtin_logf(softmax.sum[q]);
   }
 }
@@ -99,14 +100,15 @@ void run(const AttentionFwdHead& a) {
   const AttentionHead& h = a.head;
   const Scratch s = lay_out(a.scratch, h.seq_len, h.head_dim);
   const std::int64_t padded_len = round_up(h.seq_len, kStrip);
-  pack_rows(s.k, s.width, padded_len, h.k, h.qkv_pitch, h.seq_len, h.head_dim, 1.0f);
-  pack_rows(s.v, s.width, padded_len, h.v, h.qkv_pitch, h.seq_len, h.head_dim, 1.0f);
+  pack_rows(s.k, s.width, padded_len, {h.k, h.element, h.qkv_pitch}, h.seq_len, h.head_dim, 1.0f);
+  pack_rows(s.v, s.width, padded_len, {h.v, h.element, h.qkv_pitch}, h.seq_len, h.head_dim, 1.0f);
   if (leaves_gaps(h)) {
     for (std::int64_t i = 0; i < kBlock * kBlock; ++i) s.p[i] = s.mask[i] = 0.0f;
   }
   for (std::int64_t first = 0; first < h.seq_len; first += kBlock) {
     const std::int64_t queries = smaller(kBlock, h.seq_len - first);
-    pack_rows(s.q, s.width, kBlock, h.q + first * h.qkv_pitch, h.qkv_pitch, queries, h.head_dim, h.scale);
+    const ConstRows q{advance(h.q, h.element, first * h.qkv_pitch), h.element, h.qkv_pitch};
+    pack_rows(s.q, s.width, kBlock, q, queries, h.head_dim, h.scale);
     transpose(s.q_columns, kBlock, s.q, s.width, kBlock, s.width);
     for (std::int64_t i = 0; i < kBlock * s.width; ++i) s.acc[i] = 0.0f;
     Softmax softmax;

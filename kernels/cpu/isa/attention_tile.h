@@ -41,6 +41,24 @@ inline ScoreTile score_tile(const AttentionHead& h, std::int64_t first_key, std:
           .diagonal = h.causal && first_key == first_query};
 }
 
+/// Elements as the outputs hold them: kTf32 rounds inputs of products alone.
+inline Element output_element(const AttentionHead& h) {
+  return h.element == Element::kTf32 ? Element::kFp32 : h.element;
+}
+
+/// to(i, c) = factor * rows[i * width + c] for c < cols, rounded where the elements have 16 bits; `rows` is
+/// used up.
+inline void write_rows(void* to, Element element, std::int64_t to_pitch, float* rows, std::int64_t width,
+                       std::int64_t num_rows, std::int64_t cols, float factor) {
+  for (std::int64_t i = 0; i < num_rows; ++i) {
+    void* out = advance(to, element, i * to_pitch);
+    float* row = rows + i * width;
+    float* scaled = is_16_bit(element) ? row : static_cast<float*>(out);
+    for (std::int64_t c = 0; c < cols; ++c) scaled[c] = factor * row[c];
+    if (is_16_bit(element)) write_row(row, element, out, cols);
+  }
+}
+
 /// One past the last key that the queries of this tile row see.
 inline std::int64_t end_of_keys(const AttentionHead& h, std::int64_t first_query) {
   return h.causal ? smaller(h.seq_len, first_query + kBlock) : h.seq_len;

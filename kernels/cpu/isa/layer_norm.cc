@@ -56,7 +56,6 @@ void bwd_row(const BwdRow& r, std::int64_t cols) {
 }
 
 void bwd(const LayerNormBwdRows& a) {
-  for (std::int64_t c = 0; c < a.cols; ++c) a.dgamma[c] = a.dbeta[c] = 0.0f;
   for (std::int64_t m = 0; m < a.rows; ++m) {
     const std::int64_t row = m * a.cols;
     bwd_row({.dy = a.dy + row,

@@ -2,18 +2,31 @@
 // reads no memory of large pitch.
 #pragma once
 
+#include "kernels/cpu/isa/convert.h"
 #include "kernels/cpu/isa/tile_gemm.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-/// dst[i * dst_pitch + j] = factor * src[i * src_pitch + j] for i < rows, j < cols; zero up to padded_rows,
-/// dst_pitch.
-inline void pack_rows(float* dst, std::int64_t dst_pitch, std::int64_t padded_rows, const float* src,
-                      std::int64_t src_pitch, std::int64_t rows, std::int64_t cols, float factor) {
+/// Rows of elements, `pitch` elements apart.
+struct ConstRows {
+  const void* data;
+  Element element;
+  std::int64_t pitch;
+
+  const void* row(std::int64_t i) const { return advance(data, element, i * pitch); }
+};
+
+/// dst[i * dst_pitch + j] = factor * src(i, j) for i < rows, j < cols; zero up to padded_rows, dst_pitch.
+inline void pack_rows(float* dst, std::int64_t dst_pitch, std::int64_t padded_rows, const ConstRows& src,
+                      std::int64_t rows, std::int64_t cols, float factor) {
   for (std::int64_t i = 0; i < rows; ++i) {
     float* to = dst + i * dst_pitch;
-    const float* from = src + i * src_pitch;
+    const float* from = static_cast<const float*>(src.row(i));
+    if (src.element != Element::kFp32) {
+      read_row(from, src.element, to, cols);
+      from = to;
+    }
     for (std::int64_t j = 0; j < cols; ++j) to[j] = factor * from[j];
     for (std::int64_t j = cols; j < dst_pitch; ++j) to[j] = 0.0f;
   }

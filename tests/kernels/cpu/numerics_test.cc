@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <random>
 #include <vector>
 
@@ -129,7 +130,8 @@ void run_attention(const Numerics& n, Results& r) {
   r.out.resize(dout.size());
   r.dqkv.resize(qkv.size());
   Floats lse(kSeqLen);
-  const AttentionHead head{.q = qkv.data(),
+  const AttentionHead head{.element = Element::kFp32,
+                           .q = qkv.data(),
                            .k = qkv.data() + kHeadDim,
                            .v = qkv.data() + 2 * kHeadDim,
                            .qkv_pitch = kPitch,
@@ -189,6 +191,60 @@ TEST(NumericsTest, InstructionSetsAgree) {
   }
   if (compared == 0) GTEST_SKIP() << "this machine has one instruction set only: " << numerics().isa;
 }
+
+// Bits of a conversion, by every instruction set; the last table is the software of the oldest.
+class ConversionTest : public ::testing::TestWithParam<Element> {
+ protected:
+  template <class Run>
+  void expect_same_bits(const Run& run) {
+    const auto newest = run(numerics());
+    for (const Numerics* const* other = supported_numerics() + 1; *other != nullptr; ++other) {
+      const auto older = run(**other);
+      ASSERT_EQ(std::memcmp(newest.data(), older.data(), newest.size() * sizeof newest[0]), 0)
+          << (*other)->isa << " against " << numerics().isa;
+    }
+  }
+};
+
+// An odd number of values, so that vectors have a tail; NaN with all kinds of payload among them.
+TEST_P(ConversionTest, ReadsAreTheSameBits) {
+  if (GetParam() == Element::kTf32) {
+    expect_same_bits([&](const Numerics& n) {
+      std::vector<std::uint32_t> words(1 << 21), out(words.size() - 1);
+      for (std::size_t i = 0; i < words.size(); ++i) words[i] = static_cast<std::uint32_t>(i * 2039);
+      n.cast->read(words.data(), GetParam(), reinterpret_cast<float*>(out.data()),
+                   static_cast<std::int64_t>(out.size()));
+      return out;
+    });
+    return;
+  }
+  expect_same_bits([&](const Numerics& n) {
+    std::vector<std::uint16_t> bits(65537);
+    for (std::size_t i = 0; i < bits.size(); ++i) bits[i] = static_cast<std::uint16_t>(i);
+    std::vector<std::uint32_t> out(bits.size());
+    n.cast->read(bits.data(), GetParam(), reinterpret_cast<float*>(out.data()), 65537);
+    return out;
+  });
+}
+
+TEST_P(ConversionTest, WritesAreTheSameBits) {
+  if (GetParam() == Element::kTf32) GTEST_SKIP() << "tf32 is a way of reading";
+  expect_same_bits([&](const Numerics& n) {
+    // Every exponent and sign, ties and their neighbours at every length of mantissa.
+    std::vector<std::uint32_t> words;
+    for (std::uint32_t top = 0; top < 0x20000; ++top) {
+      for (const std::uint32_t low : {0u, 1u, 0x0FFFu, 0x1000u, 0x1001u, 0x4FFFu, 0x7FFFu})
+        words.push_back(top << 15 | low);
+    }
+    std::vector<std::uint16_t> out(words.size());
+    n.cast->write(reinterpret_cast<const float*>(words.data()), GetParam(), out.data(),
+                  static_cast<std::int64_t>(words.size()));
+    return out;
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Elements, ConversionTest,
+                         ::testing::Values(Element::kFp16, Element::kBf16, Element::kTf32));
 
 }  // namespace
 }  // namespace trireme::cpu

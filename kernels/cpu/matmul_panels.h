@@ -1,0 +1,12 @@
+// Matrix products of operands that must be converted first: 16-bit ones, and fp32 ones that are read as tf32.
+#pragma once
+
+#include "kernels/backend.h"
+#include "kernels/cpu/matmul_tiling.h"
+
+namespace trireme::cpu {
+
+/// As Backend::matmul; dtypes have been checked, m and n are positive.
+void matmul_by_panels(const KernelContext& exec, const MatmulArgs& args, const Extents& e);
+
+}  // namespace trireme::cpu

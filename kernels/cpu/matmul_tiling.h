@@ -1,0 +1,78 @@
+// How a matmul's output is cut: see [Note: matmul tiles] in kernels/cpu/matmul.cc.
+#pragma once
+
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+
+#include "kernels/cpu/launch.h"
+#include "runtime/base/error.h"
+
+namespace trireme::cpu {
+
+struct Extents {
+  std::int64_t m, n, k;
+};
+
+struct Tile {
+  std::int64_t row, col, rows, cols;
+};
+
+struct Tiling {
+  std::int64_t tile_rows, tile_cols, down, across;
+};
+
+/// The largest tiles that a kind of product wants.
+struct TileLimits {
+  std::int64_t rows, cols;
+};
+
+/// Small products are cut further, to share them among threads, while a tile is worth some microseconds.
+inline Tiling tiling_of(const Extents& e, const TileLimits& limits) {
+  constexpr std::int64_t kMinExtent = 96, kWantedTiles = 8;
+  constexpr std::int64_t kMinFlops = 2'000'000;
+  std::int64_t down = ceil_div(e.m, limits.rows), across = ceil_div(e.n, limits.cols);
+  while (down * across < kWantedTiles && e.m * e.n * e.k / (down * across) >= kMinFlops) {
+    const std::int64_t rows = e.m / down, cols = e.n / across;
+    if (std::max(rows, cols) < 2 * kMinExtent) break;
+    (rows >= cols ? down : across) *= 2;
+  }
+  const std::int64_t tile_rows = ceil_div(ceil_div(e.m, down), 16) * 16;
+  const std::int64_t tile_cols = ceil_div(ceil_div(e.n, across), 16) * 16;
+  return {tile_rows, tile_cols, ceil_div(e.m, tile_rows), ceil_div(e.n, tile_cols)};
+}
+
+/// Neighbours share the operand that is read in more pieces: it is the larger one.
+inline Tile tile_at(const Extents& e, const Tiling& tiling, std::int64_t index) {
+  const bool down_first = tiling.down < tiling.across;
+  const std::int64_t i = down_first ? index % tiling.down : index / tiling.across;
+  const std::int64_t j = down_first ? index / tiling.down : index % tiling.across;
+  const std::int64_t row = i * tiling.tile_rows, col = j * tiling.tile_cols;
+  return {row, col, std::min(tiling.tile_rows, e.m - row), std::min(tiling.tile_cols, e.n - col)};
+}
+
+/// Runs body(tile) for all tiles on the rank's threads, where oneDNN stays on the thread that calls it. body
+/// returns the status of its products; throws Error(kRuntime) when one of them failed.
+template <class Body>
+void for_each_tile(const KernelContext& exec, const Extents& e, const Tiling& tiling, const Body& body) {
+  std::atomic<dnnl_status_t> failed{dnnl_success};
+#pragma omp parallel num_threads(exec.num_threads)
+  {
+    // For this region's threads alone. In a region of one thread oneDNN would use its caller's setting.
+    omp_set_num_threads(1);
+#pragma omp for schedule(dynamic)
+    for (std::int64_t i = 0; i < tiling.down * tiling.across; ++i) {
+      const dnnl_status_t status = body(tile_at(e, tiling, i));
+      if (status != dnnl_success) failed = status;
+    }
+  }
+  if (failed != dnnl_success) {
+    throw Error(ErrorCode::kRuntime, fmt::format("oneDNN sgemm of [{} x {} x {}] failed with status {}", e.m,
+                                                 e.n, e.k, static_cast<int>(failed.load())));
+  }
+}
+
+}  // namespace trireme::cpu
