@@ -12,9 +12,10 @@ namespace {
 // Enough blocks to fill any card; each goes on with a stride, so that the scalars are computed seldom.
 constexpr std::int64_t kMaxBlocks = 4096;
 
+template <class G>
 struct AdamWPointers {
   float *param, *exp_avg, *exp_avg_sq;
-  const float* grad;
+  const G* grad;
   const float *lr, *clip;
   const std::int32_t *step, *skip;  // skip may be null
 };
@@ -30,7 +31,8 @@ struct AdamWScalars {
   float rsqrt_bias2;  // 1 / sqrt(1 - beta2^t)
 };
 
-__device__ inline AdamWScalars adamw_scalars(const AdamWPointers& p, const AdamWConstants& a) {
+template <class G>
+__device__ inline AdamWScalars adamw_scalars(const AdamWPointers<G>& p, const AdamWConstants& a) {
   const double lr = *p.lr;
   const int t = *p.step;
   return {*p.clip, static_cast<float>(lr * a.weight_decay),
@@ -38,10 +40,10 @@ __device__ inline AdamWScalars adamw_scalars(const AdamWPointers& p, const AdamW
           static_cast<float>(1.0 / sqrt(1.0 - pow(static_cast<double>(a.beta2), t)))};
 }
 
-// W is the element type of the working copy, N the elements of one access.
-template <class W, int N>
+// W is the element type of the working copy, G of the gradient, N the elements of one access.
+template <class W, class G, int N>
 __global__ void __launch_bounds__(kThreads)
-    adamw_kernel(AdamWPointers p, AdamWConstants a, W* working, std::int64_t n) {
+    adamw_kernel(AdamWPointers<G> p, AdamWConstants a, W* working, std::int64_t n) {
   if (p.skip != nullptr && *p.skip != 0) return;
   __shared__ AdamWScalars shared;
   if (threadIdx.x == 0) shared = adamw_scalars(p, a);
@@ -69,9 +71,10 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+template <class G>
 struct SgdPointers {
   float *param, *buffer;  // buffer may be null
-  const float* grad;
+  const G* grad;
   const float *lr, *clip;
   const std::int32_t *step, *skip;  // skip may be null
 };
@@ -81,9 +84,9 @@ struct SgdConstants {
   bool nesterov;
 };
 
-template <class W, int N>
+template <class W, class G, int N>
 __global__ void __launch_bounds__(kThreads)
-    sgd_kernel(SgdPointers p, SgdConstants a, W* working, std::int64_t n) {
+    sgd_kernel(SgdPointers<G> p, SgdConstants a, W* working, std::int64_t n) {
   if (p.skip != nullptr && *p.skip != 0) return;
   const float lr = *p.lr, clip = *p.clip;
   const bool first_step = *p.step == 1;
@@ -115,32 +118,39 @@ dim3 grid_for(std::int64_t n, int elems) {
   return grid_of(std::min(kMaxBlocks, ceil_div(n, std::int64_t{kThreads} * elems)));
 }
 
+// Calls run(W{}, G{}) with the element types of the working copy, if there is one, and of the gradient.
+template <class F>
+void for_types(const char* op, ConstTensorView working, ConstTensorView grad, F run) {
+  const DType dtype = working.defined() ? working.dtype : DType::kFloat32;
+  for_float_type(op, dtype,
+                 [&]<class W>(W) { for_float_type(op, grad.dtype, [&]<class G>(G) { run(W{}, G{}); }); });
+}
+
 }  // namespace
 
 void adamw(const KernelContext& exec, const AdamWArgs& args) {
   const std::int64_t n = args.param.num_elems();
   assert(args.grad.num_elems() == n && args.exp_avg.num_elems() == n && args.exp_avg_sq.num_elems() == n);
-  check_dtype("adamw", DType::kFloat32,
-              {args.param, args.exp_avg, args.exp_avg_sq, args.grad, args.lr, args.clip});
+  check_dtype("adamw", DType::kFloat32, {args.param, args.exp_avg, args.exp_avg_sq, args.lr, args.clip});
   check_dtype("adamw", DType::kInt32, {args.step, args.skip});
   if (n == 0) return;
-  const AdamWPointers p{.param = args.param.as<float>(),
-                        .exp_avg = args.exp_avg.as<float>(),
-                        .exp_avg_sq = args.exp_avg_sq.as<float>(),
-                        .grad = args.grad.as<float>(),
-                        .lr = args.lr.as<float>(),
-                        .clip = args.clip.as<float>(),
-                        .step = args.step.as<std::int32_t>(),
-                        .skip = args.skip.as<std::int32_t>()};
   const AdamWConstants a{args.beta1, args.beta2, args.epsilon, args.weight_decay};
-  const bool packed =
-      n % 4 == 0 && are_aligned({p.param, p.exp_avg, p.exp_avg_sq, p.grad, args.working.data});
-  for_float_type("adamw", args.working.defined() ? args.working.dtype : DType::kFloat32, [&]<class W>(W) {
+  const bool packed = n % 4 == 0 && are_aligned({args.param.data, args.exp_avg.data, args.exp_avg_sq.data,
+                                                 args.grad.data, args.working.data});
+  for_types("adamw", args.working, args.grad, [&]<class W, class G>(W, G) {
+    const AdamWPointers<G> p{.param = args.param.as<float>(),
+                             .exp_avg = args.exp_avg.as<float>(),
+                             .exp_avg_sq = args.exp_avg_sq.as<float>(),
+                             .grad = args.grad.as<G>(),
+                             .lr = args.lr.as<float>(),
+                             .clip = args.clip.as<float>(),
+                             .step = args.step.as<std::int32_t>(),
+                             .skip = args.skip.as<std::int32_t>()};
     W* working = args.working.as<W>();
     if (packed) {
-      launch(exec, "adamw", grid_for(n, 4), kThreads, 0, adamw_kernel<W, 4>, p, a, working, n);
+      launch(exec, "adamw", grid_for(n, 4), kThreads, 0, adamw_kernel<W, G, 4>, p, a, working, n);
     } else {
-      launch(exec, "adamw", grid_for(n, 1), kThreads, 0, adamw_kernel<W, 1>, p, a, working, n);
+      launch(exec, "adamw", grid_for(n, 1), kThreads, 0, adamw_kernel<W, G, 1>, p, a, working, n);
     }
   });
 }
@@ -148,24 +158,25 @@ void adamw(const KernelContext& exec, const AdamWArgs& args) {
 void sgd(const KernelContext& exec, const SgdArgs& args) {
   const std::int64_t n = args.param.num_elems();
   assert(args.grad.num_elems() == n);
-  check_dtype("sgd", DType::kFloat32, {args.param, args.momentum_buffer, args.grad, args.lr, args.clip});
+  check_dtype("sgd", DType::kFloat32, {args.param, args.momentum_buffer, args.lr, args.clip});
   check_dtype("sgd", DType::kInt32, {args.step, args.skip});
   if (n == 0) return;
-  const SgdPointers p{.param = args.param.as<float>(),
-                      .buffer = args.momentum_buffer.as<float>(),
-                      .grad = args.grad.as<float>(),
-                      .lr = args.lr.as<float>(),
-                      .clip = args.clip.as<float>(),
-                      .step = args.step.as<std::int32_t>(),
-                      .skip = args.skip.as<std::int32_t>()};
   const SgdConstants a{args.momentum, args.weight_decay, args.nesterov};
-  const bool packed = n % 4 == 0 && are_aligned({p.param, p.buffer, p.grad, args.working.data});
-  for_float_type("sgd", args.working.defined() ? args.working.dtype : DType::kFloat32, [&]<class W>(W) {
+  const bool packed = n % 4 == 0 && are_aligned({args.param.data, args.momentum_buffer.data, args.grad.data,
+                                                 args.working.data});
+  for_types("sgd", args.working, args.grad, [&]<class W, class G>(W, G) {
+    const SgdPointers<G> p{.param = args.param.as<float>(),
+                           .buffer = args.momentum_buffer.as<float>(),
+                           .grad = args.grad.as<G>(),
+                           .lr = args.lr.as<float>(),
+                           .clip = args.clip.as<float>(),
+                           .step = args.step.as<std::int32_t>(),
+                           .skip = args.skip.as<std::int32_t>()};
     W* working = args.working.as<W>();
     if (packed) {
-      launch(exec, "sgd", grid_for(n, 4), kThreads, 0, sgd_kernel<W, 4>, p, a, working, n);
+      launch(exec, "sgd", grid_for(n, 4), kThreads, 0, sgd_kernel<W, G, 4>, p, a, working, n);
     } else {
-      launch(exec, "sgd", grid_for(n, 1), kThreads, 0, sgd_kernel<W, 1>, p, a, working, n);
+      launch(exec, "sgd", grid_for(n, 1), kThreads, 0, sgd_kernel<W, G, 1>, p, a, working, n);
     }
   });
 }
