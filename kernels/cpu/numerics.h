@@ -133,10 +133,20 @@ struct CrossEntropyNumerics {
   float (*row)(float* logits, std::int64_t cols, std::int32_t target, float scale, bool write_gradient);
 };
 
+/// y[j * y_pitch + i] = x[i * x_pitch + j] for i < rows, j < cols.
+struct TransposedRows {
+  const void* x;
+  Element element;
+  std::int64_t x_pitch, rows, cols;
+  float* y;
+  std::int64_t y_pitch;
+};
+
 /// Between fp32 and elements, rounding to nearest, ties to even: the same bits from every instruction set.
 struct CastNumerics {
   void (*read)(const void* x, Element element, float* y, std::int64_t n);
   void (*write)(const float* x, Element element, void* y, std::int64_t n);
+  void (*read_transposed)(const TransposedRows& rows);
 };
 
 struct AdamWRun {

@@ -192,7 +192,7 @@ TEST(NumericsTest, InstructionSetsAgree) {
   if (compared == 0) GTEST_SKIP() << "this machine has one instruction set only: " << numerics().isa;
 }
 
-// Bits of a conversion, by every instruction set; the last table is the software of the oldest.
+// Conversions by every instruction set; the last table is the software of the oldest.
 class ConversionTest : public ::testing::TestWithParam<Element> {
  protected:
   template <class Run>
@@ -225,6 +225,32 @@ TEST_P(ConversionTest, ReadsAreTheSameBits) {
     n.cast->read(bits.data(), GetParam(), reinterpret_cast<float*>(out.data()), 65537);
     return out;
   });
+}
+
+// Rows and columns that are no whole number of vectors, more than one piece of a row, pitches beyond them.
+TEST_P(ConversionTest, TransposedReadsAreReads) {
+  constexpr std::int64_t kRead = 37, kLength = 531, kFromPitch = 540, kToPitch = 45;
+  const Floats values = random(kRead * kFromPitch, 3.0f);
+  for (const Numerics* const* n = supported_numerics(); *n != nullptr; ++n) {
+    const CastNumerics& cast = *(*n)->cast;
+    std::vector<std::uint32_t> stored(values.size());  // large enough for every element
+    cast.write(values.data(), GetParam(), stored.data(), static_cast<std::int64_t>(values.size()));
+    Floats plain(values.size()), transposed(kLength * kToPitch, -7.0f);
+    cast.read(stored.data(), GetParam(), plain.data(), static_cast<std::int64_t>(plain.size()));
+    cast.read_transposed({.x = stored.data(),
+                          .element = GetParam(),
+                          .x_pitch = kFromPitch,
+                          .rows = kRead,
+                          .cols = kLength,
+                          .y = transposed.data(),
+                          .y_pitch = kToPitch});
+    for (std::int64_t j = 0; j < kLength; ++j) {
+      for (std::int64_t i = 0; i < kToPitch; ++i) {
+        const float expected = i < kRead ? plain[i * kFromPitch + j] : -7.0f;
+        ASSERT_EQ(transposed[j * kToPitch + i], expected) << (*n)->isa << " " << i << " " << j;
+      }
+    }
+  }
 }
 
 TEST_P(ConversionTest, WritesAreTheSameBits) {
