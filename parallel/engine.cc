@@ -1,5 +1,6 @@
 #include "parallel/engine.h"
 
+#include "parallel/gradient_dtype.h"
 #include "parallel/validate.h"
 #include "runtime/base/error.h"
 
@@ -24,8 +25,14 @@ StepPlan validated_training_plan(std::size_t num_units, const Mesh& mesh, const 
   return plan;
 }
 
-Tensor scalar(const Context& ctx, DType dtype = DType::kFloat32) {
-  return ctx.empty({}, dtype, MemoryCategory::kOptimizer);
+Context context_of(const EngineOptions& options) {
+  Context ctx = Context::create(options.device, options.threads, options.memory_limit, options.backend);
+  ctx.precision = options.precision;
+  return ctx;
+}
+
+Tensor scalar(const Context& ctx) {
+  return ctx.empty({}, DType::kFloat32, MemoryCategory::kOptimizer);
 }
 
 }  // namespace
@@ -42,18 +49,24 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
       batch_(training_layout(options, mesh_.data)),
       layout_(make_layout(*blocks_)),
       plan_(validated_training_plan(blocks_->size(), mesh_, batch_, plan_options())),
-      ctx_(Context::create(options.device, options.threads, options.memory_limit)),
+      ctx_(context_of(options)),
       optimizer_(make_optimizer(options.optimizer)) {
   if (ctx_.backend->native_stream != nullptr) comm_->bind_stream(ctx_.backend->native_stream(ctx_.exec));
-  params_ = std::make_unique<ParamStore>(ctx_, *blocks_, layout_, *optimizer_, comm_,
-                                         ParamStoreOptions{.zero = options.zero, .seed = options.seed});
+  check_gradient_dtype(ctx_, *optimizer_);
+  params_ = std::make_unique<ParamStore>(
+      ctx_, *blocks_, layout_, *optimizer_, comm_,
+      ParamStoreOptions{
+          .zero = options.zero, .working_dtype = options.precision.compute_dtype(), .seed = options.seed});
   gradients_ = std::make_unique<GradAccumulator>(
       layout_, batch_,
       GradAccumulatorOptions{.reduction = options.reduction,
                              .zero = options.zero,
-                             .reduce_each_micro_batch = reduces_each_micro_batch(options)},
+                             .reduce_each_micro_batch = reduces_each_micro_batch(options),
+                             .dtype = options.precision.grad_dtype},
       *comm_);
   executor_ = std::make_unique<Executor>(ctx_, *blocks_, layout_, *params_, comm_);
+  scaler_ = std::make_unique<LossScaler>(ctx_, options.loss_scale);
+  records_ = std::make_unique<StepRecords>(ctx_, batch_.per_rank() * mesh_.data);
   make_training_state();
 }
 
@@ -67,7 +80,11 @@ PlanOptions Engine::plan_options() const {
 void Engine::make_training_state() {
   training_ = {.gradients = gradients_.get(),
                .optimizer = optimizer_.get(),
-               .scalars = {.lr = scalar(ctx_), .clip = scalar(ctx_), .step = scalar(ctx_, DType::kInt32)},
+               .scaler = scaler_.get(),
+               .scalars = {.lr = scalar(ctx_),
+                           .clip = scalar(ctx_),
+                           .step = scaler_->updates(),
+                           .skip = scaler_->skip()},
                .grad_norm = scalar(ctx_),
                .max_norm = options_.grad_clip,
                .after_grad_norm = nullptr};
@@ -88,29 +105,50 @@ void Engine::make_training_state() {
 
 Engine::~Engine() = default;
 
+void Engine::set_steps_done(std::int64_t steps) {
+  steps_done_ = steps;
+  LossScaleState state{.scale = options_.loss_scale.initial};
+  state.updates = static_cast<std::int32_t>(steps);
+  scaler_->write(ctx_, state);
+}
+
 StepResult Engine::step(const BatchSource& source, std::int64_t num_targets, double lr) {
+  TRIREME_CHECK(num_pending() == 0, "{} step(s) wait to be collected before another one is asked for",
+                num_pending());
+  enqueue_step(source, num_targets, lr);
+  return collect();
+}
+
+void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, double lr) {
   TRIREME_CHECK(num_targets > 0, "a step needs at least one target, got {}", num_targets);
+  TRIREME_CHECK(num_pending() < StepRecords::kMaxPending,
+                "{} steps are under way: collect the oldest one first", num_pending());
   ctx_.allocator->reset_peak();
   const std::int64_t sent_before = comm_->traffic().sent_bytes;
   const auto lr32 = static_cast<float>(lr);
-  const auto update = static_cast<std::int32_t>(steps_done_ + 1);
   ctx_.backend->copy_from_host(ctx_.exec, training_.scalars.lr, &lr32);
-  ctx_.backend->copy_from_host(ctx_.exec, training_.scalars.step, &update);
   training_.after_grad_norm = observer_ ? [this] { observe(*gradients_); } : std::function<void()>();
 
   const ExecutionInput input{.source = source,
                              .batch = batch_,
                              .num_targets = num_targets,
                              .rng = {.seed = options_.seed, .step = static_cast<std::uint32_t>(steps_done_)},
-                             .training = true};
+                             .training = true,
+                             .gradient_scale = scaler_->scale()};
   const Tensor losses =
       executor_->run(plan_.ranks[static_cast<std::size_t>(comm_->rank())], input, training_);
   ++steps_done_;
-  return {.step = steps_done_,
-          .loss = tree_sum(in_global_order(ctx_.to_host(losses), batch_)),
-          .grad_norm = ctx_.to_host(training_.grad_norm)[0],
-          .memory = ctx_.allocator->stats(),
-          .sent_bytes = comm_->traffic().sent_bytes - sent_before};
+  records_->add(ctx_,
+                {.step = steps_done_,
+                 .memory = ctx_.allocator->stats(),
+                 .sent_bytes = comm_->traffic().sent_bytes - sent_before},
+                losses, training_.grad_norm, *scaler_);
+}
+
+StepResult Engine::collect() {
+  StepRecords::Record record = records_->take(ctx_);
+  record.result.loss = tree_sum(in_global_order(record.losses, batch_));
+  return record.result;
 }
 
 float Engine::evaluate(const BatchSource& source, std::int64_t num_samples, std::int64_t num_targets) {

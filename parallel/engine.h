@@ -3,6 +3,7 @@
 //   Engine engine(std::move(blocks), std::make_shared<SingleRank>(), {.global_batch = 32, .micro_batch = 8});
 //   StepResult result = engine.step(source, targets_per_step, 1e-3);
 //
+// step() is enqueue_step(), which never waits for the device, and collect(), which does.
 // The constructor lays the parameters out, plans the step and validates the plan of all ranks; step() plays
 // it. Every rank of the communicator constructs an Engine with equal arguments and makes the same calls.
 #pragma once
@@ -13,7 +14,10 @@
 
 #include "parallel/executor.h"
 #include "parallel/mesh.h"
+#include "parallel/non_finite.h"
 #include "parallel/planner.h"
+#include "parallel/step_records.h"
+#include "runtime/precision.h"
 
 namespace trireme {
 
@@ -31,14 +35,9 @@ struct EngineOptions {
   bool accumulate_unsharded = false;  // ZeRO-2 and 3: reduce gradients once a step, from whole buffers
   int recompute_every = 0;  // keep only the input of every segment of so many blocks; 0: keep everything
   int prefetch_depth = 1;   // ZeRO-3: gather this many runs of blocks ahead
-};
-
-struct StepResult {
-  std::int64_t step = 0;        // steps done, this one included
-  float loss = 0;               // mean over the targets of the global batch
-  float grad_norm = 0;          // before clipping
-  MemoryStats memory;           // peaks of this step on this rank
-  std::int64_t sent_bytes = 0;  // by this rank in this step
+  Precision precision;
+  LossScaleConfig loss_scale;        // off: right for all modes but fp16
+  const Backend* backend = nullptr;  // in place of the device's own table: instrumented in tests
 };
 
 class Engine {
@@ -54,6 +53,22 @@ class Engine {
   /// the engine must not be used for further steps.
   StepResult step(const BatchSource& source, std::int64_t num_targets, double lr);
 
+  /// The same step without its result: nothing in it waits for the device, whatever becomes of the step. At
+  /// most StepRecords::kMaxPending steps may wait to be collected.
+  void enqueue_step(const BatchSource& source, std::int64_t num_targets, double lr);
+  /// Waits for the oldest step that was not collected. Throws Error(kInvalidInput) when there is none.
+  StepResult collect();
+  std::size_t num_pending() const { return records_->num_pending(); }
+  /// True where a step may be under way when enqueue_step() returns; false where it is done by then.
+  bool is_asynchronous() const { return ctx_.backend->native_stream != nullptr; }
+
+  /// Which gradient of a skipped step was not finite; `source` and `num_targets` as in that step. Plays the
+  /// step again: exact while no later step was enqueued, else with the parameters as they are now. Empty when
+  /// none can be named any more. Collective.
+  std::optional<NonFiniteGradient> find_non_finite_gradient(const StepResult& skipped,
+                                                            const BatchSource& source,
+                                                            std::int64_t num_targets);
+
   /// Mean loss over samples [0, num_samples) of `source`. Collective; the same bits for any number of ranks.
   float evaluate(const BatchSource& source, std::int64_t num_samples, std::int64_t num_targets);
 
@@ -64,14 +79,18 @@ class Engine {
   /// steps.
   std::uint64_t state_hash() const;
 
-  /// Called in each step with complete gradients, before the update: (full name, gradient). Where gradients
-  /// are sharded they are gathered for it, so all ranks observe or none.
+  /// Called in each step with complete gradients, before the update: (full name, gradient), multiplied by the
+  /// loss scale. Where gradients are sharded they are gathered for it, so all ranks observe or none.
   using GradientObserver = std::function<void(const std::string& name, const Tensor& gradient)>;
   void observe_gradients(GradientObserver observer) { observer_ = std::move(observer); }
 
   std::int64_t steps_done() const { return steps_done_; }
-  /// For restored state.
-  void set_steps_done(std::int64_t steps) { steps_done_ = steps; }
+  /// For restored state. Without its loss_scale_state(): all of these steps count as updates.
+  void set_steps_done(std::int64_t steps);
+  /// What goes on beside the parameters: scale, counts of clean and skipped steps, updates. Waits.
+  LossScaleState loss_scale_state() const { return scaler_->read(ctx_); }
+  /// For restored state, after set_steps_done().
+  void set_loss_scale_state(const LossScaleState& state) { scaler_->write(ctx_, state); }
 
   const Context& context() const { return ctx_; }
   const BlockList& blocks() const { return *blocks_; }
@@ -87,6 +106,7 @@ class Engine {
   PlanOptions plan_options() const;
   void make_training_state();
   void observe(const GradAccumulator& gradients) const;
+  std::optional<NonFiniteGradient> non_finite_sum() const;
   std::vector<float> in_global_order(const std::vector<float>& losses, const BatchLayout& batch) const;
 
   const std::shared_ptr<const BlockList> blocks_;
@@ -101,6 +121,8 @@ class Engine {
   std::unique_ptr<ParamStore> params_;
   std::unique_ptr<GradAccumulator> gradients_;
   std::unique_ptr<Executor> executor_;
+  std::unique_ptr<LossScaler> scaler_;
+  std::unique_ptr<StepRecords> records_;
   Executor::TrainingState training_;
   GradientObserver observer_;
   std::int64_t steps_done_ = 0;

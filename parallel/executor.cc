@@ -44,8 +44,9 @@ struct Executor::Run {
   const ExecutionInput& input;
   TrainingState training;
   std::vector<MicroBatch> micro_batches;
-  Tensor local_losses;  // [micro-batches of this rank]
-  Tensor all_losses;    // [micro-batches of all ranks]
+  const LeafObserver* observer = nullptr;  // of a replay
+  Tensor local_losses;                     // [micro-batches of this rank]
+  Tensor all_losses;                       // [micro-batches of all ranks]
 };
 
 Executor::Executor(Context ctx, const BlockList& blocks, const ModelLayout& layout, ParamStore& params,
@@ -58,22 +59,36 @@ Tensor Executor::run(const RankPlan& plan, const ExecutionInput& input, Training
   Run run{.input = input, .training = std::move(training)};
   run.micro_batches.resize(static_cast<std::size_t>(input.batch.per_rank()));
   run.local_losses = ctx_.zeros({input.batch.per_rank()});
-  for (std::size_t i = 0; i < plan.actions.size(); ++i) {
-    const Action& action = plan.actions[i];
-    try {
-      play(run, action);
-    } catch (const Error& e) {
-      const std::string block =
-          action.unit >= 0
-              ? fmt::format(" of block '{}'", blocks_[static_cast<std::size_t>(action.unit)]->name())
-              : "";
-      throw Error(
-          e.code(),
-          fmt::format("rank {}, action {} ({}){}: {}", comm_->rank(), i, to_string(action), block, e.what()),
-          e.where());
-    }
-  }
+  for (std::size_t i = 0; i < plan.actions.size(); ++i) play_named(run, plan.actions[i], i);
   return run.all_losses;
+}
+
+void Executor::replay(const RankPlan& plan, const ExecutionInput& input, GradAccumulator& gradients,
+                      const LeafObserver& observer) {
+  Run run{.input = input, .training = {.gradients = &gradients}, .observer = &observer};
+  run.micro_batches.resize(static_cast<std::size_t>(input.batch.per_rank()));
+  run.local_losses = ctx_.zeros({input.batch.per_rank()});
+  for (std::size_t i = 0; i < plan.actions.size(); ++i) {
+    const ActionKind kind = plan.actions[i].kind;
+    const bool sums = kind == ActionKind::kReduceGrad || kind == ActionKind::kReduceLoss ||
+                      kind == ActionKind::kGradNorm || kind == ActionKind::kOptimStep;
+    if (!sums) play_named(run, plan.actions[i], i);
+  }
+}
+
+void Executor::play_named(Run& run, const Action& action, std::size_t position) {
+  try {
+    play(run, action);
+  } catch (const Error& e) {
+    const std::string block =
+        action.unit >= 0
+            ? fmt::format(" of block '{}'", blocks_[static_cast<std::size_t>(action.unit)]->name())
+            : "";
+    throw Error(e.code(),
+                fmt::format("rank {}, action {} ({}){}: {}", comm_->rank(), position, to_string(action),
+                            block, e.what()),
+                e.where());
+  }
 }
 
 void Executor::play(Run& run, const Action& action) {
@@ -114,6 +129,7 @@ Activations Executor::run_unit(Run& run, const Action& action, MicroBatchUnit* r
   Context ctx = ctx_;
   ctx.parameters = &parameters;
   ctx.training = run.input.training;
+  ctx.gradient_scale = run.input.gradient_scale;
   ctx.tape = record != nullptr ? &record->tape : nullptr;
   ctx.rng = run.input.rng;
   ctx.rng.block = static_cast<std::uint16_t>(action.unit);
@@ -199,7 +215,11 @@ void Executor::backward(Run& run, const Action& action) {
   }
   mb.gradients.clear();
   mb.gradients = unit->tape.backward(ctx, std::move(seeds), unit->inputs);
-  gradients.end(ctx_, action.unit, action.micro_batch);
+  if (run.observer != nullptr) {
+    (*run.observer)(action.unit, action.micro_batch, gradients.take_leaves(ctx_, action.unit));
+  } else {
+    gradients.end(ctx_, action.unit, action.micro_batch);
+  }
   if (action.unit == 0) mb = MicroBatch{};
 }
 
@@ -246,7 +266,9 @@ void Executor::grad_norm(Run& run) {
   ctx_.backend->clip_coefficient(ctx_.exec, {.partials = training.all_norm_partials,
                                              .norm = training.grad_norm,
                                              .clip = training.scalars.clip,
-                                             .max_norm = training.max_norm});
+                                             .max_norm = training.max_norm,
+                                             .gradient_scale = training.scaler->scale()});
+  training.scaler->update(ctx_, training.grad_norm);
   if (training.after_grad_norm) training.after_grad_norm();
 }
 

@@ -11,6 +11,7 @@
 #include "parallel/param_store.h"
 #include "parallel/plan.h"
 #include "runtime/data/dataset.h"
+#include "runtime/loss_scaler.h"
 #include "runtime/tape.h"
 
 namespace trireme {
@@ -25,6 +26,7 @@ struct ExecutionInput {
   std::int64_t num_targets = 1;  // of the whole global batch: the loss is their mean
   RngKey rng;                    // seed and step
   bool training = true;
+  Tensor gradient_scale;  // [] fp32, or undefined: the factor of all gradients (see [Note: loss scaling])
 };
 
 class Executor {
@@ -37,6 +39,7 @@ class Executor {
   struct TrainingState {
     GradAccumulator* gradients = nullptr;
     const Optimizer* optimizer = nullptr;
+    LossScaler* scaler = nullptr;
     UpdateScalars scalars;
     Tensor grad_norm;                       // [] fp32
     std::vector<Tensor> norm_partials;      // by group, slices of all_norm_partials
@@ -51,6 +54,14 @@ class Executor {
   /// device.
   Tensor run(const RankPlan& plan, const ExecutionInput& input, TrainingState training);
 
+  /// The parameter gradients of one backward: of a unit, by bucket (see ModelLayout), and a micro-batch of
+  /// this rank.
+  using LeafObserver = std::function<void(int unit, int micro_batch, const std::vector<Tensor>& leaves)>;
+  /// Plays the forwards and backwards of a training plan alone: no gradient is summed, no parameter changes.
+  /// Collective where parameters are sharded.
+  void replay(const RankPlan& plan, const ExecutionInput& input, GradAccumulator& gradients,
+              const LeafObserver& observer);
+
   /// Runs all blocks forward on the same batch on every rank, without targets (collective where parameters
   /// are sharded); returns what the last block returns (logits).
   Tensor infer(const HostBatch& batch);
@@ -59,6 +70,7 @@ class Executor {
   struct MicroBatchUnit;  // a unit's forward, kept for its backward
   struct MicroBatch;      // what is alive of one micro-batch
   struct Run;             // one play
+  void play_named(Run& run, const Action& action, std::size_t position);
   void play(Run& run, const Action& action);
   void change_residency(const Action& action);
   void read_batch(Run& run, int micro_batch);

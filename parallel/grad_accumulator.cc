@@ -27,6 +27,9 @@ GradAccumulator::GradAccumulator(const ModelLayout& layout, const BatchLayout& b
                 batch.data_ranks, comm.size());
   TRIREME_CHECK(!each_ || batch.assignment == Assignment::kStrided,
                 "reducing every micro-batch wants the strided assignment of micro-batches");
+  TRIREME_CHECK(options.dtype == DType::kFloat32 || options.reduction == Reduction::kCanonical,
+                "the fast reduction sums in fp32 only, not in {}: use the canonical one, or fp32 gradients",
+                name(options.dtype));
   if (each_) return;
   for (int r = 0; r < batch.data_ranks; ++r) {
     partials_.push_back(partial_sums(batch.global_micro_batch(r, 0), batch.per_rank()));
@@ -40,8 +43,7 @@ const ParamGroup& GradAccumulator::group_of(int bucket) const {
 
 // Gaps between parameters are zero: the norm reads them, and they travel.
 Tensor GradAccumulator::new_leaf(Context& ctx, const ParamGroup& group) const {
-  const MemoryCategory category = each_ ? MemoryCategory::kCommunication : MemoryCategory::kGradients;
-  Tensor leaf = ctx.empty({sharding_.padded(group.num_elems)}, DType::kFloat32, category);
+  Tensor leaf = ctx.empty({sharding_.padded(group.num_elems)}, DType::kFloat32, leaf_category());
   for (std::size_t s = 0; s < group.slots.size(); ++s) {
     const std::int64_t first = group.slots[s].offset + group.slots[s].shape.num_elems();
     const std::int64_t last = s + 1 < group.slots.size() ? group.slots[s + 1].offset : leaf.num_elems();
@@ -68,18 +70,36 @@ GradientTarget GradAccumulator::target(const ParamUse& use) {
   return {bucket.leaf.slice(slot.offset, slot.shape), mode};
 }
 
+void GradAccumulator::close_leaf(Context& ctx, int b) {
+  Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
+  const ParamGroup& group = group_of(b);
+  for (std::size_t s = 0; s < group.slots.size(); ++s) {
+    if (bucket.written[s]) continue;
+    ctx.backend->fill_zero(ctx.exec, bucket.leaf.slice(group.slots[s].offset, group.slots[s].shape));
+  }
+  if (options_.dtype == DType::kFloat32) return;
+  const Tensor rounded = ctx.empty(bucket.leaf.shape(), options_.dtype, leaf_category());
+  ctx.backend->cast(ctx.exec, {.x = bucket.leaf, .y = rounded});
+  bucket.leaf = rounded;
+}
+
 void GradAccumulator::end(Context& ctx, int unit, int micro_batch) {
   for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
     Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
-    const ParamGroup& group = group_of(b);
-    for (std::size_t s = 0; s < group.slots.size(); ++s) {
-      if (bucket.written[s]) continue;
-      ctx.backend->fill_zero(ctx.exec, bucket.leaf.slice(group.slots[s].offset, group.slots[s].shape));
-    }
+    close_leaf(ctx, b);
     if (options_.reduction == Reduction::kFast || each_) continue;
     push(ctx, bucket, std::exchange(bucket.leaf, Tensor()),
          {batch_.global_micro_batch(comm_.rank(), micro_batch), 0});
   }
+}
+
+std::vector<Tensor> GradAccumulator::take_leaves(Context& ctx, int unit) {
+  std::vector<Tensor> leaves;
+  for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
+    close_leaf(ctx, b);
+    leaves.push_back(std::exchange(buckets_[static_cast<std::size_t>(b)].leaf, Tensor()));
+  }
+  return leaves;
 }
 
 void GradAccumulator::push(Context& ctx, Bucket& bucket, const Tensor& sum, Subtree subtree) {
@@ -95,8 +115,7 @@ GradAccumulator::Exchange GradAccumulator::exchange_of(Context& ctx, int b, int 
   Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
   Exchange exchange{.bucket = b, .micro_batch = micro_batch};
   const auto receive = [&](std::int64_t elems) {
-    return exchange.received.emplace_back(
-        ctx.empty({elems}, DType::kFloat32, MemoryCategory::kCommunication));
+    return exchange.received.emplace_back(ctx.empty({elems}, options_.dtype, MemoryCategory::kCommunication));
   };
   if (options_.reduction == Reduction::kFast) {
     exchange.sources.push_back(std::exchange(bucket.leaf, Tensor()));
@@ -167,7 +186,7 @@ void GradAccumulator::finish_step(Context& ctx, Exchange& exchange) {
 
 void GradAccumulator::store_piece(Context& ctx, Bucket& bucket, const Tensor& piece) {
   if (options_.zero >= ZeroStage::kGradients) {
-    const Tensor kept = ctx.empty(piece.shape(), DType::kFloat32, MemoryCategory::kGradients);
+    const Tensor kept = ctx.empty(piece.shape(), options_.dtype, MemoryCategory::kGradients);
     ctx.backend->copy(ctx.exec, kept, piece);
     bucket.sums = {kept};
     return;
@@ -193,7 +212,7 @@ void GradAccumulator::finish_round(Context& ctx, Exchange& exchange) {
   for (std::size_t i = 0; i < bucket.sums.size(); ++i) {
     const auto* at = static_cast<const std::byte*>(bucket.sums[i].data());
     if (at < begin || at >= end) continue;
-    const Tensor own = ctx.empty({piece}, DType::kFloat32, MemoryCategory::kGradients);
+    const Tensor own = ctx.empty({piece}, options_.dtype, MemoryCategory::kGradients);
     ctx.backend->copy(ctx.exec, own, bucket.sums[i]);
     bucket.sums[i] = own;
   }

@@ -10,6 +10,9 @@
 // counted as communication. Fast: one buffer, accumulated in place, and the library's all-reduce or
 // reduce-scatter.
 //
+// With a 16-bit `dtype` a leaf is still computed in fp32, and rounded once when its backward ends: from then
+// on everything that is added or exchanged holds 16 bits.
+//
 // What is left after the exchange: without ZeRO the whole gradient; in stage 1 this rank's piece inside of
 // the whole buffer (as in the paper, where stage 1 keeps gradients unsharded); from stage 2 on the piece
 // alone.
@@ -33,6 +36,7 @@ struct GradAccumulatorOptions {
   Reduction reduction = Reduction::kCanonical;
   ZeroStage zero = ZeroStage::kNone;
   bool reduce_each_micro_batch = false;  // wants Assignment::kStrided
+  DType dtype = DType::kFloat32;         // of everything but the leaf under way; 16-bit excludes kFast
 };
 
 class GradAccumulator {
@@ -46,20 +50,23 @@ class GradAccumulator {
   GradientTarget target(const ParamUse& use);
   /// Closes them: parameters without a gradient become zero, complete subtrees are joined.
   void end(Context& ctx, int unit, int micro_batch);
+  /// In place of end(), to look at the gradients of one backward: gives a bucket's, by bucket of `unit`, and
+  /// drops them. Nothing is added to any sum.
+  std::vector<Tensor> take_leaves(Context& ctx, int unit);
 
   /// Starts the exchange of `unit`'s buckets: of `micro_batch`, or of the whole step when it is -1.
   /// Collective.
   void start_reduce(Context& ctx, int unit, int micro_batch);
   /// Finishes all exchanges and adds the uses of tied parameters. Afterwards gradient(group) is complete.
   void finish(Context& ctx);
-  /// What this rank owns of a group's gradient, fp32: [num_elems] without ZeRO, else its piece.
+  /// What this rank owns of a group's gradient: [num_elems] without ZeRO, else its piece.
   Tensor gradient(int group) const;
   /// Drops all buffers.
   void clear();
 
  private:
   struct Bucket {
-    Tensor leaf;                // of the backward under way; [padded] fp32
+    Tensor leaf;                // of the backward under way; [padded] fp32 until it ends
     std::vector<bool> written;  // by slot, in the leaf
     ReductionStack stack;
     std::vector<Tensor> sums;  // of the stack's entries
@@ -71,9 +78,13 @@ class GradAccumulator {
     std::vector<Work> works;
   };
 
+  MemoryCategory leaf_category() const {
+    return each_ ? MemoryCategory::kCommunication : MemoryCategory::kGradients;
+  }
   bool sharded() const { return options_.zero != ZeroStage::kNone; }
   const ParamGroup& group_of(int bucket) const;
   Tensor new_leaf(Context& ctx, const ParamGroup& group) const;
+  void close_leaf(Context& ctx, int bucket);
   void push(Context& ctx, Bucket& bucket, const Tensor& sum, Subtree subtree);
   Exchange exchange_of(Context& ctx, int bucket, int micro_batch);
   void finish_exchange(Context& ctx);

@@ -4,10 +4,11 @@
 
 namespace trireme {
 
-Context Context::create(Device device, int num_threads, std::optional<std::int64_t> memory_limit) {
+Context Context::create(Device device, int num_threads, std::optional<std::int64_t> memory_limit,
+                        const Backend* backend) {
   TRIREME_CHECK(num_threads >= 1, "a rank needs at least one thread, got {}", num_threads);
   Context ctx;
-  ctx.backend = &backend_for(device.type);
+  ctx.backend = backend != nullptr ? backend : &backend_for(device.type);
   ctx.allocator = std::make_shared<Allocator>(device, ctx.backend->make_memory_source(device), memory_limit);
   if (ctx.backend->make_stream != nullptr) ctx.stream = ctx.backend->make_stream(device, ctx.allocator);
   ctx.exec = {.device = device,
@@ -35,7 +36,13 @@ Tensor Context::from_host(const void* data, const Shape& shape, DType dtype, Mem
 }
 
 std::vector<float> Context::to_host(const Tensor& tensor) const {
-  TRIREME_CHECK(tensor.dtype() == DType::kFloat32, "to_host wants fp32, got {}", name(tensor.dtype()));
+  TRIREME_CHECK(tensor.dtype() != DType::kInt32 && tensor.dtype() != DType::kUInt8,
+                "to_host wants fp32, fp16 or bf16, got {}", name(tensor.dtype()));
+  if (tensor.dtype() != DType::kFloat32) {
+    const Tensor wide = empty(tensor.shape());
+    backend->cast(exec, {.x = tensor, .y = wide});
+    return to_host(wide);
+  }
   std::vector<float> values(static_cast<std::size_t>(tensor.num_elems()));
   backend->copy_to_host(exec, values.data(), tensor);
   return values;

@@ -1,5 +1,5 @@
-// Everything a forward or backward needs, passed explicitly: device, stream, allocator, parameters, tape, RNG
-// key.
+// Everything a forward or backward needs, passed explicitly: device, stream, allocator, parameters, tape,
+// precision, RNG key.
 #pragma once
 
 #include <memory>
@@ -7,6 +7,7 @@
 #include "kernels/backend.h"
 #include "runtime/base/rng.h"
 #include "runtime/parameter.h"
+#include "runtime/precision.h"
 #include "runtime/tensor.h"
 
 namespace trireme {
@@ -23,13 +24,18 @@ struct Context {
   Tape* tape = nullptr;   // null: inference, nothing is recorded or saved
   bool training = false;  // dropout and the like
 
+  Precision precision;    // what each op computes in
+  Tensor gradient_scale;  // [] fp32, or undefined: 1. The factor that a loss gives its gradient
+
   // Random numbers of the block that runs: `rng.op` is advanced by next_rng().
   RngKey rng;
   std::int64_t first_sample = 0;  // global index, within the step, of row 0 of the micro-batch
 
   /// A context for one rank: its own allocator on `device`, `num_threads` host threads.
+  /// `backend` stands in for the device's own table: instrumented in tests.
   static Context create(Device device, int num_threads,
-                        std::optional<std::int64_t> memory_limit = std::nullopt);
+                        std::optional<std::int64_t> memory_limit = std::nullopt,
+                        const Backend* backend = nullptr);
 
   /// Uninitialised.
   Tensor empty(const Shape& shape, DType dtype = DType::kFloat32,
@@ -39,7 +45,7 @@ struct Context {
   /// A copy of `shape.num_elems()` elements of host memory.
   Tensor from_host(const void* data, const Shape& shape, DType dtype,
                    MemoryCategory category = MemoryCategory::kActivations) const;
-  /// Waits for the tensor and copies it out as floats. Throws unless dtype is fp32.
+  /// Waits for the tensor and copies it out as floats; fp16 and bf16 are widened. Throws for other dtypes.
   std::vector<float> to_host(const Tensor& tensor) const;
 
   /// The key of the next random op of this block; the same sequence every time the block runs.

@@ -35,6 +35,8 @@ void Gradients::add(Context& ctx, ValueId id, Tensor gradient) {
   }
   TRIREME_CHECK(slot.shape() == gradient.shape(), "gradients of shapes {} and {} meet at one value",
                 slot.shape().to_string(), gradient.shape().to_string());
+  TRIREME_CHECK(slot.dtype() == gradient.dtype(), "gradients of dtypes {} and {} meet at one value",
+                name(slot.dtype()), name(gradient.dtype()));
   Tensor sum = slot;
   if (slot.use_count() > 2) {  // `slot` and `sum` are ours; anybody else must not see it change
     sum = gradient.unique() ? gradient : ctx.empty(slot.shape(), slot.dtype());

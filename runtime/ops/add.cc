@@ -1,6 +1,7 @@
 #include "runtime/ops/add.h"
 
 #include "runtime/base/error.h"
+#include "runtime/ops/cast.h"
 #include "runtime/tape.h"
 
 namespace trireme::ops {
@@ -22,9 +23,11 @@ struct AddNode : Node {
 
 }  // namespace
 
-Tensor add(Context& ctx, const Tensor& a, const Tensor& b) {
-  TRIREME_CHECK(a.shape() == b.shape() && a.dtype() == b.dtype(), "add: {} {} and {} {} differ",
-                name(a.dtype()), a.shape().to_string(), name(b.dtype()), b.shape().to_string());
+Tensor add(Context& ctx, const Tensor& left, const Tensor& right) {
+  TRIREME_CHECK(left.shape() == right.shape(), "add: {} {} and {} {} differ", name(left.dtype()),
+                left.shape().to_string(), name(right.dtype()), right.shape().to_string());
+  const DType dtype = ctx.precision.dtype_of(OpKind::kAdd, wider(left.dtype(), right.dtype()));
+  const Tensor a = cast(ctx, left, dtype), b = cast(ctx, right, dtype);
   const Tensor y = ctx.empty(a.shape(), a.dtype());
   ctx.backend->add(ctx.exec, {.a = a, .b = b, .out = y});
   if (ctx.tape == nullptr) return y;

@@ -5,7 +5,7 @@
 
 namespace trireme::ops {
 
-/// a + b, of one shape and dtype. Backward saves nothing.
-Tensor add(Context& ctx, const Tensor& a, const Tensor& b);
+/// left + right, of one shape; in the wider of their dtypes (see precision.cc). Backward saves nothing.
+Tensor add(Context& ctx, const Tensor& left, const Tensor& right);
 
 }  // namespace trireme::ops

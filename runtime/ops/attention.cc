@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "runtime/base/error.h"
+#include "runtime/ops/cast.h"
 #include "runtime/tape.h"
 
 namespace trireme::ops {
@@ -12,6 +13,7 @@ struct AttentionNode : Node {
   Tensor qkv, out, lse;
   AttentionOptions options;
   float scale = 1.0f;
+  MathMode math = MathMode::kFp32;
   RngKey rng;
   std::int64_t first_sample = 0;
   ValueId y = kNoValue;
@@ -31,6 +33,7 @@ struct AttentionNode : Node {
                                           .num_heads = options.num_heads,
                                           .scale = scale,
                                           .causal = options.causal,
+                                          .math = math,
                                           .dropout_p = options.dropout_p,
                                           .rng = rng,
                                           .first_sample = first_sample});
@@ -40,11 +43,13 @@ struct AttentionNode : Node {
 
 }  // namespace
 
-Tensor attention(Context& ctx, const Tensor& qkv, const AttentionOptions& options) {
-  TRIREME_CHECK(
-      qkv.shape().rank() == 3 && options.num_heads >= 1 && qkv.shape().dim(2) % (3 * options.num_heads) == 0,
-      "attention: qkv {} is not [B, T, 3 * num_heads * head_dim] with {} heads", qkv.shape().to_string(),
-      options.num_heads);
+Tensor attention(Context& ctx, const Tensor& input, const AttentionOptions& options) {
+  TRIREME_CHECK(input.shape().rank() == 3 && options.num_heads >= 1 &&
+                    input.shape().dim(2) % (3 * options.num_heads) == 0,
+                "attention: qkv {} is not [B, T, 3 * num_heads * head_dim] with {} heads",
+                input.shape().to_string(), options.num_heads);
+  const Tensor qkv = cast(ctx, input, ctx.precision.dtype_of(OpKind::kAttention, input.dtype()));
+  const MathMode math = ctx.precision.math_of(OpKind::kAttention);
   const std::int64_t batch = qkv.shape().dim(0);
   const std::int64_t tokens = qkv.shape().dim(1);
   const std::int64_t width = qkv.shape().dim(2) / 3;
@@ -60,6 +65,7 @@ Tensor attention(Context& ctx, const Tensor& qkv, const AttentionOptions& option
                                         .num_heads = used.num_heads,
                                         .scale = scale,
                                         .causal = used.causal,
+                                        .math = math,
                                         .dropout_p = used.dropout_p,
                                         .rng = rng,
                                         .first_sample = ctx.first_sample});
@@ -71,6 +77,7 @@ Tensor attention(Context& ctx, const Tensor& qkv, const AttentionOptions& option
   node->lse = lse;
   node->options = used;
   node->scale = scale;
+  node->math = math;
   node->rng = rng;
   node->first_sample = ctx.first_sample;
   node->y = ctx.tape->new_value();

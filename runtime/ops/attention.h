@@ -11,8 +11,8 @@ struct AttentionOptions {
   float dropout_p = 0.0f;  // on the probabilities, while ctx.training
 };
 
-/// qkv [B, T, 3 C], packed [q | k | v], each [num_heads, C / num_heads] -> [B, T, C]; scale 1 /
-/// sqrt(head_dim). Backward saves qkv, the output and one float a query and head.
-Tensor attention(Context& ctx, const Tensor& qkv, const AttentionOptions& options);
+/// Input [B, T, 3 C], packed [q | k | v], each [num_heads, C / num_heads] -> [B, T, C]; scale 1 /
+/// sqrt(head_dim). Backward saves the input, the output and one float a query and head.
+Tensor attention(Context& ctx, const Tensor& input, const AttentionOptions& options);
 
 }  // namespace trireme::ops

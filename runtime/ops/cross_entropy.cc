@@ -1,6 +1,7 @@
 #include "runtime/ops/cross_entropy.h"
 
 #include "runtime/base/error.h"
+#include "runtime/ops/cast.h"
 #include "runtime/tape.h"
 
 namespace trireme::ops {
@@ -32,6 +33,7 @@ Tensor softmax_cross_entropy(Context& ctx, Tensor logits, const Tensor& targets,
                 logits.shape().to_string(), logits.shape().num_rows(), name(targets.dtype()),
                 targets.shape().to_string());
   const bool record = ctx.tape != nullptr;
+  logits = cast(ctx, logits, ctx.precision.dtype_of(OpKind::kSoftmaxCrossEntropy, logits.dtype()));
   const ValueId logits_id = logits.id();
   if (record && !logits.unique()) {
     const Tensor copy = ctx.empty(logits.shape(), logits.dtype());
@@ -42,11 +44,13 @@ Tensor softmax_cross_entropy(Context& ctx, Tensor logits, const Tensor& targets,
   const TensorView rows{logits.data(), logits.dtype(),
                         Shape{logits.shape().num_rows(), logits.shape().dim(-1)}};
   const ConstTensorView flat_targets{targets.data(), DType::kInt32, Shape{targets.num_elems()}};
-  ctx.backend->softmax_cross_entropy(ctx.exec, {.logits = rows,
-                                                .targets = flat_targets,
-                                                .loss = loss,
-                                                .loss_scale = loss_scale,
-                                                .write_gradient = record});
+  ctx.backend->softmax_cross_entropy(
+      ctx.exec, {.logits = rows,
+                 .targets = flat_targets,
+                 .loss = loss,
+                 .loss_scale = loss_scale,
+                 .gradient_scale = record ? ctx.gradient_scale.const_view() : ConstTensorView{},
+                 .write_gradient = record});
   if (!record) return loss;
 
   auto node = std::make_unique<CrossEntropyNode>();

@@ -2,6 +2,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/ops/add.h"
+#include "runtime/ops/cast.h"
 #include "runtime/tape.h"
 
 namespace trireme::ops {
@@ -28,11 +29,15 @@ struct DropoutNode : Node {
 
 }  // namespace
 
-Tensor dropout(Context& ctx, const Tensor& x, float p, const Tensor& residual) {
+Tensor dropout(Context& ctx, const Tensor& input, float p, const Tensor& stream) {
   TRIREME_CHECK(p >= 0.0f && p < 1.0f, "dropout: p = {} is not in [0, 1)", p);
-  TRIREME_CHECK(!residual.defined() || residual.shape() == x.shape(), "dropout: residual {} does not fit {}",
-                residual.shape().to_string(), x.shape().to_string());
-  if (!ctx.training || p == 0.0f) return residual.defined() ? add(ctx, x, residual) : x;
+  TRIREME_CHECK(!stream.defined() || stream.shape() == input.shape(), "dropout: residual {} does not fit {}",
+                stream.shape().to_string(), input.shape().to_string());
+  if (!ctx.training || p == 0.0f) return stream.defined() ? add(ctx, input, stream) : input;
+  const DType widest = stream.defined() ? wider(input.dtype(), stream.dtype()) : input.dtype();
+  const DType dtype = ctx.precision.dtype_of(OpKind::kDropout, widest);
+  const Tensor x = cast(ctx, input, dtype);
+  const Tensor residual = stream.defined() ? cast(ctx, stream, dtype) : Tensor();
   const RngKey rng = ctx.next_rng();
   const Tensor y = ctx.empty(x.shape(), x.dtype());
   DropoutArgs args{.x = x, .y = y, .p = p, .rng = rng, .first_sample = ctx.first_sample};

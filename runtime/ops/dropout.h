@@ -5,8 +5,8 @@
 
 namespace trireme::ops {
 
-/// keep ? x / (1 - p) : 0, plus `residual` where defined. Dim 0 is the sample. Without training or with p = 0
-/// it is x (+ residual). Backward saves nothing.
-Tensor dropout(Context& ctx, const Tensor& x, float p, const Tensor& residual = {});
+/// keep ? input / (1 - p) : 0, plus `residual` where defined, in the wider of their dtypes. Dim 0 is the
+/// sample. Without training or with p = 0 it is input (+ residual). Backward saves nothing.
+Tensor dropout(Context& ctx, const Tensor& input, float p, const Tensor& residual = {});
 
 }  // namespace trireme::ops

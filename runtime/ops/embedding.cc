@@ -1,6 +1,7 @@
 #include "runtime/ops/embedding.h"
 
 #include "runtime/base/error.h"
+#include "runtime/ops/cast.h"
 #include "runtime/tape.h"
 
 namespace trireme::ops {
@@ -32,7 +33,8 @@ struct EmbeddingNode : Node {
 }  // namespace
 
 Tensor embedding(Context& ctx, const Tensor& tokens, ParamRef table, ParamRef positions) {
-  const Tensor rows = ctx.parameters->value(table);
+  const DType dtype = ctx.precision.dtype_of(OpKind::kEmbedding, ctx.precision.compute_dtype());
+  const Tensor rows = parameter(ctx, table, dtype);
   TRIREME_CHECK(tokens.shape().rank() == 2 && tokens.dtype() == DType::kInt32 && rows.shape().rank() == 2,
                 "embedding: wants int32 tokens [B, T] and a table [V, C], got {} {} and {}",
                 name(tokens.dtype()), tokens.shape().to_string(), rows.shape().to_string());
@@ -40,14 +42,14 @@ Tensor embedding(Context& ctx, const Tensor& tokens, ParamRef table, ParamRef po
   EmbeddingFwdArgs args{.tokens = tokens, .table = rows};
   Tensor places;
   if (positions.defined()) {
-    places = ctx.parameters->value(positions);
+    places = parameter(ctx, positions, dtype);
     TRIREME_CHECK(places.shape().rank() == 2 && places.shape().dim(1) == width &&
                       places.shape().dim(0) >= tokens.shape().dim(1),
                   "embedding: {} tokens of width {} do not fit position table {}", tokens.shape().dim(1),
                   width, places.shape().to_string());
     args.positions = places;
   }
-  const Tensor x = ctx.empty({tokens.shape().dim(0), tokens.shape().dim(1), width}, rows.dtype());
+  const Tensor x = ctx.empty({tokens.shape().dim(0), tokens.shape().dim(1), width}, dtype);
   args.x = x;
   ctx.backend->embedding_fwd(ctx.exec, args);
   if (ctx.tape == nullptr) return x;

@@ -1,6 +1,7 @@
 #include "runtime/ops/layer_norm.h"
 
 #include "runtime/base/error.h"
+#include "runtime/ops/cast.h"
 #include "runtime/tape.h"
 
 namespace trireme::ops {
@@ -27,9 +28,10 @@ struct LayerNormNode : Node {
                                                         : ctx.empty(x.shape(), x.dtype());
     const GradientTarget dgamma = ctx.parameters->gradient(gamma);
     const GradientTarget dbeta = ctx.parameters->gradient(beta);
+    const Tensor g = parameter(ctx, gamma, x.dtype());
     LayerNormBwdArgs args{.dy = rows_of(dy),
                           .x = rows_of(x),
-                          .gamma = ctx.parameters->value(gamma),
+                          .gamma = g,
                           .mean = mean,
                           .rstd = rstd,
                           .dx = rows_of(dx),
@@ -45,9 +47,10 @@ struct LayerNormNode : Node {
 
 }  // namespace
 
-Tensor layer_norm(Context& ctx, const Tensor& x, ParamRef gamma, ParamRef beta, float epsilon) {
-  const Tensor g = ctx.parameters->value(gamma);
-  const Tensor b = ctx.parameters->value(beta);
+Tensor layer_norm(Context& ctx, const Tensor& input, ParamRef gamma, ParamRef beta, float epsilon) {
+  const Tensor x = cast(ctx, input, ctx.precision.dtype_of(OpKind::kLayerNorm, input.dtype()));
+  const Tensor g = parameter(ctx, gamma, x.dtype());
+  const Tensor b = parameter(ctx, beta, x.dtype());
   TRIREME_CHECK(x.shape().rank() >= 1 && g.shape() == Shape{x.shape().dim(-1)} && b.shape() == g.shape(),
                 "layer_norm: input {} does not fit gamma {} and beta {}", x.shape().to_string(),
                 g.shape().to_string(), b.shape().to_string());

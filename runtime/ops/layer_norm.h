@@ -5,9 +5,9 @@
 
 namespace trireme::ops {
 
-/// x [..., C], gamma [C], beta [C] -> [..., C]. Statistics in fp32, biased variance.
-/// Backward saves x and two floats a row, and adds into a gradient that is already at x (the residual
-/// branch).
-Tensor layer_norm(Context& ctx, const Tensor& x, ParamRef gamma, ParamRef beta, float epsilon = 1e-5f);
+/// Input [..., C], gamma [C], beta [C] -> [..., C]. Statistics in fp32, biased variance.
+/// Backward saves the input and two floats a row, and adds into a gradient that is already there (the
+/// residual branch).
+Tensor layer_norm(Context& ctx, const Tensor& input, ParamRef gamma, ParamRef beta, float epsilon = 1e-5f);
 
 }  // namespace trireme::ops

@@ -1,6 +1,8 @@
 #include "runtime/ops/linear.h"
 
 #include "runtime/base/error.h"
+#include "runtime/ops/add.h"
+#include "runtime/ops/cast.h"
 #include "runtime/tape.h"
 
 namespace trireme::ops {
@@ -18,6 +20,7 @@ struct LinearNode : Node {
   Tensor x, pre;  // pre only with an activation
   ParamRef weight, bias;
   Activation activation = Activation::kNone;
+  MathMode math = MathMode::kFp32;
   ValueId residual = kNoValue;
   ValueId y = kNoValue;
 
@@ -48,42 +51,57 @@ struct LinearNode : Node {
                                      .b = as_matrix(x),
                                      .d = target.tensor,
                                      .transpose_a = Transpose::kYes,
+                                     .math = math,
                                      .mode = target.mode});
     }
     if (x.id() == kNoValue) return;
+    const Tensor w = parameter(ctx, weight, x.dtype());
     const Tensor dx = ctx.empty(x.shape(), x.dtype());
-    ctx.backend->matmul(ctx.exec,
-                        {.a = as_matrix(dy), .b = ctx.parameters->value(weight), .d = as_mutable_matrix(dx)});
+    ctx.backend->matmul(ctx.exec, {.a = as_matrix(dy), .b = w, .d = as_mutable_matrix(dx), .math = math});
     gradients.add(ctx, x.id(), dx);
   }
 };
 
-}  // namespace
-
-Tensor linear(Context& ctx, const Tensor& x, ParamRef weight, const LinearOptions& options) {
-  const Tensor w = ctx.parameters->value(weight);
+void check_shapes(const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& residual) {
   TRIREME_CHECK(w.shape().rank() == 2 && x.shape().rank() >= 1 && x.shape().dim(-1) == w.shape().dim(1),
                 "linear: input {} does not fit weight {} (want [..., K] and [N, K])", x.shape().to_string(),
                 w.shape().to_string());
   const std::int64_t n = w.shape().dim(0);
-  Shape shape = x.shape().with_last(n);
-  const Tensor b = options.bias.defined() ? ctx.parameters->value(options.bias) : Tensor();
-  TRIREME_CHECK(!b.defined() || b.shape() == Shape{n}, "linear: bias {} does not fit {} outputs",
-                b.shape().to_string(), n);
-  TRIREME_CHECK(!options.residual.defined() || options.residual.shape() == shape,
-                "linear: residual {} does not fit the result {}", options.residual.shape().to_string(),
+  TRIREME_CHECK(!bias.defined() || bias.shape() == Shape{n}, "linear: bias {} does not fit {} outputs",
+                bias.shape().to_string(), n);
+  const Shape shape = x.shape().with_last(n);
+  TRIREME_CHECK(!residual.defined() || residual.shape() == shape,
+                "linear: residual {} does not fit the result {}", residual.shape().to_string(),
                 shape.to_string());
+}
+
+}  // namespace
+
+Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOptions& options) {
+  const DType dtype = ctx.precision.dtype_of(OpKind::kLinear, input.dtype());
+  if (options.residual.defined() && wider(options.residual.dtype(), dtype) != dtype) {
+    LinearOptions product = options;  // see precision.cc: a wide stream stays wide
+    product.residual = {};
+    return add(ctx, linear(ctx, input, weight, product), options.residual);
+  }
+  const Tensor w = parameter(ctx, weight, dtype);
+  const Tensor b = options.bias.defined() ? parameter(ctx, options.bias, dtype) : Tensor();
+  check_shapes(input, w, b, options.residual);
+  const Tensor x = cast(ctx, input, dtype);
+  const Tensor residual = options.residual.defined() ? cast(ctx, options.residual, dtype) : Tensor();
+  const Shape shape = x.shape().with_last(w.shape().dim(0));
   const bool save_pre = ctx.tape != nullptr && options.activation != Activation::kNone;
-  const Tensor y = ctx.empty(shape, x.dtype());
-  const Tensor pre = save_pre ? ctx.empty(shape, x.dtype()) : Tensor();
+  const Tensor y = ctx.empty(shape, dtype);
+  const Tensor pre = save_pre ? ctx.empty(shape, dtype) : Tensor();
   MatmulArgs args{.a = as_matrix(x),
                   .b = w,
                   .d = as_mutable_matrix(y),
                   .transpose_b = Transpose::kYes,
+                  .math = ctx.precision.math_of(OpKind::kLinear),
                   .activation = options.activation};
   if (b.defined()) args.bias = b;
   if (pre.defined()) args.pre_activation = as_mutable_matrix(pre);
-  if (options.residual.defined()) args.residual = as_matrix(options.residual);
+  if (residual.defined()) args.residual = as_matrix(residual);
   ctx.backend->matmul(ctx.exec, args);
   if (ctx.tape == nullptr) return y;
 
@@ -93,7 +111,8 @@ Tensor linear(Context& ctx, const Tensor& x, ParamRef weight, const LinearOption
   node->weight = weight;
   node->bias = options.bias;
   node->activation = options.activation;
-  node->residual = options.residual.id();
+  node->math = args.math;
+  node->residual = residual.id();
   node->y = ctx.tape->new_value();
   const Tensor result = y.with_id(node->y);
   ctx.tape->record(std::move(node));

@@ -8,11 +8,11 @@ namespace trireme::ops {
 struct LinearOptions {
   ParamRef bias;  // [N], or undefined
   Activation activation = Activation::kNone;
-  Tensor residual;  // like the result, or undefined: added last, in the same pass
+  Tensor residual;  // like the result, or undefined: added last, in the same pass unless it is wider
 };
 
-/// x [..., K], weight [N, K] -> [..., N].
-/// Backward saves x and, with an activation, its argument.
-Tensor linear(Context& ctx, const Tensor& x, ParamRef weight, const LinearOptions& options = {});
+/// Input [..., K], weight [N, K] -> [..., N], in the compute dtype (see precision.cc).
+/// Backward saves the input and, with an activation, its argument.
+Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOptions& options = {});
 
 }  // namespace trireme::ops

@@ -24,6 +24,7 @@ class AdamW final : public Optimizer {
                                   .lr = scalars.lr,
                                   .clip = scalars.clip,
                                   .step = scalars.step,
+                                  .skip = scalars.skip,
                                   .beta1 = config_.beta1,
                                   .beta2 = config_.beta2,
                                   .epsilon = config_.epsilon,
@@ -54,6 +55,7 @@ class Sgd final : public Optimizer {
                                 .lr = scalars.lr,
                                 .clip = scalars.clip,
                                 .step = scalars.step,
+                                .skip = scalars.skip,
                                 .momentum = config_.momentum,
                                 .weight_decay = segment.decay ? config_.weight_decay : 0.0f,
                                 .nesterov = config_.nesterov});

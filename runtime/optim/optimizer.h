@@ -32,6 +32,7 @@ struct UpdateScalars {
   Tensor lr;    // fp32
   Tensor clip;  // fp32: factor on every gradient
   Tensor step;  // int32: 1 for the first update
+  Tensor skip;  // int32, or undefined: nothing is updated when it is not 0
 };
 
 /// A flat run of elements with one decay rule; all views of equal length.

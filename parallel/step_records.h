@@ -1,0 +1,66 @@
+// What steps have reported, on the device until somebody asks: so that no step waits for the host.
+//
+// [Note: results a step later] A step ends by copying its losses, norm, scale and skip flag, device to
+// device, into one of two records. The host reads a record when it likes, at best when the next step is under
+// way.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "runtime/context.h"
+#include "runtime/loss_scaler.h"
+
+namespace trireme {
+
+struct StepResult {
+  std::int64_t step = 0;              // steps done, this one included
+  float loss = 0;                     // mean over the targets of the global batch
+  float grad_norm = 0;                // before clipping, without the loss scale
+  float loss_scale = 1;               // of this step
+  bool skipped = false;               // the norm was not finite: parameters and optimizer state are as before
+  std::int32_t skipped_in_a_row = 0;  // up to this step
+  MemoryStats memory;                 // peaks of this step on this rank
+  std::int64_t sent_bytes = 0;        // by this rank in this step
+};
+
+class StepRecords {
+ public:
+  static constexpr std::size_t kMaxPending = 2;
+
+  /// Records of `num_losses` losses, allocated here.
+  StepRecords(const Context& ctx, std::int64_t num_losses);
+
+  /// What is already known of a step goes in `known`; the rest is copied on the device. Throws
+  /// Error(kInvalidInput) when kMaxPending records wait to be read.
+  void add(const Context& ctx, const StepResult& known, const Tensor& losses, const Tensor& grad_norm,
+           const LossScaler& scaler);
+  std::size_t num_pending() const { return pending_.size(); }
+
+  struct Record {
+    StepResult result;  // all but the loss
+    std::vector<float> losses;
+  };
+  /// Waits for the oldest record. Throws Error(kInvalidInput) when there is none.
+  Record take(const Context& ctx);
+
+ private:
+  struct Slot {
+    Tensor losses;    // [num_losses] fp32
+    Tensor norm;      // [] fp32
+    Tensor scale;     // [] fp32
+    Tensor skip;      // [] int32
+    Tensor in_a_row;  // [] int32
+  };
+  struct Pending {
+    StepResult known;
+    std::size_t slot = 0;
+    bool scaled = false;
+  };
+  Slot slots_[kMaxPending];
+  std::deque<Pending> pending_;
+  std::size_t next_slot_ = 0;
+};
+
+}  // namespace trireme
