@@ -83,7 +83,33 @@ OptimizerConfig optimizer_config(const OptimizerSection& section) {
           .nesterov = section.nesterov};
 }
 
+LossScaleConfig loss_scale_config(const PrecisionSection& section) {
+  LossScaleConfig config{.initial = static_cast<float>(section.scale_init),
+                         .growth_factor = static_cast<float>(section.scale_growth),
+                         .backoff_factor = static_cast<float>(section.scale_backoff),
+                         .growth_interval = static_cast<std::int32_t>(section.scale_interval)};
+  if (section.mode != "fp16" || section.loss_scale == "off") return config;  // kOff
+  config.kind = LossScaleConfig::Kind::kDynamic;
+  if (const auto scale = static_loss_scale(section)) {
+    config.kind = LossScaleConfig::Kind::kStatic;
+    config.initial = static_cast<float>(*scale);
+  }
+  return config;
+}
+
 }  // namespace
+
+Precision build_precision(const PrecisionSection& section) {
+  const auto mode = find_precision_mode(section.mode);
+  TRIREME_CHECK(mode, "precision.mode = \"{}\" is not known", section.mode);
+  Precision precision(*mode);
+  for (const auto& [op, text] : section.ops) precision.override_op(*find_op(op), *find_precision_mode(text));
+  precision.grad_dtype = section.grad_dtype == "compute" ? precision.compute_dtype()
+                         : section.grad_dtype == "fp16"  ? DType::kFloat16
+                         : section.grad_dtype == "bf16"  ? DType::kBFloat16
+                                                         : DType::kFloat32;
+  return precision;
+}
 
 std::optional<PreparedData> find_prepared_data(const fs::path& path) {
   const fs::path folder = fs::is_directory(path) ? path : path.parent_path();
@@ -131,7 +157,9 @@ EngineOptions engine_options(const JobConfig& config) {
           .grad_clip = static_cast<float>(config.optimizer.grad_clip),
           .reduction = config.parallel.reduction == "fast" ? Reduction::kFast : Reduction::kCanonical,
           .zero = static_cast<ZeroStage>(config.parallel.zero),
-          .recompute_every = static_cast<int>(config.parallel.recompute_every)};
+          .recompute_every = static_cast<int>(config.parallel.recompute_every),
+          .precision = build_precision(config.precision),
+          .loss_scale = loss_scale_config(config.precision)};
 }
 
 LrSchedule lr_schedule(const JobConfig& config) {

@@ -24,6 +24,9 @@ JobConfig resolve(JobConfig config);
 
 std::shared_ptr<const BlockList> build_blocks(const ModelSection& model);
 
+/// The policy of [precision], checked by check_config().
+Precision build_precision(const PrecisionSection& section);
+
 /// For the CPU: choose_device() knows better. `threads` and `memory_limit` are those of the job; threads 0
 /// stands for 1.
 EngineOptions engine_options(const JobConfig& config);

@@ -69,6 +69,17 @@ std::optional<std::int64_t> read_bytes(const std::string& text) {
   return std::nullopt;
 }
 
+std::optional<ConfigValue> read_string_table(const toml::node& node) {
+  const toml::table* table = node.as_table();
+  if (table == nullptr) return std::nullopt;
+  std::map<std::string, std::string> values;
+  for (const auto& [name, value] : *table) {
+    if (!value.is_string()) return std::nullopt;
+    values.emplace(name.str(), value.as_string()->get());
+  }
+  return values;
+}
+
 std::optional<ConfigValue> read_value(const toml::node& node, KeyType type) {
   switch (type) {
     case KeyType::kBoolean:
@@ -88,6 +99,12 @@ std::optional<ConfigValue> read_value(const toml::node& node, KeyType type) {
     case KeyType::kString:
       if (const auto* text = node.as_string()) return text->get();
       break;
+    case KeyType::kStringOrNumber:
+      if (const auto* text = node.as_string()) return text->get();
+      if (const auto number = read_number(node)) return fmt::format("{}", *number);
+      break;
+    case KeyType::kStringTable:
+      return read_string_table(node);
     case KeyType::kNumberPair:
       if (const auto* list = node.as_array(); list && list->size() == 2) {
         const auto first = read_number(*list->get(0)), second = read_number(*list->get(1));

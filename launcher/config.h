@@ -7,6 +7,8 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -58,7 +60,15 @@ struct OptimizerSection {
 
 struct PrecisionSection {
   std::string mode = "fp32";
-  std::string loss_scale = "dynamic";
+  std::string loss_scale = "dynamic";  // "dynamic", "off", or a number as text
+  double scale_init = 65536.0;
+  double scale_growth = 2.0;
+  double scale_backoff = 0.5;
+  std::int64_t scale_interval = 2000;
+  double min_scale = 1.0;
+  std::int64_t max_skips = 50;
+  std::string grad_dtype = "fp32";
+  std::map<std::string, std::string> ops;  // op -> what it computes in, other than the mode
 };
 
 struct ParallelSection {
@@ -103,6 +113,9 @@ JobConfig parse_config(std::string_view toml, std::string_view source,
 /// parse_config of a file.
 JobConfig load_config(const std::filesystem::path& path, std::span<const std::string> overrides = {});
 
+/// The number of precision.loss_scale, where it is one: positive and finite.
+std::optional<double> static_loss_scale(const PrecisionSection& precision);
+
 /// Checks what involves several keys. parse_config has called it; for configurations made in code.
 void check_config(const JobConfig& config);
 
@@ -119,7 +132,7 @@ std::string to_toml(const JobConfig& config);
 std::string describe_difference(std::span<const std::string> texts_by_rank);
 
 /// What a run that goes on from a checkpoint changes of its mathematics: "optimizer.lr (0.1, now 0.2)" for
-/// each key of [model], [data], [train] and [optimizer] that differs.
+/// each key of [model], [data], [train], [optimizer] and [precision] that differs.
 std::vector<std::string> describe_changes(const JobConfig& before, const JobConfig& now);
 
 }  // namespace trireme

@@ -1,11 +1,15 @@
 // What involves several keys of a configuration.
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
 #include <vector>
 
 #include "launcher/config.h"
+#include "launcher/nearest_name.h"
 #include "runtime/base/error.h"
+#include "runtime/precision.h"
 
 namespace trireme {
 namespace {
@@ -21,6 +25,34 @@ void check_model(const ModelSection& model) {
     TRIREME_CHECK(model.hidden % model.heads == 0, "model.heads = {} does not divide model.hidden = {}",
                   model.heads, model.hidden);
   }
+}
+
+void check_op_overrides(const PrecisionSection& precision) {
+  std::vector<std::string> known;
+  for (const OpPolicy& policy : op_policies()) known.emplace_back(policy.name);
+  for (const auto& [name, mode] : precision.ops) {
+    const auto op = find_op(name);
+    TRIREME_CHECK(op, "precision.ops: there is no op '{}'; did you mean '{}'? Ops are {}", name,
+                  nearest_name(name, known), fmt::join(known, ", "));
+    const auto wanted = find_precision_mode(mode);
+    TRIREME_CHECK(wanted, "precision.ops: {} = \"{}\" is not a precision; \"fp32\" is", name, mode);
+    Precision().override_op(*op, *wanted);
+  }
+}
+
+void check_precision(const JobConfig& config) {
+  const PrecisionSection& precision = config.precision;
+  check_op_overrides(precision);
+  const bool sixteen_bits = precision.grad_dtype == "compute"
+                                ? precision.mode == "fp16" || precision.mode == "bf16"
+                                : precision.grad_dtype != "fp32";
+  TRIREME_CHECK(!sixteen_bits || config.parallel.reduction == "canonical",
+                "precision.grad_dtype = \"{}\" wants parallel.reduction = \"canonical\": the library's own "
+                "all-reduce sums in fp32 only",
+                precision.grad_dtype);
+  TRIREME_CHECK(precision.loss_scale != "dynamic" || precision.min_scale <= precision.scale_init,
+                "precision.min_scale = {} is above precision.scale_init = {}", precision.min_scale,
+                precision.scale_init);
 }
 
 /// "1, 2 or 5".
@@ -50,8 +82,18 @@ std::vector<std::int64_t> divisors_near(std::int64_t number, std::int64_t wanted
 
 }  // namespace
 
+std::optional<double> static_loss_scale(const PrecisionSection& precision) {
+  double scale = 0;
+  const char* const begin = precision.loss_scale.data();
+  const char* const end = begin + precision.loss_scale.size();
+  const auto [read, error] = std::from_chars(begin, end, scale);
+  const bool fits = scale > 0 && scale <= std::numeric_limits<float>::max();  // false for NaN
+  return error == std::errc() && read == end && fits ? std::optional(scale) : std::nullopt;
+}
+
 void check_config(const JobConfig& config) {
   check_model(config.model);
+  check_precision(config);
   TRIREME_CHECK(config.data.kind != "tokens" || !config.data.train.empty(),
                 "data.train is missing: the folder of token shards that `trireme data text` wrote");
   TRIREME_CHECK(config.optimizer.min_lr <= config.optimizer.lr,

@@ -45,6 +45,11 @@ KeyRule above(double bound) {
           .allows = [bound](const ConfigValue& v) { return as_number(v) > bound; }};
 }
 
+KeyRule between(double low, double high) {
+  return {.text = fmt::format("above {} and below {}", low, high),
+          .allows = [low, high](const ConfigValue& v) { return as_number(v) > low && as_number(v) < high; }};
+}
+
 /// Each number of the value lies in [least, bound).
 KeyRule from_to_below(double least, double bound) {
   return {.text = fmt::format("at least {} and below {}", least, bound),
@@ -82,6 +87,8 @@ constexpr KeyType key_type() {
     return KeyType::kNumber;
   } else if constexpr (std::is_same_v<T, std::string>) {
     return KeyType::kString;
+  } else if constexpr (std::is_same_v<T, std::map<std::string, std::string>>) {
+    return KeyType::kStringTable;
   } else {
     static_assert(std::is_same_v<T, std::array<double, 2>>);
     return KeyType::kNumberPair;
@@ -113,6 +120,13 @@ class SectionKeys {
   SectionKeys& add_bytes(std::string name, std::int64_t Section::*member, KeyRule rule, std::string help) {
     add(std::move(name), member, std::move(rule), std::move(help));
     keys_.back().type = KeyType::kBytes;
+    return *this;
+  }
+
+  SectionKeys& add_string_or_number(std::string name, std::string Section::*member, KeyRule rule,
+                                    std::string help) {
+    add(std::move(name), member, std::move(rule), std::move(help));
+    keys_.back().type = KeyType::kStringOrNumber;
     return *this;
   }
 
@@ -190,13 +204,43 @@ void add_optimizer_keys(std::vector<ConfigKey>& keys) {
            "Gradients are scaled down to this global L2 norm. 0: no clipping.");
 }
 
-void add_engine_keys(std::vector<ConfigKey>& keys) {
+KeyRule loss_scale_rule() {
+  return {.text = "\"dynamic\", \"off\" or a number above 0", .allows = [](const ConfigValue& v) {
+            const std::string& text = std::get<std::string>(v);
+            return text == "dynamic" || text == "off" || static_loss_scale({.loss_scale = text}).has_value();
+          }};
+}
+
+void add_precision_keys(std::vector<ConfigKey>& keys) {
   using P = PrecisionSection;
   SectionKeys<P>(keys, "precision", &JobConfig::precision)
-      .add("mode", &P::mode, only(std::string("fp32"), "this build supports fp32 only"), "Compute dtype.")
-      .add("loss_scale", &P::loss_scale,
-           only(std::string("dynamic"), "a fixed scale comes with 16-bit precision; fp32 is never scaled"),
-           "Scaling of the loss in fp16. No effect in fp32.");
+      .add("mode", &P::mode, one_of({"fp32", "tf32", "fp16", "bf16"}),
+           "What matrix products and attention compute in, and in fp16 and bf16 what parameters' working "
+           "copies "
+           "and activations are stored in. Masters, optimizer state and sums are fp32 in every mode.")
+      .add_string_or_number("loss_scale", &P::loss_scale, loss_scale_rule(),
+                            "Scaling of the loss's gradient in fp16: `dynamic` (GradScaler's rule), a fixed "
+                            "number, or `off` (the "
+                            "first gradient that overflows ends the job). No effect in the other modes.")
+      .add("scale_init", &P::scale_init, above(0), "`dynamic`: the first scale.")
+      .add("scale_growth", &P::scale_growth, at_least(1),
+           "`dynamic`: factor after `scale_interval` clean steps.")
+      .add("scale_backoff", &P::scale_backoff, between(0, 1),
+           "`dynamic`: factor after a gradient that is not finite; that step is skipped.")
+      .add("scale_interval", &P::scale_interval, count_from(1),
+           "`dynamic`: clean steps in a row until the scale grows.")
+      .add("min_scale", &P::min_scale, above(0), "`dynamic`: a scale below this ends the job.")
+      .add("max_skips", &P::max_skips, count_from(1), "In fp16: so many skipped steps in a row end the job.")
+      .add("grad_dtype", &P::grad_dtype, one_of({"fp32", "fp16", "bf16", "compute"}),
+           "What parameter gradients are accumulated and exchanged in; `compute`: as the mode. 16 bits halve "
+           "their memory and traffic and cost accuracy; they want `parallel.reduction` = canonical.")
+      .add("ops", &P::ops, any(),
+           "Ops that compute in another dtype than the mode's, as { attention = \"fp32\" }: \"fp32\", and "
+           "for `linear` and `attention` \"tf32\". Ops: linear, attention, embedding, layer_norm, dropout, "
+           "add, softmax_cross_entropy.");
+}
+
+void add_engine_keys(std::vector<ConfigKey>& keys) {
   using L = ParallelSection;
   SectionKeys<L>(keys, "parallel", &JobConfig::parallel)
       .add("pipeline", &L::pipeline,
@@ -248,6 +292,7 @@ std::vector<ConfigKey> make_keys() {
   add_data_keys(keys);
   add_train_keys(keys);
   add_optimizer_keys(keys);
+  add_precision_keys(keys);
   add_engine_keys(keys);
   add_output_keys(keys);
   return keys;
@@ -269,6 +314,10 @@ std::string_view describe(KeyType type) {
       return "a string";
     case KeyType::kNumberPair:
       return "a list of two numbers";
+    case KeyType::kStringOrNumber:
+      return "a string or a number";
+    case KeyType::kStringTable:
+      return "a table of strings, such as { name = \"text\" }";
   }
   return "?";
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,7 +15,8 @@
 
 namespace trireme {
 
-using ConfigValue = std::variant<bool, std::int64_t, double, std::string, std::array<double, 2>>;
+using ConfigValue = std::variant<bool, std::int64_t, double, std::string, std::array<double, 2>,
+                                 std::map<std::string, std::string>>;
 
 enum class KeyType : std::uint8_t {
   kBoolean,
@@ -23,6 +25,8 @@ enum class KeyType : std::uint8_t {
   kNumber,
   kString,
   kNumberPair,
+  kStringOrNumber,  // kept as text
+  kStringTable,     // { name = "text", ... }
 };
 
 /// "an integer", for messages.

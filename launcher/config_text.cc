@@ -40,6 +40,13 @@ struct ToToml {
   std::string operator()(const std::array<double, 2>& value) const {
     return fmt::format("[{}, {}]", number_text(value[0]), number_text(value[1]));
   }
+  std::string operator()(const std::map<std::string, std::string>& table) const {
+    std::string text;
+    for (const auto& [key, value] : table) {
+      text += fmt::format("{} {} = {}", text.empty() ? "" : ",", quote_toml(key), quote_toml(value));
+    }
+    return text.empty() ? "{}" : "{" + text + " }";
+  }
 };
 
 /// "section.key" -> value of a text written by to_toml.
@@ -71,6 +78,10 @@ std::string type_text(KeyType type) {
       return "string";
     case KeyType::kNumberPair:
       return "two numbers";
+    case KeyType::kStringOrNumber:
+      return "string or number";
+    case KeyType::kStringTable:
+      return "table of strings";
   }
   return "?";
 }
@@ -128,7 +139,7 @@ std::vector<std::string> describe_changes(const JobConfig& before, const JobConf
   std::vector<std::string> changes;
   for (const ConfigKey& key : config_keys()) {
     const bool mathematics = key.section == "model" || key.section == "data" || key.section == "train" ||
-                             key.section == "optimizer";
+                             key.section == "optimizer" || key.section == "precision";
     if (!mathematics || key.get(before) == key.get(now)) continue;
     changes.push_back(
         fmt::format("{} ({}, now {})", key.full_name(), to_toml(key.get(before)), to_toml(key.get(now))));

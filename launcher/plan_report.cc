@@ -106,6 +106,7 @@ std::string to_json(const PlanReport& report) {
   Json groups = Json::array();
   for (const RankGroupReport& group : report.groups) groups.push_back(group_json(group, report));
   const Json json = {{"ranks", report.num_ranks},
+                     {"precision", report.config.precision.mode},
                      {"parameters", report.num_parameters},
                      {"global_batch", report.config.train.global_batch},
                      {"micro_batch", report.config.train.micro_batch},

@@ -11,12 +11,30 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
+Json to_json(const std::optional<LossScaleState>& state) {
+  if (!state) return nullptr;
+  return {{"scale", state->scale},
+          {"clean_steps", state->clean_steps},
+          {"skipped_in_a_row", state->skipped_in_a_row},
+          {"updates", state->updates}};
+}
+
 Json to_content(const RunState& state) {
   return {{"loss", state.loss},
           {"eval_loss", state.eval_loss ? Json(*state.eval_loss) : Json(nullptr)},
           {"state_hash", state.state_hash},
+          {"loss_scale", to_json(state.loss_scale)},
           {"config", to_toml(state.config)},
           {"tokenizer", state.tokenizer}};
+}
+
+std::optional<LossScaleState> loss_scale_of(const Json& content) {
+  const auto found = content.find("loss_scale");
+  if (found == content.end() || found->is_null()) return std::nullopt;
+  return LossScaleState{.scale = found->at("scale").get<float>(),
+                        .clean_steps = found->at("clean_steps").get<std::int32_t>(),
+                        .skipped_in_a_row = found->at("skipped_in_a_row").get<std::int32_t>(),
+                        .updates = found->at("updates").get<std::int32_t>()};
 }
 
 double number_or(const Json& value, double otherwise) {
@@ -83,6 +101,7 @@ RunState read_run_state(const Checkpoint& checkpoint) {
     RunState state{.step = checkpoint.manifest.step,
                    .loss = number_or(content.at("loss"), 0.0),
                    .state_hash = content.at("state_hash").get<std::string>(),
+                   .loss_scale = loss_scale_of(content),
                    .config = parse_config(content.at("config").get<std::string>(),
                                           (checkpoint.folder / Manifest::kFileName).string() + " (config)"),
                    .tokenizer = content.at("tokenizer").get<std::string>()};

@@ -17,7 +17,8 @@ struct RunState {
   double loss = 0;                  // of that step
   std::optional<double> eval_loss;  // of the last evaluation
   std::string state_hash;
-  JobConfig config;       // resolved
+  std::optional<LossScaleState> loss_scale;  // empty: of a build that did not save it
+  JobConfig config;                          // resolved
   std::string tokenizer;  // "bytes", "sentencepiece" (then the model file is beside), or empty: not known
 };
 

@@ -36,6 +36,7 @@ void RunLog::step(const StepMetrics& metrics) {
   RunSummary& summary = options_.summary;
   summary.num_steps = metrics.step;
   summary.loss = metrics.loss;
+  if (metrics.skipped) ++summary.num_skipped;
   summary.peak_bytes = std::max(summary.peak_bytes, metrics.peak_bytes);
   for (std::size_t c = 0; c < summary.memory.bytes.size(); ++c) {
     summary.memory.bytes[c] = std::max(summary.memory.bytes[c], metrics.memory.bytes[c]);

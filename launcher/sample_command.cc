@@ -95,7 +95,9 @@ ExitCode run_sample(const SampleArguments& arguments, const LaunchEnvironment& l
   const int threads = arguments.threads > 0 ? arguments.threads : count_cores().usable();
   // Plain SGD keeps no state: only the parameters take memory.
   Engine engine(build_blocks(model), LocalWorld(1).communicator(0),
-                {.threads = threads, .optimizer = {.kind = OptimizerConfig::Kind::kSgd}});
+                {.threads = threads,
+                 .optimizer = {.kind = OptimizerConfig::Kind::kSgd},
+                 .precision = build_precision(state.config.precision)});
   load_state(engine, checkpoint.folder, StateParts::kModel);
   SamplingOptions sampling = arguments.sampling;
   sampling.context = model.seq_len;

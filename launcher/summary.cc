@@ -34,6 +34,8 @@ std::string to_json(const RunSummary& summary) {
                      {"status", summary.status},
                      {"steps", summary.num_steps},
                      {"first_step", summary.first_step},
+                     {"skipped_steps", summary.num_skipped},
+                     {"precision", summary.precision},
                      {"parameters", summary.num_parameters},
                      {"loss", summary.loss},
                      {"eval_loss", summary.eval_loss ? Json(*summary.eval_loss) : Json(nullptr)},

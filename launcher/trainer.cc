@@ -10,6 +10,7 @@
 #include "launcher/build_info.h"
 #include "launcher/machine.h"
 #include "launcher/memory_check.h"
+#include "launcher/skipped_steps.h"
 #include "parallel/checkpoint_state.h"
 #include "runtime/base/log.h"
 
@@ -118,6 +119,7 @@ void Trainer::restore() {
   run_stage(comm, [this] { resumed_ = read_run_state(open_checkpoint(resume_folder_, Verify::kSizes)); });
   run_stage(comm, [this] { load_state(*engine_, resume_folder_, StateParts::kAll); });
   engine_->set_steps_done(resumed_.step);
+  if (resumed_.loss_scale) engine_->set_loss_scale_state(*resumed_.loss_scale);
   if (resume_folder_.parent_path() == store_.root()) last_saved_step_ = resumed_.step;
   const std::string hash = agreed_state_hash();
   if (hash == resumed_.state_hash) return;
@@ -143,6 +145,11 @@ void Trainer::open_log() {
   log_->line(describe_start());
   if (resume_folder_.empty()) return;
   log_->line(fmt::format("resuming from {}", resume_folder_.string()));
+  const bool scale_is_known = resumed_.loss_scale && resumed_.loss_scale->scale > 0;
+  if (engine_options_.loss_scale.kind == LossScaleConfig::Kind::kDynamic && !scale_is_known) {
+    log_->line(
+        fmt::format("the checkpoint has no loss scale: it starts at {}", engine_options_.loss_scale.initial));
+  }
   for (const std::string& change : describe_changes(resumed_.config, options_.config)) {
     log_warning("the checkpoint was made with another " + change);
   }
@@ -150,6 +157,7 @@ void Trainer::open_log() {
 
 RunSummary Trainer::initial_summary() const {
   RunSummary summary{.version = build_info::kVersion,
+                     .precision = options_.config.precision.mode,
                      .num_parameters = engine_->layout().num_parameters,
                      .loss = resumed_.loss,
                      .eval_loss = resumed_.eval_loss,
@@ -172,47 +180,86 @@ std::string Trainer::describe_start() const {
   const auto& [model, train] = std::tie(options_.config.model, options_.config.train);
   const int num_ranks = options_.comm->size();
   return fmt::format(
-      "{} with {} parameters; {} rank(s) x {} thread(s); a step is {} samples of {} tokens, {} x {} on each "
+      "{} with {} parameters in {}; {} rank(s) x {} thread(s); a step is {} samples of {} tokens, {} x {} on "
+      "each "
       "rank; "
       "{} a rank",
-      model.name, engine_->layout().num_parameters, num_ranks, engine_options_.threads, train.global_batch,
-      model.seq_len, train.global_batch / train.micro_batch / num_ranks, train.micro_batch,
+      model.name, engine_->layout().num_parameters, options_.config.precision.mode, num_ranks,
+      engine_options_.threads, train.global_batch, model.seq_len,
+      train.global_batch / train.micro_batch / num_ranks, train.micro_batch,
       format_bytes(prediction_.memory.peak_total));
 }
 
 void Trainer::step() {
   const auto start = Clock::now();
   const double lr = lr_.at(engine_->steps_done());
-  const std::int64_t num_targets = options_.config.train.global_batch * data_.train->targets_per_sample();
-  const StepResult result = engine_->step(batches_->source(), num_targets, lr);
-  const double step_ms = ms_since(start);
-  // Every rank has the same numbers, so all of them leave here together.
-  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm)) {
-    throw AgreedError(
-        ErrorCode::kRuntime,
-        fmt::format("step {}: the loss is {} and the gradient norm {}: try a lower optimizer.lr, more "
-                    "optimizer.warmup_steps or a smaller optimizer.grad_clip; checkpoints are in {}",
-                    result.step, result.loss, result.grad_norm, store_.root().string()));
-  }
-  const auto due = [&](std::int64_t every) { return every > 0 && result.step % every == 0; };
-  const bool last = result.step == num_steps();
-  const std::string hash = due(options_.config.log.state_hash_every) ? agreed_state_hash() : "";
-  const double data_wait_ms = batches_->take_wait_ms();
+  engine_->enqueue_step(batches_->source(), num_targets(), lr);
+  unread_.push_back({.lr = lr, .enqueue_ms = ms_since(start), .data_wait_ms = batches_->take_wait_ms()});
+
+  const auto& config = options_.config;
+  const std::int64_t step = engine_->steps_done();
+  const bool last = step == num_steps();
+  const bool evaluates = data_.eval && (last || is_due(step, config.train.eval_every));
+  const bool saves = last || is_due(step, config.checkpoint.every);
+  // What stands between two steps wants the results of all steps before it. A device that has finished when
+  // the call returns is read at once: it costs nothing, and a skipped step is then explained exactly.
+  const bool waits =
+      evaluates || saves || is_due(step, config.log.state_hash_every) || !engine_->is_asynchronous();
+  read_results(waits ? 0 : 1);
+  if (evaluates) evaluate();
+  if (saves) save();
+}
+
+void Trainer::read_results(std::size_t left) {
+  while (engine_->num_pending() > left) read_result();
+}
+
+void Trainer::read_result() {
+  const auto start = Clock::now();
+  const StepResult result = engine_->collect();
+  const UnreadStep step = unread_.front();
+  unread_.pop_front();
+  const double step_ms = step.enqueue_ms + ms_since(start);
+  const bool hashed = is_due(result.step, options_.config.log.state_hash_every);
+  const std::string hash = hashed ? agreed_state_hash() : "";
   if (is_first()) {
     log_->step({.step = result.step,
                 .loss = result.loss,
-                .lr = lr,
+                .lr = step.lr,
                 .grad_norm = result.grad_norm,
+                .loss_scale = result.loss_scale,
+                .skipped = result.skipped,
                 .step_ms = step_ms,
-                .throughput = static_cast<double>(num_targets) / step_ms * 1e3,
-                .data_wait_ms = data_wait_ms,
+                .throughput = static_cast<double>(num_targets()) / step_ms * 1e3,
+                .data_wait_ms = step.data_wait_ms,
                 .comm_bytes = result.sent_bytes,
                 .peak_bytes = result.memory.peak_total,
                 .memory = result.memory.peak,
                 .state_hash = hash});
   }
-  if (data_.eval && (last || due(options_.config.train.eval_every))) evaluate();
-  if (last || due(options_.config.checkpoint.every)) save();
+  handle_skip(result);
+}
+
+// Every rank has the same numbers, so all of them do the same here.
+void Trainer::handle_skip(const StepResult& result) {
+  const PrecisionSection& precision = options_.config.precision;
+  const std::string reason = reason_to_stop(result, precision);
+  std::string skip;
+  if (result.skipped) {
+    const std::int64_t first = (result.step - 1) * options_.config.train.global_batch;
+    const auto culprit = engine_->find_non_finite_gradient(
+        result,
+        [this, first](std::int64_t sample, std::int64_t count) {
+          return data_.train->read_train(first + sample, count);
+        },
+        num_targets());
+    skip = describe_skip(result, precision, culprit);
+  }
+  if (reason.empty() && is_first() && !skip.empty()) log_warning(skip);
+  if (reason.empty()) return;
+  throw AgreedError(ErrorCode::kRuntime,
+                    fmt::format("step {}: {}{}; checkpoints are in {}", result.step, reason,
+                                skip.empty() ? "" : "; " + skip, store_.root().string()));
 }
 
 void Trainer::evaluate() {
@@ -226,7 +273,10 @@ void Trainer::evaluate() {
 }
 
 void Trainer::save() {
-  RunState state{.step = engine_->steps_done(), .state_hash = agreed_state_hash(), .config = options_.config};
+  RunState state{.step = engine_->steps_done(),
+                 .state_hash = agreed_state_hash(),
+                 .loss_scale = engine_->loss_scale_state(),
+                 .config = options_.config};
   if (log_) {
     state.loss = log_->loss();
     state.eval_loss = log_->eval_loss();
@@ -242,6 +292,7 @@ void Trainer::save() {
 }
 
 ExitCode Trainer::end(ExitCode code) {
+  read_results(0);
   const std::int64_t step = engine_->steps_done();
   if (last_saved_step_ != step) save();
   const std::string hash = agreed_state_hash();

@@ -5,6 +5,7 @@
 // resumed run cuts the lines after its checkpoint off. So every step has one line, whenever the process dies.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,6 +49,10 @@ class Trainer {
 
   // The loop:
   void step();
+  void read_results(std::size_t left);  // until `left` steps wait to be read
+  void read_result();
+  /// Names the gradient that was not finite. Throws AgreedError where the job cannot go on. Collective.
+  void handle_skip(const StepResult& result);
   void evaluate();
   void save();  // collective
   ExitCode end(ExitCode code);
@@ -55,6 +60,10 @@ class Trainer {
   /// Collective. The hash of the state, which must be the same on every rank.
   std::string agreed_state_hash();
   bool is_first() const { return options_.comm->rank() == 0; }
+  bool is_due(std::int64_t step, std::int64_t every) const { return every > 0 && step % every == 0; }
+  std::int64_t num_targets() const {
+    return options_.config.train.global_batch * data_.train->targets_per_sample();
+  }
   std::int64_t num_steps() const { return options_.config.train.steps; }
   RunSummary initial_summary() const;
   std::string describe_start() const;
@@ -74,6 +83,10 @@ class Trainer {
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<TrainingBatches> batches_;
   std::unique_ptr<RunLog> log_;  // rank 0
+  struct UnreadStep {
+    double lr = 0, enqueue_ms = 0, data_wait_ms = 0;
+  };
+  std::deque<UnreadStep> unread_;  // steps whose results are on the device (see [Note: results a step later])
   std::int64_t last_saved_step_ = -1;
 };
 

@@ -107,9 +107,7 @@ Engine::~Engine() = default;
 
 void Engine::set_steps_done(std::int64_t steps) {
   steps_done_ = steps;
-  LossScaleState state{.scale = options_.loss_scale.initial};
-  state.updates = static_cast<std::int32_t>(steps);
-  scaler_->write(ctx_, state);
+  scaler_->write(ctx_, {.updates = static_cast<std::int32_t>(steps)});
 }
 
 StepResult Engine::step(const BatchSource& source, std::int64_t num_targets, double lr) {

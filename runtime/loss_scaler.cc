@@ -46,7 +46,7 @@ LossScaler::LossScaler(const Context& ctx, const LossScaleConfig& config) : conf
   skip_ = scalar(ctx, DType::kInt32);
   skipped_in_a_row_ = scalar(ctx, DType::kInt32);
   updates_ = scalar(ctx, DType::kInt32);
-  write(ctx, {.scale = config.initial});
+  write(ctx, {});
 }
 
 void LossScaler::update(const Context& ctx, const Tensor& norm) {
@@ -79,7 +79,7 @@ void LossScaler::write(const Context& ctx, const LossScaleState& state) {
   set(ctx, updates_, state.updates);
   if (!scale_.defined()) return;
   const bool dynamic = config_.kind == LossScaleConfig::Kind::kDynamic;
-  set(ctx, scale_, dynamic ? state.scale : config_.initial);
+  set(ctx, scale_, dynamic && state.scale > 0 ? state.scale : config_.initial);
   set(ctx, clean_steps_, dynamic ? state.clean_steps : std::int32_t{0});
 }
 

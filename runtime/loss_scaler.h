@@ -28,7 +28,7 @@ struct LossScaleConfig {
 
 /// A copy of what the scaler knows between two steps: what a checkpoint keeps.
 struct LossScaleState {
-  float scale = 1.0f;  // of the next step; 1 when scaling is off
+  float scale = 0.0f;  // of the next step; 0: not scaled, and restored as the configured first one
   std::int32_t clean_steps = 0;
   std::int32_t skipped_in_a_row = 0;
   std::int32_t updates = 0;  // steps that were not skipped: the t of AdamW's bias correction

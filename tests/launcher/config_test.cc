@@ -100,8 +100,47 @@ TEST(Config, WhatTheBuildLacksIsUnsupported) {
   const auto refused = [](const char* override_text) {
     return parse_error("", {override_text}, ErrorCode::kUnsupported);
   };
-  EXPECT_THAT(refused("precision.mode=bf16"), HasSubstr("this build supports fp32 only; set it to \"fp32\""));
   EXPECT_THAT(refused("parallel.pipeline=2"), HasSubstr("pipeline stages; set it to 1"));
+}
+
+TEST(Config, LossScaleIsAWordOrANumber) {
+  EXPECT_EQ(parse("", {"precision.loss_scale=1024"}).precision.loss_scale, "1024");
+  EXPECT_EQ(parse("[precision]\nloss_scale = 0.5\n").precision.loss_scale, "0.5");
+  EXPECT_EQ(static_loss_scale(parse("", {"precision.loss_scale=4096.0"}).precision), 4096.0);
+  EXPECT_EQ(static_loss_scale(PrecisionSection{}), std::nullopt);
+  EXPECT_EQ(parse("", {"precision.loss_scale=off"}).precision.loss_scale, "off");
+  for (const char* bad : {"0", "-1", "nan", "1e39", "dynamik", "12x", "true"}) {
+    EXPECT_THAT(parse_error("", {std::string("precision.loss_scale=") + bad}),
+                HasSubstr("precision.loss_scale"))
+        << bad;
+  }
+}
+
+TEST(Config, OpsAreOverriddenByName) {
+  const JobConfig config = parse("[precision]\nops = { attention = \"fp32\", linear = \"tf32\" }\n");
+  EXPECT_EQ(config.precision.ops.at("attention"), "fp32");
+  EXPECT_EQ(config.precision.ops.at("linear"), "tf32");
+  EXPECT_EQ(parse_config(to_toml(config), "resolved").precision.ops, config.precision.ops);
+  EXPECT_EQ(parse("", {"precision.ops={ add = \"fp32\" }"}).precision.ops.at("add"), "fp32");
+  EXPECT_THAT(parse_error("", {"precision.ops={ layernorm = \"fp32\" }"}),
+              HasSubstr("there is no op 'layernorm'; did you mean 'layer_norm'?"));
+  EXPECT_THAT(parse_error("", {"precision.ops={ layer_norm = \"tf32\" }"}),
+              HasSubstr("layer_norm = \"tf32\" is not possible; allowed: \"fp32\""));
+  EXPECT_THAT(parse_error("", {"precision.ops={ linear = \"bf16\" }"}),
+              HasSubstr("linear = \"bf16\" is not possible; allowed: \"fp32\", \"tf32\""));
+  EXPECT_THAT(parse_error("", {"precision.ops={ linear = \"int8\" }"}), HasSubstr("is not a precision"));
+  EXPECT_THAT(parse_error("", {"precision.ops=attention"}), HasSubstr("wants a table of strings"));
+}
+
+TEST(Config, PrecisionKeysBelongTogether) {
+  EXPECT_THAT(parse_error("", {"precision.grad_dtype=bf16", "parallel.reduction=fast"}),
+              HasSubstr("wants parallel.reduction = \"canonical\""));
+  EXPECT_THAT(
+      parse_error("", {"precision.mode=fp16", "precision.grad_dtype=compute", "parallel.reduction=fast"}),
+      HasSubstr("precision.grad_dtype"));
+  parse("", {"precision.grad_dtype=compute", "parallel.reduction=fast"});  // in fp32 it means fp32
+  EXPECT_THAT(parse_error("", {"precision.min_scale=2", "precision.scale_init=1"}), HasSubstr("is above"));
+  EXPECT_THAT(parse_error("", {"precision.scale_backoff=1.0"}), HasSubstr("allowed: above 0 and below 1"));
 }
 
 TEST(Config, SyntaxErrorsHaveAPlace) {

@@ -1,0 +1,69 @@
+#include "launcher/skipped_steps.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+namespace trireme {
+namespace {
+
+bool is_scaled(const PrecisionSection& precision) {
+  return precision.mode == "fp16" && precision.loss_scale != "off";
+}
+
+bool is_dynamic(const PrecisionSection& precision) {
+  return is_scaled(precision) && precision.loss_scale == "dynamic";
+}
+
+float next_scale(const StepResult& result, const PrecisionSection& precision) {
+  return is_dynamic(precision) ? result.loss_scale * static_cast<float>(precision.scale_backoff)
+                               : result.loss_scale;
+}
+
+std::string describe(const std::optional<NonFiniteGradient>& culprit) {
+  if (!culprit) return "a gradient is not finite";
+  return fmt::format("the gradient of {} is not finite", to_string(*culprit));
+}
+
+}  // namespace
+
+std::string reason_to_stop(const StepResult& result, const PrecisionSection& precision) {
+  if (!is_scaled(precision)) {
+    const bool fp16 = precision.mode == "fp16";
+    if (!result.skipped && (fp16 || std::isfinite(result.loss))) return "";
+    return fmt::format("the loss is {} and the gradient norm {}: {}", result.loss, result.grad_norm,
+                       fp16 ? "set precision.loss_scale = \"dynamic\", or precision.mode = \"bf16\""
+                            : "try a lower optimizer.lr, more optimizer.warmup_steps or a smaller "
+                              "optimizer.grad_clip");
+  }
+  if (!result.skipped) return "";
+  const std::string advice =
+      is_dynamic(precision)
+          ? "the network overflows fp16 by itself: try precision.mode = \"bf16\", an op of it in fp32 "
+            "(precision.ops), or a lower optimizer.lr"
+          : "try a smaller precision.loss_scale, or \"dynamic\"";
+  if (result.skipped_in_a_row >= precision.max_skips) {
+    return fmt::format(
+        "{} steps in a row were skipped (precision.max_skips), the last one with a loss scale of "
+        "{}: {}",
+        result.skipped_in_a_row, result.loss_scale, advice);
+  }
+  if (is_dynamic(precision) && next_scale(result, precision) < static_cast<float>(precision.min_scale)) {
+    return fmt::format("the loss scale falls from {} below precision.min_scale = {}: {}", result.loss_scale,
+                       precision.min_scale, advice);
+  }
+  return "";
+}
+
+std::string describe_skip(const StepResult& result, const PrecisionSection& precision,
+                          const std::optional<NonFiniteGradient>& culprit) {
+  std::string text = fmt::format("step {} is skipped", result.step);
+  if (is_dynamic(precision)) {
+    text += fmt::format(", loss scale {} -> {}", result.loss_scale, next_scale(result, precision));
+  } else if (is_scaled(precision)) {
+    text += fmt::format(", loss scale {}", result.loss_scale);
+  }
+  return text + ": " + describe(culprit);
+}
+
+}  // namespace trireme
