@@ -17,8 +17,12 @@ class RunCheckpoint : public ::testing::Test {
  protected:
   std::filesystem::path save(std::int64_t step, std::int64_t keep = 0) {
     engine_.set_steps_done(step);
-    RunState state{
-        .step = step, .loss = 2.5, .eval_loss = 3.5, .state_hash = "00aa", .tokenizer = "sentencepiece"};
+    RunState state{.step = step,
+                   .loss = 2.5,
+                   .eval_loss = 3.5,
+                   .state_hash = "00aa",
+                   .loss_scale = kScale,
+                   .tokenizer = "sentencepiece"};
     state.config.data.kind = "synthetic";
     state.config.model = {.layers = 2, .hidden = 32, .heads = 2, .vocab = 61, .seq_len = 16};
     state.config.checkpoint.keep = keep;
@@ -26,6 +30,8 @@ class RunCheckpoint : public ::testing::Test {
     return save_checkpoint(store_, engine_, state, folder_ / "vocabulary");
   }
 
+  static constexpr LossScaleState kScale{
+      .scale = 0x1.8p20f, .clean_steps = 5, .skipped_in_a_row = 1, .updates = 6};
   testing::TemporaryFolder folder_;
   CheckpointStore store_{folder_ / "run/checkpoints"};
   Engine engine_{build_gpt(testing::tiny_gpt_config()), LocalWorld(1).communicator(0), {}};
@@ -39,6 +45,7 @@ TEST_F(RunCheckpoint, StateComesBack) {
   EXPECT_EQ(state.loss, 2.5);
   EXPECT_EQ(state.eval_loss, 3.5);
   EXPECT_EQ(state.state_hash, "00aa");
+  EXPECT_EQ(state.loss_scale, kScale);
   EXPECT_EQ(state.tokenizer, "sentencepiece");
   EXPECT_EQ(state.config.model.vocab, 61);
   EXPECT_EQ(testing::read_file(saved / kTokenizerModelFile), "model");

@@ -106,6 +106,18 @@ TEST_F(TrainCli, ResumedRunIsTheUninterruptedOne) {
   EXPECT_EQ(metrics("branch").front()["step"], 4);
 }
 
+TEST_F(TrainCli, ALossThatIsNotFiniteEndsTheRunWithAName) {
+  const ProgramResult result =
+      run(train("run", {"optimizer.name=sgd", "optimizer.lr=1e30", "train.steps=50"}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("the gradient norm"), HasSubstr("a lower optimizer.lr"),
+                    HasSubstr("is skipped: the gradient of parameter '"), HasSubstr("on rank 0")));
+  const auto steps = metrics("run");
+  EXPECT_EQ(steps.back()["skipped"], true);
+  EXPECT_EQ(steps.front()["skipped"], false);
+}
+
 TEST_F(TrainCli, ChangesOfTheMathematicsAreNamed) {
   train_well("run", {"train.steps=3"});
   const ProgramResult result = run(train("run", {"optimizer.lr=0.01"}));
