@@ -129,6 +129,31 @@ class Jobs(unittest.TestCase):
         self.assertEqual(self.state("parts"), self.state("whole"))
         self.assertEqual([m["step"] for m in self.metrics("parts") if "loss" in m], list(range(1, 21)))
 
+    def test_every_precision_has_the_same_state_on_every_layout(self):
+        course = {}
+        for mode in ("tf32", "bf16", "fp16"):
+            # A first scale that is too large, so that steps are skipped, on every rank the same ones.
+            sets = ("--set", f"precision.mode={mode}", "--set", "precision.scale_init=67108864",
+                    "--set", "precision.scale_interval=5")
+            self.run_job(0, f"{mode}-one", *sets)
+            course[mode] = [(m["loss"], m["loss_scale"], m["skipped"]) for m in self.metrics(f"{mode}-one")
+                            if "loss" in m]
+            self.assertEqual(any(skipped for _, _, skipped in course[mode]), mode == "fp16")
+            for ranks, more in ((2, "parallel.zero=3"), (4, "parallel.recompute_every=1")):
+                out = f"{mode}-np{ranks}"
+                self.run_job(ranks, out, *sets, "--set", more, "--set", "train.steps=8")
+                self.run_job(4 // ranks * 2, out, *sets, "--set", more)
+                self.assertEqual(self.state(out), self.state(f"{mode}-one"), out)
+                self.assertEqual([(m["loss"], m["loss_scale"], m["skipped"]) for m in self.metrics(out)
+                                  if "loss" in m], course[mode], out)
+        self.assertNotEqual(course["tf32"], course["bf16"])
+
+    def test_an_overflow_is_named_with_its_rank(self):
+        stderr = self.run_job(2, "overflow", "--set", "precision.mode=fp16", "--set", "precision.loss_scale=1e30",
+                              "--set", "precision.max_skips=2", expect=1)
+        self.assertIn("2 steps in a row", stderr)
+        self.assertIn("of block 'head', micro-batch 0, on rank 0", stderr)
+
     def test_killed_at_random_moments_it_continues_bit_identically(self):
         steps = ("--set", "train.steps=400", "--set", "checkpoint.every=1")
         self.run_job(0, "whole", "--set", "train.steps=400")

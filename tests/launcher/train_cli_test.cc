@@ -118,6 +118,65 @@ TEST_F(TrainCli, ALossThatIsNotFiniteEndsTheRunWithAName) {
   EXPECT_EQ(steps.front()["skipped"], false);
 }
 
+TEST_F(TrainCli, EveryPrecisionTrainsEvaluatesAndSamples) {
+  for (const char* mode : {"tf32", "bf16", "fp16"}) {
+    const std::string set_mode = std::string("precision.mode=") + mode;
+    train_well(std::string("whole_") + mode, {set_mode});
+    const std::string parts = std::string("parts_") + mode;
+    train_well(parts, {set_mode, "train.steps=4"});
+    train_well(parts, {set_mode});
+    EXPECT_EQ(summary(parts)["state_hash"], summary(std::string("whole_") + mode)["state_hash"]) << mode;
+    EXPECT_EQ(summary(parts)["precision"], mode);
+    for (const json& line : metrics(parts)) {
+      EXPECT_EQ(line["loss_scale"], mode == std::string("fp16") ? 65536.0 : 1.0);
+      EXPECT_EQ(line["skipped"], false);
+    }
+    EXPECT_EQ(metrics(parts, "eval_loss").size(), 2u);
+    const ProgramResult text =
+        run({"sample", parts, "--prompt", "stroke", "--tokens", "5", "--threads", "1"});
+    EXPECT_EQ(text.exit_code, 0) << text.err;
+    EXPECT_THAT(text.out, HasSubstr("stroke"));
+  }
+}
+
+TEST_F(TrainCli, MemoryIsAsPlannedIn16Bits) {
+  train_well("run", {"precision.mode=fp16"});
+  const ProgramResult plan = run({"plan", "job.toml", "--json", "--set", "precision.mode=fp16"});
+  const json planned = json::parse(plan.out);
+  EXPECT_EQ(planned["precision"], "fp16");
+  json measured = metrics("run").back()["memory"];
+  measured.erase("workspace");
+  EXPECT_EQ(planned["groups"][0]["memory"], measured);
+}
+
+TEST_F(TrainCli, OverflowsThatDoNotEndEndTheRun) {
+  const ProgramResult off = run(train(
+      "off", {"precision.mode=fp16", "precision.loss_scale=off", "optimizer.name=sgd", "optimizer.lr=1e30"}));
+  EXPECT_EQ(off.exit_code, 1);
+  EXPECT_THAT(off.err, AllOf(HasSubstr("set precision.loss_scale = \"dynamic\""), HasSubstr("parameter '")));
+  const ProgramResult fixed =
+      run(train("fixed", {"precision.mode=fp16", "precision.loss_scale=1e30", "precision.max_skips=3"}));
+  EXPECT_EQ(fixed.exit_code, 1);
+  EXPECT_THAT(fixed.err,
+              AllOf(HasSubstr("step 1 is skipped, loss scale 1e+30"), HasSubstr("3 steps in a row"),
+                    HasSubstr("of block 'head', micro-batch 0, on rank 0")));
+  EXPECT_EQ(metrics("fixed").size(), 3u);
+  const ProgramResult floor =
+      run(train("floor", {"precision.mode=fp16", "precision.scale_init=1e30", "precision.min_scale=4e29"}));
+  EXPECT_EQ(floor.exit_code, 1);
+  EXPECT_THAT(floor.err, HasSubstr("below precision.min_scale"));
+  EXPECT_EQ(metrics("floor").size(), 2u);
+}
+
+TEST_F(TrainCli, ACheckpointWithoutALossScaleStartsAFreshOne) {
+  train_well("run", {"train.steps=3"});
+  const ProgramResult result = run(train("run", {"precision.mode=fp16", "precision.scale_init=512"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("the checkpoint has no loss scale: it starts at 512"));
+  EXPECT_THAT(result.err, HasSubstr("another precision.mode (\"fp32\", now \"fp16\")"));
+  EXPECT_EQ(metrics("run").back()["loss_scale"], 512.0);
+}
+
 TEST_F(TrainCli, ChangesOfTheMathematicsAreNamed) {
   train_well("run", {"train.steps=3"});
   const ProgramResult result = run(train("run", {"optimizer.lr=0.01"}));

@@ -156,6 +156,7 @@ TEST_P(LossScaling, TheCulpritIsNamed) {
   struct Case {
     int ranks, zero, rank;
   };
+  const std::uint64_t undisturbed = run({.mode = GetParam()}).hashes.back();
   // Micro-batch 5 of 8: of the runs 0-1, 2-3, 4-5, 6-7, or of the rounds 0-3, 4-7.
   for (const Case& c : {Case{1, 0, 0}, Case{4, 0, 2}, Case{4, 3, 1}}) {
     run_local_ranks(c.ranks, [&](const std::shared_ptr<Communicator>& comm) {
@@ -176,7 +177,6 @@ TEST_P(LossScaling, TheCulpritIsNamed) {
       EXPECT_EQ(engine.state_hash(), hash);
       while (engine.steps_done() < static_cast<std::int64_t>(kPoisonedSample.size())) play(engine);
       const std::uint64_t last = engine.state_hash();
-      static const std::uint64_t undisturbed = run({.mode = GetParam()}).hashes.back();
       EXPECT_EQ(last, undisturbed);
     });
   }

@@ -1,4 +1,4 @@
-// Trains a small GPT for 20 steps and writes down everything that another framework needs to repeat it.
+// Trains a small GPT for 20 or 50 steps and writes down everything that another framework needs to repeat it.
 //
 //   gpt_trace CASE FOLDER
 //
@@ -27,10 +27,10 @@
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kSteps = 20;
-
 struct Case {
   GptConfig model;
+  PrecisionMode precision = PrecisionMode::kFp32;
+  std::int64_t steps = 20;
   std::int64_t micro_batch = 4;
   std::int64_t accumulation = 2;  // micro-batches a step
   OptimizerConfig optimizer;
@@ -51,11 +51,13 @@ Case find_case(const std::string& name) {
       {"odd_sizes",
        {.model = odd, .micro_batch = 3, .accumulation = 3, .optimizer = adamw, .ignore_every = 5}},
       {"untied_head", {.model = small, .optimizer = adamw}},
+      {"bf16_autocast", {.model = small, .precision = PrecisionMode::kBf16, .steps = 50, .optimizer = adamw}},
       {"sgd_momentum", {.model = small, .optimizer = sgd, .peak_lr = 0.1}},
   };
   const auto found = cases.find(name);
   TRIREME_CHECK(found != cases.end(),
-                "there is no case '{}': use adamw, odd_sizes, untied_head or sgd_momentum", name);
+                "there is no case '{}': use adamw, odd_sizes, untied_head, sgd_momentum or bf16_autocast",
+                name);
   Case result = found->second;
   result.model.tied = name != "untied_head";
   return result;
@@ -138,6 +140,7 @@ nlohmann::json describe(const Case& c, const LrSchedule& lr) {
           {"heads", c.model.heads},
           {"vocab", c.model.vocab},
           {"seq_len", c.model.seq_len},
+          {"precision", name(c.precision)},
           {"tied", c.model.tied},
           {"micro_batch", c.micro_batch},
           {"accumulation", c.accumulation},
@@ -162,15 +165,16 @@ void trace(const Case& c, const std::shared_ptr<Communicator>& comm, const std::
                  .micro_batch = c.micro_batch,
                  .seed = 11,
                  .optimizer = c.optimizer,
-                 .grad_clip = c.grad_clip});
+                 .grad_clip = c.grad_clip,
+                 .precision = Precision(c.precision)});
   const LrSchedule lr{.kind = LrSchedule::Kind::kCosine,
                       .peak = c.peak_lr,
                       .floor = c.peak_lr / 10,
                       .warmup_steps = 4,
-                      .total_steps = kSteps};
-  const Samples samples = make_samples(c, kSteps * global_batch);
+                      .total_steps = c.steps};
+  const Samples samples = make_samples(c, c.steps * global_batch);
   TraceFile file;
-  const std::vector<std::int64_t> batch_shape{kSteps, global_batch, c.model.seq_len};
+  const std::vector<std::int64_t> batch_shape{c.steps, global_batch, c.model.seq_len};
   file.add("inputs", "I32", batch_shape, samples.all.inputs);
   file.add("targets", "I32", batch_shape, samples.all.targets);
   add_parameters(file, "initial.", engine);
@@ -179,7 +183,7 @@ void trace(const Case& c, const std::shared_ptr<Communicator>& comm, const std::
   });
 
   nlohmann::json report = describe(c, lr);
-  for (std::int64_t step = 0; step < kSteps; ++step) {
+  for (std::int64_t step = 0; step < c.steps; ++step) {
     const std::int64_t start = step * global_batch;
     const BatchSource source = [&](std::int64_t first, std::int64_t count) {
       return samples.read(start + first, count);
