@@ -98,7 +98,7 @@ def make_optimizer(config, weights):
     return torch.optim.SGD(groups, lr=1.0, momentum=config["momentum"])
 
 
-def train(config, model, inputs, targets):
+def train(config, model, inputs, targets, autocast=False):
     """Yields (learning rate, loss, gradient norm, gradients before clipping) of every step."""
     optimizer = make_optimizer(config, model.weights)
     parameters = list(model.weights.values())
@@ -110,8 +110,9 @@ def train(config, model, inputs, targets):
         num_targets = (targets[step] >= 0).sum()
         loss = 0.0
         for x, y in zip(inputs[step].split(config["micro_batch"]), targets[step].split(config["micro_batch"])):
-            logits = model.logits(x.long())
-            mean = F.cross_entropy(logits.flatten(0, 1), y.long().flatten(), ignore_index=-1)
+            with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+                logits = model.logits(x.long())
+                mean = F.cross_entropy(logits.flatten(0, 1).float(), y.long().flatten(), ignore_index=-1)
             part = mean * ((y >= 0).sum() / num_targets)
             part.backward()
             loss += part.item()
@@ -170,6 +171,28 @@ def compare(config, tensors):
     return report
 
 
+def compare_mixed(config, tensors):
+    """Our losses in 16 bits against PyTorch's in fp32, beside what its own autocast differs from them."""
+    torch.set_num_threads(1)
+    initial = {n[len("initial."):]: t for n, t in tensors.items() if n.startswith("initial.")}
+    fp32, autocast = (
+        torch.tensor([loss for _, loss, _, _ in
+                      train(config, Gpt(config, initial), tensors["inputs"], tensors["targets"], on)])
+        for on in (False, True))
+    ours = torch.tensor([step["loss"] for step in config["steps"]])
+    report = Report()
+    report.require(len(ours) == len(fp32) == 50, f"50 steps were expected, not {len(ours)}")
+    report.require(fp32[-1] < fp32[0] / 2, "the loss did not fall")
+    spread, difference = (autocast - fp32).abs(), (ours - fp32).abs()
+    print(f"losses from {fp32[0]:.4f} to {fp32[-1]:.4f} in fp32, {autocast[-1]:.4f} in autocast, {ours[-1]:.4f} ours")
+    report.require(spread.max() > 1e-4, "autocast changed nothing: there is no spread to stay within")
+    # As far from fp32 as PyTorch's own 16 bits, over the whole curve and at its worst step.
+    report.check("difference of losses from fp32, root mean square", difference.square().mean().sqrt().item(),
+                 spread.square().mean().sqrt().item())
+    report.check("difference of losses from fp32, largest", difference.max().item(), spread.max().item())
+    return report
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trace", required=True, help="the program gpt_trace")
@@ -181,7 +204,8 @@ def main():
         config = json.loads(stem.with_suffix(".json").read_text())
         tensors = read_safetensors(stem.with_suffix(".safetensors"))
     print(f"{args.case}: PyTorch {torch.__version__}")
-    if compare(config, tensors).failed:
+    comparison = compare if config["precision"] == "fp32" else compare_mixed
+    if comparison(config, tensors).failed:
         sys.exit(1)
 
 
