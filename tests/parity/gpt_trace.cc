@@ -1,6 +1,6 @@
 // Trains a small GPT for 20 or 50 steps and writes down everything that another framework needs to repeat it.
 //
-//   gpt_trace CASE FOLDER
+//   gpt_trace CASE FOLDER [SEED]
 //
 // FOLDER/CASE.safetensors holds "initial.<parameter>", "gradient.<parameter>" (step 1, before clipping),
 // "final.<parameter>", "inputs" and "targets" [steps, samples, T] int32; FOLDER/CASE.json the configuration
@@ -29,8 +29,9 @@ namespace {
 
 struct Case {
   GptConfig model;
-  PrecisionMode precision = PrecisionMode::kFp32;
+  Precision precision;
   std::int64_t steps = 20;
+  std::uint64_t seed = 11;
   std::int64_t micro_batch = 4;
   std::int64_t accumulation = 2;  // micro-batches a step
   OptimizerConfig optimizer;
@@ -46,17 +47,23 @@ Case find_case(const std::string& name) {
   const OptimizerConfig adamw{.weight_decay = 0.1f, .beta2 = 0.99f};
   const OptimizerConfig sgd{
       .kind = OptimizerConfig::Kind::kSgd, .weight_decay = 0.1f, .momentum = 0.9f, .nesterov = false};
+  const Precision bf16(PrecisionMode::kBf16);
+  // What PyTorch's autocast does: an fp32 residual stream, from the embedding on.
+  Precision wide_stream = bf16;
+  wide_stream.override_op(OpKind::kEmbedding, PrecisionMode::kFp32);
   const std::map<std::string, Case> cases{
       {"adamw", {.model = small, .optimizer = adamw}},
       {"odd_sizes",
        {.model = odd, .micro_batch = 3, .accumulation = 3, .optimizer = adamw, .ignore_every = 5}},
       {"untied_head", {.model = small, .optimizer = adamw}},
-      {"bf16_autocast", {.model = small, .precision = PrecisionMode::kBf16, .steps = 50, .optimizer = adamw}},
+      {"bf16_autocast", {.model = small, .precision = bf16, .steps = 50, .optimizer = adamw}},
+      {"bf16_wide_stream", {.model = small, .precision = wide_stream, .steps = 50, .optimizer = adamw}},
       {"sgd_momentum", {.model = small, .optimizer = sgd, .peak_lr = 0.1}},
   };
   const auto found = cases.find(name);
   TRIREME_CHECK(found != cases.end(),
-                "there is no case '{}': use adamw, odd_sizes, untied_head, sgd_momentum or bf16_autocast",
+                "there is no case '{}': use adamw, odd_sizes, untied_head, sgd_momentum, bf16_autocast or "
+                "bf16_wide_stream",
                 name);
   Case result = found->second;
   result.model.tied = name != "untied_head";
@@ -140,7 +147,7 @@ nlohmann::json describe(const Case& c, const LrSchedule& lr) {
           {"heads", c.model.heads},
           {"vocab", c.model.vocab},
           {"seq_len", c.model.seq_len},
-          {"precision", name(c.precision)},
+          {"precision", name(c.precision.mode())},
           {"tied", c.model.tied},
           {"micro_batch", c.micro_batch},
           {"accumulation", c.accumulation},
@@ -163,10 +170,10 @@ void trace(const Case& c, const std::shared_ptr<Communicator>& comm, const std::
                 {.threads = 2,
                  .global_batch = global_batch,
                  .micro_batch = c.micro_batch,
-                 .seed = 11,
+                 .seed = c.seed,
                  .optimizer = c.optimizer,
                  .grad_clip = c.grad_clip,
-                 .precision = Precision(c.precision)});
+                 .precision = c.precision});
   const LrSchedule lr{.kind = LrSchedule::Kind::kCosine,
                       .peak = c.peak_lr,
                       .floor = c.peak_lr / 10,
@@ -201,12 +208,13 @@ void trace(const Case& c, const std::shared_ptr<Communicator>& comm, const std::
 
 int main(int argc, char** argv) {
   using namespace trireme;
-  if (argc != 3) {
-    fmt::print(stderr, "usage: gpt_trace CASE FOLDER\n");
+  if (argc != 3 && argc != 4) {
+    fmt::print(stderr, "usage: gpt_trace CASE FOLDER [SEED]\n");
     return 2;
   }
   try {
-    const Case c = find_case(argv[1]);
+    Case c = find_case(argv[1]);
+    if (argc == 4) c.seed = std::stoull(argv[3]);
     const std::filesystem::path stem = std::filesystem::path(argv[2]) / argv[1];
     run_local_ranks(1, [&](const std::shared_ptr<Communicator>& comm) { trace(c, comm, stem); });
   } catch (const std::exception& e) {
