@@ -1,5 +1,6 @@
 #include "parallel/comm/communicator.h"
 
+#include <chrono>
 #include <exception>
 #include <utility>
 
@@ -24,6 +25,21 @@ bool overlap(const Tensor& a, const Tensor& b) {
   return a_begin < b_begin + b.size_bytes() && b_begin < a_begin + a.size_bytes();
 }
 
+// Adds the time of its scope.
+class ScopeTimer {
+ public:
+  explicit ScopeTimer(double& sum_ms) : sum_ms_(sum_ms) {}
+  ScopeTimer(const ScopeTimer&) = delete;
+  ScopeTimer& operator=(const ScopeTimer&) = delete;
+  ~ScopeTimer() {
+    sum_ms_ += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  double& sum_ms_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
 }  // namespace
 
 Work::Work(std::unique_ptr<Impl> impl)
@@ -33,6 +49,7 @@ Work& Work::operator=(Work&& other) noexcept {
   if (this != &other) {
     finish_noexcept();
     impl_ = std::move(other.impl_);
+    exposed_ms_ = std::move(other.exposed_ms_);
     held_ = std::move(other.held_);
     num_exceptions_ = other.num_exceptions_;
   }
@@ -46,7 +63,11 @@ Work::~Work() {
 void Work::wait() {
   // Taken out first: after a failure there is nothing left to wait for, and the buffers go.
   const std::array<Tensor, 2> held = std::exchange(held_, {});
-  if (const std::unique_ptr<Impl> impl = std::move(impl_)) impl->wait();
+  const std::unique_ptr<Impl> impl = std::move(impl_);
+  if (!impl) return;
+  if (!exposed_ms_) return impl->wait();
+  const ScopeTimer timer(*exposed_ms_);
+  impl->wait();
 }
 
 void Work::finish_noexcept() noexcept {
@@ -124,7 +145,11 @@ void Communicator::count(CallKind call, std::int64_t full_bytes) {
   ++traffic_.num_calls;
 }
 
-Work Communicator::hold(Work work, const Tensor& a, const Tensor& b) {
+template <class Post>
+Work Communicator::start(Post post, const Tensor& a, const Tensor& b) {
+  const ScopeTimer timer(*exposed_ms_);
+  Work work = post();
+  work.exposed_ms_ = exposed_ms_;
   work.held_ = {a, b};
   return work;
 }
@@ -133,7 +158,7 @@ Work Communicator::all_reduce(const Tensor& inout, ReduceOp op) {
   check_tensor(CallKind::kAllReduce, "inout", inout);
   check_reducible(CallKind::kAllReduce, inout);
   count(CallKind::kAllReduce, inout.size_bytes());
-  return hold(all_reduce_impl(inout, op), inout);
+  return start([&] { return all_reduce_impl(inout, op); }, inout);
 }
 
 Work Communicator::reduce_scatter(const Tensor& in, const Tensor& out, ReduceOp op) {
@@ -142,7 +167,7 @@ Work Communicator::reduce_scatter(const Tensor& in, const Tensor& out, ReduceOp 
   TRIREME_CHECK(!overlap(in, out), "reduce_scatter on rank {} of {}: in {} and out {} share memory", rank(),
                 size(), describe(in), describe(out));
   count(CallKind::kReduceScatter, in.size_bytes());
-  return hold(reduce_scatter_impl(in, out, op), in, out);
+  return start([&] { return reduce_scatter_impl(in, out, op); }, in, out);
 }
 
 Work Communicator::all_gather(const Tensor& in, const Tensor& out) {
@@ -152,7 +177,7 @@ Work Communicator::all_gather(const Tensor& in, const Tensor& out) {
                 "all_gather on rank {} of {}: in {} shares memory with out {} but is not its piece {}",
                 rank(), size(), describe(in), describe(out), rank());
   count(CallKind::kAllGather, out.size_bytes());
-  return hold(all_gather_impl(in, out), in, out);
+  return start([&] { return all_gather_impl(in, out); }, in, out);
 }
 
 Work Communicator::all_to_all(const Tensor& in, const Tensor& out) {
@@ -163,7 +188,7 @@ Work Communicator::all_to_all(const Tensor& in, const Tensor& out) {
   TRIREME_CHECK(!overlap(in, out), "all_to_all on rank {} of {}: in {} and out {} share memory", rank(),
                 size(), describe(in), describe(out));
   count(CallKind::kAllToAll, out.size_bytes());
-  return hold(all_to_all_impl(in, out), in, out);
+  return start([&] { return all_to_all_impl(in, out); }, in, out);
 }
 
 Work Communicator::broadcast(const Tensor& inout, int root) {
@@ -171,21 +196,21 @@ Work Communicator::broadcast(const Tensor& inout, int root) {
   TRIREME_CHECK(root >= 0 && root < size(), "broadcast on rank {} of {}: root {} of tensor {} is no rank",
                 rank(), size(), root, describe(inout));
   count(CallKind::kBroadcast, inout.size_bytes());
-  return hold(broadcast_impl(inout, root), inout);
+  return start([&] { return broadcast_impl(inout, root); }, inout);
 }
 
 Work Communicator::send(const Tensor& tensor, int peer, int tag) {
   check_tensor(CallKind::kSend, "tensor", tensor);
   check_peer(CallKind::kSend, tensor, peer, tag);
   count(CallKind::kSend, tensor.size_bytes());
-  return hold(send_impl(tensor, peer, tag), tensor);
+  return start([&] { return send_impl(tensor, peer, tag); }, tensor);
 }
 
 Work Communicator::recv(const Tensor& tensor, int peer, int tag) {
   check_tensor(CallKind::kRecv, "tensor", tensor);
   check_peer(CallKind::kRecv, tensor, peer, tag);
   count(CallKind::kRecv, tensor.size_bytes());
-  return hold(recv_impl(tensor, peer, tag), tensor);
+  return start([&] { return recv_impl(tensor, peer, tag); }, tensor);
 }
 
 void Communicator::barrier() {

@@ -57,6 +57,7 @@ class [[nodiscard]] Work {
   void finish_noexcept() noexcept;
 
   std::unique_ptr<Impl> impl_;
+  std::shared_ptr<double> exposed_ms_;  // of the communicator
   std::array<Tensor, 2> held_;
   int num_exceptions_ = 0;  // under way when the operation began
 };
@@ -126,6 +127,14 @@ class Communicator {
   /// or their processes are ended (mpi). Not collective; any rank may call it from any state.
   virtual void abort(const std::string& message) noexcept = 0;
 
+  /// Asks for data to move while the rank computes, where the implementation moves none by itself: costs a
+  /// part of a core. Others ignore it.
+  virtual void progress_in_background(bool) {}
+
+  /// Milliseconds that this rank's thread has spent in asynchronous calls and in waiting for their Work: what
+  /// communication costs after all overlap. On a device with streams wait() only orders them, and this says
+  /// nothing about the device.
+  double exposed_ms() const { return *exposed_ms_; }
   const TrafficCounts& traffic() const { return traffic_; }
   void reset_traffic() { traffic_ = {}; }
 
@@ -147,9 +156,12 @@ class Communicator {
   void check_reducible(CallKind call, const Tensor& tensor) const;
   void check_peer(CallKind call, const Tensor& tensor, int peer, int tag) const;
   void count(CallKind call, std::int64_t full_bytes);
-  static Work hold(Work work, const Tensor& a, const Tensor& b = {});
+  /// Posts an operation, timed, and makes its Work keep the tensors.
+  template <class Post>
+  Work start(Post post, const Tensor& a, const Tensor& b = {});
 
   TrafficCounts traffic_;
+  const std::shared_ptr<double> exposed_ms_ = std::make_shared<double>(0.0);  // outlived by no Work
 };
 
 }  // namespace trireme

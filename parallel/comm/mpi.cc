@@ -11,7 +11,8 @@
 namespace trireme {
 namespace {
 
-// Serialized is enough for ranks that communicate from one thread; more lets any thread abort.
+// Serialized is enough for ranks that communicate from one thread; more lets any thread abort, and a progress
+// thread move data.
 void start_mpi() {
   int initialized = 0;
   MPI_Initialized(&initialized);
@@ -58,6 +59,7 @@ MpiSession::~MpiSession() {
     job_->abort("ends the job: an exception left the MPI session");
     return;
   }
+  job_->set_progress(false);
   job_->release_abandoned();
   if (!job_->abandoned.empty()) log_warning("MPI ends while operations that nobody waited for are under way");
   world_.reset();

@@ -52,6 +52,7 @@ class MpiWork : public Work::Impl {
   MpiWork(std::shared_ptr<MpiJob> job, std::string call, const Tensor& a, const Tensor& b = {})
       : job_(std::move(job)), call_(std::move(call)) {
     operation_.tensors = {a, b};
+    if (job_->progress) turning_ = job_->progress->turn();
     if (!job_->abandoned.empty()) job_->release_abandoned();
   }
 
@@ -76,6 +77,7 @@ class MpiWork : public Work::Impl {
   // One by one: MPI_Waitall of Open MPI 4.1 spins for ever when one of its requests has failed before the
   // call.
   void wait() override {
+    turning_.stop();  // this thread moves the data from here on
     auto expected = expected_.begin();
     for (std::size_t i = 0; i < operation_.requests.size(); ++i) {
       MPI_Status status;
@@ -108,6 +110,7 @@ class MpiWork : public Work::Impl {
   std::shared_ptr<MpiJob> job_;
   std::string call_;
   MpiOperation operation_;
+  MpiProgress::Turning turning_;  // while the operation is under way
   std::vector<Expected> expected_;
 };
 

@@ -20,6 +20,7 @@ class MpiCommunicator : public Communicator {
   DeviceType device_type() const override { return DeviceType::kCpu; }
   std::shared_ptr<Communicator> split(int color) override;
   void abort(const std::string& message) noexcept override { job_->abort(message); }
+  void progress_in_background(bool wanted) override { job_->set_progress(wanted); }
 
  protected:
   Work all_reduce_impl(const Tensor& inout, ReduceOp op) override;

@@ -44,6 +44,14 @@ void MpiJob::abort(const std::string& message) noexcept {
   if (mpi_is_running()) MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
+void MpiJob::set_progress(bool wanted) {
+  if (!wanted) {
+    progress.reset();
+  } else if (!progress) {
+    progress = std::make_unique<MpiProgress>();
+  }
+}
+
 void MpiJob::release_abandoned() noexcept {
   std::erase_if(abandoned, [](MpiOperation& operation) {
     for (MPI_Request& request : operation.requests) {

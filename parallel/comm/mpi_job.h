@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/comm/mpi_progress.h"
 #include "runtime/tensor.h"
 
 namespace trireme {
@@ -38,12 +39,16 @@ struct MpiJob {
   int rank = 0;
   std::atomic<bool> aborted = false;
   std::vector<MpiOperation> abandoned;
+  std::unique_ptr<MpiProgress> progress;  // null: data moves inside of this rank's calls only
 
   /// Throws Error(kCommunication) that names `call` and holds MPI's text unless `result` is MPI_SUCCESS.
   void check(int result, const std::string& call) const;
   /// Prints "rank R: message" and ends the job with exit code 1, the first time. Returns only when MPI is not
   /// running.
   void abort(const std::string& message) noexcept;
+  /// Starts or ends the progress thread. Throws Error(kUnsupported) when this MPI takes calls from one thread
+  /// at a time only.
+  void set_progress(bool wanted);
   /// Lets go of abandoned operations that are complete.
   void release_abandoned() noexcept;
 };

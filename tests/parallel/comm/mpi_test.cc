@@ -114,7 +114,11 @@ std::vector<MpiTest> all_tests(const MpiSession& session) {
   add("MpiCutInto1000", session.make_communicator(1000), conformance_cases());
   tests.push_back({"Mpi", "KnowsItsNode", [&] { knows_its_node(session); }});
   add("Mpi", session.world(),
-      {{"CountsAsRecordingDoes", counts_as_recording_does},
+      {{"StartsProgressThread", [](Communicator& comm) { comm.progress_in_background(true); }}});
+  add("MpiWithProgressThread", session.world(), conformance_cases());
+  add("Mpi", session.world(),
+      {{"EndsProgressThread", [](Communicator& comm) { comm.progress_in_background(false); }},
+       {"CountsAsRecordingDoes", counts_as_recording_does},
        {"ReceivesOfWrongSize", receives_of_wrong_size},
        {"SumsAgreeOnEveryRank", sums_agree_on_every_rank},
        {"UnwindingDoesNotWait", unwinding_does_not_wait}});
