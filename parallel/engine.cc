@@ -47,16 +47,17 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
       options_(options),
       mesh_{.data = comm_->size()},
       batch_(training_layout(options, mesh_.data)),
-      layout_(make_layout(*blocks_)),
+      layout_(make_layout(*blocks_, options.group_min_bytes)),
       plan_(validated_training_plan(blocks_->size(), mesh_, batch_, plan_options())),
       ctx_(context_of(options)),
       optimizer_(make_optimizer(options.optimizer)) {
   if (ctx_.backend->native_stream != nullptr) comm_->bind_stream(ctx_.backend->native_stream(ctx_.exec));
   check_gradient_dtype(ctx_, *optimizer_);
-  params_ = std::make_unique<ParamStore>(
-      ctx_, *blocks_, layout_, *optimizer_, comm_,
-      ParamStoreOptions{
-          .zero = options.zero, .working_dtype = options.precision.compute_dtype(), .seed = options.seed});
+  params_ = std::make_unique<ParamStore>(ctx_, *blocks_, layout_, *optimizer_, comm_,
+                                         ParamStoreOptions{.zero = options.zero,
+                                                           .offload = options.offload,
+                                                           .working_dtype = options.precision.compute_dtype(),
+                                                           .seed = options.seed});
   gradients_ = std::make_unique<GradAccumulator>(
       layout_, batch_,
       GradAccumulatorOptions{.reduction = options.reduction,
@@ -95,7 +96,10 @@ void Engine::make_training_state() {
     blocks.push_back(training_.sharding.padded(group.num_elems) / kNormBlock);
     total += blocks.back();
   }
-  training_.all_norm_partials = ctx_.empty({total}, DType::kFloat32, MemoryCategory::kGradients);
+  // Where gradients are sharded a rank computes its own alone and holds the others' for the exchange.
+  const bool sharded = training_.sharding.ranks > 1;
+  training_.all_norm_partials = ctx_.empty(
+      {total}, DType::kFloat32, sharded ? MemoryCategory::kCommunication : MemoryCategory::kGradients);
   std::int64_t first = 0;
   for (const std::int64_t n : blocks) {
     training_.norm_partials.push_back(training_.all_norm_partials.slice(first, {n}));
@@ -123,6 +127,7 @@ void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, d
                 "{} steps are under way: collect the oldest one first", num_pending());
   ctx_.allocator->reset_peak();
   const std::int64_t sent_before = comm_->traffic().sent_bytes;
+  const double exposed_before = comm_->exposed_ms();
   const auto lr32 = static_cast<float>(lr);
   ctx_.backend->copy_from_host(ctx_.exec, training_.scalars.lr, &lr32);
   training_.after_grad_norm = observer_ ? [this] { observe(*gradients_); } : std::function<void()>();
@@ -139,7 +144,8 @@ void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, d
   records_->add(ctx_,
                 {.step = steps_done_,
                  .memory = ctx_.allocator->stats(),
-                 .sent_bytes = comm_->traffic().sent_bytes - sent_before},
+                 .sent_bytes = comm_->traffic().sent_bytes - sent_before,
+                 .comm_wait_ms = comm_->exposed_ms() - exposed_before},
                 losses, training_.grad_norm, *scaler_);
 }
 

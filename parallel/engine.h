@@ -32,9 +32,11 @@ struct EngineOptions {
   float grad_clip = 0.0f;  // largest global gradient norm; 0: no clipping
   Reduction reduction = Reduction::kCanonical;
   ZeroStage zero = ZeroStage::kNone;
+  Offload offload = Offload::kNone;
   bool accumulate_unsharded = false;  // ZeRO-2 and 3: reduce gradients once a step, from whole buffers
   int recompute_every = 0;  // keep only the input of every segment of so many blocks; 0: keep everything
   int prefetch_depth = 1;   // ZeRO-3: gather this many runs of blocks ahead
+  std::int64_t group_min_bytes = 0;  // neighbouring blocks with fewer parameters share one ParamGroup
   Precision precision;
   LossScaleConfig loss_scale;        // off: right for all modes but fp16
   const Backend* backend = nullptr;  // in place of the device's own table: instrumented in tests
@@ -91,6 +93,9 @@ class Engine {
   LossScaleState loss_scale_state() const { return scaler_->read(ctx_); }
   /// For restored state, after set_steps_done().
   void set_loss_scale_state(const LossScaleState& state) { scaler_->write(ctx_, state); }
+
+  /// See Executor::observe_actions.
+  void observe_actions(Executor::ActionObserver observer) { executor_->observe_actions(std::move(observer)); }
 
   const Context& context() const { return ctx_; }
   const BlockList& blocks() const { return *blocks_; }

@@ -59,7 +59,10 @@ Tensor Executor::run(const RankPlan& plan, const ExecutionInput& input, Training
   Run run{.input = input, .training = std::move(training)};
   run.micro_batches.resize(static_cast<std::size_t>(input.batch.per_rank()));
   run.local_losses = ctx_.zeros({input.batch.per_rank()});
-  for (std::size_t i = 0; i < plan.actions.size(); ++i) play_named(run, plan.actions[i], i);
+  for (std::size_t i = 0; i < plan.actions.size(); ++i) {
+    play_named(run, plan.actions[i], i);
+    if (observer_) observer_(i);
+  }
   return run.all_losses;
 }
 

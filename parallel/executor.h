@@ -49,6 +49,11 @@ class Executor {
     std::function<void()> after_grad_norm;  // may read the gradients
   };
 
+  /// Called after each action of run() with its place in the plan; null: nobody. How a prediction learns
+  /// which action needs what.
+  using ActionObserver = std::function<void(std::size_t action)>;
+  void observe_actions(ActionObserver observer) { observer_ = std::move(observer); }
+
   /// Plays all actions in order. An Error that an action throws is rethrown with rank, action and block in
   /// front. Returns the losses of all micro-batches of all ranks, by global micro-batch. [M] fp32 on the
   /// device.
@@ -87,6 +92,7 @@ class Executor {
   const ModelLayout& layout_;
   ParamStore& params_;
   std::shared_ptr<Communicator> comm_;
+  ActionObserver observer_;
 };
 
 }  // namespace trireme

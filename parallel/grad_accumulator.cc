@@ -55,9 +55,11 @@ Tensor GradAccumulator::new_leaf(Context& ctx, const ParamGroup& group) const {
 void GradAccumulator::begin(Context& ctx, int unit, int /*micro_batch*/) {
   for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
     Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
-    const bool goes_on = bucket.leaf.defined();  // fast: the sum of the micro-batches so far
-    if (!goes_on) bucket.leaf = new_leaf(ctx, group_of(b));
-    bucket.written.assign(group_of(b).slots.size(), goes_on);
+    // A leaf goes on where it is the sum of the micro-batches so far (fast), or where blocks above have
+    // written their part of it (a merged group).
+    if (bucket.leaf.defined()) continue;
+    bucket.leaf = new_leaf(ctx, group_of(b));
+    bucket.written.assign(group_of(b).slots.size(), false);
   }
 }
 
@@ -70,13 +72,21 @@ GradientTarget GradAccumulator::target(const ParamUse& use) {
   return {bucket.leaf.slice(slot.offset, slot.shape), mode};
 }
 
-void GradAccumulator::close_leaf(Context& ctx, int b) {
+// Those of `unit`: the blocks of a merged group fill in their own.
+void GradAccumulator::fill_unwritten(Context& ctx, int b, int unit) {
   Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
   const ParamGroup& group = group_of(b);
+  const bool is_further_use = layout_.buckets[static_cast<std::size_t>(b)].use > 0;
   for (std::size_t s = 0; s < group.slots.size(); ++s) {
-    if (bucket.written[s]) continue;
+    const bool of_other_block = group.slots[s].block != unit && !is_further_use;
+    if (bucket.written[s] || of_other_block) continue;
     ctx.backend->fill_zero(ctx.exec, bucket.leaf.slice(group.slots[s].offset, group.slots[s].shape));
+    bucket.written[s] = true;
   }
+}
+
+void GradAccumulator::round_leaf(Context& ctx, int b) {
+  Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
   if (options_.dtype == DType::kFloat32) return;
   const Tensor rounded = ctx.empty(bucket.leaf.shape(), options_.dtype, leaf_category());
   ctx.backend->cast(ctx.exec, {.x = bucket.leaf, .y = rounded});
@@ -86,7 +96,9 @@ void GradAccumulator::close_leaf(Context& ctx, int b) {
 void GradAccumulator::end(Context& ctx, int unit, int micro_batch) {
   for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
     Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
-    close_leaf(ctx, b);
+    fill_unwritten(ctx, b, unit);
+    if (!completes(b, unit)) continue;
+    round_leaf(ctx, b);
     if (options_.reduction == Reduction::kFast || each_) continue;
     push(ctx, bucket, std::exchange(bucket.leaf, Tensor()),
          {batch_.global_micro_batch(comm_.rank(), micro_batch), 0});
@@ -96,7 +108,8 @@ void GradAccumulator::end(Context& ctx, int unit, int micro_batch) {
 std::vector<Tensor> GradAccumulator::take_leaves(Context& ctx, int unit) {
   std::vector<Tensor> leaves;
   for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
-    close_leaf(ctx, b);
+    fill_unwritten(ctx, b, unit);
+    round_leaf(ctx, b);
     leaves.push_back(std::exchange(buckets_[static_cast<std::size_t>(b)].leaf, Tensor()));
   }
   return leaves;
@@ -143,6 +156,7 @@ GradAccumulator::Exchange GradAccumulator::exchange_of(Context& ctx, int b, int 
 
 void GradAccumulator::start_reduce(Context& ctx, int unit, int micro_batch) {
   for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
+    if (!completes(b, unit)) continue;
     Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
     if (comm_.size() == 1) {
       // Nothing to exchange; what the fast reduction has accumulated is the sum, of this micro-batch or of

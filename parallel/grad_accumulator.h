@@ -83,8 +83,15 @@ class GradAccumulator {
   }
   bool sharded() const { return options_.zero != ZeroStage::kNone; }
   const ParamGroup& group_of(int bucket) const;
+  /// Whether the backward of `unit` is the last that writes the bucket. See [Note: merged groups].
+  bool completes(int bucket, int unit) const {
+    return layout_.buckets[static_cast<std::size_t>(bucket)].unit == unit;
+  }
   Tensor new_leaf(Context& ctx, const ParamGroup& group) const;
-  void close_leaf(Context& ctx, int bucket);
+  /// Parameters of `unit` without a gradient get zeros.
+  void fill_unwritten(Context& ctx, int bucket, int unit);
+  /// Brings a complete leaf to options_.dtype.
+  void round_leaf(Context& ctx, int bucket);
   void push(Context& ctx, Bucket& bucket, const Tensor& sum, Subtree subtree);
   Exchange exchange_of(Context& ctx, int bucket, int micro_batch);
   void finish_exchange(Context& ctx);

@@ -38,7 +38,8 @@ struct Builder {
         group.num_elems += round_up(spec.shape.num_elems(), kNormBlock);
         layout.num_parameters += spec.shape.num_elems();
       }
-      if (decay) group.decay_elems = group.num_elems;
+      const std::int64_t first = group.runs.empty() ? 0 : group.runs.back().last;
+      if (group.num_elems > first) group.runs.push_back({first, group.num_elems, decay});
     }
     layout.num_norm_blocks += group.num_elems / kNormBlock;
     const int bucket = add_bucket(block, static_cast<int>(layout.groups.size()), 0);
@@ -103,11 +104,94 @@ struct Builder {
   }
 };
 
+// Rewrites a layout with a group a block into one with fewer groups. See [Note: merged groups].
+class Merger {
+ public:
+  Merger(ModelLayout layout, std::int64_t min_bytes) : before_(std::move(layout)), min_bytes_(min_bytes) {
+    tied_.resize(before_.groups.size());
+    for (const GradBucket& bucket : before_.buckets) {
+      if (bucket.use > 0) tied_[static_cast<std::size_t>(bucket.group)] = true;
+    }
+  }
+
+  ModelLayout merge() {
+    ModelLayout after{.num_norm_blocks = before_.num_norm_blocks, .num_parameters = before_.num_parameters};
+    for (std::size_t g = 0; g < before_.groups.size(); ++g) {
+      const bool joins = g > 0 && is_small(g - 1) && is_small(g);
+      const int first_slot = joins ? static_cast<int>(after.groups.back().slots.size()) : 0;
+      if (joins) {
+        append(after.groups.back(), before_.groups[g]);
+      } else {
+        after.groups.push_back(before_.groups[g]);
+      }
+      moved_.push_back({static_cast<int>(after.groups.size()) - 1, first_slot});
+    }
+    rewrite_uses(after);
+    return after;
+  }
+
+ private:
+  struct Moved {
+    int group = 0;
+    int first_slot = 0;
+  };
+
+  bool is_small(std::size_t g) const {
+    const auto bytes = before_.groups[g].num_elems * static_cast<std::int64_t>(sizeof(float));
+    return !tied_[g] && bytes < min_bytes_;
+  }
+
+  static void append(ParamGroup& to, const ParamGroup& from) {
+    for (ParamSlot slot : from.slots) {
+      slot.offset += to.num_elems;
+      to.slots.push_back(std::move(slot));
+    }
+    for (const DecayRun& run : from.runs) {
+      to.runs.push_back({to.num_elems + run.first, to.num_elems + run.last, run.decay});
+    }
+    to.num_elems += from.num_elems;
+    to.name = to.name.substr(0, to.name.find(" to ")) + " to " + from.name;
+  }
+
+  void rewrite_uses(ModelLayout& after) const {
+    std::vector<int> bucket_of;  // a bucket's place afterwards
+    for (const GradBucket& bucket : before_.buckets) {
+      const int group = moved_[static_cast<std::size_t>(bucket.group)].group;
+      const auto same = std::ranges::find_if(
+          after.buckets, [&](const GradBucket& b) { return b.group == group && b.use == bucket.use; });
+      bucket_of.push_back(static_cast<int>(same - after.buckets.begin()));
+      if (same == after.buckets.end()) after.buckets.push_back({bucket.unit, group, bucket.use});
+    }
+    for (std::size_t u = 0; u < before_.uses.size(); ++u) {
+      std::vector<int>& buckets = after.unit_buckets.emplace_back();
+      std::vector<int>& groups = after.unit_groups.emplace_back();
+      for (const int b : before_.unit_buckets[u]) {
+        const int bucket = bucket_of[static_cast<std::size_t>(b)];
+        if (std::ranges::find(buckets, bucket) != buckets.end()) continue;
+        buckets.push_back(bucket);
+        groups.push_back(after.buckets[static_cast<std::size_t>(bucket)].group);
+      }
+      std::vector<ParamUse>& uses = after.uses.emplace_back();
+      for (const ParamUse& use : before_.uses[u]) {
+        const Moved& moved = moved_[static_cast<std::size_t>(use.group)];
+        uses.push_back(
+            {moved.group, moved.first_slot + use.slot, bucket_of[static_cast<std::size_t>(use.bucket)]});
+      }
+    }
+  }
+
+  const ModelLayout before_;
+  const std::int64_t min_bytes_;
+  std::vector<bool> tied_;
+  std::vector<Moved> moved_;  // by group before
+};
+
 }  // namespace
 
-ModelLayout make_layout(const BlockList& blocks) {
+ModelLayout make_layout(const BlockList& blocks, std::int64_t group_min_bytes) {
   TRIREME_CHECK(!blocks.empty(), "a model needs at least one block");
-  return Builder{.blocks = blocks}.build();
+  TRIREME_CHECK(group_min_bytes >= 0, "group_min_bytes = {} must not be negative", group_min_bytes);
+  return Merger(Builder{.blocks = blocks}.build(), group_min_bytes).merge();
 }
 
 }  // namespace trireme

@@ -5,6 +5,12 @@
 // tied to gets a group of its own, just before its block's, and each use of it has a gradient buffer of its
 // own (a bucket): uses accumulate apart and are added in block order. The order depends on the model alone,
 // never on the layout of ranks.
+//
+// [Note: merged groups] Neighbouring groups that are both smaller than `group_min_bytes` become one, one
+// behind the other, so that they travel in one message and are padded once. The order of elements stays, and
+// with it every sum. A merged group is resident from the first gather of any of its blocks to the last
+// release, and its gradient is complete, and reduced, with the backward of its first block. Tied groups stay
+// alone.
 #pragma once
 
 #include <cstdint>
@@ -23,17 +29,23 @@ struct ParamSlot {
   std::int64_t offset = 0;  // elements from the start of the group
 };
 
+/// Elements [first, last) of a group that all decay, or all do not.
+struct DecayRun {
+  std::int64_t first = 0, last = 0;
+  bool decay = true;
+};
+
 struct ParamGroup {
   std::string name;
   std::vector<ParamSlot> slots;
+  std::vector<DecayRun> runs;         // all of the elements, in order
   std::int64_t num_elems = 0;         // with gaps; a multiple of kNormBlock
-  std::int64_t decay_elems = 0;       // elements [0, decay_elems) decay
   std::int64_t first_norm_block = 0;  // index of its first block of kNormBlock elements in the model
 };
 
-/// One gradient buffer: the gradient that block `unit` contributes to group `group`.
+/// One gradient buffer: what a use of group `group` contributes to its gradient.
 struct GradBucket {
-  int unit = 0;
+  int unit = 0;  // whose backward completes it: the only one that writes it, or the first of a merged group
   int group = 0;
   int use = 0;  // 0: the owner; k: the k-th further use, in block order
 };
@@ -48,7 +60,7 @@ struct ParamUse {
 struct ModelLayout {
   std::vector<ParamGroup> groups;
   std::vector<GradBucket> buckets;             // by unit, ascending
-  std::vector<std::vector<int>> unit_buckets;  // [unit] -> buckets
+  std::vector<std::vector<int>> unit_buckets;  // [unit] -> buckets that its backward writes
   std::vector<std::vector<int>> unit_groups;   // [unit] -> groups that it uses, each once
   std::vector<std::vector<ParamUse>> uses;     // [unit][ParamRef::index]
   std::int64_t num_norm_blocks = 0;
@@ -56,7 +68,8 @@ struct ModelLayout {
 };
 
 /// Throws Error(kInvalidInput) for a duplicate name, or a tie to a parameter that no earlier block declares
-/// or whose shape differs.
-ModelLayout make_layout(const BlockList& blocks);
+/// or whose shape differs. `group_min_bytes`: of fp32 parameters, see [Note: merged groups]; 0 merges
+/// nothing.
+ModelLayout make_layout(const BlockList& blocks, std::int64_t group_min_bytes = 0);
 
 }  // namespace trireme

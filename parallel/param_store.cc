@@ -16,6 +16,13 @@ ParamStore::ParamStore(const Context& ctx, const BlockList& blocks, const ModelL
       sharding_(options.zero == ZeroStage::kNone ? Sharding{} : Sharding{comm_->size(), comm_->rank()}),
       state_names_(optimizer.state_names()),
       groups_(layout.groups.size()) {
+  const DeviceType device = ctx_.allocator->device().type;
+  if (options.offload != Offload::kNone && device == DeviceType::kCuda) {
+    throw Error(
+        ErrorCode::kUnsupported,
+        "offload = \"optimizer\" works where the device is the host, not on cuda yet: use a larger zero "
+        "stage or recompute to save device memory");
+  }
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     allocate(groups_[g], layout.groups[g], state_names_.size());
     if (ctx_.allocator->device().type != DeviceType::kMeta)
@@ -27,15 +34,18 @@ ParamStore::ParamStore(const Context& ctx, const BlockList& blocks, const ModelL
 void ParamStore::allocate(Group& group, const ParamGroup& layout, std::size_t num_states) {
   const std::int64_t piece = sharding_.piece(layout.num_elems);
   const std::int64_t whole = sharding_.padded(layout.num_elems);
+  const bool offloads = options_.offload == Offload::kOptimizer;
   const std::int64_t working = options_.zero == ZeroStage::kParameters ? piece : whole;
   group.working = ctx_.empty({working}, options_.working_dtype, MemoryCategory::kParameters);
   if (options_.working_dtype == DType::kFloat32) {
     group.master = working == piece ? group.working : group.working.slice(piece * sharding_.rank, {piece});
   } else {
-    group.master = ctx_.empty({piece}, DType::kFloat32, MemoryCategory::kParameters);
+    group.master =
+        ctx_.empty({piece}, DType::kFloat32, offloads ? MemoryCategory::kHost : MemoryCategory::kParameters);
   }
   for (std::size_t s = 0; s < num_states; ++s) {
-    group.states.push_back(ctx_.zeros({piece}, DType::kFloat32, MemoryCategory::kOptimizer));
+    group.states.push_back(
+        ctx_.zeros({piece}, DType::kFloat32, offloads ? MemoryCategory::kHost : MemoryCategory::kOptimizer));
   }
 }
 
@@ -131,14 +141,14 @@ void ParamStore::update(const Optimizer& optimizer, const UpdateScalars& scalars
     const Tensor grad = gradients(g);
     const std::int64_t own_first = first_owned(g);
     const std::int64_t own_last = own_first + group.master.num_elems();
-    for (const bool decay : {true, false}) {
-      // The part of the decaying (or other) elements that this rank owns, relative to its piece.
-      const std::int64_t first = std::max(decay ? 0 : layout.decay_elems, own_first) - own_first;
-      const std::int64_t last = std::min(decay ? layout.decay_elems : own_last, own_last) - own_first;
+    for (const DecayRun& decay_run : layout.runs) {
+      // The part of the run that this rank owns, relative to its piece.
+      const std::int64_t first = std::max(decay_run.first, own_first) - own_first;
+      const std::int64_t last = std::min(decay_run.last, own_last) - own_first;
       if (last <= first) continue;
       const Shape run{last - first};
       UpdateSegment segment{
-          .param = group.master.slice(first, run), .grad = grad.slice(first, run), .decay = decay};
+          .param = group.master.slice(first, run), .grad = grad.slice(first, run), .decay = decay_run.decay};
       if (options_.working_dtype != DType::kFloat32) segment.working = owned_working(g).slice(first, run);
       for (const Tensor& state : group.states) segment.state.push_back(state.slice(first, run));
       optimizer.update(ctx_, segment, scalars);

@@ -9,6 +9,10 @@
 //
 // In fp32 the master is the working copy, or lies inside of it: no second copy exists. Gathered buffers of
 // stage 3 are counted as communication. Gathers are under way until somebody needs the values.
+//
+// [Note: offload] With Offload::kOptimizer the optimizer state, and a master of its own, are host memory
+// (MemoryCategory::kHost), and the update runs on the host. Where the device is the host that is the same
+// memory and the same update, accounted apart.
 #pragma once
 
 #include <functional>
@@ -24,8 +28,15 @@
 
 namespace trireme {
 
+/// What lies in host memory, with the update running there.
+enum class Offload : std::uint8_t {
+  kNone,
+  kOptimizer,  // the optimizer state, and the fp32 master where it is not the working copy
+};
+
 struct ParamStoreOptions {
   ZeroStage zero = ZeroStage::kNone;
+  Offload offload = Offload::kNone;
   DType working_dtype = DType::kFloat32;
   std::uint64_t seed = 0;
 };
@@ -33,7 +44,7 @@ struct ParamStoreOptions {
 class ParamStore {
  public:
   /// Allocates all groups; on a device that computes, initialises what this rank owns. Collective from stage
-  /// 1 on.
+  /// 1 on. Throws Error(kUnsupported) for offload from a device with memory of its own.
   ParamStore(const Context& ctx, const BlockList& blocks, const ModelLayout& layout,
              const Optimizer& optimizer, std::shared_ptr<Communicator> comm,
              const ParamStoreOptions& options);

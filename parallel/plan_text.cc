@@ -33,20 +33,21 @@ std::string format_ranks(const std::vector<int>& ranks) {
   return text;
 }
 
+std::string to_text(const Action& action, const std::vector<std::string>& unit_names) {
+  std::string text(name(action.kind));
+  if (action.unit >= 0)
+    text += fmt::format(" unit {} ({})", action.unit, unit_names.at(static_cast<std::size_t>(action.unit)));
+  if (action.micro_batch >= 0) text += fmt::format(" micro-batch {}", action.micro_batch);
+  if (action.peer >= 0) text += fmt::format(" peer {}", action.peer);
+  return text;
+}
+
 std::string to_text(const StepPlan& plan, const std::vector<std::string>& unit_names) {
   std::string text;
   for (const PlanClass& c : classes_of_equal_plans(plan)) {
     text += fmt::format("{} {}: {} actions\n", c.ranks.size() == 1 ? "rank" : "ranks", format_ranks(c.ranks),
                         c.plan->actions.size());
-    for (const Action& action : c.plan->actions) {
-      text += fmt::format("  {}", name(action.kind));
-      if (action.unit >= 0)
-        text +=
-            fmt::format(" unit {} ({})", action.unit, unit_names.at(static_cast<std::size_t>(action.unit)));
-      if (action.micro_batch >= 0) text += fmt::format(" micro-batch {}", action.micro_batch);
-      if (action.peer >= 0) text += fmt::format(" peer {}", action.peer);
-      text += "\n";
-    }
+    for (const Action& action : c.plan->actions) text += "  " + to_text(action, unit_names) + "\n";
   }
   return text;
 }

@@ -1,22 +1,100 @@
 #include "parallel/predict.h"
 
+#include <algorithm>
+
 #include "parallel/comm/recording.h"
+#include "parallel/plan_text.h"
 
 namespace trireme {
+namespace {
+
+// Collects the peaks of a step action by action: the allocator's measurement starts anew after each, and the
+// peaks of the step are put together from theirs.
+class NeedRecorder {
+ public:
+  NeedRecorder(Allocator& allocator, const Communicator& comm)
+      : allocator_(allocator), comm_(comm), sent_before_(comm.traffic().sent_bytes) {}
+
+  void after_action() {
+    const MemoryStats stats = allocator_.stats();
+    for (std::size_t c = 0; c < stats.peak.bytes.size(); ++c) {
+      step_.peak.bytes[c] = std::max(step_.peak.bytes[c], stats.peak.bytes[c]);
+    }
+    if (stats.peak_total > step_.peak_total) {
+      step_.peak_total = stats.peak_total;
+      step_.at_peak = stats.at_peak;
+    }
+    const std::int64_t sent = comm_.traffic().sent_bytes;
+    needs_.push_back({.alive = stats.at_peak, .peak = stats.peak, .sent_bytes = sent - sent_before_});
+    sent_before_ = sent;
+    allocator_.reset_peak();
+  }
+
+  MemoryStats step() const {
+    MemoryStats stats = step_;
+    stats.current = allocator_.stats().current;
+    return stats;
+  }
+  std::vector<ActionNeed> take_needs() { return std::move(needs_); }
+
+ private:
+  Allocator& allocator_;
+  const Communicator& comm_;
+  MemoryStats step_;
+  std::int64_t sent_before_;
+  std::vector<ActionNeed> needs_;
+};
+
+}  // namespace
+
+std::int64_t StepPrediction::state_bytes() const {
+  const MemoryCounts& alive = actions.back().alive;  // of OptimStep
+  return alive[MemoryCategory::kParameters] + alive[MemoryCategory::kGradients] +
+         alive[MemoryCategory::kOptimizer] + alive[MemoryCategory::kHost];
+}
+
+std::size_t StepPrediction::peak_action() const {
+  const auto largest = std::ranges::max_element(
+      actions, [](const ActionNeed& a, const ActionNeed& b) { return a.alive.total() < b.alive.total(); });
+  return static_cast<std::size_t>(largest - actions.begin());
+}
+
+std::size_t StepPrediction::peak_action(MemoryCategory category) const {
+  const auto largest = std::ranges::max_element(
+      actions, [&](const ActionNeed& a, const ActionNeed& b) { return a.peak[category] < b.peak[category]; });
+  return static_cast<std::size_t>(largest - actions.begin());
+}
+
+std::string StepPrediction::describe(std::size_t action) const {
+  return to_text(plan.actions[action], unit_names);
+}
 
 StepPrediction predict_step(const std::shared_ptr<const BlockList>& blocks, EngineOptions options,
                             const SampleSpec& sample, int num_ranks, int rank) {
   options.device = {DeviceType::kMeta};
   options.threads = 1;
   options.memory_limit = std::nullopt;
-  Engine engine(blocks, std::make_shared<RecordingCommunicator>(rank, num_ranks), options);
+  const auto comm = std::make_shared<RecordingCommunicator>(rank, num_ranks);
+  Engine engine(blocks, comm, options);
   const BatchSource shapes_only = [&](std::int64_t, std::int64_t count) {
     return HostBatch{.input_shape = sample.input.batched(count),
                      .target_shape = sample.target.batched(count),
                      .input_dtype = sample.input_dtype};
   };
+  const std::size_t calls_before = comm->calls().size();
+  NeedRecorder recorder(*engine.context().allocator, *comm);
+  engine.observe_actions([&](std::size_t) { recorder.after_action(); });
   const StepResult result = engine.step(shapes_only, 1, 0.0);
-  return {.memory = result.memory, .sent_bytes = result.sent_bytes};
+  StepPrediction prediction{.memory = recorder.step(),
+                            .sent_bytes = result.sent_bytes,
+                            .actions = recorder.take_needs(),
+                            .plan = engine.plan().ranks[static_cast<std::size_t>(rank)]};
+  for (std::size_t i = calls_before; i < comm->calls().size(); ++i) {
+    const RecordedCall& call = comm->calls()[i];
+    prediction.sent_by_call[static_cast<std::size_t>(call.kind)] += call.sent_bytes;
+  }
+  for (const auto& block : *blocks) prediction.unit_names.push_back(block->name());
+  return prediction;
 }
 
 }  // namespace trireme

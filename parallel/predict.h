@@ -2,6 +2,11 @@
 // computed. See [Note: memory accounting].
 #pragma once
 
+#include <array>
+#include <string>
+#include <vector>
+
+#include "parallel/comm/call_kind.h"
 #include "parallel/engine.h"
 
 namespace trireme {
@@ -13,9 +18,30 @@ struct SampleSpec {
   Shape target;
 };
 
+/// What one action of the plan needs.
+struct ActionNeed {
+  MemoryCounts alive;           // at the moment within the action when the total was largest
+  MemoryCounts peak;            // each category's own peak within the action
+  std::int64_t sent_bytes = 0;  // by the calls that the action makes
+};
+
 struct StepPrediction {
   MemoryStats memory;           // equal to the byte to StepResult::memory of a run, workspaces apart
   std::int64_t sent_bytes = 0;  // equal to StepResult::sent_bytes
+  std::array<std::int64_t, kNumCallKinds> sent_by_call{};  // the same, by kind of call
+  std::vector<ActionNeed> actions;                         // by place in the rank's plan
+  RankPlan plan;
+  std::vector<std::string> unit_names;
+
+  /// Parameters, gradients and optimizer state (offloaded or not) when the optimizer steps: what the formulas
+  /// of ZeRO count.
+  std::int64_t state_bytes() const;
+  /// The first action at whose worst moment as much is alive as ever.
+  std::size_t peak_action() const;
+  /// The first action in which a category reaches its peak.
+  std::size_t peak_action(MemoryCategory category) const;
+  /// "Backward unit 3 (head) micro-batch 0".
+  std::string describe(std::size_t action) const;
 };
 
 /// Predicts a step of rank `rank` of `num_ranks`. options.device, threads and memory_limit are ignored.

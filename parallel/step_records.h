@@ -23,6 +23,7 @@ struct StepResult {
   std::int32_t skipped_in_a_row = 0;  // up to this step
   MemoryStats memory;                 // peaks of this step on this rank
   std::int64_t sent_bytes = 0;        // by this rank in this step
+  double comm_wait_ms = 0;            // of its thread, in posting and waiting: Communicator::exposed_ms
 };
 
 class StepRecords {

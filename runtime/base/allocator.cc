@@ -21,6 +21,8 @@ std::string_view name(MemoryCategory category) {
       return "communication";
     case MemoryCategory::kBatch:
       return "batch";
+    case MemoryCategory::kHost:
+      return "host";
     case MemoryCategory::kWorkspace:
       return "workspace";
   }

@@ -27,9 +27,10 @@ enum class MemoryCategory : std::uint8_t {
   kActivations,    // outputs and saved tensors of ops, and gradients flowing between them
   kCommunication,  // buffers that only exchange needs
   kBatch,          // tokens, images, targets of the micro-batches
+  kHost,           // host memory that stands in for device memory: offloaded optimizer state
   kWorkspace,      // scratch of kernels and libraries; not part of predicted == measured
 };
-inline constexpr int kNumMemoryCategories = 7;
+inline constexpr int kNumMemoryCategories = 8;
 
 std::string_view name(MemoryCategory category);
 

@@ -19,9 +19,11 @@ struct Layout {
   int zero = 0;
   int recompute = 0;
   bool unsharded = false;
+  int prefetch = 1;
+  std::int64_t group_min_bytes = 0;
   std::string to_string() const {
-    return fmt::format("{} ranks, zero {}{}, recompute {}", ranks, zero, unsharded ? " unsharded" : "",
-                       recompute);
+    return fmt::format("{} ranks, zero {}{}, recompute {}, prefetch {}, groups of {} B", ranks, zero,
+                       unsharded ? " unsharded" : "", recompute, prefetch, group_min_bytes);
   }
 };
 
@@ -40,7 +42,9 @@ EngineOptions options_for(const Layout& layout) {
           .grad_clip = 0.7f,
           .zero = static_cast<ZeroStage>(layout.zero),
           .accumulate_unsharded = layout.unsharded,
-          .recompute_every = layout.recompute};
+          .recompute_every = layout.recompute,
+          .prefetch_depth = layout.prefetch,
+          .group_min_bytes = layout.group_min_bytes};
 }
 
 void train(Engine& engine, std::int64_t to_step) {
@@ -90,6 +94,70 @@ TEST(Layouts, EveryCombinationGivesTheSameState) {
   }
 }
 
+// All of the model in two groups (its tied table stays alone), the blocks in one, and none merged.
+TEST(Layouts, MergedGroupsAndPrefetchGiveTheSameState) {
+  const ModelLayout whole = make_layout(build_gpt(model()));
+  const std::int64_t block_bytes = whole.groups[2].num_elems * 4;
+  EXPECT_EQ(make_layout(build_gpt(model()), 1 << 30).groups.size(), 2u);
+  EXPECT_EQ(make_layout(build_gpt(model()), block_bytes).groups.size(), whole.groups.size());
+  const Outcome expected = run({});
+  for (const std::int64_t group_min_bytes : {std::int64_t{1} << 30, block_bytes + 1}) {
+    for (const int ranks : {1, 2, 4}) {
+      for (const int zero : {0, 1, 2, 3}) {
+        for (const int recompute : {0, 2}) {
+          const Layout layout{
+              .ranks = ranks, .zero = zero, .recompute = recompute, .group_min_bytes = group_min_bytes};
+          EXPECT_TRUE(run(layout) == expected) << layout.to_string();
+        }
+      }
+    }
+  }
+  for (const int prefetch : {0, 2, 3, 100}) {
+    for (const std::int64_t group_min_bytes : {std::int64_t{0}, std::int64_t{1} << 30}) {
+      const Layout layout{.ranks = 4, .zero = 3, .prefetch = prefetch, .group_min_bytes = group_min_bytes};
+      EXPECT_TRUE(run(layout) == expected) << layout.to_string();
+    }
+  }
+}
+
+TEST(Layouts, OffloadGivesTheSameStateAndCountsItAsHostMemory) {
+  const GptConfig config = model();
+  const Outcome expected = run({});
+  for (const int zero : {0, 3}) {
+    run_local_ranks(2, [&](const std::shared_ptr<Communicator>& comm) {
+      EngineOptions options = options_for({.ranks = 2, .zero = zero});
+      Engine kept(build_gpt(config), comm, options);
+      options.offload = Offload::kOptimizer;
+      Engine offloaded(build_gpt(config), comm, options);
+      train(kept, 5);
+      train(offloaded, 5);
+      EXPECT_TRUE(outcome_of(offloaded) == expected) << zero;
+      const MemoryCounts here = kept.context().allocator->stats().current;
+      const MemoryCounts host = offloaded.context().allocator->stats().current;
+      // Left are scalars: learning rate, clip coefficient, norm, steps and what else is one number.
+      EXPECT_LE(host[MemoryCategory::kOptimizer], 32 * static_cast<std::int64_t>(Allocator::kAlignment));
+      EXPECT_EQ(host[MemoryCategory::kOptimizer] + host[MemoryCategory::kHost],
+                here[MemoryCategory::kOptimizer]);
+      EXPECT_EQ(host.total(), here.total());
+    });
+  }
+}
+
+// Merging saves the padding of each group's end, and messages.
+TEST(Layouts, MergedGroupsSendLessPadding) {
+  const GptConfig config = model();
+  const auto blocks = std::make_shared<const BlockList>(build_gpt(config));
+  const SampleSpec sample{.input = {config.seq_len}, .target = {config.seq_len}};
+  for (const int zero : {1, 2, 3}) {
+    EngineOptions options = options_for({.ranks = 8, .zero = zero});
+    const StepPrediction apart = predict_step(blocks, options, sample, 8, 0);
+    options.group_min_bytes = 1 << 30;
+    const StepPrediction merged = predict_step(blocks, options, sample, 8, 0);
+    EXPECT_LT(merged.sent_bytes, apart.sent_bytes) << zero;
+    EXPECT_LT(merged.memory.peak[MemoryCategory::kOptimizer], apart.memory.peak[MemoryCategory::kOptimizer]);
+  }
+}
+
 TEST(Layouts, FastReductionWorksWithEveryStageAndAgreesUpToRounding) {
   const GptConfig config = model();
   const auto losses = [&](int ranks, int zero, Reduction reduction) {
@@ -97,6 +165,7 @@ TEST(Layouts, FastReductionWorksWithEveryStageAndAgreesUpToRounding) {
     run_local_ranks(ranks, [&](const std::shared_ptr<Communicator>& comm) {
       EngineOptions options = options_for({.ranks = ranks, .zero = zero});
       options.reduction = reduction;
+      if (reduction == Reduction::kFast) options.group_min_bytes = 1 << 30;
       Engine engine(build_gpt(config), comm, options);
       for (int step = 0; step < 3; ++step) {
         const StepResult done =
@@ -143,7 +212,8 @@ TEST(Layouts, PredictionEqualsMeasurement) {
   for (const int ranks : {1, 3, 4}) {
     for (const int zero : {0, 1, 2, 3}) {
       for (const int recompute : {0, 2}) {
-        const Layout layout{.ranks = ranks, .zero = zero, .recompute = recompute};
+        Layout layout{.ranks = ranks, .zero = zero, .recompute = recompute};
+        if (ranks == 4) layout.group_min_bytes = 1 << 20;
         EngineOptions options = options_for(layout);
         options.global_batch = 12 * 2;
         std::mutex mutex;
