@@ -157,7 +157,11 @@ EngineOptions engine_options(const JobConfig& config) {
           .grad_clip = static_cast<float>(config.optimizer.grad_clip),
           .reduction = config.parallel.reduction == "fast" ? Reduction::kFast : Reduction::kCanonical,
           .zero = static_cast<ZeroStage>(config.parallel.zero),
+          .offload = config.parallel.offload == "optimizer" ? Offload::kOptimizer : Offload::kNone,
+          .accumulate_unsharded = config.parallel.accumulate_unsharded,
           .recompute_every = static_cast<int>(config.parallel.recompute_every),
+          .prefetch_depth = static_cast<int>(config.parallel.prefetch_depth),
+          .group_min_bytes = config.parallel.group_min_bytes,
           .precision = build_precision(config.precision),
           .loss_scale = loss_scale_config(config.precision)};
 }

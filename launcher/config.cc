@@ -132,11 +132,15 @@ void set_key(JobConfig& config, const ConfigKey& key, const toml::node& node, co
 }
 
 /// The full name of the known key that is nearest to an unknown one. A key of the same section wins over an
-/// equally near one of another.
+/// equally near one of another, and one that begins with the unknown name over all.
 std::string nearest_key(std::string_view section, std::string_view name) {
+  constexpr std::size_t kTellingPrefix = 4;  // letters
   std::string nearest;
   int least = std::numeric_limits<int>::max();
   for (const ConfigKey& key : config_keys()) {
+    if (key.section == section && name.size() >= kTellingPrefix && key.name.starts_with(name)) {
+      return key.full_name();
+    }
     const int distance = 2 * edit_distance(name, key.name) + (key.section == section ? 0 : 1);
     if (distance < least) {
       least = distance;

@@ -74,6 +74,11 @@ struct PrecisionSection {
 struct ParallelSection {
   std::int64_t pipeline = 1;
   std::int64_t zero = 0;
+  bool accumulate_unsharded = false;
+  std::int64_t prefetch_depth = 1;
+  std::int64_t group_min_bytes = 0;
+  std::string offload = "none";
+  bool progress_thread = false;
   std::int64_t recompute_every = 0;
   std::string schedule = "1f1b";
   std::string reduction = "canonical";

@@ -250,6 +250,27 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
            "ZeRO stage: each data rank keeps only its piece of 1: masters and optimizer state, 2: gradients "
            "too, "
            "3: parameters too. The results do not change.")
+      .add("accumulate_unsharded", &L::accumulate_unsharded, any(),
+           "`zero` 2 and 3: keep whole gradients over a step's micro-batches and reduce them once: more "
+           "memory, "
+           "less traffic. The results do not change.")
+      .add(
+          "prefetch_depth", &L::prefetch_depth, count_from(0),
+          "`zero` 3: gather the parameters of a block while so many blocks before it run. 0: when it is due. "
+          "The results do not change.")
+      .add_bytes(
+          "group_min_bytes", &L::group_min_bytes, at_least(0),
+          "Neighbouring blocks whose fp32 parameters are smaller share their buffers and messages: less "
+          "padding and fewer messages where blocks are small. An integer, or a string such as \"4 MiB\". "
+          "0: each block for itself. The results do not change.")
+      .add("offload", &L::offload, one_of({"none", "optimizer"}),
+           "`optimizer`: optimizer state lies in host memory and the update runs there. On the CPU that is "
+           "the same "
+           "memory, counted apart; refused on GPUs. The results do not change.")
+      .add("progress_thread", &L::progress_thread, any(),
+           "On the CPU: a thread a rank moves data while the rank computes. Worth it where cores are to "
+           "spare. The "
+           "results do not change.")
       .add("recompute_every", &L::recompute_every, count_from(0),
            "Keep only the input of every segment of so many blocks, and run it again in backward. 0: keep "
            "everything. The results do not change.")

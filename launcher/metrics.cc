@@ -54,6 +54,7 @@ void MetricsWriter::write_step(const StepMetrics& metrics) {
                {"step_ms", metrics.step_ms},
                {options_.throughput_key, metrics.throughput},
                {"data_wait_ms", metrics.data_wait_ms},
+               {"comm_wait_ms", metrics.comm_wait_ms},
                {"comm_bytes", metrics.comm_bytes},
                {"peak_bytes", metrics.peak_bytes},
                {"memory", memory}};

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "launcher/build.h"
@@ -13,11 +15,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json memory_json(const MemoryCounts& counts) {
-  Json json;
+/// All but workspaces, which are measured only.
+std::vector<MemoryCategory> predicted_categories() {
+  std::vector<MemoryCategory> categories;
   for (int c = 0; c < kNumMemoryCategories; ++c) {
     const auto category = static_cast<MemoryCategory>(c);
-    if (category == MemoryCategory::kWorkspace) continue;  // measured only
+    if (category != MemoryCategory::kWorkspace) categories.push_back(category);
+  }
+  return categories;
+}
+
+Json memory_json(const MemoryCounts& counts) {
+  Json json;
+  for (const MemoryCategory category : predicted_categories()) {
     json[std::string(name(category))] = counts[category];
   }
   return json;
@@ -34,32 +44,105 @@ Json action_json(const Action& action, const std::vector<std::string>& unit_name
   return json;
 }
 
+/// Bytes sent by actions of each kind, and by calls of each kind, without those that send nothing.
+std::map<std::string, std::int64_t> sent_by_action(const StepPrediction& prediction) {
+  std::map<std::string, std::int64_t> sent;
+  for (std::size_t i = 0; i < prediction.actions.size(); ++i) {
+    const std::int64_t bytes = prediction.actions[i].sent_bytes;
+    if (bytes > 0) sent[std::string(name(prediction.plan.actions[i].kind))] += bytes;
+  }
+  return sent;
+}
+
+std::map<std::string, std::int64_t> sent_by_call(const StepPrediction& prediction) {
+  std::map<std::string, std::int64_t> sent;
+  for (int c = 0; c < kNumCallKinds; ++c) {
+    const std::int64_t bytes = prediction.sent_by_call[static_cast<std::size_t>(c)];
+    if (bytes > 0) sent[std::string(name(static_cast<CallKind>(c)))] = bytes;
+  }
+  return sent;
+}
+
 Json group_json(const RankGroupReport& group, const PlanReport& report) {
+  const StepPrediction& prediction = group.prediction;
   Json actions = Json::array();
-  for (const Action& action : report.plan.ranks[static_cast<std::size_t>(group.ranks[0])].actions) {
-    actions.push_back(action_json(action, report.unit_names));
+  for (std::size_t i = 0; i < prediction.plan.actions.size(); ++i) {
+    Json action = action_json(prediction.plan.actions[i], report.unit_names);
+    action["peak_bytes"] = prediction.actions[i].alive.total();
+    action["comm_bytes"] = prediction.actions[i].sent_bytes;
+    actions.push_back(action);
+  }
+  Json moments;
+  for (const MemoryCategory category : predicted_categories()) {
+    moments[std::string(name(category))] = prediction.peak_action(category);
   }
   return {{"ranks", group.ranks},
-          {"peak_bytes", group.prediction.memory.peak_total},
-          {"memory", memory_json(group.prediction.memory.peak)},
-          {"memory_at_peak", memory_json(group.prediction.memory.at_peak)},
-          {"comm_bytes", group.prediction.sent_bytes},
+          {"peak_bytes", prediction.memory.peak_total},
+          {"peak_action", prediction.peak_action()},
+          {"memory", memory_json(prediction.memory.peak)},
+          {"memory_peak_actions", moments},
+          {"memory_at_peak", memory_json(prediction.memory.at_peak)},
+          {"state_bytes", prediction.state_bytes()},
+          {"comm_bytes", prediction.sent_bytes},
+          {"comm_bytes_by_action", sent_by_action(prediction)},
+          {"comm_bytes_by_call", sent_by_call(prediction)},
           {"actions", actions}};
 }
 
-std::string describe_group(const RankGroupReport& group) {
-  const MemoryStats& memory = group.prediction.memory;
-  std::string text = fmt::format("{} {}: {} at the peak, {} sent a step\n",
-                                 group.ranks.size() == 1 ? "rank" : "ranks", format_ranks(group.ranks),
-                                 format_bytes(memory.peak_total), format_bytes(group.prediction.sent_bytes));
-  text += fmt::format("  {:<15} {:>20} {:>20}\n", "bytes", "own peak", "at the peak");
-  for (int c = 0; c < kNumMemoryCategories; ++c) {
-    const auto category = static_cast<MemoryCategory>(c);
-    if (category == MemoryCategory::kWorkspace) continue;
-    text += fmt::format("  {:<15} {:>20} {:>20}\n", name(category), memory.peak[category],
-                        memory.at_peak[category]);
+Json fit_json(const MemoryFit& fit) {
+  Json json = {{"fits", fit.fits()},
+               {"limit_bytes", fit.limit.bytes},
+               {"limit_source", fit.limit.source},
+               {"peak_bytes", fit.peak_bytes},
+               {"text", to_text(fit)}};
+  if (fit.remedy) {
+    json["remedy"] = {{"changes", fit.remedy->changes},
+                      {"ranks", fit.remedy->num_ranks},
+                      {"zero", fit.remedy->config.parallel.zero},
+                      {"recompute_every", fit.remedy->config.parallel.recompute_every},
+                      {"micro_batch", fit.remedy->config.train.micro_batch},
+                      {"peak_bytes", fit.remedy->peak_bytes}};
   }
-  return text;
+  return json;
+}
+
+std::string describe_traffic(const StepPrediction& prediction) {
+  if (prediction.sent_bytes == 0) return "";
+  const auto list = [](const std::map<std::string, std::int64_t>& sent) {
+    std::string text;
+    for (const auto& [kind, bytes] : sent) {
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", kind, format_bytes(bytes));
+    }
+    return text;
+  };
+  return fmt::format("  sent by {}; as {}\n", list(sent_by_action(prediction)),
+                     list(sent_by_call(prediction)));
+}
+
+std::string describe_group(const RankGroupReport& group) {
+  const StepPrediction& prediction = group.prediction;
+  const MemoryStats& memory = prediction.memory;
+  std::string text = fmt::format(
+      "{} {}: {} at the peak, in {}; {} sent a step\n", group.ranks.size() == 1 ? "rank" : "ranks",
+      format_ranks(group.ranks), format_bytes(memory.peak_total),
+      prediction.describe(prediction.peak_action()), format_bytes(prediction.sent_bytes));
+  text += fmt::format("  {:<15} {:>20} {:>20}  own peak in\n", "bytes", "own peak", "at the peak");
+  for (const MemoryCategory category : predicted_categories()) {
+    text += fmt::format(
+        "  {:<15} {:>20} {:>20}  {}\n", name(category), memory.peak[category], memory.at_peak[category],
+        memory.peak[category] > 0 ? prediction.describe(prediction.peak_action(category)) : "-");
+  }
+  text += fmt::format("  state when the optimizer steps: {} (parameters, gradients and optimizer)\n",
+                      format_bytes(prediction.state_bytes()));
+  return text + describe_traffic(prediction);
+}
+
+std::string describe_accumulation(const PlanReport& report) {
+  if (!report.other_accumulation) return "";
+  return fmt::format("with parallel.accumulate_unsharded = {}: {} at the peak, {} sent a step\n",
+                     !report.config.parallel.accumulate_unsharded,
+                     format_bytes(report.other_accumulation->memory.peak_total),
+                     format_bytes(report.other_accumulation->sent_bytes));
 }
 
 }  // namespace
@@ -82,6 +165,16 @@ PlanReport make_plan_report(const JobConfig& config, int num_ranks) {
         {.ranks = same.ranks,
          .prediction = predict_step(blocks, options, sample_spec(config), num_ranks, same.ranks[0])});
   }
+  const auto largest = std::ranges::max_element(
+      report.groups, {}, [](const RankGroupReport& group) { return group.prediction.memory.peak_total; });
+  report.fit = fit_memory(config, blocks, largest->prediction, num_ranks, largest->ranks[0],
+                          memory_limit(config, {DeviceType::kCpu, 0}, 1));
+  const bool accumulates = config.train.global_batch > config.train.micro_batch * num_ranks;
+  if (config.parallel.zero >= 2 && num_ranks > 1 && accumulates) {
+    options.accumulate_unsharded = !options.accumulate_unsharded;
+    report.other_accumulation =
+        predict_step(blocks, options, sample_spec(config), num_ranks, largest->ranks[0]);
+  }
   return report;
 }
 
@@ -98,7 +191,8 @@ std::string to_text(const PlanReport& report) {
   text += fmt::format("{}, {} reduction, zero {}, recompute every {}\n", job.precision.mode,
                       job.parallel.reduction, job.parallel.zero, job.parallel.recompute_every);
   text += "Memory is exact, library workspaces apart.\n\n";
-  for (const RankGroupReport& group : report.groups) text += describe_group(group) + "\n";
+  for (const RankGroupReport& group : report.groups) text += describe_group(group);
+  text += describe_accumulation(report) + to_text(report.fit) + "\n\n";
   return text + to_text(report.plan, report.unit_names);
 }
 
@@ -114,6 +208,7 @@ std::string to_json(const PlanReport& report) {
                      {"recompute_every", report.config.parallel.recompute_every},
                      {"reduction", report.config.parallel.reduction},
                      {"units", report.unit_names},
+                     {"fit", fit_json(report.fit)},
                      {"groups", groups}};
   return json.dump(1) + "\n";
 }

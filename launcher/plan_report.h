@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launcher/config.h"
+#include "launcher/memory_fit.h"
 #include "parallel/model_layout.h"
 #include "parallel/plan.h"
 #include "parallel/predict.h"
@@ -25,6 +26,9 @@ struct PlanReport {
   std::vector<std::string> unit_names;
   StepPlan plan;
   std::vector<RankGroupReport> groups;
+  MemoryFit fit;  // of the group that needs most
+  /// The same with parallel.accumulate_unsharded the other way, where that makes a difference.
+  std::optional<StepPrediction> other_accumulation;
 };
 
 /// Plans, validates and predicts a step of a resolved job on `num_ranks` ranks; allocates nothing of the

@@ -9,7 +9,7 @@
 #include "launcher/agreement.h"
 #include "launcher/build_info.h"
 #include "launcher/machine.h"
-#include "launcher/memory_check.h"
+#include "launcher/memory_fit.h"
 #include "launcher/skipped_steps.h"
 #include "parallel/checkpoint_state.h"
 #include "runtime/base/log.h"
@@ -77,7 +77,7 @@ void Trainer::check_job() {
   if (config.data.kind == "tokens") prepared_ = find_prepared_data(config.data.train);
   blocks_ = build_blocks(config.model);
   prediction_ = check_memory(config, blocks_, options_.comm->size(), options_.comm->rank(),
-                             rank_memory_bytes(config, options_.launch.num_local_ranks));
+                             memory_limit(config, options_.device, options_.launch.num_local_ranks));
 }
 
 void Trainer::claim_output() {
@@ -109,6 +109,7 @@ void Trainer::choose_resume() {
 }
 
 void Trainer::build_engine() {
+  options_.comm->progress_in_background(options_.config.parallel.progress_thread);
   engine_ = std::make_unique<Engine>(blocks_, options_.comm, engine_options_);
 }
 
@@ -232,6 +233,7 @@ void Trainer::read_result() {
                 .step_ms = step_ms,
                 .throughput = static_cast<double>(num_targets()) / step_ms * 1e3,
                 .data_wait_ms = step.data_wait_ms,
+                .comm_wait_ms = result.comm_wait_ms,
                 .comm_bytes = result.sent_bytes,
                 .peak_bytes = result.memory.peak_total,
                 .memory = result.memory.peak,

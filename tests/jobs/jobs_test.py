@@ -121,6 +121,65 @@ class Jobs(unittest.TestCase):
         self.run_job(0, "other", "--set", "train.seed=2")
         self.assertNotEqual(self.state("other"), self.state("one"))
 
+    def plan(self, ranks, *more):
+        line = [OPTIONS.trireme, "plan", str(self.job), "--ranks", str(ranks), "--json", *more]
+        return json.loads(subprocess.run(line, capture_output=True, text=True, check=True, timeout=60).stdout)
+
+    def test_the_same_state_under_every_kind_of_sharding(self):
+        self.run_job(0, "one")
+        for ranks, keys in ((2, ("zero=1",)), (4, ("zero=2", "group_min_bytes=1MiB")),
+                            (4, ("zero=2", "accumulate_unsharded=true")), (2, ("zero=3", "recompute_every=1")),
+                            (4, ("zero=3", "prefetch_depth=2", "progress_thread=true")),
+                            (2, ("zero=1", "offload=optimizer"))):
+            sets = [part for key in keys for part in ("--set", f"parallel.{key}")]
+            out = f"np{ranks}-" + "-".join(keys).replace("=", "")
+            self.run_job(ranks, out, *sets)
+            self.assertEqual(self.state(out), self.state("one"), keys)
+            steps = [m for m in self.metrics(out) if "loss" in m]
+            predicted = self.plan(ranks, *sets)["groups"][0]
+            for m in steps:
+                self.assertEqual(m["peak_bytes"], predicted["peak_bytes"], keys)
+                self.assertEqual(m["comm_bytes"], predicted["comm_bytes"], keys)
+                self.assertGreater(m["comm_wait_ms"], 0)
+                self.assertLess(m["comm_wait_ms"], m["step_ms"])
+
+    def test_a_job_that_does_not_fit_says_what_would_and_trains_with_it(self):
+        large = ("--set", "model.hidden=128", "--set", "train.steps=3")
+        group = self.plan(4, *large)["groups"][0]
+        state = sum(group["memory"][category] for category in ("parameters", "gradients", "optimizer"))
+        limit = ("--set", f"parallel.memory_limit={state * 9 // 10}")
+        fit = self.plan(4, *large, *limit)["fit"]
+        self.assertFalse(fit["fits"])
+        stderr = self.run_job(4, "refused", *large, *limit, expect=2)
+        self.assertIn("the job does not fit", stderr)
+        self.assertIn(fit["text"], stderr)  # the same words
+        self.assertFalse((self.folder / "refused").exists())
+        remedy = fit["remedy"]
+        self.assertGreater(remedy["zero"], 0)
+        self.assertEqual(remedy["ranks"], 4)
+        sets = ("--set", f"parallel.zero={remedy['zero']}",
+                "--set", f"parallel.recompute_every={remedy['recompute_every']}",
+                "--set", f"train.micro_batch={remedy['micro_batch']}")
+        self.run_job(4, "fitting", *large, *limit, *sets)
+        self.assertTrue(all(m["peak_bytes"] == remedy["peak_bytes"] for m in self.metrics("fitting") if "loss" in m))
+        if remedy["micro_batch"] == 2:
+            self.run_job(0, "unlimited", *large)
+            self.assertEqual(self.state("fitting"), self.state("unlimited"))
+        # A byte less than one block needs: nothing fits, and the block is named.
+        stderr = self.run_job(4, "hopeless", *large, "--set", "parallel.memory_limit=20KiB", expect=2)
+        self.assertIn("nothing makes it fit", stderr)
+        self.assertRegex(stderr, r"block '\S+' alone needs")
+
+    def test_bad_sharding_is_refused_before_step_1(self):
+        for setting, words in (("train.global_batch=6", "train.global_batch"), ("parallel.zero=4", "parallel.zero"),
+                               ("parallel.recompute=attention", "parallel.recompute_every"),
+                               ("parallel.recompute_every=-1", "parallel.recompute_every"),
+                               ("parallel.offload=everything", "parallel.offload"),
+                               ("parallel.prefetch_depth=-1", "parallel.prefetch_depth")):
+            stderr = self.run_job(4, "bad", "--set", "parallel.zero=2", "--set", setting, expect=2)
+            self.assertIn(words, stderr)
+            self.assertFalse((self.folder / "bad").exists())
+
     def test_resumes_on_another_number_of_ranks(self):
         self.run_job(0, "whole")
         self.run_job(2, "parts", "--set", "train.steps=7")

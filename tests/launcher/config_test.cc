@@ -54,6 +54,8 @@ TEST(Config, UnknownKeyNamesNearestAndPlace) {
 
 TEST(Config, UnknownKeyOfAnotherSection) {
   EXPECT_THAT(parse_error("[train]\nlr = 0.1\n"), HasSubstr("did you mean optimizer.lr?"));
+  EXPECT_THAT(parse_error("[parallel]\nrecompute = \"attention\"\n"),
+              HasSubstr("did you mean parallel.recompute_every?"));
 }
 
 TEST(Config, UnknownSectionNamesNearestAndPlace) {

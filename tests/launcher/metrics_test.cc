@@ -61,8 +61,9 @@ TEST(Metrics, ALineAStep) {
   const auto lines = read_lines(path);
   ASSERT_EQ(lines.size(), 3u);
   const json& line = lines[0];
-  for (const char* key : {"step", "loss", "lr", "grad_norm", "loss_scale", "skipped", "step_ms",
-                          "tokens_per_s", "data_wait_ms", "comm_bytes", "peak_bytes", "memory"}) {
+  for (const char* key :
+       {"step", "loss", "lr", "grad_norm", "loss_scale", "skipped", "step_ms", "tokens_per_s", "data_wait_ms",
+        "comm_wait_ms", "comm_bytes", "peak_bytes", "memory"}) {
     EXPECT_TRUE(line.contains(key)) << key;
   }
   EXPECT_FALSE(line.contains("state_hash"));
