@@ -1,6 +1,6 @@
 // Trains a small GPT for 20 or 50 steps and writes down everything that another framework needs to repeat it.
 //
-//   gpt_trace CASE FOLDER [SEED]
+//   gpt_trace CASE FOLDER [SEED [RANKS ZERO]]     ranks are threads, ZERO a stage; without them one rank
 //
 // FOLDER/CASE.safetensors holds "initial.<parameter>", "gradient.<parameter>" (step 1, before clipping),
 // "final.<parameter>", "inputs" and "targets" [steps, samples, T] int32; FOLDER/CASE.json the configuration
@@ -33,7 +33,8 @@ struct Case {
   std::int64_t steps = 20;
   std::uint64_t seed = 11;
   std::int64_t micro_batch = 4;
-  std::int64_t accumulation = 2;  // micro-batches a step
+  std::int64_t accumulation = 2;  // micro-batches a step, over all ranks
+  int ranks = 1, zero = 0;
   OptimizerConfig optimizer;
   double peak_lr = 3e-3;
   float grad_clip = 1.0f;
@@ -98,7 +99,8 @@ class TraceFile {
 
 void add_parameters(TraceFile& file, const std::string& prefix, const Engine& engine) {
   for (std::size_t g = 0; g < engine.layout().groups.size(); ++g) {
-    const Tensor& master = engine.parameters().master(static_cast<int>(g));
+    const Tensor master =
+        engine.parameters().whole(static_cast<int>(g), engine.parameters().master(static_cast<int>(g)));
     for (const ParamSlot& slot : engine.layout().groups[g].slots) {
       file.add(prefix + slot.name, engine, master.slice(slot.offset, slot.shape));
     }
@@ -151,6 +153,8 @@ nlohmann::json describe(const Case& c, const LrSchedule& lr) {
           {"tied", c.model.tied},
           {"micro_batch", c.micro_batch},
           {"accumulation", c.accumulation},
+          {"ranks", c.ranks},
+          {"zero", c.zero},
           {"optimizer", adamw ? "adamw" : "sgd"},
           {"weight_decay", c.optimizer.weight_decay},
           {"betas", {c.optimizer.beta1, c.optimizer.beta2}},
@@ -173,6 +177,7 @@ void trace(const Case& c, const std::shared_ptr<Communicator>& comm, const std::
                  .seed = c.seed,
                  .optimizer = c.optimizer,
                  .grad_clip = c.grad_clip,
+                 .zero = static_cast<ZeroStage>(c.zero),
                  .precision = c.precision});
   const LrSchedule lr{.kind = LrSchedule::Kind::kCosine,
                       .peak = c.peak_lr,
@@ -199,6 +204,7 @@ void trace(const Case& c, const std::shared_ptr<Communicator>& comm, const std::
     report["steps"].push_back({{"lr", lr.at(step)}, {"loss", result.loss}, {"grad_norm", result.grad_norm}});
   }
   add_parameters(file, "final.", engine);
+  if (comm->rank() != 0) return;
   file.write(stem.string() + ".safetensors");
   std::ofstream(stem.string() + ".json") << report.dump(1) << "\n";
 }
@@ -208,15 +214,19 @@ void trace(const Case& c, const std::shared_ptr<Communicator>& comm, const std::
 
 int main(int argc, char** argv) {
   using namespace trireme;
-  if (argc != 3 && argc != 4) {
-    fmt::print(stderr, "usage: gpt_trace CASE FOLDER [SEED]\n");
+  if (argc != 3 && argc != 4 && argc != 6) {
+    fmt::print(stderr, "usage: gpt_trace CASE FOLDER [SEED [RANKS ZERO]]\n");
     return 2;
   }
   try {
     Case c = find_case(argv[1]);
-    if (argc == 4) c.seed = std::stoull(argv[3]);
+    if (argc >= 4) c.seed = std::stoull(argv[3]);
+    if (argc == 6) {
+      c.ranks = std::stoi(argv[4]);
+      c.zero = std::stoi(argv[5]);
+    }
     const std::filesystem::path stem = std::filesystem::path(argv[2]) / argv[1];
-    run_local_ranks(1, [&](const std::shared_ptr<Communicator>& comm) { trace(c, comm, stem); });
+    run_local_ranks(c.ranks, [&](const std::shared_ptr<Communicator>& comm) { trace(c, comm, stem); });
   } catch (const std::exception& e) {
     fmt::print(stderr, "gpt_trace: {}\n", e.what());
     return 1;
