@@ -21,6 +21,7 @@ struct Layout {
   bool unsharded = false;
   int prefetch = 1;
   std::int64_t group_min_bytes = 0;
+  Precision precision;
   std::string to_string() const {
     return fmt::format("{} ranks, zero {}{}, recompute {}, prefetch {}, groups of {} B", ranks, zero,
                        unsharded ? " unsharded" : "", recompute, prefetch, group_min_bytes);
@@ -44,7 +45,8 @@ EngineOptions options_for(const Layout& layout) {
           .accumulate_unsharded = layout.unsharded,
           .recompute_every = layout.recompute,
           .prefetch_depth = layout.prefetch,
-          .group_min_bytes = layout.group_min_bytes};
+          .group_min_bytes = layout.group_min_bytes,
+          .precision = layout.precision};
 }
 
 void train(Engine& engine, std::int64_t to_step) {
@@ -111,6 +113,13 @@ TEST(Layouts, MergedGroupsAndPrefetchGiveTheSameState) {
         }
       }
     }
+  }
+  Precision half(PrecisionMode::kBf16);
+  half.grad_dtype = DType::kBFloat16;
+  const Outcome expected_half = run({.precision = half});
+  for (const int zero : {0, 1, 2, 3}) {
+    const Layout layout{.ranks = 4, .zero = zero, .group_min_bytes = 1 << 30, .precision = half};
+    EXPECT_TRUE(run(layout) == expected_half) << "bf16, " << layout.to_string();
   }
   for (const int prefetch : {0, 2, 3, 100}) {
     for (const std::int64_t group_min_bytes : {std::int64_t{0}, std::int64_t{1} << 30}) {
