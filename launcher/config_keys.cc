@@ -7,75 +7,10 @@
 #include <cmath>
 #include <type_traits>
 
+#include "launcher/key_rules.h"
+
 namespace trireme {
 namespace {
-
-/// The number in a value of type integer, bytes or number.
-double as_number(const ConfigValue& value) {
-  return std::holds_alternative<double>(value) ? std::get<double>(value)
-                                               : static_cast<double>(std::get<std::int64_t>(value));
-}
-
-KeyRule any() {
-  return {};
-}
-
-KeyRule at_least(double least) {
-  return {.text = fmt::format("at least {}", least),
-          .allows = [least](const ConfigValue& v) { return as_number(v) >= least; }};
-}
-
-/// Counts are 32-bit further down: steps and samples are words of the random number generator's counter.
-KeyRule count_from(std::int64_t least) {
-  return {.text = fmt::format("{} or more, below 2^31", least), .allows = [least](const ConfigValue& v) {
-            const std::int64_t count = std::get<std::int64_t>(v);
-            return count >= least && count < (std::int64_t{1} << 31);
-          }};
-}
-
-KeyRule from_to(std::int64_t least, std::int64_t most) {
-  return {.text = fmt::format("{} to {}", least, most), .allows = [least, most](const ConfigValue& v) {
-            const std::int64_t number = std::get<std::int64_t>(v);
-            return number >= least && number <= most;
-          }};
-}
-
-KeyRule above(double bound) {
-  return {.text = fmt::format("above {}", bound),
-          .allows = [bound](const ConfigValue& v) { return as_number(v) > bound; }};
-}
-
-KeyRule between(double low, double high) {
-  return {.text = fmt::format("above {} and below {}", low, high),
-          .allows = [low, high](const ConfigValue& v) { return as_number(v) > low && as_number(v) < high; }};
-}
-
-/// Each number of the value lies in [least, bound).
-KeyRule from_to_below(double least, double bound) {
-  return {.text = fmt::format("at least {} and below {}", least, bound),
-          .allows = [least, bound](const ConfigValue& v) {
-            const auto within = [&](double x) { return x >= least && x < bound; };
-            if (const auto* pair = std::get_if<std::array<double, 2>>(&v)) {
-              return std::ranges::all_of(*pair, within);
-            }
-            return within(as_number(v));
-          }};
-}
-
-KeyRule one_of(std::vector<std::string> choices) {
-  std::string text;
-  for (const std::string& choice : choices) text += fmt::format("{}\"{}\"", text.empty() ? "" : ", ", choice);
-  return {.text = text, .allows = [choices = std::move(choices)](const ConfigValue& v) {
-            return std::ranges::find(choices, std::get<std::string>(v)) != choices.end();
-          }};
-}
-
-/// A key that exists already, with the only value that this build can do.
-KeyRule only(ConfigValue value, std::string missing_feature) {
-  return {.text = to_toml(value) + " only",
-          .allows = [value](const ConfigValue& v) { return v == value; },
-          .missing_feature = std::move(missing_feature)};
-}
 
 template <class T>
 constexpr KeyType key_type() {
@@ -204,13 +139,6 @@ void add_optimizer_keys(std::vector<ConfigKey>& keys) {
            "Gradients are scaled down to this global L2 norm. 0: no clipping.");
 }
 
-KeyRule loss_scale_rule() {
-  return {.text = "\"dynamic\", \"off\" or a number above 0", .allows = [](const ConfigValue& v) {
-            const std::string& text = std::get<std::string>(v);
-            return text == "dynamic" || text == "off" || static_loss_scale({.loss_scale = text}).has_value();
-          }};
-}
-
 void add_precision_keys(std::vector<ConfigKey>& keys) {
   using P = PrecisionSection;
   SectionKeys<P>(keys, "precision", &JobConfig::precision)
@@ -218,7 +146,7 @@ void add_precision_keys(std::vector<ConfigKey>& keys) {
            "What matrix products and attention compute in, and in fp16 and bf16 what parameters' working "
            "copies "
            "and activations are stored in. Masters, optimizer state and sums are fp32 in every mode.")
-      .add_string_or_number("loss_scale", &P::loss_scale, loss_scale_rule(),
+      .add_string_or_number("loss_scale", &P::loss_scale, loss_scale_text(),
                             "Scaling of the loss's gradient in fp16: `dynamic` (GradScaler's rule), a fixed "
                             "number, or `off` (the "
                             "first gradient that overflows ends the job). No effect in the other modes.")

@@ -49,22 +49,17 @@ Case find_case(const std::string& name) {
   const OptimizerConfig sgd{
       .kind = OptimizerConfig::Kind::kSgd, .weight_decay = 0.1f, .momentum = 0.9f, .nesterov = false};
   const Precision bf16(PrecisionMode::kBf16);
-  // What PyTorch's autocast does: an fp32 residual stream, from the embedding on.
-  Precision wide_stream = bf16;
-  wide_stream.override_op(OpKind::kEmbedding, PrecisionMode::kFp32);
   const std::map<std::string, Case> cases{
       {"adamw", {.model = small, .optimizer = adamw}},
       {"odd_sizes",
        {.model = odd, .micro_batch = 3, .accumulation = 3, .optimizer = adamw, .ignore_every = 5}},
       {"untied_head", {.model = small, .optimizer = adamw}},
       {"bf16_autocast", {.model = small, .precision = bf16, .steps = 50, .optimizer = adamw}},
-      {"bf16_wide_stream", {.model = small, .precision = wide_stream, .steps = 50, .optimizer = adamw}},
       {"sgd_momentum", {.model = small, .optimizer = sgd, .peak_lr = 0.1}},
   };
   const auto found = cases.find(name);
   TRIREME_CHECK(found != cases.end(),
-                "there is no case '{}': use adamw, odd_sizes, untied_head, sgd_momentum, bf16_autocast or "
-                "bf16_wide_stream",
+                "there is no case '{}': use adamw, odd_sizes, untied_head, sgd_momentum or bf16_autocast",
                 name);
   Case result = found->second;
   result.model.tied = name != "untied_head";

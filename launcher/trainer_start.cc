@@ -1,0 +1,139 @@
+// What a run does before its first step: check the job, choose a checkpoint, build the engine, open the log.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "launcher/agreement.h"
+#include "launcher/build_info.h"
+#include "launcher/machine.h"
+#include "launcher/memory_fit.h"
+#include "launcher/trainer.h"
+#include "parallel/checkpoint_state.h"
+#include "runtime/base/log.h"
+
+namespace trireme {
+
+void Trainer::check_job() {
+  const JobConfig& config = options_.config;
+  check_batch(config.train, options_.comm->size());
+  // Ranks of one machine read the same files: one of them reads them whole.
+  data_ = open_data(config, /*check_tokens=*/options_.launch.local_rank == 0);
+  if (config.data.kind == "tokens") prepared_ = find_prepared_data(config.data.train);
+  blocks_ = build_blocks(config.model);
+  prediction_ = check_memory(config, blocks_, options_.comm->size(), options_.comm->rank(),
+                             memory_limit(config, options_.device, options_.launch.num_local_ranks));
+}
+
+void Trainer::claim_output() {
+  if (!is_first()) return;
+  prepare_output_folder(out_.root);
+  lock_ = std::make_unique<FolderLock>(out_.root);
+}
+
+void Trainer::choose_resume() {
+  std::string folder;
+  run_stage(*options_.comm, [&] {
+    if (!is_first()) return;
+    const auto found = find_resume(store_, options_.config.checkpoint.resume);
+    const std::int64_t step = found ? found->manifest.step : 0;
+    TRIREME_CHECK(step <= num_steps(),
+                  "{} is of step {}, beyond train.steps = {}: raise it, or choose another --out",
+                  found->folder.string(), step, num_steps());
+    if (found) folder = found->folder.string();
+    if (options_.config.checkpoint.resume == "auto") return;  // it is the newest whole one
+    // Whole checkpoints of later steps would win the next `auto`, and push this run's out of checkpoint.keep.
+    const auto newest = store_.latest(Verify::kSizes);
+    TRIREME_CHECK(
+        !newest || newest->manifest.step <= step,
+        "{} holds later checkpoints, up to step {}, but this run starts at step {}: choose another --out, "
+        "or remove them",
+        store_.root().string(), newest->manifest.step, step);
+  });
+  resume_folder_ = text_of_rank(*options_.comm, 0, folder);
+}
+
+void Trainer::build_engine() {
+  options_.comm->progress_in_background(options_.config.parallel.progress_thread);
+  engine_ = std::make_unique<Engine>(blocks_, options_.comm, engine_options_);
+}
+
+void Trainer::restore() {
+  if (resume_folder_.empty()) return;
+  Communicator& comm = *options_.comm;
+  // First what a rank may fail alone, as where a file system is not shared; then what ranks do together.
+  run_stage(comm, [this] { resumed_ = read_run_state(open_checkpoint(resume_folder_, Verify::kSizes)); });
+  run_stage(comm, [this] { load_state(*engine_, resume_folder_, StateParts::kAll); });
+  engine_->set_steps_done(resumed_.step);
+  if (resumed_.loss_scale) engine_->set_loss_scale_state(*resumed_.loss_scale);
+  if (resume_folder_.parent_path() == store_.root()) last_saved_step_ = resumed_.step;
+  const std::string hash = agreed_state_hash();
+  if (hash == resumed_.state_hash) return;
+  throw AgreedError(ErrorCode::kInvalidInput,
+                    fmt::format("{}: the restored state has the hash {}, the manifest says {}",
+                                resume_folder_.string(), hash, resumed_.state_hash));
+}
+
+void Trainer::open_log() {
+  batches_ = std::make_unique<TrainingBatches>(TrainingBatches::Options{.dataset = data_.train,
+                                                                        .batch = engine_->batch(),
+                                                                        .data_rank = options_.comm->rank(),
+                                                                        .first_step = engine_->steps_done(),
+                                                                        .num_steps = num_steps()});
+  if (!is_first()) return;
+  write_text_file(out_.config(), to_toml(options_.config));
+  log_ = std::make_unique<RunLog>(RunLog::Options{.out = out_,
+                                                  .resume_step = engine_->steps_done(),
+                                                  .num_steps = num_steps(),
+                                                  .log_every = options_.config.log.every,
+                                                  .terminal = output_is_terminal(options_.launch),
+                                                  .summary = initial_summary()});
+  log_->line(describe_start());
+  if (resume_folder_.empty()) return;
+  log_->line(fmt::format("resuming from {}", resume_folder_.string()));
+  const bool scale_is_known = resumed_.loss_scale && resumed_.loss_scale->scale > 0;
+  if (engine_options_.loss_scale.kind == LossScaleConfig::Kind::kDynamic && !scale_is_known) {
+    log_->line(
+        fmt::format("the checkpoint has no loss scale: it starts at {}", engine_options_.loss_scale.initial));
+  }
+  for (const std::string& change : describe_changes(resumed_.config, options_.config)) {
+    log_warning("the checkpoint was made with another " + change);
+  }
+}
+
+RunSummary Trainer::initial_summary() const {
+  RunSummary summary{.version = build_info::kVersion,
+                     .precision = options_.config.precision.mode,
+                     .num_parameters = engine_->layout().num_parameters,
+                     .loss = resumed_.loss,
+                     .eval_loss = resumed_.eval_loss,
+                     .checkpoint = last_saved_step_ >= 0 ? resume_folder_.string() : ""};
+  const auto& train = options_.config.train;
+  const int num_ranks = options_.comm->size();
+  summary.layout = {.device = to_string(engine_options_.device),
+                    .communicator = options_.comm->kind(),
+                    .num_ranks = num_ranks,
+                    .num_data_ranks = num_ranks,
+                    .zero_stage = static_cast<int>(options_.config.parallel.zero),
+                    .recompute_every = engine_options_.recompute_every,
+                    .num_threads = engine_options_.threads,
+                    .num_accumulated_micro_batches = train.global_batch / train.micro_batch / num_ranks,
+                    .reduction = options_.config.parallel.reduction};
+  return summary;
+}
+
+std::string Trainer::describe_start() const {
+  const auto& [model, train] = std::tie(options_.config.model, options_.config.train);
+  const int num_ranks = options_.comm->size();
+  return fmt::format(
+      "{} with {} parameters in {}; {} rank(s) x {} thread(s); a step is {} samples of {} tokens, {} x {} on "
+      "each "
+      "rank; "
+      "{} a rank",
+      model.name, engine_->layout().num_parameters, options_.config.precision.mode, num_ranks,
+      engine_options_.threads, train.global_batch, model.seq_len,
+      train.global_batch / train.micro_batch / num_ranks, train.micro_batch,
+      format_bytes(prediction_.memory.peak_total));
+}
+
+}  // namespace trireme
