@@ -1,18 +1,20 @@
 // Matrix products on oneDNN's sgemm.
 //
-// [Note: matmul tiles] The output is cut into tiles by its shape alone; each tile is one single-threaded
-// dnnl_sgemm over the whole of K, followed by its epilogue while the tile is in cache. So neither the number
-// of threads nor who computes a tile can change a bit. (oneDNN's own parallel gemm cuts by the number of
-// threads, K included.)
+// [Note: matmul tiles] The output is cut into tiles by its shape alone; each tile is computed by one thread,
+// with single-threaded dnnl_sgemm over all of K in order, followed by its epilogue while the tile is in
+// cache. So neither the number of threads nor who computes a tile can change a bit. (oneDNN's own parallel
+// gemm cuts by the number of threads, K included.) Operands that sgemm is slow on: [Note: operand copies].
 #include <oneapi/dnnl/dnnl.h>
 
 #include <cassert>
 #include <cstring>
+#include <optional>
 
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/launch.h"
 #include "kernels/cpu/matmul_panels.h"
 #include "kernels/cpu/matmul_tiling.h"
+#include "kernels/cpu/operand_copy.h"
 #include "kernels/cpu/ops.h"
 #include "runtime/base/error.h"
 
@@ -23,15 +25,28 @@ namespace {
 // within 8 %, 96 x 128 within 20 %.
 constexpr TileLimits kTileLimits{.rows = 1024, .cols = 1536};
 
-// d_tile = op(a) op(b) + beta * d_tile.
-dnnl_status_t sgemm_tile(const MatmulArgs& args, const Extents& e, const Tile& t, float beta, float* d,
+/// What all tiles are computed from.
+struct Operands {
+  Operand a, b;
+  std::int64_t range;  // of k, that one sgemm takes
+};
+
+// d_tile = op(a) op(b) + beta * d_tile, a range of k after the other.
+dnnl_status_t sgemm_tile(const Operands& operands, std::int64_t depth, const Tile& t, float beta, float* d,
                          std::int64_t d_pitch) {
-  const bool ta = args.transpose_a == Transpose::kYes, tb = args.transpose_b == Transpose::kYes;
-  const std::int64_t lda = ta ? e.m : e.k, ldb = tb ? e.k : e.n;
-  const float* a = args.a.as<float>() + (ta ? t.row : t.row * lda);
-  const float* b = args.b.as<float>() + (tb ? t.col * ldb : t.col);
-  return dnnl_sgemm(ta ? 'T' : 'N', tb ? 'T' : 'N', t.rows, t.cols, e.k, 1.0f, a, lda, b, ldb, beta, d,
-                    d_pitch);
+  const Operand &a = operands.a, &b = operands.b;
+  const float* a_tile = a.data + (a.transposed ? t.row : t.row * a.pitch);
+  const float* b_tile = b.data + (b.transposed ? t.col * b.pitch : t.col);
+  std::int64_t k = 0;
+  dnnl_status_t status = dnnl_success;
+  do {  // once even if depth is 0
+    const std::int64_t range = std::min(operands.range, depth - k);
+    status = dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', t.rows, t.cols, range, 1.0f,
+                        a_tile + k * (a.transposed ? a.pitch : 1), a.pitch,
+                        b_tile + k * (b.transposed ? 1 : b.pitch), b.pitch, k == 0 ? beta : 1.0f, d, d_pitch);
+    k += range;
+  } while (status == dnnl_success && k < depth);
+  return status;
 }
 
 void copy_rows(float* dst, std::int64_t dst_pitch, const float* src, std::int64_t src_pitch, const Tile& t) {
@@ -42,7 +57,8 @@ void copy_rows(float* dst, std::int64_t dst_pitch, const float* src, std::int64_
 
 // A residual without activation is where the product starts (beta = 1), whether it is `d` itself or not, so
 // that aliasing changes no bits.
-dnnl_status_t compute_tile(const MatmulArgs& args, const Extents& e, const Tile& t, float* residual_copy) {
+dnnl_status_t compute_tile(const MatmulArgs& args, const Operands& operands, const Extents& e, const Tile& t,
+                           float* residual_copy) {
   float* d = args.d.as<float>() + t.row * e.n + t.col;
   const std::int64_t offset = t.row * e.n + t.col;
   const float* residual = args.residual.defined() ? args.residual.as<float>() + offset : nullptr;
@@ -58,7 +74,7 @@ dnnl_status_t compute_tile(const MatmulArgs& args, const Extents& e, const Tile&
     residual = residual_copy;
     residual_pitch = t.cols;
   }
-  const dnnl_status_t status = sgemm_tile(args, e, t, beta, d, e.n);
+  const dnnl_status_t status = sgemm_tile(operands, e.k, t, beta, d, e.n);
   if (args.bias.defined() || args.pre_activation.defined() || gelu || residual != nullptr) {
     numerics().activation->epilogue({
         .d = d,
@@ -73,6 +89,14 @@ dnnl_status_t compute_tile(const MatmulArgs& args, const Extents& e, const Tile&
     });
   }
   return status;
+}
+
+Operand operand(ConstTensorView view, Transpose transpose) {
+  return {.data = view.as<float>(),
+          .rows = view.shape[0],
+          .cols = view.shape[1],
+          .pitch = view.shape[1],
+          .transposed = transpose == Transpose::kYes};
 }
 
 void check_dtypes(const MatmulArgs& args) {
@@ -96,13 +120,21 @@ void matmul(const KernelContext& exec, const MatmulArgs& args) {
   if (args.a.dtype != DType::kFloat32 || args.math == MathMode::kTf32) {
     return matmul_by_panels(exec, args, e);
   }
+  Operands operands{
+      .a = operand(args.a, args.transpose_a), .b = operand(args.b, args.transpose_b), .range = e.k};
+  const OperandCopies copies = copies_for(operands.a, operands.b, e);
+  if (copies == OperandCopies::kPanels) return matmul_by_panels(exec, args, e);
+  if (copies == OperandCopies::kShortRanges) operands.range = kShortRange;
+  std::optional<TransposedCopy> b_copy;
+  if (copies == OperandCopies::kTransposedB) operands.b = b_copy.emplace(exec, operands.b).operand();
   const Tiling tiling = tiling_of(e, kTileLimits);
   // Where the epilogue reads what sgemm overwrites.
-  const bool copies = args.residual.defined() && args.residual.data == args.d.data &&
-                      (args.activation != Activation::kNone || args.pre_activation.defined());
-  const ThreadScratch residual_copy(exec, copies ? tiling.tile_rows * tiling.tile_cols : 0);
-  for_each_tile(exec, e, tiling,
-                [&](const Tile& tile) { return compute_tile(args, e, tile, residual_copy.mine()); });
+  const bool overwrites = args.residual.defined() && args.residual.data == args.d.data &&
+                          (args.activation != Activation::kNone || args.pre_activation.defined());
+  const ThreadScratch residual_copy(exec, overwrites ? tiling.tile_rows * tiling.tile_cols : 0);
+  for_each_tile(exec, e, tiling, [&](const Tile& tile) {
+    return compute_tile(args, operands, e, tile, residual_copy.mine());
+  });
 }
 
 }  // namespace trireme::cpu

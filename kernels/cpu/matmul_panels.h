@@ -1,4 +1,5 @@
-// Matrix products of operands that must be converted first: 16-bit ones, and fp32 ones that are read as tf32.
+// Matrix products of operands that must be converted first, 16-bit ones and fp32 ones that are read as tf32,
+// and of large ones that sgemm is slow to read where they lie.
 #pragma once
 
 #include "kernels/backend.h"

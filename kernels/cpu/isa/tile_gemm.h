@@ -27,13 +27,18 @@ template <ReadA kReadA, int kVectors>
 inline void gemm_strip(std::int64_t depth, ConstTile a, ConstTile b, float* c, std::int64_t c_pitch,
                        Store mode) {
   Vector sum[kTileRows][kVectors] = {};
+  // Three rows share a pointer: one for each row would not fit the registers.
+  const float* a_rows[(kTileRows + 2) / 3];
+  const std::int64_t row_pitch = kReadA == ReadA::kRows ? a.pitch : 0;
+  for (int i = 0; i < (kTileRows + 2) / 3; ++i) a_rows[i] = a.data + 3 * i * row_pitch;
   for (std::int64_t k = 0; k < depth; ++k) {
     Vector row[kVectors];
 #pragma GCC unroll 2
     for (int j = 0; j < kVectors; ++j) row[j] = load(b.data + k * b.pitch + j * kLanes);
 #pragma GCC unroll 8
     for (int i = 0; i < kTileRows; ++i) {
-      const float factor = kReadA == ReadA::kRows ? a.data[i * a.pitch + k] : a.data[k * a.pitch + i];
+      const float factor =
+          kReadA == ReadA::kRows ? a_rows[i / 3][i % 3 * row_pitch + k] : a.data[k * a.pitch + i];
 #pragma GCC unroll 2
       for (int j = 0; j < kVectors; ++j) sum[i][j] += factor * row[j];
     }

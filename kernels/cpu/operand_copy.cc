@@ -1,0 +1,49 @@
+#include "kernels/cpu/operand_copy.h"
+
+#include "kernels/cpu/numerics.h"
+
+namespace trireme::cpu {
+namespace {
+
+constexpr std::int64_t kLine = 16;  // floats of a cache line
+
+// A cache line more than a row takes, so that rows are no power of two apart.
+std::int64_t copy_pitch(std::int64_t cols) {
+  return ceil_div(cols, kLine) * kLine + kLine;
+}
+
+}  // namespace
+
+OperandCopies copies_for(const Operand& a, const Operand& b, const Extents& e) {
+  constexpr std::int64_t kMaxTransposed = 512 << 10, kMinRows = 192;              // floats; rows
+  constexpr std::int64_t kBadPitch = 512, kLarge = 1 << 20, kMinPanelCols = 384;  // floats; columns
+  if (!a.transposed) {
+    const bool pays = b.transposed && e.n * e.k <= kMaxTransposed && e.m >= kMinRows;
+    return pays ? OperandCopies::kTransposedB : OperandCopies::kNone;
+  }
+  const bool conflicts = a.pitch % kBadPitch == 0 || (!b.transposed && b.pitch % kBadPitch == 0);
+  if (!conflicts || e.k <= kShortRange) return OperandCopies::kNone;
+  return e.m * e.k > kLarge && e.n >= kMinPanelCols ? OperandCopies::kPanels : OperandCopies::kShortRanges;
+}
+
+TransposedCopy::TransposedCopy(const KernelContext& exec, const Operand& from)
+    : memory_(exec, from.cols * copy_pitch(from.rows)),
+      operand_{.data = memory_.data(),
+               .rows = from.cols,
+               .cols = from.rows,
+               .pitch = copy_pitch(from.rows),
+               .transposed = !from.transposed} {
+  constexpr std::int64_t kRows = 2 * kLine;
+  for_each_piece(exec, ceil_div(from.rows, kRows), from.rows * from.cols, [&](std::int64_t piece) {
+    const std::int64_t first = piece * kRows;
+    numerics().cast->read_transposed({.x = from.data + first * from.pitch,
+                                      .element = Element::kFp32,
+                                      .x_pitch = from.pitch,
+                                      .rows = std::min(kRows, from.rows - first),
+                                      .cols = from.cols,
+                                      .y = memory_.data() + first,
+                                      .y_pitch = operand_.pitch});
+  });
+}
+
+}  // namespace trireme::cpu

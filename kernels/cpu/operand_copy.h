@@ -1,0 +1,53 @@
+// What is done about fp32 operands that oneDNN's sgemm is slow to read where they lie.
+//
+// [Note: operand copies] sgemm reads the operands of a small product, or tile, where they lie. It then makes
+// 135 to 148 of 160 GFLOP/s (measured: AVX-512 at 2.5 GHz, 1 MiB of L2), but 110 to 125 with a transposed b,
+// and 70 to 120 where the rows that it reads along k, of a transposed a or of the b beside it, are a multiple
+// of 2 KiB apart: those fall into few sets of the caches. So
+//  * of a small transposed b, the threads first write the transpose, once for all tiles;
+//  * with rows at such distances a tile takes 256 k at a time, which still fit; if a is large besides, what
+//  would
+//    come from far away again and again goes through panels ([Note: panels] in matmul_panels.cc).
+// All other products are left alone, large ones because sgemm itself copies there. The shape alone decides,
+// so the bits depend on nothing else.
+#pragma once
+
+#include <optional>
+
+#include "kernels/cpu/launch.h"
+#include "kernels/cpu/matmul_tiling.h"
+
+namespace trireme::cpu {
+
+/// A matrix in memory and how a product reads it.
+struct Operand {
+  const float* data;
+  std::int64_t rows, cols;  // as they lie
+  std::int64_t pitch;       // floats from one row to the next
+  bool transposed;
+};
+
+enum class OperandCopies {
+  kNone,
+  kTransposedB,  // a TransposedCopy of b
+  kShortRanges,  // none, but kShortRange of k at a time
+  kPanels,       // matmul_by_panels
+};
+
+inline constexpr std::int64_t kShortRange = 256;
+
+/// See [Note: operand copies].
+OperandCopies copies_for(const Operand& a, const Operand& b, const Extents& e);
+
+/// The transpose of an operand, in scratch memory of the call.
+class TransposedCopy {
+ public:
+  TransposedCopy(const KernelContext& exec, const Operand& from);
+  const Operand& operand() const { return operand_; }
+
+ private:
+  Workspace memory_;
+  Operand operand_;
+};
+
+}  // namespace trireme::cpu
