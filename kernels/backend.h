@@ -296,6 +296,14 @@ struct Backend {
   void (*copy)(const KernelContext& exec, TensorView dst, ConstTensorView src) = nullptr;  // same dtype
   void (*fill_zero)(const KernelContext& exec, TensorView dst) = nullptr;
   void (*synchronize)(const KernelContext& exec) = nullptr;
+
+  // Recorded work, played again: see parallel/step_graph.h. Null on backends without it. Between
+  // begin_capture and end_capture what is enqueued on exec.stream is recorded and not run; waiting for the
+  // stream is an error then. A graph reads and writes the addresses that it was recorded with.
+  void (*begin_capture)(const KernelContext& exec) = nullptr;
+  std::shared_ptr<void> (*end_capture)(const KernelContext& exec) = nullptr;
+  void (*launch_graph)(const KernelContext& exec, const std::shared_ptr<void>& graph) = nullptr;
+
   /// Called once on the thread that becomes a rank (thread pools, current device).
   void (*bind_thread)(const KernelContext& exec) = nullptr;
 

@@ -160,6 +160,7 @@ EngineOptions engine_options(const JobConfig& config) {
           .offload = config.parallel.offload == "optimizer" ? Offload::kOptimizer : Offload::kNone,
           .accumulate_unsharded = config.parallel.accumulate_unsharded,
           .recompute_every = static_cast<int>(config.parallel.recompute_every),
+          .cuda_graph = config.parallel.cuda_graph,
           .prefetch_depth = static_cast<int>(config.parallel.prefetch_depth),
           .group_min_bytes = config.parallel.group_min_bytes,
           .precision = build_precision(config.precision),

@@ -85,6 +85,7 @@ struct ParallelSection {
   std::string device = "auto";
   std::int64_t threads = 0;
   std::int64_t memory_limit = 0;
+  bool cuda_graph = false;
 };
 
 struct CheckpointSection {

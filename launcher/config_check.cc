@@ -101,6 +101,11 @@ void check_config(const JobConfig& config) {
                 config.optimizer.lr);
   TRIREME_CHECK(!config.optimizer.nesterov || config.optimizer.momentum > 0,
                 "optimizer.nesterov needs a momentum, but optimizer.momentum = 0");
+  TRIREME_CHECK(
+      !config.parallel.cuda_graph || config.model.dropout == 0,
+      "parallel.cuda_graph = true cannot play steps that draw random numbers, but model.dropout = {}; "
+      "set cuda_graph = false or dropout = 0",
+      config.model.dropout);
   TRIREME_CHECK(!config.checkpoint.resume.empty(),
                 "checkpoint.resume is empty: \"auto\", \"never\" or the path of a checkpoint");
 }

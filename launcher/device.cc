@@ -9,14 +9,18 @@
 namespace trireme {
 namespace {
 
-// Why this rank cannot compute on a GPU; empty when it can.
-std::string why_no_gpu() {
+struct Gpus {
+  int count = 0;
+  std::string problem;  // why this rank cannot compute on a GPU; empty when it can
+};
+
+Gpus find_gpus() {
   try {
     const DeviceReport report = backend_for(DeviceType::kCuda).examine_devices();
-    return report.devices.empty() ? report.problem : "";
+    return {static_cast<int>(report.devices.size()), report.devices.empty() ? report.problem : ""};
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kUnsupported) throw;
-    return error.what();
+    return {.problem = error.what()};
   }
 }
 
@@ -34,7 +38,7 @@ RankDevice choose_device(const std::string& wanted, const LaunchEnvironment& lau
                          const std::shared_ptr<Communicator>& host) {
   const RankDevice cpu{{DeviceType::kCpu, 0}, host};
   if (wanted == "cpu" || (wanted == "auto" && !in_this_build(DeviceType::kCuda))) return cpu;
-  const std::string reason = why_no_gpu();
+  const auto [num_gpus, reason] = find_gpus();
   if (wanted == "auto" && any_rank(*host, !reason.empty())) {
     if (!reason.empty()) log_info("no GPU: " + reason + "; computing on the CPU");
     return cpu;
@@ -46,11 +50,8 @@ RankDevice choose_device(const std::string& wanted, const LaunchEnvironment& lau
           ErrorCode::kUnsupported,
           fmt::format("parallel.device = \"cuda\", but {}; use device = \"cpu\" or \"auto\"", reason));
     }
-    if (host->size() > 1) {
-      chosen.device = gpu_of_local_rank(launch.local_rank, launch.num_local_ranks);
-    } else {
-      chosen.device = {DeviceType::kCuda, 0};
-    }
+    chosen.device = gpu_of_rank(
+        {.local_rank = launch.local_rank, .num_local_ranks = launch.num_local_ranks, .num_gpus = num_gpus});
   });
   chosen.comm = host->size() > 1 ? make_nccl_communicator(host, chosen.device) : host;
   return chosen;

@@ -51,6 +51,35 @@ void describe_gpus(const DeviceReport& gpus, const Line& line) {
   for (const auto& [library, version] : gpus.versions) line(library, version);
 }
 
+template <class Line>
+void describe_all_reduce(const AllReduceBandwidth& report, const Line& line) {
+  if (!report.problem.empty()) line("all-reduce", "not measured: " + report.problem);
+  for (std::size_t i = 0; i < report.sizes.size(); ++i) {
+    const AllReduceBandwidth::Size& size = report.sizes[i];
+    line(i == 0 ? "all-reduce" : "",
+         fmt::format("{} ranks over {} ({}), {}: {:.2f} GB/s bus, {:.2f} GB/s algorithm, {:.3f} ms",
+                     report.num_ranks, report.communicator, report.device, format_bytes(size.bytes),
+                     size.bus_gb_per_s, size.algorithm_gb_per_s, size.ms));
+  }
+}
+
+nlohmann::ordered_json all_reduce_json(const std::optional<AllReduceBandwidth>& report) {
+  nlohmann::ordered_json json;
+  if (!report) return json;  // null
+  json = {{"communicator", report->communicator},
+          {"device", report->device},
+          {"ranks", report->num_ranks},
+          {"problem", report->problem},
+          {"sizes", nlohmann::ordered_json::array()}};
+  for (const AllReduceBandwidth::Size& size : report->sizes) {
+    json["sizes"].push_back({{"bytes", size.bytes},
+                             {"ms", size.ms},
+                             {"algorithm_gb_per_s", size.algorithm_gb_per_s},
+                             {"bus_gb_per_s", size.bus_gb_per_s}});
+  }
+  return json;
+}
+
 nlohmann::ordered_json gpus_json(const DoctorReport& report) {
   nlohmann::ordered_json json;
   if (!report.gpus) return json;  // null
@@ -116,7 +145,7 @@ std::string to_text(const DoctorReport& report) {
   line("build", fmt::format("{}, {}{}", report.build_type, report.compiler,
                             report.sanitizers.empty() ? "" : ", sanitizers: " + report.sanitizers));
   line("backends", fmt::format("{}", fmt::join(report.backends, ", ")));
-  if (!report.gpus) line("", "cuda: not in this build");
+  if (!report.gpus) line("", "cuda: not in this build; jobs compute on the CPU");
   line("cpu", report.cpu);
   line("instruction sets", fmt::format("{}", fmt::join(report.instruction_sets, " ")));
   line("cores", describe_cores(report.cores));
@@ -128,6 +157,7 @@ std::string to_text(const DoctorReport& report) {
   if (!report.nccl.empty()) line("NCCL", report.nccl);
   line("oneDNN", report.onednn);
   line("MPI", fmt::format("standard {}; started {}", report.mpi_standard, describe_launch(report.launch)));
+  if (report.all_reduce) describe_all_reduce(*report.all_reduce, line);
   line("sentencepiece", "yes");
   return text;
 }
@@ -148,6 +178,7 @@ std::string to_json(const DoctorReport& report) {
                        {"quota", report.cores.quota ? Json(*report.cores.quota) : Json(nullptr)}}},
                      {"memory_bytes", report.memory_bytes},
                      {"sgemm_gflops", report.sgemm_gflops > 0 ? Json(report.sgemm_gflops) : Json(nullptr)},
+                     {"all_reduce", all_reduce_json(report.all_reduce)},
                      {"gpus", gpus_json(report)},
                      {"onednn", report.onednn},
                      {"mpi_standard", report.mpi_standard},

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "launcher/all_reduce_bandwidth.h"
 #include "launcher/env.h"
 #include "launcher/machine.h"
 
@@ -23,7 +24,8 @@ struct DoctorReport {
   std::optional<DeviceReport> gpus;   // empty: not in this build
   std::string nccl;                   // version, or empty
   LaunchEnvironment launch;
-  double sgemm_gflops = 0;  // 0: not measured
+  double sgemm_gflops = 0;                       // 0: not measured
+  std::optional<AllReduceBandwidth> all_reduce;  // empty: not measured
 };
 
 /// Everything but the measurement.

@@ -8,6 +8,7 @@
 
 #include "launcher/agreement.h"
 #include "launcher/machine.h"
+#include "launcher/memory_advice.h"
 #include "launcher/skipped_steps.h"
 #include "parallel/checkpoint_state.h"
 #include "runtime/base/log.h"
@@ -50,20 +51,37 @@ ExitCode Trainer::run(const StopRequest& stop) {
   check_same_data(comm, data_.fingerprint);
   choose_resume();
   run_stage(comm, [this] { claim_output(); });
-  run_stage(comm, [this] { build_engine(); });
+  run_stage(comm, [this] { with_memory_advice([this] { build_engine(); }); });
   restore();
   run_stage(comm, [this] { open_log(); });
   try {
     while (engine_->steps_done() < num_steps()) {
       if (any_rank(comm, stop.requested())) return end(ExitCode::kStopped);
-      step();
+      with_memory_advice([this] { step(); });
     }
     return end(ExitCode::kDone);
   } catch (const AgreedError&) {
     throw;
   } catch (const Error& error) {
     // Whatever a check calls it, from step 1 on it is a failure while running.
-    throw Error(ErrorCode::kRuntime, error.what(), error.where());
+    const bool is_memory = error.code() == ErrorCode::kOutOfMemory;
+    throw Error(is_memory ? error.code() : ErrorCode::kRuntime, error.what(), error.where());
+  }
+}
+
+// Only a job's own keys are missing from the message of an allocator.
+void Trainer::with_memory_advice(const std::function<void()>& stage) const {
+  try {
+    stage();
+  } catch (const AgreedError&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kOutOfMemory) throw;
+    throw Error(
+        error.code(),
+        fmt::format("{}; a step needs {}: {}", error.what(), format_bytes(prediction_.memory.peak_total),
+                    describe_remedies(prediction_.memory.at_peak, options_.config, options_.comm->size())),
+        error.where());
   }
 }
 

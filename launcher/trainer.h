@@ -6,6 +6,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,6 +47,9 @@ class Trainer {
   void build_engine();
   void restore();  // collective
   void open_log();
+
+  /// Runs `stage` and adds the keys that would help to an Error(kOutOfMemory).
+  void with_memory_advice(const std::function<void()>& stage) const;
 
   // The loop:
   void step();

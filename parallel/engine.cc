@@ -69,6 +69,15 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
   scaler_ = std::make_unique<LossScaler>(ctx_, options.loss_scale);
   records_ = std::make_unique<StepRecords>(ctx_, batch_.per_rank() * mesh_.data);
   make_training_state();
+  if (!options.cuda_graph) return;
+  if (comm_->size() > 1) {
+    throw Error(
+        ErrorCode::kUnsupported,
+        fmt::format("parallel.cuda_graph = true works with one rank, this job has {}: the operations of "
+                    "a communicator are not recorded; set it to false",
+                    comm_->size()));
+  }
+  graph_ = std::make_unique<StepGraph>(ctx_);
 }
 
 PlanOptions Engine::plan_options() const {
@@ -114,6 +123,23 @@ void Engine::set_steps_done(std::int64_t steps) {
   scaler_->write(ctx_, {.updates = static_cast<std::int32_t>(steps)});
 }
 
+// Enqueues a step, or plays the recorded one; its losses.
+Tensor Engine::run_step(ExecutionInput& input, MemoryStats& memory) {
+  const auto enqueue = [&] {
+    return executor_->run(plan_.ranks[static_cast<std::size_t>(comm_->rank())], input, training_);
+  };
+  if (graph_) graph_->upload(input, comm_->rank());
+  if (graph_ && !observer_) {
+    Tensor losses = graph_->run(input, enqueue, [this] { return executor_->draws_random(); });
+    memory = graph_->memory();
+    return losses;
+  }
+  if (graph_) graph_->reset();  // an observed step calls the host
+  Tensor losses = enqueue();
+  memory = ctx_.allocator->stats();
+  return losses;
+}
+
 StepResult Engine::step(const BatchSource& source, std::int64_t num_targets, double lr) {
   TRIREME_CHECK(num_pending() == 0, "{} step(s) wait to be collected before another one is asked for",
                 num_pending());
@@ -132,18 +158,18 @@ void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, d
   ctx_.backend->copy_from_host(ctx_.exec, training_.scalars.lr, &lr32);
   training_.after_grad_norm = observer_ ? [this] { observe(*gradients_); } : std::function<void()>();
 
-  const ExecutionInput input{.source = source,
-                             .batch = batch_,
-                             .num_targets = num_targets,
-                             .rng = {.seed = options_.seed, .step = static_cast<std::uint32_t>(steps_done_)},
-                             .training = true,
-                             .gradient_scale = scaler_->scale()};
-  const Tensor losses =
-      executor_->run(plan_.ranks[static_cast<std::size_t>(comm_->rank())], input, training_);
+  ExecutionInput input{.source = source,
+                       .batch = batch_,
+                       .num_targets = num_targets,
+                       .rng = {.seed = options_.seed, .step = static_cast<std::uint32_t>(steps_done_)},
+                       .training = true,
+                       .gradient_scale = scaler_->scale()};
+  MemoryStats memory;
+  const Tensor losses = run_step(input, memory);
   ++steps_done_;
   records_->add(ctx_,
                 {.step = steps_done_,
-                 .memory = ctx_.allocator->stats(),
+                 .memory = memory,
                  .sent_bytes = comm_->traffic().sent_bytes - sent_before,
                  .comm_wait_ms = comm_->exposed_ms() - exposed_before},
                 losses, training_.grad_norm, *scaler_);

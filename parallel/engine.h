@@ -16,6 +16,7 @@
 #include "parallel/mesh.h"
 #include "parallel/non_finite.h"
 #include "parallel/planner.h"
+#include "parallel/step_graph.h"
 #include "parallel/step_records.h"
 #include "runtime/precision.h"
 
@@ -35,6 +36,7 @@ struct EngineOptions {
   Offload offload = Offload::kNone;
   bool accumulate_unsharded = false;  // ZeRO-2 and 3: reduce gradients once a step, from whole buffers
   int recompute_every = 0;  // keep only the input of every segment of so many blocks; 0: keep everything
+  bool cuda_graph = false;  // record a step and play it (step_graph.h); one rank only
   int prefetch_depth = 1;   // ZeRO-3: gather this many runs of blocks ahead
   std::int64_t group_min_bytes = 0;  // neighbouring blocks with fewer parameters share one ParamGroup
   Precision precision;
@@ -110,6 +112,7 @@ class Engine {
  private:
   PlanOptions plan_options() const;
   void make_training_state();
+  Tensor run_step(ExecutionInput& input, MemoryStats& memory);
   void observe(const GradAccumulator& gradients) const;
   std::optional<NonFiniteGradient> non_finite_sum() const;
   std::vector<float> in_global_order(const std::vector<float>& losses, const BatchLayout& batch) const;
@@ -129,6 +132,7 @@ class Engine {
   std::unique_ptr<LossScaler> scaler_;
   std::unique_ptr<StepRecords> records_;
   Executor::TrainingState training_;
+  std::unique_ptr<StepGraph> graph_;  // null: every step is enqueued
   GradientObserver observer_;
   std::int64_t steps_done_ = 0;
 };

@@ -95,6 +95,9 @@ void Executor::play_named(Run& run, const Action& action, std::size_t position) 
 }
 
 void Executor::play(Run& run, const Action& action) {
+  const MemoryHolderScope holder(*ctx_.allocator, action.unit >= 0
+                                                      ? blocks_[static_cast<std::size_t>(action.unit)]->name()
+                                                      : name(action.kind));
   switch (action.kind) {
     case ActionKind::kForward:
       return forward(run, action);
@@ -146,6 +149,7 @@ Activations Executor::run_unit(Run& run, const Action& action, MicroBatchUnit* r
     }
   }
   Activations output = blocks_[static_cast<std::size_t>(action.unit)]->forward(ctx, input, mb.batch);
+  draws_random_ = draws_random_ || ctx.rng.op != 0;
   for (Tensor& tensor : output) {
     if (record != nullptr) record->outputs.push_back(tensor.id());
     tensor = tensor.detach();
@@ -155,6 +159,13 @@ Activations Executor::run_unit(Run& run, const Action& action, MicroBatchUnit* r
 
 void Executor::read_batch(Run& run, int micro_batch) {
   MicroBatch& mb = run.micro_batches[static_cast<std::size_t>(micro_batch)];
+  mb.batch.loss_scale = 1.0f / static_cast<float>(run.input.num_targets);
+  if (run.input.uploaded != nullptr) {
+    const Batch& uploaded = (*run.input.uploaded)[static_cast<std::size_t>(micro_batch)];
+    mb.batch.inputs = uploaded.inputs;
+    mb.batch.targets = uploaded.targets;
+    return;
+  }
   const BatchLayout& layout = run.input.batch;
   const std::int64_t first = layout.first_sample(layout.global_micro_batch(comm_->rank(), micro_batch));
   const HostBatch host = run.input.source(first, std::min(layout.micro_batch, layout.global_batch - first));
@@ -162,7 +173,6 @@ void Executor::read_batch(Run& run, int micro_batch) {
       ctx_.from_host(host.inputs.data(), host.input_shape, host.input_dtype, MemoryCategory::kBatch);
   mb.batch.targets =
       ctx_.from_host(host.targets.data(), host.target_shape, DType::kInt32, MemoryCategory::kBatch);
-  mb.batch.loss_scale = 1.0f / static_cast<float>(run.input.num_targets);
 }
 
 void Executor::forward(Run& run, const Action& action) {

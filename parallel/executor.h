@@ -27,6 +27,7 @@ struct ExecutionInput {
   RngKey rng;                    // seed and step
   bool training = true;
   Tensor gradient_scale;  // [] fp32, or undefined: the factor of all gradients (see [Note: loss scaling])
+  const std::vector<Batch>* uploaded = nullptr;  // by local micro-batch, in place of `source`; or null
 };
 
 class Executor {
@@ -67,6 +68,9 @@ class Executor {
   void replay(const RankPlan& plan, const ExecutionInput& input, GradAccumulator& gradients,
               const LeafObserver& observer);
 
+  /// True when a block has drawn random numbers in any run so far.
+  bool draws_random() const { return draws_random_; }
+
   /// Runs all blocks forward on the same batch on every rank, without targets (collective where parameters
   /// are sharded); returns what the last block returns (logits).
   Tensor infer(const HostBatch& batch);
@@ -93,6 +97,7 @@ class Executor {
   ParamStore& params_;
   std::shared_ptr<Communicator> comm_;
   ActionObserver observer_;
+  bool draws_random_ = false;
 };
 
 }  // namespace trireme

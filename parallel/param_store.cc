@@ -32,6 +32,7 @@ ParamStore::ParamStore(const Context& ctx, const BlockList& blocks, const ModelL
 }
 
 void ParamStore::allocate(Group& group, const ParamGroup& layout, std::size_t num_states) {
+  const MemoryHolderScope holder(*ctx_.allocator, layout.name);
   const std::int64_t piece = sharding_.piece(layout.num_elems);
   const std::int64_t whole = sharding_.padded(layout.num_elems);
   const bool offloads = options_.offload == Offload::kOptimizer;

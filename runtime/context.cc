@@ -19,18 +19,21 @@ Context Context::create(Device device, int num_threads, std::optional<std::int64
   return ctx;
 }
 
-Tensor Context::empty(const Shape& shape, DType dtype, MemoryCategory category) const {
-  return Tensor(allocator, shape, dtype, category);
+Tensor Context::empty(const Shape& shape, DType dtype, MemoryCategory category,
+                      std::source_location where) const {
+  return Tensor(allocator, shape, dtype, category, where.file_name());
 }
 
-Tensor Context::zeros(const Shape& shape, DType dtype, MemoryCategory category) const {
-  Tensor tensor = empty(shape, dtype, category);
+Tensor Context::zeros(const Shape& shape, DType dtype, MemoryCategory category,
+                      std::source_location where) const {
+  Tensor tensor = empty(shape, dtype, category, where);
   backend->fill_zero(exec, tensor);
   return tensor;
 }
 
-Tensor Context::from_host(const void* data, const Shape& shape, DType dtype, MemoryCategory category) const {
-  Tensor tensor = empty(shape, dtype, category);
+Tensor Context::from_host(const void* data, const Shape& shape, DType dtype, MemoryCategory category,
+                          std::source_location where) const {
+  Tensor tensor = empty(shape, dtype, category, where);
   backend->copy_from_host(exec, tensor, data);
   return tensor;
 }

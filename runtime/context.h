@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <source_location>
 
 #include "kernels/backend.h"
 #include "runtime/base/rng.h"
@@ -37,14 +38,19 @@ struct Context {
                         std::optional<std::int64_t> memory_limit = std::nullopt,
                         const Backend* backend = nullptr);
 
+  // `where` names the caller when there is no memory left: see runtime/base/memory_holders.h.
+
   /// Uninitialised.
   Tensor empty(const Shape& shape, DType dtype = DType::kFloat32,
-               MemoryCategory category = MemoryCategory::kActivations) const;
+               MemoryCategory category = MemoryCategory::kActivations,
+               std::source_location where = std::source_location::current()) const;
   Tensor zeros(const Shape& shape, DType dtype = DType::kFloat32,
-               MemoryCategory category = MemoryCategory::kActivations) const;
+               MemoryCategory category = MemoryCategory::kActivations,
+               std::source_location where = std::source_location::current()) const;
   /// A copy of `shape.num_elems()` elements of host memory.
   Tensor from_host(const void* data, const Shape& shape, DType dtype,
-                   MemoryCategory category = MemoryCategory::kActivations) const;
+                   MemoryCategory category = MemoryCategory::kActivations,
+                   std::source_location where = std::source_location::current()) const;
   /// Waits for the tensor and copies it out as floats; fp16 and bf16 are widened. Throws for other dtypes.
   std::vector<float> to_host(const Tensor& tensor) const;
 

@@ -4,9 +4,10 @@
 
 namespace trireme {
 
-Tensor::Tensor(std::shared_ptr<Allocator> allocator, const Shape& shape, DType dtype, MemoryCategory category)
+Tensor::Tensor(std::shared_ptr<Allocator> allocator, const Shape& shape, DType dtype, MemoryCategory category,
+               const char* origin)
     : buffer_(std::move(allocator), static_cast<std::size_t>(shape.num_elems() * trireme::size_bytes(dtype)),
-              category),
+              category, origin),
       shape_(shape),
       dtype_(dtype) {}
 

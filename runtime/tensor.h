@@ -21,8 +21,9 @@ inline constexpr ValueId kNoValue = -1;
 class Tensor {
  public:
   Tensor() = default;
-  /// Uninitialised memory.
-  Tensor(std::shared_ptr<Allocator> allocator, const Shape& shape, DType dtype, MemoryCategory category);
+  /// Uninitialised memory. `origin` as in Allocator::allocate.
+  Tensor(std::shared_ptr<Allocator> allocator, const Shape& shape, DType dtype, MemoryCategory category,
+         const char* origin = "");
 
   bool defined() const { return buffer_.defined(); }
   const Shape& shape() const { return shape_; }

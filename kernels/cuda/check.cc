@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "kernels/cuda/device_report.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 
@@ -21,26 +22,12 @@ ErrorCode code_of(cudaError_t result) {
   }
 }
 
-std::string version_text(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
-
 // What to do about it, where that is known.
 std::string advice(cudaError_t result) {
   switch (result) {
-    case cudaErrorInsufficientDriver: {
-      int driver = 0;
-      int runtime = 0;
-      (void)cudaDriverGetVersion(&driver);
-      (void)cudaRuntimeGetVersion(&runtime);
-      if (driver == 0) return "; no NVIDIA driver is loaded: use device = \"cpu\"";
-      return fmt::format(
-          "; the driver supports CUDA {}, this build needs {}: update the driver or build with an "
-          "older toolkit",
-          version_text(driver), version_text(runtime));
-    }
+    case cudaErrorInsufficientDriver:
     case cudaErrorNoDevice:
-      return "; no GPU is visible to this process (CUDA_VISIBLE_DEVICES?): use device = \"cpu\"";
+      return "; " + describe_missing_device(result);
     case cudaErrorNoKernelImageForDevice:
       return "; this build has no code for this card: build with -DCMAKE_CUDA_ARCHITECTURES=native";
     case cudaErrorIllegalAddress:

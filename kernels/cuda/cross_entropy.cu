@@ -110,8 +110,8 @@ void run_rows(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args, st
               std::int64_t cols, float* row_losses) {
   const auto run = [&](auto kernel, int threads) {
     launch(exec, "softmax_cross_entropy", grid_of(rows), threads, 0, kernel, args.logits.as<T>(),
-           args.targets.as<std::int32_t>(), row_losses, cols, args.loss_scale, args.gradient_scale.as<float>(),
-           args.write_gradient);
+           args.targets.as<std::int32_t>(), row_losses, cols, args.loss_scale,
+           args.gradient_scale.as<float>(), args.write_gradient);
   };
   if (cols > 4096) {
     run(cross_entropy_kernel<T, N, 512>, 512);

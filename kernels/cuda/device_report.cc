@@ -19,6 +19,22 @@ std::string library_version(std::size_t version) {
 
 }  // namespace
 
+std::string describe_missing_device(cudaError_t result) {
+  if (result == cudaErrorNoDevice) return "no GPU is visible to this process (CUDA_VISIBLE_DEVICES?)";
+  if (result != cudaErrorInsufficientDriver) {
+    return fmt::format("{} ({})", cudaGetErrorString(result), cudaGetErrorName(result));
+  }
+  int driver = 0;
+  int runtime = 0;
+  (void)cudaDriverGetVersion(&driver);
+  (void)cudaRuntimeGetVersion(&runtime);
+  if (driver == 0) return "no NVIDIA driver is loaded";
+  return fmt::format(
+      "the driver supports CUDA up to {} and this build needs {}: update the driver, or build with an older "
+      "toolkit",
+      version_text(driver), version_text(runtime));
+}
+
 DeviceReport examine_devices() {
   DeviceReport report;
   int driver = 0;
@@ -39,12 +55,10 @@ DeviceReport examine_devices() {
   const cudaError_t result = cudaGetDeviceCount(&count);
   if (result != cudaSuccess) {
     (void)cudaGetLastError();
-    report.problem = result == cudaErrorInsufficientDriver && driver == 0
-                         ? "no NVIDIA driver is loaded"
-                         : fmt::format("{} ({})", cudaGetErrorString(result), cudaGetErrorName(result));
+    report.problem = describe_missing_device(result);
     return report;
   }
-  if (count == 0) report.problem = "no GPU is visible to this process";
+  if (count == 0) report.problem = describe_missing_device(cudaErrorNoDevice);
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp properties{};
     if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;

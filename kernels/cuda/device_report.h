@@ -1,11 +1,19 @@
 // What GPUs, driver and libraries this machine has.
 #pragma once
 
+#include <cuda_runtime.h>
+
+#include <string>
+
 #include "kernels/backend.h"
 
 namespace trireme::cuda {
 
 DeviceReport examine_devices();
+
+/// Why there is no card to compute on, and what to do: for cudaErrorInsufficientDriver, cudaErrorNoDevice and
+/// other results of looking for one.
+std::string describe_missing_device(cudaError_t result);
 
 /// "9.19.0", or empty in a build without cuDNN.
 std::string cudnn_version();

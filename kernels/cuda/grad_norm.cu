@@ -69,7 +69,8 @@ void squared_norm_blocks(const KernelContext& exec, const SquaredNormBlocksArgs&
 }
 
 void clip_coefficient(const KernelContext& exec, const ClipCoefficientArgs& args) {
-  check_dtype("clip_coefficient", DType::kFloat32, {args.partials, args.norm, args.clip, args.gradient_scale});
+  check_dtype("clip_coefficient", DType::kFloat32,
+              {args.partials, args.norm, args.clip, args.gradient_scale});
   launch(exec, "clip_coefficient", 1, kSumThreads, 0, clip_coefficient_kernel, args.partials.as<float>(),
          args.partials.num_elems(), args.max_norm, args.norm.as<float>(), args.clip.as<float>(),
          args.gradient_scale.as<float>());

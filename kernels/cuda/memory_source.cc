@@ -40,20 +40,21 @@ class DeviceMemorySource final : public MemorySource {
 
   void* allocate(std::size_t bytes) override {
     const std::size_t size = rounded(bytes, kGranule);
-    const bool small = size < kSmallBlock;
-    auto found = best_fit(small, size);
-    if (found == free_[small].end()) {
-      if (!add_segment(small, size)) return nullptr;
-      found = best_fit(small, size);
+    const Kind kind{.small = size < kSmallBlock, .fixed = fixed_pool_};
+    FreeBlocks& free = free_blocks(kind);
+    auto found = free.lower_bound({size, 0});  // best fit
+    if (found == free.end()) {
+      if (!add_segment(kind, size)) return nullptr;
+      found = free.lower_bound({size, 0});
     }
     const auto [block_bytes, address] = *found;
-    free_[small].erase(found);
+    free.erase(found);
     Block& block = blocks_.at(address);
     block.free = false;
     if (block_bytes > size) {
       block.bytes = size;
       blocks_[address + size] = {.bytes = block_bytes - size, .segment = block.segment, .free = true};
-      free_[small].insert({block_bytes - size, address + size});
+      free.insert({block_bytes - size, address + size});
     }
     return reinterpret_cast<void*>(address);
   }
@@ -68,24 +69,35 @@ class DeviceMemorySource final : public MemorySource {
 
   std::int64_t reserved_bytes() const override { return reserved_bytes_; }
 
+  void use_fixed_pool(bool on) override {
+    // What the other pool keeps for reuse would lie idle from now on.
+    if (on && !fixed_pool_) give_back_free_segments();
+    fixed_pool_ = on;
+  }
+
  private:
   struct Block {
     std::size_t bytes = 0;
     std::uintptr_t segment = 0;  // its start
     bool free = false;
   };
+  struct Kind {
+    bool small = false;  // blocks
+    bool fixed = false;  // of the pool that keeps its addresses
+  };
   struct Segment {
     std::size_t bytes = 0;
-    bool small = false;
+    Kind kind;
   };
   using FreeBlocks = std::set<std::pair<std::size_t, std::uintptr_t>>;  // (bytes, address)
 
-  FreeBlocks::iterator best_fit(bool small, std::size_t size) { return free_[small].lower_bound({size, 0}); }
+  FreeBlocks& free_blocks(Kind kind) { return free_[kind.fixed][kind.small]; }
 
-  bool add_segment(bool small, std::size_t size) {
-    const std::size_t bytes = small ? kSmallSegment : std::max(kLargeSegment, rounded(size, kSegmentGranule));
+  bool add_segment(Kind kind, std::size_t size) {
+    const std::size_t bytes =
+        kind.small ? kSmallSegment : std::max(kLargeSegment, rounded(size, kSegmentGranule));
     void* data = try_cuda_malloc(bytes);
-    if (data == nullptr) {
+    if (data == nullptr && !kind.fixed) {  // cudaFree is refused while work is recorded
       give_back_free_segments();
       data = try_cuda_malloc(bytes);
     }
@@ -96,9 +108,9 @@ class DeviceMemorySource final : public MemorySource {
     if (data == nullptr) return false;
     const auto address = reinterpret_cast<std::uintptr_t>(data);
     const std::size_t got = reduced ? least : bytes;
-    segments_[address] = {got, small};
+    segments_[address] = {got, kind};
     blocks_[address] = {.bytes = got, .segment = address, .free = true};
-    free_[small].insert({got, address});
+    free_blocks(kind).insert({got, address});
     reserved_bytes_ += static_cast<std::int64_t>(got);
     return true;
   }
@@ -119,12 +131,12 @@ class DeviceMemorySource final : public MemorySource {
     const DeviceGuard guard(device_);
     for (auto segment = segments_.begin(); segment != segments_.end();) {
       const Block& first = blocks_.at(segment->first);
-      if (!first.free || first.bytes != segment->second.bytes) {
+      if (segment->second.kind.fixed || !first.free || first.bytes != segment->second.bytes) {
         ++segment;
         continue;
       }
       check(cudaFree(reinterpret_cast<void*>(segment->first)), "cudaFree");
-      free_[segment->second.small].erase({first.bytes, segment->first});
+      free_blocks(segment->second.kind).erase({first.bytes, segment->first});
       reserved_bytes_ -= static_cast<std::int64_t>(first.bytes);
       blocks_.erase(segment->first);
       segment = segments_.erase(segment);
@@ -134,7 +146,7 @@ class DeviceMemorySource final : public MemorySource {
   // Makes a block free and one with its free neighbours of the same segment.
   void release(std::uintptr_t address) {
     auto block = blocks_.find(address);
-    FreeBlocks& free = free_[segments_.at(block->second.segment).small];
+    FreeBlocks& free = free_blocks(segments_.at(block->second.segment).kind);
     if (const auto next = std::next(block);
         next != blocks_.end() && next->second.free && next->second.segment == block->second.segment) {
       free.erase({next->second.bytes, next->first});
@@ -157,7 +169,8 @@ class DeviceMemorySource final : public MemorySource {
   const int device_;
   std::map<std::uintptr_t, Segment> segments_;  // by start
   std::map<std::uintptr_t, Block> blocks_;      // all, by address
-  FreeBlocks free_[2];                          // [small]
+  FreeBlocks free_[2][2];                       // [fixed][small]
+  bool fixed_pool_ = false;
   std::int64_t reserved_bytes_ = 0;
 };
 

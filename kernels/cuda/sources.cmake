@@ -12,6 +12,7 @@ set(trireme_cuda_sources
   elementwise.cu
   embedding.cu
   grad_norm.cu
+  graph.cc
   loss_scale.cu
   layer_norm_bwd.cu
   layer_norm_fwd.cu

@@ -49,4 +49,9 @@ void* native_stream(const KernelContext& exec);
 void synchronize(const KernelContext& exec);
 void bind_thread(const KernelContext& exec);
 
+// Recorded work: see kernels/backend.h.
+void begin_capture(const KernelContext& exec);
+std::shared_ptr<void> end_capture(const KernelContext& exec);
+void launch_graph(const KernelContext& exec, const std::shared_ptr<void>& graph);
+
 }  // namespace trireme::cuda

@@ -17,10 +17,14 @@
 
 namespace trireme {
 
-/// The card of the rank that is the `local_rank`-th of `num_local_ranks` on this machine: of that number.
-/// Throws Error(kUnsupported) when the machine has fewer cards than ranks, unless `may_share` (tests) says
-/// that ranks take turns on them.
-Device gpu_of_local_rank(int local_rank, int num_local_ranks, bool may_share = false);
+/// A rank among those of its machine, and the cards that the machine shows it.
+struct RankPlacement {
+  int local_rank = 0, num_local_ranks = 1;
+  int num_gpus = 0;
+};
+
+/// The card of a rank: of its number. Throws Error(kUnsupported) when the machine has fewer cards than ranks.
+Device gpu_of_rank(const RankPlacement& placement);
 
 /// A communicator of device memory with the ranks of `host`, whose strings set it up and whose barrier and
 /// abort it uses. `device` is this rank's card. Collective over `host`.

@@ -132,10 +132,11 @@ void NcclJob::fail(const std::string& message) noexcept {
     failure_ = message;
     for (const auto& channel : channels_) channels.push_back(channel.lock());
   }
+  // The message first: peers whose operations break off must not be the first to speak.
+  host_->abort(message);
   for (const auto& channel : channels) {
     if (channel) channel->abort();
   }
-  host_->abort(message);
 }
 
 void NcclJob::watch() {

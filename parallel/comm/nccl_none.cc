@@ -14,10 +14,6 @@ namespace {
 
 }  // namespace
 
-Device gpu_of_local_rank(int, int, bool) {
-  refuse();
-}
-
 std::shared_ptr<Communicator> make_nccl_communicator(std::shared_ptr<Communicator>, Device,
                                                      std::chrono::seconds) {
   refuse();

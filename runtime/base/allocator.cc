@@ -6,6 +6,12 @@
 #include "runtime/base/error.h"
 
 namespace trireme {
+namespace {
+
+// Holders that the message of a failed allocation names.
+constexpr std::size_t kLargestHolders = 5;
+
+}  // namespace
 
 std::string_view name(MemoryCategory category) {
   switch (category) {
@@ -62,7 +68,7 @@ Allocator::Allocator(Device device, std::unique_ptr<MemorySource> source,
                      std::optional<std::int64_t> limit_bytes)
     : device_(device), source_(std::move(source)), limit_bytes_(limit_bytes) {}
 
-void* Allocator::allocate(std::size_t bytes, MemoryCategory category) {
+void* Allocator::allocate(std::size_t bytes, MemoryCategory category, const char* origin) {
   const std::size_t size = rounded(bytes == 0 ? 1 : bytes);
   const std::lock_guard lock(mutex_);
   const bool counted = category != MemoryCategory::kWorkspace;
@@ -72,11 +78,13 @@ void* Allocator::allocate(std::size_t bytes, MemoryCategory category) {
   if (data == nullptr) {
     throw Error(
         ErrorCode::kOutOfMemory,
-        fmt::format("out of memory on {}: {} more for {} do not fit{}; alive now: {}", to_string(device_),
-                    format_bytes(static_cast<std::int64_t>(size)), name(category),
+        fmt::format("out of memory on {}: {} more for {} do not fit{}; alive now: {}; the largest: {}",
+                    to_string(device_), format_bytes(static_cast<std::int64_t>(size)),
+                    holders_.describe(category, origin),
                     over_limit ? fmt::format(" under the limit of {}", format_bytes(*limit_bytes_)) : "",
-                    to_string(stats_.current)));
+                    to_string(stats_.current), holders_.describe_largest(kLargestHolders)));
   }
+  holders_.add(data, size, category, origin);
   stats_.current[category] += static_cast<std::int64_t>(size);
   stats_.peak[category] = std::max(stats_.peak[category], stats_.current[category]);
   if (stats_.current.total() > stats_.peak_total) {
@@ -90,6 +98,7 @@ void Allocator::deallocate(void* data, std::size_t bytes, MemoryCategory categor
   const std::size_t size = rounded(bytes == 0 ? 1 : bytes);
   const std::lock_guard lock(mutex_);
   source_->deallocate(data, size);
+  holders_.remove(data);
   stats_.current[category] -= static_cast<std::int64_t>(size);
   assert(stats_.current[category] >= 0);
 }
@@ -104,11 +113,26 @@ std::int64_t Allocator::reserved_bytes() const {
   return source_->reserved_bytes();
 }
 
+void Allocator::use_fixed_pool(bool on) {
+  const std::lock_guard lock(mutex_);
+  source_->use_fixed_pool(on);
+}
+
 void Allocator::reset_peak() {
   const std::lock_guard lock(mutex_);
   stats_.peak = stats_.current;
   stats_.at_peak = stats_.current;
   stats_.peak_total = stats_.current.total();
+}
+
+MemoryHolderScope::MemoryHolderScope(Allocator& allocator, std::string_view name) : allocator_(allocator) {
+  const std::lock_guard lock(allocator_.mutex_);
+  before_ = allocator_.holders_.enter(name);
+}
+
+MemoryHolderScope::~MemoryHolderScope() {
+  const std::lock_guard lock(allocator_.mutex_);
+  allocator_.holders_.restore(before_);
 }
 
 }  // namespace trireme

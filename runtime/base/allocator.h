@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "runtime/base/device.h"
+#include "runtime/base/memory_holders.h"
 
 namespace trireme {
 
@@ -60,6 +61,10 @@ class MemorySource {
   virtual void deallocate(void* data, std::size_t bytes) noexcept = 0;
   /// Bytes held from the device, live or cached.
   virtual std::int64_t reserved_bytes() const = 0;
+  /// While on, allocate() hands out memory of a pool of its own: what is freed goes back to that pool only,
+  /// and the pool keeps its addresses until the end. For work that is recorded with its addresses and played
+  /// again; sources of backends that record nothing ignore it.
+  virtual void use_fixed_pool(bool /*on*/) {}
 };
 
 class Allocator {
@@ -70,12 +75,15 @@ class Allocator {
             std::optional<std::int64_t> limit_bytes = std::nullopt);
 
   Device device() const { return device_; }
-  /// Throws Error(kOutOfMemory) with the bytes by category when the device or the limit is exceeded.
-  void* allocate(std::size_t bytes, MemoryCategory category);
+  /// Throws Error(kOutOfMemory) with the bytes by category and the largest holders when the device or the
+  /// limit is exceeded. `origin` is the source file that asks (see memory_holders.h).
+  void* allocate(std::size_t bytes, MemoryCategory category, const char* origin = "");
   void deallocate(void* data, std::size_t bytes, MemoryCategory category) noexcept;
 
   MemoryStats stats() const;
   std::int64_t reserved_bytes() const;
+  /// See MemorySource::use_fixed_pool.
+  void use_fixed_pool(bool on);
   /// Starts a new measurement: peaks become what is alive now.
   void reset_peak();
 
@@ -83,11 +91,27 @@ class Allocator {
   static std::size_t rounded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
  private:
+  friend class MemoryHolderScope;
+
   const Device device_;
   const std::unique_ptr<MemorySource> source_;
   const std::optional<std::int64_t> limit_bytes_;
   mutable std::mutex mutex_;
   MemoryStats stats_;
+  MemoryHolders holders_;
+};
+
+/// While it lives, what is allocated has the holder `name`: a block, a group of parameters.
+class MemoryHolderScope {
+ public:
+  MemoryHolderScope(Allocator& allocator, std::string_view name);
+  ~MemoryHolderScope();
+  MemoryHolderScope(const MemoryHolderScope&) = delete;
+  MemoryHolderScope& operator=(const MemoryHolderScope&) = delete;
+
+ private:
+  Allocator& allocator_;
+  const std::string* before_;
 };
 
 /// "parameters 1.2 GiB, gradients 0 B, ..." for messages.

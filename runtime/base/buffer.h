@@ -11,8 +11,9 @@ namespace trireme {
 class Buffer {
  public:
   Buffer() = default;
-  /// Uninitialised memory. Throws Error(kOutOfMemory).
-  Buffer(std::shared_ptr<Allocator> allocator, std::size_t bytes, MemoryCategory category);
+  /// Uninitialised memory. Throws Error(kOutOfMemory). `origin` as in Allocator::allocate.
+  Buffer(std::shared_ptr<Allocator> allocator, std::size_t bytes, MemoryCategory category,
+         const char* origin = "");
 
   void* data() const { return block_ ? block_->data : nullptr; }
   std::size_t size_bytes() const { return block_ ? block_->bytes : 0; }
@@ -27,7 +28,7 @@ class Buffer {
     void* data = nullptr;
     std::size_t bytes = 0;
     MemoryCategory category = MemoryCategory::kActivations;
-    Block(std::shared_ptr<Allocator> a, std::size_t n, MemoryCategory c);
+    Block(std::shared_ptr<Allocator> a, std::size_t n, MemoryCategory c, const char* origin);
     Block(const Block&) = delete;
     Block& operator=(const Block&) = delete;
     ~Block();

@@ -308,6 +308,21 @@ class Jobs(unittest.TestCase):
         _, stderr = first.communicate(timeout=60)
         self.assertEqual(first.returncode, 75, stderr)
 
+    def test_doctor_measures_all_reduces_between_the_ranks(self):
+        for ranks in (0, 1, 2, 4):
+            report = subprocess.run(command(ranks, "doctor", "--json"), capture_output=True, text=True, timeout=120)
+            self.assertEqual(report.returncode, 0, report.stderr)
+            measured = json.loads(report.stdout)["all_reduce"]
+            if ranks < 2:  # nobody to talk to
+                self.assertIsNone(measured)
+                continue
+            self.assertEqual((measured["ranks"], measured["communicator"]), (ranks, "mpi"))
+            self.assertEqual([size["bytes"] for size in measured["sizes"]], [1 << 20, 64 << 20])
+            for size in measured["sizes"]:
+                factor = 2 * (ranks - 1) / ranks
+                self.assertGreater(size["algorithm_gb_per_s"], 0)
+                self.assertAlmostEqual(size["bus_gb_per_s"] / size["algorithm_gb_per_s"], factor, places=9)
+
     def test_a_stop_request_saves_and_exits_75(self):
         # mpirun answers SIGTERM by ending the ranks itself; SIGUSR1 it hands on to them.
         for ranks, request in ((0, signal.SIGTERM), (2, signal.SIGUSR1)):

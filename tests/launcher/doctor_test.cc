@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "parallel/comm/local.h"
+
 namespace trireme {
 namespace {
 
@@ -25,6 +27,28 @@ TEST(Doctor, TextAndJsonAgree) {
   EXPECT_THAT(text, ::testing::HasSubstr(report.version));
   EXPECT_THAT(text, ::testing::HasSubstr("rank 1 of 3"));
   EXPECT_THAT(text, ::testing::HasSubstr("123 GFLOP/s"));
+}
+
+// nccl-tests, doc/PERFORMANCE.md: bus bandwidth = algorithm bandwidth x 2 (n - 1) / n.
+TEST(Doctor, MeasuresAllReduces) {
+  EXPECT_EQ(all_reduce_bus_factor(2), 1.0);
+  EXPECT_EQ(all_reduce_bus_factor(4), 1.5);
+  EXPECT_EQ(all_reduce_bus_factor(8), 1.75);
+  DoctorReport report = examine({});
+  run_local_ranks(2, [&](const std::shared_ptr<Communicator>& comm) {
+    const AllReduceBandwidth mine = measure_all_reduce({{DeviceType::kCpu, 0}, comm});
+    if (comm->rank() == 0) report.all_reduce = mine;
+  });
+  const auto json = nlohmann::json::parse(to_json(report))["all_reduce"];
+  EXPECT_EQ(json["ranks"], 2);
+  EXPECT_EQ(json["communicator"], "local");
+  ASSERT_EQ(json["sizes"].size(), 2u);
+  for (const auto& size : json["sizes"]) {
+    const double bytes = size["bytes"], ms = size["ms"], rate = size["algorithm_gb_per_s"];
+    EXPECT_NEAR(rate, bytes / (ms * 1e-3) / 1e9, 1e-6 * rate);
+    EXPECT_EQ(size["bus_gb_per_s"], size["algorithm_gb_per_s"]);
+  }
+  EXPECT_THAT(to_text(report), ::testing::HasSubstr("2 ranks over local (cpu), 1.00 MiB: "));
 }
 
 TEST(Doctor, MeasuresARate) {

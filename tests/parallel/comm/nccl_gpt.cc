@@ -7,14 +7,14 @@
 #include "parallel/comm/nccl.h"
 #include "parallel/engine.h"
 #include "runtime/base/error.h"
+#include "tests/parallel/comm/shared_card.h"
 #include "tests/support/tiny_gpt.h"
 
 namespace trireme {
 namespace {
 
 void train(const MpiSession& session) {
-  const Device device =
-      gpu_of_local_rank(session.local_rank(), session.num_local_ranks(), /*may_share=*/true);
+  const Device device = card_of(session);
   const auto comm = make_nccl_communicator(session.world(), device);
   GptConfig config = testing::tiny_gpt_config();
   config.dropout = 0.1f;

@@ -7,6 +7,7 @@
 #include "runtime/base/error.h"
 #include "tests/parallel/comm/conformance.h"
 #include "tests/parallel/comm/mpi_main.h"
+#include "tests/parallel/comm/shared_card.h"
 
 namespace trireme {
 namespace {
@@ -39,8 +40,7 @@ int main(int argc, char** argv) {
   using namespace trireme;
   const MpiSession session;
   try {
-    const Device device =
-        gpu_of_local_rank(session.local_rank(), session.num_local_ranks(), /*may_share=*/true);
+    const Device device = card_of(session);
     test_memory_kind() = {
         .device = DeviceType::kCuda,
         .make_source = []() -> std::unique_ptr<MemorySource> { return std::make_unique<PinnedSource>(); },

@@ -72,6 +72,33 @@ bool assign(T& to, const void* value, std::size_t bytes) {
   return true;
 }
 
+struct EmulatedProduct {
+  EmulatedLtDesc desc;
+  EmulatedLtLayout a_layout, b_layout, c_layout, d_layout;
+  float alpha = 1, beta = 0;
+  const void *a = nullptr, *b = nullptr, *c = nullptr;
+  void* d = nullptr;
+
+  void run() const {
+    const std::int64_t k = desc.transpose_a == CUBLAS_OP_N ? a_layout.cols : a_layout.rows;
+    for (std::int64_t col = 0; col < d_layout.cols; ++col) {
+      for (std::int64_t row = 0; row < d_layout.rows; ++row) {
+        double sum = 0;
+        for (std::int64_t l = 0; l < k; ++l) {
+          sum +=
+              element(a, a_layout, desc.transpose_a, row, l) * element(b, b_layout, desc.transpose_b, l, col);
+        }
+        sum *= alpha;
+        if (beta != 0) sum += beta * read(c, c_layout.type, row + col * c_layout.ld);
+        if (has(desc.epilogue, 4)) sum += read(desc.bias, d_layout.type, row);
+        if (has(desc.epilogue, 128)) write(desc.aux, d_layout.type, row + col * desc.aux_ld, sum);
+        if (has(desc.epilogue, 32)) sum = gelu(sum);
+        write(d, d_layout.type, row + col * d_layout.ld, sum);
+      }
+    }
+  }
+};
+
 }  // namespace
 
 std::size_t cublasLtGetVersion() {
@@ -177,27 +204,23 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   return CUBLAS_STATUS_SUCCESS;
 }
 
+// Everything but the matrices is read when the product is enqueued, as the library does.
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void* alpha, const void* a,
                               cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
                               const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t*, void*,
-                              std::size_t, cudaStream_t) {
-  const std::int64_t k = desc->transpose_a == CUBLAS_OP_N ? a_layout->cols : a_layout->rows;
-  const float beta_value = *static_cast<const float*>(beta);
-  for (std::int64_t col = 0; col < d_layout->cols; ++col) {
-    for (std::int64_t row = 0; row < d_layout->rows; ++row) {
-      double sum = 0;
-      for (std::int64_t l = 0; l < k; ++l) {
-        sum += element(a, *a_layout, desc->transpose_a, row, l) *
-               element(b, *b_layout, desc->transpose_b, l, col);
-      }
-      sum *= *static_cast<const float*>(alpha);
-      if (beta_value != 0) sum += beta_value * read(c, c_layout->type, row + col * c_layout->ld);
-      if (has(desc->epilogue, 4)) sum += read(desc->bias, d_layout->type, row);
-      if (has(desc->epilogue, 128)) write(desc->aux, d_layout->type, row + col * desc->aux_ld, sum);
-      if (has(desc->epilogue, 32)) sum = gelu(sum);
-      write(d, d_layout->type, row + col * d_layout->ld, sum);
-    }
-  }
+                              std::size_t, cudaStream_t stream) {
+  ++emulation::counts().launches;
+  emulated_enqueue(stream, [product = EmulatedProduct{.desc = *desc,
+                                                      .a_layout = *a_layout,
+                                                      .b_layout = *b_layout,
+                                                      .c_layout = *c_layout,
+                                                      .d_layout = *d_layout,
+                                                      .alpha = *static_cast<const float*>(alpha),
+                                                      .beta = *static_cast<const float*>(beta),
+                                                      .a = a,
+                                                      .b = b,
+                                                      .c = c,
+                                                      .d = d}] { product.run(); });
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -28,6 +28,23 @@ void set_memory_limit(std::size_t bytes);
 void set_device_count(int count);
 /// Bytes from cudaMalloc that are not freed.
 std::size_t allocated_bytes();
+/// CUDA version that the driver supports, as 1000 major + 10 minor; 0: none is loaded. A driver older than
+/// the toolkit finds no devices.
+void set_driver_version(int version);
+
+/// Whether events have not passed yet when they are asked; of the whole process.
+void set_events_pending(bool pending);
+/// Called when the default stream is made to wait, on the thread that does; of the calling thread.
+void set_default_stream_wait(std::function<void()> call);
+
+/// What a thread has asked of the runtime.
+struct Counts {
+  long launches = 0;  // of kernels, products included, enqueued or recorded
+  long graphs = 0;    // launched
+  long waits = 0;     // of the host, for a stream, an event or the device
+  long mallocs = 0;   // of device memory, and its frees: both may wait for the device
+};
+Counts& counts();
 
 void run_grid(Index grid, Index block, std::size_t dynamic_shared_bytes, const std::function<void()>& thread);
 

@@ -2,9 +2,11 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "tests/kernels/cuda/emulation/emulation.h"
@@ -17,6 +19,7 @@ struct DeviceMemory {
   std::size_t bytes = 0;
   std::size_t limit = std::numeric_limits<std::size_t>::max();
   int device_count = 1;
+  int driver_version = 13000;
 };
 
 DeviceMemory& device_memory() {
@@ -25,8 +28,11 @@ DeviceMemory& device_memory() {
 }
 
 thread_local int current_device = 0;
+thread_local std::function<void()> default_stream_wait;
+std::atomic<bool> events_pending = false;
 
 constexpr std::size_t kMallocAlignment = 512;
+constexpr int kToolkitVersion = 13000;
 
 }  // namespace
 
@@ -42,6 +48,24 @@ void set_device_count(int count) {
   device_memory().device_count = count;
 }
 
+void set_events_pending(bool pending) {
+  events_pending = pending;
+}
+
+void set_default_stream_wait(std::function<void()> call) {
+  default_stream_wait = std::move(call);
+}
+
+void set_driver_version(int version) {
+  const std::lock_guard lock(device_memory().mutex);
+  device_memory().driver_version = version;
+}
+
+Counts& counts() {
+  thread_local Counts counts;
+  return counts;
+}
+
 std::size_t allocated_bytes() {
   const std::lock_guard lock(device_memory().mutex);
   return device_memory().bytes;
@@ -50,6 +74,7 @@ std::size_t allocated_bytes() {
 }  // namespace emulation
 
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
+  ++emulation::counts().mallocs;
   DeviceMemory& memory = device_memory();
   const std::lock_guard lock(memory.mutex);
   const std::size_t size = (bytes + kMallocAlignment - 1) / kMallocAlignment * kMallocAlignment;
@@ -62,6 +87,7 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
 }
 
 cudaError_t cudaFree(void* data) {
+  ++emulation::counts().mallocs;
   DeviceMemory& memory = device_memory();
   const std::lock_guard lock(memory.mutex);
   const auto block = memory.blocks.find(data);
@@ -82,18 +108,20 @@ cudaError_t cudaFreeHost(void* data) {
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyAsync(void* dst, const void* src, std::size_t bytes, cudaMemcpyKind, cudaStream_t) {
-  std::memmove(dst, src, bytes);
+cudaError_t cudaMemcpyAsync(void* dst, const void* src, std::size_t bytes, cudaMemcpyKind,
+                            cudaStream_t stream) {
+  emulated_enqueue(stream, [=] { std::memmove(dst, src, bytes); });
   return cudaSuccess;
 }
 
-cudaError_t cudaMemsetAsync(void* dst, int value, std::size_t bytes, cudaStream_t) {
-  std::memset(dst, value, bytes);
+cudaError_t cudaMemsetAsync(void* dst, int value, std::size_t bytes, cudaStream_t stream) {
+  emulated_enqueue(stream, [=] { std::memset(dst, value, bytes); });
   return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
   const std::lock_guard lock(device_memory().mutex);
+  if (device_memory().driver_version < kToolkitVersion) return cudaErrorInsufficientDriver;
   *count = device_memory().device_count;
   return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
 }
@@ -134,10 +162,13 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   delete stream;
   return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t) {
-  return cudaSuccess;
+// A stream that is recorded has nothing to wait for: an error, as on a card.
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  ++emulation::counts().waits;
+  return stream != nullptr && stream->recording ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t, unsigned) {
+  if (stream == nullptr && default_stream_wait) default_stream_wait();
   return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -152,17 +183,46 @@ cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t) {
-  return cudaSuccess;
+  return events_pending ? cudaErrorNotReady : cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t) {
+  ++emulation::counts().waits;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  if (stream->recording) return cudaErrorStreamCaptureUnsupported;
+  stream->recording = std::make_unique<CUgraph_st>();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  if (!stream->recording) return cudaErrorStreamCaptureUnsupported;
+  *graph = stream->recording.release();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  *exec = new CUgraphExec_st{graph->work};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  delete exec;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  ++emulation::counts().graphs;
+  for (const auto& work : exec->work) emulated_enqueue(stream, work);
   return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = 13000;
+  const std::lock_guard lock(device_memory().mutex);
+  *version = device_memory().driver_version;
   return cudaSuccess;
 }
 cudaError_t cudaRuntimeGetVersion(int* version) {
-  *version = 13000;
+  *version = kToolkitVersion;
   return cudaSuccess;
 }
 cudaError_t cudaGetLastError() {

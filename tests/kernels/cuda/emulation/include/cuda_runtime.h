@@ -8,7 +8,10 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <memory>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "tests/kernels/cuda/emulation/emulation.h"
 
@@ -70,16 +73,39 @@ enum cudaError_t {
   cudaErrorIllegalAddress = 700,
   cudaErrorMisalignedAddress = 716,
   cudaErrorLaunchFailure = 719,
+  cudaErrorStreamCaptureUnsupported = 900,
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum cudaDeviceAttr { cudaDevAttrMaxSharedMemoryPerBlockOptin };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 inline constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
 
-struct CUstream_st {};
+// A graph is the list of what was enqueued while its stream was recorded.
+using EmulatedWork = std::vector<std::function<void()>>;
+struct CUgraph_st {
+  EmulatedWork work;
+};
+struct CUgraphExec_st {
+  EmulatedWork work;
+};
+struct CUstream_st {
+  std::unique_ptr<CUgraph_st> recording;  // null: work is done at once
+};
 struct CUevent_st {};
 using cudaStream_t = CUstream_st*;
 using cudaEvent_t = CUevent_st*;
+using cudaGraph_t = CUgraph_st*;
+using cudaGraphExec_t = CUgraphExec_st*;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed = 2 };
+
+/// Does `work` now, or when the graph that is being recorded is launched.
+inline void emulated_enqueue(cudaStream_t stream, std::function<void()> work) {
+  if (stream != nullptr && stream->recording) {
+    stream->recording->work.push_back(std::move(work));
+  } else {
+    work();
+  }
+}
 
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
@@ -114,6 +140,12 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
 cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaRuntimeGetVersion(int* version);
 cudaError_t cudaGetLastError();
@@ -122,11 +154,12 @@ const char* cudaGetErrorName(cudaError_t error);
 
 template <class... Params, class... Args>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Params...), Args&&... args) {
-  const auto call = [&](Params... params) {
-    ::emulation::run_grid({config->gridDim.x, config->gridDim.y, config->gridDim.z},
-                          {config->blockDim.x, config->blockDim.y, config->blockDim.z},
-                          config->dynamicSmemBytes, [&] { kernel(params...); });
-  };
-  call(std::forward<Args>(args)...);
+  emulated_enqueue(config->stream,
+                   [launch = *config, kernel, params = std::tuple<Params...>(std::forward<Args>(args)...)] {
+                     ::emulation::run_grid({launch.gridDim.x, launch.gridDim.y, launch.gridDim.z},
+                                           {launch.blockDim.x, launch.blockDim.y, launch.blockDim.z},
+                                           launch.dynamicSmemBytes, [&] { std::apply(kernel, params); });
+                   });
+  ++::emulation::counts().launches;
   return cudaSuccess;
 }

@@ -1,0 +1,50 @@
+// Who holds the memory of an allocator: what the message of an allocation that fails says beyond the
+// categories.
+//
+// A piece of memory has a holder, such as a block or a group of parameters, which is whatever scope the
+// allocator is in (MemoryHolderScope in allocator.h), and an origin: the source file that asked. Files are
+// named for their op, so the origin of an activation is its op.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace trireme {
+
+enum class MemoryCategory : std::uint8_t;
+
+/// Not thread-safe: Allocator locks.
+class MemoryHolders {
+ public:
+  /// Names the holder of what is added from now on; returns the name before, for restore().
+  const std::string* enter(std::string_view holder);
+  void restore(const std::string* holder) { current_ = holder; }
+
+  /// `origin` is the path of a source file, a literal, or empty.
+  void add(const void* data, std::size_t bytes, MemoryCategory category, const char* origin);
+  void remove(const void* data);
+
+  /// "activations of blocks.3 (attention)": what would be added now.
+  std::string describe(MemoryCategory category, const char* origin) const;
+  /// The `count` largest holders: "gradients of blocks.0 (grad_accumulator) 12.00 MiB, ..."; empty when
+  /// nothing is alive.
+  std::string describe_largest(std::size_t count) const;
+
+ private:
+  struct Piece {
+    std::size_t bytes = 0;
+    MemoryCategory category{};
+    const std::string* holder = nullptr;
+    const char* origin = "";
+  };
+
+  std::map<std::string, int, std::less<>> names_;  // their addresses stay
+  const std::string* current_ = nullptr;           // null: nobody
+  std::unordered_map<const void*, Piece> alive_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,4 @@
+// The emulation has one header for both.
+#pragma once
+
+#include "tests/kernels/cuda/emulation/include/cuda_runtime.h"

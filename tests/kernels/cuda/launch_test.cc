@@ -1,0 +1,100 @@
+// What `trireme train` says about GPUs that are missing, too few, too small or too new for their driver: in
+// the emulation, whose cards are as many and as large as a test wants.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launcher/device.h"
+#include "launcher/trainer.h"
+#include "parallel/comm/local.h"
+#include "tests/kernels/cuda/emulation/emulation.h"
+#include "tests/launcher/error_matchers.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+class CudaLaunch : public ::testing::Test {
+ protected:
+  ~CudaLaunch() override {
+    emulation::set_device_count(1);
+    emulation::set_driver_version(13000);
+    emulation::set_memory_limit(std::size_t{1} << 50);
+  }
+
+  RankDevice choose(const std::string& wanted, const LaunchEnvironment& launch = {}) {
+    return choose_device(wanted, launch, LocalWorld(1).communicator(0));
+  }
+  std::string refusal(const LaunchEnvironment& launch = {}) {
+    return error_message([&] { choose("cuda", launch); }, ErrorCode::kUnsupported);
+  }
+};
+
+TEST_F(CudaLaunch, AGpuIsTaken) {
+  EXPECT_EQ(choose("auto").device.type, DeviceType::kCuda);
+  EXPECT_EQ(choose("cuda").device.type, DeviceType::kCuda);
+  EXPECT_EQ(choose("cpu").device.type, DeviceType::kCpu);
+}
+
+TEST_F(CudaLaunch, ADriverOlderThanTheToolkit) {
+  emulation::set_driver_version(12020);
+  EXPECT_EQ(choose("auto").device.type, DeviceType::kCpu);
+  EXPECT_THAT(refusal(),
+              HasSubstr("parallel.device = \"cuda\", but the driver supports CUDA up to 12.2 and this "
+                        "build needs 13.0: update the driver, or build with an older toolkit; use device "
+                        "= \"cpu\" or \"auto\""));
+}
+
+TEST_F(CudaLaunch, NoDriver) {
+  emulation::set_driver_version(0);
+  EXPECT_EQ(choose("auto").device.type, DeviceType::kCpu);
+  EXPECT_THAT(refusal(), HasSubstr("no NVIDIA driver is loaded"));
+}
+
+TEST_F(CudaLaunch, NoGpuIsVisible) {
+  emulation::set_device_count(0);
+  EXPECT_EQ(choose("auto").device.type, DeviceType::kCpu);
+  EXPECT_THAT(refusal(), HasSubstr("no GPU is visible to this process (CUDA_VISIBLE_DEVICES?)"));
+}
+
+TEST_F(CudaLaunch, MoreRanksThanGpus) {
+  emulation::set_device_count(2);
+  EXPECT_EQ(choose("cuda", {.local_rank = 1, .num_local_ranks = 2}).device.index, 1);
+  EXPECT_THAT(refusal({.local_rank = 3, .num_local_ranks = 4}),
+              AllOf(HasSubstr("4 ranks were started on this machine, which shows 2 GPUs"),
+                    HasSubstr("start at most 2 ranks a machine")));
+}
+
+TEST_F(CudaLaunch, OutOfMemoryNamesTheKeysThatHelp) {
+  JobConfig config{.data = {.kind = "synthetic"}, .train = {.steps = 1, .global_batch = 4, .micro_batch = 4}};
+  config.model = {.layers = 2, .hidden = 32, .heads = 2, .vocab = 61, .seq_len = 16};
+  const auto train = [&](std::size_t card_bytes) {
+    const testing::TemporaryFolder folder;
+    emulation::set_memory_limit(card_bytes);
+    return error_message(
+        [&] {
+          const StopRequest stop;
+          Trainer::Options options;
+          options.config = config;
+          options.out = folder / "out";
+          options.comm = LocalWorld(1).communicator(0);
+          options.device = {DeviceType::kCuda, 0};
+          Trainer(std::move(options)).run(stop);
+        },
+        ErrorCode::kOutOfMemory);
+  };
+  // Nothing fits, not even parameters; then they do, but not what the products want in the first step.
+  EXPECT_THAT(train(1 << 20),
+              AllOf(HasSubstr("out of memory on cuda:0"), HasSubstr("(param_store) do not fit"),
+                    HasSubstr("train.micro_batch = 2 or parallel.recompute_every = 1 would reduce "
+                              "activations")));
+  EXPECT_THAT(train(8 << 20),
+              AllOf(ContainsRegex("rank 0, action [0-9]+ .* of block 'blocks.0': out of memory"),
+                    HasSubstr("parallel.zero = 1 on more ranks would reduce optimizer")));
+}
+
+}  // namespace
+}  // namespace trireme

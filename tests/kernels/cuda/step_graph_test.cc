@@ -1,0 +1,169 @@
+// Whole steps that are recorded once and played, in the emulation, where a graph is the list of what was
+// enqueued: the same bits as enqueued steps, the same memory, and nothing but one launch a step.
+#include "parallel/step_graph.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "parallel/comm/local.h"
+#include "parallel/engine.h"
+#include "parallel/predict.h"
+#include "runtime/base/error.h"
+#include "tests/kernels/cuda/emulation/emulation.h"
+#include "tests/support/tiny_gpt.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kGlobalBatch = 2;
+constexpr int kSteps = 5;
+// Small even for a test: emulated kernels are slow.
+const GptConfig kModel{.layers = 1, .hidden = 16, .heads = 2, .vocab = 19, .seq_len = 8};
+
+EngineOptions options(bool cuda_graph, DeviceType device = DeviceType::kCuda) {
+  return {.device = {device, 0},
+          .global_batch = kGlobalBatch,
+          .micro_batch = 1,
+          .seed = 5,
+          .optimizer = {.weight_decay = 0.1f},
+          .grad_clip = 0.5f,
+          .cuda_graph = cuda_graph};
+}
+
+struct TrainingRun {
+  GptConfig config = kModel;
+  Engine engine;
+
+  explicit TrainingRun(const EngineOptions& o)
+      : engine(build_gpt(config), LocalWorld(1).communicator(0), o) {}
+
+  StepResult step(int index, std::int64_t num_targets = 0) {
+    if (num_targets == 0) num_targets = kGlobalBatch * config.seq_len;
+    const double lr = 1e-2 / (1 + index);  // another one each step
+    return engine.step(testing::token_source(config.vocab, config.seq_len, index * kGlobalBatch), num_targets,
+                       lr);
+  }
+  float evaluate() {
+    return engine.evaluate(testing::token_source(config.vocab, config.seq_len, 1000), 6, 6 * config.seq_len);
+  }
+};
+
+void expect_equal(const StepResult& played, const StepResult& enqueued, int step) {
+  EXPECT_EQ(played.loss, enqueued.loss) << "step " << step;
+  EXPECT_EQ(played.grad_norm, enqueued.grad_norm) << "step " << step;
+}
+
+TEST(StepGraph, PlaysTheBitsOfEnqueuedSteps) {
+  TrainingRun graph(options(true)), plain(options(false));
+  for (int i = 0; i < kSteps; ++i) {
+    const auto before = emulation::counts();
+    const StepResult played = graph.step(i);
+    const auto after = emulation::counts();
+    EXPECT_EQ(after.graphs - before.graphs, i < 2 ? 0 : 1) << "step " << i;
+    if (i > 2) {
+      EXPECT_EQ(after.launches, before.launches) << "step " << i;
+    }
+    expect_equal(played, plain.step(i), i);
+  }
+  EXPECT_EQ(graph.engine.state_hash(), plain.engine.state_hash());
+}
+
+// What runs between steps takes memory and gives it back; none of it may lie in the graph's pool.
+TEST(StepGraph, WorkBetweenStepsDisturbsNothing) {
+  TrainingRun graph(options(true)), plain(options(false));
+  for (int i = 0; i < kSteps; ++i) {
+    const Tensor kept = graph.engine.context().zeros({5000});
+    expect_equal(graph.step(i), plain.step(i), i);
+    EXPECT_EQ(graph.evaluate(), plain.evaluate()) << "step " << i;
+    EXPECT_EQ(graph.engine.state_hash(), plain.engine.state_hash());
+    for (const float value : graph.engine.context().to_host(kept)) ASSERT_EQ(value, 0.0f);
+  }
+}
+
+TEST(StepGraph, AnotherCountOfTargetsStartsOver) {
+  TrainingRun graph(options(true)), plain(options(false));
+  for (int i = 0; i < 2 * kSteps; ++i) {
+    const std::int64_t targets = i < kSteps ? 16 : 10;
+    const auto before = emulation::counts();
+    expect_equal(graph.step(i, targets), plain.step(i, targets), i);
+    const bool plays = i % kSteps >= 2;
+    EXPECT_EQ(emulation::counts().graphs - before.graphs, plays ? 1 : 0) << "step " << i;
+  }
+  EXPECT_EQ(graph.engine.state_hash(), plain.engine.state_hash());
+}
+
+TEST(StepGraph, ObservedStepsAreEnqueued) {
+  TrainingRun graph(options(true)), plain(options(false));
+  for (int i = 0; i < 4; ++i) expect_equal(graph.step(i), plain.step(i), i);
+  int observed = 0;
+  graph.engine.observe_gradients([&](const std::string&, const Tensor&) { ++observed; });
+  expect_equal(graph.step(4), plain.step(4), 4);
+  EXPECT_GT(observed, 0);
+  graph.engine.observe_gradients(nullptr);
+  for (int i = 5; i < 9; ++i) expect_equal(graph.step(i), plain.step(i), i);
+}
+
+TEST(StepGraph, MemoryIsWhatWasPredicted) {
+  TrainingRun graph(options(true));
+  const auto blocks = std::make_shared<const BlockList>(build_gpt(graph.config));
+  const SampleSpec sample{.input = {graph.config.seq_len}, .target = {graph.config.seq_len}};
+  const StepPrediction prediction = predict_step(blocks, options(true), sample, 1, 0);
+  for (int i = 0; i < kSteps; ++i) {
+    const StepResult result = graph.step(i);
+    EXPECT_EQ(result.memory.peak_total, prediction.memory.peak_total) << "step " << i;
+  }
+}
+
+TEST(StepGraph, CpuStepsAreEnqueuedWithTheSameResult) {
+  TrainingRun graph(options(true, DeviceType::kCpu)), plain(options(false, DeviceType::kCpu));
+  for (int i = 0; i < 4; ++i) expect_equal(graph.step(i), plain.step(i), i);
+  EXPECT_EQ(graph.engine.state_hash(), plain.engine.state_hash());
+}
+
+std::string refusal(const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(StepGraph, RandomNumbersAreRefused) {
+  GptConfig config = kModel;
+  config.dropout = 0.1f;
+  Engine engine(build_gpt(config), LocalWorld(1).communicator(0), options(true));
+  EXPECT_THAT(refusal([&] {
+                engine.step(testing::token_source(config.vocab, config.seq_len, 0), kGlobalBatch, 1e-3);
+              }),
+              HasSubstr("model.dropout = 0"));
+}
+
+TEST(StepGraph, MoreRanksAreRefused) {
+  const std::string message = refusal([] {
+    run_local_ranks(2, [](const std::shared_ptr<Communicator>& comm) {
+      Engine engine(build_gpt(kModel), comm, options(true, DeviceType::kCpu));
+    });
+  });
+  EXPECT_THAT(message, HasSubstr("works with one rank, this job has 2"));
+}
+
+// What the fake counts: a step waits for the card only where its result is read.
+TEST(Synchronisation, AStepWaitsOnlyForItsResult) {
+  TrainingRun run(options(false));
+  for (int i = 0; i < 4; ++i) {
+    const auto before = emulation::counts();
+    run.step(i);
+    const auto after = emulation::counts();
+    EXPECT_GT(after.launches, before.launches);
+    if (i == 0) continue;  // libraries make their handles, memory comes from the card
+    EXPECT_EQ(after.waits - before.waits, 2) << "the loss and the norm";
+    EXPECT_EQ(after.mallocs, before.mallocs);
+  }
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,139 @@
+// The NCCL communicator without a GPU: the conformance suite over emulated NCCL, and failures of NCCL on one
+// rank, which end every rank with that rank's message.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "parallel/comm/local.h"
+#include "parallel/comm/nccl.h"
+#include "runtime/base/error.h"
+#include "tests/kernels/cuda/emulation/emulation.h"
+#include "tests/parallel/comm/conformance.h"
+#include "tests/parallel/comm/nccl_emulation/nccl_emulation.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr int kMostRanks = 4;
+
+// A rank a card, as in a job; `host` is what MPI is there.
+std::shared_ptr<Communicator> emulated_nccl(const std::shared_ptr<Communicator>& host,
+                                            std::chrono::seconds timeout = std::chrono::minutes(10)) {
+  return make_nccl_communicator(host, {DeviceType::kCuda, host->rank()}, timeout);
+}
+
+class Nccl : public ::testing::Test {
+ protected:
+  Nccl() {
+    emulation::set_device_count(kMostRanks);
+    test_memory_kind() = {.device = DeviceType::kCuda, .make_source = []() -> std::unique_ptr<MemorySource> {
+                            return std::make_unique<TestMemorySource>();
+                          }};
+  }
+  ~Nccl() override {
+    nccl_emulation::fail_operations_of(-1);
+    nccl_emulation::fail_setup_of(-1);
+    emulation::set_events_pending(false);
+    emulation::set_device_count(1);
+    test_memory_kind() = {};
+  }
+
+  // What each of two ranks threw, in `rank_main`, and what ended the job.
+  struct Outcome {
+    std::array<std::string, 2> messages;
+    std::string first;
+  };
+  static Outcome failures(
+      const std::function<void(const std::shared_ptr<Communicator>&, int rank)>& rank_main) {
+    Outcome outcome;
+    try {
+      run_local_ranks(2, [&](const std::shared_ptr<Communicator>& host) {
+        try {
+          rank_main(host, host->rank());
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), ErrorCode::kCommunication);
+          outcome.messages[static_cast<std::size_t>(host->rank())] = error.what();
+          throw;
+        }
+      });
+    } catch (const Error& error) {
+      outcome.first = error.what();
+    }
+    return outcome;
+  }
+};
+
+struct NcclConformance : Nccl, ::testing::WithParamInterface<std::tuple<int, ConformanceCase>> {};
+
+// NCCL has no tags: messages of a pair of ranks are matched in order (nccl.h).
+std::vector<ConformanceCase> cases_without_tags() {
+  std::vector<ConformanceCase> cases = conformance_cases();
+  std::erase_if(cases, [](const ConformanceCase& one) { return std::string(one.name) == "Tags"; });
+  return cases;
+}
+
+TEST_P(NcclConformance, Holds) {
+  const auto& [size, one_case] = GetParam();
+  run_local_ranks(size, [run = one_case.run](const std::shared_ptr<Communicator>& host) {
+    const auto comm = emulated_nccl(host);
+    run(*comm);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, NcclConformance,
+                         ::testing::Combine(::testing::Values(1, 2, 3, kMostRanks),
+                                            ::testing::ValuesIn(cases_without_tags())),
+                         [](const auto& info) {
+                           return fmt::format("{}On{}", std::get<1>(info.param).name,
+                                              std::get<0>(info.param));
+                         });
+
+TEST_F(Nccl, AnErrorOfOneRankEndsAllWithItsMessage) {
+  const Outcome outcome = failures([](const std::shared_ptr<Communicator>& host, int rank) {
+    const auto comm = emulated_nccl(host);
+    const TestMemory memory;
+    comm->all_reduce(memory.filled(4, DType::kFloat32, [](auto) { return 1; }), ReduceOp::kSum).wait();
+    comm->barrier();
+    if (rank == 1) nccl_emulation::fail_operations_of(1);
+    for (;;) comm->barrier();  // as a rank that computes: it learns of the failure in its next call
+  });
+  EXPECT_THAT(outcome.first, HasSubstr("rank 1: NCCL reports remote process exited"));
+  for (const std::string& message : outcome.messages)
+    EXPECT_THAT(message, HasSubstr("NCCL reports remote process exited"));
+}
+
+TEST_F(Nccl, AnOperationThatDoesNotEndIsNamed) {
+  const Outcome outcome = failures([](const std::shared_ptr<Communicator>& host, int rank) {
+    const auto comm = emulated_nccl(host, std::chrono::seconds(rank == 1 ? 0 : 600));
+    const TestMemory memory;
+    if (rank == 1) emulation::set_events_pending(true);
+    comm->barrier();
+    comm->all_reduce(memory.filled(4, DType::kFloat32, [](auto) { return 1; }), ReduceOp::kSum).wait();
+    for (;;) comm->barrier();
+  });
+  EXPECT_THAT(
+      outcome.first,
+      HasSubstr(
+          "rank 1: all_reduce of fp32 [4] on rank 1 of 2 has not ended within 0 s: a rank may have died"));
+  for (const std::string& message : outcome.messages)
+    EXPECT_THAT(message, HasSubstr("on rank 1 of 2 has not ended"));
+}
+
+TEST_F(Nccl, ARankThatCannotSetUpEndsAll) {
+  nccl_emulation::fail_setup_of(1);
+  const Outcome outcome = failures([](const std::shared_ptr<Communicator>& host, int) {
+    const auto comm = emulated_nccl(host);
+    for (;;) comm->barrier();
+  });
+  EXPECT_THAT(outcome.first,
+              AllOf(HasSubstr("rank 1: setting up NCCL on rank 1 of 2 failed: unhandled system error"),
+                    HasSubstr("NCCL_DEBUG=WARN shows more")));
+  EXPECT_THAT(outcome.messages[0], HasSubstr("rank 1 failed: setting up NCCL on rank 1 of 2 failed"));
+}
+
+}  // namespace
+}  // namespace trireme
