@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """The peer of `gpt_train_bench --device cuda`: the same GPT-2 in PyTorch at its best on one GPU (torch.compile, fused
-AdamW, scaled_dot_product_attention) in the same precision.
+AdamW, scaled_dot_product_attention) in the same precision: fp16 and bf16 as autocast, fp16 with a GradScaler.
 
-    gpt_pytorch_cuda.py --layers 12 --hidden 768 --heads 12 --vocab 50304 --context 1024 --micro-batch 8 --math fp32
+    gpt_pytorch_cuda.py --layers 12 --hidden 768 --heads 12 --vocab 50304 --context 1024 --micro-batch 8 --math bf16
 
-Prints one JSON object: milliseconds a step (median), tokens/s, peak bytes, loss.
+`--device cpu` is for trying the script out. Prints one JSON object: milliseconds a step (median), tokens/s, peak bytes,
+loss.
 """
 
 import argparse
@@ -15,6 +16,14 @@ import time
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+
+def attend(q, k, v):
+    if hasattr(F, "scaled_dot_product_attention"):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    future = torch.ones(q.shape[-2:-1] * 2, dtype=torch.bool, device=q.device).triu(1)  # before PyTorch 2.0
+    scores = (q @ k.transpose(-2, -1)) / q.shape[-1] ** 0.5
+    return F.softmax(scores.masked_fill(future, float("-inf")), dim=-1) @ v
 
 
 class Block(nn.Module):
@@ -28,7 +37,7 @@ class Block(nn.Module):
     def forward(self, x):
         b, t, c = x.shape
         q, k, v = (y.view(b, t, self.heads, -1).transpose(1, 2) for y in self.qkv(self.norm1(x)).split(c, dim=2))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = attend(q, k, v)
         x = x + self.out(y.transpose(1, 2).reshape(b, t, c))
         return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
 
@@ -55,35 +64,45 @@ def parse_arguments():
     for name, value in dict(layers=12, hidden=768, heads=12, vocab=50304, context=1024, micro_batch=8, steps=20,
                             warmup=5).items():
         parser.add_argument("--" + name.replace("_", "-"), type=int, default=value)
-    parser.add_argument("--math", choices=("fp32", "tf32"), default="fp32")
+    parser.add_argument("--math", choices=("fp32", "tf32", "fp16", "bf16"), default="fp32")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--no-compile", action="store_true")
     return parser.parse_args()
 
 
 def main():
     args = parse_arguments()
+    on_gpu = args.device == "cuda"
     torch.set_float32_matmul_precision("highest" if args.math == "fp32" else "high")
     torch.manual_seed(1)
-    model = Gpt(args).cuda()
+    model = Gpt(args).to(args.device)
     decay = [p for p in model.parameters() if p.dim() >= 2]
     rest = [p for p in model.parameters() if p.dim() < 2]
     groups = [{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.99), fused=True)
+    optimizer = torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.99), **({"fused": True} if on_gpu else {}))
+    # A CPU has no autocast to fp16: there the script is tried out in bf16.
+    dtype = torch.float16 if args.math == "fp16" and on_gpu else torch.bfloat16
+    autocast = torch.autocast(args.device, dtype=dtype, enabled=args.math in ("fp16", "bf16"))
+    scaler = torch.cuda.amp.GradScaler(enabled=args.math == "fp16" and on_gpu)
     run = model if args.no_compile else torch.compile(model)
-    data = torch.randint(args.vocab, (args.micro_batch, args.context + 1), device="cuda")
+    data = torch.randint(args.vocab, (args.micro_batch, args.context + 1), device=args.device)
     inputs, targets = data[:, :-1].contiguous(), data[:, 1:].contiguous()
 
     step_ms = []
     for step in range(args.warmup + args.steps):
-        if step == args.warmup:
+        if step == args.warmup and on_gpu:
             torch.cuda.reset_peak_memory_stats()
-        torch.cuda.synchronize()
+        if on_gpu:
+            torch.cuda.synchronize()
         start = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        loss = run(inputs, targets)
-        loss.backward()
+        with autocast:
+            loss = run(inputs, targets)
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        scaler.step(optimizer)
+        scaler.update()
         loss_value = loss.item()
         if step >= args.warmup:
             step_ms.append((time.perf_counter() - start) * 1e3)
@@ -92,8 +111,9 @@ def main():
     print(json.dumps({
         "parameters": sum(p.numel() for p in model.parameters()), "tokens_per_step": tokens, "loss": loss_value,
         "step_ms": median, "min_step_ms": min(step_ms), "tokens_per_s": tokens * 1e3 / median, "all_step_ms": step_ms,
-        "peak_bytes": torch.cuda.max_memory_allocated(), "reserved_bytes": torch.cuda.max_memory_reserved(),
-        "torch": torch.__version__, "compiled": not args.no_compile,
+        "peak_bytes": torch.cuda.max_memory_allocated() if on_gpu else 0,
+        "reserved_bytes": torch.cuda.max_memory_reserved() if on_gpu else 0,
+        "torch": torch.__version__, "compiled": not args.no_compile, "math": args.math, "device": args.device,
     }))
 
 
