@@ -36,6 +36,7 @@ struct Options {
   OptimizerConfig optimizer{.weight_decay = 0.1f, .beta2 = 0.99f};
   float grad_clip = 1.0f;
   bool fast_reduction = false;
+  bool cuda_graph = false;
   std::uint64_t seed = 1;
   std::string device = "cpu";
   std::string train, eval;  // token shards; empty: synthetic tokens, no evaluation
@@ -64,6 +65,7 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("--train", o.train, "token shard to train on (default: synthetic tokens)");
   app.add_option("--eval", o.eval, "token shard to evaluate on, whole, after the last step");
   app.add_flag("--fast-reduction", o.fast_reduction);
+  app.add_flag("--cuda-graph", o.cuda_graph, "record a step and play it");
   app.add_flag("--sgemm", o.sgemm, "measure the machine's sgemm rate and nothing else");
 }
 
@@ -108,7 +110,8 @@ nlohmann::json train(const Options& o, const std::shared_ptr<Communicator>& comm
                  .seed = o.seed,
                  .optimizer = o.optimizer,
                  .grad_clip = o.grad_clip,
-                 .reduction = o.fast_reduction ? Reduction::kFast : Reduction::kCanonical});
+                 .reduction = o.fast_reduction ? Reduction::kFast : Reduction::kCanonical,
+                 .cuda_graph = o.cuda_graph});
   LrSchedule lr = o.lr;
   lr.total_steps = o.warmup + o.steps;
   const std::int64_t tokens = o.global_batch() * o.model.seq_len;

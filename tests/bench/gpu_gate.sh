@@ -113,12 +113,16 @@ for run in 124m:bf16 124m:tf32 124m:fp32 350m:bf16 350m:tf32 124m:fp16; do
   else
     # shellcheck disable=SC2086  # options
     stage "trireme_${size}_$mode" 45 "$bundle/run" gpt_train_bench ${shapes[$size]} $precision --device "$device" \
-      --steps "$steps" --warmup 5
+      --cuda-graph --steps "$steps" --warmup 5
   fi
   # shellcheck disable=SC2086
   stage "pytorch_${size}_$mode" 90 "$python" "$bundle/tests/bench/peers/gpt_pytorch_cuda.py" ${shapes[$size]} \
     $peer_options --math "$mode" --steps "$steps"
 done
+
+# What recording a step saves: the same run, every kernel enqueued by the host.
+# shellcheck disable=SC2086
+stage enqueued_124m_fp32 45 "$bundle/run" gpt_train_bench ${shapes[124m]} --device "$device" --steps "$steps" --warmup 5
 
 # Own kernels under the sanitizers, with what time is left.
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)

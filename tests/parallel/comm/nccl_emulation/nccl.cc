@@ -60,8 +60,8 @@ void finish() {
   rank().pending.clear();
   for (Pending& one : all) {
     one.work.wait();
-    if (one.out != nullptr)
-      std::memcpy(one.out, one.result.data(), static_cast<std::size_t>(one.result.size_bytes()));
+    const auto bytes = static_cast<std::size_t>(one.result.size_bytes());
+    if (one.out != nullptr && bytes > 0) std::memcpy(one.out, one.result.data(), bytes);
   }
 }
 
@@ -214,7 +214,7 @@ ncclResult_t ncclRecv(void* data, std::size_t count, ncclDataType_t type, int pe
   if (peer == comm->local->rank()) {
     const SelfSend sent = std::move(rank().self_sends.back());
     rank().self_sends.pop_back();
-    std::memcpy(data, sent.bytes.data(), sent.bytes.size());
+    if (!sent.bytes.empty()) std::memcpy(data, sent.bytes.data(), sent.bytes.size());
     return ncclSuccess;
   }
   return enqueue(comm, nullptr, 0, type, data, [&](const Tensor&, Tensor& result) {
