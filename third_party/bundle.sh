@@ -89,18 +89,19 @@ build, bundle, source, mpiexec = sys.argv[1:5]
 packed = set(os.listdir(bundle + "/bin"))
 for test in json.load(sys.stdin)["tests"]:
     words = test.get("command", [])
-    out = []
+    out, programs = [], []
     for word in words:
         if os.path.basename(word) in ("mpiexec", "mpirun") and os.path.isabs(word):
             word = "mpirun"
         elif word.startswith(build + "/bin/"):
             word = word[len(build) + 5:]
+            programs.append(word)
         elif word.endswith("/one_card.sh"):
             word = "@BUNDLE@/tests/comm/one_card.sh"
         out.append(word)
     properties = {p["name"]: p["value"] for p in test.get("properties", [])}
     outside = any(build in w or source in w for w in out)
-    if not out or outside or not any(w in packed for w in out):
+    if outside or not programs or not packed.issuperset(programs):
         continue
     print("\t".join([test["name"], ";".join(properties.get("LABELS", [])), str(int(properties.get("TIMEOUT", 300))),
                      " ".join(out)]))
