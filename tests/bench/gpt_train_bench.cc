@@ -38,7 +38,7 @@ struct Options {
   bool fast_reduction = false;
   bool cuda_graph = false;
   std::uint64_t seed = 1;
-  std::string device = "cpu";
+  std::string device = "cpu", precision = "fp32";
   std::string train, eval;  // token shards; empty: synthetic tokens, no evaluation
   bool sgemm = false;
 
@@ -62,6 +62,8 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("--lr-warmup", o.lr.warmup_steps);
   app.add_option("--seed", o.seed);
   app.add_option("--device", o.device, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--precision", o.precision, "fp32, tf32, fp16 (with dynamic loss scaling) or bf16")
+      ->check(CLI::IsMember({"fp32", "tf32", "fp16", "bf16"}));
   app.add_option("--train", o.train, "token shard to train on (default: synthetic tokens)");
   app.add_option("--eval", o.eval, "token shard to evaluate on, whole, after the last step");
   app.add_flag("--fast-reduction", o.fast_reduction);
@@ -111,7 +113,10 @@ nlohmann::json train(const Options& o, const std::shared_ptr<Communicator>& comm
                  .optimizer = o.optimizer,
                  .grad_clip = o.grad_clip,
                  .reduction = o.fast_reduction ? Reduction::kFast : Reduction::kCanonical,
-                 .cuda_graph = o.cuda_graph});
+                 .cuda_graph = o.cuda_graph,
+                 .precision = Precision(*find_precision_mode(o.precision)),
+                 .loss_scale = {.kind = o.precision == "fp16" ? LossScaleConfig::Kind::kDynamic
+                                                              : LossScaleConfig::Kind::kOff}});
   LrSchedule lr = o.lr;
   lr.total_steps = o.warmup + o.steps;
   const std::int64_t tokens = o.global_batch() * o.model.seq_len;
