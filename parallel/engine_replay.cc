@@ -49,6 +49,7 @@ std::optional<NonFiniteGradient> Engine::find_non_finite_gradient(const StepResu
     const int index = find_non_finite(ctx_, layout_, unit, leaves);
     if (index >= 0) mine = {batch_.global_micro_batch(comm_->rank(), micro_batch), unit, index};
   };
+  if (graph_) graph_->reset();
   executor_->replay(plan_.ranks[static_cast<std::size_t>(comm_->rank())], input, *gradients_, look);
 
   Place first;
