@@ -214,7 +214,8 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
       .add_bytes(
           "memory_limit", &L::memory_limit, at_least(0),
           "Bytes a rank may hold, library workspaces apart; a job that needs more is refused before step "
-          "1. An integer, or a string such as \"12 GiB\". 0: no limit.")
+          "1. An integer, or a string such as \"12 GiB\". 0: what the device has, or this rank's part of the "
+          "machine.")
       .add("cuda_graph", &L::cuda_graph, any(),
            "Record a training step on the GPU and play it from then on: one launch a step. One rank, no "
            "dropout. No effect on CPUs. The results do not change.");

@@ -23,8 +23,8 @@ std::string join(const std::vector<std::string>& parts) {
 class RemedySearch {
  public:
   RemedySearch(const JobConfig& config, const std::shared_ptr<const BlockList>& blocks, int num_ranks,
-               int rank, std::int64_t limit_bytes)
-      : config_(config), blocks_(blocks), num_ranks_(num_ranks), rank_(rank), limit_bytes_(limit_bytes) {}
+               std::int64_t limit_bytes)
+      : config_(config), blocks_(blocks), num_ranks_(num_ranks), limit_bytes_(limit_bytes) {}
 
   std::optional<Remedy> run() {
     const std::int64_t batch = config_.train.global_batch;
@@ -66,19 +66,15 @@ class RemedySearch {
   std::vector<std::int64_t> recompute_choices() const {
     const std::int64_t given = config_.parallel.recompute_every;
     std::vector<std::int64_t> choices = {given};
-    for (const std::int64_t k : {4, 2, 1}) {
-      if (given == 0 || k < given) choices.push_back(k);
+    // The shortest segments are not always the smallest: of n layers they keep n inputs.
+    for (const std::int64_t k : {8, 4, 2, 1}) {
+      if (k != given && k <= config_.model.layers) choices.push_back(k);
     }
     return choices;
   }
 
   std::optional<Remedy> with_batch(int ranks, std::int64_t micro_batch) {
     const auto zero = zero_stages(ranks);
-    // Segments of one block keep least: when no stage fits with them, none does.
-    const bool hopeful = std::ranges::any_of(zero, [&](std::int64_t stage) {
-      return try_one(ranks, micro_batch, 1, stage).memory.peak_total <= limit_bytes_;
-    });
-    if (!hopeful) return std::nullopt;
     for (const std::int64_t recompute : recompute_choices()) {
       for (const std::int64_t stage : zero) {
         const std::int64_t peak = try_one(ranks, micro_batch, recompute, stage).memory.peak_total;
@@ -101,8 +97,7 @@ class RemedySearch {
 
   StepPrediction try_one(int ranks, std::int64_t micro_batch, std::int64_t recompute, std::int64_t zero) {
     const JobConfig job = changed(micro_batch, recompute, zero);
-    StepPrediction prediction =
-        predict_step(blocks_, engine_options(job), sample_spec(job), ranks, std::min(rank_, ranks - 1));
+    StepPrediction prediction = predict_largest_step(blocks_, engine_options(job), sample_spec(job), ranks);
     if (least_.actions.empty() || prediction.memory.peak_total < least_.memory.peak_total) {
       least_ = prediction;
       least_config_ = job;
@@ -123,7 +118,8 @@ class RemedySearch {
     return changes;
   }
 
-  /// What is alive for the run of one block: its activations and gathered parameters, not the model's state.
+  /// What is alive while a block runs beside the model's state: activations, its own and those kept for
+  /// backward, and gathered or exchanged buffers.
   std::int64_t bytes_of_block(std::size_t action) const {
     if (least_.plan.actions[action].unit < 0) return 0;
     const MemoryCounts& alive = least_.actions[action].alive;
@@ -133,22 +129,23 @@ class RemedySearch {
 
   const JobConfig& config_;
   const std::shared_ptr<const BlockList>& blocks_;
-  const int num_ranks_, rank_;
+  const int num_ranks_;
   const std::int64_t limit_bytes_;
   StepPrediction least_;  // the smallest of all that were tried
   JobConfig least_config_;
   int least_ranks_ = 1;
 };
 
-std::string nothing_fits(const TooLargeBlock& t, const MemoryLimit& limit) {
+std::string nothing_fits(const TooLargeBlock& t) {
   const std::string with = t.changes.empty() ? "in the smallest layout" : "with " + join(t.changes);
-  std::string text = fmt::format("nothing makes it fit: even {} a rank needs {}, in {}", with,
-                                 format_bytes(t.peak_bytes), t.action);
-  if (t.block_bytes > limit.bytes) {
-    text += fmt::format("; block '{}' alone needs {} for one run, more than the limit", t.block,
-                        format_bytes(t.block_bytes));
-  } else if (!t.block.empty()) {
-    text += fmt::format(", {} of it for the run of block '{}'", format_bytes(t.block_bytes), t.block);
+  std::string text = fmt::format(
+      "no larger parallel.zero, recompute, smaller train.micro_batch or more ranks make it fit: even {} a "
+      "rank needs "
+      "{}, in {}",
+      with, format_bytes(t.peak_bytes), t.action);
+  if (!t.block.empty()) {
+    text += fmt::format(", {} of it activations and exchanged buffers while block '{}' runs",
+                        format_bytes(t.block_bytes), t.block);
   }
   return text + ". Choose a smaller model, model.seq_len or vocabulary, or devices with more memory";
 }
@@ -168,13 +165,13 @@ MemoryLimit memory_limit(const JobConfig& config, Device device, int num_local_r
 }
 
 MemoryFit fit_memory(const JobConfig& config, const std::shared_ptr<const BlockList>& blocks,
-                     const StepPrediction& prediction, int num_ranks, int rank, const MemoryLimit& limit) {
+                     const StepPrediction& prediction, int num_ranks, const MemoryLimit& limit) {
   MemoryFit fit{.limit = limit,
                 .peak_bytes = prediction.memory.peak_total,
                 .at_peak = prediction.memory.at_peak,
                 .action = prediction.describe(prediction.peak_action())};
   if (fit.fits()) return fit;
-  RemedySearch search(config, blocks, num_ranks, rank, limit.bytes);
+  RemedySearch search(config, blocks, num_ranks, limit.bytes);
   fit.remedy = search.run();
   if (!fit.remedy) fit.too_large = search.too_large();
   return fit;
@@ -189,14 +186,14 @@ std::string to_text(const MemoryFit& fit) {
     return text + fmt::format("with {} it fits, in {}", join(fit.remedy->changes),
                               format_bytes(fit.remedy->peak_bytes));
   }
-  return text + nothing_fits(*fit.too_large, fit.limit);
+  return text + nothing_fits(*fit.too_large);
 }
 
 StepPrediction check_memory(const JobConfig& config, const std::shared_ptr<const BlockList>& blocks,
                             int num_ranks, int rank, const MemoryLimit& limit) {
   StepPrediction prediction =
       predict_step(blocks, engine_options(config), sample_spec(config), num_ranks, rank);
-  const MemoryFit fit = fit_memory(config, blocks, prediction, num_ranks, rank, limit);
+  const MemoryFit fit = fit_memory(config, blocks, prediction, num_ranks, limit);
   if (!fit.fits()) throw Error(ErrorCode::kInvalidInput, to_text(fit));
   return prediction;
 }

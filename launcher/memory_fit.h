@@ -37,10 +37,10 @@ struct Remedy {
 
 /// Where even the smallest layout fails.
 struct TooLargeBlock {
-  std::string block;             // the one that runs when most is alive, or that fits not even alone
+  std::string block;             // the one that runs when most is alive
   std::string action;            // "Backward unit 3 (head) micro-batch 0"
   std::int64_t peak_bytes = 0;   // of the rank at that moment
-  std::int64_t block_bytes = 0;  // of them, activations and buffers that only this block's run needs
+  std::int64_t block_bytes = 0;  // of them, activations and exchanged buffers
   std::vector<std::string> changes;
 };
 
@@ -57,7 +57,7 @@ struct MemoryFit {
 
 /// Compares the prediction of a rank of a job with its limit. Searches a remedy when it does not fit.
 MemoryFit fit_memory(const JobConfig& config, const std::shared_ptr<const BlockList>& blocks,
-                     const StepPrediction& prediction, int num_ranks, int rank, const MemoryLimit& limit);
+                     const StepPrediction& prediction, int num_ranks, const MemoryLimit& limit);
 
 /// One sentence: "fits: ..." or "the job does not fit: ...; with parallel.zero = 2 it would: 1.20 GiB".
 std::string to_text(const MemoryFit& fit);

@@ -160,14 +160,17 @@ PlanReport make_plan_report(const JobConfig& config, int num_ranks) {
                     .num_parameters = engine.layout().num_parameters,
                     .plan = engine.plan()};
   for (const auto& block : *blocks) report.unit_names.push_back(block->name());
-  for (const PlanClass& same : classes_of_equal_plans(report.plan)) {
+  const BatchLayout batch{.global_batch = config.train.global_batch,
+                          .micro_batch = config.train.micro_batch,
+                          .data_ranks = num_ranks};
+  for (const std::vector<int>& ranks : classes_of_equal_needs(batch)) {
     report.groups.push_back(
-        {.ranks = same.ranks,
-         .prediction = predict_step(blocks, options, sample_spec(config), num_ranks, same.ranks[0])});
+        {.ranks = ranks,
+         .prediction = predict_step(blocks, options, sample_spec(config), num_ranks, ranks[0])});
   }
   const auto largest = std::ranges::max_element(
       report.groups, {}, [](const RankGroupReport& group) { return group.prediction.memory.peak_total; });
-  report.fit = fit_memory(config, blocks, largest->prediction, num_ranks, largest->ranks[0],
+  report.fit = fit_memory(config, blocks, largest->prediction, num_ranks,
                           memory_limit(config, {DeviceType::kCpu, 0}, 1));
   const bool accumulates = config.train.global_batch > config.train.micro_batch * num_ranks;
   if (config.parallel.zero >= 2 && num_ranks > 1 && accumulates) {

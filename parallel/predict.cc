@@ -4,6 +4,7 @@
 
 #include "parallel/comm/recording.h"
 #include "parallel/plan_text.h"
+#include "parallel/reduction_tree.h"
 
 namespace trireme {
 namespace {
@@ -69,6 +70,24 @@ std::string StepPrediction::describe(std::size_t action) const {
   return to_text(plan.actions[action], unit_names);
 }
 
+std::vector<std::vector<int>> classes_of_equal_needs(const BatchLayout& batch) {
+  std::vector<std::vector<int>> classes;
+  std::vector<std::vector<int>> levels_of_class;
+  for (int rank = 0; rank < batch.data_ranks; ++rank) {
+    std::vector<int> levels;
+    for (const Subtree& sum : partial_sums(rank * batch.per_rank(), batch.per_rank()))
+      levels.push_back(sum.level);
+    const auto same = std::ranges::find(levels_of_class, levels);
+    if (same != levels_of_class.end()) {
+      classes[static_cast<std::size_t>(same - levels_of_class.begin())].push_back(rank);
+    } else {
+      levels_of_class.push_back(std::move(levels));
+      classes.push_back({rank});
+    }
+  }
+  return classes;
+}
+
 StepPrediction predict_step(const std::shared_ptr<const BlockList>& blocks, EngineOptions options,
                             const SampleSpec& sample, int num_ranks, int rank) {
   options.device = {DeviceType::kMeta};
@@ -95,6 +114,20 @@ StepPrediction predict_step(const std::shared_ptr<const BlockList>& blocks, Engi
   }
   for (const auto& block : *blocks) prediction.unit_names.push_back(block->name());
   return prediction;
+}
+
+StepPrediction predict_largest_step(const std::shared_ptr<const BlockList>& blocks,
+                                    const EngineOptions& options, const SampleSpec& sample, int num_ranks) {
+  const BatchLayout batch{
+      .global_batch = options.global_batch, .micro_batch = options.micro_batch, .data_ranks = num_ranks};
+  StepPrediction largest;
+  for (const std::vector<int>& ranks : classes_of_equal_needs(batch)) {
+    StepPrediction prediction = predict_step(blocks, options, sample, num_ranks, ranks[0]);
+    if (largest.actions.empty() || prediction.memory.peak_total > largest.memory.peak_total) {
+      largest = std::move(prediction);
+    }
+  }
+  return largest;
 }
 
 }  // namespace trireme

@@ -44,8 +44,16 @@ struct StepPrediction {
   std::string describe(std::size_t action) const;
 };
 
+/// Ranks that need the same memory, by the partial sums that they keep (see [Note: canonical reduction]): one
+/// class where the micro-batches of a rank are a power of two, else several. Each in ascending order, by its
+/// first rank.
+std::vector<std::vector<int>> classes_of_equal_needs(const BatchLayout& batch);
+
 /// Predicts a step of rank `rank` of `num_ranks`. options.device, threads and memory_limit are ignored.
 StepPrediction predict_step(const std::shared_ptr<const BlockList>& blocks, EngineOptions options,
                             const SampleSpec& sample, int num_ranks, int rank);
+/// The same of the rank whose peak is the largest.
+StepPrediction predict_largest_step(const std::shared_ptr<const BlockList>& blocks,
+                                    const EngineOptions& options, const SampleSpec& sample, int num_ranks);
 
 }  // namespace trireme

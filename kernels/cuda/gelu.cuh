@@ -10,14 +10,20 @@ namespace trireme::cuda {
 inline constexpr float kGeluScale = 0.7978845608028654f;  // sqrt(2 / pi)
 inline constexpr float kGeluCubic = 0.044715f;
 
+// [Note: gelu by sigmoid] (1 + tanh u) / 2 = sigmoid(2 u). The sum would cancel for negative u: at x = -5 it
+// keeps two digits, below -5.5 none.
+__host__ __device__ inline float gelu_gate(float x) {
+  return 1.0f / (1.0f + expf(-2.0f * kGeluScale * (x + kGeluCubic * x * x * x)));
+}
+
 __host__ __device__ inline float gelu(float x) {
-  return 0.5f * x * (1.0f + tanhf(kGeluScale * (x + kGeluCubic * x * x * x)));
+  return x * gelu_gate(x);
 }
 
 __host__ __device__ inline float gelu_derivative(float x) {
-  const float t = tanhf(kGeluScale * (x + kGeluCubic * x * x * x));
+  const float gate = gelu_gate(x), rest = gelu_gate(-x);  // u is odd in x: the two add up to 1
   const float slope = kGeluScale * (1.0f + 3.0f * kGeluCubic * x * x);
-  return 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * slope;
+  return gate + 2.0f * x * gate * rest * slope;
 }
 
 }  // namespace trireme::cuda

@@ -165,10 +165,10 @@ class Jobs(unittest.TestCase):
         if remedy["micro_batch"] == 2:
             self.run_job(0, "unlimited", *large)
             self.assertEqual(self.state("fitting"), self.state("unlimited"))
-        # A byte less than one block needs: nothing fits, and the block is named.
+        # Too little for anything: the block that runs at the peak is named.
         stderr = self.run_job(4, "hopeless", *large, "--set", "parallel.memory_limit=20KiB", expect=2)
-        self.assertIn("nothing makes it fit", stderr)
-        self.assertRegex(stderr, r"block '\S+' alone needs")
+        self.assertIn("or more ranks make it fit: even", stderr)
+        self.assertRegex(stderr, r"while block '\S+' runs")
 
     def test_bad_sharding_is_refused_before_step_1(self):
         for setting, words in (("train.global_batch=6", "train.global_batch"), ("parallel.zero=4", "parallel.zero"),
