@@ -28,6 +28,8 @@ struct Worlds {
   std::mutex mutex;
   int next = 0;
   std::map<std::string, std::shared_ptr<LocalWorld>> by_id;
+  // Until the process ends: the rank may be inside of a call while its watchdog aborts.
+  std::vector<std::unique_ptr<EmulatedNcclComm>> aborted;
 };
 Worlds& worlds() {
   static Worlds all;
@@ -150,6 +152,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   comm->local->abort("NCCL was aborted");
+  const std::lock_guard lock(worlds().mutex);
+  worlds().aborted.emplace_back(comm);
   return ncclSuccess;
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
