@@ -101,6 +101,7 @@ struct LayerNormFwdArgs {
   TensorView y;                 // [M, C]
   TensorView mean, rstd;        // [M] fp32
   float epsilon = 1e-5f;
+  float gamma_center = 0.0f;  // added to each element of gamma, in fp32
 };
 
 struct LayerNormBwdArgs {
@@ -112,6 +113,7 @@ struct LayerNormBwdArgs {
   TensorView dgamma, dbeta;    // [C] fp32
   GradientMode dgamma_mode = GradientMode::kOverwrite;
   GradientMode dbeta_mode = GradientMode::kOverwrite;
+  float gamma_center = 0.0f;  // as in forward
 };
 
 /// Softmax(scale Q K^T) V without ever holding [T, T] (Dao et al. 2022). Packed: qkv[b, t] = [q | k | v],
@@ -191,10 +193,11 @@ struct AddArgs {
   TensorView out;
 };
 
-/// y = x in y's dtype, rounded to nearest, ties to even.
+/// y = x - center in y's dtype, rounded to nearest, ties to even.
 struct CastArgs {
   ConstTensorView x;
   TensorView y;
+  float center = 0.0f;
 };
 
 /// x *= *factor for a factor on the device.
@@ -246,11 +249,12 @@ struct UpdateLossScaleArgs {
 struct AdamWArgs {
   TensorView param, exp_avg, exp_avg_sq;  // [n] fp32
   ConstTensorView grad;                   // [n] fp32, fp16 or bf16
-  TensorView working;        // [n] compute dtype, or undefined when the master is the working copy
+  TensorView working;  // [n] compute dtype, or undefined when the master is the working copy: p - center
   ConstTensorView lr, clip;  // [] fp32
   ConstTensorView step;      // [] int32: t, 1 for the first update
   ConstTensorView skip;      // [] int32, or undefined: nothing is written when it is not 0
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, weight_decay = 0.0f;
+  float working_center = 0.0f;
 };
 
 /// SGD with momentum as in PyTorch: g = clip * grad + decay * p; buf = t == 1 ? g : momentum * buf + g;
@@ -261,6 +265,7 @@ struct SgdArgs {
   TensorView working;
   ConstTensorView lr, clip, step, skip;  // as in AdamWArgs
   float momentum = 0.0f, weight_decay = 0.0f;
+  float working_center = 0.0f;
   bool nesterov = false;
 };
 

@@ -7,8 +7,11 @@
 namespace trireme {
 
 GptHead::GptHead(const GptConfig& config, float init_stddev) : Block("head") {
-  norm_weight_ =
-      declare({.name = "norm.weight", .shape = {config.hidden}, .init = Initializer::ones(), .decay = false});
+  norm_weight_ = declare({.name = "norm.weight",
+                          .shape = {config.hidden},
+                          .init = Initializer::ones(),
+                          .decay = false,
+                          .center = 1.0f});
   norm_bias_ =
       declare({.name = "norm.bias", .shape = {config.hidden}, .init = Initializer::zeros(), .decay = false});
   weight_ = declare({.name = "weight",

@@ -13,21 +13,24 @@ TransformerBlock::TransformerBlock(std::string name, const TransformerBlockConfi
   const auto weight = [&](const char* key, std::int64_t out, std::int64_t in, float stddev) {
     return declare({.name = key, .shape = {out, in}, .init = Initializer::normal(stddev)});
   };
-  const auto vector = [&](const char* key, std::int64_t n, Initializer init) {
-    return declare({.name = key, .shape = {n}, .init = init, .decay = false});
+  const auto bias = [&](const char* key, std::int64_t n) {
+    return declare({.name = key, .shape = {n}, .init = Initializer::zeros(), .decay = false});
   };
-  norm1_weight_ = vector("norm1.weight", c, Initializer::ones());
-  norm1_bias_ = vector("norm1.bias", c, Initializer::zeros());
+  const auto gain = [&](const char* key) {
+    return declare({.name = key, .shape = {c}, .init = Initializer::ones(), .decay = false, .center = 1.0f});
+  };
+  norm1_weight_ = gain("norm1.weight");
+  norm1_bias_ = bias("norm1.bias", c);
   qkv_weight_ = weight("attention.qkv.weight", 3 * c, c, config.init_stddev);
-  qkv_bias_ = vector("attention.qkv.bias", 3 * c, Initializer::zeros());
+  qkv_bias_ = bias("attention.qkv.bias", 3 * c);
   attention_out_weight_ = weight("attention.out.weight", c, c, config.residual_stddev);
-  attention_out_bias_ = vector("attention.out.bias", c, Initializer::zeros());
-  norm2_weight_ = vector("norm2.weight", c, Initializer::ones());
-  norm2_bias_ = vector("norm2.bias", c, Initializer::zeros());
+  attention_out_bias_ = bias("attention.out.bias", c);
+  norm2_weight_ = gain("norm2.weight");
+  norm2_bias_ = bias("norm2.bias", c);
   up_weight_ = weight("mlp.up.weight", 4 * c, c, config.init_stddev);
-  up_bias_ = vector("mlp.up.bias", 4 * c, Initializer::zeros());
+  up_bias_ = bias("mlp.up.bias", 4 * c);
   down_weight_ = weight("mlp.down.weight", c, 4 * c, config.residual_stddev);
-  down_bias_ = vector("mlp.down.bias", c, Initializer::zeros());
+  down_bias_ = bias("mlp.down.bias", c);
 }
 
 Tensor TransformerBlock::project(Context& ctx, const Tensor& x, ParamRef weight, ParamRef bias,

@@ -14,6 +14,9 @@ class UnitParameters final : public ParameterResolver {
       : params_(params), uses_(uses), gradients_(gradients) {}
 
   Tensor value(ParamRef ref) override { return params_.value(uses_.at(static_cast<std::size_t>(ref.index))); }
+  float center(ParamRef ref) const override {
+    return params_.center(uses_.at(static_cast<std::size_t>(ref.index)));
+  }
   GradientTarget gradient(ParamRef ref) override {
     if (gradients_ == nullptr) return {};
     return gradients_->target(uses_.at(static_cast<std::size_t>(ref.index)));

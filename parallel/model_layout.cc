@@ -23,23 +23,31 @@ struct Builder {
   void add_group(const std::string& name, int block, const std::vector<int>& indices) {
     ParamGroup group{.name = name, .first_norm_block = layout.num_norm_blocks};
     const auto& specs = blocks[static_cast<std::size_t>(block)]->parameters();
-    for (const bool decay : {true, false}) {
-      for (const int index : indices) {
+    std::map<std::pair<bool, float>, std::vector<int>> kinds;  // (does not decay, center)
+    for (const int index : indices) {
+      const ParameterSpec& spec = specs[static_cast<std::size_t>(index)];
+      kinds[{!spec.decay, spec.center}].push_back(index);
+    }
+    for (const auto& [kind, members] : kinds) {
+      const std::int64_t first = group.num_elems;
+      for (const int index : members) {
         const ParameterSpec& spec = specs[static_cast<std::size_t>(index)];
-        if (spec.decay != decay) continue;
         const std::string full = blocks[static_cast<std::size_t>(block)]->full_name(spec);
         const bool fresh = owners
                                .emplace(full, std::pair(static_cast<int>(layout.groups.size()),
                                                         static_cast<int>(group.slots.size())))
                                .second;
         TRIREME_CHECK(fresh, "two parameters are called '{}'", full);
-        group.slots.push_back(
-            {.block = block, .index = index, .name = full, .shape = spec.shape, .offset = group.num_elems});
+        group.slots.push_back({.block = block,
+                               .index = index,
+                               .name = full,
+                               .shape = spec.shape,
+                               .offset = group.num_elems,
+                               .center = spec.center});
         group.num_elems += round_up(spec.shape.num_elems(), kNormBlock);
         layout.num_parameters += spec.shape.num_elems();
       }
-      const std::int64_t first = group.runs.empty() ? 0 : group.runs.back().last;
-      if (group.num_elems > first) group.runs.push_back({first, group.num_elems, decay});
+      group.runs.push_back({first, group.num_elems, !kind.first, kind.second});
     }
     layout.num_norm_blocks += group.num_elems / kNormBlock;
     const int bucket = add_bucket(block, static_cast<int>(layout.groups.size()), 0);
@@ -146,8 +154,8 @@ class Merger {
       slot.offset += to.num_elems;
       to.slots.push_back(std::move(slot));
     }
-    for (const DecayRun& run : from.runs) {
-      to.runs.push_back({to.num_elems + run.first, to.num_elems + run.last, run.decay});
+    for (const ParamRun& run : from.runs) {
+      to.runs.push_back({to.num_elems + run.first, to.num_elems + run.last, run.decay, run.center});
     }
     to.num_elems += from.num_elems;
     to.name = to.name.substr(0, to.name.find(" to ")) + " to " + from.name;

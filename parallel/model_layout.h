@@ -1,10 +1,10 @@
 // Where every parameter of a model lies: flat groups, a canonical global order, and who uses what.
 //
 // [Note: parameter order] Groups follow the blocks. A block's parameters form one group, those that decay
-// first, each starting at a multiple of kNormBlock elements, the gaps zero. A parameter that another block is
-// tied to gets a group of its own, just before its block's, and each use of it has a gradient buffer of its
-// own (a bucket): uses accumulate apart and are added in block order. The order depends on the model alone,
-// never on the layout of ranks.
+// first, then by their center, each starting at a multiple of kNormBlock elements, the gaps zero. A parameter
+// that another block is tied to gets a group of its own, just before its block's, and each use of it has a
+// gradient buffer of its own (a bucket): uses accumulate apart and are added in block order. The order
+// depends on the model alone, never on the layout of ranks.
 //
 // [Note: merged groups] Neighbouring groups that are both smaller than `group_min_bytes` become one, one
 // behind the other, so that they travel in one message and are padded once. The order of elements stays, and
@@ -27,18 +27,20 @@ struct ParamSlot {
   std::string name;
   Shape shape;
   std::int64_t offset = 0;  // elements from the start of the group
+  float center = 0.0f;      // see [Note: centered working copies]
 };
 
-/// Elements [first, last) of a group that all decay, or all do not.
-struct DecayRun {
+/// Elements [first, last) of a group that all decay, or all do not, and have one center.
+struct ParamRun {
   std::int64_t first = 0, last = 0;
   bool decay = true;
+  float center = 0.0f;
 };
 
 struct ParamGroup {
   std::string name;
   std::vector<ParamSlot> slots;
-  std::vector<DecayRun> runs;         // all of the elements, in order
+  std::vector<ParamRun> runs;         // all of the elements, in order
   std::int64_t num_elems = 0;         // with gaps; a multiple of kNormBlock
   std::int64_t first_norm_block = 0;  // index of its first block of kNormBlock elements in the model
 };

@@ -94,6 +94,22 @@ Tensor ParamStore::value(const ParamUse& use) {
   return resident.slice(slot.offset, slot.shape);
 }
 
+float ParamStore::center(const ParamUse& use) const {
+  if (options_.working_dtype == DType::kFloat32) return 0.0f;
+  return layout_.groups[static_cast<std::size_t>(use.group)].slots[static_cast<std::size_t>(use.slot)].center;
+}
+
+template <class Visit>
+void ParamStore::for_each_owned_run(int group, const Visit& visit) const {
+  const std::int64_t own_first = first_owned(group);
+  const std::int64_t own_last = own_first + master(group).num_elems();
+  for (const ParamRun& run : layout_.groups[static_cast<std::size_t>(group)].runs) {
+    const std::int64_t first = std::max(run.first, own_first) - own_first;
+    const std::int64_t last = std::min(run.last, own_last) - own_first;
+    if (last > first) visit(first, Shape{last - first}, run);
+  }
+}
+
 void ParamStore::start_gather(int group) {
   Group& g = groups_[static_cast<std::size_t>(group)];
   g.gather.wait();
@@ -137,23 +153,18 @@ Tensor ParamStore::whole(int group, const Tensor& owned) const {
 void ParamStore::update(const Optimizer& optimizer, const UpdateScalars& scalars,
                         const std::function<Tensor(int group)>& gradients) {
   for (int g = 0; g < static_cast<int>(groups_.size()); ++g) {
-    const ParamGroup& layout = layout_.groups[static_cast<std::size_t>(g)];
-    Group& group = groups_[static_cast<std::size_t>(g)];
+    const Group& group = groups_[static_cast<std::size_t>(g)];
     const Tensor grad = gradients(g);
-    const std::int64_t own_first = first_owned(g);
-    const std::int64_t own_last = own_first + group.master.num_elems();
-    for (const DecayRun& decay_run : layout.runs) {
-      // The part of the run that this rank owns, relative to its piece.
-      const std::int64_t first = std::max(decay_run.first, own_first) - own_first;
-      const std::int64_t last = std::min(decay_run.last, own_last) - own_first;
-      if (last <= first) continue;
-      const Shape run{last - first};
+    for_each_owned_run(g, [&](std::int64_t first, const Shape& length, const ParamRun& run) {
       UpdateSegment segment{
-          .param = group.master.slice(first, run), .grad = grad.slice(first, run), .decay = decay_run.decay};
-      if (options_.working_dtype != DType::kFloat32) segment.working = owned_working(g).slice(first, run);
-      for (const Tensor& state : group.states) segment.state.push_back(state.slice(first, run));
+          .param = group.master.slice(first, length), .grad = grad.slice(first, length), .decay = run.decay};
+      if (options_.working_dtype != DType::kFloat32) {
+        segment.working = owned_working(g).slice(first, length);
+        segment.working_center = run.center;
+      }
+      for (const Tensor& state : group.states) segment.state.push_back(state.slice(first, length));
       optimizer.update(ctx_, segment, scalars);
-    }
+    });
     if (options_.zero == ZeroStage::kOptimizer || options_.zero == ZeroStage::kGradients) start_gather(g);
   }
 }
@@ -167,7 +178,13 @@ void ParamStore::refresh_working() {
     Group& group = groups_[static_cast<std::size_t>(g)];
     group.gather.wait();
     if (options_.working_dtype != DType::kFloat32) {
-      ctx_.backend->cast(ctx_.exec, {.x = group.master, .y = owned_working(g)});
+      ctx_.backend->cast(ctx_.exec, {.x = group.master, .y = owned_working(g)});  // padding too
+      for_each_owned_run(g, [&](std::int64_t first, const Shape& length, const ParamRun& run) {
+        if (run.center == 0.0f) return;
+        ctx_.backend->cast(ctx_.exec, {.x = group.master.slice(first, length),
+                                       .y = owned_working(g).slice(first, length),
+                                       .center = run.center});
+      });
     }
     if (options_.zero == ZeroStage::kOptimizer || options_.zero == ZeroStage::kGradients) start_gather(g);
   }

@@ -49,8 +49,9 @@ class ParamStore {
              const Optimizer& optimizer, std::shared_ptr<Communicator> comm,
              const ParamStoreOptions& options);
 
-  /// The working copy of a parameter. Throws when its group is not resident.
+  /// The working copy of a parameter, which is it minus center(use). Throws when its group is not resident.
   Tensor value(const ParamUse& use);
+  float center(const ParamUse& use) const;
 
   /// Stage 3: makes a group's working copy resident, or keeps it so for one more user. Collective. Below:
   /// nothing to do.
@@ -92,6 +93,9 @@ class ParamStore {
   void initialize(const BlockList& blocks, int group, std::uint64_t seed);
   /// This rank's piece of the working copy.
   Tensor owned_working(int group) const;
+  /// Calls visit(first, length, run) for the part of every run that this rank owns, relative to its piece.
+  template <class Visit>
+  void for_each_owned_run(int group, const Visit& visit) const;
   void start_gather(int group);
 
   const Context ctx_;

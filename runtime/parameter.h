@@ -3,6 +3,11 @@
 // A block declares ParameterSpecs and holds ParamRefs: indices into its own list, never memory. Whoever runs
 // the block (the executor, a test, example 01) supplies a ParameterResolver that says where the working copy
 // and the gradient are now. So a released shard cannot dangle, and no block knows whether it is sharded.
+//
+// [Note: centered working copies] A 16-bit working copy holds a parameter minus its spec's `center`, and the
+// op that reads it adds the center again in fp32. Beside 1, where the gains of norms start and stay, bf16 has
+// steps of 2^-7: updates of 1e-3 would be lost until they add up to one. Of the difference from 1 it keeps
+// eight bits. Masters, checkpoints and fp32 working copies hold the parameter itself.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +33,8 @@ struct ParameterSpec {
   std::string name;  // within the block: "attention.qkv.weight"
   Shape shape;
   Initializer init;
-  bool decay = true;  // weight decay applies; by convention to matrices, not to biases and norms
+  bool decay = true;    // weight decay applies; by convention to matrices, not to biases and norms
+  float center = 0.0f;  // see [Note: centered working copies]; only for ops that read it so
   std::string
       tied_to;  // full name ("embedding.tokens") of the parameter that this is another use of; or empty
 };
@@ -50,8 +56,10 @@ struct GradientTarget {
 class ParameterResolver {
  public:
   virtual ~ParameterResolver() = default;
-  /// The working copy, in the compute dtype.
+  /// The working copy, in the compute dtype: the parameter minus center(ref).
   virtual Tensor value(ParamRef ref) = 0;
+  /// 0, but for 16-bit working copies of a spec with another center.
+  virtual float center(ParamRef) const { return 0.0f; }
   virtual GradientTarget gradient(ParamRef ref) = 0;
 };
 

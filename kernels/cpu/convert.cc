@@ -35,6 +35,12 @@ const float* read(ConstTensorView x, std::int64_t first, std::int64_t count, flo
   return buffer;
 }
 
+const float* shifted(const float* x, float by, std::int64_t count, float* buffer) {
+  if (by == 0.0f) return x;
+  for (std::int64_t i = 0; i < count; ++i) buffer[i] = x[i] + by;
+  return buffer;
+}
+
 float* place(TensorView y, std::int64_t first, float* buffer) {
   if (!y.defined()) return nullptr;
   return y.dtype == DType::kFloat32 ? y.as<float>() + first : buffer;

@@ -25,6 +25,9 @@ Element element_of(DType dtype);
 /// x[first, first + count) as fp32, in `buffer` unless x is fp32; null where x is undefined.
 const float* read(ConstTensorView x, std::int64_t first, std::int64_t count, float* buffer);
 
+/// x[0, count) + by, in `buffer`, which may be x; x itself where `by` is 0.
+const float* shifted(const float* x, float by, std::int64_t count, float* buffer);
+
 /// Where a kernel may leave y[first ...) for write(): in y itself if that is fp32, else in `buffer`; null
 /// where y is undefined.
 float* place(TensorView y, std::int64_t first, float* buffer);

@@ -56,9 +56,11 @@ void layer_norm_fwd(const KernelContext& exec, const LayerNormFwdArgs& args) {
   const std::int64_t cols = args.gamma.num_elems(), rows = args.mean.num_elems();
   assert(args.x.num_elems() == rows * cols && args.y.num_elems() == rows * cols);
   const bool converts = args.x.dtype != DType::kFloat32;
-  const ThreadScratch row(exec, converts ? cols : 0), affine(exec, converts ? 2 * cols : 0, 1);
-  const float* gamma = read(args.gamma, 0, cols, affine.of(0));
-  const float* beta = read(args.beta, 0, cols, affine.of(0) + (converts ? cols : 0));
+  const bool changes_gamma = converts || args.gamma_center != 0.0f;
+  const ThreadScratch row(exec, converts ? cols : 0), gains(exec, changes_gamma ? cols : 0, 1),
+      shifts(exec, converts ? cols : 0, 1);
+  const float* gamma = shifted(read(args.gamma, 0, cols, gains.of(0)), args.gamma_center, cols, gains.of(0));
+  const float* beta = read(args.beta, 0, cols, shifts.of(0));
   for_each_piece(exec, ceil_div(rows, kFwdRows), rows * cols, [&](std::int64_t piece) {
     const std::int64_t end = std::min(rows, (piece + 1) * kFwdRows);
     const std::int64_t step = std::min(kFwdRows, rows_at_once(args.x.dtype));
@@ -88,8 +90,9 @@ void layer_norm_bwd(const KernelContext& exec, const LayerNormBwdArgs& args) {
   const std::int64_t pieces = ceil_div(rows, kBwdRows);
   const Workspace partials(exec, std::max<std::int64_t>(1, pieces * 2 * cols));
   const bool converts = args.x.dtype != DType::kFloat32;
-  const ThreadScratch scratch(exec, converts ? 3 * cols : 0), affine(exec, converts ? cols : 0, 1);
-  const float* gamma = read(args.gamma, 0, cols, affine.of(0));
+  const bool changes_gamma = converts || args.gamma_center != 0.0f;
+  const ThreadScratch scratch(exec, converts ? 3 * cols : 0), gains(exec, changes_gamma ? cols : 0, 1);
+  const float* gamma = shifted(read(args.gamma, 0, cols, gains.of(0)), args.gamma_center, cols, gains.of(0));
   for_each_piece(exec, pieces, rows * cols, [&](std::int64_t piece) {
     const std::int64_t end = std::min(rows, (piece + 1) * kBwdRows), step = rows_at_once(args.x.dtype);
     float* sums = partials.data() + piece * 2 * cols;

@@ -43,7 +43,7 @@ void adamw(const KernelContext& exec, const AdamWArgs& args) {
     run.grad = read(args.grad, first, count, grad);
     run.n = count;
     numerics().optimizer->adamw(run);
-    write(args.working, first, count, run.param);
+    write(args.working, first, count, shifted(run.param, -args.working_center, count, grad));
   });
 }
 
@@ -71,7 +71,7 @@ void sgd(const KernelContext& exec, const SgdArgs& args) {
     run.grad = read(args.grad, first, count, grad);
     run.n = count;
     numerics().optimizer->sgd(run);
-    write(args.working, first, count, run.param);
+    write(args.working, first, count, shifted(run.param, -args.working_center, count, grad));
   });
 }
 

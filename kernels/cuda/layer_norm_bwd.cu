@@ -23,6 +23,7 @@ constexpr int kMaxFusedCols = 1024;
 template <class T>
 struct Pointers {
   const T *dy, *x, *gamma;
+  float gamma_center;
   const float *mean, *rstd;
   const T* dx_add;  // or null
   T* dx;            // may be dy or dx_add
@@ -86,7 +87,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         xhat[k][i] = (xhat[k][i] - mean) * rstd;
-        g[k][i] = dy[i] * gamma[i];
+        g[k][i] = dy[i] * (gamma[i] + p.gamma_center);
         sum_g += g[k][i];
         sum_g_xhat += g[k][i] * xhat[k][i];
         dgamma[k][i] += dy[i] * xhat[k][i];
@@ -144,7 +145,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
     load<N>(p.gamma + c, gamma);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      g[i] *= gamma[i];
+      g[i] *= gamma[i] + p.gamma_center;
       xhat[i] = (xhat[i] - mean) * rstd;
     }
   };
@@ -218,6 +219,7 @@ void layer_norm_bwd(const KernelContext& exec, const LayerNormBwdArgs& args) {
       const Pointers<T> p{.dy = args.dy.as<T>(),
                           .x = args.x.as<T>(),
                           .gamma = args.gamma.as<T>(),
+                          .gamma_center = args.gamma_center,
                           .mean = args.mean.as<float>(),
                           .rstd = args.rstd.as<float>(),
                           .dx_add = args.dx_add.as<T>(),

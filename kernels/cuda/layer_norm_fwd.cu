@@ -15,7 +15,7 @@ constexpr int kRowsPerBlock = 4;
 template <class T, int N>
 __global__ void __launch_bounds__(kRowsPerBlock* kWarp)
     layer_norm_fwd_kernel(const T* x, const T* gamma, const T* beta, T* y, float* mean_out, float* rstd_out,
-                          std::int64_t rows, std::int64_t cols, float epsilon) {
+                          std::int64_t rows, std::int64_t cols, float epsilon, float gamma_center) {
   const std::int64_t row = std::int64_t{blockIdx.x} * kRowsPerBlock + threadIdx.x / kWarp;
   if (row >= rows) return;  // a whole warp
   const std::int64_t first = threadIdx.x % kWarp * N;
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kRowsPerBlock* kWarp)
     load<N>(gamma + c, g);
     load<N>(beta + c, b);
 #pragma unroll
-    for (int i = 0; i < N; ++i) v[i] = (v[i] - mean) * rstd * g[i] + b[i];
+    for (int i = 0; i < N; ++i) v[i] = (v[i] - mean) * rstd * (g[i] + gamma_center) + b[i];
     store<N>(y + c, v);
   }
   if (threadIdx.x % kWarp == 0) {
@@ -68,7 +68,8 @@ void layer_norm_fwd(const KernelContext& exec, const LayerNormFwdArgs& args) {
     T* y = args.y.as<T>();
     const auto run = [&](auto kernel) {
       launch(exec, "layer_norm_fwd", grid_of(ceil_div(rows, kRowsPerBlock)), kRowsPerBlock * kWarp, 0, kernel,
-             x, gamma, beta, y, args.mean.as<float>(), args.rstd.as<float>(), rows, cols, args.epsilon);
+             x, gamma, beta, y, args.mean.as<float>(), args.rstd.as<float>(), rows, cols, args.epsilon,
+             args.gamma_center);
     };
     if (rows_are_packable(cols, sizeof(T), {x, gamma, beta, y})) {
       run(layer_norm_fwd_kernel<T, kPack<T>>);

@@ -21,7 +21,7 @@ struct AdamWPointers {
 };
 
 struct AdamWConstants {
-  float beta1, beta2, epsilon, weight_decay;
+  float beta1, beta2, epsilon, weight_decay, working_center;
 };
 
 struct AdamWScalars {
@@ -38,6 +38,15 @@ __device__ inline AdamWScalars adamw_scalars(const AdamWPointers<G>& p, const Ad
   return {*p.clip, static_cast<float>(lr * a.weight_decay),
           static_cast<float>(lr / (1.0 - pow(static_cast<double>(a.beta1), t))),
           static_cast<float>(1.0 / sqrt(1.0 - pow(static_cast<double>(a.beta2), t)))};
+}
+
+// See [Note: centered working copies].
+template <int N, class W>
+__device__ inline void store_working(W* working, const float (&param)[N], float center) {
+  float centered[N];
+#pragma unroll
+  for (int k = 0; k < N; ++k) centered[k] = param[k] - center;
+  store<N>(working, centered);
 }
 
 // W is the element type of the working copy, G of the gradient, N the elements of one access.
@@ -67,7 +76,7 @@ __global__ void __launch_bounds__(kThreads)
     store<N>(p.exp_avg + i, m);
     store<N>(p.exp_avg_sq + i, v);
     store<N>(p.param + i, param);
-    if (working != nullptr) store<N>(working + i, param);
+    if (working != nullptr) store_working<N>(working + i, param, a.working_center);
   }
 }
 
@@ -80,7 +89,7 @@ struct SgdPointers {
 };
 
 struct SgdConstants {
-  float momentum, weight_decay;
+  float momentum, weight_decay, working_center;
   bool nesterov;
 };
 
@@ -110,7 +119,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int k = 0; k < N; ++k) param[k] -= lr * g[k];
     store<N>(p.param + i, param);
-    if (working != nullptr) store<N>(working + i, param);
+    if (working != nullptr) store_working<N>(working + i, param, a.working_center);
   }
 }
 
@@ -134,7 +143,7 @@ void adamw(const KernelContext& exec, const AdamWArgs& args) {
   check_dtype("adamw", DType::kFloat32, {args.param, args.exp_avg, args.exp_avg_sq, args.lr, args.clip});
   check_dtype("adamw", DType::kInt32, {args.step, args.skip});
   if (n == 0) return;
-  const AdamWConstants a{args.beta1, args.beta2, args.epsilon, args.weight_decay};
+  const AdamWConstants a{args.beta1, args.beta2, args.epsilon, args.weight_decay, args.working_center};
   const bool packed = n % 4 == 0 && are_aligned({args.param.data, args.exp_avg.data, args.exp_avg_sq.data,
                                                  args.grad.data, args.working.data});
   for_types("adamw", args.working, args.grad, [&]<class W, class G>(W, G) {
@@ -161,7 +170,7 @@ void sgd(const KernelContext& exec, const SgdArgs& args) {
   check_dtype("sgd", DType::kFloat32, {args.param, args.momentum_buffer, args.lr, args.clip});
   check_dtype("sgd", DType::kInt32, {args.step, args.skip});
   if (n == 0) return;
-  const SgdConstants a{args.momentum, args.weight_decay, args.nesterov};
+  const SgdConstants a{args.momentum, args.weight_decay, args.working_center, args.nesterov};
   const bool packed = n % 4 == 0 && are_aligned({args.param.data, args.momentum_buffer.data, args.grad.data,
                                                  args.working.data});
   for_types("sgd", args.working, args.grad, [&]<class W, class G>(W, G) {

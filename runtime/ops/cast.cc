@@ -1,5 +1,6 @@
 #include "runtime/ops/cast.h"
 
+#include "runtime/base/error.h"
 #include "runtime/tape.h"
 
 namespace trireme::ops {
@@ -41,8 +42,18 @@ Tensor cast(Context& ctx, const Tensor& x, DType dtype) {
 }
 
 Tensor parameter(Context& ctx, ParamRef ref, DType dtype) {
+  const auto [value, center] = centered_parameter(ctx, ref, dtype);
+  TRIREME_CHECK(
+      center == 0.0f,
+      "a parameter {} whose 16-bit working copies are centered at {} is read by an op that does not "
+      "add that again: leave ParameterSpec::center at 0",
+      value.shape().to_string(), center);
+  return value;
+}
+
+CenteredParameter centered_parameter(Context& ctx, ParamRef ref, DType dtype) {
   const Tensor value = ctx.parameters->value(ref);
-  return value.dtype() == dtype ? value : convert(ctx, value, dtype);
+  return {value.dtype() == dtype ? value : convert(ctx, value, dtype), ctx.parameters->center(ref)};
 }
 
 }  // namespace trireme::ops

@@ -11,6 +11,14 @@ Tensor cast(Context& ctx, const Tensor& x, DType dtype);
 
 /// A parameter in the dtype that an op computes in: the working copy, or a cast of it where an override of
 /// the policy wants another dtype. Nothing is recorded: its gradient goes to ctx.parameters->gradient().
+/// Throws Error(kInvalidInput) for a parameter whose working copy has a center: the op does not add it.
 Tensor parameter(Context& ctx, ParamRef ref, DType dtype);
+
+/// The same for an op that adds `center` to each element. See [Note: centered working copies].
+struct CenteredParameter {
+  Tensor value;
+  float center = 0.0f;
+};
+CenteredParameter centered_parameter(Context& ctx, ParamRef ref, DType dtype);
 
 }  // namespace trireme::ops

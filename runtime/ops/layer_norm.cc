@@ -28,7 +28,7 @@ struct LayerNormNode : Node {
                                                         : ctx.empty(x.shape(), x.dtype());
     const GradientTarget dgamma = ctx.parameters->gradient(gamma);
     const GradientTarget dbeta = ctx.parameters->gradient(beta);
-    const Tensor g = parameter(ctx, gamma, x.dtype());
+    const auto [g, center] = centered_parameter(ctx, gamma, x.dtype());
     LayerNormBwdArgs args{.dy = rows_of(dy),
                           .x = rows_of(x),
                           .gamma = g,
@@ -38,7 +38,8 @@ struct LayerNormNode : Node {
                           .dgamma = dgamma.view(),
                           .dbeta = dbeta.view(),
                           .dgamma_mode = dgamma.mode,
-                          .dbeta_mode = dbeta.mode};
+                          .dbeta_mode = dbeta.mode,
+                          .gamma_center = center};
     if (existing.defined()) args.dx_add = rows_of(existing);
     ctx.backend->layer_norm_bwd(ctx.exec, args);
     gradients.add(ctx, x.id(), std::move(dx));
@@ -49,7 +50,7 @@ struct LayerNormNode : Node {
 
 Tensor layer_norm(Context& ctx, const Tensor& input, ParamRef gamma, ParamRef beta, float epsilon) {
   const Tensor x = cast(ctx, input, ctx.precision.dtype_of(OpKind::kLayerNorm, input.dtype()));
-  const Tensor g = parameter(ctx, gamma, x.dtype());
+  const auto [g, center] = centered_parameter(ctx, gamma, x.dtype());
   const Tensor b = parameter(ctx, beta, x.dtype());
   TRIREME_CHECK(x.shape().rank() >= 1 && g.shape() == Shape{x.shape().dim(-1)} && b.shape() == g.shape(),
                 "layer_norm: input {} does not fit gamma {} and beta {}", x.shape().to_string(),
@@ -63,7 +64,8 @@ Tensor layer_norm(Context& ctx, const Tensor& input, ParamRef gamma, ParamRef be
                                          .y = rows_of(y),
                                          .mean = mean,
                                          .rstd = rstd,
-                                         .epsilon = epsilon});
+                                         .epsilon = epsilon,
+                                         .gamma_center = center});
   if (ctx.tape == nullptr) return y;
 
   auto node = std::make_unique<LayerNormNode>();

@@ -96,6 +96,21 @@ TEST_P(CastTest, BetweenTheSixteenBitTypesAndToItself) {
   EXPECT_TRUE(same_bits(to.download(), x));
 }
 
+// What a working copy beside a center holds: rounded once, behind the subtraction in fp32.
+TEST_P(CastTest, SubtractsACenter) {
+  for (const DType dtype : kFloatTypes) {
+    auto x = random(40001, 0.01f);
+    for (float& value : x) value += 1.0f;
+    const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+      const DeviceArray from = rig.upload({40001}, x), to = rig.poisoned({40001}, dtype);
+      rig->cast(rig.exec(), {.x = from, .y = to, .center = 1.0f});
+      return {to.download()};
+    });
+    for (float& value : x) value -= 1.0f;
+    EXPECT_TRUE(same_bits(out[0], rounded(x, dtype))) << name(dtype);
+  }
+}
+
 TEST_P(CastTest, RefusesIntegers) {
   const Rig r = rig();
   const DeviceArray to = r.poisoned({2});

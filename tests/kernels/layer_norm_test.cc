@@ -58,6 +58,7 @@ class LayerNormTest : public KernelTest {
     std::int64_t rows, cols;
     DType dtype;
     std::vector<float> x, gamma, beta, dy, dx_add, dgamma, dbeta;
+    float gamma_center = 0.0f;
   };
 
   Inputs inputs(std::int64_t rows, std::int64_t cols, DType dtype = DType::kFloat32) {
@@ -89,7 +90,8 @@ class LayerNormTest : public KernelTest {
                                      .y = y,
                                      .mean = mean,
                                      .rstd = rstd,
-                                     .epsilon = kEpsilon});
+                                     .epsilon = kEpsilon,
+                                     .gamma_center = in.gamma_center});
     const DeviceArray dy = rig.upload(all, in.dy, in.dtype), dx_add = rig.upload(all, in.dx_add, in.dtype);
     const DeviceArray apart = rig.poisoned(all, in.dtype);
     const DeviceArray& dx = where == DxGoes::kApart ? apart : where == DxGoes::kOverDy ? dy : dx_add;
@@ -103,6 +105,7 @@ class LayerNormTest : public KernelTest {
     if (dbeta_mode != GradientMode::kIgnore) args.dbeta = dbeta;
     args.dgamma_mode = dgamma_mode;
     args.dbeta_mode = dbeta_mode;
+    args.gamma_center = in.gamma_center;
     rig->layer_norm_bwd(rig.exec(), args);
     return {y.download(),  mean.download(),   rstd.download(),
             dx.download(), dgamma.download(), dbeta.download()};
@@ -167,6 +170,34 @@ TEST_P(LayerNormTest, SixteenBitsWithTheResidualInPlace) {
                    tolerance_of(dtype, kBackwardTolerance), "dx");
       expect_close(out[4], accumulated(expected.dgamma, in.dgamma, GradientMode::kAccumulate),
                    kBackwardTolerance, "dgamma");
+    }
+  }
+}
+
+// 1 + gamma / 1000 in bf16 would be 1: the center is added in fp32.
+TEST_P(LayerNormTest, AddsTheCenterOfGamma) {
+  for (const std::int64_t cols : {41, 768, 1500}) {
+    for (const DType dtype : kFloatTypes) {
+      SCOPED_TRACE(fmt::format("{} columns, {}", cols, name(dtype)));
+      Inputs in = inputs(20, cols, dtype);
+      in.gamma = random(cols, 1e-3f, dtype);
+      in.beta = random(cols, 1e-3f, dtype);
+      in.gamma_center = 1.0f;
+      std::vector<float> whole = in.gamma;
+      for (float& value : whole) value += 1.0f;
+      const Reference expected = reference(in.rows, in.cols, in.x, whole, in.beta, in.dy);
+      const Outputs out = same_bits_for_all_threads([&](const Rig& rig) {
+        return run(rig, in, GradientMode::kOverwrite, GradientMode::kOverwrite, false, DxGoes::kApart);
+      });
+      expect_close(out[0], expected.y, tolerance_of(dtype, kForwardTolerance), "y");
+      expect_close(out[3], expected.dx, tolerance_of(dtype, kBackwardTolerance), "dx");
+      // The same bits as with the sum as gamma, where that is fp32.
+      if (dtype != DType::kFloat32) continue;
+      in.gamma = whole;
+      in.gamma_center = 0.0f;
+      const Outputs plain =
+          run(rig(), in, GradientMode::kOverwrite, GradientMode::kOverwrite, false, DxGoes::kApart);
+      EXPECT_TRUE(same_bits(out[0], plain[0]) && same_bits(out[3], plain[3]));
     }
   }
 }

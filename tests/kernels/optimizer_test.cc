@@ -118,6 +118,48 @@ void OptimizerTest::sgd(DType dtype) {
   }
 }
 
+// A working copy beside a center holds the rounded difference from it, of either rule.
+TEST_P(OptimizerTest, WorkingCopiesHaveACenter) {
+  for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+    for (const std::int64_t n : {3, 40001}) {
+      auto p = random(n, 0.01f);
+      for (float& value : p) value += 1.0f;
+      const auto g = random(n);
+      const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+        const DeviceArray by_adamw = rig.upload({n}, p), by_sgd = rig.upload({n}, p);
+        const DeviceArray adamw_working = rig.poisoned({n}, dtype), sgd_working = rig.poisoned({n}, dtype);
+        const DeviceArray m = rig.upload({n}, std::vector<float>(n)),
+                          v = rig.upload({n}, std::vector<float>(n));
+        const DeviceArray grad = rig.upload({n}, g), lr = rig.scalar(1e-3f), clip = rig.scalar(1.0f);
+        const DeviceArray step = rig.scalar(1);
+        rig->adamw(rig.exec(), {.param = by_adamw,
+                                .exp_avg = m,
+                                .exp_avg_sq = v,
+                                .grad = grad,
+                                .working = adamw_working,
+                                .lr = lr,
+                                .clip = clip,
+                                .step = step,
+                                .working_center = 1.0f});
+        rig->sgd(rig.exec(), {.param = by_sgd,
+                              .grad = grad,
+                              .working = sgd_working,
+                              .lr = lr,
+                              .clip = clip,
+                              .step = step,
+                              .working_center = 1.0f});
+        return {by_adamw.download(), adamw_working.download(), by_sgd.download(), sgd_working.download()};
+      });
+      for (const int master : {0, 2}) {
+        auto difference = out[static_cast<std::size_t>(master)];
+        EXPECT_FALSE(same_bits(difference, p));
+        for (float& value : difference) value -= 1.0f;
+        EXPECT_TRUE(same_bits(out[static_cast<std::size_t>(master) + 1], rounded(difference, dtype)));
+      }
+    }
+  }
+}
+
 TEST_P(OptimizerTest, NanReachesTheParameter) {
   const Rig r = rig();
   auto g = random(100);

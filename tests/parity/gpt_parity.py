@@ -30,9 +30,11 @@ GRAD_NORM_OF_ANY_STEP = 1e-4
 # Adam divides the gradient of a key's bias, which is zero but for rounding, by itself: noise of the size of a step.
 TRAINED_PARAMETERS = 1e-4
 LEARNING_RATE = 1e-12
-# Distances of loss curves from the fp32 ones are noise of a size: that of four seeds is known to about a quarter.
-SEEDS_OF_MIXED = (11, 12, 13, 14)
-MIXED_SPREAD = 1.25
+# How far a loss curve in bf16 strays from the one in fp32 varies from seed to seed by a factor of two either way, and
+# PyTorch's from run to run: the geometric mean of eight seeds is known to some 13 %, the ratio of two such to 20 %. The
+# bound is two of these; gains of norms in bf16 are 80 % off.
+SEEDS_OF_MIXED = range(11, 19)
+MIXED_SPREAD = 1.4
 
 
 def read_safetensors(path):
@@ -101,18 +103,7 @@ def make_optimizer(config, weights):
     return torch.optim.SGD(groups, lr=1.0, momentum=config["momentum"])
 
 
-def backward_through_copies(config, model, x, y, num_targets):
-    """Loss and gradients in bf16: of working copies of all weights, added to the gradients of the fp32 masters."""
-    copy = Gpt(config, {name: w.detach().bfloat16() for name, w in model.weights.items()})
-    loss = F.cross_entropy(copy.logits(x.long()).flatten(0, 1).float(), y.long().flatten()) * (y.numel() / num_targets)
-    loss.backward()
-    for name, w in model.weights.items():
-        gradient = copy.weights[name].grad.float()
-        w.grad = gradient if w.grad is None else w.grad + gradient
-    return loss
-
-
-def train(config, model, inputs, targets, precision="fp32"):
+def train(config, model, inputs, targets, autocast=False):
     """Yields (learning rate, loss, gradient norm, gradients before clipping) of every step."""
     optimizer = make_optimizer(config, model.weights)
     parameters = list(model.weights.values())
@@ -124,10 +115,7 @@ def train(config, model, inputs, targets, precision="fp32"):
         num_targets = (targets[step] >= 0).sum()
         loss = 0.0
         for x, y in zip(inputs[step].split(config["micro_batch"]), targets[step].split(config["micro_batch"])):
-            if precision == "copies":
-                loss += backward_through_copies(config, model, x, y, num_targets).item()
-                continue
-            with torch.autocast("cpu", torch.bfloat16, enabled=precision == "autocast"):
+            with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
                 logits = model.logits(x.long())
                 mean = F.cross_entropy(logits.flatten(0, 1).float(), y.long().flatten(), ignore_index=-1)
             part = mean * ((y >= 0).sum() / num_targets)
@@ -189,31 +177,33 @@ def compare(config, tensors):
 
 
 def mixed_curves(config, tensors):
-    """Losses of 50 steps: PyTorch's in fp32, of its autocast, on bf16 working copies of fp32 masters; and ours."""
+    """Losses of 50 steps: PyTorch's in fp32, of its autocast to bf16, and ours in bf16."""
     torch.set_num_threads(1)
     initial = {n[len("initial."):]: t for n, t in tensors.items() if n.startswith("initial.")}
     curves = [torch.tensor([loss for _, loss, _, _ in
-                            train(config, Gpt(config, initial), tensors["inputs"], tensors["targets"], precision)])
-              for precision in ("fp32", "autocast", "copies")]
+                            train(config, Gpt(config, initial), tensors["inputs"], tensors["targets"], autocast)])
+              for autocast in (False, True)]
     return (*curves, torch.tensor([step["loss"] for step in config["steps"]]))
 
 
 def compare_mixed(curves):
-    """As near to fp32 as PyTorch is when it stores what we store, over all steps of all seeds."""
+    """As near to fp32 as PyTorch's autocast is: the root mean square over the steps, averaged over the seeds."""
     report = Report()
-    fp32, autocast, copies, ours = (torch.stack(c) for c in zip(*curves))
+    fp32, autocast, ours = (torch.stack(c) for c in zip(*curves))
     report.require(ours.shape == fp32.shape and fp32.shape[1] == 50, f"50 steps were expected, not {ours.shape[1]}")
     report.require(bool((fp32[:, -1] < 0.6 * fp32[:, 0]).all()), "a loss did not fall")
     print(f"losses from {fp32[:, 0].mean():.4f} to {fp32[:, -1].mean():.4f} in fp32; distance from it:")
 
     def distance(losses):
-        difference = (losses - fp32).abs()
-        return difference.square().mean().sqrt().item(), difference.max().item()
+        by_seed = (losses - fp32).square().mean(dim=1).sqrt()
+        return by_seed.log().mean().exp().item(), by_seed
 
-    for name, losses in (("autocast", autocast), ("bf16 working copies", copies), ("ours", ours)):
-        print(f"{name:<20} root mean square {distance(losses)[0]:.1e}, largest {distance(losses)[1]:.1e}")
-    report.require(distance(copies)[1] > 1e-4, "bf16 changed nothing: there is no spread to stay within")
-    report.check("losses minus those of fp32, root mean square", distance(ours)[0], MIXED_SPREAD * distance(copies)[0])
+    for name, losses in (("autocast", autocast), ("ours", ours)):
+        mean, by_seed = distance(losses)
+        seeds = " ".join(f"{d:.1e}" for d in by_seed)
+        print(f"{name:<9} {mean:.1e}, by seed {seeds}; largest of a step {(losses - fp32).abs().max():.1e}")
+    report.require(distance(autocast)[0] > 1e-5, "bf16 changed nothing: there is no spread to stay within")
+    report.check("losses minus those of fp32", distance(ours)[0], MIXED_SPREAD * distance(autocast)[0])
     return report
 
 
