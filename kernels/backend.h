@@ -283,6 +283,18 @@ struct DeviceReport {
   std::vector<std::string> links;                             // "0 - 1: 18 NVLinks"
 };
 
+/// Host memory that copies from a device land in while the host goes on.
+class HostCopy {
+ public:
+  virtual ~HostCopy() = default;
+  /// Enqueues a copy of `src`, of at most as many bytes as this was made for, on exec.stream. The last one
+  /// must have been waited for.
+  virtual void start(const KernelContext& exec, ConstTensorView src) = 0;
+  /// The bytes, until the next start(). Waits for the copy and what was enqueued before it, not for what came
+  /// after.
+  virtual const void* wait() = 0;
+};
+
 struct Backend {
   const char* name = "";
   /// Null on backends whose device is the machine itself. Throws nothing but std::bad_alloc.
@@ -294,6 +306,8 @@ struct Backend {
   /// The compute stream of one rank, with what libraries keep for it: what KernelContext::stream points to.
   /// Null on backends without streams.
   std::shared_ptr<void> (*make_stream)(Device device, std::shared_ptr<Allocator> allocator) = nullptr;
+  /// Null on backends without streams, whose copies are done when they return.
+  std::unique_ptr<HostCopy> (*make_host_copy)(const KernelContext& exec, std::size_t bytes) = nullptr;
   /// exec.stream as the vendor's libraries know it (cudaStream_t), for communicators.
   void* (*native_stream)(const KernelContext& exec) = nullptr;
   void (*copy_from_host)(const KernelContext& exec, TensorView dst, const void* src) = nullptr;

@@ -1,12 +1,13 @@
 // What steps have reported, on the device until somebody asks: so that no step waits for the host.
 //
 // [Note: results a step later] A step ends by copying its losses, norm, scale and skip flag, device to
-// device, into one of two records. The host reads a record when it likes, at best when the next step is under
-// way.
+// device, into one of two records, and the record to the host. The host reads a record when it likes, at best
+// when the next step is under way, and waits for that copy alone: the device goes on with the next step.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "runtime/context.h"
@@ -48,17 +49,17 @@ class StepRecords {
 
  private:
   struct Slot {
-    Tensor losses;    // [num_losses] fp32
-    Tensor norm;      // [] fp32
-    Tensor scale;     // [] fp32
-    Tensor skip;      // [] int32
-    Tensor in_a_row;  // [] int32
+    // [num_losses + kNumScalars] fp32: losses, norm, scale, and two int32, skip and how many in a row.
+    Tensor values;
+    std::unique_ptr<HostCopy> host;  // null where the device is the host
   };
+  static constexpr std::int64_t kNumScalars = 4;
   struct Pending {
     StepResult known;
     std::size_t slot = 0;
     bool scaled = false;
   };
+  const std::int64_t num_losses_;
   Slot slots_[kMaxPending];
   std::deque<Pending> pending_;
   std::size_t next_slot_ = 0;

@@ -14,6 +14,7 @@ const Backend& cuda_backend() {
       .examine_devices = cuda::examine_devices,
       .make_memory_source = cuda::make_memory_source,
       .make_stream = cuda::make_stream,
+      .make_host_copy = cuda::make_host_copy,
       .native_stream = cuda::native_stream,
       .copy_from_host = cuda::copy_from_host,
       .copy_to_host = cuda::copy_to_host,

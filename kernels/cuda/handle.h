@@ -50,6 +50,7 @@ class Event {
   Event(Event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
   Event& operator=(Event&&) = delete;
 
+  cudaEvent_t get() const { return event_; }
   void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream), "cudaEventRecord"); }
   /// Work enqueued on `stream` from now on starts after what was recorded.
   void make_wait(cudaStream_t stream) const {

@@ -13,6 +13,7 @@ set(trireme_cuda_sources
   embedding.cu
   grad_norm.cu
   graph.cc
+  host_copy.cc
   loss_scale.cu
   layer_norm_bwd.cu
   layer_norm_fwd.cu

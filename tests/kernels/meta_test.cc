@@ -25,8 +25,9 @@ class MetaTest : public ::testing::Test {
 TEST_F(MetaTest, EveryEntryOfBothTablesIsFilled) {
   // What only a device beside the machine has.
   const std::set<std::size_t> of_cards = {
-      offsetof(Backend, examine_devices), offsetof(Backend, make_stream), offsetof(Backend, native_stream),
-      offsetof(Backend, begin_capture),   offsetof(Backend, end_capture), offsetof(Backend, launch_graph)};
+      offsetof(Backend, examine_devices), offsetof(Backend, make_stream),   offsetof(Backend, make_host_copy),
+      offsetof(Backend, native_stream),   offsetof(Backend, begin_capture), offsetof(Backend, end_capture),
+      offsetof(Backend, launch_graph)};
   for (const Backend* backend : {&meta_backend(), &cpu_backend()}) {
     std::vector<void*> entries(sizeof(Backend) / sizeof(void*));
     std::memcpy(entries.data(), backend, sizeof(Backend));

@@ -207,5 +207,23 @@ TEST(Synchronisation, AStepWaitsForNothing) {
   }
 }
 
+// The result of a step is read while the next one is under way: once, and for the event behind the first. A
+// wait for the stream would be one for both steps.
+TEST(Synchronisation, ReadingAResultWaitsForItsStepAlone) {
+  for (const bool recorded : {false, true}) {
+    TrainingRun late(options(recorded)), plain(options(false));
+    late.enqueue(0);
+    for (int i = 1; i < kSteps; ++i) {
+      late.enqueue(i);
+      const auto before = emulation::counts();
+      const StepResult result = late.engine.collect();
+      const auto after = emulation::counts();
+      EXPECT_EQ(after.waits - before.waits, 1) << "step " << i - 1;
+      EXPECT_EQ(after.event_waits - before.event_waits, 1) << "step " << i - 1;
+      expect_equal(result, plain.step(i - 1), i - 1);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trireme

@@ -39,10 +39,11 @@ void set_default_stream_wait(std::function<void()> call);
 
 /// What a thread has asked of the runtime.
 struct Counts {
-  long launches = 0;  // of kernels, products included, enqueued or recorded
-  long graphs = 0;    // launched
-  long waits = 0;     // of the host, for a stream, an event or the device
-  long mallocs = 0;   // of device memory, and its frees: both may wait for the device
+  long launches = 0;     // of kernels, products included, enqueued or recorded
+  long graphs = 0;       // launched
+  long waits = 0;        // of the host, for a stream, an event or the device
+  long event_waits = 0;  // of these, for an event: not for what was enqueued behind it
+  long mallocs = 0;      // of device memory, and its frees: both may wait for the device
 };
 Counts& counts();
 

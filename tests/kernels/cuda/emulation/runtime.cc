@@ -187,6 +187,7 @@ cudaError_t cudaEventQuery(cudaEvent_t) {
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t) {
   ++emulation::counts().waits;
+  ++emulation::counts().event_waits;
   return cudaSuccess;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
