@@ -9,6 +9,7 @@
 #include "launcher/build.h"
 #include "parallel/comm/recording.h"
 #include "parallel/plan_text.h"
+#include "runtime/base/error.h"
 
 namespace trireme {
 namespace {
@@ -145,9 +146,21 @@ std::string describe_accumulation(const PlanReport& report) {
                      format_bytes(report.other_accumulation->sent_bytes));
 }
 
+/// Nobody knows yet where the ranks will run: what is assumed stands in the source.
+MemoryLimit planned_limit(const JobConfig& config, int num_ranks, int ranks_per_machine) {
+  TRIREME_CHECK(ranks_per_machine <= num_ranks, "--ranks-per-machine {} is more than --ranks {}",
+                ranks_per_machine, num_ranks);
+  const int sharing = ranks_per_machine > 0 ? ranks_per_machine : num_ranks;
+  MemoryLimit limit = memory_limit(config, {DeviceType::kCpu, 0}, sharing);
+  if (config.parallel.memory_limit == 0 && num_ranks > 1) {
+    limit.source += "; --ranks-per-machine for another placement";
+  }
+  return limit;
+}
+
 }  // namespace
 
-PlanReport make_plan_report(const JobConfig& config, int num_ranks) {
+PlanReport make_plan_report(const JobConfig& config, int num_ranks, int ranks_per_machine) {
   check_batch(config.train, num_ranks);
   const auto blocks = build_blocks(config.model);
   EngineOptions options = engine_options(config);
@@ -171,7 +184,7 @@ PlanReport make_plan_report(const JobConfig& config, int num_ranks) {
   const auto largest = std::ranges::max_element(
       report.groups, {}, [](const RankGroupReport& group) { return group.prediction.memory.peak_total; });
   report.fit = fit_memory(config, blocks, largest->prediction, num_ranks,
-                          memory_limit(config, {DeviceType::kCpu, 0}, 1));
+                          planned_limit(config, num_ranks, ranks_per_machine));
   const bool accumulates = config.train.global_batch > config.train.micro_batch * num_ranks;
   if (config.parallel.zero >= 2 && num_ranks > 1 && accumulates) {
     options.accumulate_unsharded = !options.accumulate_unsharded;

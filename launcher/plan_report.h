@@ -32,8 +32,10 @@ struct PlanReport {
 };
 
 /// Plans, validates and predicts a step of a resolved job on `num_ranks` ranks; allocates nothing of the
-/// model's size. Throws Error(kInvalidInput) for a batch that does not divide.
-PlanReport make_plan_report(const JobConfig& config, int num_ranks);
+/// model's size. Without parallel.memory_limit a rank may use its part of a machine like this one, which
+/// `ranks_per_machine` ranks share; 0: all of them. Throws Error(kInvalidInput) for a batch that does not
+/// divide, and for more ranks per machine than ranks.
+PlanReport make_plan_report(const JobConfig& config, int num_ranks, int ranks_per_machine = 0);
 
 std::string to_text(const PlanReport& report);
 std::string to_json(const PlanReport& report);

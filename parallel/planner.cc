@@ -111,6 +111,11 @@ StepPlan plan_training_step(int num_units, const Mesh& mesh, const BatchLayout& 
   TRIREME_CHECK(options.recompute_every >= 0 && options.prefetch_depth >= 0,
                 "recompute_every {} and prefetch_depth {} must not be negative", options.recompute_every,
                 options.prefetch_depth);
+  TRIREME_CHECK(
+      options.recompute_every < std::max(num_units, 2),
+      "parallel.recompute_every = {} recomputes nothing: a segment of {} blocks is all of the model's "
+      "{}, and the last segment is kept; use {} or less, or 0 to keep everything",
+      options.recompute_every, options.recompute_every, num_units, num_units - 1);
   const int micro_batches = static_cast<int>(batch.per_rank());
   Compute compute(num_units, options);
   for (int m = 0; m < micro_batches; ++m) compute.train(m);

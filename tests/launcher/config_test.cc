@@ -56,6 +56,8 @@ TEST(Config, UnknownKeyOfAnotherSection) {
   EXPECT_THAT(parse_error("[train]\nlr = 0.1\n"), HasSubstr("did you mean optimizer.lr?"));
   EXPECT_THAT(parse_error("[parallel]\nrecompute = \"attention\"\n"),
               HasSubstr("did you mean parallel.recompute_every?"));
+  EXPECT_THAT(parse_error("[parallel]\nrecompute_every = \"attention\"\n"),
+              HasSubstr("parallel.recompute_every wants an integer, found the string \"attention\""));
 }
 
 TEST(Config, UnknownSectionNamesNearestAndPlace) {
