@@ -1,6 +1,8 @@
-// What a layout costs in time: the same GPT-2 step under several layouts, in turns, so that a busy machine
-// slows all of them alike. Prints one JSON object a layout; each figure is the median over all timed steps of
-// rank 0.
+// What a layout costs in time: the same GPT-2 step under several layouts. In each round every layout has a
+// turn of some steps, back to back, as in a run: no barrier lets an exchange end unseen, and a turn ends with
+// what its last step started. Rounds begin with another layout each, so that a machine that slows down slows
+// all of them. Prints one JSON object a layout: medians over the rounds, and of the ratios to the first
+// layout of a set in the same round.
 //
 //   mpirun --bind-to none -np 4 layouts_bench --cases overlap      zero stages, prefetch, progress thread
 //   layouts_bench --cases recompute --threads 2                    recompute against keeping everything
@@ -79,17 +81,18 @@ struct Case {
   int recompute = 0;
   bool progress = false;
   bool blocking = false;
-  std::vector<double> step_ms, exposed_ms;
+  std::unique_ptr<Engine> engine;
+  std::vector<double> step_ms, exposed_ms;  // means of a step, by round
 };
 
 std::vector<Case> cases_of(const std::string& set) {
-  if (set == "recompute") {
-    return {{.name = "recompute_every 0"},
-            {.name = "recompute_every 1", .recompute = 1},
-            {.name = "recompute_every 2", .recompute = 2},
-            {.name = "recompute_every 4", .recompute = 4}};
-  }
   std::vector<Case> cases;
+  if (set == "recompute") {
+    for (const int k : {0, 1, 2, 4}) {
+      cases.push_back({.name = fmt::format("recompute_every {}", k), .recompute = k});
+    }
+    return cases;
+  }
   const auto add = [&](const std::string& name, int zero, int prefetch) {
     cases.push_back({.name = name, .zero = zero, .prefetch = prefetch});
     cases.push_back(
@@ -104,36 +107,74 @@ std::vector<Case> cases_of(const std::string& set) {
   return cases;
 }
 
-void run_case(const Options& o, const std::shared_ptr<Communicator>& world, Case& c) {
-  using Clock = std::chrono::steady_clock;
+std::int64_t global_batch(const Options& o, const Communicator& world) {
+  return o.micro_batch * o.accumulation * world.size();
+}
+
+void make_engine(const Options& o, const std::shared_ptr<Communicator>& world, Case& c) {
   const auto comm = c.blocking ? std::make_shared<BlockingCommunicator>(world) : world;
-  const std::int64_t batch = o.micro_batch * o.accumulation * world->size();
-  world->progress_in_background(c.progress);
-  {
-    Engine engine(build_gpt(o.model), comm,
-                  {.threads = o.threads,
-                   .global_batch = batch,
-                   .micro_batch = o.micro_batch,
-                   .grad_clip = 1.0f,
-                   .zero = static_cast<ZeroStage>(c.zero),
-                   .recompute_every = c.recompute,
-                   .prefetch_depth = c.prefetch});
-    for (int step = 0; step <= o.steps; ++step) {
-      world->barrier();
-      const Clock::time_point start = Clock::now();
-      const StepResult result = engine.step(testing::token_source(o.model.vocab, o.model.seq_len, 0),
-                                            batch * o.model.seq_len, 1e-3);
-      if (step == 0) continue;  // fills caches
-      c.step_ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
-      c.exposed_ms.push_back(result.comm_wait_ms);
-    }
-  }
-  world->progress_in_background(false);
+  c.engine = std::make_unique<Engine>(build_gpt(o.model), comm,
+                                      EngineOptions{.threads = o.threads,
+                                                    .global_batch = global_batch(o, *world),
+                                                    .micro_batch = o.micro_batch,
+                                                    .grad_clip = 1.0f,
+                                                    .zero = static_cast<ZeroStage>(c.zero),
+                                                    .recompute_every = c.recompute,
+                                                    .prefetch_depth = c.prefetch});
+}
+
+// Steps back to back, and what the last one left under way.
+void take_turn(const Options& o, Communicator& world, Case& c, int steps) {
+  using Clock = std::chrono::steady_clock;
+  world.progress_in_background(c.progress);
+  const BatchSource source = testing::token_source(o.model.vocab, o.model.seq_len, 0);
+  const std::int64_t num_targets = global_batch(o, world) * o.model.seq_len;
+  world.barrier();
+  const Clock::time_point start = Clock::now();
+  const double exposed_before = world.exposed_ms();
+  for (int step = 0; step < steps; ++step) c.engine->step(source, num_targets, 1e-3);
+  c.engine->parameters().settle();
+  c.step_ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count() / steps);
+  c.exposed_ms.push_back((world.exposed_ms() - exposed_before) / steps);
+  world.barrier();  // the others' last messages may need this rank
+  world.progress_in_background(false);
 }
 
 double median(std::vector<double> values) {
   std::ranges::sort(values);
-  return values[values.size() / 2];
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+double median_ratio(const std::vector<double>& values, const std::vector<double>& base) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < values.size(); ++i) ratios.push_back(values[i] / base[i]);
+  return median(std::move(ratios));
+}
+
+void run_cases(const Options& o, const std::shared_ptr<Communicator>& world) {
+  std::vector<Case> cases = cases_of(o.cases);
+  for (Case& c : cases) {
+    make_engine(o, world, c);
+    take_turn(o, *world, c, 1);  // fills caches
+    c.step_ms.clear();
+    c.exposed_ms.clear();
+  }
+  for (std::size_t round = 0; round < static_cast<std::size_t>(o.rounds); ++round) {
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      take_turn(o, *world, cases[(round + i) % cases.size()], o.steps);
+    }
+  }
+  if (world->rank() != 0) return;
+  for (const Case& c : cases) {
+    fmt::print("{}\n", nlohmann::ordered_json{{"layout", c.name},
+                                              {"ranks", world->size()},
+                                              {"step_ms", median(c.step_ms)},
+                                              {"ratio", median_ratio(c.step_ms, cases.front().step_ms)},
+                                              {"min_step_ms", std::ranges::min(c.step_ms)},
+                                              {c.blocking ? "total_ms" : "exposed_ms", median(c.exposed_ms)}}
+                           .dump());
+  }
 }
 
 int run(int argc, char** argv) {
@@ -147,26 +188,13 @@ int run(int argc, char** argv) {
   app.add_option("--micro-batch", o.micro_batch, "samples a forward");
   app.add_option("--accumulation", o.accumulation, "micro-batches a step and rank");
   app.add_option("--threads", o.threads, "threads a rank");
-  app.add_option("--rounds", o.rounds, "turns of all layouts");
-  app.add_option("--steps", o.steps, "timed steps of a layout in a turn");
+  app.add_option("--rounds", o.rounds, "turns of all layouts")->check(CLI::PositiveNumber);
+  app.add_option("--steps", o.steps, "timed steps of a layout in a turn")->check(CLI::PositiveNumber);
   app.add_option("--cases", o.cases)->check(CLI::IsMember({"overlap", "recompute"}));
   CLI11_PARSE(app, argc, argv);
   const MpiSession session;
   try {
-    std::vector<Case> cases = cases_of(o.cases);
-    for (int round = 0; round < o.rounds; ++round) {
-      for (Case& c : cases) run_case(o, session.world(), c);
-    }
-    for (const Case& c : cases) {
-      if (session.world()->rank() != 0) break;
-      fmt::print("{}\n",
-                 nlohmann::ordered_json{{"layout", c.name},
-                                        {"ranks", session.world()->size()},
-                                        {"step_ms", median(c.step_ms)},
-                                        {"min_step_ms", std::ranges::min(c.step_ms)},
-                                        {c.blocking ? "total_ms" : "exposed_ms", median(c.exposed_ms)}}
-                     .dump());
-    }
+    run_cases(o, session.world());
   } catch (const std::exception& e) {
     session.world()->abort(e.what());
   }
