@@ -309,11 +309,10 @@ struct AvgPoolBwdArgs {
   PoolWindow window;
 };
 
-/// value = (1 - momentum) value + momentum samples[m] for m = 0, 1, ... in order.
+/// value = (1 - momentum) value + momentum sample.
 struct MoveAverageArgs {
-  TensorView value;         // [S] fp32
-  ConstTensorView samples;  // fp32, row m at m * pitch
-  std::int64_t num_samples = 0, pitch = 0;
+  TensorView value;        // [n] fp32
+  ConstTensorView sample;  // [n] fp32
   float momentum = 0.1f;
   ConstTensorView skip;  // [] int32, or undefined: nothing is written when it is not 0
 };
