@@ -14,6 +14,8 @@ namespace trireme::cpu {
 namespace {
 
 constexpr std::int64_t kLine = 16;  // floats of a cache line
+// Below this, waking threads costs more than they save.
+constexpr std::int64_t kSerialProducts = 1 << 20;
 
 /// How many images a piece has. Small images share a piece: it reads the weights once. Each piece of a weight
 /// gradient costs the writing and adding of one, so large ones come in few.
@@ -69,7 +71,8 @@ class PieceRun {
   template <class PlacesOf, class After>
   void run(ConvKind kind, const PlacesOf& places, const After& after) const {
     std::atomic<bool> failed{false};
-#pragma omp parallel num_threads(exec_.num_threads)
+    const int threads = shape_.products() < kSerialProducts ? 1 : exec_.num_threads;
+#pragma omp parallel num_threads(threads)
     {
       omp_set_num_threads(1);  // for this region's threads alone
       dnnl::stream stream(primitives_->engine());

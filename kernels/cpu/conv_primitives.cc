@@ -3,6 +3,7 @@
 #include <omp.h>
 
 #include <cassert>
+#include <optional>
 
 #include "runtime/base/error.h"
 
@@ -13,6 +14,9 @@ using dnnl::memory;
 using Tag = memory::format_tag;
 
 constexpr auto kFloat = memory::data_type::f32;
+
+// A copy of fewer weights is not worth waking threads.
+constexpr std::int64_t kSerialCopy = 1 << 16;
 
 /// oneDNN asks for the number of threads when a primitive is made.
 class OneThread {
@@ -127,16 +131,21 @@ void ConvPrimitives::pack_weight(const ConvShape& shape, const ConvPrimitive& to
                                  float* packed) {
   memory from(plain_weight(shape), engine_, const_cast<float*>(plain));  // oneDNN knows no const
   memory into(to.weight, engine_, packed);
-  dnnl::stream stream(engine_);
-  dnnl::reorder(from, into).execute(stream, from, into);
+  copy(shape, from, into);
 }
 
 void ConvPrimitives::unpack_weight(const ConvShape& shape, const ConvPrimitive& from, const float* packed,
                                    float* plain) {
   memory source(from.weight, engine_, const_cast<float*>(packed));
   memory into(plain_weight(shape), engine_, plain);
+  copy(shape, source, into);
+}
+
+void ConvPrimitives::copy(const ConvShape& shape, memory& from, memory& into) {
+  std::optional<OneThread> one;
+  if (shape.weight_elems() < kSerialCopy) one.emplace();
   dnnl::stream stream(engine_);
-  dnnl::reorder(source, into).execute(stream, source, into);
+  dnnl::reorder(from, into).execute(stream, from, into);
 }
 
 std::shared_ptr<ConvPrimitives> conv_primitives_of(const KernelContext& exec) {

@@ -32,6 +32,7 @@ struct ConvShape {
 
   std::int64_t image_elems() const { return height * width * channels; }
   std::int64_t out_image_elems() const { return out_height * out_width * outputs; }
+  std::int64_t products() const { return images * out_height * out_width * weight_elems(); }
   std::int64_t weight_elems() const {
     return outputs * (channels / geometry.groups) * kernel_height * kernel_width;
   }
@@ -63,6 +64,8 @@ class ConvPrimitives {
   const dnnl::engine& engine() const { return engine_; }
 
  private:
+  void copy(const ConvShape& shape, dnnl::memory& from, dnnl::memory& into);
+
   dnnl::engine engine_;
   std::map<std::pair<ConvKind, ConvShape>, ConvPrimitive> primitives_;
 };
