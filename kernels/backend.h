@@ -175,8 +175,8 @@ struct DropoutArgs {
 };
 
 /// loss = loss_scale * sum over rows of their losses, rows added in order. A row with K targets t_k >= 0 of
-/// weights w_k (1 without target_weights; a negative target has weight 0), W their sum, and s = label_smoothing
-/// has the loss (1 - s) sum_k w_k -log p[t_k] + s W mean_j -log p[j], p = softmax(logits).
+/// weights w_k (1 without target_weights; a negative target has weight 0), W their sum, and s =
+/// label_smoothing has the loss (1 - s) sum_k w_k -log p[t_k] + s W mean_j -log p[j], p = softmax(logits).
 /// With write_gradient, logits become gradient_scale * d loss / d logits in place, scaled before they are
 /// rounded to the dtype of the logits.
 struct SoftmaxCrossEntropyArgs {
@@ -233,7 +233,7 @@ struct BatchNormFwdArgs {
   ConstTensorView residual;     // like x, or undefined
   TensorView y;                 // like x
   TensorView mean, rstd;        // [C] fp32
-  TensorView variance;          // [C] fp32, or undefined: M / (M - 1) of the biased one (M = 1: the biased one)
+  TensorView variance;  // [C] fp32, or undefined: M / (M - 1) of the biased one (M = 1: the biased one)
   float epsilon = 1e-5f;
   Rectify rectify = Rectify::kNo;
 };

@@ -98,6 +98,11 @@ std::optional<double> static_loss_scale(const PrecisionSection& precision) {
 
 void check_config(const JobConfig& config) {
   check_model(config.model);
+  TRIREME_CHECK(
+      config.model.name == "gpt",
+      "model.name = \"{}\" takes images, but data.kind = \"{}\" gives tokens, and this build has no other "
+      "kind yet: use model.name = \"gpt\", or the network from a program (models/resnet.h)",
+      config.model.name, config.data.kind);
   check_precision(config);
   TRIREME_CHECK(config.data.kind != "tokens" || !config.data.train.empty(),
                 "data.train is missing: the folder of token shards that `trireme data text` wrote");

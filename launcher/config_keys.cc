@@ -74,7 +74,7 @@ class SectionKeys {
 void add_model_keys(std::vector<ConfigKey>& keys) {
   using M = ModelSection;
   SectionKeys<M>(keys, "model", &JobConfig::model)
-      .add("name", &M::name, 
+      .add("name", &M::name,
            one_of({"gpt", "resnet18", "resnet34", "resnet50", "resnet101", "resnet20", "resnet56"}),
            "Architecture. `resnet20` and `resnet56` are those for CIFAR's small images.")
       .add("classes", &M::classes, count_from(0),
@@ -130,7 +130,8 @@ void add_optimizer_keys(std::vector<ConfigKey>& keys) {
   SectionKeys<O>(keys, "optimizer", &JobConfig::optimizer)
       .add("name", &O::name, one_of({"adamw", "sgd"}), "Update rule.")
       .add("lr", &O::lr, above(0), "Peak learning rate.")
-      .add("min_lr", &O::min_lr, at_least(0), "Learning rate at the last step of `linear` and `cosine`.")
+      .add("min_lr", &O::min_lr, at_least(0),
+           "Learning rate at the last step of `linear`, `cosine` and `one_cycle`.")
       .add("weight_decay", &O::weight_decay, at_least(0),
            "Decoupled for `adamw`, added to the gradient for `sgd`; matrices only, not biases and norms.")
       .add("betas", &O::betas, from_to_below(0, 1), "`adamw`: decay of both moments.")
@@ -138,7 +139,8 @@ void add_optimizer_keys(std::vector<ConfigKey>& keys) {
       .add("momentum", &O::momentum, from_to_below(0, 1), "`sgd`: 0 keeps no momentum buffer.")
       .add("nesterov", &O::nesterov, any(), "`sgd`: Nesterov's form of momentum.")
       .add("schedule", &O::schedule, one_of({"constant", "linear", "cosine", "one_cycle"}),
-           "Course of the learning rate after the warm-up, down to `min_lr`. `one_cycle`: half a cosine up from "
+           "Course of the learning rate after the warm-up, down to `min_lr`. `one_cycle`: half a cosine up "
+           "from "
            "lr / 25 within `warmup_steps` (0: 30 % of the steps), then half a cosine down.")
       .add("warmup_steps", &O::warmup_steps, count_from(0),
            "Steps in which the learning rate rises linearly to `lr`.")

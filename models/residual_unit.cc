@@ -2,13 +2,18 @@
 
 namespace trireme {
 
-ResidualUnit::ResidualUnit(std::string name, const ResidualUnitConfig& config) : ConvNormBlock(std::move(name)) {
+ResidualUnit::ResidualUnit(std::string name, const ResidualUnitConfig& config)
+    : ConvNormBlock(std::move(name)) {
   const std::int64_t in = config.channels, width = config.width, out = config.outputs();
   const ConvGeometry look{.stride = config.stride, .padding = 1}, same{.stride = 1, .padding = 1};
   if (config.bottleneck) {
     convs_.push_back(declare_conv_norm({.conv = "conv1", .norm = "bn1", .channels = in, .outputs = width}));
-    convs_.push_back(declare_conv_norm(
-        {.conv = "conv2", .norm = "bn2", .channels = width, .outputs = width, .kernel = 3, .geometry = look}));
+    convs_.push_back(declare_conv_norm({.conv = "conv2",
+                                        .norm = "bn2",
+                                        .channels = width,
+                                        .outputs = width,
+                                        .kernel = 3,
+                                        .geometry = look}));
     convs_.push_back(declare_conv_norm({.conv = "conv3", .norm = "bn3", .channels = width, .outputs = out}));
   } else {
     convs_.push_back(declare_conv_norm(

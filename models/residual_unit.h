@@ -1,5 +1,5 @@
-// The units of residual networks (He et al. 2016): two convolutions of 3 x 3 pixels, or three that narrow, look
-// and widen, beside a shortcut.
+// The units of residual networks (He et al. 2016): two convolutions of 3 x 3 pixels, or three that narrow,
+// look and widen, beside a shortcut.
 #pragma once
 
 #include <optional>
@@ -20,8 +20,8 @@ struct ResidualUnitConfig {
 class ResidualUnit final : public ConvNormBlock {
  public:
   ResidualUnit(std::string name, const ResidualUnitConfig& config);
-  /// [B, H, W, C] -> [B, ceil(H / stride), ceil(W / stride), outputs]. The shortcut is the input itself where that
-  /// fits, else a convolution of one pixel with a norm.
+  /// [B, H, W, C] -> [B, ceil(H / stride), ceil(W / stride), outputs]. The shortcut is the input itself where
+  /// that fits, else a convolution of one pixel with a norm.
   Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
 
  private:

@@ -1,5 +1,5 @@
-// Residual networks (He et al. 2016) as blocks: stem, a block a residual unit, head with the loss. Parameters and
-// running statistics have torchvision's names and shapes.
+// Residual networks (He et al. 2016) as blocks: stem, a block a residual unit, head with the loss. Parameters
+// and running statistics have torchvision's names and shapes.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,20 @@ struct ResNetConfig {
   };
   Stem stem = Stem::kImageNet;
   bool bottleneck = true;
-  std::vector<std::int64_t> units = {3, 4, 6, 3};  // of each stage; a stage halves the image and doubles the width
-  std::int64_t width = 64;                         // of the first stage
+  std::vector<std::int64_t> units = {3, 4, 6,
+                                     3};  // of each stage; a stage halves the image and doubles the width
+  std::int64_t width = 64;                // of the first stage
   std::int64_t classes = 1000;
   float label_smoothing = 0.0f;  // of the loss in training
 };
 
-/// resnet18, resnet34, resnet50 and resnet101 for 224 x 224 pixels (stride 2 lies on the convolution of 3 x 3, as
-/// in torchvision), resnet20 and resnet56 for CIFAR's 32 x 32, with convolutions as shortcuts where the shape
-/// changes. Nothing for other names.
+/// resnet18, resnet34, resnet50 and resnet101 for 224 x 224 pixels (stride 2 lies on the convolution of 3 x
+/// 3, as in torchvision), resnet20 and resnet56 for CIFAR's 32 x 32, with convolutions as shortcuts where the
+/// shape changes. Nothing for other names.
 std::optional<ResNetConfig> find_resnet_config(std::string_view name);
 
-/// 2 + units blocks: "stem", "layer1.0" ..., "fc". Images are [B, H, W, 3] fp32. Throws for numbers that are not
-/// positive.
+/// 2 + units blocks: "stem", "layer1.0" ..., "fc". Images are [B, H, W, 3] fp32. Throws for numbers that are
+/// not positive.
 BlockList build_resnet(const ResNetConfig& config);
 
 }  // namespace trireme

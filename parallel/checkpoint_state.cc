@@ -98,9 +98,8 @@ void check_file(const SafetensorsReader& file, const std::vector<SavedTensor>& t
                   t.shape.to_string());
   }
   // PyTorch counts the micro-batches that a batch norm saw; nothing here depends on it.
-  const auto counts = std::ranges::count_if(file.tensors(), [](const SafetensorsTensor& t) {
-    return t.name.ends_with(".num_batches_tracked");
-  });
+  const auto counts = std::ranges::count_if(
+      file.tensors(), [](const SafetensorsTensor& t) { return t.name.ends_with(".num_batches_tracked"); });
   const std::size_t num_tensors = file.tensors().size() - static_cast<std::size_t>(counts);
   TRIREME_CHECK(num_tensors == tensors.size(),
                 "{} holds {} tensors, this model and optimizer have {}: it was saved from another model",

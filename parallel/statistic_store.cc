@@ -24,8 +24,7 @@ StatisticStore::StatisticStore(const Context& ctx, const BlockList& blocks, cons
   if (entries_.empty()) return;
   const MemoryHolderScope holder(*ctx_.allocator, "running statistics");
   values_ = ctx_.zeros({round_up(num_elems_, kNormBlock)}, DType::kFloat32, MemoryCategory::kParameters);
-  samples_ =
-      ctx_.zeros({batch_.per_rank(), num_elems_}, DType::kFloat32, MemoryCategory::kCommunication);
+  samples_ = ctx_.zeros({batch_.per_rank(), num_elems_}, DType::kFloat32, MemoryCategory::kCommunication);
   fill(blocks);
 }
 

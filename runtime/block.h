@@ -18,8 +18,8 @@ namespace trireme {
 
 /// A micro-batch. Dim 0 of both tensors is the sample.
 struct Batch {
-  Tensor inputs;   // tokens [B, T] int32, images [B, H, W, C]
-  Tensor targets;  // tokens [B, T] int32 (negative: ignored), labels [B] or [B, K] int32
+  Tensor inputs;          // tokens [B, T] int32, images [B, H, W, C]
+  Tensor targets;         // tokens [B, T] int32 (negative: ignored), labels [B] or [B, K] int32
   Tensor target_weights;  // [B, K] fp32, or undefined: all 1
   /// Weight of one target in the loss: 1 / (targets of the global batch).
   float loss_scale = 1.0f;

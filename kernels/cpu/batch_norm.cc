@@ -1,6 +1,6 @@
-// [Note: batch statistics] Rows are cut into pieces that fit the cache, by shape alone. Each gives its own mean
-// and sum of squares about it, and the pieces are put together in their order, in fp64 (Chan, Golub & LeVeque
-// 1979). So memory is read once, no digits of a large mean are lost, and the threads change no bits.
+// [Note: batch statistics] Rows are cut into pieces that fit the cache, by shape alone. Each gives its own
+// mean and sum of squares about it, and the pieces are put together in their order, in fp64 (Chan, Golub &
+// LeVeque 1979). So memory is read once, no digits of a large mean are lost, and the threads change no bits.
 #include <algorithm>
 #include <cassert>
 #include <cmath>

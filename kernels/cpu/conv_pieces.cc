@@ -48,12 +48,16 @@ const float* read_operand(ConstTensorView x, MathMode math, std::int64_t first, 
 class PieceRun {
  public:
   PieceRun(const KernelContext& exec, ConvKind kind, const ConvShape& shape, std::int64_t scratch_of_image)
-      : exec_(exec), shape_(shape), images_(images_of_piece(kind, shape)), primitives_(conv_primitives_of(exec)) {
+      : exec_(exec),
+        shape_(shape),
+        images_(images_of_piece(kind, shape)),
+        primitives_(conv_primitives_of(exec)) {
     num_pieces_ = ceil_div(shape.images, images_);
     whole_ = &primitive(kind, std::min(images_, shape.images));
     const std::int64_t rest = shape.images % images_;
     rest_ = rest > 0 && num_pieces_ > 1 ? &primitive(kind, rest) : whole_;
-    scratchpad_ = ceil_div(floats_of(std::max(whole_->scratchpad_bytes, rest_->scratchpad_bytes)), kLine) * kLine;
+    scratchpad_ =
+        ceil_div(floats_of(std::max(whole_->scratchpad_bytes, rest_->scratchpad_bytes)), kLine) * kLine;
     scratch_.emplace(exec, scratchpad_ + images_ * scratch_of_image);
   }
 
@@ -82,7 +86,8 @@ class PieceRun {
         float* const mine = scratch_->mine();
         float* const scratch = mine != nullptr ? mine + scratchpad_ : nullptr;
         try {
-          execute(kind, count == images_ ? *whole_ : *rest_, places(piece, first, count, scratch), mine, stream);
+          execute(kind, count == images_ ? *whole_ : *rest_, places(piece, first, count, scratch), mine,
+                  stream);
         } catch (const dnnl::error&) {
           failed = true;
         }

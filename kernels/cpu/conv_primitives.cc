@@ -49,8 +49,9 @@ struct Descs {
         strides{s.geometry.stride, s.geometry.stride},
         padding{s.geometry.padding, s.geometry.padding},
         // What the last window leaves over counts as less padding there.
-        padding_after{(s.out_height - 1) * s.geometry.stride + s.kernel_height - s.height - s.geometry.padding,
-                      (s.out_width - 1) * s.geometry.stride + s.kernel_width - s.width - s.geometry.padding} {
+        padding_after{
+            (s.out_height - 1) * s.geometry.stride + s.kernel_height - s.height - s.geometry.padding,
+            (s.out_width - 1) * s.geometry.stride + s.kernel_width - s.width - s.geometry.padding} {
     if (s.has_bias) bias = memory::desc({s.outputs}, kFloat, Tag::x);
   }
   memory::desc x, y, weight, bias;
@@ -118,12 +119,13 @@ const ConvPrimitive& ConvPrimitives::get(ConvKind kind, const ConvShape& piece) 
   try {
     return primitives_.emplace(std::pair(kind, piece), make_primitive(kind, piece, engine_)).first->second;
   } catch (const dnnl::error& error) {
-    throw Error(ErrorCode::kUnsupported,
-                fmt::format("oneDNN has no convolution of [{}, {}, {}, {}] with {} x {} kernels of {} groups, "
-                            "stride {} and padding {}: {}",
-                            piece.images, piece.height, piece.width, piece.channels, piece.kernel_height,
-                            piece.kernel_width, piece.geometry.groups, piece.geometry.stride,
-                            piece.geometry.padding, error.what()));
+    throw Error(
+        ErrorCode::kUnsupported,
+        fmt::format("oneDNN has no convolution of [{}, {}, {}, {}] with {} x {} kernels of {} groups, "
+                    "stride {} and padding {}: {}",
+                    piece.images, piece.height, piece.width, piece.channels, piece.kernel_height,
+                    piece.kernel_width, piece.geometry.groups, piece.geometry.stride, piece.geometry.padding,
+                    error.what()));
   }
 }
 

@@ -1,13 +1,14 @@
 // oneDNN's convolutions of one rank, made once a shape.
 //
-// [Note: convolution pieces] A convolution is cut into pieces of a few images by its shape alone, and a primitive
-// computes one piece on one thread: it is made and run where oneDNN believes that there is one. So neither the
-// number of threads nor who computes a piece can change a bit. A weight gradient is summed over the pieces in
-// their order. (oneDNN's own parallel weight gradient sums over as many parts as there are threads.)
+// [Note: convolution pieces] A convolution is cut into pieces of a few images by its shape alone, and a
+// primitive computes one piece on one thread: it is made and run where oneDNN believes that there is one. So
+// neither the number of threads nor who computes a piece can change a bit. A weight gradient is summed over
+// the pieces in their order. (oneDNN's own parallel weight gradient sums over as many parts as there are
+// threads.)
 //
-// Primitives choose how weights lie; they are copied from and to PyTorch's order in every call. That costs 10 ms
-// of a ResNet-50 step of 16 images that takes 2 s, so the copies are not kept: nobody tells a kernel when weights
-// change.
+// Primitives choose how weights lie; they are copied from and to PyTorch's order in every call. That costs 10
+// ms of a ResNet-50 step of 16 images that takes 2 s, so the copies are not kept: nobody tells a kernel when
+// weights change.
 #pragma once
 
 #include <compare>

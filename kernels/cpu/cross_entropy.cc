@@ -18,7 +18,8 @@ struct Targets {
 
   bool one_hot() const { return count == 1 && weights == nullptr && smoothing == 0.0f; }
   bool ignored(std::int64_t row) const {
-    return std::all_of(targets + row * count, targets + (row + 1) * count, [](std::int32_t t) { return t < 0; });
+    return std::all_of(targets + row * count, targets + (row + 1) * count,
+                       [](std::int32_t t) { return t < 0; });
   }
   float loss(float* logits, std::int64_t cols, std::int64_t row, float scale, bool write_gradient) const {
     const CrossEntropyNumerics& of = *numerics().cross_entropy;

@@ -153,9 +153,9 @@ struct ChannelMoments {
 };
 
 struct ChannelAffine {
-  const float *x, *residual;    // residual or null
-  const float *scale, *shift;   // [cols]
-  float* y;                     // rectify(x * scale + shift + residual); may be x or residual
+  const float *x, *residual;   // residual or null
+  const float *scale, *shift;  // [cols]
+  float* y;                    // rectify(x * scale + shift + residual); may be x or residual
   std::int64_t rows, cols;
   bool rectify;
 };

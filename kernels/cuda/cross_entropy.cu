@@ -125,7 +125,8 @@ void run_rows(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args, st
 
 void softmax_cross_entropy(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args) {
   const std::int64_t cols = args.logits.shape.dim(-1), rows = args.targets.num_elems();
-  if (args.label_smoothing != 0.0f || args.target_weights.defined() || args.logits.num_elems() != rows * cols) {
+  if (args.label_smoothing != 0.0f || args.target_weights.defined() ||
+      args.logits.num_elems() != rows * cols) {
     throw Error(ErrorCode::kUnsupported,
                 "softmax_cross_entropy on cuda takes one target a row, without label smoothing, so far");
   }

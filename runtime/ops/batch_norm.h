@@ -14,10 +14,10 @@ struct BatchNormOptions {
 
 /// Input [..., C], gamma [C], beta [C] -> rectify((input - mean) / sqrt(variance + epsilon) * gamma + beta +
 /// residual), in the wider dtype of input and residual.
-/// In training with mean and biased variance of the micro-batch, in fp32; its mean and unbiased variance are the
-/// samples of the running statistics (see [Note: running statistics]). Otherwise with those.
-/// Backward saves the input, two floats a channel and, of a rectifier behind a residual, the result.
-/// Throws Error(kInvalidInput) for recording outside of training.
+/// In training with mean and biased variance of the micro-batch, in fp32; its mean and unbiased variance are
+/// the samples of the running statistics (see [Note: running statistics]). Otherwise with those. Backward
+/// saves the input, two floats a channel and, of a rectifier behind a residual, the result. Throws
+/// Error(kInvalidInput) for recording outside of training.
 Tensor batch_norm(Context& ctx, const Tensor& input, ParamRef gamma, ParamRef beta,
                   const BatchNormOptions& options = {});
 

@@ -29,13 +29,13 @@ struct Conv2dNode : Node {
     }
     const GradientTarget target = ctx.parameters->gradient(weight);
     if (target.mode != GradientMode::kIgnore) {
-      required(*ctx.backend, &Backend::conv2d_bwd_weight, "conv2d_bwd_weight")(
-          ctx.exec, {.dy = dy,
-                     .x = x,
-                     .dweight = target.tensor,
-                     .geometry = geometry,
-                     .math = math,
-                     .mode = target.mode});
+      required(*ctx.backend, &Backend::conv2d_bwd_weight, "conv2d_bwd_weight")(ctx.exec,
+                                                                               {.dy = dy,
+                                                                                .x = x,
+                                                                                .dweight = target.tensor,
+                                                                                .geometry = geometry,
+                                                                                .math = math,
+                                                                                .mode = target.mode});
     }
     if (x.id() == kNoValue) return;
     const Tensor w = parameter(ctx, weight, x.dtype());
@@ -51,15 +51,17 @@ Shape result_shape(const Shape& x, const Shape& w, const Tensor& bias, const Con
   TRIREME_CHECK(geometry.stride >= 1 && geometry.padding >= 0 && geometry.groups >= 1,
                 "conv2d: stride {} and groups {} must be positive, padding {} not negative", geometry.stride,
                 geometry.groups, geometry.padding);
-  TRIREME_CHECK(x.rank() == 4 && w.rank() == 4 && x[3] == w[1] * geometry.groups && w[0] % geometry.groups == 0,
-                "conv2d: input {} does not fit weight {} of {} group(s) (want [B, H, W, C] and [O, C / groups, "
-                "R, S], O a multiple of groups)",
-                x.to_string(), w.to_string(), geometry.groups);
+  TRIREME_CHECK(
+      x.rank() == 4 && w.rank() == 4 && x[3] == w[1] * geometry.groups && w[0] % geometry.groups == 0,
+      "conv2d: input {} does not fit weight {} of {} group(s) (want [B, H, W, C] and [O, C / groups, "
+      "R, S], O a multiple of groups)",
+      x.to_string(), w.to_string(), geometry.groups);
   TRIREME_CHECK(!bias.defined() || bias.shape() == Shape{w[0]}, "conv2d: bias {} does not fit {} outputs",
                 bias.shape().to_string(), w[0]);
   const std::int64_t height = x[1] + 2 * geometry.padding - w[2], width = x[2] + 2 * geometry.padding - w[3];
-  TRIREME_CHECK(height >= 0 && width >= 0, "conv2d: a kernel of {} x {} is larger than input {} with padding {}",
-                w[2], w[3], x.to_string(), geometry.padding);
+  TRIREME_CHECK(height >= 0 && width >= 0,
+                "conv2d: a kernel of {} x {} is larger than input {} with padding {}", w[2], w[3],
+                x.to_string(), geometry.padding);
   return {x[0], height / geometry.stride + 1, width / geometry.stride + 1, w[0]};
 }
 

@@ -6,8 +6,9 @@
 namespace trireme::ops {
 
 struct CrossEntropyOptions {
-  float label_smoothing = 0.0f;  // in [0, 1): this part of a target is spread over all V (Szegedy et al. 2016)
-  Tensor target_weights;         // fp32, like the targets, or undefined: all 1
+  float label_smoothing =
+      0.0f;               // in [0, 1): this part of a target is spread over all V (Szegedy et al. 2016)
+  Tensor target_weights;  // fp32, like the targets, or undefined: all 1
 };
 
 /// logits [..., V], targets int32 with K times as many elements as logits has rows, the K of a row together

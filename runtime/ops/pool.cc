@@ -48,15 +48,16 @@ struct AvgPoolNode : Node {
 
 Shape pooled(const char* op, const Shape& x, const PoolWindow& window) {
   TRIREME_CHECK(x.rank() == 4, "{}: wants images [B, H, W, C], got {}", op, x.to_string());
-  TRIREME_CHECK(window.height >= 1 && window.width >= 1 && window.stride >= 1 && window.padding >= 0 &&
-                    2 * window.padding <= std::min(window.height, window.width),
-                "{}: a window of {} x {}, stride {} and padding {} does not work: all must be positive, and the "
-                "padding at most half of the window",
-                op, window.height, window.width, window.stride, window.padding);
+  TRIREME_CHECK(
+      window.height >= 1 && window.width >= 1 && window.stride >= 1 && window.padding >= 0 &&
+          2 * window.padding <= std::min(window.height, window.width),
+      "{}: a window of {} x {}, stride {} and padding {} does not work: all must be positive, and the "
+      "padding at most half of the window",
+      op, window.height, window.width, window.stride, window.padding);
   const std::int64_t height = x[1] + 2 * window.padding - window.height;
   const std::int64_t width = x[2] + 2 * window.padding - window.width;
-  TRIREME_CHECK(height >= 0 && width >= 0, "{}: a window of {} x {} is larger than input {}", op, window.height,
-                window.width, x.to_string());
+  TRIREME_CHECK(height >= 0 && width >= 0, "{}: a window of {} x {} is larger than input {}", op,
+                window.height, window.width, x.to_string());
   return {x[0], height / window.stride + 1, width / window.stride + 1, x[3]};
 }
 
@@ -65,7 +66,8 @@ Tensor averaged(Context& ctx, const Tensor& input, const PoolWindow& window, con
   const Tensor x = cast(ctx, input, ctx.precision.dtype_of(OpKind::kPool, input.dtype()));
   const Shape pooled_shape = pooled("avg_pool", x.shape(), window);
   const Tensor y = ctx.empty(pooled_shape, x.dtype());
-  required(*ctx.backend, &Backend::avg_pool_fwd, "avg_pool_fwd")(ctx.exec, {.x = x, .y = y, .window = window});
+  required(*ctx.backend, &Backend::avg_pool_fwd, "avg_pool_fwd")(ctx.exec,
+                                                                 {.x = x, .y = y, .window = window});
   if (ctx.tape == nullptr) return y.reshape(shape);
 
   auto node = std::make_unique<AvgPoolNode>();
@@ -89,8 +91,7 @@ Tensor max_pool(Context& ctx, const Tensor& input, const PoolWindow& window) {
   const Tensor y = ctx.empty(shape, x.dtype());
   const Tensor place = ctx.tape != nullptr ? ctx.empty(shape, DType::kUInt8) : Tensor();
   required(*ctx.backend, &Backend::max_pool_fwd, "max_pool_fwd")(
-      ctx.exec,
-      {.x = x, .y = y, .place = place.defined() ? place.view() : TensorView{}, .window = window});
+      ctx.exec, {.x = x, .y = y, .place = place.defined() ? place.view() : TensorView{}, .window = window});
   if (ctx.tape == nullptr) return y;
 
   auto node = std::make_unique<MaxPoolNode>();
@@ -109,7 +110,8 @@ Tensor avg_pool(Context& ctx, const Tensor& x, const PoolWindow& window) {
 }
 
 Tensor global_pool(Context& ctx, const Tensor& x) {
-  TRIREME_CHECK(x.shape().rank() == 4, "global_pool: wants images [B, H, W, C], got {}", x.shape().to_string());
+  TRIREME_CHECK(x.shape().rank() == 4, "global_pool: wants images [B, H, W, C], got {}",
+                x.shape().to_string());
   return averaged(ctx, x, {.height = x.shape()[1], .width = x.shape()[2]}, {x.shape()[0], x.shape()[3]});
 }
 

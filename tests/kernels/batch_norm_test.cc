@@ -20,8 +20,14 @@ struct Inputs {
 
 struct Reference {
   explicit Reference(const Case& c, const Inputs& in)
-      : y(in.x.size()), dx(in.x.size()), dresidual(in.x.size()), mean(c.cols), rstd(c.cols), variance(c.cols),
-        dgamma(c.cols), dbeta(c.cols) {
+      : y(in.x.size()),
+        dx(in.x.size()),
+        dresidual(in.x.size()),
+        mean(c.cols),
+        rstd(c.cols),
+        variance(c.cols),
+        dgamma(c.cols),
+        dbeta(c.cols) {
     const auto rows = static_cast<double>(c.rows);
     for (std::int64_t k = 0; k < c.cols; ++k) {
       for (std::int64_t m = 0; m < c.rows; ++m) mean[k] += in.x[m * c.cols + k] / rows;
@@ -68,9 +74,10 @@ class BatchNormTest : public KernelTest {
     const Shape shape{c.rows, c.cols}, channels{c.cols};
     const DType dtype = options.dtype;
     const DeviceArray x = rig.upload(shape, in.x, dtype), residual = rig.upload(shape, in.residual, dtype);
-    const DeviceArray gamma = rig.upload(channels, in.gamma, dtype), beta = rig.upload(channels, in.beta, dtype);
-    const DeviceArray y = rig.poisoned(shape, dtype), mean = rig.poisoned(channels), rstd = rig.poisoned(channels),
-                      variance = rig.poisoned(channels);
+    const DeviceArray gamma = rig.upload(channels, in.gamma, dtype),
+                      beta = rig.upload(channels, in.beta, dtype);
+    const DeviceArray y = rig.poisoned(shape, dtype), mean = rig.poisoned(channels),
+                      rstd = rig.poisoned(channels), variance = rig.poisoned(channels);
     rig->batch_norm_fwd(rig.exec(), {.x = x,
                                      .gamma = gamma,
                                      .beta = beta,
@@ -88,21 +95,20 @@ class BatchNormTest : public KernelTest {
     const DeviceArray& dx = options.in_place && !c.residual ? dy : apart;
     const DeviceArray& dresidual = options.in_place ? dy : second;
     rig->batch_norm_bwd(
-        rig.exec(),
-        {.dy = dy,
-         .x = x,
-         .y = c.residual && c.rectify == Rectify::kYes ? ConstTensorView(y) : ConstTensorView{},
-         .gamma = gamma,
-         .beta = beta,
-         .mean = mean,
-         .rstd = rstd,
-         .dx = dx,
-         .dresidual = c.residual ? dresidual.view() : TensorView{},
-         .dgamma = dgamma,
-         .dbeta = dbeta,
-         .dgamma_mode = options.mode,
-         .dbeta_mode = options.mode,
-         .rectify = c.rectify});
+        rig.exec(), {.dy = dy,
+                     .x = x,
+                     .y = c.residual && c.rectify == Rectify::kYes ? ConstTensorView(y) : ConstTensorView{},
+                     .gamma = gamma,
+                     .beta = beta,
+                     .mean = mean,
+                     .rstd = rstd,
+                     .dx = dx,
+                     .dresidual = c.residual ? dresidual.view() : TensorView{},
+                     .dgamma = dgamma,
+                     .dbeta = dbeta,
+                     .dgamma_mode = options.mode,
+                     .dbeta_mode = options.mode,
+                     .rectify = c.rectify});
     Outputs out{y.download(),  mean.download(),   rstd.download(), variance.download(),
                 dx.download(), dgamma.download(), dbeta.download()};
     if (c.residual) out.push_back(dresidual.download());
@@ -222,7 +228,8 @@ TEST_P(BatchNormTest, MoveAverageHeedsSkip) {
   const auto start = random(size), sample = random(size);
   for (const std::int32_t skip : {0, 1}) {
     const Outputs out = same_bits_for_all_threads([&](const Rig& rig) {
-      const DeviceArray value = rig.upload({size}, start), from = rig.upload({size}, sample), flag = rig.scalar(skip);
+      const DeviceArray value = rig.upload({size}, start), from = rig.upload({size}, sample),
+                        flag = rig.scalar(skip);
       rig->move_average(rig.exec(), {.value = value, .sample = from, .momentum = 0.25f, .skip = flag});
       return Outputs{value.download()};
     });

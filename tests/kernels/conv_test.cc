@@ -9,30 +9,34 @@ namespace {
 struct Case {
   std::int64_t images, height, width, channels, outputs, kernel_height, kernel_width;
   ConvGeometry geometry;
-  std::int64_t out_height() const { return (height + 2 * geometry.padding - kernel_height) / geometry.stride + 1; }
-  std::int64_t out_width() const { return (width + 2 * geometry.padding - kernel_width) / geometry.stride + 1; }
+  std::int64_t out_height() const {
+    return (height + 2 * geometry.padding - kernel_height) / geometry.stride + 1;
+  }
+  std::int64_t out_width() const {
+    return (width + 2 * geometry.padding - kernel_width) / geometry.stride + 1;
+  }
   Shape x() const { return {images, height, width, channels}; }
   Shape weight() const { return {outputs, channels / geometry.groups, kernel_height, kernel_width}; }
   Shape y() const { return {images, out_height(), out_width(), outputs}; }
   std::string text() const {
-    return fmt::format("x {}, weight {}, stride {}, padding {}, groups {}", x().to_string(), weight().to_string(),
-                       geometry.stride, geometry.padding, geometry.groups);
+    return fmt::format("x {}, weight {}, stride {}, padding {}, groups {}", x().to_string(),
+                       weight().to_string(), geometry.stride, geometry.padding, geometry.groups);
   }
 };
 
 const Case kCases[] = {
     {2, 5, 7, 3, 4, 3, 3, {.stride = 1, .padding = 1}},
-    {3, 9, 8, 16, 32, 3, 3, {.stride = 2, .padding = 1}},              // the last column is left over
-    {1, 1, 1, 5, 7, 1, 1, {}},                                         // images of one pixel
-    {2, 1, 1, 4, 6, 3, 3, {.stride = 1, .padding = 1}},                // and a kernel that is mostly beyond it
-    {9, 6, 5, 17, 33, 1, 1, {.stride = 2}},                            // a shortcut: a product of matrices
-    {5, 4, 4, 24, 20, 1, 1, {}},                                       // the same of all pixels
-    {2, 23, 21, 3, 16, 7, 7, {.stride = 2, .padding = 3}},             // a stem
-    {17, 3, 3, 8, 8, 3, 3, {.stride = 1, .padding = 1}},               // pieces of several images, one smaller
+    {3, 9, 8, 16, 32, 3, 3, {.stride = 2, .padding = 1}},   // the last column is left over
+    {1, 1, 1, 5, 7, 1, 1, {}},                              // images of one pixel
+    {2, 1, 1, 4, 6, 3, 3, {.stride = 1, .padding = 1}},     // and a kernel that is mostly beyond it
+    {9, 6, 5, 17, 33, 1, 1, {.stride = 2}},                 // a shortcut: a product of matrices
+    {5, 4, 4, 24, 20, 1, 1, {}},                            // the same of all pixels
+    {2, 23, 21, 3, 16, 7, 7, {.stride = 2, .padding = 3}},  // a stem
+    {17, 3, 3, 8, 8, 3, 3, {.stride = 1, .padding = 1}},    // pieces of several images, one smaller
     {2, 6, 6, 8, 12, 3, 3, {.stride = 1, .padding = 1, .groups = 4}},
     {3, 5, 5, 16, 16, 3, 3, {.stride = 2, .padding = 1, .groups = 16}},  // depthwise
-    {2, 6, 7, 6, 4, 2, 3, {.stride = 3, .padding = 0}},                // a kernel that is not square
-    {1, 5, 5, 4, 4, 1, 1, {.stride = 1, .padding = 1}},                // one pixel, padded
+    {2, 6, 7, 6, 4, 2, 3, {.stride = 3, .padding = 0}},                  // a kernel that is not square
+    {1, 5, 5, 4, 4, 1, 1, {.stride = 1, .padding = 1}},                  // one pixel, padded
     {2, 8, 8, 64, 64, 3, 3, {.stride = 1, .padding = 1}},
 };
 
@@ -77,8 +81,8 @@ class ConvTest : public KernelTest {
     const DeviceArray x = rig.upload(c.x(), in.x, dtype), weight = rig.upload(c.weight(), in.weight, dtype);
     const DeviceArray b = rig.upload({c.outputs}, in.bias, dtype), dy = rig.upload(c.y(), in.dy, dtype);
     const DeviceArray y = rig.poisoned(c.y(), dtype), dx = rig.poisoned(c.x(), dtype);
-    const DeviceArray dweight = mode == GradientMode::kOverwrite ? rig.poisoned(c.weight())
-                                                                 : rig.upload(c.weight(), in.weight);
+    const DeviceArray dweight =
+        mode == GradientMode::kOverwrite ? rig.poisoned(c.weight()) : rig.upload(c.weight(), in.weight);
     rig->conv2d_fwd(rig.exec(), {.x = x,
                                  .weight = weight,
                                  .bias = bias ? ConstTensorView(b) : ConstTensorView{},

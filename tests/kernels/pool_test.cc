@@ -15,8 +15,8 @@ struct Case {
             (width + 2 * window.padding - window.width) / window.stride + 1, channels};
   }
   std::string text() const {
-    return fmt::format("{}, window {} x {}, stride {}, padding {}", x().to_string(), window.height, window.width,
-                       window.stride, window.padding);
+    return fmt::format("{}, window {} x {}, stride {}, padding {}", x().to_string(), window.height,
+                       window.width, window.stride, window.padding);
   }
 };
 
@@ -34,7 +34,8 @@ template <class Pixel>
 void for_each_pixel(const Case& c, const Pixel& pixel) {
   const Shape y = c.y();
   for (std::int64_t o = 0; o < y.num_elems(); ++o) {
-    const std::int64_t k = o % y[3], j = o / y[3] % y[2], i = o / y[3] / y[2] % y[1], b = o / y[3] / y[2] / y[1];
+    const std::int64_t k = o % y[3], j = o / y[3] % y[2], i = o / y[3] / y[2] % y[1],
+                       b = o / y[3] / y[2] / y[1];
     for (std::int64_t r = 0; r < c.window.height; ++r) {
       for (std::int64_t s = 0; s < c.window.width; ++s) {
         const std::int64_t h = i * c.window.stride + r - c.window.padding;
@@ -105,7 +106,8 @@ TEST_P(PoolTest, MaxTakesTheFirstOfEqualsAndNan) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const auto gradient_of = [&](const std::vector<float>& x) {
     const Rig rig = this->rig();
-    const DeviceArray in = rig.upload(c.x(), x), y = rig.poisoned(c.y()), dy = rig.upload(c.y(), std::vector<float>{1.0f}),
+    const DeviceArray in = rig.upload(c.x(), x), y = rig.poisoned(c.y()),
+                      dy = rig.upload(c.y(), std::vector<float>{1.0f}),
                       place = rig.poisoned(c.y(), DType::kUInt8), dx = rig.poisoned(c.x());
     rig->max_pool_fwd(rig.exec(), {.x = in, .y = y, .place = place, .window = c.window});
     rig->max_pool_bwd(rig.exec(), {.dy = dy, .place = place, .dx = dx, .window = c.window});

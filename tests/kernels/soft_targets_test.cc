@@ -12,7 +12,8 @@ class SoftTargetsTest : public KernelTest {};
 TEST_P(SoftTargetsTest, MatchesReference) {
   for (const DType dtype : kFloatTypes) {
     for (const float smoothing : {0.0f, 0.1f}) {
-      for (const auto& [rows, cols, count] : {std::array<std::int64_t, 3>{5, 10, 1}, {17, 1000, 2}, {3, 33, 4}}) {
+      for (const auto& [rows, cols, count] :
+           {std::array<std::int64_t, 3>{5, 10, 1}, {17, 1000, 2}, {3, 33, 4}}) {
         const auto logits = random(rows * cols, 4.0f, dtype);
         auto targets = random_ints(rows * count, 0, static_cast<int>(cols) - 1);
         auto weights = random(rows * count);
@@ -20,8 +21,9 @@ TEST_P(SoftTargetsTest, MatchesReference) {
         for (std::int64_t k = 0; k < count; ++k) targets[k] = -1;  // a row without any
         if (count > 1) targets[count + 1] = -1;                    // and one with some
         const Outputs out = same_bits_for_all_threads([&](const Rig& rig) {
-          const DeviceArray x = rig.upload({rows, cols}, logits, dtype), t = rig.upload({rows, count}, targets),
-                            w = rig.upload({rows, count}, weights), loss = rig.poisoned({});
+          const DeviceArray x = rig.upload({rows, cols}, logits, dtype),
+                            t = rig.upload({rows, count}, targets), w = rig.upload({rows, count}, weights),
+                            loss = rig.poisoned({});
           rig->softmax_cross_entropy(rig.exec(), {.logits = x,
                                                   .targets = t,
                                                   .target_weights = w,
@@ -64,7 +66,8 @@ TEST_P(SoftTargetsTest, ASecondTargetThatIsIgnoredChangesNothing) {
   const auto run = [&](const std::vector<std::int32_t>& targets) {
     const Rig rig = this->rig();
     const DeviceArray x = rig.upload({4, 50}, logits),
-                      t = rig.upload({static_cast<std::int64_t>(targets.size())}, targets), loss = rig.poisoned({});
+                      t = rig.upload({static_cast<std::int64_t>(targets.size())}, targets),
+                      loss = rig.poisoned({});
     rig->softmax_cross_entropy(rig.exec(), {.logits = x, .targets = t, .loss = loss, .write_gradient = true});
     return Outputs{loss.download(), x.download()};
   };

@@ -37,9 +37,9 @@ TEST(ResNet, EveryUnitIsABlockAndNamesAreTorchvisions) {
     for (const StatisticSpec& spec : block->statistics()) names.insert(block->full_name(spec));
   }
   EXPECT_EQ(names.size(), 161u + 2 * 53u);
-  for (const char* name :
-       {"conv1.weight", "bn1.weight", "bn1.running_mean", "layer1.0.downsample.0.weight",
-        "layer1.0.downsample.1.running_var", "layer4.2.conv3.weight", "layer3.5.bn2.bias", "fc.weight", "fc.bias"}) {
+  for (const char* name : {"conv1.weight", "bn1.weight", "bn1.running_mean", "layer1.0.downsample.0.weight",
+                           "layer1.0.downsample.1.running_var", "layer4.2.conv3.weight", "layer3.5.bn2.bias",
+                           "fc.weight", "fc.bias"}) {
     EXPECT_TRUE(names.contains(name)) << name;
   }
 }

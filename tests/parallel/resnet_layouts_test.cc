@@ -30,17 +30,19 @@ struct Layout {
 };
 
 EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
-  EngineOptions options{
-      .threads = layout.threads,
-      .global_batch = kGlobalBatch,
-      .micro_batch = kMicroBatch,
-      .seed = 5,
-      .optimizer = {.kind = OptimizerConfig::Kind::kSgd, .weight_decay = 1e-3f, .momentum = 0.9f, .nesterov = true},
-      .grad_clip = 5.0f,
-      .zero = static_cast<ZeroStage>(layout.zero),
-      .accumulate_unsharded = layout.accumulate_unsharded,
-      .recompute_every = layout.recompute,
-      .precision = Precision(mode)};
+  EngineOptions options{.threads = layout.threads,
+                        .global_batch = kGlobalBatch,
+                        .micro_batch = kMicroBatch,
+                        .seed = 5,
+                        .optimizer = {.kind = OptimizerConfig::Kind::kSgd,
+                                      .weight_decay = 1e-3f,
+                                      .momentum = 0.9f,
+                                      .nesterov = true},
+                        .grad_clip = 5.0f,
+                        .zero = static_cast<ZeroStage>(layout.zero),
+                        .accumulate_unsharded = layout.accumulate_unsharded,
+                        .recompute_every = layout.recompute,
+                        .precision = Precision(mode)};
   if (mode == PrecisionMode::kFp16) {
     // Too large at first: some steps are skipped.
     options.loss_scale = {.kind = LossScaleConfig::Kind::kDynamic, .initial = 0x1p24f};
@@ -49,7 +51,8 @@ EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
 }
 
 BatchSource source_at(std::int64_t step) {
-  return testing::image_source(testing::kTinyPixels, testing::tiny_resnet_config().classes, step * kGlobalBatch);
+  return testing::image_source(testing::kTinyPixels, testing::tiny_resnet_config().classes,
+                               step * kGlobalBatch);
 }
 
 StepResult step(Engine& engine) {
@@ -97,11 +100,11 @@ TEST_P(ResNetLayouts, EveryLayoutGivesTheSameState) {
     EXPECT_GT(expected.skipped, 0);
     EXPECT_LT(expected.skipped, kSteps - 1);
   }
-  for (const Layout& layout : {Layout{.ranks = 1, .recompute = 2}, Layout{.ranks = 1, .zero = 3},
-                               Layout{.ranks = 1, .threads = 3}, Layout{.ranks = 2, .zero = 2, .recompute = 1},
-                               Layout{.ranks = 4, .zero = 1}, Layout{.ranks = 4, .zero = 3, .recompute = 2},
-                               Layout{.ranks = 4, .zero = 3, .accumulate_unsharded = true},
-                               Layout{.ranks = 8, .zero = 2}}) {
+  for (const Layout& layout :
+       {Layout{.ranks = 1, .recompute = 2}, Layout{.ranks = 1, .zero = 3}, Layout{.ranks = 1, .threads = 3},
+        Layout{.ranks = 2, .zero = 2, .recompute = 1}, Layout{.ranks = 4, .zero = 1},
+        Layout{.ranks = 4, .zero = 3, .recompute = 2},
+        Layout{.ranks = 4, .zero = 3, .accumulate_unsharded = true}, Layout{.ranks = 8, .zero = 2}}) {
     EXPECT_TRUE(run(GetParam(), layout) == expected) << layout.to_string();
   }
 }
@@ -127,9 +130,8 @@ TEST_P(ResNetLayouts, ResumesUnderAnotherLayout) {
 
 TEST_P(ResNetLayouts, MemoryIsAsPredicted) {
   const auto blocks = std::make_shared<const BlockList>(build_resnet(testing::tiny_resnet_config()));
-  const SampleSpec sample{.input = {testing::kTinyPixels, testing::kTinyPixels, 3},
-                          .input_dtype = DType::kFloat32,
-                          .target = {}};
+  const SampleSpec sample{
+      .input = {testing::kTinyPixels, testing::kTinyPixels, 3}, .input_dtype = DType::kFloat32, .target = {}};
   for (const Layout& layout : {Layout{}, Layout{.ranks = 2, .zero = 3, .recompute = 2}, Layout{.ranks = 4}}) {
     run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
       const EngineOptions options = options_for(GetParam(), layout);
@@ -162,7 +164,8 @@ class Watcher final : public Block {
     variance_ = declare_statistic({.name = "variance", .shape = {4}, .initial = 1.0f});
   }
   Activations forward(Context& ctx, const Activations&, const Batch& batch) const override {
-    const Tensor y = ops::batch_norm(ctx, batch.inputs, weight_, bias_, {.mean = mean_, .variance = variance_});
+    const Tensor y =
+        ops::batch_norm(ctx, batch.inputs, weight_, bias_, {.mean = mean_, .variance = variance_});
     return {ops::softmax_cross_entropy(ctx, y, batch.targets, batch.loss_scale)};
   }
 

@@ -3,8 +3,8 @@
 //   resnet_trace FOLDER PIXELS MICRO_BATCH ACCUMULATION STEPS LR
 //
 // Reads FOLDER/model.safetensors and writes FOLDER/trace.safetensors (inputs, targets, logits of the first
-// micro-batch before the first step, gradients of step 1, running statistics after it), FOLDER/trace.json (losses)
-// and, after the last step, FOLDER/out/model.safetensors.
+// micro-batch before the first step, gradients of step 1, running statistics after it), FOLDER/trace.json
+// (losses) and, after the last step, FOLDER/out/model.safetensors.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -57,14 +57,13 @@ class TraceFile {
 };
 
 void trace(const Options& o, const std::shared_ptr<Communicator>& comm) {
-  Engine engine(build_resnet(*find_resnet_config("resnet50")), comm,
-                {.threads = 2,
-                 .global_batch = o.global_batch(),
-                 .micro_batch = o.micro_batch,
-                 .optimizer = {.kind = OptimizerConfig::Kind::kSgd,
-                               .weight_decay = 1e-4f,
-                               .momentum = 0.9f,
-                               .nesterov = true}});
+  Engine engine(
+      build_resnet(*find_resnet_config("resnet50")), comm,
+      {.threads = 2,
+       .global_batch = o.global_batch(),
+       .micro_batch = o.micro_batch,
+       .optimizer = {
+           .kind = OptimizerConfig::Kind::kSgd, .weight_decay = 1e-4f, .momentum = 0.9f, .nesterov = true}});
   load_state(engine, o.folder, StateParts::kModel);
   const BatchSource source = testing::image_source(o.pixels, 1000, 0);  // the same batch in every step
   const HostBatch batch = source(0, o.global_batch());
@@ -80,7 +79,8 @@ void trace(const Options& o, const std::shared_ptr<Communicator>& comm) {
     losses.push_back(engine.step(source, o.global_batch(), o.lr).loss);
     if (step > 0) continue;
     for (const StatisticStore::Entry& entry : engine.statistics().entries()) {
-      file.add("statistic." + entry.name, engine, engine.statistics().values().slice(entry.offset, entry.shape));
+      file.add("statistic." + entry.name, engine,
+               engine.statistics().values().slice(entry.offset, entry.shape));
     }
   }
   file.write(o.folder / "trace.safetensors");

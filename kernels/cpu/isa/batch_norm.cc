@@ -78,7 +78,7 @@ inline void with_gradient(const ChannelGradients& p, const Body& body) {
 void sums(const ChannelGradients& p) {
   const std::int64_t cols = p.cols;
   const float *x = p.x, *mean = p.mean;
-  float *__restrict sum = p.sum, *__restrict sum_x = p.sum_x;
+  float* __restrict sum = p.sum, * __restrict sum_x = p.sum_x;
   __builtin_memset(sum, 0, static_cast<std::size_t>(cols) * sizeof(float));
   __builtin_memset(sum_x, 0, static_cast<std::size_t>(cols) * sizeof(float));
   with_gradient(p, [=](const auto& g) {

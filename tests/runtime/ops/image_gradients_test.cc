@@ -31,11 +31,12 @@ TEST(ImageGradients, Conv2d) {
                         {{1, 9, 8, 3}, {5, 3, 7, 7}, {.stride = 2, .padding = 3}},
                         {{2, 4, 4, 4}, {4, 1, 3, 3}, {.stride = 1, .padding = 1, .groups = 4}}}) {
     SCOPED_TRACE(c.input.to_string() + " " + c.weight.to_string());
-    expect_gradients({.parameters = {{.name = "weight", .shape = c.weight}, {.name = "bias", .shape = {c.weight[0]}}},
-                      .input = c.input,
-                      .op = [&](Context& ctx, const Tensor& x) {
-                        return ops::conv2d(ctx, x, {0}, {.bias = {1}, .geometry = c.geometry});
-                      }});
+    expect_gradients(
+        {.parameters = {{.name = "weight", .shape = c.weight}, {.name = "bias", .shape = {c.weight[0]}}},
+         .input = c.input,
+         .op = [&](Context& ctx, const Tensor& x) {
+           return ops::conv2d(ctx, x, {0}, {.bias = {1}, .geometry = c.geometry});
+         }});
   }
 }
 
@@ -54,17 +55,17 @@ TEST(ImageGradients, Pools) {
   expect_gradients({.input = {2, 7, 6, 3}, .op = [](Context& ctx, const Tensor& x) {
                       return ops::avg_pool(ctx, x, {.height = 3, .width = 2, .stride = 2, .padding = 1});
                     }});
-  expect_gradients({.input = {2, 3, 5, 4}, .op = [](Context& ctx, const Tensor& x) {
-                      return ops::global_pool(ctx, x);
-                    }});
-  expect_gradients({.input = {1, 1, 1, 4}, .op = [](Context& ctx, const Tensor& x) {
-                      return ops::global_pool(ctx, x);
-                    }});
+  expect_gradients(
+      {.input = {2, 3, 5, 4}, .op = [](Context& ctx, const Tensor& x) { return ops::global_pool(ctx, x); }});
+  expect_gradients(
+      {.input = {1, 1, 1, 4}, .op = [](Context& ctx, const Tensor& x) { return ops::global_pool(ctx, x); }});
 }
 
 TEST(ImageGradients, SoftTargets) {
   expect_gradients(
-      {.parameters = {{.name = "weight", .shape = {11, 5}}}, .input = {4, 5}, .op = [](Context& ctx, const Tensor& x) {
+      {.parameters = {{.name = "weight", .shape = {11, 5}}},
+       .input = {4, 5},
+       .op = [](Context& ctx, const Tensor& x) {
          const std::vector<std::int32_t> targets = {10, 0, 1, -1, 3, 3, 2, 7};
          const std::vector<float> weights = {0.3f, 0.7f, 1.0f, 0.5f, 0.25f, 0.5f, 0.9f, 0.1f};
          const Tensor t = ctx.from_host(targets.data(), {4, 2}, DType::kInt32, MemoryCategory::kBatch);
@@ -116,8 +117,9 @@ TEST_F(Kinks, MaxPool) {
 
 // One pass with rectifier and residual gives what separate ops give.
 TEST_F(Kinks, FusedBatchNormEqualsItsParts) {
-  const std::vector<ParameterSpec> specs = {{.name = "gamma", .shape = {7}, .init = Initializer::normal(1.0f)},
-                                            {.name = "beta", .shape = {7}, .init = Initializer::normal(1.0f)}};
+  const std::vector<ParameterSpec> specs = {
+      {.name = "gamma", .shape = {7}, .init = Initializer::normal(1.0f)},
+      {.name = "beta", .shape = {7}, .init = Initializer::normal(1.0f)}};
   for (const bool residual : {false, true}) {
     LocalParameters params(ctx_, specs, "op", 3);
     ctx_.parameters = &params;
@@ -143,7 +145,8 @@ TEST_F(Kinks, FusedBatchNormEqualsItsParts) {
 void expect_refused(const std::string& text, const std::function<void(Context&)>& call) {
   Context ctx = Context::create({DeviceType::kMeta}, 1);
   LocalParameters params(
-      ctx, std::vector<ParameterSpec>{{.name = "w", .shape = {4, 3, 3, 3}}, {.name = "v", .shape = {4}}}, "op", 0);
+      ctx, std::vector<ParameterSpec>{{.name = "w", .shape = {4, 3, 3, 3}}, {.name = "v", .shape = {4}}},
+      "op", 0);
   ctx.parameters = &params;
   ctx.training = true;
   try {
@@ -192,7 +195,8 @@ TEST(ImageOpChecks, NameBothShapes) {
     ops::avg_pool(c, c.empty({2, 5, 5, 1}), {.height = 6, .width = 2});
   });
   expect_refused("label_smoothing = 1", [](Context& c) {
-    ops::softmax_cross_entropy(c, c.empty({2, 5}), c.empty({2}, DType::kInt32), 1.0f, {.label_smoothing = 1.0f});
+    ops::softmax_cross_entropy(c, c.empty({2, 5}), c.empty({2}, DType::kInt32), 1.0f,
+                               {.label_smoothing = 1.0f});
   });
   expect_refused("want as many fp32 weights", [](Context& c) {
     ops::softmax_cross_entropy(c, c.empty({2, 5}), c.empty({2}, DType::kInt32), 1.0f,
@@ -213,7 +217,8 @@ TEST(ImageOpChecks, AMissingEntryIsNamed) {
     FAIL() << "accepted";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ErrorCode::kUnsupported);
-    EXPECT_NE(std::string(e.what()).find("the device 'half' has no conv2d_fwd yet"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("the device 'half' has no conv2d_fwd yet"), std::string::npos)
+        << e.what();
   }
 }
 
