@@ -1,3 +1,4 @@
+// max(0, x).
 #pragma once
 
 #include "runtime/context.h"
