@@ -4,6 +4,12 @@
 
 namespace trireme {
 
+void throw_missing_entry(const Backend& backend, const char* op) {
+  throw Error(ErrorCode::kUnsupported,
+              fmt::format("the device '{}' has no {} yet; it works with parallel.device = \"cpu\"",
+                          backend.name, op));
+}
+
 const Backend& backend_for(DeviceType type) {
   switch (type) {
     case DeviceType::kCpu:

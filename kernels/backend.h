@@ -23,6 +23,7 @@
 //    for a dtype it lacks.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -40,7 +41,7 @@ namespace trireme {
 /// The execution resources of one rank.
 struct KernelContext {
   Device device;
-  void* stream = nullptr;          // of Backend::make_stream on cuda; unused on cpu and meta
+  void* stream = nullptr;          // of Backend::make_stream; null where the backend has none
   int num_threads = 1;             // threads this rank may use on the host
   Allocator* allocator = nullptr;  // for MemoryCategory::kWorkspace
 };
@@ -175,16 +176,147 @@ struct DropoutArgs {
   std::int64_t first_sample = 0;
 };
 
-/// loss = loss_scale * sum over rows with target >= 0 of -log softmax(logits)[target], rows added in order.
-/// With write_gradient, logits become gradient_scale * d loss / d logits in place (zero rows where target <
-/// 0), scaled before they are rounded to the dtype of the logits.
+/// loss = loss_scale * sum over rows of their losses, rows added in order. A row with K targets t_k >= 0 of
+/// weights w_k (1 without target_weights; a negative target has weight 0), W their sum, and s =
+/// label_smoothing has the loss (1 - s) sum_k w_k -log p[t_k] + s W mean_j -log p[j], p = softmax(logits).
+/// With write_gradient, logits become gradient_scale * d loss / d logits in place, scaled before they are
+/// rounded to the dtype of the logits.
 struct SoftmaxCrossEntropyArgs {
   TensorView logits;               // [M, V]
-  ConstTensorView targets;         // [M] int32; negative = ignored
+  ConstTensorView targets;         // [M * K] int32; negative = ignored
+  ConstTensorView target_weights;  // [M * K] fp32, or undefined: all 1 (K may still be more than 1)
   TensorView loss;                 // [] fp32
   float loss_scale = 1.0f;         // usually 1 / (tokens of the global batch)
+  float label_smoothing = 0.0f;    // in [0, 1)
   ConstTensorView gradient_scale;  // [] fp32, or undefined: 1. The loss scaler's factor; not part of the loss
   bool write_gradient = false;
+};
+
+/// Whether max(0, .) follows in the same pass.
+enum class Rectify : std::uint8_t { kNo, kYes };
+
+/// Stride and zero padding of a convolution, the same along both sides of an image, and its groups.
+struct ConvGeometry {
+  std::int64_t stride = 1, padding = 0, groups = 1;
+  auto operator<=>(const ConvGeometry&) const = default;
+};
+
+/// y[b, i, j, o] = bias[o] + sum over r, s, c of x[b, i * stride + r - padding, ..., c] weight[o, c, r, s],
+/// channel o reading the c of its group alone. Images are NHWC, weights as in PyTorch.
+struct Conv2dFwdArgs {
+  ConstTensorView x;       // [B, H, W, C]
+  ConstTensorView weight;  // [O, C / groups, R, S]
+  ConstTensorView bias;    // [O], or undefined
+  TensorView y;            // [B, (H + 2 padding - R) / stride + 1, ..., O]
+  ConvGeometry geometry;
+  MathMode math = MathMode::kFp32;
+};
+
+struct Conv2dBwdDataArgs {
+  ConstTensorView dy, weight;
+  TensorView dx;
+  ConvGeometry geometry;
+  MathMode math = MathMode::kFp32;
+};
+
+struct Conv2dBwdWeightArgs {
+  ConstTensorView dy, x;
+  TensorView dweight;  // fp32
+  ConvGeometry geometry;
+  MathMode math = MathMode::kFp32;
+  GradientMode mode = GradientMode::kOverwrite;
+};
+
+/// y = rectify((x - mean) * rstd * gamma + beta + residual), mean and biased variance of each channel over
+/// the rows (Ioffe & Szegedy 2015).
+struct BatchNormFwdArgs {
+  ConstTensorView x;            // [..., C], M rows
+  ConstTensorView gamma, beta;  // [C]
+  ConstTensorView residual;     // like x, or undefined
+  TensorView y;                 // like x
+  TensorView mean, rstd;        // [C] fp32
+  TensorView variance;  // [C] fp32, or undefined: M / (M - 1) of the biased one (M = 1: the biased one)
+  float epsilon = 1e-5f;
+  Rectify rectify = Rectify::kNo;
+};
+
+/// The same with given statistics.
+struct BatchNormInferArgs {
+  ConstTensorView x;
+  ConstTensorView gamma, beta;
+  ConstTensorView mean, variance;  // [C] fp32
+  ConstTensorView residual;
+  TensorView y;  // may be x or residual
+  float epsilon = 1e-5f;
+  Rectify rectify = Rectify::kNo;
+};
+
+/// With g = dy where the rectifier let pass (y > 0), else 0: dresidual = g, dbeta = sum g,
+/// dgamma = sum g xhat, dx = gamma rstd (g - (dbeta + xhat dgamma) / M).
+struct BatchNormBwdArgs {
+  ConstTensorView dy, x;        // [..., C]
+  ConstTensorView y;            // what fwd returned; wanted with a rectifier behind a residual alone
+  ConstTensorView gamma, beta;  // [C]
+  ConstTensorView mean, rstd;   // [C] fp32
+  TensorView dx;                // may be dy
+  TensorView dresidual;         // or undefined; may be dy, if dx is not
+  TensorView dgamma, dbeta;     // [C] fp32
+  GradientMode dgamma_mode = GradientMode::kOverwrite;
+  GradientMode dbeta_mode = GradientMode::kOverwrite;
+  Rectify rectify = Rectify::kNo;
+};
+
+/// y = max(0, x); NaN passes. y may be x.
+struct ReluArgs {
+  ConstTensorView x;
+  TensorView y;
+};
+
+/// dx = dy where y > 0, else 0. dx may be dy.
+struct ReluBwdArgs {
+  ConstTensorView dy, y;
+  TensorView dx;
+};
+
+/// A window that slides over an image, `padding` pixels beyond its borders.
+struct PoolWindow {
+  std::int64_t height = 1, width = 1, stride = 1, padding = 0;
+  bool operator==(const PoolWindow&) const = default;
+};
+
+/// y = the largest of the window, padding left out; the first of equals, and NaN before any number.
+struct MaxPoolFwdArgs {
+  ConstTensorView x;  // [B, H, W, C]
+  TensorView y;       // [B, (H + 2 padding - height) / stride + 1, ..., C]
+  TensorView place;   // like y, uint8, or undefined: row * width + column of it within the window
+  PoolWindow window;  // of at most 256 pixels; padding at most half of it
+};
+
+struct MaxPoolBwdArgs {
+  ConstTensorView dy, place;
+  TensorView dx;
+  PoolWindow window;
+};
+
+/// y = the sum of the window over its pixels, padding counted as zeros.
+struct AvgPoolFwdArgs {
+  ConstTensorView x;
+  TensorView y;
+  PoolWindow window;
+};
+
+struct AvgPoolBwdArgs {
+  ConstTensorView dy;
+  TensorView dx;
+  PoolWindow window;
+};
+
+/// value = (1 - momentum) value + momentum sample.
+struct MoveAverageArgs {
+  TensorView value;        // [n] fp32
+  ConstTensorView sample;  // [n] fp32
+  float momentum = 0.1f;
+  ConstTensorView skip;  // [] int32, or undefined: nothing is written when it is not 0
 };
 
 /// out = a + b; out may be a or b.
@@ -304,7 +436,7 @@ struct Backend {
   // copy_to_host returns when the bytes are on the host, synchronize when all enqueued work is done.
   std::unique_ptr<MemorySource> (*make_memory_source)(Device device) = nullptr;
   /// The compute stream of one rank, with what libraries keep for it: what KernelContext::stream points to.
-  /// Null on backends without streams.
+  /// On cpu that is what is kept alone, and calls do without it. Null on backends with neither.
   std::shared_ptr<void> (*make_stream)(Device device, std::shared_ptr<Allocator> allocator) = nullptr;
   /// Null on backends without streams, whose copies are done when they return.
   std::unique_ptr<HostCopy> (*make_host_copy)(const KernelContext& exec, std::size_t bytes) = nullptr;
@@ -337,6 +469,19 @@ struct Backend {
   void (*embedding_bwd)(const KernelContext&, const EmbeddingBwdArgs&) = nullptr;
   void (*dropout)(const KernelContext&, const DropoutArgs&) = nullptr;
   void (*softmax_cross_entropy)(const KernelContext&, const SoftmaxCrossEntropyArgs&) = nullptr;
+  void (*conv2d_fwd)(const KernelContext&, const Conv2dFwdArgs&) = nullptr;
+  void (*conv2d_bwd_data)(const KernelContext&, const Conv2dBwdDataArgs&) = nullptr;
+  void (*conv2d_bwd_weight)(const KernelContext&, const Conv2dBwdWeightArgs&) = nullptr;
+  void (*batch_norm_fwd)(const KernelContext&, const BatchNormFwdArgs&) = nullptr;
+  void (*batch_norm_infer)(const KernelContext&, const BatchNormInferArgs&) = nullptr;
+  void (*batch_norm_bwd)(const KernelContext&, const BatchNormBwdArgs&) = nullptr;
+  void (*relu)(const KernelContext&, const ReluArgs&) = nullptr;
+  void (*relu_bwd)(const KernelContext&, const ReluBwdArgs&) = nullptr;
+  void (*max_pool_fwd)(const KernelContext&, const MaxPoolFwdArgs&) = nullptr;
+  void (*max_pool_bwd)(const KernelContext&, const MaxPoolBwdArgs&) = nullptr;
+  void (*avg_pool_fwd)(const KernelContext&, const AvgPoolFwdArgs&) = nullptr;
+  void (*avg_pool_bwd)(const KernelContext&, const AvgPoolBwdArgs&) = nullptr;
+  void (*move_average)(const KernelContext&, const MoveAverageArgs&) = nullptr;
   void (*add)(const KernelContext&, const AddArgs&) = nullptr;
   void (*cast)(const KernelContext&, const CastArgs&) = nullptr;
   void (*scale)(const KernelContext&, const ScaleArgs&) = nullptr;
@@ -346,6 +491,16 @@ struct Backend {
   void (*adamw)(const KernelContext&, const AdamWArgs&) = nullptr;
   void (*sgd)(const KernelContext&, const SgdArgs&) = nullptr;
 };
+
+[[noreturn]] void throw_missing_entry(const Backend& backend, const char* op);
+
+/// An entry of `backend`'s table, for the ops that not every backend has: throws Error(kUnsupported) naming
+/// op and device where it is null.
+template <class Entry>
+Entry required(const Backend& backend, Entry Backend::*entry, const char* op) {
+  if (backend.*entry == nullptr) throw_missing_entry(backend, op);
+  return backend.*entry;
+}
 
 /// The table of a device type. Throws Error(kUnsupported) for one that this build lacks.
 const Backend& backend_for(DeviceType type);

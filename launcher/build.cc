@@ -1,5 +1,6 @@
 #include "launcher/build.h"
 
+#include "models/resnet.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/hash.h"
 #include "runtime/data/synthetic_tokens.h"
@@ -119,6 +120,11 @@ std::optional<PreparedData> find_prepared_data(const fs::path& path) {
 
 JobConfig resolve(JobConfig config) {
   ModelSection& model = config.model;
+  if (const auto resnet = find_resnet_config(model.name)) {
+    if (model.classes == 0) model.classes = resnet->classes;
+    check_config(config);
+    return config;
+  }
   const auto fill = [](std::int64_t& number, std::int64_t value) {
     if (number == 0) number = value;
   };
@@ -136,6 +142,11 @@ JobConfig resolve(JobConfig config) {
 }
 
 std::shared_ptr<const BlockList> build_blocks(const ModelSection& model) {
+  if (auto resnet = find_resnet_config(model.name)) {
+    resnet->classes = model.classes;
+    resnet->label_smoothing = static_cast<float>(model.label_smoothing);
+    return std::make_shared<const BlockList>(build_resnet(*resnet));
+  }
   return std::make_shared<const BlockList>(build_gpt({.layers = model.layers,
                                                       .hidden = model.hidden,
                                                       .heads = model.heads,
@@ -169,9 +180,10 @@ EngineOptions engine_options(const JobConfig& config) {
 
 LrSchedule lr_schedule(const JobConfig& config) {
   const OptimizerSection& section = config.optimizer;
-  const auto kind = section.schedule == "cosine"   ? LrSchedule::Kind::kCosine
-                    : section.schedule == "linear" ? LrSchedule::Kind::kLinear
-                                                   : LrSchedule::Kind::kConstant;
+  const auto kind = section.schedule == "cosine"      ? LrSchedule::Kind::kCosine
+                    : section.schedule == "linear"    ? LrSchedule::Kind::kLinear
+                    : section.schedule == "one_cycle" ? LrSchedule::Kind::kOneCycle
+                                                      : LrSchedule::Kind::kConstant;
   return {.kind = kind,
           .peak = section.lr,
           .floor = section.min_lr,

@@ -18,6 +18,8 @@ namespace trireme {
 
 struct ModelSection {
   std::string name = "gpt";
+  std::int64_t classes = 0;
+  double label_smoothing = 0.0;
   std::string size;  // empty: given by the keys below
   std::int64_t layers = 0;
   std::int64_t hidden = 0;

@@ -15,6 +15,11 @@ namespace trireme {
 namespace {
 
 void check_model(const ModelSection& model) {
+  if (model.name != "gpt") {
+    TRIREME_CHECK(model.size.empty(), "model.size = \"{}\" is a shape of gpt; {} has its own", model.size,
+                  model.name);
+    return;
+  }
   if (model.size.empty()) {
     TRIREME_CHECK(model.layers > 0 && model.hidden > 0 && model.heads > 0 && model.seq_len > 0,
                   "the model has no shape: give model.size, or all of model.layers = {}, model.hidden = {}, "
@@ -93,6 +98,11 @@ std::optional<double> static_loss_scale(const PrecisionSection& precision) {
 
 void check_config(const JobConfig& config) {
   check_model(config.model);
+  TRIREME_CHECK(
+      config.model.name == "gpt",
+      "model.name = \"{}\" takes images, but data.kind = \"{}\" gives tokens, and this build has no other "
+      "kind yet: use model.name = \"gpt\", or the network from a program (models/resnet.h)",
+      config.model.name, config.data.kind);
   check_precision(config);
   TRIREME_CHECK(config.data.kind != "tokens" || !config.data.train.empty(),
                 "data.train is missing: the folder of token shards that `trireme data text` wrote");

@@ -74,7 +74,13 @@ class SectionKeys {
 void add_model_keys(std::vector<ConfigKey>& keys) {
   using M = ModelSection;
   SectionKeys<M>(keys, "model", &JobConfig::model)
-      .add("name", &M::name, one_of({"gpt"}), "Architecture.")
+      .add("name", &M::name,
+           one_of({"gpt", "resnet18", "resnet34", "resnet50", "resnet101", "resnet20", "resnet56"}),
+           "Architecture. `resnet20` and `resnet56` are those for CIFAR's small images.")
+      .add("classes", &M::classes, count_from(0),
+           "ResNets: classes of the images. 0: those that the network was published for, 1000 or 10.")
+      .add("label_smoothing", &M::label_smoothing, from_to_below(0, 1),
+           "ResNets: part of a label that is spread over all classes, in training.")
       .add(
           "size", &M::size, one_of({"", "124m", "350m", "774m", "1.5b", "13b"}),
           "A published GPT-2 or GPT-3 shape; the keys below override parts of it. Empty: the keys below give "
@@ -124,15 +130,18 @@ void add_optimizer_keys(std::vector<ConfigKey>& keys) {
   SectionKeys<O>(keys, "optimizer", &JobConfig::optimizer)
       .add("name", &O::name, one_of({"adamw", "sgd"}), "Update rule.")
       .add("lr", &O::lr, above(0), "Peak learning rate.")
-      .add("min_lr", &O::min_lr, at_least(0), "Learning rate at the last step of `linear` and `cosine`.")
+      .add("min_lr", &O::min_lr, at_least(0),
+           "Learning rate at the last step of `linear`, `cosine` and `one_cycle`.")
       .add("weight_decay", &O::weight_decay, at_least(0),
            "Decoupled for `adamw`, added to the gradient for `sgd`; matrices only, not biases and norms.")
       .add("betas", &O::betas, from_to_below(0, 1), "`adamw`: decay of both moments.")
       .add("epsilon", &O::epsilon, above(0), "`adamw`: added to the root of the second moment.")
       .add("momentum", &O::momentum, from_to_below(0, 1), "`sgd`: 0 keeps no momentum buffer.")
       .add("nesterov", &O::nesterov, any(), "`sgd`: Nesterov's form of momentum.")
-      .add("schedule", &O::schedule, one_of({"constant", "linear", "cosine"}),
-           "Course of the learning rate after the warm-up, down to `min_lr`.")
+      .add("schedule", &O::schedule, one_of({"constant", "linear", "cosine", "one_cycle"}),
+           "Course of the learning rate after the warm-up, down to `min_lr`. `one_cycle`: half a cosine up "
+           "from "
+           "lr / 25 within `warmup_steps` (0: 30 % of the steps), then half a cosine down.")
       .add("warmup_steps", &O::warmup_steps, count_from(0),
            "Steps in which the learning rate rises linearly to `lr`.")
       .add("grad_clip", &O::grad_clip, at_least(0),
@@ -165,7 +174,7 @@ void add_precision_keys(std::vector<ConfigKey>& keys) {
       .add("ops", &P::ops, any(),
            "Ops that compute in another dtype than the mode's, as { attention = \"fp32\" }: \"fp32\", and "
            "for `linear` and `attention` \"tf32\". Ops: linear, attention, embedding, layer_norm, dropout, "
-           "add, softmax_cross_entropy.");
+           "add, softmax_cross_entropy, conv2d, batch_norm, relu, pool.");
 }
 
 void add_engine_keys(std::vector<ConfigKey>& keys) {

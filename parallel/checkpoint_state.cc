@@ -12,11 +12,13 @@
 namespace trireme {
 namespace {
 
+constexpr int kStatistics = -1;
+
 // One tensor of a file: its name there, and where it lies in which flat tensor of the engine.
 struct SavedTensor {
   std::string name;
   Shape shape;
-  int group = 0;
+  int group = 0;   // kStatistics: none
   int state = -1;  // of the optimizer; -1: the master
   std::int64_t offset = 0;
 };
@@ -32,7 +34,11 @@ std::vector<SavedTensor> tensors_of(const Engine& engine, const std::string& pre
 }
 
 std::vector<SavedTensor> model_tensors(const Engine& engine) {
-  return tensors_of(engine, "", -1);
+  std::vector<SavedTensor> tensors = tensors_of(engine, "", -1);
+  for (const StatisticStore::Entry& entry : engine.statistics().entries()) {
+    tensors.push_back({entry.name, entry.shape, kStatistics, -1, entry.offset});
+  }
+  return tensors;
 }
 
 std::vector<SavedTensor> optimizer_tensors(const Engine& engine) {
@@ -47,6 +53,7 @@ std::vector<SavedTensor> optimizer_tensors(const Engine& engine) {
 
 // What this rank owns of the flat tensor that holds `t`.
 const Tensor& owned_of(const Engine& engine, const SavedTensor& t) {
+  if (t.group == kStatistics) return engine.statistics().values();
   return t.state < 0 ? engine.parameters().master(t.group) : engine.parameters().state(t.group, t.state);
 }
 
@@ -70,7 +77,10 @@ std::optional<CheckpointFile> write_file(const Engine& engine, const std::filesy
     const SavedTensor& t = tensors[i];
     const bool next_flat = i == 0 || t.group != tensors[i - 1].group || t.state != tensors[i - 1].state;
     if (next_flat) flat = Tensor();  // before the next gather: one group at a time
-    if (next_flat) flat = engine.parameters().whole(t.group, owned_of(engine, t));
+    if (next_flat) {
+      flat = t.group == kStatistics ? owned_of(engine, t)
+                                    : engine.parameters().whole(t.group, owned_of(engine, t));
+    }
     if (writer) writer->append(engine.context().to_host(flat.slice(t.offset, t.shape)));
   }
   if (!writer) return std::nullopt;
@@ -87,9 +97,13 @@ void check_file(const SafetensorsReader& file, const std::vector<SavedTensor>& t
                   file.path().string(), t.name, saved.dtype, fmt::join(saved.shape, ", "),
                   t.shape.to_string());
   }
-  TRIREME_CHECK(file.tensors().size() == tensors.size(),
+  // PyTorch counts the micro-batches that a batch norm saw; nothing here depends on it.
+  const auto counts = std::ranges::count_if(
+      file.tensors(), [](const SafetensorsTensor& t) { return t.name.ends_with(".num_batches_tracked"); });
+  const std::size_t num_tensors = file.tensors().size() - static_cast<std::size_t>(counts);
+  TRIREME_CHECK(num_tensors == tensors.size(),
                 "{} holds {} tensors, this model and optimizer have {}: it was saved from another model",
-                file.path().string(), file.tensors().size(), tensors.size());
+                file.path().string(), num_tensors, tensors.size());
 }
 
 void read_file(const Engine& engine, const SafetensorsReader& file, const std::vector<SavedTensor>& tensors) {
@@ -97,7 +111,7 @@ void read_file(const Engine& engine, const SafetensorsReader& file, const std::v
   std::vector<float> values;
   for (const SavedTensor& t : tensors) {
     const Tensor& owned = owned_of(engine, t);
-    const std::int64_t first = engine.parameters().first_owned(t.group);
+    const std::int64_t first = t.group == kStatistics ? 0 : engine.parameters().first_owned(t.group);
     const std::int64_t begin = std::max(t.offset, first);
     const std::int64_t end = std::min(t.offset + t.shape.num_elems(), first + owned.num_elems());
     if (end <= begin) continue;

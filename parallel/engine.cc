@@ -65,7 +65,8 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                              .reduce_each_micro_batch = reduces_each_micro_batch(options),
                              .dtype = options.precision.grad_dtype},
       *comm_);
-  executor_ = std::make_unique<Executor>(ctx_, *blocks_, layout_, *params_, comm_);
+  statistics_ = std::make_unique<StatisticStore>(ctx_, *blocks_, batch_, comm_);
+  executor_ = std::make_unique<Executor>(ctx_, *blocks_, layout_, *params_, *statistics_, comm_);
   scaler_ = std::make_unique<LossScaler>(ctx_, options.loss_scale);
   records_ = std::make_unique<StepRecords>(ctx_, batch_.per_rank() * mesh_.data);
   make_training_state();

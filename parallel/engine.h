@@ -107,6 +107,7 @@ class Engine {
   const StepPlan& plan() const { return plan_; }
   /// Who computes which samples of a step.
   const BatchLayout& batch() const { return batch_; }
+  const StatisticStore& statistics() const { return *statistics_; }
   Communicator& communicator() const { return *comm_; }
 
  private:
@@ -127,6 +128,7 @@ class Engine {
   Context ctx_;
   const std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<ParamStore> params_;
+  std::unique_ptr<StatisticStore> statistics_;
   std::unique_ptr<GradAccumulator> gradients_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<LossScaler> scaler_;

@@ -6,6 +6,9 @@
 
 namespace trireme {
 
+// Beyond those of any optimizer's state.
+constexpr std::uint64_t kStatisticsStream = 1000;
+
 std::uint64_t Engine::state_hash() const {
   std::uint64_t hash = 0;
   for (std::size_t g = 0; g < layout_.groups.size(); ++g) {
@@ -21,6 +24,10 @@ std::uint64_t Engine::state_hash() const {
     for (std::size_t s = 0; s < params_->state_names().size(); ++s) {
       add(params_->state(static_cast<int>(g), static_cast<int>(s)), s + 1);
     }
+  }
+  // Whole on every rank: counted once.
+  if (statistics_->values().defined() && (options_.zero == ZeroStage::kNone || comm_->rank() == 0)) {
+    hash += hash_blocks(ctx_.to_host(statistics_->values()), 0, kStatisticsStream);
   }
   if (options_.zero == ZeroStage::kNone) return hash;
   std::uint64_t total = 0;  // pieces of all ranks: the sum does not care who holds what

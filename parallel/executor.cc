@@ -53,8 +53,13 @@ struct Executor::Run {
 };
 
 Executor::Executor(Context ctx, const BlockList& blocks, const ModelLayout& layout, ParamStore& params,
-                   std::shared_ptr<Communicator> comm)
-    : ctx_(std::move(ctx)), blocks_(blocks), layout_(layout), params_(params), comm_(std::move(comm)) {}
+                   StatisticStore& statistics, std::shared_ptr<Communicator> comm)
+    : ctx_(std::move(ctx)),
+      blocks_(blocks),
+      layout_(layout),
+      params_(params),
+      statistics_(statistics),
+      comm_(std::move(comm)) {}
 
 Executor::~Executor() = default;
 
@@ -135,8 +140,10 @@ void Executor::change_residency(const Action& action) {
 Activations Executor::run_unit(Run& run, const Action& action, MicroBatchUnit* record, Activations input) {
   const MicroBatch& mb = run.micro_batches[static_cast<std::size_t>(action.micro_batch)];
   UnitParameters parameters(params_, layout_.uses[static_cast<std::size_t>(action.unit)], nullptr);
+  UnitStatistics statistics(statistics_, action.unit, run.input.training ? action.micro_batch : -1);
   Context ctx = ctx_;
   ctx.parameters = &parameters;
+  ctx.statistics = &statistics;
   ctx.training = run.input.training;
   ctx.gradient_scale = run.input.gradient_scale;
   ctx.tape = record != nullptr ? &record->tape : nullptr;
@@ -248,8 +255,10 @@ Tensor Executor::infer(const HostBatch& batch) {
     const auto unit = static_cast<int>(u);
     change_residency({.kind = ActionKind::kGather, .unit = unit});
     UnitParameters parameters(params_, layout_.uses[u], nullptr);
+    UnitStatistics statistics(statistics_, unit, -1);
     Context ctx = ctx_;
     ctx.parameters = &parameters;
+    ctx.statistics = &statistics;
     activations = blocks_[u]->forward(ctx, activations, on_device);
     change_residency({.kind = ActionKind::kRelease, .unit = unit});
   }
@@ -292,6 +301,7 @@ void Executor::optim_step(Run& run) {
   params_.update(*run.training.optimizer, run.training.scalars,
                  [&](int group) { return run.training.gradients->gradient(group); });
   run.training.gradients->clear();
+  statistics_.move(run.training.scalars.skip);
 }
 
 }  // namespace trireme

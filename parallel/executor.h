@@ -10,6 +10,7 @@
 #include "parallel/grad_accumulator.h"
 #include "parallel/param_store.h"
 #include "parallel/plan.h"
+#include "parallel/statistic_store.h"
 #include "runtime/data/dataset.h"
 #include "runtime/loss_scaler.h"
 #include "runtime/tape.h"
@@ -33,7 +34,7 @@ struct ExecutionInput {
 class Executor {
  public:
   Executor(Context ctx, const BlockList& blocks, const ModelLayout& layout, ParamStore& params,
-           std::shared_ptr<Communicator> comm);
+           StatisticStore& statistics, std::shared_ptr<Communicator> comm);
   ~Executor();
 
   /// What GradNorm and OptimStep need; evaluation leaves them null.
@@ -95,6 +96,7 @@ class Executor {
   const BlockList& blocks_;
   const ModelLayout& layout_;
   ParamStore& params_;
+  StatisticStore& statistics_;
   std::shared_ptr<Communicator> comm_;
   ActionObserver observer_;
   bool draws_random_ = false;

@@ -28,7 +28,7 @@ enum class ActionKind : std::uint8_t {
   kRecvGradient,    // gradient of the unit's output
   kReduceLoss,      // collective: the step's loss from all micro-batches' losses
   kGradNorm,        // global gradient norm and clip coefficient (collective where gradients are sharded)
-  kOptimStep,       // update every parameter this rank owns
+  kOptimStep,       // update every parameter this rank owns, and move running statistics (collective)
 };
 
 std::string_view name(ActionKind kind);

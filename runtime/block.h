@@ -18,8 +18,9 @@ namespace trireme {
 
 /// A micro-batch. Dim 0 of both tensors is the sample.
 struct Batch {
-  Tensor inputs;   // tokens [B, T] int32, images [B, H, W, C]
-  Tensor targets;  // tokens [B, T] int32 (negative: ignored), labels [B] int32
+  Tensor inputs;          // tokens [B, T] int32, images [B, H, W, C]
+  Tensor targets;         // tokens [B, T] int32 (negative: ignored), labels [B] or [B, K] int32
+  Tensor target_weights;  // [B, K] fp32, or undefined: all 1
   /// Weight of one target in the loss: 1 / (targets of the global batch).
   float loss_scale = 1.0f;
 };
@@ -29,15 +30,20 @@ using Activations = std::vector<Tensor>;
 
 class Block {
  public:
-  explicit Block(std::string name) : name_(std::move(name)) {}
+  explicit Block(std::string name) : Block(name, name) {}
+  /// `prefix` stands before the names of parameters; empty: nothing does.
+  Block(std::string name, std::string prefix) : name_(std::move(name)), prefix_(std::move(prefix)) {}
   virtual ~Block() = default;
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
-  /// Unique in the model: "blocks.3". Parameters are called name() + "." + spec.name.
+  /// Unique in the model: "blocks.3". Parameters are called prefix + "." + spec.name, the prefix is the name
+  /// where nothing else was said; statistics likewise.
   const std::string& name() const { return name_; }
   const std::vector<ParameterSpec>& parameters() const { return parameters_; }
-  std::string full_name(const ParameterSpec& spec) const { return name_ + "." + spec.name; }
+  const std::vector<StatisticSpec>& statistics() const { return statistics_; }
+  std::string full_name(const ParameterSpec& spec) const { return full_name(spec.name); }
+  std::string full_name(const StatisticSpec& spec) const { return full_name(spec.name); }
 
   /// `input` is empty for the first block. The last block of a model being trained returns the loss, a
   /// scalar; a last block must return logits instead when batch.targets is undefined.
@@ -49,10 +55,17 @@ class Block {
     parameters_.push_back(std::move(spec));
     return {static_cast<int>(parameters_.size()) - 1};
   }
+  StatisticRef declare_statistic(StatisticSpec spec) {
+    statistics_.push_back(std::move(spec));
+    return {static_cast<int>(statistics_.size()) - 1};
+  }
 
  private:
-  std::string name_;
+  std::string full_name(const std::string& own) const { return prefix_.empty() ? own : prefix_ + "." + own; }
+
+  std::string name_, prefix_;
   std::vector<ParameterSpec> parameters_;
+  std::vector<StatisticSpec> statistics_;
 };
 
 using BlockList = std::vector<std::unique_ptr<Block>>;

@@ -9,6 +9,7 @@
 #include "runtime/base/rng.h"
 #include "runtime/parameter.h"
 #include "runtime/precision.h"
+#include "runtime/statistic.h"
 #include "runtime/tensor.h"
 
 namespace trireme {
@@ -21,6 +22,7 @@ struct Context {
   std::shared_ptr<Allocator> allocator;
   std::shared_ptr<void> stream;  // owns exec.stream
   ParameterResolver* parameters = nullptr;
+  StatisticResolver* statistics = nullptr;  // null: training leaves none behind
 
   Tape* tape = nullptr;   // null: inference, nothing is recorded or saved
   bool training = false;  // dropout and the like

@@ -21,9 +21,12 @@ using enum DtypeRule;
 //   layer_norm             stay as they are              fp32                                as its input
 //   dropout                the widest of x, residual     fp32                                the same
 //   add                    the widest of both            fp32                                the same
-//   softmax_cross_entropy  stay as they are              fp32                                fp32; the
-//   gradient
-//                                                                                            like the logits
+//   softmax_cross_entropy  stay as they are              fp32                                fp32; gradient
+//                                                                                            as the logits
+//   conv2d                 the mode's dtype              products of it, summed in fp32      the mode's dtype
+//   batch_norm             the widest of x, residual     fp32, running statistics too        the same
+//   relu                   stay as they are                                                  as its input
+//   pool                   stay as they are              sums in fp32                        as its input
 //
 // A wider residual than `linear` computes in is added behind it, as by `add`: a wide stream stays wide.
 // Parameters follow the op: a norm of an fp32 input in a bf16 job reads gamma and beta cast to fp32.
@@ -36,6 +39,10 @@ constexpr OpPolicy kPolicies[kNumOpKinds] = {
     {kDropout, "dropout", kWidest, false},
     {kAdd, "add", kWidest, false},
     {kSoftmaxCrossEntropy, "softmax_cross_entropy", kAsInput, false},
+    {kConv2d, "conv2d", kCompute, true},
+    {kBatchNorm, "batch_norm", kWidest, false},
+    {kRelu, "relu", kAsInput, false},
+    {kPool, "pool", kAsInput, false},
 };
 
 constexpr std::string_view kModeNames[] = {"fp32", "tf32", "fp16", "bf16"};

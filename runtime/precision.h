@@ -36,8 +36,12 @@ enum class OpKind : std::uint8_t {
   kDropout,
   kAdd,
   kSoftmaxCrossEntropy,
+  kConv2d,
+  kBatchNorm,
+  kRelu,
+  kPool,
 };
-inline constexpr int kNumOpKinds = 7;
+inline constexpr int kNumOpKinds = 11;
 
 /// Which dtype an op's inputs are brought to; its result has the same one, but for losses, which are fp32.
 enum class DtypeRule : std::uint8_t {

@@ -18,7 +18,7 @@ build_packages=(
   libsentencepiece-dev
 )
 # Without a real BLAS, Debian's PyTorch multiplies matrices fifty times slower: no fair baseline.
-test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3 python3-torch libopenblas0-openmp)
+test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3 python3-torch python3-torchvision libopenblas0-openmp)
 check_packages=(git clang-format-14 clang-tidy-14)
 
 case "${1:-}" in

@@ -127,10 +127,82 @@ struct AttentionBwdNumerics {
   void (*run)(const AttentionBwdHead& head);
 };
 
+/// A row with several weighted targets, or with smoothed ones.
+struct SoftTargets {
+  const std::int32_t* targets;  // [count]; negative: ignored
+  const float* weights;         // [count], or null: 1
+  std::int64_t count;
+  float smoothing;
+};
+
 struct CrossEntropyNumerics {
   /// Returns -log softmax(logits)[target]; with `write_gradient`, logits become
   /// (softmax(logits) - onehot(target)) * scale.
   float (*row)(float* logits, std::int64_t cols, std::int32_t target, float scale, bool write_gradient);
+  /// The loss of SoftmaxCrossEntropyArgs for a row; with `write_gradient`, logits become its gradient times
+  /// `scale`.
+  float (*soft_row)(float* logits, std::int64_t cols, const SoftTargets& targets, float scale,
+                    bool write_gradient);
+};
+
+/// Rows [rows, cols] of an image's pixels, a column a channel.
+struct ChannelMoments {
+  const float* x;
+  std::int64_t rows, cols;
+  float *mean, *m2;  // [cols]: of these rows; the sum of squares about that mean
+};
+
+struct ChannelAffine {
+  const float *x, *residual;   // residual or null
+  const float *scale, *shift;  // [cols]
+  float* y;                    // rectify(x * scale + shift + residual); may be x or residual
+  std::int64_t rows, cols;
+  bool rectify;
+};
+
+/// Where the rectifier lets a gradient pass.
+enum class Passes : std::uint8_t {
+  kAll,    // no rectifier
+  kFromY,  // where y is not <= 0
+  kFromX,  // where x * scale + shift is not <= 0
+};
+
+struct ChannelGradients {
+  const float *dy, *x, *y;            // y for kFromY
+  const float *scale, *shift, *mean;  // [cols]
+  Passes passes;
+  std::int64_t rows, cols;
+  float *sum, *sum_x;  // [cols]: of g, and of g (x - mean); overwritten
+};
+
+struct ChannelBackward {
+  ChannelGradients in;
+  const float *of_g, *of_x, *constant;  // [cols]: dx = of_g g + of_x (x - mean) + constant
+  float *dx, *dresidual;                // dresidual = g, or null
+};
+
+struct BatchNormNumerics {
+  void (*moments)(const ChannelMoments& piece);
+  void (*affine)(const ChannelAffine& piece);
+  void (*sums)(const ChannelGradients& piece);
+  void (*backward)(const ChannelBackward& piece);
+  void (*relu)(const float* x, float* y, std::int64_t n);
+  void (*relu_bwd)(const float* dy, const float* y, float* dx, std::int64_t n);
+};
+
+/// A window over one image [height, width, channels].
+struct PoolImage {
+  std::int64_t height, width, channels;
+  std::int64_t out_height, out_width;
+  std::int64_t window_height, window_width, stride, padding;
+};
+
+/// Serial functions over one image; bwd overwrites dx.
+struct PoolNumerics {
+  void (*max_fwd)(const PoolImage& image, const float* x, float* y, std::uint8_t* place);  // place or null
+  void (*max_bwd)(const PoolImage& image, const float* dy, const std::uint8_t* place, float* dx);
+  void (*avg_fwd)(const PoolImage& image, const float* x, float* y);
+  void (*avg_bwd)(const PoolImage& image, const float* dy, float* dx);
 };
 
 /// y[j * y_pitch + i] = x[i * x_pitch + j] for i < rows, j < cols.
@@ -183,6 +255,8 @@ struct Numerics {
   const CrossEntropyNumerics* cross_entropy;
   const CastNumerics* cast;
   const OptimizerNumerics* optimizer;
+  const BatchNormNumerics* batch_norm;
+  const PoolNumerics* pool;
 };
 
 /// The tables for this machine: the newest instruction set that it has.

@@ -9,6 +9,7 @@
 #include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/workspace.h"
+#include "runtime/base/error.h"
 
 namespace trireme::cuda {
 namespace {
@@ -124,7 +125,11 @@ void run_rows(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args, st
 
 void softmax_cross_entropy(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args) {
   const std::int64_t cols = args.logits.shape.dim(-1), rows = args.targets.num_elems();
-  assert(args.logits.num_elems() == rows * cols);
+  if (args.label_smoothing != 0.0f || args.target_weights.defined() ||
+      args.logits.num_elems() != rows * cols) {
+    throw Error(ErrorCode::kUnsupported,
+                "softmax_cross_entropy on cuda takes one target a row, without label smoothing, so far");
+  }
   check_dtype("softmax_cross_entropy", DType::kFloat32, {args.loss, args.gradient_scale});
   check_dtype("softmax_cross_entropy", DType::kInt32, {args.targets});
   const Workspace row_losses(exec, static_cast<std::size_t>(std::max<std::int64_t>(1, rows)) * sizeof(float));

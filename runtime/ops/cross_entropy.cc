@@ -26,12 +26,28 @@ struct CrossEntropyNode : Node {
 
 }  // namespace
 
-Tensor softmax_cross_entropy(Context& ctx, Tensor logits, const Tensor& targets, float loss_scale) {
-  TRIREME_CHECK(logits.shape().rank() >= 1 && targets.dtype() == DType::kInt32 &&
-                    targets.num_elems() == logits.shape().num_rows(),
-                "softmax_cross_entropy: logits {} want {} int32 targets, got {} {}",
-                logits.shape().to_string(), logits.shape().num_rows(), name(targets.dtype()),
-                targets.shape().to_string());
+namespace {
+
+void check(const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
+  const std::int64_t rows = logits.shape().num_rows();
+  TRIREME_CHECK(logits.shape().rank() >= 1 && targets.dtype() == DType::kInt32 && targets.num_elems() > 0 &&
+                    rows > 0 && targets.num_elems() % rows == 0,
+                "softmax_cross_entropy: logits {} want {} int32 targets, or as many a row, got {} {}",
+                logits.shape().to_string(), rows, name(targets.dtype()), targets.shape().to_string());
+  const Tensor& weights = options.target_weights;
+  TRIREME_CHECK(!weights.defined() ||
+                    (weights.dtype() == DType::kFloat32 && weights.num_elems() == targets.num_elems()),
+                "softmax_cross_entropy: {} targets want as many fp32 weights, got {} {}", targets.num_elems(),
+                name(weights.dtype()), weights.shape().to_string());
+  TRIREME_CHECK(options.label_smoothing >= 0 && options.label_smoothing < 1,
+                "softmax_cross_entropy: label_smoothing = {} is not in [0, 1)", options.label_smoothing);
+}
+
+}  // namespace
+
+Tensor softmax_cross_entropy(Context& ctx, Tensor logits, const Tensor& targets, float loss_scale,
+                             const CrossEntropyOptions& options) {
+  check(logits, targets, options);
   const bool record = ctx.tape != nullptr;
   logits = cast(ctx, logits, ctx.precision.dtype_of(OpKind::kSoftmaxCrossEntropy, logits.dtype()));
   const ValueId logits_id = logits.id();
@@ -47,8 +63,11 @@ Tensor softmax_cross_entropy(Context& ctx, Tensor logits, const Tensor& targets,
   ctx.backend->softmax_cross_entropy(
       ctx.exec, {.logits = rows,
                  .targets = flat_targets,
+                 .target_weights = options.target_weights.defined() ? options.target_weights.const_view()
+                                                                    : ConstTensorView{},
                  .loss = loss,
                  .loss_scale = loss_scale,
+                 .label_smoothing = options.label_smoothing,
                  .gradient_scale = record ? ctx.gradient_scale.const_view() : ConstTensorView{},
                  .write_gradient = record});
   if (!record) return loss;

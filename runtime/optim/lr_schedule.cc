@@ -6,7 +6,27 @@
 
 namespace trireme {
 
+namespace {
+
+// From `from` to `to` along half a cosine.
+double half_cosine(double from, double to, double progress) {
+  return to + 0.5 * (from - to) * (1.0 + std::cos(std::numbers::pi * std::clamp(progress, 0.0, 1.0)));
+}
+
+double one_cycle(const LrSchedule& schedule, std::int64_t step) {
+  constexpr double kStartShare = 1.0 / 25.0, kRisingShare = 0.3;
+  const auto total = static_cast<double>(schedule.total_steps);
+  const double rising =
+      schedule.warmup_steps > 0 ? static_cast<double>(schedule.warmup_steps) : kRisingShare * total;
+  const double top = rising - 1.0, last = total - 1.0, at = static_cast<double>(step);
+  if (at <= top) return half_cosine(kStartShare * schedule.peak, schedule.peak, at / std::max(top, 1e-9));
+  return half_cosine(schedule.peak, schedule.floor, (at - top) / std::max(last - top, 1e-9));
+}
+
+}  // namespace
+
 double LrSchedule::at(std::int64_t step) const {
+  if (kind == Kind::kOneCycle) return one_cycle(*this, step);
   if (step < warmup_steps)
     return peak * static_cast<double>(step + 1) / static_cast<double>(warmup_steps + 1);
   if (kind == Kind::kConstant) return peak;

@@ -25,14 +25,15 @@ class MetaTest : public ::testing::Test {
 TEST_F(MetaTest, EveryEntryOfBothTablesIsFilled) {
   // What only a device beside the machine has.
   const std::set<std::size_t> of_cards = {
-      offsetof(Backend, examine_devices), offsetof(Backend, make_stream),   offsetof(Backend, make_host_copy),
-      offsetof(Backend, native_stream),   offsetof(Backend, begin_capture), offsetof(Backend, end_capture),
-      offsetof(Backend, launch_graph)};
+      offsetof(Backend, examine_devices), offsetof(Backend, make_host_copy), offsetof(Backend, native_stream),
+      offsetof(Backend, begin_capture),   offsetof(Backend, end_capture),    offsetof(Backend, launch_graph)};
   for (const Backend* backend : {&meta_backend(), &cpu_backend()}) {
     std::vector<void*> entries(sizeof(Backend) / sizeof(void*));
     std::memcpy(entries.data(), backend, sizeof(Backend));
     for (std::size_t i = 0; i < entries.size(); ++i) {
-      const bool of_a_card = of_cards.contains(i * sizeof(void*));
+      const bool of_a_card =
+          of_cards.contains(i * sizeof(void*)) ||
+          (backend == &meta_backend() && i * sizeof(void*) == offsetof(Backend, make_stream));
       EXPECT_EQ(entries[i] == nullptr, of_a_card) << backend->name << ", entry " << i;
     }
   }

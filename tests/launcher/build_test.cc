@@ -138,6 +138,12 @@ TEST(Build, OptionsCarryTheJob) {
   EXPECT_EQ(adamw.memory_limit, std::nullopt);
 }
 
+TEST(Build, BlocksOfAResNet) {
+  const auto blocks = build_blocks({.name = "resnet20", .classes = 7, .label_smoothing = 0.1});
+  EXPECT_EQ(blocks->size(), 11u);
+  EXPECT_EQ(blocks->back()->parameters()[0].shape, (Shape{7, 64}));
+}
+
 TEST(Build, ScheduleCarriesTheJob) {
   JobConfig config;
   config.train.steps = 100;
@@ -145,7 +151,8 @@ TEST(Build, ScheduleCarriesTheJob) {
   config.optimizer.min_lr = 0.25;
   for (const auto& [name, kind] : {std::pair{"constant", LrSchedule::Kind::kConstant},
                                    {"linear", LrSchedule::Kind::kLinear},
-                                   {"cosine", LrSchedule::Kind::kCosine}}) {
+                                   {"cosine", LrSchedule::Kind::kCosine},
+                                   {"one_cycle", LrSchedule::Kind::kOneCycle}}) {
     config.optimizer.schedule = name;
     EXPECT_EQ(lr_schedule(config).kind, kind);
   }

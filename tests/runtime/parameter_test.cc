@@ -59,6 +59,22 @@ TEST(LrScheduleTest, WarmsUpThenFollowsItsCurve) {
   EXPECT_DOUBLE_EQ(constant.at(9), 0.5);
 }
 
+// torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=10, final_div_factor=1e4) at each step.
+TEST(LrScheduleTest, OneCycleIsPyTorchs) {
+  const LrSchedule cycle{
+      .kind = LrSchedule::Kind::kOneCycle, .peak = 1.0, .floor = 0.04e-4, .total_steps = 10};
+  const double expected[] = {0.04,           0.52,          1,
+                             0.950484632013, 0.81174565395, 0.611262021936,
+                             0.388741978064, 0.18825834605, 0.0495193679865,
+                             4e-06};
+  for (std::int64_t step = 0; step < 10; ++step) EXPECT_NEAR(cycle.at(step), expected[step], 1e-9) << step;
+  EXPECT_DOUBLE_EQ(cycle.at(20), 0.04e-4);
+  const LrSchedule early{
+      .kind = LrSchedule::Kind::kOneCycle, .peak = 1.0, .warmup_steps = 2, .total_steps = 10};
+  EXPECT_DOUBLE_EQ(early.at(0), 0.04);
+  EXPECT_DOUBLE_EQ(early.at(1), 1.0);
+}
+
 TEST(OptimizerTest, RefusesNumbersWithoutSense) {
   EXPECT_THROW(make_optimizer({.beta2 = 1.0f}), Error);
   EXPECT_THROW(make_optimizer({.weight_decay = -1.0f}), Error);

@@ -26,8 +26,39 @@ float row(float* logits, std::int64_t cols, std::int32_t target, float scale, bo
   return __builtin_logf(sum) - target_logit;
 }
 
+// With q the targets' distribution, W its sum and lse = log sum exp: loss = W lse - sum q_j logit_j, gradient
+// W p - q.
+float soft_row(float* logits, std::int64_t cols, const SoftTargets& t, float scale, bool write_gradient) {
+  const float max = max_over(logits, cols);
+  float total = 0.0f, hits = 0.0f;
+  for (std::int64_t k = 0; k < t.count; ++k) {
+    if (t.targets[k] < 0) continue;
+    const float weight = t.weights != nullptr ? t.weights[k] : 1.0f;
+    total += weight;
+    hits += weight * (logits[t.targets[k]] - max);
+  }
+  float sum = 0.0f, sum_logits = 0.0f;
+#pragma omp simd reduction(+ : sum, sum_logits)
+  for (std::int64_t j = 0; j < cols; ++j) {
+    sum_logits += logits[j] - max;
+    sum += exp_approx(logits[j] - max);
+  }
+  const float even = t.smoothing * total / static_cast<float>(cols);
+  if (write_gradient) {
+    const float factor = scale * total / sum, less = scale * even;
+#pragma omp simd
+    for (std::int64_t j = 0; j < cols; ++j) logits[j] = exp_approx(logits[j] - max) * factor - less;
+    for (std::int64_t k = 0; k < t.count; ++k) {
+      if (t.targets[k] < 0) continue;
+      const float weight = t.weights != nullptr ? t.weights[k] : 1.0f;
+      logits[t.targets[k]] -= scale * (1.0f - t.smoothing) * weight;
+    }
+  }
+  return total * __builtin_logf(sum) - (1.0f - t.smoothing) * hits - even * sum_logits;
+}
+
 }  // namespace
 
-const CrossEntropyNumerics cross_entropy_numerics{.row = row};
+const CrossEntropyNumerics cross_entropy_numerics{.row = row, .soft_row = soft_row};
 
 }  // namespace trireme::cpu::TRIREME_ISA

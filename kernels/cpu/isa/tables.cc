@@ -15,6 +15,8 @@ const Numerics numerics{
     .cross_entropy = &cross_entropy_numerics,
     .cast = &cast_numerics,
     .optimizer = &optimizer_numerics,
+    .batch_norm = &batch_norm_numerics,
+    .pool = &pool_numerics,
 };
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -14,6 +14,8 @@ extern const AttentionBwdNumerics attention_bwd_numerics;
 extern const CrossEntropyNumerics cross_entropy_numerics;
 extern const CastNumerics cast_numerics;
 extern const OptimizerNumerics optimizer_numerics;
+extern const BatchNormNumerics batch_norm_numerics;
+extern const PoolNumerics pool_numerics;
 extern const Numerics numerics;
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -1,0 +1,245 @@
+// [Note: batch statistics] Rows are cut into pieces that fit the cache, by shape alone. Each gives its own
+// mean and sum of squares about it, and the pieces are put together in their order, in fp64 (Chan, Golub &
+// LeVeque 1979). So memory is read once, no digits of a large mean are lost, and the threads change no bits.
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/launch.h"
+#include "kernels/cpu/ops.h"
+
+namespace trireme::cpu {
+namespace {
+
+constexpr std::int64_t kPieceElems = 32768;
+
+/// Rows cut into pieces, and room to read 16-bit ones.
+class Pieces {
+ public:
+  Pieces(const KernelContext& exec, ConstTensorView x, int num_views)
+      : cols(x.shape.dim(-1)),
+        rows(cols == 0 ? 0 : x.num_elems() / cols),
+        rows_of_piece(std::max<std::int64_t>(1, kPieceElems / std::max<std::int64_t>(1, cols))),
+        count(ceil_div(rows, rows_of_piece)),
+        exec_(exec),
+        pitch_(x.dtype == DType::kFloat32 ? 0 : std::min(rows, rows_of_piece) * cols),
+        scratch_(exec, pitch_ * num_views) {}
+
+  /// Runs body(piece, first row, rows, scratch): scratch(i) is a buffer of the thread for view i.
+  template <class Body>
+  void for_each(const Body& body) const {
+    for_each_piece(exec_, count, rows * cols, [&](std::int64_t piece) {
+      const std::int64_t first = piece * rows_of_piece;
+      float* mine = scratch_.mine();
+      body(piece, first, std::min(rows_of_piece, rows - first),
+           [&](int view) { return mine != nullptr ? mine + view * pitch_ : nullptr; });
+    });
+  }
+
+  const std::int64_t cols, rows, rows_of_piece, count;
+
+ private:
+  const KernelContext& exec_;
+  const std::int64_t pitch_;
+  const ThreadScratch scratch_;
+};
+
+// gamma and beta in fp32.
+class Affine {
+ public:
+  Affine(const KernelContext& exec, ConstTensorView gamma, ConstTensorView beta)
+      : cols_(gamma.num_elems()), memory_(exec, std::max<std::int64_t>(1, 4 * cols_)) {
+    gamma_ = read(gamma, 0, cols_, memory_.data());
+    beta_ = read(beta, 0, cols_, memory_.data() + cols_);
+  }
+
+  /// (x - mean) rstd gamma + beta = x scale + shift.
+  void set_statistics(const float* mean, const float* rstd) {
+    for (std::int64_t c = 0; c < cols_; ++c) {
+      scale()[c] = gamma_[c] * rstd[c];
+      shift()[c] = beta_[c] - mean[c] * scale()[c];
+    }
+  }
+  float* scale() const { return memory_.data() + 2 * cols_; }
+  float* shift() const { return memory_.data() + 3 * cols_; }
+
+ private:
+  const std::int64_t cols_;
+  const Workspace memory_;
+  const float *gamma_, *beta_;
+};
+
+float rstd_of(double variance, float epsilon) {
+  return static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(epsilon)));
+}
+
+// See [Note: batch statistics]. `moments`: per piece the means, then the sums of squares.
+void put_together(const Pieces& pieces, const float* moments, const BatchNormFwdArgs& args,
+                  std::int64_t first, std::int64_t count) {
+  const auto total = static_cast<double>(pieces.rows);
+  const auto rows_of = [&](std::int64_t p) {
+    return static_cast<double>(std::min(pieces.rows_of_piece, pieces.rows - p * pieces.rows_of_piece));
+  };
+  for (std::int64_t c = first; c < first + count; ++c) {
+    double mean = 0.0, m2 = 0.0;
+    for (std::int64_t p = 0; p < pieces.count; ++p) {
+      mean += rows_of(p) / total * static_cast<double>(moments[2 * p * pieces.cols + c]);
+    }
+    for (std::int64_t p = 0; p < pieces.count; ++p) {
+      const double apart = static_cast<double>(moments[2 * p * pieces.cols + c]) - mean;
+      m2 += static_cast<double>(moments[(2 * p + 1) * pieces.cols + c]) + rows_of(p) * apart * apart;
+    }
+    args.mean.as<float>()[c] = static_cast<float>(mean);
+    args.rstd.as<float>()[c] = rstd_of(m2 / total, args.epsilon);
+    if (args.variance.defined()) {
+      args.variance.as<float>()[c] = static_cast<float>(m2 / std::max(1.0, total - 1.0));
+    }
+  }
+}
+
+struct AffineArgs {
+  ConstTensorView x, residual;
+  TensorView y;
+  Rectify rectify;
+};
+
+void apply(const Pieces& pieces, const Affine& affine, const AffineArgs& args) {
+  const std::int64_t cols = pieces.cols;
+  pieces.for_each([&](std::int64_t, std::int64_t first, std::int64_t rows, const auto& scratch) {
+    const std::int64_t at = first * cols, count = rows * cols;
+    const float* x = read(args.x, at, count, scratch(0));
+    float* y = place(args.y, at, scratch(0));
+    numerics().batch_norm->affine({.x = x,
+                                   .residual = read(args.residual, at, count, scratch(1)),
+                                   .scale = affine.scale(),
+                                   .shift = affine.shift(),
+                                   .y = y,
+                                   .rows = rows,
+                                   .cols = cols,
+                                   .rectify = args.rectify == Rectify::kYes});
+    write(args.y, at, count, y);
+  });
+}
+
+void add_gradient(TensorView to, GradientMode mode, std::int64_t c, double value) {
+  if (mode == GradientMode::kIgnore) return;
+  float& sum = to.as<float>()[c];
+  sum = mode == GradientMode::kAccumulate ? sum + static_cast<float>(value) : static_cast<float>(value);
+}
+
+/// What backward multiplies with, by channel.
+struct Factors {
+  float *of_g, *of_x, *constant;
+};
+
+// Sums the pieces' sums in order and makes the factors of dx and the gradients of gamma and beta.
+void finish(const Pieces& pieces, const float* sums, const BatchNormBwdArgs& args, const float* scale,
+            const Factors& factors) {
+  const std::int64_t cols = pieces.cols;
+  const auto total = static_cast<double>(pieces.rows);
+  for (std::int64_t c = 0; c < cols; ++c) {
+    double sum = 0.0, sum_x = 0.0;
+    for (std::int64_t p = 0; p < pieces.count; ++p) {
+      sum += static_cast<double>(sums[2 * p * cols + c]);
+      sum_x += static_cast<double>(sums[(2 * p + 1) * cols + c]);
+    }
+    const double rstd = static_cast<double>(args.rstd.as<float>()[c]);
+    add_gradient(args.dbeta, args.dbeta_mode, c, sum);
+    add_gradient(args.dgamma, args.dgamma_mode, c, sum_x * rstd);
+    factors.of_g[c] = scale[c];
+    factors.of_x[c] = static_cast<float>(-static_cast<double>(scale[c]) * rstd * rstd * sum_x / total);
+    factors.constant[c] = static_cast<float>(-static_cast<double>(scale[c]) * sum / total);
+  }
+}
+
+Passes passes_of(const BatchNormBwdArgs& args) {
+  if (args.rectify == Rectify::kNo) return Passes::kAll;
+  return args.y.defined() ? Passes::kFromY : Passes::kFromX;
+}
+
+}  // namespace
+
+void batch_norm_fwd(const KernelContext& exec, const BatchNormFwdArgs& args) {
+  check_one_float_type("batch_norm_fwd", {args.x, args.gamma, args.beta, args.residual, args.y});
+  check_fp32("batch_norm_fwd", {args.mean, args.rstd, args.variance});
+  const Pieces pieces(exec, args.x, 2);
+  const std::int64_t cols = pieces.cols;
+  if (pieces.rows == 0) return;
+  assert(args.gamma.num_elems() == cols && args.y.num_elems() == args.x.num_elems());
+  Affine affine(exec, args.gamma, args.beta);
+  const Workspace moments(exec, 2 * pieces.count * cols);
+  pieces.for_each([&](std::int64_t piece, std::int64_t first, std::int64_t rows, const auto& scratch) {
+    float* out = moments.data() + 2 * piece * cols;
+    numerics().batch_norm->moments({.x = read(args.x, first * cols, rows * cols, scratch(0)),
+                                    .rows = rows,
+                                    .cols = cols,
+                                    .mean = out,
+                                    .m2 = out + cols});
+  });
+  for_each_column_range(exec, cols, 4 * pieces.count * cols, [&](std::int64_t first, std::int64_t count) {
+    put_together(pieces, moments.data(), args, first, count);
+  });
+  affine.set_statistics(args.mean.as<float>(), args.rstd.as<float>());
+  apply(pieces, affine, {args.x, args.residual, args.y, args.rectify});
+}
+
+void batch_norm_infer(const KernelContext& exec, const BatchNormInferArgs& args) {
+  check_one_float_type("batch_norm_infer", {args.x, args.gamma, args.beta, args.residual, args.y});
+  check_fp32("batch_norm_infer", {args.mean, args.variance});
+  const Pieces pieces(exec, args.x, 2);
+  const Workspace rstd(exec, std::max<std::int64_t>(1, pieces.cols));
+  for (std::int64_t c = 0; c < pieces.cols; ++c) {
+    rstd.data()[c] = rstd_of(static_cast<double>(args.variance.as<float>()[c]), args.epsilon);
+  }
+  Affine affine(exec, args.gamma, args.beta);
+  affine.set_statistics(args.mean.as<float>(), rstd.data());
+  apply(pieces, affine, {args.x, args.residual, args.y, args.rectify});
+}
+
+void batch_norm_bwd(const KernelContext& exec, const BatchNormBwdArgs& args) {
+  check_one_float_type("batch_norm_bwd",
+                       {args.dy, args.x, args.y, args.gamma, args.beta, args.dx, args.dresidual});
+  check_fp32("batch_norm_bwd", {args.mean, args.rstd, args.dgamma, args.dbeta});
+  const Pieces pieces(exec, args.x, 5);
+  const std::int64_t cols = pieces.cols;
+  if (pieces.rows == 0) return;
+  Affine affine(exec, args.gamma, args.beta);
+  affine.set_statistics(args.mean.as<float>(), args.rstd.as<float>());
+  const Workspace memory(exec, (2 * pieces.count + 2) * cols);
+  float* const sums = memory.data();
+  const Factors factors{affine.scale(), sums + 2 * pieces.count * cols, sums + (2 * pieces.count + 1) * cols};
+  const auto gradients_of = [&](std::int64_t first, std::int64_t rows, const auto& scratch) {
+    const std::int64_t at = first * cols, count = rows * cols;
+    return ChannelGradients{.dy = read(args.dy, at, count, scratch(0)),
+                            .x = read(args.x, at, count, scratch(1)),
+                            .y = read(args.y, at, count, scratch(2)),
+                            .scale = affine.scale(),
+                            .shift = affine.shift(),
+                            .mean = args.mean.as<float>(),
+                            .passes = passes_of(args),
+                            .rows = rows,
+                            .cols = cols};
+  };
+  pieces.for_each([&](std::int64_t piece, std::int64_t first, std::int64_t rows, const auto& scratch) {
+    ChannelGradients in = gradients_of(first, rows, scratch);
+    in.sum = sums + 2 * piece * cols;
+    in.sum_x = in.sum + cols;
+    numerics().batch_norm->sums(in);
+  });
+  finish(pieces, sums, args, affine.scale(), factors);
+  pieces.for_each([&](std::int64_t, std::int64_t first, std::int64_t rows, const auto& scratch) {
+    const std::int64_t at = first * cols, count = rows * cols;
+    float *dx = place(args.dx, at, scratch(3)), *dresidual = place(args.dresidual, at, scratch(4));
+    numerics().batch_norm->backward({.in = gradients_of(first, rows, scratch),
+                                     .of_g = factors.of_g,
+                                     .of_x = factors.of_x,
+                                     .constant = factors.constant,
+                                     .dx = dx,
+                                     .dresidual = dresidual});
+    write(args.dx, at, count, dx);
+    write(args.dresidual, at, count, dresidual);
+  });
+}
+
+}  // namespace trireme::cpu

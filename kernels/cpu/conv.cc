@@ -1,0 +1,31 @@
+// The convolutions of the table: products of matrices where they are, else pieces of images on oneDNN.
+#include "kernels/cpu/conv_primitives.h"
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/launch.h"
+#include "kernels/cpu/ops.h"
+
+namespace trireme::cpu {
+
+void conv2d_fwd(const KernelContext& exec, const Conv2dFwdArgs& args) {
+  check_one_float_type("conv2d_fwd", {args.x, args.weight, args.bias, args.y});
+  if (args.y.num_elems() == 0) return;
+  if (is_pointwise(args.weight.shape, args.geometry)) return pointwise_conv_fwd(exec, args);
+  conv_fwd_by_pieces(exec, args);
+}
+
+void conv2d_bwd_data(const KernelContext& exec, const Conv2dBwdDataArgs& args) {
+  check_one_float_type("conv2d_bwd_data", {args.dy, args.weight, args.dx});
+  if (args.dx.num_elems() == 0) return;
+  if (is_pointwise(args.weight.shape, args.geometry)) return pointwise_conv_bwd_data(exec, args);
+  conv_bwd_data_by_pieces(exec, args);
+}
+
+void conv2d_bwd_weight(const KernelContext& exec, const Conv2dBwdWeightArgs& args) {
+  check_one_float_type("conv2d_bwd_weight", {args.dy, args.x});
+  check_fp32("conv2d_bwd_weight", {args.dweight});
+  if (args.mode == GradientMode::kIgnore) return;
+  if (is_pointwise(args.dweight.shape, args.geometry)) return pointwise_conv_bwd_weight(exec, args);
+  conv_bwd_weight_by_pieces(exec, args);
+}
+
+}  // namespace trireme::cpu

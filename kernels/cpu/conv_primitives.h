@@ -1,0 +1,88 @@
+// oneDNN's convolutions of one rank, made once a shape.
+//
+// [Note: convolution pieces] A convolution is cut into pieces of a few images by its shape alone, and a
+// primitive computes one piece on one thread: it is made and run where oneDNN believes that there is one. So
+// neither the number of threads nor who computes a piece can change a bit. A weight gradient is summed over
+// the pieces in their order. (oneDNN's own parallel weight gradient sums over as many parts as there are
+// threads.)
+//
+// Primitives choose how weights lie; they are copied from and to PyTorch's order in every call. That costs 10
+// ms of a ResNet-50 step of 16 images that takes 2 s, so the copies are not kept: nobody tells a kernel when
+// weights change.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <utility>
+
+#include "kernels/backend.h"
+
+namespace trireme::cpu {
+
+/// The convolution of a piece.
+struct ConvShape {
+  std::int64_t images, height, width, channels;
+  std::int64_t out_height, out_width, outputs;
+  std::int64_t kernel_height, kernel_width;
+  ConvGeometry geometry;
+  bool has_bias = false;
+  auto operator<=>(const ConvShape&) const = default;
+
+  std::int64_t image_elems() const { return height * width * channels; }
+  std::int64_t out_image_elems() const { return out_height * out_width * outputs; }
+  std::int64_t products() const { return images * out_height * out_width * weight_elems(); }
+  std::int64_t weight_elems() const {
+    return outputs * (channels / geometry.groups) * kernel_height * kernel_width;
+  }
+};
+
+/// Shapes of a whole call: x [B, H, W, C], weight [O, C / groups, R, S], y [B, H', W', O].
+ConvShape conv_shape(const Shape& x, const Shape& weight, const Shape& y, const ConvGeometry& geometry);
+
+enum class ConvKind : std::uint8_t { kFwd, kBwdData, kBwdWeight };
+
+struct ConvPrimitive {
+  dnnl::primitive primitive;
+  dnnl::memory::desc x, weight, y, bias;  // of the piece; gradients lie like their tensors
+  std::int64_t scratchpad_bytes = 0;
+
+  std::int64_t weight_floats() const;  // as the primitive wants them
+};
+
+/// The primitives that a rank has used. Used from its thread alone; the primitives from all of its threads.
+class ConvPrimitives {
+ public:
+  ConvPrimitives();
+  /// Throws Error(kUnsupported) naming the shape where oneDNN has none.
+  const ConvPrimitive& get(ConvKind kind, const ConvShape& piece);
+  /// Copies weights between PyTorch's order, `plain`, and a primitive's.
+  void pack_weight(const ConvShape& shape, const ConvPrimitive& to, const float* plain, float* packed);
+  void unpack_weight(const ConvShape& shape, const ConvPrimitive& from, const float* packed, float* plain);
+
+  const dnnl::engine& engine() const { return engine_; }
+
+ private:
+  void copy(const ConvShape& shape, dnnl::memory& from, dnnl::memory& into);
+
+  dnnl::engine engine_;
+  std::map<std::pair<ConvKind, ConvShape>, ConvPrimitive> primitives_;
+};
+
+/// Those of a rank, or fresh ones where its context has none.
+std::shared_ptr<ConvPrimitives> conv_primitives_of(const KernelContext& exec);
+
+// A kernel of one pixel without padding and groups is a product of matrices: see pointwise_conv.cc.
+bool is_pointwise(const Shape& weight, const ConvGeometry& geometry);
+void pointwise_conv_fwd(const KernelContext& exec, const Conv2dFwdArgs& args);
+void pointwise_conv_bwd_data(const KernelContext& exec, const Conv2dBwdDataArgs& args);
+void pointwise_conv_bwd_weight(const KernelContext& exec, const Conv2dBwdWeightArgs& args);
+
+// All others, piece by piece.
+void conv_fwd_by_pieces(const KernelContext& exec, const Conv2dFwdArgs& args);
+void conv_bwd_data_by_pieces(const KernelContext& exec, const Conv2dBwdDataArgs& args);
+void conv_bwd_weight_by_pieces(const KernelContext& exec, const Conv2dBwdWeightArgs& args);
+
+}  // namespace trireme::cpu

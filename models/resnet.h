@@ -1,0 +1,38 @@
+// Residual networks (He et al. 2016) as blocks: stem, a block a residual unit, head with the loss. Parameters
+// and running statistics have torchvision's names and shapes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "runtime/block.h"
+
+namespace trireme {
+
+struct ResNetConfig {
+  /// What comes before the first unit.
+  enum class Stem : std::uint8_t {
+    kImageNet,  // a convolution of 7 x 7 pixels, stride 2, and a max pool, stride 2
+    kCifar,     // a convolution of 3 x 3 pixels
+  };
+  Stem stem = Stem::kImageNet;
+  bool bottleneck = true;
+  std::vector<std::int64_t> units = {3, 4, 6,
+                                     3};  // of each stage; a stage halves the image and doubles the width
+  std::int64_t width = 64;                // of the first stage
+  std::int64_t classes = 1000;
+  float label_smoothing = 0.0f;  // of the loss in training
+};
+
+/// resnet18, resnet34, resnet50 and resnet101 for 224 x 224 pixels (stride 2 lies on the convolution of 3 x
+/// 3, as in torchvision), resnet20 and resnet56 for CIFAR's 32 x 32, with convolutions as shortcuts where the
+/// shape changes. Nothing for other names.
+std::optional<ResNetConfig> find_resnet_config(std::string_view name);
+
+/// 2 + units blocks: "stem", "layer1.0" ..., "fc". Images are [B, H, W, 3] fp32. Throws for numbers that are
+/// not positive.
+BlockList build_resnet(const ResNetConfig& config);
+
+}  // namespace trireme

@@ -1,0 +1,20 @@
+// The mean over the image, the classes and the loss.
+#pragma once
+
+#include "models/resnet.h"
+#include "runtime/block.h"
+
+namespace trireme {
+
+class ResNetHead final : public Block {
+ public:
+  ResNetHead(const ResNetConfig& config, std::int64_t channels);
+  /// [B, H, W, C] -> the loss over batch.targets, or the logits [B, classes] when there are none.
+  Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
+
+ private:
+  float label_smoothing_;
+  ParamRef weight_, bias_;
+};
+
+}  // namespace trireme

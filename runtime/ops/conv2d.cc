@@ -1,0 +1,99 @@
+#include "runtime/ops/conv2d.h"
+
+#include "runtime/base/error.h"
+#include "runtime/ops/cast.h"
+#include "runtime/tape.h"
+
+namespace trireme::ops {
+namespace {
+
+struct Conv2dNode : Node {
+  Tensor x;
+  ParamRef weight, bias;
+  ConvGeometry geometry;
+  MathMode math = MathMode::kFp32;
+  ValueId y = kNoValue;
+
+  std::string name() const override { return "conv2d"; }
+  ValueId output() const override { return y; }
+  std::vector<Tensor> saved() const override { return {x}; }
+
+  void backward(Context& ctx, Gradients& gradients) override {
+    const Tensor dy = gradients.take(y);
+    if (bias.defined()) {
+      const GradientTarget target = ctx.parameters->gradient(bias);
+      if (target.mode != GradientMode::kIgnore) {
+        const ConstTensorView rows{dy.data(), dy.dtype(), {dy.shape().num_rows(), dy.shape().dim(-1)}};
+        ctx.backend->column_sum(ctx.exec, {.x = rows, .out = target.tensor, .mode = target.mode});
+      }
+    }
+    const GradientTarget target = ctx.parameters->gradient(weight);
+    if (target.mode != GradientMode::kIgnore) {
+      required(*ctx.backend, &Backend::conv2d_bwd_weight, "conv2d_bwd_weight")(ctx.exec,
+                                                                               {.dy = dy,
+                                                                                .x = x,
+                                                                                .dweight = target.tensor,
+                                                                                .geometry = geometry,
+                                                                                .math = math,
+                                                                                .mode = target.mode});
+    }
+    if (x.id() == kNoValue) return;
+    const Tensor w = parameter(ctx, weight, x.dtype());
+    const Tensor dx = ctx.empty(x.shape(), x.dtype());
+    required(*ctx.backend, &Backend::conv2d_bwd_data, "conv2d_bwd_data")(
+        ctx.exec, {.dy = dy, .weight = w, .dx = dx, .geometry = geometry, .math = math});
+    gradients.add(ctx, x.id(), dx);
+  }
+};
+
+// The shape of the result. Throws where the shapes do not fit.
+Shape result_shape(const Shape& x, const Shape& w, const Tensor& bias, const ConvGeometry& geometry) {
+  TRIREME_CHECK(geometry.stride >= 1 && geometry.padding >= 0 && geometry.groups >= 1,
+                "conv2d: stride {} and groups {} must be positive, padding {} not negative", geometry.stride,
+                geometry.groups, geometry.padding);
+  TRIREME_CHECK(
+      x.rank() == 4 && w.rank() == 4 && x[3] == w[1] * geometry.groups && w[0] % geometry.groups == 0,
+      "conv2d: input {} does not fit weight {} of {} group(s) (want [B, H, W, C] and [O, C / groups, "
+      "R, S], O a multiple of groups)",
+      x.to_string(), w.to_string(), geometry.groups);
+  TRIREME_CHECK(!bias.defined() || bias.shape() == Shape{w[0]}, "conv2d: bias {} does not fit {} outputs",
+                bias.shape().to_string(), w[0]);
+  const std::int64_t height = x[1] + 2 * geometry.padding - w[2], width = x[2] + 2 * geometry.padding - w[3];
+  TRIREME_CHECK(height >= 0 && width >= 0,
+                "conv2d: a kernel of {} x {} is larger than input {} with padding {}", w[2], w[3],
+                x.to_string(), geometry.padding);
+  return {x[0], height / geometry.stride + 1, width / geometry.stride + 1, w[0]};
+}
+
+}  // namespace
+
+Tensor conv2d(Context& ctx, const Tensor& input, ParamRef weight, const Conv2dOptions& options) {
+  const DType dtype = ctx.precision.dtype_of(OpKind::kConv2d, input.dtype());
+  const Tensor w = parameter(ctx, weight, dtype);
+  const Tensor b = options.bias.defined() ? parameter(ctx, options.bias, dtype) : Tensor();
+  const Shape shape = result_shape(input.shape(), w.shape(), b, options.geometry);
+  const Tensor x = cast(ctx, input, dtype);
+  const Tensor y = ctx.empty(shape, dtype);
+  Conv2dFwdArgs args{.x = x,
+                     .weight = w,
+                     .bias = {},
+                     .y = y,
+                     .geometry = options.geometry,
+                     .math = ctx.precision.math_of(OpKind::kConv2d)};
+  if (b.defined()) args.bias = b;
+  required(*ctx.backend, &Backend::conv2d_fwd, "conv2d_fwd")(ctx.exec, args);
+  if (ctx.tape == nullptr) return y;
+
+  auto node = std::make_unique<Conv2dNode>();
+  node->x = x;
+  node->weight = weight;
+  node->bias = options.bias;
+  node->geometry = options.geometry;
+  node->math = args.math;
+  node->y = ctx.tape->new_value();
+  const Tensor result = y.with_id(node->y);
+  ctx.tape->record(std::move(node));
+  return result;
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,118 @@
+#include "runtime/ops/pool.h"
+
+#include <algorithm>
+
+#include "runtime/base/error.h"
+#include "runtime/ops/cast.h"
+#include "runtime/tape.h"
+
+namespace trireme::ops {
+namespace {
+
+struct MaxPoolNode : Node {
+  Tensor place;
+  Shape shape;  // of x
+  PoolWindow window;
+  ValueId x = kNoValue, y = kNoValue;
+
+  std::string name() const override { return "max_pool"; }
+  ValueId output() const override { return y; }
+  std::vector<Tensor> saved() const override { return {place}; }
+
+  void backward(Context& ctx, Gradients& gradients) override {
+    const Tensor dy = gradients.take(y);
+    const Tensor dx = ctx.empty(shape, dy.dtype());
+    required(*ctx.backend, &Backend::max_pool_bwd, "max_pool_bwd")(
+        ctx.exec, {.dy = dy, .place = place, .dx = dx, .window = window});
+    gradients.add(ctx, x, dx);
+  }
+};
+
+struct AvgPoolNode : Node {
+  Shape x_shape, y_shape;
+  PoolWindow window;
+  ValueId x = kNoValue, y = kNoValue;
+
+  std::string name() const override { return "avg_pool"; }
+  ValueId output() const override { return y; }
+  std::vector<Tensor> saved() const override { return {}; }
+
+  void backward(Context& ctx, Gradients& gradients) override {
+    const Tensor dy = gradients.take(y).reshape(y_shape);
+    const Tensor dx = ctx.empty(x_shape, dy.dtype());
+    required(*ctx.backend, &Backend::avg_pool_bwd, "avg_pool_bwd")(ctx.exec,
+                                                                   {.dy = dy, .dx = dx, .window = window});
+    gradients.add(ctx, x, dx);
+  }
+};
+
+Shape pooled(const char* op, const Shape& x, const PoolWindow& window) {
+  TRIREME_CHECK(x.rank() == 4, "{}: wants images [B, H, W, C], got {}", op, x.to_string());
+  TRIREME_CHECK(
+      window.height >= 1 && window.width >= 1 && window.stride >= 1 && window.padding >= 0 &&
+          2 * window.padding <= std::min(window.height, window.width),
+      "{}: a window of {} x {}, stride {} and padding {} does not work: all must be positive, and the "
+      "padding at most half of the window",
+      op, window.height, window.width, window.stride, window.padding);
+  const std::int64_t height = x[1] + 2 * window.padding - window.height;
+  const std::int64_t width = x[2] + 2 * window.padding - window.width;
+  TRIREME_CHECK(height >= 0 && width >= 0, "{}: a window of {} x {} is larger than input {}", op,
+                window.height, window.width, x.to_string());
+  return {x[0], height / window.stride + 1, width / window.stride + 1, x[3]};
+}
+
+// With the result as `shape`.
+Tensor averaged(Context& ctx, const Tensor& input, const PoolWindow& window, const Shape& shape) {
+  const Tensor x = cast(ctx, input, ctx.precision.dtype_of(OpKind::kPool, input.dtype()));
+  const Shape pooled_shape = pooled("avg_pool", x.shape(), window);
+  const Tensor y = ctx.empty(pooled_shape, x.dtype());
+  required(*ctx.backend, &Backend::avg_pool_fwd, "avg_pool_fwd")(ctx.exec,
+                                                                 {.x = x, .y = y, .window = window});
+  if (ctx.tape == nullptr) return y.reshape(shape);
+
+  auto node = std::make_unique<AvgPoolNode>();
+  node->x_shape = x.shape();
+  node->y_shape = pooled_shape;
+  node->window = window;
+  node->x = x.id();
+  node->y = ctx.tape->new_value();
+  const Tensor result = y.reshape(shape).with_id(node->y);
+  ctx.tape->record(std::move(node));
+  return result;
+}
+
+}  // namespace
+
+Tensor max_pool(Context& ctx, const Tensor& input, const PoolWindow& window) {
+  const Tensor x = cast(ctx, input, ctx.precision.dtype_of(OpKind::kPool, input.dtype()));
+  const Shape shape = pooled("max_pool", x.shape(), window);
+  TRIREME_CHECK(window.height * window.width <= 256, "max_pool: a window of {} x {} has more than 256 pixels",
+                window.height, window.width);
+  const Tensor y = ctx.empty(shape, x.dtype());
+  const Tensor place = ctx.tape != nullptr ? ctx.empty(shape, DType::kUInt8) : Tensor();
+  required(*ctx.backend, &Backend::max_pool_fwd, "max_pool_fwd")(
+      ctx.exec, {.x = x, .y = y, .place = place.defined() ? place.view() : TensorView{}, .window = window});
+  if (ctx.tape == nullptr) return y;
+
+  auto node = std::make_unique<MaxPoolNode>();
+  node->place = place;
+  node->shape = x.shape();
+  node->window = window;
+  node->x = x.id();
+  node->y = ctx.tape->new_value();
+  const Tensor result = y.with_id(node->y);
+  ctx.tape->record(std::move(node));
+  return result;
+}
+
+Tensor avg_pool(Context& ctx, const Tensor& x, const PoolWindow& window) {
+  return averaged(ctx, x, window, pooled("avg_pool", x.shape(), window));
+}
+
+Tensor global_pool(Context& ctx, const Tensor& x) {
+  TRIREME_CHECK(x.shape().rank() == 4, "global_pool: wants images [B, H, W, C], got {}",
+                x.shape().to_string());
+  return averaged(ctx, x, {.height = x.shape()[1], .width = x.shape()[2]}, {x.shape()[0], x.shape()[3]});
+}
+
+}  // namespace trireme::ops

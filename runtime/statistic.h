@@ -1,0 +1,39 @@
+// State of a block without a gradient: the running statistics of its norms.
+//
+// [Note: running statistics] A block declares StatisticSpecs beside its parameters and holds StatisticRefs.
+// In training it hands over a sample of each, of its micro-batch; it never sees the running value then.
+// Whoever runs the block moves the values once a step, by the samples of all micro-batches of all ranks in
+// order of their global index: value = (1 - momentum) value + momentum sample. So they are the same on every
+// layout, and what one device would have that saw the micro-batches one after the other. In a step that does
+// not count they stay. A block that runs twice (recompute) hands over the same sample twice.
+#pragma once
+
+#include <string>
+
+#include "runtime/tensor.h"
+
+namespace trireme {
+
+struct StatisticSpec {
+  std::string name;  // within the block: "bn1.running_mean"
+  Shape shape;
+  float initial = 0.0f;
+  float momentum = 0.1f;
+};
+
+/// A block's handle of one of its own statistics.
+struct StatisticRef {
+  int index = -1;
+  bool defined() const { return index >= 0; }
+};
+
+class StatisticResolver {
+ public:
+  virtual ~StatisticResolver() = default;
+  /// The running value, fp32.
+  virtual Tensor value(StatisticRef ref) = 0;
+  /// Where the sample of this micro-batch goes, fp32; undefined where nobody wants it.
+  virtual Tensor sample(StatisticRef ref) = 0;
+};
+
+}  // namespace trireme

@@ -1,0 +1,114 @@
+// Trains a ResNet on synthetic images and prints one JSON object: milliseconds a step, images/s, peak bytes.
+//
+//   resnet_train_bench --model resnet50 --pixels 224 --micro-batch 16 --threads 2
+//   resnet_train_bench --predict ...      bytes by category, predicted and measured in one step
+//
+// peers/resnet_pytorch.py takes the same sizes; resnet_vs_pytorch.py runs both side by side.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "models/resnet.h"
+#include "parallel/comm/local.h"
+#include "parallel/predict.h"
+#include "tests/bench/sgemm_rate.h"
+#include "tests/support/tiny_resnet.h"
+
+namespace trireme::bench {
+namespace {
+
+struct Options {
+  std::string model = "resnet50", precision = "fp32";
+  std::int64_t pixels = 224, micro_batch = 16, steps = 3, warmup = 1;
+  int threads = 2;
+  bool predict = false, sgemm = false;
+};
+
+void add_options(CLI::App& app, Options& o) {
+  app.add_option("--model", o.model);
+  app.add_option("--precision", o.precision, "fp32, tf32, fp16 or bf16");
+  app.add_option("--pixels", o.pixels, "height and width of an image");
+  app.add_option("--micro-batch", o.micro_batch);
+  app.add_option("--steps", o.steps, "steps to time");
+  app.add_option("--warmup", o.warmup, "steps before them");
+  app.add_option("--threads", o.threads);
+  app.add_flag("--predict", o.predict, "bytes by category, predicted and measured");
+  app.add_flag("--sgemm", o.sgemm, "measure the machine's sgemm rate and nothing else");
+}
+
+nlohmann::json bytes_by_category(const MemoryStats& stats) {
+  nlohmann::json bytes;
+  for (int c = 0; c < kNumMemoryCategories; ++c) {
+    const auto category = static_cast<MemoryCategory>(c);
+    bytes[std::string(name(category))] = stats.peak[category];
+  }
+  return bytes;
+}
+
+nlohmann::json train(const Options& o, const std::shared_ptr<Communicator>& comm) {
+  using Clock = std::chrono::steady_clock;
+  const auto config = find_resnet_config(o.model);
+  const auto precision = find_precision_mode(o.precision);
+  TRIREME_CHECK(config && precision, "there is no model '{}' or no precision '{}'", o.model, o.precision);
+  const auto blocks = std::make_shared<const BlockList>(build_resnet(*config));
+  const EngineOptions options{
+      .threads = o.threads,
+      .global_batch = o.micro_batch,
+      .micro_batch = o.micro_batch,
+      .optimizer = {.kind = OptimizerConfig::Kind::kSgd, .weight_decay = 1e-4f, .momentum = 0.9f},
+      .precision = Precision(*precision)};
+  Engine engine(blocks, comm, options);
+  const HostBatch batch = testing::image_source(o.pixels, config->classes, 0)(0, o.micro_batch);
+  std::vector<double> step_ms;
+  StepResult result;
+  for (std::int64_t step = 0; step < o.warmup + o.steps; ++step) {
+    const Clock::time_point start = Clock::now();
+    result = engine.step([&](std::int64_t, std::int64_t) { return batch; }, o.micro_batch, 0.01);
+    if (step < o.warmup) continue;
+    step_ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
+  }
+  std::ranges::sort(step_ms);
+  const double median = step_ms.empty() ? 0.0 : step_ms[step_ms.size() / 2];
+  nlohmann::json report{{"step_ms", median},
+                        {"min_step_ms", step_ms.empty() ? 0.0 : step_ms.front()},
+                        {"images_per_s", static_cast<double>(o.micro_batch) * 1e3 / median},
+                        {"loss", result.loss},
+                        {"peak_bytes", result.memory.peak_total}};
+  if (!o.predict) return report;
+  const SampleSpec sample{.input = {o.pixels, o.pixels, 3}, .input_dtype = DType::kFloat32, .target = {}};
+  report["predicted"] = bytes_by_category(predict_step(blocks, options, sample, 1, 0).memory);
+  report["measured"] = bytes_by_category(result.memory);
+  return report;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Times training steps of a ResNet.");
+  Options options;
+  add_options(app, options);
+  CLI11_PARSE(app, argc, argv);
+  if (options.sgemm) {
+    fmt::print("{}\n", nlohmann::json{{"sgemm_gflops", measure_sgemm_gflops(options.threads, 12)}}.dump());
+    return 0;
+  }
+  try {
+    run_local_ranks(1, [&](const std::shared_ptr<Communicator>& comm) {
+      fmt::print("{}\n", train(options, comm).dump());
+    });
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "resnet_train_bench: {}\n", e.what());
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace trireme::bench
+
+int main(int argc, char** argv) {
+  return trireme::bench::run(argc, argv);
+}

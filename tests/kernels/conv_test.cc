@@ -1,0 +1,177 @@
+#include <cmath>
+#include <limits>
+
+#include "tests/kernels/kernel_test.h"
+
+namespace trireme::testing {
+namespace {
+
+struct Case {
+  std::int64_t images, height, width, channels, outputs, kernel_height, kernel_width;
+  ConvGeometry geometry;
+  std::int64_t out_height() const {
+    return (height + 2 * geometry.padding - kernel_height) / geometry.stride + 1;
+  }
+  std::int64_t out_width() const {
+    return (width + 2 * geometry.padding - kernel_width) / geometry.stride + 1;
+  }
+  Shape x() const { return {images, height, width, channels}; }
+  Shape weight() const { return {outputs, channels / geometry.groups, kernel_height, kernel_width}; }
+  Shape y() const { return {images, out_height(), out_width(), outputs}; }
+  std::string text() const {
+    return fmt::format("x {}, weight {}, stride {}, padding {}, groups {}", x().to_string(),
+                       weight().to_string(), geometry.stride, geometry.padding, geometry.groups);
+  }
+};
+
+const Case kCases[] = {
+    {2, 5, 7, 3, 4, 3, 3, {.stride = 1, .padding = 1}},
+    {3, 9, 8, 16, 32, 3, 3, {.stride = 2, .padding = 1}},   // the last column is left over
+    {1, 1, 1, 5, 7, 1, 1, {}},                              // images of one pixel
+    {2, 1, 1, 4, 6, 3, 3, {.stride = 1, .padding = 1}},     // and a kernel that is mostly beyond it
+    {9, 6, 5, 17, 33, 1, 1, {.stride = 2}},                 // a shortcut: a product of matrices
+    {5, 4, 4, 24, 20, 1, 1, {}},                            // the same of all pixels
+    {2, 23, 21, 3, 16, 7, 7, {.stride = 2, .padding = 3}},  // a stem
+    {17, 3, 3, 8, 8, 3, 3, {.stride = 1, .padding = 1}},    // pieces of several images, one smaller
+    {2, 6, 6, 8, 12, 3, 3, {.stride = 1, .padding = 1, .groups = 4}},
+    {3, 5, 5, 16, 16, 3, 3, {.stride = 2, .padding = 1, .groups = 16}},  // depthwise
+    {2, 6, 7, 6, 4, 2, 3, {.stride = 3, .padding = 0}},                  // a kernel that is not square
+    {1, 5, 5, 4, 4, 1, 1, {.stride = 1, .padding = 1}},                  // one pixel, padded
+    {2, 8, 8, 64, 64, 3, 3, {.stride = 1, .padding = 1}},
+};
+
+// Runs term(index in x, in weight, in y) for all products of the sum.
+template <class Term>
+void for_each_product(const Case& c, const Term& term) {
+  const std::int64_t in_group = c.channels / c.geometry.groups, out_group = c.outputs / c.geometry.groups;
+  for (std::int64_t b = 0; b < c.images; ++b) {
+    for (std::int64_t i = 0; i < c.out_height(); ++i) {
+      for (std::int64_t j = 0; j < c.out_width(); ++j) {
+        for (std::int64_t r = 0; r < c.kernel_height; ++r) {
+          for (std::int64_t s = 0; s < c.kernel_width; ++s) {
+            const std::int64_t h = i * c.geometry.stride + r - c.geometry.padding;
+            const std::int64_t w = j * c.geometry.stride + s - c.geometry.padding;
+            if (h < 0 || h >= c.height || w < 0 || w >= c.width) continue;
+            for (std::int64_t o = 0; o < c.outputs; ++o) {
+              for (std::int64_t k = 0; k < in_group; ++k) {
+                term(((b * c.height + h) * c.width + w) * c.channels + o / out_group * in_group + k,
+                     ((o * in_group + k) * c.kernel_height + r) * c.kernel_width + s,
+                     ((b * c.out_height() + i) * c.out_width() + j) * c.outputs + o);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+class ConvTest : public KernelTest {
+ protected:
+  struct Inputs {
+    std::vector<float> x, weight, bias, dy;
+  };
+  Inputs inputs(const Case& c, DType dtype) {
+    return {random(c.x().num_elems(), 1.0f, dtype), random(c.weight().num_elems(), 1.0f, dtype),
+            random(c.outputs, 1.0f, dtype), random(c.y().num_elems(), 1.0f, dtype)};
+  }
+
+  static Outputs run(const Rig& rig, const Case& c, const Inputs& in, DType dtype, GradientMode mode,
+                     MathMode math = MathMode::kFp32, bool bias = true) {
+    const DeviceArray x = rig.upload(c.x(), in.x, dtype), weight = rig.upload(c.weight(), in.weight, dtype);
+    const DeviceArray b = rig.upload({c.outputs}, in.bias, dtype), dy = rig.upload(c.y(), in.dy, dtype);
+    const DeviceArray y = rig.poisoned(c.y(), dtype), dx = rig.poisoned(c.x(), dtype);
+    const DeviceArray dweight =
+        mode == GradientMode::kOverwrite ? rig.poisoned(c.weight()) : rig.upload(c.weight(), in.weight);
+    rig->conv2d_fwd(rig.exec(), {.x = x,
+                                 .weight = weight,
+                                 .bias = bias ? ConstTensorView(b) : ConstTensorView{},
+                                 .y = y,
+                                 .geometry = c.geometry,
+                                 .math = math});
+    rig->conv2d_bwd_data(rig.exec(),
+                         {.dy = dy, .weight = weight, .dx = dx, .geometry = c.geometry, .math = math});
+    rig->conv2d_bwd_weight(
+        rig.exec(),
+        {.dy = dy, .x = x, .dweight = dweight, .geometry = c.geometry, .math = math, .mode = mode});
+    return {y.download(), dx.download(), dweight.download()};
+  }
+
+  static void expect_reference(const Case& c, const Inputs& in, const Outputs& out, DType dtype,
+                               GradientMode mode) {
+    std::vector<double> y(in.dy.size()), dx(in.x.size()), dweight(in.weight.size());
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] = in.bias[i % static_cast<std::size_t>(c.outputs)];
+    for_each_product(c, [&](std::int64_t at_x, std::int64_t at_weight, std::int64_t at_y) {
+      y[at_y] += double{in.x[at_x]} * in.weight[at_weight];
+      dx[at_x] += double{in.dy[at_y]} * in.weight[at_weight];
+      dweight[at_weight] += double{in.dy[at_y]} * in.x[at_x];
+    });
+    if (mode == GradientMode::kIgnore) dweight.assign(in.weight.begin(), in.weight.end());
+    expect_close(out[0], y, tolerance_of(dtype, kForwardTolerance), "y");
+    expect_close(out[1], dx, tolerance_of(dtype, kForwardTolerance), "dx");
+    expect_close(out[2], mode == GradientMode::kAccumulate ? accumulated(dweight, in.weight, mode) : dweight,
+                 kForwardTolerance, "dweight");
+  }
+};
+
+TEST_P(ConvTest, MatchesReference) {
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(c.text());
+    for (const DType dtype : kFloatTypes) {
+      const Inputs in = inputs(c, dtype);
+      const Outputs out = same_bits_for_all_threads(
+          [&](const Rig& rig) { return run(rig, c, in, dtype, GradientMode::kOverwrite); });
+      expect_reference(c, in, out, dtype, GradientMode::kOverwrite);
+    }
+  }
+}
+
+TEST_P(ConvTest, GradientModes) {
+  for (const Case& c : {kCases[0], kCases[4], kCases[7], kCases[8]}) {
+    SCOPED_TRACE(c.text());
+    for (const GradientMode mode : {GradientMode::kAccumulate, GradientMode::kIgnore}) {
+      const Inputs in = inputs(c, DType::kFloat32);
+      expect_reference(c, in, run(rig(), c, in, DType::kFloat32, mode), DType::kFloat32, mode);
+    }
+  }
+}
+
+// tf32 rounds what products read, and nothing else.
+TEST_P(ConvTest, Tf32) {
+  for (const Case& c : {kCases[0], kCases[5], kCases[12]}) {
+    SCOPED_TRACE(c.text());
+    Inputs in = inputs(c, DType::kFloat32);
+    const auto run_tf32 = [&](const Inputs& inputs) {
+      return run(rig(), c, inputs, DType::kFloat32, GradientMode::kOverwrite, MathMode::kTf32);
+    };
+    const Outputs out = run_tf32(in);
+    for (std::vector<float>* values : {&in.x, &in.weight, &in.dy}) *values = rounded(*values, kTf32);
+    const Outputs of_rounded = run(rig(), c, in, DType::kFloat32, GradientMode::kOverwrite);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      expect_close(out[i], std::vector<double>(of_rounded[i].begin(), of_rounded[i].end()), 1e-6, "tf32");
+    }
+  }
+}
+
+TEST_P(ConvTest, WithoutBiasAndWithNan) {
+  const Case& c = kCases[0];
+  Inputs in = inputs(c, DType::kFloat32);
+  in.x[0] = std::numeric_limits<float>::quiet_NaN();
+  in.bias.assign(in.bias.size(), 0.0f);
+  const Outputs with = run(rig(), c, in, DType::kFloat32, GradientMode::kOverwrite);
+  const Outputs without =
+      run(rig(), c, in, DType::kFloat32, GradientMode::kOverwrite, MathMode::kFp32, /*bias=*/false);
+  EXPECT_TRUE(same_bits(with[1], without[1]));
+  for (std::size_t i = 0; i < with[0].size(); ++i) {
+    EXPECT_EQ(std::isnan(with[0][i]), std::isnan(without[0][i]));
+    if (std::isnan(with[0][i])) continue;
+    EXPECT_FLOAT_EQ(with[0][i], without[0][i]);
+  }
+  EXPECT_TRUE(std::isnan(with[0][0]));
+  EXPECT_TRUE(std::isnan(with[2][4]));
+}
+
+TRIREME_INSTANTIATE_KERNEL_TEST(ConvTest);
+
+}  // namespace
+}  // namespace trireme::testing

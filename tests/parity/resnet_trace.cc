@@ -1,0 +1,114 @@
+// Trains a ResNet-50 from weights in torchvision's names and writes down what resnet_parity.py compares.
+//
+//   resnet_trace FOLDER PIXELS MICRO_BATCH ACCUMULATION STEPS LR
+//
+// Reads FOLDER/model.safetensors and writes FOLDER/trace.safetensors (inputs, targets, logits of the first
+// micro-batch before the first step, gradients of step 1, running statistics after it), FOLDER/trace.json
+// (losses) and, after the last step, FOLDER/out/model.safetensors.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "models/resnet.h"
+#include "parallel/checkpoint_state.h"
+#include "parallel/comm/local.h"
+#include "runtime/checkpoint/safetensors_writer.h"
+#include "tests/support/tiny_resnet.h"
+
+namespace trireme {
+namespace {
+
+struct Options {
+  std::filesystem::path folder;
+  std::int64_t pixels, micro_batch, accumulation, steps;
+  double lr;
+  std::int64_t global_batch() const { return micro_batch * accumulation; }
+};
+
+// Tensors of one file, kept in memory until it is written.
+class TraceFile {
+ public:
+  void add(std::string name, std::string dtype, const std::vector<std::int64_t>& shape,
+           std::span<const std::byte> bytes) {
+    entries_.push_back({.name = std::move(name), .dtype = std::move(dtype), .shape = shape});
+    data_.insert(data_.end(), bytes.begin(), bytes.end());
+  }
+  void add(const std::string& name, const Engine& engine, const Tensor& tensor) {
+    std::vector<std::int64_t> shape;
+    for (int dim = 0; dim < tensor.shape().rank(); ++dim) shape.push_back(tensor.shape().dim(dim));
+    const std::vector<float> values = engine.context().to_host(tensor);
+    add(name, "F32", shape, std::as_bytes(std::span(values)));
+  }
+  void write(const std::filesystem::path& path) const {
+    SafetensorsWriter writer(path, entries_);
+    writer.append(data_);
+    writer.commit();
+  }
+
+ private:
+  std::vector<SafetensorsEntry> entries_;
+  std::vector<std::byte> data_;
+};
+
+void trace(const Options& o, const std::shared_ptr<Communicator>& comm) {
+  Engine engine(
+      build_resnet(*find_resnet_config("resnet50")), comm,
+      {.threads = 2,
+       .global_batch = o.global_batch(),
+       .micro_batch = o.micro_batch,
+       .optimizer = {
+           .kind = OptimizerConfig::Kind::kSgd, .weight_decay = 1e-4f, .momentum = 0.9f, .nesterov = true}});
+  load_state(engine, o.folder, StateParts::kModel);
+  const BatchSource source = testing::image_source(o.pixels, 1000, 0);  // the same batch in every step
+  const HostBatch batch = source(0, o.global_batch());
+  TraceFile file;
+  file.add("inputs", "F32", {o.global_batch(), o.pixels, o.pixels, 3}, batch.inputs);
+  file.add("targets", "I32", {o.global_batch()}, std::as_bytes(std::span(batch.targets)));
+  file.add("logits", engine, engine.infer(source(0, o.micro_batch)));
+  engine.observe_gradients([&](const std::string& name, const Tensor& gradient) {
+    if (engine.steps_done() == 0) file.add("gradient." + name, engine, gradient);
+  });
+  nlohmann::json losses = nlohmann::json::array();
+  for (std::int64_t step = 0; step < o.steps; ++step) {
+    losses.push_back(engine.step(source, o.global_batch(), o.lr).loss);
+    if (step > 0) continue;
+    for (const StatisticStore::Entry& entry : engine.statistics().entries()) {
+      file.add("statistic." + entry.name, engine,
+               engine.statistics().values().slice(entry.offset, entry.shape));
+    }
+  }
+  file.write(o.folder / "trace.safetensors");
+  std::ofstream(o.folder / "trace.json") << nlohmann::json{{"losses", losses}}.dump() << "\n";
+  std::filesystem::create_directories(o.folder / "out");
+  save_state(engine, o.folder / "out");
+}
+
+}  // namespace
+}  // namespace trireme
+
+int main(int argc, char** argv) {
+  using namespace trireme;
+  if (argc != 7) {
+    fmt::print(stderr, "usage: resnet_trace FOLDER PIXELS MICRO_BATCH ACCUMULATION STEPS LR\n");
+    return 2;
+  }
+  try {
+    const Options options{.folder = argv[1],
+                          .pixels = std::stoll(argv[2]),
+                          .micro_batch = std::stoll(argv[3]),
+                          .accumulation = std::stoll(argv[4]),
+                          .steps = std::stoll(argv[5]),
+                          .lr = std::stod(argv[6])};
+    run_local_ranks(1, [&](const std::shared_ptr<Communicator>& comm) { trace(options, comm); });
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "resnet_trace: {}\n", e.what());
+    return 1;
+  }
+  return 0;
+}
