@@ -10,7 +10,6 @@
 #include "parallel/comm/local.h"
 #include "parallel/predict.h"
 #include "runtime/base/error.h"
-#include "runtime/ops/linear.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_gpt.h"
 
@@ -229,68 +228,6 @@ TEST(MixedPrecisionMemory, ActivationsTakeHalfAndGradientsTooWhereAsked) {
   const MemoryCounts small = peak({kBf16, DType::kBFloat16});
   EXPECT_LT(static_cast<double>(small[MemoryCategory::kGradients]),
             0.6 * static_cast<double>(fp32[MemoryCategory::kGradients]));
-}
-
-// In bf16 an update of 1e-3 would leave a gain of 1 as it is. The ranks that do not own it see it, too.
-TEST(MixedPrecisionMasters, WorkingCopiesFollowSmallUpdatesOfGains) {
-  for (const PrecisionMode mode : {kFp16, kBf16}) {
-    for (const int zero : {0, 1}) {
-      run_local_ranks(2, [&](const std::shared_ptr<Communicator>& comm) {
-        EngineOptions options = options_for({mode}, {.ranks = 2, .zero = zero});
-        options.loss_scale = {};
-        Engine engine(build_gpt(model()), comm, options);
-        const auto check_gains = [&](float largest_update) {
-          for (std::size_t unit = 0; unit < engine.layout().uses.size(); ++unit) {
-            for (const ParamUse& use : engine.layout().uses[unit]) {
-              const ParamSlot& slot = engine.layout()
-                                          .groups[static_cast<std::size_t>(use.group)]
-                                          .slots[static_cast<std::size_t>(use.slot)];
-              EXPECT_EQ(slot.center, slot.name.find("norm") != std::string::npos &&
-                                             slot.name.find("weight") != std::string::npos
-                                         ? 1.0f
-                                         : 0.0f);
-              if (slot.center == 0.0f) continue;
-              const Tensor whole =
-                  engine.parameters().whole(use.group, engine.parameters().master(use.group));
-              const auto gains = engine.context().to_host(whole.slice(slot.offset, slot.shape));
-              const auto working = engine.context().to_host(engine.parameters().value(use));
-              float largest = 0;
-              for (std::size_t i = 0; i < gains.size(); ++i) {
-                const float difference = gains[i] - 1.0f;
-                largest = std::max(largest, std::abs(difference));
-                EXPECT_NEAR(working[i], difference, 0x1p-8f * std::abs(difference)) << slot.name;
-              }
-              EXPECT_NEAR(largest, largest_update, 0.1f * largest_update) << slot.name;
-            }
-          }
-        };
-        check_gains(0.0f);
-        engine.step(testing::token_source(model().vocab, model().seq_len, 0), kGlobalBatch * model().seq_len,
-                    1e-3);
-        check_gains(1e-3f);  // Adam's first update is of the size of the learning rate
-        engine.parameters().settle();
-        engine.parameters().refresh_working();
-        check_gains(1e-3f);
-      });
-    }
-  }
-}
-
-TEST(MixedPrecisionMasters, OpsThatDoNotAddTheCenterRefuseIt) {
-  struct Centered final : Block {
-    Centered() : Block("block") { weight = declare({.name = "weight", .shape = {32, 32}, .center = 1.0f}); }
-    Activations forward(Context& ctx, const Activations& input, const Batch&) const override {
-      return {ops::linear(ctx, input.at(0), weight)};
-    }
-    ParamRef weight;
-  };
-  BlockList blocks = build_gpt(model());
-  blocks.insert(blocks.begin() + 1, std::make_unique<Centered>());
-  Engine engine(std::move(blocks), LocalWorld(1).communicator(0), options_for({kBf16}, {}));
-  EXPECT_NE(testing::message_of([&] {
-              engine.step(testing::token_source(model().vocab, model().seq_len, 0), 1, 1e-3);
-            }).find("leave ParameterSpec::center at 0"),
-            std::string::npos);
 }
 
 using Gradients = std::map<std::string, std::vector<float>>;
