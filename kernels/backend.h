@@ -405,6 +405,7 @@ struct SgdArgs {
 struct DeviceReport {
   struct Card {
     std::string name;          // "NVIDIA H200"
+    std::string pci_bus_id;    // "0000:3B:00.0", or empty
     std::string architecture;  // "sm_90"
     std::int64_t memory_bytes = 0;
     int num_multiprocessors = 0;

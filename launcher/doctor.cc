@@ -44,8 +44,9 @@ void describe_gpus(const DeviceReport& gpus, const Line& line) {
   for (std::size_t i = 0; i < gpus.devices.size(); ++i) {
     const DeviceReport::Card& card = gpus.devices[i];
     line(i == 0 ? "GPUs" : "",
-         fmt::format("{}: {}, {}, {}, {} multiprocessors", i, card.name, card.architecture,
-                     format_bytes(card.memory_bytes), card.num_multiprocessors));
+         fmt::format("{}: {}, {}, {}, {} multiprocessors{}", i, card.name, card.architecture,
+                     format_bytes(card.memory_bytes), card.num_multiprocessors,
+                     card.pci_bus_id.empty() ? "" : ", PCI " + card.pci_bus_id));
   }
   for (std::size_t i = 0; i < gpus.links.size(); ++i) line(i == 0 ? "GPU links" : "", gpus.links[i]);
   for (const auto& [library, version] : gpus.versions) line(library, version);
@@ -86,6 +87,7 @@ nlohmann::ordered_json gpus_json(const DoctorReport& report) {
   json["devices"] = nlohmann::ordered_json::array();
   for (const DeviceReport::Card& card : report.gpus->devices) {
     json["devices"].push_back({{"name", card.name},
+                               {"pci_bus_id", card.pci_bus_id},
                                {"architecture", card.architecture},
                                {"memory_bytes", card.memory_bytes},
                                {"multiprocessors", card.num_multiprocessors}});

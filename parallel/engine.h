@@ -63,6 +63,8 @@ class Engine {
   /// Waits for the oldest step that was not collected. Throws Error(kInvalidInput) when there is none.
   StepResult collect();
   std::size_t num_pending() const { return records_->num_pending(); }
+  /// What records steps and plays them; null without EngineOptions::cuda_graph.
+  const StepGraph* step_graph() const { return graph_.get(); }
   /// True where a step may be under way when enqueue_step() returns; false where it is done by then.
   bool is_asynchronous() const { return ctx_.backend->native_stream != nullptr; }
 

@@ -29,8 +29,8 @@ __global__ void gelu_bwd_kernel(const T* dy, const T* pre, T* dx, std::int64_t n
 
 // One row of threads per N columns; `product` may be `d`, `pre_activation` and `residual` may be null.
 template <class T, int N>
-__global__ void epilogue_kernel(const T* product, const T* bias, T* pre_activation, const T* residual, T* d,
-                                std::int64_t n, std::int64_t cols, bool use_gelu) {
+__global__ void epilogue_kernel(const float* product, const T* bias, T* pre_activation, const T* residual,
+                                T* d, std::int64_t n, std::int64_t cols, bool use_gelu) {
   const std::int64_t first = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * N;
   if (first >= n) return;  // n is a multiple of N
   float x[N];
@@ -83,7 +83,8 @@ void matmul_epilogue(const KernelContext& exec, const MatmulEpilogue& e) {
   const std::int64_t n = e.d.num_elems(), cols = e.d.shape[1];
   if (n == 0) return;
   for_float_type("matmul", e.d.dtype, [&]<class T>(T) {
-    const T *product = e.product.as<T>(), *bias = e.bias.as<T>(), *residual = e.residual.as<T>();
+    const T *bias = e.bias.as<T>(), *residual = e.residual.as<T>();
+    const float* product = e.product.as<float>();
     T *pre = e.pre_activation.as<T>(), *d = e.d.as<T>();
     const bool use_gelu = e.activation == Activation::kGeluTanh;
     if (rows_are_packable(cols, sizeof(T), {product, bias, pre, residual, d})) {

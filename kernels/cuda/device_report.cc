@@ -17,6 +17,11 @@ std::string library_version(std::size_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
+std::string pci_bus_id(int index) {
+  char text[16] = "";  // "0000:3B:00.0"
+  return cudaDeviceGetPCIBusId(text, sizeof(text), index) == cudaSuccess ? text : "";
+}
+
 }  // namespace
 
 std::string describe_missing_device(cudaError_t result) {
@@ -59,15 +64,18 @@ DeviceReport examine_devices() {
     return report;
   }
   if (count == 0) report.problem = describe_missing_device(cudaErrorNoDevice);
+  std::vector<std::string> pci_bus_ids;
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp properties{};
     if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
+    pci_bus_ids.push_back(pci_bus_id(i));
     report.devices.push_back({.name = properties.name,
+                              .pci_bus_id = pci_bus_ids.back(),
                               .architecture = fmt::format("sm_{}{}", properties.major, properties.minor),
                               .memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem),
                               .num_multiprocessors = properties.multiProcessorCount});
   }
-  report.links = nvml.links();
+  report.links = nvml.links(pci_bus_ids);
   return report;
 }
 

@@ -62,18 +62,22 @@ void run_plain(const KernelContext& exec, const Product& product, const ProductP
                           product.n, product.k, name(product.in), name(product.out)));
 }
 
-// The product, with the bias where the library adds it, then the rest by an own kernel.
+// The product, then the rest by an own kernel. In between it is in fp32, since 16 bits would round it once
+// more than the contract does; in fp32 it needs no memory of its own where pre_activation or d can hold it.
 void run_in_two(const KernelContext& exec, const MatmulArgs& args, Product product,
                 ProductPointers pointers) {
+  const bool in_place = args.residual.defined() && args.residual.data == args.d.data;
+  const bool is_fp32 = args.d.dtype == DType::kFloat32;
   std::optional<Workspace> apart;
-  if (args.pre_activation.defined()) {
+  if (is_fp32 && args.pre_activation.defined()) {
     pointers.d = args.pre_activation.data;
-  } else if (args.residual.defined() && args.residual.data == args.d.data) {
-    apart.emplace(exec, static_cast<std::size_t>(args.d.num_elems() * size_bytes(args.d.dtype)));
+  } else if (!is_fp32 || in_place) {
+    apart.emplace(exec, static_cast<std::size_t>(args.d.num_elems()) * sizeof(float));
     pointers.d = apart->as<void>();
   }
+  product.out = DType::kFloat32;
   bool has_bias = false;
-  if (args.bias.defined() && product.k > 0) {
+  if (is_fp32 && args.bias.defined() && product.k > 0) {  // the library takes a bias of the product's dtype
     Product with_bias = product;
     with_bias.epilogue = Epilogue::kBias;
     pointers.bias = args.bias.data;
@@ -82,14 +86,13 @@ void run_in_two(const KernelContext& exec, const MatmulArgs& args, Product produ
     pointers.bias = nullptr;
   }
   if (!has_bias) run_plain(exec, product, pointers);
-  MatmulEpilogue rest{.product = {pointers.d, args.d.dtype, args.d.shape},
+  MatmulEpilogue rest{.product = {pointers.d, DType::kFloat32, args.d.shape},
                       .activation = args.activation,
                       .residual = args.residual,
                       .d = args.d};
-  if (args.bias.defined() && !has_bias) {
-    rest.bias = args.bias;
-    rest.pre_activation = args.pre_activation;
-  }
+  if (!has_bias) rest.bias = args.bias;
+  const bool has_pre = has_bias || !args.bias.defined();
+  if (!has_pre || args.pre_activation.data != pointers.d) rest.pre_activation = args.pre_activation;
   matmul_epilogue(exec, rest);
 }
 

@@ -5,11 +5,11 @@
 
 namespace trireme::cuda {
 
-/// x = product + bias; pre_activation = x; d = act(x) + residual. All of d's dtype; views may be undefined
-/// but for `product` and `d`. `product` may be `pre_activation` or `d`; `residual` may be `d` unless
-/// `product` is.
+/// x = product + bias; pre_activation = x; d = act(x) + residual. The product is fp32, all others have d's
+/// dtype; views may be undefined but for `product` and `d`. `product` may be `pre_activation` or `d`;
+/// `residual` may be `d` unless `product` is.
 struct MatmulEpilogue {
-  ConstTensorView product;    // [M, N]
+  ConstTensorView product;    // [M, N] fp32
   ConstTensorView bias;       // [N]
   TensorView pre_activation;  // [M, N]
   Activation activation = Activation::kNone;

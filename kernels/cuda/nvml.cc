@@ -32,7 +32,7 @@ const char* describe(int ancestor) {
 
 }  // namespace
 
-Nvml::Nvml() : library_(dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
+Nvml::Nvml(const char* library) : library_(dlopen(library, RTLD_NOW | RTLD_LOCAL)) {
   if (library_ == nullptr) return;
   auto* init = find<int()>("nvmlInit_v2");
   if (init == nullptr || init() != kSuccess) {
@@ -68,23 +68,24 @@ int Nvml::num_nvlinks(void* device) const {
   return count;
 }
 
-std::vector<std::string> Nvml::links() const {
-  auto* count_devices = find<int(unsigned*)>("nvmlDeviceGetCount_v2");
-  auto* handle = find<int(unsigned, Device*)>("nvmlDeviceGetHandleByIndex_v2");
+std::vector<std::string> Nvml::links(const std::vector<std::string>& pci_bus_ids) const {
+  auto* handle_of = find<int(const char*, Device*)>("nvmlDeviceGetHandleByPciBusId_v2");
   auto* ancestor_of = find<int(Device, Device, int*)>("nvmlDeviceGetTopologyCommonAncestor");
-  unsigned count = 0;
-  if (count_devices == nullptr || handle == nullptr || ancestor_of == nullptr ||
-      count_devices(&count) != kSuccess) {
-    return {};
+  if (handle_of == nullptr || ancestor_of == nullptr) return {};
+  std::vector<Device> devices;  // null: not known to the library
+  for (const std::string& id : pci_bus_ids) {
+    Device device = nullptr;
+    devices.push_back(handle_of(id.c_str(), &device) == kSuccess ? device : nullptr);
   }
   std::vector<std::string> lines;
-  for (unsigned i = 0; i < count; ++i) {
-    for (unsigned j = i + 1; j < count; ++j) {
-      Device a = nullptr, b = nullptr;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    for (std::size_t j = i + 1; j < devices.size(); ++j) {
       int ancestor = -1;
-      if (handle(i, &a) != kSuccess || handle(j, &b) != kSuccess || ancestor_of(a, b, &ancestor) != kSuccess)
+      if (devices[i] == nullptr || devices[j] == nullptr ||
+          ancestor_of(devices[i], devices[j], &ancestor) != kSuccess) {
         continue;
-      const int nvlinks = num_nvlinks(a);
+      }
+      const int nvlinks = num_nvlinks(devices[i]);
       lines.push_back(nvlinks > 0
                           ? fmt::format("{} - {}: {} NVLinks on {}, {}", i, j, nvlinks, i, describe(ancestor))
                           : fmt::format("{} - {}: {}", i, j, describe(ancestor)));

@@ -39,28 +39,54 @@ def read_stages(results):
     return stages
 
 
+# Products per second on paper, dense, from NVIDIA's data sheets (H100 and H200: SXM).
+HOPPER = {"fp32": 66.9e12, "tf32": 494.7e12, "fp16": 989.4e12, "bf16": 989.4e12}
+PEAK_FLOPS = {"NVIDIA H200": HOPPER, "NVIDIA H100 80GB HBM3": HOPPER}
+MFU_FORMULA = "tokens/s x (6 N + 6 L T C) / data sheet; N without the position table, causal attention counted by half"
+
+
+def card_name(stages):
+    gpus = (stages.get("doctor", {}).get("result") or {}).get("gpus") or {}
+    return next((card["name"] for card in gpus.get("devices", [])), None)
+
+
 def compare(stages):
-    """Ours over PyTorch's for every run that both have: {"124m_bf16": {"speed": 1.2, "memory": 0.8}}."""
-    ratios = {}
+    """A row for every run of ours, beside PyTorch's where that ran: {"124m_bf16": {"tokens_per_s": ...}}."""
+    peaks = PEAK_FLOPS.get(card_name(stages), {})
+    rows = {}
     for name, entry in stages.items():
-        if not name.startswith("trireme_"):
+        ours = entry.get("result")
+        if not name.startswith("trireme_") or not ours:
             continue
         run = name[len("trireme_"):]
-        ours, theirs = entry.get("result"), stages.get("pytorch_" + run, {}).get("result")
-        if ours and theirs:
-            ratios[run] = {"speed": ours["tokens_per_s"] / theirs["tokens_per_s"]}
+        peak = peaks.get(run.split("_")[1])
+        row = {"tokens_per_s": ours["tokens_per_s"], "peak_bytes": ours["peak_bytes"],
+               "as_predicted": ours["peak_bytes"] == ours["predicted_peak_bytes"],
+               "mfu": ours["tokens_per_s"] * ours["flops_per_token"] / peak if peak else None}
+        theirs = stages.get("pytorch_" + run, {}).get("result")
+        if theirs:
+            speed = ours["tokens_per_s"] / theirs["tokens_per_s"]
+            row.update(pytorch_tokens_per_s=theirs["tokens_per_s"], pytorch_peak_bytes=theirs["peak_bytes"], speed=speed,
+                       reaches_bar=speed >= 1.0)
             if theirs["peak_bytes"]:
-                ratios[run]["memory"] = ours["peak_bytes"] / theirs["peak_bytes"]
-    return ratios
+                row["memory"] = ours["peak_bytes"] / theirs["peak_bytes"]
+        rows[run] = row
+    return rows
 
 
 def main():
     results = pathlib.Path(sys.argv[1])
     stages = read_stages(results)
-    gate = {"seconds": sum(stage["seconds"] for stage in stages.values()), "ratios": compare(stages), "stages": stages}
+    rows = compare(stages)
+    unpredicted = [run for run, row in rows.items() if not row["as_predicted"]]
+    gate = {"card": card_name(stages), "seconds": sum(stage["seconds"] for stage in stages.values()),
+            "mfu_formula": MFU_FORMULA, "runs": rows, "stages": stages}
     (results / "gate.json").write_text(json.dumps(gate, indent=2) + "\n")
     print(json.dumps({key: value for key, value in gate.items() if key != "stages"}))
+    if unpredicted:
+        print("gate_report.py: peak memory is not what was predicted: " + ", ".join(unpredicted), file=sys.stderr)
+    return 1 if unpredicted else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

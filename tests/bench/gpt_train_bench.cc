@@ -1,5 +1,5 @@
-// Trains a GPT-2 of the given sizes and prints one JSON object: milliseconds a step, tokens/s, loss, peak
-// bytes.
+// Trains a GPT-2 of the given sizes and prints one JSON object: milliseconds a step, tokens/s, the loss and
+// gradient norm of every step, peak bytes as predicted and as measured.
 //
 //   gpt_train_bench --layers 12 --hidden 768 --heads 12 --vocab 50257 --context 512 --micro-batch 4 --threads
 //   2 gpt_train_bench --train train.bin --eval eval.bin ...    on token shards, with an evaluation at the end
@@ -19,6 +19,7 @@
 #include "models/gpt.h"
 #include "parallel/comm/local.h"
 #include "parallel/engine.h"
+#include "parallel/predict.h"
 #include "runtime/data/synthetic_tokens.h"
 #include "runtime/data/token_dataset.h"
 #include "runtime/optim/lr_schedule.h"
@@ -41,6 +42,7 @@ struct Options {
   std::string device = "cpu", precision = "fp32";
   std::string train, eval;  // token shards; empty: synthetic tokens, no evaluation
   bool sgemm = false;
+  bool state_hash = false;
 
   std::int64_t global_batch() const { return micro_batch * accumulation * ranks; }
 };
@@ -68,6 +70,7 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("--eval", o.eval, "token shard to evaluate on, whole, after the last step");
   app.add_flag("--fast-reduction", o.fast_reduction);
   app.add_flag("--cuda-graph", o.cuda_graph, "record a step and play it");
+  app.add_flag("--state-hash", o.state_hash, "hash parameters and optimizer state after the last step");
   app.add_flag("--sgemm", o.sgemm, "measure the machine's sgemm rate and nothing else");
 }
 
@@ -101,26 +104,55 @@ float evaluate(const Options& o, Engine& engine) {
       data.num_samples(), data.num_samples() * data.targets_per_sample());
 }
 
+EngineOptions engine_options(const Options& o) {
+  return {.device = {o.device == "cuda" ? DeviceType::kCuda : DeviceType::kCpu, 0},
+          .threads = o.threads,
+          .global_batch = o.global_batch(),
+          .micro_batch = o.micro_batch,
+          .seed = o.seed,
+          .optimizer = o.optimizer,
+          .grad_clip = o.grad_clip,
+          .reduction = o.fast_reduction ? Reduction::kFast : Reduction::kCanonical,
+          .cuda_graph = o.cuda_graph,
+          .precision = Precision(*find_precision_mode(o.precision)),
+          .loss_scale = {.kind = o.precision == "fp16" ? LossScaleConfig::Kind::kDynamic
+                                                       : LossScaleConfig::Kind::kOff}};
+}
+
+std::int64_t predicted_peak_bytes(const Options& o, int rank) {
+  const SampleSpec sample{.input = {o.model.seq_len}, .target = {o.model.seq_len}};
+  return predict_step(std::make_shared<const BlockList>(build_gpt(o.model)), engine_options(o), sample,
+                      o.ranks, rank)
+      .memory.peak_total;
+}
+
+nlohmann::json describe_memory(const Options& o, const Engine& engine, const StepResult& last, int rank) {
+  return {{"peak_bytes", last.memory.peak_total},
+          {"predicted_peak_bytes", predicted_peak_bytes(o, rank)},
+          {"workspace_bytes", last.memory.peak[MemoryCategory::kWorkspace]},
+          {"reserved_bytes", engine.context().allocator->reserved_bytes()}};
+}
+
+nlohmann::json describe_times(std::vector<double> step_ms, std::int64_t tokens) {
+  if (step_ms.empty()) return nlohmann::json::object();
+  nlohmann::json report{{"all_step_ms", step_ms}};
+  std::ranges::sort(step_ms);
+  const double median = step_ms[step_ms.size() / 2];
+  report["step_ms"] = median;
+  report["min_step_ms"] = step_ms.front();
+  report["tokens_per_s"] = static_cast<double>(tokens) * 1e3 / median;
+  return report;
+}
+
 nlohmann::json train(const Options& o, const std::shared_ptr<Communicator>& comm) {
   using Clock = std::chrono::steady_clock;
   const std::shared_ptr<const Dataset> data = open_train(o);
-  Engine engine(build_gpt(o.model), comm,
-                {.device = {o.device == "cuda" ? DeviceType::kCuda : DeviceType::kCpu, 0},
-                 .threads = o.threads,
-                 .global_batch = o.global_batch(),
-                 .micro_batch = o.micro_batch,
-                 .seed = o.seed,
-                 .optimizer = o.optimizer,
-                 .grad_clip = o.grad_clip,
-                 .reduction = o.fast_reduction ? Reduction::kFast : Reduction::kCanonical,
-                 .cuda_graph = o.cuda_graph,
-                 .precision = Precision(*find_precision_mode(o.precision)),
-                 .loss_scale = {.kind = o.precision == "fp16" ? LossScaleConfig::Kind::kDynamic
-                                                              : LossScaleConfig::Kind::kOff}});
+  Engine engine(build_gpt(o.model), comm, engine_options(o));
   LrSchedule lr = o.lr;
   lr.total_steps = o.warmup + o.steps;
   const std::int64_t tokens = o.global_batch() * o.model.seq_len;
   std::vector<double> step_ms;
+  std::vector<float> losses, grad_norms;
   StepResult result;
   for (std::int64_t step = 0; step < lr.total_steps; ++step) {
     const Clock::time_point start = Clock::now();
@@ -132,23 +164,19 @@ nlohmann::json train(const Options& o, const std::shared_ptr<Communicator>& comm
     if (step >= o.warmup) {
       step_ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - start).count());
     }
+    losses.push_back(result.loss);
+    grad_norms.push_back(result.grad_norm);
   }
   const std::int64_t num_parameters = engine.layout().num_parameters;
   nlohmann::json report{{"parameters", num_parameters},
                         {"flops_per_token", flops_per_token(o.model, num_parameters)},
                         {"tokens_per_step", tokens},
                         {"loss", result.loss},
-                        {"peak_bytes", result.memory.peak_total},
-                        {"reserved_bytes", engine.context().allocator->reserved_bytes()}};
-  if (!step_ms.empty()) {
-    std::vector<double> sorted = step_ms;
-    std::ranges::sort(sorted);
-    const double median = sorted[sorted.size() / 2];
-    report["step_ms"] = median;
-    report["min_step_ms"] = sorted.front();
-    report["tokens_per_s"] = static_cast<double>(tokens) * 1e3 / median;
-    report["all_step_ms"] = step_ms;
-  }
+                        {"losses", losses},
+                        {"grad_norms", grad_norms}};
+  report.update(describe_memory(o, engine, result, comm->rank()));
+  report.update(describe_times(step_ms, tokens));
+  if (o.state_hash) report["state_hash"] = fmt::format("{:016x}", engine.state_hash());
   if (!o.eval.empty()) report["eval_loss"] = evaluate(o, engine);
   return report;
 }

@@ -1,25 +1,37 @@
 #!/usr/bin/env bash
-# Everything that only a GPU can show, in one command inside of an unpacked bundle (third_party/bundle.sh): tests,
-# sanitizers, parity with the CPU, NCCL with 1, 2 and 4 ranks on one card, throughput and memory beside PyTorch.
+# What only a GPU can show, in one command inside of an unpacked bundle (third_party/bundle.sh): tests, parity with the
+# CPU, NCCL with 1, 2 and 4 ranks on one card, equal bits, predicted memory, throughput and memory beside PyTorch.
 #
-#   trireme-bundle/tests/bench/gpu_gate.sh [--dry-run] RESULTS_FOLDER
+#   trireme-bundle/tests/bench/gpu_gate.sh [--dry-run] [--only REGEX] RESULTS_FOLDER
 #
 # --dry-run tries everything that needs no GPU: the same stages, programs and peers on the CPU in tiny shapes.
-# Writes a log a stage and gate.json. Takes under 9 minutes on a Hopper card; a stage that would overrun is cut off and
-# counts as failed. Exit code 0 when every stage passed.
+# --only plays the stages whose names match. Without it all but those named sanitize_*, which want a run of their own:
+#   trireme-bundle/tests/bench/gpu_gate.sh --only sanitize RESULTS_FOLDER
+# Writes a log a stage and gate.json. Either takes under 9 minutes on a Hopper card (an estimate until one has run it:
+# tests and bits 135 s, six comparisons with PyTorch of 55 s, of which it compiles 40, the rest 45 s); a stage that would
+# overrun is cut off and counts as failed. Exit code 0 when every stage passed.
 # Environment: TRIREME_GATE_SECONDS  time for everything (default 520)
 #              TRIREME_GATE_PYTHON   a python3 with torch (default: python3)
 set -uo pipefail
 
-device=cuda
-if [ "${1:-}" = --dry-run ]; then
-  device=cpu
-  shift
-fi
-if [ $# != 1 ] || [[ $1 == -* ]]; then
-  sed -n 's/^# \{0,1\}//; 2,13p' "$0" >&2
+usage() {
+  sed -n 's/^# \{0,1\}//; 2,14p' "$0" >&2
   exit 2
-fi
+}
+device=cuda only=
+while [[ ${1:-} == --* ]]; do
+  case $1 in
+    --dry-run) device=cpu ;;
+    --only)
+      only=${2:-}
+      [ -n "$only" ] || usage
+      shift
+      ;;
+    *) usage ;;
+  esac
+  shift
+done
+[ $# = 1 ] || usage
 mkdir -p "$1"
 results=$(cd "$1" && pwd)
 bundle=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -29,10 +41,12 @@ total=${TRIREME_GATE_SECONDS:-520}
 stages=$results/stages.tsv
 : >"$stages"
 
+wanted() { if [ -n "$only" ]; then [[ $1 =~ $only ]]; else [[ $1 != sanitize_* ]]; fi; }
 # stage NAME SECONDS COMMAND...: standard output to NAME.out, errors to NAME.err, the outcome to stages.tsv.
 stage() {
   local name=$1 limit=$2 started=$SECONDS status
   shift 2
+  wanted "$name" || return 0
   [ $((total - SECONDS)) -lt "$limit" ] && limit=$((total - SECONDS))
   if [ "$limit" -lt 5 ]; then
     status=124
@@ -47,6 +61,7 @@ stage() {
 }
 # skip NAME REASON: a stage that this build or machine cannot play.
 skip() {
+  wanted "$1" || return 0
   printf '%s\tskipped: %s\t0\n' "$1" "$2" >>"$stages"
   printf '%-28s skipped: %s\n' "$1" "$2"
 }
@@ -70,25 +85,28 @@ export -f same_state
 export results
 if [ "$device" = cuda ]; then stage same_state 60 bash -c same_state; else skip same_state "dry run"; fi
 
-# GPT-2 124M: the first steps on the CPU and on the GPU.
+# GPT-2 124M: every one of the first steps on the CPU and on the GPU, and the memory that was predicted.
 parity_shape="--layers 12 --hidden 768 --heads 12 --vocab 50257 --context 128 --micro-batch 2"
 [ "$device" = cuda ] || parity_shape="--layers 2 --hidden 64 --heads 2 --vocab 100 --context 32 --micro-batch 2"
+gate_check=$bundle/tests/bench/gate_check.py
 parity() {
-  local shape="$parity_shape --warmup 0 --steps 3"
+  local shape="$parity_shape --warmup 0 --steps 5"
   "$bundle/run" gpt_train_bench $shape --device cpu --threads "$(nproc)" >"$results/parity_cpu.json" &&
     "$bundle/run" gpt_train_bench $shape --device "$device" >"$results/parity_cuda.json" &&
-    "$python" -c '
-import json, sys
-cpu, cuda = (json.load(open(f)) for f in sys.argv[1:])
-error = abs(cpu["loss"] - cuda["loss"]) / cpu["loss"]
-print(json.dumps({"loss_cpu": cpu["loss"], "loss_cuda": cuda["loss"], "relative_error": error,
-                  "peak_bytes_cpu": cpu["peak_bytes"], "peak_bytes_cuda": cuda["peak_bytes"]}))
-sys.exit(not (error < 1e-4 and cpu["peak_bytes"] == cuda["peak_bytes"]))
-' "$results/parity_cpu.json" "$results/parity_cuda.json"
+    "$python" "$gate_check" parity "$results/parity_cpu.json" "$results/parity_cuda.json"
 }
-export -f parity
-export python parity_shape
-stage parity 90 bash -c parity
+# The same bits twice, and from a recorded step.
+same_bits() {
+  local shape="$parity_shape --warmup 0 --steps 6 --state-hash --device $device"
+  "$bundle/run" gpt_train_bench $shape >"$results/bits_once.json" &&
+    "$bundle/run" gpt_train_bench $shape >"$results/bits_again.json" &&
+    "$bundle/run" gpt_train_bench $shape --cuda-graph >"$results/bits_recorded.json" &&
+    "$python" "$gate_check" same_bits "$results"/bits_{once,again,recorded}.json
+}
+export -f parity same_bits
+export python parity_shape gate_check
+stage parity 60 bash -c parity
+stage same_bits 60 bash -c same_bits
 
 # Throughput, ours and PyTorch's one after the other, so that both see the card in the same state. What matters most
 # comes first: time may run out.
@@ -102,40 +120,76 @@ if [ "$device" = cpu ]; then
   done
   peer_options="--device cpu --no-compile" steps=2
 fi
-precisions=$("$bundle/run" gpt_train_bench --help | grep -o -e '--precision')
-for run in 124m:bf16 124m:tf32 124m:fp32 350m:bf16 350m:tf32 124m:fp16; do
-  size=${run%:*} mode=${run#*:}
-  # fp32 needs no option, so that builds without the others are measured too.
-  precision="--precision $mode"
-  [ "$mode" != fp32 ] || precision=
-  if [ -n "$precision" ] && [ -z "$precisions" ]; then
-    skip "trireme_${size}_$mode" "not in this build"
-  else
-    # shellcheck disable=SC2086  # options
-    stage "trireme_${size}_$mode" 45 "$bundle/run" gpt_train_bench ${shapes[$size]} $precision --device "$device" \
-      --cuda-graph --steps "$steps" --warmup 5
-  fi
+# time_run SIZE MODE: ours. compare SIZE MODE: ours and PyTorch's.
+time_run() {
+  # shellcheck disable=SC2086  # options
+  stage "trireme_$1_$2" 45 "$bundle/run" gpt_train_bench ${shapes[$1]} --precision "$2" --device "$device" \
+    --cuda-graph --steps "$steps" --warmup 5
+}
+compare() {
+  time_run "$1" "$2"
   # shellcheck disable=SC2086
-  stage "pytorch_${size}_$mode" 90 "$python" "$bundle/tests/bench/peers/gpt_pytorch_cuda.py" ${shapes[$size]} \
-    $peer_options --math "$mode" --steps "$steps"
+  stage "pytorch_$1_$2" 90 "$python" "$bundle/tests/bench/peers/gpt_pytorch_cuda.py" ${shapes[$1]} \
+    $peer_options --math "$2" --steps "$steps"
+}
+for run in 124m:fp32 124m:tf32 124m:bf16 350m:tf32 350m:bf16 124m:fp16; do compare "${run%:*}" "${run#*:}"; done
+for run in 350m:fp32 350m:fp16; do
+  if [ -n "$only" ]; then compare "${run%:*}" "${run#*:}"; else time_run "${run%:*}" "${run#*:}"; fi
 done
 
 # What recording a step saves: the same run, every kernel enqueued by the host.
 # shellcheck disable=SC2086
 stage enqueued_124m_fp32 45 "$bundle/run" gpt_train_bench ${shapes[124m]} --device "$device" --steps "$steps" --warmup 5
 
-# Own kernels under the sanitizers, with what time is left.
+# The share of a step in which no kernel runs, of recorded steps and of enqueued ones.
+kernel_share() {
+  local how=$1 trace=$results/trace_$1
+  shift
+  nsys profile --trace=cuda --sample=none --cpuctxsw=none --cuda-graph-trace=node --force-overwrite=true -o "$trace" "$@" \
+    >"$trace.json" && nsys export --type=sqlite --force-overwrite=true -o "$trace.sqlite" "$trace.nsys-rep" >&2 &&
+    "$python" "$bundle/tests/bench/kernel_share.py" "$trace.sqlite"
+}
+export -f kernel_share
+for how in recorded enqueued; do
+  option=
+  [ "$how" = enqueued ] || option=--cuda-graph
+  if [ "$device" = cpu ]; then
+    skip "kernel_share_$how" "dry run"
+  elif ! command -v nsys >/dev/null; then
+    skip "kernel_share_$how" "this machine has no nsys"
+  else
+    # shellcheck disable=SC2086
+    stage "kernel_share_$how" 40 bash -c 'kernel_share "$@"' - "$how" "$bundle/run" gpt_train_bench ${shapes[124m]} \
+      --device cuda --steps 20 --warmup 5 $option
+  fi
+done
+
+# Under the sanitizers: everything that calls the card, in small cases; the own kernels for races.
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
-if [ "$device" = cpu ]; then
-  skip memcheck "dry run"
-elif [ -n "$sanitizer" ]; then
-  stage memcheck 100 "$bundle/run" "$sanitizer" --tool memcheck --error-exitcode 9 \
-    "$bundle/bin/cuda_sixteen_bit_test"
-  stage racecheck 100 "$bundle/run" "$sanitizer" --tool racecheck --error-exitcode 9 \
-    "$bundle/bin/cuda_sixteen_bit_test" --gtest_filter='*LayerNorm*:*Attention*:*CrossEntropy*:*ColumnSum*:*Embedding*'
-else
-  skip memcheck "no compute-sanitizer"
-fi
+small='-*LongSums*:*CopiedOperands*:*OneThreadMeansOne*'
+own='*LayerNorm*:*Attention*:*CrossEntropy*:*ColumnSum*:*Embedding*:*Optimizer*:*Elementwise*:*Dropout*:*LossScale*:*Cast*'
+# sanitize NAME SECONDS COMMAND...
+sanitize() {
+  local name=sanitize_$1 limit=$2
+  shift 2
+  if [ "$device" = cpu ]; then
+    skip "$name" "dry run"
+  elif [ -z "$sanitizer" ]; then
+    skip "$name" "this machine has no compute-sanitizer"
+  else
+    stage "$name" "$limit" "$@"
+  fi
+}
+check="$sanitizer --target-processes all --error-exitcode 9 --tool"
+# shellcheck disable=SC2086
+{
+  sanitize sixteen_bit 45 "$bundle/run" $check memcheck cuda_sixteen_bit_test
+  sanitize gpt 60 "$bundle/run" $check memcheck cuda_gpt_test
+  sanitize nccl 60 "$bundle/run" mpirun -np 2 "$bundle/tests/comm/one_card.sh" $check memcheck nccl_gpt
+  sanitize races 90 "$bundle/run" $check racecheck cuda_sixteen_bit_test
+  sanitize conformance 120 "$bundle/run" $check memcheck cuda_conformance_test --gtest_filter="$small"
+  sanitize conformance_races 120 "$bundle/run" $check racecheck cuda_conformance_test --gtest_filter="$own"
+}
 
 "$python" "$bundle/tests/bench/gate_report.py" "$results" || exit 1
 awk -F'\t' '$2 != "0" && $2 !~ /^skipped/ { failed = 1 } END { exit failed }' "$stages"

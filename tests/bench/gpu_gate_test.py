@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import pathlib
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -45,13 +46,85 @@ class GpuGate(unittest.TestCase):
             self.assertTrue(stage["ok"] or stage["status"].startswith("skipped: "), f"{name}: {stage}\n{ended.stdout}")
         self.assertEqual(ended.returncode, 0 if has_torch else 1, ended.stdout + ended.stderr)
         self.assertIn("backends", stages["doctor"]["result"])
-        self.assertEqual(stages["parity"]["result"]["relative_error"], 0)
-        self.assertEqual({n for n in stages if n.startswith("trireme_")},
-                         {"trireme_" + run for run in ("124m_fp32", "124m_tf32", "124m_bf16", "124m_fp16", "350m_tf32",
-                                                       "350m_bf16")})
+        self.assertEqual(stages["parity"]["result"]["loss_errors"], [0] * 5)
+        self.assertTrue(all(stages["same_bits"]["result"]["equal"].values()))
+        runs = {size + "_" + mode for size in ("124m", "350m") for mode in ("fp32", "tf32", "bf16", "fp16")}
+        self.assertEqual(set(gate["runs"]), runs)
+        self.assertFalse([name for name in stages if name.startswith("sanitize_")])
+        for run, row in gate["runs"].items():
+            self.assertTrue(row["as_predicted"], run)
         if has_torch:
             ours, theirs = (stages[who + "_124m_fp32"]["result"]["tokens_per_s"] for who in ("trireme", "pytorch"))
-            self.assertEqual(gate["ratios"]["124m_fp32"]["speed"], ours / theirs)
+            self.assertEqual(gate["runs"]["124m_fp32"]["speed"], ours / theirs)
+
+    def test_only_plays_what_matches(self):
+        ended = self.run_gate("--dry-run", "--only", "sanitize|doctor", str(self.root / "results"),
+                              TRIREME_GATE_PYTHON=sys.executable)
+        self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+        stages = json.loads((self.root / "results/gate.json").read_text())["stages"]
+        self.assertTrue(stages["doctor"]["ok"])
+        self.assertEqual({name for name in stages if name != "doctor"},
+                         {"sanitize_" + name for name in ("sixteen_bit", "gpt", "nccl", "races", "conformance",
+                                                          "conformance_races")})
+
+    def report_of(self, **stages):
+        results = self.root / "report"
+        results.mkdir()
+        for name, result in stages.items():
+            (results / f"{name}.out").write_text(json.dumps(result))
+        (results / "stages.tsv").write_text("".join(f"{name}\t0\t1\n" for name in stages))
+        ended = subprocess.run([sys.executable, OPTIONS.source / "tests/bench/gate_report.py", results],
+                               capture_output=True, text=True)
+        return ended, json.loads((results / "gate.json").read_text())
+
+    def test_the_report_of_a_card(self):
+        doctor = {"gpus": {"devices": [{"name": "NVIDIA H200"}]}}
+        ours = {"tokens_per_s": 1e5, "flops_per_token": 8e8, "peak_bytes": 60, "predicted_peak_bytes": 60}
+        theirs = {"tokens_per_s": 8e4, "peak_bytes": 80}
+        ended, gate = self.report_of(doctor=doctor, trireme_124m_bf16=ours, pytorch_124m_bf16=theirs,
+                                     trireme_350m_fp32=ours)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertEqual(gate["runs"]["124m_bf16"],
+                         {"tokens_per_s": 1e5, "peak_bytes": 60, "as_predicted": True, "mfu": 8e13 / 989.4e12,
+                          "pytorch_tokens_per_s": 8e4, "pytorch_peak_bytes": 80, "speed": 1.25, "reaches_bar": True,
+                          "memory": 0.75})
+        self.assertNotIn("speed", gate["runs"]["350m_fp32"])
+
+    def test_memory_that_was_not_predicted_fails(self):
+        ended, _ = self.report_of(trireme_124m_fp32={"tokens_per_s": 1.0, "flops_per_token": 1.0, "peak_bytes": 61,
+                                                     "predicted_peak_bytes": 60})
+        self.assertEqual(ended.returncode, 1)
+        self.assertIn("124m_fp32", ended.stderr)
+
+    def check(self, what, *runs):
+        paths = []
+        for i, run in enumerate(runs):
+            paths.append(self.root / f"run{i}.json")
+            paths[-1].write_text(json.dumps(run))
+        return subprocess.run([sys.executable, OPTIONS.source / "tests/bench/gate_check.py", what, *paths],
+                              capture_output=True, text=True).returncode
+
+    def test_differences_are_seen(self):
+        run = {"losses": [2.0, 1.5], "grad_norms": [1.0, 2.0], "peak_bytes": 9, "predicted_peak_bytes": 9,
+               "state_hash": "ab"}
+        self.assertEqual(self.check("parity", run, run), 0)
+        self.assertEqual(self.check("same_bits", run, run, run), 0)
+        for key, value in (("losses", [2.001, 1.5]), ("grad_norms", [1.0, 2.1]), ("peak_bytes", 8)):
+            self.assertEqual(self.check("parity", run, {**run, key: value}), 1, key)
+        for key, value in (("losses", [2.0, 1.50001]), ("grad_norms", [1.0, 2.00001]), ("state_hash", "ac")):
+            self.assertEqual(self.check("same_bits", run, run, {**run, key: value}), 1, key)
+
+    def test_kernel_share(self):
+        trace = self.root / "trace.sqlite"
+        database = sqlite3.connect(trace)
+        database.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER)")
+        # Between 100 and 200: busy from 100 to 130 (of a kernel that began earlier, and one inside of it), 150 to 200.
+        database.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?)",
+                             [(0, 10), (90, 130), (110, 120), (150, 180), (170, 200)])
+        database.commit()
+        share = subprocess.run([sys.executable, OPTIONS.source / "tests/bench/kernel_share.py", trace],
+                               capture_output=True, text=True, check=True)
+        self.assertAlmostEqual(json.loads(share.stdout)["share_without_kernels"], 0.2)
 
     def test_without_time_every_stage_fails_and_is_reported(self):
         ended = self.run_gate("--dry-run", str(self.root / "results"), TRIREME_GATE_SECONDS="0",
@@ -61,10 +134,10 @@ class GpuGate(unittest.TestCase):
         self.assertEqual(gate["stages"]["doctor"]["status"], "124")
 
     def test_wrong_arguments_show_the_usage(self):
-        for arguments in ([], ["--dry-run"], ["--help"], ["a", "b"]):
+        for arguments in ([], ["--dry-run"], ["--help"], ["a", "b"], ["--only", "", "a"]):
             ended = self.run_gate(*arguments)
             self.assertEqual(ended.returncode, 2, arguments)
-            self.assertIn("gpu_gate.sh [--dry-run] RESULTS_FOLDER", ended.stderr)
+            self.assertIn("gpu_gate.sh [--dry-run] [--only REGEX] RESULTS_FOLDER", ended.stderr)
 
 
 if __name__ == "__main__":

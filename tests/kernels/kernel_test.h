@@ -3,6 +3,7 @@
 //
 // A device has no order of tests to rely on: every case makes its own memory. Outputs start as NaN, so what a
 // kernel forgets to write is seen, and stand between guard words, so what it writes beyond is seen too.
+// Inputs are fresh in every run; a failure names the TRIREME_TEST_SEED that repeats them.
 #pragma once
 
 #include <fmt/core.h>
@@ -83,7 +84,8 @@ class KernelTest : public ::testing::TestWithParam<DeviceType> {
   std::vector<float> random(std::int64_t n, float factor = 1.0f, DType dtype = DType::kFloat32);
   std::vector<std::int32_t> random_ints(std::int64_t n, int low, int high);
 
-  /// Runs a case with 1, 2, 3 and 4 threads and expects the same bits from each. Returns the outputs.
+  /// Runs a case with 1, 2, 3 and 4 threads on the CPU, and three times elsewhere, and expects the same bits
+  /// from each. Returns the outputs.
   Outputs same_bits_for_all_threads(const std::function<Outputs(const Rig&)>& run) const;
 
  private:
@@ -94,19 +96,33 @@ class KernelTest : public ::testing::TestWithParam<DeviceType> {
 inline constexpr double kForwardTolerance = 1e-5;
 inline constexpr double kBackwardTolerance = 1e-4;
 
+/// A bound for the norm of an error: `relative` * norm of what is expected + `absolute` * sqrt(elements).
+struct Tolerance {
+  double relative, absolute;
+  // NOLINTNEXTLINE(google-explicit-constructor): most bounds are relative
+  constexpr Tolerance(double relative_, double absolute_ = 0.0) : relative(relative_), absolute(absolute_) {}
+
+  /// For a result of `elems` elements, each a sum of terms whose magnitudes add up to about `terms`. Where
+  /// one or few elements cancel, the error is a few roundings of the terms, however little is left (Higham
+  /// 2002, section 4.2). From five elements on their norm does not cancel, and nothing is allowed.
+  constexpr Tolerance for_terms(double terms, std::size_t elems) const {
+    return elems < 5 ? Tolerance(relative, absolute + 4 * 0x1p-24 * terms) : *this;
+  }
+};
+
 /// The bound for a result computed in fp32 and rounded to `dtype` once, when it is stored: what is allowed in
-/// fp32, and for 16 bits the unit round-off. That bounds the relative error that one rounding makes in an
-/// element, and so in the norm; a kernel that rounds twice is likely to miss it. Inputs must hold what the
-/// reference reads.
-double tolerance_of(DType dtype, double fp32_tolerance);
+/// fp32, and for 16 bits the unit round-off of normal numbers or half a step of subnormal ones. That bounds
+/// the error that one rounding makes in an element, and so in the norm; a kernel that rounds twice is likely
+/// to miss it. Inputs must hold what the reference reads.
+Tolerance tolerance_of(DType dtype, double fp32_tolerance);
 
 inline constexpr DType kFloatTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBFloat16};
 
 /// Norm of the difference over the norm of `expected`.
 double relative_error(const std::vector<float>& actual, const std::vector<double>& expected);
-/// Expects relative_error below `tolerance`; NaN fails.
-void expect_close(const std::vector<float>& actual, const std::vector<double>& expected, double tolerance,
-                  const char* what);
+/// Expects the norm of the difference within `tolerance`; NaN fails.
+void expect_close(const std::vector<float>& actual, const std::vector<double>& expected,
+                  const Tolerance& tolerance, const char* what);
 /// Bit for bit, NaN included.
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b);
 

@@ -39,6 +39,11 @@ double unit_roundoff(DType dtype) {
   return std::ldexp(1.0, dtype == DType::kFloat32 ? -24 : -1 - format_of(dtype).mantissa_bits);
 }
 
+double half_smallest_step(DType dtype) {
+  const Format& f = format_of(dtype);
+  return std::ldexp(1.0, f.min_exponent - f.mantissa_bits - 1);
+}
+
 std::uint16_t bits_of(float x, DType dtype) {
   const Format& f = format_of(dtype);
   const int sign = std::signbit(x) ? 0x8000 : 0, one = 1 << f.mantissa_bits;

@@ -32,6 +32,8 @@ std::vector<float> rounded(std::vector<float> values, const Format& format);
 
 /// The largest relative error of one rounding of a normal number: 2^-24, 2^-11 or 2^-8.
 double unit_roundoff(DType dtype);
+/// The largest error of one rounding of a number below the normal ones of a 16-bit dtype: 2^-25 or 2^-134.
+double half_smallest_step(DType dtype);
 
 /// The bits of a value that the 16-bit dtype holds.
 std::uint16_t bits_of(float x, DType dtype);

@@ -38,9 +38,49 @@ void expect_direction(const std::string& what, double numeric, double analytic, 
   EXPECT_NEAR(numeric, analytic, 2e-3 * gradient_norm + 1e-5) << what;
 }
 
+// What the op and its backward make, and the bytes that they take.
+struct Needs {
+  Shape result;
+  DType dtype = DType::kFloat32;
+  std::vector<Shape> gradients;
+  MemoryStats memory;
+};
+
+Needs needs_on(DeviceType device, const GradcheckCase& test) {
+  Context ctx = Context::create({device}, 2);
+  ctx.training = true;
+  LocalParameters params(ctx, test.parameters, "op", 3);
+  ctx.parameters = &params;
+  Tape tape;
+  ctx.tape = &tape;
+  const Tensor x = test.has_input ? tape.watch(ctx.zeros(test.input)) : Tensor();
+  const Tensor y = test.op(ctx, x);
+  Needs needs{.result = y.shape(), .dtype = y.dtype()};
+  const std::vector<ValueId> inputs = test.has_input ? std::vector<ValueId>{x.id()} : std::vector<ValueId>{};
+  for (const Tensor& dx : tape.backward(ctx, {{y.id(), ctx.zeros(y.shape())}}, inputs)) {
+    needs.gradients.push_back(dx.shape());
+  }
+  needs.memory = ctx.allocator->stats();
+  return needs;
+}
+
+void expect_meta_counts_right(const GradcheckCase& test) {
+  const Needs cpu = needs_on(DeviceType::kCpu, test), meta = needs_on(DeviceType::kMeta, test);
+  EXPECT_EQ(meta.result, cpu.result);
+  EXPECT_EQ(meta.dtype, cpu.dtype);
+  EXPECT_EQ(meta.gradients, cpu.gradients);
+  EXPECT_EQ(meta.memory.peak_total, cpu.memory.peak_total);
+  for (int i = 0; i < kNumMemoryCategories; ++i) {
+    const auto category = static_cast<MemoryCategory>(i);
+    if (category == MemoryCategory::kWorkspace) continue;  // a backend's own
+    EXPECT_EQ(meta.memory.peak[category], cpu.memory.peak[category]) << name(category);
+  }
+}
+
 }  // namespace
 
 void expect_gradients(const GradcheckCase& test) {
+  expect_meta_counts_right(test);
   Context ctx = Context::create({DeviceType::kCpu}, 2);
   ctx.training = true;
   LocalParameters params(ctx, test.parameters, "op", 3);

@@ -23,7 +23,8 @@ struct GradcheckCase {
   std::function<Tensor(Context& ctx, const Tensor& input)> op;
 };
 
-/// Expects agreement on the CPU; adds GoogleTest failures that name what differs.
+/// Expects agreement on the CPU, and that the meta device counts the same shapes and bytes; adds GoogleTest
+/// failures that name what differs.
 void expect_gradients(const GradcheckCase& test);
 
 /// Standard normal numbers, a function of `stream`.

@@ -1,7 +1,7 @@
 // Runs CUDA kernels on the host.
 //
-// [Note: emulated blocks] Blocks run one after the other; the threads of a block are fibers of the calling
-// thread, which change places at barriers and shuffles only. That shows logic errors and, with the
+// [Note: emulated blocks] Blocks run one after the other; the threads of a block share the calling thread and
+// change places at barriers and shuffles only. That shows logic errors and, with the
 // sanitizers, accesses out of bounds. What it says beyond: a barrier that part of the threads has passed or
 // left is an error, as is a shuffle in a warp with lanes that have ended; dynamic shared memory starts as NaN
 // and has its exact size; and the order of threads and blocks can be changed, so that results which depend on
@@ -49,7 +49,7 @@ Counts& counts();
 
 void run_grid(Index grid, Index block, std::size_t dynamic_shared_bytes, const std::function<void()>& thread);
 
-// For the running fiber.
+// For the running thread of a block.
 void block_barrier();
 void warp_barrier();
 /// Leaves `bits` for the warp and returns those of lane (own ^ lane_mask).

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <map>
@@ -129,6 +130,11 @@ cudaError_t cudaGetDeviceCount(int* count) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {
       .name = "emulated", .major = 9, .minor = 0, .multiProcessorCount = 1, .totalGlobalMem = 1u << 30};
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int device) {
+  std::snprintf(text, static_cast<std::size_t>(bytes), "0000:%02X:00.0", 0x1A + device);
   return cudaSuccess;
 }
 

@@ -33,7 +33,7 @@ struct alignas(16) float4 {
 // As CUDA declares it for kernels.
 using std::isfinite;
 
-// Set for the fiber that runs.
+// Of the thread of a block that runs.
 extern constinit thread_local ::emulation::Index threadIdx, blockIdx, blockDim, gridDim;
 
 inline void __syncthreads() {
@@ -127,6 +127,7 @@ struct cudaDeviceProp {
 };
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int device);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
