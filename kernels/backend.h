@@ -214,6 +214,7 @@ struct Conv2dFwdArgs {
 
 struct Conv2dBwdDataArgs {
   ConstTensorView dy, weight;
+  ConstTensorView dx_add;  // like dx, or undefined: added to dx (another use of x); may be dx itself
   TensorView dx;
   ConvGeometry geometry;
   MathMode math = MathMode::kFp32;

@@ -14,7 +14,7 @@ void conv2d_fwd(const KernelContext& exec, const Conv2dFwdArgs& args) {
 }
 
 void conv2d_bwd_data(const KernelContext& exec, const Conv2dBwdDataArgs& args) {
-  check_one_float_type("conv2d_bwd_data", {args.dy, args.weight, args.dx});
+  check_one_float_type("conv2d_bwd_data", {args.dy, args.weight, args.dx_add, args.dx});
   if (args.dx.num_elems() == 0) return;
   if (is_pointwise(args.weight.shape, args.geometry)) return pointwise_conv_bwd_data(exec, args);
   conv_bwd_data_by_pieces(exec, args);

@@ -184,11 +184,12 @@ void conv_bwd_data_by_pieces(const KernelContext& exec, const Conv2dBwdDataArgs&
   const ConvShape shape = conv_shape(args.dx.shape, args.weight.shape, args.dy.shape, args.geometry);
   const std::int64_t in = shape.image_elems(), out = shape.out_image_elems();
   const std::int64_t y_scratch = converts(args.dy, args.math) ? out : 0;
-  const std::int64_t x_scratch = args.dx.dtype != DType::kFloat32 ? in : 0;
+  const bool apart = args.dx_add.defined() || args.dx.dtype != DType::kFloat32;
+  const std::int64_t x_scratch = apart ? in : 0;
   const PieceRun run(exec, ConvKind::kBwdData, shape, x_scratch + y_scratch);
   const PackedWeight weight(exec, run, shape, args.weight, args.math);
   const auto x_at = [&](std::int64_t first, std::int64_t count, float* scratch) {
-    return place(args.dx, first * in, scratch + count * y_scratch);
+    return apart ? scratch + count * y_scratch : place(args.dx, first * in, nullptr);
   };
   run.run(
       ConvKind::kBwdData,
@@ -199,7 +200,9 @@ void conv_bwd_data_by_pieces(const KernelContext& exec, const Conv2dBwdDataArgs&
                                 .y = read_operand(args.dy, args.math, first * out, count * out, scratch)};
       },
       [&](std::int64_t, std::int64_t first, std::int64_t count, float* scratch) {
-        write(args.dx, first * in, count * in, x_at(first, count, scratch));
+        float* const dx = x_at(first, count, scratch);
+        if (args.dx_add.defined()) add_to(dx, args.dx_add, first * in, count * in);
+        write(args.dx, first * in, count * in, dx);
       });
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "kernels/cpu/conv_primitives.h"
+#include "kernels/cpu/convert.h"
 #include "kernels/cpu/launch.h"
 #include "kernels/cpu/ops.h"
 
@@ -84,6 +85,21 @@ class InputRows {
   ConstTensorView view_;
 };
 
+// dx = dx_add, and the pixels together added where they belong.
+void add_met(const KernelContext& exec, const MetPixels& pixels, const Conv2dBwdDataArgs& args,
+             ConstTensorView together) {
+  if (args.dx.data != args.dx_add.data) copy(exec, args.dx, args.dx_add);
+  const std::int64_t channels = args.dx.shape[3], elem = size_bytes(args.dx.dtype);
+  const ThreadScratch scratch(exec, args.dx.dtype == DType::kFloat32 ? 0 : channels);
+  for_each_met(exec, pixels, [&](std::int64_t in, std::int64_t from) {
+    float* const buffer = scratch.mine();
+    if (buffer != nullptr) read(args.dx, in / elem, channels, buffer);
+    float* const sum = place(args.dx, in / elem, buffer);
+    add_to(sum, together, from / elem, channels);
+    write(args.dx, in / elem, channels, sum);
+  });
+}
+
 }  // namespace
 
 bool is_pointwise(const Shape& weight, const ConvGeometry& geometry) {
@@ -105,11 +121,15 @@ void pointwise_conv_bwd_data(const KernelContext& exec, const Conv2dBwdDataArgs&
   const std::int64_t rows = pixels.count();
   const ConstTensorView weight = as_rows(args.weight, args.weight.shape[0]);
   if (args.geometry.stride == 1) {
-    return matmul(exec,
-                  {.a = as_rows(args.dy, rows), .b = weight, .d = as_rows(args.dx, rows), .math = args.math});
+    return matmul(exec, {.a = as_rows(args.dy, rows),
+                         .b = weight,
+                         .d = as_rows(args.dx, rows),
+                         .math = args.math,
+                         .residual = args.dx_add.defined() ? as_rows(args.dx_add, rows) : ConstTensorView{}});
   }
   const Together together(exec, pixels, args.dx.dtype);
   matmul(exec, {.a = as_rows(args.dy, rows), .b = weight, .d = together.view(), .math = args.math});
+  if (args.dx_add.defined()) return add_met(exec, pixels, args, together.view());
   fill_zero(exec, args.dx);
   for_each_met(exec, pixels, [&](std::int64_t in, std::int64_t from) {
     std::memcpy(static_cast<char*>(args.dx.data) + in, static_cast<const char*>(together.view().data) + from,

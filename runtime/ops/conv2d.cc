@@ -39,10 +39,16 @@ struct Conv2dNode : Node {
     }
     if (x.id() == kNoValue) return;
     const Tensor w = parameter(ctx, weight, x.dtype());
-    const Tensor dx = ctx.empty(x.shape(), x.dtype());
+    const Tensor existing = gradients.has(x.id()) ? gradients.take(x.id()) : Tensor();  // of another use
+    Tensor dx = existing.defined() && existing.unique() ? existing : ctx.empty(x.shape(), x.dtype());
     required(*ctx.backend, &Backend::conv2d_bwd_data, "conv2d_bwd_data")(
-        ctx.exec, {.dy = dy, .weight = w, .dx = dx, .geometry = geometry, .math = math});
-    gradients.add(ctx, x.id(), dx);
+        ctx.exec, {.dy = dy,
+                   .weight = w,
+                   .dx_add = existing.defined() ? existing.const_view() : ConstTensorView{},
+                   .dx = dx,
+                   .geometry = geometry,
+                   .math = math});
+    gradients.add(ctx, x.id(), std::move(dx));
   }
 };
 

@@ -91,10 +91,21 @@ class ConvTest : public KernelTest {
                                  .math = math});
     rig->conv2d_bwd_data(rig.exec(),
                          {.dy = dy, .weight = weight, .dx = dx, .geometry = c.geometry, .math = math});
+    // With an addend, apart and in place: x, as it has the shape.
+    const DeviceArray added = rig.poisoned(c.x(), dtype), in_place = rig.upload(c.x(), in.x, dtype);
+    for (const DeviceArray* sum : {&added, &in_place}) {
+      rig->conv2d_bwd_data(rig.exec(),
+                           {.dy = dy,
+                            .weight = weight,
+                            .dx_add = sum == &added ? ConstTensorView(x) : ConstTensorView(in_place),
+                            .dx = *sum,
+                            .geometry = c.geometry,
+                            .math = math});
+    }
     rig->conv2d_bwd_weight(
         rig.exec(),
         {.dy = dy, .x = x, .dweight = dweight, .geometry = c.geometry, .math = math, .mode = mode});
-    return {y.download(), dx.download(), dweight.download()};
+    return {y.download(), dx.download(), dweight.download(), added.download(), in_place.download()};
   }
 
   static void expect_reference(const Case& c, const Inputs& in, const Outputs& out, DType dtype,
@@ -109,6 +120,9 @@ class ConvTest : public KernelTest {
     if (mode == GradientMode::kIgnore) dweight.assign(in.weight.begin(), in.weight.end());
     expect_close(out[0], y, tolerance_of(dtype, kForwardTolerance), "y");
     expect_close(out[1], dx, tolerance_of(dtype, kForwardTolerance), "dx");
+    for (std::size_t i = 0; i < dx.size(); ++i) dx[i] += in.x[i];
+    expect_close(out[3], dx, tolerance_of(dtype, kForwardTolerance), "dx + addend");
+    EXPECT_TRUE(same_bits(out[3], out[4]));
     expect_close(out[2], mode == GradientMode::kAccumulate ? accumulated(dweight, in.weight, mode) : dweight,
                  kForwardTolerance, "dweight");
   }
@@ -147,7 +161,7 @@ TEST_P(ConvTest, Tf32) {
     const Outputs out = run_tf32(in);
     for (std::vector<float>* values : {&in.x, &in.weight, &in.dy}) *values = rounded(*values, kTf32);
     const Outputs of_rounded = run(rig(), c, in, DType::kFloat32, GradientMode::kOverwrite);
-    for (std::size_t i = 0; i < out.size(); ++i) {
+    for (std::size_t i = 0; i < 3; ++i) {  // not the addends
       expect_close(out[i], std::vector<double>(of_rounded[i].begin(), of_rounded[i].end()), 1e-6, "tf32");
     }
   }

@@ -17,7 +17,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kGlobalBatch = 16, kMicroBatch = 2, kSteps = 4;
+constexpr std::int64_t kGlobalBatch = 16, kMicroBatch = 2, kSteps = 6;
 
 struct Layout {
   int ranks = 1, zero = 0, recompute = 0;
@@ -45,7 +45,7 @@ EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
                         .precision = Precision(mode)};
   if (mode == PrecisionMode::kFp16) {
     // Too large at first: some steps are skipped.
-    options.loss_scale = {.kind = LossScaleConfig::Kind::kDynamic, .initial = 0x1p24f};
+    options.loss_scale = {.kind = LossScaleConfig::Kind::kDynamic, .initial = 0x1p22f};
   }
   return options;
 }
