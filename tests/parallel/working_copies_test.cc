@@ -1,6 +1,7 @@
 // 16-bit working copies beside a center: see [Note: centered working copies].
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "parallel/comm/local.h"
