@@ -6,7 +6,7 @@
 Writes torchvision's weights, with running statistics that are not the first ones, to a safetensors file in its names;
 the trace loads it, trains, and saves it again in the same names. Logits, gradients, running statistics and losses
 must agree, and the saved file must load strictly. PyTorch computes in fp64: a ReLU that falls to the other side of its
-kink is worth 1e-3 of a gradient, and PyTorch's own fp32 is farther from its fp64 than ours. For the same reason residual
+kink changes whole gradients, in PyTorch's fp32 as in ours (README.md beside this file). For the same reason residual
 branches start small (bn3.weight = 0.1), which keeps the network from multiplying rounding errors. Needs torch, torchvision and numpy. Exit code 1 when a figure is out
 of bounds, 77 (skipped) without torchvision.
 """
