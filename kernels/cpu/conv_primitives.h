@@ -6,9 +6,9 @@
 // the pieces in their order. (oneDNN's own parallel weight gradient sums over as many parts as there are
 // threads.)
 //
-// Primitives choose how weights lie; they are copied from and to PyTorch's order in every call. That costs 10
-// ms of a ResNet-50 step of 16 images that takes 2 s, so the copies are not kept: nobody tells a kernel when
-// weights change.
+// Primitives choose how weights lie; they are copied from and to PyTorch's order in every call. Estimated,
+// not measured: the 11 M weights of ResNet-50 that this concerns are 90 MB to read and write, below 1 % of a
+// step of 16 images. So the copies are not kept: nobody tells a kernel when weights change.
 #pragma once
 
 #include <compare>
