@@ -209,7 +209,8 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
            "spare. The "
            "results do not change.")
       .add("recompute_every", &L::recompute_every, count_from(0),
-           "Keep only the input of every segment of so many blocks, fewer than the model has, and run it again "
+           "Keep only the input of every segment of so many blocks, fewer than the model has, and run it "
+           "again "
            "in backward. 0: keep everything. The results do not change.")
       .add("schedule", &L::schedule, only(std::string("1f1b"), "without pipeline stages there is no other"),
            "Order of micro-batches in a pipeline.")
