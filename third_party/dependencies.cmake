@@ -11,6 +11,8 @@ find_package(nlohmann_json 3.10 REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(SentencePiece REQUIRED)
+find_package(JPEG REQUIRED)
+find_package(PNG REQUIRED)
 
 # The CUDA backend, where it is asked for.
 include(third_party/cmake/cuda.cmake)

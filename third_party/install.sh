@@ -16,6 +16,7 @@ build_packages=(
   libdnnl-dev
   libfmt-dev libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
   libsentencepiece-dev
+  libjpeg62-turbo-dev libpng-dev
 )
 # Without a real BLAS, Debian's PyTorch multiplies matrices fifty times slower: no fair baseline.
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3 python3-torch python3-torchvision libopenblas0-openmp)

@@ -1,0 +1,119 @@
+#include "runtime/data/image_folder.h"
+
+#include <algorithm>
+#include <cctype>
+#include <span>
+#include <string_view>
+
+#include "runtime/base/error.h"
+#include "runtime/base/mapped_file.h"
+#include "runtime/checkpoint/hash.h"
+#include "runtime/data/image_decode.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_hidden(const fs::path& path) {
+  return path.filename().string().front() == '.';
+}
+
+bool is_picture(const fs::path& path) {
+  std::string extension = path.extension().string();
+  std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return std::tolower(c); });
+  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
+}
+
+std::vector<fs::path> find_class_folders(const fs::path& root) {
+  std::error_code error;
+  TRIREME_CHECK(fs::exists(root, error), "image folder {} does not exist", root.string());
+  TRIREME_CHECK(fs::is_directory(root, error), "{} is not a folder of class folders", root.string());
+  std::vector<fs::path> folders;
+  fs::directory_iterator entry(root, error);
+  for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    if (!is_hidden(entry->path()) && entry->is_directory(ignored)) folders.push_back(entry->path());
+  }
+  TRIREME_CHECK(!error, "cannot list image folder {}: {}", root.string(), error.message());
+  TRIREME_CHECK(!folders.empty(),
+                "image folder {} has no class folders: pictures are read from FOLDER/CLASS/PICTURE",
+                root.string());
+  std::ranges::sort(folders);
+  return folders;
+}
+
+/// Paths below `folder` of all pictures in it, sorted.
+std::vector<std::string> find_pictures(const fs::path& folder) {
+  std::vector<std::string> pictures;
+  std::error_code error;
+  fs::recursive_directory_iterator entry(folder, error);
+  for (const fs::recursive_directory_iterator end; !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    if (is_hidden(entry->path())) {
+      entry.disable_recursion_pending();
+    } else if (is_picture(entry->path()) && !entry->is_directory(ignored)) {
+      pictures.push_back(entry->path().lexically_relative(folder).string());
+    }
+  }
+  TRIREME_CHECK(!error, "cannot list image folder {}: {}", folder.string(), error.message());
+  TRIREME_CHECK(!pictures.empty(),
+                "class folder {} has no pictures (*.jpg, *.jpeg, *.png): fill or remove it", folder.string());
+  std::ranges::sort(pictures);
+  return pictures;
+}
+
+}  // namespace
+
+ImageFolder::ImageFolder(const Options& options) : options_(options) {
+  for (const fs::path& folder : find_class_folders(options.root)) add_class(folder);
+  if (options.cache_bytes > 0) cache_ = std::make_unique<DecodedCache>(num_images(), options.cache_bytes);
+}
+
+void ImageFolder::add_class(const fs::path& folder) {
+  const auto label = static_cast<std::int32_t>(class_names_.size());
+  class_names_.push_back(folder.filename().string());
+  for (const std::string& picture : find_pictures(folder)) {
+    labels_.push_back(label);
+    paths_ += picture;
+    path_ends_.push_back(paths_.size());
+  }
+}
+
+fs::path ImageFolder::path(std::int64_t index) const {
+  const auto i = static_cast<std::size_t>(index);
+  const std::size_t begin = i == 0 ? 0 : path_ends_[i - 1];
+  const auto& class_name = class_names_[static_cast<std::size_t>(label(index))];
+  return options_.root / class_name / std::string_view(paths_).substr(begin, path_ends_[i] - begin);
+}
+
+std::string ImageFolder::fingerprint() const {
+  constexpr std::byte kSeparator{'/'};
+  ByteHash hash;
+  hash.update(std::as_bytes(std::span(paths_)));
+  hash.update(std::as_bytes(std::span(path_ends_)));
+  hash.update(std::as_bytes(std::span(labels_)));
+  for (const std::string& name : class_names_) {
+    hash.update(std::as_bytes(std::span(name)));
+    hash.update({&kSeparator, 1});
+  }
+  return fmt::format("{} pictures in {} class folders, hash of their names {:016x}", num_images(),
+                     class_names_.size(), hash.value());
+}
+
+std::shared_ptr<const Image> ImageFolder::load(std::int64_t index, const ReductionChooser& choose) const {
+  if (cache_) {
+    if (auto image = cache_->find(index, choose)) return image;
+  }
+  const fs::path file = path(index);
+  const MappedFile mapped(file, "picture");
+  const EncodedImage encoded{
+      .bytes = mapped.bytes(), .name = file.string(), .max_pixels = options_.max_pixels};
+  const ImageSize size = read_image_size(encoded);
+  const int reduction = choose(size);
+  auto image = std::make_shared<const Image>(decode_image(encoded, reduction));
+  if (cache_) cache_->insert(index, size, reduction, image);
+  return image;
+}
+
+}  // namespace trireme

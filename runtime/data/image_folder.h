@@ -1,0 +1,53 @@
+// A folder of class folders of JPEG and PNG files.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/data/decoded_cache.h"
+#include "runtime/data/image_source.h"
+
+namespace trireme {
+
+/// The folders below `root` are the classes, labelled 0, 1, ... in order of their names (as bytes); the
+/// pictures of a class are all *.jpg, *.jpeg and *.png files below its folder (letter case aside), in order
+/// of their paths. What begins with a dot is left out.
+class ImageFolder final : public ImageSource {
+ public:
+  struct Options {
+    std::filesystem::path root;
+    std::int64_t max_pixels = 0;   // of a picture: see EncodedImage
+    std::int64_t cache_bytes = 0;  // of decoded pictures that are kept; 0: none
+  };
+  /// Lists the files, opens none. Throws Error(kInvalidInput) naming the folder when it is missing or cannot
+  /// be listed, has no class folders, or a class folder has no pictures.
+  explicit ImageFolder(const Options& options);
+
+  std::int64_t num_images() const override { return static_cast<std::int64_t>(labels_.size()); }
+  std::int32_t label(std::int64_t index) const override {
+    return labels_.at(static_cast<std::size_t>(index));
+  }
+  std::string name(std::int64_t index) const override { return path(index).string(); }
+  const std::vector<std::string>& class_names() const override { return class_names_; }
+  /// With a hash of all class names and paths: other files under the same names are not noticed.
+  std::string fingerprint() const override;
+  std::shared_ptr<const Image> load(std::int64_t index, const ReductionChooser& choose) const override;
+
+  std::filesystem::path path(std::int64_t index) const;
+
+ private:
+  void add_class(const std::filesystem::path& folder);
+
+  Options options_;
+  std::vector<std::string> class_names_;
+  std::vector<std::int32_t> labels_;
+  // Paths below the class folders, in one piece: a million separate strings take twice the memory.
+  std::string paths_;
+  std::vector<std::size_t> path_ends_;
+  std::unique_ptr<DecodedCache> cache_;  // null: none
+};
+
+}  // namespace trireme

@@ -1,0 +1,50 @@
+// Labelled pictures by index, wherever they are stored.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/data/image.h"
+
+namespace trireme {
+
+class ImageSource {
+ public:
+  virtual ~ImageSource() = default;
+
+  virtual std::int64_t num_images() const = 0;
+  /// The class of a picture: >= 0.
+  virtual std::int32_t label(std::int64_t index) const = 0;
+  /// Its file, or its place in one, for messages.
+  virtual std::string name(std::int64_t index) const = 0;
+  /// By label; empty where the format has no names.
+  virtual const std::vector<std::string>& class_names() const = 0;
+  /// A line for people and for comparing ranks: what and how much.
+  virtual std::string fingerprint() const = 0;
+
+  /// Told the stored size, says by how much the picture may be reduced: 1, 2, 4 or 8 (see decode_image).
+  using ReductionChooser = std::function<int(ImageSize)>;
+  /// The pixels. Thread-safe. Throws BadImage for a picture that cannot be decoded, Error where its file
+  /// cannot be read.
+  virtual std::shared_ptr<const Image> load(std::int64_t index, const ReductionChooser& choose) const = 0;
+
+  /// The largest label and the first picture that has it.
+  struct LargestLabel {
+    std::int32_t label = -1;
+    std::int64_t index = 0;
+  };
+  LargestLabel largest_label() const;
+};
+
+/// Throws Error(kInvalidInput) naming the first picture whose label is not below `num_classes`, or both
+/// counts where the format names its classes and their number is another.
+void check_labels(const ImageSource& source, std::int64_t num_classes);
+
+/// Throws Error(kInvalidInput) naming the classes that only one of two sets has. Sets without names agree
+/// with any.
+void check_same_classes(const ImageSource& train, const ImageSource& eval);
+
+}  // namespace trireme

@@ -1,0 +1,146 @@
+#include "runtime/data/jpeg_decode.h"
+
+#include <cstdio>  // jpeglib.h wants it
+
+#include <jpeglib.h>
+
+#include <jerror.h>
+
+#include "runtime/data/c_escape.h"
+
+namespace trireme {
+namespace {
+
+struct Session {
+  std::jmp_buf escape;
+  jpeg_error_mgr errors;
+  jpeg_decompress_struct decoder;
+  char message[JMSG_LENGTH_MAX] = {};
+  const unsigned char* bytes = nullptr;
+  unsigned long num_bytes = 0;       // NOLINT: libjpeg's type
+  std::uint8_t* pixels = nullptr;    // rows of RGB
+  std::uint8_t* cmyk_row = nullptr;  // room for one row
+};
+
+[[noreturn]] void leave(j_common_ptr decoder) {
+  auto* session = static_cast<Session*>(decoder->client_data);
+  decoder->err->format_message(decoder, session->message);
+  std::longjmp(session->escape, 1);
+}
+
+// libjpeg goes on after damage and fills the rest with grey, which would be trained on. Odd bytes between
+// segments are common and harmless.
+void on_message(j_common_ptr decoder, int level) {
+  if (level >= 0) return;
+  switch (decoder->err->msg_code) {
+    case JWRN_JPEG_EOF:
+    case JWRN_HIT_MARKER:
+    case JWRN_HUFF_BAD_CODE:
+    case JWRN_ARITH_BAD_CODE:
+    case JWRN_MUST_RESYNC:
+      leave(decoder);
+    default:
+      return;
+  }
+}
+
+void read_header(Session& session) {
+  jpeg_create_decompress(&session.decoder);
+  jpeg_mem_src(&session.decoder, session.bytes, session.num_bytes);
+  jpeg_read_header(&session.decoder, TRUE);
+}
+
+bool has_four_inks(const jpeg_decompress_struct& decoder) {
+  return decoder.jpeg_color_space == JCS_CMYK || decoder.jpeg_color_space == JCS_YCCK;
+}
+
+void start(Session& session) {
+  session.decoder.out_color_space = has_four_inks(session.decoder) ? JCS_CMYK : JCS_RGB;
+  jpeg_start_decompress(&session.decoder);
+}
+
+/// x * y / 255, rounded, for 8-bit numbers.
+std::uint8_t multiply_255(int x, int y) {
+  const int product = x * y + 128;
+  return static_cast<std::uint8_t>((product + (product >> 8)) >> 8);
+}
+
+// Inks are stored inverted: 255 is none.
+void cmyk_to_rgb(const std::uint8_t* cmyk, std::uint8_t* rgb, JDIMENSION width) {
+  for (JDIMENSION x = 0; x < width; ++x, cmyk += 4, rgb += 3) {
+    for (int channel = 0; channel < 3; ++channel) rgb[channel] = multiply_255(cmyk[channel], cmyk[3]);
+  }
+}
+
+void read_rows(Session& session) {
+  jpeg_decompress_struct& decoder = session.decoder;
+  const std::size_t row_bytes = std::size_t{decoder.output_width} * 3;
+  while (decoder.output_scanline < decoder.output_height) {
+    std::uint8_t* const rgb = session.pixels + decoder.output_scanline * row_bytes;
+    JSAMPROW row = session.cmyk_row != nullptr ? session.cmyk_row : rgb;
+    jpeg_read_scanlines(&decoder, &row, 1);
+    if (session.cmyk_row != nullptr) cmyk_to_rgb(session.cmyk_row, rgb, decoder.output_width);
+  }
+}
+
+struct OwnedSession : Session {
+  ~OwnedSession() { jpeg_destroy_decompress(&decoder); }
+};
+
+class Decoder {
+ public:
+  explicit Decoder(const EncodedImage& encoded) : encoded_(encoded) {
+    session_.decoder = {};
+    session_.decoder.err = jpeg_std_error(&session_.errors);
+    session_.errors.error_exit = leave;
+    session_.errors.emit_message = on_message;
+    session_.decoder.client_data = &session_;
+    session_.bytes = reinterpret_cast<const unsigned char*>(encoded.bytes.data());
+    session_.num_bytes = encoded.bytes.size();
+    run(read_header);
+    check_image_size(encoded, size());
+  }
+
+  ImageSize size() const {
+    return {static_cast<int>(session_.decoder.image_width), static_cast<int>(session_.decoder.image_height)};
+  }
+
+  Image decode(int reduction) {
+    jpeg_decompress_struct& decoder = session_.decoder;
+    decoder.scale_num = 1;
+    decoder.scale_denom = static_cast<unsigned>(reduction);
+    run(start);
+    Image image{.size = {static_cast<int>(decoder.output_width), static_cast<int>(decoder.output_height)},
+                .reduction = reduction};
+    image.pixels.resize(static_cast<std::size_t>(image.size.num_pixels()) * 3);
+    session_.pixels = image.pixels.data();
+    std::vector<std::uint8_t> cmyk_row;
+    if (has_four_inks(decoder)) {
+      cmyk_row.resize(std::size_t{decoder.output_width} * 4);
+      session_.cmyk_row = cmyk_row.data();
+    }
+    run(read_rows);
+    return image;
+  }
+
+ private:
+  void run(void (*work)(Session&)) {
+    if (completes<Session>(work, session_)) return;
+    throw BadImage(fmt::format("picture {} is not a whole JPEG: {}", encoded_.name, session_.message));
+  }
+
+  const EncodedImage& encoded_;
+  OwnedSession session_;
+};
+
+}  // namespace
+
+ImageSize read_jpeg_size(const EncodedImage& encoded) {
+  return Decoder(encoded).size();
+}
+
+Image decode_jpeg(const EncodedImage& encoded, int reduction) {
+  return Decoder(encoded).decode(reduction);
+}
+
+}  // namespace trireme

@@ -1,0 +1,239 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/data/image_decode.h"
+#include "runtime/data/image_folder.h"
+#include "runtime/data/open_images.h"
+#include "runtime/data/packed_images.h"
+#include "tests/support/picture_files.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using testing::encode_jpeg;
+using testing::encode_png;
+using testing::gradient;
+using ::testing::HasSubstr;
+using testing::message_of;
+using testing::TemporaryFolder;
+using testing::write_file;
+
+int whole(ImageSize) {
+  return 1;
+}
+
+/// A picture of 4 x 3 pixels of one colour.
+std::string plain_png(std::uint8_t value) {
+  return encode_png({.width = 4, .height = 3}, std::vector<std::uint8_t>(4 * 3 * 3, value));
+}
+
+std::string open_error(const std::filesystem::path& path) {
+  return message_of([&] { open_images({.path = path}); });
+}
+
+TEST(ImageFolder, ClassesAndFilesAreSorted) {
+  const TemporaryFolder folder;
+  write_file(folder / "zebra" / "b.png", plain_png(1));
+  write_file(folder / "zebra" / "a.PNG", plain_png(2));
+  write_file(folder / "ant" / "deep" / "c.jpeg", encode_jpeg({.width = 9, .height = 5}, gradient(9, 5)));
+  write_file(folder / "ant" / "x.jpg", encode_jpeg({.width = 9, .height = 5}, gradient(9, 5)));
+  write_file(folder / "ant" / ".hidden.jpg", "no picture");
+  write_file(folder / "ant" / "notes.txt", "no picture");
+  write_file(folder / ".cache" / "x.jpg", "no picture");
+  write_file(folder / "README", "no class");
+  const auto images = open_images({.path = folder.path()});
+  EXPECT_THAT(images->class_names(), ElementsAre("ant", "zebra"));
+  ASSERT_EQ(images->num_images(), 4);
+  EXPECT_EQ(images->name(0), (folder / "ant/deep/c.jpeg").string());
+  EXPECT_EQ(images->name(1), (folder / "ant/x.jpg").string());
+  EXPECT_EQ(images->name(2), (folder / "zebra/a.PNG").string());
+  EXPECT_EQ(images->name(3), (folder / "zebra/b.png").string());
+  EXPECT_THAT((std::vector{images->label(0), images->label(1), images->label(2), images->label(3)}),
+              ElementsAre(0, 0, 1, 1));
+  EXPECT_EQ(images->load(2, whole)->pixels[0], 2);
+  ImageSize seen;
+  const auto image = images->load(1, [&](ImageSize size) {
+    seen = size;
+    return 4;
+  });
+  EXPECT_EQ(seen, (ImageSize{9, 5}));
+  EXPECT_EQ(image->size, (ImageSize{3, 2}));
+}
+
+TEST(ImageFolder, SaysWhatIsMissing) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(open_error(folder / "nowhere"), HasSubstr("nowhere"));
+  EXPECT_THAT(open_error(folder.path()),
+              AllOf(HasSubstr(folder.path().string()), HasSubstr("no class folders")));
+  write_file(folder / "cat" / "1.png", plain_png(1));
+  std::filesystem::create_directories(folder / "dog");
+  EXPECT_THAT(open_error(folder.path()),
+              AllOf(HasSubstr((folder / "dog").string()), HasSubstr("has no pictures")));
+}
+
+TEST(ImageFolder, ABadPictureAndAMissingFileAreNotTheSame) {
+  const TemporaryFolder folder;
+  write_file(folder / "cat" / "1.jpg", "");
+  write_file(folder / "cat" / "2.jpg", plain_png(1));
+  const auto images = open_images({.path = folder.path()});
+  EXPECT_THROW(images->load(0, whole), BadImage);
+  std::filesystem::remove(folder / "cat" / "2.jpg");
+  try {
+    images->load(1, whole);
+    FAIL() << "the file is gone";
+  } catch (const BadImage&) {
+    FAIL() << "the file may come back";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("cat/2.jpg"));
+  }
+}
+
+TEST(ImageFolder, FingerprintTellsListingsApart) {
+  const auto fingerprint = [](const std::vector<std::string>& files) {
+    const TemporaryFolder folder;
+    for (const std::string& file : files) write_file(folder / file, plain_png(1));
+    return open_images({.path = folder.path()})->fingerprint();
+  };
+  const std::string one = fingerprint({"a/1.png", "a/2.png", "b/1.png"});
+  EXPECT_EQ(one, fingerprint({"a/1.png", "a/2.png", "b/1.png"}));
+  EXPECT_NE(one, fingerprint({"a/1.png", "b/2.png", "b/1.png"}));
+  EXPECT_NE(one, fingerprint({"a/1.png", "a/3.png", "b/1.png"}));
+  EXPECT_NE(one, fingerprint({"a/1.png", "a/2.png", "c/1.png"}));
+  EXPECT_THAT(one, HasSubstr("3 pictures in 2 class folders"));
+}
+
+TEST(DecodedCache, KeepsWhatFits) {
+  const TemporaryFolder folder;
+  for (const char* name : {"1.png", "2.png", "3.png"}) write_file(folder / "a" / name, plain_png(7));
+  write_file(folder / "a" / "4.jpg", encode_jpeg({.width = 8, .height = 8}, gradient(8, 8)));
+  constexpr int kPngBytes = 4 * 3 * 3;
+  const ImageFolder images(
+      {.root = folder.path(), .max_pixels = 1000, .cache_bytes = 2 * kPngBytes + 8 * 8 * 3 / 4});
+  const auto first = images.load(0, whole), second = images.load(1, whole);
+  const auto reduced = [](ImageSize) { return 2; };
+  const auto jpeg = images.load(3, reduced);
+  EXPECT_EQ(images.load(0, whole), first);
+  EXPECT_EQ(images.load(1, whole), second);
+  EXPECT_NE(images.load(2, whole), images.load(2, whole));  // no room
+  EXPECT_EQ(images.load(3, reduced), jpeg);
+  EXPECT_EQ(images.load(3, whole)->size, (ImageSize{8, 8}));  // another reduction than the one that is kept
+  for (const char* name : {"1.png", "4.jpg"}) std::filesystem::remove(folder / "a" / name);
+  EXPECT_EQ(images.load(0, whole)->pixels[0], 7);
+  EXPECT_EQ(images.load(3, reduced)->size, (ImageSize{4, 4}));
+}
+
+/// A CIFAR record: labels, then planes of red 10 + i, green 20 + i and blue 30 + i for pixel i modulo 100.
+std::string cifar_record(const std::string& labels) {
+  std::string record = labels;
+  for (int plane = 0; plane < 3; ++plane) {
+    for (int i = 0; i < 32 * 32; ++i) record += static_cast<char>(10 * (plane + 1) + i % 100);
+  }
+  return record;
+}
+
+TEST(CifarFiles, AreReadInOrder) {
+  const TemporaryFolder folder;
+  write_file(folder / "data_batch_1.bin", cifar_record({3}) + cifar_record({9}));
+  write_file(folder / "data_batch_2.bin", cifar_record({5}));
+  write_file(folder / "test_batch.bin", cifar_record({1}));
+  const auto train = open_images({.path = folder.path()});
+  ASSERT_EQ(train->num_images(), 3);
+  EXPECT_THAT((std::vector{train->label(0), train->label(1), train->label(2)}), ElementsAre(3, 9, 5));
+  EXPECT_THAT(train->name(2), HasSubstr("data_batch_2.bin (picture 0)"));
+  const auto image = train->load(1, whole);
+  EXPECT_EQ(image->size, (ImageSize{32, 32}));
+  for (const int i : {0, 1, 31, 32, 1023}) {
+    const std::uint8_t* pixel = &image->pixels[static_cast<std::size_t>(i) * 3];
+    EXPECT_THAT((std::vector<int>{pixel[0], pixel[1], pixel[2]}),
+                ElementsAre(10 + i % 100, 20 + i % 100, 30 + i % 100));
+  }
+  EXPECT_EQ(open_images({.path = folder.path(), .split = ImageSplit::kEval})->label(0), 1);
+  EXPECT_EQ(open_images({.path = folder / "test_batch.bin"})->num_images(), 1);
+  EXPECT_THAT(
+      message_of([&] { check_labels(*train, 9); }),
+      AllOf(HasSubstr("data_batch_1.bin (picture 1) has the label 9"), HasSubstr("model.classes to 10")));
+  check_labels(*train, 10);
+}
+
+TEST(CifarFiles, HundredClassesHaveAFineLabel) {
+  const TemporaryFolder folder;
+  write_file(folder / "train.bin", cifar_record({4, 77}) + cifar_record({2, 12}));
+  const auto images = open_images({.path = folder.path()});
+  EXPECT_EQ(images->label(0), 77);
+  EXPECT_EQ(images->label(1), 12);
+  EXPECT_EQ(images->load(1, whole)->pixels[0], 10);
+}
+
+TEST(CifarFiles, OtherSizesAreRefused) {
+  const TemporaryFolder folder;
+  write_file(folder / "train.bin", cifar_record({4, 77}) + "x");
+  EXPECT_THAT(open_error(folder.path()),
+              AllOf(HasSubstr("train.bin is not a CIFAR file"), HasSubstr("3075")));
+  write_file(folder / "train.bin", "");
+  EXPECT_THAT(open_error(folder.path()), HasSubstr("is not a CIFAR file"));
+  write_file(folder / "data_batch_1.bin", cifar_record({1}));
+  write_file(folder / "data_batch_2.bin", cifar_record({1, 2}));
+  EXPECT_THAT(open_error(folder.path()), HasSubstr("not of one set"));
+}
+
+std::string big_endian(std::uint32_t value) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift);
+  return bytes;
+}
+
+TEST(IdxFiles, AreReadInPairs) {
+  const TemporaryFolder folder;
+  const std::string header = big_endian(0x803) + big_endian(2) + big_endian(2) + big_endian(3);
+  const auto images_path = folder / "train-images-idx3-ubyte",
+             labels_path = folder / "train-labels-idx1-ubyte";
+  write_file(images_path, header + "abcdefABCDEF");
+  write_file(labels_path, big_endian(0x801) + big_endian(2) + std::string("\x07\x01"));
+  const auto images = open_images({.path = folder.path()});
+  ASSERT_EQ(images->num_images(), 2);
+  EXPECT_EQ(images->label(0), 7);
+  EXPECT_EQ(images->label(1), 1);
+  const auto image = images->load(1, whole);
+  EXPECT_EQ(image->size, (ImageSize{3, 2}));
+  EXPECT_EQ(image->pixels[0], 'A');
+  EXPECT_EQ(image->pixels[2], 'A');
+  EXPECT_EQ(image->pixels[17], 'F');
+
+  write_file(images_path, header + "abcdefABCDE");
+  EXPECT_THAT(open_error(folder.path()), AllOf(HasSubstr("images-idx3"), HasSubstr("truncated")));
+  write_file(images_path, header + "abcdefABCDEFG");
+  EXPECT_THAT(open_error(folder.path()), HasSubstr("damaged"));
+  write_file(images_path,
+             big_endian(0x803) + big_endian(0xFFFFFFFF) + big_endian(0xFFFFFFFF) + big_endian(0xFFFFFFFF));
+  EXPECT_THAT(open_error(folder.path()), HasSubstr("truncated"));
+  write_file(images_path, big_endian(0x803));
+  EXPECT_THAT(open_error(folder.path()), HasSubstr("fewer than a header"));
+  write_file(images_path, big_endian(0xD03) + header.substr(4) + "abcdefABCDEF");
+  EXPECT_THAT(open_error(folder.path()), HasSubstr("0x00000d03"));
+  write_file(images_path, header + "abcdefABCDEF");
+  write_file(labels_path, big_endian(0x801) + big_endian(1) + "\x07");
+  EXPECT_THAT(open_error(folder.path()), AllOf(HasSubstr("2 pictures"), HasSubstr("1 labels")));
+  std::filesystem::remove(labels_path);
+  EXPECT_THAT(open_error(folder.path()), HasSubstr("train-labels-idx1-ubyte"));
+}
+
+TEST(Classes, MustAgree) {
+  const TemporaryFolder folder;
+  for (const char* file : {"train/cat/1.png", "train/dog/1.png", "test/cat/1.png", "test/dgo/1.png"}) {
+    write_file(folder / file, plain_png(1));
+  }
+  const auto train = open_images({.path = folder / "train"}), test = open_images({.path = folder / "test"});
+  EXPECT_EQ(
+      message_of([&] { check_same_classes(*train, *test); }),
+      "the classes of training and evaluation differ: 'dog' only in training, 'dgo' only in evaluation");
+  check_same_classes(*train, *train);
+  check_labels(*train, 2);
+  EXPECT_THAT(message_of([&] { check_labels(*train, 3); }),
+              AllOf(HasSubstr("2 classes ('cat', 'dog')"), HasSubstr("set model.classes = 2")));
+}
+
+}  // namespace
+}  // namespace trireme
