@@ -7,8 +7,16 @@
 namespace trireme {
 namespace {
 
-// Enough to ride out a slow read, little enough not to matter in memory.
-constexpr std::int64_t kMaxDepth = 8;
+// Enough to ride out a slow read, little enough not to matter in memory: batches, and bytes of them where
+// there are more than two.
+constexpr std::int64_t kMaxDepth = 8, kMaxBytes = std::int64_t{256} << 20;
+
+std::size_t depth_of(const TrainingBatches::Options& options) {
+  const std::int64_t batch_bytes =
+      std::max<std::int64_t>(1, options.batch.micro_batch * options.sample_bytes);
+  const std::int64_t most = std::clamp<std::int64_t>(kMaxBytes / batch_bytes, 2, kMaxDepth);
+  return static_cast<std::size_t>(std::clamp<std::int64_t>(2 * options.batch.per_rank(), 2, most));
+}
 
 Prefetcher::RequestSource requests(const TrainingBatches::Options& options) {
   const BatchLayout batch = options.batch;
@@ -28,9 +36,8 @@ Prefetcher::RequestSource requests(const TrainingBatches::Options& options) {
 }  // namespace
 
 TrainingBatches::TrainingBatches(const Options& options)
-    : prefetcher_(
-          options.dataset, requests(options),
-          static_cast<std::size_t>(std::clamp<std::int64_t>(2 * options.batch.per_rank(), 2, kMaxDepth))) {}
+    : prefetcher_(options.dataset, requests(options),
+                  {.depth = depth_of(options), .workers = options.workers}) {}
 
 BatchSource TrainingBatches::source() {
   return [this](std::int64_t, std::int64_t count) {

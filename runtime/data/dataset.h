@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "runtime/base/dtype.h"
@@ -11,11 +12,17 @@
 namespace trireme {
 
 /// Samples of a micro-batch in host memory, ready to be copied to a device.
+///
+/// Tokens: inputs and targets [B, T] int32. Images: inputs [B, H, W, 3] fp32, normalised, red first; targets
+/// [B] labels. Images whose labels are mixed: targets [B, K] labels and target_weights [B, K], >= 0, which
+/// sum to 1 in each row up to rounding; the loss of a sample is the sum over k of target_weights * loss(label
+/// k). A label may come twice in a row, and one of weight 0 stands where there are fewer than K.
 struct HostBatch {
   Shape input_shape, target_shape;  // dim 0 = number of samples
   DType input_dtype = DType::kInt32;
   std::vector<std::byte> inputs;
   std::vector<std::int32_t> targets;
+  std::vector<float> target_weights;  // of target_shape; empty: all 1
 };
 
 class Dataset {
@@ -30,6 +37,12 @@ class Dataset {
   virtual HostBatch read_train(std::int64_t first, std::int64_t count) const = 0;
   /// Reads samples in file order, for evaluation: indices in [0, num_samples()).
   virtual HostBatch read_sequential(std::int64_t first, std::int64_t count) const = 0;
+  /// How many samples, from a multiple of this number on, are best read by one thread; 0: as many as are
+  /// asked for.
+  virtual std::int64_t samples_per_read() const { return 0; }
+  /// What was replaced because it could not be read, a message each, as far as this process has met it.
+  /// Thread-safe.
+  virtual std::vector<std::string> left_out() const { return {}; }
 };
 
 }  // namespace trireme

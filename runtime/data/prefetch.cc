@@ -1,9 +1,11 @@
 #include "runtime/data/prefetch.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/data/batch_parts.h"
 
 namespace trireme {
 namespace {
@@ -15,17 +17,38 @@ Prefetcher::RequestSource from_list(std::vector<BatchRequest> requests) {
   };
 }
 
+HostBatch read(const Dataset& dataset, const BatchRequest& request) {
+  return request.order == BatchRequest::Order::kTrain ? dataset.read_train(request.first, request.count)
+                                                      : dataset.read_sequential(request.first, request.count);
+}
+
 }  // namespace
 
-Prefetcher::Prefetcher(std::shared_ptr<const Dataset> dataset, RequestSource requests, std::size_t depth)
-    : dataset_(std::move(dataset)), depth_(depth) {
-  TRIREME_CHECK(depth_ >= 1, "a prefetcher needs room for at least one batch");
-  thread_ = std::thread([this, requests = std::move(requests)] { run(requests); });
+struct Prefetcher::Pending {
+  std::vector<BatchRequest> parts;
+  std::vector<HostBatch> read;  // by part
+  std::size_t num_claimed = 0, num_done = 0;
+  HostBatch batch;           // of all parts
+  bool is_ready = false;     // `batch` or `error` is set
+  std::exception_ptr error;  // of any part
+};
+
+struct Prefetcher::Part {
+  std::shared_ptr<Pending> of;
+  std::size_t index = 0;
+};
+
+Prefetcher::Prefetcher(std::shared_ptr<const Dataset> dataset, RequestSource requests,
+                       const PrefetchOptions& options)
+    : dataset_(std::move(dataset)), requests_(std::move(requests)), options_(options) {
+  TRIREME_CHECK(options.depth >= 1, "a prefetcher needs room for at least one batch");
+  TRIREME_CHECK(options.workers >= 0, "a prefetcher cannot have {} workers", options.workers);
+  for (int i = 0; i < options.workers; ++i) workers_.emplace_back([this] { work(); });
 }
 
 Prefetcher::Prefetcher(std::shared_ptr<const Dataset> dataset, std::vector<BatchRequest> requests,
-                       std::size_t depth)
-    : Prefetcher(std::move(dataset), from_list(std::move(requests)), depth) {}
+                       const PrefetchOptions& options)
+    : Prefetcher(std::move(dataset), from_list(std::move(requests)), options) {}
 
 Prefetcher::~Prefetcher() {
   {
@@ -33,54 +56,128 @@ Prefetcher::~Prefetcher() {
     stop_ = true;
   }
   changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  for (std::thread& worker : workers_) worker.join();
 }
 
-void Prefetcher::run(const RequestSource& requests) {
-  std::exception_ptr error;
+// All below until take() hold the mutex when they begin and end, work() and finish() apart.
+
+bool Prefetcher::has_work() const {
+  if (!exhausted_ && pending_.size() < options_.depth) return true;
+  return std::ranges::any_of(pending_, [](const auto& p) { return p->num_claimed < p->parts.size(); });
+}
+
+void Prefetcher::add_request() {
+  auto pending = std::make_shared<Pending>();
   try {
-    for (;;) {
-      {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [this] { return stop_ || ready_.size() < depth_; });
-        if (stop_) return;
-      }
-      const std::optional<BatchRequest> request = requests();
-      if (!request) break;
-      HostBatch batch = request->order == BatchRequest::Order::kTrain
-                            ? dataset_->read_train(request->first, request->count)
-                            : dataset_->read_sequential(request->first, request->count);
-      {
-        const std::lock_guard lock(mutex_);
-        ready_.push_back(std::move(batch));
-      }
-      changed_.notify_all();
+    const std::optional<BatchRequest> request = requests_();
+    if (!request) {
+      exhausted_ = true;
+      return;
     }
+    pending->parts = split_request(*request, dataset_->samples_per_read());
+    pending->read.resize(pending->parts.size());
   } catch (...) {
-    error = std::current_exception();
+    pending->error = std::current_exception();
+    pending->is_ready = true;
+    exhausted_ = true;
+  }
+  pending_.push_back(std::move(pending));
+}
+
+// The next part of the earliest batch that has one; none where the requests have ended or failed.
+Prefetcher::Part Prefetcher::claim() {
+  const auto open = [](const auto& p) { return p->num_claimed < p->parts.size(); };
+  auto found = std::ranges::find_if(pending_, open);
+  if (found == pending_.end()) {
+    add_request();
+    found = std::ranges::find_if(pending_, open);
+    if (found == pending_.end()) return {};
+  }
+  return {*found, (*found)->num_claimed++};
+}
+
+void Prefetcher::work() {
+  for (;;) {
+    Part part;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return stop_ || has_work(); });
+      if (stop_) return;
+      part = claim();
+    }
+    changed_.notify_all();
+    if (!part.of) continue;
+    HostBatch batch;
+    std::exception_ptr error;
+    try {
+      batch = read(*dataset_, part.of->parts[part.index]);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    finish(part, std::move(batch), error);
+  }
+}
+
+// Keeps a part; the worker of the last one puts the batch together, outside of the lock.
+void Prefetcher::finish(const Part& part, HostBatch batch, const std::exception_ptr& error) {
+  Pending& pending = *part.of;
+  bool is_last = false;
+  {
+    const std::lock_guard lock(mutex_);
+    pending.read[part.index] = std::move(batch);
+    if (error) {
+      pending.error = error;
+      exhausted_ = true;
+    }
+    is_last = ++pending.num_done == pending.parts.size();
+  }
+  if (!is_last) return;
+  HostBatch whole;
+  std::exception_ptr join_error;
+  try {
+    if (!pending.error) whole = join_batches(std::move(pending.read));
+  } catch (...) {
+    join_error = std::current_exception();
   }
   {
     const std::lock_guard lock(mutex_);
-    error_ = error;
-    finished_ = true;
+    if (join_error) pending.error = join_error;
+    pending.batch = std::move(whole);
+    pending.is_ready = true;
   }
   changed_.notify_all();
 }
 
-std::optional<HostBatch> Prefetcher::next() {
-  const auto start = std::chrono::steady_clock::now();
-  std::optional<HostBatch> batch;
+std::optional<HostBatch> Prefetcher::take() {
+  std::shared_ptr<Pending> first;
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return finished_ || !ready_.empty(); });
-    if (!ready_.empty()) {
-      batch = std::move(ready_.front());
-      ready_.pop_front();
-    } else if (error_) {
-      std::rethrow_exception(error_);
-    }
+    changed_.wait(lock, [this] { return pending_.empty() ? exhausted_ : pending_.front()->is_ready; });
+    if (pending_.empty()) return std::nullopt;
+    first = std::move(pending_.front());
+    pending_.pop_front();
   }
   changed_.notify_all();
+  if (first->error) std::rethrow_exception(first->error);
+  return std::move(first->batch);
+}
+
+std::optional<HostBatch> Prefetcher::read_next() {
+  const std::optional<BatchRequest> request = requests_();
+  if (!request) return std::nullopt;
+  return read(*dataset_, *request);
+}
+
+std::optional<HostBatch> Prefetcher::next() {
+  if (error_) std::rethrow_exception(error_);
+  const auto start = std::chrono::steady_clock::now();
+  std::optional<HostBatch> batch;
+  try {
+    batch = options_.workers == 0 ? read_next() : take();
+  } catch (...) {
+    error_ = std::current_exception();
+    throw;
+  }
   wait_ms_ += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return batch;
 }

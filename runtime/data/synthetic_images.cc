@@ -1,0 +1,82 @@
+#include "runtime/data/synthetic_images.h"
+
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "runtime/base/error.h"
+#include "runtime/data/image_random.h"
+
+namespace trireme {
+namespace {
+
+// Epochs of the random stream: what samples are numbered in.
+constexpr std::uint32_t kPatterns = 0, kTrain = 1, kEval = 2;
+
+struct Pattern {
+  double step_x = 0, step_y = 0;  // radians a pixel
+  std::array<float, 3> colour{};
+};
+
+Pattern pattern_of(std::uint64_t seed, std::int32_t label, std::int64_t size) {
+  ImageRandom random(ImageRandom::Stream::kSynthetic, seed, kPatterns, static_cast<std::uint32_t>(label));
+  const double waves = 2 * std::numbers::pi / static_cast<double>(size);
+  Pattern pattern{.step_x = waves * random.uniform(0, 4), .step_y = waves * random.uniform(0, 4)};
+  for (float& channel : pattern.colour) channel = static_cast<float>(random.uniform(-1, 1));
+  return pattern;
+}
+
+/// [size, size, 3]. The wave is a product of sines along x and y: a table each.
+void draw_image(const Pattern& pattern, std::int64_t size, ImageRandom& random, float* out) {
+  constexpr double kSqrt3 = 1.7320508075688772;  // uniform in [-sqrt 3, sqrt 3] has variance 1
+  const double phase = random.uniform(0, 2 * std::numbers::pi);
+  for (std::int64_t y = 0; y < size; ++y) {
+    const double along_y = std::sin(phase + pattern.step_y * static_cast<double>(y));
+    for (std::int64_t x = 0; x < size; ++x) {
+      const auto wave =
+          static_cast<float>(along_y + std::sin(phase + pattern.step_x * static_cast<double>(x)));
+      for (const float colour : pattern.colour) {
+        *out++ = colour * wave + 0.7f * static_cast<float>(random.uniform(-kSqrt3, kSqrt3));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+SyntheticImages::SyntheticImages(const Options& options) : options_(options) {
+  TRIREME_CHECK(options.num_samples > 0 && options.size > 0 && options.num_classes > 0,
+                "synthetic images need samples, a size and classes, not {}, {} and {}", options.num_samples,
+                options.size, options.num_classes);
+}
+
+HostBatch SyntheticImages::make(std::int64_t first, std::int64_t count, std::uint32_t set) const {
+  TRIREME_CHECK(first >= 0 && count >= 0, "cannot read {} samples from sample {} on", count, first);
+  const std::int64_t size = options_.size, elems = size * size * 3;
+  HostBatch batch;
+  batch.input_shape = {count, size, size, 3};
+  batch.target_shape = {count};
+  batch.input_dtype = DType::kFloat32;
+  batch.inputs.resize(static_cast<std::size_t>(count * elems) * sizeof(float));
+  auto* out = reinterpret_cast<float*>(batch.inputs.data());
+  for (std::int64_t sample = first; sample < first + count; ++sample, out += elems) {
+    ImageRandom random(ImageRandom::Stream::kSynthetic, options_.seed, set,
+                       static_cast<std::uint32_t>(sample));
+    const auto label = static_cast<std::int32_t>(random.below(static_cast<int>(options_.num_classes)));
+    batch.targets.push_back(label);
+    draw_image(pattern_of(options_.seed, label, size), size, random, out);
+  }
+  return batch;
+}
+
+HostBatch SyntheticImages::read_train(std::int64_t first, std::int64_t count) const {
+  return make(first, count, kTrain);
+}
+
+HostBatch SyntheticImages::read_sequential(std::int64_t first, std::int64_t count) const {
+  TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were asked for, and there are {}", first,
+                first + count - 1, num_samples());
+  return make(first, count, kEval);
+}
+
+}  // namespace trireme

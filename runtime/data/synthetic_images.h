@@ -1,0 +1,37 @@
+// Images made from a seed: data.kind = "synthetic" for a model of images. For benchmarks and tests without
+// files.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/data/dataset.h"
+
+namespace trireme {
+
+/// Inputs [B, S, S, 3] fp32 of about mean 0 and variance 1, targets [B] labels. Pixels are noise around a
+/// pattern of the class (a wave, with a direction and a colour of its own), so that there is something to
+/// learn. Training samples never repeat; evaluation samples are others.
+class SyntheticImages final : public Dataset {
+ public:
+  struct Options {
+    std::int64_t num_samples = 0;  // what counts as a pass
+    std::int64_t size = 0;         // side, pixels
+    std::int64_t num_classes = 0;
+    std::uint64_t seed = 0;
+  };
+  /// Throws Error(kInvalidInput) when a number is not positive.
+  explicit SyntheticImages(const Options& options);
+
+  std::int64_t num_samples() const override { return options_.num_samples; }
+  std::int64_t targets_per_sample() const override { return 1; }
+  HostBatch read_train(std::int64_t first, std::int64_t count) const override;
+  HostBatch read_sequential(std::int64_t first, std::int64_t count) const override;
+  std::int64_t samples_per_read() const override { return 1; }
+
+ private:
+  HostBatch make(std::int64_t first, std::int64_t count, std::uint32_t set) const;
+
+  Options options_;
+};
+
+}  // namespace trireme
