@@ -1,5 +1,8 @@
 #include "launcher/build.h"
 
+#include <algorithm>
+
+#include "launcher/image_data.h"
 #include "models/resnet.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/hash.h"
@@ -122,6 +125,7 @@ JobConfig resolve(JobConfig config) {
   ModelSection& model = config.model;
   if (const auto resnet = find_resnet_config(model.name)) {
     if (model.classes == 0) model.classes = resnet->classes;
+    if (config.data.image_size == 0) config.data.image_size = default_image_size(model);
     check_config(config);
     return config;
   }
@@ -192,10 +196,24 @@ LrSchedule lr_schedule(const JobConfig& config) {
 }
 
 SampleSpec sample_spec(const JobConfig& config) {
+  if (is_image_model(config.model)) return image_sample_spec(config);
   return {.input = {config.model.seq_len}, .input_dtype = DType::kInt32, .target = {config.model.seq_len}};
 }
 
+int num_data_workers(const JobConfig& config, int threads) {
+  constexpr int kMost = 16;  // decoders beyond that wait for memory
+  if (const auto workers = data_workers(config.data)) return *workers;
+  return is_image_model(config.model) ? std::clamp(threads, 1, kMost) : 1;
+}
+
+std::shared_ptr<const Dataset> open_eval_data(const JobConfig& config) {
+  if (is_image_model(config.model)) return open_image_eval_data(config);
+  if (config.data.kind == "synthetic") return synthetic_tokens(config);
+  return open_tokens(config, "data.eval", shards_of(config.data.eval, "eval.bin"), nullptr);
+}
+
 JobData open_data(const JobConfig& config, bool read_whole) {
+  if (is_image_model(config.model)) return open_image_data(config, read_whole);
   if (config.data.kind == "synthetic") {
     const auto data = synthetic_tokens(config);
     return {.train = data, .eval = config.data.eval.empty() ? nullptr : data, .fingerprint = ""};

@@ -46,6 +46,12 @@ struct JobData {
 /// and takes their fingerprint. Throws Error(kInvalidInput) naming the key and the file.
 JobData open_data(const JobConfig& config, bool read_whole);
 
+/// Only data.eval, which must not be empty unless data.kind is "synthetic". Throws as open_data().
+std::shared_ptr<const Dataset> open_eval_data(const JobConfig& config);
+
+/// Threads of a rank that read data ahead (data.workers), where it computes with `threads`.
+int num_data_workers(const JobConfig& config, int threads);
+
 /// The description beside prepared tokens, for a path as in data.train; empty where there is none.
 struct PreparedData {
   std::filesystem::path folder;

@@ -54,6 +54,7 @@ int parse_and_run(int argc, const char* const* argv, const LaunchEnvironment& la
   Command chosen;
   add_train_command(app, chosen);
   add_plan_command(app, chosen);
+  add_eval_command(app, chosen);
   add_sample_command(app, chosen);
   add_data_command(app, chosen);
   add_doctor_command(app, chosen);

@@ -80,6 +80,19 @@ std::optional<ConfigValue> read_string_table(const toml::node& node) {
   return values;
 }
 
+template <std::size_t kCount>
+std::optional<ConfigValue> read_numbers(const toml::node& node) {
+  const toml::array* list = node.as_array();
+  if (list == nullptr || list->size() != kCount) return std::nullopt;
+  std::array<double, kCount> numbers;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const auto number = read_number(*list->get(i));
+    if (!number) return std::nullopt;
+    numbers[i] = *number;
+  }
+  return numbers;
+}
+
 std::optional<ConfigValue> read_value(const toml::node& node, KeyType type) {
   switch (type) {
     case KeyType::kBoolean:
@@ -106,11 +119,9 @@ std::optional<ConfigValue> read_value(const toml::node& node, KeyType type) {
     case KeyType::kStringTable:
       return read_string_table(node);
     case KeyType::kNumberPair:
-      if (const auto* list = node.as_array(); list && list->size() == 2) {
-        const auto first = read_number(*list->get(0)), second = read_number(*list->get(1));
-        if (first && second) return std::array<double, 2>{*first, *second};
-      }
-      break;
+      return read_numbers<2>(node);
+    case KeyType::kNumberTriple:
+      return read_numbers<3>(node);
   }
   return std::nullopt;
 }

@@ -35,6 +35,22 @@ struct DataSection {
   std::string kind = "tokens";
   std::string train;
   std::string eval;
+  // Of images:
+  std::int64_t image_size = 0;
+  std::string crop = "resized";
+  std::array<double, 2> crop_area = {0.08, 1.0};
+  std::array<double, 2> crop_aspect = {0.75, 1.3333333333333333};
+  double center = 1.0;
+  std::int64_t padding = 4;
+  bool flip = true;
+  std::array<double, 3> mean = {0.485, 0.456, 0.406};
+  std::array<double, 3> stddev = {0.229, 0.224, 0.225};
+  double mixup = 0.0;
+  double mosaic = 0.0;
+  std::string workers = "auto";  // "auto", or a number as text
+  std::int64_t cache = 0;
+  std::string on_bad_image = "fail";
+  std::int64_t max_pixels = 67108864;
 };
 
 struct TrainSection {
@@ -120,6 +136,9 @@ JobConfig parse_config(std::string_view toml, std::string_view source,
 
 /// parse_config of a file.
 JobConfig load_config(const std::filesystem::path& path, std::span<const std::string> overrides = {});
+
+/// The number of data.workers; nothing for "auto".
+std::optional<int> data_workers(const DataSection& data);
 
 /// The number of precision.loss_scale, where it is one: positive and finite.
 std::optional<double> static_loss_scale(const PrecisionSection& precision);

@@ -32,6 +32,24 @@ void check_model(const ModelSection& model) {
   }
 }
 
+void check_data(const JobConfig& config) {
+  const DataSection& data = config.data;
+  const bool wants_images = config.model.name != "gpt";
+  TRIREME_CHECK(data.kind == "synthetic" || (data.kind == "images") == wants_images,
+                "data.kind = \"{}\" is not what {} is trained on: set it to \"{}\" or \"synthetic\"",
+                data.kind, config.model.name, wants_images ? "images" : "tokens");
+  TRIREME_CHECK(data.kind != "tokens" || !data.train.empty(),
+                "data.train is missing: the folder of token shards that `trireme data text` wrote");
+  TRIREME_CHECK(
+      data.kind != "images" || !data.train.empty(),
+      "data.train is missing: a folder of class folders of pictures, or of CIFAR's or MNIST's files");
+  TRIREME_CHECK(data.crop_area[0] <= data.crop_area[1], "data.crop_area = [{}, {}]: the least comes first",
+                data.crop_area[0], data.crop_area[1]);
+  TRIREME_CHECK(data.crop_aspect[0] <= data.crop_aspect[1],
+                "data.crop_aspect = [{}, {}]: the least comes first", data.crop_aspect[0],
+                data.crop_aspect[1]);
+}
+
 void check_op_overrides(const PrecisionSection& precision) {
   std::vector<std::string> known;
   for (const OpPolicy& policy : op_policies()) known.emplace_back(policy.name);
@@ -87,6 +105,14 @@ std::vector<std::int64_t> divisors_near(std::int64_t number, std::int64_t wanted
 
 }  // namespace
 
+std::optional<int> data_workers(const DataSection& data) {
+  int workers = 0;
+  const char* const end = data.workers.data() + data.workers.size();
+  const auto [read, error] = std::from_chars(data.workers.data(), end, workers);
+  return error == std::errc() && read == end && workers >= 0 && workers <= 256 ? std::optional(workers)
+                                                                               : std::nullopt;
+}
+
 std::optional<double> static_loss_scale(const PrecisionSection& precision) {
   double scale = 0;
   const char* const begin = precision.loss_scale.data();
@@ -98,14 +124,8 @@ std::optional<double> static_loss_scale(const PrecisionSection& precision) {
 
 void check_config(const JobConfig& config) {
   check_model(config.model);
-  TRIREME_CHECK(
-      config.model.name == "gpt",
-      "model.name = \"{}\" takes images, but data.kind = \"{}\" gives tokens, and this build has no other "
-      "kind yet: use model.name = \"gpt\", or the network from a program (models/resnet.h)",
-      config.model.name, config.data.kind);
+  check_data(config);
   check_precision(config);
-  TRIREME_CHECK(config.data.kind != "tokens" || !config.data.train.empty(),
-                "data.train is missing: the folder of token shards that `trireme data text` wrote");
   TRIREME_CHECK(config.optimizer.min_lr <= config.optimizer.lr,
                 "optimizer.min_lr = {} is above optimizer.lr = {}", config.optimizer.min_lr,
                 config.optimizer.lr);

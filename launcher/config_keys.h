@@ -16,7 +16,7 @@
 namespace trireme {
 
 using ConfigValue = std::variant<bool, std::int64_t, double, std::string, std::array<double, 2>,
-                                 std::map<std::string, std::string>>;
+                                 std::array<double, 3>, std::map<std::string, std::string>>;
 
 enum class KeyType : std::uint8_t {
   kBoolean,
@@ -25,6 +25,7 @@ enum class KeyType : std::uint8_t {
   kNumber,
   kString,
   kNumberPair,
+  kNumberTriple,
   kStringOrNumber,  // kept as text
   kStringTable,     // { name = "text", ... }
 };

@@ -40,6 +40,9 @@ struct ToToml {
   std::string operator()(const std::array<double, 2>& value) const {
     return fmt::format("[{}, {}]", number_text(value[0]), number_text(value[1]));
   }
+  std::string operator()(const std::array<double, 3>& value) const {
+    return fmt::format("[{}, {}, {}]", number_text(value[0]), number_text(value[1]), number_text(value[2]));
+  }
   std::string operator()(const std::map<std::string, std::string>& table) const {
     std::string text;
     for (const auto& [key, value] : table) {
@@ -78,6 +81,8 @@ std::string type_text(KeyType type) {
       return "string";
     case KeyType::kNumberPair:
       return "two numbers";
+    case KeyType::kNumberTriple:
+      return "three numbers";
     case KeyType::kStringOrNumber:
       return "string or number";
     case KeyType::kStringTable:
@@ -140,7 +145,8 @@ std::vector<std::string> describe_changes(const JobConfig& before, const JobConf
   for (const ConfigKey& key : config_keys()) {
     const bool mathematics = key.section == "model" || key.section == "data" || key.section == "train" ||
                              key.section == "optimizer" || key.section == "precision";
-    if (!mathematics || key.get(before) == key.get(now)) continue;
+    const bool pace = key.section == "data" && (key.name == "workers" || key.name == "cache");
+    if (!mathematics || pace || key.get(before) == key.get(now)) continue;
     changes.push_back(
         fmt::format("{} ({}, now {})", key.full_name(), to_toml(key.get(before)), to_toml(key.get(now))));
   }

@@ -13,6 +13,14 @@ double as_number(const ConfigValue& value) {
                                                : static_cast<double>(std::get<std::int64_t>(value));
 }
 
+/// All numbers of a value of type number, two or three numbers.
+std::vector<double> numbers_of(const ConfigValue& value) {
+  if (const auto* pair = std::get_if<std::array<double, 2>>(&value)) return {pair->begin(), pair->end()};
+  if (const auto* triple = std::get_if<std::array<double, 3>>(&value))
+    return {triple->begin(), triple->end()};
+  return {as_number(value)};
+}
+
 }  // namespace
 
 KeyRule any() {
@@ -48,14 +56,23 @@ KeyRule between(double low, double high) {
           .allows = [low, high](const ConfigValue& v) { return as_number(v) > low && as_number(v) < high; }};
 }
 
+KeyRule from_to_number(double least, double most) {
+  return {.text = fmt::format("{} to {}", least, most), .allows = [least, most](const ConfigValue& v) {
+            return as_number(v) >= least && as_number(v) <= most;
+          }};
+}
+
+KeyRule each_within(double low, double most) {
+  return {.text = fmt::format("above {} and at most {}", low, most),
+          .allows = [low, most](const ConfigValue& v) {
+            return std::ranges::all_of(numbers_of(v), [&](double x) { return x > low && x <= most; });
+          }};
+}
+
 KeyRule from_to_below(double least, double bound) {
   return {.text = fmt::format("at least {} and below {}", least, bound),
           .allows = [least, bound](const ConfigValue& v) {
-            const auto within = [&](double x) { return x >= least && x < bound; };
-            if (const auto* pair = std::get_if<std::array<double, 2>>(&v)) {
-              return std::ranges::all_of(*pair, within);
-            }
-            return within(as_number(v));
+            return std::ranges::all_of(numbers_of(v), [&](double x) { return x >= least && x < bound; });
           }};
 }
 
@@ -71,6 +88,13 @@ KeyRule only(ConfigValue value, std::string missing_feature) {
   return {.text = to_toml(value) + " only",
           .allows = [value](const ConfigValue& v) { return v == value; },
           .missing_feature = std::move(missing_feature)};
+}
+
+KeyRule workers_text() {
+  return {.text = "\"auto\" or a number from 0 to 256", .allows = [](const ConfigValue& v) {
+            const std::string& text = std::get<std::string>(v);
+            return text == "auto" || data_workers({.workers = text}).has_value();
+          }};
 }
 
 KeyRule loss_scale_text() {

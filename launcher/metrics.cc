@@ -62,8 +62,11 @@ void MetricsWriter::write_step(const StepMetrics& metrics) {
   write_line(line.dump());
 }
 
-void MetricsWriter::write_eval(std::int64_t step, double eval_loss) {
-  write_line(Json({{"step", step}, {"eval_loss", eval_loss}}).dump());
+void MetricsWriter::write_eval(std::int64_t step, const EvalMetrics& metrics) {
+  Json line = {{"step", step}, {"eval_loss", metrics.loss}};
+  if (metrics.top1) line["eval_top1"] = *metrics.top1;
+  if (metrics.top5) line["eval_top5"] = *metrics.top5;
+  write_line(line.dump());
 }
 
 void MetricsWriter::write_line(const std::string& line) {

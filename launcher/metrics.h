@@ -2,7 +2,8 @@
 //
 //   {"step":1,"loss":10.9,"lr":1e-05,"grad_norm":2.1,"loss_scale":1.0,"skipped":false,"step_ms":71.2,
 //    "tokens_per_s":8600.1,"data_wait_ms":0.01,"comm_wait_ms":0.2,"comm_bytes":1024,"peak_bytes":123456,"memory":{"parameters":...}}
-//   {"step":100,"eval_loss":4.2}
+//   {"step":100,"eval_loss":4.2}                                           of images also "eval_top1",
+//   "eval_top5"
 //
 // Numbers that are not finite are written as null: JSON has no other.
 #pragma once
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 
 #include "runtime/base/allocator.h"
@@ -33,6 +35,12 @@ struct StepMetrics {
   std::string state_hash;       // empty: not taken at this step
 };
 
+struct EvalMetrics {
+  double loss = 0;
+  std::optional<double> top1,
+      top5;  // part of the samples whose class is the likeliest, or among the five likeliest
+};
+
 class MetricsWriter {
  public:
   struct Options {
@@ -46,7 +54,7 @@ class MetricsWriter {
 
   // Each writes one line and hands it to the system. Throws Error(kRuntime) when that fails: a full disk.
   void write_step(const StepMetrics& metrics);
-  void write_eval(std::int64_t step, double eval_loss);
+  void write_eval(std::int64_t step, const EvalMetrics& metrics);
 
  private:
   void write_line(const std::string& line);

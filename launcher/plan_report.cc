@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/build.h"
+#include "launcher/image_data.h"
 #include "parallel/comm/recording.h"
 #include "parallel/plan_text.h"
 #include "runtime/base/error.h"
@@ -194,12 +195,23 @@ PlanReport make_plan_report(const JobConfig& config, int num_ranks, int ranks_pe
   return report;
 }
 
+namespace {
+
+std::string describe_model(const JobConfig& job) {
+  if (is_image_model(job.model)) {
+    return fmt::format("{} classes, images of {} x {}", job.model.classes, job.data.image_size,
+                       job.data.image_size);
+  }
+  return fmt::format("{} layers, {} wide, {} heads, vocabulary {}, context {}", job.model.layers,
+                     job.model.hidden, job.model.heads, job.model.vocab, job.model.seq_len);
+}
+
+}  // namespace
+
 std::string to_text(const PlanReport& report) {
   const JobConfig& job = report.config;
-  std::string text =
-      fmt::format("{}: {} parameters in {} units ({} layers, {} wide, {} heads, vocabulary {}, context {})\n",
-                  job.model.name, report.num_parameters, report.unit_names.size(), job.model.layers,
-                  job.model.hidden, job.model.heads, job.model.vocab, job.model.seq_len);
+  std::string text = fmt::format("{}: {} parameters in {} units ({})\n", job.model.name,
+                                 report.num_parameters, report.unit_names.size(), describe_model(job));
   text +=
       fmt::format("{} rank(s); a step is {} samples, {} micro-batch(es) of {} on each rank\n",
                   report.num_ranks, job.train.global_batch,

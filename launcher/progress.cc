@@ -27,6 +27,13 @@ std::string format_rate(double per_second) {
   return fmt::format("{:.0f}", per_second);
 }
 
+std::string describe_eval(const EvalMetrics& metrics) {
+  std::string text = fmt::format("loss {:.4f}", metrics.loss);
+  if (metrics.top1) text += fmt::format("  top-1 {:.2f} %", 100 * *metrics.top1);
+  if (metrics.top5) text += fmt::format("  top-5 {:.2f} %", 100 * *metrics.top5);
+  return text;
+}
+
 Progress::Progress(std::ostream& out, Options options, TimePoint start)
     : out_(out), options_(std::move(options)), start_(start), last_refresh_(start - kRefresh) {}
 
@@ -57,8 +64,8 @@ void Progress::step(const StepMetrics& metrics, TimePoint now) {
   shown_width_ = text.size();
 }
 
-void Progress::eval(std::int64_t step, double eval_loss) {
-  line(fmt::format("step {}/{}  eval loss {:.4f}", step, options_.num_steps, eval_loss));
+void Progress::eval(std::int64_t step, const EvalMetrics& metrics) {
+  line(fmt::format("step {}/{}  eval {}", step, options_.num_steps, describe_eval(metrics)));
 }
 
 void Progress::line(std::string_view text) {

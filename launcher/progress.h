@@ -15,6 +15,8 @@ namespace trireme {
 std::string format_duration(double seconds);
 /// "12.3k", "1.2M", "950".
 std::string format_rate(double per_second);
+/// "loss 0.2500  top-1 91.25 %  top-5 99.70 %".
+std::string describe_eval(const EvalMetrics& metrics);
 
 class Progress {
  public:
@@ -30,7 +32,7 @@ class Progress {
   Progress(std::ostream& out, Options options, TimePoint start);
 
   void step(const StepMetrics& metrics, TimePoint now);
-  void eval(std::int64_t step, double eval_loss);
+  void eval(std::int64_t step, const EvalMetrics& metrics);
   /// A line of its own, which the refreshed line does not overwrite.
   void line(std::string_view text);
   /// Ends the refreshed line.

@@ -19,12 +19,14 @@ RunLog::RunLog(Options options)
       metrics_({.path = options_.out.metrics(),
                 .resume_step = options_.resume_step,
                 .throughput_key = options_.summary.throughput_key}),
-      progress_(std::cout,
-                {.first_step = options_.resume_step + 1,
-                 .num_steps = options_.num_steps,
-                 .log_every = options_.log_every,
-                 .terminal = options_.terminal},
-                Clock::now()),
+      progress_(
+          std::cout,
+          {.first_step = options_.resume_step + 1,
+           .num_steps = options_.num_steps,
+           .log_every = options_.log_every,
+           .terminal = options_.terminal,
+           .throughput_unit = options_.summary.throughput_key == "samples_per_s" ? "samples/s" : "tokens/s"},
+          Clock::now()),
       start_(Clock::now()) {
   options_.summary.first_step = options_.resume_step + 1;
   options_.summary.num_steps = options_.resume_step;
@@ -47,10 +49,12 @@ void RunLog::step(const StepMetrics& metrics) {
   timed_targets_ += metrics.throughput * metrics.step_ms / 1e3;
 }
 
-void RunLog::eval(std::int64_t step, double eval_loss) {
-  metrics_.write_eval(step, eval_loss);
-  progress_.eval(step, eval_loss);
-  options_.summary.eval_loss = eval_loss;
+void RunLog::eval(std::int64_t step, const EvalMetrics& metrics) {
+  metrics_.write_eval(step, metrics);
+  progress_.eval(step, metrics);
+  options_.summary.eval_loss = metrics.loss;
+  options_.summary.eval_top1 = metrics.top1;
+  options_.summary.eval_top5 = metrics.top5;
 }
 
 void RunLog::checkpoint(const std::filesystem::path& folder) {

@@ -26,7 +26,9 @@ class RunLog {
   explicit RunLog(Options options);
 
   void step(const StepMetrics& metrics);
-  void eval(std::int64_t step, double eval_loss);
+  void eval(std::int64_t step, const EvalMetrics& metrics);
+  /// How many samples were left out so far, each counted once.
+  void left_out(std::int64_t count) { options_.summary.num_left_out = count; }
   void checkpoint(const std::filesystem::path& folder);
   /// A line for people.
   void line(std::string_view text) { progress_.line(text); }

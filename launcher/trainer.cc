@@ -7,6 +7,8 @@
 #include <cmath>
 
 #include "launcher/agreement.h"
+#include "launcher/evaluation.h"
+#include "launcher/image_data.h"
 #include "launcher/machine.h"
 #include "launcher/memory_advice.h"
 #include "launcher/skipped_steps.h"
@@ -162,13 +164,17 @@ void Trainer::evaluate() {
   const auto& train = options_.config.train;
   std::int64_t num_samples = data_.eval->num_samples();
   if (train.eval_batches > 0) num_samples = std::min(num_samples, train.eval_batches * train.global_batch);
-  const float loss = engine_->evaluate(
-      [this](std::int64_t first, std::int64_t count) { return data_.eval->read_sequential(first, count); },
-      num_samples, num_samples * data_.eval->targets_per_sample());
-  if (is_first()) log_->eval(engine_->steps_done(), loss);
+  const EvalMetrics metrics =
+      trireme::evaluate(*engine_, {.dataset = data_.eval,
+                                   .num_samples = num_samples,
+                                   .workers = num_data_workers(options_.config, engine_options_.threads),
+                                   .counts_top_k = is_image_model(options_.config.model)});
+  if (is_first()) log_->eval(engine_->steps_done(), metrics);
 }
 
 void Trainer::save() {
+  left_out_.gather(*options_.comm, {data_.train.get(), data_.eval.get()});
+  if (log_) log_->left_out(left_out_.count());
   RunState state{.step = engine_->steps_done(),
                  .state_hash = agreed_state_hash(),
                  .loss_scale = engine_->loss_scale_state(),

@@ -15,6 +15,7 @@
 #include "launcher/env.h"
 #include "launcher/exit_code.h"
 #include "launcher/folder_lock.h"
+#include "launcher/left_out.h"
 #include "launcher/output_folder.h"
 #include "launcher/run_checkpoint.h"
 #include "launcher/run_log.h"
@@ -90,6 +91,7 @@ class Trainer {
   struct UnreadStep {
     double lr = 0, enqueue_ms = 0, data_wait_ms = 0;
   };
+  LeftOut left_out_;
   std::deque<UnreadStep> unread_;  // steps whose results are on the device (see [Note: results a step later])
   std::int64_t last_saved_step_ = -1;
 };

@@ -6,6 +6,7 @@
 
 #include "launcher/agreement.h"
 #include "launcher/build_info.h"
+#include "launcher/image_data.h"
 #include "launcher/machine.h"
 #include "launcher/memory_fit.h"
 #include "launcher/trainer.h"
@@ -75,11 +76,15 @@ void Trainer::restore() {
 }
 
 void Trainer::open_log() {
-  batches_ = std::make_unique<TrainingBatches>(TrainingBatches::Options{.dataset = data_.train,
-                                                                        .batch = engine_->batch(),
-                                                                        .data_rank = options_.comm->rank(),
-                                                                        .first_step = engine_->steps_done(),
-                                                                        .num_steps = num_steps()});
+  const SampleSpec sample = sample_spec(options_.config);
+  batches_ = std::make_unique<TrainingBatches>(
+      TrainingBatches::Options{.dataset = data_.train,
+                               .batch = engine_->batch(),
+                               .data_rank = options_.comm->rank(),
+                               .first_step = engine_->steps_done(),
+                               .num_steps = num_steps(),
+                               .workers = num_data_workers(options_.config, engine_options_.threads),
+                               .sample_bytes = sample.input.num_elems() * size_bytes(sample.input_dtype)});
   if (!is_first()) return;
   write_text_file(out_.config(), to_toml(options_.config));
   log_ = std::make_unique<RunLog>(RunLog::Options{.out = out_,
@@ -102,12 +107,14 @@ void Trainer::open_log() {
 }
 
 RunSummary Trainer::initial_summary() const {
-  RunSummary summary{.version = build_info::kVersion,
-                     .precision = options_.config.precision.mode,
-                     .num_parameters = engine_->layout().num_parameters,
-                     .loss = resumed_.loss,
-                     .eval_loss = resumed_.eval_loss,
-                     .checkpoint = last_saved_step_ >= 0 ? resume_folder_.string() : ""};
+  RunSummary summary{
+      .version = build_info::kVersion,
+      .precision = options_.config.precision.mode,
+      .num_parameters = engine_->layout().num_parameters,
+      .loss = resumed_.loss,
+      .eval_loss = resumed_.eval_loss,
+      .throughput_key = is_image_model(options_.config.model) ? "samples_per_s" : "tokens_per_s",
+      .checkpoint = last_saved_step_ >= 0 ? resume_folder_.string() : ""};
   const auto& train = options_.config.train;
   const int num_ranks = options_.comm->size();
   summary.layout = {.device = to_string(engine_options_.device),
@@ -125,15 +132,16 @@ RunSummary Trainer::initial_summary() const {
 std::string Trainer::describe_start() const {
   const auto& [model, train] = std::tie(options_.config.model, options_.config.train);
   const int num_ranks = options_.comm->size();
+  const std::string sample = is_image_model(model)
+                                 ? fmt::format("{0} x {0} pixels", options_.config.data.image_size)
+                                 : fmt::format("{} tokens", model.seq_len);
   return fmt::format(
-      "{} with {} parameters in {}; {} rank(s) x {} thread(s); a step is {} samples of {} tokens, {} x {} on "
-      "each "
+      "{} with {} parameters in {}; {} rank(s) x {} thread(s); a step is {} samples of {}, {} x {} on each "
       "rank; "
       "{} a rank",
       model.name, engine_->layout().num_parameters, options_.config.precision.mode, num_ranks,
-      engine_options_.threads, train.global_batch, model.seq_len,
-      train.global_batch / train.micro_batch / num_ranks, train.micro_batch,
-      format_bytes(prediction_.memory.peak_total));
+      engine_options_.threads, train.global_batch, sample, train.global_batch / train.micro_batch / num_ranks,
+      train.micro_batch, format_bytes(prediction_.memory.peak_total));
 }
 
 }  // namespace trireme

@@ -182,14 +182,19 @@ StepResult Engine::collect() {
   return record.result;
 }
 
-float Engine::evaluate(const BatchSource& source, std::int64_t num_samples, std::int64_t num_targets) {
+float Engine::evaluate(const BatchSource& source, std::int64_t num_samples, std::int64_t num_targets,
+                       const LogitsObserver& observe) {
   TRIREME_CHECK(num_samples > 0 && num_targets > 0, "nothing to evaluate: {} samples, {} targets",
                 num_samples, num_targets);
   const BatchLayout batch{
       .global_batch = num_samples, .micro_batch = options_.micro_batch, .data_ranks = mesh_.data};
   const StepPlan plan = plan_evaluation(static_cast<int>(blocks_->size()), mesh_, batch, plan_options());
-  const ExecutionInput input{
-      .source = source, .batch = batch, .num_targets = num_targets, .rng = {}, .training = false};
+  const ExecutionInput input{.source = source,
+                             .batch = batch,
+                             .num_targets = num_targets,
+                             .rng = {},
+                             .training = false,
+                             .observe_logits = observe};
   const Tensor all = executor_->run(plan.ranks[static_cast<std::size_t>(comm_->rank())], input, {});
   return tree_sum(in_global_order(ctx_.to_host(all), batch));
 }

@@ -76,7 +76,9 @@ class Engine {
                                                             std::int64_t num_targets);
 
   /// Mean loss over samples [0, num_samples) of `source`. Collective; the same bits for any number of ranks.
-  float evaluate(const BatchSource& source, std::int64_t num_samples, std::int64_t num_targets);
+  /// `observe` sees the logits of every micro-batch, on the rank that computes it.
+  float evaluate(const BatchSource& source, std::int64_t num_samples, std::int64_t num_targets,
+                 const LogitsObserver& observe = {});
 
   /// Logits of the whole model on one batch, on this rank alone: for sampling and tests.
   Tensor infer(const HostBatch& batch);

@@ -1,6 +1,7 @@
 #include "parallel/executor.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/base/error.h"
 
@@ -174,6 +175,7 @@ void Executor::read_batch(Run& run, int micro_batch) {
     const Batch& uploaded = (*run.input.uploaded)[static_cast<std::size_t>(micro_batch)];
     mb.batch.inputs = uploaded.inputs;
     mb.batch.targets = uploaded.targets;
+    mb.batch.target_weights = uploaded.target_weights;
     return;
   }
   const BatchLayout& layout = run.input.batch;
@@ -183,6 +185,18 @@ void Executor::read_batch(Run& run, int micro_batch) {
       ctx_.from_host(host.inputs.data(), host.input_shape, host.input_dtype, MemoryCategory::kBatch);
   mb.batch.targets =
       ctx_.from_host(host.targets.data(), host.target_shape, DType::kInt32, MemoryCategory::kBatch);
+  if (host.target_weights.empty()) return;
+  mb.batch.target_weights =
+      ctx_.from_host(host.target_weights.data(), host.target_shape, DType::kFloat32, MemoryCategory::kBatch);
+}
+
+// The last block again, without targets: most of what a model computes is in front of it.
+void Executor::observe_logits(Run& run, const Action& action, Activations input) {
+  Batch& batch = run.micro_batches[static_cast<std::size_t>(action.micro_batch)].batch;
+  const Tensor targets = std::exchange(batch.targets, Tensor());
+  const Activations logits = run_unit(run, action, nullptr, std::move(input));
+  batch.targets = targets;
+  run.input.observe_logits(logits.at(0), targets);
 }
 
 void Executor::forward(Run& run, const Action& action) {
@@ -193,6 +207,7 @@ void Executor::forward(Run& run, const Action& action) {
   if (run.input.training && action.keep == Keep::kTape) record = std::make_unique<MicroBatchUnit>();
   Activations input = std::move(mb.activations);
   if (run.input.training && action.keep == Keep::kInput) mb.kept_inputs[action.unit] = input;
+  if (is_last && run.input.observe_logits) observe_logits(run, action, input);
   mb.activations = run_unit(run, action, record.get(), std::move(input));
   if (is_last) {
     TRIREME_CHECK(mb.activations.size() == 1 && mb.activations[0].num_elems() == 1,

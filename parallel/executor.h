@@ -20,6 +20,9 @@ namespace trireme {
 /// Reads samples [first, first + count) of the step's global batch into host memory.
 using BatchSource = std::function<HostBatch(std::int64_t first, std::int64_t count)>;
 
+/// Sees what the last block gives without targets, and the targets, of a micro-batch of this rank.
+using LogitsObserver = std::function<void(const Tensor& logits, const Tensor& targets)>;
+
 /// What one play of a plan is about.
 struct ExecutionInput {
   BatchSource source;
@@ -29,6 +32,7 @@ struct ExecutionInput {
   bool training = true;
   Tensor gradient_scale;  // [] fp32, or undefined: the factor of all gradients (see [Note: loss scaling])
   const std::vector<Batch>* uploaded = nullptr;  // by local micro-batch, in place of `source`; or null
+  LogitsObserver observe_logits;                 // in evaluation; null: nobody
 };
 
 class Executor {
@@ -84,6 +88,7 @@ class Executor {
   void play(Run& run, const Action& action);
   void change_residency(const Action& action);
   void read_batch(Run& run, int micro_batch);
+  void observe_logits(Run& run, const Action& action, Activations input);
   void forward(Run& run, const Action& action);
   void recompute(Run& run, const Action& action);
   Activations run_unit(Run& run, const Action& action, MicroBatchUnit* record, Activations input);

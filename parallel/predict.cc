@@ -96,9 +96,13 @@ StepPrediction predict_step(const std::shared_ptr<const BlockList>& blocks, Engi
   const auto comm = std::make_shared<RecordingCommunicator>(rank, num_ranks);
   Engine engine(blocks, comm, options);
   const BatchSource shapes_only = [&](std::int64_t, std::int64_t count) {
-    return HostBatch{.input_shape = sample.input.batched(count),
-                     .target_shape = sample.target.batched(count),
-                     .input_dtype = sample.input_dtype};
+    HostBatch batch{.input_shape = sample.input.batched(count),
+                    .target_shape = sample.target.batched(count),
+                    .input_dtype = sample.input_dtype};
+    if (sample.target_weights) {
+      batch.target_weights.resize(static_cast<std::size_t>(batch.target_shape.num_elems()));
+    }
+    return batch;
   };
   const std::size_t calls_before = comm->calls().size();
   NeedRecorder recorder(*engine.context().allocator, *comm);

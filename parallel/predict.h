@@ -16,6 +16,7 @@ struct SampleSpec {
   Shape input;
   DType input_dtype = DType::kInt32;
   Shape target;
+  bool target_weights = false;  // see HostBatch
 };
 
 /// What one action of the plan needs.

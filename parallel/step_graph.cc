@@ -37,6 +37,8 @@ void StepGraph::upload(ExecutionInput& input, int rank) {
     const HostBatch host = input.source(first, std::min(layout.micro_batch, layout.global_batch - first));
     put(ctx_, batch.inputs, host.inputs.data(), host.input_shape, host.input_dtype);
     put(ctx_, batch.targets, host.targets.data(), host.target_shape, DType::kInt32);
+    if (host.target_weights.empty()) continue;
+    put(ctx_, batch.target_weights, host.target_weights.data(), host.target_shape, DType::kFloat32);
   }
   input.uploaded = &batches_;
 }

@@ -54,7 +54,7 @@ TEST(Metrics, ALineAStep) {
     writer.write_step(metrics);
     // Readable before the writer is gone.
     EXPECT_EQ(read_lines(path).size(), 1u);
-    writer.write_eval(3, 1.5);
+    writer.write_eval(3, {.loss = 1.5});
     metrics.state_hash = "00ff";
     writer.write_step(metrics);
   }
@@ -130,7 +130,7 @@ TEST(Metrics, FullDiskFails) {
   const auto path = scratch / "metrics.jsonl";
   std::filesystem::create_symlink("/dev/full", path);
   MetricsWriter writer({.path = path});
-  EXPECT_THAT(error_message([&] { writer.write_eval(1, 2.0); }, ErrorCode::kRuntime),
+  EXPECT_THAT(error_message([&] { writer.write_eval(1, {.loss = 2.0}); }, ErrorCode::kRuntime),
               ::testing::HasSubstr("No space left"));
 }
 

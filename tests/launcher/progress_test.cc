@@ -55,7 +55,7 @@ TEST(Progress, TerminalLineIsRefreshed) {
   ASSERT_NE(fourth, std::string::npos);
   EXPECT_GE(text.size() - fourth, fourth - third);
 
-  progress.eval(4, 1.25);
+  progress.eval(4, {.loss = 1.25});
   EXPECT_THAT(out.str(), HasSubstr("\nstep 4/1000  eval loss 1.2500\n"));
   progress.finish();
   EXPECT_TRUE(out.str().ends_with("1.2500\n"));  // no empty line

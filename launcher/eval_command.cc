@@ -1,0 +1,113 @@
+// trireme eval CHECKPOINT [--data PATH] [--threads N] [--json]
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "launcher/agreement.h"
+#include "launcher/build.h"
+#include "launcher/commands.h"
+#include "launcher/device.h"
+#include "launcher/evaluation.h"
+#include "launcher/image_data.h"
+#include "launcher/left_out.h"
+#include "launcher/machine.h"
+#include "launcher/progress.h"
+#include "launcher/rank_session.h"
+#include "launcher/run_checkpoint.h"
+#include "parallel/checkpoint_state.h"
+
+namespace trireme {
+namespace {
+
+struct EvalArguments {
+  std::string checkpoint;
+  std::string data;
+  int threads = 0;
+  bool json = false;
+};
+
+/// The job of the checkpoint, as this command runs it.
+JobConfig eval_config(const RunState& state, const EvalArguments& arguments) {
+  JobConfig config = resolve(state.config);
+  if (!arguments.data.empty()) config.data.eval = arguments.data;
+  TRIREME_CHECK(!config.data.eval.empty() || config.data.kind == "synthetic",
+                "the checkpoint's job has no data.eval: say what to evaluate on with --data");
+  return config;
+}
+
+EngineOptions eval_engine_options(const JobConfig& config, const EvalArguments& arguments, Device device,
+                                  const LaunchEnvironment& launch, int num_ranks) {
+  EngineOptions options = engine_options(config);
+  options.device = device;
+  options.threads =
+      arguments.threads > 0 ? arguments.threads : threads_per_rank(count_cores(), launch.num_local_ranks);
+  options.global_batch = options.micro_batch * num_ranks;
+  options.optimizer = {.kind = OptimizerConfig::Kind::kSgd};  // keeps no state
+  options.cuda_graph = false;
+  return options;
+}
+
+void print(const EvalMetrics& metrics, std::int64_t num_samples, const Checkpoint& checkpoint,
+           const EvalArguments& arguments) {
+  if (!arguments.json) {
+    fmt::print("{}: {} over {} samples\n", checkpoint.folder.string(), describe_eval(metrics), num_samples);
+    return;
+  }
+  nlohmann::ordered_json json = {{"checkpoint", checkpoint.folder.string()},
+                                 {"step", checkpoint.manifest.step},
+                                 {"samples", num_samples},
+                                 {"loss", metrics.loss}};
+  if (metrics.top1) json["top1"] = *metrics.top1;
+  if (metrics.top5) json["top5"] = *metrics.top5;
+  fmt::print("{}\n", json.dump());
+}
+
+ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launch) {
+  return run_as_rank(launch, [&](const std::shared_ptr<Communicator>& comm) {
+    Checkpoint checkpoint;
+    JobConfig config;
+    std::shared_ptr<const Dataset> data;
+    run_stage(*comm, [&] {
+      checkpoint = open_checkpoint_or_run(arguments.checkpoint);
+      config = eval_config(read_run_state(checkpoint), arguments);
+      data = open_eval_data(config);
+    });
+    const RankDevice rank = choose_device(config.parallel.device, launch, comm);
+    const EngineOptions options = eval_engine_options(config, arguments, rank.device, launch, comm->size());
+    std::unique_ptr<Engine> engine;
+    run_stage(*comm,
+              [&] { engine = std::make_unique<Engine>(build_blocks(config.model), rank.comm, options); });
+    run_stage(*comm, [&] { load_state(*engine, checkpoint.folder, StateParts::kModel); });
+    const EvalMetrics metrics = evaluate(*engine, {.dataset = data,
+                                                   .num_samples = data->num_samples(),
+                                                   .workers = num_data_workers(config, options.threads),
+                                                   .counts_top_k = is_image_model(config.model)});
+    LeftOut left_out;
+    left_out.gather(*comm, {data.get()});
+    if (comm->rank() == 0) print(metrics, data->num_samples(), checkpoint, arguments);
+    return ExitCode::kDone;
+  });
+}
+
+}  // namespace
+
+void add_eval_command(CLI::App& app, Command& chosen) {
+  auto arguments = std::make_shared<EvalArguments>();
+  CLI::App* command = app.add_subcommand("eval", "Measure a trained model, alone or under mpirun");
+  command->add_option("CHECKPOINT", arguments->checkpoint, "A checkpoint, or the output folder of a run")
+      ->required();
+  command->add_option("--data", arguments->data,
+                      "What to evaluate on (default: data.eval of the checkpoint's job)");
+  command
+      ->add_option("--threads", arguments->threads, "Host threads a rank (default: 0, its part of the cores)")
+      ->check(CLI::Range(0, 4096));
+  command->add_flag("--json", arguments->json, "As JSON");
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](const LaunchEnvironment& launch) { return run_eval(*arguments, launch); };
+  });
+}
+
+}  // namespace trireme

@@ -1,0 +1,28 @@
+// How often the right class is among the likeliest.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "runtime/context.h"
+
+namespace trireme {
+
+/// Classes that come before `target`: those with a larger logit, and of equal ones those with a smaller
+/// number. A logit that is not a number comes last; the number of classes when the target's own is none.
+/// Integers, so that sums do not depend on who adds them.
+std::int64_t rank_of_target(std::span<const float> logits, std::int32_t target);
+
+/// Counts over samples.
+struct TopK {
+  std::int64_t top1 = 0, top5 = 0, num_samples = 0;
+
+  /// A micro-batch: logits [B, C], targets [B] int32 in [0, C). Waits for the device.
+  void add(const Context& ctx, const Tensor& logits, const Tensor& targets);
+  /// The counts of all ranks, from their texts.
+  static TopK sum(std::span<const std::string> texts);
+  std::string to_text() const;
+};
+
+}  // namespace trireme
