@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "runtime/data/image_dataset.h"
+#include "runtime/data/image_decode.h"
 #include "runtime/data/image_folder.h"
 #include "runtime/data/image_random.h"
 #include "runtime/data/prefetch.h"

@@ -198,6 +198,7 @@ TEST(Config, EveryKeyReachesItsOwnMember) {
     if (auto* d = std::get_if<double>(&changed)) *d = *d / 2 + 0.125;
     if (auto* s = std::get_if<std::string>(&changed)) *s += "x";
     if (auto* p = std::get_if<std::array<double, 2>>(&changed)) *p = {0.25, 0.5};
+    if (auto* p = std::get_if<std::array<double, 3>>(&changed)) *p = {0.25, 0.5, 0.75};
     if (auto* t = std::get_if<std::map<std::string, std::string>>(&changed)) (*t)["linear"] = "fp32";
     key.set(config, changed);
     EXPECT_EQ(key.get(config), changed) << key.full_name();
