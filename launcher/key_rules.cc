@@ -73,6 +73,14 @@ KeyRule only(ConfigValue value, std::string missing_feature) {
           .missing_feature = std::move(missing_feature)};
 }
 
+KeyRule pipeline_cut_text() {
+  return {.text = "\"parameters\", \"blocks\" or first blocks such as \"3, 6\"",
+          .allows = [](const ConfigValue& v) {
+            const std::string& text = std::get<std::string>(v);
+            return text == "parameters" || text == "blocks" || listed_cut(text).has_value();
+          }};
+}
+
 KeyRule loss_scale_text() {
   return {.text = "\"dynamic\", \"off\" or a number above 0", .allows = [](const ConfigValue& v) {
             const std::string& text = std::get<std::string>(v);

@@ -21,6 +21,8 @@ KeyRule from_to_below(double least, double bound);
 KeyRule one_of(std::vector<std::string> choices);
 /// A key that exists already, with the only value that this build can do.
 KeyRule only(ConfigValue value, std::string missing_feature);
+/// "parameters", "blocks" or numbers of blocks.
+KeyRule pipeline_cut_text();
 /// "dynamic", "off" or a positive number.
 KeyRule loss_scale_text();
 

@@ -80,7 +80,8 @@ void Trainer::with_memory_advice(const std::function<void()>& stage) const {
     throw Error(
         error.code(),
         fmt::format("{}; a step needs {}: {}", error.what(), format_bytes(prediction_.memory.peak_total),
-                    describe_remedies(prediction_.memory.at_peak, options_.config, options_.comm->size())),
+                    describe_remedies(prediction_.memory.at_peak, options_.config,
+                                      data_ranks(options_.config.parallel, options_.comm->size()))),
         error.where());
   }
 }

@@ -16,7 +16,7 @@ namespace trireme {
 
 void Trainer::check_job() {
   const JobConfig& config = options_.config;
-  check_batch(config.train, options_.comm->size());
+  check_batch(config.train, data_ranks(config.parallel, options_.comm->size()));
   // Ranks of one machine read the same files: one of them reads them whole.
   data_ = open_data(config, /*check_tokens=*/options_.launch.local_rank == 0);
   if (config.data.kind == "tokens") prepared_ = find_prepared_data(config.data.train);
@@ -75,11 +75,15 @@ void Trainer::restore() {
 }
 
 void Trainer::open_log() {
-  batches_ = std::make_unique<TrainingBatches>(TrainingBatches::Options{.dataset = data_.train,
-                                                                        .batch = engine_->batch(),
-                                                                        .data_rank = options_.comm->rank(),
-                                                                        .first_step = engine_->steps_done(),
-                                                                        .num_steps = num_steps()});
+  // Stages in the middle of a pipeline never look at a batch.
+  const int stage = engine_->groups().place().stage, last_stage = engine_->groups().mesh.pipeline - 1;
+  const bool reads = stage == 0 || stage == last_stage;
+  batches_ =
+      std::make_unique<TrainingBatches>(TrainingBatches::Options{.dataset = data_.train,
+                                                                 .batch = engine_->batch(),
+                                                                 .data_rank = engine_->groups().place().data,
+                                                                 .first_step = engine_->steps_done(),
+                                                                 .num_steps = reads ? num_steps() : 0});
   if (!is_first()) return;
   write_text_file(out_.config(), to_toml(options_.config));
   log_ = std::make_unique<RunLog>(RunLog::Options{.out = out_,
@@ -108,16 +112,16 @@ RunSummary Trainer::initial_summary() const {
                      .loss = resumed_.loss,
                      .eval_loss = resumed_.eval_loss,
                      .checkpoint = last_saved_step_ >= 0 ? resume_folder_.string() : ""};
-  const auto& train = options_.config.train;
   const int num_ranks = options_.comm->size();
   summary.layout = {.device = to_string(engine_options_.device),
                     .communicator = options_.comm->kind(),
                     .num_ranks = num_ranks,
-                    .num_data_ranks = num_ranks,
+                    .num_data_ranks = engine_->groups().mesh.data,
+                    .num_pipeline_stages = engine_->groups().mesh.pipeline,
                     .zero_stage = static_cast<int>(options_.config.parallel.zero),
                     .recompute_every = engine_options_.recompute_every,
                     .num_threads = engine_options_.threads,
-                    .num_accumulated_micro_batches = train.global_batch / train.micro_batch / num_ranks,
+                    .num_accumulated_micro_batches = engine_->batch().per_rank(),
                     .reduction = options_.config.parallel.reduction};
   return summary;
 }
@@ -131,9 +135,8 @@ std::string Trainer::describe_start() const {
       "rank; "
       "{} a rank",
       model.name, engine_->layout().num_parameters, options_.config.precision.mode, num_ranks,
-      engine_options_.threads, train.global_batch, model.seq_len,
-      train.global_batch / train.micro_batch / num_ranks, train.micro_batch,
-      format_bytes(prediction_.memory.peak_total));
+      engine_options_.threads, train.global_batch, model.seq_len, engine_->batch().per_rank(),
+      train.micro_batch, format_bytes(prediction_.memory.peak_total));
 }
 
 }  // namespace trireme
