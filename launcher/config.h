@@ -100,6 +100,7 @@ struct CheckpointSection {
 struct LogSection {
   std::int64_t every = 10;
   std::int64_t state_hash_every = 0;
+  std::int64_t trace_step = 0;
 };
 
 struct JobConfig {

@@ -156,6 +156,10 @@ void check_config(const JobConfig& config) {
       "parallel.cuda_graph = true cannot play steps that draw random numbers, but model.dropout = {}; "
       "set cuda_graph = false or dropout = 0",
       config.model.dropout);
+  TRIREME_CHECK(!config.parallel.cuda_graph || config.log.trace_step == 0,
+                "log.trace_step = {}: a step that parallel.cuda_graph plays has no actions to time; set one "
+                "of them to its default",
+                config.log.trace_step);
   TRIREME_CHECK(!config.checkpoint.resume.empty(),
                 "checkpoint.resume is empty: \"auto\", \"never\" or the path of a checkpoint");
 }

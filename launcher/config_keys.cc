@@ -251,7 +251,11 @@ void add_output_keys(std::vector<ConfigKey>& keys) {
       .add("every", &G::every, count_from(1),
            "Steps between progress lines when the output is not a terminal.")
       .add("state_hash_every", &G::state_hash_every, count_from(0),
-           "Steps between hashes of the training state in metrics.jsonl. 0: never.");
+           "Steps between hashes of the training state in metrics.jsonl. 0: never.")
+      .add(
+          "trace_step", &G::trace_step, count_from(0),
+          "The step whose actions are timed, on every rank: `trace.json` for Perfetto and `trace.svg` in the "
+          "output folder. 0: none.");
 }
 
 std::vector<ConfigKey> make_keys() {

@@ -10,7 +10,10 @@
 #include "launcher/machine.h"
 #include "launcher/memory_advice.h"
 #include "launcher/skipped_steps.h"
+#include "launcher/timeline_svg.h"
+#include "launcher/timeline_trace.h"
 #include "parallel/checkpoint_state.h"
+#include "parallel/step_trace.h"
 #include "runtime/base/log.h"
 
 namespace trireme {
@@ -89,7 +92,12 @@ void Trainer::with_memory_advice(const std::function<void()>& stage) const {
 void Trainer::step() {
   const auto start = Clock::now();
   const double lr = lr_.at(engine_->steps_done());
-  engine_->enqueue_step(batches_->source(), num_targets(), lr);
+  const bool traced = engine_->steps_done() + 1 == options_.config.log.trace_step;
+  if (traced) {
+    traced_step(lr);
+  } else {
+    engine_->enqueue_step(batches_->source(), num_targets(), lr);
+  }
   unread_.push_back({.lr = lr, .enqueue_ms = ms_since(start), .data_wait_ms = batches_->take_wait_ms()});
 
   const auto& config = options_.config;
@@ -104,6 +112,18 @@ void Trainer::step() {
   read_results(waits ? 0 : 1);
   if (evaluates) evaluate();
   if (saves) save();
+}
+
+void Trainer::traced_step(double lr) {
+  const StepTrace trace(*engine_);
+  engine_->enqueue_step(batches_->source(), num_targets(), lr);
+  const Timeline timeline = trace.gather();
+  if (!is_first()) return;
+  write_text_file(out_.trace_json(), to_chrome_trace(timeline));
+  write_text_file(out_.trace_svg(),
+                  to_svg(merge_neighbours(timeline), fmt::format("Step {}", engine_->steps_done()),
+                         fmt::format("Measured on {} rank(s), {} thread(s) each", timeline.num_ranks,
+                                     engine_options_.threads)));
 }
 
 void Trainer::read_results(std::size_t left) {

@@ -1,6 +1,8 @@
 #include "parallel/timeline.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace trireme {
 
@@ -45,6 +47,30 @@ double Timeline::bubble_share() const {
   double busy = 0.0;
   for (int rank = 0; rank < num_ranks; ++rank) busy += busy_ms(rank);
   return 1.0 - busy / whole;
+}
+
+Timeline merge_neighbours(const Timeline& timeline) {
+  Timeline merged{.num_ranks = timeline.num_ranks};
+  std::vector<std::string> first_labels;  // of merged.spans
+  std::map<std::pair<int, bool>, std::size_t>
+      last;  // (rank, whether communication) -> its latest merged span
+  for (const TimelineSpan& span : timeline.spans) {
+    const std::pair lane(span.rank, span.kind == TimelineSpan::Kind::kCommunication);
+    const auto before = last.find(lane);
+    if (before != last.end()) {
+      TimelineSpan& open = merged.spans[before->second];
+      if (open.kind == span.kind && open.chunk == span.chunk && open.micro_batch == span.micro_batch &&
+          open.end_ms == span.start_ms) {
+        open.end_ms = span.end_ms;
+        open.label = first_labels[before->second] + " ... " + span.label;
+        continue;
+      }
+    }
+    last[lane] = merged.spans.size();
+    merged.spans.push_back(span);
+    first_labels.push_back(span.label);
+  }
+  return merged;
 }
 
 }  // namespace trireme

@@ -44,4 +44,8 @@ struct Timeline {
   double bubble_share() const;
 };
 
+/// Spans of a rank that follow each other without a gap and are of one kind, chunk and micro-batch as one,
+/// with the labels of the first and the last: stages where there were blocks.
+Timeline merge_neighbours(const Timeline& timeline);
+
 }  // namespace trireme
