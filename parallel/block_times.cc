@@ -13,6 +13,9 @@
 namespace trireme {
 namespace {
 
+// On a busy machine the quickest of many short runs is what says how long one takes.
+constexpr double kEnoughMs = 100.0;
+
 // fp32 gradients and working copies in the compute dtype, as an engine has them.
 class WorkingParameters final : public ParameterResolver {
  public:
@@ -63,8 +66,10 @@ class Profiler {
     BlockTime best{block.name(), std::numeric_limits<double>::infinity(),
                    std::numeric_limits<double>::infinity()};
     Activations output;
-    for (int repeat = 0; repeat <= options_.repeats; ++repeat) {
+    double spent_ms = 0.0;
+    for (int repeat = 0; repeat <= options_.repeats || spent_ms < kEnoughMs; ++repeat) {
       const BlockTime time = run_once(block, index, parameters, output);
+      spent_ms += time.total_ms();
       if (repeat == 0) continue;  // caches are cold, libraries compile
       best.forward_ms = std::min(best.forward_ms, time.forward_ms);
       best.backward_ms = std::min(best.backward_ms, time.backward_ms);

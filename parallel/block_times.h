@@ -24,7 +24,7 @@ struct BlockTimesOptions {
   int threads = 1;
   std::optional<std::int64_t> memory_limit;
   Precision precision;
-  int repeats = 3;  // after one that is not counted; the quickest counts
+  int repeats = 3;  // after one that is not counted, or more, up to 100 ms in all; the quickest counts
 };
 
 /// Runs every block forward and backward on one micro-batch, each by itself: no more than one block's
