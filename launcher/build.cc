@@ -140,7 +140,8 @@ JobConfig resolve(JobConfig config) {
   }
   if (model.vocab == 0) model.vocab = vocab_of_data(config.data);
   check_config(config);
-  if (config.parallel.pipeline > 1) pipeline_cut(config, *build_blocks(model));  // refuses what cannot be cut
+  const bool cuts = config.parallel.pipeline > 1 && config.parallel.pipeline_cut != "measured";
+  if (cuts) pipeline_cut(config, *build_blocks(model));  // refuses what cannot be cut
   return config;
 }
 
@@ -157,6 +158,8 @@ std::shared_ptr<const BlockList> build_blocks(const ModelSection& model) {
 std::vector<int> pipeline_cut(const JobConfig& config, const BlockList& blocks) {
   const ParallelSection& parallel = config.parallel;
   if (parallel.pipeline == 1 || parallel.pipeline_cut == "blocks") return {};
+  TRIREME_CHECK(parallel.pipeline_cut != "measured",
+                "parallel.pipeline_cut = \"measured\": nothing has measured it (see with_measured_cut)");
   const int num_blocks = static_cast<int>(blocks.size());
   const int num_stages = static_cast<int>(parallel.pipeline * parallel.chunks);
   const auto listed = listed_cut(parallel.pipeline_cut);

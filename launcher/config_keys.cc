@@ -213,7 +213,8 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
       .add(
           "pipeline_cut", &L::pipeline_cut, pipeline_cut_text(),
           "Where the blocks are cut into stages: `parameters` makes the largest stage as small as it can be, "
-          "`blocks` gives each as many blocks, and \"3, 6\" names the first block of every stage (of every "
+          "`blocks` gives each as many blocks, `measured` makes the slowest stage as quick as it can be on "
+          "this machine, and \"3, 6\" names the first block of every stage (of every "
           "chunk) but the first; the embedding is block 0. The results do not change.")
       .add("reduction", &L::reduction, one_of({"canonical", "fast"}),
            "`canonical`: the same bits on every layout. `fast`: the communication library's own all-reduce.")

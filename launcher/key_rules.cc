@@ -74,10 +74,11 @@ KeyRule only(ConfigValue value, std::string missing_feature) {
 }
 
 KeyRule pipeline_cut_text() {
-  return {.text = "\"parameters\", \"blocks\" or first blocks such as \"3, 6\"",
+  return {.text = "\"parameters\", \"blocks\", \"measured\" or first blocks such as \"3, 6\"",
           .allows = [](const ConfigValue& v) {
             const std::string& text = std::get<std::string>(v);
-            return text == "parameters" || text == "blocks" || listed_cut(text).has_value();
+            return text == "parameters" || text == "blocks" || text == "measured" ||
+                   listed_cut(text).has_value();
           }};
 }
 

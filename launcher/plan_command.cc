@@ -12,6 +12,7 @@
 #include "launcher/commands.h"
 #include "launcher/device.h"
 #include "launcher/machine.h"
+#include "launcher/measured_cut.h"
 #include "launcher/output_folder.h"
 #include "launcher/plan_report.h"
 #include "launcher/plan_timeline.h"
@@ -57,11 +58,17 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
                 "`trireme plan` runs alone; say how many ranks to plan for with --ranks {}",
                 launch.num_ranks);
   if (!arguments.timeline.empty()) check_timeline_name(arguments.timeline);
-  const JobConfig config = resolve(load_config(arguments.job, arguments.overrides));
+  JobConfig config = resolve(load_config(arguments.job, arguments.overrides));
+  const bool measures_cut = config.parallel.pipeline > 1 && config.parallel.pipeline_cut == "measured";
+  BlockProfile profile;
+  if (measures_cut) {
+    profile = profile_of(arguments, config, launch);
+    config.parallel.pipeline_cut = measured_cut(config, profile);
+  }
   const PlanReport report = make_plan_report(config, arguments.num_ranks);
   std::string text = arguments.json ? to_json(report) : to_text(report);
   if (!arguments.timeline.empty()) {
-    const BlockProfile profile = profile_of(arguments, config, launch);
+    if (!measures_cut) profile = profile_of(arguments, config, launch);
     const Timeline timeline = plan_timeline(report, profile, arguments.send_ms);
     write_timeline(arguments.timeline, timeline, report, profile);
     if (!arguments.json) text += describe(arguments.timeline, timeline);
@@ -85,11 +92,9 @@ void add_plan_command(CLI::App& app, Command& chosen) {
   auto* timeline = command->add_option(
       "--timeline", arguments->timeline,
       "Draw ranks x time: FILE.svg, or FILE.json for Perfetto. Times each block on this machine first");
-  command
-      ->add_option(
-          "--times", arguments->times,
-          "Times of the blocks: read from this file where it exists, else measured and written there")
-      ->needs(timeline);
+  command->add_option(
+      "--times", arguments->times,
+      "Times of the blocks: read from this file where it exists, else measured and written there");
   command->add_option("--send-ms", arguments->send_ms, "Milliseconds from a send to its arrival (default: 0)")
       ->check(CLI::NonNegativeNumber)
       ->needs(timeline);
