@@ -48,9 +48,16 @@ BlockProfile profile_of(const PlanArguments& arguments, const JobConfig& config,
   return profile;
 }
 
-std::string describe(const std::string& file, const Timeline& timeline) {
-  return fmt::format("\n{}: forward and backward of a step take {:.2f} ms, the bubble is {:.1f} %\n", file,
-                     timeline.duration_ms(), 100 * timeline.bubble_share());
+std::string describe(const std::string& file, const Timeline& timeline, const Mesh& mesh) {
+  std::string text =
+      fmt::format("\n{}: forward and backward of a step take {:.2f} ms, the bubble is {:.1f} %\n", file,
+                  timeline.duration_ms(), 100 * timeline.bubble_share());
+  for (int stage = 0; stage < mesh.pipeline && mesh.pipeline > 1; ++stage) {
+    const double busy = timeline.busy_ms(mesh.rank({.stage = stage, .data = 0}));
+    text += fmt::format("stage {}: {:.2f} ms of work, {:.1f} % of the step\n", stage, busy,
+                        100 * busy / timeline.duration_ms());
+  }
+  return text;
 }
 
 ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launch) {
@@ -71,7 +78,7 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
     if (!measures_cut) profile = profile_of(arguments, config, launch);
     const Timeline timeline = plan_timeline(report, profile, arguments.send_ms);
     write_timeline(arguments.timeline, timeline, report, profile);
-    if (!arguments.json) text += describe(arguments.timeline, timeline);
+    if (!arguments.json) text += describe(arguments.timeline, timeline, report.plan.mesh);
   }
   fmt::print("{}", text);
   return ExitCode::kDone;

@@ -60,6 +60,11 @@ TEST_F(Cli, PlanDrawsATimeline) {
   EXPECT_THAT(refusal(with({"--timeline", "step.svg", "--set", "train.micro_batch=1"})),
               HasSubstr("--times times.json: it was measured with train.micro_batch = 2, not 1; remove it"));
   EXPECT_THAT(refusal(with({"--timeline", "step.png"})), HasSubstr("something.svg"));
+  const ProgramResult stages = run(with({"--timeline", "stages.svg", "--set", "parallel.pipeline=2", "--set",
+                                         "parallel.pipeline_cut=measured"}));
+  EXPECT_EQ(stages.exit_code, 0) << stages.err;
+  EXPECT_THAT(stages.out, HasSubstr("\nstage 1: "));
+  EXPECT_THAT(testing::read_file(scratch_ / "stages.svg"), HasSubstr(">1f1b: 2 stages on 2 rank(s), "));
 }
 
 TEST_F(Cli, HelpKeysListsThem) {
