@@ -144,11 +144,11 @@ class Jobs(unittest.TestCase):
                     self.assertEqual(m["comm_bytes"], predicted["comm_bytes"], keys)
 
     def test_what_cannot_be_a_pipeline_is_refused(self):
-        for ranks, keys, named in ((2, ("pipeline=8",), "parallel.pipeline"),
+        for ranks, keys, named in ((0, ("pipeline=8",), "parallel.pipeline"),
                                    (3, ("pipeline=2",), "parallel.pipeline = 2"),
-                                   (2, ("pipeline=2", 'pipeline_cut="3, 1"'), "parallel.pipeline_cut"),
-                                   (2, ("pipeline=2", "chunks=2"), "parallel.chunks = 2"),
-                                   (2, ("pipeline=2", "schedule=zb-h1"), "zb-h1"),
+                                   (0, ("pipeline=2", 'pipeline_cut="3, 1"'), "parallel.pipeline_cut"),
+                                   (0, ("pipeline=2", "chunks=2"), "parallel.chunks = 2"),
+                                   (0, ("pipeline=2", "schedule=zb-h1"), "zb-h1"),
                                    (2, ("pipeline=2", "schedule=interleaved", "chunks=2"), "micro-batch")):
             sets = [part for key in keys for part in ("--set", f"parallel.{key}")]
             batch = ("--set", "train.global_batch=2") if named == "micro-batch" else ()
