@@ -36,7 +36,7 @@ void Watchdog::wait_for(int rank) {
 
 std::string Watchdog::late_message() const {
   return fmt::format("{} for more than {} s{}", describe_(), options_.timeout_s,
-                     waits_for_ >= 0 ? fmt::format(", waiting for a message of rank {}", waits_for_) : "");
+                     waits_for_ >= 0 ? fmt::format(", waiting for rank {}", waits_for_) : "");
 }
 
 // Looks a few times in a timeout: nobody has to wake it for every action.

@@ -44,7 +44,7 @@ class Watchdog {
     Watchdog* watchdog_;
   };
 
-  /// Says that the action under way waits for a message of another rank; -1: no longer.
+  /// Says that the action under way waits for another rank, to send or to receive; -1: no longer.
   void wait_for(int rank);
 
  private:

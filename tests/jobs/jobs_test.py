@@ -155,6 +155,26 @@ class Jobs(unittest.TestCase):
             stderr = self.run_job(ranks, "refused", *batch, *sets, expect=2)
             self.assertIn(named, stderr)
 
+    def test_a_stalled_rank_is_named_with_everybodys_action(self):
+        process = self.start(3, "stalled", "--set", "train.steps=1000000", "--set", "parallel.pipeline=3",
+                             "--set", "parallel.timeout_s=2")
+        metrics = self.folder / "stalled" / "metrics.jsonl"
+        deadline = time.time() + 60
+        while not (metrics.exists() and metrics.stat().st_size > 1000):
+            self.assertLess(time.time(), deadline, "no steps in a minute")
+            time.sleep(0.05)
+        wanted = "OMPI_COMM_WORLD_RANK=1"
+        victim = next(pid for pid in processes_below(process.pid)
+                      if wanted in Path(f"/proc/{pid}/environ").read_text().split("\0"))
+        os.kill(victim, signal.SIGSTOP)
+        try:
+            _, stderr = process.communicate(timeout=60)
+        finally:
+            kill_job(process)
+        self.assertEqual(process.returncode, 1, stderr)
+        for rank in (0, 2):
+            self.assertRegex(stderr, rf"rank {rank}, action \d+ \(.*\) of block .* waiting for rank 1")
+
     def test_a_checkpoint_moves_between_pipelines(self):
         self.run_job(0, "one", "--set", "train.steps=8")
         for steps, ranks, keys in ((3, 4, ("pipeline=2", "zero=1")), (6, 2, ()), (8, 3, ("pipeline=3",))):

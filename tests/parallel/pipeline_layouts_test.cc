@@ -261,7 +261,7 @@ TEST(PipelineLayouts, ARankThatStallsIsNamedByTheOthers) {
   });
   const std::string log = ::testing::internal::GetCapturedStdout();
   EXPECT_NE(message.find("for more than 1 s"), std::string::npos) << message;
-  EXPECT_NE(log.find("of block 'blocks.2' for more than 1 s, waiting for a message of rank 1"),
+  EXPECT_NE(log.find("of block 'blocks.2' for more than 1 s, waiting for rank 1"),
             std::string::npos)
       << log;
   EXPECT_NE(log.find("rank 1, action "), std::string::npos) << log;
