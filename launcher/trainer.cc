@@ -59,7 +59,7 @@ ExitCode Trainer::run(const StopRequest& stop) {
   run_stage(comm, [this] { open_log(); });
   try {
     while (engine_->steps_done() < num_steps()) {
-      if (any_rank(comm, stop.requested())) return end(ExitCode::kStopped);
+      if (agreed_to_stop(stop)) return end(ExitCode::kStopped);
       with_memory_advice([this] { step(); });
     }
     return end(ExitCode::kDone);
@@ -70,6 +70,15 @@ ExitCode Trainer::run(const StopRequest& stop) {
     const bool is_memory = error.code() == ErrorCode::kOutOfMemory;
     throw Error(is_memory ? error.code() : ErrorCode::kRuntime, error.what(), error.where());
   }
+}
+
+bool Trainer::agreed_to_stop(const StopRequest& stop) {
+  Communicator& comm = *options_.comm;
+  const Watchdog::Scope watch(engine_->watchdog(), [&comm, this] {
+    return fmt::format("rank {}, between steps {} and {}", comm.rank(), engine_->steps_done(),
+                       engine_->steps_done() + 1);
+  });
+  return any_rank(comm, stop.requested());
 }
 
 // Only a job's own keys are missing from the message of an allocator.

@@ -52,6 +52,7 @@ class Trainer {
   void with_memory_advice(const std::function<void()>& stage) const;
 
   // The loop:
+  bool agreed_to_stop(const StopRequest& stop);  // collective
   void step();
   void traced_step(double lr);          // collective: the step of log.trace_step
   void read_results(std::size_t left);  // until `left` steps wait to be read

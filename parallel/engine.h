@@ -128,6 +128,9 @@ class Engine {
   const MeshGroups& groups() const { return groups_; }
   /// Which blocks run on which stage.
   const StageMap& stages() const { return stages_; }
+  /// What watches that this rank gets on, in steps and in what callers put into a Watchdog::Scope; null
+  /// without EngineOptions::timeout_s.
+  Watchdog* watchdog() const { return watchdog_.get(); }
   /// After masters were written from outside: brings all working copies up to date. Collective.
   void refresh_parameters();
 
