@@ -107,7 +107,7 @@ TEST(Validate, MessagesThatMeetInAnotherOrder) {
   auto& actions = plan.ranks[1].actions;  // RecvActivation 0, RecvActivation 1, Forward 0 ...
   ASSERT_EQ(actions[1].kind, kRecvActivation);
   std::swap(actions[0], actions[1]);
-  expect_error(plan, "receives micro-batch 0, where rank 0 (action ");
+  expect_error(plan, "receives micro-batch 1, where rank 0 (action 1) has micro-batch 0");
 }
 
 TEST(Validate, ABlockOfAnotherStageOrAnotherColumn) {
