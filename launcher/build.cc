@@ -4,6 +4,7 @@
 
 #include "launcher/image_data.h"
 #include "models/resnet.h"
+#include "parallel/stage_cut.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/hash.h"
 #include "runtime/data/synthetic_tokens.h"
@@ -101,6 +102,13 @@ LossScaleConfig loss_scale_config(const PrecisionSection& section) {
   return config;
 }
 
+PipelineSchedule schedule_of(const std::string& text) {
+  for (const auto schedule : {PipelineSchedule::kGpipe, PipelineSchedule::kInterleaved}) {
+    if (text == name(schedule)) return schedule;
+  }
+  return PipelineSchedule::kOneForwardOneBackward;
+}
+
 }  // namespace
 
 Precision build_precision(const PrecisionSection& section) {
@@ -142,6 +150,8 @@ JobConfig resolve(JobConfig config) {
   }
   if (model.vocab == 0) model.vocab = vocab_of_data(config.data);
   check_config(config);
+  const bool cuts = config.parallel.pipeline > 1 && config.parallel.pipeline_cut != "measured";
+  if (cuts) pipeline_cut(config, *build_blocks(model));  // refuses what cannot be cut
   return config;
 }
 
@@ -160,26 +170,47 @@ std::shared_ptr<const BlockList> build_blocks(const ModelSection& model) {
                                                       .tied = model.tied}));
 }
 
+std::vector<int> pipeline_cut(const JobConfig& config, const BlockList& blocks) {
+  const ParallelSection& parallel = config.parallel;
+  if (parallel.pipeline == 1 || parallel.pipeline_cut == "blocks") return {};
+  TRIREME_CHECK(parallel.pipeline_cut != "measured",
+                "parallel.pipeline_cut = \"measured\": nothing has measured it (see with_measured_cut)");
+  const int num_blocks = static_cast<int>(blocks.size());
+  const int num_stages = static_cast<int>(parallel.pipeline * parallel.chunks);
+  const auto listed = listed_cut(parallel.pipeline_cut);
+  const StageCut cut = listed ? cut_at(*listed, num_blocks, num_stages)
+                              : cut_evenly({.blocks = parameter_costs(blocks)}, num_stages);
+  return {cut.firsts.begin() + 1, cut.firsts.end()};
+}
+
 EngineOptions engine_options(const JobConfig& config) {
   const std::int64_t limit = config.parallel.memory_limit;
-  return {.device = {DeviceType::kCpu, 0},
-          .threads = static_cast<int>(std::max<std::int64_t>(1, config.parallel.threads)),
-          .memory_limit = limit > 0 ? std::optional(limit) : std::nullopt,
-          .global_batch = config.train.global_batch,
-          .micro_batch = config.train.micro_batch,
-          .seed = static_cast<std::uint64_t>(config.train.seed),
-          .optimizer = optimizer_config(config.optimizer),
-          .grad_clip = static_cast<float>(config.optimizer.grad_clip),
-          .reduction = config.parallel.reduction == "fast" ? Reduction::kFast : Reduction::kCanonical,
-          .zero = static_cast<ZeroStage>(config.parallel.zero),
-          .offload = config.parallel.offload == "optimizer" ? Offload::kOptimizer : Offload::kNone,
-          .accumulate_unsharded = config.parallel.accumulate_unsharded,
-          .recompute_every = static_cast<int>(config.parallel.recompute_every),
-          .cuda_graph = config.parallel.cuda_graph,
-          .prefetch_depth = static_cast<int>(config.parallel.prefetch_depth),
-          .group_min_bytes = config.parallel.group_min_bytes,
-          .precision = build_precision(config.precision),
-          .loss_scale = loss_scale_config(config.precision)};
+  return {
+      .device = {DeviceType::kCpu, 0},
+      .threads = static_cast<int>(std::max<std::int64_t>(1, config.parallel.threads)),
+      .memory_limit = limit > 0 ? std::optional(limit) : std::nullopt,
+      .global_batch = config.train.global_batch,
+      .micro_batch = config.train.micro_batch,
+      .seed = static_cast<std::uint64_t>(config.train.seed),
+      .optimizer = optimizer_config(config.optimizer),
+      .grad_clip = static_cast<float>(config.optimizer.grad_clip),
+      .reduction = config.parallel.reduction == "fast" ? Reduction::kFast : Reduction::kCanonical,
+      .zero = static_cast<ZeroStage>(config.parallel.zero),
+      .offload = config.parallel.offload == "optimizer" ? Offload::kOptimizer : Offload::kNone,
+      .accumulate_unsharded = config.parallel.accumulate_unsharded,
+      .recompute_every = static_cast<int>(config.parallel.recompute_every),
+      .cuda_graph = config.parallel.cuda_graph,
+      .prefetch_depth = static_cast<int>(config.parallel.prefetch_depth),
+      .group_min_bytes = config.parallel.group_min_bytes,
+      .pipeline = {.stages = static_cast<int>(config.parallel.pipeline),
+                   .schedule = schedule_of(config.parallel.schedule),
+                   .chunks = static_cast<int>(config.parallel.chunks),
+                   .cut = config.parallel.pipeline == 1 ? std::vector<int>{}
+                                                        : pipeline_cut(config, *build_blocks(config.model))},
+      .sample = sample_spec(config),
+      .timeout_s = config.parallel.timeout_s,
+      .precision = build_precision(config.precision),
+      .loss_scale = loss_scale_config(config.precision)};
 }
 
 LrSchedule lr_schedule(const JobConfig& config) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launcher/config.h"
 #include "models/gpt.h"
@@ -26,6 +27,10 @@ std::shared_ptr<const BlockList> build_blocks(const ModelSection& model);
 
 /// The policy of [precision], checked by check_config().
 Precision build_precision(const PrecisionSection& section);
+
+/// What EngineOptions::pipeline.cut is for parallel.pipeline_cut. Throws Error(kInvalidInput), naming the
+/// key, for a cut that cannot be.
+std::vector<int> pipeline_cut(const JobConfig& config, const BlockList& blocks);
 
 /// For the CPU: choose_device() knows better. `threads` and `memory_limit` are those of the job; threads 0
 /// stands for 1.

@@ -99,7 +99,10 @@ struct ParallelSection {
   bool progress_thread = false;
   std::int64_t recompute_every = 0;
   std::string schedule = "1f1b";
+  std::int64_t chunks = 1;
+  std::string pipeline_cut = "parameters";  // or "blocks", "measured", or first blocks as text: "3, 6"
   std::string reduction = "canonical";
+  double timeout_s = 1800.0;
   std::string device = "auto";
   std::int64_t threads = 0;
   std::int64_t memory_limit = 0;
@@ -115,6 +118,7 @@ struct CheckpointSection {
 struct LogSection {
   std::int64_t every = 10;
   std::int64_t state_hash_every = 0;
+  std::int64_t trace_step = 0;
 };
 
 struct JobConfig {
@@ -143,8 +147,15 @@ std::optional<int> data_workers(const DataSection& data);
 /// The number of precision.loss_scale, where it is one: positive and finite.
 std::optional<double> static_loss_scale(const PrecisionSection& precision);
 
+/// The numbers of parallel.pipeline_cut, where it lists blocks: "3, 6"; nothing for a word or another text.
+std::optional<std::vector<std::int64_t>> listed_cut(const std::string& pipeline_cut);
+
 /// Checks what involves several keys. parse_config has called it; for configurations made in code.
 void check_config(const JobConfig& config);
+
+/// Data ranks of a job on `num_ranks` ranks. Throws Error(kInvalidInput), naming parallel.pipeline, where its
+/// stages cannot share them equally.
+int data_ranks(const ParallelSection& parallel, int num_ranks);
 
 /// Throws Error(kInvalidInput) unless train.global_batch is a multiple of train.micro_batch x data ranks; the
 /// message says which global batches and micro-batches would do.

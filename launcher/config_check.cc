@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "launcher/combinations.h"
 #include "launcher/config.h"
 #include "launcher/nearest_name.h"
 #include "runtime/base/error.h"
@@ -78,6 +79,29 @@ void check_precision(const JobConfig& config) {
                 precision.scale_init);
 }
 
+void check_pipeline(const JobConfig& config) {
+  const ParallelSection& parallel = config.parallel;
+  const bool interleaved = parallel.schedule == "interleaved";
+  TRIREME_CHECK(
+      parallel.chunks == 1 || interleaved,
+      "parallel.chunks = {} wants parallel.schedule = \"interleaved\"; \"{}\" runs one chunk a rank",
+      parallel.chunks, parallel.schedule);
+  TRIREME_CHECK(
+      parallel.chunks > 1 || !interleaved,
+      "parallel.schedule = \"interleaved\" wants parallel.chunks = 2 or more; with one chunk a rank it "
+      "is \"1f1b\"");
+  if (parallel.pipeline == 1) {
+    TRIREME_CHECK(
+        parallel.chunks == 1,
+        "parallel.schedule = \"interleaved\" wants parallel.pipeline = 2 or more: one stage has nothing "
+        "to interleave");
+    TRIREME_CHECK(!listed_cut(parallel.pipeline_cut),
+                  "parallel.pipeline_cut = \"{}\" cuts a model that parallel.pipeline = 1 leaves whole",
+                  parallel.pipeline_cut);
+  }
+  check_combinations(config);
+}
+
 /// "1, 2 or 5".
 std::string join_choices(const std::vector<std::int64_t>& values) {
   std::string text;
@@ -122,10 +146,36 @@ std::optional<double> static_loss_scale(const PrecisionSection& precision) {
   return error == std::errc() && read == end && fits ? std::optional(scale) : std::nullopt;
 }
 
+std::optional<std::vector<std::int64_t>> listed_cut(const std::string& text) {
+  std::vector<std::int64_t> numbers;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const auto skip_spaces = [&] {
+    while (at != end && *at == ' ') ++at;
+  };
+  while (true) {
+    skip_spaces();
+    const auto [read, error] = std::from_chars(at, end, numbers.emplace_back());
+    if (error != std::errc()) return std::nullopt;
+    at = read;
+    skip_spaces();
+    if (at == end) return numbers;
+    if (*at++ != ',') return std::nullopt;
+  }
+}
+
+int data_ranks(const ParallelSection& parallel, int num_ranks) {
+  TRIREME_CHECK(num_ranks % parallel.pipeline == 0,
+                "parallel.pipeline = {} stages cannot share {} rank(s) equally: start a multiple of {} ranks",
+                parallel.pipeline, num_ranks, parallel.pipeline);
+  return num_ranks / static_cast<int>(parallel.pipeline);
+}
+
 void check_config(const JobConfig& config) {
   check_model(config.model);
   check_data(config);
   check_precision(config);
+  check_pipeline(config);
   TRIREME_CHECK(config.optimizer.min_lr <= config.optimizer.lr,
                 "optimizer.min_lr = {} is above optimizer.lr = {}", config.optimizer.min_lr,
                 config.optimizer.lr);
@@ -136,6 +186,10 @@ void check_config(const JobConfig& config) {
       "parallel.cuda_graph = true cannot play steps that draw random numbers, but model.dropout = {}; "
       "set cuda_graph = false or dropout = 0",
       config.model.dropout);
+  TRIREME_CHECK(!config.parallel.cuda_graph || config.log.trace_step == 0,
+                "log.trace_step = {}: a step that parallel.cuda_graph plays has no actions to time; set one "
+                "of them to its default",
+                config.log.trace_step);
   TRIREME_CHECK(!config.checkpoint.resume.empty(),
                 "checkpoint.resume is empty: \"auto\", \"never\" or the path of a checkpoint");
 }

@@ -225,9 +225,9 @@ void add_precision_keys(std::vector<ConfigKey>& keys) {
 void add_engine_keys(std::vector<ConfigKey>& keys) {
   using L = ParallelSection;
   SectionKeys<L>(keys, "parallel", &JobConfig::parallel)
-      .add("pipeline", &L::pipeline,
-           only(std::int64_t{1}, "this build does not cut a model into pipeline stages"),
-           "Pipeline stages; data ranks = ranks / stages.")
+      .add("pipeline", &L::pipeline, from_to(1, 4096),
+           "Pipeline stages that the blocks are cut into; data ranks = ranks / stages. The results do not "
+           "change.")
       .add("zero", &L::zero, from_to(0, 3),
            "ZeRO stage: each data rank keeps only its piece of 1: masters and optimizer state, 2: gradients "
            "too, "
@@ -257,10 +257,26 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
            "Keep only the input of every segment of so many blocks, fewer than the model has, and run it "
            "again "
            "in backward. 0: keep everything. The results do not change.")
-      .add("schedule", &L::schedule, only(std::string("1f1b"), "without pipeline stages there is no other"),
-           "Order of micro-batches in a pipeline.")
+      .add(
+          "schedule", &L::schedule, one_of({"gpipe", "1f1b", "interleaved", "zb-h1"}),
+          "Order of micro-batches in a pipeline: `gpipe` all forwards, then all backwards; `1f1b` in turns, "
+          "with "
+          "fewer micro-batches alive; `interleaved` the same with several chunks of blocks on every rank, so "
+          "that less time is idle; `zb-h1` is refused so far. No effect with one stage. The results do not "
+          "change.")
+      .add("chunks", &L::chunks, count_from(1), "`interleaved`: chunks of blocks on every rank.")
+      .add(
+          "pipeline_cut", &L::pipeline_cut, pipeline_cut_text(),
+          "Where the blocks are cut into stages: `parameters` makes the largest stage as small as it can be, "
+          "`blocks` gives each as many blocks, `measured` makes the slowest stage as quick as it can be on "
+          "this machine, and \"3, 6\" names the first block of every stage (of every "
+          "chunk) but the first; the embedding is block 0. The results do not change.")
       .add("reduction", &L::reduction, one_of({"canonical", "fast"}),
            "`canonical`: the same bits on every layout. `fast`: the communication library's own all-reduce.")
+      .add("timeout_s", &L::timeout_s, at_least(0),
+           "Seconds that an action of a step may take. Each rank that is late, for itself or because it "
+           "waits for "
+           "another, says in which action it is; then the job ends. 0: no limit.")
       .add(
           "device", &L::device, one_of({"auto", "cpu", "cuda"}),
           "Where to compute. `auto`: GPUs where this build and every rank's machine have them, else the CPU.")
@@ -291,7 +307,11 @@ void add_output_keys(std::vector<ConfigKey>& keys) {
       .add("every", &G::every, count_from(1),
            "Steps between progress lines when the output is not a terminal.")
       .add("state_hash_every", &G::state_hash_every, count_from(0),
-           "Steps between hashes of the training state in metrics.jsonl. 0: never.");
+           "Steps between hashes of the training state in metrics.jsonl. 0: never.")
+      .add(
+          "trace_step", &G::trace_step, count_from(0),
+          "The step whose actions are timed, on every rank: `trace.json` for Perfetto and `trace.svg` in the "
+          "output folder. 0: none.");
 }
 
 std::vector<ConfigKey> make_keys() {

@@ -28,9 +28,13 @@ class RemedySearch {
 
   std::optional<Remedy> run() {
     const std::int64_t batch = config_.train.global_batch;
-    for (std::int64_t ranks = num_ranks_; ranks <= batch; ranks *= 2) {
+    const std::int64_t stages = config_.parallel.pipeline;
+    for (std::int64_t ranks = num_ranks_; ranks / stages <= batch; ranks *= 2) {
       for (std::int64_t micro_batch = config_.train.micro_batch; micro_batch >= 1; --micro_batch) {
-        if (config_.train.micro_batch % micro_batch != 0 || batch % (micro_batch * ranks) != 0) continue;
+        const std::int64_t round = micro_batch * (ranks / stages);
+        if (config_.train.micro_batch % micro_batch != 0 || batch % round != 0) continue;
+        // Interleaved stages want a micro-batch each.
+        if (config_.parallel.schedule == "interleaved" && batch / round < stages) continue;
         if (auto remedy = with_batch(static_cast<int>(ranks), micro_batch)) return remedy;
       }
     }
@@ -57,7 +61,8 @@ class RemedySearch {
  private:
   std::vector<std::int64_t> zero_stages(int ranks) const {
     std::vector<std::int64_t> stages;
-    for (std::int64_t zero = config_.parallel.zero; zero <= (ranks > 1 ? 3 : config_.parallel.zero); ++zero) {
+    const bool shards = ranks > config_.parallel.pipeline;
+    for (std::int64_t zero = config_.parallel.zero; zero <= (shards ? 3 : config_.parallel.zero); ++zero) {
       stages.push_back(zero);
     }
     return stages;

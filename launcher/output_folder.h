@@ -12,6 +12,8 @@ struct OutputFolder {
   std::filesystem::path config() const { return root / "config.toml"; }
   std::filesystem::path metrics() const { return root / "metrics.jsonl"; }
   std::filesystem::path summary() const { return root / "summary.json"; }
+  std::filesystem::path trace_json() const { return root / "trace.json"; }
+  std::filesystem::path trace_svg() const { return root / "trace.svg"; }
   std::filesystem::path checkpoints() const { return root / "checkpoints"; }
 };
 

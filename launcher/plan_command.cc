@@ -1,14 +1,22 @@
 // trireme plan JOB.toml [--set key=value]... [--ranks N] [--ranks-per-machine M] [--json]
+//              [--timeline FILE [--times FILE] [--send-ms X]]
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "launcher/build.h"
 #include "launcher/commands.h"
+#include "launcher/device.h"
+#include "launcher/machine.h"
+#include "launcher/measured_cut.h"
+#include "launcher/output_folder.h"
 #include "launcher/plan_report.h"
+#include "launcher/plan_timeline.h"
+#include "parallel/comm/local.h"
 
 namespace trireme {
 namespace {
@@ -19,15 +27,61 @@ struct PlanArguments {
   int num_ranks = 1;
   int ranks_per_machine = 0;
   bool json = false;
+  std::string timeline, times;
+  double send_ms = 0.0;
 };
+
+/// From the file that --times names, where it exists; else measured, and written there.
+BlockProfile profile_of(const PlanArguments& arguments, const JobConfig& config,
+                        const LaunchEnvironment& launch) {
+  if (!arguments.times.empty() && std::filesystem::exists(arguments.times)) {
+    BlockProfile profile = read_profile(arguments.times);
+    const std::string mismatch = describe_mismatch(profile, config);
+    TRIREME_CHECK(mismatch.empty(), "--times {}: it was measured with {}; remove it to measure again",
+                  arguments.times, mismatch);
+    return profile;
+  }
+  const Device device = choose_device(config.parallel.device, launch, LocalWorld(1).communicator(0)).device;
+  const auto threads = static_cast<int>(config.parallel.threads);
+  BlockProfile profile =
+      measure_profile(config, device, threads > 0 ? threads : threads_per_rank(count_cores(), 1));
+  if (!arguments.times.empty()) write_text_file(arguments.times, to_json(profile));
+  return profile;
+}
+
+std::string describe(const std::string& file, const Timeline& timeline, const Mesh& mesh) {
+  std::string text =
+      fmt::format("\n{}: forward and backward of a step take {:.2f} ms, the bubble is {:.1f} %\n", file,
+                  timeline.duration_ms(), 100 * timeline.bubble_share());
+  for (int stage = 0; stage < mesh.pipeline && mesh.pipeline > 1; ++stage) {
+    const double busy = timeline.busy_ms(mesh.rank({.stage = stage, .data = 0}));
+    text += fmt::format("stage {}: {:.2f} ms of work, {:.1f} % of the step\n", stage, busy,
+                        100 * busy / timeline.duration_ms());
+  }
+  return text;
+}
 
 ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launch) {
   TRIREME_CHECK(launch.num_ranks == 1,
                 "`trireme plan` runs alone; say how many ranks to plan for with --ranks {}",
                 launch.num_ranks);
-  const JobConfig config = resolve(load_config(arguments.job, arguments.overrides));
+  if (!arguments.timeline.empty()) check_timeline_name(arguments.timeline);
+  JobConfig config = resolve(load_config(arguments.job, arguments.overrides));
+  const bool measures_cut = config.parallel.pipeline > 1 && config.parallel.pipeline_cut == "measured";
+  BlockProfile profile;
+  if (measures_cut) {
+    profile = profile_of(arguments, config, launch);
+    config.parallel.pipeline_cut = measured_cut(config, profile);
+  }
   const PlanReport report = make_plan_report(config, arguments.num_ranks, arguments.ranks_per_machine);
-  fmt::print("{}", arguments.json ? to_json(report) : to_text(report));
+  std::string text = arguments.json ? to_json(report) : to_text(report);
+  if (!arguments.timeline.empty()) {
+    if (!measures_cut) profile = profile_of(arguments, config, launch);
+    const Timeline timeline = plan_timeline(report, profile, arguments.send_ms);
+    write_timeline(arguments.timeline, timeline, report, profile);
+    if (!arguments.json) text += describe(arguments.timeline, timeline, report.plan.mesh);
+  }
+  fmt::print("{}", text);
   return ExitCode::kDone;
 }
 
@@ -47,6 +101,15 @@ void add_plan_command(CLI::App& app, Command& chosen) {
                    "Ranks that share the memory of a machine like this one (default: all of them)")
       ->check(CLI::Range(1, 1 << 20));
   command->add_flag("--json", arguments->json, "As JSON");
+  auto* timeline = command->add_option(
+      "--timeline", arguments->timeline,
+      "Draw ranks x time: FILE.svg, or FILE.json for Perfetto. Times each block on this machine first");
+  command->add_option(
+      "--times", arguments->times,
+      "Times of the blocks: read from this file where it exists, else measured and written there");
+  command->add_option("--send-ms", arguments->send_ms, "Milliseconds from a send to its arrival (default: 0)")
+      ->check(CLI::NonNegativeNumber)
+      ->needs(timeline);
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_plan(*arguments, launch); };
   });

@@ -162,22 +162,24 @@ MemoryLimit planned_limit(const JobConfig& config, int num_ranks, int ranks_per_
 }  // namespace
 
 PlanReport make_plan_report(const JobConfig& config, int num_ranks, int ranks_per_machine) {
-  check_batch(config.train, num_ranks);
+  const int data = data_ranks(config.parallel, num_ranks);
+  check_batch(config.train, data);
   const auto blocks = build_blocks(config.model);
   EngineOptions options = engine_options(config);
   options.device = {DeviceType::kMeta};
   options.memory_limit = std::nullopt;
-  const Engine engine(blocks, std::make_shared<RecordingCommunicator>(0, num_ranks),
-                      options);  // plans, validates
+  const auto comm = std::make_shared<RecordingCommunicator>(0, num_ranks);
+  expect_mesh_splits(*comm, {.data = data, .pipeline = options.pipeline.stages});
+  const Engine engine(blocks, comm, options);  // plans, validates
   PlanReport report{.config = config,
                     .num_ranks = num_ranks,
                     .num_parameters = engine.layout().num_parameters,
+                    .chunks = make_chunk_reports(*blocks, engine.stages()),
                     .plan = engine.plan()};
   for (const auto& block : *blocks) report.unit_names.push_back(block->name());
-  const BatchLayout batch{.global_batch = config.train.global_batch,
-                          .micro_batch = config.train.micro_batch,
-                          .data_ranks = num_ranks};
-  for (const std::vector<int>& ranks : classes_of_equal_needs(batch)) {
+  const BatchLayout batch{
+      .global_batch = config.train.global_batch, .micro_batch = config.train.micro_batch, .data_ranks = data};
+  for (const std::vector<int>& ranks : classes_of_equal_needs(batch, engine.groups().mesh)) {
     report.groups.push_back(
         {.ranks = ranks,
          .prediction = predict_step(blocks, options, sample_spec(config), num_ranks, ranks[0])});
@@ -186,8 +188,8 @@ PlanReport make_plan_report(const JobConfig& config, int num_ranks, int ranks_pe
       report.groups, {}, [](const RankGroupReport& group) { return group.prediction.memory.peak_total; });
   report.fit = fit_memory(config, blocks, largest->prediction, num_ranks,
                           planned_limit(config, num_ranks, ranks_per_machine));
-  const bool accumulates = config.train.global_batch > config.train.micro_batch * num_ranks;
-  if (config.parallel.zero >= 2 && num_ranks > 1 && accumulates) {
+  const bool accumulates = config.train.global_batch > config.train.micro_batch * data;
+  if (config.parallel.zero >= 2 && data > 1 && accumulates) {
     options.accumulate_unsharded = !options.accumulate_unsharded;
     report.other_accumulation =
         predict_step(blocks, options, sample_spec(config), num_ranks, largest->ranks[0]);
@@ -215,7 +217,13 @@ std::string to_text(const PlanReport& report) {
   text +=
       fmt::format("{} rank(s); a step is {} samples, {} micro-batch(es) of {} on each rank\n",
                   report.num_ranks, job.train.global_batch,
-                  job.train.global_batch / job.train.micro_batch / report.num_ranks, job.train.micro_batch);
+                  job.train.global_batch / job.train.micro_batch / data_ranks(job.parallel, report.num_ranks),
+                  job.train.micro_batch);
+  if (!report.chunks.empty()) {
+    text += fmt::format("{} stages x {} data rank(s), schedule {}\n", job.parallel.pipeline,
+                        data_ranks(job.parallel, report.num_ranks), job.parallel.schedule);
+    text += to_text(report.chunks);
+  }
   text += fmt::format("{}, {} reduction, zero {}, recompute every {}\n", job.precision.mode,
                       job.parallel.reduction, job.parallel.zero, job.parallel.recompute_every);
   text += "Memory is exact, library workspaces apart.\n\n";
@@ -227,6 +235,13 @@ std::string to_text(const PlanReport& report) {
 std::string to_json(const PlanReport& report) {
   Json groups = Json::array();
   for (const RankGroupReport& group : report.groups) groups.push_back(group_json(group, report));
+  Json chunks = Json::array();
+  for (const ChunkReport& chunk : report.chunks) {
+    chunks.push_back({{"stage", chunk.stage},
+                      {"first_unit", chunk.first_unit},
+                      {"last_unit", chunk.last_unit},
+                      {"parameters", chunk.num_parameters}});
+  }
   const Json json = {{"ranks", report.num_ranks},
                      {"precision", report.config.precision.mode},
                      {"parameters", report.num_parameters},
@@ -235,6 +250,9 @@ std::string to_json(const PlanReport& report) {
                      {"zero", report.config.parallel.zero},
                      {"recompute_every", report.config.parallel.recompute_every},
                      {"reduction", report.config.parallel.reduction},
+                     {"pipeline", report.config.parallel.pipeline},
+                     {"schedule", report.config.parallel.schedule},
+                     {"stages", chunks},
                      {"units", report.unit_names},
                      {"fit", fit_json(report.fit)},
                      {"groups", groups}};

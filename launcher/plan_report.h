@@ -7,6 +7,7 @@
 
 #include "launcher/config.h"
 #include "launcher/memory_fit.h"
+#include "launcher/pipeline_report.h"
 #include "parallel/model_layout.h"
 #include "parallel/plan.h"
 #include "parallel/predict.h"
@@ -24,6 +25,7 @@ struct PlanReport {
   int num_ranks = 1;
   std::int64_t num_parameters = 0;
   std::vector<std::string> unit_names;
+  std::vector<ChunkReport> chunks;  // of the pipeline
   StepPlan plan;
   std::vector<RankGroupReport> groups;
   MemoryFit fit;  // of the group that needs most

@@ -12,7 +12,10 @@
 #include "launcher/machine.h"
 #include "launcher/memory_advice.h"
 #include "launcher/skipped_steps.h"
+#include "launcher/timeline_svg.h"
+#include "launcher/timeline_trace.h"
 #include "parallel/checkpoint_state.h"
+#include "parallel/step_trace.h"
 #include "runtime/base/log.h"
 
 namespace trireme {
@@ -58,7 +61,7 @@ ExitCode Trainer::run(const StopRequest& stop) {
   run_stage(comm, [this] { open_log(); });
   try {
     while (engine_->steps_done() < num_steps()) {
-      if (any_rank(comm, stop.requested())) return end(ExitCode::kStopped);
+      if (agreed_to_stop(stop)) return end(ExitCode::kStopped);
       with_memory_advice([this] { step(); });
     }
     return end(ExitCode::kDone);
@@ -69,6 +72,15 @@ ExitCode Trainer::run(const StopRequest& stop) {
     const bool is_memory = error.code() == ErrorCode::kOutOfMemory;
     throw Error(is_memory ? error.code() : ErrorCode::kRuntime, error.what(), error.where());
   }
+}
+
+bool Trainer::agreed_to_stop(const StopRequest& stop) {
+  Communicator& comm = *options_.comm;
+  const Watchdog::Scope watch(engine_->watchdog(), [&comm, this] {
+    return fmt::format("rank {}, between steps {} and {}", comm.rank(), engine_->steps_done(),
+                       engine_->steps_done() + 1);
+  });
+  return any_rank(comm, stop.requested());
 }
 
 // Only a job's own keys are missing from the message of an allocator.
@@ -82,7 +94,8 @@ void Trainer::with_memory_advice(const std::function<void()>& stage) const {
     throw Error(
         error.code(),
         fmt::format("{}; a step needs {}: {}", error.what(), format_bytes(prediction_.memory.peak_total),
-                    describe_remedies(prediction_.memory.at_peak, options_.config, options_.comm->size())),
+                    describe_remedies(prediction_.memory.at_peak, options_.config,
+                                      data_ranks(options_.config.parallel, options_.comm->size()))),
         error.where());
   }
 }
@@ -90,7 +103,12 @@ void Trainer::with_memory_advice(const std::function<void()>& stage) const {
 void Trainer::step() {
   const auto start = Clock::now();
   const double lr = lr_.at(engine_->steps_done());
-  engine_->enqueue_step(batches_->source(), num_targets(), lr);
+  const bool traced = engine_->steps_done() + 1 == options_.config.log.trace_step;
+  if (traced) {
+    traced_step(lr);
+  } else {
+    engine_->enqueue_step(batches_->source(), num_targets(), lr);
+  }
   unread_.push_back({.lr = lr, .enqueue_ms = ms_since(start), .data_wait_ms = batches_->take_wait_ms()});
 
   const auto& config = options_.config;
@@ -105,6 +123,18 @@ void Trainer::step() {
   read_results(waits ? 0 : 1);
   if (evaluates) evaluate();
   if (saves) save();
+}
+
+void Trainer::traced_step(double lr) {
+  const StepTrace trace(*engine_);
+  engine_->enqueue_step(batches_->source(), num_targets(), lr);
+  const Timeline timeline = trace.gather();
+  if (!is_first()) return;
+  write_text_file(out_.trace_json(), to_chrome_trace(timeline));
+  write_text_file(out_.trace_svg(),
+                  to_svg(merge_neighbours(timeline), fmt::format("Step {}", engine_->steps_done()),
+                         fmt::format("Measured on {} rank(s), {} thread(s) each", timeline.num_ranks,
+                                     engine_options_.threads)));
 }
 
 void Trainer::read_results(std::size_t left) {

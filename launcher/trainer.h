@@ -53,7 +53,9 @@ class Trainer {
   void with_memory_advice(const std::function<void()>& stage) const;
 
   // The loop:
+  bool agreed_to_stop(const StopRequest& stop);  // collective
   void step();
+  void traced_step(double lr);          // collective: the step of log.trace_step
   void read_results(std::size_t left);  // until `left` steps wait to be read
   void read_result();
   /// Names the gradient that was not finite. Throws AgreedError where the job cannot go on. Collective.

@@ -17,7 +17,7 @@ namespace trireme {
 
 void Trainer::check_job() {
   const JobConfig& config = options_.config;
-  check_batch(config.train, options_.comm->size());
+  check_batch(config.train, data_ranks(config.parallel, options_.comm->size()));
   // Ranks of one machine read the same files: one of them reads them whole.
   data_ = open_data(config, /*check_tokens=*/options_.launch.local_rank == 0);
   if (config.data.kind == "tokens") prepared_ = find_prepared_data(config.data.train);
@@ -76,13 +76,16 @@ void Trainer::restore() {
 }
 
 void Trainer::open_log() {
+  // Stages in the middle of a pipeline never look at a batch.
+  const int stage = engine_->groups().place().stage, last_stage = engine_->groups().mesh.pipeline - 1;
+  const bool reads = stage == 0 || stage == last_stage;
   const SampleSpec sample = sample_spec(options_.config);
   batches_ = std::make_unique<TrainingBatches>(
       TrainingBatches::Options{.dataset = data_.train,
                                .batch = engine_->batch(),
-                               .data_rank = options_.comm->rank(),
+                               .data_rank = engine_->groups().place().data,
                                .first_step = engine_->steps_done(),
-                               .num_steps = num_steps(),
+                               .num_steps = reads ? num_steps() : 0,
                                .workers = num_data_workers(options_.config, engine_options_.threads),
                                .sample_bytes = sample.input.num_elems() * size_bytes(sample.input_dtype)});
   if (!is_first()) return;
@@ -115,16 +118,16 @@ RunSummary Trainer::initial_summary() const {
       .eval_loss = resumed_.eval_loss,
       .throughput_key = is_image_model(options_.config.model) ? "samples_per_s" : "tokens_per_s",
       .checkpoint = last_saved_step_ >= 0 ? resume_folder_.string() : ""};
-  const auto& train = options_.config.train;
   const int num_ranks = options_.comm->size();
   summary.layout = {.device = to_string(engine_options_.device),
                     .communicator = options_.comm->kind(),
                     .num_ranks = num_ranks,
-                    .num_data_ranks = num_ranks,
+                    .num_data_ranks = engine_->groups().mesh.data,
+                    .num_pipeline_stages = engine_->groups().mesh.pipeline,
                     .zero_stage = static_cast<int>(options_.config.parallel.zero),
                     .recompute_every = engine_options_.recompute_every,
                     .num_threads = engine_options_.threads,
-                    .num_accumulated_micro_batches = train.global_batch / train.micro_batch / num_ranks,
+                    .num_accumulated_micro_batches = engine_->batch().per_rank(),
                     .reduction = options_.config.parallel.reduction};
   return summary;
 }
@@ -140,8 +143,8 @@ std::string Trainer::describe_start() const {
       "rank; "
       "{} a rank",
       model.name, engine_->layout().num_parameters, options_.config.precision.mode, num_ranks,
-      engine_options_.threads, train.global_batch, sample, train.global_batch / train.micro_batch / num_ranks,
-      train.micro_batch, format_bytes(prediction_.memory.peak_total));
+      engine_options_.threads, train.global_batch, sample, engine_->batch().per_rank(), train.micro_batch,
+      format_bytes(prediction_.memory.peak_total));
 }
 
 }  // namespace trireme

@@ -63,6 +63,23 @@ std::vector<std::int64_t> dims_of(const Shape& shape) {
   return dims;
 }
 
+// All of a flat tensor, on rank 0 and, of those of its stage, more. Collective.
+Tensor whole_on_first(const Engine& engine, const SavedTensor& t) {
+  const MeshGroups& groups = engine.groups();
+  const int stage = engine.stages().stage_of(owner_unit(engine.layout(), t.group));
+  const MeshPlace here = groups.place();
+  Tensor flat;
+  if (here.stage == stage) flat = engine.parameters().whole(t.group, owned_of(engine, t));
+  if (stage == 0 || here.data != 0) return flat;
+  if (here.stage == stage) groups.pipeline->send(flat, 0, kTiedTag).wait();
+  if (here.stage == 0) {
+    const std::int64_t elems = engine.layout().groups[static_cast<std::size_t>(t.group)].num_elems;
+    flat = engine.context().empty({elems}, DType::kFloat32, MemoryCategory::kCommunication);
+    groups.pipeline->recv(flat, stage, kTiedTag).wait();
+  }
+  return flat;
+}
+
 // Gathers one group at a time; rank 0 writes it.
 std::optional<CheckpointFile> write_file(const Engine& engine, const std::filesystem::path& path,
                                          const std::vector<SavedTensor>& tensors) {
@@ -77,10 +94,7 @@ std::optional<CheckpointFile> write_file(const Engine& engine, const std::filesy
     const SavedTensor& t = tensors[i];
     const bool next_flat = i == 0 || t.group != tensors[i - 1].group || t.state != tensors[i - 1].state;
     if (next_flat) flat = Tensor();  // before the next gather: one group at a time
-    if (next_flat) {
-      flat = t.group == kStatistics ? owned_of(engine, t)
-                                    : engine.parameters().whole(t.group, owned_of(engine, t));
-    }
+    if (next_flat) flat = t.group == kStatistics ? owned_of(engine, t) : whole_on_first(engine, t);
     if (writer) writer->append(engine.context().to_host(flat.slice(t.offset, t.shape)));
   }
   if (!writer) return std::nullopt;
@@ -110,6 +124,7 @@ void read_file(const Engine& engine, const SafetensorsReader& file, const std::v
   const Context& ctx = engine.context();
   std::vector<float> values;
   for (const SavedTensor& t : tensors) {
+    if (t.group != kStatistics && !engine.parameters().owns(t.group)) continue;
     const Tensor& owned = owned_of(engine, t);
     const std::int64_t first = t.group == kStatistics ? 0 : engine.parameters().first_owned(t.group);
     const std::int64_t begin = std::max(t.offset, first);
@@ -145,7 +160,7 @@ void load_state(Engine& engine, const std::filesystem::path& folder, StateParts 
     read_file(engine, optimizer, state);
   }
   read_file(engine, model, tensors);
-  engine.parameters().refresh_working();
+  engine.refresh_parameters();
 }
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 #include "parallel/gradient_dtype.h"
 #include "parallel/validate.h"
 #include "runtime/base/error.h"
+#include "runtime/base/log.h"
 
 namespace trireme {
 namespace {
@@ -18,17 +19,42 @@ BatchLayout training_layout(const EngineOptions& options, int data_ranks) {
           .assignment = reduces_each_micro_batch(options) ? Assignment::kStrided : Assignment::kContiguous};
 }
 
-StepPlan validated_training_plan(std::size_t num_units, const Mesh& mesh, const BatchLayout& batch,
-                                 const PlanOptions& options) {
-  StepPlan plan = plan_training_step(static_cast<int>(num_units), mesh, batch, options);
-  validate(plan);
-  return plan;
-}
-
 Context context_of(const EngineOptions& options) {
   Context ctx = Context::create(options.device, options.threads, options.memory_limit, options.backend);
   ctx.precision = options.precision;
   return ctx;
+}
+
+StageMap stages_of(const PipelineOptions& pipeline, std::size_t num_blocks) {
+  const StageMap::Even cut{
+      .num_units = static_cast<int>(num_blocks), .pipeline = pipeline.stages, .chunks = pipeline.chunks};
+  return pipeline.cut.empty() ? StageMap::even(cut) : StageMap::given(cut, pipeline.cut);
+}
+
+// What does not go together with stages, with the reason.
+const EngineOptions& checked(const EngineOptions& options, const Communicator& comm) {
+  if (options.pipeline.stages == 1) {
+    TRIREME_CHECK(
+        options.pipeline.chunks == 1,
+        "parallel.chunks = {} wants parallel.pipeline = 2 or more: one stage has nothing to interleave",
+        options.pipeline.chunks);
+    return options;
+  }
+  TRIREME_CHECK(options.sample,
+                "a pipeline needs EngineOptions::sample: stages receive what they do not compute");
+  if (options.pipeline.schedule == PipelineSchedule::kZeroBubbleH1) {
+    throw Error(
+        ErrorCode::kUnsupported,
+        "parallel.schedule = \"zb-h1\" can be planned in time but not run yet: backward does not come in "
+        "two parts; use \"1f1b\"");
+  }
+  if (options.cuda_graph || comm.device_type() == DeviceType::kCuda) {
+    throw Error(ErrorCode::kUnsupported,
+                "parallel.pipeline = 2 or more runs on CPUs so far: NCCL hands messages over in groups, and "
+                "receives that are posted ahead would wait for each other; set parallel.device = \"cpu\" or "
+                "parallel.pipeline = 1");
+  }
+  return options;
 }
 
 Tensor scalar(const Context& ctx) {
@@ -43,49 +69,96 @@ Engine::Engine(BlockList blocks, std::shared_ptr<Communicator> comm, const Engin
 Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communicator> comm,
                const EngineOptions& options)
     : blocks_(std::move(blocks)),
-      comm_(std::move(comm)),
-      options_(options),
-      mesh_{.data = comm_->size()},
-      batch_(training_layout(options, mesh_.data)),
-      layout_(make_layout(*blocks_, options.group_min_bytes)),
-      plan_(validated_training_plan(blocks_->size(), mesh_, batch_, plan_options())),
+      options_(checked(options, *comm)),
+      groups_(split_mesh(comm, mesh_of(comm->size(), options.pipeline.stages))),
+      batch_(training_layout(options, groups_.mesh.data)),
+      stages_(stages_of(options.pipeline, blocks_->size())),
+      layout_(make_layout(*blocks_, options.group_min_bytes, stages_)),
+      plan_(make_plan()),
       ctx_(context_of(options)),
       optimizer_(make_optimizer(options.optimizer)) {
-  if (ctx_.backend->native_stream != nullptr) comm_->bind_stream(ctx_.backend->native_stream(ctx_.exec));
+  if (ctx_.backend->native_stream != nullptr) comm->bind_stream(ctx_.backend->native_stream(ctx_.exec));
   check_gradient_dtype(ctx_, *optimizer_);
-  params_ = std::make_unique<ParamStore>(ctx_, *blocks_, layout_, *optimizer_, comm_,
-                                         ParamStoreOptions{.zero = options.zero,
-                                                           .offload = options.offload,
-                                                           .working_dtype = options.precision.compute_dtype(),
-                                                           .seed = options.seed});
+  params_ = std::make_unique<ParamStore>(
+      ctx_, *blocks_, layout_, *optimizer_, groups_.data,
+      ParamStoreOptions{.zero = options.zero,
+                        .offload = options.offload,
+                        .working_dtype = options.precision.compute_dtype(),
+                        .seed = options.seed,
+                        .holdings = holdings_of_stage(layout_, stages_, groups_.place().stage)});
   gradients_ = std::make_unique<GradAccumulator>(
       layout_, batch_,
       GradAccumulatorOptions{.reduction = options.reduction,
                              .zero = options.zero,
                              .reduce_each_micro_batch = reduces_each_micro_batch(options),
                              .dtype = options.precision.grad_dtype},
-      *comm_);
-  statistics_ = std::make_unique<StatisticStore>(ctx_, *blocks_, batch_, comm_);
-  executor_ = std::make_unique<Executor>(ctx_, *blocks_, layout_, *params_, *statistics_, comm_);
+      *groups_.data);
+  if (stages_.pipeline > 1) {
+    shapes_ = std::make_unique<BoundaryShapes>(*blocks_, options.precision, *options.sample);
+  }
+  statistics_ = std::make_unique<StatisticStore>(ctx_, *blocks_, batch_, groups_.data);
+  check_statistics();
+  watchdog_ = make_watchdog();
+  executor_ = std::make_unique<Executor>(ctx_, Executor::Parts{.blocks = *blocks_,
+                                                               .layout = layout_,
+                                                               .params = *params_,
+                                                               .statistics = *statistics_,
+                                                               .groups = groups_,
+                                                               .stages = stages_,
+                                                               .shapes = shapes_.get(),
+                                                               .watchdog = watchdog_.get()});
+  executor_->share_tied_parameters();
   scaler_ = std::make_unique<LossScaler>(ctx_, options.loss_scale);
-  records_ = std::make_unique<StepRecords>(ctx_, batch_.per_rank() * mesh_.data);
+  records_ = std::make_unique<StepRecords>(ctx_, batch_.per_rank() * groups_.mesh.data);
   make_training_state();
   if (!options.cuda_graph) return;
-  if (comm_->size() > 1) {
+  if (comm->size() > 1) {
     throw Error(
         ErrorCode::kUnsupported,
         fmt::format("parallel.cuda_graph = true works with one rank, this job has {}: the operations of "
                     "a communicator are not recorded; set it to false",
-                    comm_->size()));
+                    comm->size()));
   }
   graph_ = std::make_unique<StepGraph>(ctx_);
+}
+
+// On devices that run behind the host an action ends when it is enqueued: there it is the waiting that is
+// watched.
+std::unique_ptr<Watchdog> Engine::make_watchdog() const {
+  if (options_.timeout_s <= 0) return nullptr;
+  const auto comm = groups_.world;
+  const auto text = [limit = options_.timeout_s](const std::string& message) {
+    return fmt::format("{} (parallel.timeout_s = {})", message, limit);
+  };
+  return std::make_unique<Watchdog>(
+      Watchdog::Options{.timeout_s = options_.timeout_s,
+                        .report = [text](const std::string& message) { log_error(text(message)); },
+                        .end_job = [comm, text](const std::string& message) { comm->abort(text(message)); }});
+}
+
+// A store is whole on every rank, and a stage sees the samples of its own blocks alone.
+void Engine::check_statistics() const {
+  if (stages_.pipeline == 1 || !statistics_->values().defined()) return;
+  throw Error(ErrorCode::kUnsupported,
+              "a model with running statistics (batch norm) is not cut into stages yet: set "
+              "parallel.pipeline = 1");
+}
+
+StepPlan Engine::make_plan() const {
+  StepPlan plan = plan_training_step(static_cast<int>(blocks_->size()), groups_.mesh, batch_, plan_options());
+  if (options_.rewrite_plan) options_.rewrite_plan(plan);
+  validate(plan);
+  return plan;
 }
 
 PlanOptions Engine::plan_options() const {
   return {.shard_parameters = options_.zero == ZeroStage::kParameters,
           .reduce_each_micro_batch = reduces_each_micro_batch(options_),
           .recompute_every = options_.recompute_every,
-          .prefetch_depth = options_.prefetch_depth};
+          .prefetch_depth = options_.prefetch_depth,
+          .schedule = options_.pipeline.schedule,
+          .stages = stages_,
+          .ties = ties_between_stages(layout_, stages_)};
 }
 
 void Engine::make_training_state() {
@@ -99,15 +172,16 @@ void Engine::make_training_state() {
                .grad_norm = scalar(ctx_),
                .max_norm = options_.grad_clip,
                .after_grad_norm = nullptr};
-  if (options_.zero != ZeroStage::kNone) training_.sharding = {comm_->size(), comm_->rank()};
+  if (options_.zero != ZeroStage::kNone) training_.sharding = {groups_.data->size(), groups_.data->rank()};
   std::vector<std::int64_t> blocks;  // of each group, padded: numbers of padding are zero and change no sum
   std::int64_t total = 0;
   for (const ParamGroup& group : layout_.groups) {
     blocks.push_back(training_.sharding.padded(group.num_elems) / kNormBlock);
     total += blocks.back();
   }
-  // Where gradients are sharded a rank computes its own alone and holds the others' for the exchange.
-  const bool sharded = training_.sharding.ranks > 1;
+  // Where a rank has a part of the gradients it computes its own alone and holds the others' for the
+  // exchange.
+  const bool sharded = training_.sharding.ranks > 1 || stages_.pipeline > 1;
   training_.all_norm_partials = ctx_.empty(
       {total}, DType::kFloat32, sharded ? MemoryCategory::kCommunication : MemoryCategory::kGradients);
   std::int64_t first = 0;
@@ -119,6 +193,11 @@ void Engine::make_training_state() {
 
 Engine::~Engine() = default;
 
+void Engine::refresh_parameters() {
+  params_->refresh_working();
+  executor_->share_tied_parameters();
+}
+
 void Engine::set_steps_done(std::int64_t steps) {
   steps_done_ = steps;
   scaler_->write(ctx_, {.updates = static_cast<std::int32_t>(steps)});
@@ -127,9 +206,9 @@ void Engine::set_steps_done(std::int64_t steps) {
 // Enqueues a step, or plays the recorded one; its losses.
 Tensor Engine::run_step(ExecutionInput& input, MemoryStats& memory) {
   const auto enqueue = [&] {
-    return executor_->run(plan_.ranks[static_cast<std::size_t>(comm_->rank())], input, training_);
+    return executor_->run(plan_.ranks[static_cast<std::size_t>(groups_.world->rank())], input, training_);
   };
-  if (graph_) graph_->upload(input, comm_->rank());
+  if (graph_) graph_->upload(input, groups_.place().data);
   if (graph_ && !observer_) {
     Tensor losses = graph_->run(input, enqueue, [this] { return executor_->draws_random(); });
     memory = graph_->memory();
@@ -153,8 +232,8 @@ void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, d
   TRIREME_CHECK(num_pending() < StepRecords::kMaxPending,
                 "{} steps are under way: collect the oldest one first", num_pending());
   ctx_.allocator->reset_peak();
-  const std::int64_t sent_before = comm_->traffic().sent_bytes;
-  const double exposed_before = comm_->exposed_ms();
+  const std::int64_t sent_before = groups_.sent_bytes();
+  const double exposed_before = groups_.exposed_ms();
   const auto lr32 = static_cast<float>(lr);
   ctx_.backend->copy_from_host(ctx_.exec, training_.scalars.lr, &lr32);
   training_.after_grad_norm = observer_ ? [this] { observe(*gradients_); } : std::function<void()>();
@@ -171,8 +250,8 @@ void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, d
   records_->add(ctx_,
                 {.step = steps_done_,
                  .memory = memory,
-                 .sent_bytes = comm_->traffic().sent_bytes - sent_before,
-                 .comm_wait_ms = comm_->exposed_ms() - exposed_before},
+                 .sent_bytes = groups_.sent_bytes() - sent_before,
+                 .comm_wait_ms = groups_.exposed_ms() - exposed_before},
                 losses, training_.grad_norm, *scaler_);
 }
 
@@ -187,15 +266,16 @@ float Engine::evaluate(const BatchSource& source, std::int64_t num_samples, std:
   TRIREME_CHECK(num_samples > 0 && num_targets > 0, "nothing to evaluate: {} samples, {} targets",
                 num_samples, num_targets);
   const BatchLayout batch{
-      .global_batch = num_samples, .micro_batch = options_.micro_batch, .data_ranks = mesh_.data};
-  const StepPlan plan = plan_evaluation(static_cast<int>(blocks_->size()), mesh_, batch, plan_options());
+      .global_batch = num_samples, .micro_batch = options_.micro_batch, .data_ranks = groups_.mesh.data};
+  const StepPlan plan =
+      plan_evaluation(static_cast<int>(blocks_->size()), groups_.mesh, batch, plan_options());
   const ExecutionInput input{.source = source,
                              .batch = batch,
                              .num_targets = num_targets,
                              .rng = {},
                              .training = false,
                              .observe_logits = observe};
-  const Tensor all = executor_->run(plan.ranks[static_cast<std::size_t>(comm_->rank())], input, {});
+  const Tensor all = executor_->run(plan.ranks[static_cast<std::size_t>(groups_.world->rank())], input, {});
   return tree_sum(in_global_order(ctx_.to_host(all), batch));
 }
 
@@ -217,6 +297,7 @@ Tensor Engine::infer(const HostBatch& batch) {
 
 void Engine::observe(const GradAccumulator& gradients) const {
   for (std::size_t g = 0; g < layout_.groups.size(); ++g) {
+    if (!params_->owns(static_cast<int>(g))) continue;
     const Tensor flat = params_->whole(static_cast<int>(g), gradients.gradient(static_cast<int>(g)));
     for (const ParamSlot& slot : layout_.groups[g].slots)
       observer_(slot.name, flat.slice(slot.offset, slot.shape));

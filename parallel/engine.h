@@ -8,19 +8,29 @@
 // it. Every rank of the communicator constructs an Engine with equal arguments and makes the same calls.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "parallel/executor.h"
-#include "parallel/mesh.h"
+#include "parallel/mesh_groups.h"
 #include "parallel/non_finite.h"
 #include "parallel/planner.h"
+#include "parallel/sample_spec.h"
 #include "parallel/step_graph.h"
 #include "parallel/step_records.h"
 #include "runtime/precision.h"
 
 namespace trireme {
+
+/// How the blocks are cut into stages, and in what order these run the micro-batches.
+struct PipelineOptions {
+  int stages = 1;  // data ranks = ranks / stages
+  PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
+  int chunks = 1;        // of each stage; more than one wants kInterleaved
+  std::vector<int> cut;  // first block of every chunk but the first; empty: equal numbers of blocks
+};
 
 struct EngineOptions {
   Device device;
@@ -39,9 +49,13 @@ struct EngineOptions {
   bool cuda_graph = false;  // record a step and play it (step_graph.h); one rank only
   int prefetch_depth = 1;   // ZeRO-3: gather this many runs of blocks ahead
   std::int64_t group_min_bytes = 0;  // neighbouring blocks with fewer parameters share one ParamGroup
+  PipelineOptions pipeline;
+  std::optional<SampleSpec> sample;  // what every batch consists of; a pipeline needs to know
+  double timeout_s = 0;              // an action that takes longer ends the job (watchdog.h); 0: never
   Precision precision;
-  LossScaleConfig loss_scale;        // off: right for all modes but fp16
-  const Backend* backend = nullptr;  // in place of the device's own table: instrumented in tests
+  LossScaleConfig loss_scale;                   // off: right for all modes but fp16
+  std::function<void(StepPlan&)> rewrite_plan;  // changes what the planner wrote, before it is validated
+  const Backend* backend = nullptr;             // in place of the device's own table: instrumented in tests
 };
 
 class Engine {
@@ -80,7 +94,8 @@ class Engine {
   float evaluate(const BatchSource& source, std::int64_t num_samples, std::int64_t num_targets,
                  const LogitsObserver& observe = {});
 
-  /// Logits of the whole model on one batch, on this rank alone: for sampling and tests.
+  /// Logits of the whole model on one batch, on this rank alone: for sampling and tests. Throws
+  /// Error(kUnsupported) where the model is cut into stages.
   Tensor infer(const HostBatch& batch);
 
   /// Hash of all parameters and optimizer state in global order: equal on every layout that did the same
@@ -88,7 +103,8 @@ class Engine {
   std::uint64_t state_hash() const;
 
   /// Called in each step with complete gradients, before the update: (full name, gradient), multiplied by the
-  /// loss scale. Where gradients are sharded they are gathered for it, so all ranks observe or none.
+  /// loss scale. Where gradients are sharded they are gathered for it, so all ranks observe or none. A rank
+  /// sees those of its stage.
   using GradientObserver = std::function<void(const std::string& name, const Tensor& gradient)>;
   void observe_gradients(GradientObserver observer) { observer_ = std::move(observer); }
 
@@ -112,9 +128,21 @@ class Engine {
   /// Who computes which samples of a step.
   const BatchLayout& batch() const { return batch_; }
   const StatisticStore& statistics() const { return *statistics_; }
-  Communicator& communicator() const { return *comm_; }
+  /// Of all ranks.
+  Communicator& communicator() const { return *groups_.world; }
+  const MeshGroups& groups() const { return groups_; }
+  /// Which blocks run on which stage.
+  const StageMap& stages() const { return stages_; }
+  /// What watches that this rank gets on, in steps and in what callers put into a Watchdog::Scope; null
+  /// without EngineOptions::timeout_s.
+  Watchdog* watchdog() const { return watchdog_.get(); }
+  /// After masters were written from outside: brings all working copies up to date. Collective.
+  void refresh_parameters();
 
  private:
+  std::unique_ptr<Watchdog> make_watchdog() const;
+  StepPlan make_plan() const;
+  void check_statistics() const;
   PlanOptions plan_options() const;
   void make_training_state();
   Tensor run_step(ExecutionInput& input, MemoryStats& memory);
@@ -123,10 +151,10 @@ class Engine {
   std::vector<float> in_global_order(const std::vector<float>& losses, const BatchLayout& batch) const;
 
   const std::shared_ptr<const BlockList> blocks_;
-  const std::shared_ptr<Communicator> comm_;
   const EngineOptions options_;
-  const Mesh mesh_;
+  const MeshGroups groups_;
   const BatchLayout batch_;
+  const StageMap stages_;
   const ModelLayout layout_;
   const StepPlan plan_;
   Context ctx_;
@@ -134,6 +162,8 @@ class Engine {
   std::unique_ptr<ParamStore> params_;
   std::unique_ptr<StatisticStore> statistics_;
   std::unique_ptr<GradAccumulator> gradients_;
+  std::unique_ptr<BoundaryShapes> shapes_;  // null: one stage
+  std::unique_ptr<Watchdog> watchdog_;      // null: no limit
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<LossScaler> scaler_;
   std::unique_ptr<StepRecords> records_;

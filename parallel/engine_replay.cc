@@ -17,6 +17,11 @@ struct Place {
   int unit = -1, index = -1;
 };
 
+// In the order of micro-batches, and then of backward.
+bool comes_before(const Place& a, const Place& b) {
+  return a.micro_batch != b.micro_batch ? a.micro_batch < b.micro_batch : a.unit > b.unit;
+}
+
 std::string pack(const Place& place) {
   return place.unit < 0 ? "" : fmt::format("{} {} {}", place.micro_batch, place.unit, place.index);
 }
@@ -45,19 +50,21 @@ std::optional<NonFiniteGradient> Engine::find_non_finite_gradient(const StepResu
     input.gradient_scale = ctx_.from_host(&skipped.loss_scale, {}, DType::kFloat32);
   Place mine;
   const auto look = [&](int unit, int micro_batch, const std::vector<Tensor>& leaves) {
-    if (mine.unit >= 0) return;
+    const Place here{.micro_batch = batch_.global_micro_batch(groups_.place().data, micro_batch),
+                     .unit = unit};
+    if (mine.unit >= 0 && !comes_before(here, mine)) return;
     const int index = find_non_finite(ctx_, layout_, unit, leaves);
-    if (index >= 0) mine = {batch_.global_micro_batch(comm_->rank(), micro_batch), unit, index};
+    if (index >= 0) mine = {here.micro_batch, unit, index};
   };
   if (graph_) graph_->reset();
-  executor_->replay(plan_.ranks[static_cast<std::size_t>(comm_->rank())], input, *gradients_, look);
+  executor_->replay(plan_.ranks[static_cast<std::size_t>(groups_.world->rank())], input, *gradients_, look);
 
   Place first;
   int rank = -1;
-  const auto places = comm_->all_gather_strings(pack(mine));
-  for (int r = 0; r < comm_->size(); ++r) {
+  const auto places = groups_.world->all_gather_strings(pack(mine));
+  for (int r = 0; r < groups_.world->size(); ++r) {
     const Place place = unpack(places[static_cast<std::size_t>(r)]);
-    if (place.unit < 0 || (first.unit >= 0 && first.micro_batch <= place.micro_batch)) continue;
+    if (place.unit < 0 || (first.unit >= 0 && !comes_before(place, first))) continue;
     first = place;
     rank = r;
   }

@@ -12,6 +12,7 @@ constexpr std::uint64_t kStatisticsStream = 1000;
 std::uint64_t Engine::state_hash() const {
   std::uint64_t hash = 0;
   for (std::size_t g = 0; g < layout_.groups.size(); ++g) {
+    if (!params_->owns(static_cast<int>(g))) continue;
     const ParamGroup& group = layout_.groups[g];
     const std::int64_t first = params_->first_owned(static_cast<int>(g));
     const auto add = [&](const Tensor& owned, std::uint64_t stream) {
@@ -26,12 +27,16 @@ std::uint64_t Engine::state_hash() const {
     }
   }
   // Whole on every rank: counted once.
-  if (statistics_->values().defined() && (options_.zero == ZeroStage::kNone || comm_->rank() == 0)) {
+  if (statistics_->values().defined() && (options_.zero == ZeroStage::kNone || groups_.world->rank() == 0)) {
     hash += hash_blocks(ctx_.to_host(statistics_->values()), 0, kStatisticsStream);
   }
-  if (options_.zero == ZeroStage::kNone) return hash;
-  std::uint64_t total = 0;  // pieces of all ranks: the sum does not care who holds what
-  for (const std::string& text : comm_->all_gather_strings(std::to_string(hash))) total += std::stoull(text);
+  // Pieces of all ranks: the sum does not care who holds what. Without sharding every data rank has all of
+  // its stage, and what it says is its own.
+  const bool sharded = options_.zero != ZeroStage::kNone;
+  Communicator* const others = sharded ? groups_.world.get() : groups_.pipeline.get();
+  if (others == nullptr) return hash;
+  std::uint64_t total = 0;
+  for (const std::string& text : others->all_gather_strings(std::to_string(hash))) total += std::stoull(text);
   return total;
 }
 

@@ -6,11 +6,13 @@
 #include <memory>
 #include <vector>
 
-#include "parallel/comm/communicator.h"
+#include "parallel/boundary_shapes.h"
 #include "parallel/grad_accumulator.h"
+#include "parallel/mesh_groups.h"
 #include "parallel/param_store.h"
 #include "parallel/plan.h"
 #include "parallel/statistic_store.h"
+#include "parallel/watchdog.h"
 #include "runtime/data/dataset.h"
 #include "runtime/loss_scaler.h"
 #include "runtime/tape.h"
@@ -37,8 +39,17 @@ struct ExecutionInput {
 
 class Executor {
  public:
-  Executor(Context ctx, const BlockList& blocks, const ModelLayout& layout, ParamStore& params,
-           StatisticStore& statistics, std::shared_ptr<Communicator> comm);
+  struct Parts {
+    const BlockList& blocks;
+    const ModelLayout& layout;
+    ParamStore& params;
+    StatisticStore& statistics;
+    const MeshGroups& groups;
+    const StageMap& stages;
+    BoundaryShapes* shapes;  // null: one stage
+    Watchdog* watchdog;      // null: nobody watches
+  };
+  Executor(Context ctx, const Parts& parts);
   ~Executor();
 
   /// What GradNorm and OptimStep need; evaluation leaves them null.
@@ -50,7 +61,7 @@ class Executor {
     Tensor grad_norm;                       // [] fp32
     std::vector<Tensor> norm_partials;      // by group, slices of all_norm_partials
     Tensor all_norm_partials;               // fp32, a number a norm block of every (padded) group
-    Sharding sharding;                      // of gradients and masters
+    Sharding sharding;                      // of gradients and masters over the data axis
     float max_norm = 0.0f;                  // 0: no clipping
     std::function<void()> after_grad_norm;  // may read the gradients
   };
@@ -61,9 +72,12 @@ class Executor {
   void observe_actions(ActionObserver observer) { observer_ = std::move(observer); }
 
   /// Plays all actions in order. An Error that an action throws is rethrown with rank, action and block in
-  /// front. Returns the losses of all micro-batches of all ranks, by global micro-batch. [M] fp32 on the
-  /// device.
+  /// front. Returns the losses of all micro-batches by data rank and its micro-batch. [M] fp32 on the device.
   Tensor run(const RankPlan& plan, const ExecutionInput& input, TrainingState training);
+
+  /// Sends the working copies of tied parameters to the stages that hold a copy. Collective over the pipeline
+  /// axis; nothing to do in one stage.
+  void share_tied_parameters();
 
   /// The parameter gradients of one backward: of a unit, by bucket (see ModelLayout), and a micro-batch of
   /// this rank.
@@ -77,18 +91,25 @@ class Executor {
   bool draws_random() const { return draws_random_; }
 
   /// Runs all blocks forward on the same batch on every rank, without targets (collective where parameters
-  /// are sharded); returns what the last block returns (logits).
+  /// are sharded); returns what the last block returns (logits). Throws Error(kUnsupported) where the model
+  /// is cut into stages.
   Tensor infer(const HostBatch& batch);
 
  private:
   struct MicroBatchUnit;  // a unit's forward, kept for its backward
   struct MicroBatch;      // what is alive of one micro-batch
   struct Run;             // one play
+  std::string describe(const Action& action, std::size_t position) const;
   void play_named(Run& run, const Action& action, std::size_t position);
   void play(Run& run, const Action& action);
   void change_residency(const Action& action);
   void read_batch(Run& run, int micro_batch);
   void observe_logits(Run& run, const Action& action, Activations input);
+  void send(Run& run, const Action& action);
+  void receive(Run& run, const Action& action);
+  void exchange_tied(Run& run, const Action& action);
+  void exchange_norms(Run& run);
+  int stage_of_peer(const Action& action) const { return groups_.mesh.place(action.peer).stage; }
   void forward(Run& run, const Action& action);
   void recompute(Run& run, const Action& action);
   Activations run_unit(Run& run, const Action& action, MicroBatchUnit* record, Activations input);
@@ -102,7 +123,12 @@ class Executor {
   const ModelLayout& layout_;
   ParamStore& params_;
   StatisticStore& statistics_;
-  std::shared_ptr<Communicator> comm_;
+  const MeshGroups& groups_;
+  const StageMap& stages_;
+  BoundaryShapes* shapes_;
+  Watchdog* watchdog_;
+  const std::vector<TiedUnits> ties_;
+  const MeshPlace place_;
   ActionObserver observer_;
   bool draws_random_ = false;
 };

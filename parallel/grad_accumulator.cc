@@ -253,46 +253,6 @@ void GradAccumulator::finish_fast(Context& ctx, Exchange& exchange) {
   }
 }
 
-void GradAccumulator::finish(Context& ctx) {
-  while (!exchanges_.empty()) finish_exchange(ctx);
-  for (Work& work : gathers_) work.wait();
-  gathers_.clear();
-  if (each_ || comm_.size() == 1) {
-    for (Bucket& bucket : buckets_) {
-      for (const Addition& add : finish_tree(bucket.stack.entries())) {
-        const Tensor& target = bucket.sums[static_cast<std::size_t>(add.target)];
-        ctx.backend->add(
-            ctx.exec, {.a = target, .b = bucket.sums[static_cast<std::size_t>(add.source)], .out = target});
-      }
-      bucket.sums.resize(1);
-    }
-  }
-  // Buckets are in block order, so the uses of a tied parameter are added in block order.
-  for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) {
-    const GradBucket& further = layout_.buckets[static_cast<std::size_t>(b)];
-    if (further.use == 0) continue;
-    const Tensor sum = gradient(further.group);
-    ctx.backend->add(ctx.exec, {.a = sum, .b = owned(b), .out = sum});
-    buckets_[static_cast<std::size_t>(b)].sums.clear();
-  }
-}
-
-Tensor GradAccumulator::owned(int bucket) const {
-  const ParamGroup& group = group_of(bucket);
-  const Bucket& b = buckets_[static_cast<std::size_t>(bucket)];
-  TRIREME_CHECK(!b.sums.empty(), "group '{}' has no gradient", group.name);
-  if (!sharded()) return b.sums[0].slice(0, {group.num_elems});
-  const std::int64_t piece = sharding_.piece(group.num_elems);
-  return b.sums[0].num_elems() == piece ? b.sums[0]
-                                        : b.sums[0].slice(sharding_.first(group.num_elems), {piece});
-}
-
-Tensor GradAccumulator::gradient(int group) const {
-  const auto owner = std::ranges::find_if(
-      layout_.buckets, [&](const GradBucket& o) { return o.group == group && o.use == 0; });
-  return owned(static_cast<int>(owner - layout_.buckets.begin()));
-}
-
 void GradAccumulator::clear() {
   for (Bucket& bucket : buckets_) bucket = Bucket{};
 }

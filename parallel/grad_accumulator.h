@@ -57,7 +57,13 @@ class GradAccumulator {
   /// Starts the exchange of `unit`'s buckets: of `micro_batch`, or of the whole step when it is -1.
   /// Collective.
   void start_reduce(Context& ctx, int unit, int micro_batch);
-  /// Finishes all exchanges and adds the uses of tied parameters. Afterwards gradient(group) is complete.
+  /// Sends the gradient of a use, complete over the data axis, to the stage that owns the parameter, where
+  /// finish() adds it. All reductions of this rank must have been started. `comm` is that of the pipeline
+  /// axis. See [Note: tied over stages].
+  void send_use(Context& ctx, int bucket, Communicator& comm, int stage);
+  void receive_use(Context& ctx, int bucket, Communicator& comm, int stage);
+  /// Finishes all exchanges and adds the uses of tied parameters. Afterwards gradient(group) is complete, of
+  /// the groups that this rank's stage owns.
   void finish(Context& ctx);
   /// What this rank owns of a group's gradient: [num_elems] without ZeRO, else its piece.
   Tensor gradient(int group) const;
@@ -98,6 +104,10 @@ class GradAccumulator {
   void finish_step(Context& ctx, Exchange& exchange);
   void finish_round(Context& ctx, Exchange& exchange);
   void finish_fast(Context& ctx, Exchange& exchange);
+  /// Completes the sums over micro-batches and the data axis.
+  void complete_sums(Context& ctx);
+  void add_uses(Context& ctx);
+  int owner_bucket(int group) const;
   void add_to_sum(Context& ctx, Bucket& bucket, const Tensor& gradient);
   void store_piece(Context& ctx, Bucket& bucket, const Tensor& piece);
   Tensor owned(int bucket) const;
@@ -113,6 +123,7 @@ class GradAccumulator {
   std::vector<Bucket> buckets_;
   std::deque<Exchange> exchanges_;
   std::vector<Work> gathers_;
+  std::vector<Work> tied_;  // messages about uses
 };
 
 }  // namespace trireme

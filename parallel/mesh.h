@@ -1,17 +1,24 @@
-// Where a rank stands: axes of the rank grid. Data parallelism only so far; the pipeline axis comes beside
-// it.
+// Where a rank stands: the axes of the rank grid, pipeline x data, and which samples are its own.
 #pragma once
 
 #include <cstdint>
 
 namespace trireme {
 
-struct Mesh {
-  int data = 1;  // ranks that hold the same parameters and split the global batch
+/// A rank's coordinates.
+struct MeshPlace {
+  int stage = 0;  // on the pipeline axis
+  int data = 0;
+};
 
-  int num_ranks() const { return data; }
-  /// The coordinate of `rank` on the data axis.
-  int data_rank(int rank) const { return rank; }
+/// rank = stage * data + place on the data axis: the ranks of a stage are neighbours.
+struct Mesh {
+  int data = 1;      // ranks that hold the same parameters and split the global batch
+  int pipeline = 1;  // stages that the blocks are cut into
+
+  int num_ranks() const { return pipeline * data; }
+  MeshPlace place(int rank) const { return {.stage = rank / data, .data = rank % data}; }
+  int rank(const MeshPlace& place) const { return place.stage * data + place.data; }
 };
 
 /// Which global micro-batches a data rank computes (see [Note: canonical reduction]).

@@ -115,7 +115,8 @@ struct Builder {
 // Rewrites a layout with a group a block into one with fewer groups. See [Note: merged groups].
 class Merger {
  public:
-  Merger(ModelLayout layout, std::int64_t min_bytes) : before_(std::move(layout)), min_bytes_(min_bytes) {
+  Merger(ModelLayout layout, std::int64_t min_bytes, const StageMap& stages)
+      : before_(std::move(layout)), min_bytes_(min_bytes), stages_(stages) {
     tied_.resize(before_.groups.size());
     for (const GradBucket& bucket : before_.buckets) {
       if (bucket.use > 0) tied_[static_cast<std::size_t>(bucket.group)] = true;
@@ -125,7 +126,7 @@ class Merger {
   ModelLayout merge() {
     ModelLayout after{.num_norm_blocks = before_.num_norm_blocks, .num_parameters = before_.num_parameters};
     for (std::size_t g = 0; g < before_.groups.size(); ++g) {
-      const bool joins = g > 0 && is_small(g - 1) && is_small(g);
+      const bool joins = g > 0 && is_small(g - 1) && is_small(g) && chunk_of(g - 1) == chunk_of(g);
       const int first_slot = joins ? static_cast<int>(after.groups.back().slots.size()) : 0;
       if (joins) {
         append(after.groups.back(), before_.groups[g]);
@@ -147,6 +148,10 @@ class Merger {
   bool is_small(std::size_t g) const {
     const auto bytes = before_.groups[g].num_elems * static_cast<std::int64_t>(sizeof(float));
     return !tied_[g] && bytes < min_bytes_;
+  }
+
+  int chunk_of(std::size_t g) const {
+    return stages_.bounds.empty() ? 0 : stages_.chunk_of(before_.groups[g].slots.front().block);
   }
 
   static void append(ParamGroup& to, const ParamGroup& from) {
@@ -190,16 +195,17 @@ class Merger {
 
   const ModelLayout before_;
   const std::int64_t min_bytes_;
+  const StageMap& stages_;
   std::vector<bool> tied_;
   std::vector<Moved> moved_;  // by group before
 };
 
 }  // namespace
 
-ModelLayout make_layout(const BlockList& blocks, std::int64_t group_min_bytes) {
+ModelLayout make_layout(const BlockList& blocks, std::int64_t group_min_bytes, const StageMap& stages) {
   TRIREME_CHECK(!blocks.empty(), "a model needs at least one block");
   TRIREME_CHECK(group_min_bytes >= 0, "group_min_bytes = {} must not be negative", group_min_bytes);
-  return Merger(Builder{.blocks = blocks}.build(), group_min_bytes).merge();
+  return Merger(Builder{.blocks = blocks}.build(), group_min_bytes, stages).merge();
 }
 
 }  // namespace trireme

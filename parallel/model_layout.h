@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/stage_map.h"
 #include "runtime/block.h"
 
 namespace trireme {
@@ -71,7 +72,8 @@ struct ModelLayout {
 
 /// Throws Error(kInvalidInput) for a duplicate name, or a tie to a parameter that no earlier block declares
 /// or whose shape differs. `group_min_bytes`: of fp32 parameters, see [Note: merged groups]; 0 merges
-/// nothing.
-ModelLayout make_layout(const BlockList& blocks, std::int64_t group_min_bytes = 0);
+/// nothing. With `stages`, nothing over the bound of two chunks either.
+ModelLayout make_layout(const BlockList& blocks, std::int64_t group_min_bytes = 0,
+                        const StageMap& stages = {});
 
 }  // namespace trireme

@@ -23,21 +23,24 @@ ParamStore::ParamStore(const Context& ctx, const BlockList& blocks, const ModelL
         "offload = \"optimizer\" works where the device is the host, not on cuda yet: use a larger zero "
         "stage or recompute to save device memory");
   }
-  for (std::size_t g = 0; g < groups_.size(); ++g) {
-    allocate(groups_[g], layout.groups[g], state_names_.size());
-    if (ctx_.allocator->device().type != DeviceType::kMeta)
-      initialize(blocks, static_cast<int>(g), options.seed);
+  for (int g = 0; g < static_cast<int>(groups_.size()); ++g) {
+    if (!holds(g)) continue;
+    allocate(g, state_names_.size());
+    if (owns(g) && device != DeviceType::kMeta) initialize(blocks, g, options.seed);
   }
   refresh_working();
 }
 
-void ParamStore::allocate(Group& group, const ParamGroup& layout, std::size_t num_states) {
+void ParamStore::allocate(int index, std::size_t num_states) {
+  Group& group = groups_[static_cast<std::size_t>(index)];
+  const ParamGroup& layout = layout_.groups[static_cast<std::size_t>(index)];
   const MemoryHolderScope holder(*ctx_.allocator, layout.name);
   const std::int64_t piece = sharding_.piece(layout.num_elems);
   const std::int64_t whole = sharding_.padded(layout.num_elems);
   const bool offloads = options_.offload == Offload::kOptimizer;
   const std::int64_t working = options_.zero == ZeroStage::kParameters ? piece : whole;
   group.working = ctx_.empty({working}, options_.working_dtype, MemoryCategory::kParameters);
+  if (!owns(index)) return;
   if (options_.working_dtype == DType::kFloat32) {
     group.master = working == piece ? group.working : group.working.slice(piece * sharding_.rank, {piece});
   } else {
@@ -79,8 +82,8 @@ std::int64_t ParamStore::first_owned(int group) const {
 
 Tensor ParamStore::owned_working(int group) const {
   const Group& g = groups_[static_cast<std::size_t>(group)];
-  if (g.working.num_elems() == g.master.num_elems()) return g.working;
-  return g.working.slice(first_owned(group), {g.master.num_elems()});
+  const std::int64_t piece = sharding_.piece(layout_.groups[static_cast<std::size_t>(group)].num_elems);
+  return g.working.num_elems() == piece ? g.working : g.working.slice(first_owned(group), {piece});
 }
 
 Tensor ParamStore::value(const ParamUse& use) {
@@ -153,7 +156,10 @@ Tensor ParamStore::whole(int group, const Tensor& owned) const {
 void ParamStore::update(const Optimizer& optimizer, const UpdateScalars& scalars,
                         const std::function<Tensor(int group)>& gradients) {
   for (int g = 0; g < static_cast<int>(groups_.size()); ++g) {
-    const Group& group = groups_[static_cast<std::size_t>(g)];
+    if (!owns(g)) continue;
+    Group& group = groups_[static_cast<std::size_t>(g)];
+    for (Work& send : group.sends) send.wait();  // of the values before
+    group.sends.clear();
     const Tensor grad = gradients(g);
     for_each_owned_run(g, [&](std::int64_t first, const Shape& length, const ParamRun& run) {
       UpdateSegment segment{
@@ -170,11 +176,16 @@ void ParamStore::update(const Optimizer& optimizer, const UpdateScalars& scalars
 }
 
 void ParamStore::settle() {
-  for (Group& group : groups_) group.gather.wait();
+  for (Group& group : groups_) {
+    group.gather.wait();
+    for (Work& send : group.sends) send.wait();
+    group.sends.clear();
+  }
 }
 
 void ParamStore::refresh_working() {
   for (int g = 0; g < static_cast<int>(groups_.size()); ++g) {
+    if (!owns(g)) continue;
     Group& group = groups_[static_cast<std::size_t>(g)];
     group.gather.wait();
     if (options_.working_dtype != DType::kFloat32) {
@@ -188,6 +199,18 @@ void ParamStore::refresh_working() {
     }
     if (options_.zero == ZeroStage::kOptimizer || options_.zero == ZeroStage::kGradients) start_gather(g);
   }
+}
+
+void ParamStore::send_working(int group, Communicator& comm, int stage) {
+  Group& g = groups_[static_cast<std::size_t>(group)];
+  g.sends.push_back(comm.send(owned_working(group), stage, kTiedTag));
+}
+
+void ParamStore::receive_working(int group, Communicator& comm, int stage) {
+  Group& g = groups_[static_cast<std::size_t>(group)];
+  g.gather.wait();
+  comm.recv(owned_working(group), stage, kTiedTag).wait();
+  if (options_.zero == ZeroStage::kOptimizer || options_.zero == ZeroStage::kGradients) start_gather(group);
 }
 
 }  // namespace trireme

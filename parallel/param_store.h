@@ -23,6 +23,7 @@
 #include "parallel/comm/communicator.h"
 #include "parallel/model_layout.h"
 #include "parallel/sharding.h"
+#include "parallel/stage_groups.h"
 #include "runtime/context.h"
 #include "runtime/optim/optimizer.h"
 
@@ -39,12 +40,15 @@ struct ParamStoreOptions {
   Offload offload = Offload::kNone;
   DType working_dtype = DType::kFloat32;
   std::uint64_t seed = 0;
+  std::vector<Holding> holdings;  // by group, what this rank's stage holds; empty: it owns all of them
 };
 
 class ParamStore {
  public:
-  /// Allocates all groups; on a device that computes, initialises what this rank owns. Collective from stage
-  /// 1 on. Throws Error(kUnsupported) for offload from a device with memory of its own.
+  /// Allocates all groups that are held; on a device that computes, initialises what this rank owns. `comm`
+  /// is that of the data axis; collective over it from stage 1 on. Copies of what other stages own are to be
+  /// received before their first use. Throws Error(kUnsupported) for offload from a device with memory of its
+  /// own.
   ParamStore(const Context& ctx, const BlockList& blocks, const ModelLayout& layout,
              const Optimizer& optimizer, std::shared_ptr<Communicator> comm,
              const ParamStoreOptions& options);
@@ -58,6 +62,10 @@ class ParamStore {
   void gather(int group);
   /// Gives up one use; the last one frees the gathered copy.
   void release(int group);
+
+  /// Whether this rank's stage owns the group, and whether it holds a working copy of it.
+  bool owns(int group) const { return holding(group) == Holding::kOwned; }
+  bool holds(int group) const { return holding(group) != Holding::kNothing; }
 
   /// What this rank owns of a group's fp32 master and optimizer state: from element first_owned() on.
   const Tensor& master(int group) const { return groups_[static_cast<std::size_t>(group)].master; }
@@ -80,16 +88,25 @@ class ParamStore {
   /// on.
   void refresh_working();
 
+  /// Sends this rank's piece of an owned group's working copy to a rank of another stage, which receives it
+  /// in place of an update. `comm` is that of the pipeline axis. See [Note: tied over stages].
+  void send_working(int group, Communicator& comm, int stage);
+  void receive_working(int group, Communicator& comm, int stage);
+
  private:
   struct Group {
     Tensor working;   // stages 0-2: whole; stage 3: this rank's piece
     Tensor gathered;  // stage 3, while resident
     Tensor master;
     std::vector<Tensor> states;
-    Work gather;    // of `working` or `gathered`
-    int users = 0;  // stage 3: gather() minus release()
+    Work gather;              // of `working` or `gathered`
+    std::vector<Work> sends;  // of `working`, to stages that hold a copy
+    int users = 0;            // stage 3: gather() minus release()
   };
-  void allocate(Group& group, const ParamGroup& layout, std::size_t num_states);
+  Holding holding(int group) const {
+    return options_.holdings.empty() ? Holding::kOwned : options_.holdings[static_cast<std::size_t>(group)];
+  }
+  void allocate(int group, std::size_t num_states);
   void initialize(const BlockList& blocks, int group, std::uint64_t seed);
   /// This rank's piece of the working copy.
   Tensor owned_working(int group) const;

@@ -26,6 +26,14 @@ std::string_view name(ActionKind kind) {
       return "SendGradient";
     case ActionKind::kRecvGradient:
       return "RecvGradient";
+    case ActionKind::kSendTiedGradient:
+      return "SendTiedGradient";
+    case ActionKind::kRecvTiedGradient:
+      return "RecvTiedGradient";
+    case ActionKind::kSendTiedParameters:
+      return "SendTiedParameters";
+    case ActionKind::kRecvTiedParameters:
+      return "RecvTiedParameters";
     case ActionKind::kReduceLoss:
       return "ReduceLoss";
     case ActionKind::kGradNorm:
@@ -36,9 +44,10 @@ std::string_view name(ActionKind kind) {
   return "?";
 }
 
-bool is_collective(ActionKind kind) {
-  return kind == ActionKind::kGather || kind == ActionKind::kReduceGrad || kind == ActionKind::kReduceLoss ||
-         kind == ActionKind::kGradNorm;
+Scope scope(ActionKind kind) {
+  if (kind == ActionKind::kGather || kind == ActionKind::kReduceGrad) return Scope::kStage;
+  if (kind == ActionKind::kReduceLoss || kind == ActionKind::kGradNorm) return Scope::kWorld;
+  return Scope::kRank;
 }
 
 std::string to_string(const Action& action) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "parallel/mesh.h"
+#include "parallel/stage_map.h"
 
 namespace trireme {
 
@@ -23,17 +24,30 @@ enum class ActionKind : std::uint8_t {
   kReduceGrad,  // collective: add the unit's gradient over all ranks, of one micro-batch each or of the whole
                 // step
   kSendActivation,  // output of the unit, to the rank that runs the next
-  kRecvActivation,  // input of the unit
+  kRecvActivation,  // input of the unit: from here on under way, and there when its Forward needs it
   kSendGradient,    // gradient of the unit's input, to the rank that runs the one before
-  kRecvGradient,    // gradient of the unit's output
-  kReduceLoss,      // collective: the step's loss from all micro-batches' losses
-  kGradNorm,        // global gradient norm and clip coefficient (collective where gradients are sharded)
-  kOptimStep,       // update every parameter this rank owns, and move running statistics (collective)
+  kRecvGradient,    // gradient of the unit's output, the same way
+  // Of parameters that units of two stages use. See [Note: tied over stages].
+  kSendTiedGradient,    // of the unit's uses, to the stage that owns the parameters
+  kRecvTiedGradient,    // on that stage: under way from here on, added by GradNorm
+  kSendTiedParameters,  // of the unit that declares them, updated, to a stage that uses them
+  kRecvTiedParameters,  // on that stage
+  kReduceLoss,          // collective: the step's loss from all micro-batches' losses
+  kGradNorm,            // global gradient norm and clip coefficient (collective where gradients are sharded)
+  kOptimStep,           // update every parameter this rank owns, and move running statistics (collective)
 };
 
 std::string_view name(ActionKind kind);
-/// True when every rank of the data group takes part.
-bool is_collective(ActionKind kind);
+/// Who takes part in an action.
+enum class Scope : std::uint8_t {
+  kRank,   // the rank, or a pair
+  kStage,  // the ranks of its stage (the data axis)
+  kWorld,
+};
+Scope scope(ActionKind kind);
+inline bool is_collective(ActionKind kind) {
+  return scope(kind) != Scope::kRank;
+}
 
 /// What a Forward leaves behind for the backward of its unit.
 enum class Keep : std::uint8_t {
@@ -56,12 +70,15 @@ std::string to_string(const Action& action);
 
 struct RankPlan {
   std::vector<Action> actions;
+  int send_window = 1;  // see [Note: what blocks]
 };
 
 struct StepPlan {
   Mesh mesh;
   int num_units = 0;
   bool sharded_parameters = false;  // units start and end released (ZeRO-3)
+  StageMap stages;                  // without bounds: all units on every rank
+  std::vector<TiedUnits> ties;      // between stages
   std::vector<RankPlan> ranks;
 };
 

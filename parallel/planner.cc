@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "parallel/stage_plan.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -9,93 +10,94 @@ namespace {
 
 using enum ActionKind;
 
-// The runs of units of a step, in order, before anything is said about communication.
-class Compute {
- public:
-  Compute(int num_units, const PlanOptions& options) : num_units_(num_units), options_(options) {}
-
-  void train(int micro_batch) {
-    const int k = options_.recompute_every;
-    const int last_segment =
-        k > 0 ? (num_units_ - 1) / k * k : 0;  // first unit of the segment that is not recomputed
-    for (int u = 0; u < num_units_; ++u) {
-      const Keep keep = u >= last_segment ? Keep::kTape : u % k == 0 ? Keep::kInput : Keep::kNothing;
-      run(kForward, u, micro_batch, keep);
-    }
-    for (int first = last_segment; first >= 0; first -= k) {
-      const int end = first == last_segment ? num_units_ : first + k;
-      if (first != last_segment) {
-        for (int u = first; u < end; ++u) run(kRecompute, u, micro_batch);
-      }
-      for (int u = end - 1; u >= first; --u) run(kBackward, u, micro_batch);
-      if (k == 0) break;
-    }
+// `options` with the stages filled in.
+PlanOptions with_stages(int num_units, const Mesh& mesh, PlanOptions options) {
+  TRIREME_CHECK(num_units >= 1, "a model needs at least one block");
+  if (options.stages.bounds.empty()) {
+    options.stages = StageMap::even({.num_units = num_units, .pipeline = mesh.pipeline});
   }
-
-  void evaluate(int micro_batch) {
-    for (int u = 0; u < num_units_; ++u) run(kForward, u, micro_batch, Keep::kNothing);
-  }
-
-  const std::vector<Action>& actions() const { return actions_; }
-
- private:
-  void run(ActionKind kind, int unit, int micro_batch, Keep keep = Keep::kTape) {
-    actions_.push_back({.kind = kind, .unit = unit, .micro_batch = micro_batch, .keep = keep});
-  }
-
-  int num_units_;
-  PlanOptions options_;
-  std::vector<Action> actions_;
-};
-
-// When a unit's parameters are needed: positions in the compute actions.
-struct Residency {
-  int unit = 0;
-  std::size_t gather_at = 0, first_use = 0, last_use = 0;
-};
-
-std::vector<Residency> residencies(const std::vector<Action>& compute, int num_units, int prefetch_depth) {
-  std::vector<Residency> all;
-  std::vector<int> open(static_cast<std::size_t>(num_units), -1);  // a recompute that waits for its backward
-  std::vector<std::size_t> free_from(static_cast<std::size_t>(num_units), 0);
-  for (std::size_t i = 0; i < compute.size(); ++i) {
-    const auto unit = static_cast<std::size_t>(compute[i].unit);
-    if (compute[i].kind == kBackward && open[unit] >= 0) {
-      all[static_cast<std::size_t>(open[unit])].last_use = i;
-      open[unit] = -1;
-    } else {
-      const std::size_t ahead =
-          i >= static_cast<std::size_t>(prefetch_depth) ? i - static_cast<std::size_t>(prefetch_depth) : 0;
-      if (compute[i].kind == kRecompute) open[unit] = static_cast<int>(all.size());
-      all.push_back({compute[i].unit, std::max(ahead, free_from[unit]), i, i});
-    }
-    free_from[unit] = i + 1;
-  }
-  return all;
+  TRIREME_CHECK(options.stages.num_units() == num_units && options.stages.pipeline == mesh.pipeline,
+                "{} units were cut into {} stages, the model has {} and the mesh {}",
+                options.stages.num_units(), options.stages.pipeline, num_units, mesh.pipeline);
+  return options;
 }
 
-// Writes gathers, releases and reductions around the compute actions.
-RankPlan with_communication(const std::vector<Action>& compute, int num_units, int micro_batches,
-                            const PlanOptions& options) {
-  std::vector<std::vector<int>> gathers(compute.size()), releases(compute.size());
-  if (options.shard_parameters) {
-    for (const Residency& r : residencies(compute, num_units, options.prefetch_depth)) {
-      gathers[r.gather_at].push_back(r.unit);
-      releases[r.last_use].push_back(r.unit);
+StepPlan empty_plan(const Mesh& mesh, const PlanOptions& options) {
+  return {.mesh = mesh,
+          .num_units = options.stages.num_units(),
+          .sharded_parameters = options.shard_parameters,
+          .stages = options.stages,
+          .ties = options.ties,
+          .ranks = std::vector<RankPlan>(static_cast<std::size_t>(mesh.num_ranks()))};
+}
+
+std::vector<std::vector<PipelineTask>> training_tasks(const PlanOptions& options, int micro_batches) {
+  const StageMap& stages = options.stages;
+  // In one stage the order of 1F1B is that of least memory, and all of them are equally fast.
+  const auto schedule = stages.pipeline == 1 ? PipelineSchedule::kOneForwardOneBackward : options.schedule;
+  return pipeline_tasks(schedule, stages.pipeline, stages.num_chunks() / stages.pipeline, micro_batches);
+}
+
+// How many sends on a way may be under way so that no stage blocks another. 1F1B and GPipe need one.
+// Interleaved rounds of more micro-batches than stages send so many more before the receiver comes to them.
+int send_window(const PlanOptions& options, int micro_batches) {
+  const int p = options.stages.pipeline;
+  if (p == 1 || options.schedule != PipelineSchedule::kInterleaved) return 1;
+  const int rounds = std::max(1, micro_batches / p);
+  return 1 + std::max(0, (micro_batches + rounds - 1) / rounds - p);
+}
+
+// Rounds of as many micro-batches as there are stages go through all chunks, so that no stage waits for more
+// than the first of them.
+std::vector<PipelineTask> evaluation_tasks(const StageMap& stages, int stage, int micro_batches) {
+  std::vector<PipelineTask> tasks;
+  for (int first = 0; first < micro_batches; first += stages.pipeline) {
+    for (int chunk = stage; chunk < stages.num_chunks(); chunk += stages.pipeline) {
+      for (int m = first; m < std::min(first + stages.pipeline, micro_batches); ++m) {
+        tasks.push_back({PipelineTask::Kind::kForward, chunk, m});
+      }
     }
   }
-  RankPlan plan;
-  for (std::size_t i = 0; i < compute.size(); ++i) {
-    const Action& action = compute[i];
-    for (const int unit : gathers[i]) plan.actions.push_back({.kind = kGather, .unit = unit});
-    plan.actions.push_back(action);
-    for (const int unit : releases[i]) plan.actions.push_back({.kind = kRelease, .unit = unit});
-    if (action.kind != kBackward) continue;
-    if (options.reduce_each_micro_batch) {
-      plan.actions.push_back({.kind = kReduceGrad, .unit = action.unit, .micro_batch = action.micro_batch});
-    } else if (action.micro_batch + 1 == micro_batches) {
-      plan.actions.push_back({.kind = kReduceGrad, .unit = action.unit});
+  return tasks;
+}
+
+void append(std::vector<Action>& actions, const std::vector<Action>& more) {
+  actions.insert(actions.end(), more.begin(), more.end());
+}
+
+void add_once(std::vector<Action>& actions, const Action& action) {
+  if (std::ranges::find(actions, action) == actions.end()) actions.push_back(action);
+}
+
+// What a stage owes the stages of tied units, before the norm and after the update. Sends come first: they
+// wait for nobody.
+struct TieActions {
+  std::vector<Action> before_norm, after_update;
+};
+
+TieActions tie_actions(const PlanOptions& options, int stage) {
+  TieActions sends, receives;
+  for (const TiedUnits& tie : options.ties) {
+    const int owner = options.stages.stage_of(tie.owner), user = options.stages.stage_of(tie.user);
+    if (user == stage) {
+      add_once(sends.before_norm, {.kind = kSendTiedGradient, .unit = tie.user, .peer = owner});
+      add_once(receives.after_update, {.kind = kRecvTiedParameters, .unit = tie.owner, .peer = owner});
     }
+    if (owner == stage) {
+      add_once(receives.before_norm, {.kind = kRecvTiedGradient, .unit = tie.user, .peer = user});
+      add_once(sends.after_update, {.kind = kSendTiedParameters, .unit = tie.owner, .peer = user});
+    }
+  }
+  append(sends.before_norm, receives.before_norm);
+  append(sends.after_update, receives.after_update);
+  return sends;
+}
+
+// The plan of a stage for the rank at `place`: peers become ranks.
+RankPlan plan_of_rank(const RankPlan& stage_plan, const Mesh& mesh, const MeshPlace& place) {
+  RankPlan plan = stage_plan;
+  for (Action& action : plan.actions) {
+    if (action.peer >= 0) action.peer = mesh.rank({.stage = action.peer, .data = place.data});
   }
   return plan;
 }
@@ -103,47 +105,62 @@ RankPlan with_communication(const std::vector<Action>& compute, int num_units, i
 }  // namespace
 
 StepPlan plan_training_step(int num_units, const Mesh& mesh, const BatchLayout& batch,
-                            const PlanOptions& options) {
+                            const PlanOptions& given) {
   batch.check();
-  TRIREME_CHECK(num_units >= 1, "a model needs at least one block");
   TRIREME_CHECK(batch.data_ranks == mesh.data, "the batch is laid out for {} data ranks, the mesh has {}",
                 batch.data_ranks, mesh.data);
-  TRIREME_CHECK(options.recompute_every >= 0 && options.prefetch_depth >= 0,
-                "recompute_every {} and prefetch_depth {} must not be negative", options.recompute_every,
-                options.prefetch_depth);
+  TRIREME_CHECK(given.recompute_every >= 0 && given.prefetch_depth >= 0,
+                "recompute_every {} and prefetch_depth {} must not be negative", given.recompute_every,
+                given.prefetch_depth);
   TRIREME_CHECK(
-      options.recompute_every < std::max(num_units, 2),
+      given.recompute_every < std::max(num_units, 2),
       "parallel.recompute_every = {} recomputes nothing: a segment of {} blocks is all of the model's "
       "{}, and the last segment is kept; use {} or less, or 0 to keep everything",
-      options.recompute_every, options.recompute_every, num_units, num_units - 1);
+      given.recompute_every, given.recompute_every, num_units, num_units - 1);
+  const PlanOptions options = with_stages(num_units, mesh, given);
   const int micro_batches = static_cast<int>(batch.per_rank());
-  Compute compute(num_units, options);
-  for (int m = 0; m < micro_batches; ++m) compute.train(m);
-  RankPlan plan = with_communication(compute.actions(), num_units, micro_batches, options);
-  for (const ActionKind kind : {kReduceLoss, kGradNorm, kOptimStep}) plan.actions.push_back({.kind = kind});
-  return {.mesh = mesh,
-          .num_units = num_units,
-          .sharded_parameters = options.shard_parameters,
-          .ranks = std::vector<RankPlan>(static_cast<std::size_t>(mesh.num_ranks()), plan)};
+  const auto tasks = training_tasks(options, micro_batches);
+  StepPlan plan = empty_plan(mesh, options);
+  for (int stage = 0; stage < mesh.pipeline; ++stage) {
+    RankPlan of_stage = plan_stage(
+        {.stage = stage, .tasks = tasks[static_cast<std::size_t>(stage)], .micro_batches = micro_batches},
+        options);
+    of_stage.send_window = send_window(options, micro_batches);
+    const TieActions ties = tie_actions(options, stage);
+    append(of_stage.actions, ties.before_norm);
+    for (const ActionKind kind : {kReduceLoss, kGradNorm, kOptimStep}) {
+      of_stage.actions.push_back({.kind = kind});
+    }
+    append(of_stage.actions, ties.after_update);
+    for (int d = 0; d < mesh.data; ++d) {
+      const MeshPlace place{.stage = stage, .data = d};
+      plan.ranks[static_cast<std::size_t>(mesh.rank(place))] = plan_of_rank(of_stage, mesh, place);
+    }
+  }
+  return plan;
 }
 
 StepPlan plan_evaluation(int num_units, const Mesh& mesh, const BatchLayout& batch,
-                         const PlanOptions& options) {
-  StepPlan plan{.mesh = mesh, .num_units = num_units, .sharded_parameters = options.shard_parameters};
+                         const PlanOptions& given) {
+  const PlanOptions options = with_stages(num_units, mesh, given);
   const int rounds = static_cast<int>(batch.per_rank());
-  Compute compute(num_units, options);
-  for (int m = 0; m < rounds; ++m) compute.evaluate(m);
-  const RankPlan full = with_communication(compute.actions(), num_units, rounds, options);
+  StepPlan plan = empty_plan(mesh, options);
   for (int r = 0; r < mesh.num_ranks(); ++r) {
-    RankPlan rank;
+    const MeshPlace place = mesh.place(r);
+    const RankPlan full =
+        plan_of_rank(plan_stage({.stage = place.stage,
+                                 .tasks = evaluation_tasks(options.stages, place.stage, rounds),
+                                 .micro_batches = rounds,
+                                 .training = false},
+                                options),
+                     mesh, place);
+    RankPlan& rank = plan.ranks[static_cast<std::size_t>(r)];
     for (const Action& action : full.actions) {
-      const bool idle =
-          action.kind == kForward &&
-          batch.global_micro_batch(mesh.data_rank(r), action.micro_batch) >= batch.num_micro_batches();
+      const bool idle = action.micro_batch >= 0 &&
+                        batch.global_micro_batch(place.data, action.micro_batch) >= batch.num_micro_batches();
       if (!idle) rank.actions.push_back(action);
     }
     rank.actions.push_back({.kind = kReduceLoss});
-    plan.ranks.push_back(std::move(rank));
   }
   return plan;
 }

@@ -13,8 +13,8 @@ namespace {
 // peaks of the step are put together from theirs.
 class NeedRecorder {
  public:
-  NeedRecorder(Allocator& allocator, const Communicator& comm)
-      : allocator_(allocator), comm_(comm), sent_before_(comm.traffic().sent_bytes) {}
+  NeedRecorder(Allocator& allocator, const MeshGroups& groups)
+      : allocator_(allocator), groups_(groups), sent_before_(groups.sent_bytes()) {}
 
   void after_action() {
     const MemoryStats stats = allocator_.stats();
@@ -25,7 +25,7 @@ class NeedRecorder {
       step_.peak_total = stats.peak_total;
       step_.at_peak = stats.at_peak;
     }
-    const std::int64_t sent = comm_.traffic().sent_bytes;
+    const std::int64_t sent = groups_.sent_bytes();
     needs_.push_back({.alive = stats.at_peak, .peak = stats.peak, .sent_bytes = sent - sent_before_});
     sent_before_ = sent;
     allocator_.reset_peak();
@@ -40,11 +40,30 @@ class NeedRecorder {
 
  private:
   Allocator& allocator_;
-  const Communicator& comm_;
+  const MeshGroups& groups_;
   MemoryStats step_;
   std::int64_t sent_before_;
   std::vector<ActionNeed> needs_;
 };
+
+// The calls of all groups that a rank speaks in.
+std::vector<RecordedCall> calls_of(const MeshGroups& groups) {
+  std::vector<RecordedCall> all;
+  const auto add = [&](const std::shared_ptr<Communicator>& comm) {
+    const auto& calls = dynamic_cast<const RecordingCommunicator&>(*comm).calls();
+    all.insert(all.end(), calls.begin(), calls.end());
+  };
+  add(groups.world);
+  if (groups.pipeline) add(groups.data);
+  if (groups.pipeline) add(groups.pipeline);
+  return all;
+}
+
+std::array<std::int64_t, kNumCallKinds> sent_by_call(const std::vector<RecordedCall>& calls) {
+  std::array<std::int64_t, kNumCallKinds> sent{};
+  for (const RecordedCall& call : calls) sent[static_cast<std::size_t>(call.kind)] += call.sent_bytes;
+  return sent;
+}
 
 }  // namespace
 
@@ -70,8 +89,8 @@ std::string StepPrediction::describe(std::size_t action) const {
   return to_text(plan.actions[action], unit_names);
 }
 
-std::vector<std::vector<int>> classes_of_equal_needs(const BatchLayout& batch) {
-  std::vector<std::vector<int>> classes;
+std::vector<std::vector<int>> classes_of_equal_needs(const BatchLayout& batch, const Mesh& mesh) {
+  std::vector<std::vector<int>> classes;  // of data ranks, the same in every stage
   std::vector<std::vector<int>> levels_of_class;
   for (int rank = 0; rank < batch.data_ranks; ++rank) {
     std::vector<int> levels;
@@ -85,7 +104,14 @@ std::vector<std::vector<int>> classes_of_equal_needs(const BatchLayout& batch) {
       classes.push_back({rank});
     }
   }
-  return classes;
+  std::vector<std::vector<int>> all;
+  for (int stage = 0; stage < mesh.pipeline; ++stage) {
+    for (const std::vector<int>& places : classes) {
+      std::vector<int>& ranks = all.emplace_back();
+      for (const int place : places) ranks.push_back(mesh.rank({.stage = stage, .data = place}));
+    }
+  }
+  return all;
 }
 
 StepPrediction predict_step(const std::shared_ptr<const BlockList>& blocks, EngineOptions options,
@@ -93,7 +119,9 @@ StepPrediction predict_step(const std::shared_ptr<const BlockList>& blocks, Engi
   options.device = {DeviceType::kMeta};
   options.threads = 1;
   options.memory_limit = std::nullopt;
+  options.sample = sample;
   const auto comm = std::make_shared<RecordingCommunicator>(rank, num_ranks);
+  expect_mesh_splits(*comm, mesh_of(num_ranks, options.pipeline.stages));
   Engine engine(blocks, comm, options);
   const BatchSource shapes_only = [&](std::int64_t, std::int64_t count) {
     HostBatch batch{.input_shape = sample.input.batched(count),
@@ -104,28 +132,27 @@ StepPrediction predict_step(const std::shared_ptr<const BlockList>& blocks, Engi
     }
     return batch;
   };
-  const std::size_t calls_before = comm->calls().size();
-  NeedRecorder recorder(*engine.context().allocator, *comm);
+  const auto sent_before = sent_by_call(calls_of(engine.groups()));
+  NeedRecorder recorder(*engine.context().allocator, engine.groups());
   engine.observe_actions([&](std::size_t) { recorder.after_action(); });
   const StepResult result = engine.step(shapes_only, 1, 0.0);
   StepPrediction prediction{.memory = recorder.step(),
                             .sent_bytes = result.sent_bytes,
+                            .sent_by_call = sent_by_call(calls_of(engine.groups())),
                             .actions = recorder.take_needs(),
                             .plan = engine.plan().ranks[static_cast<std::size_t>(rank)]};
-  for (std::size_t i = calls_before; i < comm->calls().size(); ++i) {
-    const RecordedCall& call = comm->calls()[i];
-    prediction.sent_by_call[static_cast<std::size_t>(call.kind)] += call.sent_bytes;
-  }
+  for (std::size_t c = 0; c < sent_before.size(); ++c) prediction.sent_by_call[c] -= sent_before[c];
   for (const auto& block : *blocks) prediction.unit_names.push_back(block->name());
   return prediction;
 }
 
 StepPrediction predict_largest_step(const std::shared_ptr<const BlockList>& blocks,
                                     const EngineOptions& options, const SampleSpec& sample, int num_ranks) {
+  const Mesh mesh = mesh_of(num_ranks, options.pipeline.stages);
   const BatchLayout batch{
-      .global_batch = options.global_batch, .micro_batch = options.micro_batch, .data_ranks = num_ranks};
+      .global_batch = options.global_batch, .micro_batch = options.micro_batch, .data_ranks = mesh.data};
   StepPrediction largest;
-  for (const std::vector<int>& ranks : classes_of_equal_needs(batch)) {
+  for (const std::vector<int>& ranks : classes_of_equal_needs(batch, mesh)) {
     StepPrediction prediction = predict_step(blocks, options, sample, num_ranks, ranks[0]);
     if (largest.actions.empty() || prediction.memory.peak_total > largest.memory.peak_total) {
       largest = std::move(prediction);

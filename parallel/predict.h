@@ -11,14 +11,6 @@
 
 namespace trireme {
 
-/// Shapes of one sample, without the batch dim.
-struct SampleSpec {
-  Shape input;
-  DType input_dtype = DType::kInt32;
-  Shape target;
-  bool target_weights = false;  // see HostBatch
-};
-
 /// What one action of the plan needs.
 struct ActionNeed {
   MemoryCounts alive;           // at the moment within the action when the total was largest
@@ -45,10 +37,10 @@ struct StepPrediction {
   std::string describe(std::size_t action) const;
 };
 
-/// Ranks that need the same memory, by the partial sums that they keep (see [Note: canonical reduction]): one
-/// class where the micro-batches of a rank are a power of two, else several. Each in ascending order, by its
-/// first rank.
-std::vector<std::vector<int>> classes_of_equal_needs(const BatchLayout& batch);
+/// Ranks that need the same memory: of one stage, by the partial sums that they keep (see [Note: canonical
+/// reduction]): one class a stage where the micro-batches of a rank are a power of two, else several. Each in
+/// ascending order, by stage and first rank.
+std::vector<std::vector<int>> classes_of_equal_needs(const BatchLayout& batch, const Mesh& mesh);
 
 /// Predicts a step of rank `rank` of `num_ranks`. options.device, threads and memory_limit are ignored.
 StepPrediction predict_step(const std::shared_ptr<const BlockList>& blocks, EngineOptions options,

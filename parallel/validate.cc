@@ -1,328 +1,188 @@
 #include "parallel/validate.h"
 
-#include <map>
-#include <set>
-#include <tuple>
+#include <algorithm>
 
+#include "parallel/plan_messages.h"
+#include "parallel/plan_rank_state.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
 namespace {
 
-using UnitBatch = std::pair<int, int>;  // unit, micro-batch
-
-// What one rank holds while its plan is played.
-struct RankState {
-  std::size_t position = 0;
-  std::vector<bool> resident;
-  std::set<UnitBatch> outputs;             // output of the unit is here
-  std::set<UnitBatch> inputs;              // received input of the unit
-  std::set<UnitBatch> tapes;               // what backward needs is here
-  std::set<UnitBatch> pending;             // forward has run, backward has not
-  std::set<UnitBatch> kept;                // input kept for a recompute
-  std::set<UnitBatch> gradients;           // gradient of the unit's output is here
-  std::map<int, std::set<int>> unreduced;  // unit -> micro-batches whose gradients are not reduced yet
-  std::set<int> finished;                  // units whose gradient of the whole step is reduced
-  std::set<int> reduced_apart;             // units with a micro-batch that was reduced on its own
-  bool trains = false, has_norm = false, updated = false;
-};
-
-// Messages under way: boundary (the unit before it), micro-batch, direction, source, destination.
-using Channel = std::tuple<int, int, bool, int, int>;
-
 class Simulation {
  public:
-  explicit Simulation(const StepPlan& plan) : plan_(plan), ranks_(plan.ranks.size()) {
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      ranks_[r].resident.assign(static_cast<std::size_t>(plan.num_units), !plan.sharded_parameters);
-      for (const Action& action : plan.ranks[r].actions) {
-        if (action.kind == ActionKind::kBackward) ranks_[r].trains = true;
-      }
-    }
+  explicit Simulation(const StepPlan& plan) : plan_(plan), positions_(plan.ranks.size(), 0) {
+    for (int r = 0; r < num_ranks(); ++r) ranks_.emplace_back(plan, r);
   }
 
   std::optional<PlanError> run() {
     while (true) {
       bool moved = false;
-      for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      for (int r = 0; r < num_ranks(); ++r) {
         while (!finished(r) && !is_collective(current(r).kind)) {
           bool blocked = false;
           if (auto error = step(r, blocked)) return error;
           if (blocked) break;
-          ++ranks_[r].position;
+          ++position(r);
           moved = true;
         }
       }
       if (all_finished()) return final_state();
       bool joined = false;
-      if (auto error = join_collective(joined)) return error;
+      for (int stage = 0; stage < plan_.mesh.pipeline; ++stage) {
+        if (auto error = join(ranks_of_stage(stage), Scope::kStage, joined)) return error;
+      }
+      if (auto error = join(all_ranks(), Scope::kWorld, joined)) return error;
       if (!moved && !joined) return deadlock();
     }
   }
 
  private:
-  bool finished(std::size_t r) const { return ranks_[r].position >= plan_.ranks[r].actions.size(); }
-  const Action& current(std::size_t r) const { return plan_.ranks[r].actions[ranks_[r].position]; }
+  int num_ranks() const { return static_cast<int>(plan_.ranks.size()); }
+  std::size_t& position(int r) { return positions_[static_cast<std::size_t>(r)]; }
+  std::size_t position(int r) const { return positions_[static_cast<std::size_t>(r)]; }
+  const std::vector<Action>& actions(int r) const { return plan_.ranks[static_cast<std::size_t>(r)].actions; }
+  bool finished(int r) const { return position(r) >= actions(r).size(); }
+  const Action& current(int r) const { return actions(r)[position(r)]; }
+  PlanRankState& state(int r) { return ranks_[static_cast<std::size_t>(r)]; }
+
   bool all_finished() const {
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    for (int r = 0; r < num_ranks(); ++r) {
       if (!finished(r)) return false;
     }
     return true;
   }
 
-  PlanError fail(std::size_t r, const std::string& what) const {
-    if (finished(r)) return {static_cast<int>(r), -1, fmt::format("rank {}, end of plan: {}", r, what)};
-    return {static_cast<int>(r), static_cast<int>(ranks_[r].position),
-            fmt::format("rank {}, action {} ({}): {}", r, ranks_[r].position, to_string(current(r)), what)};
+  PlanError fail_at(const PlanMessages::Place& place, const std::string& what) const {
+    return {place.rank, static_cast<int>(place.position),
+            fmt::format("rank {}, action {} ({}): {}", place.rank, place.position,
+                        to_string(actions(place.rank)[place.position]), what)};
   }
 
-  // Plays one action that is no collective. `blocked`: it waits for a message.
-  std::optional<PlanError> step(std::size_t r, bool& blocked) {
+  PlanError fail(int r, const std::string& what) const {
+    if (finished(r)) return {r, -1, fmt::format("rank {}, end of plan: {}", r, what)};
+    return fail_at({r, position(r)}, what);
+  }
+
+  // Plays one action that is no collective. `blocked`: it waits for another rank.
+  std::optional<PlanError> step(int r, bool& blocked) {
     const Action& a = current(r);
-    if (a.kind == ActionKind::kOptimStep) return optim_step(r);
-    if (a.unit < 0 || a.unit >= plan_.num_units) return fail(r, fmt::format("there is no unit {}", a.unit));
-    switch (a.kind) {
-      case ActionKind::kRelease:
-        return release(r, a);
-      case ActionKind::kForward:
-        return forward(r, a);
-      case ActionKind::kRecompute:
-        return recompute(r, a);
-      case ActionKind::kBackward:
-        return backward(r, a);
-      case ActionKind::kSendActivation:
-      case ActionKind::kSendGradient:
-        return send(r, a);
-      default:
-        return receive(r, a, blocked);
+    if (const auto awaited = state(r).awaited(a)) blocked = !messages_.has_arrived(r, *awaited);
+    if (is_send(a.kind)) {
+      blocked = !messages_.can_send(
+          a, {.rank = r, .send_window = plan_.ranks[static_cast<std::size_t>(r)].send_window});
     }
-  }
-
-  std::optional<PlanError> release(std::size_t r, const Action& a) {
-    auto resident = ranks_[r].resident[static_cast<std::size_t>(a.unit)];
-    if (!resident) return fail(r, "the unit's parameters are not gathered");
-    if (!plan_.sharded_parameters) return fail(r, "unsharded parameters cannot be released");
-    ranks_[r].resident[static_cast<std::size_t>(a.unit)] = false;
+    if (blocked) return std::nullopt;
+    if (const auto problem = state(r).play(a)) return fail(r, *problem);
+    if (is_send(a.kind)) {
+      if (const auto problem = messages_.add_send({r, position(r)}, a)) return fail(r, *problem);
+    } else if (is_receive(a.kind)) {
+      if (const auto problem = messages_.add_receive({r, position(r)}, a)) return fail(r, *problem);
+    }
     return std::nullopt;
   }
 
-  std::optional<PlanError> require_resident(std::size_t r, const Action& a) const {
-    if (ranks_[r].resident[static_cast<std::size_t>(a.unit)]) return std::nullopt;
-    return fail(r, "uses the unit's parameters while they are released; a Gather must come first");
+  std::vector<int> ranks_of_stage(int stage) const {
+    std::vector<int> ranks;
+    for (int d = 0; d < plan_.mesh.data; ++d) ranks.push_back(plan_.mesh.rank({.stage = stage, .data = d}));
+    return ranks;
   }
 
-  std::optional<PlanError> forward(std::size_t r, const Action& a) {
-    RankState& s = ranks_[r];
-    if (auto error = require_resident(r, a)) return error;
-    const UnitBatch here{a.unit, a.micro_batch};
-    if (a.unit > 0 && !s.outputs.contains({a.unit - 1, a.micro_batch}) && !s.inputs.contains(here)) {
-      return fail(r, "its input is not there: neither computed here nor received");
+  std::vector<int> all_ranks() const {
+    std::vector<int> ranks;
+    for (int r = 0; r < num_ranks(); ++r) ranks.push_back(r);
+    return ranks;
+  }
+
+  // Whether a rank stands at a collective of this scope and has nothing under way that it would wait for.
+  bool ready(int r, Scope scope_of_group) {
+    if (finished(r) || scope(current(r).kind) != scope_of_group) return false;
+    if (current(r).kind == ActionKind::kReduceLoss) return messages_.all_taken(r);
+    if (current(r).kind != ActionKind::kGradNorm) return true;
+    for (const Action& receive : state(r).awaited_by_norm()) {
+      if (!messages_.has_arrived(r, receive) && messages_.waiting_receive(r)) return false;
     }
-    if (s.pending.contains(here) || s.outputs.contains(here)) return fail(r, "runs a second time");
-    s.inputs.erase(here);
-    s.outputs.erase({a.unit - 1, a.micro_batch});
-    s.outputs.insert(here);
-    if (!s.trains) return std::nullopt;
-    s.pending.insert(here);
-    if (a.keep == Keep::kTape) s.tapes.insert(here);
-    if (a.keep == Keep::kInput) s.kept.insert(here);
-    return std::nullopt;
+    return true;
   }
 
-  std::optional<PlanError> recompute(std::size_t r, const Action& a) {
-    if (auto error = require_resident(r, a)) return error;
-    RankState& s = ranks_[r];
-    const UnitBatch here{a.unit, a.micro_batch};
-    if (!s.pending.contains(here)) return fail(r, "no forward of it has run, or backward has consumed it");
-    if (s.tapes.contains(here)) return fail(r, "what backward needs is already here");
-    if (s.kept.erase(here) == 0 && s.outputs.erase({a.unit - 1, a.micro_batch}) == 0) {
-      return fail(r, "its input was not kept, and the unit before it was not recomputed");
+  // When every rank of a group stands at a collective of the group, they must be the same one.
+  std::optional<PlanError> join(const std::vector<int>& group, Scope scope_of_group, bool& joined) {
+    for (const int r : group) {
+      if (!ready(r, scope_of_group)) return std::nullopt;
     }
-    s.outputs.insert(here);
-    s.tapes.insert(here);
-    return std::nullopt;
-  }
-
-  std::optional<PlanError> backward(std::size_t r, const Action& a) {
-    RankState& s = ranks_[r];
-    if (auto error = require_resident(r, a)) return error;
-    const UnitBatch here{a.unit, a.micro_batch};
-    if (!s.pending.contains(here)) return fail(r, "no forward of it has run, or backward has consumed it");
-    if (s.has_norm) return fail(r, "comes after GradNorm: its gradient would be lost");
-    if (s.finished.contains(a.unit))
-      return fail(r, "the unit's gradient of the whole step is already reduced");
-    if (!s.tapes.contains(here)) return fail(r, "its forward kept no tape; a Recompute must come first");
-    const bool last = a.unit == plan_.num_units - 1;
-    if (!last && !s.gradients.contains(here)) return fail(r, "the gradient of its output is not there");
-    s.tapes.erase(here);
-    s.pending.erase(here);
-    s.gradients.erase(here);
-    s.outputs.erase(here);
-    if (a.unit > 0) s.gradients.insert({a.unit - 1, a.micro_batch});
-    s.unreduced[a.unit].insert(a.micro_batch);
-    return std::nullopt;
-  }
-
-  std::optional<PlanError> optim_step(std::size_t r) {
-    RankState& s = ranks_[r];
-    if (!s.has_norm) return fail(r, "updates before GradNorm has set the clip coefficient");
-    if (s.updated) return fail(r, "updates a second time");
-    s.updated = true;
-    return std::nullopt;
-  }
-
-  static Channel channel_of(const Action& a, int source, int destination) {
-    const bool activation = a.kind == ActionKind::kSendActivation || a.kind == ActionKind::kRecvActivation;
-    const bool above = a.kind == ActionKind::kSendActivation || a.kind == ActionKind::kRecvGradient;
-    return {above ? a.unit : a.unit - 1, a.micro_batch, activation, source, destination};
-  }
-
-  std::optional<PlanError> check_peer(std::size_t r, const Action& a) const {
-    if (a.peer < 0 || a.peer >= static_cast<int>(ranks_.size()))
-      return fail(r, fmt::format("there is no rank {}", a.peer));
-    if (a.peer == static_cast<int>(r)) return fail(r, "a rank cannot exchange with itself");
-    return std::nullopt;
-  }
-
-  std::optional<PlanError> send(std::size_t r, const Action& a) {
-    if (auto error = check_peer(r, a)) return error;
-    RankState& s = ranks_[r];
-    if (a.kind == ActionKind::kSendActivation) {
-      if (s.outputs.erase({a.unit, a.micro_batch}) == 0)
-        return fail(r, "the unit's output is not here to send");
-    } else if (s.gradients.erase({a.unit - 1, a.micro_batch}) == 0) {
-      return fail(r, "the gradient of the unit's input is not here to send");
+    const Action first = current(group[0]);
+    for (const int r : group) {
+      if (current(r) == first) continue;
+      return fail(r, fmt::format("collectives in different order: rank {} is at action {} ({})", group[0],
+                                 position(group[0]), to_string(first)));
     }
-    const Channel channel = channel_of(a, static_cast<int>(r), a.peer);
-    sent_by_[channel] = ranks_[r].position;
-    ++messages_[channel];
-    return std::nullopt;
-  }
-
-  std::optional<PlanError> receive(std::size_t r, const Action& a, bool& blocked) {
-    if (auto error = check_peer(r, a)) return error;
-    const auto message = messages_.find(channel_of(a, a.peer, static_cast<int>(r)));
-    if (message == messages_.end() || message->second == 0) {
-      blocked = true;
-      return std::nullopt;
+    for (const int r : group) {
+      if (const auto problem = state(r).play(first)) return fail(r, *problem);
     }
-    --message->second;
-    auto& arrived = a.kind == ActionKind::kRecvActivation ? ranks_[r].inputs : ranks_[r].gradients;
-    if (!arrived.insert({a.unit, a.micro_batch}).second) return fail(r, "received a second time");
-    return std::nullopt;
-  }
-
-  // When every rank stands at a collective, they must be the same one.
-  std::optional<PlanError> join_collective(bool& joined) {
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      if (finished(r) || !is_collective(current(r).kind)) return std::nullopt;
-    }
-    const Action& first = current(0);
-    for (std::size_t r = 1; r < ranks_.size(); ++r) {
-      if (!(current(r) == first)) {
-        return fail(r, fmt::format("collectives in different order: rank 0 is at action {} ({})",
-                                   ranks_[0].position, to_string(first)));
-      }
-    }
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      if (auto error = collective(r, first)) return error;
-    }
-    for (RankState& s : ranks_) ++s.position;
+    for (const int r : group) ++position(r);
     joined = true;
     return std::nullopt;
   }
 
-  std::optional<PlanError> collective(std::size_t r, const Action& a) {
-    RankState& s = ranks_[r];
-    const bool of_unit = a.kind == ActionKind::kGather || a.kind == ActionKind::kReduceGrad;
-    if (of_unit && (a.unit < 0 || a.unit >= plan_.num_units))
-      return fail(r, fmt::format("there is no unit {}", a.unit));
-    if (a.kind == ActionKind::kGather) {
-      if (s.resident[static_cast<std::size_t>(a.unit)])
-        return fail(r, "the unit's parameters are already gathered");
-      s.resident[static_cast<std::size_t>(a.unit)] = true;
-    } else if (a.kind == ActionKind::kReduceGrad) {
-      return reduce_gradient(r, a);
-    } else if (a.kind == ActionKind::kGradNorm) {
-      if (!s.unreduced.empty()) {
-        return fail(r, fmt::format("the gradient of unit {} is not reduced yet", s.unreduced.begin()->first));
-      }
-      s.has_norm = true;
-    }
-    return std::nullopt;
+  // Whether the sender of a receive has the send still before it.
+  bool will_be_sent(const PlanMessages::Place& place) const {
+    const Action& receive = actions(place.rank)[place.position];
+    const auto& sender = actions(receive.peer);
+    const Action send = send_for(receive, place.rank);
+    return std::find(sender.begin() + static_cast<std::ptrdiff_t>(position(receive.peer)), sender.end(),
+                     send) != sender.end();
   }
 
-  // Of the whole step, after its last backward; or of one micro-batch, before the next one's backward.
-  std::optional<PlanError> reduce_gradient(std::size_t r, const Action& a) {
-    RankState& s = ranks_[r];
-    const auto open = s.unreduced.find(a.unit);
-    if (open == s.unreduced.end()) return fail(r, "the unit has no gradient to reduce");
-    if (a.micro_batch < 0) {
-      if (s.reduced_apart.contains(a.unit))
-        return fail(r, "earlier micro-batches of the unit were reduced on their own");
-      s.finished.insert(a.unit);
-    } else if (open->second != std::set<int>{a.micro_batch}) {
-      return fail(
-          r, fmt::format(
-                 "the gradient of micro-batch {} is not reduced on its own: it has met others or is missing",
-                 a.micro_batch));
+  // The receive that everybody waits for in the end: best, one whose send is nowhere.
+  std::optional<PlanMessages::Place> culprit_receive() const {
+    std::optional<PlanMessages::Place> culprit;
+    for (int r = 0; r < num_ranks(); ++r) {
+      const auto place = messages_.waiting_receive(r);
+      if (place && !will_be_sent(*place)) return place;
+      if (place && !culprit) culprit = place;
     }
-    if (a.micro_batch >= 0) s.reduced_apart.insert(a.unit);
-    s.unreduced.erase(open);
-    return std::nullopt;
+    return culprit;
   }
 
   PlanError deadlock() const {
     std::string where;
-    std::size_t culprit = ranks_.size();
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    for (int r = 0; r < num_ranks(); ++r) {
       where +=
           fmt::format("; rank {} {}", r, finished(r) ? "has finished" : "waits in " + to_string(current(r)));
-      if (!finished(r) && (culprit == ranks_.size() || !is_collective(current(r).kind))) culprit = r;
     }
-    const bool receives = !is_collective(current(culprit).kind);
+    if (const auto place = culprit_receive()) {
+      return fail_at(*place, "a receive whose send never comes" + where);
+    }
+    if (const auto send = messages_.unmatched_send()) return send_without_receive(*send, where);
+    int r = 0;
+    while (finished(r)) ++r;
+    const bool receives = !is_collective(current(r).kind);
     return fail(
-        culprit,
+        r,
         (receives ? "a receive whose send never comes" : "a collective that not every rank joins") + where);
   }
 
-  std::optional<PlanError> final_state() const {
-    for (const auto& [channel, count] : messages_) {
-      if (count == 0) continue;
-      const auto& [boundary, micro_batch, activation, source, destination] = channel;
-      const std::size_t position = sent_by_.at(channel);
-      const Action& action = plan_.ranks[static_cast<std::size_t>(source)].actions[position];
-      return PlanError{
-          source, static_cast<int>(position),
-          fmt::format("rank {}, action {} ({}): a send without a receive: rank {} never takes it", source,
-                      position, to_string(action), destination)};
+  PlanError send_without_receive(const PlanMessages::Unmatched& send, const std::string& where = "") const {
+    return fail_at(send.place,
+                   fmt::format("a send without a receive: rank {} never takes it{}", send.peer, where));
+  }
+
+  std::optional<PlanError> final_state() {
+    if (const auto send = messages_.unmatched_send()) return send_without_receive(*send);
+    if (const auto receive = messages_.unmatched_receive()) {
+      return fail_at(receive->place,
+                     fmt::format("a receive without a send: rank {} never sends", receive->peer));
     }
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      const RankState& s = ranks_[r];
-      for (int u = 0; u < plan_.num_units; ++u) {
-        if (s.resident[static_cast<std::size_t>(u)] == plan_.sharded_parameters) {
-          return fail(
-              r, fmt::format("unit {} is left {}", u, plan_.sharded_parameters ? "gathered" : "released"));
-        }
-      }
-      if (!s.pending.empty()) {
-        return fail(r, fmt::format("forward of unit {} micro-batch {} is never followed by its backward",
-                                   s.pending.begin()->first, s.pending.begin()->second));
-      }
-      if (!s.unreduced.empty())
-        return fail(r, fmt::format("the gradient of unit {} is never reduced", s.unreduced.begin()->first));
-      if (!s.gradients.empty()) {
-        return fail(r, fmt::format("the gradient of unit {} micro-batch {} is never used",
-                                   s.gradients.begin()->first, s.gradients.begin()->second));
-      }
+    for (int r = 0; r < num_ranks(); ++r) {
+      if (const auto problem = state(r).at_end()) return fail(r, *problem);
     }
     return std::nullopt;
   }
 
   const StepPlan& plan_;
-  std::vector<RankState> ranks_;
-  std::map<Channel, int> messages_;
-  std::map<Channel, std::size_t> sent_by_;
+  std::vector<std::size_t> positions_;
+  std::vector<PlanRankState> ranks_;
+  PlanMessages messages_;
 };
 
 }  // namespace

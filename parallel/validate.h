@@ -1,10 +1,16 @@
 // Proves a plan before it runs, by simulating all ranks without a device.
 //
-// Checked: every receive meets its send and every send its receive; all ranks of a group make the same
-// collectives in the same order; a unit runs only while its parameters are resident, on an input that has
-// arrived; backward follows its forward, and the gradient of its output; gradients are reduced after their
-// last backward and before the norm; at the end nothing is left gathered, forwarded or under way. Sends do
-// not block, receives and collectives do: a plan that passes cannot deadlock.
+// Checked: every receive meets its send and every send its receive, in one order on both sides; all ranks of
+// a group (a stage, or the world) make the same collectives in the same order; a unit runs only on its stage,
+// while its parameters are resident, on an input that has arrived; backward follows its forward, and the
+// gradient of its output, and comes in micro-batch order; gradients are reduced after their last backward and
+// before the norm; tied parameters are exchanged; at the end nothing is left gathered, forwarded or under
+// way.
+//
+// [Note: what blocks] A receive is under way from its action on; the Forward or Backward that uses it waits.
+// A send waits while send_window earlier ones on the same way (between two units, in one direction) have not
+// been asked for: that bounds the outputs that are alive for their transport alone. Collectives wait for all
+// of their group, and ReduceLoss for all sends. A plan that passes cannot deadlock.
 #pragma once
 
 #include <optional>

@@ -121,6 +121,71 @@ class Jobs(unittest.TestCase):
         self.run_job(0, "other", "--set", "train.seed=2")
         self.assertNotEqual(self.state("other"), self.state("one"))
 
+    def test_the_same_state_in_every_pipeline(self):
+        small = ("--set", "train.steps=8")
+        for mode in ("fp32", "bf16"):
+            precision = ("--set", f"precision.mode={mode}", *small)
+            self.run_job(0, f"one-{mode}", *precision)
+            losses = [m["loss"] for m in self.metrics(f"one-{mode}") if "loss" in m]
+            cases = [(4, ("pipeline=4", "pipeline_cut=blocks")), (4, ("pipeline=2", "schedule=gpipe", "zero=1"))]
+            if mode == "fp32":
+                cases += [(2, ("pipeline=2", "schedule=interleaved", "chunks=2")),
+                          (4, ("pipeline=2", "recompute_every=1", "zero=3", 'pipeline_cut="1"'))]
+            for ranks, keys in cases:
+                sets = [part for key in keys for part in ("--set", f"parallel.{key}")]
+                out = f"{mode}-np{ranks}-" + "-".join(keys).replace('"', "").replace("=", "")
+                self.run_job(ranks, out, *precision, *sets)
+                self.assertEqual(self.state(out), self.state(f"one-{mode}"), keys)
+                steps = [m for m in self.metrics(out) if "loss" in m]
+                self.assertEqual([m["loss"] for m in steps], losses, keys)
+                predicted = self.plan(ranks, *precision, *sets)["groups"][0]
+                for m in steps:
+                    self.assertEqual(m["peak_bytes"], predicted["peak_bytes"], keys)
+                    self.assertEqual(m["comm_bytes"], predicted["comm_bytes"], keys)
+
+    def test_what_cannot_be_a_pipeline_is_refused(self):
+        for ranks, keys, named in ((0, ("pipeline=8",), "parallel.pipeline"),
+                                   (3, ("pipeline=2",), "parallel.pipeline = 2"),
+                                   (0, ("pipeline=2", 'pipeline_cut="3, 1"'), "parallel.pipeline_cut"),
+                                   (0, ("pipeline=2", "chunks=2"), "parallel.chunks = 2"),
+                                   (0, ("pipeline=2", "schedule=zb-h1"), "zb-h1"),
+                                   (2, ("pipeline=2", "schedule=interleaved", "chunks=2"), "micro-batch")):
+            sets = [part for key in keys for part in ("--set", f"parallel.{key}")]
+            batch = ("--set", "train.global_batch=2") if named == "micro-batch" else ()
+            stderr = self.run_job(ranks, "refused", *batch, *sets, expect=2)
+            self.assertIn(named, stderr)
+
+    def test_a_stalled_rank_is_named_with_everybodys_action(self):
+        process = self.start(3, "stalled", "--set", "train.steps=1000000", "--set", "parallel.pipeline=3",
+                             "--set", "parallel.timeout_s=2")
+        metrics = self.folder / "stalled" / "metrics.jsonl"
+        deadline = time.time() + 60
+        while not (metrics.exists() and metrics.stat().st_size > 1000):
+            self.assertLess(time.time(), deadline, "no steps in a minute")
+            time.sleep(0.05)
+        wanted = "OMPI_COMM_WORLD_RANK=1"
+        victim = next(pid for pid in processes_below(process.pid)
+                      if wanted in Path(f"/proc/{pid}/environ").read_text().split("\0"))
+        os.kill(victim, signal.SIGSTOP)
+        try:
+            _, stderr = process.communicate(timeout=60)
+        finally:
+            kill_job(process)
+        self.assertEqual(process.returncode, 1, stderr)
+        # Caught in the middle of a step, or where ranks agree to begin the next one.
+        for rank in (0, 2):
+            self.assertRegex(stderr, rf"rank {rank}, (action \d+ \(.*\)|between steps).* for more than 2 s")
+        if "between steps" not in stderr:
+            self.assertIn("waiting for rank 1", stderr)
+
+    def test_a_checkpoint_moves_between_pipelines(self):
+        self.run_job(0, "one", "--set", "train.steps=8")
+        for steps, ranks, keys in ((3, 4, ("pipeline=2", "zero=1")), (6, 2, ()), (8, 3, ("pipeline=3",))):
+            sets = [part for key in keys for part in ("--set", f"parallel.{key}")]
+            batch = ("--set", "train.micro_batch=2")
+            self.run_job(ranks, "moved", "--set", f"train.steps={steps}", *batch, *sets)
+        self.assertEqual(self.state("moved"), self.state("one"))
+
     def plan(self, ranks, *more):
         line = [OPTIONS.trireme, "plan", str(self.job), "--ranks", str(ranks), "--json", *more]
         return json.loads(subprocess.run(line, capture_output=True, text=True, check=True, timeout=60).stdout)

@@ -117,8 +117,8 @@ class BatchNormTest : public KernelTest {
 
   static void expect_reference(const Case& c, const Inputs& in, const Outputs& out, const Options& options) {
     const Reference r(c, in);
-    const double forward = tolerance_of(options.dtype, kForwardTolerance);
-    const double backward = tolerance_of(options.dtype, kBackwardTolerance);
+    const Tolerance forward = tolerance_of(options.dtype, kForwardTolerance);
+    const Tolerance backward = tolerance_of(options.dtype, kBackwardTolerance);
     expect_close(out[0], r.y, forward, "y");
     expect_close(out[1], r.mean, kForwardTolerance, "mean");
     expect_close(out[2], r.rstd, kForwardTolerance, "rstd");

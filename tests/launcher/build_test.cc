@@ -44,6 +44,27 @@ TEST(Build, ResolvedJobsResolveToThemselves) {
   EXPECT_EQ(to_toml(resolve(resolved)), to_toml(resolved));
 }
 
+TEST(Build, TheCutOfAPipeline) {
+  JobConfig config;
+  config.data.kind = "synthetic";
+  config.model = {.layers = 4, .hidden = 16, .heads = 2, .vocab = 32, .seq_len = 8};
+  config.parallel.pipeline = 3;
+  config.parallel.pipeline_cut = "2, 4";
+  const JobConfig job = resolve(config);
+  EXPECT_EQ(engine_options(job).pipeline.cut, (std::vector<int>{2, 4}));
+  EXPECT_EQ(engine_options(job).pipeline.stages, 3);
+  EXPECT_EQ(parse_config(to_toml(job), "again").parallel.pipeline_cut, "2, 4");
+  const auto refused = [&](std::int64_t stages, const char* cut) {
+    config.parallel.pipeline = stages;
+    config.parallel.pipeline_cut = cut;
+    return error_message([&] { resolve(config); });
+  };
+  EXPECT_THAT(refused(7, "parameters"), HasSubstr("parallel.pipeline"));
+  EXPECT_THAT(refused(3, "4, 2"), HasSubstr("parallel.pipeline_cut"));
+  EXPECT_THAT(refused(3, "2"), HasSubstr("parallel.pipeline_cut"));
+  EXPECT_THAT(refused(2, "6"), HasSubstr("parallel.pipeline_cut"));
+}
+
 TEST(Build, VocabularyComesFromPreparedData) {
   const testing::TemporaryFolder folder;
   JobConfig config = job_with_data(folder);

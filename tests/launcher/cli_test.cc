@@ -38,6 +38,35 @@ TEST_F(Cli, BadCommandLines) {
   EXPECT_THAT(refusal({"data", "text", "a.txt"}), HasSubstr("--out is required"));
 }
 
+TEST_F(Cli, PlanDrawsATimeline) {
+  testing::write_file(scratch_ / "job.toml",
+                      "[model]\nlayers = 2\nhidden = 32\nheads = 2\nvocab = 64\nseq_len = 16\n"
+                      "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 8\nmicro_batch = 2\n");
+  const std::vector<std::string> command = {"plan", "job.toml", "--ranks", "2", "--times", "times.json"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), command.begin(), command.end());
+    return more;
+  };
+  const ProgramResult drawn = run(with({"--timeline", "step.svg"}));
+  EXPECT_EQ(drawn.exit_code, 0) << drawn.err;
+  EXPECT_THAT(drawn.out, HasSubstr("\nstep.svg: forward and backward of a step take "));
+  EXPECT_THAT(testing::read_file(scratch_ / "step.svg"), StartsWith("<svg "));
+  const std::string times = testing::read_file(scratch_ / "times.json");
+  const ProgramResult traced = run(with({"--timeline", "step.json", "--json"}));
+  EXPECT_EQ(traced.exit_code, 0) << traced.err;
+  EXPECT_TRUE(nlohmann::json::accept(traced.out));
+  EXPECT_TRUE(nlohmann::json::accept(testing::read_file(scratch_ / "step.json")));
+  EXPECT_EQ(testing::read_file(scratch_ / "times.json"), times);
+  EXPECT_THAT(refusal(with({"--timeline", "step.svg", "--set", "train.micro_batch=1"})),
+              HasSubstr("--times times.json: it was measured with train.micro_batch = 2, not 1; remove it"));
+  EXPECT_THAT(refusal(with({"--timeline", "step.png"})), HasSubstr("something.svg"));
+  const ProgramResult stages = run(with({"--timeline", "stages.svg", "--set", "parallel.pipeline=2", "--set",
+                                         "parallel.pipeline_cut=measured"}));
+  EXPECT_EQ(stages.exit_code, 0) << stages.err;
+  EXPECT_THAT(stages.out, HasSubstr("\nstage 1: "));
+  EXPECT_THAT(testing::read_file(scratch_ / "stages.svg"), HasSubstr(">1f1b: 2 stages on 2 rank(s), "));
+}
+
 TEST_F(Cli, HelpKeysListsThem) {
   const ProgramResult result = run({"train", "--help-keys"});
   EXPECT_EQ(result.exit_code, 0);

@@ -50,6 +50,33 @@ TEST(ConfigCheck, KeysThatNeedEachOther) {
   EXPECT_NO_THROW(check_config(synthetic));
 }
 
+TEST(ConfigCheck, StagesChunksAndCut) {
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.parallel.pipeline = 2;
+                c.parallel.chunks = 2;
+              }),
+              HasSubstr("parallel.chunks = 2 wants parallel.schedule = \"interleaved\""));
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.parallel.pipeline = 2;
+                c.parallel.schedule = "interleaved";
+              }),
+              HasSubstr("wants parallel.chunks = 2 or more"));
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.parallel.schedule = "interleaved";
+                c.parallel.chunks = 2;
+              }),
+              HasSubstr("wants parallel.pipeline = 2 or more"));
+  EXPECT_THAT(check_error([](JobConfig& c) { c.parallel.pipeline_cut = "2"; }),
+              HasSubstr("parallel.pipeline_cut = \"2\" cuts a model that"));
+  EXPECT_EQ(listed_cut("3, 6 ,9"), (std::vector<std::int64_t>{3, 6, 9}));
+  for (const char* text : {"", "3,", "3 6", "blocks", "3;6", ",3"}) EXPECT_EQ(listed_cut(text), std::nullopt);
+  JobConfig job = valid_job();
+  job.parallel.pipeline = 4;
+  EXPECT_EQ(data_ranks(job.parallel, 8), 2);
+  EXPECT_THAT(error_message([&] { data_ranks(job.parallel, 6); }),
+              HasSubstr("parallel.pipeline = 4 stages cannot share 6 rank(s) equally"));
+}
+
 TEST(ConfigCheck, BatchThatDivides) {
   for (const int ranks : {1, 2, 4})
     EXPECT_NO_THROW(check_batch({.global_batch = 16, .micro_batch = 4}, ranks));

@@ -101,10 +101,12 @@ TEST(Config, RangesAreChecked) {
 }
 
 TEST(Config, WhatTheBuildLacksIsUnsupported) {
-  const auto refused = [](const char* override_text) {
-    return parse_error("", {override_text}, ErrorCode::kUnsupported);
+  const auto refused = [](const std::string& override_text) {
+    return parse_error("", {"parallel.pipeline=2", override_text}, ErrorCode::kUnsupported);
   };
-  EXPECT_THAT(refused("parallel.pipeline=2"), HasSubstr("pipeline stages; set it to 1"));
+  EXPECT_THAT(refused("parallel.schedule=zb-h1"), HasSubstr("backward does not come in two parts"));
+  EXPECT_THAT(refused("parallel.cuda_graph=true"), HasSubstr("are not recorded"));
+  EXPECT_THAT(refused("parallel.device=cuda"), HasSubstr("NCCL"));
 }
 
 TEST(Config, LossScaleIsAWordOrANumber) {

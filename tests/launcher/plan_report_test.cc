@@ -238,6 +238,24 @@ TEST(PlanReport, EveryRankNeedsWhatItsGroupSays) {
   EXPECT_GT(num_groups, 1u);
 }
 
+TEST(PlanReport, ShowsTheStagesOfAPipeline) {
+  JobConfig config = synthetic_job();
+  config.parallel.pipeline = 2;
+  config.parallel.pipeline_cut = "blocks";
+  const PlanReport report = make_plan_report(resolve(config), 4);
+  const std::string text = to_text(report);
+  EXPECT_THAT(text, HasSubstr("2 stages x 2 data rank(s), schedule 1f1b\n"));
+  EXPECT_THAT(text, HasSubstr("stage 0: blocks 0-1 (embedding to blocks.0), "));
+  EXPECT_THAT(text, HasSubstr("stage 1: blocks 2-3 (blocks.1 to head), "));
+  ASSERT_EQ(report.groups.size(), 2u);  // a group a stage
+  EXPECT_EQ(report.groups[1].ranks, (std::vector<int>{2, 3}));
+  const auto json = nlohmann::json::parse(to_json(report));
+  EXPECT_EQ(json["pipeline"], 2);
+  EXPECT_EQ(json["stages"][1]["first_unit"], 2);
+  EXPECT_THAT(error_message([&] { make_plan_report(resolve(config), 3); }),
+              HasSubstr("parallel.pipeline = 2"));
+}
+
 TEST(PlanReport, BatchMustDivide) {
   EXPECT_THAT(error_message([] { make_plan_report(synthetic_job(), 3); }),
               HasSubstr("train.global_batch = 12 or 18"));

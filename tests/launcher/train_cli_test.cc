@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -86,6 +87,26 @@ TEST_F(TrainCli, WritesWhatItPromises) {
   train_well("run");
   EXPECT_EQ(summary("run"), figures);
   EXPECT_EQ(metrics("run").size(), 6u);
+}
+
+TEST_F(TrainCli, TracesOneStep) {
+  train_well("plain");
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "plain" / "trace.json"));
+  train_well("traced", {"log.trace_step=2"});
+  const json trace = json::parse(testing::read_file(scratch_ / "traced" / "trace.json"));
+  int forwards = 0, updates = 0;
+  for (const json& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "X") continue;
+    EXPECT_GE(event.at("dur"), 0);
+    forwards += event.at("cat") == "forward" ? 1 : 0;
+    updates += event.at("cat") == "update" ? 1 : 0;
+  }
+  EXPECT_EQ(forwards, 3 * 2);  // blocks, micro-batches
+  EXPECT_EQ(updates, 2);       // GradNorm, OptimStep
+  EXPECT_THAT(testing::read_file(scratch_ / "traced" / "trace.svg"), HasSubstr(">Step 2<"));
+  EXPECT_EQ(summary("traced")["state_hash"], summary("plain")["state_hash"]);
+  EXPECT_THAT(refusal(train("bad", {"log.trace_step=2", "parallel.cuda_graph=true"})),
+              HasSubstr("log.trace_step = 2: a step that parallel.cuda_graph plays has no actions to time"));
 }
 
 TEST_F(TrainCli, ResumedRunIsTheUninterruptedOne) {

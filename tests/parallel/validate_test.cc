@@ -12,11 +12,12 @@ namespace trireme {
 namespace {
 
 using enum ActionKind;
+using enum PipelineSchedule;
 
 // Two ranks, one unit each, one micro-batch: what a pipeline of two stages says to each other. Nothing
 // reduces its gradients, so it is no whole step; the tests look at what goes wrong before that.
 StepPlan two_stages() {
-  StepPlan plan{.mesh = {.data = 2}, .num_units = 2};
+  StepPlan plan{.mesh = {.pipeline = 2}, .num_units = 2};
   plan.ranks.resize(2);
   plan.ranks[0].actions = {{kForward, 0, 0},
                            {kSendActivation, 0, 0, 1},
@@ -80,10 +81,10 @@ TEST(Validate, AcceptsWhatThePlannerWrites) {
 
 TEST(Validate, ASendWithoutAReceive) {
   StepPlan plan = two_stages();
-  plan.ranks[0].actions.insert(plan.ranks[0].actions.begin() + 1, {kForward, 0, 1});
-  plan.ranks[0].actions.insert(plan.ranks[0].actions.begin() + 2, {kSendActivation, 0, 1, 1});
+  plan.ranks[0].actions.insert(plan.ranks[0].actions.begin() + 2, {kForward, 0, 1});
+  plan.ranks[0].actions.insert(plan.ranks[0].actions.begin() + 3, {kSendActivation, 0, 1, 1});
   expect_error(plan,
-               "rank 0, action 2 (SendActivation unit 0 micro-batch 1 peer 1): a send without a receive");
+               "rank 0, action 3 (SendActivation unit 0 micro-batch 1 peer 1): a send without a receive");
 }
 
 TEST(Validate, AReceiveWithoutASend) {
@@ -96,8 +97,42 @@ TEST(Validate, AReceiveWithoutASend) {
 
 TEST(Validate, TwoRanksThatWaitForEachOther) {
   StepPlan plan = two_stages();
-  swap(plan, 0, 0, 2);  // rank 0 waits for the gradient before it sends the activation
-  expect_error(plan, "rank 1 waits in RecvActivation unit 1");
+  auto& actions = plan.ranks[0].actions;  // rank 0 waits for the gradient before it sends the activation
+  std::rotate(actions.begin() + 1, actions.begin() + 2, actions.begin() + 4);
+  expect_error(plan, "rank 0 waits in Backward unit 0 micro-batch 0; rank 1 waits in Forward unit 1");
+}
+
+TEST(Validate, MessagesThatMeetInAnotherOrder) {
+  StepPlan plan = plan_training_step(2, {.pipeline = 2}, {.global_batch = 2}, {.schedule = kGpipe});
+  auto& actions = plan.ranks[1].actions;  // RecvActivation 0, RecvActivation 1, Forward 0 ...
+  ASSERT_EQ(actions[1].kind, kRecvActivation);
+  std::swap(actions[0], actions[1]);
+  expect_error(plan, "receives micro-batch 1, where rank 0 (action 1) has micro-batch 0");
+}
+
+TEST(Validate, ABlockOfAnotherStageOrAnotherColumn) {
+  StepPlan plan = plan_training_step(2, {.pipeline = 2}, {.global_batch = 1});
+  plan.ranks[0].actions[0].unit = 1;
+  expect_error(plan, "the unit is of stage 1, this rank of stage 0");
+  plan = plan_training_step(2, {.data = 2, .pipeline = 2}, {.global_batch = 2, .data_ranks = 2});
+  ASSERT_EQ(plan.ranks[0].actions[0].kind, kRecvGradient);
+  plan.ranks[0].actions[0].peer = 3;
+  expect_error(plan, "their micro-batches differ");
+}
+
+TEST(Validate, TiedParametersOfTwoStages) {
+  const PlanOptions options{.ties = {{.owner = 0, .user = 1}}};
+  const StepPlan whole = plan_training_step(2, {.pipeline = 2}, {.global_batch = 1}, options);
+  EXPECT_EQ(find_plan_error(whole), std::nullopt);
+  for (std::size_t r = 0; r < 2; ++r) {
+    for (std::size_t i = 0; i < whole.ranks[r].actions.size(); ++i) {
+      const ActionKind kind = whole.ranks[r].actions[i].kind;
+      if (kind < kSendTiedGradient || kind > kRecvTiedParameters) continue;
+      StepPlan plan = whole;
+      erase(plan, r, i);
+      EXPECT_NE(find_plan_error(plan), std::nullopt) << "dropped " << to_string(whole.ranks[r].actions[i]);
+    }
+  }
 }
 
 TEST(Validate, AMessageToNobodyOrToItself) {

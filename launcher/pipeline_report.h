@@ -1,0 +1,27 @@
+// What `trireme plan` says about the stages of a pipeline.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "parallel/stage_map.h"
+#include "runtime/block.h"
+
+namespace trireme {
+
+/// One chunk of blocks on the ranks of a stage.
+struct ChunkReport {
+  int stage = 0;
+  int first_unit = 0, last_unit = 0;  // both included
+  std::string first_block, last_block;
+  std::int64_t num_parameters = 0;  // a tied one counts where it is declared and where it is copied to
+};
+
+/// In order of the chunks; empty without a pipeline.
+std::vector<ChunkReport> make_chunk_reports(const BlockList& blocks, const StageMap& stages);
+
+/// "stage 1: blocks 4-7 (blocks.3 to head), 123 parameters" ..., a line a chunk.
+std::string to_text(const std::vector<ChunkReport>& chunks);
+
+}  // namespace trireme

@@ -1,0 +1,56 @@
+// Pipeline schedules as data: what each pipeline rank runs, in order. Communication, recompute and sharding
+// are the planner's to add; times are pipeline_simulate.h's to find.
+//
+// The model is cut into stages * chunks virtual stages; virtual stage c runs on pipeline rank c % stages.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme {
+
+/// With p stages, m micro-batches, equal stages of forward time F and backward time B + W (input and weight
+/// gradients), and no time for communication, the idle time of a rank and the micro-batches alive on stage s:
+enum class PipelineSchedule : std::uint8_t {
+  kGpipe,                  // (p-1)(F+B+W), m alive: all forwards, then all backwards
+  kOneForwardOneBackward,  // (p-1)(F+B+W), min(p-s, m) alive
+  kInterleaved,            // (p-1)(F+B+W)/v with v chunks a rank; more alive, and v times the messages
+  kZeroBubbleH1,           // (p-1)(F+B-W) for W <= F, B and m >= p; min(p, m) alive on every stage
+};
+
+/// The name in a job's configuration: "gpipe", "1f1b", "interleaved", "zb-h1".
+std::string_view name(PipelineSchedule schedule);
+
+struct PipelineTask {
+  enum class Kind : std::uint8_t {
+    kForward,
+    kBackward,        // both gradients
+    kBackwardInput,   // of the stage's input: what the stage before it waits for
+    kBackwardWeight,  // of the parameters: nobody waits for it
+  };
+  Kind kind = Kind::kForward;
+  int chunk = 0;  // virtual stage in [0, stages * chunks)
+  int micro_batch = 0;
+  bool operator==(const PipelineTask&) const = default;
+};
+
+/// "Forward stage 3 micro-batch 1".
+std::string to_string(const PipelineTask& task);
+
+/// [stages] lists of what each pipeline rank runs, in order.
+///
+/// Each virtual stage runs its forwards in micro-batch order, and its backwards too (of zb-h1, either part).
+/// Between two ranks the activations are consumed in the order in which they are sent, and so are the
+/// gradients. Sends must not wait for their receive, else schedules other than gpipe can block.
+///
+/// Throws Error(kInvalidInput), naming the key of the configuration: numbers below 1, `chunks` other than 1
+/// for a schedule that is not interleaved or 1 for one that is, and interleaved with fewer micro-batches than
+/// stages.
+///
+/// Sources: Huang et al. 2019 (GPipe); Narayanan et al. 2021 (1F1B, interleaved); Qi et al. 2023 (ZB-H1).
+std::vector<std::vector<PipelineTask>> pipeline_tasks(PipelineSchedule schedule, int stages, int chunks,
+                                                      int micro_batches);
+
+}  // namespace trireme

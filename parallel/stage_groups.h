@@ -1,0 +1,47 @@
+// Which groups of parameters a stage of the pipeline holds, and what stages with a common parameter owe each
+// other.
+//
+// [Note: tied over stages] The stage whose block declares a parameter owns its group: master, optimizer state
+// and the sum of its gradient. A stage where another block uses it holds a working copy. In backward that
+// stage sums the gradient of its use over its data ranks and sends it to the owner, who adds the uses in
+// block order, as without a pipeline; after the update the owner sends the new working copy back. Each data
+// rank talks to the one with its own place in the other stage, about the piece that it owns.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "parallel/model_layout.h"
+#include "parallel/stage_map.h"
+
+namespace trireme {
+
+/// Tags of messages on the pipeline axis. Messages of one tag keep their order.
+inline constexpr int kTiedTag = 0;
+/// Of what passes between `unit` and the next one.
+constexpr int activation_tag(int unit) {
+  return 2 * unit + 1;
+}
+constexpr int gradient_tag(int unit) {
+  return 2 * unit + 2;
+}
+
+enum class Holding : std::uint8_t {
+  kNothing,
+  kCopy,  // a working copy, for a use of a parameter that another stage owns
+  kOwned,
+};
+
+/// The unit that declares a group's parameters; of a merged group, the first.
+int owner_unit(const ModelLayout& layout, int group);
+
+/// By group, what a stage holds.
+std::vector<Holding> holdings_of_stage(const ModelLayout& layout, const StageMap& stages, int stage);
+
+/// Each pair once, by user.
+std::vector<TiedUnits> ties_between_stages(const ModelLayout& layout, const StageMap& stages);
+
+/// What two tied units have in common: buckets of `user`'s gradients, and their groups.
+std::vector<int> tied_buckets(const ModelLayout& layout, const TiedUnits& tie);
+
+}  // namespace trireme

@@ -1,0 +1,86 @@
+#include "launcher/plan_timeline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "launcher/build.h"
+#include "tests/launcher/error_matchers.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::HasSubstr;
+
+JobConfig synthetic_job() {
+  JobConfig config;
+  config.data.kind = "synthetic";
+  config.model = {.layers = 2, .hidden = 32, .heads = 2, .vocab = 64, .seq_len = 16};
+  config.train = {.global_batch = 16, .micro_batch = 2};
+  return resolve(config);
+}
+
+BlockProfile profile_of(const JobConfig& config) {
+  return measure_profile(config, {DeviceType::kCpu, 0}, 1);
+}
+
+TEST(BlockProfile, ComesBackFromItsFile) {
+  const testing::TemporaryFolder folder;
+  const BlockProfile profile = profile_of(synthetic_job());
+  EXPECT_EQ(profile.device, "cpu");
+  ASSERT_EQ(profile.blocks.size(), 4u);
+  testing::write_file(folder / "times.json", to_json(profile));
+  const BlockProfile read = read_profile(folder / "times.json");
+  EXPECT_EQ(to_json(read), to_json(profile));
+  EXPECT_EQ(read.blocks[3].block, "head");
+  EXPECT_EQ(read.blocks[3].backward_ms, profile.blocks[3].backward_ms);
+}
+
+TEST(BlockProfile, SaysWhatItIsNotOf) {
+  JobConfig config = synthetic_job();
+  const BlockProfile profile = profile_of(config);
+  EXPECT_EQ(describe_mismatch(profile, config), "");
+  config.precision.mode = "bf16";
+  EXPECT_THAT(describe_mismatch(profile, config), HasSubstr("precision.mode = \"fp32\", not \"bf16\""));
+  config.train.micro_batch = 4;
+  EXPECT_THAT(describe_mismatch(profile, config), HasSubstr("train.micro_batch = 2, not 4"));
+  config.model.layers = 3;
+  EXPECT_THAT(describe_mismatch(profile, config), HasSubstr("2 layers"));
+}
+
+TEST(BlockProfile, NamesAFileThatIsNone) {
+  const testing::TemporaryFolder folder;
+  EXPECT_THAT(error_message([&] { read_profile(folder / "absent.json"); }),
+              HasSubstr("absent.json: cannot be read"));
+  testing::write_file(folder / "other.json", "{\"model\": 3}");
+  EXPECT_THAT(error_message([&] { read_profile(folder / "other.json"); }),
+              HasSubstr("other.json: no profile"));
+  testing::write_file(folder / "half.json", "{\"model\":");
+  EXPECT_THAT(error_message([&] { read_profile(folder / "half.json"); }), HasSubstr("half.json: no profile"));
+}
+
+TEST(PlanTimeline, DrawsThePlan) {
+  const testing::TemporaryFolder folder;
+  const JobConfig config = synthetic_job();
+  const PlanReport report = make_plan_report(config, 2);
+  BlockProfile profile = profile_of(config);
+  for (BlockTime& time : profile.blocks) time.forward_ms = 1, time.backward_ms = 2;
+  const Timeline timeline = plan_timeline(report, profile, 0.0);
+  EXPECT_EQ(timeline.num_ranks, 2);
+  EXPECT_EQ(timeline.duration_ms(), 4 * 4 * 3);  // micro-batches, blocks
+  write_timeline(folder / "step.svg", timeline, report, profile);
+  write_timeline(folder / "step.json", timeline, report, profile);
+  const std::string svg = testing::read_file(folder / "step.svg");
+  EXPECT_THAT(svg, HasSubstr(">2 rank(s), 4 micro-batch(es)<"));
+  EXPECT_THAT(svg, HasSubstr(">Simulated from block times on cpu, 1 thread(s), fp32, micro-batches of 2<"));
+  EXPECT_THAT(svg, HasSubstr("bubble: 0.0 % of 2 x 48.00 ms"));
+  const auto json = nlohmann::json::parse(testing::read_file(folder / "step.json"));
+  EXPECT_EQ(json.at("traceEvents").at(0).at("name"), "Forward unit 0 (embedding) micro-batch 0");
+  EXPECT_THAT(error_message([&] { write_timeline(folder / "step.png", timeline, report, profile); }),
+              HasSubstr("something.svg"));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,54 @@
+#include "parallel/step_trace.h"
+
+#include <gtest/gtest.h>
+
+#include "parallel/comm/local.h"
+#include "runtime/base/error.h"
+#include "tests/support/tiny_gpt.h"
+
+namespace trireme {
+namespace {
+
+TEST(StepTrace, TimesEveryActionOfEveryRank) {
+  const GptConfig config = testing::tiny_gpt_config();
+  const BatchSource source = testing::token_source(config.vocab, config.seq_len, 0);
+  std::uint64_t traced_hash = 0, plain_hash = 0;
+  run_local_ranks(2, [&](const std::shared_ptr<Communicator>& comm) {
+    Engine engine(build_gpt(config), comm, {.global_batch = 4, .micro_batch = 1});
+    Engine plain(build_gpt(config), comm, {.global_batch = 4, .micro_batch = 1});
+    plain.step(source, 4 * config.seq_len, 1e-3);
+    {
+      const StepTrace trace(engine);
+      EXPECT_THROW(static_cast<void>(trace.gather()), Error);  // nothing was run, on either rank
+      engine.step(source, 4 * config.seq_len, 1e-3);
+      const Timeline timeline = trace.gather();
+      EXPECT_EQ(timeline.num_ranks, 2);
+      std::size_t i = 0;
+      for (int rank = 0; rank < 2; ++rank) {
+        double before = 0;
+        for (const Action& action : engine.plan().ranks[static_cast<std::size_t>(rank)].actions) {
+          const TimelineSpan& span = timeline.spans.at(i++);
+          EXPECT_EQ(span.rank, rank);
+          EXPECT_EQ(span.micro_batch, action.micro_batch);
+          EXPECT_EQ(span.start_ms, before);
+          EXPECT_GE(span.end_ms, span.start_ms);
+          const bool back = action.kind == ActionKind::kBackward,
+                     reduce = action.kind == ActionKind::kReduceGrad;
+          EXPECT_EQ(span.kind == TimelineSpan::Kind::kBackward, back);
+          EXPECT_TRUE(!reduce || span.kind == TimelineSpan::Kind::kCommunication);
+          EXPECT_TRUE(!back || span.end_ms > span.start_ms);
+          before = span.end_ms;
+        }
+      }
+      EXPECT_EQ(i, timeline.spans.size());
+    }
+    engine.step(source, 4 * config.seq_len, 1e-3);  // nobody observes any more
+    plain.step(source, 4 * config.seq_len, 1e-3);
+    if (comm->rank() == 0) traced_hash = engine.state_hash(), plain_hash = plain.state_hash();
+  });
+  EXPECT_EQ(traced_hash, plain_hash);
+  EXPECT_NE(traced_hash, 0u);
+}
+
+}  // namespace
+}  // namespace trireme
