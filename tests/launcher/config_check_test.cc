@@ -33,7 +33,8 @@ TEST(ConfigCheck, ModelNeedsAShape) {
 }
 
 TEST(ConfigCheck, KeysThatNeedEachOther) {
-  EXPECT_THAT(check_error([](JobConfig& c) { c.model = {.name = "resnet50"}; }), HasSubstr("takes images"));
+  EXPECT_THAT(check_error([](JobConfig& c) { c.model = {.name = "resnet50"}; }),
+              HasSubstr("data.kind = \"tokens\" is not what resnet50 is trained on"));
   EXPECT_THAT(check_error([](JobConfig& c) { c.model = {.name = "resnet50", .size = "124m"}; }),
               HasSubstr("model.size = \"124m\" is a shape of gpt"));
   EXPECT_THAT(check_error([](JobConfig& c) { c.data.train = ""; }), HasSubstr("data.train is missing"));

@@ -2,6 +2,7 @@
 // played; a changed one is refused, or it ends, too.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <set>
 
@@ -49,7 +50,7 @@ Case draw_case(Random& random) {
   const int zero = draw(random, 0, 3);
   c.options.shard_parameters = zero == 3;
   c.options.reduce_each_micro_batch = zero >= 2 && draw(random, 0, 1) == 1;
-  c.options.recompute_every = draw(random, 0, 3);
+  c.options.recompute_every = draw(random, 0, std::min(3, std::max(num_units, 2) - 1));
   c.options.prefetch_depth = draw(random, 0, 3);
   c.options.schedule = v > 1                     ? PipelineSchedule::kInterleaved
                        : draw(random, 0, 1) == 1 ? PipelineSchedule::kGpipe
