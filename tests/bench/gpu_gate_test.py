@@ -67,6 +67,12 @@ class GpuGate(unittest.TestCase):
                          {"sanitize_" + name for name in ("sixteen_bit", "gpt", "nccl", "races", "conformance",
                                                           "conformance_races")})
 
+    def test_what_shows_nothing_is_not_green(self):
+        for only, status, message in [("nosuch", 2, "no stage matches"), ("sanitize", 1, "not shown")]:
+            ended = self.run_gate("--dry-run", "--only", only, str(self.root / only), TRIREME_GATE_PYTHON=sys.executable)
+            self.assertEqual(ended.returncode, status, ended.stdout + ended.stderr)
+            self.assertIn(message, ended.stderr)
+
     def report_of(self, **stages):
         results = self.root / "report"
         results.mkdir()
