@@ -27,7 +27,7 @@ KeyRule one_of(std::vector<std::string> choices);
 KeyRule only(ConfigValue value, std::string missing_feature);
 /// "auto" or a number of threads.
 KeyRule workers_text();
-/// "parameters", "blocks" or numbers of blocks.
+/// "parameters", "blocks", "measured" or numbers of blocks.
 KeyRule pipeline_cut_text();
 /// "dynamic", "off" or a positive number.
 KeyRule loss_scale_text();

@@ -1,6 +1,6 @@
 // The engine as a library: blocks in, training steps out.
 //
-//   Engine engine(std::move(blocks), std::make_shared<SingleRank>(), {.global_batch = 32, .micro_batch = 8});
+//   Engine engine(std::move(blocks), LocalWorld(1).communicator(0), {.global_batch = 32, .micro_batch = 8});
 //   StepResult result = engine.step(source, targets_per_step, 1e-3);
 //
 // step() is enqueue_step(), which never waits for the device, and collect(), which does.
