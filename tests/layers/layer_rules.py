@@ -14,8 +14,8 @@ FOLDERS = ("runtime", "kernels", "parallel", "models", "launcher", "tests", "exa
 SCRIPT_FOLDERS = FOLDERS + ("third_party", ".ci")
 LIBRARY_LAYERS = ("base", "kernels", "runtime", "parallel", "models")
 
-# Layer -> the layers whose headers it may include, beside its own. "backend" is kernels/backend.h, the one header
-# of the kernels that the layers above may see. A model reaches kernels through ops only.
+# Layer -> the layers whose headers it may include, beside its own. "backend" is kernels/backend.h with the headers of
+# its arguments (backend_*.h), all of the kernels that the layers above may see. A model reaches kernels through ops only.
 MAY_INCLUDE = {
     "base": set(),
     "kernels": {"base", "backend"},
@@ -47,7 +47,7 @@ LONG_FILE_LINES = 400
 
 def layer_of(path):
     """The layer a repository path belongs to, None for tests and unknown folders."""
-    if path == "kernels/backend.h":
+    if re.fullmatch(r"kernels/backend(_\w+)?\.h", path):
         return "backend"
     if path.startswith("runtime/base/"):
         return "base"

@@ -22,7 +22,13 @@ endif()
 # is made of.
 install(DIRECTORY runtime parallel models DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/trireme
   FILES_MATCHING PATTERN "*.h" PATTERN "mpi_*.h" EXCLUDE PATTERN "nccl_*.h" EXCLUDE)
-install(FILES kernels/backend.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/trireme/kernels)
+install(FILES
+  kernels/backend.h
+  kernels/backend_image_ops.h
+  kernels/backend_ops.h
+  kernels/backend_step_ops.h
+  kernels/backend_types.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/trireme/kernels)
 
 configure_package_config_file(
   third_party/trireme-config.cmake.in ${PROJECT_BINARY_DIR}/trireme-config.cmake

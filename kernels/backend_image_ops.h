@@ -1,0 +1,132 @@
+// The arguments of the operator table's entries for images, NHWC: convolution, batch norm, rectifier,
+// pooling. The contracts are those of backend.h.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+#include "kernels/backend_types.h"
+
+namespace trireme {
+
+/// Whether max(0, .) follows in the same pass.
+enum class Rectify : std::uint8_t { kNo, kYes };
+
+/// Stride and zero padding of a convolution, the same along both sides of an image, and its groups.
+struct ConvGeometry {
+  std::int64_t stride = 1, padding = 0, groups = 1;
+  auto operator<=>(const ConvGeometry&) const = default;
+};
+
+/// y[b, i, j, o] = bias[o] + sum over r, s, c of x[b, i * stride + r - padding, ..., c] weight[o, c, r, s],
+/// channel o reading the c of its group alone. Images are NHWC, weights as in PyTorch.
+struct Conv2dFwdArgs {
+  ConstTensorView x;       // [B, H, W, C]
+  ConstTensorView weight;  // [O, C / groups, R, S]
+  ConstTensorView bias;    // [O], or undefined
+  TensorView y;            // [B, (H + 2 padding - R) / stride + 1, ..., O]
+  ConvGeometry geometry;
+  MathMode math = MathMode::kFp32;
+};
+
+struct Conv2dBwdDataArgs {
+  ConstTensorView dy, weight;
+  ConstTensorView dx_add;  // like dx, or undefined: added to dx (another use of x); may be dx itself
+  TensorView dx;
+  ConvGeometry geometry;
+  MathMode math = MathMode::kFp32;
+};
+
+struct Conv2dBwdWeightArgs {
+  ConstTensorView dy, x;
+  TensorView dweight;  // fp32
+  ConvGeometry geometry;
+  MathMode math = MathMode::kFp32;
+  GradientMode mode = GradientMode::kOverwrite;
+};
+
+/// y = rectify((x - mean) * rstd * gamma + beta + residual), mean and biased variance of each channel over
+/// the rows (Ioffe & Szegedy 2015).
+struct BatchNormFwdArgs {
+  ConstTensorView x;            // [..., C], M rows
+  ConstTensorView gamma, beta;  // [C]
+  ConstTensorView residual;     // like x, or undefined
+  TensorView y;                 // like x
+  TensorView mean, rstd;        // [C] fp32
+  TensorView variance;  // [C] fp32, or undefined: M / (M - 1) of the biased one (M = 1: the biased one)
+  float epsilon = 1e-5f;
+  Rectify rectify = Rectify::kNo;
+};
+
+/// The same with given statistics.
+struct BatchNormInferArgs {
+  ConstTensorView x;
+  ConstTensorView gamma, beta;
+  ConstTensorView mean, variance;  // [C] fp32
+  ConstTensorView residual;
+  TensorView y;  // may be x or residual
+  float epsilon = 1e-5f;
+  Rectify rectify = Rectify::kNo;
+};
+
+/// With g = dy where the rectifier let pass (y > 0), else 0: dresidual = g, dbeta = sum g,
+/// dgamma = sum g xhat, dx = gamma rstd (g - (dbeta + xhat dgamma) / M).
+struct BatchNormBwdArgs {
+  ConstTensorView dy, x;        // [..., C]
+  ConstTensorView y;            // what fwd returned; wanted with a rectifier behind a residual alone
+  ConstTensorView gamma, beta;  // [C]
+  ConstTensorView mean, rstd;   // [C] fp32
+  TensorView dx;                // may be dy
+  TensorView dresidual;         // or undefined; may be dy, if dx is not
+  TensorView dgamma, dbeta;     // [C] fp32
+  GradientMode dgamma_mode = GradientMode::kOverwrite;
+  GradientMode dbeta_mode = GradientMode::kOverwrite;
+  Rectify rectify = Rectify::kNo;
+};
+
+/// y = max(0, x); NaN passes. y may be x.
+struct ReluArgs {
+  ConstTensorView x;
+  TensorView y;
+};
+
+/// dx = dy where y > 0, else 0. dx may be dy.
+struct ReluBwdArgs {
+  ConstTensorView dy, y;
+  TensorView dx;
+};
+
+/// A window that slides over an image, `padding` pixels beyond its borders.
+struct PoolWindow {
+  std::int64_t height = 1, width = 1, stride = 1, padding = 0;
+  bool operator==(const PoolWindow&) const = default;
+};
+
+/// y = the largest of the window, padding left out; the first of equals, and NaN before any number.
+struct MaxPoolFwdArgs {
+  ConstTensorView x;  // [B, H, W, C]
+  TensorView y;       // [B, (H + 2 padding - height) / stride + 1, ..., C]
+  TensorView place;   // like y, uint8, or undefined: row * width + column of it within the window
+  PoolWindow window;  // of at most 256 pixels; padding at most half of it
+};
+
+struct MaxPoolBwdArgs {
+  ConstTensorView dy, place;
+  TensorView dx;
+  PoolWindow window;
+};
+
+/// y = the sum of the window over its pixels, padding counted as zeros.
+struct AvgPoolFwdArgs {
+  ConstTensorView x;
+  TensorView y;
+  PoolWindow window;
+};
+
+struct AvgPoolBwdArgs {
+  ConstTensorView dy;
+  TensorView dx;
+  PoolWindow window;
+};
+
+}  // namespace trireme

@@ -1,0 +1,157 @@
+// The arguments of the operator table's entries for rows of features: products, norms, attention, embeddings,
+// losses, and what is done element by element. The contracts are those of backend.h.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/backend_types.h"
+#include "runtime/base/rng.h"
+
+namespace trireme {
+
+/// d = act(op(a) op(b) + bias) + residual, or d += op(a) op(b).
+struct MatmulArgs {
+  ConstTensorView a;  // [M, K], or [K, M] with transpose_a
+  ConstTensorView b;  // [K, N], or [N, K] with transpose_b
+  TensorView d;       // [M, N]
+  Transpose transpose_a = Transpose::kNo;
+  Transpose transpose_b = Transpose::kNo;
+  MathMode math = MathMode::kFp32;
+  GradientMode mode = GradientMode::kOverwrite;  // kAccumulate excludes the epilogue below
+  ConstTensorView bias;                          // [N], or undefined
+  Activation activation = Activation::kNone;
+  TensorView pre_activation;  // [M, N], or undefined: receives the argument of the activation
+  ConstTensorView residual;   // [M, N], or undefined: added after the activation; may be d itself
+};
+
+/// out[n] (+)= sum over rows of x[m, n], rows in order.
+struct ColumnSumArgs {
+  ConstTensorView x;  // [M, N]
+  TensorView out;     // [N] fp32
+  GradientMode mode = GradientMode::kOverwrite;
+};
+
+/// dx = dy * act'(pre). dx may be dy.
+struct ActivationBwdArgs {
+  ConstTensorView dy, pre;
+  TensorView dx;
+  Activation activation = Activation::kGeluTanh;
+};
+
+/// y = (x - mean) * rstd * gamma + beta over the last dim; biased variance.
+struct LayerNormFwdArgs {
+  ConstTensorView x;            // [M, C]
+  ConstTensorView gamma, beta;  // [C]
+  TensorView y;                 // [M, C]
+  TensorView mean, rstd;        // [M] fp32
+  float epsilon = 1e-5f;
+  float gamma_center = 0.0f;  // added to each element of gamma, in fp32
+};
+
+struct LayerNormBwdArgs {
+  ConstTensorView dy, x;       // [M, C]
+  ConstTensorView gamma;       // [C]
+  ConstTensorView mean, rstd;  // [M]
+  ConstTensorView dx_add;      // [M, C], or undefined: added to dx (the residual branch); may be dx itself
+  TensorView dx;               // [M, C]; may be dy or dx_add
+  TensorView dgamma, dbeta;    // [C] fp32
+  GradientMode dgamma_mode = GradientMode::kOverwrite;
+  GradientMode dbeta_mode = GradientMode::kOverwrite;
+  float gamma_center = 0.0f;  // as in forward
+};
+
+/// Softmax(scale Q K^T) V without ever holding [T, T] (Dao et al. 2022). Packed: qkv[b, t] = [q | k | v],
+/// each [num_heads, head_dim]. Dropout, when p > 0, drops probabilities: element index of (head, query, key)
+/// is (head * T + query) * T + key within its sample, drawn as in DropoutArgs.
+struct AttentionFwdArgs {
+  ConstTensorView qkv;  // [B, T, 3 * C]
+  TensorView out;       // [B, T, C]
+  TensorView lse;       // [B, num_heads, T] fp32: log-sum-exp of the scaled scores
+  int num_heads = 1;
+  float scale = 1.0f;
+  bool causal = true;
+  MathMode math = MathMode::kFp32;
+  float dropout_p = 0.0f;
+  RngKey rng;
+  std::int64_t first_sample = 0;
+};
+
+struct AttentionBwdArgs {
+  ConstTensorView dout, qkv, out;  // [B, T, C], [B, T, 3 * C], [B, T, C]
+  ConstTensorView lse;             // [B, num_heads, T]
+  TensorView dqkv;                 // [B, T, 3 * C]
+  int num_heads = 1;
+  float scale = 1.0f;
+  bool causal = true;
+  MathMode math = MathMode::kFp32;
+  float dropout_p = 0.0f;
+  RngKey rng;
+  std::int64_t first_sample = 0;
+};
+
+/// x[b, t] = table[tokens[b, t]] (+ positions[t]).
+struct EmbeddingFwdArgs {
+  ConstTensorView tokens;     // [B, T] int32, each in [0, V)
+  ConstTensorView table;      // [V, C]
+  ConstTensorView positions;  // [>= T, C], or undefined
+  TensorView x;               // [B, T, C]
+};
+
+/// Rows are added in token order; rows that no token names are zero (kOverwrite) or untouched (kAccumulate).
+struct EmbeddingBwdArgs {
+  ConstTensorView dx;      // [B, T, C]
+  ConstTensorView tokens;  // [B, T] int32
+  TensorView dtable;       // [V, C] fp32, or undefined
+  TensorView dpositions;   // [>= T, C] fp32, or undefined; rows >= T as rows without token
+  GradientMode dtable_mode = GradientMode::kOverwrite;
+  GradientMode dpositions_mode = GradientMode::kOverwrite;
+};
+
+/// y = keep ? x / (1 - p) : 0 (+ residual). Dim 0 of x is the sample; element e of global sample s is kept
+/// when uniform_from_bits(rng.draw(s, e / 4)[e % 4]) >= p. Applied to dy, without residual, it is its own
+/// backward.
+struct DropoutArgs {
+  ConstTensorView x;         // [B, ...]
+  ConstTensorView residual;  // like x, or undefined
+  TensorView y;              // may be x or residual
+  float p = 0.0f;
+  RngKey rng;
+  std::int64_t first_sample = 0;
+};
+
+/// loss = loss_scale * sum over rows of their losses, rows added in order. A row with K targets t_k >= 0 of
+/// weights w_k (1 without target_weights; a negative target has weight 0), W their sum, and s =
+/// label_smoothing has the loss (1 - s) sum_k w_k -log p[t_k] + s W mean_j -log p[j], p = softmax(logits).
+/// With write_gradient, logits become gradient_scale * d loss / d logits in place, scaled before they are
+/// rounded to the dtype of the logits.
+struct SoftmaxCrossEntropyArgs {
+  TensorView logits;               // [M, V]
+  ConstTensorView targets;         // [M * K] int32; negative = ignored
+  ConstTensorView target_weights;  // [M * K] fp32, or undefined: all 1 (K may still be more than 1)
+  TensorView loss;                 // [] fp32
+  float loss_scale = 1.0f;         // usually 1 / (tokens of the global batch)
+  float label_smoothing = 0.0f;    // in [0, 1)
+  ConstTensorView gradient_scale;  // [] fp32, or undefined: 1. The loss scaler's factor; not part of the loss
+  bool write_gradient = false;
+};
+
+/// out = a + b; out may be a or b.
+struct AddArgs {
+  ConstTensorView a, b;
+  TensorView out;
+};
+
+/// y = x - center in y's dtype, rounded to nearest, ties to even.
+struct CastArgs {
+  ConstTensorView x;
+  TensorView y;
+  float center = 0.0f;
+};
+
+/// x *= *factor for a factor on the device.
+struct ScaleArgs {
+  TensorView x;
+  ConstTensorView factor;  // [] fp32
+};
+
+}  // namespace trireme

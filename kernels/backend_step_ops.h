@@ -1,0 +1,82 @@
+// The arguments of the operator table's entries for the end of a step: gradient norm, loss scale, optimizers,
+// running statistics. The contracts are those of backend.h.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/backend_types.h"
+
+namespace trireme {
+
+// [Note: gradient norm] Sums of squares of fixed blocks of kNormBlock elements; every parameter starts at a
+// multiple of kNormBlock, so the blocks, and the order in which they are added, are the same for every
+// sharding.
+inline constexpr std::int64_t kNormBlock = 1024;
+
+/// partials[i] = sum of squares of x[i * kNormBlock ...), in a fixed order, in fp32.
+struct SquaredNormBlocksArgs {
+  ConstTensorView x;    // [n], n a multiple of kNormBlock
+  TensorView partials;  // [n / kNormBlock] fp32
+};
+
+/// With s = *gradient_scale, the factor that the gradients carry: norm = sqrt(sum of partials, in order, in
+/// fp64) / s; clip = min(1, max_norm / (norm + 1e-6)) / s, or 1 / s when max_norm <= 0. So clip * gradient is
+/// both unscaled and clipped. Not finite partials give a norm that is not finite.
+struct ClipCoefficientArgs {
+  ConstTensorView partials;  // [k] fp32
+  TensorView norm, clip;     // [] fp32
+  float max_norm = 0.0f;
+  ConstTensorView gradient_scale;  // [] fp32, or undefined: 1
+};
+
+/// What becomes of a step, decided on the device (GradScaler's rule, Micikevicius et al. 2018):
+///   skip = norm is not finite
+///   skip:  skipped_in_a_row += 1, clean_steps = 0, scale *= backoff_factor
+///   clean: skipped_in_a_row = 0, step += 1, clean_steps += 1; at growth_interval: scale *= growth_factor
+///          (unless that is infinite), clean_steps = 0
+/// Without `scale` (undefined, as clean_steps is then) only skip, skipped_in_a_row and step are written. A
+/// growth_interval of 0 leaves a static scale as it is.
+struct UpdateLossScaleArgs {
+  ConstTensorView norm;                                  // [] fp32
+  TensorView scale;                                      // [] fp32, or undefined
+  TensorView clean_steps, skip, skipped_in_a_row, step;  // [] int32
+  float growth_factor = 2.0f, backoff_factor = 0.5f;
+  std::int32_t growth_interval = 2000;
+};
+
+/// AdamW (Loshchilov & Hutter 2019), decoupled decay, bias-corrected:
+///   g = clip * grad; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2
+///   p -= lr * decay * p;  p -= lr * (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps)
+/// `lr` and `step` live on the device so that a captured step replays with new values.
+struct AdamWArgs {
+  TensorView param, exp_avg, exp_avg_sq;  // [n] fp32
+  ConstTensorView grad;                   // [n] fp32, fp16 or bf16
+  TensorView working;  // [n] compute dtype, or undefined when the master is the working copy: p - center
+  ConstTensorView lr, clip;  // [] fp32
+  ConstTensorView step;      // [] int32: t, 1 for the first update
+  ConstTensorView skip;      // [] int32, or undefined: nothing is written when it is not 0
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, weight_decay = 0.0f;
+  float working_center = 0.0f;
+};
+
+/// SGD with momentum as in PyTorch: g = clip * grad + decay * p; buf = t == 1 ? g : momentum * buf + g;
+/// p -= lr * (nesterov ? g + momentum * buf : buf). Without momentum, `momentum_buffer` is undefined.
+struct SgdArgs {
+  TensorView param, momentum_buffer;  // [n] fp32
+  ConstTensorView grad;               // [n] fp32, fp16 or bf16
+  TensorView working;
+  ConstTensorView lr, clip, step, skip;  // as in AdamWArgs
+  float momentum = 0.0f, weight_decay = 0.0f;
+  float working_center = 0.0f;
+  bool nesterov = false;
+};
+
+/// value = (1 - momentum) value + momentum sample.
+struct MoveAverageArgs {
+  TensorView value;        // [n] fp32
+  ConstTensorView sample;  // [n] fp32
+  float momentum = 0.1f;
+  ConstTensorView skip;  // [] int32, or undefined: nothing is written when it is not 0
+};
+
+}  // namespace trireme
