@@ -147,7 +147,7 @@ void Engine::check_statistics() const {
 StepPlan Engine::make_plan() const {
   StepPlan plan = plan_training_step(static_cast<int>(blocks_->size()), groups_.mesh, batch_, plan_options());
   if (options_.rewrite_plan) options_.rewrite_plan(plan);
-  validate(plan);
+  if (options_.planning == Planning::kAllRanks) validate(plan);
   return plan;
 }
 
@@ -158,7 +158,8 @@ PlanOptions Engine::plan_options() const {
           .prefetch_depth = options_.prefetch_depth,
           .schedule = options_.pipeline.schedule,
           .stages = stages_,
-          .ties = ties_between_stages(layout_, stages_)};
+          .ties = ties_between_stages(layout_, stages_),
+          .only_rank = options_.planning == Planning::kOwnRank ? groups_.world->rank() : -1};
 }
 
 void Engine::make_training_state() {
