@@ -96,8 +96,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
   if (stages_.pipeline > 1) {
     shapes_ = std::make_unique<BoundaryShapes>(*blocks_, options.precision, *options.sample);
   }
-  statistics_ = std::make_unique<StatisticStore>(ctx_, *blocks_, batch_, groups_.data);
-  check_statistics();
+  statistics_ = std::make_unique<StatisticStore>(ctx_, *blocks_, batch_, groups_, stages_);
   watchdog_ = make_watchdog();
   executor_ = std::make_unique<Executor>(ctx_, Executor::Parts{.blocks = *blocks_,
                                                                .layout = layout_,
@@ -134,14 +133,6 @@ std::unique_ptr<Watchdog> Engine::make_watchdog() const {
       Watchdog::Options{.timeout_s = options_.timeout_s,
                         .report = [text](const std::string& message) { log_error(text(message)); },
                         .end_job = [comm, text](const std::string& message) { comm->abort(text(message)); }});
-}
-
-// A store is whole on every rank, and a stage sees the samples of its own blocks alone.
-void Engine::check_statistics() const {
-  if (stages_.pipeline == 1 || !statistics_->values().defined()) return;
-  throw Error(ErrorCode::kUnsupported,
-              "a model with running statistics (batch norm) is not cut into stages yet: set "
-              "parallel.pipeline = 1");
 }
 
 StepPlan Engine::make_plan() const {

@@ -149,7 +149,6 @@ class Engine {
  private:
   std::unique_ptr<Watchdog> make_watchdog() const;
   StepPlan make_plan() const;
-  void check_statistics() const;
   PlanOptions plan_options() const;
   void make_training_state();
   Tensor run_step(ExecutionInput& input, MemoryStats& memory);
