@@ -6,15 +6,20 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/build.h"
+#include "launcher/image_data.h"
 #include "runtime/base/error.h"
-#include "runtime/data/synthetic_tokens.h"
 
 namespace trireme {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string describe_model(const ModelSection& model) {
+std::string describe_model(const JobConfig& config) {
+  const ModelSection& model = config.model;
+  if (is_image_model(model)) {
+    return fmt::format("{}, {} classes, images of {} x {}", model.name, model.classes, config.data.image_size,
+                       config.data.image_size);
+  }
   return fmt::format("{}, {} layers, {} wide, {} heads, vocabulary {}, context {}, {}", model.name,
                      model.layers, model.hidden, model.heads, model.vocab, model.seq_len,
                      model.tied ? "tied" : "untied");
@@ -23,24 +28,23 @@ std::string describe_model(const ModelSection& model) {
 }  // namespace
 
 BlockProfile measure_profile(const JobConfig& config, const Device& device, int threads) {
-  const SyntheticTokens tokens({.num_samples = config.train.micro_batch,
-                                .sequence_length = config.model.seq_len,
-                                .vocab_size = config.model.vocab,
-                                .seed = static_cast<std::uint64_t>(config.train.seed)});
+  JobConfig synthetic = config;  // of the right shapes; no file is read
+  synthetic.data.kind = "synthetic";
+  const JobData data = open_data(synthetic, /*read_whole=*/false);
   const auto blocks = build_blocks(config.model);
-  return {.model = describe_model(config.model),
+  return {.model = describe_model(config),
           .micro_batch = config.train.micro_batch,
           .precision = config.precision.mode,
           .device = to_string(device),
           .threads = threads,
           .blocks = measure_block_times(
-              *blocks, tokens.read_train(0, config.train.micro_batch),
+              *blocks, data.train->read_train(0, config.train.micro_batch),
               {.device = device, .threads = threads, .precision = build_precision(config.precision)})};
 }
 
 std::string describe_mismatch(const BlockProfile& profile, const JobConfig& config) {
-  if (profile.model != describe_model(config.model)) {
-    return fmt::format("the model \"{}\", not \"{}\"", profile.model, describe_model(config.model));
+  if (profile.model != describe_model(config)) {
+    return fmt::format("the model \"{}\", not \"{}\"", profile.model, describe_model(config));
   }
   if (profile.micro_batch != config.train.micro_batch) {
     return fmt::format("train.micro_batch = {}, not {}", profile.micro_batch, config.train.micro_batch);

@@ -4,7 +4,6 @@
 
 #include <vector>
 
-#include "launcher/image_data.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -24,8 +23,7 @@ std::span<const Combination> pipeline_combinations() {
       {"evaluation, checkpoints", nullptr,
        "a checkpoint resumes on any other layout, with or without stages"},
       {"`trireme sample`", nullptr, "on one rank, from any checkpoint"},
-      {"`model.name` = \"resnet...\"", [](const JobConfig& job) { return is_image_model(job.model); },
-       "running statistics are not exchanged between stages yet"},
+      {"`model.name` = \"resnet...\"", nullptr, "a stage has the running statistics of its own blocks"},
       {"`schedule` = \"zb-h1\"", [](const JobConfig& job) { return job.parallel.schedule == "zb-h1"; },
        "backward does not come in two parts yet: take \"1f1b\" or \"interleaved\""},
       {"`cuda_graph` = true", [](const JobConfig& job) { return job.parallel.cuda_graph; },

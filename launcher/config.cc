@@ -4,13 +4,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <limits>
-#include <optional>
 
 #include "launcher/config_keys.h"
+#include "launcher/config_value.h"
 #include "launcher/nearest_name.h"
 #include "runtime/base/error.h"
 
@@ -21,124 +20,11 @@ std::string at(std::string_view source, const toml::source_region& region) {
   return fmt::format("{}:{}:{}", source, region.begin.line, region.begin.column);
 }
 
-/// "the string "abc"": a value as found, for messages.
-std::string describe_node(const toml::node& node) {
-  if (const auto* text = node.as_string())
-    return fmt::format("the string {}", to_toml(ConfigValue(text->get())));
-  if (const auto* integer = node.as_integer()) return fmt::format("the integer {}", integer->get());
-  if (const auto* number = node.as_floating_point()) return fmt::format("the number {}", number->get());
-  if (const auto* boolean = node.as_boolean()) return boolean->get() ? "true" : "false";
-  if (const auto* list = node.as_array()) return fmt::format("a list of {} values", list->size());
-  if (node.is_table()) return "a table";
-  return "a date or time";
-}
-
-std::optional<double> read_number(const toml::node& node) {
-  if (const auto* integer = node.as_integer()) return static_cast<double>(integer->get());
-  if (const auto* number = node.as_floating_point(); number && std::isfinite(number->get()))
-    return number->get();
-  return std::nullopt;
-}
-
-/// "12 GiB", "64MiB", "1000" -> bytes.
-std::optional<std::int64_t> read_bytes(const std::string& text) {
-  static const std::pair<std::string_view, double> kUnits[] = {{"", 1.0},
-                                                               {"B", 1.0},
-                                                               {"KiB", 1024.0},
-                                                               {"MiB", 1048576.0},
-                                                               {"GiB", 1073741824.0},
-                                                               {"TiB", 1099511627776.0},
-                                                               {"kB", 1e3},
-                                                               {"MB", 1e6},
-                                                               {"GB", 1e9},
-                                                               {"TB", 1e12}};
-  const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
-  const std::size_t unit_start = std::min(text.find_first_not_of(' ', digits), text.size());
-  double amount = 0;
-  try {
-    std::size_t used = 0;
-    amount = std::stod(text.substr(0, digits), &used);
-    if (used != digits) return std::nullopt;
-  } catch (const std::exception&) {
-    return std::nullopt;
-  }
-  for (const auto& [unit, factor] : kUnits) {
-    const double bytes = amount * factor;
-    if (text.substr(unit_start) == unit && bytes < 9e18) return static_cast<std::int64_t>(bytes);
-  }
-  return std::nullopt;
-}
-
-std::optional<ConfigValue> read_string_table(const toml::node& node) {
-  const toml::table* table = node.as_table();
-  if (table == nullptr) return std::nullopt;
-  std::map<std::string, std::string> values;
-  for (const auto& [name, value] : *table) {
-    if (!value.is_string()) return std::nullopt;
-    values.emplace(name.str(), value.as_string()->get());
-  }
-  return values;
-}
-
-template <std::size_t kCount>
-std::optional<ConfigValue> read_numbers(const toml::node& node) {
-  const toml::array* list = node.as_array();
-  if (list == nullptr || list->size() != kCount) return std::nullopt;
-  std::array<double, kCount> numbers;
-  for (std::size_t i = 0; i < kCount; ++i) {
-    const auto number = read_number(*list->get(i));
-    if (!number) return std::nullopt;
-    numbers[i] = *number;
-  }
-  return numbers;
-}
-
-std::optional<ConfigValue> read_value(const toml::node& node, KeyType type) {
-  switch (type) {
-    case KeyType::kBoolean:
-      if (const auto* boolean = node.as_boolean()) return boolean->get();
-      break;
-    case KeyType::kBytes:
-      if (const auto* text = node.as_string()) {
-        if (const auto bytes = read_bytes(text->get())) return *bytes;
-      }
-      [[fallthrough]];
-    case KeyType::kInteger:
-      if (const auto* integer = node.as_integer()) return integer->get();
-      break;
-    case KeyType::kNumber:
-      if (const auto number = read_number(node)) return *number;
-      break;
-    case KeyType::kString:
-      if (const auto* text = node.as_string()) return text->get();
-      break;
-    case KeyType::kStringOrNumber:
-      if (const auto* text = node.as_string()) return text->get();
-      if (const auto number = read_number(node)) return fmt::format("{}", *number);
-      break;
-    case KeyType::kStringTable:
-      return read_string_table(node);
-    case KeyType::kNumberPair:
-      return read_numbers<2>(node);
-    case KeyType::kNumberTriple:
-      return read_numbers<3>(node);
-  }
-  return std::nullopt;
-}
-
 void set_key(JobConfig& config, const ConfigKey& key, const toml::node& node, const std::string& where) {
   const auto value = read_value(node, key.type);
   TRIREME_CHECK(value, "{}: {} wants {}, found {}", where, key.full_name(), describe(key.type),
                 describe_node(node));
-  if (key.rule.allows && !key.rule.allows(*value)) {
-    if (!key.rule.missing_feature.empty()) {
-      throw Error(ErrorCode::kUnsupported,
-                  fmt::format("{}: {} = {} is not available: {}; set it to {}", where, key.full_name(),
-                              to_toml(*value), key.rule.missing_feature, to_toml(key.get(JobConfig()))));
-    }
-    throw Error(ErrorCode::kInvalidInput, fmt::format("{}: {} = {} is out of range; allowed: {}", where,
-                                                      key.full_name(), to_toml(*value), key.rule.text));
-  }
+  check_value(key, *value, where);
   key.set(config, *value);
 }
 
@@ -162,6 +48,11 @@ std::string nearest_key(std::string_view section, std::string_view name) {
 }
 
 [[noreturn]] void throw_unknown_section(std::string_view section, const std::string& where) {
+  for (const ConfigKey& key : config_keys()) {
+    if (key.type != KeyType::kStringTable || key.name != section) continue;
+    throw Error(ErrorCode::kInvalidInput,
+                fmt::format("{}: unknown section [{}]; did you mean [{}]?", where, section, key.full_name()));
+  }
   const auto sections = config_sections();
   std::string list;
   for (const std::string& known : sections) list += fmt::format("{}{}", list.empty() ? "" : ", ", known);
@@ -225,6 +116,29 @@ toml::table parse_override_value(const std::string& text) {
   return toml::table{{"v", text}};
 }
 
+/// The table key that `name` is an entry of, "ops.attention" of ops; null: none.
+const ConfigKey* find_table_key(std::string_view section, std::string_view name) {
+  const std::string_view table = name.substr(0, name.find('.'));
+  if (table == name) return nullptr;
+  const auto keys = config_keys();
+  const auto found = std::ranges::find_if(keys, [&](const ConfigKey& key) {
+    return key.type == KeyType::kStringTable && key.section == section && key.name == table;
+  });
+  return found == keys.end() ? nullptr : &*found;
+}
+
+/// Sets one entry of a table and leaves the others: precision.ops.attention=fp32.
+void set_entry(JobConfig& config, const ConfigKey& key, const std::string& entry, const toml::node& node,
+               const std::string& where) {
+  const auto* text = node.as_string();
+  TRIREME_CHECK(text != nullptr && !entry.empty(), "{}: {}.{} wants a string, found {}", where,
+                key.full_name(), entry, describe_node(node));
+  auto table = std::get<std::map<std::string, std::string>>(key.get(config));
+  table[entry] = text->get();
+  check_value(key, table, where);
+  key.set(config, table);
+}
+
 void apply_override(JobConfig& config, const std::string& text) {
   const std::string where = "--set " + text;
   const auto equals = text.find('=');
@@ -233,8 +147,12 @@ void apply_override(JobConfig& config, const std::string& text) {
   const auto dot = name.find('.');
   TRIREME_CHECK(dot != std::string::npos, "{}: wants section.key=value; did you mean {}?", where,
                 nearest_key("", name));
-  const ConfigKey& key = require_key(name.substr(0, dot), name.substr(dot + 1), where);
+  const std::string section = name.substr(0, dot), key_name = name.substr(dot + 1);
   toml::table table = parse_override_value(value);
+  if (const ConfigKey* of_entry = find_table_key(section, key_name)) {
+    return set_entry(config, *of_entry, key_name.substr(of_entry->name.size() + 1), *table.get("v"), where);
+  }
+  const ConfigKey& key = require_key(section, key_name, where);
   // data.train=2024 names a folder, not a number.
   if (key.type == KeyType::kString && !table["v"].is_string()) table = toml::table{{"v", value}};
   set_key(config, key, *table.get("v"), where);

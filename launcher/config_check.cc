@@ -142,7 +142,8 @@ std::optional<double> static_loss_scale(const PrecisionSection& precision) {
   const char* const begin = precision.loss_scale.data();
   const char* const end = begin + precision.loss_scale.size();
   const auto [read, error] = std::from_chars(begin, end, scale);
-  const bool fits = scale > 0 && scale <= std::numeric_limits<float>::max();  // false for NaN
+  // False for NaN, and for what fp32 rounds to zero.
+  const bool fits = static_cast<float>(scale) > 0 && scale <= std::numeric_limits<float>::max();
   return error == std::errc() && read == end && fits ? std::optional(scale) : std::nullopt;
 }
 

@@ -347,7 +347,7 @@ std::string_view describe(KeyType type) {
     case KeyType::kStringOrNumber:
       return "a string or a number";
     case KeyType::kStringTable:
-      return "a table of strings, such as { name = \"text\" }";
+      return "a table of strings, such as { name = \"text\" } (one entry: --set section.key.name=text)";
   }
   return "?";
 }

@@ -19,138 +19,15 @@ std::string join(const std::vector<std::string>& parts) {
   return text;
 }
 
-/// Tries changed jobs, cheap ones first. See [Note: order of remedies].
-class RemedySearch {
- public:
-  RemedySearch(const JobConfig& config, const std::shared_ptr<const BlockList>& blocks, int num_ranks,
-               std::int64_t limit_bytes)
-      : config_(config), blocks_(blocks), num_ranks_(num_ranks), limit_bytes_(limit_bytes) {}
-
-  std::optional<Remedy> run() {
-    const std::int64_t batch = config_.train.global_batch;
-    const std::int64_t stages = config_.parallel.pipeline;
-    for (std::int64_t ranks = num_ranks_; ranks / stages <= batch; ranks *= 2) {
-      for (std::int64_t micro_batch = config_.train.micro_batch; micro_batch >= 1; --micro_batch) {
-        const std::int64_t round = micro_batch * (ranks / stages);
-        if (config_.train.micro_batch % micro_batch != 0 || batch % round != 0) continue;
-        // Interleaved stages want a micro-batch each.
-        if (config_.parallel.schedule == "interleaved" && batch / round < stages) continue;
-        if (auto remedy = with_batch(static_cast<int>(ranks), micro_batch)) return remedy;
-      }
-    }
-    return std::nullopt;
-  }
-
-  /// After run() has found nothing: the smallest of all layouts.
-  TooLargeBlock too_large() const {
-    std::size_t culprit = least_.peak_action();
-    std::int64_t block_bytes = bytes_of_block(culprit);
-    for (std::size_t i = 0; i < least_.actions.size(); ++i) {
-      if (bytes_of_block(i) <= std::max(block_bytes, limit_bytes_)) continue;
-      culprit = i;
-      block_bytes = bytes_of_block(i);
-    }
-    const int unit = least_.plan.actions[culprit].unit;
-    return {.block = unit >= 0 ? least_.unit_names[static_cast<std::size_t>(unit)] : "",
-            .action = least_.describe(culprit),
-            .peak_bytes = least_.actions[culprit].alive.total(),
-            .block_bytes = block_bytes,
-            .changes = changes_of(least_config_, least_ranks_)};
-  }
-
- private:
-  std::vector<std::int64_t> zero_stages(int ranks) const {
-    std::vector<std::int64_t> stages;
-    const bool shards = ranks > config_.parallel.pipeline;
-    for (std::int64_t zero = config_.parallel.zero; zero <= (shards ? 3 : config_.parallel.zero); ++zero) {
-      stages.push_back(zero);
-    }
-    return stages;
-  }
-
-  std::vector<std::int64_t> recompute_choices() const {
-    const std::int64_t given = config_.parallel.recompute_every;
-    std::vector<std::int64_t> choices = {given};
-    // The shortest segments are not always the smallest: of n layers they keep n inputs.
-    for (const std::int64_t k : {8, 4, 2, 1}) {
-      if (k != given && k <= config_.model.layers) choices.push_back(k);
-    }
-    return choices;
-  }
-
-  std::optional<Remedy> with_batch(int ranks, std::int64_t micro_batch) {
-    const auto zero = zero_stages(ranks);
-    for (const std::int64_t recompute : recompute_choices()) {
-      for (const std::int64_t stage : zero) {
-        const std::int64_t peak = try_one(ranks, micro_batch, recompute, stage).memory.peak_total;
-        if (peak > limit_bytes_) continue;
-        const JobConfig job = changed(micro_batch, recompute, stage);
-        return Remedy{
-            .config = job, .num_ranks = ranks, .changes = changes_of(job, ranks), .peak_bytes = peak};
-      }
-    }
-    return std::nullopt;
-  }
-
-  JobConfig changed(std::int64_t micro_batch, std::int64_t recompute, std::int64_t zero) const {
-    JobConfig job = config_;
-    job.train.micro_batch = micro_batch;
-    job.parallel.recompute_every = recompute;
-    job.parallel.zero = zero;
-    return job;
-  }
-
-  StepPrediction try_one(int ranks, std::int64_t micro_batch, std::int64_t recompute, std::int64_t zero) {
-    const JobConfig job = changed(micro_batch, recompute, zero);
-    StepPrediction prediction = predict_largest_step(blocks_, engine_options(job), sample_spec(job), ranks);
-    if (least_.actions.empty() || prediction.memory.peak_total < least_.memory.peak_total) {
-      least_ = prediction;
-      least_config_ = job;
-      least_ranks_ = ranks;
-    }
-    return prediction;
-  }
-
-  std::vector<std::string> changes_of(const JobConfig& job, int ranks) const {
-    std::vector<std::string> changes;
-    const auto add = [&](const char* key, std::int64_t before, std::int64_t now) {
-      if (now != before) changes.push_back(fmt::format("{} = {}", key, now));
-    };
-    add("parallel.zero", config_.parallel.zero, job.parallel.zero);
-    add("parallel.recompute_every", config_.parallel.recompute_every, job.parallel.recompute_every);
-    add("train.micro_batch", config_.train.micro_batch, job.train.micro_batch);
-    if (ranks != num_ranks_) changes.push_back(fmt::format("{} ranks", ranks));
-    return changes;
-  }
-
-  /// What is alive while a block runs beside the model's state: activations, its own and those kept for
-  /// backward, and gathered or exchanged buffers.
-  std::int64_t bytes_of_block(std::size_t action) const {
-    if (least_.plan.actions[action].unit < 0) return 0;
-    const MemoryCounts& alive = least_.actions[action].alive;
-    return alive[MemoryCategory::kActivations] + alive[MemoryCategory::kCommunication] +
-           alive[MemoryCategory::kBatch];
-  }
-
-  const JobConfig& config_;
-  const std::shared_ptr<const BlockList>& blocks_;
-  const int num_ranks_;
-  const std::int64_t limit_bytes_;
-  StepPrediction least_;  // the smallest of all that were tried
-  JobConfig least_config_;
-  int least_ranks_ = 1;
-};
-
-std::string nothing_fits(const TooLargeBlock& t) {
-  const std::string with = t.changes.empty() ? "in the smallest layout" : "with " + join(t.changes);
+std::string nothing_fits(const SmallestLayout& s) {
+  const std::string with = s.changes.empty() ? "in the smallest layout" : "with " + join(s.changes);
   std::string text = fmt::format(
       "no larger parallel.zero, recompute, smaller train.micro_batch or more ranks make it fit: even {} a "
-      "rank needs "
-      "{}, in {}",
-      with, format_bytes(t.peak_bytes), t.action);
-  if (!t.block.empty()) {
-    text += fmt::format(", {} of it activations and exchanged buffers while block '{}' runs",
-                        format_bytes(t.block_bytes), t.block);
+      "rank needs {}, in {}",
+      with, format_bytes(s.peak_bytes), s.action);
+  if (!s.block.empty()) {
+    text += fmt::format("; {} of activations and exchanged buffers are alive while block '{}' runs, in {}",
+                        format_bytes(s.block_bytes), s.block, s.block_action);
   }
   return text + ". Choose a smaller model, model.seq_len or vocabulary, or devices with more memory";
 }
@@ -178,7 +55,7 @@ MemoryFit fit_memory(const JobConfig& config, const std::shared_ptr<const BlockL
   if (fit.fits()) return fit;
   RemedySearch search(config, blocks, num_ranks, limit.bytes);
   fit.remedy = search.run();
-  if (!fit.remedy) fit.too_large = search.too_large();
+  if (!fit.remedy) fit.smallest = search.smallest();
   return fit;
 }
 
@@ -191,7 +68,7 @@ std::string to_text(const MemoryFit& fit) {
     return text + fmt::format("with {} it fits, in {}", join(fit.remedy->changes),
                               format_bytes(fit.remedy->peak_bytes));
   }
-  return text + nothing_fits(*fit.too_large);
+  return text + nothing_fits(*fit.smallest);
 }
 
 StepPrediction check_memory(const JobConfig& config, const std::shared_ptr<const BlockList>& blocks,

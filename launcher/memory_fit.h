@@ -1,19 +1,13 @@
 // Will the job fit, and if not, what would make it? Asked of plans, before anything is allocated.
-//
-// [Note: order of remedies] Changes are tried from cheap to dear, and the first that fits is told: a larger
-// parallel.zero (more messages), then recompute (a third more work; longer segments first), then a smaller
-// train.micro_batch (matmuls that fill the device less), then more ranks (somebody has to pay for them). A
-// dearer change is tried together with the cheaper ones. None of them changes the results, except that a
-// different micro-batch rounds differently.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "launcher/config.h"
+#include "launcher/remedy_search.h"
 #include "parallel/predict.h"
 #include "runtime/base/device.h"
 
@@ -27,30 +21,13 @@ struct MemoryLimit {
 /// What a rank may use: parallel.memory_limit, else the memory of its device or its part of the machine's.
 MemoryLimit memory_limit(const JobConfig& config, Device device, int num_local_ranks);
 
-/// A changed job that fits.
-struct Remedy {
-  JobConfig config;
-  int num_ranks = 1;
-  std::vector<std::string> changes;  // "parallel.zero = 2", "4 ranks"
-  std::int64_t peak_bytes = 0;       // of a rank
-};
-
-/// Where even the smallest layout fails.
-struct TooLargeBlock {
-  std::string block;             // the one that runs when most is alive
-  std::string action;            // "Backward unit 3 (head) micro-batch 0"
-  std::int64_t peak_bytes = 0;   // of the rank at that moment
-  std::int64_t block_bytes = 0;  // of them, activations and exchanged buffers
-  std::vector<std::string> changes;
-};
-
 struct MemoryFit {
   MemoryLimit limit;
   std::int64_t peak_bytes = 0;  // needed
   MemoryCounts at_peak;
-  std::string action;  // when: "Backward unit 3 (head) micro-batch 0"
-  std::optional<Remedy> remedy;
-  std::optional<TooLargeBlock> too_large;  // where nothing fits
+  std::string action;                      // when: "Backward unit 3 (head) micro-batch 0"
+  std::optional<Remedy> remedy;            // where it does not fit
+  std::optional<SmallestLayout> smallest;  // where nothing fits
 
   bool fits() const { return peak_bytes <= limit.bytes; }
 };

@@ -186,8 +186,18 @@ void Trainer::handle_skip(const StepResult& result) {
   if (reason.empty() && is_first() && !skip.empty()) log_warning(skip);
   if (reason.empty()) return;
   throw AgreedError(ErrorCode::kRuntime,
-                    fmt::format("step {}: {}{}; checkpoints are in {}", result.step, reason,
-                                skip.empty() ? "" : "; " + skip, store_.root().string()));
+                    fmt::format("step {}: {}{}; {}", result.step, reason, skip.empty() ? "" : "; " + skip,
+                                describe_checkpoints()));
+}
+
+// A folder is named where there is something in it.
+std::string Trainer::describe_checkpoints() const {
+  if (last_saved_step_ >= 0) {
+    return fmt::format("the newest checkpoint is of step {}, in {}", last_saved_step_,
+                       store_.root().string());
+  }
+  const std::string start = resume_folder_.empty() ? "" : fmt::format(" since {}", resume_folder_.string());
+  return fmt::format("no checkpoint was saved{}: checkpoint.every says how often that happens", start);
 }
 
 void Trainer::evaluate() {

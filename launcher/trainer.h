@@ -74,6 +74,7 @@ class Trainer {
   std::int64_t num_steps() const { return options_.config.train.steps; }
   RunSummary initial_summary() const;
   std::string describe_start() const;
+  std::string describe_checkpoints() const;
 
   Options options_;
   OutputFolder out_;

@@ -33,6 +33,7 @@ const std::vector<TensorSpec>& BoundaryShapes::of(int unit, std::int64_t num_sam
 std::vector<std::vector<TensorSpec>> BoundaryShapes::run(std::int64_t num_samples) const {
   Context ctx = Context::create({DeviceType::kMeta}, 1);
   ctx.precision = precision_;
+  ctx.training = true;  // norms then want no running statistics; the shapes are those of evaluation
   const Batch batch{.inputs = ctx.empty(sample_.input.batched(num_samples), sample_.input_dtype),
                     .targets = ctx.empty(sample_.target.batched(num_samples), DType::kInt32)};
   std::vector<std::vector<TensorSpec>> outputs;

@@ -21,6 +21,7 @@ struct SavedTensor {
   int group = 0;   // kStatistics: none
   int state = -1;  // of the optimizer; -1: the master
   std::int64_t offset = 0;
+  std::int64_t owned_at = -1;  // of a statistic, in what this rank has of them; -1: another stage has it
 };
 
 std::vector<SavedTensor> tensors_of(const Engine& engine, const std::string& prefix, int state) {
@@ -36,7 +37,7 @@ std::vector<SavedTensor> tensors_of(const Engine& engine, const std::string& pre
 std::vector<SavedTensor> model_tensors(const Engine& engine) {
   std::vector<SavedTensor> tensors = tensors_of(engine, "", -1);
   for (const StatisticStore::Entry& entry : engine.statistics().entries()) {
-    tensors.push_back({entry.name, entry.shape, kStatistics, -1, entry.offset});
+    tensors.push_back({entry.name, entry.shape, kStatistics, -1, entry.offset, entry.owned_at});
   }
   return tensors;
 }
@@ -51,9 +52,8 @@ std::vector<SavedTensor> optimizer_tensors(const Engine& engine) {
   return tensors;
 }
 
-// What this rank owns of the flat tensor that holds `t`.
+// What this rank owns of the group that `t` belongs to.
 const Tensor& owned_of(const Engine& engine, const SavedTensor& t) {
-  if (t.group == kStatistics) return engine.statistics().values();
   return t.state < 0 ? engine.parameters().master(t.group) : engine.parameters().state(t.group, t.state);
 }
 
@@ -65,6 +65,7 @@ std::vector<std::int64_t> dims_of(const Shape& shape) {
 
 // All of a flat tensor, on rank 0 and, of those of its stage, more. Collective.
 Tensor whole_on_first(const Engine& engine, const SavedTensor& t) {
+  if (t.group == kStatistics) return engine.statistics().whole();
   const MeshGroups& groups = engine.groups();
   const int stage = engine.stages().stage_of(owner_unit(engine.layout(), t.group));
   const MeshPlace here = groups.place();
@@ -94,7 +95,7 @@ std::optional<CheckpointFile> write_file(const Engine& engine, const std::filesy
     const SavedTensor& t = tensors[i];
     const bool next_flat = i == 0 || t.group != tensors[i - 1].group || t.state != tensors[i - 1].state;
     if (next_flat) flat = Tensor();  // before the next gather: one group at a time
-    if (next_flat) flat = t.group == kStatistics ? owned_of(engine, t) : whole_on_first(engine, t);
+    if (next_flat) flat = whole_on_first(engine, t);
     if (writer) writer->append(engine.context().to_host(flat.slice(t.offset, t.shape)));
   }
   if (!writer) return std::nullopt;
@@ -120,19 +121,30 @@ void check_file(const SafetensorsReader& file, const std::vector<SavedTensor>& t
                 file.path().string(), num_tensors, tensors.size());
 }
 
-void read_file(const Engine& engine, const SafetensorsReader& file, const std::vector<SavedTensor>& tensors) {
+// Elements of `t` from `first` on, as many as `target` has.
+void read_elems(const Engine& engine, const SafetensorsReader& file, const SavedTensor& t, std::int64_t first,
+                const Tensor& target) {
+  std::vector<float> values(static_cast<std::size_t>(target.num_elems()));
+  file.copy_floats(t.name, static_cast<std::uint64_t>(first), values);
   const Context& ctx = engine.context();
-  std::vector<float> values;
+  ctx.backend->copy_from_host(ctx.exec, target, values.data());
+}
+
+void read_file(const Engine& engine, const SafetensorsReader& file, const std::vector<SavedTensor>& tensors) {
   for (const SavedTensor& t : tensors) {
-    if (t.group != kStatistics && !engine.parameters().owns(t.group)) continue;
+    if (t.group == kStatistics) {
+      const Tensor& own = engine.statistics().values();
+      if (t.owned_at >= 0) read_elems(engine, file, t, 0, own.slice(t.owned_at, t.shape));
+      continue;
+    }
+    if (!engine.parameters().owns(t.group)) continue;
     const Tensor& owned = owned_of(engine, t);
-    const std::int64_t first = t.group == kStatistics ? 0 : engine.parameters().first_owned(t.group);
+    const std::int64_t first = engine.parameters().first_owned(t.group);
     const std::int64_t begin = std::max(t.offset, first);
     const std::int64_t end = std::min(t.offset + t.shape.num_elems(), first + owned.num_elems());
-    if (end <= begin) continue;
-    values.resize(static_cast<std::size_t>(end - begin));
-    file.copy_floats(t.name, static_cast<std::uint64_t>(begin - t.offset), values);
-    ctx.backend->copy_from_host(ctx.exec, owned.slice(begin - first, {end - begin}), values.data());
+    if (end > begin) {
+      read_elems(engine, file, t, begin - t.offset, owned.slice(begin - first, {end - begin}));
+    }
   }
 }
 

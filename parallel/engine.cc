@@ -96,8 +96,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
   if (stages_.pipeline > 1) {
     shapes_ = std::make_unique<BoundaryShapes>(*blocks_, options.precision, *options.sample);
   }
-  statistics_ = std::make_unique<StatisticStore>(ctx_, *blocks_, batch_, groups_.data);
-  check_statistics();
+  statistics_ = std::make_unique<StatisticStore>(ctx_, *blocks_, batch_, groups_, stages_);
   watchdog_ = make_watchdog();
   executor_ = std::make_unique<Executor>(ctx_, Executor::Parts{.blocks = *blocks_,
                                                                .layout = layout_,
@@ -136,18 +135,10 @@ std::unique_ptr<Watchdog> Engine::make_watchdog() const {
                         .end_job = [comm, text](const std::string& message) { comm->abort(text(message)); }});
 }
 
-// A store is whole on every rank, and a stage sees the samples of its own blocks alone.
-void Engine::check_statistics() const {
-  if (stages_.pipeline == 1 || !statistics_->values().defined()) return;
-  throw Error(ErrorCode::kUnsupported,
-              "a model with running statistics (batch norm) is not cut into stages yet: set "
-              "parallel.pipeline = 1");
-}
-
 StepPlan Engine::make_plan() const {
   StepPlan plan = plan_training_step(static_cast<int>(blocks_->size()), groups_.mesh, batch_, plan_options());
   if (options_.rewrite_plan) options_.rewrite_plan(plan);
-  validate(plan);
+  if (options_.planning == Planning::kAllRanks) validate(plan);
   return plan;
 }
 
@@ -158,7 +149,8 @@ PlanOptions Engine::plan_options() const {
           .prefetch_depth = options_.prefetch_depth,
           .schedule = options_.pipeline.schedule,
           .stages = stages_,
-          .ties = ties_between_stages(layout_, stages_)};
+          .ties = ties_between_stages(layout_, stages_),
+          .only_rank = options_.planning == Planning::kOwnRank ? groups_.world->rank() : -1};
 }
 
 void Engine::make_training_state() {

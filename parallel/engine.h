@@ -32,6 +32,12 @@ struct PipelineOptions {
   std::vector<int> cut;  // first block of every chunk but the first; empty: equal numbers of blocks
 };
 
+/// Whose plans an engine writes.
+enum class Planning : std::uint8_t {
+  kAllRanks,  // and validates them against each other
+  kOwnRank,   // none is validated: to count what many layouts would need, not to train
+};
+
 struct EngineOptions {
   Device device;
   int threads = 1;                           // host threads of this rank
@@ -53,7 +59,8 @@ struct EngineOptions {
   std::optional<SampleSpec> sample;  // what every batch consists of; a pipeline needs to know
   double timeout_s = 0;              // an action that takes longer ends the job (watchdog.h); 0: never
   Precision precision;
-  LossScaleConfig loss_scale;                   // off: right for all modes but fp16
+  LossScaleConfig loss_scale;  // off: right for all modes but fp16
+  Planning planning = Planning::kAllRanks;
   std::function<void(StepPlan&)> rewrite_plan;  // changes what the planner wrote, before it is validated
   const Backend* backend = nullptr;             // in place of the device's own table: instrumented in tests
 };
@@ -142,7 +149,6 @@ class Engine {
  private:
   std::unique_ptr<Watchdog> make_watchdog() const;
   StepPlan make_plan() const;
-  void check_statistics() const;
   PlanOptions plan_options() const;
   void make_training_state();
   Tensor run_step(ExecutionInput& input, MemoryStats& memory);

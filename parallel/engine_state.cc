@@ -26,13 +26,14 @@ std::uint64_t Engine::state_hash() const {
       add(params_->state(static_cast<int>(g), static_cast<int>(s)), s + 1);
     }
   }
-  // Whole on every rank: counted once.
-  if (statistics_->values().defined() && (options_.zero == ZeroStage::kNone || groups_.world->rank() == 0)) {
-    hash += hash_blocks(ctx_.to_host(statistics_->values()), 0, kStatisticsStream);
+  const bool sharded = options_.zero != ZeroStage::kNone;
+  // Brought together, and counted once.
+  const Tensor statistics = statistics_->whole();
+  if (statistics.defined() && (sharded ? groups_.world->rank() == 0 : groups_.place().stage == 0)) {
+    hash += hash_blocks(ctx_.to_host(statistics), 0, kStatisticsStream);
   }
   // Pieces of all ranks: the sum does not care who holds what. Without sharding every data rank has all of
   // its stage, and what it says is its own.
-  const bool sharded = options_.zero != ZeroStage::kNone;
   Communicator* const others = sharded ? groups_.world.get() : groups_.pipeline.get();
   if (others == nullptr) return hash;
   std::uint64_t total = 0;

@@ -195,10 +195,11 @@ void GradAccumulator::finish_step(Context& ctx, Exchange& exchange) {
                      {.a = target, .b = pieces[static_cast<std::size_t>(add.source)], .out = target});
   }
   exchange.sources.clear();
-  store_piece(ctx, bucket, pieces[0]);
+  store_piece(ctx, exchange.bucket, pieces[0]);
 }
 
-void GradAccumulator::store_piece(Context& ctx, Bucket& bucket, const Tensor& piece) {
+void GradAccumulator::store_piece(Context& ctx, int b, const Tensor& piece) {
+  Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
   if (options_.zero >= ZeroStage::kGradients) {
     const Tensor kept = ctx.empty(piece.shape(), options_.dtype, MemoryCategory::kGradients);
     ctx.backend->copy(ctx.exec, kept, piece);
@@ -208,7 +209,7 @@ void GradAccumulator::store_piece(Context& ctx, Bucket& bucket, const Tensor& pi
   bucket.sums.resize(1);
   const Tensor own = bucket.sums[0].slice(comm_.rank() * piece.num_elems(), piece.shape());
   ctx.backend->copy(ctx.exec, own, piece);
-  if (!sharded()) gathers_.push_back(comm_.all_gather(own, bucket.sums[0]));
+  if (!sharded() && !gathers_after_uses(b)) gathers_.push_back(comm_.all_gather(own, bucket.sums[0]));
 }
 
 // Reducing every micro-batch: one leaf of each rank, in rank order, enters this rank's binary counter.

@@ -16,6 +16,9 @@
 // What is left after the exchange: without ZeRO the whole gradient; in stage 1 this rank's piece inside of
 // the whole buffer (as in the paper, where stage 1 keeps gradients unsharded); from stage 2 on the piece
 // alone.
+//
+// The uses of a tied parameter are added as this rank's pieces, in block order, and gathered once where the
+// whole gradient is wanted.
 #pragma once
 
 #include <deque>
@@ -57,9 +60,9 @@ class GradAccumulator {
   /// Starts the exchange of `unit`'s buckets: of `micro_batch`, or of the whole step when it is -1.
   /// Collective.
   void start_reduce(Context& ctx, int unit, int micro_batch);
-  /// Sends the gradient of a use, complete over the data axis, to the stage that owns the parameter, where
-  /// finish() adds it. All reductions of this rank must have been started. `comm` is that of the pipeline
-  /// axis. See [Note: tied over stages].
+  /// Sends the gradient of a use, this rank's piece of the sum over the data axis (fast and not sharded: all
+  /// of it), to the stage that owns the parameter, where finish() adds it. All reductions of this rank must
+  /// have been started. `comm` is that of the pipeline axis. See [Note: tied over stages].
   void send_use(Context& ctx, int bucket, Communicator& comm, int stage);
   void receive_use(Context& ctx, int bucket, Communicator& comm, int stage);
   /// Finishes all exchanges and adds the uses of tied parameters. Afterwards gradient(group) is complete, of
@@ -107,10 +110,17 @@ class GradAccumulator {
   /// Completes the sums over micro-batches and the data axis.
   void complete_sums(Context& ctx);
   void add_uses(Context& ctx);
+  /// Whether a rank has its piece alone of the bucket's sum, in the whole buffer, until add_uses().
+  bool gathers_after_uses(int bucket) const;
   int owner_bucket(int group) const;
   void add_to_sum(Context& ctx, Bucket& bucket, const Tensor& gradient);
-  void store_piece(Context& ctx, Bucket& bucket, const Tensor& piece);
+  void store_piece(Context& ctx, int bucket, const Tensor& piece);
+  /// What this rank owns of a bucket's sum once all is done.
   Tensor owned(int bucket) const;
+  Tensor piece_of(int bucket) const;
+  const Tensor& sum_of(int bucket) const;
+  /// What it has of it when uses are added.
+  Tensor summed(int bucket) const { return gathers_after_uses(bucket) ? piece_of(bucket) : owned(bucket); }
 
   const ModelLayout& layout_;
   const BatchLayout batch_;

@@ -26,13 +26,14 @@ void GradAccumulator::complete_sums(Context& ctx) {
 
 void GradAccumulator::send_use(Context& ctx, int bucket, Communicator& comm, int stage) {
   complete_sums(ctx);
-  tied_.push_back(comm.send(owned(bucket), stage, kTiedTag));
+  tied_.push_back(comm.send(summed(bucket), stage, kTiedTag));
 }
 
 void GradAccumulator::receive_use(Context& ctx, int bucket, Communicator& comm, int stage) {
   const std::int64_t elems = group_of(bucket).num_elems;
+  const bool is_piece = sharded() || gathers_after_uses(bucket);
   const Tensor gradient =
-      ctx.empty({sharded() ? sharding_.piece(elems) : elems}, options_.dtype, MemoryCategory::kCommunication);
+      ctx.empty({is_piece ? sharding_.piece(elems) : elems}, options_.dtype, MemoryCategory::kCommunication);
   tied_.push_back(comm.recv(gradient, stage, kTiedTag));
   buckets_[static_cast<std::size_t>(bucket)].sums = {gradient};
 }
@@ -50,12 +51,26 @@ void GradAccumulator::add_uses(Context& ctx) {
     const GradBucket& further = layout_.buckets[static_cast<std::size_t>(b)];
     if (further.use == 0) continue;
     std::vector<Tensor>& sums = buckets_[static_cast<std::size_t>(b)].sums;
-    if (!buckets_[static_cast<std::size_t>(owner_bucket(further.group))].sums.empty()) {
-      const Tensor sum = gradient(further.group);
-      ctx.backend->add(ctx.exec, {.a = sum, .b = owned(b), .out = sum});
+    const int owner = owner_bucket(further.group);
+    if (!buckets_[static_cast<std::size_t>(owner)].sums.empty()) {
+      const Tensor sum = summed(owner);
+      ctx.backend->add(ctx.exec, {.a = sum, .b = summed(b), .out = sum});
     }
     sums.clear();
   }
+  for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) {
+    const std::vector<Tensor>& sums = buckets_[static_cast<std::size_t>(b)].sums;
+    if (!sums.empty() && gathers_after_uses(b)) gathers_.push_back(comm_.all_gather(piece_of(b), sums[0]));
+  }
+  for (Work& work : gathers_) work.wait();
+  gathers_.clear();
+}
+
+bool GradAccumulator::gathers_after_uses(int bucket) const {
+  if (sharded() || comm_.size() == 1 || options_.reduction == Reduction::kFast) return false;
+  const int group = layout_.buckets[static_cast<std::size_t>(bucket)].group;
+  return std::ranges::any_of(layout_.buckets,
+                             [&](const GradBucket& other) { return other.group == group && other.use > 0; });
 }
 
 int GradAccumulator::owner_bucket(int group) const {
@@ -65,13 +80,20 @@ int GradAccumulator::owner_bucket(int group) const {
 }
 
 Tensor GradAccumulator::owned(int bucket) const {
-  const ParamGroup& group = group_of(bucket);
-  const Bucket& b = buckets_[static_cast<std::size_t>(bucket)];
-  TRIREME_CHECK(!b.sums.empty(), "group '{}' has no gradient", group.name);
-  if (!sharded()) return b.sums[0].slice(0, {group.num_elems});
-  const std::int64_t piece = sharding_.piece(group.num_elems);
-  return b.sums[0].num_elems() == piece ? b.sums[0]
-                                        : b.sums[0].slice(sharding_.first(group.num_elems), {piece});
+  if (sharded()) return piece_of(bucket);
+  return sum_of(bucket).slice(0, {group_of(bucket).num_elems});
+}
+
+Tensor GradAccumulator::piece_of(int bucket) const {
+  const std::int64_t elems = group_of(bucket).num_elems, piece = sharding_.piece(elems);
+  const Tensor& sum = sum_of(bucket);
+  return sum.num_elems() == piece ? sum : sum.slice(sharding_.first(elems), {piece});
+}
+
+const Tensor& GradAccumulator::sum_of(int bucket) const {
+  const std::vector<Tensor>& sums = buckets_[static_cast<std::size_t>(bucket)].sums;
+  TRIREME_CHECK(!sums.empty(), "group '{}' has no gradient", group_of(bucket).name);
+  return sums[0];
 }
 
 Tensor GradAccumulator::gradient(int group) const {

@@ -121,7 +121,9 @@ StepPlan plan_training_step(int num_units, const Mesh& mesh, const BatchLayout& 
   const int micro_batches = static_cast<int>(batch.per_rank());
   const auto tasks = training_tasks(options, micro_batches);
   StepPlan plan = empty_plan(mesh, options);
+  const auto is_wanted = [&](int rank) { return options.only_rank < 0 || options.only_rank == rank; };
   for (int stage = 0; stage < mesh.pipeline; ++stage) {
+    if (options.only_rank >= 0 && mesh.place(options.only_rank).stage != stage) continue;
     RankPlan of_stage = plan_stage(
         {.stage = stage, .tasks = tasks[static_cast<std::size_t>(stage)], .micro_batches = micro_batches},
         options);
@@ -134,6 +136,7 @@ StepPlan plan_training_step(int num_units, const Mesh& mesh, const BatchLayout& 
     append(of_stage.actions, ties.after_update);
     for (int d = 0; d < mesh.data; ++d) {
       const MeshPlace place{.stage = stage, .data = d};
+      if (!is_wanted(mesh.rank(place))) continue;
       plan.ranks[static_cast<std::size_t>(mesh.rank(place))] = plan_of_rank(of_stage, mesh, place);
     }
   }

@@ -14,6 +14,7 @@ struct PlanOptions {
   PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;  // without effect in one stage
   StageMap stages;              // without bounds: equal numbers of units in every stage
   std::vector<TiedUnits> ties;  // between stages
+  int only_rank = -1;           // of a training step: the others' plans stay empty; -1: all are written
 };
 
 /// Every rank runs the micro-batches in the order of the schedule, forward through the units of a chunk and

@@ -5,6 +5,7 @@
 #include "parallel/comm/recording.h"
 #include "parallel/plan_text.h"
 #include "parallel/reduction_tree.h"
+#include "runtime/base/error.h"
 
 namespace trireme {
 namespace {
@@ -65,6 +66,61 @@ std::array<std::int64_t, kNumCallKinds> sent_by_call(const std::vector<RecordedC
   return sent;
 }
 
+EngineOptions on_meta(EngineOptions options, const SampleSpec& sample) {
+  options.device = {DeviceType::kMeta};
+  options.threads = 1;
+  options.memory_limit = std::nullopt;
+  options.timeout_s = 0;
+  options.sample = sample;
+  return options;
+}
+
+std::unique_ptr<Engine> make_engine(const std::shared_ptr<const BlockList>& blocks,
+                                    const EngineOptions& options, int num_ranks, int rank) {
+  const auto comm = std::make_shared<RecordingCommunicator>(rank, num_ranks);
+  expect_mesh_splits(*comm, mesh_of(num_ranks, options.pipeline.stages));
+  return std::make_unique<Engine>(blocks, comm, options);
+}
+
+// Batches of the right shapes, without data.
+BatchSource shapes_only(const SampleSpec& sample) {
+  return [sample](std::int64_t, std::int64_t count) {
+    HostBatch batch{.input_shape = sample.input.batched(count),
+                    .target_shape = sample.target.batched(count),
+                    .input_dtype = sample.input_dtype};
+    if (sample.target_weights) {
+      batch.target_weights.resize(static_cast<std::size_t>(batch.target_shape.num_elems()));
+    }
+    return batch;
+  };
+}
+
+StepPrediction play_step(Engine& engine, const SampleSpec& sample) {
+  const auto sent_before = sent_by_call(calls_of(engine.groups()));
+  NeedRecorder recorder(*engine.context().allocator, engine.groups());
+  engine.observe_actions([&](std::size_t) { recorder.after_action(); });
+  const StepResult result = engine.step(shapes_only(sample), 1, 0.0);
+  const auto rank = static_cast<std::size_t>(engine.communicator().rank());
+  StepPrediction prediction{.memory = recorder.step(),
+                            .sent_bytes = result.sent_bytes,
+                            .sent_by_call = sent_by_call(calls_of(engine.groups())),
+                            .actions = recorder.take_needs(),
+                            .plan = engine.plan().ranks[rank]};
+  for (std::size_t c = 0; c < sent_before.size(); ++c) prediction.sent_by_call[c] -= sent_before[c];
+  for (const auto& block : engine.blocks()) prediction.unit_names.push_back(block->name());
+  return prediction;
+}
+
+// One rank of each class of equal needs.
+std::vector<int> ranks_to_predict(const EngineOptions& options, int num_ranks) {
+  const Mesh mesh = mesh_of(num_ranks, options.pipeline.stages);
+  const BatchLayout batch{
+      .global_batch = options.global_batch, .micro_batch = options.micro_batch, .data_ranks = mesh.data};
+  std::vector<int> first;
+  for (const std::vector<int>& ranks : classes_of_equal_needs(batch, mesh)) first.push_back(ranks[0]);
+  return first;
+}
+
 }  // namespace
 
 std::int64_t StepPrediction::state_bytes() const {
@@ -116,49 +172,54 @@ std::vector<std::vector<int>> classes_of_equal_needs(const BatchLayout& batch, c
 
 StepPrediction predict_step(const std::shared_ptr<const BlockList>& blocks, EngineOptions options,
                             const SampleSpec& sample, int num_ranks, int rank) {
-  options.device = {DeviceType::kMeta};
-  options.threads = 1;
-  options.memory_limit = std::nullopt;
-  options.sample = sample;
-  const auto comm = std::make_shared<RecordingCommunicator>(rank, num_ranks);
-  expect_mesh_splits(*comm, mesh_of(num_ranks, options.pipeline.stages));
-  Engine engine(blocks, comm, options);
-  const BatchSource shapes_only = [&](std::int64_t, std::int64_t count) {
-    HostBatch batch{.input_shape = sample.input.batched(count),
-                    .target_shape = sample.target.batched(count),
-                    .input_dtype = sample.input_dtype};
-    if (sample.target_weights) {
-      batch.target_weights.resize(static_cast<std::size_t>(batch.target_shape.num_elems()));
-    }
-    return batch;
-  };
-  const auto sent_before = sent_by_call(calls_of(engine.groups()));
-  NeedRecorder recorder(*engine.context().allocator, engine.groups());
-  engine.observe_actions([&](std::size_t) { recorder.after_action(); });
-  const StepResult result = engine.step(shapes_only, 1, 0.0);
-  StepPrediction prediction{.memory = recorder.step(),
-                            .sent_bytes = result.sent_bytes,
-                            .sent_by_call = sent_by_call(calls_of(engine.groups())),
-                            .actions = recorder.take_needs(),
-                            .plan = engine.plan().ranks[static_cast<std::size_t>(rank)]};
-  for (std::size_t c = 0; c < sent_before.size(); ++c) prediction.sent_by_call[c] -= sent_before[c];
-  for (const auto& block : *blocks) prediction.unit_names.push_back(block->name());
-  return prediction;
+  options = on_meta(std::move(options), sample);
+  return play_step(*make_engine(blocks, options, num_ranks, rank), sample);
 }
 
 StepPrediction predict_largest_step(const std::shared_ptr<const BlockList>& blocks,
                                     const EngineOptions& options, const SampleSpec& sample, int num_ranks) {
-  const Mesh mesh = mesh_of(num_ranks, options.pipeline.stages);
-  const BatchLayout batch{
-      .global_batch = options.global_batch, .micro_batch = options.micro_batch, .data_ranks = mesh.data};
   StepPrediction largest;
-  for (const std::vector<int>& ranks : classes_of_equal_needs(batch, mesh)) {
-    StepPrediction prediction = predict_step(blocks, options, sample, num_ranks, ranks[0]);
+  for (const int rank : ranks_to_predict(options, num_ranks)) {
+    StepPrediction prediction = predict_step(blocks, options, sample, num_ranks, rank);
     if (largest.actions.empty() || prediction.memory.peak_total > largest.memory.peak_total) {
       largest = std::move(prediction);
     }
   }
   return largest;
+}
+
+std::optional<StepPrediction> predict_within(std::int64_t limit,
+                                             const std::shared_ptr<const BlockList>& blocks,
+                                             EngineOptions options, const SampleSpec& sample, int num_ranks) {
+  options = on_meta(std::move(options), sample);
+  options.planning = Planning::kOwnRank;
+  options.memory_limit = limit;
+  StepPrediction largest;
+  for (const int rank : ranks_to_predict(options, num_ranks)) {
+    try {
+      StepPrediction prediction = play_step(*make_engine(blocks, options, num_ranks, rank), sample);
+      if (largest.actions.empty() || prediction.memory.peak_total > largest.memory.peak_total) {
+        largest = std::move(prediction);
+      }
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kOutOfMemory) throw;
+      return std::nullopt;
+    }
+  }
+  return largest;
+}
+
+std::vector<std::int64_t> resident_bytes(const std::shared_ptr<const BlockList>& blocks,
+                                         EngineOptions options, const SampleSpec& sample, int num_ranks) {
+  options = on_meta(std::move(options), sample);
+  options.planning = Planning::kOwnRank;
+  const Mesh mesh = mesh_of(num_ranks, options.pipeline.stages);
+  std::vector<std::int64_t> bytes;
+  for (int stage = 0; stage < mesh.pipeline; ++stage) {
+    const auto engine = make_engine(blocks, options, num_ranks, mesh.rank({.stage = stage}));
+    bytes.push_back(engine->context().allocator->stats().current.total());
+  }
+  return bytes;
 }
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,5 +49,17 @@ StepPrediction predict_step(const std::shared_ptr<const BlockList>& blocks, Engi
 /// The same of the rank whose peak is the largest.
 StepPrediction predict_largest_step(const std::shared_ptr<const BlockList>& blocks,
                                     const EngineOptions& options, const SampleSpec& sample, int num_ranks);
+
+// For a search over many layouts. No plan is validated: whoever runs a layout that was found does that.
+
+/// predict_largest_step(), or nothing where a rank needs more than `limit` bytes: known as soon as the first
+/// byte beyond it is asked for.
+std::optional<StepPrediction> predict_within(std::int64_t limit,
+                                             const std::shared_ptr<const BlockList>& blocks,
+                                             EngineOptions options, const SampleSpec& sample, int num_ranks);
+/// Bytes that a rank holds before its first step and through all of them, by stage: parameters, optimizer
+/// state and what else is made once.
+std::vector<std::int64_t> resident_bytes(const std::shared_ptr<const BlockList>& blocks,
+                                         EngineOptions options, const SampleSpec& sample, int num_ranks);
 
 }  // namespace trireme

@@ -4,7 +4,8 @@
 // In training it hands over a sample of each, of its micro-batch; it never sees the running value then.
 // Whoever runs the block moves the values once a step, by the samples of all micro-batches of all ranks in
 // order of their global index: value = (1 - momentum) value + momentum sample. So they are the same on every
-// layout, and what one device would have that saw the micro-batches one after the other. In a step that does
+// layout, and what one device would have that saw the micro-batches one after the other. Where the model is
+// cut into stages each stage has those of its own blocks and sees all micro-batches. In a step that does
 // not count they stay. A block that runs twice (recompute) hands over the same sample twice.
 #pragma once
 

@@ -10,6 +10,7 @@
 namespace trireme {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -100,6 +101,18 @@ TEST(Config, RangesAreChecked) {
   EXPECT_THAT(parse_error("[optimizer]\nname = \"adam\"\n"), HasSubstr("allowed: \"adamw\", \"sgd\""));
 }
 
+// 1e39 is a fine double, and infinite where a run computes with it.
+TEST(Config, NumbersMustHoldInFp32) {
+  EXPECT_THAT(parse_error("[precision]\nscale_init = 1e39\n"),
+              AllOf(HasSubstr("precision.scale_init = 1e+39 is out of range in fp32, where it is inf"),
+                    StartsWith("job.toml:6:1: ")));
+  EXPECT_THAT(parse_error("[optimizer]\nepsilon = 1e-50\n"),
+              HasSubstr("optimizer.epsilon = 1e-50 is out of range in fp32, where it is 0"));
+  EXPECT_THAT(parse_error("[optimizer]\nbetas = [0.9, 0.9999999999]\n"),
+              HasSubstr("allowed: at least 0 and below 1"));
+  EXPECT_THAT(parse_error("[precision]\nloss_scale = 1e-50\n"), HasSubstr("precision.loss_scale"));
+}
+
 TEST(Config, WhatTheBuildLacksIsUnsupported) {
   const auto refused = [](const std::string& override_text) {
     return parse_error("", {"parallel.pipeline=2", override_text}, ErrorCode::kUnsupported);
@@ -128,6 +141,10 @@ TEST(Config, OpsAreOverriddenByName) {
   EXPECT_EQ(config.precision.ops.at("linear"), "tf32");
   EXPECT_EQ(parse_config(to_toml(config), "resolved").precision.ops, config.precision.ops);
   EXPECT_EQ(parse("", {"precision.ops={ add = \"fp32\" }"}).precision.ops.at("add"), "fp32");
+  for (const char* table :
+       {"[precision]\nops.attention = \"fp32\"\n", "[precision.ops]\nattention = \"fp32\"\n"}) {
+    EXPECT_EQ(parse(table).precision.ops.at("attention"), "fp32") << table;
+  }
   EXPECT_THAT(parse_error("", {"precision.ops={ layernorm = \"fp32\" }"}),
               HasSubstr("there is no op 'layernorm'; did you mean 'layer_norm'?"));
   EXPECT_THAT(parse_error("", {"precision.ops={ layer_norm = \"tf32\" }"}),
@@ -136,6 +153,18 @@ TEST(Config, OpsAreOverriddenByName) {
               HasSubstr("linear = \"bf16\" is not possible; allowed: \"fp32\", \"tf32\""));
   EXPECT_THAT(parse_error("", {"precision.ops={ linear = \"int8\" }"}), HasSubstr("is not a precision"));
   EXPECT_THAT(parse_error("", {"precision.ops=attention"}), HasSubstr("wants a table of strings"));
+  EXPECT_THAT(parse_error("[ops]\nattention = \"fp32\"\n"), HasSubstr("did you mean [precision.ops]?"));
+}
+
+TEST(Config, OverridesSetOneEntryOfATable) {
+  const std::string ops = "[precision]\nops = { attention = \"fp32\" }\n";
+  const JobConfig config = parse(ops, {"precision.ops.linear=tf32"});
+  EXPECT_EQ(config.precision.ops,
+            (std::map<std::string, std::string>{{"attention", "fp32"}, {"linear", "tf32"}}));
+  EXPECT_EQ(parse(ops, {"precision.ops.attention=\"tf32\""}).precision.ops.at("attention"), "tf32");
+  EXPECT_THAT(parse_error("", {"precision.ops.attentoin=fp32"}), HasSubstr("did you mean 'attention'"));
+  EXPECT_THAT(parse_error("", {"precision.ops.attention=32"}),
+              HasSubstr("precision.ops.attention wants a string, found the integer 32"));
 }
 
 TEST(Config, PrecisionKeysBelongTogether) {

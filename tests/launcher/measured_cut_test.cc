@@ -45,6 +45,22 @@ TEST(MeasuredCut, MakesTheSlowestStageQuick) {
   EXPECT_EQ(measured_cut(config, profile), "3, 5");  // 7, 6 and 12 ms
 }
 
+TEST(MeasuredCut, ImageModelsAreMeasuredOnImages) {
+  JobConfig config;
+  config.data = {.kind = "synthetic", .image_size = 8};
+  config.model = {.name = "resnet20"};
+  config.train = {.global_batch = 4, .micro_batch = 2};
+  config.parallel.pipeline = 2;
+  config.parallel.pipeline_cut = "measured";
+  config = resolve(config);
+  const BlockProfile profile = measure_profile(config, {DeviceType::kCpu, 0}, 1);
+  EXPECT_EQ(profile.blocks.size(), build_blocks(config.model)->size());
+  EXPECT_TRUE(listed_cut(measured_cut(config, profile)).has_value());
+  EXPECT_EQ(describe_mismatch(profile, config), "");
+  config.data.image_size = 16;
+  EXPECT_NE(describe_mismatch(profile, config), "");
+}
+
 TEST(MeasuredCut, IsMeasuredOnceAndTheSameOnEveryRank) {
   const testing::TemporaryFolder folder;
   const JobConfig job = synthetic_job();

@@ -139,11 +139,31 @@ TEST(MemoryFit, ALimitTooSmallForABlockNamesIt) {
   config.model.vocab = 4096;  // logits: the head needs most by far
   const MemoryFit found = fit(config, 2, 200 << 10);
   EXPECT_FALSE(found.remedy);
-  ASSERT_TRUE(found.too_large);
-  EXPECT_EQ(found.too_large->block, "head");
+  ASSERT_TRUE(found.smallest);
+  EXPECT_EQ(found.smallest->block, "head");
   EXPECT_THAT(to_text(found), HasSubstr("or more ranks make it fit: even"));
   EXPECT_THAT(to_text(found), HasSubstr("while block 'head' runs"));
   EXPECT_THAT(to_text(found), Not(HasSubstr("it fits")));
+}
+
+// What is said to be needed is what would fit: the peak of the layout, not of the moment of its largest
+// block.
+TEST(MemoryFit, WhereNothingFitsTheNeedIsThatOfTheWholeLayout) {
+  JobConfig config = synthetic_job();
+  config.model.vocab = 4096;
+  config.train = {.global_batch = 4, .micro_batch = 1};
+  config.parallel.zero = 3;
+  config.parallel.recompute_every = 1;
+  const MemoryFit found = fit(config, 4, 200 << 10);
+  ASSERT_TRUE(found.smallest);
+  const SmallestLayout& smallest = *found.smallest;
+  EXPECT_LT(smallest.block_bytes, smallest.peak_bytes);
+  EXPECT_THAT(to_text(found), HasSubstr("a rank needs " + format_bytes(smallest.peak_bytes)));
+  EXPECT_THAT(to_text(found), HasSubstr(format_bytes(smallest.block_bytes) + " of activations"));
+  EXPECT_FALSE(fit(config, 4, smallest.peak_bytes - 1).remedy);
+  EXPECT_EQ(fit(config, 4, smallest.peak_bytes - 1).smallest->peak_bytes, smallest.peak_bytes);
+  const MemoryFit enough = fit(config, 4, smallest.peak_bytes);
+  EXPECT_TRUE(enough.fits() || enough.remedy);
 }
 
 // The limit of the plan is the limit of the allocator: what is predicted trains, a byte less does not.

@@ -23,11 +23,25 @@ struct Layout {
   int ranks = 1, zero = 0, recompute = 0;
   bool accumulate_unsharded = false;
   int threads = 1;
+  PipelineOptions pipeline;
   std::string to_string() const {
-    return fmt::format("{} ranks, zero {}, recompute {}, unsharded {}, {} threads", ranks, zero, recompute,
-                       accumulate_unsharded, threads);
+    return fmt::format(
+        "{} ranks, zero {}, recompute {}, unsharded {}, {} threads, {} stages, {}, {} chunk(s)", ranks, zero,
+        recompute, accumulate_unsharded, threads, pipeline.stages, name(pipeline.schedule), pipeline.chunks);
   }
 };
+
+// Two stages in every order of micro-batches.
+std::vector<PipelineOptions> pipelines() {
+  return {{.stages = 2, .schedule = PipelineSchedule::kGpipe},
+          {.stages = 2},
+          {.stages = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2}};
+}
+
+SampleSpec sample_spec() {
+  return {
+      .input = {testing::kTinyPixels, testing::kTinyPixels, 3}, .input_dtype = DType::kFloat32, .target = {}};
+}
 
 EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
   EngineOptions options{.threads = layout.threads,
@@ -42,6 +56,8 @@ EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
                         .zero = static_cast<ZeroStage>(layout.zero),
                         .accumulate_unsharded = layout.accumulate_unsharded,
                         .recompute_every = layout.recompute,
+                        .pipeline = layout.pipeline,
+                        .sample = sample_spec(),
                         .precision = Precision(mode)};
   if (mode == PrecisionMode::kFp16) {
     // Too large at first: some steps are skipped.
@@ -84,7 +100,7 @@ Outcome run(PrecisionMode mode, const Layout& layout, std::int64_t steps = kStep
     }
     mine.hash = engine.state_hash();
     mine.eval_loss = engine.evaluate(source_at(99), 7, 7);
-    mine.statistics = engine.context().to_host(engine.statistics().values());
+    mine.statistics = engine.context().to_host(engine.statistics().whole());
     if (last) last(engine);
     if (comm->rank() == 0) outcome = mine;
   });
@@ -109,33 +125,61 @@ TEST_P(ResNetLayouts, EveryLayoutGivesTheSameState) {
   }
 }
 
-TEST_P(ResNetLayouts, ResumesUnderAnotherLayout) {
-  const testing::TemporaryFolder folder;
+TEST_P(ResNetLayouts, StagesGiveTheSameState) {
   const Outcome expected = run(GetParam(), {});
-  LossScaleState scale;
-  const Outcome half = run(GetParam(), {.ranks = 2, .zero = 3}, kSteps / 2, {}, [&](Engine& engine) {
-    save_state(engine, folder.path());
-    const LossScaleState state = engine.loss_scale_state();
-    if (engine.communicator().rank() == 0) scale = state;
-  });
-  EXPECT_NE(half.statistics, expected.statistics);
-  Outcome resumed = run(GetParam(), {.ranks = 1}, kSteps, [&](Engine& engine) {
-    load_state(engine, folder.path(), StateParts::kAll);
-    engine.set_steps_done(kSteps / 2);
-    engine.set_loss_scale_state(scale);
-  });
-  resumed.skipped += half.skipped;
-  EXPECT_TRUE(resumed == expected);
+  for (const PipelineOptions& pipeline : pipelines()) {
+    for (const int data : {1, 2}) {
+      for (const int zero : {0, 1, 2, 3}) {
+        for (const int recompute : {0, 1}) {
+          const Layout layout{.ranks = 2 * data, .zero = zero, .recompute = recompute, .pipeline = pipeline};
+          EXPECT_TRUE(run(GetParam(), layout) == expected) << layout.to_string();
+        }
+      }
+    }
+  }
+}
+
+// The units of a stage need not have statistics: those of this one end with the head alone.
+TEST_P(ResNetLayouts, AStageMayHaveNoStatistics) {
+  const Layout layout{.ranks = 4, .zero = 1, .pipeline = {.stages = 2, .cut = {4}}};
+  EXPECT_TRUE(run(GetParam(), layout) == run(GetParam(), {})) << layout.to_string();
+}
+
+TEST_P(ResNetLayouts, ResumesUnderAnotherLayout) {
+  const Outcome expected = run(GetParam(), {});
+  const std::vector<Layout> layouts = {{.ranks = 2, .zero = 3},
+                                       {.ranks = 1},
+                                       {.ranks = 4, .zero = 1, .pipeline = pipelines()[2]},
+                                       {.ranks = 2, .pipeline = pipelines()[0]}};
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    const Layout &writer = layouts[i], &reader = layouts[(i + 1) % layouts.size()];
+    const testing::TemporaryFolder folder;
+    LossScaleState scale;
+    const Outcome half = run(GetParam(), writer, kSteps / 2, {}, [&](Engine& engine) {
+      save_state(engine, folder.path());
+      const LossScaleState state = engine.loss_scale_state();
+      if (engine.communicator().rank() == 0) scale = state;
+    });
+    EXPECT_NE(half.statistics, expected.statistics);
+    Outcome resumed = run(GetParam(), reader, kSteps, [&](Engine& engine) {
+      load_state(engine, folder.path(), StateParts::kAll);
+      engine.set_steps_done(kSteps / 2);
+      engine.set_loss_scale_state(scale);
+    });
+    resumed.skipped += half.skipped;
+    EXPECT_TRUE(resumed == expected) << writer.to_string() << " -> " << reader.to_string();
+  }
 }
 
 TEST_P(ResNetLayouts, MemoryIsAsPredicted) {
   const auto blocks = std::make_shared<const BlockList>(build_resnet(testing::tiny_resnet_config()));
-  const SampleSpec sample{
-      .input = {testing::kTinyPixels, testing::kTinyPixels, 3}, .input_dtype = DType::kFloat32, .target = {}};
-  for (const Layout& layout : {Layout{}, Layout{.ranks = 2, .zero = 3, .recompute = 2}, Layout{.ranks = 4}}) {
+  for (const Layout& layout : {Layout{}, Layout{.ranks = 2, .zero = 3, .recompute = 2}, Layout{.ranks = 4},
+                               Layout{.ranks = 2, .recompute = 1, .pipeline = pipelines()[1]},
+                               Layout{.ranks = 4, .zero = 2, .pipeline = pipelines()[2]}}) {
     run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
       const EngineOptions options = options_for(GetParam(), layout);
-      const StepPrediction predicted = predict_step(blocks, options, sample, layout.ranks, comm->rank());
+      const StepPrediction predicted =
+          predict_step(blocks, options, sample_spec(), layout.ranks, comm->rank());
       Engine engine(blocks, comm, options);
       for (int i = 0; i < 2; ++i) {
         const StepResult result = step(engine);

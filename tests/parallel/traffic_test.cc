@@ -104,9 +104,9 @@ TEST(Traffic, PrefetchAndRecomputeSendNothingMore) {
   }
 }
 
-// A gradient of a tied parameter is exchanged for each use, and stage 3 gathers it for each; where prefetch
-// lets two uses overlap, once for both.
-TEST(Traffic, EachUseOfATiedParameterTravels) {
+// A gradient of a tied parameter is exchanged for each use, and gathered once, as the sum; stage 3 gathers
+// the parameter for each use, where prefetch lets two uses overlap, once for both.
+TEST(Traffic, EachUseOfATiedParameterIsExchangedApart) {
   const GptConfig config = model(/*tied=*/true);
   const ModelLayout layout = make_layout(build_gpt(config));
   const int ranks = 4;
@@ -114,11 +114,9 @@ TEST(Traffic, EachUseOfATiedParameterTravels) {
   const std::int64_t tied = Sharding{ranks, 0}.padded(layout.groups[0].num_elems);
   for (const int zero : {0, 1, 2, 3}) {
     const std::int64_t gathers = zero == 3 ? 2 * elems + 2 * tied : elems;
-    // Without sharding the sum of each use is gathered before the uses are added.
-    const std::int64_t extra = zero == 0 ? 2 * tied : tied;
     EXPECT_EQ(
         predict(config, options_for(ranks, zero), ranks).sent_bytes - scalar_bytes(elems, ranks, zero, 1),
-        share(4 * (elems + gathers + extra), ranks))
+        share(4 * (elems + tied + gathers), ranks))
         << zero;
   }
 }

@@ -1,0 +1,198 @@
+#include "launcher/remedy_search.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "launcher/build.h"
+
+namespace trireme {
+namespace {
+
+/// What is alive in an action beside the model's state: activations, those of its block and those kept for
+/// backward, the batch, and gathered or exchanged buffers.
+std::int64_t bytes_beside_state(const MemoryCounts& alive) {
+  return alive[MemoryCategory::kActivations] + alive[MemoryCategory::kCommunication] +
+         alive[MemoryCategory::kBatch];
+}
+
+/// The action of a block beside which most is alive; nothing where no action is of a block.
+std::optional<std::size_t> largest_beside_state(const StepPrediction& prediction) {
+  std::optional<std::size_t> largest;
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < prediction.actions.size(); ++i) {
+    const std::int64_t bytes = bytes_beside_state(prediction.actions[i].alive);
+    if (prediction.plan.actions[i].unit < 0 || bytes <= most) continue;
+    most = bytes;
+    largest = i;
+  }
+  return largest;
+}
+
+}  // namespace
+
+RemedySearch::RemedySearch(JobConfig config, std::shared_ptr<const BlockList> blocks, int num_ranks,
+                           std::int64_t limit_bytes)
+    : config_(std::move(config)),
+      blocks_(std::move(blocks)),
+      num_ranks_(num_ranks),
+      limit_bytes_(limit_bytes),
+      layouts_(layouts()) {}
+
+std::optional<Remedy> RemedySearch::run() {
+  for (const Layout& layout : layouts_) {
+    if (at_least(layout) > limit_bytes_) continue;
+    if (const auto prediction = predict(layout, limit_bytes_)) {
+      return Remedy{.config = job_of(layout),
+                    .num_ranks = layout.ranks,
+                    .changes = changes_of(layout),
+                    .peak_bytes = prediction->memory.peak_total};
+    }
+  }
+  return std::nullopt;
+}
+
+SmallestLayout RemedySearch::smallest() {
+  // Most promising first: each one found rules out all that need more at least.
+  std::vector<std::pair<std::int64_t, Layout>> by_need;
+  for (const Layout& layout : layouts_) by_need.emplace_back(at_least(layout), layout);
+  std::ranges::stable_sort(by_need, {}, [](const auto& entry) { return entry.first; });
+  StepPrediction least;
+  Layout layout_of_least;
+  std::int64_t bound = std::numeric_limits<std::int64_t>::max();
+  for (const auto& [needed, layout] : by_need) {
+    if (needed > bound) break;
+    if (auto prediction = predict(layout, bound)) {
+      bound = prediction->memory.peak_total - 1;
+      least = std::move(*prediction);
+      layout_of_least = layout;
+    }
+  }
+  SmallestLayout smallest{.changes = changes_of(layout_of_least),
+                          .peak_bytes = least.memory.peak_total,
+                          .action = least.describe(least.peak_action())};
+  if (const auto i = largest_beside_state(least)) {
+    smallest.block = least.unit_names[static_cast<std::size_t>(least.plan.actions[*i].unit)];
+    smallest.block_action = least.describe(*i);
+    smallest.block_bytes = bytes_beside_state(least.actions[*i].alive);
+  }
+  return smallest;
+}
+
+std::vector<RemedySearch::Layout> RemedySearch::layouts() const {
+  const std::int64_t stages = config_.parallel.pipeline;
+  const std::vector<std::int64_t> recompute = recompute_choices();
+  std::vector<Layout> all;
+  for (const std::int64_t ranks : rank_counts()) {
+    const std::int64_t last_zero =
+        ranks > stages ? 3 : config_.parallel.zero;  // alone there is nothing to shard
+    for (std::int64_t micro_batch = config_.train.micro_batch; micro_batch >= 1; --micro_batch) {
+      const std::int64_t round = micro_batch * (ranks / stages);
+      if (config_.train.global_batch % round != 0) continue;
+      if (config_.train.global_batch / round < fewest_micro_batches()) continue;
+      for (const std::int64_t k : recompute) {
+        for (std::int64_t zero = config_.parallel.zero; zero <= last_zero; ++zero) {
+          all.push_back({static_cast<int>(ranks), micro_batch, k, zero});
+        }
+      }
+    }
+  }
+  return all;
+}
+
+// A micro-batch may have one sample, so data ranks that divide the samples are enough.
+std::vector<std::int64_t> RemedySearch::rank_counts() const {
+  const std::int64_t stages = config_.parallel.pipeline;
+  std::vector<std::int64_t> counts;
+  for (std::int64_t data = num_ranks_ / stages; data <= config_.train.global_batch; ++data) {
+    if (config_.train.global_batch % data == 0) counts.push_back(data * stages);
+  }
+  return counts;
+}
+
+// Segments of k of n blocks keep n/k inputs and what backward needs of k blocks, so neither the longest nor
+// the shortest are the smallest. Long ones run fewer blocks again.
+std::vector<std::int64_t> RemedySearch::recompute_choices() const {
+  const std::int64_t given = config_.parallel.recompute_every;
+  const auto num_blocks = static_cast<std::int64_t>(blocks_->size());
+  std::vector<std::int64_t> choices;
+  for (std::int64_t k = 1; k < num_blocks; k *= 2) choices.push_back(k);
+  if (num_blocks > 1) choices.push_back(std::lround(std::sqrt(static_cast<double>(num_blocks))));
+  std::ranges::sort(choices, std::greater{});
+  std::erase(choices, given);
+  choices.erase(std::unique(choices.begin(), choices.end()), choices.end());
+  choices.insert(choices.begin(), given);
+  return choices;
+}
+
+// Interleaved stages want a micro-batch each.
+std::int64_t RemedySearch::fewest_micro_batches() const {
+  return config_.parallel.schedule == "interleaved" ? config_.parallel.pipeline : 1;
+}
+
+JobConfig RemedySearch::job_of(const Layout& layout) const {
+  JobConfig job = config_;
+  job.train.micro_batch = layout.micro_batch;
+  job.parallel.recompute_every = layout.recompute;
+  job.parallel.zero = layout.zero;
+  if (layout.ranks > 1) job.parallel.cuda_graph = false;  // it wants one rank
+  return job;
+}
+
+std::int64_t RemedySearch::at_least(const Layout& layout) {
+  const auto fewest = [this](JobConfig job, std::int64_t data) {
+    job.train.global_batch = job.train.micro_batch * data * fewest_micro_batches();
+    return job;
+  };
+  const auto [state, state_is_new] = state_.try_emplace({layout.ranks, layout.zero});
+  if (state_is_new) {
+    const JobConfig job = fewest(job_of(layout), data_ranks(layout));
+    state->second =
+        std::ranges::max(resident_bytes(blocks_, engine_options(job), sample_spec(job), layout.ranks));
+  }
+  // The activations of several stages depend on how many micro-batches there are.
+  if (config_.parallel.pipeline > 1) return state->second;
+  const auto [activations, activations_are_new] =
+      activations_.try_emplace({layout.micro_batch, layout.recompute});
+  if (activations_are_new) {
+    Layout alone = layout;
+    alone.ranks = 1;
+    alone.zero = 0;
+    const JobConfig job = fewest(job_of(alone), 1);
+    activations->second = predict_largest_step(blocks_, engine_options(job), sample_spec(job), 1)
+                              .memory.peak[MemoryCategory::kActivations];
+  }
+  return state->second + activations->second;
+}
+
+std::optional<StepPrediction> RemedySearch::predict(const Layout& layout, std::int64_t limit) const {
+  JobConfig job = job_of(layout);
+  const std::int64_t batch = config_.train.global_batch;
+  const auto within = [&] {
+    return predict_within(limit, blocks_, engine_options(job), sample_spec(job), layout.ranks);
+  };
+  job.train.global_batch = job.train.micro_batch * data_ranks(layout);
+  const bool accumulates = batch > job.train.global_batch;
+  if (accumulates && config_.parallel.pipeline == 1 && !within()) return std::nullopt;
+  job.train.global_batch = batch;
+  return within();
+}
+
+std::vector<std::string> RemedySearch::changes_of(const Layout& layout) const {
+  const JobConfig job = job_of(layout);
+  std::vector<std::string> changes;
+  const auto add = [&](const char* key, auto before, auto now) {
+    if (now != before) changes.push_back(fmt::format("{} = {}", key, now));
+  };
+  add("parallel.zero", config_.parallel.zero, job.parallel.zero);
+  add("parallel.recompute_every", config_.parallel.recompute_every, job.parallel.recompute_every);
+  add("train.micro_batch", config_.train.micro_batch, job.train.micro_batch);
+  add("parallel.cuda_graph", config_.parallel.cuda_graph, job.parallel.cuda_graph);
+  if (layout.ranks != num_ranks_) changes.push_back(fmt::format("{} ranks", layout.ranks));
+  return changes;
+}
+
+}  // namespace trireme

@@ -1,0 +1,191 @@
+#include "launcher/remedy_search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <ctime>
+#include <optional>
+
+#include "launcher/build.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::ElementsAre;
+
+struct Tried {
+  JobConfig config;
+  int ranks = 1;
+  std::int64_t peak = 0;
+};
+
+JobConfig small_job() {
+  JobConfig config;
+  config.data.kind = "synthetic";
+  config.model = {.layers = 4, .hidden = 16, .heads = 2, .vocab = 40, .seq_len = 16};
+  config.train = {.global_batch = 12, .micro_batch = 4};
+  return resolve(config);
+}
+
+std::int64_t largest_peak(const JobConfig& config, int ranks) {
+  return predict_largest_step(build_blocks(config.model), engine_options(config), sample_spec(config), ranks)
+      .memory.peak_total;
+}
+
+// Every layout in the order of remedies, each predicted whole: what the search must agree with. Of a model of
+// six blocks that is not recomputed.
+std::vector<Tried> try_all(const JobConfig& job, int num_ranks) {
+  const auto stages = static_cast<int>(job.parallel.pipeline);
+  const std::int64_t batch = job.train.global_batch;
+  std::vector<Tried> all;
+  for (int ranks = num_ranks; ranks <= batch * stages; ++ranks) {
+    if (ranks % stages != 0) continue;
+    for (std::int64_t micro_batch = job.train.micro_batch; micro_batch >= 1; --micro_batch) {
+      const std::int64_t round = micro_batch * ranks / stages;
+      if (batch % round != 0) continue;
+      if (job.parallel.schedule == "interleaved" && batch / round < stages) continue;
+      for (const std::int64_t recompute : {0, 4, 2, 1}) {
+        for (std::int64_t zero = job.parallel.zero; zero <= 3; ++zero) {
+          if (ranks == stages && zero > job.parallel.zero) continue;
+          Tried& tried = all.emplace_back(Tried{.config = job, .ranks = ranks});
+          tried.config.train.micro_batch = micro_batch;
+          tried.config.parallel.recompute_every = recompute;
+          tried.config.parallel.zero = zero;
+          tried.peak = largest_peak(tried.config, ranks);
+        }
+      }
+    }
+  }
+  return all;
+}
+
+struct Case {
+  const char* name;
+  int ranks = 1;
+  std::int64_t pipeline = 1;
+  const char* schedule = "1f1b";
+  std::int64_t chunks = 1;
+  const char* precision = "fp32";
+  std::int64_t seq_len = 16;  // longer: activations outweigh the state
+};
+
+class EveryLimit : public ::testing::TestWithParam<Case> {};
+
+TEST_P(EveryLimit, GivesTheFirstLayoutThatFits) {
+  const Case& c = GetParam();
+  JobConfig job = small_job();
+  job.model.seq_len = c.seq_len;
+  job.parallel.pipeline = c.pipeline;
+  job.parallel.schedule = c.schedule;
+  job.parallel.chunks = c.chunks;
+  job.precision.mode = c.precision;
+  const auto blocks = build_blocks(job.model);
+  const std::vector<Tried> all = try_all(job, c.ranks);
+  std::vector<std::int64_t> limits;
+  for (const Tried& tried : all) limits.push_back(tried.peak);
+  std::ranges::sort(limits);
+  const std::int64_t least = limits.front();
+  const std::size_t stride = limits.size() / 8 + 1;
+  for (std::size_t i = 0; i < limits.size(); i += stride) {
+    for (const std::int64_t limit : {limits[i], limits[i] - 1}) {
+      RemedySearch search(job, blocks, c.ranks, limit);
+      const std::optional<Remedy> found = search.run();
+      const auto first = std::ranges::find_if(all, [&](const Tried& t) { return t.peak <= limit; });
+      ASSERT_EQ(found.has_value(), first != all.end()) << limit;
+      if (!found) {
+        EXPECT_EQ(search.smallest().peak_bytes, least);
+        continue;
+      }
+      EXPECT_EQ(found->peak_bytes, first->peak) << limit;
+      EXPECT_EQ(found->num_ranks, first->ranks);
+      EXPECT_EQ(found->config.train.micro_batch, first->config.train.micro_batch);
+      EXPECT_EQ(found->config.parallel.recompute_every, first->config.parallel.recompute_every);
+      EXPECT_EQ(found->config.parallel.zero, first->config.parallel.zero);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Jobs, EveryLimit,
+    ::testing::Values(
+        Case{"one_rank"}, Case{.name = "activations", .seq_len = 96},
+        Case{.name = "three_ranks_fp16", .ranks = 3, .precision = "fp16"},
+        Case{.name = "stages", .ranks = 2, .pipeline = 2},
+        Case{.name = "chunks", .ranks = 2, .pipeline = 2, .schedule = "interleaved", .chunks = 2}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+// Not only doubled: of twelve samples three, six and twelve ranks take equal parts.
+TEST(RemedySearch, RanksAreThoseThatShareTheBatchEvenly) {
+  JobConfig job = small_job();
+  job.parallel.zero = 3;
+  job.parallel.recompute_every = 1;
+  job.train.micro_batch = 1;
+  const auto blocks = build_blocks(job.model);
+  for (const int ranks : {3, 4, 6, 12}) {
+    RemedySearch search(job, blocks, 2, largest_peak(job, ranks));
+    const auto found = search.run();
+    ASSERT_TRUE(found) << ranks;
+    EXPECT_THAT(found->changes, ElementsAre(std::to_string(ranks) + " ranks"));
+  }
+}
+
+// n / k + k is least at the root of n: of 36 layers and two more blocks neither 4 nor 8 fit where 6 does.
+TEST(RemedySearch, RecomputeTriesTheRootOfTheNumberOfBlocks) {
+  JobConfig job = small_job();
+  job.model = {.layers = 34, .hidden = 16, .heads = 1, .vocab = 8, .seq_len = 8};
+  job.train = {.global_batch = 1, .micro_batch = 1};
+  job = resolve(job);
+  const auto with_segments = [&](std::int64_t k) {
+    JobConfig changed = job;
+    changed.parallel.recompute_every = k;
+    return largest_peak(changed, 1);
+  };
+  RemedySearch search(job, build_blocks(job.model), 1, with_segments(6));
+  const auto found = search.run();
+  ASSERT_TRUE(found);
+  EXPECT_LE(found->peak_bytes, with_segments(6));
+  if (with_segments(8) > with_segments(6) && with_segments(16) > with_segments(6)) {
+    EXPECT_THAT(found->changes, ElementsAre("parallel.recompute_every = 6"));
+  }
+}
+
+TEST(RemedySearch, ARecordedStepGivesWayToMoreRanks) {
+  JobConfig job = small_job();
+  job.parallel.cuda_graph = true;
+  job.parallel.recompute_every = 1;
+  job.train.micro_batch = 1;
+  JobConfig sharded = job;
+  sharded.parallel.cuda_graph = false;
+  sharded.parallel.zero = 3;
+  RemedySearch search(job, build_blocks(job.model), 1, largest_peak(sharded, 12));
+  const auto found = search.run();
+  ASSERT_TRUE(found);
+  EXPECT_GT(found->num_ranks, 1);
+  EXPECT_FALSE(found->config.parallel.cuda_graph);
+  EXPECT_THAT(found->changes, ::testing::Contains("parallel.cuda_graph = false"));
+}
+
+// Ten thousand layouts, steps of up to a thousand micro-batches of 13e9 parameters.
+TEST(RemedySearch, LargeJobsTakeSeconds) {
+  JobConfig job;
+  job.data.kind = "synthetic";
+  job.model.size = "13b";
+  job.precision.mode = "bf16";
+  job.train = {.global_batch = 1024, .micro_batch = 16};
+  job = resolve(job);
+  const auto blocks = build_blocks(job.model);
+  for (const std::int64_t gib : {2, 30, 300}) {
+    const std::clock_t start = std::clock();  // of this process: the machine may be busy
+    RemedySearch search(job, blocks, 1, gib << 30);
+    const auto found = search.run();
+    EXPECT_EQ(found.has_value(), gib > 2);
+    if (!found) search.smallest();
+    const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+    RecordProperty("seconds_" + std::to_string(gib), std::to_string(seconds));
+    std::printf("%ld GiB: %.2f s%s\n", gib, seconds, found ? "" : ", nothing fits");
+  }
+}
+
+}  // namespace
+}  // namespace trireme
