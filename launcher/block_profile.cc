@@ -2,8 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "launcher/build.h"
 #include "launcher/image_data.h"
@@ -23,6 +25,17 @@ std::string describe_model(const JobConfig& config) {
   return fmt::format("{}, {} layers, {} wide, {} heads, vocabulary {}, context {}, {}", model.name,
                      model.layers, model.hidden, model.heads, model.vocab, model.seq_len,
                      model.tied ? "tied" : "untied");
+}
+
+void check_times(const BlockProfile& profile, const std::filesystem::path& file) {
+  for (const BlockTime& time : profile.blocks) {
+    for (const auto& [key, ms] :
+         {std::pair("forward_ms", time.forward_ms), std::pair("backward_ms", time.backward_ms)}) {
+      TRIREME_CHECK(std::isfinite(ms) && ms > 0,
+                    "{}: {} of block {} is {}: a time is a number of milliseconds above 0", file.string(),
+                    key, time.block, ms);
+    }
+  }
 }
 
 }  // namespace
@@ -52,6 +65,26 @@ std::string describe_mismatch(const BlockProfile& profile, const JobConfig& conf
   if (profile.precision != config.precision.mode) {
     return fmt::format("precision.mode = \"{}\", not \"{}\"", profile.precision, config.precision.mode);
   }
+  const auto blocks = build_blocks(config.model);
+  if (profile.blocks.size() != blocks->size()) {
+    return fmt::format("{} blocks, not the model's {}", profile.blocks.size(), blocks->size());
+  }
+  for (std::size_t b = 0; b < blocks->size(); ++b) {
+    const std::string& found = profile.blocks[b].block;
+    if (found != (*blocks)[b]->name())
+      return fmt::format("block {} called {}, not {}", b, found, (*blocks)[b]->name());
+  }
+  return "";
+}
+
+std::string describe_other_place(const BlockProfile& profile, const Device& device, int threads) {
+  if (profile.device != to_string(device)) {
+    return fmt::format("the device {}, not {}", profile.device, to_string(device));
+  }
+  if (profile.threads != threads) {
+    return fmt::format("{} thread(s), not the {} of a rank here (parallel.threads, --ranks)", profile.threads,
+                       threads);
+  }
   return "";
 }
 
@@ -68,6 +101,8 @@ std::string to_json(const BlockProfile& profile) {
 }
 
 BlockProfile read_profile(const std::filesystem::path& file) {
+  TRIREME_CHECK(!std::filesystem::is_directory(file), "{}: is a folder, not a file of block times",
+                file.string());
   std::ifstream in(file);
   TRIREME_CHECK(in, "{}: cannot be read", file.string());
   try {
@@ -80,6 +115,7 @@ BlockProfile read_profile(const std::filesystem::path& file) {
     for (const auto& block : json.at("blocks")) {
       profile.blocks.push_back({block.at("block"), block.at("forward_ms"), block.at("backward_ms")});
     }
+    check_times(profile, file);
     return profile;
   } catch (const nlohmann::json::exception& e) {
     throw Error(ErrorCode::kInvalidInput,

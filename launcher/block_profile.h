@@ -28,11 +28,15 @@ struct BlockProfile {
 BlockProfile measure_profile(const JobConfig& config, const Device& device, int threads);
 
 /// What a profile of another model, micro-batch or precision differs in, in words; empty where it is the
-/// job's. Where it was measured does not matter: a profile may come from another machine.
+/// job's.
 std::string describe_mismatch(const BlockProfile& profile, const JobConfig& config);
 
+/// Whether the profile was measured where a rank of the job computes, in words; empty where it was.
+std::string describe_other_place(const BlockProfile& profile, const Device& device, int threads);
+
 std::string to_json(const BlockProfile& profile);
-/// Throws Error(kInvalidInput) naming the file when it cannot be read or is no profile.
+/// Throws Error(kInvalidInput) naming the file when it cannot be read or is no profile, and naming the block
+/// when its times are no milliseconds.
 BlockProfile read_profile(const std::filesystem::path& file);
 
 }  // namespace trireme

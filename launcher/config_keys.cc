@@ -273,10 +273,11 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
           "chunk) but the first; the embedding is block 0. The results do not change.")
       .add("reduction", &L::reduction, one_of({"canonical", "fast"}),
            "`canonical`: the same bits on every layout. `fast`: the communication library's own all-reduce.")
-      .add("timeout_s", &L::timeout_s, at_least(0),
-           "Seconds that an action of a step may take. Each rank that is late, for itself or because it "
-           "waits for "
-           "another, says in which action it is; then the job ends. 0: no limit.")
+      .add(
+          "timeout_s", &L::timeout_s, at_least(0),
+          "Seconds that an action of a step, an evaluation, a checkpoint, or a wait in one of them may take. "
+          "Then the job ends with the name of the rank that holds the others up, and with the action that "
+          "each rank of its machine is in. 0: no limit.")
       .add(
           "device", &L::device, one_of({"auto", "cpu", "cuda"}),
           "Where to compute. `auto`: GPUs where this build and every rank's machine have them, else the CPU.")

@@ -2,6 +2,8 @@
 
 #include "kernels/backend.h"
 #include "launcher/agreement.h"
+#include "launcher/combinations.h"
+#include "launcher/image_data.h"
 #include "parallel/comm/nccl.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
@@ -33,6 +35,26 @@ bool in_this_build(DeviceType type) {
 }
 
 }  // namespace
+
+void check_device(const JobConfig& config, DeviceType type) {
+  if (type != DeviceType::kCuda) return;
+  JobConfig on_gpu = config;  // parallel.device may be "auto"
+  on_gpu.parallel.device = "cuda";
+  check_combinations(on_gpu);
+  if (!is_image_model(config.model)) return;
+  throw Error(
+      ErrorCode::kUnsupported,
+      fmt::format("model.name = \"{}\" computes on CPUs so far: convolution, batch norm and pooling are "
+                  "not written for GPUs; set parallel.device = \"cpu\"",
+                  config.model.name));
+}
+
+std::string note_on_device(const JobConfig& config) {
+  if (config.parallel.device != "cuda" || in_this_build(DeviceType::kCuda)) return "";
+  return "parallel.device = \"cuda\": this build has no backend for GPUs (cmake --preset cuda), so it plans "
+         "the job "
+         "but cannot run it here; the memory that a rank may use is that of this machine's CPUs";
+}
 
 RankDevice choose_device(const std::string& wanted, const LaunchEnvironment& launch,
                          const std::shared_ptr<Communicator>& host) {

@@ -2,8 +2,15 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+
 #include "launcher/agreement.h"
+#include "launcher/build.h"
 #include "launcher/output_folder.h"
+#include "parallel/predict.h"
 #include "parallel/stage_cut.h"
 #include "runtime/base/log.h"
 
@@ -23,23 +30,98 @@ BlockProfile profile_of(const JobConfig& config, const CutMeasurement& measureme
   return profile;
 }
 
-}  // namespace
-
-std::string measured_cut(const JobConfig& config, const BlockProfile& profile) {
-  const auto num_stages = static_cast<int>(config.parallel.pipeline * config.parallel.chunks);
-  const StageCut cut = cut_evenly({.blocks = time_costs(profile.blocks)}, num_stages);
+std::string as_list(const StageCut& cut) {
   std::string text;
-  for (int stage = 1; stage < num_stages; ++stage) {
+  for (int stage = 1; stage < cut.num_stages(); ++stage) {
     text += fmt::format("{}{}", stage == 1 ? "" : ", ", cut.first(stage));
   }
   return text;
+}
+
+/// Asks the prediction of a step which stages need more than the limit.
+class CutPredictor {
+ public:
+  CutPredictor(const JobConfig& config, const CutMemory& memory)
+      : config_(config), memory_(memory), blocks_(build_blocks(config.model)) {}
+
+  const BlockList& blocks() const { return *blocks_; }
+
+  std::vector<int> too_large(const StageCut& cut) const {
+    JobConfig job = config_;
+    job.parallel.pipeline_cut = as_list(cut);
+    const EngineOptions options = engine_options(job);
+    const Mesh mesh = mesh_of(memory_.num_ranks, options.pipeline.stages);
+    const BatchLayout batch{
+        .global_batch = options.global_batch, .micro_batch = options.micro_batch, .data_ranks = mesh.data};
+    std::vector<int> stages;
+    for (const std::vector<int>& ranks : classes_of_equal_needs(batch, mesh)) {
+      const StepPrediction need =
+          predict_step(blocks_, options, sample_spec(job), memory_.num_ranks, ranks[0]);
+      if (need.memory.peak_total > memory_.limit_bytes) stages.push_back(mesh.place(ranks[0]).stage);
+    }
+    return stages;
+  }
+
+ private:
+  const JobConfig& config_;
+  const CutMemory memory_;
+  const std::shared_ptr<const BlockList> blocks_;
+};
+
+std::vector<double> normalised(std::vector<double> costs) {
+  const double sum = std::accumulate(costs.begin(), costs.end(), 0.0);
+  for (double& cost : costs) cost /= sum;
+  return costs;
+}
+
+/// The quickest that fits of cuts between even times and even parameters.
+std::optional<StageCut> cut_between(const std::vector<double>& times, int num_stages,
+                                    const CutPredictor& predictor) {
+  constexpr int kSteps = 8;
+  const std::vector<double> by_time = normalised(times);
+  const std::vector<double> by_size = normalised(parameter_costs(predictor.blocks()));
+  std::optional<StageCut> best;
+  double best_ms = std::numeric_limits<double>::infinity();
+  for (int step = 0; step <= kSteps; ++step) {
+    const double share = static_cast<double>(step) / kSteps;
+    std::vector<double> costs;
+    for (std::size_t b = 0; b < times.size(); ++b) {
+      costs.push_back((1 - share) * by_time[b] + share * by_size[b]);
+    }
+    const StageCut cut = cut_evenly({.blocks = costs}, num_stages);
+    const double slowest_ms = std::ranges::max(stage_costs(cut, times));
+    if (slowest_ms >= best_ms || !predictor.too_large(cut).empty()) continue;
+    best = cut;
+    best_ms = slowest_ms;
+  }
+  return best;
+}
+
+}  // namespace
+
+std::string measured_cut(const JobConfig& config, const BlockProfile& profile, const CutMemory& memory) {
+  const auto num_stages = static_cast<int>(config.parallel.pipeline * config.parallel.chunks);
+  const std::vector<double> times = time_costs(profile.blocks);
+  const CutPredictor predictor(config, memory);
+  std::optional<StageCut> cut;
+  if (config.parallel.chunks == 1) {
+    cut = cut_within_memory(times, num_stages, [&](const StageCut& c) { return predictor.too_large(c); });
+  }
+  // A stage of several chunks may be too large for any of them; and segments that are recomputed may need
+  // less with a block more.
+  const bool may_be_found = config.parallel.chunks > 1 || config.parallel.recompute_every > 0;
+  if (!cut && may_be_found) cut = cut_between(times, num_stages, predictor);
+  return as_list(cut ? *cut : cut_evenly({.blocks = times}, num_stages));
 }
 
 JobConfig with_measured_cut(JobConfig config, Communicator& comm, const CutMeasurement& measurement) {
   if (config.parallel.pipeline_cut != "measured" || config.parallel.pipeline == 1) return config;
   std::string cut;
   run_stage(comm, [&] {
-    if (comm.rank() == 0) cut = measured_cut(config, profile_of(config, measurement));
+    if (comm.rank() > 0) return;
+    check_batch(config.train, data_ranks(config.parallel, comm.size()));
+    cut = measured_cut(config, profile_of(config, measurement),
+                       {.num_ranks = comm.size(), .limit_bytes = measurement.limit_bytes});
   });
   config.parallel.pipeline_cut = text_of_rank(comm, 0, cut);
   return config;

@@ -1,7 +1,9 @@
 // parallel.pipeline_cut = "measured": the cut into stages whose slowest one is quickest on this machine.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <string>
 
 #include "launcher/block_profile.h"
@@ -10,14 +12,24 @@
 
 namespace trireme {
 
-/// The cut of a resolved job by the times of `profile`, as parallel.pipeline_cut lists it: "3, 6".
-std::string measured_cut(const JobConfig& config, const BlockProfile& profile);
+/// What a cut has to fit into.
+struct CutMemory {
+  int num_ranks = 1;
+  std::int64_t limit_bytes = std::numeric_limits<std::int64_t>::max();  // of a rank
+};
+
+/// The cut of a resolved job by the times of `profile`, as parallel.pipeline_cut lists it: "3, 6". The
+/// slowest stage is as quick as can be among the cuts whose predicted memory fits; where none is found to
+/// fit, among all (the check of the job's memory then says so). With `chunks` above 1, and with recompute
+/// where no cut seemed to fit, a choice of cuts between even times and even parameters is tried, not all.
+std::string measured_cut(const JobConfig& config, const BlockProfile& profile, const CutMemory& memory);
 
 /// What was measured for this job before, in `file`; else rank 0 measures, and keeps it there.
 struct CutMeasurement {
   Device device;
   int threads = 1;
   std::filesystem::path file;
+  std::int64_t limit_bytes = std::numeric_limits<std::int64_t>::max();  // of memory, a rank
 };
 
 /// Collective. A job with parallel.pipeline_cut = "measured" with rank 0's cut in its place, the same on

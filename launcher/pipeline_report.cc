@@ -3,25 +3,29 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "parallel/stage_cut.h"
 
 namespace trireme {
 
-std::vector<ChunkReport> make_chunk_reports(const BlockList& blocks, const StageMap& stages) {
+std::vector<ChunkReport> make_chunk_reports(const BlockList& blocks, const StageMap& stages,
+                                            const std::vector<double>& costs) {
   std::vector<ChunkReport> chunks;
-  if (stages.pipeline == 1) return chunks;
+  const double all = std::accumulate(costs.begin(), costs.end(), 0.0);
   const std::vector<double> parameters = parameter_costs(blocks);
   for (int c = 0; c < stages.num_chunks(); ++c) {
     const int first = stages.first_unit(c), last = stages.end_unit(c) - 1;
     double count = 0;
     for (int u = first; u <= last; ++u) count += parameters[static_cast<std::size_t>(u)];
-    chunks.push_back({.stage = stages.stage_of_chunk(c),
-                      .first_unit = first,
-                      .last_unit = last,
-                      .first_block = blocks[static_cast<std::size_t>(first)]->name(),
-                      .last_block = blocks[static_cast<std::size_t>(last)]->name(),
-                      .num_parameters = std::llround(count)});
+    chunks.push_back(
+        {.stage = stages.stage_of_chunk(c),
+         .first_unit = first,
+         .last_unit = last,
+         .first_block = blocks[static_cast<std::size_t>(first)]->name(),
+         .last_block = blocks[static_cast<std::size_t>(last)]->name(),
+         .time_share = std::accumulate(costs.begin() + first, costs.begin() + last + 1, 0.0) / all,
+         .num_parameters = std::llround(count)});
   }
   return chunks;
 }
@@ -33,7 +37,8 @@ std::string to_text(const std::vector<ChunkReport>& chunks) {
                                   ? fmt::format("block {} ({})", chunk.first_unit, chunk.first_block)
                                   : fmt::format("blocks {}-{} ({} to {})", chunk.first_unit, chunk.last_unit,
                                                 chunk.first_block, chunk.last_block);
-    text += fmt::format("stage {}: {}, {} parameters\n", chunk.stage, which, chunk.num_parameters);
+    text += fmt::format("stage {}: {}, {:.1f} % of the time, {} parameters, {} at the peak\n", chunk.stage,
+                        which, 100 * chunk.time_share, chunk.num_parameters, format_bytes(chunk.peak_bytes));
   }
   return text;
 }

@@ -15,13 +15,17 @@ struct ChunkReport {
   int stage = 0;
   int first_unit = 0, last_unit = 0;  // both included
   std::string first_block, last_block;
+  double time_share = 0;            // of the whole model's
+  std::int64_t peak_bytes = 0;      // of a rank of the stage, with all of its chunks
   std::int64_t num_parameters = 0;  // a tied one counts where it is declared and where it is copied to
 };
 
-/// In order of the chunks; empty without a pipeline.
-std::vector<ChunkReport> make_chunk_reports(const BlockList& blocks, const StageMap& stages);
+/// In order of the chunks, without `peak_bytes`; `costs` says how much of the time each block takes.
+std::vector<ChunkReport> make_chunk_reports(const BlockList& blocks, const StageMap& stages,
+                                            const std::vector<double>& costs);
 
-/// "stage 1: blocks 4-7 (blocks.3 to head), 123 parameters" ..., a line a chunk.
+/// "stage 1: blocks 4-7 (blocks.3 to head), 25.1 % of the time, 123 parameters, 1.20 MiB at the peak" ..., a
+/// line a chunk.
 std::string to_text(const std::vector<ChunkReport>& chunks);
 
 }  // namespace trireme

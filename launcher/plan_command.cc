@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "launcher/device.h"
 #include "launcher/machine.h"
 #include "launcher/measured_cut.h"
+#include "launcher/memory_fit.h"
 #include "launcher/output_folder.h"
 #include "launcher/plan_report.h"
 #include "launcher/plan_timeline.h"
@@ -27,25 +29,53 @@ struct PlanArguments {
   int num_ranks = 1;
   int ranks_per_machine = 0;
   bool json = false;
-  std::string timeline, times;
+  std::optional<std::string> timeline, times;
   double send_ms = 0.0;
 };
+
+void check_file_name(const char* option, const std::optional<std::string>& file) {
+  TRIREME_CHECK(!file || !file->empty(), "{} wants the name of a file, not \"\"", option);
+  TRIREME_CHECK(!file || !std::filesystem::is_directory(*file), "{} {}: is a folder; it takes a file", option,
+                *file);
+}
+
+/// What can be said without the job.
+void check_arguments(const PlanArguments& arguments, const LaunchEnvironment& launch) {
+  TRIREME_CHECK(launch.num_ranks == 1,
+                "`trireme plan` runs alone; say how many ranks to plan for with --ranks {}",
+                launch.num_ranks);
+  check_file_name("--timeline", arguments.timeline);
+  check_file_name("--times", arguments.times);
+  if (arguments.timeline) check_timeline_name(*arguments.timeline);
+}
+
+/// Where a rank of the job would compute on this machine.
+Device device_here(const JobConfig& config, const LaunchEnvironment& launch) {
+  return choose_device(config.parallel.device, launch, LocalWorld(1).communicator(0)).device;
+}
+
+/// Threads that a rank of the job would have on a machine like this one.
+int threads_of_rank(const PlanArguments& arguments, const JobConfig& config) {
+  if (config.parallel.threads > 0) return static_cast<int>(config.parallel.threads);
+  const int ranks_here = arguments.ranks_per_machine > 0 ? arguments.ranks_per_machine : arguments.num_ranks;
+  return threads_per_rank(count_cores(), ranks_here);
+}
 
 /// From the file that --times names, where it exists; else measured, and written there.
 BlockProfile profile_of(const PlanArguments& arguments, const JobConfig& config,
                         const LaunchEnvironment& launch) {
-  if (!arguments.times.empty() && std::filesystem::exists(arguments.times)) {
-    BlockProfile profile = read_profile(arguments.times);
-    const std::string mismatch = describe_mismatch(profile, config);
+  const Device device = device_here(config, launch);
+  const int threads = threads_of_rank(arguments, config);
+  if (arguments.times && std::filesystem::exists(*arguments.times)) {
+    BlockProfile profile = read_profile(*arguments.times);
+    std::string mismatch = describe_mismatch(profile, config);
+    if (mismatch.empty()) mismatch = describe_other_place(profile, device, threads);
     TRIREME_CHECK(mismatch.empty(), "--times {}: it was measured with {}; remove it to measure again",
-                  arguments.times, mismatch);
+                  *arguments.times, mismatch);
     return profile;
   }
-  const Device device = choose_device(config.parallel.device, launch, LocalWorld(1).communicator(0)).device;
-  const auto threads = static_cast<int>(config.parallel.threads);
-  BlockProfile profile =
-      measure_profile(config, device, threads > 0 ? threads : threads_per_rank(count_cores(), 1));
-  if (!arguments.times.empty()) write_text_file(arguments.times, to_json(profile));
+  BlockProfile profile = measure_profile(config, device, threads);
+  if (arguments.times) write_text_file(*arguments.times, to_json(profile));
   return profile;
 }
 
@@ -62,27 +92,34 @@ std::string describe(const std::string& file, const Timeline& timeline, const Me
 }
 
 ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launch) {
-  TRIREME_CHECK(launch.num_ranks == 1,
-                "`trireme plan` runs alone; say how many ranks to plan for with --ranks {}",
-                launch.num_ranks);
-  if (!arguments.timeline.empty()) check_timeline_name(arguments.timeline);
+  check_arguments(arguments, launch);
   JobConfig config = resolve(load_config(arguments.job, arguments.overrides));
-  const bool measures_cut = config.parallel.pipeline > 1 && config.parallel.pipeline_cut == "measured";
-  BlockProfile profile;
+  const bool has_stages = config.parallel.pipeline > 1;
+  const bool measures_cut = has_stages && config.parallel.pipeline_cut == "measured";
+  TRIREME_CHECK(!arguments.times || arguments.timeline || has_stages,
+                "--times {} is about how long blocks take: it wants --timeline FILE, or a job with "
+                "parallel.pipeline of 2 or more",
+                *arguments.times);
+  check_batch(config.train, data_ranks(config.parallel, arguments.num_ranks));
+  if (config.parallel.device == "auto") check_device(config, device_here(config, launch).type);
+  std::optional<BlockProfile> profile;
+  if (measures_cut || arguments.timeline || arguments.times) profile = profile_of(arguments, config, launch);
   if (measures_cut) {
-    profile = profile_of(arguments, config, launch);
-    config.parallel.pipeline_cut = measured_cut(config, profile);
+    const MemoryLimit limit = planned_limit(config, arguments.num_ranks, arguments.ranks_per_machine);
+    config.parallel.pipeline_cut =
+        measured_cut(config, *profile, {.num_ranks = arguments.num_ranks, .limit_bytes = limit.bytes});
   }
-  const PlanReport report = make_plan_report(config, arguments.num_ranks, arguments.ranks_per_machine);
+  const PlanReport report = make_plan_report(config, arguments.num_ranks, arguments.ranks_per_machine,
+                                             profile ? &*profile : nullptr);
   std::string text = arguments.json ? to_json(report) : to_text(report);
-  if (!arguments.timeline.empty()) {
-    if (!measures_cut) profile = profile_of(arguments, config, launch);
-    const Timeline timeline = plan_timeline(report, profile, arguments.send_ms);
-    write_timeline(arguments.timeline, timeline, report, profile);
-    if (!arguments.json) text += describe(arguments.timeline, timeline, report.plan.mesh);
+  if (arguments.timeline) {
+    const Timeline timeline = plan_timeline(report, *profile, arguments.send_ms);
+    write_timeline(*arguments.timeline, timeline, report, *profile);
+    if (!arguments.json) text += describe(*arguments.timeline, timeline, report.plan.mesh);
   }
   fmt::print("{}", text);
-  return ExitCode::kDone;
+  // As `train` would end.
+  return report.fit.fits() ? ExitCode::kDone : ExitCode::kBadInput;
 }
 
 }  // namespace

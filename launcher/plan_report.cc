@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
+#include <utility>
 
 #include "launcher/build.h"
+#include "launcher/device.h"
 #include "launcher/image_data.h"
+#include "parallel/block_work.h"
 #include "parallel/comm/recording.h"
 #include "parallel/plan_text.h"
 #include "runtime/base/error.h"
@@ -147,7 +151,28 @@ std::string describe_accumulation(const PlanReport& report) {
                      format_bytes(report.other_accumulation->sent_bytes));
 }
 
-/// Nobody knows yet where the ranks will run: what is assumed stands in the source.
+std::int64_t peak_of_stage(const PlanReport& report, int stage) {
+  std::int64_t peak = 0;
+  for (const RankGroupReport& group : report.groups) {
+    if (report.plan.mesh.place(group.ranks[0]).stage != stage) continue;
+    peak = std::max(peak, group.prediction.memory.peak_total);
+  }
+  return peak;
+}
+
+/// What the chunks' shares of the time are computed from, and in which words.
+std::pair<std::vector<double>, std::string> time_costs_of(const JobConfig& config, const BlockList& blocks,
+                                                          const BlockProfile* profile) {
+  if (profile == nullptr) {
+    return {count_block_work(blocks, sample_spec(config)),
+            "shares of the time are those of the arithmetic; --times FILE measures them"};
+  }
+  return {time_costs(profile->blocks), fmt::format("shares of the time as measured on {}, {} thread(s)",
+                                                   profile->device, profile->threads)};
+}
+
+}  // namespace
+
 MemoryLimit planned_limit(const JobConfig& config, int num_ranks, int ranks_per_machine) {
   TRIREME_CHECK(ranks_per_machine <= num_ranks, "--ranks-per-machine {} is more than --ranks {}",
                 ranks_per_machine, num_ranks);
@@ -159,9 +184,8 @@ MemoryLimit planned_limit(const JobConfig& config, int num_ranks, int ranks_per_
   return limit;
 }
 
-}  // namespace
-
-PlanReport make_plan_report(const JobConfig& config, int num_ranks, int ranks_per_machine) {
+PlanReport make_plan_report(const JobConfig& config, int num_ranks, int ranks_per_machine,
+                            const BlockProfile* profile) {
   const int data = data_ranks(config.parallel, num_ranks);
   check_batch(config.train, data);
   const auto blocks = build_blocks(config.model);
@@ -174,7 +198,7 @@ PlanReport make_plan_report(const JobConfig& config, int num_ranks, int ranks_pe
   PlanReport report{.config = config,
                     .num_ranks = num_ranks,
                     .num_parameters = engine.layout().num_parameters,
-                    .chunks = make_chunk_reports(*blocks, engine.stages()),
+                    .note = note_on_device(config),
                     .plan = engine.plan()};
   for (const auto& block : *blocks) report.unit_names.push_back(block->name());
   const BatchLayout batch{
@@ -183,6 +207,12 @@ PlanReport make_plan_report(const JobConfig& config, int num_ranks, int ranks_pe
     report.groups.push_back(
         {.ranks = ranks,
          .prediction = predict_step(blocks, options, sample_spec(config), num_ranks, ranks[0])});
+  }
+  if (engine.stages().pipeline > 1) {
+    std::vector<double> costs;
+    std::tie(costs, report.time_source) = time_costs_of(config, *blocks, profile);
+    report.chunks = make_chunk_reports(*blocks, engine.stages(), costs);
+    for (ChunkReport& chunk : report.chunks) chunk.peak_bytes = peak_of_stage(report, chunk.stage);
   }
   const auto largest = std::ranges::max_element(
       report.groups, {}, [](const RankGroupReport& group) { return group.prediction.memory.peak_total; });
@@ -222,10 +252,11 @@ std::string to_text(const PlanReport& report) {
   if (!report.chunks.empty()) {
     text += fmt::format("{} stages x {} data rank(s), schedule {}\n", job.parallel.pipeline,
                         data_ranks(job.parallel, report.num_ranks), job.parallel.schedule);
-    text += to_text(report.chunks);
+    text += to_text(report.chunks) + report.time_source + "\n";
   }
   text += fmt::format("{}, {} reduction, zero {}, recompute every {}\n", job.precision.mode,
                       job.parallel.reduction, job.parallel.zero, job.parallel.recompute_every);
+  if (!report.note.empty()) text += report.note + "\n";
   text += "Memory is exact, library workspaces apart.\n\n";
   for (const RankGroupReport& group : report.groups) text += describe_group(group);
   text += describe_accumulation(report) + to_text(report.fit) + "\n\n";
@@ -240,7 +271,9 @@ std::string to_json(const PlanReport& report) {
     chunks.push_back({{"stage", chunk.stage},
                       {"first_unit", chunk.first_unit},
                       {"last_unit", chunk.last_unit},
-                      {"parameters", chunk.num_parameters}});
+                      {"parameters", chunk.num_parameters},
+                      {"time_share", chunk.time_share},
+                      {"peak_bytes", chunk.peak_bytes}});
   }
   const Json json = {{"ranks", report.num_ranks},
                      {"precision", report.config.precision.mode},
@@ -253,6 +286,8 @@ std::string to_json(const PlanReport& report) {
                      {"pipeline", report.config.parallel.pipeline},
                      {"schedule", report.config.parallel.schedule},
                      {"stages", chunks},
+                     {"time_shares", report.time_source},
+                     {"note", report.note},
                      {"units", report.unit_names},
                      {"fit", fit_json(report.fit)},
                      {"groups", groups}};

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/block_profile.h"
 #include "launcher/config.h"
 #include "launcher/memory_fit.h"
 #include "launcher/pipeline_report.h"
@@ -25,7 +26,9 @@ struct PlanReport {
   int num_ranks = 1;
   std::int64_t num_parameters = 0;
   std::vector<std::string> unit_names;
+  std::string note;                 // on the device; or empty
   std::vector<ChunkReport> chunks;  // of the pipeline
+  std::string time_source;          // of the chunks' shares of the time: "measured on cpu, 2 thread(s)"
   StepPlan plan;
   std::vector<RankGroupReport> groups;
   MemoryFit fit;  // of the group that needs most
@@ -37,7 +40,12 @@ struct PlanReport {
 /// model's size. Without parallel.memory_limit a rank may use its part of a machine like this one, which
 /// `ranks_per_machine` ranks share; 0: all of them. Throws Error(kInvalidInput) for a batch that does not
 /// divide, and for more ranks per machine than ranks.
-PlanReport make_plan_report(const JobConfig& config, int num_ranks, int ranks_per_machine = 0);
+/// The stages' shares of the time are those of `profile`; null: of the arithmetic (see block_work.h).
+PlanReport make_plan_report(const JobConfig& config, int num_ranks, int ranks_per_machine = 0,
+                            const BlockProfile* profile = nullptr);
+
+/// Nobody knows yet where the ranks will run: what is assumed stands in the source.
+MemoryLimit planned_limit(const JobConfig& config, int num_ranks, int ranks_per_machine);
 
 std::string to_text(const PlanReport& report);
 std::string to_json(const PlanReport& report);

@@ -35,7 +35,7 @@ ExitCode run_as_rank(const LaunchEnvironment& launch,
     return report_agreed(*comm, error);
   } catch (const std::exception& error) {
     // Does not return: others may be waiting for this rank, so the job ends here.
-    comm->abort(std::string("trireme: error: ") + error.what());
+    comm->abort("trireme: error: " + naming_rank(comm->rank(), error.what()));
     return ExitCode::kFailed;
   }
 }

@@ -15,6 +15,7 @@
 #include "launcher/device.h"
 #include "launcher/machine.h"
 #include "launcher/measured_cut.h"
+#include "launcher/memory_fit.h"
 #include "launcher/rank_session.h"
 #include "launcher/stop_request.h"
 #include "launcher/trainer.h"
@@ -47,12 +48,14 @@ ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& lau
     run_stage(*comm, [&] { config = resolve(load_config(arguments.job, arguments.overrides)); });
     check_same_config(*comm, to_toml(config));
     const RankDevice rank = choose_device(config.parallel.device, launch, comm);
+    run_stage(*comm, [&] { check_device(config, rank.device.type); });
     const auto threads = static_cast<int>(config.parallel.threads);
     config = with_measured_cut(
         std::move(config), *comm,
         {.device = rank.device,
          .threads = threads > 0 ? threads : threads_per_rank(count_cores(), launch.num_local_ranks),
-         .file = output_root(arguments) / "block_times.json"});
+         .file = output_root(arguments) / "block_times.json",
+         .limit_bytes = memory_limit(config, rank.device, launch.num_local_ranks).bytes});
     return Trainer({.config = config,
                     .out = output_root(arguments),
                     .launch = launch,

@@ -75,12 +75,9 @@ ExitCode Trainer::run(const StopRequest& stop) {
 }
 
 bool Trainer::agreed_to_stop(const StopRequest& stop) {
-  Communicator& comm = *options_.comm;
-  const Watchdog::Scope watch(engine_->watchdog(), [&comm, this] {
-    return fmt::format("rank {}, between steps {} and {}", comm.rank(), engine_->steps_done(),
-                       engine_->steps_done() + 1);
-  });
-  return any_rank(comm, stop.requested());
+  const std::int64_t step = engine_->steps_done();
+  const Watchdog::Scope watch = watched(fmt::format("the pause between steps {} and {}", step, step + 1));
+  return any_rank(*options_.comm, stop.requested());
 }
 
 // Only a job's own keys are missing from the message of an allocator.
@@ -142,6 +139,7 @@ void Trainer::read_results(std::size_t left) {
 }
 
 void Trainer::read_result() {
+  const Watchdog::Scope watch = watched("the reading of a step's results");
   const auto start = Clock::now();
   const StepResult result = engine_->collect();
   const UnreadStep step = unread_.front();
@@ -201,6 +199,7 @@ std::string Trainer::describe_checkpoints() const {
 }
 
 void Trainer::evaluate() {
+  const Watchdog::Scope watch = watched(fmt::format("the evaluation after step {}", engine_->steps_done()));
   const auto& train = options_.config.train;
   std::int64_t num_samples = data_.eval->num_samples();
   if (train.eval_batches > 0) num_samples = std::min(num_samples, train.eval_batches * train.global_batch);
@@ -213,6 +212,7 @@ void Trainer::evaluate() {
 }
 
 void Trainer::save() {
+  const Watchdog::Scope watch = watched(fmt::format("the checkpoint of step {}", engine_->steps_done()));
   left_out_.gather(*options_.comm, {data_.train.get(), data_.eval.get()});
   if (log_) log_->left_out(left_out_.count());
   RunState state{.step = engine_->steps_done(),
@@ -235,6 +235,7 @@ void Trainer::save() {
 
 ExitCode Trainer::end(ExitCode code) {
   read_results(0);
+  const Watchdog::Scope watch = watched("the end of the run");
   const std::int64_t step = engine_->steps_done();
   if (last_saved_step_ != step) save();
   const std::string hash = agreed_state_hash();

@@ -61,6 +61,7 @@ void Trainer::build_engine() {
 
 void Trainer::restore() {
   if (resume_folder_.empty()) return;
+  const Watchdog::Scope watch = watched("the restoring of " + resume_folder_.string());
   Communicator& comm = *options_.comm;
   // First what a rank may fail alone, as where a file system is not shared; then what ranks do together.
   run_stage(comm, [this] { resumed_ = read_run_state(open_checkpoint(resume_folder_, Verify::kSizes)); });

@@ -1,25 +1,8 @@
 #include "parallel/boundary_shapes.h"
 
+#include "parallel/shapes_only.h"
+
 namespace trireme {
-namespace {
-
-// Parameters of a block as far as the meta device looks at them.
-class ShapesOnly final : public ParameterResolver {
- public:
-  ShapesOnly(const Context& ctx, const Block& block) : ctx_(ctx), block_(block) {}
-
-  Tensor value(ParamRef ref) override {
-    return ctx_.empty(block_.parameters().at(static_cast<std::size_t>(ref.index)).shape,
-                      ctx_.precision.compute_dtype(), MemoryCategory::kParameters);
-  }
-  GradientTarget gradient(ParamRef) override { return {}; }
-
- private:
-  const Context& ctx_;
-  const Block& block_;
-};
-
-}  // namespace
 
 BoundaryShapes::BoundaryShapes(const BlockList& blocks, const Precision& precision, const SampleSpec& sample)
     : blocks_(blocks), precision_(precision), sample_(sample) {}

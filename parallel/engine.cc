@@ -76,7 +76,9 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
       layout_(make_layout(*blocks_, options.group_min_bytes, stages_)),
       plan_(make_plan()),
       ctx_(context_of(options)),
-      optimizer_(make_optimizer(options.optimizer)) {
+      optimizer_(make_optimizer(options.optimizer)),
+      watchdog_(make_watchdog()) {
+  const Watchdog::Scope watch(watchdog_.get(), "the making of the engine");
   if (ctx_.backend->native_stream != nullptr) comm->bind_stream(ctx_.backend->native_stream(ctx_.exec));
   check_gradient_dtype(ctx_, *optimizer_);
   params_ = std::make_unique<ParamStore>(
@@ -97,7 +99,6 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
     shapes_ = std::make_unique<BoundaryShapes>(*blocks_, options.precision, *options.sample);
   }
   statistics_ = std::make_unique<StatisticStore>(ctx_, *blocks_, batch_, groups_, stages_);
-  watchdog_ = make_watchdog();
   executor_ = std::make_unique<Executor>(ctx_, Executor::Parts{.blocks = *blocks_,
                                                                .layout = layout_,
                                                                .params = *params_,
@@ -124,15 +125,16 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
 // On devices that run behind the host an action ends when it is enqueued: there it is the waiting that is
 // watched.
 std::unique_ptr<Watchdog> Engine::make_watchdog() const {
-  if (options_.timeout_s <= 0) return nullptr;
   const auto comm = groups_.world;
-  const auto text = [limit = options_.timeout_s](const std::string& message) {
-    return fmt::format("{} (parallel.timeout_s = {})", message, limit);
-  };
+  if (!comm->status()) return nullptr;
+  const int ranks_here = comm->status()->board().size();
+  if (options_.timeout_s <= 0 && ranks_here == 1) return nullptr;
   return std::make_unique<Watchdog>(
-      Watchdog::Options{.timeout_s = options_.timeout_s,
-                        .report = [text](const std::string& message) { log_error(text(message)); },
-                        .end_job = [comm, text](const std::string& message) { comm->abort(text(message)); }});
+      Watchdog::Options{.status = comm->status(),
+                        .timeout_s = options_.timeout_s,
+                        .grace_s = ranks_here < comm->size() ? 2.0 : 0.0,
+                        .report = [](const std::string& message) { log_error(message); },
+                        .end_job = [comm](const std::string& message) { comm->abort(message); }});
 }
 
 StepPlan Engine::make_plan() const {
@@ -259,8 +261,9 @@ float Engine::evaluate(const BatchSource& source, std::int64_t num_samples, std:
                 num_samples, num_targets);
   const BatchLayout batch{
       .global_batch = num_samples, .micro_batch = options_.micro_batch, .data_ranks = groups_.mesh.data};
-  const StepPlan plan =
-      plan_evaluation(static_cast<int>(blocks_->size()), groups_.mesh, batch, plan_options());
+  StepPlan plan = plan_evaluation(static_cast<int>(blocks_->size()), groups_.mesh, batch, plan_options());
+  if (options_.rewrite_plan) options_.rewrite_plan(plan);
+  validate(plan);
   const ExecutionInput input{.source = source,
                              .batch = batch,
                              .num_targets = num_targets,

@@ -61,8 +61,9 @@ struct EngineOptions {
   Precision precision;
   LossScaleConfig loss_scale;  // off: right for all modes but fp16
   Planning planning = Planning::kAllRanks;
-  std::function<void(StepPlan&)> rewrite_plan;  // changes what the planner wrote, before it is validated
-  const Backend* backend = nullptr;             // in place of the device's own table: instrumented in tests
+  std::function<void(StepPlan&)>
+      rewrite_plan;  // changes what the planner wrote, before it is validated: a step, an evaluation
+  const Backend* backend = nullptr;  // in place of the device's own table: instrumented in tests
 };
 
 class Engine {
@@ -140,8 +141,8 @@ class Engine {
   const MeshGroups& groups() const { return groups_; }
   /// Which blocks run on which stage.
   const StageMap& stages() const { return stages_; }
-  /// What watches that this rank gets on, in steps and in what callers put into a Watchdog::Scope; null
-  /// without EngineOptions::timeout_s.
+  /// What watches that the ranks of this machine are there, and get on in steps and in what callers put into
+  /// a Watchdog::Scope; null for a single rank without EngineOptions::timeout_s.
   Watchdog* watchdog() const { return watchdog_.get(); }
   /// After masters were written from outside: brings all working copies up to date. Collective.
   void refresh_parameters();
@@ -165,11 +166,11 @@ class Engine {
   const StepPlan plan_;
   Context ctx_;
   const std::unique_ptr<Optimizer> optimizer_;
+  const std::unique_ptr<Watchdog> watchdog_;  // null: nobody watches
   std::unique_ptr<ParamStore> params_;
   std::unique_ptr<StatisticStore> statistics_;
   std::unique_ptr<GradAccumulator> gradients_;
   std::unique_ptr<BoundaryShapes> shapes_;  // null: one stage
-  std::unique_ptr<Watchdog> watchdog_;      // null: no limit
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<LossScaler> scaler_;
   std::unique_ptr<StepRecords> records_;

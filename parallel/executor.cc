@@ -50,19 +50,24 @@ void Executor::replay(const RankPlan& plan, const ExecutionInput& input, GradAcc
   run.finish_sends(watchdog_);
 }
 
-std::string Executor::describe(const Action& action, std::size_t position) const {
+std::string Executor::describe(const Run& run, const Action& action, std::size_t position) const {
+  const std::string play =
+      run.input.training ? fmt::format("step {}", run.input.rng.step + 1) : std::string("evaluation");
   const std::string block =
       action.unit >= 0 ? fmt::format(" of block '{}'", blocks_[static_cast<std::size_t>(action.unit)]->name())
                        : "";
-  return fmt::format("rank {}, action {} ({}){}", groups_.world->rank(), position, to_string(action), block);
+  return fmt::format("{}, action {} ({}){}", play, position, to_string(action), block);
 }
 
 void Executor::play_named(Run& run, const Action& action, std::size_t position) {
-  const Watchdog::Scope watch(watchdog_, [this, &action, position] { return describe(action, position); });
+  const Watchdog::Scope watch(watchdog_, watchdog_ ? describe(run, action, position) : std::string());
   try {
     play(run, action);
   } catch (const Error& e) {
-    throw Error(e.code(), fmt::format("{}: {}", describe(action, position), e.what()), e.where());
+    throw Error(
+        e.code(),
+        fmt::format("rank {}, {}: {}", groups_.world->rank(), describe(run, action, position), e.what()),
+        e.where());
   }
 }
 

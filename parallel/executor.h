@@ -99,7 +99,7 @@ class Executor {
   struct MicroBatchUnit;  // a unit's forward, kept for its backward
   struct MicroBatch;      // what is alive of one micro-batch
   struct Run;             // one play
-  std::string describe(const Action& action, std::size_t position) const;
+  std::string describe(const Run& run, const Action& action, std::size_t position) const;
   void play_named(Run& run, const Action& action, std::size_t position);
   void play(Run& run, const Action& action);
   void change_residency(const Action& action);

@@ -100,6 +100,25 @@ std::string describe_blocks(const CutCosts& costs, int first, int last) {
                   describe_blocks(costs, closest.first(worst), closest.last(worst)), worst_bytes));
 }
 
+/// Empty where no cut fits.
+std::optional<StageCut> find_cut(const CutCosts& costs, int num_stages) {
+  const int num_blocks = static_cast<int>(costs.blocks.size());
+  check_counts(num_blocks, num_stages);
+  const RangeCosts ranges = range_costs(costs.blocks);
+  const auto cost = [&](int first, int last, int stage) {
+    const bool fits = !costs.bytes || costs.bytes(first, last, stage) <= costs.memory_limit;
+    return fits ? ranges[static_cast<std::size_t>(first)][static_cast<std::size_t>(last)] : kInfinite;
+  };
+  const StageCut cut{cheapest_cut(num_blocks, num_stages, cost, larger), num_blocks};
+  if (cut.firsts.empty()) return std::nullopt;
+  const double slowest = std::ranges::max(stage_costs(cut, costs.blocks));
+  const auto squared = [&](int first, int last, int stage) {
+    const double c = cost(first, last, stage);
+    return c <= slowest ? c * c : kInfinite;
+  };
+  return StageCut{cheapest_cut(num_blocks, num_stages, squared, sum), num_blocks};
+}
+
 }  // namespace
 
 int StageCut::stage_of(int block) const {
@@ -129,21 +148,29 @@ StageCut cut_at(const std::vector<std::int64_t>& boundaries, int num_blocks, int
 }
 
 StageCut cut_evenly(const CutCosts& costs, int num_stages) {
-  const int num_blocks = static_cast<int>(costs.blocks.size());
-  check_counts(num_blocks, num_stages);
-  const RangeCosts ranges = range_costs(costs.blocks);
-  const auto cost = [&](int first, int last, int stage) {
-    const bool fits = !costs.bytes || costs.bytes(first, last, stage) <= costs.memory_limit;
-    return fits ? ranges[static_cast<std::size_t>(first)][static_cast<std::size_t>(last)] : kInfinite;
+  const auto cut = find_cut(costs, num_stages);
+  if (!cut) throw_none_fits(costs, num_stages);
+  return *cut;
+}
+
+std::optional<StageCut> cut_within_memory(const std::vector<double>& costs, int num_stages,
+                                          const TooLargeStages& too_large) {
+  struct Range {
+    int first, last, stage;
   };
-  const StageCut cut{cheapest_cut(num_blocks, num_stages, cost, larger), num_blocks};
-  if (cut.firsts.empty()) throw_none_fits(costs, num_stages);
-  const double slowest = std::ranges::max(stage_costs(cut, costs.blocks));
-  const auto squared = [&](int first, int last, int stage) {
-    const double c = cost(first, last, stage);
-    return c <= slowest ? c * c : kInfinite;
+  std::vector<Range> refused;
+  const auto holds_refused = [&](int first, int last, int stage) -> std::int64_t {
+    const auto inside = [&](const Range& r) {
+      return r.stage == stage && first <= r.first && r.last <= last;
+    };
+    return std::ranges::any_of(refused, inside) ? 1 : 0;
   };
-  return {cheapest_cut(num_blocks, num_stages, squared, sum), num_blocks};
+  while (const auto cut = find_cut({.blocks = costs, .bytes = holds_refused}, num_stages)) {
+    const std::vector<int> stages = too_large(*cut);
+    if (stages.empty()) return cut;
+    for (const int stage : stages) refused.push_back({cut->first(stage), cut->last(stage), stage});
+  }
+  return std::nullopt;
 }
 
 std::vector<double> stage_costs(const StageCut& cut, const std::vector<double>& blocks) {

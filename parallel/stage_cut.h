@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,15 @@ struct CutCosts {
 /// Throws Error(kInvalidInput), naming parallel.pipeline, for more stages than blocks, and naming stage and
 /// blocks where no cut fits.
 StageCut cut_evenly(const CutCosts& costs, int num_stages);
+
+/// The stages of a cut that do not fit into memory; empty where all do.
+using TooLargeStages = std::function<std::vector<int>(const StageCut&)>;
+
+/// The cut of cut_evenly() among those of which `too_large` names no stage, where a stage needs no less with
+/// more blocks, and the same whatever the others have. Empty where there is none. Asks only as often as it
+/// must: first for the cheapest cut of all.
+std::optional<StageCut> cut_within_memory(const std::vector<double>& costs, int num_stages,
+                                          const TooLargeStages& too_large);
 
 /// The cost of each stage.
 std::vector<double> stage_costs(const StageCut& cut, const std::vector<double>& blocks);

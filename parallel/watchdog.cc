@@ -1,60 +1,102 @@
 #include "parallel/watchdog.h"
 
-#include <fmt/core.h>
+#include <chrono>
+#include <utility>
+
+#include "parallel/stall_report.h"
 
 namespace trireme {
+namespace {
 
-Watchdog::Watchdog(Options options) : options_(std::move(options)), thread_([this] { run(); }) {}
+// A launcher that ends a job kills all ranks within microseconds: who is alive after this long sees a death
+// that nobody wanted.
+constexpr auto kDeathDelay = std::chrono::milliseconds(50);
+// Whoever has the last word may itself be stopped: after so long another one ends the job.
+constexpr double kPatienceS = 10.0;
+
+std::vector<int> other_processes(const RankStatus& status) {
+  const RankReading own = status.board().read(status.place());
+  std::vector<int> places;
+  for (int place = 0; place < status.board().size(); ++place) {
+    const RankReading other = status.board().read(place);
+    const bool visible = other.process_namespace == own.process_namespace;
+    if (other.process != own.process && visible) places.push_back(place);
+  }
+  return places;
+}
+
+std::vector<int> processes_at(const RankBoard& board, const std::vector<int>& places) {
+  std::vector<int> processes;
+  for (const int place : places) processes.push_back(board.read(place).process);
+  return processes;
+}
+
+}  // namespace
+
+Watchdog::Watchdog(Options options)
+    : options_(std::move(options)),
+      places_(other_processes(*options_.status)),
+      processes_(processes_at(options_.status->board(), places_)),
+      thread_([this] { run(); }) {}
 
 Watchdog::~Watchdog() {
-  {
-    const std::lock_guard lock(mutex_);
-    end_ = true;
-  }
-  changed_.notify_one();
+  end_ = true;
+  processes_.wake();
   thread_.join();
 }
 
-Watchdog::Scope::Scope(Watchdog* watchdog, Describe describe) : watchdog_(watchdog) {
+Watchdog::Scope::Scope(Watchdog* watchdog, std::string text) : watchdog_(watchdog), text_(std::move(text)) {
   if (watchdog_ == nullptr) return;
-  const std::lock_guard lock(watchdog_->mutex_);
-  watchdog_->describe_ = std::move(describe);
-  watchdog_->since_ = Clock::now();
-  watchdog_->waits_for_ = -1;
+  outer_ = std::exchange(watchdog_->innermost_, this);
+  watchdog_->options_.status->begin(text_);
 }
 
 Watchdog::Scope::~Scope() {
   if (watchdog_ == nullptr) return;
-  const std::lock_guard lock(watchdog_->mutex_);
-  watchdog_->describe_ = nullptr;
-}
-
-void Watchdog::wait_for(int rank) {
-  const std::lock_guard lock(mutex_);
-  waits_for_ = rank;
-}
-
-std::string Watchdog::late_message() const {
-  return fmt::format("{} for more than {} s{}", describe_(), options_.timeout_s,
-                     waits_for_ >= 0 ? fmt::format(", waiting for rank {}", waits_for_) : "");
+  watchdog_->innermost_ = outer_;
+  RankStatus& status = *watchdog_->options_.status;
+  if (outer_ != nullptr) {
+    status.begin(outer_->text_);
+  } else {
+    status.end_action();
+  }
 }
 
 // Looks a few times in a timeout: nobody has to wake it for every action.
 void Watchdog::run() {
-  const auto seconds = [](double s) {
-    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s));
-  };
-  std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, seconds(options_.timeout_s / 8), [this] { return end_; })) {
-    if (!describe_ || Clock::now() - since_ < seconds(options_.timeout_s)) continue;
-    const std::string message = late_message();
-    options_.report(message);
-    if (changed_.wait_for(lock, seconds(options_.grace_s), [this] { return end_; })) return;
-    // Whatever has moved meanwhile: the others have reported, and somebody ends the job.
-    lock.unlock();
-    options_.end_job(message);
-    return;
+  const double poll_s = options_.timeout_s > 0 ? options_.timeout_s / 8 : -1;
+  const RankStatus& status = *options_.status;
+  while (!end_) {
+    const auto gone = processes_.wait(poll_s);
+    if (end_) return;
+    if (gone) {
+      report_death(places_[*gone]);
+    } else if (options_.timeout_s > 0) {
+      const RankReading own = status.board().read(status.place());
+      if (own.busy && own.for_s > options_.timeout_s) report_stall(own);
+    }
   }
+}
+
+void Watchdog::report_death(int place) {
+  RankBoard& board = options_.status->board();
+  std::this_thread::sleep_for(kDeathDelay);
+  const RankReading rank = board.read(place);
+  if (end_ || rank.ended || !board.claim_last_word()) return;
+  options_.end_job(describe_death(rank));
+}
+
+void Watchdog::report_stall(const RankReading& own) {
+  RankBoard& board = options_.status->board();
+  if (!board.claim_last_word() && own.for_s < options_.timeout_s + kPatienceS) return;
+  const std::string message = describe_stall(board, options_.timeout_s);
+  if (options_.grace_s > 0) {
+    options_.report(message);
+    processes_.wait(options_.grace_s);
+    if (end_) return;
+  }
+  // Whatever has moved meanwhile: it has been reported, and somebody ends the job.
+  options_.end_job(message);
 }
 
 }  // namespace trireme

@@ -1,64 +1,64 @@
-// Ends a job that hangs: every rank watches its own actions, and one that takes longer than allowed is
-// reported.
+// Ends a job that cannot go on, and says who is to blame: a rank whose process is gone, or one that takes
+// longer for an action than allowed.
 //
-// Ranks that wait for a rank that stalls run out of time together with it: each says in which action it is
-// and for whom it waits, so the one that waits for nobody, or says nothing, is the culprit. Then the job
-// ends.
+// Each rank shows what it does on the RankBoard of its machine, and looks there when it is late itself or a
+// process is gone. So the culprit need not answer. One rank of a machine speaks for all of them; ranks of
+// other machines speak for theirs: a machine that is gone as a whole is named by nobody but the launcher.
 #pragma once
 
-#include <chrono>
-#include <condition_variable>
+#include <atomic>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
+
+#include "parallel/comm/rank_board.h"
+#include "parallel/process_watch.h"
 
 namespace trireme {
 
 class Watchdog {
  public:
   struct Options {
-    double timeout_s = 0;
-    double grace_s = 2;  // for the other ranks to speak, too
+    std::shared_ptr<RankStatus> status;  // of this rank
+    double timeout_s = 0;                // 0: no limit; deaths are noticed all the same
+    double grace_s = 0;                  // after a report, for other machines to report, too
     std::function<void(const std::string& message)> report;
     std::function<void(const std::string& message)> end_job;  // from the watchdog's own thread
   };
-  /// Starts a thread that sleeps while nothing is late.
+  /// Starts a thread that sleeps while all is well. The ranks of the machine have entered the board.
   explicit Watchdog(Options options);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
   ~Watchdog();
 
-  /// Describes what the rank is in, when it is late; called on the watchdog's thread, while the action lasts.
-  using Describe = std::function<std::string()>;
-
-  /// While it lives, something is under way that must not take longer than the timeout. Scopes do not nest.
+  /// While it lives, something is under way in which nothing may take longer than the timeout: neither it nor
+  /// a wait in it. "step 17, action 5 (Forward unit 3 micro-batch 1)". Scopes nest: the inner one counts.
   class Scope {
    public:
-    Scope(Watchdog* watchdog, Describe describe);  // null: watches nothing
+    Scope(Watchdog* watchdog, std::string text);  // null: watches nothing
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
     ~Scope();
 
    private:
     Watchdog* watchdog_;
+    std::string text_;
+    Scope* outer_ = nullptr;
   };
 
-  /// Says that the action under way waits for another rank, to send or to receive; -1: no longer.
-  void wait_for(int rank);
+  /// Says which rank the action under way waits for, to send or to receive; -1: no single one.
+  void wait_for(int rank) { options_.status->wait_for(rank); }
 
  private:
-  using Clock = std::chrono::steady_clock;
   void run();
-  std::string late_message() const;
+  void report_death(int place);
+  void report_stall(const RankReading& own);
 
   const Options options_;
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  Describe describe_;  // null: nothing is under way
-  Clock::time_point since_;
-  int waits_for_ = -1;
-  bool end_ = false;
+  std::vector<int> places_;  // on the board, of the processes that are watched
+  ProcessWatch processes_;
+  Scope* innermost_ = nullptr;  // of the rank's own thread
+  std::atomic<bool> end_ = false;
   std::thread thread_;  // last: it uses all of the above
 };
 

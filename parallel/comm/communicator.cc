@@ -40,7 +40,30 @@ class ScopeTimer {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+// Shows that the rank waits for others.
+class WaitScope {
+ public:
+  explicit WaitScope(RankStatus* status) : status_(status) {
+    if (status_ != nullptr) status_->begin_wait();
+  }
+  WaitScope(const WaitScope&) = delete;
+  WaitScope& operator=(const WaitScope&) = delete;
+  ~WaitScope() {
+    if (status_ != nullptr) status_->end_wait();
+  }
+
+ private:
+  RankStatus* status_;
+};
+
 }  // namespace
+
+std::string naming_rank(int rank, const std::string& message) {
+  for (const char* end : {", ", ": "}) {
+    if (message.find(fmt::format("rank {}{}", rank, end)) != std::string::npos) return message;
+  }
+  return fmt::format("rank {}: {}", rank, message);
+}
 
 Work::Work(std::unique_ptr<Impl> impl)
     : impl_(std::move(impl)), num_exceptions_(std::uncaught_exceptions()) {}
@@ -49,7 +72,7 @@ Work& Work::operator=(Work&& other) noexcept {
   if (this != &other) {
     finish_noexcept();
     impl_ = std::move(other.impl_);
-    exposed_ms_ = std::move(other.exposed_ms_);
+    state_ = std::move(other.state_);
     held_ = std::move(other.held_);
     num_exceptions_ = other.num_exceptions_;
   }
@@ -65,8 +88,9 @@ void Work::wait() {
   const std::array<Tensor, 2> held = std::exchange(held_, {});
   const std::unique_ptr<Impl> impl = std::move(impl_);
   if (!impl) return;
-  if (!exposed_ms_) return impl->wait();
-  const ScopeTimer timer(*exposed_ms_);
+  if (!state_) return impl->wait();
+  const ScopeTimer timer(state_->exposed_ms);
+  const WaitScope wait(state_->status.get());
   impl->wait();
 }
 
@@ -147,9 +171,9 @@ void Communicator::count(CallKind call, std::int64_t full_bytes) {
 
 template <class Post>
 Work Communicator::start(Post post, const Tensor& a, const Tensor& b) {
-  const ScopeTimer timer(*exposed_ms_);
+  const ScopeTimer timer(state_->exposed_ms);
   Work work = post();
-  work.exposed_ms_ = exposed_ms_;
+  work.state_ = state_;
   work.held_ = {a, b};
   return work;
 }
@@ -215,11 +239,13 @@ Work Communicator::recv(const Tensor& tensor, int peer, int tag) {
 
 void Communicator::barrier() {
   count(CallKind::kBarrier, 0);
+  const WaitScope wait(state_->status.get());
   barrier_impl();
 }
 
 std::vector<std::string> Communicator::all_gather_strings(const std::string& text) {
   count(CallKind::kAllGatherStrings, 0);
+  const WaitScope wait(state_->status.get());
   return all_gather_strings_impl(text);
 }
 

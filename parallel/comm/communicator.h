@@ -18,11 +18,21 @@
 #include <vector>
 
 #include "parallel/comm/call_kind.h"
+#include "parallel/comm/rank_board.h"
 #include "runtime/tensor.h"
 
 namespace trireme {
 
 enum class ReduceOp : std::uint8_t { kSum, kMax };
+
+/// What a communicator shares with its Works.
+struct CommState {
+  double exposed_ms = 0.0;
+  std::shared_ptr<RankStatus> status;  // where waits are shown; null: nowhere
+};
+
+/// `message` with "rank R: " in front, unless it names that rank already ("rank R, step 3: ...").
+std::string naming_rank(int rank, const std::string& message);
 
 /// An operation under way. Holds its tensors alive. Destroying an unfinished Work waits for it and logs a
 /// failure. While an exception unwinds the stack it does not wait, as the peers may be waiting for this rank:
@@ -57,7 +67,7 @@ class [[nodiscard]] Work {
   void finish_noexcept() noexcept;
 
   std::unique_ptr<Impl> impl_;
-  std::shared_ptr<double> exposed_ms_;  // of the communicator
+  std::shared_ptr<CommState> state_;  // of the communicator
   std::array<Tensor, 2> held_;
   int num_exceptions_ = 0;  // under way when the operation began
 };
@@ -134,11 +144,16 @@ class Communicator {
   /// Milliseconds that this rank's thread has spent in asynchronous calls and in waiting for their Work: what
   /// communication costs after all overlap. On a device with streams wait() only orders them, and this says
   /// nothing about the device.
-  double exposed_ms() const { return *exposed_ms_; }
+  double exposed_ms() const { return state_->exposed_ms; }
   const TrafficCounts& traffic() const { return traffic_; }
   void reset_traffic() { traffic_ = {}; }
+  /// Where this rank says what it does, for the others on its machine; null where there are none to read it.
+  const std::shared_ptr<RankStatus>& status() const { return state_->status; }
 
  protected:
+  /// For constructors: shows waits on `status`.
+  void show_waits_on(std::shared_ptr<RankStatus> status) { state_->status = std::move(status); }
+
   virtual Work all_reduce_impl(const Tensor& inout, ReduceOp op) = 0;
   virtual Work reduce_scatter_impl(const Tensor& in, const Tensor& out, ReduceOp op) = 0;
   virtual Work all_gather_impl(const Tensor& in, const Tensor& out) = 0;
@@ -161,7 +176,7 @@ class Communicator {
   Work start(Post post, const Tensor& a, const Tensor& b = {});
 
   TrafficCounts traffic_;
-  const std::shared_ptr<double> exposed_ms_ = std::make_shared<double>(0.0);  // outlived by no Work
+  const std::shared_ptr<CommState> state_ = std::make_shared<CommState>();
 };
 
 }  // namespace trireme

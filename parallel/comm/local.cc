@@ -27,7 +27,9 @@ class LocalWork : public Work::Impl {
 class LocalCommunicator : public Communicator {
  public:
   LocalCommunicator(std::shared_ptr<LocalBoard> board, std::shared_ptr<LocalGroup> group, int member)
-      : board_(std::move(board)), group_(std::move(group)), member_(member) {}
+      : board_(std::move(board)), group_(std::move(group)), member_(member) {
+    show_waits_on(board_->status(world_rank()));
+  }
 
   int rank() const override { return member_; }
   int size() const override { return static_cast<int>(group_->world_ranks.size()); }
@@ -154,7 +156,7 @@ void run_local_ranks(int size, const std::function<void(std::shared_ptr<Communic
     }
   }
   if (const auto failure = board.failure()) {
-    throw Error(failure->code, fmt::format("rank {}: {}", failure->rank, failure->message), failure->where);
+    throw Error(failure->code, naming_rank(failure->rank, failure->message), failure->where);
   }
 }
 

@@ -35,7 +35,7 @@ class LocalWorld {
 
 /// Runs rank_main(communicator) on `size` new threads and returns when all have ended. When a rank throws or
 /// aborts, the pending and later calls of all others throw Error(kCommunication) naming it, and this rethrows
-/// the first failure, under its code, with "rank R: " in front.
+/// the first failure, under its code, with "rank R: " in front unless it names the rank itself.
 void run_local_ranks(int size, const std::function<void(std::shared_ptr<Communicator>)>& rank_main);
 
 }  // namespace trireme

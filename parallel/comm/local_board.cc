@@ -37,7 +37,12 @@ void exchange_records(LocalMeeting& meeting, const LocalGroup& group) {
 
 LocalBoard::LocalBoard(int num_ranks)
     : world_(std::make_shared<LocalGroup>(first_ranks(num_ranks))),
-      ranks_(static_cast<std::size_t>(num_ranks)) {}
+      ranks_(static_cast<std::size_t>(num_ranks)) {
+  const auto board = RankBoard::in_process(num_ranks);
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    statuses_.push_back(std::make_shared<RankStatus>(board, rank, rank));
+  }
+}
 
 std::shared_ptr<LocalMeeting> LocalBoard::post_collective(LocalGroup& group, int member,
                                                           const CallSignature& signature, CallPart part) {

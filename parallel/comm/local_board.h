@@ -92,6 +92,11 @@ class LocalBoard {
   void finish(int world_rank) noexcept;
   std::optional<LocalFailure> failure() const;
 
+  /// Where a rank says what it does.
+  const std::shared_ptr<RankStatus>& status(int world_rank) const {
+    return statuses_[static_cast<std::size_t>(world_rank)];
+  }
+
  private:
   struct RankState {
     LocalMeeting* waits_for = nullptr;
@@ -108,6 +113,7 @@ class LocalBoard {
   mutable std::mutex mutex_;
   std::shared_ptr<LocalGroup> world_;
   std::vector<RankState> ranks_;
+  std::vector<std::shared_ptr<RankStatus>> statuses_;
   std::optional<LocalFailure> failure_;
 };
 

@@ -3,6 +3,7 @@
 #include <exception>
 #include <utility>
 
+#include "parallel/comm/mpi_board.h"
 #include "parallel/comm/mpi_communicator.h"
 #include "parallel/comm/mpi_job.h"
 #include "runtime/base/error.h"
@@ -42,6 +43,7 @@ MpiSession::MpiSession() : num_exceptions_(std::uncaught_exceptions()) {
               "MPI_Comm_split_type");
   MPI_Comm_rank(node, &local_rank_);
   MPI_Comm_size(node, &num_local_ranks_);
+  job_->status = join_board(node, job_->rank);
   MPI_Comm_free(&node);
   world_ = make_communicator();
 }
@@ -59,6 +61,7 @@ MpiSession::~MpiSession() {
     job_->abort("ends the job: an exception left the MPI session");
     return;
   }
+  job_->status->end();
   job_->set_progress(false);
   job_->release_abandoned();
   if (!job_->abandoned.empty()) log_warning("MPI ends while operations that nobody waited for are under way");

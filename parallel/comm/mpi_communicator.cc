@@ -118,6 +118,7 @@ class MpiWork : public Work::Impl {
 
 MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiJob> job, MPI_Comm comm, std::int64_t max_count)
     : job_(std::move(job)), comm_(comm), max_count_(max_count) {
+  show_waits_on(job_->status);
   MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   MPI_Comm_rank(comm_, &rank_);
   MPI_Comm_size(comm_, &size_);

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "parallel/comm/communicator.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -39,7 +40,8 @@ void MpiJob::check(int result, const std::string& call) const {
 
 void MpiJob::abort(const std::string& message) noexcept {
   if (aborted.exchange(true)) return;
-  std::fprintf(stderr, "rank %d: %s\n", rank, message.c_str());
+  if (status) status->end();
+  std::fprintf(stderr, "%s\n", naming_rank(rank, message).c_str());
   std::fflush(stderr);
   if (mpi_is_running()) MPI_Abort(MPI_COMM_WORLD, 1);
 }

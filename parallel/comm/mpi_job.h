@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "parallel/comm/mpi_progress.h"
+#include "parallel/comm/rank_board.h"
 #include "runtime/tensor.h"
 
 namespace trireme {
@@ -39,12 +40,13 @@ struct MpiJob {
   int rank = 0;
   std::atomic<bool> aborted = false;
   std::vector<MpiOperation> abandoned;
+  std::shared_ptr<RankStatus> status;     // for the others on this machine
   std::unique_ptr<MpiProgress> progress;  // null: data moves inside of this rank's calls only
 
   /// Throws Error(kCommunication) that names `call` and holds MPI's text unless `result` is MPI_SUCCESS.
   void check(int result, const std::string& call) const;
-  /// Prints "rank R: message" and ends the job with exit code 1, the first time. Returns only when MPI is not
-  /// running.
+  /// Prints the message, with the rank in front unless it is named there, and ends the job with exit code 1,
+  /// the first time. Returns only when MPI is not running.
   void abort(const std::string& message) noexcept;
   /// Starts or ends the progress thread. Throws Error(kUnsupported) when this MPI takes calls from one thread
   /// at a time only.

@@ -24,7 +24,9 @@ NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclJob> job, std::shared_ptr
     : job_(std::move(job)),
       host_(std::move(host)),
       channel_(job_->make_channel(*host_)),
-      messages_(std::make_shared<NcclMessages>(job_, job_->make_channel(*host_))) {}
+      messages_(std::make_shared<NcclMessages>(job_, job_->make_channel(*host_))) {
+  show_waits_on(host_->status());
+}
 
 void NcclCommunicator::bind_stream(void* compute_stream) {
   job_->set_compute_stream(static_cast<cudaStream_t>(compute_stream));

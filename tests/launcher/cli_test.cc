@@ -60,11 +60,44 @@ TEST_F(Cli, PlanDrawsATimeline) {
   EXPECT_THAT(refusal(with({"--timeline", "step.svg", "--set", "train.micro_batch=1"})),
               HasSubstr("--times times.json: it was measured with train.micro_batch = 2, not 1; remove it"));
   EXPECT_THAT(refusal(with({"--timeline", "step.png"})), HasSubstr("something.svg"));
+  EXPECT_THAT(refusal(with({"--timeline", ""})), HasSubstr("--timeline wants the name of a file, not \"\""));
+  EXPECT_THAT(refusal(with({})),
+              HasSubstr("--times times.json is about how long blocks take: it wants --timeline"));
+  EXPECT_THAT(refusal({"plan", "job.toml", "--timeline", "step.svg", "--times", "."}),
+              HasSubstr("--times .: is a folder"));
+  EXPECT_THAT(refusal(with({"--timeline", "step.svg", "--set", "parallel.threads=77"})),
+              HasSubstr("thread(s), not the 77 of a rank here"));
   const ProgramResult stages = run(with({"--timeline", "stages.svg", "--set", "parallel.pipeline=2", "--set",
                                          "parallel.pipeline_cut=measured"}));
   EXPECT_EQ(stages.exit_code, 0) << stages.err;
-  EXPECT_THAT(stages.out, HasSubstr("\nstage 1: "));
+  EXPECT_THAT(stages.out, ::testing::ContainsRegex(
+                              "\nstage 1: block.* % of the time, [0-9]+ parameters, .* at the peak\n"));
+  EXPECT_THAT(stages.out, HasSubstr("shares of the time as measured on cpu, "));
   EXPECT_THAT(testing::read_file(scratch_ / "stages.svg"), HasSubstr(">1f1b: 2 stages on 2 rank(s), "));
+}
+
+// For scripts: the exit code is that of `train`.
+TEST_F(Cli, PlanOfAJobThatDoesNotFitExitsWith2) {
+  testing::write_file(scratch_ / "job.toml",
+                      "[model]\nlayers = 2\nhidden = 32\nheads = 2\nvocab = 64\nseq_len = 16\n"
+                      "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 8\nmicro_batch = 2\n");
+  const ProgramResult planned = run({"plan", "job.toml", "--set", "parallel.memory_limit=20KiB"});
+  EXPECT_EQ(planned.exit_code, 2);
+  EXPECT_THAT(planned.out, HasSubstr("the job does not fit: "));
+}
+
+TEST_F(Cli, PlanSaysWhatGpusCannotDo) {
+  const std::string batch = "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 8\nmicro_batch = 2\n";
+  testing::write_file(scratch_ / "resnet.toml", "[model]\nname = \"resnet20\"\n" + batch);
+  testing::write_file(scratch_ / "gpt.toml",
+                      "[model]\nlayers = 2\nhidden = 32\nheads = 2\nvocab = 64\nseq_len = 16\n" + batch);
+  for (const char* command : {"plan", "train"}) {
+    EXPECT_THAT(refusal({command, "resnet.toml", "--set", "parallel.device=cuda"}),
+                HasSubstr("model.name = \"resnet20\" computes on CPUs so far"));
+  }
+  EXPECT_THAT(refusal({"plan", "gpt.toml", "--ranks", "2", "--set", "parallel.device=cuda", "--set",
+                       "parallel.pipeline=2"}),
+              HasSubstr("`device` = \"cuda\""));
 }
 
 TEST_F(Cli, HelpKeysListsThem) {

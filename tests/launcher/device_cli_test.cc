@@ -67,5 +67,17 @@ TEST_F(DeviceCli, CudaIsRefused) {
   EXPECT_THAT(message, ContainsRegex(kWithCuda ? kReason : "this build has no backend for device .cuda."));
 }
 
+// A plan for GPUs can be made anywhere; what it cannot know is said.
+TEST_F(DeviceCli, PlanSaysWhatThisBuildLacks) {
+  const ProgramResult planned = run({"plan", "job.toml", "--set", "parallel.device=cuda"});
+  EXPECT_EQ(planned.exit_code, 0) << planned.err;
+  const auto note = HasSubstr("parallel.device = \"cuda\": this build has no backend for GPUs");
+  if (kWithCuda) {
+    EXPECT_THAT(planned.out, ::testing::Not(note));
+  } else {
+    EXPECT_THAT(planned.out, note);
+  }
+}
+
 }  // namespace
 }  // namespace trireme

@@ -3,9 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <set>
+
 #include "launcher/build.h"
 #include "launcher/plan_timeline.h"
 #include "parallel/comm/local.h"
+#include "parallel/predict.h"
+#include "parallel/stage_cut.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trireme {
@@ -25,7 +30,7 @@ JobConfig synthetic_job() {
 BlockProfile heavy_head(const JobConfig& config) {
   BlockProfile profile = measure_profile(config, {DeviceType::kCpu, 0}, 1);
   for (BlockTime& time : profile.blocks) time.forward_ms = 1, time.backward_ms = 2;
-  profile.blocks.front().backward_ms = 0;
+  profile.blocks.front().forward_ms = profile.blocks.front().backward_ms = 0.5;
   profile.blocks.back().forward_ms = 10;
   return profile;
 }
@@ -33,7 +38,7 @@ BlockProfile heavy_head(const JobConfig& config) {
 TEST(MeasuredCut, MakesTheSlowestStageQuick) {
   JobConfig config = synthetic_job();
   const BlockProfile profile = heavy_head(config);
-  config.parallel.pipeline_cut = measured_cut(config, profile);
+  config.parallel.pipeline_cut = measured_cut(config, profile, {.num_ranks = 2});
   EXPECT_EQ(config.parallel.pipeline_cut, "5");  // 13 and 12 ms
   const PlanReport report = make_plan_report(config, 2);
   const Timeline timeline = plan_timeline(report, profile, 0.0);
@@ -42,7 +47,84 @@ TEST(MeasuredCut, MakesTheSlowestStageQuick) {
   EXPECT_EQ(timeline.busy_ms(1), 8 * 12);
   EXPECT_GT(timeline.bubble_share(), 0.0);
   config.parallel.pipeline = 3;
-  EXPECT_EQ(measured_cut(config, profile), "3, 5");  // 7, 6 and 12 ms
+  EXPECT_EQ(measured_cut(config, profile, {.num_ranks = 3}), "3, 5");  // 7, 6 and 12 ms
+}
+
+// The slowest stage of each cut into three, and the bytes of its largest rank, by prediction.
+struct CutFigures {
+  std::string cut;
+  double slowest_ms;
+  std::int64_t peak_bytes;
+};
+
+std::vector<CutFigures> all_cuts_into_three(JobConfig config, const BlockProfile& profile) {
+  std::vector<CutFigures> all;
+  const std::vector<double> times = time_costs(profile.blocks);
+  const auto n = static_cast<std::int64_t>(times.size());
+  for (std::int64_t a = 1; a < n - 1; ++a) {
+    for (std::int64_t b = a + 1; b < n; ++b) {
+      config.parallel.pipeline_cut = fmt::format("{}, {}", a, b);
+      const std::vector<double> costs = stage_costs(cut_at({a, b}, static_cast<int>(n), 3), times);
+      all.push_back({.cut = config.parallel.pipeline_cut,
+                     .slowest_ms = std::ranges::max(costs),
+                     .peak_bytes = predict_largest_step(build_blocks(config.model), engine_options(config),
+                                                        sample_spec(config), 3)
+                                       .memory.peak_total});
+    }
+  }
+  return all;
+}
+
+// Under every limit that makes a difference: no cut that fits is quicker, and one that fits is found if there
+// is any.
+TEST(MeasuredCut, IsTheQuickestThatFits) {
+  for (const int recompute : {0, 2}) {
+    JobConfig config = synthetic_job();
+    config.parallel.pipeline = 3;
+    config.parallel.recompute_every = recompute;
+    const BlockProfile profile = heavy_head(config);
+    const auto all = all_cuts_into_three(config, profile);
+    ASSERT_EQ(all.size(), 10u);
+    std::set<std::string> chosen;
+    for (const CutFigures& limit : all) {
+      const std::string cut =
+          measured_cut(config, profile, {.num_ranks = 3, .limit_bytes = limit.peak_bytes});
+      const auto found = std::ranges::find(all, cut, &CutFigures::cut);
+      ASSERT_NE(found, all.end()) << cut;
+      chosen.insert(cut);
+      EXPECT_LE(found->peak_bytes, limit.peak_bytes) << cut;
+      for (const CutFigures& other : all) {
+        if (other.peak_bytes <= limit.peak_bytes) {
+          EXPECT_LE(found->slowest_ms, other.slowest_ms) << other.cut;
+        }
+      }
+    }
+    EXPECT_GT(chosen.size(), 1u);  // the limits matter
+    const std::int64_t too_little = std::ranges::min(all, {}, &CutFigures::peak_bytes).peak_bytes - 1;
+    EXPECT_EQ(measured_cut(config, profile, {.num_ranks = 3, .limit_bytes = too_little}),
+              measured_cut(config, profile, {.num_ranks = 3}));
+  }
+}
+
+// A cut of two chunks a rank that needs less memory is taken where the quickest does not fit.
+TEST(MeasuredCut, FitsWithSeveralChunks) {
+  JobConfig config = synthetic_job();
+  config.model.layers = 8;
+  config.model.vocab = 2048;  // a head that is much larger than it is slow
+  config.parallel.schedule = "interleaved";
+  config.parallel.chunks = 2;
+  BlockProfile profile = measure_profile(config, {DeviceType::kCpu, 0}, 1);
+  for (BlockTime& time : profile.blocks) time.forward_ms = 1, time.backward_ms = 2;
+  const auto peak_of = [&](const std::string& cut) {
+    JobConfig job = config;
+    job.parallel.pipeline_cut = cut;
+    return predict_largest_step(build_blocks(job.model), engine_options(job), sample_spec(job), 2)
+        .memory.peak_total;
+  };
+  const std::string quickest = measured_cut(config, profile, {.num_ranks = 2});
+  const std::string fitting =
+      measured_cut(config, profile, {.num_ranks = 2, .limit_bytes = peak_of(quickest) - 1});
+  EXPECT_LT(peak_of(fitting), peak_of(quickest)) << quickest << " and " << fitting;
 }
 
 TEST(MeasuredCut, ImageModelsAreMeasuredOnImages) {

@@ -86,6 +86,34 @@ TEST(PlanReport, SaysWhetherItFits) {
   EXPECT_EQ(json["fit"]["text"], to_text(report.fit));
 }
 
+TEST(PlanReport, ShowsEachStagesShareOfTheTimeAndItsPeak) {
+  JobConfig config = synthetic_job();
+  config.parallel.pipeline = 2;
+  config.parallel.pipeline_cut = "3";  // the head alone
+  const PlanReport counted = make_plan_report(config, 2);
+  ASSERT_EQ(counted.chunks.size(), 2u);
+  // Operations of a token: 2 a weight and 2 a number of the context it sees, for each of two layers; the
+  // head's.
+  const double layer = 2 * 12 * 32 * 32 + 4 * 32 * 16 / 2, head = 2 * 32 * 64;
+  EXPECT_NEAR(counted.chunks[1].time_share, head / (2 * layer + head), 1e-12);
+  EXPECT_NEAR(counted.chunks[0].time_share + counted.chunks[1].time_share, 1.0, 1e-12);
+  for (std::size_t stage = 0; stage < 2; ++stage) {
+    EXPECT_EQ(counted.chunks[stage].peak_bytes, counted.groups[stage].prediction.memory.peak_total);
+  }
+  EXPECT_THAT(to_text(counted), HasSubstr("shares of the time are those of the arithmetic"));
+  const auto json = nlohmann::json::parse(to_json(counted));
+  EXPECT_EQ(json["stages"][1]["time_share"], counted.chunks[1].time_share);
+  EXPECT_EQ(json["stages"][1]["peak_bytes"], counted.chunks[1].peak_bytes);
+
+  BlockProfile profile{.device = "cpu", .threads = 3};
+  for (const std::string& unit : counted.unit_names) profile.blocks.push_back({unit, 1.0, 1.0});
+  profile.blocks.back().backward_ms = 5.0;
+  const PlanReport measured = make_plan_report(config, 2, 0, &profile);
+  EXPECT_EQ(measured.chunks[1].time_share, 0.5);
+  EXPECT_THAT(to_text(measured), HasSubstr("stage 1: block 3 (head), 50.0 % of the time, "));
+  EXPECT_THAT(to_text(measured), HasSubstr("shares of the time as measured on cpu, 3 thread(s)"));
+}
+
 // Nobody knows yet where the ranks will run: all on one machine, unless told otherwise.
 TEST(PlanReport, RanksShareTheMemoryOfTheirMachine) {
   const JobConfig config = synthetic_job();

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "launcher/build.h"
@@ -59,6 +61,42 @@ TEST(BlockProfile, NamesAFileThatIsNone) {
               HasSubstr("other.json: no profile"));
   testing::write_file(folder / "half.json", "{\"model\":");
   EXPECT_THAT(error_message([&] { read_profile(folder / "half.json"); }), HasSubstr("half.json: no profile"));
+}
+
+TEST(BlockProfile, SaysWhichBlocksItLacks) {
+  const JobConfig config = synthetic_job();
+  BlockProfile profile = profile_of(config);
+  profile.blocks[2].block = "blocks.7";
+  EXPECT_EQ(describe_mismatch(profile, config), "block 2 called blocks.7, not blocks.1");
+  profile.blocks.pop_back();
+  EXPECT_EQ(describe_mismatch(profile, config), "3 blocks, not the model's 4");
+}
+
+TEST(BlockProfile, SaysWhereElseItWasMeasured) {
+  const BlockProfile profile = profile_of(synthetic_job());
+  EXPECT_EQ(describe_other_place(profile, {DeviceType::kCpu, 0}, 1), "");
+  EXPECT_THAT(describe_other_place(profile, {DeviceType::kCpu, 0}, 4),
+              HasSubstr("1 thread(s), not the 4 of a rank"));
+  EXPECT_EQ(describe_other_place(profile, {DeviceType::kCuda, 1}, 1), "the device cpu, not cuda:1");
+}
+
+TEST(BlockProfile, RefusesTimesThatAreNone) {
+  const testing::TemporaryFolder folder;
+  const BlockProfile profile = profile_of(synthetic_job());
+  for (const double ms : {0.0, -1.5, std::numeric_limits<double>::quiet_NaN()}) {
+    for (const bool forward : {true, false}) {
+      BlockProfile bad = profile;
+      (forward ? bad.blocks[1].forward_ms : bad.blocks[1].backward_ms) = ms;
+      testing::write_file(folder / "times.json", to_json(bad));
+      const std::string message = error_message([&] { read_profile(folder / "times.json"); });
+      EXPECT_THAT(message, HasSubstr("times.json: "));
+      if (std::isnan(ms)) continue;  // no number in JSON: named by the parser
+      EXPECT_THAT(message, HasSubstr(forward ? "forward_ms of block blocks.0 is"
+                                             : "backward_ms of block blocks.0 is"));
+      EXPECT_THAT(message, HasSubstr("a number of milliseconds above 0"));
+    }
+  }
+  EXPECT_THAT(error_message([&] { read_profile(folder.path()); }), HasSubstr("is a folder"));
 }
 
 TEST(PlanTimeline, DrawsThePlan) {

@@ -40,7 +40,8 @@ TEST(OutOfMemory, AByteTooFewNamesActionBlockCategoriesAndHolders) {
   const std::int64_t needed = train_a_step(std::nullopt);
   EXPECT_EQ(train_a_step(needed), needed);
   const std::string message = failure(needed - 1);
-  EXPECT_THAT(message, ContainsRegex("^rank 0, action [0-9]+ \\(.*\\) of block '.*': out of memory on cpu"));
+  EXPECT_THAT(message,
+              ContainsRegex("^rank 0, step 1, action [0-9]+ \\(.*\\) of block '.*': out of memory on cpu"));
   EXPECT_THAT(message, ContainsRegex("alive now: parameters [0-9.]+ KiB, gradients [0-9.]+ "));
   EXPECT_THAT(message, ContainsRegex("the largest: [a-z]+ of [a-z0-9.]+ \\([a-z_]+\\) [0-9.]+ KiB, "));
   EXPECT_THAT(message, ContainsRegex("(optimizer|parameters) of blocks\\.[01] \\(param_store\\)"));

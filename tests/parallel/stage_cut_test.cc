@@ -90,7 +90,7 @@ std::optional<StageCut> best_of_all(const CutCosts& costs, int num_stages) {
   std::optional<StageCut> best;
   std::tuple<double, double> best_measure;
   std::vector<int> inner(static_cast<std::size_t>(n) - 1, 0);  // which blocks begin a stage
-  std::fill(inner.begin(), inner.begin() + num_stages - 1, 1);
+  std::fill_n(inner.begin(), num_stages - 1, 1);
   do {
     StageCut cut{{0}, n};
     for (int block = 1; block < n; ++block) {
@@ -133,6 +133,20 @@ TEST(StageCut, IsTheBestOfAll) {
     costs.memory_limit = draw(0, 3) == 0 ? 100000 : draw(10, 150);
     const auto expected = best_of_all(costs, num_stages);
     SCOPED_TRACE(fmt::format("case {}: {} blocks, {} stages", i, n, num_stages));
+    int asked = 0;
+    const auto asking = cut_within_memory(costs.blocks, num_stages, [&](const StageCut& cut) {
+      ++asked;
+      std::vector<int> too_large;
+      for (int s = 0; s < num_stages; ++s) {
+        if (costs.bytes(cut.first(s), cut.last(s), s) > costs.memory_limit) too_large.push_back(s);
+      }
+      return too_large;
+    });
+    EXPECT_EQ(asking.has_value(), expected.has_value());
+    EXPECT_LE(asked, n * n * num_stages);
+    if (asking && expected) {
+      EXPECT_EQ(asking->firsts, expected->firsts);
+    }
     if (!expected) {
       ++refused;
       EXPECT_THAT(error_of([&] { cut_evenly(costs, num_stages); }), HasSubstr("no cut"));

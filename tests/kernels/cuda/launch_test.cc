@@ -92,7 +92,7 @@ TEST_F(CudaLaunch, OutOfMemoryNamesTheKeysThatHelp) {
                     HasSubstr("train.micro_batch = 2 or parallel.recompute_every = 1 would reduce "
                               "activations")));
   EXPECT_THAT(train(8 << 20),
-              AllOf(ContainsRegex("rank 0, action [0-9]+ .* of block 'blocks.0': out of memory"),
+              AllOf(ContainsRegex("rank 0, step 1, action [0-9]+ .* of block 'blocks.0': out of memory"),
                     HasSubstr("parallel.zero = 1 on more ranks would reduce optimizer")));
 }
 

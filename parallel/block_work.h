@@ -1,0 +1,17 @@
+// How much arithmetic each block is, counted on the meta device: what share of the time a stage will take,
+// before anything is measured.
+#pragma once
+
+#include <vector>
+
+#include "parallel/sample_spec.h"
+#include "runtime/block.h"
+
+namespace trireme {
+
+/// Floating-point operations of each block's forward for one sample: matrix products, convolutions and
+/// attention (causal: half of it). Everything else counts as nothing, and backward as a fixed multiple. Real
+/// times differ, most of all where blocks are small.
+std::vector<double> count_block_work(const BlockList& blocks, const SampleSpec& sample);
+
+}  // namespace trireme

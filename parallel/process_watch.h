@@ -1,0 +1,35 @@
+// Sees processes of this machine end, at once and without asking them.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+namespace trireme {
+
+class ProcessWatch {
+ public:
+  /// What cannot be watched is left out: processes that are gone already, all of them before Linux 5.3.
+  explicit ProcessWatch(const std::vector<int>& processes);
+  ProcessWatch(const ProcessWatch&) = delete;
+  ProcessWatch& operator=(const ProcessWatch&) = delete;
+  ~ProcessWatch();
+
+  /// Waits until a process ends, wake() is called or `seconds` are over; below 0: without limit. The place of
+  /// the process in the list; each is reported once.
+  std::optional<std::size_t> wait(double seconds);
+  /// Ends the wait under way, or else the next one. From any thread.
+  void wake() noexcept;
+
+ private:
+  struct Watched {
+    std::size_t place;
+    int handle;
+  };
+  std::vector<Watched> watched_;
+  int wake_ = -1;
+};
+
+/// True for a process that a signal has stopped (SIGSTOP, a debugger).
+bool is_stopped(int process);
+
+}  // namespace trireme
