@@ -178,7 +178,6 @@ TEST(PipelineLayouts, WhatCannotBeIsRefused) {
   };
   refused({.stages = 2}, "parallel.pipeline = 2 stages cannot share 1 rank(s)");
   refused({.chunks = 2}, "parallel.chunks = 2");
-  refused({.stages = 2, .schedule = kZeroBubbleH1, .chunks = 2}, "parallel.chunks = 2");
   EXPECT_THROW(StageMap::even({.num_units = 8, .pipeline = 3, .chunks = 3}), Error);
   EXPECT_THROW(StageMap::given({.num_units = 8, .pipeline = 3}, {4}), Error);
   EXPECT_THROW(StageMap::given({.num_units = 8, .pipeline = 3}, {4, 4}), Error);
