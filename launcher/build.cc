@@ -103,10 +103,11 @@ LossScaleConfig loss_scale_config(const PrecisionSection& section) {
 }
 
 PipelineSchedule schedule_of(const std::string& text) {
-  for (const auto schedule : {PipelineSchedule::kGpipe, PipelineSchedule::kInterleaved}) {
+  using enum PipelineSchedule;
+  for (const PipelineSchedule schedule : {kGpipe, kOneForwardOneBackward, kInterleaved, kZeroBubbleH1}) {
     if (text == name(schedule)) return schedule;
   }
-  return PipelineSchedule::kOneForwardOneBackward;
+  throw Error(ErrorCode::kInvalidInput, fmt::format("parallel.schedule = \"{}\" is not known", text));
 }
 
 }  // namespace

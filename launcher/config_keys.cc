@@ -262,8 +262,10 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
           "Order of micro-batches in a pipeline: `gpipe` all forwards, then all backwards; `1f1b` in turns, "
           "with "
           "fewer micro-batches alive; `interleaved` the same with several chunks of blocks on every rank, so "
-          "that less time is idle; `zb-h1` is refused so far. No effect with one stage. The results do not "
-          "change.")
+          "that less time is idle; `zb-h1` as `1f1b` with the weights' gradients computed apart, when a "
+          "stage "
+          "would wait, so that less time is idle for more memory. No effect with one stage. The results do "
+          "not change.")
       .add("chunks", &L::chunks, count_from(1), "`interleaved`: chunks of blocks on every rank.")
       .add(
           "pipeline_cut", &L::pipeline_cut, pipeline_cut_text(),

@@ -27,7 +27,10 @@ TimelineSpan::Kind kind_of(ActionKind kind) {
     case ActionKind::kRecompute:
       return TimelineSpan::Kind::kRecompute;
     case ActionKind::kBackward:
+    case ActionKind::kBackwardInput:
       return TimelineSpan::Kind::kBackward;
+    case ActionKind::kBackwardWeight:
+      return TimelineSpan::Kind::kBackwardWeight;
     case ActionKind::kGradNorm:
     case ActionKind::kOptimStep:
       return TimelineSpan::Kind::kUpdate;

@@ -42,12 +42,6 @@ const EngineOptions& checked(const EngineOptions& options, const Communicator& c
   }
   TRIREME_CHECK(options.sample,
                 "a pipeline needs EngineOptions::sample: stages receive what they do not compute");
-  if (options.pipeline.schedule == PipelineSchedule::kZeroBubbleH1) {
-    throw Error(
-        ErrorCode::kUnsupported,
-        "parallel.schedule = \"zb-h1\" can be planned in time but not run yet: backward does not come in "
-        "two parts; use \"1f1b\"");
-  }
   if (options.cuda_graph || comm.device_type() == DeviceType::kCuda) {
     throw Error(ErrorCode::kUnsupported,
                 "parallel.pipeline = 2 or more runs on CPUs so far: NCCL hands messages over in groups, and "

@@ -80,6 +80,10 @@ void Executor::play(Run& run, const Action& action) {
       return forward(run, action);
     case ActionKind::kBackward:
       return backward(run, action);
+    case ActionKind::kBackwardInput:
+      return backward_input(run, action);
+    case ActionKind::kBackwardWeight:
+      return backward_weight(run, action);
     case ActionKind::kRecompute:
       return recompute(run, action);
     case ActionKind::kGather:

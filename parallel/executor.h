@@ -98,6 +98,7 @@ class Executor {
  private:
   struct MicroBatchUnit;  // a unit's forward, kept for its backward
   struct MicroBatch;      // what is alive of one micro-batch
+  struct BackwardPass;    // a unit's backward, about to run
   struct Run;             // one play
   std::string describe(const Run& run, const Action& action, std::size_t position) const;
   void play_named(Run& run, const Action& action, std::size_t position);
@@ -114,6 +115,12 @@ class Executor {
   void recompute(Run& run, const Action& action);
   Activations run_unit(Run& run, const Action& action, MicroBatchUnit* record, Activations input);
   void backward(Run& run, const Action& action);
+  void backward_input(Run& run, const Action& action);
+  void backward_weight(Run& run, const Action& action);
+  BackwardPass begin_backward(Run& run, const Action& action);
+  void differentiate(Run& run, const Action& action, BackwardPass pass, Context& ctx);
+  void end_backward(Run& run, const Action& action);
+  Context backward_context(ParameterResolver& parameters) const;
   void reduce_loss(Run& run);
   void grad_norm(Run& run);
   void optim_step(Run& run);

@@ -135,10 +135,18 @@ void Executor::recompute(Run& run, const Action& action) {
   mb.units[action.unit] = std::move(record);
 }
 
-void Executor::backward(Run& run, const Action& action) {
+Context Executor::backward_context(ParameterResolver& parameters) const {
+  Context ctx = ctx_;
+  ctx.parameters = &parameters;
+  ctx.training = true;
+  return ctx;
+}
+
+// Takes what the forward left, and the gradients of the unit's outputs.
+Executor::BackwardPass Executor::begin_backward(Run& run, const Action& action) {
   const bool is_loss = action.unit == static_cast<int>(blocks_.size()) - 1;
   MicroBatch& mb = run.of(action);
-  const std::unique_ptr<MicroBatchUnit> unit = std::move(mb.units.at(action.unit));
+  BackwardPass pass{.unit = std::move(mb.units.at(action.unit)), .seeds = {}};
   mb.units.erase(action.unit);
   mb.outputs.erase(action.unit);  // a recomputed output that nobody but this backward was for
   std::vector<Tensor> output_gradients;
@@ -147,32 +155,66 @@ void Executor::backward(Run& run, const Action& action) {
   } else if (auto above = mb.gradients.extract(action.unit)) {
     output_gradients = std::move(above.mapped());
   }
-  GradAccumulator& gradients = *run.training.gradients;
-  gradients.begin(ctx_, action.unit, action.micro_batch);
-
-  UnitParameters parameters(params_, layout_.uses[static_cast<std::size_t>(action.unit)], &gradients);
-  Context ctx = ctx_;
-  ctx.parameters = &parameters;
-  ctx.training = true;
-  std::vector<Tape::Seed> seeds;
-  for (std::size_t i = 0; i < unit->outputs.size(); ++i) {
-    if (unit->outputs[i] == kNoValue) continue;
+  const std::vector<ValueId>& outputs = pass.unit->outputs;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i] == kNoValue) continue;
     Tensor gradient = is_loss ? Tensor() : std::move(output_gradients.at(i));
-    if (is_loss || gradient.defined()) seeds.push_back({unit->outputs[i], std::move(gradient)});
+    if (is_loss || gradient.defined()) pass.seeds.push_back({outputs[i], std::move(gradient)});
   }
-  output_gradients.clear();
-  std::vector<Tensor> input_gradients = unit->tape.backward(ctx, std::move(seeds), unit->inputs);
-  if (action.unit > 0) mb.gradients[action.unit - 1] = std::move(input_gradients);
+  return pass;
+}
+
+// Leaves the gradients of the unit's inputs for the unit below; those of parameters go where `ctx` says.
+void Executor::differentiate(Run& run, const Action& action, BackwardPass pass, Context& ctx) {
+  MicroBatch& mb = run.of(action);
+  std::vector<Tensor> input_gradients =
+      pass.unit->tape.backward(ctx, std::move(pass.seeds), pass.unit->inputs);
+  if (action.unit > 0) {
+    mb.gradients[action.unit - 1] = std::move(input_gradients);
+  } else {
+    mb = MicroBatch{};
+  }
+  const bool is_loss = action.unit == static_cast<int>(blocks_.size()) - 1;
+  if (is_loss && stages_.pipeline > 1) mb.batch = Batch{};
+}
+
+void Executor::end_backward(Run& run, const Action& action) {
+  GradAccumulator& gradients = *run.training.gradients;
   if (run.observer != nullptr) {
     (*run.observer)(action.unit, action.micro_batch, gradients.take_leaves(ctx_, action.unit));
   } else {
     gradients.end(ctx_, action.unit, action.micro_batch);
   }
-  if (action.unit == 0) {
-    mb = MicroBatch{};
-  } else if (is_loss && stages_.pipeline > 1) {
-    mb.batch = Batch{};
-  }
+}
+
+void Executor::backward(Run& run, const Action& action) {
+  BackwardPass pass = begin_backward(run, action);
+  GradAccumulator& gradients = *run.training.gradients;
+  gradients.begin(ctx_, action.unit, action.micro_batch);
+  UnitParameters parameters(params_, layout_.uses[static_cast<std::size_t>(action.unit)], &gradients);
+  Context ctx = backward_context(parameters);
+  differentiate(run, action, std::move(pass), ctx);
+  end_backward(run, action);
+}
+
+// See [Note: backward in two parts].
+void Executor::backward_input(Run& run, const Action& action) {
+  BackwardPass pass = begin_backward(run, action);
+  DeferredGradients& deferred = run.deferred[{action.unit, action.micro_batch}];
+  UnitParameters parameters(params_, layout_.uses[static_cast<std::size_t>(action.unit)], nullptr);
+  StagedParameters staged(ctx_, parameters, deferred);
+  Context ctx = backward_context(staged);
+  ctx.deferred = &deferred;
+  differentiate(run, action, std::move(pass), ctx);
+}
+
+void Executor::backward_weight(Run& run, const Action& action) {
+  GradAccumulator& gradients = *run.training.gradients;
+  gradients.begin(ctx_, action.unit, action.micro_batch);
+  UnitParameters parameters(params_, layout_.uses[static_cast<std::size_t>(action.unit)], &gradients);
+  const auto deferred = run.deferred.extract({action.unit, action.micro_batch});
+  deferred.mapped().run(backward_context(parameters));
+  end_backward(run, action);
 }
 
 Tensor Executor::infer(const HostBatch& batch) {

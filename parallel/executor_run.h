@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "parallel/executor.h"
+#include "runtime/deferred_gradients.h"
 
 namespace trireme {
 
@@ -21,6 +22,11 @@ struct Executor::MicroBatch {
   std::map<int, Activations> kept_inputs;                // by unit, for recompute
   std::map<int, std::unique_ptr<MicroBatchUnit>> units;  // recorded forwards, by unit
   std::map<int, std::vector<Tensor>> gradients;          // of a unit's outputs, by unit
+};
+
+struct Executor::BackwardPass {
+  std::unique_ptr<MicroBatchUnit> unit;
+  std::vector<Tape::Seed> seeds;
 };
 
 struct Executor::Run {
@@ -40,10 +46,11 @@ struct Executor::Run {
   const ExecutionInput& input;
   TrainingState training;
   std::vector<MicroBatch> micro_batches;
-  const LeafObserver* observer = nullptr;    // of a replay
-  std::map<Place, Message> inputs;           // of units, asked for
-  std::map<Place, Message> gradients;        // of units' outputs, asked for
-  std::map<int, std::deque<Message>> sends;  // the last ones on each way, by its tag
+  const LeafObserver* observer = nullptr;       // of a replay
+  std::map<Place, Message> inputs;              // of units, asked for
+  std::map<Place, Message> gradients;           // of units' outputs, asked for
+  std::map<int, std::deque<Message>> sends;     // the last ones on each way, by its tag
+  std::map<Place, DeferredGradients> deferred;  // of units, from BackwardInput to BackwardWeight
   int send_window = 1;
   Tensor local_losses;  // [micro-batches of this rank]
   Tensor all_losses;    // [micro-batches of all ranks]

@@ -16,6 +16,10 @@ std::string_view name(ActionKind kind) {
       return "Recompute";
     case ActionKind::kBackward:
       return "Backward";
+    case ActionKind::kBackwardInput:
+      return "BackwardInput";
+    case ActionKind::kBackwardWeight:
+      return "BackwardWeight";
     case ActionKind::kReduceGrad:
       return "ReduceGrad";
     case ActionKind::kSendActivation:

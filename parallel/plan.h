@@ -15,12 +15,15 @@
 namespace trireme {
 
 enum class ActionKind : std::uint8_t {
-  kGather,      // collective: make the unit's parameters resident from their shards
-  kRelease,     // drop the gathered parameters again
-  kForward,     // run the unit on a micro-batch
-  kRecompute,   // run it again, from its kept input or after the unit before it, to rebuild what backward
-                // needs
-  kBackward,    // consumes what the forward left; adds into the unit's gradient partial sums
+  kGather,          // collective: make the unit's parameters resident from their shards
+  kRelease,         // drop the gathered parameters again
+  kForward,         // run the unit on a micro-batch
+  kRecompute,       // run it again, from its kept input or after the unit before it, to rebuild what backward
+                    // needs
+  kBackward,        // consumes what the forward left; adds into the unit's gradient partial sums
+  kBackwardInput,   // the same in two parts: consumes what the forward left, for the gradient of the unit's
+                    // input
+  kBackwardWeight,  // consumes what that left, without the parameters; adds into the partial sums
   kReduceGrad,  // collective: add the unit's gradient over all ranks, of one micro-batch each or of the whole
                 // step
   kSendActivation,  // output of the unit, to the rank that runs the next
@@ -47,6 +50,14 @@ enum class Scope : std::uint8_t {
 Scope scope(ActionKind kind);
 inline bool is_collective(ActionKind kind) {
   return scope(kind) != Scope::kRank;
+}
+
+/// A backward consumes what a forward left, and sums gradients of parameters: in one action or in two.
+inline bool consumes_tape(ActionKind kind) {
+  return kind == ActionKind::kBackward || kind == ActionKind::kBackwardInput;
+}
+inline bool sums_gradient(ActionKind kind) {
+  return kind == ActionKind::kBackward || kind == ActionKind::kBackwardWeight;
 }
 
 /// What a Forward leaves behind for the backward of its unit.

@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-
 namespace trireme {
 
 using enum ActionKind;
@@ -15,7 +13,7 @@ PlanRankState::PlanRankState(const StepPlan& plan, int rank)
       place_(plan.mesh.place(rank)),
       resident_(static_cast<std::size_t>(plan.num_units), !plan.sharded_parameters) {
   for (const Action& action : plan.ranks[static_cast<std::size_t>(rank)].actions) {
-    if (action.kind == kBackward) trains_ = true;
+    if (consumes_tape(action.kind)) trains_ = true;
   }
 }
 
@@ -53,7 +51,10 @@ Problem PlanRankState::play(const Action& a) {
     case kRecompute:
       return recompute(a);
     case kBackward:
+    case kBackwardInput:
       return backward(a);
+    case kBackwardWeight:
+      return backward_weight(a);
     case kReduceGrad:
       return reduce_gradient(a);
     case kSendActivation:
@@ -105,7 +106,7 @@ std::optional<Action> PlanRankState::awaited(const Action& a) const {
     return Action{.kind = kind, .unit = a.unit, .micro_batch = a.micro_batch, .peer = found->second};
   };
   if (a.kind == kForward) return find(inputs_, kRecvActivation);
-  if (a.kind == kBackward) return find(asked_, kRecvGradient);
+  if (consumes_tape(a.kind)) return find(asked_, kRecvGradient);
   if (a.kind == kRecvTiedParameters) return a;
   return std::nullopt;
 }
@@ -144,23 +145,38 @@ Problem PlanRankState::backward(const Action& a) {
   if (auto problem = require_resident(a)) return problem;
   const UnitBatch here{a.unit, a.micro_batch};
   if (!pending_.contains(here)) return "no forward of it has run, or backward has consumed it";
-  if (has_norm_) return "comes after GradNorm: its gradient would be lost";
-  if (finished_.contains(a.unit)) return "the unit's gradient of the whole step is already reduced";
   if (!tapes_.contains(here)) return "its forward kept no tape; a Recompute must come first";
   const bool last = a.unit == plan_.num_units - 1;
   if (!last && gradients_.erase(here) == 0 && asked_.erase(here) == 0) {
     return "the gradient of its output is not there";
   }
-  const auto before = last_backward_.find(a.unit);
-  if (before != last_backward_.end() && before->second > a.micro_batch) {
-    return fmt::format("micro-batch {} of the unit was summed before it: gradients are summed in order",
-                       before->second);
-  }
-  last_backward_[a.unit] = a.micro_batch;
   tapes_.erase(here);
   pending_.erase(here);
   outputs_.erase(here);
   if (a.unit > 0) gradients_.insert({a.unit - 1, a.micro_batch});
+  if (a.kind == kBackward) return sum_gradient(a);
+  deferred_.insert(here);
+  return std::nullopt;
+}
+
+Problem PlanRankState::backward_weight(const Action& a) {
+  if (deferred_.erase({a.unit, a.micro_batch}) == 0) {
+    return "no BackwardInput of it has run, or it has run itself";
+  }
+  // As in a plain backward: units may share a buffer that the first of them completes.
+  if (deferred_.contains({a.unit + 1, a.micro_batch})) return "that of the unit after it must come first";
+  return sum_gradient(a);
+}
+
+Problem PlanRankState::sum_gradient(const Action& a) {
+  if (has_norm_) return "comes after GradNorm: its gradient would be lost";
+  if (finished_.contains(a.unit)) return "the unit's gradient of the whole step is already reduced";
+  const auto before = last_summed_.find(a.unit);
+  if (before != last_summed_.end() && before->second > a.micro_batch) {
+    return fmt::format("micro-batch {} of the unit was summed before it: gradients are summed in order",
+                       before->second);
+  }
+  last_summed_[a.unit] = a.micro_batch;
   unreduced_[a.unit].insert(a.micro_batch);
   return std::nullopt;
 }
@@ -179,126 +195,6 @@ Problem PlanRankState::receive(const Action& a) {
   if (auto problem = check_peer(a)) return problem;
   auto& expected = a.kind == kRecvActivation ? inputs_ : asked_;
   if (!expected.emplace(UnitBatch{a.unit, a.micro_batch}, a.peer).second) return "received a second time";
-  return std::nullopt;
-}
-
-std::vector<Action> PlanRankState::owed(ActionKind kind) const {
-  const bool of_gradient = kind == kSendTiedGradient || kind == kRecvTiedGradient;
-  const bool as_user = kind == kSendTiedGradient || kind == kRecvTiedParameters;
-  std::vector<Action> actions;
-  for (const TiedUnits& tie : plan_.ties) {
-    const int mine = plan_.stages.stage_of(as_user ? tie.user : tie.owner);
-    const int other = plan_.stages.stage_of(as_user ? tie.owner : tie.user);
-    const Action action{.kind = kind,
-                        .unit = of_gradient ? tie.user : tie.owner,
-                        .peer = plan_.mesh.rank({.stage = other, .data = place_.data})};
-    if (mine == place_.stage && std::ranges::find(actions, action) == actions.end())
-      actions.push_back(action);
-  }
-  return actions;
-}
-
-Problem PlanRankState::check_tie(const Action& a) const {
-  if (auto problem = check_peer(a)) return problem;
-  const auto all = owed(a.kind);
-  if (std::ranges::find(all, a) == all.end()) return "no parameter of the unit is tied over these two ranks";
-  if (std::ranges::find(tied_, a) != tied_.end()) return "comes a second time";
-  return std::nullopt;
-}
-
-Problem PlanRankState::send_tied_gradient(const Action& a) {
-  if (auto problem = check_tie(a)) return problem;
-  if (!unreduced_.empty() || !pending_.empty())
-    return "comes before the last gradient of this rank is reduced";
-  tied_.push_back(a);
-  return std::nullopt;
-}
-
-Problem PlanRankState::receive_tied_gradient(const Action& a) {
-  if (auto problem = check_tie(a)) return problem;
-  if (has_norm_) return "comes after GradNorm: the gradient would be lost";
-  tied_.push_back(a);
-  return std::nullopt;
-}
-
-Problem PlanRankState::tied_parameters(const Action& a) {
-  if (auto problem = check_tie(a)) return problem;
-  if (!updated_) return "comes before OptimStep";
-  tied_.push_back(a);
-  return std::nullopt;
-}
-
-// Of the whole step, after its last backward; or of one micro-batch, before the next one's backward.
-Problem PlanRankState::reduce_gradient(const Action& a) {
-  const auto open = unreduced_.find(a.unit);
-  if (open == unreduced_.end()) return "the unit has no gradient to reduce";
-  if (a.micro_batch < 0) {
-    if (reduced_apart_.contains(a.unit)) return "earlier micro-batches of the unit were reduced on their own";
-    finished_.insert(a.unit);
-  } else if (open->second != std::set<int>{a.micro_batch}) {
-    return fmt::format(
-        "the gradient of micro-batch {} is not reduced on its own: it has met others or is missing",
-        a.micro_batch);
-  }
-  if (a.micro_batch >= 0) reduced_apart_.insert(a.unit);
-  unreduced_.erase(open);
-  return std::nullopt;
-}
-
-Problem PlanRankState::reduce_loss() {
-  if (!inputs_.empty()) {
-    return fmt::format("the input of unit {} micro-batch {} was received and is not used yet",
-                       inputs_.begin()->first.first, inputs_.begin()->first.second);
-  }
-  has_loss_ = true;
-  return std::nullopt;
-}
-
-std::vector<Action> PlanRankState::awaited_by_norm() const {
-  return owed(kRecvTiedGradient);
-}
-
-Problem PlanRankState::grad_norm() {
-  if (!unreduced_.empty())
-    return fmt::format("the gradient of unit {} is not reduced yet", unreduced_.begin()->first);
-  for (const ActionKind kind : {kSendTiedGradient, kRecvTiedGradient}) {
-    for (const Action& action : owed(kind)) {
-      if (std::ranges::find(tied_, action) == tied_.end()) return to_string(action) + " has not come";
-    }
-  }
-  has_norm_ = true;
-  return std::nullopt;
-}
-
-Problem PlanRankState::optim_step() {
-  if (!has_norm_) return "updates before GradNorm has set the clip coefficient";
-  if (updated_) return "updates a second time";
-  updated_ = true;
-  return std::nullopt;
-}
-
-Problem PlanRankState::at_end() const {
-  for (int u = 0; u < plan_.num_units; ++u) {
-    if (resident_[static_cast<std::size_t>(u)] == plan_.sharded_parameters) {
-      return fmt::format("unit {} is left {}", u, plan_.sharded_parameters ? "gathered" : "released");
-    }
-  }
-  if (!pending_.empty()) {
-    return fmt::format("forward of unit {} micro-batch {} is never followed by its backward",
-                       pending_.begin()->first, pending_.begin()->second);
-  }
-  if (!unreduced_.empty())
-    return fmt::format("the gradient of unit {} is never reduced", unreduced_.begin()->first);
-  if (!gradients_.empty() || !asked_.empty()) {
-    const auto [unit, micro_batch] = gradients_.empty() ? asked_.begin()->first : *gradients_.begin();
-    return fmt::format("the gradient of unit {} micro-batch {} is never used", unit, micro_batch);
-  }
-  if (!updated_) return std::nullopt;
-  for (const ActionKind kind : {kSendTiedParameters, kRecvTiedParameters}) {
-    for (const Action& action : owed(kind)) {
-      if (std::ranges::find(tied_, action) == tied_.end()) return to_string(action) + " never comes";
-    }
-  }
   return std::nullopt;
 }
 

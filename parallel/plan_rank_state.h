@@ -39,7 +39,12 @@ class PlanRankState {
   Problem release(const Action& action);
   Problem forward(const Action& action);
   Problem recompute(const Action& action);
+  /// A Backward, or the part of it that makes the gradient of the input.
   Problem backward(const Action& action);
+  Problem backward_weight(const Action& action);
+  /// Whether the gradient that a Backward or BackwardWeight makes can still be summed, and its order; notes
+  /// it.
+  Problem sum_gradient(const Action& action);
   Problem send(const Action& action);
   Problem receive(const Action& action);
   Problem send_tied_gradient(const Action& action);
@@ -63,7 +68,8 @@ class PlanRankState {
   std::set<UnitBatch> kept_;                // input kept for a recompute
   std::set<UnitBatch> gradients_;           // gradient of the unit's output is here
   std::map<UnitBatch, int> asked_;          // gradient of the unit's output has been asked for, of this rank
-  std::map<int, int> last_backward_;        // unit -> micro-batch
+  std::set<UnitBatch> deferred_;            // BackwardInput has run, BackwardWeight has not
+  std::map<int, int> last_summed_;          // unit -> micro-batch
   std::map<int, std::set<int>> unreduced_;  // unit -> micro-batches whose gradients are not reduced yet
   std::set<int> finished_;                  // units whose gradient of the whole step is reduced
   std::set<int> reduced_apart_;             // units with a micro-batch that was reduced on its own

@@ -21,6 +21,17 @@ bool is_receive(ActionKind kind) {
 bool is_activation(ActionKind kind) {
   return kind == ActionKind::kSendActivation || kind == ActionKind::kRecvActivation;
 }
+bool computes(ActionKind kind) {
+  return kind == ActionKind::kForward || kind == ActionKind::kRecompute || kind == ActionKind::kBackward ||
+         kind == ActionKind::kBackwardInput || kind == ActionKind::kBackwardWeight;
+}
+
+// A backward in two parts is one in halves, as in stage_times().
+double duration(ActionKind kind, const BlockTime& time) {
+  if (kind == ActionKind::kForward || kind == ActionKind::kRecompute) return time.forward_ms;
+  return kind == ActionKind::kBackward ? time.backward_ms : time.backward_ms / 2;
+}
+
 bool waits_for_all(ActionKind kind) {
   return kind == ActionKind::kReduceLoss || kind == ActionKind::kGradNorm || kind == ActionKind::kOptimStep;
 }
@@ -87,12 +98,11 @@ class PlanPlayer {
 
   bool compute(int rank, const Action& action) {
     Rank& state = ranks_[static_cast<std::size_t>(rank)];
-    const BlockTime& time = times_.blocks[static_cast<std::size_t>(action.unit)];
-    const bool recompute = action.kind == ActionKind::kRecompute, back = action.kind == ActionKind::kBackward;
-    const auto at = recompute ? std::optional(state.now) : arrival(state, action);
+    const bool receives = action.kind != ActionKind::kRecompute && action.kind != ActionKind::kBackwardWeight;
+    const auto at = receives ? arrival(state, action) : std::optional(state.now);
     if (!at) return false;
     const double start = std::max(*at, state.now);
-    state.now = start + (back ? time.backward_ms : time.forward_ms);
+    state.now = start + duration(action.kind, times_.blocks[static_cast<std::size_t>(action.unit)]);
     add_span(rank, action, start, state.now);
     return true;
   }
@@ -102,8 +112,7 @@ class PlanPlayer {
     const Action& action = next(static_cast<std::size_t>(rank));
     const bool activation = is_activation(action.kind);
     if (waits_for_all(action.kind)) return false;
-    if (action.kind == ActionKind::kForward || action.kind == ActionKind::kRecompute ||
-        action.kind == ActionKind::kBackward) {
+    if (computes(action.kind)) {
       if (!compute(rank, action)) return false;
     } else if (is_send(action.kind)) {
       arrivals_[{rank, action.peer, activation}].push_back(state.now + times_.send_ms);

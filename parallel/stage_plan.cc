@@ -1,9 +1,7 @@
 #include "parallel/stage_plan.h"
 
 #include <algorithm>
-#include <optional>
-
-#include "runtime/base/error.h"
+#include <utility>
 
 namespace trireme {
 namespace {
@@ -17,11 +15,28 @@ struct UnitRun {
   std::vector<Action> before, after;
 };
 
+// Where the two parts of a backward follow each other and nobody waits for the first: one backward, for which
+// less is kept.
+StageTasks with_joined_backwards(StageTasks stage) {
+  std::vector<PipelineTask> tasks;
+  for (const PipelineTask& task : stage.tasks) {
+    const PipelineTask first{TaskKind::kBackwardInput, 0, task.micro_batch};
+    if (task.kind == TaskKind::kBackwardWeight && task.chunk == 0 && !tasks.empty() &&
+        tasks.back() == first) {
+      tasks.back().kind = TaskKind::kBackward;
+    } else {
+      tasks.push_back(task);
+    }
+  }
+  stage.tasks = std::move(tasks);
+  return stage;
+}
+
 // The runs of units of a stage, in order, before anything is said about collectives.
 class Compute {
  public:
   Compute(const StageTasks& tasks, const PlanOptions& options)
-      : tasks_(tasks), options_(options), stages_(options.stages) {}
+      : tasks_(with_joined_backwards(tasks)), options_(options), stages_(options.stages) {}
 
   std::vector<UnitRun> runs() {
     for (std::size_t i = 0; i < tasks_.tasks.size(); ++i) {
@@ -45,9 +60,7 @@ class Compute {
       }
       return;
     }
-    TRIREME_CHECK(task.kind == TaskKind::kBackward,
-                  "a backward in two parts ({}) is no action of a plan: take another parallel.schedule",
-                  to_string(task));
+    if (task.kind == TaskKind::kBackwardWeight) return backward_weight(task);
     backward(i);
     if (task.chunk > 0) {
       send({.kind = kSendGradient, .unit = stages_.first_unit(task.chunk)}, task, task.chunk - 1);
@@ -63,6 +76,7 @@ class Compute {
   // The receive that task `i` waits for.
   void ask_for(UnitRun& at, std::size_t i) const {
     const PipelineTask& task = tasks_.tasks[i];
+    if (task.kind == TaskKind::kBackwardWeight) return;
     const bool forward = task.kind == TaskKind::kForward;
     if (forward ? task.chunk == 0 : task.chunk == stages_.num_chunks() - 1) return;
     at.before.push_back({.kind = forward ? kRecvActivation : kRecvGradient,
@@ -74,9 +88,9 @@ class Compute {
   // Whether the chunk's backward follows its forward with nothing in between: then its last segment is kept.
   bool meets_backward(std::size_t forward) const {
     if (forward + 1 >= tasks_.tasks.size()) return false;
-    PipelineTask next = tasks_.tasks[forward];
-    next.kind = TaskKind::kBackward;
-    return tasks_.tasks[forward + 1] == next;
+    const PipelineTask &task = tasks_.tasks[forward], &next = tasks_.tasks[forward + 1];
+    return task.kind == TaskKind::kForward && next.kind != TaskKind::kForward && next.chunk == task.chunk &&
+           next.micro_batch == task.micro_batch;
   }
 
   // The first unit of a chunk whose forward keeps its tape.
@@ -106,14 +120,21 @@ class Compute {
     const PipelineTask& task = tasks_.tasks[i];
     const int start = stages_.first_unit(task.chunk), k = options_.recompute_every;
     const bool met = i > 0 && meets_backward(i - 1);
+    const ActionKind kind = task.kind == TaskKind::kBackward ? kBackward : kBackwardInput;
     for (int first = last_segment(task.chunk); first >= start; first -= k) {
       const bool is_last = first == last_segment(task.chunk);
       const int end = is_last ? stages_.end_unit(task.chunk) : first + k;
       if (k > 0 && !(is_last && met)) {
         for (int u = first; u < end; ++u) run(kRecompute, u, task);
       }
-      for (int u = end - 1; u >= first; --u) run(kBackward, u, task);
+      for (int u = end - 1; u >= first; --u) run(kind, u, task);
       if (k == 0) break;
+    }
+  }
+
+  void backward_weight(const PipelineTask& task) {
+    for (int u = stages_.end_unit(task.chunk) - 1; u >= stages_.first_unit(task.chunk); --u) {
+      run(kBackwardWeight, u, task);
     }
   }
 
@@ -122,13 +143,13 @@ class Compute {
     added.action = {.kind = kind, .unit = unit, .micro_batch = task.micro_batch, .keep = keep};
   }
 
-  const StageTasks& tasks_;
+  const StageTasks tasks_;
   const PlanOptions& options_;
   const StageMap& stages_;
   std::vector<UnitRun> runs_;
 };
 
-// When a unit's parameters are needed: positions in the runs.
+// When a unit's parameters are needed: positions in the runs. Those of weights alone need none.
 struct Residency {
   int unit = 0;
   std::size_t gather_at = 0, first_use = 0, last_use = 0;
@@ -143,7 +164,8 @@ std::vector<Residency> residencies(const std::vector<UnitRun>& runs, const PlanO
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const Action& action = runs[i].action;
     const auto unit = static_cast<std::size_t>(action.unit);
-    if (action.kind == kBackward && open[unit] >= 0) {
+    if (action.kind == kBackwardWeight) continue;
+    if (consumes_tape(action.kind) && open[unit] >= 0) {
       all[static_cast<std::size_t>(open[unit])].last_use = i;
       open[unit] = -1;
     } else {
@@ -177,7 +199,7 @@ RankPlan plan_stage(const StageTasks& tasks, const PlanOptions& options) {
     plan.actions.push_back(action);
     append(runs[i].after);
     for (const int unit : releases[i]) plan.actions.push_back({.kind = kRelease, .unit = unit});
-    if (action.kind != kBackward) continue;
+    if (!sums_gradient(action.kind)) continue;
     if (options.reduce_each_micro_batch) {
       plan.actions.push_back({.kind = kReduceGrad, .unit = action.unit, .micro_batch = action.micro_batch});
     } else if (action.micro_batch + 1 == tasks.micro_batches) {

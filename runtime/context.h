@@ -14,6 +14,7 @@
 
 namespace trireme {
 
+class DeferredGradients;
 class Tape;
 
 struct Context {
@@ -26,6 +27,8 @@ struct Context {
 
   Tape* tape = nullptr;   // null: inference, nothing is recorded or saved
   bool training = false;  // dropout and the like
+  DeferredGradients* deferred =
+      nullptr;  // in backward: takes the gradients of parameters; null: computed at once
 
   Precision precision;    // what each op computes in
   Tensor gradient_scale;  // [] fp32, or undefined: 1. The factor that a loss gives its gradient

@@ -46,6 +46,7 @@ class Node {
   virtual ValueId output() const = 0;
   /// Tensors kept for backward.
   virtual std::vector<Tensor> saved() const = 0;
+  /// See [Note: backward in two parts] for gradients of parameters.
   virtual void backward(Context& ctx, Gradients& gradients) = 0;
 };
 

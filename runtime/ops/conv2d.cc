@@ -1,11 +1,38 @@
 #include "runtime/ops/conv2d.h"
 
 #include "runtime/base/error.h"
+#include "runtime/deferred_gradients.h"
 #include "runtime/ops/cast.h"
 #include "runtime/tape.h"
 
 namespace trireme::ops {
 namespace {
+
+struct Conv2dParameterGradients {
+  Tensor dy, x;
+  ParamRef weight, bias;
+  ConvGeometry geometry;
+  MathMode math = MathMode::kFp32;
+
+  void run(Context& ctx) const {
+    if (bias.defined()) {
+      const GradientTarget target = ctx.parameters->gradient(bias);
+      if (target.mode != GradientMode::kIgnore) {
+        const ConstTensorView rows{dy.data(), dy.dtype(), {dy.shape().num_rows(), dy.shape().dim(-1)}};
+        ctx.backend->column_sum(ctx.exec, {.x = rows, .out = target.tensor, .mode = target.mode});
+      }
+    }
+    const GradientTarget target = ctx.parameters->gradient(weight);
+    if (target.mode == GradientMode::kIgnore) return;
+    required(*ctx.backend, &Backend::conv2d_bwd_weight, "conv2d_bwd_weight")(ctx.exec,
+                                                                             {.dy = dy,
+                                                                              .x = x,
+                                                                              .dweight = target.tensor,
+                                                                              .geometry = geometry,
+                                                                              .math = math,
+                                                                              .mode = target.mode});
+  }
+};
 
 struct Conv2dNode : Node {
   Tensor x;
@@ -20,23 +47,7 @@ struct Conv2dNode : Node {
 
   void backward(Context& ctx, Gradients& gradients) override {
     const Tensor dy = gradients.take(y);
-    if (bias.defined()) {
-      const GradientTarget target = ctx.parameters->gradient(bias);
-      if (target.mode != GradientMode::kIgnore) {
-        const ConstTensorView rows{dy.data(), dy.dtype(), {dy.shape().num_rows(), dy.shape().dim(-1)}};
-        ctx.backend->column_sum(ctx.exec, {.x = rows, .out = target.tensor, .mode = target.mode});
-      }
-    }
-    const GradientTarget target = ctx.parameters->gradient(weight);
-    if (target.mode != GradientMode::kIgnore) {
-      required(*ctx.backend, &Backend::conv2d_bwd_weight, "conv2d_bwd_weight")(ctx.exec,
-                                                                               {.dy = dy,
-                                                                                .x = x,
-                                                                                .dweight = target.tensor,
-                                                                                .geometry = geometry,
-                                                                                .math = math,
-                                                                                .mode = target.mode});
-    }
+    run_or_defer(ctx, Conv2dParameterGradients{dy, x, weight, bias, geometry, math});
     if (x.id() == kNoValue) return;
     const Tensor w = parameter(ctx, weight, x.dtype());
     const Tensor existing = gradients.has(x.id()) ? gradients.take(x.id()) : Tensor();  // of another use

@@ -1,11 +1,29 @@
 #include "runtime/ops/embedding.h"
 
 #include "runtime/base/error.h"
+#include "runtime/deferred_gradients.h"
 #include "runtime/ops/cast.h"
 #include "runtime/tape.h"
 
 namespace trireme::ops {
 namespace {
+
+struct EmbeddingParameterGradients {
+  Tensor dx, tokens;
+  ParamRef table, positions;
+
+  void run(Context& ctx) const {
+    const GradientTarget dtable = ctx.parameters->gradient(table);
+    const GradientTarget dpositions =
+        positions.defined() ? ctx.parameters->gradient(positions) : GradientTarget{};
+    ctx.backend->embedding_bwd(ctx.exec, {.dx = dx,
+                                          .tokens = tokens,
+                                          .dtable = dtable.view(),
+                                          .dpositions = dpositions.view(),
+                                          .dtable_mode = dtable.mode,
+                                          .dpositions_mode = dpositions.mode});
+  }
+};
 
 struct EmbeddingNode : Node {
   Tensor tokens;
@@ -17,16 +35,7 @@ struct EmbeddingNode : Node {
   std::vector<Tensor> saved() const override { return {tokens}; }
 
   void backward(Context& ctx, Gradients& gradients) override {
-    const Tensor dx = gradients.take(y);
-    const GradientTarget dtable = ctx.parameters->gradient(table);
-    const GradientTarget dpositions =
-        positions.defined() ? ctx.parameters->gradient(positions) : GradientTarget{};
-    ctx.backend->embedding_bwd(ctx.exec, {.dx = dx,
-                                          .tokens = tokens,
-                                          .dtable = dtable.view(),
-                                          .dpositions = dpositions.view(),
-                                          .dtable_mode = dtable.mode,
-                                          .dpositions_mode = dpositions.mode});
+    run_or_defer(ctx, EmbeddingParameterGradients{gradients.take(y), tokens, table, positions});
   }
 };
 

@@ -1,6 +1,7 @@
 #include "runtime/ops/linear.h"
 
 #include "runtime/base/error.h"
+#include "runtime/deferred_gradients.h"
 #include "runtime/ops/add.h"
 #include "runtime/ops/cast.h"
 #include "runtime/tape.h"
@@ -15,6 +16,29 @@ ConstTensorView as_matrix(const Tensor& t) {
 TensorView as_mutable_matrix(const Tensor& t) {
   return {t.data(), t.dtype(), Shape{t.shape().num_rows(), t.shape().dim(-1)}};
 }
+
+struct LinearParameterGradients {
+  Tensor dy, x;
+  ParamRef weight, bias;
+  MathMode math = MathMode::kFp32;
+
+  void run(Context& ctx) const {
+    if (bias.defined()) {
+      const GradientTarget target = ctx.parameters->gradient(bias);
+      if (target.mode != GradientMode::kIgnore) {
+        ctx.backend->column_sum(ctx.exec, {.x = as_matrix(dy), .out = target.tensor, .mode = target.mode});
+      }
+    }
+    const GradientTarget target = ctx.parameters->gradient(weight);
+    if (target.mode == GradientMode::kIgnore) return;
+    ctx.backend->matmul(ctx.exec, {.a = as_matrix(dy),
+                                   .b = as_matrix(x),
+                                   .d = target.tensor,
+                                   .transpose_a = Transpose::kYes,
+                                   .math = math,
+                                   .mode = target.mode});
+  }
+};
 
 struct LinearNode : Node {
   Tensor x, pre;  // pre only with an activation
@@ -39,21 +63,7 @@ struct LinearNode : Node {
       dy = dpre;
       pre = Tensor();
     }
-    if (bias.defined()) {
-      const GradientTarget target = ctx.parameters->gradient(bias);
-      if (target.mode != GradientMode::kIgnore) {
-        ctx.backend->column_sum(ctx.exec, {.x = as_matrix(dy), .out = target.tensor, .mode = target.mode});
-      }
-    }
-    const GradientTarget target = ctx.parameters->gradient(weight);
-    if (target.mode != GradientMode::kIgnore) {
-      ctx.backend->matmul(ctx.exec, {.a = as_matrix(dy),
-                                     .b = as_matrix(x),
-                                     .d = target.tensor,
-                                     .transpose_a = Transpose::kYes,
-                                     .math = math,
-                                     .mode = target.mode});
-    }
+    run_or_defer(ctx, LinearParameterGradients{dy, x, weight, bias, math});
     if (x.id() == kNoValue) return;
     const Tensor w = parameter(ctx, weight, x.dtype());
     const Tensor dx = ctx.empty(x.shape(), x.dtype());

@@ -127,10 +127,12 @@ class Jobs(unittest.TestCase):
             precision = ("--set", f"precision.mode={mode}", *small)
             self.run_job(0, f"one-{mode}", *precision)
             losses = [m["loss"] for m in self.metrics(f"one-{mode}") if "loss" in m]
-            cases = [(4, ("pipeline=4", "pipeline_cut=blocks")), (4, ("pipeline=2", "schedule=gpipe", "zero=1"))]
+            cases = [(4, ("pipeline=4", "pipeline_cut=blocks")), (4, ("pipeline=2", "schedule=gpipe", "zero=1")),
+                     (4, ("pipeline=4", "schedule=zb-h1", "pipeline_cut=blocks")),
+                     (2, ("pipeline=2", "schedule=interleaved", "chunks=2"))]
             if mode == "fp32":
-                cases += [(2, ("pipeline=2", "schedule=interleaved", "chunks=2")),
-                          (4, ("pipeline=2", "recompute_every=1", "zero=3", 'pipeline_cut="1"'))]
+                cases += [(4, ("pipeline=2", "recompute_every=1", "zero=3", 'pipeline_cut="1"')),
+                          (4, ("pipeline=2", "schedule=zb-h1", "recompute_every=1", "zero=3"))]
             for ranks, keys in cases:
                 sets = [part for key in keys for part in ("--set", f"parallel.{key}")]
                 out = f"{mode}-np{ranks}-" + "-".join(keys).replace('"', "").replace("=", "")
@@ -187,7 +189,7 @@ recompute_every = 2
                                    (3, ("pipeline=2",), "parallel.pipeline = 2"),
                                    (0, ("pipeline=2", 'pipeline_cut="3, 1"'), "parallel.pipeline_cut"),
                                    (0, ("pipeline=2", "chunks=2"), "parallel.chunks = 2"),
-                                   (0, ("pipeline=2", "schedule=zb-h1"), "zb-h1"),
+                                   (0, ("pipeline=2", "schedule=zb-h1", "chunks=2"), "zb-h1"),
                                    (2, ("pipeline=2", "schedule=interleaved", "chunks=2"), "micro-batch")):
             sets = [part for key in keys for part in ("--set", f"parallel.{key}")]
             batch = ("--set", "train.global_batch=2") if named == "micro-batch" else ()

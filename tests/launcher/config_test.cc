@@ -117,7 +117,6 @@ TEST(Config, WhatTheBuildLacksIsUnsupported) {
   const auto refused = [](const std::string& override_text) {
     return parse_error("", {"parallel.pipeline=2", override_text}, ErrorCode::kUnsupported);
   };
-  EXPECT_THAT(refused("parallel.schedule=zb-h1"), HasSubstr("backward does not come in two parts"));
   EXPECT_THAT(refused("parallel.cuda_graph=true"), HasSubstr("are not recorded"));
   EXPECT_THAT(refused("parallel.device=cuda"), HasSubstr("NCCL"));
 }

@@ -120,5 +120,24 @@ TEST(PlanTimeline, DrawsThePlan) {
               HasSubstr("something.svg"));
 }
 
+TEST(PlanTimeline, GradientsOfWeightsHaveTheirOwnColour) {
+  const testing::TemporaryFolder folder;
+  JobConfig config = synthetic_job();
+  config.parallel.pipeline = 2;
+  config.parallel.schedule = "zb-h1";
+  const PlanReport report = make_plan_report(config, 2);
+  BlockProfile profile = profile_of(config);
+  for (BlockTime& time : profile.blocks) time.forward_ms = 1, time.backward_ms = 2;
+  const Timeline timeline = plan_timeline(report, profile, 0.0);
+  EXPECT_EQ(timeline.duration_ms(), 8 * 2 * 3 + 2);  // (p - 1)(F + B - W) beside 8 micro-batches of 2 blocks
+  write_timeline(folder / "step.svg", timeline, report, profile);
+  const std::string svg = testing::read_file(folder / "step.svg");
+  for (const char* text : {"<title>BackwardInput unit 3 (head) micro-batch 0",
+                           "fill=\"#1f866a\"><title>BackwardWeight unit 3 (head) micro-batch 0", ">backward<",
+                           ">weight gradient<"}) {
+    EXPECT_THAT(svg, HasSubstr(text));
+  }
+}
+
 }  // namespace
 }  // namespace trireme

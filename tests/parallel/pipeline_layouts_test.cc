@@ -1,5 +1,5 @@
-// One mathematics: the same state after every combination of stages, data ranks, schedule, ZeRO stage and
-// recompute, with parameters that two stages share and without.
+// What pipelines promise beside the same state in every layout of pipeline_states_test.cc: more precisions
+// and cuts, predicted memory, checkpoints that move, failures with a name.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -8,136 +8,25 @@
 #include <thread>
 
 #include "parallel/checkpoint_state.h"
-#include "parallel/comm/local.h"
 #include "parallel/predict.h"
 #include "runtime/base/error.h"
+#include "tests/support/pipeline_layout.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/support/tiny_gpt.h"
 
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kGlobalBatch = 16;
+using Layout = testing::PipelineLayout;
+using Outcome = testing::PipelineOutcome;
+using testing::outcome_of;
+using testing::train;
+
 constexpr auto kGpipe = PipelineSchedule::kGpipe;
-constexpr auto k1F1B = PipelineSchedule::kOneForwardOneBackward;
 constexpr auto kInterleaved = PipelineSchedule::kInterleaved;
+constexpr auto kZeroBubbleH1 = PipelineSchedule::kZeroBubbleH1;
 
-struct Layout {
-  int stages = 1;
-  int data = 1;
-  PipelineSchedule schedule = k1F1B;
-  int chunks = 1;
-  int zero = 0;
-  int recompute = 0;
-  bool tied = true;
-  std::vector<int> cut;
-  Precision precision;
-  std::int64_t group_min_bytes = 0;
-
-  int ranks() const { return stages * data; }
-  std::string to_string() const {
-    return fmt::format("{} stages x {} ranks, {}, {} chunk(s), zero {}, recompute {}, {}{}", stages, data,
-                       name(schedule), chunks, zero, recompute, tied ? "tied" : "untied",
-                       cut.empty() ? "" : ", uneven");
-  }
-};
-
-GptConfig model(const Layout& layout) {
-  GptConfig config = testing::tiny_gpt_config();
-  config.layers = 6;
-  config.dropout = 0.1f;
-  config.tied = layout.tied;
-  return config;
-}
-
-EngineOptions options_for(const Layout& layout) {
-  const Shape tokens{model(layout).seq_len};
-  return {.global_batch = kGlobalBatch,
-          .micro_batch = 2,
-          .seed = 9,
-          .optimizer = {.weight_decay = 0.1f},
-          .grad_clip = 0.7f,
-          .zero = static_cast<ZeroStage>(layout.zero),
-          .recompute_every = layout.recompute,
-          .group_min_bytes = layout.group_min_bytes,
-          .pipeline = {.stages = layout.stages,
-                       .schedule = layout.schedule,
-                       .chunks = layout.chunks,
-                       .cut = layout.cut},
-          .sample = SampleSpec{.input = tokens, .target = tokens},
-          .precision = layout.precision};
-}
-
-StepResult train(Engine& engine, const Layout& layout, std::int64_t to_step) {
-  const GptConfig config = model(layout);
-  StepResult result;
-  while (engine.steps_done() < to_step) {
-    result =
-        engine.step(testing::token_source(config.vocab, config.seq_len, engine.steps_done() * kGlobalBatch),
-                    kGlobalBatch * config.seq_len, 1e-2);
-  }
-  return result;
-}
-
-struct Outcome {
-  std::uint64_t hash = 0;
-  float loss = 0, grad_norm = 0, eval_loss = 0;
-  bool operator==(const Outcome&) const = default;
-};
-
-Outcome outcome_of(Engine& engine, const Layout& layout, const StepResult& last) {
-  const GptConfig config = model(layout);
-  return {.hash = engine.state_hash(),
-          .loss = last.loss,
-          .grad_norm = last.grad_norm,
-          .eval_loss = engine.evaluate(testing::token_source(config.vocab, config.seq_len, 777), 11,
-                                       11 * config.seq_len)};
-}
-
-// Trains; every rank must come to the same numbers.
 Outcome run(const Layout& layout, std::int64_t steps) {
-  std::vector<Outcome> outcomes(static_cast<std::size_t>(layout.ranks()));
-  run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
-    Engine engine(build_gpt(model(layout)), comm, options_for(layout));
-    const StepResult last = train(engine, layout, steps);
-    outcomes[static_cast<std::size_t>(comm->rank())] = outcome_of(engine, layout, last);
-  });
-  for (const Outcome& outcome : outcomes) EXPECT_TRUE(outcome == outcomes[0]) << layout.to_string();
-  return outcomes[0];
-}
-
-struct Order {
-  PipelineSchedule schedule;
-  int chunks;
-};
-
-void expect_same_everywhere(const Layout& base, std::int64_t steps) {
-  const Outcome expected = run({.tied = base.tied, .precision = base.precision}, steps);
-  for (const int stages : {2, 4}) {
-    for (const int data : {1, 2}) {
-      for (const Order& order : {Order{kGpipe, 1}, Order{k1F1B, 1}, Order{kInterleaved, 2}}) {
-        for (const int recompute : {0, 2}) {
-          Layout layout = base;
-          layout.stages = stages;
-          layout.data = data;
-          layout.schedule = order.schedule;
-          layout.chunks = order.chunks;
-          layout.recompute = recompute;
-          EXPECT_TRUE(run(layout, steps) == expected) << layout.to_string();
-        }
-      }
-    }
-  }
-}
-
-TEST(PipelineLayouts, UnshardedGivesTheSameState) {
-  for (const bool tied : {true, false}) expect_same_everywhere({.zero = 0, .tied = tied}, 2);
-}
-
-TEST(PipelineLayouts, ShardedGivesTheSameState) {
-  for (const int zero : {1, 2, 3}) {
-    for (const bool tied : {true, false}) expect_same_everywhere({.zero = zero, .tied = tied}, 2);
-  }
+  return testing::train_and_evaluate(layout, steps);
 }
 
 TEST(PipelineLayouts, SixteenBitsGiveTheSameState) {
@@ -147,21 +36,25 @@ TEST(PipelineLayouts, SixteenBitsGiveTheSameState) {
     const Outcome expected = run({.precision = precision}, 3);
     for (Layout layout : {Layout{.stages = 2, .data = 2, .zero = 2}, Layout{.stages = 4, .schedule = kGpipe},
                           Layout{.stages = 2, .data = 2, .schedule = kInterleaved, .chunks = 2, .zero = 3},
-                          Layout{.stages = 4, .data = 2, .zero = 1, .recompute = 2}}) {
+                          Layout{.stages = 4, .data = 2, .zero = 1, .recompute = 2},
+                          Layout{.stages = 2, .data = 2, .schedule = kZeroBubbleH1, .zero = 2},
+                          Layout{.stages = 4, .schedule = kZeroBubbleH1, .recompute = 1}}) {
       layout.precision = precision;
       EXPECT_TRUE(run(layout, 3) == expected) << layout.to_string();
     }
   }
 }
 
-// Merged groups end with a chunk; the cut may be anywhere.
+// Merged groups end with a chunk, and their gradient with that of their first block; the cut may be anywhere.
 TEST(PipelineLayouts, UnevenCutsAndMergedGroupsGiveTheSameState) {
   const Outcome expected = run({}, 3);
   for (const std::vector<int>& cut : {std::vector<int>{1, 2}, {6, 7}, {3, 4}}) {
     for (const std::int64_t merged : {0, 1 << 20}) {
-      Layout layout{.stages = 3, .data = 2, .zero = 1, .cut = cut};
-      layout.group_min_bytes = merged;
-      EXPECT_TRUE(run(layout, 3) == expected) << layout.to_string();
+      for (const auto schedule : {PipelineSchedule::kOneForwardOneBackward, kZeroBubbleH1}) {
+        Layout layout{.stages = 3, .data = 2, .schedule = schedule, .zero = 1, .cut = cut};
+        layout.group_min_bytes = merged;
+        EXPECT_TRUE(run(layout, 3) == expected) << layout.to_string();
+      }
     }
   }
 }
@@ -171,10 +64,13 @@ TEST(PipelineLayouts, PredictionEqualsMeasurement) {
        {Layout{.stages = 2}, Layout{.stages = 2, .data = 2, .schedule = kGpipe, .recompute = 2},
         Layout{.stages = 4, .data = 2, .zero = 3, .recompute = 2}, Layout{.stages = 4, .zero = 2},
         Layout{.stages = 2, .data = 2, .schedule = kInterleaved, .chunks = 2, .zero = 1},
+        Layout{.stages = 4, .schedule = kZeroBubbleH1},
+        Layout{.stages = 2, .data = 2, .schedule = kZeroBubbleH1, .zero = 3},
+        Layout{.stages = 4, .data = 2, .schedule = kZeroBubbleH1, .zero = 2, .recompute = 1},
         Layout{.stages = 3, .data = 1, .tied = false, .cut = {1, 6}}}) {
-    const GptConfig config = model(layout);
+    const GptConfig config = layout.model();
     const auto blocks = std::make_shared<const BlockList>(build_gpt(config));
-    const EngineOptions options = options_for(layout);
+    const EngineOptions options = layout.options();
     std::mutex mutex;
     run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
       Engine engine(blocks, comm, options);
@@ -182,7 +78,7 @@ TEST(PipelineLayouts, PredictionEqualsMeasurement) {
           predict_step(blocks, options, *options.sample, layout.ranks(), comm->rank());
       for (int step = 0; step < 2; ++step) {
         StepResult measured = engine.step(testing::token_source(config.vocab, config.seq_len, 0),
-                                          kGlobalBatch * config.seq_len, 1e-3);
+                                          layout.global_batch * config.seq_len, 1e-3);
         measured.memory.peak[MemoryCategory::kWorkspace] = 0;
         const std::lock_guard lock(mutex);
         const std::string where = fmt::format("{}, rank {}", layout.to_string(), comm->rank());
@@ -203,7 +99,7 @@ TEST(PipelineLayouts, ACheckpointOfAnyLayoutResumesUnderAnyOther) {
   for (const Layout& layout : chain) {
     Outcome outcome;
     run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
-      Engine engine(build_gpt(model(layout)), comm, options_for(layout));
+      Engine engine(build_gpt(layout.model()), comm, layout.options());
       if (step > 0) load_state(engine, folder.path(), StateParts::kAll);
       engine.set_steps_done(step);
       const StepResult last = train(engine, layout, step + 2);
@@ -222,8 +118,8 @@ TEST(PipelineLayouts, ACheckpointOfAnyLayoutResumesUnderAnyOther) {
 // What a failing source of data costs: the job, at once, and with a name.
 std::string failure_of(const Layout& layout, double timeout_s,
                        const std::function<void(int, int)>& before_read) {
-  const GptConfig config = model(layout);
-  EngineOptions options = options_for(layout);
+  const GptConfig config = layout.model();
+  EngineOptions options = layout.options();
   options.timeout_s = timeout_s;
   try {
     run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
@@ -235,7 +131,7 @@ std::string failure_of(const Layout& layout, double timeout_s,
             before_read(comm->rank(), reads++);
             return tokens(first, count);
           },
-          kGlobalBatch * config.seq_len, 1e-2);
+          layout.global_batch * config.seq_len, 1e-2);
     });
   } catch (const Error& error) {
     return error.what();
@@ -291,10 +187,10 @@ TEST(PipelineLayouts, AnEvaluationsPlanIsValidatedToo) {
 TEST(PipelineLayouts, WhatCannotBeIsRefused) {
   const auto refused = [](Layout layout, const char* named) {
     layout.tied = false;
-    EngineOptions options = options_for(layout);
+    EngineOptions options = layout.options();
     try {
       const LocalWorld world(1);
-      Engine engine(build_gpt(model(layout)), world.communicator(0), options);
+      Engine engine(build_gpt(layout.model()), world.communicator(0), options);
       ADD_FAILURE() << "accepted: " << layout.to_string();
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find(named), std::string::npos) << error.what();
@@ -302,7 +198,6 @@ TEST(PipelineLayouts, WhatCannotBeIsRefused) {
   };
   refused({.stages = 2}, "parallel.pipeline = 2 stages cannot share 1 rank(s)");
   refused({.chunks = 2}, "parallel.chunks = 2");
-  refused({.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1}, "zb-h1");
   EXPECT_THROW(StageMap::even({.num_units = 8, .pipeline = 3, .chunks = 3}), Error);
   EXPECT_THROW(StageMap::given({.num_units = 8, .pipeline = 3}, {4}), Error);
   EXPECT_THROW(StageMap::given({.num_units = 8, .pipeline = 3}, {4, 4}), Error);
@@ -312,18 +207,20 @@ TEST(PipelineLayouts, WhatCannotBeIsRefused) {
 // A gradient that is not finite is found where it is computed, whatever stage that is.
 TEST(PipelineLayouts, ANonFiniteGradientIsNamedTheSame) {
   std::vector<std::string> named;
-  for (const Layout& layout : {Layout{}, Layout{.stages = 4, .data = 2}, Layout{.stages = 2, .zero = 3}}) {
-    const GptConfig config = model(layout);
+  for (const Layout& layout : {Layout{}, Layout{.stages = 4, .data = 2}, Layout{.stages = 2, .zero = 3},
+                               Layout{.stages = 4, .schedule = kZeroBubbleH1}}) {
+    const GptConfig config = layout.model();
     std::mutex mutex;
     run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
-      EngineOptions options = options_for(layout);
+      EngineOptions options = layout.options();
       options.precision = Precision(PrecisionMode::kFp16);
       options.loss_scale = {.kind = LossScaleConfig::Kind::kStatic, .initial = 3e38f};
       Engine engine(build_gpt(config), comm, options);
       const auto source = testing::token_source(config.vocab, config.seq_len, 0);
-      const StepResult result = engine.step(source, kGlobalBatch * config.seq_len, 1e-2);
+      const StepResult result = engine.step(source, layout.global_batch * config.seq_len, 1e-2);
       EXPECT_TRUE(result.skipped);
-      const auto found = engine.find_non_finite_gradient(result, source, kGlobalBatch * config.seq_len);
+      const auto found =
+          engine.find_non_finite_gradient(result, source, layout.global_batch * config.seq_len);
       ASSERT_TRUE(found.has_value());
       const std::lock_guard lock(mutex);
       named.push_back(fmt::format("{} {} {}", found->block, found->parameter, found->micro_batch));

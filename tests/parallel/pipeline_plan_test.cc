@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <random>
 #include <set>
 
@@ -25,6 +26,13 @@ int draw(Random& random, int least, int most) {
 // Small numbers more often than large ones, as plans grow with their product.
 int draw_small(Random& random, int most) {
   return draw(random, 1, draw(random, 1, most));
+}
+
+// Of one chunk a rank.
+PipelineSchedule draw_schedule(Random& random) {
+  using enum PipelineSchedule;
+  return std::array{kGpipe, kOneForwardOneBackward,
+                    kZeroBubbleH1}[static_cast<std::size_t>(draw(random, 0, 2))];
 }
 
 struct Case {
@@ -52,9 +60,7 @@ Case draw_case(Random& random) {
   c.options.reduce_each_micro_batch = zero >= 2 && draw(random, 0, 1) == 1;
   c.options.recompute_every = draw(random, 0, std::min(3, std::max(num_units, 2) - 1));
   c.options.prefetch_depth = draw(random, 0, 3);
-  c.options.schedule = v > 1                     ? PipelineSchedule::kInterleaved
-                       : draw(random, 0, 1) == 1 ? PipelineSchedule::kGpipe
-                                                 : PipelineSchedule::kOneForwardOneBackward;
+  c.options.schedule = v > 1 ? PipelineSchedule::kInterleaved : draw_schedule(random);
   const StageMap::Even cut{.num_units = num_units, .pipeline = p, .chunks = v};
   c.options.stages = StageMap::given(cut, draw_cut(random, num_units, p * v));
   if (c.options.stages.stage_of(num_units - 1) != c.options.stages.stage_of(0)) {
@@ -118,9 +124,7 @@ TEST(PipelinePlan, AHundredRandomConfigurationsEnd) {
     EngineOptions options = tiny_options(stages + draw(random, chunks > 1 ? 0 : 1 - stages, 4), data);
     const int layers = std::max(1, stages * chunks - 2) + draw(random, 0, 3);
     options.pipeline = {.stages = stages,
-                        .schedule = chunks > 1                ? PipelineSchedule::kInterleaved
-                                    : draw(random, 0, 1) == 1 ? PipelineSchedule::kGpipe
-                                                              : PipelineSchedule::kOneForwardOneBackward,
+                        .schedule = chunks > 1 ? PipelineSchedule::kInterleaved : draw_schedule(random),
                         .chunks = chunks,
                         .cut = draw_cut(random, layers + 2, stages * chunks)};
     options.zero = static_cast<ZeroStage>(draw(random, 0, 3));
@@ -191,20 +195,45 @@ TEST(PipelinePlan, AChangedPlanIsRefusedOrEnds) {
   expect_mutants_end_or_are_refused(options, 1, 4);
 }
 
-TEST(PipelinePlan, AliveMicroBatchesAreThoseOfTheSchedule) {
-  const int p = 4, m = 8;
-  for (const auto schedule : {PipelineSchedule::kGpipe, PipelineSchedule::kOneForwardOneBackward}) {
-    const StepPlan plan = plan_training_step(8, {.pipeline = p}, {.global_batch = m}, {.schedule = schedule});
-    for (int s = 0; s < p; ++s) {
-      int alive = 0, most = 0;
-      const int first = plan.stages.first_unit(s);
-      for (const Action& a : plan.ranks[static_cast<std::size_t>(s)].actions) {
-        if (a.kind == kForward && a.unit == first) most = std::max(most, ++alive);
-        if (a.kind == kBackward && a.unit == first) --alive;
-      }
-      EXPECT_EQ(most, schedule == PipelineSchedule::kGpipe ? m : std::min(p - s, m)) << "stage " << s;
+TEST(PipelinePlan, AChangedPlanOfTwoPartBackwardsIsRefusedOrEnds) {
+  EngineOptions options = tiny_options(3, 1);
+  options.pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1};
+  expect_mutants_end_or_are_refused(options, 2, 2);
+  options.recompute_every = 1;
+  options.group_min_bytes = 1 << 20;
+  expect_mutants_end_or_are_refused(options, 2, 2);
+  options = tiny_options(2, 2);
+  options.pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1};
+  options.zero = ZeroStage::kParameters;
+  expect_mutants_end_or_are_refused(options, 1, 4);
+}
+
+// From its Forward until nothing of it is left: of the first unit of each stage.
+std::vector<int> most_alive(const StepPlan& plan) {
+  std::vector<int> most;
+  for (int s = 0; s < plan.mesh.pipeline; ++s) {
+    int alive = 0, largest = 0;
+    const int first = plan.stages.first_unit(s);
+    for (const Action& a : plan.ranks[static_cast<std::size_t>(s)].actions) {
+      if (a.kind == kForward && a.unit == first) largest = std::max(largest, ++alive);
+      if (sums_gradient(a.kind) && a.unit == first) --alive;
     }
+    most.push_back(largest);
   }
+  return most;
+}
+
+TEST(PipelinePlan, AliveMicroBatchesAreThoseOfTheSchedule) {
+  using enum PipelineSchedule;
+  const auto alive_of = [](PipelineSchedule schedule, std::int64_t micro_batches) {
+    return most_alive(
+        plan_training_step(8, {.pipeline = 4}, {.global_batch = micro_batches}, {.schedule = schedule}));
+  };
+  EXPECT_EQ(alive_of(kGpipe, 8), (std::vector<int>{8, 8, 8, 8}));
+  EXPECT_EQ(alive_of(kOneForwardOneBackward, 8), (std::vector<int>{4, 3, 2, 1}));
+  EXPECT_EQ(alive_of(kZeroBubbleH1, 8), (std::vector<int>{4, 4, 4, 4}));
+  EXPECT_EQ(alive_of(kOneForwardOneBackward, 2), (std::vector<int>{2, 2, 2, 1}));
+  EXPECT_EQ(alive_of(kZeroBubbleH1, 2), (std::vector<int>{2, 2, 2, 2}));
 }
 
 }  // namespace

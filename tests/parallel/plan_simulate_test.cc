@@ -79,6 +79,36 @@ TEST(PlanSimulate, StagesTakeWhatTheirScheduleTakes) {
   }
 }
 
+// The planner's own plans, of equal stages of two blocks: the makespans of the published formulas.
+TEST(PlanSimulate, PlansTakeTheirFormulas) {
+  using enum PipelineSchedule;
+  for (const auto& [p, m] : {std::pair(4, 8), {8, 32}}) {
+    const std::vector<BlockTime> blocks(static_cast<std::size_t>(2 * p), {"block", 2, 3});  // F, B + W
+    const auto duration_of = [&](PipelineSchedule schedule) {
+      const StepPlan plan =
+          plan_training_step(2 * p, {.pipeline = p}, {.global_batch = m}, {.schedule = schedule});
+      return simulate_plan(plan, {.blocks = blocks}).duration_ms();
+    };
+    const double f = 4, b = 3, w = 3;
+    EXPECT_EQ(duration_of(kGpipe), (m + p - 1) * (f + b + w));
+    EXPECT_EQ(duration_of(kOneForwardOneBackward), (m + p - 1) * (f + b + w));
+    EXPECT_EQ(duration_of(kZeroBubbleH1), m * (f + b + w) + (p - 1) * (f + b - w)) << p << " " << m;
+  }
+}
+
+TEST(PlanSimulate, TheGradientOfWeightsIsAKindOfItsOwn) {
+  const StepPlan plan = plan_training_step(3, {.pipeline = 3}, {.global_batch = 4},
+                                           {.schedule = PipelineSchedule::kZeroBubbleH1});
+  const Timeline timeline = simulate_plan(plan, {.blocks = kBlocks});
+  double input_ms = 0, weight_ms = 0;
+  for (const TimelineSpan& span : timeline.spans) {
+    if (span.kind == Kind::kBackward) input_ms += span.end_ms - span.start_ms;
+    if (span.kind == Kind::kBackwardWeight) weight_ms += span.end_ms - span.start_ms;
+  }
+  EXPECT_EQ(input_ms, 4 * (2 + 5 / 2.0 + 7 / 2.0));  // the first stage's backward is in one part
+  EXPECT_EQ(weight_ms, 4 * (5 / 2.0 + 7 / 2.0));
+}
+
 TEST(PlanSimulate, NamesRanksAndActionsOfAPlanThatBlocks) {
   StepPlan plan = plan_of(pipeline_tasks(PipelineSchedule::kGpipe, 3, 1, 1));
   std::erase_if(plan.ranks[0].actions, [](const Action& a) { return a.kind == ActionKind::kSendActivation; });

@@ -1,6 +1,7 @@
 // Plans that would hang, use freed memory or leave something behind are rejected, each with its reason.
 #include "parallel/validate.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -223,6 +224,46 @@ TEST(Validate, EveryReductionOfEveryMicroBatchCounts) {
     plan.ranks[0].actions[i].micro_batch = -1;
     EXPECT_NE(find_plan_error(plan), std::nullopt) << "widened " << to_string(whole.ranks[0].actions[i]);
   }
+}
+
+TEST(Validate, ABackwardInTwoParts) {
+  const StepPlan whole = plan_training_step(4, {.pipeline = 2}, {.global_batch = 2},
+                                            {.shard_parameters = true, .schedule = kZeroBubbleH1});
+  EXPECT_EQ(find_plan_error(whole), std::nullopt);
+  const auto& actions = whole.ranks[1].actions;  // of units 2 and 3
+  const auto at = [&](const Action& wanted) {
+    const auto found = std::ranges::find(actions, wanted);
+    EXPECT_NE(found, actions.end()) << to_string(wanted);
+    return static_cast<std::size_t>(found - actions.begin());
+  };
+  const Action input{kBackwardInput, 3, 0}, weight{kBackwardWeight, 3, 0},
+      weight_below{kBackwardWeight, 2, 0};
+  for (const int micro_batch : {0, 1}) {
+    StepPlan plan = whole;
+    erase(plan, 1, at({kBackwardWeight, 2, micro_batch}));
+    expect_error(plan, fmt::format("end of plan: BackwardInput of unit 2 micro-batch {} is never followed by "
+                                   "its BackwardWeight",
+                                   micro_batch));
+  }
+  StepPlan plan = whole;
+  swap(plan, 1, at(weight), at(weight_below));
+  expect_error(plan, "(BackwardWeight unit 2 micro-batch 0): that of the unit after it must come first");
+  plan = whole;
+  swap(plan, 1, at(weight), at(input));
+  expect_error(plan, "(BackwardWeight unit 3 micro-batch 0): no BackwardInput of it has run");
+  plan = whole;
+  plan.ranks[1].actions.insert(plan.ranks[1].actions.begin() + static_cast<std::ptrdiff_t>(at(weight)),
+                               weight);
+  expect_error(plan,
+               "(BackwardWeight unit 3 micro-batch 0): no BackwardInput of it has run, or it has run itself");
+  plan = whole;  // the first part needs the parameters
+  std::size_t gather = at(input);
+  while (!(actions[gather] == Action{kGather, 3})) --gather;
+  erase(plan, 1, gather);
+  expect_error(plan,
+               "(BackwardInput unit 3 micro-batch 0): uses the unit's parameters while they are released");
+  // The second does not: they are gathered for forwards and first parts alone.
+  EXPECT_EQ(std::count(actions.begin(), actions.end(), Action{kGather, 3}), 2 + 2);
 }
 
 TEST(Validate, NothingAfterTheUpdate) {

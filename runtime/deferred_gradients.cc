@@ -1,0 +1,61 @@
+#include "runtime/deferred_gradients.h"
+
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+// Targets of the ops that deferred, none of which may be staged as well.
+class DeferredTargets final : public ParameterResolver {
+ public:
+  DeferredTargets(ParameterResolver& parameters, const std::map<int, Tensor>& staged)
+      : parameters_(parameters), staged_(staged) {}
+
+  Tensor value(ParamRef ref) override { return parameters_.value(ref); }
+  float center(ParamRef ref) const override { return parameters_.center(ref); }
+  GradientTarget gradient(ParamRef ref) override {
+    if (const auto staged = staged_.find(ref.index); staged != staged_.end()) {
+      throw Error(ErrorCode::kUnsupported,
+                  fmt::format("parameter {} {} of the block is used by an op whose gradient of it runs apart "
+                              "(linear, conv2d, embedding) and by one whose gradient does not: such a block "
+                              "has no backward in two parts, as parallel.schedule = \"zb-h1\" wants it",
+                              ref.index, staged->second.shape().to_string()));
+    }
+    return parameters_.gradient(ref);
+  }
+
+ private:
+  ParameterResolver& parameters_;
+  const std::map<int, Tensor>& staged_;
+};
+
+}  // namespace
+
+GradientTarget DeferredGradients::stage(const Context& ctx, ParamRef ref, const Shape& shape) {
+  Tensor& tensor = staged_[ref.index];
+  if (tensor.defined()) return {tensor, GradientMode::kAccumulate};
+  tensor = ctx.empty(shape, DType::kFloat32, MemoryCategory::kGradients);
+  return {tensor, GradientMode::kOverwrite};
+}
+
+void DeferredGradients::run(const Context& ctx) {
+  DeferredTargets targets(*ctx.parameters, staged_);
+  Context apart = ctx;
+  apart.parameters = &targets;
+  for (std::function<void(Context&)>& work : work_) {
+    work(apart);
+    work = nullptr;
+  }
+  work_.clear();
+  for (const auto& [index, gradient] : staged_) {
+    const GradientTarget target = ctx.parameters->gradient({index});
+    if (target.mode == GradientMode::kOverwrite) {
+      ctx.backend->copy(ctx.exec, target.tensor, gradient);
+    } else if (target.mode == GradientMode::kAccumulate) {
+      ctx.backend->add(ctx.exec, {.a = target.tensor, .b = gradient, .out = target.tensor});
+    }
+  }
+  staged_.clear();
+}
+
+}  // namespace trireme
