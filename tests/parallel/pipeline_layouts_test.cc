@@ -165,8 +165,8 @@ TEST(PipelineLayouts, ARankThatStallsIsNamedByTheOthers) {
 
 TEST(PipelineLayouts, AnEvaluationsPlanIsValidatedToo) {
   const Layout layout{.stages = 2};
-  const GptConfig config = model(layout);
-  EngineOptions options = options_for(layout);
+  const GptConfig config = layout.model();
+  EngineOptions options = layout.options();
   options.rewrite_plan = [](StepPlan& plan) {
     std::vector<Action>& actions = plan.ranks[0].actions;
     if (std::ranges::find(actions, ActionKind::kOptimStep, &Action::kind) != actions.end()) return;
