@@ -136,7 +136,7 @@ TEST(RemedySearch, RanksAreThoseThatShareTheBatchEvenly) {
 // n / k + k is least at the root of n: of 36 blocks segments of 6 are tried beside the powers of two.
 TEST(RemedySearch, RecomputeTriesTheRootOfTheNumberOfBlocks) {
   JobConfig job = small_job();
-  job.model = {.layers = 34, .hidden = 16, .heads = 1, .vocab = 8, .seq_len = 8};
+  job.model = {.layers = 34, .hidden = 16, .heads = 1, .vocab = 8, .seq_len = 256};
   job.train = {.global_batch = 1, .micro_batch = 1};
   job = resolve(job);
   const auto with_segments = [&](std::int64_t k) {
