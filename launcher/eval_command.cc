@@ -35,6 +35,13 @@ JobConfig eval_config(const RunState& state, const EvalArguments& arguments) {
   if (!arguments.data.empty()) config.data.eval = arguments.data;
   TRIREME_CHECK(!config.data.eval.empty() || config.data.kind == "synthetic",
                 "the checkpoint's job has no data.eval: say what to evaluate on with --data");
+  // Any number of ranks splits the samples: stages would have gradients and optimizer state to share, which
+  // an evaluation does not have.
+  const ParallelSection whole;
+  config.parallel.pipeline = whole.pipeline;
+  config.parallel.schedule = whole.schedule;
+  config.parallel.chunks = whole.chunks;
+  config.parallel.pipeline_cut = whole.pipeline_cut;
   return config;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -143,29 +144,49 @@ JobConfig RemedySearch::job_of(const Layout& layout) const {
 }
 
 std::int64_t RemedySearch::at_least(const Layout& layout) {
-  const auto fewest = [this](JobConfig job, std::int64_t data) {
-    job.train.global_batch = job.train.micro_batch * data * fewest_micro_batches();
-    return job;
-  };
-  const auto [state, state_is_new] = state_.try_emplace({layout.ranks, layout.zero});
-  if (state_is_new) {
-    const JobConfig job = fewest(job_of(layout), data_ranks(layout));
+  const std::int64_t state = state_bytes(layout);
+  // The activations of several stages depend on how many micro-batches there are.
+  if (config_.parallel.pipeline > 1) return state;
+  const MicroBatchNeed need = micro_batch_need(layout);
+  return state + need.activations + partial_sum_bytes(layout, need.gradients);
+}
+
+std::int64_t RemedySearch::state_bytes(const Layout& layout) {
+  const auto [state, is_new] = state_.try_emplace({layout.ranks, layout.zero});
+  if (is_new) {
+    JobConfig job = job_of(layout);
+    job.train.global_batch = job.train.micro_batch * data_ranks(layout) * fewest_micro_batches();
     state->second =
         std::ranges::max(resident_bytes(blocks_, engine_options(job), sample_spec(job), layout.ranks));
   }
-  // The activations of several stages depend on how many micro-batches there are.
-  if (config_.parallel.pipeline > 1) return state->second;
-  const auto [activations, activations_are_new] =
-      activations_.try_emplace({layout.micro_batch, layout.recompute});
-  if (activations_are_new) {
-    Layout alone = layout;
-    alone.ranks = 1;
-    alone.zero = 0;
-    const JobConfig job = fewest(job_of(alone), 1);
-    activations->second = predict_largest_step(blocks_, engine_options(job), sample_spec(job), 1)
-                              .memory.peak[MemoryCategory::kActivations];
+  return state->second;
+}
+
+RemedySearch::MicroBatchNeed RemedySearch::micro_batch_need(const Layout& layout) {
+  const auto [need, is_new] = needs_.try_emplace({layout.micro_batch, layout.recompute});
+  if (is_new) {
+    JobConfig job = job_of({.micro_batch = layout.micro_batch, .recompute = layout.recompute});
+    job.train.global_batch = job.train.micro_batch;
+    const StepPrediction alone = predict_largest_step(blocks_, engine_options(job), sample_spec(job), 1);
+    const auto of_gradients = MemoryCategory::kGradients;
+    need->second = {
+        .activations = alone.memory.peak[MemoryCategory::kActivations],
+        .gradients = alone.actions.back().alive[of_gradients] - alone.memory.current[of_gradients]};
   }
-  return state->second + activations->second;
+  return need->second;
+}
+
+std::int64_t RemedySearch::partial_sum_bytes(const Layout& layout, std::int64_t gradients) const {
+  if (config_.parallel.reduction != "canonical") return 0;
+  const std::int64_t data = data_ranks(layout);
+  const std::int64_t per_rank = config_.train.global_batch / layout.micro_batch / data;
+  const auto floor_log2 = [](std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>(n)) - 1; };
+  const auto ceil_log2 = [](std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>(n - 1)); };
+  const bool reduces_each = layout.zero >= 2 && !config_.parallel.accumulate_unsharded;
+  // The sums of the last micro-batch are already exchanged while it runs.
+  const auto sums = reduces_each ? floor_log2(data * (per_rank - 1) + 1) - ceil_log2(3 * data)
+                                 : floor_log2(per_rank) - ceil_log2(2);
+  return std::max<std::int64_t>(sums, 0) * (reduces_each ? gradients / data : gradients);
 }
 
 std::optional<StepPrediction> RemedySearch::predict(const Layout& layout, std::int64_t limit) const {

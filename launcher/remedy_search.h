@@ -6,11 +6,16 @@
 // number that shares the micro-batches evenly, in ascending order). A dearer change is tried together with
 // the cheaper ones. None of them changes the results, except that a different micro-batch rounds differently.
 //
-// [Note: what a layout needs at least] There may be thousands of layouts. Two figures rule most of them out:
-// what a rank of so many ranks holds through all of a step (parameters and optimizer state), and, where the
-// model is one stage, the largest sum of activations of a micro-batch. Both are alive at one moment, so a
-// layout needs at least their sum. What is left is predicted up to the first byte beyond the limit: first a
-// step of one micro-batch, as further ones only add partial sums of gradients, then the step itself.
+// [Note: what a layout needs at least] There may be thousands of layouts. A few figures rule most of them
+// out: what a rank of so many ranks holds through all of a step (parameters and optimizer state) and, where
+// the model is one stage, the largest sum of activations of a micro-batch and the partial sums of gradients
+// that are never fewer while one of the micro-batches runs. All of it is alive at one moment, so a layout
+// needs at least their sum. What is left is predicted up to the first byte beyond the limit: first a step of
+// one micro-batch, as further ones only add partial sums, then the step itself.
+//
+// How many partial sums there are: after n leaves of the tree in [Note: canonical reduction] as many as n has
+// ones in binary. While a micro-batch runs n moves by 1, or, where each micro-batch is reduced, within three
+// rounds of the data ranks; the last 2^a numbers below 2^k have k - a ones at least.
 #pragma once
 
 #include <cstdint>
@@ -69,6 +74,14 @@ class RemedySearch {
   JobConfig job_of(const Layout& layout) const;
   /// See [Note: what a layout needs at least].
   std::int64_t at_least(const Layout& layout);
+  std::int64_t state_bytes(const Layout& layout);
+  /// A micro-batch alone.
+  struct MicroBatchNeed {
+    std::int64_t activations = 0;  // largest sum
+    std::int64_t gradients = 0;    // of the whole model, one sum
+  };
+  MicroBatchNeed micro_batch_need(const Layout& layout);
+  std::int64_t partial_sum_bytes(const Layout& layout, std::int64_t gradients) const;
   std::optional<StepPrediction> predict(const Layout& layout, std::int64_t limit) const;
   std::vector<std::string> changes_of(const Layout& layout) const;
 
@@ -76,9 +89,9 @@ class RemedySearch {
   const std::shared_ptr<const BlockList> blocks_;
   const int num_ranks_;
   const std::int64_t limit_bytes_;
-  const std::vector<Layout> layouts_;                                          // in order
-  std::map<std::pair<int, std::int64_t>, std::int64_t> state_;                 // by ranks and zero
-  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> activations_;  // by micro-batch and recompute
+  const std::vector<Layout> layouts_;                                      // in order
+  std::map<std::pair<int, std::int64_t>, std::int64_t> state_;             // by ranks and zero
+  std::map<std::pair<std::int64_t, std::int64_t>, MicroBatchNeed> needs_;  // by micro-batch and recompute
 };
 
 }  // namespace trireme

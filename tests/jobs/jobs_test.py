@@ -44,6 +44,25 @@ every = 5
 """
 
 
+IMAGE_JOB = """
+[model]
+name = "resnet20"
+[data]
+kind = "synthetic"
+eval = "synthetic too"
+image_size = 8
+[train]
+steps = 3
+global_batch = 8
+micro_batch = 2
+[optimizer]
+name = "sgd"
+schedule = "constant"
+[parallel]
+threads = 1
+"""
+
+
 def command(ranks, *arguments):
     """ranks = 0: without mpirun."""
     line = [OPTIONS.trireme, *map(str, arguments)]
@@ -263,6 +282,19 @@ recompute_every = 2
             batch = ("--set", "train.micro_batch=2")
             self.run_job(ranks, "moved", "--set", f"train.steps={steps}", *batch, *sets)
         self.assertEqual(self.state("moved"), self.state("one"))
+
+    def test_a_network_with_running_statistics_trains_in_stages(self):
+        self.job.write_text(IMAGE_JOB)
+        self.run_job(0, "one")
+        stages = ("--set", "parallel.pipeline=2", "--set", "parallel.zero=2", "--set", "parallel.schedule=interleaved",
+                  "--set", "parallel.chunks=2", "--set", "parallel.pipeline_cut=measured")
+        self.run_job(4, "moved", "--set", "train.steps=2", *stages)
+        self.run_job(2, "moved", "--set", "train.steps=3", "--set", "parallel.pipeline=2")
+        self.assertEqual(self.state("moved"), self.state("one"))
+        evaluated = subprocess.run(command(0, "eval", self.folder / "moved", "--json"), capture_output=True, text=True,
+                                   timeout=60)
+        self.assertEqual(evaluated.returncode, 0, evaluated.stderr)
+        self.assertEqual(json.loads(evaluated.stdout)["loss"], self.metrics("one")[-1]["eval_loss"])
 
     def plan(self, ranks, *more):
         line = [OPTIONS.trireme, "plan", str(self.job), "--ranks", str(ranks), "--json", *more]

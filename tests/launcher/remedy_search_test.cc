@@ -68,6 +68,7 @@ struct Case {
   std::int64_t chunks = 1;
   const char* precision = "fp32";
   std::int64_t seq_len = 16;  // longer: activations outweigh the state
+  TrainSection train = {.global_batch = 12, .micro_batch = 4};
 };
 
 class EveryLimit : public ::testing::TestWithParam<Case> {};
@@ -76,6 +77,7 @@ TEST_P(EveryLimit, GivesTheFirstLayoutThatFits) {
   const Case& c = GetParam();
   JobConfig job = small_job();
   job.model.seq_len = c.seq_len;
+  job.train = c.train;
   job.parallel.pipeline = c.pipeline;
   job.parallel.schedule = c.schedule;
   job.parallel.chunks = c.chunks;
@@ -110,6 +112,7 @@ INSTANTIATE_TEST_SUITE_P(
     Jobs, EveryLimit,
     ::testing::Values(
         Case{"one_rank"}, Case{.name = "activations", .seq_len = 96},
+        Case{.name = "sixty_micro_batches", .seq_len = 4, .train = {.global_batch = 60, .micro_batch = 1}},
         Case{.name = "three_ranks_fp16", .ranks = 3, .precision = "fp16"},
         Case{.name = "stages", .ranks = 2, .pipeline = 2},
         Case{.name = "chunks", .ranks = 2, .pipeline = 2, .schedule = "interleaved", .chunks = 2}),
@@ -130,10 +133,10 @@ TEST(RemedySearch, RanksAreThoseThatShareTheBatchEvenly) {
   }
 }
 
-// n / k + k is least at the root of n: of 36 layers and two more blocks neither 4 nor 8 fit where 6 does.
+// n / k + k is least at the root of n: of 36 blocks segments of 6 are tried beside the powers of two.
 TEST(RemedySearch, RecomputeTriesTheRootOfTheNumberOfBlocks) {
   JobConfig job = small_job();
-  job.model = {.layers = 34, .hidden = 16, .heads = 1, .vocab = 8, .seq_len = 8};
+  job.model = {.layers = 34, .hidden = 16, .heads = 1, .vocab = 8, .seq_len = 256};
   job.train = {.global_batch = 1, .micro_batch = 1};
   job = resolve(job);
   const auto with_segments = [&](std::int64_t k) {
@@ -141,13 +144,12 @@ TEST(RemedySearch, RecomputeTriesTheRootOfTheNumberOfBlocks) {
     changed.parallel.recompute_every = k;
     return largest_peak(changed, 1);
   };
+  ASSERT_GT(with_segments(8), with_segments(6));
+  ASSERT_GT(with_segments(16), with_segments(6));
   RemedySearch search(job, build_blocks(job.model), 1, with_segments(6));
   const auto found = search.run();
   ASSERT_TRUE(found);
-  EXPECT_LE(found->peak_bytes, with_segments(6));
-  if (with_segments(8) > with_segments(6) && with_segments(16) > with_segments(6)) {
-    EXPECT_THAT(found->changes, ElementsAre("parallel.recompute_every = 6"));
-  }
+  EXPECT_THAT(found->changes, ElementsAre("parallel.recompute_every = 6"));
 }
 
 TEST(RemedySearch, ARecordedStepGivesWayToMoreRanks) {
@@ -166,7 +168,7 @@ TEST(RemedySearch, ARecordedStepGivesWayToMoreRanks) {
   EXPECT_THAT(found->changes, ::testing::Contains("parallel.cuda_graph = false"));
 }
 
-// Ten thousand layouts, steps of up to a thousand micro-batches of 13e9 parameters.
+// More than a thousand layouts, steps of up to a thousand micro-batches of 13e9 parameters.
 TEST(RemedySearch, LargeJobsTakeSeconds) {
   JobConfig job;
   job.data.kind = "synthetic";
@@ -180,10 +182,10 @@ TEST(RemedySearch, LargeJobsTakeSeconds) {
     RemedySearch search(job, blocks, 1, gib << 30);
     const auto found = search.run();
     EXPECT_EQ(found.has_value(), gib > 2);
-    if (!found) search.smallest();
-    const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
-    RecordProperty("seconds_" + std::to_string(gib), std::to_string(seconds));
-    std::printf("%ld GiB: %.2f s%s\n", gib, seconds, found ? "" : ", nothing fits");
+    if (!found) {
+      EXPECT_GT(search.smallest().peak_bytes, gib << 30);
+    }
+    EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 10.0) << gib << " GiB";
   }
 }
 
