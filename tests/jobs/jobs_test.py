@@ -209,7 +209,7 @@ recompute_every = 2
 
     # Where a rank may be caught: in an action of a step, or where it has nothing to do with other ranks.
     ACTION = r"(in|after) (step \d+, action \d+ \([A-Z]\w+.*\)|the pause between steps \d+ and \d+|the reading of .*)"
-    LAYOUTS = ((4, ("pipeline=4",)), (2, ()), (3, ("zero=3",)))
+    LAYOUTS = ((4, ("pipeline=4",)), (2, ("zero=2",)))
 
     def test_a_killed_rank_is_named_with_its_action(self):
         for ranks, keys in self.LAYOUTS:
