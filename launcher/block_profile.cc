@@ -8,15 +8,20 @@
 #include <utility>
 
 #include "launcher/build.h"
+#include "launcher/image_data.h"
 #include "runtime/base/error.h"
-#include "runtime/data/synthetic_tokens.h"
 
 namespace trireme {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string describe_model(const ModelSection& model) {
+std::string describe_model(const JobConfig& config) {
+  const ModelSection& model = config.model;
+  if (is_image_model(model)) {
+    return fmt::format("{}, {} classes, images of {} x {}", model.name, model.classes, config.data.image_size,
+                       config.data.image_size);
+  }
   return fmt::format("{}, {} layers, {} wide, {} heads, vocabulary {}, context {}, {}", model.name,
                      model.layers, model.hidden, model.heads, model.vocab, model.seq_len,
                      model.tied ? "tied" : "untied");
@@ -36,24 +41,23 @@ void check_times(const BlockProfile& profile, const std::filesystem::path& file)
 }  // namespace
 
 BlockProfile measure_profile(const JobConfig& config, const Device& device, int threads) {
-  const SyntheticTokens tokens({.num_samples = config.train.micro_batch,
-                                .sequence_length = config.model.seq_len,
-                                .vocab_size = config.model.vocab,
-                                .seed = static_cast<std::uint64_t>(config.train.seed)});
-  const auto blocks = build_blocks(config.model);
-  return {.model = describe_model(config.model),
+  JobConfig made_up = config;
+  made_up.data.kind = "synthetic";
+  const HostBatch batch =
+      open_data(made_up, /*read_whole=*/false).train->read_train(0, config.train.micro_batch);
+  return {.model = describe_model(config),
           .micro_batch = config.train.micro_batch,
           .precision = config.precision.mode,
           .device = to_string(device),
           .threads = threads,
           .blocks = measure_block_times(
-              *blocks, tokens.read_train(0, config.train.micro_batch),
+              *build_blocks(config.model), batch,
               {.device = device, .threads = threads, .precision = build_precision(config.precision)})};
 }
 
 std::string describe_mismatch(const BlockProfile& profile, const JobConfig& config) {
-  if (profile.model != describe_model(config.model)) {
-    return fmt::format("the model \"{}\", not \"{}\"", profile.model, describe_model(config.model));
+  if (profile.model != describe_model(config)) {
+    return fmt::format("the model \"{}\", not \"{}\"", profile.model, describe_model(config));
   }
   if (profile.micro_batch != config.train.micro_batch) {
     return fmt::format("train.micro_batch = {}, not {}", profile.micro_batch, config.train.micro_batch);
