@@ -41,17 +41,17 @@ void check_times(const BlockProfile& profile, const std::filesystem::path& file)
 }  // namespace
 
 BlockProfile measure_profile(const JobConfig& config, const Device& device, int threads) {
-  JobConfig made_up = config;
-  made_up.data.kind = "synthetic";
-  const HostBatch batch =
-      open_data(made_up, /*read_whole=*/false).train->read_train(0, config.train.micro_batch);
+  JobConfig synthetic = config;  // of the right shapes; no file is read
+  synthetic.data.kind = "synthetic";
+  const JobData data = open_data(synthetic, /*read_whole=*/false);
+  const auto blocks = build_blocks(config.model);
   return {.model = describe_model(config),
           .micro_batch = config.train.micro_batch,
           .precision = config.precision.mode,
           .device = to_string(device),
           .threads = threads,
           .blocks = measure_block_times(
-              *build_blocks(config.model), batch,
+              *blocks, data.train->read_train(0, config.train.micro_batch),
               {.device = device, .threads = threads, .precision = build_precision(config.precision)})};
 }
 

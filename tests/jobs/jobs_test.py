@@ -242,10 +242,10 @@ recompute_every = 2
                 self.assertEqual(stderr.count("held up"), 1, stderr)
 
     def test_a_rank_that_stalls_inside_of_a_collective_is_named(self):
-        process, pids = self.start_and_wait_for_steps(2, "stalled", "--set", "parallel.timeout_s=2")
+        process, pids = self.start_and_wait_for_steps(2, "stalled", "--set", "parallel.timeout_s=3")
         # Rank 0 comes to wait for rank 1 and is stopped there; then rank 1 goes on until it waits for rank 0.
         os.kill(pids[1], signal.SIGSTOP)
-        time.sleep(0.7)
+        time.sleep(1.2)
         os.kill(pids[0], signal.SIGSTOP)
         os.kill(pids[1], signal.SIGCONT)
         _, stderr = process.communicate(timeout=60)
