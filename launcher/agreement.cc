@@ -58,9 +58,13 @@ void run_stage(Communicator& comm, const std::function<void()>& stage) {
   for (const auto& [message, ranks] : failures) {
     const bool everybody = static_cast<int>(ranks.size()) == comm.size();
     if (!text.empty()) text += '\n';
-    text += everybody ? message
-                      : fmt::format("{} {}: {}", ranks.size() == 1 ? "rank" : "ranks", format_ranks(ranks),
-                                    message);
+    if (everybody) {
+      text += message;
+    } else if (ranks.size() == 1) {
+      text += naming_rank(ranks[0], message);
+    } else {
+      text += fmt::format("ranks {}: {}", format_ranks(ranks), message);
+    }
   }
   throw AgreedError(static_cast<ErrorCode>(first[0] - '0'), text);
 }

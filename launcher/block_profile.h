@@ -24,7 +24,7 @@ struct BlockProfile {
   std::vector<BlockTime> blocks;
 };
 
-/// Measures the blocks of a resolved job with tokens made up; see measure_block_times().
+/// Measures the blocks of a resolved job with samples made up; see measure_block_times().
 BlockProfile measure_profile(const JobConfig& config, const Device& device, int threads);
 
 /// What a profile of another model, micro-batch or precision differs in, in words; empty where it is the

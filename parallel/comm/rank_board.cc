@@ -58,10 +58,9 @@ RankReading RankBoard::read(int place) const {
   for (int attempt = 0; attempt < 1000; ++attempt) {
     const std::uint32_t before = line.version.load(std::memory_order_acquire);
     for (std::size_t i = 0; i < line.text.size(); ++i) {
-      const std::uint64_t word = line.text[i].load(kRelaxed);
+      const std::uint64_t word = line.text[i].load(std::memory_order_acquire);
       std::memcpy(text.data() + i * sizeof(word), &word, sizeof(word));
     }
-    std::atomic_thread_fence(std::memory_order_acquire);
     if (before % 2 == 0 && before == line.version.load(kRelaxed)) break;
   }
   reading.text.assign(text.data(), strnlen(text.data(), text.size()));
@@ -92,12 +91,11 @@ void RankStatus::touch() {
 void RankStatus::begin(std::string_view text) {
   const std::uint32_t version = line_.version.load(kRelaxed);
   line_.version.store(version + 1, kRelaxed);
-  std::atomic_thread_fence(std::memory_order_release);
   const std::size_t length = std::min(text.size(), RankBoard::kTextBytes);
   for (std::size_t i = 0; i < line_.text.size() && i * 8 <= length; ++i) {
     std::uint64_t word = 0;
     std::memcpy(&word, text.data() + i * 8, std::min<std::size_t>(8, length - i * 8));
-    line_.text[i].store(word, kRelaxed);
+    line_.text[i].store(word, std::memory_order_release);  // after the odd version
   }
   line_.version.store(version + 2, std::memory_order_release);
   line_.waits_for.store(-1, kRelaxed);

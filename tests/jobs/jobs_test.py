@@ -230,7 +230,7 @@ recompute_every = 2
 
     # Where a rank may be caught: in an action of a step, or where it has nothing to do with other ranks.
     ACTION = r"(in|after) (step \d+, action \d+ \([A-Z]\w+.*\)|the pause between steps \d+ and \d+|the reading of .*)"
-    LAYOUTS = ((4, ("pipeline=4",)), (2, ()), (3, ("zero=3",)))
+    LAYOUTS = ((4, ("pipeline=4",)), (2, ("zero=2",)))
 
     def test_a_killed_rank_is_named_with_its_action(self):
         for ranks, keys in self.LAYOUTS:
@@ -263,10 +263,10 @@ recompute_every = 2
                 self.assertEqual(stderr.count("held up"), 1, stderr)
 
     def test_a_rank_that_stalls_inside_of_a_collective_is_named(self):
-        process, pids = self.start_and_wait_for_steps(2, "stalled", "--set", "parallel.timeout_s=2")
+        process, pids = self.start_and_wait_for_steps(2, "stalled", "--set", "parallel.timeout_s=3")
         # Rank 0 comes to wait for rank 1 and is stopped there; then rank 1 goes on until it waits for rank 0.
         os.kill(pids[1], signal.SIGSTOP)
-        time.sleep(0.7)
+        time.sleep(1.2)
         os.kill(pids[0], signal.SIGSTOP)
         os.kill(pids[1], signal.SIGCONT)
         _, stderr = process.communicate(timeout=60)
@@ -441,7 +441,7 @@ recompute_every = 2
         self.assertEqual(process.returncode, 1, stderr)
         self.assertIn("checkpoints", stderr)
 
-    def test_a_rank_that_is_killed_or_fails_ends_the_job(self):
+    def test_a_rank_that_fails_ends_the_job(self):
         endless = ("--set", "train.steps=1000000", "--set", "checkpoint.every=2")
         process = self.start(2, "failing", *endless)
         checkpoints = self.folder / "failing" / "checkpoints"
@@ -456,8 +456,9 @@ recompute_every = 2
         _, stderr = process.communicate(timeout=60)
         self.assertLess(time.time() - began, 20, "the job did not end within seconds")
         self.assertEqual(process.returncode, 1, stderr)
-        self.assertIn("rank 0", stderr)
-        self.assertIn("checkpoints", stderr)
+        self.assertRegex(stderr, r"trireme: error: rank 0: .*checkpoints")
+        self.assertEqual(stderr.count("rank 0: "), 1, stderr)  # once, and nobody is said to have died
+        self.assertNotIn("died", stderr)
 
     def test_ranks_with_different_jobs_are_refused(self):
         other = self.folder / "other.toml"

@@ -40,6 +40,12 @@ TEST(Agreement, OneFailureIsThrownByAll) {
     });
   });
   for (const std::string& message : messages) EXPECT_EQ(message, "rank 1: no such file");
+  const auto named = caught_by_ranks(2, [](Communicator& comm) {
+    run_stage(comm, [&] {
+      if (comm.rank() == 1) fail("rank 1, step 3: no such file");
+    });
+  });
+  EXPECT_EQ(named[0], "rank 1, step 3: no such file");  // once
 }
 
 TEST(Agreement, EqualMessagesAreSaidOnce) {

@@ -63,6 +63,18 @@ TEST(BlockProfile, NamesAFileThatIsNone) {
   EXPECT_THAT(error_message([&] { read_profile(folder / "half.json"); }), HasSubstr("half.json: no profile"));
 }
 
+TEST(BlockProfile, MeasuresImageModelsToo) {
+  JobConfig config;
+  config.data = {.kind = "synthetic", .image_size = 8};
+  config.model = {.name = "resnet20", .classes = 10};
+  config.train = {.global_batch = 4, .micro_batch = 2};
+  config = resolve(config);
+  const BlockProfile profile = profile_of(config);
+  EXPECT_EQ(profile.blocks.size(), build_blocks(config.model)->size());
+  EXPECT_EQ(profile.model, "resnet20, 10 classes, images of 8 x 8");
+  EXPECT_EQ(describe_mismatch(profile, config), "");
+}
+
 TEST(BlockProfile, SaysWhichBlocksItLacks) {
   const JobConfig config = synthetic_job();
   BlockProfile profile = profile_of(config);
