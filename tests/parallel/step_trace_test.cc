@@ -63,7 +63,7 @@ TEST(StepTrace, TellsWaitingFromWork) {
     Engine engine(build_gpt(config), comm,
                   {.global_batch = 2,
                    .micro_batch = 1,
-                   .pipeline = {.stages = 2},
+                   .pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1},
                    .sample = SampleSpec{.input = {config.seq_len}, .target = {config.seq_len}}});
     const StepTrace trace(engine);
     engine.step(testing::token_source(config.vocab, config.seq_len, 0), 2 * config.seq_len, 1e-3);
@@ -81,6 +81,12 @@ TEST(StepTrace, TellsWaitingFromWork) {
     EXPECT_EQ(second.kind, TimelineSpan::Kind::kForward);
     EXPECT_EQ(first.kind, TimelineSpan::Kind::kForward);
     EXPECT_LE(timeline.busy_ms(1), timeline.duration_ms());
+    int num_weights = 0;  // for whose gradients nobody waits
+    for (const TimelineSpan& span : timeline.spans) {
+      num_weights += span.kind == TimelineSpan::Kind::kBackwardWeight ? 1 : 0;
+      EXPECT_FALSE(span.label.starts_with("wait in BackwardWeight")) << span.label;
+    }
+    EXPECT_EQ(num_weights, 2 * 2);  // of two units on the second stage, and two micro-batches
   });
 }
 
