@@ -26,13 +26,21 @@ class StepTrace {
   StepTrace(const StepTrace&) = delete;
   StepTrace& operator=(const StepTrace&) = delete;
 
-  /// The actions of all ranks, on every rank. Throws Error(kInvalidInput) when not exactly one step was run.
+  /// The actions of all ranks, on every rank. What an action that computes spends in waiting for messages is
+  /// a span of communication in front of it, as it waits for its inputs first. Throws Error(kInvalidInput)
+  /// when not exactly one step was run.
   Timeline gather() const;
 
  private:
   Engine& engine_;
   const std::chrono::steady_clock::time_point start_;
-  std::vector<double> ends_ms_;  // of this rank's actions
+  struct Moment {
+    double ms = 0.0;          // since the clocks started
+    double exposed_ms = 0.0;  // MeshGroups::exposed_ms until then
+  };
+  Moment moment() const;
+
+  std::vector<Moment> moments_;  // the start, and the end of each of this rank's actions
 };
 
 }  // namespace trireme
