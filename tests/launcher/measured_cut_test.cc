@@ -137,7 +137,7 @@ TEST(MeasuredCut, ImageModelsAreMeasuredOnImages) {
   config = resolve(config);
   const BlockProfile profile = measure_profile(config, {DeviceType::kCpu, 0}, 1);
   EXPECT_EQ(profile.blocks.size(), build_blocks(config.model)->size());
-  EXPECT_TRUE(listed_cut(measured_cut(config, profile)).has_value());
+  EXPECT_TRUE(listed_cut(measured_cut(config, profile, {.num_ranks = 2})).has_value());
   EXPECT_EQ(describe_mismatch(profile, config), "");
   config.data.image_size = 16;
   EXPECT_NE(describe_mismatch(profile, config), "");
