@@ -3,7 +3,6 @@
 #include "kernels/backend.h"
 #include "launcher/agreement.h"
 #include "launcher/combinations.h"
-#include "launcher/image_data.h"
 #include "parallel/comm/nccl.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
@@ -41,12 +40,6 @@ void check_device(const JobConfig& config, DeviceType type) {
   JobConfig on_gpu = config;  // parallel.device may be "auto"
   on_gpu.parallel.device = "cuda";
   check_combinations(on_gpu);
-  if (!is_image_model(config.model)) return;
-  throw Error(
-      ErrorCode::kUnsupported,
-      fmt::format("model.name = \"{}\" computes on CPUs so far: convolution, batch norm and pooling are "
-                  "not written for GPUs; set parallel.device = \"cpu\"",
-                  config.model.name));
 }
 
 std::string note_on_device(const JobConfig& config) {

@@ -167,7 +167,9 @@ struct AttentionLibrary::State {
   std::optional<CudnnPlan> build(const Problem& p) const {
     std::string reason = "no engine is proposed";
     try {
-      auto plan = (p.backward ? backward_graph(p) : forward_graph(p)).build(handle, p.backward);
+      EngineLimits limits;
+      if (p.backward) limits.refused.push_back(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+      auto plan = (p.backward ? backward_graph(p) : forward_graph(p)).build(handle, limits);
       if (plan) return plan;
     } catch (const Error& error) {
       reason = error.what();

@@ -1,54 +1,18 @@
-// Softmax and cross-entropy of a row by one block: the maximum and the sum in one pass (Milakov & Gimelshein
-// 2018), the gradient in a second that finds the row in the cache.
+// Softmax and cross-entropy of a row by one block: the maximum and the sum in one pass, the gradient in a
+// second that finds the row in the cache.
 #include <algorithm>
 #include <cassert>
-#include <cfloat>
 
+#include "kernels/cuda/exp_sum.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/soft_cross_entropy.cuh"
 #include "kernels/cuda/workspace.h"
-#include "runtime/base/error.h"
 
 namespace trireme::cuda {
 namespace {
-
-// Sum of exp(x - max) over some elements, and their maximum. NaN in any element makes the sum NaN.
-struct ExpSum {
-  float max, sum;
-};
-
-__device__ inline ExpSum join(const ExpSum& a, const ExpSum& b) {
-  const float max = fmaxf(a.max, b.max);
-  return {max, a.sum * expf(a.max - max) + b.sum * expf(b.max - max)};
-}
-
-template <int N>
-__device__ inline void include(ExpSum& total, const float (&x)[N]) {
-  float max = total.max;
-#pragma unroll
-  for (int i = 0; i < N; ++i) max = fmaxf(max, x[i]);
-  float sum = total.sum * expf(total.max - max);
-#pragma unroll
-  for (int i = 0; i < N; ++i) sum += expf(x[i] - max);
-  total = {max, sum};
-}
-
-template <int kBlockThreads>
-__device__ ExpSum block_join(ExpSum value) {
-  __shared__ ExpSum warps[kBlockThreads / kWarp];
-#pragma unroll
-  for (int offset = kWarp / 2; offset > 0; offset /= 2) {
-    value = join(value, {__shfl_xor_sync(kAllLanes, value.max, offset),
-                         __shfl_xor_sync(kAllLanes, value.sum, offset)});
-  }
-  if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;
-  __syncthreads();
-  ExpSum total = warps[0];
-  for (int w = 1; w < kBlockThreads / kWarp; ++w) total = join(total, warps[w]);
-  return total;
-}
 
 template <class T, int N, int kBlockThreads>
 __global__ void __launch_bounds__(kBlockThreads)
@@ -66,7 +30,7 @@ __global__ void __launch_bounds__(kBlockThreads)
     for (std::int64_t c = first; c < cols; c += kStride) store<N>(x + c, zeros);
     return;
   }
-  ExpSum own{-FLT_MAX, 0.0f};  // not infinity, whose difference to itself is NaN
+  ExpSum own = no_exps();
 #pragma unroll 4
   for (std::int64_t c = first; c < cols; c += kStride) {
     float v[N];
@@ -124,16 +88,17 @@ void run_rows(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args, st
 }  // namespace
 
 void softmax_cross_entropy(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args) {
-  const std::int64_t cols = args.logits.shape.dim(-1), rows = args.targets.num_elems();
-  if (args.label_smoothing != 0.0f || args.target_weights.defined() ||
-      args.logits.num_elems() != rows * cols) {
-    throw Error(ErrorCode::kUnsupported,
-                "softmax_cross_entropy on cuda takes one target a row, without label smoothing, so far");
-  }
-  check_dtype("softmax_cross_entropy", DType::kFloat32, {args.loss, args.gradient_scale});
+  const std::int64_t cols = args.logits.shape.dim(-1), rows = args.logits.num_elems() / cols;
+  assert(rows == 0 || args.targets.num_elems() % rows == 0);
+  const bool soft =
+      args.label_smoothing != 0.0f || args.target_weights.defined() || args.targets.num_elems() != rows;
+  check_dtype("softmax_cross_entropy", DType::kFloat32,
+              {args.loss, args.gradient_scale, args.target_weights});
   check_dtype("softmax_cross_entropy", DType::kInt32, {args.targets});
   const Workspace row_losses(exec, static_cast<std::size_t>(std::max<std::int64_t>(1, rows)) * sizeof(float));
-  if (rows > 0) {
+  if (rows > 0 && soft) {
+    soft_cross_entropy_rows(exec, args, row_losses.as<float>());
+  } else if (rows > 0) {
     for_float_type("softmax_cross_entropy", args.logits.dtype, [&]<class T>(T) {
       if (rows_are_packable(cols, sizeof(T), {args.logits.data})) {
         run_rows<T, kPack<T>>(exec, args, rows, cols, row_losses.as<float>());

@@ -1,5 +1,6 @@
 #include "kernels/cuda/cudnn_graph.h"
 
+#include <algorithm>
 #include <string>
 
 namespace trireme::cuda {
@@ -11,8 +12,8 @@ CudnnGraph::Extents packed_strides(const CudnnGraph::Extents& dims) {
   return {dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1};
 }
 
-// Whether an engine may give other bits on another run.
-bool is_deterministic(const CudnnDescriptor& config) {
+// Whether an engine has one of the notes.
+bool has_note(const CudnnDescriptor& config, const std::vector<cudnnBackendNumericalNote_t>& wanted) {
   const CudnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t raw = engine.get();
   std::int64_t count = 0;
@@ -24,16 +25,18 @@ bool is_deterministic(const CudnnDescriptor& config) {
                                        static_cast<std::int64_t>(notes.size()), &count, notes.data()),
               "cudnnBackendGetAttribute of an engine's notes");
   for (std::int64_t i = 0; i < count; ++i) {
-    if (notes[static_cast<std::size_t>(i)] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) return false;
+    if (std::find(wanted.begin(), wanted.end(), notes[static_cast<std::size_t>(i)]) != wanted.end()) {
+      return true;
+    }
   }
-  return true;
+  return false;
 }
 
 // What the heuristics propose, the best first; empty when the graph fits no engine.
-std::vector<CudnnDescriptor> propose(const CudnnDescriptor& graph) {
+std::vector<CudnnDescriptor> propose(const CudnnDescriptor& graph, cudnnBackendHeurMode_t mode) {
   CudnnDescriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
-  heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, CUDNN_HEUR_MODE_A);
+  heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
   if (!heuristics.try_finalize()) return {};
   std::int64_t count = 0;
   check_cudnn(cudnnBackendGetAttribute(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
@@ -190,7 +193,48 @@ CudnnGraph::Tensor CudnnGraph::transpose(const Tensor& x, const Extents& strides
   return y;
 }
 
-std::optional<CudnnPlan> CudnnGraph::build(cudnnHandle_t handle, bool deterministic) const {
+void CudnnGraph::convolution(ConvolutionKind kind, std::int64_t stride, std::int64_t padding, const Tensor& x,
+                             const Tensor& weight, const Tensor& y) {
+  const std::array<std::int64_t, 2> strides{stride, stride}, paddings{padding, padding}, dilations{1, 1};
+  CudnnDescriptor& part = parts_.emplace_back(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  part.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
+  part.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, CUDNN_CROSS_CORRELATION);
+  part.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, std::int64_t{2});
+  part.set_array(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, strides.data());
+  part.set_array(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, paddings.data());
+  part.set_array(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, paddings.data());
+  part.set_array(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilations.data());
+  part.finalize();
+
+  struct Names {
+    cudnnBackendDescriptorType_t operation;
+    cudnnBackendAttributeName_t alpha, beta, part, x, weight, y;
+  };
+  static constexpr Names kNames[] = {
+      {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y},
+      {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY},
+      {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY}};
+  const Names& names = kNames[static_cast<std::size_t>(kind)];
+  CudnnDescriptor& operation = operations_.emplace_back(names.operation);
+  operation.set(names.part, part);
+  operation.set(names.x, descriptor(x));
+  operation.set(names.weight, descriptor(weight));
+  operation.set(names.y, descriptor(y));
+  operation.set(names.alpha, CUDNN_TYPE_FLOAT, 1.0f);
+  operation.set(names.beta, CUDNN_TYPE_FLOAT, 0.0f);
+  operation.finalize();
+}
+
+std::optional<CudnnPlan> CudnnGraph::build(cudnnHandle_t handle, const EngineLimits& limits) const {
   std::vector<cudnnBackendDescriptor_t> operations;
   for (const CudnnDescriptor& operation : operations_) operations.push_back(operation.get());
   CudnnDescriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
@@ -198,8 +242,14 @@ std::optional<CudnnPlan> CudnnGraph::build(cudnnHandle_t handle, bool determinis
                   static_cast<std::int64_t>(operations.size()), operations.data());
   graph.set(kGraphHandle, CUDNN_TYPE_HANDLE, handle);
   graph.finalize();
-  for (const CudnnDescriptor& config : propose(graph)) {
-    if (deterministic && !is_deterministic(config)) continue;
+  std::vector<CudnnDescriptor> configs = propose(graph, CUDNN_HEUR_MODE_A);
+  if (limits.fallback) {
+    for (CudnnDescriptor& config : propose(graph, CUDNN_HEUR_MODE_FALLBACK)) {
+      configs.push_back(std::move(config));
+    }
+  }
+  for (const CudnnDescriptor& config : configs) {
+    if (has_note(config, limits.refused)) continue;
     CudnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     plan.set(kPlanHandle, CUDNN_TYPE_HANDLE, handle);
     plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
@@ -209,6 +259,7 @@ std::optional<CudnnPlan> CudnnGraph::build(cudnnHandle_t handle, bool determinis
     check_cudnn(cudnnBackendGetAttribute(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
                                          CUDNN_TYPE_INT64, 1, &count, &bytes),
                 "cudnnBackendGetAttribute of a plan");
+    if (static_cast<std::size_t>(bytes) > limits.most_workspace_bytes) continue;
     return CudnnPlan(std::move(plan), static_cast<std::size_t>(bytes));
   }
   return std::nullopt;

@@ -1,11 +1,12 @@
-// cuDNN's graph API: tensors and operations put together, turned into a plan, run. Only what attention needs
-// of it.
+// cuDNN's graph API: tensors and operations put together, turned into a plan, run. Only what attention and
+// convolution need of it.
 #pragma once
 
 #include <cudnn_graph.h>
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -68,6 +69,15 @@ class CudnnPlan {
   std::size_t workspace_bytes_;
 };
 
+/// Which of the engines that cuDNN proposes are taken.
+struct EngineLimits {
+  std::vector<cudnnBackendNumericalNote_t> refused;  // engines with one of these notes are not
+  std::size_t most_workspace_bytes = std::numeric_limits<std::size_t>::max();
+  bool fallback = false;  // whether the ones behind the proposals are asked for too: slower, for more shapes
+};
+
+enum class ConvolutionKind : std::uint8_t { kFwd, kBwdData, kBwdWeight };
+
 class CudnnGraph {
  public:
   using Extents = std::array<std::int64_t, 4>;
@@ -93,12 +103,16 @@ class CudnnGraph {
   Tensor is_at_least(const Tensor& x, const Tensor& y);
   /// Over the last dim.
   Tensor reduce(cudnnReduceTensorOp_t op, const Tensor& x);
+  /// Images x and y, each [B, channels, height, width], and the weight [O, C / groups, R, S], in any strides:
+  /// y from the others, or the gradient of x or of the weight from those of the others.
+  void convolution(ConvolutionKind kind, std::int64_t stride, std::int64_t padding, const Tensor& x,
+                   const Tensor& weight, const Tensor& y);
   /// The last two dims exchanged: a view with `strides`.
   Tensor transpose(const Tensor& x, const Extents& strides, cudnnDataType_t type);
 
-  /// The first plan that cuDNN proposes and can build; with `deterministic`, of those whose results are the
-  /// same on every run. Empty when there is none. Throws when the graph itself is refused for another reason.
-  std::optional<CudnnPlan> build(cudnnHandle_t handle, bool deterministic) const;
+  /// The first plan within the limits that cuDNN proposes and can build. Empty when there is none. Throws
+  /// when the graph itself is refused for another reason.
+  std::optional<CudnnPlan> build(cudnnHandle_t handle, const EngineLimits& limits) const;
 
  private:
   Tensor add_tensor(std::int64_t id, cudnnDataType_t type, const Extents& dims, const Extents& strides,

@@ -2,10 +2,15 @@
 set(trireme_cuda_sources
   activation.cu
   attention.cc
+  avg_pool.cu
   backend.cc
+  batch_norm_bwd.cu
+  batch_norm_fwd.cu
   cast.cu
   check.cc
   column_sum.cu
+  conv.cc
+  conv_weight.cu
   cross_entropy.cu
   device_report.cc
   dropout.cu
@@ -19,11 +24,16 @@ set(trireme_cuda_sources
   layer_norm_fwd.cu
   matmul.cc
   matmul_library.cc
+  max_pool.cu
   memory_source.cc
+  move_average.cu
   nvml.cc
   optimizer.cu
   own_attention_bwd.cu
   own_attention_fwd.cu
+  own_conv.cu
+  relu.cu
+  soft_cross_entropy.cu
   staging_buffers.cc
   stream.cc
   transfer.cc)

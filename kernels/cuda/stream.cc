@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "kernels/cuda/attention_library.h"
+#include "kernels/cuda/conv_library.h"
 #include "kernels/cuda/matmul_library.h"
 #include "kernels/cuda/staging_buffers.h"
 #include "runtime/base/error.h"
@@ -41,6 +42,11 @@ MatmulLibrary& Stream::matmul_library() {
 AttentionLibrary& Stream::attention_library() {
   if (!attention_) attention_ = std::make_unique<AttentionLibrary>(stream_.get(), allocator_);
   return *attention_;
+}
+
+ConvLibrary& Stream::conv_library() {
+  if (!conv_) conv_ = std::make_unique<ConvLibrary>(stream_.get(), allocator_);
+  return *conv_;
 }
 
 StagingBuffers& Stream::staging_buffers() {

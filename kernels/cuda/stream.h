@@ -13,6 +13,7 @@ namespace trireme::cuda {
 
 class MatmulLibrary;
 class AttentionLibrary;
+class ConvLibrary;
 class StagingBuffers;
 
 class Stream {
@@ -30,6 +31,7 @@ class Stream {
   // Made on first use.
   MatmulLibrary& matmul_library();
   AttentionLibrary& attention_library();
+  ConvLibrary& conv_library();
   StagingBuffers& staging_buffers();
 
  private:
@@ -38,6 +40,7 @@ class Stream {
   StreamHandle stream_;
   std::unique_ptr<MatmulLibrary> matmul_;
   std::unique_ptr<AttentionLibrary> attention_;
+  std::unique_ptr<ConvLibrary> conv_;
   std::unique_ptr<StagingBuffers> staging_;
 };
 

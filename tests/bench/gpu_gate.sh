@@ -168,7 +168,7 @@ done
 # Under the sanitizers: everything that calls the card, in small cases; the own kernels for races.
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
 small='-*LongSums*:*CopiedOperands*:*OneThreadMeansOne*'
-own='*LayerNorm*:*Attention*:*CrossEntropy*:*ColumnSum*:*Embedding*:*Optimizer*:*Elementwise*:*Dropout*:*LossScale*:*Cast*'
+own='*LayerNorm*:*Attention*:*CrossEntropy*:*ColumnSum*:*Embedding*:*Optimizer*:*Elementwise*:*Dropout*:*LossScale*:*Cast*:*Conv*:*BatchNorm*:*Pool*:*SoftTargets*'
 # sanitize NAME SECONDS COMMAND...
 sanitize() {
   local name=sanitize_$1 limit=$2
@@ -186,6 +186,7 @@ check="$sanitizer --target-processes all --error-exitcode 9 --tool"
 {
   sanitize sixteen_bit 45 "$bundle/run" $check memcheck cuda_sixteen_bit_test
   sanitize gpt 60 "$bundle/run" $check memcheck cuda_gpt_test
+  sanitize resnet 60 "$bundle/run" $check memcheck cuda_resnet_test
   sanitize nccl 60 "$bundle/run" mpirun -np 2 "$bundle/tests/comm/one_card.sh" $check memcheck nccl_gpt
   sanitize races 90 "$bundle/run" $check racecheck cuda_sixteen_bit_test
   sanitize conformance 120 "$bundle/run" $check memcheck cuda_conformance_test --gtest_filter="$small"

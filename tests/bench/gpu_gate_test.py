@@ -64,7 +64,7 @@ class GpuGate(unittest.TestCase):
         stages = json.loads((self.root / "results/gate.json").read_text())["stages"]
         self.assertTrue(stages["doctor"]["ok"])
         self.assertEqual({name for name in stages if name != "doctor"},
-                         {"sanitize_" + name for name in ("sixteen_bit", "gpt", "nccl", "races", "conformance",
+                         {"sanitize_" + name for name in ("sixteen_bit", "gpt", "resnet", "nccl", "races", "conformance",
                                                           "conformance_races")})
 
     def test_what_shows_nothing_is_not_green(self):
