@@ -35,7 +35,7 @@ std::vector<std::string> keys_for(MemoryCategory category, const JobConfig& conf
       break;
     case MemoryCategory::kActivations:
       add_micro_batch(keys, config);
-      if (config.parallel.recompute_every != 1) keys.push_back("parallel.recompute_every = 1");
+      if (config.parallel.recompute_every == 0) keys.push_back("parallel.recompute_every = 1");
       break;
     case MemoryCategory::kBatch:
       add_micro_batch(keys, config);

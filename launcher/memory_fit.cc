@@ -19,17 +19,27 @@ std::string join(const std::vector<std::string>& parts) {
   return text;
 }
 
-std::string nothing_fits(const SmallestLayout& s) {
+std::string nothing_fits(const MemoryFit& fit) {
+  const SmallestLayout& s = *fit.smallest;
   const std::string with = s.changes.empty() ? "in the smallest layout" : "with " + join(s.changes);
   std::string text = fmt::format(
-      "no larger parallel.zero, recompute, smaller train.micro_batch or more ranks make it fit: even {} a "
-      "rank needs {}, in {}",
-      with, format_bytes(s.peak_bytes), s.action);
+      "no larger parallel.zero, recompute, smaller train.micro_batch or more ranks (up to one a sample of "
+      "train.global_batch = {}) make it fit: even {} a rank needs {}, in {}",
+      fit.global_batch, with, format_bytes(s.peak_bytes), s.action);
   if (!s.block.empty()) {
     text += fmt::format("; {} of activations and exchanged buffers are alive while block '{}' runs, in {}",
                         format_bytes(s.block_bytes), s.block, s.block_action);
   }
-  return text + ". Choose a smaller model, model.seq_len or vocabulary, or devices with more memory";
+  return text +
+         ". Choose a smaller model, model.seq_len or vocabulary, a larger train.global_batch on more ranks, "
+         "or "
+         "devices with more memory";
+}
+
+// More ranks on the same machine would leave less to each.
+std::string placement(const MemoryFit& fit) {
+  if (fit.limit.ranks_a_machine == 0 || fit.remedy->num_ranks <= fit.num_ranks) return "";
+  return fmt::format(", no more than {} of them on a machine like this one,", fit.limit.ranks_a_machine);
 }
 
 }  // namespace
@@ -43,12 +53,14 @@ MemoryLimit memory_limit(const JobConfig& config, Device device, int num_local_r
   }
   const int ranks = std::max(1, num_local_ranks);
   return {total_memory_bytes() / ranks,
-          ranks == 1 ? "this machine" : fmt::format("this machine, for each of {} ranks", ranks)};
+          ranks == 1 ? "this machine" : fmt::format("this machine, for each of {} ranks", ranks), ranks};
 }
 
 MemoryFit fit_memory(const JobConfig& config, const std::shared_ptr<const BlockList>& blocks,
                      const StepPrediction& prediction, int num_ranks, const MemoryLimit& limit) {
   MemoryFit fit{.limit = limit,
+                .num_ranks = num_ranks,
+                .global_batch = config.train.global_batch,
                 .peak_bytes = prediction.memory.peak_total,
                 .at_peak = prediction.memory.at_peak,
                 .action = prediction.describe(prediction.peak_action())};
@@ -65,10 +77,10 @@ std::string to_text(const MemoryFit& fit) {
   std::string text = fmt::format("the job does not fit: a rank needs {} ({}), in {}, and may use {}; ",
                                  format_bytes(fit.peak_bytes), to_string(fit.at_peak), fit.action, limit);
   if (fit.remedy) {
-    return text + fmt::format("with {} it fits, in {}", join(fit.remedy->changes),
+    return text + fmt::format("with {}{} it fits, in {} a rank", join(fit.remedy->changes), placement(fit),
                               format_bytes(fit.remedy->peak_bytes));
   }
-  return text + nothing_fits(*fit.smallest);
+  return text + nothing_fits(fit);
 }
 
 StepPrediction check_memory(const JobConfig& config, const std::shared_ptr<const BlockList>& blocks,

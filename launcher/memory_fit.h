@@ -15,7 +15,8 @@ namespace trireme {
 
 struct MemoryLimit {
   std::int64_t bytes = 0;
-  std::string source;  // "parallel.memory_limit", "this machine, for each of 2 ranks"
+  std::string source;       // "parallel.memory_limit", "this machine, for each of 2 ranks"
+  int ranks_a_machine = 0;  // that share a machine's memory with this limit each; 0 where ranks share none
 };
 
 /// What a rank may use: parallel.memory_limit, else the memory of its device or its part of the machine's.
@@ -23,6 +24,8 @@ MemoryLimit memory_limit(const JobConfig& config, Device device, int num_local_r
 
 struct MemoryFit {
   MemoryLimit limit;
+  int num_ranks = 1;
+  std::int64_t global_batch = 1;
   std::int64_t peak_bytes = 0;  // needed
   MemoryCounts at_peak;
   std::string action;                      // when: "Backward unit 3 (head) micro-batch 0"

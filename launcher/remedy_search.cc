@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
-#include <functional>
 #include <limits>
 
 #include "launcher/build.h"
@@ -96,7 +94,11 @@ std::vector<RemedySearch::Layout> RemedySearch::layouts() const {
       if (config_.train.global_batch / round < fewest_micro_batches()) continue;
       for (const std::int64_t k : recompute) {
         for (std::int64_t zero = config_.parallel.zero; zero <= last_zero; ++zero) {
-          all.push_back({static_cast<int>(ranks), micro_batch, k, zero});
+          Layout layout{static_cast<int>(ranks), micro_batch, k, zero, config_.parallel.accumulate_unsharded};
+          all.push_back(layout);
+          if (!layout.accumulate_unsharded || zero < 2) continue;
+          layout.accumulate_unsharded = false;
+          all.push_back(layout);
         }
       }
     }
@@ -115,16 +117,19 @@ std::vector<std::int64_t> RemedySearch::rank_counts() const {
 }
 
 // Segments of k of n blocks keep n/k inputs and what backward needs of k blocks, so neither the longest nor
-// the shortest are the smallest. Long ones run fewer blocks again.
+// the shortest are the smallest, and blocks differ. Long ones run fewer blocks again. Of many blocks, the
+// shortest segments of each number of segments, and those that leave only the last blocks over.
 std::vector<std::int64_t> RemedySearch::recompute_choices() const {
+  constexpr std::int64_t kFewBlocks = 64;
   const std::int64_t given = config_.parallel.recompute_every;
   const auto num_blocks = static_cast<std::int64_t>(blocks_->size());
+  const auto segments_of = [&](std::int64_t k) { return (num_blocks + k - 1) / k; };
   std::vector<std::int64_t> choices;
-  for (std::int64_t k = 1; k < num_blocks; k *= 2) choices.push_back(k);
-  if (num_blocks > 1) choices.push_back(std::lround(std::sqrt(static_cast<double>(num_blocks))));
-  std::ranges::sort(choices, std::greater{});
+  for (std::int64_t k = num_blocks - 1; k >= 1; --k) {
+    const bool shortest = k == 1 || segments_of(k - 1) != segments_of(k);
+    if (num_blocks <= kFewBlocks || shortest || k >= num_blocks - 2) choices.push_back(k);
+  }
   std::erase(choices, given);
-  choices.erase(std::unique(choices.begin(), choices.end()), choices.end());
   choices.insert(choices.begin(), given);
   return choices;
 }
@@ -139,6 +144,7 @@ JobConfig RemedySearch::job_of(const Layout& layout) const {
   job.train.micro_batch = layout.micro_batch;
   job.parallel.recompute_every = layout.recompute;
   job.parallel.zero = layout.zero;
+  job.parallel.accumulate_unsharded = layout.accumulate_unsharded;
   if (layout.ranks > 1) job.parallel.cuda_graph = false;  // it wants one rank
   return job;
 }
@@ -152,7 +158,7 @@ std::int64_t RemedySearch::at_least(const Layout& layout) {
 }
 
 std::int64_t RemedySearch::state_bytes(const Layout& layout) {
-  const auto [state, is_new] = state_.try_emplace({layout.ranks, layout.zero});
+  const auto [state, is_new] = state_.try_emplace({layout.ranks, layout.zero, layout.accumulate_unsharded});
   if (is_new) {
     JobConfig job = job_of(layout);
     job.train.global_batch = job.train.micro_batch * data_ranks(layout) * fewest_micro_batches();
@@ -182,7 +188,7 @@ std::int64_t RemedySearch::partial_sum_bytes(const Layout& layout, std::int64_t 
   const std::int64_t per_rank = config_.train.global_batch / layout.micro_batch / data;
   const auto floor_log2 = [](std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>(n)) - 1; };
   const auto ceil_log2 = [](std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>(n - 1)); };
-  const bool reduces_each = layout.zero >= 2 && !config_.parallel.accumulate_unsharded;
+  const bool reduces_each = layout.zero >= 2 && !layout.accumulate_unsharded;
   // The sums of the last micro-batch are already exchanged while it runs.
   const auto sums = reduces_each ? floor_log2(data * (per_rank - 1) + 1) - ceil_log2(3 * data)
                                  : floor_log2(per_rank) - ceil_log2(2);
@@ -209,6 +215,8 @@ std::vector<std::string> RemedySearch::changes_of(const Layout& layout) const {
     if (now != before) changes.push_back(fmt::format("{} = {}", key, now));
   };
   add("parallel.zero", config_.parallel.zero, job.parallel.zero);
+  add("parallel.accumulate_unsharded", config_.parallel.accumulate_unsharded,
+      job.parallel.accumulate_unsharded);
   add("parallel.recompute_every", config_.parallel.recompute_every, job.parallel.recompute_every);
   add("train.micro_batch", config_.train.micro_batch, job.train.micro_batch);
   add("parallel.cuda_graph", config_.parallel.cuda_graph, job.parallel.cuda_graph);

@@ -1,10 +1,11 @@
 // Searches the layouts of a job for one that needs less memory, without an allocation of the model's size.
 //
 // [Note: order of remedies] Changes are tried from cheap to dear, and the first that fits is told: a larger
-// parallel.zero (more messages), then recompute (a third more work; longer segments first), then a smaller
-// train.micro_batch (matmuls that fill the device less), then more ranks (somebody has to pay for them; every
-// number that shares the micro-batches evenly, in ascending order). A dearer change is tried together with
-// the cheaper ones. None of them changes the results, except that a different micro-batch rounds differently.
+// parallel.zero (more messages; with it no gradients that accumulate_unsharded keeps whole), then recompute
+// (a third more work; longer segments first), then a smaller train.micro_batch (matmuls that fill the device
+// less), then more ranks (somebody has to pay for them; every number that shares the micro-batches evenly, in
+// ascending order). A dearer change is tried together with the cheaper ones. None of them changes the
+// results, except that a different micro-batch rounds differently.
 //
 // [Note: what a layout needs at least] There may be thousands of layouts. A few figures rule most of them
 // out: what a rank of so many ranks holds through all of a step (parameters and optimizer state) and, where
@@ -23,6 +24,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -64,6 +66,7 @@ class RemedySearch {
   struct Layout {
     int ranks = 1;
     std::int64_t micro_batch = 1, recompute = 0, zero = 0;
+    bool accumulate_unsharded = false;
   };
   std::vector<Layout> layouts() const;
   std::vector<std::int64_t> rank_counts() const;
@@ -90,7 +93,7 @@ class RemedySearch {
   const int num_ranks_;
   const std::int64_t limit_bytes_;
   const std::vector<Layout> layouts_;                                      // in order
-  std::map<std::pair<int, std::int64_t>, std::int64_t> state_;             // by ranks and zero
+  std::map<std::tuple<int, std::int64_t, bool>, std::int64_t> state_;      // by ranks, zero, accumulation
   std::map<std::pair<std::int64_t, std::int64_t>, MicroBatchNeed> needs_;  // by micro-batch and recompute
 };
 

@@ -199,5 +199,21 @@ TEST(MemoryFit, RanksOfAMachineShareIt) {
   EXPECT_EQ(memory_limit(config, cpu, 2).source, "parallel.memory_limit");
 }
 
+// The limit of a rank is its part of the machine: further ranks there would make it smaller.
+TEST(MemoryFit, MoreRanksWantMoreMachines) {
+  MemoryFit fit{
+      .limit = {.bytes = 1 << 20, .source = "this machine, for each of 2 ranks", .ranks_a_machine = 2},
+      .num_ranks = 2,
+      .peak_bytes = 2 << 20,
+      .remedy = Remedy{.num_ranks = 8, .changes = {"8 ranks"}, .peak_bytes = 1 << 19}};
+  EXPECT_THAT(to_text(fit),
+              HasSubstr("with 8 ranks, no more than 2 of them on a machine like this one, it fits"));
+  fit.remedy->num_ranks = 2;
+  EXPECT_THAT(to_text(fit), Not(HasSubstr("on a machine")));
+  fit.remedy->num_ranks = 8;
+  fit.limit.ranks_a_machine = 0;
+  EXPECT_THAT(to_text(fit), Not(HasSubstr("on a machine")));
+}
+
 }  // namespace
 }  // namespace trireme

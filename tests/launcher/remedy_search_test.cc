@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <ctime>
 #include <optional>
 
@@ -33,11 +34,12 @@ std::int64_t largest_peak(const JobConfig& config, int ranks) {
       .memory.peak_total;
 }
 
-// Every layout in the order of remedies, each predicted whole: what the search must agree with. Of a model of
-// six blocks that is not recomputed.
+// Every layout in the order of remedies, each predicted whole: what the search must agree with. Of a model
+// that is not recomputed: segments of all lengths.
 std::vector<Tried> try_all(const JobConfig& job, int num_ranks) {
   const auto stages = static_cast<int>(job.parallel.pipeline);
   const std::int64_t batch = job.train.global_batch;
+  const auto num_blocks = static_cast<std::int64_t>(build_blocks(job.model)->size());
   std::vector<Tried> all;
   for (int ranks = num_ranks; ranks <= batch * stages; ++ranks) {
     if (ranks % stages != 0) continue;
@@ -45,7 +47,8 @@ std::vector<Tried> try_all(const JobConfig& job, int num_ranks) {
       const std::int64_t round = micro_batch * ranks / stages;
       if (batch % round != 0) continue;
       if (job.parallel.schedule == "interleaved" && batch / round < stages) continue;
-      for (const std::int64_t recompute : {0, 4, 2, 1}) {
+      for (std::int64_t k = num_blocks; k >= 1; --k) {
+        const std::int64_t recompute = k == num_blocks ? 0 : k;
         for (std::int64_t zero = job.parallel.zero; zero <= 3; ++zero) {
           if (ranks == stages && zero > job.parallel.zero) continue;
           Tried& tried = all.emplace_back(Tried{.config = job, .ranks = ranks});
@@ -133,10 +136,10 @@ TEST(RemedySearch, RanksAreThoseThatShareTheBatchEvenly) {
   }
 }
 
-// n / k + k is least at the root of n: of 36 blocks segments of 6 are tried beside the powers of two.
-TEST(RemedySearch, RecomputeTriesTheRootOfTheNumberOfBlocks) {
+// Of 132 blocks segments of 3 need less than those of any power of two.
+TEST(RemedySearch, RecomputeTriesSegmentsOfManyLengths) {
   JobConfig job = small_job();
-  job.model = {.layers = 34, .hidden = 16, .heads = 1, .vocab = 8, .seq_len = 256};
+  job.model = {.layers = 130, .hidden = 16, .heads = 1, .vocab = 8, .seq_len = 256};
   job.train = {.global_batch = 1, .micro_batch = 1};
   job = resolve(job);
   const auto with_segments = [&](std::int64_t k) {
@@ -144,12 +147,45 @@ TEST(RemedySearch, RecomputeTriesTheRootOfTheNumberOfBlocks) {
     changed.parallel.recompute_every = k;
     return largest_peak(changed, 1);
   };
-  ASSERT_GT(with_segments(8), with_segments(6));
-  ASSERT_GT(with_segments(16), with_segments(6));
-  RemedySearch search(job, build_blocks(job.model), 1, with_segments(6));
+  std::int64_t best = 1;
+  for (std::int64_t k = 2; k < 132; ++k) {
+    if (with_segments(k) <= with_segments(best)) best = k;
+  }
+  EXPECT_NE(std::popcount(static_cast<std::uint64_t>(best)), 1) << best;
+  RemedySearch search(job, build_blocks(job.model), 1, with_segments(best));
+  const auto found = search.run();
+  ASSERT_TRUE(found) << best;
+  EXPECT_THAT(found->changes, ElementsAre("parallel.recompute_every = " + std::to_string(best)));
+}
+
+// A large head beside small blocks: only a segment of all the others leaves it alone.
+TEST(RemedySearch, RecomputeTriesOneSegmentOfAllButTheLastBlock) {
+  JobConfig job = small_job();
+  job.model = {.layers = 6, .hidden = 16, .heads = 1, .vocab = 32768, .seq_len = 64};
+  job.train = {.global_batch = 1, .micro_batch = 1};
+  job = resolve(job);
+  job.parallel.recompute_every = 7;
+  const std::int64_t limit = largest_peak(job, 1);
+  job.parallel.recompute_every = 0;
+  ASSERT_GT(largest_peak(job, 1), limit);
+  RemedySearch search(job, build_blocks(job.model), 1, limit);
   const auto found = search.run();
   ASSERT_TRUE(found);
-  EXPECT_THAT(found->changes, ElementsAre("parallel.recompute_every = 6"));
+  EXPECT_THAT(found->changes, ElementsAre("parallel.recompute_every = 7"));
+}
+
+TEST(RemedySearch, GradientsNeedNotBeKeptWhole) {
+  JobConfig job = small_job();
+  job.train = {.global_batch = 16, .micro_batch = 1};
+  job.parallel.zero = 2;
+  const std::int64_t limit = largest_peak(job, 2);
+  job.parallel.accumulate_unsharded = true;
+  ASSERT_GT(largest_peak(job, 2), limit);
+  RemedySearch search(job, build_blocks(job.model), 2, limit);
+  const auto found = search.run();
+  ASSERT_TRUE(found);
+  EXPECT_THAT(found->changes, ElementsAre("parallel.accumulate_unsharded = false"));
+  EXPECT_EQ(found->peak_bytes, limit);
 }
 
 TEST(RemedySearch, ARecordedStepGivesWayToMoreRanks) {
@@ -178,14 +214,16 @@ TEST(RemedySearch, LargeJobsTakeSeconds) {
   job = resolve(job);
   const auto blocks = build_blocks(job.model);
   for (const std::int64_t gib : {2, 30, 300}) {
-    const std::clock_t start = std::clock();  // of this process: the machine may be busy
+    [[maybe_unused]] const std::clock_t start = std::clock();  // of this process: the machine may be busy
     RemedySearch search(job, blocks, 1, gib << 30);
     const auto found = search.run();
     EXPECT_EQ(found.has_value(), gib > 2);
     if (!found) {
       EXPECT_GT(search.smallest().peak_bytes, gib << 30);
     }
+#if !defined(__SANITIZE_ADDRESS__)
     EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 10.0) << gib << " GiB";
+#endif
   }
 }
 
