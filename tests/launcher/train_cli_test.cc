@@ -174,8 +174,8 @@ TEST_F(TrainCli, OverflowsThatDoNotEndEndTheRun) {
   const ProgramResult off = run(train(
       "off", {"precision.mode=fp16", "precision.loss_scale=off", "optimizer.name=sgd", "optimizer.lr=1e30"}));
   EXPECT_EQ(off.exit_code, 1);
-  EXPECT_THAT(off.err, AllOf(HasSubstr("set precision.loss_scale = \"dynamic\""), HasSubstr("parameter '")));
-  EXPECT_THAT(off.err, HasSubstr("no checkpoint was saved: checkpoint.every"));
+  EXPECT_THAT(off.err, AllOf(HasSubstr("set precision.loss_scale = \"dynamic\""), HasSubstr("parameter '"),
+                             HasSubstr("no checkpoint was saved: checkpoint.every")));
   const ProgramResult saved =
       run(train("saved", {"optimizer.name=sgd", "optimizer.lr=1e30", "checkpoint.every=1"}));
   EXPECT_THAT(saved.err, HasSubstr("the newest checkpoint is of step 1, in saved/checkpoints"));
