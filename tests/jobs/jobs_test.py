@@ -345,7 +345,7 @@ recompute_every = 2
             self.assertEqual(self.state("fitting"), self.state("unlimited"))
         # Too little for anything: the block that runs at the peak is named.
         stderr = self.run_job(4, "hopeless", *large, "--set", "parallel.memory_limit=20KiB", expect=2)
-        self.assertIn("or more ranks make it fit: even", stderr)
+        self.assertIn("make it fit: even", stderr)
         self.assertRegex(stderr, r"while block '\S+' runs")
 
     def test_bad_sharding_is_refused_before_step_1(self):
