@@ -67,7 +67,13 @@ void Trainer::restore() {
   run_stage(comm, [this] { resumed_ = read_run_state(open_checkpoint(resume_folder_, Verify::kSizes)); });
   run_stage(comm, [this] { load_state(*engine_, resume_folder_, StateParts::kAll); });
   engine_->set_steps_done(resumed_.step);
-  if (resumed_.loss_scale) engine_->set_loss_scale_state(*resumed_.loss_scale);
+  if (resumed_.loss_scale) {
+    const PrecisionSection &before = resumed_.config.precision, &now = options_.config.precision;
+    if (before.loss_scale != now.loss_scale || before.scale_init != now.scale_init) {
+      *resumed_.loss_scale = {.updates = resumed_.loss_scale->updates};  // what is set anew starts anew
+    }
+    engine_->set_loss_scale_state(*resumed_.loss_scale);
+  }
   if (resume_folder_.parent_path() == store_.root()) last_saved_step_ = resumed_.step;
   const std::string hash = agreed_state_hash();
   if (hash == resumed_.state_hash) return;
@@ -102,8 +108,10 @@ void Trainer::open_log() {
   log_->line(fmt::format("resuming from {}", resume_folder_.string()));
   const bool scale_is_known = resumed_.loss_scale && resumed_.loss_scale->scale > 0;
   if (engine_options_.loss_scale.kind == LossScaleConfig::Kind::kDynamic && !scale_is_known) {
-    log_->line(
-        fmt::format("the checkpoint has no loss scale: it starts at {}", engine_options_.loss_scale.initial));
+    log_->line(fmt::format(
+        "the loss scale starts at {}: the checkpoint has none, or precision.loss_scale or scale_init "
+        "was another",
+        engine_options_.loss_scale.initial));
   }
   for (const std::string& change : describe_changes(resumed_.config, options_.config)) {
     log_warning("the checkpoint was made with another " + change);

@@ -197,8 +197,19 @@ TEST_F(TrainCli, ACheckpointWithoutALossScaleStartsAFreshOne) {
   train_well("run", {"train.steps=3"});
   const ProgramResult result = run(train("run", {"precision.mode=fp16", "precision.scale_init=512"}));
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("the checkpoint has no loss scale: it starts at 512"));
+  EXPECT_THAT(result.out, HasSubstr("the loss scale starts at 512: the checkpoint has none"));
   EXPECT_THAT(result.err, HasSubstr("another precision.mode (\"fp32\", now \"fp16\")"));
+  EXPECT_EQ(metrics("run").back()["loss_scale"], 512.0);
+}
+
+// So that the advice after a scale that was too large helps.
+TEST_F(TrainCli, ALossScaleThatIsSetAnewStartsAnew) {
+  const ProgramResult stopped = run(train("run", {"precision.mode=fp16", "precision.loss_scale=1e30",
+                                                  "precision.max_skips=2", "checkpoint.every=1"}));
+  EXPECT_EQ(stopped.exit_code, 1);
+  const ProgramResult result =
+      run(train("run", {"precision.mode=fp16", "precision.scale_init=512", "precision.max_skips=2"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(metrics("run").back()["loss_scale"], 512.0);
 }
 

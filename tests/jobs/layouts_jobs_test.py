@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Jobs that come to the same state on every layout.
+
+    layouts_jobs_test.py --trireme build/release/bin/trireme --mpiexec mpirun [unittest options]
+"""
+import json
+import subprocess
+from pathlib import Path
+
+from jobs import IMAGE_JOB, OPTIONS, JobTest, command, main
+
+
+class LayoutJobs(JobTest):
+    def test_the_same_state_on_every_number_of_ranks(self):
+        self.run_job(0, "one")
+        losses = [m["loss"] for m in self.metrics("one") if "loss" in m]
+        self.assertEqual(len(losses), 20)
+        for ranks in (1, 2, 4):
+            self.run_job(ranks, f"np{ranks}")
+            self.assertEqual(self.state(f"np{ranks}"), self.state("one"), f"{ranks} ranks")
+            self.assertEqual([m["loss"] for m in self.metrics(f"np{ranks}") if "loss" in m], losses)
+        self.run_job(0, "other", "--set", "train.seed=2")
+        self.assertNotEqual(self.state("other"), self.state("one"))
+
+    def test_the_same_state_in_every_pipeline(self):
+        small = ("--set", "train.steps=8")
+        for mode in ("fp32", "bf16"):
+            precision = ("--set", f"precision.mode={mode}", *small)
+            self.run_job(0, f"one-{mode}", *precision)
+            losses = [m["loss"] for m in self.metrics(f"one-{mode}") if "loss" in m]
+            cases = [(4, ("pipeline=4", "pipeline_cut=blocks")), (4, ("pipeline=2", "schedule=gpipe", "zero=1")),
+                     (4, ("pipeline=4", "schedule=zb-h1", "pipeline_cut=blocks")),
+                     (2, ("pipeline=2", "schedule=interleaved", "chunks=2"))]
+            if mode == "fp32":
+                cases += [(4, ("pipeline=2", "recompute_every=1", "zero=3", 'pipeline_cut="1"')),
+                          (4, ("pipeline=2", "schedule=zb-h1", "recompute_every=1", "zero=3"))]
+            for ranks, keys in cases:
+                sets = [part for key in keys for part in ("--set", f"parallel.{key}")]
+                out = f"{mode}-np{ranks}-" + "-".join(keys).replace('"', "").replace("=", "")
+                self.run_job(ranks, out, *precision, *sets)
+                self.assertEqual(self.state(out), self.state(f"one-{mode}"), keys)
+                steps = [m for m in self.metrics(out) if "loss" in m]
+                self.assertEqual([m["loss"] for m in steps], losses, keys)
+                predicted = self.plan(ranks, *precision, *sets)["groups"][0]
+                for m in steps:
+                    self.assertEqual(m["peak_bytes"], predicted["peak_bytes"], keys)
+                    self.assertEqual(m["comm_bytes"], predicted["comm_bytes"], keys)
+
+    def test_a_gpt_of_24_layers_learns_the_same_in_4_stages(self):
+        root = Path(__file__).resolve().parents[2]
+        text = [str(path) for path in (root / "README.md", *sorted(root.glob("*/README.md")))]
+        subprocess.run([OPTIONS.trireme, "data", "text", *text, "--out", str(self.folder / "text")], check=True,
+                       capture_output=True, timeout=60)
+        self.job.write_text(f"""
+[model]
+layers = 24
+hidden = 48
+heads = 2
+seq_len = 32
+[data]
+kind = "tokens"
+train = "{self.folder / "text"}"
+eval = "{self.folder / "text"}"
+[train]
+steps = 24
+global_batch = 16
+micro_batch = 2
+eval_every = 12
+eval_batches = 2
+[optimizer]
+lr = 4e-3
+schedule = "constant"
+warmup_steps = 4
+[parallel]
+threads = 1
+recompute_every = 2
+""")
+        self.run_job(0, "one")
+        self.run_job(4, "stages", "--set", "parallel.pipeline=4")
+        self.assertEqual(self.state("stages"), self.state("one"))
+        one, stages = self.metrics("one"), self.metrics("stages")
+        for key in ("loss", "eval_loss"):
+            self.assertEqual([m[key] for m in stages if key in m], [m[key] for m in one if key in m])
+        losses = [m["loss"] for m in stages if "loss" in m]
+        self.assertEqual(len(losses), 24)
+        self.assertLess(losses[-1], losses[0] - 1.5)  # from 256 equally likely bytes to letters
+
+    def test_a_checkpoint_moves_between_pipelines(self):
+        self.run_job(0, "one", "--set", "train.steps=8")
+        for steps, ranks, keys in ((3, 4, ("pipeline=2", "zero=1")), (6, 2, ()), (8, 3, ("pipeline=3",))):
+            sets = [part for key in keys for part in ("--set", f"parallel.{key}")]
+            batch = ("--set", "train.micro_batch=2")
+            self.run_job(ranks, "moved", "--set", f"train.steps={steps}", *batch, *sets)
+        self.assertEqual(self.state("moved"), self.state("one"))
+
+    def test_a_network_with_running_statistics_trains_in_stages(self):
+        self.job.write_text(IMAGE_JOB)
+        self.run_job(0, "one")
+        stages = ("--set", "parallel.pipeline=2", "--set", "parallel.zero=2", "--set", "parallel.schedule=interleaved",
+                  "--set", "parallel.chunks=2", "--set", "parallel.pipeline_cut=measured")
+        self.run_job(4, "moved", "--set", "train.steps=2", *stages)
+        self.run_job(2, "moved", "--set", "train.steps=3", "--set", "parallel.pipeline=2")
+        self.assertEqual(self.state("moved"), self.state("one"))
+        evaluated = subprocess.run(command(0, "eval", self.folder / "moved", "--json"), capture_output=True, text=True,
+                                   timeout=60)
+        self.assertEqual(evaluated.returncode, 0, evaluated.stderr)
+        self.assertEqual(json.loads(evaluated.stdout)["loss"], self.metrics("one")[-1]["eval_loss"])
+
+    def test_the_same_state_under_every_kind_of_sharding(self):
+        self.run_job(0, "one")
+        for ranks, keys in ((2, ("zero=1",)), (4, ("zero=2", "group_min_bytes=1MiB")),
+                            (4, ("zero=2", "accumulate_unsharded=true")), (2, ("zero=3", "recompute_every=1")),
+                            (4, ("zero=3", "prefetch_depth=2", "progress_thread=true")),
+                            (2, ("zero=1", "offload=optimizer"))):
+            sets = [part for key in keys for part in ("--set", f"parallel.{key}")]
+            out = f"np{ranks}-" + "-".join(keys).replace("=", "")
+            self.run_job(ranks, out, *sets)
+            self.assertEqual(self.state(out), self.state("one"), keys)
+            steps = [m for m in self.metrics(out) if "loss" in m]
+            predicted = self.plan(ranks, *sets)["groups"][0]
+            for m in steps:
+                self.assertEqual(m["peak_bytes"], predicted["peak_bytes"], keys)
+                self.assertEqual(m["comm_bytes"], predicted["comm_bytes"], keys)
+                self.assertGreater(m["comm_wait_ms"], 0)
+                self.assertLess(m["comm_wait_ms"], m["step_ms"])
+
+    def test_resumes_on_another_number_of_ranks(self):
+        self.run_job(0, "whole")
+        self.run_job(2, "parts", "--set", "train.steps=7")
+        self.run_job(4, "parts", "--set", "train.steps=13")
+        self.run_job(0, "parts")
+        self.assertEqual(self.state("parts"), self.state("whole"))
+        self.assertEqual([m["step"] for m in self.metrics("parts") if "loss" in m], list(range(1, 21)))
+
+    def test_every_precision_has_the_same_state_on_every_layout(self):
+        course = {}
+        for mode in ("tf32", "bf16", "fp16"):
+            # A first scale that is too large, so that steps are skipped, on every rank the same ones.
+            sets = ("--set", f"precision.mode={mode}", "--set", "precision.scale_init=67108864",
+                    "--set", "precision.scale_interval=5")
+            self.run_job(0, f"{mode}-one", *sets)
+            course[mode] = [(m["loss"], m["loss_scale"], m["skipped"]) for m in self.metrics(f"{mode}-one")
+                            if "loss" in m]
+            self.assertEqual(any(skipped for _, _, skipped in course[mode]), mode == "fp16")
+            for ranks, more in ((2, "parallel.zero=3"), (4, "parallel.recompute_every=1")):
+                out = f"{mode}-np{ranks}"
+                self.run_job(ranks, out, *sets, "--set", more, "--set", "train.steps=8")
+                self.run_job(4 // ranks * 2, out, *sets, "--set", more)
+                self.assertEqual(self.state(out), self.state(f"{mode}-one"), out)
+                self.assertEqual([(m["loss"], m["loss_scale"], m["skipped"]) for m in self.metrics(out)
+                                  if "loss" in m], course[mode], out)
+        self.assertNotEqual(course["tf32"], course["bf16"])
+
+    def test_doctor_measures_all_reduces_between_the_ranks(self):
+        for ranks in (0, 1, 2, 4):
+            report = subprocess.run(command(ranks, "doctor", "--json"), capture_output=True, text=True, timeout=120)
+            self.assertEqual(report.returncode, 0, report.stderr)
+            measured = json.loads(report.stdout)["all_reduce"]
+            if ranks < 2:  # nobody to talk to
+                self.assertIsNone(measured)
+                continue
+            self.assertEqual((measured["ranks"], measured["communicator"]), (ranks, "mpi"))
+            self.assertEqual([size["bytes"] for size in measured["sizes"]], [1 << 20, 64 << 20])
+            for size in measured["sizes"]:
+                factor = 2 * (ranks - 1) / ranks
+                self.assertGreater(size["algorithm_gb_per_s"], 0)
+                self.assertAlmostEqual(size["bus_gb_per_s"] / size["algorithm_gb_per_s"], factor, places=9)
+
+
+if __name__ == "__main__":
+    main()
