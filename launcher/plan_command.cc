@@ -113,6 +113,8 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
                                              profile ? &*profile : nullptr);
   std::string text = arguments.json ? to_json(report) : to_text(report);
   if (arguments.timeline) {
+    TRIREME_CHECK(arguments.send_ms >= 0, "--send-ms {} is no time",
+                  arguments.send_ms);  // NaN passes CLI's check
     const Timeline timeline = plan_timeline(report, *profile, arguments.send_ms);
     write_timeline(*arguments.timeline, timeline, report, *profile);
     if (!arguments.json) text += describe(*arguments.timeline, timeline, report.plan.mesh);
@@ -145,7 +147,7 @@ void add_plan_command(CLI::App& app, Command& chosen) {
       "--times", arguments->times,
       "Times of the blocks: read from this file where it exists, else measured and written there");
   command->add_option("--send-ms", arguments->send_ms, "Milliseconds from a send to its arrival (default: 0)")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0.0, 1e9))
       ->needs(timeline);
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_plan(*arguments, launch); };

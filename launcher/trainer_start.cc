@@ -150,10 +150,10 @@ std::string Trainer::describe_start() const {
   return fmt::format(
       "{} with {} parameters in {}; {} rank(s) x {} thread(s); a step is {} samples of {}, {} x {} on each "
       "rank; "
-      "{} a rank",
+      "{} a rank{}",
       model.name, engine_->layout().num_parameters, options_.config.precision.mode, num_ranks,
       engine_options_.threads, train.global_batch, sample, engine_->batch().per_rank(), train.micro_batch,
-      format_bytes(prediction_.memory.peak_total));
+      format_bytes(prediction_.memory.peak_total), engine_->stages().pipeline > 1 ? " of the first stage" : "");
 }
 
 }  // namespace trireme
