@@ -11,7 +11,7 @@ namespace trireme::cuda {
 
 class ConvLibrary {
  public:
-  ConvLibrary(cudaStream_t stream, std::shared_ptr<Allocator> allocator);
+  explicit ConvLibrary(cudaStream_t stream);
   ~ConvLibrary();
   ConvLibrary(const ConvLibrary&) = delete;
   ConvLibrary& operator=(const ConvLibrary&) = delete;

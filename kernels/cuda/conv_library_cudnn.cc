@@ -8,7 +8,6 @@
 #include <initializer_list>
 #include <map>
 #include <optional>
-#include <utility>
 
 #include "kernels/cuda/conv_library.h"
 #include "kernels/cuda/conv_weight.h"
@@ -102,7 +101,7 @@ void finish(const KernelContext& exec, void* sum, ConstTensorView bias, ConstTen
 }  // namespace
 
 struct ConvLibrary::State {
-  State(cudaStream_t stream, std::shared_ptr<Allocator> alloc) : allocator(std::move(alloc)) {
+  explicit State(cudaStream_t stream) {
     check_cudnn(cudnnCreate(&handle), "cudnnCreate");
     check_cudnn(cudnnSetStream(handle, stream), "cudnnSetStream");
   }
@@ -142,12 +141,10 @@ struct ConvLibrary::State {
   }
 
   cudnnHandle_t handle = nullptr;
-  std::shared_ptr<Allocator> allocator;
   std::map<Problem, std::optional<CudnnPlan>> plans;
 };
 
-ConvLibrary::ConvLibrary(cudaStream_t stream, std::shared_ptr<Allocator> allocator)
-    : state_(std::make_unique<State>(stream, std::move(allocator))) {}
+ConvLibrary::ConvLibrary(cudaStream_t stream) : state_(std::make_unique<State>(stream)) {}
 
 ConvLibrary::~ConvLibrary() = default;
 

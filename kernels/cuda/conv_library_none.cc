@@ -14,7 +14,7 @@ struct ConvLibrary::State {
   }
 };
 
-ConvLibrary::ConvLibrary(cudaStream_t, std::shared_ptr<Allocator>) : state_(std::make_unique<State>()) {}
+ConvLibrary::ConvLibrary(cudaStream_t) : state_(std::make_unique<State>()) {}
 
 ConvLibrary::~ConvLibrary() = default;
 

@@ -45,7 +45,7 @@ AttentionLibrary& Stream::attention_library() {
 }
 
 ConvLibrary& Stream::conv_library() {
-  if (!conv_) conv_ = std::make_unique<ConvLibrary>(stream_.get(), allocator_);
+  if (!conv_) conv_ = std::make_unique<ConvLibrary>(stream_.get());
   return *conv_;
 }
 
