@@ -153,7 +153,8 @@ std::string Trainer::describe_start() const {
       "{} a rank{}",
       model.name, engine_->layout().num_parameters, options_.config.precision.mode, num_ranks,
       engine_options_.threads, train.global_batch, sample, engine_->batch().per_rank(), train.micro_batch,
-      format_bytes(prediction_.memory.peak_total), engine_->stages().pipeline > 1 ? " of the first stage" : "");
+      format_bytes(prediction_.memory.peak_total),
+      engine_->stages().pipeline > 1 ? " of the first stage" : "");
 }
 
 }  // namespace trireme
