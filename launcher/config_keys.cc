@@ -132,9 +132,10 @@ void add_image_keys(std::vector<ConfigKey>& keys) {
           "cache", &D::cache, at_least(0),
           "Bytes of decoded pictures that a rank keeps in memory, for sets that fit. 0: none. The results "
           "do not change.")
-      .add("on_bad_image", &D::on_bad_image, one_of({"fail", "skip"}),
-           "A picture that cannot be decoded ends the job, or is replaced by the next good one, named and "
-           "counted.")
+      .add(
+          "on_bad_image", &D::on_bad_image, one_of({"fail", "skip"}),
+          "A picture that cannot be decoded ends the job, or is left out, named and counted; in training the "
+          "next good one stands in for it.")
       .add("max_pixels", &D::max_pixels, count_from(1),
            "A picture whose header promises more counts as bad; nothing is allocated for it.");
 }

@@ -57,15 +57,17 @@ EngineOptions eval_engine_options(const JobConfig& config, const EvalArguments& 
   return options;
 }
 
-void print(const EvalMetrics& metrics, std::int64_t num_samples, const Checkpoint& checkpoint,
+void print(const EvalMetrics& metrics, std::int64_t num_left_out, const Checkpoint& checkpoint,
            const EvalArguments& arguments) {
   if (!arguments.json) {
-    fmt::print("{}: {} over {} samples\n", checkpoint.folder.string(), describe_eval(metrics), num_samples);
+    fmt::print("{}: {} over {} samples\n", checkpoint.folder.string(), describe_eval(metrics),
+               metrics.num_samples);
     return;
   }
   nlohmann::ordered_json json = {{"checkpoint", checkpoint.folder.string()},
                                  {"step", checkpoint.manifest.step},
-                                 {"samples", num_samples},
+                                 {"samples", metrics.num_samples},
+                                 {"left_out_samples", num_left_out},
                                  {"loss", metrics.loss}};
   if (metrics.top1) json["top1"] = *metrics.top1;
   if (metrics.top5) json["top5"] = *metrics.top5;
@@ -95,7 +97,7 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
                                                    .counts_top_k = is_image_model(config.model)});
     LeftOut left_out;
     left_out.gather(*comm, {data.get()});
-    if (comm->rank() == 0) print(metrics, data->num_samples(), checkpoint, arguments);
+    if (comm->rank() == 0) print(metrics, data->num_samples() - metrics.num_samples, checkpoint, arguments);
     return ExitCode::kDone;
   });
 }

@@ -50,9 +50,13 @@ EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options) {
   EvalMetrics metrics{.loss = engine.evaluate(source, options.num_samples,
                                               options.num_samples * options.dataset->targets_per_sample(),
                                               observe)};
+  metrics.num_samples = options.num_samples;
   if (!options.counts_top_k) return metrics;
   const TopK all = TopK::sum(engine.communicator().all_gather_strings(mine.to_text()));
+  TRIREME_CHECK(all.num_samples > 0, "none of the {} samples to evaluate could be read", options.num_samples);
   const auto total = static_cast<double>(all.num_samples);
+  metrics.loss *= static_cast<double>(options.num_samples) / total;  // the engine divided by all samples
+  metrics.num_samples = all.num_samples;
   metrics.top1 = static_cast<double>(all.top1) / total;
   metrics.top5 = static_cast<double>(all.top5) / total;
   return metrics;

@@ -37,6 +37,7 @@ struct StepMetrics {
 
 struct EvalMetrics {
   double loss = 0;
+  std::int64_t num_samples = 0;  // that counted
   std::optional<double> top1,
       top5;  // part of the samples whose class is the likeliest, or among the five likeliest
 };

@@ -28,6 +28,7 @@ void TopK::add(const Context& ctx, const Tensor& logits, const Tensor& targets) 
                 logits.shape().to_string(), targets.shape().to_string());
   const auto num_classes = static_cast<std::size_t>(logits.shape().dim(-1));
   for (std::size_t row = 0; row < labels.size(); ++row) {
+    if (labels[row] < 0) continue;  // left out
     const std::int64_t rank =
         rank_of_target(std::span(values).subspan(row * num_classes, num_classes), labels[row]);
     top1 += rank < 1;

@@ -1,5 +1,6 @@
 #include "runtime/data/image_dataset.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include "runtime/base/error.h"
@@ -68,22 +69,27 @@ HostBatch ImageDataset::empty_batch(std::int64_t first, std::int64_t count, int 
   return batch;
 }
 
-std::int32_t ImageDataset::render(std::int64_t index, const std::optional<ImageRandom>& random,
-                                  float* out) const {
-  for (std::int64_t tries = 0; tries < num_samples(); ++tries) {
-    const std::int64_t candidate = (index + tries) % num_samples();
-    if (bad_.contains(candidate)) continue;
-    try {
-      render_view(*options_.source, candidate, options_.view, random, out);
-      return options_.source->label(candidate);
-    } catch (const BadImage& error) {
-      if (options_.on_bad_image == OnBadImage::kFail) {
-        throw Error(error.code(),
-                    fmt::format("{}; remove it, or set data.on_bad_image = \"skip\"", error.what()),
-                    error.where());
-      }
-      bad_.add(candidate, error.what());
+std::optional<std::int32_t> ImageDataset::render_if_good(std::int64_t index,
+                                                         const std::optional<ImageRandom>& random,
+                                                         float* out) const {
+  if (bad_.contains(index)) return std::nullopt;
+  try {
+    render_view(*options_.source, index, options_.view, random, out);
+    return options_.source->label(index);
+  } catch (const BadImage& error) {
+    if (options_.on_bad_image == OnBadImage::kFail) {
+      throw Error(error.code(),
+                  fmt::format("{}; remove it, or set data.on_bad_image = \"skip\"", error.what()),
+                  error.where());
     }
+    bad_.add(index, error.what());
+    return std::nullopt;
+  }
+}
+
+std::int32_t ImageDataset::render(std::int64_t index, const ImageRandom& random, float* out) const {
+  for (std::int64_t tries = 0; tries < num_samples(); ++tries) {
+    if (const auto label = render_if_good((index + tries) % num_samples(), random, out)) return *label;
   }
   throw Error(ErrorCode::kInvalidInput, fmt::format("none of the {} pictures can be decoded; the first: {}",
                                                     num_samples(), bad_.reasons().at(0)));
@@ -134,7 +140,9 @@ HostBatch ImageDataset::read_sequential(std::int64_t first, std::int64_t count) 
   HostBatch batch = empty_batch(first, count, 1);
   auto* out = reinterpret_cast<float*>(batch.inputs.data());
   for (std::int64_t row = 0; row < count; ++row, out += view_elems()) {
-    batch.targets[static_cast<std::size_t>(row)] = render(first + row, std::nullopt, out);
+    const auto label = render_if_good(first + row, std::nullopt, out);
+    if (!label) std::fill_n(out, view_elems(), 0.0f);
+    batch.targets[static_cast<std::size_t>(row)] = label.value_or(-1);
   }
   return batch;
 }

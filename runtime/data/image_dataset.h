@@ -45,8 +45,11 @@ class ImageDataset final : public Dataset {
   class MixingGroup;
   std::int64_t view_elems() const { return std::int64_t{options_.view.size} * options_.view.size * 3; }
   HostBatch empty_batch(std::int64_t first, std::int64_t count, int num_labels) const;
-  /// Renders a picture, or what stands in for it, and returns its label.
-  std::int32_t render(std::int64_t index, const std::optional<ImageRandom>& random, float* out) const;
+  /// Renders a picture and returns its label; nothing for one that is left out. Throws where none may be.
+  std::optional<std::int32_t> render_if_good(std::int64_t index, const std::optional<ImageRandom>& random,
+                                             float* out) const;
+  /// Renders a picture, or the next good one in its place, and returns its label.
+  std::int32_t render(std::int64_t index, const ImageRandom& random, float* out) const;
   std::int32_t render_training_sample(std::int64_t sample, float* out) const;
 
   Options options_;

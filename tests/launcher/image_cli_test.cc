@@ -93,6 +93,24 @@ TEST_F(ImageCli, ABadPictureEndsTheJobOrIsCounted) {
   EXPECT_EQ(summary("lenient")["left_out_samples"], 1);
 }
 
+// Neither the loss nor the share of right answers knows of it.
+TEST_F(ImageCli, ABadPictureDoesNotCountInAnEvaluation) {
+  ASSERT_EQ(run(train("run", {"data.on_bad_image=skip", "train.steps=4"})).exit_code, 0);
+  const auto evaluate = [&] {
+    const ProgramResult result = run({"eval", "run", "--json"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return nlohmann::json::parse(result.out);
+  };
+  const auto whole = evaluate();
+  for (const char* name : {"test/dark/a.jpg", "test/dark/z.jpg"})
+    testing::write_file(scratch_ / name, "none");
+  const auto lacking = evaluate();
+  EXPECT_EQ(lacking["samples"], whole["samples"]);
+  EXPECT_EQ(lacking["left_out_samples"], 2);
+  EXPECT_EQ(lacking["top1"], whole["top1"]);
+  EXPECT_NEAR(lacking["loss"].get<double>(), whole["loss"].get<double>(), 1e-5);
+}
+
 TEST_F(ImageCli, RefusesBeforeStepOne) {
   EXPECT_THAT(refusal(train("x", {"data.kind=image"})), HasSubstr("\"tokens\", \"images\", \"synthetic\""));
   EXPECT_THAT(refusal(train("x", {"data.kind=tokens"})), HasSubstr("set it to \"images\""));

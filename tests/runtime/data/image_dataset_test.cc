@@ -174,7 +174,7 @@ TEST(ImageDataset, ABadPictureIsNamed) {
               AllOf(HasSubstr("a/aa.jpg has 0 bytes"), HasSubstr("data.on_bad_image = \"skip\"")));
 }
 
-TEST(ImageDataset, TheNextGoodPictureStandsInForABadOne) {
+TEST(ImageDataset, ABadPictureIsLeftOutOfAnEvaluationAndReplacedInTraining) {
   const TemporaryFolder folder;
   fill(folder);
   const auto skipping = [&] {
@@ -183,17 +183,19 @@ TEST(ImageDataset, TheNextGoodPictureStandsInForABadOne) {
   };
   const HostBatch good = ImageDataset(skipping()).read_sequential(0, 11);
   write_file(folder / "b" / "j.png", "");              // of picture 9
-  write_file(folder / "b" / "k.jpg", "\xFF\xD8\xFF");  // of picture 10, the last: the first follows it
+  write_file(folder / "b" / "k.jpg", "\xFF\xD8\xFF");  // of picture 10, the last
   const ImageDataset data(skipping());
   const HostBatch batch = data.read_sequential(0, 11);
   constexpr std::ptrdiff_t kBytes = 4 * 4 * 3 * sizeof(float);
   EXPECT_TRUE(std::equal(good.inputs.begin(), good.inputs.begin() + 9 * kBytes, batch.inputs.begin()));
   for (const std::ptrdiff_t row : {9, 10}) {
-    EXPECT_TRUE(
-        std::equal(good.inputs.begin(), good.inputs.begin() + kBytes, batch.inputs.begin() + row * kBytes));
-    EXPECT_EQ(batch.targets[static_cast<std::size_t>(row)], 0);
+    EXPECT_TRUE(std::all_of(batch.inputs.begin() + row * kBytes, batch.inputs.begin() + (row + 1) * kBytes,
+                            [](std::byte b) { return b == std::byte{0}; }));
+    EXPECT_EQ(batch.targets[static_cast<std::size_t>(row)], -1);
   }
-  data.read_sequential(0, 11);
+  const HostBatch train = data.read_train(0, 11);  // one pass: picture 0 stands in for the last two
+  EXPECT_EQ(std::ranges::count_if(train.targets, [](std::int32_t t) { return t < 0; }), 0);
+  EXPECT_EQ(std::ranges::count(train.targets, 1) + 2, std::ranges::count(good.targets, 1));
   EXPECT_THAT(data.left_out(),
               ElementsAre(HasSubstr("b/j.png has 0 bytes"), HasSubstr("b/k.jpg is not a whole")));
 }
