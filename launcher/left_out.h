@@ -1,4 +1,4 @@
-// Samples that could not be read and were replaced: named once, counted over all ranks.
+// Samples that could not be read and were left out or replaced: named once, counted over all ranks.
 #pragma once
 
 #include <cstdint>

@@ -35,9 +35,9 @@ struct RunSummary {
   double loss = 0;                             // of the last step
   std::optional<double> eval_loss;             // of the last evaluation
   std::optional<double> eval_top1, eval_top5;  // likewise, of images
-  std::int64_t num_left_out = 0;  // samples of this process that could not be read and were replaced
-  double wall_s = 0;              // of this process, from its first step on
-  double mean_step_ms = 0;        // over the steps of this process but the first, which fills caches
+  std::int64_t num_left_out = 0;               // samples of this process that could not be read
+  double wall_s = 0;                           // of this process, from its first step on
+  double mean_step_ms = 0;  // over the steps of this process but the first, which fills caches
   std::string throughput_key = "tokens_per_s";
   double throughput = 0;  // over the same steps, all ranks
   std::int64_t peak_bytes = 0;

@@ -18,8 +18,9 @@ namespace trireme {
 /// options.view says; in file order it is the middle square. A sample follows from the seed and its index
 /// alone.
 ///
-/// A picture that cannot be decoded is refused, or with OnBadImage::kSkip replaced by the next good one in
-/// file order, for everybody alike: whether a picture is good does not depend on who reads it.
+/// A picture that cannot be decoded is refused, or with OnBadImage::kSkip left out, in training replaced by
+/// the next good one in file order, for everybody alike: whether a picture is good does not depend on who
+/// reads it.
 class ImageDataset final : public Dataset {
  public:
   enum class OnBadImage : std::uint8_t { kFail, kSkip };

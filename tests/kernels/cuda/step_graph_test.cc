@@ -107,8 +107,7 @@ TEST(StepGraph, AnotherCountOfTargetsStartsOver) {
   EXPECT_EQ(graph.engine.state_hash(), plain.engine.state_hash());
 }
 
-// The scale and the count of updates live on the device, so they go on in played steps. The first scale is
-// far too large: steps are skipped until it fits; then it grows every second step.
+// The first scale is far too large: steps are skipped until it fits; then it grows every second step.
 EngineOptions in_fp16(bool cuda_graph) {
   EngineOptions o = options(cuda_graph);
   o.precision = Precision(PrecisionMode::kFp16);
@@ -119,6 +118,7 @@ EngineOptions in_fp16(bool cuda_graph) {
   return o;
 }
 
+// The scale and the count of updates live on the device, so they go on in played steps.
 TEST(StepGraph, PlaysLossScaling) {
   TrainingRun graph(in_fp16(true)), plain(in_fp16(false));
   int skipped = 0;
