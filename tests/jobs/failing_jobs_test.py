@@ -216,12 +216,7 @@ class FailingJobs(JobTest):
         # mpirun answers SIGTERM by ending the ranks itself; SIGUSR1 it hands on to them.
         for ranks, request in ((0, signal.SIGTERM), (2, signal.SIGUSR1)):
             out = f"stopped{ranks}"
-            process = self.start(ranks, out, "--set", "train.steps=1000000")
-            metrics = self.folder / out / "metrics.jsonl"
-            deadline = time.time() + 60
-            while not (metrics.exists() and metrics.stat().st_size > 1000):
-                self.assertLess(time.time(), deadline, "no steps in a minute")
-                time.sleep(0.05)
+            process, _ = self.start_and_wait_for_steps(ranks, out)
             process.send_signal(request)
             _, stderr = process.communicate(timeout=60)
             self.assertEqual(process.returncode, 75, stderr)
