@@ -205,6 +205,49 @@ struct PoolNumerics {
   void (*avg_bwd)(const PoolImage& image, const float* dy, float* dx);
 };
 
+/// A square of pixels that Winograd transforms, [i, j, channel] at i * row_pitch + j * channels + channel.
+/// `channels` is a multiple of 16.
+struct WinogradPatch {
+  std::int64_t channels, row_pitch;
+  int first_row, end_row, first_col, end_col;  // of the square, within the image
+};
+
+/// The 36 points of a square: channel c of point f at
+/// f * point_pitch + c / kPanel * panel_pitch + c % kPanel.
+struct WinogradPoints {
+  static constexpr std::int64_t kPanel = 32;
+  float* data;
+  std::int64_t point_pitch, panel_pitch;
+};
+
+/// c [rows, cols] = a b, or c += a b. rows is a multiple of 8, cols of 16.
+struct WinogradProduct {
+  const float* a;
+  std::int64_t a_pitch;
+  const float* b;
+  std::int64_t b_pitch;
+  float* c;
+  std::int64_t c_pitch;
+  std::int64_t rows, cols, depth;
+  bool accumulate;
+};
+
+/// Serial parts of a convolution by Winograd's minimal filtering F(4 x 4, 3 x 3).
+struct WinogradNumerics {
+  static constexpr int kInput = 6, kOutput = 4, kPoints = kInput * kInput;
+  static constexpr std::int64_t kWeightBlock = 16;
+  void (*input_to_points)(const WinogradPatch& patch, const float* x, const WinogradPoints& to);
+  void (*output_gradient_to_points)(const WinogradPatch& patch, const float* dy, const WinogradPoints& to);
+  /// y = what the points mean + bias + addend; either may be null. `addend` lies like y and may be y.
+  void (*points_to_output)(const WinogradPatch& patch, const WinogradPoints& from, const float* bias,
+                           const float* addend, float* y);
+  /// taps [9, 16] to u, 16 of each point; `flip` turns the kernel by half a turn.
+  void (*weight_to_points)(const float* taps, bool flip, float* u, std::int64_t point_pitch);
+  void (*points_to_weight)(const float* u, std::int64_t point_pitch, float* taps);
+  void (*product)(const WinogradProduct& p);             // a [rows, depth], overwrites
+  void (*product_of_columns)(const WinogradProduct& p);  // a [depth, rows]
+};
+
 /// y[j * y_pitch + i] = x[i * x_pitch + j] for i < rows, j < cols.
 struct TransposedRows {
   const void* x;
@@ -257,6 +300,7 @@ struct Numerics {
   const OptimizerNumerics* optimizer;
   const BatchNormNumerics* batch_norm;
   const PoolNumerics* pool;
+  const WinogradNumerics* winograd;
 };
 
 /// The tables for this machine: the newest instruction set that it has.

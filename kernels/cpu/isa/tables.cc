@@ -17,6 +17,7 @@ const Numerics numerics{
     .optimizer = &optimizer_numerics,
     .batch_norm = &batch_norm_numerics,
     .pool = &pool_numerics,
+    .winograd = &winograd_numerics,
 };
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -16,6 +16,7 @@ extern const CastNumerics cast_numerics;
 extern const OptimizerNumerics optimizer_numerics;
 extern const BatchNormNumerics batch_norm_numerics;
 extern const PoolNumerics pool_numerics;
+extern const WinogradNumerics winograd_numerics;
 extern const Numerics numerics;
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -1,0 +1,16 @@
+// Convolutions of 3 x 3 pixels in fewer products: see [Note: Winograd] in winograd_conv.cc.
+#pragma once
+
+#include "kernels/backend.h"
+#include "kernels/cpu/conv_primitives.h"
+
+namespace trireme::cpu {
+
+/// Whether all three convolutions of this shape, in this type and mode, are computed that way.
+bool takes_winograd(const ConvShape& shape, DType dtype, MathMode math);
+
+void winograd_conv_fwd(const KernelContext& exec, const Conv2dFwdArgs& args);
+void winograd_conv_bwd_data(const KernelContext& exec, const Conv2dBwdDataArgs& args);
+void winograd_conv_bwd_weight(const KernelContext& exec, const Conv2dBwdWeightArgs& args);
+
+}  // namespace trireme::cpu
