@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <initializer_list>
 
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/launch.h"
@@ -98,6 +99,16 @@ void put_together(const Pieces& pieces, const float* moments, const BatchNormFwd
   }
 }
 
+// Results that leave the caches before they are read are written past them: memory is not read first. Where a
+// result is written over an operand, its lines are at hand.
+bool streams(TensorView result, std::initializer_list<ConstTensorView> operands) {
+  constexpr std::int64_t kLeast = 8 << 20;  // bytes
+  const std::int64_t cols = result.shape.dim(-1);
+  return result.dtype == DType::kFloat32 && result.num_elems() * 4 >= kLeast && cols % 16 == 0 &&
+         reinterpret_cast<std::uintptr_t>(result.data) % 64 == 0 &&
+         std::ranges::none_of(operands, [&](ConstTensorView o) { return o.data == result.data; });
+}
+
 struct AffineArgs {
   ConstTensorView x, residual;
   TensorView y;
@@ -117,7 +128,8 @@ void apply(const Pieces& pieces, const Affine& affine, const AffineArgs& args) {
                                    .y = y,
                                    .rows = rows,
                                    .cols = cols,
-                                   .rectify = args.rectify == Rectify::kYes});
+                                   .rectify = args.rectify == Rectify::kYes,
+                                   .stream = streams(args.y, {args.x, args.residual})});
     write(args.y, at, count, y);
   });
 }
@@ -201,7 +213,7 @@ void batch_norm_bwd(const KernelContext& exec, const BatchNormBwdArgs& args) {
   check_one_float_type("batch_norm_bwd",
                        {args.dy, args.x, args.y, args.gamma, args.beta, args.dx, args.dresidual});
   check_fp32("batch_norm_bwd", {args.mean, args.rstd, args.dgamma, args.dbeta});
-  const Pieces pieces(exec, args.x, 5);
+  const Pieces pieces(exec, args.x, 4);
   const std::int64_t cols = pieces.cols;
   if (pieces.rows == 0) return;
   Affine affine(exec, args.gamma, args.beta);
@@ -209,36 +221,45 @@ void batch_norm_bwd(const KernelContext& exec, const BatchNormBwdArgs& args) {
   const Workspace memory(exec, (2 * pieces.count + 2) * cols);
   float* const sums = memory.data();
   const Factors factors{affine.scale(), sums + 2 * pieces.count * cols, sums + (2 * pieces.count + 1) * cols};
-  const auto gradients_of = [&](std::int64_t first, std::int64_t rows, const auto& scratch) {
+  const auto gradients_of = [&](ConstTensorView dy, Passes passes, std::int64_t first, std::int64_t rows,
+                                const auto& scratch) {
     const std::int64_t at = first * cols, count = rows * cols;
-    return ChannelGradients{.dy = read(args.dy, at, count, scratch(0)),
+    return ChannelGradients{.dy = read(dy, at, count, scratch(0)),
                             .x = read(args.x, at, count, scratch(1)),
-                            .y = read(args.y, at, count, scratch(2)),
+                            .y = passes == Passes::kFromY ? read(args.y, at, count, scratch(2)) : nullptr,
                             .scale = affine.scale(),
                             .shift = affine.shift(),
                             .mean = args.mean.as<float>(),
-                            .passes = passes_of(args),
+                            .passes = passes,
                             .rows = rows,
-                            .cols = cols};
+                            .cols = cols,
+                            .sum = nullptr,
+                            .sum_x = nullptr,
+                            .gradient = nullptr};
   };
+  const bool keeps = args.dresidual.defined();
   pieces.for_each([&](std::int64_t piece, std::int64_t first, std::int64_t rows, const auto& scratch) {
-    ChannelGradients in = gradients_of(first, rows, scratch);
+    ChannelGradients in = gradients_of(args.dy, passes_of(args), first, rows, scratch);
     in.sum = sums + 2 * piece * cols;
     in.sum_x = in.sum + cols;
+    in.gradient = place(args.dresidual, first * cols, scratch(3));
     numerics().batch_norm->sums(in);
+    write(args.dresidual, first * cols, rows * cols, in.gradient);
   });
   finish(pieces, sums, args, affine.scale(), factors);
+  // What was kept need not be found again.
+  const ConstTensorView gradient = keeps ? ConstTensorView(args.dresidual) : args.dy;
+  const Passes passes = keeps ? Passes::kAll : passes_of(args);
+  const bool stream = streams(args.dx, {args.dy, args.x});
   pieces.for_each([&](std::int64_t, std::int64_t first, std::int64_t rows, const auto& scratch) {
-    const std::int64_t at = first * cols, count = rows * cols;
-    float *dx = place(args.dx, at, scratch(3)), *dresidual = place(args.dresidual, at, scratch(4));
-    numerics().batch_norm->backward({.in = gradients_of(first, rows, scratch),
+    float* dx = place(args.dx, first * cols, scratch(3));
+    numerics().batch_norm->backward({.in = gradients_of(gradient, passes, first, rows, scratch),
                                      .of_g = factors.of_g,
                                      .of_x = factors.of_x,
                                      .constant = factors.constant,
                                      .dx = dx,
-                                     .dresidual = dresidual});
-    write(args.dx, at, count, dx);
-    write(args.dresidual, at, count, dresidual);
+                                     .stream = stream});
+    write(args.dx, first * cols, rows * cols, dx);
   });
 }
 

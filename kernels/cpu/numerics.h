@@ -157,7 +157,7 @@ struct ChannelAffine {
   const float *scale, *shift;  // [cols]
   float* y;                    // rectify(x * scale + shift + residual); may be x or residual
   std::int64_t rows, cols;
-  bool rectify;
+  bool rectify, stream;  // stream: y goes past the caches; it is aligned to them
 };
 
 /// Where the rectifier lets a gradient pass.
@@ -173,12 +173,14 @@ struct ChannelGradients {
   Passes passes;
   std::int64_t rows, cols;
   float *sum, *sum_x;  // [cols]: of g, and of g (x - mean); overwritten
+  float* gradient;     // receives g, or null; may be dy
 };
 
 struct ChannelBackward {
   ChannelGradients in;
   const float *of_g, *of_x, *constant;  // [cols]: dx = of_g g + of_x (x - mean) + constant
-  float *dx, *dresidual;                // dresidual = g, or null
+  float* dx;
+  bool stream;  // as above, for dx
 };
 
 struct BatchNormNumerics {

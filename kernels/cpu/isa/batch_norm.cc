@@ -1,5 +1,8 @@
 // Statistics and affine maps of channels: rows are pixels, columns channels, and sums go down the columns.
+#include <type_traits>
+
 #include "kernels/cpu/isa/tables.h"
+#include "kernels/cpu/isa/vector.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
@@ -37,95 +40,120 @@ void moments(const ChannelMoments& p) {
 }
 
 // NaN passes.
-inline float rectified(float x) {
-  return x < 0.0f ? 0.0f : x;
+template <class T>
+inline T rectified(T x) {
+  return x < 0.0f ? T{} : x;
+}
+
+template <bool kStream, class T>
+inline void put(float* to, T value) {
+  if constexpr (kStream && std::is_same_v<T, Vector>) {
+    stream(to, value);
+  } else {
+    store(to, value);
+  }
+}
+
+// Runs body.template operator()<T>(offset, column) for all elements of a piece, T as in for_each_vector().
+template <class Body>
+inline void for_each_element(std::int64_t rows, std::int64_t cols, const Body& body) {
+  for (std::int64_t m = 0; m < rows; ++m) {
+    for_each_vector(cols, [&]<class T>(std::int64_t c) { body.template operator()<T>(m * cols + c, c); });
+  }
+}
+
+template <bool kStream, bool kResidual, bool kRectify>
+void affine_as(const ChannelAffine& p) {
+  for_each_element(p.rows, p.cols, [&p]<class T>(std::int64_t i, std::int64_t c) {
+    T y = load<T>(p.x + i) * load<T>(p.scale + c) + load<T>(p.shift + c);
+    if constexpr (kResidual) y += load<T>(p.residual + i);
+    if constexpr (kRectify) y = rectified(y);
+    put<kStream>(p.y + i, y);
+  });
+  if constexpr (kStream) end_stream();
+}
+
+template <bool kStream>
+void affine_by_kind(const ChannelAffine& p) {
+  if (p.residual != nullptr) {
+    return p.rectify ? affine_as<kStream, true, true>(p) : affine_as<kStream, true, false>(p);
+  }
+  return p.rectify ? affine_as<kStream, false, true>(p) : affine_as<kStream, false, false>(p);
 }
 
 void affine(const ChannelAffine& p) {
-  const std::int64_t cols = p.cols;
-  for (std::int64_t m = 0; m < p.rows; ++m) {
-    const float *x = p.x + m * cols, *residual = p.residual != nullptr ? p.residual + m * cols : nullptr;
-    float* y = p.y + m * cols;
-    if (residual != nullptr && p.rectify) {
-#pragma omp simd
-      for (std::int64_t c = 0; c < cols; ++c) y[c] = rectified(x[c] * p.scale[c] + p.shift[c] + residual[c]);
-    } else if (residual != nullptr) {
-#pragma omp simd
-      for (std::int64_t c = 0; c < cols; ++c) y[c] = x[c] * p.scale[c] + p.shift[c] + residual[c];
-    } else if (p.rectify) {
-#pragma omp simd
-      for (std::int64_t c = 0; c < cols; ++c) y[c] = rectified(x[c] * p.scale[c] + p.shift[c]);
-    } else {
-#pragma omp simd
-      for (std::int64_t c = 0; c < cols; ++c) y[c] = x[c] * p.scale[c] + p.shift[c];
-    }
+  return p.stream ? affine_by_kind<true>(p) : affine_by_kind<false>(p);
+}
+
+// Calls body(g): g.template operator()<T>(element, column) is the gradient behind the rectifier.
+template <class Body>
+inline void with_gradient(const ChannelGradients& p, const Body& body) {
+  if (p.passes == Passes::kFromY) {
+    body([&p]<class T>(std::int64_t i, std::int64_t) {
+      return load<T>(p.y + i) <= 0.0f ? T{} : load<T>(p.dy + i);
+    });
+  } else if (p.passes == Passes::kFromX) {
+    body([&p]<class T>(std::int64_t i, std::int64_t c) {
+      const T y = load<T>(p.x + i) * load<T>(p.scale + c) + load<T>(p.shift + c);
+      return y <= 0.0f ? T{} : load<T>(p.dy + i);
+    });
+  } else {
+    body([&p]<class T>(std::int64_t i, std::int64_t) { return load<T>(p.dy + i); });
   }
 }
 
-// Calls body(g) with the function of (element, column) that gives the gradient behind the rectifier.
-template <class Body>
-inline void with_gradient(const ChannelGradients& p, const Body& body) {
-  const float *dy = p.dy, *x = p.x, *y = p.y, *scale = p.scale, *shift = p.shift;
-  if (p.passes == Passes::kFromY) {
-    body([=](std::int64_t i, std::int64_t) { return y[i] <= 0.0f ? 0.0f : dy[i]; });
-  } else if (p.passes == Passes::kFromX) {
-    body([=](std::int64_t i, std::int64_t c) { return x[i] * scale[c] + shift[c] <= 0.0f ? 0.0f : dy[i]; });
-  } else {
-    body([=](std::int64_t i, std::int64_t) { return dy[i]; });
-  }
+// Two rows at a time, so that the sums are seldom read and written.
+template <bool kKeep>
+void sums_as(const ChannelGradients& p) {
+  const std::int64_t cols = p.cols;
+  __builtin_memset(p.sum, 0, static_cast<std::size_t>(cols) * sizeof(float));
+  __builtin_memset(p.sum_x, 0, static_cast<std::size_t>(cols) * sizeof(float));
+  with_gradient(p, [&p, cols](const auto& gradient) {
+    const auto term = [&]<class T>(std::int64_t i, std::int64_t c, T mean, T& g) {
+      g = gradient.template operator()<T>(i, c);
+      if constexpr (kKeep) store(p.gradient + i, g);
+      return g * (load<T>(p.x + i) - mean);
+    };
+    std::int64_t m = 0;
+    for (; m + 2 <= p.rows; m += 2) {
+      for_each_vector(cols, [&]<class T>(std::int64_t c) {
+        const T mean = load<T>(p.mean + c);
+        T g0, g1;
+        const T x0 = term.template operator()<T>(m * cols + c, c, mean, g0);
+        const T x1 = term.template operator()<T>((m + 1) * cols + c, c, mean, g1);
+        store(p.sum + c, load<T>(p.sum + c) + (g0 + g1));
+        store(p.sum_x + c, load<T>(p.sum_x + c) + (x0 + x1));
+      });
+    }
+    if (m == p.rows) return;
+    for_each_vector(cols, [&]<class T>(std::int64_t c) {
+      T g0;
+      const T x0 = term.template operator()<T>(m * cols + c, c, load<T>(p.mean + c), g0);
+      store(p.sum + c, load<T>(p.sum + c) + g0);
+      store(p.sum_x + c, load<T>(p.sum_x + c) + x0);
+    });
+  });
 }
 
 void sums(const ChannelGradients& p) {
-  const std::int64_t cols = p.cols;
-  const float *x = p.x, *mean = p.mean;
-  float* __restrict sum = p.sum, * __restrict sum_x = p.sum_x;
-  __builtin_memset(sum, 0, static_cast<std::size_t>(cols) * sizeof(float));
-  __builtin_memset(sum_x, 0, static_cast<std::size_t>(cols) * sizeof(float));
-  with_gradient(p, [=](const auto& g) {
-    std::int64_t m = 0;
-    for (; m + 2 <= p.rows; m += 2) {
-      const std::int64_t first = m * cols, second = first + cols;
-#pragma omp simd
-      for (std::int64_t c = 0; c < cols; ++c) {
-        const float g0 = g(first + c, c), g1 = g(second + c, c);
-        sum[c] += g0 + g1;
-        sum_x[c] += g0 * (x[first + c] - mean[c]) + g1 * (x[second + c] - mean[c]);
-      }
-    }
-    for (; m < p.rows; ++m) {
-      const std::int64_t first = m * cols;
-#pragma omp simd
-      for (std::int64_t c = 0; c < cols; ++c) {
-        const float g0 = g(first + c, c);
-        sum[c] += g0;
-        sum_x[c] += g0 * (x[first + c] - mean[c]);
-      }
-    }
+  return p.gradient != nullptr ? sums_as<true>(p) : sums_as<false>(p);
+}
+
+template <bool kStream>
+void backward_as(const ChannelBackward& p) {
+  with_gradient(p.in, [&p](const auto& gradient) {
+    for_each_element(p.in.rows, p.in.cols, [&]<class T>(std::int64_t i, std::int64_t c) {
+      const T g = gradient.template operator()<T>(i, c),
+              centered = load<T>(p.in.x + i) - load<T>(p.in.mean + c);
+      put<kStream>(p.dx + i,
+                   load<T>(p.of_g + c) * g + load<T>(p.of_x + c) * centered + load<T>(p.constant + c));
+    });
   });
+  if constexpr (kStream) end_stream();
 }
 
 void backward(const ChannelBackward& p) {
-  const std::int64_t cols = p.in.cols;
-  const float *x = p.in.x, *mean = p.in.mean, *of_g = p.of_g, *of_x = p.of_x, *constant = p.constant;
-  float *dx = p.dx, *dresidual = p.dresidual;
-  with_gradient(p.in, [=](const auto& g) {
-    for (std::int64_t m = 0; m < p.in.rows; ++m) {
-      const std::int64_t row = m * cols;
-      if (dresidual != nullptr) {
-#pragma omp simd
-        for (std::int64_t c = 0; c < cols; ++c) {
-          const float gradient = g(row + c, c), centered = x[row + c] - mean[c];
-          dresidual[row + c] = gradient;
-          dx[row + c] = of_g[c] * gradient + of_x[c] * centered + constant[c];
-        }
-      } else {
-#pragma omp simd
-        for (std::int64_t c = 0; c < cols; ++c) {
-          dx[row + c] = of_g[c] * g(row + c, c) + of_x[c] * (x[row + c] - mean[c]) + constant[c];
-        }
-      }
-    }
-  });
+  return p.stream ? backward_as<true>(p) : backward_as<false>(p);
 }
 
 void relu(const float* x, float* y, std::int64_t n) {

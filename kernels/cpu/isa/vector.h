@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#if defined(__SSE__)
+#include <immintrin.h>
+#endif
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
@@ -26,6 +29,26 @@ inline T load(const float* from) {
 template <class T>
 inline void store(float* to, T value) {
   __builtin_memcpy(to, &value, sizeof value);
+}
+
+/// Past the caches, where the machine can: for what is not read again soon. `to` is aligned to a Vector.
+inline void stream(float* to, Vector value) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(to, value);
+#elif defined(__AVX__)
+  _mm256_stream_ps(to, value);
+#elif defined(__SSE__)
+  _mm_stream_ps(to, value);
+#else
+  store(to, value);
+#endif
+}
+
+/// After the last stream(), before other threads read.
+inline void end_stream() {
+#if defined(__SSE__)
+  _mm_sfence();
+#endif
 }
 
 constexpr std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
