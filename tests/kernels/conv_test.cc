@@ -38,6 +38,12 @@ const Case kCases[] = {
     {2, 6, 7, 6, 4, 2, 3, {.stride = 3, .padding = 0}},                  // a kernel that is not square
     {1, 5, 5, 4, 4, 1, 1, {.stride = 1, .padding = 1}},                  // one pixel, padded
     {2, 8, 8, 64, 64, 3, 3, {.stride = 1, .padding = 1}},
+    // For minimal filtering: squares cut by the edges, each padding, channels that fill panels in part, and
+    // so many squares that they come in several passes.
+    {3, 9, 13, 16, 48, 3, 3, {.stride = 1, .padding = 1}},
+    {1, 7, 6, 48, 16, 3, 3, {.stride = 1, .padding = 0}},
+    {1, 4, 7, 32, 80, 3, 3, {.stride = 1, .padding = 2}},
+    {5, 25, 22, 16, 16, 3, 3, {.stride = 1, .padding = 1}},
 };
 
 // Runs term(index in x, in weight, in y) for all products of the sum.
@@ -141,7 +147,7 @@ TEST_P(ConvTest, MatchesReference) {
 }
 
 TEST_P(ConvTest, GradientModes) {
-  for (const Case& c : {kCases[0], kCases[4], kCases[7], kCases[8]}) {
+  for (const Case& c : {kCases[0], kCases[4], kCases[7], kCases[8], kCases[13]}) {
     SCOPED_TRACE(c.text());
     for (const GradientMode mode : {GradientMode::kAccumulate, GradientMode::kIgnore}) {
       const Inputs in = inputs(c, DType::kFloat32);
