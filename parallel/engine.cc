@@ -3,7 +3,6 @@
 #include "parallel/gradient_dtype.h"
 #include "parallel/validate.h"
 #include "runtime/base/error.h"
-#include "runtime/base/log.h"
 
 namespace trireme {
 namespace {
@@ -32,7 +31,7 @@ StageMap stages_of(const PipelineOptions& pipeline, std::size_t num_blocks) {
 }
 
 // What does not go together with stages, with the reason.
-const EngineOptions& checked(const EngineOptions& options, const Communicator& comm) {
+const EngineOptions& checked(const EngineOptions& options) {
   if (options.pipeline.stages == 1) {
     TRIREME_CHECK(
         options.pipeline.chunks == 1,
@@ -42,12 +41,6 @@ const EngineOptions& checked(const EngineOptions& options, const Communicator& c
   }
   TRIREME_CHECK(options.sample,
                 "a pipeline needs EngineOptions::sample: stages receive what they do not compute");
-  if (options.cuda_graph || comm.device_type() == DeviceType::kCuda) {
-    throw Error(ErrorCode::kUnsupported,
-                "parallel.pipeline = 2 or more runs on CPUs so far: NCCL hands messages over in groups, and "
-                "receives that are posted ahead would wait for each other; set parallel.device = \"cpu\" or "
-                "parallel.pipeline = 1");
-  }
   return options;
 }
 
@@ -63,7 +56,7 @@ Engine::Engine(BlockList blocks, std::shared_ptr<Communicator> comm, const Engin
 Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communicator> comm,
                const EngineOptions& options)
     : blocks_(std::move(blocks)),
-      options_(checked(options, *comm)),
+      options_(checked(options)),
       groups_(split_mesh(comm, mesh_of(comm->size(), options.pipeline.stages))),
       batch_(training_layout(options, groups_.mesh.data)),
       stages_(stages_of(options.pipeline, blocks_->size())),
@@ -71,9 +64,12 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
       plan_(make_plan()),
       ctx_(context_of(options)),
       optimizer_(make_optimizer(options.optimizer)),
-      watchdog_(make_watchdog()) {
+      watchdog_(watch_over(comm, options.timeout_s)) {
   const Watchdog::Scope watch(watchdog_.get(), "the making of the engine");
   if (ctx_.backend->native_stream != nullptr) comm->bind_stream(ctx_.backend->native_stream(ctx_.exec));
+  if (groups_.pipeline) {
+    groups_.pipeline->open_ways(ways_between_stages(stages_, ties_between_stages(layout_, stages_)));
+  }
   check_gradient_dtype(ctx_, *optimizer_);
   params_ = std::make_unique<ParamStore>(
       ctx_, *blocks_, layout_, *optimizer_, groups_.data,
@@ -114,21 +110,6 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                     comm->size()));
   }
   graph_ = std::make_unique<StepGraph>(ctx_);
-}
-
-// On devices that run behind the host an action ends when it is enqueued: there it is the waiting that is
-// watched.
-std::unique_ptr<Watchdog> Engine::make_watchdog() const {
-  const auto comm = groups_.world;
-  if (!comm->status()) return nullptr;
-  const int ranks_here = comm->status()->board().size();
-  if (options_.timeout_s <= 0 && ranks_here == 1) return nullptr;
-  return std::make_unique<Watchdog>(
-      Watchdog::Options{.status = comm->status(),
-                        .timeout_s = options_.timeout_s,
-                        .grace_s = ranks_here < comm->size() ? 2.0 : 0.0,
-                        .report = [](const std::string& message) { log_error(message); },
-                        .end_job = [comm](const std::string& message) { comm->abort(message); }});
 }
 
 StepPlan Engine::make_plan() const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tests/parallel/comm/conformance.h"
+#include "tests/parallel/comm/message_ways.h"
 
 namespace trireme {
 namespace {
@@ -137,6 +138,7 @@ void broadcast(Communicator& comm) {
 // Every rank sends to every other before it receives: posting must not block.
 void messages(Communicator& comm) {
   const TestMemory memory;
+  open_ways_of_pairs(comm, {5});
   for (const DType dtype : kAll) {
     for (const std::int64_t n : {0, 1, 7, 1000, 70'001}) {
       SCOPED_TRACE(label(dtype, n));
@@ -165,6 +167,8 @@ void messages(Communicator& comm) {
 void tags(Communicator& comm) {
   if (comm.size() == 1) return;  // no peer to talk to
   const TestMemory memory;
+  open_ways_of_ring(comm, {0, 32767});
+  open_ways_of_ring(comm, {0});  // is open
   const int next = (comm.rank() + 1) % comm.size();
   const int previous = (comm.rank() + comm.size() - 1) % comm.size();
   std::vector<Work> works;

@@ -34,8 +34,6 @@ void set_driver_version(int version);
 
 /// Whether events have not passed yet when they are asked; of the whole process.
 void set_events_pending(bool pending);
-/// Called when the default stream is made to wait, on the thread that does; of the calling thread.
-void set_default_stream_wait(std::function<void()> call);
 
 /// What a thread has asked of the runtime.
 struct Counts {

@@ -29,7 +29,6 @@ DeviceMemory& device_memory() {
 }
 
 thread_local int current_device = 0;
-thread_local std::function<void()> default_stream_wait;
 std::atomic<bool> events_pending = false;
 
 constexpr std::size_t kMallocAlignment = 512;
@@ -51,10 +50,6 @@ void set_device_count(int count) {
 
 void set_events_pending(bool pending) {
   events_pending = pending;
-}
-
-void set_default_stream_wait(std::function<void()> call) {
-  default_stream_wait = std::move(call);
 }
 
 void set_driver_version(int version) {
@@ -171,10 +166,12 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 // A stream that is recorded has nothing to wait for: an error, as on a card.
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   ++emulation::counts().waits;
+  if (stream != nullptr && stream->thread) stream->thread->drain();
   return stream != nullptr && stream->recording ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t, unsigned) {
-  if (stream == nullptr && default_stream_wait) default_stream_wait();
+// A stream that does its work at once is the calling thread.
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (event->mark) emulated_enqueue(stream, [mark = event->mark] { mark->wait(); });
   return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -185,15 +182,21 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   delete event;
   return cudaSuccess;
 }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  event->mark = nullptr;
+  if (stream == nullptr || !stream->thread) return cudaSuccess;
+  event->mark = std::make_shared<emulation::StreamMark>();
+  stream->thread->add([mark = event->mark] { mark->set(); });
   return cudaSuccess;
 }
-cudaError_t cudaEventQuery(cudaEvent_t) {
-  return events_pending ? cudaErrorNotReady : cudaSuccess;
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const bool passed = !events_pending && (!event->mark || event->mark->is_set());
+  return passed ? cudaSuccess : cudaErrorNotReady;
 }
-cudaError_t cudaEventSynchronize(cudaEvent_t) {
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   ++emulation::counts().waits;
   ++emulation::counts().event_waits;
+  if (event->mark) event->mark->wait();
   return cudaSuccess;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {

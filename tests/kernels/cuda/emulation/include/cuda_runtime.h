@@ -1,6 +1,6 @@
 // The part of the CUDA runtime and of CUDA C++ that kernels/cuda uses, on the host: device memory is host
-// memory, streams do their work at once, and a kernel runs as [Note: emulated blocks] in emulation.h says. So
-// the own kernels are tested, also under AddressSanitizer, on machines without a GPU.
+// memory, streams do their work at once (but for those with a StreamThread), and a kernel runs as in [Note:
+// emulated blocks] in emulation.h. So own kernels are tested, under AddressSanitizer too, without a GPU.
 #pragma once
 
 #include <cmath>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/kernels/cuda/emulation/emulation.h"
+#include "tests/kernels/cuda/emulation/stream_thread.h"
 
 #define __host__
 #define __device__
@@ -89,22 +90,31 @@ struct CUgraphExec_st {
   EmulatedWork work;
 };
 struct CUstream_st {
-  std::unique_ptr<CUgraph_st> recording;  // null: work is done at once
+  std::unique_ptr<CUgraph_st> recording;              // null: work is done
+  std::unique_ptr<::emulation::StreamThread> thread;  // null: at once
 };
-struct CUevent_st {};
+struct CUevent_st {
+  std::shared_ptr<::emulation::StreamMark> mark;  // null: has passed
+};
 using cudaStream_t = CUstream_st*;
 using cudaEvent_t = CUevent_st*;
 using cudaGraph_t = CUgraph_st*;
 using cudaGraphExec_t = CUgraphExec_st*;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed = 2 };
 
-/// Does `work` now, or when the graph that is being recorded is launched.
+/// Does `work` now, or in the stream's thread, or when the graph that is being recorded is launched.
 inline void emulated_enqueue(cudaStream_t stream, std::function<void()> work) {
   if (stream != nullptr && stream->recording) {
     stream->recording->work.push_back(std::move(work));
+  } else if (stream != nullptr && stream->thread) {
+    stream->thread->add(std::move(work));
   } else {
     work();
   }
+}
+/// From now on the stream runs beside the host.
+inline void emulated_give_thread(cudaStream_t stream) {
+  if (!stream->thread) stream->thread = std::make_unique<::emulation::StreamThread>();
 }
 
 struct cudaLaunchConfig_t {
