@@ -70,6 +70,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
       layout_(make_layout(*blocks_, options.group_min_bytes, stages_)),
       plan_(make_plan()),
       ctx_(context_of(options)),
+      data_cache_(reserve_data_cache()),
       optimizer_(make_optimizer(options.optimizer)),
       watchdog_(make_watchdog()) {
   const Watchdog::Scope watch(watchdog_.get(), "the making of the engine");
@@ -129,6 +130,16 @@ std::unique_ptr<Watchdog> Engine::make_watchdog() const {
                         .grace_s = ranks_here < comm->size() ? 2.0 : 0.0,
                         .report = [](const std::string& message) { log_error(message); },
                         .end_job = [comm](const std::string& message) { comm->abort(message); }});
+}
+
+// It is reserved whole: how much of it a set will fill is not known before it was read.
+Buffer Engine::reserve_data_cache() const {
+  const DeviceType device = options_.device.type;
+  const int stage = groups_.place().stage;
+  const bool reads = stage == 0 || stage == groups_.mesh.pipeline - 1;
+  if (options_.data_cache_bytes == 0 || device == DeviceType::kCuda || !reads) return {};
+  const MemoryHolderScope holder(*ctx_.allocator, "data.cache");
+  return {ctx_.allocator, static_cast<std::size_t>(options_.data_cache_bytes), MemoryCategory::kData};
 }
 
 StepPlan Engine::make_plan() const {
