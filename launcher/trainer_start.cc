@@ -87,11 +87,12 @@ void Trainer::load_initial_model() {
   const Watchdog::Scope watch = watched("the reading of " + file);
   run_stage(*options_.comm, [&] {
     try {
-      load_model(*engine_, file);
+      check_model(*engine_, file);
     } catch (const Error& error) {
       throw Error(error.code(), fmt::format("model.init_from: {}", error.what()), error.where());
     }
   });
+  run_stage(*options_.comm, [&] { load_model(*engine_, file); });
   agreed_state_hash();  // of every rank's file
 }
 

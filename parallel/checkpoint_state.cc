@@ -168,6 +168,10 @@ std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesyst
   return files;
 }
 
+void check_model(const Engine& engine, const std::filesystem::path& path) {
+  check_file(SafetensorsReader(path), model_tensors(engine));
+}
+
 void load_model(Engine& engine, const std::filesystem::path& path) {
   const SafetensorsReader file(path);
   const std::vector<SavedTensor> tensors = model_tensors(engine);

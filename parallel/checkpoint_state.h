@@ -24,6 +24,10 @@ std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesyst
 /// dtype, or not the model's; nothing is changed then. Collective where state is sharded.
 void load_model(Engine& engine, const std::filesystem::path& file);
 
+/// What load_model() would throw; on this rank alone. For ranks that do not share a file system: all of them
+/// ask this before any of them loads.
+void check_model(const Engine& engine, const std::filesystem::path& file);
+
 enum class StateParts {
   kAll,    // to go on training
   kModel,  // parameters only: to sample or evaluate
