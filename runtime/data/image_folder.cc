@@ -103,7 +103,7 @@ void ImageFolder::add_class(const fs::path& folder) {
 std::string ImageFolder::describe_unreadable() const {
   if (num_unreadable_ == 0) return "";
   return fmt::format(
-      "{} pictures below {} are not read, as they are neither JPEG nor PNG by their names; the first is {}",
+      "{} picture(s) below {} are not read, as they are neither JPEG nor PNG by their names; the first is {}",
       num_unreadable_, options_.root.string(), first_unreadable_);
 }
 

@@ -84,7 +84,7 @@ TEST(ImageFolder, PicturesOfOtherKindsAreNamed) {
   const ImageFolder images({.root = folder.path(), .max_pixels = 1000});
   EXPECT_EQ(images.num_images(), 2);
   EXPECT_EQ(images.num_unreadable(), 2);
-  EXPECT_THAT(images.describe_unreadable(), AllOf(HasSubstr("2 pictures"), HasSubstr("a/2.webp")));
+  EXPECT_THAT(images.describe_unreadable(), AllOf(HasSubstr("2 picture(s)"), HasSubstr("a/2.webp")));
   std::filesystem::remove_all(folder / "a");
   EXPECT_EQ(ImageFolder({.root = folder.path(), .max_pixels = 1000}).describe_unreadable(), "");
 }
