@@ -1,10 +1,12 @@
 #include "launcher/agreement.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <new>
 #include <vector>
 
 #include "launcher/config.h"
+#include "launcher/path_error.h"
 #include "parallel/plan_text.h"
 
 namespace trireme {
@@ -21,6 +23,9 @@ StageOutcome attempt(const std::function<void()>& stage) {
     stage();
     return {};
   } catch (const Error& error) {
+    return {true, error.code(), error.what()};
+  } catch (const std::filesystem::filesystem_error& failure) {
+    const Error error = as_error(failure);
     return {true, error.code(), error.what()};
   } catch (const std::bad_alloc&) {
     return {true, ErrorCode::kOutOfMemory, "the host is out of memory"};

@@ -202,6 +202,7 @@ EngineOptions engine_options(const JobConfig& config) {
       .recompute_every = static_cast<int>(config.parallel.recompute_every),
       .cuda_graph = config.parallel.cuda_graph,
       .prefetch_depth = static_cast<int>(config.parallel.prefetch_depth),
+      .data_cache_bytes = config.data.kind == "images" ? config.data.cache : 0,
       .group_min_bytes = config.parallel.group_min_bytes,
       .pipeline = {.stages = static_cast<int>(config.parallel.pipeline),
                    .schedule = schedule_of(config.parallel.schedule),
@@ -238,17 +239,17 @@ int num_data_workers(const JobConfig& config, int threads) {
   return is_image_model(config.model) ? std::clamp(threads, 1, kMost) : 1;
 }
 
-std::shared_ptr<const Dataset> open_eval_data(const JobConfig& config) {
+JobData open_eval_data(const JobConfig& config) {
   if (is_image_model(config.model)) return open_image_eval_data(config);
-  if (config.data.kind == "synthetic") return synthetic_tokens(config);
-  return open_tokens(config, "data.eval", shards_of(config.data.eval, "eval.bin"), nullptr);
+  if (config.data.kind == "synthetic") return {.eval = synthetic_tokens(config)};
+  return {.eval = open_tokens(config, "data.eval", shards_of(config.data.eval, "eval.bin"), nullptr)};
 }
 
 JobData open_data(const JobConfig& config, bool read_whole) {
   if (is_image_model(config.model)) return open_image_data(config, read_whole);
   if (config.data.kind == "synthetic") {
     const auto data = synthetic_tokens(config);
-    return {.train = data, .eval = config.data.eval.empty() ? nullptr : data, .fingerprint = ""};
+    return {.train = data, .eval = config.data.eval.empty() ? nullptr : data};
   }
   JobData data;
   std::string* fingerprint = read_whole ? &data.fingerprint : nullptr;

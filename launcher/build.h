@@ -13,6 +13,7 @@
 #include "parallel/predict.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/dataset_info.h"
+#include "runtime/data/image_source.h"
 #include "runtime/optim/lr_schedule.h"
 
 namespace trireme {
@@ -44,7 +45,9 @@ SampleSpec sample_spec(const JobConfig& config);
 struct JobData {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> eval;  // null: none
-  std::string fingerprint;              // a line a key, of what the files hold; empty without `read_whole`
+  // Of data.kind = "images", what the samples are made from; eval_images as eval.
+  std::shared_ptr<ImageSource> train_images, eval_images;
+  std::string fingerprint;  // a line a key, of what the files hold; empty without `read_whole`
 };
 
 /// Opens the data. With `read_whole`, reads all shards to be sure that no token id is beyond the vocabulary,
@@ -52,7 +55,7 @@ struct JobData {
 JobData open_data(const JobConfig& config, bool read_whole);
 
 /// Only data.eval, which must not be empty unless data.kind is "synthetic". Throws as open_data().
-std::shared_ptr<const Dataset> open_eval_data(const JobConfig& config);
+JobData open_eval_data(const JobConfig& config);
 
 /// Threads of a rank that read data ahead (data.workers), where it computes with `threads`.
 int num_data_workers(const JobConfig& config, int threads);

@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <new>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "launcher/error_report.h"
 #include "launcher/exit_code.h"
 #include "launcher/nearest_name.h"
+#include "launcher/path_error.h"
 
 namespace trireme {
 namespace {
@@ -55,6 +57,7 @@ int parse_and_run(int argc, const char* const* argv, const LaunchEnvironment& la
   add_train_command(app, chosen);
   add_plan_command(app, chosen);
   add_eval_command(app, chosen);
+  add_export_command(app, chosen);
   add_sample_command(app, chosen);
   add_data_command(app, chosen);
   add_doctor_command(app, chosen);
@@ -81,6 +84,10 @@ int run_command_line(int argc, const char* const* argv) noexcept {
     report_bus_errors();
     return parse_and_run(argc, argv, launch);
   } catch (const Error& error) {
+    report_error(error.what(), rank);
+    return as_int(exit_code(error.code()));
+  } catch (const std::filesystem::filesystem_error& failure) {
+    const Error error = as_error(failure);
     report_error(error.what(), rank);
     return as_int(exit_code(error.code()));
   } catch (const std::bad_alloc&) {

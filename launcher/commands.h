@@ -19,6 +19,7 @@ using Command = std::function<ExitCode(const LaunchEnvironment&)>;
 void add_data_command(CLI::App& app, Command& chosen);
 void add_doctor_command(CLI::App& app, Command& chosen);
 void add_eval_command(CLI::App& app, Command& chosen);
+void add_export_command(CLI::App& app, Command& chosen);
 void add_plan_command(CLI::App& app, Command& chosen);
 void add_sample_command(CLI::App& app, Command& chosen);
 void add_train_command(CLI::App& app, Command& chosen);

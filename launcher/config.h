@@ -18,6 +18,7 @@ namespace trireme {
 
 struct ModelSection {
   std::string name = "gpt";
+  std::string init_from;
   std::int64_t classes = 0;
   double label_smoothing = 0.0;
   std::string size;  // empty: given by the keys below

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "launcher/combinations.h"
@@ -44,6 +45,11 @@ void check_data(const JobConfig& config) {
   TRIREME_CHECK(
       data.kind != "images" || !data.train.empty(),
       "data.train is missing: a folder of class folders of pictures, or of CIFAR's or MNIST's files");
+  for (const auto& [key, value] : {std::pair{"mixup", data.mixup}, {"mosaic", data.mosaic}}) {
+    TRIREME_CHECK(data.kind == "images" || value == 0,
+                  "data.{} = {} mixes pictures, but data.kind = \"{}\" has none: set data.{} = 0", key, value,
+                  data.kind, key);
+  }
   TRIREME_CHECK(data.crop_area[0] <= data.crop_area[1], "data.crop_area = [{}, {}]: the least comes first",
                 data.crop_area[0], data.crop_area[1]);
   TRIREME_CHECK(data.crop_aspect[0] <= data.crop_aspect[1],

@@ -79,6 +79,12 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
       .add("name", &M::name,
            one_of({"gpt", "resnet18", "resnet34", "resnet50", "resnet101", "resnet20", "resnet56"}),
            "Architecture. `resnet20` and `resnet56` are those for CIFAR's small images.")
+      .add("init_from", &M::init_from, any(),
+           "A safetensors file that the parameters, and running statistics, start from: of this model's "
+           "names and "
+           "shapes, in fp32; for ResNets those of torchvision. Empty: drawn from `train.seed`. A run that "
+           "goes on "
+           "from a checkpoint does not read it.")
       .add("classes", &M::classes, count_from(0),
            "ResNets: classes of the images. 0: those that the network was published for, 1000 or 10.")
       .add("label_smoothing", &M::label_smoothing, from_to_below(0, 1),
@@ -130,8 +136,8 @@ void add_image_keys(std::vector<ConfigKey>& keys) {
           "The results do not change.")
       .add_bytes(
           "cache", &D::cache, at_least(0),
-          "Bytes of decoded pictures that a rank keeps in memory, for sets that fit. 0: none. The results "
-          "do not change.")
+          "Bytes of memory that a rank keeps decoded pictures in, for sets that fit; reserved before step 1. "
+          "Files that hold pictures uncompressed need none. 0: none. The results do not change.")
       .add(
           "on_bad_image", &D::on_bad_image, one_of({"fail", "skip"}),
           "A picture that cannot be decoded ends the job, or is left out, named and counted; in training the "
@@ -168,7 +174,8 @@ void add_train_keys(std::vector<ConfigKey>& keys) {
       .add("eval_every", &T::eval_every, count_from(0),
            "Steps between evaluations. 0: after the last step only.")
       .add("eval_batches", &T::eval_batches, count_from(0),
-           "Global batches that one evaluation reads, the same ones each time. 0: the whole evaluation set.");
+           "Global batches that one evaluation reads, the same ones each time: of tokens the first ones, of "
+           "images samples spread evenly over all. 0: the whole evaluation set.");
 }
 
 void add_optimizer_keys(std::vector<ConfigKey>& keys) {

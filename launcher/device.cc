@@ -34,6 +34,11 @@ bool in_this_build(DeviceType type) {
 
 }  // namespace
 
+JobConfig counted_on(JobConfig config, DeviceType type) {
+  if (type == DeviceType::kCuda) config.data.cache = 0;
+  return config;
+}
+
 std::string note_on_device(const JobConfig& config) {
   if (config.parallel.device != "cuda" || in_this_build(DeviceType::kCuda)) return "";
   return "parallel.device = \"cuda\": this build has no backend for GPUs (cmake --preset cuda), so it plans "

@@ -54,6 +54,7 @@ EngineOptions eval_engine_options(const JobConfig& config, const EvalArguments& 
   options.global_batch = options.micro_batch * num_ranks;
   options.optimizer = {.kind = OptimizerConfig::Kind::kSgd};  // keeps no state
   options.cuda_graph = false;
+  options.data_cache_bytes = 0;  // every sample is read once
   return options;
 }
 
@@ -81,8 +82,11 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
     std::shared_ptr<const Dataset> data;
     run_stage(*comm, [&] {
       checkpoint = open_checkpoint_or_run(arguments.checkpoint);
-      config = eval_config(read_run_state(checkpoint), arguments);
-      data = open_eval_data(config);
+      const RunState state = read_run_state(checkpoint);
+      config = eval_config(state, arguments);
+      const JobData opened = open_eval_data(config);
+      check_classes(config, opened, {.where = checkpoint.folder.string(), .names = state.class_names});
+      data = opened.eval;
     });
     const RankDevice rank = choose_device(config.parallel.device, launch, comm);
     const EngineOptions options = eval_engine_options(config, arguments, rank.device, launch, comm->size());

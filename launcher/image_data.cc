@@ -40,15 +40,10 @@ auto with_key(const char* key, const Open& open) {
   }
 }
 
-std::shared_ptr<const ImageSource> open_source(const JobConfig& config, const char* key,
-                                               const std::string& path, ImageSplit split) {
-  return with_key(key, [&] {
-    std::shared_ptr<const ImageSource> source = open_images({.path = path,
-                                                             .split = split,
-                                                             .max_pixels = config.data.max_pixels,
-                                                             .cache_bytes = config.data.cache});
-    check_labels(*source, config.model.classes);
-    return source;
+std::shared_ptr<ImageSource> open_source(const JobConfig& config, const char* key, const std::string& path,
+                                         ImageSplit split) {
+  return with_key(key, [&]() -> std::shared_ptr<ImageSource> {
+    return open_images({.path = path, .split = split, .max_pixels = config.data.max_pixels});
   });
 }
 
@@ -61,6 +56,11 @@ std::shared_ptr<const Dataset> make_dataset(const JobConfig& config,
       .on_bad_image = config.data.on_bad_image == "skip" ? ImageDataset::OnBadImage::kSkip
                                                          : ImageDataset::OnBadImage::kFail,
       .seed = static_cast<std::uint64_t>(config.train.seed)});
+}
+
+ClassNames names_of(const char* key, const std::string& path, const ImageSource* images) {
+  if (images == nullptr) return {};
+  return {.where = fmt::format("{} = \"{}\"", key, path), .names = as_utf8(images->class_names())};
 }
 
 std::shared_ptr<const Dataset> synthetic_images(const JobConfig& config) {
@@ -85,23 +85,42 @@ std::int64_t default_image_size(const ModelSection& model) {
 JobData open_image_data(const JobConfig& config, bool read_whole) {
   if (config.data.kind == "synthetic") {
     const auto data = synthetic_images(config);
-    return {.train = data, .eval = config.data.eval.empty() ? nullptr : data, .fingerprint = ""};
+    return {.train = data, .eval = config.data.eval.empty() ? nullptr : data};
   }
   JobData data;
-  const auto train = open_source(config, "data.train", config.data.train, ImageSplit::kTrain);
-  data.train = make_dataset(config, train);
-  if (read_whole) data.fingerprint += fmt::format("data.train: {}\n", train->fingerprint());
+  data.train_images = open_source(config, "data.train", config.data.train, ImageSplit::kTrain);
+  data.train = make_dataset(config, data.train_images);
+  if (read_whole) data.fingerprint += fmt::format("data.train: {}\n", data.train_images->fingerprint());
   if (config.data.eval.empty()) return data;
-  const auto eval = open_source(config, "data.eval", config.data.eval, ImageSplit::kEval);
-  with_key("data.eval", [&] { check_same_classes(*train, *eval); });
-  data.eval = make_dataset(config, eval);
-  if (read_whole) data.fingerprint += fmt::format("data.eval: {}\n", eval->fingerprint());
+  data.eval_images = open_source(config, "data.eval", config.data.eval, ImageSplit::kEval);
+  data.eval = make_dataset(config, data.eval_images);
+  if (read_whole) data.fingerprint += fmt::format("data.eval: {}\n", data.eval_images->fingerprint());
   return data;
 }
 
-std::shared_ptr<const Dataset> open_image_eval_data(const JobConfig& config) {
-  if (config.data.kind == "synthetic") return synthetic_images(config);
-  return make_dataset(config, open_source(config, "data.eval", config.data.eval, ImageSplit::kEval));
+JobData open_image_eval_data(const JobConfig& config) {
+  if (config.data.kind == "synthetic") return {.eval = synthetic_images(config)};
+  JobData data;
+  data.eval_images = open_source(config, "data.eval", config.data.eval, ImageSplit::kEval);
+  data.eval = make_dataset(config, data.eval_images);
+  return data;
+}
+
+void check_classes(const JobConfig& config, const JobData& data, const ClassNames& saved) {
+  const ClassNames train = names_of("data.train", config.data.train, data.train_images.get()),
+                   eval = names_of("data.eval", config.data.eval, data.eval_images.get());
+  check_same_classes(saved, train,
+                     "Labels of the run that goes on would mean other classes: restore the class folders, or "
+                     "begin anew, in another --out or with checkpoint.resume = \"never\"");
+  check_same_classes(train, eval, "Both want the same class folders: add, rename or remove some");
+  check_same_classes(saved, eval,
+                     "The model knows its own classes: choose a folder with the same class folders");
+  if (data.train_images) {
+    with_key("data.train", [&] { check_labels(*data.train_images, config.model.classes); });
+  }
+  if (data.eval_images) {
+    with_key("data.eval", [&] { check_labels(*data.eval_images, config.model.classes); });
+  }
 }
 
 SampleSpec image_sample_spec(const JobConfig& config) {

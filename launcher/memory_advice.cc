@@ -43,6 +43,9 @@ std::vector<std::string> keys_for(MemoryCategory category, const JobConfig& conf
     case MemoryCategory::kHost:
       add_zero(keys, config, num_ranks, 1);
       break;
+    case MemoryCategory::kData:
+      keys.push_back("a smaller data.cache");
+      break;
     case MemoryCategory::kCommunication:
     case MemoryCategory::kWorkspace:
       break;  // in proportion to the others

@@ -42,6 +42,25 @@ std::string placement(const MemoryFit& fit) {
   return fmt::format(", no more than {} of them on a machine like this one,", fit.limit.ranks_a_machine);
 }
 
+/// A smaller data.cache, where that is enough: nothing else of the job changes, and only waiting for pictures
+/// may grow.
+std::optional<Remedy> smaller_cache(const JobConfig& config, const std::shared_ptr<const BlockList>& blocks,
+                                    const StepPrediction& prediction, int num_ranks,
+                                    const MemoryLimit& limit) {
+  constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+  const std::int64_t others = prediction.memory.peak_total - prediction.memory.at_peak[MemoryCategory::kData];
+  if (others == prediction.memory.peak_total || others > limit.bytes) return std::nullopt;
+  const std::int64_t mib = (limit.bytes - others) / kMiB;
+  Remedy remedy{.config = config, .num_ranks = num_ranks};
+  remedy.config.data.cache = mib * kMiB;
+  remedy.changes = {mib > 0 ? fmt::format("data.cache = \"{} MiB\"", mib) : "data.cache = 0"};
+  const auto fits = predict_within(limit.bytes, blocks, engine_options(remedy.config),
+                                   sample_spec(remedy.config), num_ranks);
+  if (!fits) return std::nullopt;
+  remedy.peak_bytes = fits->memory.peak_total;
+  return remedy;
+}
+
 }  // namespace
 
 MemoryLimit memory_limit(const JobConfig& config, Device device, int num_local_ranks) {
@@ -65,6 +84,8 @@ MemoryFit fit_memory(const JobConfig& config, const std::shared_ptr<const BlockL
                 .at_peak = prediction.memory.at_peak,
                 .action = prediction.describe(prediction.peak_action())};
   if (fit.fits()) return fit;
+  fit.remedy = smaller_cache(config, blocks, prediction, num_ranks, limit);
+  if (fit.remedy) return fit;
   RemedySearch search(config, blocks, num_ranks, limit.bytes);
   fit.remedy = search.run();
   if (!fit.remedy) fit.smallest = search.smallest();

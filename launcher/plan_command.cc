@@ -58,6 +58,11 @@ Device device_here(const JobConfig& config, const LaunchEnvironment& launch) {
   return choose_device(config.parallel.device, launch, LocalWorld(1).communicator(0)).device;
 }
 
+DeviceType device_of_plan(const JobConfig& config, const LaunchEnvironment& launch) {
+  if (config.parallel.device == "cuda") return DeviceType::kCuda;
+  return config.parallel.device == "cpu" ? DeviceType::kCpu : device_here(config, launch).type;
+}
+
 /// Threads that a rank of the job would have on a machine like this one.
 int threads_of_rank(const PlanArguments& arguments, const JobConfig& config) {
   if (config.parallel.threads > 0) return static_cast<int>(config.parallel.threads);
@@ -105,6 +110,7 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
                 "parallel.pipeline of 2 or more",
                 *arguments.times);
   check_batch(config.train, data_ranks(config.parallel, arguments.num_ranks));
+  config = counted_on(std::move(config), device_of_plan(config, launch));
   std::optional<BlockProfile> profile;
   if (measures_cut || arguments.timeline || arguments.times) profile = profile_of(arguments, config, launch);
   if (measures_cut) {

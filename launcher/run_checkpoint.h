@@ -19,6 +19,7 @@ struct RunState {
   std::string state_hash;
   std::optional<LossScaleState> loss_scale;  // empty: of a build that did not save it
   JobConfig config;                          // resolved
+  std::vector<std::string> class_names;      // by label; empty: no classes, without names, or not saved
   std::string tokenizer;  // "bytes", "sentencepiece" (then the model file is beside), or empty: not known
 };
 

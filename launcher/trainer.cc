@@ -17,6 +17,7 @@
 #include "parallel/checkpoint_state.h"
 #include "parallel/step_trace.h"
 #include "runtime/base/log.h"
+#include "runtime/data/spread_samples.h"
 
 namespace trireme {
 namespace {
@@ -58,6 +59,7 @@ ExitCode Trainer::run(const StopRequest& stop) {
     run_stage(comm, [this] { check_job(); });
     check_same_data(comm, data_.fingerprint);
     choose_resume();
+    run_stage(comm, [this] { read_resumed(); });
     run_stage(comm, [this] { claim_output(); });
   }
   run_stage(comm, [this] { with_memory_advice([this] { build_engine(); }); });
@@ -207,11 +209,15 @@ void Trainer::evaluate() {
   const auto& train = options_.config.train;
   std::int64_t num_samples = data_.eval->num_samples();
   if (train.eval_batches > 0) num_samples = std::min(num_samples, train.eval_batches * train.global_batch);
-  const EvalMetrics metrics =
-      trireme::evaluate(*engine_, {.dataset = data_.eval,
-                                   .num_samples = num_samples,
-                                   .workers = num_data_workers(options_.config, engine_options_.threads),
-                                   .counts_top_k = is_image_model(options_.config.model)});
+  const bool images = is_image_model(options_.config.model);
+  // Files are in order of their classes: the first ones would be of the first classes alone.
+  const bool spreads = images && num_samples < data_.eval->num_samples();
+  const EvalMetrics metrics = trireme::evaluate(
+      *engine_,
+      {.dataset = spreads ? std::make_shared<const SpreadSamples>(data_.eval, num_samples) : data_.eval,
+       .num_samples = num_samples,
+       .workers = num_data_workers(options_.config, engine_options_.threads),
+       .counts_top_k = images});
   if (is_first()) log_->eval(engine_->steps_done(), metrics);
 }
 
@@ -222,7 +228,11 @@ void Trainer::save() {
   RunState state{.step = engine_->steps_done(),
                  .state_hash = agreed_state_hash(),
                  .loss_scale = engine_->loss_scale_state(),
-                 .config = options_.config};
+                 .config = options_.config,
+                 .class_names = resumed_.class_names};
+  if (data_.train_images && !data_.train_images->class_names().empty()) {
+    state.class_names = as_utf8(data_.train_images->class_names());
+  }
   if (log_) {
     state.loss = log_->loss();
     state.eval_loss = log_->eval_loss();

@@ -44,9 +44,12 @@ class Trainer {
   // Before the first step, in this order:
   void check_job();      // data, batch, memory
   void choose_resume();  // collective: the same checkpoint on every rank
+  void read_resumed();   // what the checkpoint notes, compared with the data
   void claim_output();   // rank 0
   void build_engine();
-  void restore();  // collective
+  void keep_pictures();  // decoded, in data.cache
+  void restore();        // collective: from the checkpoint, or from model.init_from
+  void load_initial_model();
   void open_log();
 
   /// Runs `stage` and adds the keys that would help to an Error(kOutOfMemory).

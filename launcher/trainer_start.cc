@@ -6,6 +6,7 @@
 
 #include "launcher/agreement.h"
 #include "launcher/build_info.h"
+#include "launcher/device.h"
 #include "launcher/image_data.h"
 #include "launcher/machine.h"
 #include "launcher/memory_fit.h"
@@ -22,7 +23,8 @@ void Trainer::check_job() {
   data_ = open_data(config, /*check_tokens=*/options_.launch.local_rank == 0);
   if (config.data.kind == "tokens") prepared_ = find_prepared_data(config.data.train);
   blocks_ = build_blocks(config.model);
-  prediction_ = check_memory(config, blocks_, options_.comm->size(), options_.comm->rank(),
+  prediction_ = check_memory(counted_on(config, options_.device.type), blocks_, options_.comm->size(),
+                             options_.comm->rank(),
                              memory_limit(config, options_.device, options_.launch.num_local_ranks));
 }
 
@@ -54,17 +56,53 @@ void Trainer::choose_resume() {
   resume_folder_ = text_of_rank(*options_.comm, 0, folder);
 }
 
+void Trainer::read_resumed() {
+  if (!resume_folder_.empty()) resumed_ = read_run_state(open_checkpoint(resume_folder_, Verify::kSizes));
+  check_classes(options_.config, data_, {.where = resume_folder_.string(), .names = resumed_.class_names});
+}
+
 void Trainer::build_engine() {
   options_.comm->progress_in_background(options_.config.parallel.progress_thread);
   engine_ = std::make_unique<Engine>(blocks_, options_.comm, engine_options_);
+  keep_pictures();
+}
+
+void Trainer::keep_pictures() {
+  Buffer memory = engine_->data_cache();
+  const std::int64_t wanted = engine_options_.data_cache_bytes;
+  if (!memory.defined() && wanted > 0 && engine_options_.device.type == DeviceType::kCuda) {
+    // The engine counts the GPU's memory; this is the host's.
+    const Context host = Context::create({DeviceType::kCpu, 0}, 1);
+    memory = Buffer(host.allocator, static_cast<std::size_t>(wanted), MemoryCategory::kData);
+  }
+  if (!memory.defined()) return;
+  const auto pictures = std::make_shared<PictureMemory>(memory);
+  for (const auto& images : {data_.train_images, data_.eval_images}) {
+    if (images) images->keep_in(pictures);
+  }
+}
+
+void Trainer::load_initial_model() {
+  const std::string& file = options_.config.model.init_from;
+  const Watchdog::Scope watch = watched("the reading of " + file);
+  run_stage(*options_.comm, [&] {
+    try {
+      check_model(*engine_, file);
+    } catch (const Error& error) {
+      throw Error(error.code(), fmt::format("model.init_from: {}", error.what()), error.where());
+    }
+  });
+  run_stage(*options_.comm, [&] { load_model(*engine_, file); });
+  agreed_state_hash();  // of every rank's file
 }
 
 void Trainer::restore() {
-  if (resume_folder_.empty()) return;
+  if (resume_folder_.empty()) {
+    if (!options_.config.model.init_from.empty()) load_initial_model();
+    return;
+  }
   const Watchdog::Scope watch = watched("the restoring of " + resume_folder_.string());
   Communicator& comm = *options_.comm;
-  // First what a rank may fail alone, as where a file system is not shared; then what ranks do together.
-  run_stage(comm, [this] { resumed_ = read_run_state(open_checkpoint(resume_folder_, Verify::kSizes)); });
   run_stage(comm, [this] { load_state(*engine_, resume_folder_, StateParts::kAll); });
   engine_->set_steps_done(resumed_.step);
   if (resumed_.loss_scale) {
@@ -104,6 +142,8 @@ void Trainer::open_log() {
                                                   .terminal = output_is_terminal(options_.launch),
                                                   .summary = initial_summary()});
   log_->line(describe_start());
+  const std::string& init_from = options_.config.model.init_from;
+  if (resume_folder_.empty() && !init_from.empty()) log_->line(fmt::format("starting from {}", init_from));
   if (resume_folder_.empty()) return;
   log_->line(fmt::format("resuming from {}", resume_folder_.string()));
   const bool scale_is_known = resumed_.loss_scale && resumed_.loss_scale->scale > 0;

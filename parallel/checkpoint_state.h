@@ -18,6 +18,16 @@ inline constexpr const char* kOptimizerFile =
 /// they own. Collective. Throws Error naming the file when the disk refuses.
 std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesystem::path& folder);
 
+/// Loads parameters and running statistics from a safetensors file of this model's names and shapes, as F32,
+/// on every rank; PyTorch's counts of batches are passed over. For a ResNet these are torchvision's names.
+/// Throws Error(kInvalidInput) naming the file and the first tensor that is missing, of another shape or
+/// dtype, or not the model's; nothing is changed then. Collective where state is sharded.
+void load_model(Engine& engine, const std::filesystem::path& file);
+
+/// What load_model() would throw; on this rank alone. For ranks that do not share a file system: all of them
+/// ask this before any of them loads.
+void check_model(const Engine& engine, const std::filesystem::path& file);
+
 enum class StateParts {
   kAll,    // to go on training
   kModel,  // parameters only: to sample or evaluate

@@ -63,6 +63,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
       layout_(make_layout(*blocks_, options.group_min_bytes, stages_)),
       plan_(make_plan()),
       ctx_(context_of(options)),
+      data_cache_(reserve_data_cache()),
       optimizer_(make_optimizer(options.optimizer)),
       watchdog_(watch_over(comm, options.timeout_s)) {
   const Watchdog::Scope watch(watchdog_.get(), "the making of the engine");
@@ -110,6 +111,16 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                     comm->size()));
   }
   graph_ = std::make_unique<StepGraph>(ctx_);
+}
+
+// It is reserved whole: how much of it a set will fill is not known before it was read.
+Buffer Engine::reserve_data_cache() const {
+  const DeviceType device = options_.device.type;
+  const int stage = groups_.place().stage;
+  const bool reads = stage == 0 || stage == groups_.mesh.pipeline - 1;
+  if (options_.data_cache_bytes == 0 || device == DeviceType::kCuda || !reads) return {};
+  const MemoryHolderScope holder(*ctx_.allocator, "data.cache");
+  return {ctx_.allocator, static_cast<std::size_t>(options_.data_cache_bytes), MemoryCategory::kData};
 }
 
 StepPlan Engine::make_plan() const {

@@ -20,6 +20,7 @@
 #include "parallel/sample_spec.h"
 #include "parallel/step_graph.h"
 #include "parallel/step_records.h"
+#include "runtime/base/buffer.h"
 #include "runtime/precision.h"
 
 namespace trireme {
@@ -54,7 +55,8 @@ struct EngineOptions {
   int recompute_every = 0;  // keep only the input of every segment of so many blocks; 0: keep everything
   bool cuda_graph = false;  // record a step and play it (step_graph.h); one rank only
   int prefetch_depth = 1;   // ZeRO-3: gather this many runs of blocks ahead
-  std::int64_t group_min_bytes = 0;  // neighbouring blocks with fewer parameters share one ParamGroup
+  std::int64_t data_cache_bytes = 0;  // on the CPU: host memory for what the data sets of a rank keep
+  std::int64_t group_min_bytes = 0;   // neighbouring blocks with fewer parameters share one ParamGroup
   PipelineOptions pipeline;
   std::optional<SampleSpec> sample;  // what every batch consists of; a pipeline needs to know
   double timeout_s = 0;              // an action that takes longer ends the job (watchdog.h); 0: never
@@ -135,6 +137,9 @@ class Engine {
   const StepPlan& plan() const { return plan_; }
   /// Who computes which samples of a step.
   const BatchLayout& batch() const { return batch_; }
+  /// The memory of EngineOptions::data_cache_bytes; undefined on devices with memory of their own, and on
+  /// stages that read no samples.
+  const Buffer& data_cache() const { return data_cache_; }
   const StatisticStore& statistics() const { return *statistics_; }
   /// Of all ranks.
   Communicator& communicator() const { return *groups_.world; }
@@ -148,6 +153,7 @@ class Engine {
   void refresh_parameters();
 
  private:
+  Buffer reserve_data_cache() const;
   StepPlan make_plan() const;
   PlanOptions plan_options() const;
   void make_training_state();
@@ -164,6 +170,7 @@ class Engine {
   const ModelLayout layout_;
   const StepPlan plan_;
   Context ctx_;
+  Buffer data_cache_;
   const std::unique_ptr<Optimizer> optimizer_;
   const std::unique_ptr<Watchdog> watchdog_;  // null: nobody watches
   std::unique_ptr<ParamStore> params_;

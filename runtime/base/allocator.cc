@@ -29,6 +29,8 @@ std::string_view name(MemoryCategory category) {
       return "batch";
     case MemoryCategory::kHost:
       return "host";
+    case MemoryCategory::kData:
+      return "data";
     case MemoryCategory::kWorkspace:
       return "workspace";
   }

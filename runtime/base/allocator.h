@@ -29,9 +29,10 @@ enum class MemoryCategory : std::uint8_t {
   kCommunication,  // buffers that only exchange needs
   kBatch,          // tokens, images, targets of the micro-batches
   kHost,           // host memory that stands in for device memory: offloaded optimizer state
+  kData,           // host memory reserved for what data sets keep: decoded pictures
   kWorkspace,      // scratch of kernels and libraries; not part of predicted == measured
 };
-inline constexpr int kNumMemoryCategories = 8;
+inline constexpr int kNumMemoryCategories = 9;
 
 std::string_view name(MemoryCategory category);
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <initializer_list>
 #include <span>
 #include <string_view>
 
 #include "runtime/base/error.h"
+#include "runtime/base/log.h"
 #include "runtime/base/mapped_file.h"
 #include "runtime/checkpoint/hash.h"
 #include "runtime/data/image_decode.h"
@@ -19,10 +21,16 @@ bool is_hidden(const fs::path& path) {
   return path.filename().string().front() == '.';
 }
 
-bool is_picture(const fs::path& path) {
+enum class FileKind : std::uint8_t { kPicture, kUnreadable, kOther };
+
+FileKind kind_of(const fs::path& path) {
   std::string extension = path.extension().string();
   std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return std::tolower(c); });
-  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
+  const auto is_one_of = [&extension](std::initializer_list<std::string_view> names) {
+    return std::ranges::find(names, extension) != names.end();
+  };
+  if (is_one_of({".jpg", ".jpeg", ".png"})) return FileKind::kPicture;
+  return is_one_of({".gif", ".bmp", ".webp", ".tif", ".tiff"}) ? FileKind::kUnreadable : FileKind::kOther;
 }
 
 std::vector<fs::path> find_class_folders(const fs::path& root) {
@@ -43,41 +51,60 @@ std::vector<fs::path> find_class_folders(const fs::path& root) {
   return folders;
 }
 
-/// Paths below `folder` of all pictures in it, sorted.
-std::vector<std::string> find_pictures(const fs::path& folder) {
-  std::vector<std::string> pictures;
+/// Paths below a class folder, sorted.
+struct Listing {
+  std::vector<std::string> pictures, unreadable;
+};
+
+Listing list_files(const fs::path& folder) {
+  Listing found;
   std::error_code error;
   fs::recursive_directory_iterator entry(folder, error);
   for (const fs::recursive_directory_iterator end; !error && entry != end; entry.increment(error)) {
     std::error_code ignored;
     if (is_hidden(entry->path())) {
       entry.disable_recursion_pending();
-    } else if (is_picture(entry->path()) && !entry->is_directory(ignored)) {
-      pictures.push_back(entry->path().lexically_relative(folder).string());
+      continue;
     }
+    const FileKind kind = kind_of(entry->path());
+    if (kind == FileKind::kOther || entry->is_directory(ignored)) continue;
+    auto& list = kind == FileKind::kPicture ? found.pictures : found.unreadable;
+    list.push_back(entry->path().lexically_relative(folder).string());
   }
   TRIREME_CHECK(!error, "cannot list image folder {}: {}", folder.string(), error.message());
-  TRIREME_CHECK(!pictures.empty(),
+  TRIREME_CHECK(!found.pictures.empty(),
                 "class folder {} has no pictures (*.jpg, *.jpeg, *.png): fill or remove it", folder.string());
-  std::ranges::sort(pictures);
-  return pictures;
+  std::ranges::sort(found.pictures);
+  std::ranges::sort(found.unreadable);
+  return found;
 }
 
 }  // namespace
 
 ImageFolder::ImageFolder(const Options& options) : options_(options) {
   for (const fs::path& folder : find_class_folders(options.root)) add_class(folder);
-  if (options.cache_bytes > 0) cache_ = std::make_unique<DecodedCache>(num_images(), options.cache_bytes);
+  if (num_unreadable_ > 0) log_warning(describe_unreadable());
 }
 
 void ImageFolder::add_class(const fs::path& folder) {
   const auto label = static_cast<std::int32_t>(class_names_.size());
   class_names_.push_back(folder.filename().string());
-  for (const std::string& picture : find_pictures(folder)) {
+  const Listing files = list_files(folder);
+  for (const std::string& picture : files.pictures) {
     labels_.push_back(label);
     paths_ += picture;
     path_ends_.push_back(paths_.size());
   }
+  if (files.unreadable.empty()) return;
+  if (num_unreadable_ == 0) first_unreadable_ = (folder / files.unreadable.front()).string();
+  num_unreadable_ += static_cast<std::int64_t>(files.unreadable.size());
+}
+
+std::string ImageFolder::describe_unreadable() const {
+  if (num_unreadable_ == 0) return "";
+  return fmt::format(
+      "{} picture(s) below {} are not read, as they are neither JPEG nor PNG by their names; the first is {}",
+      num_unreadable_, options_.root.string(), first_unreadable_);
 }
 
 fs::path ImageFolder::path(std::int64_t index) const {
@@ -85,6 +112,10 @@ fs::path ImageFolder::path(std::int64_t index) const {
   const std::size_t begin = i == 0 ? 0 : path_ends_[i - 1];
   const auto& class_name = class_names_[static_cast<std::size_t>(label(index))];
   return options_.root / class_name / std::string_view(paths_).substr(begin, path_ends_[i] - begin);
+}
+
+void ImageFolder::keep_in(std::shared_ptr<PictureMemory> memory) {
+  cache_ = std::make_unique<DecodedCache>(num_images(), std::move(memory));
 }
 
 std::string ImageFolder::fingerprint() const {
@@ -112,7 +143,7 @@ std::shared_ptr<const Image> ImageFolder::load(std::int64_t index, const Reducti
   const ImageSize size = read_image_size(encoded);
   const int reduction = choose(size);
   auto image = std::make_shared<const Image>(decode_image(encoded, reduction));
-  if (cache_) cache_->insert(index, size, reduction, image);
+  if (cache_) cache_->insert(index, size, reduction, *image);
   return image;
 }
 

@@ -19,11 +19,10 @@ class ImageFolder final : public ImageSource {
  public:
   struct Options {
     std::filesystem::path root;
-    std::int64_t max_pixels = 0;   // of a picture: see EncodedImage
-    std::int64_t cache_bytes = 0;  // of decoded pictures that are kept; 0: none
+    std::int64_t max_pixels = 0;  // of a picture: see EncodedImage
   };
-  /// Lists the files, opens none. Throws Error(kInvalidInput) naming the folder when it is missing or cannot
-  /// be listed, has no class folders, or a class folder has no pictures.
+  /// Lists the files, opens none. Warns of pictures of other formats. Throws Error(kInvalidInput) naming the
+  /// folder when it is missing or cannot be listed, has no class folders, or a class folder has no pictures.
   explicit ImageFolder(const Options& options);
 
   std::int64_t num_images() const override { return static_cast<std::int64_t>(labels_.size()); }
@@ -34,9 +33,15 @@ class ImageFolder final : public ImageSource {
   const std::vector<std::string>& class_names() const override { return class_names_; }
   /// With a hash of all class names and paths: other files under the same names are not noticed.
   std::string fingerprint() const override;
+  void keep_in(std::shared_ptr<PictureMemory> memory) override;
   std::shared_ptr<const Image> load(std::int64_t index, const ReductionChooser& choose) const override;
 
   std::filesystem::path path(std::int64_t index) const;
+
+  /// Pictures of formats that are not read: *.gif, *.bmp, *.webp, *.tif, *.tiff.
+  std::int64_t num_unreadable() const { return num_unreadable_; }
+  /// How many, with the first of them; empty where there are none.
+  std::string describe_unreadable() const;
 
  private:
   void add_class(const std::filesystem::path& folder);
@@ -47,6 +52,8 @@ class ImageFolder final : public ImageSource {
   // Paths below the class folders, in one piece: a million separate strings take twice the memory.
   std::string paths_;
   std::vector<std::size_t> path_ends_;
+  std::int64_t num_unreadable_ = 0;
+  std::string first_unreadable_;
   std::unique_ptr<DecodedCache> cache_;  // null: none
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/data/image.h"
+#include "runtime/data/picture_memory.h"
 
 namespace trireme {
 
@@ -24,6 +25,9 @@ class ImageSource {
   virtual const std::vector<std::string>& class_names() const = 0;
   /// A line for people and for comparing ranks: what and how much.
   virtual std::string fingerprint() const = 0;
+
+  /// From now on keeps decoded pictures in `memory`, which other sets may share; before the first load().
+  virtual void keep_in(std::shared_ptr<PictureMemory> /*memory*/) {}
 
   /// Told the stored size, says by how much the picture may be reduced: 1, 2, 4 or 8 (see decode_image).
   using ReductionChooser = std::function<int(ImageSize)>;
@@ -42,9 +46,5 @@ class ImageSource {
 /// Throws Error(kInvalidInput) naming the first picture whose label is not below `num_classes`, or both
 /// counts where the format names its classes and their number is another.
 void check_labels(const ImageSource& source, std::int64_t num_classes);
-
-/// Throws Error(kInvalidInput) naming the classes that only one of two sets has. Sets without names agree
-/// with any.
-void check_same_classes(const ImageSource& train, const ImageSource& eval);
 
 }  // namespace trireme

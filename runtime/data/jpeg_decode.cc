@@ -6,6 +6,8 @@
 
 #include <jerror.h>
 
+#include <algorithm>
+
 #include "runtime/data/c_escape.h"
 
 namespace trireme {
@@ -28,20 +30,45 @@ struct Session {
   std::longjmp(session->escape, 1);
 }
 
-// libjpeg goes on after damage and fills the rest with grey, which would be trained on. Odd bytes between
-// segments are common and harmless.
-void on_message(j_common_ptr decoder, int level) {
-  if (level >= 0) return;
-  switch (decoder->err->msg_code) {
+/// The bytes that libjpeg has just skipped in search of a marker are zeros, and few: cameras fill up with
+/// them.
+bool skipped_padding(const jpeg_decompress_struct& decoder) {
+  constexpr int kMostPadding = 16;
+  const auto* const session = static_cast<const Session*>(decoder.client_data);
+  const unsigned char* const end = decoder.src->next_input_byte;
+  const int count = decoder.err->msg_parm.i[0];
+  if (count > kMostPadding || count > end - session->bytes) return false;
+  return std::all_of(end - count, end, [](unsigned char byte) { return byte == 0; });
+}
+
+// [Note: damaged JPEGs] libjpeg goes on after damage, with grey or with whatever the bits make, which would
+// be trained on; only its warnings tell. A code that does not exist or data that ends early is damage
+// wherever it is. Bytes that belong to nothing are damage behind the first scan header: after it, codes of
+// other lengths than those that were written need fewer bytes for all pixels, and many changed bytes show in
+// nothing else. Before it, and behind the end of the picture, other programs leave bytes, and no pixel
+// depends on them. What shows nowhere: bytes that change a coefficient but not the lengths of codes, and a
+// place from which on the codes fall in step again, with as many blocks as there were: the format has no
+// checksum. tests/runtime/data/jpeg_damage_test.cc measures what is left.
+bool is_damage(j_common_ptr common) {
+  switch (common->err->msg_code) {
     case JWRN_JPEG_EOF:
     case JWRN_HIT_MARKER:
     case JWRN_HUFF_BAD_CODE:
     case JWRN_ARITH_BAD_CODE:
+    case JWRN_BOGUS_PROGRESSION:
     case JWRN_MUST_RESYNC:
-      leave(decoder);
+      return true;
+    case JWRN_EXTRANEOUS_DATA: {
+      const auto& decoder = *reinterpret_cast<j_decompress_ptr>(common);
+      return decoder.input_scan_number > 0 && !skipped_padding(decoder);
+    }
     default:
-      return;
+      return false;
   }
+}
+
+void on_message(j_common_ptr decoder, int level) {
+  if (level < 0 && is_damage(decoder)) leave(decoder);
 }
 
 void read_header(Session& session) {
@@ -81,6 +108,7 @@ void read_rows(Session& session) {
     jpeg_read_scanlines(&decoder, &row, 1);
     if (session.cmyk_row != nullptr) cmyk_to_rgb(session.cmyk_row, rgb, decoder.output_width);
   }
+  jpeg_finish_decompress(&decoder);  // what is left up to the end marker tells of damage, too
 }
 
 struct OwnedSession : Session {

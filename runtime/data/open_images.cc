@@ -1,7 +1,10 @@
 #include "runtime/data/open_images.h"
 
 #include <algorithm>
+#include <charconv>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "runtime/base/error.h"
@@ -41,13 +44,35 @@ fs::path find_one(const fs::path& folder, const std::vector<std::string>& names)
   return {};
 }
 
+/// N of "data_batch_N.bin"; 0 for other names.
+int batch_number(const std::string& name) {
+  constexpr std::string_view kPrefix = "data_batch_", kSuffix = ".bin";
+  if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) return 0;
+  int number = 0;
+  const char* const end = name.data() + name.size() - kSuffix.size();
+  const auto [read, error] = std::from_chars(name.data() + kPrefix.size(), end, number);
+  return error == std::errc() && read == end ? number : 0;
+}
+
+/// data_batch_1.bin to the last one; a gap is an error, as nobody would notice that pictures are missing.
+std::vector<fs::path> find_batches(const fs::path& folder) {
+  int last = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    last = std::max(last, batch_number(entry.path().filename().string()));
+  }
+  std::vector<fs::path> files;
+  for (int i = 1; i <= last; ++i) {
+    files.push_back(folder / fmt::format("data_batch_{}.bin", i));
+    TRIREME_CHECK(fs::is_regular_file(files.back()),
+                  "{} is missing, but {} has data_batch_{}.bin: the set is not whole", files.back().string(),
+                  folder.string(), last);
+  }
+  return files;
+}
+
 std::vector<fs::path> find_cifar(const fs::path& folder, ImageSplit split) {
   std::vector<fs::path> files;
-  if (split == ImageSplit::kTrain) {
-    for (int i = 1; fs::is_regular_file(folder / fmt::format("data_batch_{}.bin", i)); ++i) {
-      files.push_back(folder / fmt::format("data_batch_{}.bin", i));
-    }
-  }
+  if (split == ImageSplit::kTrain) files = find_batches(folder);
   if (!files.empty()) return files;
   const fs::path one = split == ImageSplit::kTrain ? find_one(folder, {"train.bin"})
                                                    : find_one(folder, {"test_batch.bin", "test.bin"});
@@ -65,15 +90,17 @@ fs::path find_idx(const fs::path& folder, ImageSplit split) {
 
 std::unique_ptr<ImageSource> open_images(const OpenImagesOptions& options) {
   const fs::path& path = options.path;
-  TRIREME_CHECK(fs::exists(path), "there is no {}: a folder of class folders, or CIFAR or IDX files",
-                path.string());
-  if (!fs::is_directory(path)) return open_file(path);
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  TRIREME_CHECK(status.type() != fs::file_type::not_found,
+                "there is no {}: a folder of class folders, or CIFAR or IDX files", path.string());
+  TRIREME_CHECK(!error, "cannot open {}: {}", path.string(), error.message());
+  if (!fs::is_directory(status)) return open_file(path);
   if (const auto files = find_cifar(path, options.split); !files.empty()) return PackedImages::cifar(files);
   if (const auto images = find_idx(path, options.split); !images.empty()) {
     return PackedImages::idx(images, labels_of(images));
   }
-  return std::make_unique<ImageFolder>(ImageFolder::Options{
-      .root = path, .max_pixels = options.max_pixels, .cache_bytes = options.cache_bytes});
+  return std::make_unique<ImageFolder>(ImageFolder::Options{.root = path, .max_pixels = options.max_pixels});
 }
 
 }  // namespace trireme

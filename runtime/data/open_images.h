@@ -21,7 +21,6 @@ struct OpenImagesOptions {
   std::filesystem::path path;
   ImageSplit split = ImageSplit::kTrain;  // which files of a folder that has both
   std::int64_t max_pixels = kDefaultMaxPixels;
-  std::int64_t cache_bytes = 0;  // for compressed pictures
 };
 
 /// Throws Error(kInvalidInput) naming the path when nothing of the kind is there, and what the formats throw.

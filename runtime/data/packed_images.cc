@@ -35,6 +35,18 @@ int find_cifar_labels(const MappedFile& file) {
   return ten ? 1 : 2;
 }
 
+/// A label that the set cannot have means that the file is damaged, or none of CIFAR's.
+void check_cifar_labels(const MappedFile& file, int num_labels) {
+  const std::int64_t record = kCifarPixels + num_labels, classes = num_labels == 1 ? 10 : 100;
+  for (std::int64_t picture = 0; picture * record < size_of(file); ++picture) {
+    const int label = byte_at(file, picture * record + num_labels - 1);
+    TRIREME_CHECK(label < classes,
+                  "{} (picture {}) has the label {}, but the classes of CIFAR-{} are 0 to {}: the file is "
+                  "damaged, or not one of CIFAR's",
+                  file.path().string(), picture, label, classes, classes - 1);
+  }
+}
+
 std::int64_t big_endian_32(const MappedFile& file, std::int64_t offset) {
   std::int64_t value = 0;
   for (std::int64_t i = 0; i < 4; ++i) value = value << 8 | byte_at(file, offset + i);
@@ -81,6 +93,7 @@ std::unique_ptr<PackedImages> PackedImages::cifar(const std::vector<fs::path>& f
                   "{} and {} are not of one set: CIFAR-10 and CIFAR-100", files.front().string(),
                   path.string());
     num_labels = labels;
+    check_cifar_labels(*file, labels);
     const std::int64_t begin = set->parts_.empty() ? 0 : set->parts_.back().end;
     const std::int64_t count = size_of(*file) / (kCifarPixels + labels);
     set->parts_.push_back({.images = file, .labels = file, .begin = begin, .end = begin + count});

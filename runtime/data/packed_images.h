@@ -30,7 +30,7 @@ class PackedImages final : public ImageSource {
   /// CIFAR-10's binary version (a byte for the label, 3072 for the picture; 3073 together), or CIFAR-100's (a
   /// coarse and a fine label, of which the fine one counts; 3074), told apart by the size of the files.
   /// Several files are one set, in the order given. Throws Error(kInvalidInput) naming a file of another
-  /// size.
+  /// size, and the first picture with a label that the set cannot have.
   static std::unique_ptr<PackedImages> cifar(const std::vector<std::filesystem::path>& files);
   /// A pair of IDX files of unsigned bytes, as MNIST's: pictures [N, rows, columns] and labels [N]. Grey is
   /// spread over three channels. Throws Error(kInvalidInput) naming the file that is truncated, of another

@@ -44,6 +44,12 @@ const Case kCases[] = {
     {1, 7, 6, 48, 16, 3, 3, {.stride = 1, .padding = 0}},
     {1, 4, 7, 32, 80, 3, 3, {.stride = 1, .padding = 2}},
     {5, 25, 22, 16, 16, 3, 3, {.stride = 1, .padding = 1}},
+    {2, 7, 8, 5, 6, 2, 2, {.stride = 3}},                              // pixels that no output reads
+    {2, 9, 1, 4, 6, 3, 1, {.stride = 2}},                              // one column
+    {3, 1, 1, 3, 8, 7, 7, {.stride = 2, .padding = 3}},                // a stem on one pixel
+    {2, 1, 1, 6, 6, 3, 3, {.stride = 1, .padding = 1, .groups = 6}},   // depthwise on one pixel
+    {2, 5, 6, 4, 12, 3, 3, {.stride = 1, .padding = 2, .groups = 4}},  // several outputs a channel
+    {2, 4, 5, 6, 9, 1, 1, {.stride = 2, .padding = 0, .groups = 3}},   // a pixel of a group
 };
 
 // Runs term(index in x, in weight, in y) for all products of the sum.

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -121,15 +122,141 @@ TEST_F(ImageCli, RefusesBeforeStepOne) {
   EXPECT_THAT(refusal(train("x", {"model.classes=10"})),
               AllOf(HasSubstr("data.train: "), HasSubstr("set model.classes = 2")));
   std::filesystem::rename(scratch_ / "test/dark", scratch_ / "test/drak");
-  EXPECT_THAT(refusal(train("x")), AllOf(HasSubstr("data.eval: "), HasSubstr("'drak' only in evaluation")));
+  EXPECT_THAT(
+      refusal(train("x")),
+      AllOf(HasSubstr("label 0 is 'dark' in data.train = \"train\" and 'drak' in data.eval = \"test\""),
+            HasSubstr("Both want the same class folders")));
   std::filesystem::create_directories(scratch_ / "train/empty");
   EXPECT_THAT(refusal(train("x")), AllOf(HasSubstr("train/empty"), HasSubstr("no pictures")));
+}
+
+// By name before by number: a count says less.
+TEST_F(ImageCli, ACheckpointKnowsItsClasses) {
+  ASSERT_EQ(run(train("run")).exit_code, 0);
+  namespace fs = std::filesystem;
+  fs::copy(scratch_ / "test", scratch_ / "other", fs::copy_options::recursive);
+  fs::rename(scratch_ / "other/light", scratch_ / "other/bright");
+  EXPECT_THAT(
+      refusal({"eval", "run", "--data", "other"}),
+      AllOf(
+          HasSubstr("label 0 is 'dark' in run/checkpoints/step-000003 and 'bright' in data.eval = \"other\""),
+          HasSubstr("only in run/checkpoints/step-000003: 'light'"),
+          HasSubstr("choose a folder with the same class folders")));
+  testing::write_file(scratch_ / "other/grey/1.jpg", "x");
+  EXPECT_THAT(refusal({"eval", "run", "--data", "other"}), HasSubstr("'bright', 'grey'"));
+
+  for (const char* split : {"train", "test"}) {
+    fs::rename(scratch_ / split / "dark", scratch_ / split / "sombre");
+  }
+  EXPECT_THAT(
+      refusal(train("run", {"train.steps=5"})),
+      AllOf(
+          HasSubstr("label 0 is 'dark' in run/checkpoints/step-000003 and 'light' in data.train = \"train\""),
+          HasSubstr("checkpoint.resume = \"never\"")));
+  EXPECT_EQ(run(train("fresh")).exit_code, 0);
+  for (const char* split : {"train", "test"}) {
+    fs::rename(scratch_ / split / "sombre", scratch_ / split / "dark");
+  }
+  EXPECT_EQ(run(train("run", {"train.steps=5"})).exit_code, 0);
+}
+
+// The last class alone would be missing from the first samples.
+TEST_F(ImageCli, APartialEvaluationSeesEveryClass) {
+  for (int i = 0; i < 40; ++i) {
+    const auto pixels = testing::gradient(9, 9, static_cast<std::uint8_t>(5 * i));
+    testing::write_file(scratch_ / "many" / (i < 20 ? "dark" : "light") / (std::to_string(i) + ".jpg"),
+                        testing::encode_jpeg({.width = 9, .height = 9}, pixels));
+  }
+  const auto loss = [&](const std::string& out, const std::string& path, const std::string& batches) {
+    EXPECT_EQ(run(train(out, {"data.eval=" + path, "train.eval_batches=" + batches})).exit_code, 0);
+    return summary(out)["eval_loss"].get<double>();
+  };
+  // 8 of 40 are every fifth, in order of their names.
+  std::vector<std::filesystem::path> files;
+  for (const char* name : {"dark", "light"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(scratch_ / "many" / name))
+      files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  for (std::size_t i = 0; i < files.size(); i += 5) {
+    const auto to = scratch_ / "few" / files[i].parent_path().filename();
+    std::filesystem::create_directories(to);
+    std::filesystem::copy(files[i], to);
+  }
+  EXPECT_EQ(loss("part", "many", "1"), loss("whole", "few", "0"));
+}
+
+TEST_F(ImageCli, AModelLeavesAndComesBack) {
+  ASSERT_EQ(run(train("run")).exit_code, 0);
+  const ProgramResult exported = run({"export", "run", "--out", "model.safetensors"});
+  ASSERT_EQ(exported.exit_code, 0) << exported.err;
+  EXPECT_THAT(exported.out, HasSubstr("tensors of run/checkpoints/step-000003"));
+  // A step that changes nothing but running statistics, from the exported weights: the same loss.
+  const auto figures = [&](const std::string& out, std::vector<std::string> more) {
+    more.insert(more.end(), {"train.steps=1", "optimizer.lr=1e-30", "optimizer.weight_decay=0"});
+    const ProgramResult result = run(train(out, std::move(more)));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return std::pair{result.out, summary(out)};
+  };
+  const auto [text, again] = figures("again", {"model.init_from=model.safetensors"});
+  EXPECT_THAT(text, HasSubstr("starting from model.safetensors"));
+  EXPECT_NE(again["loss"], figures("fresh", {}).second["loss"]);
+  ASSERT_EQ(run({"export", "again", "--out", "again.safetensors"}).exit_code, 0);
+  EXPECT_EQ(figures("third", {"model.init_from=again.safetensors"}).second["loss"], again["loss"]);
+
+  EXPECT_THAT(refusal(train("x", {"model.init_from=nowhere.safetensors"})),
+              AllOf(HasSubstr("model.init_from: "), HasSubstr("nowhere.safetensors")));
+  EXPECT_THAT(refusal(train("x", {"model.init_from=job.toml"})), HasSubstr("job.toml"));
+  EXPECT_THAT(refusal(train("x", {"model.init_from=model.safetensors", "model.name=resnet56"})),
+              HasSubstr("model.init_from: model.safetensors has no tensor 'layer1.3.conv1.weight'"));
+  ASSERT_EQ(run(train("large", {"model.name=resnet56", "train.steps=1"})).exit_code, 0);
+  ASSERT_EQ(run({"export", "large", "--out", "large.safetensors"}).exit_code, 0);
+  EXPECT_THAT(refusal(train("x", {"model.init_from=large.safetensors"})),
+              HasSubstr("large.safetensors holds the tensor 'layer1.3.conv1.weight', which this model"));
+  EXPECT_THAT(refusal(train("x", {"model.init_from=model.safetensors", "model.classes=3",
+                                  "data.kind=synthetic", "data.train=", "data.eval="})),
+              HasSubstr("tensor 'fc.weight' is F32 [2, 64], this model wants F32 [3, 64]"));
+  EXPECT_THAT(refusal({"export", "run", "--out", "train"}), HasSubstr("is not the name of a file"));
+  EXPECT_THAT(refusal({"export", "nowhere", "--out", "y"}), HasSubstr("there is no checkpoint nowhere"));
+}
+
+TEST_F(ImageCli, KeptPicturesAreInThePrediction) {
+  const auto plan = [&](const std::string& cache) {
+    return run(
+        {"plan", "job.toml", "--set", "data.cache=" + cache, "--set", "parallel.memory_limit=\"40 MiB\""});
+  };
+  EXPECT_THAT(plan("1048576").out, ::testing::ContainsRegex("data +1048576 +1048576"));
+  const ProgramResult large = plan("\"1 GiB\"");
+  EXPECT_EQ(large.exit_code, 2);
+  EXPECT_THAT(large.out, ::testing::ContainsRegex("with data.cache = \"[0-9]+ MiB\" it fits"));
+}
+
+// The network of the promise, through the program, against the plan.
+TEST_F(ImageCli, ResNet50NeedsWhatIsPlanned) {
+  const std::vector<std::string> keys = {
+      "model.name=resnet50", "model.classes=1000",   "data.kind=synthetic", "data.train=",
+      "data.eval=",          "data.image_size=224",  "train.micro_batch=1", "train.global_batch=1",
+      "train.steps=1",       "optimizer.momentum=0", "parallel.threads=2"};
+  std::vector<std::string> command = {"plan", "job.toml", "--json"};
+  for (const std::string& key : keys) command.insert(command.end(), {"--set", key});
+  const json planned = json::parse(run(command).out);
+  EXPECT_EQ(planned["parameters"], 25557032);
+  const ProgramResult trained = run(train("run", keys));
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  json line = json::parse(testing::read_file(scratch_ / "run/metrics.jsonl"));
+  line["memory"].erase("workspace");
+  EXPECT_EQ(line["memory"], planned["groups"][0]["memory"]);
+  EXPECT_EQ(line["peak_bytes"], planned["groups"][0]["peak_bytes"]);
 }
 
 TEST_F(ImageCli, SyntheticImagesNeedNoFiles) {
   const ProgramResult result = run(train("s", {"data.kind=synthetic", "data.train=", "data.eval=yes"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_TRUE(summary("s")["eval_top1"].is_number());
+  for (const char* key : {"data.mixup=0.4", "data.mosaic=0.5"}) {
+    EXPECT_THAT(refusal(train("m", {"data.kind=synthetic", "data.train=", key})),
+                HasSubstr("mixes pictures, but data.kind = \"synthetic\" has none"));
+  }
   EXPECT_THAT(run({"plan", "job.toml", "--set", "data.mosaic=0.5"}).out,
               HasSubstr("2 classes, images of 8 x 8"));
 }

@@ -22,6 +22,7 @@ class RunCheckpoint : public ::testing::Test {
                    .eval_loss = 3.5,
                    .state_hash = "00aa",
                    .loss_scale = kScale,
+                   .class_names = {"ant", "caf\xC3\xA9"},
                    .tokenizer = "sentencepiece"};
     state.config.data.kind = "synthetic";
     state.config.model = {.layers = 2, .hidden = 32, .heads = 2, .vocab = 61, .seq_len = 16};
@@ -47,8 +48,17 @@ TEST_F(RunCheckpoint, StateComesBack) {
   EXPECT_EQ(state.state_hash, "00aa");
   EXPECT_EQ(state.loss_scale, kScale);
   EXPECT_EQ(state.tokenizer, "sentencepiece");
+  EXPECT_EQ(state.class_names, (std::vector<std::string>{"ant", "caf\xC3\xA9"}));
   EXPECT_EQ(state.config.model.vocab, 61);
   EXPECT_EQ(testing::read_file(saved / kTokenizerModelFile), "model");
+}
+
+TEST_F(RunCheckpoint, OlderOnesHaveNoClassNames) {
+  nlohmann::json content = open_checkpoint_or_run(save(7)).manifest.content;
+  ASSERT_EQ(content.erase("class_names"), 1u);
+  const RunState state = read_run_state(open_checkpoint_or_run(store_.begin(8).commit(content)));
+  EXPECT_TRUE(state.class_names.empty());
+  EXPECT_EQ(state.state_hash, "00aa");
 }
 
 TEST_F(RunCheckpoint, NewestAreKept) {

@@ -35,7 +35,8 @@ struct Layout {
 std::vector<PipelineOptions> pipelines() {
   return {{.stages = 2, .schedule = PipelineSchedule::kGpipe},
           {.stages = 2},
-          {.stages = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2}};
+          {.stages = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2},
+          {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1}};
 }
 
 SampleSpec sample_spec() {
@@ -175,12 +176,16 @@ TEST_P(ResNetLayouts, MemoryIsAsPredicted) {
   const auto blocks = std::make_shared<const BlockList>(build_resnet(testing::tiny_resnet_config()));
   for (const Layout& layout : {Layout{}, Layout{.ranks = 2, .zero = 3, .recompute = 2}, Layout{.ranks = 4},
                                Layout{.ranks = 2, .recompute = 1, .pipeline = pipelines()[1]},
-                               Layout{.ranks = 4, .zero = 2, .pipeline = pipelines()[2]}}) {
+                               Layout{.ranks = 4, .zero = 2, .pipeline = pipelines()[2]},
+                               Layout{.ranks = 4, .zero = 3, .recompute = 1, .pipeline = pipelines()[3]}}) {
     run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
-      const EngineOptions options = options_for(GetParam(), layout);
+      EngineOptions options = options_for(GetParam(), layout);
+      options.data_cache_bytes = 100000;  // and a part of a block
       const StepPrediction predicted =
           predict_step(blocks, options, sample_spec(), layout.ranks, comm->rank());
+      EXPECT_EQ(predicted.memory.peak[MemoryCategory::kData], 100032) << layout.to_string();
       Engine engine(blocks, comm, options);
+      EXPECT_EQ(engine.data_cache().size_bytes(), 100000u);
       for (int i = 0; i < 2; ++i) {
         const StepResult result = step(engine);
         EXPECT_EQ(result.sent_bytes, predicted.sent_bytes) << layout.to_string();

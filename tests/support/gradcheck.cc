@@ -85,12 +85,14 @@ void expect_gradients(const GradcheckCase& test) {
   ctx.training = true;
   LocalParameters params(ctx, test.parameters, "op", 3);
   ctx.parameters = &params;
-  const std::vector<float> input =
-      test.has_input ? random_values(test.input.num_elems(), 11) : std::vector<float>{};
+  const std::vector<float> input = !test.has_input             ? std::vector<float>{}
+                                   : test.input_values.empty() ? random_values(test.input.num_elems(), 11)
+                                                               : test.input_values;
   std::vector<std::vector<float>> values;  // fresh parameters are too regular (zeros, ones): make them random
   for (std::size_t p = 0; p < test.parameters.size(); ++p) {
     values.push_back(random_values(test.parameters[p].shape.num_elems(), 100 + p));
     for (float& v : values.back()) v *= 0.5f;
+    if (p < test.parameter_values.size()) values.back() = test.parameter_values[p];
     ctx.backend->copy_from_host(ctx.exec, params.value({static_cast<int>(p)}), values.back().data());
   }
 
@@ -110,6 +112,7 @@ void expect_gradients(const GradcheckCase& test) {
   const auto moved = [&](const std::vector<float>& base, const std::vector<float>& d, float h) {
     std::vector<float> result = base;
     for (std::size_t i = 0; i < result.size(); ++i) result[i] += h * d[i];
+    for (const float number : d) EXPECT_LT(std::abs(h * number), kLargestMove);
     return result;
   };
   if (test.has_input) {

@@ -21,7 +21,14 @@ struct GradcheckCase {
   bool has_input = true;  // false: the op takes no differentiable input
   /// The op under test; ParamRef{i} is parameters[i].
   std::function<Tensor(Context& ctx, const Tensor& input)> op;
+  /// Where the op has kinks: values that no step of the check moves across one (see kLargestMove). Empty:
+  /// random.
+  std::vector<float> input_values = {};
+  std::vector<std::vector<float>> parameter_values = {};
 };
+
+/// No number is moved further by the check.
+inline constexpr float kLargestMove = 0.03f;
 
 /// Expects agreement on the CPU, and that the meta device counts the same shapes and bytes; adds GoogleTest
 /// failures that name what differs.

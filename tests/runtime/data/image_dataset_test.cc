@@ -10,6 +10,7 @@
 #include "runtime/data/image_folder.h"
 #include "runtime/data/prefetch.h"
 #include "runtime/data/synthetic_images.h"
+#include "tests/support/host_memory.h"
 #include "tests/support/picture_files.h"
 #include "tests/support/temporary_folder.h"
 
@@ -46,8 +47,13 @@ void fill(const TemporaryFolder& folder) {
 }
 
 std::shared_ptr<const ImageSource> open_folder(const TemporaryFolder& folder, std::int64_t cache_bytes = 0) {
-  return std::make_shared<ImageFolder>(
-      ImageFolder::Options{.root = folder.path(), .max_pixels = 1 << 20, .cache_bytes = cache_bytes});
+  auto images =
+      std::make_shared<ImageFolder>(ImageFolder::Options{.root = folder.path(), .max_pixels = 1 << 20});
+  if (cache_bytes > 0) {
+    images->keep_in(
+        std::make_shared<PictureMemory>(testing::host_buffer(static_cast<std::size_t>(cache_bytes))));
+  }
+  return images;
 }
 
 ViewOptions small_view() {

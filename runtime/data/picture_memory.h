@@ -1,0 +1,28 @@
+// The memory that the sets of a rank keep decoded pictures in: a piece of fixed size, used up from its
+// beginning.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+#include "runtime/base/buffer.h"
+
+namespace trireme {
+
+/// Thread-safe.
+class PictureMemory {
+ public:
+  /// `buffer` is host memory.
+  explicit PictureMemory(Buffer buffer) : buffer_(std::move(buffer)) {}
+
+  /// Room for `bytes`, for as long as this lives; null when less is left.
+  std::uint8_t* take(std::int64_t bytes);
+
+ private:
+  const Buffer buffer_;
+  std::mutex mutex_;
+  std::int64_t used_bytes_ = 0;
+};
+
+}  // namespace trireme

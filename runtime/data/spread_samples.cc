@@ -1,0 +1,33 @@
+#include "runtime/data/spread_samples.h"
+
+#include <utility>
+
+#include "runtime/base/error.h"
+#include "runtime/data/batch_parts.h"
+
+namespace trireme {
+
+SpreadSamples::SpreadSamples(std::shared_ptr<const Dataset> data, std::int64_t count)
+    : data_(std::move(data)), count_(count) {
+  TRIREME_CHECK(count > 0 && count <= data_->num_samples(), "cannot take {} of {} samples", count,
+                data_->num_samples());
+}
+
+HostBatch SpreadSamples::read_train(std::int64_t, std::int64_t) const {
+  throw Error(ErrorCode::kUnsupported, "a part of a data set is for evaluation only");
+}
+
+HostBatch SpreadSamples::read_sequential(std::int64_t first, std::int64_t count) const {
+  TRIREME_CHECK(first >= 0 && count >= 0 && first + count <= count_,
+                "samples {} to {} were asked for, and there are {}", first, first + count - 1, count_);
+  if (count == 0) return data_->read_sequential(0, 0);
+  // i * n / count without its product, which may be large.
+  const std::int64_t step = data_->num_samples() / count_, rest = data_->num_samples() % count_;
+  std::vector<HostBatch> parts;
+  for (std::int64_t i = first; i < first + count; ++i) {
+    parts.push_back(data_->read_sequential(i * step + i * rest / count_, 1));
+  }
+  return join_batches(std::move(parts));
+}
+
+}  // namespace trireme

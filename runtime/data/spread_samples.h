@@ -1,0 +1,30 @@
+// Some samples of a set, spread evenly over it: what an evaluation reads that does not read all.
+#pragma once
+
+#include <memory>
+
+#include "runtime/data/dataset.h"
+
+namespace trireme {
+
+/// Sample i is sample floor(i * n / count) of the n of another set in file order: of files in order of their
+/// classes every class has its part. For evaluation only.
+class SpreadSamples final : public Dataset {
+ public:
+  /// Throws Error(kInvalidInput) unless 0 < count <= data->num_samples().
+  SpreadSamples(std::shared_ptr<const Dataset> data, std::int64_t count);
+
+  std::int64_t num_samples() const override { return count_; }
+  std::int64_t targets_per_sample() const override { return data_->targets_per_sample(); }
+  /// Throws Error(kUnsupported): in training every sample counts.
+  HostBatch read_train(std::int64_t first, std::int64_t count) const override;
+  HostBatch read_sequential(std::int64_t first, std::int64_t count) const override;
+  std::int64_t samples_per_read() const override { return data_->samples_per_read(); }
+  std::vector<std::string> left_out() const override { return data_->left_out(); }
+
+ private:
+  const std::shared_ptr<const Dataset> data_;
+  const std::int64_t count_;
+};
+
+}  // namespace trireme
