@@ -38,6 +38,8 @@ const Case kCases[] = {
     {2, 6, 7, 6, 4, 2, 3, {.stride = 3, .padding = 0}},                  // a kernel that is not square
     {1, 5, 5, 4, 4, 1, 1, {.stride = 1, .padding = 1}},                  // one pixel, padded
     {2, 8, 8, 64, 64, 3, 3, {.stride = 1, .padding = 1}},
+    {1, 3, 127, 3, 1, 3, 3, {.stride = 1, .padding = 1}},
+    {1, 1, 3, 1000, 127, 1, 1, {}},
 };
 
 // Runs term(index in x, in weight, in y) for all products of the sum.
