@@ -14,6 +14,7 @@ namespace trireme::cuda {
 class MatmulLibrary;
 class AttentionLibrary;
 class ConvLibrary;
+class CudnnHandle;
 class StagingBuffers;
 
 class Stream {
@@ -35,10 +36,13 @@ class Stream {
   StagingBuffers& staging_buffers();
 
  private:
+  const std::shared_ptr<CudnnHandle>& cudnn();
+
   const Device device_;
   const std::shared_ptr<Allocator> allocator_;
   StreamHandle stream_;
   std::unique_ptr<MatmulLibrary> matmul_;
+  std::shared_ptr<CudnnHandle> cudnn_;  // of the two below
   std::unique_ptr<AttentionLibrary> attention_;
   std::unique_ptr<ConvLibrary> conv_;
   std::unique_ptr<StagingBuffers> staging_;
