@@ -7,6 +7,7 @@
 #include "kernels/cuda/cudnn_handle.h"
 #include "kernels/cuda/matmul_library.h"
 #include "kernels/cuda/staging_buffers.h"
+#include "kernels/cuda/upload_stream.h"
 #include "runtime/base/error.h"
 
 namespace trireme::cuda {
@@ -58,6 +59,11 @@ ConvLibrary& Stream::conv_library() {
 StagingBuffers& Stream::staging_buffers() {
   if (!staging_) staging_ = std::make_unique<StagingBuffers>();
   return *staging_;
+}
+
+UploadStream& Stream::upload_stream() {
+  if (!upload_) upload_ = std::make_unique<UploadStream>(allocator_);
+  return *upload_;
 }
 
 Stream& stream_of(const KernelContext& exec) {

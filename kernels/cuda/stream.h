@@ -16,6 +16,7 @@ class AttentionLibrary;
 class ConvLibrary;
 class CudnnHandle;
 class StagingBuffers;
+class UploadStream;
 
 class Stream {
  public:
@@ -34,6 +35,7 @@ class Stream {
   AttentionLibrary& attention_library();
   ConvLibrary& conv_library();
   StagingBuffers& staging_buffers();
+  UploadStream& upload_stream();
 
  private:
   const std::shared_ptr<CudnnHandle>& cudnn();
@@ -46,6 +48,7 @@ class Stream {
   std::unique_ptr<AttentionLibrary> attention_;
   std::unique_ptr<ConvLibrary> conv_;
   std::unique_ptr<StagingBuffers> staging_;
+  std::unique_ptr<UploadStream> upload_;
 };
 
 /// The stream of a context. Throws Error(kInvalidInput) when it has none.

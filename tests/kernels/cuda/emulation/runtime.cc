@@ -30,7 +30,26 @@ DeviceMemory& device_memory() {
 
 thread_local int current_device = 0;
 thread_local std::function<void()> default_stream_wait;
+thread_local bool new_streams_held = false;
 std::atomic<bool> events_pending = false;
+
+void reach(const EmulatedEventState& event, long record);
+
+// Does the first item of a stream, and before that what it waits for.
+void advance(cudaStream_t stream) {
+  const EmulatedItem item = std::move(stream->waiting.front());
+  stream->waiting.pop_front();
+  if (!item.is_ready()) reach(*item.awaited, item.record);
+  if (item.run) item.run();
+}
+
+void reach(const EmulatedEventState& event, long record) {
+  while (event.reached < record) advance(event.stream);
+}
+
+void finish(cudaStream_t stream) {
+  while (stream != nullptr && !stream->waiting.empty()) advance(stream);
+}
 
 constexpr std::size_t kMallocAlignment = 512;
 constexpr int kToolkitVersion = 13000;
@@ -60,6 +79,16 @@ void set_default_stream_wait(std::function<void()> call) {
 void set_driver_version(int version) {
   const std::lock_guard lock(device_memory().mutex);
   device_memory().driver_version = version;
+}
+
+void hold(void* stream, bool on) {
+  const auto held = static_cast<cudaStream_t>(stream);
+  held->is_held = on;
+  if (!on) finish(held);
+}
+
+void hold_new_streams(bool on) {
+  new_streams_held = on;
 }
 
 Counts& counts() {
@@ -109,9 +138,17 @@ cudaError_t cudaFreeHost(void* data) {
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyAsync(void* dst, const void* src, std::size_t bytes, cudaMemcpyKind,
+void emulated_append(cudaStream_t stream, EmulatedItem item) {
+  stream->waiting.push_back(std::move(item));
+  while (!stream->is_held && !stream->waiting.empty() && stream->waiting.front().is_ready()) advance(stream);
+}
+
+cudaError_t cudaMemcpyAsync(void* dst, const void* src, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
-  emulated_enqueue(stream, [=] { std::memmove(dst, src, bytes); });
+  emulated_enqueue(stream, [=] {
+    std::memmove(dst, src, bytes);
+    if (kind == cudaMemcpyHostToDevice) ++emulation::counts().uploads;
+  });
   return cudaSuccess;
 }
 
@@ -162,19 +199,32 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   thread_local int count = 0;
   emulation::set_order(static_cast<emulation::Order>(count++ % 3));
   *stream = new CUstream_st;
+  (*stream)->is_held = new_streams_held;
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  finish(stream);
   delete stream;
   return cudaSuccess;
 }
 // A stream that is recorded has nothing to wait for: an error, as on a card.
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   ++emulation::counts().waits;
-  return stream != nullptr && stream->recording ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+  if (stream != nullptr && stream->recording) return cudaErrorStreamCaptureUnsupported;
+  finish(stream);
+  return cudaSuccess;
 }
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t, unsigned) {
-  if (stream == nullptr && default_stream_wait) default_stream_wait();
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  const EmulatedEventState& state = *event->state;
+  if (stream == nullptr) {
+    reach(state, state.recorded);
+    if (default_stream_wait) default_stream_wait();
+    return cudaSuccess;
+  }
+  if (stream->recording)
+    return cudaErrorStreamCaptureUnsupported;  // nothing that is recorded waits for others
+  if (state.reached >= state.recorded) return cudaSuccess;
+  emulated_append(stream, {.run = {}, .awaited = event->state, .record = state.recorded});
   return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -185,15 +235,21 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   delete event;
   return cudaSuccess;
 }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (stream != nullptr && stream->recording) return cudaSuccess;
+  const std::shared_ptr<EmulatedEventState> state = event->state;
+  state->stream = stream;
+  emulated_enqueue(stream, [state, record = ++state->recorded] { state->reached = record; });
   return cudaSuccess;
 }
-cudaError_t cudaEventQuery(cudaEvent_t) {
-  return events_pending ? cudaErrorNotReady : cudaSuccess;
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const EmulatedEventState& state = *event->state;
+  return events_pending || state.reached < state.recorded ? cudaErrorNotReady : cudaSuccess;
 }
-cudaError_t cudaEventSynchronize(cudaEvent_t) {
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   ++emulation::counts().waits;
   ++emulation::counts().event_waits;
+  reach(*event->state, event->state->recorded);
   return cudaSuccess;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
