@@ -67,7 +67,8 @@ def compare(stages):
         theirs = stages.get("pytorch_" + run, {}).get("result")
         if theirs:
             speed = ours["tokens_per_s"] / theirs["tokens_per_s"]
-            row.update(pytorch_tokens_per_s=theirs["tokens_per_s"], pytorch_peak_bytes=theirs["peak_bytes"], speed=speed)
+            row.update(pytorch_tokens_per_s=theirs["tokens_per_s"], pytorch_peak_bytes=theirs["peak_bytes"],
+                       speed=speed)
             if theirs["peak_bytes"]:
                 row["memory"] = ours["peak_bytes"] / theirs["peak_bytes"]
         rows[run] = row

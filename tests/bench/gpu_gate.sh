@@ -10,8 +10,8 @@
 # Writes a log a stage and gate.json. Either takes under 9 minutes on a Hopper card (an estimate until one has run it:
 # tests and bits 135 s, six comparisons with PyTorch of 55 s, of which it compiles 40, the rest 45 s); a stage that would
 # overrun is cut off and counts as failed. Exit code 0 when every stage passed; but for a dry run, one that is skipped
-# has not. A missed bar fails the gate too: tokens/s in fp32 and tf32 of 1.0 x PyTorch's, less than 3 % of a recorded step
-# without a kernel. Other speeds are reported.
+# has not. A missed bar fails the gate too: PyTorch's tokens/s in fp32 and tf32; less than 3 % of a recorded step without
+# a kernel. Other speeds are reported.
 # Environment: TRIREME_GATE_SECONDS  time for everything (default 520)
 #              TRIREME_GATE_PYTHON   a python3 with torch (default: python3)
 set -uo pipefail

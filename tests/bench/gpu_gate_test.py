@@ -93,7 +93,7 @@ class GpuGate(unittest.TestCase):
         self.assertEqual(gate["runs"]["124m_bf16"],
                          {"tokens_per_s": 1e5, "peak_bytes": 60, "as_predicted": True, "mfu": 8e13 / 989.4e12,
                           "pytorch_tokens_per_s": 8e4, "pytorch_peak_bytes": 80, "speed": 1.25, "memory": 0.75})
-        self.assertEqual(gate["bars"], {}, "bf16 is reported, not judged")
+        self.assertEqual(gate["bars"], {}, "bf16 is not judged")
         self.assertNotIn("speed", gate["runs"]["350m_fp32"])
 
     def test_a_missed_bar_fails_and_is_named(self):

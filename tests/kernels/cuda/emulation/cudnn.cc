@@ -2,41 +2,17 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
 
-#include "tests/kernels/cuda/emulation/cudnn_emulation.h"
+#include "tests/kernels/cuda/emulation/cudnn_data.h"
 
+using emulation::DnnData;
 using emulation::DnnEngine;
 using emulation::DnnOperation;
-using emulation::DnnTensor;
 
 struct EmulatedDnnHandle {
   cudaStream_t stream = nullptr;
 };
 
-// What a descriptor describes outlives it where others have been made of it, as in the library.
-struct DnnData {
-  cudnnBackendDescriptorType_t type;
-  bool is_final = false;
-  std::map<cudnnBackendAttributeName_t, std::vector<std::byte>> values;
-  std::map<cudnnBackendAttributeName_t, std::vector<std::shared_ptr<const DnnData>>> parts;
-  DnnEngine engine;                                  // of an engine
-  std::vector<std::shared_ptr<const DnnData>> made;  // of heuristics: configurations
-
-  template <class T>
-  T get(cudnnBackendAttributeName_t name, std::size_t index = 0) const {
-    T value{};
-    const auto found = values.find(name);
-    if (found != values.end() && found->second.size() >= (index + 1) * sizeof(T)) {
-      std::memcpy(&value, found->second.data() + index * sizeof(T), sizeof(T));
-    }
-    return value;
-  }
-  const DnnData* part(cudnnBackendAttributeName_t name) const {
-    const auto found = parts.find(name);
-    return found == parts.end() ? nullptr : found->second.front().get();
-  }
-};
 struct EmulatedDnnDescriptor {
   std::shared_ptr<DnnData> data;
 };
@@ -73,115 +49,6 @@ std::size_t size_of(cudnnBackendAttributeType_t type) {
       return 8;
     default:
       return 4;
-  }
-}
-
-DnnTensor tensor_of(const DnnData* data) {
-  DnnTensor tensor;
-  if (data == nullptr) return tensor;
-  tensor.id = data->get<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID);
-  tensor.type = data->get<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE);
-  for (std::size_t d = 0; d < 4; ++d) {
-    tensor.dims[d] = data->get<std::int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS, d);
-    tensor.strides[d] = data->get<std::int64_t>(CUDNN_ATTR_TENSOR_STRIDES, d);
-  }
-  return tensor;
-}
-
-struct ConvolutionNames {
-  cudnnBackendAttributeName_t part, x, weight, y, alpha, beta;
-};
-ConvolutionNames names_of(cudnnBackendDescriptorType_t type) {
-  switch (type) {
-    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
-      return {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
-    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
-      return {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
-    default:
-      return {
-          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
-  }
-}
-
-DnnOperation operation_of(const DnnData& data) {
-  DnnOperation op{.kind = data.type};
-  switch (data.type) {
-    case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
-      op.x = tensor_of(data.part(CUDNN_ATTR_OPERATION_MATMUL_ADESC));
-      op.b = tensor_of(data.part(CUDNN_ATTR_OPERATION_MATMUL_BDESC));
-      op.y = tensor_of(data.part(CUDNN_ATTR_OPERATION_MATMUL_CDESC));
-      break;
-    case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR: {
-      const DnnData& part = *data.part(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
-      op.mode = part.get<int>(CUDNN_ATTR_POINTWISE_MODE);
-      op.axis = part.get<std::int64_t>(CUDNN_ATTR_POINTWISE_AXIS);
-      op.has_b = data.part(CUDNN_ATTR_OPERATION_POINTWISE_BDESC) != nullptr;
-      op.x = tensor_of(data.part(CUDNN_ATTR_OPERATION_POINTWISE_XDESC));
-      op.b = tensor_of(data.part(CUDNN_ATTR_OPERATION_POINTWISE_BDESC));
-      op.t = tensor_of(data.part(CUDNN_ATTR_OPERATION_POINTWISE_TDESC));
-      op.y = tensor_of(data.part(CUDNN_ATTR_OPERATION_POINTWISE_YDESC));
-      break;
-    }
-    case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR:
-      op.mode = data.part(CUDNN_ATTR_OPERATION_REDUCTION_DESC)->get<int>(CUDNN_ATTR_REDUCTION_OPERATOR);
-      op.x = tensor_of(data.part(CUDNN_ATTR_OPERATION_REDUCTION_XDESC));
-      op.y = tensor_of(data.part(CUDNN_ATTR_OPERATION_REDUCTION_YDESC));
-      break;
-    case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
-      op.x = tensor_of(data.part(CUDNN_ATTR_OPERATION_RESHAPE_XDESC));
-      op.y = tensor_of(data.part(CUDNN_ATTR_OPERATION_RESHAPE_YDESC));
-      break;
-    default: {
-      const ConvolutionNames names = names_of(data.type);
-      for (std::size_t d = 0; d < 2; ++d) {
-        op.stride[d] = data.part(names.part)->get<std::int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, d);
-        op.padding[d] = data.part(names.part)->get<std::int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, d);
-      }
-      op.x = tensor_of(data.part(names.x));
-      op.b = tensor_of(data.part(names.weight));
-      op.y = tensor_of(data.part(names.y));
-    }
-  }
-  return op;
-}
-
-// Whether the extents of an operation go together.
-bool is_sound(const DnnData& data) {
-  switch (data.type) {
-    case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR: {
-      const DnnOperation op = operation_of(data);
-      return op.x.dims[3] == op.b.dims[2] && op.y.dims[2] == op.x.dims[2] && op.y.dims[3] == op.b.dims[3];
-    }
-    case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
-    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
-    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR: {
-      const DnnOperation op = operation_of(data);
-      const ConvolutionNames names = names_of(data.type);
-      for (std::size_t d = 0; d < 2; ++d) {
-        const std::int64_t reach = op.x.dims[d + 2] + 2 * op.padding[d] - op.b.dims[d + 2];
-        if (op.y.dims[d + 2] != reach / op.stride[d] + 1) return false;
-      }
-      return op.x.dims[1] % op.b.dims[1] == 0 && op.y.dims[1] == op.b.dims[0] &&
-             data.get<float>(names.alpha) == 1 && data.get<float>(names.beta) == 0;
-    }
-    case CUDNN_BACKEND_TENSOR_DESCRIPTOR: {
-      const DnnTensor tensor = tensor_of(&data);
-      return tensor.id > 0 && *std::min_element(tensor.dims.begin(), tensor.dims.end()) > 0;
-    }
-    default:
-      return true;
   }
 }
 
@@ -347,7 +214,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
 
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   DnnData& data = *descriptor->data;
-  if (!is_sound(data)) return CUDNN_STATUS_BAD_PARAM;
+  if (!emulation::is_sound(data)) return CUDNN_STATUS_BAD_PARAM;
   if (data.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && !engine_of(data).builds)
     return CUDNN_STATUS_NOT_SUPPORTED;
   if (data.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) propose(data);
@@ -363,7 +230,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   std::map<std::int64_t, emulation::DnnMemory> memory;
   if (!bind_tensors(*variant_pack->data, memory, parts)) return CUDNN_STATUS_BAD_PARAM;
   std::vector<DnnOperation> operations;
-  for (const auto& part : parts) operations.push_back(operation_of(*part));
+  for (const auto& part : parts) operations.push_back(emulation::operation_of(*part));
   const DnnEngine engine = engine_of(*plan->data);
   void* const workspace = variant_pack->data->get<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
   ++emulation::dnn_counts().runs;
