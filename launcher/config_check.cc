@@ -8,7 +8,6 @@
 
 #include "launcher/combinations.h"
 #include "launcher/config.h"
-#include "launcher/device.h"
 #include "launcher/nearest_name.h"
 #include "runtime/base/error.h"
 #include "runtime/precision.h"
@@ -178,7 +177,6 @@ void check_config(const JobConfig& config) {
   check_data(config);
   check_precision(config);
   check_pipeline(config);
-  if (config.parallel.device == "cuda") check_device(config, DeviceType::kCuda);
   TRIREME_CHECK(config.optimizer.min_lr <= config.optimizer.lr,
                 "optimizer.min_lr = {} is above optimizer.lr = {}", config.optimizer.min_lr,
                 config.optimizer.lr);

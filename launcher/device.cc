@@ -2,7 +2,6 @@
 
 #include "kernels/backend.h"
 #include "launcher/agreement.h"
-#include "launcher/combinations.h"
 #include "parallel/comm/nccl.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
@@ -34,13 +33,6 @@ bool in_this_build(DeviceType type) {
 }
 
 }  // namespace
-
-void check_device(const JobConfig& config, DeviceType type) {
-  if (type != DeviceType::kCuda) return;
-  JobConfig on_gpu = config;  // parallel.device may be "auto"
-  on_gpu.parallel.device = "cuda";
-  check_combinations(on_gpu);
-}
 
 std::string note_on_device(const JobConfig& config) {
   if (config.parallel.device != "cuda" || in_this_build(DeviceType::kCuda)) return "";

@@ -21,9 +21,6 @@ struct RankDevice {
 RankDevice choose_device(const std::string& wanted, const LaunchEnvironment& launch,
                          const std::shared_ptr<Communicator>& host);
 
-/// Throws Error(kUnsupported), naming the key, for a job that cannot be computed on such devices.
-void check_device(const JobConfig& config, DeviceType type);
-
 /// What a plan for GPUs made by a build without them has to say; empty where there is nothing.
 std::string note_on_device(const JobConfig& config);
 

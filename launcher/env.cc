@@ -72,6 +72,24 @@ std::optional<std::string> environment_variable(const char* name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
+void set_environment_variable(const char* name, const char* value) {
+  setenv(name, value, 1);
+}
+
+void prepare_environment_for_stages(const EnvironmentLookup& lookup, const EnvironmentSetter& set) {
+  constexpr const char* kQueues = "CUDA_DEVICE_MAX_CONNECTIONS";
+  constexpr int kFewestQueues =
+      16;  // of at most 32; a rank has about 10 streams, and two for each tied stage
+  const auto queues = read_integer(lookup, {kQueues});
+  TRIREME_CHECK(
+      !queues || *queues >= kFewestQueues,
+      "{} = {}: the streams of a pipeline's rank would hold each other up; unset it, or set it to {} "
+      "or more",
+      kQueues, queues.value_or(0), kFewestQueues);
+  if (!queues) set(kQueues, "32");
+  if (!lookup("CUDA_MODULE_LOADING")) set("CUDA_MODULE_LOADING", "EAGER");
+}
+
 LaunchEnvironment read_launch_environment(const EnvironmentLookup& lookup) {
   LaunchEnvironment launch;
   launch.launcher = find_launcher(lookup);

@@ -1,4 +1,5 @@
-// What the environment says about this process. The only place that reads environment variables.
+// What the environment says about this process, and what it tells CUDA. The only place that reads or sets
+// environment variables.
 #pragma once
 
 #include <functional>
@@ -25,6 +26,16 @@ struct LaunchEnvironment {
 /// Recognises Open MPI's mpirun, PMIx and PMI launchers (MPICH, Intel MPI, srun). Throws Error(kInvalidInput)
 /// when srun has started several tasks without an MPI plugin: each would train alone.
 LaunchEnvironment read_launch_environment(const EnvironmentLookup& lookup = environment_variable);
+
+/// Sets a variable of this process; tests pass their own.
+using EnvironmentSetter = std::function<void(const char* name, const char* value)>;
+void set_environment_variable(const char* name, const char* value);
+
+/// What stages on GPUs want CUDA to read at its first call, so before that: CUDA_DEVICE_MAX_CONNECTIONS and
+/// CUDA_MODULE_LOADING, where they are not set. Why: [Note: ways over NCCL] in parallel/comm/nccl.h. Throws
+/// Error(kInvalidInput) where the first is set to less than the streams of a rank.
+void prepare_environment_for_stages(const EnvironmentLookup& lookup = environment_variable,
+                                    const EnvironmentSetter& set = set_environment_variable);
 
 /// True when standard output ends at a terminal. mpirun gives its ranks a pseudo-terminal whatever its own
 /// output is, so under MPI the output of the process that started us is looked at as well.

@@ -85,7 +85,6 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
       data = open_eval_data(config);
     });
     const RankDevice rank = choose_device(config.parallel.device, launch, comm);
-    run_stage(*comm, [&] { check_device(config, rank.device.type); });
     const EngineOptions options = eval_engine_options(config, arguments, rank.device, launch, comm->size());
     std::unique_ptr<Engine> engine;
     run_stage(*comm,

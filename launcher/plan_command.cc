@@ -101,7 +101,6 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
                 "parallel.pipeline of 2 or more",
                 *arguments.times);
   check_batch(config.train, data_ranks(config.parallel, arguments.num_ranks));
-  if (config.parallel.device == "auto") check_device(config, device_here(config, launch).type);
   std::optional<BlockProfile> profile;
   if (measures_cut || arguments.timeline || arguments.times) profile = profile_of(arguments, config, launch);
   if (measures_cut) {

@@ -47,8 +47,9 @@ ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& lau
     JobConfig config;
     run_stage(*comm, [&] { config = resolve(load_config(arguments.job, arguments.overrides)); });
     check_same_config(*comm, to_toml(config));
+    const bool may_have_stages_on_gpus = config.parallel.pipeline > 1 && config.parallel.device != "cpu";
+    if (may_have_stages_on_gpus) run_stage(*comm, [] { prepare_environment_for_stages(); });
     const RankDevice rank = choose_device(config.parallel.device, launch, comm);
-    run_stage(*comm, [&] { check_device(config, rank.device.type); });
     const auto threads = static_cast<int>(config.parallel.threads);
     config = with_measured_cut(
         std::move(config), *comm,

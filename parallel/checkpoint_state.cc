@@ -63,7 +63,7 @@ std::vector<std::int64_t> dims_of(const Shape& shape) {
   return dims;
 }
 
-// All of a flat tensor, on rank 0 and, of those of its stage, more. Collective.
+// All of a flat tensor, on rank 0 and on some more. Collective.
 Tensor whole_on_first(const Engine& engine, const SavedTensor& t) {
   if (t.group == kStatistics) return engine.statistics().whole();
   const MeshGroups& groups = engine.groups();
@@ -72,12 +72,12 @@ Tensor whole_on_first(const Engine& engine, const SavedTensor& t) {
   Tensor flat;
   if (here.stage == stage) flat = engine.parameters().whole(t.group, owned_of(engine, t));
   if (stage == 0 || here.data != 0) return flat;
-  if (here.stage == stage) groups.pipeline->send(flat, 0, kTiedTag).wait();
-  if (here.stage == 0) {
+  // To all stages, although the first would do: there are no ways to it but for a step's messages.
+  if (here.stage != stage) {
     const std::int64_t elems = engine.layout().groups[static_cast<std::size_t>(t.group)].num_elems;
     flat = engine.context().empty({elems}, DType::kFloat32, MemoryCategory::kCommunication);
-    groups.pipeline->recv(flat, stage, kTiedTag).wait();
   }
+  groups.pipeline->broadcast(flat, stage).wait();
   return flat;
 }
 

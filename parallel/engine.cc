@@ -32,7 +32,7 @@ StageMap stages_of(const PipelineOptions& pipeline, std::size_t num_blocks) {
 }
 
 // What does not go together with stages, with the reason.
-const EngineOptions& checked(const EngineOptions& options, const Communicator& comm) {
+const EngineOptions& checked(const EngineOptions& options) {
   if (options.pipeline.stages == 1) {
     TRIREME_CHECK(
         options.pipeline.chunks == 1,
@@ -42,12 +42,6 @@ const EngineOptions& checked(const EngineOptions& options, const Communicator& c
   }
   TRIREME_CHECK(options.sample,
                 "a pipeline needs EngineOptions::sample: stages receive what they do not compute");
-  if (options.cuda_graph || comm.device_type() == DeviceType::kCuda) {
-    throw Error(ErrorCode::kUnsupported,
-                "parallel.pipeline = 2 or more runs on CPUs so far: NCCL hands messages over in groups, and "
-                "receives that are posted ahead would wait for each other; set parallel.device = \"cpu\" or "
-                "parallel.pipeline = 1");
-  }
   return options;
 }
 
@@ -63,7 +57,7 @@ Engine::Engine(BlockList blocks, std::shared_ptr<Communicator> comm, const Engin
 Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communicator> comm,
                const EngineOptions& options)
     : blocks_(std::move(blocks)),
-      options_(checked(options, *comm)),
+      options_(checked(options)),
       groups_(split_mesh(comm, mesh_of(comm->size(), options.pipeline.stages))),
       batch_(training_layout(options, groups_.mesh.data)),
       stages_(stages_of(options.pipeline, blocks_->size())),
@@ -74,6 +68,9 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
       watchdog_(make_watchdog()) {
   const Watchdog::Scope watch(watchdog_.get(), "the making of the engine");
   if (ctx_.backend->native_stream != nullptr) comm->bind_stream(ctx_.backend->native_stream(ctx_.exec));
+  if (groups_.pipeline) {
+    groups_.pipeline->open_ways(ways_between_stages(stages_, ties_between_stages(layout_, stages_)));
+  }
   check_gradient_dtype(ctx_, *optimizer_);
   params_ = std::make_unique<ParamStore>(
       ctx_, *blocks_, layout_, *optimizer_, groups_.data,

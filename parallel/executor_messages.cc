@@ -8,16 +8,9 @@ namespace trireme {
 namespace {
 
 int tag_of(const Action& action) {
-  switch (action.kind) {
-    case ActionKind::kSendActivation:
-      return activation_tag(action.unit);
-    case ActionKind::kRecvActivation:
-      return activation_tag(action.unit - 1);
-    case ActionKind::kSendGradient:
-      return gradient_tag(action.unit - 1);
-    default:
-      return gradient_tag(action.unit);
-  }
+  const bool activation =
+      action.kind == ActionKind::kSendActivation || action.kind == ActionKind::kRecvActivation;
+  return activation ? kActivationTag : kGradientTag;
 }
 
 bool has_gradient(DType dtype) {
@@ -39,7 +32,7 @@ std::vector<Tensor> Executor::Run::Message::take(Watchdog* watchdog) {
 }
 
 void Executor::Run::finish_sends(Watchdog* watchdog) {
-  for (auto& [tag, messages] : sends) {
+  for (auto& [from, messages] : sends) {
     for (Message& message : messages) message.wait(watchdog);
   }
   sends.clear();
@@ -50,7 +43,7 @@ void Executor::send(Run& run, const Action& action) {
   const bool activation = action.kind == ActionKind::kSendActivation;
   auto taken = (activation ? mb.outputs : mb.gradients).extract(activation ? action.unit : action.unit - 1);
   TRIREME_CHECK(taken, "there is nothing to send");
-  std::deque<Run::Message>& under_way = run.sends[tag_of(action)];
+  std::deque<Run::Message>& under_way = run.sends[{action.kind, action.unit}];
   while (under_way.size() >= static_cast<std::size_t>(run.send_window)) {
     under_way.front().wait(watchdog_);
     under_way.pop_front();

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "parallel/executor.h"
@@ -46,10 +47,10 @@ struct Executor::Run {
   const ExecutionInput& input;
   TrainingState training;
   std::vector<MicroBatch> micro_batches;
-  const LeafObserver* observer = nullptr;       // of a replay
-  std::map<Place, Message> inputs;              // of units, asked for
-  std::map<Place, Message> gradients;           // of units' outputs, asked for
-  std::map<int, std::deque<Message>> sends;     // the last ones on each way, by its tag
+  const LeafObserver* observer = nullptr;                           // of a replay
+  std::map<Place, Message> inputs;                                  // of units, asked for
+  std::map<Place, Message> gradients;                               // of units' outputs, asked for
+  std::map<std::pair<ActionKind, int>, std::deque<Message>> sends;  // the last ones, by kind and unit
   std::map<Place, DeferredGradients> deferred;  // of units, from BackwardInput to BackwardWeight
   int send_window = 1;
   Tensor local_losses;  // [micro-batches of this rank]

@@ -1,10 +1,13 @@
-// The messages of a plan while it is simulated: which sends and receives belong together.
+// The messages of a plan while it is simulated: which sends and receives belong together. See [Note: ways of
+// a plan] in validate.h.
 #pragma once
 
+#include <compare>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "parallel/plan.h"
@@ -50,20 +53,33 @@ class PlanMessages {
   std::optional<Unmatched> unmatched_receive() const;
 
  private:
-  enum class Way { kActivation, kGradient, kTiedGradient, kTiedParameters };
-  // A way from rank to rank: what, the unit whose output or parameters it is about, source, destination.
-  using Lane = std::tuple<Way, int, int, int>;
+  enum class What : std::uint8_t { kActivations, kGradients, kTied };
+  struct Way {
+    What what = What::kActivations;
+    int source = 0, destination = 0;
+    auto operator<=>(const Way&) const = default;
+  };
+  // A message, by the action that sends it.
+  struct Letter {
+    ActionKind sent_by = ActionKind::kSendActivation;
+    int unit = 0, micro_batch = 0;
+    bool operator==(const Letter&) const = default;
+    std::string to_string() const;
+  };
   struct Side {
-    std::vector<int> micro_batches;
+    std::vector<Letter> letters;
     std::vector<Place> places;
   };
   struct Traffic {
     Side sent, asked;
+    std::map<std::pair<ActionKind, int>, int>
+        not_asked;  // by kind and unit of the sends; below 0: asked before
   };
-  static Lane lane_of(int rank, const Action& action);
+  static Way way_of(int rank, const Action& action);
+  static Letter letter_of(int rank, const Action& action);
   static std::optional<std::string> disagreement(const Side& mine, const Side& other, const char* doing);
 
-  std::map<Lane, Traffic> lanes_;
+  std::map<Way, Traffic> ways_;
 };
 
 }  // namespace trireme

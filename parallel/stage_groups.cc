@@ -1,6 +1,7 @@
 #include "parallel/stage_groups.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace trireme {
 
@@ -28,6 +29,27 @@ std::vector<TiedUnits> ties_between_stages(const ModelLayout& layout, const Stag
     if (std::ranges::find(ties, tie) == ties.end()) ties.push_back(tie);
   }
   return ties;
+}
+
+std::vector<MessageWay> ways_between_stages(const StageMap& stages, const std::vector<TiedUnits>& ties) {
+  std::vector<MessageWay> ways;
+  for (int chunk = 0; chunk + 1 < stages.num_chunks(); ++chunk) {
+    const int here = stages.stage_of_chunk(chunk), next = stages.stage_of_chunk(chunk + 1);
+    if (here == next) continue;  // a pipeline of one stage
+    ways.push_back({.source = here, .destination = next, .tag = kActivationTag});
+    ways.push_back({.source = next, .destination = here, .tag = kGradientTag});
+  }
+  for (const TiedUnits& tie : ties) {
+    const int owner = stages.stage_of(tie.owner), user = stages.stage_of(tie.user);
+    ways.push_back({.source = user, .destination = owner, .tag = kTiedTag});
+    ways.push_back({.source = owner, .destination = user, .tag = kTiedTag});
+  }
+  std::ranges::sort(ways, {}, [](const MessageWay& way) {
+    return std::tuple(way.tag, way.source % 2, way.source, way.destination);
+  });
+  const auto repeated = std::ranges::unique(ways);
+  ways.erase(repeated.begin(), repeated.end());
+  return ways;
 }
 
 std::vector<int> tied_buckets(const ModelLayout& layout, const TiedUnits& tie) {

@@ -11,20 +11,18 @@
 #include <cstdint>
 #include <vector>
 
+#include "parallel/comm/message_way.h"
 #include "parallel/model_layout.h"
 #include "parallel/stage_map.h"
 
 namespace trireme {
 
-/// Tags of messages on the pipeline axis. Messages of one tag keep their order.
-inline constexpr int kTiedTag = 0;
-/// Of what passes between `unit` and the next one.
-constexpr int activation_tag(int unit) {
-  return 2 * unit + 1;
-}
-constexpr int gradient_tag(int unit) {
-  return 2 * unit + 2;
-}
+/// Tags of messages on the pipeline axis.
+enum StageTag : int { kActivationTag, kGradientTag, kTiedTag };
+
+/// The ways between stages that a step's messages take; ranks are stages. Each once; those that start at even
+/// stages come first, so that neighbours need not wait for each other when ways are opened one by one.
+std::vector<MessageWay> ways_between_stages(const StageMap& stages, const std::vector<TiedUnits>& ties);
 
 enum class Holding : std::uint8_t {
   kNothing,

@@ -21,7 +21,7 @@ fi
 build=$(cd "$1" && pwd)
 archive=$2
 source=$(cd "$(dirname "$0")/.." && pwd)
-programs=${TRIREME_BUNDLE_PROGRAMS:-trireme|gpt_train_bench|kernel_conformance_test|comm_mpi_test|cuda_(conformance|sixteen_bit|gpt|resnet)_test|comm_nccl_test|nccl_gpt}
+programs=${TRIREME_BUNDLE_PROGRAMS:-trireme|gpt_train_bench|kernel_conformance_test|comm_mpi_test|cuda_(conformance|sixteen_bit|gpt|resnet)_test|comm_nccl_test|nccl_gpt|nccl_pipeline}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bundle=$work/trireme-bundle

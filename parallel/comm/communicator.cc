@@ -1,5 +1,6 @@
 #include "parallel/comm/communicator.h"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <utility>
@@ -154,12 +155,33 @@ void Communicator::check_reducible(CallKind call, const Tensor& tensor) const {
                           name(call), rank(), size(), describe(tensor), kind()));
 }
 
-void Communicator::check_peer(CallKind call, const Tensor& tensor, int peer, int tag) const {
+void Communicator::check_message(CallKind call, const Tensor& tensor, int peer, int tag) const {
   TRIREME_CHECK(peer >= 0 && peer < size() && peer != rank(),
                 "{} on rank {} of {}: peer {} of tensor {} must be another rank of the group", name(call),
                 rank(), size(), peer, describe(tensor));
   TRIREME_CHECK(tag >= 0 && tag <= kMaxTag, "{} on rank {} of {}: tag {} of tensor {} is outside of [0, {}]",
                 name(call), rank(), size(), tag, describe(tensor), kMaxTag);
+  const bool sends = call == CallKind::kSend;
+  const MessageWay way{.source = sends ? rank() : peer, .destination = sends ? peer : rank(), .tag = tag};
+  TRIREME_CHECK(open_ways_.contains(way),
+                "{} on rank {} of {}: the way from rank {} to rank {} with tag {} is not open: name it in "
+                "open_ways first",
+                name(call), rank(), size(), way.source, way.destination, tag);
+}
+
+void Communicator::open_ways(const std::vector<MessageWay>& ways) {
+  std::vector<MessageWay> fresh;
+  for (const MessageWay& way : ways) {
+    const auto is_rank = [&](int r) { return r >= 0 && r < size(); };
+    TRIREME_CHECK(is_rank(way.source) && is_rank(way.destination) && way.source != way.destination &&
+                      way.tag >= 0 && way.tag <= kMaxTag,
+                  "open_ways on rank {} of {}: no way leads from rank {} to rank {} with tag {}", rank(),
+                  size(), way.source, way.destination, way.tag);
+    const bool is_new = !open_ways_.contains(way) && std::ranges::find(fresh, way) == fresh.end();
+    if (is_new) fresh.push_back(way);
+  }
+  if (!fresh.empty()) open_ways_impl(fresh);
+  open_ways_.insert(fresh.begin(), fresh.end());
 }
 
 void Communicator::count(CallKind call, std::int64_t full_bytes) {
@@ -223,14 +245,14 @@ Work Communicator::broadcast(const Tensor& inout, int root) {
 
 Work Communicator::send(const Tensor& tensor, int peer, int tag) {
   check_tensor(CallKind::kSend, "tensor", tensor);
-  check_peer(CallKind::kSend, tensor, peer, tag);
+  check_message(CallKind::kSend, tensor, peer, tag);
   count(CallKind::kSend, tensor.size_bytes());
   return start([&] { return send_impl(tensor, peer, tag); }, tensor);
 }
 
 Work Communicator::recv(const Tensor& tensor, int peer, int tag) {
   check_tensor(CallKind::kRecv, "tensor", tensor);
-  check_peer(CallKind::kRecv, tensor, peer, tag);
+  check_message(CallKind::kRecv, tensor, peer, tag);
   count(CallKind::kRecv, tensor.size_bytes());
   return start([&] { return recv_impl(tensor, peer, tag); }, tensor);
 }

@@ -14,10 +14,12 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "parallel/comm/call_kind.h"
+#include "parallel/comm/message_way.h"
 #include "parallel/comm/rank_board.h"
 #include "runtime/tensor.h"
 
@@ -120,8 +122,12 @@ class Communicator {
   Work all_to_all(const Tensor& in, const Tensor& out);
   /// Every rank gets what `root` holds.
   Work broadcast(const Tensor& inout, int root);
-  /// Matched by (peer, tag) in order. dtype and size must agree on both sides. `peer` is another rank; `tag`
-  /// is in [0, 32767]. wait() may block until the peer has posted its recv.
+  /// Says where messages may pass from now on, beside the ways that are open already. Collective; every rank
+  /// passes the same list, which may name open ones again. Throws Error(kInvalidInput) for a way that is
+  /// none.
+  void open_ways(const std::vector<MessageWay>& ways);
+  /// Matched in order by way, which must be open: from this rank to `peer` with `tag`, or from there. dtype
+  /// and size must agree on both sides. wait() may block until the peer has posted its recv.
   Work send(const Tensor& tensor, int peer, int tag);
   Work recv(const Tensor& tensor, int peer, int tag);
   /// Blocks until every rank has come.
@@ -159,6 +165,8 @@ class Communicator {
   virtual Work all_gather_impl(const Tensor& in, const Tensor& out) = 0;
   virtual Work all_to_all_impl(const Tensor& in, const Tensor& out) = 0;
   virtual Work broadcast_impl(const Tensor& inout, int root) = 0;
+  /// Prepares for ways that are new, a list that is the same on all ranks.
+  virtual void open_ways_impl(const std::vector<MessageWay>&) {}
   virtual Work send_impl(const Tensor& tensor, int peer, int tag) = 0;
   virtual Work recv_impl(const Tensor& tensor, int peer, int tag) = 0;
   virtual void barrier_impl() = 0;
@@ -169,13 +177,14 @@ class Communicator {
   void check_pair(CallKind call, const Tensor& in, const Tensor& out, std::int64_t in_pieces,
                   std::int64_t out_pieces) const;
   void check_reducible(CallKind call, const Tensor& tensor) const;
-  void check_peer(CallKind call, const Tensor& tensor, int peer, int tag) const;
+  void check_message(CallKind call, const Tensor& tensor, int peer, int tag) const;
   void count(CallKind call, std::int64_t full_bytes);
   /// Posts an operation, timed, and makes its Work keep the tensors.
   template <class Post>
   Work start(Post post, const Tensor& a, const Tensor& b = {});
 
   TrafficCounts traffic_;
+  std::set<MessageWay> open_ways_;
   const std::shared_ptr<CommState> state_ = std::make_shared<CommState>();
 };
 

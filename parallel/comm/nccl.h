@@ -1,8 +1,28 @@
-// GPUs as ranks, over NCCL: one rank a card, its operations on a stream beside the compute stream.
+// GPUs as ranks, over NCCL: one rank a card, its operations on streams beside the compute stream.
 //
 // [Note: streams of a communicator] An operation starts when the work that stood on the compute stream at the
 // call is done, and runs beside what comes after. wait() of its Work does not hold up the host: it makes the
 // compute stream wait. So buffers may be reused, on the compute stream, as soon as wait() has returned.
+//
+// [Note: ways over NCCL] Operations of one stream follow each other, and a message ends only when both sides
+// have come to it: a receive that is posted ahead holds up everything behind it. So each way has a stream and
+// an NCCL communicator of two ranks of its own (one communicator plays its operations one by one, on whatever
+// streams). Then a message waits for those before it on its way alone, as communicator.h says, and plans are
+// proved on these terms ([Note: ways of a plan] in validate.h).
+//
+// Kernels that wait for a peer occupy the card. That is safe where what they wait for can still run:
+// - A way's kernels have at most kWayBlocks blocks, and one of them runs at a time; a rank has four ways (to
+// and
+//   from the stage before and the one after) and two for each stage that it shares parameters with. Together
+//   with the collectives' blocks, of which one communicator has at most 32 or so, they leave most of the card
+//   to kernels that compute, which end by themselves.
+// - Streams that share a hardware queue hold each other up. CUDA has 8 queues unless
+// CUDA_DEVICE_MAX_CONNECTIONS
+//   says otherwise, and a pipeline has more streams than that: set it to 32, the most, before the first CUDA
+//   call.
+// - A kernel that is loaded when it is first launched may make the card finish its work first: set
+//   CUDA_MODULE_LOADING=EAGER.
+// The launcher sets both (launcher/env.h); programs of your own have to.
 //
 // [Note: failing operations] A watchdog asks NCCL for errors that come up while operations run, and looks for
 // operations that take longer than the timeout. Either ends the job on every rank, through the host
@@ -29,8 +49,8 @@ Device gpu_of_rank(const RankPlacement& placement);
 /// A communicator of device memory with the ranks of `host`, whose strings set it up and whose barrier and
 /// abort it uses. `device` is this rank's card. Collective over `host`.
 ///
-/// Differs from communicator.h in one point: messages between two ranks are matched in order, whatever their
-/// tags. They are handed to NCCL together when one of them is waited for.
+/// open_ways costs an NCCL communicator for each way that starts or ends at this rank. See [Note: ways over
+/// NCCL] for what it wants of the environment.
 ///
 /// Throws Error(kUnsupported) in a build without NCCL, Error(kCommunication) when the ranks cannot reach each
 /// other.

@@ -1,9 +1,9 @@
 #include "parallel/comm/nccl_communicator.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
-#include "parallel/comm/nccl_messages.h"
 #include "parallel/comm/nccl_work.h"
 #include "runtime/base/error.h"
 
@@ -18,13 +18,55 @@ std::size_t count_of(const Tensor& tensor) {
   return static_cast<std::size_t>(tensor.num_elems());
 }
 
+// See [Note: ways over NCCL].
+constexpr int kWayBlocks = 2;
+
+// As many ids as a rank wants to hand out, for all to know.
+std::string make_ids(std::size_t count) {
+  std::string ids;
+  for (std::size_t i = 0; i < count; ++i) {
+    ncclUniqueId id{};
+    check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
+    ids.append(id.internal, sizeof(id.internal));
+  }
+  return ids;
+}
+
+ncclUniqueId id_at(const std::string& ids, std::size_t index) {
+  ncclUniqueId id{};
+  TRIREME_CHECK(ids.size() >= (index + 1) * sizeof(id.internal),
+                "ranks do not agree on what NCCL is to connect: {} bytes of ids, wanted number {}",
+                ids.size(), index);
+  std::memcpy(id.internal, ids.data() + index * sizeof(id.internal), sizeof(id.internal));
+  return id;
+}
+
+// Rank 0 makes the id.
+NcclGroup group_of(Communicator& host) {
+  const std::string ids = host.all_gather_strings(make_ids(host.rank() == 0 ? 1 : 0)).front();
+  return {.text = fmt::format("NCCL on rank {} of {}", host.rank(), host.size()),
+          .id = id_at(ids, 0),
+          .rank = host.rank(),
+          .size = host.size()};
+}
+
+// NCCL connects two ranks when their first message is enqueued, and lets both hosts wait for it: here, where
+// both have come, and not in a step, where one may never come unless the other goes on.
+void connect(const NcclChannel& channel, bool sends) {
+  void* byte = nullptr;
+  check_cuda(cudaMalloc(&byte, 1), "cudaMalloc");
+  const ncclResult_t result = sends ? ncclSend(byte, 1, ncclUint8, 1, channel.comm(), channel.stream())
+                                    : ncclRecv(byte, 1, ncclUint8, 0, channel.comm(), channel.stream());
+  const cudaError_t end = cudaStreamSynchronize(channel.stream());
+  (void)cudaFree(byte);
+  check_nccl(result, sends ? "the first send of a way" : "the first receive of a way");
+  check_cuda(end, "the first message of a way");
+}
+
 }  // namespace
 
 NcclCommunicator::NcclCommunicator(std::shared_ptr<NcclJob> job, std::shared_ptr<Communicator> host)
-    : job_(std::move(job)),
-      host_(std::move(host)),
-      channel_(job_->make_channel(*host_)),
-      messages_(std::make_shared<NcclMessages>(job_, job_->make_channel(*host_))) {
+    : job_(std::move(job)), host_(std::move(host)), channel_(job_->make_channel(group_of(*host_))) {
   show_waits_on(host_->status());
 }
 
@@ -33,42 +75,48 @@ void NcclCommunicator::bind_stream(void* compute_stream) {
 }
 
 template <class Run>
-Work NcclCommunicator::enqueue(CallKind call, const Tensor& a, const Tensor& b, Run run) {
+Work NcclCommunicator::enqueue(const NcclChannel& channel, std::string text, std::vector<Tensor> tensors,
+                               Run run) {
   job_->throw_if_failed();
-  std::string text = fmt::format("{} of {} {} on rank {} of {}", name(call), name(a.dtype()),
-                                 a.shape().to_string(), rank(), size());
   CommEvent ready;
   ready.record(job_->compute_stream());
-  ready.make_wait(channel_->stream());
-  check_nccl(run(channel_->comm(), channel_->stream()), text);
+  ready.make_wait(channel.stream());
+  check_nccl(run(channel.comm(), channel.stream()), text);
   auto done = std::make_shared<CommEvent>();
-  done->record(channel_->stream());
+  done->record(channel.stream());
   job_->add(std::move(text), done);
-  return Work(std::make_unique<NcclWork>(job_, std::move(done), std::vector<Tensor>{a, b}));
+  return Work(std::make_unique<NcclWork>(job_, std::move(done), std::move(tensors)));
+}
+
+template <class Run>
+Work NcclCommunicator::collective(CallKind call, const Tensor& a, const Tensor& b, Run run) {
+  std::string text = fmt::format("{} of {} {} on rank {} of {}", name(call), name(a.dtype()),
+                                 a.shape().to_string(), rank(), size());
+  return enqueue(*channel_, std::move(text), {a, b}, run);
 }
 
 Work NcclCommunicator::all_reduce_impl(const Tensor& inout, ReduceOp op) {
-  return enqueue(CallKind::kAllReduce, inout, {}, [&](ncclComm_t comm, cudaStream_t stream) {
+  return collective(CallKind::kAllReduce, inout, {}, [&](ncclComm_t comm, cudaStream_t stream) {
     return ncclAllReduce(inout.data(), inout.data(), count_of(inout), nccl_type(inout.dtype()), nccl_op(op),
                          comm, stream);
   });
 }
 
 Work NcclCommunicator::reduce_scatter_impl(const Tensor& in, const Tensor& out, ReduceOp op) {
-  return enqueue(CallKind::kReduceScatter, in, out, [&](ncclComm_t comm, cudaStream_t stream) {
+  return collective(CallKind::kReduceScatter, in, out, [&](ncclComm_t comm, cudaStream_t stream) {
     return ncclReduceScatter(in.data(), out.data(), count_of(out), nccl_type(in.dtype()), nccl_op(op), comm,
                              stream);
   });
 }
 
 Work NcclCommunicator::all_gather_impl(const Tensor& in, const Tensor& out) {
-  return enqueue(CallKind::kAllGather, in, out, [&](ncclComm_t comm, cudaStream_t stream) {
+  return collective(CallKind::kAllGather, in, out, [&](ncclComm_t comm, cudaStream_t stream) {
     return ncclAllGather(in.data(), out.data(), count_of(in), nccl_type(in.dtype()), comm, stream);
   });
 }
 
 Work NcclCommunicator::all_to_all_impl(const Tensor& in, const Tensor& out) {
-  return enqueue(CallKind::kAllToAll, in, out, [&](ncclComm_t comm, cudaStream_t stream) {
+  return collective(CallKind::kAllToAll, in, out, [&](ncclComm_t comm, cudaStream_t stream) {
     const std::size_t count = count_of(in) / static_cast<std::size_t>(size());
     const std::int64_t bytes = static_cast<std::int64_t>(count) * size_bytes(in.dtype());
     const ncclDataType_t type = nccl_type(in.dtype());
@@ -85,24 +133,50 @@ Work NcclCommunicator::all_to_all_impl(const Tensor& in, const Tensor& out) {
 }
 
 Work NcclCommunicator::broadcast_impl(const Tensor& inout, int root) {
-  return enqueue(CallKind::kBroadcast, inout, {}, [&](ncclComm_t comm, cudaStream_t stream) {
+  return collective(CallKind::kBroadcast, inout, {}, [&](ncclComm_t comm, cudaStream_t stream) {
     return ncclBroadcast(inout.data(), inout.data(), count_of(inout), nccl_type(inout.dtype()), root, comm,
                          stream);
   });
 }
 
+void NcclCommunicator::open_ways_impl(const std::vector<MessageWay>& ways) {
+  job_->throw_if_failed();
+  const auto mine = std::ranges::count(ways, rank(), &MessageWay::source);
+  const std::vector<std::string> ids = host_->all_gather_strings(make_ids(static_cast<std::size_t>(mine)));
+  std::vector<std::size_t> taken(ids.size(), 0);  // of each rank's
+  for (const MessageWay& way : ways) {            // in one order everywhere: two ranks meet at each
+    const auto source = static_cast<std::size_t>(way.source);
+    const std::size_t index = taken[source]++;
+    if (way.source != rank() && way.destination != rank()) continue;
+    way_channels_[way] =
+        job_->make_channel({.text = fmt::format("NCCL from rank {} to rank {} of {}, tag {}", way.source,
+                                                way.destination, size(), way.tag),
+                            .id = id_at(ids[source], index),
+                            .rank = way.source == rank() ? 0 : 1,
+                            .size = 2,
+                            .most_blocks = kWayBlocks});
+    connect(*way_channels_[way], way.source == rank());
+  }
+}
+
 Work NcclCommunicator::send_impl(const Tensor& tensor, int peer, int tag) {
-  return messages_->post(
-      CallKind::kSend, tensor, peer,
-      fmt::format("send of {} {} on rank {} of {} to rank {}, tag {}", name(tensor.dtype()),
-                  tensor.shape().to_string(), rank(), size(), peer, tag));
+  std::string text = fmt::format("send of {} {} on rank {} of {} to rank {}, tag {}", name(tensor.dtype()),
+                                 tensor.shape().to_string(), rank(), size(), peer, tag);
+  const NcclChannel& channel = *way_channels_.at({.source = rank(), .destination = peer, .tag = tag});
+  return enqueue(channel, std::move(text), {tensor}, [&](ncclComm_t comm, cudaStream_t stream) {
+    if (tensor.num_elems() == 0) return ncclSuccess;  // NCCL takes an empty message on neither side
+    return ncclSend(tensor.data(), count_of(tensor), nccl_type(tensor.dtype()), 1, comm, stream);
+  });
 }
 
 Work NcclCommunicator::recv_impl(const Tensor& tensor, int peer, int tag) {
-  return messages_->post(
-      CallKind::kRecv, tensor, peer,
-      fmt::format("recv of {} {} on rank {} of {} from rank {}, tag {}", name(tensor.dtype()),
-                  tensor.shape().to_string(), rank(), size(), peer, tag));
+  std::string text = fmt::format("recv of {} {} on rank {} of {} from rank {}, tag {}", name(tensor.dtype()),
+                                 tensor.shape().to_string(), rank(), size(), peer, tag);
+  const NcclChannel& channel = *way_channels_.at({.source = peer, .destination = rank(), .tag = tag});
+  return enqueue(channel, std::move(text), {tensor}, [&](ncclComm_t comm, cudaStream_t stream) {
+    if (tensor.num_elems() == 0) return ncclSuccess;
+    return ncclRecv(tensor.data(), count_of(tensor), nccl_type(tensor.dtype()), 0, comm, stream);
+  });
 }
 
 void NcclCommunicator::barrier_impl() {

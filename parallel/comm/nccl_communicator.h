@@ -1,6 +1,7 @@
 // The Communicator over NCCL: see nccl.h.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,8 +9,6 @@
 #include "parallel/comm/nccl_job.h"
 
 namespace trireme {
-
-class NcclMessages;
 
 class NcclCommunicator : public Communicator {
  public:
@@ -30,6 +29,7 @@ class NcclCommunicator : public Communicator {
   Work all_gather_impl(const Tensor& in, const Tensor& out) override;
   Work all_to_all_impl(const Tensor& in, const Tensor& out) override;
   Work broadcast_impl(const Tensor& inout, int root) override;
+  void open_ways_impl(const std::vector<MessageWay>& ways) override;
   Work send_impl(const Tensor& tensor, int peer, int tag) override;
   Work recv_impl(const Tensor& tensor, int peer, int tag) override;
   void barrier_impl() override;
@@ -38,12 +38,14 @@ class NcclCommunicator : public Communicator {
  private:
   /// Calls run(comm, stream) between the events of [Note: streams of a communicator].
   template <class Run>
-  Work enqueue(CallKind call, const Tensor& a, const Tensor& b, Run run);
+  Work enqueue(const NcclChannel& channel, std::string text, std::vector<Tensor> tensors, Run run);
+  template <class Run>
+  Work collective(CallKind call, const Tensor& a, const Tensor& b, Run run);
 
   const std::shared_ptr<NcclJob> job_;
   const std::shared_ptr<Communicator> host_;
-  const std::shared_ptr<NcclChannel> channel_;    // of collectives
-  const std::shared_ptr<NcclMessages> messages_;  // with a channel of their own
+  const std::shared_ptr<NcclChannel> channel_;                       // of collectives
+  std::map<MessageWay, std::shared_ptr<NcclChannel>> way_channels_;  // those of this rank
 };
 
 }  // namespace trireme

@@ -1,6 +1,5 @@
 #include "parallel/comm/nccl_job.h"
 
-#include <cstring>
 #include <utility>
 
 #include "runtime/base/error.h"
@@ -15,16 +14,6 @@ void log_unless_success(cudaError_t result, const char* call) noexcept {
   // At the end of the process the driver may be gone before the last handle.
   if (result == cudaSuccess || result == cudaErrorCudartUnloading) return;
   log_error(std::string(call) + " failed: " + cudaGetErrorString(result));
-}
-
-// Rank 0 makes the id; everybody gets it through the host communicator.
-ncclUniqueId agree_on_id(Communicator& host) {
-  ncclUniqueId id{};
-  if (host.rank() == 0) check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId");
-  const std::string mine = host.rank() == 0 ? std::string(id.internal, sizeof(id.internal)) : std::string();
-  const std::string ids = host.all_gather_strings(mine).front();
-  std::memcpy(id.internal, ids.data(), sizeof(id.internal));
-  return id;
 }
 
 }  // namespace
@@ -49,17 +38,19 @@ CommEvent::~CommEvent() {
   log_unless_success(cudaEventDestroy(event_), "cudaEventDestroy");
 }
 
-NcclChannel::NcclChannel(Communicator& host) {
-  const ncclUniqueId id = agree_on_id(host);
+NcclChannel::NcclChannel(const NcclGroup& group) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  if (group.most_blocks > 0) config.maxCTAs = group.most_blocks;
   check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-  const ncclResult_t result = ncclCommInitRank(&comm_, host.size(), id, host.rank());
+  const ncclResult_t result = ncclCommInitRankConfig(&comm_, group.size, group.id, group.rank, &config);
   if (result == ncclSuccess) return;
   log_unless_success(cudaStreamDestroy(stream_), "cudaStreamDestroy");
-  check_nccl(result, fmt::format("setting up NCCL on rank {} of {}", host.rank(), host.size()));
+  check_nccl(result, "setting up " + group.text);
 }
 
 NcclChannel::~NcclChannel() {
-  const bool clean = !aborted_ && async_error() == ncclSuccess;
+  const bool unwinds = std::uncaught_exceptions() > num_exceptions_;
+  const bool clean = !unwinds && !aborted_ && async_error() == ncclSuccess;
   if (clean) {
     // Work that nobody waited for may still run.
     log_unless_success(cudaStreamSynchronize(stream_), "waiting for the last communication");
@@ -96,8 +87,8 @@ NcclJob::~NcclJob() {
   watchdog_.join();
 }
 
-std::shared_ptr<NcclChannel> NcclJob::make_channel(Communicator& host) {
-  auto channel = std::make_shared<NcclChannel>(host);
+std::shared_ptr<NcclChannel> NcclJob::make_channel(const NcclGroup& group) {
+  auto channel = std::make_shared<NcclChannel>(group);
   const std::lock_guard lock(mutex_);
   std::erase_if(channels_, [](const auto& known) { return known.expired(); });
   channels_.push_back(channel);

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -42,11 +43,20 @@ class CommEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-/// One ncclComm_t and its stream. Destroyed when all is well, aborted after a failure.
+/// The ranks that a channel connects.
+struct NcclGroup {
+  std::string text;  // "NCCL on rank 1 of 4", for errors
+  ncclUniqueId id{};
+  int rank = 0, size = 1;
+  int most_blocks = 0;  // of its kernels; 0: as NCCL likes
+};
+
+/// One ncclComm_t and its stream. Destroyed when all is well; aborted after a failure, and while an exception
+/// unwinds the stack, as operations may be under way that no peer will join.
 class NcclChannel {
  public:
-  /// Collective over `host`, on the current device.
-  explicit NcclChannel(Communicator& host);
+  /// Waits for the other ranks of the group. On the current device.
+  explicit NcclChannel(const NcclGroup& group);
   ~NcclChannel();
   NcclChannel(const NcclChannel&) = delete;
   NcclChannel& operator=(const NcclChannel&) = delete;
@@ -63,6 +73,7 @@ class NcclChannel {
   ncclComm_t comm_ = nullptr;
   cudaStream_t stream_ = nullptr;
   bool aborted_ = false;
+  const int num_exceptions_ = std::uncaught_exceptions();  // under way when it was made
 };
 
 /// An operation that has been enqueued.
@@ -85,7 +96,7 @@ class NcclJob {
   void set_compute_stream(cudaStream_t stream) { compute_stream_ = stream; }
 
   /// A channel that the watchdog looks after.
-  std::shared_ptr<NcclChannel> make_channel(Communicator& host);
+  std::shared_ptr<NcclChannel> make_channel(const NcclGroup& group);
 
   /// Throws Error(kCommunication) with the job's first failure.
   void throw_if_failed() const;

@@ -5,19 +5,21 @@
 #   trireme-bundle/tests/bench/gpu_gate.sh [--dry-run] [--only REGEX] RESULTS_FOLDER
 #
 # --dry-run tries everything that needs no GPU: the same stages, programs and peers on the CPU in tiny shapes.
-# --only plays the stages whose names match. Without it all but those named sanitize_*, which want a run of their own:
+# --only plays the stages whose names match. Without it all but those named sanitize_*, which want a run of their own,
+# and pipeline_state, which is among the tests (nccl_pipeline.np4):
 #   trireme-bundle/tests/bench/gpu_gate.sh --only sanitize RESULTS_FOLDER
-# Writes a log a stage and gate.json. Either takes under 9 minutes on a Hopper card (an estimate until one has run it:
-# tests and bits 135 s, six comparisons with PyTorch of 55 s, of which it compiles 40, the rest 45 s); a stage that would
+#   trireme-bundle/tests/bench/gpu_gate.sh --only pipeline_state RESULTS_FOLDER
+# Writes a log a stage and gate.json. All or sanitize_* take 9 minutes on a Hopper card (an estimate until one has run it:
+# tests and bits 165 s, six comparisons with PyTorch of 55 s, of which it compiles 40, the rest 45 s); a stage that would
 # overrun is cut off and counts as failed. Exit code 0 when every stage passed; but for a dry run, one that is skipped
 # has not. A missed bar fails the gate too: PyTorch's tokens/s in fp32 and tf32; less than 3 % of a recorded step without
 # a kernel. Other speeds are reported.
-# Environment: TRIREME_GATE_SECONDS  time for everything (default 520)
+# Environment: TRIREME_GATE_SECONDS  time for everything (default 540)
 #              TRIREME_GATE_PYTHON   a python3 with torch (default: python3)
 set -uo pipefail
 
 usage() {
-  sed -n 's/^# \{0,1\}//; 2,16p' "$0" >&2
+  sed -n 's/^# \{0,1\}//; 2,18p' "$0" >&2
   exit 2
 }
 device=cuda only=
@@ -39,11 +41,11 @@ results=$(cd "$1" && pwd)
 bundle=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 [ -x "$bundle/run" ] || { echo "gpu_gate.sh: $bundle is no unpacked bundle" >&2; exit 2; }
 python=${TRIREME_GATE_PYTHON:-python3}
-total=${TRIREME_GATE_SECONDS:-520}
+total=${TRIREME_GATE_SECONDS:-540}
 stages=$results/stages.tsv
 : >"$stages"
 
-wanted() { if [ -n "$only" ]; then [[ $1 =~ $only ]]; else [[ $1 != sanitize_* ]]; fi; }
+wanted() { if [ -n "$only" ]; then [[ $1 =~ $only ]]; else [[ $1 != sanitize_* && $1 != pipeline_state ]]; fi; }
 # stage NAME SECONDS COMMAND...: standard output to NAME.out, errors to NAME.err, the outcome to stages.tsv.
 stage() {
   local name=$1 limit=$2 started=$SECONDS status
@@ -73,7 +75,7 @@ stage doctor 30 "$bundle/run" trireme doctor --json --no-measure
 
 # Correctness first. Labels and limits come from the build.
 export TRIREME_TEST_LOGS=$results/tests
-if [ "$device" = cuda ]; then stage tests 150 "$bundle/run-tests" gpu; else skip tests "dry run"; fi
+if [ "$device" = cuda ]; then stage tests 180 "$bundle/run-tests" gpu; else skip tests "dry run"; fi
 
 # The same state on 1, 2 and 4 ranks: "comm_nccl_test" and "nccl_gpt" ran above; here their hashes are compared.
 same_state() {
@@ -86,6 +88,13 @@ same_state() {
 export -f same_state
 export results
 if [ "$device" = cuda ]; then stage same_state 60 bash -c same_state; else skip same_state "dry run"; fi
+
+# Stages of a pipeline, four ranks on the card: every layout's state and memory against those of one rank.
+if [ "$device" = cuda ]; then
+  stage pipeline_state 120 "$bundle/run" mpirun -np 4 "$bundle/tests/comm/one_card.sh" nccl_pipeline
+else
+  skip pipeline_state "dry run"
+fi
 
 # GPT-2 124M: every one of the first steps on the CPU and on the GPU, and the memory that was predicted.
 parity_shape="--layers 12 --hidden 768 --heads 12 --vocab 50257 --context 128 --micro-batch 2"

@@ -118,7 +118,6 @@ TEST(Config, WhatTheBuildLacksIsUnsupported) {
     return parse_error("", {"parallel.pipeline=2", override_text}, ErrorCode::kUnsupported);
   };
   EXPECT_THAT(refused("parallel.cuda_graph=true"), HasSubstr("are not recorded"));
-  EXPECT_THAT(refused("parallel.device=cuda"), HasSubstr("NCCL"));
 }
 
 TEST(Config, LossScaleIsAWordOrANumber) {

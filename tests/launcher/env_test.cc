@@ -26,6 +26,23 @@ TEST(Env, AloneWithoutLauncher) {
       read_launch_environment(variables({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}})).under_mpi());
 }
 
+TEST(Env, StagesOnGpusGetQueuesAndLoadedKernels) {
+  std::map<std::string, std::string> set;
+  const auto setter = [&](const char* name, const char* value) { set[name] = value; };
+  prepare_environment_for_stages(variables({}), setter);
+  EXPECT_EQ(set, (std::map<std::string, std::string>{{"CUDA_DEVICE_MAX_CONNECTIONS", "32"},
+                                                     {"CUDA_MODULE_LOADING", "EAGER"}}));
+  set.clear();
+  prepare_environment_for_stages(
+      variables({{"CUDA_DEVICE_MAX_CONNECTIONS", "24"}, {"CUDA_MODULE_LOADING", "LAZY"}}), setter);
+  EXPECT_TRUE(set.empty());
+  const std::string message = error_message([&] {
+    prepare_environment_for_stages(variables({{"CUDA_DEVICE_MAX_CONNECTIONS", "1"}}), setter);
+  });
+  EXPECT_THAT(message,
+              ::testing::HasSubstr("CUDA_DEVICE_MAX_CONNECTIONS = 1: the streams of a pipeline's rank"));
+}
+
 TEST(Env, OpenMpi) {
   const LaunchEnvironment launch = read_launch_environment(variables({{"OMPI_COMM_WORLD_SIZE", "4"},
                                                                       {"OMPI_COMM_WORLD_RANK", "3"},

@@ -108,7 +108,24 @@ TEST(Validate, MessagesThatMeetInAnotherOrder) {
   auto& actions = plan.ranks[1].actions;  // RecvActivation 0, RecvActivation 1, Forward 0 ...
   ASSERT_EQ(actions[1].kind, kRecvActivation);
   std::swap(actions[0], actions[1]);
-  expect_error(plan, "receives micro-batch 1, where rank 0 (action 1) has micro-batch 0");
+  expect_error(plan, "receives micro-batch 1 of unit 0, where rank 0 (action 1) has micro-batch 0 of unit 0");
+}
+
+// Chunks of one stage share the way to the next. See [Note: ways of a plan].
+TEST(Validate, ChunksThatMeetInAnotherOrder) {
+  const PlanOptions options{.schedule = PipelineSchedule::kInterleaved,
+                            .stages = StageMap::even({.num_units = 4, .pipeline = 2, .chunks = 2})};
+  StepPlan plan = plan_training_step(4, {.pipeline = 2}, {.global_batch = 2}, options);
+  EXPECT_FALSE(find_plan_error(plan).has_value());
+  auto& actions = plan.ranks[1].actions;
+  const auto next_receive = [&](auto from) {
+    return std::find_if(from, actions.end(), [](const Action& a) { return a.kind == kRecvActivation; });
+  };
+  const auto second = next_receive(next_receive(actions.begin()) + 1), third = next_receive(second + 1);
+  ASSERT_EQ(second->unit, 1);
+  ASSERT_EQ(third->unit, 3);
+  std::swap(*second, *third);
+  expect_error(plan, "sends micro-batch 1 of unit 0, where rank 1 (action 1) has micro-batch 0 of unit 2");
 }
 
 TEST(Validate, ABlockOfAnotherStageOrAnotherColumn) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tests/parallel/comm/conformance.h"
+#include "tests/parallel/comm/message_ways.h"
 
 namespace trireme {
 namespace {
@@ -43,11 +44,12 @@ void messages_across_collectives(Communicator& comm) {
   const TestMemory memory;
   const int next = (comm.rank() + 1) % comm.size();
   const int previous = (comm.rank() + comm.size() - 1) % comm.size();
+  open_ways_of_pairs(comm, {5});
   const Tensor received = memory.empty(70'000, DType::kInt32);
   const Tensor reduced = constant(memory, 5, comm.rank());
-  Work receive = comm.recv(received, previous, 1);
+  Work receive = comm.recv(received, previous, 5);
   Work reduce = comm.all_reduce(reduced, ReduceOp::kSum);
-  Work send = comm.send(constant(memory, 70'000, comm.rank()), next, 1);
+  Work send = comm.send(constant(memory, 70'000, comm.rank()), next, 5);
   if (comm.rank() % 2 == 0) reduce.wait();
   receive.wait();
   send.wait();

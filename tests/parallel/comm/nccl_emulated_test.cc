@@ -1,5 +1,5 @@
-// The NCCL communicator without a GPU: the conformance suite over emulated NCCL, and failures of NCCL on one
-// rank, which end every rank with that rank's message.
+// The NCCL communicator without a GPU: the conformance suite over emulated NCCL, failures of NCCL on one
+// rank, which end every rank with that rank's message, and messages that wait for each other.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -69,13 +69,6 @@ class Nccl : public ::testing::Test {
 
 struct NcclConformance : Nccl, ::testing::WithParamInterface<std::tuple<int, ConformanceCase>> {};
 
-// NCCL has no tags: messages of a pair of ranks are matched in order (nccl.h).
-std::vector<ConformanceCase> cases_without_tags() {
-  std::vector<ConformanceCase> cases = conformance_cases();
-  std::erase_if(cases, [](const ConformanceCase& one) { return std::string(one.name) == "Tags"; });
-  return cases;
-}
-
 TEST_P(NcclConformance, Holds) {
   const auto& [size, one_case] = GetParam();
   run_local_ranks(size, [run = one_case.run](const std::shared_ptr<Communicator>& host) {
@@ -86,7 +79,7 @@ TEST_P(NcclConformance, Holds) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, NcclConformance,
                          ::testing::Combine(::testing::Values(1, 2, 3, kMostRanks),
-                                            ::testing::ValuesIn(cases_without_tags())),
+                                            ::testing::ValuesIn(conformance_cases())),
                          [](const auto& info) {
                            return fmt::format("{}On{}", std::get<1>(info.param).name,
                                               std::get<0>(info.param));

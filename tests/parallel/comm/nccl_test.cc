@@ -26,8 +26,6 @@ class PinnedSource : public MemorySource {
 std::vector<MpiTest> all_tests(const std::shared_ptr<Communicator>& comm) {
   std::vector<MpiTest> tests;
   for (const ConformanceCase& one : conformance_cases()) {
-    // NCCL has no tags: messages of a pair of ranks are matched in order (nccl.h).
-    if (std::string(one.name) == "Tags") continue;
     tests.push_back({"NcclConformance", one.name, [run = one.run, comm] { run(*comm); }});
   }
   return tests;

@@ -40,8 +40,6 @@ void set_events_pending(bool pending);
 void hold(void* stream, bool on);
 /// Whether streams that are made from now on are held; of the calling thread.
 void hold_new_streams(bool on);
-/// Called when the default stream is made to wait, on the thread that does; of the calling thread.
-void set_default_stream_wait(std::function<void()> call);
 
 /// What a thread has asked of the runtime.
 struct Counts {

@@ -29,7 +29,6 @@ DeviceMemory& device_memory() {
 }
 
 thread_local int current_device = 0;
-thread_local std::function<void()> default_stream_wait;
 thread_local bool new_streams_held = false;
 std::atomic<bool> events_pending = false;
 
@@ -70,10 +69,6 @@ void set_device_count(int count) {
 
 void set_events_pending(bool pending) {
   events_pending = pending;
-}
-
-void set_default_stream_wait(std::function<void()> call) {
-  default_stream_wait = std::move(call);
 }
 
 void set_driver_version(int version) {
@@ -211,20 +206,22 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   ++emulation::counts().waits;
   if (stream != nullptr && stream->recording) return cudaErrorStreamCaptureUnsupported;
+  if (stream != nullptr && stream->thread) stream->thread->drain();
   finish(stream);
   return cudaSuccess;
 }
+// A stream that does its work at once is the calling thread.
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  const EmulatedEventState& state = *event->state;
-  if (stream == nullptr) {
-    reach(state, state.recorded);
-    if (default_stream_wait) default_stream_wait();
-    return cudaSuccess;
-  }
-  if (stream->recording)
+  if (stream != nullptr && stream->recording)
     return cudaErrorStreamCaptureUnsupported;  // nothing that is recorded waits for others
-  if (state.reached >= state.recorded) return cudaSuccess;
-  emulated_append(stream, {.run = {}, .awaited = event->state, .record = state.recorded});
+  const EmulatedEventState& state = *event->state;
+  if (event->mark) {
+    emulated_enqueue(stream, [mark = event->mark] { mark->wait(); });
+  } else if (stream == nullptr || stream->thread) {
+    reach(state, state.recorded);
+  } else if (state.reached < state.recorded) {
+    emulated_append(stream, {.run = {}, .awaited = event->state, .record = state.recorded});
+  }
   return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -237,6 +234,12 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (stream != nullptr && stream->recording) return cudaSuccess;
+  event->mark = nullptr;
+  if (stream != nullptr && stream->thread) {
+    event->mark = std::make_shared<emulation::StreamMark>();
+    stream->thread->add([mark = event->mark] { mark->set(); });
+    return cudaSuccess;
+  }
   const std::shared_ptr<EmulatedEventState> state = event->state;
   state->stream = stream;
   emulated_enqueue(stream, [state, record = ++state->recorded] { state->reached = record; });
@@ -244,12 +247,16 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const EmulatedEventState& state = *event->state;
-  return events_pending || state.reached < state.recorded ? cudaErrorNotReady : cudaSuccess;
+  const bool passed = event->mark ? event->mark->is_set() : state.reached >= state.recorded;
+  return passed && !events_pending ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   ++emulation::counts().waits;
   ++emulation::counts().event_waits;
-  reach(*event->state, event->state->recorded);
+  if (event->mark)
+    event->mark->wait();
+  else
+    reach(*event->state, event->state->recorded);
   return cudaSuccess;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {

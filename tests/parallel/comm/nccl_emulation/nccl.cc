@@ -4,20 +4,26 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "parallel/comm/local.h"
 #include "runtime/base/error.h"
 #include "tests/kernels/cuda/emulation/emulation.h"
+#include "tests/parallel/comm/message_ways.h"
 #include "tests/parallel/comm/nccl_emulation/nccl_emulation.h"
 #include "tests/parallel/comm/test_memory.h"
 
 using namespace trireme;
 
 struct EmulatedNcclComm {
-  std::shared_ptr<Communicator> local;
+  std::shared_ptr<Communicator> streams;  // what the streams say to each other
+  std::shared_ptr<Communicator> hosts;    // and the hosts, when they connect
   TestMemory memory{DeviceType::kCpu};
+  std::set<std::pair<CallKind, int>> connected;  // calls and peers
+  std::atomic<bool> lost_peer = false;
 };
 
 namespace {
@@ -25,9 +31,12 @@ namespace {
 std::atomic<int> failing_operations{-1}, failing_setup{-1};
 
 struct Worlds {
+  struct Pair {
+    std::shared_ptr<LocalWorld> streams, hosts;
+  };
   std::mutex mutex;
   int next = 0;
-  std::map<std::string, std::shared_ptr<LocalWorld>> by_id;
+  std::map<std::string, Pair> by_id;
   // Until the process ends: the rank may be inside of a call while its watchdog aborts.
   std::vector<std::unique_ptr<EmulatedNcclComm>> aborted;
 };
@@ -36,35 +45,30 @@ Worlds& worlds() {
   return all;
 }
 
-struct Pending {
+// An operation that the streams' communicator has been given.
+struct UnderWay {
   Work work;
   Tensor result;
   void* out = nullptr;  // null: nothing comes back
 };
 
-struct SelfSend {
-  std::vector<std::byte> bytes;
+struct Operation {
+  ncclComm_t comm = nullptr;
+  cudaStream_t stream = nullptr;
+  CallKind call = CallKind::kSend;
+  int peer = -1;                    // of messages
+  std::function<UnderWay()> start;  // in the stream's thread
 };
 
 // Of one rank, which is a thread.
-struct Rank {
-  int group_depth = 0;
-  std::vector<Pending> pending;
-  std::vector<SelfSend> self_sends;  // of the group that is open
+struct Group {
+  int depth = 0;
+  std::vector<Operation> operations;
+  std::vector<const void*> self_sends;
 };
-Rank& rank() {
-  thread_local Rank state;
+Group& group() {
+  thread_local Group state;
   return state;
-}
-
-void finish() {
-  std::vector<Pending> all = std::move(rank().pending);
-  rank().pending.clear();
-  for (Pending& one : all) {
-    one.work.wait();
-    const auto bytes = static_cast<std::size_t>(one.result.size_bytes());
-    if (one.out != nullptr && bytes > 0) std::memcpy(one.out, one.result.data(), bytes);
-  }
 }
 
 DType dtype_of(ncclDataType_t type) {
@@ -96,20 +100,74 @@ Tensor copy(ncclComm_t comm, const void* in, std::size_t count, ncclDataType_t t
   return tensor;
 }
 
-// `start` posts to the local communicator. An earlier result may be this operation's input.
-template <class Start>
-ncclResult_t enqueue(ncclComm_t comm, const void* in, std::size_t in_count, ncclDataType_t type, void* out,
-                     Start start) {
+// The hosts of all ranks that a new connection is for wait for each other, as NCCL's do.
+void connect(const std::vector<Operation>& operations) {
+  std::vector<Work> works;
+  for (const Operation& one : operations) {
+    EmulatedNcclComm& comm = *one.comm;
+    if (one.peer == comm.hosts->rank() || !comm.connected.insert({one.call, one.peer}).second) continue;
+    const Tensor byte = comm.memory.empty(1, DType::kUInt8);
+    if (one.call == CallKind::kSend) {
+      works.push_back(comm.hosts->send(byte, one.peer, 0));
+    } else if (one.call == CallKind::kRecv) {
+      works.push_back(comm.hosts->recv(byte, one.peer, 0));
+    } else {
+      comm.hosts->barrier();
+    }
+  }
+  for (Work& work : works) work.wait();
+}
+
+// In the stream's thread. The operations of a group make progress together.
+void play(const std::vector<Operation>& operations) {
   try {
-    if (rank().group_depth == 0) finish();
-    const Tensor input = copy(comm, in, in_count, type);
-    Tensor result;
-    Work work = start(input, result);
-    rank().pending.push_back({std::move(work), result.defined() ? result : input, out});
-    return ncclSuccess;
+    std::vector<UnderWay> all;
+    for (const Operation& one : operations) all.push_back(one.start());
+    for (UnderWay& one : all) {
+      one.work.wait();
+      const auto bytes = static_cast<std::size_t>(one.result.defined() ? one.result.size_bytes() : 0);
+      if (one.out != nullptr && bytes > 0) std::memcpy(one.out, one.result.data(), bytes);
+    }
+  } catch (const Error&) {
+    operations.front().comm->lost_peer = true;
+  }
+}
+
+ncclResult_t launch(std::vector<Operation> operations) {
+  if (operations.empty()) return ncclSuccess;
+  try {
+    connect(operations);
   } catch (const Error&) {
     return ncclRemoteError;
   }
+  const cudaStream_t stream = operations.front().stream;
+  emulated_give_thread(stream);
+  emulated_enqueue(stream, [all = std::move(operations)] { play(all); });
+  return ncclSuccess;
+}
+
+ncclResult_t enqueue(Operation operation) {
+  if (group().depth == 0) return launch({std::move(operation)});
+  group().operations.push_back(std::move(operation));
+  return ncclSuccess;
+}
+
+// Input is read, and output written, when the stream comes to the operation.
+struct Buffers {
+  const void* in = nullptr;
+  std::size_t in_count = 0, out_count = 0;  // 0 to `out`: in place
+  void* out = nullptr;
+  ncclDataType_t type = ncclUint8;
+};
+template <class Start>
+ncclResult_t enqueue_collective(CallKind call, ncclComm_t comm, cudaStream_t stream, const Buffers& buffers,
+                                Start start) {
+  return enqueue({.comm = comm, .stream = stream, .call = call, .start = [=] {
+                    const Tensor input = copy(comm, buffers.in, buffers.in_count, buffers.type);
+                    const Tensor result =
+                        buffers.out_count > 0 ? space(comm, buffers.out_count, buffers.type) : input;
+                    return UnderWay{start(*comm->streams, input, result), result, buffers.out};
+                  }});
 }
 
 }  // namespace
@@ -136,28 +194,30 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   std::memcpy(id->internal, name.data(), name.size());
   return ncclSuccess;
 }
-ncclResult_t ncclCommInitRank(ncclComm_t* comm, int size, ncclUniqueId id, int rank_of_comm) {
-  if (rank_of_comm == failing_setup) return ncclSystemError;
-  emulation::set_default_stream_wait(finish);
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclConfig_t*) {
+  if (rank == failing_setup) return ncclSystemError;
   const std::lock_guard lock(worlds().mutex);
-  std::shared_ptr<LocalWorld>& world = worlds().by_id[id.internal];
-  if (!world) world = std::make_shared<LocalWorld>(size);
-  *comm = new EmulatedNcclComm{world->communicator(rank_of_comm)};
+  Worlds::Pair& pair = worlds().by_id[id.internal];
+  if (!pair.streams) pair = {std::make_shared<LocalWorld>(size), std::make_shared<LocalWorld>(size)};
+  *comm = new EmulatedNcclComm{pair.streams->communicator(rank), pair.hosts->communicator(rank)};
+  open_ways_of_pairs(*(*comm)->streams, {0});
+  open_ways_of_pairs(*(*comm)->hosts, {0});
   return ncclSuccess;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  finish();
   delete comm;
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  comm->local->abort("NCCL was aborted");
+  comm->streams->abort("NCCL was aborted");
+  comm->hosts->abort("NCCL was aborted");
   const std::lock_guard lock(worlds().mutex);
   worlds().aborted.emplace_back(comm);
   return ncclSuccess;
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
-  *error = comm->local->rank() == failing_operations ? ncclRemoteError : ncclSuccess;
+  const bool failed = comm->streams->rank() == failing_operations || comm->lost_peer;
+  *error = failed ? ncclRemoteError : ncclSuccess;
   return ncclSuccess;
 }
 const char* ncclGetErrorString(ncclResult_t result) {
@@ -168,61 +228,73 @@ const char* ncclGetLastError(ncclComm_t) {
   return "emulated";
 }
 ncclResult_t ncclGroupStart() {
-  if (rank().group_depth++ == 0) finish();
+  ++group().depth;
   return ncclSuccess;
 }
 ncclResult_t ncclGroupEnd() {
-  if (--rank().group_depth == 0) rank().self_sends.clear();
-  return ncclSuccess;
+  if (--group().depth > 0) return ncclSuccess;
+  group().self_sends.clear();
+  return launch(std::exchange(group().operations, {}));
 }
 
 ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
-                           ncclComm_t comm, cudaStream_t) {
-  return enqueue(comm, in, count, type, out,
-                 [&](const Tensor& input, Tensor&) { return comm->local->all_reduce(input, op_of(op)); });
+                           ncclComm_t comm, cudaStream_t stream) {
+  return enqueue_collective(CallKind::kAllReduce, comm, stream,
+                            {.in = in, .in_count = count, .out = out, .type = type},
+                            [op](Communicator& local, const Tensor& input, const Tensor&) {
+                              return local.all_reduce(input, op_of(op));
+                            });
 }
 ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t out_count, ncclDataType_t type,
-                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t) {
-  const std::size_t in_count = out_count * static_cast<std::size_t>(comm->local->size());
-  return enqueue(comm, in, in_count, type, out, [&](const Tensor& input, Tensor& result) {
-    result = space(comm, out_count, type);
-    return comm->local->reduce_scatter(input, result, op_of(op));
-  });
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  const std::size_t in_count = out_count * static_cast<std::size_t>(comm->streams->size());
+  return enqueue_collective(
+      CallKind::kReduceScatter, comm, stream,
+      {.in = in, .in_count = in_count, .out_count = out_count, .out = out, .type = type},
+      [op](Communicator& local, const Tensor& input, const Tensor& result) {
+        return local.reduce_scatter(input, result, op_of(op));
+      });
 }
 ncclResult_t ncclAllGather(const void* in, void* out, std::size_t in_count, ncclDataType_t type,
-                           ncclComm_t comm, cudaStream_t) {
-  return enqueue(comm, in, in_count, type, out, [&](const Tensor& input, Tensor& result) {
-    result = space(comm, in_count * static_cast<std::size_t>(comm->local->size()), type);
-    return comm->local->all_gather(input, result);
-  });
+                           ncclComm_t comm, cudaStream_t stream) {
+  const std::size_t out_count = in_count * static_cast<std::size_t>(comm->streams->size());
+  return enqueue_collective(
+      CallKind::kAllGather, comm, stream,
+      {.in = in, .in_count = in_count, .out_count = out_count, .out = out, .type = type},
+      [](Communicator& local, const Tensor& input, const Tensor& result) {
+        return local.all_gather(input, result);
+      });
 }
 ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type, int root,
-                           ncclComm_t comm, cudaStream_t) {
-  return enqueue(comm, in, count, type, out,
-                 [&](const Tensor& input, Tensor&) { return comm->local->broadcast(input, root); });
+                           ncclComm_t comm, cudaStream_t stream) {
+  return enqueue_collective(CallKind::kBroadcast, comm, stream,
+                            {.in = in, .in_count = count, .out = out, .type = type},
+                            [root](Communicator& local, const Tensor& input, const Tensor&) {
+                              return local.broadcast(input, root);
+                            });
 }
 ncclResult_t ncclSend(const void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                      cudaStream_t) {
-  if (peer == comm->local->rank()) {
-    const auto* bytes = static_cast<const std::byte*>(data);
-    rank().self_sends.push_back(
-        {{bytes, bytes + static_cast<std::int64_t>(count) * size_bytes(dtype_of(type))}});
+                      cudaStream_t stream) {
+  if (peer == comm->streams->rank()) {
+    group().self_sends.push_back(data);
     return ncclSuccess;
   }
-  return enqueue(comm, data, count, type, nullptr,
-                 [&](const Tensor& input, Tensor&) { return comm->local->send(input, peer, 0); });
+  return enqueue({comm, stream, CallKind::kSend, peer, [=] {
+                    const Tensor input = copy(comm, data, count, type);
+                    return UnderWay{comm->streams->send(input, peer, 0), input, nullptr};
+                  }});
 }
-// Within a group a rank sends to itself before it receives, as NcclCommunicator does.
+// Within a group a rank sends to itself just before it receives, as NcclCommunicator does.
 ncclResult_t ncclRecv(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                      cudaStream_t) {
-  if (peer == comm->local->rank()) {
-    const SelfSend sent = std::move(rank().self_sends.back());
-    rank().self_sends.pop_back();
-    if (!sent.bytes.empty()) std::memcpy(data, sent.bytes.data(), sent.bytes.size());
-    return ncclSuccess;
+                      cudaStream_t stream) {
+  if (peer == comm->streams->rank()) {
+    const void* sent = group().self_sends.back();
+    return enqueue({comm, stream, CallKind::kRecv, peer, [=] {
+                      return UnderWay{{}, copy(comm, sent, count, type), data};
+                    }});
   }
-  return enqueue(comm, nullptr, 0, type, data, [&](const Tensor&, Tensor& result) {
-    result = space(comm, count, type);
-    return comm->local->recv(result, peer, 0);
-  });
+  return enqueue({comm, stream, CallKind::kRecv, peer, [=] {
+                    const Tensor result = space(comm, count, type);
+                    return UnderWay{comm->streams->recv(result, peer, 0), result, data};
+                  }});
 }

@@ -1,6 +1,7 @@
-// NCCL between the threads of a LocalWorld: every NCCL communicator is a local one. An operation reads its
-// input when it is enqueued and writes its output when the compute stream (the default stream) is made to
-// wait.
+// NCCL between the threads of a LocalWorld. As strict as NCCL: the operations of a stream follow each other,
+// each begins and ends when the stream comes to it (in a thread of its own, see StreamThread), a message ends
+// when both sides have come to it, and the hosts wait for each other when two ranks, or all, connect for a
+// call they have not made before. So what would hang on cards hangs here.
 #pragma once
 
 namespace nccl_emulation {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tests/kernels/cuda/emulation/emulation.h"
+#include "tests/kernels/cuda/emulation/stream_thread.h"
 
 #define __host__
 #define __device__
@@ -103,12 +104,14 @@ struct EmulatedItem {
   bool is_ready() const { return !awaited || awaited->reached >= record; }
 };
 struct CUstream_st {
-  std::unique_ptr<CUgraph_st> recording;  // null: work is done
-  bool is_held = false;                   // at once, or when something waits for it
+  std::unique_ptr<CUgraph_st> recording;              // null: work is done
+  std::unique_ptr<::emulation::StreamThread> thread;  // null: at once
+  bool is_held = false;                               // or when something waits for it
   std::deque<EmulatedItem> waiting;
 };
 struct CUevent_st {
   std::shared_ptr<EmulatedEventState> state = std::make_shared<EmulatedEventState>();
+  std::shared_ptr<::emulation::StreamMark> mark;  // of a stream with a thread
 };
 using cudaStream_t = CUstream_st*;
 using cudaEvent_t = CUevent_st*;
@@ -119,15 +122,22 @@ enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed = 2 };
 /// Puts an item behind those of a stream, and runs what need not wait.
 void emulated_append(cudaStream_t stream, EmulatedItem item);
 
-/// Does `work` now, or when the graph that is being recorded is launched, or when the stream comes to it.
+/// Does `work` now, or in the stream's thread, or when the graph that is being recorded is launched, or when
+/// the stream comes to it.
 inline void emulated_enqueue(cudaStream_t stream, std::function<void()> work) {
   if (stream != nullptr && stream->recording) {
     stream->recording->work.push_back(std::move(work));
+  } else if (stream != nullptr && stream->thread) {
+    stream->thread->add(std::move(work));
   } else if (stream == nullptr || (!stream->is_held && stream->waiting.empty())) {
     work();
   } else {
     emulated_append(stream, {.run = std::move(work), .awaited = nullptr});
   }
+}
+/// From now on the stream runs beside the host.
+inline void emulated_give_thread(cudaStream_t stream) {
+  if (!stream->thread) stream->thread = std::make_unique<::emulation::StreamThread>();
 }
 
 struct cudaLaunchConfig_t {

@@ -1,0 +1,101 @@
+// Trains a tiny GPT in pipelines over NCCL, ranks sharing a card where there are fewer cards (one_card.sh),
+// and compares each layout with one rank on a card: the state's bits, and memory with its prediction. A JSON
+// line a layout; exit code 1 where one differs.
+//   mpirun -np 4 one_card.sh nccl_pipeline
+#include <fmt/core.h>
+
+#include <vector>
+
+#include "parallel/comm/mpi.h"
+#include "parallel/comm/nccl.h"
+#include "parallel/predict.h"
+#include "runtime/base/error.h"
+#include "tests/parallel/comm/shared_card.h"
+#include "tests/support/pipeline_layout.h"
+
+namespace trireme {
+namespace {
+
+using testing::PipelineLayout;
+
+struct Outcome {
+  float loss = 0, grad_norm = 0;
+  std::uint64_t hash = 0;
+  bool operator==(const Outcome&) const = default;
+};
+
+struct Measured {
+  Outcome outcome;
+  MemoryCounts peak;  // of this rank, without what libraries work in
+};
+
+Measured train(const PipelineLayout& layout, const std::shared_ptr<Communicator>& comm, Device device) {
+  EngineOptions options = layout.options();
+  options.device = device;
+  Engine engine(build_gpt(layout.model()), comm, options);
+  const StepResult last = testing::train(engine, layout, 3);
+  Measured measured{{last.loss, last.grad_norm, engine.state_hash()}, last.memory.peak};
+  measured.peak[MemoryCategory::kWorkspace] = 0;
+  return measured;
+}
+
+bool as_predicted(const PipelineLayout& layout, const Communicator& comm, const MemoryCounts& peak) {
+  const EngineOptions options = layout.options();
+  const auto blocks = std::make_shared<const BlockList>(build_gpt(layout.model()));
+  return predict_step(blocks, options, *options.sample, layout.ranks(), comm.rank()).memory.peak.bytes ==
+         peak.bytes;
+}
+
+std::vector<PipelineLayout> layouts_of(int ranks) {
+  using enum PipelineSchedule;
+  std::vector<PipelineLayout> layouts;
+  for (const int stages : {2, 4}) {
+    if (ranks % stages != 0) continue;
+    const int data = ranks / stages;
+    layouts.push_back({.stages = stages, .data = data, .schedule = kOneForwardOneBackward, .zero = 3});
+    layouts.push_back({.stages = stages, .data = data, .schedule = kGpipe});
+    layouts.push_back({.stages = stages, .data = data, .schedule = kInterleaved, .chunks = 2});
+    layouts.push_back({.stages = stages, .data = data, .schedule = kZeroBubbleH1, .zero = 3, .recompute = 1});
+  }
+  return layouts;
+}
+
+// How many layouts differ.
+int compare(const MpiSession& session) {
+  const Device device = card_of(session);
+  const auto comm = make_nccl_communicator(session.world(), device, std::chrono::seconds(60));
+  Outcome expected;
+  if (comm->rank() == 0) expected = train({}, LocalWorld(1).communicator(0), device).outcome;
+  comm->barrier();
+  int num_different = 0;
+  for (const PipelineLayout& layout : layouts_of(comm->size())) {
+    const Measured mine = train(layout, comm, device);
+    int num_predicted = 0;
+    for (const std::string& rank :
+         comm->all_gather_strings(as_predicted(layout, *comm, mine.peak) ? "1" : "0")) {
+      num_predicted += rank == "1";
+    }
+    if (comm->rank() != 0) continue;
+    const bool same = mine.outcome == expected, predicted = num_predicted == comm->size();
+    num_different += !same || !predicted;
+    fmt::print(
+        "{{\"layout\": \"{}\", \"loss\": {:.9g}, \"state_hash\": \"{:016x}\", \"same\": {}, "
+        "\"memory_as_predicted\": {}}}\n",
+        layout.to_string(), mine.outcome.loss, mine.outcome.hash, same, predicted);
+  }
+  return num_different;
+}
+
+}  // namespace
+}  // namespace trireme
+
+int main() {
+  using namespace trireme;
+  const MpiSession session;
+  try {
+    return compare(session) == 0 ? 0 : 1;
+  } catch (const std::exception& error) {
+    session.world()->abort(error.what());
+    return 1;
+  }
+}
