@@ -12,6 +12,7 @@
 #include "launcher/output_folder.h"
 #include "parallel/predict.h"
 #include "parallel/stage_cut.h"
+#include "parallel/watchdog.h"
 #include "runtime/base/log.h"
 
 namespace trireme {
@@ -114,16 +115,19 @@ std::string measured_cut(const JobConfig& config, const BlockProfile& profile, c
   return as_list(cut ? *cut : cut_evenly({.blocks = times}, num_stages));
 }
 
-JobConfig with_measured_cut(JobConfig config, Communicator& comm, const CutMeasurement& measurement) {
+JobConfig with_measured_cut(JobConfig config, const std::shared_ptr<Communicator>& comm,
+                            const CutMeasurement& measurement) {
   if (config.parallel.pipeline_cut != "measured" || config.parallel.pipeline == 1) return config;
+  const auto watchdog = watch_over(comm, config.parallel.timeout_s);
+  const Watchdog::Scope watch(watchdog.get(), "the measuring of a cut into stages");
   std::string cut;
-  run_stage(comm, [&] {
-    if (comm.rank() > 0) return;
-    check_batch(config.train, data_ranks(config.parallel, comm.size()));
+  run_stage(*comm, [&] {
+    if (comm->rank() > 0) return;
+    check_batch(config.train, data_ranks(config.parallel, comm->size()));
     cut = measured_cut(config, profile_of(config, measurement),
-                       {.num_ranks = comm.size(), .limit_bytes = measurement.limit_bytes});
+                       {.num_ranks = comm->size(), .limit_bytes = measurement.limit_bytes});
   });
-  config.parallel.pipeline_cut = text_of_rank(comm, 0, cut);
+  config.parallel.pipeline_cut = text_of_rank(*comm, 0, cut);
   return config;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <memory>
 #include <string>
 
 #include "launcher/block_profile.h"
@@ -33,7 +34,8 @@ struct CutMeasurement {
 };
 
 /// Collective. A job with parallel.pipeline_cut = "measured" with rank 0's cut in its place, the same on
-/// every rank; any other job as it is.
-JobConfig with_measured_cut(JobConfig config, Communicator& comm, const CutMeasurement& measurement);
+/// every rank; any other job as it is. A rank that stalls or dies meanwhile is named (parallel.timeout_s).
+JobConfig with_measured_cut(JobConfig config, const std::shared_ptr<Communicator>& comm,
+                            const CutMeasurement& measurement);
 
 }  // namespace trireme

@@ -43,7 +43,7 @@ void MetricsWriter::write_step(const StepMetrics& metrics) {
   Json memory;
   for (int c = 0; c < kNumMemoryCategories; ++c) {
     const auto category = static_cast<MemoryCategory>(c);
-    memory[std::string(name(category))] = metrics.memory[category];
+    memory[std::string(name(category))] = metrics.memory.peak[category];
   }
   Json line = {{"step", metrics.step},
                {"loss", metrics.loss},
@@ -56,7 +56,8 @@ void MetricsWriter::write_step(const StepMetrics& metrics) {
                {"data_wait_ms", metrics.data_wait_ms},
                {"comm_wait_ms", metrics.comm_wait_ms},
                {"comm_bytes", metrics.comm_bytes},
-               {"peak_bytes", metrics.peak_bytes},
+               {"peak_bytes", metrics.memory.peak_bytes},
+               {"peak_rank", metrics.memory.rank},
                {"memory", memory}};
   if (!metrics.state_hash.empty()) line["state_hash"] = metrics.state_hash;
   write_line(line.dump());

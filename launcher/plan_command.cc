@@ -37,6 +37,10 @@ void check_file_name(const char* option, const std::optional<std::string>& file)
   TRIREME_CHECK(!file || !file->empty(), "{} wants the name of a file, not \"\"", option);
   TRIREME_CHECK(!file || !std::filesystem::is_directory(*file), "{} {}: is a folder; it takes a file", option,
                 *file);
+  if (!file) return;
+  const std::filesystem::path folder = std::filesystem::path(*file).parent_path();
+  TRIREME_CHECK(folder.empty() || std::filesystem::is_directory(folder),
+                "{} {}: there is no folder {}; make it first", option, *file, folder.string());
 }
 
 /// What can be said without the job.

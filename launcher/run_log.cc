@@ -39,9 +39,13 @@ void RunLog::step(const StepMetrics& metrics) {
   summary.num_steps = metrics.step;
   summary.loss = metrics.loss;
   if (metrics.skipped) ++summary.num_skipped;
-  summary.peak_bytes = std::max(summary.peak_bytes, metrics.peak_bytes);
-  for (std::size_t c = 0; c < summary.memory.bytes.size(); ++c) {
-    summary.memory.bytes[c] = std::max(summary.memory.bytes[c], metrics.memory.bytes[c]);
+  RankMemory& memory = summary.memory;
+  if (metrics.memory.peak_bytes > memory.peak_bytes) {
+    memory.peak_bytes = metrics.memory.peak_bytes;
+    memory.rank = metrics.memory.rank;
+  }
+  for (std::size_t c = 0; c < memory.peak.bytes.size(); ++c) {
+    memory.peak.bytes[c] = std::max(memory.peak.bytes[c], metrics.memory.peak.bytes[c]);
   }
   if (++num_steps_here_ == 2) num_timed_ = 0, timed_ms_ = 0, timed_targets_ = 0;
   ++num_timed_;

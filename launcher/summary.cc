@@ -28,7 +28,7 @@ std::string to_json(const RunSummary& summary) {
   Json memory;
   for (int c = 0; c < kNumMemoryCategories; ++c) {
     const auto category = static_cast<MemoryCategory>(c);
-    memory[std::string(name(category))] = summary.memory[category];
+    memory[std::string(name(category))] = summary.memory.peak[category];
   }
   const Json json = {{"version", summary.version},
                      {"status", summary.status},
@@ -45,7 +45,8 @@ std::string to_json(const RunSummary& summary) {
                      {"wall_s", summary.wall_s},
                      {"step_ms", summary.mean_step_ms},
                      {summary.throughput_key, summary.throughput},
-                     {"peak_bytes", summary.peak_bytes},
+                     {"peak_bytes", summary.memory.peak_bytes},
+                     {"peak_rank", summary.memory.rank},
                      {"memory", memory},
                      {"state_hash", summary.state_hash},
                      {"checkpoint", summary.checkpoint},

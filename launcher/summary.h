@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/base/allocator.h"
+#include "launcher/rank_memory.h"
 
 namespace trireme {
 
@@ -40,8 +40,7 @@ struct RunSummary {
   double mean_step_ms = 0;  // over the steps of this process but the first, which fills caches
   std::string throughput_key = "tokens_per_s";
   double throughput = 0;  // over the same steps, all ranks
-  std::int64_t peak_bytes = 0;
-  MemoryCounts memory;  // each category's own peak, of rank 0
+  RankMemory memory;      // largest over ranks and steps, and of the steps each category's own peak
   std::string
       state_hash;  // of fp32 parameters and optimizer state in global order, independent of the layout
   std::string checkpoint;  // the last one saved; may be empty

@@ -52,7 +52,7 @@ ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& lau
     const RankDevice rank = choose_device(config.parallel.device, launch, comm);
     const auto threads = static_cast<int>(config.parallel.threads);
     config = with_measured_cut(
-        std::move(config), *comm,
+        std::move(config), comm,
         {.device = rank.device,
          .threads = threads > 0 ? threads : threads_per_rank(count_cores(), launch.num_local_ranks),
          .file = output_root(arguments) / "block_times.json",

@@ -52,10 +52,14 @@ Trainer::~Trainer() = default;
 
 ExitCode Trainer::run(const StopRequest& stop) {
   Communicator& comm = *options_.comm;
-  run_stage(comm, [this] { check_job(); });
-  check_same_data(comm, data_.fingerprint);
-  choose_resume();
-  run_stage(comm, [this] { claim_output(); });
+  {
+    const auto watchdog = watch_over(options_.comm, options_.config.parallel.timeout_s);
+    const Watchdog::Scope watch(watchdog.get(), "the checks before the first step");
+    run_stage(comm, [this] { check_job(); });
+    check_same_data(comm, data_.fingerprint);
+    choose_resume();
+    run_stage(comm, [this] { claim_output(); });
+  }
   run_stage(comm, [this] { with_memory_advice([this] { build_engine(); }); });
   restore();
   run_stage(comm, [this] { open_log(); });
@@ -145,6 +149,7 @@ void Trainer::read_result() {
   const UnreadStep step = unread_.front();
   unread_.pop_front();
   const double step_ms = step.enqueue_ms + ms_since(start);
+  const RankMemory memory = largest_of_ranks(*options_.comm, result.memory);
   const bool hashed = is_due(result.step, options_.config.log.state_hash_every);
   const std::string hash = hashed ? agreed_state_hash() : "";
   if (is_first()) {
@@ -159,8 +164,7 @@ void Trainer::read_result() {
                 .data_wait_ms = step.data_wait_ms,
                 .comm_wait_ms = result.comm_wait_ms,
                 .comm_bytes = result.sent_bytes,
-                .peak_bytes = result.memory.peak_total,
-                .memory = result.memory.peak,
+                .memory = memory,
                 .state_hash = hash});
   }
   handle_skip(result);

@@ -3,7 +3,6 @@
 #include "parallel/gradient_dtype.h"
 #include "parallel/validate.h"
 #include "runtime/base/error.h"
-#include "runtime/base/log.h"
 
 namespace trireme {
 namespace {
@@ -65,7 +64,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
       plan_(make_plan()),
       ctx_(context_of(options)),
       optimizer_(make_optimizer(options.optimizer)),
-      watchdog_(make_watchdog()) {
+      watchdog_(watch_over(comm, options.timeout_s)) {
   const Watchdog::Scope watch(watchdog_.get(), "the making of the engine");
   if (ctx_.backend->native_stream != nullptr) comm->bind_stream(ctx_.backend->native_stream(ctx_.exec));
   if (groups_.pipeline) {
@@ -111,21 +110,6 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                     comm->size()));
   }
   graph_ = std::make_unique<StepGraph>(ctx_);
-}
-
-// On devices that run behind the host an action ends when it is enqueued: there it is the waiting that is
-// watched.
-std::unique_ptr<Watchdog> Engine::make_watchdog() const {
-  const auto comm = groups_.world;
-  if (!comm->status()) return nullptr;
-  const int ranks_here = comm->status()->board().size();
-  if (options_.timeout_s <= 0 && ranks_here == 1) return nullptr;
-  return std::make_unique<Watchdog>(
-      Watchdog::Options{.status = comm->status(),
-                        .timeout_s = options_.timeout_s,
-                        .grace_s = ranks_here < comm->size() ? 2.0 : 0.0,
-                        .report = [](const std::string& message) { log_error(message); },
-                        .end_job = [comm](const std::string& message) { comm->abort(message); }});
 }
 
 StepPlan Engine::make_plan() const {

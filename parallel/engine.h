@@ -148,7 +148,6 @@ class Engine {
   void refresh_parameters();
 
  private:
-  std::unique_ptr<Watchdog> make_watchdog() const;
   StepPlan make_plan() const;
   PlanOptions plan_options() const;
   void make_training_state();

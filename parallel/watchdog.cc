@@ -3,7 +3,9 @@
 #include <chrono>
 #include <utility>
 
+#include "parallel/comm/communicator.h"
 #include "parallel/stall_report.h"
+#include "runtime/base/log.h"
 
 namespace trireme {
 namespace {
@@ -97,6 +99,20 @@ void Watchdog::report_stall(const RankReading& own) {
   }
   // Whatever has moved meanwhile: it has been reported, and somebody ends the job.
   options_.end_job(message);
+}
+
+// On devices that run behind the host an action ends when it is enqueued: there it is the waiting that is
+// watched.
+std::unique_ptr<Watchdog> watch_over(const std::shared_ptr<Communicator>& comm, double timeout_s) {
+  if (!comm->status()) return nullptr;
+  const int ranks_here = comm->status()->board().size();
+  if (timeout_s <= 0 && ranks_here == 1) return nullptr;
+  return std::make_unique<Watchdog>(
+      Watchdog::Options{.status = comm->status(),
+                        .timeout_s = timeout_s,
+                        .grace_s = ranks_here < comm->size() ? 2.0 : 0.0,
+                        .report = [](const std::string& message) { log_error(message); },
+                        .end_job = [comm](const std::string& message) { comm->abort(message); }});
 }
 
 }  // namespace trireme

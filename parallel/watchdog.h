@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -61,5 +62,11 @@ class Watchdog {
   std::atomic<bool> end_ = false;
   std::thread thread_;  // last: it uses all of the above
 };
+
+class Communicator;
+
+/// Watches over a rank among those of `comm`, whose abort ends the job; null where nobody could be named: one
+/// rank on this machine and no timeout, or ranks that show nothing.
+std::unique_ptr<Watchdog> watch_over(const std::shared_ptr<Communicator>& comm, double timeout_s);
 
 }  // namespace trireme

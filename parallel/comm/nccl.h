@@ -11,18 +11,20 @@
 // proved on these terms ([Note: ways of a plan] in validate.h).
 //
 // Kernels that wait for a peer occupy the card. That is safe where what they wait for can still run:
-// - A way's kernels have at most kWayBlocks blocks, and one of them runs at a time; a rank has four ways (to
-// and
-//   from the stage before and the one after) and two for each stage that it shares parameters with. Together
-//   with the collectives' blocks, of which one communicator has at most 32 or so, they leave most of the card
-//   to kernels that compute, which end by themselves.
-// - Streams that share a hardware queue hold each other up. CUDA has 8 queues unless
-// CUDA_DEVICE_MAX_CONNECTIONS
-//   says otherwise, and a pipeline has more streams than that: set it to 32, the most, before the first CUDA
-//   call.
-// - A kernel that is loaded when it is first launched may make the card finish its work first: set
+// - A way's kernels have at most kWayBlocks blocks, one of them runs at a time, and a rank has four ways
+//   (from and to the stage before, from and to the one after) and two for each stage that it shares
+//   parameters with. Together with the collectives' blocks, some 32 for each communicator in use, they
+//   leave most of the card to kernels that compute, which end by themselves.
+// - Streams that share a hardware queue hold each other up. There are 8, and a pipeline has more
+//   streams, unless CUDA_DEVICE_MAX_CONNECTIONS says otherwise: set it to 32, the most, before the first
+//   CUDA call.
+// - A kernel that is loaded when it is first launched may make the card finish its work before: set
 //   CUDA_MODULE_LOADING=EAGER.
 // The launcher sets both (launcher/env.h); programs of your own have to.
+//
+// NCCL connects ranks at their first call of a kind, and lets their hosts wait for each other then. Ways
+// are connected when they are opened. For collectives that may be in a step: all ranks of the group come
+// to it, as the validator lets all of them wait there.
 //
 // [Note: failing operations] A watchdog asks NCCL for errors that come up while operations run, and looks for
 // operations that take longer than the timeout. Either ends the job on every rank, through the host

@@ -61,6 +61,14 @@ class FailingJobs(JobTest):
                         self.assertRegex(stderr, rf"\n  rank {rank} .*{self.ACTION}.*waiting for (others|rank \d+) for")
                 self.assertEqual(stderr.count("held up"), 1, stderr)
 
+    def test_a_rank_that_stalls_before_there_is_an_engine_is_named(self):
+        (self.folder / "early").mkdir()
+        os.mkfifo(self.folder / "early/block_times.json")  # that nobody writes: rank 0 waits in the open
+        sets = [part for key in ("pipeline=2", "pipeline_cut=measured", "timeout_s=2") for part in ("--set", f"parallel.{key}")]
+        stderr = self.run_job(2, "early", *sets, expect=1)
+        self.assertRegex(stderr, r"held up \(parallel.timeout_s = 2\) by rank 0 .*in the measuring of a cut into stages")
+        self.assertRegex(stderr, r"while\n  rank 1 in the measuring of a cut into stages, waiting for others for")
+
     def test_a_rank_that_stalls_inside_of_a_collective_is_named(self):
         process, pids = self.start_and_wait_for_steps(2, "stalled", "--set", "parallel.timeout_s=3")
         # Rank 0 comes to wait for rank 1 and is stopped there; then rank 1 goes on until it waits for rank 0.

@@ -41,10 +41,12 @@ class LayoutJobs(JobTest):
                 self.assertEqual(self.state(out), self.state(f"one-{mode}"), keys)
                 steps = [m for m in self.metrics(out) if "loss" in m]
                 self.assertEqual([m["loss"] for m in steps], losses, keys)
-                predicted = self.plan(ranks, *precision, *sets)["groups"][0]
+                groups = self.plan(ranks, *precision, *sets)["groups"]
+                largest = max(groups, key=lambda group: group["peak_bytes"])
                 for m in steps:
-                    self.assertEqual(m["peak_bytes"], predicted["peak_bytes"], keys)
-                    self.assertEqual(m["comm_bytes"], predicted["comm_bytes"], keys)
+                    self.assertEqual(m["peak_bytes"], largest["peak_bytes"], keys)
+                    self.assertIn(m["peak_rank"], largest["ranks"], keys)
+                    self.assertEqual(m["comm_bytes"], groups[0]["comm_bytes"], keys)
 
     def test_a_gpt_of_24_layers_learns_the_same_in_4_stages(self):
         root = Path(__file__).resolve().parents[2]
@@ -117,9 +119,10 @@ recompute_every = 2
             self.run_job(ranks, out, *sets)
             self.assertEqual(self.state(out), self.state("one"), keys)
             steps = [m for m in self.metrics(out) if "loss" in m]
-            predicted = self.plan(ranks, *sets)["groups"][0]
+            groups = self.plan(ranks, *sets)["groups"]
+            predicted = groups[0]
             for m in steps:
-                self.assertEqual(m["peak_bytes"], predicted["peak_bytes"], keys)
+                self.assertEqual(m["peak_bytes"], max(group["peak_bytes"] for group in groups), keys)
                 self.assertEqual(m["comm_bytes"], predicted["comm_bytes"], keys)
                 self.assertGreater(m["comm_wait_ms"], 0)
                 self.assertLess(m["comm_wait_ms"], m["step_ms"])

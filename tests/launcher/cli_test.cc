@@ -63,6 +63,8 @@ TEST_F(Cli, PlanDrawsATimeline) {
   EXPECT_THAT(refusal(with({"--timeline", ""})), HasSubstr("--timeline wants the name of a file, not \"\""));
   EXPECT_THAT(refusal(with({})),
               HasSubstr("--times times.json is about how long blocks take: it wants --timeline"));
+  EXPECT_THAT(refusal({"plan", "job.toml", "--timeline", "no/such/step.svg"}),
+              HasSubstr("--timeline no/such/step.svg: there is no folder no/such; make it first"));
   EXPECT_THAT(refusal({"plan", "job.toml", "--timeline", "step.svg", "--times", "."}),
               HasSubstr("--times .: is a folder"));
   EXPECT_THAT(refusal(with({"--timeline", "step.svg", "--set", "parallel.threads=77"})),
@@ -86,16 +88,19 @@ TEST_F(Cli, PlanOfAJobThatDoesNotFitExitsWith2) {
   EXPECT_THAT(planned.out, HasSubstr("the job does not fit: "));
 }
 
-TEST_F(Cli, PlanSaysWhatGpusCannotDo) {
+TEST_F(Cli, PlansForGpusAndSaysWhatTheyCannotDo) {
   const std::string batch = "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 8\nmicro_batch = 2\n";
   testing::write_file(scratch_ / "resnet.toml", "[model]\nname = \"resnet20\"\n" + batch);
   testing::write_file(scratch_ / "gpt.toml",
                       "[model]\nlayers = 2\nhidden = 32\nheads = 2\nvocab = 64\nseq_len = 16\n" + batch);
   const ProgramResult planned = run({"plan", "resnet.toml", "--set", "parallel.device=cuda"});
   EXPECT_EQ(planned.exit_code, 0) << planned.err;
-  EXPECT_THAT(refusal({"plan", "gpt.toml", "--ranks", "2", "--set", "parallel.device=cuda", "--set",
-                       "parallel.pipeline=2"}),
-              HasSubstr("`device` = \"cuda\""));
+  const std::vector<std::string> stages = {
+      "plan", "gpt.toml", "--ranks", "2", "--set", "parallel.device=cuda", "--set", "parallel.pipeline=2"};
+  EXPECT_EQ(run(stages).exit_code, 0);
+  std::vector<std::string> recorded = stages;
+  recorded.insert(recorded.end(), {"--set", "parallel.cuda_graph=true"});
+  EXPECT_THAT(refusal(recorded), HasSubstr("`cuda_graph` = true"));
 }
 
 TEST_F(Cli, HelpKeysListsThem) {

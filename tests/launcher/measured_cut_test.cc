@@ -150,7 +150,7 @@ TEST(MeasuredCut, IsMeasuredOnceAndTheSameOnEveryRank) {
   const auto cut_on_two_ranks = [&](const JobConfig& config) {
     std::vector<std::string> cuts(2);
     run_local_ranks(2, [&](const std::shared_ptr<Communicator>& comm) {
-      const JobConfig cut = with_measured_cut(config, *comm, {.device = {DeviceType::kCpu, 0}, .file = file});
+      const JobConfig cut = with_measured_cut(config, comm, {.device = {DeviceType::kCpu, 0}, .file = file});
       cuts[static_cast<std::size_t>(comm->rank())] = cut.parallel.pipeline_cut;
     });
     EXPECT_EQ(cuts[0], cuts[1]);

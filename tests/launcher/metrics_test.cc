@@ -46,9 +46,9 @@ TEST(Metrics, ALineAStep) {
                       .throughput = 100,
                       .data_wait_ms = 0.5,
                       .comm_bytes = 77,
-                      .peak_bytes = 1000};
-  metrics.memory[MemoryCategory::kParameters] = 640;
-  metrics.memory[MemoryCategory::kWorkspace] = 64;
+                      .memory = {.rank = 2, .peak_bytes = 1000}};
+  metrics.memory.peak[MemoryCategory::kParameters] = 640;
+  metrics.memory.peak[MemoryCategory::kWorkspace] = 64;
   {
     MetricsWriter writer({.path = path});
     writer.write_step(metrics);
@@ -63,7 +63,7 @@ TEST(Metrics, ALineAStep) {
   const json& line = lines[0];
   for (const char* key :
        {"step", "loss", "lr", "grad_norm", "loss_scale", "skipped", "step_ms", "tokens_per_s", "data_wait_ms",
-        "comm_wait_ms", "comm_bytes", "peak_bytes", "memory"}) {
+        "comm_wait_ms", "comm_bytes", "peak_bytes", "peak_rank", "memory"}) {
     EXPECT_TRUE(line.contains(key)) << key;
   }
   EXPECT_FALSE(line.contains("state_hash"));
@@ -71,6 +71,8 @@ TEST(Metrics, ALineAStep) {
   EXPECT_EQ(line["skipped"], false);
   EXPECT_EQ(line["comm_bytes"], 77);
   EXPECT_EQ(line["memory"].size(), static_cast<std::size_t>(kNumMemoryCategories));
+  EXPECT_EQ(line["peak_bytes"], 1000);
+  EXPECT_EQ(line["peak_rank"], 2);
   EXPECT_EQ(line["memory"]["parameters"], 640);
   EXPECT_EQ(line["memory"]["workspace"], 64);
   EXPECT_EQ(lines[1], json({{"step", 3}, {"eval_loss", 1.5}}));

@@ -28,8 +28,8 @@ TEST_F(RunLogTest, SummaryOfARun) {
                         .loss = 5.0 - static_cast<double>(step),
                         .step_ms = step == 1 ? 500.0 : 10.0,
                         .throughput = step == 1 ? 20.0 : 1000.0,
-                        .peak_bytes = step == 2 ? 900 : 800};
-    metrics.memory[MemoryCategory::kBatch] = step == 3 ? 70 : 60;
+                        .memory = {.rank = step == 2 ? 3 : 1, .peak_bytes = step == 2 ? 900 : 800}};
+    metrics.memory.peak[MemoryCategory::kBatch] = step == 3 ? 70 : 60;
     log.step(metrics);
   }
   log.eval(4, {.loss = 1.5});
@@ -40,6 +40,7 @@ TEST_F(RunLogTest, SummaryOfARun) {
   EXPECT_EQ(summary()["eval_loss"], 1.5);
   EXPECT_EQ(summary()["state_hash"], "abc");
   EXPECT_EQ(summary()["peak_bytes"], 900);
+  EXPECT_EQ(summary()["peak_rank"], 3);
   EXPECT_EQ(summary()["memory"]["batch"], 70);
   // The first step fills caches and does not count.
   EXPECT_DOUBLE_EQ(summary()["step_ms"].get<double>(), 10.0);

@@ -17,7 +17,7 @@ TEST(Summary, FiguresLayoutAndHash) {
   RunSummary summary{
       .version = "1.2.3", .num_steps = 20, .loss = 2.5, .eval_loss = 2.25, .state_hash = "abcd"};
   summary.layout = {.num_ranks = 4, .num_data_ranks = 4, .reduction = "fast"};
-  summary.memory[MemoryCategory::kGradients] = 128;
+  summary.memory.peak[MemoryCategory::kGradients] = 128;
   write_summary(path, summary);
   const json read = json::parse(testing::read_file(path));
   EXPECT_EQ(read["steps"], 20);

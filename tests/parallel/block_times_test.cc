@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -93,6 +94,21 @@ TEST(StageTimes, AddTheirBlocks) {
   EXPECT_EQ(stages[1].forward_ms, 6);
   EXPECT_EQ(stages[1].backward_input_ms + stages[1].backward_weight_ms, 12);
   EXPECT_EQ(time_costs(blocks), (std::vector<double>{3, 6, 12}));
+}
+
+// What stage_cut_bench shows of large models: by the profile's own figures.
+TEST(BlockTimes, AMeasuredCutsSlowestStageIsShorterThanOfEqualNumbersWithAHeavyHead) {
+  GptConfig config = kGpt;
+  config.layers = 6;
+  config.vocab = 4096;
+  const BlockList blocks = build_gpt(config);
+  const HostBatch tokens = testing::token_source(config.vocab, config.seq_len, 0)(0, 2);
+  const auto costs =
+      time_costs(measure_block_times(blocks, tokens, {.device = {DeviceType::kCpu, 0}, .repeats = 2}));
+  const auto slowest = [&](const std::vector<double>& cut_by) {
+    return std::ranges::max(stage_costs(cut_evenly({.blocks = cut_by}, 4), costs));
+  };
+  EXPECT_LT(slowest(costs), slowest(std::vector<double>(blocks.size(), 1.0)));
 }
 
 }  // namespace
