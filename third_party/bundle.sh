@@ -57,10 +57,12 @@ for plugin in "$plugins"/mca_*.so; do
   esac
   cp "$plugin" "$bundle/lib/openmpi/"
 done
-# PMIx may have plug-ins too; Debian's has them built in.
-find /usr/lib -path '*pmix*' -name 'mca_*.so' ! -path "$plugins/*" -exec cp {} "$bundle/lib/pmix/" \;
-for folder in openmpi pmix pmix2; do
-  [ -d "/usr/share/$folder" ] && cp -rL "/usr/share/$folder" "$bundle/share/"
+# PMIx has plug-ins and messages of its own, in folders that differ between distributions.
+find /usr/lib -path '*pmix*' -name '*mca_*.so' ! -path "$plugins/*" -exec cp {} "$bundle/lib/pmix/" \;
+for folder in openmpi pmix; do
+  for share in /usr/share/$folder /usr/lib/*/$folder*/share/$folder; do
+    if [ -d "$share" ]; then cp -rL "$share" "$bundle/share/"; fi
+  done
 done
 
 # Every library that any of them loads, but NVIDIA's and the C library's.
@@ -139,6 +141,15 @@ export HWLOC_PLUGINS_PATH=$here/lib/hwloc  # none
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 command -v ssh >/dev/null || export OMPI_MCA_plm=isolated
+# What this machine lacks is said at once, and not by every rank.
+for word in "$@"; do
+  [[ $word != */* && -x $here/bin/$word ]] && command -v ldd >/dev/null || continue
+  missing=$(ldd "$here/bin/$word" 2>/dev/null | sed -n 's/^[[:space:]]*\(.*\) => not found$/\1/p' | tr '\n' ' ')
+  [ -z "$missing" ] && continue
+  echo "run: $word needs ${missing% }, which this machine has in no usual place; NVIDIA's libraries are not packed: set" \
+    "TRIREME_NVIDIA_LIBS to their folders, separated by colons" >&2
+  exit 2
+done
 exec "$@"
 RUN
 

@@ -1,17 +1,16 @@
-// cuDNN's fused attention for one stream, a plan per shape. In a build without cuDNN it takes nothing.
+// cuDNN's fused attention for one rank, a plan per shape. In a build without cuDNN it takes nothing.
 #pragma once
-
-#include <cuda_runtime.h>
 
 #include <memory>
 
 #include "kernels/backend.h"
+#include "kernels/cuda/cudnn_handle.h"
 
 namespace trireme::cuda {
 
 class AttentionLibrary {
  public:
-  AttentionLibrary(cudaStream_t stream, std::shared_ptr<Allocator> allocator);
+  AttentionLibrary(std::shared_ptr<CudnnHandle> cudnn, std::shared_ptr<Allocator> allocator);
   ~AttentionLibrary();
   AttentionLibrary(const AttentionLibrary&) = delete;
   AttentionLibrary& operator=(const AttentionLibrary&) = delete;

@@ -6,14 +6,11 @@
 // B * heads * T * T elements instead; engines that cuDNN marks as nondeterministic are skipped in any case.
 #include <compare>
 #include <limits>
-#include <map>
 #include <utility>
 
 #include "kernels/cuda/attention_library.h"
-#include "kernels/cuda/cudnn_graph.h"
-#include "kernels/cuda/device_report.h"
+#include "kernels/cuda/cudnn_plans.h"
 #include "runtime/base/buffer.h"
-#include "runtime/base/log.h"
 
 namespace trireme::cuda {
 namespace {
@@ -24,6 +21,8 @@ struct Problem {
   bool causal = true, backward = false;
   auto operator<=>(const Problem&) const = default;
 
+  CudnnGraph graph() const;
+  EngineLimits limits() const { return {.refused = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}}; }
   cudnnDataType_t type() const { return dtype == DType::kFloat16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16; }
   std::int64_t width() const { return heads * head_dim; }
   CudnnGraph::Extents rows_dims() const { return {samples, heads, seq_len, head_dim}; }
@@ -36,8 +35,8 @@ struct Problem {
   CudnnGraph::Extents row_values_dims() const { return {samples, heads, seq_len, 1}; }
   CudnnGraph::Extents row_values_strides() const { return {heads * seq_len, seq_len, 1, 1}; }
   std::string text() const {
-    return fmt::format("{} {} of [{}, {} heads, {}, {}]", name(dtype), backward ? "backward" : "forward",
-                       samples, heads, seq_len, head_dim);
+    return fmt::format("deterministic attention, {} {} of [{}, {} heads, {}, {}]", name(dtype),
+                       backward ? "backward" : "forward", samples, heads, seq_len, head_dim);
   }
 };
 
@@ -128,6 +127,10 @@ CudnnGraph backward_graph(const Problem& p) {
   return graph;
 }
 
+CudnnGraph Problem::graph() const {
+  return backward ? backward_graph(*this) : forward_graph(*this);
+}
+
 // Rows that the engines can read 16 bytes at a time.
 bool is_readable(const Problem& p, std::initializer_list<const void*> pointers) {
   if (p.head_dim % 8 != 0) return false;
@@ -145,40 +148,8 @@ void* part_of(const void* qkv, const Problem& p, std::int64_t part) {
 }  // namespace
 
 struct AttentionLibrary::State {
-  State(cudaStream_t stream, std::shared_ptr<Allocator> alloc) : allocator(std::move(alloc)) {
-    check_cudnn(cudnnCreate(&handle), "cudnnCreate");
-    check_cudnn(cudnnSetStream(handle, stream), "cudnnSetStream");
-  }
-  ~State() {
-    plans.clear();
-    if (cudnnDestroy(handle) != CUDNN_STATUS_SUCCESS) log_warning("cuda: cudnnDestroy failed");
-  }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
-
-  // Null where cuDNN has none, which is said once.
-  const CudnnPlan* plan_for(const Problem& p) {
-    const auto found = plans.find(p);
-    if (found != plans.end()) return found->second ? &*found->second : nullptr;
-    const auto& plan = plans.emplace(p, build(p)).first->second;
-    return plan ? &*plan : nullptr;
-  }
-
-  std::optional<CudnnPlan> build(const Problem& p) const {
-    std::string reason = "no engine is proposed";
-    try {
-      EngineLimits limits;
-      if (p.backward) limits.refused.push_back(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
-      auto plan = (p.backward ? backward_graph(p) : forward_graph(p)).build(handle, limits);
-      if (plan) return plan;
-    } catch (const Error& error) {
-      reason = error.what();
-    }
-    log_warning(
-        fmt::format("cuda: cuDNN {} has no deterministic attention {} ({}); the slower own kernel runs",
-                    cudnnGetVersion(), p.text(), reason));
-    return std::nullopt;
-  }
+  CudnnPlans<Problem> plans;
+  std::shared_ptr<Allocator> allocator;
 
   void run(const CudnnPlan& plan, const std::vector<std::pair<Id, void*>>& tensors) const {
     std::vector<std::int64_t> ids;
@@ -189,23 +160,19 @@ struct AttentionLibrary::State {
     }
     // Given back at once: see [Note: stream-ordered reuse].
     const Buffer workspace(allocator, plan.workspace_bytes(), MemoryCategory::kWorkspace);
-    plan.run(handle, ids, pointers, workspace.data());
+    plan.run(plans.handle(), ids, pointers, workspace.data());
   }
-
-  cudnnHandle_t handle = nullptr;
-  std::shared_ptr<Allocator> allocator;
-  std::map<Problem, std::optional<CudnnPlan>> plans;
 };
 
-AttentionLibrary::AttentionLibrary(cudaStream_t stream, std::shared_ptr<Allocator> allocator)
-    : state_(std::make_unique<State>(stream, std::move(allocator))) {}
+AttentionLibrary::AttentionLibrary(std::shared_ptr<CudnnHandle> cudnn, std::shared_ptr<Allocator> allocator)
+    : state_(new State{.plans = CudnnPlans<Problem>(std::move(cudnn)), .allocator = std::move(allocator)}) {}
 
 AttentionLibrary::~AttentionLibrary() = default;
 
 bool AttentionLibrary::run_fwd(const AttentionFwdArgs& args) {
   const Problem p = problem_of(args, false);
   if (!is_readable(p, {args.qkv.data, args.out.data, args.lse.data})) return false;
-  const CudnnPlan* plan = state_->plan_for(p);
+  const CudnnPlan* plan = state_->plans.plan_for(p);
   if (plan == nullptr) return false;
   float scale = args.scale, minus_infinity = -std::numeric_limits<float>::infinity();
   std::vector<std::pair<Id, void*>> tensors = {{kQ, part_of(args.qkv.data, p, 0)},
@@ -223,7 +190,7 @@ bool AttentionLibrary::run_bwd(const AttentionBwdArgs& args) {
   const Problem p = problem_of(args, true);
   if (!is_readable(p, {args.qkv.data, args.out.data, args.lse.data, args.dout.data, args.dqkv.data}))
     return false;
-  const CudnnPlan* plan = state_->plan_for(p);
+  const CudnnPlan* plan = state_->plans.plan_for(p);
   if (plan == nullptr) return false;
   float scale = args.scale, one = 1.0f, minus_infinity = -std::numeric_limits<float>::infinity();
   const Buffer delta(state_->allocator,
@@ -244,11 +211,6 @@ bool AttentionLibrary::run_bwd(const AttentionBwdArgs& args) {
   if (p.causal) tensors.emplace_back(kMinusInfinity, &minus_infinity);
   state_->run(*plan, tensors);
   return true;
-}
-
-std::string cudnn_version() {
-  const std::size_t version = cudnnGetVersion();
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
 }  // namespace trireme::cuda

@@ -1,8 +1,5 @@
 // The attention library of a build without cuDNN.
-#include <utility>
-
 #include "kernels/cuda/attention_library.h"
-#include "kernels/cuda/device_report.h"
 #include "runtime/base/log.h"
 
 namespace trireme::cuda {
@@ -17,7 +14,7 @@ struct AttentionLibrary::State {
   }
 };
 
-AttentionLibrary::AttentionLibrary(cudaStream_t, std::shared_ptr<Allocator>)
+AttentionLibrary::AttentionLibrary(std::shared_ptr<CudnnHandle>, std::shared_ptr<Allocator>)
     : state_(std::make_unique<State>()) {}
 
 AttentionLibrary::~AttentionLibrary() = default;
@@ -28,10 +25,6 @@ bool AttentionLibrary::run_fwd(const AttentionFwdArgs&) {
 
 bool AttentionLibrary::run_bwd(const AttentionBwdArgs&) {
   return state_->refuse();
-}
-
-std::string cudnn_version() {
-  return "";
 }
 
 }  // namespace trireme::cuda

@@ -1,17 +1,16 @@
-// cuDNN's convolutions for one stream, a plan per shape. In a build without cuDNN it takes nothing.
+// cuDNN's convolutions for one rank, a plan per shape. In a build without cuDNN it takes nothing.
 #pragma once
-
-#include <cuda_runtime.h>
 
 #include <memory>
 
 #include "kernels/backend.h"
+#include "kernels/cuda/cudnn_handle.h"
 
 namespace trireme::cuda {
 
 class ConvLibrary {
  public:
-  explicit ConvLibrary(cudaStream_t stream);
+  explicit ConvLibrary(std::shared_ptr<CudnnHandle> cudnn);
   ~ConvLibrary();
   ConvLibrary(const ConvLibrary&) = delete;
   ConvLibrary& operator=(const ConvLibrary&) = delete;

@@ -1,20 +1,18 @@
 // Convolutions by cuDNN's engines on channels-last images and packed weights ([Note: packed weights]).
 //
-// [Note: engines of convolutions] Taken is the first engine that cuDNN's heuristics propose and that keeps
-// the contract: the same bits on every run, sums in fp32, no tensor cores on fp32 unless tf32 is asked for.
-// None that transforms its operands (Winograd, FFT) either: the error of those grows with their tiles.
-// Choosing by measurement is left open. What is added to a result (a bias, another gradient) is added by an
-// own kernel to sums in fp32, so that 16-bit results are rounded once.
+// [Note: engines of convolutions] Taken are engines that keep the contract: the same bits on every run, sums
+// in fp32, no tensor cores on fp32 unless tf32 is asked for. None that transforms its operands (Winograd,
+// FFT) either: the error of those grows with their tiles. Which of them: [Note: engines of cuDNN]. What is
+// added to a result (a bias, another gradient) is added by an own kernel to sums in fp32, so that 16-bit
+// results are rounded once.
 #include <initializer_list>
-#include <map>
 #include <optional>
 
 #include "kernels/cuda/conv_library.h"
 #include "kernels/cuda/conv_weight.h"
-#include "kernels/cuda/cudnn_graph.h"
+#include "kernels/cuda/cudnn_plans.h"
 #include "kernels/cuda/matmul_epilogue.h"
 #include "kernels/cuda/workspace.h"
-#include "runtime/base/log.h"
 
 namespace trireme::cuda {
 namespace {
@@ -28,9 +26,12 @@ struct Problem {
   MathMode math = MathMode::kFp32;
   auto operator<=>(const Problem&) const = default;
 
+  CudnnGraph graph() const;
+  EngineLimits limits() const;
   std::string text() const {
     constexpr const char* kKinds[] = {"forward", "data gradient", "weight gradient"};
-    return fmt::format("{} {} of {}", name(in), kKinds[static_cast<std::size_t>(kind)], shape.text());
+    return fmt::format("convolution, {} {} of {}", name(in), kKinds[static_cast<std::size_t>(kind)],
+                       shape.text());
   }
 };
 
@@ -42,37 +43,37 @@ cudnnDataType_t cudnn_type(DType dtype) {
   return dtype == DType::kFloat16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
 }
 
-CudnnGraph graph_of(const Problem& p) {
-  const ConvShape& s = p.shape;
+CudnnGraph Problem::graph() const {
+  const ConvShape& s = shape;
   // Counted as [images, channels, height, width], whatever lies where.
   const auto channels_last = [](const CudnnGraph::Extents& d) {
     return CudnnGraph::Extents{d[1] * d[2] * d[3], 1, d[3] * d[1], d[1]};
   };
-  const auto type_of = [&](ConvolutionKind written) { return cudnn_type(p.kind == written ? p.out : p.in); };
+  const auto type_of = [&](ConvolutionKind written) { return cudnn_type(kind == written ? out : in); };
   const CudnnGraph::Extents x{s.images, s.channels, s.height, s.width},
       weight{s.outputs, s.in_group, s.kernel_height, s.kernel_width},
       y{s.images, s.outputs, s.out_height, s.out_width};
-  CudnnGraph graph;
-  const auto x_tensor = graph.input_or_output(kX, type_of(ConvolutionKind::kBwdData), x, channels_last(x));
+  CudnnGraph made;
+  const auto x_tensor = made.input_or_output(kX, type_of(ConvolutionKind::kBwdData), x, channels_last(x));
   const auto weight_tensor =
-      graph.input_or_output(kWeight, type_of(ConvolutionKind::kBwdWeight), weight, channels_last(weight));
-  const auto y_tensor = graph.input_or_output(kY, type_of(ConvolutionKind::kFwd), y, channels_last(y));
-  graph.convolution(p.kind, s.stride, s.padding, x_tensor, weight_tensor, y_tensor);
-  return graph;
+      made.input_or_output(kWeight, type_of(ConvolutionKind::kBwdWeight), weight, channels_last(weight));
+  const auto y_tensor = made.input_or_output(kY, type_of(ConvolutionKind::kFwd), y, channels_last(y));
+  made.convolution(kind, s.stride, s.padding, x_tensor, weight_tensor, y_tensor);
+  return made;
 }
 
 // See [Note: engines of convolutions].
-EngineLimits limits_of(const Problem& p) {
-  EngineLimits limits{
+EngineLimits Problem::limits() const {
+  EngineLimits made{
       .refused = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION,
                   CUDNN_NUMERICAL_NOTE_WINOGRAD, CUDNN_NUMERICAL_NOTE_FFT},
       .most_workspace_bytes = kMostWorkspaceBytes,
       .fallback = true};
-  if (p.in == DType::kFloat32) limits.refused.push_back(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
-  if (p.in == DType::kFloat32 && p.math == MathMode::kFp32) {
-    limits.refused.push_back(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+  if (in == DType::kFloat32) made.refused.push_back(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+  if (in == DType::kFloat32 && math == MathMode::kFp32) {
+    made.refused.push_back(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
   }
-  return limits;
+  return made;
 }
 
 // Engines read 16 bytes at a time.
@@ -101,50 +102,18 @@ void finish(const KernelContext& exec, void* sum, ConstTensorView bias, ConstTen
 }  // namespace
 
 struct ConvLibrary::State {
-  explicit State(cudaStream_t stream) {
-    check_cudnn(cudnnCreate(&handle), "cudnnCreate");
-    check_cudnn(cudnnSetStream(handle, stream), "cudnnSetStream");
-  }
-  ~State() {
-    plans.clear();
-    if (cudnnDestroy(handle) != CUDNN_STATUS_SUCCESS) log_warning("cuda: cudnnDestroy failed");
-  }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
-
-  // Null where cuDNN has none, which is said once.
-  const CudnnPlan* plan_for(const Problem& p) {
-    const auto found = plans.find(p);
-    if (found != plans.end()) return found->second ? &*found->second : nullptr;
-    const auto& plan = plans.emplace(p, build(p)).first->second;
-    return plan ? &*plan : nullptr;
-  }
-
-  std::optional<CudnnPlan> build(const Problem& p) const {
-    std::string reason = "no engine is proposed";
-    try {
-      auto plan = graph_of(p).build(handle, limits_of(p));
-      if (plan) return plan;
-    } catch (const Error& error) {
-      reason = error.what();
-    }
-    log_warning(fmt::format("cuda: cuDNN {} has no fitting convolution, {} ({}); the slower own kernel runs",
-                            cudnnGetVersion(), p.text(), reason));
-    return std::nullopt;
-  }
+  CudnnPlans<Problem> plans;
 
   void run(const KernelContext& exec, const CudnnPlan& plan, const void* x, const void* weight,
            const void* y) const {
     const Workspace workspace(exec, plan.workspace_bytes());
-    plan.run(handle, {kX, kWeight, kY},
+    plan.run(plans.handle(), {kX, kWeight, kY},
              {const_cast<void*>(x), const_cast<void*>(weight), const_cast<void*>(y)}, workspace.as<void>());
   }
-
-  cudnnHandle_t handle = nullptr;
-  std::map<Problem, std::optional<CudnnPlan>> plans;
 };
 
-ConvLibrary::ConvLibrary(cudaStream_t stream) : state_(std::make_unique<State>(stream)) {}
+ConvLibrary::ConvLibrary(std::shared_ptr<CudnnHandle> cudnn)
+    : state_(new State{.plans = CudnnPlans<Problem>(std::move(cudnn))}) {}
 
 ConvLibrary::~ConvLibrary() = default;
 
@@ -153,7 +122,7 @@ bool ConvLibrary::run_fwd(const KernelContext& exec, const Conv2dFwdArgs& args) 
   const ConvShape shape = conv_shape(args.x.shape, args.weight.shape, args.y.shape, args.geometry);
   const bool in_two = args.bias.defined();
   const DType out = in_two ? DType::kFloat32 : args.y.dtype;
-  const CudnnPlan* plan = state_->plan_for(
+  const CudnnPlan* plan = state_->plans.plan_for(
       {.kind = ConvolutionKind::kFwd, .shape = shape, .in = args.x.dtype, .out = out, .math = args.math});
   if (plan == nullptr) return false;
   const Workspace weight(exec, bytes_of(shape.weight_elems(), args.weight.dtype));
@@ -171,11 +140,11 @@ bool ConvLibrary::run_bwd_data(const KernelContext& exec, const Conv2dBwdDataArg
   const ConvShape shape = conv_shape(args.dx.shape, args.weight.shape, args.dy.shape, args.geometry);
   const bool in_two = args.dx_add.defined();
   const DType out = in_two ? DType::kFloat32 : args.dx.dtype;
-  const CudnnPlan* plan = state_->plan_for({.kind = ConvolutionKind::kBwdData,
-                                            .shape = shape,
-                                            .in = args.dy.dtype,
-                                            .out = out,
-                                            .math = args.math});
+  const CudnnPlan* plan = state_->plans.plan_for({.kind = ConvolutionKind::kBwdData,
+                                                  .shape = shape,
+                                                  .in = args.dy.dtype,
+                                                  .out = out,
+                                                  .math = args.math});
   if (plan == nullptr) return false;
   const Workspace weight(exec, bytes_of(shape.weight_elems(), args.weight.dtype));
   pack_conv_weight(exec, "conv2d_bwd_data", shape, args.weight, weight.as<void>());
@@ -192,11 +161,11 @@ bool ConvLibrary::run_bwd_data(const KernelContext& exec, const Conv2dBwdDataArg
 bool ConvLibrary::run_bwd_weight(const KernelContext& exec, const Conv2dBwdWeightArgs& args) {
   if (args.dy.num_elems() == 0 || !is_readable({args.dy.data, args.x.data})) return false;
   const ConvShape shape = conv_shape(args.x.shape, args.dweight.shape, args.dy.shape, args.geometry);
-  const CudnnPlan* plan = state_->plan_for({.kind = ConvolutionKind::kBwdWeight,
-                                            .shape = shape,
-                                            .in = args.dy.dtype,
-                                            .out = DType::kFloat32,
-                                            .math = args.math});
+  const CudnnPlan* plan = state_->plans.plan_for({.kind = ConvolutionKind::kBwdWeight,
+                                                  .shape = shape,
+                                                  .in = args.dy.dtype,
+                                                  .out = DType::kFloat32,
+                                                  .math = args.math});
   if (plan == nullptr) return false;
   const Workspace packed(exec, bytes_of(shape.weight_elems(), DType::kFloat32));
   state_->run(exec, *plan, args.x.data, packed.as<void>(), args.dy.data);

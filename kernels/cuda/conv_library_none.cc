@@ -14,7 +14,7 @@ struct ConvLibrary::State {
   }
 };
 
-ConvLibrary::ConvLibrary(cudaStream_t) : state_(std::make_unique<State>()) {}
+ConvLibrary::ConvLibrary(std::shared_ptr<CudnnHandle>) : state_(std::make_unique<State>()) {}
 
 ConvLibrary::~ConvLibrary() = default;
 

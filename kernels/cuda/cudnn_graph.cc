@@ -248,7 +248,7 @@ std::optional<CudnnPlan> CudnnGraph::build(cudnnHandle_t handle, const EngineLim
       configs.push_back(std::move(config));
     }
   }
-  for (const CudnnDescriptor& config : configs) {
+  for (CudnnDescriptor& config : configs) {
     if (has_note(config, limits.refused)) continue;
     CudnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     plan.set(kPlanHandle, CUDNN_TYPE_HANDLE, handle);
@@ -260,7 +260,7 @@ std::optional<CudnnPlan> CudnnGraph::build(cudnnHandle_t handle, const EngineLim
                                          CUDNN_TYPE_INT64, 1, &count, &bytes),
                 "cudnnBackendGetAttribute of a plan");
     if (static_cast<std::size_t>(bytes) > limits.most_workspace_bytes) continue;
-    return CudnnPlan(std::move(plan), static_cast<std::size_t>(bytes));
+    return CudnnPlan(std::move(plan), std::move(config), static_cast<std::size_t>(bytes));
   }
   return std::nullopt;
 }

@@ -56,8 +56,9 @@ class CudnnDescriptor {
 /// A graph that cuDNN has turned into kernels.
 class CudnnPlan {
  public:
-  CudnnPlan(CudnnDescriptor plan, std::size_t workspace_bytes)
-      : plan_(std::move(plan)), workspace_bytes_(workspace_bytes) {}
+  /// `config` is what the plan has been made of, and stays as long.
+  CudnnPlan(CudnnDescriptor plan, CudnnDescriptor config, std::size_t workspace_bytes)
+      : config_(std::move(config)), plan_(std::move(plan)), workspace_bytes_(workspace_bytes) {}
 
   std::size_t workspace_bytes() const { return workspace_bytes_; }
   /// pointers[i] is the memory of the tensor with id ids[i]: on the card, or on the host for scalars.
@@ -65,7 +66,7 @@ class CudnnPlan {
            void* workspace) const;
 
  private:
-  CudnnDescriptor plan_;
+  CudnnDescriptor config_, plan_;
   std::size_t workspace_bytes_;
 };
 

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 #include <fmt/core.h>
 
+#include "kernels/cuda/cudnn_handle.h"
 #include "kernels/cuda/nvml.h"
 
 namespace trireme::cuda {

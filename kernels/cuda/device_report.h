@@ -15,7 +15,4 @@ DeviceReport examine_devices();
 /// other results of looking for one.
 std::string describe_missing_device(cudaError_t result);
 
-/// "9.19.0", or empty in a build without cuDNN.
-std::string cudnn_version();
-
 }  // namespace trireme::cuda

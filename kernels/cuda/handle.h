@@ -1,8 +1,9 @@
-// Streams, events and the current device as owners.
+// Streams, events, page-locked memory and the current device as owners.
 #pragma once
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <utility>
 
 #include "kernels/cuda/check.h"
@@ -38,6 +39,22 @@ class StreamHandle {
 
  private:
   cudaStream_t stream_ = nullptr;
+};
+
+/// Page-locked host memory, which copies read and write while the host goes on.
+class PinnedMemory {
+ public:
+  explicit PinnedMemory(std::size_t bytes) { check(cudaMallocHost(&data_, bytes), "cudaMallocHost"); }
+  ~PinnedMemory() {
+    if (data_ != nullptr) check_noexcept(cudaFreeHost(data_), "cudaFreeHost");
+  }
+  PinnedMemory(PinnedMemory&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
+  PinnedMemory& operator=(PinnedMemory&&) = delete;
+
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
 };
 
 /// An event that orders streams and can be asked whether it has passed; it measures no time.

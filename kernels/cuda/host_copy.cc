@@ -10,12 +10,9 @@ namespace {
 
 class PinnedCopy final : public HostCopy {
  public:
-  explicit PinnedCopy(std::size_t bytes) : bytes_(bytes) {
-    check(cudaMallocHost(&data_, bytes), "cudaMallocHost");
-  }
+  explicit PinnedCopy(std::size_t bytes) : bytes_(bytes), memory_(bytes) {}
   ~PinnedCopy() override {
     check_noexcept(cudaEventSynchronize(done_.get()), "waiting for a copy to the host");
-    check_noexcept(cudaFreeHost(data_), "cudaFreeHost");
   }
   PinnedCopy(const PinnedCopy&) = delete;
   PinnedCopy& operator=(const PinnedCopy&) = delete;
@@ -24,17 +21,18 @@ class PinnedCopy final : public HostCopy {
     const auto bytes = static_cast<std::size_t>(src.num_elems() * size_bytes(src.dtype));
     assert(bytes <= bytes_);
     const cudaStream_t stream = stream_of(exec).get();
-    check(cudaMemcpyAsync(data_, src.data, bytes, cudaMemcpyDeviceToHost, stream), "copy to the host");
+    check(cudaMemcpyAsync(memory_.data(), src.data, bytes, cudaMemcpyDeviceToHost, stream),
+          "copy to the host");
     done_.record(stream);
   }
   const void* wait() override {
     done_.wait();
-    return data_;
+    return memory_.data();
   }
 
  private:
   [[maybe_unused]] const std::size_t bytes_;
-  void* data_ = nullptr;
+  PinnedMemory memory_;
   Event done_;
 };
 

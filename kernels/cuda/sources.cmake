@@ -36,5 +36,6 @@ set(trireme_cuda_sources
   soft_cross_entropy.cu
   staging_buffers.cc
   stream.cc
-  transfer.cc)
+  transfer.cc
+  upload_stream.cc)
 list(TRANSFORM trireme_cuda_sources PREPEND ${CMAKE_CURRENT_LIST_DIR}/)

@@ -4,8 +4,10 @@
 
 #include "kernels/cuda/attention_library.h"
 #include "kernels/cuda/conv_library.h"
+#include "kernels/cuda/cudnn_handle.h"
 #include "kernels/cuda/matmul_library.h"
 #include "kernels/cuda/staging_buffers.h"
+#include "kernels/cuda/upload_stream.h"
 #include "runtime/base/error.h"
 
 namespace trireme::cuda {
@@ -39,19 +41,29 @@ MatmulLibrary& Stream::matmul_library() {
   return *matmul_;
 }
 
+const std::shared_ptr<CudnnHandle>& Stream::cudnn() {
+  if (!cudnn_) cudnn_ = make_cudnn_handle(stream_.get());
+  return cudnn_;
+}
+
 AttentionLibrary& Stream::attention_library() {
-  if (!attention_) attention_ = std::make_unique<AttentionLibrary>(stream_.get(), allocator_);
+  if (!attention_) attention_ = std::make_unique<AttentionLibrary>(cudnn(), allocator_);
   return *attention_;
 }
 
 ConvLibrary& Stream::conv_library() {
-  if (!conv_) conv_ = std::make_unique<ConvLibrary>(stream_.get());
+  if (!conv_) conv_ = std::make_unique<ConvLibrary>(cudnn());
   return *conv_;
 }
 
 StagingBuffers& Stream::staging_buffers() {
   if (!staging_) staging_ = std::make_unique<StagingBuffers>();
   return *staging_;
+}
+
+UploadStream& Stream::upload_stream() {
+  if (!upload_) upload_ = std::make_unique<UploadStream>(allocator_);
+  return *upload_;
 }
 
 Stream& stream_of(const KernelContext& exec) {

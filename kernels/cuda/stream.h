@@ -14,7 +14,9 @@ namespace trireme::cuda {
 class MatmulLibrary;
 class AttentionLibrary;
 class ConvLibrary;
+class CudnnHandle;
 class StagingBuffers;
+class UploadStream;
 
 class Stream {
  public:
@@ -33,15 +35,20 @@ class Stream {
   AttentionLibrary& attention_library();
   ConvLibrary& conv_library();
   StagingBuffers& staging_buffers();
+  UploadStream& upload_stream();
 
  private:
+  const std::shared_ptr<CudnnHandle>& cudnn();
+
   const Device device_;
   const std::shared_ptr<Allocator> allocator_;
   StreamHandle stream_;
   std::unique_ptr<MatmulLibrary> matmul_;
+  std::shared_ptr<CudnnHandle> cudnn_;  // of the two below
   std::unique_ptr<AttentionLibrary> attention_;
   std::unique_ptr<ConvLibrary> conv_;
   std::unique_ptr<StagingBuffers> staging_;
+  std::unique_ptr<UploadStream> upload_;
 };
 
 /// The stream of a context. Throws Error(kInvalidInput) when it has none.

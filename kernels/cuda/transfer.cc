@@ -4,6 +4,7 @@
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/staging_buffers.h"
 #include "kernels/cuda/stream.h"
+#include "kernels/cuda/upload_stream.h"
 
 namespace trireme::cuda {
 namespace {
@@ -20,11 +21,9 @@ void copy_from_host(const KernelContext& exec, TensorView dst, const void* src) 
   Stream& stream = stream_of(exec);
   if (bytes <= StagingBuffers::kMaxBytes) {
     stream.staging_buffers().copy_to_device(dst.data, src, bytes, stream.get());
-    return;
+  } else {
+    stream.upload_stream().copy_to_device(dst.data, src, bytes, stream.get());
   }
-  check(cudaMemcpyAsync(dst.data, src, bytes, cudaMemcpyHostToDevice, stream.get()), "copy to the card");
-  // `src` may be page-locked memory of the caller, which the copy would go on reading.
-  check(cudaStreamSynchronize(stream.get()), "copy to the card");
 }
 
 void copy_to_host(const KernelContext& exec, void* dst, ConstTensorView src) {

@@ -73,13 +73,13 @@ class GpuGate(unittest.TestCase):
             self.assertEqual(ended.returncode, status, ended.stdout + ended.stderr)
             self.assertIn(message, ended.stderr)
 
-    def report_of(self, **stages):
+    def report_of(self, *options, **stages):
         results = self.root / "report"
-        results.mkdir()
+        results.mkdir(exist_ok=True)
         for name, result in stages.items():
             (results / f"{name}.out").write_text(json.dumps(result))
         (results / "stages.tsv").write_text("".join(f"{name}\t0\t1\n" for name in stages))
-        ended = subprocess.run([sys.executable, OPTIONS.source / "tests/bench/gate_report.py", results],
+        ended = subprocess.run([sys.executable, OPTIONS.source / "tests/bench/gate_report.py", *options, results],
                                capture_output=True, text=True)
         return ended, json.loads((results / "gate.json").read_text())
 
@@ -92,9 +92,31 @@ class GpuGate(unittest.TestCase):
         self.assertEqual(ended.returncode, 0, ended.stderr)
         self.assertEqual(gate["runs"]["124m_bf16"],
                          {"tokens_per_s": 1e5, "peak_bytes": 60, "as_predicted": True, "mfu": 8e13 / 989.4e12,
-                          "pytorch_tokens_per_s": 8e4, "pytorch_peak_bytes": 80, "speed": 1.25, "reaches_bar": True,
-                          "memory": 0.75})
+                          "pytorch_tokens_per_s": 8e4, "pytorch_peak_bytes": 80, "speed": 1.25, "memory": 0.75})
+        self.assertEqual(gate["bars"], {}, "bf16 is not judged")
         self.assertNotIn("speed", gate["runs"]["350m_fp32"])
+
+    def test_a_missed_bar_fails_and_is_named(self):
+        def run(speed):
+            return {"tokens_per_s": speed, "flops_per_token": 8e8, "peak_bytes": 60, "predicted_peak_bytes": 60}
+        held = dict(trireme_124m_fp32=run(100.0), pytorch_124m_fp32={"tokens_per_s": 100.0, "peak_bytes": 80},
+                    trireme_350m_tf32=run(101.0), pytorch_350m_tf32={"tokens_per_s": 100.0, "peak_bytes": 80},
+                    kernel_share_recorded={"share_without_kernels": 0.029},
+                    kernel_share_enqueued={"share_without_kernels": 0.5})
+        ended, gate = self.report_of(**held)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertEqual({what: bar["holds"] for what, bar in gate["bars"].items()},
+                         {"speed of 124m_fp32": True, "speed of 350m_tf32": True, "share without kernels": True})
+        for stage, result, named in (("trireme_124m_fp32", run(99.9), "speed of 124m_fp32 is 0.999, the bar 1.0"),
+                                     ("trireme_350m_tf32", run(50.0), "speed of 350m_tf32 is 0.500"),
+                                     ("kernel_share_recorded", {"share_without_kernels": 0.03},
+                                      "share without kernels is 0.030, the bar 0.03")):
+            ended, gate = self.report_of(**{**held, stage: result})
+            self.assertEqual(ended.returncode, 1, stage)
+            self.assertIn(named, ended.stderr)
+            self.assertEqual([bar["holds"] for bar in gate["bars"].values()].count(False), 1)
+            ended, gate = self.report_of("--dry-run", **{**held, stage: result})
+            self.assertEqual((ended.returncode, gate["bars"]), (0, {}), "speeds of a dry run mean nothing")
 
     def test_memory_that_was_not_predicted_fails(self):
         ended, _ = self.report_of(trireme_124m_fp32={"tokens_per_s": 1.0, "flops_per_token": 1.0, "peak_bytes": 61,

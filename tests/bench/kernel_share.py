@@ -31,7 +31,7 @@ def main():
     window = last - first
     in_kernels = busy(kernels, first, last)
     print(json.dumps({"kernels": sum(start >= first for start, _ in kernels), "window_ms": window * 1e-6,
-                      "share_without_kernels": 1 - in_kernels / window, "bar": 0.03}))
+                      "share_without_kernels": 1 - in_kernels / window}))
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ TEST_P(ElementwiseTest, ActivationBwdNanAndInfinity) {
 }
 
 TEST_P(ElementwiseTest, Transfers) {
-  for (const std::int64_t n : {std::int64_t{1}, std::int64_t{127}, std::int64_t{600001}}) {
+  for (const std::int64_t n : {1, 127, 600'001, 6'000'001}) {  // the last in several pieces on cards
     const auto values = random(n);
     const Rig r = rig();
     const DeviceArray a = r.upload({n}, values), b = r.poisoned({n});

@@ -49,7 +49,8 @@ class DeviceArray {
 /// A backend with memory and a number of threads.
 class Rig {
  public:
-  Rig(DeviceType type, int num_threads);
+  /// `backend` stands in for the device's own table.
+  Rig(DeviceType type, int num_threads, const Backend* backend = nullptr);
 
   const Backend& operator*() const { return *backend_; }
   const Backend* operator->() const { return backend_; }
@@ -85,7 +86,8 @@ class KernelTest : public ::testing::TestWithParam<DeviceType> {
   std::vector<std::int32_t> random_ints(std::int64_t n, int low, int high);
 
   /// Runs a case with 1, 2, 3 and 4 threads on the CPU, and three times elsewhere, and expects the same bits
-  /// from each. Returns the outputs.
+  /// from each; and once on meta, where it must count the same bytes and compute nothing. Returns the
+  /// outputs.
   Outputs same_bits_for_all_threads(const std::function<Outputs(const Rig&)>& run) const;
 
  private:

@@ -109,6 +109,19 @@ TEST_P(LossScaleTest, FollowsTheRuleOverARandomPattern) {
   follow({.growth = 1.5f, .backoff = 0.25f, .interval = 20}, 3000);
 }
 
+TEST_P(LossScaleTest, IsTheSameInEveryRun) {
+  const std::vector<float> pattern = norms(50, 3);
+  same_bits_for_all_threads([&](const Rig& rig) {
+    const DeviceScaler scaler(rig);
+    Outputs scales;
+    for (const float norm : pattern) {
+      rig->update_loss_scale(rig.exec(), scaler.args(rig.scalar(norm), {.interval = 3}));
+      scales.push_back(scaler.scale.download());
+    }
+    return scales;
+  });
+}
+
 TEST_P(LossScaleTest, GrowsAfterTwoThousandCleanSteps) {
   const Rig r = rig();
   const DeviceScaler actual(r, {.clean_steps = 1998, .step = 1998});

@@ -232,13 +232,15 @@ TEST_P(OptimizerTest, ClipCoefficient) {
        {ClipCase{{9.0f, 16.0f}, 1.0f, 5.0f, 0.2f}, ClipCase{{9.0f, 16.0f}, 10.0f, 5.0f, 1.0f},
         ClipCase{{9.0f, 16.0f}, 0.0f, 5.0f, 1.0f}, ClipCase{{0.0f}, 1.0f, 0.0f, 1.0f},
         ClipCase{{inf, 1.0f}, 1.0f, inf, 0.0f}, ClipCase{{1.0f, nan}, 1.0f, nan, nan}}) {
-    const Rig r = rig();
-    const DeviceArray norm = r.poisoned({}), clip = r.poisoned({});
-    const auto k = static_cast<std::int64_t>(c.partials.size());
-    r->clip_coefficient(
-        r.exec(),
-        {.partials = r.upload({k}, c.partials), .norm = norm, .clip = clip, .max_norm = c.max_norm});
-    const float actual_norm = norm.download()[0], actual_clip = clip.download()[0];
+    const Outputs out = same_bits_for_all_threads([&](const Rig& r) -> Outputs {
+      const DeviceArray norm = r.poisoned({}), clip = r.poisoned({});
+      const auto k = static_cast<std::int64_t>(c.partials.size());
+      r->clip_coefficient(
+          r.exec(),
+          {.partials = r.upload({k}, c.partials), .norm = norm, .clip = clip, .max_norm = c.max_norm});
+      return {norm.download(), clip.download()};
+    });
+    const float actual_norm = out[0][0], actual_clip = out[1][0];
     if (std::isnan(c.norm)) {
       EXPECT_TRUE(std::isnan(actual_norm) && std::isnan(actual_clip));
     } else {

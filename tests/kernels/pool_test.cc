@@ -24,6 +24,8 @@ const Case kCases[] = {
     {2, 9, 7, 5, {.height = 3, .width = 3, .stride = 2, .padding = 1}},
     {3, 8, 8, 33, {.height = 2, .width = 2, .stride = 2}},
     {5, 7, 7, 64, {.height = 7, .width = 7}},  // global
+    {1, 3, 127, 3, {.height = 2, .width = 2, .stride = 2}},
+    {1, 2, 2, 1000, {.height = 2, .width = 2}},
     {1, 1, 1, 3, {.height = 1, .width = 1}},
     {2, 6, 5, 4, {.height = 2, .width = 3, .stride = 3, .padding = 1}},
     {4, 5, 5, 16, {.height = 3, .width = 3, .stride = 1, .padding = 1}},  // windows overlap

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
+#include <string>
 
 #include "tests/parallel/comm/conformance.h"
 #include "tests/parallel/comm/message_ways.h"
@@ -11,19 +13,33 @@ namespace {
 
 constexpr DType kReducible[] = {DType::kFloat32, DType::kInt32, DType::kUInt8};
 constexpr DType kAll[] = {DType::kFloat32, DType::kFloat16, DType::kBFloat16, DType::kInt32, DType::kUInt8};
-constexpr std::int64_t kSizes[] = {0, 1, 7, 1000, 4099};
+constexpr std::int64_t kSizes[] = {0, 1, 3, 127, 1000, 4099};
 
-// Small enough that fp32 sums over ranks are exact in any order; different for each rank and element.
-std::int64_t element(int rank, std::int64_t i) {
-  return (rank + 1) * 1000 + (i * 37) % 601;
-}
+// Elements of all ranks, fresh in every run. Small enough that fp32 sums over ranks are exact in any order;
+// different for each rank.
+class Elements {
+ public:
+  /// Collective: rank 0 draws for all.
+  explicit Elements(Communicator& comm)
+      : seed_(std::stoul(comm.all_gather_strings(std::to_string(std::random_device{}())).front())),
+        trace_(__FILE__, __LINE__, fmt::format("elements of seed {}", seed_)) {}
+
+  std::int64_t operator()(int rank, std::int64_t i) const {
+    const std::uint64_t place = seed_ + 0x9E3779B97F4A7C15u * static_cast<std::uint64_t>(i * 16 + rank);
+    return (rank + 1) * 1000 + static_cast<std::int64_t>((place ^ place >> 31) % 601);
+  }
+
+ private:
+  std::uint64_t seed_;
+  ::testing::ScopedTrace trace_;
+};
 
 // As it is stored. Sums of uint8 must not overflow, for 8 ranks either.
 std::int64_t stored(DType dtype, std::int64_t value) {
   return dtype == DType::kUInt8 ? value % 31 : value;
 }
 
-std::int64_t reduced(DType dtype, ReduceOp op, int num_ranks, std::int64_t i) {
+std::int64_t reduced(const Elements& element, DType dtype, ReduceOp op, int num_ranks, std::int64_t i) {
   std::int64_t result = 0;
   for (int r = 0; r < num_ranks; ++r) {
     const std::int64_t value = stored(dtype, element(r, i));
@@ -32,7 +48,8 @@ std::int64_t reduced(DType dtype, ReduceOp op, int num_ranks, std::int64_t i) {
   return result;
 }
 
-Tensor own_elements(const TestMemory& memory, const Communicator& comm, std::int64_t n, DType dtype) {
+Tensor own_elements(const TestMemory& memory, const Elements& element, const Communicator& comm,
+                    std::int64_t n, DType dtype) {
   return memory.filled(n, dtype, [&](std::int64_t i) { return stored(dtype, element(comm.rank(), i)); });
 }
 
@@ -61,37 +78,40 @@ void for_reductions(F check) {
 
 void all_reduce(Communicator& comm) {
   const TestMemory memory;
+  const Elements element(comm);
   for_reductions([&](DType dtype, ReduceOp op, std::int64_t n) {
-    const Tensor inout = own_elements(memory, comm, n, dtype);
+    const Tensor inout = own_elements(memory, element, comm, n, dtype);
     comm.all_reduce(inout, op).wait();
     EXPECT_EQ(memory.values(inout),
-              expected(n, [&](std::int64_t i) { return reduced(dtype, op, comm.size(), i); }));
+              expected(n, [&](std::int64_t i) { return reduced(element, dtype, op, comm.size(), i); }));
   });
 }
 
 void reduce_scatter(Communicator& comm) {
   const TestMemory memory;
+  const Elements element(comm);
   for_reductions([&](DType dtype, ReduceOp op, std::int64_t n) {
-    const Tensor in = own_elements(memory, comm, n * comm.size(), dtype);
+    const Tensor in = own_elements(memory, element, comm, n * comm.size(), dtype);
     const Tensor out = memory.empty(n, dtype);
     comm.reduce_scatter(in, out, op).wait();
     EXPECT_EQ(memory.values(out), expected(n, [&](std::int64_t i) {
-                return reduced(dtype, op, comm.size(), comm.rank() * n + i);
+                return reduced(element, dtype, op, comm.size(), comm.rank() * n + i);
               }));
-    EXPECT_EQ(memory.values(in), memory.values(own_elements(memory, comm, n * comm.size(), dtype)))
+    EXPECT_EQ(memory.values(in), memory.values(own_elements(memory, element, comm, n * comm.size(), dtype)))
         << "the input was written";
   });
 }
 
 void all_gather(Communicator& comm) {
   const TestMemory memory;
+  const Elements element(comm);
   for (const DType dtype : kAll) {
     for (const std::int64_t n : kSizes) {
       SCOPED_TRACE(label(dtype, n));
       const auto pieces = expected(n * comm.size(), [&](std::int64_t i) {
         return stored(dtype, element(static_cast<int>(i / n), i % n));
       });
-      const Tensor in = own_elements(memory, comm, n, dtype);
+      const Tensor in = own_elements(memory, element, comm, n, dtype);
       const Tensor out = memory.empty(n * comm.size(), dtype);
       comm.all_gather(in, out).wait();
       EXPECT_EQ(memory.values(out), pieces);
@@ -107,10 +127,11 @@ void all_gather(Communicator& comm) {
 
 void all_to_all(Communicator& comm) {
   const TestMemory memory;
+  const Elements element(comm);
   for (const DType dtype : kAll) {
     for (const std::int64_t n : kSizes) {
       SCOPED_TRACE(label(dtype, n));
-      const Tensor in = own_elements(memory, comm, n * comm.size(), dtype);
+      const Tensor in = own_elements(memory, element, comm, n * comm.size(), dtype);
       const Tensor out = memory.empty(n * comm.size(), dtype);
       comm.all_to_all(in, out).wait();
       EXPECT_EQ(memory.values(out), expected(n * comm.size(), [&](std::int64_t i) {
@@ -122,11 +143,12 @@ void all_to_all(Communicator& comm) {
 
 void broadcast(Communicator& comm) {
   const TestMemory memory;
+  const Elements element(comm);
   for (const DType dtype : kAll) {
     for (const std::int64_t n : kSizes) {
       for (int root = 0; root < comm.size(); ++root) {
         SCOPED_TRACE(label(dtype, n) + fmt::format(" from {}", root));
-        const Tensor inout = own_elements(memory, comm, n, dtype);
+        const Tensor inout = own_elements(memory, element, comm, n, dtype);
         comm.broadcast(inout, root).wait();
         EXPECT_EQ(memory.values(inout),
                   expected(n, [&](std::int64_t i) { return stored(dtype, element(root, i)); }));
@@ -138,13 +160,14 @@ void broadcast(Communicator& comm) {
 // Every rank sends to every other before it receives: posting must not block.
 void messages(Communicator& comm) {
   const TestMemory memory;
+  const Elements element(comm);
   open_ways_of_pairs(comm, {5});
   for (const DType dtype : kAll) {
-    for (const std::int64_t n : {0, 1, 7, 1000, 70'001}) {
+    for (const std::int64_t n : {0, 1, 3, 127, 1000, 70'001}) {
       SCOPED_TRACE(label(dtype, n));
       std::vector<Work> works;
       std::vector<Tensor> received(static_cast<std::size_t>(comm.size()));
-      const Tensor own = own_elements(memory, comm, n, dtype);
+      const Tensor own = own_elements(memory, element, comm, n, dtype);
       for (int peer = 0; peer < comm.size(); ++peer) {
         if (peer != comm.rank()) works.push_back(comm.send(own, peer, 5));
       }

@@ -5,7 +5,6 @@
 
 #include <cstring>
 
-#include "parallel/comm/recording.h"
 #include "runtime/base/error.h"
 #include "tests/parallel/comm/conformance.h"
 #include "tests/parallel/comm/message_ways.h"
@@ -25,15 +24,6 @@ void knows_its_node(const MpiSession& session) {
   EXPECT_THROW(MpiSession second, Error);
   EXPECT_THROW((void)session.make_communicator(0), Error);
   EXPECT_THROW((void)session.make_communicator(kMaxMpiCount + 1), Error);
-}
-
-void counts_as_recording_does(Communicator& comm) {
-  if (comm.size() == 1) return;  // run_every_call sends messages
-  RecordingCommunicator recording(comm.rank(), comm.size());
-  comm.reset_traffic();
-  run_every_call(comm, TestMemory());
-  run_every_call(recording, TestMemory(DeviceType::kMeta));
-  EXPECT_EQ(recording.traffic(), comm.traffic());
 }
 
 // A receive that is too small or too large is told so, and the ranks can go on.
@@ -121,7 +111,6 @@ std::vector<MpiTest> all_tests(const MpiSession& session) {
   add("MpiWithProgressThread", session.world(), conformance_cases());
   add("Mpi", session.world(),
       {{"EndsProgressThread", [](Communicator& comm) { comm.progress_in_background(false); }},
-       {"CountsAsRecordingDoes", counts_as_recording_does},
        {"ReceivesOfWrongSize", receives_of_wrong_size},
        {"SumsAgreeOnEveryRank", sums_agree_on_every_rank},
        {"UnwindingDoesNotWait", unwinding_does_not_wait}});

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "parallel/comm/local.h"
 #include "runtime/base/error.h"
 #include "tests/parallel/comm/conformance.h"
 
@@ -12,29 +11,42 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class RecordingCounts : public ::testing::TestWithParam<int> {};
+// One rank after the other: nobody answers.
+class RecordingConformance : public ::testing::TestWithParam<std::tuple<int, ConformanceCase>> {
+ protected:
+  RecordingConformance() { test_memory_kind() = {.device = DeviceType::kMeta}; }
+  ~RecordingConformance() override { test_memory_kind() = {}; }
+};
 
-// What was counted without peers is what ranks that talk to each other count.
-TEST_P(RecordingCounts, EqualThoseOfLocal) {
-  const int size = GetParam();
-  run_local_ranks(size, [&](const std::shared_ptr<Communicator>& comm) {
-    RecordingCommunicator recording(comm->rank(), size);
-    run_every_call(*comm, TestMemory());
-    run_every_call(recording, TestMemory(DeviceType::kMeta));
-    EXPECT_GT(recording.traffic().sent_bytes, 0);
-    EXPECT_EQ(recording.traffic(), comm->traffic());
-    TrafficCounts sum;
-    for (int kind = 0; kind < kNumCallKinds; ++kind) {
-      const TrafficCounts counts = recording.traffic_of(static_cast<CallKind>(kind));
-      sum.sent_bytes += counts.sent_bytes;
-      sum.num_calls += counts.num_calls;
-    }
-    EXPECT_EQ(sum, recording.traffic());
-    EXPECT_EQ(recording.calls().size(), static_cast<std::size_t>(sum.num_calls));
-  });
+TEST_P(RecordingConformance, Holds) {
+  const auto& [size, one_case] = GetParam();
+  for (int rank = 0; rank < size; ++rank) {
+    RecordingCommunicator comm(rank, size);
+    comm.expect_split(std::vector<int>(static_cast<std::size_t>(size), 0));  // of the case Traffic
+    one_case.run(comm);
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, RecordingCounts, ::testing::Values(2, 3, 4));
+INSTANTIATE_TEST_SUITE_P(Ranks, RecordingConformance,
+                         ::testing::Combine(::testing::Values(1, 2, 3, 4),
+                                            ::testing::ValuesIn(conformance_cases_without_peers())),
+                         [](const auto& info) {
+                           return fmt::format("{}On{}", std::get<1>(info.param).name,
+                                              std::get<0>(info.param));
+                         });
+
+TEST(Recording, CountsByKind) {
+  RecordingCommunicator recording(1, 3);
+  run_every_call(recording, TestMemory(DeviceType::kMeta));
+  TrafficCounts sum;
+  for (int kind = 0; kind < kNumCallKinds; ++kind) {
+    const TrafficCounts counts = recording.traffic_of(static_cast<CallKind>(kind));
+    sum.sent_bytes += counts.sent_bytes;
+    sum.num_calls += counts.num_calls;
+  }
+  EXPECT_EQ(sum, recording.traffic());
+  EXPECT_EQ(recording.calls().size(), static_cast<std::size_t>(sum.num_calls));
+}
 
 TEST(Recording, ListsCallsReadably) {
   RecordingCommunicator comm(1, 4);
@@ -54,16 +66,6 @@ TEST(Recording, ListsCallsReadably) {
   EXPECT_EQ(comm.traffic_of(CallKind::kAllReduce).num_calls, 2);
   EXPECT_EQ(comm.traffic_of(CallKind::kAllReduce).sent_bytes, 2 * 28 * 3 / 4);
   EXPECT_EQ(comm.calls()[2].sent_bytes, 60);
-}
-
-// As on communicators with peers, so that both have the same peak memory.
-TEST(Recording, WorkHoldsItsTensors) {
-  RecordingCommunicator comm(0, 2);
-  const TestMemory memory(DeviceType::kMeta);
-  Work work = comm.all_gather(memory.empty(16), memory.empty(32));
-  EXPECT_EQ(memory.live_bytes(), 3 * 64);
-  work.wait();
-  EXPECT_EQ(memory.live_bytes(), 0);
 }
 
 TEST(Recording, ComputesNothing) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -34,8 +35,12 @@ class TestMemory {
   explicit TestMemory(DeviceType device = test_memory_kind().device)
       : allocator_(std::make_shared<Allocator>(Device{device, 0}, make_source(device))) {}
 
+  /// Every byte 0xFF: what a call forgets to write is seen.
   Tensor empty(std::int64_t num_elems, DType dtype = DType::kFloat32) const {
-    return Tensor(allocator_, {num_elems}, dtype, MemoryCategory::kCommunication);
+    Tensor tensor(allocator_, {num_elems}, dtype, MemoryCategory::kCommunication);
+    if (tensor.size_bytes() > 0)
+      std::memset(tensor.data(), 0xFF, static_cast<std::size_t>(tensor.size_bytes()));
+    return tensor;
   }
 
   /// Elements value(0), value(1), ... converted to the dtype; 16-bit elements are their bit patterns.

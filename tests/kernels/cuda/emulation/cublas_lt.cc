@@ -52,6 +52,18 @@ void write(void* data, cudaDataType_t type, std::int64_t i, double value) {
   }
 }
 
+// To 10 mantissa bits, ties away from zero, as tensor cores are fed.
+double rounded_to_tf32(double value) {
+  const auto x = static_cast<float>(value);
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &x, sizeof bits);
+  if (!std::isfinite(x)) return x;
+  bits = (bits + 0x1000u) & ~0x1fffu;
+  float rounded = 0;
+  std::memcpy(&rounded, &bits, sizeof rounded);
+  return rounded;
+}
+
 double gelu(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
@@ -83,8 +95,13 @@ struct EmulatedProduct {
   void run() const {
     const std::int64_t rows = d_layout.rows, cols = d_layout.cols;
     const std::int64_t k = desc.transpose_a == CUBLAS_OP_N ? a_layout.cols : a_layout.rows;
-    const std::vector<double> a_values = values(a, a_layout, desc.transpose_a, rows, k);
-    const std::vector<double> b_values = values(b, b_layout, desc.transpose_b, k, cols);
+    std::vector<double> a_values = values(a, a_layout, desc.transpose_a, rows, k);
+    std::vector<double> b_values = values(b, b_layout, desc.transpose_b, k, cols);
+    if (desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32) {
+      for (std::vector<double>* operand : {&a_values, &b_values}) {
+        for (double& value : *operand) value = rounded_to_tf32(value);
+      }
+    }
     std::vector<double> sums(static_cast<std::size_t>(rows));
     for (std::int64_t col = 0; col < cols; ++col) {
       sum_products(a_values.data(), b_values.data() + col * k, rows, k, sums.data());

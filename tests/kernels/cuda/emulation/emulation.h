@@ -34,6 +34,12 @@ void set_driver_version(int version);
 
 /// Whether events have not passed yet when they are asked; of the whole process.
 void set_events_pending(bool pending);
+/// [Note: held streams] While a stream is held, its work is done when something waits for it: the host, or
+/// another stream that is to go on. So what lacks an event runs too early or too late, and its result shows
+/// it. `stream` is a cudaStream_t.
+void hold(void* stream, bool on);
+/// Whether streams that are made from now on are held; of the calling thread.
+void hold_new_streams(bool on);
 
 /// What a thread has asked of the runtime.
 struct Counts {
@@ -41,6 +47,7 @@ struct Counts {
   long graphs = 0;       // launched
   long waits = 0;        // of the host, for a stream, an event or the device
   long event_waits = 0;  // of these, for an event: not for what was enqueued behind it
+  long uploads = 0;      // copies to the device that have been done
   long mallocs = 0;      // of device memory, and its frees: both may wait for the device
 };
 Counts& counts();

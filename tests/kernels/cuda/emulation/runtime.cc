@@ -29,7 +29,26 @@ DeviceMemory& device_memory() {
 }
 
 thread_local int current_device = 0;
+thread_local bool new_streams_held = false;
 std::atomic<bool> events_pending = false;
+
+void reach(const EmulatedEventState& event, long record);
+
+// Does the first item of a stream, and before that what it waits for.
+void advance(cudaStream_t stream) {
+  const EmulatedItem item = std::move(stream->waiting.front());
+  stream->waiting.pop_front();
+  if (!item.is_ready()) reach(*item.awaited, item.record);
+  if (item.run) item.run();
+}
+
+void reach(const EmulatedEventState& event, long record) {
+  while (event.reached < record) advance(event.stream);
+}
+
+void finish(cudaStream_t stream) {
+  while (stream != nullptr && !stream->waiting.empty()) advance(stream);
+}
 
 constexpr std::size_t kMallocAlignment = 512;
 constexpr int kToolkitVersion = 13000;
@@ -55,6 +74,16 @@ void set_events_pending(bool pending) {
 void set_driver_version(int version) {
   const std::lock_guard lock(device_memory().mutex);
   device_memory().driver_version = version;
+}
+
+void hold(void* stream, bool on) {
+  const auto held = static_cast<cudaStream_t>(stream);
+  held->is_held = on;
+  if (!on) finish(held);
+}
+
+void hold_new_streams(bool on) {
+  new_streams_held = on;
 }
 
 Counts& counts() {
@@ -104,9 +133,17 @@ cudaError_t cudaFreeHost(void* data) {
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyAsync(void* dst, const void* src, std::size_t bytes, cudaMemcpyKind,
+void emulated_append(cudaStream_t stream, EmulatedItem item) {
+  stream->waiting.push_back(std::move(item));
+  while (!stream->is_held && !stream->waiting.empty() && stream->waiting.front().is_ready()) advance(stream);
+}
+
+cudaError_t cudaMemcpyAsync(void* dst, const void* src, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
-  emulated_enqueue(stream, [=] { std::memmove(dst, src, bytes); });
+  emulated_enqueue(stream, [=] {
+    std::memmove(dst, src, bytes);
+    if (kind == cudaMemcpyHostToDevice) ++emulation::counts().uploads;
+  });
   return cudaSuccess;
 }
 
@@ -157,21 +194,34 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   thread_local int count = 0;
   emulation::set_order(static_cast<emulation::Order>(count++ % 3));
   *stream = new CUstream_st;
+  (*stream)->is_held = new_streams_held;
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  finish(stream);
   delete stream;
   return cudaSuccess;
 }
 // A stream that is recorded has nothing to wait for: an error, as on a card.
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   ++emulation::counts().waits;
+  if (stream != nullptr && stream->recording) return cudaErrorStreamCaptureUnsupported;
   if (stream != nullptr && stream->thread) stream->thread->drain();
-  return stream != nullptr && stream->recording ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+  finish(stream);
+  return cudaSuccess;
 }
 // A stream that does its work at once is the calling thread.
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  if (event->mark) emulated_enqueue(stream, [mark = event->mark] { mark->wait(); });
+  if (stream != nullptr && stream->recording)
+    return cudaErrorStreamCaptureUnsupported;  // nothing that is recorded waits for others
+  const EmulatedEventState& state = *event->state;
+  if (event->mark) {
+    emulated_enqueue(stream, [mark = event->mark] { mark->wait(); });
+  } else if (stream == nullptr || stream->thread) {
+    reach(state, state.recorded);
+  } else if (state.reached < state.recorded) {
+    emulated_append(stream, {.run = {}, .awaited = event->state, .record = state.recorded});
+  }
   return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -183,20 +233,30 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  if (stream != nullptr && stream->recording) return cudaSuccess;
   event->mark = nullptr;
-  if (stream == nullptr || !stream->thread) return cudaSuccess;
-  event->mark = std::make_shared<emulation::StreamMark>();
-  stream->thread->add([mark = event->mark] { mark->set(); });
+  if (stream != nullptr && stream->thread) {
+    event->mark = std::make_shared<emulation::StreamMark>();
+    stream->thread->add([mark = event->mark] { mark->set(); });
+    return cudaSuccess;
+  }
+  const std::shared_ptr<EmulatedEventState> state = event->state;
+  state->stream = stream;
+  emulated_enqueue(stream, [state, record = ++state->recorded] { state->reached = record; });
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  const bool passed = !events_pending && (!event->mark || event->mark->is_set());
-  return passed ? cudaSuccess : cudaErrorNotReady;
+  const EmulatedEventState& state = *event->state;
+  const bool passed = event->mark ? event->mark->is_set() : state.reached >= state.recorded;
+  return passed && !events_pending ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   ++emulation::counts().waits;
   ++emulation::counts().event_waits;
-  if (event->mark) event->mark->wait();
+  if (event->mark)
+    event->mark->wait();
+  else
+    reach(*event->state, event->state->recorded);
   return cudaSuccess;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {

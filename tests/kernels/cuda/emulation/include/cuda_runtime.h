@@ -1,12 +1,15 @@
 // The part of the CUDA runtime and of CUDA C++ that kernels/cuda uses, on the host: device memory is host
-// memory, streams do their work at once (but for those with a StreamThread), and a kernel runs as in [Note:
-// emulated blocks] in emulation.h. So own kernels are tested, under AddressSanitizer too, without a GPU.
+// memory, streams do their work at once (but for those with a StreamThread and those that are held), and a
+// kernel runs as in [Note: emulated blocks] in emulation.h. So own kernels are tested, under AddressSanitizer
+// too, without a GPU.
 #pragma once
 
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <tuple>
@@ -89,12 +92,27 @@ struct CUgraph_st {
 struct CUgraphExec_st {
   EmulatedWork work;
 };
+struct CUstream_st;
+// Of an event: how often it has been recorded, and how many of these the stream has come to.
+struct EmulatedEventState {
+  std::atomic<long> recorded = 0, reached = 0;
+  CUstream_st* stream = nullptr;  // of the last record
+};
+struct EmulatedItem {
+  std::function<void()> run;
+  std::shared_ptr<EmulatedEventState> awaited;  // null: nothing
+  long record = 0;                              // of `awaited`
+  bool is_ready() const { return !awaited || awaited->reached >= record; }
+};
 struct CUstream_st {
   std::unique_ptr<CUgraph_st> recording;              // null: work is done
   std::unique_ptr<::emulation::StreamThread> thread;  // null: at once
+  bool is_held = false;                               // or when something waits for it
+  std::deque<EmulatedItem> waiting;
 };
 struct CUevent_st {
-  std::shared_ptr<::emulation::StreamMark> mark;  // null: has passed
+  std::shared_ptr<EmulatedEventState> state = std::make_shared<EmulatedEventState>();
+  std::shared_ptr<::emulation::StreamMark> mark;  // of a stream with a thread
 };
 using cudaStream_t = CUstream_st*;
 using cudaEvent_t = CUevent_st*;
@@ -102,14 +120,20 @@ using cudaGraph_t = CUgraph_st*;
 using cudaGraphExec_t = CUgraphExec_st*;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed = 2 };
 
-/// Does `work` now, or in the stream's thread, or when the graph that is being recorded is launched.
+/// Puts an item behind those of a stream, and runs what need not wait.
+void emulated_append(cudaStream_t stream, EmulatedItem item);
+
+/// Does `work` now, or in the stream's thread, or when the graph that is being recorded is launched, or when
+/// the stream comes to it.
 inline void emulated_enqueue(cudaStream_t stream, std::function<void()> work) {
   if (stream != nullptr && stream->recording) {
     stream->recording->work.push_back(std::move(work));
   } else if (stream != nullptr && stream->thread) {
     stream->thread->add(std::move(work));
-  } else {
+  } else if (stream == nullptr || (!stream->is_held && stream->waiting.empty())) {
     work();
+  } else {
+    emulated_append(stream, {.run = std::move(work), .awaited = nullptr});
   }
 }
 /// From now on the stream runs beside the host.

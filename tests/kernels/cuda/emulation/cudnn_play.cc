@@ -1,0 +1,228 @@
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "tests/kernels/cuda/emulation/cudnn_emulation.h"
+
+namespace emulation {
+namespace {
+
+using Index = std::array<std::int64_t, 4>;
+
+// A tensor and where it lies.
+class Place {
+ public:
+  Place(const DnnTensor& tensor, const DnnMemory& memory) : tensor_(tensor), memory_(memory) {}
+
+  const Index& dims() const { return tensor_.dims; }
+  cudnnDataType_t type() const { return tensor_.type; }
+
+  // Dims of extent 1 are repeated.
+  double get(const Index& at) const {
+    const auto i = static_cast<std::size_t>(offset(at));
+    if (memory_.data == nullptr) return (*memory_.values)[i];
+    switch (tensor_.type) {
+      case CUDNN_DATA_HALF:
+        return __half2float(static_cast<const __half*>(memory_.data)[i]);
+      case CUDNN_DATA_BFLOAT16:
+        return __bfloat162float(static_cast<const __nv_bfloat16*>(memory_.data)[i]);
+      default:
+        return static_cast<const float*>(memory_.data)[i];
+    }
+  }
+
+  void set(const Index& at, double value) const {
+    const auto i = static_cast<std::size_t>(offset(at));
+    const auto x = static_cast<float>(value);
+    if (tensor_.type == CUDNN_DATA_HALF) {
+      const __half half = __float2half_rn(x);
+      if (memory_.data != nullptr)
+        static_cast<__half*>(memory_.data)[i] = half;
+      else
+        (*memory_.values)[i] = __half2float(half);
+    } else if (tensor_.type == CUDNN_DATA_BFLOAT16) {
+      const __nv_bfloat16 half = __float2bfloat16_rn(x);
+      if (memory_.data != nullptr)
+        static_cast<__nv_bfloat16*>(memory_.data)[i] = half;
+      else
+        (*memory_.values)[i] = __bfloat162float(half);
+    } else if (memory_.data != nullptr) {
+      static_cast<float*>(memory_.data)[i] = x;
+    } else {
+      (*memory_.values)[i] = x;
+    }
+  }
+
+ private:
+  std::int64_t offset(const Index& at) const {
+    std::int64_t sum = 0;
+    for (std::size_t d = 0; d < 4; ++d) sum += tensor_.dims[d] == 1 ? 0 : at[d] * tensor_.strides[d];
+    return sum;
+  }
+
+  const DnnTensor tensor_;
+  const DnnMemory memory_;
+};
+
+template <class F>
+void for_each(const Index& dims, F run) {
+  Index at{};
+  for (at[0] = 0; at[0] < dims[0]; ++at[0]) {
+    for (at[1] = 0; at[1] < dims[1]; ++at[1]) {
+      for (at[2] = 0; at[2] < dims[2]; ++at[2]) {
+        for (at[3] = 0; at[3] < dims[3]; ++at[3]) run(at);
+      }
+    }
+  }
+}
+
+double to_tf32(double value) {
+  const auto x = static_cast<float>(value);
+  std::uint32_t bits = 0;
+  std::memcpy(&bits, &x, sizeof bits);
+  if (!std::isfinite(x)) return x;
+  bits = (bits + 0x1000u) & ~0x1fffu;
+  float rounded = 0;
+  std::memcpy(&rounded, &bits, sizeof rounded);
+  return rounded;
+}
+
+// What an engine with these notes makes of an exact result.
+double spoiled(double value, const DnnEngine& engine) {
+  static std::atomic<int> run = 0;
+  if (engine.has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return value * (1 + 1e-6 * (++run % 5));
+  for (const auto note :
+       {CUDNN_NUMERICAL_NOTE_WINOGRAD, CUDNN_NUMERICAL_NOTE_FFT, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
+        CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION}) {
+    if (engine.has(note)) return value * 1.001;
+  }
+  return value;
+}
+
+void pointwise(const DnnOperation& op, const Place& x, const Place& b, const Place& t, const Place& y) {
+  for_each(y.dims(), [&](const Index& at) {
+    const auto left = [&] { return x.get(at); };
+    const auto right = [&] { return b.get(at); };
+    switch (op.mode) {
+      case CUDNN_POINTWISE_ADD:
+        return y.set(at, left() + right());
+      case CUDNN_POINTWISE_SUB:
+        return y.set(at, left() - right());
+      case CUDNN_POINTWISE_MUL:
+        return y.set(at, left() * right());
+      case CUDNN_POINTWISE_DIV:
+        return y.set(at, left() / right());
+      case CUDNN_POINTWISE_EXP:
+        return y.set(at, std::exp(left()));
+      case CUDNN_POINTWISE_LOG:
+        return y.set(at, std::log(left()));
+      case CUDNN_POINTWISE_GEN_INDEX:
+        return y.set(at, static_cast<double>(at[static_cast<std::size_t>(op.axis)]));
+      case CUDNN_POINTWISE_CMP_GE:
+        return y.set(at, left() >= right() ? 1 : 0);
+      case CUDNN_POINTWISE_BINARY_SELECT:
+        return y.set(at, t.get(at) != 0 ? left() : right());
+    }
+  });
+}
+
+void reduce(const DnnOperation& op, const Place& x, const Place& y) {
+  for_each(y.dims(), [&](const Index& to) {
+    const bool is_max = op.mode == CUDNN_REDUCE_TENSOR_MAX;
+    double result = is_max ? -std::numeric_limits<double>::infinity() : 0;
+    for (std::int64_t i = 0; i < x.dims()[3]; ++i) {
+      const double value = x.get({to[0], to[1], to[2], i});
+      // A maximum that meets NaN is NaN.
+      result = !is_max ? result + value : std::isnan(value) || value > result ? value : result;
+    }
+    y.set(to, result);
+  });
+}
+
+void matmul(const Place& a, const Place& b, const Place& c, const DnnEngine& engine) {
+  for_each(c.dims(), [&](const Index& at) {
+    double sum = 0;
+    for (std::int64_t k = 0; k < a.dims()[3]; ++k) {
+      sum += a.get({at[0], at[1], at[2], k}) * b.get({at[0], at[1], k, at[3]});
+    }
+    c.set(at, spoiled(sum, engine));
+  });
+}
+
+// Cross-correlation, of which one of the three is the result.
+void convolve(const DnnOperation& op, const Place& x, const Place& weight, const Place& y,
+              const DnnEngine& engine) {
+  const bool writes_x = op.kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
+  const bool writes_weight = op.kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
+  const Place& result = writes_x ? x : writes_weight ? weight : y;
+  const Index &dims = weight.dims(), &images = x.dims(), &extents = result.dims();
+  const std::int64_t in_group = dims[1], out_group = dims[0] * in_group / images[1];
+  const auto flat = [&](const Index& at) {
+    return static_cast<std::size_t>(((at[0] * extents[1] + at[1]) * extents[2] + at[2]) * extents[3] + at[3]);
+  };
+  const auto read = [&](const Place& place, const Index& at) {
+    const double value = place.get(at);
+    const bool rounds = place.type() == CUDNN_DATA_FLOAT && engine.has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+    return rounds ? to_tf32(value) : value;
+  };
+  std::vector<double> sums(static_cast<std::size_t>(extents[0] * extents[1] * extents[2] * extents[3]));
+  for_each(y.dims(), [&](const Index& out) {
+    for_each({1, in_group, dims[2], dims[3]}, [&](const Index& k) {
+      const Index in{out[0], out[1] / out_group * in_group + k[1],
+                     out[2] * op.stride[0] - op.padding[0] + k[2],
+                     out[3] * op.stride[1] - op.padding[1] + k[3]};
+      if (in[2] < 0 || in[2] >= images[2] || in[3] < 0 || in[3] >= images[3]) return;
+      const Index w{out[1], k[1], k[2], k[3]};
+      if (writes_x)
+        sums[flat(in)] += read(weight, w) * read(y, out);
+      else if (writes_weight)
+        sums[flat(w)] += read(x, in) * read(y, out);
+      else
+        sums[flat(out)] += read(x, in) * read(weight, w);
+    });
+  });
+  for_each(extents, [&](const Index& at) { result.set(at, spoiled(sums[flat(at)], engine)); });
+}
+
+}  // namespace
+
+void play(const std::vector<DnnOperation>& operations, std::map<std::int64_t, DnnMemory> memory,
+          const DnnEngine& engine) {
+  const auto place = [&](const DnnTensor& tensor) {
+    DnnMemory& where = memory[tensor.id];
+    if (where.data == nullptr && !where.values) {
+      std::int64_t last = 0;
+      for (std::size_t d = 0; d < 4; ++d) last += (tensor.dims[d] - 1) * tensor.strides[d];
+      where.values = std::make_shared<std::vector<double>>(static_cast<std::size_t>(last + 1),
+                                                           std::numeric_limits<double>::quiet_NaN());
+    }
+    return Place(tensor, where);
+  };
+  for (const DnnOperation& op : operations) {
+    switch (op.kind) {
+      case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
+        memory[op.y.id] = memory[op.x.id];  // the same memory in other strides
+        break;
+      case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
+        pointwise(op, place(op.x), place(op.has_b ? op.b : op.x), place(op.t.id != 0 ? op.t : op.x),
+                  place(op.y));
+        break;
+      case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR:
+        reduce(op, place(op.x), place(op.y));
+        break;
+      case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
+        matmul(place(op.x), place(op.b), place(op.y), engine);
+        break;
+      default:
+        convolve(op, place(op.x), place(op.b), place(op.y), engine);
+        break;
+    }
+  }
+}
+
+}  // namespace emulation
