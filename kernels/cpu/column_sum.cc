@@ -17,6 +17,10 @@ void column_sum(const KernelContext& exec, const ColumnSumArgs& args) {
   for_each_column_range(exec, cols, rows * cols, [&](std::int64_t first, std::int64_t count) {
     float* out = args.out.as<float>() + first;
     if (overwrite) std::fill_n(out, count, 0.0f);
+    if (args.x.dtype == DType::kFloat32) {
+      numerics().elementwise->add_rows(args.x.as<float>() + first, rows, cols, out, count);
+      return;
+    }
     for (std::int64_t m = 0; m < rows; ++m) add_to(out, args.x, m * cols + first, count);
   });
 }

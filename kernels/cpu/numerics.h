@@ -59,6 +59,8 @@ struct DropoutRun {
 
 struct ElementwiseNumerics {
   void (*add)(const float* a, const float* b, float* out, std::int64_t n);
+  /// sum [n] += rows of n, `pitch` floats apart, one after the other.
+  void (*add_rows)(const float* x, std::int64_t rows, std::int64_t pitch, float* sum, std::int64_t n);
   void (*scale)(float* x, float factor, std::int64_t n);
   void (*dropout)(const DropoutRun& run);
   /// partials[i] = sum of squares of the i-th 1024 elements.

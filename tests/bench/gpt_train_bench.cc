@@ -31,7 +31,7 @@ namespace {
 struct Options {
   GptConfig model{.layers = 4, .hidden = 128, .heads = 4, .vocab = 256, .seq_len = 64};
   std::int64_t micro_batch = 12, accumulation = 1;
-  int threads = 2, ranks = 1;
+  int threads = 2, ranks = 1, zero = 0;
   std::int64_t steps = 20, warmup = 3;  // steps to time, and steps before them
   LrSchedule lr{.kind = LrSchedule::Kind::kCosine, .peak = 1e-3, .floor = 1e-4, .warmup_steps = 100};
   OptimizerConfig optimizer{.weight_decay = 0.1f, .beta2 = 0.99f};
@@ -57,6 +57,7 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("--accumulation", o.accumulation, "micro-batches a step and rank");
   app.add_option("--threads", o.threads, "threads a rank");
   app.add_option("--ranks", o.ranks, "ranks, threads of this process");
+  app.add_option("--zero", o.zero, "what ranks share: 0 to 3")->check(CLI::Range(0, 3));
   app.add_option("--steps", o.steps, "steps to time");
   app.add_option("--warmup", o.warmup, "steps before them");
   app.add_option("--lr", o.lr.peak);
@@ -113,6 +114,7 @@ EngineOptions engine_options(const Options& o) {
           .optimizer = o.optimizer,
           .grad_clip = o.grad_clip,
           .reduction = o.fast_reduction ? Reduction::kFast : Reduction::kCanonical,
+          .zero = static_cast<ZeroStage>(o.zero),
           .cuda_graph = o.cuda_graph,
           .precision = Precision(*find_precision_mode(o.precision)),
           .loss_scale = {.kind = o.precision == "fp16" ? LossScaleConfig::Kind::kDynamic

@@ -3,8 +3,10 @@
 
     tests/bench/gpt_vs_pytorch.py --bench build/release/bin/gpt_train_bench [--config nano] [--config 124m]
 
-The programs take turns, so that whatever else the machine does slows both. PyTorch runs twice: as it is installed, and
-with the libraries and instruction sets that it is fastest with here, found by trying. Prints milliseconds a step,
+The programs take turns, so that whatever else the machine does slows both. Trireme runs twice: as one rank of all
+threads, and as a rank a thread (ranks are threads of one process, and share the optimizer state) with the same global
+batch. PyTorch runs twice: as it is installed, and with the libraries and instruction sets that it is fastest with here,
+found by trying. Prints milliseconds a step,
 tokens/s, the ratio, and Trireme's share of the machine's sgemm rate, measured in the same round: (6 N + 6 L T C)
 operations a token, N the weights of matrix products, the rest causal attention. Idle machines give steady figures.
 """
@@ -68,34 +70,56 @@ def fastest_environment(config, threads, candidates, repetitions=2):
     return candidates[min(best, key=best.get)]
 
 
+def without(words, *names):
+    """Options as `sizes` gives them, less some."""
+    pairs = zip(words[::2], words[1::2])
+    return [word for name, value in pairs if name not in names for word in (name, value)]
+
+
+def own_commands(config, bench, threads):
+    """Trireme's layouts by name. A rank a thread wants a micro-batch that divides."""
+    layout = {"trireme": [bench] + config["model"] + config["timing"] + sizes(threads=threads)}
+    micro_batch = int(config["model"][config["model"].index("--micro-batch") + 1])
+    if threads > 1 and micro_batch % threads == 0:
+        ranks = sizes(ranks=threads, threads=1, zero=1, micro_batch=micro_batch // threads)
+        layout[f"trireme, {threads} ranks"] = ([bench] + without(config["model"], "--micro-batch") +
+                                              config["timing"] + ranks)
+    return layout
+
+
 def describe(environment):
     return " ".join(f"{name}={value}" for name, value in environment.items()) or "as installed"
 
 
 def compare(config, bench, threads, rounds, pinned):
-    environment = pinned if pinned is not None else fastest_environment(config, threads, list(environments()))
-    contenders = {"trireme": ([bench], {}), "pytorch at its best": (PEER, environment)}
-    if environment:
-        contenders["pytorch as installed"] = (PEER, {})
+    thread_words = sizes(threads=threads)
+    environment = (pinned if pinned is not None
+                   else fastest_environment(config, thread_words, list(environments())))
+    peer = PEER + config["model"] + config["timing"] + thread_words
+    own = own_commands(config, bench, threads)
+    peers = {"pytorch at its best": environment, **({"pytorch as installed": {}} if environment else {})}
     print(f"\n{config['about']}\nPyTorch at its best: {describe(environment)}", flush=True)
-    results = {name: [] for name in contenders}
+    results = {name: [] for name in [*own, *peers]}
     sgemm = []
     for _ in range(rounds):
-        sgemm.append(run([bench, "--sgemm"] + threads)["sgemm_gflops"])
-        for name, (command, extra) in contenders.items():
-            results[name].append(run(command + config["model"] + config["timing"] + threads, extra))
+        sgemm.append(run([bench, "--sgemm"] + thread_words)["sgemm_gflops"])
+        for name, command in own.items():
+            results[name].append(run(command))
+        for name, extra in peers.items():
+            results[name].append(run(peer, extra))
     for name, reports in results.items():
         step_ms = statistics.median(r["step_ms"] for r in reports)
         print(f"  {name:<22} {step_ms:10.1f} ms/step {reports[0]['tokens_per_step'] * 1e3 / step_ms:10.0f} tokens/s"
               f"   quickest step {min(r['min_step_ms'] for r in reports):.1f} ms")
-    ours = results["trireme"]
-    for name in list(contenders)[1:]:
-        ratios = sorted(theirs["step_ms"] / mine["step_ms"] for theirs, mine in zip(results[name], ours))
-        print(f"  {statistics.median(ratios):.2f} x {name} (rounds {ratios[0]:.2f} to {ratios[-1]:.2f};"
+    for ours, theirs in itertools.product(own, peers):
+        ratios = sorted(t["step_ms"] / o["step_ms"] for t, o in zip(results[theirs], results[ours]))
+        print(f"  {ours}: {statistics.median(ratios):.2f} x {theirs} (rounds {ratios[0]:.2f} to {ratios[-1]:.2f};"
               f" aim {config['bar']:.1f})")
-    shares = [r["tokens_per_s"] * r["flops_per_token"] / (rate * 1e9) for r, rate in zip(ours, sgemm)]
-    print(f"  {statistics.median(shares):.0%} of the machine's sgemm rate, {statistics.median(sgemm):.0f} GFLOP/s;"
-          f" {ours[0]['flops_per_token'] / 1e6:.1f} MFLOP a token", flush=True)
+    for name in own:
+        shares = [r["tokens_per_s"] * r["flops_per_token"] / (rate * 1e9) for r, rate in zip(results[name], sgemm)]
+        print(f"  {name}: {statistics.median(shares):.0%} of the machine's sgemm rate,"
+              f" {statistics.median(sgemm):.0f} GFLOP/s; {results[name][0]['flops_per_token'] / 1e6:.1f} MFLOP a token",
+              flush=True)
 
 
 def main():
@@ -109,7 +133,7 @@ def main():
     args = parser.parse_args()
     pinned = dict(entry.split("=", 1) for entry in args.torch_env) if args.torch_env is not None else None
     for name in args.config or CONFIGS:
-        compare(CONFIGS[name], args.bench, sizes(threads=args.threads), args.rounds, pinned)
+        compare(CONFIGS[name], args.bench, args.threads, args.rounds, pinned)
 
 
 if __name__ == "__main__":

@@ -46,33 +46,36 @@ Scratch lay_out(float* from, std::int64_t seq_len, std::int64_t head_dim) {
   return s;
 }
 
-// p = exp(scores - lse); ds = p * (dp - delta). With dropout, dp and the p that meets dout carry the mask.
+// Of kLanes queries and one key: p = exp(scores - lse); ds = p * (dp - delta). With dropout, dp and the p
+// that meets dout carry the mask.
+inline void softmax_bwd_at(const ScoreTile& t, const Scratch& s, const float* mask, std::int64_t key,
+                           std::int64_t query, bool masked) {
+  const std::int64_t i = key * kBlock + query;
+  Vector p = exp_approx(load(s.p + i) - load(s.lse + query));
+  Vector dp = load(s.ds + i), dropped = p;
+  if (mask != nullptr) {
+    dp *= load(mask + i);
+    dropped *= load(mask + i);
+  }
+  Vector ds = p * (dp - load(s.delta + query));
+  if (masked) {
+    ds = where_seen(t, key, query, ds, Vector{});
+    dropped = where_seen(t, key, query, dropped, Vector{});
+  }
+  store(s.ds + i, ds);
+  store(s.p + i, dropped);
+}
+
 void softmax_bwd(const ScoreTile& t, const AttentionHead& h, const Scratch& s) {
-  fill_masked(t, s.p, -__builtin_inff());
-  fill_masked(t, s.ds, 0.0f);
+  const float* mask = nullptr;
   if (h.dropout_p > 0.0f) {
     dropout_mask(t, h, s.mask);
-    for (std::int64_t k = 0; k < t.padded_keys; ++k) {
-      for (std::int64_t q = 0; q < kBlock; ++q) {
-        const std::int64_t i = k * kBlock + q;
-        const float p = exp_approx(s.p[i] - s.lse[q]);
-        s.ds[i] = p * (s.mask[i] * s.ds[i] - s.delta[q]);
-        s.p[i] = p * s.mask[i];
-      }
-    }
-    return;
+    mask = s.mask;
   }
-  float* __restrict__ p = s.p;
-  float* __restrict__ ds = s.ds;
-  const float* __restrict__ lse = s.lse;
-  const float* __restrict__ delta = s.delta;
-  for (std::int64_t k = 0; k < t.padded_keys; ++k) {
-    for (std::int64_t q = first_query_of(t, k); q < kBlock; ++q) {
-      const std::int64_t i = k * kBlock + q;
-      const float value = exp_approx(p[i] - lse[q]);
-      ds[i] = value * (ds[i] - delta[q]);
-      p[i] = value;
-    }
+  for (std::int64_t q = 0; q < kBlock; q += kLanes) {
+    const std::int64_t unmasked = end_of_unmasked(t, q), end = end_of_column(t, q);
+    for (std::int64_t k = 0; k < unmasked; ++k) softmax_bwd_at(t, s, mask, k, q, false);
+    for (std::int64_t k = unmasked; k < end; ++k) softmax_bwd_at(t, s, mask, k, q, true);
   }
 }
 
@@ -86,6 +89,30 @@ void add_tile(const AttentionHead& h, const ScoreTile& t, const Scratch& s) {
   add_over_keys(t, s.ds, {s.k + row, s.width}, s.width, s.dq);
 }
 
+/// delta[q] = out[q] . dout[q] of `queries` rows, zero beyond. Products are summed lane by lane, and the
+/// lanes of kLanes queries at once, across a transposed square.
+void dot_rows(const Scratch& s, const ConstRows& out_rows, std::int64_t queries, std::int64_t head_dim) {
+  float lanes[kBlock * kLanes] = {}, columns[kLanes * kBlock];
+  for (std::int64_t q = 0; q < queries; ++q) {
+    const float* out = static_cast<const float*>(out_rows.row(q));
+    if (is_16_bit(out_rows.element)) {
+      read_row(out, out_rows.element, s.dq, head_dim);  // not in use yet
+      out = s.dq;
+    }
+    const float* dout = s.dout + q * s.width;
+    float* sum = lanes + q * kLanes;
+    for_each_vector(head_dim, [&]<class T>(std::int64_t c) {
+      store<T>(sum, load<T>(sum) + load<T>(out + c) * load<T>(dout + c));
+    });
+  }
+  transpose(columns, kBlock, lanes, kLanes, kBlock, kLanes);
+  for (std::int64_t q = 0; q < kBlock; q += kLanes) {
+    Vector sum = load(columns + q);
+    for (std::int64_t l = 1; l < kLanes; ++l) sum += load(columns + l * kBlock + q);
+    store(s.delta + q, sum);
+  }
+}
+
 void load_queries(const AttentionBwdHead& a, const Scratch& s, std::int64_t first, std::int64_t queries) {
   const AttentionHead& h = a.head;
   const ConstRows q_rows{advance(h.q, h.element, first * h.qkv_pitch), h.element, h.qkv_pitch};
@@ -96,20 +123,8 @@ void load_queries(const AttentionBwdHead& a, const Scratch& s, std::int64_t firs
   pack_rows(s.dout, s.width, kBlock, dout_rows, queries, h.head_dim, 1.0f);
   transpose(s.q_columns, kBlock, s.q, s.width, kBlock, s.width);
   transpose(s.dout_columns, kBlock, s.dout, s.width, kBlock, s.width);
-  for (std::int64_t q = 0; q < kBlock; ++q) s.lse[q] = s.delta[q] = 0.0f;
-  for (std::int64_t q = 0; q < queries; ++q) {
-    s.lse[q] = a.lse[first + q];
-    const float* out = static_cast<const float*>(out_rows.row(q));
-    if (is_16_bit(out_element)) {
-      read_row(out, out_element, s.dq, h.head_dim);  // not in use yet
-      out = s.dq;
-    }
-    const float* dout = s.dout + q * s.width;
-    float sum = 0.0f;
-#pragma omp simd reduction(+ : sum)
-    for (std::int64_t c = 0; c < h.head_dim; ++c) sum += out[c] * dout[c];
-    s.delta[q] = sum;
-  }
+  dot_rows(s, out_rows, queries, h.head_dim);
+  for (std::int64_t q = 0; q < kBlock; ++q) s.lse[q] = q < queries ? a.lse[first + q] : 0.0f;
   for (std::int64_t i = 0; i < kBlock * s.width; ++i) s.dq[i] = 0.0f;
 }
 

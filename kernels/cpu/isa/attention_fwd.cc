@@ -44,35 +44,37 @@ struct Softmax {
   float max[kBlock], sum[kBlock], rescale[kBlock];
 };
 
-// p = exp(scores - new maximum); sums and the factor by which earlier tiles shrink.
-void exponentiate(const ScoreTile& t, float* p, Softmax& softmax) {
-  float max[kBlock], sum[kBlock];
-  for (std::int64_t q = 0; q < kBlock; ++q) max[q] = softmax.max[q];
-  for (std::int64_t k = 0; k < t.padded_keys; ++k) {
-    for (std::int64_t q = first_query_of(t, k); q < kBlock; ++q) {
-      const float s = p[k * kBlock + q];
-      max[q] = s > max[q] ? s : max[q];
-    }
+// Of the queries from `query` on, kLanes of them: p = exp(scores - new maximum), zero where the mask hides;
+// sums and the factor by which earlier tiles shrink.
+void exponentiate_column(const ScoreTile& t, float* p, Softmax& softmax, std::int64_t query) {
+  const std::int64_t unmasked = end_of_unmasked(t, query), end = end_of_column(t, query);
+  const Vector old_max = load(softmax.max + query);
+  Vector max = old_max;
+  for (std::int64_t k = 0; k < end; ++k) {
+    Vector s = load(p + k * kBlock + query);
+    if (k >= unmasked) s = where_seen(t, k, query, s, Vector{} - kInfinity);
+    max = s > max ? s : max;
   }
-  for (std::int64_t q = 0; q < kBlock; ++q) {
-    softmax.rescale[q] = exp_approx(softmax.max[q] - max[q]);
-    softmax.max[q] = max[q];
-    sum[q] = softmax.sum[q] * softmax.rescale[q];
+  const Vector rescale = exp_approx(old_max - max);
+  Vector sum = load(softmax.sum + query) * rescale;
+  for (std::int64_t k = 0; k < unmasked; ++k) {
+    const Vector e = exp_approx(load(p + k * kBlock + query) - max);
+    store(p + k * kBlock + query, e);
+    sum += e;
   }
-  for (std::int64_t k = 0; k < t.padded_keys; ++k) {
-    for (std::int64_t q = first_query_of(t, k); q < kBlock; ++q) {
-      const float e = exp_approx(p[k * kBlock + q] - max[q]);
-      p[k * kBlock + q] = e;
-      sum[q] += e;
-    }
+  for (std::int64_t k = unmasked; k < end; ++k) {
+    const Vector e = where_seen(t, k, query, exp_approx(load(p + k * kBlock + query) - max), Vector{});
+    store(p + k * kBlock + query, e);
+    sum += e;
   }
-  for (std::int64_t q = 0; q < kBlock; ++q) softmax.sum[q] = sum[q];
+  store(softmax.max + query, max);
+  store(softmax.sum + query, sum);
+  store(softmax.rescale + query, rescale);
 }
 
 void add_tile(const AttentionHead& h, const ScoreTile& t, const Scratch& s, Softmax& softmax) {
   products_of_tile(t, h, {s.k + t.first_key * s.width, s.width}, {s.q_columns, kBlock}, s.p);
-  fill_masked(t, s.p, -kInfinity);
-  exponentiate(t, s.p, softmax);
+  for (std::int64_t q = 0; q < kBlock; q += kLanes) exponentiate_column(t, s.p, softmax, q);
   if (t.first_key > 0) {
     for (std::int64_t q = 0; q < t.padded_queries; ++q) {
       for (std::int64_t c = 0; c < s.width; ++c) s.acc[q * s.width + c] *= softmax.rescale[q];

@@ -54,7 +54,7 @@ inline void write_rows(void* to, Element element, std::int64_t to_pitch, float* 
     void* out = advance(to, element, i * to_pitch);
     float* row = rows + i * width;
     float* scaled = is_16_bit(element) ? row : static_cast<float*>(out);
-    for (std::int64_t c = 0; c < cols; ++c) scaled[c] = factor * row[c];
+    scale_row(scaled, row, cols, factor);
     if (is_16_bit(element)) write_row(row, element, out, cols);
   }
 }
@@ -79,21 +79,25 @@ inline void products_of_tile(const ScoreTile& t, const AttentionHead& h, ConstTi
   }
 }
 
-/// The first query that row `key` of a tile is computed for.
-inline std::int64_t first_query_of(const ScoreTile& t, std::int64_t key) {
-  return t.diagonal ? key / kStrip * kStrip : 0;
+// Scores are met a column of vectors after the other: kLanes queries, all keys that they may see.
+
+/// One past the last key that is computed for the queries from `query` on, kLanes of them.
+inline std::int64_t end_of_column(const ScoreTile& t, std::int64_t query) {
+  return t.diagonal ? smaller(query / kStrip * kStrip + kStrip, t.padded_keys) : t.padded_keys;
 }
 
-/// tile[key, query] = value where the key does not exist or the query must not see it.
-inline void fill_masked(const ScoreTile& t, float* tile, float value) {
-  if (t.diagonal) {
-    for (std::int64_t k = 1; k < t.padded_keys; ++k) {
-      for (std::int64_t q = first_query_of(t, k); q < smaller(k, t.padded_queries); ++q) {
-        tile[k * kBlock + q] = value;
-      }
-    }
-  }
-  for (std::int64_t i = t.keys * kBlock; i < t.padded_keys * kBlock; ++i) tile[i] = value;
+/// One past the last key of a column that all of its queries see.
+inline std::int64_t end_of_unmasked(const ScoreTile& t, std::int64_t query) {
+  return t.diagonal ? smaller(query, t.keys) : t.keys;
+}
+
+/// `value` where the queries from `query` on see `key`, `hidden` elsewhere.
+inline Vector where_seen(const ScoreTile& t, std::int64_t key, std::int64_t query, Vector value,
+                         Vector hidden) {
+  Ints lanes;
+  for (std::int64_t l = 0; l < kLanes; ++l) lanes[l] = static_cast<std::int32_t>(l);
+  const auto first = static_cast<std::int32_t>(key >= t.keys ? kBlock : t.diagonal ? key : 0);
+  return lanes + static_cast<std::int32_t>(query) < first ? hidden : value;
 }
 
 /// acc [queries, cols] += tile^T [queries, keys] rows [keys, cols].

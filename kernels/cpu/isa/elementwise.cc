@@ -10,6 +10,32 @@ void add(const float* a, const float* b, float* out, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) out[i] = a[i] + b[i];
 }
 
+// kVectors of columns, whose sums stay in registers.
+template <int kVectors>
+void add_columns(const float* x, std::int64_t rows, std::int64_t pitch, float* sum) {
+  Vector sums[kVectors];
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) sums[v] = load(sum + v * kLanes);
+  for (std::int64_t i = 0; i < rows; ++i) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) sums[v] += load(x + i * pitch + v * kLanes);
+  }
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) store(sum + v * kLanes, sums[v]);
+}
+
+void add_rows(const float* x, std::int64_t rows, std::int64_t pitch, float* sum, std::int64_t n) {
+  constexpr int kVectors = 8;
+  std::int64_t j = 0;
+  for (; j + kVectors * kLanes <= n; j += kVectors * kLanes) {
+    add_columns<kVectors>(x + j, rows, pitch, sum + j);
+  }
+  for (; j + kLanes <= n; j += kLanes) add_columns<1>(x + j, rows, pitch, sum + j);
+  for (; j < n; ++j) {
+    for (std::int64_t i = 0; i < rows; ++i) sum[j] += x[i * pitch + j];
+  }
+}
+
 void scale(float* x, float factor, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) x[i] *= factor;
 }
@@ -47,7 +73,10 @@ void squared_norm_blocks(const float* x, float* partials, std::int64_t num_block
 
 }  // namespace
 
-const ElementwiseNumerics elementwise_numerics{
-    .add = add, .scale = scale, .dropout = dropout, .squared_norm_blocks = squared_norm_blocks};
+const ElementwiseNumerics elementwise_numerics{.add = add,
+                                               .add_rows = add_rows,
+                                               .scale = scale,
+                                               .dropout = dropout,
+                                               .squared_norm_blocks = squared_norm_blocks};
 
 }  // namespace trireme::cpu::TRIREME_ISA

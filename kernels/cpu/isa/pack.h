@@ -17,6 +17,11 @@ struct ConstRows {
   const void* row(std::int64_t i) const { return advance(data, element, i * pitch); }
 };
 
+/// to[j] = factor * from[j] for j < n.
+inline void scale_row(float* to, const float* from, std::int64_t n, float factor) {
+  for_each_vector(n, [&]<class T>(std::int64_t j) { store<T>(to + j, factor * load<T>(from + j)); });
+}
+
 /// dst[i * dst_pitch + j] = factor * src(i, j) for i < rows, j < cols; zero up to padded_rows, dst_pitch.
 inline void pack_rows(float* dst, std::int64_t dst_pitch, std::int64_t padded_rows, const ConstRows& src,
                       std::int64_t rows, std::int64_t cols, float factor) {
@@ -27,17 +32,15 @@ inline void pack_rows(float* dst, std::int64_t dst_pitch, std::int64_t padded_ro
       read_row(from, src.element, to, cols);
       from = to;
     }
-    for (std::int64_t j = 0; j < cols; ++j) to[j] = factor * from[j];
+    scale_row(to, from, cols, factor);
     for (std::int64_t j = cols; j < dst_pitch; ++j) to[j] = 0.0f;
   }
   for (std::int64_t i = rows * dst_pitch; i < padded_rows * dst_pitch; ++i) dst[i] = 0.0f;
 }
 
 // zip({a0 a1 ..}, {b0 b1 ..}) = {a0 b0 a1 b1 ..}, of the lower or the upper halves.
-typedef std::int32_t Indices __attribute__((vector_size(kLanes * sizeof(std::int32_t))));
-
 inline Vector zip(Vector a, Vector b, std::int32_t first) {
-  Indices indices;
+  Ints indices;
   for (int i = 0; i < kLanes; ++i) indices[i] = first + i / 2 + (i % 2) * static_cast<std::int32_t>(kLanes);
   return __builtin_shuffle(a, b, indices);
 }

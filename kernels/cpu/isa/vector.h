@@ -18,6 +18,7 @@ constexpr std::int64_t kLanes = 4;
 #endif
 
 typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));
+typedef std::int32_t Ints __attribute__((vector_size(kLanes * sizeof(std::int32_t))));
 
 template <class T = Vector>
 inline T load(const float* from) {
@@ -66,12 +67,13 @@ inline void for_each_vector(std::int64_t n, const Body& body) {
 
 /// The sum over a vector, by halves.
 inline float sum_of(Vector v) {
-  float lane[kLanes];
-  store(lane, v);
+#pragma GCC unroll 4
   for (std::int64_t width = kLanes / 2; width > 0; width /= 2) {
-    for (std::int64_t l = 0; l < width; ++l) lane[l] += lane[l + width];
+    Ints upper;
+    for (std::int64_t l = 0; l < kLanes; ++l) upper[l] = static_cast<std::int32_t>((l + width) % kLanes);
+    v += __builtin_shuffle(v, upper);
   }
-  return lane[0];
+  return v[0];
 }
 
 /// The sum of body.template operator()<T>(i) over [0, n), in four vectors so that additions overlap.

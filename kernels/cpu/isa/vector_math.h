@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/isa/vector.h"
+
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
@@ -37,8 +39,32 @@ inline float exp_approx(float x) {
   return p * scale1 * scale2;
 }
 
+/// The same for a vector.
+inline Vector exp_approx(Vector x) {
+  constexpr float kRound = 12582912.0f;
+  x = x > 89.0f ? Vector{} + 89.0f : x;
+  x = x < -105.0f ? Vector{} - 105.0f : x;
+  const Vector shifted = x * 1.44269504088896341f + kRound;
+  const Vector n = shifted - kRound;
+  const Vector r = (x - n * 0.693145751953125f) - n * 1.42860682030941723e-6f;
+  Vector p = r * (1.0f / 5040.0f) + 1.0f / 720.0f;
+  p = p * r + 1.0f / 120.0f;
+  p = p * r + 1.0f / 24.0f;
+  p = p * r + 1.0f / 6.0f;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  const Ints n_int = reinterpret_cast<Ints>(shifted) - 0x4B400000;
+  const Ints half = n_int >> 1;
+  return p * reinterpret_cast<Vector>((half + 127) << 23) *
+         reinterpret_cast<Vector>((n_int - half + 127) << 23);
+}
+
+// Of a float or of a vector.
+
 /// 1 / (1 + e^-x).
-inline float sigmoid(float x) {
+template <class T>
+inline T sigmoid(T x) {
   return 1.0f / (1.0f + exp_approx(-x));
 }
 
@@ -46,13 +72,15 @@ inline float sigmoid(float x) {
 constexpr float kGelu1 = 1.5957691216057308f;  // 2 sqrt(2 / pi)
 constexpr float kGelu3 = kGelu1 * 0.044715f;
 
-inline float gelu(float x) {
+template <class T>
+inline T gelu(T x) {
   return x * sigmoid(x * (kGelu1 + kGelu3 * x * x));
 }
 
-inline float gelu_derivative(float x) {
-  const float square = x * x;
-  const float s = sigmoid(x * (kGelu1 + kGelu3 * square));
+template <class T>
+inline T gelu_derivative(T x) {
+  const T square = x * x;
+  const T s = sigmoid(x * (kGelu1 + kGelu3 * square));
   return s + x * s * (1.0f - s) * (kGelu1 + 3.0f * kGelu3 * square);
 }
 
