@@ -67,7 +67,7 @@ class FailingJobs(JobTest):
         sets = [part for key in ("pipeline=2", "pipeline_cut=measured", "timeout_s=2") for part in ("--set", f"parallel.{key}")]
         stderr = self.run_job(2, "early", *sets, expect=1)
         self.assertRegex(stderr, r"held up \(parallel.timeout_s = 2\) by rank 0 .*in the measuring of a cut into stages")
-        self.assertRegex(stderr, r"while\n  rank 1 in the measuring of a cut into stages, waiting for others for")
+        self.assertRegex(stderr, r"while\n  rank 1 .*in the measuring of a cut into stages, waiting for others for")
 
     def test_a_rank_that_stalls_inside_of_a_collective_is_named(self):
         process, pids = self.start_and_wait_for_steps(2, "stalled", "--set", "parallel.timeout_s=3")
