@@ -2,8 +2,8 @@
 // 6 x 6 pixels that a square reads and the weight are evaluated as polynomials at 6 x 6 points; there, a
 // convolution is a product for each point, summed over channels: 36 products of matrices [squares, channels]
 // where 144 multiplications a square were (Winograd 1980; Lavin & Gray 2015). The points 0, +-5/8, +-3/2 and
-// infinity keep the factors near 1. Relative errors, measured with 64 to 512 channels beside fp64: forward 7e-7
-// to 2e-6, 1.8 times those of direct summation; of a weight's gradient 4e-7 to 9e-7, 4 to 6 times.
+// infinity keep the factors near 1. Relative errors, measured with 64 to 512 channels beside fp64: forward
+// 7e-7 to 2e-6, 1.8 times those of direct summation; of a weight's gradient 4e-7 to 9e-7, 4 to 6 times.
 //
 // The gradient of the input is the same with the kernel turned and its matrices transposed. The gradient of
 // the weight sums, at each point, the products of input and output gradient over all squares, in their order.
