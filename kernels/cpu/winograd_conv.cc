@@ -139,13 +139,21 @@ void filter(const KernelContext& exec, std::int64_t images, const Filter& f) {
 
 }  // namespace
 
-bool takes_winograd(const ConvShape& s, DType dtype, MathMode math) {
-  // Below this, transforms and half-filled squares cost what the products save.
-  constexpr std::int64_t kFewestPixels = 4;
-  return dtype == DType::kFloat32 && math == MathMode::kFp32 && s.kernel_height == 3 && s.kernel_width == 3 &&
-         s.geometry.stride == 1 && s.geometry.groups == 1 && s.geometry.padding <= 2 &&
-         s.channels % kBlock == 0 && s.outputs % kBlock == 0 && s.out_height >= kFewestPixels &&
-         s.out_width >= kFewestPixels;
+// What the transforms cost by weight, squares have to win back. Measured against oneDNN (1 to 64 images of 4
+// to 56 pixels square, 16 to 512 channels): with 128 squares for large weights (64 for their gradient) and 16
+// for those that stay in the cache nothing is slower; with 8 and 512 channels it would be by a factor of 3.
+bool takes_winograd(ConvKind kind, const ConvShape& s, DType dtype, MathMode math) {
+  constexpr std::int64_t kCached = 128 * 128;  // of channels x outputs
+  if (dtype != DType::kFloat32 || math != MathMode::kFp32 || s.kernel_height != 3 || s.kernel_width != 3 ||
+      s.geometry.stride != 1 || s.geometry.groups != 1 || s.geometry.padding > 2 ||
+      s.channels % kBlock != 0 || s.outputs % kBlock != 0) {
+    return false;
+  }
+  const bool weight = kind == ConvKind::kBwdWeight;
+  if (weight && std::min(s.channels, s.outputs) < kPanel)
+    return false;  // half of every product would be empty
+  const std::int64_t squares = s.images * ceil_div(s.out_height, kOut) * ceil_div(s.out_width, kOut);
+  return squares >= (s.channels * s.outputs <= kCached ? 16 : weight ? 64 : 128);
 }
 
 void winograd_conv_fwd(const KernelContext& exec, const Conv2dFwdArgs& args) {

@@ -6,8 +6,8 @@
 
 namespace trireme::cpu {
 
-/// Whether all three convolutions of this shape, in this type and mode, are computed that way.
-bool takes_winograd(const ConvShape& shape, DType dtype, MathMode math);
+/// Whether the convolution of this shape, in this type and mode, is computed that way.
+bool takes_winograd(ConvKind kind, const ConvShape& shape, DType dtype, MathMode math);
 
 void winograd_conv_fwd(const KernelContext& exec, const Conv2dFwdArgs& args);
 void winograd_conv_bwd_data(const KernelContext& exec, const Conv2dBwdDataArgs& args);
