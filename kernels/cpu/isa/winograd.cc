@@ -3,6 +3,15 @@
 #include "kernels/cpu/isa/tables.h"
 #include "kernels/cpu/isa/tile_gemm.h"
 
+// Squares live in registers once their loops are unrolled. A sanitizer would check each access of them, and
+// take minutes to compile.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TRIREME_UNROLL(n)
+#else
+#define TRIREME_PRAGMA(x) _Pragma(#x)
+#define TRIREME_UNROLL(n) TRIREME_PRAGMA(GCC unroll n)
+#endif
+
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
@@ -101,19 +110,19 @@ struct ToWeightGradient {
 /// `square`, rows kIn apart, becomes T x T': columns first.
 template <class T>
 inline void transform(Vector* square) {
-#pragma GCC unroll 6
+  TRIREME_UNROLL(6)
   for (int j = 0; j < T::kFrom; ++j) T::template apply<kIn>(square + j, square + j);
-#pragma GCC unroll 6
+  TRIREME_UNROLL(6)
   for (int i = 0; i < T::kTo; ++i) T::template apply<1>(square + i * kIn, square + i * kIn);
 }
 
 inline void store_points(const Vector* square, float* to, std::int64_t pitch) {
-#pragma GCC unroll 36
+  TRIREME_UNROLL(36)
   for (int f = 0; f < kIn * kIn; ++f) store(to + f * pitch, square[f]);
 }
 
 inline void load_points(Vector* square, const float* from, std::int64_t pitch) {
-#pragma GCC unroll 36
+  TRIREME_UNROLL(36)
   for (int f = 0; f < kIn * kIn; ++f) square[f] = load(from + f * pitch);
 }
 
@@ -126,9 +135,9 @@ void pixels_to_points(const WinogradPatch& patch, const float* x, const Winograd
     Vector square[kIn * kIn];
     const float* from = x + c;
     if (whole) {
-#pragma GCC unroll 6
+      TRIREME_UNROLL(6)
       for (int i = 0; i < T::kFrom; ++i) {
-#pragma GCC unroll 6
+        TRIREME_UNROLL(6)
         for (int j = 0; j < T::kFrom; ++j) {
           square[i * kIn + j] = load(from + i * patch.row_pitch + j * patch.channels);
         }
