@@ -40,10 +40,19 @@ JobConfig counted_on(JobConfig config, DeviceType type) {
 }
 
 std::string note_on_device(const JobConfig& config) {
-  if (config.parallel.device != "cuda" || in_this_build(DeviceType::kCuda)) return "";
-  return "parallel.device = \"cuda\": this build has no backend for GPUs (cmake --preset cuda), so it plans "
-         "the job "
-         "but cannot run it here; the memory that a rank may use is that of this machine's CPUs";
+  if (config.parallel.device != "cuda") return "";
+  std::string lack;
+  if (!in_this_build(DeviceType::kCuda)) {
+    lack = "this build has no backend for GPUs (cmake --preset cuda)";
+  } else if (const Gpus gpus = find_gpus(); !gpus.problem.empty()) {
+    lack = "this machine has none: " + gpus.problem;
+  } else {
+    return "";
+  }
+  return fmt::format(
+      "parallel.device = \"cuda\": {}, so the job is planned but cannot run here; the memory that a rank may "
+      "use is that of this machine's CPUs",
+      lack);
 }
 
 RankDevice choose_device(const std::string& wanted, const LaunchEnvironment& launch,

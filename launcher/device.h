@@ -24,7 +24,7 @@ RankDevice choose_device(const std::string& wanted, const LaunchEnvironment& lau
 /// The job as far as the memory of such a device goes: a GPU does not hold what is kept in the host's.
 JobConfig counted_on(JobConfig config, DeviceType type);
 
-/// What a plan for GPUs made by a build without them has to say; empty where there is nothing.
+/// What a plan for GPUs has to say that is made without any; empty where there is nothing.
 std::string note_on_device(const JobConfig& config);
 
 }  // namespace trireme

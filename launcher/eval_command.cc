@@ -1,4 +1,4 @@
-// trireme eval CHECKPOINT [--data PATH] [--threads N] [--json]
+// trireme eval CHECKPOINT [--data PATH] [--on-bad-image fail|skip] [--threads N] [--json]
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -25,6 +25,7 @@ namespace {
 struct EvalArguments {
   std::string checkpoint;
   std::string data;
+  std::string on_bad_image;
   int threads = 0;
   bool json = false;
 };
@@ -33,6 +34,7 @@ struct EvalArguments {
 JobConfig eval_config(const RunState& state, const EvalArguments& arguments) {
   JobConfig config = resolve(state.config);
   if (!arguments.data.empty()) config.data.eval = arguments.data;
+  if (!arguments.on_bad_image.empty()) config.data.on_bad_image = arguments.on_bad_image;
   TRIREME_CHECK(!config.data.eval.empty() || config.data.kind == "synthetic",
                 "the checkpoint's job has no data.eval: say what to evaluate on with --data");
   // Any number of ranks splits the samples: stages would have gradients and optimizer state to share, which
@@ -114,6 +116,11 @@ void add_eval_command(CLI::App& app, Command& chosen) {
       ->required();
   command->add_option("--data", arguments->data,
                       "What to evaluate on (default: data.eval of the checkpoint's job)");
+  command
+      ->add_option("--on-bad-image", arguments->on_bad_image,
+                   "fail, or skip: leave pictures out that cannot be read, with a count (default: "
+                   "data.on_bad_image of the checkpoint's job)")
+      ->check(CLI::IsMember({"fail", "skip"}));
   command
       ->add_option("--threads", arguments->threads, "Host threads a rank (default: 0, its part of the cores)")
       ->check(CLI::Range(0, 4096));

@@ -109,6 +109,11 @@ for test in json.load(sys.stdin)["tests"]:
                      " ".join(out)]))
 ' "$build" "$bundle" "$source" mpiexec >"$bundle/tests/list.tsv"
 
+# The newest symbols of the C library that anything packed asks for.
+mkdir -p "$bundle/share"
+find "$bundle" -type f \( -path '*/bin/*' -o -name '*.so*' \) -exec objdump -T {} + 2>/dev/null |
+  grep -o 'GLIBC_[0-9][0-9.]*' | sed 's/GLIBC_//' | sort -uV | tail -n 1 >"$bundle/share/glibc"
+
 cat >"$bundle/run" <<'RUN'
 #!/usr/bin/env bash
 # Runs a program of this bundle, or any other command, with the bundle's libraries: run trireme doctor
@@ -142,6 +147,12 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 command -v ssh >/dev/null || export OMPI_MCA_plm=isolated
 # What this machine lacks is said at once, and not by every rank.
+need=$(cat "$here/share/glibc") have=$(getconf GNU_LIBC_VERSION 2>/dev/null | sed 's/.* //')
+if [ -n "$have" ] && [ "$(printf '%s\n' "$need" "$have" | sort -V | tail -n 1)" != "$have" ]; then
+  echo "run: this bundle was packed on a machine with a newer C library: it needs glibc $need, this machine has $have; pack" \
+    "it on a machine like this one or older" >&2
+  exit 2
+fi
 for word in "$@"; do
   [[ $word != */* && -x $here/bin/$word ]] && command -v ldd >/dev/null || continue
   missing=$(ldd "$here/bin/$word" 2>/dev/null | sed -n 's/^[[:space:]]*\(.*\) => not found$/\1/p' | tr '\n' ' ')

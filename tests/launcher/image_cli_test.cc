@@ -112,6 +112,18 @@ TEST_F(ImageCli, ABadPictureDoesNotCountInAnEvaluation) {
   EXPECT_NEAR(lacking["loss"].get<double>(), whole["loss"].get<double>(), 1e-5);
 }
 
+TEST_F(ImageCli, EvalLeavesBadPicturesOutOnRequest) {
+  ASSERT_EQ(run(train("run", {"train.steps=1"})).exit_code, 0);
+  testing::write_file(scratch_ / "test/dark/a.jpg", "none");
+  const ProgramResult failed = run({"eval", "run"});
+  EXPECT_EQ(failed.exit_code, 1) << failed.err;
+  EXPECT_THAT(failed.err, AllOf(HasSubstr("a.jpg"), HasSubstr("--on-bad-image skip")));
+  const ProgramResult left_out = run({"eval", "run", "--on-bad-image", "skip", "--json"});
+  ASSERT_EQ(left_out.exit_code, 0) << left_out.err;
+  EXPECT_EQ(nlohmann::json::parse(left_out.out)["left_out_samples"], 1);
+  EXPECT_EQ(run({"eval", "run", "--on-bad-image", "ignore"}).exit_code, 2);
+}
+
 TEST_F(ImageCli, RefusesBeforeStepOne) {
   EXPECT_THAT(refusal(train("x", {"data.kind=image"})), HasSubstr("\"tokens\", \"images\", \"synthetic\""));
   EXPECT_THAT(refusal(train("x", {"data.kind=tokens"})), HasSubstr("set it to \"images\""));
