@@ -1,5 +1,8 @@
 #include "launcher/device.h"
 
+#include <algorithm>
+#include <chrono>
+
 #include "kernels/backend.h"
 #include "launcher/agreement.h"
 #include "parallel/comm/nccl.h"
@@ -56,7 +59,7 @@ std::string note_on_device(const JobConfig& config) {
 }
 
 RankDevice choose_device(const std::string& wanted, const LaunchEnvironment& launch,
-                         const std::shared_ptr<Communicator>& host) {
+                         const std::shared_ptr<Communicator>& host, double timeout_s) {
   const RankDevice cpu{{DeviceType::kCpu, 0}, host};
   if (wanted == "cpu" || (wanted == "auto" && !in_this_build(DeviceType::kCuda))) return cpu;
   const auto [num_gpus, reason] = find_gpus();
@@ -74,7 +77,12 @@ RankDevice choose_device(const std::string& wanted, const LaunchEnvironment& lau
     chosen.device = gpu_of_rank(
         {.local_rank = launch.local_rank, .num_local_ranks = launch.num_local_ranks, .num_gpus = num_gpus});
   });
-  chosen.comm = host->size() > 1 ? make_nccl_communicator(host, chosen.device) : host;
+  using Seconds = std::chrono::duration<double>;
+  constexpr Seconds kNoLimit = std::chrono::hours(24 * 365), kLater = std::chrono::minutes(1);
+  const Seconds timeout = timeout_s > 0 ? std::min(kNoLimit, Seconds(timeout_s) + kLater) : kNoLimit;
+  chosen.comm = host->size() > 1 ? make_nccl_communicator(host, chosen.device,
+                                                          std::chrono::ceil<std::chrono::seconds>(timeout))
+                                 : host;
   return chosen;
 }
 

@@ -90,7 +90,7 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
       check_classes(config, opened, {.where = checkpoint.folder.string(), .names = state.class_names});
       data = opened.eval;
     });
-    const RankDevice rank = choose_device(config.parallel.device, launch, comm);
+    const RankDevice rank = choose_device(config.parallel.device, launch, comm, config.parallel.timeout_s);
     const EngineOptions options = eval_engine_options(config, arguments, rank.device, launch, comm->size());
     std::unique_ptr<Engine> engine;
     run_stage(*comm,

@@ -3,9 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "launcher/agreement.h"
 #include "launcher/build.h"
@@ -75,27 +76,56 @@ std::vector<double> normalised(std::vector<double> costs) {
   return costs;
 }
 
-/// The quickest that fits of cuts between even times and even parameters.
-std::optional<StageCut> cut_between(const std::vector<double>& times, int num_stages,
-                                    const CutPredictor& predictor) {
+/// All cuts, or nothing where they are more than `most`.
+std::vector<StageCut> all_cuts(int num_blocks, int num_stages, std::size_t most) {
+  std::vector<StageCut> cuts;
+  StageCut cut{.firsts = {}, .num_blocks = num_blocks};
+  for (int stage = 0; stage < num_stages; ++stage) cut.firsts.push_back(stage);
+  while (cuts.size() <= most) {
+    cuts.push_back(cut);
+    // The last boundary that can move does; those behind it follow closely.
+    int stage = num_stages - 1;
+    while (stage > 0 && cut.firsts[static_cast<std::size_t>(stage)] == num_blocks - num_stages + stage)
+      --stage;
+    if (stage == 0) return cuts;
+    int first = cut.firsts[static_cast<std::size_t>(stage)] + 1;
+    for (; stage < num_stages; ++stage) cut.firsts[static_cast<std::size_t>(stage)] = first++;
+  }
+  return {};
+}
+
+/// Cuts between even times and even parameters.
+std::vector<StageCut> blended_cuts(const std::vector<double>& times, int num_stages,
+                                   const BlockList& blocks) {
   constexpr int kSteps = 8;
-  const std::vector<double> by_time = normalised(times);
-  const std::vector<double> by_size = normalised(parameter_costs(predictor.blocks()));
-  std::optional<StageCut> best;
-  double best_ms = std::numeric_limits<double>::infinity();
+  const std::vector<double> by_time = normalised(times), by_size = normalised(parameter_costs(blocks));
+  std::vector<StageCut> cuts;
   for (int step = 0; step <= kSteps; ++step) {
     const double share = static_cast<double>(step) / kSteps;
     std::vector<double> costs;
     for (std::size_t b = 0; b < times.size(); ++b) {
       costs.push_back((1 - share) * by_time[b] + share * by_size[b]);
     }
-    const StageCut cut = cut_evenly({.blocks = costs}, num_stages);
-    const double slowest_ms = std::ranges::max(stage_costs(cut, times));
-    if (slowest_ms >= best_ms || !predictor.too_large(cut).empty()) continue;
-    best = cut;
-    best_ms = slowest_ms;
+    cuts.push_back(cut_evenly({.blocks = costs}, num_stages));
   }
-  return best;
+  return cuts;
+}
+
+/// The quickest that fits of all cuts where they are few, else of a choice of them.
+std::optional<StageCut> quickest_that_fits(const std::vector<double>& times, int num_stages,
+                                           const CutPredictor& predictor) {
+  constexpr std::size_t kFew = 400;  // a prediction takes milliseconds
+  std::vector<StageCut> cuts = all_cuts(static_cast<int>(times.size()), num_stages, kFew);
+  if (cuts.empty()) cuts = blended_cuts(times, num_stages, predictor.blocks());
+  std::vector<std::pair<double, StageCut>> by_time;
+  for (StageCut& cut : cuts) {
+    by_time.emplace_back(std::ranges::max(stage_costs(cut, times)), std::move(cut));
+  }
+  std::ranges::stable_sort(by_time, {}, &std::pair<double, StageCut>::first);
+  for (const auto& [slowest_ms, cut] : by_time) {
+    if (predictor.too_large(cut).empty()) return cut;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -111,7 +141,7 @@ std::string measured_cut(const JobConfig& config, const BlockProfile& profile, c
   // A stage of several chunks may be too large for any of them; and segments that are recomputed may need
   // less with a block more.
   const bool may_be_found = config.parallel.chunks > 1 || config.parallel.recompute_every > 0;
-  if (!cut && may_be_found) cut = cut_between(times, num_stages, predictor);
+  if (!cut && may_be_found) cut = quickest_that_fits(times, num_stages, predictor);
   return as_list(cut ? *cut : cut_evenly({.blocks = times}, num_stages));
 }
 

@@ -49,7 +49,7 @@ ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& lau
     check_same_config(*comm, to_toml(config));
     const bool may_have_stages_on_gpus = config.parallel.pipeline > 1 && config.parallel.device != "cpu";
     if (may_have_stages_on_gpus) run_stage(*comm, [] { prepare_environment_for_stages(); });
-    const RankDevice rank = choose_device(config.parallel.device, launch, comm);
+    const RankDevice rank = choose_device(config.parallel.device, launch, comm, config.parallel.timeout_s);
     const auto threads = static_cast<int>(config.parallel.threads);
     config = with_measured_cut(
         std::move(config), comm,

@@ -116,7 +116,7 @@ TEST_F(ImageCli, EvalLeavesBadPicturesOutOnRequest) {
   ASSERT_EQ(run(train("run", {"train.steps=1"})).exit_code, 0);
   testing::write_file(scratch_ / "test/dark/a.jpg", "none");
   const ProgramResult failed = run({"eval", "run"});
-  EXPECT_EQ(failed.exit_code, 1) << failed.err;
+  EXPECT_EQ(failed.exit_code, 2) << failed.err;
   EXPECT_THAT(failed.err, AllOf(HasSubstr("a.jpg"), HasSubstr("--on-bad-image skip")));
   const ProgramResult left_out = run({"eval", "run", "--on-bad-image", "skip", "--json"});
   ASSERT_EQ(left_out.exit_code, 0) << left_out.err;
