@@ -60,6 +60,11 @@ class BatchNormTest : public KernelTest {
     Inputs in{random(c.rows * c.cols, 1.0f, dtype), random(c.cols, 1.0f, dtype), random(c.cols, 1.0f, dtype),
               random(c.rows * c.cols, 1.0f, dtype), random(c.rows * c.cols, 1.0f, dtype)};
     for (float& x : in.x) x = rounded(x + mean, dtype);
+    // Where the rectifier's argument is 0 but for rounding, either gradient is right: there is none to pass.
+    const std::vector<double> sums = Reference({c.rows, c.cols, c.residual}, in).y;
+    for (std::size_t i = 0; c.rectify == Rectify::kYes && i < sums.size(); ++i) {
+      if (std::abs(sums[i]) < 1e-5) in.dy[i] = 0.0f;
+    }
     return in;
   }
 
@@ -121,12 +126,20 @@ class BatchNormTest : public KernelTest {
     const Tolerance forward = tolerance_of(options.dtype, kForwardTolerance);
     const Tolerance backward = tolerance_of(options.dtype, kBackwardTolerance);
     expect_close(out[0], r.y, {forward.relative, forward.absolute + absolute_of_y}, "y");
-    expect_close(out[1], r.mean, kForwardTolerance, "mean");
+    // The sums of few columns may cancel. No factor is larger than this one.
+    float largest = 1.0f;
+    for (const float x : in.x) largest = std::max(largest, std::abs(x));
+    const auto few = [&](double tolerance, double terms) {
+      return Tolerance(tolerance).for_terms(terms * largest, r.mean.size());
+    };
+    const auto rows = static_cast<double>(c.rows);
+    expect_close(out[1], r.mean, few(kForwardTolerance, 1.0), "mean");
     expect_close(out[2], r.rstd, kForwardTolerance, "rstd");
     if (c.rows > 1) expect_close(out[3], r.variance, kForwardTolerance, "variance");
     if (c.rows > 1) expect_close(out[4], r.dx, backward, "dx");
-    expect_close(out[5], accumulated(r.dgamma, in.gamma, options.mode), kBackwardTolerance, "dgamma");
-    expect_close(out[6], accumulated(r.dbeta, in.beta, options.mode), kBackwardTolerance, "dbeta");
+    expect_close(out[5], accumulated(r.dgamma, in.gamma, options.mode), few(kBackwardTolerance, rows),
+                 "dgamma");
+    expect_close(out[6], accumulated(r.dbeta, in.beta, options.mode), few(kBackwardTolerance, rows), "dbeta");
     if (c.residual) expect_close(out[7], r.dresidual, backward, "dresidual");
   }
 };
