@@ -139,9 +139,10 @@ void filter(const KernelContext& exec, std::int64_t images, const Filter& f) {
 
 }  // namespace
 
-// What the transforms cost by weight, squares have to win back. Measured against oneDNN (1 to 64 images of 4
-// to 56 pixels square, 16 to 512 channels): with 128 squares for large weights (64 for their gradient) and 16
-// for those that stay in the cache nothing is slower; with 8 and 512 channels it would be by a factor of 3.
+// What the transforms cost by weight, squares have to win back. The limits lie between shapes that were
+// measured beside oneDNN. Large weights: 256 channels are 0.73 of its speed with 64 squares (1.3 for their
+// gradient) and quicker with 256; 512 channels with 64 are even (2.0); with 4 to 32 squares all are slower
+// but the gradient with 32. Weights that stay in the cache were quicker with 64 squares, the fewest tried.
 bool takes_winograd(ConvKind kind, const ConvShape& s, DType dtype, MathMode math) {
   constexpr std::int64_t kCached = 128 * 128;  // of channels x outputs
   if (dtype != DType::kFloat32 || math != MathMode::kFp32 || s.kernel_height != 3 || s.kernel_width != 3 ||

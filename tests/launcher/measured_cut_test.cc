@@ -108,6 +108,13 @@ TEST(MeasuredCut, IsTheQuickestThatFits) {
   }
 }
 
+/// Bytes of the largest of two ranks with a cut.
+std::int64_t peak_of(JobConfig job, const std::string& cut) {
+  job.parallel.pipeline_cut = cut;
+  return predict_largest_step(build_blocks(job.model), engine_options(job), sample_spec(job), 2)
+      .memory.peak_total;
+}
+
 // A cut of two chunks a rank that needs less memory is taken where the quickest does not fit.
 TEST(MeasuredCut, FitsWithSeveralChunks) {
   JobConfig config = synthetic_job();
@@ -117,16 +124,10 @@ TEST(MeasuredCut, FitsWithSeveralChunks) {
   config.parallel.chunks = 2;
   BlockProfile profile = measure_profile(config, {DeviceType::kCpu, 0}, 1);
   for (BlockTime& time : profile.blocks) time.forward_ms = 1, time.backward_ms = 2;
-  const auto peak_of = [&](const std::string& cut) {
-    JobConfig job = config;
-    job.parallel.pipeline_cut = cut;
-    return predict_largest_step(build_blocks(job.model), engine_options(job), sample_spec(job), 2)
-        .memory.peak_total;
-  };
   const std::string quickest = measured_cut(config, profile, {.num_ranks = 2});
   const std::string fitting =
-      measured_cut(config, profile, {.num_ranks = 2, .limit_bytes = peak_of(quickest) - 1});
-  EXPECT_LT(peak_of(fitting), peak_of(quickest)) << quickest << " and " << fitting;
+      measured_cut(config, profile, {.num_ranks = 2, .limit_bytes = peak_of(config, quickest) - 1});
+  EXPECT_LT(peak_of(config, fitting), peak_of(config, quickest)) << quickest << " and " << fitting;
 }
 
 // Whatever cut fits, it is found: the limit is what the smallest of all cuts needs.
@@ -138,22 +139,16 @@ TEST(MeasuredCut, FindsTheOneThatFitsAmongFewCutsIntoChunks) {
   config.parallel.recompute_every = 2;
   BlockProfile profile = measure_profile(config, {DeviceType::kCpu, 0}, 1);
   for (BlockTime& time : profile.blocks) time.forward_ms = 1, time.backward_ms = 2;
-  const auto peak_of = [&](const std::string& cut) {
-    JobConfig job = config;
-    job.parallel.pipeline_cut = cut;
-    return predict_largest_step(build_blocks(job.model), engine_options(job), sample_spec(job), 2)
-        .memory.peak_total;
-  };
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   const auto num_blocks = static_cast<int>(profile.blocks.size());
   for (int a = 1; a < num_blocks; ++a) {
     for (int b = a + 1; b < num_blocks; ++b) {
       for (int c = b + 1; c < num_blocks; ++c) {
-        least = std::min(least, peak_of(fmt::format("{}, {}, {}", a, b, c)));
+        least = std::min(least, peak_of(config, fmt::format("{}, {}, {}", a, b, c)));
       }
     }
   }
-  EXPECT_EQ(peak_of(measured_cut(config, profile, {.num_ranks = 2, .limit_bytes = least})), least);
+  EXPECT_EQ(peak_of(config, measured_cut(config, profile, {.num_ranks = 2, .limit_bytes = least})), least);
 }
 
 TEST(MeasuredCut, ImageModelsAreMeasuredOnImages) {
