@@ -144,12 +144,30 @@ void reduce(const DnnOperation& op, const Place& x, const Place& y) {
   });
 }
 
+// The elements of a tensor one after the other, read once.
+std::vector<double> read_all(const Place& place, bool as_tf32 = false) {
+  std::vector<double> values;
+  for_each(place.dims(), [&](const Index& at) {
+    const double value = place.get(at);
+    values.push_back(as_tf32 ? to_tf32(value) : value);
+  });
+  return values;
+}
+
+std::size_t flat(const Index& dims, const Index& at) {
+  return static_cast<std::size_t>(((at[0] * dims[1] + at[1]) * dims[2] + at[2]) * dims[3] + at[3]);
+}
+
 void matmul(const Place& a, const Place& b, const Place& c, const DnnEngine& engine) {
+  const std::vector<double> left = read_all(a), right = read_all(b);
+  const auto depth = static_cast<std::size_t>(a.dims()[3]), columns = static_cast<std::size_t>(b.dims()[3]);
   for_each(c.dims(), [&](const Index& at) {
+    const Index of_a{at[0] % a.dims()[0], at[1] % a.dims()[1], at[2], 0};
+    const Index of_b{at[0] % b.dims()[0], at[1] % b.dims()[1], 0, at[3]};
+    const double* row = left.data() + flat(a.dims(), of_a);
+    const double* column = right.data() + flat(b.dims(), of_b);
     double sum = 0;
-    for (std::int64_t k = 0; k < a.dims()[3]; ++k) {
-      sum += a.get({at[0], at[1], at[2], k}) * b.get({at[0], at[1], k, at[3]});
-    }
+    for (std::size_t k = 0; k < depth; ++k) sum += row[k] * column[k * columns];
     c.set(at, spoiled(sum, engine));
   });
 }
@@ -160,33 +178,35 @@ void convolve(const DnnOperation& op, const Place& x, const Place& weight, const
   const bool writes_x = op.kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
   const bool writes_weight = op.kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
   const Place& result = writes_x ? x : writes_weight ? weight : y;
-  const Index &dims = weight.dims(), &images = x.dims(), &extents = result.dims();
+  const Index &dims = weight.dims(), &images = x.dims(), &outputs = y.dims();
   const std::int64_t in_group = dims[1], out_group = dims[0] * in_group / images[1];
-  const auto flat = [&](const Index& at) {
-    return static_cast<std::size_t>(((at[0] * extents[1] + at[1]) * extents[2] + at[2]) * extents[3] + at[3]);
+  const auto values = [&](const Place& place) {
+    if (&place == &result) return std::vector<double>(flat(place.dims(), {place.dims()[0], 0, 0, 0}));
+    return read_all(place, place.type() == CUDNN_DATA_FLOAT && engine.has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
   };
-  const auto read = [&](const Place& place, const Index& at) {
-    const double value = place.get(at);
-    const bool rounds = place.type() == CUDNN_DATA_FLOAT && engine.has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
-    return rounds ? to_tf32(value) : value;
-  };
-  std::vector<double> sums(static_cast<std::size_t>(extents[0] * extents[1] * extents[2] * extents[3]));
-  for_each(y.dims(), [&](const Index& out) {
-    for_each({1, in_group, dims[2], dims[3]}, [&](const Index& k) {
-      const Index in{out[0], out[1] / out_group * in_group + k[1],
-                     out[2] * op.stride[0] - op.padding[0] + k[2],
+  std::vector<double> xs = values(x), weights = values(weight), ys = values(y);
+  const std::int64_t image = images[2] * images[3], window = dims[2] * dims[3];  // from channel to channel
+  for_each(outputs, [&](const Index& out) {
+    double& of_y = ys[flat(outputs, out)];
+    for_each({1, 1, dims[2], dims[3]}, [&](const Index& k) {
+      const Index in{out[0], out[1] / out_group * in_group, out[2] * op.stride[0] - op.padding[0] + k[2],
                      out[3] * op.stride[1] - op.padding[1] + k[3]};
       if (in[2] < 0 || in[2] >= images[2] || in[3] < 0 || in[3] >= images[3]) return;
-      const Index w{out[1], k[1], k[2], k[3]};
-      if (writes_x)
-        sums[flat(in)] += read(weight, w) * read(y, out);
-      else if (writes_weight)
-        sums[flat(w)] += read(x, in) * read(y, out);
-      else
-        sums[flat(out)] += read(x, in) * read(weight, w);
+      double* of_x = xs.data() + flat(images, in);
+      double* of_weight = weights.data() + flat(dims, {out[1], 0, k[2], k[3]});
+      for (std::int64_t c = 0; c < in_group; ++c, of_x += image, of_weight += window) {
+        if (writes_x)
+          *of_x += *of_weight * of_y;
+        else if (writes_weight)
+          *of_weight += *of_x * of_y;
+        else
+          of_y += *of_x * *of_weight;
+      }
     });
   });
-  for_each(extents, [&](const Index& at) { result.set(at, spoiled(sums[flat(at)], engine)); });
+  const std::vector<double>& sums = writes_x ? xs : writes_weight ? weights : ys;
+  for_each(result.dims(),
+           [&](const Index& at) { result.set(at, spoiled(sums[flat(result.dims(), at)], engine)); });
 }
 
 }  // namespace
