@@ -4,9 +4,7 @@
 #include <map>
 #include <vector>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
+#include "kernels/cpu/block_chunks.h"
 
 namespace trireme::cpu {
 namespace {
@@ -16,20 +14,6 @@ constexpr bool kCacheFreedBlocks = false;
 #else
 constexpr bool kCacheFreedBlocks = true;
 #endif
-
-// Blocks from here on start at a multiple of a huge page and ask for huge pages: one page fault instead of
-// 512.
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
-
-void* allocate_fresh(std::size_t bytes) {
-  if (bytes < kHugePage) return std::aligned_alloc(Allocator::kAlignment, bytes);
-  void* data = nullptr;
-  if (posix_memalign(&data, kHugePage, bytes) != 0) return nullptr;
-#if defined(MADV_HUGEPAGE)
-  madvise(data, bytes, MADV_HUGEPAGE);  // a wish; refusal costs speed only
-#endif
-  return data;
-}
 
 class HostMemorySource final : public MemorySource {
  public:
@@ -55,7 +39,8 @@ class HostMemorySource final : public MemorySource {
       try {
         free_[bytes].push_back(data);
         return;
-      } catch (...) {  // no memory for the list itself: give the block back
+      } catch (...) {  // no memory for the list itself: give the block back, if it can go alone
+        if (chunks_.chunk_of(data) != chunks_.num_chunks()) return;
       }
     }
     std::free(data);
@@ -65,15 +50,37 @@ class HostMemorySource final : public MemorySource {
   std::int64_t reserved_bytes() const override { return reserved_bytes_; }
 
  private:
-  void release_cache() noexcept {
-    for (auto& [bytes, blocks] : free_) {
-      for (void* data : blocks) std::free(data);
-      reserved_bytes_ -= static_cast<std::int64_t>(bytes * blocks.size());
+  // Large blocks are huge pages of their own, so that touching one costs a page fault instead of 512.
+  void* allocate_fresh(std::size_t bytes) {
+    if (bytes >= kHugePage) return allocate_huge(bytes);
+    if (kCacheFreedBlocks && BlockChunks::takes(bytes)) return chunks_.carve(bytes);
+    return std::aligned_alloc(Allocator::kAlignment, bytes);
+  }
+
+  // All that is free, but blocks of chunks that have others in use.
+  void release_cache() noexcept try {
+    std::vector<std::int64_t> idle(chunks_.num_chunks() + 1);  // the last: blocks of no chunk
+    for (const auto& [bytes, blocks] : free_) {
+      for (const void* data : blocks) ++idle[chunks_.chunk_of(data)];
     }
-    free_.clear();
+    std::vector<bool> give(chunks_.num_chunks());
+    for (std::size_t i = 0; i < give.size(); ++i) give[i] = idle[i] == chunks_.num_blocks(i);
+    for (auto& [bytes, blocks] : free_) release(bytes, blocks, give);
+    chunks_.give_back(give);
+  } catch (...) {  // no memory for the counts: the cache stays
+  }
+
+  void release(std::size_t bytes, std::vector<void*>& blocks, const std::vector<bool>& give) {
+    const auto leaves = [&](void* data) {
+      const std::size_t chunk = chunks_.chunk_of(data);
+      if (chunk == give.size()) std::free(data);
+      return chunk == give.size() || give[chunk];
+    };
+    reserved_bytes_ -= static_cast<std::int64_t>(bytes * std::erase_if(blocks, leaves));
   }
 
   std::map<std::size_t, std::vector<void*>> free_;
+  BlockChunks chunks_;
   std::int64_t reserved_bytes_ = 0;
 };
 
