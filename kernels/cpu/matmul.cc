@@ -31,19 +31,24 @@ struct Operands {
   std::int64_t range;  // of k, that one sgemm takes
 };
 
+// d_tile = op(a) op(b) of `range` from k on, + beta * d_tile.
+dnnl_status_t sgemm_range(const Operands& operands, std::int64_t k, std::int64_t range, const Tile& t,
+                          float beta, float* d, std::int64_t d_pitch) {
+  const Operand &a = operands.a, &b = operands.b;
+  const float* a_at = a.data + (a.transposed ? k * a.pitch + t.row : t.row * a.pitch + k);
+  const float* b_at = b.data + (b.transposed ? t.col * b.pitch + k : k * b.pitch + t.col);
+  return dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', t.rows, t.cols, range, 1.0f, a_at,
+                    a.pitch, b_at, b.pitch, beta, d, d_pitch);
+}
+
 // d_tile = op(a) op(b) + beta * d_tile, a range of k after the other.
 dnnl_status_t sgemm_tile(const Operands& operands, std::int64_t depth, const Tile& t, float beta, float* d,
                          std::int64_t d_pitch) {
-  const Operand &a = operands.a, &b = operands.b;
-  const float* a_tile = a.data + (a.transposed ? t.row : t.row * a.pitch);
-  const float* b_tile = b.data + (b.transposed ? t.col * b.pitch : t.col);
   std::int64_t k = 0;
   dnnl_status_t status = dnnl_success;
   do {  // once even if depth is 0
     const std::int64_t range = std::min(operands.range, depth - k);
-    status = dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', t.rows, t.cols, range, 1.0f,
-                        a_tile + k * (a.transposed ? a.pitch : 1), a.pitch,
-                        b_tile + k * (b.transposed ? 1 : b.pitch), b.pitch, k == 0 ? beta : 1.0f, d, d_pitch);
+    status = sgemm_range(operands, k, range, t, k == 0 ? beta : 1.0f, d, d_pitch);
     k += range;
   } while (status == dnnl_success && k < depth);
   return status;
@@ -53,6 +58,24 @@ void copy_rows(float* dst, std::int64_t dst_pitch, const float* src, std::int64_
   for (std::int64_t i = 0; i < t.rows; ++i) {
     std::memcpy(dst + i * dst_pitch, src + i * src_pitch, static_cast<std::size_t>(t.cols) * sizeof(float));
   }
+}
+
+bool has_epilogue(const MatmulArgs& args) {
+  return args.bias.defined() || args.pre_activation.defined() || args.residual.defined() ||
+         args.activation != Activation::kNone;
+}
+
+// All tiles of a range of k before the next range.
+void multiply_depth_first(const KernelContext& exec, const MatmulArgs& args, const Operands& operands,
+                          const Extents& e) {
+  const float beta = args.mode == GradientMode::kAccumulate ? 1.0f : 0.0f;
+  for_each_round_and_tile(exec, e, tiling_of(e, kTileLimits), ceil_div(e.k, kShallowRange),
+                          [&](std::int64_t round, const Tile& t) {
+                            const std::int64_t k = round * kShallowRange;
+                            return sgemm_range(operands, k, std::min(kShallowRange, e.k - k), t,
+                                               round == 0 ? beta : 1.0f,
+                                               args.d.as<float>() + t.row * e.n + t.col, e.n);
+                          });
 }
 
 // A residual without activation is where the product starts (beta = 1), whether it is `d` itself or not, so
@@ -124,6 +147,9 @@ void matmul(const KernelContext& exec, const MatmulArgs& args) {
       .a = operand(args.a, args.transpose_a), .b = operand(args.b, args.transpose_b), .range = e.k};
   const OperandCopies copies = copies_for(operands.a, operands.b, e);
   if (copies == OperandCopies::kPanels) return matmul_by_panels(exec, args, e);
+  if (copies == OperandCopies::kDepthFirst && !has_epilogue(args)) {
+    return multiply_depth_first(exec, args, operands, e);
+  }
   if (copies == OperandCopies::kShortRanges) operands.range = kShortRange;
   std::optional<TransposedCopy> b_copy;
   if (copies == OperandCopies::kTransposedB) operands.b = b_copy.emplace(exec, operands.b).operand();

@@ -54,6 +54,12 @@ inline Tile tile_at(const Extents& e, const Tiling& tiling, std::int64_t index) 
   return {row, col, std::min(tiling.tile_rows, e.m - row), std::min(tiling.tile_cols, e.n - col)};
 }
 
+inline void check_status(dnnl_status_t status, const Extents& e) {
+  if (status == dnnl_success) return;
+  throw Error(ErrorCode::kRuntime, fmt::format("oneDNN sgemm of [{} x {} x {}] failed with status {}", e.m,
+                                               e.n, e.k, static_cast<int>(status)));
+}
+
 /// Runs body(tile) for all tiles on the rank's threads, where oneDNN stays on the thread that calls it. body
 /// returns the status of its products; throws Error(kRuntime) when one of them failed.
 template <class Body>
@@ -69,10 +75,27 @@ void for_each_tile(const KernelContext& exec, const Extents& e, const Tiling& ti
       if (status != dnnl_success) failed = status;
     }
   }
-  if (failed != dnnl_success) {
-    throw Error(ErrorCode::kRuntime, fmt::format("oneDNN sgemm of [{} x {} x {}] failed with status {}", e.m,
-                                                 e.n, e.k, static_cast<int>(failed.load())));
+  check_status(failed, e);
+}
+
+/// Like for_each_tile, in rounds: body(round, tile) for all tiles of a round before the next begins. A tile
+/// meets its rounds in order on one thread, so threads need not wait for each other.
+template <class Body>
+void for_each_round_and_tile(const KernelContext& exec, const Extents& e, const Tiling& tiling,
+                             std::int64_t rounds, const Body& body) {
+  std::atomic<dnnl_status_t> failed{dnnl_success};
+#pragma omp parallel num_threads(exec.num_threads)
+  {
+    omp_set_num_threads(1);  // as above
+    for (std::int64_t round = 0; round < rounds; ++round) {
+#pragma omp for schedule(static) nowait
+      for (std::int64_t i = 0; i < tiling.down * tiling.across; ++i) {
+        const dnnl_status_t status = body(round, tile_at(e, tiling, i));
+        if (status != dnnl_success) failed = status;
+      }
+    }
   }
+  check_status(failed, e);
 }
 
 }  // namespace trireme::cpu

@@ -7,6 +7,9 @@ namespace {
 
 constexpr std::int64_t kLine = 16;  // floats of a cache line
 
+// Copies up to here ask for this many floats, so that all get the same block: the one that is in cache.
+constexpr std::int64_t kSharedCopy = 128 << 10;
+
 // A cache line more than a row takes, so that rows are no power of two apart.
 std::int64_t copy_pitch(std::int64_t cols) {
   return ceil_div(cols, kLine) * kLine + kLine;
@@ -17,9 +20,14 @@ std::int64_t copy_pitch(std::int64_t cols) {
 OperandCopies copies_for(const Operand& a, const Operand& b, const Extents& e) {
   constexpr std::int64_t kMaxTransposed = 512 << 10, kMinRows = 192;              // floats; rows
   constexpr std::int64_t kBadPitch = 512, kLarge = 1 << 20, kMinPanelCols = 384;  // floats; columns
+  constexpr std::int64_t kSmallProduct = 128 << 10,
+                         kMaxShallow = 2048;  // floats: half of the second cache; k
   if (!a.transposed) {
     const bool pays = b.transposed && e.n * e.k <= kMaxTransposed && e.m >= kMinRows;
     return pays ? OperandCopies::kTransposedB : OperandCopies::kNone;
+  }
+  if (e.m * e.n <= kSmallProduct && e.k > kShallowRange && e.k <= kMaxShallow) {
+    return OperandCopies::kDepthFirst;
   }
   const bool conflicts = a.pitch % kBadPitch == 0 || (!b.transposed && b.pitch % kBadPitch == 0);
   if (!conflicts || e.k <= kShortRange) return OperandCopies::kNone;
@@ -27,7 +35,7 @@ OperandCopies copies_for(const Operand& a, const Operand& b, const Extents& e) {
 }
 
 TransposedCopy::TransposedCopy(const KernelContext& exec, const Operand& from)
-    : memory_(exec, from.cols * copy_pitch(from.rows)),
+    : memory_(exec, std::max(kSharedCopy, from.cols * copy_pitch(from.rows))),
       operand_{.data = memory_.data(),
                .rows = from.cols,
                .cols = from.rows,

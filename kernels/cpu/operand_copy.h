@@ -6,8 +6,11 @@
 // of 2 KiB apart: those fall into few sets of the caches. So
 //  * of a small transposed b, the threads first write the transpose, once for all tiles;
 //  * with rows at such distances a tile takes 256 k at a time, which still fit; if a is large besides, what
-//  would
-//    come from far away again and again goes through panels ([Note: panels] in matmul_panels.cc).
+//    would come from far away again and again goes through panels ([Note: panels] in matmul_panels.cc);
+//  * a small product of a transposed a (the gradient of a small weight) takes 96 k at a time, all of its
+//  tiles
+//    before the next 96: what it reads of a lies together then, where a tile alone would read a strip of all
+//    of a's rows, each out of the reach of prefetching (80 GFLOP/s became 96).
 // All other products are left alone, large ones because sgemm itself copies there. The shape alone decides,
 // so the bits depend on nothing else.
 #pragma once
@@ -31,10 +34,11 @@ enum class OperandCopies {
   kNone,
   kTransposedB,  // a TransposedCopy of b
   kShortRanges,  // none, but kShortRange of k at a time
+  kDepthFirst,   // none, but kShallowRange of k at a time, all tiles before the next
   kPanels,       // matmul_by_panels
 };
 
-inline constexpr std::int64_t kShortRange = 256;
+inline constexpr std::int64_t kShortRange = 256, kShallowRange = 96;
 
 /// See [Note: operand copies].
 OperandCopies copies_for(const Operand& a, const Operand& b, const Extents& e);
