@@ -39,11 +39,17 @@ inline float exp_approx(float x) {
   return p * scale1 * scale2;
 }
 
-/// The same for a vector.
+/// The same for a vector, with the same bits.
 inline Vector exp_approx(Vector x) {
   constexpr float kRound = 12582912.0f;
+#if defined(__AVX512F__)
+  // The second operand is what NaN gives. All lanes are named where gcc 12 warns of the forms without a mask.
+  constexpr __mmask16 kAll = 0xFFFF;
+  x = _mm512_maskz_max_ps(kAll, Vector{} - 105.0f, _mm512_maskz_min_ps(kAll, Vector{} + 89.0f, x));
+#else
   x = x > 89.0f ? Vector{} + 89.0f : x;
   x = x < -105.0f ? Vector{} - 105.0f : x;
+#endif
   const Vector shifted = x * 1.44269504088896341f + kRound;
   const Vector n = shifted - kRound;
   const Vector r = (x - n * 0.693145751953125f) - n * 1.42860682030941723e-6f;
@@ -54,10 +60,14 @@ inline Vector exp_approx(Vector x) {
   p = p * r + 0.5f;
   p = p * r + 1.0f;
   p = p * r + 1.0f;
+#if defined(__AVX512F__)
+  return _mm512_maskz_scalef_ps(kAll, p, n);
+#else
   const Ints n_int = reinterpret_cast<Ints>(shifted) - 0x4B400000;
   const Ints half = n_int >> 1;
   return p * reinterpret_cast<Vector>((half + 127) << 23) *
          reinterpret_cast<Vector>((n_int - half + 127) << 23);
+#endif
 }
 
 // Of a float or of a vector.
