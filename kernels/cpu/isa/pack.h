@@ -38,31 +38,72 @@ inline void pack_rows(float* dst, std::int64_t dst_pitch, std::int64_t padded_ro
   for (std::int64_t i = rows * dst_pitch; i < padded_rows * dst_pitch; ++i) dst[i] = 0.0f;
 }
 
-// zip({a0 a1 ..}, {b0 b1 ..}) = {a0 b0 a1 b1 ..}, of the lower or the upper halves.
-inline Vector zip(Vector a, Vector b, std::int32_t first) {
-  Ints indices;
-  for (int i = 0; i < kLanes; ++i) indices[i] = first + i / 2 + (i % 2) * static_cast<std::int32_t>(kLanes);
-  return __builtin_shuffle(a, b, indices);
+// Within every quad of lanes: {a0 b0 a1 b1}, or with kUpper {a2 b2 a3 b3}.
+template <int kUpper>
+inline Vector interleave(Vector a, Vector b) {
+  Ints from;
+  for (int l = 0; l < kLanes; ++l) {
+    from[l] = l - l % 4 + 2 * kUpper + l % 4 / 2 + l % 2 * static_cast<std::int32_t>(kLanes);
+  }
+  return __builtin_shuffle(a, b, from);
 }
 
-/// dst[j * dst_pitch + i] = src[i * src_pitch + j] for a square of kLanes: zipping rows i and i + kLanes / 2,
-/// log2(kLanes) times over, is the transposition.
-inline void transpose_square(float* dst, std::int64_t dst_pitch, const float* src, std::int64_t src_pitch) {
-  Vector rows[kLanes], zipped[kLanes];
-#pragma GCC unroll 16
-  for (int i = 0; i < kLanes; ++i) rows[i] = load(src + i * src_pitch);
-#pragma GCC unroll 4
-  for (int width = 1; width < kLanes; width *= 2) {
-#pragma GCC unroll 8
-    for (int i = 0; i < kLanes / 2; ++i) {
-      zipped[2 * i] = zip(rows[i], rows[i + kLanes / 2], 0);
-      zipped[2 * i + 1] = zip(rows[i], rows[i + kLanes / 2], kLanes / 2);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < kLanes; ++i) rows[i] = zipped[i];
+// Within every quad of lanes: {a0 a1 b0 b1}, or with kUpper {a2 a3 b2 b3}.
+template <int kUpper>
+inline Vector interleave_pairs(Vector a, Vector b) {
+  Ints from;
+  for (int l = 0; l < kLanes; ++l) {
+    from[l] = l - l % 4 + 2 * kUpper + l % 2 + l % 4 / 2 * static_cast<std::int32_t>(kLanes);
   }
-#pragma GCC unroll 16
-  for (int i = 0; i < kLanes; ++i) store(dst + i * dst_pitch, rows[i]);
+  return __builtin_shuffle(a, b, from);
+}
+
+// Every second quad of a, then of b, from quad kFirst on.
+template <int kFirst>
+inline Vector every_second_quad(Vector a, Vector b) {
+  constexpr int kHalf = kLanes / 2;
+  Ints from;
+  for (int l = 0; l < kLanes; ++l) {
+    from[l] = (kFirst + l % kHalf / 4 * 2) * 4 + l % 4 + l / kHalf * static_cast<std::int32_t>(kLanes);
+  }
+  return __builtin_shuffle(a, b, from);
+}
+
+/// dst[j * dst_pitch + i] = src[i * src_pitch + j] for a square of kLanes: first squares of four within quads
+/// of lanes, then the quads. Shuffles within quads are the quick ones.
+inline void transpose_square(float* dst, std::int64_t dst_pitch, const float* src, std::int64_t src_pitch) {
+  constexpr int kQuads = kLanes / 4;
+  Vector quads[4][kQuads];  // [j][q]: quad p is column 4 p + j of the rows from 4 q on
+#pragma GCC unroll 4
+  for (int q = 0; q < kQuads; ++q) {
+    Vector rows[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) rows[i] = load(src + (4 * q + i) * src_pitch);
+    const Vector low01 = interleave<0>(rows[0], rows[1]), low23 = interleave<0>(rows[2], rows[3]);
+    const Vector high01 = interleave<1>(rows[0], rows[1]), high23 = interleave<1>(rows[2], rows[3]);
+    quads[0][q] = interleave_pairs<0>(low01, low23);
+    quads[1][q] = interleave_pairs<1>(low01, low23);
+    quads[2][q] = interleave_pairs<0>(high01, high23);
+    quads[3][q] = interleave_pairs<1>(high01, high23);
+  }
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    const Vector* q = quads[j];
+    float* to = dst + j * dst_pitch;
+    if constexpr (kQuads == 1) {
+      store(to, q[0]);
+    } else if constexpr (kQuads == 2) {
+      store(to, every_second_quad<0>(q[0], q[1]));
+      store(to + 4 * dst_pitch, every_second_quad<1>(q[0], q[1]));
+    } else {
+      const Vector even01 = every_second_quad<0>(q[0], q[1]), even23 = every_second_quad<0>(q[2], q[3]);
+      const Vector odd01 = every_second_quad<1>(q[0], q[1]), odd23 = every_second_quad<1>(q[2], q[3]);
+      store(to, every_second_quad<0>(even01, even23));
+      store(to + 4 * dst_pitch, every_second_quad<0>(odd01, odd23));
+      store(to + 8 * dst_pitch, every_second_quad<1>(even01, even23));
+      store(to + 12 * dst_pitch, every_second_quad<1>(odd01, odd23));
+    }
+  }
 }
 
 /// dst[j * dst_pitch + i] = src[i * src_pitch + j]; rows and cols are multiples of kLanes.
