@@ -189,27 +189,29 @@ void GradAccumulator::finish_step(Context& ctx, Exchange& exchange) {
       leaves.push_back(partials_[r][p]);
     }
   }
-  for (const Addition& add : finish_tree(leaves)) {
-    const Tensor& target = pieces[static_cast<std::size_t>(add.target)];
-    ctx.backend->add(ctx.exec,
-                     {.a = target, .b = pieces[static_cast<std::size_t>(add.source)], .out = target});
-  }
+  const std::vector<Addition> additions = finish_tree(leaves);
   exchange.sources.clear();
-  store_piece(ctx, exchange.bucket, pieces[0]);
+  const Tensor kept = home_of_piece(ctx, exchange.bucket, pieces[0].shape());
+  // The last sum is written where it stays.
+  for (std::size_t i = 0; i < additions.size(); ++i) {
+    const Tensor& target = pieces[static_cast<std::size_t>(additions[i].target)];
+    const Tensor& source = pieces[static_cast<std::size_t>(additions[i].source)];
+    ctx.backend->add(ctx.exec, {.a = target, .b = source, .out = i + 1 < additions.size() ? target : kept});
+  }
+  if (additions.empty()) ctx.backend->copy(ctx.exec, kept, pieces[0]);
+  if (!sharded() && !gathers_after_uses(exchange.bucket)) {
+    gathers_.push_back(comm_.all_gather(kept, bucket.sums[0]));
+  }
 }
 
-void GradAccumulator::store_piece(Context& ctx, int b, const Tensor& piece) {
+Tensor GradAccumulator::home_of_piece(Context& ctx, int b, const Shape& shape) {
   Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
   if (options_.zero >= ZeroStage::kGradients) {
-    const Tensor kept = ctx.empty(piece.shape(), options_.dtype, MemoryCategory::kGradients);
-    ctx.backend->copy(ctx.exec, kept, piece);
-    bucket.sums = {kept};
-    return;
+    bucket.sums = {ctx.empty(shape, options_.dtype, MemoryCategory::kGradients)};
+    return bucket.sums[0];
   }
   bucket.sums.resize(1);
-  const Tensor own = bucket.sums[0].slice(comm_.rank() * piece.num_elems(), piece.shape());
-  ctx.backend->copy(ctx.exec, own, piece);
-  if (!sharded() && !gathers_after_uses(b)) gathers_.push_back(comm_.all_gather(own, bucket.sums[0]));
+  return bucket.sums[0].slice(comm_.rank() * shape.num_elems(), shape);
 }
 
 // Reducing every micro-batch: one leaf of each rank, in rank order, enters this rank's binary counter.

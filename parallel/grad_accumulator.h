@@ -114,7 +114,8 @@ class GradAccumulator {
   bool gathers_after_uses(int bucket) const;
   int owner_bucket(int group) const;
   void add_to_sum(Context& ctx, Bucket& bucket, const Tensor& gradient);
-  void store_piece(Context& ctx, int bucket, const Tensor& piece);
+  /// Where this rank's piece of the bucket's sum stays once the ranks have exchanged theirs.
+  Tensor home_of_piece(Context& ctx, int bucket, const Shape& shape);
   /// What this rank owns of a bucket's sum once all is done.
   Tensor owned(int bucket) const;
   Tensor piece_of(int bucket) const;
