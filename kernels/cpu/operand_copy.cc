@@ -20,8 +20,7 @@ std::int64_t copy_pitch(std::int64_t cols) {
 OperandCopies copies_for(const Operand& a, const Operand& b, const Extents& e) {
   constexpr std::int64_t kMaxTransposed = 512 << 10, kMinRows = 192;              // floats; rows
   constexpr std::int64_t kBadPitch = 512, kLarge = 1 << 20, kMinPanelCols = 384;  // floats; columns
-  constexpr std::int64_t kSmallProduct = 128 << 10,
-                         kMaxShallow = 2048;  // floats: half of the second cache; k
+  constexpr std::int64_t kSmallProduct = 128 << 10, kMaxShallow = 2048;           // floats; k
   if (!a.transposed) {
     const bool pays = b.transposed && e.n * e.k <= kMaxTransposed && e.m >= kMinRows;
     return pays ? OperandCopies::kTransposedB : OperandCopies::kNone;

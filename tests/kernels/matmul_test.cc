@@ -92,7 +92,8 @@ TEST_P(MatmulTest, LongSums) {
 TEST_P(MatmulTest, ShapesWithCopiedOperands) {
   const Transpose no = Transpose::kNo, yes = Transpose::kYes;
   for (const Case& c : {Case{200, 70, 45, no, yes}, Case{512, 40, 600, yes, no}, Case{50, 512, 300, yes, no},
-                        Case{512, 33, 290, yes, yes}, Case{2048, 390, 520, yes, no}}) {
+                        Case{512, 33, 290, yes, yes}, Case{384, 128, 193, yes, no},
+                        Case{2048, 96, 300, yes, no}, Case{2048, 390, 520, yes, no}}) {
     check_product(c);
   }
 }
