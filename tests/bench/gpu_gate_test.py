@@ -150,9 +150,17 @@ class GpuGate(unittest.TestCase):
         database.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?)",
                              [(0, 10), (90, 130), (110, 120), (150, 180), (170, 200)])
         database.commit()
-        share = subprocess.run([sys.executable, OPTIONS.source / "tests/bench/kernel_share.py", trace],
-                               capture_output=True, text=True, check=True)
-        self.assertAlmostEqual(json.loads(share.stdout)["share_without_kernels"], 0.2)
+        lines = self.root / "trace.tsv"
+        lines.write_text("150\t180\n0\t10\n90\t130\n110\t120\n170\t200\n")
+        for path in (trace, lines):
+            share = self.share_of(path)
+            self.assertAlmostEqual(json.loads(share.stdout)["share_without_kernels"], 0.2)
+        lines.write_text(lines.read_text() + "lost 7\n")
+        self.assertNotEqual(self.share_of(lines).returncode, 0, "a trace with holes says nothing")
+
+    def share_of(self, trace):
+        return subprocess.run([sys.executable, OPTIONS.source / "tests/bench/kernel_share.py", trace],
+                              capture_output=True, text=True)
 
     def test_without_time_every_stage_fails_and_is_reported(self):
         ended = self.run_gate("--dry-run", str(self.root / "results"), TRIREME_GATE_SECONDS="0",
