@@ -118,6 +118,18 @@ class GpuGate(unittest.TestCase):
             ended, gate = self.report_of("--dry-run", **{**held, stage: result})
             self.assertEqual((ended.returncode, gate["bars"]), (0, {}), "speeds of a dry run mean nothing")
 
+    def test_slower_kernels_are_named(self):
+        (self.root / "report/tests").mkdir(parents=True)
+        warning = "cuDNN 9.19.0 has no fitting engine for {} ({}); the slower own kernel runs"
+        attention = warning.format("attention", "no engine is proposed")
+        convolution = warning.format("convolution", "no engine is proposed")
+        (self.root / "report/doctor.err").write_text(f"[warning] cuda: {attention}\n" * 2 + "something else\n")
+        (self.root / "report/tests/a.log").write_text(f"[warning] cuda: {convolution}\n")
+        ended, gate = self.report_of(doctor={})
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertEqual(gate["stages"]["doctor"]["own_kernels"], [attention])
+        self.assertEqual(gate["own_kernels"], [attention, convolution])
+
     def test_memory_that_was_not_predicted_fails(self):
         ended, _ = self.report_of(trireme_124m_fp32={"tokens_per_s": 1.0, "flops_per_token": 1.0, "peak_bytes": 61,
                                                      "predicted_peak_bytes": 60})
