@@ -43,7 +43,7 @@ def read_stages(results):
                 entry["result"] = result
             else:
                 entry["last_line"] = (text.strip().splitlines() or [""])[-1]
-        slow = fallbacks([results / (name + ".err")])
+        slow = fallbacks([output, results / (name + ".err")])
         if slow:
             entry["own_kernels"] = slow
         stages[name] = entry
@@ -113,7 +113,7 @@ def main():
     missed = [f"{what} is {bar['value']:.3f}, the bar {bar['bar']}" for what, bar in judged.items() if not bar["holds"]]
     gate = {"card": card_name(stages), "seconds": sum(stage["seconds"] for stage in stages.values()),
             "mfu_formula": MFU_FORMULA, "bars": judged, "runs": rows,
-            "own_kernels": fallbacks(sorted(results.glob("*.err")) + sorted(results.glob("tests/*.log"))),
+            "own_kernels": fallbacks(path for kind in ("*.out", "*.err", "tests/*.log") for path in results.glob(kind)),
             "stages": stages}
     (results / "gate.json").write_text(json.dumps(gate, indent=2) + "\n")
     print(json.dumps({key: value for key, value in gate.items() if key != "stages"}))

@@ -140,7 +140,7 @@ class GpuGate(unittest.TestCase):
         paths = []
         for i, run in enumerate(runs):
             paths.append(self.root / f"run{i}.json")
-            paths[-1].write_text(json.dumps(run))
+            paths[-1].write_text("[warning] of a library\n" + json.dumps(run) + "\n")
         return subprocess.run([sys.executable, OPTIONS.source / "tests/bench/gate_check.py", what, *paths],
                               capture_output=True, text=True).returncode
 
