@@ -107,15 +107,16 @@ Checkpoint open_checkpoint_or_run(const fs::path& path) {
 RunState read_run_state(const Checkpoint& checkpoint) {
   const Json& content = checkpoint.manifest.content;
   try {
-    RunState state{.step = checkpoint.manifest.step,
-                   .loss = number_or(content.at("loss"), 0.0),
-                   .evaluation_due = content.value("evaluation_due", false),
-                   .state_hash = content.at("state_hash").get<std::string>(),
-                   .loss_scale = loss_scale_of(content),
-                   .config = parse_config(content.at("config").get<std::string>(),
-                                          (checkpoint.folder / Manifest::kFileName).string() + " (config)"),
-                   .class_names = content.value("class_names", std::vector<std::string>()),
-                   .tokenizer = content.at("tokenizer").get<std::string>()};
+    RunState state{
+        .step = checkpoint.manifest.step,
+        .loss = number_or(content.at("loss"), 0.0),
+        .evaluation_due = content.value("evaluation_due", false),
+        .state_hash = content.at("state_hash").get<std::string>(),
+        .loss_scale = loss_scale_of(content),
+        .config = parse_written_config(content.at("config").get<std::string>(),
+                                       (checkpoint.folder / Manifest::kFileName).string() + " (config)"),
+        .class_names = content.value("class_names", std::vector<std::string>()),
+        .tokenizer = content.at("tokenizer").get<std::string>()};
     if (content.at("eval_loss").is_number()) state.eval_loss = content["eval_loss"].get<double>();
     return state;
   } catch (const Json::exception& error) {
