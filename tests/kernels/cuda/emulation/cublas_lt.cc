@@ -8,6 +8,8 @@
 #include <cstring>
 #include <vector>
 
+#include "tests/kernels/cuda/emulation/tensor_core.h"
+
 struct EmulatedLtHandle {};
 struct EmulatedLtPreference {
   std::uint64_t workspace_bytes = 0;
@@ -57,18 +59,6 @@ void write(void* data, cudaDataType_t type, std::int64_t i, double value) {
   }
 }
 
-// To 10 mantissa bits, ties away from zero, as tensor cores are fed.
-double rounded_to_tf32(double value) {
-  const auto x = static_cast<float>(value);
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, &x, sizeof bits);
-  if (!std::isfinite(x)) return x;
-  bits = (bits + 0x1000u) & ~0x1fffu;
-  float rounded = 0;
-  std::memcpy(&rounded, &bits, sizeof rounded);
-  return rounded;
-}
-
 double gelu(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
@@ -104,7 +94,7 @@ struct EmulatedProduct {
     std::vector<double> b_values = values(b, b_layout, desc.transpose_b, k, cols);
     if (desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32) {
       for (std::vector<double>* operand : {&a_values, &b_values}) {
-        for (double& value : *operand) value = rounded_to_tf32(value);
+        for (double& value : *operand) value = emulation::rounded_to_tf32(value);
       }
     }
     std::vector<double> sums(static_cast<std::size_t>(rows));

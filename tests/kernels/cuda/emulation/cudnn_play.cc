@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "tests/kernels/cuda/emulation/cudnn_emulation.h"
+#include "tests/kernels/cuda/emulation/tensor_core.h"
 
 namespace emulation {
 namespace {
@@ -81,17 +81,6 @@ void for_each(const Index& dims, F run) {
   }
 }
 
-double to_tf32(double value) {
-  const auto x = static_cast<float>(value);
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, &x, sizeof bits);
-  if (!std::isfinite(x)) return x;
-  bits = (bits + 0x1000u) & ~0x1fffu;
-  float rounded = 0;
-  std::memcpy(&rounded, &bits, sizeof rounded);
-  return rounded;
-}
-
 // What an engine with these notes makes of an exact result.
 double spoiled(double value, const DnnEngine& engine) {
   static std::atomic<int> run = 0;
@@ -157,7 +146,7 @@ std::vector<double> read_all(const Place& place, bool as_tf32 = false,
   std::vector<double> values;
   for_each(place.dims(), [&](const Index& at) {
     const double value = rounded(place.get(at), type);
-    values.push_back(as_tf32 ? to_tf32(value) : value);
+    values.push_back(as_tf32 ? rounded_to_tf32(value) : value);
   });
   return values;
 }
