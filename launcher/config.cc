@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
+#include <map>
 
 #include "launcher/config_keys.h"
 #include "launcher/config_value.h"
@@ -20,12 +21,19 @@ std::string at(std::string_view source, const toml::source_region& region) {
   return fmt::format("{}:{}:{}", source, region.begin.line, region.begin.column);
 }
 
-void set_key(JobConfig& config, const ConfigKey& key, const toml::node& node, const std::string& where) {
+/// A configuration while it is read.
+struct Reading {
+  JobConfig config;
+  std::map<std::string, std::string> given;  // full name of a key -> where it was given last
+};
+
+void set_key(Reading& reading, const ConfigKey& key, const toml::node& node, const std::string& where) {
   const auto value = read_value(node, key.type);
   TRIREME_CHECK(value, "{}: {} wants {}, found {}", where, key.full_name(), describe(key.type),
                 describe_node(node));
   check_value(key, *value, where);
-  key.set(config, *value);
+  key.set(reading.config, *value);
+  reading.given[key.full_name()] = where;
 }
 
 /// The full name of the known key that is nearest to an unknown one. A key of the same section wins over an
@@ -74,7 +82,7 @@ const ConfigKey& require_key(std::string_view section, std::string_view name, co
                           nearest_key(section, name), section, known));
 }
 
-void apply_section(JobConfig& config, std::string_view section, const toml::table& keys,
+void apply_section(Reading& reading, std::string_view section, const toml::table& keys,
                    std::string_view source, const std::string& where) {
   const auto sections = config_sections();
   if (std::find(sections.begin(), sections.end(), section) == sections.end()) {
@@ -82,18 +90,18 @@ void apply_section(JobConfig& config, std::string_view section, const toml::tabl
   }
   for (const auto& [name, value] : keys) {
     const std::string key_where = at(source, name.source());
-    set_key(config, require_key(section, name.str(), key_where), value, key_where);
+    set_key(reading, require_key(section, name.str(), key_where), value, key_where);
   }
 }
 
-void apply_table(JobConfig& config, const toml::table& root, std::string_view source) {
+void apply_table(Reading& reading, const toml::table& root, std::string_view source) {
   for (const auto& [section, node] : root) {
     const std::string where = at(source, section.source());
     const toml::table* keys = node.as_table();
     TRIREME_CHECK(keys != nullptr,
                   "{}: {} stands outside of any section; did you mean {}, below its [section]?", where,
                   section.str(), nearest_key("", section.str()));
-    apply_section(config, section.str(), *keys, source, where);
+    apply_section(reading, section.str(), *keys, source, where);
   }
 }
 
@@ -139,7 +147,7 @@ void set_entry(JobConfig& config, const ConfigKey& key, const std::string& entry
   key.set(config, table);
 }
 
-void apply_override(JobConfig& config, const std::string& text) {
+void apply_override(Reading& reading, const std::string& text) {
   const std::string where = "--set " + text;
   const auto equals = text.find('=');
   TRIREME_CHECK(equals != std::string::npos, "{}: wants section.key=value", where);
@@ -150,23 +158,55 @@ void apply_override(JobConfig& config, const std::string& text) {
   const std::string section = name.substr(0, dot), key_name = name.substr(dot + 1);
   toml::table table = parse_override_value(value);
   if (const ConfigKey* of_entry = find_table_key(section, key_name)) {
-    return set_entry(config, *of_entry, key_name.substr(of_entry->name.size() + 1), *table.get("v"), where);
+    return set_entry(reading.config, *of_entry, key_name.substr(of_entry->name.size() + 1), *table.get("v"),
+                     where);
   }
   const ConfigKey& key = require_key(section, key_name, where);
   // data.train=2024 names a folder, not a number.
   if (key.type == KeyType::kString && !table["v"].is_string()) table = toml::table{{"v", value}};
-  set_key(config, key, *table.get("v"), where);
+  set_key(reading, key, *table.get("v"), where);
+  const bool takes_back = key.get(reading.config) == key.get(JobConfig());
+  if (takes_back) reading.given.erase(key.full_name());
+}
+
+const ConfigKey& find_key(const std::string& full_name) {
+  return *std::ranges::find(config_keys(), full_name, &ConfigKey::full_name);
+}
+
+/// Whoever gives a key expects something of it.
+void check_effects(const Reading& reading) {
+  for (const auto& [name, where] : reading.given) {
+    const ConfigKey& key = find_key(name);
+    const KeyScope* scope = key.scope_without(reading.config);
+    if (scope == nullptr) continue;
+    throw Error(ErrorCode::kInvalidInput,
+                fmt::format("{}: {} is for {} and has no effect with {} = {}: take it out (of a job that "
+                            "others use as it is, with --set {}={})",
+                            where, name, scope->text, scope->decided_by,
+                            to_toml(find_key(scope->decided_by).get(reading.config)), name,
+                            to_toml(key.get(JobConfig()))));
+  }
+}
+
+Reading read_config(std::string_view toml, std::string_view source, std::span<const std::string> overrides) {
+  Reading reading;
+  apply_table(reading, parse_toml(toml, source), source);
+  for (const std::string& text : overrides) apply_override(reading, text);
+  check_config(reading.config);
+  return reading;
 }
 
 }  // namespace
 
 JobConfig parse_config(std::string_view toml, std::string_view source,
                        std::span<const std::string> overrides) {
-  JobConfig config;
-  apply_table(config, parse_toml(toml, source), source);
-  for (const std::string& text : overrides) apply_override(config, text);
-  check_config(config);
-  return config;
+  Reading reading = read_config(toml, source, overrides);
+  check_effects(reading);
+  return std::move(reading.config);
+}
+
+JobConfig parse_written_config(std::string_view toml, std::string_view source) {
+  return read_config(toml, source, {}).config;
 }
 
 JobConfig load_config(const std::filesystem::path& path, std::span<const std::string> overrides) {

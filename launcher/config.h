@@ -135,9 +135,13 @@ struct JobConfig {
 
 /// Parses TOML text, then applies `overrides` ("section.key=value": the value is read as TOML, a bare word as
 /// a string), then checks every value. `source` names the text in messages. Throws Error(kInvalidInput) with
-/// source:line:column and the key; Error(kUnsupported) for values that this build does not have yet.
+/// source:line:column and the key, also for a key that has no effect with this model (an override that sets
+/// it to its default takes it back); Error(kUnsupported) for values that this build does not have yet.
 JobConfig parse_config(std::string_view toml, std::string_view source,
                        std::span<const std::string> overrides = {});
+
+/// parse_config of what a run wrote: earlier builds wrote keys without effect, too.
+JobConfig parse_written_config(std::string_view toml, std::string_view source);
 
 /// parse_config of a file.
 JobConfig load_config(const std::filesystem::path& path, std::span<const std::string> overrides = {});
@@ -162,8 +166,8 @@ int data_ranks(const ParallelSection& parallel, int num_ranks);
 /// message says which global batches and micro-batches would do.
 void check_batch(const TrainSection& train, int num_data_ranks);
 
-/// The resolved configuration: every key with its value. A pure function of `config`, so ranks can compare
-/// it, and parse_config gives the same configuration back.
+/// The resolved configuration: every key that has an effect, with its value. A pure function of `config`, so
+/// ranks can compare it, and parse_config gives the same configuration back.
 std::string to_toml(const JobConfig& config);
 
 /// Compares resolved texts, one a rank. Empty when all agree; else a line for each rank and key that differ

@@ -17,11 +17,7 @@ namespace trireme {
 namespace {
 
 void check_model(const ModelSection& model) {
-  if (model.name != "gpt") {
-    TRIREME_CHECK(model.size.empty(), "model.size = \"{}\" is a shape of gpt; {} has its own", model.size,
-                  model.name);
-    return;
-  }
+  if (model.name != "gpt") return;
   if (model.size.empty()) {
     TRIREME_CHECK(model.layers > 0 && model.hidden > 0 && model.heads > 0 && model.seq_len > 0,
                   "the model has no shape: give model.size, or all of model.layers = {}, model.hidden = {}, "

@@ -5,162 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 
 #include "launcher/key_rules.h"
+#include "launcher/section_keys.h"
 
 namespace trireme {
 namespace {
-
-template <class T>
-constexpr KeyType key_type() {
-  if constexpr (std::is_same_v<T, bool>) {
-    return KeyType::kBoolean;
-  } else if constexpr (std::is_same_v<T, std::int64_t>) {
-    return KeyType::kInteger;
-  } else if constexpr (std::is_same_v<T, double>) {
-    return KeyType::kNumber;
-  } else if constexpr (std::is_same_v<T, std::string>) {
-    return KeyType::kString;
-  } else if constexpr (std::is_same_v<T, std::map<std::string, std::string>>) {
-    return KeyType::kStringTable;
-  } else if constexpr (std::is_same_v<T, std::array<double, 3>>) {
-    return KeyType::kNumberTriple;
-  } else {
-    static_assert(std::is_same_v<T, std::array<double, 2>>);
-    return KeyType::kNumberPair;
-  }
-}
-
-/// Collects the keys of one section.
-template <class Section>
-class SectionKeys {
- public:
-  SectionKeys(std::vector<ConfigKey>& keys, std::string name, Section JobConfig::*section)
-      : keys_(keys), name_(std::move(name)), section_(section) {}
-
-  template <class T>
-  SectionKeys& add(std::string name, T Section::*member, KeyRule rule, std::string help) {
-    const auto section = section_;
-    keys_.push_back(
-        {.section = name_,
-         .name = std::move(name),
-         .type = key_type<T>(),
-         .rule = std::move(rule),
-         .help = std::move(help),
-         .get = [section, member](const JobConfig& job) { return ConfigValue(job.*section.*member); },
-         .set = [section, member](JobConfig& job,
-                                  const ConfigValue& value) { job.*section.*member = std::get<T>(value); }});
-    return *this;
-  }
-
-  SectionKeys& add_bytes(std::string name, std::int64_t Section::*member, KeyRule rule, std::string help) {
-    add(std::move(name), member, std::move(rule), std::move(help));
-    keys_.back().type = KeyType::kBytes;
-    return *this;
-  }
-
-  SectionKeys& add_string_or_number(std::string name, std::string Section::*member, KeyRule rule,
-                                    std::string help) {
-    add(std::move(name), member, std::move(rule), std::move(help));
-    keys_.back().type = KeyType::kStringOrNumber;
-    return *this;
-  }
-
- private:
-  std::vector<ConfigKey>& keys_;
-  std::string name_;
-  Section JobConfig::*section_;
-};
-
-void add_model_keys(std::vector<ConfigKey>& keys) {
-  using M = ModelSection;
-  SectionKeys<M>(keys, "model", &JobConfig::model)
-      .add("name", &M::name,
-           one_of({"gpt", "resnet18", "resnet34", "resnet50", "resnet101", "resnet20", "resnet56"}),
-           "Architecture. `resnet20` and `resnet56` are those for CIFAR's small images.")
-      .add("init_from", &M::init_from, any(),
-           "A safetensors file that the parameters, and running statistics, start from: of this model's "
-           "names and "
-           "shapes, in fp32; for ResNets those of torchvision. Empty: drawn from `train.seed`. A run that "
-           "goes on "
-           "from a checkpoint does not read it.")
-      .add("classes", &M::classes, count_from(0),
-           "ResNets: classes of the images. 0: those that the network was published for, 1000 or 10.")
-      .add("label_smoothing", &M::label_smoothing, from_to_below(0, 1),
-           "ResNets: part of a label that is spread over all classes, in training.")
-      .add(
-          "size", &M::size, one_of({"", "124m", "350m", "774m", "1.5b", "13b"}),
-          "A published GPT-2 or GPT-3 shape; the keys below override parts of it. Empty: the keys below give "
-          "the shape.")
-      .add("layers", &M::layers, count_from(0), "Transformer blocks. 0: taken from `size`.")
-      .add("hidden", &M::hidden, count_from(0), "Width of the residual stream. 0: taken from `size`.")
-      .add("heads", &M::heads, count_from(0), "Attention heads; must divide `hidden`. 0: taken from `size`.")
-      .add("vocab", &M::vocab, count_from(0),
-           "Tokens in the vocabulary. 0: taken from `size`; without one, from the training data's tokenizer.")
-      .add("seq_len", &M::seq_len, count_from(0), "Context in tokens. 0: taken from `size`.")
-      .add("dropout", &M::dropout, from_to_below(0, 1), "Probability of dropping an activation.")
-      .add("tied", &M::tied, any(), "The output layer shares the token embedding.")
-      .add("bias", &M::bias, only(true, "this build's GPT always has them"),
-           "Linear layers and norms have biases.");
-}
-
-void add_image_keys(std::vector<ConfigKey>& keys) {
-  using D = DataSection;
-  SectionKeys<D>(keys, "data", &JobConfig::data)
-      .add("image_size", &D::image_size, from_to(0, 4096),
-           "Side of the square that the network sees, in pixels. 0: what it was published for, 224 or 32.")
-      .add("crop", &D::crop, one_of({"resized", "padded", "center"}),
-           "Part of a picture in training. `resized`: of random place, area and aspect. `padded`: the middle "
-           "square, moved by up to `padding` pixels. `center`: the middle square, as in evaluation.")
-      .add("crop_area", &D::crop_area, each_within(0, 1),
-           "`resized`: least and largest area, in parts of the picture.")
-      .add("crop_aspect", &D::crop_aspect, each_within(0, 100),
-           "`resized`: least and largest width / height.")
-      .add("center", &D::center, each_within(0, 1),
-           "Side of the middle square, in parts of the picture's shorter side; 0.875 is usual for "
-           "photographs.")
-      .add("padding", &D::padding, from_to(0, 4096), "`padded`: pixels of the square that the network sees.")
-      .add("flip", &D::flip, any(), "Half of the training samples are mirrored.")
-      .add("mean", &D::mean, each_within(-1e6, 1e6),
-           "Subtracted from red, green and blue in [0, 1]; the default is that of ImageNet.")
-      .add("std", &D::stddev, each_within(0, 1e6), "What they are divided by then.")
-      .add("mixup", &D::mixup, from_to_below(0, 1000),
-           "MixUp: alpha of the Beta distribution that the proportions are drawn from. 0: off.")
-      .add("mosaic", &D::mosaic, from_to_number(0, 1),
-           "Mosaic: probability that a training sample is patched together from four. 0: off.")
-      .add_string_or_number(
-          "workers", &D::workers, workers_text(),
-          "Threads a rank that read and decode ahead of the training. `auto`: for images as "
-          "many as `parallel.threads`, else 1. 0: samples are read when a step wants them. "
-          "The results do not change.")
-      .add_bytes(
-          "cache", &D::cache, at_least(0),
-          "Bytes of memory that a rank keeps decoded pictures in, for sets that fit; reserved before step 1. "
-          "Files that hold pictures uncompressed need none. 0: none. The results do not change.")
-      .add(
-          "on_bad_image", &D::on_bad_image, one_of({"fail", "skip"}),
-          "A picture that cannot be decoded ends the job, or is left out, named and counted; in training the "
-          "next good one stands in for it.")
-      .add("max_pixels", &D::max_pixels, count_from(1),
-           "A picture whose header promises more counts as bad; nothing is allocated for it.");
-}
-
-void add_data_keys(std::vector<ConfigKey>& keys) {
-  using D = DataSection;
-  SectionKeys<D>(keys, "data", &JobConfig::data)
-      .add("kind", &D::kind, one_of({"tokens", "images", "synthetic"}),
-           "`tokens`: shards made by `trireme data text`, for GPT. `images`: labelled pictures, for ResNets. "
-           "`synthetic`: random tokens or images, for speed measurements.")
-      .add(
-          "train", &D::train, any(),
-          "A `.bin` token shard, a folder of them, or a folder that `trireme data text` wrote (its "
-          "train.bin). Of images: a folder of class folders of JPEG and PNG files, or a folder of CIFAR's or "
-          "MNIST's binary files. Relative to the working directory.")
-      .add("eval", &D::eval, any(),
-           "The same for evaluation (eval.bin, or the test files, of such a folder). Empty: no evaluation.");
-  add_image_keys(keys);
-}
 
 void add_train_keys(std::vector<ConfigKey>& keys) {
   using T = TrainSection;
@@ -361,6 +211,11 @@ std::string_view describe(KeyType type) {
       return "a table of strings, such as { name = \"text\" } (one entry: --set section.key.name=text)";
   }
   return "?";
+}
+
+const KeyScope* ConfigKey::scope_without(const JobConfig& job) const {
+  const auto found = std::ranges::find_if(scopes, [&](const KeyScope& scope) { return !scope.holds(job); });
+  return found == scopes.end() ? nullptr : &*found;
 }
 
 std::span<const ConfigKey> config_keys() {

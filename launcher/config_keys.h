@@ -40,15 +40,25 @@ struct KeyRule {
   std::string missing_feature;                     // why another value would be right one day, but not yet
 };
 
+/// Which jobs a key has an effect in.
+struct KeyScope {
+  std::string text;        // what it is for: "GPTs"
+  std::string decided_by;  // the full name of the key that says which
+  std::function<bool(const JobConfig&)> holds;
+};
+
 struct ConfigKey {
   std::string section, name;
   KeyType type = KeyType::kString;
   KeyRule rule;
-  std::string help;  // one or two sentences with units
+  std::vector<KeyScope> scopes;  // all of them hold where it has an effect; empty: in every job
+  std::string help;              // one or two sentences with units
   std::function<ConfigValue(const JobConfig&)> get;
   std::function<void(JobConfig&, const ConfigValue&)> set;  // the value holds the alternative of `type`
 
   std::string full_name() const { return section + "." + name; }
+  /// The first scope that `job` is outside of; null: the key has an effect.
+  const KeyScope* scope_without(const JobConfig& job) const;
 };
 
 /// All keys, in the order in which the resolved configuration prints them; sections are contiguous.

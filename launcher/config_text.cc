@@ -100,6 +100,7 @@ std::string to_toml(const ConfigValue& value) {
 std::string to_toml(const JobConfig& config) {
   std::string text, section;
   for (const ConfigKey& key : config_keys()) {
+    if (key.scope_without(config) != nullptr) continue;
     if (key.section != section) {
       text += fmt::format("{}[{}]\n", section.empty() ? "" : "\n", key.section);
       section = key.section;
@@ -146,6 +147,7 @@ std::vector<std::string> describe_changes(const JobConfig& before, const JobConf
     const bool mathematics = key.section == "model" || key.section == "data" || key.section == "train" ||
                              key.section == "optimizer" || key.section == "precision";
     const bool pace = key.section == "data" && (key.name == "workers" || key.name == "cache");
+    if (key.scope_without(now) != nullptr) continue;
     if (!mathematics || pace || key.get(before) == key.get(now)) continue;
     changes.push_back(
         fmt::format("{} ({}, now {})", key.full_name(), to_toml(key.get(before)), to_toml(key.get(now))));
@@ -163,8 +165,11 @@ std::string config_reference() {
           "{}### [{}]\n\n| key | type | default | allowed | meaning |\n| --- | --- | --- | --- | --- |\n",
           text.empty() ? "" : "\n", section);
     }
-    text += fmt::format("| `{}` | {} | `{}` | {} | {} |\n", key.name, type_text(key.type),
-                        to_toml(key.get(defaults)), key.rule.text.empty() ? "any" : key.rule.text, key.help);
+    std::string scope;
+    for (const KeyScope& part : key.scopes) scope += (scope.empty() ? "" : ", ") + part.text;
+    text += fmt::format("| `{}` | {} | `{}` | {} | {}{} |\n", key.name, type_text(key.type),
+                        to_toml(key.get(defaults)), key.rule.text.empty() ? "any" : key.rule.text,
+                        scope.empty() ? "" : "(" + scope + ") ", key.help);
   }
   return text;
 }

@@ -11,6 +11,8 @@
 #include "launcher/agreement.h"
 #include "launcher/build.h"
 #include "launcher/output_folder.h"
+#include "parallel/block_times.h"
+#include "parallel/chunked_cut.h"
 #include "parallel/predict.h"
 #include "parallel/stage_cut.h"
 #include "parallel/watchdog.h"
@@ -48,27 +50,68 @@ class CutPredictor {
 
   const BlockList& blocks() const { return *blocks_; }
 
-  std::vector<int> too_large(const StageCut& cut) const {
+  std::vector<int> too_large(const StageCut& cut) {
+    std::vector<int> stages;
+    Closest tried{.cut = cut};
+    predict(cut, [&](int stage, const auto& predicted) {
+      const std::int64_t bytes = predicted();
+      if (bytes > memory_.limit_bytes) stages.push_back(stage);
+      if (bytes > tried.bytes) tried.stage = stage, tried.bytes = bytes;
+    });
+    if (!closest_ || tried.bytes < closest_->bytes) closest_ = std::move(tried);
+    return stages;
+  }
+
+  bool fits(const StageCut& cut, int stage) const {
+    bool fits = true;
+    predict(cut, [&](int of, const auto& predicted) {
+      if (of == stage && fits) fits = predicted() <= memory_.limit_bytes;
+    });
+    return fits;
+  }
+
+  /// Of the cuts that too_large() was asked about, the one whose largest stage is smallest.
+  struct Closest {
+    StageCut cut;
+    int stage = 0;
+    std::int64_t bytes = -1;  // of a rank of that stage
+  };
+  const std::optional<Closest>& closest() const { return closest_; }
+
+ private:
+  /// Calls visit(stage, function that returns the peak bytes) for every class of ranks that need the same.
+  template <class Visit>
+  void predict(const StageCut& cut, const Visit& visit) const {
     JobConfig job = config_;
     job.parallel.pipeline_cut = as_list(cut);
     const EngineOptions options = engine_options(job);
     const Mesh mesh = mesh_of(memory_.num_ranks, options.pipeline.stages);
     const BatchLayout batch{
         .global_batch = options.global_batch, .micro_batch = options.micro_batch, .data_ranks = mesh.data};
-    std::vector<int> stages;
     for (const std::vector<int>& ranks : classes_of_equal_needs(batch, mesh)) {
-      const StepPrediction need =
-          predict_step(blocks_, options, sample_spec(job), memory_.num_ranks, ranks[0]);
-      if (need.memory.peak_total > memory_.limit_bytes) stages.push_back(mesh.place(ranks[0]).stage);
+      visit(mesh.place(ranks[0]).stage, [&] {
+        return predict_step(blocks_, options, sample_spec(job), memory_.num_ranks, ranks[0])
+            .memory.peak_total;
+      });
     }
-    return stages;
   }
 
- private:
   const JobConfig& config_;
   const CutMemory memory_;
   const std::shared_ptr<const BlockList> blocks_;
+  std::optional<Closest> closest_;
 };
+
+/// [block] the first block that does the same work in the same time.
+std::vector<int> kinds_of(const BlockList& blocks, const std::vector<double>& times) {
+  std::vector<int> kinds;
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    std::size_t first = 0;
+    while (first < b && (times[first] != times[b] || !is_twin(*blocks[first], *blocks[b]))) ++first;
+    kinds.push_back(static_cast<int>(first));
+  }
+  return kinds;
+}
 
 std::vector<double> normalised(std::vector<double> costs) {
   const double sum = std::accumulate(costs.begin(), costs.end(), 0.0);
@@ -113,7 +156,7 @@ std::vector<StageCut> blended_cuts(const std::vector<double>& times, int num_sta
 
 /// The quickest that fits of all cuts where they are few, else of a choice of them.
 std::optional<StageCut> quickest_that_fits(const std::vector<double>& times, int num_stages,
-                                           const CutPredictor& predictor) {
+                                           CutPredictor& predictor) {
   constexpr std::size_t kFew = 400;  // a prediction takes milliseconds
   std::vector<StageCut> cuts = all_cuts(static_cast<int>(times.size()), num_stages, kFew);
   if (cuts.empty()) cuts = blended_cuts(times, num_stages, predictor.blocks());
@@ -128,21 +171,58 @@ std::optional<StageCut> quickest_that_fits(const std::vector<double>& times, int
   return std::nullopt;
 }
 
+std::optional<StageCut> chunked_cut(const JobConfig& config, const std::vector<double>& times,
+                                    const CutPredictor& predictor) {
+  const auto found =
+      cut_into_chunks({.blocks = times,
+                       .ranks = static_cast<int>(config.parallel.pipeline),
+                       .chunks = static_cast<int>(config.parallel.chunks),
+                       .fits = [&](const StageCut& cut, int stage) { return predictor.fits(cut, stage); },
+                       .kinds = kinds_of(predictor.blocks(), times)});
+  if (!found) return std::nullopt;
+  constexpr double kWorthSaying = 1.01;  // times are no more exact than that
+  if (!found->is_least && found->slowest > kWorthSaying * found->bound) {
+    log_warning(fmt::format(
+        "parallel.pipeline_cut = \"measured\": there are too many cuts to look at all of them; in the best "
+        "one "
+        "found the slowest chunk takes {:.3f} ms a micro-batch, and none can take less than {:.3f} ms",
+        found->slowest, found->bound));
+  }
+  return found->cut;
+}
+
+/// Where no cut was found to fit: says so, and takes the one that comes closest, whose bytes the check of the
+/// job's memory then names, with what would help.
+StageCut closest_cut(const std::vector<double>& times, int num_stages, CutPredictor& predictor,
+                     std::int64_t limit_bytes) {
+  for (const StageCut& cut : blended_cuts(times, num_stages, predictor.blocks())) predictor.too_large(cut);
+  const CutPredictor::Closest& closest = *predictor.closest();
+  if (closest.bytes <= limit_bytes) return closest.cut;
+  log_warning(fmt::format(
+      "parallel.pipeline_cut = \"measured\": none of the cuts that were tried fits {}: where the largest "
+      "stage "
+      "is smallest (\"{}\"), a rank of stage {} needs {}",
+      format_bytes(limit_bytes), as_list(closest.cut), closest.stage, format_bytes(closest.bytes)));
+  return closest.cut;
+}
+
 }  // namespace
 
 std::string measured_cut(const JobConfig& config, const BlockProfile& profile, const CutMemory& memory) {
   const auto num_stages = static_cast<int>(config.parallel.pipeline * config.parallel.chunks);
   const std::vector<double> times = time_costs(profile.blocks);
-  const CutPredictor predictor(config, memory);
+  CutPredictor predictor(config, memory);
   std::optional<StageCut> cut;
   if (config.parallel.chunks == 1) {
     cut = cut_within_memory(times, num_stages, [&](const StageCut& c) { return predictor.too_large(c); });
+  } else {
+    cut = chunked_cut(config, times, predictor);
   }
-  // A stage of several chunks may be too large for any of them; and segments that are recomputed may need
-  // less with a block more.
-  const bool may_be_found = config.parallel.chunks > 1 || config.parallel.recompute_every > 0;
-  if (!cut && may_be_found) cut = quickest_that_fits(times, num_stages, predictor);
-  return as_list(cut ? *cut : cut_evenly({.blocks = times}, num_stages));
+  // Segments that are recomputed may need less with a block more.
+  if (!cut && config.parallel.recompute_every > 0) {
+    cut = quickest_that_fits(times, num_stages, predictor);
+  }
+  return as_list(cut ? *cut : closest_cut(times, num_stages, predictor, memory.limit_bytes));
 }
 
 JobConfig with_measured_cut(JobConfig config, const std::shared_ptr<Communicator>& comm,

@@ -20,9 +20,12 @@ struct CutMemory {
 };
 
 /// The cut of a resolved job by the times of `profile`, as parallel.pipeline_cut lists it: "3, 6". The
-/// slowest stage is as quick as can be among the cuts whose predicted memory fits; where none is found to
-/// fit, among all (the check of the job's memory then says so). With `chunks` above 1, and with recompute
-/// where no cut seemed to fit, a choice of cuts between even times and even parameters is tried, not all.
+/// slowest stage (of several chunks a rank: the slowest chunk) is as quick as can be among the cuts whose
+/// predicted memory fits; where there are too many cuts into chunks, as far as [Note: exact chunks] says,
+/// with a warning where that is not far enough. Where a stage may need less with a block more, as with
+/// recompute, and no cut seemed to fit, a choice of cuts between even times and even parameters is tried, not
+/// all. Where none is found to fit, the one that comes closest, with a warning that names it; the check of
+/// the job's memory then refuses it.
 std::string measured_cut(const JobConfig& config, const BlockProfile& profile, const CutMemory& memory);
 
 /// What was measured for this job before, in `file`; else rank 0 measures, and keeps it there.

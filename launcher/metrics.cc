@@ -11,14 +11,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Bytes of the leading lines whose step is at most `last_step`. Ends before a line that a crash cut short.
-std::uintmax_t kept_bytes(const std::filesystem::path& path, std::int64_t last_step) {
-  std::ifstream file(path, std::ios::binary);
+/// Bytes of the leading lines that a resumed run keeps. Ends before a line that a crash cut short.
+std::uintmax_t kept_bytes(const MetricsWriter::Options& options) {
+  std::ifstream file(options.path, std::ios::binary);
   std::uintmax_t bytes = 0;
   for (std::string line; std::getline(file, line) && !file.eof();) {
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) break;
-    if (json["step"].get<std::int64_t>() > last_step) break;
+    const std::int64_t step = json["step"].get<std::int64_t>();
+    if (step > options.resume_step) break;
+    if (step == options.resume_step && options.evaluates_again && json.contains("eval_loss")) break;
     bytes += line.size() + 1;
   }
   return bytes;
@@ -30,7 +32,7 @@ MetricsWriter::MetricsWriter(Options options) : options_(std::move(options)) {
   const auto& path = options_.path;
   std::error_code error;
   if (std::filesystem::is_regular_file(path, error)) {
-    const std::uintmax_t bytes = options_.resume_step > 0 ? kept_bytes(path, options_.resume_step) : 0;
+    const std::uintmax_t bytes = options_.resume_step > 0 ? kept_bytes(options_) : 0;
     std::filesystem::resize_file(path, bytes, error);
     TRIREME_CHECK(!error, "cannot shorten {} to the {} bytes up to step {}: {}", path.string(), bytes,
                   options_.resume_step, error.message());

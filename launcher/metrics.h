@@ -47,6 +47,8 @@ class MetricsWriter {
     std::filesystem::path path;
     /// Lines of later steps are cut off, so that no step appears twice after a resume; 0 starts a new file.
     std::int64_t resume_step = 0;
+    /// So is the evaluation of that step itself, which the run before may have written.
+    bool evaluates_again = false;
     std::string throughput_key = "tokens_per_s";
   };
   /// Throws Error(kInvalidInput) when the file cannot be written.

@@ -43,6 +43,14 @@ void check_file_name(const char* option, const std::optional<std::string>& file)
                 "{} {}: there is no folder {}; make it first", option, *file, folder.string());
 }
 
+/// Whether two paths are one file, which need not exist yet.
+bool names_one_file(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (fs::equivalent(a, b, error)) return true;
+  return fs::weakly_canonical(fs::absolute(a)) == fs::weakly_canonical(fs::absolute(b));
+}
+
 /// What can be said without the job.
 void check_arguments(const PlanArguments& arguments, const LaunchEnvironment& launch) {
   TRIREME_CHECK(launch.num_ranks == 1,
@@ -51,6 +59,10 @@ void check_arguments(const PlanArguments& arguments, const LaunchEnvironment& la
   check_file_name("--timeline", arguments.timeline);
   check_file_name("--times", arguments.times);
   if (arguments.timeline) check_timeline_name(*arguments.timeline);
+  TRIREME_CHECK(
+      !arguments.timeline || !arguments.times || !names_one_file(*arguments.timeline, *arguments.times),
+      "--timeline {} and --times {} name one file, which would hold the times alone: name two",
+      *arguments.timeline, *arguments.times);
 }
 
 /// Where a rank of the job would compute on this machine.

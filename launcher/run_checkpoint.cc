@@ -22,6 +22,7 @@ Json to_json(const std::optional<LossScaleState>& state) {
 Json to_content(const RunState& state) {
   return {{"loss", state.loss},
           {"eval_loss", state.eval_loss ? Json(*state.eval_loss) : Json(nullptr)},
+          {"evaluation_due", state.evaluation_due},
           {"state_hash", state.state_hash},
           {"loss_scale", to_json(state.loss_scale)},
           {"config", to_toml(state.config)},
@@ -65,6 +66,13 @@ fs::path save_checkpoint(CheckpointStore& store, const Engine& engine, const Run
   return folder;
 }
 
+void note_evaluation(const fs::path& folder, double eval_loss) {
+  Manifest manifest = read_manifest(folder);
+  manifest.content["eval_loss"] = eval_loss;
+  manifest.content["evaluation_due"] = false;
+  write_manifest(manifest, folder);
+}
+
 std::optional<Checkpoint> find_resume(const CheckpointStore& store, const std::string& resume) {
   if (resume == "never") return std::nullopt;
   if (resume == "auto") {
@@ -99,14 +107,16 @@ Checkpoint open_checkpoint_or_run(const fs::path& path) {
 RunState read_run_state(const Checkpoint& checkpoint) {
   const Json& content = checkpoint.manifest.content;
   try {
-    RunState state{.step = checkpoint.manifest.step,
-                   .loss = number_or(content.at("loss"), 0.0),
-                   .state_hash = content.at("state_hash").get<std::string>(),
-                   .loss_scale = loss_scale_of(content),
-                   .config = parse_config(content.at("config").get<std::string>(),
-                                          (checkpoint.folder / Manifest::kFileName).string() + " (config)"),
-                   .class_names = content.value("class_names", std::vector<std::string>()),
-                   .tokenizer = content.at("tokenizer").get<std::string>()};
+    RunState state{
+        .step = checkpoint.manifest.step,
+        .loss = number_or(content.at("loss"), 0.0),
+        .evaluation_due = content.value("evaluation_due", false),
+        .state_hash = content.at("state_hash").get<std::string>(),
+        .loss_scale = loss_scale_of(content),
+        .config = parse_written_config(content.at("config").get<std::string>(),
+                                       (checkpoint.folder / Manifest::kFileName).string() + " (config)"),
+        .class_names = content.value("class_names", std::vector<std::string>()),
+        .tokenizer = content.at("tokenizer").get<std::string>()};
     if (content.at("eval_loss").is_number()) state.eval_loss = content["eval_loss"].get<double>();
     return state;
   } catch (const Json::exception& error) {

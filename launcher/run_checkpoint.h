@@ -16,6 +16,7 @@ struct RunState {
   std::int64_t step = 0;
   double loss = 0;                  // of that step
   std::optional<double> eval_loss;  // of the last evaluation
+  bool evaluation_due = false;      // this step's is still to come; false where a build did not save it
   std::string state_hash;
   std::optional<LossScaleState> loss_scale;  // empty: of a build that did not save it
   JobConfig config;                          // resolved
@@ -30,6 +31,10 @@ inline constexpr const char* kTokenizerModelFile = "tokenizer.model";
 /// the folder; the others return nothing.
 std::filesystem::path save_checkpoint(CheckpointStore& store, const Engine& engine, const RunState& state,
                                       const std::optional<std::filesystem::path>& tokenizer_model);
+
+/// Notes the evaluation that was due in the manifest of `folder`, which has either content at any moment. One
+/// process alone.
+void note_evaluation(const std::filesystem::path& folder, double eval_loss);
 
 /// The checkpoint that checkpoint.resume names, wholly verified; nothing for a fresh start. Throws
 /// Error(kInvalidInput) when a path was given and there is no whole checkpoint.

@@ -18,6 +18,7 @@ RunLog::RunLog(Options options)
     : options_(std::move(options)),
       metrics_({.path = options_.out.metrics(),
                 .resume_step = options_.resume_step,
+                .evaluates_again = options_.evaluates_again,
                 .throughput_key = options_.summary.throughput_key}),
       progress_(
           std::cout,

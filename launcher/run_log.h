@@ -18,6 +18,7 @@ class RunLog {
   struct Options {
     OutputFolder out;
     std::int64_t resume_step = 0;  // 0: a fresh start
+    bool evaluates_again = false;  // the step that it resumes from
     std::int64_t num_steps = 0;
     std::int64_t log_every = 10;
     bool terminal = false;

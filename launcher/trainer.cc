@@ -66,6 +66,7 @@ ExitCode Trainer::run(const StopRequest& stop) {
   restore();
   run_stage(comm, [this] { open_log(); });
   try {
+    make_up_for_evaluation();
     while (engine_->steps_done() < num_steps()) {
       if (agreed_to_stop(stop)) return end(ExitCode::kStopped);
       with_memory_advice([this] { step(); });
@@ -124,8 +125,9 @@ void Trainer::step() {
   const bool waits =
       evaluates || saves || is_due(step, config.log.state_hash_every) || !engine_->is_asynchronous();
   read_results(waits ? 0 : 1);
+  // The checkpoint first: an evaluation may fail, and what was trained stands.
+  if (saves) save(evaluates ? Evaluation::kToCome : Evaluation::kNone);
   if (evaluates) evaluate();
-  if (saves) save();
 }
 
 void Trainer::traced_step(double lr) {
@@ -218,14 +220,31 @@ void Trainer::evaluate() {
        .num_samples = num_samples,
        .workers = num_data_workers(options_.config, engine_options_.threads),
        .counts_top_k = images});
-  if (is_first()) log_->eval(engine_->steps_done(), metrics);
+  report_left_out();
+  if (!is_first()) return;
+  const std::int64_t step = engine_->steps_done();
+  log_->eval(step, metrics);
+  if (last_saved_step_ == step) note_evaluation(store_.folder_of(step), metrics.loss);
 }
 
-void Trainer::save() {
-  const Watchdog::Scope watch = watched(fmt::format("the checkpoint of step {}", engine_->steps_done()));
+// Of a checkpoint that was saved when its evaluation was still to come.
+void Trainer::make_up_for_evaluation() {
+  if (!resumed_.evaluation_due) return;
+  const std::int64_t step = engine_->steps_done();
+  if (data_.eval) return evaluate();
+  if (is_first()) log_->line(fmt::format("step {} was not evaluated, and data.eval is empty now", step));
+}
+
+void Trainer::report_left_out() {
   left_out_.gather(*options_.comm, {data_.train.get(), data_.eval.get()});
   if (log_) log_->left_out(left_out_.count());
+}
+
+void Trainer::save(Evaluation evaluation) {
+  const Watchdog::Scope watch = watched(fmt::format("the checkpoint of step {}", engine_->steps_done()));
+  report_left_out();
   RunState state{.step = engine_->steps_done(),
+                 .evaluation_due = evaluation == Evaluation::kToCome,
                  .state_hash = agreed_state_hash(),
                  .loss_scale = engine_->loss_scale_state(),
                  .config = options_.config,
@@ -251,7 +270,7 @@ ExitCode Trainer::end(ExitCode code) {
   read_results(0);
   const Watchdog::Scope watch = watched("the end of the run");
   const std::int64_t step = engine_->steps_done();
-  if (last_saved_step_ != step) save();
+  if (last_saved_step_ != step) save(Evaluation::kNone);
   const std::string hash = agreed_state_hash();
   if (!is_first()) return code;
   const bool stopped = code == ExitCode::kStopped;

@@ -3,6 +3,8 @@
 //
 // [Note: order of a step's records] The metrics line of a step is written before its checkpoint, and a
 // resumed run cuts the lines after its checkpoint off. So every step has one line, whenever the process dies.
+// An evaluation comes after the checkpoint of its step, whose manifest says that it is due, and gets its loss
+// then: one that fails costs no training, and the run that goes on from there evaluates first.
 #pragma once
 
 #include <deque>
@@ -65,8 +67,12 @@ class Trainer {
   void read_result();
   /// Names the gradient that was not finite. Throws AgreedError where the job cannot go on. Collective.
   void handle_skip(const StepResult& result);
-  void evaluate();
-  void save();  // collective
+  void evaluate();                // collective
+  void make_up_for_evaluation();  // collective: the one that the run before did not get to
+  void report_left_out();         // collective
+  /// What the step that is saved has of an evaluation.
+  enum class Evaluation : std::uint8_t { kNone, kToCome };
+  void save(Evaluation evaluation);  // collective
   ExitCode end(ExitCode code);
 
   /// Collective. The hash of the state, which must be the same on every rank.

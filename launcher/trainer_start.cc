@@ -137,6 +137,7 @@ void Trainer::open_log() {
   write_text_file(out_.config(), to_toml(options_.config));
   log_ = std::make_unique<RunLog>(RunLog::Options{.out = out_,
                                                   .resume_step = engine_->steps_done(),
+                                                  .evaluates_again = resumed_.evaluation_due && data_.eval,
                                                   .num_steps = num_steps(),
                                                   .log_every = options_.config.log.every,
                                                   .terminal = output_is_terminal(options_.launch),

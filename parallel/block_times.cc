@@ -32,14 +32,6 @@ class WorkingParameters final : public ParameterResolver {
   std::vector<Tensor> working_;
 };
 
-// Whether two blocks do the same work: the same class and equal shapes of parameters and inputs.
-bool is_twin(const Block& a, const Block& b) {
-  const auto equal = [](const ParameterSpec& x, const ParameterSpec& y) {
-    return x.name == y.name && x.shape == y.shape;
-  };
-  return typeid(a) == typeid(b) && std::ranges::equal(a.parameters(), b.parameters(), equal);
-}
-
 bool same_shapes(const Activations& a, const Activations& b) {
   const auto equal = [](const Tensor& x, const Tensor& y) {
     return x.shape() == y.shape() && x.dtype() == y.dtype();
@@ -125,6 +117,13 @@ class Profiler {
 };
 
 }  // namespace
+
+bool is_twin(const Block& a, const Block& b) {
+  const auto equal = [](const ParameterSpec& x, const ParameterSpec& y) {
+    return x.name == y.name && x.shape == y.shape;
+  };
+  return typeid(a) == typeid(b) && std::ranges::equal(a.parameters(), b.parameters(), equal);
+}
 
 std::vector<BlockTime> measure_block_times(const BlockList& blocks, const HostBatch& batch,
                                            const BlockTimesOptions& options) {

@@ -36,6 +36,9 @@ struct BlockTimesOptions {
 std::vector<BlockTime> measure_block_times(const BlockList& blocks, const HostBatch& batch,
                                            const BlockTimesOptions& options);
 
+/// Whether two blocks do the same work on equal inputs: the same class, and equal shapes of parameters.
+bool is_twin(const Block& a, const Block& b);
+
 /// Milliseconds of each block, forward and backward together: for cut_evenly().
 std::vector<double> time_costs(const std::vector<BlockTime>& times);
 

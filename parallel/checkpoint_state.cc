@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -129,30 +130,58 @@ void check_file(const SafetensorsReader& file, const std::vector<SavedTensor>& t
   }
 }
 
-// Elements of `t` from `first` on, as many as `target` has.
-void read_elems(const Engine& engine, const SafetensorsReader& file, const SavedTensor& t, std::int64_t first,
-                const Tensor& target) {
-  std::vector<float> values(static_cast<std::size_t>(target.num_elems()));
-  file.copy_floats(t.name, static_cast<std::uint64_t>(first), values);
-  const Context& ctx = engine.context();
-  ctx.backend->copy_from_host(ctx.exec, target, values.data());
+// What this rank has of a tensor.
+struct OwnedPart {
+  std::int64_t first = 0;  // element of the tensor
+  Tensor values;           // from there on
+};
+
+std::optional<OwnedPart> owned_part(const Engine& engine, const SavedTensor& t) {
+  if (t.group == kStatistics) {
+    if (t.owned_at < 0) return std::nullopt;
+    return OwnedPart{0, engine.statistics().values().slice(t.owned_at, t.shape)};
+  }
+  if (!engine.parameters().owns(t.group)) return std::nullopt;
+  const Tensor& owned = owned_of(engine, t);
+  const std::int64_t first = engine.parameters().first_owned(t.group);
+  const std::int64_t begin = std::max(t.offset, first);
+  const std::int64_t end = std::min(t.offset + t.shape.num_elems(), first + owned.num_elems());
+  if (end <= begin) return std::nullopt;
+  return OwnedPart{begin - t.offset, owned.slice(begin - first, {end - begin})};
+}
+
+std::vector<float> read_part(const SafetensorsReader& file, const SavedTensor& t, const OwnedPart& part) {
+  std::vector<float> values(static_cast<std::size_t>(part.values.num_elems()));
+  file.copy_floats(t.name, static_cast<std::uint64_t>(part.first), values);
+  return values;
+}
+
+// A model with such numbers would train, and give nothing but NaN: of what this rank has, so all ranks
+// together look at everything once.
+void check_values(const Engine& engine, const SafetensorsReader& file,
+                  const std::vector<SavedTensor>& tensors) {
+  for (const SavedTensor& t : tensors) {
+    const auto part = owned_part(engine, t);
+    if (!part) continue;
+    const bool is_variance = t.group == kStatistics && t.name.ends_with(".running_var");
+    const std::vector<float> values = read_part(file, t, *part);
+    const auto bad = std::ranges::find_if(
+        values, [&](float value) { return !std::isfinite(value) || (is_variance && value < 0.0f); });
+    if (bad == values.end()) continue;
+    throw Error(
+        ErrorCode::kInvalidInput,
+        fmt::format("{}: element {} of tensor '{}' is {}, which is no {}: the file is damaged, or was "
+                    "saved after its training had failed; choose another one",
+                    file.path().string(), part->first + (bad - values.begin()), t.name, *bad,
+                    is_variance ? "variance" : "finite number"));
+  }
 }
 
 void read_file(const Engine& engine, const SafetensorsReader& file, const std::vector<SavedTensor>& tensors) {
+  const Context& ctx = engine.context();
   for (const SavedTensor& t : tensors) {
-    if (t.group == kStatistics) {
-      const Tensor& own = engine.statistics().values();
-      if (t.owned_at >= 0) read_elems(engine, file, t, 0, own.slice(t.owned_at, t.shape));
-      continue;
-    }
-    if (!engine.parameters().owns(t.group)) continue;
-    const Tensor& owned = owned_of(engine, t);
-    const std::int64_t first = engine.parameters().first_owned(t.group);
-    const std::int64_t begin = std::max(t.offset, first);
-    const std::int64_t end = std::min(t.offset + t.shape.num_elems(), first + owned.num_elems());
-    if (end > begin) {
-      read_elems(engine, file, t, begin - t.offset, owned.slice(begin - first, {end - begin}));
-    }
+    const auto part = owned_part(engine, t);
+    if (part) ctx.backend->copy_from_host(ctx.exec, part->values, read_part(file, t, *part).data());
   }
 }
 
@@ -169,13 +198,17 @@ std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesyst
 }
 
 void check_model(const Engine& engine, const std::filesystem::path& path) {
-  check_file(SafetensorsReader(path), model_tensors(engine));
+  const SafetensorsReader file(path);
+  const std::vector<SavedTensor> tensors = model_tensors(engine);
+  check_file(file, tensors);
+  check_values(engine, file, tensors);
 }
 
 void load_model(Engine& engine, const std::filesystem::path& path) {
   const SafetensorsReader file(path);
   const std::vector<SavedTensor> tensors = model_tensors(engine);
   check_file(file, tensors);
+  check_values(engine, file, tensors);
   engine.parameters().settle();
   read_file(engine, file, tensors);
   engine.refresh_parameters();

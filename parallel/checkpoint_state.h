@@ -21,11 +21,12 @@ std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesyst
 /// Loads parameters and running statistics from a safetensors file of this model's names and shapes, as F32,
 /// on every rank; PyTorch's counts of batches are passed over. For a ResNet these are torchvision's names.
 /// Throws Error(kInvalidInput) naming the file and the first tensor that is missing, of another shape or
-/// dtype, or not the model's; nothing is changed then. Collective where state is sharded.
+/// dtype, or not the model's, or of which this rank's part has a number that is not finite or a negative
+/// variance; nothing is changed then. Collective where state is sharded.
 void load_model(Engine& engine, const std::filesystem::path& file);
 
-/// What load_model() would throw; on this rank alone. For ranks that do not share a file system: all of them
-/// ask this before any of them loads.
+/// What load_model() would throw; on this rank alone. All ranks ask this before any of them loads: each sees
+/// its own file system and its own part of the numbers.
 void check_model(const Engine& engine, const std::filesystem::path& file);
 
 enum class StateParts {

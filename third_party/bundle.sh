@@ -21,7 +21,7 @@ fi
 build=$(cd "$1" && pwd)
 archive=$2
 source=$(cd "$(dirname "$0")/.." && pwd)
-programs=${TRIREME_BUNDLE_PROGRAMS:-trireme|gpt_train_bench|kernel_conformance_test|comm_mpi_test|cuda_(conformance|sixteen_bit|gpt|resnet)_test|comm_nccl_test|nccl_gpt|nccl_pipeline}
+programs=${TRIREME_BUNDLE_PROGRAMS:-trireme|gpt_train_bench|kernel_conformance_test|comm_mpi_test|cuda_(conformance|sixteen_bit|gpt|resnet)_test|comm_nccl_test|nccl_gpt|nccl_pipeline|libkernel_trace.so}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bundle=$work/trireme-bundle
@@ -128,7 +128,7 @@ if [ -z "$nvidia" ]; then
     wheels=$("$python" -c 'import glob, nvidia; print(":".join(d for p in nvidia.__path__ for d in sorted(glob.glob(p + "/*/lib"))))' 2>/dev/null) || wheels=
     [ -n "$wheels" ] && nvidia=$wheels && break
   done
-  for folder in /usr/local/cuda/lib64 /usr/local/nvidia/lib64; do
+  for folder in /usr/local/cuda/lib64 /usr/local/cuda/extras/CUPTI/lib64 /usr/local/nvidia/lib64; do
     [ -d "$folder" ] && nvidia=${nvidia:+$nvidia:}$folder
   done
 fi
@@ -173,11 +173,17 @@ labels=${1:-unit|mpi} names=${2:-.*}
 logs=${TRIREME_TEST_LOGS:-$(mktemp -d)}
 mkdir -p "$logs"
 passed=0 failed=0 skipped=0
+# Who ends this script ends its test too: none goes on beside what comes next. Once, as mpirun leaves its ranks behind
+# when it is told twice.
+child=
+trap '[ -z "$child" ] || kill "$child"; wait; exit 143' TERM
 while IFS=$'\t' read -r name label seconds command <&3; do
   [[ ";$label;" =~ \;($labels)\; && $name =~ $names ]] || continue
   started=$SECONDS
   # shellcheck disable=SC2086  # a command of words
-  timeout "$seconds" "$here/run" ${command//@BUNDLE@/$here} >"$logs/$name.log" 2>&1 </dev/null
+  timeout -k 10 "$seconds" "$here/run" ${command//@BUNDLE@/$here} >"$logs/$name.log" 2>&1 </dev/null &
+  child=$!
+  wait $child
   status=$?
   # Some cases may be skipped; a test of which nothing ran has not passed.
   if [ $status = 0 ] && grep -q '\[  PASSED  \] 0 tests' "$logs/$name.log"; then

@@ -154,8 +154,8 @@ const auto nothing_after = [](std::int64_t, std::int64_t, std::int64_t, float*) 
 
 }  // namespace
 
-void conv_fwd_by_pieces(const KernelContext& exec, const Conv2dFwdArgs& args) {
-  ConvShape shape = conv_shape(args.x.shape, args.weight.shape, args.y.shape, args.geometry);
+void conv_fwd_by_pieces(const KernelContext& exec, const ConvShape& of_call, const Conv2dFwdArgs& args) {
+  ConvShape shape = of_call;
   shape.has_bias = args.bias.defined();
   const std::int64_t in = shape.image_elems(), out = shape.out_image_elems();
   const std::int64_t x_scratch = converts(args.x, args.math) ? in : 0;
@@ -180,8 +180,8 @@ void conv_fwd_by_pieces(const KernelContext& exec, const Conv2dFwdArgs& args) {
       });
 }
 
-void conv_bwd_data_by_pieces(const KernelContext& exec, const Conv2dBwdDataArgs& args) {
-  const ConvShape shape = conv_shape(args.dx.shape, args.weight.shape, args.dy.shape, args.geometry);
+void conv_bwd_data_by_pieces(const KernelContext& exec, const ConvShape& shape,
+                             const Conv2dBwdDataArgs& args) {
   const std::int64_t in = shape.image_elems(), out = shape.out_image_elems();
   const std::int64_t y_scratch = converts(args.dy, args.math) ? out : 0;
   const bool apart = args.dx_add.defined() || args.dx.dtype != DType::kFloat32;
@@ -206,8 +206,8 @@ void conv_bwd_data_by_pieces(const KernelContext& exec, const Conv2dBwdDataArgs&
       });
 }
 
-void conv_bwd_weight_by_pieces(const KernelContext& exec, const Conv2dBwdWeightArgs& args) {
-  const ConvShape shape = conv_shape(args.x.shape, args.dweight.shape, args.dy.shape, args.geometry);
+void conv_bwd_weight_by_pieces(const KernelContext& exec, const ConvShape& shape,
+                               const Conv2dBwdWeightArgs& args) {
   const std::int64_t in = shape.image_elems(), out = shape.out_image_elems();
   const std::int64_t x_scratch = converts(args.x, args.math) ? in : 0;
   const std::int64_t y_scratch = converts(args.dy, args.math) ? out : 0;

@@ -8,7 +8,9 @@
 //
 // Primitives choose how weights lie; they are copied from and to PyTorch's order in every call. Estimated,
 // not measured: the 11 M weights of ResNet-50 that this concerns are 90 MB to read and write, below 1 % of a
-// step of 16 images. So the copies are not kept: nobody tells a kernel when weights change.
+// step of 16 images. So the copies are not kept: nobody tells a kernel when weights change. For the same
+// reason minimal filtering transforms the weights that it takes in every call, forward and backward to the
+// input: 9 numbers become 36, which large images win back (takes_winograd() in winograd_conv.cc says when).
 #pragma once
 
 #include <compare>
@@ -80,9 +82,12 @@ void pointwise_conv_fwd(const KernelContext& exec, const Conv2dFwdArgs& args);
 void pointwise_conv_bwd_data(const KernelContext& exec, const Conv2dBwdDataArgs& args);
 void pointwise_conv_bwd_weight(const KernelContext& exec, const Conv2dBwdWeightArgs& args);
 
-// All others, piece by piece.
-void conv_fwd_by_pieces(const KernelContext& exec, const Conv2dFwdArgs& args);
-void conv_bwd_data_by_pieces(const KernelContext& exec, const Conv2dBwdDataArgs& args);
-void conv_bwd_weight_by_pieces(const KernelContext& exec, const Conv2dBwdWeightArgs& args);
+// Those that minimal filtering does not take either (winograd_conv.h), piece by piece. `shape` is that of the
+// call.
+void conv_fwd_by_pieces(const KernelContext& exec, const ConvShape& shape, const Conv2dFwdArgs& args);
+void conv_bwd_data_by_pieces(const KernelContext& exec, const ConvShape& shape,
+                             const Conv2dBwdDataArgs& args);
+void conv_bwd_weight_by_pieces(const KernelContext& exec, const ConvShape& shape,
+                               const Conv2dBwdWeightArgs& args);
 
 }  // namespace trireme::cpu

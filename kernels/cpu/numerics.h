@@ -13,6 +13,8 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/image_numerics.h"
+
 namespace trireme::cpu {
 
 /// What a tensor holds, and what becomes of it when it is read as fp32. 16-bit values are passed as their
@@ -145,111 +147,6 @@ struct CrossEntropyNumerics {
   /// `scale`.
   float (*soft_row)(float* logits, std::int64_t cols, const SoftTargets& targets, float scale,
                     bool write_gradient);
-};
-
-/// Rows [rows, cols] of an image's pixels, a column a channel.
-struct ChannelMoments {
-  const float* x;
-  std::int64_t rows, cols;
-  float *mean, *m2;  // [cols]: of these rows; the sum of squares about that mean
-};
-
-struct ChannelAffine {
-  const float *x, *residual;   // residual or null
-  const float *scale, *shift;  // [cols]
-  float* y;                    // rectify(x * scale + shift + residual); may be x or residual
-  std::int64_t rows, cols;
-  bool rectify, stream;  // stream: y goes past the caches; it is aligned to them
-};
-
-/// Where the rectifier lets a gradient pass.
-enum class Passes : std::uint8_t {
-  kAll,    // no rectifier
-  kFromY,  // where y is not <= 0
-  kFromX,  // where x * scale + shift is not <= 0
-};
-
-struct ChannelGradients {
-  const float *dy, *x, *y;            // y for kFromY
-  const float *scale, *shift, *mean;  // [cols]
-  Passes passes;
-  std::int64_t rows, cols;
-  float *sum, *sum_x;  // [cols]: of g, and of g (x - mean); overwritten
-  float* gradient;     // receives g, or null; may be dy
-};
-
-struct ChannelBackward {
-  ChannelGradients in;
-  const float *of_g, *of_x, *constant;  // [cols]: dx = of_g g + of_x (x - mean) + constant
-  float* dx;
-  bool stream;  // as above, for dx
-};
-
-struct BatchNormNumerics {
-  void (*moments)(const ChannelMoments& piece);
-  void (*affine)(const ChannelAffine& piece);
-  void (*sums)(const ChannelGradients& piece);
-  void (*backward)(const ChannelBackward& piece);
-  void (*relu)(const float* x, float* y, std::int64_t n);
-  void (*relu_bwd)(const float* dy, const float* y, float* dx, std::int64_t n);
-};
-
-/// A window over one image [height, width, channels].
-struct PoolImage {
-  std::int64_t height, width, channels;
-  std::int64_t out_height, out_width;
-  std::int64_t window_height, window_width, stride, padding;
-};
-
-/// Serial functions over one image; bwd overwrites dx.
-struct PoolNumerics {
-  void (*max_fwd)(const PoolImage& image, const float* x, float* y, std::uint8_t* place);  // place or null
-  void (*max_bwd)(const PoolImage& image, const float* dy, const std::uint8_t* place, float* dx);
-  void (*avg_fwd)(const PoolImage& image, const float* x, float* y);
-  void (*avg_bwd)(const PoolImage& image, const float* dy, float* dx);
-};
-
-/// A square of pixels that Winograd transforms, [i, j, channel] at i * row_pitch + j * channels + channel.
-/// `channels` is a multiple of 16.
-struct WinogradPatch {
-  std::int64_t channels, row_pitch;
-  int first_row, end_row, first_col, end_col;  // of the square, within the image
-};
-
-/// The 36 points of a square: channel c of point f at
-/// f * point_pitch + c / kPanel * panel_pitch + c % kPanel.
-struct WinogradPoints {
-  static constexpr std::int64_t kPanel = 32;
-  float* data;
-  std::int64_t point_pitch, panel_pitch;
-};
-
-/// c [rows, cols] = a b, or c += a b. rows is a multiple of 8, cols of 16.
-struct WinogradProduct {
-  const float* a;
-  std::int64_t a_pitch;
-  const float* b;
-  std::int64_t b_pitch;
-  float* c;
-  std::int64_t c_pitch;
-  std::int64_t rows, cols, depth;
-  bool accumulate;
-};
-
-/// Serial parts of a convolution by Winograd's minimal filtering F(4 x 4, 3 x 3).
-struct WinogradNumerics {
-  static constexpr int kInput = 6, kOutput = 4, kPoints = kInput * kInput;
-  static constexpr std::int64_t kWeightBlock = 16;
-  void (*input_to_points)(const WinogradPatch& patch, const float* x, const WinogradPoints& to);
-  void (*output_gradient_to_points)(const WinogradPatch& patch, const float* dy, const WinogradPoints& to);
-  /// y = what the points mean + bias + addend; either may be null. `addend` lies like y and may be y.
-  void (*points_to_output)(const WinogradPatch& patch, const WinogradPoints& from, const float* bias,
-                           const float* addend, float* y);
-  /// taps [9, 16] to u, 16 of each point; `flip` turns the kernel by half a turn.
-  void (*weight_to_points)(const float* taps, bool flip, float* u, std::int64_t point_pitch);
-  void (*points_to_weight)(const float* u, std::int64_t point_pitch, float* taps);
-  void (*product)(const WinogradProduct& p);             // a [rows, depth], overwrites
-  void (*product_of_columns)(const WinogradProduct& p);  // a [depth, rows]
 };
 
 /// y[j * y_pitch + i] = x[i * x_pitch + j] for i < rows, j < cols.

@@ -3,7 +3,7 @@
 // convolution is a product for each point, summed over channels: 36 products of matrices [squares, channels]
 // where 144 multiplications a square were (Winograd 1980; Lavin & Gray 2015). The points 0, +-5/8, +-3/2 and
 // infinity keep the factors near 1. Relative errors, measured with 64 to 512 channels beside fp64: forward
-// 7e-7 to 2e-6, 1.8 times those of direct summation; of a weight's gradient 4e-7 to 9e-7, 4 to 6 times.
+// 7e-7 to 2.1e-6, 1.8 times those of direct summation; of a weight's gradient 4e-7 to 9.3e-7, 4 to 6 times.
 //
 // The gradient of the input is the same with the kernel turned and its matrices transposed. The gradient of
 // the weight sums, at each point, the products of input and output gradient over all squares, in their order.
@@ -157,8 +157,7 @@ bool takes_winograd(ConvKind kind, const ConvShape& s, DType dtype, MathMode mat
   return squares >= (s.channels * s.outputs <= kCached ? 16 : weight ? 64 : 128);
 }
 
-void winograd_conv_fwd(const KernelContext& exec, const Conv2dFwdArgs& args) {
-  const ConvShape s = conv_shape(args.x.shape, args.weight.shape, args.y.shape, args.geometry);
+void winograd_conv_fwd(const KernelContext& exec, const ConvShape& s, const Conv2dFwdArgs& args) {
   const WeightPoints weight(exec, args.weight.as<float>(), s, WeightPoints::Side::kOutputs);
   filter(exec, s.images,
          {.x = args.x.as<float>(),
@@ -171,8 +170,7 @@ void winograd_conv_fwd(const KernelContext& exec, const Conv2dFwdArgs& args) {
           .out = {s.out_height, s.out_width, s.outputs}});
 }
 
-void winograd_conv_bwd_data(const KernelContext& exec, const Conv2dBwdDataArgs& args) {
-  const ConvShape s = conv_shape(args.dx.shape, args.weight.shape, args.dy.shape, args.geometry);
+void winograd_conv_bwd_data(const KernelContext& exec, const ConvShape& s, const Conv2dBwdDataArgs& args) {
   const WeightPoints weight(exec, args.weight.as<float>(), s, WeightPoints::Side::kInputs);
   filter(exec, s.images,
          {.x = args.dy.as<float>(),

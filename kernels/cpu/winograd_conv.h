@@ -9,8 +9,10 @@ namespace trireme::cpu {
 /// Whether the convolution of this shape, in this type and mode, is computed that way.
 bool takes_winograd(ConvKind kind, const ConvShape& shape, DType dtype, MathMode math);
 
-void winograd_conv_fwd(const KernelContext& exec, const Conv2dFwdArgs& args);
-void winograd_conv_bwd_data(const KernelContext& exec, const Conv2dBwdDataArgs& args);
-void winograd_conv_bwd_weight(const KernelContext& exec, const Conv2dBwdWeightArgs& args);
+// `shape` is that of the call.
+void winograd_conv_fwd(const KernelContext& exec, const ConvShape& shape, const Conv2dFwdArgs& args);
+void winograd_conv_bwd_data(const KernelContext& exec, const ConvShape& shape, const Conv2dBwdDataArgs& args);
+void winograd_conv_bwd_weight(const KernelContext& exec, const ConvShape& shape,
+                              const Conv2dBwdWeightArgs& args);
 
 }  // namespace trireme::cpu

@@ -112,9 +112,9 @@ class GradientPoints {
 
 }  // namespace
 
-void winograd_conv_bwd_weight(const KernelContext& exec, const Conv2dBwdWeightArgs& args) {
-  const ConvShape s = conv_shape(args.x.shape, args.dweight.shape, args.dy.shape, args.geometry);
-  const GradientPoints points(exec, s);
+void winograd_conv_bwd_weight(const KernelContext& exec, const ConvShape& shape,
+                              const Conv2dBwdWeightArgs& args) {
+  const GradientPoints points(exec, shape);
   points.sum(args.x.as<float>(), args.dy.as<float>());
   points.write_to(args.dweight.as<float>(), args.mode);
 }

@@ -4,6 +4,10 @@
 // [Note: deterministic attention] The fast backward adds the tiles of dQ with atomics. Leaving out its fp32
 // accumulator, so that dQ is one product of the graph, selects the engine that writes dS to a workspace of
 // B * heads * T * T elements instead; engines that cuDNN marks as nondeterministic are skipped in any case.
+//
+// [Note: defects of cuDNN's attention] Some versions propose engines that compute wrong results or read
+// beyond their tensors. cuDNN's own frontend keeps a list of them and refuses or works around; here such
+// problems are the own kernels'.
 #include <compare>
 #include <limits>
 #include <utility>
@@ -51,28 +55,31 @@ Problem problem_of(const Args& args, bool backward) {
           .backward = backward};
 }
 
-// Of the caller's tensors.
-enum Id : std::int64_t {
-  kQ = 1,
-  kK,
-  kV,
-  kO,
-  kStats,
-  kDO,
-  kDQ,
-  kDK,
-  kDV,
-  kDelta,
-  kScale,
-  kOne,
-  kMinusInfinity
-};
+// Why a problem must not be given to this version of the library; null: it may. See [Note: defects of cuDNN's
+// attention].
+const char* defect_of(const Problem& p, std::size_t version) {
+  if (version == 91000 || version == 91001) return "cuDNN 9.10.0 and 9.10.1 compute attention wrongly";
+  if (p.backward && version <= 91500 && p.seq_len % 128 != 0) {
+    return "backward of a sequence that is no multiple of 128 may read beyond it before cuDNN 9.15.1";
+  }
+  if (p.backward && p.seq_len == 1) return "cuDNN has no backward of a single token";
+  return nullptr;
+}
 
-// Scores where the mask hides nothing, else minus infinity.
+// What hides a score. Older versions make NaN of infinity.
+float hidden_score() {
+  return cudnnGetVersion() < 91000 ? std::numeric_limits<float>::lowest()
+                                   : -std::numeric_limits<float>::infinity();
+}
+
+// Of the caller's tensors.
+enum Id : std::int64_t { kQ = 1, kK, kV, kO, kStats, kDO, kDQ, kDK, kDV, kDelta, kScale, kOne, kHidden };
+
+// Scores where the mask hides nothing, else what hides them.
 CudnnGraph::Tensor masked(CudnnGraph& graph, const Problem& p, const CudnnGraph::Tensor& scores) {
   if (!p.causal) return scores;
   const auto row = graph.index_along(scores, 2), col = graph.index_along(scores, 3);
-  return graph.select(scores, graph.scalar(kMinusInfinity), graph.is_at_least(row, col));
+  return graph.select(scores, graph.scalar(kHidden), graph.is_at_least(row, col));
 }
 
 CudnnGraph forward_graph(const Problem& p) {
@@ -128,6 +135,7 @@ CudnnGraph backward_graph(const Problem& p) {
 }
 
 CudnnGraph Problem::graph() const {
+  if (const char* defect = defect_of(*this, cudnnGetVersion())) throw Error(ErrorCode::kUnsupported, defect);
   return backward ? backward_graph(*this) : forward_graph(*this);
 }
 
@@ -174,14 +182,14 @@ bool AttentionLibrary::run_fwd(const AttentionFwdArgs& args) {
   if (!is_readable(p, {args.qkv.data, args.out.data, args.lse.data})) return false;
   const CudnnPlan* plan = state_->plans.plan_for(p);
   if (plan == nullptr) return false;
-  float scale = args.scale, minus_infinity = -std::numeric_limits<float>::infinity();
+  float scale = args.scale, hidden = hidden_score();
   std::vector<std::pair<Id, void*>> tensors = {{kQ, part_of(args.qkv.data, p, 0)},
                                                {kK, part_of(args.qkv.data, p, 1)},
                                                {kV, part_of(args.qkv.data, p, 2)},
                                                {kO, args.out.data},
                                                {kStats, args.lse.data},
                                                {kScale, &scale}};
-  if (p.causal) tensors.emplace_back(kMinusInfinity, &minus_infinity);
+  if (p.causal) tensors.emplace_back(kHidden, &hidden);
   state_->run(*plan, tensors);
   return true;
 }
@@ -192,7 +200,7 @@ bool AttentionLibrary::run_bwd(const AttentionBwdArgs& args) {
     return false;
   const CudnnPlan* plan = state_->plans.plan_for(p);
   if (plan == nullptr) return false;
-  float scale = args.scale, one = 1.0f, minus_infinity = -std::numeric_limits<float>::infinity();
+  float scale = args.scale, one = 1.0f, hidden = hidden_score();
   const Buffer delta(state_->allocator,
                      static_cast<std::size_t>(p.samples * p.heads * p.seq_len) * sizeof(float),
                      MemoryCategory::kWorkspace);
@@ -208,7 +216,7 @@ bool AttentionLibrary::run_bwd(const AttentionBwdArgs& args) {
                                                {kDelta, delta.data()},
                                                {kScale, &scale},
                                                {kOne, &one}};
-  if (p.causal) tensors.emplace_back(kMinusInfinity, &minus_infinity);
+  if (p.causal) tensors.emplace_back(kHidden, &hidden);
   state_->run(*plan, tensors);
   return true;
 }

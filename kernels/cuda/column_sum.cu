@@ -18,8 +18,8 @@ constexpr int kChunkThreads = 16;  // of the second
 template <class T, int N>
 __global__ void column_sum_kernel(const T* x, float* partials, std::int64_t rows, std::int64_t cols) {
   __shared__ float sums[kRowThreads][kWarp * N];
-  const std::int64_t col = (std::int64_t{blockIdx.x} * kWarp + threadIdx.x) * N;
-  const std::int64_t first = std::int64_t{blockIdx.y} * kChunkRows;
+  const std::int64_t col = (std::int64_t{blockIdx.y} * kWarp + threadIdx.x) * N;
+  const std::int64_t first = std::int64_t{blockIdx.x} * kChunkRows;
   const std::int64_t last = first + kChunkRows < rows ? first + kChunkRows : rows;
   float sum[N] = {};
   if (col < cols) {
@@ -38,7 +38,7 @@ __global__ void column_sum_kernel(const T* x, float* partials, std::int64_t rows
   for (int i = 0; i < N; ++i) {
     float total = 0.0f;
     for (int y = 0; y < kRowThreads; ++y) total += sums[y][threadIdx.x * N + i];
-    partials[std::int64_t{blockIdx.y} * cols + col + i] = total;
+    partials[std::int64_t{blockIdx.x} * cols + col + i] = total;
   }
 }
 
@@ -84,8 +84,8 @@ void column_sum(const KernelContext& exec, const ColumnSumArgs& args) {
   if (rows > 0) {
     for_float_type("column_sum", args.x.dtype, [&]<class T>(T) {
       const auto run = [&]<int N>(std::integral_constant<int, N>) {
-        dim3 grid = grid_of(ceil_div(cols, kWarp * N));
-        grid.y = static_cast<unsigned>(chunks);
+        dim3 grid = grid_of(chunks);  // along x, where there may be more than 65535
+        grid.y = static_cast<unsigned>(ceil_div(cols, kWarp * N));
         launch(exec, "column_sum", grid, dim3(kWarp, kRowThreads), 0, column_sum_kernel<T, N>, args.x.as<T>(),
                partials.as<float>(), rows, cols);
       };

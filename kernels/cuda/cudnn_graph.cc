@@ -24,6 +24,8 @@ bool has_note(const CudnnDescriptor& config, const std::vector<cudnnBackendNumer
   check_cudnn(cudnnBackendGetAttribute(raw, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                                        static_cast<std::int64_t>(notes.size()), &count, notes.data()),
               "cudnnBackendGetAttribute of an engine's notes");
+  // A newer library may have more notes than this build has names for.
+  count = std::min(count, static_cast<std::int64_t>(notes.size()));
   for (std::int64_t i = 0; i < count; ++i) {
     if (std::find(wanted.begin(), wanted.end(), notes[static_cast<std::size_t>(i)]) != wanted.end()) {
       return true;

@@ -113,9 +113,9 @@ __global__ void __launch_bounds__(kWarps* kWarp)
 // A thread a column of a chunk of kChunkRows rows.
 template <class T>
 __global__ void layer_norm_bwd_columns_kernel(Pointers<T> p, std::int64_t rows, std::int64_t cols) {
-  const std::int64_t col = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const std::int64_t col = std::int64_t{blockIdx.y} * kThreads + threadIdx.x;
   if (col >= cols) return;
-  const std::int64_t first = std::int64_t{blockIdx.y} * kChunkRows;
+  const std::int64_t first = std::int64_t{blockIdx.x} * kChunkRows;
   const std::int64_t last = first + kChunkRows < rows ? first + kChunkRows : rows;
   float dgamma = 0.0f, dbeta = 0.0f;
 #pragma unroll 4
@@ -124,7 +124,7 @@ __global__ void layer_norm_bwd_columns_kernel(Pointers<T> p, std::int64_t rows, 
     dgamma += dy * (to_float(p.x[row * cols + col]) - p.mean[row]) * p.rstd[row];
     dbeta += dy;
   }
-  float* out = p.partials + std::int64_t{blockIdx.y} * 2 * cols;
+  float* out = p.partials + std::int64_t{blockIdx.x} * 2 * cols;
   out[col] = dgamma;
   out[cols + col] = dbeta;
 }
@@ -190,8 +190,8 @@ void run_fused(const KernelContext& exec, const Pointers<T>& p, std::int64_t row
 template <class T>
 void run_apart(const KernelContext& exec, const Pointers<T>& p, std::int64_t rows, std::int64_t cols,
                bool packed) {
-  dim3 grid = grid_of(ceil_div(cols, kThreads));
-  grid.y = static_cast<unsigned>(ceil_div(rows, kChunkRows));
+  dim3 grid = grid_of(ceil_div(rows, kChunkRows));
+  grid.y = static_cast<unsigned>(ceil_div(cols, kThreads));
   launch(exec, "layer_norm_bwd", grid, kThreads, 0, layer_norm_bwd_columns_kernel<T>, p, rows, cols);
   const auto run = [&](auto kernel) {
     launch(exec, "layer_norm_bwd", grid_of(ceil_div(rows, kWarps)), kWarps * kWarp, 0, kernel, p, rows, cols);

@@ -162,6 +162,12 @@ struct MatmulLibrary::Plan {
         c(p.out, p.n, p.m),
         d(p.out, p.n, p.m) {}
 
+  void set_pointers(const Product& product, const ProductPointers& pointers) {
+    if (has_bias(product.epilogue)) description.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointers.bias);
+    if (has_aux(product.epilogue)) description.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, pointers.aux);
+  }
+
+  // The pointers have been set: what the epilogue can do may depend on them.
   void choose(cublasLtHandle_t handle, const Product& product) {
     Preference preference;
     preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
@@ -200,10 +206,11 @@ MatmulLibrary::~MatmulLibrary() {
   if (cublasLtDestroy(handle_) != CUBLAS_STATUS_SUCCESS) log_warning("cuda: cublasLtDestroy failed");
 }
 
-MatmulLibrary::Plan& MatmulLibrary::plan_for(const Product& product) {
+MatmulLibrary::Plan& MatmulLibrary::plan_for(const Product& product, const ProductPointers& pointers) {
   std::unique_ptr<Plan>& plan = plans_[product];
   if (!plan) {
     auto fresh = std::make_unique<Plan>(product);
+    fresh->set_pointers(product, pointers);
     fresh->choose(handle_, product);
     plan = std::move(fresh);
   }
@@ -212,11 +219,9 @@ MatmulLibrary::Plan& MatmulLibrary::plan_for(const Product& product) {
 
 bool MatmulLibrary::run(cudaStream_t stream, Product product, const ProductPointers& pointers) {
   product.alignment = common_alignment(pointers);
-  Plan& plan = plan_for(product);
+  Plan& plan = plan_for(product, pointers);
   if (!plan.usable) return false;
-  if (has_bias(product.epilogue)) plan.description.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointers.bias);
-  if (has_aux(product.epilogue))
-    plan.description.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, pointers.aux);
+  plan.set_pointers(product, pointers);
   const float alpha = 1.0f, beta = product.add_c ? 1.0f : 0.0f;
   const void* c = product.add_c ? pointers.c : pointers.d;
   const cublasStatus_t status =

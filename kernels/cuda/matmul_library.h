@@ -64,7 +64,7 @@ class MatmulLibrary {
  private:
   struct Plan;
 
-  Plan& plan_for(const Product& product);
+  Plan& plan_for(const Product& product, const ProductPointers& pointers);
 
   cublasLtHandle_t handle_ = nullptr;
   Buffer workspace_;

@@ -79,6 +79,27 @@ Listing list_files(const fs::path& folder) {
   return found;
 }
 
+/// Why there can be no picture in a path, whoever reads it and however often; empty for a file, and for one
+/// that is gone, which may come back.
+std::string describe_no_file(const fs::path& path) {
+  std::error_code error, ignored;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found || error == std::errc::too_many_symbolic_link_levels) {
+    return fs::is_symlink(fs::symlink_status(path, ignored)) ? "is a link to nothing" : "";
+  }
+  return fs::exists(status) && !fs::is_regular_file(status) ? "is not a regular file" : "";
+}
+
+MappedFile open_picture(const fs::path& path) {
+  try {
+    return {path, "picture"};
+  } catch (const Error&) {
+    const std::string reason = describe_no_file(path);
+    if (reason.empty()) throw;
+    throw BadImage(fmt::format("picture {} {}", path.string(), reason));
+  }
+}
+
 }  // namespace
 
 ImageFolder::ImageFolder(const Options& options) : options_(options) {
@@ -137,7 +158,7 @@ std::shared_ptr<const Image> ImageFolder::load(std::int64_t index, const Reducti
     if (auto image = cache_->find(index, choose)) return image;
   }
   const fs::path file = path(index);
-  const MappedFile mapped(file, "picture");
+  const MappedFile mapped = open_picture(file);
   const EncodedImage encoded{
       .bytes = mapped.bytes(), .name = file.string(), .max_pixels = options_.max_pixels};
   const ImageSize size = read_image_size(encoded);

@@ -5,7 +5,8 @@
 
 Reads stages.tsv (name, exit status or "skipped: why", seconds) and NAME.out of every stage: JSON, or text whose last
 line is JSON. Fails when memory was not as predicted or a bar is missed, naming each; a dry run has no bars, since its
-speeds mean nothing. Figures that were not measured are for stages.tsv to tell.
+speeds mean nothing. Figures that were not measured are for stages.tsv to tell. `own_kernels` are the problems that cuDNN
+had no engine for, of a stage and of all: right, but slower than they need be.
 """
 
 import json
@@ -23,6 +24,12 @@ def parse(text):
     return None
 
 
+def fallbacks(paths):
+    """What a library had no engine for, so that a slower own kernel ran: the warnings in these files, each once."""
+    lines = (line for path in paths if path.exists() for line in path.read_text(errors="replace").splitlines())
+    return sorted({line[line.index("cuDNN"):] for line in lines if "has no fitting engine" in line})
+
+
 def read_stages(results):
     stages = {}
     for line in (results / "stages.tsv").read_text().splitlines():
@@ -36,6 +43,9 @@ def read_stages(results):
                 entry["result"] = result
             else:
                 entry["last_line"] = (text.strip().splitlines() or [""])[-1]
+        slow = fallbacks([output, results / (name + ".err")])
+        if slow:
+            entry["own_kernels"] = slow
         stages[name] = entry
     return stages
 
@@ -102,7 +112,9 @@ def main():
     judged = {} if is_dry_run else bars(stages, rows)
     missed = [f"{what} is {bar['value']:.3f}, the bar {bar['bar']}" for what, bar in judged.items() if not bar["holds"]]
     gate = {"card": card_name(stages), "seconds": sum(stage["seconds"] for stage in stages.values()),
-            "mfu_formula": MFU_FORMULA, "bars": judged, "runs": rows, "stages": stages}
+            "mfu_formula": MFU_FORMULA, "bars": judged, "runs": rows,
+            "own_kernels": fallbacks(path for kind in ("*.out", "*.err", "tests/*.log") for path in results.glob(kind)),
+            "stages": stages}
     (results / "gate.json").write_text(json.dumps(gate, indent=2) + "\n")
     print(json.dumps({key: value for key, value in gate.items() if key != "stages"}))
     if unpredicted:

@@ -118,6 +118,18 @@ class GpuGate(unittest.TestCase):
             ended, gate = self.report_of("--dry-run", **{**held, stage: result})
             self.assertEqual((ended.returncode, gate["bars"]), (0, {}), "speeds of a dry run mean nothing")
 
+    def test_slower_kernels_are_named(self):
+        (self.root / "report/tests").mkdir(parents=True)
+        warning = "cuDNN 9.19.0 has no fitting engine for {} ({}); the slower own kernel runs"
+        attention = warning.format("attention", "no engine is proposed")
+        convolution = warning.format("convolution", "no engine is proposed")
+        (self.root / "report/doctor.err").write_text(f"[warning] cuda: {attention}\n" * 2 + "something else\n")
+        (self.root / "report/tests/a.log").write_text(f"[warning] cuda: {convolution}\n")
+        ended, gate = self.report_of(doctor={})
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertEqual(gate["stages"]["doctor"]["own_kernels"], [attention])
+        self.assertEqual(gate["own_kernels"], [attention, convolution])
+
     def test_memory_that_was_not_predicted_fails(self):
         ended, _ = self.report_of(trireme_124m_fp32={"tokens_per_s": 1.0, "flops_per_token": 1.0, "peak_bytes": 61,
                                                      "predicted_peak_bytes": 60})
@@ -128,7 +140,7 @@ class GpuGate(unittest.TestCase):
         paths = []
         for i, run in enumerate(runs):
             paths.append(self.root / f"run{i}.json")
-            paths[-1].write_text(json.dumps(run))
+            paths[-1].write_text("[warning] of a library\n" + json.dumps(run) + "\n")
         return subprocess.run([sys.executable, OPTIONS.source / "tests/bench/gate_check.py", what, *paths],
                               capture_output=True, text=True).returncode
 
@@ -150,9 +162,17 @@ class GpuGate(unittest.TestCase):
         database.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?)",
                              [(0, 10), (90, 130), (110, 120), (150, 180), (170, 200)])
         database.commit()
-        share = subprocess.run([sys.executable, OPTIONS.source / "tests/bench/kernel_share.py", trace],
-                               capture_output=True, text=True, check=True)
-        self.assertAlmostEqual(json.loads(share.stdout)["share_without_kernels"], 0.2)
+        lines = self.root / "trace.tsv"
+        lines.write_text("150\t180\n0\t10\n90\t130\n110\t120\n170\t200\n")
+        for path in (trace, lines):
+            share = self.share_of(path)
+            self.assertAlmostEqual(json.loads(share.stdout)["share_without_kernels"], 0.2)
+        lines.write_text(lines.read_text() + "lost 7\n")
+        self.assertNotEqual(self.share_of(lines).returncode, 0, "a trace with holes says nothing")
+
+    def share_of(self, trace):
+        return subprocess.run([sys.executable, OPTIONS.source / "tests/bench/kernel_share.py", trace],
+                              capture_output=True, text=True)
 
     def test_without_time_every_stage_fails_and_is_reported(self):
         ended = self.run_gate("--dry-run", str(self.root / "results"), TRIREME_GATE_SECONDS="0",

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""The share of time in which no kernel runs, from a trace that nsys has exported to SQLite.
+"""The share of time in which no kernel runs, from a trace of kernel_trace.cc, or one that nsys has exported to SQLite.
 
-    kernel_share.py TRACE.sqlite
+    kernel_share.py TRACE.tsv|TRACE.sqlite
 
 Looks at the second half of the time between the first kernel and the last: steps that repeat each other. Kernels that
 overlap count once; copies and fills do not count as kernels.
 """
 
 import json
+import pathlib
 import sqlite3
 import sys
 
@@ -23,9 +24,16 @@ def busy(intervals, first, last):
     return total
 
 
+def read(path):
+    """(start, end) of every kernel, by start."""
+    if path.suffix == ".tsv":
+        return sorted(tuple(map(int, line.split("\t"))) for line in path.read_text().splitlines())
+    database = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    return database.execute("SELECT start, end FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY start").fetchall()
+
+
 def main():
-    database = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True)
-    kernels = database.execute("SELECT start, end FROM CUPTI_ACTIVITY_KIND_KERNEL ORDER BY start").fetchall()
+    kernels = read(pathlib.Path(sys.argv[1]))
     begin, last = kernels[0][0], max(stop for _, stop in kernels)
     first = (begin + last) // 2
     window = last - first

@@ -100,6 +100,16 @@ TEST_P(ElementwiseTest, ColumnSum) {
   r->column_sum(r.exec(), {.x = r.poisoned({4, 4}), .out = {}, .mode = GradientMode::kIgnore});
 }
 
+// More chunks than a grid has places in its y and z directions.
+TEST_P(ElementwiseTest, ColumnSumOfVeryManyRows) {
+  constexpr std::int64_t kRows = std::int64_t{65536} * 128 + 3;
+  const Rig r = rig();
+  const DeviceArray x = r.upload({kRows, 1}, std::vector<float>(kRows, 0.25f), DType::kBFloat16);
+  const DeviceArray out = r.poisoned({1});
+  r->column_sum(r.exec(), {.x = x, .out = out});
+  EXPECT_EQ(out.download()[0], 0.25f * kRows);
+}
+
 double gelu_derivative(double x) {
   const double a = std::sqrt(2 / M_PI), t = std::tanh(a * (x + 0.044715 * x * x * x));
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * a * (1 + 3 * 0.044715 * x * x);

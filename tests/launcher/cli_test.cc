@@ -60,6 +60,13 @@ TEST_F(Cli, PlanDrawsATimeline) {
   EXPECT_THAT(refusal(with({"--timeline", "step.svg", "--set", "train.micro_batch=1"})),
               HasSubstr("--times times.json: it was measured with train.micro_batch = 2, not 1; remove it"));
   EXPECT_THAT(refusal(with({"--timeline", "step.png"})), HasSubstr("something.svg"));
+  EXPECT_THAT(refusal({"plan", "job.toml", "--timeline", "one.json", "--times", "./one.json"}),
+              HasSubstr("--timeline one.json and --times ./one.json name one file"));
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "one.json"));
+  testing::write_file(scratch_ / "two.json", "{}");
+  std::filesystem::create_symlink("two.json", scratch_ / "link.json");
+  EXPECT_THAT(refusal({"plan", "job.toml", "--timeline", "two.json", "--times", "link.json"}),
+              HasSubstr("name one file"));
   EXPECT_THAT(refusal(with({"--timeline", ""})), HasSubstr("--timeline wants the name of a file, not \"\""));
   EXPECT_THAT(refusal(with({})),
               HasSubstr("--times times.json is about how long blocks take: it wants --timeline"));

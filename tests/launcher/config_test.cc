@@ -221,6 +221,7 @@ TEST(Config, EveryKeyReachesItsOwnMember) {
     if (!key.rule.missing_feature.empty()) continue;  // has a single value
     JobConfig config;
     const std::string before = to_toml(config);
+    const bool in_text = key.scope_without(config) == nullptr;
     ConfigValue changed = key.get(config);
     if (auto* b = std::get_if<bool>(&changed)) *b = !*b;
     if (auto* i = std::get_if<std::int64_t>(&changed)) *i += 1;
@@ -235,7 +236,7 @@ TEST(Config, EveryKeyReachesItsOwnMember) {
     const JobConfig defaults;
     for (const ConfigKey& other : config_keys()) num_changed += other.get(config) != other.get(defaults);
     EXPECT_EQ(num_changed, 1) << key.full_name();
-    EXPECT_NE(to_toml(config), before) << key.full_name();
+    EXPECT_EQ(to_toml(config) != before, in_text) << key.full_name();
   }
 }
 

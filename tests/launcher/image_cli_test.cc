@@ -1,6 +1,7 @@
 // Whole runs on pictures through the built program.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -92,6 +93,70 @@ TEST_F(ImageCli, ABadPictureEndsTheJobOrIsCounted) {
   ASSERT_EQ(skipped.exit_code, 0) << skipped.err;
   EXPECT_THAT(skipped.err, HasSubstr("left out: picture train/dark/bad.jpg"));
   EXPECT_EQ(summary("lenient")["left_out_samples"], 1);
+}
+
+TEST_F(ImageCli, ADanglingLinkIsABadPicture) {
+  std::filesystem::create_symlink("nowhere.jpg", scratch_ / "train/light/gone.jpg");
+  ASSERT_EQ(::mkfifo((scratch_ / "train/light/pipe.jpg").c_str(), 0600), 0);
+  const ProgramResult failed = run(train("strict", {"train.steps=4"}));
+  EXPECT_EQ(failed.exit_code, 1);
+  EXPECT_THAT(failed.err, AllOf(HasSubstr("train/light/"), HasSubstr("data.on_bad_image")));
+  const ProgramResult skipped = run(train("lenient", {"data.on_bad_image=skip", "train.steps=4"}));
+  ASSERT_EQ(skipped.exit_code, 0) << skipped.err;
+  EXPECT_THAT(skipped.err, AllOf(HasSubstr("light/gone.jpg is a link to nothing"),
+                                 HasSubstr("light/pipe.jpg is not a regular file")));
+  EXPECT_EQ(summary("lenient")["left_out_samples"], 2);
+}
+
+// Its checkpoint is there, and the run that goes on from it evaluates first: in the end nothing is missing.
+TEST_F(ImageCli, AnEvaluationThatFailsCostsNoCheckpoint) {
+  const std::vector<std::string> keys = {"train.eval_every=2", "checkpoint.every=2", "train.steps=4",
+                                         "optimizer.schedule=constant"};
+  ASSERT_EQ(run(train("whole", keys)).exit_code, 0);
+  const auto evaluations = [&](const std::string& out) {
+    std::istringstream lines(testing::read_file(scratch_ / out / "metrics.jsonl"));
+    std::vector<json> found;
+    for (std::string line; std::getline(lines, line);) {
+      if (json parsed = json::parse(line); parsed.contains("eval_loss")) found.push_back(std::move(parsed));
+    }
+    return found;
+  };
+  const auto manifest = [&](const std::string& checkpoint) {
+    return json::parse(testing::read_file(scratch_ / checkpoint / "manifest.json"))["content"];
+  };
+  const auto whole = evaluations("whole");
+  ASSERT_EQ(whole.size(), 2u);
+  EXPECT_EQ(manifest("whole/checkpoints/step-000002")["eval_loss"], whole[0]["eval_loss"]);
+
+  const std::filesystem::path picture = scratch_ / "test/dark/0.jpg";
+  const std::string good = testing::read_file(picture);
+  testing::write_file(picture, "no picture");
+  const ProgramResult first = run(train("run", keys));
+  EXPECT_EQ(first.exit_code, 1);
+  EXPECT_THAT(first.err, HasSubstr("dark/0.jpg"));
+  EXPECT_EQ(manifest("run/checkpoints/step-000002")["evaluation_due"], true);
+  EXPECT_EQ(manifest("run/checkpoints/step-000002")["eval_loss"], nullptr);
+  // Again, and not a step further: it is not forgotten.
+  EXPECT_EQ(run(train("run", keys)).exit_code, 1);
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "run/checkpoints/step-000004"));
+
+  testing::write_file(picture, good);
+  std::vector<std::string> shorter = keys;
+  shorter.emplace_back("train.steps=3");
+  ASSERT_EQ(run(train("run", shorter)).exit_code, 0);
+  EXPECT_EQ(manifest("run/checkpoints/step-000002")["evaluation_due"], false);
+  testing::write_file(picture, "no picture");
+  EXPECT_EQ(run(train("run", keys)).exit_code, 1);  // after the last step
+  EXPECT_EQ(manifest("run/checkpoints/step-000004")["evaluation_due"], true);
+  testing::write_file(picture, good);
+  const ProgramResult last = run(train("run", keys));
+  ASSERT_EQ(last.exit_code, 0) << last.err;
+  const auto made_up = evaluations("run");
+  ASSERT_EQ(made_up.size(), 3u);  // 2, 3 and 4
+  EXPECT_EQ(made_up[0], whole[0]);
+  EXPECT_EQ(made_up[2], whole[1]);
+  EXPECT_EQ(summary("run")["eval_loss"], summary("whole")["eval_loss"]);
+  EXPECT_EQ(manifest("run/checkpoints/step-000004"), manifest("whole/checkpoints/step-000004"));
 }
 
 // Neither the loss nor the share of right answers knows of it.

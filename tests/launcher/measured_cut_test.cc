@@ -10,6 +10,7 @@
 
 #include "launcher/build.h"
 #include "launcher/plan_timeline.h"
+#include "parallel/block_times.h"
 #include "parallel/comm/local.h"
 #include "parallel/predict.h"
 #include "parallel/stage_cut.h"
@@ -103,8 +104,11 @@ TEST(MeasuredCut, IsTheQuickestThatFits) {
     }
     EXPECT_GT(chosen.size(), 1u);  // the limits matter
     const std::int64_t too_little = std::ranges::min(all, {}, &CutFigures::peak_bytes).peak_bytes - 1;
-    EXPECT_EQ(measured_cut(config, profile, {.num_ranks = 3, .limit_bytes = too_little}),
-              measured_cut(config, profile, {.num_ranks = 3}));
+    const auto bytes_of = [&](std::int64_t limit) {
+      const std::string cut = measured_cut(config, profile, {.num_ranks = 3, .limit_bytes = limit});
+      return std::ranges::find(all, cut, &CutFigures::cut)->peak_bytes;
+    };
+    EXPECT_LT(bytes_of(too_little), bytes_of(std::numeric_limits<std::int64_t>::max()));
   }
 }
 
@@ -128,6 +132,57 @@ TEST(MeasuredCut, FitsWithSeveralChunks) {
   const std::string fitting =
       measured_cut(config, profile, {.num_ranks = 2, .limit_bytes = peak_of(config, quickest) - 1});
   EXPECT_LT(peak_of(config, fitting), peak_of(config, quickest)) << quickest << " and " << fitting;
+}
+
+// Chunks of a rank share its memory: against all 35 cuts.
+TEST(MeasuredCut, IsTheQuickestThatFitsOfAllCutsIntoChunks) {
+  JobConfig config = synthetic_job();
+  config.model.layers = 6;
+  config.model.vocab = 512;
+  config.parallel.schedule = "interleaved";
+  config.parallel.chunks = 2;
+  const BlockProfile profile = heavy_head(config);
+  const std::vector<double> times = time_costs(profile.blocks);
+  const auto slowest_of = [&](const std::string& cut) {
+    return std::ranges::max(stage_costs(cut_at(*listed_cut(cut), 8, 4), times));
+  };
+  std::vector<CutFigures> all;
+  for (int a = 1; a < 8; ++a) {
+    for (int b = a + 1; b < 8; ++b) {
+      for (int c = b + 1; c < 8; ++c) {
+        const std::string cut = fmt::format("{}, {}, {}", a, b, c);
+        all.push_back({cut, slowest_of(cut), peak_of(config, cut)});
+      }
+    }
+  }
+  std::set<std::string> chosen;
+  for (std::size_t i = 0; i < all.size(); i += 3) {
+    const std::int64_t limit = all[i].peak_bytes;
+    double least = std::numeric_limits<double>::infinity();
+    for (const CutFigures& figures : all) {
+      if (figures.peak_bytes <= limit) least = std::min(least, figures.slowest_ms);
+    }
+    const std::string cut = measured_cut(config, profile, {.num_ranks = 2, .limit_bytes = limit});
+    EXPECT_LE(peak_of(config, cut), limit) << cut;
+    EXPECT_EQ(slowest_of(cut), least) << cut << " within " << limit;
+    chosen.insert(cut);
+  }
+  EXPECT_GT(chosen.size(), 1u);
+}
+
+TEST(MeasuredCut, NamesTheClosestCutWhereNoneFits) {
+  for (const int chunks : {1, 2}) {
+    JobConfig config = synthetic_job();
+    config.parallel.schedule = chunks > 1 ? "interleaved" : "1f1b";
+    config.parallel.chunks = chunks;
+    const BlockProfile profile = heavy_head(config);
+    ::testing::internal::CaptureStdout();  // of the logger
+    const std::string cut = measured_cut(config, profile, {.num_ranks = 2, .limit_bytes = 1000});
+    const std::string warning = ::testing::internal::GetCapturedStdout();
+    EXPECT_THAT(warning, ::testing::HasSubstr("none of the cuts that were tried fits 1000 B"));
+    EXPECT_THAT(warning, ::testing::HasSubstr("(\"" + cut + "\")"));
+    EXPECT_THAT(warning, ::testing::HasSubstr("needs " + format_bytes(peak_of(config, cut))));
+  }
 }
 
 // Whatever cut fits, it is found: the limit is what the smallest of all cuts needs.

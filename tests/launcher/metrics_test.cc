@@ -35,6 +35,20 @@ std::vector<std::int64_t> steps_in(const std::filesystem::path& path) {
   return steps;
 }
 
+// The run before wrote it and died before the checkpoint knew.
+TEST(Metrics, AnEvaluationThatIsMadeAgainHasOneLine) {
+  const testing::TemporaryFolder scratch;
+  const auto path = scratch / "metrics.jsonl";
+  write_steps(path, 0, 2);
+  MetricsWriter({.path = path, .resume_step = 2}).write_eval(2, {.loss = 1.5});
+  const auto count_after = [&](bool evaluates_again) {
+    MetricsWriter({.path = path, .resume_step = 2, .evaluates_again = evaluates_again});
+    return read_lines(path).size();
+  };
+  EXPECT_EQ(count_after(false), 3u);
+  EXPECT_EQ(count_after(true), 2u);
+}
+
 TEST(Metrics, ALineAStep) {
   const testing::TemporaryFolder scratch;
   const auto path = scratch / "metrics.jsonl";

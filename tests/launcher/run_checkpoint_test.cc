@@ -20,6 +20,7 @@ class RunCheckpoint : public ::testing::Test {
     RunState state{.step = step,
                    .loss = 2.5,
                    .eval_loss = 3.5,
+                   .evaluation_due = true,
                    .state_hash = "00aa",
                    .loss_scale = kScale,
                    .class_names = {"ant", "caf\xC3\xA9"},
@@ -53,11 +54,23 @@ TEST_F(RunCheckpoint, StateComesBack) {
   EXPECT_EQ(testing::read_file(saved / kTokenizerModelFile), "model");
 }
 
+TEST_F(RunCheckpoint, AnEvaluationIsNotedAfterwards) {
+  const auto saved = save(7);
+  EXPECT_TRUE(read_run_state(open_checkpoint_or_run(saved)).evaluation_due);
+  note_evaluation(saved, 1.25);
+  const RunState state = read_run_state(open_checkpoint(saved, Verify::kChecksums));
+  EXPECT_EQ(state.eval_loss, 1.25);
+  EXPECT_FALSE(state.evaluation_due);
+  EXPECT_EQ(state.loss, 2.5);
+}
+
 TEST_F(RunCheckpoint, OlderOnesHaveNoClassNames) {
   nlohmann::json content = open_checkpoint_or_run(save(7)).manifest.content;
   ASSERT_EQ(content.erase("class_names"), 1u);
+  ASSERT_EQ(content.erase("evaluation_due"), 1u);
   const RunState state = read_run_state(open_checkpoint_or_run(store_.begin(8).commit(content)));
   EXPECT_TRUE(state.class_names.empty());
+  EXPECT_FALSE(state.evaluation_due);
   EXPECT_EQ(state.state_hash, "00aa");
 }
 

@@ -2,10 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <limits>
+#include <mutex>
+
 #include "parallel/comm/local.h"
 #include "runtime/base/error.h"
+#include "runtime/checkpoint/safetensors_reader.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_gpt.h"
+#include "tests/support/tiny_resnet.h"
 
 namespace trireme {
 namespace {
@@ -90,6 +96,63 @@ TEST(CheckpointState, RefusesAnotherModel) {
   sgd.optimizer.momentum = 0.9f;
   expect_refused(build_gpt(testing::tiny_gpt_config()), sgd, folder.path(),
                  "has no tensor 'momentum.embedding.tokens'");
+}
+
+// Writes a model's file with one number changed, and loads it on two ranks that each have half of the state.
+std::string load_with(const ResNetConfig& config, const std::string& tensor, std::size_t at, float value) {
+  const testing::TemporaryFolder folder;
+  const EngineOptions sharded{.global_batch = 4, .micro_batch = 2, .zero = ZeroStage::kParameters};
+  std::mutex mutex;
+  std::string messages;
+  run_local_ranks(2, [&](const std::shared_ptr<Communicator>& comm) {
+    Engine engine(build_resnet(config), comm, sharded);
+    save_state(engine, folder.path());
+    comm->barrier();
+    if (comm->rank() == 0) {
+      std::string bytes = testing::read_file(folder / kModelFile);
+      const SafetensorsReader saved(folder / kModelFile);
+      const auto place =
+          static_cast<std::size_t>(reinterpret_cast<const char*>(saved.tensor(tensor).data.data()) -
+                                   reinterpret_cast<const char*>(saved.tensors().front().data.data()));
+      std::size_t data_bytes = 0;
+      for (const SafetensorsTensor& t : saved.tensors()) data_bytes += t.data.size();
+      std::memcpy(bytes.data() + bytes.size() - data_bytes + place + at * sizeof value, &value, sizeof value);
+      testing::write_file(folder / "changed", bytes);
+    }
+    comm->barrier();
+    const std::uint64_t before = engine.state_hash();
+    try {
+      check_model(engine, folder / "changed");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidInput);
+      const std::scoped_lock lock(mutex);
+      messages += error.what();
+    }
+    EXPECT_EQ(engine.state_hash(), before);
+  });
+  return messages;
+}
+
+TEST(CheckpointState, RefusesNumbersThatNoModelHas) {
+  const ResNetConfig config = testing::tiny_resnet_config();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinite = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(load_with(config, "conv1.weight", 3, -2.0f), "");
+  EXPECT_EQ(load_with(config, "bn1.running_mean", 1, -2.0f), "");
+  EXPECT_EQ(load_with(config, "bn1.running_var", 1, 0.0f), "");
+  const std::string weight = load_with(config, "conv1.weight", 3, nan);
+  EXPECT_NE(weight.find("changed: element 3 of tensor 'conv1.weight' is nan, which is no finite number"),
+            std::string::npos)
+      << weight;
+  // The last element of the last tensor, on whichever rank.
+  EXPECT_NE(load_with(config, "fc.bias", 4, -infinite).find("element 4 of tensor 'fc.bias' is -inf"),
+            std::string::npos);
+  EXPECT_NE(load_with(config, "bn1.running_mean", 0, infinite).find("'bn1.running_mean' is inf"),
+            std::string::npos);
+  const std::string variance = load_with(config, "bn1.running_var", 2, -1e-3f);
+  EXPECT_NE(variance.find("element 2 of tensor 'bn1.running_var' is -0.001, which is no variance"),
+            std::string::npos)
+      << variance;
 }
 
 }  // namespace

@@ -10,62 +10,74 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-/// e^x. x = n ln 2 + r, |r| <= ln 2 / 2; e^r by its Taylor polynomial, 2^n in two factors so that n = 128 and
-/// denormal results need no case of their own.
-inline float exp_approx(float x) {
+/// x, held where e^x is neither 0 nor infinite by more than a little. NaN passes, so not by std::min.
+template <class T>
+inline T held(T x) {
+  x = x > 89.0f ? T{} + 89.0f : x;
+  return x < -105.0f ? T{} - 105.0f : x;
+}
+
+#if defined(__AVX512F__)
+// All lanes are named where gcc 12 warns of the forms without a mask.
+constexpr __mmask16 kAllLanes = 0xFFFF;
+
+inline Vector held(Vector x) {  // NaN gives the second operand
+  return _mm512_maskz_max_ps(kAllLanes, Vector{} - 105.0f,
+                             _mm512_maskz_min_ps(kAllLanes, Vector{} + 89.0f, x));
+}
+#endif
+
+/// x as n ln 2 + r with |r| <= ln 2 / 2, of a float or of a vector.
+template <class T>
+struct ExpParts {
+  T shifted;  // n in its lowest bits
+  T n, r;
+};
+
+template <class T>
+inline ExpParts<T> split_exponent(T x) {
   constexpr float kLog2E = 1.44269504088896341f;
   constexpr float kLn2High = 0.693145751953125f;
   constexpr float kLn2Low = 1.42860682030941723e-6f;
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
-  // Not std::min: NaN must pass.
-  x = x > 89.0f ? 89.0f : x;
-  x = x < -105.0f ? -105.0f : x;
-  const float shifted = x * kLog2E + kRound;
-  const float n = shifted - kRound;
-  const float r = (x - n * kLn2High) - n * kLn2Low;
-  float p = 1.0f / 5040.0f;
-  p = p * r + 1.0f / 720.0f;
+  x = held(x);
+  const T shifted = x * kLog2E + kRound;
+  const T n = shifted - kRound;
+  return {shifted, n, (x - n * kLn2High) - n * kLn2Low};
+}
+
+/// e^r by its Taylor polynomial.
+template <class T>
+inline T exp_of_remainder(T r) {
+  T p = r * (1.0f / 5040.0f) + 1.0f / 720.0f;
   p = p * r + 1.0f / 120.0f;
   p = p * r + 1.0f / 24.0f;
   p = p * r + 1.0f / 6.0f;
   p = p * r + 0.5f;
   p = p * r + 1.0f;
-  p = p * r + 1.0f;
+  return p * r + 1.0f;
+}
+
+/// e^x: 2^n in two factors, so that n = 128 and denormal results need no case of their own.
+inline float exp_approx(float x) {
+  const auto [shifted, n, r] = split_exponent(x);
   const std::int32_t n_int =
       static_cast<std::int32_t>(__builtin_bit_cast(std::uint32_t, shifted) - 0x4B400000u);
   const std::int32_t half = n_int >> 1;
   const float scale1 = __builtin_bit_cast(float, static_cast<std::uint32_t>(half + 127) << 23);
   const float scale2 = __builtin_bit_cast(float, static_cast<std::uint32_t>(n_int - half + 127) << 23);
-  return p * scale1 * scale2;
+  return exp_of_remainder(r) * scale1 * scale2;
 }
 
 /// The same for a vector, with the same bits.
 inline Vector exp_approx(Vector x) {
-  constexpr float kRound = 12582912.0f;
+  const auto [shifted, n, r] = split_exponent(x);
 #if defined(__AVX512F__)
-  // The second operand is what NaN gives. All lanes are named where gcc 12 warns of the forms without a mask.
-  constexpr __mmask16 kAll = 0xFFFF;
-  x = _mm512_maskz_max_ps(kAll, Vector{} - 105.0f, _mm512_maskz_min_ps(kAll, Vector{} + 89.0f, x));
-#else
-  x = x > 89.0f ? Vector{} + 89.0f : x;
-  x = x < -105.0f ? Vector{} - 105.0f : x;
-#endif
-  const Vector shifted = x * 1.44269504088896341f + kRound;
-  const Vector n = shifted - kRound;
-  const Vector r = (x - n * 0.693145751953125f) - n * 1.42860682030941723e-6f;
-  Vector p = r * (1.0f / 5040.0f) + 1.0f / 720.0f;
-  p = p * r + 1.0f / 120.0f;
-  p = p * r + 1.0f / 24.0f;
-  p = p * r + 1.0f / 6.0f;
-  p = p * r + 0.5f;
-  p = p * r + 1.0f;
-  p = p * r + 1.0f;
-#if defined(__AVX512F__)
-  return _mm512_maskz_scalef_ps(kAll, p, n);
+  return _mm512_maskz_scalef_ps(kAllLanes, exp_of_remainder(r), n);
 #else
   const Ints n_int = reinterpret_cast<Ints>(shifted) - 0x4B400000;
   const Ints half = n_int >> 1;
-  return p * reinterpret_cast<Vector>((half + 127) << 23) *
+  return exp_of_remainder(r) * reinterpret_cast<Vector>((half + 127) << 23) *
          reinterpret_cast<Vector>((n_int - half + 127) << 23);
 #endif
 }

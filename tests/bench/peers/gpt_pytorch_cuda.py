@@ -83,7 +83,8 @@ def main():
     # A CPU has no autocast to fp16: there the script is tried out in bf16.
     dtype = torch.float16 if args.math == "fp16" and on_gpu else torch.bfloat16
     autocast = torch.autocast(args.device, dtype=dtype, enabled=args.math in ("fp16", "bf16"))
-    scaler = torch.cuda.amp.GradScaler(enabled=args.math == "fp16" and on_gpu)
+    grad_scaler = torch.amp.GradScaler if hasattr(torch.amp, "GradScaler") else torch.cuda.amp.GradScaler  # before 2.3
+    scaler = grad_scaler(enabled=args.math == "fp16" and on_gpu)
     run = model if args.no_compile else torch.compile(model)
     data = torch.randint(args.vocab, (args.micro_batch, args.context + 1), device=args.device)
     inputs, targets = data[:, :-1].contiguous(), data[:, 1:].contiguous()

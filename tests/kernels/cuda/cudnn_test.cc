@@ -12,7 +12,10 @@ using emulation::dnn_counts;
 
 class CudnnTest : public ::testing::Test {
  protected:
-  ~CudnnTest() override { emulation::set_dnn_engines({}); }
+  ~CudnnTest() override {
+    emulation::set_dnn_engines({});
+    emulation::set_dnn_version(91900);
+  }
 
   // y of a 3 x 3 convolution of 4 channels whose input is 1 and whose weight is `weight`: inside of the
   // borders 36 times the weight.
@@ -33,6 +36,25 @@ class CudnnTest : public ::testing::Test {
     const DeviceArray out = rig.poisoned({1, 8, 16}, DType::kBFloat16), lse = rig.poisoned({1, 2, 8});
     rig->attention_fwd(rig.exec(), {.qkv = qkv, .out = out, .lse = lse, .num_heads = 2, .scale = 1.0f});
     for (const float value : out.download()) EXPECT_EQ(value, 0.5f);
+  }
+  // How many of forward and backward of a sequence the library has run.
+  static int library_calls(std::int64_t length) {
+    const Rig rig(DeviceType::kCuda, 1);
+    const auto half = [&](const Shape& shape) {
+      return rig.upload(shape, std::vector<float>(static_cast<std::size_t>(shape.num_elems()), 0.5f),
+                        DType::kBFloat16);
+    };
+    const DeviceArray qkv = half({1, length, 3 * 8}), dout = half({1, length, 8});
+    const DeviceArray out = rig.poisoned({1, length, 8}, DType::kBFloat16),
+                      lse = rig.poisoned({1, 1, length});
+    const DeviceArray dqkv = rig.poisoned({1, length, 3 * 8}, DType::kBFloat16);
+    const int before = dnn_counts().runs;
+    rig->attention_fwd(rig.exec(), {.qkv = qkv, .out = out, .lse = lse, .num_heads = 1, .scale = 1.0f});
+    rig->attention_bwd(
+        rig.exec(),
+        {.dout = dout, .qkv = qkv, .out = out, .lse = lse, .dqkv = dqkv, .num_heads = 1, .scale = 1.0f});
+    EXPECT_EQ(out.download().front(), 0.5f);
+    return dnn_counts().runs - before;
   }
 };
 
@@ -77,6 +99,21 @@ TEST_F(CudnnTest, WhatNoEngineMayDoOwnKernelsDo) {
     EXPECT_EQ(convolve(Rig(DeviceType::kCuda, 1), 5)[24], 18.0f);
     EXPECT_EQ(dnn_counts().runs, runs);
   }
+}
+
+// See [Note: defects of cuDNN's attention].
+TEST_F(CudnnTest, WhatAVersionGetsWrongOwnKernelsDo) {
+  EXPECT_EQ(library_calls(65), 2);
+  EXPECT_EQ(library_calls(1), 1) << "no backward of a single token";
+  emulation::set_dnn_version(91500);
+  EXPECT_EQ(library_calls(65), 1);
+  EXPECT_EQ(library_calls(128), 2);
+  for (const std::size_t version : {91000, 91001}) {
+    emulation::set_dnn_version(version);
+    EXPECT_EQ(library_calls(128), 0);
+  }
+  emulation::set_dnn_version(90900);
+  EXPECT_EQ(library_calls(128), 2);
 }
 
 // The same engine on every rank and in every run: the first that fits, whatever its speed.

@@ -70,6 +70,7 @@ TEST_F(UploadTest, GoesOnBesideTheComputeStream) {
   EXPECT_EQ(emulation::counts().uploads, uploads + 3);
   EXPECT_EQ(emulation::counts().waits, waits);
   rig->synchronize(rig.exec());
+  const emulation::DeviceAccess access;
   EXPECT_EQ(batch.as<std::int32_t>()[3 * kPiece - 1], 7);
 }
 
@@ -99,6 +100,7 @@ TEST_F(UploadTest, BuffersAreFreshForTheUploadToo) {
   const std::vector<std::int32_t> source(kPiece, 7);
   rig->copy_from_host(rig.exec(), batch, source.data());
   rig->synchronize(rig.exec());
+  const emulation::DeviceAccess access;
   EXPECT_EQ(batch.as<std::int32_t>()[kPiece / 2], 7);
 }
 

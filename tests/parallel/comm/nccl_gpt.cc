@@ -3,8 +3,6 @@
 //   mpirun -np N nccl_gpt
 #include <fmt/core.h>
 
-#include "parallel/comm/mpi.h"
-#include "parallel/comm/nccl.h"
 #include "parallel/engine.h"
 #include "runtime/base/error.h"
 #include "tests/parallel/comm/shared_card.h"
@@ -13,9 +11,7 @@
 namespace trireme {
 namespace {
 
-void train(const MpiSession& session) {
-  const Device device = card_of(session);
-  const auto comm = make_nccl_communicator(session.world(), device);
+void train(const std::shared_ptr<Communicator>& comm, Device device) {
   GptConfig config = testing::tiny_gpt_config();
   config.dropout = 0.1f;
   constexpr std::int64_t kGlobalBatch = 8;
@@ -40,12 +36,8 @@ void train(const MpiSession& session) {
 
 int main() {
   using namespace trireme;
-  const MpiSession session;
-  try {
-    train(session);
+  return run_over_nccl([](const auto& comm, Device device) {
+    train(comm, device);
     return 0;
-  } catch (const std::exception& error) {
-    session.world()->abort(error.what());
-    return 1;
-  }
+  });
 }

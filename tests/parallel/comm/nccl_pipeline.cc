@@ -6,8 +6,6 @@
 
 #include <vector>
 
-#include "parallel/comm/mpi.h"
-#include "parallel/comm/nccl.h"
 #include "parallel/predict.h"
 #include "runtime/base/error.h"
 #include "tests/parallel/comm/shared_card.h"
@@ -61,9 +59,7 @@ std::vector<PipelineLayout> layouts_of(int ranks) {
 }
 
 // How many layouts differ.
-int compare(const MpiSession& session) {
-  const Device device = card_of(session);
-  const auto comm = make_nccl_communicator(session.world(), device, std::chrono::seconds(60));
+int compare(const std::shared_ptr<Communicator>& comm, Device device) {
   Outcome expected;
   if (comm->rank() == 0) expected = train({}, LocalWorld(1).communicator(0), device).outcome;
   comm->barrier();
@@ -91,11 +87,6 @@ int compare(const MpiSession& session) {
 
 int main() {
   using namespace trireme;
-  const MpiSession session;
-  try {
-    return compare(session) == 0 ? 0 : 1;
-  } catch (const std::exception& error) {
-    session.world()->abort(error.what());
-    return 1;
-  }
+  return run_over_nccl([](const auto& comm, Device device) { return compare(comm, device) == 0 ? 0 : 1; },
+                       std::chrono::seconds(60));
 }

@@ -1,9 +1,11 @@
-// Which card a rank of a test uses: ranks take turns on the cards there are (see one_card.sh).
+// Programs of tests over NCCL, a rank a process: which card it uses (ranks take turns on those there are, see
+// one_card.sh), and how it starts and ends.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include "parallel/comm/mpi.h"
+#include "parallel/comm/nccl.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -13,6 +15,19 @@ inline Device card_of(const MpiSession& session) {
   const cudaError_t result = cudaGetDeviceCount(&count);
   TRIREME_CHECK(result == cudaSuccess && count > 0, "this test needs a GPU: {}", cudaGetErrorString(result));
   return {DeviceType::kCuda, session.local_rank() % count};
+}
+
+/// What main() returns: what `run` does with the ranks' communicator. An error ends all ranks.
+template <class Run>
+int run_over_nccl(const Run& run, std::chrono::seconds timeout = std::chrono::minutes(10)) {
+  const MpiSession session;
+  try {
+    const Device device = card_of(session);
+    return run(make_nccl_communicator(session.world(), device, timeout), device);
+  } catch (const std::exception& error) {
+    session.world()->abort(error.what());
+    return 1;
+  }
 }
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "runtime/data/image_decode.h"
 #include "runtime/data/image_folder.h"
@@ -104,6 +105,33 @@ TEST(ImageFolder, ABadPictureAndAMissingFileAreNotTheSame) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("cat/2.jpg"));
   }
+}
+
+// Nothing waits for a pipe's other end.
+TEST(ImageFolder, WhatIsNoFileIsABadPicture) {
+  const TemporaryFolder folder;
+  write_file(folder / "cat" / "1.jpg", plain_png(1));
+  std::filesystem::create_symlink("nowhere.jpg", folder / "cat" / "2.jpg");
+  std::filesystem::create_symlink("3.jpg", folder / "cat" / "3.jpg");  // a link to itself
+  ASSERT_EQ(::mkfifo((folder / "cat" / "4.jpg").c_str(), 0600), 0);
+  std::filesystem::create_directories(folder / "cat" / "5.jpg");  // a folder as any other
+  write_file(folder / "cat" / "5.jpg" / "6.jpg", plain_png(1));
+  std::filesystem::create_directory_symlink("5.jpg", folder / "cat" / "7.jpg");
+  const auto images = open_images({.path = folder.path()});
+  ASSERT_EQ(images->num_images(), 5);
+  const auto reason = [&](std::int64_t index) -> std::string {
+    try {
+      images->load(index, whole);
+    } catch (const BadImage& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(reason(0), "");
+  EXPECT_THAT(reason(1), HasSubstr("cat/2.jpg is a link to nothing"));
+  EXPECT_THAT(reason(2), HasSubstr("cat/3.jpg is a link to nothing"));
+  EXPECT_THAT(reason(3), HasSubstr("cat/4.jpg is not a regular file"));
+  EXPECT_EQ(reason(4), "");
 }
 
 TEST(ImageFolder, FingerprintTellsListingsApart) {

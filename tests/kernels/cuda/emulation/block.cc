@@ -200,11 +200,6 @@ void run_grid(Index grid, Index block, std::size_t dynamic_shared_bytes,
   gridDim = grid;
   blockDim = block;
   const std::uint64_t blocks = std::uint64_t{grid.x} * grid.y * grid.z;
-  if (blocks == 0 || std::uint64_t{block.x} * block.y * block.z > 1024 || grid.y > 65535 || grid.z > 65535) {
-    std::fprintf(stderr, "emulated kernel: a launch of %ux%ux%u blocks of %ux%ux%u threads is refused\n",
-                 grid.x, grid.y, grid.z, block.x, block.y, block.z);
-    std::abort();
-  }
   std::vector<std::uint64_t> turn(blocks);
   std::iota(turn.begin(), turn.end(), std::uint64_t{0});
   if (m.order == Order::kReverse) std::reverse(turn.begin(), turn.end());

@@ -8,8 +8,13 @@
 #include <cstring>
 #include <vector>
 
+#include "tests/kernels/cuda/emulation/tensor_core.h"
+
 struct EmulatedLtHandle {};
-struct EmulatedLtPreference {};
+struct EmulatedLtPreference {
+  std::uint64_t workspace_bytes = 0;
+  std::uint32_t alignment = 256;  // the least of the four
+};
 struct EmulatedLtLayout {
   cudaDataType_t type;
   std::int64_t rows, cols, ld;
@@ -24,6 +29,8 @@ struct EmulatedLtDesc {
 };
 
 namespace {
+
+constexpr std::size_t kWorkspaceBytes = 1024;  // of every algorithm
 
 double read(const void* data, cudaDataType_t type, std::int64_t i) {
   switch (type) {
@@ -50,18 +57,6 @@ void write(void* data, cudaDataType_t type, std::int64_t i, double value) {
       static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16_rn(x);
       return;
   }
-}
-
-// To 10 mantissa bits, ties away from zero, as tensor cores are fed.
-double rounded_to_tf32(double value) {
-  const auto x = static_cast<float>(value);
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, &x, sizeof bits);
-  if (!std::isfinite(x)) return x;
-  bits = (bits + 0x1000u) & ~0x1fffu;
-  float rounded = 0;
-  std::memcpy(&rounded, &bits, sizeof rounded);
-  return rounded;
 }
 
 double gelu(double x) {
@@ -99,7 +94,7 @@ struct EmulatedProduct {
     std::vector<double> b_values = values(b, b_layout, desc.transpose_b, k, cols);
     if (desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32) {
       for (std::vector<double>* operand : {&a_values, &b_values}) {
-        for (double& value : *operand) value = rounded_to_tf32(value);
+        for (double& value : *operand) value = emulation::rounded_to_tf32(value);
       }
     }
     std::vector<double> sums(static_cast<std::size_t>(rows));
@@ -214,11 +209,17 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
   delete preference;
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
-                                                    const void*, std::size_t bytes) {
-  const std::size_t expected = attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES ? 8 : 4;
-  return bytes == expected ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+                                                    const void* value, std::size_t bytes) {
+  std::uint32_t number = 0;
+  const bool fits = attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES
+                        ? assign(preference->workspace_bytes, value, bytes)
+                        : assign(number, value, bytes);
+  if (!fits) return CUBLAS_STATUS_INVALID_VALUE;
+  if (attribute >= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES)
+    preference->alignment = std::min(preference->alignment, number);
+  return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t*,
                                                     cublasLtMatmulAlgoConfigAttributes_t, void* value,
@@ -231,7 +232,7 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t*,
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t, int,
+                                              cublasLtMatmulPreference_t preference, int,
                                               cublasLtMatmulHeuristicResult_t* results, int* count) {
   *count = 0;
   const std::int64_t m = desc->transpose_a == CUBLAS_OP_N ? a->rows : a->cols;
@@ -240,7 +241,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   const std::int64_t other_k = desc->transpose_b == CUBLAS_OP_N ? b->rows : b->cols;
   if (k != other_k || d->rows != m || d->cols != n) return CUBLAS_STATUS_INVALID_VALUE;
   if (has(desc->epilogue, 128) && desc->aux_ld % 8 != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
-  results[0] = {.algo = {}, .workspaceSize = 0, .state = CUBLAS_STATUS_SUCCESS};
+  // It counts on the alignment that was promised, and works in memory that it was given.
+  results[0] = {.algo = {.data = {preference->alignment}},
+                .workspaceSize = std::min<std::size_t>(kWorkspaceBytes, preference->workspace_bytes),
+                .state = CUBLAS_STATUS_SUCCESS};
   *count = 1;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -249,9 +253,18 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void* alpha, const void* a,
                               cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
                               const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,
-                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t*, void*,
-                              std::size_t, cudaStream_t stream) {
+                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algo,
+                              void* workspace, std::size_t workspace_bytes, cudaStream_t stream) {
+  for (const void* pointer :
+       {a, b, c, static_cast<const void*>(d), desc->bias, const_cast<const void*>(desc->aux)}) {
+    if (reinterpret_cast<std::uintptr_t>(pointer) % algo->data[0] != 0) return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  if (has(desc->epilogue, 4) && desc->bias == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  if (has(desc->epilogue, 128) && (desc->aux == nullptr || desc->aux_ld < d_layout->rows))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  if (workspace == nullptr || workspace_bytes < kWorkspaceBytes) return CUBLAS_STATUS_INVALID_VALUE;
   ++emulation::counts().launches;
+  emulated_enqueue(stream, [=] { std::memset(workspace, 0xFF, kWorkspaceBytes); });
   emulated_enqueue(stream, [product = EmulatedProduct{.desc = *desc,
                                                       .a_layout = *a_layout,
                                                       .b_layout = *b_layout,

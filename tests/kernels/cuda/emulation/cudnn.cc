@@ -39,6 +39,11 @@ std::vector<DnnEngine>& engines() {
   return all;
 }
 
+std::size_t& version() {
+  static std::size_t number = 91900;
+  return number;
+}
+
 std::size_t size_of(cudnnBackendAttributeType_t type) {
   switch (type) {
     case CUDNN_TYPE_BOOLEAN:
@@ -101,7 +106,12 @@ bool bind_tensors(const DnnData& pack, std::map<std::int64_t, emulation::DnnMemo
         continue;
       const auto found = memory.find(tensor.get<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID));
       if (found == memory.end() || (found->second.data == nullptr && !found->second.values)) return false;
-      if (!tensor.get<bool>(CUDNN_ATTR_TENSOR_IS_BY_VALUE) || found->second.values) continue;
+      if (!tensor.get<bool>(CUDNN_ATTR_TENSOR_IS_BY_VALUE)) {
+        const auto alignment = tensor.get<std::uint64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
+        if (reinterpret_cast<std::uintptr_t>(found->second.data) % alignment != 0) return false;
+        continue;
+      }
+      if (found->second.values) continue;
       const float value = *static_cast<const float*>(found->second.data);
       found->second = {.values = std::make_shared<std::vector<double>>(1, value)};
     }
@@ -121,6 +131,10 @@ void set_dnn_engines(std::vector<DnnEngine> wanted) {
   engines() = wanted.empty() ? tempting_engines() : std::move(wanted);
 }
 
+void set_dnn_version(std::size_t number) {
+  version() = number;
+}
+
 DnnCounts& dnn_counts() {
   static DnnCounts counts;
   return counts;
@@ -129,7 +143,7 @@ DnnCounts& dnn_counts() {
 }  // namespace emulation
 
 std::size_t cudnnGetVersion() {
-  return 91900;
+  return version();
 }
 const char* cudnnGetErrorString(cudnnStatus_t) {
   return "emulated status";

@@ -28,6 +28,9 @@ struct DnnEngine {
 /// kind that the contract refuses before one that fits.
 void set_dnn_engines(std::vector<DnnEngine> engines);
 
+/// What the library says it is, as 10000 major + 100 minor + patch; of the whole process.
+void set_dnn_version(std::size_t number);
+
 /// Since the start, of the whole process.
 struct DnnCounts {
   int handles = 0, live_handles = 0, heuristics = 0, runs = 0;

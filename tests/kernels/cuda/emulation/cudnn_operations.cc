@@ -45,6 +45,20 @@ ConvolutionNames names_of(cudnnBackendDescriptorType_t type) {
   }
 }
 
+// No two tensors of a graph have one id.
+bool ids_differ(const DnnData& graph) {
+  std::map<std::int64_t, const DnnData*> tensors;
+  for (const auto& operation : graph.parts.at(CUDNN_ATTR_OPERATIONGRAPH_OPS)) {
+    for (const auto& [name, parts] : operation->parts) {
+      const DnnData* part = parts.front().get();
+      if (part->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR) continue;
+      const auto id = part->get<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID);
+      if (tensors.emplace(id, part).first->second != part) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 DnnOperation operation_of(const DnnData& data) {
@@ -108,6 +122,8 @@ bool is_sound(const DnnData& data) {
       return op.x.dims[1] % op.b.dims[1] == 0 && op.y.dims[1] == op.b.dims[0] &&
              data.get<float>(names.alpha) == 1 && data.get<float>(names.beta) == 0;
     }
+    case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
+      return ids_differ(data);
     case CUDNN_BACKEND_TENSOR_DESCRIPTOR: {
       const DnnTensor tensor = tensor_of(&data);
       return tensor.id > 0 && *std::min_element(tensor.dims.begin(), tensor.dims.end()) > 0;

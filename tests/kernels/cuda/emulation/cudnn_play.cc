@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "tests/kernels/cuda/emulation/cudnn_emulation.h"
+#include "tests/kernels/cuda/emulation/tensor_core.h"
 
 namespace emulation {
 namespace {
@@ -81,17 +81,6 @@ void for_each(const Index& dims, F run) {
   }
 }
 
-double to_tf32(double value) {
-  const auto x = static_cast<float>(value);
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, &x, sizeof bits);
-  if (!std::isfinite(x)) return x;
-  bits = (bits + 0x1000u) & ~0x1fffu;
-  float rounded = 0;
-  std::memcpy(&rounded, &bits, sizeof rounded);
-  return rounded;
-}
-
 // What an engine with these notes makes of an exact result.
 double spoiled(double value, const DnnEngine& engine) {
   static std::atomic<int> run = 0;
@@ -144,12 +133,20 @@ void reduce(const DnnOperation& op, const Place& x, const Place& y) {
   });
 }
 
+double rounded(double value, cudnnDataType_t type) {
+  const auto x = static_cast<float>(value);
+  if (type == CUDNN_DATA_HALF) return __half2float(__float2half_rn(x));
+  if (type == CUDNN_DATA_BFLOAT16) return __bfloat162float(__float2bfloat16_rn(x));
+  return value;
+}
+
 // The elements of a tensor one after the other, read once.
-std::vector<double> read_all(const Place& place, bool as_tf32 = false) {
+std::vector<double> read_all(const Place& place, bool as_tf32 = false,
+                             cudnnDataType_t type = CUDNN_DATA_FLOAT) {
   std::vector<double> values;
   for_each(place.dims(), [&](const Index& at) {
-    const double value = place.get(at);
-    values.push_back(as_tf32 ? to_tf32(value) : value);
+    const double value = rounded(place.get(at), type);
+    values.push_back(as_tf32 ? rounded_to_tf32(value) : value);
   });
   return values;
 }
@@ -158,8 +155,9 @@ std::size_t flat(const Index& dims, const Index& at) {
   return static_cast<std::size_t>(((at[0] * dims[1] + at[1]) * dims[2] + at[2]) * dims[3] + at[3]);
 }
 
+// Tensor cores take two factors of one type: what stands beside 16 bits is rounded to them.
 void matmul(const Place& a, const Place& b, const Place& c, const DnnEngine& engine) {
-  const std::vector<double> left = read_all(a), right = read_all(b);
+  const std::vector<double> left = read_all(a, false, b.type()), right = read_all(b, false, a.type());
   const auto depth = static_cast<std::size_t>(a.dims()[3]), columns = static_cast<std::size_t>(b.dims()[3]);
   for_each(c.dims(), [&](const Index& at) {
     const Index of_a{at[0] % a.dims()[0], at[1] % a.dims()[1], at[2], 0};

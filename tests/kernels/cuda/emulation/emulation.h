@@ -4,8 +4,9 @@
 // change places at barriers and shuffles only. That shows logic errors and, with the
 // sanitizers, accesses out of bounds. What it says beyond: a barrier that part of the threads has passed or
 // left is an error, as is a shuffle in a warp with lanes that have ended; dynamic shared memory starts as NaN
-// and has its exact size; and the order of threads and blocks can be changed, so that results which depend on
-// a missing barrier change too. It does not show races between blocks, memory ordering or speed.
+// and has its exact size; a launch beyond a card's limits is refused; and the order of threads and blocks can
+// be changed, so that results which depend on a missing barrier change too. It does not show races between
+// blocks, memory ordering or speed.
 #pragma once
 
 #include <cstddef>
@@ -40,6 +41,22 @@ void set_events_pending(bool pending);
 void hold(void* stream, bool on);
 /// Whether streams that are made from now on are held; of the calling thread.
 void hold_new_streams(bool on);
+
+/// [Note: device memory is out of reach] Of the host: a processor with protection keys ends a program that
+/// reads or writes cudaMalloc's memory elsewhere than in kernels, copies and library calls, as a card's
+/// memory would. Other processors let it pass.
+class DeviceAccess {
+ public:
+  DeviceAccess();
+  ~DeviceAccess();
+  DeviceAccess(const DeviceAccess&) = delete;
+  DeviceAccess& operator=(const DeviceAccess&) = delete;
+
+ private:
+  unsigned before_ = 0;  // the thread's rights
+};
+/// Whether this processor has such keys.
+bool guards_device_memory();
 
 /// What a thread has asked of the runtime.
 struct Counts {

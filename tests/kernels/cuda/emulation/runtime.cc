@@ -1,5 +1,6 @@
 // The runtime calls of the emulation.
 #include <cuda_runtime.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
@@ -28,7 +29,41 @@ DeviceMemory& device_memory() {
   return memory;
 }
 
+// Of device memory; negative where the processor has no such keys. Threads begin without access.
+int protection_key() {
+  static const int key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
+  return key;
+}
+
+constexpr std::size_t kPage = 4096;
+
+// Whole pages, and one behind them that nobody reaches. Null when there is no room.
+void* map_pages(std::size_t bytes) {
+  void* data = mmap(nullptr, bytes + kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED) return nullptr;
+  constexpr int kReadWrite = PROT_READ | PROT_WRITE;
+  const int key = protection_key();
+  if ((key < 0 ? mprotect(data, bytes, kReadWrite) : pkey_mprotect(data, bytes, kReadWrite, key)) == 0)
+    return data;
+  munmap(data, bytes + kPage);
+  return nullptr;
+}
+
+// What kernels may have of it: without being asked for, and at all.
+constexpr std::size_t kDefaultSharedBytes = 48 * 1024, kMostSharedBytes = 227 * 1024;
+
+struct SharedLimits {
+  std::mutex mutex;
+  std::map<const void*, std::size_t> of_kernel;  // where it is not the default
+};
+
+SharedLimits& shared_limits() {
+  static SharedLimits limits;
+  return limits;
+}
+
 thread_local int current_device = 0;
+thread_local int streams_recorded = 0;  // by the calling thread
 thread_local bool new_streams_held = false;
 std::atomic<bool> events_pending = false;
 
@@ -50,7 +85,6 @@ void finish(cudaStream_t stream) {
   while (stream != nullptr && !stream->waiting.empty()) advance(stream);
 }
 
-constexpr std::size_t kMallocAlignment = 512;
 constexpr int kToolkitVersion = 13000;
 
 }  // namespace
@@ -86,6 +120,20 @@ void hold_new_streams(bool on) {
   new_streams_held = on;
 }
 
+DeviceAccess::DeviceAccess() {
+  if (!guards_device_memory()) return;
+  before_ = static_cast<unsigned>(pkey_get(protection_key()));
+  pkey_set(protection_key(), 0);
+}
+
+DeviceAccess::~DeviceAccess() {
+  if (guards_device_memory()) pkey_set(protection_key(), before_);
+}
+
+bool guards_device_memory() {
+  return protection_key() >= 0;
+}
+
 Counts& counts() {
   thread_local Counts counts;
   return counts;
@@ -102,24 +150,26 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   ++emulation::counts().mallocs;
   DeviceMemory& memory = device_memory();
   const std::lock_guard lock(memory.mutex);
-  const std::size_t size = (bytes + kMallocAlignment - 1) / kMallocAlignment * kMallocAlignment;
+  const std::size_t size = std::max(kPage, (bytes + kPage - 1) / kPage * kPage);
   if (size > memory.limit - std::min(memory.bytes, memory.limit)) return cudaErrorMemoryAllocation;
-  *data = std::aligned_alloc(kMallocAlignment, size);
+  *data = map_pages(size);
   if (*data == nullptr) return cudaErrorMemoryAllocation;
   memory.blocks[*data] = size;
   memory.bytes += size;
   return cudaSuccess;
 }
 
+// It waits for the card, which a stream that is recorded does not allow.
 cudaError_t cudaFree(void* data) {
   ++emulation::counts().mallocs;
+  if (streams_recorded > 0) return cudaErrorStreamCaptureUnsupported;
   DeviceMemory& memory = device_memory();
   const std::lock_guard lock(memory.mutex);
   const auto block = memory.blocks.find(data);
   if (block == memory.blocks.end()) return cudaErrorIllegalAddress;
   memory.bytes -= block->second;
+  munmap(data, block->second + kPage);
   memory.blocks.erase(block);
-  std::free(data);
   return cudaSuccess;
 }
 
@@ -138,8 +188,12 @@ void emulated_append(cudaStream_t stream, EmulatedItem item) {
   while (!stream->is_held && !stream->waiting.empty() && stream->waiting.front().is_ready()) advance(stream);
 }
 
+// A card records a copy from the host, and reads the source when the graph is played: by then it holds
+// something else, so here it is an error.
 cudaError_t cudaMemcpyAsync(void* dst, const void* src, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
+  if (stream != nullptr && stream->recording && kind == cudaMemcpyHostToDevice)
+    return cudaErrorStreamCaptureUnsupported;
   emulated_enqueue(stream, [=] {
     std::memmove(dst, src, bytes);
     if (kind == cudaMemcpyHostToDevice) ++emulation::counts().uploads;
@@ -183,11 +237,27 @@ cudaError_t cudaSetDevice(int device) {
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
-  *value = 227 * 1024;
+  *value = static_cast<int>(kMostSharedBytes);
   return cudaSuccess;
 }
-cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) {
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {
+  if (value < 0 || static_cast<std::size_t>(value) > kMostSharedBytes) return cudaErrorInvalidValue;
+  const std::lock_guard lock(shared_limits().mutex);
+  shared_limits().of_kernel[kernel] = static_cast<std::size_t>(value);
   return cudaSuccess;
+}
+cudaError_t emulated_check_launch(const cudaLaunchConfig_t& config, const void* kernel) {
+  const dim3 &grid = config.gridDim, &block = config.blockDim;
+  const std::size_t threads = std::size_t{block.x} * block.y * block.z;
+  if (std::uint64_t{grid.x} * grid.y * grid.z == 0 || grid.x > 0x7fffffffu || grid.y > 65535 ||
+      grid.z > 65535 || threads == 0 || threads > 1024 || block.z > 64) {
+    return cudaErrorInvalidConfiguration;
+  }
+  if (config.dynamicSmemBytes <= kDefaultSharedBytes) return cudaSuccess;
+  const std::lock_guard lock(shared_limits().mutex);
+  const auto found = shared_limits().of_kernel.find(kernel);
+  const bool fits = found != shared_limits().of_kernel.end() && config.dynamicSmemBytes <= found->second;
+  return fits ? cudaSuccess : cudaErrorInvalidValue;
 }
 // Every new stream has its kernels run in another order.
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
@@ -214,6 +284,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (stream != nullptr && stream->recording)
     return cudaErrorStreamCaptureUnsupported;  // nothing that is recorded waits for others
+  if (event->is_captured) return cudaErrorCapturedEvent;
   const EmulatedEventState& state = *event->state;
   if (event->mark) {
     emulated_enqueue(stream, [mark = event->mark] { mark->wait(); });
@@ -233,7 +304,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  if (stream != nullptr && stream->recording) return cudaSuccess;
+  event->is_captured = stream != nullptr && stream->recording;
+  if (event->is_captured) return cudaSuccess;
   event->mark = nullptr;
   if (stream != nullptr && stream->thread) {
     event->mark = std::make_shared<emulation::StreamMark>();
@@ -246,6 +318,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (event->is_captured) return cudaErrorCapturedEvent;
   const EmulatedEventState& state = *event->state;
   const bool passed = event->mark ? event->mark->is_set() : state.reached >= state.recorded;
   return passed && !events_pending ? cudaSuccess : cudaErrorNotReady;
@@ -253,6 +326,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   ++emulation::counts().waits;
   ++emulation::counts().event_waits;
+  if (event->is_captured) return cudaErrorCapturedEvent;
   if (event->mark)
     event->mark->wait();
   else
@@ -262,11 +336,13 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   if (stream->recording) return cudaErrorStreamCaptureUnsupported;
   stream->recording = std::make_unique<CUgraph_st>();
+  ++streams_recorded;
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   if (!stream->recording) return cudaErrorStreamCaptureUnsupported;
   *graph = stream->recording.release();
+  --streams_recorded;
   return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {

@@ -67,8 +67,10 @@ inline float* emulated_dynamic_shared() {
 // Runtime.
 enum cudaError_t {
   cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
   cudaErrorMemoryAllocation = 2,
   cudaErrorCudartUnloading = 4,
+  cudaErrorInvalidConfiguration = 9,
   cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
@@ -78,6 +80,7 @@ enum cudaError_t {
   cudaErrorMisalignedAddress = 716,
   cudaErrorLaunchFailure = 719,
   cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorCapturedEvent = 907,
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum cudaDeviceAttr { cudaDevAttrMaxSharedMemoryPerBlockOptin };
@@ -113,6 +116,7 @@ struct CUstream_st {
 struct CUevent_st {
   std::shared_ptr<EmulatedEventState> state = std::make_shared<EmulatedEventState>();
   std::shared_ptr<::emulation::StreamMark> mark;  // of a stream with a thread
+  bool is_captured = false;                       // its last record is part of a graph
 };
 using cudaStream_t = CUstream_st*;
 using cudaEvent_t = CUevent_st*;
@@ -124,11 +128,14 @@ enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed = 2 };
 void emulated_append(cudaStream_t stream, EmulatedItem item);
 
 /// Does `work` now, or in the stream's thread, or when the graph that is being recorded is launched, or when
-/// the stream comes to it.
-inline void emulated_enqueue(cudaStream_t stream, std::function<void()> work) {
-  if (stream != nullptr && stream->recording) {
-    stream->recording->work.push_back(std::move(work));
-  } else if (stream != nullptr && stream->thread) {
+/// the stream comes to it. It alone reaches device memory.
+inline void emulated_enqueue(cudaStream_t stream, std::function<void()> on_card) {
+  if (stream != nullptr && stream->recording) return stream->recording->work.push_back(std::move(on_card));
+  auto work = [on_card = std::move(on_card)] {
+    const ::emulation::DeviceAccess access;
+    on_card();
+  };
+  if (stream != nullptr && stream->thread) {
     stream->thread->add(std::move(work));
   } else if (stream == nullptr || (!stream->is_held && stream->waiting.empty())) {
     work();
@@ -187,8 +194,13 @@ cudaError_t cudaGetLastError();
 const char* cudaGetErrorString(cudaError_t error);
 const char* cudaGetErrorName(cudaError_t error);
 
+/// What a card would answer to a launch: the limits of grids, of blocks and of dynamic shared memory.
+cudaError_t emulated_check_launch(const cudaLaunchConfig_t& config, const void* kernel);
+
 template <class... Params, class... Args>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Params...), Args&&... args) {
+  const cudaError_t verdict = emulated_check_launch(*config, reinterpret_cast<const void*>(kernel));
+  if (verdict != cudaSuccess) return verdict;
   emulated_enqueue(config->stream,
                    [launch = *config, kernel, params = std::tuple<Params...>(std::forward<Args>(args)...)] {
                      ::emulation::run_grid({launch.gridDim.x, launch.gridDim.y, launch.gridDim.z},
