@@ -165,20 +165,19 @@ void apply_override(Reading& reading, const std::string& text) {
   // data.train=2024 names a folder, not a number.
   if (key.type == KeyType::kString && !table["v"].is_string()) table = toml::table{{"v", value}};
   set_key(reading, key, *table.get("v"), where);
-  const bool takes_back = key.get(reading.config) == key.get(JobConfig());
-  if (takes_back) reading.given.erase(key.full_name());
 }
 
 const ConfigKey& find_key(const std::string& full_name) {
   return *std::ranges::find(config_keys(), full_name, &ConfigKey::full_name);
 }
 
-/// Whoever gives a key expects something of it.
+/// Whoever gives a key expects something of it; its default asks for nothing.
 void check_effects(const Reading& reading) {
   for (const auto& [name, where] : reading.given) {
     const ConfigKey& key = find_key(name);
     const KeyScope* scope = key.scope_without(reading.config);
-    if (scope == nullptr) continue;
+    if (scope == nullptr || key.get(reading.config) == key.get(JobConfig()))
+      continue;  // the default is no wish
     throw Error(ErrorCode::kInvalidInput,
                 fmt::format("{}: {} is for {} and has no effect with {} = {}: take it out (of a job that "
                             "others use as it is, with --set {}={})",

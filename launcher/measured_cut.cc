@@ -70,6 +70,15 @@ class CutPredictor {
     return fits;
   }
 
+  /// How many predictions of a stage are a matter of seconds: each takes 5 to 20 us a block and micro-batch.
+  std::size_t predictions_of_seconds() const {
+    const std::int64_t micro_batches = config_.train.global_batch / config_.train.micro_batch;
+    const std::int64_t actions = micro_batches * static_cast<std::int64_t>(blocks_->size()) *
+                                 config_.parallel.pipeline / memory_.num_ranks;
+    return static_cast<std::size_t>(
+        std::clamp<std::int64_t>(300'000 / std::max<std::int64_t>(actions, 1), 100, 2000));
+  }
+
   /// Of the cuts that too_large() was asked about, the one whose largest stage is smallest.
   struct Closest {
     StageCut cut;
@@ -178,30 +187,32 @@ std::optional<StageCut> chunked_cut(const JobConfig& config, const std::vector<d
                        .ranks = static_cast<int>(config.parallel.pipeline),
                        .chunks = static_cast<int>(config.parallel.chunks),
                        .fits = [&](const StageCut& cut, int stage) { return predictor.fits(cut, stage); },
+                       .most_questions = predictor.predictions_of_seconds(),
                        .kinds = kinds_of(predictor.blocks(), times)});
   if (!found) return std::nullopt;
   constexpr double kWorthSaying = 1.01;  // times are no more exact than that
   if (!found->is_least && found->slowest > kWorthSaying * found->bound) {
     log_warning(fmt::format(
         "parallel.pipeline_cut = \"measured\": there are too many cuts to look at all of them; in the best "
-        "one "
-        "found the slowest chunk takes {:.3f} ms a micro-batch, and none can take less than {:.3f} ms",
+        "one found the slowest chunk takes {:.3f} ms a micro-batch, and none can take less than {:.3f} ms",
         found->slowest, found->bound));
   }
   return found->cut;
 }
 
-/// Where no cut was found to fit: says so, and takes the one that comes closest, whose bytes the check of the
-/// job's memory then names, with what would help.
+/// Where no cut was found to fit: says so, and takes the one that comes closest of all cuts, or of a choice
+/// where they are many. The check of the job's memory then names its bytes, with what would help.
 StageCut closest_cut(const std::vector<double>& times, int num_stages, CutPredictor& predictor,
                      std::int64_t limit_bytes) {
-  for (const StageCut& cut : blended_cuts(times, num_stages, predictor.blocks())) predictor.too_large(cut);
+  const std::size_t few = predictor.predictions_of_seconds() / static_cast<std::size_t>(num_stages);
+  std::vector<StageCut> cuts = all_cuts(static_cast<int>(times.size()), num_stages, few);
+  if (cuts.empty()) cuts = blended_cuts(times, num_stages, predictor.blocks());
+  for (const StageCut& cut : cuts) predictor.too_large(cut);
   const CutPredictor::Closest& closest = *predictor.closest();
   if (closest.bytes <= limit_bytes) return closest.cut;
   log_warning(fmt::format(
       "parallel.pipeline_cut = \"measured\": none of the cuts that were tried fits {}: where the largest "
-      "stage "
-      "is smallest (\"{}\"), a rank of stage {} needs {}",
+      "stage is smallest (\"{}\"), a rank of stage {} needs {}",
       format_bytes(limit_bytes), as_list(closest.cut), closest.stage, format_bytes(closest.bytes)));
   return closest.cut;
 }

@@ -11,7 +11,6 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr double kRounding = 1e-12;  // relative, of sums of times
 constexpr std::int64_t kMostSteps = 1'000'000;
 constexpr std::int64_t kStepsOfQuestions = 100;  // as long as the questions of one cut take, once answered
-constexpr std::size_t kMostQuestions = 2000;     // about memory, each of a millisecond or so
 
 /// Asks once for each rank and kinds of its chunks.
 class Memory {
@@ -30,7 +29,7 @@ class Memory {
     }
     const auto found = answers_.find(key);
     if (found != answers_.end()) return found->second;
-    if (answers_.size() >= kMostQuestions) {
+    if (answers_.size() >= costs_.most_questions) {
       is_whole_ = false;
       return false;
     }

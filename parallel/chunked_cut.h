@@ -2,6 +2,7 @@
 // holds the chunks r, r + p, r + 2p and so on, so what one of them may have depends on the others.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -18,6 +19,8 @@ struct ChunkedCutCosts {
   /// Whether memory takes rank `rank`'s chunks of a cut: it needs no less with more blocks in a chunk, and
   /// the same whatever the others have.
   std::function<bool(const StageCut& cut, int rank)> fits;
+  /// How often `fits` may be asked.
+  std::size_t most_questions = 2000;
   /// Of each block: blocks of one kind need the same memory, wherever they lie. Empty: each is of its own.
   std::vector<int> kinds;
 };
