@@ -9,8 +9,8 @@ namespace trireme::cpu {
 
 /// A step allocates the same sizes again and again, and fresh large blocks cost page faults: freed blocks are
 /// kept by exact size until the source is destroyed or an allocation fails. Blocks from 16 KiB on lie in huge
-/// pages where the system has them ([Note: small blocks] in block_chunks.h). Under AddressSanitizer nothing is
-/// kept, so that a use after free is found.
+/// pages where the system has them ([Note: small blocks] in block_chunks.h). Under AddressSanitizer nothing
+/// is kept, so that a use after free is found.
 std::unique_ptr<MemorySource> make_memory_source(Device device);
 
 }  // namespace trireme::cpu

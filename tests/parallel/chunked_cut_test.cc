@@ -102,7 +102,7 @@ TEST(ChunkedCut, IsTheQuickestThatFits) {
   EXPECT_GT(num_other, 10);
 }
 
-// Chunks of many unequal blocks, and memory that wants some of them to be short: the search ends, near the bound.
+// Chunks of many unequal blocks, and memory that wants some to be short: the search ends, near the bound.
 TEST(ChunkedCut, ComesNearTheBoundWhereThereAreTooManyCuts) {
   std::mt19937 random(3);
   ChunkedCutCosts costs{.blocks = random_times(96, random, 1000), .ranks = 4, .chunks = 4};
