@@ -135,8 +135,8 @@ struct JobConfig {
 
 /// Parses TOML text, then applies `overrides` ("section.key=value": the value is read as TOML, a bare word as
 /// a string), then checks every value. `source` names the text in messages. Throws Error(kInvalidInput) with
-/// source:line:column and the key, also for a key that has no effect with this model (an override that sets
-/// it to its default takes it back); Error(kUnsupported) for values that this build does not have yet.
+/// source:line:column and the key, also for a key that has no effect with this model, unless its value
+/// is the default; Error(kUnsupported) for values that this build does not have yet.
 JobConfig parse_config(std::string_view toml, std::string_view source,
                        std::span<const std::string> overrides = {});
 
