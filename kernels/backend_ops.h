@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-/// d = act(op(a) op(b) + bias) + residual, or d += op(a) op(b).
+/// d = act(op(a) op(b) + bias) + residual, or d += op(a) op(b); with bias_grad, also the sums of a's columns.
 struct MatmulArgs {
   ConstTensorView a;  // [M, K], or [K, M] with transpose_a
   ConstTensorView b;  // [K, N], or [N, K] with transpose_b
@@ -22,6 +22,8 @@ struct MatmulArgs {
   Activation activation = Activation::kNone;
   TensorView pre_activation;  // [M, N], or undefined: receives the argument of the activation
   ConstTensorView residual;   // [M, N], or undefined: added after the activation; may be d itself
+  TensorView bias_grad;  // [M] fp32, or undefined; with transpose_a alone: out of ColumnSumArgs for x = a
+  GradientMode bias_grad_mode = GradientMode::kOverwrite;
 };
 
 /// out[n] (+)= sum over rows of x[m, n], rows in order.

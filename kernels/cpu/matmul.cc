@@ -65,21 +65,47 @@ bool has_epilogue(const MatmulArgs& args) {
          args.activation != Activation::kNone;
 }
 
-// All tiles of a range of k before the next range.
+// bias_grad of a strip's rows, for a range of k: sgemm finds what was summed in cache.
+void add_bias_grad(const MatmulArgs& args, const Operand& a, std::int64_t k, std::int64_t range,
+                   const Tile& t) {
+  float* sum = args.bias_grad.as<float>() + t.row;
+  if (k == 0 && args.bias_grad_mode == GradientMode::kOverwrite) std::fill_n(sum, t.rows, 0.0f);
+  numerics().elementwise->add_rows(a.data + k * a.pitch + t.row, range, a.pitch, sum, t.rows);
+}
+
+// All strips of a range of k before the next range.
 void multiply_depth_first(const KernelContext& exec, const MatmulArgs& args, const Operands& operands,
                           const Extents& e) {
   const float beta = args.mode == GradientMode::kAccumulate ? 1.0f : 0.0f;
-  for_each_round_and_tile(exec, e, tiling_of(e, kTileLimits), ceil_div(e.k, kShallowRange),
+  const bool sums = args.bias_grad.defined() && args.bias_grad_mode != GradientMode::kIgnore;
+  const std::int64_t depth = shallow_range(e);
+  for_each_round_and_tile(exec, e, strips_of(e), ceil_div(e.k, depth),
                           [&](std::int64_t round, const Tile& t) {
-                            const std::int64_t k = round * kShallowRange;
-                            return sgemm_range(operands, k, std::min(kShallowRange, e.k - k), t,
-                                               round == 0 ? beta : 1.0f,
+                            const std::int64_t k = round * depth, range = std::min(depth, e.k - k);
+                            if (sums) add_bias_grad(args, operands.a, k, range, t);
+                            return sgemm_range(operands, k, range, t, round == 0 ? beta : 1.0f,
                                                args.d.as<float>() + t.row * e.n + t.col, e.n);
                           });
 }
 
-// A residual without activation is where the product starts (beta = 1), whether it is `d` itself or not, so
-// that aliasing changes no bits.
+// d_tile = residual + bias: where a product without activation starts.
+void start_tile(const MatmulArgs& args, const Tile& t, std::int64_t pitch, float* d) {
+  const float* bias = args.bias.defined() ? args.bias.as<float>() + t.col : nullptr;
+  const float* residual =
+      args.residual.defined() ? args.residual.as<float>() + t.row * pitch + t.col : nullptr;
+  for (std::int64_t i = 0; i < t.rows; ++i, d += pitch) {
+    if (residual == nullptr) {
+      std::copy_n(bias, t.cols, d);
+    } else if (bias != nullptr) {
+      numerics().elementwise->add(residual + i * pitch, bias, d, t.cols);
+    } else if (residual != d - i * pitch) {
+      std::copy_n(residual + i * pitch, t.cols, d);
+    }
+  }
+}
+
+// Bias and residual without activation are where the product starts (beta = 1), whether the residual is `d`
+// itself or not, so that aliasing changes no bits.
 dnnl_status_t compute_tile(const MatmulArgs& args, const Operands& operands, const Extents& e, const Tile& t,
                            float* residual_copy) {
   float* d = args.d.as<float>() + t.row * e.n + t.col;
@@ -88,9 +114,9 @@ dnnl_status_t compute_tile(const MatmulArgs& args, const Operands& operands, con
   const bool gelu = args.activation == Activation::kGeluTanh;
   float beta = args.mode == GradientMode::kAccumulate ? 1.0f : 0.0f;
   std::int64_t residual_pitch = e.n;
-  if (residual != nullptr && !gelu && !args.pre_activation.defined()) {
-    if (residual != d) copy_rows(d, e.n, residual, e.n, t);
-    residual = nullptr;
+  const bool starts = !gelu && !args.pre_activation.defined() && residual != nullptr;
+  if (starts) {
+    start_tile(args, t, e.n, d);
     beta = 1.0f;
   } else if (residual != nullptr && residual == d) {
     copy_rows(residual_copy, t.cols, residual, e.n, t);
@@ -98,7 +124,7 @@ dnnl_status_t compute_tile(const MatmulArgs& args, const Operands& operands, con
     residual_pitch = t.cols;
   }
   const dnnl_status_t status = sgemm_tile(operands, e.k, t, beta, d, e.n);
-  if (args.bias.defined() || args.pre_activation.defined() || gelu || residual != nullptr) {
+  if (!starts && (args.bias.defined() || args.pre_activation.defined() || gelu || residual != nullptr)) {
     numerics().activation->epilogue({
         .d = d,
         .rows = t.rows,
@@ -130,6 +156,11 @@ void check_dtypes(const MatmulArgs& args) {
               fmt::format("matmul on cpu does not turn {} into {}", name(args.a.dtype), name(args.d.dtype)));
 }
 
+void sum_columns_apart(const KernelContext& exec, const MatmulArgs& args) {
+  if (!args.bias_grad.defined()) return;
+  column_sum(exec, {.x = args.a, .out = args.bias_grad, .mode = args.bias_grad_mode});
+}
+
 }  // namespace
 
 void matmul(const KernelContext& exec, const MatmulArgs& args) {
@@ -139,17 +170,20 @@ void matmul(const KernelContext& exec, const MatmulArgs& args) {
   const Extents e{args.d.shape[0], args.d.shape[1], args.a.shape[ta ? 0 : 1]};
   assert(args.a.shape[ta ? 1 : 0] == e.m && args.b.shape[tb ? 0 : 1] == e.n &&
          args.b.shape[tb ? 1 : 0] == e.k);
-  if (e.m == 0 || e.n == 0) return;
+  assert(ta || !args.bias_grad.defined());
+  if (e.m == 0 || e.n == 0) return sum_columns_apart(exec, args);
   if (args.a.dtype != DType::kFloat32 || args.math == MathMode::kTf32) {
+    sum_columns_apart(exec, args);
     return matmul_by_panels(exec, args, e);
   }
   Operands operands{
       .a = operand(args.a, args.transpose_a), .b = operand(args.b, args.transpose_b), .range = e.k};
   const OperandCopies copies = copies_for(operands.a, operands.b, e);
-  if (copies == OperandCopies::kPanels) return matmul_by_panels(exec, args, e);
   if (copies == OperandCopies::kDepthFirst && !has_epilogue(args)) {
     return multiply_depth_first(exec, args, operands, e);
   }
+  sum_columns_apart(exec, args);
+  if (copies == OperandCopies::kPanels) return matmul_by_panels(exec, args, e);
   if (copies == OperandCopies::kShortRanges) operands.range = kShortRange;
   std::optional<TransposedCopy> b_copy;
   if (copies == OperandCopies::kTransposedB) operands.b = b_copy.emplace(exec, operands.b).operand();

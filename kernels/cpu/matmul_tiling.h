@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 
 #include "kernels/cpu/launch.h"
@@ -30,10 +31,26 @@ struct TileLimits {
   std::int64_t rows, cols;
 };
 
-/// Small products are cut further, to share them among threads, while a tile is worth some microseconds.
+/// Small products are cut into strips of whole rows: oneDNN reads b in long rows then, and a thread finds the
+/// rows in its cache that it wrote in the product before.
+inline constexpr std::int64_t kMostStrips = 4;
+
+inline Tiling strips_of(const Extents& e) {
+  constexpr std::int64_t kMinRows = 32, kMinProducts = 3'000'000;
+  const auto wanted = static_cast<std::uint64_t>(e.m * e.n * e.k / kMinProducts);
+  const auto count =
+      static_cast<std::int64_t>(std::bit_floor(std::clamp<std::uint64_t>(wanted, 1, kMostStrips)));
+  const std::int64_t rows = std::max(kMinRows, ceil_div(ceil_div(e.m, count), 16) * 16);
+  return {rows, e.n, ceil_div(e.m, rows), 1};
+}
+
+/// Others are cut further than `limits` want, to share them among threads, while a tile is worth some
+/// microseconds.
 inline Tiling tiling_of(const Extents& e, const TileLimits& limits) {
   constexpr std::int64_t kMinExtent = 96, kWantedTiles = 8;
   constexpr std::int64_t kMinFlops = 2'000'000;
+  constexpr std::int64_t kSmallProducts = 72'000'000, kMinStripsRows = 128;
+  if (e.m * e.n * e.k < kSmallProducts && e.m >= kMinStripsRows && e.n <= limits.cols) return strips_of(e);
   std::int64_t down = ceil_div(e.m, limits.rows), across = ceil_div(e.n, limits.cols);
   while (down * across < kWantedTiles && e.m * e.n * e.k / (down * across) >= kMinFlops) {
     const std::int64_t rows = e.m / down, cols = e.n / across;
@@ -69,10 +86,17 @@ void for_each_tile(const KernelContext& exec, const Extents& e, const Tiling& ti
   {
     // For this region's threads alone. In a region of one thread oneDNN would use its caller's setting.
     omp_set_num_threads(1);
-#pragma omp for schedule(dynamic)
-    for (std::int64_t i = 0; i < tiling.down * tiling.across; ++i) {
+    const std::int64_t num_tiles = tiling.down * tiling.across;
+    const auto run = [&](std::int64_t i) {
       const dnnl_status_t status = body(tile_at(e, tiling, i));
       if (status != dnnl_success) failed = status;
+    };
+    if (num_tiles <= kMostStrips) {
+#pragma omp for schedule(static)
+      for (std::int64_t i = 0; i < num_tiles; ++i) run(i);
+    } else {
+#pragma omp for schedule(dynamic)
+      for (std::int64_t i = 0; i < num_tiles; ++i) run(i);
     }
   }
   check_status(failed, e);

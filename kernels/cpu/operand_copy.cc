@@ -25,7 +25,7 @@ OperandCopies copies_for(const Operand& a, const Operand& b, const Extents& e) {
     const bool pays = b.transposed && e.n * e.k <= kMaxTransposed && e.m >= kMinRows;
     return pays ? OperandCopies::kTransposedB : OperandCopies::kNone;
   }
-  if (e.m * e.n <= kSmallProduct && e.k > kShallowRange && e.k <= kMaxShallow) {
+  if (e.m * e.n <= kSmallProduct && e.k > shallow_range(e) && e.k <= kMaxShallow) {
     return OperandCopies::kDepthFirst;
   }
   const bool conflicts = a.pitch % kBadPitch == 0 || (!b.transposed && b.pitch % kBadPitch == 0);

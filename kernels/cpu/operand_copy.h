@@ -34,11 +34,17 @@ enum class OperandCopies {
   kNone,
   kTransposedB,  // a TransposedCopy of b
   kShortRanges,  // none, but kShortRange of k at a time
-  kDepthFirst,   // none, but kShallowRange of k at a time, all tiles before the next
+  kDepthFirst,   // none, but shallow_range(e) of k at a time, all strips before the next
   kPanels,       // matmul_by_panels
 };
 
-inline constexpr std::int64_t kShortRange = 256, kShallowRange = 96;
+inline constexpr std::int64_t kShortRange = 256;
+
+/// How much of k OperandCopies::kDepthFirst takes at a time: 128 KiB of a and 256 KiB of b, within limits.
+inline std::int64_t shallow_range(const Extents& e) {
+  constexpr std::int64_t kFloats = 32 << 10, kLeast = 64, kMost = 256;
+  return std::clamp(std::min(kFloats / e.m, 2 * kFloats / e.n) / 16 * 16, kLeast, kMost);
+}
 
 /// See [Note: operand copies].
 OperandCopies copies_for(const Operand& a, const Operand& b, const Extents& e);

@@ -105,6 +105,10 @@ void matmul(const KernelContext& exec, const MatmulArgs& args) {
                               tb = args.transpose_b == Transpose::kYes;
   assert(args.a.shape[ta ? 1 : 0] == product.m && args.b.shape[tb ? 0 : 1] == product.n &&
          args.b.shape[tb ? 1 : 0] == product.k);
+  assert(ta || !args.bias_grad.defined());
+  if (args.bias_grad.defined()) {
+    column_sum(exec, {.x = args.a, .out = args.bias_grad, .mode = args.bias_grad_mode});
+  }
   if (product.m == 0 || product.n == 0) return;
   ProductPointers pointers{.a = args.a.data, .b = args.b.data, .d = args.d.data};
   if (args.mode == GradientMode::kAccumulate) {

@@ -23,20 +23,24 @@ struct LinearParameterGradients {
   MathMode math = MathMode::kFp32;
 
   void run(Context& ctx) const {
-    if (bias.defined()) {
-      const GradientTarget target = ctx.parameters->gradient(bias);
-      if (target.mode != GradientMode::kIgnore) {
-        ctx.backend->column_sum(ctx.exec, {.x = as_matrix(dy), .out = target.tensor, .mode = target.mode});
-      }
+    const GradientTarget dbias = bias.defined() ? ctx.parameters->gradient(bias) : GradientTarget{};
+    const GradientTarget dweight = ctx.parameters->gradient(weight);
+    const bool wants_dbias = bias.defined() && dbias.mode != GradientMode::kIgnore;
+    if (dweight.mode == GradientMode::kIgnore) {
+      if (!wants_dbias) return;
+      return ctx.backend->column_sum(ctx.exec, {.x = as_matrix(dy), .out = dbias.tensor, .mode = dbias.mode});
     }
-    const GradientTarget target = ctx.parameters->gradient(weight);
-    if (target.mode == GradientMode::kIgnore) return;
-    ctx.backend->matmul(ctx.exec, {.a = as_matrix(dy),
-                                   .b = as_matrix(x),
-                                   .d = target.tensor,
-                                   .transpose_a = Transpose::kYes,
-                                   .math = math,
-                                   .mode = target.mode});
+    MatmulArgs args{.a = as_matrix(dy),
+                    .b = as_matrix(x),
+                    .d = dweight.tensor,
+                    .transpose_a = Transpose::kYes,
+                    .math = math,
+                    .mode = dweight.mode};
+    if (wants_dbias) {
+      args.bias_grad = dbias.tensor;
+      args.bias_grad_mode = dbias.mode;
+    }
+    ctx.backend->matmul(ctx.exec, args);
   }
 };
 
