@@ -70,7 +70,7 @@ struct AttentionFwdArgs {
   TensorView out;       // [B, T, C]
   TensorView lse;       // [B, num_heads, T] fp32: log-sum-exp of the scaled scores
   int num_heads = 1;
-  float scale = 1.0f;
+  float scale = 1.0f;  // positive
   bool causal = true;
   MathMode math = MathMode::kFp32;
   float dropout_p = 0.0f;
@@ -83,7 +83,7 @@ struct AttentionBwdArgs {
   ConstTensorView lse;             // [B, num_heads, T]
   TensorView dqkv;                 // [B, T, 3 * C]
   int num_heads = 1;
-  float scale = 1.0f;
+  float scale = 1.0f;  // positive
   bool causal = true;
   MathMode math = MathMode::kFp32;
   float dropout_p = 0.0f;

@@ -11,11 +11,12 @@ namespace {
 /// dim.
 struct Scratch {
   std::int64_t width;               // head dim, padded
-  float *k, *v, *dk, *dv;           // [T padded, width]
-  float *q, *dout;                  // [kBlock, width]; q is scaled
+  float *k, *v;                     // [T padded, width]
+  FloatRows dk, dv;                 // likewise, unless they are the tensor's
+  float *q, *dout;                  // [kBlock, width]
   float *q_columns, *dout_columns;  // [width, kBlock]
   float *p, *ds, *mask;             // [kBlock keys, kBlock queries]
-  float* dq;                        // [kBlock, width]
+  FloatRows dq;                     // [kBlock, width], likewise
   float *lse, *delta;               // [kBlock]
 };
 
@@ -31,14 +32,14 @@ Scratch lay_out(float* from, std::int64_t seq_len, std::int64_t head_dim) {
   s.width = width;
   s.k = from;
   s.v = s.k + all;
-  s.dk = s.v + all;
-  s.dv = s.dk + all;
-  s.q = s.dv + all;
+  s.dk = {s.v + all, width};
+  s.dv = {s.dk.data + all, width};
+  s.q = s.dv.data + all;
   s.dout = s.q + block;
   s.q_columns = s.dout + block;
   s.dout_columns = s.q_columns + block;
-  s.dq = s.dout_columns + block;
-  s.p = s.dq + block;
+  s.dq = {s.dout_columns + block, width};
+  s.p = s.dq.data + block;
   s.ds = s.p + tile;
   s.mask = s.ds + tile;
   s.lse = s.mask + tile;
@@ -46,37 +47,47 @@ Scratch lay_out(float* from, std::int64_t seq_len, std::int64_t head_dim) {
   return s;
 }
 
-// Of kLanes queries and one key: p = exp(scores - lse); ds = p * (dp - delta). With dropout, dp and the p
-// that meets dout carry the mask.
-inline void softmax_bwd_at(const ScoreTile& t, const Scratch& s, const float* mask, std::int64_t key,
-                           std::int64_t query, bool masked) {
-  const std::int64_t i = key * kBlock + query;
-  Vector p = exp_approx(load(s.p + i) - load(s.lse + query));
-  Vector dp = load(s.ds + i), dropped = p;
-  if (mask != nullptr) {
-    dp *= load(mask + i);
-    dropped *= load(mask + i);
+/// Whether the products can write the gradients to the tensor: each element once, as fp32, and no padding.
+bool writes_gradients(const AttentionHead& h) {
+  return h.seq_len <= kBlock && h.seq_len % kStrip == 0 && h.head_dim % kLanes == 0 && !is_16_bit(h.element);
+}
+
+// p = exp(scale * scores - lse); ds = scale * p * (dp - delta), zero where the mask hides. With dropout, dp
+// and the p that meets dout carry the mask.
+template <bool kDropout>
+void softmax_bwd_of_group(const ScoreTile& t, const Scratch& s, float scale, std::int64_t query) {
+  Vector lse[kGroup], delta[kGroup];
+#pragma GCC unroll 4
+  for (int v = 0; v < kGroup; ++v) {
+    lse[v] = load(s.lse + query + v * kLanes);
+    delta[v] = scale * load(s.delta + query + v * kLanes);
   }
-  Vector ds = p * (dp - load(s.delta + query));
-  if (masked) {
-    ds = where_seen(t, key, query, ds, Vector{});
-    dropped = where_seen(t, key, query, dropped, Vector{});
-  }
-  store(s.ds + i, ds);
-  store(s.p + i, dropped);
+  for_each_of_group(t, query, [&]<int kVector, bool kMasked>(std::int64_t key) {
+    const std::int64_t at = query + kVector * kLanes, i = key * kBlock + at;
+    const Vector p = exp_below(scale * load(s.p + i) - lse[kVector]);
+    Vector dp = load(s.ds + i), dropped = p;
+    if constexpr (kDropout) {
+      dp *= load(s.mask + i);
+      dropped *= load(s.mask + i);
+    }
+    Vector ds = p * (scale * dp - delta[kVector]);
+    if constexpr (kMasked) {
+      ds = where_seen(key, at, ds, Vector{});
+      dropped = where_seen(key, at, dropped, Vector{});
+    }
+    store(s.ds + i, ds);
+    store(s.p + i, dropped);
+  });
 }
 
 void softmax_bwd(const ScoreTile& t, const AttentionHead& h, const Scratch& s) {
-  const float* mask = nullptr;
-  if (h.dropout_p > 0.0f) {
-    dropout_mask(t, h, s.mask);
-    mask = s.mask;
+  const bool dropout = h.dropout_p > 0.0f;
+  if (dropout) dropout_mask(t, h, s.mask);
+  for (std::int64_t q = 0; q < kBlock; q += kGroupQueries) {
+    (dropout ? softmax_bwd_of_group<true> : softmax_bwd_of_group<false>)(t, s, h.scale, q);
   }
-  for (std::int64_t q = 0; q < kBlock; q += kLanes) {
-    const std::int64_t unmasked = end_of_unmasked(t, q), end = end_of_column(t, q);
-    for (std::int64_t k = 0; k < unmasked; ++k) softmax_bwd_at(t, s, mask, k, q, false);
-    for (std::int64_t k = unmasked; k < end; ++k) softmax_bwd_at(t, s, mask, k, q, true);
-  }
+  zero_padded_keys(t, s.p);
+  zero_padded_keys(t, s.ds);
 }
 
 void add_tile(const AttentionHead& h, const ScoreTile& t, const Scratch& s) {
@@ -84,27 +95,35 @@ void add_tile(const AttentionHead& h, const ScoreTile& t, const Scratch& s) {
   products_of_tile(t, h, {s.k + row, s.width}, {s.q_columns, kBlock}, s.p);
   products_of_tile(t, h, {s.v + row, s.width}, {s.dout_columns, kBlock}, s.ds);
   softmax_bwd(t, h, s);
-  add_over_queries(t, s.p, {s.dout, s.width}, s.width, s.dv + row);
-  add_over_queries(t, s.ds, {s.q, s.width}, s.width, s.dk + row);
-  add_over_keys(t, s.ds, {s.k + row, s.width}, s.width, s.dq);
+  const bool first_queries = h.causal ? t.first_query == t.first_key : t.first_query == 0;
+  const Store over_queries = first_queries ? Store::kOverwrite : Store::kAccumulate;
+  add_over_queries(t, s.p, {s.dout, s.width}, s.width, {s.dv.data + row, s.dv.pitch}, over_queries);
+  add_over_queries(t, s.ds, {s.q, s.width}, s.width, {s.dk.data + row, s.dk.pitch}, over_queries);
+  add_over_keys(t, s.ds, {s.k + row, s.width}, s.width, s.dq,
+                t.first_key == 0 ? Store::kOverwrite : Store::kAccumulate);
 }
 
 /// delta[q] = out[q] . dout[q] of `queries` rows, zero beyond. Products are summed lane by lane, and the
 /// lanes of kLanes queries at once, across a transposed square.
-void dot_rows(const Scratch& s, const ConstRows& out_rows, std::int64_t queries, std::int64_t head_dim) {
-  float lanes[kBlock * kLanes] = {}, columns[kLanes * kBlock];
-  for (std::int64_t q = 0; q < queries; ++q) {
+[[gnu::noinline]] void dot_rows(const Scratch& s, const ConstRows& out_rows, std::int64_t queries,
+                                std::int64_t head_dim) {
+  float lanes[kBlock * kLanes], columns[kLanes * kBlock];
+  const bool convert = is_16_bit(out_rows.element);
+  const float* dout = s.dout;
+  for (std::int64_t q = 0; q < queries; ++q, dout += s.width) {
     const float* out = static_cast<const float*>(out_rows.row(q));
-    if (is_16_bit(out_rows.element)) {
-      read_row(out, out_rows.element, s.dq, head_dim);  // not in use yet
-      out = s.dq;
+    if (convert) {
+      read_row(out, out_rows.element, s.dq.data, head_dim);  // not in use yet
+      out = s.dq.data;
     }
-    const float* dout = s.dout + q * s.width;
-    float* sum = lanes + q * kLanes;
-    for_each_vector(head_dim, [&]<class T>(std::int64_t c) {
-      store<T>(sum, load<T>(sum) + load<T>(out + c) * load<T>(dout + c));
-    });
+    Vector sum{};
+    std::int64_t c = 0;
+    for (; c + kLanes <= head_dim; c += kLanes) sum += load(out + c) * load(dout + c);
+    float* to = lanes + q * kLanes;
+    store(to, sum);
+    for (; c < head_dim; ++c, ++to) *to += out[c] * dout[c];
   }
+  for (std::int64_t i = queries * kLanes; i < kBlock * kLanes; ++i) lanes[i] = 0.0f;
   transpose(columns, kBlock, lanes, kLanes, kBlock, kLanes);
   for (std::int64_t q = 0; q < kBlock; q += kLanes) {
     Vector sum = load(columns + q);
@@ -119,23 +138,27 @@ void load_queries(const AttentionBwdHead& a, const Scratch& s, std::int64_t firs
   const ConstRows dout_rows{advance(a.dout, h.element, first * h.out_pitch), h.element, h.out_pitch};
   const Element out_element = output_element(h);
   const ConstRows out_rows{advance(h.out, out_element, first * h.out_pitch), out_element, h.out_pitch};
-  pack_rows(s.q, s.width, kBlock, q_rows, queries, h.head_dim, h.scale);
-  pack_rows(s.dout, s.width, kBlock, dout_rows, queries, h.head_dim, 1.0f);
+  pack_rows(s.q, s.width, kBlock, q_rows, queries, h.head_dim);
+  pack_rows(s.dout, s.width, kBlock, dout_rows, queries, h.head_dim);
   transpose(s.q_columns, kBlock, s.q, s.width, kBlock, s.width);
   transpose(s.dout_columns, kBlock, s.dout, s.width, kBlock, s.width);
   dot_rows(s, out_rows, queries, h.head_dim);
   for (std::int64_t q = 0; q < kBlock; ++q) s.lse[q] = q < queries ? a.lse[first + q] : 0.0f;
-  for (std::int64_t i = 0; i < kBlock * s.width; ++i) s.dq[i] = 0.0f;
 }
 
 void run(const AttentionBwdHead& a) {
   const AttentionHead& h = a.head;
-  const Scratch s = lay_out(a.scratch, h.seq_len, h.head_dim);
+  Scratch s = lay_out(a.scratch, h.seq_len, h.head_dim);
+  const bool in_place = writes_gradients(h);
+  if (in_place) {
+    s.dq = {static_cast<float*>(a.dq), h.qkv_pitch};
+    s.dk = {static_cast<float*>(a.dk), h.qkv_pitch};
+    s.dv = {static_cast<float*>(a.dv), h.qkv_pitch};
+  }
   const Element element = output_element(h);
   const std::int64_t padded_len = round_up(h.seq_len, kStrip);
-  pack_rows(s.k, s.width, padded_len, {h.k, h.element, h.qkv_pitch}, h.seq_len, h.head_dim, 1.0f);
-  pack_rows(s.v, s.width, padded_len, {h.v, h.element, h.qkv_pitch}, h.seq_len, h.head_dim, 1.0f);
-  for (std::int64_t i = 0; i < padded_len * s.width; ++i) s.dk[i] = s.dv[i] = 0.0f;
+  pack_rows(s.k, s.width, padded_len, {h.k, h.element, h.qkv_pitch}, h.seq_len, h.head_dim);
+  pack_rows(s.v, s.width, padded_len, {h.v, h.element, h.qkv_pitch}, h.seq_len, h.head_dim);
   if (leaves_gaps(h)) {
     for (std::int64_t i = 0; i < kBlock * kBlock; ++i) s.p[i] = s.ds[i] = s.mask[i] = 0.0f;
   }
@@ -145,11 +168,11 @@ void run(const AttentionBwdHead& a) {
     for (std::int64_t key = 0; key < end_of_keys(h, first); key += kBlock) {
       add_tile(h, score_tile(h, key, first), s);
     }
-    write_rows(advance(a.dq, element, first * h.qkv_pitch), element, h.qkv_pitch, s.dq, s.width, queries,
-               h.head_dim, h.scale);
+    if (in_place) return;
+    write_rows(advance(a.dq, element, first * h.qkv_pitch), element, h.qkv_pitch, s.dq, queries, h.head_dim);
   }
-  write_rows(a.dk, element, h.qkv_pitch, s.dk, s.width, h.seq_len, h.head_dim, 1.0f);
-  write_rows(a.dv, element, h.qkv_pitch, s.dv, s.width, h.seq_len, h.head_dim, 1.0f);
+  write_rows(a.dk, element, h.qkv_pitch, s.dk, h.seq_len, h.head_dim);
+  write_rows(a.dv, element, h.qkv_pitch, s.dv, h.seq_len, h.head_dim);
 }
 
 }  // namespace

@@ -4,7 +4,8 @@
 // [Note: attention tiles] Scores are held transposed, S^T [keys, queries]: a vector then spans queries, so
 // that row maxima, row sums and the log-sum-exp of softmax are plain vector operations, never sums across a
 // vector. A tile is kBlock keys by kBlock queries; under a causal mask the tiles above the diagonal are
-// skipped, and in those on it, strips of kStrip keys skip the queries before them.
+// skipped, and in those on it, products of kTileRows keys skip the vectors of queries before them. Scores are
+// not scaled: the factor costs nothing where they are exponentiated, exp(scale * s - m).
 #pragma once
 
 #include "kernels/cpu/isa/pack.h"
@@ -46,16 +47,18 @@ inline Element output_element(const AttentionHead& h) {
   return h.element == Element::kTf32 ? Element::kFp32 : h.element;
 }
 
-/// to(i, c) = factor * rows[i * width + c] for c < cols, rounded where the elements have 16 bits; `rows` is
-/// used up.
-inline void write_rows(void* to, Element element, std::int64_t to_pitch, float* rows, std::int64_t width,
-                       std::int64_t num_rows, std::int64_t cols, float factor) {
+/// to(i, c) = factor(i) * rows(i, c) for c < cols, rounded where the elements have 16 bits; `rows` is used
+/// up.
+template <class Factor = One>
+inline void write_rows(void* to, Element element, std::int64_t to_pitch, FloatRows rows,
+                       std::int64_t num_rows, std::int64_t cols, const Factor& factor = {}) {
+  if (!is_16_bit(element)) {
+    copy_rows<InTensor::kDestination>({static_cast<float*>(to), to_pitch}, rows, num_rows, cols, factor);
+    return;
+  }
+  copy_rows<InTensor::kSource>(rows, rows, num_rows, cols, factor);
   for (std::int64_t i = 0; i < num_rows; ++i) {
-    void* out = advance(to, element, i * to_pitch);
-    float* row = rows + i * width;
-    float* scaled = is_16_bit(element) ? row : static_cast<float*>(out);
-    scale_row(scaled, row, cols, factor);
-    if (is_16_bit(element)) write_row(row, element, out, cols);
+    write_row(rows.data + i * rows.pitch, element, advance(to, element, i * to_pitch), cols);
   }
 }
 
@@ -64,68 +67,85 @@ inline std::int64_t end_of_keys(const AttentionHead& h, std::int64_t first_query
   return h.causal ? smaller(h.seq_len, first_query + kBlock) : h.seq_len;
 }
 
-/// out [keys, queries] = rows [keys, head_dim] columns [head_dim, queries], in strips on the diagonal.
+/// out [keys, queries] = rows [keys, head_dim] columns [head_dim, queries].
 inline void products_of_tile(const ScoreTile& t, const AttentionHead& h, ConstTile rows, ConstTile columns,
                              float* out) {
-  if (!t.diagonal) {
-    tile_gemm<ReadA::kRows>(t.padded_keys, t.padded_queries, h.head_dim, rows, columns, out, kBlock,
-                            Store::kOverwrite);
-    return;
-  }
-  for (std::int64_t s = 0; s < t.padded_keys; s += kStrip) {
-    tile_gemm<ReadA::kRows>(kStrip, t.padded_queries - s, h.head_dim,
-                            {rows.data + s * rows.pitch, rows.pitch}, {columns.data + s, columns.pitch},
-                            out + s * kBlock + s, kBlock, Store::kOverwrite);
+  for (std::int64_t key = 0; key < t.padded_keys; key += kTileRows) {
+    const std::int64_t query = t.diagonal ? key / kLanes * kLanes : 0;
+    gemm_strip<ReadA::kRows>(t.padded_queries - query, h.head_dim, {rows.data + key * rows.pitch, rows.pitch},
+                             {columns.data + query, columns.pitch}, out + key * kBlock + query, kBlock,
+                             Store::kOverwrite);
   }
 }
 
-// Scores are met a column of vectors after the other: kLanes queries, all keys that they may see.
-
-/// One past the last key that is computed for the queries from `query` on, kLanes of them.
-inline std::int64_t end_of_column(const ScoreTile& t, std::int64_t query) {
-  return t.diagonal ? smaller(query / kStrip * kStrip + kStrip, t.padded_keys) : t.padded_keys;
-}
-
-/// One past the last key of a column that all of its queries see.
-inline std::int64_t end_of_unmasked(const ScoreTile& t, std::int64_t query) {
-  return t.diagonal ? smaller(query, t.keys) : t.keys;
-}
-
-/// `value` where the queries from `query` on see `key`, `hidden` elsewhere.
-inline Vector where_seen(const ScoreTile& t, std::int64_t key, std::int64_t query, Vector value,
-                         Vector hidden) {
+/// `value` where the queries from `query` on see `key` under the causal mask, `hidden` elsewhere.
+inline Vector where_seen(std::int64_t key, std::int64_t query, Vector value, Vector hidden) {
   Ints lanes;
   for (std::int64_t l = 0; l < kLanes; ++l) lanes[l] = static_cast<std::int32_t>(l);
-  const auto first = static_cast<std::int32_t>(key >= t.keys ? kBlock : t.diagonal ? key : 0);
-  return lanes + static_cast<std::int32_t>(query) < first ? hidden : value;
+  return lanes < static_cast<std::int32_t>(key - query) ? hidden : value;
 }
 
-/// acc [queries, cols] += tile^T [queries, keys] rows [keys, cols].
+// Elementwise work meets the scores of kGroup vectors of queries at once: many chains of sums, few loops.
+constexpr int kGroup = 4;
+constexpr std::int64_t kGroupQueries = kGroup * kLanes;
+static_assert(kBlock % kGroupQueries == 0);
+
+/// Calls body.template operator()<kVector, kMasked>(key) for the keys of a group's square on the diagonal,
+/// and of these its vectors from kFirst on.
+template <int kFirst, class Body>
+inline void for_diagonal_of_group(const ScoreTile& t, std::int64_t query, const Body& body) {
+  if constexpr (kFirst < kGroup) {
+    const std::int64_t first = query + kFirst * kLanes;
+    const std::int64_t end = smaller(first + kLanes, t.keys);
+#pragma GCC unroll 1
+    for (std::int64_t key = first; key < end; ++key) {
+      body.template operator()<kFirst, true>(key);
+      if constexpr (kFirst < 1) body.template operator()<1, false>(key);
+      if constexpr (kFirst < 2) body.template operator()<2, false>(key);
+      if constexpr (kFirst < 3) body.template operator()<3, false>(key);
+    }
+    for_diagonal_of_group<kFirst + 1>(t, query, body);
+  }
+}
+
+/// Calls body.template operator()<kVector, kMasked>(key) for the keys that queries of a group see, in their
+/// order: its vector kVector spans the queries from `query` + kVector * kLanes on, of which the causal mask
+/// hides some if kMasked.
+template <class Body>
+inline void for_each_of_group(const ScoreTile& t, std::int64_t query, const Body& body) {
+  const std::int64_t seen_by_all = t.diagonal ? smaller(query, t.keys) : t.keys;
+#pragma GCC unroll 1
+  for (std::int64_t key = 0; key < seen_by_all; ++key) {
+    body.template operator()<0, false>(key);
+    body.template operator()<1, false>(key);
+    body.template operator()<2, false>(key);
+    body.template operator()<3, false>(key);
+  }
+  if (t.diagonal) for_diagonal_of_group<0>(t, query, body);
+}
+
+/// Zeroes the rows of keys that do not exist.
+inline void zero_padded_keys(const ScoreTile& t, float* tile) {
+  for (std::int64_t i = t.keys * kBlock; i < t.padded_keys * kBlock; ++i) tile[i] = 0.0f;
+}
+
+/// acc [queries, cols] (+)= tile^T [queries, keys] rows [keys, cols].
 inline void add_over_keys(const ScoreTile& t, const float* tile, ConstTile rows, std::int64_t cols,
-                          float* acc) {
-  if (!t.diagonal) {
-    tile_gemm<ReadA::kColumns>(t.padded_queries, cols, t.padded_keys, {tile, kBlock}, rows, acc, cols,
-                               Store::kAccumulate);
-    return;
-  }
-  for (std::int64_t s = 0; s < t.padded_queries; s += kStrip) {
-    tile_gemm<ReadA::kColumns>(kStrip, cols, s + kStrip, {tile + s, kBlock}, rows, acc + s * cols, cols,
-                               Store::kAccumulate);
+                          FloatRows acc, Store mode) {
+  for (std::int64_t query = 0; query < t.padded_queries; query += kTileRows) {
+    gemm_strip<ReadA::kColumns>(cols, t.diagonal ? query + kTileRows : t.padded_keys, {tile + query, kBlock},
+                                rows, acc.data + query * acc.pitch, acc.pitch, mode);
   }
 }
 
-/// acc [keys, cols] += tile [keys, queries] rows [queries, cols].
+/// acc [keys, cols] (+)= tile [keys, queries] rows [queries, cols].
 inline void add_over_queries(const ScoreTile& t, const float* tile, ConstTile rows, std::int64_t cols,
-                             float* acc) {
-  if (!t.diagonal) {
-    tile_gemm<ReadA::kRows>(t.padded_keys, cols, t.padded_queries, {tile, kBlock}, rows, acc, cols,
-                            Store::kAccumulate);
-    return;
-  }
-  for (std::int64_t s = 0; s < t.padded_keys; s += kStrip) {
-    tile_gemm<ReadA::kRows>(kStrip, cols, t.padded_queries - s, {tile + s * kBlock + s, kBlock},
-                            {rows.data + s * rows.pitch, rows.pitch}, acc + s * cols, cols,
-                            Store::kAccumulate);
+                             FloatRows acc, Store mode) {
+  for (std::int64_t key = 0; key < t.padded_keys; key += kTileRows) {
+    const std::int64_t query = t.diagonal ? key : 0;
+    gemm_strip<ReadA::kRows>(cols, t.padded_queries - query, {tile + key * kBlock + query, kBlock},
+                             {rows.data + query * rows.pitch, rows.pitch}, acc.data + key * acc.pitch,
+                             acc.pitch, mode);
   }
 }
 

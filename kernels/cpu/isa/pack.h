@@ -22,18 +22,72 @@ inline void scale_row(float* to, const float* from, std::int64_t n, float factor
   for_each_vector(n, [&]<class T>(std::int64_t j) { store<T>(to + j, factor * load<T>(from + j)); });
 }
 
-/// dst[i * dst_pitch + j] = factor * src(i, j) for i < rows, j < cols; zero up to padded_rows, dst_pitch.
-inline void pack_rows(float* dst, std::int64_t dst_pitch, std::int64_t padded_rows, const ConstRows& src,
-                      std::int64_t rows, std::int64_t cols, float factor) {
-  for (std::int64_t i = 0; i < rows; ++i) {
-    float* to = dst + i * dst_pitch;
-    const float* from = static_cast<const float*>(src.row(i));
-    if (src.element != Element::kFp32) {
-      read_row(from, src.element, to, cols);
-      from = to;
+/// Rows of fp32, `pitch` apart.
+struct FloatRows {
+  float* data;
+  std::int64_t pitch;
+};
+
+// Wide rows in tensors are fetched this many ahead: the processor foresees neither their addresses nor, where
+// they lie far apart, their pages.
+constexpr std::int64_t kRowsAhead = 8;
+constexpr std::int64_t kLineFloats = 16;
+
+inline void fetch_row(const float* row, std::int64_t cols) {
+  for (std::int64_t j = 0; j < cols; j += kLineFloats) __builtin_prefetch(row + j);
+}
+
+enum class InTensor { kSource, kDestination };  // which of the two is no tile in cache
+
+struct One {
+  constexpr float operator()(std::int64_t) const { return 1.0f; }
+};
+
+// copy_rows of kVectors * kLanes columns.
+template <InTensor kTensor, int kVectors, class Factor>
+inline void copy_dense_rows(FloatRows to, FloatRows from, std::int64_t rows, const Factor& factor) {
+  constexpr bool kWide = kVectors * kLanes > 32;  // what two cache lines hold is met soon enough
+  const FloatRows& tensor = kTensor == InTensor::kSource ? from : to;
+  for (std::int64_t i = 0; i < rows; ++i, to.data += to.pitch, from.data += from.pitch) {
+    if (kWide && i + kRowsAhead < rows) {
+      fetch_row(tensor.data + kRowsAhead * tensor.pitch, kVectors * kLanes);
     }
-    scale_row(to, from, cols, factor);
-    for (std::int64_t j = cols; j < dst_pitch; ++j) to[j] = 0.0f;
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      store(to.data + v * kLanes, factor(i) * load(from.data + v * kLanes));
+    }
+  }
+}
+
+/// to(i, j) = factor(i) * from(i, j) for i < rows, j < cols. Quick for the widths of usual heads.
+// Not inlined, like pack_rows: callers have few registers left.
+template <InTensor kTensor, class Factor = One>
+[[gnu::noinline]] void copy_rows(FloatRows to, FloatRows from, std::int64_t rows, std::int64_t cols,
+                                 const Factor& factor = {}) {
+  if (cols == 2 * kLanes) return copy_dense_rows<kTensor, 2>(to, from, rows, factor);
+  if (cols == 4 * kLanes) return copy_dense_rows<kTensor, 4>(to, from, rows, factor);
+  if (cols == 8 * kLanes) return copy_dense_rows<kTensor, 8>(to, from, rows, factor);
+  const FloatRows& tensor = kTensor == InTensor::kSource ? from : to;
+  for (std::int64_t i = 0; i < rows; ++i, to.data += to.pitch, from.data += from.pitch) {
+    if (i + kRowsAhead < rows) fetch_row(tensor.data + kRowsAhead * tensor.pitch, cols);
+    for_each_vector(
+        cols, [&]<class T>(std::int64_t j) { store<T>(to.data + j, factor(i) * load<T>(from.data + j)); });
+  }
+}
+
+/// dst[i * dst_pitch + j] = src(i, j) for i < rows, j < cols; zero up to padded_rows, dst_pitch.
+[[gnu::noinline]] inline void pack_rows(float* dst, std::int64_t dst_pitch, std::int64_t padded_rows,
+                                        const ConstRows& src, std::int64_t rows, std::int64_t cols) {
+  if (src.element == Element::kFp32) {
+    auto* from = static_cast<float*>(const_cast<void*>(src.data));
+    copy_rows<InTensor::kSource>({dst, dst_pitch}, {from, src.pitch}, rows, cols);
+  } else {
+    for (std::int64_t i = 0; i < rows; ++i) read_row(src.row(i), src.element, dst + i * dst_pitch, cols);
+  }
+  if (cols < dst_pitch) {
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t j = cols; j < dst_pitch; ++j) dst[i * dst_pitch + j] = 0.0f;
+    }
   }
   for (std::int64_t i = rows * dst_pitch; i < padded_rows * dst_pitch; ++i) dst[i] = 0.0f;
 }
@@ -107,8 +161,8 @@ inline void transpose_square(float* dst, std::int64_t dst_pitch, const float* sr
 }
 
 /// dst[j * dst_pitch + i] = src[i * src_pitch + j]; rows and cols are multiples of kLanes.
-inline void transpose(float* dst, std::int64_t dst_pitch, const float* src, std::int64_t src_pitch,
-                      std::int64_t rows, std::int64_t cols) {
+[[gnu::noinline]] inline void transpose(float* dst, std::int64_t dst_pitch, const float* src,
+                                        std::int64_t src_pitch, std::int64_t rows, std::int64_t cols) {
   for (std::int64_t i = 0; i < rows; i += kLanes) {
     for (std::int64_t j = 0; j < cols; j += kLanes) {
       transpose_square(dst + j * dst_pitch + i, dst_pitch, src + i * src_pitch + j, src_pitch);

@@ -8,11 +8,12 @@ namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
 #if defined(__AVX512F__)
-constexpr int kTileRows = 8;  // 8 x 2 accumulators of 32 registers
+constexpr int kTileRows = 8;  // 8 x 3 sums of 32 registers
+constexpr int kTileVectors = 3;
 #else
 constexpr int kTileRows = 4;  // 4 x 2 of 16
-#endif
 constexpr int kTileVectors = 2;
+#endif
 
 /// An operand: element (i, j) at data[i * pitch + j].
 struct ConstTile {
@@ -23,29 +24,31 @@ struct ConstTile {
 enum class Store { kOverwrite, kAccumulate };
 enum class ReadA { kRows, kColumns };  // kColumns: A(i, j) is a.data[j * pitch + i]
 
+// Not inlined: a caller has many products, and few registers left for their addresses.
 template <ReadA kReadA, int kVectors>
-inline void gemm_strip(std::int64_t depth, ConstTile a, ConstTile b, float* c, std::int64_t c_pitch,
-                       Store mode) {
+[[gnu::noinline]] void gemm_tile(std::int64_t depth, ConstTile a, ConstTile b, float* c, std::int64_t c_pitch,
+                                 Store mode) {
   Vector sum[kTileRows][kVectors] = {};
   // Three rows share a pointer: one for each row would not fit the registers.
   const float* a_rows[(kTileRows + 2) / 3];
   const std::int64_t row_pitch = kReadA == ReadA::kRows ? a.pitch : 0;
   for (int i = 0; i < (kTileRows + 2) / 3; ++i) a_rows[i] = a.data + 3 * i * row_pitch;
+#pragma GCC unroll 4
   for (std::int64_t k = 0; k < depth; ++k) {
     Vector row[kVectors];
-#pragma GCC unroll 2
+#pragma GCC unroll 3
     for (int j = 0; j < kVectors; ++j) row[j] = load(b.data + k * b.pitch + j * kLanes);
 #pragma GCC unroll 8
     for (int i = 0; i < kTileRows; ++i) {
       const float factor =
           kReadA == ReadA::kRows ? a_rows[i / 3][i % 3 * row_pitch + k] : a.data[k * a.pitch + i];
-#pragma GCC unroll 2
+#pragma GCC unroll 3
       for (int j = 0; j < kVectors; ++j) sum[i][j] += factor * row[j];
     }
   }
 #pragma GCC unroll 8
   for (int i = 0; i < kTileRows; ++i) {
-#pragma GCC unroll 2
+#pragma GCC unroll 3
     for (int j = 0; j < kVectors; ++j) {
       float* to = c + i * c_pitch + j * kLanes;
       store(to, mode == Store::kAccumulate ? load(to) + sum[i][j] : sum[i][j]);
@@ -53,21 +56,30 @@ inline void gemm_strip(std::int64_t depth, ConstTile a, ConstTile b, float* c, s
   }
 }
 
+/// C [kTileRows, cols] (+)= A [kTileRows, depth] B [depth, cols]. `cols` is a multiple of kLanes.
+template <ReadA kReadA>
+inline void gemm_strip(std::int64_t cols, std::int64_t depth, ConstTile a, ConstTile b, float* c,
+                       std::int64_t c_pitch, Store mode) {
+  std::int64_t j = 0;
+  const auto tile = [&]<int kVectors>() {
+    gemm_tile<kReadA, kVectors>(depth, a, {b.data + j, b.pitch}, c + j, c_pitch, mode);
+    j += kVectors * kLanes;
+  };
+  // Four vectors are two tiles of two: one of three would leave a narrow one.
+  if constexpr (kTileVectors == 3) {
+    while (cols - j > 4 * kLanes || cols - j == 3 * kLanes) tile.template operator()<3>();
+  }
+  while (cols - j >= 2 * kLanes) tile.template operator()<2>();
+  if (j < cols) tile.template operator()<1>();
+}
+
 /// C [rows, cols] (+)= A [rows, depth] B [depth, cols]. `rows` is a multiple of kTileRows, `cols` of kLanes.
 template <ReadA kReadA>
-void tile_gemm(std::int64_t rows, std::int64_t cols, std::int64_t depth, ConstTile a, ConstTile b, float* c,
-               std::int64_t c_pitch, Store mode) {
-  constexpr std::int64_t kCols = kTileVectors * kLanes;
+inline void tile_gemm(std::int64_t rows, std::int64_t cols, std::int64_t depth, ConstTile a, ConstTile b,
+                      float* c, std::int64_t c_pitch, Store mode) {
+  const std::int64_t to_next_row = kReadA == ReadA::kRows ? a.pitch : 1;
   for (std::int64_t i = 0; i < rows; i += kTileRows) {
-    const ConstTile a_strip{a.data + i * (kReadA == ReadA::kRows ? a.pitch : 1), a.pitch};
-    std::int64_t j = 0;
-    for (; j + kCols <= cols; j += kCols) {
-      gemm_strip<kReadA, kTileVectors>(depth, a_strip, {b.data + j, b.pitch}, c + i * c_pitch + j, c_pitch,
-                                       mode);
-    }
-    if (j < cols) {
-      gemm_strip<kReadA, 1>(depth, a_strip, {b.data + j, b.pitch}, c + i * c_pitch + j, c_pitch, mode);
-    }
+    gemm_strip<kReadA>(cols, depth, {a.data + i * to_next_row, a.pitch}, b, c + i * c_pitch, c_pitch, mode);
   }
 }
 

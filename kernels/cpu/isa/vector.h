@@ -56,6 +56,11 @@ constexpr std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
+/// The larger of each lane; b where a or b is NaN.
+inline Vector larger(Vector a, Vector b) {
+  return a > b ? a : b;
+}
+
 /// Calls body.template operator()<T>(i) for all i in [0, n): with T = Vector a vector at a time, with T =
 /// float for the rest.
 template <class Body>

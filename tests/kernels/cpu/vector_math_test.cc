@@ -38,6 +38,32 @@ TEST(VectorMathTest, ExpAtItsEnds) {
   EXPECT_TRUE(std::isnan(exp_approx(std::numeric_limits<float>::quiet_NaN())));
 }
 
+float log_of(float x) {
+  return log_approx(Vector{} + x)[0];
+}
+
+TEST(VectorMathTest, LogIsWithinTwoUlps) {
+  double worst = 0;
+  for (float x = 1e-37f; x < 3e38f; x *= 1.0001f)
+    worst = std::max(worst, ulps(log_of(x), std::log(double{x})));
+  for (float x = 0.5f; x < 2.0f; x += 1.234e-6f) {
+    if (x != 1.0f) worst = std::max(worst, ulps(log_of(x), std::log(double{x})));
+  }
+  EXPECT_LT(worst, 2.0);
+}
+
+TEST(VectorMathTest, LogAtItsEnds) {
+  EXPECT_EQ(log_of(1.0f), 0.0f);
+  EXPECT_EQ(log_of(kInfinity), kInfinity);
+  EXPECT_TRUE(std::isnan(log_of(std::numeric_limits<float>::quiet_NaN())));
+}
+
+TEST(VectorMathTest, ExpBelowHasTheBitsOfExp) {
+  for (float x = -150.0f; x < 88.0f; x += 1.7e-3f) EXPECT_EQ(exp_below(Vector{} + x)[0], exp_approx(x)) << x;
+  EXPECT_EQ(exp_below(Vector{} - kInfinity)[0], 0.0f);
+  EXPECT_TRUE(std::isnan(exp_below(Vector{} + std::numeric_limits<float>::quiet_NaN())[0]));
+}
+
 double exact_gelu(double x) {
   // Not 1 + tanh: that loses all digits for negative x, which the approximation keeps.
   return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
