@@ -8,6 +8,7 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
+#include <vector>
 
 #include "kernels/cpu/launch.h"
 #include "runtime/base/error.h"
@@ -33,10 +34,8 @@ struct TileLimits {
 
 /// Small products are cut into strips of whole rows: oneDNN reads b in long rows then, and a thread finds the
 /// rows in its cache that it wrote in the product before.
-inline constexpr std::int64_t kMostStrips = 4;
-
 inline Tiling strips_of(const Extents& e) {
-  constexpr std::int64_t kMinRows = 32, kMinProducts = 3'000'000;
+  constexpr std::int64_t kMostStrips = 4, kMinRows = 32, kMinProducts = 3'000'000;
   const auto wanted = static_cast<std::uint64_t>(e.m * e.n * e.k / kMinProducts);
   const auto count =
       static_cast<std::int64_t>(std::bit_floor(std::clamp<std::uint64_t>(wanted, 1, kMostStrips)));
@@ -77,27 +76,46 @@ inline void check_status(dnnl_status_t status, const Extents& e) {
                                                e.n, e.k, static_cast<int>(status)));
 }
 
+/// Which tile a thread takes next: its own share first, neighbours, which it finds in its cache when products
+/// follow each other, and then those of threads that are behind.
+class TileShares {
+ public:
+  TileShares(std::int64_t num_tiles, int num_threads)
+      : num_tiles_(num_tiles), shares_(static_cast<std::size_t>(num_threads)) {}
+
+  /// Calls body(i) for tiles until none is left. For each thread of a team of num_threads at most.
+  template <class Body>
+  void work(int thread, int team, const Body& body) {
+    for (int s = 0; s < team; ++s) {
+      const std::int64_t owner = (thread + s) % team;
+      const std::int64_t first = owner * num_tiles_ / team, end = (owner + 1) * num_tiles_ / team;
+      std::atomic<std::int64_t>& taken = shares_[static_cast<std::size_t>(owner)].taken;
+      for (std::int64_t i = first + taken++; i < end; i = first + taken++) body(i);
+    }
+  }
+
+ private:
+  struct alignas(64) Share {
+    std::atomic<std::int64_t> taken{0};
+  };
+  std::int64_t num_tiles_;
+  std::vector<Share> shares_;
+};
+
 /// Runs body(tile) for all tiles on the rank's threads, where oneDNN stays on the thread that calls it. body
 /// returns the status of its products; throws Error(kRuntime) when one of them failed.
 template <class Body>
 void for_each_tile(const KernelContext& exec, const Extents& e, const Tiling& tiling, const Body& body) {
   std::atomic<dnnl_status_t> failed{dnnl_success};
+  TileShares shares(tiling.down * tiling.across, exec.num_threads);
 #pragma omp parallel num_threads(exec.num_threads)
   {
     // For this region's threads alone. In a region of one thread oneDNN would use its caller's setting.
     omp_set_num_threads(1);
-    const std::int64_t num_tiles = tiling.down * tiling.across;
-    const auto run = [&](std::int64_t i) {
+    shares.work(omp_get_thread_num(), omp_get_num_threads(), [&](std::int64_t i) {
       const dnnl_status_t status = body(tile_at(e, tiling, i));
       if (status != dnnl_success) failed = status;
-    };
-    if (num_tiles <= kMostStrips) {
-#pragma omp for schedule(static)
-      for (std::int64_t i = 0; i < num_tiles; ++i) run(i);
-    } else {
-#pragma omp for schedule(dynamic)
-      for (std::int64_t i = 0; i < num_tiles; ++i) run(i);
-    }
+    });
   }
   check_status(failed, e);
 }
