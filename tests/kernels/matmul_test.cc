@@ -150,6 +150,44 @@ TEST_P(MatmulTest, Accumulates) {
 }
 
 // Every combination of bias, activation, kept pre-activation and residual, the last also in place.
+// The bits of column_sum, whichever way a product takes, and no others in the product.
+TEST_P(MatmulTest, GradientOfABias) {
+  const Transpose no = Transpose::kNo, yes = Transpose::kYes;
+  std::vector<Case> cases{{512, 40, 600, yes, no},  {65, 128, 768, yes, no},   {33, 7, 5, yes, yes},
+                          {390, 512, 520, yes, no}, {2048, 390, 520, yes, no}, {40, 0, 70, yes, no}};
+  for (const auto& [in, out] : kTypes) cases.push_back({130, 60, 300, yes, no, in, out});
+  for (const Case& c : cases) {
+    SCOPED_TRACE(fmt::format("{}x{}x{} {} to {}", c.m, c.n, c.k, name(c.in), name(c.out)));
+    const auto a = random(c.m * c.k, 1.0f, c.in), b = random(c.k * c.n, 1.0f, c.in), start = random(c.m);
+    const auto run = [&](bool together, GradientMode mode) {
+      return same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+        const DeviceArray d = rig.poisoned({c.m, c.n}, c.out);
+        const DeviceArray sum =
+            mode == GradientMode::kOverwrite ? rig.poisoned({c.m}) : rig.upload({c.m}, start);
+        const DeviceArray on_device = rig.upload(a_shape(c), a, c.in);
+        MatmulArgs args{.a = on_device,
+                        .b = rig.upload(b_shape(c), b, c.in),
+                        .d = d,
+                        .transpose_a = c.ta,
+                        .transpose_b = c.tb};
+        if (together) {
+          args.bias_grad = sum;
+          args.bias_grad_mode = mode;
+        }
+        rig->matmul(rig.exec(), args);
+        if (!together) rig->column_sum(rig.exec(), {.x = on_device, .out = sum, .mode = mode});
+        return {d.download(), sum.download()};
+      });
+    };
+    for (const GradientMode mode :
+         {GradientMode::kOverwrite, GradientMode::kAccumulate, GradientMode::kIgnore}) {
+      const Outputs together = run(true, mode), apart = run(false, mode);
+      EXPECT_TRUE(same_bits(together[0], apart[0])) << "product";
+      EXPECT_TRUE(same_bits(together[1], apart[1])) << "gradient of the bias";
+    }
+  }
+}
+
 TEST_P(MatmulTest, Epilogues) {
   for (const auto& [m, n, k] :
        {std::array<std::int64_t, 3>{1, 1, 3}, {127, 200, 30}, {530, 200, 7}, {65, 800, 7}}) {
