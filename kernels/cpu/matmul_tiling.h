@@ -81,7 +81,7 @@ inline void check_status(dnnl_status_t status, const Extents& e) {
 class TileShares {
  public:
   TileShares(std::int64_t num_tiles, int num_threads)
-      : num_tiles_(num_tiles), shares_(static_cast<std::size_t>(num_threads)) {}
+      : num_tiles_(num_tiles), taken_(static_cast<std::size_t>(num_threads)) {}
 
   /// Calls body(i) for tiles until none is left. For each thread of a team of num_threads at most.
   template <class Body>
@@ -89,17 +89,14 @@ class TileShares {
     for (int s = 0; s < team; ++s) {
       const std::int64_t owner = (thread + s) % team;
       const std::int64_t first = owner * num_tiles_ / team, end = (owner + 1) * num_tiles_ / team;
-      std::atomic<std::int64_t>& taken = shares_[static_cast<std::size_t>(owner)].taken;
+      std::atomic<std::int64_t>& taken = taken_[static_cast<std::size_t>(owner)];
       for (std::int64_t i = first + taken++; i < end; i = first + taken++) body(i);
     }
   }
 
  private:
-  struct alignas(64) Share {
-    std::atomic<std::int64_t> taken{0};
-  };
   std::int64_t num_tiles_;
-  std::vector<Share> shares_;
+  std::vector<std::atomic<std::int64_t>> taken_;  // of each share
 };
 
 /// Runs body(tile) for all tiles on the rank's threads, where oneDNN stays on the thread that calls it. body
