@@ -4,15 +4,16 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-// All in one pass: the activation hides what the tests in its loop take.
+// All in one pass: the activation hides what the tests in its loop take. What is left of a row counts as a
+// vector, so that a value's bits do not depend on where its row was cut.
 void gelu_row(const EpilogueTile& tile, float* d, float* pre, const float* residual) {
-  for_each_vector(tile.cols, [&]<class T>(std::int64_t j) {
-    T value = load<T>(d + j);
-    if (tile.bias != nullptr) value += load<T>(tile.bias + j);
-    if (pre != nullptr) store<T>(pre + j, value);
+  for_each_group(tile.cols, [&]<int kCount>(std::int64_t j, auto lanes) {
+    auto value = lanes.template load<kCount>(d + j);
+    if (tile.bias != nullptr) value = value + lanes.template load<kCount>(tile.bias + j);
+    if (pre != nullptr) lanes.store(pre + j, value);
     value = gelu(value);
-    if (residual != nullptr) value += load<T>(residual + j);
-    store<T>(d + j, value);
+    if (residual != nullptr) value = value + lanes.template load<kCount>(residual + j);
+    lanes.store(d + j, value);
   });
 }
 
@@ -41,8 +42,9 @@ void epilogue(const EpilogueTile& tile) {
 }
 
 void gelu_bwd(const float* dy, const float* pre, float* dx, std::int64_t n) {
-  for_each_vector(n, [&]<class T>(std::int64_t i) {
-    store<T>(dx + i, load<T>(dy + i) * gelu_derivative(load<T>(pre + i)));
+  for_each_group(n, [&]<int kCount>(std::int64_t i, auto lanes) {
+    lanes.store(dx + i,
+                lanes.template load<kCount>(dy + i) * gelu_derivative(lanes.template load<kCount>(pre + i)));
   });
 }
 

@@ -56,9 +56,25 @@ constexpr std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
-/// The larger of each lane; b where a or b is NaN.
+#if defined(__AVX512F__)
+// All lanes are named where gcc 12 warns of the forms without a mask.
+constexpr __mmask16 kAllLanes = 0xFFFF;
+#endif
+
+/// The larger, and the smaller, of each lane; b where a or b is NaN.
 inline Vector larger(Vector a, Vector b) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_max_ps(kAllLanes, a, b);
+#else
   return a > b ? a : b;
+#endif
+}
+inline Vector smaller(Vector a, Vector b) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_min_ps(kAllLanes, a, b);
+#else
+  return a < b ? a : b;
+#endif
 }
 
 /// Calls body.template operator()<T>(i) for all i in [0, n): with T = Vector a vector at a time, with T =

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/isa/vector.h"
+#include "kernels/cpu/isa/vector_group.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
@@ -17,15 +17,9 @@ inline T held(T x) {
   return x < -105.0f ? T{} - 105.0f : x;
 }
 
-#if defined(__AVX512F__)
-// All lanes are named where gcc 12 warns of the forms without a mask.
-constexpr __mmask16 kAllLanes = 0xFFFF;
-
-inline Vector held(Vector x) {  // NaN gives the second operand
-  return _mm512_maskz_max_ps(kAllLanes, Vector{} - 105.0f,
-                             _mm512_maskz_min_ps(kAllLanes, Vector{} + 89.0f, x));
+inline Vector held(Vector x) {
+  return larger(Vector{} - 105.0f, smaller(Vector{} + 89.0f, x));
 }
-#endif
 
 constexpr float kLn2High = 0.693145751953125f;  // ln 2 in two parts
 constexpr float kLn2Low = 1.42860682030941723e-6f;
@@ -68,26 +62,35 @@ inline float exp_approx(float x) {
   return exp_of_remainder(r) * scale1 * scale2;
 }
 
-inline Vector scaled_exp(const ExpParts<Vector>& parts) {
-  const auto [shifted, n, r] = parts;
+/// p * 2^n, as split_exponent leaves n.
+inline Vector scaled(Vector p, [[maybe_unused]] Vector shifted, [[maybe_unused]] Vector n) {
 #if defined(__AVX512F__)
-  return _mm512_maskz_scalef_ps(kAllLanes, exp_of_remainder(r), n);
+  return _mm512_maskz_scalef_ps(kAllLanes, p, n);
 #else
   const Ints n_int = reinterpret_cast<Ints>(shifted) - 0x4B400000;
   const Ints half = n_int >> 1;
-  return exp_of_remainder(r) * reinterpret_cast<Vector>((half + 127) << 23) *
+  return p * reinterpret_cast<Vector>((half + 127) << 23) *
          reinterpret_cast<Vector>((n_int - half + 127) << 23);
 #endif
 }
 
 /// The same for a vector, with the same bits.
 inline Vector exp_approx(Vector x) {
-  return scaled_exp(split_exponent(held(x)));
+  const auto [shifted, n, r] = split_exponent(held(x));
+  return scaled(exp_of_remainder(r), shifted, n);
 }
 
 /// The same for x below 88, where nothing overflows; NaN stays NaN.
+template <int kCount>
+inline VectorGroup<kCount> exp_below(const VectorGroup<kCount>& x) {
+  const auto parts =
+      split_exponent(group_of<kCount>([&](int i) { return larger(Vector{} - 105.0f, x.v[i]); }));
+  const auto p = exp_of_remainder(parts.r);
+  return group_of<kCount>([&](int i) { return scaled(p.v[i], parts.shifted.v[i], parts.n.v[i]); });
+}
+
 inline Vector exp_below(Vector x) {
-  return scaled_exp(split_exponent(larger(Vector{} - 105.0f, x)));
+  return exp_below(VectorGroup<1>{{x}}).v[0];
 }
 
 /// log x of positive normal numbers, infinity and NaN: n ln 2 + log(1 + f), sqrt(1/2) <= 1 + f < sqrt(2),
@@ -110,28 +113,51 @@ inline Vector log_approx(Vector x) {
   return x < __builtin_inff() ? log : x;
 }
 
-// Of a float or of a vector.
-
-/// 1 / (1 + e^-x).
-template <class T>
-inline T sigmoid(T x) {
-  return 1.0f / (1.0f + exp_approx(-x));
+/// 1 / x for 1 <= x <= 2; NaN stays NaN.
+template <int kCount>
+inline VectorGroup<kCount> reciprocal(const VectorGroup<kCount>& x) {
+#if defined(__AVX512F__)
+  // Within 2^-14, and after a step of Newton's within 2^-28.
+  const auto estimate = group_of<kCount>([&](int i) { return _mm512_maskz_rcp14_ps(kAllLanes, x.v[i]); });
+  const auto error = group_of<kCount>([&](int i) { return 1.0f - x.v[i] * estimate.v[i]; });
+  return estimate + estimate * error;
+#else
+  return group_of<kCount>([&](int i) { return 1.0f / x.v[i]; });
+#endif
 }
 
 // gelu(x) = 0.5 x (1 + tanh(u)) = x sigmoid(2 u), 2 u = x (kGelu1 + kGelu3 x^2).
 constexpr float kGelu1 = 1.5957691216057308f;  // 2 sqrt(2 / pi)
 constexpr float kGelu3 = kGelu1 * 0.044715f;
 
-template <class T>
-inline T gelu(T x) {
-  return x * sigmoid(x * (kGelu1 + kGelu3 * x * x));
+/// e^-|v|
+template <int kCount>
+inline VectorGroup<kCount> exp_of_magnitude(const VectorGroup<kCount>& v) {
+  constexpr std::int32_t kSignBit = INT32_MIN;
+  return exp_below(group_of<kCount>(
+      [&](int i) { return reinterpret_cast<Vector>(reinterpret_cast<Ints>(v.v[i]) | kSignBit); }));
 }
 
-template <class T>
-inline T gelu_derivative(T x) {
-  const T square = x * x;
-  const T s = sigmoid(x * (kGelu1 + kGelu3 * square));
-  return s + x * s * (1.0f - s) * (kGelu1 + 3.0f * kGelu3 * square);
+// sigmoid(v) and sigmoid(-v) are 1 / (1 + t) and t / (1 + t) with t = e^-|v| <= 1: nothing overflows.
+
+template <int kCount>
+inline VectorGroup<kCount> gelu(const VectorGroup<kCount>& x) {
+  const auto t = exp_of_magnitude(x * (x * kGelu3 * x + kGelu1));
+  const auto one_side = reciprocal(t + 1.0f);
+  return group_of<kCount>([&](int i) { return x.v[i] < 0.0f ? x.v[i] * t.v[i] : x.v[i]; }) * one_side;
+}
+
+/// Of finite x; NaN elsewhere.
+template <int kCount>
+inline VectorGroup<kCount> gelu_derivative(const VectorGroup<kCount>& x) {
+  constexpr float kFlat = 256.0f;  // of x^2, where the derivative has long been 0 or 1
+  const auto square = group_of<kCount>([&](int i) { return smaller(Vector{} + kFlat, x.v[i] * x.v[i]); });
+  const auto t = exp_of_magnitude(x * (square * kGelu3 + kGelu1));
+  const auto one_side = reciprocal(t + 1.0f);
+  const auto other_side = t * one_side;
+  const auto slope = one_side * (square * (3.0f * kGelu3) + kGelu1);
+  return group_of<kCount>([&](int i) { return x.v[i] < 0.0f ? other_side.v[i] : one_side.v[i]; }) +
+         x * other_side * slope;
 }
 
 }  // namespace

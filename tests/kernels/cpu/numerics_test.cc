@@ -177,6 +177,60 @@ std::vector<std::uint32_t> bits(const Floats& values) {
   return bits;
 }
 
+double exact_sigmoid_of_gelu(double x) {
+  return 1 / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+// Not 1 + tanh: that loses all digits for negative x, which the approximation keeps.
+double exact_gelu(double x) {
+  return x * exact_sigmoid_of_gelu(x);
+}
+
+double exact_gelu_derivative(double x) {
+  const double s = exact_sigmoid_of_gelu(x);
+  return s + x * s * (1 - s) * 2 * std::sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x);
+}
+
+TEST(NumericsTest, GeluKeepsRelativeAccuracy) {
+  Floats x;
+  for (float value = -10.0f; value < 20.0f; value += 1e-3f) x.push_back(value);
+  const auto n = static_cast<std::int64_t>(x.size());
+  const Floats dy(x.size(), 1.0f);
+  for (const Numerics* const* table = supported_numerics(); *table != nullptr; ++table) {
+    SCOPED_TRACE((*table)->isa);
+    Floats y = x, dx(x.size());
+    (*table)->activation->epilogue({.d = y.data(), .rows = 1, .cols = n, .pitch = n, .gelu = true});
+    (*table)->activation->gelu_bwd(dy.data(), x.data(), dx.data(), n);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      // The exponent's round-off: |2 u| grows with x^3.
+      const double relative = x[i] < -5.0f ? 2e-5 : 2e-6;
+      EXPECT_NEAR(y[i], exact_gelu(x[i]), relative * std::fabs(exact_gelu(x[i]))) << x[i];
+      EXPECT_NEAR(dx[i], exact_gelu_derivative(x[i]), 5e-7) << x[i];
+    }
+  }
+}
+
+TEST(NumericsTest, GeluAtItsEnds) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const Floats x{100.0f, -100.0f, 1e30f, -1e30f, 3e38f, -3e38f, 0.0f};
+  const Floats expected{100.0f, 0.0f, 1e30f, 0.0f, 3e38f, 0.0f, 0.0f};
+  const Floats slopes{1.0f, 0.0f, 1.0f, 0.0f, 1.0f, 0.0f, 0.5f}, dy(x.size(), 1.0f);
+  const auto n = static_cast<std::int64_t>(x.size());
+  for (const Numerics* const* table = supported_numerics(); *table != nullptr; ++table) {
+    SCOPED_TRACE((*table)->isa);
+    const ActivationNumerics& activation = *(*table)->activation;
+    Floats y = x, dx(x.size());
+    activation.epilogue({.d = y.data(), .rows = 1, .cols = n, .pitch = n, .gelu = true});
+    activation.gelu_bwd(dy.data(), x.data(), dx.data(), n);
+    EXPECT_EQ(y, expected);
+    EXPECT_EQ(dx, slopes);
+    Floats beyond{kInfinity, std::numeric_limits<float>::quiet_NaN()};
+    activation.epilogue({.d = beyond.data(), .rows = 1, .cols = 2, .pitch = 2, .gelu = true});
+    EXPECT_EQ(beyond[0], kInfinity);
+    EXPECT_TRUE(std::isnan(beyond[1]));
+  }
+}
+
 // A tile's columns depend on how a product is cut: what is left of the vectors must not show.
 TEST(NumericsTest, GeluIsTheSameInVectorsAndAlone) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();

@@ -64,28 +64,5 @@ TEST(VectorMathTest, ExpBelowHasTheBitsOfExp) {
   EXPECT_TRUE(std::isnan(exp_below(Vector{} + std::numeric_limits<float>::quiet_NaN())[0]));
 }
 
-double exact_gelu(double x) {
-  // Not 1 + tanh: that loses all digits for negative x, which the approximation keeps.
-  return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-}
-
-TEST(VectorMathTest, GeluKeepsRelativeAccuracy) {
-  for (float x = -5.0f; x < 20.0f; x += 1e-3f) {
-    const double exact = exact_gelu(x);
-    EXPECT_NEAR(gelu(x), exact, 2e-6 * std::fabs(exact) + 1e-30) << x;
-  }
-  EXPECT_EQ(gelu(100.0f), 100.0f);
-  EXPECT_EQ(gelu(-100.0f), 0.0f);
-  EXPECT_EQ(gelu(kInfinity), kInfinity);
-}
-
-TEST(VectorMathTest, GeluDerivative) {
-  for (float x = -20.0f; x < 20.0f; x += 1e-3f) {
-    constexpr double kStep = 1e-5;
-    const double exact = (exact_gelu(x + kStep) - exact_gelu(x - kStep)) / (2 * kStep);
-    EXPECT_NEAR(gelu_derivative(x), exact, 2e-6) << x;
-  }
-}
-
 }  // namespace
 }  // namespace trireme::cpu::test_isa
