@@ -35,7 +35,7 @@ struct TileLimits {
 /// Small products are cut into strips of whole rows: oneDNN reads b in long rows then, and a thread finds the
 /// rows in its cache that it wrote in the product before.
 inline Tiling strips_of(const Extents& e) {
-  constexpr std::int64_t kMostStrips = 4, kMinRows = 32, kMinProducts = 3'000'000;
+  constexpr std::int64_t kMostStrips = 4, kMinRows = 64, kMinProducts = 3'000'000;
   const auto wanted = static_cast<std::uint64_t>(e.m * e.n * e.k / kMinProducts);
   const auto count =
       static_cast<std::int64_t>(std::bit_floor(std::clamp<std::uint64_t>(wanted, 1, kMostStrips)));
