@@ -55,45 +55,45 @@ bool writes_gradients(const AttentionHead& h) {
 // p = exp(scale * scores - lse); ds = scale * p * (dp - delta), zero where the mask hides. With dropout, dp
 // and the p that meets dout carry the mask.
 template <bool kDropout>
-void softmax_bwd_of_group(const ScoreTile& t, const Scratch& s, float scale, std::int64_t query) {
-  Vector lse[kGroup], delta[kGroup];
+[[gnu::noinline]] void softmax_bwd_of_columns(const ScoreTile& t, const Scratch& s, float scale,
+                                              std::int64_t query) {
+  Vector lse[kColumns], delta[kColumns];
 #pragma GCC unroll 4
-  for (int v = 0; v < kGroup; ++v) {
-    lse[v] = load(s.lse + query + v * kLanes);
-    delta[v] = scale * load(s.delta + query + v * kLanes);
+  for (int c = 0; c < kColumns; ++c) {
+    lse[c] = load(s.lse + query + c * kLanes);
+    delta[c] = scale * load(s.delta + query + c * kLanes);
   }
-  for_each_of_group(t, query, [&]<int kVector, bool kMasked>(std::int64_t key) {
-    const std::int64_t at = query + kVector * kLanes, i = key * kBlock + at;
-    const Vector p = exp_below(scale * load(s.p + i) - lse[kVector]);
-    Vector dp = load(s.ds + i), dropped = p;
+  for_each_patch(t, query, [&](auto patch) {
+    constexpr int kCount = patch.kCount;
+    const auto scores = patch.load(s.p);
+    const auto p =
+        exp_below(group_of<kCount>([&](int i) { return scale * scores.v[i] - lse[patch.column(i)]; }));
+    auto dp = patch.load(s.ds), dropped = p;
     if constexpr (kDropout) {
-      dp *= load(s.mask + i);
-      dropped *= load(s.mask + i);
+      const auto mask = patch.load(s.mask);
+      dp = dp * mask;
+      dropped = dropped * mask;
     }
-    Vector ds = p * (scale * dp - delta[kVector]);
-    if constexpr (kMasked) {
-      ds = where_seen(key, at, ds, Vector{});
-      dropped = where_seen(key, at, dropped, Vector{});
-    }
-    store(s.ds + i, ds);
-    store(s.p + i, dropped);
+    const auto ds = p * group_of<kCount>([&](int i) { return scale * dp.v[i] - delta[patch.column(i)]; });
+    patch.store(s.ds, patch.seen(ds, Vector{}));
+    patch.store(s.p, patch.seen(dropped, Vector{}));
   });
 }
 
 void softmax_bwd(const ScoreTile& t, const AttentionHead& h, const Scratch& s) {
   const bool dropout = h.dropout_p > 0.0f;
   if (dropout) dropout_mask(t, h, s.mask);
-  for (std::int64_t q = 0; q < kBlock; q += kGroupQueries) {
-    (dropout ? softmax_bwd_of_group<true> : softmax_bwd_of_group<false>)(t, s, h.scale, q);
+  for (std::int64_t q = 0; q < kBlock; q += kColumnQueries) {
+    (dropout ? softmax_bwd_of_columns<true> : softmax_bwd_of_columns<false>)(t, s, h.scale, q);
   }
   zero_padded_keys(t, s.p);
   zero_padded_keys(t, s.ds);
 }
 
-void add_tile(const AttentionHead& h, const ScoreTile& t, const Scratch& s) {
+void add_tile(const AttentionHead& h, const ScoreTile& t, ConstTile v, const Scratch& s) {
   const std::int64_t row = t.first_key * s.width;
   products_of_tile(t, h, {s.k + row, s.width}, {s.q_columns, kBlock}, s.p);
-  products_of_tile(t, h, {s.v + row, s.width}, {s.dout_columns, kBlock}, s.ds);
+  products_of_tile(t, h, {v.data + t.first_key * v.pitch, v.pitch}, {s.dout_columns, kBlock}, s.ds);
   softmax_bwd(t, h, s);
   const bool first_queries = h.causal ? t.first_query == t.first_key : t.first_query == 0;
   const Store over_queries = first_queries ? Store::kOverwrite : Store::kAccumulate;
@@ -158,7 +158,7 @@ void run(const AttentionBwdHead& a) {
   const Element element = output_element(h);
   const std::int64_t padded_len = round_up(h.seq_len, kStrip);
   pack_rows(s.k, s.width, padded_len, {h.k, h.element, h.qkv_pitch}, h.seq_len, h.head_dim);
-  pack_rows(s.v, s.width, padded_len, {h.v, h.element, h.qkv_pitch}, h.seq_len, h.head_dim);
+  const ConstTile v = rows_of_keys(h, h.v, s.v, s.width);
   if (leaves_gaps(h)) {
     for (std::int64_t i = 0; i < kBlock * kBlock; ++i) s.p[i] = s.ds[i] = s.mask[i] = 0.0f;
   }
@@ -166,7 +166,7 @@ void run(const AttentionBwdHead& a) {
     const std::int64_t queries = smaller(kBlock, h.seq_len - first);
     load_queries(a, s, first, queries);
     for (std::int64_t key = 0; key < end_of_keys(h, first); key += kBlock) {
-      add_tile(h, score_tile(h, key, first), s);
+      add_tile(h, score_tile(h, key, first), v, s);
     }
     if (in_place) return;
     write_rows(advance(a.dq, element, first * h.qkv_pitch), element, h.qkv_pitch, s.dq, queries, h.head_dim);

@@ -39,53 +39,57 @@ Scratch lay_out(float* from, std::int64_t seq_len, std::int64_t head_dim) {
   return s;
 }
 
-/// Running statistics of kBlock queries.
+/// Running statistics of kBlock queries; the sums are of exp(scale * score - scaled_max), as rounded here.
 struct Softmax {
-  float max[kBlock], sum[kBlock], rescale[kBlock];
+  float max[kBlock], scaled_max[kBlock], sum[kBlock], rescale[kBlock];
 };
 
-// Of a group of queries: p = exp(scale * (scores - new maximum)), zero where the mask hides; sums and the
+// Of kColumnQueries queries: p = exp(scale * (scores - new maximum)), zero where the mask hides; sums and the
 // factor by which earlier tiles shrink.
-[[gnu::noinline]] void exponentiate_group(const ScoreTile& t, float* p, float scale, Softmax& softmax,
-                                          std::int64_t query) {
+[[gnu::noinline]] void exponentiate_columns(const ScoreTile& t, float* p, float scale, Softmax& softmax,
+                                            std::int64_t query) {
   const bool first = t.first_key == 0;
-  Vector max[kGroup], scaled_max[kGroup], sum[kGroup];
+  Vector max[kColumns], scaled_max[kColumns], sum[kColumns];
 #pragma GCC unroll 4
-  for (int v = 0; v < kGroup; ++v) {
-    max[v] = first ? Vector{} - kInfinity : load(softmax.max + query + v * kLanes);
+  for (int c = 0; c < kColumns; ++c) {
+    max[c] = first ? Vector{} - kInfinity : load(softmax.max + query + c * kLanes);
   }
-  for_each_of_group(t, query, [&]<int kVector, bool kMasked>(std::int64_t key) {
-    const std::int64_t at = query + kVector * kLanes;
-    Vector s = load(p + key * kBlock + at);
-    if constexpr (kMasked) s = where_seen(key, at, s, Vector{} - kInfinity);
-    max[kVector] = larger(s, max[kVector]);
+  for_each_patch(t, query, [&](auto patch) {
+    const auto scores = patch.seen(patch.load(p), Vector{} - kInfinity);
+#pragma GCC unroll 8
+    for (int i = 0; i < patch.kCount; ++i) {
+      max[patch.column(i)] = larger(scores.v[i], max[patch.column(i)]);
+    }
   });
 #pragma GCC unroll 4
-  for (int v = 0; v < kGroup; ++v) {
-    const std::int64_t at = query + v * kLanes;
-    scaled_max[v] = scale * max[v];
-    sum[v] = Vector{};
+  for (int c = 0; c < kColumns; ++c) {
+    const std::int64_t at = query + c * kLanes;
+    scaled_max[c] = scale * max[c];
+    sum[c] = Vector{};
     if (!first) {
-      const Vector rescale = exp_below(scale * load(softmax.max + at) - scaled_max[v]);
-      sum[v] = load(softmax.sum + at) * rescale;
+      const Vector rescale = exp_below(load(softmax.scaled_max + at) - scaled_max[c]);
+      sum[c] = load(softmax.sum + at) * rescale;
       store(softmax.rescale + at, rescale);
     }
-    store(softmax.max + at, max[v]);
+    store(softmax.max + at, max[c]);
+    store(softmax.scaled_max + at, scaled_max[c]);
   }
-  for_each_of_group(t, query, [&]<int kVector, bool kMasked>(std::int64_t key) {
-    const std::int64_t at = query + kVector * kLanes;
-    Vector e = exp_below(scale * load(p + key * kBlock + at) - scaled_max[kVector]);
-    if constexpr (kMasked) e = where_seen(key, at, e, Vector{});
-    store(p + key * kBlock + at, e);
-    sum[kVector] += e;
+  for_each_patch(t, query, [&](auto patch) {
+    const auto scores = patch.load(p);
+    const auto e = patch.seen(exp_below(group_of<patch.kCount>(
+                                  [&](int i) { return scale * scores.v[i] - scaled_max[patch.column(i)]; })),
+                              Vector{});
+    patch.store(p, e);
+#pragma GCC unroll 8
+    for (int i = 0; i < patch.kCount; ++i) sum[patch.column(i)] += e.v[i];
   });
 #pragma GCC unroll 4
-  for (int v = 0; v < kGroup; ++v) store(softmax.sum + query + v * kLanes, sum[v]);
+  for (int c = 0; c < kColumns; ++c) store(softmax.sum + query + c * kLanes, sum[c]);
 }
 
-void add_tile(const AttentionHead& h, const ScoreTile& t, const Scratch& s, Softmax& softmax) {
-  products_of_tile(t, h, {s.k + t.first_key * s.width, s.width}, {s.q_columns, kBlock}, s.p);
-  for (std::int64_t q = 0; q < kBlock; q += kGroupQueries) exponentiate_group(t, s.p, h.scale, softmax, q);
+void add_tile(const AttentionHead& h, const ScoreTile& t, ConstTile k, const Scratch& s, Softmax& softmax) {
+  products_of_tile(t, h, {k.data + t.first_key * k.pitch, k.pitch}, {s.q_columns, kBlock}, s.p);
+  for (std::int64_t q = 0; q < kBlock; q += kColumnQueries) exponentiate_columns(t, s.p, h.scale, softmax, q);
   zero_padded_keys(t, s.p);
   if (t.first_key > 0) {
     for (std::int64_t q = 0; q < t.padded_queries; ++q) {
@@ -107,7 +111,7 @@ void add_tile(const AttentionHead& h, const ScoreTile& t, const Scratch& s, Soft
   float lse[kBlock], inverse[kBlock];
   for (std::int64_t q = 0; q < kBlock; q += kLanes) {
     const Vector sum = load(softmax.sum + q);
-    store(lse + q, h.scale * load(softmax.max + q) + log_approx(sum));
+    store(lse + q, load(softmax.scaled_max + q) + log_approx(sum));
     store(inverse + q, 1.0f / sum);
   }
   __builtin_memcpy(a.lse + first_query, lse, static_cast<std::size_t>(queries) * sizeof(float));
@@ -115,23 +119,31 @@ void add_tile(const AttentionHead& h, const ScoreTile& t, const Scratch& s, Soft
              queries, h.head_dim, [&](std::int64_t q) { return inverse[q]; });
 }
 
+void load_columns(const AttentionHead& h, std::int64_t first, std::int64_t queries, const Scratch& s) {
+  const ConstRows q{advance(h.q, h.element, first * h.qkv_pitch), h.element, h.qkv_pitch};
+  if (h.element == Element::kFp32 && queries % kLanes == 0 && h.head_dim == s.width) {
+    transpose(s.q_columns, kBlock, static_cast<const float*>(q.data), q.pitch, queries, s.width);
+  } else {
+    pack_rows(s.q, s.width, kBlock, q, queries, h.head_dim);
+    transpose(s.q_columns, kBlock, s.q, s.width, kBlock, s.width);
+  }
+}
+
 void run(const AttentionFwdHead& a) {
   const AttentionHead& h = a.head;
   const Scratch s = lay_out(a.scratch, h.seq_len, h.head_dim);
   const std::int64_t padded_len = round_up(h.seq_len, kStrip);
-  pack_rows(s.k, s.width, padded_len, {h.k, h.element, h.qkv_pitch}, h.seq_len, h.head_dim);
+  const ConstTile k = rows_of_keys(h, h.k, s.k, s.width);
   pack_rows(s.v, s.width, padded_len, {h.v, h.element, h.qkv_pitch}, h.seq_len, h.head_dim);
   if (leaves_gaps(h)) {
     for (std::int64_t i = 0; i < kBlock * kBlock; ++i) s.p[i] = s.mask[i] = 0.0f;
   }
   for (std::int64_t first = 0; first < h.seq_len; first += kBlock) {
     const std::int64_t queries = smaller(kBlock, h.seq_len - first);
-    const ConstRows q{advance(h.q, h.element, first * h.qkv_pitch), h.element, h.qkv_pitch};
-    pack_rows(s.q, s.width, kBlock, q, queries, h.head_dim);
-    transpose(s.q_columns, kBlock, s.q, s.width, kBlock, s.width);
+    load_columns(h, first, queries, s);
     Softmax softmax;
     for (std::int64_t key = 0; key < end_of_keys(h, first); key += kBlock) {
-      add_tile(h, score_tile(h, key, first), s, softmax);
+      add_tile(h, score_tile(h, key, first), k, s, softmax);
     }
     write_block(a, first, queries, s, softmax);
   }

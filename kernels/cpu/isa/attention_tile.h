@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/isa/pack.h"
 #include "kernels/cpu/isa/philox.h"
+#include "kernels/cpu/isa/vector_group.h"
 #include "kernels/cpu/numerics.h"
 
 namespace trireme::cpu::TRIREME_ISA {
@@ -85,43 +86,68 @@ inline Vector where_seen(std::int64_t key, std::int64_t query, Vector value, Vec
   return lanes < static_cast<std::int32_t>(key - query) ? hidden : value;
 }
 
-// Elementwise work meets the scores of kGroup vectors of queries at once: many chains of sums, few loops.
-constexpr int kGroup = 4;
-constexpr std::int64_t kGroupQueries = kGroup * kLanes;
-static_assert(kBlock % kGroupQueries == 0);
+// Elementwise work meets kColumns vectors of scores at once: of as many queries or, where the mask leaves
+// fewer, of several keys. More would not fit the registers beside its constants.
+constexpr int kColumns = 4;
+constexpr std::int64_t kColumnQueries = kColumns * kLanes;
+static_assert(kBlock % kColumnQueries == 0);
 
-/// Calls body.template operator()<kVector, kMasked>(key) for the keys of a group's square on the diagonal,
-/// and of these its vectors from kFirst on.
-template <int kFirst, class Body>
-inline void for_diagonal_of_group(const ScoreTile& t, std::int64_t query, const Body& body) {
-  if constexpr (kFirst < kGroup) {
-    const std::int64_t first = query + kFirst * kLanes;
-    const std::int64_t end = smaller(first + kLanes, t.keys);
+/// Vectors of a tile of scores: the columns from kFirst on of kKeys keys. With kDiagonal, the causal mask
+/// hides some of column kFirst.
+template <int kFirst, int kKeys, bool kDiagonal>
+struct Patch {
+  static constexpr int kWidth = kColumns - kFirst, kCount = kWidth * kKeys;
+  std::int64_t key, query;  // of column 0
+
+  static constexpr int column(int i) { return kFirst + i % kWidth; }
+  std::int64_t offset(int i) const { return key_of(i) * kBlock + query_of(i); }
+  VectorGroup<kCount> load(const float* tile) const {
+    return group_of<kCount>([&](int i) { return TRIREME_ISA::load(tile + offset(i)); });
+  }
+  void store(float* tile, const VectorGroup<kCount>& group) const {
+#pragma GCC unroll 8
+    for (int i = 0; i < kCount; ++i) TRIREME_ISA::store(tile + offset(i), group.v[i]);
+  }
+  /// The group's vectors, `hidden` where the mask hides.
+  VectorGroup<kCount> seen(const VectorGroup<kCount>& group, Vector hidden) const {
+    if constexpr (!kDiagonal) return group;
+    return group_of<kCount>([&](int i) {
+      return i % kWidth == 0 ? where_seen(key_of(i), query_of(i), group.v[i], hidden) : group.v[i];
+    });
+  }
+
+ private:
+  std::int64_t key_of(int i) const {
+    return key + i / kWidth;
+  }
+  std::int64_t query_of(int i) const {
+    return query + column(i) * kLanes;
+  }
+};
+
+// Calls body(patch) for the columns from kFirst on of the keys [key, end).
+template <int kFirst, bool kDiagonal, int kKeys = kColumns / (kColumns - kFirst), class Body>
+inline void for_each_patch_of_keys(std::int64_t key, std::int64_t end, std::int64_t query, const Body& body) {
 #pragma GCC unroll 1
-    for (std::int64_t key = first; key < end; ++key) {
-      body.template operator()<kFirst, true>(key);
-      if constexpr (kFirst < 1) body.template operator()<1, false>(key);
-      if constexpr (kFirst < 2) body.template operator()<2, false>(key);
-      if constexpr (kFirst < 3) body.template operator()<3, false>(key);
-    }
-    for_diagonal_of_group<kFirst + 1>(t, query, body);
+  for (; key + kKeys <= end; key += kKeys) body(Patch<kFirst, kKeys, kDiagonal>{key, query});
+  if constexpr (kKeys > 1) for_each_patch_of_keys<kFirst, kDiagonal, 1>(key, end, query, body);
+}
+
+template <int kFirst, class Body>
+inline void for_each_patch_of_diagonal(const ScoreTile& t, std::int64_t query, const Body& body) {
+  if constexpr (kFirst < kColumns) {
+    const std::int64_t first = query + kFirst * kLanes;
+    for_each_patch_of_keys<kFirst, true>(first, smaller(first + kLanes, t.keys), query, body);
+    for_each_patch_of_diagonal<kFirst + 1>(t, query, body);
   }
 }
 
-/// Calls body.template operator()<kVector, kMasked>(key) for the keys that queries of a group see, in their
-/// order: its vector kVector spans the queries from `query` + kVector * kLanes on, of which the causal mask
-/// hides some if kMasked.
+/// Calls body(patch) for patches that cover what kColumnQueries queries from `query` on see, keys in their
+/// order.
 template <class Body>
-inline void for_each_of_group(const ScoreTile& t, std::int64_t query, const Body& body) {
-  const std::int64_t seen_by_all = t.diagonal ? smaller(query, t.keys) : t.keys;
-#pragma GCC unroll 1
-  for (std::int64_t key = 0; key < seen_by_all; ++key) {
-    body.template operator()<0, false>(key);
-    body.template operator()<1, false>(key);
-    body.template operator()<2, false>(key);
-    body.template operator()<3, false>(key);
-  }
-  if (t.diagonal) for_diagonal_of_group<0>(t, query, body);
+inline void for_each_patch(const ScoreTile& t, std::int64_t query, const Body& body) {
+  for_each_patch_of_keys<0, false>(0, t.diagonal ? smaller(query, t.keys) : t.keys, query, body);
+  if (t.diagonal) for_each_patch_of_diagonal<0>(t, query, body);
 }
 
 /// Zeroes the rows of keys that do not exist.
@@ -153,6 +179,19 @@ inline void add_over_queries(const ScoreTile& t, const float* tile, ConstTile ro
 /// padded_queries, and, by the mask's product, queries before a strip.
 inline bool leaves_gaps(const AttentionHead& h) {
   return h.seq_len % kBlock != 0 || h.dropout_p > 0.0f;
+}
+
+/// Whether the keys' rows, read an element at a time, may stay in their tensor: nothing to convert or to pad,
+/// and one block of queries meets them once.
+inline bool reads_rows_in_place(const AttentionHead& h) {
+  return h.element == Element::kFp32 && h.seq_len <= kBlock && h.seq_len % kStrip == 0;
+}
+
+/// The keys' rows [T padded, width] of `from`, copied to `to` unless they may stay.
+inline ConstTile rows_of_keys(const AttentionHead& h, const void* from, float* to, std::int64_t width) {
+  if (reads_rows_in_place(h)) return {static_cast<const float*>(from), h.qkv_pitch};
+  pack_rows(to, width, round_up(h.seq_len, kStrip), {from, h.element, h.qkv_pitch}, h.seq_len, h.head_dim);
+  return {to, width};
 }
 
 /// mask[key, query] = 1 / (1 - p) where the probability is kept, else 0. Random numbers are drawn along keys.

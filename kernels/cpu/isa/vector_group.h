@@ -16,7 +16,7 @@ struct VectorGroup {
 
 /// {f(0), f(1), ...}
 template <int kCount, class F>
-inline VectorGroup<kCount> group_of(const F& f) {
+[[gnu::always_inline]] inline VectorGroup<kCount> group_of(const F& f) {
   VectorGroup<kCount> result;
 #pragma GCC unroll 8
   for (int i = 0; i < kCount; ++i) result.v[i] = f(i);
@@ -24,27 +24,27 @@ inline VectorGroup<kCount> group_of(const F& f) {
 }
 
 template <int n>
-inline VectorGroup<n> operator+(const VectorGroup<n>& a, const VectorGroup<n>& b) {
+[[gnu::always_inline]] inline VectorGroup<n> operator+(const VectorGroup<n>& a, const VectorGroup<n>& b) {
   return group_of<n>([&](int i) { return a.v[i] + b.v[i]; });
 }
 template <int n>
-inline VectorGroup<n> operator-(const VectorGroup<n>& a, const VectorGroup<n>& b) {
+[[gnu::always_inline]] inline VectorGroup<n> operator-(const VectorGroup<n>& a, const VectorGroup<n>& b) {
   return group_of<n>([&](int i) { return a.v[i] - b.v[i]; });
 }
 template <int n>
-inline VectorGroup<n> operator*(const VectorGroup<n>& a, const VectorGroup<n>& b) {
+[[gnu::always_inline]] inline VectorGroup<n> operator*(const VectorGroup<n>& a, const VectorGroup<n>& b) {
   return group_of<n>([&](int i) { return a.v[i] * b.v[i]; });
 }
 template <int n>
-inline VectorGroup<n> operator+(const VectorGroup<n>& a, float b) {
+[[gnu::always_inline]] inline VectorGroup<n> operator+(const VectorGroup<n>& a, float b) {
   return group_of<n>([&](int i) { return a.v[i] + b; });
 }
 template <int n>
-inline VectorGroup<n> operator-(const VectorGroup<n>& a, float b) {
+[[gnu::always_inline]] inline VectorGroup<n> operator-(const VectorGroup<n>& a, float b) {
   return group_of<n>([&](int i) { return a.v[i] - b; });
 }
 template <int n>
-inline VectorGroup<n> operator*(const VectorGroup<n>& a, float b) {
+[[gnu::always_inline]] inline VectorGroup<n> operator*(const VectorGroup<n>& a, float b) {
   return group_of<n>([&](int i) { return a.v[i] * b; });
 }
 

@@ -82,7 +82,7 @@ inline Vector exp_approx(Vector x) {
 
 /// The same for x below 88, where nothing overflows; NaN stays NaN.
 template <int kCount>
-inline VectorGroup<kCount> exp_below(const VectorGroup<kCount>& x) {
+[[gnu::always_inline]] inline VectorGroup<kCount> exp_below(const VectorGroup<kCount>& x) {
   const auto parts =
       split_exponent(group_of<kCount>([&](int i) { return larger(Vector{} - 105.0f, x.v[i]); }));
   const auto p = exp_of_remainder(parts.r);
@@ -115,7 +115,7 @@ inline Vector log_approx(Vector x) {
 
 /// 1 / x for 1 <= x <= 2; NaN stays NaN.
 template <int kCount>
-inline VectorGroup<kCount> reciprocal(const VectorGroup<kCount>& x) {
+[[gnu::always_inline]] inline VectorGroup<kCount> reciprocal(const VectorGroup<kCount>& x) {
 #if defined(__AVX512F__)
   // Within 2^-14, and after a step of Newton's within 2^-28.
   const auto estimate = group_of<kCount>([&](int i) { return _mm512_maskz_rcp14_ps(kAllLanes, x.v[i]); });
@@ -132,7 +132,7 @@ constexpr float kGelu3 = kGelu1 * 0.044715f;
 
 /// e^-|v|
 template <int kCount>
-inline VectorGroup<kCount> exp_of_magnitude(const VectorGroup<kCount>& v) {
+[[gnu::always_inline]] inline VectorGroup<kCount> exp_of_magnitude(const VectorGroup<kCount>& v) {
   constexpr std::int32_t kSignBit = INT32_MIN;
   return exp_below(group_of<kCount>(
       [&](int i) { return reinterpret_cast<Vector>(reinterpret_cast<Ints>(v.v[i]) | kSignBit); }));
@@ -141,7 +141,7 @@ inline VectorGroup<kCount> exp_of_magnitude(const VectorGroup<kCount>& v) {
 // sigmoid(v) and sigmoid(-v) are 1 / (1 + t) and t / (1 + t) with t = e^-|v| <= 1: nothing overflows.
 
 template <int kCount>
-inline VectorGroup<kCount> gelu(const VectorGroup<kCount>& x) {
+[[gnu::always_inline]] inline VectorGroup<kCount> gelu(const VectorGroup<kCount>& x) {
   const auto t = exp_of_magnitude(x * (x * kGelu3 * x + kGelu1));
   const auto one_side = reciprocal(t + 1.0f);
   return group_of<kCount>([&](int i) { return x.v[i] < 0.0f ? x.v[i] * t.v[i] : x.v[i]; }) * one_side;
@@ -149,7 +149,7 @@ inline VectorGroup<kCount> gelu(const VectorGroup<kCount>& x) {
 
 /// Of finite x; NaN elsewhere.
 template <int kCount>
-inline VectorGroup<kCount> gelu_derivative(const VectorGroup<kCount>& x) {
+[[gnu::always_inline]] inline VectorGroup<kCount> gelu_derivative(const VectorGroup<kCount>& x) {
   constexpr float kFlat = 256.0f;  // of x^2, where the derivative has long been 0 or 1
   const auto square = group_of<kCount>([&](int i) { return smaller(Vector{} + kFlat, x.v[i] * x.v[i]); });
   const auto t = exp_of_magnitude(x * (square * kGelu3 + kGelu1));
