@@ -32,14 +32,14 @@ struct TileLimits {
   std::int64_t rows, cols;
 };
 
-/// Small products are cut into strips of whole rows: oneDNN reads b in long rows then, and a thread finds the
-/// rows in its cache that it wrote in the product before.
+/// Small products are cut into strips of whole rows, a power of two of them: oneDNN reads b in long rows
+/// then, and a thread finds the rows in its cache that it wrote in the product before.
 inline Tiling strips_of(const Extents& e) {
-  constexpr std::int64_t kMostStrips = 4, kMinRows = 64, kMinProducts = 3'000'000;
-  const auto wanted = static_cast<std::uint64_t>(e.m * e.n * e.k / kMinProducts);
-  const auto count =
-      static_cast<std::int64_t>(std::bit_floor(std::clamp<std::uint64_t>(wanted, 1, kMostStrips)));
-  const std::int64_t rows = std::max(kMinRows, ceil_div(ceil_div(e.m, count), 16) * 16);
+  constexpr std::int64_t kMostStrips = 4, kWantedRows = 64, kMinProducts = 3'000'000;
+  const std::int64_t most = std::clamp<std::int64_t>(e.m / kWantedRows, 2, kMostStrips);
+  const std::int64_t worth = std::clamp<std::int64_t>(e.m * e.n * e.k / kMinProducts, 1, most);
+  const auto count = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(worth)));
+  const std::int64_t rows = ceil_div(ceil_div(e.m, count), 16) * 16;
   return {rows, e.n, ceil_div(e.m, rows), 1};
 }
 
