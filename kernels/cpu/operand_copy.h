@@ -7,10 +7,10 @@
 //  * of a small transposed b, the threads first write the transpose, once for all tiles;
 //  * with rows at such distances a tile takes 256 k at a time, which still fit; if a is large besides, what
 //    would come from far away again and again goes through panels ([Note: panels] in matmul_panels.cc);
-//  * a small product of a transposed a (the gradient of a small weight) takes 96 k at a time, all of its
-//  tiles
-//    before the next 96: what it reads of a lies together then, where a tile alone would read a strip of all
-//    of a's rows, each out of the reach of prefetching (80 GFLOP/s became 96).
+//  * a small product of a transposed a (the gradient of a small weight) takes 64 to 256 k at a time, all of
+//    its strips before the next: what it reads of a lies together then, where a strip alone would read a part
+//    of all of a's rows, each out of the reach of prefetching (75 GFLOP/s became 110). Copying the part
+//    aside, or computing the transpose of the product, was no quicker.
 // All other products are left alone, large ones because sgemm itself copies there. The shape alone decides,
 // so the bits depend on nothing else.
 #pragma once
