@@ -153,9 +153,13 @@ TEST_P(MatmulTest, Accumulates) {
 // The bits of column_sum, whichever way a product takes, and no others in the product.
 TEST_P(MatmulTest, GradientOfABias) {
   const Transpose no = Transpose::kNo, yes = Transpose::kYes;
-  std::vector<Case> cases{{512, 40, 600, yes, no},  {65, 128, 768, yes, no},   {33, 7, 5, yes, yes},
-                          {390, 512, 520, yes, no}, {2048, 390, 520, yes, no}, {40, 0, 70, yes, no}};
-  for (const auto& [in, out] : kTypes) cases.push_back({130, 60, 300, yes, no, in, out});
+  std::vector<Case> cases{{65, 128, 200, yes, no}, {33, 7, 5, yes, yes}, {40, 0, 70, yes, no}};
+  for (const auto& [in, out] : kTypes) cases.push_back({130, 60, 100, yes, no, in, out});
+  if (GetParam() == DeviceType::kCpu) {  // the other ways of [Note: operand copies]
+    cases.push_back({512, 40, 600, yes, no});
+    cases.push_back({512, 260, 300, yes, no});
+    cases.push_back({2048, 390, 520, yes, no});
+  }
   for (const Case& c : cases) {
     SCOPED_TRACE(fmt::format("{}x{}x{} {} to {}", c.m, c.n, c.k, name(c.in), name(c.out)));
     const auto a = random(c.m * c.k, 1.0f, c.in), b = random(c.k * c.n, 1.0f, c.in), start = random(c.m);
@@ -165,11 +169,8 @@ TEST_P(MatmulTest, GradientOfABias) {
         const DeviceArray sum =
             mode == GradientMode::kOverwrite ? rig.poisoned({c.m}) : rig.upload({c.m}, start);
         const DeviceArray on_device = rig.upload(a_shape(c), a, c.in);
-        MatmulArgs args{.a = on_device,
-                        .b = rig.upload(b_shape(c), b, c.in),
-                        .d = d,
-                        .transpose_a = c.ta,
-                        .transpose_b = c.tb};
+        const DeviceArray other = rig.upload(b_shape(c), b, c.in);
+        MatmulArgs args{.a = on_device, .b = other, .d = d, .transpose_a = c.ta, .transpose_b = c.tb};
         if (together) {
           args.bias_grad = sum;
           args.bias_grad_mode = mode;
