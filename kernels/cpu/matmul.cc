@@ -67,7 +67,7 @@ bool has_epilogue(const MatmulArgs& args) {
          args.activation != Activation::kNone;
 }
 
-// bias_grad of a strip's rows, for a range of k: sgemm finds what was summed in cache.
+// bias_grad of a tile's rows, for a range of k: sgemm finds what was summed in cache.
 void add_bias_grad(const MatmulArgs& args, const Operand& a, std::int64_t k, std::int64_t range,
                    const Tile& t) {
   float* sum = args.bias_grad.as<float>() + t.row;
@@ -75,16 +75,16 @@ void add_bias_grad(const MatmulArgs& args, const Operand& a, std::int64_t k, std
   numerics().elementwise->add_rows(a.data + k * a.pitch + t.row, range, a.pitch, sum, t.rows);
 }
 
-// All strips of a range of k before the next range.
+// All tiles of a range of k before the next range.
 void multiply_depth_first(const KernelContext& exec, const MatmulArgs& args, const Operands& operands,
                           const Extents& e) {
   const float beta = args.mode == GradientMode::kAccumulate ? 1.0f : 0.0f;
   const bool sums = args.bias_grad.defined() && args.bias_grad_mode != GradientMode::kIgnore;
   const std::int64_t depth = shallow_range(e);
-  for_each_round_and_tile(exec, e, strips_of(e), ceil_div(e.k, depth),
+  for_each_round_and_tile(exec, e, tiling_of(e, kTileLimits), ceil_div(e.k, depth),
                           [&](std::int64_t round, const Tile& t) {
                             const std::int64_t k = round * depth, range = std::min(depth, e.k - k);
-                            if (sums) add_bias_grad(args, operands.a, k, range, t);
+                            if (sums && t.col == 0) add_bias_grad(args, operands.a, k, range, t);
                             return sgemm_range(operands, k, range, t, round == 0 ? beta : 1.0f,
                                                args.d.as<float>() + t.row * e.n + t.col, e.n);
                           });

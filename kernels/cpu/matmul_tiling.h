@@ -32,24 +32,26 @@ struct TileLimits {
   std::int64_t rows, cols;
 };
 
-/// Small products are cut into strips of whole rows, a power of two of them: oneDNN reads b in long rows
-/// then, and a thread finds the rows in its cache that it wrote in the product before.
-inline Tiling strips_of(const Extents& e) {
+/// Strips of whole rows, a power of two of them unless they grew too high.
+inline Tiling strips_of(const Extents& e, const TileLimits& limits) {
   constexpr std::int64_t kMostStrips = 4, kWantedRows = 64, kMinProducts = 3'000'000;
   const std::int64_t most = std::clamp<std::int64_t>(e.m / kWantedRows, 2, kMostStrips);
   const std::int64_t worth = std::clamp<std::int64_t>(e.m * e.n * e.k / kMinProducts, 1, most);
   const auto count = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(worth)));
-  const std::int64_t rows = ceil_div(ceil_div(e.m, count), 16) * 16;
+  const std::int64_t rows = std::min(ceil_div(ceil_div(e.m, count), 16) * 16, limits.rows);
   return {rows, e.n, ceil_div(e.m, rows), 1};
 }
 
-/// Others are cut further than `limits` want, to share them among threads, while a tile is worth some
-/// microseconds.
+/// Small products are cut into strips of whole rows: oneDNN reads b in long rows then, and a thread finds the
+/// rows in its cache that it wrote in the product before. Others are cut further than `limits` want, to share
+/// them among threads, while a tile is worth some microseconds.
 inline Tiling tiling_of(const Extents& e, const TileLimits& limits) {
   constexpr std::int64_t kMinExtent = 96, kWantedTiles = 8;
   constexpr std::int64_t kMinFlops = 2'000'000;
-  constexpr std::int64_t kSmallProducts = 72'000'000, kMinStripsRows = 128;
-  if (e.m * e.n * e.k < kSmallProducts && e.m >= kMinStripsRows && e.n <= limits.cols) return strips_of(e);
+  constexpr std::int64_t kSmallProduct = 72'000'000, kMinStripRows = 64;
+  if (e.m * e.n * e.k < kSmallProduct && e.m >= kMinStripRows && e.n <= limits.cols) {
+    return strips_of(e, limits);
+  }
   std::int64_t down = ceil_div(e.m, limits.rows), across = ceil_div(e.n, limits.cols);
   while (down * across < kWantedTiles && e.m * e.n * e.k / (down * across) >= kMinFlops) {
     const std::int64_t rows = e.m / down, cols = e.n / across;

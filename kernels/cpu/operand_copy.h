@@ -8,7 +8,7 @@
 //  * with rows at such distances a tile takes 256 k at a time, which still fit; if a is large besides, what
 //    would come from far away again and again goes through panels ([Note: panels] in matmul_panels.cc);
 //  * a small product of a transposed a (the gradient of a small weight) takes 64 to 256 k at a time, all of
-//    its strips before the next: what it reads of a lies together then, where a strip alone would read a part
+//    its tiles before the next: what it reads of a lies together then, where a tile alone would read a part
 //    of all of a's rows, each out of the reach of prefetching (75 GFLOP/s became 110). Copying the part
 //    aside, or computing the transpose of the product, was no quicker.
 // All other products are left alone, large ones because sgemm itself copies there. The shape alone decides,
@@ -34,7 +34,7 @@ enum class OperandCopies {
   kNone,
   kTransposedB,  // a TransposedCopy of b
   kShortRanges,  // none, but kShortRange of k at a time
-  kDepthFirst,   // none, but shallow_range(e) of k at a time, all strips before the next
+  kDepthFirst,   // none, but shallow_range(e) of k at a time, all tiles before the next
   kPanels,       // matmul_by_panels
 };
 
