@@ -22,7 +22,7 @@ struct MatmulArgs {
   Activation activation = Activation::kNone;
   TensorView pre_activation;  // [M, N], or undefined: receives the argument of the activation
   ConstTensorView residual;   // [M, N], or undefined: added after the activation; may be d itself
-  TensorView bias_grad;  // [M] fp32, or undefined; with transpose_a alone: out of ColumnSumArgs for x = a
+  TensorView bias_grad;       // [M] fp32, or undefined; only with transpose_a: out of ColumnSumArgs for x = a
   GradientMode bias_grad_mode = GradientMode::kOverwrite;
 };
 
@@ -70,7 +70,7 @@ struct AttentionFwdArgs {
   TensorView out;       // [B, T, C]
   TensorView lse;       // [B, num_heads, T] fp32: log-sum-exp of the scaled scores
   int num_heads = 1;
-  float scale = 1.0f;  // positive
+  float scale = 1.0f;
   bool causal = true;
   MathMode math = MathMode::kFp32;
   float dropout_p = 0.0f;
@@ -83,7 +83,7 @@ struct AttentionBwdArgs {
   ConstTensorView lse;             // [B, num_heads, T]
   TensorView dqkv;                 // [B, T, 3 * C]
   int num_heads = 1;
-  float scale = 1.0f;  // positive
+  float scale = 1.0f;
   bool causal = true;
   MathMode math = MathMode::kFp32;
   float dropout_p = 0.0f;

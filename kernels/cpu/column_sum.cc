@@ -11,6 +11,7 @@ void column_sum(const KernelContext& exec, const ColumnSumArgs& args) {
   check_fp32("column_sum", {args.out});
   if (args.mode == GradientMode::kIgnore) return;
   const std::int64_t cols = args.out.num_elems();
+  if (cols == 0) return;
   const std::int64_t rows = args.x.num_elems() / cols;
   assert(args.x.shape.dim(-1) == cols);
   const bool overwrite = args.mode == GradientMode::kOverwrite;

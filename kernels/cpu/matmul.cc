@@ -4,7 +4,7 @@
 // with single-threaded dnnl_sgemm over all of K in order, followed by its epilogue while the tile is in
 // cache. So neither the number of threads nor who computes a tile can change a bit. (oneDNN's own parallel
 // gemm cuts by the number of threads, K included.) Operands that sgemm is slow on: [Note: operand copies].
-// Which of them a thread takes changes no bits either: first its own share, so that the rows which it wrote
+// Which tiles a thread takes changes no bits either: first its own share, so that the rows which it wrote
 // in one product are still in its cache in the next, then what others have not begun.
 #include <oneapi/dnnl/dnnl.h>
 
@@ -90,24 +90,21 @@ void multiply_depth_first(const KernelContext& exec, const MatmulArgs& args, con
                           });
 }
 
-// d_tile = residual + bias: where a product without activation starts.
+// d_tile = residual + bias, or the residual alone.
 void start_tile(const MatmulArgs& args, const Tile& t, std::int64_t pitch, float* d) {
   const float* bias = args.bias.defined() ? args.bias.as<float>() + t.col : nullptr;
-  const float* residual =
-      args.residual.defined() ? args.residual.as<float>() + t.row * pitch + t.col : nullptr;
-  for (std::int64_t i = 0; i < t.rows; ++i, d += pitch) {
-    if (residual == nullptr) {
-      std::copy_n(bias, t.cols, d);
-    } else if (bias != nullptr) {
-      numerics().elementwise->add(residual + i * pitch, bias, d, t.cols);
-    } else if (residual != d - i * pitch) {
-      std::copy_n(residual + i * pitch, t.cols, d);
-    }
+  const float* residual = args.residual.as<float>() + t.row * pitch + t.col;
+  if (bias == nullptr) {
+    if (residual != d) copy_rows(d, pitch, residual, pitch, t);
+    return;
+  }
+  for (std::int64_t i = 0; i < t.rows; ++i) {
+    numerics().elementwise->add(residual + i * pitch, bias, d + i * pitch, t.cols);
   }
 }
 
-// Bias and residual without activation are where the product starts (beta = 1), whether the residual is `d`
-// itself or not, so that aliasing changes no bits.
+// A residual without activation, and a bias with it, is where the product starts (beta = 1), whether it is
+// `d` itself or not, so that aliasing changes no bits.
 dnnl_status_t compute_tile(const MatmulArgs& args, const Operands& operands, const Extents& e, const Tile& t,
                            float* residual_copy) {
   float* d = args.d.as<float>() + t.row * e.n + t.col;
@@ -174,6 +171,7 @@ void matmul(const KernelContext& exec, const MatmulArgs& args) {
          args.b.shape[tb ? 1 : 0] == e.k);
   assert(ta || !args.bias_grad.defined());
   if (e.m == 0 || e.n == 0) return sum_columns_apart(exec, args);
+  if (args.bias_grad.defined()) check_fp32("matmul", {args.bias_grad});
   if (args.a.dtype != DType::kFloat32 || args.math == MathMode::kTf32) {
     sum_columns_apart(exec, args);
     return matmul_by_panels(exec, args, e);

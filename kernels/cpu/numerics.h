@@ -5,7 +5,9 @@
 // isa/ are compiled several times, each time into another namespace with other -m flags, and numerics() picks
 // the newest set that this machine has. Such an object must not contain any inline or template function with
 // external linkage: the linker keeps one copy of those for the whole program, perhaps the AVX-512 one. Hence
-// raw pointers and static functions only, plain structs here, and a test that reads the symbols.
+// raw pointers and static functions only, plain structs here, and a test that reads the symbols. Sets differ
+// in last bits, and so may makers: GELU starts from vrcp14ps, whose last bits only its own maker's manual
+// fixes.
 //
 // [Note: who cuts] These functions never see threads. Callers (kernels/cpu/*.cc) cut the work by shape alone
 // and hand out the pieces, so results are bit-identical for any number of threads.

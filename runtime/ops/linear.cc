@@ -25,22 +25,18 @@ struct LinearParameterGradients {
   void run(Context& ctx) const {
     const GradientTarget dbias = bias.defined() ? ctx.parameters->gradient(bias) : GradientTarget{};
     const GradientTarget dweight = ctx.parameters->gradient(weight);
-    const bool wants_dbias = bias.defined() && dbias.mode != GradientMode::kIgnore;
     if (dweight.mode == GradientMode::kIgnore) {
-      if (!wants_dbias) return;
+      if (dbias.mode == GradientMode::kIgnore) return;
       return ctx.backend->column_sum(ctx.exec, {.x = as_matrix(dy), .out = dbias.tensor, .mode = dbias.mode});
     }
-    MatmulArgs args{.a = as_matrix(dy),
-                    .b = as_matrix(x),
-                    .d = dweight.tensor,
-                    .transpose_a = Transpose::kYes,
-                    .math = math,
-                    .mode = dweight.mode};
-    if (wants_dbias) {
-      args.bias_grad = dbias.tensor;
-      args.bias_grad_mode = dbias.mode;
-    }
-    ctx.backend->matmul(ctx.exec, args);
+    ctx.backend->matmul(ctx.exec, {.a = as_matrix(dy),
+                                   .b = as_matrix(x),
+                                   .d = dweight.tensor,
+                                   .transpose_a = Transpose::kYes,
+                                   .math = math,
+                                   .mode = dweight.mode,
+                                   .bias_grad = dbias.view(),
+                                   .bias_grad_mode = dbias.mode});
   }
 };
 

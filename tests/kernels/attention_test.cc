@@ -214,6 +214,28 @@ TEST_P(AttentionTest, LargeScores) {
   expect_close(outputs[1], reference.lse, kForwardTolerance, "lse");
 }
 
+// A rounding of such scores is worth more than e^x can hold: the largest of a row is subtracted from itself
+// all the same, with a scale that is no power of two too.
+TEST_P(AttentionTest, HugeScoresGiveProbabilities) {
+  const Case c{.samples = 1, .seq_len = 70, .heads = 2, .head_dim = 32};
+  const std::int64_t width = c.heads * c.head_dim, tokens = c.samples * c.seq_len;
+  for (const float size : {1e2f, 1e3f, 3e4f, 3e5f}) {  // scores up to about 5e11
+    SCOPED_TRACE(size);
+    std::vector<float> qkv = random(tokens * 3 * width, size);
+    for (std::int64_t i = 0; i < tokens; ++i) {
+      std::fill_n(qkv.begin() + (3 * i + 2) * width, width, 1.0f);  // v
+    }
+    const std::vector<float> dout(static_cast<std::size_t>(tokens * width), 1.0f);
+    const Outputs results = same_bits_for_all_threads([&](const Rig& rig) { return run(rig, c, qkv, dout); });
+    for (const float value : results[0]) EXPECT_NEAR(value, 1.0f, 1e-5f);
+    double dv = 0.0;
+    for (std::int64_t i = 0; i < tokens; ++i) {
+      for (std::int64_t x = 0; x < width; ++x) dv += double{results[2][(3 * i + 2) * width + x]};
+    }
+    EXPECT_NEAR(dv / static_cast<double>(tokens * width), 1.0, 1e-4) << "sum of probabilities, backward";
+  }
+}
+
 TEST_P(AttentionTest, LaterTokensDoNotMatter) {
   const Case c{1, 150, 2, 16};
   const std::int64_t width = c.heads * c.head_dim, elems = c.seq_len * width;

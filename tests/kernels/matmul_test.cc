@@ -149,11 +149,11 @@ TEST_P(MatmulTest, Accumulates) {
   }
 }
 
-// Every combination of bias, activation, kept pre-activation and residual, the last also in place.
 // The bits of column_sum, whichever way a product takes, and no others in the product.
 TEST_P(MatmulTest, GradientOfABias) {
   const Transpose no = Transpose::kNo, yes = Transpose::kYes;
-  std::vector<Case> cases{{65, 128, 200, yes, no}, {33, 7, 5, yes, yes}, {40, 0, 70, yes, no}};
+  std::vector<Case> cases{
+      {65, 128, 200, yes, no}, {33, 7, 5, yes, yes}, {40, 0, 70, yes, no}, {0, 3, 5, yes, no}};
   for (const auto& [in, out] : kTypes) cases.push_back({130, 60, 100, yes, no, in, out});
   if (GetParam() == DeviceType::kCpu) {  // the other ways of [Note: operand copies]
     cases.push_back({512, 40, 600, yes, no});
@@ -189,9 +189,10 @@ TEST_P(MatmulTest, GradientOfABias) {
   }
 }
 
+// Every combination of bias, activation, kept pre-activation and residual, the last also in place.
 TEST_P(MatmulTest, Epilogues) {
   for (const auto& [m, n, k] :
-       {std::array<std::int64_t, 3>{1, 1, 3}, {127, 200, 30}, {530, 200, 7}, {65, 800, 7}}) {
+       {std::array<std::int64_t, 3>{1, 1, 3}, {127, 200, 30}, {530, 200, 7}, {65, 800, 7}, {300, 160, 130}}) {
     check_epilogues({m, n, k, Transpose::kNo, Transpose::kYes});
   }
   for (const DType dtype : kSixteenBit) {

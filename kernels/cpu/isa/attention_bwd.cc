@@ -14,7 +14,7 @@ struct Scratch {
   float *k, *v;                     // [T padded, width]
   FloatRows dk, dv;                 // likewise, unless they are the tensor's
   float *q, *dout;                  // [kBlock, width]
-  float *q_columns, *dout_columns;  // [width, kBlock]
+  float *q_columns, *dout_columns;  // [width, kBlock]; the queries are scaled
   float *p, *ds, *mask;             // [kBlock keys, kBlock queries]
   FloatRows dq;                     // [kBlock, width], likewise
   float *lse, *delta;               // [kBlock]
@@ -52,7 +52,7 @@ bool writes_gradients(const AttentionHead& h) {
   return h.seq_len <= kBlock && h.seq_len % kStrip == 0 && h.head_dim % kLanes == 0 && !is_16_bit(h.element);
 }
 
-// p = exp(scale * scores - lse); ds = scale * p * (dp - delta), zero where the mask hides. With dropout, dp
+// p = exp(scores - lse); ds = scale * p * (dp - delta), zero where the mask hides. With dropout, dp
 // and the p that meets dout carry the mask.
 template <bool kDropout>
 [[gnu::noinline]] void softmax_bwd_of_columns(const ScoreTile& t, const Scratch& s, float scale,
@@ -66,8 +66,7 @@ template <bool kDropout>
   for_each_patch(t, query, [&](auto patch) {
     constexpr int kCount = patch.kCount;
     const auto scores = patch.load(s.p);
-    const auto p =
-        exp_below(group_of<kCount>([&](int i) { return scale * scores.v[i] - lse[patch.column(i)]; }));
+    const auto p = exp_below(group_of<kCount>([&](int i) { return scores.v[i] - lse[patch.column(i)]; }));
     auto dp = patch.load(s.ds), dropped = p;
     if constexpr (kDropout) {
       const auto mask = patch.load(s.mask);
@@ -141,6 +140,7 @@ void load_queries(const AttentionBwdHead& a, const Scratch& s, std::int64_t firs
   pack_rows(s.q, s.width, kBlock, q_rows, queries, h.head_dim);
   pack_rows(s.dout, s.width, kBlock, dout_rows, queries, h.head_dim);
   transpose(s.q_columns, kBlock, s.q, s.width, kBlock, s.width);
+  scale_columns(h, s.q_columns, s.width);
   transpose(s.dout_columns, kBlock, s.dout, s.width, kBlock, s.width);
   dot_rows(s, out_rows, queries, h.head_dim);
   for (std::int64_t q = 0; q < kBlock; ++q) s.lse[q] = q < queries ? a.lse[first + q] : 0.0f;

@@ -13,7 +13,7 @@ struct Scratch {
   std::int64_t width;  // head dim, padded
   float *k, *v;        // [T padded, width]
   float* q;            // [kBlock, width]
-  float* q_columns;    // [width, kBlock]
+  float* q_columns;    // [width, kBlock], scaled
   float* p;            // [kBlock keys, kBlock queries]
   float* mask;         // likewise
   float* acc;          // [kBlock, width]
@@ -39,17 +39,17 @@ Scratch lay_out(float* from, std::int64_t seq_len, std::int64_t head_dim) {
   return s;
 }
 
-/// Running statistics of kBlock queries; the sums are of exp(scale * score - scaled_max), as rounded here.
+/// Running statistics of kBlock queries; the sums are of exp(score - max).
 struct Softmax {
-  float max[kBlock], scaled_max[kBlock], sum[kBlock], rescale[kBlock];
+  float max[kBlock], sum[kBlock], rescale[kBlock];
 };
 
-// Of kColumnQueries queries: p = exp(scale * (scores - new maximum)), zero where the mask hides; sums and the
+// Of kColumnQueries queries: p = exp(scores - new maximum), zero where the mask hides; sums and the
 // factor by which earlier tiles shrink.
-[[gnu::noinline]] void exponentiate_columns(const ScoreTile& t, float* p, float scale, Softmax& softmax,
+[[gnu::noinline]] void exponentiate_columns(const ScoreTile& t, float* p, Softmax& softmax,
                                             std::int64_t query) {
   const bool first = t.first_key == 0;
-  Vector max[kColumns], scaled_max[kColumns], sum[kColumns];
+  Vector max[kColumns], sum[kColumns];
 #pragma GCC unroll 4
   for (int c = 0; c < kColumns; ++c) {
     max[c] = first ? Vector{} - kInfinity : load(softmax.max + query + c * kLanes);
@@ -64,21 +64,19 @@ struct Softmax {
 #pragma GCC unroll 4
   for (int c = 0; c < kColumns; ++c) {
     const std::int64_t at = query + c * kLanes;
-    scaled_max[c] = scale * max[c];
     sum[c] = Vector{};
     if (!first) {
-      const Vector rescale = exp_below(load(softmax.scaled_max + at) - scaled_max[c]);
+      const Vector rescale = exp_below(load(softmax.max + at) - max[c]);
       sum[c] = load(softmax.sum + at) * rescale;
       store(softmax.rescale + at, rescale);
     }
     store(softmax.max + at, max[c]);
-    store(softmax.scaled_max + at, scaled_max[c]);
   }
   for_each_patch(t, query, [&](auto patch) {
     const auto scores = patch.load(p);
-    const auto e = patch.seen(exp_below(group_of<patch.kCount>(
-                                  [&](int i) { return scale * scores.v[i] - scaled_max[patch.column(i)]; })),
-                              Vector{});
+    const auto e = patch.seen(
+        exp_below(group_of<patch.kCount>([&](int i) { return scores.v[i] - max[patch.column(i)]; })),
+        Vector{});
     patch.store(p, e);
 #pragma GCC unroll 8
     for (int i = 0; i < patch.kCount; ++i) sum[patch.column(i)] += e.v[i];
@@ -89,7 +87,7 @@ struct Softmax {
 
 void add_tile(const AttentionHead& h, const ScoreTile& t, ConstTile k, const Scratch& s, Softmax& softmax) {
   products_of_tile(t, h, {k.data + t.first_key * k.pitch, k.pitch}, {s.q_columns, kBlock}, s.p);
-  for (std::int64_t q = 0; q < kBlock; q += kColumnQueries) exponentiate_columns(t, s.p, h.scale, softmax, q);
+  for (std::int64_t q = 0; q < kBlock; q += kColumnQueries) exponentiate_columns(t, s.p, softmax, q);
   zero_padded_keys(t, s.p);
   if (t.first_key > 0) {
     for (std::int64_t q = 0; q < t.padded_queries; ++q) {
@@ -111,7 +109,7 @@ void add_tile(const AttentionHead& h, const ScoreTile& t, ConstTile k, const Scr
   float lse[kBlock], inverse[kBlock];
   for (std::int64_t q = 0; q < kBlock; q += kLanes) {
     const Vector sum = load(softmax.sum + q);
-    store(lse + q, load(softmax.scaled_max + q) + log_approx(sum));
+    store(lse + q, load(softmax.max + q) + log_approx(sum));
     store(inverse + q, 1.0f / sum);
   }
   __builtin_memcpy(a.lse + first_query, lse, static_cast<std::size_t>(queries) * sizeof(float));
@@ -127,6 +125,7 @@ void load_columns(const AttentionHead& h, std::int64_t first, std::int64_t queri
     pack_rows(s.q, s.width, kBlock, q, queries, h.head_dim);
     transpose(s.q_columns, kBlock, s.q, s.width, kBlock, s.width);
   }
+  scale_columns(h, s.q_columns, s.width);
 }
 
 void run(const AttentionFwdHead& a) {

@@ -4,8 +4,9 @@
 // [Note: attention tiles] Scores are held transposed, S^T [keys, queries]: a vector then spans queries, so
 // that row maxima, row sums and the log-sum-exp of softmax are plain vector operations, never sums across a
 // vector. A tile is kBlock keys by kBlock queries; under a causal mask the tiles above the diagonal are
-// skipped, and in those on it, products of kTileRows keys skip the vectors of queries before them. Scores are
-// not scaled: the factor costs nothing where they are exponentiated, exp(scale * s - m).
+// skipped, and in those on it, products of kTileRows keys skip the vectors of queries before them. Queries
+// are scaled, not scores: scale * s - m would be contracted, which leaves more than 0 at the maximum, much
+// more where scores are large.
 #pragma once
 
 #include "kernels/cpu/isa/pack.h"
@@ -66,6 +67,11 @@ inline void write_rows(void* to, Element element, std::int64_t to_pitch, FloatRo
 /// One past the last key that the queries of this tile row see.
 inline std::int64_t end_of_keys(const AttentionHead& h, std::int64_t first_query) {
   return h.causal ? smaller(h.seq_len, first_query + kBlock) : h.seq_len;
+}
+
+/// Queries as the products of scores want them.
+inline void scale_columns(const AttentionHead& h, float* columns, std::int64_t width) {
+  for (std::int64_t i = 0; i < kBlock * width; ++i) columns[i] *= h.scale;
 }
 
 /// out [keys, queries] = rows [keys, head_dim] columns [head_dim, queries].

@@ -17,11 +17,6 @@ struct ConstRows {
   const void* row(std::int64_t i) const { return advance(data, element, i * pitch); }
 };
 
-/// to[j] = factor * from[j] for j < n.
-inline void scale_row(float* to, const float* from, std::int64_t n, float factor) {
-  for_each_vector(n, [&]<class T>(std::int64_t j) { store<T>(to + j, factor * load<T>(from + j)); });
-}
-
 /// Rows of fp32, `pitch` apart.
 struct FloatRows {
   float* data;

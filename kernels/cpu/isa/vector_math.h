@@ -17,10 +17,6 @@ inline T held(T x) {
   return x < -105.0f ? T{} - 105.0f : x;
 }
 
-inline Vector held(Vector x) {
-  return larger(Vector{} - 105.0f, smaller(Vector{} + 89.0f, x));
-}
-
 constexpr float kLn2High = 0.693145751953125f;  // ln 2 in two parts
 constexpr float kLn2Low = 1.42860682030941723e-6f;
 
@@ -74,13 +70,7 @@ inline Vector scaled(Vector p, [[maybe_unused]] Vector shifted, [[maybe_unused]]
 #endif
 }
 
-/// The same for a vector, with the same bits.
-inline Vector exp_approx(Vector x) {
-  const auto [shifted, n, r] = split_exponent(held(x));
-  return scaled(exp_of_remainder(r), shifted, n);
-}
-
-/// The same for x below 88, where nothing overflows; NaN stays NaN.
+/// e^x of vectors for x below 88, where nothing overflows, with the bits of exp_approx; NaN stays NaN.
 template <int kCount>
 [[gnu::always_inline]] inline VectorGroup<kCount> exp_below(const VectorGroup<kCount>& x) {
   const auto parts =

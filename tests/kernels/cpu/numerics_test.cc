@@ -247,6 +247,18 @@ TEST(NumericsTest, GeluIsTheSameInVectorsAndAlone) {
           {.d = &value, .rows = 1, .cols = 1, .pitch = 1, .bias = nullptr, .gelu = true});
     }
     EXPECT_EQ(bits(row), bits(alone)) << (*n)->isa;
+    // Rows of all groups of vectors, and of parts of one.
+    const Floats dy = random(kCols, 1.0f);
+    for (const std::int64_t cols : {1, 15, 16, 31, 32, 64, 113, 127, 128}) {
+      Floats part(x.begin(), x.begin() + cols), slope(x), slope_of_part(part);
+      (*n)->activation->epilogue(
+          {.d = part.data(), .rows = 1, .cols = cols, .pitch = cols, .bias = nullptr, .gelu = true});
+      EXPECT_EQ(bits(part), bits(Floats(alone.begin(), alone.begin() + cols))) << (*n)->isa << " " << cols;
+      (*n)->activation->gelu_bwd(dy.data(), x.data(), slope.data(), kCols);
+      (*n)->activation->gelu_bwd(dy.data(), x.data(), slope_of_part.data(), cols);
+      slope.resize(static_cast<std::size_t>(cols));
+      EXPECT_EQ(bits(slope_of_part), bits(slope)) << (*n)->isa << " " << cols;
+    }
   }
 }
 
