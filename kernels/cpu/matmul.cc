@@ -12,6 +12,7 @@
 #include <cstring>
 #include <optional>
 
+#include "kernels/cpu/bias_grad.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/launch.h"
 #include "kernels/cpu/matmul_panels.h"
@@ -67,24 +68,16 @@ bool has_epilogue(const MatmulArgs& args) {
          args.activation != Activation::kNone;
 }
 
-// bias_grad of a tile's rows, for a range of k: sgemm finds what was summed in cache.
-void add_bias_grad(const MatmulArgs& args, const Operand& a, std::int64_t k, std::int64_t range,
-                   const Tile& t) {
-  float* sum = args.bias_grad.as<float>() + t.row;
-  if (k == 0 && args.bias_grad_mode == GradientMode::kOverwrite) std::fill_n(sum, t.rows, 0.0f);
-  numerics().elementwise->add_rows(a.data + k * a.pitch + t.row, range, a.pitch, sum, t.rows);
-}
-
 // All tiles of a range of k before the next range.
 void multiply_depth_first(const KernelContext& exec, const MatmulArgs& args, const Operands& operands,
                           const Extents& e) {
   const float beta = args.mode == GradientMode::kAccumulate ? 1.0f : 0.0f;
-  const bool sums = args.bias_grad.defined() && args.bias_grad_mode != GradientMode::kIgnore;
+  const bool sums = wants_bias_grad(args);
   const std::int64_t depth = shallow_range(e);
   for_each_round_and_tile(exec, e, tiling_of(e, kTileLimits), ceil_div(e.k, depth),
                           [&](std::int64_t round, const Tile& t) {
                             const std::int64_t k = round * depth, range = std::min(depth, e.k - k);
-                            if (sums && t.col == 0) add_bias_grad(args, operands.a, k, range, t);
+                            if (sums && t.col == 0) add_bias_grad(args, k, range, t.row, t.rows);
                             return sgemm_range(operands, k, range, t, round == 0 ? beta : 1.0f,
                                                args.d.as<float>() + t.row * e.n + t.col, e.n);
                           });
@@ -172,18 +165,16 @@ void matmul(const KernelContext& exec, const MatmulArgs& args) {
   assert(ta || !args.bias_grad.defined());
   if (e.m == 0 || e.n == 0) return sum_columns_apart(exec, args);
   if (args.bias_grad.defined()) check_fp32("matmul", {args.bias_grad});
-  if (args.a.dtype != DType::kFloat32 || args.math == MathMode::kTf32) {
-    sum_columns_apart(exec, args);
-    return matmul_by_panels(exec, args, e);
-  }
+  if (args.a.dtype != DType::kFloat32) sum_columns_apart(exec, args);
+  if (args.a.dtype != DType::kFloat32 || args.math == MathMode::kTf32) return matmul_by_panels(exec, args, e);
   Operands operands{
       .a = operand(args.a, args.transpose_a), .b = operand(args.b, args.transpose_b), .range = e.k};
   const OperandCopies copies = copies_for(operands.a, operands.b, e);
   if (copies == OperandCopies::kDepthFirst && !has_epilogue(args)) {
     return multiply_depth_first(exec, args, operands, e);
   }
-  sum_columns_apart(exec, args);
   if (copies == OperandCopies::kPanels) return matmul_by_panels(exec, args, e);
+  sum_columns_apart(exec, args);
   if (copies == OperandCopies::kShortRanges) operands.range = kShortRange;
   std::optional<TransposedCopy> b_copy;
   if (copies == OperandCopies::kTransposedB) operands.b = b_copy.emplace(exec, operands.b).operand();

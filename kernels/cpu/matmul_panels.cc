@@ -1,62 +1,64 @@
 // [Note: panels] A tile of the output is a sum over blocks of K. For each, the rows and columns that it needs
-// are converted into two fp32 panels of the thread, still warm when sgemm packs them; so there is never an
-// fp32 copy of an operand, and the scratch memory does not grow with the product. The sum is held in fp32, in
-// `d` itself where that is fp32, and a 16-bit result is rounded once, after the epilogue.
+// are packed into strips of fp32, in the order in which register tiles read them (isa/gemm.cc); conversion
+// is part of that, so there is never an fp32 copy of an operand, and the scratch memory does not grow with
+// the product. b is packed for the whole tile, a for some rows at a time, which stay in the second cache
+// while all of b passes them. The sum is held in fp32, in `d` itself where that is fp32, and a 16-bit result
+// is rounded once, after the epilogue. An element's sum is cut by K alone, so tiles may be cut by the number
+// of threads: no bit depends on them.
 #include "kernels/cpu/matmul_panels.h"
 
+#include "kernels/cpu/bias_grad.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/numerics.h"
 
 namespace trireme::cpu {
 namespace {
 
-// Measured on AVX-512 with 1 MiB of L2, against tiles of 256 to 1024 rows and depths of 192 to 1024: the
-// quickest, and 4 MiB of scratch a thread at most.
-constexpr TileLimits kTileLimits{.rows = 1024, .cols = 384};
-constexpr std::int64_t kMaxDepth = 384;
-// Rows of a panel do not start a power of two apart, which would crowd them into few sets of the cache.
-constexpr std::int64_t kPad = 16;
+// Measured on AVX-512 with 1 MiB of L2, against tiles of 384 to 3072 rows, depths of 128 to 2048 and blocks
+// of 48 to 768 rows: the quickest, and 7 MiB of scratch a thread at most.
+constexpr TileLimits kTileLimits{.rows = 1536, .cols = 768};
+constexpr std::int64_t kMaxDepth = 512, kBlockRows = 192;
 
-/// One operand in memory, [rows, cols].
+/// One operand in memory.
 struct Operand {
   ConstTensorView data;
   Element element;
-  std::int64_t cols;
-};
-
-Operand operand(ConstTensorView data, MathMode math) {
-  const bool tf32 = data.dtype == DType::kFloat32 && math == MathMode::kTf32;
-  return {data, tf32 ? Element::kTf32 : element_of(data.dtype), data.shape[1]};
-}
-
-/// A part of an operand in fp32.
-struct Panel {
-  const float* data;
   std::int64_t pitch;
+  bool along_k;  // its rows lie along k
+
+  /// `count` of its rows or columns from `first` on, for `depth` of k from `k` on, in strips at `y`.
+  StripCopy strips(std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth,
+                   float* y) const {
+    const std::int64_t at = along_k ? first * pitch + k : k * pitch + first;
+    return {.x = data.as<char>() + at * size_bytes(data.dtype),
+            .element = element,
+            .pitch = pitch,
+            .transposed = along_k,
+            .depth = depth,
+            .cols = count,
+            .y = y};
+  }
 };
 
-Panel convert(const Operand& from, const Tile& part, float* to) {
-  const std::int64_t pitch = part.cols + kPad;
-  const std::int64_t elem_bytes = size_bytes(from.data.dtype);
-  for (std::int64_t i = 0; i < part.rows; ++i) {
-    const char* row = from.data.as<char>() + ((part.row + i) * from.cols + part.col) * elem_bytes;
-    numerics().cast->read(row, from.element, to + i * pitch, part.cols);
-  }
-  return {to, pitch};
+Operand operand(ConstTensorView data, MathMode math, bool along_k) {
+  const bool tf32 = data.dtype == DType::kFloat32 && math == MathMode::kTf32;
+  return {data, tf32 ? Element::kTf32 : element_of(data.dtype), data.shape[1], along_k};
 }
 
-/// The same part with rows and columns exchanged.
-Panel convert_transposed(const Operand& from, const Tile& part, float* to) {
-  const std::int64_t pitch = part.rows + kPad;
-  const std::int64_t first = part.row * from.cols + part.col;
-  numerics().cast->read_transposed({.x = from.data.as<char>() + first * size_bytes(from.data.dtype),
-                                    .element = from.element,
-                                    .x_pitch = from.cols,
-                                    .rows = part.rows,
-                                    .cols = part.cols,
-                                    .y = to,
-                                    .y_pitch = pitch});
-  return {to, pitch};
+/// Tiles that threads can share evenly, of whole strips.
+Tiling even_tiling(const Extents& e, int num_threads) {
+  constexpr std::int64_t kMinExtent = 96, kMinProducts = 2'000'000, kManyTiles = 8;
+  std::int64_t down = ceil_div(e.m, kTileLimits.rows), across = ceil_div(e.n, kTileLimits.cols);
+  while (down * across % num_threads != 0 && down * across < kManyTiles * num_threads &&
+         e.m * e.n * e.k / (down * across) >= kMinProducts) {
+    const std::int64_t rows = e.m / down, cols = e.n / across;
+    if (std::max(rows, cols) < 2 * kMinExtent) break;
+    ++(rows >= cols ? down : across);
+  }
+  const GemmNumerics& gemm = *numerics().gemm;
+  const std::int64_t rows = ceil_div(ceil_div(e.m, down), gemm.row_strip) * gemm.row_strip;
+  const std::int64_t cols = ceil_div(ceil_div(e.n, across), gemm.col_strip) * gemm.col_strip;
+  return {rows, cols, ceil_div(e.m, rows), ceil_div(e.n, cols)};
 }
 
 /// How K is cut: by its length alone.
@@ -74,56 +76,62 @@ class PanelProduct {
   PanelProduct(const KernelContext& exec, const MatmulArgs& args, const Extents& e)
       : args_(args),
         e_(e),
-        a_(operand(args.a, args.math)),
-        b_(operand(args.b, args.math)),
-        tiling_(tiling_of(e, kTileLimits)),
+        a_(operand(args.a, args.math, args.transpose_a == Transpose::kNo)),
+        b_(operand(args.b, args.math, args.transpose_b == Transpose::kYes)),
+        tiling_(even_tiling(e, exec.num_threads)),
         depths_(depths_of(e.k)),
-        a_panels_(exec, panel_floats(args.transpose_a == Transpose::kYes, tiling_.tile_rows)),
-        b_panels_(exec, panel_floats(true, tiling_.tile_cols)),
+        a_strips_(exec, depths_.depth * kBlockRows),
+        b_strips_(exec, depths_.depth * tiling_.tile_cols),
         sums_(exec, in_place() ? 0 : tiling_.tile_rows * tiling_.tile_cols),
         rows_(exec, 3 * tiling_.tile_cols) {}
 
   void run(const KernelContext& exec) const {
-    for_each_tile(exec, e_, tiling_, [&](const Tile& t) { return compute(t); });
+    for_each_tile(exec, e_, tiling_, [&](const Tile& t) {
+      compute(t);
+      return dnnl_success;
+    });
   }
 
  private:
+  bool sums_bias() const { return wants_bias_grad(args_) && args_.a.dtype == DType::kFloat32; }
+
   // The sum of a tile may grow where the result goes.
   bool in_place() const { return args_.d.dtype == DType::kFloat32 && !args_.residual.defined(); }
 
-  // Of a panel that holds [depth, extent] or [extent, depth].
-  std::int64_t panel_floats(bool depth_down, std::int64_t extent) const {
-    return depth_down ? depths_.depth * (extent + kPad) : extent * (depths_.depth + kPad);
-  }
-
-  dnnl_status_t compute(const Tile& t) const {
+  void compute(const Tile& t) const {
     const std::int64_t pitch = in_place() ? e_.n : t.cols;
     float* sum = in_place() ? args_.d.as<float>() + t.row * e_.n + t.col : sums_.mine();
-    float beta = in_place() && args_.mode == GradientMode::kAccumulate ? 1.0f : 0.0f;
-    if (e_.k == 0 && beta == 0.0f) {
+    bool accumulate = in_place() && args_.mode == GradientMode::kAccumulate;
+    if (e_.k == 0 && !accumulate) {
       for (std::int64_t i = 0; i < t.rows; ++i) std::fill_n(sum + i * pitch, t.cols, 0.0f);
     }
     for (std::int64_t first = 0; first < e_.k; first += depths_.depth) {
       const std::int64_t depth = std::min(depths_.depth, e_.k - first);
-      const dnnl_status_t status = add_block(t, first, depth, beta, sum, pitch);
-      if (status != dnnl_success) return status;
-      beta = 1.0f;
+      add_block(t, first, depth, accumulate, sum, pitch);
+      accumulate = true;
     }
     for (std::int64_t i = 0; i < t.rows; ++i) finish_row(t, t.row + i, sum + i * pitch);
-    return dnnl_success;
   }
 
-  // sgemm takes the panel of b as [depth, cols] in any case: its own packing of the other order is slow.
-  // sum = op(a) op(b) over k in [first, first + depth) + beta * sum.
-  dnnl_status_t add_block(const Tile& t, std::int64_t first, std::int64_t depth, float beta, float* sum,
-                          std::int64_t pitch) const {
-    const bool ta = args_.transpose_a == Transpose::kYes, tb = args_.transpose_b == Transpose::kYes;
-    const Tile in_a = ta ? Tile{first, t.row, depth, t.rows} : Tile{t.row, first, t.rows, depth};
-    const Tile in_b = tb ? Tile{t.col, first, t.cols, depth} : Tile{first, t.col, depth, t.cols};
-    const Panel a = convert(a_, in_a, a_panels_.mine());
-    const Panel b = (tb ? convert_transposed : convert)(b_, in_b, b_panels_.mine());
-    return dnnl_sgemm(ta ? 'T' : 'N', 'N', t.rows, t.cols, depth, 1.0f, a.data, a.pitch, b.data, b.pitch,
-                      beta, sum, pitch);
+  // sum = op(a) op(b) over k in [first, first + depth), or sum += that.
+  void add_block(const Tile& t, std::int64_t first, std::int64_t depth, bool accumulate, float* sum,
+                 std::int64_t pitch) const {
+    const GemmNumerics& gemm = *numerics().gemm;
+    float *const a = a_strips_.mine(), *const b = b_strips_.mine();
+    gemm.pack_b(b_.strips(t.col, t.cols, first, depth, b));
+    for (std::int64_t row = 0; row < t.rows; row += kBlockRows) {
+      const std::int64_t rows = std::min(kBlockRows, t.rows - row);
+      if (sums_bias() && t.col == 0) add_bias_grad(args_, first, depth, t.row + row, rows);
+      gemm.pack_a(a_.strips(t.row + row, rows, first, depth, a));
+      gemm.multiply({.a = a,
+                     .b = b,
+                     .c = sum + row * pitch,
+                     .rows = rows,
+                     .cols = t.cols,
+                     .depth = depth,
+                     .c_pitch = pitch,
+                     .accumulate = accumulate});
+    }
   }
 
   // Row `row` of the tile: the epilogue, then the one rounding.
@@ -155,7 +163,7 @@ class PanelProduct {
   const Operand a_, b_;
   const Tiling tiling_;
   const Depths depths_;
-  const ThreadScratch a_panels_, b_panels_, sums_, rows_;
+  const ThreadScratch a_strips_, b_strips_, sums_, rows_;
 };
 
 }  // namespace

@@ -7,7 +7,8 @@
 
 namespace trireme::cpu {
 
-/// As Backend::matmul; dtypes have been checked, m and n are positive.
+/// As Backend::matmul; dtypes have been checked, m and n are positive, and where a is not fp32 the caller has
+/// summed its columns.
 void matmul_by_panels(const KernelContext& exec, const MatmulArgs& args, const Extents& e);
 
 }  // namespace trireme::cpu

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/gemm_numerics.h"
 #include "kernels/cpu/image_numerics.h"
 
 namespace trireme::cpu {
@@ -200,6 +201,7 @@ struct Numerics {
   const AttentionBwdNumerics* attention_bwd;
   const CrossEntropyNumerics* cross_entropy;
   const CastNumerics* cast;
+  const GemmNumerics* gemm;
   const OptimizerNumerics* optimizer;
   const BatchNormNumerics* batch_norm;
   const PoolNumerics* pool;

@@ -18,9 +18,9 @@ std::int64_t copy_pitch(std::int64_t cols) {
 }  // namespace
 
 OperandCopies copies_for(const Operand& a, const Operand& b, const Extents& e) {
-  constexpr std::int64_t kMaxTransposed = 512 << 10, kMinRows = 192;              // floats; rows
-  constexpr std::int64_t kBadPitch = 512, kLarge = 1 << 20, kMinPanelCols = 384;  // floats; columns
-  constexpr std::int64_t kSmallProduct = 128 << 10, kMaxShallow = 2048;           // floats; k
+  constexpr std::int64_t kMaxTransposed = 512 << 10, kMinRows = 192;     // floats; rows
+  constexpr std::int64_t kSmallProduct = 128 << 10, kMaxShallow = 2048;  // floats; k
+  constexpr std::int64_t kBadPitch = 512, kWorthPacking = 256 << 20;     // floats; multiply-adds
   if (!a.transposed) {
     const bool pays = b.transposed && e.n * e.k <= kMaxTransposed && e.m >= kMinRows;
     return pays ? OperandCopies::kTransposedB : OperandCopies::kNone;
@@ -28,9 +28,10 @@ OperandCopies copies_for(const Operand& a, const Operand& b, const Extents& e) {
   if (e.m * e.n <= kSmallProduct && e.k > shallow_range(e) && e.k <= kMaxShallow) {
     return OperandCopies::kDepthFirst;
   }
+  if (e.k <= kShortRange) return OperandCopies::kNone;
+  if (e.m * e.n * e.k >= kWorthPacking) return OperandCopies::kPanels;
   const bool conflicts = a.pitch % kBadPitch == 0 || (!b.transposed && b.pitch % kBadPitch == 0);
-  if (!conflicts || e.k <= kShortRange) return OperandCopies::kNone;
-  return e.m * e.k > kLarge && e.n >= kMinPanelCols ? OperandCopies::kPanels : OperandCopies::kShortRanges;
+  return conflicts ? OperandCopies::kShortRanges : OperandCopies::kNone;
 }
 
 TransposedCopy::TransposedCopy(const KernelContext& exec, const Operand& from)

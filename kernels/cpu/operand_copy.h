@@ -5,8 +5,10 @@
 // and 70 to 120 where the rows that it reads along k, of a transposed a or of the b beside it, are a multiple
 // of 2 KiB apart: those fall into few sets of the caches. So
 //  * of a small transposed b, the threads first write the transpose, once for all tiles;
-//  * with rows at such distances a tile takes 256 k at a time, which still fit; if a is large besides, what
-//    would come from far away again and again goes through panels ([Note: panels] in matmul_panels.cc);
+//  * with rows at such distances a tile takes 256 k at a time, which still fit;
+//  * a large product of a transposed a, and b as it lies, goes through panels ([Note: panels] in
+//    matmul_panels.cc): both are packed as they are read, a row after the other (the gradient of a weight of
+//    [768, 50257]: 200 GFLOP/s of a machine's 300 became 230);
 //  * a small product of a transposed a (the gradient of a small weight) takes 64 to 256 k at a time, all of
 //    its tiles before the next: what it reads of a lies together then, where a tile alone would read a part
 //    of all of a's rows, each out of the reach of prefetching (75 GFLOP/s became 110). Copying the part

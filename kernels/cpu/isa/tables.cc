@@ -14,6 +14,7 @@ const Numerics numerics{
     .attention_bwd = &attention_bwd_numerics,
     .cross_entropy = &cross_entropy_numerics,
     .cast = &cast_numerics,
+    .gemm = &gemm_numerics,
     .optimizer = &optimizer_numerics,
     .batch_norm = &batch_norm_numerics,
     .pool = &pool_numerics,

@@ -13,6 +13,7 @@ extern const AttentionFwdNumerics attention_fwd_numerics;
 extern const AttentionBwdNumerics attention_bwd_numerics;
 extern const CrossEntropyNumerics cross_entropy_numerics;
 extern const CastNumerics cast_numerics;
+extern const GemmNumerics gemm_numerics;
 extern const OptimizerNumerics optimizer_numerics;
 extern const BatchNormNumerics batch_norm_numerics;
 extern const PoolNumerics pool_numerics;

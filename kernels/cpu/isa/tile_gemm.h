@@ -1,5 +1,6 @@
 // Small matrix products over tiles in cache: C (+)= A B. A is read one element at a time, in either order,
-// and B and C a vector at a time. Used by attention, whose products are too small for a library call each.
+// and B and C a vector at a time. Used by attention, whose products are too small for a library call each,
+// and by packed products (isa/gemm.cc).
 #pragma once
 
 #include "kernels/cpu/isa/vector.h"
@@ -10,8 +11,11 @@ namespace {
 #if defined(__AVX512F__)
 constexpr int kTileRows = 8;  // 8 x 3 sums of 32 registers
 constexpr int kTileVectors = 3;
+#elif defined(__FMA__)
+constexpr int kTileRows = 4;  // 4 x 3 of 16, which leaves one for a factor
+constexpr int kTileVectors = 3;
 #else
-constexpr int kTileRows = 4;  // 4 x 2 of 16
+constexpr int kTileRows = 4;  // 4 x 2 of 16: products take a register before they are added
 constexpr int kTileVectors = 2;
 #endif
 
@@ -24,8 +28,9 @@ struct ConstTile {
 enum class Store { kOverwrite, kAccumulate };
 enum class ReadA { kRows, kColumns };  // kColumns: A(i, j) is a.data[j * pitch + i]
 
-// Not inlined: a caller has many products, and few registers left for their addresses.
-template <ReadA kReadA, int kVectors>
+// Not inlined: a caller has many products, and few registers left for their addresses. Of a B in the second
+// cache, kAhead rows are asked for ahead.
+template <ReadA kReadA, int kVectors, int kAhead = 0>
 [[gnu::noinline]] void gemm_tile(std::int64_t depth, ConstTile a, ConstTile b, float* c, std::int64_t c_pitch,
                                  Store mode) {
   Vector sum[kTileRows][kVectors] = {};
@@ -38,6 +43,10 @@ template <ReadA kReadA, int kVectors>
     Vector row[kVectors];
 #pragma GCC unroll 3
     for (int j = 0; j < kVectors; ++j) row[j] = load(b.data + k * b.pitch + j * kLanes);
+    if constexpr (kAhead > 0) {
+#pragma GCC unroll 3
+      for (int j = 0; j < kVectors; ++j) __builtin_prefetch(b.data + (k + kAhead) * b.pitch + j * kLanes);
+    }
 #pragma GCC unroll 8
     for (int i = 0; i < kTileRows; ++i) {
       const float factor =

@@ -1,0 +1,39 @@
+// The part of the tables of numerics.h that is about products of packed matrices. Serial functions over raw
+// pointers, as [Note: instruction sets] wants them.
+#pragma once
+
+#include <cstdint>
+
+namespace trireme::cpu {
+
+enum class Element : std::uint8_t;
+
+/// A matrix [depth, cols] in strips of `width` columns: element (k, j) at
+/// y[j / width * depth * width + k * width + j % width], and zeros where the last strip is wider than the
+/// matrix. It takes ceil(cols / width) * width * depth floats.
+struct StripCopy {
+  const void* x;
+  Element element;
+  std::int64_t pitch;  // elements from one row of x to the next
+  bool transposed;     // x is [cols, depth]
+  std::int64_t depth, cols;
+  float* y;
+};
+
+/// c = a b, or c += a b, where the sum over depth is one chain of multiply-adds an element, in order.
+struct StripProduct {
+  const float* a;  // strips of row_strip: a's transpose, [depth, rows]
+  const float* b;  // strips of col_strip: [depth, cols]
+  float* c;        // [rows, cols], rows c_pitch apart
+  std::int64_t rows, cols, depth, c_pitch;
+  bool accumulate;
+};
+
+struct GemmNumerics {
+  std::int64_t row_strip, col_strip;  // what a register tile covers
+  void (*pack_a)(const StripCopy& copy);
+  void (*pack_b)(const StripCopy& copy);
+  void (*multiply)(const StripProduct& product);
+};
+
+}  // namespace trireme::cpu

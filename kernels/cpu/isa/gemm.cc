@@ -1,0 +1,129 @@
+// Products of packed matrices: see kernels/cpu/gemm_numerics.h.
+#include "kernels/cpu/isa/convert.h"
+#include "kernels/cpu/isa/pack.h"
+#include "kernels/cpu/isa/tables.h"
+#include "kernels/cpu/isa/tile_gemm.h"
+
+namespace trireme::cpu::TRIREME_ISA {
+namespace {
+
+constexpr int kAhead = 4;
+constexpr std::int64_t kRowStrip = kTileRows, kColStrip = kTileVectors * kLanes;
+
+template <std::int64_t kWidth>
+void copy_zeroed(const float* from, std::int64_t width, float* to) {
+  for (std::int64_t j = 0; j < width; ++j) to[j] = from[j];
+  for (std::int64_t j = width; j < kWidth; ++j) to[j] = 0.0f;
+}
+
+// A row at a time, so that memory is read in order.
+template <std::int64_t kWidth>
+void pack_rows_of(const StripCopy& c) {
+  const std::int64_t whole = c.cols / kWidth * kWidth;
+  for (std::int64_t k = 0; k < c.depth; ++k) {
+    const void* row = advance(c.x, c.element, k * c.pitch);
+    float* to = c.y + k * kWidth;
+    if (c.element == Element::kFp32) {
+      const auto* from = static_cast<const float*>(row);
+      if (k + kRowsAhead < c.depth) fetch_row(from + kRowsAhead * c.pitch, c.cols);
+      for (std::int64_t j = 0; j < whole; j += kWidth) {
+        __builtin_memcpy(to + j * c.depth, from + j, kWidth * sizeof(float));
+      }
+    } else {
+      for (std::int64_t j = 0; j < whole; j += kWidth) {
+        read_row(advance(row, c.element, j), c.element, to + j * c.depth, kWidth);
+      }
+    }
+    if (whole == c.cols) continue;
+    float last[kWidth < kLanes ? kLanes : kWidth];
+    read_row(advance(row, c.element, whole), c.element, last, c.cols - whole);
+    copy_zeroed<kWidth>(last, c.cols - whole, to + whole * c.depth);
+  }
+}
+
+// Strips narrower than a vector are transposed a vector of them at a time, a run of k after the other.
+template <std::int64_t kWidth>
+void pack_columns_of(const StripCopy& c) {
+  constexpr std::int64_t kRun = 128, kGroup = kWidth % kLanes == 0 ? kWidth : kLanes;
+  static_assert(kGroup % kWidth == 0);
+  float group[kRun * kGroup];
+  for (std::int64_t j = 0; j < c.cols; j += kGroup) {
+    const std::int64_t cols = c.cols - j < kGroup ? c.cols - j : kGroup;
+    for (std::int64_t k = 0; k < c.depth; k += kRun) {
+      const std::int64_t run = c.depth - k < kRun ? c.depth - k : kRun;
+      const bool direct = kGroup == kWidth && cols == kWidth;
+      float* const y = c.y + j * c.depth + k * kWidth;
+      cast_numerics.read_transposed({.x = advance(c.x, c.element, j * c.pitch + k),
+                                     .element = c.element,
+                                     .x_pitch = c.pitch,
+                                     .rows = cols,
+                                     .cols = run,
+                                     .y = direct ? y : group,
+                                     .y_pitch = kGroup});
+      if (direct) continue;
+      for (std::int64_t s = 0; s < cols; s += kWidth) {
+        const std::int64_t width = cols - s < kWidth ? cols - s : kWidth;
+        for (std::int64_t i = 0; i < run; ++i) {
+          copy_zeroed<kWidth>(group + i * kGroup + s, width, y + s * c.depth + i * kWidth);
+        }
+      }
+    }
+  }
+}
+
+template <std::int64_t kWidth>
+void pack(const StripCopy& c) {
+  if (c.transposed) return pack_columns_of<kWidth>(c);
+  pack_rows_of<kWidth>(c);
+}
+
+// One register tile: what it adds to is asked for while it is summed.
+template <int kVectors>
+void multiply_strips(const StripProduct& p, const float* a, const float* b, float* c, std::int64_t rows,
+                     std::int64_t cols) {
+  const ConstTile a_strip{a, kRowStrip}, b_strip{b, kColStrip};
+  if (rows == kRowStrip && cols == kVectors * kLanes) {
+    for (std::int64_t i = 0; i < kRowStrip; ++i) fetch_row(c + i * p.c_pitch, kVectors * kLanes);
+    gemm_tile<ReadA::kColumns, kVectors, kAhead>(p.depth, a_strip, b_strip, c, p.c_pitch,
+                                                 p.accumulate ? Store::kAccumulate : Store::kOverwrite);
+    return;
+  }
+  float sums[kRowStrip * kColStrip];
+  gemm_tile<ReadA::kColumns, kVectors, kAhead>(p.depth, a_strip, b_strip, sums, kColStrip, Store::kOverwrite);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < cols; ++j) {
+      const float sum = sums[i * kColStrip + j];
+      float& to = c[i * p.c_pitch + j];
+      to = p.accumulate ? to + sum : sum;
+    }
+  }
+}
+
+// A strip of b stays in cache while all of a passes it.
+void multiply(const StripProduct& p) {
+  for (std::int64_t j = 0; j < p.cols; j += kColStrip) {
+    const std::int64_t cols = p.cols - j < kColStrip ? p.cols - j : kColStrip;
+    for (std::int64_t i = 0; i < p.rows; i += kRowStrip) {
+      const std::int64_t rows = p.rows - i < kRowStrip ? p.rows - i : kRowStrip;
+      const float *a = p.a + i * p.depth, *b = p.b + j * p.depth;
+      float* c = p.c + i * p.c_pitch + j;
+      if (cols <= kLanes) {
+        multiply_strips<1>(p, a, b, c, rows, cols);
+      } else if (cols <= 2 * kLanes || kTileVectors == 2) {
+        multiply_strips<2>(p, a, b, c, rows, cols);
+      } else {
+        multiply_strips<kTileVectors>(p, a, b, c, rows, cols);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+const GemmNumerics gemm_numerics{.row_strip = kRowStrip,
+                                 .col_strip = kColStrip,
+                                 .pack_a = pack<kRowStrip>,
+                                 .pack_b = pack<kColStrip>,
+                                 .multiply = multiply};
+
+}  // namespace trireme::cpu::TRIREME_ISA
