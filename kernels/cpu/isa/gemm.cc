@@ -16,28 +16,51 @@ void copy_zeroed(const float* from, std::int64_t width, float* to) {
   for (std::int64_t j = width; j < kWidth; ++j) to[j] = 0.0f;
 }
 
-// A row at a time, so that memory is read in order.
+/// kRows rows of fp32, `pitch` floats apart, and the part of the strips that they become.
+struct RowsInMemory {
+  const float* x;
+  std::int64_t pitch, rows, cols;
+};
+
+// Some rows at a time, so that what a strip gets of them is whole cache lines, and memory is read in order.
+template <std::int64_t kWidth>
+void pack_some_rows(const RowsInMemory& from, std::int64_t depth, float* y) {
+  std::int64_t j = 0;
+  for (; j + kWidth <= from.cols; j += kWidth) {
+    for (std::int64_t k = 0; k < from.rows; ++k) {
+      __builtin_memcpy(y + j * depth + k * kWidth, from.x + k * from.pitch + j, kWidth * sizeof(float));
+    }
+  }
+  if (j == from.cols) return;
+  for (std::int64_t k = 0; k < from.rows; ++k) {
+    copy_zeroed<kWidth>(from.x + k * from.pitch + j, from.cols - j, y + j * depth + k * kWidth);
+  }
+}
+
+// Other elements than fp32 by way of a buffer in the first cache.
 template <std::int64_t kWidth>
 void pack_rows_of(const StripCopy& c) {
-  const std::int64_t whole = c.cols / kWidth * kWidth;
-  for (std::int64_t k = 0; k < c.depth; ++k) {
-    const void* row = advance(c.x, c.element, k * c.pitch);
-    float* to = c.y + k * kWidth;
-    if (c.element == Element::kFp32) {
-      const auto* from = static_cast<const float*>(row);
-      if (k + kRowsAhead < c.depth) fetch_row(from + kRowsAhead * c.pitch, c.cols);
-      for (std::int64_t j = 0; j < whole; j += kWidth) {
-        __builtin_memcpy(to + j * c.depth, from + j, kWidth * sizeof(float));
-      }
-    } else {
-      for (std::int64_t j = 0; j < whole; j += kWidth) {
-        read_row(advance(row, c.element, j), c.element, to + j * c.depth, kWidth);
-      }
+  constexpr std::int64_t kRows = 8, kPiece = 8 * kColStrip, kPitch = kPiece + kLanes;
+  static_assert(kPiece % kWidth == 0);
+  float buffer[kRows * kPitch];
+  for (std::int64_t k = 0; k < c.depth; k += kRows) {
+    const std::int64_t rows = c.depth - k < kRows ? c.depth - k : kRows;
+    for (std::int64_t i = k + kRows; i < k + 2 * kRows && i < c.depth; ++i) {
+      fetch_row(static_cast<const float*>(advance(c.x, c.element, i * c.pitch)),
+                is_16_bit(c.element) ? c.cols / 2 : c.cols);
     }
-    if (whole == c.cols) continue;
-    float last[kWidth < kLanes ? kLanes : kWidth];
-    read_row(advance(row, c.element, whole), c.element, last, c.cols - whole);
-    copy_zeroed<kWidth>(last, c.cols - whole, to + whole * c.depth);
+    if (c.element == Element::kFp32) {
+      const float* x = static_cast<const float*>(c.x) + k * c.pitch;
+      pack_some_rows<kWidth>({x, c.pitch, rows, c.cols}, c.depth, c.y + k * kWidth);
+      continue;
+    }
+    for (std::int64_t j = 0; j < c.cols; j += kPiece) {
+      const std::int64_t cols = c.cols - j < kPiece ? c.cols - j : kPiece;
+      for (std::int64_t i = 0; i < rows; ++i) {
+        read_row(advance(c.x, c.element, (k + i) * c.pitch + j), c.element, buffer + i * kPitch, cols);
+      }
+      pack_some_rows<kWidth>({buffer, kPitch, rows, cols}, c.depth, c.y + j * c.depth + k * kWidth);
+    }
   }
 }
 
@@ -60,13 +83,7 @@ void pack_columns_of(const StripCopy& c) {
                                      .cols = run,
                                      .y = direct ? y : group,
                                      .y_pitch = kGroup});
-      if (direct) continue;
-      for (std::int64_t s = 0; s < cols; s += kWidth) {
-        const std::int64_t width = cols - s < kWidth ? cols - s : kWidth;
-        for (std::int64_t i = 0; i < run; ++i) {
-          copy_zeroed<kWidth>(group + i * kGroup + s, width, y + s * c.depth + i * kWidth);
-        }
-      }
+      if (!direct) pack_some_rows<kWidth>({group, kGroup, run, cols}, c.depth, y);
     }
   }
 }
