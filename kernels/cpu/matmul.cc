@@ -1,4 +1,4 @@
-// Matrix products on oneDNN's sgemm.
+// Matrix products on oneDNN's sgemm, and the choice of those that go through panels.
 //
 // [Note: matmul tiles] The output is cut into tiles by its shape alone; each tile is computed by one thread,
 // with single-threaded dnnl_sgemm over all of K in order, followed by its epilogue while the tile is in

@@ -20,8 +20,12 @@ std::int64_t copy_pitch(std::int64_t cols) {
 OperandCopies copies_for(const Operand& a, const Operand& b, const Extents& e) {
   constexpr std::int64_t kMaxTransposed = 512 << 10, kMinRows = 192;     // floats; rows
   constexpr std::int64_t kSmallProduct = 128 << 10, kMaxShallow = 2048;  // floats; k
-  constexpr std::int64_t kBadPitch = 512, kWorthPacking = 256 << 20;     // floats; multiply-adds
+  constexpr std::int64_t kWorthPacking = 256 << 20, kFewRows = 1024;     // multiply-adds; rows
+  constexpr std::int64_t kBadPitch = 512, kMinCols = 512;                // floats; columns
+  const bool worth_packing = e.m * e.n * e.k >= kWorthPacking;
   if (!a.transposed) {
+    const bool few_rows = e.m <= kFewRows && e.n >= kMinCols;
+    if (worth_packing && e.k >= 2 * e.n && (b.transposed || few_rows)) return OperandCopies::kPanels;
     const bool pays = b.transposed && e.n * e.k <= kMaxTransposed && e.m >= kMinRows;
     return pays ? OperandCopies::kTransposedB : OperandCopies::kNone;
   }
@@ -29,7 +33,7 @@ OperandCopies copies_for(const Operand& a, const Operand& b, const Extents& e) {
     return OperandCopies::kDepthFirst;
   }
   if (e.k <= kShortRange) return OperandCopies::kNone;
-  if (e.m * e.n * e.k >= kWorthPacking) return OperandCopies::kPanels;
+  if (worth_packing) return OperandCopies::kPanels;
   const bool conflicts = a.pitch % kBadPitch == 0 || (!b.transposed && b.pitch % kBadPitch == 0);
   return conflicts ? OperandCopies::kShortRanges : OperandCopies::kNone;
 }

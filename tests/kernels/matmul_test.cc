@@ -91,9 +91,10 @@ TEST_P(MatmulTest, LongSums) {
 // Shapes of which the cpu backend copies operands, or takes k in ranges ([Note: operand copies]).
 TEST_P(MatmulTest, ShapesWithCopiedOperands) {
   const Transpose no = Transpose::kNo, yes = Transpose::kYes;
-  for (const Case& c : {Case{200, 70, 45, no, yes}, Case{512, 40, 600, yes, no}, Case{50, 512, 300, yes, no},
-                        Case{512, 33, 290, yes, yes}, Case{384, 128, 193, yes, no},
-                        Case{2048, 96, 300, yes, no}, Case{1037, 519, 520, yes, no}}) {
+  for (const Case& c :
+       {Case{200, 70, 45, no, yes}, Case{512, 40, 600, yes, no}, Case{50, 512, 300, yes, no},
+        Case{512, 33, 290, yes, yes}, Case{384, 128, 193, yes, no}, Case{2048, 96, 300, yes, no},
+        Case{1037, 519, 520, yes, no}, Case{500, 520, 1100, no, no}}) {
     check_product(c);
   }
 }
@@ -195,6 +196,9 @@ TEST_P(MatmulTest, Epilogues) {
   for (const auto& [m, n, k] :
        {std::array<std::int64_t, 3>{1, 1, 3}, {127, 200, 30}, {530, 200, 7}, {65, 800, 7}, {300, 160, 130}}) {
     check_epilogues({m, n, k, Transpose::kNo, Transpose::kYes});
+  }
+  if (GetParam() == DeviceType::kCpu) {  // through panels
+    check_epilogues({70, 200, 20000, Transpose::kNo, Transpose::kYes});
   }
   for (const DType dtype : kSixteenBit) {
     for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 3}, {67, 200, 30}, {65, 127, 7}}) {
