@@ -8,9 +8,8 @@
 //    written, unless a GradientMode says otherwise. In-place aliasing is allowed only where an args struct
 //    says so.
 //  * Work is enqueued on `exec.stream` (a CPU backend has finished when it returns).
-//  * Results are bit-identical for any number of threads: work is cut by shape alone, and no sum's order
-//  depends
-//    on who computes it. No floating-point atomics.
+//  * Results are bit-identical for any number of threads: what is summed is cut by shape alone, and no sum's
+//    order depends on who computes it. No floating-point atomics.
 //  * dtypes: T is fp32, fp16 or bf16, one for all tensors of a call that the args do not fix to fp32 or
 //  int32:
 //    activations, their gradients, working copies of parameters. Parameter gradients, statistics and losses

@@ -9,13 +9,13 @@
 #include <oneapi/dnnl/dnnl.h>
 
 #include <cassert>
-#include <cstring>
 #include <optional>
 
 #include "kernels/cpu/bias_grad.h"
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/launch.h"
 #include "kernels/cpu/matmul_panels.h"
+#include "kernels/cpu/matmul_start.h"
 #include "kernels/cpu/matmul_tiling.h"
 #include "kernels/cpu/operand_copy.h"
 #include "kernels/cpu/ops.h"
@@ -47,20 +47,12 @@ dnnl_status_t sgemm_range(const Operands& operands, std::int64_t k, std::int64_t
 // d_tile = op(a) op(b) + beta * d_tile, a range of k after the other.
 dnnl_status_t sgemm_tile(const Operands& operands, std::int64_t depth, const Tile& t, float beta, float* d,
                          std::int64_t d_pitch) {
-  std::int64_t k = 0;
   dnnl_status_t status = dnnl_success;
-  do {  // once even if depth is 0
+  for (std::int64_t k = 0; status == dnnl_success && k < depth; k += operands.range) {
     const std::int64_t range = std::min(operands.range, depth - k);
     status = sgemm_range(operands, k, range, t, k == 0 ? beta : 1.0f, d, d_pitch);
-    k += range;
-  } while (status == dnnl_success && k < depth);
-  return status;
-}
-
-void copy_rows(float* dst, std::int64_t dst_pitch, const float* src, std::int64_t src_pitch, const Tile& t) {
-  for (std::int64_t i = 0; i < t.rows; ++i) {
-    std::memcpy(dst + i * dst_pitch, src + i * src_pitch, static_cast<std::size_t>(t.cols) * sizeof(float));
   }
+  return status;
 }
 
 bool has_epilogue(const MatmulArgs& args) {
@@ -83,21 +75,6 @@ void multiply_depth_first(const KernelContext& exec, const MatmulArgs& args, con
                           });
 }
 
-// d_tile = residual + bias, or the residual alone.
-void start_tile(const MatmulArgs& args, const Tile& t, std::int64_t pitch, float* d) {
-  const float* bias = args.bias.defined() ? args.bias.as<float>() + t.col : nullptr;
-  const float* residual = args.residual.as<float>() + t.row * pitch + t.col;
-  if (bias == nullptr) {
-    if (residual != d) copy_rows(d, pitch, residual, pitch, t);
-    return;
-  }
-  for (std::int64_t i = 0; i < t.rows; ++i) {
-    numerics().elementwise->add(residual + i * pitch, bias, d + i * pitch, t.cols);
-  }
-}
-
-// A residual without activation, and a bias with it, is where the product starts (beta = 1), whether it is
-// `d` itself or not, so that aliasing changes no bits.
 dnnl_status_t compute_tile(const MatmulArgs& args, const Operands& operands, const Extents& e, const Tile& t,
                            float* residual_copy) {
   float* d = args.d.as<float>() + t.row * e.n + t.col;
@@ -106,7 +83,7 @@ dnnl_status_t compute_tile(const MatmulArgs& args, const Operands& operands, con
   const bool gelu = args.activation == Activation::kGeluTanh;
   float beta = args.mode == GradientMode::kAccumulate ? 1.0f : 0.0f;
   std::int64_t residual_pitch = e.n;
-  const bool starts = !gelu && !args.pre_activation.defined() && residual != nullptr;
+  const bool starts = starts_from_residual(args);
   if (starts) {
     start_tile(args, t, e.n, d);
     beta = 1.0f;
@@ -166,7 +143,10 @@ void matmul(const KernelContext& exec, const MatmulArgs& args) {
   if (e.m == 0 || e.n == 0) return sum_columns_apart(exec, args);
   if (args.bias_grad.defined()) check_fp32("matmul", {args.bias_grad});
   if (args.a.dtype != DType::kFloat32) sum_columns_apart(exec, args);
-  if (args.a.dtype != DType::kFloat32 || args.math == MathMode::kTf32) return matmul_by_panels(exec, args, e);
+  // sgemm leaves d alone where there is no k.
+  if (args.a.dtype != DType::kFloat32 || args.math == MathMode::kTf32 || e.k == 0) {
+    return matmul_by_panels(exec, args, e);
+  }
   Operands operands{
       .a = operand(args.a, args.transpose_a), .b = operand(args.b, args.transpose_b), .range = e.k};
   const OperandCopies copies = copies_for(operands.a, operands.b, e);

@@ -9,6 +9,7 @@
 
 #include "kernels/cpu/bias_grad.h"
 #include "kernels/cpu/convert.h"
+#include "kernels/cpu/matmul_start.h"
 #include "kernels/cpu/numerics.h"
 
 namespace trireme::cpu {
@@ -20,7 +21,7 @@ constexpr TileLimits kTileLimits{.rows = 1536, .cols = 768};
 constexpr std::int64_t kMaxDepth = 512, kBlockRows = 192;
 
 /// One operand in memory.
-struct Operand {
+struct PackedOperand {
   ConstTensorView data;
   Element element;
   std::int64_t pitch;
@@ -40,7 +41,7 @@ struct Operand {
   }
 };
 
-Operand operand(ConstTensorView data, MathMode math, bool along_k) {
+PackedOperand packed_operand(ConstTensorView data, MathMode math, bool along_k) {
   const bool tf32 = data.dtype == DType::kFloat32 && math == MathMode::kTf32;
   return {data, tf32 ? Element::kTf32 : element_of(data.dtype), data.shape[1], along_k};
 }
@@ -76,11 +77,11 @@ class PanelProduct {
   PanelProduct(const KernelContext& exec, const MatmulArgs& args, const Extents& e)
       : args_(args),
         e_(e),
-        a_(operand(args.a, args.math, args.transpose_a == Transpose::kNo)),
-        b_(operand(args.b, args.math, args.transpose_b == Transpose::kYes)),
+        a_(packed_operand(args.a, args.math, args.transpose_a == Transpose::kNo)),
+        b_(packed_operand(args.b, args.math, args.transpose_b == Transpose::kYes)),
         tiling_(even_tiling(e, exec.num_threads)),
         depths_(depths_of(e.k)),
-        a_strips_(exec, depths_.depth * kBlockRows),
+        a_strips_(exec, depths_.depth * std::min(kBlockRows, tiling_.tile_rows)),
         b_strips_(exec, depths_.depth * tiling_.tile_cols),
         sums_(exec, in_place() ? 0 : tiling_.tile_rows * tiling_.tile_cols),
         rows_(exec, 3 * tiling_.tile_cols) {}
@@ -96,20 +97,23 @@ class PanelProduct {
   bool sums_bias() const { return wants_bias_grad(args_) && args_.a.dtype == DType::kFloat32; }
 
   // The sum of a tile may grow where the result goes.
-  bool in_place() const { return args_.d.dtype == DType::kFloat32 && !args_.residual.defined(); }
+  bool in_place() const {
+    return args_.d.dtype == DType::kFloat32 && (!args_.residual.defined() || starts_from_residual(args_));
+  }
 
   void compute(const Tile& t) const {
     const std::int64_t pitch = in_place() ? e_.n : t.cols;
     float* sum = in_place() ? args_.d.as<float>() + t.row * e_.n + t.col : sums_.mine();
-    bool accumulate = in_place() && args_.mode == GradientMode::kAccumulate;
-    if (e_.k == 0 && !accumulate) {
-      for (std::int64_t i = 0; i < t.rows; ++i) std::fill_n(sum + i * pitch, t.cols, 0.0f);
-    }
-    for (std::int64_t first = 0; first < e_.k; first += depths_.depth) {
+    if (starts_from_residual(args_)) start_tile(args_, t, e_.n, sum);
+    bool accumulate = starts_from_residual(args_) || (in_place() && args_.mode == GradientMode::kAccumulate);
+    std::int64_t first = 0;
+    do {  // once even if K is 0
       const std::int64_t depth = std::min(depths_.depth, e_.k - first);
       add_block(t, first, depth, accumulate, sum, pitch);
       accumulate = true;
-    }
+      first += depth;
+    } while (first < e_.k);
+    if (starts_from_residual(args_)) return;
     for (std::int64_t i = 0; i < t.rows; ++i) finish_row(t, t.row + i, sum + i * pitch);
   }
 
@@ -160,7 +164,7 @@ class PanelProduct {
 
   const MatmulArgs& args_;
   const Extents e_;
-  const Operand a_, b_;
+  const PackedOperand a_, b_;
   const Tiling tiling_;
   const Depths depths_;
   const ThreadScratch a_strips_, b_strips_, sums_, rows_;

@@ -9,8 +9,8 @@
 // in last bits, and so may makers: GELU starts from vrcp14ps, whose last bits only its own maker's manual
 // fixes.
 //
-// [Note: who cuts] These functions never see threads. Callers (kernels/cpu/*.cc) cut the work by shape alone
-// and hand out the pieces, so results are bit-identical for any number of threads.
+// [Note: who cuts] These functions never see threads. Callers (kernels/cpu/*.cc) cut what is summed by shape
+// alone and hand out the pieces, so results are bit-identical for any number of threads.
 #pragma once
 
 #include <cstdint>

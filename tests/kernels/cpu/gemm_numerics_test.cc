@@ -41,14 +41,16 @@ Floats random(std::int64_t n) {
 Floats packed(const Numerics& numerics, void (*pack)(const StripCopy&), std::int64_t strip, const Floats& x,
               std::int64_t depth, std::int64_t cols, bool transposed, Element element) {
   const std::int64_t rows = transposed ? cols : depth, pitch = (transposed ? depth : cols) + kGap;
-  Floats lies(static_cast<std::size_t>(rows * pitch) + 1, kUntouched);
+  const std::int64_t used = rows == 0 ? 0 : rows * pitch - kGap;  // nothing beyond the last row
+  Floats lies(static_cast<std::size_t>(used), kUntouched);
   for (std::int64_t k = 0; k < depth; ++k) {
     for (std::int64_t j = 0; j < cols; ++j) {
       lies[transposed ? j * pitch + k : k * pitch + j] = x[k * cols + j];
     }
   }
-  std::vector<float> memory(lies.size());
-  numerics.cast->write(lies.data(), element, memory.data(), static_cast<std::int64_t>(lies.size()));
+  const bool is_16_bit = element == Element::kFp16 || element == Element::kBf16;
+  std::vector<std::uint16_t> memory(lies.size() * (is_16_bit ? 1 : 2));
+  numerics.cast->write(lies.data(), element, memory.data(), used);
   Floats y(static_cast<std::size_t>(whole(cols, strip) * depth) + 1, kUntouched);
   pack({.x = memory.data(),
         .element = element,
