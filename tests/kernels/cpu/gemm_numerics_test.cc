@@ -20,7 +20,7 @@ struct Extents {
 
 // Whole strips of all instruction sets, parts of them, and less than one.
 constexpr Extents kExtents[] = {{8, 48, 16}, {1, 1, 1},     {7, 47, 130}, {9, 16, 40},
-                                {21, 31, 3}, {40, 97, 129}, {16, 0, 5},   {24, 65, 300}};
+                                {21, 31, 3}, {40, 97, 129}, {16, 2, 5},   {24, 65, 300}};
 constexpr std::int64_t kGap = 3;  // elements between rows that nobody may touch
 constexpr float kUntouched = 77.0f;
 
