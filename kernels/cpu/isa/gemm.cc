@@ -16,7 +16,7 @@ void copy_zeroed(const float* from, std::int64_t width, float* to) {
   for (std::int64_t j = width; j < kWidth; ++j) to[j] = 0.0f;
 }
 
-/// kRows rows of fp32, `pitch` floats apart, and the part of the strips that they become.
+/// Rows of fp32, `pitch` floats apart.
 struct RowsInMemory {
   const float* x;
   std::int64_t pitch, rows, cols;

@@ -62,6 +62,24 @@ Floats packed(const Numerics& numerics, void (*pack)(const StripCopy&), std::int
   return y;
 }
 
+/// c [rows, cols] = or += a' b of a [depth, rows] and b [depth, cols].
+void multiply(const Numerics& numerics, const Extents& e, const Floats& a, const Floats& b, float* c,
+              std::int64_t pitch, bool accumulate) {
+  const GemmNumerics& gemm = *numerics.gemm;
+  const Floats a_strips =
+      packed(numerics, gemm.pack_a, gemm.row_strip, a, e.depth, e.rows, false, Element::kFp32);
+  const Floats b_strips =
+      packed(numerics, gemm.pack_b, gemm.col_strip, b, e.depth, e.cols, false, Element::kFp32);
+  gemm.multiply({.a = a_strips.data(),
+                 .b = b_strips.data(),
+                 .c = c,
+                 .rows = e.rows,
+                 .cols = e.cols,
+                 .depth = e.depth,
+                 .c_pitch = pitch,
+                 .accumulate = accumulate});
+}
+
 TEST(GemmNumericsTest, StripsHoldTheMatrixAndZeros) {
   for (const Numerics* const* n = supported_numerics(); *n != nullptr; ++n) {
     const GemmNumerics& gemm = *(*n)->gemm;
@@ -92,14 +110,9 @@ TEST(GemmNumericsTest, StripsHoldTheMatrixAndZeros) {
 
 TEST(GemmNumericsTest, ProductsAreExactWhereSumsAre) {
   for (const Numerics* const* n = supported_numerics(); *n != nullptr; ++n) {
-    const GemmNumerics& gemm = *(*n)->gemm;
     for (const Extents& e : kExtents) {
       SCOPED_TRACE(testing::Message() << (*n)->isa << " " << e.rows << "x" << e.cols << "x" << e.depth);
       const Floats a = random(e.depth * e.rows), b = random(e.depth * e.cols);
-      const Floats a_strips =
-          packed(**n, gemm.pack_a, gemm.row_strip, a, e.depth, e.rows, false, Element::kFp32);
-      const Floats b_strips =
-          packed(**n, gemm.pack_b, gemm.col_strip, b, e.depth, e.cols, false, Element::kFp32);
       const std::int64_t pitch = e.cols + kGap;
       Floats c(static_cast<std::size_t>(e.rows * pitch), kUntouched), expected = c;
       for (const bool accumulate : {false, true}) {
@@ -110,14 +123,7 @@ TEST(GemmNumericsTest, ProductsAreExactWhereSumsAre) {
             expected[i * pitch + j] = sum;
           }
         }
-        gemm.multiply({.a = a_strips.data(),
-                       .b = b_strips.data(),
-                       .c = c.data(),
-                       .rows = e.rows,
-                       .cols = e.cols,
-                       .depth = e.depth,
-                       .c_pitch = pitch,
-                       .accumulate = accumulate});
+        multiply(**n, e, a, b, c.data(), pitch, accumulate);
         EXPECT_EQ(c, expected) << accumulate;
       }
     }
@@ -127,22 +133,10 @@ TEST(GemmNumericsTest, ProductsAreExactWhereSumsAre) {
 TEST(GemmNumericsTest, NanStaysInItsRowAndColumn) {
   const Extents e{11, 53, 20};
   for (const Numerics* const* n = supported_numerics(); *n != nullptr; ++n) {
-    const GemmNumerics& gemm = *(*n)->gemm;
     Floats a = random(e.depth * e.rows), b = random(e.depth * e.cols), c(e.rows * e.cols);
     a[3 * e.rows + 10] = std::numeric_limits<float>::quiet_NaN();
     b[7 * e.cols + 52] = std::numeric_limits<float>::infinity();
-    const Floats a_strips =
-        packed(**n, gemm.pack_a, gemm.row_strip, a, e.depth, e.rows, false, Element::kFp32);
-    const Floats b_strips =
-        packed(**n, gemm.pack_b, gemm.col_strip, b, e.depth, e.cols, false, Element::kFp32);
-    gemm.multiply({.a = a_strips.data(),
-                   .b = b_strips.data(),
-                   .c = c.data(),
-                   .rows = e.rows,
-                   .cols = e.cols,
-                   .depth = e.depth,
-                   .c_pitch = e.cols,
-                   .accumulate = false});
+    multiply(**n, e, a, b, c.data(), e.cols, false);
     for (std::int64_t i = 0; i < e.rows; ++i) {
       for (std::int64_t j = 0; j < e.cols; ++j) {
         EXPECT_EQ(std::isfinite(c[i * e.cols + j]), i != 10 && j != 52) << (*n)->isa << " " << i << " " << j;
