@@ -8,9 +8,11 @@
 #include <tuple>
 #include <utility>
 
+#include "launcher/accumulation.h"
 #include "launcher/build.h"
 #include "launcher/device.h"
 #include "launcher/image_data.h"
+#include "parallel/accumulation_choice.h"
 #include "parallel/block_work.h"
 #include "parallel/comm/recording.h"
 #include "parallel/plan_text.h"
@@ -143,12 +145,39 @@ std::string describe_group(const RankGroupReport& group) {
   return text + describe_traffic(prediction);
 }
 
-std::string describe_accumulation(const PlanReport& report) {
-  if (!report.other_accumulation) return "";
-  return fmt::format("with parallel.accumulate_unsharded = {}: {} at the peak, {} sent a step\n",
-                     !report.config.parallel.accumulate_unsharded,
-                     format_bytes(report.other_accumulation->memory.peak_total),
-                     format_bytes(report.other_accumulation->sent_bytes));
+std::vector<AccumulationReport> other_accumulations(const PlanReport& report,
+                                                    const std::shared_ptr<const BlockList>& blocks,
+                                                    EngineOptions options, int rank) {
+  options.planning = Planning::kOwnRank;
+  const bool keeps_gradients = options.accumulate_unsharded, keeps_parameters = options.keep_gathered;
+  std::vector<AccumulationReport> others;
+  for (const bool keep_gathered : {true, false}) {
+    for (const bool accumulate_unsharded : {true, false}) {
+      const bool other_gradients = accumulate_unsharded != keeps_gradients;
+      const bool other_parameters = keep_gathered != keeps_parameters;
+      if (!other_gradients && !other_parameters) continue;
+      if (other_gradients && !has_gradients_to_keep(options, report.num_ranks)) continue;
+      if (other_parameters && !has_parameters_to_keep(options, report.num_ranks)) continue;
+      options.accumulate_unsharded = accumulate_unsharded;
+      options.keep_gathered = keep_gathered;
+      const StepPrediction other =
+          predict_step(blocks, options, sample_spec(report.config), report.num_ranks, rank);
+      others.push_back({accumulate_unsharded, keep_gathered, other.memory.peak_total, other.sent_bytes});
+    }
+  }
+  return others;
+}
+
+std::string describe_others(const PlanReport& report) {
+  std::string text;
+  for (const AccumulationReport& other : report.other_accumulations) {
+    text += fmt::format(
+        "with parallel.accumulate_unsharded = {}{}: {} at the peak, {} sent a step\n",
+        other.accumulate_unsharded,
+        report.config.parallel.zero == 3 ? fmt::format(" and keep_gathered = {}", other.keep_gathered) : "",
+        format_bytes(other.peak_bytes), format_bytes(other.sent_bytes));
+  }
+  return text;
 }
 
 std::int64_t peak_of_stage(const PlanReport& report, int stage) {
@@ -184,11 +213,13 @@ MemoryLimit planned_limit(const JobConfig& config, int num_ranks, int ranks_per_
   return limit;
 }
 
-PlanReport make_plan_report(const JobConfig& config, int num_ranks, int ranks_per_machine,
+PlanReport make_plan_report(const JobConfig& given, int num_ranks, int ranks_per_machine,
                             const BlockProfile* profile) {
-  const int data = data_ranks(config.parallel, num_ranks);
-  check_batch(config.train, data);
-  const auto blocks = build_blocks(config.model);
+  const int data = data_ranks(given.parallel, num_ranks);
+  check_batch(given.train, data);
+  const auto blocks = build_blocks(given.model);
+  const MemoryLimit limit = planned_limit(given, num_ranks, ranks_per_machine);
+  const JobConfig config = with_accumulation(given, blocks, num_ranks, limit);
   EngineOptions options = engine_options(config);
   options.device = {DeviceType::kMeta};
   options.memory_limit = std::nullopt;
@@ -216,14 +247,8 @@ PlanReport make_plan_report(const JobConfig& config, int num_ranks, int ranks_pe
   }
   const auto largest = std::ranges::max_element(
       report.groups, {}, [](const RankGroupReport& group) { return group.prediction.memory.peak_total; });
-  report.fit = fit_memory(config, blocks, largest->prediction, num_ranks,
-                          planned_limit(config, num_ranks, ranks_per_machine));
-  const bool accumulates = config.train.global_batch > config.train.micro_batch * data;
-  if (config.parallel.zero >= 2 && data > 1 && accumulates) {
-    options.accumulate_unsharded = !options.accumulate_unsharded;
-    report.other_accumulation =
-        predict_step(blocks, options, sample_spec(config), num_ranks, largest->ranks[0]);
-  }
+  report.fit = fit_memory(config, blocks, largest->prediction, num_ranks, limit);
+  report.other_accumulations = other_accumulations(report, blocks, options, largest->ranks[0]);
   return report;
 }
 
@@ -256,10 +281,12 @@ std::string to_text(const PlanReport& report) {
   }
   text += fmt::format("{}, {} reduction, zero {}, recompute every {}\n", job.precision.mode,
                       job.parallel.reduction, job.parallel.zero, job.parallel.recompute_every);
+  const std::string accumulation = describe_accumulation(job, report.num_ranks);
+  if (!accumulation.empty()) text += accumulation + "\n";
   if (!report.note.empty()) text += report.note + "\n";
   text += "Memory is exact, library workspaces apart.\n\n";
   for (const RankGroupReport& group : report.groups) text += describe_group(group);
-  text += describe_accumulation(report) + to_text(report.fit) + "\n\n";
+  text += describe_others(report) + to_text(report.fit) + "\n\n";
   return text + to_text(report.plan, report.unit_names);
 }
 
@@ -281,6 +308,8 @@ std::string to_json(const PlanReport& report) {
                      {"global_batch", report.config.train.global_batch},
                      {"micro_batch", report.config.train.micro_batch},
                      {"zero", report.config.parallel.zero},
+                     {"accumulate_unsharded", *report.config.parallel.accumulate_unsharded},
+                     {"keep_gathered", *report.config.parallel.keep_gathered},
                      {"recompute_every", report.config.parallel.recompute_every},
                      {"reduction", report.config.parallel.reduction},
                      {"pipeline", report.config.parallel.pipeline},
