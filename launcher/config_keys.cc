@@ -133,12 +133,14 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
           "would wait, so that less time is idle for more memory. No effect with one stage. The results do "
           "not change.")
       .add("chunks", &L::chunks, count_from(1), "`interleaved`: chunks of blocks on every rank.")
-      .add(
-          "pipeline_cut", &L::pipeline_cut, pipeline_cut_text(),
-          "Where the blocks are cut into stages: `parameters` makes the largest stage as small as it can be, "
-          "`blocks` gives each as many blocks, `measured` makes the slowest stage as quick as it can be on "
-          "this machine, and \"3, 6\" names the first block of every stage (of every "
-          "chunk) but the first; the embedding is block 0. The results do not change.")
+      .add("pipeline_cut", &L::pipeline_cut, pipeline_cut_text(),
+           "Where the blocks are cut into stages. `flops`: the stage with the most arithmetic, counted, has "
+           "as "
+           "little as it can have. `measured`: the slowest stage is as fast as it can be, by times of this "
+           "machine. Both within the memory of a rank, by prediction. `parameters`: the largest stage is as "
+           "small as it can be. `blocks`: each has as many blocks. \"3, 6\": the first block of every stage "
+           "(of "
+           "every chunk) but the first; the embedding is block 0. The results do not change.")
       .add("reduction", &L::reduction, one_of({"canonical", "fast"}),
            "`canonical`: the same bits on every layout. `fast`: the communication library's own all-reduce.")
       .add(

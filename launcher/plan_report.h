@@ -1,5 +1,5 @@
-// What `trireme plan` says about a job: its model, its batch, each rank's memory and traffic, and every
-// action.
+// What `trireme plan` finds out about a job: its model, its batch, each rank's memory and traffic, and every
+// action; and how it says so in short (see plan_details.h for the rest).
 #pragma once
 
 #include <string>
@@ -35,7 +35,9 @@ struct PlanReport {
   std::vector<std::string> unit_names;
   std::string note;                 // on the device; or empty
   std::vector<ChunkReport> chunks;  // of the pipeline
-  std::string time_source;          // of the chunks' shares of the time: "measured on cpu, 2 thread(s)"
+  std::string measured_on;  // where their shares of the time are from: "cpu, 2 thread(s)"; empty: counted
+  std::string cut_note;     // what may make a run's cut another one; or empty
+  double bubble_share = 0;  // of the pipeline, by these times, if messages take none
   StepPlan plan;
   std::vector<RankGroupReport> groups;
   MemoryFit fit;                                        // of the group that needs most
@@ -53,7 +55,9 @@ PlanReport make_plan_report(const JobConfig& config, int num_ranks, int ranks_pe
 /// Nobody knows yet where the ranks will run: what is assumed stands in the source.
 MemoryLimit planned_limit(const JobConfig& config, int num_ranks, int ranks_per_machine);
 
+/// One screen.
 std::string to_text(const PlanReport& report);
+/// All of it, to the byte.
 std::string to_json(const PlanReport& report);
 
 }  // namespace trireme

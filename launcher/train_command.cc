@@ -10,12 +10,12 @@
 #include "launcher/accumulation.h"
 #include "launcher/agreement.h"
 #include "launcher/build.h"
+#include "launcher/chosen_cut.h"
 #include "launcher/commands.h"
 #include "launcher/config.h"
 #include "launcher/config_keys.h"
 #include "launcher/device.h"
 #include "launcher/machine.h"
-#include "launcher/measured_cut.h"
 #include "launcher/memory_fit.h"
 #include "launcher/rank_session.h"
 #include "launcher/stop_request.h"
@@ -53,12 +53,12 @@ ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& lau
     const RankDevice rank = choose_device(config.parallel.device, launch, comm, config.parallel.timeout_s);
     const auto threads = static_cast<int>(config.parallel.threads);
     const MemoryLimit limit = memory_limit(config, rank.device, launch.num_local_ranks);
-    config = with_measured_cut(
-        std::move(config), comm,
-        {.device = rank.device,
-         .threads = threads > 0 ? threads : threads_per_rank(count_cores(), launch.num_local_ranks),
-         .file = output_root(arguments) / "block_times.json",
-         .limit_bytes = limit.bytes});
+    const CutMeasurement measurement{
+        .device = rank.device,
+        .threads = threads > 0 ? threads : threads_per_rank(count_cores(), launch.num_local_ranks),
+        .file = output_root(arguments) / "block_times.json"};
+    config.parallel.pipeline_cut = chosen_cut(counted_on(config, rank.device.type), comm,
+                                              {.measurement = measurement, .limit_bytes = limit.bytes});
     config.parallel = with_accumulation(counted_on(config, rank.device.type), comm, limit).parallel;
     return Trainer({.config = config,
                     .out = output_root(arguments),

@@ -30,7 +30,7 @@ struct PipelineOptions {
   int stages = 1;  // data ranks = ranks / stages
   PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
   int chunks = 1;        // of each stage; more than one wants kInterleaved
-  std::vector<int> cut;  // first block of every chunk but the first; empty: equal numbers of blocks
+  std::vector<int> cut;  // first block of every chunk but the first; empty: as cut_by_work() has it
 };
 
 /// Whose plans an engine writes.
