@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "launcher/config_keys.h"
 #include "tests/launcher/error_matchers.h"
@@ -276,6 +277,42 @@ TEST(Config, LoadNamesTheFile) {
   EXPECT_THAT(error_message([&] { load_config(scratch / "absent.toml"); }),
               HasSubstr("absent.toml: No such file"));
   EXPECT_THAT(error_message([&] { load_config(scratch.path()); }), HasSubstr("it is a folder"));
+  EXPECT_THAT(error_message([&] { load_config("/dev/zero"); }), HasSubstr("/dev/zero: it is a device"));
+  ASSERT_EQ(::mkfifo((scratch / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(error_message([&] { load_config(scratch / "pipe"); }), HasSubstr("pipe: it is a pipe"));
+}
+
+std::string repeated(const std::string& text, int count) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += text;
+  return all;
+}
+
+TEST(Config, NestingIsLimited) {
+  const std::string dots = repeated("a.", 50'000);
+  EXPECT_EQ(parse_error(dots + "a = 1\n"), "job.toml: nested 50000 levels deep, and 32 are the limit");
+  EXPECT_THAT(parse_error("[" + dots + "a]\n"), HasSubstr("nested 50000 levels"));
+  EXPECT_THAT(parse_error("[train]\nsteps = " + repeated("[", 50'000)), HasSubstr("nested 50000 levels"));
+  for (const std::string& value : {"{" + dots + "a = 1}", repeated("[", 50'000), repeated("{a=", 50'000)}) {
+    EXPECT_THAT(parse_error("", {"train.steps=" + value}),
+                AllOf(StartsWith("--set train.steps="), HasSubstr("train.steps wants an integer")));
+  }
+}
+
+TEST(Config, MessagesStayShort) {
+  const std::string a(900'000, 'a');
+  EXPECT_THAT(parse_error("[train]\n" + a + " = 1\n"), HasSubstr("aaa...; did you mean "));
+  for (const std::string& text :
+       {"[train]\n" + a + " = 1\n", "[" + a + "]\n", "[train]\nsteps = \"" + a + "\"\n",
+        "[optimizer]\nname = \"" + a + "\"\n", "[train]\n\"a " + a + "\" = 1\n"}) {
+    EXPECT_LT(parse_error(text).size(), 3000u) << text.substr(0, 30);
+  }
+}
+
+// What is no TOML is a string, however many dots it has.
+TEST(Config, OverridesMayHaveManyDots) {
+  const std::string path = repeated("../", 40) + "tokens";
+  EXPECT_EQ(parse("", {"data.train=" + path}).data.train, path);
 }
 
 }  // namespace
