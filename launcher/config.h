@@ -93,7 +93,8 @@ struct PrecisionSection {
 struct ParallelSection {
   std::int64_t pipeline = 1;
   std::int64_t zero = 0;
-  bool accumulate_unsharded = false;
+  std::optional<bool> accumulate_unsharded;  // nothing: "auto"
+  std::optional<bool> keep_gathered;         // likewise
   std::int64_t prefetch_depth = 1;
   std::int64_t group_min_bytes = 0;
   std::string offload = "none";

@@ -98,10 +98,18 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
            "ZeRO stage: each data rank keeps only its piece of 1: masters and optimizer state, 2: gradients "
            "too, "
            "3: parameters too. The results do not change.")
-      .add("accumulate_unsharded", &L::accumulate_unsharded, any(),
-           "`zero` 2 and 3: keep whole gradients over a step's micro-batches and reduce them once: more "
-           "memory, "
-           "less traffic. The results do not change.")
+      .add_boolean_or_auto(
+          "accumulate_unsharded", &L::accumulate_unsharded,
+          "`zero` 2 and 3: keep whole gradients over a step's micro-batches and reduce them once: more "
+          "memory, less traffic (FSDP: `no_sync`). `auto`: where the predicted memory fits, in "
+          "`memory_limit` or, without one, in 7/8 of what a rank may use; `trireme plan`, `config.toml` and "
+          "`summary.json` say what was chosen. The results do not change.")
+      .add_boolean_or_auto(
+          "keep_gathered", &L::keep_gathered,
+          "`zero` 3: gather each block's parameters once a step and keep them from their first use to their "
+          "last, over all micro-batches: more memory, less traffic (FSDP: `reshard_after_forward` = False). "
+          "`auto`: with several micro-batches a rank, where it fits as above; before "
+          "`accumulate_unsharded`, as it saves more. The results do not change.")
       .add(
           "prefetch_depth", &L::prefetch_depth, count_from(0),
           "`zero` 3: gather the parameters of a block while so many blocks before it run. 0: when it is due. "
@@ -217,6 +225,8 @@ std::string_view describe(KeyType type) {
       return "a list of three numbers";
     case KeyType::kStringOrNumber:
       return "a string or a number";
+    case KeyType::kBooleanOrAuto:
+      return "true, false or \"auto\"";
     case KeyType::kStringTable:
       return "a table of strings, such as { name = \"text\" } (one entry: --set section.key.name=text)";
   }

@@ -97,6 +97,8 @@ std::string to_json(const PlanReport& report) {
                      {"global_batch", report.config.train.global_batch},
                      {"micro_batch", report.config.train.micro_batch},
                      {"zero", report.config.parallel.zero},
+                     {"accumulate_unsharded", *report.config.parallel.accumulate_unsharded},
+                     {"keep_gathered", *report.config.parallel.keep_gathered},
                      {"recompute_every", report.config.parallel.recompute_every},
                      {"reduction", report.config.parallel.reduction},
                      {"pipeline", report.config.parallel.pipeline},

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "launcher/accumulation.h"
 #include "launcher/build.h"
 #include "launcher/device.h"
+#include "parallel/accumulation_choice.h"
 #include "parallel/block_work.h"
 #include "parallel/comm/recording.h"
 #include "parallel/plan_simulate.h"
@@ -14,6 +16,29 @@
 
 namespace trireme {
 namespace {
+
+std::vector<AccumulationReport> other_accumulations(const PlanReport& report,
+                                                    const std::shared_ptr<const BlockList>& blocks,
+                                                    EngineOptions options, int rank) {
+  options.planning = Planning::kOwnRank;
+  const bool keeps_gradients = options.accumulate_unsharded, keeps_parameters = options.keep_gathered;
+  std::vector<AccumulationReport> others;
+  for (const bool keep_gathered : {true, false}) {
+    for (const bool accumulate_unsharded : {true, false}) {
+      const bool other_gradients = accumulate_unsharded != keeps_gradients;
+      const bool other_parameters = keep_gathered != keeps_parameters;
+      if (!other_gradients && !other_parameters) continue;
+      if (other_gradients && !has_gradients_to_keep(options, report.num_ranks)) continue;
+      if (other_parameters && !has_parameters_to_keep(options, report.num_ranks)) continue;
+      options.accumulate_unsharded = accumulate_unsharded;
+      options.keep_gathered = keep_gathered;
+      const StepPrediction other =
+          predict_step(blocks, options, sample_spec(report.config), report.num_ranks, rank);
+      others.push_back({accumulate_unsharded, keep_gathered, other.memory.peak_total, other.sent_bytes});
+    }
+  }
+  return others;
+}
 
 std::int64_t peak_of_stage(const PlanReport& report, int stage) {
   std::int64_t peak = 0;
@@ -48,11 +73,13 @@ MemoryLimit planned_limit(const JobConfig& config, int num_ranks, int ranks_per_
   return limit;
 }
 
-PlanReport make_plan_report(const JobConfig& config, int num_ranks, int ranks_per_machine,
+PlanReport make_plan_report(const JobConfig& given, int num_ranks, int ranks_per_machine,
                             const BlockProfile* profile) {
-  const int data = data_ranks(config.parallel, num_ranks);
-  check_batch(config.train, data);
-  const auto blocks = build_blocks(config.model);
+  const int data = data_ranks(given.parallel, num_ranks);
+  check_batch(given.train, data);
+  const auto blocks = build_blocks(given.model);
+  const MemoryLimit limit = planned_limit(given, num_ranks, ranks_per_machine);
+  const JobConfig config = with_accumulation(given, blocks, num_ranks, limit);
   EngineOptions options = engine_options(config);
   options.device = {DeviceType::kMeta};
   options.memory_limit = std::nullopt;
@@ -82,14 +109,8 @@ PlanReport make_plan_report(const JobConfig& config, int num_ranks, int ranks_pe
   }
   const auto largest = std::ranges::max_element(
       report.groups, {}, [](const RankGroupReport& group) { return group.prediction.memory.peak_total; });
-  report.fit = fit_memory(config, blocks, largest->prediction, num_ranks,
-                          planned_limit(config, num_ranks, ranks_per_machine));
-  const bool accumulates = config.train.global_batch > config.train.micro_batch * data;
-  if (config.parallel.zero >= 2 && data > 1 && accumulates) {
-    options.accumulate_unsharded = !options.accumulate_unsharded;
-    report.other_accumulation =
-        predict_step(blocks, options, sample_spec(config), num_ranks, largest->ranks[0]);
-  }
+  report.fit = fit_memory(config, blocks, largest->prediction, num_ranks, limit);
+  report.other_accumulations = other_accumulations(report, blocks, options, largest->ranks[0]);
   return report;
 }
 

@@ -15,6 +15,13 @@
 
 namespace trireme {
 
+/// What the rank that needs most would need and send with other values of accumulate_unsharded and
+/// keep_gathered.
+struct AccumulationReport {
+  bool accumulate_unsharded = false, keep_gathered = false;
+  std::int64_t peak_bytes = 0, sent_bytes = 0;
+};
+
 /// Ranks that do the same, and so need the same.
 struct RankGroupReport {
   std::vector<int> ranks;
@@ -22,7 +29,7 @@ struct RankGroupReport {
 };
 
 struct PlanReport {
-  JobConfig config;  // resolved
+  JobConfig config;  // resolved, without "auto" for what is kept over micro-batches
   int num_ranks = 1;
   std::int64_t num_parameters = 0;
   std::vector<std::string> unit_names;
@@ -33,9 +40,8 @@ struct PlanReport {
   double bubble_share = 0;  // of the pipeline, by these times, if messages take none
   StepPlan plan;
   std::vector<RankGroupReport> groups;
-  MemoryFit fit;  // of the group that needs most
-  /// The same with parallel.accumulate_unsharded the other way, where that makes a difference.
-  std::optional<StepPrediction> other_accumulation;
+  MemoryFit fit;                                        // of the group that needs most
+  std::vector<AccumulationReport> other_accumulations;  // those that make a difference
 };
 
 /// Plans, validates and predicts a step of a resolved job on `num_ranks` ranks; allocates nothing of the

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "launcher/accumulation.h"
 #include "launcher/build.h"
 #include "launcher/image_data.h"
 #include "launcher/plan_report.h"
@@ -127,12 +128,20 @@ std::string describe_memory(const PlanReport& report) {
          to_text(rows, {.num_kept = 6});
 }
 
-std::string describe_accumulation(const PlanReport& report) {
-  if (!report.other_accumulation) return "";
-  return wrapped(fmt::format("with parallel.accumulate_unsharded = {}: {} at the peak, {} sent a step",
-                             !report.config.parallel.accumulate_unsharded,
-                             format_bytes(report.other_accumulation->memory.peak_total),
-                             format_bytes(report.other_accumulation->sent_bytes)));
+std::string describe_other_accumulations(const PlanReport& report) {
+  if (report.other_accumulations.empty()) return "";
+  const bool gathers = report.config.parallel.zero == 3;
+  TextRows rows{{"accumulate_unsharded"}};
+  if (gathers) rows[0].emplace_back("keep_gathered");
+  rows[0].insert(rows[0].end(), {"total", "sent/step"});
+  for (const AccumulationReport& other : report.other_accumulations) {
+    std::vector<std::string>& row = rows.emplace_back();
+    row.push_back(fmt::format("{}", other.accumulate_unsharded));
+    if (gathers) row.push_back(fmt::format("{}", other.keep_gathered));
+    row.insert(row.end(), {short_bytes(other.peak_bytes), short_bytes(other.sent_bytes)});
+  }
+  return "\nwith other values of these keys of [parallel] it would be:\n" +
+         to_text(rows, {.num_left = rows[0].size() - 2});
 }
 
 std::string describe_fit(const MemoryFit& fit) {
@@ -151,8 +160,11 @@ std::string to_text(const PlanReport& report) {
       wrapped(fmt::format("{}: {} parameters in {} blocks; {}", job.model.name,
                           short_count(report.num_parameters), report.unit_names.size(), describe_model(job)));
   text += wrapped(describe_layout(report)) + wrapped(describe_step(report));
+  if (const std::string kept = describe_accumulation(job, report.num_ranks); !kept.empty()) {
+    text += wrapped(kept);
+  }
   if (!report.note.empty()) text += wrapped(report.note);
-  text += describe_stages(report) + describe_memory(report) + describe_accumulation(report);
+  text += describe_stages(report) + describe_memory(report) + describe_other_accumulations(report);
   text += "\n" + describe_fit(report.fit);
   return text +
          "\nmore: --memory (to the byte), --actions, --rank R (both, of one rank), --json, --timeline FILE\n";

@@ -137,6 +137,7 @@ StepPlan Engine::make_plan() const {
 
 PlanOptions Engine::plan_options() const {
   return {.shard_parameters = options_.zero == ZeroStage::kParameters,
+          .keep_gathered = options_.keep_gathered,
           .reduce_each_micro_batch = reduces_each_micro_batch(options_),
           .recompute_every = options_.recompute_every,
           .prefetch_depth = options_.prefetch_depth,

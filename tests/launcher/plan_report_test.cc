@@ -14,6 +14,7 @@
 namespace trireme {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 JobConfig synthetic_job() {
@@ -150,20 +151,43 @@ TEST(PlanReport, RecomputeThatRecomputesNothingIsRefused) {
   }
 }
 
-TEST(PlanReport, ShowsBothWaysOfAccumulating) {
+// By default what fits is kept; the others are shown with what they would need and send.
+TEST(PlanReport, ShowsWhatIsKeptOverMicroBatchesAndTheOthers) {
   JobConfig config = synthetic_job();
-  config.parallel.zero = 2;
-  const PlanReport sharded = make_plan_report(config, 4);
-  config.parallel.accumulate_unsharded = true;
-  const PlanReport unsharded = make_plan_report(config, 4);
-  ASSERT_TRUE(sharded.other_accumulation && unsharded.other_accumulation);
-  const StepPrediction &one = sharded.groups[0].prediction, &other = unsharded.groups[0].prediction;
-  EXPECT_EQ(sharded.other_accumulation->memory.peak_total, other.memory.peak_total);
-  EXPECT_EQ(unsharded.other_accumulation->sent_bytes, one.sent_bytes);
-  EXPECT_GT(one.sent_bytes, other.sent_bytes);
-  EXPECT_THAT(to_text(sharded), HasSubstr("with parallel.accumulate_unsharded = true: "));
   config.parallel.zero = 1;
-  EXPECT_FALSE(make_plan_report(config, 4).other_accumulation);
+  const PlanReport optimizer = make_plan_report(config, 4);
+  EXPECT_TRUE(optimizer.other_accumulations.empty());
+  config.parallel.zero = 2;
+  const PlanReport unsharded = make_plan_report(config, 4);
+  EXPECT_EQ(unsharded.groups[0].prediction.sent_bytes, optimizer.groups[0].prediction.sent_bytes);
+  config.parallel.accumulate_unsharded = false;
+  const PlanReport sharded = make_plan_report(config, 4);
+  ASSERT_EQ(sharded.other_accumulations.size(), 1u);
+  ASSERT_EQ(unsharded.other_accumulations.size(), 1u);
+  const StepPrediction &one = sharded.groups[0].prediction, &other = unsharded.groups[0].prediction;
+  EXPECT_EQ(sharded.other_accumulations[0].peak_bytes, other.memory.peak_total);
+  EXPECT_EQ(unsharded.other_accumulations[0].sent_bytes, one.sent_bytes);
+  EXPECT_GT(one.sent_bytes, other.sent_bytes);
+  EXPECT_THAT(to_text(sharded), AllOf(HasSubstr("\n  accumulate_unsharded "), HasSubstr("\n  true   ")));
+
+  config.parallel.zero = 3;
+  config.parallel.accumulate_unsharded = std::nullopt;
+  const PlanReport kept = make_plan_report(config, 4);
+  EXPECT_EQ(kept.groups[0].prediction.sent_bytes, optimizer.groups[0].prediction.sent_bytes);
+  EXPECT_EQ(kept.other_accumulations.size(), 3u);
+  EXPECT_THAT(to_text(kept),
+              AllOf(HasSubstr("\ngradients are reduced once a step, parameters gathered once a step\n"),
+                    HasSubstr("\n  accumulate_unsharded  keep_gathered "),
+                    HasSubstr("\n  false                 true ")));
+  const auto json = nlohmann::json::parse(to_json(kept));
+  EXPECT_EQ(json["accumulate_unsharded"], true);
+  EXPECT_EQ(json["keep_gathered"], true);
+
+  config.parallel.accumulate_unsharded = true;
+  config.parallel.keep_gathered = true;
+  config.parallel.memory_limit = kept.groups[0].prediction.memory.peak_total - 1;
+  EXPECT_THAT(to_text(make_plan_report(config, 4).fit),
+              HasSubstr("with parallel.accumulate_unsharded = false it fits"));
 }
 
 TEST(PlanReport, PublishedParameterCount) {
@@ -264,7 +288,7 @@ TEST(PlanReport, EveryRankNeedsWhatItsGroupSays) {
         num_groups = std::max(num_groups, report.groups.size());
         for (const RankGroupReport& group : report.groups) {
           for (const int rank : group.ranks) {
-            const MemoryStats memory = predict_step(build_blocks(config.model), engine_options(config),
+            const MemoryStats memory = predict_step(build_blocks(config.model), engine_options(report.config),
                                                     sample_spec(config), ranks, rank)
                                            .memory;
             EXPECT_EQ(memory.peak_total, group.prediction.memory.peak_total)
