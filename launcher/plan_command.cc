@@ -157,9 +157,8 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
   if (measures_cut && !knows_times) {
     report.cut_note =
         "parallel.pipeline_cut = \"measured\": these times were measured just now; a run measures its own, "
-        "and "
-        "may cut elsewhere. With --times OUT/block_times.json, which it writes, this is the cut that will "
-        "run";
+        "and may cut elsewhere. With --times OUT/block_times.json, which it writes, this is the cut that "
+        "will run";
   }
   std::string text = describe(arguments, report);
   if (arguments.timeline) {
