@@ -85,7 +85,8 @@ recompute_every = 2
             self.assertEqual([m[key] for m in stages if key in m], [m[key] for m in one if key in m])
         losses = [m["loss"] for m in stages if "loss" in m]
         self.assertEqual(len(losses), 24)
-        self.assertLess(losses[-1], losses[0] - 1.5)  # from 256 equally likely bytes to letters
+        late = sorted(losses[-8:])[4]  # at this rate a step now and then is far off, whatever the text
+        self.assertLess(late, losses[0] - 1.5)  # from 256 equally likely bytes to letters
 
     def test_a_checkpoint_moves_between_pipelines(self):
         self.run_job(0, "one", "--set", "train.steps=8")
