@@ -159,6 +159,11 @@ std::optional<std::vector<std::int64_t>> listed_cut(const std::string& pipeline_
 /// Checks what involves several keys. parse_config has called it; for configurations made in code.
 void check_config(const JobConfig& config);
 
+/// Of a job to be trained: throws Error(kInvalidInput) where a schedule that comes down has no step after its
+/// warm-up, and so never reaches optimizer.lr. With "constant" that is a warning, which is returned, as more
+/// steps go on with the same course; else empty.
+std::string check_schedule(const JobConfig& config);
+
 /// Data ranks of a job on `num_ranks` ranks. Throws Error(kInvalidInput), naming parallel.pipeline, where its
 /// stages cannot share them equally.
 int data_ranks(const ParallelSection& parallel, int num_ranks);

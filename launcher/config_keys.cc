@@ -33,8 +33,14 @@ void add_optimizer_keys(std::vector<ConfigKey>& keys) {
   SectionKeys<O>(keys, "optimizer", &JobConfig::optimizer)
       .add("name", &O::name, one_of({"adamw", "sgd"}), "Update rule.")
       .add("lr", &O::lr, above(0), "Peak learning rate.")
-      .add("min_lr", &O::min_lr, at_least(0),
-           "Learning rate at the last step of `linear`, `cosine` and `one_cycle`.")
+      .add(
+          "min_lr", &O::min_lr, at_least(0),
+          "What the learning rate of `linear`, `cosine` and `one_cycle` comes down to: of `one_cycle` at the "
+          "last step, of the others at the step that would follow it, as of PyTorch's CosineAnnealingLR with "
+          "T_max = the steps after the warm-up. Of S steps, W of them warm-up, step s counted from 0 has "
+          "min_lr + c (lr - min_lr) with p = (s - W) / (S - W) and c = 1 - p for `linear`, (1 + cos(pi p)) / "
+          "2 "
+          "for `cosine`; from 0.4 to 0.04 in 10 steps the last has 0.076 and 0.0488.")
       .add("weight_decay", &O::weight_decay, at_least(0),
            "Decoupled for `adamw`, added to the gradient for `sgd`; matrices only, not biases and norms.")
       .add("betas", &O::betas, from_to_below(0, 1), "`adamw`: decay of both moments.")
@@ -45,8 +51,10 @@ void add_optimizer_keys(std::vector<ConfigKey>& keys) {
            "Course of the learning rate after the warm-up, down to `min_lr`. `one_cycle`: half a cosine up "
            "from "
            "lr / 25 within `warmup_steps` (0: 30 % of the steps), then half a cosine down.")
-      .add("warmup_steps", &O::warmup_steps, count_from(0),
-           "Steps in which the learning rate rises linearly to `lr`.")
+      .add(
+          "warmup_steps", &O::warmup_steps, count_from(0),
+          "Steps in which the learning rate rises linearly, to `lr` at the step after them. Fewer than "
+          "`train.steps`: else `lr` would never be reached, which is refused, and with `constant` warned of.")
       .add("grad_clip", &O::grad_clip, at_least(0),
            "Gradients are scaled down to this global L2 norm. 0: no clipping.");
 }

@@ -20,6 +20,7 @@
 #include "launcher/plan_report.h"
 #include "launcher/plan_timeline.h"
 #include "parallel/comm/local.h"
+#include "runtime/base/log.h"
 
 namespace trireme {
 namespace {
@@ -132,6 +133,8 @@ std::string describe(const PlanArguments& arguments, const PlanReport& report) {
 ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launch) {
   check_arguments(arguments, launch);
   JobConfig config = resolve(load_config(arguments.job, arguments.overrides));
+  const std::string warning = check_schedule(config);  // as `train` would
+  if (!warning.empty()) log_warning(warning);
   const bool has_stages = config.parallel.pipeline > 1;
   const bool measures_cut = has_stages && config.parallel.pipeline_cut == "measured";
   TRIREME_CHECK(!arguments.times || arguments.timeline || has_stages,

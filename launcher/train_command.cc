@@ -21,6 +21,7 @@
 #include "launcher/stop_request.h"
 #include "launcher/trainer.h"
 #include "runtime/base/error.h"
+#include "runtime/base/log.h"
 
 namespace trireme {
 namespace {
@@ -46,7 +47,11 @@ ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& lau
   const StopRequest stop;
   return run_as_rank(launch, [&](const std::shared_ptr<Communicator>& comm) {
     JobConfig config;
-    run_stage(*comm, [&] { config = resolve(load_config(arguments.job, arguments.overrides)); });
+    run_stage(*comm, [&] {
+      config = resolve(load_config(arguments.job, arguments.overrides));
+      const std::string warning = check_schedule(config);
+      if (!warning.empty()) log_warning(warning);
+    });
     check_same_config(*comm, to_toml(config));
     const bool may_have_stages_on_gpus = config.parallel.pipeline > 1 && config.parallel.device != "cpu";
     if (may_have_stages_on_gpus) run_stage(*comm, [] { prepare_environment_for_stages(); });

@@ -113,6 +113,20 @@ TEST_F(Cli, PlanShowsAScreenAndDetailsOnRequest) {
   EXPECT_THAT(refusal(plan({"--json", "--memory"})), HasSubstr("--json"));
 }
 
+TEST_F(Cli, AWarmUpAsLongAsTheRunIsRefused) {
+  testing::write_file(scratch_ / "job.toml",
+                      "[model]\nlayers = 2\nhidden = 32\nheads = 2\nvocab = 64\nseq_len = 16\n"
+                      "[data]\nkind = \"synthetic\"\n[train]\nsteps = 2\nglobal_batch = 8\nmicro_batch = 2\n"
+                      "[optimizer]\nwarmup_steps = 2\n[parallel]\nthreads = 1\n");
+  for (const char* command : {"train", "plan"}) {
+    EXPECT_THAT(refusal({command, "job.toml"}), HasSubstr("optimizer.warmup_steps = 2 leaves none of"));
+  }
+  const ProgramResult constant = run({"train", "job.toml", "--set", "optimizer.schedule=constant"});
+  EXPECT_EQ(constant.exit_code, 0) << constant.err;
+  EXPECT_THAT(constant.err,
+              HasSubstr("warning: optimizer.warmup_steps = 2: all of train.steps = 2 are warm-up"));
+}
+
 // For scripts: the exit code is that of `train`.
 TEST_F(Cli, PlanOfAJobThatDoesNotFitExitsWith2) {
   testing::write_file(scratch_ / "job.toml",
