@@ -12,6 +12,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/nesting.h"
 #include "runtime/base/regular_file.h"
+#include "runtime/data/class_names.h"
 
 namespace trireme {
 namespace {
@@ -151,7 +152,9 @@ void set_entry(JobConfig& config, const ConfigKey& key, const std::string& entry
 }
 
 void apply_override(Reading& reading, const std::string& text) {
-  const std::string where = "--set " + shortened(text);
+  const std::string readable = as_utf8({text}).front();
+  const std::string where = "--set " + shortened(readable);
+  TRIREME_CHECK(readable == text, "{}: is not UTF-8, and could not be read again from a checkpoint", where);
   const auto equals = text.find('=');
   TRIREME_CHECK(equals != std::string::npos, "{}: wants section.key=value", where);
   const std::string name = text.substr(0, equals), value = text.substr(equals + 1);

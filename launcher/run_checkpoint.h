@@ -5,24 +5,11 @@
 #include <optional>
 #include <string>
 
-#include "launcher/config.h"
+#include "launcher/run_state.h"
 #include "parallel/engine.h"
 #include "runtime/checkpoint/checkpoint_store.h"
 
 namespace trireme {
-
-/// What the trainer notes in a manifest.
-struct RunState {
-  std::int64_t step = 0;
-  double loss = 0;                  // of that step
-  std::optional<double> eval_loss;  // of the last evaluation
-  bool evaluation_due = false;      // this step's is still to come; false where a build did not save it
-  std::string state_hash;
-  std::optional<LossScaleState> loss_scale;  // empty: of a build that did not save it
-  JobConfig config;                          // resolved
-  std::vector<std::string> class_names;      // by label; empty: no classes, without names, or not saved
-  std::string tokenizer;  // "bytes", "sentencepiece" (then the model file is beside), or empty: not known
-};
 
 inline constexpr const char* kTokenizerModelFile = "tokenizer.model";
 
@@ -42,8 +29,5 @@ std::optional<Checkpoint> find_resume(const CheckpointStore& store, const std::s
 
 /// A step folder, or a run's output folder (then its newest checkpoint), as users name it.
 Checkpoint open_checkpoint_or_run(const std::filesystem::path& path);
-
-/// Throws Error(kInvalidInput) naming the folder when the manifest is not of a training run.
-RunState read_run_state(const Checkpoint& checkpoint);
 
 }  // namespace trireme

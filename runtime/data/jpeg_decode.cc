@@ -16,6 +16,7 @@ namespace {
 struct Session {
   std::jmp_buf escape;
   jpeg_error_mgr errors;
+  jpeg_progress_mgr progress;
   jpeg_decompress_struct decoder;
   char message[JMSG_LENGTH_MAX] = {};
   const unsigned char* bytes = nullptr;
@@ -27,6 +28,16 @@ struct Session {
 [[noreturn]] void leave(j_common_ptr decoder) {
   auto* session = static_cast<Session*>(decoder->client_data);
   decoder->err->format_message(decoder, session->message);
+  std::longjmp(session->escape, 1);
+}
+
+/// Each scan of a progressive picture goes over all of its blocks, and an empty one takes a few bytes: a file
+/// of a megabyte could keep a worker busy for minutes. Encoders write about ten.
+void limit_scans(j_common_ptr common) {
+  constexpr int kMostScans = 500;
+  if (reinterpret_cast<j_decompress_ptr>(common)->input_scan_number <= kMostScans) return;
+  auto* session = static_cast<Session*>(common->client_data);
+  std::snprintf(session->message, sizeof session->message, "it has more than %d scans", kMostScans);
   std::longjmp(session->escape, 1);
 }
 
@@ -73,6 +84,8 @@ void on_message(j_common_ptr decoder, int level) {
 
 void read_header(Session& session) {
   jpeg_create_decompress(&session.decoder);
+  session.progress.progress_monitor = limit_scans;
+  session.decoder.progress = &session.progress;
   jpeg_mem_src(&session.decoder, session.bytes, session.num_bytes);
   jpeg_read_header(&session.decoder, TRUE);
 }

@@ -309,6 +309,12 @@ TEST(Config, MessagesStayShort) {
   }
 }
 
+// A checkpoint holds the configuration as JSON, and a resumed run reads it as TOML: both are UTF-8.
+TEST(Config, OverridesAreUtf8) {
+  EXPECT_EQ(parse("", {"data.train=\xC3\xA9"}).data.train, "\xC3\xA9");
+  EXPECT_THAT(parse_error("", {"data.train=a\xFF"}), StartsWith("--set data.train=a\\xFF: is not UTF-8"));
+}
+
 // What is no TOML is a string, however many dots it has.
 TEST(Config, OverridesMayHaveManyDots) {
   const std::string path = repeated("../", 40) + "tokens";

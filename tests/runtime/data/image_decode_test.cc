@@ -188,6 +188,23 @@ std::int64_t peak_kilobytes() {
   return usage.ru_maxrss;
 }
 
+// A scan of 11 bytes goes over all blocks of a picture, however large it is.
+TEST(BadPictures, ManyScansAreRefused) {
+  const std::string picture =
+      encode_jpeg({.width = 8, .height = 8, .channels = 1, .progressive = true}, Bytes(64, 100));
+  const auto with_scans = [&](int count) {
+    std::string bytes = picture.substr(0, picture.size() - 2);  // without the end marker
+    // A table with one code, "0": the rest of the block is zeros.
+    bytes += std::string("\xFF\xC4\x00\x14\x10\x01", 6) + std::string(16, '\0');
+    // Of component 1, coefficients 1 to 63 with all of their bits.
+    for (int i = 0; i < count; ++i) bytes += std::string("\xFF\xDA\x00\x08\x01\x01\x00\x01\x3F\x00\x7F", 11);
+    return bytes + "\xFF\xD9";
+  };
+  EXPECT_EQ(decode_image(encoded(with_scans(100))).pixels, decode_image(encoded(picture)).pixels);
+  EXPECT_THAT(message_of([&] { decode_image(encoded(with_scans(100'000))); }),
+              ::testing::AllOf(HasSubstr("set/cat/1.jpg"), HasSubstr("more than 500 scans")));
+}
+
 TEST(BadPictures, GiantsAreRefusedByTheirHeader) {
   constexpr int kSide = 20000;
   // A header, and the beginning of the pixels.

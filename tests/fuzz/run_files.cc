@@ -1,0 +1,53 @@
+// What a run or `trireme plan` wrote and reads again: times of blocks, metrics of earlier steps.
+#include "launcher/block_profile.h"
+#include "launcher/metrics.h"
+#include "tests/fuzz/reader.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trireme::fuzz {
+namespace {
+
+int fuzz_block_times(const std::uint8_t* data, std::size_t size) {
+  const auto path = input_file("block_times.json", as_text(data, size));
+  BlockProfile profile;
+  if (taken([&] { profile = read_profile(path); })) to_json(profile);
+  return 0;
+}
+
+std::vector<std::string> profiles() {
+  return {to_json({.model = "gpt, 2 layers",
+                   .micro_batch = 2,
+                   .precision = "fp32",
+                   .device = "cpu",
+                   .threads = 1,
+                   .blocks = {{"embedding", 0.5, 0.25}, {"blocks.0", 1e-3, 20}}})};
+}
+
+int fuzz_metrics(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text = as_text(data, size);
+  const auto path = input_file("metrics.jsonl", text);
+  MetricsWriter({.path = path, .resume_step = 3, .evaluates_again = size % 2 == 0});
+  const std::string kept = testing::read_file(path);
+  require(text.starts_with(kept), "what is kept is not what was there");
+  require(kept.empty() || kept.back() == '\n', "half a line was kept");
+  return 0;
+}
+
+std::vector<std::string> metrics_files() {
+  const auto path = scratch_folder() / "seed.jsonl";
+  {
+    MetricsWriter writer({.path = path});
+    for (std::int64_t step = 1; step <= 5; ++step) {
+      writer.write_step({.step = step, .loss = 1.5});
+      if (step == 3) writer.write_eval(step, {.loss = 2.5, .top1 = 0.5});
+    }
+  }
+  return {testing::read_file(path)};
+}
+
+}  // namespace
+
+const Reader kBlockTimes{"block_times", fuzz_block_times, profiles};
+const Reader kMetrics{"metrics", fuzz_metrics, metrics_files};
+
+}  // namespace trireme::fuzz
