@@ -86,13 +86,16 @@ def checkpoints(out):
     return found
 
 
+def error_of(stderr):
+    """The first error; None where there is none."""
+    found = re.search(r"trireme: error: (?:rank \d+: )?(.*)", stderr)
+    return found.group(1) if found else None
+
+
 def reason_of(stderr):
     """The message of a refusal, without its numbers and names."""
-    messages = re.findall(r"trireme: error: (?:rank \d+: )?(.*)", stderr)
-    if not messages:
-        return None
-    text = re.sub(r'"[^"]*"', '"..."', messages[0])
-    return re.sub(r"\d[\d.e+]*", "N", text)[:150]
+    error = error_of(stderr)
+    return error and re.sub(r"\d[\d.e+]*", "N", re.sub(r'"[^"]*"', '"..."', error))[:150]
 
 
 class DrawRunner:
@@ -174,6 +177,10 @@ class DrawRunner:
                              f"{finished.stderr}\none rank:\n{self.reference.stderr}")
         path = self.folder / out
         metrics = read_metrics(path)
+        if finished.code != 0:
+            # Behind the semicolon is the rank.
+            self.compare_equal("error", *((error_of(end.stderr) or "none").split(";")[0]
+                                          for end in (finished, self.reference)))
         self.compare_metrics(metrics)
         self.compare_equal("the checkpoints and their state hashes", checkpoints(path), checkpoints(self.folder / "one"))
         if finished.code == 0:

@@ -28,6 +28,16 @@ exec {trireme} "$@"
 """
 
 
+def plain_draw():
+    """Number of a draw whose layouts are on several ranks and differ from one rank in nothing that a fault needs."""
+    def plain(drawn):
+        layouts = [run.layout for run in drawn.runs]
+        return (drawn.job["model"]["name"] == "gpt" and drawn.job["precision"]["mode"] == "fp32"
+                and drawn.job["optimizer"]["name"] == "adamw" and drawn.job["optimizer"]["lr"] < 1 and all(layout.ranks > 1 for layout in layouts)
+                and not any(layout.exact_memory or "parallel.offload" in layout.keys for layout in layouts))
+    return str(next(number for number in range(1000) if plain(draw(SEED, number))))
+
+
 class Layouts(unittest.TestCase):
     def play(self, fault, *more):
         """Exit code, what it printed, and the folder of its draws."""
@@ -49,9 +59,9 @@ class Layouts(unittest.TestCase):
         self.assertEqual([path.name for path in folder.iterdir()], ["trireme"])
 
     def test_a_difference_names_all_that_repeats_it(self):
-        code, text, folder = self.play('set -- "$@" --set optimizer.weight_decay=0.02', "--only", "3")
+        code, text, folder = self.play('set -- "$@" --set optimizer.weight_decay=0.02', "--only", plain_draw())
         self.assertEqual(code, 1, text)
-        self.assertIn(f"tests/fuzz/layouts --seed {SEED} --only 3", text)
+        self.assertIn(f"tests/fuzz/layouts --seed {SEED} --only {plain_draw()}", text)
         self.assertRegex(text, r'step 1, line 1 of metrics.jsonl, state_hash: "\w{16}"\n  one rank: "\w{16}"')
         self.assertIn("[optimizer]\n", text)
         self.assertIn("train job.toml --out one\n", text)
@@ -61,15 +71,15 @@ class Layouts(unittest.TestCase):
         self.assertTrue((kept / "one" / "metrics.jsonl").exists())
 
     def test_a_prediction_that_is_off_is_a_difference(self):
-        code, text, _ = self.play('set -- "$@" --set parallel.group_min_bytes=123456', "--only", "1")
+        code, text, _ = self.play('set -- "$@" --set parallel.offload=optimizer', "--only", plain_draw())
         self.assertEqual(code, 1, text)
-        self.assertRegex(text, r"step 1, peak_bytes: measured \d+\n  predicted \d+\n  by \S*trireme plan job.toml --ranks 4")
+        self.assertRegex(text, r"step 1, .*: measured .*\n  predicted .*\n  by \S*trireme plan job.toml --ranks \d")
 
     def test_refusals_want_a_reason_and_are_few(self):
-        code, text, _ = self.play("exit 2", "--only", "3")
+        code, text, _ = self.play("exit 2", "--only", plain_draw())
         self.assertEqual(code, 1, text)
         self.assertIn("refused without a reason", text)
-        code, text, _ = self.play("echo 'trireme: error: rank 0: no room for 17 cats' >&2; exit 2", "--only", "3")
+        code, text, _ = self.play("echo 'trireme: error: rank 0: no room for 17 cats' >&2; exit 2", "--only", plain_draw())
         self.assertEqual(code, 1, text)
         self.assertRegex(text, r"refused \d+ times: no room for N cats")
         self.assertIn("more than 30% of the layouts were refused", text)
