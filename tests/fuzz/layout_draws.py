@@ -40,7 +40,7 @@ def often(numbers, weights):
 
 def draw_gpt(numbers):
     heads = numbers.randint(1, 3)
-    hidden = heads * numbers.randint(1, often(numbers, {4: 1, 13: 3, 21: 1}))
+    hidden = heads * numbers.randint(1, often(numbers, {4: 2, 13: 6, 21: 2, 48: 1}))
     model = {"name": "gpt", "layers": numbers.randint(1, 5), "hidden": hidden, "heads": heads,
              "vocab": numbers.choice([2, 17, 64, 67, 256, 301]), "seq_len": numbers.choice([1, 2, 7, 11, 16, 33]),
              "dropout": often(numbers, {0.0: 3, 0.1: 4, 0.5: 1}), "tied": numbers.random() < 0.5}
@@ -169,6 +169,8 @@ def draw_layout(numbers, job, num_blocks):
         keys["data.workers"] = numbers.randint(0, 3)
     if job["data"]["kind"] == "images" and numbers.random() < 0.3:
         keys["data.cache"] = numbers.choice([1000, 20000, "1 MiB"])
+    if numbers.random() < 0.1:
+        keys["log.trace_step"] = numbers.randint(1, job["train"]["steps"])
     ranks = stages * data_ranks
     exact_memory = keys.get("parallel.pipeline_cut") != "measured" and numbers.random() < 0.4
     return Layout(0 if ranks == 1 and numbers.random() < 0.5 else ranks, keys, exact_memory)

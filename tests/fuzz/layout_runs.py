@@ -182,7 +182,7 @@ class DrawRunner:
             self.compare_equal("error", *((error_of(end.stderr) or "none").split(";")[0]
                                           for end in (finished, self.reference)))
         self.compare_metrics(metrics)
-        self.compare_equal("the checkpoints and their state hashes", checkpoints(path), checkpoints(self.folder / "one"))
+        self.compare_equal("checkpoints and their state hashes", checkpoints(path), checkpoints(self.folder / "one"))
         if finished.code == 0:
             self.compare_summaries(path)
         measured_cut = layout.keys.get("parallel.pipeline_cut") == "measured"

@@ -31,9 +31,10 @@ exec {trireme} "$@"
 def plain_draw():
     """Number of a draw whose layouts are on several ranks and differ from one rank in nothing that a fault needs."""
     def plain(drawn):
-        layouts = [run.layout for run in drawn.runs]
-        return (drawn.job["model"]["name"] == "gpt" and drawn.job["precision"]["mode"] == "fp32"
-                and drawn.job["optimizer"]["name"] == "adamw" and drawn.job["optimizer"]["lr"] < 1 and all(layout.ranks > 1 for layout in layouts)
+        job, layouts = drawn.job, [run.layout for run in drawn.runs]
+        return (job["model"]["name"] == "gpt" and job["precision"]["mode"] == "fp32"
+                and job["optimizer"]["name"] == "adamw" and job["optimizer"]["lr"] < 1
+                and all(layout.ranks > 1 for layout in layouts)
                 and not any(layout.exact_memory or "parallel.offload" in layout.keys for layout in layouts))
     return str(next(number for number in range(1000) if plain(draw(SEED, number))))
 
@@ -79,7 +80,8 @@ class Layouts(unittest.TestCase):
         code, text, _ = self.play("exit 2", "--only", plain_draw())
         self.assertEqual(code, 1, text)
         self.assertIn("refused without a reason", text)
-        code, text, _ = self.play("echo 'trireme: error: rank 0: no room for 17 cats' >&2; exit 2", "--only", plain_draw())
+        refusal = "echo 'trireme: error: rank 0: no room for 17 cats' >&2; exit 2"
+        code, text, _ = self.play(refusal, "--only", plain_draw())
         self.assertEqual(code, 1, text)
         self.assertRegex(text, r"refused \d+ times: no room for N cats")
         self.assertIn("more than 30% of the layouts were refused", text)
