@@ -2,13 +2,13 @@
 
 #include <fmt/core.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "launcher/build.h"
 #include "launcher/image_data.h"
 #include "runtime/base/error.h"
+#include "runtime/checkpoint/json_file.h"
 
 namespace trireme {
 namespace {
@@ -100,12 +100,8 @@ std::string to_json(const BlockProfile& profile) {
 }
 
 BlockProfile read_profile(const std::filesystem::path& file) {
-  TRIREME_CHECK(!std::filesystem::is_directory(file), "{}: is a folder, not a file of block times",
-                file.string());
-  std::ifstream in(file);
-  TRIREME_CHECK(in, "{}: cannot be read", file.string());
+  const nlohmann::json json = read_json_file(file, "file of block times");
   try {
-    const auto json = nlohmann::json::parse(in);
     BlockProfile profile{.model = json.at("model"),
                          .micro_batch = json.at("micro_batch"),
                          .precision = json.at("precision"),

@@ -3,9 +3,6 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <map>
 
@@ -13,6 +10,8 @@
 #include "launcher/config_value.h"
 #include "launcher/nearest_name.h"
 #include "runtime/base/error.h"
+#include "runtime/base/nesting.h"
+#include "runtime/base/regular_file.h"
 
 namespace trireme {
 namespace {
@@ -58,15 +57,15 @@ std::string nearest_key(std::string_view section, std::string_view name) {
 [[noreturn]] void throw_unknown_section(std::string_view section, const std::string& where) {
   for (const ConfigKey& key : config_keys()) {
     if (key.type != KeyType::kStringTable || key.name != section) continue;
-    throw Error(ErrorCode::kInvalidInput,
-                fmt::format("{}: unknown section [{}]; did you mean [{}]?", where, section, key.full_name()));
+    throw Error(ErrorCode::kInvalidInput, fmt::format("{}: unknown section [{}]; did you mean [{}]?", where,
+                                                      shortened(std::string(section)), key.full_name()));
   }
   const auto sections = config_sections();
   std::string list;
   for (const std::string& known : sections) list += fmt::format("{}{}", list.empty() ? "" : ", ", known);
   throw Error(ErrorCode::kInvalidInput,
-              fmt::format("{}: unknown section [{}]; did you mean [{}]? Sections are {}", where, section,
-                          nearest_name(section, sections), list));
+              fmt::format("{}: unknown section [{}]; did you mean [{}]? Sections are {}", where,
+                          shortened(std::string(section)), nearest_name(section, sections), list));
 }
 
 const ConfigKey& require_key(std::string_view section, std::string_view name, const std::string& where) {
@@ -78,8 +77,8 @@ const ConfigKey& require_key(std::string_view section, std::string_view name, co
   }
   if (known.empty()) throw_unknown_section(section, where);
   throw Error(ErrorCode::kInvalidInput,
-              fmt::format("{}: unknown key {}.{}; did you mean {}? Keys of [{}] are {}", where, section, name,
-                          nearest_key(section, name), section, known));
+              fmt::format("{}: unknown key {}.{}; did you mean {}? Keys of [{}] are {}", where, section,
+                          shortened(std::string(name)), nearest_key(section, name), section, known));
 }
 
 void apply_section(Reading& reading, std::string_view section, const toml::table& keys,
@@ -100,12 +99,15 @@ void apply_table(Reading& reading, const toml::table& root, std::string_view sou
     const toml::table* keys = node.as_table();
     TRIREME_CHECK(keys != nullptr,
                   "{}: {} stands outside of any section; did you mean {}, below its [section]?", where,
-                  section.str(), nearest_key("", section.str()));
+                  shortened(std::string(section.str())), nearest_key("", section.str()));
     apply_section(reading, section.str(), *keys, source, where);
   }
 }
 
 toml::table parse_toml(std::string_view text, std::string_view source) {
+  const int nesting = toml_nesting(text);
+  TRIREME_CHECK(nesting <= kMaxNesting, "{}: nested {} levels deep, and {} are the limit", source, nesting,
+                kMaxNesting);
   try {
     return toml::parse(text, source);
   } catch (const toml::parse_error& error) {
@@ -116,6 +118,7 @@ toml::table parse_toml(std::string_view text, std::string_view source) {
 
 /// The value of an override as a TOML table {v = value}; what is not TOML by itself is a string.
 toml::table parse_override_value(const std::string& text) {
+  if (toml_nesting(text) > kMaxNesting) return toml::table{{"v", text}};
   try {
     toml::table table = toml::parse("v = " + text);
     if (table.size() == 1) return table;  // a newline in the value could add keys
@@ -140,7 +143,7 @@ void set_entry(JobConfig& config, const ConfigKey& key, const std::string& entry
                const std::string& where) {
   const auto* text = node.as_string();
   TRIREME_CHECK(text != nullptr && !entry.empty(), "{}: {}.{} wants a string, found {}", where,
-                key.full_name(), entry, describe_node(node));
+                key.full_name(), shortened(entry), describe_node(node));
   auto table = std::get<std::map<std::string, std::string>>(key.get(config));
   table[entry] = text->get();
   check_value(key, table, where);
@@ -148,7 +151,7 @@ void set_entry(JobConfig& config, const ConfigKey& key, const std::string& entry
 }
 
 void apply_override(Reading& reading, const std::string& text) {
-  const std::string where = "--set " + text;
+  const std::string where = "--set " + shortened(text);
   const auto equals = text.find('=');
   TRIREME_CHECK(equals != std::string::npos, "{}: wants section.key=value", where);
   const std::string name = text.substr(0, equals), value = text.substr(equals + 1);
@@ -209,13 +212,8 @@ JobConfig parse_written_config(std::string_view toml, std::string_view source) {
 }
 
 JobConfig load_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
-  std::error_code error;
-  TRIREME_CHECK(!std::filesystem::is_directory(path, error), "cannot read the job file {}: it is a folder",
-                path.string());
-  std::ifstream file(path, std::ios::binary);
-  TRIREME_CHECK(file.good(), "cannot read the job file {}: {}", path.string(),
-                std::generic_category().message(errno));
-  const std::string text(std::istreambuf_iterator<char>(file), {});
+  constexpr std::size_t kMaxJobBytes = 1 << 20;
+  const std::string text = read_text_file({.path = path, .what = "job file", .max_bytes = kMaxJobBytes});
   return parse_config(text, path.string(), overrides);
 }
 

@@ -93,7 +93,8 @@ struct PrecisionSection {
 struct ParallelSection {
   std::int64_t pipeline = 1;
   std::int64_t zero = 0;
-  bool accumulate_unsharded = false;
+  std::optional<bool> accumulate_unsharded;  // nothing: "auto"
+  std::optional<bool> keep_gathered;         // likewise
   std::int64_t prefetch_depth = 1;
   std::int64_t group_min_bytes = 0;
   std::string offload = "none";
@@ -101,7 +102,7 @@ struct ParallelSection {
   std::int64_t recompute_every = 0;
   std::string schedule = "1f1b";
   std::int64_t chunks = 1;
-  std::string pipeline_cut = "parameters";  // or "blocks", "measured", or first blocks as text: "3, 6"
+  std::string pipeline_cut = "flops";  // "parameters", "blocks", "measured", or first blocks: "3, 6"
   std::string reduction = "canonical";
   double timeout_s = 1800.0;
   std::string device = "auto";

@@ -90,10 +90,18 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
            "ZeRO stage: each data rank keeps only its piece of 1: masters and optimizer state, 2: gradients "
            "too, "
            "3: parameters too. The results do not change.")
-      .add("accumulate_unsharded", &L::accumulate_unsharded, any(),
-           "`zero` 2 and 3: keep whole gradients over a step's micro-batches and reduce them once: more "
-           "memory, "
-           "less traffic. The results do not change.")
+      .add_boolean_or_auto(
+          "accumulate_unsharded", &L::accumulate_unsharded,
+          "`zero` 2 and 3: keep whole gradients over a step's micro-batches and reduce them once: more "
+          "memory, less traffic (FSDP: `no_sync`). `auto`: where the predicted memory fits, in "
+          "`memory_limit` or, without one, in 7/8 of what a rank may use; `trireme plan`, `config.toml` and "
+          "`summary.json` say what was chosen. The results do not change.")
+      .add_boolean_or_auto(
+          "keep_gathered", &L::keep_gathered,
+          "`zero` 3: gather each block's parameters once a step and keep them from their first use to their "
+          "last, over all micro-batches: more memory, less traffic (FSDP: `reshard_after_forward` = False). "
+          "`auto`: with several micro-batches a rank, where it fits as above; before "
+          "`accumulate_unsharded`, as it saves more. The results do not change.")
       .add(
           "prefetch_depth", &L::prefetch_depth, count_from(0),
           "`zero` 3: gather the parameters of a block while so many blocks before it run. 0: when it is due. "
@@ -125,12 +133,14 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
           "would wait, so that less time is idle for more memory. No effect with one stage. The results do "
           "not change.")
       .add("chunks", &L::chunks, count_from(1), "`interleaved`: chunks of blocks on every rank.")
-      .add(
-          "pipeline_cut", &L::pipeline_cut, pipeline_cut_text(),
-          "Where the blocks are cut into stages: `parameters` makes the largest stage as small as it can be, "
-          "`blocks` gives each as many blocks, `measured` makes the slowest stage as quick as it can be on "
-          "this machine, and \"3, 6\" names the first block of every stage (of every "
-          "chunk) but the first; the embedding is block 0. The results do not change.")
+      .add("pipeline_cut", &L::pipeline_cut, pipeline_cut_text(),
+           "Where the blocks are cut into stages. `flops`: the stage with the most arithmetic, counted, has "
+           "as "
+           "little as it can have. `measured`: the slowest stage is as fast as it can be, by times of this "
+           "machine. Both within the memory of a rank, by prediction. `parameters`: the largest stage is as "
+           "small as it can be. `blocks`: each has as many blocks. \"3, 6\": the first block of every stage "
+           "(of "
+           "every chunk) but the first; the embedding is block 0. The results do not change.")
       .add("reduction", &L::reduction, one_of({"canonical", "fast"}),
            "`canonical`: the same bits on every layout. `fast`: the communication library's own all-reduce.")
       .add(
@@ -207,6 +217,8 @@ std::string_view describe(KeyType type) {
       return "a list of three numbers";
     case KeyType::kStringOrNumber:
       return "a string or a number";
+    case KeyType::kBooleanOrAuto:
+      return "true, false or \"auto\"";
     case KeyType::kStringTable:
       return "a table of strings, such as { name = \"text\" } (one entry: --set section.key.name=text)";
   }

@@ -100,9 +100,15 @@ bool is_finite(const ConfigValue& value) {
 
 }  // namespace
 
+std::string shortened(std::string text) {
+  constexpr std::size_t kShown = 200;
+  if (text.size() > kShown) text.replace(kShown, text.size(), "...");
+  return text;
+}
+
 std::string describe_node(const toml::node& node) {
   if (const auto* text = node.as_string())
-    return fmt::format("the string {}", to_toml(ConfigValue(text->get())));
+    return fmt::format("the string {}", shortened(to_toml(ConfigValue(text->get()))));
   if (const auto* integer = node.as_integer()) return fmt::format("the integer {}", integer->get());
   if (const auto* number = node.as_floating_point()) return fmt::format("the number {}", number->get());
   if (const auto* boolean = node.as_boolean()) return boolean->get() ? "true" : "false";
@@ -134,6 +140,10 @@ std::optional<ConfigValue> read_value(const toml::node& node, KeyType type) {
       if (const auto* text = node.as_string()) return text->get();
       if (const auto number = read_number(node)) return fmt::format("{}", *number);
       break;
+    case KeyType::kBooleanOrAuto:
+      if (const auto* boolean = node.as_boolean()) return boolean->get();
+      if (const auto* text = node.as_string(); text && text->get() == "auto") return text->get();
+      break;
     case KeyType::kStringTable:
       return read_string_table(node);
     case KeyType::kNumberPair:
@@ -149,13 +159,15 @@ void check_value(const ConfigKey& key, const ConfigValue& value, const std::stri
   const ConfigValue rounded = in_fp32(value);
   if (is_allowed(value) && is_finite(rounded) && is_allowed(rounded)) return;
   if (!key.rule.missing_feature.empty()) {
-    throw Error(ErrorCode::kUnsupported,
-                fmt::format("{}: {} = {} is not available: {}; set it to {}", where, key.full_name(),
-                            to_toml(value), key.rule.missing_feature, to_toml(key.get(JobConfig()))));
+    throw Error(
+        ErrorCode::kUnsupported,
+        fmt::format("{}: {} = {} is not available: {}; set it to {}", where, key.full_name(),
+                    shortened(to_toml(value)), key.rule.missing_feature, to_toml(key.get(JobConfig()))));
   }
   throw Error(
       ErrorCode::kInvalidInput,
-      fmt::format("{}: {} = {} is out of range{}; allowed: {}", where, key.full_name(), to_toml(value),
+      fmt::format("{}: {} = {} is out of range{}; allowed: {}", where, key.full_name(),
+                  shortened(to_toml(value)),
                   is_allowed(value) ? " in fp32, where it is " + to_toml(rounded) : "", key.rule.text));
 }
 

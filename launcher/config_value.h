@@ -11,6 +11,9 @@
 
 namespace trireme {
 
+/// At most 200 bytes of `text`, for messages: a megabyte would hide what is wrong with it.
+std::string shortened(std::string text);
+
 /// The value as found, for messages: the string "abc".
 std::string describe_node(const toml::node& node);
 

@@ -56,7 +56,8 @@ EngineOptions eval_engine_options(const JobConfig& config, const EvalArguments& 
   options.global_batch = options.micro_batch * num_ranks;
   options.optimizer = {.kind = OptimizerConfig::Kind::kSgd};  // keeps no state
   options.cuda_graph = false;
-  options.data_cache_bytes = 0;  // every sample is read once
+  options.keep_gathered = false;  // of the training's layout and memory
+  options.data_cache_bytes = 0;   // every sample is read once
   return options;
 }
 

@@ -5,23 +5,37 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/error.h"
+#include "runtime/base/mapped_file.h"
+#include "runtime/checkpoint/json_file.h"
 
 namespace trireme {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// A resumed run keeps the line: it is one of ours, and of a step that will not be made again.
+bool is_kept(std::string_view line, const MetricsWriter::Options& options) {
+  constexpr std::size_t kMaxLineBytes = 1 << 16;
+  if (line.size() > kMaxLineBytes) return false;
+  nlohmann::json json;
+  try {
+    json = parse_json(line);
+  } catch (const Error&) {  // damaged
+    return false;
+  }
+  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return false;
+  const std::int64_t step = json["step"].get<std::int64_t>();
+  if (step > options.resume_step) return false;
+  return step != options.resume_step || !options.evaluates_again || !json.contains("eval_loss");
+}
+
 /// Bytes of the leading lines that a resumed run keeps. Ends before a line that a crash cut short.
 std::uintmax_t kept_bytes(const MetricsWriter::Options& options) {
-  std::ifstream file(options.path, std::ios::binary);
-  std::uintmax_t bytes = 0;
-  for (std::string line; std::getline(file, line) && !file.eof();) {
-    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) break;
-    const std::int64_t step = json["step"].get<std::int64_t>();
-    if (step > options.resume_step) break;
-    if (step == options.resume_step && options.evaluates_again && json.contains("eval_loss")) break;
-    bytes += line.size() + 1;
+  const MappedFile file(options.path, "metrics file");
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  std::size_t bytes = 0;
+  for (std::size_t end; (end = text.find('\n', bytes)) != std::string_view::npos; bytes = end + 1) {
+    if (!is_kept(text.substr(bytes, end - bytes), options)) break;
   }
   return bytes;
 }
@@ -31,7 +45,11 @@ std::uintmax_t kept_bytes(const MetricsWriter::Options& options) {
 MetricsWriter::MetricsWriter(Options options) : options_(std::move(options)) {
   const auto& path = options_.path;
   std::error_code error;
-  if (std::filesystem::is_regular_file(path, error)) {
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  // Opening one would wait until somebody reads it.
+  TRIREME_CHECK(!std::filesystem::is_fifo(status), "cannot write {}: it is a pipe, not a regular file",
+                path.string());
+  if (std::filesystem::is_regular_file(status)) {
     const std::uintmax_t bytes = options_.resume_step > 0 ? kept_bytes(options_) : 0;
     std::filesystem::resize_file(path, bytes, error);
     TRIREME_CHECK(!error, "cannot shorten {} to the {} bytes up to step {}: {}", path.string(), bytes,

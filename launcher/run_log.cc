@@ -3,9 +3,10 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <fstream>
 #include <iostream>
-#include <nlohmann/json.hpp>
+
+#include "runtime/base/error.h"
+#include "runtime/checkpoint/json_file.h"
 
 namespace trireme {
 namespace {
@@ -81,11 +82,16 @@ void RunLog::finish(const std::string& status, const std::string& state_hash) {
 }
 
 bool RunLog::summary_is_current() const {
-  std::ifstream file(options_.out.summary());
-  const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  return json.is_object() && json.value("status", "") == options_.summary.status &&
-         json.value("steps", std::int64_t{-1}) == options_.summary.num_steps &&
-         json.value("state_hash", "") == options_.summary.state_hash;
+  try {
+    const nlohmann::json json = read_json_file(options_.out.summary(), "summary");
+    return json.value("status", "") == options_.summary.status &&
+           json.value("steps", std::int64_t{-1}) == options_.summary.num_steps &&
+           json.value("state_hash", "") == options_.summary.state_hash;
+  } catch (const Error&) {  // missing or damaged: it is written anew
+    return false;
+  } catch (const nlohmann::json::exception&) {  // of other types
+    return false;
+  }
 }
 
 }  // namespace trireme

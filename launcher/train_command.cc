@@ -7,14 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "launcher/accumulation.h"
 #include "launcher/agreement.h"
 #include "launcher/build.h"
+#include "launcher/chosen_cut.h"
 #include "launcher/commands.h"
 #include "launcher/config.h"
 #include "launcher/config_keys.h"
 #include "launcher/device.h"
 #include "launcher/machine.h"
-#include "launcher/measured_cut.h"
 #include "launcher/memory_fit.h"
 #include "launcher/rank_session.h"
 #include "launcher/stop_request.h"
@@ -51,12 +52,14 @@ ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& lau
     if (may_have_stages_on_gpus) run_stage(*comm, [] { prepare_environment_for_stages(); });
     const RankDevice rank = choose_device(config.parallel.device, launch, comm, config.parallel.timeout_s);
     const auto threads = static_cast<int>(config.parallel.threads);
-    config = with_measured_cut(
-        std::move(config), comm,
-        {.device = rank.device,
-         .threads = threads > 0 ? threads : threads_per_rank(count_cores(), launch.num_local_ranks),
-         .file = output_root(arguments) / "block_times.json",
-         .limit_bytes = memory_limit(config, rank.device, launch.num_local_ranks).bytes});
+    const MemoryLimit limit = memory_limit(config, rank.device, launch.num_local_ranks);
+    const CutMeasurement measurement{
+        .device = rank.device,
+        .threads = threads > 0 ? threads : threads_per_rank(count_cores(), launch.num_local_ranks),
+        .file = output_root(arguments) / "block_times.json"};
+    config.parallel.pipeline_cut = chosen_cut(counted_on(config, rank.device.type), comm,
+                                              {.measurement = measurement, .limit_bytes = limit.bytes});
+    config.parallel = with_accumulation(counted_on(config, rank.device.type), comm, limit).parallel;
     return Trainer({.config = config,
                     .out = output_root(arguments),
                     .launch = launch,

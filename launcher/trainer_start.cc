@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "launcher/accumulation.h"
 #include "launcher/agreement.h"
 #include "launcher/build_info.h"
 #include "launcher/device.h"
@@ -143,6 +144,8 @@ void Trainer::open_log() {
                                                   .terminal = output_is_terminal(options_.launch),
                                                   .summary = initial_summary()});
   log_->line(describe_start());
+  const std::string accumulation = describe_accumulation(options_.config, options_.comm->size());
+  if (!accumulation.empty()) log_->line(accumulation);
   const std::string& init_from = options_.config.model.init_from;
   if (resume_folder_.empty() && !init_from.empty()) log_->line(fmt::format("starting from {}", init_from));
   if (resume_folder_.empty()) return;
@@ -175,6 +178,8 @@ RunSummary Trainer::initial_summary() const {
                     .num_data_ranks = engine_->groups().mesh.data,
                     .num_pipeline_stages = engine_->groups().mesh.pipeline,
                     .zero_stage = static_cast<int>(options_.config.parallel.zero),
+                    .accumulate_unsharded = engine_options_.accumulate_unsharded,
+                    .keep_gathered = engine_options_.keep_gathered,
                     .recompute_every = engine_options_.recompute_every,
                     .num_threads = engine_options_.threads,
                     .num_accumulated_micro_batches = engine_->batch().per_rank(),

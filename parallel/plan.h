@@ -88,6 +88,7 @@ struct StepPlan {
   Mesh mesh;
   int num_units = 0;
   bool sharded_parameters = false;  // units start and end released (ZeRO-3)
+  bool keeps_gathered = false;      // and are gathered once
   StageMap stages;                  // without bounds: all units on every rank
   std::vector<TiedUnits> ties;      // between stages
   std::vector<RankPlan> ranks;

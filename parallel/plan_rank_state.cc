@@ -83,6 +83,10 @@ Problem PlanRankState::check_peer(const Action& a) const {
 
 Problem PlanRankState::gather(const Action& a) {
   if (resident_[static_cast<std::size_t>(a.unit)]) return "the unit's parameters are already gathered";
+  if (!gathered_.insert(a.unit).second && plan_.keeps_gathered) {
+    return "gathers the unit's parameters a second time; the plan keeps them from their first use to their "
+           "last";
+  }
   resident_[static_cast<std::size_t>(a.unit)] = true;
   return std::nullopt;
 }

@@ -61,6 +61,7 @@ class PlanRankState {
   const int rank_;
   const MeshPlace place_;
   std::vector<bool> resident_;
+  std::set<int> gathered_;                  // units that a Gather has made resident
   std::set<UnitBatch> outputs_;             // output of the unit is here
   std::map<UnitBatch, int> inputs_;         // input of the unit has been asked for, of this rank
   std::set<UnitBatch> tapes_;               // what backward needs is here

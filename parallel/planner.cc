@@ -26,6 +26,7 @@ StepPlan empty_plan(const Mesh& mesh, const PlanOptions& options) {
   return {.mesh = mesh,
           .num_units = options.stages.num_units(),
           .sharded_parameters = options.shard_parameters,
+          .keeps_gathered = options.shard_parameters && options.keep_gathered,
           .stages = options.stages,
           .ties = options.ties,
           .ranks = std::vector<RankPlan>(static_cast<std::size_t>(mesh.num_ranks()))};

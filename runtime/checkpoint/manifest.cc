@@ -6,6 +6,7 @@
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/error.h"
 #include "runtime/base/mapped_file.h"
+#include "runtime/checkpoint/json_file.h"
 
 namespace trireme {
 namespace {
@@ -36,8 +37,7 @@ std::string checksum_of(json manifest) {
   return to_hex(hash.value());
 }
 
-Manifest parse_manifest(std::string_view text) {
-  const json object = json::parse(text);
+Manifest to_manifest(const json& object) {
   TRIREME_CHECK(object.at("format") == kFormat, "its format is {}, where \"{}\" is expected",
                 object.at("format").dump(), kFormat);
   TRIREME_CHECK(object.at("version") == kVersion, "its version is {}, this build reads version {}",
@@ -78,9 +78,9 @@ void write_manifest(const Manifest& manifest, const std::filesystem::path& folde
 
 Manifest read_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / Manifest::kFileName;
-  const MappedFile file(path, "checkpoint manifest");
+  const json object = read_json_file(path, "checkpoint manifest");
   try {
-    return parse_manifest({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+    return to_manifest(object);
   } catch (const std::exception& error) {
     throw Error(ErrorCode::kInvalidInput,
                 fmt::format("checkpoint manifest {} is damaged: {:.300}", path.string(), error.what()));

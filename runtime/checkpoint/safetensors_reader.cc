@@ -1,20 +1,20 @@
 #include "runtime/checkpoint/safetensors_reader.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <nlohmann/json.hpp>
-#include <set>
 #include <string_view>
+#include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/checkpoint/safetensors_header.h"
 
 namespace trireme {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "data is used as it is in the file");
-
-using nlohmann::json;
 
 constexpr std::uint64_t kLengthBytes = sizeof(std::uint64_t);
 
@@ -43,63 +43,23 @@ std::string_view split_file(const MappedFile& file, std::span<const std::byte>& 
   return {reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, header_bytes};
 }
 
-json parse_header(const MappedFile& file, std::string_view text) {
-  std::set<std::string> names;
-  std::string repeated;
-  const json::parser_callback_t find_repeated = [&](int depth, json::parse_event_t event, json& value) {
-    if (depth == 1 && event == json::parse_event_t::key && !names.insert(value.get<std::string>()).second)
-      repeated = value.get<std::string>();
-    return true;
-  };
-  json header;
-  try {
-    header = json::parse(text, find_repeated);
-  } catch (const json::exception& error) {
-    fail(file, "its header is not JSON ({:.200})", error.what());
-  }
-  if (!header.is_object()) fail(file, "its header is not a JSON object");
-  if (!repeated.empty()) fail(file, "its header has \"{}\" twice", repeated);
-  return header;
-}
-
-struct Range {
-  std::uint64_t begin, end;
-};
-
-bool is_unsigned_list(const json& value) {
-  return value.is_array() &&
-         std::all_of(value.begin(), value.end(), [](const json& v) { return v.is_number_unsigned(); });
-}
-
 /// A tensor's declaration with its place in the data, each checked on its own.
-SafetensorsTensor parse_tensor(const MappedFile& file, const std::string& name, const json& value,
-                               std::span<const std::byte> data) {
-  const auto member = [&](const char* key) -> const json& {
-    if (!value.is_object() || !value.contains(key)) fail(file, "tensor {} has no {}", name, key);
-    return value.at(key);
-  };
-  if (!member("dtype").is_string()) fail(file, "the dtype of tensor {} is not a string", name);
-  if (!is_unsigned_list(member("shape"))) fail(file, "the shape of tensor {} is not a list of sizes", name);
-  const json& offsets = member("data_offsets");
-  if (!is_unsigned_list(offsets) || offsets.size() != 2)
-    fail(file, "the data_offsets of tensor {} are not two offsets", name);
-
-  SafetensorsTensor tensor;
-  tensor.name = name;
-  tensor.dtype = value.at("dtype").get<std::string>();
+SafetensorsTensor find_tensor(const MappedFile& file, SafetensorsHeader::Tensor&& declared,
+                              std::span<const std::byte> data) {
+  const auto [begin, end] = std::pair(declared.begin, declared.end);
+  SafetensorsTensor tensor{std::move(declared)};
   const auto elem_bytes = safetensors_dtype_bytes(tensor.dtype);
-  if (!elem_bytes) fail(file, "tensor {} has the unknown dtype \"{}\"", name, tensor.dtype);
-  tensor.shape = value.at("shape").get<std::vector<std::int64_t>>();
+  if (!elem_bytes) fail(file, "tensor {} has the unknown dtype \"{}\"", tensor.name, tensor.dtype);
   const auto bytes = safetensors_data_bytes(tensor);
-  if (!bytes) fail(file, "the shape of tensor {} is too large: {}", name, value.at("shape").dump());
-  const Range range{offsets[0].get<std::uint64_t>(), offsets[1].get<std::uint64_t>()};
-  if (range.begin > range.end || range.end > data.size())
-    fail(file, "the data of tensor {}, bytes {} to {}, leads outside of the {} bytes there are", name,
-         range.begin, range.end, data.size());
-  if (range.end - range.begin != *bytes)
-    fail(file, "tensor {} of dtype {} and shape {} takes {} bytes, and has {}", name, tensor.dtype,
-         value.at("shape").dump(), *bytes, range.end - range.begin);
-  tensor.data = data.subspan(range.begin, range.end - range.begin);
+  if (!bytes)
+    fail(file, "the shape of tensor {} is too large: [{}]", tensor.name, fmt::join(tensor.shape, ","));
+  if (begin > end || end > data.size())
+    fail(file, "the data of tensor {}, bytes {} to {}, leads outside of the {} bytes there are", tensor.name,
+         begin, end, data.size());
+  if (end - begin != *bytes)
+    fail(file, "tensor {} of dtype {} and shape [{}] takes {} bytes, and has {}", tensor.name, tensor.dtype,
+         fmt::join(tensor.shape, ","), *bytes, end - begin);
+  tensor.data = data.subspan(begin, end - begin);
   tensor.num_elems = *bytes / *elem_bytes;
   return tensor;
 }
@@ -125,18 +85,17 @@ void check_coverage(const MappedFile& file, std::vector<SafetensorsTensor>& tens
 
 SafetensorsReader::SafetensorsReader(const std::filesystem::path& path) : file_(path, "safetensors file") {
   std::span<const std::byte> data;
-  const json header = parse_header(file_, split_file(file_, data));
-  for (const auto& [name, value] : header.items()) {
-    if (name != kSafetensorsMetadataKey) {
-      tensors_.push_back(parse_tensor(file_, name, value, data));
-      continue;
-    }
-    if (!value.is_object()) fail(file_, "{} is not a map of strings", name);
-    for (const auto& [key, text] : value.items()) {
-      if (!text.is_string()) fail(file_, "{} \"{}\" is not a string", name, key);
-      metadata_[key] = text.get<std::string>();
-    }
+  const std::string_view text = split_file(file_, data);
+  SafetensorsHeader header;
+  try {
+    header = parse_safetensors_header(text);
+  } catch (const Error& error) {
+    fail(file_, "{}", error.what());
   }
+  for (SafetensorsHeader::Tensor& declared : header.tensors) {
+    tensors_.push_back(find_tensor(file_, std::move(declared), data));
+  }
+  metadata_ = std::move(header.metadata);
   check_coverage(file_, tensors_, data);
   for (std::size_t i = 0; i < tensors_.size(); ++i) index_[tensors_[i].name] = i;
 }

@@ -1,11 +1,10 @@
 #include "runtime/data/dataset_info.h"
 
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/error.h"
-#include "runtime/base/mapped_file.h"
+#include "runtime/checkpoint/json_file.h"
 
 namespace trireme {
 namespace {
@@ -17,10 +16,8 @@ constexpr int kVersion = 1;
 
 DatasetInfo read_dataset_info(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / DatasetInfo::kFileName;
-  const MappedFile file(path, "data set description");
-  const auto* text = reinterpret_cast<const char*>(file.bytes().data());
+  const nlohmann::json json = read_json_file(path, "data set description");
   try {
-    const auto json = nlohmann::json::parse(std::string_view(text, file.bytes().size()));
     TRIREME_CHECK(json.at("format") == kFormat, "{} has format {}, where \"{}\" is expected", path.string(),
                   json.at("format").dump(), kFormat);
     TRIREME_CHECK(json.at("version") == kVersion, "{} has version {}, this build reads version {}",

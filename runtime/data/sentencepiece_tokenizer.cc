@@ -25,6 +25,11 @@ class SentencePieceTokenizer final : public Tokenizer {
   explicit SentencePieceTokenizer(const std::filesystem::path& model) : path_(model) {
     const MappedFile file(model, "sentencepiece model");
     TRIREME_CHECK(!file.bytes().empty(), "sentencepiece model {} is empty (0 bytes)", model.string());
+    // Models of 256,000 tokens have 4 MB.
+    constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
+    TRIREME_CHECK(file.bytes().size() <= kMaxBytes,
+                  "{} is not a sentencepiece model: it has {} bytes, more than the {} that one can have",
+                  model.string(), file.bytes().size(), kMaxBytes);
     const auto status = processor_.LoadFromSerializedProto(as_text(file));
     TRIREME_CHECK(status.ok(), "{} is not a sentencepiece model: {}", model.string(), status.ToString());
   }

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "launcher/config_keys.h"
 #include "tests/launcher/error_matchers.h"
@@ -133,6 +134,23 @@ TEST(Config, LossScaleIsAWordOrANumber) {
   }
 }
 
+TEST(Config, ABooleanMayBeLeftOpen) {
+  EXPECT_EQ(parse("").parallel.keep_gathered, std::nullopt);
+  EXPECT_EQ(parse("[parallel]\nkeep_gathered = \"auto\"\n").parallel.keep_gathered, std::nullopt);
+  EXPECT_EQ(parse("[parallel]\nkeep_gathered = true\n").parallel.keep_gathered, true);
+  EXPECT_EQ(parse("", {"parallel.keep_gathered=false"}).parallel.keep_gathered, false);
+  EXPECT_EQ(
+      parse("[parallel]\nkeep_gathered = true\n", {"parallel.keep_gathered=auto"}).parallel.keep_gathered,
+      std::nullopt);
+  EXPECT_THAT(to_toml(parse("")), HasSubstr("\nkeep_gathered = \"auto\"\n"));
+  EXPECT_THAT(to_toml(parse("", {"parallel.keep_gathered=true"})), HasSubstr("\nkeep_gathered = true\n"));
+  for (const char* bad : {"maybe", "1", "[true]"}) {
+    EXPECT_THAT(parse_error("", {std::string("parallel.keep_gathered=") + bad}),
+                HasSubstr("parallel.keep_gathered wants true, false or \"auto\", found "))
+        << bad;
+  }
+}
+
 TEST(Config, OpsAreOverriddenByName) {
   const JobConfig config = parse("[precision]\nops = { attention = \"fp32\", linear = \"tf32\" }\n");
   EXPECT_EQ(config.precision.ops.at("attention"), "fp32");
@@ -227,6 +245,7 @@ TEST(Config, EveryKeyReachesItsOwnMember) {
     if (auto* i = std::get_if<std::int64_t>(&changed)) *i += 1;
     if (auto* d = std::get_if<double>(&changed)) *d = *d / 2 + 0.125;
     if (auto* s = std::get_if<std::string>(&changed)) *s += "x";
+    if (key.type == KeyType::kBooleanOrAuto) changed = true;
     if (auto* p = std::get_if<std::array<double, 2>>(&changed)) *p = {0.25, 0.5};
     if (auto* p = std::get_if<std::array<double, 3>>(&changed)) *p = {0.25, 0.5, 0.75};
     if (auto* t = std::get_if<std::map<std::string, std::string>>(&changed)) (*t)["linear"] = "fp32";
@@ -258,6 +277,42 @@ TEST(Config, LoadNamesTheFile) {
   EXPECT_THAT(error_message([&] { load_config(scratch / "absent.toml"); }),
               HasSubstr("absent.toml: No such file"));
   EXPECT_THAT(error_message([&] { load_config(scratch.path()); }), HasSubstr("it is a folder"));
+  EXPECT_THAT(error_message([&] { load_config("/dev/zero"); }), HasSubstr("/dev/zero: it is a device"));
+  ASSERT_EQ(::mkfifo((scratch / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(error_message([&] { load_config(scratch / "pipe"); }), HasSubstr("pipe: it is a pipe"));
+}
+
+std::string repeated(const std::string& text, int count) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += text;
+  return all;
+}
+
+TEST(Config, NestingIsLimited) {
+  const std::string dots = repeated("a.", 50'000);
+  EXPECT_EQ(parse_error(dots + "a = 1\n"), "job.toml: nested 50000 levels deep, and 32 are the limit");
+  EXPECT_THAT(parse_error("[" + dots + "a]\n"), HasSubstr("nested 50000 levels"));
+  EXPECT_THAT(parse_error("[train]\nsteps = " + repeated("[", 50'000)), HasSubstr("nested 50000 levels"));
+  for (const std::string& value : {"{" + dots + "a = 1}", repeated("[", 50'000), repeated("{a=", 50'000)}) {
+    EXPECT_THAT(parse_error("", {"train.steps=" + value}),
+                AllOf(StartsWith("--set train.steps="), HasSubstr("train.steps wants an integer")));
+  }
+}
+
+TEST(Config, MessagesStayShort) {
+  const std::string a(900'000, 'a');
+  EXPECT_THAT(parse_error("[train]\n" + a + " = 1\n"), HasSubstr("aaa...; did you mean "));
+  for (const std::string& text :
+       {"[train]\n" + a + " = 1\n", "[" + a + "]\n", "[train]\nsteps = \"" + a + "\"\n",
+        "[optimizer]\nname = \"" + a + "\"\n", "[train]\n\"a " + a + "\" = 1\n"}) {
+    EXPECT_LT(parse_error(text).size(), 3000u) << text.substr(0, 30);
+  }
+}
+
+// What is no TOML is a string, however many dots it has.
+TEST(Config, OverridesMayHaveManyDots) {
+  const std::string path = repeated("../", 40) + "tokens";
+  EXPECT_EQ(parse("", {"data.train=" + path}).data.train, path);
 }
 
 }  // namespace

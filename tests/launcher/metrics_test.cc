@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -47,6 +48,27 @@ TEST(Metrics, AnEvaluationThatIsMadeAgainHasOneLine) {
   };
   EXPECT_EQ(count_after(false), 3u);
   EXPECT_EQ(count_after(true), 2u);
+}
+
+TEST(Metrics, ResumingKeepsLinesUpToADamagedOne) {
+  const testing::TemporaryFolder scratch;
+  const auto path = scratch / "metrics.jsonl";
+  const std::string deep(1'000, '[');
+  for (const std::string& damage :
+       {std::string("{\"step\": 2,"), std::string("[2]"), std::string("{\"step\": \"2\"}"), deep,
+        "{\"step\": 2, \"x\": \"" + std::string(1 << 20, 'x') + "\"}"}) {
+    testing::write_file(path, "{\"step\": 1}\n" + damage + "\n{\"step\": 3}\n");
+    MetricsWriter({.path = path, .resume_step = 3});
+    EXPECT_EQ(testing::read_file(path), "{\"step\": 1}\n") << damage.substr(0, 30);
+  }
+}
+
+TEST(Metrics, APipeIsRefusedAtOnce) {
+  const testing::TemporaryFolder scratch;
+  const auto path = scratch / "metrics.jsonl";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THAT(error_message([&] { MetricsWriter({.path = path}); }),
+              ::testing::HasSubstr("metrics.jsonl: it is a pipe"));
 }
 
 TEST(Metrics, ALineAStep) {

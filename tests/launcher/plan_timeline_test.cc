@@ -55,12 +55,12 @@ TEST(BlockProfile, SaysWhatItIsNotOf) {
 TEST(BlockProfile, NamesAFileThatIsNone) {
   const testing::TemporaryFolder folder;
   EXPECT_THAT(error_message([&] { read_profile(folder / "absent.json"); }),
-              HasSubstr("absent.json: cannot be read"));
+              HasSubstr("absent.json: No such file"));
   testing::write_file(folder / "other.json", "{\"model\": 3}");
   EXPECT_THAT(error_message([&] { read_profile(folder / "other.json"); }),
               HasSubstr("other.json: no profile"));
   testing::write_file(folder / "half.json", "{\"model\":");
-  EXPECT_THAT(error_message([&] { read_profile(folder / "half.json"); }), HasSubstr("half.json: no profile"));
+  EXPECT_THAT(error_message([&] { read_profile(folder / "half.json"); }), HasSubstr("half.json is damaged"));
 }
 
 TEST(BlockProfile, MeasuresImageModelsToo) {

@@ -56,6 +56,10 @@ TEST(Manifest, ErrorsNameTheFileAndTheReason) {
   EXPECT_NE(message_of([&] { read_manifest(folder.path()); }).find("No such file"), std::string::npos);
   EXPECT_NE(message("").find("manifest.json is damaged"), std::string::npos);
   EXPECT_NE(message("[]").find("manifest.json is damaged"), std::string::npos);
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  EXPECT_NE(message(deep).find("manifest.json is damaged: its JSON is nested 200000 levels deep"),
+            std::string::npos);
+  EXPECT_NE(message("{\"format\": " + deep + "}").find("200001 levels"), std::string::npos);
   EXPECT_NE(message(R"({"format": "other"})").find("other"), std::string::npos);
   EXPECT_NE(message(R"({"format": "trireme-checkpoint", "version": 9})").find("version is 9"),
             std::string::npos);

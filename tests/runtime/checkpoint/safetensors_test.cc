@@ -177,6 +177,15 @@ const Damage kDamages[] = {
     {R"({"w":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},"w":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})",
      "\"w\" twice"},
     {R"({"__metadata__":{"step":5},"w":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})", "not a string"},
+    {R"({"__metadata__":{"a":{"b":"c"}},"w":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})",
+     "not a string"},
+    {R"({"__metadata__":7,"w":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})", "not a map of strings"},
+    {R"({"w":{"dtype":["F32"],"shape":[4],"data_offsets":[0,16]}})", "dtype of tensor w is not a string"},
+    {R"({"w":{"dtype":"F32","shape":[[4]],"data_offsets":[0,16]}})", "not a list of sizes"},
+    {R"({"w":{"dtype":"F32","shape":{"a":4},"data_offsets":[0,16]}})", "not a list of sizes"},
+    {R"({"w":{"dtype":"F32","shape":[4],"data_offsets":[0,{}]}})", "not two offsets"},
+    {R"({"w":[4]})", "tensor w has no dtype"},
+    {R"(7)", "not a JSON object"},
     {R"({"__metadata__":[],"w":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})", "not a map of strings"},
 };
 
@@ -191,6 +200,36 @@ TEST(Safetensors, DamagedHeadersAreOneClearError) {
     EXPECT_NE(message.find("x.safetensors"), std::string::npos) << damage.header;
     EXPECT_NE(message.find(damage.expected), std::string::npos) << message << "\nfor " << damage.header;
   }
+}
+
+TEST(Safetensors, OtherPartsOfATensorAreLeftOut) {
+  const TemporaryFolder folder;
+  const std::string header =
+      R"({"w":{"a":{"dtype":"x","shape":["y"]},"dtype":"F32","b":[[1],null],"shape":[4],"c":true,"data_offsets":[0,16]}})";
+  EXPECT_EQ(open_message(folder / "x.safetensors", file_text(header, std::string(16, '\0'))), "");
+}
+
+TEST(Safetensors, ANestedHeaderIsOneClearError) {
+  const TemporaryFolder folder;
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  const std::string message = open_message(folder / "x.safetensors", file_text("{\"w\":" + deep + "}", ""));
+  EXPECT_NE(message.find("x.safetensors is damaged: its header is nested 200001 levels"), std::string::npos)
+      << message;
+}
+
+// Hours where every name is compared with every other.
+TEST(Safetensors, HalfAMillionTensorsTakeSeconds) {
+  const TemporaryFolder folder;
+  constexpr int kCount = 500'000;
+  std::string header = "{";
+  for (int i = 0; i < kCount; ++i) {
+    header += fmt::format(R"({}"t{}":{{"dtype":"U8","shape":[1],"data_offsets":[{},{}]}})", i == 0 ? "" : ",",
+                          i, i, i + 1);
+  }
+  write_file(folder / "x.safetensors", file_text(header + "}", std::string(kCount, 'x')));
+  const SafetensorsReader reader(folder / "x.safetensors");
+  EXPECT_EQ(reader.tensors().size(), std::size_t{kCount});
+  EXPECT_TRUE(reader.has("t499999"));
 }
 
 TEST(Safetensors, EveryTruncationIsNoticed) {
@@ -213,7 +252,8 @@ TEST(Safetensors, ForeignFilesAreRefusedWithTheirSizes) {
             std::string::npos);
   EXPECT_NE(open_message(path, std::string("\x10\0\0\0\0\0\0\0{}", 10)).find("header of 16 bytes"),
             std::string::npos);
-  EXPECT_NE(open_message(path, file_text(std::string(100'000, '['), "")).find("not JSON"), std::string::npos);
+  EXPECT_NE(open_message(path, file_text(std::string(100'000, '['), "")).find("nested 100000 levels deep"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -174,6 +174,10 @@ TEST(DatasetInfo, DamageIsNamed) {
   };
   EXPECT_NE(message("{").find("dataset.json"), std::string::npos);
   EXPECT_NE(message(R"({"format": "other"})").find("other"), std::string::npos);
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  EXPECT_NE(
+      message("{\"format\": " + deep + "}").find("dataset.json is damaged: its JSON is nested 200001 levels"),
+      std::string::npos);
   EXPECT_NE(message(R"({"format": "trireme-tokens", "version": 2})").find("version 2"), std::string::npos);
   EXPECT_NE(message(R"({"format": "trireme-tokens", "version": 1})").find("sources"), std::string::npos);
 }

@@ -69,6 +69,15 @@ TEST_F(SentencePiece, AMissingTextIsNamed) {
   EXPECT_EQ(folder_.num_entries(), 0);
 }
 
+TEST_F(SentencePiece, RefusesFilesThatAreNoModels) {
+  const auto model = folder_ / "my.model";
+  const auto message = [&] { return message_of([&] { load_sentencepiece(model); }); };
+  write_file(model, "a text");
+  EXPECT_NE(message().find("my.model is not a sentencepiece model"), std::string::npos) << message();
+  std::filesystem::resize_file(model, std::uintmax_t{1} << 40);  // of holes
+  EXPECT_NE(message().find("it has 1099511627776 bytes"), std::string::npos) << message();
+}
+
 TEST_F(SentencePiece, RefusesIdsOutsideOfTheVocabulary) {
   train("my.model", 350);
   const auto tokenizer = load_sentencepiece(folder_ / "my.model");

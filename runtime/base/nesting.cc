@@ -1,0 +1,96 @@
+#include "runtime/base/nesting.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace trireme {
+namespace {
+
+/// The position behind a string that begins at `begin` and ends with the quote it begins with.
+std::size_t skip_json_string(std::string_view text, std::size_t begin) {
+  for (std::size_t i = begin + 1; i < text.size(); ++i) {
+    if (text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      return i + 1;
+    }
+  }
+  return text.size();
+}
+
+/// The position behind a string of TOML: "basic", 'literal', or either with three quotes over several lines.
+std::size_t skip_toml_string(std::string_view text, std::size_t begin) {
+  const char quote = text[begin];
+  const auto quotes_at = [&](std::size_t at) {
+    std::size_t end = at;
+    while (end < text.size() && text[end] == quote) ++end;
+    return end - at;
+  };
+  const bool several_lines = quotes_at(begin) >= 3;
+  for (std::size_t i = begin + (several_lines ? 3 : 1); i < text.size();) {
+    if (quote == '"' && text[i] == '\\') {
+      i += 2;
+    } else if (text[i] == quote) {
+      const std::size_t count = quotes_at(i);
+      if (!several_lines) return i + 1;
+      i += std::min<std::size_t>(count, 5);  // up to two belong to the text
+      if (count >= 3) return i;
+    } else if (text[i] == '\n' && !several_lines) {
+      return i;  // an error that the parser will name
+    } else {
+      ++i;
+    }
+  }
+  return text.size();
+}
+
+/// The most brackets and braces that were open at once.
+class Brackets {
+ public:
+  void see(char c) {
+    if (c == '[' || c == '{') most_ = std::max(most_, ++open_);
+    if ((c == ']' || c == '}') && open_ > 0) --open_;
+  }
+  int most() const { return most_; }
+
+ private:
+  int open_ = 0, most_ = 0;
+};
+
+}  // namespace
+
+int json_nesting(std::string_view text) {
+  Brackets brackets;
+  for (std::size_t i = 0; i < text.size();) {
+    if (text[i] == '"') {
+      i = skip_json_string(text, i);
+    } else {
+      brackets.see(text[i++]);
+    }
+  }
+  return brackets.most();
+}
+
+int toml_nesting(std::string_view text) {
+  Brackets brackets;
+  int dots = 0, most_dots = 0;
+  for (std::size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    if (c == '"' || c == '\'') {
+      i = skip_toml_string(text, i);
+      continue;
+    }
+    if (c == '#') {
+      i = std::min(text.find('\n', i), text.size());
+      continue;
+    }
+    brackets.see(c);
+    // A key ends at any of these. A number between them has one dot at most.
+    if (std::string_view("=,[]{}\n").find(c) != std::string_view::npos) dots = 0;
+    if (c == '.') most_dots = std::max(most_dots, ++dots);
+    ++i;
+  }
+  return std::max(brackets.most(), most_dots);
+}
+
+}  // namespace trireme

@@ -1,0 +1,70 @@
+#include "runtime/base/regular_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+std::string describe_kind(mode_t mode) {
+  if (S_ISDIR(mode)) return "it is a folder, not a regular file";
+  if (S_ISFIFO(mode)) return "it is a pipe, not a regular file";
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return "it is a device, not a regular file";
+  return "it is not a regular file";
+}
+
+}  // namespace
+
+RegularFile::RegularFile(const std::filesystem::path& path, const char* what) {
+  // O_NONBLOCK: opening a pipe without a writer must fail below, not wait.
+  fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  TRIREME_CHECK(fd_ >= 0, "cannot read the {} {}: {}", what, path.string(), std::strerror(errno));
+  struct stat info {};
+  std::string reason;
+  if (::fstat(fd_, &info) != 0) {
+    reason = std::strerror(errno);
+  } else if (!S_ISREG(info.st_mode)) {
+    reason = describe_kind(info.st_mode);
+  }
+  if (!reason.empty()) {
+    ::close(fd_);  // no destructor runs for what was not constructed
+    throw Error(ErrorCode::kInvalidInput,
+                fmt::format("cannot read the {} {}: {}", what, path.string(), reason));
+  }
+  size_ = static_cast<std::size_t>(info.st_size);
+}
+
+RegularFile::~RegularFile() {
+  ::close(fd_);
+}
+
+std::string read_text_file(const TextFile& file) {
+  const RegularFile opened(file.path, file.what);
+  const std::string name = file.path.string();
+  TRIREME_CHECK(opened.size() <= file.max_bytes, "the {} {} has {} bytes, more than the {} that one can have",
+                file.what, name, opened.size(), file.max_bytes);
+  // The size is a first guess: files of /proc say 0, and others may grow while they are read.
+  constexpr std::size_t kPiece = 1 << 16;
+  std::string text;
+  for (std::size_t used = 0;;) {
+    text.resize(std::max(used, opened.size()) + kPiece);
+    const ssize_t got = ::read(opened.descriptor(), text.data() + used, text.size() - used);
+    if (got < 0 && errno == EINTR) continue;
+    TRIREME_CHECK(got >= 0, "cannot read the {} {}: {}", file.what, name, std::strerror(errno));
+    used += static_cast<std::size_t>(got);
+    TRIREME_CHECK(used <= file.max_bytes, "the {} {} has more than the {} bytes that one can have", file.what,
+                  name, file.max_bytes);
+    if (got > 0) continue;
+    text.resize(used);
+    return text;
+  }
+}
+
+}  // namespace trireme

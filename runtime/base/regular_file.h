@@ -1,0 +1,40 @@
+// A regular file opened for reading: what every reader of input begins with.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+
+namespace trireme {
+
+/// Owns a descriptor. Opening never waits: a pipe without a writer is refused like any other special file.
+class RegularFile {
+ public:
+  /// `what` names its role in messages ("token file"). Throws Error(kInvalidInput) when the file is missing,
+  /// cannot be read or is not a regular file.
+  RegularFile(const std::filesystem::path& path, const char* what);
+  RegularFile(const RegularFile&) = delete;
+  RegularFile& operator=(const RegularFile&) = delete;
+  ~RegularFile();
+
+  int descriptor() const { return fd_; }
+  /// Bytes when it was opened.
+  std::size_t size() const { return size_; }
+
+ private:
+  int fd_ = -1;
+  std::size_t size_ = 0;
+};
+
+/// A file that is read into memory whole.
+struct TextFile {
+  std::filesystem::path path;
+  const char* what = "file";  // its role in messages: "job file"
+  std::size_t max_bytes = 0;  // more is none of ours, whatever it is
+};
+
+/// Throws Error(kInvalidInput), like RegularFile, and when the file has more than `max_bytes`, of which no
+/// more are read.
+std::string read_text_file(const TextFile& file);
+
+}  // namespace trireme
