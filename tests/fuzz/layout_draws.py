@@ -117,8 +117,7 @@ def draw_precision(numbers, model_name):
 
 
 def draw_cut(numbers, num_blocks, num_stages):
-    """Of `num_blocks` into `num_stages`; None: the default."""
-    kind = often(numbers, {None: 3, "parameters": 2, "blocks": 2, "measured": 1, "listed": 4})
+    kind = often(numbers, {"flops": 3, "parameters": 2, "blocks": 2, "measured": 1, "listed": 4})
     if kind != "listed":
         return kind
     return ", ".join(str(first) for first in sorted(numbers.sample(range(1, num_blocks), num_stages - 1)))
@@ -147,13 +146,12 @@ def draw_layout(numbers, job, num_blocks):
         keys["schedule"] = numbers.choice(["gpipe", "1f1b", "zb-h1"] + ["interleaved"] * interleaved)
         if keys["schedule"] == "interleaved":
             keys["chunks"] = numbers.randint(2, most_chunks)
-        cut = draw_cut(numbers, num_blocks, stages * keys.get("chunks", 1))
-        if cut:
-            keys["pipeline_cut"] = cut
+        keys["pipeline_cut"] = draw_cut(numbers, num_blocks, stages * keys.get("chunks", 1))
     if numbers.random() < 0.4:
         keys["recompute_every"] = numbers.randint(1, num_blocks - 1)
-    if numbers.random() < 0.5:
-        keys["accumulate_unsharded"] = numbers.random() < 0.6
+    for key in ("accumulate_unsharded", "keep_gathered"):
+        if numbers.random() < 0.6:
+            keys[key] = numbers.choice([True, True, False, "auto"])
     if numbers.random() < 0.5:
         keys["prefetch_depth"] = numbers.randint(0, 3)
     if numbers.random() < 0.4:
