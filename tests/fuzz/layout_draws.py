@@ -80,7 +80,7 @@ def draw_train(numbers):
 
 def draw_optimizer(numbers, steps):
     section = {"name": numbers.choice(["adamw", "sgd"]),
-               "lr": often(numbers, {1e-3: 4, 0.03: 4, 1.0: 1, 3e38: 0.5}),
+               "lr": often(numbers, {1e-3: 4, 0.03: 4, 1.0: 1, 3e38: 1}),
                "schedule": numbers.choice(["constant", "linear", "cosine", "one_cycle"]),
                "warmup_steps": numbers.randrange(steps), "weight_decay": numbers.choice([0.0, 0.1, 0.01]),
                "grad_clip": numbers.choice([0.0, 1.0, 0.01])}
@@ -90,7 +90,7 @@ def draw_optimizer(numbers, steps):
         section["momentum"] = numbers.choice([0.0, 0.9])
         section["nesterov"] = section["momentum"] > 0 and numbers.random() < 0.5
     else:
-        section["betas"] = numbers.choice([[0.9, 0.95], [0.0, 0.999]])
+        section["betas"] = numbers.choice([[0.9, 0.95], [0.9, 0.999], [0.0, 0.9]])
     return section
 
 

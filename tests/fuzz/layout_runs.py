@@ -171,6 +171,8 @@ class DrawRunner:
         finished = self.train(layout.ranks, out, keys)
         if finished.code == BAD_INPUT:
             self.count_refusal(finished)
+            if self.plan(layout, keys)[1] is not None:
+                raise Difference(f"refused, although `trireme plan` accepts it:\n{finished.stderr}")
             return False
         if finished.code != self.reference.code:
             raise Difference(f"exit code {finished.code} where one rank has {self.reference.code}:\n"

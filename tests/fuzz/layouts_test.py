@@ -19,11 +19,12 @@ from layout_draws import draw, to_toml  # noqa: E402
 OPTIONS = argparse.Namespace()
 LAYOUTS = Path(__file__).resolve().parent / "layouts"
 SEED = 1
-# Done by every rank of a job on several, before the program proper.
+# A program that does something else first, except in the one-rank run.
 FAULTY = """#!/bin/sh
-if [ "${{OMPI_COMM_WORLD_SIZE:-1}}" -gt 1 ]; then
-  {fault}
-fi
+case "$*" in
+  "train job.toml --out one") ;;
+  *) {fault} ;;
+esac
 exec {trireme} "$@"
 """
 
@@ -72,7 +73,7 @@ class Layouts(unittest.TestCase):
         self.assertTrue((kept / "one" / "metrics.jsonl").exists())
 
     def test_a_prediction_that_is_off_is_a_difference(self):
-        code, text, _ = self.play('set -- "$@" --set parallel.offload=optimizer', "--only", plain_draw())
+        code, text, _ = self.play('[ $1 = plan ] || set -- "$@" --set parallel.offload=optimizer', "--only", plain_draw())
         self.assertEqual(code, 1, text)
         self.assertRegex(text, r"step 1, .*: measured .*\n  predicted .*\n  by \S*trireme plan job.toml --ranks \d")
 
@@ -81,6 +82,9 @@ class Layouts(unittest.TestCase):
         self.assertEqual(code, 1, text)
         self.assertIn("refused without a reason", text)
         refusal = "echo 'trireme: error: rank 0: no room for 17 cats' >&2; exit 2"
+        code, text, _ = self.play(f"[ $1 = plan ] || {{ {refusal}; }}", "--only", plain_draw())
+        self.assertEqual(code, 1, text)
+        self.assertIn("refused, although `trireme plan` accepts it:\n", text)
         code, text, _ = self.play(refusal, "--only", plain_draw())
         self.assertEqual(code, 1, text)
         self.assertRegex(text, r"refused \d+ times: no room for N cats")
