@@ -106,6 +106,7 @@ class Executor {
   void change_residency(const Action& action);
   void read_batch(Run& run, int micro_batch);
   void observe_logits(Run& run, const Action& action, Activations input);
+  const std::vector<TensorSpec>& boundary(const Run& run, int unit, int micro_batch);
   void send(Run& run, const Action& action);
   void receive(Run& run, const Action& action);
   void exchange_tied(Run& run, const Action& action);

@@ -13,7 +13,7 @@ PlanRankState::PlanRankState(const StepPlan& plan, int rank)
       place_(plan.mesh.place(rank)),
       resident_(static_cast<std::size_t>(plan.num_units), !plan.sharded_parameters) {
   for (const Action& action : plan.ranks[static_cast<std::size_t>(rank)].actions) {
-    if (consumes_tape(action.kind)) trains_ = true;
+    if (consumes_tape(action.kind) || action.kind == kGradNorm || action.kind == kOptimStep) trains_ = true;
   }
 }
 
@@ -121,8 +121,8 @@ Problem PlanRankState::forward(const Action& a) {
   if (a.unit > 0 && !outputs_.contains(below) && !inputs_.contains(here)) {
     return "its input is not there: neither computed here nor received";
   }
-  if (pending_.contains(here) || outputs_.contains(here)) return "runs a second time";
   if (has_loss_) return "comes after ReduceLoss";
+  if (!forwards_.insert(here).second) return "runs a second time";
   if (inputs_.erase(here) == 0) outputs_.erase(below);
   outputs_.insert(here);
   if (!trains_) return std::nullopt;

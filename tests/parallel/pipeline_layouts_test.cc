@@ -45,6 +45,23 @@ TEST(PipelineLayouts, SixteenBitsGiveTheSameState) {
   }
 }
 
+// Dropout, which alone makes the stream fp32 here, does not run in evaluation: 16 bits cross the boundaries
+// then, and 32 in training.
+TEST(PipelineLayouts, ABoundaryHasTheDtypeOfItsPlay) {
+  for (const PrecisionMode mode : {PrecisionMode::kBf16, PrecisionMode::kFp16}) {
+    Precision precision(mode);
+    precision.override_op(OpKind::kDropout, PrecisionMode::kFp32);
+    const Outcome expected = run({.precision = precision}, 2);
+    for (Layout layout :
+         {Layout{.stages = 2}, Layout{.stages = 2, .data = 2, .schedule = kGpipe, .recompute = 2},
+          Layout{.stages = 2, .schedule = kInterleaved, .chunks = 2, .zero = 3},
+          Layout{.stages = 2, .schedule = kZeroBubbleH1, .zero = 2}}) {
+      layout.precision = precision;
+      EXPECT_TRUE(run(layout, 2) == expected) << layout.to_string();
+    }
+  }
+}
+
 // Merged groups end with a chunk, and their gradient with that of their first block; the cut may be anywhere.
 TEST(PipelineLayouts, UnevenCutsAndMergedGroupsGiveTheSameState) {
   const Outcome expected = run({}, 3);
