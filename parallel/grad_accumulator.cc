@@ -105,12 +105,13 @@ void GradAccumulator::end(Context& ctx, int unit, int micro_batch) {
   }
 }
 
-std::vector<Tensor> GradAccumulator::take_leaves(Context& ctx, int unit) {
-  std::vector<Tensor> leaves;
+std::vector<GradAccumulator::Leaf> GradAccumulator::take_leaves(Context& ctx, int unit) {
+  std::vector<Leaf> leaves;
   for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
     fill_unwritten(ctx, b, unit);
+    if (!completes(b, unit)) continue;
     round_leaf(ctx, b);
-    leaves.push_back(std::exchange(buckets_[static_cast<std::size_t>(b)].leaf, Tensor()));
+    leaves.push_back({b, std::exchange(buckets_[static_cast<std::size_t>(b)].leaf, Tensor())});
   }
   return leaves;
 }

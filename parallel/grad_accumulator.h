@@ -53,9 +53,14 @@ class GradAccumulator {
   GradientTarget target(const ParamUse& use);
   /// Closes them: parameters without a gradient become zero, complete subtrees are joined.
   void end(Context& ctx, int unit, int micro_batch);
-  /// In place of end(), to look at the gradients of one backward: gives a bucket's, by bucket of `unit`, and
-  /// drops them. Nothing is added to any sum.
-  std::vector<Tensor> take_leaves(Context& ctx, int unit);
+  /// A complete leaf: the gradients of one backward (of several blocks' in a merged group).
+  struct Leaf {
+    int bucket = 0;
+    Tensor gradient;  // [padded], of options.dtype
+  };
+  /// In place of end(), to look at gradients: gives up the leaves that the backward of `unit` completes.
+  /// Nothing is added to any sum. Allocates what end() does, when end() does.
+  std::vector<Leaf> take_leaves(Context& ctx, int unit);
 
   /// Starts the exchange of `unit`'s buckets: of `micro_batch`, or of the whole step when it is -1.
   /// Collective.

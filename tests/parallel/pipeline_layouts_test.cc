@@ -221,27 +221,39 @@ TEST(PipelineLayouts, WhatCannotBeIsRefused) {
   EXPECT_THROW(StageMap::given({.num_units = 8, .pipeline = 3}, {4, 8}), Error);
 }
 
-// A gradient that is not finite is found where it is computed, whatever stage that is.
-TEST(PipelineLayouts, ANonFiniteGradientIsNamedTheSame) {
+// A gradient that is not finite is found where it is computed, whatever stage that is; and the search needs
+// no more memory than the step that it repeats, so that a job that fits goes on after an overflow.
+TEST(PipelineLayouts, ANonFiniteGradientIsNamedTheSameInTheMemoryOfAStep) {
+  constexpr std::int64_t kMerged = 1 << 20;  // every block of a stage in one group
   std::vector<std::string> named;
-  for (const Layout& layout : {Layout{}, Layout{.stages = 4, .data = 2}, Layout{.stages = 2, .zero = 3},
-                               Layout{.stages = 4, .schedule = kZeroBubbleH1}}) {
-    const GptConfig config = layout.model();
-    std::mutex mutex;
-    run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
-      EngineOptions options = layout.options();
-      options.precision = Precision(PrecisionMode::kFp16);
-      options.loss_scale = {.kind = LossScaleConfig::Kind::kStatic, .initial = 3e38f};
-      Engine engine(build_gpt(config), comm, options);
-      const auto source = testing::token_source(config.vocab, config.seq_len, 0);
-      const StepResult result = engine.step(source, layout.global_batch * config.seq_len, 1e-2);
-      EXPECT_TRUE(result.skipped);
-      const auto found =
-          engine.find_non_finite_gradient(result, source, layout.global_batch * config.seq_len);
-      ASSERT_TRUE(found.has_value());
-      const std::lock_guard lock(mutex);
-      named.push_back(fmt::format("{} {} {}", found->block, found->parameter, found->micro_batch));
-    });
+  for (const Layout& layout :
+       {Layout{}, Layout{.group_min_bytes = kMerged}, Layout{.stages = 4, .data = 2},
+        Layout{.stages = 2, .zero = 3}, Layout{.stages = 2, .data = 2, .zero = 3, .group_min_bytes = kMerged},
+        Layout{.stages = 4, .zero = 2, .group_min_bytes = kMerged, .accumulate_unsharded = true},
+        Layout{.data = 2, .recompute = 2, .group_min_bytes = kMerged},
+        Layout{.stages = 4, .schedule = kZeroBubbleH1}}) {
+    for (const DType grad_dtype : {DType::kFloat32, DType::kFloat16}) {
+      const GptConfig config = layout.model();
+      std::mutex mutex;
+      run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
+        EngineOptions options = layout.options();
+        options.precision = Precision(PrecisionMode::kFp16);
+        options.precision.grad_dtype = grad_dtype;
+        options.loss_scale = {.kind = LossScaleConfig::Kind::kStatic, .initial = 3e38f};
+        Engine engine(build_gpt(config), comm, options);
+        const auto source = testing::token_source(config.vocab, config.seq_len, 0);
+        const StepResult result = engine.step(source, layout.global_batch * config.seq_len, 1e-2);
+        EXPECT_TRUE(result.skipped);
+        engine.context().allocator->reset_peak();
+        const auto found =
+            engine.find_non_finite_gradient(result, source, layout.global_batch * config.seq_len);
+        EXPECT_LE(engine.context().allocator->stats().peak_total, result.memory.peak_total)
+            << layout.to_string() << ", gradients in " << name(grad_dtype) << ", rank " << comm->rank();
+        ASSERT_TRUE(found.has_value());
+        const std::lock_guard lock(mutex);
+        named.push_back(fmt::format("{} {} {}", found->block, found->parameter, found->micro_batch));
+      });
+    }
   }
   for (const std::string& name : named) EXPECT_EQ(name, named[0]);
 }
