@@ -152,8 +152,9 @@ void Trainer::read_result() {
   const StepResult result = engine_->collect();
   const UnreadStep step = unread_.front();
   unread_.pop_front();
-  const double step_ms = step.enqueue_ms + ms_since(start);
   const RankMemory memory = largest_of_ranks(*options_.comm, result.memory);
+  // Parameters that are still under way hold up this exchange: they are a part of the step.
+  const double step_ms = step.enqueue_ms + ms_since(start);
   const bool hashed = is_due(result.step, options_.config.log.state_hash_every);
   const std::string hash = hashed ? agreed_state_hash() : "";
   if (is_first()) {

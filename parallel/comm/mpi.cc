@@ -3,6 +3,7 @@
 #include <exception>
 #include <utility>
 
+#include "parallel/comm/mpi_algorithms.h"
 #include "parallel/comm/mpi_board.h"
 #include "parallel/comm/mpi_communicator.h"
 #include "parallel/comm/mpi_job.h"
@@ -30,6 +31,7 @@ void start_mpi() {
                 "MPI_THREAD_SERIALIZED (ompi_info shows its thread support)");
   }
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  choose_mpi_algorithms();
 }
 
 }  // namespace
