@@ -142,6 +142,7 @@ void Trainer::open_log() {
                                                   .log_every = options_.config.log.every,
                                                   .terminal = output_is_terminal(options_.launch),
                                                   .summary = initial_summary()});
+  watch_ = std::make_unique<OutputWatch>(out_);
   log_->line(describe_start());
   const std::string& init_from = options_.config.model.init_from;
   if (resume_folder_.empty() && !init_from.empty()) log_->line(fmt::format("starting from {}", init_from));
