@@ -49,7 +49,8 @@ std::shared_ptr<const Dataset> open_tokens(const JobConfig& config, const char* 
     const auto tokens = std::make_shared<TokenDataset>(
         TokenDataset::Options{.path = path,
                               .sequence_length = config.model.seq_len,
-                              .seed = static_cast<std::uint64_t>(config.train.seed)});
+                              .seed = static_cast<std::uint64_t>(config.train.seed),
+                              .vocab_size = config.model.vocab});
     if (fingerprint != nullptr) {
       tokens->check_vocab(config.model.vocab);
       *fingerprint += fmt::format("{}: {}\n", key, fingerprint_of(*tokens));

@@ -107,6 +107,7 @@ struct ParallelSection {
   double timeout_s = 1800.0;
   std::string device = "auto";
   std::int64_t threads = 0;
+  bool oversubscribe = false;
   std::int64_t memory_limit = 0;
   bool cuda_graph = false;
 };

@@ -161,7 +161,12 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
           "device", &L::device, one_of({"auto", "cpu", "cuda"}),
           "Where to compute. `auto`: GPUs where this build and every rank's machine have them, else the CPU.")
       .add("threads", &L::threads, from_to(0, 4096),
-           "Host threads a rank. 0: the cores it may use / ranks on this machine.")
+           "Host threads a rank, at most the cores it may use. 0: the cores it may use / ranks on this "
+           "machine.")
+      .add(
+          "oversubscribe", &L::oversubscribe, any(),
+          "Take `threads` as they are, beyond the cores that a rank may use, too: such threads wait for each "
+          "other, and a step takes many times as long. The results do not change.")
       .add_bytes(
           "memory_limit", &L::memory_limit, at_least(0),
           "Bytes a rank may hold, library workspaces apart; a job that needs more is refused before step "

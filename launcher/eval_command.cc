@@ -84,6 +84,7 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
     JobConfig config;
     std::shared_ptr<const Dataset> data;
     run_stage(*comm, [&] {
+      check_threads(arguments.threads, count_cores(), "--threads");
       checkpoint = open_checkpoint_or_run(arguments.checkpoint);
       const RunState state = read_run_state(checkpoint);
       config = eval_config(state, arguments);

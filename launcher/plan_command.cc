@@ -101,6 +101,7 @@ BlockProfile profile_of(const PlanArguments& arguments, const JobConfig& config,
                   *arguments.times, mismatch);
     return profile;
   }
+  check_threads(config.parallel);
   BlockProfile profile = measure_profile(config, device, threads);
   if (arguments.times) write_text_file(*arguments.times, to_json(profile));
   return profile;

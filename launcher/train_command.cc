@@ -53,6 +53,7 @@ ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& lau
       if (!warning.empty()) log_warning(warning);
     });
     check_same_config(*comm, to_toml(config));
+    run_stage(*comm, [&] { check_threads(config.parallel); });
     const bool may_have_stages_on_gpus = config.parallel.pipeline > 1 && config.parallel.device != "cpu";
     if (may_have_stages_on_gpus) run_stage(*comm, [] { prepare_environment_for_stages(); });
     const RankDevice rank = choose_device(config.parallel.device, launch, comm, config.parallel.timeout_s);

@@ -143,6 +143,7 @@ void Trainer::open_log() {
                                                   .log_every = options_.config.log.every,
                                                   .terminal = output_is_terminal(options_.launch),
                                                   .summary = initial_summary()});
+  watch_ = std::make_unique<OutputWatch>(out_);
   log_->line(describe_start());
   const std::string accumulation = describe_accumulation(options_.config, options_.comm->size());
   if (!accumulation.empty()) log_->line(accumulation);

@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import signal
+import struct
 import subprocess
 import time
 
@@ -192,6 +193,61 @@ class FailingJobs(JobTest):
         self.assertEqual(process.returncode, 1, stderr)
         self.assertRegex(stderr, r"trireme: error: rank 0: .*checkpoints")
         self.assertNotRegex(stderr, r"rank 0.*rank 0|died")  # named once a line, and nobody is said to have died
+
+    def test_an_output_folder_that_is_lost_ends_the_run_with_a_checkpoint(self):
+        for ranks in (0, 2):
+            with self.subTest(ranks=ranks, action="renamed"):
+                out, moved = self.folder / f"renamed{ranks}", self.folder / f"moved{ranks}"
+                process, _ = self.start_and_wait_for_steps(ranks, out.name)
+                out.rename(moved)
+                self.expect_lost_output(process, out, f"was renamed to {moved} .*in {moved}/checkpoints")
+                self.assertFalse(out.exists())
+                # The checkpoint is of the step that the metrics end with, and a run goes on from it.
+                step = self.metrics(moved.name)[-1]["step"]
+                self.run_job(ranks, moved.name, "--set", f"train.steps={step + 1}")
+                self.assertEqual([m["step"] for m in self.metrics(moved.name)], list(range(1, step + 2)))
+            with self.subTest(ranks=ranks, action="removed"):
+                out = self.folder / f"removed{ranks}"
+                process, pids = self.start_and_wait_for_steps(ranks, out.name)
+                # Stopped, so that the folder goes at once: the files of the last checkpoint are not for rmtree.
+                pids = pids or [process.pid]
+                for pid in pids:
+                    os.kill(pid, signal.SIGSTOP)
+                shutil.rmtree(out)
+                for pid in pids:
+                    os.kill(pid, signal.SIGCONT)
+                self.expect_lost_output(process, out, f"was removed .*in {out}/checkpoints")
+                self.assertTrue(list((out / "checkpoints").glob("step-*")))
+
+    def expect_lost_output(self, process, out, words):
+        _, stderr = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1, stderr)
+        self.assertRegex(stderr, rf"trireme: error: (rank 0: )?(the output folder )?{out}.* {words}")
+
+    def write_shard(self, path, token, count=4096):
+        path.write_bytes(struct.pack("<3i", 20240520, 1, count) + bytes(253 * 4) + struct.pack("<H", token) * count)
+
+    def test_a_shard_that_changes_under_the_run_is_named_by_the_rank_that_reads_it(self):
+        def overwrite(shard):
+            with open(shard, "r+b") as file:
+                file.seek(1024)
+                file.write(struct.pack("<H", 60000) * 4096)
+        changes = {"written to": overwrite,
+                   "replaced by another file": lambda shard: os.rename(shard.with_suffix(".new"), shard),
+                   "bytes now": lambda shard: os.truncate(shard, 2000)}
+        for i, (words, change) in enumerate(changes.items()):
+            with self.subTest(words):
+                shard = self.folder / "shard.bin"
+                self.write_shard(shard, 7)
+                self.write_shard(shard.with_suffix(".new"), 60000)
+                process, _ = self.start_and_wait_for_steps(2, f"shard{i}", "--set", "data.kind=tokens",
+                                                           "--set", f"data.train={shard}")
+                change(shard)
+                _, stderr = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 1, stderr)
+                # Or what a read meets that is under way: an id, or the end of the file.
+                read = r": token 60000 at position \d+" if words == "written to" else "became shorter"
+                self.assertRegex(stderr, rf"rank [01], step \d+.*: token file {shard} .*{words}|{read}")
 
     def test_ranks_with_different_jobs_are_refused(self):
         other = self.folder / "other.toml"
