@@ -239,8 +239,7 @@ std::string measured_cut(const JobConfig& config, const BlockProfile& profile, c
 JobConfig with_measured_cut(JobConfig config, const std::shared_ptr<Communicator>& comm,
                             const CutMeasurement& measurement) {
   if (config.parallel.pipeline_cut != "measured" || config.parallel.pipeline == 1) return config;
-  const auto watchdog = watch_over(comm, config.parallel.timeout_s);
-  const Watchdog::Scope watch(watchdog.get(), "the measuring of a cut into stages");
+  const Watchdog::Scope watch(comm->status().get(), "the measuring of a cut into stages");
   std::string cut;
   run_stage(*comm, [&] {
     if (comm->rank() > 0) return;

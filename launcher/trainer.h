@@ -61,8 +61,8 @@ class Trainer {
   bool agreed_to_stop(const StopRequest& stop);  // collective
   void step();
   void traced_step(double lr);  // collective: the step of log.trace_step
-  /// Lets the ranks watch over what is not an action of a step, while the result lives.
-  Watchdog::Scope watched(std::string text) const { return {engine_->watchdog(), std::move(text)}; }
+  /// Shows the other ranks what is not an action of a step, while the result lives.
+  Watchdog::Scope watched(std::string text) const { return {options_.comm->status().get(), std::move(text)}; }
   void read_results(std::size_t left);  // until `left` steps wait to be read
   void read_result();
   /// Names the gradient that was not finite. Throws AgreedError where the job cannot go on. Collective.

@@ -151,6 +151,8 @@ def main():
     parser.add_argument("--trireme", required=True)
     parser.add_argument("--mpiexec", required=True)
     parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--injections", type=int, default=6)
+    parser.add_argument("--seed", type=int, default=0)  # 0: another one each time
     _, rest = parser.parse_known_args(namespace=OPTIONS)
     OPTIONS.trireme = os.path.abspath(OPTIONS.trireme)
     unittest.main(module="__main__", argv=[sys.argv[0], *rest])
