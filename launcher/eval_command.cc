@@ -7,6 +7,7 @@
 #include <string>
 
 #include "launcher/agreement.h"
+#include "launcher/arithmetic.h"
 #include "launcher/build.h"
 #include "launcher/commands.h"
 #include "launcher/device.h"
@@ -99,6 +100,7 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
         const Watchdog::Scope scope = session.inside("the evaluation");
         const RankDevice rank =
             choose_device(config.parallel.device, launch, comm, config.parallel.timeout_s);
+        check_same_arithmetic(*comm, arithmetic_of(rank.device));
         const EngineOptions options =
             eval_engine_options(config, arguments, rank.device, launch, comm->size());
         std::unique_ptr<Engine> engine;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "launcher/arithmetic.h"
 #include "launcher/config.h"
 #include "parallel/engine.h"
 #include "runtime/checkpoint/checkpoint_store.h"
@@ -20,6 +21,7 @@ struct RunState {
   std::string state_hash;
   std::optional<LossScaleState> loss_scale;  // empty: of a build that did not save it
   JobConfig config;                          // resolved
+  Arithmetic arithmetic;                     // of the ranks; empty: of a build that did not save it
   std::vector<std::string> class_names;      // by label; empty: no classes, without names, or not saved
   std::string tokenizer;  // "bytes", "sentencepiece" (then the model file is beside), or empty: not known
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launcher/agreement.h"
+#include "launcher/arithmetic.h"
 #include "launcher/build.h"
 #include "launcher/commands.h"
 #include "launcher/config.h"
@@ -47,6 +48,8 @@ ExitCode train(JobConfig config, const TrainArguments& arguments, const LaunchEn
     const Watchdog::Scope scope = session.inside("the choice of a device");
     return choose_device(config.parallel.device, launch, comm, config.parallel.timeout_s);
   }();
+  const Arithmetic arithmetic = arithmetic_of(rank.device);
+  check_same_arithmetic(*comm, arithmetic);
   const auto threads = static_cast<int>(config.parallel.threads);
   config = with_measured_cut(
       std::move(config), comm,
@@ -58,7 +61,8 @@ ExitCode train(JobConfig config, const TrainArguments& arguments, const LaunchEn
                   .out = output_root(arguments),
                   .launch = launch,
                   .comm = rank.comm,
-                  .device = rank.device})
+                  .device = rank.device,
+                  .arithmetic = arithmetic})
       .run(stop);
 }
 

@@ -256,6 +256,7 @@ void Trainer::save(Evaluation evaluation) {
                  .state_hash = agreed_state_hash(),
                  .loss_scale = engine_->loss_scale_state(),
                  .config = options_.config,
+                 .arithmetic = options_.arithmetic,
                  .class_names = resumed_.class_names};
   if (data_.train_images && !data_.train_images->class_names().empty()) {
     state.class_names = as_utf8(data_.train_images->class_names());

@@ -34,6 +34,7 @@ class Trainer {
     LaunchEnvironment launch;
     std::shared_ptr<Communicator> comm;
     Device device;
+    Arithmetic arithmetic = {};  // the same on every rank; noted in checkpoints
   };
   explicit Trainer(Options options);
   ~Trainer();

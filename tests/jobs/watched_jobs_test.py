@@ -13,7 +13,6 @@ from pathlib import Path
 
 from jobs import OPTIONS, JobTest, command, kill_job, main, processes_below
 
-TIMEOUT_S = 4  # of the job: far above what any of its phases takes on a busy machine
 MARGIN_S = 20  # for mpirun to end the job, on such a machine
 RANKS = 3
 MEANS = (signal.SIGSTOP, signal.SIGKILL, signal.SIGABRT)
@@ -76,7 +75,7 @@ class WatchedJobs(JobTest):
         victim = random_numbers.randrange(RANKS)
         layout = random_numbers.choice(("zero=0", "zero=2", "pipeline=3"))
         line = command(RANKS, "train", self.job, "--out", out, "--set", "train.steps=3", "--set", "train.global_batch=12",
-                       "--set", f"parallel.{layout}", "--set", f"parallel.timeout_s={TIMEOUT_S}")
+                       "--set", f"parallel.{layout}", "--set", f"parallel.timeout_s={OPTIONS.timeout}")
         process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                    stdin=subprocess.DEVNULL, start_new_session=True)
         self.addCleanup(kill_job, process)
@@ -110,13 +109,15 @@ class WatchedJobs(JobTest):
             send(pid, signal.SIGCONT)
         what = f"injection {index}: {means.name} to rank {victim} (process {pid}) in the {moment}, {layout}"
         try:
-            _, stderr = process.communicate(timeout=TIMEOUT_S + MARGIN_S)
+            _, stderr = process.communicate(timeout=OPTIONS.timeout + MARGIN_S)
         except subprocess.TimeoutExpired:
-            self.fail(f"{what}: the job goes on after {TIMEOUT_S + MARGIN_S} s")
+            states = {rank: state_of(one) for rank, one in pids.items()}
+            kill_job(process)
+            self.fail(f"{what}: the job goes on after {OPTIONS.timeout + MARGIN_S} s, {states}: {process.communicate()}")
         self.times[means.name].append(time.time() - began)
         self.assertIn(process.returncode, (1, 128 + means), f"{what}: {stderr}")
         if had_arrived:
-            stopped = rf"the job is held up \(parallel.timeout_s = {TIMEOUT_S}\) by rank {victim} " \
+            stopped = rf"the job is held up \(parallel.timeout_s = {OPTIONS.timeout}\) by rank {victim} " \
                       rf"\(process {pid}, stopped by a signal\) (in|after) "
             died = rf"rank {victim} \(process {pid}\) died (in|after) "
             self.assertRegex(stderr, stopped if means == signal.SIGSTOP else died, what)
@@ -149,15 +150,33 @@ class WatchedJobs(JobTest):
 
     def test_a_rank_that_never_comes_is_missed(self):
         """It does not even start trireme: the others wait in MPI_Init."""
-        line = command(2, "train", self.job, "--out", self.folder / "missed", "--set", f"parallel.timeout_s={TIMEOUT_S}")
+        line = command(2, "train", self.job, "--out", self.folder / "missed", "--set", f"parallel.timeout_s={OPTIONS.timeout}")
         line += [":", "-np", "1", "sleep", "1000"]
         process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                    stdin=subprocess.DEVNULL, start_new_session=True)
         self.addCleanup(kill_job, process)
-        _, stderr = process.communicate(timeout=TIMEOUT_S + MARGIN_S)
+        _, stderr = process.communicate(timeout=OPTIONS.timeout + MARGIN_S)
         self.assertEqual(process.returncode, 1, stderr)
-        self.assertRegex(stderr, rf"held up \(parallel.timeout_s = {TIMEOUT_S}\) by process 2 of this machine .*has not arrived")
+        self.assertRegex(stderr, rf"held up \(parallel.timeout_s = {OPTIONS.timeout}\) by process 2 of this machine .*has not arrived")
         self.assertRegex(stderr, r"rank 0 .*in MPI_Init")
+
+    def test_the_other_commands_name_a_rank_that_dies_too(self):
+        """It waits for a process that never comes, and its peer sees it die before mpirun ends that one as well."""
+        for arguments in (("eval", self.folder / "none"), ("doctor",)):
+            line = [*command(2, *arguments), ":", "-np", "1", "sleep", "1000"]
+            process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                       stdin=subprocess.DEVNULL, start_new_session=True)
+            self.addCleanup(kill_job, process)
+            deadline = time.time() + 60
+            while not all(is_watched(ranks_of(process).get(rank)) for rank in (0, 1)):
+                self.assertLess(time.time(), deadline, "two ranks do not come")
+                time.sleep(0.01)
+            time.sleep(0.2)  # for rank 0 to have seen rank 1
+            pid = ranks_of(process)[1]
+            os.kill(pid, signal.SIGKILL)
+            _, stderr = process.communicate(timeout=MARGIN_S)
+            self.assertEqual(process.returncode, 128 + signal.SIGKILL, stderr)
+            self.assertRegex(stderr, rf"rank 1 \(process {pid}\) died in MPI_Init, waiting for others")
 
 
 if __name__ == "__main__":
