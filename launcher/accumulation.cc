@@ -35,8 +35,7 @@ JobConfig with_accumulation(JobConfig config, const std::shared_ptr<const BlockL
 JobConfig with_accumulation(JobConfig config, const std::shared_ptr<Communicator>& comm,
                             const MemoryLimit& limit) {
   if (is_settled(config)) return config;
-  const auto watchdog = watch_over(comm, config.parallel.timeout_s);
-  const Watchdog::Scope watch(watchdog.get(), "the choice of what is kept over a step's micro-batches");
+  const Watchdog::Scope watch(comm->status().get(), "the choice of what is kept over a step's micro-batches");
   MemoryLimit smallest = limit;
   for (const std::string& bytes : comm->all_gather_strings(std::to_string(limit.bytes))) {
     smallest.bytes = std::min(smallest.bytes, std::int64_t{std::stoll(bytes)});

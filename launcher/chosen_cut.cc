@@ -46,9 +46,8 @@ std::string chosen_cut(const JobConfig& config, const std::shared_ptr<Communicat
   const std::string& value = config.parallel.pipeline_cut;
   const bool is_measured = value == "measured";
   if (config.parallel.pipeline == 1 || (!is_measured && value != "flops")) return value;
-  const auto watchdog = watch_over(comm, config.parallel.timeout_s);
-  const Watchdog::Scope watch(
-      watchdog.get(), is_measured ? "the measuring of a cut into stages" : "the choice of a cut into stages");
+  const Watchdog::Scope watch(comm->status().get(), is_measured ? "the measuring of a cut into stages"
+                                                                : "the choice of a cut into stages");
   const CutMemory memory{.num_ranks = comm->size(), .limit_bytes = least_of_ranks(*comm, choice.limit_bytes)};
   std::string cut;
   run_stage(*comm, [&] {

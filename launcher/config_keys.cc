@@ -154,9 +154,10 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
            "Over MPI on slow links: faster with several ranks a host, a tenth slower with one.")
       .add(
           "timeout_s", &L::timeout_s, at_least(0),
-          "Seconds that an action of a step, an evaluation, a checkpoint, or a wait in one of them may take. "
-          "Then the job ends with the name of the rank that holds the others up, and with the action that "
-          "each rank of its machine is in. 0: no limit.")
+          "Seconds that an action of a step, an evaluation, a checkpoint, a part of the start or the end "
+          "(MPI_Init "
+          "and MPI_Finalize, too), or a wait in one of them may take. Then the job ends with the name of the "
+          "rank that holds the others up, and with what each rank of its machine is in. 0: no limit.")
       .add(
           "device", &L::device, one_of({"auto", "cpu", "cuda"}),
           "Where to compute. `auto`: GPUs where this build and every rank's machine have them, else the CPU.")

@@ -54,17 +54,25 @@ Trainer::~Trainer() = default;
 ExitCode Trainer::run(const StopRequest& stop) {
   Communicator& comm = *options_.comm;
   {
-    const auto watchdog = watch_over(options_.comm, options_.config.parallel.timeout_s);
-    const Watchdog::Scope watch(watchdog.get(), "the checks before the first step");
+    const Watchdog::Scope watch = watched("the checks before the first step");
     run_stage(comm, [this] { check_job(); });
     check_same_data(comm, data_.fingerprint);
+  }
+  {
+    const Watchdog::Scope watch = watched("the choice of a checkpoint");
     choose_resume();
     run_stage(comm, [this] { read_resumed(); });
     run_stage(comm, [this] { claim_output(); });
   }
-  run_stage(comm, [this] { with_memory_advice([this] { build_engine(); }); });
+  {
+    const Watchdog::Scope watch = watched("the making of the engine");
+    run_stage(comm, [this] { with_memory_advice([this] { build_engine(); }); });
+  }
   restore();
-  run_stage(comm, [this] { open_log(); });
+  {
+    const Watchdog::Scope watch = watched("the opening of the log");
+    run_stage(comm, [this] { open_log(); });
+  }
   try {
     make_up_for_evaluation();
     while (engine_->steps_done() < num_steps()) {
@@ -278,6 +286,7 @@ void Trainer::save(Evaluation evaluation) {
                  .state_hash = agreed_state_hash(),
                  .loss_scale = engine_->loss_scale_state(),
                  .config = options_.config,
+                 .arithmetic = options_.arithmetic,
                  .class_names = resumed_.class_names};
   if (data_.train_images && !data_.train_images->class_names().empty()) {
     state.class_names = as_utf8(data_.train_images->class_names());
@@ -298,11 +307,12 @@ void Trainer::save(Evaluation evaluation) {
 
 ExitCode Trainer::end(ExitCode code) {
   read_results(0);
-  const Watchdog::Scope watch = watched("the end of the run");
   const std::int64_t step = engine_->steps_done();
+  const Watchdog::Scope watch = watched(fmt::format("the end of the run after step {}", step));
   if (last_saved_step_ != step) save(Evaluation::kNone);
   const std::string hash = agreed_state_hash();
   if (!is_first()) return code;
+  const Watchdog::Scope last = watched("the writing of summary.json");
   const bool stopped = code == ExitCode::kStopped;
   log_->finish(stopped ? "stopped" : "done", hash);
   log_->line(fmt::format("{} at step {} of {}, state {}; see {}", stopped ? "stopped" : "done", step,

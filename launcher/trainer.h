@@ -39,6 +39,7 @@ class Trainer {
     LaunchEnvironment launch;
     std::shared_ptr<Communicator> comm;
     Device device;
+    Arithmetic arithmetic = {};  // the same on every rank; noted in checkpoints
   };
   explicit Trainer(Options options);
   ~Trainer();
@@ -68,8 +69,8 @@ class Trainer {
   bool agreed_to_stop(const StopRequest& stop);
   void step();
   void traced_step(double lr);  // collective: the step of log.trace_step
-  /// Lets the ranks watch over what is not an action of a step, while the result lives.
-  Watchdog::Scope watched(std::string text) const { return {engine_->watchdog(), std::move(text)}; }
+  /// Shows the other ranks what is not an action of a step, while the result lives.
+  Watchdog::Scope watched(std::string text) const { return {options_.comm->status().get(), std::move(text)}; }
   void read_results(std::size_t left);  // until `left` steps wait to be read
   void read_result();
   /// Names the gradient that was not finite. Throws AgreedError where the job cannot go on. Collective.

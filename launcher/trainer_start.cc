@@ -161,6 +161,12 @@ void Trainer::open_log() {
   for (const std::string& change : describe_changes(resumed_.config, options_.config)) {
     log_warning("the checkpoint was made with another " + change);
   }
+  for (const std::string& change : describe_changes(resumed_.arithmetic, options_.arithmetic)) {
+    log_warning(fmt::format(
+        "the checkpoint was made with another {}: from here on last bits may differ from those of "
+        "a run that was not interrupted",
+        change));
+  }
 }
 
 RunSummary Trainer::initial_summary() const {
