@@ -1,6 +1,7 @@
 #include "launcher/env.h"
 
 #include <fmt/core.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -14,6 +15,9 @@
 
 namespace trireme {
 namespace {
+
+/// Rounds of libgomp's wait loop, some 10 ns to 100 ns each, by processor.
+constexpr const char* kSpinCount = "2000";
 
 /// The first of `names` that is set to an integer.
 std::optional<int> read_integer(const EnvironmentLookup& lookup, std::initializer_list<const char*> names) {
@@ -95,6 +99,20 @@ void prepare_environment_for_stages(const EnvironmentLookup& lookup, const Envir
       kQueues, queues.value_or(0), kFewestQueues);
   if (!queues) set(kQueues, "32");
   if (!lookup("CUDA_MODULE_LOADING")) set("CUDA_MODULE_LOADING", "EAGER");
+}
+
+bool prepare_environment_for_threads(const EnvironmentLookup& lookup, const EnvironmentSetter& set) {
+  if (lookup("GOMP_SPINCOUNT") || lookup("OMP_WAIT_POLICY")) return false;
+  set("GOMP_SPINCOUNT", kSpinCount);
+  return true;
+}
+
+void restart_with_short_spins(char* const* argv) {
+  // Without an interpreter of its own the process was started through the loader, and is the loader.
+  if (getauxval(AT_BASE) == 0) return;
+  const std::string program = link_target("/proc/self/exe");  // not that link: it would be the process's name
+  if (program.empty() || !prepare_environment_for_threads()) return;
+  ::execv(program.c_str(), argv);
 }
 
 LaunchEnvironment read_launch_environment(const EnvironmentLookup& lookup) {

@@ -39,6 +39,21 @@ void set_environment_variable(const char* name, const char* value);
 void prepare_environment_for_stages(const EnvironmentLookup& lookup = environment_variable,
                                     const EnvironmentSetter& set = set_environment_variable);
 
+/// [Note: threads that wait] Between two parallel regions OpenMP's threads spin, by libgomp's default for
+/// some milliseconds. On cores of their own that costs nothing; where another process wants the core, a rank
+/// beside it or a build, the spinning takes the time that the thread they all wait for would need, and a step
+/// takes many times as long. A short spin bridges the gaps within a step, and then the thread sleeps.
+///
+/// Sets GOMP_SPINCOUNT for that, and returns true, where the user says nothing of it (GOMP_SPINCOUNT,
+/// OMP_WAIT_POLICY). Measurements: "Threads that wait" in kernels/README.md.
+bool prepare_environment_for_threads(const EnvironmentLookup& lookup = environment_variable,
+                                     const EnvironmentSetter& set = set_environment_variable);
+
+/// libgomp reads the environment before main(): where prepare_environment_for_threads() has set something,
+/// this starts the program once more in this process, with the same arguments. Returns where there is nothing
+/// to do, or the system does not let it: then threads spin. To be called before anything else.
+void restart_with_short_spins(char* const* argv);
+
 /// True when standard output ends at a terminal. mpirun gives its ranks a pseudo-terminal whatever its own
 /// output is, so under MPI the output of the process that started us is looked at as well.
 bool output_is_terminal(const LaunchEnvironment& launch);

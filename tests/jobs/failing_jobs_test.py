@@ -11,6 +11,8 @@ import signal
 import struct
 import subprocess
 import time
+from pathlib import Path
+from unittest import mock
 
 from jobs import JOB, OPTIONS, JobTest, command, kill_job, main
 
@@ -193,6 +195,22 @@ class FailingJobs(JobTest):
         self.assertEqual(process.returncode, 1, stderr)
         self.assertRegex(stderr, r"trireme: error: rank 0: .*checkpoints")
         self.assertNotRegex(stderr, r"rank 0.*rank 0|died")  # named once a line, and nobody is said to have died
+
+    def test_threads_spin_briefly_where_the_user_does_not_say_how_they_wait(self):
+        for variable, value in (("", ""), ("OMP_WAIT_POLICY", "active"), ("GOMP_SPINCOUNT", "7")):
+            with self.subTest(variable):
+                environment = {key: text for key, text in os.environ.items()
+                               if key not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+                with mock.patch.dict(os.environ, environment | ({variable: value} if variable else {}), clear=True):
+                    process, _ = self.start_and_wait_for_steps(0, f"waits{variable}")
+                lines = Path(f"/proc/{process.pid}/environ").read_text().split("\0")
+                waits = [line for line in lines if line.startswith(("OMP_WAIT_POLICY=", "GOMP_SPINCOUNT="))]
+                self.assertEqual(waits, [f"{variable}={value}"] if variable else ["GOMP_SPINCOUNT=2000"])
+                # Started a second time or not: the same process, name and arguments.
+                self.assertEqual(Path(f"/proc/{process.pid}/comm").read_text(), "trireme\n")
+                self.assertEqual(Path(f"/proc/{process.pid}/cmdline").read_text().split("\0")[:3],
+                                 [OPTIONS.trireme, "train", str(self.job)])
+                kill_job(process)
 
     def test_an_output_folder_that_is_lost_ends_the_run_with_a_checkpoint(self):
         for ranks in (0, 2):

@@ -43,6 +43,18 @@ TEST(Env, StagesOnGpusGetQueuesAndLoadedKernels) {
               ::testing::HasSubstr("CUDA_DEVICE_MAX_CONNECTIONS = 1: the streams of a pipeline's rank"));
 }
 
+TEST(Env, ThreadsSpinBrieflyUnlessTheUserSaysHowTheyWait) {
+  std::map<std::string, std::string> set;
+  const auto setter = [&](const char* name, const char* value) { set[name] = value; };
+  EXPECT_FALSE(prepare_environment_for_threads(variables({{"OMP_WAIT_POLICY", "active"}}), setter));
+  EXPECT_FALSE(prepare_environment_for_threads(variables({{"GOMP_SPINCOUNT", "5"}}), setter));
+  EXPECT_TRUE(set.empty());
+  EXPECT_TRUE(prepare_environment_for_threads(variables({}), setter));
+  ASSERT_TRUE(set.contains("GOMP_SPINCOUNT"));
+  // Set once, so that the program does not start itself for ever.
+  EXPECT_FALSE(prepare_environment_for_threads(variables(set), setter));
+}
+
 TEST(Env, OpenMpi) {
   const LaunchEnvironment launch = read_launch_environment(variables({{"OMPI_COMM_WORLD_SIZE", "4"},
                                                                       {"OMPI_COMM_WORLD_RANK", "3"},
