@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <utility>
 
 #include "parallel/comm/communicator.h"
@@ -78,6 +79,18 @@ void Watchdog::watch_newcomers() {
   }
 }
 
+// A launcher may itself wait for a process that was stopped while they spoke with each other, and would then
+// not end the job: so those processes go on, to their end.
+void Watchdog::wake_stopped() const {
+  const RankStatus& status = *options_.status;
+  const RankReading own = status.board().read(status.place());
+  for (int place = 0; place < status.board().size(); ++place) {
+    const RankReading other = status.board().read(place);
+    const bool visible = other.process_namespace == own.process_namespace;
+    if (other.process > 0 && visible && is_stopped(other.process)) kill(other.process, SIGCONT);
+  }
+}
+
 // Looks a few times in a timeout: nobody has to wake it for every action.
 void Watchdog::run() {
   const RankStatus& status = *options_.status;
@@ -120,6 +133,7 @@ void Watchdog::report_stall(const RankReading& own, const Limit& limit) {
     if (end_) return;
   }
   // Whatever has moved meanwhile: it has been reported, and somebody ends the job.
+  wake_stopped();
   options_.end_job(message);
 }
 

@@ -66,6 +66,7 @@ class Watchdog {
   void watch_newcomers();
   void report_death(int place);
   void report_stall(const RankReading& own, const Limit& limit);
+  void wake_stopped() const;
   Limit limit() const;
 
   const Options options_;

@@ -118,8 +118,8 @@ class WatchedJobs(JobTest):
         self.assertIn(process.returncode, (1, 128 + means), f"{what}: {stderr}")
         if had_arrived:
             stopped = rf"the job is held up \(parallel.timeout_s = {OPTIONS.timeout}\) by rank {victim} " \
-                      rf"\(process {pid}, stopped by a signal\) (in|after) "
-            died = rf"rank {victim} \(process {pid}\) died (in|after) "
+                      rf"\(process {pid}, stopped by a signal\) (in|after|before) "
+            died = rf"rank {victim} \(process {pid}\) died (in|after|before) "
             self.assertRegex(stderr, stopped if means == signal.SIGSTOP else died, what)
         elif means == signal.SIGSTOP:
             self.assertRegex(stderr, rf"by process {victim} of this machine .*which has not arrived", what)
