@@ -22,6 +22,7 @@
 //    for a dtype it lacks.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -65,6 +66,9 @@ struct Backend {
   const char* name = "";
   /// Null on backends whose device is the machine itself. Throws nothing but std::bad_alloc.
   DeviceReport (*examine_devices)() = nullptr;
+  /// What decides the last bits of results on this machine, by name: {"instruction set": "x86_64_v4"}. Null
+  /// where examine_devices says it all.
+  std::map<std::string, std::string> (*arithmetic)() = nullptr;
 
   // Memory and transfers. A source for one rank; host <-> device copies are ordered on exec.stream,
   // copy_to_host returns when the bytes are on the host, synchronize when all enqueued work is done.

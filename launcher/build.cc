@@ -4,7 +4,9 @@
 
 #include "launcher/image_data.h"
 #include "models/resnet.h"
+#include "parallel/block_work.h"
 #include "parallel/stage_cut.h"
+#include "parallel/stage_map.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/hash.h"
 #include "runtime/data/synthetic_tokens.h"
@@ -47,7 +49,8 @@ std::shared_ptr<const Dataset> open_tokens(const JobConfig& config, const char* 
     const auto tokens = std::make_shared<TokenDataset>(
         TokenDataset::Options{.path = path,
                               .sequence_length = config.model.seq_len,
-                              .seed = static_cast<std::uint64_t>(config.train.seed)});
+                              .seed = static_cast<std::uint64_t>(config.train.seed),
+                              .vocab_size = config.model.vocab});
     if (fingerprint != nullptr) {
       tokens->check_vocab(config.model.vocab);
       *fingerprint += fmt::format("{}: {}\n", key, fingerprint_of(*tokens));
@@ -173,14 +176,24 @@ std::shared_ptr<const BlockList> build_blocks(const ModelSection& model) {
 
 std::vector<int> pipeline_cut(const JobConfig& config, const BlockList& blocks) {
   const ParallelSection& parallel = config.parallel;
-  if (parallel.pipeline == 1 || parallel.pipeline_cut == "blocks") return {};
+  if (parallel.pipeline == 1) return {};
   TRIREME_CHECK(parallel.pipeline_cut != "measured",
-                "parallel.pipeline_cut = \"measured\": nothing has measured it (see with_measured_cut)");
+                "parallel.pipeline_cut = \"measured\": nothing has measured it (see chosen_cut)");
   const int num_blocks = static_cast<int>(blocks.size());
   const int num_stages = static_cast<int>(parallel.pipeline * parallel.chunks);
-  const auto listed = listed_cut(parallel.pipeline_cut);
-  const StageCut cut = listed ? cut_at(*listed, num_blocks, num_stages)
-                              : cut_evenly({.blocks = parameter_costs(blocks)}, num_stages);
+  StageCut cut;
+  if (const auto listed = listed_cut(parallel.pipeline_cut)) {
+    cut = cut_at(*listed, num_blocks, num_stages);
+  } else if (parallel.pipeline_cut == "blocks") {
+    const StageMap even = StageMap::even({.num_units = num_blocks,
+                                          .pipeline = static_cast<int>(parallel.pipeline),
+                                          .chunks = static_cast<int>(parallel.chunks)});
+    cut = {.firsts = {even.bounds.begin(), even.bounds.end() - 1}, .num_blocks = num_blocks};
+  } else if (parallel.pipeline_cut == "parameters") {
+    cut = cut_evenly({.blocks = parameter_costs(blocks)}, num_stages);
+  } else {
+    cut = cut_by_work(blocks, sample_spec(config), num_stages);
+  }
   return {cut.firsts.begin() + 1, cut.firsts.end()};
 }
 
@@ -198,7 +211,8 @@ EngineOptions engine_options(const JobConfig& config) {
       .reduction = config.parallel.reduction == "fast" ? Reduction::kFast : Reduction::kCanonical,
       .zero = static_cast<ZeroStage>(config.parallel.zero),
       .offload = config.parallel.offload == "optimizer" ? Offload::kOptimizer : Offload::kNone,
-      .accumulate_unsharded = config.parallel.accumulate_unsharded,
+      .accumulate_unsharded = config.parallel.accumulate_unsharded.value_or(false),
+      .keep_gathered = config.parallel.keep_gathered.value_or(false),
       .recompute_every = static_cast<int>(config.parallel.recompute_every),
       .cuda_graph = config.parallel.cuda_graph,
       .prefetch_depth = static_cast<int>(config.parallel.prefetch_depth),

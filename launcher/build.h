@@ -34,7 +34,7 @@ Precision build_precision(const PrecisionSection& section);
 std::vector<int> pipeline_cut(const JobConfig& config, const BlockList& blocks);
 
 /// For the CPU: choose_device() knows better. `threads` and `memory_limit` are those of the job; threads 0
-/// stands for 1.
+/// stands for 1, and "auto" for what needs least memory (see with_accumulation).
 EngineOptions engine_options(const JobConfig& config);
 
 LrSchedule lr_schedule(const JobConfig& config);

@@ -14,7 +14,7 @@ std::span<const Combination> pipeline_combinations() {
        "with all that is said to work below"},
       {"data parallelism, accumulation", nullptr, "a data rank's micro-batches are those of the schedule"},
       {"`zero` = 1, 2, 3", nullptr, "each stage shards over its data ranks"},
-      {"`accumulate_unsharded`, `prefetch_depth`, `group_min_bytes`, `offload`", nullptr,
+      {"`accumulate_unsharded`, `keep_gathered`, `prefetch_depth`, `group_min_bytes`, `offload`", nullptr,
        "groups are not merged over the end of a stage"},
       {"`recompute_every`", nullptr,
        "segments begin with a stage; the last one of a stage is kept only where backward follows at once"},

@@ -93,7 +93,8 @@ struct PrecisionSection {
 struct ParallelSection {
   std::int64_t pipeline = 1;
   std::int64_t zero = 0;
-  bool accumulate_unsharded = false;
+  std::optional<bool> accumulate_unsharded;  // nothing: "auto"
+  std::optional<bool> keep_gathered;         // likewise
   std::int64_t prefetch_depth = 1;
   std::int64_t group_min_bytes = 0;
   std::string offload = "none";
@@ -101,11 +102,12 @@ struct ParallelSection {
   std::int64_t recompute_every = 0;
   std::string schedule = "1f1b";
   std::int64_t chunks = 1;
-  std::string pipeline_cut = "parameters";  // or "blocks", "measured", or first blocks as text: "3, 6"
+  std::string pipeline_cut = "flops";  // "parameters", "blocks", "measured", or first blocks: "3, 6"
   std::string reduction = "canonical";
   double timeout_s = 1800.0;
   std::string device = "auto";
   std::int64_t threads = 0;
+  bool oversubscribe = false;
   std::int64_t memory_limit = 0;
   bool cuda_graph = false;
 };
@@ -157,6 +159,11 @@ std::optional<std::vector<std::int64_t>> listed_cut(const std::string& pipeline_
 
 /// Checks what involves several keys. parse_config has called it; for configurations made in code.
 void check_config(const JobConfig& config);
+
+/// Of a job to be trained: throws Error(kInvalidInput) where a schedule that comes down has no step after its
+/// warm-up, and so never reaches optimizer.lr. With "constant" that is a warning, which is returned, as more
+/// steps go on with the same course; else empty.
+std::string check_schedule(const JobConfig& config);
 
 /// Data ranks of a job on `num_ranks` ranks. Throws Error(kInvalidInput), naming parallel.pipeline, where its
 /// stages cannot share them equally.

@@ -197,6 +197,21 @@ void check_config(const JobConfig& config) {
                 "checkpoint.resume is empty: \"auto\", \"never\" or the path of a checkpoint");
 }
 
+std::string check_schedule(const JobConfig& config) {
+  const OptimizerSection& optimizer = config.optimizer;
+  if (optimizer.warmup_steps < config.train.steps) return "";
+  TRIREME_CHECK(
+      optimizer.schedule == "constant",
+      "optimizer.warmup_steps = {} leaves none of train.steps = {} to optimizer.schedule = \"{}\": the "
+      "learning rate would not come to optimizer.lr = {} and down again; take fewer warm-up steps (0 "
+      "for a trial of a few steps) or more steps",
+      optimizer.warmup_steps, config.train.steps, optimizer.schedule, optimizer.lr);
+  return fmt::format(
+      "optimizer.warmup_steps = {}: all of train.steps = {} are warm-up, so the learning rate does not reach "
+      "optimizer.lr = {}",
+      optimizer.warmup_steps, config.train.steps, optimizer.lr);
+}
+
 void check_batch(const TrainSection& train, int num_data_ranks) {
   // A plan holds every micro-batch of every rank; nobody accumulates a million of them.
   constexpr std::int64_t kMaxMicroBatches = std::int64_t{1} << 20;

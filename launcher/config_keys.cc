@@ -33,8 +33,14 @@ void add_optimizer_keys(std::vector<ConfigKey>& keys) {
   SectionKeys<O>(keys, "optimizer", &JobConfig::optimizer)
       .add("name", &O::name, one_of({"adamw", "sgd"}), "Update rule.")
       .add("lr", &O::lr, above(0), "Peak learning rate.")
-      .add("min_lr", &O::min_lr, at_least(0),
-           "Learning rate at the last step of `linear`, `cosine` and `one_cycle`.")
+      .add(
+          "min_lr", &O::min_lr, at_least(0),
+          "What the learning rate of `linear`, `cosine` and `one_cycle` comes down to: of `one_cycle` at the "
+          "last step, of the others at the step that would follow it, as of PyTorch's CosineAnnealingLR with "
+          "T_max = the steps after the warm-up. Of S steps, W of them warm-up, step s counted from 0 has "
+          "min_lr + c (lr - min_lr) with p = (s - W) / (S - W) and c = 1 - p for `linear`, (1 + cos(pi p)) / "
+          "2 "
+          "for `cosine`; from 0.4 to 0.04 in 10 steps the last has 0.076 and 0.0488.")
       .add("weight_decay", &O::weight_decay, at_least(0),
            "Decoupled for `adamw`, added to the gradient for `sgd`; matrices only, not biases and norms.")
       .add("betas", &O::betas, from_to_below(0, 1), "`adamw`: decay of both moments.")
@@ -45,8 +51,10 @@ void add_optimizer_keys(std::vector<ConfigKey>& keys) {
            "Course of the learning rate after the warm-up, down to `min_lr`. `one_cycle`: half a cosine up "
            "from "
            "lr / 25 within `warmup_steps` (0: 30 % of the steps), then half a cosine down.")
-      .add("warmup_steps", &O::warmup_steps, count_from(0),
-           "Steps in which the learning rate rises linearly to `lr`.")
+      .add(
+          "warmup_steps", &O::warmup_steps, count_from(0),
+          "Steps in which the learning rate rises linearly, to `lr` at the step after them. Fewer than "
+          "`train.steps`: else `lr` would never be reached, which is refused, and with `constant` warned of.")
       .add("grad_clip", &O::grad_clip, at_least(0),
            "Gradients are scaled down to this global L2 norm. 0: no clipping.");
 }
@@ -90,10 +98,18 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
            "ZeRO stage: each data rank keeps only its piece of 1: masters and optimizer state, 2: gradients "
            "too, "
            "3: parameters too. The results do not change.")
-      .add("accumulate_unsharded", &L::accumulate_unsharded, any(),
-           "`zero` 2 and 3: keep whole gradients over a step's micro-batches and reduce them once: more "
-           "memory, "
-           "less traffic. The results do not change.")
+      .add_boolean_or_auto(
+          "accumulate_unsharded", &L::accumulate_unsharded,
+          "`zero` 2 and 3: keep whole gradients over a step's micro-batches and reduce them once: more "
+          "memory, less traffic (FSDP: `no_sync`). `auto`: where the predicted memory fits, in "
+          "`memory_limit` or, without one, in 7/8 of what a rank may use; `trireme plan`, `config.toml` and "
+          "`summary.json` say what was chosen. The results do not change.")
+      .add_boolean_or_auto(
+          "keep_gathered", &L::keep_gathered,
+          "`zero` 3: gather each block's parameters once a step and keep them from their first use to their "
+          "last, over all micro-batches: more memory, less traffic (FSDP: `reshard_after_forward` = False). "
+          "`auto`: with several micro-batches a rank, where it fits as above; before "
+          "`accumulate_unsharded`, as it saves more. The results do not change.")
       .add(
           "prefetch_depth", &L::prefetch_depth, count_from(0),
           "`zero` 3: gather the parameters of a block while so many blocks before it run. 0: when it is due. "
@@ -125,24 +141,33 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
           "would wait, so that less time is idle for more memory. No effect with one stage. The results do "
           "not change.")
       .add("chunks", &L::chunks, count_from(1), "`interleaved`: chunks of blocks on every rank.")
-      .add(
-          "pipeline_cut", &L::pipeline_cut, pipeline_cut_text(),
-          "Where the blocks are cut into stages: `parameters` makes the largest stage as small as it can be, "
-          "`blocks` gives each as many blocks, `measured` makes the slowest stage as quick as it can be on "
-          "this machine, and \"3, 6\" names the first block of every stage (of every "
-          "chunk) but the first; the embedding is block 0. The results do not change.")
+      .add("pipeline_cut", &L::pipeline_cut, pipeline_cut_text(),
+           "Where the blocks are cut into stages. `flops`: the stage with the most arithmetic, counted, has "
+           "as "
+           "little as it can have. `measured`: the slowest stage is as fast as it can be, by times of this "
+           "machine. Both within the memory of a rank, by prediction. `parameters`: the largest stage is as "
+           "small as it can be. `blocks`: each has as many blocks. \"3, 6\": the first block of every stage "
+           "(of "
+           "every chunk) but the first; the embedding is block 0. The results do not change.")
       .add("reduction", &L::reduction, one_of({"canonical", "fast"}),
-           "`canonical`: the same bits on every layout. `fast`: the communication library's own all-reduce.")
+           "`canonical`: the same bits on every layout. `fast`: the communication library's own all-reduce. "
+           "Over MPI on slow links: faster with several ranks a host, a tenth slower with one.")
       .add(
           "timeout_s", &L::timeout_s, at_least(0),
-          "Seconds that an action of a step, an evaluation, a checkpoint, or a wait in one of them may take. "
-          "Then the job ends with the name of the rank that holds the others up, and with the action that "
-          "each rank of its machine is in. 0: no limit.")
+          "Seconds that an action of a step, an evaluation, a checkpoint, a part of the start or the end "
+          "(MPI_Init "
+          "and MPI_Finalize, too), or a wait in one of them may take. Then the job ends with the name of the "
+          "rank that holds the others up, and with what each rank of its machine is in. 0: no limit.")
       .add(
           "device", &L::device, one_of({"auto", "cpu", "cuda"}),
           "Where to compute. `auto`: GPUs where this build and every rank's machine have them, else the CPU.")
       .add("threads", &L::threads, from_to(0, 4096),
-           "Host threads a rank. 0: the cores it may use / ranks on this machine.")
+           "Host threads a rank, at most the cores it may use. 0: the cores it may use / ranks on this "
+           "machine.")
+      .add(
+          "oversubscribe", &L::oversubscribe, any(),
+          "Take `threads` as they are, beyond the cores that a rank may use, too: such threads wait for each "
+          "other, and a step takes many times as long. The results do not change.")
       .add_bytes(
           "memory_limit", &L::memory_limit, at_least(0),
           "Bytes a rank may hold, library workspaces apart; a job that needs more is refused before step "
@@ -207,6 +232,8 @@ std::string_view describe(KeyType type) {
       return "a list of three numbers";
     case KeyType::kStringOrNumber:
       return "a string or a number";
+    case KeyType::kBooleanOrAuto:
+      return "true, false or \"auto\"";
     case KeyType::kStringTable:
       return "a table of strings, such as { name = \"text\" } (one entry: --set section.key.name=text)";
   }

@@ -27,6 +27,7 @@ enum class KeyType : std::uint8_t {
   kNumberPair,
   kNumberTriple,
   kStringOrNumber,  // kept as text
+  kBooleanOrAuto,   // true, false, or the string "auto"
   kStringTable,     // { name = "text", ... }
 };
 

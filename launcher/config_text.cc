@@ -85,6 +85,8 @@ std::string type_text(KeyType type) {
       return "three numbers";
     case KeyType::kStringOrNumber:
       return "string or number";
+    case KeyType::kBooleanOrAuto:
+      return "boolean or string";
     case KeyType::kStringTable:
       return "table of strings";
   }

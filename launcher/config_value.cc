@@ -140,6 +140,10 @@ std::optional<ConfigValue> read_value(const toml::node& node, KeyType type) {
       if (const auto* text = node.as_string()) return text->get();
       if (const auto number = read_number(node)) return fmt::format("{}", *number);
       break;
+    case KeyType::kBooleanOrAuto:
+      if (const auto* boolean = node.as_boolean()) return boolean->get();
+      if (const auto* text = node.as_string(); text && text->get() == "auto") return text->get();
+      break;
     case KeyType::kStringTable:
       return read_string_table(node);
     case KeyType::kNumberPair:

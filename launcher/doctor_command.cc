@@ -36,10 +36,11 @@ ExitCode run_doctor(const DoctorArguments& arguments, const LaunchEnvironment& l
     return ExitCode::kDone;
   };
   if (arguments.no_measure || launch.num_ranks == 1) return print();
-  return run_as_rank(launch, [&](const std::shared_ptr<Communicator>& comm) {
-    report.all_reduce = try_all_reduce(launch, comm);
-    return print();
-  });
+  return run_as_rank(launch, {.run = [&](RankSession& session) {
+                       const Watchdog::Scope scope = session.inside("the measuring of the all-reduce");
+                       report.all_reduce = try_all_reduce(launch, session.comm());
+                       return print();
+                     }});
 }
 
 }  // namespace

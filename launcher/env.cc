@@ -34,6 +34,13 @@ std::string find_launcher(const EnvironmentLookup& lookup) {
   return "";
 }
 
+// In the folder of the PMIx server of this machine, which is one job's and goes with it.
+std::string find_board_file(const EnvironmentLookup& lookup) {
+  const auto folder = lookup("PMIX_SERVER_TMPDIR"), name_space = lookup("PMIX_NAMESPACE");
+  if (!folder || !name_space || name_space->find('/') != std::string::npos) return "";
+  return fmt::format("{}/trireme-{}.board", *folder, *name_space);
+}
+
 std::string link_target(const std::string& path) {
   std::error_code error;
   const auto target = std::filesystem::read_symlink(path, error);
@@ -101,6 +108,7 @@ LaunchEnvironment read_launch_environment(const EnvironmentLookup& lookup) {
                   num_tasks);
     return launch;
   }
+  launch.board_file = find_board_file(lookup);
   launch.rank = read_integer(lookup, {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}).value_or(0);
   launch.num_ranks =
       read_integer(lookup, {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}).value_or(1);

@@ -14,6 +14,8 @@ std::optional<std::string> environment_variable(const char* name);
 
 /// How this process was started, known before MPI is initialised.
 struct LaunchEnvironment {
+  /// For the job's ranks on this machine to find each other before MPI runs; empty: not told.
+  std::string board_file;
   std::string launcher;  // "mpirun", "PMI", ...; empty: alone, MPI is not needed
   int rank = 0;
   int num_ranks = 1;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "launcher/agreement.h"
+#include "launcher/arithmetic.h"
 #include "launcher/build.h"
 #include "launcher/commands.h"
 #include "launcher/device.h"
@@ -56,7 +57,8 @@ EngineOptions eval_engine_options(const JobConfig& config, const EvalArguments& 
   options.global_batch = options.micro_batch * num_ranks;
   options.optimizer = {.kind = OptimizerConfig::Kind::kSgd};  // keeps no state
   options.cuda_graph = false;
-  options.data_cache_bytes = 0;  // every sample is read once
+  options.keep_gathered = false;  // of the training's layout and memory
+  options.data_cache_bytes = 0;   // every sample is read once
   return options;
 }
 
@@ -78,33 +80,44 @@ void print(const EvalMetrics& metrics, std::int64_t num_left_out, const Checkpoi
 }
 
 ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launch) {
-  return run_as_rank(launch, [&](const std::shared_ptr<Communicator>& comm) {
-    Checkpoint checkpoint;
-    JobConfig config;
-    std::shared_ptr<const Dataset> data;
-    run_stage(*comm, [&] {
-      checkpoint = open_checkpoint_or_run(arguments.checkpoint);
-      const RunState state = read_run_state(checkpoint);
-      config = eval_config(state, arguments);
-      const JobData opened = open_eval_data(config);
-      check_classes(config, opened, {.where = checkpoint.folder.string(), .names = state.class_names});
-      data = opened.eval;
-    });
-    const RankDevice rank = choose_device(config.parallel.device, launch, comm, config.parallel.timeout_s);
-    const EngineOptions options = eval_engine_options(config, arguments, rank.device, launch, comm->size());
-    std::unique_ptr<Engine> engine;
-    run_stage(*comm,
-              [&] { engine = std::make_unique<Engine>(build_blocks(config.model), rank.comm, options); });
-    run_stage(*comm, [&] { load_state(*engine, checkpoint.folder, StateParts::kModel); });
-    const EvalMetrics metrics = evaluate(*engine, {.dataset = data,
-                                                   .num_samples = data->num_samples(),
-                                                   .workers = num_data_workers(config, options.threads),
-                                                   .counts_top_k = is_image_model(config.model)});
-    LeftOut left_out;
-    left_out.gather(*comm, {data.get()});
-    if (comm->rank() == 0) print(metrics, data->num_samples() - metrics.num_samples, checkpoint, arguments);
-    return ExitCode::kDone;
-  });
+  return run_as_rank(
+      launch, {.run = [&](RankSession& session) {
+        const auto& comm = session.comm();
+        Checkpoint checkpoint;
+        JobConfig config;
+        std::shared_ptr<const Dataset> data;
+        {
+          const Watchdog::Scope scope = session.inside("the opening of the checkpoint and its data");
+          run_stage(*comm, [&] {
+            checkpoint = open_checkpoint_or_run(arguments.checkpoint);
+            const RunState state = read_run_state(checkpoint);
+            config = eval_config(state, arguments);
+            const JobData opened = open_eval_data(config);
+            check_classes(config, opened, {.where = checkpoint.folder.string(), .names = state.class_names});
+            data = opened.eval;
+          });
+        }
+        session.set_limit(config.parallel.timeout_s);
+        const Watchdog::Scope scope = session.inside("the evaluation");
+        const RankDevice rank =
+            choose_device(config.parallel.device, launch, comm, config.parallel.timeout_s);
+        check_same_arithmetic(*comm, arithmetic_of(rank.device));
+        const EngineOptions options =
+            eval_engine_options(config, arguments, rank.device, launch, comm->size());
+        std::unique_ptr<Engine> engine;
+        run_stage(*comm,
+                  [&] { engine = std::make_unique<Engine>(build_blocks(config.model), rank.comm, options); });
+        run_stage(*comm, [&] { load_state(*engine, checkpoint.folder, StateParts::kModel); });
+        const EvalMetrics metrics = evaluate(*engine, {.dataset = data,
+                                                       .num_samples = data->num_samples(),
+                                                       .workers = num_data_workers(config, options.threads),
+                                                       .counts_top_k = is_image_model(config.model)});
+        LeftOut left_out;
+        left_out.gather(*comm, {data.get()});
+        if (comm->rank() == 0)
+          print(metrics, data->num_samples() - metrics.num_samples, checkpoint, arguments);
+        return ExitCode::kDone;
+      }});
 }
 
 }  // namespace

@@ -98,10 +98,10 @@ KeyRule workers_text() {
 }
 
 KeyRule pipeline_cut_text() {
-  return {.text = "\"parameters\", \"blocks\", \"measured\" or first blocks such as \"3, 6\"",
+  return {.text = "\"flops\", \"parameters\", \"blocks\", \"measured\" or first blocks such as \"3, 6\"",
           .allows = [](const ConfigValue& v) {
             const std::string& text = std::get<std::string>(v);
-            return text == "parameters" || text == "blocks" || text == "measured" ||
+            return text == "flops" || text == "parameters" || text == "blocks" || text == "measured" ||
                    listed_cut(text).has_value();
           }};
 }

@@ -5,8 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <sstream>
+
+#include "launcher/config.h"
+#include "runtime/base/error.h"
 
 namespace trireme {
 namespace {
@@ -88,6 +92,28 @@ int CoreCounts::usable() const {
   return std::max(1, std::min(affinity, within_quota));
 }
 
+int CoreCounts::allowed() const {
+  const int within_quota = quota ? static_cast<int>(std::ceil(*quota)) : affinity;
+  return std::max(1, std::min(affinity, within_quota));
+}
+
+void check_threads(std::int64_t threads, const CoreCounts& cores, std::string_view name,
+                   std::string_view escape) {
+  const int allowed = cores.allowed();
+  if (threads <= allowed) return;
+  std::string why;
+  if (cores.affinity < cores.machine) {
+    why += fmt::format(", being bound to {} (mpirun: --bind-to none)", cores.affinity);
+  }
+  if (cores.quota) why += fmt::format(", with a quota of {:.3g} from its control group", *cores.quota);
+  throw Error(
+      ErrorCode::kInvalidInput,
+      fmt::format("{} = {}: this process may use {} of the machine's {} core(s){}, and threads beyond "
+                  "that wait for each other; set it to {} or less, or to 0 for its part of them{}{}",
+                  name, threads, allowed, cores.machine, why, allowed, escape.empty() ? "" : ", or ",
+                  escape));
+}
+
 CoreCounts count_cores() {
   CoreCounts cores;
   cores.machine = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
@@ -103,6 +129,11 @@ int threads_per_rank(const CoreCounts& cores, int num_local_ranks) {
   int whole = cores.machine;
   if (cores.quota) whole = std::min(whole, static_cast<int>(*cores.quota));
   return std::max(1, std::min(cores.affinity, whole / std::max(1, num_local_ranks)));
+}
+
+void check_threads(const ParallelSection& section) {
+  if (section.oversubscribe) return;
+  check_threads(section.threads, count_cores(), "parallel.threads", "set parallel.oversubscribe = true");
 }
 
 std::string describe_idle_cores(const CoreCounts& cores, int num_local_ranks) {

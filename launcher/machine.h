@@ -24,6 +24,8 @@ struct CoreCounts {
 
   /// Cores that a process alone would use: at least 1.
   int usable() const;
+  /// The most that its affinity and quota let run at once, a part of a core counted as one.
+  int allowed() const;
 };
 CoreCounts count_cores();
 
@@ -31,8 +33,17 @@ CoreCounts count_cores();
 /// its own affinity, or its part of the machine where that is less. At least 1.
 int threads_per_rank(const CoreCounts& cores, int num_local_ranks);
 
+/// Throws Error(kInvalidInput) when `threads`, which the user set as `name`, are more than the cores that
+/// this process may use. `escape` says how to have them all the same, or is empty.
+void check_threads(std::int64_t threads, const CoreCounts& cores, std::string_view name,
+                   std::string_view escape = "");
+
 /// A sentence to warn with when a launcher has bound ranks so tightly that cores stay idle; or empty.
 std::string describe_idle_cores(const CoreCounts& cores, int num_local_ranks);
+
+/// check_threads() for parallel.threads of a job, unless parallel.oversubscribe says so.
+struct ParallelSection;
+void check_threads(const ParallelSection& section);
 
 /// Bytes of memory, of the machine or of the control group where that is less.
 std::int64_t total_memory_bytes();

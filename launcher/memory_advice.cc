@@ -21,6 +21,19 @@ void add_micro_batch(std::vector<std::string>& keys, const JobConfig& config) {
   if (less >= 1) keys.push_back(fmt::format("train.micro_batch = {}", less));
 }
 
+/// What is kept over the micro-batches of a step; no effect with other ZeRO stages.
+void add_accumulation(std::vector<std::string>& keys, const JobConfig& config, MemoryCategory category) {
+  const ParallelSection& parallel = config.parallel;
+  if (category == MemoryCategory::kGradients && parallel.zero >= 2 &&
+      parallel.accumulate_unsharded.value_or(false)) {
+    keys.push_back("parallel.accumulate_unsharded = false");
+  }
+  if (category == MemoryCategory::kCommunication && parallel.zero == 3 &&
+      parallel.keep_gathered.value_or(false)) {
+    keys.push_back("parallel.keep_gathered = false");
+  }
+}
+
 std::vector<std::string> keys_for(MemoryCategory category, const JobConfig& config, int num_ranks) {
   std::vector<std::string> keys;
   switch (category) {
@@ -29,6 +42,7 @@ std::vector<std::string> keys_for(MemoryCategory category, const JobConfig& conf
       break;
     case MemoryCategory::kGradients:
       add_zero(keys, config, num_ranks, 2);
+      add_accumulation(keys, config, category);
       break;
     case MemoryCategory::kOptimizer:
       add_zero(keys, config, num_ranks, 1);
@@ -47,6 +61,8 @@ std::vector<std::string> keys_for(MemoryCategory category, const JobConfig& conf
       keys.push_back("a smaller data.cache");
       break;
     case MemoryCategory::kCommunication:
+      add_accumulation(keys, config, category);  // else in proportion to the others
+      break;
     case MemoryCategory::kWorkspace:
       break;  // in proportion to the others
   }

@@ -95,13 +95,15 @@ MemoryFit fit_memory(const JobConfig& config, const std::shared_ptr<const BlockL
 std::string to_text(const MemoryFit& fit) {
   const std::string limit = fmt::format("{} ({})", format_bytes(fit.limit.bytes), fit.limit.source);
   if (fit.fits()) return fmt::format("fits: {} of {}", format_bytes(fit.peak_bytes), limit);
-  std::string text = fmt::format("the job does not fit: a rank needs {} ({}), in {}, and may use {}; ",
-                                 format_bytes(fit.peak_bytes), to_string(fit.at_peak), fit.action, limit);
-  if (fit.remedy) {
-    return text + fmt::format("with {}{} it fits, in {} a rank", join(fit.remedy->changes), placement(fit),
-                              format_bytes(fit.remedy->peak_bytes));
-  }
-  return text + nothing_fits(fit);
+  return fmt::format("the job does not fit: a rank needs {} ({}), in {}, and may use {}; {}",
+                     format_bytes(fit.peak_bytes), to_string(fit.at_peak), fit.action, limit,
+                     describe_remedy(fit));
+}
+
+std::string describe_remedy(const MemoryFit& fit) {
+  if (!fit.remedy) return nothing_fits(fit);
+  return fmt::format("with {}{} it fits, in {} a rank", join(fit.remedy->changes), placement(fit),
+                     format_bytes(fit.remedy->peak_bytes));
 }
 
 StepPrediction check_memory(const JobConfig& config, const std::shared_ptr<const BlockList>& blocks,

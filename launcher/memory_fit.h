@@ -42,6 +42,10 @@ MemoryFit fit_memory(const JobConfig& config, const std::shared_ptr<const BlockL
 /// One sentence: "fits: ..." or "the job does not fit: ...; with parallel.zero = 2 it would: 1.20 GiB".
 std::string to_text(const MemoryFit& fit);
 
+/// Of a job that does not fit, what would help: "with parallel.zero = 2 it fits, in 1.20 GiB a rank"; or that
+/// nothing does, and what needs most.
+std::string describe_remedy(const MemoryFit& fit);
+
 /// Predicts the step of this rank. Throws Error(kInvalidInput) with to_text() when it does not fit.
 StepPrediction check_memory(const JobConfig& config, const std::shared_ptr<const BlockList>& blocks,
                             int num_ranks, int rank, const MemoryLimit& limit);

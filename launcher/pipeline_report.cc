@@ -1,7 +1,5 @@
 #include "launcher/pipeline_report.h"
 
-#include <fmt/core.h>
-
 #include <cmath>
 #include <numeric>
 
@@ -28,19 +26,6 @@ std::vector<ChunkReport> make_chunk_reports(const BlockList& blocks, const Stage
          .num_parameters = std::llround(count)});
   }
   return chunks;
-}
-
-std::string to_text(const std::vector<ChunkReport>& chunks) {
-  std::string text;
-  for (const ChunkReport& chunk : chunks) {
-    const std::string which = chunk.first_unit == chunk.last_unit
-                                  ? fmt::format("block {} ({})", chunk.first_unit, chunk.first_block)
-                                  : fmt::format("blocks {}-{} ({} to {})", chunk.first_unit, chunk.last_unit,
-                                                chunk.first_block, chunk.last_block);
-    text += fmt::format("stage {}: {}, {:.1f} % of the time, {} parameters, {} at the peak\n", chunk.stage,
-                        which, 100 * chunk.time_share, chunk.num_parameters, format_bytes(chunk.peak_bytes));
-  }
-  return text;
 }
 
 }  // namespace trireme

@@ -24,8 +24,4 @@ struct ChunkReport {
 std::vector<ChunkReport> make_chunk_reports(const BlockList& blocks, const StageMap& stages,
                                             const std::vector<double>& costs);
 
-/// "stage 1: blocks 4-7 (blocks.3 to head), 25.1 % of the time, 123 parameters, 1.20 MiB at the peak" ..., a
-/// line a chunk.
-std::string to_text(const std::vector<ChunkReport>& chunks);
-
 }  // namespace trireme

@@ -1,5 +1,5 @@
-// trireme plan JOB.toml [--set key=value]... [--ranks N] [--ranks-per-machine M] [--json]
-//              [--timeline FILE [--times FILE] [--send-ms X]]
+// trireme plan JOB.toml [--set key=value]... [--ranks N] [--ranks-per-machine M]
+//              [--json | --memory --actions --rank R] [--timeline FILE [--times FILE] [--send-ms X]]
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -10,15 +10,17 @@
 #include <vector>
 
 #include "launcher/build.h"
+#include "launcher/chosen_cut.h"
 #include "launcher/commands.h"
 #include "launcher/device.h"
 #include "launcher/machine.h"
-#include "launcher/measured_cut.h"
 #include "launcher/memory_fit.h"
 #include "launcher/output_folder.h"
+#include "launcher/plan_details.h"
 #include "launcher/plan_report.h"
 #include "launcher/plan_timeline.h"
 #include "parallel/comm/local.h"
+#include "runtime/base/log.h"
 
 namespace trireme {
 namespace {
@@ -28,7 +30,8 @@ struct PlanArguments {
   std::vector<std::string> overrides;
   int num_ranks = 1;
   int ranks_per_machine = 0;
-  bool json = false;
+  bool json = false, memory = false, actions = false;
+  std::optional<int> rank;
   std::optional<std::string> timeline, times;
   double send_ms = 0.0;
 };
@@ -56,6 +59,9 @@ void check_arguments(const PlanArguments& arguments, const LaunchEnvironment& la
   TRIREME_CHECK(launch.num_ranks == 1,
                 "`trireme plan` runs alone; say how many ranks to plan for with --ranks {}",
                 launch.num_ranks);
+  TRIREME_CHECK(!arguments.rank || *arguments.rank < arguments.num_ranks,
+                "--rank {} is none of the {} rank(s) of the plan, which count from 0", *arguments.rank,
+                arguments.num_ranks);
   check_file_name("--timeline", arguments.timeline);
   check_file_name("--times", arguments.times);
   if (arguments.timeline) check_timeline_name(*arguments.timeline);
@@ -95,6 +101,7 @@ BlockProfile profile_of(const PlanArguments& arguments, const JobConfig& config,
                   *arguments.times, mismatch);
     return profile;
   }
+  check_threads(config.parallel);
   BlockProfile profile = measure_profile(config, device, threads);
   if (arguments.times) write_text_file(*arguments.times, to_json(profile));
   return profile;
@@ -112,9 +119,23 @@ std::string describe(const std::string& file, const Timeline& timeline, const Me
   return text;
 }
 
+/// The first screen, or the details that were asked for.
+std::string describe(const PlanArguments& arguments, const PlanReport& report) {
+  if (arguments.json) return to_json(report);
+  if (!arguments.memory && !arguments.actions && !arguments.rank) return to_text(report);
+  const bool both = arguments.memory == arguments.actions;  // of --rank alone
+  std::string text;
+  if (both || arguments.memory) text += memory_details(report, arguments.rank);
+  if (both) text += "\n";
+  if (both || arguments.actions) text += action_details(report, arguments.rank);
+  return text;
+}
+
 ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launch) {
   check_arguments(arguments, launch);
   JobConfig config = resolve(load_config(arguments.job, arguments.overrides));
+  const std::string warning = check_schedule(config);  // as `train` would
+  if (!warning.empty()) log_warning(warning);
   const bool has_stages = config.parallel.pipeline > 1;
   const bool measures_cut = has_stages && config.parallel.pipeline_cut == "measured";
   TRIREME_CHECK(!arguments.times || arguments.timeline || has_stages,
@@ -124,15 +145,23 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
   check_batch(config.train, data_ranks(config.parallel, arguments.num_ranks));
   config = counted_on(std::move(config), device_of_plan(config, launch));
   std::optional<BlockProfile> profile;
+  const bool knows_times = arguments.times && std::filesystem::exists(*arguments.times);
   if (measures_cut || arguments.timeline || arguments.times) profile = profile_of(arguments, config, launch);
-  if (measures_cut) {
+  if (measures_cut || (has_stages && config.parallel.pipeline_cut == "flops")) {
     const MemoryLimit limit = planned_limit(config, arguments.num_ranks, arguments.ranks_per_machine);
+    const CutMemory memory{.num_ranks = arguments.num_ranks, .limit_bytes = limit.bytes};
     config.parallel.pipeline_cut =
-        measured_cut(config, *profile, {.num_ranks = arguments.num_ranks, .limit_bytes = limit.bytes});
+        measures_cut ? measured_cut(config, *profile, memory) : flops_cut(config, memory);
   }
-  const PlanReport report = make_plan_report(config, arguments.num_ranks, arguments.ranks_per_machine,
-                                             profile ? &*profile : nullptr);
-  std::string text = arguments.json ? to_json(report) : to_text(report);
+  PlanReport report = make_plan_report(config, arguments.num_ranks, arguments.ranks_per_machine,
+                                       profile ? &*profile : nullptr);
+  if (measures_cut && !knows_times) {
+    report.cut_note =
+        "parallel.pipeline_cut = \"measured\": these times were measured just now; a run measures its own, "
+        "and may cut elsewhere. With --times OUT/block_times.json, which it writes, this is the cut that "
+        "will run";
+  }
+  std::string text = describe(arguments, report);
   if (arguments.timeline) {
     TRIREME_CHECK(arguments.send_ms >= 0, "--send-ms {} is no time",
                   arguments.send_ms);  // NaN passes CLI's check
@@ -160,7 +189,17 @@ void add_plan_command(CLI::App& app, Command& chosen) {
       ->add_option("--ranks-per-machine", arguments->ranks_per_machine,
                    "Ranks that share the memory of a machine like this one (default: all of them)")
       ->check(CLI::Range(1, 1 << 20));
-  command->add_flag("--json", arguments->json, "As JSON");
+  auto* memory = command->add_flag("--memory", arguments->memory,
+                                   "Instead: memory and traffic by what they are for, to the byte");
+  auto* actions =
+      command->add_flag("--actions", arguments->actions, "Instead: what each rank does, in order");
+  auto* rank =
+      command->add_option("--rank", arguments->rank, "Instead: both, or the one asked for, of this rank")
+          ->check(CLI::Range(0, 1 << 20));
+  command->add_flag("--json", arguments->json, "All of it as JSON")
+      ->excludes(memory)
+      ->excludes(actions)
+      ->excludes(rank);
   auto* timeline = command->add_option(
       "--timeline", arguments->timeline,
       "Draw ranks x time: FILE.svg, or FILE.json for Perfetto. Times each block on this machine first");

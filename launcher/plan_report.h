@@ -1,5 +1,5 @@
-// What `trireme plan` says about a job: its model, its batch, each rank's memory and traffic, and every
-// action.
+// What `trireme plan` finds out about a job: its model, its batch, each rank's memory and traffic, and every
+// action; and how it says so in short (see plan_details.h for the rest).
 #pragma once
 
 #include <string>
@@ -15,6 +15,13 @@
 
 namespace trireme {
 
+/// What the rank that needs most would need and send with other values of accumulate_unsharded and
+/// keep_gathered.
+struct AccumulationReport {
+  bool accumulate_unsharded = false, keep_gathered = false;
+  std::int64_t peak_bytes = 0, sent_bytes = 0;
+};
+
 /// Ranks that do the same, and so need the same.
 struct RankGroupReport {
   std::vector<int> ranks;
@@ -22,18 +29,19 @@ struct RankGroupReport {
 };
 
 struct PlanReport {
-  JobConfig config;  // resolved
+  JobConfig config;  // resolved, without "auto" for what is kept over micro-batches
   int num_ranks = 1;
   std::int64_t num_parameters = 0;
   std::vector<std::string> unit_names;
   std::string note;                 // on the device; or empty
   std::vector<ChunkReport> chunks;  // of the pipeline
-  std::string time_source;          // of the chunks' shares of the time: "measured on cpu, 2 thread(s)"
+  std::string measured_on;  // where their shares of the time are from: "cpu, 2 thread(s)"; empty: counted
+  std::string cut_note;     // what may make a run's cut another one; or empty
+  double bubble_share = 0;  // of the pipeline, by these times, if messages take none
   StepPlan plan;
   std::vector<RankGroupReport> groups;
-  MemoryFit fit;  // of the group that needs most
-  /// The same with parallel.accumulate_unsharded the other way, where that makes a difference.
-  std::optional<StepPrediction> other_accumulation;
+  MemoryFit fit;                                        // of the group that needs most
+  std::vector<AccumulationReport> other_accumulations;  // those that make a difference
 };
 
 /// Plans, validates and predicts a step of a resolved job on `num_ranks` ranks; allocates nothing of the
@@ -47,7 +55,9 @@ PlanReport make_plan_report(const JobConfig& config, int num_ranks, int ranks_pe
 /// Nobody knows yet where the ranks will run: what is assumed stands in the source.
 MemoryLimit planned_limit(const JobConfig& config, int num_ranks, int ranks_per_machine);
 
+/// One screen.
 std::string to_text(const PlanReport& report);
+/// All of it, to the byte.
 std::string to_json(const PlanReport& report);
 
 }  // namespace trireme

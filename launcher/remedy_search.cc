@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <limits>
 
 #include "launcher/build.h"
@@ -94,14 +95,28 @@ std::vector<RemedySearch::Layout> RemedySearch::layouts() const {
       if (config_.train.global_batch / round < fewest_micro_batches()) continue;
       for (const std::int64_t k : recompute) {
         for (std::int64_t zero = config_.parallel.zero; zero <= last_zero; ++zero) {
-          Layout layout{static_cast<int>(ranks), micro_batch, k, zero, config_.parallel.accumulate_unsharded};
-          all.push_back(layout);
-          if (!layout.accumulate_unsharded || zero < 2) continue;
-          layout.accumulate_unsharded = false;
-          all.push_back(layout);
+          std::ranges::copy(accumulations_of({static_cast<int>(ranks), micro_batch, k, zero}),
+                            std::back_inserter(all));
         }
       }
     }
+  }
+  return all;
+}
+
+// "auto" keeps nothing where nothing else fits.
+std::vector<RemedySearch::Layout> RemedySearch::accumulations_of(const Layout& layout) const {
+  const bool accumulate_unsharded = config_.parallel.accumulate_unsharded.value_or(false);
+  const bool keep_gathered = config_.parallel.keep_gathered.value_or(false);
+  std::vector<Layout> all;
+  for (const bool parameters : {keep_gathered, false}) {
+    for (const bool gradients : {accumulate_unsharded, false}) {
+      Layout& kept = all.emplace_back(layout);
+      kept.accumulate_unsharded = gradients;
+      kept.keep_gathered = parameters;
+      if (!accumulate_unsharded || layout.zero < 2) break;
+    }
+    if (!keep_gathered || layout.zero < 3) break;
   }
   return all;
 }
@@ -145,6 +160,7 @@ JobConfig RemedySearch::job_of(const Layout& layout) const {
   job.parallel.recompute_every = layout.recompute;
   job.parallel.zero = layout.zero;
   job.parallel.accumulate_unsharded = layout.accumulate_unsharded;
+  job.parallel.keep_gathered = layout.keep_gathered;
   if (layout.ranks > 1) job.parallel.cuda_graph = false;  // it wants one rank
   return job;
 }
@@ -215,8 +231,9 @@ std::vector<std::string> RemedySearch::changes_of(const Layout& layout) const {
     if (now != before) changes.push_back(fmt::format("{} = {}", key, now));
   };
   add("parallel.zero", config_.parallel.zero, job.parallel.zero);
-  add("parallel.accumulate_unsharded", config_.parallel.accumulate_unsharded,
-      job.parallel.accumulate_unsharded);
+  add("parallel.accumulate_unsharded", config_.parallel.accumulate_unsharded.value_or(false),
+      layout.accumulate_unsharded);
+  add("parallel.keep_gathered", config_.parallel.keep_gathered.value_or(false), layout.keep_gathered);
   add("parallel.recompute_every", config_.parallel.recompute_every, job.parallel.recompute_every);
   add("train.micro_batch", config_.train.micro_batch, job.train.micro_batch);
   add("parallel.cuda_graph", config_.parallel.cuda_graph, job.parallel.cuda_graph);

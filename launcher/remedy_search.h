@@ -1,7 +1,8 @@
 // Searches the layouts of a job for one that needs less memory, without an allocation of the model's size.
 //
 // [Note: order of remedies] Changes are tried from cheap to dear, and the first that fits is told: a larger
-// parallel.zero (more messages; with it no gradients that accumulate_unsharded keeps whole), then recompute
+// parallel.zero (more messages; with it what accumulate_unsharded and keep_gathered keep over the
+// micro-batches of a step is given up, in the order of [Note: order of accumulation]), then recompute
 // (a third more work; longer segments first), then a smaller train.micro_batch (matmuls that fill the device
 // less), then more ranks (somebody has to pay for them; every number that shares the micro-batches evenly, in
 // ascending order). A dearer change is tried together with the cheaper ones. None of them changes the
@@ -66,9 +67,11 @@ class RemedySearch {
   struct Layout {
     int ranks = 1;
     std::int64_t micro_batch = 1, recompute = 0, zero = 0;
-    bool accumulate_unsharded = false;
+    bool accumulate_unsharded = false, keep_gathered = false;
   };
   std::vector<Layout> layouts() const;
+  /// `layout` as the job keeps gradients and parameters, then with less kept.
+  std::vector<Layout> accumulations_of(const Layout& layout) const;
   std::vector<std::int64_t> rank_counts() const;
   std::vector<std::int64_t> recompute_choices() const;
   std::int64_t data_ranks(const Layout& layout) const { return layout.ranks / config_.parallel.pipeline; }
@@ -93,7 +96,7 @@ class RemedySearch {
   const int num_ranks_;
   const std::int64_t limit_bytes_;
   const std::vector<Layout> layouts_;                                      // in order
-  std::map<std::tuple<int, std::int64_t, bool>, std::int64_t> state_;      // by ranks, zero, accumulation
+  std::map<std::tuple<int, std::int64_t, bool>, std::int64_t> state_;      // by ranks, zero, whole gradients
   std::map<std::pair<std::int64_t, std::int64_t>, MicroBatchNeed> needs_;  // by micro-batch and recompute
 };
 

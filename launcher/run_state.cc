@@ -38,6 +38,7 @@ Json to_content(const RunState& state) {
           {"state_hash", state.state_hash},
           {"loss_scale", to_json(state.loss_scale)},
           {"config", to_toml(state.config)},
+          {"arithmetic", state.arithmetic},
           {"class_names", state.class_names},
           {"tokenizer", state.tokenizer}};
 }
@@ -53,6 +54,7 @@ RunState read_run_state(const Checkpoint& checkpoint) {
         .loss_scale = loss_scale_of(content),
         .config = parse_written_config(content.at("config").get<std::string>(),
                                        (checkpoint.folder / Manifest::kFileName).string() + " (config)"),
+        .arithmetic = content.value("arithmetic", Arithmetic()),
         .class_names = content.value("class_names", std::vector<std::string>()),
         .tokenizer = content.at("tokenizer").get<std::string>()};
     if (content.at("eval_loss").is_number()) state.eval_loss = content["eval_loss"].get<double>();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/arithmetic.h"
 #include "launcher/config.h"
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/loss_scaler.h"
@@ -22,6 +23,7 @@ struct RunState {
   std::string state_hash;
   std::optional<LossScaleState> loss_scale;  // empty: of a build that did not save it
   JobConfig config;                          // resolved
+  Arithmetic arithmetic;                     // of the ranks; empty: of a build that did not save it
   std::vector<std::string> class_names;      // by label; empty: no classes, without names, or not saved
   std::string tokenizer;  // "bytes", "sentencepiece" (then the model file is beside), or empty: not known
 };

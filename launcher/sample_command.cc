@@ -86,6 +86,7 @@ class TextPrinter {
 
 ExitCode run_sample(const SampleArguments& arguments, const LaunchEnvironment& launch) {
   TRIREME_CHECK(launch.num_ranks == 1, "`trireme sample` runs alone: leave out mpirun");
+  check_threads(arguments.threads, count_cores(), "--threads");
   const Checkpoint checkpoint = open_checkpoint_or_run(arguments.checkpoint);
   const RunState state = read_run_state(checkpoint);
   const ModelSection& model = state.config.model;

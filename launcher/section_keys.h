@@ -1,6 +1,7 @@
 // How the table of configuration keys is written: a section's keys, one after another.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -69,6 +70,28 @@ class SectionKeys {
                                     std::string help) {
     add(std::move(name), member, std::move(rule), std::move(help));
     keys_.back().type = KeyType::kStringOrNumber;
+    return *this;
+  }
+
+  /// A boolean that may be left open: "auto", which is nothing in `member`.
+  SectionKeys& add_boolean_or_auto(std::string name, std::optional<bool> Section::*member, std::string help) {
+    const auto section = section_;
+    const auto get = [section, member](const JobConfig& job) {
+      const std::optional<bool>& value = job.*section.*member;
+      return value ? ConfigValue(*value) : ConfigValue(std::string("auto"));
+    };
+    const auto set = [section, member](JobConfig& job, const ConfigValue& value) {
+      const bool* settled = std::get_if<bool>(&value);
+      job.*section.*member = settled ? std::optional(*settled) : std::nullopt;
+    };
+    keys_.push_back({.section = name_,
+                     .name = std::move(name),
+                     .type = KeyType::kBooleanOrAuto,
+                     .rule = {.text = "true, false, \"auto\""},
+                     .scopes = scopes_,
+                     .help = std::move(help),
+                     .get = get,
+                     .set = set});
     return *this;
   }
 

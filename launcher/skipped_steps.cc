@@ -7,6 +7,11 @@
 namespace trireme {
 namespace {
 
+// True of a scale of 1 or less: no gradient is larger than the network made it.
+constexpr const char* kOverflowsByItself =
+    "the network overflows fp16 by itself: try precision.mode = \"bf16\", an op of it in fp32 "
+    "(precision.ops), or a lower optimizer.lr";
+
 bool is_scaled(const PrecisionSection& precision) {
   return precision.mode == "fp16" && precision.loss_scale != "off";
 }
@@ -18,6 +23,28 @@ bool is_dynamic(const PrecisionSection& precision) {
 float next_scale(const StepResult& result, const PrecisionSection& precision) {
   return is_dynamic(precision) ? result.loss_scale * static_cast<float>(precision.scale_backoff)
                                : result.loss_scale;
+}
+
+/// How many further skipped steps bring the scale down to 1, where the gradients are the network's own.
+int skips_until_one(const StepResult& result, const PrecisionSection& precision) {
+  return static_cast<int>(std::ceil(std::log(result.loss_scale) / -std::log(precision.scale_backoff)));
+}
+
+/// Why the last of max_skips skipped steps was skipped, and what to do.
+std::string advice_on_skips(const StepResult& result, const PrecisionSection& precision) {
+  if (!is_dynamic(precision)) return "try a smaller precision.loss_scale, or \"dynamic\"";
+  if (result.loss_scale > 1.0f) {
+    return fmt::format(
+        "the scale is still falling, and would be 1 after {} more: raise precision.max_skips = {}, or lower "
+        "precision.scale_init = {}",
+        skips_until_one(result, precision), precision.max_skips, precision.scale_init);
+  }
+  return kOverflowsByItself;
+}
+
+/// The same of a scale that would fall below its floor.
+std::string advice_on_floor(const StepResult& result) {
+  return result.loss_scale > 1.0f ? "lower that, as the scale may fall to 1" : kOverflowsByItself;
 }
 
 std::string describe(const std::optional<NonFiniteGradient>& culprit) {
@@ -37,20 +64,15 @@ std::string reason_to_stop(const StepResult& result, const PrecisionSection& pre
                               "optimizer.grad_clip");
   }
   if (!result.skipped) return "";
-  const std::string advice =
-      is_dynamic(precision)
-          ? "the network overflows fp16 by itself: try precision.mode = \"bf16\", an op of it in fp32 "
-            "(precision.ops), or a lower optimizer.lr"
-          : "try a smaller precision.loss_scale, or \"dynamic\"";
   if (result.skipped_in_a_row >= precision.max_skips) {
     return fmt::format(
         "{} steps in a row were skipped (precision.max_skips), the last one with a loss scale of "
         "{}: {}",
-        result.skipped_in_a_row, result.loss_scale, advice);
+        result.skipped_in_a_row, result.loss_scale, advice_on_skips(result, precision));
   }
   if (is_dynamic(precision) && next_scale(result, precision) < static_cast<float>(precision.min_scale)) {
     return fmt::format("the loss scale falls from {} below precision.min_scale = {}: {}", result.loss_scale,
-                       precision.min_scale, advice);
+                       precision.min_scale, advice_on_floor(result));
   }
   return "";
 }

@@ -16,6 +16,8 @@ Json layout_json(const RunLayout& layout) {
           {"data_ranks", layout.num_data_ranks},
           {"pipeline", layout.num_pipeline_stages},
           {"zero", layout.zero_stage},
+          {"accumulate_unsharded", layout.accumulate_unsharded},
+          {"keep_gathered", layout.keep_gathered},
           {"recompute_every", layout.recompute_every},
           {"threads", layout.num_threads},
           {"accumulated_micro_batches", layout.num_accumulated_micro_batches},

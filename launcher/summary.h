@@ -18,6 +18,7 @@ struct RunLayout {
   int num_data_ranks = 1;
   int num_pipeline_stages = 1;
   int zero_stage = 0;
+  bool accumulate_unsharded = false, keep_gathered = false;
   int recompute_every = 0;
   int num_threads = 1;                             // a rank
   std::int64_t num_accumulated_micro_batches = 1;  // a rank and step

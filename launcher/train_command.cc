@@ -2,24 +2,28 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <exception>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "launcher/accumulation.h"
 #include "launcher/agreement.h"
+#include "launcher/arithmetic.h"
 #include "launcher/build.h"
+#include "launcher/chosen_cut.h"
 #include "launcher/commands.h"
 #include "launcher/config.h"
 #include "launcher/config_keys.h"
 #include "launcher/device.h"
 #include "launcher/machine.h"
-#include "launcher/measured_cut.h"
 #include "launcher/memory_fit.h"
 #include "launcher/rank_session.h"
 #include "launcher/stop_request.h"
 #include "launcher/trainer.h"
 #include "runtime/base/error.h"
+#include "runtime/base/log.h"
 
 namespace trireme {
 namespace {
@@ -36,6 +40,37 @@ std::filesystem::path output_root(const TrainArguments& arguments) {
   return std::filesystem::path("runs") / std::filesystem::path(arguments.job).stem();
 }
 
+ExitCode train(JobConfig config, const TrainArguments& arguments, const LaunchEnvironment& launch,
+               const RankSession& session, const StopRequest& stop) {
+  const auto& comm = session.comm();
+  check_same_config(*comm, to_toml(config));
+  run_stage(*comm, [&] { check_threads(config.parallel); });
+  const bool may_have_stages_on_gpus = config.parallel.pipeline > 1 && config.parallel.device != "cpu";
+  if (may_have_stages_on_gpus) run_stage(*comm, [] { prepare_environment_for_stages(); });
+  const RankDevice rank = [&] {
+    const Watchdog::Scope scope = session.inside("the choice of a device");
+    return choose_device(config.parallel.device, launch, comm, config.parallel.timeout_s);
+  }();
+  const Arithmetic arithmetic = arithmetic_of(rank.device);
+  check_same_arithmetic(*comm, arithmetic);
+  const auto threads = static_cast<int>(config.parallel.threads);
+  const MemoryLimit limit = memory_limit(config, rank.device, launch.num_local_ranks);
+  const CutMeasurement measurement{
+      .device = rank.device,
+      .threads = threads > 0 ? threads : threads_per_rank(count_cores(), launch.num_local_ranks),
+      .file = output_root(arguments) / "block_times.json"};
+  config.parallel.pipeline_cut = chosen_cut(counted_on(config, rank.device.type), comm,
+                                            {.measurement = measurement, .limit_bytes = limit.bytes});
+  config.parallel = with_accumulation(counted_on(config, rank.device.type), comm, limit).parallel;
+  return Trainer({.config = config,
+                  .out = output_root(arguments),
+                  .launch = launch,
+                  .comm = rank.comm,
+                  .device = rank.device,
+                  .arithmetic = arithmetic})
+      .run(stop);
+}
+
 ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& launch) {
   if (arguments.help_keys) {
     fmt::print("{}", config_reference());
@@ -43,27 +78,24 @@ ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& lau
   }
   TRIREME_CHECK(!arguments.job.empty(), "which job? `trireme train JOB.toml`");
   const StopRequest stop;
-  return run_as_rank(launch, [&](const std::shared_ptr<Communicator>& comm) {
-    JobConfig config;
-    run_stage(*comm, [&] { config = resolve(load_config(arguments.job, arguments.overrides)); });
-    check_same_config(*comm, to_toml(config));
-    const bool may_have_stages_on_gpus = config.parallel.pipeline > 1 && config.parallel.device != "cpu";
-    if (may_have_stages_on_gpus) run_stage(*comm, [] { prepare_environment_for_stages(); });
-    const RankDevice rank = choose_device(config.parallel.device, launch, comm, config.parallel.timeout_s);
-    const auto threads = static_cast<int>(config.parallel.threads);
-    config = with_measured_cut(
-        std::move(config), comm,
-        {.device = rank.device,
-         .threads = threads > 0 ? threads : threads_per_rank(count_cores(), launch.num_local_ranks),
-         .file = output_root(arguments) / "block_times.json",
-         .limit_bytes = memory_limit(config, rank.device, launch.num_local_ranks).bytes});
-    return Trainer({.config = config,
-                    .out = output_root(arguments),
-                    .launch = launch,
-                    .comm = rank.comm,
-                    .device = rank.device})
-        .run(stop);
-  });
+  JobConfig config;
+  std::exception_ptr problem;  // for the ranks to agree on
+  return run_as_rank(launch, {.read_limit =
+                                  [&] {
+                                    try {
+                                      config = resolve(load_config(arguments.job, arguments.overrides));
+                                    } catch (...) {
+                                      problem = std::current_exception();
+                                    }
+                                    return config.parallel.timeout_s;
+                                  },
+                              .run =
+                                  [&](RankSession& session) {
+                                    run_stage(*session.comm(), [&] {
+                                      if (problem) std::rethrow_exception(problem);
+                                    });
+                                    return train(config, arguments, launch, session, stop);
+                                  }});
 }
 
 }  // namespace

@@ -54,37 +54,73 @@ Trainer::~Trainer() = default;
 ExitCode Trainer::run(const StopRequest& stop) {
   Communicator& comm = *options_.comm;
   {
-    const auto watchdog = watch_over(options_.comm, options_.config.parallel.timeout_s);
-    const Watchdog::Scope watch(watchdog.get(), "the checks before the first step");
+    const Watchdog::Scope watch = watched("the checks before the first step");
     run_stage(comm, [this] { check_job(); });
     check_same_data(comm, data_.fingerprint);
+  }
+  {
+    const Watchdog::Scope watch = watched("the choice of a checkpoint");
     choose_resume();
     run_stage(comm, [this] { read_resumed(); });
     run_stage(comm, [this] { claim_output(); });
   }
-  run_stage(comm, [this] { with_memory_advice([this] { build_engine(); }); });
+  {
+    const Watchdog::Scope watch = watched("the making of the engine");
+    run_stage(comm, [this] { with_memory_advice([this] { build_engine(); }); });
+  }
   restore();
-  run_stage(comm, [this] { open_log(); });
+  {
+    const Watchdog::Scope watch = watched("the opening of the log");
+    run_stage(comm, [this] { open_log(); });
+  }
   try {
     make_up_for_evaluation();
     while (engine_->steps_done() < num_steps()) {
       if (agreed_to_stop(stop)) return end(ExitCode::kStopped);
       with_memory_advice([this] { step(); });
     }
+    agreed_to_stop(stop);  // there is nothing to stop: for the output folder
     return end(ExitCode::kDone);
   } catch (const AgreedError&) {
     throw;
   } catch (const Error& error) {
-    // Whatever a check calls it, from step 1 on it is a failure while running.
+    // Whatever a check calls it, from step 1 on it is a failure while running. That of a write to a folder
+    // that is gone has a reason of its own.
     const bool is_memory = error.code() == ErrorCode::kOutOfMemory;
-    throw Error(is_memory ? error.code() : ErrorCode::kRuntime, error.what(), error.where());
+    const auto loss = watch_ && !lost_ ? watch_->look() : lost_;
+    const bool is_reason = loss && error.what() != loss->what;
+    throw Error(is_memory ? error.code() : ErrorCode::kRuntime,
+                is_reason ? fmt::format("{}: {}", loss->what, error.what()) : error.what(), error.where());
   }
 }
 
 bool Trainer::agreed_to_stop(const StopRequest& stop) {
   const std::int64_t step = engine_->steps_done();
   const Watchdog::Scope watch = watched(fmt::format("the pause between steps {} and {}", step, step + 1));
-  return any_rank(*options_.comm, stop.requested());
+  look_at_output();
+  // One exchange for both questions: it is made in every step.
+  const std::string lost = "lost", stops = "stop";
+  const auto answers = options_.comm->all_gather_strings(lost_ ? lost : stop.requested() ? stops : "");
+  if (answers[0] == lost) leave_output();
+  return std::ranges::find(answers, stops) != answers.end();
+}
+
+// [Note: a lost output folder]
+void Trainer::look_at_output() {
+  if (!watch_ || lost_) return;
+  lost_ = watch_->look();
+  if (!lost_) return;
+  if (!lost_->refuge) throw Error(ErrorCode::kRuntime, lost_->what);
+  store_ = CheckpointStore(OutputFolder{*lost_->refuge}.checkpoints());
+}
+
+void Trainer::leave_output() {
+  read_results(0);
+  save(Evaluation::kNone);  // again, if it was: that one may be gone with the folder
+  const std::string what = lost_ ? lost_->what : "the output folder is lost";
+  const std::string message = fmt::format("{}; {}: put the folder in its place, or go on with another --out",
+                                          what, describe_checkpoints());
+  throw AgreedError(ErrorCode::kRuntime, options_.comm->size() > 1 ? naming_rank(0, message) : message);
 }
 
 // Only a job's own keys are missing from the message of an allocator.
@@ -152,8 +188,9 @@ void Trainer::read_result() {
   const StepResult result = engine_->collect();
   const UnreadStep step = unread_.front();
   unread_.pop_front();
-  const double step_ms = step.enqueue_ms + ms_since(start);
   const RankMemory memory = largest_of_ranks(*options_.comm, result.memory);
+  // Parameters that are still under way hold up this exchange: they are a part of the step.
+  const double step_ms = step.enqueue_ms + ms_since(start);
   const bool hashed = is_due(result.step, options_.config.log.state_hash_every);
   const std::string hash = hashed ? agreed_state_hash() : "";
   if (is_first()) {
@@ -243,11 +280,13 @@ void Trainer::report_left_out() {
 void Trainer::save(Evaluation evaluation) {
   const Watchdog::Scope watch = watched(fmt::format("the checkpoint of step {}", engine_->steps_done()));
   report_left_out();
+  look_at_output();
   RunState state{.step = engine_->steps_done(),
                  .evaluation_due = evaluation == Evaluation::kToCome,
                  .state_hash = agreed_state_hash(),
                  .loss_scale = engine_->loss_scale_state(),
                  .config = options_.config,
+                 .arithmetic = options_.arithmetic,
                  .class_names = resumed_.class_names};
   if (data_.train_images && !data_.train_images->class_names().empty()) {
     state.class_names = as_utf8(data_.train_images->class_names());
@@ -268,15 +307,18 @@ void Trainer::save(Evaluation evaluation) {
 
 ExitCode Trainer::end(ExitCode code) {
   read_results(0);
-  const Watchdog::Scope watch = watched("the end of the run");
   const std::int64_t step = engine_->steps_done();
+  const Watchdog::Scope watch = watched(fmt::format("the end of the run after step {}", step));
   if (last_saved_step_ != step) save(Evaluation::kNone);
   const std::string hash = agreed_state_hash();
   if (!is_first()) return code;
+  const Watchdog::Scope last = watched("the writing of summary.json");
   const bool stopped = code == ExitCode::kStopped;
   log_->finish(stopped ? "stopped" : "done", hash);
   log_->line(fmt::format("{} at step {} of {}, state {}; see {}", stopped ? "stopped" : "done", step,
                          num_steps(), hash, out_.summary().string()));
+  look_at_output();
+  if (lost_) throw Error(ErrorCode::kRuntime, lost_->what);
   return code;
 }
 

@@ -5,6 +5,10 @@
 // resumed run cuts the lines after its checkpoint off. So every step has one line, whenever the process dies.
 // An evaluation comes after the checkpoint of its step, whose manifest says that it is due, and gets its loss
 // then: one that fails costs no training, and the run that goes on from there evaluates first.
+//
+// [Note: a lost output folder] Files that are open take what is written wherever their folder has gone. So
+// rank 0 looks before each step, each checkpoint and at the end whether the folder is still the one that it
+// opened, and the run ends with an error when it is not: no run exits 0 without its files.
 #pragma once
 
 #include <deque>
@@ -19,6 +23,7 @@
 #include "launcher/folder_lock.h"
 #include "launcher/left_out.h"
 #include "launcher/output_folder.h"
+#include "launcher/output_watch.h"
 #include "launcher/run_checkpoint.h"
 #include "launcher/run_log.h"
 #include "launcher/stop_request.h"
@@ -34,6 +39,7 @@ class Trainer {
     LaunchEnvironment launch;
     std::shared_ptr<Communicator> comm;
     Device device;
+    Arithmetic arithmetic = {};  // the same on every rank; noted in checkpoints
   };
   explicit Trainer(Options options);
   ~Trainer();
@@ -58,11 +64,13 @@ class Trainer {
   void with_memory_advice(const std::function<void()>& stage) const;
 
   // The loop:
-  bool agreed_to_stop(const StopRequest& stop);  // collective
+  /// Collective. Whether any rank was asked to stop. Throws AgreedError when the output folder is lost, with
+  /// a last checkpoint saved where that can be.
+  bool agreed_to_stop(const StopRequest& stop);
   void step();
   void traced_step(double lr);  // collective: the step of log.trace_step
-  /// Lets the ranks watch over what is not an action of a step, while the result lives.
-  Watchdog::Scope watched(std::string text) const { return {engine_->watchdog(), std::move(text)}; }
+  /// Shows the other ranks what is not an action of a step, while the result lives.
+  Watchdog::Scope watched(std::string text) const { return {options_.comm->status().get(), std::move(text)}; }
   void read_results(std::size_t left);  // until `left` steps wait to be read
   void read_result();
   /// Names the gradient that was not finite. Throws AgreedError where the job cannot go on. Collective.
@@ -73,6 +81,8 @@ class Trainer {
   /// What the step that is saved has of an evaluation.
   enum class Evaluation : std::uint8_t { kNone, kToCome };
   void save(Evaluation evaluation);  // collective
+  void look_at_output();             // rank 0: from a loss on, checkpoints go to the refuge
+  [[noreturn]] void leave_output();  // collective: the loss is known to all
   ExitCode end(ExitCode code);
 
   /// Collective. The hash of the state, which must be the same on every rank.
@@ -101,7 +111,9 @@ class Trainer {
   RunState resumed_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<TrainingBatches> batches_;
-  std::unique_ptr<RunLog> log_;  // rank 0
+  std::unique_ptr<RunLog> log_;            // rank 0
+  std::unique_ptr<OutputWatch> watch_;     // rank 0
+  std::optional<OutputWatch::Loss> lost_;  // of the output folder, known to rank 0
   struct UnreadStep {
     double lr = 0, enqueue_ms = 0, data_wait_ms = 0;
   };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "launcher/accumulation.h"
 #include "launcher/agreement.h"
 #include "launcher/build_info.h"
 #include "launcher/device.h"
@@ -142,7 +143,10 @@ void Trainer::open_log() {
                                                   .log_every = options_.config.log.every,
                                                   .terminal = output_is_terminal(options_.launch),
                                                   .summary = initial_summary()});
+  watch_ = std::make_unique<OutputWatch>(out_);
   log_->line(describe_start());
+  const std::string accumulation = describe_accumulation(options_.config, options_.comm->size());
+  if (!accumulation.empty()) log_->line(accumulation);
   const std::string& init_from = options_.config.model.init_from;
   if (resume_folder_.empty() && !init_from.empty()) log_->line(fmt::format("starting from {}", init_from));
   if (resume_folder_.empty()) return;
@@ -156,6 +160,12 @@ void Trainer::open_log() {
   }
   for (const std::string& change : describe_changes(resumed_.config, options_.config)) {
     log_warning("the checkpoint was made with another " + change);
+  }
+  for (const std::string& change : describe_changes(resumed_.arithmetic, options_.arithmetic)) {
+    log_warning(fmt::format(
+        "the checkpoint was made with another {}: from here on last bits may differ from those of "
+        "a run that was not interrupted",
+        change));
   }
 }
 
@@ -175,6 +185,8 @@ RunSummary Trainer::initial_summary() const {
                     .num_data_ranks = engine_->groups().mesh.data,
                     .num_pipeline_stages = engine_->groups().mesh.pipeline,
                     .zero_stage = static_cast<int>(options_.config.parallel.zero),
+                    .accumulate_unsharded = engine_options_.accumulate_unsharded,
+                    .keep_gathered = engine_options_.keep_gathered,
                     .recompute_every = engine_options_.recompute_every,
                     .num_threads = engine_options_.threads,
                     .num_accumulated_micro_batches = engine_->batch().per_rank(),

@@ -1,5 +1,7 @@
 #include "parallel/block_work.h"
 
+#include <algorithm>
+
 #include "parallel/shapes_only.h"
 
 namespace trireme {
@@ -43,8 +45,9 @@ std::vector<double> count_block_work(const BlockList& blocks, const SampleSpec& 
   Context ctx = Context::create({DeviceType::kMeta}, 1, std::nullopt, &backend);
   ctx.exec.stream = &operations;
   ctx.training = true;  // norms take their statistics from the batch
-  const Batch batch{.inputs = ctx.empty(sample.input.batched(1), sample.input_dtype),
-                    .targets = ctx.empty(sample.target.batched(1), DType::kInt32)};
+  Batch batch{.inputs = ctx.empty(sample.input.batched(1), sample.input_dtype),
+              .targets = ctx.empty(sample.target.batched(1), DType::kInt32)};
+  if (sample.target_weights) batch.target_weights = ctx.empty(sample.target.batched(1), DType::kFloat32);
   std::vector<double> work;
   Activations activations;
   for (const auto& block : blocks) {
@@ -55,6 +58,16 @@ std::vector<double> count_block_work(const BlockList& blocks, const SampleSpec& 
     work.push_back(operations);
   }
   return work;
+}
+
+std::vector<double> work_costs(const BlockList& blocks, const SampleSpec& sample) {
+  std::vector<double> costs = count_block_work(blocks, sample);
+  if (std::ranges::all_of(costs, [](double cost) { return cost == 0.0; })) costs.assign(costs.size(), 1.0);
+  return costs;
+}
+
+StageCut cut_by_work(const BlockList& blocks, const SampleSpec& sample, int num_stages) {
+  return cut_evenly({.blocks = work_costs(blocks, sample)}, num_stages);
 }
 
 }  // namespace trireme

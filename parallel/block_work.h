@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "parallel/sample_spec.h"
+#include "parallel/stage_cut.h"
 #include "runtime/block.h"
 
 namespace trireme {
@@ -13,5 +14,12 @@ namespace trireme {
 /// attention (causal: half of it). Everything else counts as nothing, and backward as a fixed multiple. Real
 /// times differ, most of all where blocks are small.
 std::vector<double> count_block_work(const BlockList& blocks, const SampleSpec& sample);
+
+/// The same as costs to cut by: where no block has any arithmetic, all blocks cost the same.
+std::vector<double> work_costs(const BlockList& blocks, const SampleSpec& sample);
+
+/// The cut whose stage with the most arithmetic has as little as can be, as cut_evenly() promises. A function
+/// of its arguments alone: every rank finds the same one.
+StageCut cut_by_work(const BlockList& blocks, const SampleSpec& sample, int num_stages);
 
 }  // namespace trireme

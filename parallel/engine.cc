@@ -1,5 +1,6 @@
 #include "parallel/engine.h"
 
+#include "parallel/block_work.h"
 #include "parallel/gradient_dtype.h"
 #include "parallel/validate.h"
 #include "runtime/base/error.h"
@@ -24,10 +25,14 @@ Context context_of(const EngineOptions& options) {
   return ctx;
 }
 
-StageMap stages_of(const PipelineOptions& pipeline, std::size_t num_blocks) {
-  const StageMap::Even cut{
-      .num_units = static_cast<int>(num_blocks), .pipeline = pipeline.stages, .chunks = pipeline.chunks};
-  return pipeline.cut.empty() ? StageMap::even(cut) : StageMap::given(cut, pipeline.cut);
+StageMap stages_of(const EngineOptions& options, const BlockList& blocks) {
+  const PipelineOptions& pipeline = options.pipeline;
+  const StageMap::Even counts{
+      .num_units = static_cast<int>(blocks.size()), .pipeline = pipeline.stages, .chunks = pipeline.chunks};
+  if (pipeline.stages == 1) return StageMap::even(counts);
+  if (!pipeline.cut.empty()) return StageMap::given(counts, pipeline.cut);
+  const StageCut cut = cut_by_work(blocks, *options.sample, pipeline.stages * pipeline.chunks);
+  return StageMap::given(counts, {cut.firsts.begin() + 1, cut.firsts.end()});
 }
 
 // What does not go together with stages, with the reason.
@@ -59,7 +64,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
       options_(checked(options)),
       groups_(split_mesh(comm, mesh_of(comm->size(), options.pipeline.stages))),
       batch_(training_layout(options, groups_.mesh.data)),
-      stages_(stages_of(options.pipeline, blocks_->size())),
+      stages_(stages_of(options, *blocks_)),
       layout_(make_layout(*blocks_, options.group_min_bytes, stages_)),
       plan_(make_plan()),
       ctx_(context_of(options)),
@@ -132,6 +137,7 @@ StepPlan Engine::make_plan() const {
 
 PlanOptions Engine::plan_options() const {
   return {.shard_parameters = options_.zero == ZeroStage::kParameters,
+          .keep_gathered = options_.keep_gathered,
           .reduce_each_micro_batch = reduces_each_micro_batch(options_),
           .recompute_every = options_.recompute_every,
           .prefetch_depth = options_.prefetch_depth,

@@ -30,7 +30,7 @@ struct PipelineOptions {
   int stages = 1;  // data ranks = ranks / stages
   PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
   int chunks = 1;        // of each stage; more than one wants kInterleaved
-  std::vector<int> cut;  // first block of every chunk but the first; empty: equal numbers of blocks
+  std::vector<int> cut;  // first block of every chunk but the first; empty: as cut_by_work() has it
 };
 
 /// Whose plans an engine writes.
@@ -52,9 +52,10 @@ struct EngineOptions {
   ZeroStage zero = ZeroStage::kNone;
   Offload offload = Offload::kNone;
   bool accumulate_unsharded = false;  // ZeRO-2 and 3: reduce gradients once a step, from whole buffers
-  int recompute_every = 0;  // keep only the input of every segment of so many blocks; 0: keep everything
-  bool cuda_graph = false;  // record a step and play it (step_graph.h); one rank only
-  int prefetch_depth = 1;   // ZeRO-3: gather this many runs of blocks ahead
+  bool keep_gathered = false;  // ZeRO-3: gather parameters once a step (FSDP: reshard_after_forward = false)
+  int recompute_every = 0;     // keep only the input of every segment of so many blocks; 0: keep everything
+  bool cuda_graph = false;     // record a step and play it (step_graph.h); one rank only
+  int prefetch_depth = 1;      // ZeRO-3: gather this many runs of blocks ahead
   std::int64_t data_cache_bytes = 0;  // on the CPU: host memory for what the data sets of a rank keep
   std::int64_t group_min_bytes = 0;   // neighbouring blocks with fewer parameters share one ParamGroup
   PipelineOptions pipeline;

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <tuple>
 
 #include "parallel/engine.h"
 
@@ -19,7 +20,7 @@ struct Place {
 
 // In the order of micro-batches, and then of backward.
 bool comes_before(const Place& a, const Place& b) {
-  return a.micro_batch != b.micro_batch ? a.micro_batch < b.micro_batch : a.unit > b.unit;
+  return std::tuple(a.micro_batch, -a.unit, -a.index) < std::tuple(b.micro_batch, -b.unit, -b.index);
 }
 
 std::string pack(const Place& place) {
@@ -41,20 +42,27 @@ Place unpack(const std::string& text) {
 std::optional<NonFiniteGradient> Engine::find_non_finite_gradient(const StepResult& skipped,
                                                                   const BatchSource& source,
                                                                   std::int64_t num_targets) {
+  // The replay takes the place of both buffers below, so that it needs no memory beyond that of the step.
+  const auto in_sum = skipped.step == steps_done_ ? non_finite_sum() : std::nullopt;
   ExecutionInput input{.source = source,
                        .batch = batch_,
                        .num_targets = num_targets,
                        .rng = {.seed = options_.seed, .step = static_cast<std::uint32_t>(skipped.step - 1)},
                        .training = true};
-  if (scaler_->scale().defined())
-    input.gradient_scale = ctx_.from_host(&skipped.loss_scale, {}, DType::kFloat32);
+  if (scaler_->scale().defined()) {
+    input.gradient_scale = training_.scalars.clip;
+    ctx_.backend->copy_from_host(ctx_.exec, input.gradient_scale, &skipped.loss_scale);
+  }
   Place mine;
-  const auto look = [&](int unit, int micro_batch, const std::vector<Tensor>& leaves) {
+  const auto look = [&](int micro_batch, const GradAccumulator::Leaf& leaf) {
+    const int group = layout_.buckets[static_cast<std::size_t>(leaf.bucket)].group;
+    const auto found = find_non_finite(ctx_, layout_, leaf.bucket, leaf.gradient,
+                                       training_.norm_partials[static_cast<std::size_t>(group)]);
+    if (!found) return;
     const Place here{.micro_batch = batch_.global_micro_batch(groups_.place().data, micro_batch),
-                     .unit = unit};
-    if (mine.unit >= 0 && !comes_before(here, mine)) return;
-    const int index = find_non_finite(ctx_, layout_, unit, leaves);
-    if (index >= 0) mine = {here.micro_batch, unit, index};
+                     .unit = found->unit,
+                     .index = found->index};
+    if (mine.unit < 0 || comes_before(here, mine)) mine = here;
   };
   if (graph_) graph_->reset();
   executor_->replay(plan_.ranks[static_cast<std::size_t>(groups_.world->rank())], input, *gradients_, look);
@@ -68,7 +76,7 @@ std::optional<NonFiniteGradient> Engine::find_non_finite_gradient(const StepResu
     first = place;
     rank = r;
   }
-  if (first.unit < 0) return skipped.step == steps_done_ ? non_finite_sum() : std::nullopt;
+  if (first.unit < 0) return in_sum;
   const ParamUse& use =
       layout_.uses[static_cast<std::size_t>(first.unit)][static_cast<std::size_t>(first.index)];
   return NonFiniteGradient{

@@ -9,6 +9,27 @@ namespace trireme {
 // Beyond those of any optimizer's state.
 constexpr std::uint64_t kStatisticsStream = 1000;
 
+namespace {
+
+// The part of a group from element `first` on, as it is saved: parameters alone. The gaps between them are
+// zero in a state that was loaded, whatever an infinite learning rate made of them before.
+void clear_gaps(const ParamGroup& group, std::int64_t first, std::vector<float>& values) {
+  const auto clear = [&](std::int64_t begin, std::int64_t end) {
+    const auto size = static_cast<std::int64_t>(values.size());
+    const auto from = std::clamp<std::int64_t>(begin - first, 0, size);
+    const auto to = std::clamp<std::int64_t>(end - first, from, size);
+    std::fill(values.begin() + from, values.begin() + to, 0.0f);
+  };
+  std::int64_t gap = 0;
+  for (const ParamSlot& slot : group.slots) {
+    clear(gap, slot.offset);
+    gap = slot.offset + slot.shape.num_elems();
+  }
+  clear(gap, group.num_elems);
+}
+
+}  // namespace
+
 std::uint64_t Engine::state_hash() const {
   std::uint64_t hash = 0;
   for (std::size_t g = 0; g < layout_.groups.size(); ++g) {
@@ -19,7 +40,9 @@ std::uint64_t Engine::state_hash() const {
       const std::int64_t count = std::min(owned.num_elems(), group.num_elems - first);  // without padding
       if (count <= 0) return;
       const auto block = static_cast<std::uint64_t>(group.first_norm_block + first / kNormBlock);
-      hash += hash_blocks(ctx_.to_host(owned.slice(0, {count})), block, stream);
+      std::vector<float> values = ctx_.to_host(owned.slice(0, {count}));
+      clear_gaps(group, first, values);
+      hash += hash_blocks(values, block, stream);
     };
     add(params_->master(static_cast<int>(g)), 0);
     for (std::size_t s = 0; s < params_->state_names().size(); ++s) {

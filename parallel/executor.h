@@ -79,10 +79,11 @@ class Executor {
   /// axis; nothing to do in one stage.
   void share_tied_parameters();
 
-  /// The parameter gradients of one backward: of a unit, by bucket (see ModelLayout), and a micro-batch of
-  /// this rank.
-  using LeafObserver = std::function<void(int unit, int micro_batch, const std::vector<Tensor>& leaves)>;
+  /// Parameter gradients of a micro-batch of this rank, by bucket (see ModelLayout), once all of the bucket's
+  /// blocks have run backward.
+  using LeafObserver = std::function<void(int micro_batch, const GradAccumulator::Leaf& leaf)>;
   /// Plays the forwards and backwards of a training plan alone: no gradient is summed, no parameter changes.
+  /// Needs no more memory than the step, as everything in it is alive at the same moments or shorter.
   /// Collective where parameters are sharded.
   void replay(const RankPlan& plan, const ExecutionInput& input, GradAccumulator& gradients,
               const LeafObserver& observer);
@@ -106,6 +107,7 @@ class Executor {
   void change_residency(const Action& action);
   void read_batch(Run& run, int micro_batch);
   void observe_logits(Run& run, const Action& action, Activations input);
+  const std::vector<TensorSpec>& boundary(const Run& run, int unit, int micro_batch);
   void send(Run& run, const Action& action);
   void receive(Run& run, const Action& action);
   void exchange_tied(Run& run, const Action& action);

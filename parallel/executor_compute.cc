@@ -181,7 +181,8 @@ void Executor::differentiate(Run& run, const Action& action, BackwardPass pass, 
 void Executor::end_backward(Run& run, const Action& action) {
   GradAccumulator& gradients = *run.training.gradients;
   if (run.observer != nullptr) {
-    (*run.observer)(action.unit, action.micro_batch, gradients.take_leaves(ctx_, action.unit));
+    for (const auto& leaf : gradients.take_leaves(ctx_, action.unit))
+      (*run.observer)(action.micro_batch, leaf);
   } else {
     gradients.end(ctx_, action.unit, action.micro_batch);
   }

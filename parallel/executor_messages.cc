@@ -38,6 +38,14 @@ void Executor::Run::finish_sends(Watchdog* watchdog) {
   sends.clear();
 }
 
+// What a unit hands to the next one in this play. See [Note: shapes of a play].
+const std::vector<TensorSpec>& Executor::boundary(const Run& run, int unit, int micro_batch) {
+  const BatchLayout& layout = run.input.batch;
+  const std::int64_t first = layout.first_sample(layout.global_micro_batch(place_.data, micro_batch));
+  return shapes_->of(unit, {.num_samples = std::min(layout.micro_batch, layout.global_batch - first),
+                            .training = run.input.training});
+}
+
 void Executor::send(Run& run, const Action& action) {
   MicroBatch& mb = run.of(action);
   const bool activation = action.kind == ActionKind::kSendActivation;
@@ -50,16 +58,22 @@ void Executor::send(Run& run, const Action& action) {
   }
   Run::Message& message = under_way.emplace_back();
   message.peer = action.peer;
-  for (std::size_t i = 0; i < taken.mapped().size(); ++i) {
+  const auto& specs = boundary(run, activation ? action.unit : action.unit - 1, action.micro_batch);
+  TRIREME_CHECK(taken.mapped().size() == specs.size(), "sends {} tensors, the other stage expects {}",
+                taken.mapped().size(), specs.size());
+  for (std::size_t i = 0; i < specs.size(); ++i) {
     const Tensor& tensor = taken.mapped()[i];
+    const TensorSpec& spec = specs[i];
     if (!activation && !tensor.defined()) {
-      const TensorSpec& spec = shapes_->of(action.unit - 1, run.input.batch.micro_batch).at(i);
       TRIREME_CHECK(!has_gradient(spec.dtype),
                     "output {} of the block before has no gradient here: cut the model elsewhere "
                     "(parallel.pipeline_cut)",
                     i);
       continue;
     }
+    const TensorSpec sent{tensor.shape(), tensor.dtype()};
+    TRIREME_CHECK(sent == spec, "tensor {} that goes over this boundary is {}, the other stage expects {}", i,
+                  sent.to_string(), spec.to_string());
     message.works.push_back(groups_.pipeline->send(tensor, stage_of_peer(action), tag_of(action)));
   }
   if (!run.input.training) mb = MicroBatch{};
@@ -67,10 +81,7 @@ void Executor::send(Run& run, const Action& action) {
 
 void Executor::receive(Run& run, const Action& action) {
   const bool activation = action.kind == ActionKind::kRecvActivation;
-  const BatchLayout& layout = run.input.batch;
-  const std::int64_t first = layout.first_sample(layout.global_micro_batch(place_.data, action.micro_batch));
-  const auto& specs = shapes_->of(activation ? action.unit - 1 : action.unit,
-                                  std::min(layout.micro_batch, layout.global_batch - first));
+  const auto& specs = boundary(run, activation ? action.unit - 1 : action.unit, action.micro_batch);
   Run::Message& message =
       (activation ? run.inputs : run.gradients)[Run::Place{action.unit, action.micro_batch}];
   message.peer = action.peer;

@@ -105,12 +105,13 @@ void GradAccumulator::end(Context& ctx, int unit, int micro_batch) {
   }
 }
 
-std::vector<Tensor> GradAccumulator::take_leaves(Context& ctx, int unit) {
-  std::vector<Tensor> leaves;
+std::vector<GradAccumulator::Leaf> GradAccumulator::take_leaves(Context& ctx, int unit) {
+  std::vector<Leaf> leaves;
   for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
     fill_unwritten(ctx, b, unit);
+    if (!completes(b, unit)) continue;
     round_leaf(ctx, b);
-    leaves.push_back(std::exchange(buckets_[static_cast<std::size_t>(b)].leaf, Tensor()));
+    leaves.push_back({b, std::exchange(buckets_[static_cast<std::size_t>(b)].leaf, Tensor())});
   }
   return leaves;
 }
@@ -148,10 +149,25 @@ GradAccumulator::Exchange GradAccumulator::exchange_of(Context& ctx, int b, int 
       exchange.sources.push_back(bucket.sums[std::min(round, bucket.sums.size() - 1)]);
     }
   }
-  for (const Tensor& source : exchange.sources) {
-    exchange.works.push_back(comm_.all_to_all(source, receive(source.num_elems())));
+  for (const Tensor& source : exchange.sources) receive(source.num_elems());
+  exchange.chunks = chunks_of(b, exchange.sources[0]);
+  for (const Chunk& chunk : exchange.chunks) {
+    const Shape length{chunk.num_elems};
+    for (std::size_t i = 0; i < exchange.sources.size(); ++i) {
+      exchange.works.push_back(comm_.all_to_all(exchange.sources[i].slice(chunk.first, length),
+                                                exchange.received[i].slice(chunk.first, length)));
+    }
   }
   return exchange;
+}
+
+// Chunks pay where what is summed is gathered at once. On a device the operations of a communicator follow
+// each other on one stream: there nothing would overlap.
+std::vector<Chunk> GradAccumulator::chunks_of(int b, const Tensor& source) const {
+  const bool gathers = !sharded() && !each_ && !gathers_after_uses(b);
+  if (!gathers || comm_.device_type() == DeviceType::kCuda) return {{0, source.num_elems()}};
+  return cut_exchange(
+      {.num_elems = source.num_elems(), .elem_bytes = size_bytes(source.dtype()), .ranks = comm_.size()});
 }
 
 void GradAccumulator::start_reduce(Context& ctx, int unit, int micro_batch) {
@@ -172,46 +188,58 @@ void GradAccumulator::start_reduce(Context& ctx, int unit, int micro_batch) {
 void GradAccumulator::finish_exchange(Context& ctx) {
   Exchange exchange = std::move(exchanges_.front());
   exchanges_.pop_front();
+  const bool canonical = options_.reduction == Reduction::kCanonical;
+  if (canonical && !each_) return finish_step(ctx, exchange);
   for (Work& work : exchange.works) work.wait();
-  if (options_.reduction == Reduction::kFast) return finish_fast(ctx, exchange);
-  return each_ ? finish_round(ctx, exchange) : finish_step(ctx, exchange);
+  return canonical ? finish_round(ctx, exchange) : finish_fast(ctx, exchange);
 }
 
-// Reducing once: the partial sums of all ranks, over the piece that this rank owns, become the sum.
+// Reducing once: the partial sums of all ranks, over what this rank owns of each chunk, become the sum.
 void GradAccumulator::finish_step(Context& ctx, Exchange& exchange) {
   Bucket& bucket = buckets_[static_cast<std::size_t>(exchange.bucket)];
-  const std::int64_t piece = bucket.sums[0].num_elems() / comm_.size();
-  std::vector<Tensor> pieces;  // in order of their leaves
   std::vector<Subtree> leaves;
-  for (std::size_t r = 0; r < partials_.size(); ++r) {
-    for (std::size_t p = 0; p < partials_[r].size(); ++p) {
-      pieces.push_back(exchange.received[p].slice(static_cast<std::int64_t>(r) * piece, {piece}));
-      leaves.push_back(partials_[r][p]);
-    }
-  }
+  for (const auto& partials : partials_) leaves.insert(leaves.end(), partials.begin(), partials.end());
   const std::vector<Addition> additions = finish_tree(leaves);
   exchange.sources.clear();
-  const Tensor kept = home_of_piece(ctx, exchange.bucket, pieces[0].shape());
-  // The last sum is written where it stays.
+  auto work = exchange.works.begin();
+  for (const Chunk& chunk : exchange.chunks) {
+    for (std::size_t round = 0; round < num_rounds_; ++round) (work++)->wait();
+    const Tensor kept = sum_chunk(ctx, exchange, chunk, additions);
+    if (sharded() || gathers_after_uses(exchange.bucket)) continue;
+    gathers_.push_back(comm_.all_gather(kept, bucket.sums[0].slice(chunk.first, {chunk.num_elems})));
+  }
+}
+
+// The last sum is written where it stays.
+Tensor GradAccumulator::sum_chunk(Context& ctx, const Exchange& exchange, const Chunk& chunk,
+                                  const std::vector<Addition>& additions) {
+  const std::int64_t piece = chunk.num_elems / comm_.size();
+  std::vector<Tensor> pieces;  // in order of their leaves
+  for (std::size_t r = 0; r < partials_.size(); ++r) {
+    for (std::size_t p = 0; p < partials_[r].size(); ++p) {
+      const std::int64_t first = chunk.first + static_cast<std::int64_t>(r) * piece;
+      pieces.push_back(exchange.received[p].slice(first, {piece}));
+    }
+  }
+  const Tensor kept = home_of_piece(ctx, exchange.bucket, chunk);
   for (std::size_t i = 0; i < additions.size(); ++i) {
     const Tensor& target = pieces[static_cast<std::size_t>(additions[i].target)];
     const Tensor& source = pieces[static_cast<std::size_t>(additions[i].source)];
     ctx.backend->add(ctx.exec, {.a = target, .b = source, .out = i + 1 < additions.size() ? target : kept});
   }
   if (additions.empty()) ctx.backend->copy(ctx.exec, kept, pieces[0]);
-  if (!sharded() && !gathers_after_uses(exchange.bucket)) {
-    gathers_.push_back(comm_.all_gather(kept, bucket.sums[0]));
-  }
+  return kept;
 }
 
-Tensor GradAccumulator::home_of_piece(Context& ctx, int b, const Shape& shape) {
+Tensor GradAccumulator::home_of_piece(Context& ctx, int b, const Chunk& chunk) {
   Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
+  const Shape piece{chunk.num_elems / comm_.size()};
   if (options_.zero >= ZeroStage::kGradients) {
-    bucket.sums = {ctx.empty(shape, options_.dtype, MemoryCategory::kGradients)};
+    bucket.sums = {ctx.empty(piece, options_.dtype, MemoryCategory::kGradients)};
     return bucket.sums[0];
   }
   bucket.sums.resize(1);
-  return bucket.sums[0].slice(comm_.rank() * shape.num_elems(), shape);
+  return bucket.sums[0].slice(chunk.first + comm_.rank() * piece.num_elems(), piece);
 }
 
 // Reducing every micro-batch: one leaf of each rank, in rank order, enters this rank's binary counter.

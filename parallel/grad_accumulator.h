@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "parallel/comm/communicator.h"
+#include "parallel/exchange_chunks.h"
 #include "parallel/mesh.h"
 #include "parallel/model_layout.h"
 #include "parallel/reduction_tree.h"
@@ -53,9 +54,14 @@ class GradAccumulator {
   GradientTarget target(const ParamUse& use);
   /// Closes them: parameters without a gradient become zero, complete subtrees are joined.
   void end(Context& ctx, int unit, int micro_batch);
-  /// In place of end(), to look at the gradients of one backward: gives a bucket's, by bucket of `unit`, and
-  /// drops them. Nothing is added to any sum.
-  std::vector<Tensor> take_leaves(Context& ctx, int unit);
+  /// A complete leaf: the gradients of one backward (of several blocks' in a merged group).
+  struct Leaf {
+    int bucket = 0;
+    Tensor gradient;  // [padded], of options.dtype
+  };
+  /// In place of end(), to look at gradients: gives up the leaves that the backward of `unit` completes.
+  /// Nothing is added to any sum. Allocates what end() does, when end() does.
+  std::vector<Leaf> take_leaves(Context& ctx, int unit);
 
   /// Starts the exchange of `unit`'s buckets: of `micro_batch`, or of the whole step when it is -1.
   /// Collective.
@@ -84,7 +90,8 @@ class GradAccumulator {
     int bucket = 0;
     int micro_batch = -1;
     std::vector<Tensor> sources, received;  // by round
-    std::vector<Work> works;
+    std::vector<Chunk> chunks;              // canonical
+    std::vector<Work> works;                // by chunk, and by round in it
   };
 
   MemoryCategory leaf_category() const {
@@ -103,8 +110,12 @@ class GradAccumulator {
   void round_leaf(Context& ctx, int bucket);
   void push(Context& ctx, Bucket& bucket, const Tensor& sum, Subtree subtree);
   Exchange exchange_of(Context& ctx, int bucket, int micro_batch);
+  std::vector<Chunk> chunks_of(int bucket, const Tensor& source) const;
   void finish_exchange(Context& ctx);
   void finish_step(Context& ctx, Exchange& exchange);
+  /// Adds this rank's piece of a chunk that has arrived, where it stays.
+  Tensor sum_chunk(Context& ctx, const Exchange& exchange, const Chunk& chunk,
+                   const std::vector<Addition>& additions);
   void finish_round(Context& ctx, Exchange& exchange);
   void finish_fast(Context& ctx, Exchange& exchange);
   /// Completes the sums over micro-batches and the data axis.
@@ -114,8 +125,8 @@ class GradAccumulator {
   bool gathers_after_uses(int bucket) const;
   int owner_bucket(int group) const;
   void add_to_sum(Context& ctx, Bucket& bucket, const Tensor& gradient);
-  /// Where this rank's piece of the bucket's sum stays once the ranks have exchanged theirs.
-  Tensor home_of_piece(Context& ctx, int bucket, const Shape& shape);
+  /// Where this rank's piece of a chunk's sum stays once the ranks have exchanged theirs.
+  Tensor home_of_piece(Context& ctx, int bucket, const Chunk& chunk);
   /// What this rank owns of a bucket's sum once all is done.
   Tensor owned(int bucket) const;
   Tensor piece_of(int bucket) const;

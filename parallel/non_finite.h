@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <optional>
 #include <string>
 
 #include "parallel/model_layout.h"
@@ -22,9 +22,16 @@ struct NonFiniteGradient {
 /// "parameter 'head.weight' of block 'head', micro-batch 3, on rank 1".
 std::string to_string(const NonFiniteGradient& found);
 
-/// The last parameter of a block (the first that its backward comes to) whose gradient is not finite, as an
-/// index into the block's parameters, or -1. `leaves` by bucket of the block, flat, padded with zeros to
-/// whole norm blocks. Waits for the device.
-int find_non_finite(const Context& ctx, const ModelLayout& layout, int unit, std::span<const Tensor> leaves);
+/// A parameter as a unit uses it: an index into ModelLayout::uses[unit].
+struct UseOfUnit {
+  int unit = -1, index = -1;
+};
+
+/// The parameter whose gradient is not finite, of several the one that backward comes to first. `gradient` is
+/// that of one micro-batch, of a whole bucket: flat, padded with zeros to whole norm blocks. `partials`,
+/// fp32, has a number for each norm block of the group and is overwritten. Allocates nothing; waits for the
+/// device.
+std::optional<UseOfUnit> find_non_finite(const Context& ctx, const ModelLayout& layout, int bucket,
+                                         const Tensor& gradient, const Tensor& partials);
 
 }  // namespace trireme

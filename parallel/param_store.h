@@ -7,8 +7,9 @@
 //     1, 2         n, gathered after each update          p
 //     3            p; n between gather() and release()    p
 //
-// In fp32 the master is the working copy, or lies inside of it: no second copy exists. Gathered buffers of
-// stage 3 are counted as communication. Gathers are under way until somebody needs the values.
+// A plan decides when that is: around every use, or from a step's first use to its last. In fp32 the master
+// is the working copy, or lies inside of it: no second copy exists. Gathered buffers of stage 3 are counted
+// as communication. Gathers are under way until somebody needs the values.
 //
 // [Note: offload] With Offload::kOptimizer the optimizer state, and a master of its own, are host memory
 // (MemoryCategory::kHost), and the update runs on the host. Where the device is the host that is the same

@@ -49,7 +49,9 @@ std::string_view name(ActionKind kind) {
 }
 
 Scope scope(ActionKind kind) {
-  if (kind == ActionKind::kGather || kind == ActionKind::kReduceGrad) return Scope::kStage;
+  if (kind == ActionKind::kGather || kind == ActionKind::kReduceGrad || kind == ActionKind::kOptimStep) {
+    return Scope::kStage;
+  }
   if (kind == ActionKind::kReduceLoss || kind == ActionKind::kGradNorm) return Scope::kWorld;
   return Scope::kRank;
 }

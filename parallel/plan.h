@@ -37,7 +37,7 @@ enum class ActionKind : std::uint8_t {
   kRecvTiedParameters,  // on that stage
   kReduceLoss,          // collective: the step's loss from all micro-batches' losses
   kGradNorm,            // global gradient norm and clip coefficient (collective where gradients are sharded)
-  kOptimStep,           // update every parameter this rank owns, and move running statistics (collective)
+  kOptimStep,           // collective: update every parameter this rank owns, and move running statistics
 };
 
 std::string_view name(ActionKind kind);
@@ -81,13 +81,15 @@ std::string to_string(const Action& action);
 
 struct RankPlan {
   std::vector<Action> actions;
-  int send_window = 1;  // see [Note: what blocks]
+  int send_window = 1;    // see [Note: what blocks]
+  int micro_batches = 0;  // that every unit of its stage runs forward on; 0: the rank is idle, or nobody said
 };
 
 struct StepPlan {
   Mesh mesh;
   int num_units = 0;
   bool sharded_parameters = false;  // units start and end released (ZeRO-3)
+  bool keeps_gathered = false;      // and are gathered once
   StageMap stages;                  // without bounds: all units on every rank
   std::vector<TiedUnits> ties;      // between stages
   std::vector<RankPlan> ranks;

@@ -13,7 +13,7 @@ PlanRankState::PlanRankState(const StepPlan& plan, int rank)
       place_(plan.mesh.place(rank)),
       resident_(static_cast<std::size_t>(plan.num_units), !plan.sharded_parameters) {
   for (const Action& action : plan.ranks[static_cast<std::size_t>(rank)].actions) {
-    if (consumes_tape(action.kind)) trains_ = true;
+    if (consumes_tape(action.kind) || action.kind == kGradNorm || action.kind == kOptimStep) trains_ = true;
   }
 }
 
@@ -83,6 +83,10 @@ Problem PlanRankState::check_peer(const Action& a) const {
 
 Problem PlanRankState::gather(const Action& a) {
   if (resident_[static_cast<std::size_t>(a.unit)]) return "the unit's parameters are already gathered";
+  if (!gathered_.insert(a.unit).second && plan_.keeps_gathered) {
+    return "gathers the unit's parameters a second time; the plan keeps them from their first use to their "
+           "last";
+  }
   resident_[static_cast<std::size_t>(a.unit)] = true;
   return std::nullopt;
 }
@@ -117,8 +121,8 @@ Problem PlanRankState::forward(const Action& a) {
   if (a.unit > 0 && !outputs_.contains(below) && !inputs_.contains(here)) {
     return "its input is not there: neither computed here nor received";
   }
-  if (pending_.contains(here) || outputs_.contains(here)) return "runs a second time";
   if (has_loss_) return "comes after ReduceLoss";
+  if (!forwards_.insert(here).second) return "runs a second time";
   if (inputs_.erase(here) == 0) outputs_.erase(below);
   outputs_.insert(here);
   if (!trains_) return std::nullopt;

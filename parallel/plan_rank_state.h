@@ -52,6 +52,10 @@ class PlanRankState {
   Problem tied_parameters(const Action& action);
   Problem reduce_gradient(const Action& action);
   Problem reduce_loss();
+  /// A forward that the loss lacks.
+  Problem missing_forward() const;
+  /// Whether the play came to its end: a loss, and in training a norm and an update.
+  Problem unfinished() const;
   Problem grad_norm();
   Problem optim_step();
   /// Of the plan's ties, those that this rank has to do what `kind` says for, as actions.
@@ -61,6 +65,8 @@ class PlanRankState {
   const int rank_;
   const MeshPlace place_;
   std::vector<bool> resident_;
+  std::set<int> gathered_;                  // units that a Gather has made resident
+  std::set<UnitBatch> forwards_;            // that have run
   std::set<UnitBatch> outputs_;             // output of the unit is here
   std::map<UnitBatch, int> inputs_;         // input of the unit has been asked for, of this rank
   std::set<UnitBatch> tapes_;               // what backward needs is here

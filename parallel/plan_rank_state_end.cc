@@ -79,7 +79,29 @@ Problem PlanRankState::reduce_loss() {
     return fmt::format("the input of unit {} micro-batch {} was received and is not used yet",
                        inputs_.begin()->first.first, inputs_.begin()->first.second);
   }
+  if (has_loss_) return "comes a second time";
   has_loss_ = true;
+  return missing_forward();
+}
+
+Problem PlanRankState::missing_forward() const {
+  const int micro_batches = plan_.ranks[static_cast<std::size_t>(rank_)].micro_batches;
+  for (int u = 0; u < plan_.num_units; ++u) {
+    if (!plan_.stages.bounds.empty() && plan_.stages.stage_of(u) != place_.stage) continue;
+    for (int m = 0; m < micro_batches; ++m) {
+      if (!forwards_.contains({u, m})) {
+        return fmt::format("no forward of unit {} micro-batch {} has run: the loss lacks it", u, m);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// Ranks that make no collective with others would end early unnoticed.
+Problem PlanRankState::unfinished() const {
+  if (!has_loss_) return "the loss is never reduced: there is no ReduceLoss";
+  if (trains_ && !has_norm_) return "the gradient norm is never computed: there is no GradNorm";
+  if (trains_ && !updated_) return "the parameters are never updated: there is no OptimStep";
   return std::nullopt;
 }
 
@@ -126,7 +148,8 @@ Problem PlanRankState::at_end() const {
     const auto [unit, micro_batch] = gradients_.empty() ? asked_.begin()->first : *gradients_.begin();
     return fmt::format("the gradient of unit {} micro-batch {} is never used", unit, micro_batch);
   }
-  if (!updated_) return std::nullopt;
+  if (auto problem = unfinished()) return problem;
+  if (!trains_) return std::nullopt;
   for (const ActionKind kind : {kSendTiedParameters, kRecvTiedParameters}) {
     for (const Action& action : owed(kind)) {
       if (std::ranges::find(tied_, action) == tied_.end()) return to_string(action) + " never comes";

@@ -26,6 +26,7 @@ StepPlan empty_plan(const Mesh& mesh, const PlanOptions& options) {
   return {.mesh = mesh,
           .num_units = options.stages.num_units(),
           .sharded_parameters = options.shard_parameters,
+          .keeps_gathered = options.shard_parameters && options.keep_gathered,
           .stages = options.stages,
           .ties = options.ties,
           .ranks = std::vector<RankPlan>(static_cast<std::size_t>(mesh.num_ranks()))};
@@ -128,6 +129,7 @@ StepPlan plan_training_step(int num_units, const Mesh& mesh, const BatchLayout& 
         {.stage = stage, .tasks = tasks[static_cast<std::size_t>(stage)], .micro_batches = micro_batches},
         options);
     of_stage.send_window = send_window(options, micro_batches);
+    of_stage.micro_batches = micro_batches;
     const TieActions ties = tie_actions(options, stage);
     append(of_stage.actions, ties.before_norm);
     for (const ActionKind kind : {kReduceLoss, kGradNorm, kOptimStep}) {
@@ -162,6 +164,9 @@ StepPlan plan_evaluation(int num_units, const Mesh& mesh, const BatchLayout& bat
       const bool idle = action.micro_batch >= 0 &&
                         batch.global_micro_batch(place.data, action.micro_batch) >= batch.num_micro_batches();
       if (!idle) rank.actions.push_back(action);
+    }
+    for (int m = 0; m < rounds; ++m) {
+      if (batch.global_micro_batch(place.data, m) < batch.num_micro_batches()) rank.micro_batches = m + 1;
     }
     rank.actions.push_back({.kind = kReduceLoss});
   }

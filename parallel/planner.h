@@ -8,6 +8,7 @@ namespace trireme {
 
 struct PlanOptions {
   bool shard_parameters = false;         // ZeRO-3: Gather and Release around every use
+  bool keep_gathered = false;            // ZeRO-3: one Gather before all uses of the step, one Release after
   bool reduce_each_micro_batch = false;  // ZeRO-2 and 3: ReduceGrad after every backward, not only the last
   int recompute_every = 0;  // k: keep only the input of each segment of k units; 0: keep everything
   int prefetch_depth = 1;   // ZeRO-3: gather this many runs of units ahead
@@ -25,7 +26,8 @@ struct PlanOptions {
 /// run, so that the exchange overlaps the backward of the units below. Recompute: a chunk is cut into
 /// segments of k units; before the backward of a segment its units run again from the kept input of the
 /// first; not for the last one where the chunk's backward follows its forward at once. Sharded parameters: a
-/// unit is resident from its Gather to its Release, from recompute to backward without a break. Throws as
+/// unit is resident from its Gather to its Release, from recompute to backward without a break; with
+/// keep_gathered from its first use of the step to its last, over all micro-batches. Throws as
 /// BatchLayout::check and pipeline_tasks do.
 StepPlan plan_training_step(int num_units, const Mesh& mesh, const BatchLayout& batch,
                             const PlanOptions& options = {});

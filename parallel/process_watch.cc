@@ -18,11 +18,14 @@ namespace trireme {
 ProcessWatch::ProcessWatch(const std::vector<int>& processes)
     : wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (wake_ < 0) throw std::system_error(errno, std::generic_category(), "eventfd");
-  for (std::size_t i = 0; i < processes.size(); ++i) {
-    // By number: glibc 2.36 declares pidfd_open() for C alone.
-    const auto handle = static_cast<int>(syscall(SYS_pidfd_open, processes[i], 0));
-    if (handle >= 0) watched_.push_back({i, handle});
-  }
+  for (const int process : processes) add(process);
+}
+
+void ProcessWatch::add(int process) {
+  // By number: glibc 2.36 declares pidfd_open() for C alone.
+  const auto handle = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+  if (handle >= 0) watched_.push_back({num_added_, handle});
+  ++num_added_;
 }
 
 ProcessWatch::~ProcessWatch() {

@@ -8,11 +8,16 @@ namespace trireme {
 
 class ProcessWatch {
  public:
-  /// What cannot be watched is left out: processes that are gone already, all of them before Linux 5.3.
-  explicit ProcessWatch(const std::vector<int>& processes);
+  explicit ProcessWatch(const std::vector<int>& processes = {});
   ProcessWatch(const ProcessWatch&) = delete;
   ProcessWatch& operator=(const ProcessWatch&) = delete;
   ~ProcessWatch();
+
+  /// One more. What cannot be watched is left out: a process that is gone already, all of them before Linux
+  /// 5.3. By the thread that waits.
+  void add(int process);
+  /// How many of the processes are watched: they have not been reported.
+  std::size_t num_watched() const { return watched_.size(); }
 
   /// Waits until a process ends, wake() is called or `seconds` are over; below 0: without limit. The place of
   /// the process in the list; each is reported once.
@@ -26,6 +31,7 @@ class ProcessWatch {
     int handle;
   };
   std::vector<Watched> watched_;
+  std::size_t num_added_ = 0;
   int wake_ = -1;
 };
 

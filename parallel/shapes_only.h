@@ -1,4 +1,4 @@
-// Parameters of a block as far as the meta device looks at them.
+// Parameters and running statistics of a block as far as the meta device looks at them.
 #pragma once
 
 #include "runtime/block.h"
@@ -15,6 +15,22 @@ class ShapesOnly final : public ParameterResolver {
                       ctx_.precision.compute_dtype(), MemoryCategory::kParameters);
   }
   GradientTarget gradient(ParamRef) override { return {}; }
+
+ private:
+  const Context& ctx_;
+  const Block& block_;
+};
+
+class StatisticShapes final : public StatisticResolver {
+ public:
+  /// As ShapesOnly.
+  StatisticShapes(const Context& ctx, const Block& block) : ctx_(ctx), block_(block) {}
+
+  Tensor value(StatisticRef ref) override {
+    return ctx_.empty(block_.statistics().at(static_cast<std::size_t>(ref.index)).shape, DType::kFloat32,
+                      MemoryCategory::kParameters);
+  }
+  Tensor sample(StatisticRef) override { return {}; }
 
  private:
   const Context& ctx_;

@@ -159,17 +159,17 @@ std::vector<Residency> residencies(const std::vector<UnitRun>& runs, const PlanO
   const auto num_units = static_cast<std::size_t>(options.stages.num_units());
   const auto depth = static_cast<std::size_t>(options.prefetch_depth);
   std::vector<Residency> all;
-  std::vector<int> open(num_units, -1);  // a recompute that waits for its backward
+  std::vector<int> open(num_units, -1);  // a residency that goes on: a recompute waits for its backward
   std::vector<std::size_t> free_from(num_units, 0);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const Action& action = runs[i].action;
     const auto unit = static_cast<std::size_t>(action.unit);
     if (action.kind == kBackwardWeight) continue;
-    if (consumes_tape(action.kind) && open[unit] >= 0) {
+    if (open[unit] >= 0 && (options.keep_gathered || consumes_tape(action.kind))) {
       all[static_cast<std::size_t>(open[unit])].last_use = i;
-      open[unit] = -1;
+      if (!options.keep_gathered) open[unit] = -1;
     } else {
-      if (action.kind == kRecompute) open[unit] = static_cast<int>(all.size());
+      if (options.keep_gathered || action.kind == kRecompute) open[unit] = static_cast<int>(all.size());
       all.push_back({action.unit, std::max(i >= depth ? i - depth : 0, free_from[unit]), i, i});
     }
     free_from[unit] = i + 1;

@@ -26,6 +26,19 @@ std::string process_of(const RankReading& rank, bool stopped) {
   return fmt::format(" (process {}{})", rank.process, stopped ? ", stopped by a signal" : "");
 }
 
+// A line without a process does not say whose it is. Ranks of a machine stand in their order, and usually one
+// after the other.
+std::string describe_missing(std::size_t place, const std::vector<RankReading>& ranks) {
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i].process == 0) continue;
+    const auto rank = ranks[i].rank + static_cast<int>(place) - static_cast<int>(i);
+    return fmt::format(
+        "process {} of this machine (rank {} if they are numbered in a row), which has not arrived", place,
+        rank);
+  }
+  return fmt::format("process {} of this machine, which has not arrived", place);
+}
+
 }  // namespace
 
 std::string describe_death(const RankReading& rank) {
@@ -34,27 +47,30 @@ std::string describe_death(const RankReading& rank) {
       rank.rank, process_of(rank, false), action_of(rank), wait_of(rank));
 }
 
-std::string describe_stall(const RankBoard& board, double timeout_s) {
+std::string describe_stall(const RankBoard& board, const std::string& limit) {
   std::vector<RankReading> ranks;
   std::vector<bool> stopped;
+  bool any_sure = false;  // that it can not go on
   for (int place = 0; place < board.size(); ++place) {
     ranks.push_back(board.read(place));
-    stopped.push_back(ranks.back().process != getpid() && is_stopped(ranks.back().process));
+    const int process = ranks.back().process;
+    stopped.push_back(process != 0 && process != getpid() && is_stopped(process));
+    any_sure = any_sure || stopped.back() || process == 0;
   }
-  const bool any_stopped = std::ranges::find(stopped, true) != stopped.end();
   std::string culprits, others;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const RankReading& rank = ranks[i];
-    if (rank.ended) continue;
+    if (rank.ended && !stopped[i]) continue;
+    const bool missing = rank.process == 0;
     const std::string text =
-        fmt::format("rank {}{} {}{} for {:.1f} s", rank.rank, process_of(rank, stopped[i]), action_of(rank),
-                    wait_of(rank), rank.for_s);
-    const bool culprit = any_stopped ? stopped[i] : !rank.waits;
+        missing ? describe_missing(i, ranks)
+                : fmt::format("rank {}{} {}{} for {:.1f} s", rank.rank, process_of(rank, stopped[i]),
+                              action_of(rank), wait_of(rank), rank.for_s);
+    const bool culprit = any_sure ? missing || stopped[i] : !rank.waits;
     (culprit ? culprits : others) += (culprit && !culprits.empty() ? "; " : culprit ? "" : "\n  ") + text;
   }
-  const std::string limit = fmt::format("(parallel.timeout_s = {})", timeout_s);
-  if (culprits.empty()) return fmt::format("all ranks of this machine wait {}:{}", limit, others);
-  return fmt::format("the job is held up {} by {}{}{}", limit, culprits, others.empty() ? "" : ", while",
+  if (culprits.empty()) return fmt::format("all ranks of this machine wait ({}):{}", limit, others);
+  return fmt::format("the job is held up ({}) by {}{}{}", limit, culprits, others.empty() ? "" : ", while",
                      others);
 }
 

@@ -2,10 +2,12 @@
 //
 // Checked: every receive meets its send and every send its receive, in one order on both sides; all ranks of
 // a group (a stage, or the world) make the same collectives in the same order; a unit runs only on its stage,
-// while its parameters are resident, on an input that has arrived; backward follows its forward, and the
-// gradient of its output, and comes in micro-batch order; gradients are reduced after their last backward and
-// before the norm; tied parameters are exchanged; at the end nothing is left gathered, forwarded or under
-// way.
+// while its parameters are resident, on an input that has arrived; it is gathered once where the plan says
+// that parameters are kept; backward follows its forward, and the gradient of its output, and comes in
+// micro-batch order; gradients are reduced after their last backward and before the norm; tied parameters are
+// exchanged; at the end nothing is left gathered, forwarded or under way, every rank has run its units on all
+// of its micro-batches and has the loss, and in training the norm and the update. Of a plan that the planner
+// writes no action can be left out.
 //
 // [Note: what blocks] A receive is under way from its action on; the Forward or Backward that uses it waits.
 // A send waits while send_window earlier ones from its unit (of its kind) have not been asked for: that

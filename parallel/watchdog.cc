@@ -1,5 +1,8 @@
 #include "parallel/watchdog.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -16,66 +19,84 @@ constexpr auto kDeathDelay = std::chrono::milliseconds(50);
 // Whoever has the last word may itself be stopped: after so long another one ends the job.
 constexpr double kPatienceS = 10.0;
 
-std::vector<int> other_processes(const RankStatus& status) {
-  const RankReading own = status.board().read(status.place());
-  std::vector<int> places;
-  for (int place = 0; place < status.board().size(); ++place) {
-    const RankReading other = status.board().read(place);
-    const bool visible = other.process_namespace == own.process_namespace;
-    if (other.process != own.process && visible) places.push_back(place);
-  }
-  return places;
-}
-
-std::vector<int> processes_at(const RankBoard& board, const std::vector<int>& places) {
-  std::vector<int> processes;
-  for (const int place : places) processes.push_back(board.read(place).process);
-  return processes;
-}
+// Ranks that have not entered the board yet are looked for so often: their ends are seen from then on only.
+constexpr double kArrivalPollS = 0.02;
 
 }  // namespace
 
 Watchdog::Watchdog(Options options)
     : options_(std::move(options)),
-      places_(other_processes(*options_.status)),
-      processes_(processes_at(options_.status->board(), places_)),
-      thread_([this] { run(); }) {}
+      limit_{.timeout_s = options_.timeout_s, .grace_s = options_.grace_s, .note = options_.limit_note},
+      known_(static_cast<std::size_t>(options_.status->board().size())) {
+  if (options_.status->claim_watch()) thread_ = std::thread([this] { run(); });
+}
 
 Watchdog::~Watchdog() {
+  if (!thread_.joinable()) return;
   end_ = true;
   processes_.wake();
   thread_.join();
+  options_.status->release_watch();
 }
 
-Watchdog::Scope::Scope(Watchdog* watchdog, std::string text) : watchdog_(watchdog), text_(std::move(text)) {
-  if (watchdog_ == nullptr) return;
-  outer_ = std::exchange(watchdog_->innermost_, this);
-  watchdog_->options_.status->begin(text_);
+Watchdog::Scope::Scope(Watchdog* watchdog, std::string text)
+    : Scope(watchdog == nullptr ? nullptr : watchdog->options_.status.get(), std::move(text)) {}
+
+Watchdog::Scope::Scope(RankStatus* status, std::string text) : status_(status) {
+  if (status_ != nullptr) status_->enter(std::move(text));
 }
 
 Watchdog::Scope::~Scope() {
-  if (watchdog_ == nullptr) return;
-  watchdog_->innermost_ = outer_;
-  RankStatus& status = *watchdog_->options_.status;
-  if (outer_ != nullptr) {
-    status.begin(outer_->text_);
-  } else {
-    status.end_action();
+  if (status_ != nullptr) status_->leave();
+}
+
+void Watchdog::set_limit(double timeout_s, double grace_s, const std::string& note) {
+  {
+    const std::lock_guard lock(mutex_);
+    limit_ = {.timeout_s = timeout_s, .grace_s = grace_s, .note = note};
+  }
+  processes_.wake();
+}
+
+Watchdog::Limit Watchdog::limit() const {
+  const std::lock_guard lock(mutex_);
+  return limit_;
+}
+
+void Watchdog::watch_newcomers() {
+  const RankStatus& status = *options_.status;
+  const RankReading own = status.board().read(status.place());
+  for (int place = 0; place < status.board().size(); ++place) {
+    if (known_[static_cast<std::size_t>(place)]) continue;
+    const RankReading other = status.board().read(place);
+    if (other.process == 0) continue;
+    known_[static_cast<std::size_t>(place)] = true;
+    const bool visible = other.process_namespace == own.process_namespace;
+    if (other.process == own.process || !visible) continue;
+    watched_.push_back(place);
+    processes_.add(other.process);
   }
 }
 
 // Looks a few times in a timeout: nobody has to wake it for every action.
 void Watchdog::run() {
-  const double poll_s = options_.timeout_s > 0 ? options_.timeout_s / 8 : -1;
   const RankStatus& status = *options_.status;
+  bool full = false;
   while (!end_) {
+    if (!full) {
+      full = status.board().is_full();
+      watch_newcomers();
+    }
+    const Limit limit = this->limit();
+    double poll_s = limit.timeout_s > 0 ? limit.timeout_s / 8 : -1;
+    if (!full) poll_s = poll_s < 0 ? kArrivalPollS : std::min(poll_s, kArrivalPollS);
     const auto gone = processes_.wait(poll_s);
     if (end_) return;
     if (gone) {
-      report_death(places_[*gone]);
-    } else if (options_.timeout_s > 0) {
+      report_death(watched_[*gone]);
+    } else if (limit.timeout_s > 0) {
       const RankReading own = status.board().read(status.place());
-      if (own.busy && own.for_s > options_.timeout_s) report_stall(own);
+      if ((own.busy || own.waits) && own.for_s > limit.timeout_s) report_stall(own, limit);
     }
   }
 }
@@ -88,17 +109,22 @@ void Watchdog::report_death(int place) {
   options_.end_job(describe_death(rank));
 }
 
-void Watchdog::report_stall(const RankReading& own) {
+void Watchdog::report_stall(const RankReading& own, const Limit& limit) {
   RankBoard& board = options_.status->board();
-  if (!board.claim_last_word() && own.for_s < options_.timeout_s + kPatienceS) return;
-  const std::string message = describe_stall(board, options_.timeout_s);
-  if (options_.grace_s > 0) {
+  if (!board.claim_last_word() && own.for_s < limit.timeout_s + kPatienceS) return;
+  const std::string message =
+      describe_stall(board, fmt::format("parallel.timeout_s = {}{}", limit.timeout_s, limit.note));
+  if (limit.grace_s > 0) {
     options_.report(message);
-    processes_.wait(options_.grace_s);
+    processes_.wait(limit.grace_s);
     if (end_) return;
   }
   // Whatever has moved meanwhile: it has been reported, and somebody ends the job.
   options_.end_job(message);
+}
+
+double grace_for_machines(bool several) {
+  return several ? 2.0 : 0.0;
 }
 
 // On devices that run behind the host an action ends when it is enqueued: there it is the waiting that is
@@ -110,7 +136,7 @@ std::unique_ptr<Watchdog> watch_over(const std::shared_ptr<Communicator>& comm, 
   return std::make_unique<Watchdog>(
       Watchdog::Options{.status = comm->status(),
                         .timeout_s = timeout_s,
-                        .grace_s = ranks_here < comm->size() ? 2.0 : 0.0,
+                        .grace_s = grace_for_machines(ranks_here < comm->size()),
                         .report = [](const std::string& message) { log_error(message); },
                         .end_job = [comm](const std::string& message) { comm->abort(message); }});
 }

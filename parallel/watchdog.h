@@ -9,8 +9,10 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "parallel/comm/rank_board.h"
 #include "parallel/process_watch.h"
@@ -23,10 +25,12 @@ class Watchdog {
     std::shared_ptr<RankStatus> status;  // of this rank
     double timeout_s = 0;                // 0: no limit; deaths are noticed all the same
     double grace_s = 0;                  // after a report, for other machines to report, too
+    std::string limit_note = {};         // beside the limit in messages: ", its default"
     std::function<void(const std::string& message)> report;
     std::function<void(const std::string& message)> end_job;  // from the watchdog's own thread
   };
-  /// Starts a thread that sleeps while all is well. The ranks of the machine have entered the board.
+  /// Starts a thread that sleeps while all is well, once all ranks of the machine have entered the board.
+  /// Where another watchdog watches over the rank already, it does nothing.
   explicit Watchdog(Options options);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -36,32 +40,46 @@ class Watchdog {
   /// a wait in it. "step 17, action 5 (Forward unit 3 micro-batch 1)". Scopes nest: the inner one counts.
   class Scope {
    public:
-    Scope(Watchdog* watchdog, std::string text);  // null: watches nothing
+    Scope(Watchdog* watchdog, std::string text);  // null: shows nothing
+    Scope(RankStatus* status, std::string text);  // whoever watches
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
     ~Scope();
 
    private:
-    Watchdog* watchdog_;
-    std::string text_;
-    Scope* outer_ = nullptr;
+    RankStatus* status_;
   };
 
   /// Says which rank the action under way waits for, to send or to receive; -1: no single one.
   void wait_for(int rank) { options_.status->wait_for(rank); }
 
+  /// The limit from now on.
+  void set_limit(double timeout_s, double grace_s, const std::string& note);
+
  private:
+  struct Limit {
+    double timeout_s, grace_s;
+    std::string note;
+  };
+
   void run();
+  void watch_newcomers();
   void report_death(int place);
-  void report_stall(const RankReading& own);
+  void report_stall(const RankReading& own, const Limit& limit);
+  Limit limit() const;
 
   const Options options_;
-  std::vector<int> places_;  // on the board, of the processes that are watched
+  mutable std::mutex mutex_;
+  Limit limit_;               // under the mutex
+  std::vector<bool> known_;   // [place on the board]
+  std::vector<int> watched_;  // places of the processes that are watched
   ProcessWatch processes_;
-  Scope* innermost_ = nullptr;  // of the rank's own thread
   std::atomic<bool> end_ = false;
   std::thread thread_;  // last: it uses all of the above
 };
+
+/// Seconds in which ranks of other machines report, too, after one has.
+double grace_for_machines(bool several);
 
 class Communicator;
 

@@ -28,6 +28,7 @@ void bind_thread(const KernelContext& exec) {
 const Backend& cpu_backend() {
   static constexpr Backend kBackend{
       .name = "cpu",
+      .arithmetic = cpu::arithmetic,
       .make_memory_source = cpu::make_memory_source,
       .make_stream = cpu::make_stream,
       .copy_from_host = cpu::copy_from_host,

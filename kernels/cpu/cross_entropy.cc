@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cassert>
+#include <limits>
 
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/launch.h"
@@ -44,6 +45,12 @@ void softmax_cross_entropy(const KernelContext& exec, const SoftmaxCrossEntropyA
   check_fp32("softmax_cross_entropy", {args.loss, args.gradient_scale, args.target_weights});
   const std::int64_t cols = args.logits.shape.dim(-1), rows = args.logits.num_elems() / cols;
   assert(rows == 0 || args.targets.num_elems() % rows == 0);
+  // All below 0 are one: a target that does not count.
+  check_indices({.op = "softmax_cross_entropy",
+                 .what = "target",
+                 .lowest = std::numeric_limits<std::int32_t>::min(),
+                 .count = cols},
+                args.targets);
   const Targets targets(args, std::max<std::int64_t>(1, rows));
   const float gradient_scale = args.gradient_scale.defined() ? *args.gradient_scale.as<float>() : 1.0f;
   const Workspace row_losses(exec, std::max<std::int64_t>(1, rows));

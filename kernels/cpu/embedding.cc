@@ -36,11 +36,10 @@ void embedding_fwd(const KernelContext& exec, const EmbeddingFwdArgs& args) {
   const std::int64_t num_tokens = args.tokens.num_elems(), seq_len = args.tokens.shape.dim(-1);
   const std::int64_t cols = args.table.shape[1];
   assert(args.x.num_elems() == num_tokens * cols);
+  check_indices({.op = "embedding_fwd", .what = "token id", .count = args.table.shape[0]}, args.tokens);
   const std::int32_t* tokens = args.tokens.as<std::int32_t>();
-  for_each_piece(exec, num_tokens, num_tokens * cols, [&](std::int64_t i) {
-    assert(tokens[i] >= 0 && tokens[i] < args.table.shape[0]);
-    embed(args, tokens[i] * cols, i % seq_len * cols, i * cols, cols);
-  });
+  for_each_piece(exec, num_tokens, num_tokens * cols,
+                 [&](std::int64_t i) { embed(args, tokens[i] * cols, i % seq_len * cols, i * cols, cols); });
 }
 
 void embedding_bwd(const KernelContext& exec, const EmbeddingBwdArgs& args) {
@@ -51,6 +50,9 @@ void embedding_bwd(const KernelContext& exec, const EmbeddingBwdArgs& args) {
   const bool table = args.dtable_mode != GradientMode::kIgnore;
   const bool positions = args.dpositions_mode != GradientMode::kIgnore;
   const std::int32_t* tokens = args.tokens.as<std::int32_t>();
+  if (table) {
+    check_indices({.op = "embedding_bwd", .what = "token id", .count = args.dtable.shape[0]}, args.tokens);
+  }
   if (table && args.dtable_mode == GradientMode::kOverwrite) fill_zero(exec, args.dtable);
   // A row's sum is in token order whoever adds it.
   for_each_column_range(exec, cols, num_tokens * cols, [&](std::int64_t first, std::int64_t count) {

@@ -2,6 +2,8 @@
 
 #include <omp.h>
 
+#include <algorithm>
+
 #include "runtime/base/error.h"
 
 namespace trireme::cpu {
@@ -13,6 +15,20 @@ void check_fp32(const char* op, std::initializer_list<ConstTensorView> views) {
                                                        view.shape.to_string(), name(view.dtype)));
     }
   }
+}
+
+void check_indices(const IndexCheck& check, ConstTensorView indices) {
+  const std::int32_t* values = indices.as<std::int32_t>();
+  const std::int64_t num = indices.num_elems();
+  const auto is_wrong = [&check](std::int32_t value) { return value < check.lowest || value >= check.count; };
+  // A loop without an exit, which the compiler vectorises: next to a row of the table this costs nothing.
+  bool any = false;
+  for (std::int64_t i = 0; i < num; ++i) any |= is_wrong(values[i]);
+  if (!any) return;
+  const std::int64_t first = std::find_if(values, values + num, is_wrong) - values;
+  throw Error(ErrorCode::kInvalidInput,
+              fmt::format("{} on cpu: {} {} at index {} of {} is not in [{}, {})", check.op, check.what,
+                          values[first], first, indices.shape.to_string(), check.lowest, check.count));
 }
 
 // Whole cache lines, so that threads share none.

@@ -13,6 +13,17 @@ namespace trireme::cpu {
 /// Throws Error(kUnsupported) naming `op` and the dtype unless all defined views are fp32.
 void check_fp32(const char* op, std::initializer_list<ConstTensorView> views);
 
+struct IndexCheck {
+  const char* op;
+  const char* what;         // "token id"
+  std::int64_t lowest = 0;  // that is allowed
+  std::int64_t count = 0;   // of the rows that are indexed: allowed are indices below
+};
+/// Throws Error(kInvalidInput) naming op, place and value of the first int32 index that would leave its
+/// table. Data sets check what they read; this keeps programs with batches of their own from reading beyond a
+/// table.
+void check_indices(const IndexCheck& check, ConstTensorView indices);
+
 // Below this many element-operations a parallel region costs more than it saves.
 inline constexpr std::int64_t kSerialWork = 16384;
 

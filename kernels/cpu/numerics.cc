@@ -1,5 +1,7 @@
 #include "kernels/cpu/numerics.h"
 
+#include <oneapi/dnnl/dnnl.h>
+
 namespace trireme::cpu {
 
 #if defined(TRIREME_X86_LEVELS)
@@ -43,8 +45,27 @@ const Numerics* const* supported_numerics() {
   return supported.tables;
 }
 
+namespace {
+
+// oneDNN's sets are bits that hold those of the sets below.
+bool has(dnnl_cpu_isa_t limit, dnnl_cpu_isa_t wanted) {
+  return limit == dnnl_cpu_isa_all || (limit & wanted) == wanted;
+}
+
+const Numerics& find_newest() {
+  const dnnl_cpu_isa_t limit = dnnl_get_effective_cpu_isa();
+  for (const Numerics* const* tables = supported_numerics(); *tables != nullptr; ++tables) {
+    if (*tables == &x86_64_v4::numerics && !has(limit, dnnl_cpu_isa_avx512_core)) continue;
+    if (*tables == &x86_64_v3::numerics && !has(limit, dnnl_cpu_isa_avx2)) continue;
+    return **tables;
+  }
+  return x86_64_v2::numerics;
+}
+
+}  // namespace
+
 const Numerics& numerics() {
-  static const Numerics& newest = *supported_numerics()[0];
+  static const Numerics& newest = find_newest();
   return newest;
 }
 

@@ -208,7 +208,7 @@ struct Numerics {
   const WinogradNumerics* winograd;
 };
 
-/// The tables for this machine: the newest instruction set that it has.
+/// The tables for this machine: the newest set that it has and oneDNN may use (ONEDNN_MAX_CPU_ISA).
 const Numerics& numerics();
 
 /// All tables that this machine can run, newest first, ended by null. For tests.

@@ -5,6 +5,8 @@
 
 namespace trireme::cpu {
 
+std::map<std::string, std::string> arithmetic();
+
 void copy_from_host(const KernelContext& exec, TensorView dst, const void* src);
 void copy_to_host(const KernelContext& exec, void* dst, ConstTensorView src);
 void copy(const KernelContext& exec, TensorView dst, ConstTensorView src);

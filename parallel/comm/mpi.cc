@@ -3,6 +3,7 @@
 #include <exception>
 #include <utility>
 
+#include "parallel/comm/mpi_algorithms.h"
 #include "parallel/comm/mpi_board.h"
 #include "parallel/comm/mpi_communicator.h"
 #include "parallel/comm/mpi_job.h"
@@ -30,20 +31,49 @@ void start_mpi() {
                 "MPI_THREAD_SERIALIZED (ompi_info shows its thread support)");
   }
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  choose_mpi_algorithms();
 }
 
 }  // namespace
 
-MpiSession::MpiSession() : num_exceptions_(std::uncaught_exceptions()) {
+MpiRank::MpiRank(const Place& place) : job_(std::make_shared<MpiJob>()) {
+  job_->rank = place.rank;
+  job_->outlives_mpi = true;
+  std::shared_ptr<RankBoard> board;
+  if (!place.board_file.empty() && place.local_rank < place.num_local_ranks) {
+    board = open_board(place.board_file, place.num_local_ranks, place.local_rank);
+  }
+  job_->status = board ? std::make_shared<RankStatus>(board, place.local_rank, place.rank)
+                       : std::make_shared<RankStatus>(RankBoard::in_process(1), 0, place.rank);
+}
+
+MpiRank::~MpiRank() {
+  job_->status->end();
+}
+
+const std::shared_ptr<RankStatus>& MpiRank::status() const {
+  return job_->status;
+}
+
+void MpiRank::abort(const std::string& message) noexcept {
+  job_->abort(message);
+}
+
+MpiSession::MpiSession() : MpiSession(std::make_shared<MpiJob>()) {}
+
+MpiSession::MpiSession(const MpiRank& rank) : MpiSession(rank.job_) {}
+
+MpiSession::MpiSession(std::shared_ptr<MpiJob> job)
+    : job_(std::move(job)), num_exceptions_(std::uncaught_exceptions()) {
   start_mpi();
-  job_ = std::make_shared<MpiJob>();
+  job_->phase = MpiJob::Phase::kRunning;
   MPI_Comm_rank(MPI_COMM_WORLD, &job_->rank);
   MPI_Comm node = MPI_COMM_NULL;
   job_->check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, job_->rank, MPI_INFO_NULL, &node),
               "MPI_Comm_split_type");
   MPI_Comm_rank(node, &local_rank_);
   MPI_Comm_size(node, &num_local_ranks_);
-  job_->status = join_board(node, job_->rank);
+  if (!is_common_board(node, job_->status.get())) job_->status = join_board(node, job_->rank);
   MPI_Comm_free(&node);
   world_ = make_communicator();
 }
@@ -61,12 +91,15 @@ MpiSession::~MpiSession() {
     job_->abort("ends the job: an exception left the MPI session");
     return;
   }
-  job_->status->end();
   job_->set_progress(false);
   job_->release_abandoned();
   if (!job_->abandoned.empty()) log_warning("MPI ends while operations that nobody waited for are under way");
   world_.reset();
+  job_->phase = MpiJob::Phase::kAfter;
+  job_->status->begin_wait();
   MPI_Finalize();
+  job_->status->end_wait();
+  if (!job_->outlives_mpi) job_->status->end();
 }
 
 std::shared_ptr<Communicator> MpiSession::make_communicator(std::int64_t max_count) const {

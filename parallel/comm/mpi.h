@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "parallel/comm/communicator.h"
 
@@ -19,6 +20,36 @@ struct MpiJob;
 /// into several, as every rank does alike.
 inline constexpr std::int64_t kMaxMpiCount = 0x7fffffff;
 
+/// This process as a rank for the others on its machine, from before MPI starts until after it has ended.
+/// They see what it does (rank_board.h), so that a watchdog can tell who is missing, stopped or gone at any
+/// time.
+class MpiRank {
+ public:
+  struct Place {
+    std::string board_file;  // of this job on this machine, in a folder that goes with the job; empty: none
+    int rank = 0;
+    int local_rank = 0;
+    int num_local_ranks = 1;
+  };
+  /// Enters the board of the machine. Where the launcher has not told enough to find it, this rank has one of
+  /// its own until MPI runs.
+  explicit MpiRank(const Place& place);
+  MpiRank(const MpiRank&) = delete;
+  MpiRank& operator=(const MpiRank&) = delete;
+  /// From here on the rank's end is no news.
+  ~MpiRank();
+
+  /// Another one after MPI has started, where the board had to be made with its help.
+  const std::shared_ptr<RankStatus>& status() const;
+  /// Prints the message, naming the rank, the first time. While MPI runs it ends the job with exit code 1;
+  /// else it returns, and the process has to exit with that code, which ends the job, too. From any thread.
+  void abort(const std::string& message) noexcept;
+
+ private:
+  friend class MpiSession;
+  std::shared_ptr<MpiJob> job_;
+};
+
 /// MPI from initialisation to finalisation: one in a process, alive while any communicator is used.
 class MpiSession {
  public:
@@ -26,6 +57,8 @@ class MpiSession {
   /// MPI does not start or its thread support does not suffice, Error(kInvalidInput) when MPI is or was
   /// running.
   MpiSession();
+  /// The same for a process that is known as a rank already, and stays one.
+  explicit MpiSession(const MpiRank& rank);
   MpiSession(MpiSession&& other) noexcept;
   MpiSession& operator=(MpiSession&&) = delete;
   /// Waits for all ranks and ends MPI. While an exception unwinds the stack it ends the job instead, as the
@@ -43,6 +76,8 @@ class MpiSession {
   int num_local_ranks() const { return num_local_ranks_; }
 
  private:
+  explicit MpiSession(std::shared_ptr<MpiJob> job);
+
   std::shared_ptr<MpiJob> job_;  // null after a move
   std::shared_ptr<Communicator> world_;
   int local_rank_ = 0;

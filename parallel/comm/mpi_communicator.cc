@@ -35,8 +35,12 @@ std::byte* at(const Tensor& tensor, std::int64_t elem) {
 }
 
 // Open MPI reduces a long buffer through a scratch buffer of the same length; in runs that stay in the cache,
-// several under way at once, 128 MiB took 0.4 of the time between two ranks on a node.
-constexpr std::int64_t kReductionRun = std::int64_t{1} << 20;
+// several under way at once, 128 MiB took 0.4 of the time between two ranks on a node. Shorter buffers are
+// cut as well, so that a slow wire has something to send while the rounds of one run wait for the peers.
+std::int64_t reduction_run(std::int64_t num_elems) {
+  constexpr std::int64_t kRuns = 16, kShortest = std::int64_t{1} << 16, kLongest = std::int64_t{1} << 20;
+  return std::clamp(num_elems / kRuns, kShortest, kLongest);
+}
 
 // Calls run(first element, count) for each run of at most `limit` of n elements.
 template <class F>
@@ -147,7 +151,8 @@ std::shared_ptr<Communicator> MpiCommunicator::split(int color) {
 
 Work MpiCommunicator::all_reduce_impl(const Tensor& inout, ReduceOp op) {
   auto work = std::make_unique<MpiWork>(job_, where(CallKind::kAllReduce), inout);
-  for_runs(inout.num_elems(), std::min(max_count_, kReductionRun), [&](std::int64_t first, int count) {
+  const std::int64_t run = std::min(max_count_, reduction_run(inout.num_elems()));
+  for_runs(inout.num_elems(), run, [&](std::int64_t first, int count) {
     work->post([&](MPI_Request* request) {
       return MPI_Iallreduce(MPI_IN_PLACE, at(inout, first), count, mpi_type(inout.dtype()), mpi_op(op), comm_,
                             request);
@@ -160,14 +165,8 @@ Work MpiCommunicator::reduce_scatter_impl(const Tensor& in, const Tensor& out, R
   auto work = std::make_unique<MpiWork>(job_, where(CallKind::kReduceScatter), in, out);
   const std::int64_t n = out.num_elems();
   const MPI_Datatype type = mpi_type(in.dtype());
-  if (n > 0 && n <= max_piece()) {
-    work->post([&](MPI_Request* request) {
-      return MPI_Ireduce_scatter_block(in.data(), out.data(), static_cast<int>(n), type, mpi_op(op), comm_,
-                                       request);
-    });
-    return Work(std::move(work));
-  }
-  // MPI does not reduce derived types, so runs of a piece cannot be scattered: each goes to its owner alone.
+  // Each piece goes to its owner alone, all of them at once. MPI_Ireduce_scatter_block of Open MPI 4.1 sums
+  // everything on one rank first: on a slow wire that took nearly twice as long.
   for (int owner = 0; owner < size_; ++owner) {
     for_runs(n, max_count_, [&](std::int64_t first, int count) {
       work->post([&](MPI_Request* request) {

@@ -43,7 +43,7 @@ void MpiJob::abort(const std::string& message) noexcept {
   if (status) status->end();
   std::fprintf(stderr, "%s\n", naming_rank(rank, message).c_str());
   std::fflush(stderr);
-  if (mpi_is_running()) MPI_Abort(MPI_COMM_WORLD, 1);
+  if (phase == Phase::kRunning) MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
 void MpiJob::set_progress(bool wanted) {

@@ -37,10 +37,16 @@ struct MpiOperation {
 };
 
 struct MpiJob {
+  /// Only while MPI runs can it end the job: MPI_Abort beside MPI_Init or MPI_Finalize in another thread may
+  /// hang.
+  enum class Phase : std::uint8_t { kBefore, kRunning, kAfter };
+
   int rank = 0;
+  std::atomic<Phase> phase = Phase::kBefore;
   std::atomic<bool> aborted = false;
   std::vector<MpiOperation> abandoned;
   std::shared_ptr<RankStatus> status;     // for the others on this machine
+  bool outlives_mpi = false;              // the status, of a rank that is watched until it exits
   std::unique_ptr<MpiProgress> progress;  // null: data moves inside of this rank's calls only
 
   /// Throws Error(kCommunication) that names `call` and holds MPI's text unless `result` is MPI_SUCCESS.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace trireme {
@@ -50,6 +51,20 @@ bool RankBoard::claim_last_word() {
   return header().last_word_taken.exchange(1) == 0;
 }
 
+bool RankBoard::is_full() const {
+  for (int place = 0; place < size_; ++place) {
+    if (line(place).process.load(std::memory_order_acquire) == 0) return false;
+  }
+  return true;
+}
+
+bool RankBoard::all_finished() const {
+  for (int place = 0; place < size_; ++place) {
+    if (line(place).finished.load(kRelaxed) == 0 && line(place).ended.load(kRelaxed) == 0) return false;
+  }
+  return true;
+}
+
 RankReading RankBoard::read(int place) const {
   const Line& line = this->line(place);
   RankReading reading;
@@ -64,12 +79,13 @@ RankReading RankBoard::read(int place) const {
     if (before % 2 == 0 && before == line.version.load(kRelaxed)) break;
   }
   reading.text.assign(text.data(), strnlen(text.data(), text.size()));
+  reading.process = line.process.load(std::memory_order_acquire);
   reading.rank = line.rank.load(kRelaxed);
-  reading.process = line.process.load(kRelaxed);
   reading.process_namespace = line.process_namespace.load(kRelaxed);
   reading.busy = line.busy.load(kRelaxed) != 0;
   reading.waits = line.waits.load(kRelaxed) != 0;
   reading.waits_for = line.waits_for.load(kRelaxed);
+  reading.finished = line.finished.load(kRelaxed) != 0;
   reading.ended = line.ended.load(kRelaxed) != 0;
   reading.for_s = static_cast<double>(now_ns() - line.since_ns.load(kRelaxed)) * 1e-9;
   return reading;
@@ -78,10 +94,10 @@ RankReading RankBoard::read(int place) const {
 RankStatus::RankStatus(std::shared_ptr<RankBoard> board, int place, int rank)
     : board_(std::move(board)), place_(place), line_(board_->line(place)) {
   line_.rank.store(rank, kRelaxed);
-  line_.process.store(getpid(), kRelaxed);
   line_.process_namespace.store(process_namespace(), kRelaxed);
   line_.waits_for.store(-1, kRelaxed);
   touch();
+  line_.process.store(getpid(), std::memory_order_release);  // from here on the line is read
 }
 
 void RankStatus::touch() {
@@ -108,6 +124,20 @@ void RankStatus::end_action() {
   touch();
 }
 
+void RankStatus::enter(std::string text) {
+  begin(text);
+  inside_.push_back(std::move(text));
+}
+
+void RankStatus::leave() {
+  inside_.pop_back();
+  if (inside_.empty()) {
+    end_action();
+  } else {
+    begin(inside_.back());
+  }
+}
+
 void RankStatus::begin_wait() {
   if (depth_++ > 0) return;
   line_.waits.store(1, kRelaxed);
@@ -122,6 +152,10 @@ void RankStatus::end_wait() {
 
 void RankStatus::wait_for(int rank) {
   line_.waits_for.store(rank, kRelaxed);
+}
+
+void RankStatus::finish() noexcept {
+  line_.finished.store(1, kRelaxed);
 }
 
 void RankStatus::end() noexcept {

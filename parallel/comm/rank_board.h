@@ -11,17 +11,19 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace trireme {
 
 /// A rank's line, as read.
 struct RankReading {
   int rank = -1;
-  int process = 0;
+  int process = 0;                      // 0: nobody has entered the line yet
   std::uint64_t process_namespace = 0;  // process ids of another one mean nothing here
   bool busy = false;                    // in what `text` says; else that was its last action
   bool waits = false;                   // inside of a wait for other ranks
   int waits_for = -1;                   // the rank that it waits for, where it is one
+  bool finished = false;                // it has nothing left to do but to exit
   bool ended = false;                   // it leaves on purpose, or has said why
   double for_s = 0;                     // since it began to do that, or to wait
   std::string text;
@@ -40,6 +42,10 @@ class RankBoard {
   static std::shared_ptr<RankBoard> in_process(int size);
 
   int size() const { return size_; }
+  /// True when every line has its rank.
+  bool is_full() const;
+  /// True when every rank has finished or left.
+  bool all_finished() const;
   RankReading read(int place) const;
   /// True for one caller of all: the one that says why the job ends.
   bool claim_last_word();
@@ -48,7 +54,7 @@ class RankBoard {
   friend class RankStatus;
   // Shared between processes: lock-free atomics only.
   struct Line {
-    std::atomic<std::int32_t> rank, process, busy, waits, waits_for, ended;
+    std::atomic<std::int32_t> rank, process, busy, waits, waits_for, finished, ended;
     std::atomic<std::uint64_t> process_namespace;
     std::atomic<std::int64_t> since_ns;  // of CLOCK_MONOTONIC, the same for all processes
     std::atomic<std::uint32_t> version;  // odd while the text is written
@@ -69,20 +75,29 @@ class RankBoard {
 /// This rank's line, which it writes from the thread that it computes on; end() may come from any thread.
 class RankStatus {
  public:
-  /// Enters process and rank into line `place`. The others may read when all have done so.
+  /// Enters process and rank into line `place`.
   RankStatus(std::shared_ptr<RankBoard> board, int place, int rank);
 
   /// What the rank does from now on: "step 17, action 5 (Forward unit 3 micro-batch 1)".
   void begin(std::string_view text);
   /// Nothing that anybody watches. The text stays, as the last that is known.
   void end_action();
+  /// The same for what nests: after leave() the rank is again in what it was in before enter().
+  void enter(std::string text);
+  void leave();
   /// Waits may nest.
   void begin_wait();
   void end_wait();
   /// Says which rank the waits from now on are for; -1: no single one.
   void wait_for(int rank);
+  /// Nothing is left to do but to exit.
+  void finish() noexcept;
   /// The rank leaves, on purpose or with a message of its own: from now on its end is no news.
   void end() noexcept;
+
+  /// True for the first who asks: one watchdog for a rank is enough.
+  bool claim_watch() { return !watched_.exchange(true); }
+  void release_watch() { watched_ = false; }
 
   RankBoard& board() const { return *board_; }
   int place() const { return place_; }
@@ -93,7 +108,9 @@ class RankStatus {
   std::shared_ptr<RankBoard> board_;
   int place_;
   RankBoard::Line& line_;
-  int depth_ = 0;  // of waits
+  int depth_ = 0;                    // of waits
+  std::vector<std::string> inside_;  // what was entered, the innermost last
+  std::atomic<bool> watched_ = false;
 };
 
 }  // namespace trireme

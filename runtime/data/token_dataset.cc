@@ -37,7 +37,10 @@ std::vector<fs::path> find_shards(const fs::path& path) {
 }  // namespace
 
 TokenDataset::TokenDataset(const Options& options)
-    : sequence_length_(options.sequence_length), seed_(options.seed), first_window_{0} {
+    : sequence_length_(options.sequence_length),
+      vocab_size_(options.vocab_size),
+      seed_(options.seed),
+      first_window_{0} {
   TRIREME_CHECK(sequence_length_ >= 1, "the sequence length must be at least 1, not {}", sequence_length_);
   for (const fs::path& path : find_shards(options.path)) {
     const TokenFile& shard = shards_.emplace_back(path);
@@ -72,59 +75,97 @@ TokenDataset::Place TokenDataset::find(std::int64_t window) const {
   return {shard, window - first_window_[shard]};
 }
 
-HostBatch TokenDataset::empty_batch(std::int64_t first, std::int64_t count) const {
-  TRIREME_CHECK(first >= 0 && count >= 0, "cannot read {} samples from sample {} on", count, first);
+void TokenDataset::copy_window(const Window& window, std::int64_t row, HostBatch& batch) const {
+  const auto length = static_cast<std::size_t>(sequence_length_);
+  const auto tokens = shards_[window.shard].tokens();
+  assert(window.start >= 0 && static_cast<std::size_t>(window.start) + length < tokens.size());
+  const auto from = tokens.subspan(static_cast<std::size_t>(window.start), length + 1);
+  const std::size_t offset = static_cast<std::size_t>(row) * length;
+  std::int32_t* targets = batch.targets.data() + offset;
+  std::copy(from.begin() + 1, from.end(), targets);
+  // Inputs are the first token and all targets but the last.
+  std::byte* inputs = batch.inputs.data() + offset * sizeof(std::int32_t);
+  const std::int32_t head = from[0];
+  std::memcpy(inputs, &head, sizeof head);
+  std::memcpy(inputs + sizeof head, targets, (length - 1) * sizeof(std::int32_t));
+}
+
+// In the batch, not in the file, which may change between a look and a copy.
+void TokenDataset::check_ids(const Window& window, std::int64_t row, const HostBatch& batch) const {
+  const auto length = static_cast<std::size_t>(sequence_length_);
+  const std::size_t offset = static_cast<std::size_t>(row) * length;
+  std::int32_t head = 0;
+  std::memcpy(&head, batch.inputs.data() + offset * sizeof head, sizeof head);
+  const std::span<const std::int32_t> targets(batch.targets.data() + offset, length);
+  std::int32_t largest = head;  // a plain loop, which the compiler vectorises
+  for (const std::int32_t target : targets) largest = std::max(largest, target);
+  if (largest < vocab_size_) return;
+  std::int64_t position = window.start, token = head;
+  for (std::size_t i = 0; token < vocab_size_; ++i) ++position, token = targets[i];
+  throw Error(ErrorCode::kRuntime,
+              fmt::format("token file {}: token {} at position {} is not below the vocabulary size {}; the "
+                          "file was damaged or replaced while the run reads it: restore it and start again, "
+                          "to resume",
+                          shards_[window.shard].path().string(), token, position, vocab_size_));
+}
+
+void TokenDataset::check_unchanged(const std::vector<Window>& windows) const {
+  std::vector<std::size_t> touched;
+  for (const Window& window : windows) touched.push_back(window.shard);
+  std::ranges::sort(touched);
+  const auto repeated = std::ranges::unique(touched);
+  touched.erase(repeated.begin(), repeated.end());
+  for (const std::size_t shard : touched) shards_[shard].check_unchanged();
+}
+
+// [Note: shards that change]
+HostBatch TokenDataset::read(const std::vector<Window>& windows) const {
+  const auto count = static_cast<std::int64_t>(windows.size());
   HostBatch batch;
   batch.input_shape = batch.target_shape = {count, sequence_length_};
   batch.input_dtype = DType::kInt32;
   const auto elems = static_cast<std::size_t>(count * sequence_length_);
   batch.inputs.resize(elems * sizeof(std::int32_t));
   batch.targets.resize(elems);
+  check_unchanged(windows);  // first: what lies beyond the end of a shortened file cannot be read
+  for (std::int64_t row = 0; row < count; ++row) {
+    const Window& window = windows[static_cast<std::size_t>(row)];
+    copy_window(window, row, batch);
+    check_ids(window, row, batch);
+  }
+  check_unchanged(windows);
   return batch;
 }
 
-void TokenDataset::copy_window(std::size_t shard, std::int64_t start, std::int64_t row,
-                               HostBatch& batch) const {
-  const auto length = static_cast<std::size_t>(sequence_length_);
-  assert(start >= 0 && static_cast<std::size_t>(start) + length < shards_[shard].tokens().size());
-  const auto window = shards_[shard].tokens().subspan(static_cast<std::size_t>(start), length + 1);
-  const std::size_t offset = static_cast<std::size_t>(row) * length;
-  std::int32_t* targets = batch.targets.data() + offset;
-  std::copy(window.begin() + 1, window.end(), targets);
-  // Inputs are the first token and all targets but the last.
-  std::byte* inputs = batch.inputs.data() + offset * sizeof(std::int32_t);
-  const std::int32_t head = window[0];
-  std::memcpy(inputs, &head, sizeof head);
-  std::memcpy(inputs + sizeof head, targets, (length - 1) * sizeof(std::int32_t));
-}
-
 HostBatch TokenDataset::read_train(std::int64_t first, std::int64_t count) const {
-  HostBatch batch = empty_batch(first, count);
+  TRIREME_CHECK(first >= 0 && count >= 0, "cannot read {} samples from sample {} on", count, first);
+  std::vector<Window> windows;
   std::optional<Permutation> order;
   std::int64_t order_epoch = -1;
-  for (std::int64_t row = 0; row < count; ++row) {
-    const std::int64_t epoch = (first + row) / num_samples();
+  for (std::int64_t sample = first; sample < first + count; ++sample) {
+    const std::int64_t epoch = sample / num_samples();
     if (epoch != order_epoch) order.emplace(num_samples(), seed_, static_cast<std::uint32_t>(epoch));
     order_epoch = epoch;
-    const Place place = find((*order)((first + row) % num_samples()));
+    const Place place = find((*order)(sample % num_samples()));
     const std::int64_t offset =
         epoch_offset(sequence_length_, seed_, order->epoch(), static_cast<std::uint32_t>(place.shard));
     const auto num_tokens = static_cast<std::int64_t>(shards_[place.shard].tokens().size());
     const std::int64_t last_start = num_tokens - 1 - sequence_length_;
-    copy_window(place.shard, std::min(offset + place.window * sequence_length_, last_start), row, batch);
+    windows.push_back({place.shard, std::min(offset + place.window * sequence_length_, last_start)});
   }
-  return batch;
+  return read(windows);
 }
 
 HostBatch TokenDataset::read_sequential(std::int64_t first, std::int64_t count) const {
-  HostBatch batch = empty_batch(first, count);
+  TRIREME_CHECK(first >= 0 && count >= 0, "cannot read {} samples from sample {} on", count, first);
   TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were asked for, and there are {}", first,
                 first + count - 1, num_samples());
-  for (std::int64_t row = 0; row < count; ++row) {
-    const Place place = find(first + row);
-    copy_window(place.shard, place.window * sequence_length_, row, batch);
+  std::vector<Window> windows;
+  for (std::int64_t sample = first; sample < first + count; ++sample) {
+    const Place place = find(sample);
+    windows.push_back({place.shard, place.window * sequence_length_});
   }
-  return batch;
+  return read(windows);
 }
 
 }  // namespace trireme

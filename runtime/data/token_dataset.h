@@ -18,12 +18,19 @@ namespace trireme {
 /// In training order the windows of a shard start at an offset in [0, T) that is drawn anew every epoch, so
 /// that the cuts fall elsewhere; the last window is moved back where it would leave the shard, and overlaps
 /// its neighbour then. The windows of all shards are permuted together (see [Note: training order]).
+///
+/// [Note: shards that change] A shard is checked whole when a run starts, and may be damaged or replaced
+/// after that: a token id beyond the vocabulary would be an access beyond the embedding, and ranks that read
+/// at different times would train on different data. So every read checks the ids that it hands out, in the
+/// batch's own memory, and that the shards are the files that were opened, as they were then. Both cost
+/// little and happen on the threads that read ahead.
 class TokenDataset final : public Dataset {
  public:
   struct Options {
     std::filesystem::path path;  // a `.bin` file, or a folder whose `*.bin` files are taken in order of name
     std::int64_t sequence_length = 0;  // T
     std::uint64_t seed = 0;
+    std::int64_t vocab_size = kMaxTokenVocab;  // ids below it: see below
   };
 
   /// Throws Error(kInvalidInput) when the path is missing, a shard is damaged, or there are too few tokens
@@ -32,6 +39,8 @@ class TokenDataset final : public Dataset {
 
   std::int64_t num_samples() const override { return first_window_.back(); }
   std::int64_t targets_per_sample() const override { return sequence_length_; }
+  // Both throw Error(kRuntime) naming the shard that has changed, or file and position of an id that is too
+  // large.
   HostBatch read_train(std::int64_t first, std::int64_t count) const override;
   HostBatch read_sequential(std::int64_t first, std::int64_t count) const override;
 
@@ -48,11 +57,17 @@ class TokenDataset final : public Dataset {
     std::size_t shard;
     std::int64_t window;  // in the shard
   };
+  struct Window {
+    std::size_t shard;
+    std::int64_t start;  // its first token in the shard
+  };
   Place find(std::int64_t window) const;
-  void copy_window(std::size_t shard, std::int64_t start, std::int64_t row, HostBatch& batch) const;
-  HostBatch empty_batch(std::int64_t first, std::int64_t count) const;
+  HostBatch read(const std::vector<Window>& windows) const;
+  void copy_window(const Window& window, std::int64_t row, HostBatch& batch) const;
+  void check_ids(const Window& window, std::int64_t row, const HostBatch& batch) const;
+  void check_unchanged(const std::vector<Window>& windows) const;
 
-  std::int64_t sequence_length_;
+  std::int64_t sequence_length_, vocab_size_;
   std::uint64_t seed_;
   std::vector<TokenFile> shards_;
   std::vector<std::int64_t> first_window_;  // of each shard, counted over all; ends with the total

@@ -21,7 +21,8 @@ constexpr std::int64_t file_bytes(std::int64_t num_tokens) {
 
 }  // namespace
 
-TokenFile::TokenFile(const std::filesystem::path& path) : file_(path, "token file") {
+TokenFile::TokenFile(const std::filesystem::path& path)
+    : identity_(FileIdentity::of(path)), file_(path, "token file") {
   const std::string name = path.string();
   const auto bytes = file_.bytes();
   const auto size = static_cast<std::int64_t>(bytes.size());
@@ -65,6 +66,16 @@ void TokenFile::check_vocab(std::int64_t vocab_size) const {
                           "(largest token of the file: {}); set model.vocab to more than that, or prepare "
                           "the data with the tokenizer that the model is meant for",
                           path().string(), *first, first - tokens_.begin(), vocab_size, max_token()));
+}
+
+void TokenFile::check_unchanged() const {
+  if (!identity_) return;  // the system would not say at the start
+  const std::string change = describe_change(*identity_, FileIdentity::of(path(), identity_));
+  if (change.empty()) return;
+  throw Error(ErrorCode::kRuntime,
+              fmt::format("token file {} {}, while the run reads it: restore it and start again, to resume; "
+                          "new data is for a new run",
+                          path().string(), change));
 }
 
 TokenFileWriter::TokenFileWriter(const std::filesystem::path& path) : file_(path) {

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 
 #include "runtime/base/atomic_file.h"
+#include "runtime/base/file_identity.h"
 #include "runtime/base/mapped_file.h"
 
 namespace trireme {
@@ -33,8 +35,13 @@ class TokenFile {
   /// Throws Error(kInvalidInput) naming the first token id >= `vocab_size`. Reads the whole file unless no
   /// 16-bit id can be too large.
   void check_vocab(std::int64_t vocab_size) const;
+  /// Throws Error(kRuntime) when the name has another file than the mapped one, or this one was written
+  /// since. Asks the system for the state of the file and reads nothing.
+  void check_unchanged() const;
 
  private:
+  // Taken before the file is opened, so that no change after is missed.
+  std::optional<FileIdentity> identity_;
   MappedFile file_;
   std::span<const std::uint16_t> tokens_;
 };

@@ -6,7 +6,8 @@
 namespace trireme::ops {
 
 /// tokens [B, T] int32, table [V, C], positions [>= T, C] or undefined -> [B, T, C].
-/// Token ids are not checked here (they live on the device): the data set is, before step 1.
+/// The cpu backend throws Error(kInvalidInput) for an id outside of [0, V). On a GPU ids are not checked,
+/// which would hold up the host: data sets check what they read.
 Tensor embedding(Context& ctx, const Tensor& tokens, ParamRef table, ParamRef positions = {});
 
 }  // namespace trireme::ops

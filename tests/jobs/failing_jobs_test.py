@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import signal
+import struct
 import subprocess
 import time
 
@@ -48,13 +49,13 @@ class FailingJobs(JobTest):
     def test_a_stalled_rank_is_named_with_everybodys_action(self):
         for ranks, keys in self.LAYOUTS:
             with self.subTest(ranks=ranks, keys=keys):
-                sets = [part for key in (*keys, "timeout_s=2") for part in ("--set", f"parallel.{key}")]
+                sets = [part for key in (*keys, f"timeout_s={OPTIONS.timeout}") for part in ("--set", f"parallel.{key}")]
                 batch = ("--set", "train.global_batch=12")
                 process, pids = self.start_and_wait_for_steps(ranks, f"stalled{ranks}", *batch, *sets)
                 os.kill(pids[1], signal.SIGSTOP)
                 _, stderr = process.communicate(timeout=60)
                 self.assertEqual(process.returncode, 1, stderr)
-                self.assertRegex(stderr, r"the job is held up \(parallel.timeout_s = 2\) by "
+                self.assertRegex(stderr, rf"the job is held up \(parallel.timeout_s = {OPTIONS.timeout}\) by "
                                  rf"rank 1 \(process {pids[1]}, stopped by a signal\) {self.ACTION}.* for .* s, while\n")
                 for rank in range(ranks):
                     if rank != 1:
@@ -64,13 +65,13 @@ class FailingJobs(JobTest):
     def test_a_rank_that_stalls_before_there_is_an_engine_is_named(self):
         (self.folder / "early").mkdir()
         os.mkfifo(self.folder / "early/block_times.json")  # that nobody writes: rank 0 waits in the open
-        sets = [part for key in ("pipeline=2", "pipeline_cut=measured", "timeout_s=2") for part in ("--set", f"parallel.{key}")]
+        sets = [part for key in ("pipeline=2", "pipeline_cut=measured", f"timeout_s={OPTIONS.timeout}") for part in ("--set", f"parallel.{key}")]
         stderr = self.run_job(2, "early", *sets, expect=1)
-        self.assertRegex(stderr, r"held up \(parallel.timeout_s = 2\) by rank 0 .*in the measuring of a cut into stages")
+        self.assertRegex(stderr, rf"held up \(parallel.timeout_s = {OPTIONS.timeout}\) by rank 0 .*in the measuring of a cut into stages")
         self.assertRegex(stderr, r"while\n  rank 1 .*in the measuring of a cut into stages, waiting for others for")
 
     def test_a_rank_that_stalls_inside_of_a_collective_is_named(self):
-        process, pids = self.start_and_wait_for_steps(2, "stalled", "--set", "parallel.timeout_s=3")
+        process, pids = self.start_and_wait_for_steps(2, "stalled", "--set", f"parallel.timeout_s={OPTIONS.timeout}")
         # Rank 0 comes to wait for rank 1 and is stopped there; then rank 1 goes on until it waits for rank 0.
         os.kill(pids[1], signal.SIGSTOP)
         time.sleep(1.2)
@@ -193,6 +194,61 @@ class FailingJobs(JobTest):
         self.assertRegex(stderr, r"trireme: error: rank 0: .*checkpoints")
         self.assertNotRegex(stderr, r"rank 0.*rank 0|died")  # named once a line, and nobody is said to have died
 
+    def test_an_output_folder_that_is_lost_ends_the_run_with_a_checkpoint(self):
+        for ranks in (0, 2):
+            with self.subTest(ranks=ranks, action="renamed"):
+                out, moved = self.folder / f"renamed{ranks}", self.folder / f"moved{ranks}"
+                process, _ = self.start_and_wait_for_steps(ranks, out.name)
+                out.rename(moved)
+                self.expect_lost_output(process, out, f"was renamed to {moved} .*in {moved}/checkpoints")
+                self.assertFalse(out.exists())
+                # The checkpoint is of the step that the metrics end with, and a run goes on from it.
+                step = self.metrics(moved.name)[-1]["step"]
+                self.run_job(ranks, moved.name, "--set", f"train.steps={step + 1}")
+                self.assertEqual([m["step"] for m in self.metrics(moved.name)], list(range(1, step + 2)))
+            with self.subTest(ranks=ranks, action="removed"):
+                out = self.folder / f"removed{ranks}"
+                process, pids = self.start_and_wait_for_steps(ranks, out.name)
+                # Stopped, so that the folder goes at once: the files of the last checkpoint are not for rmtree.
+                pids = pids or [process.pid]
+                for pid in pids:
+                    os.kill(pid, signal.SIGSTOP)
+                shutil.rmtree(out)
+                for pid in pids:
+                    os.kill(pid, signal.SIGCONT)
+                self.expect_lost_output(process, out, f"was removed .*in {out}/checkpoints")
+                self.assertTrue(list((out / "checkpoints").glob("step-*")))
+
+    def expect_lost_output(self, process, out, words):
+        _, stderr = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1, stderr)
+        self.assertRegex(stderr, rf"trireme: error: (rank 0: )?(the output folder )?{out}.* {words}")
+
+    def write_shard(self, path, token, count=4096):
+        path.write_bytes(struct.pack("<3i", 20240520, 1, count) + bytes(253 * 4) + struct.pack("<H", token) * count)
+
+    def test_a_shard_that_changes_under_the_run_is_named_by_the_rank_that_reads_it(self):
+        def overwrite(shard):
+            with open(shard, "r+b") as file:
+                file.seek(1024)
+                file.write(struct.pack("<H", 60000) * 4096)
+        changes = {"written to": overwrite,
+                   "replaced by another file": lambda shard: os.rename(shard.with_suffix(".new"), shard),
+                   "bytes now": lambda shard: os.truncate(shard, 2000)}
+        for i, (words, change) in enumerate(changes.items()):
+            with self.subTest(words):
+                shard = self.folder / "shard.bin"
+                self.write_shard(shard, 7)
+                self.write_shard(shard.with_suffix(".new"), 60000)
+                process, _ = self.start_and_wait_for_steps(2, f"shard{i}", "--set", "data.kind=tokens",
+                                                           "--set", f"data.train={shard}")
+                change(shard)
+                _, stderr = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 1, stderr)
+                # Or what a read meets that is under way: an id, or the end of the file.
+                read = r": token 60000 at position \d+" if words == "written to" else "became shorter"
+                self.assertRegex(stderr, rf"rank [01], step \d+.*: token file {shard} .*{words}|{read}")
+
     def test_ranks_with_different_jobs_are_refused(self):
         other = self.folder / "other.toml"
         other.write_text(JOB.replace("lr = 1e-2", "lr = 2e-2"))
@@ -204,6 +260,24 @@ class FailingJobs(JobTest):
         self.assertIn("optimizer.lr", result.stderr)
         self.assertIn("rank 1", result.stderr)
         self.assertFalse((self.folder / "mixed" / "metrics.jsonl").exists())
+
+    def test_ranks_with_other_instructions_are_refused(self):
+        """SSE4.1 is less than any machine of today has; what one rank may use is set for it alone."""
+        less = ["-x", "ONEDNN_MAX_CPU_ISA=SSE41"]
+        line = command(1, "train", self.job, "--out", self.folder / "mixed")
+        program = line[line.index(OPTIONS.trireme):]
+        result = subprocess.run([*line, ":", "-np", "1", *less, *program], capture_output=True, text=True, timeout=60,
+                                stdin=subprocess.DEVNULL)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertRegex(result.stderr, r"instruction set: \S+ on rank 0 \(\S+\), x86_64_v2 on rank 1 \(\S+\)")
+        self.assertIn("mpirun -x ONEDNN_MAX_CPU_ISA=", result.stderr)
+        self.assertFalse((self.folder / "mixed").exists())
+        # All of them with less: one arithmetic again, which the checkpoint remembers.
+        lowered = [*line[:1], *less, *line[1:]]
+        result = subprocess.run(lowered, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        stderr = self.run_job(1, "mixed", "--set", "train.steps=21")
+        self.assertRegex(stderr, r"the checkpoint was made with another instruction set \(x86_64_v2, now \S+\)")
 
     def test_two_runs_do_not_share_an_output_folder(self):
         first = self.start(0, "shared", "--set", "train.steps=1000000")

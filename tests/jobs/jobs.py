@@ -151,6 +151,10 @@ def main():
     parser.add_argument("--trireme", required=True)
     parser.add_argument("--mpiexec", required=True)
     parser.add_argument("--kills", type=int, default=10)
+    # Of jobs that are to stall: far above what any part of a job takes on a busy machine, its start above all.
+    parser.add_argument("--timeout", type=int, default=4)
+    parser.add_argument("--injections", type=int, default=6)
+    parser.add_argument("--seed", type=int, default=0)  # 0: another one each time
     _, rest = parser.parse_known_args(namespace=OPTIONS)
     OPTIONS.trireme = os.path.abspath(OPTIONS.trireme)
     unittest.main(module="__main__", argv=[sys.argv[0], *rest])

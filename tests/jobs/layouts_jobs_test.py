@@ -85,7 +85,8 @@ recompute_every = 2
             self.assertEqual([m[key] for m in stages if key in m], [m[key] for m in one if key in m])
         losses = [m["loss"] for m in stages if "loss" in m]
         self.assertEqual(len(losses), 24)
-        self.assertLess(losses[-1], losses[0] - 1.5)  # from 256 equally likely bytes to letters
+        late = sorted(losses[-8:])[4]  # at this rate a step now and then is far off, whatever the text
+        self.assertLess(late, losses[0] - 1.5)  # from 256 equally likely bytes to letters
 
     def test_a_checkpoint_moves_between_pipelines(self):
         self.run_job(0, "one", "--set", "train.steps=8")
@@ -111,7 +112,8 @@ recompute_every = 2
     def test_the_same_state_under_every_kind_of_sharding(self):
         self.run_job(0, "one")
         for ranks, keys in ((2, ("zero=1",)), (4, ("zero=2", "group_min_bytes=1MiB")),
-                            (4, ("zero=2", "accumulate_unsharded=true")), (2, ("zero=3", "recompute_every=1")),
+                            (4, ("zero=2", "accumulate_unsharded=false")), (2, ("zero=3", "recompute_every=1")),
+                            (2, ("zero=3", "keep_gathered=false")), (2, ("zero=3", "accumulate_unsharded=false")),
                             (4, ("zero=3", "prefetch_depth=2", "progress_thread=true")),
                             (2, ("zero=1", "offload=optimizer"))):
             sets = [part for key in keys for part in ("--set", f"parallel.{key}")]
@@ -126,6 +128,25 @@ recompute_every = 2
                 self.assertEqual(m["comm_bytes"], predicted["comm_bytes"], keys)
                 self.assertGreater(m["comm_wait_ms"], 0)
                 self.assertLess(m["comm_wait_ms"], m["step_ms"])
+
+    def test_sharded_accumulation_sends_no_more_than_unsharded(self):
+        self.run_job(0, "one", "--set", "train.steps=8")
+        sent = {}
+        for zero in (1, 2, 3):
+            self.run_job(4, f"zero{zero}", "--set", "train.steps=8", "--set", f"parallel.zero={zero}", "--set",
+                         "train.micro_batch=1")
+            sent[zero] = self.metrics(f"zero{zero}")[-1]["comm_bytes"]
+        self.assertEqual(sent, {1: sent[1], 2: sent[1], 3: sent[1]})
+        config = (self.folder / "zero3" / "config.toml").read_text()
+        self.assertIn("accumulate_unsharded = true\nkeep_gathered = true\n", config)
+        layout = json.loads((self.folder / "zero3" / "summary.json").read_text())["layout"]
+        self.assertTrue(layout["accumulate_unsharded"] and layout["keep_gathered"])
+        # A checkpoint goes on with whatever is kept.
+        other = ("--set", "train.micro_batch=2", "--set", "parallel.zero=3", "--set", "parallel.keep_gathered=false")
+        self.run_job(4, "moved", "--set", "train.steps=3", *other)
+        self.run_job(2, "moved", "--set", "train.steps=5", *other[:4])
+        self.run_job(4, "moved", "--set", "train.steps=8", *other[:4], "--set", "parallel.accumulate_unsharded=false")
+        self.assertEqual(self.state("moved"), self.state("one"))
 
     def test_resumes_on_another_number_of_ranks(self):
         self.run_job(0, "whole")

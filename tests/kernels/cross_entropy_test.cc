@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "tests/kernels/kernel_test.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trireme::testing {
 namespace {
@@ -119,6 +120,15 @@ TEST_P(CrossEntropyTest, NanAndInfinityPropagate) {
         EXPECT_EQ(std::isnan(out[1][i]), i / 130 == 2) << bad << " at " << where << ": " << i;
       }
     }
+  }
+}
+
+TEST_P(CrossEntropyTest, ATargetBeyondTheClassesIsRefused) {
+  if (GetParam() != DeviceType::kCpu) GTEST_SKIP() << "targets on a GPU are not checked: the host would wait";
+  const Rig rig(GetParam(), 2);
+  for (const std::int32_t wrong : {5, 60000}) {
+    const std::string message = message_of([&] { run(rig, {3, 5}, random(15), {4, -1, wrong}, 1.0f, true); });
+    EXPECT_NE(message.find(fmt::format("target {} at index 2 of [3]", wrong)), std::string::npos) << message;
   }
 }
 

@@ -1,6 +1,9 @@
 #include <array>
+#include <limits>
+#include <string>
 
 #include "tests/kernels/kernel_test.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trireme::testing {
 namespace {
@@ -90,6 +93,29 @@ void EmbeddingTest::backward_in_every_mode(DType dtype) {
         }
       }
     }
+  }
+}
+
+TEST_P(EmbeddingTest, AnIdBeyondTheTableIsRefused) {
+  if (GetParam() != DeviceType::kCpu) GTEST_SKIP() << "ids on a GPU are not checked: the host would wait";
+  for (const std::int32_t wrong : {7, 70000, -1, std::numeric_limits<std::int32_t>::max()}) {
+    const Rig rig(GetParam(), 2);
+    const DeviceArray tokens = rig.upload({1, 3}, std::vector<std::int32_t>{0, wrong, 6});
+    const DeviceArray table = rig.upload({7, 4}, random(28)), x = rig.poisoned({1, 3, 4});
+    const DeviceArray dtable = rig.poisoned({7, 4}), dx = rig.upload({1, 3, 4}, random(12));
+    const auto forward = [&] { rig->embedding_fwd(rig.exec(), {.tokens = tokens, .table = table, .x = x}); };
+    const auto backward = [&] {
+      rig->embedding_bwd(rig.exec(), {.dx = dx,
+                                      .tokens = tokens,
+                                      .dtable = dtable,
+                                      .dtable_mode = GradientMode::kOverwrite,
+                                      .dpositions_mode = GradientMode::kIgnore});
+    };
+    const std::string words = fmt::format("token id {} at index 1 of [1, 3] is not in [0, 7)", wrong);
+    for (const std::string& message : {message_of(forward), message_of(backward)}) {
+      EXPECT_NE(message.find(words), std::string::npos) << message;
+    }
+    x.download();  // nothing beside it was written
   }
 }
 

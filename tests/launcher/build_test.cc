@@ -54,12 +54,21 @@ TEST(Build, TheCutOfAPipeline) {
   EXPECT_EQ(engine_options(job).pipeline.cut, (std::vector<int>{2, 4}));
   EXPECT_EQ(engine_options(job).pipeline.stages, 3);
   EXPECT_EQ(parse_config(to_toml(job), "again").parallel.pipeline_cut, "2, 4");
+  config.parallel.pipeline_cut = "blocks";
+  EXPECT_EQ(engine_options(resolve(config)).pipeline.cut, (std::vector<int>{2, 4}));
+  config.model.vocab = 1024;  // most parameters are the embedding's, most arithmetic the head's
+  config.parallel.pipeline_cut = "parameters";
+  EXPECT_EQ(engine_options(resolve(config)).pipeline.cut, (std::vector<int>{1, 5}));
+  config.parallel.pipeline_cut = "flops";
+  EXPECT_EQ(engine_options(resolve(config)).pipeline.cut, (std::vector<int>{3, 5}));
   const auto refused = [&](std::int64_t stages, const char* cut) {
     config.parallel.pipeline = stages;
     config.parallel.pipeline_cut = cut;
     return error_message([&] { resolve(config); });
   };
+  EXPECT_THAT(refused(7, "flops"), HasSubstr("parallel.pipeline"));
   EXPECT_THAT(refused(7, "parameters"), HasSubstr("parallel.pipeline"));
+  EXPECT_THAT(refused(7, "blocks"), HasSubstr("parallel.pipeline"));
   EXPECT_THAT(refused(3, "4, 2"), HasSubstr("parallel.pipeline_cut"));
   EXPECT_THAT(refused(3, "2"), HasSubstr("parallel.pipeline_cut"));
   EXPECT_THAT(refused(2, "6"), HasSubstr("parallel.pipeline_cut"));

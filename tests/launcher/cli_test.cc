@@ -79,10 +79,52 @@ TEST_F(Cli, PlanDrawsATimeline) {
   const ProgramResult stages = run(with({"--timeline", "stages.svg", "--set", "parallel.pipeline=2", "--set",
                                          "parallel.pipeline_cut=measured"}));
   EXPECT_EQ(stages.exit_code, 0) << stages.err;
-  EXPECT_THAT(stages.out, ::testing::ContainsRegex(
-                              "\nstage 1: block.* % of the time, [0-9]+ parameters, .* at the peak\n"));
-  EXPECT_THAT(stages.out, HasSubstr("shares of the time as measured on cpu, "));
+  EXPECT_THAT(stages.out, ::testing::ContainsRegex("\n  1 +1 +[0-9].* head +[0-9.]+ % "));
+  EXPECT_THAT(stages.out, HasSubstr("time measured on cpu, "));
+  EXPECT_THAT(stages.out, ::testing::Not(HasSubstr("measured just now")));
+  EXPECT_THAT(run({"plan", "job.toml", "--ranks", "2", "--set", "parallel.pipeline=2", "--set",
+                   "parallel.pipeline_cut=measured"})
+                  .out,
+              ::testing::AllOf(HasSubstr("these times were measured just now"),
+                               HasSubstr("--times OUT/block_times.json")));
   EXPECT_THAT(testing::read_file(scratch_ / "stages.svg"), HasSubstr(">1f1b: 2 stages on 2 rank(s), "));
+}
+
+TEST_F(Cli, PlanShowsAScreenAndDetailsOnRequest) {
+  testing::write_file(scratch_ / "job.toml",
+                      "[model]\nlayers = 2\nhidden = 32\nheads = 2\nvocab = 64\nseq_len = 16\n"
+                      "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 8\nmicro_batch = 2\n");
+  const auto plan = [&](std::vector<std::string> more) {
+    std::vector<std::string> command = {"plan", "job.toml", "--ranks", "2"};
+    command.insert(command.end(), more.begin(), more.end());
+    return command;
+  };
+  const std::string screen = run(plan({})).out;
+  EXPECT_THAT(screen, HasSubstr("layout: 2 ranks"));
+  EXPECT_THAT(screen, ::testing::Not(HasSubstr("Forward")));
+  const std::string memory = run(plan({"--memory"})).out, actions = run(plan({"--actions"})).out;
+  EXPECT_THAT(memory, HasSubstr("ranks 0-1: "));
+  EXPECT_THAT(actions, HasSubstr("ranks 0-1: "));
+  EXPECT_THAT(actions, HasSubstr("  Forward unit 0 (embedding) micro-batch 0\n"));
+  const std::string both = run(plan({"--rank", "1"})).out;
+  EXPECT_EQ(both,
+            run(plan({"--rank", "1", "--memory"})).out + "\n" + run(plan({"--rank", "1", "--actions"})).out);
+  EXPECT_THAT(refusal(plan({"--rank", "2"})), HasSubstr("--rank 2 is none of the 2 rank(s)"));
+  EXPECT_THAT(refusal(plan({"--json", "--memory"})), HasSubstr("--json"));
+}
+
+TEST_F(Cli, AWarmUpAsLongAsTheRunIsRefused) {
+  testing::write_file(scratch_ / "job.toml",
+                      "[model]\nlayers = 2\nhidden = 32\nheads = 2\nvocab = 64\nseq_len = 16\n"
+                      "[data]\nkind = \"synthetic\"\n[train]\nsteps = 2\nglobal_batch = 8\nmicro_batch = 2\n"
+                      "[optimizer]\nwarmup_steps = 2\n[parallel]\nthreads = 1\n");
+  for (const char* command : {"train", "plan"}) {
+    EXPECT_THAT(refusal({command, "job.toml"}), HasSubstr("optimizer.warmup_steps = 2 leaves none of"));
+  }
+  const ProgramResult constant = run({"train", "job.toml", "--set", "optimizer.schedule=constant"});
+  EXPECT_EQ(constant.exit_code, 0) << constant.err;
+  EXPECT_THAT(constant.err,
+              HasSubstr("warning: optimizer.warmup_steps = 2: all of train.steps = 2 are warm-up"));
 }
 
 // For scripts: the exit code is that of `train`.

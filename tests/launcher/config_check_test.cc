@@ -1,3 +1,4 @@
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,6 +48,31 @@ TEST(ConfigCheck, KeysThatNeedEachOther) {
   JobConfig synthetic = valid_job();
   synthetic.data = {.kind = "synthetic"};
   EXPECT_NO_THROW(check_config(synthetic));
+}
+
+// The default has no warm-up; a trial of one step is a run.
+TEST(ConfigCheck, WarmUpLeavesStepsToTheSchedule) {
+  JobConfig config = valid_job();
+  config.train.steps = 10;
+  for (const char* schedule : {"linear", "cosine", "one_cycle"}) {
+    config.optimizer.schedule = schedule;
+    for (const std::int64_t warmup : {10, 11, 1000}) {
+      config.optimizer.warmup_steps = warmup;
+      EXPECT_THAT(error_message([&] { check_schedule(config); }),
+                  HasSubstr(fmt::format("optimizer.warmup_steps = {} leaves none of train.steps = 10 to "
+                                        "optimizer.schedule = \"{}\"",
+                                        warmup, schedule)));
+    }
+    for (const std::int64_t warmup : {0, 9}) {
+      config.optimizer.warmup_steps = warmup;
+      EXPECT_EQ(check_schedule(config), "");
+    }
+  }
+  config.optimizer.schedule = "constant";
+  EXPECT_EQ(check_schedule(config), "");
+  config.optimizer.warmup_steps = 10;
+  EXPECT_THAT(check_schedule(config), HasSubstr("all of train.steps = 10 are warm-up"));
+  EXPECT_NO_THROW(parse_config(to_toml(config), "a checkpoint's"));  // for eval and sample
 }
 
 TEST(ConfigCheck, StagesChunksAndCut) {

@@ -134,6 +134,23 @@ TEST(Config, LossScaleIsAWordOrANumber) {
   }
 }
 
+TEST(Config, ABooleanMayBeLeftOpen) {
+  EXPECT_EQ(parse("").parallel.keep_gathered, std::nullopt);
+  EXPECT_EQ(parse("[parallel]\nkeep_gathered = \"auto\"\n").parallel.keep_gathered, std::nullopt);
+  EXPECT_EQ(parse("[parallel]\nkeep_gathered = true\n").parallel.keep_gathered, true);
+  EXPECT_EQ(parse("", {"parallel.keep_gathered=false"}).parallel.keep_gathered, false);
+  EXPECT_EQ(
+      parse("[parallel]\nkeep_gathered = true\n", {"parallel.keep_gathered=auto"}).parallel.keep_gathered,
+      std::nullopt);
+  EXPECT_THAT(to_toml(parse("")), HasSubstr("\nkeep_gathered = \"auto\"\n"));
+  EXPECT_THAT(to_toml(parse("", {"parallel.keep_gathered=true"})), HasSubstr("\nkeep_gathered = true\n"));
+  for (const char* bad : {"maybe", "1", "[true]"}) {
+    EXPECT_THAT(parse_error("", {std::string("parallel.keep_gathered=") + bad}),
+                HasSubstr("parallel.keep_gathered wants true, false or \"auto\", found "))
+        << bad;
+  }
+}
+
 TEST(Config, OpsAreOverriddenByName) {
   const JobConfig config = parse("[precision]\nops = { attention = \"fp32\", linear = \"tf32\" }\n");
   EXPECT_EQ(config.precision.ops.at("attention"), "fp32");
@@ -228,6 +245,7 @@ TEST(Config, EveryKeyReachesItsOwnMember) {
     if (auto* i = std::get_if<std::int64_t>(&changed)) *i += 1;
     if (auto* d = std::get_if<double>(&changed)) *d = *d / 2 + 0.125;
     if (auto* s = std::get_if<std::string>(&changed)) *s += "x";
+    if (key.type == KeyType::kBooleanOrAuto) changed = true;
     if (auto* p = std::get_if<std::array<double, 2>>(&changed)) *p = {0.25, 0.5};
     if (auto* p = std::get_if<std::array<double, 3>>(&changed)) *p = {0.25, 0.5, 0.75};
     if (auto* t = std::get_if<std::map<std::string, std::string>>(&changed)) (*t)["linear"] = "fp32";

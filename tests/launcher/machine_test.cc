@@ -42,6 +42,25 @@ TEST(Machine, UsableCores) {
   EXPECT_EQ((CoreCounts{.machine = 8, .affinity = 8, .quota = 0.5}).usable(), 1);
 }
 
+TEST(Machine, MoreThreadsThanCoresAreRefused) {
+  const auto message = [](std::int64_t threads, const CoreCounts& cores) {
+    return testing::message_of([&] { check_threads(threads, cores, "parallel.threads", "set a key"); });
+  };
+  EXPECT_EQ(message(0, {.machine = 1, .affinity = 1}), "");
+  EXPECT_EQ(message(4, {.machine = 8, .affinity = 4}), "");
+  EXPECT_EQ(message(2, {.machine = 8, .affinity = 8, .quota = 1.5}), "");  // what runs now and then
+  EXPECT_THAT(
+      message(999, {.machine = 2, .affinity = 2}),
+      ::testing::AllOf(::testing::HasSubstr("parallel.threads = 999: this process may use 2 of"),
+                       ::testing::HasSubstr("set it to 2 or less"), ::testing::HasSubstr("or set a key"),
+                       ::testing::Not(::testing::HasSubstr("bound"))));
+  EXPECT_THAT(
+      message(5, {.machine = 8, .affinity = 4}),
+      ::testing::HasSubstr("may use 4 of the machine's 8 core(s), being bound to 4 (mpirun: --bind-to"));
+  EXPECT_THAT(message(3, {.machine = 8, .affinity = 8, .quota = 1.5}),
+              ::testing::HasSubstr("quota of 1.5 from its control group"));
+}
+
 TEST(Machine, RanksShareTheCores) {
   const CoreCounts free{.machine = 8, .affinity = 8};
   EXPECT_EQ(threads_per_rank(free, 1), 8);

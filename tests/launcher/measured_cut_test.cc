@@ -11,10 +11,8 @@
 #include "launcher/build.h"
 #include "launcher/plan_timeline.h"
 #include "parallel/block_times.h"
-#include "parallel/comm/local.h"
 #include "parallel/predict.h"
 #include "parallel/stage_cut.h"
-#include "tests/support/temporary_folder.h"
 
 namespace trireme {
 namespace {
@@ -220,30 +218,6 @@ TEST(MeasuredCut, ImageModelsAreMeasuredOnImages) {
   EXPECT_EQ(describe_mismatch(profile, config), "");
   config.data.image_size = 16;
   EXPECT_NE(describe_mismatch(profile, config), "");
-}
-
-TEST(MeasuredCut, IsMeasuredOnceAndTheSameOnEveryRank) {
-  const testing::TemporaryFolder folder;
-  const JobConfig job = synthetic_job();
-  const auto file = folder / "out" / "block_times.json";
-  const auto cut_on_two_ranks = [&](const JobConfig& config) {
-    std::vector<std::string> cuts(2);
-    run_local_ranks(2, [&](const std::shared_ptr<Communicator>& comm) {
-      const JobConfig cut = with_measured_cut(config, comm, {.device = {DeviceType::kCpu, 0}, .file = file});
-      cuts[static_cast<std::size_t>(comm->rank())] = cut.parallel.pipeline_cut;
-    });
-    EXPECT_EQ(cuts[0], cuts[1]);
-    return cuts[0];
-  };
-  EXPECT_TRUE(listed_cut(cut_on_two_ranks(job)).has_value());
-  testing::write_file(file, to_json(heavy_head(job)));
-  EXPECT_EQ(cut_on_two_ranks(job), "5");  // from the file
-  JobConfig other = job;
-  other.train.micro_batch = 1;
-  cut_on_two_ranks(other);  // measured again: the file is of another job
-  EXPECT_EQ(read_profile(file).micro_batch, 1);
-  other.parallel.pipeline_cut = "blocks";
-  EXPECT_EQ(cut_on_two_ranks(other), "blocks");
 }
 
 }  // namespace

@@ -40,6 +40,19 @@ TEST(MemoryAdvice, WhatIsSmallOrDoneIsNotAdvised) {
   EXPECT_THAT(describe_remedies(counts(500, 5, 5, 5), JobConfig{}, 2), Not(HasSubstr("micro_batch")));
 }
 
+TEST(MemoryAdvice, WhatIsKeptOverMicroBatchesNeedNotBe) {
+  JobConfig config{.train = {.micro_batch = 1}, .parallel = {.zero = 3, .recompute_every = 1}};
+  config.parallel.accumulate_unsharded = true;
+  config.parallel.keep_gathered = true;
+  MemoryCounts needed = counts(1, 40, 1, 1);
+  needed[MemoryCategory::kCommunication] = 50;
+  EXPECT_EQ(describe_remedies(needed, config, 2),
+            "parallel.keep_gathered = false would reduce communication (50 B); "
+            "parallel.accumulate_unsharded = false would reduce gradients (40 B)");
+  config.parallel.accumulate_unsharded = config.parallel.keep_gathered = std::nullopt;
+  EXPECT_THAT(describe_remedies(needed, config, 2), HasSubstr("more ranks or a device with more memory"));
+}
+
 TEST(MemoryAdvice, NothingIsLeft) {
   const JobConfig config{.train = {.micro_batch = 1}, .parallel = {.zero = 3, .recompute_every = 1}};
   EXPECT_THAT(describe_remedies(counts(1, 1, 1, 1), config, 2),

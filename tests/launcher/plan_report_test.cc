@@ -7,12 +7,14 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/build.h"
+#include "launcher/plan_details.h"
 #include "parallel/sharding.h"
 #include "tests/launcher/error_matchers.h"
 
 namespace trireme {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 JobConfig synthetic_job() {
@@ -59,15 +61,6 @@ TEST(PlanReport, JsonHoldsMemoryTrafficAndActions) {
   EXPECT_EQ(at_peak, prediction.memory.peak_total);
 }
 
-TEST(PlanReport, TextShowsTheSame) {
-  const PlanReport report = make_plan_report(synthetic_job(), 2);
-  const std::string text = to_text(report);
-  EXPECT_THAT(text, HasSubstr("ranks 0-1"));
-  EXPECT_THAT(
-      text, HasSubstr(std::to_string(report.groups[0].prediction.memory.peak[MemoryCategory::kActivations])));
-  EXPECT_THAT(text, HasSubstr("Backward unit 3 (head) micro-batch 0"));
-}
-
 TEST(PlanReport, SaysWhetherItFits) {
   JobConfig config = synthetic_job();
   config.parallel.memory_limit = std::int64_t{1} << 40;
@@ -100,8 +93,11 @@ TEST(PlanReport, ShowsEachStagesShareOfTheTimeAndItsPeak) {
   for (std::size_t stage = 0; stage < 2; ++stage) {
     EXPECT_EQ(counted.chunks[stage].peak_bytes, counted.groups[stage].prediction.memory.peak_total);
   }
-  EXPECT_THAT(to_text(counted), HasSubstr("shares of the time are those of the arithmetic"));
+  EXPECT_THAT(to_text(counted), HasSubstr("time by counted arithmetic"));
   const auto json = nlohmann::json::parse(to_json(counted));
+  EXPECT_EQ(json["time_shares"],
+            "shares of the time are those of the arithmetic; --times FILE measures them");
+  EXPECT_EQ(json["pipeline_cut"], "3");
   EXPECT_EQ(json["stages"][1]["time_share"], counted.chunks[1].time_share);
   EXPECT_EQ(json["stages"][1]["peak_bytes"], counted.chunks[1].peak_bytes);
 
@@ -110,8 +106,24 @@ TEST(PlanReport, ShowsEachStagesShareOfTheTimeAndItsPeak) {
   profile.blocks.back().backward_ms = 5.0;
   const PlanReport measured = make_plan_report(config, 2, 0, &profile);
   EXPECT_EQ(measured.chunks[1].time_share, 0.5);
-  EXPECT_THAT(to_text(measured), HasSubstr("stage 1: block 3 (head), 50.0 % of the time, "));
-  EXPECT_THAT(to_text(measured), HasSubstr("shares of the time as measured on cpu, 3 thread(s)"));
+  EXPECT_THAT(to_text(measured), ::testing::ContainsRegex("\n  1 +1 +3 head +50.0 % "));
+  EXPECT_THAT(to_text(measured), HasSubstr("time measured on cpu, 3 thread(s)"));
+  EXPECT_EQ(nlohmann::json::parse(to_json(measured))["time_shares"],
+            "shares of the time as measured on cpu, 3 thread(s)");
+}
+
+// Of p even stages and m micro-batches (p - 1) / (m + p - 1), whatever the blocks take.
+TEST(PlanReport, ShowsTheBubble) {
+  JobConfig config = synthetic_job();
+  config.model.layers = 3;
+  config.parallel.pipeline = 5;  // a block each
+  BlockProfile profile{.device = "cpu", .threads = 1};
+  for (int unit = 0; unit < 5; ++unit) profile.blocks.push_back({"", 1.0, 2.0});
+  EXPECT_NEAR(make_plan_report(config, 5, 0, &profile).bubble_share, 4.0 / 12, 1e-9);
+  EXPECT_NEAR(make_plan_report(config, 10, 0, &profile).bubble_share, 4.0 / 8, 1e-9);  // two data ranks
+  EXPECT_GT(make_plan_report(config, 5).bubble_share, 4.0 / 12);                       // counted: uneven
+  config.parallel.pipeline = 1;
+  EXPECT_EQ(make_plan_report(config, 1).bubble_share, 0.0);
 }
 
 // Nobody knows yet where the ranks will run: all on one machine, unless told otherwise.
@@ -121,7 +133,7 @@ TEST(PlanReport, RanksShareTheMemoryOfTheirMachine) {
   EXPECT_EQ(make_plan_report(config, 4).fit.limit.bytes, machine / 4);
   EXPECT_EQ(make_plan_report(config, 4, 2).fit.limit.bytes, machine / 2);
   EXPECT_EQ(make_plan_report(config, 4, 1).fit.limit.bytes, machine);
-  EXPECT_THAT(to_text(make_plan_report(config, 4)),
+  EXPECT_THAT(to_text(make_plan_report(config, 4).fit),
               HasSubstr("(this machine, for each of 4 ranks; --ranks-per-machine for another placement)"));
   EXPECT_THAT(error_message([&] { make_plan_report(config, 2, 4); }),
               HasSubstr("--ranks-per-machine 4 is more than --ranks 2"));
@@ -131,7 +143,7 @@ TEST(PlanReport, RanksShareTheMemoryOfTheirMachine) {
 TEST(PlanReport, RecomputeThatRecomputesNothingIsRefused) {
   JobConfig config = synthetic_job();  // 2 layers, 4 blocks
   config.parallel.recompute_every = 3;
-  EXPECT_THAT(to_text(make_plan_report(config, 1)), HasSubstr("Recompute"));
+  EXPECT_THAT(action_details(make_plan_report(config, 1)), HasSubstr("Recompute"));
   for (const std::int64_t k : {4, 50}) {
     config.parallel.recompute_every = k;
     EXPECT_THAT(error_message([&] { make_plan_report(config, 1); }),
@@ -139,20 +151,43 @@ TEST(PlanReport, RecomputeThatRecomputesNothingIsRefused) {
   }
 }
 
-TEST(PlanReport, ShowsBothWaysOfAccumulating) {
+// By default what fits is kept; the others are shown with what they would need and send.
+TEST(PlanReport, ShowsWhatIsKeptOverMicroBatchesAndTheOthers) {
   JobConfig config = synthetic_job();
-  config.parallel.zero = 2;
-  const PlanReport sharded = make_plan_report(config, 4);
-  config.parallel.accumulate_unsharded = true;
-  const PlanReport unsharded = make_plan_report(config, 4);
-  ASSERT_TRUE(sharded.other_accumulation && unsharded.other_accumulation);
-  const StepPrediction &one = sharded.groups[0].prediction, &other = unsharded.groups[0].prediction;
-  EXPECT_EQ(sharded.other_accumulation->memory.peak_total, other.memory.peak_total);
-  EXPECT_EQ(unsharded.other_accumulation->sent_bytes, one.sent_bytes);
-  EXPECT_GT(one.sent_bytes, other.sent_bytes);
-  EXPECT_THAT(to_text(sharded), HasSubstr("with parallel.accumulate_unsharded = true: "));
   config.parallel.zero = 1;
-  EXPECT_FALSE(make_plan_report(config, 4).other_accumulation);
+  const PlanReport optimizer = make_plan_report(config, 4);
+  EXPECT_TRUE(optimizer.other_accumulations.empty());
+  config.parallel.zero = 2;
+  const PlanReport unsharded = make_plan_report(config, 4);
+  EXPECT_EQ(unsharded.groups[0].prediction.sent_bytes, optimizer.groups[0].prediction.sent_bytes);
+  config.parallel.accumulate_unsharded = false;
+  const PlanReport sharded = make_plan_report(config, 4);
+  ASSERT_EQ(sharded.other_accumulations.size(), 1u);
+  ASSERT_EQ(unsharded.other_accumulations.size(), 1u);
+  const StepPrediction &one = sharded.groups[0].prediction, &other = unsharded.groups[0].prediction;
+  EXPECT_EQ(sharded.other_accumulations[0].peak_bytes, other.memory.peak_total);
+  EXPECT_EQ(unsharded.other_accumulations[0].sent_bytes, one.sent_bytes);
+  EXPECT_GT(one.sent_bytes, other.sent_bytes);
+  EXPECT_THAT(to_text(sharded), AllOf(HasSubstr("\n  accumulate_unsharded "), HasSubstr("\n  true   ")));
+
+  config.parallel.zero = 3;
+  config.parallel.accumulate_unsharded = std::nullopt;
+  const PlanReport kept = make_plan_report(config, 4);
+  EXPECT_EQ(kept.groups[0].prediction.sent_bytes, optimizer.groups[0].prediction.sent_bytes);
+  EXPECT_EQ(kept.other_accumulations.size(), 3u);
+  EXPECT_THAT(to_text(kept),
+              AllOf(HasSubstr("\ngradients are reduced once a step, parameters gathered once a step\n"),
+                    HasSubstr("\n  accumulate_unsharded  keep_gathered "),
+                    HasSubstr("\n  false                 true ")));
+  const auto json = nlohmann::json::parse(to_json(kept));
+  EXPECT_EQ(json["accumulate_unsharded"], true);
+  EXPECT_EQ(json["keep_gathered"], true);
+
+  config.parallel.accumulate_unsharded = true;
+  config.parallel.keep_gathered = true;
+  config.parallel.memory_limit = kept.groups[0].prediction.memory.peak_total - 1;
+  EXPECT_THAT(to_text(make_plan_report(config, 4).fit),
+              HasSubstr("with parallel.accumulate_unsharded = false it fits"));
 }
 
 TEST(PlanReport, PublishedParameterCount) {
@@ -253,7 +288,7 @@ TEST(PlanReport, EveryRankNeedsWhatItsGroupSays) {
         num_groups = std::max(num_groups, report.groups.size());
         for (const RankGroupReport& group : report.groups) {
           for (const int rank : group.ranks) {
-            const MemoryStats memory = predict_step(build_blocks(config.model), engine_options(config),
+            const MemoryStats memory = predict_step(build_blocks(config.model), engine_options(report.config),
                                                     sample_spec(config), ranks, rank)
                                            .memory;
             EXPECT_EQ(memory.peak_total, group.prediction.memory.peak_total)
@@ -272,9 +307,9 @@ TEST(PlanReport, ShowsTheStagesOfAPipeline) {
   config.parallel.pipeline_cut = "blocks";
   const PlanReport report = make_plan_report(resolve(config), 4);
   const std::string text = to_text(report);
-  EXPECT_THAT(text, HasSubstr("2 stages x 2 data rank(s), schedule 1f1b\n"));
-  EXPECT_THAT(text, HasSubstr("stage 0: blocks 0-1 (embedding to blocks.0), "));
-  EXPECT_THAT(text, HasSubstr("stage 1: blocks 2-3 (blocks.1 to head), "));
+  EXPECT_THAT(text, HasSubstr("4 ranks = 2 stages x 2 data ranks, schedule 1f1b; "));
+  EXPECT_THAT(text, ::testing::ContainsRegex("\n  0 +0-1 +0-1 embedding to blocks.0 "));
+  EXPECT_THAT(text, ::testing::ContainsRegex("\n  1 +2-3 +2-3 blocks.1 to head "));
   ASSERT_EQ(report.groups.size(), 2u);  // a group a stage
   EXPECT_EQ(report.groups[1].ranks, (std::vector<int>{2, 3}));
   const auto json = nlohmann::json::parse(to_json(report));

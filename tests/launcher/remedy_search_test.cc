@@ -183,6 +183,33 @@ TEST(RemedySearch, GradientsNeedNotBeKeptWhole) {
   EXPECT_EQ(found->peak_bytes, limit);
 }
 
+// What saves more bytes is given up last.
+TEST(RemedySearch, ParametersNeedNotBeKeptGathered) {
+  JobConfig job = small_job();
+  job.train = {.global_batch = 16, .micro_batch = 1};
+  job.parallel.zero = 3;
+  const auto peak_with = [&](bool unsharded, bool kept) {
+    JobConfig changed = job;
+    changed.parallel.accumulate_unsharded = unsharded;
+    changed.parallel.keep_gathered = kept;
+    return largest_peak(changed, 2);
+  };
+  const std::int64_t neither = largest_peak(job, 2), parameters = peak_with(false, true);
+  ASSERT_EQ(neither, peak_with(false, false));
+  ASSERT_GT(parameters, neither);
+  ASSERT_GT(peak_with(true, true), parameters);
+  job.parallel.accumulate_unsharded = true;
+  job.parallel.keep_gathered = true;
+  const auto changes_within = [&](std::int64_t limit) {
+    RemedySearch search(job, build_blocks(job.model), 2, limit);
+    const auto found = search.run();
+    return found ? found->changes : std::vector<std::string>();
+  };
+  EXPECT_THAT(changes_within(parameters), ElementsAre("parallel.accumulate_unsharded = false"));
+  EXPECT_THAT(changes_within(neither),
+              ElementsAre("parallel.accumulate_unsharded = false", "parallel.keep_gathered = false"));
+}
+
 TEST(RemedySearch, ARecordedStepGivesWayToMoreRanks) {
   JobConfig job = small_job();
   job.parallel.cuda_graph = true;

@@ -23,6 +23,7 @@ class RunCheckpoint : public ::testing::Test {
                    .evaluation_due = true,
                    .state_hash = "00aa",
                    .loss_scale = kScale,
+                   .arithmetic = {{"instruction set", "x86_64_v3"}},
                    .class_names = {"ant", "caf\xC3\xA9"},
                    .tokenizer = "sentencepiece"};
     state.config.data.kind = "synthetic";
@@ -48,6 +49,7 @@ TEST_F(RunCheckpoint, StateComesBack) {
   EXPECT_EQ(state.eval_loss, 3.5);
   EXPECT_EQ(state.state_hash, "00aa");
   EXPECT_EQ(state.loss_scale, kScale);
+  EXPECT_EQ(state.arithmetic, (Arithmetic{{"instruction set", "x86_64_v3"}}));
   EXPECT_EQ(state.tokenizer, "sentencepiece");
   EXPECT_EQ(state.class_names, (std::vector<std::string>{"ant", "caf\xC3\xA9"}));
   EXPECT_EQ(state.config.model.vocab, 61);

@@ -49,6 +49,29 @@ TEST(SkippedSteps, WithAScaleTooManyInARowDo) {
   }
 }
 
+// Beyond a scale of 1 it may be the scale alone that makes gradients overflow.
+TEST(SkippedSteps, TheNetworkIsBlamedForWhatItDoesOnItsOwn) {
+  PrecisionSection precision = section("fp16");
+  precision.scale_init = 5e11;
+  const std::string falling = reason_to_stop(skipped(1 << 30, 5), precision);
+  EXPECT_THAT(falling, AllOf(HasSubstr("the scale is still falling, and would be 1 after 30 more"),
+                             HasSubstr("raise precision.max_skips = 5"),
+                             HasSubstr("lower precision.scale_init = 500000000000")));
+  EXPECT_THAT(falling, ::testing::Not(HasSubstr("the network")));
+  precision.scale_backoff = 0.25;
+  EXPECT_THAT(reason_to_stop(skipped(1 << 30, 5), precision), HasSubstr("would be 1 after 15 more"));
+  precision.min_scale = 1e-6;
+  for (const float scale : {1.0f, 0.25f}) {
+    EXPECT_THAT(reason_to_stop(skipped(scale, 5), precision),
+                HasSubstr("the network overflows fp16 by itself"));
+  }
+  precision.min_scale = 1024;
+  EXPECT_THAT(reason_to_stop(skipped(1024), precision),
+              HasSubstr("below precision.min_scale = 1024: lower that, as the scale may fall to 1"));
+  precision.min_scale = 1;
+  EXPECT_THAT(reason_to_stop(skipped(1), precision), HasSubstr("the network overflows fp16 by itself"));
+}
+
 TEST(SkippedSteps, OrAScaleBelowItsFloor) {
   PrecisionSection precision = section("fp16");
   precision.min_scale = 16;

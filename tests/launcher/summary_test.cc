@@ -16,7 +16,7 @@ TEST(Summary, FiguresLayoutAndHash) {
   const auto path = scratch / "summary.json";
   RunSummary summary{
       .version = "1.2.3", .num_steps = 20, .loss = 2.5, .eval_loss = 2.25, .state_hash = "abcd"};
-  summary.layout = {.num_ranks = 4, .num_data_ranks = 4, .reduction = "fast"};
+  summary.layout = {.num_ranks = 4, .num_data_ranks = 4, .keep_gathered = true, .reduction = "fast"};
   summary.memory.peak[MemoryCategory::kGradients] = 128;
   write_summary(path, summary);
   const json read = json::parse(testing::read_file(path));
@@ -26,6 +26,8 @@ TEST(Summary, FiguresLayoutAndHash) {
   EXPECT_EQ(read["state_hash"], "abcd");
   EXPECT_EQ(read["layout"]["ranks"], 4);
   EXPECT_EQ(read["layout"]["reduction"], "fast");
+  EXPECT_EQ(read["layout"]["keep_gathered"], true);
+  EXPECT_EQ(read["layout"]["accumulate_unsharded"], false);
   EXPECT_EQ(read["memory"]["gradients"], 128);
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "launcher/config.h"
 #include "tests/launcher/cli_fixture.h"
@@ -54,6 +55,31 @@ class TrainCli : public Cli {
     return lines;
   }
 };
+
+// More than any machine has, by the key, the options and the timing of blocks; and as the key wants it.
+TEST_F(TrainCli, MoreThreadsThanCoresAreRefusedUnlessAKeySaysSo) {
+  const std::string key = "parallel.threads=3999";
+  const ProgramResult trained = run(train("run", {key}));
+  EXPECT_EQ(trained.exit_code, 2);
+  EXPECT_THAT(trained.err, AllOf(HasSubstr("parallel.threads = 3999: this process may use"),
+                                 HasSubstr("parallel.oversubscribe = true")));
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "run"));
+  const ProgramResult timed = run({"plan", "job.toml", "--timeline", "step.svg", "--set", key});
+  EXPECT_EQ(timed.exit_code, 2);
+  EXPECT_THAT(timed.err, HasSubstr("parallel.threads = 3999"));
+  EXPECT_EQ(run({"plan", "job.toml", "--set", key}).exit_code, 0);  // of a larger machine, say
+
+  train_well("run", {"train.steps=1"});
+  for (const std::string command : {"sample", "eval"}) {
+    const ProgramResult result = run({command, "run", "--threads", "3999"});
+    EXPECT_EQ(result.exit_code, 2) << command;
+    EXPECT_THAT(result.err, HasSubstr("--threads = 3999: this process may use")) << command;
+  }
+  const unsigned beyond = std::thread::hardware_concurrency() + 1;
+  train_well("many",
+             {"train.steps=1", "parallel.threads=" + std::to_string(beyond), "parallel.oversubscribe=true"});
+  EXPECT_EQ(summary("many")["state_hash"], summary("run")["state_hash"]);
+}
 
 TEST_F(TrainCli, WritesWhatItPromises) {
   train_well("run");

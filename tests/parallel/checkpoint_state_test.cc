@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -60,6 +61,54 @@ TEST(CheckpointState, ContinuesBitIdenticallyOnAnotherNumberOfRanks) {
       EXPECT_EQ(run(reader, 3, 7, folder.path(), {}), uninterrupted)
           << writer << " -> " << reader << " ranks";
     }
+  }
+}
+
+struct InfiniteRun {
+  std::uint64_t hash = 0;
+  std::int64_t non_finite = 0;  // parameters of rank 0's part
+};
+
+// As run(), with steps that make infinities and NaN of the state, and of what lies between parameters.
+InfiniteRun run_to_infinity(int ranks, std::int64_t from, std::int64_t to,
+                            const testing::TemporaryFolder& folder) {
+  InfiniteRun outcome;
+  run_local_ranks(ranks, [&](const std::shared_ptr<Communicator>& comm) {
+    EngineOptions infinite = options();
+    infinite.zero = ranks > 1 ? ZeroStage::kGradients : ZeroStage::kNone;
+    Engine engine(build_gpt(testing::tiny_gpt_config()), comm, infinite);
+    if (from > 0) {
+      load_state(engine, folder.path(), StateParts::kAll);
+      engine.set_steps_done(from);
+    }
+    const std::uint64_t loaded = engine.state_hash();
+    const GptConfig config = testing::tiny_gpt_config();
+    for (std::int64_t step = from; step < to; ++step) {
+      engine.step(testing::token_source(config.vocab, config.seq_len, step * kBatch), kBatch * config.seq_len,
+                  3e38);
+    }
+    comm->barrier();  // everybody has read before the files are replaced
+    if (to > from) save_state(engine, folder.path());
+    const std::uint64_t hash = to > from ? engine.state_hash() : loaded;
+    if (comm->rank() != 0) return;
+    outcome.hash = hash;
+    for (const float value : engine.context().to_host(engine.parameters().master(0))) {
+      if (!std::isfinite(value)) ++outcome.non_finite;
+    }
+  });
+  return outcome;
+}
+
+TEST(CheckpointState, InfiniteStateIsLoadedWithTheHashItHad) {
+  for (const int ranks : {1, 2}) {
+    const testing::TemporaryFolder folder;
+    const InfiniteRun saved = run_to_infinity(ranks, 0, 4, folder);
+    EXPECT_GT(saved.non_finite, 0);
+    for (const int reader : {1, 2}) {
+      EXPECT_EQ(run_to_infinity(reader, 4, 4, folder).hash, saved.hash) << ranks << " -> " << reader;
+    }
+    const testing::TemporaryFolder other;
+    EXPECT_EQ(run_to_infinity(ranks, 4, 5, folder).hash, run_to_infinity(ranks, 0, 5, other).hash);
   }
 }
 

@@ -19,12 +19,14 @@ struct Layout {
   int zero = 0;
   int recompute = 0;
   bool unsharded = false;
+  bool kept = false;
   int prefetch = 1;
   std::int64_t group_min_bytes = 0;
   Precision precision;
   std::string to_string() const {
-    return fmt::format("{} ranks, zero {}{}, recompute {}, prefetch {}, groups of {} B", ranks, zero,
-                       unsharded ? " unsharded" : "", recompute, prefetch, group_min_bytes);
+    return fmt::format("{} ranks, zero {}{}{}, recompute {}, prefetch {}, groups of {} B", ranks, zero,
+                       unsharded ? " unsharded" : "", kept ? " kept gathered" : "", recompute, prefetch,
+                       group_min_bytes);
   }
 };
 
@@ -43,6 +45,7 @@ EngineOptions options_for(const Layout& layout) {
           .grad_clip = 0.7f,
           .zero = static_cast<ZeroStage>(layout.zero),
           .accumulate_unsharded = layout.unsharded,
+          .keep_gathered = layout.kept,
           .recompute_every = layout.recompute,
           .prefetch_depth = layout.prefetch,
           .group_min_bytes = layout.group_min_bytes,
@@ -255,8 +258,9 @@ TEST(Layouts, PredictionEqualsMeasurement) {
 TEST(Layouts, ACheckpointOfAnyLayoutResumesUnderAnyOther) {
   const testing::TemporaryFolder folder;
   const Outcome expected = run({}, 6);
-  const std::vector<Layout> chain = {
-      {.ranks = 4, .zero = 3}, {.ranks = 2, .zero = 1}, {.ranks = 8, .zero = 2, .recompute = 1}};
+  const std::vector<Layout> chain = {{.ranks = 4, .zero = 3, .unsharded = true, .kept = true},
+                                     {.ranks = 2, .zero = 3, .kept = true},
+                                     {.ranks = 8, .zero = 2, .recompute = 1}};
   std::int64_t step = 0;
   for (const Layout& layout : chain) {
     Outcome outcome;

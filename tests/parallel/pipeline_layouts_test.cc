@@ -45,6 +45,23 @@ TEST(PipelineLayouts, SixteenBitsGiveTheSameState) {
   }
 }
 
+// Dropout, which alone makes the stream fp32 here, does not run in evaluation: 16 bits cross the boundaries
+// then, and 32 in training.
+TEST(PipelineLayouts, ABoundaryHasTheDtypeOfItsPlay) {
+  for (const PrecisionMode mode : {PrecisionMode::kBf16, PrecisionMode::kFp16}) {
+    Precision precision(mode);
+    precision.override_op(OpKind::kDropout, PrecisionMode::kFp32);
+    const Outcome expected = run({.precision = precision}, 2);
+    for (Layout layout :
+         {Layout{.stages = 2}, Layout{.stages = 2, .data = 2, .schedule = kGpipe, .recompute = 2},
+          Layout{.stages = 2, .schedule = kInterleaved, .chunks = 2, .zero = 3},
+          Layout{.stages = 2, .schedule = kZeroBubbleH1, .zero = 2}}) {
+      layout.precision = precision;
+      EXPECT_TRUE(run(layout, 2) == expected) << layout.to_string();
+    }
+  }
+}
+
 // Merged groups end with a chunk, and their gradient with that of their first block; the cut may be anywhere.
 TEST(PipelineLayouts, UnevenCutsAndMergedGroupsGiveTheSameState) {
   const Outcome expected = run({}, 3);
@@ -204,29 +221,63 @@ TEST(PipelineLayouts, WhatCannotBeIsRefused) {
   EXPECT_THROW(StageMap::given({.num_units = 8, .pipeline = 3}, {4, 8}), Error);
 }
 
+// Overflows in one step and looks for the gradient: what every rank names. The search needs no more memory
+// than the step that it repeats, so that a job that fits goes on after an overflow.
+std::vector<std::string> names_after_overflow(const Layout& layout, DType grad_dtype) {
+  const GptConfig config = layout.model();
+  std::vector<std::string> named;
+  std::mutex mutex;
+  run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
+    EngineOptions options = layout.options();
+    options.precision = Precision(PrecisionMode::kFp16);
+    options.precision.grad_dtype = grad_dtype;
+    options.loss_scale = {.kind = LossScaleConfig::Kind::kStatic, .initial = 3e38f};
+    Engine engine(build_gpt(config), comm, options);
+    const auto source = testing::token_source(config.vocab, config.seq_len, 0);
+    const StepResult result = engine.step(source, layout.global_batch * config.seq_len, 1e-2);
+    EXPECT_TRUE(result.skipped);
+    engine.context().allocator->reset_peak();
+    const auto found = engine.find_non_finite_gradient(result, source, layout.global_batch * config.seq_len);
+    EXPECT_LE(engine.context().allocator->stats().peak_total, result.memory.peak_total)
+        << layout.to_string() << ", gradients in " << name(grad_dtype) << ", rank " << comm->rank();
+    ASSERT_TRUE(found.has_value());
+    const std::lock_guard lock(mutex);
+    named.push_back(fmt::format("{} {} {}", found->block, found->parameter, found->micro_batch));
+  });
+  return named;
+}
+
+constexpr std::int64_t kMerged = 1 << 20;  // every block of a stage in one group
+
 // A gradient that is not finite is found where it is computed, whatever stage that is.
 TEST(PipelineLayouts, ANonFiniteGradientIsNamedTheSame) {
   std::vector<std::string> named;
-  for (const Layout& layout : {Layout{}, Layout{.stages = 4, .data = 2}, Layout{.stages = 2, .zero = 3},
-                               Layout{.stages = 4, .schedule = kZeroBubbleH1}}) {
-    const GptConfig config = layout.model();
-    std::mutex mutex;
-    run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
-      EngineOptions options = layout.options();
-      options.precision = Precision(PrecisionMode::kFp16);
-      options.loss_scale = {.kind = LossScaleConfig::Kind::kStatic, .initial = 3e38f};
-      Engine engine(build_gpt(config), comm, options);
-      const auto source = testing::token_source(config.vocab, config.seq_len, 0);
-      const StepResult result = engine.step(source, layout.global_batch * config.seq_len, 1e-2);
-      EXPECT_TRUE(result.skipped);
-      const auto found =
-          engine.find_non_finite_gradient(result, source, layout.global_batch * config.seq_len);
-      ASSERT_TRUE(found.has_value());
-      const std::lock_guard lock(mutex);
-      named.push_back(fmt::format("{} {} {}", found->block, found->parameter, found->micro_batch));
-    });
+  for (const Layout& layout :
+       {Layout{}, Layout{.group_min_bytes = kMerged}, Layout{.stages = 4, .data = 2},
+        Layout{.stages = 2, .zero = 3}, Layout{.stages = 2, .data = 2, .zero = 3, .group_min_bytes = kMerged},
+        Layout{.data = 2, .recompute = 2, .group_min_bytes = kMerged},
+        Layout{.stages = 4, .schedule = kZeroBubbleH1}}) {
+    for (const DType grad_dtype : {DType::kFloat32, DType::kFloat16}) {
+      for (std::string& name : names_after_overflow(layout, grad_dtype)) named.push_back(std::move(name));
+    }
   }
+  EXPECT_FALSE(named.empty());
   for (const std::string& name : named) EXPECT_EQ(name, named[0]);
+}
+
+// Where a step's peak is in the backward of a merged group, while activations of its other blocks are alive.
+TEST(PipelineLayouts, TheSearchForAGradientNeedsNoMoreThanAStep) {
+  for (const int zero : {0, 2}) {
+    const Layout layout{.stages = 4,
+                        .data = 2,
+                        .zero = zero,
+                        .cut = {1, 4, 6},
+                        .group_min_bytes = kMerged,
+                        .gpt = {.layers = 6, .hidden = 13, .heads = 1, .vocab = 301, .seq_len = 33},
+                        .global_batch = 12,
+                        .accumulate_unsharded = true};
+    EXPECT_FALSE(names_after_overflow(layout, DType::kFloat16).empty());
+  }
 }
 
 }  // namespace

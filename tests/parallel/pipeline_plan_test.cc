@@ -60,6 +60,7 @@ Case draw_case(Random& random) {
   c.options.reduce_each_micro_batch = zero >= 2 && draw(random, 0, 1) == 1;
   c.options.recompute_every = draw(random, 0, std::min(3, std::max(num_units, 2) - 1));
   c.options.prefetch_depth = draw(random, 0, 3);
+  c.options.keep_gathered = draw(random, 0, 1) == 1;
   c.options.schedule = v > 1 ? PipelineSchedule::kInterleaved : draw_schedule(random);
   const StageMap::Even cut{.num_units = num_units, .pipeline = p, .chunks = v};
   c.options.stages = StageMap::given(cut, draw_cut(random, num_units, p * v));
@@ -130,6 +131,7 @@ TEST(PipelinePlan, AHundredRandomConfigurationsEnd) {
     options.zero = static_cast<ZeroStage>(draw(random, 0, 3));
     options.recompute_every = draw(random, 0, 2);
     options.prefetch_depth = draw(random, 0, 2);
+    options.keep_gathered = draw(random, 0, 1) == 1;
     EXPECT_NO_THROW(play(options, tiny_blocks(layers), stages * data))
         << i << ": " << stages << " x " << chunks << ", " << name(options.pipeline.schedule);
   }
@@ -192,6 +194,8 @@ TEST(PipelinePlan, AChangedPlanIsRefusedOrEnds) {
   options = tiny_options(2, 2);
   options.pipeline.stages = 2;
   options.zero = ZeroStage::kParameters;
+  expect_mutants_end_or_are_refused(options, 1, 4);
+  options.keep_gathered = true;
   expect_mutants_end_or_are_refused(options, 1, 4);
 }
 

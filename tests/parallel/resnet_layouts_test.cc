@@ -21,13 +21,15 @@ constexpr std::int64_t kGlobalBatch = 16, kMicroBatch = 2, kSteps = 6;
 
 struct Layout {
   int ranks = 1, zero = 0, recompute = 0;
-  bool accumulate_unsharded = false;
+  bool accumulate_unsharded = false, keep_gathered = false;
   int threads = 1;
   PipelineOptions pipeline;
   std::string to_string() const {
     return fmt::format(
-        "{} ranks, zero {}, recompute {}, unsharded {}, {} threads, {} stages, {}, {} chunk(s)", ranks, zero,
-        recompute, accumulate_unsharded, threads, pipeline.stages, name(pipeline.schedule), pipeline.chunks);
+        "{} ranks, zero {}, recompute {}, unsharded {}, kept gathered {}, {} threads, {} stages, {}, {} "
+        "chunk(s)",
+        ranks, zero, recompute, accumulate_unsharded, keep_gathered, threads, pipeline.stages,
+        name(pipeline.schedule), pipeline.chunks);
   }
 };
 
@@ -56,6 +58,7 @@ EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
                         .grad_clip = 5.0f,
                         .zero = static_cast<ZeroStage>(layout.zero),
                         .accumulate_unsharded = layout.accumulate_unsharded,
+                        .keep_gathered = layout.keep_gathered,
                         .recompute_every = layout.recompute,
                         .pipeline = layout.pipeline,
                         .sample = sample_spec(),
@@ -121,7 +124,9 @@ TEST_P(ResNetLayouts, EveryLayoutGivesTheSameState) {
        {Layout{.ranks = 1, .recompute = 2}, Layout{.ranks = 1, .zero = 3}, Layout{.ranks = 1, .threads = 3},
         Layout{.ranks = 2, .zero = 2, .recompute = 1}, Layout{.ranks = 4, .zero = 1},
         Layout{.ranks = 4, .zero = 3, .recompute = 2},
-        Layout{.ranks = 4, .zero = 3, .accumulate_unsharded = true}, Layout{.ranks = 8, .zero = 2}}) {
+        Layout{.ranks = 4, .zero = 3, .accumulate_unsharded = true},
+        Layout{.ranks = 2, .zero = 3, .recompute = 1, .accumulate_unsharded = true, .keep_gathered = true},
+        Layout{.ranks = 4, .zero = 3, .keep_gathered = true}, Layout{.ranks = 8, .zero = 2}}) {
     EXPECT_TRUE(run(GetParam(), layout) == expected) << layout.to_string();
   }
 }

@@ -122,7 +122,7 @@ TEST(Traffic, EachUseOfATiedParameterIsExchangedApart) {
 }
 
 // With m micro-batches a rank: stages 0 and 1 reduce once; stages 2 and 3 reduce every one, unless told to
-// keep whole gradients; stage 3 gathers for every forward and backward.
+// keep whole gradients; stage 3 gathers for every forward and backward, unless told to keep what it gathered.
 TEST(Traffic, OfAccumulation) {
   const GptConfig config = model(/*tied=*/false);
   const ModelLayout layout = make_layout(build_gpt(config));
@@ -130,16 +130,43 @@ TEST(Traffic, OfAccumulation) {
   const std::int64_t elems = padded_elems(layout, ranks);
   struct Case {
     int zero;
-    bool unsharded;
+    bool unsharded, kept;
     int volume;
   };
-  for (const Case& c : {Case{0, false, 2}, Case{1, false, 2}, Case{2, false, m + 1}, Case{2, true, 2},
-                        Case{3, false, 3 * m}, Case{3, true, 2 * m + 1}}) {
+  for (const Case& c :
+       {Case{0, false, false, 2}, Case{1, false, false, 2}, Case{2, false, false, m + 1},
+        Case{2, true, false, 2}, Case{3, false, false, 3 * m}, Case{3, true, false, 2 * m + 1},
+        Case{3, false, true, m + 1}, Case{3, true, true, 2}}) {
     EngineOptions options = options_for(ranks, c.zero, m);
     options.accumulate_unsharded = c.unsharded;
-    EXPECT_EQ(predict(config, options, ranks).sent_bytes - scalar_bytes(elems, ranks, c.zero, m),
-              c.volume * share(4 * elems, ranks))
-        << "zero " << c.zero << (c.unsharded ? ", unsharded" : "");
+    options.keep_gathered = c.kept;
+    for (const int recompute : {0, 2}) {
+      options.recompute_every = recompute;
+      EXPECT_EQ(predict(config, options, ranks).sent_bytes - scalar_bytes(elems, ranks, c.zero, m),
+                c.volume * share(4 * elems, ranks))
+          << "zero " << c.zero << (c.unsharded ? ", unsharded" : "") << (c.kept ? ", kept gathered" : "");
+    }
+  }
+}
+
+// What is kept gathered is gathered once for all uses of a tied parameter; one micro-batch is gathered once,
+// not twice.
+TEST(Traffic, OfParametersThatAreKeptGathered) {
+  const GptConfig config = model(/*tied=*/true);
+  const ModelLayout layout = make_layout(build_gpt(config));
+  const int ranks = 4;
+  const std::int64_t elems = padded_elems(layout, ranks);
+  const std::int64_t tied = Sharding{ranks, 0}.padded(layout.groups[0].num_elems);
+  for (const int m : {1, 4}) {
+    for (const int prefetch : {0, 1, 3}) {
+      EngineOptions options = options_for(ranks, 3, m);
+      options.accumulate_unsharded = true;
+      options.keep_gathered = true;
+      options.prefetch_depth = prefetch;
+      EXPECT_EQ(predict(config, options, ranks).sent_bytes - scalar_bytes(elems, ranks, 3, m),
+                share(4 * (elems + tied + elems), ranks))
+          << m << " micro-batches, prefetch " << prefetch;
+    }
   }
 }
 

@@ -196,6 +196,38 @@ TEST(Validate, AGroupLeftGathered) {
   expect_error(plan, "end of plan: unit 0 is left gathered");
 }
 
+// Three micro-batches, with recompute: each unit is gathered once, before its first use, and released once.
+TEST(Validate, WhatIsKeptGatheredIsGatheredOnce) {
+  const BatchLayout batch{.global_batch = 6, .data_ranks = 2};
+  for (const int recompute : {0, 2}) {
+    const StepPlan whole =
+        plan_training_step(5, {.data = 2}, batch,
+                           {.shard_parameters = true, .keep_gathered = true, .recompute_every = recompute});
+    EXPECT_EQ(find_plan_error(whole), std::nullopt);
+    const auto& actions = whole.ranks[0].actions;
+    for (const ActionKind kind : {kGather, kRelease}) {
+      for (int unit = 0; unit < 5; ++unit) EXPECT_EQ(std::ranges::count(actions, Action{kind, unit}), 1);
+    }
+    const auto is_second_use = [](const Action& a) {
+      return a.kind == kForward && a.unit == 3 && a.micro_batch == 1;
+    };
+    const auto second = std::ranges::find_if(actions, is_second_use) - actions.begin();
+    StepPlan plan = whole;
+    for (RankPlan& rank : plan.ranks) {
+      rank.actions.insert(rank.actions.begin() + second, {{kRelease, 3}, {kGather, 3}});
+    }
+    expect_error(plan, "gathers the unit's parameters a second time");
+    plan.keeps_gathered = false;
+    EXPECT_EQ(find_plan_error(plan), std::nullopt);
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      if (actions[i].kind != kGather && actions[i].kind != kRelease) continue;
+      plan = whole;
+      for (std::size_t r = 0; r < plan.ranks.size(); ++r) erase(plan, r, i);
+      EXPECT_NE(find_plan_error(plan), std::nullopt) << "dropped " << to_string(actions[i]);
+    }
+  }
+}
+
 TEST(Validate, BackwardThatCannotRun) {
   StepPlan plan = sharded();
   plan.ranks[0].actions.insert(plan.ranks[0].actions.begin() + 10, {kBackward, 0, 0});
@@ -220,8 +252,6 @@ TEST(Validate, WhatIsForgotten) {
   const BatchLayout batch{.global_batch = 1};
   const StepPlan whole = plan_training_step(2, {}, batch);
   for (std::size_t i = 0; i < whole.ranks[0].actions.size(); ++i) {
-    const ActionKind kind = whole.ranks[0].actions[i].kind;
-    if (kind == kOptimStep || kind == kReduceLoss) continue;  // a step without an update is a legal plan
     StepPlan plan = whole;
     erase(plan, 0, i);
     EXPECT_NE(find_plan_error(plan), std::nullopt) << "dropped " << to_string(whole.ranks[0].actions[i]);

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <functional>
 #include <future>
+#include <thread>
 
 #include "parallel/stall_report.h"
 
@@ -183,6 +184,79 @@ TEST(Watchdog, AnOuterScopeIsWatchedAgainAfterTheInnerOne) {
   const Watchdog::Scope outer(alone.watchdog.get(), "the evaluation after step 3");
   { const Watchdog::Scope inner(alone.watchdog.get(), "evaluation, action 0 (Forward unit 0)"); }
   EXPECT_THAT(alone.last_words(), ContainsRegex("by rank 0 in the evaluation after step 3 for [0-9.]+ s$"));
+}
+
+TEST(Watchdog, WatchesAWaitOutsideOfScopesToo) {
+  const auto board = RankBoard::in_process(2);
+  RankStatus one(board, 1, 1);
+  Watched rank0(board, 0.2);
+  rank0.status->begin_wait();
+  EXPECT_THAT(rank0.last_words(),
+              ContainsRegex("by rank 1 before its first action for .* s, while\n  rank 0"));
+}
+
+TEST(Watchdog, MissesARankThatHasNotArrived) {
+  const auto board = RankBoard::in_process(3);
+  RankStatus two(board, 2, 6);
+  two.begin("MPI_Init");
+  two.begin_wait();
+  const auto status = std::make_shared<RankStatus>(board, 0, 4);
+  std::promise<std::string> message;
+  Watchdog watchdog(
+      {.status = status, .timeout_s = 0.2, .report = {}, .end_job = [&](const std::string& text) {
+         message.set_value(text);
+       }});
+  const Watchdog::Scope scope(&watchdog, "MPI_Init");
+  status->begin_wait();
+  const std::string text = message.get_future().get();
+  EXPECT_THAT(
+      text,
+      ContainsRegex("held up .parallel.timeout_s = 0.2. by process 1 of this machine .rank 5 if .*, which "
+                    "has not arrived, while\n  rank 4 in MPI_Init, waiting for others"));
+}
+
+TEST(Watchdog, SeesTheDeathOfARankThatArrivedLater) {
+  const auto board = shared_board(2);
+  Watched rank0(board, 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const OtherRank other(board, 1, [](RankStatus& status) { status.begin("MPI_Init"); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  other.signal(SIGKILL);
+  EXPECT_THAT(rank0.last_words(),
+              StartsWith(fmt::format("rank 1 (process {}) died in MPI_Init", other.process())));
+}
+
+TEST(Watchdog, NamesARankThatIsStoppedOnItsWayOut) {
+  const auto board = shared_board(2);
+  const OtherRank other(board, 1, [](RankStatus& status) {
+    status.begin("the exit");
+    status.finish();
+    status.end();
+  });
+  other.signal(SIGSTOP);
+  Watched rank0(board, 0.2);
+  const Watchdog::Scope scope(rank0.watchdog.get(), "the exit");
+  rank0.status->finish();
+  EXPECT_TRUE(board->all_finished());
+  rank0.status->begin_wait();
+  EXPECT_THAT(
+      rank0.last_words(),
+      ContainsRegex(fmt::format("by rank 1 .process {}, stopped by a signal. in the exit", other.process())));
+}
+
+TEST(Watchdog, IsOneForARank) {
+  const auto board = RankBoard::in_process(1);
+  Watched first(board, 0);
+  std::promise<std::string> message;
+  Watchdog second(
+      {.status = first.status, .timeout_s = 0.1, .report = {}, .end_job = [&](const std::string& text) {
+         message.set_value(text);
+       }});
+  const Watchdog::Scope scope(&second, "step 1");
+  EXPECT_EQ(message.get_future().wait_for(std::chrono::milliseconds(400)), std::future_status::timeout);
+  first.watchdog->set_limit(0.1, 0, ", its default");
+  EXPECT_THAT(first.last_words(),
+              StartsWith("the job is held up (parallel.timeout_s = 0.1, its default) by rank 0"));
 }
 
 TEST(Watchdog, TakesItsTimeOutsideOfScopes) {

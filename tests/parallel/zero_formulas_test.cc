@@ -5,12 +5,14 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "models/gpt.h"
 #include "parallel/comm/recording.h"
 #include "parallel/grad_accumulator.h"
 #include "parallel/param_store.h"
+#include "parallel/predict.h"
 
 namespace trireme {
 namespace {
@@ -70,6 +72,12 @@ std::int64_t padded_elems(const ModelLayout& layout, int ranks) {
 constexpr ZeroStage kStages[] = {ZeroStage::kNone, ZeroStage::kOptimizer, ZeroStage::kGradients,
                                  ZeroStage::kParameters};
 
+// A number a norm block, of all ranks, in one allocation.
+std::int64_t norm_bytes(std::int64_t elems) {
+  const auto alignment = static_cast<std::int64_t>(Allocator::kAlignment);
+  return (4 * elems / kNormBlock + alignment - 1) / alignment * alignment;
+}
+
 class ZeroFormulas : public ::testing::TestWithParam<DType> {};
 
 TEST_P(ZeroFormulas, StateBytesAreThoseOfThePaperAndPadding) {
@@ -102,6 +110,44 @@ TEST_P(ZeroFormulas, HoldForMergedGroups) {
     const StateBytes expected = formula(zero, 8, padded_elems(layout, 8), GetParam());
     EXPECT_EQ(got.parameters, expected.parameters);
     EXPECT_EQ(got.gradients, expected.gradients) << "with a tied table of " << tied;
+  }
+}
+
+// With 2^k micro-batches a rank, the state at the update is the table's, whatever is kept over the step:
+// whole gradients, k sums of G psi when the last micro-batch runs; gathered parameters, 2 psi, from the end
+// of the first forward on.
+TEST_P(ZeroFormulas, HoldForWhatIsKeptOverMicroBatches) {
+  const auto blocks = std::make_shared<const BlockList>(
+      build_gpt({.layers = 3, .hidden = 160, .heads = 4, .vocab = 1013, .seq_len = 48, .tied = false}));
+  const ModelLayout layout = make_layout(*blocks);
+  const int ranks = 4, k = 2, head = static_cast<int>(blocks->size()) - 1;
+  const std::int64_t psi = padded_elems(layout, ranks);
+  const StateBytes state = formula(ZeroStage::kParameters, ranks, psi, GetParam());
+  Precision precision(PrecisionMode::kBf16);
+  precision.grad_dtype = GetParam();
+  for (const bool kept : {false, true}) {
+    for (const bool unsharded : {false, true}) {
+      const EngineOptions options{.global_batch = ranks << k,
+                                  .zero = ZeroStage::kParameters,
+                                  .accumulate_unsharded = unsharded,
+                                  .keep_gathered = kept,
+                                  .prefetch_depth = 0,
+                                  .precision = precision};
+      const StepPrediction step = predict_step(blocks, options, {.input = {48}, .target = {48}}, ranks, 0);
+      const auto forward_of_last = [&](int unit) {
+        const Action action{ActionKind::kForward, unit, (1 << k) - 1};
+        const auto& actions = step.plan.actions;
+        return step.actions[static_cast<std::size_t>(std::ranges::find(actions, action) - actions.begin())]
+            .alive;
+      };
+      const MemoryCounts update = step.actions.back().alive, last = forward_of_last(head);
+      EXPECT_EQ(update[MemoryCategory::kParameters], state.parameters);
+      EXPECT_EQ(update[MemoryCategory::kGradients], state.gradients);
+      if (!unsharded) continue;  // the last exchanges of the micro-batch before are under way
+      const std::int64_t of_head = Sharding{ranks, 0}.padded(layout.groups.back().num_elems);
+      EXPECT_EQ(last[MemoryCategory::kCommunication] - norm_bytes(psi), 2 * (kept ? psi : of_head)) << kept;
+      EXPECT_EQ(last[MemoryCategory::kGradients], size_bytes(GetParam()) * k * psi);
+    }
   }
 }
 

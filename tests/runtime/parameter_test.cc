@@ -59,6 +59,19 @@ TEST(LrScheduleTest, WarmsUpThenFollowsItsCurve) {
   EXPECT_DOUBLE_EQ(constant.at(9), 0.5);
 }
 
+// torch.optim.lr_scheduler.CosineAnnealingLR(T_max=10, eta_min=0.04) and LinearLR(end_factor=0.1,
+// total_iters=10) with lr=0.4: the floor is the rate after the last of 10 steps.
+TEST(LrScheduleTest, LastStepIsAboveTheFloor) {
+  LrSchedule schedule{.kind = LrSchedule::Kind::kLinear, .peak = 0.4, .floor = 0.04, .total_steps = 10};
+  EXPECT_NEAR(schedule.at(9), 0.076, 1e-12);
+  EXPECT_DOUBLE_EQ(schedule.at(10), 0.04);
+  schedule.kind = LrSchedule::Kind::kCosine;
+  EXPECT_NEAR(schedule.at(9), 0.0488098, 1e-7);
+  EXPECT_DOUBLE_EQ(schedule.at(10), 0.04);
+  schedule.kind = LrSchedule::Kind::kOneCycle;
+  EXPECT_NEAR(schedule.at(9), 0.04, 1e-15);
+}
+
 // torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=10, final_div_factor=1e4) at each step.
 TEST(LrScheduleTest, OneCycleIsPyTorchs) {
   const LrSchedule cycle{

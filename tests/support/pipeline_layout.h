@@ -34,6 +34,8 @@ struct PipelineLayout {
   std::int64_t group_min_bytes = 0;
   GptConfig gpt = pipeline_gpt_config();
   std::int64_t global_batch = 16, micro_batch = 2;
+  bool accumulate_unsharded = false, keep_gathered = false;
+  int prefetch = 1;
 
   int ranks() const { return stages * data; }
   GptConfig model() const {
@@ -42,8 +44,9 @@ struct PipelineLayout {
     return config;
   }
   std::string to_string() const {
-    return fmt::format("{} stages x {} ranks, {}, {} chunk(s), zero {}, recompute {}, {}{}", stages, data,
-                       name(schedule), chunks, zero, recompute, tied ? "tied" : "untied",
+    return fmt::format("{} stages x {} ranks, {}, {} chunk(s), zero {}{}{}, recompute {}, prefetch {}, {}{}",
+                       stages, data, name(schedule), chunks, zero, accumulate_unsharded ? ", unsharded" : "",
+                       keep_gathered ? ", kept gathered" : "", recompute, prefetch, tied ? "tied" : "untied",
                        cut.empty() ? "" : ", uneven");
   }
   EngineOptions options() const {
@@ -54,7 +57,10 @@ struct PipelineLayout {
             .optimizer = {.weight_decay = 0.1f},
             .grad_clip = 0.7f,
             .zero = static_cast<ZeroStage>(zero),
+            .accumulate_unsharded = accumulate_unsharded,
+            .keep_gathered = keep_gathered,
             .recompute_every = recompute,
+            .prefetch_depth = prefetch,
             .group_min_bytes = group_min_bytes,
             .pipeline = {.stages = stages, .schedule = schedule, .chunks = chunks, .cut = cut},
             .sample = SampleSpec{.input = tokens, .target = tokens},

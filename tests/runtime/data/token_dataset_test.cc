@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <fstream>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -163,6 +165,56 @@ TEST(TokenDataset, VocabCheckLooksAtEveryShard) {
   EXPECT_NO_THROW(data.check_vocab(110));
   const std::string message = message_of([&] { data.check_vocab(100); });
   EXPECT_NE(message.find("b.bin"), std::string::npos) << message;
+}
+
+// A shard changes under a run.
+
+void overwrite_token(const std::filesystem::path& path, std::int64_t position, std::uint16_t token) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  file.seekp(kTokenFileHeaderBytes + position * 2);
+  file.write(reinterpret_cast<const char*>(&token), sizeof token);
+}
+
+TEST(TokenDataset, AnIdBeyondTheVocabularyThatAppearsLaterIsNamedWithFileAndPosition) {
+  const TemporaryFolder folder;
+  write_counting(folder / "a.bin", 0, 33);
+  const TokenDataset data({.path = folder / "a.bin", .sequence_length = 8, .vocab_size = 100});
+  EXPECT_NO_THROW(data.read_sequential(0, 4));
+  // As a failing disk does it: the file looks as before.
+  const auto time = std::filesystem::last_write_time(folder / "a.bin");
+  for (const std::int64_t position :
+       {24, 13, 8}) {  // input and target, in the middle, a target alone at first
+    overwrite_token(folder / "a.bin", position, static_cast<std::uint16_t>(100 + position));
+    std::filesystem::last_write_time(folder / "a.bin", time);
+    const std::string message = message_of([&] { data.read_sequential(0, 4); });
+    EXPECT_NE(message.find("a.bin: token " + std::to_string(100 + position) + " at position " +
+                           std::to_string(position) + " is not below the vocabulary size 100"),
+              std::string::npos)
+        << message;
+  }
+  EXPECT_THROW(data.read_train(0, 4), Error);
+}
+
+TEST(TokenDataset, AShardThatIsReplacedWrittenShortenedOrRemovedIsNamed) {
+  const TemporaryFolder folder;
+  const auto change = [&](const char* words, const auto& action) {
+    write_counting(folder / "a.bin", 0, 33);
+    const TokenDataset data({.path = folder.path(), .sequence_length = 8, .vocab_size = 100});
+    EXPECT_NO_THROW(data.read_train(0, 4));
+    action();
+    for (const std::string& message :
+         {message_of([&] { data.read_train(4, 2); }), message_of([&] { data.read_sequential(0, 1); })}) {
+      EXPECT_NE(message.find("a.bin " + std::string(words)), std::string::npos) << message;
+    }
+  };
+  change("was replaced by another file", [&] { write_counting(folder / "a.bin", 1, 33); });
+  change("was written to", [&] {
+    using namespace std::chrono_literals;
+    overwrite_token(folder / "a.bin", 5, 6);
+    std::filesystem::last_write_time(folder / "a.bin", std::filesystem::file_time_type::clock::now() + 2s);
+  });
+  change("has 1040 bytes now, 1090 before", [&] { std::filesystem::resize_file(folder / "a.bin", 1040); });
+  change("was removed", [&] { std::filesystem::remove(folder / "a.bin"); });
 }
 
 }  // namespace

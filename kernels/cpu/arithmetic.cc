@@ -1,0 +1,63 @@
+// What decides the last bits of results on this machine.
+#include <fmt/core.h>
+#include <oneapi/dnnl/dnnl.h>
+
+#include <string>
+
+#include "kernels/cpu/numerics.h"
+#include "kernels/cpu/ops.h"
+
+namespace trireme::cpu {
+namespace {
+
+// As ONEDNN_MAX_CPU_ISA takes it.
+std::string isa_name() {
+  const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
+  switch (isa) {
+    case dnnl_cpu_isa_all:
+      return "ALL";
+    case dnnl_cpu_isa_sse41:
+      return "SSE41";
+    case dnnl_cpu_isa_avx:
+      return "AVX";
+    case dnnl_cpu_isa_avx2:
+      return "AVX2";
+    case dnnl_cpu_isa_avx2_vnni:
+      return "AVX2_VNNI";
+    case dnnl_cpu_isa_avx512_core:
+      return "AVX512_CORE";
+    case dnnl_cpu_isa_avx512_core_vnni:
+      return "AVX512_CORE_VNNI";
+    case dnnl_cpu_isa_avx512_core_bf16:
+      return "AVX512_CORE_BF16";
+    case dnnl_cpu_isa_avx512_core_amx:
+      return "AVX512_CORE_AMX";
+    default:
+      return fmt::format("{:#x}", static_cast<unsigned>(isa));
+  }
+}
+
+// GELU starts from an estimate whose last bits are the maker's (see [Note: instruction sets] in numerics.h).
+std::string maker() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_is("intel")) return "Intel";
+  if (__builtin_cpu_is("amd")) return "AMD";
+#endif
+  return "unknown";
+}
+
+}  // namespace
+
+std::map<std::string, std::string> arithmetic() {
+  const dnnl_version_t& version = *dnnl_version();
+  const std::string isa = numerics().isa;
+  std::map<std::string, std::string> facts = {
+      {"instruction set", isa},
+      {"oneDNN", fmt::format("{}.{}.{} {}", version.major, version.minor, version.patch, version.hash)},
+      {"oneDNN's instruction set", isa_name()}};
+  if (isa == "x86_64_v4") facts["processor's maker"] = maker();
+  return facts;
+}
+
+}  // namespace trireme::cpu

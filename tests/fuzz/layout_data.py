@@ -1,0 +1,89 @@
+"""Data sets that a draw trains on: token shards, class folders of PNG files, CIFAR's and MNIST's binary files."""
+import random
+import struct
+import zlib
+
+TOKEN_MAGIC = 20240520
+CIFAR_PIXELS = 3 * 32 * 32
+
+
+def png(width, height, pixels):
+    """An RGB picture of `pixels`, 3 * width * height bytes."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = b"".join(b"\0" + pixels[3 * width * y:3 * width * (y + 1)] for y in range(height))
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b"")
+
+
+def write_shard(path, numbers, num_tokens, vocab):
+    header = [TOKEN_MAGIC, 1, num_tokens] + [0] * 253
+    path.write_bytes(struct.pack("<256i", *header)
+                     + struct.pack(f"<{num_tokens}H", *(numbers.randrange(vocab) for _ in range(num_tokens))))
+
+
+def write_tokens(folder, numbers, data):
+    """One file, or a folder of shards of which one is too short for a sample."""
+    for split, num_samples in (("train", data["train_samples"]), ("eval", data["eval_samples"])):
+        num_tokens = num_samples * data["seq_len"] + 1
+        if data["shards"] == 1:
+            write_shard(folder / f"{split}.bin", numbers, num_tokens, data["vocab"])
+            continue
+        (folder / split).mkdir()
+        for shard in range(data["shards"]):
+            write_shard(folder / split / f"{shard}.bin", numbers, num_tokens + numbers.randrange(data["seq_len"]),
+                        data["vocab"])
+        write_shard(folder / split / "short.bin", numbers, 1, data["vocab"])
+
+
+def write_class_folders(folder, numbers, data):
+    """With data["bad_pictures"], some files end early or hold no picture."""
+    for split, num_samples in (("train", data["train_samples"]), ("eval", data["eval_samples"])):
+        for i in range(max(num_samples, data["classes"])):
+            path = folder / split / f"class{i % data['classes']}" / f"{i}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            width, height = numbers.randint(5, 20), numbers.randint(5, 20)
+            content = png(width, height, numbers.randbytes(3 * width * height))
+            if data["bad_pictures"] and numbers.random() < 0.2 and i > 0:
+                content = content[:len(content) // 2] if numbers.random() < 0.5 else b"no picture"
+            path.write_bytes(content)
+
+
+def write_cifar(folder, numbers, data):
+    def pictures(count):
+        return b"".join(bytes([numbers.randrange(10)]) + numbers.randbytes(CIFAR_PIXELS) for _ in range(count))
+    first = data["train_samples"] // 2
+    (folder / "data_batch_1.bin").write_bytes(pictures(first))
+    (folder / "data_batch_2.bin").write_bytes(pictures(data["train_samples"] - first))
+    (folder / "test_batch.bin").write_bytes(pictures(data["eval_samples"]))
+
+
+def write_idx(folder, numbers, data):
+    for split, count in (("train", data["train_samples"]), ("t10k", data["eval_samples"])):
+        side = 9
+        (folder / f"{split}-images-idx3-ubyte").write_bytes(
+            struct.pack(">IIII", 0x803, count, side, side) + numbers.randbytes(count * side * side))
+        (folder / f"{split}-labels-idx1-ubyte").write_bytes(
+            struct.pack(">II", 0x801, count) + bytes(numbers.randrange(10) for _ in range(count)))
+
+
+WRITERS = {"tokens": write_tokens, "folders": write_class_folders, "cifar": write_cifar, "idx": write_idx}
+
+
+def paths(folder, data):
+    """Values of data.train and data.eval."""
+    if data["form"] == "synthetic":
+        return "", "synthetic too"
+    if data["form"] == "tokens" and data["shards"] == 1:
+        return str(folder / "train.bin"), str(folder / "eval.bin")
+    if data["form"] in ("tokens", "folders"):
+        return str(folder / "train"), str(folder / "eval")
+    return str(folder), str(folder)
+
+
+def write_data(folder, data):
+    """What `data` describes (see layout_draws), the same bytes each time, into the new folder `folder`."""
+    if data["form"] == "synthetic":
+        return
+    folder.mkdir()
+    WRITERS[data["form"]](folder, random.Random(data["seed"]), data)

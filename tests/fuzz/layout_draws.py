@@ -1,0 +1,222 @@
+"""Random jobs and random layouts of them. A draw follows from the seed and its number alone.
+
+Nearly all that is drawn is valid; what the engine refuses (a few in a hundred, on purpose) is counted.
+"""
+import random
+from dataclasses import dataclass, field
+
+RESNET20_BLOCKS = 11
+MAX_THREADS = 2
+
+
+@dataclass
+class Layout:
+    ranks: int  # 0: without mpirun
+    keys: dict  # of [parallel], and keys of other sections that do not change the results
+    exact_memory: bool = False  # it gets the memory that `trireme plan` predicts, and not a byte more
+
+
+@dataclass
+class Run:
+    """A layout that plays the whole job; with `resume`, it is cut off after a checkpoint and goes on elsewhere."""
+    layout: Layout
+    stop: int = 0  # the step of the checkpoint that another layout goes on from; 0: none
+    torn: bool = False  # the line of metrics after it is half written
+    resume: Layout = None
+
+
+@dataclass
+class Draw:
+    number: int
+    job: dict  # section -> key -> value
+    data: dict  # see layout_data
+    runs: list = field(default_factory=list)
+
+
+def often(numbers, weights):
+    """A key of {value: weight}."""
+    return numbers.choices(list(weights), list(weights.values()))[0]
+
+
+def draw_gpt(numbers):
+    heads = numbers.randint(1, 3)
+    hidden = heads * numbers.randint(1, often(numbers, {4: 2, 13: 6, 21: 2, 48: 1}))
+    model = {"name": "gpt", "layers": numbers.randint(1, 5), "hidden": hidden, "heads": heads,
+             "vocab": numbers.choice([2, 17, 64, 67, 256, 301]), "seq_len": numbers.choice([1, 2, 7, 11, 16, 33]),
+             "dropout": often(numbers, {0.0: 3, 0.1: 4, 0.5: 1}), "tied": numbers.random() < 0.5}
+    data = {"form": often(numbers, {"synthetic": 3, "tokens": 2}), "vocab": model["vocab"],
+            "seq_len": model["seq_len"], "shards": numbers.randint(1, 3)}
+    return model, data, {"kind": "tokens" if data["form"] == "tokens" else "synthetic"}
+
+
+def draw_resnet(numbers):
+    form = often(numbers, {"synthetic": 1, "folders": 3, "cifar": 1, "idx": 1})
+    classes = 10 if form in ("cifar", "idx") else numbers.randint(2, 7)
+    model = {"name": "resnet20", "classes": classes, "label_smoothing": numbers.choice([0.0, 0.1])}
+    data = {"form": form, "classes": classes, "bad_pictures": form == "folders" and numbers.random() < 0.4}
+    section = {"kind": "synthetic" if form == "synthetic" else "images", "image_size": numbers.randint(4, 12)}
+    if form != "synthetic":
+        section["crop"] = numbers.choice(["resized", "padded", "center"])
+        section["flip"] = numbers.random() < 0.5
+        if section["crop"] == "padded":
+            section["padding"] = numbers.randint(0, 3)
+        if numbers.random() < 0.4:
+            section["mixup"] = numbers.choice([0.2, 1.0])
+        if numbers.random() < 0.4:
+            section["mosaic"] = numbers.choice([0.5, 1.0])
+        if data["bad_pictures"]:
+            section["on_bad_image"] = "skip"
+    return model, data, section
+
+
+def draw_train(numbers):
+    micro_batch = numbers.choice([1, 1, 2, 2, 3, 4])
+    micro_batches = often(numbers, {1: 1, 2: 3, 3: 2, 4: 4, 5: 1, 6: 3, 8: 3, 12: 2})
+    steps = numbers.randint(2, 4)
+    return {"steps": steps, "micro_batch": micro_batch, "global_batch": micro_batch * micro_batches,
+            "seed": numbers.randrange(1 << 40), "eval_every": numbers.randint(0, steps),
+            "eval_batches": numbers.randint(1, 2)}
+
+
+def draw_optimizer(numbers, steps):
+    section = {"name": numbers.choice(["adamw", "sgd"]),
+               "lr": often(numbers, {1e-3: 4, 0.03: 4, 1.0: 1, 3e38: 1}),
+               "schedule": numbers.choice(["constant", "linear", "cosine", "one_cycle"]),
+               "warmup_steps": numbers.randrange(steps), "weight_decay": numbers.choice([0.0, 0.1, 0.01]),
+               "grad_clip": numbers.choice([0.0, 1.0, 0.01])}
+    if section["schedule"] != "constant" and numbers.random() < 0.3:
+        section["min_lr"] = 1e-4
+    if section["name"] == "sgd":
+        section["momentum"] = numbers.choice([0.0, 0.9])
+        section["nesterov"] = section["momentum"] > 0 and numbers.random() < 0.5
+    else:
+        section["betas"] = numbers.choice([[0.9, 0.95], [0.9, 0.999], [0.0, 0.9]])
+    return section
+
+
+def draw_precision(numbers, model_name):
+    mode = often(numbers, {"fp32": 2, "tf32": 1, "fp16": 4, "bf16": 3})
+    section = {"mode": mode, "grad_dtype": often(numbers, {"fp32": 4, "compute": 2, "bf16": 1, "fp16": 1})}
+    if mode == "fp16":
+        section["loss_scale"] = often(numbers, {"dynamic": 8, 1024.0: 1, "off": 1})
+        if section["loss_scale"] == "dynamic":
+            # The larger ones overflow on purpose, for a step, or for all of them.
+            section["scale_init"] = often(numbers, {65536.0: 2, 2.0 ** 26: 2, 1e9: 2, 1e12: 2, 3e38: 1})
+            section["scale_interval"] = numbers.randint(1, 3)
+            section["scale_backoff"] = numbers.choice([0.5, 0.001])
+            section["max_skips"] = often(numbers, {50: 4, 2: 1})
+    of_gpt = {"linear": ["fp32", "tf32"], "attention": ["fp32", "tf32"], "embedding": ["fp32"],
+              "layer_norm": ["fp32"], "dropout": ["fp32"], "add": ["fp32"], "softmax_cross_entropy": ["fp32"]}
+    of_resnet = {"conv2d": ["fp32"], "batch_norm": ["fp32"], "relu": ["fp32"], "pool": ["fp32"], "add": ["fp32"],
+                 "linear": ["fp32", "tf32"], "softmax_cross_entropy": ["fp32"]}
+    known = of_gpt if model_name == "gpt" else of_resnet
+    if numbers.random() < 0.5:
+        section["ops"] = {op: numbers.choice(known[op])
+                          for op in numbers.sample(sorted(known), numbers.randint(1, 3))}
+    return section
+
+
+def draw_cut(numbers, num_blocks, num_stages):
+    kind = often(numbers, {"flops": 3, "parameters": 2, "blocks": 2, "measured": 1, "listed": 4})
+    if kind != "listed":
+        return kind
+    return ", ".join(str(first) for first in sorted(numbers.sample(range(1, num_blocks), num_stages - 1)))
+
+
+def draw_ranks(numbers, num_blocks, micro_batches):
+    """Stages and data ranks that the job can have."""
+    pairs = [(stages, data) for stages in range(1, min(num_blocks, 5) + 1) for data in range(1, 7)
+             if micro_batches % data == 0 and 2 <= stages * data <= 6]
+    weights = [1.0 if stages * data <= 4 else 0.15 for stages, data in pairs]
+    return numbers.choices(pairs, weights)[0]
+
+
+def draw_layout(numbers, job, num_blocks):
+    micro_batches = job["train"]["global_batch"] // job["train"]["micro_batch"]
+    if numbers.random() < 0.1:
+        stages, data_ranks = 1, 1
+    else:
+        stages, data_ranks = draw_ranks(numbers, num_blocks, micro_batches)
+    if numbers.random() < 0.02:  # most of these are refused
+        data_ranks += 1
+    keys = {"pipeline": stages, "zero": numbers.randint(0, 3)}
+    if stages > 1:
+        most_chunks = min(3, num_blocks // stages)
+        interleaved = most_chunks > 1 and (micro_batches >= stages * data_ranks or numbers.random() < 0.05)
+        keys["schedule"] = numbers.choice(["gpipe", "1f1b", "zb-h1"] + ["interleaved"] * interleaved)
+        if keys["schedule"] == "interleaved":
+            keys["chunks"] = numbers.randint(2, most_chunks)
+        keys["pipeline_cut"] = draw_cut(numbers, num_blocks, stages * keys.get("chunks", 1))
+    if numbers.random() < 0.4:
+        keys["recompute_every"] = numbers.randint(1, num_blocks - 1)
+    for key in ("accumulate_unsharded", "keep_gathered"):
+        if numbers.random() < 0.6:
+            keys[key] = numbers.choice([True, True, False, "auto"])
+    if numbers.random() < 0.5:
+        keys["prefetch_depth"] = numbers.randint(0, 3)
+    if numbers.random() < 0.4:
+        keys["group_min_bytes"] = numbers.choice([1, 4096, 65536, 10 ** 9])
+    if numbers.random() < 0.25:
+        keys["offload"] = "optimizer"
+    if numbers.random() < 0.25:
+        keys["progress_thread"] = True
+    if numbers.random() < 0.25:
+        keys["threads"] = MAX_THREADS
+    keys = {f"parallel.{key}": value for key, value in keys.items()}
+    if numbers.random() < 0.3:
+        keys["data.workers"] = numbers.randint(0, 3)
+    if job["data"]["kind"] == "images" and numbers.random() < 0.3:
+        keys["data.cache"] = numbers.choice([1000, 20000, "1 MiB"])
+    if numbers.random() < 0.1:
+        keys["log.trace_step"] = numbers.randint(1, job["train"]["steps"])
+    ranks = stages * data_ranks
+    exact_memory = keys.get("parallel.pipeline_cut") != "measured" and numbers.random() < 0.4
+    return Layout(0 if ranks == 1 and numbers.random() < 0.5 else ranks, keys, exact_memory)
+
+
+def draw_run(numbers, job, num_blocks):
+    run = Run(draw_layout(numbers, job, num_blocks))
+    every = job["checkpoint"]["every"]
+    if every > 0 and numbers.random() < 0.6:
+        run.stop = numbers.randrange(every, job["train"]["steps"], every)
+        run.torn = numbers.random() < 0.5
+        run.resume = draw_layout(numbers, job, num_blocks)
+    return run
+
+
+def draw(seed, number):
+    """Draw `number` of `seed`: a job, its data, and two or three runs."""
+    numbers = random.Random(f"{seed}/{number}")
+    is_gpt = numbers.random() < 0.72
+    model, data, data_section = (draw_gpt if is_gpt else draw_resnet)(numbers)
+    train = draw_train(numbers)
+    if not is_gpt:
+        train["global_batch"] = train["micro_batch"] * min(train["global_batch"] // train["micro_batch"], 6)
+    data.update(seed=numbers.randrange(1 << 40), train_samples=numbers.randint(3, 40),
+                eval_samples=numbers.randint(1, 20))
+    if data["form"] != "synthetic" and numbers.random() < 0.3:
+        train["eval_batches"] = 0  # the whole set
+    job = {"model": model, "data": data_section, "train": train,
+           "optimizer": draw_optimizer(numbers, train["steps"]),
+           "precision": draw_precision(numbers, model["name"]),
+           "parallel": {"threads": 1},
+           "checkpoint": {"every": numbers.choice([0, 1, 1, 2]) if train["steps"] > 2 else numbers.randint(0, 1),
+                          "keep": 0},
+           "log": {"state_hash_every": 1}}
+    num_blocks = model["layers"] + 2 if is_gpt else RESNET20_BLOCKS
+    return Draw(number, job, data, [draw_run(numbers, job, num_blocks) for _ in range(numbers.randint(2, 3))])
+
+
+def toml_value(value):
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {toml_value(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml_value, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def to_toml(job):
+    return "".join(f"[{section}]\n" + "".join(f"{key} = {toml_value(value)}\n" for key, value in keys.items())
+                   for section, keys in job.items())

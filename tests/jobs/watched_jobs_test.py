@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""Ranks that are stopped, killed or aborted at random moments while a job starts and ends: others name them, in time.
+
+    watched_jobs_test.py --trireme build/release/bin/trireme --mpiexec mpirun [--injections 6] [--seed S] [unittest options]
+"""
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+from jobs import OPTIONS, JobTest, command, kill_job, main, processes_below
+
+MARGIN_S = 20  # for mpirun to end the job, on such a machine
+RANKS = 3
+MEANS = (signal.SIGSTOP, signal.SIGKILL, signal.SIGABRT)
+
+
+def read(path):
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def ranks_of(process):
+    """{rank: process id} of those that mpirun has started so far."""
+    found = {}
+    for pid in processes_below(process.pid):
+        for variable in read(f"/proc/{pid}/environ").split("\0"):
+            if variable.startswith("OMPI_COMM_WORLD_RANK="):
+                found[int(variable.split("=")[1])] = pid
+    return found
+
+
+def has_ended(out, late):
+    """Its last step; `late`: its last file."""
+    if late:
+        return (out / "summary.json").exists()
+    return '"step":3' in read(out / "metrics.jsonl").replace(" ", "")
+
+
+def send(pid, number):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass  # gone meanwhile
+
+
+def is_watched(pid):
+    """True from the moment when the others can see the rank until it lets go."""
+    return "/memfd:trireme-board" in read(f"/proc/{pid}/maps")
+
+
+def state_of(pid):
+    """A letter, as ps shows it; empty: gone."""
+    return "".join(read(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1])
+
+
+def is_alive(pid):
+    return state_of(pid) not in ("Z", "")
+
+
+def wait_until_stopped(pid):
+    while is_alive(pid) and state_of(pid) != "T":
+        time.sleep(0.0005)
+
+
+class WatchedJobs(JobTest):
+    def inject(self, index, moment, means, random_numbers):
+        """One job. False where its moment was missed: it had ended, or nobody was left to name the rank."""
+        out = self.folder / f"out{index}"
+        victim = random_numbers.randrange(RANKS)
+        layout = random_numbers.choice(("zero=0", "zero=2", "pipeline=3"))
+        line = command(RANKS, "train", self.job, "--out", out, "--set", "train.steps=3", "--set", "train.global_batch=12",
+                       "--set", f"parallel.{layout}", "--set", f"parallel.timeout_s={OPTIONS.timeout}")
+        process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   stdin=subprocess.DEVNULL, start_new_session=True)
+        self.addCleanup(kill_job, process)
+        pids = {}
+        late = random_numbers.choice((True, False))
+        while victim not in pids or (moment == "end" and not has_ended(out, late)):
+            if process.poll() is not None:
+                process.communicate()
+                return False
+            pids = ranks_of(process)
+        time.sleep(random_numbers.uniform(0, 1.2) if moment == "start" else random_numbers.uniform(0, 0.05))
+        pids = ranks_of(process)
+        pid = pids.get(victim)
+        if pid is None:
+            process.communicate(timeout=60)
+            return False
+        began = time.time()
+        send(pid, signal.SIGSTOP)
+        wait_until_stopped(pid)
+        had_arrived = is_watched(pid)
+        time.sleep(0.1)
+        others = [one for rank, one in ranks_of(process).items() if rank != victim]
+        witnesses = moment == "start" or any(is_watched(one) for one in others)
+        if not witnesses or (moment == "end" and not had_arrived):
+            send(pid, signal.SIGCONT)
+            output = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 0, output)
+            return False
+        if means != signal.SIGSTOP:
+            send(pid, means)
+            send(pid, signal.SIGCONT)
+        what = f"injection {index}: {means.name} to rank {victim} (process {pid}) in the {moment}, {layout}"
+        try:
+            _, stderr = process.communicate(timeout=OPTIONS.timeout + MARGIN_S)
+        except subprocess.TimeoutExpired:
+            states = {rank: state_of(one) for rank, one in pids.items()}
+            kill_job(process)
+            self.fail(f"{what}: the job goes on after {OPTIONS.timeout + MARGIN_S} s, {states}: {process.communicate()}")
+        self.times[means.name].append(time.time() - began)
+        self.assertIn(process.returncode, (1, 128 + means), f"{what}: {stderr}")
+        if had_arrived:
+            stopped = rf"the job is held up \(parallel.timeout_s = {OPTIONS.timeout}\) by rank {victim} " \
+                      rf"\(process {pid}, stopped by a signal\) (in|after) "
+            died = rf"rank {victim} \(process {pid}\) died (in|after) "
+            self.assertRegex(stderr, stopped if means == signal.SIGSTOP else died, what)
+        elif means == signal.SIGSTOP:
+            self.assertRegex(stderr, rf"by process {victim} of this machine .*which has not arrived", what)
+        else:
+            self.assertRegex(stderr, rf"process rank {victim} with PID", what)  # mpirun's word: nobody else saw it
+        deadline = time.time() + 5
+        while any(is_alive(one) for one in pids.values()):
+            self.assertLess(time.time(), deadline, f"{what}: a process is left")
+            time.sleep(0.01)
+        phase = stderr.partition(" died " if means != signal.SIGSTOP else "stopped by a signal) ")[2].split(",")[0][:60]
+        self.phases[(moment, means.name, phase if had_arrived else "before it arrived")] += 1
+        return True
+
+    def test_who_stops_or_dies_in_the_start_or_the_end_is_named(self):
+        seed = OPTIONS.seed or random.randrange(1 << 30)
+        print(f"seed {seed}", flush=True)
+        random_numbers = random.Random(seed)
+        self.phases, self.times = Counter(), {means.name: [] for means in MEANS}
+        done = attempts = 0
+        while done < OPTIONS.injections:
+            attempts += 1
+            self.assertLess(attempts, 20 * OPTIONS.injections, "moments are missed again and again")
+            moment, means = ("start", "end")[done // 3 % 2], MEANS[done % 3]
+            done += self.inject(attempts, moment, means, random_numbers)
+        for key, count in sorted(self.phases.items()):
+            print(count, *key, flush=True)
+        print({name: f"at most {max(times):.1f} s" for name, times in self.times.items() if times}, flush=True)
+
+    def test_a_rank_that_never_comes_is_missed(self):
+        """It does not even start trireme: the others wait in MPI_Init."""
+        line = command(2, "train", self.job, "--out", self.folder / "missed", "--set", f"parallel.timeout_s={OPTIONS.timeout}")
+        line += [":", "-np", "1", "sleep", "1000"]
+        process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   stdin=subprocess.DEVNULL, start_new_session=True)
+        self.addCleanup(kill_job, process)
+        _, stderr = process.communicate(timeout=OPTIONS.timeout + MARGIN_S)
+        self.assertEqual(process.returncode, 1, stderr)
+        self.assertRegex(stderr, rf"held up \(parallel.timeout_s = {OPTIONS.timeout}\) by process 2 of this machine .*has not arrived")
+        self.assertRegex(stderr, r"rank 0 .*in MPI_Init")
+
+    def test_the_other_commands_name_a_rank_that_dies_too(self):
+        """It waits for a process that never comes, and its peer sees it die before mpirun ends that one as well."""
+        for arguments in (("eval", self.folder / "none"), ("doctor",)):
+            line = [*command(2, *arguments), ":", "-np", "1", "sleep", "1000"]
+            process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                       stdin=subprocess.DEVNULL, start_new_session=True)
+            self.addCleanup(kill_job, process)
+            deadline = time.time() + 60
+            while not all(is_watched(ranks_of(process).get(rank)) for rank in (0, 1)):
+                self.assertLess(time.time(), deadline, "two ranks do not come")
+                time.sleep(0.01)
+            time.sleep(0.2)  # for rank 0 to have seen rank 1
+            pid = ranks_of(process)[1]
+            os.kill(pid, signal.SIGKILL)
+            _, stderr = process.communicate(timeout=MARGIN_S)
+            self.assertEqual(process.returncode, 128 + signal.SIGKILL, stderr)
+            self.assertRegex(stderr, rf"rank 1 \(process {pid}\) died in MPI_Init, waiting for others")
+
+
+if __name__ == "__main__":
+    main()
