@@ -40,22 +40,23 @@ std::string to_json(const BlockProfile& profile) {
 
 BlockProfile read_profile(const std::filesystem::path& file) {
   const nlohmann::json json = read_json_file(file, "file of block times");
+  BlockProfile profile;
   try {
-    BlockProfile profile{.model = json.at("model"),
-                         .micro_batch = json.at("micro_batch"),
-                         .precision = json.at("precision"),
-                         .device = json.at("device"),
-                         .threads = json.at("threads")};
+    profile = {.model = json.at("model"),
+               .micro_batch = read_integer<std::int64_t>(json, "micro_batch"),
+               .precision = json.at("precision"),
+               .device = json.at("device"),
+               .threads = read_integer<int>(json, "threads")};
     for (const auto& block : json.at("blocks")) {
       profile.blocks.push_back({block.at("block"), block.at("forward_ms"), block.at("backward_ms")});
     }
-    check_times(profile, file);
-    return profile;
-  } catch (const nlohmann::json::exception& e) {
+  } catch (const std::exception& e) {
     throw Error(ErrorCode::kInvalidInput,
                 fmt::format("{}: no profile of blocks as `trireme plan --times` writes it: {}", file.string(),
                             e.what()));
   }
+  check_times(profile, file);
+  return profile;
 }
 
 }  // namespace trireme

@@ -18,13 +18,13 @@ bool is_kept(std::string_view line, const MetricsWriter::Options& options) {
   constexpr std::size_t kMaxLineBytes = 1 << 16;
   if (line.size() > kMaxLineBytes) return false;
   nlohmann::json json;
+  std::int64_t step = 0;
   try {
     json = parse_json(line);
-  } catch (const Error&) {  // damaged
+    step = read_integer<std::int64_t>(json, "step");
+  } catch (const std::exception&) {  // damaged
     return false;
   }
-  if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer()) return false;
-  const std::int64_t step = json["step"].get<std::int64_t>();
   if (step > options.resume_step) return false;
   return step != options.resume_step || !options.evaluates_again || !json.contains("eval_loss");
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iostream>
 
-#include "runtime/base/error.h"
 #include "runtime/checkpoint/json_file.h"
 
 namespace trireme {
@@ -85,11 +84,9 @@ bool RunLog::summary_is_current() const {
   try {
     const nlohmann::json json = read_json_file(options_.out.summary(), "summary");
     return json.value("status", "") == options_.summary.status &&
-           json.value("steps", std::int64_t{-1}) == options_.summary.num_steps &&
+           read_integer<std::int64_t>(json, "steps") == options_.summary.num_steps &&
            json.value("state_hash", "") == options_.summary.state_hash;
-  } catch (const Error&) {  // missing or damaged: it is written anew
-    return false;
-  } catch (const nlohmann::json::exception&) {  // of other types
+  } catch (const std::exception&) {  // missing or damaged: it is written anew
     return false;
   }
 }

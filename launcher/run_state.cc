@@ -1,6 +1,7 @@
 #include "launcher/run_state.h"
 
 #include "runtime/base/error.h"
+#include "runtime/checkpoint/json_file.h"
 
 namespace trireme {
 namespace {
@@ -19,9 +20,9 @@ std::optional<LossScaleState> loss_scale_of(const Json& content) {
   const auto found = content.find("loss_scale");
   if (found == content.end() || found->is_null()) return std::nullopt;
   return LossScaleState{.scale = found->at("scale").get<float>(),
-                        .clean_steps = found->at("clean_steps").get<std::int32_t>(),
-                        .skipped_in_a_row = found->at("skipped_in_a_row").get<std::int32_t>(),
-                        .updates = found->at("updates").get<std::int32_t>()};
+                        .clean_steps = read_integer<std::int32_t>(*found, "clean_steps"),
+                        .skipped_in_a_row = read_integer<std::int32_t>(*found, "skipped_in_a_row"),
+                        .updates = read_integer<std::int32_t>(*found, "updates")};
 }
 
 double number_or(const Json& value, double otherwise) {
@@ -58,7 +59,7 @@ RunState read_run_state(const Checkpoint& checkpoint) {
         .tokenizer = content.at("tokenizer").get<std::string>()};
     if (content.at("eval_loss").is_number()) state.eval_loss = content["eval_loss"].get<double>();
     return state;
-  } catch (const Json::exception& error) {
+  } catch (const std::exception& error) {
     throw Error(ErrorCode::kInvalidInput, fmt::format("{} is not the checkpoint of a training run: {}",
                                                       checkpoint.folder.string(), error.what()));
   }

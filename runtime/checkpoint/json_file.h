@@ -2,9 +2,16 @@
 // crash ([Note: nesting]).
 #pragma once
 
+#include <fmt/core.h>
+
+#include <concepts>
+#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
+
+#include "runtime/base/error.h"
 
 namespace trireme {
 
@@ -15,5 +22,19 @@ nlohmann::json parse_json(std::string_view text);
 /// Reads a file of at most 16 MiB. `what` names its role in messages ("checkpoint manifest"). Throws
 /// Error(kInvalidInput) with role and path, also where a file cannot be read.
 nlohmann::json read_json_file(const std::filesystem::path& path, const char* what);
+
+/// The integer at `key` of an object. Throws Error(kInvalidInput) where it is none, or one that `Integer`
+/// cannot hold: get() converts any number, with no defined result where it does not fit. A missing key throws
+/// nlohmann's exception, as at() does.
+template <std::integral Integer>
+Integer read_integer(const nlohmann::json& object, const char* key) {
+  const nlohmann::json& value = object.at(key);
+  const bool fits = value.is_number_unsigned()
+                        ? std::in_range<Integer>(value.get<std::uint64_t>())
+                        : value.is_number_integer() && std::in_range<Integer>(value.get<std::int64_t>());
+  TRIREME_CHECK(fits, "its \"{}\" is {:.100}, which is no integer of {} bytes", key, value.dump(),
+                sizeof(Integer));
+  return value.get<Integer>();
+}
 
 }  // namespace trireme

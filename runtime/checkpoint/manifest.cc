@@ -43,10 +43,10 @@ Manifest to_manifest(const json& object) {
   TRIREME_CHECK(object.at("version") == kVersion, "its version is {}, this build reads version {}",
                 object.at("version").dump(), kVersion);
   TRIREME_CHECK(object.at(kOwnChecksum) == checksum_of(object), "it was changed after it was written");
-  Manifest manifest{.step = object.at("step").get<std::int64_t>(), .content = object.at("content")};
+  Manifest manifest{.step = read_integer<std::int64_t>(object, "step"), .content = object.at("content")};
   for (const json& file : object.at("files")) {
     manifest.files.push_back({.name = file.at("name").get<std::string>(),
-                              .bytes = file.at("bytes").get<std::uint64_t>(),
+                              .bytes = read_integer<std::uint64_t>(file, "bytes"),
                               .checksum = from_hex(file.at("checksum").get<std::string>())});
   }
   return manifest;

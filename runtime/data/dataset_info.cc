@@ -12,28 +12,32 @@ namespace {
 constexpr const char* kFormat = "trireme-tokens";
 constexpr int kVersion = 1;
 
+DatasetInfo to_info(const nlohmann::json& json) {
+  TRIREME_CHECK(json.at("format") == kFormat, "its format is {}, where \"{}\" is expected",
+                json.at("format").dump(), kFormat);
+  TRIREME_CHECK(json.at("version") == kVersion, "it has version {}, this build reads version {}",
+                json.at("version").dump(), kVersion);
+  const auto& sources = json.at("sources");
+  return {.tokenizer = json.at("tokenizer").get<std::string>(),
+          .tokenizer_model = json.at("tokenizer_model").get<std::string>(),
+          .vocab_size = read_integer<std::int64_t>(json, "vocab_size"),
+          .train_tokens = read_integer<std::int64_t>(json, "train_tokens"),
+          .eval_tokens = read_integer<std::int64_t>(json, "eval_tokens"),
+          .source_files = read_integer<std::int64_t>(sources, "files"),
+          .source_bytes = read_integer<std::int64_t>(sources, "bytes"),
+          .skipped_binary_files = read_integer<std::int64_t>(sources, "skipped_binary_files")};
+}
+
 }  // namespace
 
 DatasetInfo read_dataset_info(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / DatasetInfo::kFileName;
   const nlohmann::json json = read_json_file(path, "data set description");
   try {
-    TRIREME_CHECK(json.at("format") == kFormat, "{} has format {}, where \"{}\" is expected", path.string(),
-                  json.at("format").dump(), kFormat);
-    TRIREME_CHECK(json.at("version") == kVersion, "{} has version {}, this build reads version {}",
-                  path.string(), json.at("version").dump(), kVersion);
-    const auto& sources = json.at("sources");
-    return {.tokenizer = json.at("tokenizer").get<std::string>(),
-            .tokenizer_model = json.at("tokenizer_model").get<std::string>(),
-            .vocab_size = json.at("vocab_size").get<std::int64_t>(),
-            .train_tokens = json.at("train_tokens").get<std::int64_t>(),
-            .eval_tokens = json.at("eval_tokens").get<std::int64_t>(),
-            .source_files = sources.at("files").get<std::int64_t>(),
-            .source_bytes = sources.at("bytes").get<std::int64_t>(),
-            .skipped_binary_files = sources.at("skipped_binary_files").get<std::int64_t>()};
-  } catch (const nlohmann::json::exception& error) {
+    return to_info(json);
+  } catch (const std::exception& error) {
     throw Error(ErrorCode::kInvalidInput,
-                fmt::format("data set description {} is damaged: {}", path.string(), error.what()));
+                fmt::format("data set description {} is damaged: {:.300}", path.string(), error.what()));
   }
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 #if defined(__SANITIZE_ADDRESS__)
 constexpr long kMaxGrowthMiB = 2048;  // freed memory stays in quarantine
-constexpr std::uint64_t kDefaultCount = 1500;
+constexpr std::uint64_t kDefaultCount = 1000;
 #else
 constexpr long kMaxGrowthMiB = 512;
 constexpr std::uint64_t kDefaultCount = 5000;

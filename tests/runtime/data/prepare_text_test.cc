@@ -179,6 +179,15 @@ TEST(DatasetInfo, DamageIsNamed) {
       message("{\"format\": " + deep + "}").find("dataset.json is damaged: its JSON is nested 200001 levels"),
       std::string::npos);
   EXPECT_NE(message(R"({"format": "trireme-tokens", "version": 2})").find("version 2"), std::string::npos);
+  const std::string info =
+      R"({"format":"trireme-tokens","version":1,"tokenizer":"bytes","tokenizer_model":"","vocab_size":@,)"
+      R"("train_tokens":1,"eval_tokens":0,"sources":{"files":1,"bytes":1,"skipped_binary_files":0}})";
+  for (const char* number : {"2.5e20", "9223372036854775808", "1.5", "true", "\"256\"", "null"}) {
+    const std::string text = message(std::string(info).replace(info.find('@'), 1, number));
+    EXPECT_NE(text.find("dataset.json is damaged: its \"vocab_size\" is "), std::string::npos) << text;
+    EXPECT_NE(text.find("no integer of 8 bytes"), std::string::npos) << text;
+  }
+  EXPECT_EQ(message(std::string(info).replace(info.find('@'), 1, "256")), "");
   EXPECT_NE(message(R"({"format": "trireme-tokens", "version": 1})").find("sources"), std::string::npos);
 }
 
