@@ -89,6 +89,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
       GradAccumulatorOptions{.reduction = options.reduction,
                              .zero = options.zero,
                              .reduce_each_micro_batch = reduces_each_micro_batch(options),
+                             .cut_exchanges = groups_.data->spans_machines(),
                              .dtype = options.precision.grad_dtype},
       *groups_.data);
   if (stages_.pipeline > 1) {

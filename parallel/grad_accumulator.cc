@@ -161,11 +161,10 @@ GradAccumulator::Exchange GradAccumulator::exchange_of(Context& ctx, int b, int 
   return exchange;
 }
 
-// Chunks pay where what is summed is gathered at once. On a device the operations of a communicator follow
-// each other on one stream: there nothing would overlap.
+// Only what is summed and gathered at once can overlap.
 std::vector<Chunk> GradAccumulator::chunks_of(int b, const Tensor& source) const {
   const bool gathers = !sharded() && !each_ && !gathers_after_uses(b);
-  if (!gathers || comm_.device_type() == DeviceType::kCuda) return {{0, source.num_elems()}};
+  if (!gathers || !options_.cut_exchanges) return {{0, source.num_elems()}};
   return cut_exchange(
       {.num_elems = source.num_elems(), .elem_bytes = size_bytes(source.dtype()), .ranks = comm_.size()});
 }

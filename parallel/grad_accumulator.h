@@ -40,6 +40,7 @@ struct GradAccumulatorOptions {
   Reduction reduction = Reduction::kCanonical;
   ZeroStage zero = ZeroStage::kNone;
   bool reduce_each_micro_batch = false;  // wants Assignment::kStrided
+  bool cut_exchanges = false;            // see [Note: chunked exchange]; for groups that span machines
   DType dtype = DType::kFloat32;         // of everything but the leaf under way; 16-bit excludes kFast
 };
 

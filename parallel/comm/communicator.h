@@ -97,6 +97,8 @@ class Communicator {
   virtual std::string kind() const = 0;
   /// Where its tensors live.
   virtual DeviceType device_type() const = 0;
+  /// Whether ranks of the group talk over a network that the host drives; the same on all of them.
+  virtual bool spans_machines() const { return false; }
   /// Says on which stream this rank computes (Backend::native_stream): operations start after what stands on
   /// it, and wait() makes it wait. Groups made by split share it. Host memory has no streams.
   virtual void bind_stream(void*) {}

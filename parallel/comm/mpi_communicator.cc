@@ -126,6 +126,13 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiJob> job, MPI_Comm comm, std
   MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   MPI_Comm_rank(comm_, &rank_);
   MPI_Comm_size(comm_, &size_);
+  MPI_Comm node = MPI_COMM_NULL;
+  job_->check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node),
+              "MPI_Comm_split_type");
+  int num_local = 0;
+  MPI_Comm_size(node, &num_local);
+  MPI_Comm_free(&node);
+  spans_machines_ = num_local < size_;
 }
 
 MpiCommunicator::~MpiCommunicator() {

@@ -63,7 +63,7 @@ Tensor reduce_step(Context& ctx, Communicator& comm, DType dtype) {
   blocks.push_back(std::make_unique<Matrix>());
   const ModelLayout layout = make_layout(blocks);
   const BatchLayout batch{.global_batch = 12, .data_ranks = comm.size()};
-  GradAccumulator gradients(layout, batch, {.dtype = dtype}, comm);
+  GradAccumulator gradients(layout, batch, {.cut_exchanges = true, .dtype = dtype}, comm);
   for (int m = 0; m < batch.per_rank(); ++m) {
     gradients.begin(ctx, 0, m);
     const Tensor leaf = gradients.target(layout.uses[0][0]).tensor;
