@@ -89,6 +89,7 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
         {
           const Watchdog::Scope scope = session.inside("the opening of the checkpoint and its data");
           run_stage(*comm, [&] {
+            check_threads(arguments.threads, count_cores(), "--threads");
             checkpoint = open_checkpoint_or_run(arguments.checkpoint);
             const RunState state = read_run_state(checkpoint);
             config = eval_config(state, arguments);

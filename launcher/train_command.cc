@@ -93,6 +93,8 @@ ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& lau
                                   [&](RankSession& session) {
                                     run_stage(*session.comm(), [&] {
                                       if (problem) std::rethrow_exception(problem);
+                                      const std::string warning = check_schedule(config);
+                                      if (!warning.empty()) log_warning(warning);
                                     });
                                     return train(config, arguments, launch, session, stop);
                                   }});

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <map>
 #include <string>
@@ -86,7 +87,10 @@ TEST(CudaResNet, NoEntryOfTheTableIsMissing) {
   const Backend& backend = backend_for(DeviceType::kCuda);
   std::vector<void*> entries(sizeof(Backend) / sizeof(void*));
   std::memcpy(entries.data(), &backend, sizeof(Backend));
-  for (std::size_t i = 0; i < entries.size(); ++i) EXPECT_NE(entries[i], nullptr) << "entry " << i;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const bool is_of_the_host = i * sizeof(void*) == offsetof(Backend, arithmetic);  // a card is examined
+    EXPECT_EQ(entries[i] == nullptr, is_of_the_host) << "entry " << i;
+  }
 }
 
 TEST(CudaResNet, LearnsAsOnTheCpu) {
