@@ -65,9 +65,10 @@ class FailingJobs(JobTest):
                 self.assertEqual(stderr.count("held up"), 1, stderr)
 
     def test_a_rank_that_stalls_before_there_is_an_engine_is_named(self):
-        (self.folder / "early").mkdir()
-        os.mkfifo(self.folder / "early/block_times.json")  # that nobody writes: rank 0 waits in the open
-        sets = [part for key in ("pipeline=2", "pipeline_cut=measured", f"timeout_s={OPTIONS.timeout}") for part in ("--set", f"parallel.{key}")]
+        # Blocks so large that rank 0 measures them for longer than the limit.
+        large = ("model.hidden=1024", "model.layers=24", "model.seq_len=1024", "train.micro_batch=8")
+        keys = ("pipeline=2", "pipeline_cut=measured", f"timeout_s={OPTIONS.timeout}")
+        sets = [part for key in (*large, *(f"parallel.{key}" for key in keys)) for part in ("--set", key)]
         stderr = self.run_job(2, "early", *sets, expect=1)
         self.assertRegex(stderr, rf"held up \(parallel.timeout_s = {OPTIONS.timeout}\) by rank 0 .*in the measuring of a cut into stages")
         self.assertRegex(stderr, r"while\n  rank 1 .*in the measuring of a cut into stages, waiting for others for")
