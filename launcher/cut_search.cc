@@ -122,7 +122,10 @@ std::size_t CutSearch::predictions_of_seconds() const {
 std::optional<StageCut> CutSearch::fastest_that_fits() {
   std::optional<StageCut> cut;
   if (config_.parallel.chunks == 1) {
-    cut = cut_within_memory(costs_, num_stages_, [&](const StageCut& c) { return too_large(c); });
+    cut = cut_within_memory(costs_, num_stages_,
+                            {.too_large = [&](const StageCut& c) { return too_large(c); },
+                             .fits = [&](const StageCut& c, int stage) { return fits(c, stage); },
+                             .kinds = kinds_of(*blocks_, costs_)});
   } else {
     cut = fastest_into_chunks();
   }

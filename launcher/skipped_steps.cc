@@ -25,19 +25,26 @@ float next_scale(const StepResult& result, const PrecisionSection& precision) {
                                : result.loss_scale;
 }
 
-/// How many further skipped steps bring the scale down to 1, where the gradients are the network's own.
+/// How many skipped steps after this one bring the scale down to 1, where the gradients are the network's
+/// own.
 int skips_until_one(const StepResult& result, const PrecisionSection& precision) {
-  return static_cast<int>(std::ceil(std::log(result.loss_scale) / -std::log(precision.scale_backoff)));
+  int skips = 0;
+  for (float scale = next_scale(result, precision); scale > 1.0f; ++skips) {
+    scale *= static_cast<float>(precision.scale_backoff);
+  }
+  return skips;
 }
 
 /// Why the last of max_skips skipped steps was skipped, and what to do.
 std::string advice_on_skips(const StepResult& result, const PrecisionSection& precision) {
   if (!is_dynamic(precision)) return "try a smaller precision.loss_scale, or \"dynamic\"";
   if (result.loss_scale > 1.0f) {
+    const int skips = skips_until_one(result, precision);
     return fmt::format(
-        "the scale is still falling, and would be 1 after {} more: raise precision.max_skips = {}, or lower "
+        "the scale is still falling, and would be 1 {}: raise precision.max_skips = {}, or lower "
         "precision.scale_init = {}",
-        skips_until_one(result, precision), precision.max_skips, precision.scale_init);
+        skips == 0 ? "in the next step" : fmt::format("after {} more", skips), precision.max_skips,
+        precision.scale_init);
   }
   return kOverflowsByItself;
 }

@@ -119,6 +119,68 @@ std::optional<StageCut> find_cut(const CutCosts& costs, int num_stages) {
   return StageCut{cheapest_cut(num_blocks, num_stages, squared, sum), num_blocks};
 }
 
+struct StageRange {
+  int first, last, stage;
+};
+
+/// Ranges of blocks that are too large for a stage, and with them all that hold one.
+class RefusedRanges {
+ public:
+  RefusedRanges(const std::vector<int>& kinds, int num_stages)
+      : kinds_(kinds), least_last_(static_cast<std::size_t>(num_stages), std::vector(kinds.size(), kNone)) {}
+
+  /// Refuses the range, and every other one of the same kinds of blocks.
+  void add(const StageRange& range) {
+    std::vector<int>& least = least_last_[static_cast<std::size_t>(range.stage)];
+    const int length = range.last - range.first;
+    for (int first = 0; first + length <= static_cast<int>(kinds_.size()); ++first) {
+      if (!std::equal(kinds_.begin() + range.first, kinds_.begin() + range.last, kinds_.begin() + first))
+        continue;
+      for (int f = 0; f <= first; ++f) {
+        least[static_cast<std::size_t>(f)] = std::min(least[static_cast<std::size_t>(f)], first + length);
+      }
+    }
+  }
+
+  bool contains(const StageRange& range) const {
+    return range.last >=
+           least_last_[static_cast<std::size_t>(range.stage)][static_cast<std::size_t>(range.first)];
+  }
+
+ private:
+  static constexpr int kNone = std::numeric_limits<int>::max();
+  const std::vector<int>& kinds_;
+  std::vector<std::vector<int>>
+      least_last_;  // [stage][first block]: ranges up to here and further are refused
+};
+
+/// Of a stage that is too large: the shortest range from its first block that is; of the last stage, to its
+/// last block. The neighbour takes what is left over, so that the cut stays one.
+StageRange shortest_too_large(const StageCut& cut, int stage,
+                              const std::function<bool(const StageCut&, int stage)>& fits) {
+  const bool is_last = stage + 1 == cut.num_stages();
+  const int first = cut.first(stage), last = cut.last(stage);
+  const auto fits_with = [&](int num_blocks) {
+    StageCut shorter = cut;
+    if (is_last) {
+      shorter.firsts.back() = last - num_blocks;
+    } else {
+      shorter.firsts[static_cast<std::size_t>(stage) + 1] = first + num_blocks;
+    }
+    return fits(shorter, stage);
+  };
+  int least = 1, most = last - first;  // `most` is too large
+  while (least < most) {
+    const int middle = least + (most - least) / 2;
+    if (fits_with(middle)) {
+      least = middle + 1;
+    } else {
+      most = middle;
+    }
+  }
+  return is_last ? StageRange{last - most, last, stage} : StageRange{first, first + most, stage};
+}
+
 }  // namespace
 
 int StageCut::stage_of(int block) const {
@@ -154,21 +216,15 @@ StageCut cut_evenly(const CutCosts& costs, int num_stages) {
 }
 
 std::optional<StageCut> cut_within_memory(const std::vector<double>& costs, int num_stages,
-                                          const TooLargeStages& too_large) {
-  struct Range {
-    int first, last, stage;
-  };
-  std::vector<Range> refused;
+                                          const MemoryQuestions& questions) {
+  RefusedRanges refused(questions.kinds, num_stages);
   const auto holds_refused = [&](int first, int last, int stage) -> std::int64_t {
-    const auto inside = [&](const Range& r) {
-      return r.stage == stage && first <= r.first && r.last <= last;
-    };
-    return std::ranges::any_of(refused, inside) ? 1 : 0;
+    return refused.contains({first, last, stage}) ? 1 : 0;
   };
   while (const auto cut = find_cut({.blocks = costs, .bytes = holds_refused}, num_stages)) {
-    const std::vector<int> stages = too_large(*cut);
+    const std::vector<int> stages = questions.too_large(*cut);
     if (stages.empty()) return cut;
-    for (const int stage : stages) refused.push_back({cut->first(stage), cut->last(stage), stage});
+    for (const int stage : stages) refused.add(shortest_too_large(*cut, stage, questions.fits));
   }
   return std::nullopt;
 }

@@ -45,14 +45,21 @@ struct CutCosts {
 /// blocks where no cut fits.
 StageCut cut_evenly(const CutCosts& costs, int num_stages);
 
-/// The stages of a cut that do not fit into memory; empty where all do.
-using TooLargeStages = std::function<std::vector<int>(const StageCut&)>;
+/// What is asked about memory. An answer may take long.
+struct MemoryQuestions {
+  /// The stages of a cut that do not fit; empty where all do.
+  std::function<std::vector<int>(const StageCut&)> too_large;
+  /// Whether a stage of a cut fits. Only ranges of blocks that no answer has settled are asked about.
+  std::function<bool(const StageCut&, int stage)> fits;
+  std::vector<int> kinds;  // of the blocks: those of one kind need the same
+};
 
 /// The cut of cut_evenly() among those of which `too_large` names no stage, where a stage needs no less with
-/// more blocks, and the same whatever the others have. Empty where there is none. Asks only as often as it
-/// must: first for the cheapest cut of all.
+/// more blocks, and the same whatever the others have. Empty where there is none. Asks for the cheapest cut
+/// of all first; of each stage that is too large then for the shortest range of blocks that is, by bisection:
+/// so it is done after few cuts, one for every kind of range.
 std::optional<StageCut> cut_within_memory(const std::vector<double>& costs, int num_stages,
-                                          const TooLargeStages& too_large);
+                                          const MemoryQuestions& questions);
 
 /// The cost of each stage.
 std::vector<double> stage_costs(const StageCut& cut, const std::vector<double>& blocks);

@@ -54,12 +54,14 @@ TEST(SkippedSteps, TheNetworkIsBlamedForWhatItDoesOnItsOwn) {
   PrecisionSection precision = section("fp16");
   precision.scale_init = 5e11;
   const std::string falling = reason_to_stop(skipped(1 << 30, 5), precision);
-  EXPECT_THAT(falling, AllOf(HasSubstr("the scale is still falling, and would be 1 after 30 more"),
+  EXPECT_THAT(falling, AllOf(HasSubstr("the scale is still falling, and would be 1 after 29 more"),
                              HasSubstr("raise precision.max_skips = 5"),
                              HasSubstr("lower precision.scale_init = 500000000000")));
   EXPECT_THAT(falling, ::testing::Not(HasSubstr("the network")));
   precision.scale_backoff = 0.25;
-  EXPECT_THAT(reason_to_stop(skipped(1 << 30, 5), precision), HasSubstr("would be 1 after 15 more"));
+  EXPECT_THAT(reason_to_stop(skipped(1 << 30, 5), precision), HasSubstr("would be 1 after 14 more"));
+  precision.scale_backoff = 0.5;
+  EXPECT_THAT(reason_to_stop(skipped(2, 5), precision), HasSubstr("would be 1 in the next step"));
   precision.min_scale = 1e-6;
   for (const float scale : {1.0f, 0.25f}) {
     EXPECT_THAT(reason_to_stop(skipped(scale, 5), precision),

@@ -120,10 +120,14 @@ TEST(StageCut, IsTheBestOfAll) {
   for (int i = 0; i < 600; ++i) {
     const int n = draw(1, 10), num_stages = draw(1, n);
     CutCosts costs;
-    std::vector<int> bytes;
+    std::vector<int> bytes, kinds;
+    const bool has_twins = i % 2 == 1;
     for (int block = 0; block < n; ++block) {
-      costs.blocks.push_back(draw(0, 12));  // integers: sums are exact, so that ties are ties
-      bytes.push_back(draw(1, 20));
+      const int twin = has_twins && block > 0 ? draw(0, block) : block;  // itself: none
+      costs.blocks.push_back(twin < block ? costs.blocks[static_cast<std::size_t>(twin)]
+                                          : draw(0, 12));  // integers: sums are exact, so that ties are ties
+      bytes.push_back(twin < block ? bytes[static_cast<std::size_t>(twin)] : draw(1, 20));
+      kinds.push_back(twin < block ? kinds[static_cast<std::size_t>(twin)] : block);
     }
     // Early stages keep more micro-batches alive.
     costs.bytes = [&](int first, int last, int stage) {
@@ -134,14 +138,19 @@ TEST(StageCut, IsTheBestOfAll) {
     const auto expected = best_of_all(costs, num_stages);
     SCOPED_TRACE(fmt::format("case {}: {} blocks, {} stages", i, n, num_stages));
     int asked = 0;
-    const auto asking = cut_within_memory(costs.blocks, num_stages, [&](const StageCut& cut) {
+    const auto fits = [&](const StageCut& cut, int stage) {
+      return costs.bytes(cut.first(stage), cut.last(stage), stage) <= costs.memory_limit;
+    };
+    const auto too_large = [&](const StageCut& cut) {
       ++asked;
-      std::vector<int> too_large;
+      std::vector<int> stages;
       for (int s = 0; s < num_stages; ++s) {
-        if (costs.bytes(cut.first(s), cut.last(s), s) > costs.memory_limit) too_large.push_back(s);
+        if (!fits(cut, s)) stages.push_back(s);
       }
-      return too_large;
-    });
+      return stages;
+    };
+    const auto asking =
+        cut_within_memory(costs.blocks, num_stages, {.too_large = too_large, .fits = fits, .kinds = kinds});
     EXPECT_EQ(asking.has_value(), expected.has_value());
     EXPECT_LE(asked, n * n * num_stages);
     if (asking && expected) {
@@ -159,6 +168,38 @@ TEST(StageCut, IsTheBestOfAll) {
   }
   EXPECT_GT(refused, 20);  // the drawn limits matter
   EXPECT_GT(limited, 20);
+}
+
+// Where each answer is a prediction that takes a while, and early stages are short of memory.
+TEST(StageCut, OfManyTwinsIsFoundWithFewQuestions) {
+  constexpr int kBlocks = 402, kStages = 16;
+  std::vector<int> kinds(kBlocks, 1);
+  kinds.front() = 0, kinds.back() = kBlocks - 1;
+  std::vector<double> costs(kBlocks, 2.0);
+  costs.front() = 0.0, costs.back() = 3.0;
+  int cuts = 0, ranges = 0;
+  const auto fits_in = [&](const StageCut& cut, int stage, int limit) {
+    return (kStages - stage) * (cut.last(stage) - cut.first(stage)) <= limit;
+  };
+  for (const int limit : {100, 300, 400}) {
+    const auto found = cut_within_memory(
+        costs, kStages,
+        {.too_large =
+             [&](const StageCut& cut) {
+               ++cuts;
+               std::vector<int> stages;
+               for (int s = 0; s < kStages; ++s) {
+                 if (!fits_in(cut, s, limit)) stages.push_back(s);
+               }
+               return stages;
+             },
+         .fits = [&](const StageCut& cut, int stage) { return ++ranges, fits_in(cut, stage, limit); },
+         .kinds = kinds});
+    // Blocks that all stages may hold together: limit / 16 and limit / 15 and ... and limit / 1.
+    EXPECT_EQ(found.has_value(), limit >= 300) << limit;
+  }
+  EXPECT_LE(cuts, 3 * kStages);
+  EXPECT_LE(ranges, 3 * kStages * 9);
 }
 
 }  // namespace
