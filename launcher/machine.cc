@@ -136,6 +136,16 @@ void check_threads(const ParallelSection& section) {
   check_threads(section.threads, count_cores(), "parallel.threads", "set parallel.oversubscribe = true");
 }
 
+std::string describe_shared_cores(const CoreCounts& cores, int num_local_ranks, int threads) {
+  const bool is_bound = cores.affinity < cores.machine;
+  if (threads <= 1 || is_bound || threads * num_local_ranks <= cores.allowed()) return "";
+  return fmt::format(
+      "parallel.threads = {}: {} ranks share {} core(s) of this machine, and threads beyond that wait for "
+      "each other; "
+      "set it to {}",
+      threads, num_local_ranks, cores.allowed(), threads_per_rank(cores, num_local_ranks));
+}
+
 std::string describe_idle_cores(const CoreCounts& cores, int num_local_ranks) {
   CoreCounts unbound = cores;
   unbound.affinity = cores.machine;

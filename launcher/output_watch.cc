@@ -44,7 +44,8 @@ std::optional<OutputWatch::Loss> OutputWatch::look() const {
   if (metrics && metrics->is_same_file(metrics_)) return std::nullopt;
   return Loss{.what = fmt::format("{} {} while the run writes it", out_.metrics().string(),
                                   describe_change(metrics_, metrics)),
-              .refuge = out_.root};
+              .refuge = out_.root,
+              .advice = "the same command goes on, with the metrics that are there"};
 }
 
 OutputWatch::Loss OutputWatch::describe_lost_folder(bool has_successor) const {
@@ -55,12 +56,15 @@ OutputWatch::Loss OutputWatch::describe_lost_folder(bool has_successor) const {
   const auto found = error ? std::nullopt : FileIdentity::of(name);
   if (found && found->is_same_file(folder_)) {
     return {.what = fmt::format("{}renamed to {} while the run writes it", begin, name.string()),
-            .refuge = name};
+            .refuge = name,
+            .advice = "put the folder in its place, or go on with another --out"};
   }
   if (has_successor) {
     return {.what = begin + "replaced by another while the run writes it: choose another --out"};
   }
-  return {.what = begin + "removed while the run writes it", .refuge = out_.root};
+  return {.what = begin + "removed while the run writes it",
+          .refuge = out_.root,
+          .advice = "the same command goes on from there"};
 }
 
 }  // namespace trireme

@@ -16,6 +16,7 @@ class OutputWatch {
   struct Loss {
     std::string what;                             // a sentence that names the folder and what became of it
     std::optional<std::filesystem::path> refuge;  // the folder that a last checkpoint can go to
+    std::string advice;                           // how to go on from it
   };
 
   /// From here on, of the folder and its metrics.jsonl, which must exist. Throws Error(kRuntime) otherwise.

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "launcher/agreement.h"
 #include "launcher/config.h"
@@ -80,11 +81,17 @@ void wait_for_others(RankStatus& status) {
   while (!board.all_finished()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (status.place() == 0) {
     ProcessWatch others;
-    for (int place = 1; place < board.size(); ++place) others.add(board.read(place).process);
+    std::vector<int> places;
+    for (int place = 1; place < board.size(); ++place) {
+      const int process = board.read(place).visible_process();
+      if (process == 0) continue;  // in a container of its own: nobody can see it leave
+      others.add(process);
+      places.push_back(place);
+    }
     while (others.num_watched() > 0) {
       const auto gone = others.wait(-1);
       // One that did not leave in good order is for the watchdog to name.
-      if (gone && !board.read(static_cast<int>(*gone) + 1).ended) std::this_thread::sleep_for(kTimeToBeNamed);
+      if (gone && !board.read(places[*gone]).ended) std::this_thread::sleep_for(kTimeToBeNamed);
     }
   }
   status.end_wait();

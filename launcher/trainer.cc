@@ -46,6 +46,10 @@ Trainer::Trainer(Options options)
     engine_options_.threads = threads_per_rank(cores, options_.launch.num_local_ranks);
     const std::string idle = describe_idle_cores(cores, options_.launch.num_local_ranks);
     if (!idle.empty() && is_first()) log_warning(idle);
+  } else if (!options_.config.parallel.oversubscribe) {
+    const std::string shared =
+        describe_shared_cores(cores, options_.launch.num_local_ranks, engine_options_.threads);
+    if (!shared.empty() && is_first()) log_warning(shared);
   }
 }
 
@@ -117,9 +121,8 @@ void Trainer::look_at_output() {
 void Trainer::leave_output() {
   read_results(0);
   save(Evaluation::kNone);  // again, if it was: that one may be gone with the folder
-  const std::string what = lost_ ? lost_->what : "the output folder is lost";
-  const std::string message = fmt::format("{}; {}: put the folder in its place, or go on with another --out",
-                                          what, describe_checkpoints());
+  const OutputWatch::Loss loss = lost_ ? *lost_ : OutputWatch::Loss{.what = "the output folder is lost"};
+  const std::string message = fmt::format("{}; {}: {}", loss.what, describe_checkpoints(), loss.advice);
   throw AgreedError(ErrorCode::kRuntime, options_.comm->size() > 1 ? naming_rank(0, message) : message);
 }
 
@@ -319,6 +322,9 @@ ExitCode Trainer::end(ExitCode code) {
                          num_steps(), hash, out_.summary().string()));
   look_at_output();
   if (lost_) throw Error(ErrorCode::kRuntime, lost_->what);
+  const std::filesystem::path manifest = store_.folder_of(step) / Manifest::kFileName;
+  TRIREME_CHECK(exists(manifest), "the last checkpoint, {}, is gone: was it removed while the run wrote it?",
+                manifest.parent_path().string());
   return code;
 }
 

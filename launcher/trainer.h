@@ -8,7 +8,8 @@
 //
 // [Note: a lost output folder] Files that are open take what is written wherever their folder has gone. So
 // rank 0 looks before each step, each checkpoint and at the end whether the folder is still the one that it
-// opened, and the run ends with an error when it is not: no run exits 0 without its files.
+// opened, with the same metrics.jsonl, and the run ends with an error when it is not, or when its last
+// checkpoint is gone. Earlier checkpoints and config.toml may be removed under a run; it does not need them.
 #pragma once
 
 #include <deque>

@@ -53,9 +53,9 @@ std::string describe_stall(const RankBoard& board, const std::string& limit) {
   bool any_sure = false;  // that it can not go on
   for (int place = 0; place < board.size(); ++place) {
     ranks.push_back(board.read(place));
-    const int process = ranks.back().process;
+    const int process = ranks.back().visible_process();
     stopped.push_back(process != 0 && process != getpid() && is_stopped(process));
-    any_sure = any_sure || stopped.back() || process == 0;
+    any_sure = any_sure || stopped.back() || ranks.back().process == 0;
   }
   std::string culprits, others;
   for (std::size_t i = 0; i < ranks.size(); ++i) {

@@ -72,22 +72,20 @@ void Watchdog::watch_newcomers() {
     const RankReading other = status.board().read(place);
     if (other.process == 0) continue;
     known_[static_cast<std::size_t>(place)] = true;
-    const bool visible = other.process_namespace == own.process_namespace;
-    if (other.process == own.process || !visible) continue;
+    const int process = other.visible_process();
+    if (process == 0 || process == own.process) continue;
     watched_.push_back(place);
-    processes_.add(other.process);
+    processes_.add(process);
   }
 }
 
 // A launcher may itself wait for a process that was stopped while they spoke with each other, and would then
 // not end the job: so those processes go on, to their end.
 void Watchdog::wake_stopped() const {
-  const RankStatus& status = *options_.status;
-  const RankReading own = status.board().read(status.place());
-  for (int place = 0; place < status.board().size(); ++place) {
-    const RankReading other = status.board().read(place);
-    const bool visible = other.process_namespace == own.process_namespace;
-    if (other.process > 0 && visible && is_stopped(other.process)) kill(other.process, SIGCONT);
+  const RankBoard& board = options_.status->board();
+  for (int place = 0; place < board.size(); ++place) {
+    const int process = board.read(place).visible_process();
+    if (process > 0 && is_stopped(process)) kill(process, SIGCONT);
   }
 }
 
@@ -118,7 +116,14 @@ void Watchdog::report_death(int place) {
   RankBoard& board = options_.status->board();
   std::this_thread::sleep_for(kDeathDelay);
   const RankReading rank = board.read(place);
-  if (end_ || rank.ended || !board.claim_last_word()) return;
+  if (end_ || rank.ended) return;
+  if (!board.claim_last_word()) {
+    // Another one says it, and the launcher ends this process as well, unless one of the two hangs.
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::duration<double>(kPatienceS);
+    while (!end_ && std::chrono::steady_clock::now() < patience) std::this_thread::sleep_for(kDeathDelay);
+    if (end_) return;
+  }
+  wake_stopped();
   options_.end_job(describe_death(rank));
 }
 

@@ -27,6 +27,10 @@ std::uint64_t process_namespace() {
 
 }  // namespace
 
+int RankReading::visible_process() const {
+  return process_namespace == trireme::process_namespace() ? process : 0;
+}
+
 std::size_t RankBoard::bytes(int size) {
   return sizeof(Header) + static_cast<std::size_t>(size) * sizeof(Line);
 }

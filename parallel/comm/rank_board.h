@@ -27,6 +27,10 @@ struct RankReading {
   bool ended = false;                   // it leaves on purpose, or has said why
   double for_s = 0;                     // since it began to do that, or to wait
   std::string text;
+
+  /// `process` where this process may watch and signal it; 0: nobody has entered, or a rank of another
+  /// namespace (a container of its own), whose id may here be that of a stranger.
+  int visible_process() const;
 };
 
 class RankBoard {

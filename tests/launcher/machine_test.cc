@@ -78,6 +78,14 @@ TEST(Machine, IdleCoresAreNoticed) {
   EXPECT_THAT(describe_idle_cores({.machine = 8, .affinity = 1}, 2), ::testing::HasSubstr("could use 4"));
 }
 
+TEST(Machine, ThreadsOfSeveralRanksThatShareCoresAreNoticed) {
+  const CoreCounts four{.machine = 4, .affinity = 4}, bound{.machine = 4, .affinity = 2};
+  EXPECT_EQ(describe_shared_cores(four, 2, 2), "");
+  EXPECT_EQ(describe_shared_cores(four, 8, 1), "");  // ranks without threads of their own: mpirun's matter
+  EXPECT_EQ(describe_shared_cores(bound, 2, 2), "");
+  EXPECT_THAT(describe_shared_cores(four, 2, 4), ::testing::HasSubstr("2 ranks share 4 core(s)"));
+}
+
 TEST(Machine, ThisOne) {
   const CoreCounts cores = count_cores();
   EXPECT_GE(cores.usable(), 1);

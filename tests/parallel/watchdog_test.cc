@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -81,6 +82,30 @@ struct Watched {
                                                                                        : "none";
   }
 };
+
+// A rank in a container of its own: its id, 1, is that of a stranger here, whom nobody may watch or signal.
+TEST(RankReading, TheProcessOfAnotherNamespaceIsNotVisible) {
+  const auto board = shared_board(2);
+  const RankStatus own(board, 0, 0);
+  EXPECT_EQ(board->read(0).visible_process(), getpid());
+  EXPECT_EQ(board->read(1).visible_process(), 0);
+  constexpr int kNotAllowed = 3;
+  const int child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWPID) != 0) _exit(kNotAllowed);
+    if (fork() == 0) {
+      RankStatus status(board, 1, 1);
+      _exit(0);
+    }
+    wait(nullptr);
+    _exit(0);
+  }
+  int end = 0;
+  waitpid(child, &end, 0);
+  if (WEXITSTATUS(end) == kNotAllowed) GTEST_SKIP() << "this user may not make process namespaces (root may)";
+  EXPECT_EQ(board->read(1).process, 1);
+  EXPECT_EQ(board->read(1).visible_process(), 0);
+}
 
 TEST(RankBoard, ShowsWhatARankDoesAndCutsLongTexts) {
   const auto board = RankBoard::in_process(2);
