@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "parallel/comm/local.h"
-#include "parallel/engine.h"
+#include "parallel/run/engine.h"
 #include "runtime/base/rng.h"
 #include "runtime/ops/cross_entropy.h"
 #include "runtime/ops/linear.h"

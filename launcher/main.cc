@@ -1,5 +1,5 @@
-#include "launcher/cli.h"
-#include "launcher/env.h"
+#include "launcher/commands/cli.h"
+#include "launcher/host/env.h"
 
 int main(int argc, char** argv) {
   trireme::restart_with_short_spins(argv);

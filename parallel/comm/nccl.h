@@ -20,7 +20,7 @@
 //   CUDA call.
 // - A kernel that is loaded when it is first launched may make the card finish its work before: set
 //   CUDA_MODULE_LOADING=EAGER.
-// The launcher sets both (launcher/env.h); programs of your own have to.
+// The launcher sets both (launcher/host/env.h); programs of your own have to.
 //
 // NCCL connects ranks at their first call of a kind, and lets their hosts wait for each other then. Ways
 // are connected when they are opened. For collectives that may be in a step: all ranks of the group come

@@ -2,7 +2,7 @@
 // stopped, hangs, or is gone.
 //
 // A line a rank. Each rank writes its own, before an action and around every wait: a few stores, no system
-// call. Watchdogs read all of them (parallel/watchdog.h).
+// call. Watchdogs read all of them (parallel/watch/watchdog.h).
 #pragma once
 
 #include <array>

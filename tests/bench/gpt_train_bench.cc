@@ -18,8 +18,8 @@
 
 #include "models/gpt.h"
 #include "parallel/comm/local.h"
-#include "parallel/engine.h"
-#include "parallel/predict.h"
+#include "parallel/foresee/predict.h"
+#include "parallel/run/engine.h"
 #include "runtime/data/synthetic_tokens.h"
 #include "runtime/data/token_dataset.h"
 #include "runtime/optim/lr_schedule.h"

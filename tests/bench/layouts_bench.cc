@@ -22,7 +22,7 @@
 
 #include "models/gpt.h"
 #include "parallel/comm/mpi.h"
-#include "parallel/engine.h"
+#include "parallel/run/engine.h"
 #include "runtime/base/error.h"
 #include "tests/support/tiny_gpt.h"
 

@@ -15,7 +15,7 @@
 
 #include "models/resnet.h"
 #include "parallel/comm/local.h"
-#include "parallel/predict.h"
+#include "parallel/foresee/predict.h"
 #include "runtime/base/error.h"
 #include "tests/bench/sgemm_rate.h"
 #include "tests/support/tiny_resnet.h"

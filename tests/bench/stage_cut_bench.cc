@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "models/gpt.h"
-#include "parallel/stage_times.h"
+#include "parallel/foresee/stage_times.h"
 #include "runtime/base/error.h"
 #include "runtime/data/synthetic_tokens.h"
 

@@ -1,7 +1,7 @@
 // Job files, and the values of --set.
 #include <sstream>
 
-#include "launcher/config.h"
+#include "launcher/config/config.h"
 #include "tests/fuzz/reader.h"
 
 namespace trireme::fuzz {

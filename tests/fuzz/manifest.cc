@@ -1,7 +1,7 @@
 // The manifest of a checkpoint, and what the trainer notes in it.
 #include "runtime/checkpoint/manifest.h"
 
-#include "launcher/run_state.h"
+#include "launcher/train/run_state.h"
 #include "runtime/checkpoint/hash.h"
 #include "runtime/checkpoint/json_file.h"
 #include "tests/fuzz/reader.h"

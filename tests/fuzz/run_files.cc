@@ -1,6 +1,6 @@
 // What a run or `trireme plan` wrote and reads again: times of blocks, metrics of earlier steps.
-#include "launcher/block_profile.h"
-#include "launcher/metrics.h"
+#include "launcher/report/block_profile.h"
+#include "launcher/train/metrics.h"
 #include "tests/fuzz/reader.h"
 #include "tests/support/temporary_folder.h"
 

@@ -115,8 +115,8 @@ def check_source(root, path, text):
         if include:
             for rule, advice in check_include(root, path, *include.groups()):
                 yield number, rule, advice
-        if ENVIRONMENT.search(line) and not path.startswith(("launcher/env.", "tests/")):
-            yield number, "environment", "the environment is read in launcher/env only; pass the value along"
+        if ENVIRONMENT.search(line) and not path.startswith(("launcher/host/env.", "tests/")):
+            yield number, "environment", "the environment is read in launcher/host/env only; pass the value along"
         if EXIT.search(line) and layer_of(path) in LIBRARY_LAYERS + ("backend",):
             yield number, "no-exit", "a library throws Error and never exits"
 

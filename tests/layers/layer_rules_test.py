@@ -20,7 +20,7 @@ CLEAN = {
     "parallel/engine.h": HEADER + '#include "runtime/tensor.h"\n',
     "parallel/comm/mpi.cc": "#include <mpi.h>\n#include <nccl.h>\n",
     "models/gpt.h": HEADER + '#include "runtime/tensor.h"\n',
-    "launcher/env.cc": '#include "parallel/engine.h"\nauto x = std::getenv("X");\n',
+    "launcher/host/env.cc": '#include "parallel/engine.h"\nauto x = std::getenv("X");\n',
     "launcher/main.cc": '#include "models/gpt.h"\nvoid stop() { std::exit(2); }\n',
     "tests/parallel/comm/mpi_test.cc": "#include <mpi.h>\n",
     "examples/01_tensor.cc": '#include "runtime/tensor.h"\n',

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "parallel/model_layout.h"
+#include "parallel/layout/model_layout.h"
 #include "runtime/base/error.h"
 
 namespace trireme {

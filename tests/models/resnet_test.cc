@@ -5,7 +5,7 @@
 #include <set>
 
 #include "parallel/comm/local.h"
-#include "parallel/engine.h"
+#include "parallel/run/engine.h"
 #include "runtime/base/error.h"
 #include "tests/support/tiny_resnet.h"
 

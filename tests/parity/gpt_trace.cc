@@ -18,7 +18,7 @@
 
 #include "models/gpt.h"
 #include "parallel/comm/local.h"
-#include "parallel/engine.h"
+#include "parallel/run/engine.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/safetensors_writer.h"
 #include "runtime/optim/lr_schedule.h"

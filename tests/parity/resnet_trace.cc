@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "models/resnet.h"
-#include "parallel/checkpoint_state.h"
 #include "parallel/comm/local.h"
+#include "parallel/run/checkpoint_state.h"
 #include "runtime/checkpoint/safetensors_writer.h"
 #include "tests/support/tiny_resnet.h"
 

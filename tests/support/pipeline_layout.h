@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "parallel/comm/local.h"
-#include "parallel/engine.h"
+#include "parallel/run/engine.h"
 #include "tests/support/tiny_gpt.h"
 
 namespace trireme::testing {

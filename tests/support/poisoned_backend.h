@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "parallel/executor.h"
+#include "parallel/run/executor.h"
 
 namespace trireme::testing {
 

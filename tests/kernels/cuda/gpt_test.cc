@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "parallel/comm/local.h"
-#include "parallel/engine.h"
+#include "parallel/run/engine.h"
 #include "tests/support/tiny_gpt.h"
 
 namespace trireme {

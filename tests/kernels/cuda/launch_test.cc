@@ -3,11 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launcher/device.h"
-#include "launcher/trainer.h"
+#include "launcher/host/device.h"
+#include "launcher/train/trainer.h"
 #include "parallel/comm/local.h"
 #include "tests/kernels/cuda/emulation/emulation.h"
-#include "tests/launcher/error_matchers.h"
+#include "tests/launcher/config/error_matchers.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trireme {

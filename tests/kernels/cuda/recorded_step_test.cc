@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "parallel/comm/local.h"
-#include "parallel/engine.h"
-#include "parallel/step_graph.h"
+#include "parallel/run/engine.h"
+#include "parallel/run/step_graph.h"
 #include "tests/support/tiny_gpt.h"
 
 namespace trireme {

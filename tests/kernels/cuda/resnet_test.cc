@@ -8,8 +8,8 @@
 #include <string>
 
 #include "parallel/comm/local.h"
-#include "parallel/engine.h"
-#include "parallel/step_graph.h"
+#include "parallel/run/engine.h"
+#include "parallel/run/step_graph.h"
 #include "tests/support/tiny_resnet.h"
 
 namespace trireme {

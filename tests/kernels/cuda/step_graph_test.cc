@@ -1,6 +1,6 @@
 // Whole steps that are recorded once and played, in the emulation, where a graph is the list of what was
 // enqueued: the same bits as enqueued steps, the same memory, and nothing but one launch a step.
-#include "parallel/step_graph.h"
+#include "parallel/run/step_graph.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "parallel/comm/local.h"
-#include "parallel/engine.h"
-#include "parallel/predict.h"
+#include "parallel/foresee/predict.h"
+#include "parallel/run/engine.h"
 #include "runtime/base/error.h"
 #include "tests/kernels/cuda/emulation/emulation.h"
 #include "tests/support/tiny_gpt.h"

@@ -4,7 +4,7 @@
 
 #include "models/gpt.h"
 #include "parallel/comm/local.h"
-#include "parallel/engine.h"
+#include "parallel/run/engine.h"
 
 using namespace trireme;
 

@@ -3,7 +3,7 @@
 //   mpirun -np N nccl_gpt
 #include <fmt/core.h>
 
-#include "parallel/engine.h"
+#include "parallel/run/engine.h"
 #include "runtime/base/error.h"
 #include "tests/parallel/comm/shared_card.h"
 #include "tests/support/tiny_gpt.h"

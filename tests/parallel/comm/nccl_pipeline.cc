@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "parallel/predict.h"
+#include "parallel/foresee/predict.h"
 #include "runtime/base/error.h"
 #include "tests/parallel/comm/shared_card.h"
 #include "tests/support/pipeline_layout.h"

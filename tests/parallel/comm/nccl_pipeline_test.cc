@@ -9,9 +9,9 @@
 #include <mutex>
 #include <thread>
 
-#include "parallel/checkpoint_state.h"
 #include "parallel/comm/nccl.h"
-#include "parallel/predict.h"
+#include "parallel/foresee/predict.h"
+#include "parallel/run/checkpoint_state.h"
 #include "runtime/base/error.h"
 #include "tests/kernels/cuda/emulation/emulation.h"
 #include "tests/support/pipeline_layout.h"

@@ -1,0 +1,103 @@
+#include "launcher/commands/cli.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <new>
+#include <vector>
+
+#include "launcher/build_info.h"
+#include "launcher/commands/commands.h"
+#include "launcher/config/nearest_name.h"
+#include "launcher/host/bus_error.h"
+#include "launcher/host/env.h"
+#include "launcher/host/error_report.h"
+#include "launcher/host/exit_code.h"
+#include "launcher/host/path_error.h"
+
+namespace trireme {
+namespace {
+
+int as_int(ExitCode code) {
+  return static_cast<int>(code);
+}
+
+/// Messages of the libraries go to standard error, in the form of our own; what ranks would repeat is shown
+/// by the first.
+void set_up_log(const LaunchEnvironment& launch) {
+  auto logger =
+      std::make_shared<spdlog::logger>("trireme", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_pattern(launch.num_ranks > 1 ? fmt::format("trireme: %l: rank {}: %v", launch.rank)
+                                           : std::string("trireme: %l: %v"));
+  logger->set_level(launch.rank == 0 ? spdlog::level::info : spdlog::level::err);
+  spdlog::set_default_logger(std::move(logger));
+}
+
+/// CLI11 would only say that a command is missing.
+void check_command_name(const CLI::App& app, int argc, const char* const* argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  TRIREME_CHECK(std::find(names.begin(), names.end(), argv[1]) != names.end(),
+                "unknown command {}; did you mean {}? Commands are {}", argv[1], nearest_name(argv[1], names),
+                fmt::join(names, ", "));
+}
+
+int parse_and_run(int argc, const char* const* argv, const LaunchEnvironment& launch) {
+  CLI::App app("Trireme trains neural networks on many processes, with the same bits on every layout.",
+               "trireme");
+  app.set_version_flag("--version", std::string("trireme ") + build_info::kVersion);
+  app.require_subcommand(1);
+  Command chosen;
+  add_train_command(app, chosen);
+  add_plan_command(app, chosen);
+  add_eval_command(app, chosen);
+  add_export_command(app, chosen);
+  add_sample_command(app, chosen);
+  add_data_command(app, chosen);
+  add_doctor_command(app, chosen);
+  check_command_name(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& request) {  // --help, --version
+    return app.exit(request);
+  } catch (const CLI::ParseError& error) {
+    report_error(fmt::format("{}\nRun `trireme --help`, or a command with --help.", error.what()));
+    return as_int(ExitCode::kBadInput);
+  }
+  return as_int(chosen(launch));
+}
+
+}  // namespace
+
+int run_command_line(int argc, const char* const* argv) noexcept {
+  int rank = -1;  // to be named in messages: only when there are several
+  try {
+    const LaunchEnvironment launch = read_launch_environment();
+    if (launch.num_ranks > 1) rank = launch.rank;
+    set_up_log(launch);
+    report_bus_errors();
+    return parse_and_run(argc, argv, launch);
+  } catch (const Error& error) {
+    report_error(error.what(), rank);
+    return as_int(exit_code(error.code()));
+  } catch (const std::filesystem::filesystem_error& failure) {
+    const Error error = as_error(failure);
+    report_error(error.what(), rank);
+    return as_int(exit_code(error.code()));
+  } catch (const std::bad_alloc&) {
+    report_error("the host is out of memory", rank);
+  } catch (const std::exception& error) {
+    report_error(error.what(), rank);
+  } catch (...) {
+    report_error("unknown failure", rank);
+  }
+  return as_int(ExitCode::kFailed);
+}
+
+}  // namespace trireme

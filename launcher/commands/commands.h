@@ -1,0 +1,27 @@
+// The commands of the program, one `<name>_command.cc` each.
+#pragma once
+
+#include <functional>
+
+#include "launcher/host/env.h"
+#include "launcher/host/exit_code.h"
+
+namespace CLI {
+class App;
+}
+
+namespace trireme {
+
+/// What the command line asked for, run after it has been parsed.
+using Command = std::function<ExitCode(const LaunchEnvironment&)>;
+
+// Each adds its subcommand with options to `app`, and sets `chosen` when the command line names it.
+void add_data_command(CLI::App& app, Command& chosen);
+void add_doctor_command(CLI::App& app, Command& chosen);
+void add_eval_command(CLI::App& app, Command& chosen);
+void add_export_command(CLI::App& app, Command& chosen);
+void add_plan_command(CLI::App& app, Command& chosen);
+void add_sample_command(CLI::App& app, Command& chosen);
+void add_train_command(CLI::App& app, Command& chosen);
+
+}  // namespace trireme

@@ -1,0 +1,102 @@
+// trireme data text INPUT... --out DIR [--tokenizer bytes|MODEL] [--train-tokenizer N] [--eval-fraction F]
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/commands/commands.h"
+#include "runtime/base/allocator.h"
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+#include "runtime/data/prepare_text.h"
+#include "runtime/data/sentencepiece_tokenizer.h"
+#include "runtime/data/text_sources.h"
+
+namespace trireme {
+namespace {
+
+struct TextArguments {
+  std::vector<std::string> inputs;
+  std::string out;
+  std::string tokenizer = "bytes";
+  std::int64_t train_vocab = 0;
+  double eval_fraction = 0.1;
+};
+
+/// Trains a vocabulary on the inputs. Returns the model's path, in the output folder.
+std::string train_tokenizer(const TextArguments& arguments, const PrepareTextOptions& options) {
+  const TextSources sources = find_text(options.inputs, options.output);
+  TRIREME_CHECK(!sources.files.empty(), "--train-tokenizer: no text was found in {}",
+                arguments.inputs.front());
+  std::error_code error;
+  std::filesystem::create_directories(options.output, error);
+  TRIREME_CHECK(!error, "cannot make the output folder {}: {}", arguments.out, error.message());
+  const auto model = options.output / "tokenizer.model";
+  train_sentencepiece(sources.files, model, {.vocab_size = arguments.train_vocab});
+  return model.string();
+}
+
+void print_summary(const PrepareTextSummary& summary, const std::string& out) {
+  const DatasetInfo& info = summary.info;
+  fmt::print("{}: {} training and {} evaluation tokens, vocabulary {} ({}), from {} files, {}\n", out,
+             info.train_tokens, info.eval_tokens, info.vocab_size, info.tokenizer, info.source_files,
+             format_bytes(info.source_bytes));
+  const std::int64_t num_skipped = info.skipped_binary_files + summary.skipped_empty_files;
+  if (num_skipped > 0) {
+    fmt::print("skipped: {} binary and {} empty files\n", info.skipped_binary_files,
+               summary.skipped_empty_files);
+  }
+  if (!summary.lossless) {
+    log_warning(
+        "the tokenizer does not give the text back unchanged: its model normalises, line ends perhaps");
+  }
+}
+
+ExitCode run_data_text(const TextArguments& arguments, const LaunchEnvironment& launch) {
+  TRIREME_CHECK(launch.num_ranks == 1, "`trireme data` runs alone: leave out mpirun");
+  PrepareTextOptions options{.inputs = {arguments.inputs.begin(), arguments.inputs.end()},
+                             .output = arguments.out,
+                             .tokenizer = arguments.tokenizer,
+                             .eval_fraction = arguments.eval_fraction};
+  if (arguments.train_vocab > 0) options.tokenizer = train_tokenizer(arguments, options);
+  std::function<void(const PrepareTextProgress&)> progress;
+  if (output_is_terminal(launch)) {
+    progress = [](const PrepareTextProgress& state) {
+      fmt::print("\r{} of {}, {} tokens ", format_bytes(state.bytes_done), format_bytes(state.bytes_total),
+                 state.num_tokens);
+      std::fflush(stdout);
+    };
+  }
+  const PrepareTextSummary summary = prepare_text(options, progress);
+  if (progress) fmt::print("\n");
+  print_summary(summary, arguments.out);
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& app, Command& chosen) {
+  CLI::App* data = app.add_subcommand("data", "Prepare data for training");
+  data->require_subcommand(1);
+  auto arguments = std::make_shared<TextArguments>();
+  CLI::App* text = data->add_subcommand("text", "Turn files and folders of text into token shards");
+  text->add_option("INPUT", arguments->inputs, "Files and folders of text")->required();
+  text->add_option("--out", arguments->out, "Folder for train.bin, eval.bin and dataset.json")->required();
+  auto* tokenizer = text->add_option("--tokenizer", arguments->tokenizer,
+                                     "\"bytes\", or the path of a sentencepiece model (default: bytes)");
+  text->add_option("--train-tokenizer", arguments->train_vocab,
+                   "Train a byte-pair vocabulary of this many tokens on the inputs first, and use it")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{65536}))
+      ->excludes(tokenizer);
+  text->add_option("--eval-fraction", arguments->eval_fraction,
+                   "Part of the tokens, the last ones, that is kept for evaluation (default: 0.1)");
+  text->callback([arguments, &chosen] {
+    chosen = [arguments](const LaunchEnvironment& launch) { return run_data_text(*arguments, launch); };
+  });
+}
+
+}  // namespace trireme

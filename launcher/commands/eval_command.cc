@@ -1,0 +1,147 @@
+// trireme eval CHECKPOINT [--data PATH] [--on-bad-image fail|skip] [--threads N] [--json]
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "launcher/commands/commands.h"
+#include "launcher/config/left_out.h"
+#include "launcher/host/arithmetic.h"
+#include "launcher/host/device.h"
+#include "launcher/host/machine.h"
+#include "launcher/train/agreement.h"
+#include "launcher/train/build.h"
+#include "launcher/train/evaluation.h"
+#include "launcher/train/image_data.h"
+#include "launcher/train/progress.h"
+#include "launcher/train/rank_session.h"
+#include "launcher/train/run_checkpoint.h"
+#include "parallel/run/checkpoint_state.h"
+
+namespace trireme {
+namespace {
+
+struct EvalArguments {
+  std::string checkpoint;
+  std::string data;
+  std::string on_bad_image;
+  int threads = 0;
+  bool json = false;
+};
+
+/// The job of the checkpoint, as this command runs it.
+JobConfig eval_config(const RunState& state, const EvalArguments& arguments) {
+  JobConfig config = resolve(state.config);
+  if (!arguments.data.empty()) config.data.eval = arguments.data;
+  if (!arguments.on_bad_image.empty()) config.data.on_bad_image = arguments.on_bad_image;
+  TRIREME_CHECK(!config.data.eval.empty() || config.data.kind == "synthetic",
+                "the checkpoint's job has no data.eval: say what to evaluate on with --data");
+  // Any number of ranks splits the samples: stages would have gradients and optimizer state to share, which
+  // an evaluation does not have.
+  const ParallelSection whole;
+  config.parallel.pipeline = whole.pipeline;
+  config.parallel.schedule = whole.schedule;
+  config.parallel.chunks = whole.chunks;
+  config.parallel.pipeline_cut = whole.pipeline_cut;
+  return config;
+}
+
+EngineOptions eval_engine_options(const JobConfig& config, const EvalArguments& arguments, Device device,
+                                  const LaunchEnvironment& launch, int num_ranks) {
+  EngineOptions options = engine_options(config);
+  options.device = device;
+  options.threads =
+      arguments.threads > 0 ? arguments.threads : threads_per_rank(count_cores(), launch.num_local_ranks);
+  options.global_batch = options.micro_batch * num_ranks;
+  options.optimizer = {.kind = OptimizerConfig::Kind::kSgd};  // keeps no state
+  options.cuda_graph = false;
+  options.keep_gathered = false;  // of the training's layout and memory
+  options.data_cache_bytes = 0;   // every sample is read once
+  return options;
+}
+
+void print(const EvalMetrics& metrics, std::int64_t num_left_out, const Checkpoint& checkpoint,
+           const EvalArguments& arguments) {
+  if (!arguments.json) {
+    fmt::print("{}: {} over {} samples\n", checkpoint.folder.string(), describe_eval(metrics),
+               metrics.num_samples);
+    return;
+  }
+  nlohmann::ordered_json json = {{"checkpoint", checkpoint.folder.string()},
+                                 {"step", checkpoint.manifest.step},
+                                 {"samples", metrics.num_samples},
+                                 {"left_out_samples", num_left_out},
+                                 {"loss", metrics.loss}};
+  if (metrics.top1) json["top1"] = *metrics.top1;
+  if (metrics.top5) json["top5"] = *metrics.top5;
+  fmt::print("{}\n", json.dump());
+}
+
+ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launch) {
+  return run_as_rank(
+      launch, {.run = [&](RankSession& session) {
+        const auto& comm = session.comm();
+        Checkpoint checkpoint;
+        JobConfig config;
+        std::shared_ptr<const Dataset> data;
+        {
+          const Watchdog::Scope scope = session.inside("the opening of the checkpoint and its data");
+          run_stage(*comm, [&] {
+            check_threads(arguments.threads, count_cores(), "--threads");
+            checkpoint = open_checkpoint_or_run(arguments.checkpoint);
+            const RunState state = read_run_state(checkpoint);
+            config = eval_config(state, arguments);
+            const JobData opened = open_eval_data(config);
+            check_classes(config, opened, {.where = checkpoint.folder.string(), .names = state.class_names});
+            data = opened.eval;
+          });
+        }
+        session.set_limit(config.parallel.timeout_s);
+        const Watchdog::Scope scope = session.inside("the evaluation");
+        const RankDevice rank =
+            choose_device(config.parallel.device, launch, comm, config.parallel.timeout_s);
+        check_same_arithmetic(*comm, arithmetic_of(rank.device));
+        const EngineOptions options =
+            eval_engine_options(config, arguments, rank.device, launch, comm->size());
+        std::unique_ptr<Engine> engine;
+        run_stage(*comm,
+                  [&] { engine = std::make_unique<Engine>(build_blocks(config.model), rank.comm, options); });
+        run_stage(*comm, [&] { load_state(*engine, checkpoint.folder, StateParts::kModel); });
+        const EvalMetrics metrics = evaluate(*engine, {.dataset = data,
+                                                       .num_samples = data->num_samples(),
+                                                       .workers = num_data_workers(config, options.threads),
+                                                       .counts_top_k = is_image_model(config.model)});
+        LeftOut left_out;
+        left_out.gather(*comm, {data.get()});
+        if (comm->rank() == 0)
+          print(metrics, data->num_samples() - metrics.num_samples, checkpoint, arguments);
+        return ExitCode::kDone;
+      }});
+}
+
+}  // namespace
+
+void add_eval_command(CLI::App& app, Command& chosen) {
+  auto arguments = std::make_shared<EvalArguments>();
+  CLI::App* command = app.add_subcommand("eval", "Measure a trained model, alone or under mpirun");
+  command->add_option("CHECKPOINT", arguments->checkpoint, "A checkpoint, or the output folder of a run")
+      ->required();
+  command->add_option("--data", arguments->data,
+                      "What to evaluate on (default: data.eval of the checkpoint's job)");
+  command
+      ->add_option("--on-bad-image", arguments->on_bad_image,
+                   "fail, or skip: leave pictures out that cannot be read, with a count (default: "
+                   "data.on_bad_image of the checkpoint's job)")
+      ->check(CLI::IsMember({"fail", "skip"}));
+  command
+      ->add_option("--threads", arguments->threads, "Host threads a rank (default: 0, its part of the cores)")
+      ->check(CLI::Range(0, 4096));
+  command->add_flag("--json", arguments->json, "As JSON");
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](const LaunchEnvironment& launch) { return run_eval(*arguments, launch); };
+  });
+}
+
+}  // namespace trireme

@@ -1,0 +1,217 @@
+// trireme plan JOB.toml [--set key=value]... [--ranks N] [--ranks-per-machine M]
+//              [--json | --memory --actions --rank R] [--timeline FILE [--times FILE] [--send-ms X]]
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/commands/commands.h"
+#include "launcher/host/device.h"
+#include "launcher/host/machine.h"
+#include "launcher/report/plan_details.h"
+#include "launcher/report/plan_report.h"
+#include "launcher/report/plan_timeline.h"
+#include "launcher/train/build.h"
+#include "launcher/train/chosen_cut.h"
+#include "launcher/train/memory_fit.h"
+#include "launcher/train/output_folder.h"
+#include "parallel/comm/local.h"
+#include "runtime/base/log.h"
+
+namespace trireme {
+namespace {
+
+struct PlanArguments {
+  std::string job;
+  std::vector<std::string> overrides;
+  int num_ranks = 1;
+  int ranks_per_machine = 0;
+  bool json = false, memory = false, actions = false;
+  std::optional<int> rank;
+  std::optional<std::string> timeline, times;
+  double send_ms = 0.0;
+};
+
+void check_file_name(const char* option, const std::optional<std::string>& file) {
+  TRIREME_CHECK(!file || !file->empty(), "{} wants the name of a file, not \"\"", option);
+  TRIREME_CHECK(!file || !std::filesystem::is_directory(*file), "{} {}: is a folder; it takes a file", option,
+                *file);
+  if (!file) return;
+  const std::filesystem::path folder = std::filesystem::path(*file).parent_path();
+  TRIREME_CHECK(folder.empty() || std::filesystem::is_directory(folder),
+                "{} {}: there is no folder {}; make it first", option, *file, folder.string());
+}
+
+/// Whether two paths are one file, which need not exist yet.
+bool names_one_file(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (fs::equivalent(a, b, error)) return true;
+  return fs::weakly_canonical(fs::absolute(a)) == fs::weakly_canonical(fs::absolute(b));
+}
+
+/// What can be said without the job.
+void check_arguments(const PlanArguments& arguments, const LaunchEnvironment& launch) {
+  TRIREME_CHECK(launch.num_ranks == 1,
+                "`trireme plan` runs alone; say how many ranks to plan for with --ranks {}",
+                launch.num_ranks);
+  TRIREME_CHECK(!arguments.rank || *arguments.rank < arguments.num_ranks,
+                "--rank {} is none of the {} rank(s) of the plan, which count from 0", *arguments.rank,
+                arguments.num_ranks);
+  check_file_name("--timeline", arguments.timeline);
+  check_file_name("--times", arguments.times);
+  if (arguments.timeline) check_timeline_name(*arguments.timeline);
+  TRIREME_CHECK(
+      !arguments.timeline || !arguments.times || !names_one_file(*arguments.timeline, *arguments.times),
+      "--timeline {} and --times {} name one file, which would hold the times alone: name two",
+      *arguments.timeline, *arguments.times);
+}
+
+/// Where a rank of the job would compute on this machine.
+Device device_here(const JobConfig& config, const LaunchEnvironment& launch) {
+  return choose_device(config.parallel.device, launch, LocalWorld(1).communicator(0)).device;
+}
+
+DeviceType device_of_plan(const JobConfig& config, const LaunchEnvironment& launch) {
+  if (config.parallel.device == "cuda") return DeviceType::kCuda;
+  return config.parallel.device == "cpu" ? DeviceType::kCpu : device_here(config, launch).type;
+}
+
+/// Threads that a rank of the job would have on a machine like this one.
+int threads_of_rank(const PlanArguments& arguments, const JobConfig& config) {
+  if (config.parallel.threads > 0) return static_cast<int>(config.parallel.threads);
+  const int ranks_here = arguments.ranks_per_machine > 0 ? arguments.ranks_per_machine : arguments.num_ranks;
+  return threads_per_rank(count_cores(), ranks_here);
+}
+
+/// From the file that --times names, where it exists; else measured, and written there.
+BlockProfile profile_of(const PlanArguments& arguments, const JobConfig& config,
+                        const LaunchEnvironment& launch) {
+  const Device device = device_here(config, launch);
+  const int threads = threads_of_rank(arguments, config);
+  if (arguments.times && std::filesystem::exists(*arguments.times)) {
+    BlockProfile profile = read_profile(*arguments.times);
+    std::string mismatch = describe_mismatch(profile, config);
+    if (mismatch.empty()) mismatch = describe_other_place(profile, device, threads);
+    TRIREME_CHECK(mismatch.empty(), "--times {}: it was measured with {}; remove it to measure again",
+                  *arguments.times, mismatch);
+    return profile;
+  }
+  check_threads(config.parallel);
+  BlockProfile profile = measure_profile(config, device, threads);
+  if (arguments.times) write_text_file(*arguments.times, to_json(profile));
+  return profile;
+}
+
+std::string describe(const std::string& file, const Timeline& timeline, const Mesh& mesh) {
+  std::string text =
+      fmt::format("\n{}: forward and backward of a step take {:.2f} ms, the bubble is {:.1f} %\n", file,
+                  timeline.duration_ms(), 100 * timeline.bubble_share());
+  for (int stage = 0; stage < mesh.pipeline && mesh.pipeline > 1; ++stage) {
+    const double busy = timeline.busy_ms(mesh.rank({.stage = stage, .data = 0}));
+    text += fmt::format("stage {}: {:.2f} ms of work, {:.1f} % of the step\n", stage, busy,
+                        100 * busy / timeline.duration_ms());
+  }
+  return text;
+}
+
+/// The first screen, or the details that were asked for.
+std::string describe(const PlanArguments& arguments, const PlanReport& report) {
+  if (arguments.json) return to_json(report);
+  if (!arguments.memory && !arguments.actions && !arguments.rank) return to_text(report);
+  const bool both = arguments.memory == arguments.actions;  // of --rank alone
+  std::string text;
+  if (both || arguments.memory) text += memory_details(report, arguments.rank);
+  if (both) text += "\n";
+  if (both || arguments.actions) text += action_details(report, arguments.rank);
+  return text;
+}
+
+ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launch) {
+  check_arguments(arguments, launch);
+  JobConfig config = resolve(load_config(arguments.job, arguments.overrides));
+  const std::string warning = check_schedule(config);  // as `train` would
+  if (!warning.empty()) log_warning(warning);
+  const bool has_stages = config.parallel.pipeline > 1;
+  const bool measures_cut = has_stages && config.parallel.pipeline_cut == "measured";
+  TRIREME_CHECK(!arguments.times || arguments.timeline || has_stages,
+                "--times {} is about how long blocks take: it wants --timeline FILE, or a job with "
+                "parallel.pipeline of 2 or more",
+                *arguments.times);
+  check_batch(config.train, data_ranks(config.parallel, arguments.num_ranks));
+  config = counted_on(std::move(config), device_of_plan(config, launch));
+  std::optional<BlockProfile> profile;
+  const bool knows_times = arguments.times && std::filesystem::exists(*arguments.times);
+  if (measures_cut || arguments.timeline || arguments.times) profile = profile_of(arguments, config, launch);
+  if (measures_cut || (has_stages && config.parallel.pipeline_cut == "flops")) {
+    const MemoryLimit limit = planned_limit(config, arguments.num_ranks, arguments.ranks_per_machine);
+    const CutMemory memory{.num_ranks = arguments.num_ranks, .limit_bytes = limit.bytes};
+    config.parallel.pipeline_cut =
+        measures_cut ? measured_cut(config, *profile, memory) : flops_cut(config, memory);
+  }
+  PlanReport report = make_plan_report(config, arguments.num_ranks, arguments.ranks_per_machine,
+                                       profile ? &*profile : nullptr);
+  if (measures_cut && !knows_times) {
+    report.cut_note =
+        "parallel.pipeline_cut = \"measured\": these times were measured just now; a run measures its own, "
+        "and may cut elsewhere. With --times OUT/block_times.json, which it writes, this is the cut that "
+        "will run";
+  }
+  std::string text = describe(arguments, report);
+  if (arguments.timeline) {
+    TRIREME_CHECK(arguments.send_ms >= 0, "--send-ms {} is no time",
+                  arguments.send_ms);  // NaN passes CLI's check
+    const Timeline timeline = plan_timeline(report, *profile, arguments.send_ms);
+    write_timeline(*arguments.timeline, timeline, report, *profile);
+    if (!arguments.json) text += describe(*arguments.timeline, timeline, report.plan.mesh);
+  }
+  fmt::print("{}", text);
+  // As `train` would end.
+  return report.fit.fits() ? ExitCode::kDone : ExitCode::kBadInput;
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, Command& chosen) {
+  auto arguments = std::make_shared<PlanArguments>();
+  CLI::App* command =
+      app.add_subcommand("plan", "Show the plan of a job's step and its memory, without running it");
+  command->add_option("JOB", arguments->job, "The job, a TOML file")->required();
+  command->add_option("--set", arguments->overrides, "section.key=value, over what the job says; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--ranks", arguments->num_ranks, "Ranks to plan for (default: 1)")
+      ->check(CLI::Range(1, 1 << 20));
+  command
+      ->add_option("--ranks-per-machine", arguments->ranks_per_machine,
+                   "Ranks that share the memory of a machine like this one (default: all of them)")
+      ->check(CLI::Range(1, 1 << 20));
+  auto* memory = command->add_flag("--memory", arguments->memory,
+                                   "Instead: memory and traffic by what they are for, to the byte");
+  auto* actions =
+      command->add_flag("--actions", arguments->actions, "Instead: what each rank does, in order");
+  auto* rank =
+      command->add_option("--rank", arguments->rank, "Instead: both, or the one asked for, of this rank")
+          ->check(CLI::Range(0, 1 << 20));
+  command->add_flag("--json", arguments->json, "All of it as JSON")
+      ->excludes(memory)
+      ->excludes(actions)
+      ->excludes(rank);
+  auto* timeline = command->add_option(
+      "--timeline", arguments->timeline,
+      "Draw ranks x time: FILE.svg, or FILE.json for Perfetto. Times each block on this machine first");
+  command->add_option(
+      "--times", arguments->times,
+      "Times of the blocks: read from this file where it exists, else measured and written there");
+  command->add_option("--send-ms", arguments->send_ms, "Milliseconds from a send to its arrival (default: 0)")
+      ->check(CLI::Range(0.0, 1e9))
+      ->needs(timeline);
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](const LaunchEnvironment& launch) { return run_plan(*arguments, launch); };
+  });
+}
+
+}  // namespace trireme

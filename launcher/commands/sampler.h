@@ -1,0 +1,32 @@
+// Text from a trained model, token by token.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "parallel/run/engine.h"
+
+namespace trireme {
+
+struct SamplingOptions {
+  std::int64_t num_tokens = 0;  // to generate
+  std::int64_t context = 0;     // the model's: only that many last tokens are seen
+  std::int64_t vocab = 0;
+  double temperature = 1.0;  // 0: always the likeliest token
+  std::int64_t top_k = 0;    // choose among the k likeliest; 0: among all
+  std::uint64_t seed = 0;
+};
+
+/// Chooses a token from logits [vocab]: softmax(logits / temperature) over the top k. `uniform` is in [0, 1).
+std::int32_t choose_token(std::span<const float> logits, const SamplingOptions& options, double uniform);
+
+/// Continues `prompt` (at least one token). Returns the new tokens; `progress` sees all of them so far after
+/// each. The same seed gives the same tokens. Throws Error(kInvalidInput) for a temperature that is no
+/// number.
+std::vector<std::int32_t> generate(Engine& engine, std::vector<std::int32_t> prompt,
+                                   const SamplingOptions& options,
+                                   const std::function<void(std::span<const std::int32_t>)>& progress = {});
+
+}  // namespace trireme

@@ -1,0 +1,56 @@
+#include "launcher/commands/top_k.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+#include <sstream>
+#include <vector>
+
+#include "runtime/base/error.h"
+
+namespace trireme {
+
+std::int64_t rank_of_target(std::span<const float> logits, std::int32_t target) {
+  const auto t = static_cast<std::size_t>(target);
+  if (std::isnan(logits[t])) return static_cast<std::int64_t>(logits.size());
+  std::int64_t rank = 0;
+  for (std::size_t c = 0; c < logits.size(); ++c) {
+    if (logits[c] > logits[t] || (logits[c] == logits[t] && c < t)) ++rank;
+  }
+  return rank;
+}
+
+void TopK::add(const Context& ctx, const Tensor& logits, const Tensor& targets) {
+  const std::vector<float> values = ctx.to_host(logits);
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(targets.num_elems()));
+  ctx.backend->copy_to_host(ctx.exec, labels.data(), targets);
+  TRIREME_CHECK(logits.shape().num_rows() == targets.num_elems(), "logits {} are not of targets {}",
+                logits.shape().to_string(), targets.shape().to_string());
+  const auto num_classes = static_cast<std::size_t>(logits.shape().dim(-1));
+  for (std::size_t row = 0; row < labels.size(); ++row) {
+    if (labels[row] < 0) continue;  // left out
+    const std::int64_t rank =
+        rank_of_target(std::span(values).subspan(row * num_classes, num_classes), labels[row]);
+    top1 += rank < 1;
+    top5 += rank < 5;
+    ++num_samples;
+  }
+}
+
+std::string TopK::to_text() const {
+  return fmt::format("{} {} {}", top1, top5, num_samples);
+}
+
+TopK TopK::sum(std::span<const std::string> texts) {
+  TopK total;
+  for (const std::string& text : texts) {
+    TopK one;
+    std::istringstream(text) >> one.top1 >> one.top5 >> one.num_samples;
+    total.top1 += one.top1;
+    total.top5 += one.top5;
+    total.num_samples += one.num_samples;
+  }
+  return total;
+}
+
+}  // namespace trireme

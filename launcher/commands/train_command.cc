@@ -1,0 +1,118 @@
+// trireme train JOB.toml [--set key=value]... [--out DIR]
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/commands/commands.h"
+#include "launcher/config/config.h"
+#include "launcher/config/config_keys.h"
+#include "launcher/host/arithmetic.h"
+#include "launcher/host/device.h"
+#include "launcher/host/machine.h"
+#include "launcher/train/accumulation.h"
+#include "launcher/train/agreement.h"
+#include "launcher/train/build.h"
+#include "launcher/train/chosen_cut.h"
+#include "launcher/train/memory_fit.h"
+#include "launcher/train/rank_session.h"
+#include "launcher/train/stop_request.h"
+#include "launcher/train/trainer.h"
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+
+namespace trireme {
+namespace {
+
+struct TrainArguments {
+  std::string job;
+  std::vector<std::string> overrides;
+  std::string out;
+  bool help_keys = false;
+};
+
+std::filesystem::path output_root(const TrainArguments& arguments) {
+  if (!arguments.out.empty()) return arguments.out;
+  return std::filesystem::path("runs") / std::filesystem::path(arguments.job).stem();
+}
+
+ExitCode train(JobConfig config, const TrainArguments& arguments, const LaunchEnvironment& launch,
+               const RankSession& session, const StopRequest& stop) {
+  const auto& comm = session.comm();
+  check_same_config(*comm, to_toml(config));
+  run_stage(*comm, [&] { check_threads(config.parallel); });
+  const bool may_have_stages_on_gpus = config.parallel.pipeline > 1 && config.parallel.device != "cpu";
+  if (may_have_stages_on_gpus) run_stage(*comm, [] { prepare_environment_for_stages(); });
+  const RankDevice rank = [&] {
+    const Watchdog::Scope scope = session.inside("the choice of a device");
+    return choose_device(config.parallel.device, launch, comm, config.parallel.timeout_s);
+  }();
+  const Arithmetic arithmetic = arithmetic_of(rank.device);
+  check_same_arithmetic(*comm, arithmetic);
+  const auto threads = static_cast<int>(config.parallel.threads);
+  const MemoryLimit limit = memory_limit(config, rank.device, launch.num_local_ranks);
+  const CutMeasurement measurement{
+      .device = rank.device,
+      .threads = threads > 0 ? threads : threads_per_rank(count_cores(), launch.num_local_ranks),
+      .file = output_root(arguments) / "block_times.json"};
+  config.parallel.pipeline_cut = chosen_cut(counted_on(config, rank.device.type), comm,
+                                            {.measurement = measurement, .limit_bytes = limit.bytes});
+  config.parallel = with_accumulation(counted_on(config, rank.device.type), comm, limit).parallel;
+  return Trainer({.config = config,
+                  .out = output_root(arguments),
+                  .launch = launch,
+                  .comm = rank.comm,
+                  .device = rank.device,
+                  .arithmetic = arithmetic})
+      .run(stop);
+}
+
+ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& launch) {
+  if (arguments.help_keys) {
+    fmt::print("{}", config_reference());
+    return ExitCode::kDone;
+  }
+  TRIREME_CHECK(!arguments.job.empty(), "which job? `trireme train JOB.toml`");
+  const StopRequest stop;
+  JobConfig config;
+  std::exception_ptr problem;  // for the ranks to agree on
+  return run_as_rank(launch, {.read_limit =
+                                  [&] {
+                                    try {
+                                      config = resolve(load_config(arguments.job, arguments.overrides));
+                                    } catch (...) {
+                                      problem = std::current_exception();
+                                    }
+                                    return config.parallel.timeout_s;
+                                  },
+                              .run =
+                                  [&](RankSession& session) {
+                                    run_stage(*session.comm(), [&] {
+                                      if (problem) std::rethrow_exception(problem);
+                                      const std::string warning = check_schedule(config);
+                                      if (!warning.empty()) log_warning(warning);
+                                    });
+                                    return train(config, arguments, launch, session, stop);
+                                  }});
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app, Command& chosen) {
+  auto arguments = std::make_shared<TrainArguments>();
+  CLI::App* command = app.add_subcommand("train", "Run a training job, alone or under mpirun");
+  command->add_option("JOB", arguments->job, "The job, a TOML file");
+  command->add_option("--set", arguments->overrides, "section.key=value, over what the job says; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--out", arguments->out, "Folder for results (default: runs/ and the job's name)");
+  command->add_flag("--help-keys", arguments->help_keys, "Show all keys of a job");
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](const LaunchEnvironment& launch) { return run_train(*arguments, launch); };
+  });
+}
+
+}  // namespace trireme

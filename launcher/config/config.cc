@@ -1,0 +1,223 @@
+#include "launcher/config/config.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "launcher/config/config_keys.h"
+#include "launcher/config/config_value.h"
+#include "launcher/config/nearest_name.h"
+#include "runtime/base/error.h"
+#include "runtime/base/nesting.h"
+#include "runtime/base/regular_file.h"
+#include "runtime/data/class_names.h"
+
+namespace trireme {
+namespace {
+
+std::string at(std::string_view source, const toml::source_region& region) {
+  return fmt::format("{}:{}:{}", source, region.begin.line, region.begin.column);
+}
+
+/// A configuration while it is read.
+struct Reading {
+  JobConfig config;
+  std::map<std::string, std::string> given;  // full name of a key -> where it was given last
+};
+
+void set_key(Reading& reading, const ConfigKey& key, const toml::node& node, const std::string& where) {
+  const auto value = read_value(node, key.type);
+  TRIREME_CHECK(value, "{}: {} wants {}, found {}", where, key.full_name(), describe(key.type),
+                describe_node(node));
+  check_value(key, *value, where);
+  key.set(reading.config, *value);
+  reading.given[key.full_name()] = where;
+}
+
+/// The full name of the known key that is nearest to an unknown one. A key of the same section wins over an
+/// equally near one of another, and one that begins with the unknown name over all.
+std::string nearest_key(std::string_view section, std::string_view name) {
+  constexpr std::size_t kTellingPrefix = 4;  // letters
+  std::string nearest;
+  int least = std::numeric_limits<int>::max();
+  for (const ConfigKey& key : config_keys()) {
+    if (key.section == section && name.size() >= kTellingPrefix && key.name.starts_with(name)) {
+      return key.full_name();
+    }
+    const int distance = 2 * edit_distance(name, key.name) + (key.section == section ? 0 : 1);
+    if (distance < least) {
+      least = distance;
+      nearest = key.full_name();
+    }
+  }
+  return nearest;
+}
+
+[[noreturn]] void throw_unknown_section(std::string_view section, const std::string& where) {
+  for (const ConfigKey& key : config_keys()) {
+    if (key.type != KeyType::kStringTable || key.name != section) continue;
+    throw Error(ErrorCode::kInvalidInput, fmt::format("{}: unknown section [{}]; did you mean [{}]?", where,
+                                                      shortened(std::string(section)), key.full_name()));
+  }
+  const auto sections = config_sections();
+  std::string list;
+  for (const std::string& known : sections) list += fmt::format("{}{}", list.empty() ? "" : ", ", known);
+  throw Error(ErrorCode::kInvalidInput,
+              fmt::format("{}: unknown section [{}]; did you mean [{}]? Sections are {}", where,
+                          shortened(std::string(section)), nearest_name(section, sections), list));
+}
+
+const ConfigKey& require_key(std::string_view section, std::string_view name, const std::string& where) {
+  std::string known;
+  for (const ConfigKey& key : config_keys()) {
+    if (key.section != section) continue;
+    if (key.name == name) return key;
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", key.name);
+  }
+  if (known.empty()) throw_unknown_section(section, where);
+  throw Error(ErrorCode::kInvalidInput,
+              fmt::format("{}: unknown key {}.{}; did you mean {}? Keys of [{}] are {}", where, section,
+                          shortened(std::string(name)), nearest_key(section, name), section, known));
+}
+
+void apply_section(Reading& reading, std::string_view section, const toml::table& keys,
+                   std::string_view source, const std::string& where) {
+  const auto sections = config_sections();
+  if (std::find(sections.begin(), sections.end(), section) == sections.end()) {
+    throw_unknown_section(section, where);
+  }
+  for (const auto& [name, value] : keys) {
+    const std::string key_where = at(source, name.source());
+    set_key(reading, require_key(section, name.str(), key_where), value, key_where);
+  }
+}
+
+void apply_table(Reading& reading, const toml::table& root, std::string_view source) {
+  for (const auto& [section, node] : root) {
+    const std::string where = at(source, section.source());
+    const toml::table* keys = node.as_table();
+    TRIREME_CHECK(keys != nullptr,
+                  "{}: {} stands outside of any section; did you mean {}, below its [section]?", where,
+                  shortened(std::string(section.str())), nearest_key("", section.str()));
+    apply_section(reading, section.str(), *keys, source, where);
+  }
+}
+
+toml::table parse_toml(std::string_view text, std::string_view source) {
+  const int nesting = toml_nesting(text);
+  TRIREME_CHECK(nesting <= kMaxNesting, "{}: nested {} levels deep, and {} are the limit", source, nesting,
+                kMaxNesting);
+  try {
+    return toml::parse(text, source);
+  } catch (const toml::parse_error& error) {
+    throw Error(ErrorCode::kInvalidInput,
+                fmt::format("{}: not valid TOML: {}", at(source, error.source()), error.description()));
+  }
+}
+
+/// The value of an override as a TOML table {v = value}; what is not TOML by itself is a string.
+toml::table parse_override_value(const std::string& text) {
+  if (toml_nesting(text) > kMaxNesting) return toml::table{{"v", text}};
+  try {
+    toml::table table = toml::parse("v = " + text);
+    if (table.size() == 1) return table;  // a newline in the value could add keys
+  } catch (const toml::parse_error&) {
+  }
+  return toml::table{{"v", text}};
+}
+
+/// The table key that `name` is an entry of, "ops.attention" of ops; null: none.
+const ConfigKey* find_table_key(std::string_view section, std::string_view name) {
+  const std::string_view table = name.substr(0, name.find('.'));
+  if (table == name) return nullptr;
+  const auto keys = config_keys();
+  const auto found = std::ranges::find_if(keys, [&](const ConfigKey& key) {
+    return key.type == KeyType::kStringTable && key.section == section && key.name == table;
+  });
+  return found == keys.end() ? nullptr : &*found;
+}
+
+/// Sets one entry of a table and leaves the others: precision.ops.attention=fp32.
+void set_entry(JobConfig& config, const ConfigKey& key, const std::string& entry, const toml::node& node,
+               const std::string& where) {
+  const auto* text = node.as_string();
+  TRIREME_CHECK(text != nullptr && !entry.empty(), "{}: {}.{} wants a string, found {}", where,
+                key.full_name(), shortened(entry), describe_node(node));
+  auto table = std::get<std::map<std::string, std::string>>(key.get(config));
+  table[entry] = text->get();
+  check_value(key, table, where);
+  key.set(config, table);
+}
+
+void apply_override(Reading& reading, const std::string& text) {
+  const std::string readable = as_utf8({text}).front();
+  const std::string where = "--set " + shortened(readable);
+  TRIREME_CHECK(readable == text, "{}: is not UTF-8, and could not be read again from a checkpoint", where);
+  const auto equals = text.find('=');
+  TRIREME_CHECK(equals != std::string::npos, "{}: wants section.key=value", where);
+  const std::string name = text.substr(0, equals), value = text.substr(equals + 1);
+  const auto dot = name.find('.');
+  TRIREME_CHECK(dot != std::string::npos, "{}: wants section.key=value; did you mean {}?", where,
+                nearest_key("", name));
+  const std::string section = name.substr(0, dot), key_name = name.substr(dot + 1);
+  toml::table table = parse_override_value(value);
+  if (const ConfigKey* of_entry = find_table_key(section, key_name)) {
+    return set_entry(reading.config, *of_entry, key_name.substr(of_entry->name.size() + 1), *table.get("v"),
+                     where);
+  }
+  const ConfigKey& key = require_key(section, key_name, where);
+  // data.train=2024 names a folder, not a number.
+  if (key.type == KeyType::kString && !table["v"].is_string()) table = toml::table{{"v", value}};
+  set_key(reading, key, *table.get("v"), where);
+}
+
+const ConfigKey& find_key(const std::string& full_name) {
+  return *std::ranges::find(config_keys(), full_name, &ConfigKey::full_name);
+}
+
+/// Whoever gives a key expects something of it; its default asks for nothing.
+void check_effects(const Reading& reading) {
+  for (const auto& [name, where] : reading.given) {
+    const ConfigKey& key = find_key(name);
+    const KeyScope* scope = key.scope_without(reading.config);
+    if (scope == nullptr || key.get(reading.config) == key.get(JobConfig()))
+      continue;  // the default is no wish
+    throw Error(ErrorCode::kInvalidInput,
+                fmt::format("{}: {} is for {} and has no effect with {} = {}: take it out (of a job that "
+                            "others use as it is, with --set {}={})",
+                            where, name, scope->text, scope->decided_by,
+                            to_toml(find_key(scope->decided_by).get(reading.config)), name,
+                            to_toml(key.get(JobConfig()))));
+  }
+}
+
+Reading read_config(std::string_view toml, std::string_view source, std::span<const std::string> overrides) {
+  Reading reading;
+  apply_table(reading, parse_toml(toml, source), source);
+  for (const std::string& text : overrides) apply_override(reading, text);
+  check_config(reading.config);
+  return reading;
+}
+
+}  // namespace
+
+JobConfig parse_config(std::string_view toml, std::string_view source,
+                       std::span<const std::string> overrides) {
+  Reading reading = read_config(toml, source, overrides);
+  check_effects(reading);
+  return std::move(reading.config);
+}
+
+JobConfig parse_written_config(std::string_view toml, std::string_view source) {
+  return read_config(toml, source, {}).config;
+}
+
+JobConfig load_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
+  constexpr std::size_t kMaxJobBytes = 1 << 20;
+  const std::string text = read_text_file({.path = path, .what = "job file", .max_bytes = kMaxJobBytes});
+  return parse_config(text, path.string(), overrides);
+}
+
+}  // namespace trireme

@@ -1,0 +1,241 @@
+// What involves several keys of a configuration.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "launcher/config/combinations.h"
+#include "launcher/config/config.h"
+#include "launcher/config/nearest_name.h"
+#include "runtime/base/error.h"
+#include "runtime/precision.h"
+
+namespace trireme {
+namespace {
+
+void check_model(const ModelSection& model) {
+  if (model.name != "gpt") return;
+  if (model.size.empty()) {
+    TRIREME_CHECK(model.layers > 0 && model.hidden > 0 && model.heads > 0 && model.seq_len > 0,
+                  "the model has no shape: give model.size, or all of model.layers = {}, model.hidden = {}, "
+                  "model.heads = {} and model.seq_len = {}",
+                  model.layers, model.hidden, model.heads, model.seq_len);
+  }
+  if (model.hidden > 0 && model.heads > 0) {
+    TRIREME_CHECK(model.hidden % model.heads == 0, "model.heads = {} does not divide model.hidden = {}",
+                  model.heads, model.hidden);
+  }
+}
+
+void check_data(const JobConfig& config) {
+  const DataSection& data = config.data;
+  const bool wants_images = config.model.name != "gpt";
+  TRIREME_CHECK(data.kind == "synthetic" || (data.kind == "images") == wants_images,
+                "data.kind = \"{}\" is not what {} is trained on: set it to \"{}\" or \"synthetic\"",
+                data.kind, config.model.name, wants_images ? "images" : "tokens");
+  TRIREME_CHECK(data.kind != "tokens" || !data.train.empty(),
+                "data.train is missing: the folder of token shards that `trireme data text` wrote");
+  TRIREME_CHECK(
+      data.kind != "images" || !data.train.empty(),
+      "data.train is missing: a folder of class folders of pictures, or of CIFAR's or MNIST's files");
+  for (const auto& [key, value] : {std::pair{"mixup", data.mixup}, {"mosaic", data.mosaic}}) {
+    TRIREME_CHECK(data.kind == "images" || value == 0,
+                  "data.{} = {} mixes pictures, but data.kind = \"{}\" has none: set data.{} = 0", key, value,
+                  data.kind, key);
+  }
+  TRIREME_CHECK(data.crop_area[0] <= data.crop_area[1], "data.crop_area = [{}, {}]: the least comes first",
+                data.crop_area[0], data.crop_area[1]);
+  TRIREME_CHECK(data.crop_aspect[0] <= data.crop_aspect[1],
+                "data.crop_aspect = [{}, {}]: the least comes first", data.crop_aspect[0],
+                data.crop_aspect[1]);
+}
+
+void check_op_overrides(const PrecisionSection& precision) {
+  std::vector<std::string> known;
+  for (const OpPolicy& policy : op_policies()) known.emplace_back(policy.name);
+  for (const auto& [name, mode] : precision.ops) {
+    const auto op = find_op(name);
+    TRIREME_CHECK(op, "precision.ops: there is no op '{}'; did you mean '{}'? Ops are {}", name,
+                  nearest_name(name, known), fmt::join(known, ", "));
+    const auto wanted = find_precision_mode(mode);
+    TRIREME_CHECK(wanted, "precision.ops: {} = \"{}\" is not a precision; \"fp32\" is", name, mode);
+    Precision().override_op(*op, *wanted);
+  }
+}
+
+void check_precision(const JobConfig& config) {
+  const PrecisionSection& precision = config.precision;
+  check_op_overrides(precision);
+  const bool sixteen_bits = precision.grad_dtype == "compute"
+                                ? precision.mode == "fp16" || precision.mode == "bf16"
+                                : precision.grad_dtype != "fp32";
+  TRIREME_CHECK(!sixteen_bits || config.parallel.reduction == "canonical",
+                "precision.grad_dtype = \"{}\" wants parallel.reduction = \"canonical\": the library's own "
+                "all-reduce sums in fp32 only",
+                precision.grad_dtype);
+  TRIREME_CHECK(precision.loss_scale != "dynamic" || precision.min_scale <= precision.scale_init,
+                "precision.min_scale = {} is above precision.scale_init = {}", precision.min_scale,
+                precision.scale_init);
+}
+
+void check_pipeline(const JobConfig& config) {
+  const ParallelSection& parallel = config.parallel;
+  const bool interleaved = parallel.schedule == "interleaved";
+  TRIREME_CHECK(
+      parallel.chunks == 1 || interleaved,
+      "parallel.chunks = {} wants parallel.schedule = \"interleaved\"; \"{}\" runs one chunk a rank",
+      parallel.chunks, parallel.schedule);
+  TRIREME_CHECK(
+      parallel.chunks > 1 || !interleaved,
+      "parallel.schedule = \"interleaved\" wants parallel.chunks = 2 or more; with one chunk a rank it "
+      "is \"1f1b\"");
+  if (parallel.pipeline == 1) {
+    TRIREME_CHECK(
+        parallel.chunks == 1,
+        "parallel.schedule = \"interleaved\" wants parallel.pipeline = 2 or more: one stage has nothing "
+        "to interleave");
+    TRIREME_CHECK(!listed_cut(parallel.pipeline_cut),
+                  "parallel.pipeline_cut = \"{}\" cuts a model that parallel.pipeline = 1 leaves whole",
+                  parallel.pipeline_cut);
+  }
+  check_combinations(config);
+}
+
+/// "1, 2 or 5".
+std::string join_choices(const std::vector<std::int64_t>& values) {
+  std::string text;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == values.size() ? " or " : ", ", values[i]);
+  }
+  return text;
+}
+
+/// At most `count` divisors of `number`, those nearest to `wanted`, ascending.
+std::vector<std::int64_t> divisors_near(std::int64_t number, std::int64_t wanted, std::size_t count) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t d = 1; d * d <= number; ++d) {
+    if (number % d != 0) continue;
+    divisors.push_back(d);
+    if (d * d != number) divisors.push_back(number / d);
+  }
+  const auto distance = [wanted](std::int64_t d) { return d > wanted ? d - wanted : wanted - d; };
+  std::ranges::sort(divisors);
+  std::ranges::stable_sort(divisors, {}, distance);
+  divisors.resize(std::min(divisors.size(), count));
+  std::ranges::sort(divisors);
+  return divisors;
+}
+
+}  // namespace
+
+std::optional<int> data_workers(const DataSection& data) {
+  int workers = 0;
+  const char* const end = data.workers.data() + data.workers.size();
+  const auto [read, error] = std::from_chars(data.workers.data(), end, workers);
+  return error == std::errc() && read == end && workers >= 0 && workers <= 256 ? std::optional(workers)
+                                                                               : std::nullopt;
+}
+
+std::optional<double> static_loss_scale(const PrecisionSection& precision) {
+  double scale = 0;
+  const char* const begin = precision.loss_scale.data();
+  const char* const end = begin + precision.loss_scale.size();
+  const auto [read, error] = std::from_chars(begin, end, scale);
+  // False for NaN, and for what fp32 rounds to zero.
+  const bool fits = static_cast<float>(scale) > 0 && scale <= std::numeric_limits<float>::max();
+  return error == std::errc() && read == end && fits ? std::optional(scale) : std::nullopt;
+}
+
+std::optional<std::vector<std::int64_t>> listed_cut(const std::string& text) {
+  std::vector<std::int64_t> numbers;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const auto skip_spaces = [&] {
+    while (at != end && *at == ' ') ++at;
+  };
+  while (true) {
+    skip_spaces();
+    const auto [read, error] = std::from_chars(at, end, numbers.emplace_back());
+    if (error != std::errc()) return std::nullopt;
+    at = read;
+    skip_spaces();
+    if (at == end) return numbers;
+    if (*at++ != ',') return std::nullopt;
+  }
+}
+
+int data_ranks(const ParallelSection& parallel, int num_ranks) {
+  TRIREME_CHECK(num_ranks % parallel.pipeline == 0,
+                "parallel.pipeline = {} stages cannot share {} rank(s) equally: start a multiple of {} ranks",
+                parallel.pipeline, num_ranks, parallel.pipeline);
+  return num_ranks / static_cast<int>(parallel.pipeline);
+}
+
+void check_config(const JobConfig& config) {
+  check_model(config.model);
+  check_data(config);
+  check_precision(config);
+  check_pipeline(config);
+  TRIREME_CHECK(config.optimizer.min_lr <= config.optimizer.lr,
+                "optimizer.min_lr = {} is above optimizer.lr = {}", config.optimizer.min_lr,
+                config.optimizer.lr);
+  TRIREME_CHECK(!config.optimizer.nesterov || config.optimizer.momentum > 0,
+                "optimizer.nesterov needs a momentum, but optimizer.momentum = 0");
+  TRIREME_CHECK(
+      !config.parallel.cuda_graph || config.model.dropout == 0,
+      "parallel.cuda_graph = true cannot play steps that draw random numbers, but model.dropout = {}; "
+      "set cuda_graph = false or dropout = 0",
+      config.model.dropout);
+  TRIREME_CHECK(!config.parallel.cuda_graph || config.log.trace_step == 0,
+                "log.trace_step = {}: a step that parallel.cuda_graph plays has no actions to time; set one "
+                "of them to its default",
+                config.log.trace_step);
+  TRIREME_CHECK(!config.checkpoint.resume.empty(),
+                "checkpoint.resume is empty: \"auto\", \"never\" or the path of a checkpoint");
+}
+
+std::string check_schedule(const JobConfig& config) {
+  const OptimizerSection& optimizer = config.optimizer;
+  if (optimizer.warmup_steps < config.train.steps) return "";
+  TRIREME_CHECK(
+      optimizer.schedule == "constant",
+      "optimizer.warmup_steps = {} leaves none of train.steps = {} to optimizer.schedule = \"{}\": the "
+      "learning rate would not come to optimizer.lr = {} and down again; take fewer warm-up steps (0 "
+      "for a trial of a few steps) or more steps",
+      optimizer.warmup_steps, config.train.steps, optimizer.schedule, optimizer.lr);
+  return fmt::format(
+      "optimizer.warmup_steps = {}: all of train.steps = {} are warm-up, so the learning rate does not reach "
+      "optimizer.lr = {}",
+      optimizer.warmup_steps, config.train.steps, optimizer.lr);
+}
+
+void check_batch(const TrainSection& train, int num_data_ranks) {
+  // A plan holds every micro-batch of every rank; nobody accumulates a million of them.
+  constexpr std::int64_t kMaxMicroBatches = std::int64_t{1} << 20;
+  TRIREME_CHECK(
+      train.global_batch / train.micro_batch <= kMaxMicroBatches,
+      "train.global_batch = {} makes {} micro-batches of train.micro_batch = {}; a step has at most {}",
+      train.global_batch, train.global_batch / train.micro_batch, train.micro_batch, kMaxMicroBatches);
+  const std::int64_t round = train.micro_batch * num_data_ranks;
+  if (train.global_batch % round == 0) return;
+  const std::int64_t above = (train.global_batch / round + 1) * round, below = above - round;
+  std::string advice = below > 0 ? fmt::format("train.global_batch = {} or {} would do", below, above)
+                                 : fmt::format("train.global_batch = {} would do", above);
+  if (train.global_batch % num_data_ranks == 0) {
+    const auto choices = divisors_near(train.global_batch / num_data_ranks, train.micro_batch, 4);
+    advice += fmt::format(", or train.micro_batch = {}", join_choices(choices));
+  } else {
+    advice +=
+        fmt::format("; no micro-batch divides {} samples among {} ranks", train.global_batch, num_data_ranks);
+  }
+  throw Error(
+      ErrorCode::kInvalidInput,
+      fmt::format("train.global_batch = {} is not a multiple of train.micro_batch x data ranks = {} x {} "
+                  "= {}: {}",
+                  train.global_batch, train.micro_batch, num_data_ranks, round, advice));
+}
+
+}  // namespace trireme

@@ -1,0 +1,261 @@
+#include "launcher/config/config_keys.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "launcher/config/key_rules.h"
+#include "launcher/config/section_keys.h"
+
+namespace trireme {
+namespace {
+
+void add_train_keys(std::vector<ConfigKey>& keys) {
+  using T = TrainSection;
+  SectionKeys<T>(keys, "train", &JobConfig::train)
+      .add("steps", &T::steps, count_from(1), "Optimizer steps of the whole run, resumed parts included.")
+      .add("global_batch", &T::global_batch, count_from(1),
+           "Samples a step over all ranks; a multiple of `micro_batch` x data ranks.")
+      .add("micro_batch", &T::micro_batch, count_from(1),
+           "Samples that a rank runs forward and backward at once; the rest is accumulated.")
+      .add("seed", &T::seed, at_least(0), "Key of initial parameters, sample order and dropout.")
+      .add("eval_every", &T::eval_every, count_from(0),
+           "Steps between evaluations. 0: after the last step only.")
+      .add("eval_batches", &T::eval_batches, count_from(0),
+           "Global batches that one evaluation reads, the same ones each time: of tokens the first ones, of "
+           "images samples spread evenly over all. 0: the whole evaluation set.");
+}
+
+void add_optimizer_keys(std::vector<ConfigKey>& keys) {
+  using O = OptimizerSection;
+  SectionKeys<O>(keys, "optimizer", &JobConfig::optimizer)
+      .add("name", &O::name, one_of({"adamw", "sgd"}), "Update rule.")
+      .add("lr", &O::lr, above(0), "Peak learning rate.")
+      .add(
+          "min_lr", &O::min_lr, at_least(0),
+          "What the learning rate of `linear`, `cosine` and `one_cycle` comes down to: of `one_cycle` at the "
+          "last step, of the others at the step that would follow it, as of PyTorch's CosineAnnealingLR with "
+          "T_max = the steps after the warm-up. Of S steps, W of them warm-up, step s counted from 0 has "
+          "min_lr + c (lr - min_lr) with p = (s - W) / (S - W) and c = 1 - p for `linear`, (1 + cos(pi p)) / "
+          "2 "
+          "for `cosine`; from 0.4 to 0.04 in 10 steps the last has 0.076 and 0.0488.")
+      .add("weight_decay", &O::weight_decay, at_least(0),
+           "Decoupled for `adamw`, added to the gradient for `sgd`; matrices only, not biases and norms.")
+      .add("betas", &O::betas, from_to_below(0, 1), "`adamw`: decay of both moments.")
+      .add("epsilon", &O::epsilon, above(0), "`adamw`: added to the root of the second moment.")
+      .add("momentum", &O::momentum, from_to_below(0, 1), "`sgd`: 0 keeps no momentum buffer.")
+      .add("nesterov", &O::nesterov, any(), "`sgd`: Nesterov's form of momentum.")
+      .add("schedule", &O::schedule, one_of({"constant", "linear", "cosine", "one_cycle"}),
+           "Course of the learning rate after the warm-up, down to `min_lr`. `one_cycle`: half a cosine up "
+           "from "
+           "lr / 25 within `warmup_steps` (0: 30 % of the steps), then half a cosine down.")
+      .add(
+          "warmup_steps", &O::warmup_steps, count_from(0),
+          "Steps in which the learning rate rises linearly, to `lr` at the step after them. Fewer than "
+          "`train.steps`: else `lr` would never be reached, which is refused, and with `constant` warned of.")
+      .add("grad_clip", &O::grad_clip, at_least(0),
+           "Gradients are scaled down to this global L2 norm. 0: no clipping.");
+}
+
+void add_precision_keys(std::vector<ConfigKey>& keys) {
+  using P = PrecisionSection;
+  SectionKeys<P>(keys, "precision", &JobConfig::precision)
+      .add("mode", &P::mode, one_of({"fp32", "tf32", "fp16", "bf16"}),
+           "What matrix products and attention compute in, and in fp16 and bf16 what parameters' working "
+           "copies "
+           "and activations are stored in. Masters, optimizer state and sums are fp32 in every mode.")
+      .add_string_or_number("loss_scale", &P::loss_scale, loss_scale_text(),
+                            "Scaling of the loss's gradient in fp16: `dynamic` (GradScaler's rule), a fixed "
+                            "number, or `off` (the "
+                            "first gradient that overflows ends the job). No effect in the other modes.")
+      .add("scale_init", &P::scale_init, above(0), "`dynamic`: the first scale.")
+      .add("scale_growth", &P::scale_growth, at_least(1),
+           "`dynamic`: factor after `scale_interval` clean steps.")
+      .add("scale_backoff", &P::scale_backoff, between(0, 1),
+           "`dynamic`: factor after a gradient that is not finite; that step is skipped.")
+      .add("scale_interval", &P::scale_interval, count_from(1),
+           "`dynamic`: clean steps in a row until the scale grows.")
+      .add("min_scale", &P::min_scale, above(0), "`dynamic`: a scale below this ends the job.")
+      .add("max_skips", &P::max_skips, count_from(1), "In fp16: so many skipped steps in a row end the job.")
+      .add("grad_dtype", &P::grad_dtype, one_of({"fp32", "fp16", "bf16", "compute"}),
+           "What parameter gradients are accumulated and exchanged in; `compute`: as the mode. 16 bits halve "
+           "their memory and traffic and cost accuracy; they want `parallel.reduction` = canonical.")
+      .add("ops", &P::ops, any(),
+           "Ops that compute in another dtype than the mode's, as { attention = \"fp32\" }: \"fp32\", and "
+           "for `linear` and `attention` \"tf32\". Ops: linear, attention, embedding, layer_norm, dropout, "
+           "add, softmax_cross_entropy, conv2d, batch_norm, relu, pool.");
+}
+
+void add_engine_keys(std::vector<ConfigKey>& keys) {
+  using L = ParallelSection;
+  SectionKeys<L>(keys, "parallel", &JobConfig::parallel)
+      .add("pipeline", &L::pipeline, from_to(1, 4096),
+           "Pipeline stages that the blocks are cut into; data ranks = ranks / stages. The results do not "
+           "change.")
+      .add("zero", &L::zero, from_to(0, 3),
+           "ZeRO stage: each data rank keeps only its piece of 1: masters and optimizer state, 2: gradients "
+           "too, "
+           "3: parameters too. The results do not change.")
+      .add_boolean_or_auto(
+          "accumulate_unsharded", &L::accumulate_unsharded,
+          "`zero` 2 and 3: keep whole gradients over a step's micro-batches and reduce them once: more "
+          "memory, less traffic (FSDP: `no_sync`). `auto`: where the predicted memory fits, in "
+          "`memory_limit` or, without one, in 7/8 of what a rank may use; `trireme plan`, `config.toml` and "
+          "`summary.json` say what was chosen. The results do not change.")
+      .add_boolean_or_auto(
+          "keep_gathered", &L::keep_gathered,
+          "`zero` 3: gather each block's parameters once a step and keep them from their first use to their "
+          "last, over all micro-batches: more memory, less traffic (FSDP: `reshard_after_forward` = False). "
+          "`auto`: with several micro-batches a rank, where it fits as above; before "
+          "`accumulate_unsharded`, as it saves more. The results do not change.")
+      .add(
+          "prefetch_depth", &L::prefetch_depth, count_from(0),
+          "`zero` 3: gather the parameters of a block while so many blocks before it run. 0: when it is due. "
+          "The results do not change.")
+      .add_bytes(
+          "group_min_bytes", &L::group_min_bytes, at_least(0),
+          "Neighbouring blocks whose fp32 parameters are smaller share their buffers and messages: less "
+          "padding and fewer messages where blocks are small. An integer, or a string such as \"4 MiB\". "
+          "0: each block for itself. The results do not change.")
+      .add("offload", &L::offload, one_of({"none", "optimizer"}),
+           "`optimizer`: optimizer state lies in host memory and the update runs there. On the CPU that is "
+           "the same "
+           "memory, counted apart; refused on GPUs. The results do not change.")
+      .add("progress_thread", &L::progress_thread, any(),
+           "On the CPU: a thread a rank moves data while the rank computes. Worth it where cores are to "
+           "spare. The "
+           "results do not change.")
+      .add("recompute_every", &L::recompute_every, count_from(0),
+           "Keep only the input of every segment of so many blocks, fewer than the model has, and run it "
+           "again "
+           "in backward. 0: keep everything. The results do not change.")
+      .add(
+          "schedule", &L::schedule, one_of({"gpipe", "1f1b", "interleaved", "zb-h1"}),
+          "Order of micro-batches in a pipeline: `gpipe` all forwards, then all backwards; `1f1b` in turns, "
+          "with "
+          "fewer micro-batches alive; `interleaved` the same with several chunks of blocks on every rank, so "
+          "that less time is idle; `zb-h1` as `1f1b` with the weights' gradients computed apart, when a "
+          "stage "
+          "would wait, so that less time is idle for more memory. No effect with one stage. The results do "
+          "not change.")
+      .add("chunks", &L::chunks, count_from(1), "`interleaved`: chunks of blocks on every rank.")
+      .add("pipeline_cut", &L::pipeline_cut, pipeline_cut_text(),
+           "Where the blocks are cut into stages. `flops`: the stage with the most arithmetic, counted, has "
+           "as "
+           "little as it can have. `measured`: the slowest stage is as fast as it can be, by times of this "
+           "machine. Both within the memory of a rank, by prediction. `parameters`: the largest stage is as "
+           "small as it can be. `blocks`: each has as many blocks. \"3, 6\": the first block of every stage "
+           "(of "
+           "every chunk) but the first; the embedding is block 0. The results do not change.")
+      .add("reduction", &L::reduction, one_of({"canonical", "fast"}),
+           "`canonical`: the same bits on every layout. `fast`: the communication library's own all-reduce. "
+           "Over MPI on slow links: faster with several ranks a host, a tenth slower with one.")
+      .add(
+          "timeout_s", &L::timeout_s, at_least(0),
+          "Seconds that an action of a step, an evaluation, a checkpoint, a part of the start or the end "
+          "(MPI_Init "
+          "and MPI_Finalize, too), or a wait in one of them may take. Then the job ends with the name of the "
+          "rank that holds the others up, and with what each rank of its machine is in. 0: no limit.")
+      .add(
+          "device", &L::device, one_of({"auto", "cpu", "cuda"}),
+          "Where to compute. `auto`: GPUs where this build and every rank's machine have them, else the CPU.")
+      .add("threads", &L::threads, from_to(0, 4096),
+           "Host threads a rank, at most the cores it may use. 0: the cores it may use / ranks on this "
+           "machine.")
+      .add(
+          "oversubscribe", &L::oversubscribe, any(),
+          "Take `threads` as they are, beyond the cores that a rank may use, too: such threads wait for each "
+          "other, and a step takes many times as long. The results do not change.")
+      .add_bytes(
+          "memory_limit", &L::memory_limit, at_least(0),
+          "Bytes a rank may hold, library workspaces apart; a job that needs more is refused before step "
+          "1. An integer, or a string such as \"12 GiB\". 0: what the device has, or this rank's part of the "
+          "machine.")
+      .add("cuda_graph", &L::cuda_graph, any(),
+           "Record a training step on the GPU and play it from then on: one launch a step. One rank, no "
+           "dropout. No effect on CPUs. The results do not change.");
+}
+
+void add_output_keys(std::vector<ConfigKey>& keys) {
+  using C = CheckpointSection;
+  SectionKeys<C>(keys, "checkpoint", &JobConfig::checkpoint)
+      .add("every", &C::every, count_from(0),
+           "Steps between checkpoints. 0: only after the last step, or when stopped early.")
+      .add("keep", &C::keep, count_from(0), "Newest checkpoints that are kept. 0: all.")
+      .add("resume", &C::resume, any(),
+           "`auto`: from the newest whole checkpoint of the output folder, if there is one. `never`: from "
+           "step "
+           "0. Else the path of a checkpoint.");
+  using G = LogSection;
+  SectionKeys<G>(keys, "log", &JobConfig::log)
+      .add("every", &G::every, count_from(1),
+           "Steps between progress lines when the output is not a terminal.")
+      .add("state_hash_every", &G::state_hash_every, count_from(0),
+           "Steps between hashes of the training state in metrics.jsonl. 0: never.")
+      .add(
+          "trace_step", &G::trace_step, count_from(0),
+          "The step whose actions are timed, on every rank: `trace.json` for Perfetto and `trace.svg` in the "
+          "output folder. 0: none.");
+}
+
+std::vector<ConfigKey> make_keys() {
+  std::vector<ConfigKey> keys;
+  add_model_keys(keys);
+  add_data_keys(keys);
+  add_train_keys(keys);
+  add_optimizer_keys(keys);
+  add_precision_keys(keys);
+  add_engine_keys(keys);
+  add_output_keys(keys);
+  return keys;
+}
+
+}  // namespace
+
+std::string_view describe(KeyType type) {
+  switch (type) {
+    case KeyType::kBoolean:
+      return "true or false";
+    case KeyType::kInteger:
+      return "an integer";
+    case KeyType::kBytes:
+      return "a number of bytes, as an integer or as a string such as \"12 GiB\"";
+    case KeyType::kNumber:
+      return "a number";
+    case KeyType::kString:
+      return "a string";
+    case KeyType::kNumberPair:
+      return "a list of two numbers";
+    case KeyType::kNumberTriple:
+      return "a list of three numbers";
+    case KeyType::kStringOrNumber:
+      return "a string or a number";
+    case KeyType::kBooleanOrAuto:
+      return "true, false or \"auto\"";
+    case KeyType::kStringTable:
+      return "a table of strings, such as { name = \"text\" } (one entry: --set section.key.name=text)";
+  }
+  return "?";
+}
+
+const KeyScope* ConfigKey::scope_without(const JobConfig& job) const {
+  const auto found = std::ranges::find_if(scopes, [&](const KeyScope& scope) { return !scope.holds(job); });
+  return found == scopes.end() ? nullptr : &*found;
+}
+
+std::span<const ConfigKey> config_keys() {
+  static const std::vector<ConfigKey> keys = make_keys();
+  return keys;
+}
+
+std::vector<std::string> config_sections() {
+  std::vector<std::string> sections;
+  for (const ConfigKey& key : config_keys()) {
+    if (sections.empty() || sections.back() != key.section) sections.push_back(key.section);
+  }
+  return sections;
+}
+
+}  // namespace trireme

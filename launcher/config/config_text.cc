@@ -1,0 +1,179 @@
+// Configuration as text: the resolved TOML file, its comparison between ranks, the reference.
+#include <fmt/core.h>
+
+#include <map>
+#include <sstream>
+
+#include "launcher/config/config.h"
+#include "launcher/config/config_keys.h"
+
+namespace trireme {
+namespace {
+
+std::string number_text(double number) {
+  std::string text = fmt::format("{}", number);
+  // TOML tells numbers from integers by their look; keep them apart for a reader as well.
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text;
+}
+
+std::string quote_toml(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      out += fmt::format("\\u{:04X}", static_cast<unsigned char>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+struct ToToml {
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
+  std::string operator()(std::int64_t value) const { return std::to_string(value); }
+  std::string operator()(double value) const { return number_text(value); }
+  std::string operator()(const std::string& value) const { return quote_toml(value); }
+  std::string operator()(const std::array<double, 2>& value) const {
+    return fmt::format("[{}, {}]", number_text(value[0]), number_text(value[1]));
+  }
+  std::string operator()(const std::array<double, 3>& value) const {
+    return fmt::format("[{}, {}, {}]", number_text(value[0]), number_text(value[1]), number_text(value[2]));
+  }
+  std::string operator()(const std::map<std::string, std::string>& table) const {
+    std::string text;
+    for (const auto& [key, value] : table) {
+      text += fmt::format("{} {} = {}", text.empty() ? "" : ",", quote_toml(key), quote_toml(value));
+    }
+    return text.empty() ? "{}" : "{" + text + " }";
+  }
+};
+
+/// "section.key" -> value of a text written by to_toml.
+std::map<std::string, std::string> read_resolved(const std::string& text) {
+  std::map<std::string, std::string> values;
+  std::istringstream lines(text);
+  std::string line, section;
+  while (std::getline(lines, line)) {
+    if (line.starts_with('[')) {
+      section = line.substr(1, line.find(']') - 1);
+    } else if (const auto equals = line.find(" = "); equals != std::string::npos) {
+      values[section + "." + line.substr(0, equals)] = line.substr(equals + 3);
+    }
+  }
+  return values;
+}
+
+std::string type_text(KeyType type) {
+  switch (type) {
+    case KeyType::kBoolean:
+      return "boolean";
+    case KeyType::kInteger:
+      return "integer";
+    case KeyType::kBytes:
+      return "bytes";
+    case KeyType::kNumber:
+      return "number";
+    case KeyType::kString:
+      return "string";
+    case KeyType::kNumberPair:
+      return "two numbers";
+    case KeyType::kNumberTriple:
+      return "three numbers";
+    case KeyType::kStringOrNumber:
+      return "string or number";
+    case KeyType::kBooleanOrAuto:
+      return "boolean or string";
+    case KeyType::kStringTable:
+      return "table of strings";
+  }
+  return "?";
+}
+
+}  // namespace
+
+std::string to_toml(const ConfigValue& value) {
+  return std::visit(ToToml(), value);
+}
+
+std::string to_toml(const JobConfig& config) {
+  std::string text, section;
+  for (const ConfigKey& key : config_keys()) {
+    if (key.scope_without(config) != nullptr) continue;
+    if (key.section != section) {
+      text += fmt::format("{}[{}]\n", section.empty() ? "" : "\n", key.section);
+      section = key.section;
+    }
+    text += fmt::format("{} = {}\n", key.name, to_toml(key.get(config)));
+  }
+  return text;
+}
+
+std::string describe_difference(std::span<const std::string> texts_by_rank) {
+  std::string report;
+  if (texts_by_rank.empty()) return report;
+  const auto reference = read_resolved(texts_by_rank[0]);
+  for (std::size_t rank = 1; rank < texts_by_rank.size(); ++rank) {
+    if (texts_by_rank[rank] == texts_by_rank[0]) continue;
+    auto values = read_resolved(texts_by_rank[rank]);
+    const std::size_t before = report.size();
+    const auto add_line = [&](const std::string& key, const std::string& here, const std::string& there) {
+      report += fmt::format("{}rank {} has {} = {}, rank 0 has {}", report.empty() ? "" : "\n", rank, key,
+                            here, there);
+    };
+    for (const auto& [key, value] : reference) {
+      const auto found = values.find(key);
+      if (found == values.end()) {
+        add_line(key, "(nothing)", value);
+      } else if (found->second != value) {
+        add_line(key, found->second, value);
+      }
+    }
+    for (const auto& [key, value] : values) {
+      if (!reference.contains(key)) add_line(key, value, "(nothing)");
+    }
+    if (report.size() == before) {
+      report += fmt::format("{}rank {} differs from rank 0 in layout, not in a key: do both run one build?",
+                            report.empty() ? "" : "\n", rank);
+    }
+  }
+  return report;
+}
+
+std::vector<std::string> describe_changes(const JobConfig& before, const JobConfig& now) {
+  std::vector<std::string> changes;
+  for (const ConfigKey& key : config_keys()) {
+    const bool mathematics = key.section == "model" || key.section == "data" || key.section == "train" ||
+                             key.section == "optimizer" || key.section == "precision";
+    const bool pace = key.section == "data" && (key.name == "workers" || key.name == "cache");
+    if (key.scope_without(now) != nullptr) continue;
+    if (!mathematics || pace || key.get(before) == key.get(now)) continue;
+    changes.push_back(
+        fmt::format("{} ({}, now {})", key.full_name(), to_toml(key.get(before)), to_toml(key.get(now))));
+  }
+  return changes;
+}
+
+std::string config_reference() {
+  const JobConfig defaults;
+  std::string text, section;
+  for (const ConfigKey& key : config_keys()) {
+    if (key.section != section) {
+      section = key.section;
+      text += fmt::format(
+          "{}### [{}]\n\n| key | type | default | allowed | meaning |\n| --- | --- | --- | --- | --- |\n",
+          text.empty() ? "" : "\n", section);
+    }
+    std::string scope;
+    for (const KeyScope& part : key.scopes) scope += (scope.empty() ? "" : ", ") + part.text;
+    text += fmt::format("| `{}` | {} | `{}` | {} | {}{} |\n", key.name, type_text(key.type),
+                        to_toml(key.get(defaults)), key.rule.text.empty() ? "any" : key.rule.text,
+                        scope.empty() ? "" : "(" + scope + ") ", key.help);
+  }
+  return text;
+}
+
+}  // namespace trireme

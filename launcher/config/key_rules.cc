@@ -1,0 +1,116 @@
+#include "launcher/config/key_rules.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace trireme {
+namespace {
+
+/// The number in a value of type integer, bytes or number.
+double as_number(const ConfigValue& value) {
+  return std::holds_alternative<double>(value) ? std::get<double>(value)
+                                               : static_cast<double>(std::get<std::int64_t>(value));
+}
+
+/// All numbers of a value of type number, two or three numbers.
+std::vector<double> numbers_of(const ConfigValue& value) {
+  if (const auto* pair = std::get_if<std::array<double, 2>>(&value)) return {pair->begin(), pair->end()};
+  if (const auto* triple = std::get_if<std::array<double, 3>>(&value))
+    return {triple->begin(), triple->end()};
+  return {as_number(value)};
+}
+
+}  // namespace
+
+KeyRule any() {
+  return {};
+}
+
+KeyRule at_least(double least) {
+  return {.text = fmt::format("at least {}", least),
+          .allows = [least](const ConfigValue& v) { return as_number(v) >= least; }};
+}
+
+KeyRule count_from(std::int64_t least) {
+  return {.text = fmt::format("{} or more, below 2^31", least), .allows = [least](const ConfigValue& v) {
+            const std::int64_t count = std::get<std::int64_t>(v);
+            return count >= least && count < (std::int64_t{1} << 31);
+          }};
+}
+
+KeyRule from_to(std::int64_t least, std::int64_t most) {
+  return {.text = fmt::format("{} to {}", least, most), .allows = [least, most](const ConfigValue& v) {
+            const std::int64_t number = std::get<std::int64_t>(v);
+            return number >= least && number <= most;
+          }};
+}
+
+KeyRule above(double bound) {
+  return {.text = fmt::format("above {}", bound),
+          .allows = [bound](const ConfigValue& v) { return as_number(v) > bound; }};
+}
+
+KeyRule between(double low, double high) {
+  return {.text = fmt::format("above {} and below {}", low, high),
+          .allows = [low, high](const ConfigValue& v) { return as_number(v) > low && as_number(v) < high; }};
+}
+
+KeyRule from_to_number(double least, double most) {
+  return {.text = fmt::format("{} to {}", least, most), .allows = [least, most](const ConfigValue& v) {
+            return as_number(v) >= least && as_number(v) <= most;
+          }};
+}
+
+KeyRule each_within(double low, double most) {
+  return {.text = fmt::format("above {} and at most {}", low, most),
+          .allows = [low, most](const ConfigValue& v) {
+            return std::ranges::all_of(numbers_of(v), [&](double x) { return x > low && x <= most; });
+          }};
+}
+
+KeyRule from_to_below(double least, double bound) {
+  return {.text = fmt::format("at least {} and below {}", least, bound),
+          .allows = [least, bound](const ConfigValue& v) {
+            return std::ranges::all_of(numbers_of(v), [&](double x) { return x >= least && x < bound; });
+          }};
+}
+
+KeyRule one_of(std::vector<std::string> choices) {
+  std::string text;
+  for (const std::string& choice : choices) text += fmt::format("{}\"{}\"", text.empty() ? "" : ", ", choice);
+  return {.text = text, .allows = [choices = std::move(choices)](const ConfigValue& v) {
+            return std::ranges::find(choices, std::get<std::string>(v)) != choices.end();
+          }};
+}
+
+KeyRule only(ConfigValue value, std::string missing_feature) {
+  return {.text = to_toml(value) + " only",
+          .allows = [value](const ConfigValue& v) { return v == value; },
+          .missing_feature = std::move(missing_feature)};
+}
+
+KeyRule workers_text() {
+  return {.text = "\"auto\" or a number from 0 to 256", .allows = [](const ConfigValue& v) {
+            const std::string& text = std::get<std::string>(v);
+            return text == "auto" || data_workers({.workers = text}).has_value();
+          }};
+}
+
+KeyRule pipeline_cut_text() {
+  return {.text = "\"flops\", \"parameters\", \"blocks\", \"measured\" or first blocks such as \"3, 6\"",
+          .allows = [](const ConfigValue& v) {
+            const std::string& text = std::get<std::string>(v);
+            return text == "flops" || text == "parameters" || text == "blocks" || text == "measured" ||
+                   listed_cut(text).has_value();
+          }};
+}
+
+KeyRule loss_scale_text() {
+  return {.text = "\"dynamic\", \"off\" or a number above 0", .allows = [](const ConfigValue& v) {
+            const std::string& text = std::get<std::string>(v);
+            return text == "dynamic" || text == "off" || static_loss_scale({.loss_scale = text}).has_value();
+          }};
+}
+
+}  // namespace trireme

@@ -1,0 +1,35 @@
+// Which values a key of the configuration takes: the rules that the table of keys is written with.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "launcher/config/config_keys.h"
+
+namespace trireme {
+
+KeyRule any();
+KeyRule at_least(double least);
+/// Counts are 32-bit further down: steps and samples are words of the random number generator's counter.
+KeyRule count_from(std::int64_t least);
+KeyRule from_to(std::int64_t least, std::int64_t most);
+KeyRule above(double bound);
+KeyRule between(double low, double high);
+/// Numbers, not counts.
+KeyRule from_to_number(double least, double most);
+/// Each number of the value lies in (low, most].
+KeyRule each_within(double low, double most);
+/// Each number of the value lies in [least, bound).
+KeyRule from_to_below(double least, double bound);
+KeyRule one_of(std::vector<std::string> choices);
+/// A key that exists already, with the only value that this build can do.
+KeyRule only(ConfigValue value, std::string missing_feature);
+/// "auto" or a number of threads.
+KeyRule workers_text();
+/// "parameters", "blocks", "measured" or numbers of blocks.
+KeyRule pipeline_cut_text();
+/// "dynamic", "off" or a positive number.
+KeyRule loss_scale_text();
+
+}  // namespace trireme

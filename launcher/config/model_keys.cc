@@ -1,0 +1,42 @@
+// The keys of [model].
+#include "launcher/config/key_rules.h"
+#include "launcher/config/key_scopes.h"
+#include "launcher/config/section_keys.h"
+
+namespace trireme {
+
+void add_model_keys(std::vector<ConfigKey>& keys) {
+  using M = ModelSection;
+  SectionKeys<M>(keys, "model", &JobConfig::model)
+      .add("name", &M::name,
+           one_of({"gpt", "resnet18", "resnet34", "resnet50", "resnet101", "resnet20", "resnet56"}),
+           "Architecture. `resnet20` and `resnet56` are those for CIFAR's small images.")
+      .add("init_from", &M::init_from, any(),
+           "A safetensors file that the parameters, and running statistics, start from: of this model's "
+           "names and "
+           "shapes, in fp32; for ResNets those of torchvision. Empty: drawn from `train.seed`. A run that "
+           "goes on "
+           "from a checkpoint does not read it.");
+  SectionKeys<M>(keys, "model", &JobConfig::model, {for_resnets()})
+      .add("classes", &M::classes, count_from(0),
+           "Classes of the images. 0: those that the network was published for, 1000 or 10.")
+      .add("label_smoothing", &M::label_smoothing, from_to_below(0, 1),
+           "Part of a label that is spread over all classes, in training.");
+  SectionKeys<M>(keys, "model", &JobConfig::model, {for_gpts()})
+      .add(
+          "size", &M::size, one_of({"", "124m", "350m", "774m", "1.5b", "13b"}),
+          "A published GPT-2 or GPT-3 shape; the keys below override parts of it. Empty: the keys below give "
+          "the shape.")
+      .add("layers", &M::layers, count_from(0), "Transformer blocks. 0: taken from `size`.")
+      .add("hidden", &M::hidden, count_from(0), "Width of the residual stream. 0: taken from `size`.")
+      .add("heads", &M::heads, count_from(0), "Attention heads; must divide `hidden`. 0: taken from `size`.")
+      .add("vocab", &M::vocab, count_from(0),
+           "Tokens in the vocabulary. 0: taken from `size`; without one, from the training data's tokenizer.")
+      .add("seq_len", &M::seq_len, count_from(0), "Context in tokens. 0: taken from `size`.")
+      .add("dropout", &M::dropout, from_to_below(0, 1), "Probability of dropping an activation.")
+      .add("tied", &M::tied, any(), "The output layer shares the token embedding.")
+      .add("bias", &M::bias, only(true, "this build's GPT always has them"),
+           "Linear layers and norms have biases.");
+}
+
+}  // namespace trireme

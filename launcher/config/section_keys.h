@@ -1,0 +1,111 @@
+// How the table of configuration keys is written: a section's keys, one after another.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "launcher/config/config_keys.h"
+
+namespace trireme {
+
+// The parts of the table that stand in files of their own.
+void add_model_keys(std::vector<ConfigKey>& keys);
+void add_data_keys(std::vector<ConfigKey>& keys);
+
+template <class T>
+constexpr KeyType key_type() {
+  if constexpr (std::is_same_v<T, bool>) {
+    return KeyType::kBoolean;
+  } else if constexpr (std::is_same_v<T, std::int64_t>) {
+    return KeyType::kInteger;
+  } else if constexpr (std::is_same_v<T, double>) {
+    return KeyType::kNumber;
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return KeyType::kString;
+  } else if constexpr (std::is_same_v<T, std::map<std::string, std::string>>) {
+    return KeyType::kStringTable;
+  } else if constexpr (std::is_same_v<T, std::array<double, 3>>) {
+    return KeyType::kNumberTriple;
+  } else {
+    static_assert(std::is_same_v<T, std::array<double, 2>>);
+    return KeyType::kNumberPair;
+  }
+}
+
+/// Adds keys of one section to the table.
+template <class Section>
+class SectionKeys {
+ public:
+  /// `scopes`: of all of them.
+  SectionKeys(std::vector<ConfigKey>& keys, std::string name, Section JobConfig::*section,
+              std::vector<KeyScope> scopes = {})
+      : keys_(keys), name_(std::move(name)), section_(section), scopes_(std::move(scopes)) {}
+
+  template <class T>
+  SectionKeys& add(std::string name, T Section::*member, KeyRule rule, std::string help) {
+    const auto section = section_;
+    keys_.push_back(
+        {.section = name_,
+         .name = std::move(name),
+         .type = key_type<T>(),
+         .rule = std::move(rule),
+         .scopes = scopes_,
+         .help = std::move(help),
+         .get = [section, member](const JobConfig& job) { return ConfigValue(job.*section.*member); },
+         .set = [section, member](JobConfig& job,
+                                  const ConfigValue& value) { job.*section.*member = std::get<T>(value); }});
+    return *this;
+  }
+
+  SectionKeys& add_bytes(std::string name, std::int64_t Section::*member, KeyRule rule, std::string help) {
+    add(std::move(name), member, std::move(rule), std::move(help));
+    keys_.back().type = KeyType::kBytes;
+    return *this;
+  }
+
+  SectionKeys& add_string_or_number(std::string name, std::string Section::*member, KeyRule rule,
+                                    std::string help) {
+    add(std::move(name), member, std::move(rule), std::move(help));
+    keys_.back().type = KeyType::kStringOrNumber;
+    return *this;
+  }
+
+  /// A boolean that may be left open: "auto", which is nothing in `member`.
+  SectionKeys& add_boolean_or_auto(std::string name, std::optional<bool> Section::*member, std::string help) {
+    const auto section = section_;
+    const auto get = [section, member](const JobConfig& job) {
+      const std::optional<bool>& value = job.*section.*member;
+      return value ? ConfigValue(*value) : ConfigValue(std::string("auto"));
+    };
+    const auto set = [section, member](JobConfig& job, const ConfigValue& value) {
+      const bool* settled = std::get_if<bool>(&value);
+      job.*section.*member = settled ? std::optional(*settled) : std::nullopt;
+    };
+    keys_.push_back({.section = name_,
+                     .name = std::move(name),
+                     .type = KeyType::kBooleanOrAuto,
+                     .rule = {.text = "true, false, \"auto\""},
+                     .scopes = scopes_,
+                     .help = std::move(help),
+                     .get = get,
+                     .set = set});
+    return *this;
+  }
+
+  /// The key that was added last is for fewer jobs than the others.
+  SectionKeys& only(KeyScope scope) {
+    keys_.back().scopes.push_back(std::move(scope));
+    return *this;
+  }
+
+ private:
+  std::vector<ConfigKey>& keys_;
+  std::string name_;
+  Section JobConfig::*section_;
+  std::vector<KeyScope> scopes_;
+};
+
+}  // namespace trireme

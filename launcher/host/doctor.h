@@ -1,0 +1,41 @@
+// What this machine and this build can do: what to send along with a question.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "launcher/host/all_reduce_bandwidth.h"
+#include "launcher/host/env.h"
+#include "launcher/host/machine.h"
+
+namespace trireme {
+
+struct DoctorReport {
+  std::string version, build_type, compiler, sanitizers;
+  std::string cpu;
+  std::vector<std::string> instruction_sets;
+  CoreCounts cores;
+  std::int64_t memory_bytes = 0;
+  std::vector<std::string> backends;  // of this build
+  std::string onednn, mpi_standard;   // versions
+  std::optional<DeviceReport> gpus;   // empty: not in this build
+  std::string nccl;                   // version, or empty
+  LaunchEnvironment launch;
+  double sgemm_gflops = 0;                       // 0: not measured
+  std::optional<AllReduceBandwidth> all_reduce;  // empty: not measured
+};
+
+/// Everything but the measurement.
+DoctorReport examine(const LaunchEnvironment& launch);
+
+/// Rate of the CPU backend in fp32 matrix products of 1024 x 1024 x 1024, the best of a quarter of a second.
+/// GFLOP/s.
+double measure_sgemm_gflops(int num_threads);
+
+std::string to_text(const DoctorReport& report);
+std::string to_json(const DoctorReport& report);
+
+}  // namespace trireme

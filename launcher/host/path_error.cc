@@ -1,0 +1,19 @@
+#include "launcher/host/path_error.h"
+
+#include <system_error>
+
+namespace trireme {
+
+Error as_error(const std::filesystem::filesystem_error& error) {
+  const std::errc condition{error.code().default_error_condition().value()};
+  const bool is_input =
+      condition == std::errc::filename_too_long || condition == std::errc::too_many_symbolic_link_levels ||
+      condition == std::errc::not_a_directory || condition == std::errc::no_such_file_or_directory ||
+      condition == std::errc::permission_denied;
+  std::string paths = error.path1().string();
+  if (!error.path2().empty()) paths += " and " + error.path2().string();
+  return {is_input ? ErrorCode::kInvalidInput : ErrorCode::kRuntime,
+          fmt::format("cannot use {}: {}", paths, error.code().message())};
+}
+
+}  // namespace trireme

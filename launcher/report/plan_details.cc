@@ -1,0 +1,92 @@
+#include "launcher/report/plan_details.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "launcher/report/text_table.h"
+#include "parallel/plan/plan_text.h"
+
+namespace trireme {
+namespace {
+
+std::string describe_traffic(const StepPrediction& prediction) {
+  if (prediction.sent_bytes == 0) return "";
+  const auto list = [](const std::map<std::string, std::int64_t>& sent) {
+    std::string text;
+    for (const auto& [kind, bytes] : sent) {
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", kind, format_bytes(bytes));
+    }
+    return text;
+  };
+  return "  " + wrapped(fmt::format("sent by {}", list(sent_by_action(prediction))), 96) + "  " +
+         wrapped(fmt::format("sent as {}", list(sent_by_call(prediction))), 96);
+}
+
+std::string describe_group(const std::vector<int>& ranks, const StepPrediction& prediction) {
+  const MemoryStats& memory = prediction.memory;
+  std::string text =
+      fmt::format("{} {}: {} at the peak, in {}; {} sent a step\n", ranks.size() == 1 ? "rank" : "ranks",
+                  format_ranks(ranks), format_bytes(memory.peak_total),
+                  prediction.describe(prediction.peak_action()), format_bytes(prediction.sent_bytes));
+  text += fmt::format("  {:<15} {:>20} {:>20}  own peak in\n", "bytes", "own peak", "at the peak");
+  for (const MemoryCategory category : predicted_categories()) {
+    text += fmt::format(
+        "  {:<15} {:>20} {:>20}  {}\n", name(category), memory.peak[category], memory.at_peak[category],
+        memory.peak[category] > 0 ? prediction.describe(prediction.peak_action(category)) : "-");
+  }
+  text += fmt::format("  {:<15} {:>20} {:>20}\n", "total", "", memory.peak_total);
+  text += fmt::format("  {:<15} {:>20} {:>20}  parameters, gradients and optimizer when it steps\n", "state",
+                      "", prediction.state_bytes());
+  text += fmt::format("  {:<15} {:>20} {:>20}  a step\n", "sent", "", prediction.sent_bytes);
+  return text + describe_traffic(prediction);
+}
+
+}  // namespace
+
+std::vector<MemoryCategory> predicted_categories() {
+  std::vector<MemoryCategory> categories;
+  for (int c = 0; c < kNumMemoryCategories; ++c) {
+    const auto category = static_cast<MemoryCategory>(c);
+    if (category != MemoryCategory::kWorkspace) categories.push_back(category);
+  }
+  return categories;
+}
+
+std::map<std::string, std::int64_t> sent_by_action(const StepPrediction& prediction) {
+  std::map<std::string, std::int64_t> sent;
+  for (std::size_t i = 0; i < prediction.actions.size(); ++i) {
+    const std::int64_t bytes = prediction.actions[i].sent_bytes;
+    if (bytes > 0) sent[std::string(name(prediction.plan.actions[i].kind))] += bytes;
+  }
+  return sent;
+}
+
+std::map<std::string, std::int64_t> sent_by_call(const StepPrediction& prediction) {
+  std::map<std::string, std::int64_t> sent;
+  for (int c = 0; c < kNumCallKinds; ++c) {
+    const std::int64_t bytes = prediction.sent_by_call[static_cast<std::size_t>(c)];
+    if (bytes > 0) sent[std::string(name(static_cast<CallKind>(c)))] = bytes;
+  }
+  return sent;
+}
+
+std::string memory_details(const PlanReport& report, std::optional<int> rank) {
+  std::string text;
+  for (const RankGroupReport& group : report.groups) {
+    if (!rank) text += describe_group(group.ranks, group.prediction);
+    if (rank && std::ranges::find(group.ranks, *rank) != group.ranks.end())
+      text += describe_group({*rank}, group.prediction);
+  }
+  return text;
+}
+
+std::string action_details(const PlanReport& report, std::optional<int> rank) {
+  if (!rank) return to_text(report.plan, report.unit_names);
+  const auto& actions = report.plan.ranks.at(static_cast<std::size_t>(*rank)).actions;
+  std::string text = fmt::format("rank {}: {} actions\n", *rank, actions.size());
+  for (const Action& action : actions) text += "  " + to_text(action, report.unit_names) + "\n";
+  return text;
+}
+
+}  // namespace trireme

@@ -1,0 +1,29 @@
+// What `trireme plan` says about memory and traffic to the byte, and about what every rank does.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/report/plan_report.h"
+#include "runtime/base/allocator.h"
+
+namespace trireme {
+
+/// All but workspaces, which are measured only.
+std::vector<MemoryCategory> predicted_categories();
+
+/// Bytes sent by actions of each kind, and by calls of each kind, without those that send nothing.
+std::map<std::string, std::int64_t> sent_by_action(const StepPrediction& prediction);
+std::map<std::string, std::int64_t> sent_by_call(const StepPrediction& prediction);
+
+/// `trireme plan --memory`: every category's bytes, at the peak and at its own, and what is sent by what; of
+/// all ranks, equal ones once, or of one.
+std::string memory_details(const PlanReport& report, std::optional<int> rank = std::nullopt);
+
+/// `trireme plan --actions`: every action of all ranks, equal plans once, or of one.
+std::string action_details(const PlanReport& report, std::optional<int> rank = std::nullopt);
+
+}  // namespace trireme

@@ -1,0 +1,118 @@
+#include <nlohmann/json.hpp>
+
+#include "launcher/report/plan_details.h"
+#include "launcher/report/plan_report.h"
+
+namespace trireme {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json memory_json(const MemoryCounts& counts) {
+  Json json;
+  for (const MemoryCategory category : predicted_categories()) {
+    json[std::string(name(category))] = counts[category];
+  }
+  return json;
+}
+
+Json action_json(const Action& action, const std::vector<std::string>& unit_names) {
+  Json json = {{"kind", name(action.kind)}};
+  if (action.unit >= 0) {
+    json["unit"] = action.unit;
+    json["block"] = unit_names.at(static_cast<std::size_t>(action.unit));
+  }
+  if (action.micro_batch >= 0) json["micro_batch"] = action.micro_batch;
+  if (action.peer >= 0) json["peer"] = action.peer;
+  return json;
+}
+
+std::string describe_time_source(const PlanReport& report) {
+  if (report.chunks.empty()) return "";
+  return report.measured_on.empty()
+             ? "shares of the time are those of the arithmetic; --times FILE measures them"
+             : "shares of the time as measured on " + report.measured_on;
+}
+
+Json group_json(const RankGroupReport& group, const PlanReport& report) {
+  const StepPrediction& prediction = group.prediction;
+  Json actions = Json::array();
+  for (std::size_t i = 0; i < prediction.plan.actions.size(); ++i) {
+    Json action = action_json(prediction.plan.actions[i], report.unit_names);
+    action["peak_bytes"] = prediction.actions[i].alive.total();
+    action["comm_bytes"] = prediction.actions[i].sent_bytes;
+    actions.push_back(action);
+  }
+  Json moments;
+  for (const MemoryCategory category : predicted_categories()) {
+    moments[std::string(name(category))] = prediction.peak_action(category);
+  }
+  return {{"ranks", group.ranks},
+          {"peak_bytes", prediction.memory.peak_total},
+          {"peak_action", prediction.peak_action()},
+          {"memory", memory_json(prediction.memory.peak)},
+          {"memory_peak_actions", moments},
+          {"memory_at_peak", memory_json(prediction.memory.at_peak)},
+          {"state_bytes", prediction.state_bytes()},
+          {"comm_bytes", prediction.sent_bytes},
+          {"comm_bytes_by_action", sent_by_action(prediction)},
+          {"comm_bytes_by_call", sent_by_call(prediction)},
+          {"actions", actions}};
+}
+
+Json fit_json(const MemoryFit& fit) {
+  Json json = {{"fits", fit.fits()},
+               {"limit_bytes", fit.limit.bytes},
+               {"limit_source", fit.limit.source},
+               {"peak_bytes", fit.peak_bytes},
+               {"text", to_text(fit)}};
+  if (fit.remedy) {
+    json["remedy"] = {{"changes", fit.remedy->changes},
+                      {"ranks", fit.remedy->num_ranks},
+                      {"zero", fit.remedy->config.parallel.zero},
+                      {"recompute_every", fit.remedy->config.parallel.recompute_every},
+                      {"micro_batch", fit.remedy->config.train.micro_batch},
+                      {"peak_bytes", fit.remedy->peak_bytes}};
+  }
+  return json;
+}
+
+}  // namespace
+
+std::string to_json(const PlanReport& report) {
+  Json groups = Json::array();
+  for (const RankGroupReport& group : report.groups) groups.push_back(group_json(group, report));
+  Json chunks = Json::array();
+  for (const ChunkReport& chunk : report.chunks) {
+    chunks.push_back({{"stage", chunk.stage},
+                      {"first_unit", chunk.first_unit},
+                      {"last_unit", chunk.last_unit},
+                      {"parameters", chunk.num_parameters},
+                      {"time_share", chunk.time_share},
+                      {"peak_bytes", chunk.peak_bytes}});
+  }
+  const Json json = {{"ranks", report.num_ranks},
+                     {"precision", report.config.precision.mode},
+                     {"parameters", report.num_parameters},
+                     {"global_batch", report.config.train.global_batch},
+                     {"micro_batch", report.config.train.micro_batch},
+                     {"zero", report.config.parallel.zero},
+                     {"accumulate_unsharded", *report.config.parallel.accumulate_unsharded},
+                     {"keep_gathered", *report.config.parallel.keep_gathered},
+                     {"recompute_every", report.config.parallel.recompute_every},
+                     {"reduction", report.config.parallel.reduction},
+                     {"pipeline", report.config.parallel.pipeline},
+                     {"schedule", report.config.parallel.schedule},
+                     {"stages", chunks},
+                     {"pipeline_cut", report.config.parallel.pipeline_cut},
+                     {"cut_note", report.cut_note},
+                     {"time_shares", describe_time_source(report)},
+                     {"bubble_share", report.bubble_share},
+                     {"note", report.note},
+                     {"units", report.unit_names},
+                     {"fit", fit_json(report.fit)},
+                     {"groups", groups}};
+  return json.dump(1) + "\n";
+}
+
+}  // namespace trireme

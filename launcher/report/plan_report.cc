@@ -1,0 +1,117 @@
+#include "launcher/report/plan_report.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "launcher/host/device.h"
+#include "launcher/train/accumulation.h"
+#include "launcher/train/build.h"
+#include "parallel/comm/recording.h"
+#include "parallel/foresee/accumulation_choice.h"
+#include "parallel/foresee/block_work.h"
+#include "parallel/foresee/plan_simulate.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+std::vector<AccumulationReport> other_accumulations(const PlanReport& report,
+                                                    const std::shared_ptr<const BlockList>& blocks,
+                                                    EngineOptions options, int rank) {
+  options.planning = Planning::kOwnRank;
+  const bool keeps_gradients = options.accumulate_unsharded, keeps_parameters = options.keep_gathered;
+  std::vector<AccumulationReport> others;
+  for (const bool keep_gathered : {true, false}) {
+    for (const bool accumulate_unsharded : {true, false}) {
+      const bool other_gradients = accumulate_unsharded != keeps_gradients;
+      const bool other_parameters = keep_gathered != keeps_parameters;
+      if (!other_gradients && !other_parameters) continue;
+      if (other_gradients && !has_gradients_to_keep(options, report.num_ranks)) continue;
+      if (other_parameters && !has_parameters_to_keep(options, report.num_ranks)) continue;
+      options.accumulate_unsharded = accumulate_unsharded;
+      options.keep_gathered = keep_gathered;
+      const StepPrediction other =
+          predict_step(blocks, options, sample_spec(report.config), report.num_ranks, rank);
+      others.push_back({accumulate_unsharded, keep_gathered, other.memory.peak_total, other.sent_bytes});
+    }
+  }
+  return others;
+}
+
+std::int64_t peak_of_stage(const PlanReport& report, int stage) {
+  std::int64_t peak = 0;
+  for (const RankGroupReport& group : report.groups) {
+    if (report.plan.mesh.place(group.ranks[0]).stage != stage) continue;
+    peak = std::max(peak, group.prediction.memory.peak_total);
+  }
+  return peak;
+}
+
+/// How long the blocks take on one micro-batch, forward and backward, in any unit.
+std::vector<BlockTime> block_times_of(const JobConfig& config, const BlockList& blocks,
+                                      const BlockProfile* profile) {
+  if (profile != nullptr) return profile->blocks;
+  std::vector<BlockTime> times;
+  for (const double work : work_costs(blocks, sample_spec(config))) {
+    times.push_back({.block = blocks[times.size()]->name(), .forward_ms = work, .backward_ms = 2 * work});
+  }
+  return times;
+}
+
+}  // namespace
+
+MemoryLimit planned_limit(const JobConfig& config, int num_ranks, int ranks_per_machine) {
+  TRIREME_CHECK(ranks_per_machine <= num_ranks, "--ranks-per-machine {} is more than --ranks {}",
+                ranks_per_machine, num_ranks);
+  const int sharing = ranks_per_machine > 0 ? ranks_per_machine : num_ranks;
+  MemoryLimit limit = memory_limit(config, {DeviceType::kCpu, 0}, sharing);
+  if (config.parallel.memory_limit == 0 && num_ranks > 1) {
+    limit.source += "; --ranks-per-machine for another placement";
+  }
+  return limit;
+}
+
+PlanReport make_plan_report(const JobConfig& given, int num_ranks, int ranks_per_machine,
+                            const BlockProfile* profile) {
+  const int data = data_ranks(given.parallel, num_ranks);
+  check_batch(given.train, data);
+  const auto blocks = build_blocks(given.model);
+  const MemoryLimit limit = planned_limit(given, num_ranks, ranks_per_machine);
+  const JobConfig config = with_accumulation(given, blocks, num_ranks, limit);
+  EngineOptions options = engine_options(config);
+  options.device = {DeviceType::kMeta};
+  options.memory_limit = std::nullopt;
+  const auto comm = std::make_shared<RecordingCommunicator>(0, num_ranks);
+  expect_mesh_splits(*comm, {.data = data, .pipeline = options.pipeline.stages});
+  const Engine engine(blocks, comm, options);  // plans, validates
+  PlanReport report{.config = config,
+                    .num_ranks = num_ranks,
+                    .num_parameters = engine.layout().num_parameters,
+                    .note = note_on_device(config),
+                    .plan = engine.plan()};
+  for (const auto& block : *blocks) report.unit_names.push_back(block->name());
+  const BatchLayout batch{
+      .global_batch = config.train.global_batch, .micro_batch = config.train.micro_batch, .data_ranks = data};
+  for (const std::vector<int>& ranks : classes_of_equal_needs(batch, engine.groups().mesh)) {
+    report.groups.push_back(
+        {.ranks = ranks,
+         .prediction = predict_step(blocks, options, sample_spec(config), num_ranks, ranks[0])});
+  }
+  if (engine.stages().pipeline > 1) {
+    const std::vector<BlockTime> times = block_times_of(config, *blocks, profile);
+    if (profile != nullptr)
+      report.measured_on = fmt::format("{}, {} thread(s)", profile->device, profile->threads);
+    report.chunks = make_chunk_reports(*blocks, engine.stages(), time_costs(times));
+    report.bubble_share = simulate_plan(report.plan, {.blocks = times}).bubble_share();
+    for (ChunkReport& chunk : report.chunks) chunk.peak_bytes = peak_of_stage(report, chunk.stage);
+  }
+  const auto largest = std::ranges::max_element(
+      report.groups, {}, [](const RankGroupReport& group) { return group.prediction.memory.peak_total; });
+  report.fit = fit_memory(config, blocks, largest->prediction, num_ranks, limit);
+  report.other_accumulations = other_accumulations(report, blocks, options, largest->ranks[0]);
+  return report;
+}
+
+}  // namespace trireme

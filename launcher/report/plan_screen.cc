@@ -1,0 +1,173 @@
+// The first screen of `trireme plan`: what a person wants to know before a run, at most some thirty lines of
+// at most a hundred characters. Details are in plan_details.h.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+
+#include "launcher/report/plan_report.h"
+#include "launcher/report/text_table.h"
+#include "launcher/train/accumulation.h"
+#include "launcher/train/build.h"
+#include "launcher/train/image_data.h"
+#include "parallel/plan/plan_text.h"
+
+namespace trireme {
+namespace {
+
+std::string plural(std::int64_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+std::string describe_model(const JobConfig& job) {
+  if (is_image_model(job.model)) {
+    return fmt::format("{} classes, images of {} x {}", job.model.classes, job.data.image_size,
+                       job.data.image_size);
+  }
+  return fmt::format("{} layers, {} wide, {} heads, vocabulary {}, context {}", job.model.layers,
+                     job.model.hidden, job.model.heads, job.model.vocab, job.model.seq_len);
+}
+
+std::string describe_sharding(const ParallelSection& parallel) {
+  if (parallel.zero == 0) return "every data rank has the whole state";
+  const char* const cut[] = {"optimizer state", "gradients and optimizer state",
+                             "parameters, gradients and optimizer state"};
+  return fmt::format("zero = {}: {} cut over the data ranks", parallel.zero, cut[parallel.zero - 1]);
+}
+
+std::string describe_layout(const PlanReport& report) {
+  const JobConfig& job = report.config;
+  const std::int64_t stages = job.parallel.pipeline, data = report.num_ranks / stages;
+  std::string text = "layout: " + plural(report.num_ranks, "rank");
+  if (stages > 1) {
+    text += fmt::format(" = {} stages x {}, schedule {}", stages, plural(data, "data rank"),
+                        job.parallel.schedule);
+    if (job.parallel.chunks > 1) text += fmt::format(" with {} chunks a stage", job.parallel.chunks);
+  } else if (data > 1) {
+    text += ", data parallel";
+  }
+  if (data > 1) text += "; " + describe_sharding(job.parallel);
+  text += "; " + job.precision.mode;
+  if (job.parallel.recompute_every > 0)
+    text += fmt::format("; recompute every {}", job.parallel.recompute_every);
+  if (job.parallel.offload != "none") text += fmt::format("; offload {}", job.parallel.offload);
+  if (job.parallel.reduction != "canonical") text += fmt::format("; reduction {}", job.parallel.reduction);
+  return text;
+}
+
+std::string describe_step(const PlanReport& report) {
+  const TrainSection& train = report.config.train;
+  const std::int64_t data = data_ranks(report.config.parallel, report.num_ranks);
+  const std::int64_t count = train.global_batch / train.micro_batch / data;
+  return fmt::format("step: {}; {} micro-batch{} of {}{}", plural(train.global_batch, "sample"), count,
+                     count == 1 ? "" : "es", train.micro_batch, data > 1 ? " on each data rank" : "");
+}
+
+/// "0-4, 9" and, of one chunk, the names of its first and last block.
+std::string describe_blocks(const std::vector<const ChunkReport*>& chunks) {
+  std::string text;
+  for (const ChunkReport* c : chunks) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", c->first_unit);
+    if (c->last_unit > c->first_unit) text += fmt::format("-{}", c->last_unit);
+  }
+  if (chunks.size() > 1) return text;
+  const ChunkReport& c = *chunks[0];
+  return text + (c.first_unit == c.last_unit ? fmt::format(" {}", c.first_block)
+                                             : fmt::format(" {} to {}", c.first_block, c.last_block));
+}
+
+std::string describe_stages(const PlanReport& report) {
+  if (report.chunks.empty()) return "";
+  std::map<int, std::vector<const ChunkReport*>> stages;
+  for (const ChunkReport& chunk : report.chunks) stages[chunk.stage].push_back(&chunk);
+  TextRows rows{{"stage", "ranks", "blocks", "time", "parameters"}};
+  const int data = report.plan.mesh.data;
+  for (const auto& [stage, chunks] : stages) {
+    double share = 0;
+    std::int64_t parameters = 0;
+    for (const ChunkReport* chunk : chunks) {
+      share += chunk->time_share;
+      parameters += chunk->num_parameters;
+    }
+    const int first = stage * data;
+    rows.push_back({fmt::format("{}", stage),
+                    data == 1 ? fmt::format("{}", first) : fmt::format("{}-{}", first, first + data - 1),
+                    describe_blocks(chunks), fmt::format("{:.1f} %", 100 * share), short_count(parameters)});
+  }
+  const std::string by = report.measured_on.empty() ? "by counted arithmetic (--times FILE measures)"
+                                                    : "measured on " + report.measured_on;
+  return "\n" +
+         wrapped(fmt::format(
+             "stages, parallel.pipeline_cut = \"{}\"; time {}:", report.config.parallel.pipeline_cut, by)) +
+         to_text(rows, {.num_left = 3}) +
+         fmt::format(
+             "pipeline bubble: {:.1f} % of a step, uneven stages included, if messages take no time\n",
+             100 * report.bubble_share) +
+         (report.cut_note.empty() ? "" : wrapped(report.cut_note));
+}
+
+/// Ranks that need the same are a row: called by their stage where each stage has one.
+std::string describe_memory(const PlanReport& report) {
+  const bool by_stage =
+      !report.chunks.empty() && report.groups.size() == static_cast<std::size_t>(report.plan.mesh.pipeline);
+  TextRows rows{{by_stage ? "stage" : "ranks", "total", "parameters", "gradients", "optimizer", "activations",
+                 "comm", "other", "sent/step"}};
+  for (const RankGroupReport& group : report.groups) {
+    const MemoryCounts& bytes = group.prediction.memory.at_peak;
+    using enum MemoryCategory;
+    const std::int64_t other = bytes[kBatch] + bytes[kHost] + bytes[kData];
+    std::string ranks = by_stage ? fmt::format("{}", report.plan.mesh.place(group.ranks[0]).stage)
+                                 : format_ranks(group.ranks);
+    if (ranks.size() > 12) ranks = ranks.substr(0, 9) + "...";
+    rows.push_back({ranks, short_bytes(group.prediction.memory.peak_total), short_bytes(bytes[kParameters]),
+                    short_bytes(bytes[kGradients]), short_bytes(bytes[kOptimizer]),
+                    short_bytes(bytes[kActivations]), short_bytes(bytes[kCommunication]), short_bytes(other),
+                    short_bytes(group.prediction.sent_bytes)});
+  }
+  return "\nmemory of a rank at its peak, exact but for library workspaces:\n" +
+         to_text(rows, {.num_kept = 6});
+}
+
+std::string describe_other_accumulations(const PlanReport& report) {
+  if (report.other_accumulations.empty()) return "";
+  const bool gathers = report.config.parallel.zero == 3;
+  TextRows rows{{"accumulate_unsharded"}};
+  if (gathers) rows[0].emplace_back("keep_gathered");
+  rows[0].insert(rows[0].end(), {"total", "sent/step"});
+  for (const AccumulationReport& other : report.other_accumulations) {
+    std::vector<std::string>& row = rows.emplace_back();
+    row.push_back(fmt::format("{}", other.accumulate_unsharded));
+    if (gathers) row.push_back(fmt::format("{}", other.keep_gathered));
+    row.insert(row.end(), {short_bytes(other.peak_bytes), short_bytes(other.sent_bytes)});
+  }
+  return "\nwith other values of these keys of [parallel] it would be:\n" +
+         to_text(rows, {.num_left = rows[0].size() - 2});
+}
+
+std::string describe_fit(const MemoryFit& fit) {
+  if (fit.fits()) return wrapped(fmt::format("{}; the peak is in {}", to_text(fit), fit.action));
+  return wrapped(fmt::format("the job does not fit: a rank needs {}, in {}, and may use {} ({})",
+                             format_bytes(fit.peak_bytes), fit.action, format_bytes(fit.limit.bytes),
+                             fit.limit.source)) +
+         wrapped(describe_remedy(fit));
+}
+
+}  // namespace
+
+std::string to_text(const PlanReport& report) {
+  const JobConfig& job = report.config;
+  std::string text =
+      wrapped(fmt::format("{}: {} parameters in {} blocks; {}", job.model.name,
+                          short_count(report.num_parameters), report.unit_names.size(), describe_model(job)));
+  text += wrapped(describe_layout(report)) + wrapped(describe_step(report));
+  if (const std::string kept = describe_accumulation(job, report.num_ranks); !kept.empty()) {
+    text += wrapped(kept);
+  }
+  if (!report.note.empty()) text += wrapped(report.note);
+  text += describe_stages(report) + describe_memory(report) + describe_other_accumulations(report);
+  text += "\n" + describe_fit(report.fit);
+  return text +
+         "\nmore: --memory (to the byte), --actions, --rank R (both, of one rank), --json, --timeline FILE\n";
+}
+
+}  // namespace trireme

@@ -1,0 +1,22 @@
+// The picture of a plan: `trireme plan --timeline`.
+#pragma once
+
+#include <filesystem>
+
+#include "launcher/report/block_profile.h"
+#include "launcher/report/plan_report.h"
+#include "parallel/foresee/timeline.h"
+
+namespace trireme {
+
+/// Throws Error(kInvalidInput) unless `file` is called something.svg or something.json.
+void check_timeline_name(const std::filesystem::path& file);
+
+/// The step of all ranks with the times of `profile`, and sends that take `send_ms`.
+Timeline plan_timeline(const PlanReport& report, const BlockProfile& profile, double send_ms);
+
+/// Writes a picture (.svg) or a trace-event file (.json), whole or not at all.
+void write_timeline(const std::filesystem::path& file, const Timeline& timeline, const PlanReport& report,
+                    const BlockProfile& profile);
+
+}  // namespace trireme

@@ -1,0 +1,45 @@
+#include "launcher/report/timeline_trace.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+namespace trireme {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json metadata(const char* what, int rank, int thread, Json arguments) {
+  return {{"ph", "M"}, {"name", what}, {"pid", rank}, {"tid", thread}, {"args", std::move(arguments)}};
+}
+
+}  // namespace
+
+std::string to_chrome_trace(const Timeline& timeline) {
+  Json events = Json::array();
+  std::set<std::pair<int, int>> threads;  // (rank, thread)
+  for (const TimelineSpan& span : timeline.spans) {
+    const int thread = span.kind == TimelineSpan::Kind::kCommunication ? 1 : 0;
+    threads.insert({span.rank, thread});
+    Json event = {{"ph", "X"},
+                  {"name", span.label},
+                  {"cat", name(span.kind)},
+                  {"pid", span.rank},
+                  {"tid", thread},
+                  {"ts", span.start_ms * 1e3},
+                  {"dur", (span.end_ms - span.start_ms) * 1e3}};
+    if (span.micro_batch >= 0) event["args"] = {{"micro_batch", span.micro_batch}, {"chunk", span.chunk}};
+    events.push_back(std::move(event));
+  }
+  for (int rank = 0; rank < timeline.num_ranks; ++rank) {
+    events.push_back(metadata("process_name", rank, 0, {{"name", "rank " + std::to_string(rank)}}));
+    events.push_back(metadata("process_sort_index", rank, 0, {{"sort_index", rank}}));
+  }
+  for (const auto& [rank, thread] : threads) {
+    events.push_back(
+        metadata("thread_name", rank, thread, {{"name", thread == 0 ? "compute" : "communication"}}));
+  }
+  return Json{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}}.dump() + "\n";
+}
+
+}  // namespace trireme

@@ -1,0 +1,65 @@
+#include "launcher/train/evaluation.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "launcher/commands/top_k.h"
+#include "runtime/base/error.h"
+#include "runtime/data/prefetch.h"
+
+namespace trireme {
+namespace {
+
+/// The micro-batches of a rank in the order in which an evaluation asks for them.
+std::vector<BatchRequest> requests_of(const BatchLayout& batch, int data_rank) {
+  std::vector<BatchRequest> requests;
+  for (std::int64_t m = 0; m < batch.per_rank(); ++m) {
+    const std::int64_t g = batch.global_micro_batch(data_rank, m);
+    if (g >= batch.num_micro_batches()) continue;
+    const std::int64_t first = batch.first_sample(g);
+    requests.push_back({.first = first,
+                        .count = std::min(batch.micro_batch, batch.global_batch - first),
+                        .order = BatchRequest::Order::kSequential});
+  }
+  return requests;
+}
+
+}  // namespace
+
+EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options) {
+  const BatchLayout batch{.global_batch = options.num_samples,
+                          .micro_batch = engine.batch().micro_batch,
+                          .data_ranks = engine.batch().data_ranks};
+  const auto requests = requests_of(batch, engine.groups().place().data);
+  Prefetcher prefetcher(options.dataset, requests, {.depth = 2, .workers = options.workers});
+  const BatchSource source = [&, next = std::size_t{0}](std::int64_t first, std::int64_t count) mutable {
+    const bool expected =
+        next < requests.size() && requests[next].first == first && requests[next].count == count;
+    TRIREME_CHECK(expected, "the engine asked for samples {} to {}, which this rank did not read ahead",
+                  first, first + count - 1);
+    ++next;
+    return std::move(*prefetcher.next());
+  };
+  TopK mine;
+  LogitsObserver observe;
+  if (options.counts_top_k) {
+    observe = [&](const Tensor& logits, const Tensor& targets) {
+      mine.add(engine.context(), logits, targets);
+    };
+  }
+  EvalMetrics metrics{.loss = engine.evaluate(source, options.num_samples,
+                                              options.num_samples * options.dataset->targets_per_sample(),
+                                              observe)};
+  metrics.num_samples = options.num_samples;
+  if (!options.counts_top_k) return metrics;
+  const TopK all = TopK::sum(engine.communicator().all_gather_strings(mine.to_text()));
+  TRIREME_CHECK(all.num_samples > 0, "none of the {} samples to evaluate could be read", options.num_samples);
+  const auto total = static_cast<double>(all.num_samples);
+  metrics.loss *= static_cast<double>(options.num_samples) / total;  // the engine divided by all samples
+  metrics.num_samples = all.num_samples;
+  metrics.top1 = static_cast<double>(all.top1) / total;
+  metrics.top5 = static_cast<double>(all.top5) / total;
+  return metrics;
+}
+
+}  // namespace trireme

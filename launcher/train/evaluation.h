@@ -1,0 +1,21 @@
+// The loss of a model over a data set, and for images how often it is right.
+#pragma once
+
+#include <memory>
+
+#include "launcher/train/metrics.h"
+#include "parallel/run/engine.h"
+
+namespace trireme {
+
+struct EvaluationOptions {
+  std::shared_ptr<const Dataset> dataset;
+  std::int64_t num_samples = 0;  // the first ones
+  int workers = 1;               // threads that read ahead
+  bool counts_top_k = false;     // the model gives class logits
+};
+
+/// Collective. The same figures on every rank and layout.
+EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options);
+
+}  // namespace trireme

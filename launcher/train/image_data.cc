@@ -1,0 +1,136 @@
+#include "launcher/train/image_data.h"
+
+#include "models/resnet.h"
+#include "runtime/base/error.h"
+#include "runtime/data/image_dataset.h"
+#include "runtime/data/open_images.h"
+#include "runtime/data/synthetic_images.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kSyntheticSamples = 1024;  // a pass
+
+MixOptions mix_options(const DataSection& data) {
+  return {.mixup_alpha = data.mixup, .mosaic_probability = data.mosaic};
+}
+
+ViewOptions view_options(const DataSection& data) {
+  using Crop = ViewOptions::Crop;
+  return {.size = static_cast<int>(data.image_size),
+          .crop = data.crop == "resized"  ? Crop::kRandomResized
+                  : data.crop == "padded" ? Crop::kPadded
+                                          : Crop::kCenter,
+          .center = data.center,
+          .padding = static_cast<int>(data.padding),
+          .area = data.crop_area,
+          .aspect = data.crop_aspect,
+          .flip = data.flip,
+          .mean = data.mean,
+          .stddev = data.stddev};
+}
+
+/// Runs `open` and puts the key in front of what is wrong.
+template <class Open>
+auto with_key(const char* key, const Open& open) {
+  try {
+    return open();
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: {}", key, error.what()), error.where());
+  }
+}
+
+std::shared_ptr<ImageSource> open_source(const JobConfig& config, const char* key, const std::string& path,
+                                         ImageSplit split) {
+  return with_key(key, [&]() -> std::shared_ptr<ImageSource> {
+    return open_images({.path = path, .split = split, .max_pixels = config.data.max_pixels});
+  });
+}
+
+std::shared_ptr<const Dataset> make_dataset(const JobConfig& config,
+                                            std::shared_ptr<const ImageSource> source) {
+  return std::make_shared<ImageDataset>(ImageDataset::Options{
+      .source = std::move(source),
+      .view = view_options(config.data),
+      .mix = mix_options(config.data),
+      .on_bad_image = config.data.on_bad_image == "skip" ? ImageDataset::OnBadImage::kSkip
+                                                         : ImageDataset::OnBadImage::kFail,
+      .seed = static_cast<std::uint64_t>(config.train.seed)});
+}
+
+ClassNames names_of(const char* key, const std::string& path, const ImageSource* images) {
+  if (images == nullptr) return {};
+  return {.where = fmt::format("{} = \"{}\"", key, path), .names = as_utf8(images->class_names())};
+}
+
+std::shared_ptr<const Dataset> synthetic_images(const JobConfig& config) {
+  return std::make_shared<SyntheticImages>(
+      SyntheticImages::Options{.num_samples = kSyntheticSamples,
+                               .size = config.data.image_size,
+                               .num_classes = config.model.classes,
+                               .seed = static_cast<std::uint64_t>(config.train.seed)});
+}
+
+}  // namespace
+
+bool is_image_model(const ModelSection& model) {
+  return find_resnet_config(model.name).has_value();
+}
+
+std::int64_t default_image_size(const ModelSection& model) {
+  const auto resnet = find_resnet_config(model.name);
+  return resnet && resnet->stem == ResNetConfig::Stem::kCifar ? 32 : 224;
+}
+
+JobData open_image_data(const JobConfig& config, bool read_whole) {
+  if (config.data.kind == "synthetic") {
+    const auto data = synthetic_images(config);
+    return {.train = data, .eval = config.data.eval.empty() ? nullptr : data};
+  }
+  JobData data;
+  data.train_images = open_source(config, "data.train", config.data.train, ImageSplit::kTrain);
+  data.train = make_dataset(config, data.train_images);
+  if (read_whole) data.fingerprint += fmt::format("data.train: {}\n", data.train_images->fingerprint());
+  if (config.data.eval.empty()) return data;
+  data.eval_images = open_source(config, "data.eval", config.data.eval, ImageSplit::kEval);
+  data.eval = make_dataset(config, data.eval_images);
+  if (read_whole) data.fingerprint += fmt::format("data.eval: {}\n", data.eval_images->fingerprint());
+  return data;
+}
+
+JobData open_image_eval_data(const JobConfig& config) {
+  if (config.data.kind == "synthetic") return {.eval = synthetic_images(config)};
+  JobData data;
+  data.eval_images = open_source(config, "data.eval", config.data.eval, ImageSplit::kEval);
+  data.eval = make_dataset(config, data.eval_images);
+  return data;
+}
+
+void check_classes(const JobConfig& config, const JobData& data, const ClassNames& saved) {
+  const ClassNames train = names_of("data.train", config.data.train, data.train_images.get()),
+                   eval = names_of("data.eval", config.data.eval, data.eval_images.get());
+  check_same_classes(saved, train,
+                     "Labels of the run that goes on would mean other classes: restore the class folders, or "
+                     "begin anew, in another --out or with checkpoint.resume = \"never\"");
+  check_same_classes(train, eval, "Both want the same class folders: add, rename or remove some");
+  check_same_classes(saved, eval,
+                     "The model knows its own classes: choose a folder with the same class folders");
+  if (data.train_images) {
+    with_key("data.train", [&] { check_labels(*data.train_images, config.model.classes); });
+  }
+  if (data.eval_images) {
+    with_key("data.eval", [&] { check_labels(*data.eval_images, config.model.classes); });
+  }
+}
+
+SampleSpec image_sample_spec(const JobConfig& config) {
+  const std::int64_t size = config.data.image_size;
+  const bool synthetic = config.data.kind == "synthetic";
+  const int num_labels = synthetic ? 1 : mix_options(config.data).group_size();
+  return {.input = {size, size, 3},
+          .input_dtype = DType::kFloat32,
+          .target = num_labels > 1 ? Shape{num_labels} : Shape{},
+          .target_weights = num_labels > 1};
+}
+
+}  // namespace trireme

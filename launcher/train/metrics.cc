@@ -1,0 +1,101 @@
+#include "launcher/train/metrics.h"
+
+#include <fmt/core.h>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/error.h"
+#include "runtime/base/mapped_file.h"
+#include "runtime/checkpoint/json_file.h"
+
+namespace trireme {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// A resumed run keeps the line: it is one of ours, and of a step that will not be made again.
+bool is_kept(std::string_view line, const MetricsWriter::Options& options) {
+  constexpr std::size_t kMaxLineBytes = 1 << 16;
+  if (line.size() > kMaxLineBytes) return false;
+  nlohmann::json json;
+  std::int64_t step = 0;
+  try {
+    json = parse_json(line);
+    step = read_integer<std::int64_t>(json, "step");
+  } catch (const std::exception&) {  // damaged
+    return false;
+  }
+  if (step > options.resume_step) return false;
+  return step != options.resume_step || !options.evaluates_again || !json.contains("eval_loss");
+}
+
+/// Bytes of the leading lines that a resumed run keeps. Ends before a line that a crash cut short.
+std::uintmax_t kept_bytes(const MetricsWriter::Options& options) {
+  const MappedFile file(options.path, "metrics file");
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  std::size_t bytes = 0;
+  for (std::size_t end; (end = text.find('\n', bytes)) != std::string_view::npos; bytes = end + 1) {
+    if (!is_kept(text.substr(bytes, end - bytes), options)) break;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+MetricsWriter::MetricsWriter(Options options) : options_(std::move(options)) {
+  const auto& path = options_.path;
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  // Opening one would wait until somebody reads it.
+  TRIREME_CHECK(!std::filesystem::is_fifo(status), "cannot write {}: it is a pipe, not a regular file",
+                path.string());
+  if (std::filesystem::is_regular_file(status)) {
+    const std::uintmax_t bytes = options_.resume_step > 0 ? kept_bytes(options_) : 0;
+    std::filesystem::resize_file(path, bytes, error);
+    TRIREME_CHECK(!error, "cannot shorten {} to the {} bytes up to step {}: {}", path.string(), bytes,
+                  options_.resume_step, error.message());
+  }
+  file_.open(path, std::ios::binary | std::ios::app);
+  TRIREME_CHECK(file_.good(), "cannot write {}: {}", path.string(), std::generic_category().message(errno));
+}
+
+void MetricsWriter::write_step(const StepMetrics& metrics) {
+  Json memory;
+  for (int c = 0; c < kNumMemoryCategories; ++c) {
+    const auto category = static_cast<MemoryCategory>(c);
+    memory[std::string(name(category))] = metrics.memory.peak[category];
+  }
+  Json line = {{"step", metrics.step},
+               {"loss", metrics.loss},
+               {"lr", metrics.lr},
+               {"grad_norm", metrics.grad_norm},
+               {"loss_scale", metrics.loss_scale},
+               {"skipped", metrics.skipped},
+               {"step_ms", metrics.step_ms},
+               {options_.throughput_key, metrics.throughput},
+               {"data_wait_ms", metrics.data_wait_ms},
+               {"comm_wait_ms", metrics.comm_wait_ms},
+               {"comm_bytes", metrics.comm_bytes},
+               {"peak_bytes", metrics.memory.peak_bytes},
+               {"peak_rank", metrics.memory.rank},
+               {"memory", memory}};
+  if (!metrics.state_hash.empty()) line["state_hash"] = metrics.state_hash;
+  write_line(line.dump());
+}
+
+void MetricsWriter::write_eval(std::int64_t step, const EvalMetrics& metrics) {
+  Json line = {{"step", step}, {"eval_loss", metrics.loss}};
+  if (metrics.top1) line["eval_top1"] = *metrics.top1;
+  if (metrics.top5) line["eval_top5"] = *metrics.top5;
+  write_line(line.dump());
+}
+
+void MetricsWriter::write_line(const std::string& line) {
+  file_ << line << '\n' << std::flush;
+  if (!file_.good()) {
+    throw Error(ErrorCode::kRuntime, fmt::format("cannot write {}: {}", options_.path.string(),
+                                                 std::generic_category().message(errno)));
+  }
+}
+
+}  // namespace trireme

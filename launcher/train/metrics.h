@@ -1,0 +1,68 @@
+// metrics.jsonl: one JSON object a line, a line a step, and a line an evaluation. Written by rank 0.
+//
+//   {"step":1,"loss":10.9,"lr":1e-05,"grad_norm":2.1,"loss_scale":1.0,"skipped":false,"step_ms":71.2,
+//    "tokens_per_s":8600.1,"data_wait_ms":0.01,"comm_wait_ms":0.2,"comm_bytes":1024,"peak_bytes":123456,"peak_rank":0,"memory":{"parameters":...}}
+//   {"step":100,"eval_loss":4.2}                                           of images also "eval_top1",
+//   "eval_top5"
+//
+// Numbers that are not finite are written as null: JSON has no other.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "launcher/report/rank_memory.h"
+
+namespace trireme {
+
+struct StepMetrics {
+  std::int64_t step = 0;  // 1 is the first
+  double loss = 0;        // mean over the targets of the global batch
+  double lr = 0;
+  double grad_norm = 0;  // before clipping
+  double loss_scale = 1;
+  bool skipped = false;  // no update, because a gradient was not finite
+  double step_ms = 0;
+  double throughput = 0;        // targets or samples a second, over all ranks
+  double data_wait_ms = 0;      // of step_ms, spent waiting for the micro-batches
+  double comm_wait_ms = 0;      // of step_ms, spent in communication that nothing overlapped; 0 on GPUs
+  std::int64_t comm_bytes = 0;  // sent by this rank in the step
+  RankMemory memory;            // of the rank that takes most
+  std::string state_hash;       // empty: not taken at this step
+};
+
+struct EvalMetrics {
+  double loss = 0;
+  std::int64_t num_samples = 0;  // that counted
+  std::optional<double> top1,
+      top5;  // part of the samples whose class is the likeliest, or among the five likeliest
+};
+
+class MetricsWriter {
+ public:
+  struct Options {
+    std::filesystem::path path;
+    /// Lines of later steps are cut off, so that no step appears twice after a resume; 0 starts a new file.
+    std::int64_t resume_step = 0;
+    /// So is the evaluation of that step itself, which the run before may have written.
+    bool evaluates_again = false;
+    std::string throughput_key = "tokens_per_s";
+  };
+  /// Throws Error(kInvalidInput) when the file cannot be written.
+  explicit MetricsWriter(Options options);
+
+  // Each writes one line and hands it to the system. Throws Error(kRuntime) when that fails: a full disk.
+  void write_step(const StepMetrics& metrics);
+  void write_eval(std::int64_t step, const EvalMetrics& metrics);
+
+ private:
+  void write_line(const std::string& line);
+
+  Options options_;
+  std::ofstream file_;
+};
+
+}  // namespace trireme

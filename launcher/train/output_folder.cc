@@ -1,0 +1,39 @@
+#include "launcher/train/output_folder.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <span>
+#include <system_error>
+
+#include "runtime/base/atomic_file.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+
+OutputFolder prepare_output_folder(const std::filesystem::path& root) {
+  std::error_code error;
+  std::filesystem::create_directories(root, error);
+  TRIREME_CHECK(!error && std::filesystem::is_directory(root),
+                "cannot create the output folder {}: {}; choose another with --out", root.string(),
+                error ? error.message() : "there is a file of that name");
+  // Permissions alone would not show a full disk or a read-only file system.
+  const auto probe = root / fmt::format(".write-test-{}", getpid());
+  try {
+    write_text_file(probe, "writable\n");
+  } catch (const Error& failure) {
+    throw Error(ErrorCode::kInvalidInput,
+                fmt::format("cannot write into the output folder {}: {}; choose another with --out",
+                            root.string(), failure.what()));
+  }
+  std::filesystem::remove(probe, error);
+  return {root};
+}
+
+void write_text_file(const std::filesystem::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.writer().append(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+}  // namespace trireme

@@ -1,0 +1,81 @@
+#include "launcher/train/progress.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+namespace trireme {
+namespace {
+
+// Faster than a person reads, slow enough to cost nothing.
+constexpr std::chrono::milliseconds kRefresh{100};
+
+}  // namespace
+
+std::string format_duration(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0) return "?";
+  const auto total = static_cast<std::int64_t>(std::llround(seconds));
+  const std::int64_t h = total / 3600, m = total / 60 % 60, s = total % 60;
+  if (h > 0) return fmt::format("{}h {:02}m {:02}s", h, m, s);
+  if (m > 0) return fmt::format("{}m {:02}s", m, s);
+  return fmt::format("{}s", s);
+}
+
+std::string format_rate(double per_second) {
+  if (per_second >= 1e6) return fmt::format("{:.2f}M", per_second / 1e6);
+  if (per_second >= 1e4) return fmt::format("{:.1f}k", per_second / 1e3);
+  return fmt::format("{:.0f}", per_second);
+}
+
+std::string describe_eval(const EvalMetrics& metrics) {
+  std::string text = fmt::format("loss {:.4f}", metrics.loss);
+  if (metrics.top1) text += fmt::format("  top-1 {:.2f} %", 100 * *metrics.top1);
+  if (metrics.top5) text += fmt::format("  top-5 {:.2f} %", 100 * *metrics.top5);
+  return text;
+}
+
+Progress::Progress(std::ostream& out, Options options, TimePoint start)
+    : out_(out), options_(std::move(options)), start_(start), last_refresh_(start - kRefresh) {}
+
+std::string Progress::describe(const StepMetrics& metrics, TimePoint now) const {
+  const double elapsed_s = std::chrono::duration<double>(now - start_).count();
+  const auto num_done = static_cast<double>(metrics.step - options_.first_step + 1);
+  const double left_s = elapsed_s / num_done * static_cast<double>(options_.num_steps - metrics.step);
+  std::string text = fmt::format(
+      "step {}/{}  loss {:.4f}  lr {:.3g}  {} {}  ETA {}", metrics.step, options_.num_steps, metrics.loss,
+      metrics.lr, format_rate(metrics.throughput), options_.throughput_unit, format_duration(left_s));
+  if (metrics.skipped) text += "  (skipped: a gradient is not finite)";
+  return text;
+}
+
+void Progress::step(const StepMetrics& metrics, TimePoint now) {
+  const bool last = metrics.step == options_.num_steps;
+  if (!options_.terminal) {
+    if (metrics.step % options_.log_every == 0 || metrics.step == options_.first_step || last) {
+      out_ << describe(metrics, now) << std::endl;
+    }
+    return;
+  }
+  if (now - last_refresh_ < kRefresh && !last) return;
+  last_refresh_ = now;
+  const std::string text = describe(metrics, now);
+  const std::size_t blanks = shown_width_ > text.size() ? shown_width_ - text.size() : 0;
+  out_ << '\r' << text << std::string(blanks, ' ') << std::flush;
+  shown_width_ = text.size();
+}
+
+void Progress::eval(std::int64_t step, const EvalMetrics& metrics) {
+  line(fmt::format("step {}/{}  eval {}", step, options_.num_steps, describe_eval(metrics)));
+}
+
+void Progress::line(std::string_view text) {
+  finish();
+  out_ << text << std::endl;
+}
+
+void Progress::finish() {
+  if (shown_width_ > 0) out_ << std::endl;
+  shown_width_ = 0;
+}
+
+}  // namespace trireme

@@ -1,0 +1,51 @@
+// What a person sees while a job trains: one refreshed line on a terminal, plain lines in a log.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <string_view>
+
+#include "launcher/train/metrics.h"
+
+namespace trireme {
+
+/// "1h 02m 03s", "2m 03s", "3s".
+std::string format_duration(double seconds);
+/// "12.3k", "1.2M", "950".
+std::string format_rate(double per_second);
+/// "loss 0.2500  top-1 91.25 %  top-5 99.70 %".
+std::string describe_eval(const EvalMetrics& metrics);
+
+class Progress {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  struct Options {
+    std::int64_t first_step = 1;  // of this process
+    std::int64_t num_steps = 0;   // of the whole run
+    std::int64_t log_every = 10;  // steps between plain lines; the first and the last are always shown
+    bool terminal = false;
+    std::string throughput_unit = "tokens/s";
+  };
+  Progress(std::ostream& out, Options options, TimePoint start);
+
+  void step(const StepMetrics& metrics, TimePoint now);
+  void eval(std::int64_t step, const EvalMetrics& metrics);
+  /// A line of its own, which the refreshed line does not overwrite.
+  void line(std::string_view text);
+  /// Ends the refreshed line.
+  void finish();
+
+ private:
+  std::string describe(const StepMetrics& metrics, TimePoint now) const;
+
+  std::ostream& out_;
+  Options options_;
+  TimePoint start_;
+  TimePoint last_refresh_;
+  std::size_t shown_width_ = 0;  // of the refreshed line; 0: the cursor is at the start of a clean line
+};
+
+}  // namespace trireme

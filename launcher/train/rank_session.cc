@@ -1,0 +1,143 @@
+#include "launcher/train/rank_session.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "launcher/config/config.h"
+#include "launcher/host/error_report.h"
+#include "launcher/train/agreement.h"
+#include "launcher/train/termination_delay.h"
+#include "parallel/comm/local.h"
+#include "parallel/comm/mpi.h"
+#include "parallel/watch/process_watch.h"
+#include "runtime/base/log.h"
+
+namespace trireme {
+namespace {
+
+constexpr const char* kDefaultLimit = ", its default, as the job's own is not known yet";
+
+ExitCode report_agreed(const Communicator& comm, const AgreedError& error) {
+  if (comm.rank() == 0) report_error(error.what());
+  return exit_code(error.code());
+}
+
+ExitCode run_alone(const RankWork& work) {
+  if (work.read_limit) work.read_limit();
+  RankSession session(LocalWorld(1).communicator(0), nullptr);
+  try {
+    return work.run(session);
+  } catch (const AgreedError& error) {
+    return report_agreed(*session.comm(), error);
+  }
+}
+
+double default_limit() {
+  return ParallelSection{}.timeout_s;
+}
+
+std::unique_ptr<Watchdog> watch(MpiRank& rank, double timeout_s, const std::string& note, double grace_s) {
+  return std::make_unique<Watchdog>(
+      Watchdog::Options{.status = rank.status(),
+                        .timeout_s = timeout_s,
+                        .grace_s = grace_s,
+                        .limit_note = note,
+                        .report = [](const std::string& message) { log_error(message); },
+                        .end_job =
+                            [&rank](const std::string& message) {
+                              rank.abort(message);
+                              // MPI did not run: mpirun ends the job of a process that fails.
+                              _exit(static_cast<int>(ExitCode::kFailed));
+                            }});
+}
+
+ExitCode run_in_session(const MpiSession& mpi, Watchdog* watchdog, const RankWork& work) {
+  const auto& comm = mpi.world();
+  RankSession session(comm, watchdog);
+  try {
+    return work.run(session);
+  } catch (const AgreedError& error) {
+    return report_agreed(*comm, error);
+  } catch (const std::exception& error) {
+    // Does not return: others may be waiting for this rank, so the job ends here.
+    comm->abort("trireme: error: " + naming_rank(comm->rank(), error.what()));
+    return ExitCode::kFailed;
+  }
+}
+
+// Waits until all ranks of the machine have come here, the first of them until the others' processes are
+// gone: so a rank that is held up on its way out has somebody to name it, but for the first one's own last
+// moments.
+void wait_for_others(RankStatus& status) {
+  constexpr auto kTimeToBeNamed = std::chrono::milliseconds(500);
+  const Watchdog::Scope scope(&status, "the exit");
+  const RankBoard& board = status.board();
+  status.finish();
+  status.begin_wait();
+  while (!board.all_finished()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (status.place() == 0) {
+    ProcessWatch others;
+    std::vector<int> places;
+    for (int place = 1; place < board.size(); ++place) {
+      const int process = board.read(place).visible_process();
+      if (process == 0) continue;  // in a container of its own: nobody can see it leave
+      others.add(process);
+      places.push_back(place);
+    }
+    while (others.num_watched() > 0) {
+      const auto gone = others.wait(-1);
+      // One that did not leave in good order is for the watchdog to name.
+      if (gone && !board.read(places[*gone]).ended) std::this_thread::sleep_for(kTimeToBeNamed);
+    }
+  }
+  status.end_wait();
+}
+
+ExitCode run_under_mpi(const LaunchEnvironment& launch, const RankWork& work) {
+  const TerminationDelay delay;
+  MpiRank rank({.board_file = launch.board_file,
+                .rank = launch.rank,
+                .local_rank = launch.local_rank,
+                .num_local_ranks = launch.num_local_ranks});
+  double limit = default_limit();
+  std::string note = kDefaultLimit;
+  const double grace = grace_for_machines(launch.num_local_ranks < launch.num_ranks);
+  auto watchdog = watch(rank, limit, note, grace);
+  if (work.read_limit) {
+    const Watchdog::Scope scope(rank.status().get(), "the reading of the job file");
+    limit = work.read_limit();
+    note.clear();
+    watchdog->set_limit(limit, grace, note);
+  }
+  std::optional<Watchdog::Scope> scope(std::in_place, rank.status().get(), "MPI_Init");
+  const std::shared_ptr<RankStatus> before = rank.status();
+  before->begin_wait();
+  std::optional<MpiSession> session(std::in_place, rank);
+  before->end_wait();
+  scope.reset();
+  if (rank.status() != before) watchdog = watch(rank, limit, note, grace);
+  const ExitCode code = run_in_session(*session, watchdog.get(), work);
+  scope.emplace(rank.status().get(), "MPI_Finalize");
+  session.reset();
+  scope.reset();
+  wait_for_others(*rank.status());
+  return code;
+}
+
+}  // namespace
+
+void RankSession::set_limit(double timeout_s) {
+  if (watchdog_ == nullptr) return;
+  const int ranks_here = comm_->status() ? comm_->status()->board().size() : 1;
+  watchdog_->set_limit(timeout_s, grace_for_machines(ranks_here < comm_->size()), "");
+}
+
+ExitCode run_as_rank(const LaunchEnvironment& launch, const RankWork& work) {
+  return launch.under_mpi() ? run_under_mpi(launch, work) : run_alone(work);
+}
+
+}  // namespace trireme

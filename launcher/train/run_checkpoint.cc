@@ -1,0 +1,75 @@
+#include "launcher/train/run_checkpoint.h"
+
+#include <nlohmann/json.hpp>
+
+#include "parallel/run/checkpoint_state.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+}  // namespace
+
+fs::path save_checkpoint(CheckpointStore& store, const Engine& engine, const RunState& state,
+                         const std::optional<fs::path>& tokenizer_model) {
+  if (engine.communicator().rank() != 0) {
+    save_state(engine, {});
+    return {};
+  }
+  PendingCheckpoint pending = store.begin(engine.steps_done());
+  for (CheckpointFile& file : save_state(engine, pending.folder())) pending.add_file(std::move(file));
+  if (tokenizer_model) {
+    std::error_code error;
+    fs::copy_file(*tokenizer_model, pending.folder() / kTokenizerModelFile, error);
+    if (error) {
+      throw Error(ErrorCode::kRuntime, fmt::format("cannot copy {} into the checkpoint: {}",
+                                                   tokenizer_model->string(), error.message()));
+    }
+  }
+  const fs::path folder = pending.commit(to_content(state));
+  if (state.config.checkpoint.keep > 0) store.prune(state.config.checkpoint.keep);
+  return folder;
+}
+
+void note_evaluation(const fs::path& folder, double eval_loss) {
+  Manifest manifest = read_manifest(folder);
+  manifest.content["eval_loss"] = eval_loss;
+  manifest.content["evaluation_due"] = false;
+  write_manifest(manifest, folder);
+}
+
+std::optional<Checkpoint> find_resume(const CheckpointStore& store, const std::string& resume) {
+  if (resume == "never") return std::nullopt;
+  if (resume == "auto") {
+    auto latest = store.latest(Verify::kChecksums);
+    TRIREME_CHECK(
+        latest || !store.holds_any(),
+        "{} holds checkpoints, but all of them are damaged (see the warnings above): restore one, or remove "
+        "them to start again from step 0",
+        store.root().string());
+    return latest;
+  }
+  try {
+    return open_checkpoint_or_run(resume);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("checkpoint.resume: {}", error.what()), error.where());
+  }
+}
+
+Checkpoint open_checkpoint_or_run(const fs::path& path) {
+  TRIREME_CHECK(fs::is_directory(path), "there is no checkpoint {}: no such folder", path.string());
+  if (fs::exists(path / Manifest::kFileName)) return open_checkpoint(path, Verify::kChecksums);
+  for (const fs::path& root : {path / "checkpoints", path}) {
+    if (!fs::is_directory(root)) continue;
+    if (auto latest = CheckpointStore(root).latest(Verify::kChecksums)) return *latest;
+  }
+  throw Error(
+      ErrorCode::kInvalidInput,
+      fmt::format("{} is not a checkpoint, and holds none: a checkpoint is a folder step-NNNNNN with a {}",
+                  path.string(), Manifest::kFileName));
+}
+
+}  // namespace trireme

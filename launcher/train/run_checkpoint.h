@@ -1,0 +1,33 @@
+// The checkpoints of a run: what is noted in them beside the engine's state, and which one a run starts from.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "launcher/train/run_state.h"
+#include "parallel/run/engine.h"
+#include "runtime/checkpoint/checkpoint_store.h"
+
+namespace trireme {
+
+inline constexpr const char* kTokenizerModelFile = "tokenizer.model";
+
+/// Writes the checkpoint of engine.steps_done(), whole or not at all, then removes all but the newest
+/// `config.checkpoint.keep`. Collective: rank 0 writes, with its `state` and `tokenizer_model`, and returns
+/// the folder; the others return nothing.
+std::filesystem::path save_checkpoint(CheckpointStore& store, const Engine& engine, const RunState& state,
+                                      const std::optional<std::filesystem::path>& tokenizer_model);
+
+/// Notes the evaluation that was due in the manifest of `folder`, which has either content at any moment. One
+/// process alone.
+void note_evaluation(const std::filesystem::path& folder, double eval_loss);
+
+/// The checkpoint that checkpoint.resume names, wholly verified; nothing for a fresh start. Throws
+/// Error(kInvalidInput) when a path was given and there is no whole checkpoint.
+std::optional<Checkpoint> find_resume(const CheckpointStore& store, const std::string& resume);
+
+/// A step folder, or a run's output folder (then its newest checkpoint), as users name it.
+Checkpoint open_checkpoint_or_run(const std::filesystem::path& path);
+
+}  // namespace trireme

@@ -1,0 +1,56 @@
+// Everything a run leaves for people and scripts: the progress line, metrics.jsonl, summary.json. Rank 0
+// only.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "launcher/train/metrics.h"
+#include "launcher/train/output_folder.h"
+#include "launcher/train/progress.h"
+#include "launcher/train/summary.h"
+
+namespace trireme {
+
+class RunLog {
+ public:
+  struct Options {
+    OutputFolder out;
+    std::int64_t resume_step = 0;  // 0: a fresh start
+    bool evaluates_again = false;  // the step that it resumes from
+    std::int64_t num_steps = 0;
+    std::int64_t log_every = 10;
+    bool terminal = false;
+    RunSummary summary;  // what is known at the start; the rest is filled in here
+  };
+  explicit RunLog(Options options);
+
+  void step(const StepMetrics& metrics);
+  void eval(std::int64_t step, const EvalMetrics& metrics);
+  /// How many samples were left out so far, each counted once.
+  void left_out(std::int64_t count) { options_.summary.num_left_out = count; }
+  void checkpoint(const std::filesystem::path& folder);
+  /// A line for people.
+  void line(std::string_view text) { progress_.line(text); }
+
+  /// Writes summary.json, unless the run was complete before and the file says so already.
+  void finish(const std::string& status, const std::string& state_hash);
+
+  double loss() const { return options_.summary.loss; }
+  std::optional<double> eval_loss() const { return options_.summary.eval_loss; }
+
+ private:
+  bool summary_is_current() const;
+
+  Options options_;
+  MetricsWriter metrics_;
+  Progress progress_;
+  std::chrono::steady_clock::time_point start_;
+  // Of this process's steps, the first one (which fills caches) left out when there are more.
+  std::int64_t num_timed_ = 0;
+  double timed_ms_ = 0, timed_targets_ = 0;
+  std::int64_t num_steps_here_ = 0;
+};
+
+}  // namespace trireme

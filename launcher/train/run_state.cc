@@ -1,0 +1,68 @@
+#include "launcher/train/run_state.h"
+
+#include "runtime/base/error.h"
+#include "runtime/checkpoint/json_file.h"
+
+namespace trireme {
+namespace {
+
+using Json = nlohmann::json;
+
+Json to_json(const std::optional<LossScaleState>& state) {
+  if (!state) return nullptr;
+  return {{"scale", state->scale},
+          {"clean_steps", state->clean_steps},
+          {"skipped_in_a_row", state->skipped_in_a_row},
+          {"updates", state->updates}};
+}
+
+std::optional<LossScaleState> loss_scale_of(const Json& content) {
+  const auto found = content.find("loss_scale");
+  if (found == content.end() || found->is_null()) return std::nullopt;
+  return LossScaleState{.scale = found->at("scale").get<float>(),
+                        .clean_steps = read_integer<std::int32_t>(*found, "clean_steps"),
+                        .skipped_in_a_row = read_integer<std::int32_t>(*found, "skipped_in_a_row"),
+                        .updates = read_integer<std::int32_t>(*found, "updates")};
+}
+
+double number_or(const Json& value, double otherwise) {
+  return value.is_number() ? value.get<double>() : otherwise;
+}
+
+}  // namespace
+
+Json to_content(const RunState& state) {
+  return {{"loss", state.loss},
+          {"eval_loss", state.eval_loss ? Json(*state.eval_loss) : Json(nullptr)},
+          {"evaluation_due", state.evaluation_due},
+          {"state_hash", state.state_hash},
+          {"loss_scale", to_json(state.loss_scale)},
+          {"config", to_toml(state.config)},
+          {"arithmetic", state.arithmetic},
+          {"class_names", state.class_names},
+          {"tokenizer", state.tokenizer}};
+}
+
+RunState read_run_state(const Checkpoint& checkpoint) {
+  const Json& content = checkpoint.manifest.content;
+  try {
+    RunState state{
+        .step = checkpoint.manifest.step,
+        .loss = number_or(content.at("loss"), 0.0),
+        .evaluation_due = content.value("evaluation_due", false),
+        .state_hash = content.at("state_hash").get<std::string>(),
+        .loss_scale = loss_scale_of(content),
+        .config = parse_written_config(content.at("config").get<std::string>(),
+                                       (checkpoint.folder / Manifest::kFileName).string() + " (config)"),
+        .arithmetic = content.value("arithmetic", Arithmetic()),
+        .class_names = content.value("class_names", std::vector<std::string>()),
+        .tokenizer = content.at("tokenizer").get<std::string>()};
+    if (content.at("eval_loss").is_number()) state.eval_loss = content["eval_loss"].get<double>();
+    return state;
+  } catch (const std::exception& error) {
+    throw Error(ErrorCode::kInvalidInput, fmt::format("{} is not the checkpoint of a training run: {}",
+                                                      checkpoint.folder.string(), error.what()));
+  }
+}
+
+}  // namespace trireme

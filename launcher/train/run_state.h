@@ -1,0 +1,37 @@
+// What the trainer notes in a checkpoint's manifest, beside the engine's state.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/config/config.h"
+#include "launcher/host/arithmetic.h"
+#include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/loss_scaler.h"
+
+namespace trireme {
+
+/// What the trainer notes in a manifest.
+struct RunState {
+  std::int64_t step = 0;
+  double loss = 0;                  // of that step
+  std::optional<double> eval_loss;  // of the last evaluation
+  bool evaluation_due = false;      // this step's is still to come; false where a build did not save it
+  std::string state_hash;
+  std::optional<LossScaleState> loss_scale;  // empty: of a build that did not save it
+  JobConfig config;                          // resolved
+  Arithmetic arithmetic;                     // of the ranks; empty: of a build that did not save it
+  std::vector<std::string> class_names;      // by label; empty: no classes, without names, or not saved
+  std::string tokenizer;  // "bytes", "sentencepiece" (then the model file is beside), or empty: not known
+};
+
+/// As the content of a manifest.
+nlohmann::json to_content(const RunState& state);
+
+/// Throws Error(kInvalidInput) naming the folder when the manifest is not of a training run.
+RunState read_run_state(const Checkpoint& checkpoint);
+
+}  // namespace trireme

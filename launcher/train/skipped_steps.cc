@@ -1,0 +1,98 @@
+#include "launcher/train/skipped_steps.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+namespace trireme {
+namespace {
+
+// True of a scale of 1 or less: no gradient is larger than the network made it.
+constexpr const char* kOverflowsByItself =
+    "the network overflows fp16 by itself: try precision.mode = \"bf16\", an op of it in fp32 "
+    "(precision.ops), or a lower optimizer.lr";
+
+bool is_scaled(const PrecisionSection& precision) {
+  return precision.mode == "fp16" && precision.loss_scale != "off";
+}
+
+bool is_dynamic(const PrecisionSection& precision) {
+  return is_scaled(precision) && precision.loss_scale == "dynamic";
+}
+
+float next_scale(const StepResult& result, const PrecisionSection& precision) {
+  return is_dynamic(precision) ? result.loss_scale * static_cast<float>(precision.scale_backoff)
+                               : result.loss_scale;
+}
+
+/// How many skipped steps after this one bring the scale down to 1, where the gradients are the network's
+/// own.
+int skips_until_one(const StepResult& result, const PrecisionSection& precision) {
+  int skips = 0;
+  for (float scale = next_scale(result, precision); scale > 1.0f; ++skips) {
+    scale *= static_cast<float>(precision.scale_backoff);
+  }
+  return skips;
+}
+
+/// Why the last of max_skips skipped steps was skipped, and what to do.
+std::string advice_on_skips(const StepResult& result, const PrecisionSection& precision) {
+  if (!is_dynamic(precision)) return "try a smaller precision.loss_scale, or \"dynamic\"";
+  if (result.loss_scale > 1.0f) {
+    const int skips = skips_until_one(result, precision);
+    return fmt::format(
+        "the scale is still falling, and would be 1 {}: raise precision.max_skips = {}, or lower "
+        "precision.scale_init = {}",
+        skips == 0 ? "in the next step" : fmt::format("after {} more", skips), precision.max_skips,
+        precision.scale_init);
+  }
+  return kOverflowsByItself;
+}
+
+/// The same of a scale that would fall below its floor.
+std::string advice_on_floor(const StepResult& result) {
+  return result.loss_scale > 1.0f ? "lower that, as the scale may fall to 1" : kOverflowsByItself;
+}
+
+std::string describe(const std::optional<NonFiniteGradient>& culprit) {
+  if (!culprit) return "a gradient is not finite";
+  return fmt::format("the gradient of {} is not finite", to_string(*culprit));
+}
+
+}  // namespace
+
+std::string reason_to_stop(const StepResult& result, const PrecisionSection& precision) {
+  if (!is_scaled(precision)) {
+    const bool fp16 = precision.mode == "fp16";
+    if (!result.skipped && (fp16 || std::isfinite(result.loss))) return "";
+    return fmt::format("the loss is {} and the gradient norm {}: {}", result.loss, result.grad_norm,
+                       fp16 ? "set precision.loss_scale = \"dynamic\", or precision.mode = \"bf16\""
+                            : "try a lower optimizer.lr, more optimizer.warmup_steps or a smaller "
+                              "optimizer.grad_clip");
+  }
+  if (!result.skipped) return "";
+  if (result.skipped_in_a_row >= precision.max_skips) {
+    return fmt::format(
+        "{} steps in a row were skipped (precision.max_skips), the last one with a loss scale of "
+        "{}: {}",
+        result.skipped_in_a_row, result.loss_scale, advice_on_skips(result, precision));
+  }
+  if (is_dynamic(precision) && next_scale(result, precision) < static_cast<float>(precision.min_scale)) {
+    return fmt::format("the loss scale falls from {} below precision.min_scale = {}: {}", result.loss_scale,
+                       precision.min_scale, advice_on_floor(result));
+  }
+  return "";
+}
+
+std::string describe_skip(const StepResult& result, const PrecisionSection& precision,
+                          const std::optional<NonFiniteGradient>& culprit) {
+  std::string text = fmt::format("step {} is skipped", result.step);
+  if (is_dynamic(precision)) {
+    text += fmt::format(", loss scale {} -> {}", result.loss_scale, next_scale(result, precision));
+  } else if (is_scaled(precision)) {
+    text += fmt::format(", loss scale {}", result.loss_scale);
+  }
+  return text + ": " + describe(culprit);
+}
+
+}  // namespace trireme

@@ -1,0 +1,126 @@
+// The loop of `trireme train`: prefetch, step, evaluate, save, report; stop when asked; go on where a run
+// stopped.
+//
+// [Note: order of a step's records] The metrics line of a step is written before its checkpoint, and a
+// resumed run cuts the lines after its checkpoint off. So every step has one line, whenever the process dies.
+// An evaluation comes after the checkpoint of its step, whose manifest says that it is due, and gets its loss
+// then: one that fails costs no training, and the run that goes on from there evaluates first.
+//
+// [Note: a lost output folder] Files that are open take what is written wherever their folder has gone. So
+// rank 0 looks before each step, each checkpoint and at the end whether the folder is still the one that it
+// opened, with the same metrics.jsonl, and the run ends with an error when it is not, or when its last
+// checkpoint is gone. Earlier checkpoints and config.toml may be removed under a run; it does not need them.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "launcher/config/left_out.h"
+#include "launcher/host/env.h"
+#include "launcher/host/exit_code.h"
+#include "launcher/train/build.h"
+#include "launcher/train/folder_lock.h"
+#include "launcher/train/output_folder.h"
+#include "launcher/train/output_watch.h"
+#include "launcher/train/run_checkpoint.h"
+#include "launcher/train/run_log.h"
+#include "launcher/train/stop_request.h"
+#include "launcher/train/training_batches.h"
+
+namespace trireme {
+
+class Trainer {
+ public:
+  struct Options {
+    JobConfig config;  // resolved, the same on every rank
+    std::filesystem::path out;
+    LaunchEnvironment launch;
+    std::shared_ptr<Communicator> comm;
+    Device device;
+    Arithmetic arithmetic = {};  // the same on every rank; noted in checkpoints
+  };
+  explicit Trainer(Options options);
+  ~Trainer();
+
+  /// Collective. Returns kDone or kStopped. Throws AgreedError for what is refused before step 1 and for a
+  /// loss that is not finite; other errors are this rank's alone.
+  ExitCode run(const StopRequest& stop);
+
+ private:
+  // Before the first step, in this order:
+  void check_job();      // data, batch, memory
+  void choose_resume();  // collective: the same checkpoint on every rank
+  void read_resumed();   // what the checkpoint notes, compared with the data
+  void claim_output();   // rank 0
+  void build_engine();
+  void keep_pictures();  // decoded, in data.cache
+  void restore();        // collective: from the checkpoint, or from model.init_from
+  void load_initial_model();
+  void open_log();
+
+  /// Runs `stage` and adds the keys that would help to an Error(kOutOfMemory).
+  void with_memory_advice(const std::function<void()>& stage) const;
+
+  // The loop:
+  /// Collective. Whether any rank was asked to stop. Throws AgreedError when the output folder is lost, with
+  /// a last checkpoint saved where that can be.
+  bool agreed_to_stop(const StopRequest& stop);
+  void step();
+  void traced_step(double lr);  // collective: the step of log.trace_step
+  /// Shows the other ranks what is not an action of a step, while the result lives.
+  Watchdog::Scope watched(std::string text) const { return {options_.comm->status().get(), std::move(text)}; }
+  void read_results(std::size_t left);  // until `left` steps wait to be read
+  void read_result();
+  /// Names the gradient that was not finite. Throws AgreedError where the job cannot go on. Collective.
+  void handle_skip(const StepResult& result);
+  void evaluate();                // collective
+  void make_up_for_evaluation();  // collective: the one that the run before did not get to
+  void report_left_out();         // collective
+  /// What the step that is saved has of an evaluation.
+  enum class Evaluation : std::uint8_t { kNone, kToCome };
+  void save(Evaluation evaluation);  // collective
+  void look_at_output();             // rank 0: from a loss on, checkpoints go to the refuge
+  [[noreturn]] void leave_output();  // collective: the loss is known to all
+  ExitCode end(ExitCode code);
+
+  /// Collective. The hash of the state, which must be the same on every rank.
+  std::string agreed_state_hash();
+  bool is_first() const { return options_.comm->rank() == 0; }
+  bool is_due(std::int64_t step, std::int64_t every) const { return every > 0 && step % every == 0; }
+  std::int64_t num_targets() const {
+    return options_.config.train.global_batch * data_.train->targets_per_sample();
+  }
+  std::int64_t num_steps() const { return options_.config.train.steps; }
+  RunSummary initial_summary() const;
+  std::string describe_start() const;
+  std::string describe_checkpoints() const;
+
+  Options options_;
+  OutputFolder out_;
+  CheckpointStore store_;
+  std::shared_ptr<const BlockList> blocks_;
+  EngineOptions engine_options_;
+  LrSchedule lr_;
+  JobData data_;
+  std::unique_ptr<FolderLock> lock_;  // rank 0
+  std::optional<PreparedData> prepared_;
+  StepPrediction prediction_;
+  std::filesystem::path resume_folder_;  // empty: a fresh start
+  RunState resumed_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<TrainingBatches> batches_;
+  std::unique_ptr<RunLog> log_;            // rank 0
+  std::unique_ptr<OutputWatch> watch_;     // rank 0
+  std::optional<OutputWatch::Loss> lost_;  // of the output folder, known to rank 0
+  struct UnreadStep {
+    double lr = 0, enqueue_ms = 0, data_wait_ms = 0;
+  };
+  LeftOut left_out_;
+  std::deque<UnreadStep> unread_;  // steps whose results are on the device (see [Note: results a step later])
+  std::int64_t last_saved_step_ = -1;
+};
+
+}  // namespace trireme

@@ -1,0 +1,34 @@
+// The micro-batches of one rank, read ahead while it computes.
+#pragma once
+
+#include <memory>
+
+#include "parallel/mesh/mesh.h"
+#include "parallel/run/executor.h"
+#include "runtime/data/prefetch.h"
+
+namespace trireme {
+
+class TrainingBatches {
+ public:
+  struct Options {
+    std::shared_ptr<const Dataset> dataset;
+    BatchLayout batch;
+    int data_rank = 0;
+    std::int64_t first_step = 0;    // counted from 0
+    std::int64_t num_steps = 0;     // of the whole run: reading ends there
+    int workers = 1;                // threads that read; 0: batches are read when they are asked for
+    std::int64_t sample_bytes = 0;  // of inputs in host memory: large samples are not read far ahead
+  };
+  explicit TrainingBatches(const Options& options);
+
+  /// For Engine::step: gives the rank's micro-batches of step after step, in order.
+  BatchSource source();
+  /// Milliseconds that the source has waited for data since the last call.
+  double take_wait_ms() { return prefetcher_.take_wait_ms(); }
+
+ private:
+  Prefetcher prefetcher_;
+};
+
+}  // namespace trireme

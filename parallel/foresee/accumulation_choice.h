@@ -1,0 +1,36 @@
+// What ranks keep over a step's micro-batches so that they send less, where it fits: chosen before a run, by
+// playing the step on the meta device.
+//
+// [Note: order of accumulation] With m micro-batches a rank, ZeRO-3 gathers parameters 2 m times a step and
+// once with keep_gathered (2 m - 1 times psi saved); ZeRO-2 and 3 exchange gradients m times and once with
+// accumulate_unsharded (m - 1 times psi saved). So parameters come first: both, parameters alone, gradients
+// alone, neither; each sends less than the next. Nothing is kept of one micro-batch, or by one data rank:
+// there is no accumulation that would be cheaper.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "parallel/run/engine.h"
+
+namespace trireme {
+
+/// What is settled; nothing: whichever sends least of what fits.
+struct AccumulationChoice {
+  std::optional<bool> accumulate_unsharded, keep_gathered;  // of EngineOptions
+};
+
+/// `options` with both members set: as `choice` says, else the first of the order above whose predicted peak
+/// is at most `limit_bytes` on every rank; where none is, what is open is false. A pure function, so that
+/// ranks that ask with equal arguments agree. Throws as Engine's constructor does.
+EngineOptions choose_accumulation(const std::shared_ptr<const BlockList>& blocks, EngineOptions options,
+                                  const AccumulationChoice& choice, const SampleSpec& sample, int num_ranks,
+                                  std::int64_t limit_bytes);
+
+/// Whether the options' ZeRO stage, data ranks and micro-batches make a difference between keeping gradients
+/// whole (parameters gathered) over a step's micro-batches and not.
+bool has_gradients_to_keep(const EngineOptions& options, int num_ranks);
+bool has_parameters_to_keep(const EngineOptions& options, int num_ranks);
+
+}  // namespace trireme

@@ -1,0 +1,25 @@
+// Actions of a plan as spans of a timeline: kind, chunk and label from the plan, times from elsewhere.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "parallel/foresee/timeline.h"
+#include "parallel/plan/plan.h"
+
+namespace trireme {
+
+class ActionSpans {
+ public:
+  /// Both outlive this.
+  ActionSpans(const StepPlan& plan, const std::vector<std::string>& unit_names);
+
+  TimelineSpan span(int rank, const Action& action, double start_ms, double end_ms) const;
+
+ private:
+  const std::vector<std::string>& unit_names_;
+  std::vector<std::map<int, int>> chunks_;  // [rank][unit]: in which of the rank's runs of neighbouring units
+};
+
+}  // namespace trireme

@@ -1,0 +1,160 @@
+#include "parallel/foresee/block_times.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <typeinfo>
+
+#include "runtime/base/error.h"
+#include "runtime/local_parameters.h"
+#include "runtime/ops/cast.h"
+#include "runtime/tape.h"
+
+namespace trireme {
+namespace {
+
+// On a busy machine the quickest of many short runs is what says how long one takes.
+constexpr double kEnoughMs = 100.0;
+
+// fp32 gradients and working copies in the compute dtype, as an engine has them.
+class WorkingParameters final : public ParameterResolver {
+ public:
+  WorkingParameters(Context ctx, const Block& block, DType dtype) : masters_(ctx, block, /*seed=*/0) {
+    for (int i = 0; i < static_cast<int>(block.parameters().size()); ++i) {
+      working_.push_back(ops::cast(ctx, masters_.value({i}), dtype));
+    }
+  }
+  Tensor value(ParamRef ref) override { return working_.at(static_cast<std::size_t>(ref.index)); }
+  GradientTarget gradient(ParamRef ref) override { return masters_.gradient(ref); }
+
+ private:
+  LocalParameters masters_;
+  std::vector<Tensor> working_;
+};
+
+bool same_shapes(const Activations& a, const Activations& b) {
+  const auto equal = [](const Tensor& x, const Tensor& y) {
+    return x.shape() == y.shape() && x.dtype() == y.dtype();
+  };
+  return std::ranges::equal(a, b, equal);
+}
+
+class Profiler {
+ public:
+  Profiler(const HostBatch& batch, const BlockTimesOptions& options)
+      : options_(options), ctx_(Context::create(options.device, options.threads, options.memory_limit)) {
+    ctx_.training = true;
+    ctx_.precision = options.precision;
+    batch_.inputs =
+        ctx_.from_host(batch.inputs.data(), batch.input_shape, batch.input_dtype, MemoryCategory::kBatch);
+    batch_.targets =
+        ctx_.from_host(batch.targets.data(), batch.target_shape, DType::kInt32, MemoryCategory::kBatch);
+    batch_.loss_scale = 1.0f / static_cast<float>(std::max<std::int64_t>(1, batch.target_shape.num_elems()));
+  }
+
+  /// Times a block on what the block before returned, and keeps what it returns.
+  BlockTime measure(const Block& block, int index) {
+    WorkingParameters parameters(ctx_, block, options_.precision.compute_dtype());
+    BlockTime best{block.name(), std::numeric_limits<double>::infinity(),
+                   std::numeric_limits<double>::infinity()};
+    Activations output;
+    double spent_ms = 0.0;
+    for (int repeat = 0; repeat <= options_.repeats || spent_ms < kEnoughMs; ++repeat) {
+      const BlockTime time = run_once(block, index, parameters, output);
+      spent_ms += time.total_ms();
+      if (repeat == 0) continue;  // caches are cold, libraries compile
+      best.forward_ms = std::min(best.forward_ms, time.forward_ms);
+      best.backward_ms = std::min(best.backward_ms, time.backward_ms);
+    }
+    activations_ = std::move(output);
+    return best;
+  }
+
+  const Activations& activations() const { return activations_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Clock::time_point now() const {
+    ctx_.backend->synchronize(ctx_.exec);
+    return Clock::now();
+  }
+
+  BlockTime run_once(const Block& block, int index, WorkingParameters& parameters, Activations& output) {
+    Tape tape;
+    Context ctx = ctx_;
+    ctx.parameters = &parameters;
+    ctx.tape = &tape;
+    ctx.rng = {};
+    ctx.rng.block = static_cast<std::uint16_t>(index);
+    Activations inputs;
+    std::vector<ValueId> input_ids;
+    for (const Tensor& input : activations_) {
+      inputs.push_back(tape.watch(input));
+      input_ids.push_back(inputs.back().id());
+    }
+    const Clock::time_point start = now();
+    const Activations outputs = block.forward(ctx, inputs, batch_);
+    const Clock::time_point between = now();
+    output.clear();
+    std::vector<Tape::Seed> seeds;
+    for (const Tensor& tensor : outputs) {
+      output.push_back(tensor.detach());
+      if (tensor.id() == kNoValue) continue;
+      // A loss has the gradient 1. Any other gradient will do: the output itself has its shape and dtype.
+      const bool is_loss = tensor.num_elems() == 1;
+      seeds.push_back({tensor.id(), is_loss ? Tensor{} : output.back()});
+    }
+    tape.backward(ctx, std::move(seeds), input_ids);
+    const std::chrono::duration<double, std::milli> forward = between - start, backward = now() - between;
+    return {block.name(), forward.count(), backward.count()};
+  }
+
+  const BlockTimesOptions& options_;
+  Context ctx_;
+  Batch batch_;
+  Activations activations_;  // of the block before; none before the first
+};
+
+}  // namespace
+
+bool is_twin(const Block& a, const Block& b) {
+  const auto equal = [](const ParameterSpec& x, const ParameterSpec& y) {
+    return x.name == y.name && x.shape == y.shape;
+  };
+  return typeid(a) == typeid(b) && std::ranges::equal(a.parameters(), b.parameters(), equal);
+}
+
+std::vector<BlockTime> measure_block_times(const BlockList& blocks, const HostBatch& batch,
+                                           const BlockTimesOptions& options) {
+  TRIREME_CHECK(options.repeats >= 1, "block times: {} repeats; it takes 1 or more", options.repeats);
+  Profiler profiler(batch, options);
+  std::vector<BlockTime> times;
+  std::size_t measured = 0;       // the last block that was
+  Activations input_of_measured;  // what it was given
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const Block& block = *blocks[i];
+    if (i > 0 && is_twin(block, *blocks[measured]) &&
+        same_shapes(profiler.activations(), input_of_measured)) {
+      times.push_back(times[measured]);
+      times.back().block = block.name();
+      continue;
+    }
+    try {
+      input_of_measured = profiler.activations();
+      times.push_back(profiler.measure(block, static_cast<int>(i)));
+      measured = i;
+    } catch (const Error& e) {
+      throw Error(e.code(), fmt::format("measuring block '{}': {}", block.name(), e.what()), e.where());
+    }
+  }
+  return times;
+}
+
+std::vector<double> time_costs(const std::vector<BlockTime>& times) {
+  std::vector<double> costs;
+  for (const BlockTime& time : times) costs.push_back(time.total_ms());
+  return costs;
+}
+
+}  // namespace trireme

@@ -1,0 +1,225 @@
+#include "parallel/foresee/predict.h"
+
+#include <algorithm>
+
+#include "parallel/comm/recording.h"
+#include "parallel/plan/plan_text.h"
+#include "parallel/reduce/reduction_tree.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+// Collects the peaks of a step action by action: the allocator's measurement starts anew after each, and the
+// peaks of the step are put together from theirs.
+class NeedRecorder {
+ public:
+  NeedRecorder(Allocator& allocator, const MeshGroups& groups)
+      : allocator_(allocator), groups_(groups), sent_before_(groups.sent_bytes()) {}
+
+  void after_action() {
+    const MemoryStats stats = allocator_.stats();
+    for (std::size_t c = 0; c < stats.peak.bytes.size(); ++c) {
+      step_.peak.bytes[c] = std::max(step_.peak.bytes[c], stats.peak.bytes[c]);
+    }
+    if (stats.peak_total > step_.peak_total) {
+      step_.peak_total = stats.peak_total;
+      step_.at_peak = stats.at_peak;
+    }
+    const std::int64_t sent = groups_.sent_bytes();
+    needs_.push_back({.alive = stats.at_peak, .peak = stats.peak, .sent_bytes = sent - sent_before_});
+    sent_before_ = sent;
+    allocator_.reset_peak();
+  }
+
+  MemoryStats step() const {
+    MemoryStats stats = step_;
+    stats.current = allocator_.stats().current;
+    return stats;
+  }
+  std::vector<ActionNeed> take_needs() { return std::move(needs_); }
+
+ private:
+  Allocator& allocator_;
+  const MeshGroups& groups_;
+  MemoryStats step_;
+  std::int64_t sent_before_;
+  std::vector<ActionNeed> needs_;
+};
+
+// The calls of all groups that a rank speaks in.
+std::vector<RecordedCall> calls_of(const MeshGroups& groups) {
+  std::vector<RecordedCall> all;
+  const auto add = [&](const std::shared_ptr<Communicator>& comm) {
+    const auto& calls = dynamic_cast<const RecordingCommunicator&>(*comm).calls();
+    all.insert(all.end(), calls.begin(), calls.end());
+  };
+  add(groups.world);
+  if (groups.pipeline) add(groups.data);
+  if (groups.pipeline) add(groups.pipeline);
+  return all;
+}
+
+std::array<std::int64_t, kNumCallKinds> sent_by_call(const std::vector<RecordedCall>& calls) {
+  std::array<std::int64_t, kNumCallKinds> sent{};
+  for (const RecordedCall& call : calls) sent[static_cast<std::size_t>(call.kind)] += call.sent_bytes;
+  return sent;
+}
+
+EngineOptions on_meta(EngineOptions options, const SampleSpec& sample) {
+  options.device = {DeviceType::kMeta};
+  options.threads = 1;
+  options.memory_limit = std::nullopt;
+  options.timeout_s = 0;
+  options.sample = sample;
+  return options;
+}
+
+std::unique_ptr<Engine> make_engine(const std::shared_ptr<const BlockList>& blocks,
+                                    const EngineOptions& options, int num_ranks, int rank) {
+  const auto comm = std::make_shared<RecordingCommunicator>(rank, num_ranks);
+  expect_mesh_splits(*comm, mesh_of(num_ranks, options.pipeline.stages));
+  return std::make_unique<Engine>(blocks, comm, options);
+}
+
+// Batches of the right shapes, without data.
+BatchSource shapes_only(const SampleSpec& sample) {
+  return [sample](std::int64_t, std::int64_t count) {
+    HostBatch batch{.input_shape = sample.input.batched(count),
+                    .target_shape = sample.target.batched(count),
+                    .input_dtype = sample.input_dtype};
+    if (sample.target_weights) {
+      batch.target_weights.resize(static_cast<std::size_t>(batch.target_shape.num_elems()));
+    }
+    return batch;
+  };
+}
+
+StepPrediction play_step(Engine& engine, const SampleSpec& sample) {
+  const auto sent_before = sent_by_call(calls_of(engine.groups()));
+  NeedRecorder recorder(*engine.context().allocator, engine.groups());
+  engine.observe_actions([&](std::size_t) { recorder.after_action(); });
+  const StepResult result = engine.step(shapes_only(sample), 1, 0.0);
+  const auto rank = static_cast<std::size_t>(engine.communicator().rank());
+  StepPrediction prediction{.memory = recorder.step(),
+                            .sent_bytes = result.sent_bytes,
+                            .sent_by_call = sent_by_call(calls_of(engine.groups())),
+                            .actions = recorder.take_needs(),
+                            .plan = engine.plan().ranks[rank]};
+  for (std::size_t c = 0; c < sent_before.size(); ++c) prediction.sent_by_call[c] -= sent_before[c];
+  for (const auto& block : engine.blocks()) prediction.unit_names.push_back(block->name());
+  return prediction;
+}
+
+// One rank of each class of equal needs.
+std::vector<int> ranks_to_predict(const EngineOptions& options, int num_ranks) {
+  const Mesh mesh = mesh_of(num_ranks, options.pipeline.stages);
+  const BatchLayout batch{
+      .global_batch = options.global_batch, .micro_batch = options.micro_batch, .data_ranks = mesh.data};
+  std::vector<int> first;
+  for (const std::vector<int>& ranks : classes_of_equal_needs(batch, mesh)) first.push_back(ranks[0]);
+  return first;
+}
+
+}  // namespace
+
+std::int64_t StepPrediction::state_bytes() const {
+  const MemoryCounts& alive = actions.back().alive;  // of OptimStep
+  return alive[MemoryCategory::kParameters] + alive[MemoryCategory::kGradients] +
+         alive[MemoryCategory::kOptimizer] + alive[MemoryCategory::kHost];
+}
+
+std::size_t StepPrediction::peak_action() const {
+  const auto largest = std::ranges::max_element(
+      actions, [](const ActionNeed& a, const ActionNeed& b) { return a.alive.total() < b.alive.total(); });
+  return static_cast<std::size_t>(largest - actions.begin());
+}
+
+std::size_t StepPrediction::peak_action(MemoryCategory category) const {
+  const auto largest = std::ranges::max_element(
+      actions, [&](const ActionNeed& a, const ActionNeed& b) { return a.peak[category] < b.peak[category]; });
+  return static_cast<std::size_t>(largest - actions.begin());
+}
+
+std::string StepPrediction::describe(std::size_t action) const {
+  return to_text(plan.actions[action], unit_names);
+}
+
+std::vector<std::vector<int>> classes_of_equal_needs(const BatchLayout& batch, const Mesh& mesh) {
+  std::vector<std::vector<int>> classes;  // of data ranks, the same in every stage
+  std::vector<std::vector<int>> levels_of_class;
+  for (int rank = 0; rank < batch.data_ranks; ++rank) {
+    std::vector<int> levels;
+    for (const Subtree& sum : partial_sums(rank * batch.per_rank(), batch.per_rank()))
+      levels.push_back(sum.level);
+    const auto same = std::ranges::find(levels_of_class, levels);
+    if (same != levels_of_class.end()) {
+      classes[static_cast<std::size_t>(same - levels_of_class.begin())].push_back(rank);
+    } else {
+      levels_of_class.push_back(std::move(levels));
+      classes.push_back({rank});
+    }
+  }
+  std::vector<std::vector<int>> all;
+  for (int stage = 0; stage < mesh.pipeline; ++stage) {
+    for (const std::vector<int>& places : classes) {
+      std::vector<int>& ranks = all.emplace_back();
+      for (const int place : places) ranks.push_back(mesh.rank({.stage = stage, .data = place}));
+    }
+  }
+  return all;
+}
+
+StepPrediction predict_step(const std::shared_ptr<const BlockList>& blocks, EngineOptions options,
+                            const SampleSpec& sample, int num_ranks, int rank) {
+  options = on_meta(std::move(options), sample);
+  return play_step(*make_engine(blocks, options, num_ranks, rank), sample);
+}
+
+StepPrediction predict_largest_step(const std::shared_ptr<const BlockList>& blocks,
+                                    const EngineOptions& options, const SampleSpec& sample, int num_ranks) {
+  StepPrediction largest;
+  for (const int rank : ranks_to_predict(options, num_ranks)) {
+    StepPrediction prediction = predict_step(blocks, options, sample, num_ranks, rank);
+    if (largest.actions.empty() || prediction.memory.peak_total > largest.memory.peak_total) {
+      largest = std::move(prediction);
+    }
+  }
+  return largest;
+}
+
+std::optional<StepPrediction> predict_within(std::int64_t limit,
+                                             const std::shared_ptr<const BlockList>& blocks,
+                                             EngineOptions options, const SampleSpec& sample, int num_ranks) {
+  options = on_meta(std::move(options), sample);
+  options.planning = Planning::kOwnRank;
+  options.memory_limit = limit;
+  StepPrediction largest;
+  for (const int rank : ranks_to_predict(options, num_ranks)) {
+    try {
+      StepPrediction prediction = play_step(*make_engine(blocks, options, num_ranks, rank), sample);
+      if (largest.actions.empty() || prediction.memory.peak_total > largest.memory.peak_total) {
+        largest = std::move(prediction);
+      }
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kOutOfMemory) throw;
+      return std::nullopt;
+    }
+  }
+  return largest;
+}
+
+std::vector<std::int64_t> resident_bytes(const std::shared_ptr<const BlockList>& blocks,
+                                         EngineOptions options, const SampleSpec& sample, int num_ranks) {
+  options = on_meta(std::move(options), sample);
+  options.planning = Planning::kOwnRank;
+  const Mesh mesh = mesh_of(num_ranks, options.pipeline.stages);
+  std::vector<std::int64_t> bytes;
+  for (int stage = 0; stage < mesh.pipeline; ++stage) {
+    const auto engine = make_engine(blocks, options, num_ranks, mesh.rank({.stage = stage}));
+    bytes.push_back(engine->context().allocator->stats().current.total());
+  }
+  return bytes;
+}
+
+}  // namespace trireme

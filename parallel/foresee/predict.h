@@ -1,0 +1,65 @@
+// What a step will need, found by playing its plan on the meta device: same engine, same blocks, nothing
+// computed. See [Note: memory accounting].
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "parallel/comm/call_kind.h"
+#include "parallel/run/engine.h"
+
+namespace trireme {
+
+/// What one action of the plan needs.
+struct ActionNeed {
+  MemoryCounts alive;           // at the moment within the action when the total was largest
+  MemoryCounts peak;            // each category's own peak within the action
+  std::int64_t sent_bytes = 0;  // by the calls that the action makes
+};
+
+struct StepPrediction {
+  MemoryStats memory;           // equal to the byte to StepResult::memory of a run, workspaces apart
+  std::int64_t sent_bytes = 0;  // equal to StepResult::sent_bytes
+  std::array<std::int64_t, kNumCallKinds> sent_by_call{};  // the same, by kind of call
+  std::vector<ActionNeed> actions;                         // by place in the rank's plan
+  RankPlan plan;
+  std::vector<std::string> unit_names;
+
+  /// Parameters, gradients and optimizer state (offloaded or not) when the optimizer steps: what the formulas
+  /// of ZeRO count.
+  std::int64_t state_bytes() const;
+  /// The first action at whose worst moment as much is alive as ever.
+  std::size_t peak_action() const;
+  /// The first action in which a category reaches its peak.
+  std::size_t peak_action(MemoryCategory category) const;
+  /// "Backward unit 3 (head) micro-batch 0".
+  std::string describe(std::size_t action) const;
+};
+
+/// Ranks that need the same memory: of one stage, by the partial sums that they keep (see [Note: canonical
+/// reduction]): one class a stage where the micro-batches of a rank are a power of two, else several. Each in
+/// ascending order, by stage and first rank.
+std::vector<std::vector<int>> classes_of_equal_needs(const BatchLayout& batch, const Mesh& mesh);
+
+/// Predicts a step of rank `rank` of `num_ranks`. options.device, threads and memory_limit are ignored.
+StepPrediction predict_step(const std::shared_ptr<const BlockList>& blocks, EngineOptions options,
+                            const SampleSpec& sample, int num_ranks, int rank);
+/// The same of the rank whose peak is the largest.
+StepPrediction predict_largest_step(const std::shared_ptr<const BlockList>& blocks,
+                                    const EngineOptions& options, const SampleSpec& sample, int num_ranks);
+
+// For a search over many layouts. No plan is validated: whoever runs a layout that was found does that.
+
+/// predict_largest_step(), or nothing where a rank needs more than `limit` bytes: known as soon as the first
+/// byte beyond it is asked for.
+std::optional<StepPrediction> predict_within(std::int64_t limit,
+                                             const std::shared_ptr<const BlockList>& blocks,
+                                             EngineOptions options, const SampleSpec& sample, int num_ranks);
+/// Bytes that a rank holds before its first step and through all of them, by stage: parameters, optimizer
+/// state and what else is made once.
+std::vector<std::int64_t> resident_bytes(const std::shared_ptr<const BlockList>& blocks,
+                                         EngineOptions options, const SampleSpec& sample, int num_ranks);
+
+}  // namespace trireme

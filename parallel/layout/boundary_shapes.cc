@@ -1,0 +1,42 @@
+#include "parallel/layout/boundary_shapes.h"
+
+#include <fmt/core.h>
+
+#include "parallel/layout/shapes_only.h"
+
+namespace trireme {
+
+std::string TensorSpec::to_string() const {
+  return fmt::format("{} {}", name(dtype), shape.to_string());
+}
+
+BoundaryShapes::BoundaryShapes(const BlockList& blocks, const Precision& precision, const SampleSpec& sample)
+    : blocks_(blocks), precision_(precision), sample_(sample) {}
+
+const std::vector<TensorSpec>& BoundaryShapes::of(int unit, const Play& play) {
+  auto known = known_.find(play);
+  if (known == known_.end()) known = known_.emplace(play, run(play)).first;
+  return known->second.at(static_cast<std::size_t>(unit));
+}
+
+std::vector<std::vector<TensorSpec>> BoundaryShapes::run(const Play& play) const {
+  Context ctx = Context::create({DeviceType::kMeta}, 1);
+  ctx.precision = precision_;
+  ctx.training = play.training;
+  const Batch batch{.inputs = ctx.empty(sample_.input.batched(play.num_samples), sample_.input_dtype),
+                    .targets = ctx.empty(sample_.target.batched(play.num_samples), DType::kInt32)};
+  std::vector<std::vector<TensorSpec>> outputs;
+  Activations activations;
+  for (std::size_t u = 0; u + 1 < blocks_.size(); ++u) {
+    ShapesOnly parameters(ctx, *blocks_[u]);
+    StatisticShapes statistics(ctx, *blocks_[u]);
+    ctx.parameters = &parameters;
+    ctx.statistics = &statistics;
+    activations = blocks_[u]->forward(ctx, activations, batch);
+    std::vector<TensorSpec>& specs = outputs.emplace_back();
+    for (const Tensor& tensor : activations) specs.push_back({tensor.shape(), tensor.dtype()});
+  }
+  return outputs;
+}
+
+}  // namespace trireme

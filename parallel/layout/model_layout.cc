@@ -1,0 +1,211 @@
+#include "parallel/layout/model_layout.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "kernels/backend.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+std::int64_t round_up(std::int64_t n, std::int64_t unit) {
+  return (n + unit - 1) / unit * unit;
+}
+
+struct Builder {
+  const BlockList& blocks;
+  ModelLayout layout;
+  std::set<std::string> tied_targets;
+  std::map<std::string, std::pair<int, int>> owners;  // full name -> group, slot
+
+  void add_group(const std::string& name, int block, const std::vector<int>& indices) {
+    ParamGroup group{.name = name, .first_norm_block = layout.num_norm_blocks};
+    const auto& specs = blocks[static_cast<std::size_t>(block)]->parameters();
+    std::map<std::pair<bool, float>, std::vector<int>> kinds;  // (does not decay, center)
+    for (const int index : indices) {
+      const ParameterSpec& spec = specs[static_cast<std::size_t>(index)];
+      kinds[{!spec.decay, spec.center}].push_back(index);
+    }
+    for (const auto& [kind, members] : kinds) {
+      const std::int64_t first = group.num_elems;
+      for (const int index : members) {
+        const ParameterSpec& spec = specs[static_cast<std::size_t>(index)];
+        const std::string full = blocks[static_cast<std::size_t>(block)]->full_name(spec);
+        const bool fresh = owners
+                               .emplace(full, std::pair(static_cast<int>(layout.groups.size()),
+                                                        static_cast<int>(group.slots.size())))
+                               .second;
+        TRIREME_CHECK(fresh, "two parameters are called '{}'", full);
+        group.slots.push_back({.block = block,
+                               .index = index,
+                               .name = full,
+                               .shape = spec.shape,
+                               .offset = group.num_elems,
+                               .center = spec.center});
+        group.num_elems += round_up(spec.shape.num_elems(), kNormBlock);
+        layout.num_parameters += spec.shape.num_elems();
+      }
+      group.runs.push_back({first, group.num_elems, !kind.first, kind.second});
+    }
+    layout.num_norm_blocks += group.num_elems / kNormBlock;
+    const int bucket = add_bucket(block, static_cast<int>(layout.groups.size()), 0);
+    for (std::size_t s = 0; s < group.slots.size(); ++s) {
+      layout.uses[static_cast<std::size_t>(block)][static_cast<std::size_t>(group.slots[s].index)] = {
+          static_cast<int>(layout.groups.size()), static_cast<int>(s), bucket};
+    }
+    layout.groups.push_back(std::move(group));
+  }
+
+  int add_bucket(int unit, int group, int use) {
+    const int bucket = static_cast<int>(layout.buckets.size());
+    layout.buckets.push_back({unit, group, use});
+    layout.unit_buckets[static_cast<std::size_t>(unit)].push_back(bucket);
+    layout.unit_groups[static_cast<std::size_t>(unit)].push_back(group);  // a block has one bucket a group
+    return bucket;
+  }
+
+  void add_tied_use(int block, int index) {
+    const Block& b = *blocks[static_cast<std::size_t>(block)];
+    const ParameterSpec& spec = b.parameters()[static_cast<std::size_t>(index)];
+    const auto owner = owners.find(spec.tied_to);
+    TRIREME_CHECK(owner != owners.end(), "parameter '{}' is tied to '{}', which no earlier block declares",
+                  b.full_name(spec), spec.tied_to);
+    const auto [group, slot] = owner->second;
+    const Shape& shape =
+        layout.groups[static_cast<std::size_t>(group)].slots[static_cast<std::size_t>(slot)].shape;
+    TRIREME_CHECK(shape == spec.shape, "parameter '{}' {} is tied to '{}' of another shape {}",
+                  b.full_name(spec), spec.shape.to_string(), spec.tied_to, shape.to_string());
+    const auto use = std::ranges::count_if(layout.buckets,
+                                           [&](const GradBucket& bucket) { return bucket.group == group; });
+    layout.uses[static_cast<std::size_t>(block)][static_cast<std::size_t>(index)] = {
+        group, slot, add_bucket(block, group, static_cast<int>(use))};
+  }
+
+  ModelLayout build() {
+    for (const auto& block : blocks) {
+      for (const ParameterSpec& spec : block->parameters()) {
+        if (!spec.tied_to.empty()) tied_targets.insert(spec.tied_to);
+      }
+    }
+    layout.unit_buckets.resize(blocks.size());
+    layout.unit_groups.resize(blocks.size());
+    layout.uses.resize(blocks.size());
+    for (int b = 0; b < static_cast<int>(blocks.size()); ++b) {
+      const Block& block = *blocks[static_cast<std::size_t>(b)];
+      layout.uses[static_cast<std::size_t>(b)].resize(block.parameters().size());
+      std::vector<int> own;
+      for (int i = 0; i < static_cast<int>(block.parameters().size()); ++i) {
+        const ParameterSpec& spec = block.parameters()[static_cast<std::size_t>(i)];
+        if (!spec.tied_to.empty()) {
+          add_tied_use(b, i);
+        } else if (tied_targets.contains(block.full_name(spec))) {
+          add_group(block.full_name(spec), b, {i});
+        } else {
+          own.push_back(i);
+        }
+      }
+      if (!own.empty()) add_group(block.name(), b, own);
+    }
+    return std::move(layout);
+  }
+};
+
+// Rewrites a layout with a group a block into one with fewer groups. See [Note: merged groups].
+class Merger {
+ public:
+  Merger(ModelLayout layout, std::int64_t min_bytes, const StageMap& stages)
+      : before_(std::move(layout)), min_bytes_(min_bytes), stages_(stages) {
+    tied_.resize(before_.groups.size());
+    for (const GradBucket& bucket : before_.buckets) {
+      if (bucket.use > 0) tied_[static_cast<std::size_t>(bucket.group)] = true;
+    }
+  }
+
+  ModelLayout merge() {
+    ModelLayout after{.num_norm_blocks = before_.num_norm_blocks, .num_parameters = before_.num_parameters};
+    for (std::size_t g = 0; g < before_.groups.size(); ++g) {
+      const bool joins = g > 0 && is_small(g - 1) && is_small(g) && chunk_of(g - 1) == chunk_of(g);
+      const int first_slot = joins ? static_cast<int>(after.groups.back().slots.size()) : 0;
+      if (joins) {
+        append(after.groups.back(), before_.groups[g]);
+      } else {
+        after.groups.push_back(before_.groups[g]);
+      }
+      moved_.push_back({static_cast<int>(after.groups.size()) - 1, first_slot});
+    }
+    rewrite_uses(after);
+    return after;
+  }
+
+ private:
+  struct Moved {
+    int group = 0;
+    int first_slot = 0;
+  };
+
+  bool is_small(std::size_t g) const {
+    const auto bytes = before_.groups[g].num_elems * static_cast<std::int64_t>(sizeof(float));
+    return !tied_[g] && bytes < min_bytes_;
+  }
+
+  int chunk_of(std::size_t g) const {
+    return stages_.bounds.empty() ? 0 : stages_.chunk_of(before_.groups[g].slots.front().block);
+  }
+
+  static void append(ParamGroup& to, const ParamGroup& from) {
+    for (ParamSlot slot : from.slots) {
+      slot.offset += to.num_elems;
+      to.slots.push_back(std::move(slot));
+    }
+    for (const ParamRun& run : from.runs) {
+      to.runs.push_back({to.num_elems + run.first, to.num_elems + run.last, run.decay, run.center});
+    }
+    to.num_elems += from.num_elems;
+    to.name = to.name.substr(0, to.name.find(" to ")) + " to " + from.name;
+  }
+
+  void rewrite_uses(ModelLayout& after) const {
+    std::vector<int> bucket_of;  // a bucket's place afterwards
+    for (const GradBucket& bucket : before_.buckets) {
+      const int group = moved_[static_cast<std::size_t>(bucket.group)].group;
+      const auto same = std::ranges::find_if(
+          after.buckets, [&](const GradBucket& b) { return b.group == group && b.use == bucket.use; });
+      bucket_of.push_back(static_cast<int>(same - after.buckets.begin()));
+      if (same == after.buckets.end()) after.buckets.push_back({bucket.unit, group, bucket.use});
+    }
+    for (std::size_t u = 0; u < before_.uses.size(); ++u) {
+      std::vector<int>& buckets = after.unit_buckets.emplace_back();
+      std::vector<int>& groups = after.unit_groups.emplace_back();
+      for (const int b : before_.unit_buckets[u]) {
+        const int bucket = bucket_of[static_cast<std::size_t>(b)];
+        if (std::ranges::find(buckets, bucket) != buckets.end()) continue;
+        buckets.push_back(bucket);
+        groups.push_back(after.buckets[static_cast<std::size_t>(bucket)].group);
+      }
+      std::vector<ParamUse>& uses = after.uses.emplace_back();
+      for (const ParamUse& use : before_.uses[u]) {
+        const Moved& moved = moved_[static_cast<std::size_t>(use.group)];
+        uses.push_back(
+            {moved.group, moved.first_slot + use.slot, bucket_of[static_cast<std::size_t>(use.bucket)]});
+      }
+    }
+  }
+
+  const ModelLayout before_;
+  const std::int64_t min_bytes_;
+  const StageMap& stages_;
+  std::vector<bool> tied_;
+  std::vector<Moved> moved_;  // by group before
+};
+
+}  // namespace
+
+ModelLayout make_layout(const BlockList& blocks, std::int64_t group_min_bytes, const StageMap& stages) {
+  TRIREME_CHECK(!blocks.empty(), "a model needs at least one block");
+  TRIREME_CHECK(group_min_bytes >= 0, "group_min_bytes = {} must not be negative", group_min_bytes);
+  return Merger(Builder{.blocks = blocks}.build(), group_min_bytes, stages).merge();
+}
+
+}  // namespace trireme

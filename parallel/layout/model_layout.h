@@ -1,0 +1,79 @@
+// Where every parameter of a model lies: flat groups, a canonical global order, and who uses what.
+//
+// [Note: parameter order] Groups follow the blocks. A block's parameters form one group, those that decay
+// first, then by their center, each starting at a multiple of kNormBlock elements, the gaps zero. A parameter
+// that another block is tied to gets a group of its own, just before its block's, and each use of it has a
+// gradient buffer of its own (a bucket): uses accumulate apart and are added in block order. The order
+// depends on the model alone, never on the layout of ranks.
+//
+// [Note: merged groups] Neighbouring groups that are both smaller than `group_min_bytes` become one, one
+// behind the other, so that they travel in one message and are padded once. The order of elements stays, and
+// with it every sum. A merged group is resident from the first gather of any of its blocks to the last
+// release, and its gradient is complete, and reduced, with the backward of its first block. Tied groups stay
+// alone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "parallel/layout/stage_map.h"
+#include "runtime/block.h"
+
+namespace trireme {
+
+struct ParamSlot {
+  int block = 0;
+  int index = 0;  // in the block's parameters()
+  std::string name;
+  Shape shape;
+  std::int64_t offset = 0;  // elements from the start of the group
+  float center = 0.0f;      // see [Note: centered working copies]
+};
+
+/// Elements [first, last) of a group that all decay, or all do not, and have one center.
+struct ParamRun {
+  std::int64_t first = 0, last = 0;
+  bool decay = true;
+  float center = 0.0f;
+};
+
+struct ParamGroup {
+  std::string name;
+  std::vector<ParamSlot> slots;
+  std::vector<ParamRun> runs;         // all of the elements, in order
+  std::int64_t num_elems = 0;         // with gaps; a multiple of kNormBlock
+  std::int64_t first_norm_block = 0;  // index of its first block of kNormBlock elements in the model
+};
+
+/// One gradient buffer: what a use of group `group` contributes to its gradient.
+struct GradBucket {
+  int unit = 0;  // whose backward completes it: the only one that writes it, or the first of a merged group
+  int group = 0;
+  int use = 0;  // 0: the owner; k: the k-th further use, in block order
+};
+
+/// Where ParamRef{index} of a block leads.
+struct ParamUse {
+  int group = 0;
+  int slot = 0;
+  int bucket = 0;
+};
+
+struct ModelLayout {
+  std::vector<ParamGroup> groups;
+  std::vector<GradBucket> buckets;             // by unit, ascending
+  std::vector<std::vector<int>> unit_buckets;  // [unit] -> buckets that its backward writes
+  std::vector<std::vector<int>> unit_groups;   // [unit] -> groups that it uses, each once
+  std::vector<std::vector<ParamUse>> uses;     // [unit][ParamRef::index]
+  std::int64_t num_norm_blocks = 0;
+  std::int64_t num_parameters = 0;  // tied ones once, without gaps
+};
+
+/// Throws Error(kInvalidInput) for a duplicate name, or a tie to a parameter that no earlier block declares
+/// or whose shape differs. `group_min_bytes`: of fp32 parameters, see [Note: merged groups]; 0 merges
+/// nothing. With `stages`, nothing over the bound of two chunks either.
+ModelLayout make_layout(const BlockList& blocks, std::int64_t group_min_bytes = 0,
+                        const StageMap& stages = {});
+
+}  // namespace trireme

@@ -1,0 +1,216 @@
+#include "parallel/layout/param_store.h"
+
+#include <algorithm>
+
+#include "runtime/base/error.h"
+
+namespace trireme {
+
+ParamStore::ParamStore(const Context& ctx, const BlockList& blocks, const ModelLayout& layout,
+                       const Optimizer& optimizer, std::shared_ptr<Communicator> comm,
+                       const ParamStoreOptions& options)
+    : ctx_(ctx),
+      layout_(layout),
+      comm_(std::move(comm)),
+      options_(options),
+      sharding_(options.zero == ZeroStage::kNone ? Sharding{} : Sharding{comm_->size(), comm_->rank()}),
+      state_names_(optimizer.state_names()),
+      groups_(layout.groups.size()) {
+  const DeviceType device = ctx_.allocator->device().type;
+  if (options.offload != Offload::kNone && device == DeviceType::kCuda) {
+    throw Error(
+        ErrorCode::kUnsupported,
+        "offload = \"optimizer\" works where the device is the host, not on cuda yet: use a larger zero "
+        "stage or recompute to save device memory");
+  }
+  for (int g = 0; g < static_cast<int>(groups_.size()); ++g) {
+    if (!holds(g)) continue;
+    allocate(g, state_names_.size());
+    if (owns(g) && device != DeviceType::kMeta) initialize(blocks, g, options.seed);
+  }
+  refresh_working();
+}
+
+void ParamStore::allocate(int index, std::size_t num_states) {
+  Group& group = groups_[static_cast<std::size_t>(index)];
+  const ParamGroup& layout = layout_.groups[static_cast<std::size_t>(index)];
+  const MemoryHolderScope holder(*ctx_.allocator, layout.name);
+  const std::int64_t piece = sharding_.piece(layout.num_elems);
+  const std::int64_t whole = sharding_.padded(layout.num_elems);
+  const bool offloads = options_.offload == Offload::kOptimizer;
+  const std::int64_t working = options_.zero == ZeroStage::kParameters ? piece : whole;
+  group.working = ctx_.empty({working}, options_.working_dtype, MemoryCategory::kParameters);
+  if (!owns(index)) return;
+  if (options_.working_dtype == DType::kFloat32) {
+    group.master = working == piece ? group.working : group.working.slice(piece * sharding_.rank, {piece});
+  } else {
+    group.master =
+        ctx_.empty({piece}, DType::kFloat32, offloads ? MemoryCategory::kHost : MemoryCategory::kParameters);
+  }
+  for (std::size_t s = 0; s < num_states; ++s) {
+    group.states.push_back(
+        ctx_.zeros({piece}, DType::kFloat32, offloads ? MemoryCategory::kHost : MemoryCategory::kOptimizer));
+  }
+}
+
+void ParamStore::initialize(const BlockList& blocks, int group, std::uint64_t seed) {
+  const ParamGroup& layout = layout_.groups[static_cast<std::size_t>(group)];
+  const Tensor& owned = master(group);
+  const std::int64_t first = first_owned(group);
+  std::vector<float> host(static_cast<std::size_t>(owned.num_elems()), 0.0f);
+  for (const ParamSlot& slot : layout.slots) {
+    const ParameterSpec& spec =
+        blocks[static_cast<std::size_t>(slot.block)]->parameters()[static_cast<std::size_t>(slot.index)];
+    // The part of the slot that this rank owns, in elements of the group.
+    const std::int64_t begin = std::max(slot.offset, first);
+    const std::int64_t end = std::min(slot.offset + slot.shape.num_elems(), first + owned.num_elems());
+    constexpr std::int64_t kPiece =
+        1 << 14;  // elements are independent of one another: any cut gives the same values
+#pragma omp parallel for schedule(dynamic) num_threads(ctx_.exec.num_threads)
+    for (std::int64_t at = begin; at < end; at += kPiece) {
+      const std::span<float> out(host.data() + (at - first),
+                                 static_cast<std::size_t>(std::min(kPiece, end - at)));
+      initialize_parameter(spec, slot.name, seed, at - slot.offset, out);
+    }
+  }
+  ctx_.backend->copy_from_host(ctx_.exec, owned, host.data());
+}
+
+std::int64_t ParamStore::first_owned(int group) const {
+  return sharding_.first(layout_.groups[static_cast<std::size_t>(group)].num_elems);
+}
+
+Tensor ParamStore::owned_working(int group) const {
+  const Group& g = groups_[static_cast<std::size_t>(group)];
+  const std::int64_t piece = sharding_.piece(layout_.groups[static_cast<std::size_t>(group)].num_elems);
+  return g.working.num_elems() == piece ? g.working : g.working.slice(first_owned(group), {piece});
+}
+
+Tensor ParamStore::value(const ParamUse& use) {
+  Group& group = groups_[static_cast<std::size_t>(use.group)];
+  const ParamGroup& layout = layout_.groups[static_cast<std::size_t>(use.group)];
+  const ParamSlot& slot = layout.slots[static_cast<std::size_t>(use.slot)];
+  group.gather.wait();
+  const Tensor& resident = options_.zero == ZeroStage::kParameters ? group.gathered : group.working;
+  TRIREME_CHECK(resident.defined(), "parameter '{}' is used while its group '{}' is released", slot.name,
+                layout.name);
+  return resident.slice(slot.offset, slot.shape);
+}
+
+float ParamStore::center(const ParamUse& use) const {
+  if (options_.working_dtype == DType::kFloat32) return 0.0f;
+  return layout_.groups[static_cast<std::size_t>(use.group)].slots[static_cast<std::size_t>(use.slot)].center;
+}
+
+template <class Visit>
+void ParamStore::for_each_owned_run(int group, const Visit& visit) const {
+  const std::int64_t own_first = first_owned(group);
+  const std::int64_t own_last = own_first + master(group).num_elems();
+  for (const ParamRun& run : layout_.groups[static_cast<std::size_t>(group)].runs) {
+    const std::int64_t first = std::max(run.first, own_first) - own_first;
+    const std::int64_t last = std::min(run.last, own_last) - own_first;
+    if (last > first) visit(first, Shape{last - first}, run);
+  }
+}
+
+void ParamStore::start_gather(int group) {
+  Group& g = groups_[static_cast<std::size_t>(group)];
+  g.gather.wait();
+  if (options_.zero == ZeroStage::kParameters) {
+    if (comm_->size() == 1) {
+      g.gathered = g.working;
+      return;
+    }
+    g.gathered = ctx_.empty({g.working.num_elems() * comm_->size()}, options_.working_dtype,
+                            MemoryCategory::kCommunication);
+    g.gather = comm_->all_gather(g.working, g.gathered);
+  } else if (options_.zero != ZeroStage::kNone && comm_->size() > 1) {
+    g.gather = comm_->all_gather(owned_working(group), g.working);
+  }
+}
+
+void ParamStore::gather(int group) {
+  if (options_.zero != ZeroStage::kParameters) return;
+  Group& g = groups_[static_cast<std::size_t>(group)];
+  if (g.users++ == 0) start_gather(group);
+}
+
+void ParamStore::release(int group) {
+  if (options_.zero != ZeroStage::kParameters) return;
+  Group& g = groups_[static_cast<std::size_t>(group)];
+  TRIREME_CHECK(g.users > 0, "group '{}' is released more often than gathered",
+                layout_.groups[static_cast<std::size_t>(group)].name);
+  if (--g.users > 0) return;
+  g.gather.wait();
+  g.gathered = Tensor();
+}
+
+Tensor ParamStore::whole(int group, const Tensor& owned) const {
+  if (sharding_.ranks == 1) return owned;
+  const Tensor all =
+      ctx_.empty({owned.num_elems() * sharding_.ranks}, owned.dtype(), MemoryCategory::kCommunication);
+  comm_->all_gather(owned, all).wait();
+  return all.slice(0, {layout_.groups[static_cast<std::size_t>(group)].num_elems});
+}
+
+void ParamStore::update(const Optimizer& optimizer, const UpdateScalars& scalars,
+                        const std::function<Tensor(int group)>& gradients) {
+  for (int g = 0; g < static_cast<int>(groups_.size()); ++g) {
+    if (!owns(g)) continue;
+    Group& group = groups_[static_cast<std::size_t>(g)];
+    for (Work& send : group.sends) send.wait();  // of the values before
+    group.sends.clear();
+    const Tensor grad = gradients(g);
+    for_each_owned_run(g, [&](std::int64_t first, const Shape& length, const ParamRun& run) {
+      UpdateSegment segment{
+          .param = group.master.slice(first, length), .grad = grad.slice(first, length), .decay = run.decay};
+      if (options_.working_dtype != DType::kFloat32) {
+        segment.working = owned_working(g).slice(first, length);
+        segment.working_center = run.center;
+      }
+      for (const Tensor& state : group.states) segment.state.push_back(state.slice(first, length));
+      optimizer.update(ctx_, segment, scalars);
+    });
+    if (options_.zero == ZeroStage::kOptimizer || options_.zero == ZeroStage::kGradients) start_gather(g);
+  }
+}
+
+void ParamStore::settle() {
+  for (Group& group : groups_) {
+    group.gather.wait();
+    for (Work& send : group.sends) send.wait();
+    group.sends.clear();
+  }
+}
+
+void ParamStore::refresh_working() {
+  for (int g = 0; g < static_cast<int>(groups_.size()); ++g) {
+    if (!owns(g)) continue;
+    Group& group = groups_[static_cast<std::size_t>(g)];
+    group.gather.wait();
+    if (options_.working_dtype != DType::kFloat32) {
+      ctx_.backend->cast(ctx_.exec, {.x = group.master, .y = owned_working(g)});  // padding too
+      for_each_owned_run(g, [&](std::int64_t first, const Shape& length, const ParamRun& run) {
+        if (run.center == 0.0f) return;
+        ctx_.backend->cast(ctx_.exec, {.x = group.master.slice(first, length),
+                                       .y = owned_working(g).slice(first, length),
+                                       .center = run.center});
+      });
+    }
+    if (options_.zero == ZeroStage::kOptimizer || options_.zero == ZeroStage::kGradients) start_gather(g);
+  }
+}
+
+void ParamStore::send_working(int group, Communicator& comm, int stage) {
+  Group& g = groups_[static_cast<std::size_t>(group)];
+  g.sends.push_back(comm.send(owned_working(group), stage, kTiedTag));
+}
+
+void ParamStore::receive_working(int group, Communicator& comm, int stage) {
+  Group& g = groups_[static_cast<std::size_t>(group)];
+  g.gather.wait();
+  comm.recv(owned_working(group), stage, kTiedTag).wait();
+  if (options_.zero == ZeroStage::kOptimizer || options_.zero == ZeroStage::kGradients) start_gather(group);
+}
+
+}  // namespace trireme

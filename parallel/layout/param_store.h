@@ -1,0 +1,128 @@
+// Parameters and optimizer state of one rank, group by group, in flat buffers.
+//
+// [Note: what is where] Per group of n elements, p = a piece of n / N, on N data ranks:
+//
+//     stage        working copy (compute dtype)           fp32 master and optimizer state
+//     0            n                                      n
+//     1, 2         n, gathered after each update          p
+//     3            p; n between gather() and release()    p
+//
+// A plan decides when that is: around every use, or from a step's first use to its last. In fp32 the master
+// is the working copy, or lies inside of it: no second copy exists. Gathered buffers of stage 3 are counted
+// as communication. Gathers are under way until somebody needs the values.
+//
+// [Note: offload] With Offload::kOptimizer the optimizer state, and a master of its own, are host memory
+// (MemoryCategory::kHost), and the update runs on the host. Where the device is the host that is the same
+// memory and the same update, accounted apart.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/comm/communicator.h"
+#include "parallel/layout/model_layout.h"
+#include "parallel/layout/sharding.h"
+#include "parallel/layout/stage_groups.h"
+#include "runtime/context.h"
+#include "runtime/optim/optimizer.h"
+
+namespace trireme {
+
+/// What lies in host memory, with the update running there.
+enum class Offload : std::uint8_t {
+  kNone,
+  kOptimizer,  // the optimizer state, and the fp32 master where it is not the working copy
+};
+
+struct ParamStoreOptions {
+  ZeroStage zero = ZeroStage::kNone;
+  Offload offload = Offload::kNone;
+  DType working_dtype = DType::kFloat32;
+  std::uint64_t seed = 0;
+  std::vector<Holding> holdings;  // by group, what this rank's stage holds; empty: it owns all of them
+};
+
+class ParamStore {
+ public:
+  /// Allocates all groups that are held; on a device that computes, initialises what this rank owns. `comm`
+  /// is that of the data axis; collective over it from stage 1 on. Copies of what other stages own are to be
+  /// received before their first use. Throws Error(kUnsupported) for offload from a device with memory of its
+  /// own.
+  ParamStore(const Context& ctx, const BlockList& blocks, const ModelLayout& layout,
+             const Optimizer& optimizer, std::shared_ptr<Communicator> comm,
+             const ParamStoreOptions& options);
+
+  /// The working copy of a parameter, which is it minus center(use). Throws when its group is not resident.
+  Tensor value(const ParamUse& use);
+  float center(const ParamUse& use) const;
+
+  /// Stage 3: makes a group's working copy resident, or keeps it so for one more user. Collective. Below:
+  /// nothing to do.
+  void gather(int group);
+  /// Gives up one use; the last one frees the gathered copy.
+  void release(int group);
+
+  /// Whether this rank's stage owns the group, and whether it holds a working copy of it.
+  bool owns(int group) const { return holding(group) == Holding::kOwned; }
+  bool holds(int group) const { return holding(group) != Holding::kNothing; }
+
+  /// What this rank owns of a group's fp32 master and optimizer state: from element first_owned() on.
+  const Tensor& master(int group) const { return groups_[static_cast<std::size_t>(group)].master; }
+  const Tensor& state(int group, int index) const {
+    return groups_[static_cast<std::size_t>(group)].states[static_cast<std::size_t>(index)];
+  }
+  std::int64_t first_owned(int group) const;
+  const std::vector<std::string>& state_names() const { return state_names_; }
+  /// All of a flat tensor of which every rank owns a piece (master or state), for saving. Collective from
+  /// stage 1 on.
+  Tensor whole(int group, const Tensor& owned) const;
+
+  /// Updates what this rank owns from `gradients(group)`, flat like the master, and starts gathering working
+  /// copies.
+  void update(const Optimizer& optimizer, const UpdateScalars& scalars,
+              const std::function<Tensor(int group)>& gradients);
+  /// Waits for gathers under way, so that masters and state may be written from outside.
+  void settle();
+  /// After masters were written from outside: brings the working copies up to date. Collective from stage 1
+  /// on.
+  void refresh_working();
+
+  /// Sends this rank's piece of an owned group's working copy to a rank of another stage, which receives it
+  /// in place of an update. `comm` is that of the pipeline axis. See [Note: tied over stages].
+  void send_working(int group, Communicator& comm, int stage);
+  void receive_working(int group, Communicator& comm, int stage);
+
+ private:
+  struct Group {
+    Tensor working;   // stages 0-2: whole; stage 3: this rank's piece
+    Tensor gathered;  // stage 3, while resident
+    Tensor master;
+    std::vector<Tensor> states;
+    Work gather;              // of `working` or `gathered`
+    std::vector<Work> sends;  // of `working`, to stages that hold a copy
+    int users = 0;            // stage 3: gather() minus release()
+  };
+  Holding holding(int group) const {
+    return options_.holdings.empty() ? Holding::kOwned : options_.holdings[static_cast<std::size_t>(group)];
+  }
+  void allocate(int group, std::size_t num_states);
+  void initialize(const BlockList& blocks, int group, std::uint64_t seed);
+  /// This rank's piece of the working copy.
+  Tensor owned_working(int group) const;
+  /// Calls visit(first, length, run) for the part of every run that this rank owns, relative to its piece.
+  template <class Visit>
+  void for_each_owned_run(int group, const Visit& visit) const;
+  void start_gather(int group);
+
+  const Context ctx_;
+  const ModelLayout& layout_;
+  const std::shared_ptr<Communicator> comm_;
+  const ParamStoreOptions options_;
+  const Sharding sharding_;
+  std::vector<std::string> state_names_;
+  std::vector<Group> groups_;
+};
+
+}  // namespace trireme

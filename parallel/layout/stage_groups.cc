@@ -1,0 +1,64 @@
+#include "parallel/layout/stage_groups.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace trireme {
+
+int owner_unit(const ModelLayout& layout, int group) {
+  return layout.groups[static_cast<std::size_t>(group)].slots.front().block;
+}
+
+std::vector<Holding> holdings_of_stage(const ModelLayout& layout, const StageMap& stages, int stage) {
+  std::vector<Holding> holdings(layout.groups.size(), Holding::kNothing);
+  for (int unit = 0; unit < stages.num_units(); ++unit) {
+    if (stages.stage_of(unit) != stage) continue;
+    for (const int group : layout.unit_groups[static_cast<std::size_t>(unit)]) {
+      const bool owned = stages.stage_of(owner_unit(layout, group)) == stage;
+      holdings[static_cast<std::size_t>(group)] = owned ? Holding::kOwned : Holding::kCopy;
+    }
+  }
+  return holdings;
+}
+
+std::vector<TiedUnits> ties_between_stages(const ModelLayout& layout, const StageMap& stages) {
+  std::vector<TiedUnits> ties;
+  for (const GradBucket& bucket : layout.buckets) {
+    const TiedUnits tie{.owner = owner_unit(layout, bucket.group), .user = bucket.unit};
+    if (stages.stage_of(tie.owner) == stages.stage_of(tie.user)) continue;
+    if (std::ranges::find(ties, tie) == ties.end()) ties.push_back(tie);
+  }
+  return ties;
+}
+
+std::vector<MessageWay> ways_between_stages(const StageMap& stages, const std::vector<TiedUnits>& ties) {
+  std::vector<MessageWay> ways;
+  for (int chunk = 0; chunk + 1 < stages.num_chunks(); ++chunk) {
+    const int here = stages.stage_of_chunk(chunk), next = stages.stage_of_chunk(chunk + 1);
+    if (here == next) continue;  // a pipeline of one stage
+    ways.push_back({.source = here, .destination = next, .tag = kActivationTag});
+    ways.push_back({.source = next, .destination = here, .tag = kGradientTag});
+  }
+  for (const TiedUnits& tie : ties) {
+    const int owner = stages.stage_of(tie.owner), user = stages.stage_of(tie.user);
+    ways.push_back({.source = user, .destination = owner, .tag = kTiedTag});
+    ways.push_back({.source = owner, .destination = user, .tag = kTiedTag});
+  }
+  std::ranges::sort(ways, {}, [](const MessageWay& way) {
+    return std::tuple(way.tag, way.source % 2, way.source, way.destination);
+  });
+  const auto repeated = std::ranges::unique(ways);
+  ways.erase(repeated.begin(), repeated.end());
+  return ways;
+}
+
+std::vector<int> tied_buckets(const ModelLayout& layout, const TiedUnits& tie) {
+  std::vector<int> buckets;
+  for (const int b : layout.unit_buckets[static_cast<std::size_t>(tie.user)]) {
+    const GradBucket& bucket = layout.buckets[static_cast<std::size_t>(b)];
+    if (bucket.use > 0 && owner_unit(layout, bucket.group) == tie.owner) buckets.push_back(b);
+  }
+  return buckets;
+}
+
+}  // namespace trireme

@@ -1,0 +1,28 @@
+// Plans for people: readable, diffable text, a line an action.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "parallel/plan/plan.h"
+
+namespace trireme {
+
+/// Ranks whose plans are equal, in order of their first rank.
+struct PlanClass {
+  std::vector<int> ranks;
+  const RankPlan* plan = nullptr;
+};
+std::vector<PlanClass> classes_of_equal_plans(const StepPlan& plan);
+
+/// "0-3, 5".
+std::string format_ranks(const std::vector<int>& ranks);
+
+/// "Forward unit 2 (blocks.1) micro-batch 0".
+std::string to_text(const Action& action, const std::vector<std::string>& unit_names);
+
+/// All actions of all ranks, equal plans once: "ranks 0-7" and then "  Forward unit 2 (blocks.1) micro-batch
+/// 0" ...
+std::string to_text(const StepPlan& plan, const std::vector<std::string>& unit_names);
+
+}  // namespace trireme

@@ -1,0 +1,176 @@
+#include "parallel/plan/planner.h"
+
+#include <algorithm>
+
+#include "parallel/plan/stage_plan.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+using enum ActionKind;
+
+// `options` with the stages filled in.
+PlanOptions with_stages(int num_units, const Mesh& mesh, PlanOptions options) {
+  TRIREME_CHECK(num_units >= 1, "a model needs at least one block");
+  if (options.stages.bounds.empty()) {
+    options.stages = StageMap::even({.num_units = num_units, .pipeline = mesh.pipeline});
+  }
+  TRIREME_CHECK(options.stages.num_units() == num_units && options.stages.pipeline == mesh.pipeline,
+                "{} units were cut into {} stages, the model has {} and the mesh {}",
+                options.stages.num_units(), options.stages.pipeline, num_units, mesh.pipeline);
+  return options;
+}
+
+StepPlan empty_plan(const Mesh& mesh, const PlanOptions& options) {
+  return {.mesh = mesh,
+          .num_units = options.stages.num_units(),
+          .sharded_parameters = options.shard_parameters,
+          .keeps_gathered = options.shard_parameters && options.keep_gathered,
+          .stages = options.stages,
+          .ties = options.ties,
+          .ranks = std::vector<RankPlan>(static_cast<std::size_t>(mesh.num_ranks()))};
+}
+
+std::vector<std::vector<PipelineTask>> training_tasks(const PlanOptions& options, int micro_batches) {
+  const StageMap& stages = options.stages;
+  // In one stage the order of 1F1B is that of least memory, and all of them are equally fast.
+  const auto schedule = stages.pipeline == 1 ? PipelineSchedule::kOneForwardOneBackward : options.schedule;
+  return pipeline_tasks(schedule, stages.pipeline, stages.num_chunks() / stages.pipeline, micro_batches);
+}
+
+// How many sends on a way may be under way so that no stage blocks another. 1F1B and GPipe need one.
+// Interleaved rounds of more micro-batches than stages send so many more before the receiver comes to them.
+int send_window(const PlanOptions& options, int micro_batches) {
+  const int p = options.stages.pipeline;
+  if (p == 1 || options.schedule != PipelineSchedule::kInterleaved) return 1;
+  const int rounds = std::max(1, micro_batches / p);
+  return 1 + std::max(0, (micro_batches + rounds - 1) / rounds - p);
+}
+
+// Rounds of as many micro-batches as there are stages go through all chunks, so that no stage waits for more
+// than the first of them.
+std::vector<PipelineTask> evaluation_tasks(const StageMap& stages, int stage, int micro_batches) {
+  std::vector<PipelineTask> tasks;
+  for (int first = 0; first < micro_batches; first += stages.pipeline) {
+    for (int chunk = stage; chunk < stages.num_chunks(); chunk += stages.pipeline) {
+      for (int m = first; m < std::min(first + stages.pipeline, micro_batches); ++m) {
+        tasks.push_back({PipelineTask::Kind::kForward, chunk, m});
+      }
+    }
+  }
+  return tasks;
+}
+
+void append(std::vector<Action>& actions, const std::vector<Action>& more) {
+  actions.insert(actions.end(), more.begin(), more.end());
+}
+
+void add_once(std::vector<Action>& actions, const Action& action) {
+  if (std::ranges::find(actions, action) == actions.end()) actions.push_back(action);
+}
+
+// What a stage owes the stages of tied units, before the norm and after the update. Sends come first: they
+// wait for nobody.
+struct TieActions {
+  std::vector<Action> before_norm, after_update;
+};
+
+TieActions tie_actions(const PlanOptions& options, int stage) {
+  TieActions sends, receives;
+  for (const TiedUnits& tie : options.ties) {
+    const int owner = options.stages.stage_of(tie.owner), user = options.stages.stage_of(tie.user);
+    if (user == stage) {
+      add_once(sends.before_norm, {.kind = kSendTiedGradient, .unit = tie.user, .peer = owner});
+      add_once(receives.after_update, {.kind = kRecvTiedParameters, .unit = tie.owner, .peer = owner});
+    }
+    if (owner == stage) {
+      add_once(receives.before_norm, {.kind = kRecvTiedGradient, .unit = tie.user, .peer = user});
+      add_once(sends.after_update, {.kind = kSendTiedParameters, .unit = tie.owner, .peer = user});
+    }
+  }
+  append(sends.before_norm, receives.before_norm);
+  append(sends.after_update, receives.after_update);
+  return sends;
+}
+
+// The plan of a stage for the rank at `place`: peers become ranks.
+RankPlan plan_of_rank(const RankPlan& stage_plan, const Mesh& mesh, const MeshPlace& place) {
+  RankPlan plan = stage_plan;
+  for (Action& action : plan.actions) {
+    if (action.peer >= 0) action.peer = mesh.rank({.stage = action.peer, .data = place.data});
+  }
+  return plan;
+}
+
+}  // namespace
+
+StepPlan plan_training_step(int num_units, const Mesh& mesh, const BatchLayout& batch,
+                            const PlanOptions& given) {
+  batch.check();
+  TRIREME_CHECK(batch.data_ranks == mesh.data, "the batch is laid out for {} data ranks, the mesh has {}",
+                batch.data_ranks, mesh.data);
+  TRIREME_CHECK(given.recompute_every >= 0 && given.prefetch_depth >= 0,
+                "recompute_every {} and prefetch_depth {} must not be negative", given.recompute_every,
+                given.prefetch_depth);
+  TRIREME_CHECK(
+      given.recompute_every < std::max(num_units, 2),
+      "parallel.recompute_every = {} recomputes nothing: a segment of {} blocks is all of the model's "
+      "{}, and the last segment is kept; use {} or less, or 0 to keep everything",
+      given.recompute_every, given.recompute_every, num_units, num_units - 1);
+  const PlanOptions options = with_stages(num_units, mesh, given);
+  const int micro_batches = static_cast<int>(batch.per_rank());
+  const auto tasks = training_tasks(options, micro_batches);
+  StepPlan plan = empty_plan(mesh, options);
+  const auto is_wanted = [&](int rank) { return options.only_rank < 0 || options.only_rank == rank; };
+  for (int stage = 0; stage < mesh.pipeline; ++stage) {
+    if (options.only_rank >= 0 && mesh.place(options.only_rank).stage != stage) continue;
+    RankPlan of_stage = plan_stage(
+        {.stage = stage, .tasks = tasks[static_cast<std::size_t>(stage)], .micro_batches = micro_batches},
+        options);
+    of_stage.send_window = send_window(options, micro_batches);
+    of_stage.micro_batches = micro_batches;
+    const TieActions ties = tie_actions(options, stage);
+    append(of_stage.actions, ties.before_norm);
+    for (const ActionKind kind : {kReduceLoss, kGradNorm, kOptimStep}) {
+      of_stage.actions.push_back({.kind = kind});
+    }
+    append(of_stage.actions, ties.after_update);
+    for (int d = 0; d < mesh.data; ++d) {
+      const MeshPlace place{.stage = stage, .data = d};
+      if (!is_wanted(mesh.rank(place))) continue;
+      plan.ranks[static_cast<std::size_t>(mesh.rank(place))] = plan_of_rank(of_stage, mesh, place);
+    }
+  }
+  return plan;
+}
+
+StepPlan plan_evaluation(int num_units, const Mesh& mesh, const BatchLayout& batch,
+                         const PlanOptions& given) {
+  const PlanOptions options = with_stages(num_units, mesh, given);
+  const int rounds = static_cast<int>(batch.per_rank());
+  StepPlan plan = empty_plan(mesh, options);
+  for (int r = 0; r < mesh.num_ranks(); ++r) {
+    const MeshPlace place = mesh.place(r);
+    const RankPlan full =
+        plan_of_rank(plan_stage({.stage = place.stage,
+                                 .tasks = evaluation_tasks(options.stages, place.stage, rounds),
+                                 .micro_batches = rounds,
+                                 .training = false},
+                                options),
+                     mesh, place);
+    RankPlan& rank = plan.ranks[static_cast<std::size_t>(r)];
+    for (const Action& action : full.actions) {
+      const bool idle = action.micro_batch >= 0 &&
+                        batch.global_micro_batch(place.data, action.micro_batch) >= batch.num_micro_batches();
+      if (!idle) rank.actions.push_back(action);
+    }
+    for (int m = 0; m < rounds; ++m) {
+      if (batch.global_micro_batch(place.data, m) < batch.num_micro_batches()) rank.micro_batches = m + 1;
+    }
+    rank.actions.push_back({.kind = kReduceLoss});
+  }
+  return plan;
+}
+
+}  // namespace trireme

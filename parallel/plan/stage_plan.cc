@@ -1,0 +1,212 @@
+#include "parallel/plan/stage_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace trireme {
+namespace {
+
+using enum ActionKind;
+using TaskKind = PipelineTask::Kind;
+
+// One run of a unit, with the messages of its task that come before or after it.
+struct UnitRun {
+  Action action;
+  std::vector<Action> before, after;
+};
+
+// Where the two parts of a backward follow each other and nobody waits for the first: one backward, for which
+// less is kept.
+StageTasks with_joined_backwards(StageTasks stage) {
+  std::vector<PipelineTask> tasks;
+  for (const PipelineTask& task : stage.tasks) {
+    const PipelineTask first{TaskKind::kBackwardInput, 0, task.micro_batch};
+    if (task.kind == TaskKind::kBackwardWeight && task.chunk == 0 && !tasks.empty() &&
+        tasks.back() == first) {
+      tasks.back().kind = TaskKind::kBackward;
+    } else {
+      tasks.push_back(task);
+    }
+  }
+  stage.tasks = std::move(tasks);
+  return stage;
+}
+
+// The runs of units of a stage, in order, before anything is said about collectives.
+class Compute {
+ public:
+  Compute(const StageTasks& tasks, const PlanOptions& options)
+      : tasks_(with_joined_backwards(tasks)), options_(options), stages_(options.stages) {}
+
+  std::vector<UnitRun> runs() {
+    for (std::size_t i = 0; i < tasks_.tasks.size(); ++i) {
+      const std::size_t first = runs_.size();
+      run_task(i);
+      UnitRun& start = runs_[first];
+      if (i == 0) ask_for(start, i);
+      if (i + 1 < tasks_.tasks.size()) ask_for(start, i + 1);
+    }
+    return std::move(runs_);
+  }
+
+ private:
+  void run_task(std::size_t i) {
+    const PipelineTask& task = tasks_.tasks[i];
+    const bool last_chunk = task.chunk == stages_.num_chunks() - 1;
+    if (task.kind == TaskKind::kForward) {
+      forward(i);
+      if (!last_chunk) {
+        send({.kind = kSendActivation, .unit = stages_.end_unit(task.chunk) - 1}, task, task.chunk + 1);
+      }
+      return;
+    }
+    if (task.kind == TaskKind::kBackwardWeight) return backward_weight(task);
+    backward(i);
+    if (task.chunk > 0) {
+      send({.kind = kSendGradient, .unit = stages_.first_unit(task.chunk)}, task, task.chunk - 1);
+    }
+  }
+
+  void send(Action action, const PipelineTask& task, int to_chunk) {
+    action.micro_batch = task.micro_batch;
+    action.peer = stages_.stage_of_chunk(to_chunk);
+    runs_.back().after.push_back(action);
+  }
+
+  // The receive that task `i` waits for.
+  void ask_for(UnitRun& at, std::size_t i) const {
+    const PipelineTask& task = tasks_.tasks[i];
+    if (task.kind == TaskKind::kBackwardWeight) return;
+    const bool forward = task.kind == TaskKind::kForward;
+    if (forward ? task.chunk == 0 : task.chunk == stages_.num_chunks() - 1) return;
+    at.before.push_back({.kind = forward ? kRecvActivation : kRecvGradient,
+                         .unit = forward ? stages_.first_unit(task.chunk) : stages_.end_unit(task.chunk) - 1,
+                         .micro_batch = task.micro_batch,
+                         .peer = stages_.stage_of_chunk(forward ? task.chunk - 1 : task.chunk + 1)});
+  }
+
+  // Whether the chunk's backward follows its forward with nothing in between: then its last segment is kept.
+  bool meets_backward(std::size_t forward) const {
+    if (forward + 1 >= tasks_.tasks.size()) return false;
+    const PipelineTask &task = tasks_.tasks[forward], &next = tasks_.tasks[forward + 1];
+    return task.kind == TaskKind::kForward && next.kind != TaskKind::kForward && next.chunk == task.chunk &&
+           next.micro_batch == task.micro_batch;
+  }
+
+  // The first unit of a chunk whose forward keeps its tape.
+  int tape_from(std::size_t forward) const {
+    const int chunk = tasks_.tasks[forward].chunk;
+    const int k = options_.recompute_every;
+    if (k == 0) return stages_.first_unit(chunk);
+    return meets_backward(forward) ? last_segment(chunk) : stages_.end_unit(chunk);
+  }
+
+  int last_segment(int chunk) const {
+    const int first = stages_.first_unit(chunk), k = options_.recompute_every;
+    return k == 0 ? first : first + (stages_.end_unit(chunk) - 1 - first) / k * k;
+  }
+
+  void forward(std::size_t i) {
+    const PipelineTask& task = tasks_.tasks[i];
+    const int first = stages_.first_unit(task.chunk), k = options_.recompute_every;
+    const int tape = tasks_.training ? tape_from(i) : stages_.end_unit(task.chunk);
+    for (int u = first; u < stages_.end_unit(task.chunk); ++u) {
+      const bool starts_segment = tasks_.training && k > 0 && (u - first) % k == 0;
+      run(kForward, u, task, u >= tape ? Keep::kTape : starts_segment ? Keep::kInput : Keep::kNothing);
+    }
+  }
+
+  void backward(std::size_t i) {
+    const PipelineTask& task = tasks_.tasks[i];
+    const int start = stages_.first_unit(task.chunk), k = options_.recompute_every;
+    const bool met = i > 0 && meets_backward(i - 1);
+    const ActionKind kind = task.kind == TaskKind::kBackward ? kBackward : kBackwardInput;
+    for (int first = last_segment(task.chunk); first >= start; first -= k) {
+      const bool is_last = first == last_segment(task.chunk);
+      const int end = is_last ? stages_.end_unit(task.chunk) : first + k;
+      if (k > 0 && !(is_last && met)) {
+        for (int u = first; u < end; ++u) run(kRecompute, u, task);
+      }
+      for (int u = end - 1; u >= first; --u) run(kind, u, task);
+      if (k == 0) break;
+    }
+  }
+
+  void backward_weight(const PipelineTask& task) {
+    for (int u = stages_.end_unit(task.chunk) - 1; u >= stages_.first_unit(task.chunk); --u) {
+      run(kBackwardWeight, u, task);
+    }
+  }
+
+  void run(ActionKind kind, int unit, const PipelineTask& task, Keep keep = Keep::kTape) {
+    UnitRun& added = runs_.emplace_back();
+    added.action = {.kind = kind, .unit = unit, .micro_batch = task.micro_batch, .keep = keep};
+  }
+
+  const StageTasks tasks_;
+  const PlanOptions& options_;
+  const StageMap& stages_;
+  std::vector<UnitRun> runs_;
+};
+
+// When a unit's parameters are needed: positions in the runs. Those of weights alone need none.
+struct Residency {
+  int unit = 0;
+  std::size_t gather_at = 0, first_use = 0, last_use = 0;
+};
+
+std::vector<Residency> residencies(const std::vector<UnitRun>& runs, const PlanOptions& options) {
+  const auto num_units = static_cast<std::size_t>(options.stages.num_units());
+  const auto depth = static_cast<std::size_t>(options.prefetch_depth);
+  std::vector<Residency> all;
+  std::vector<int> open(num_units, -1);  // a residency that goes on: a recompute waits for its backward
+  std::vector<std::size_t> free_from(num_units, 0);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const Action& action = runs[i].action;
+    const auto unit = static_cast<std::size_t>(action.unit);
+    if (action.kind == kBackwardWeight) continue;
+    if (open[unit] >= 0 && (options.keep_gathered || consumes_tape(action.kind))) {
+      all[static_cast<std::size_t>(open[unit])].last_use = i;
+      if (!options.keep_gathered) open[unit] = -1;
+    } else {
+      if (options.keep_gathered || action.kind == kRecompute) open[unit] = static_cast<int>(all.size());
+      all.push_back({action.unit, std::max(i >= depth ? i - depth : 0, free_from[unit]), i, i});
+    }
+    free_from[unit] = i + 1;
+  }
+  return all;
+}
+
+}  // namespace
+
+RankPlan plan_stage(const StageTasks& tasks, const PlanOptions& options) {
+  const std::vector<UnitRun> runs = Compute(tasks, options).runs();
+  std::vector<std::vector<int>> gathers(runs.size()), releases(runs.size());
+  if (options.shard_parameters) {
+    for (const Residency& r : residencies(runs, options)) {
+      gathers[r.gather_at].push_back(r.unit);
+      releases[r.last_use].push_back(r.unit);
+    }
+  }
+  RankPlan plan;
+  const auto append = [&](const std::vector<Action>& more) {
+    plan.actions.insert(plan.actions.end(), more.begin(), more.end());
+  };
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const Action& action = runs[i].action;
+    for (const int unit : gathers[i]) plan.actions.push_back({.kind = kGather, .unit = unit});
+    append(runs[i].before);
+    plan.actions.push_back(action);
+    append(runs[i].after);
+    for (const int unit : releases[i]) plan.actions.push_back({.kind = kRelease, .unit = unit});
+    if (!sums_gradient(action.kind)) continue;
+    if (options.reduce_each_micro_batch) {
+      plan.actions.push_back({.kind = kReduceGrad, .unit = action.unit, .micro_batch = action.micro_batch});
+    } else if (action.micro_batch + 1 == tasks.micro_batches) {
+      plan.actions.push_back({.kind = kReduceGrad, .unit = action.unit});
+    }
+  }
+  return plan;
+}
+
+}  // namespace trireme

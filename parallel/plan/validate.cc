@@ -1,0 +1,204 @@
+#include "parallel/plan/validate.h"
+
+#include <algorithm>
+
+#include "parallel/plan/plan_messages.h"
+#include "parallel/plan/plan_rank_state.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+class Simulation {
+ public:
+  explicit Simulation(const StepPlan& plan) : plan_(plan), positions_(plan.ranks.size(), 0) {
+    for (int r = 0; r < num_ranks(); ++r) ranks_.emplace_back(plan, r);
+  }
+
+  std::optional<PlanError> run() {
+    while (true) {
+      bool moved = false;
+      for (int r = 0; r < num_ranks(); ++r) {
+        while (!finished(r) && !is_collective(current(r).kind)) {
+          bool blocked = false;
+          if (auto error = step(r, blocked)) return error;
+          if (blocked) break;
+          ++position(r);
+          moved = true;
+        }
+      }
+      if (all_finished()) return final_state();
+      bool joined = false;
+      for (int stage = 0; stage < plan_.mesh.pipeline; ++stage) {
+        if (auto error = join(ranks_of_stage(stage), Scope::kStage, joined)) return error;
+      }
+      if (auto error = join(all_ranks(), Scope::kWorld, joined)) return error;
+      if (!moved && !joined) return deadlock();
+    }
+  }
+
+ private:
+  int num_ranks() const { return static_cast<int>(plan_.ranks.size()); }
+  std::size_t& position(int r) { return positions_[static_cast<std::size_t>(r)]; }
+  std::size_t position(int r) const { return positions_[static_cast<std::size_t>(r)]; }
+  const std::vector<Action>& actions(int r) const { return plan_.ranks[static_cast<std::size_t>(r)].actions; }
+  bool finished(int r) const { return position(r) >= actions(r).size(); }
+  const Action& current(int r) const { return actions(r)[position(r)]; }
+  PlanRankState& state(int r) { return ranks_[static_cast<std::size_t>(r)]; }
+
+  bool all_finished() const {
+    for (int r = 0; r < num_ranks(); ++r) {
+      if (!finished(r)) return false;
+    }
+    return true;
+  }
+
+  PlanError fail_at(const PlanMessages::Place& place, const std::string& what) const {
+    return {place.rank, static_cast<int>(place.position),
+            fmt::format("rank {}, action {} ({}): {}", place.rank, place.position,
+                        to_string(actions(place.rank)[place.position]), what)};
+  }
+
+  PlanError fail(int r, const std::string& what) const {
+    if (finished(r)) return {r, -1, fmt::format("rank {}, end of plan: {}", r, what)};
+    return fail_at({r, position(r)}, what);
+  }
+
+  // Plays one action that is no collective. `blocked`: it waits for another rank.
+  std::optional<PlanError> step(int r, bool& blocked) {
+    const Action& a = current(r);
+    if (const auto awaited = state(r).awaited(a)) blocked = !messages_.has_arrived(r, *awaited);
+    if (is_send(a.kind)) {
+      blocked = !messages_.can_send(
+          a, {.rank = r, .send_window = plan_.ranks[static_cast<std::size_t>(r)].send_window});
+    }
+    if (blocked) return std::nullopt;
+    if (const auto problem = state(r).play(a)) return fail(r, *problem);
+    if (is_send(a.kind)) {
+      if (const auto problem = messages_.add_send({r, position(r)}, a)) return fail(r, *problem);
+    } else if (is_receive(a.kind)) {
+      if (const auto problem = messages_.add_receive({r, position(r)}, a)) return fail(r, *problem);
+    }
+    return std::nullopt;
+  }
+
+  std::vector<int> ranks_of_stage(int stage) const {
+    std::vector<int> ranks;
+    for (int d = 0; d < plan_.mesh.data; ++d) ranks.push_back(plan_.mesh.rank({.stage = stage, .data = d}));
+    return ranks;
+  }
+
+  std::vector<int> all_ranks() const {
+    std::vector<int> ranks;
+    for (int r = 0; r < num_ranks(); ++r) ranks.push_back(r);
+    return ranks;
+  }
+
+  // Whether a rank stands at a collective of this scope and has nothing under way that it would wait for.
+  bool ready(int r, Scope scope_of_group) {
+    if (finished(r) || scope(current(r).kind) != scope_of_group) return false;
+    if (current(r).kind == ActionKind::kReduceLoss) return messages_.all_taken(r);
+    if (current(r).kind != ActionKind::kGradNorm) return true;
+    for (const Action& receive : state(r).awaited_by_norm()) {
+      if (!messages_.has_arrived(r, receive) && messages_.waiting_receive(r)) return false;
+    }
+    return true;
+  }
+
+  // When every rank of a group stands at a collective of the group, they must be the same one.
+  std::optional<PlanError> join(const std::vector<int>& group, Scope scope_of_group, bool& joined) {
+    for (const int r : group) {
+      if (!ready(r, scope_of_group)) return std::nullopt;
+    }
+    const Action first = current(group[0]);
+    for (const int r : group) {
+      if (current(r) == first) continue;
+      return fail(r, fmt::format("collectives in different order: rank {} is at action {} ({})", group[0],
+                                 position(group[0]), to_string(first)));
+    }
+    for (const int r : group) {
+      if (const auto problem = state(r).play(first)) return fail(r, *problem);
+    }
+    for (const int r : group) ++position(r);
+    joined = true;
+    return std::nullopt;
+  }
+
+  // Whether the sender of a receive has the send still before it.
+  bool will_be_sent(const PlanMessages::Place& place) const {
+    const Action& receive = actions(place.rank)[place.position];
+    const auto& sender = actions(receive.peer);
+    const Action send = send_for(receive, place.rank);
+    return std::find(sender.begin() + static_cast<std::ptrdiff_t>(position(receive.peer)), sender.end(),
+                     send) != sender.end();
+  }
+
+  // The receive that everybody waits for in the end: best, one whose send is nowhere.
+  std::optional<PlanMessages::Place> culprit_receive() const {
+    std::optional<PlanMessages::Place> culprit;
+    for (int r = 0; r < num_ranks(); ++r) {
+      const auto place = messages_.waiting_receive(r);
+      if (place && !will_be_sent(*place)) return place;
+      if (place && !culprit) culprit = place;
+    }
+    return culprit;
+  }
+
+  PlanError deadlock() const {
+    std::string where;
+    for (int r = 0; r < num_ranks(); ++r) {
+      where +=
+          fmt::format("; rank {} {}", r, finished(r) ? "has finished" : "waits in " + to_string(current(r)));
+    }
+    if (const auto place = culprit_receive()) {
+      return fail_at(*place, "a receive whose send never comes" + where);
+    }
+    if (const auto send = messages_.unmatched_send()) return send_without_receive(*send, where);
+    int r = 0;
+    while (finished(r)) ++r;
+    const bool receives = !is_collective(current(r).kind);
+    return fail(
+        r,
+        (receives ? "a receive whose send never comes" : "a collective that not every rank joins") + where);
+  }
+
+  PlanError send_without_receive(const PlanMessages::Unmatched& send, const std::string& where = "") const {
+    return fail_at(send.place,
+                   fmt::format("a send without a receive: rank {} never takes it{}", send.peer, where));
+  }
+
+  std::optional<PlanError> final_state() {
+    if (const auto send = messages_.unmatched_send()) return send_without_receive(*send);
+    if (const auto receive = messages_.unmatched_receive()) {
+      return fail_at(receive->place,
+                     fmt::format("a receive without a send: rank {} never sends", receive->peer));
+    }
+    for (int r = 0; r < num_ranks(); ++r) {
+      if (const auto problem = state(r).at_end()) return fail(r, *problem);
+    }
+    return std::nullopt;
+  }
+
+  const StepPlan& plan_;
+  std::vector<std::size_t> positions_;
+  std::vector<PlanRankState> ranks_;
+  PlanMessages messages_;
+};
+
+}  // namespace
+
+std::optional<PlanError> find_plan_error(const StepPlan& plan) {
+  if (static_cast<int>(plan.ranks.size()) != plan.mesh.num_ranks()) {
+    return PlanError{
+        0, -1, fmt::format("the mesh has {} ranks, the plan {}", plan.mesh.num_ranks(), plan.ranks.size())};
+  }
+  return Simulation(plan).run();
+}
+
+void validate(const StepPlan& plan) {
+  if (const auto error = find_plan_error(plan)) {
+    throw Error(ErrorCode::kInvalidInput, "the plan is wrong: " + error->message);
+  }
+}
+
+}  // namespace trireme

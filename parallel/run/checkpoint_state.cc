@@ -1,0 +1,232 @@
+#include "parallel/run/checkpoint_state.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "runtime/base/error.h"
+#include "runtime/checkpoint/safetensors_reader.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kStatistics = -1;
+
+// One tensor of a file: its name there, and where it lies in which flat tensor of the engine.
+struct SavedTensor {
+  std::string name;
+  Shape shape;
+  int group = 0;   // kStatistics: none
+  int state = -1;  // of the optimizer; -1: the master
+  std::int64_t offset = 0;
+  std::int64_t owned_at = -1;  // of a statistic, in what this rank has of them; -1: another stage has it
+};
+
+std::vector<SavedTensor> tensors_of(const Engine& engine, const std::string& prefix, int state) {
+  std::vector<SavedTensor> tensors;
+  for (std::size_t g = 0; g < engine.layout().groups.size(); ++g) {
+    for (const ParamSlot& slot : engine.layout().groups[g].slots) {
+      tensors.push_back({prefix + slot.name, slot.shape, static_cast<int>(g), state, slot.offset});
+    }
+  }
+  return tensors;
+}
+
+std::vector<SavedTensor> model_tensors(const Engine& engine) {
+  std::vector<SavedTensor> tensors = tensors_of(engine, "", -1);
+  for (const StatisticStore::Entry& entry : engine.statistics().entries()) {
+    tensors.push_back({entry.name, entry.shape, kStatistics, -1, entry.offset, entry.owned_at});
+  }
+  return tensors;
+}
+
+std::vector<SavedTensor> optimizer_tensors(const Engine& engine) {
+  std::vector<SavedTensor> tensors;
+  const std::vector<std::string>& states = engine.parameters().state_names();
+  for (std::size_t s = 0; s < states.size(); ++s) {
+    const std::vector<SavedTensor> more = tensors_of(engine, states[s] + ".", static_cast<int>(s));
+    tensors.insert(tensors.end(), more.begin(), more.end());
+  }
+  return tensors;
+}
+
+// What this rank owns of the group that `t` belongs to.
+const Tensor& owned_of(const Engine& engine, const SavedTensor& t) {
+  return t.state < 0 ? engine.parameters().master(t.group) : engine.parameters().state(t.group, t.state);
+}
+
+std::vector<std::int64_t> dims_of(const Shape& shape) {
+  std::vector<std::int64_t> dims;
+  for (int i = 0; i < shape.rank(); ++i) dims.push_back(shape[i]);
+  return dims;
+}
+
+// All of a flat tensor, on rank 0 and on some more. Collective.
+Tensor whole_on_first(const Engine& engine, const SavedTensor& t) {
+  if (t.group == kStatistics) return engine.statistics().whole();
+  const MeshGroups& groups = engine.groups();
+  const int stage = engine.stages().stage_of(owner_unit(engine.layout(), t.group));
+  const MeshPlace here = groups.place();
+  Tensor flat;
+  if (here.stage == stage) flat = engine.parameters().whole(t.group, owned_of(engine, t));
+  if (stage == 0 || here.data != 0) return flat;
+  // To all stages, although the first would do: there are no ways to it but for a step's messages.
+  if (here.stage != stage) {
+    const std::int64_t elems = engine.layout().groups[static_cast<std::size_t>(t.group)].num_elems;
+    flat = engine.context().empty({elems}, DType::kFloat32, MemoryCategory::kCommunication);
+  }
+  groups.pipeline->broadcast(flat, stage).wait();
+  return flat;
+}
+
+// Gathers one group at a time; rank 0 writes it.
+std::optional<CheckpointFile> write_file(const Engine& engine, const std::filesystem::path& path,
+                                         const std::vector<SavedTensor>& tensors) {
+  std::vector<SafetensorsEntry> entries;
+  for (const SavedTensor& t : tensors) entries.push_back({t.name, "F32", dims_of(t.shape)});
+  std::optional<SafetensorsWriter> writer;
+  if (engine.communicator().rank() == 0) {
+    writer.emplace(path, entries, std::map<std::string, std::string>{{"format", "trireme"}});
+  }
+  Tensor flat;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const SavedTensor& t = tensors[i];
+    const bool next_flat = i == 0 || t.group != tensors[i - 1].group || t.state != tensors[i - 1].state;
+    if (next_flat) flat = Tensor();  // before the next gather: one group at a time
+    if (next_flat) flat = whole_on_first(engine, t);
+    if (writer) writer->append(engine.context().to_host(flat.slice(t.offset, t.shape)));
+  }
+  if (!writer) return std::nullopt;
+  return writer->commit();
+}
+
+// PyTorch counts the micro-batches that a batch norm saw; nothing here depends on it.
+bool is_count(const SafetensorsTensor& t) {
+  return t.name.ends_with(".num_batches_tracked");
+}
+
+void check_file(const SafetensorsReader& file, const std::vector<SavedTensor>& tensors) {
+  const std::string path = file.path().string();
+  std::set<std::string_view> names;
+  for (const SavedTensor& t : tensors) {
+    names.insert(t.name);
+    TRIREME_CHECK(file.has(t.name), "{} has no tensor '{}': it was saved from another model or optimizer",
+                  path, t.name);
+    const SafetensorsTensor& saved = file.tensor(t.name);
+    TRIREME_CHECK(saved.dtype == "F32" && saved.shape == dims_of(t.shape),
+                  "{}: tensor '{}' is {} [{}], this model wants F32 {}: it was saved from another model",
+                  path, t.name, saved.dtype, fmt::join(saved.shape, ", "), t.shape.to_string());
+  }
+  for (const SafetensorsTensor& saved : file.tensors()) {
+    TRIREME_CHECK(names.contains(saved.name) || is_count(saved),
+                  "{} holds the tensor '{}', which this model and optimizer do not have: it was saved from "
+                  "another model",
+                  path, saved.name);
+  }
+}
+
+// What this rank has of a tensor.
+struct OwnedPart {
+  std::int64_t first = 0;  // element of the tensor
+  Tensor values;           // from there on
+};
+
+std::optional<OwnedPart> owned_part(const Engine& engine, const SavedTensor& t) {
+  if (t.group == kStatistics) {
+    if (t.owned_at < 0) return std::nullopt;
+    return OwnedPart{0, engine.statistics().values().slice(t.owned_at, t.shape)};
+  }
+  if (!engine.parameters().owns(t.group)) return std::nullopt;
+  const Tensor& owned = owned_of(engine, t);
+  const std::int64_t first = engine.parameters().first_owned(t.group);
+  const std::int64_t begin = std::max(t.offset, first);
+  const std::int64_t end = std::min(t.offset + t.shape.num_elems(), first + owned.num_elems());
+  if (end <= begin) return std::nullopt;
+  return OwnedPart{begin - t.offset, owned.slice(begin - first, {end - begin})};
+}
+
+std::vector<float> read_part(const SafetensorsReader& file, const SavedTensor& t, const OwnedPart& part) {
+  std::vector<float> values(static_cast<std::size_t>(part.values.num_elems()));
+  file.copy_floats(t.name, static_cast<std::uint64_t>(part.first), values);
+  return values;
+}
+
+// A model with such numbers would train, and give nothing but NaN: of what this rank has, so all ranks
+// together look at everything once.
+void check_values(const Engine& engine, const SafetensorsReader& file,
+                  const std::vector<SavedTensor>& tensors) {
+  for (const SavedTensor& t : tensors) {
+    const auto part = owned_part(engine, t);
+    if (!part) continue;
+    const bool is_variance = t.group == kStatistics && t.name.ends_with(".running_var");
+    const std::vector<float> values = read_part(file, t, *part);
+    const auto bad = std::ranges::find_if(
+        values, [&](float value) { return !std::isfinite(value) || (is_variance && value < 0.0f); });
+    if (bad == values.end()) continue;
+    throw Error(
+        ErrorCode::kInvalidInput,
+        fmt::format("{}: element {} of tensor '{}' is {}, which is no {}: the file is damaged, or was "
+                    "saved after its training had failed; choose another one",
+                    file.path().string(), part->first + (bad - values.begin()), t.name, *bad,
+                    is_variance ? "variance" : "finite number"));
+  }
+}
+
+void read_file(const Engine& engine, const SafetensorsReader& file, const std::vector<SavedTensor>& tensors) {
+  const Context& ctx = engine.context();
+  for (const SavedTensor& t : tensors) {
+    const auto part = owned_part(engine, t);
+    if (part) ctx.backend->copy_from_host(ctx.exec, part->values, read_part(file, t, *part).data());
+  }
+}
+
+}  // namespace
+
+std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesystem::path& folder) {
+  std::vector<CheckpointFile> files;
+  if (const auto file = write_file(engine, folder / kModelFile, model_tensors(engine)))
+    files.push_back(*file);
+  const std::vector<SavedTensor> state = optimizer_tensors(engine);
+  if (state.empty()) return files;
+  if (const auto file = write_file(engine, folder / kOptimizerFile, state)) files.push_back(*file);
+  return files;
+}
+
+void check_model(const Engine& engine, const std::filesystem::path& path) {
+  const SafetensorsReader file(path);
+  const std::vector<SavedTensor> tensors = model_tensors(engine);
+  check_file(file, tensors);
+  check_values(engine, file, tensors);
+}
+
+void load_model(Engine& engine, const std::filesystem::path& path) {
+  const SafetensorsReader file(path);
+  const std::vector<SavedTensor> tensors = model_tensors(engine);
+  check_file(file, tensors);
+  check_values(engine, file, tensors);
+  engine.parameters().settle();
+  read_file(engine, file, tensors);
+  engine.refresh_parameters();
+}
+
+void load_state(Engine& engine, const std::filesystem::path& folder, StateParts parts) {
+  const SafetensorsReader model(folder / kModelFile);
+  const std::vector<SavedTensor> tensors = model_tensors(engine);
+  check_file(model, tensors);
+  const std::vector<SavedTensor> state = optimizer_tensors(engine);
+  engine.parameters().settle();
+  if (parts == StateParts::kAll && !state.empty()) {
+    const SafetensorsReader optimizer(folder / kOptimizerFile);
+    check_file(optimizer, state);
+    read_file(engine, optimizer, state);
+  }
+  read_file(engine, model, tensors);
+  engine.refresh_parameters();
+}
+
+}  // namespace trireme

@@ -1,0 +1,42 @@
+// What a checkpoint holds of an engine: parameters and optimizer state by full name, so that it knows no
+// layout.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "parallel/run/engine.h"
+#include "runtime/checkpoint/safetensors_writer.h"
+
+namespace trireme {
+
+inline constexpr const char* kModelFile = "model.safetensors";  // "blocks.0.mlp.up.weight", fp32
+inline constexpr const char* kOptimizerFile =
+    "optimizer.safetensors";  // "exp_avg.blocks.0.mlp.up.weight", fp32
+
+/// Rank 0 writes both files into `folder` (ignored elsewhere) and returns them; the others hand over what
+/// they own. Collective. Throws Error naming the file when the disk refuses.
+std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesystem::path& folder);
+
+/// Loads parameters and running statistics from a safetensors file of this model's names and shapes, as F32,
+/// on every rank; PyTorch's counts of batches are passed over. For a ResNet these are torchvision's names.
+/// Throws Error(kInvalidInput) naming the file and the first tensor that is missing, of another shape or
+/// dtype, or not the model's, or of which this rank's part has a number that is not finite or a negative
+/// variance; nothing is changed then. Collective where state is sharded.
+void load_model(Engine& engine, const std::filesystem::path& file);
+
+/// What load_model() would throw; on this rank alone. All ranks ask this before any of them loads: each sees
+/// its own file system and its own part of the numbers.
+void check_model(const Engine& engine, const std::filesystem::path& file);
+
+enum class StateParts {
+  kAll,    // to go on training
+  kModel,  // parameters only: to sample or evaluate
+};
+
+/// Restores what save_state wrote, on every rank; collective where state is sharded. Names and shapes must be
+/// those of the engine's model: otherwise Error(kInvalidInput) naming the file, the first parameter that
+/// differs and both shapes, and nothing is changed. The caller restores steps_done.
+void load_state(Engine& engine, const std::filesystem::path& folder, StateParts parts);
+
+}  // namespace trireme

@@ -1,0 +1,295 @@
+#include "parallel/run/engine.h"
+
+#include "parallel/foresee/block_work.h"
+#include "parallel/layout/gradient_dtype.h"
+#include "parallel/plan/validate.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+bool reduces_each_micro_batch(const EngineOptions& options) {
+  return options.zero >= ZeroStage::kGradients && !options.accumulate_unsharded;
+}
+
+BatchLayout training_layout(const EngineOptions& options, int data_ranks) {
+  return {.global_batch = options.global_batch,
+          .micro_batch = options.micro_batch,
+          .data_ranks = data_ranks,
+          .assignment = reduces_each_micro_batch(options) ? Assignment::kStrided : Assignment::kContiguous};
+}
+
+Context context_of(const EngineOptions& options) {
+  Context ctx = Context::create(options.device, options.threads, options.memory_limit, options.backend);
+  ctx.precision = options.precision;
+  return ctx;
+}
+
+StageMap stages_of(const EngineOptions& options, const BlockList& blocks) {
+  const PipelineOptions& pipeline = options.pipeline;
+  const StageMap::Even counts{
+      .num_units = static_cast<int>(blocks.size()), .pipeline = pipeline.stages, .chunks = pipeline.chunks};
+  if (pipeline.stages == 1) return StageMap::even(counts);
+  if (!pipeline.cut.empty()) return StageMap::given(counts, pipeline.cut);
+  const StageCut cut = cut_by_work(blocks, *options.sample, pipeline.stages * pipeline.chunks);
+  return StageMap::given(counts, {cut.firsts.begin() + 1, cut.firsts.end()});
+}
+
+// What does not go together with stages, with the reason.
+const EngineOptions& checked(const EngineOptions& options) {
+  if (options.pipeline.stages == 1) {
+    TRIREME_CHECK(
+        options.pipeline.chunks == 1,
+        "parallel.chunks = {} wants parallel.pipeline = 2 or more: one stage has nothing to interleave",
+        options.pipeline.chunks);
+    return options;
+  }
+  TRIREME_CHECK(options.sample,
+                "a pipeline needs EngineOptions::sample: stages receive what they do not compute");
+  return options;
+}
+
+Tensor scalar(const Context& ctx) {
+  return ctx.empty({}, DType::kFloat32, MemoryCategory::kOptimizer);
+}
+
+}  // namespace
+
+Engine::Engine(BlockList blocks, std::shared_ptr<Communicator> comm, const EngineOptions& options)
+    : Engine(std::make_shared<const BlockList>(std::move(blocks)), std::move(comm), options) {}
+
+Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communicator> comm,
+               const EngineOptions& options)
+    : blocks_(std::move(blocks)),
+      options_(checked(options)),
+      groups_(split_mesh(comm, mesh_of(comm->size(), options.pipeline.stages))),
+      batch_(training_layout(options, groups_.mesh.data)),
+      stages_(stages_of(options, *blocks_)),
+      layout_(make_layout(*blocks_, options.group_min_bytes, stages_)),
+      plan_(make_plan()),
+      ctx_(context_of(options)),
+      data_cache_(reserve_data_cache()),
+      optimizer_(make_optimizer(options.optimizer)),
+      watchdog_(watch_over(comm, options.timeout_s)) {
+  const Watchdog::Scope watch(watchdog_.get(), "the making of the engine");
+  if (ctx_.backend->native_stream != nullptr) comm->bind_stream(ctx_.backend->native_stream(ctx_.exec));
+  if (groups_.pipeline) {
+    groups_.pipeline->open_ways(ways_between_stages(stages_, ties_between_stages(layout_, stages_)));
+  }
+  check_gradient_dtype(ctx_, *optimizer_);
+  params_ = std::make_unique<ParamStore>(
+      ctx_, *blocks_, layout_, *optimizer_, groups_.data,
+      ParamStoreOptions{.zero = options.zero,
+                        .offload = options.offload,
+                        .working_dtype = options.precision.compute_dtype(),
+                        .seed = options.seed,
+                        .holdings = holdings_of_stage(layout_, stages_, groups_.place().stage)});
+  gradients_ = std::make_unique<GradAccumulator>(
+      layout_, batch_,
+      GradAccumulatorOptions{.reduction = options.reduction,
+                             .zero = options.zero,
+                             .reduce_each_micro_batch = reduces_each_micro_batch(options),
+                             .cut_exchanges = groups_.data->spans_machines(),
+                             .dtype = options.precision.grad_dtype},
+      *groups_.data);
+  if (stages_.pipeline > 1) {
+    shapes_ = std::make_unique<BoundaryShapes>(*blocks_, options.precision, *options.sample);
+  }
+  statistics_ = std::make_unique<StatisticStore>(ctx_, *blocks_, batch_, groups_, stages_);
+  executor_ = std::make_unique<Executor>(ctx_, Executor::Parts{.blocks = *blocks_,
+                                                               .layout = layout_,
+                                                               .params = *params_,
+                                                               .statistics = *statistics_,
+                                                               .groups = groups_,
+                                                               .stages = stages_,
+                                                               .shapes = shapes_.get(),
+                                                               .watchdog = watchdog_.get()});
+  executor_->share_tied_parameters();
+  scaler_ = std::make_unique<LossScaler>(ctx_, options.loss_scale);
+  records_ = std::make_unique<StepRecords>(ctx_, batch_.per_rank() * groups_.mesh.data);
+  make_training_state();
+  if (!options.cuda_graph) return;
+  if (comm->size() > 1) {
+    throw Error(
+        ErrorCode::kUnsupported,
+        fmt::format("parallel.cuda_graph = true works with one rank, this job has {}: the operations of "
+                    "a communicator are not recorded; set it to false",
+                    comm->size()));
+  }
+  graph_ = std::make_unique<StepGraph>(ctx_);
+}
+
+// It is reserved whole: how much of it a set will fill is not known before it was read.
+Buffer Engine::reserve_data_cache() const {
+  const DeviceType device = options_.device.type;
+  const int stage = groups_.place().stage;
+  const bool reads = stage == 0 || stage == groups_.mesh.pipeline - 1;
+  if (options_.data_cache_bytes == 0 || device == DeviceType::kCuda || !reads) return {};
+  const MemoryHolderScope holder(*ctx_.allocator, "data.cache");
+  return {ctx_.allocator, static_cast<std::size_t>(options_.data_cache_bytes), MemoryCategory::kData};
+}
+
+StepPlan Engine::make_plan() const {
+  StepPlan plan = plan_training_step(static_cast<int>(blocks_->size()), groups_.mesh, batch_, plan_options());
+  if (options_.rewrite_plan) options_.rewrite_plan(plan);
+  if (options_.planning == Planning::kAllRanks) validate(plan);
+  return plan;
+}
+
+PlanOptions Engine::plan_options() const {
+  return {.shard_parameters = options_.zero == ZeroStage::kParameters,
+          .keep_gathered = options_.keep_gathered,
+          .reduce_each_micro_batch = reduces_each_micro_batch(options_),
+          .recompute_every = options_.recompute_every,
+          .prefetch_depth = options_.prefetch_depth,
+          .schedule = options_.pipeline.schedule,
+          .stages = stages_,
+          .ties = ties_between_stages(layout_, stages_),
+          .only_rank = options_.planning == Planning::kOwnRank ? groups_.world->rank() : -1};
+}
+
+void Engine::make_training_state() {
+  training_ = {.gradients = gradients_.get(),
+               .optimizer = optimizer_.get(),
+               .scaler = scaler_.get(),
+               .scalars = {.lr = scalar(ctx_),
+                           .clip = scalar(ctx_),
+                           .step = scaler_->updates(),
+                           .skip = scaler_->skip()},
+               .grad_norm = scalar(ctx_),
+               .max_norm = options_.grad_clip,
+               .after_grad_norm = nullptr};
+  if (options_.zero != ZeroStage::kNone) training_.sharding = {groups_.data->size(), groups_.data->rank()};
+  std::vector<std::int64_t> blocks;  // of each group, padded: numbers of padding are zero and change no sum
+  std::int64_t total = 0;
+  for (const ParamGroup& group : layout_.groups) {
+    blocks.push_back(training_.sharding.padded(group.num_elems) / kNormBlock);
+    total += blocks.back();
+  }
+  // Where a rank has a part of the gradients it computes its own alone and holds the others' for the
+  // exchange.
+  const bool sharded = training_.sharding.ranks > 1 || stages_.pipeline > 1;
+  training_.all_norm_partials = ctx_.empty(
+      {total}, DType::kFloat32, sharded ? MemoryCategory::kCommunication : MemoryCategory::kGradients);
+  std::int64_t first = 0;
+  for (const std::int64_t n : blocks) {
+    training_.norm_partials.push_back(training_.all_norm_partials.slice(first, {n}));
+    first += n;
+  }
+}
+
+Engine::~Engine() = default;
+
+void Engine::refresh_parameters() {
+  params_->refresh_working();
+  executor_->share_tied_parameters();
+}
+
+void Engine::set_steps_done(std::int64_t steps) {
+  steps_done_ = steps;
+  scaler_->write(ctx_, {.updates = static_cast<std::int32_t>(steps)});
+}
+
+// Enqueues a step, or plays the recorded one; its losses.
+Tensor Engine::run_step(ExecutionInput& input, MemoryStats& memory) {
+  const auto enqueue = [&] {
+    return executor_->run(plan_.ranks[static_cast<std::size_t>(groups_.world->rank())], input, training_);
+  };
+  if (graph_) graph_->upload(input, groups_.place().data);
+  if (graph_ && !observer_) {
+    Tensor losses = graph_->run(input, enqueue, [this] { return executor_->draws_random(); });
+    memory = graph_->memory();
+    return losses;
+  }
+  if (graph_) graph_->reset();  // an observed step calls the host
+  Tensor losses = enqueue();
+  memory = ctx_.allocator->stats();
+  return losses;
+}
+
+StepResult Engine::step(const BatchSource& source, std::int64_t num_targets, double lr) {
+  TRIREME_CHECK(num_pending() == 0, "{} step(s) wait to be collected before another one is asked for",
+                num_pending());
+  enqueue_step(source, num_targets, lr);
+  return collect();
+}
+
+void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, double lr) {
+  TRIREME_CHECK(num_targets > 0, "a step needs at least one target, got {}", num_targets);
+  TRIREME_CHECK(num_pending() < StepRecords::kMaxPending,
+                "{} steps are under way: collect the oldest one first", num_pending());
+  ctx_.allocator->reset_peak();
+  const std::int64_t sent_before = groups_.sent_bytes();
+  const double exposed_before = groups_.exposed_ms();
+  const auto lr32 = static_cast<float>(lr);
+  ctx_.backend->copy_from_host(ctx_.exec, training_.scalars.lr, &lr32);
+  training_.after_grad_norm = observer_ ? [this] { observe(*gradients_); } : std::function<void()>();
+
+  ExecutionInput input{.source = source,
+                       .batch = batch_,
+                       .num_targets = num_targets,
+                       .rng = {.seed = options_.seed, .step = static_cast<std::uint32_t>(steps_done_)},
+                       .training = true,
+                       .gradient_scale = scaler_->scale()};
+  MemoryStats memory;
+  const Tensor losses = run_step(input, memory);
+  ++steps_done_;
+  records_->add(ctx_,
+                {.step = steps_done_,
+                 .memory = memory,
+                 .sent_bytes = groups_.sent_bytes() - sent_before,
+                 .comm_wait_ms = groups_.exposed_ms() - exposed_before},
+                losses, training_.grad_norm, *scaler_);
+}
+
+StepResult Engine::collect() {
+  StepRecords::Record record = records_->take(ctx_);
+  record.result.loss = tree_sum(in_global_order(record.losses, batch_));
+  return record.result;
+}
+
+float Engine::evaluate(const BatchSource& source, std::int64_t num_samples, std::int64_t num_targets,
+                       const LogitsObserver& observe) {
+  TRIREME_CHECK(num_samples > 0 && num_targets > 0, "nothing to evaluate: {} samples, {} targets",
+                num_samples, num_targets);
+  const BatchLayout batch{
+      .global_batch = num_samples, .micro_batch = options_.micro_batch, .data_ranks = groups_.mesh.data};
+  StepPlan plan = plan_evaluation(static_cast<int>(blocks_->size()), groups_.mesh, batch, plan_options());
+  if (options_.rewrite_plan) options_.rewrite_plan(plan);
+  if (options_.planning == Planning::kAllRanks) validate(plan);
+  const ExecutionInput input{.source = source,
+                             .batch = batch,
+                             .num_targets = num_targets,
+                             .rng = {},
+                             .training = false,
+                             .observe_logits = observe};
+  const Tensor all = executor_->run(plan.ranks[static_cast<std::size_t>(groups_.world->rank())], input, {});
+  return tree_sum(in_global_order(ctx_.to_host(all), batch));
+}
+
+// Losses come by rank and local micro-batch; the tree wants them by global micro-batch, without idle places.
+std::vector<float> Engine::in_global_order(const std::vector<float>& losses, const BatchLayout& batch) const {
+  std::vector<float> ordered(static_cast<std::size_t>(batch.num_micro_batches()));
+  for (int r = 0; r < batch.data_ranks; ++r) {
+    for (std::int64_t m = 0; m < batch.per_rank(); ++m) {
+      const auto g = static_cast<std::size_t>(batch.global_micro_batch(r, m));
+      if (g < ordered.size()) ordered[g] = losses[static_cast<std::size_t>(r * batch.per_rank() + m)];
+    }
+  }
+  return ordered;
+}
+
+Tensor Engine::infer(const HostBatch& batch) {
+  return executor_->infer(batch);
+}
+
+void Engine::observe(const GradAccumulator& gradients) const {
+  for (std::size_t g = 0; g < layout_.groups.size(); ++g) {
+    if (!params_->owns(static_cast<int>(g))) continue;
+    const Tensor flat = params_->whole(static_cast<int>(g), gradients.gradient(static_cast<int>(g)));
+    for (const ParamSlot& slot : layout_.groups[g].slots)
+      observer_(slot.name, flat.slice(slot.offset, slot.shape));
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,67 @@
+// The engine's state: its hash. What is saved of it stands in checkpoint_state.h.
+#include <algorithm>
+
+#include "parallel/run/engine.h"
+#include "runtime/checkpoint/hash.h"
+
+namespace trireme {
+
+// Beyond those of any optimizer's state.
+constexpr std::uint64_t kStatisticsStream = 1000;
+
+namespace {
+
+// The part of a group from element `first` on, as it is saved: parameters alone. The gaps between them are
+// zero in a state that was loaded, whatever an infinite learning rate made of them before.
+void clear_gaps(const ParamGroup& group, std::int64_t first, std::vector<float>& values) {
+  const auto clear = [&](std::int64_t begin, std::int64_t end) {
+    const auto size = static_cast<std::int64_t>(values.size());
+    const auto from = std::clamp<std::int64_t>(begin - first, 0, size);
+    const auto to = std::clamp<std::int64_t>(end - first, from, size);
+    std::fill(values.begin() + from, values.begin() + to, 0.0f);
+  };
+  std::int64_t gap = 0;
+  for (const ParamSlot& slot : group.slots) {
+    clear(gap, slot.offset);
+    gap = slot.offset + slot.shape.num_elems();
+  }
+  clear(gap, group.num_elems);
+}
+
+}  // namespace
+
+std::uint64_t Engine::state_hash() const {
+  std::uint64_t hash = 0;
+  for (std::size_t g = 0; g < layout_.groups.size(); ++g) {
+    if (!params_->owns(static_cast<int>(g))) continue;
+    const ParamGroup& group = layout_.groups[g];
+    const std::int64_t first = params_->first_owned(static_cast<int>(g));
+    const auto add = [&](const Tensor& owned, std::uint64_t stream) {
+      const std::int64_t count = std::min(owned.num_elems(), group.num_elems - first);  // without padding
+      if (count <= 0) return;
+      const auto block = static_cast<std::uint64_t>(group.first_norm_block + first / kNormBlock);
+      std::vector<float> values = ctx_.to_host(owned.slice(0, {count}));
+      clear_gaps(group, first, values);
+      hash += hash_blocks(values, block, stream);
+    };
+    add(params_->master(static_cast<int>(g)), 0);
+    for (std::size_t s = 0; s < params_->state_names().size(); ++s) {
+      add(params_->state(static_cast<int>(g), static_cast<int>(s)), s + 1);
+    }
+  }
+  const bool sharded = options_.zero != ZeroStage::kNone;
+  // Brought together, and counted once.
+  const Tensor statistics = statistics_->whole();
+  if (statistics.defined() && (sharded ? groups_.world->rank() == 0 : groups_.place().stage == 0)) {
+    hash += hash_blocks(ctx_.to_host(statistics), 0, kStatisticsStream);
+  }
+  // Pieces of all ranks: the sum does not care who holds what. Without sharding every data rank has all of
+  // its stage, and what it says is its own.
+  Communicator* const others = sharded ? groups_.world.get() : groups_.pipeline.get();
+  if (others == nullptr) return hash;
+  std::uint64_t total = 0;
+  for (const std::string& text : others->all_gather_strings(std::to_string(hash))) total += std::stoull(text);
+  return total;
+}
+
+}  // namespace trireme

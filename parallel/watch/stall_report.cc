@@ -1,0 +1,77 @@
+#include "parallel/watch/stall_report.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "parallel/watch/process_watch.h"
+
+namespace trireme {
+namespace {
+
+std::string action_of(const RankReading& rank) {
+  if (rank.text.empty()) return "before its first action";
+  return (rank.busy ? "in " : "after ") + rank.text;
+}
+
+std::string wait_of(const RankReading& rank) {
+  if (!rank.waits) return "";
+  return rank.waits_for >= 0 ? fmt::format(", waiting for rank {}", rank.waits_for) : ", waiting for others";
+}
+
+std::string process_of(const RankReading& rank, bool stopped) {
+  if (rank.process == getpid()) return "";
+  return fmt::format(" (process {}{})", rank.process, stopped ? ", stopped by a signal" : "");
+}
+
+// A line without a process does not say whose it is. Ranks of a machine stand in their order, and usually one
+// after the other.
+std::string describe_missing(std::size_t place, const std::vector<RankReading>& ranks) {
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i].process == 0) continue;
+    const auto rank = ranks[i].rank + static_cast<int>(place) - static_cast<int>(i);
+    return fmt::format(
+        "process {} of this machine (rank {} if they are numbered in a row), which has not arrived", place,
+        rank);
+  }
+  return fmt::format("process {} of this machine, which has not arrived", place);
+}
+
+}  // namespace
+
+std::string describe_death(const RankReading& rank) {
+  return fmt::format(
+      "rank {}{} died {}{}, without a word: killed, or out of host memory (dmesg tells); the job ends",
+      rank.rank, process_of(rank, false), action_of(rank), wait_of(rank));
+}
+
+std::string describe_stall(const RankBoard& board, const std::string& limit) {
+  std::vector<RankReading> ranks;
+  std::vector<bool> stopped;
+  bool any_sure = false;  // that it can not go on
+  for (int place = 0; place < board.size(); ++place) {
+    ranks.push_back(board.read(place));
+    const int process = ranks.back().visible_process();
+    stopped.push_back(process != 0 && process != getpid() && is_stopped(process));
+    any_sure = any_sure || stopped.back() || ranks.back().process == 0;
+  }
+  std::string culprits, others;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const RankReading& rank = ranks[i];
+    if (rank.ended && !stopped[i]) continue;
+    const bool missing = rank.process == 0;
+    const std::string text =
+        missing ? describe_missing(i, ranks)
+                : fmt::format("rank {}{} {}{} for {:.1f} s", rank.rank, process_of(rank, stopped[i]),
+                              action_of(rank), wait_of(rank), rank.for_s);
+    const bool culprit = any_sure ? missing || stopped[i] : !rank.waits;
+    (culprit ? culprits : others) += (culprit && !culprits.empty() ? "; " : culprit ? "" : "\n  ") + text;
+  }
+  if (culprits.empty()) return fmt::format("all ranks of this machine wait ({}):{}", limit, others);
+  return fmt::format("the job is held up ({}) by {}{}{}", limit, culprits, others.empty() ? "" : ", while",
+                     others);
+}
+
+}  // namespace trireme

@@ -1,0 +1,163 @@
+#include "parallel/watch/watchdog.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <utility>
+
+#include "parallel/comm/communicator.h"
+#include "parallel/watch/stall_report.h"
+#include "runtime/base/log.h"
+
+namespace trireme {
+namespace {
+
+// A launcher that ends a job kills all ranks within microseconds: who is alive after this long sees a death
+// that nobody wanted.
+constexpr auto kDeathDelay = std::chrono::milliseconds(50);
+// Whoever has the last word may itself be stopped: after so long another one ends the job.
+constexpr double kPatienceS = 10.0;
+
+// Ranks that have not entered the board yet are looked for so often: their ends are seen from then on only.
+constexpr double kArrivalPollS = 0.02;
+
+}  // namespace
+
+Watchdog::Watchdog(Options options)
+    : options_(std::move(options)),
+      limit_{.timeout_s = options_.timeout_s, .grace_s = options_.grace_s, .note = options_.limit_note},
+      known_(static_cast<std::size_t>(options_.status->board().size())) {
+  if (options_.status->claim_watch()) thread_ = std::thread([this] { run(); });
+}
+
+Watchdog::~Watchdog() {
+  if (!thread_.joinable()) return;
+  end_ = true;
+  processes_.wake();
+  thread_.join();
+  options_.status->release_watch();
+}
+
+Watchdog::Scope::Scope(Watchdog* watchdog, std::string text)
+    : Scope(watchdog == nullptr ? nullptr : watchdog->options_.status.get(), std::move(text)) {}
+
+Watchdog::Scope::Scope(RankStatus* status, std::string text) : status_(status) {
+  if (status_ != nullptr) status_->enter(std::move(text));
+}
+
+Watchdog::Scope::~Scope() {
+  if (status_ != nullptr) status_->leave();
+}
+
+void Watchdog::set_limit(double timeout_s, double grace_s, const std::string& note) {
+  {
+    const std::lock_guard lock(mutex_);
+    limit_ = {.timeout_s = timeout_s, .grace_s = grace_s, .note = note};
+  }
+  processes_.wake();
+}
+
+Watchdog::Limit Watchdog::limit() const {
+  const std::lock_guard lock(mutex_);
+  return limit_;
+}
+
+void Watchdog::watch_newcomers() {
+  const RankStatus& status = *options_.status;
+  const RankReading own = status.board().read(status.place());
+  for (int place = 0; place < status.board().size(); ++place) {
+    if (known_[static_cast<std::size_t>(place)]) continue;
+    const RankReading other = status.board().read(place);
+    if (other.process == 0) continue;
+    known_[static_cast<std::size_t>(place)] = true;
+    const int process = other.visible_process();
+    if (process == 0 || process == own.process) continue;
+    watched_.push_back(place);
+    processes_.add(process);
+  }
+}
+
+// A launcher may itself wait for a process that was stopped while they spoke with each other, and would then
+// not end the job: so those processes go on, to their end.
+void Watchdog::wake_stopped() const {
+  const RankBoard& board = options_.status->board();
+  for (int place = 0; place < board.size(); ++place) {
+    const int process = board.read(place).visible_process();
+    if (process > 0 && is_stopped(process)) kill(process, SIGCONT);
+  }
+}
+
+// Looks a few times in a timeout: nobody has to wake it for every action.
+void Watchdog::run() {
+  const RankStatus& status = *options_.status;
+  bool full = false;
+  while (!end_) {
+    if (!full) {
+      full = status.board().is_full();
+      watch_newcomers();
+    }
+    const Limit limit = this->limit();
+    double poll_s = limit.timeout_s > 0 ? limit.timeout_s / 8 : -1;
+    if (!full) poll_s = poll_s < 0 ? kArrivalPollS : std::min(poll_s, kArrivalPollS);
+    const auto gone = processes_.wait(poll_s);
+    if (end_) return;
+    if (gone) {
+      report_death(watched_[*gone]);
+    } else if (limit.timeout_s > 0) {
+      const RankReading own = status.board().read(status.place());
+      if ((own.busy || own.waits) && own.for_s > limit.timeout_s) report_stall(own, limit);
+    }
+  }
+}
+
+void Watchdog::report_death(int place) {
+  RankBoard& board = options_.status->board();
+  std::this_thread::sleep_for(kDeathDelay);
+  const RankReading rank = board.read(place);
+  if (end_ || rank.ended) return;
+  if (!board.claim_last_word()) {
+    // Another one says it, and the launcher ends this process as well, unless one of the two hangs.
+    const auto patience = std::chrono::steady_clock::now() + std::chrono::duration<double>(kPatienceS);
+    while (!end_ && std::chrono::steady_clock::now() < patience) std::this_thread::sleep_for(kDeathDelay);
+    if (end_) return;
+  }
+  wake_stopped();
+  options_.end_job(describe_death(rank));
+}
+
+void Watchdog::report_stall(const RankReading& own, const Limit& limit) {
+  RankBoard& board = options_.status->board();
+  if (!board.claim_last_word() && own.for_s < limit.timeout_s + kPatienceS) return;
+  const std::string message =
+      describe_stall(board, fmt::format("parallel.timeout_s = {}{}", limit.timeout_s, limit.note));
+  if (limit.grace_s > 0) {
+    options_.report(message);
+    processes_.wait(limit.grace_s);
+    if (end_) return;
+  }
+  // Whatever has moved meanwhile: it has been reported, and somebody ends the job.
+  wake_stopped();
+  options_.end_job(message);
+}
+
+double grace_for_machines(bool several) {
+  return several ? 2.0 : 0.0;
+}
+
+// On devices that run behind the host an action ends when it is enqueued: there it is the waiting that is
+// watched.
+std::unique_ptr<Watchdog> watch_over(const std::shared_ptr<Communicator>& comm, double timeout_s) {
+  if (!comm->status()) return nullptr;
+  const int ranks_here = comm->status()->board().size();
+  if (timeout_s <= 0 && ranks_here == 1) return nullptr;
+  return std::make_unique<Watchdog>(
+      Watchdog::Options{.status = comm->status(),
+                        .timeout_s = timeout_s,
+                        .grace_s = grace_for_machines(ranks_here < comm->size()),
+                        .report = [](const std::string& message) { log_error(message); },
+                        .end_job = [comm](const std::string& message) { comm->abort(message); }});
+}
+
+}  // namespace trireme

@@ -1,0 +1,91 @@
+// Ends a job that cannot go on, and says who is to blame: a rank whose process is gone, or one that takes
+// longer for an action than allowed.
+//
+// Each rank shows what it does on the RankBoard of its machine, and looks there when it is late itself or a
+// process is gone. So the culprit need not answer. One rank of a machine speaks for all of them; ranks of
+// other machines speak for theirs: a machine that is gone as a whole is named by nobody but the launcher.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "parallel/comm/rank_board.h"
+#include "parallel/watch/process_watch.h"
+
+namespace trireme {
+
+class Watchdog {
+ public:
+  struct Options {
+    std::shared_ptr<RankStatus> status;  // of this rank
+    double timeout_s = 0;                // 0: no limit; deaths are noticed all the same
+    double grace_s = 0;                  // after a report, for other machines to report, too
+    std::string limit_note = {};         // beside the limit in messages: ", its default"
+    std::function<void(const std::string& message)> report;
+    std::function<void(const std::string& message)> end_job;  // from the watchdog's own thread
+  };
+  /// Starts a thread that sleeps while all is well, once all ranks of the machine have entered the board.
+  /// Where another watchdog watches over the rank already, it does nothing.
+  explicit Watchdog(Options options);
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+  ~Watchdog();
+
+  /// While it lives, something is under way in which nothing may take longer than the timeout: neither it nor
+  /// a wait in it. "step 17, action 5 (Forward unit 3 micro-batch 1)". Scopes nest: the inner one counts.
+  class Scope {
+   public:
+    Scope(Watchdog* watchdog, std::string text);  // null: shows nothing
+    Scope(RankStatus* status, std::string text);  // whoever watches
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    ~Scope();
+
+   private:
+    RankStatus* status_;
+  };
+
+  /// Says which rank the action under way waits for, to send or to receive; -1: no single one.
+  void wait_for(int rank) { options_.status->wait_for(rank); }
+
+  /// The limit from now on.
+  void set_limit(double timeout_s, double grace_s, const std::string& note);
+
+ private:
+  struct Limit {
+    double timeout_s, grace_s;
+    std::string note;
+  };
+
+  void run();
+  void watch_newcomers();
+  void report_death(int place);
+  void report_stall(const RankReading& own, const Limit& limit);
+  void wake_stopped() const;
+  Limit limit() const;
+
+  const Options options_;
+  mutable std::mutex mutex_;
+  Limit limit_;               // under the mutex
+  std::vector<bool> known_;   // [place on the board]
+  std::vector<int> watched_;  // places of the processes that are watched
+  ProcessWatch processes_;
+  std::atomic<bool> end_ = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+/// Seconds in which ranks of other machines report, too, after one has.
+double grace_for_machines(bool several);
+
+class Communicator;
+
+/// Watches over a rank among those of `comm`, whose abort ends the job; null where nobody could be named: one
+/// rank on this machine and no timeout, or ranks that show nothing.
+std::unique_ptr<Watchdog> watch_over(const std::shared_ptr<Communicator>& comm, double timeout_s);
+
+}  // namespace trireme

@@ -1,0 +1,81 @@
+// What the built program says about GPUs where none can be had: in a build without CUDA, and in one with CUDA
+// on a machine without a device, or with devices that it may not see.
+#include <cstdlib>
+
+#include "tests/launcher/commands/cli_fixture.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+#ifdef TRIREME_WITH_CUDA
+constexpr bool kWithCuda = true;
+#else
+constexpr bool kWithCuda = false;
+#endif
+
+class DeviceCli : public Cli {
+ protected:
+  void SetUp() override {
+    ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
+    const ProgramResult doctor = run({"doctor", "--no-measure"});
+    ASSERT_EQ(doctor.exit_code, 0) << doctor.err;
+    doctor_ = doctor.out;
+    testing::write_file(
+        scratch_ / "job.toml",
+        "[model]\nlayers = 1\nhidden = 16\nheads = 2\nvocab = 32\nseq_len = 8\n"
+        "[data]\nkind = \"synthetic\"\n[train]\nsteps = 2\nglobal_batch = 2\nmicro_batch = 2\n");
+  }
+  void TearDown() override { ::unsetenv("CUDA_VISIBLE_DEVICES"); }
+  std::vector<std::string> train(const std::string& device) {
+    return {"train", "job.toml", "--set", "parallel.device=" + device, "--set", "parallel.threads=1"};
+  }
+  static constexpr const char* kReason =
+      "no NVIDIA driver is loaded|no GPU is visible to this process|the driver supports CUDA up to ";
+
+  std::string doctor_;
+};
+
+TEST_F(DeviceCli, DoctorSaysWhatIsUsedInstead) {
+  if (kWithCuda) {
+    EXPECT_THAT(doctor_, ContainsRegex(std::string("GPUs +none: (") + kReason +
+                                       ").*`device = \"auto\"` uses the CPU"));
+    EXPECT_THAT(doctor_,
+                AllOf(ContainsRegex("toolkit +[0-9]+\\.[0-9]+"), ContainsRegex("backends +cpu, cuda, meta")));
+  } else {
+    EXPECT_THAT(doctor_, AllOf(ContainsRegex("backends +cpu, meta"),
+                               HasSubstr("cuda: not in this build; jobs compute on the CPU")));
+  }
+}
+
+TEST_F(DeviceCli, AutoComputesOnTheCpu) {
+  const ProgramResult result = run(train("auto"));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(testing::read_file(scratch_ / "runs/job/summary.json"), HasSubstr("\"device\": \"cpu\""));
+  if (kWithCuda) {
+    EXPECT_THAT(result.err, ContainsRegex(std::string("no GPU: (") + kReason + ").*; computing on the CPU"));
+  }
+}
+
+TEST_F(DeviceCli, CudaIsRefused) {
+  const std::string message = refusal(train("cuda"));
+  EXPECT_THAT(message, AllOf(HasSubstr("parallel.device = \"cuda\", but "),
+                             HasSubstr("use device = \"cpu\" or \"auto\"")));
+  EXPECT_THAT(message, ContainsRegex(kWithCuda ? kReason : "this build has no backend for device .cuda."));
+}
+
+// A plan for GPUs can be made anywhere; what it cannot know is said.
+TEST_F(DeviceCli, PlanSaysWhatThisBuildLacks) {
+  const ProgramResult planned = run({"plan", "job.toml", "--set", "parallel.device=cuda"});
+  EXPECT_EQ(planned.exit_code, 0) << planned.err;
+  EXPECT_THAT(planned.out, ContainsRegex(std::string("parallel.device = \"cuda\": ") +
+                                         (kWithCuda ? std::string("this machine has none: (") + kReason + ")"
+                                                    : "this build has no backend for GPUs")));
+  EXPECT_THAT(planned.out, HasSubstr("is that of this machine's CPUs"));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,106 @@
+#include "launcher/commands/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "parallel/comm/local.h"
+#include "runtime/base/error.h"
+#include "tests/support/tiny_gpt.h"
+
+namespace trireme {
+namespace {
+
+// Probabilities 0.1, 0.6, 0.3.
+const std::array kLogits = {std::log(0.1f), std::log(0.6f), std::log(0.3f)};
+
+TEST(Sampler, ChoosesByProbability) {
+  // The likeliest first: token 1 up to 0.6, then token 2 up to 0.9, then token 0.
+  const SamplingOptions options{.temperature = 1.0};
+  EXPECT_EQ(choose_token(kLogits, options, 0.0), 1);
+  EXPECT_EQ(choose_token(kLogits, options, 0.59), 1);
+  EXPECT_EQ(choose_token(kLogits, options, 0.61), 2);
+  EXPECT_EQ(choose_token(kLogits, options, 0.89), 2);
+  EXPECT_EQ(choose_token(kLogits, options, 0.91), 0);
+  EXPECT_EQ(choose_token(kLogits, options, std::nextafter(1.0, 0.0)), 0);
+}
+
+TEST(Sampler, TemperatureSharpens) {
+  // Squared and normalised: 0.01, 0.36, 0.09 of 0.46.
+  const SamplingOptions options{.temperature = 0.5};
+  EXPECT_EQ(choose_token(kLogits, options, 0.36 / 0.46 - 0.01), 1);
+  EXPECT_EQ(choose_token(kLogits, options, 0.36 / 0.46 + 0.01), 2);
+  EXPECT_EQ(choose_token(kLogits, {.temperature = 0.0}, 0.99), 1);
+}
+
+TEST(Sampler, TopKDropsTheTail) {
+  EXPECT_EQ(choose_token(kLogits, {.temperature = 1.0, .top_k = 1}, 0.99), 1);
+  EXPECT_EQ(choose_token(kLogits, {.temperature = 1.0, .top_k = 2}, 0.65), 1);  // 0.6 of 0.9
+  EXPECT_EQ(choose_token(kLogits, {.temperature = 1.0, .top_k = 2}, 0.99), 2);
+  EXPECT_EQ(choose_token(kLogits, {.temperature = 1.0, .top_k = 99}, 0.99), 0);
+}
+
+TEST(Sampler, EqualLogitsGoByTokenId) {
+  const std::array<float, 3> equal = {2, 2, 2};
+  EXPECT_EQ(choose_token(equal, {.temperature = 0.0}, 0.5), 0);
+  EXPECT_EQ(choose_token(equal, {.temperature = 1.0, .top_k = 2}, 0.75), 1);
+}
+
+TEST(Sampler, DamagedParametersAreNoticed) {
+  const std::array<float, 2> infinite = {std::numeric_limits<float>::infinity(), 0};
+  EXPECT_THROW(choose_token(infinite, {}, 0.5), Error);
+}
+
+class SamplerEngine : public ::testing::Test {
+ protected:
+  SamplingOptions options(std::int64_t num_tokens, std::uint64_t seed) const {
+    return {.num_tokens = num_tokens,
+            .context = config_.seq_len,
+            .vocab = config_.vocab,
+            .temperature = 1.0,
+            .seed = seed};
+  }
+
+  GptConfig config_ = testing::tiny_gpt_config();
+  Engine engine_{build_gpt(config_), LocalWorld(1).communicator(0), {.seed = 3}};
+};
+
+TEST_F(SamplerEngine, SeedDecides) {
+  const auto first = generate(engine_, {1, 2, 3}, options(30, 1));
+  EXPECT_EQ(first.size(), 30u);
+  EXPECT_EQ(generate(engine_, {1, 2, 3}, options(30, 1)), first);
+  EXPECT_NE(generate(engine_, {1, 2, 3}, options(30, 2)), first);
+  for (const std::int32_t token : first) {
+    EXPECT_GE(token, 0);
+    EXPECT_LT(token, config_.vocab);
+  }
+}
+
+TEST_F(SamplerEngine, GenerationCanBeContinued) {
+  // Greedy, so that the draws do not matter; 30 tokens outgrow the context of 16.
+  SamplingOptions greedy = options(30, 1);
+  greedy.temperature = 0;
+  const auto whole = generate(engine_, {5}, greedy);
+  std::vector<std::int32_t> prompt = {5};
+  prompt.insert(prompt.end(), whole.begin(), whole.begin() + 20);
+  greedy.num_tokens = 10;
+  EXPECT_EQ(generate(engine_, prompt, greedy), std::vector<std::int32_t>(whole.begin() + 20, whole.end()));
+}
+
+// What the model says of the last token of a prompt must not depend on the padding behind it.
+TEST_F(SamplerEngine, PaddingChangesNothing) {
+  SamplingOptions greedy = options(1, 1);
+  greedy.temperature = 0;
+  const std::vector<std::int32_t> prompt = {4, 9, 23, 1, 50};
+  HostBatch batch{.input_shape = {1, 5}, .input_dtype = DType::kInt32};
+  batch.inputs.resize(prompt.size() * sizeof(std::int32_t));
+  std::memcpy(batch.inputs.data(), prompt.data(), batch.inputs.size());
+  const Tensor logits = engine_.infer(batch);
+  const auto last = engine_.context().to_host(logits.slice(4 * config_.vocab, {config_.vocab}));
+  EXPECT_EQ(generate(engine_, prompt, greedy)[0], choose_token(last, greedy, 0.0));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,128 @@
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launcher/config/config.h"
+#include "tests/launcher/config/error_matchers.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::HasSubstr;
+
+JobConfig valid_job() {
+  JobConfig config;
+  config.model = {.layers = 2, .hidden = 64, .heads = 4, .vocab = 256, .seq_len = 32};
+  config.data.train = "tokens";
+  return config;
+}
+
+std::string check_error(void (*spoil)(JobConfig&)) {
+  JobConfig config = valid_job();
+  check_config(config);
+  spoil(config);
+  return error_message([&] { check_config(config); });
+}
+
+TEST(ConfigCheck, ModelNeedsAShape) {
+  EXPECT_THAT(check_error([](JobConfig& c) { c.model.layers = 0; }), HasSubstr("give model.size, or all of"));
+  EXPECT_THAT(check_error([](JobConfig& c) { c.model.heads = 5; }),
+              HasSubstr("model.heads = 5 does not divide model.hidden = 64"));
+  JobConfig sized = valid_job();
+  sized.model = {.size = "124m"};
+  EXPECT_NO_THROW(check_config(sized));
+}
+
+TEST(ConfigCheck, KeysThatNeedEachOther) {
+  EXPECT_THAT(check_error([](JobConfig& c) { c.model = {.name = "resnet50"}; }),
+              HasSubstr("data.kind = \"tokens\" is not what resnet50 is trained on"));
+  EXPECT_THAT(check_error([](JobConfig& c) { c.data.train = ""; }), HasSubstr("data.train is missing"));
+  EXPECT_THAT(check_error([](JobConfig& c) { c.optimizer.min_lr = 1; }),
+              HasSubstr("optimizer.min_lr = 1 is above optimizer.lr = 0.0003"));
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.optimizer.nesterov = true;
+                c.optimizer.momentum = 0;
+              }),
+              HasSubstr("needs a momentum"));
+  EXPECT_THAT(check_error([](JobConfig& c) { c.checkpoint.resume = ""; }), HasSubstr("checkpoint.resume"));
+  JobConfig synthetic = valid_job();
+  synthetic.data = {.kind = "synthetic"};
+  EXPECT_NO_THROW(check_config(synthetic));
+}
+
+// The default has no warm-up; a trial of one step is a run.
+TEST(ConfigCheck, WarmUpLeavesStepsToTheSchedule) {
+  JobConfig config = valid_job();
+  config.train.steps = 10;
+  for (const char* schedule : {"linear", "cosine", "one_cycle"}) {
+    config.optimizer.schedule = schedule;
+    for (const std::int64_t warmup : {10, 11, 1000}) {
+      config.optimizer.warmup_steps = warmup;
+      EXPECT_THAT(error_message([&] { check_schedule(config); }),
+                  HasSubstr(fmt::format("optimizer.warmup_steps = {} leaves none of train.steps = 10 to "
+                                        "optimizer.schedule = \"{}\"",
+                                        warmup, schedule)));
+    }
+    for (const std::int64_t warmup : {0, 9}) {
+      config.optimizer.warmup_steps = warmup;
+      EXPECT_EQ(check_schedule(config), "");
+    }
+  }
+  config.optimizer.schedule = "constant";
+  EXPECT_EQ(check_schedule(config), "");
+  config.optimizer.warmup_steps = 10;
+  EXPECT_THAT(check_schedule(config), HasSubstr("all of train.steps = 10 are warm-up"));
+  EXPECT_NO_THROW(parse_config(to_toml(config), "a checkpoint's"));  // for eval and sample
+}
+
+TEST(ConfigCheck, StagesChunksAndCut) {
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.parallel.pipeline = 2;
+                c.parallel.chunks = 2;
+              }),
+              HasSubstr("parallel.chunks = 2 wants parallel.schedule = \"interleaved\""));
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.parallel.pipeline = 2;
+                c.parallel.schedule = "interleaved";
+              }),
+              HasSubstr("wants parallel.chunks = 2 or more"));
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.parallel.schedule = "interleaved";
+                c.parallel.chunks = 2;
+              }),
+              HasSubstr("wants parallel.pipeline = 2 or more"));
+  EXPECT_THAT(check_error([](JobConfig& c) { c.parallel.pipeline_cut = "2"; }),
+              HasSubstr("parallel.pipeline_cut = \"2\" cuts a model that"));
+  EXPECT_EQ(listed_cut("3, 6 ,9"), (std::vector<std::int64_t>{3, 6, 9}));
+  for (const char* text : {"", "3,", "3 6", "blocks", "3;6", ",3"}) EXPECT_EQ(listed_cut(text), std::nullopt);
+  JobConfig job = valid_job();
+  job.parallel.pipeline = 4;
+  EXPECT_EQ(data_ranks(job.parallel, 8), 2);
+  EXPECT_THAT(error_message([&] { data_ranks(job.parallel, 6); }),
+              HasSubstr("parallel.pipeline = 4 stages cannot share 6 rank(s) equally"));
+}
+
+TEST(ConfigCheck, BatchThatDivides) {
+  for (const int ranks : {1, 2, 4})
+    EXPECT_NO_THROW(check_batch({.global_batch = 16, .micro_batch = 4}, ranks));
+}
+
+TEST(ConfigCheck, TooManyMicroBatchesAreRefused) {
+  EXPECT_THAT(error_message([] { check_batch({.global_batch = 1 << 30, .micro_batch = 1}, 2); }),
+              HasSubstr("train.global_batch = 1073741824 makes 1073741824 micro-batches"));
+}
+
+TEST(ConfigCheck, BatchThatDoesNotDivideSaysWhatWould) {
+  const auto message = [](std::int64_t global, std::int64_t micro, int ranks) {
+    return error_message([&] { check_batch({.global_batch = global, .micro_batch = micro}, ranks); });
+  };
+  EXPECT_EQ(message(10, 4, 2),
+            "train.global_batch = 10 is not a multiple of train.micro_batch x data ranks = 4 x 2 = 8: "
+            "train.global_batch = 8 or 16 would do, or train.micro_batch = 1 or 5");
+  EXPECT_THAT(message(4, 4, 2), HasSubstr("train.global_batch = 8 would do, or train.micro_batch = 1 or 2"));
+  EXPECT_THAT(message(10, 2, 3), HasSubstr("no micro-batch divides 10 samples among 3 ranks"));
+  EXPECT_THAT(message(480, 7, 1), HasSubstr("train.micro_batch = 4, 5, 6 or 8"));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,57 @@
+#include "launcher/host/arithmetic.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launcher/train/agreement.h"
+#include "parallel/comm/local.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+TEST(Arithmetic, NamesWhatDecidesBits) {
+  const Arithmetic facts = arithmetic_of({DeviceType::kCpu, 0});
+  for (const char* name : {"build", "instruction set", "oneDNN", "oneDNN's instruction set"}) {
+    ASSERT_TRUE(facts.contains(name)) << name;
+    EXPECT_NE(facts.at(name), "");
+  }
+}
+
+TEST(Arithmetic, RanksWithOtherInstructionsAreNamedWithTheirHosts) {
+  const Arithmetic wide = {{"instruction set", "x86_64_v4"}, {"build", "1"}};
+  const Arithmetic narrow = {{"instruction set", "x86_64_v3"}, {"build", "1"}};
+  EXPECT_EQ(describe_different_ranks({wide, wide}, {"a", "b"}), "");
+  const std::string text = describe_different_ranks({wide, wide, narrow, wide}, {"a", "b", "b", "c"});
+  EXPECT_THAT(text, AllOf(HasSubstr("instruction set: x86_64_v4 on ranks 0-1, 3 (a and 2 more hosts), "
+                                    "x86_64_v3 on rank 2 (b)"),
+                          HasSubstr("mpirun -x ONEDNN_MAX_CPU_ISA="), Not(HasSubstr("build:"))));
+}
+
+TEST(Arithmetic, ALibraryThatOneRankLacksIsADifference) {
+  const std::string text = describe_different_ranks({{{"oneDNN", "2.6.3"}}, {}}, {"a", "b"});
+  EXPECT_THAT(text, AllOf(HasSubstr("oneDNN: 2.6.3 on rank 0 (a), none on rank 1 (b)"),
+                          HasSubstr("the same build, libraries"), Not(HasSubstr("ONEDNN_MAX_CPU_ISA"))));
+}
+
+TEST(Arithmetic, RanksRefuseTogether) {
+  run_local_ranks(2, [](const std::shared_ptr<Communicator>& comm) {
+    check_same_arithmetic(*comm, {{"build", "1"}});
+    EXPECT_THROW(check_same_arithmetic(*comm, {{"build", std::to_string(comm->rank())}}), AgreedError);
+  });
+}
+
+TEST(Arithmetic, ChangesAreThoseThatBothKnow) {
+  EXPECT_THAT(
+      describe_changes(Arithmetic{{"a", "1"}, {"b", "1"}, {"c", "1"}}, {{"b", "2"}, {"c", "1"}, {"d", "1"}}),
+      ElementsAre("b (1, now 2)"));
+  EXPECT_THAT(describe_changes(Arithmetic{}, {{"b", "2"}}), IsEmpty());
+}
+
+}  // namespace
+}  // namespace trireme

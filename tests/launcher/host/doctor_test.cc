@@ -1,0 +1,61 @@
+#include "launcher/host/doctor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "parallel/comm/local.h"
+
+namespace trireme {
+namespace {
+
+TEST(Doctor, KnowsItsBackends) {
+  const DoctorReport report = examine({});
+  EXPECT_THAT(report.backends, ::testing::IsSupersetOf({std::string("cpu"), std::string("meta")}));
+  EXPECT_THAT(report.onednn, ::testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
+}
+
+TEST(Doctor, TextAndJsonAgree) {
+  DoctorReport report = examine({.launcher = "mpirun (Open MPI)", .rank = 1, .num_ranks = 3});
+  report.sgemm_gflops = 123.4;
+  const auto json = nlohmann::json::parse(to_json(report));
+  const std::string text = to_text(report);
+  EXPECT_EQ(json["version"], report.version);
+  EXPECT_EQ(json["launch"]["ranks"], 3);
+  EXPECT_EQ(json["cores"]["usable"], report.cores.usable());
+  EXPECT_THAT(text, ::testing::HasSubstr(report.version));
+  EXPECT_THAT(text, ::testing::HasSubstr("rank 1 of 3"));
+  EXPECT_THAT(text, ::testing::HasSubstr("123 GFLOP/s"));
+}
+
+// nccl-tests, doc/PERFORMANCE.md: bus bandwidth = algorithm bandwidth x 2 (n - 1) / n.
+TEST(Doctor, MeasuresAllReduces) {
+  EXPECT_EQ(all_reduce_bus_factor(2), 1.0);
+  EXPECT_EQ(all_reduce_bus_factor(4), 1.5);
+  EXPECT_EQ(all_reduce_bus_factor(8), 1.75);
+  DoctorReport report = examine({});
+  run_local_ranks(2, [&](const std::shared_ptr<Communicator>& comm) {
+    const AllReduceBandwidth mine = measure_all_reduce({{DeviceType::kCpu, 0}, comm});
+    if (comm->rank() == 0) report.all_reduce = mine;
+  });
+  const auto json = nlohmann::json::parse(to_json(report))["all_reduce"];
+  EXPECT_EQ(json["ranks"], 2);
+  EXPECT_EQ(json["communicator"], "local");
+  ASSERT_EQ(json["sizes"].size(), 2u);
+  for (const auto& size : json["sizes"]) {
+    const double bytes = size["bytes"], ms = size["ms"], rate = size["algorithm_gb_per_s"];
+    EXPECT_NEAR(rate, bytes / (ms * 1e-3) / 1e9, 1e-6 * rate);
+    EXPECT_EQ(size["bus_gb_per_s"], size["algorithm_gb_per_s"]);
+  }
+  EXPECT_THAT(to_text(report), ::testing::HasSubstr("2 ranks over local (cpu), 1.00 MiB: "));
+}
+
+TEST(Doctor, MeasuresARate) {
+  const double gflops = measure_sgemm_gflops(1);
+  EXPECT_GT(gflops, 0.0);
+  EXPECT_LT(gflops, 1e5);
+}
+
+}  // namespace
+}  // namespace trireme

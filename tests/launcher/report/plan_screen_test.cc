@@ -1,0 +1,157 @@
+#include <fmt/core.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "launcher/report/plan_details.h"
+#include "launcher/report/plan_report.h"
+#include "launcher/report/text_table.h"
+#include "launcher/train/build.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+JobConfig gpt2() {
+  JobConfig config;
+  config.data.kind = "synthetic";
+  config.model = {.size = "124m"};
+  config.train = {.global_batch = 32, .micro_batch = 4};
+  config.parallel.memory_limit = std::int64_t{100} << 30;
+  return resolve(config);
+}
+
+/// Checks that it fits a terminal.
+std::string screen_of(const JobConfig& config, int num_ranks) {
+  const std::string text = to_text(make_plan_report(config, num_ranks));
+  std::istringstream lines(text);
+  int count = 0;
+  for (std::string line; std::getline(lines, line); ++count) EXPECT_LE(line.size(), 100u) << line;
+  EXPECT_LE(count, 30) << text;
+  return text;
+}
+
+TEST(PlanScreen, OfOneRank) {
+  const std::string text = screen_of(gpt2(), 1);
+  EXPECT_THAT(text, HasSubstr("gpt: 124 M parameters in 14 blocks; 12 layers, 768 wide"));
+  EXPECT_THAT(text, HasSubstr("\nlayout: 1 rank; fp32\nstep: 32 samples; 8 micro-batches of 4\n"));
+  const MemoryStats memory = make_plan_report(gpt2(), 1).groups[0].prediction.memory;
+  EXPECT_THAT(text, ContainsRegex("\n  0 +" + short_bytes(memory.peak_total) + " +475 MiB "));
+  EXPECT_THAT(text, HasSubstr("\nfits: " + format_bytes(memory.peak_total) +
+                              " of 100.00 GiB (parallel.memory_limit)"));
+  EXPECT_THAT(text, Not(HasSubstr("sent/step")));  // nothing is
+  EXPECT_THAT(text, HasSubstr("--memory"));
+}
+
+TEST(PlanScreen, OfShardedRanks) {
+  JobConfig config = gpt2();
+  config.parallel.zero = 3;
+  const std::string text = screen_of(config, 8);
+  EXPECT_THAT(
+      text, HasSubstr("layout: 8 ranks, data parallel; zero = 3: parameters, gradients and optimizer state"));
+  EXPECT_THAT(text, HasSubstr("step: 32 samples; 1 micro-batch of 4 on each data rank\n"));
+  const std::int64_t sent = make_plan_report(config, 8).groups[0].prediction.sent_bytes;
+  EXPECT_THAT(text, ContainsRegex("\n  0-7 .* " + short_bytes(sent) + "\n"));
+}
+
+TEST(PlanScreen, OfPipelines) {
+  JobConfig config = gpt2();
+  config.parallel.pipeline = 4;
+  const std::string text = screen_of(config, 4);
+  EXPECT_THAT(text, HasSubstr("layout: 4 ranks = 4 stages x 1 data rank, schedule 1f1b; fp32\n"));
+  EXPECT_THAT(text, HasSubstr("parallel.pipeline_cut = \"flops\""));
+  EXPECT_THAT(text, ContainsRegex("\n  0 +0 +0-4 embedding to blocks.3 +23.7 % +67.7 M\n"));
+  EXPECT_THAT(text, ContainsRegex("\n  3 +3 +13 head +29.0 % +38.6 M\n"));
+  EXPECT_THAT(text, ContainsRegex("\npipeline bubble: 3[0-9].[0-9] % of a step"));
+  config.parallel.schedule = "interleaved";
+  config.parallel.chunks = 2;
+  EXPECT_THAT(screen_of(config, 8), ContainsRegex("\n  3 +6-7 +5-6, 13 +[0-9.]+ % "));
+}
+
+TEST(PlanScreen, SaysWhatWouldHelp) {
+  JobConfig config = gpt2();
+  config.parallel.zero = 1;
+  const std::int64_t sharded = make_plan_report(config, 8).groups[0].prediction.memory.peak_total;
+  config.parallel.zero = 0;
+  config.parallel.memory_limit = sharded;
+  const std::string text = screen_of(config, 8);
+  EXPECT_THAT(text, HasSubstr("the job does not fit: a rank needs "));
+  EXPECT_THAT(text, HasSubstr("\nwith parallel.zero = 1 it fits, in " + format_bytes(sharded) + " a rank\n"));
+  config.parallel.memory_limit = 1 << 20;
+  EXPECT_THAT(screen_of(config, 8), HasSubstr("\nno larger parallel.zero, recompute, "));
+}
+
+// However many ranks there are.
+TEST(PlanScreen, OfManyStagesLeavesSomeOut) {
+  JobConfig config = gpt2();
+  config.model.layers = 30;
+  config.parallel.pipeline = 32;
+  const std::string text = to_text(make_plan_report(config, 32));
+  EXPECT_THAT(text, HasSubstr("\n  ... 17 more ...\n"));
+  EXPECT_THAT(text, ContainsRegex("\n  31 +31 +31 head"));
+}
+
+TEST(PlanDetails, HaveEveryByteAndAction) {
+  JobConfig config = gpt2();
+  config.parallel.pipeline = 2;
+  const PlanReport report = make_plan_report(config, 4);
+  const std::string memory = memory_details(report), actions = action_details(report);
+  for (const RankGroupReport& group : report.groups) {
+    const StepPrediction& prediction = group.prediction;
+    for (const MemoryCategory category : predicted_categories()) {
+      EXPECT_THAT(memory, ContainsRegex(fmt::format("\n  {} +{} +{}  ", name(category),
+                                                    prediction.memory.peak[category],
+                                                    prediction.memory.at_peak[category])));
+    }
+    EXPECT_THAT(memory, ContainsRegex(fmt::format("\n  total +{}\n", prediction.memory.peak_total)));
+    EXPECT_THAT(memory, ContainsRegex(fmt::format("\n  sent +{}  ", prediction.sent_bytes)));
+    EXPECT_THAT(memory, HasSubstr(prediction.describe(prediction.peak_action())));
+  }
+  EXPECT_THAT(memory, HasSubstr("ranks 2-3: "));
+  EXPECT_THAT(actions, HasSubstr("SendActivation unit "));
+  EXPECT_THAT(actions, HasSubstr("Backward unit 13 (head) micro-batch 0\n"));
+}
+
+TEST(PlanDetails, OfOneRankAreThatRanks) {
+  JobConfig config = gpt2();
+  config.parallel.pipeline = 2;
+  const PlanReport report = make_plan_report(config, 4);
+  const std::string memory = memory_details(report, 3), actions = action_details(report, 3);
+  EXPECT_EQ(memory.rfind("rank 3: ", 0), 0u);
+  EXPECT_THAT(memory, Not(HasSubstr("0-1")));
+  EXPECT_THAT(memory, HasSubstr(fmt::format("{}", report.groups[1].prediction.memory.peak_total)));
+  EXPECT_EQ(actions.rfind(fmt::format("rank 3: {} actions\n", report.plan.ranks[3].actions.size()), 0), 0u);
+  EXPECT_THAT(actions, Not(HasSubstr("Forward unit 0 (embedding)")));
+}
+
+TEST(TextTable, AlignsAndLeavesEmptyColumnsOut) {
+  EXPECT_EQ(to_text({{"rank", "none", "bytes"}, {"0", "-", "12"}, {"10", "-", "-"}}, {}),
+            "  rank  bytes\n  0        12\n  10        -\n");
+  TextRows rows{{"n"}};
+  for (int i = 0; i < 6; ++i) rows.push_back({std::to_string(i)});
+  EXPECT_EQ(to_text(rows, {.most_rows = 4}), "  n\n  0\n  1\n  ... 3 more ...\n  5\n");
+}
+
+TEST(TextTable, BreaksLinesBetweenWords) {
+  EXPECT_EQ(wrapped("one two three", 7), "one two\n  three\n");
+  EXPECT_EQ(wrapped("one", 2), "one\n");
+}
+
+TEST(TextTable, ThreeDigitsOfNumbers) {
+  EXPECT_EQ(short_bytes(0), "-");
+  EXPECT_EQ(short_bytes(1023), "1023 B");
+  EXPECT_EQ(short_bytes(1024), "1.00 KiB");
+  EXPECT_EQ(short_bytes(999 * 1024), "999 KiB");
+  EXPECT_EQ(short_bytes(1000 * 1024), "0.98 MiB");
+  EXPECT_EQ(short_bytes(std::int64_t{3} << 50), "3072 TiB");
+  EXPECT_EQ(short_count(9999), "9999");
+  EXPECT_EQ(short_count(25'557'032), "25.6 M");
+  EXPECT_EQ(short_count(999'999), "1.00 M");
+}
+
+}  // namespace
+}  // namespace trireme

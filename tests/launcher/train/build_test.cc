@@ -1,0 +1,195 @@
+#include "launcher/train/build.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/data/prepare_text.h"
+#include "tests/launcher/config/error_matchers.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A job over 2000 prepared bytes in `folder`/tokens: 1800 to train, 200 to evaluate.
+JobConfig job_with_data(const testing::TemporaryFolder& folder) {
+  testing::write_file(folder / "text.txt", std::string(2000, 'a'));
+  prepare_text({.inputs = {folder / "text.txt"}, .output = folder / "tokens"});
+  JobConfig config;
+  config.model = {.layers = 1, .hidden = 16, .heads = 2, .seq_len = 8};
+  config.data.train = config.data.eval = (folder / "tokens").string();
+  return config;
+}
+
+TEST(Build, SizeFillsWhatTheJobLeavesOpen) {
+  JobConfig config;
+  config.data.train = "tokens";
+  config.model.size = "124m";
+  config.model.seq_len = 512;
+  const ModelSection model = resolve(config).model;
+  EXPECT_EQ(model.layers, 12);
+  EXPECT_EQ(model.hidden, 768);
+  EXPECT_EQ(model.heads, 12);
+  EXPECT_EQ(model.vocab, 50257);
+  EXPECT_EQ(model.seq_len, 512);
+  EXPECT_EQ(build_blocks(model)->size(), 14u);
+}
+
+TEST(Build, ResolvedJobsResolveToThemselves) {
+  JobConfig config;
+  config.data.kind = "synthetic";
+  config.model.size = "13b";
+  const JobConfig resolved = resolve(config);
+  EXPECT_EQ(to_toml(resolve(resolved)), to_toml(resolved));
+}
+
+TEST(Build, TheCutOfAPipeline) {
+  JobConfig config;
+  config.data.kind = "synthetic";
+  config.model = {.layers = 4, .hidden = 16, .heads = 2, .vocab = 32, .seq_len = 8};
+  config.parallel.pipeline = 3;
+  config.parallel.pipeline_cut = "2, 4";
+  const JobConfig job = resolve(config);
+  EXPECT_EQ(engine_options(job).pipeline.cut, (std::vector<int>{2, 4}));
+  EXPECT_EQ(engine_options(job).pipeline.stages, 3);
+  EXPECT_EQ(parse_config(to_toml(job), "again").parallel.pipeline_cut, "2, 4");
+  config.parallel.pipeline_cut = "blocks";
+  EXPECT_EQ(engine_options(resolve(config)).pipeline.cut, (std::vector<int>{2, 4}));
+  config.model.vocab = 1024;  // most parameters are the embedding's, most arithmetic the head's
+  config.parallel.pipeline_cut = "parameters";
+  EXPECT_EQ(engine_options(resolve(config)).pipeline.cut, (std::vector<int>{1, 5}));
+  config.parallel.pipeline_cut = "flops";
+  EXPECT_EQ(engine_options(resolve(config)).pipeline.cut, (std::vector<int>{3, 5}));
+  const auto refused = [&](std::int64_t stages, const char* cut) {
+    config.parallel.pipeline = stages;
+    config.parallel.pipeline_cut = cut;
+    return error_message([&] { resolve(config); });
+  };
+  EXPECT_THAT(refused(7, "flops"), HasSubstr("parallel.pipeline"));
+  EXPECT_THAT(refused(7, "parameters"), HasSubstr("parallel.pipeline"));
+  EXPECT_THAT(refused(7, "blocks"), HasSubstr("parallel.pipeline"));
+  EXPECT_THAT(refused(3, "4, 2"), HasSubstr("parallel.pipeline_cut"));
+  EXPECT_THAT(refused(3, "2"), HasSubstr("parallel.pipeline_cut"));
+  EXPECT_THAT(refused(2, "6"), HasSubstr("parallel.pipeline_cut"));
+}
+
+TEST(Build, VocabularyComesFromPreparedData) {
+  const testing::TemporaryFolder folder;
+  JobConfig config = job_with_data(folder);
+  EXPECT_EQ(resolve(config).model.vocab, 256);
+  config.data.train = (folder / "tokens/train.bin").string();
+  EXPECT_EQ(resolve(config).model.vocab, 256);
+  config.data.train = (folder / "absent").string();
+  EXPECT_THAT(error_message([&] { resolve(config); }), HasSubstr("model.vocab is not known"));
+  config.model.vocab = 300;
+  EXPECT_EQ(resolve(config).model.vocab, 300);
+}
+
+TEST(Build, PreparedFoldersGiveEachKeyItsPart) {
+  const testing::TemporaryFolder folder;
+  const JobConfig config = resolve(job_with_data(folder));
+  const JobData data = open_data(config, /*check_tokens=*/true);
+  EXPECT_EQ(data.train->num_samples(), 1799 / 8);
+  EXPECT_EQ(data.eval->num_samples(), 199 / 8);
+}
+
+TEST(Build, DataErrorsNameTheKey) {
+  const testing::TemporaryFolder folder;
+  JobConfig config = resolve(job_with_data(folder));
+  config.data.eval = (folder / "absent").string();
+  EXPECT_THAT(error_message([&] { open_data(config, true); }), ::testing::StartsWith("data.eval: "));
+  config.data.eval = "";
+  config.model.vocab = 'a';  // the tokens are 'a': one too many
+  EXPECT_THAT(error_message([&] { open_data(config, true); }), ::testing::StartsWith("data.train: "));
+  EXPECT_NO_THROW(open_data(config, false));
+  EXPECT_EQ(open_data(config, false).eval, nullptr);
+}
+
+TEST(Build, FingerprintsTellDataApart) {
+  const testing::TemporaryFolder folder, other;
+  const JobConfig config = resolve(job_with_data(folder)), same = resolve(job_with_data(other));
+  const std::string fingerprint = open_data(config, true).fingerprint;
+  EXPECT_THAT(fingerprint, HasSubstr("data.train: 1800 tokens"));
+  EXPECT_EQ(fingerprint, open_data(same, true).fingerprint);
+  EXPECT_EQ(open_data(config, false).fingerprint, "");
+  testing::write_file(other / "text.txt", std::string(1000, 'a') + "b" + std::string(999, 'a'));
+  prepare_text({.inputs = {other / "text.txt"}, .output = other / "tokens"});
+  EXPECT_NE(fingerprint, open_data(same, true).fingerprint);
+}
+
+TEST(Build, TokensOfAnotherTokenizerAreRefused) {
+  const testing::TemporaryFolder folder;
+  JobConfig config = resolve(job_with_data(folder));
+  std::filesystem::copy(folder / "tokens", folder / "others");
+  DatasetInfo info = read_dataset_info(folder / "others");
+  info.vocab_size = 100;
+  write_dataset_info(info, folder / "others");
+  config.data.eval = (folder / "others").string();
+  EXPECT_THAT(error_message([&] { open_data(config, true); }),
+              HasSubstr("prepare both with the same --tokenizer"));
+}
+
+TEST(Build, SyntheticDataNeedsNoFiles) {
+  JobConfig config;
+  config.data.kind = "synthetic";
+  config.model = {.layers = 1, .hidden = 16, .heads = 2, .vocab = 17, .seq_len = 8};
+  const JobData data = open_data(resolve(config), true);
+  EXPECT_EQ(data.train->targets_per_sample(), 8);
+  EXPECT_EQ(data.eval, nullptr);
+}
+
+TEST(Build, OptionsCarryTheJob) {
+  JobConfig config;
+  config.train = {.global_batch = 64, .micro_batch = 4, .seed = 9};
+  config.optimizer = {.name = "sgd", .weight_decay = 0.5, .momentum = 0.75, .nesterov = true, .grad_clip = 2};
+  config.parallel.reduction = "fast";
+  config.parallel.memory_limit = 1 << 20;
+  const EngineOptions options = engine_options(config);
+  EXPECT_EQ(options.global_batch, 64);
+  EXPECT_EQ(options.micro_batch, 4);
+  EXPECT_EQ(options.seed, 9u);
+  EXPECT_EQ(options.optimizer.kind, OptimizerConfig::Kind::kSgd);
+  EXPECT_EQ(options.optimizer.weight_decay, 0.5f);
+  EXPECT_EQ(options.optimizer.momentum, 0.75f);
+  EXPECT_TRUE(options.optimizer.nesterov);
+  EXPECT_EQ(options.grad_clip, 2.0f);
+  EXPECT_EQ(options.reduction, Reduction::kFast);
+  EXPECT_EQ(options.memory_limit, 1 << 20);
+
+  config.optimizer = {.name = "adamw", .betas = {0.5, 0.75}, .epsilon = 0.25};
+  config.parallel = {};
+  const EngineOptions adamw = engine_options(config);
+  EXPECT_EQ(adamw.optimizer.kind, OptimizerConfig::Kind::kAdamW);
+  EXPECT_EQ(adamw.optimizer.beta1, 0.5f);
+  EXPECT_EQ(adamw.optimizer.beta2, 0.75f);
+  EXPECT_EQ(adamw.optimizer.epsilon, 0.25f);
+  EXPECT_EQ(adamw.reduction, Reduction::kCanonical);
+  EXPECT_EQ(adamw.memory_limit, std::nullopt);
+}
+
+TEST(Build, BlocksOfAResNet) {
+  const auto blocks = build_blocks({.name = "resnet20", .classes = 7, .label_smoothing = 0.1});
+  EXPECT_EQ(blocks->size(), 11u);
+  EXPECT_EQ(blocks->back()->parameters()[0].shape, (Shape{7, 64}));
+}
+
+TEST(Build, ScheduleCarriesTheJob) {
+  JobConfig config;
+  config.train.steps = 100;
+  config.optimizer.lr = 0.5;
+  config.optimizer.min_lr = 0.25;
+  for (const auto& [name, kind] : {std::pair{"constant", LrSchedule::Kind::kConstant},
+                                   {"linear", LrSchedule::Kind::kLinear},
+                                   {"cosine", LrSchedule::Kind::kCosine},
+                                   {"one_cycle", LrSchedule::Kind::kOneCycle}}) {
+    config.optimizer.schedule = name;
+    EXPECT_EQ(lr_schedule(config).kind, kind);
+  }
+  config.optimizer.schedule = "linear";
+  EXPECT_EQ(lr_schedule(config).at(0), 0.5);
+  EXPECT_EQ(lr_schedule(config).at(1000), 0.25);
+}
+
+}  // namespace
+}  // namespace trireme

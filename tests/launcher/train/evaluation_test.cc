@@ -1,0 +1,76 @@
+#include "launcher/train/evaluation.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "launcher/commands/top_k.h"
+#include "models/resnet.h"
+#include "parallel/comm/local.h"
+#include "runtime/data/synthetic_images.h"
+#include "tests/support/tiny_resnet.h"
+
+namespace trireme {
+namespace {
+
+TEST(TopK, RanksTheTarget) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> logits = {1, 3, 2, 3, -1};
+  EXPECT_EQ(rank_of_target(logits, 1), 0);
+  EXPECT_EQ(rank_of_target(logits, 3), 1);  // of equal ones the smaller number comes first
+  EXPECT_EQ(rank_of_target(logits, 2), 2);
+  EXPECT_EQ(rank_of_target(logits, 4), 4);
+  EXPECT_EQ(rank_of_target(std::vector<float>{nan, 0}, 1), 0);
+  EXPECT_EQ(rank_of_target(std::vector<float>{nan, 0}, 0), 2);
+}
+
+TEST(TopK, SumsTheRanks) {
+  const std::string texts[] = {TopK{.top1 = 1, .top5 = 4, .num_samples = 6}.to_text(), TopK{}.to_text(),
+                               TopK{.top1 = 2, .top5 = 2, .num_samples = 3}.to_text()};
+  const TopK total = TopK::sum(texts);
+  EXPECT_EQ(total.top1, 3);
+  EXPECT_EQ(total.top5, 6);
+  EXPECT_EQ(total.num_samples, 9);
+}
+
+// 13 samples in micro-batches of 2: the last is a half, and some ranks have less to do.
+TEST(Evaluation, IsTheSameOnEveryLayout) {
+  const ResNetConfig config{
+      .stem = ResNetConfig::Stem::kCifar, .bottleneck = false, .units = {1}, .width = 4, .classes = 8};
+  const auto data = std::make_shared<SyntheticImages>(
+      SyntheticImages::Options{.num_samples = 13, .size = 8, .num_classes = 8, .seed = 2});
+  std::vector<EvalMetrics> results;
+  TopK expected;
+  for (const int ranks : {1, 2, 3}) {
+    for (const int zero : {0, 3}) {
+      run_local_ranks(ranks, [&](const std::shared_ptr<Communicator>& comm) {
+        Engine engine(
+            build_resnet(config), comm,
+            {.global_batch = 2 * ranks, .micro_batch = 2, .seed = 3, .zero = static_cast<ZeroStage>(zero)});
+        const EvalMetrics metrics =
+            evaluate(engine, {.dataset = data, .num_samples = 13, .workers = 2, .counts_top_k = true});
+        if (comm->rank() == ranks - 1) results.push_back(metrics);
+        if (ranks > 1 || zero > 0) return;
+        for (std::int64_t i = 0; i < 13; ++i) {
+          const HostBatch sample = data->read_sequential(i, 1);
+          const auto logits = engine.context().to_host(engine.infer(sample));
+          const std::int64_t rank = rank_of_target(logits, sample.targets[0]);
+          expected.top1 += rank < 1;
+          expected.top5 += rank < 5;
+        }
+      });
+    }
+  }
+  ASSERT_EQ(results.size(), 6u);
+  for (const EvalMetrics& metrics : results) {
+    EXPECT_EQ(metrics.loss, results[0].loss);
+    EXPECT_EQ(metrics.top1, static_cast<double>(expected.top1) / 13);
+    EXPECT_EQ(metrics.top5, static_cast<double>(expected.top5) / 13);
+  }
+  EXPECT_TRUE(std::isfinite(results[0].loss));
+  EXPECT_GT(expected.top5, expected.top1);
+}
+
+}  // namespace
+}  // namespace trireme

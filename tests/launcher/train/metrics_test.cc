@@ -1,0 +1,176 @@
+#include "launcher/train/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/launcher/config/error_matchers.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+
+std::vector<json> read_lines(const std::filesystem::path& path) {
+  std::vector<json> lines;
+  std::istringstream text(testing::read_file(path));
+  for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
+  return lines;
+}
+
+void write_steps(const std::filesystem::path& path, std::int64_t resume_step, std::int64_t last) {
+  MetricsWriter writer({.path = path, .resume_step = resume_step});
+  for (std::int64_t step = resume_step + 1; step <= last; ++step) {
+    writer.write_step({.step = step, .loss = static_cast<double>(step)});
+  }
+}
+
+std::vector<std::int64_t> steps_in(const std::filesystem::path& path) {
+  std::vector<std::int64_t> steps;
+  for (const json& line : read_lines(path)) steps.push_back(line["step"]);
+  return steps;
+}
+
+// The run before wrote it and died before the checkpoint knew.
+TEST(Metrics, AnEvaluationThatIsMadeAgainHasOneLine) {
+  const testing::TemporaryFolder scratch;
+  const auto path = scratch / "metrics.jsonl";
+  write_steps(path, 0, 2);
+  MetricsWriter({.path = path, .resume_step = 2}).write_eval(2, {.loss = 1.5});
+  const auto count_after = [&](bool evaluates_again) {
+    MetricsWriter({.path = path, .resume_step = 2, .evaluates_again = evaluates_again});
+    return read_lines(path).size();
+  };
+  EXPECT_EQ(count_after(false), 3u);
+  EXPECT_EQ(count_after(true), 2u);
+}
+
+TEST(Metrics, ResumingKeepsLinesUpToADamagedOne) {
+  const testing::TemporaryFolder scratch;
+  const auto path = scratch / "metrics.jsonl";
+  const std::string deep(1'000, '[');
+  for (const std::string& damage :
+       {std::string("{\"step\": 2,"), std::string("[2]"), std::string("{\"step\": \"2\"}"), deep,
+        "{\"step\": 2, \"x\": \"" + std::string(1 << 20, 'x') + "\"}"}) {
+    testing::write_file(path, "{\"step\": 1}\n" + damage + "\n{\"step\": 3}\n");
+    MetricsWriter({.path = path, .resume_step = 3});
+    EXPECT_EQ(testing::read_file(path), "{\"step\": 1}\n") << damage.substr(0, 30);
+  }
+}
+
+TEST(Metrics, APipeIsRefusedAtOnce) {
+  const testing::TemporaryFolder scratch;
+  const auto path = scratch / "metrics.jsonl";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THAT(error_message([&] { MetricsWriter({.path = path}); }),
+              ::testing::HasSubstr("metrics.jsonl: it is a pipe"));
+}
+
+TEST(Metrics, ALineAStep) {
+  const testing::TemporaryFolder scratch;
+  const auto path = scratch / "metrics.jsonl";
+  StepMetrics metrics{.step = 3,
+                      .loss = 0.1f,
+                      .lr = 1e-3,
+                      .grad_norm = 2.5,
+                      .step_ms = 12,
+                      .throughput = 100,
+                      .data_wait_ms = 0.5,
+                      .comm_bytes = 77,
+                      .memory = {.rank = 2, .peak_bytes = 1000}};
+  metrics.memory.peak[MemoryCategory::kParameters] = 640;
+  metrics.memory.peak[MemoryCategory::kWorkspace] = 64;
+  {
+    MetricsWriter writer({.path = path});
+    writer.write_step(metrics);
+    // Readable before the writer is gone.
+    EXPECT_EQ(read_lines(path).size(), 1u);
+    writer.write_eval(3, {.loss = 1.5});
+    metrics.state_hash = "00ff";
+    writer.write_step(metrics);
+  }
+  const auto lines = read_lines(path);
+  ASSERT_EQ(lines.size(), 3u);
+  const json& line = lines[0];
+  for (const char* key :
+       {"step", "loss", "lr", "grad_norm", "loss_scale", "skipped", "step_ms", "tokens_per_s", "data_wait_ms",
+        "comm_wait_ms", "comm_bytes", "peak_bytes", "peak_rank", "memory"}) {
+    EXPECT_TRUE(line.contains(key)) << key;
+  }
+  EXPECT_FALSE(line.contains("state_hash"));
+  EXPECT_EQ(line["loss"].get<float>(), 0.1f);
+  EXPECT_EQ(line["skipped"], false);
+  EXPECT_EQ(line["comm_bytes"], 77);
+  EXPECT_EQ(line["memory"].size(), static_cast<std::size_t>(kNumMemoryCategories));
+  EXPECT_EQ(line["peak_bytes"], 1000);
+  EXPECT_EQ(line["peak_rank"], 2);
+  EXPECT_EQ(line["memory"]["parameters"], 640);
+  EXPECT_EQ(line["memory"]["workspace"], 64);
+  EXPECT_EQ(lines[1], json({{"step", 3}, {"eval_loss", 1.5}}));
+  EXPECT_EQ(lines[2]["state_hash"], "00ff");
+}
+
+TEST(Metrics, NotFiniteIsNull) {
+  const testing::TemporaryFolder scratch;
+  const auto path = scratch / "metrics.jsonl";
+  MetricsWriter({.path = path}).write_step({.step = 1, .loss = std::nan(""), .grad_norm = INFINITY});
+  EXPECT_TRUE(read_lines(path)[0]["loss"].is_null());
+  EXPECT_TRUE(read_lines(path)[0]["grad_norm"].is_null());
+}
+
+TEST(Metrics, ResumeKeepsNoStepTwice) {
+  const testing::TemporaryFolder scratch;
+  const auto path = scratch / "metrics.jsonl";
+  write_steps(path, 0, 5);
+  write_steps(path, 3, 4);
+  EXPECT_THAT(steps_in(path), ::testing::ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(read_lines(path)[3]["loss"], 4.0);
+  write_steps(path, 0, 2);
+  EXPECT_THAT(steps_in(path), ::testing::ElementsAre(1, 2));
+}
+
+TEST(Metrics, ResumeDropsATornLine) {
+  const testing::TemporaryFolder scratch;
+  const auto path = scratch / "metrics.jsonl";
+  write_steps(path, 0, 2);
+  std::ofstream(path, std::ios::app) << R"({"step":3,"lo)";
+  write_steps(path, 3, 4);
+  EXPECT_THAT(steps_in(path), ::testing::ElementsAre(1, 2, 4));
+  // Whole as JSON, but without its line end: written again as well.
+  std::ofstream(path, std::ios::app) << R"({"step":5})";
+  write_steps(path, 5, 6);
+  EXPECT_THAT(steps_in(path), ::testing::ElementsAre(1, 2, 4, 6));
+}
+
+TEST(Metrics, ResumeIntoAnEmptyFolder) {
+  const testing::TemporaryFolder scratch;
+  const auto path = scratch / "metrics.jsonl";
+  write_steps(path, 7, 8);
+  EXPECT_THAT(steps_in(path), ::testing::ElementsAre(8));
+}
+
+TEST(Metrics, ErrorNamesTheFile) {
+  const testing::TemporaryFolder scratch;
+  const auto file = scratch / "file";
+  testing::write_file(file, "");
+  EXPECT_THAT(error_message([&] { MetricsWriter({.path = file / "metrics.jsonl"}); }),
+              ::testing::HasSubstr("file/metrics.jsonl: Not a directory"));
+}
+
+TEST(Metrics, FullDiskFails) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full on this system";
+  const testing::TemporaryFolder scratch;
+  const auto path = scratch / "metrics.jsonl";
+  std::filesystem::create_symlink("/dev/full", path);
+  MetricsWriter writer({.path = path});
+  EXPECT_THAT(error_message([&] { writer.write_eval(1, {.loss = 2.0}); }, ErrorCode::kRuntime),
+              ::testing::HasSubstr("No space left"));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,85 @@
+#include "launcher/train/progress.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+namespace trireme {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+
+const Progress::TimePoint kStart{};
+
+StepMetrics at_step(std::int64_t step) {
+  return {.step = step, .loss = 2.34567, .lr = 1e-3, .throughput = 12345};
+}
+
+TEST(Progress, PlainLinesEveryFewSteps) {
+  std::ostringstream out;
+  Progress progress(out, {.num_steps = 25, .log_every = 10}, kStart);
+  for (std::int64_t step = 1; step <= 25; ++step) progress.step(at_step(step), kStart + seconds(step));
+  progress.finish();
+  EXPECT_EQ(out.str(),
+            "step 1/25  loss 2.3457  lr 0.001  12.3k tokens/s  ETA 24s\n"
+            "step 10/25  loss 2.3457  lr 0.001  12.3k tokens/s  ETA 15s\n"
+            "step 20/25  loss 2.3457  lr 0.001  12.3k tokens/s  ETA 5s\n"
+            "step 25/25  loss 2.3457  lr 0.001  12.3k tokens/s  ETA 0s\n");
+}
+
+TEST(Progress, ResumedRunsCountTheirOwnSteps) {
+  std::ostringstream out;
+  Progress progress(out, {.first_step = 101, .num_steps = 200, .log_every = 1}, kStart);
+  progress.step(at_step(110), kStart + seconds(20));
+  EXPECT_THAT(out.str(), HasSubstr("ETA 3m 00s"));
+}
+
+TEST(Progress, TerminalLineIsRefreshed) {
+  std::ostringstream out;
+  Progress progress(out, {.num_steps = 1000, .terminal = true}, kStart);
+  progress.step(at_step(1), kStart);
+  progress.step(at_step(2), kStart + milliseconds(1));  // too soon to be shown
+  StepMetrics skipped = at_step(3);
+  skipped.skipped = true;
+  progress.step(skipped, kStart + milliseconds(200));
+  progress.step(at_step(4), kStart + milliseconds(400));
+  EXPECT_EQ(out.str().find('\n'), std::string::npos);
+  EXPECT_EQ(out.str().find("step 2/"), std::string::npos);
+  // The shorter line wipes out the longer one.
+  const std::string text = out.str();
+  const auto third = text.find("\rstep 3/"), fourth = text.find("\rstep 4/");
+  ASSERT_NE(third, std::string::npos);
+  ASSERT_NE(fourth, std::string::npos);
+  EXPECT_GE(text.size() - fourth, fourth - third);
+
+  progress.eval(4, {.loss = 1.25});
+  EXPECT_THAT(out.str(), HasSubstr("\nstep 4/1000  eval loss 1.2500\n"));
+  progress.finish();
+  EXPECT_TRUE(out.str().ends_with("1.2500\n"));  // no empty line
+}
+
+TEST(Progress, LastStepIsAlwaysShown) {
+  std::ostringstream out;
+  Progress progress(out, {.num_steps = 2, .terminal = true}, kStart);
+  progress.step(at_step(1), kStart);
+  progress.step(at_step(2), kStart + milliseconds(1));
+  progress.finish();
+  EXPECT_THAT(out.str(), HasSubstr("step 2/2"));
+  EXPECT_TRUE(out.str().ends_with("\n"));
+}
+
+TEST(Progress, Formats) {
+  EXPECT_EQ(format_duration(0.4), "0s");
+  EXPECT_EQ(format_duration(59.6), "1m 00s");
+  EXPECT_EQ(format_duration(3723), "1h 02m 03s");
+  EXPECT_EQ(format_duration(-1), "?");
+  EXPECT_EQ(format_rate(950.4), "950");
+  EXPECT_EQ(format_rate(12345), "12.3k");
+  EXPECT_EQ(format_rate(1234567), "1.23M");
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,121 @@
+#include "launcher/train/run_checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "parallel/comm/local.h"
+#include "tests/launcher/config/error_matchers.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tiny_gpt.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::HasSubstr;
+
+class RunCheckpoint : public ::testing::Test {
+ protected:
+  std::filesystem::path save(std::int64_t step, std::int64_t keep = 0) {
+    engine_.set_steps_done(step);
+    RunState state{.step = step,
+                   .loss = 2.5,
+                   .eval_loss = 3.5,
+                   .evaluation_due = true,
+                   .state_hash = "00aa",
+                   .loss_scale = kScale,
+                   .arithmetic = {{"instruction set", "x86_64_v3"}},
+                   .class_names = {"ant", "caf\xC3\xA9"},
+                   .tokenizer = "sentencepiece"};
+    state.config.data.kind = "synthetic";
+    state.config.model = {.layers = 2, .hidden = 32, .heads = 2, .vocab = 61, .seq_len = 16};
+    state.config.checkpoint.keep = keep;
+    testing::write_file(folder_ / "vocabulary", "model");
+    return save_checkpoint(store_, engine_, state, folder_ / "vocabulary");
+  }
+
+  static constexpr LossScaleState kScale{
+      .scale = 0x1.8p20f, .clean_steps = 5, .skipped_in_a_row = 1, .updates = 6};
+  testing::TemporaryFolder folder_;
+  CheckpointStore store_{folder_ / "run/checkpoints"};
+  Engine engine_{build_gpt(testing::tiny_gpt_config()), LocalWorld(1).communicator(0), {}};
+};
+
+TEST_F(RunCheckpoint, StateComesBack) {
+  const auto saved = save(7);
+  EXPECT_EQ(saved.filename(), "step-000007");
+  const RunState state = read_run_state(open_checkpoint_or_run(saved));
+  EXPECT_EQ(state.step, 7);
+  EXPECT_EQ(state.loss, 2.5);
+  EXPECT_EQ(state.eval_loss, 3.5);
+  EXPECT_EQ(state.state_hash, "00aa");
+  EXPECT_EQ(state.loss_scale, kScale);
+  EXPECT_EQ(state.arithmetic, (Arithmetic{{"instruction set", "x86_64_v3"}}));
+  EXPECT_EQ(state.tokenizer, "sentencepiece");
+  EXPECT_EQ(state.class_names, (std::vector<std::string>{"ant", "caf\xC3\xA9"}));
+  EXPECT_EQ(state.config.model.vocab, 61);
+  EXPECT_EQ(testing::read_file(saved / kTokenizerModelFile), "model");
+}
+
+TEST_F(RunCheckpoint, AnEvaluationIsNotedAfterwards) {
+  const auto saved = save(7);
+  EXPECT_TRUE(read_run_state(open_checkpoint_or_run(saved)).evaluation_due);
+  note_evaluation(saved, 1.25);
+  const RunState state = read_run_state(open_checkpoint(saved, Verify::kChecksums));
+  EXPECT_EQ(state.eval_loss, 1.25);
+  EXPECT_FALSE(state.evaluation_due);
+  EXPECT_EQ(state.loss, 2.5);
+}
+
+TEST_F(RunCheckpoint, OlderOnesHaveNoClassNames) {
+  nlohmann::json content = open_checkpoint_or_run(save(7)).manifest.content;
+  ASSERT_EQ(content.erase("class_names"), 1u);
+  ASSERT_EQ(content.erase("evaluation_due"), 1u);
+  const RunState state = read_run_state(open_checkpoint_or_run(store_.begin(8).commit(content)));
+  EXPECT_TRUE(state.class_names.empty());
+  EXPECT_FALSE(state.evaluation_due);
+  EXPECT_EQ(state.state_hash, "00aa");
+}
+
+TEST_F(RunCheckpoint, NewestAreKept) {
+  for (const std::int64_t step : {1, 2, 3, 4}) save(step, /*keep=*/2);
+  EXPECT_EQ(store_.list(Verify::kSizes).size(), 2u);
+  EXPECT_EQ(store_.latest(Verify::kSizes)->manifest.step, 4);
+}
+
+TEST_F(RunCheckpoint, ResumeChoosesAsTold) {
+  EXPECT_EQ(find_resume(store_, "auto"), std::nullopt);
+  const auto first = save(1), second = save(2);
+  EXPECT_EQ(find_resume(store_, "auto")->folder, second);
+  EXPECT_EQ(find_resume(store_, "never"), std::nullopt);
+  EXPECT_EQ(find_resume(store_, first.string())->folder, first);
+  EXPECT_EQ(find_resume(store_, (folder_ / "run").string())->folder, second);
+  EXPECT_THAT(error_message([&] { find_resume(store_, (folder_ / "absent").string()); }),
+              ::testing::AllOf(HasSubstr("checkpoint.resume: "), HasSubstr("absent")));
+}
+
+TEST_F(RunCheckpoint, DamagedOnesArePassedOverOrRefused) {
+  const auto first = save(1), second = save(2);
+  auto bytes = testing::read_file(second / "model.safetensors");
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  testing::write_file(second / "model.safetensors", bytes);
+  EXPECT_EQ(find_resume(store_, "auto")->folder, first);
+  EXPECT_THAT(error_message([&] { find_resume(store_, second.string()); }), HasSubstr("model.safetensors"));
+}
+
+TEST_F(RunCheckpoint, NothingWholeIsNoReasonToStartAgain) {
+  EXPECT_EQ(find_resume(store_, "auto"), std::nullopt);
+  std::filesystem::remove(save(1) / "model.safetensors");
+  EXPECT_THAT(error_message([&] { find_resume(store_, "auto"); }), HasSubstr("all of them are damaged"));
+}
+
+TEST_F(RunCheckpoint, OtherFoldersAreRefused) {
+  EXPECT_THAT(error_message([&] { open_checkpoint_or_run(folder_.path()); }),
+              HasSubstr("is not a checkpoint"));
+  PendingCheckpoint pending = store_.begin(1);
+  const auto folder = pending.commit({{"something", "else"}});
+  EXPECT_THAT(error_message([&] { read_run_state(open_checkpoint_or_run(folder)); }),
+              HasSubstr("is not the checkpoint of a training run"));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,115 @@
+#include "parallel/foresee/block_times.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "models/gpt.h"
+#include "parallel/foresee/stage_times.h"
+#include "runtime/base/error.h"
+#include "tests/support/tiny_gpt.h"
+
+namespace trireme {
+namespace {
+
+// Takes its time, and changes nothing.
+class Sleeper final : public Block {
+ public:
+  Sleeper(std::string name, int ms) : Block(std::move(name)), ms_(ms) {}
+  Activations forward(Context&, const Activations& input, const Batch&) const override {
+    if (ms_ < 0) throw Error(ErrorCode::kRuntime, "cannot sleep");
+    std::this_thread::sleep_for(std::chrono::milliseconds(ms_));
+    return input;
+  }
+
+ private:
+  int ms_;
+};
+
+const GptConfig kGpt = {.layers = 3, .hidden = 32, .heads = 2, .vocab = 61, .seq_len = 16};
+
+HostBatch batch() {
+  return testing::token_source(kGpt.vocab, kGpt.seq_len, 0)(0, 2);
+}
+
+TEST(BlockTimes, MeasuresEachBlockAndTwinsOnce) {
+  BlockList blocks = build_gpt(kGpt);
+  blocks.insert(blocks.begin() + 2, std::make_unique<Sleeper>("sleeper", 5));
+  const auto times = measure_block_times(blocks, batch(), {.device = {DeviceType::kCpu, 0}, .repeats = 2});
+  ASSERT_EQ(times.size(), blocks.size());
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    EXPECT_EQ(times[i].block, blocks[i]->name());
+    EXPECT_GT(times[i].forward_ms, 0);
+    EXPECT_GT(times[i].backward_ms, 0);
+  }
+  EXPECT_GE(times[2].forward_ms, 5);
+  EXPECT_LT(times[2].backward_ms, 5);
+  // blocks.1 and blocks.2 follow each other: one measurement. blocks.0 has another block between.
+  EXPECT_EQ(times[3].forward_ms, times[4].forward_ms);
+  EXPECT_EQ(times[3].backward_ms, times[4].backward_ms);
+}
+
+TEST(BlockTimes, WorkInEveryPrecision) {
+  for (const auto mode : {PrecisionMode::kTf32, PrecisionMode::kFp16, PrecisionMode::kBf16}) {
+    const auto times =
+        measure_block_times(build_gpt(kGpt), batch(),
+                            {.device = {DeviceType::kCpu, 0}, .precision = Precision(mode), .repeats = 1});
+    EXPECT_EQ(times.size(), 5u);
+  }
+}
+
+TEST(BlockTimes, NeedTheMemoryOfOneBlock) {
+  GptConfig deep = kGpt;
+  deep.layers = 40;
+  const BlockList blocks = build_gpt(deep);
+  std::int64_t parameters = 0;
+  for (const double elems : parameter_costs(blocks)) parameters += static_cast<std::int64_t>(elems);
+  const auto limit = std::int64_t{1} << 20;
+  ASSERT_GT(parameters * 4, limit);  // the model does not fit
+  EXPECT_EQ(measure_block_times(blocks, batch(),
+                                {.device = {DeviceType::kCpu, 0}, .memory_limit = limit, .repeats = 1})
+                .size(),
+            blocks.size());
+}
+
+TEST(BlockTimes, NameTheBlockThatFails) {
+  BlockList blocks = build_gpt(kGpt);
+  blocks.insert(blocks.begin() + 1, std::make_unique<Sleeper>("broken", -1));
+  try {
+    measure_block_times(blocks, batch(), {.device = {DeviceType::kCpu, 0}});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("measuring block 'broken': cannot sleep"));
+  }
+}
+
+TEST(StageTimes, AddTheirBlocks) {
+  const std::vector<BlockTime> blocks = {{"a", 1, 2}, {"b", 2, 4}, {"c", 4, 8}};
+  const auto stages = stage_times(cut_at({1}, 3, 2), blocks);
+  ASSERT_EQ(stages.size(), 2u);
+  EXPECT_EQ(stages[0].forward_ms, 1);
+  EXPECT_EQ(stages[1].forward_ms, 6);
+  EXPECT_EQ(stages[1].backward_input_ms + stages[1].backward_weight_ms, 12);
+  EXPECT_EQ(time_costs(blocks), (std::vector<double>{3, 6, 12}));
+}
+
+// What stage_cut_bench shows of large models: by the profile's own figures.
+TEST(BlockTimes, AMeasuredCutsSlowestStageIsShorterThanOfEqualNumbersWithAHeavyHead) {
+  GptConfig config = kGpt;
+  config.layers = 6;
+  config.vocab = 4096;
+  const BlockList blocks = build_gpt(config);
+  const HostBatch tokens = testing::token_source(config.vocab, config.seq_len, 0)(0, 2);
+  const auto costs =
+      time_costs(measure_block_times(blocks, tokens, {.device = {DeviceType::kCpu, 0}, .repeats = 2}));
+  const auto slowest = [&](const std::vector<double>& cut_by) {
+    return std::ranges::max(stage_costs(cut_evenly({.blocks = cut_by}, 4), costs));
+  };
+  EXPECT_LT(slowest(costs), slowest(std::vector<double>(blocks.size(), 1.0)));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,127 @@
+#include "parallel/foresee/plan_simulate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "parallel/foresee/pipeline_simulate.h"
+#include "parallel/plan/planner.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+using Kind = TimelineSpan::Kind;
+
+const std::vector<BlockTime> kBlocks = {{"embedding", 1, 2}, {"blocks.0", 3, 5}, {"head", 2, 7}};
+
+TEST(PlanSimulate, OneStageTakesTheTimeOfItsBlocks) {
+  const BatchLayout batch{.global_batch = 12, .micro_batch = 2, .data_ranks = 3};
+  const Timeline timeline = simulate_plan(plan_training_step(3, {.data = 3}, batch), {.blocks = kBlocks});
+  EXPECT_EQ(timeline.num_ranks, 3);
+  EXPECT_EQ(timeline.duration_ms(), 2 * (6 + 14));
+  EXPECT_EQ(timeline.bubble_share(), 0.0);
+  EXPECT_EQ(timeline.spans[1].label, "Forward unit 1 (blocks.0) micro-batch 0");
+  const Timeline merged = merge_neighbours(timeline);
+  ASSERT_EQ(merged.spans.size(), 3u * 2 * 2);  // ranks, micro-batches, forward and backward
+  EXPECT_EQ(merged.spans[0].label,
+            "Forward unit 0 (embedding) micro-batch 0 ... Forward unit 2 (head) micro-batch 0");
+  EXPECT_EQ(merged.spans[0].end_ms, 6);
+  EXPECT_EQ(merged.busy_ms(2), timeline.busy_ms(2));
+}
+
+TEST(PlanSimulate, RecomputeRunsForwardAgain) {
+  const BatchLayout batch{.global_batch = 1, .micro_batch = 1, .data_ranks = 1};
+  const StepPlan plan = plan_training_step(3, {.data = 1}, batch, {.recompute_every = 2});
+  const Timeline timeline = simulate_plan(plan, {.blocks = kBlocks});
+  EXPECT_EQ(timeline.duration_ms(), 6 + 14 + 4);  // the first two blocks again; the last segment is not
+  double recompute = 0;
+  for (const TimelineSpan& span : timeline.spans) {
+    if (span.kind == Kind::kRecompute) recompute += span.end_ms - span.start_ms;
+  }
+  EXPECT_EQ(recompute, 4);
+}
+
+// A plan of one unit a stage from a schedule.
+StepPlan plan_of(const std::vector<std::vector<PipelineTask>>& tasks) {
+  const int p = static_cast<int>(tasks.size());
+  StepPlan plan{.num_units = p, .ranks = std::vector<RankPlan>(tasks.size())};
+  for (int rank = 0; rank < p; ++rank) {
+    std::vector<Action>& actions = plan.ranks[static_cast<std::size_t>(rank)].actions;
+    const auto add = [&](ActionKind kind, int micro_batch, int peer) {
+      actions.push_back({.kind = kind, .unit = rank, .micro_batch = micro_batch, .peer = peer});
+    };
+    for (const PipelineTask& task : tasks[static_cast<std::size_t>(rank)]) {
+      const int i = task.micro_batch;
+      if (task.kind == PipelineTask::Kind::kForward) {
+        if (rank > 0) add(ActionKind::kRecvActivation, i, rank - 1);
+        add(ActionKind::kForward, i, -1);
+        if (rank + 1 < p) add(ActionKind::kSendActivation, i, rank + 1);
+      } else {
+        if (rank + 1 < p) add(ActionKind::kRecvGradient, i, rank + 1);
+        add(ActionKind::kBackward, i, -1);
+        if (rank > 0) add(ActionKind::kSendGradient, i, rank - 1);
+      }
+    }
+    actions.push_back({.kind = ActionKind::kReduceLoss});
+  }
+  return plan;
+}
+
+TEST(PlanSimulate, StagesTakeWhatTheirScheduleTakes) {
+  for (const auto schedule : {PipelineSchedule::kGpipe, PipelineSchedule::kOneForwardOneBackward}) {
+    const auto tasks = pipeline_tasks(schedule, 3, 1, 5);
+    const PipelineTimes times{.stages = {{1, 1, 1}, {3, 3, 2}, {2, 4, 3}}, .send_ms = 0.5};
+    const auto simulation = simulate_pipeline(tasks, times);
+    const Timeline timeline = simulate_plan(plan_of(tasks), {.blocks = kBlocks, .send_ms = 0.5});
+    EXPECT_EQ(timeline.duration_ms(), simulation.makespan_ms);
+    EXPECT_DOUBLE_EQ(timeline.bubble_share(), simulation.bubble_share());
+    EXPECT_EQ(timeline.spans.size(), to_timeline(simulation, times).spans.size());
+  }
+}
+
+// The planner's own plans, of equal stages of two blocks: the makespans of the published formulas.
+TEST(PlanSimulate, PlansTakeTheirFormulas) {
+  using enum PipelineSchedule;
+  for (const auto& [p, m] : {std::pair(4, 8), {8, 32}}) {
+    const std::vector<BlockTime> blocks(static_cast<std::size_t>(2 * p), {"block", 2, 3});  // F, B + W
+    const auto duration_of = [&](PipelineSchedule schedule) {
+      const StepPlan plan =
+          plan_training_step(2 * p, {.pipeline = p}, {.global_batch = m}, {.schedule = schedule});
+      return simulate_plan(plan, {.blocks = blocks}).duration_ms();
+    };
+    const double f = 4, b = 3, w = 3;
+    EXPECT_EQ(duration_of(kGpipe), (m + p - 1) * (f + b + w));
+    EXPECT_EQ(duration_of(kOneForwardOneBackward), (m + p - 1) * (f + b + w));
+    EXPECT_EQ(duration_of(kZeroBubbleH1), m * (f + b + w) + (p - 1) * (f + b - w)) << p << " " << m;
+  }
+}
+
+TEST(PlanSimulate, TheGradientOfWeightsIsAKindOfItsOwn) {
+  const StepPlan plan = plan_training_step(3, {.pipeline = 3}, {.global_batch = 4},
+                                           {.schedule = PipelineSchedule::kZeroBubbleH1});
+  const Timeline timeline = simulate_plan(plan, {.blocks = kBlocks});
+  double input_ms = 0, weight_ms = 0;
+  for (const TimelineSpan& span : timeline.spans) {
+    if (span.kind == Kind::kBackward) input_ms += span.end_ms - span.start_ms;
+    if (span.kind == Kind::kBackwardWeight) weight_ms += span.end_ms - span.start_ms;
+  }
+  EXPECT_EQ(input_ms, 4 * (2 + 5 / 2.0 + 7 / 2.0));  // the first stage's backward is in one part
+  EXPECT_EQ(weight_ms, 4 * (5 / 2.0 + 7 / 2.0));
+}
+
+TEST(PlanSimulate, NamesRanksAndActionsOfAPlanThatBlocks) {
+  StepPlan plan = plan_of(pipeline_tasks(PipelineSchedule::kGpipe, 3, 1, 1));
+  std::erase_if(plan.ranks[0].actions, [](const Action& a) { return a.kind == ActionKind::kSendActivation; });
+  try {
+    simulate_plan(plan, {.blocks = kBlocks});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(
+        error.what(),
+        ::testing::HasSubstr("the plan blocks: rank 0 in Backward unit 0 (embedding) micro-batch 0; rank 1 "
+                             "in Forward unit 1 (blocks.0) micro-batch 0; rank 2 in Forward unit 2"));
+  }
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,46 @@
+#include "parallel/foresee/timeline.h"
+
+#include <gtest/gtest.h>
+
+#include "parallel/foresee/pipeline_simulate.h"
+
+namespace trireme {
+namespace {
+
+using Kind = TimelineSpan::Kind;
+
+TEST(Timeline, CountsWhatRanksComputeAgainstTheWholeTime) {
+  const Timeline timeline{
+      .num_ranks = 2,
+      .spans = {{.rank = 0, .label = "a", .start_ms = 2, .end_ms = 6},
+                {.rank = 0, .kind = Kind::kCommunication, .label = "b", .start_ms = 6, .end_ms = 8},
+                {.rank = 1, .kind = Kind::kBackward, .label = "c", .start_ms = 8, .end_ms = 12}}};
+  EXPECT_EQ(timeline.start_ms(), 2);
+  EXPECT_EQ(timeline.duration_ms(), 10);
+  EXPECT_EQ(timeline.busy_ms(0), 4);
+  EXPECT_DOUBLE_EQ(timeline.bubble_share(), 0.6);
+  EXPECT_EQ(Timeline{}.duration_ms(), 0);
+  EXPECT_EQ(Timeline{}.bubble_share(), 0);
+}
+
+TEST(Timeline, OfASimulation) {
+  const PipelineTimes times{.stages = {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}, .send_ms = 0.25};
+  const auto simulation = simulate_pipeline(pipeline_tasks(PipelineSchedule::kInterleaved, 2, 2, 4), times);
+  const Timeline timeline = to_timeline(simulation, times);
+  EXPECT_EQ(timeline.num_ranks, 2);
+  EXPECT_DOUBLE_EQ(timeline.bubble_share(), simulation.bubble_share());
+  int sends = 0;
+  for (const TimelineSpan& span : timeline.spans) {
+    if (span.kind != Kind::kCommunication) continue;
+    ++sends;
+    EXPECT_EQ(span.end_ms - span.start_ms, 0.25);
+  }
+  EXPECT_EQ(sends, 2 * 3 * 4);  // three boundaries, there and back, four micro-batches
+  EXPECT_EQ(timeline.spans[0].label, "Forward stage 0 micro-batch 0");
+  EXPECT_EQ(timeline.spans[1].label, "SendActivation stage 0 micro-batch 0");
+  EXPECT_EQ(timeline.spans.back().chunk, 0);
+  EXPECT_EQ(timeline.spans.back().rank, 1);
+}
+
+}  // namespace
+}  // namespace trireme

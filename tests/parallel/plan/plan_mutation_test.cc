@@ -1,0 +1,122 @@
+// Of what the planner writes no action of any rank is superfluous, and the validator knows: every plan that
+// lacks one is rejected.
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "parallel/plan/planner.h"
+#include "parallel/plan/validate.h"
+
+namespace trireme {
+namespace {
+
+using enum ActionKind;
+using enum PipelineSchedule;
+
+struct Case {
+  int zero = 0, stages = 1, data = 1, chunks = 1, recompute = 0, prefetch = 1;
+  PipelineSchedule schedule = kOneForwardOneBackward;
+  bool keep_gathered = false, accumulate_unsharded = false, tied = false;
+  int units = 6;
+
+  std::string to_string() const {
+    return fmt::format(
+        "zero {}{}{}, {} stages of {} chunk(s) x {} ranks, {}, recompute {}, prefetch {}, {} units{}", zero,
+        keep_gathered ? " kept gathered" : "", accumulate_unsharded ? " unsharded" : "", stages, chunks, data,
+        name(schedule), recompute, prefetch, units, tied ? ", tied" : "");
+  }
+  Mesh mesh() const { return {.data = data, .pipeline = stages}; }
+  bool reduces_each() const { return zero >= 2 && !accumulate_unsharded; }
+  BatchLayout batch(std::int64_t samples) const {
+    return {.global_batch = samples,
+            .data_ranks = data,
+            .assignment = reduces_each() ? Assignment::kStrided : Assignment::kContiguous};
+  }
+  PlanOptions options() const {
+    PlanOptions options{.shard_parameters = zero == 3,
+                        .keep_gathered = keep_gathered,
+                        .reduce_each_micro_batch = reduces_each(),
+                        .recompute_every = recompute,
+                        .prefetch_depth = prefetch,
+                        .schedule = schedule,
+                        .stages = StageMap::even({.num_units = units, .pipeline = stages, .chunks = chunks})};
+    if (tied && stages > 1) options.ties = {{.owner = 0, .user = units - 1}};
+    return options;
+  }
+  StepPlan step() const { return plan_training_step(units, mesh(), batch(3L * data), options()); }
+  StepPlan evaluation() const {
+    return plan_evaluation(units, mesh(),
+                           {.global_batch = 3L * data - 1, .micro_batch = 1, .data_ranks = data}, options());
+  }
+};
+
+// Every ZeRO stage x one stage, and two with every schedule x recompute x one and two data ranks.
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const int zero : {0, 1, 2, 3}) {
+    for (const int recompute : {0, 1, 2}) {
+      for (const int data : {1, 2}) {
+        const Case one{.zero = zero, .data = data, .recompute = recompute};
+        all.push_back(one);
+        for (const PipelineSchedule schedule :
+             {kGpipe, kOneForwardOneBackward, kInterleaved, kZeroBubbleH1}) {
+          Case two = one;
+          two.stages = 2;
+          two.schedule = schedule;
+          two.chunks = schedule == kInterleaved ? 2 : 1;
+          two.tied = recompute == 1;
+          all.push_back(two);
+        }
+      }
+    }
+  }
+  all.push_back({.zero = 3, .stages = 2, .data = 2, .recompute = 1, .keep_gathered = true});
+  all.push_back({.zero = 3, .data = 2, .prefetch = 2, .keep_gathered = true, .accumulate_unsharded = true});
+  all.push_back({.zero = 2, .stages = 2, .accumulate_unsharded = true});
+  all.push_back({.units = 1});
+  all.push_back({.zero = 3, .data = 2, .units = 1});
+  all.push_back({.stages = 2, .units = 2});
+  return all;
+}
+
+StepPlan without(const StepPlan& whole, std::size_t rank, std::size_t position) {
+  StepPlan plan = whole;
+  std::vector<Action>& actions = plan.ranks[rank].actions;
+  actions.erase(actions.begin() + static_cast<std::ptrdiff_t>(position));
+  return plan;
+}
+
+// Adds the kinds that were left out to `kinds`.
+void expect_that_nothing_can_be_left_out(const StepPlan& whole, const std::string& where,
+                                         std::set<ActionKind>& kinds) {
+  const auto error = find_plan_error(whole);
+  ASSERT_FALSE(error.has_value()) << where << ": " << error->message;
+  for (std::size_t r = 0; r < whole.ranks.size(); ++r) {
+    for (std::size_t i = 0; i < whole.ranks[r].actions.size(); ++i) {
+      const Action& left_out = whole.ranks[r].actions[i];
+      kinds.insert(left_out.kind);
+      EXPECT_TRUE(find_plan_error(without(whole, r, i)).has_value())
+          << where << ": accepted without action " << i << " of rank " << r << ", " << to_string(left_out);
+    }
+  }
+}
+
+TEST(PlanMutations, NoActionOfAStepCanBeLeftOut) {
+  std::set<ActionKind> kinds;
+  for (const Case& c : cases()) expect_that_nothing_can_be_left_out(c.step(), c.to_string(), kinds);
+  EXPECT_EQ(kinds.size(), static_cast<std::size_t>(kOptimStep) + 1) << "a kind that no plan had";
+}
+
+TEST(PlanMutations, NoActionOfAnEvaluationCanBeLeftOut) {
+  std::set<ActionKind> kinds;
+  for (const Case& c : cases()) expect_that_nothing_can_be_left_out(c.evaluation(), c.to_string(), kinds);
+  EXPECT_EQ(kinds, (std::set<ActionKind>{kGather, kRelease, kForward, kSendActivation, kRecvActivation,
+                                         kReduceLoss}));
+}
+
+}  // namespace
+}  // namespace trireme

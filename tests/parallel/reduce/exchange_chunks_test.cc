@@ -1,0 +1,114 @@
+// The exchange of whole gradients in chunks: how a bucket is cut, in which order its halves are started, and
+// that no sum changes.
+#include "parallel/reduce/exchange_chunks.h"
+
+#include <gtest/gtest.h>
+
+#include "parallel/comm/recording.h"
+#include "parallel/reduce/grad_accumulator.h"
+#include "tests/support/local_ranks.h"
+
+namespace trireme {
+namespace {
+
+// A block whose parameter is many chunks, the last one shorter.
+class Matrix final : public Block {
+ public:
+  Matrix() : Block("matrix") { declare({.name = "weight", .shape = {401, 1024}, .init = {}}); }
+  Activations forward(Context&, const Activations& input, const Batch&) const override { return input; }
+};
+
+TEST(ExchangeChunks, CoverTheBucketInWholeNormBlocksForEachRank) {
+  for (const int ranks : {2, 3, 4, 64}) {
+    for (const std::int64_t elem_bytes : {2, 4}) {
+      for (const std::int64_t blocks : {1, 14, 15, 16, 31, 240, 241, 5000}) {
+        const std::int64_t unit = kNormBlock * ranks;
+        const auto chunks =
+            cut_exchange({.num_elems = blocks * unit, .elem_bytes = elem_bytes, .ranks = ranks});
+        ASSERT_LE(chunks.size(), 16u);
+        std::int64_t end = 0;
+        for (const Chunk& chunk : chunks) {
+          EXPECT_EQ(chunk.first, end);
+          EXPECT_EQ(chunk.num_elems % unit, 0);
+          end += chunk.num_elems;
+          const bool is_last = end == blocks * unit;
+          EXPECT_TRUE(is_last || chunk.num_elems / ranks * elem_bytes >= 60 << 10);
+        }
+        EXPECT_EQ(end, blocks * unit) << ranks << " ranks, " << blocks << " norm blocks each";
+      }
+    }
+  }
+}
+
+TEST(ExchangeChunks, AreManyWhereTheBucketIsLongAndOneWhereItIsShort) {
+  const std::int64_t unit = kNormBlock * 4;
+  const auto chunks = [&](std::int64_t blocks) {
+    return cut_exchange({.num_elems = blocks * unit, .elem_bytes = 4, .ranks = 4}).size();
+  };
+  EXPECT_EQ(chunks(15), 1u);
+  EXPECT_EQ(chunks(16), 2u);
+  EXPECT_EQ(chunks(5000), 16u);
+}
+
+Tensor in_fp32(Context& ctx, const Tensor& values) {
+  if (values.dtype() == DType::kFloat32) return values;
+  const Tensor wide = ctx.empty(values.shape());
+  ctx.backend->cast(ctx.exec, {.x = values, .y = wide});
+  return wide;
+}
+
+// One step: element e of micro-batch g has a value of its own. Returns the whole gradient.
+Tensor reduce_step(Context& ctx, Communicator& comm, DType dtype) {
+  BlockList blocks;
+  blocks.push_back(std::make_unique<Matrix>());
+  const ModelLayout layout = make_layout(blocks);
+  const BatchLayout batch{.global_batch = 12, .data_ranks = comm.size()};
+  GradAccumulator gradients(layout, batch, {.cut_exchanges = true, .dtype = dtype}, comm);
+  for (int m = 0; m < batch.per_rank(); ++m) {
+    gradients.begin(ctx, 0, m);
+    const Tensor leaf = gradients.target(layout.uses[0][0]).tensor;
+    const auto g = static_cast<float>(batch.global_micro_batch(comm.rank(), m));
+    for (std::int64_t e = 0; e < leaf.num_elems() && comm.device_type() == DeviceType::kCpu; ++e) {
+      static_cast<float*>(leaf.data())[e] = 1.0f / (1.0f + static_cast<float>(e % 1009) + 3.7f * g);
+    }
+    gradients.end(ctx, 0, m);
+  }
+  gradients.start_reduce(ctx, 0, -1);
+  gradients.finish(ctx);
+  return gradients.gradient(0);
+}
+
+// All chunks leave for their owners before the first sum is gathered, and each sum is gathered on its own.
+TEST(ExchangeChunks, AreSummedAndGatheredEachOnItsOwn) {
+  Context ctx = Context::create({DeviceType::kMeta}, 1);
+  RecordingCommunicator comm(1, 4);
+  (void)reduce_step(ctx, comm, DType::kFloat32);
+  std::vector<CallKind> kinds, expected;
+  for (const RecordedCall& call : comm.calls()) kinds.push_back(call.kind);
+  // 101 norm blocks a rank, 15 in a chunk; three micro-batches a rank leave two partial sums.
+  expected.insert(expected.end(), 2 * 7, CallKind::kAllToAll);
+  expected.insert(expected.end(), 7, CallKind::kAllGather);
+  EXPECT_EQ(kinds, expected);
+  const std::int64_t whole = 4 * kNormBlock * 4 * 101;
+  EXPECT_EQ(comm.traffic_of(CallKind::kAllToAll).sent_bytes, 2 * whole / 4 * 3);
+  EXPECT_EQ(comm.traffic_of(CallKind::kAllGather).sent_bytes, whole / 4 * 3);
+}
+
+// 12 micro-batches: on 2 and 4 ranks a rank has two partial sums, which are exchanged in two rounds.
+TEST(ExchangeChunks, ChangeNoBitOfTheSum) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    std::vector<float> expected;
+    run_local_contexts(1, [&](LocalRank& rank) {
+      expected = rank.ctx.to_host(in_fp32(rank.ctx, reduce_step(rank.ctx, *rank.comm, dtype)));
+    });
+    for (const int ranks : {2, 3, 4}) {
+      run_local_contexts(ranks, [&](LocalRank& rank) {
+        const Tensor sum = in_fp32(rank.ctx, reduce_step(rank.ctx, *rank.comm, dtype));
+        EXPECT_TRUE(rank.ctx.to_host(sum) == expected) << ranks << " ranks, " << name(dtype);
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,208 @@
+#include "parallel/run/checkpoint_state.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <mutex>
+
+#include "parallel/comm/local.h"
+#include "runtime/base/error.h"
+#include "runtime/checkpoint/safetensors_reader.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tiny_gpt.h"
+#include "tests/support/tiny_resnet.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kBatch = 8;
+
+void train(Engine& engine, std::int64_t to_step) {
+  const GptConfig config = testing::tiny_gpt_config();
+  while (engine.steps_done() < to_step) {
+    engine.step(testing::token_source(config.vocab, config.seq_len, engine.steps_done() * kBatch),
+                kBatch * config.seq_len, 1e-2);
+  }
+}
+
+EngineOptions options(OptimizerConfig::Kind kind = OptimizerConfig::Kind::kAdamW) {
+  return {
+      .global_batch = kBatch, .micro_batch = 2, .seed = 5, .optimizer = {.kind = kind, .weight_decay = 0.1f}};
+}
+
+// Trains on `ranks` ranks from a saved step (or from scratch) and returns the hash; rank 0 saves at the end.
+std::uint64_t run(int ranks, std::int64_t from, std::int64_t to, const std::filesystem::path& load,
+                  const std::filesystem::path& save) {
+  std::uint64_t hash = 0;
+  run_local_ranks(ranks, [&](const std::shared_ptr<Communicator>& comm) {
+    GptConfig config = testing::tiny_gpt_config();
+    config.dropout = 0.1f;
+    Engine engine(build_gpt(config), comm, options());
+    if (!load.empty()) {
+      load_state(engine, load, StateParts::kAll);
+      engine.set_steps_done(from);
+    }
+    train(engine, to);
+    const std::uint64_t mine = engine.state_hash();
+    if (!save.empty()) save_state(engine, save);
+    if (comm->rank() == 0) hash = mine;
+  });
+  return hash;
+}
+
+TEST(CheckpointState, ContinuesBitIdenticallyOnAnotherNumberOfRanks) {
+  const testing::TemporaryFolder folder;
+  const std::uint64_t uninterrupted = run(1, 0, 7, {}, {});
+  for (const int writer : {1, 2}) {
+    run(writer, 0, 3, {}, folder.path());
+    for (const int reader : {1, 2, 4}) {
+      EXPECT_EQ(run(reader, 3, 7, folder.path(), {}), uninterrupted)
+          << writer << " -> " << reader << " ranks";
+    }
+  }
+}
+
+struct InfiniteRun {
+  std::uint64_t hash = 0;
+  std::int64_t non_finite = 0;  // parameters of rank 0's part
+};
+
+// As run(), with steps that make infinities and NaN of the state, and of what lies between parameters.
+InfiniteRun run_to_infinity(int ranks, std::int64_t from, std::int64_t to,
+                            const testing::TemporaryFolder& folder) {
+  InfiniteRun outcome;
+  run_local_ranks(ranks, [&](const std::shared_ptr<Communicator>& comm) {
+    EngineOptions infinite = options();
+    infinite.zero = ranks > 1 ? ZeroStage::kGradients : ZeroStage::kNone;
+    Engine engine(build_gpt(testing::tiny_gpt_config()), comm, infinite);
+    if (from > 0) {
+      load_state(engine, folder.path(), StateParts::kAll);
+      engine.set_steps_done(from);
+    }
+    const std::uint64_t loaded = engine.state_hash();
+    const GptConfig config = testing::tiny_gpt_config();
+    for (std::int64_t step = from; step < to; ++step) {
+      engine.step(testing::token_source(config.vocab, config.seq_len, step * kBatch), kBatch * config.seq_len,
+                  3e38);
+    }
+    comm->barrier();  // everybody has read before the files are replaced
+    if (to > from) save_state(engine, folder.path());
+    const std::uint64_t hash = to > from ? engine.state_hash() : loaded;
+    if (comm->rank() != 0) return;
+    outcome.hash = hash;
+    for (const float value : engine.context().to_host(engine.parameters().master(0))) {
+      if (!std::isfinite(value)) ++outcome.non_finite;
+    }
+  });
+  return outcome;
+}
+
+TEST(CheckpointState, InfiniteStateIsLoadedWithTheHashItHad) {
+  for (const int ranks : {1, 2}) {
+    const testing::TemporaryFolder folder;
+    const InfiniteRun saved = run_to_infinity(ranks, 0, 4, folder);
+    EXPECT_GT(saved.non_finite, 0);
+    for (const int reader : {1, 2}) {
+      EXPECT_EQ(run_to_infinity(reader, 4, 4, folder).hash, saved.hash) << ranks << " -> " << reader;
+    }
+    const testing::TemporaryFolder other;
+    EXPECT_EQ(run_to_infinity(ranks, 4, 5, folder).hash, run_to_infinity(ranks, 0, 5, other).hash);
+  }
+}
+
+void expect_refused(BlockList blocks, const EngineOptions& opts, const std::filesystem::path& folder,
+                    const std::string& text) {
+  Engine engine(std::move(blocks), LocalWorld(1).communicator(0), opts);
+  const std::uint64_t before = engine.state_hash();
+  try {
+    load_state(engine, folder, StateParts::kAll);
+    FAIL() << "accepted; wanted: " << text;
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::kInvalidInput);
+    EXPECT_NE(std::string(e.what()).find(text), std::string::npos) << e.what();
+  }
+  EXPECT_EQ(engine.state_hash(), before) << "half-loaded";
+}
+
+TEST(CheckpointState, RefusesAnotherModel) {
+  const testing::TemporaryFolder folder;
+  run(1, 0, 1, {}, folder.path());
+  GptConfig deeper = testing::tiny_gpt_config();
+  deeper.layers = 3;
+  expect_refused(build_gpt(deeper), options(), folder.path(), "has no tensor 'blocks.2.");
+  GptConfig shallower = testing::tiny_gpt_config();
+  shallower.layers = 1;
+  expect_refused(
+      build_gpt(shallower), options(), folder.path(),
+      "holds the tensor 'blocks.1.attention.qkv.weight', which this model and optimizer do not have");
+  GptConfig wider = testing::tiny_gpt_config();
+  wider.vocab = 62;
+  expect_refused(build_gpt(wider), options(), folder.path(),
+                 "tensor 'embedding.tokens' is F32 [61, 32], this model wants F32 [62, 32]");
+  EngineOptions sgd = options(OptimizerConfig::Kind::kSgd);
+  sgd.optimizer.momentum = 0.9f;
+  expect_refused(build_gpt(testing::tiny_gpt_config()), sgd, folder.path(),
+                 "has no tensor 'momentum.embedding.tokens'");
+}
+
+// Writes a model's file with one number changed, and loads it on two ranks that each have half of the state.
+std::string load_with(const ResNetConfig& config, const std::string& tensor, std::size_t at, float value) {
+  const testing::TemporaryFolder folder;
+  const EngineOptions sharded{.global_batch = 4, .micro_batch = 2, .zero = ZeroStage::kParameters};
+  std::mutex mutex;
+  std::string messages;
+  run_local_ranks(2, [&](const std::shared_ptr<Communicator>& comm) {
+    Engine engine(build_resnet(config), comm, sharded);
+    save_state(engine, folder.path());
+    comm->barrier();
+    if (comm->rank() == 0) {
+      std::string bytes = testing::read_file(folder / kModelFile);
+      const SafetensorsReader saved(folder / kModelFile);
+      const auto place =
+          static_cast<std::size_t>(reinterpret_cast<const char*>(saved.tensor(tensor).data.data()) -
+                                   reinterpret_cast<const char*>(saved.tensors().front().data.data()));
+      std::size_t data_bytes = 0;
+      for (const SafetensorsTensor& t : saved.tensors()) data_bytes += t.data.size();
+      std::memcpy(bytes.data() + bytes.size() - data_bytes + place + at * sizeof value, &value, sizeof value);
+      testing::write_file(folder / "changed", bytes);
+    }
+    comm->barrier();
+    const std::uint64_t before = engine.state_hash();
+    try {
+      check_model(engine, folder / "changed");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidInput);
+      const std::scoped_lock lock(mutex);
+      messages += error.what();
+    }
+    EXPECT_EQ(engine.state_hash(), before);
+  });
+  return messages;
+}
+
+TEST(CheckpointState, RefusesNumbersThatNoModelHas) {
+  const ResNetConfig config = testing::tiny_resnet_config();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinite = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(load_with(config, "conv1.weight", 3, -2.0f), "");
+  EXPECT_EQ(load_with(config, "bn1.running_mean", 1, -2.0f), "");
+  EXPECT_EQ(load_with(config, "bn1.running_var", 1, 0.0f), "");
+  const std::string weight = load_with(config, "conv1.weight", 3, nan);
+  EXPECT_NE(weight.find("changed: element 3 of tensor 'conv1.weight' is nan, which is no finite number"),
+            std::string::npos)
+      << weight;
+  // The last element of the last tensor, on whichever rank.
+  EXPECT_NE(load_with(config, "fc.bias", 4, -infinite).find("element 4 of tensor 'fc.bias' is -inf"),
+            std::string::npos);
+  EXPECT_NE(load_with(config, "bn1.running_mean", 0, infinite).find("'bn1.running_mean' is inf"),
+            std::string::npos);
+  const std::string variance = load_with(config, "bn1.running_var", 2, -1e-3f);
+  EXPECT_NE(variance.find("element 2 of tensor 'bn1.running_var' is -0.001, which is no variance"),
+            std::string::npos)
+      << variance;
+}
+
+}  // namespace
+}  // namespace trireme
