@@ -45,7 +45,7 @@ void prepare_environment_for_stages(const EnvironmentLookup& lookup = environmen
 /// takes many times as long. A short spin bridges the gaps within a step, and then the thread sleeps.
 ///
 /// Sets GOMP_SPINCOUNT for that, and returns true, where the user says nothing of it (GOMP_SPINCOUNT,
-/// OMP_WAIT_POLICY). Measurements: "Threads that wait" in kernels/README.md.
+/// OMP_WAIT_POLICY). Measurements: "Threads that wait" in tests/bench/results.
 bool prepare_environment_for_threads(const EnvironmentLookup& lookup = environment_variable,
                                      const EnvironmentSetter& set = set_environment_variable);
 
