@@ -5,6 +5,10 @@
 // not finite: then the step is skipped. Nothing of this involves the host: the scale, the flag and the counts
 // are tensors of one element; the norm that decides is the same on every rank, and so is everything here.
 // In every mode a step whose gradient norm is not finite is skipped, so that no NaN reaches the state.
+//
+// The loss applies the scale to its gradient before that is rounded, the norm divides by it, and the update
+// reads the flag (OptimizerScalars::skip). Rejected: a check after every backward, to name the gradient at
+// once; it reads all gradients a second time in every step.
 #pragma once
 
 #include <cstdint>

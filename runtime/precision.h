@@ -6,7 +6,9 @@
 // compute in another dtype than the mode's. An op whose inputs come in other dtypes than it wants casts them,
 // as a node of the tape whose backward casts the gradient back. So a value and its gradient always have one
 // dtype. Sums (matrix products, norms, softmax, losses) accumulate in fp32 in every mode, and parameter
-// gradients are fp32 unless `grad_dtype` says otherwise.
+// gradients are fp32 unless `grad_dtype` says otherwise. With a 16-bit `grad_dtype` the gradient of one
+// backward of a block is still fp32, and rounded once when it ends; what is added and exchanged from then on
+// holds 16 bits, so the error grows with the number of micro-batches.
 #pragma once
 
 #include <array>
