@@ -43,6 +43,12 @@ MARKDOWN_LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 # Paths that exist on somebody's machine only.
 MACHINE_PATH = re.compile(r"(?<![\w.}])/(work|home|root|Users)/\w")
 LONG_FILE_LINES = 400
+# Documentation is read in terminals and diffs. The change log and what a program has written are left alone.
+LONG_LINE = 120
+GENERATED = re.compile(r"<!-- (\w+): (begin|end) -->")
+# Tests as commands in documentation and scripts name them, and as CMake makes them.
+TEST_EXAMPLE = re.compile(r"tests/run\.sh -R (\w+)")
+TEST_NAME = re.compile(r"\b(?:trireme_test\(|add_test\(NAME )\s*(\w+)")
 
 
 def layer_of(path):
@@ -133,6 +139,27 @@ def check_any(root, path, text):
                 yield number, "dead-link", f"{target} does not exist"
 
 
+def check_documentation(path, text):
+    """Yields (line number, rule, advice) for one Markdown file."""
+    generated = path == "CHANGELOG.md"
+    for number, line in enumerate(text.split("\n"), 1):
+        marker = GENERATED.search(line)
+        if marker:
+            generated = marker.group(2) == "begin"
+        if len(line) > LONG_LINE and not generated:
+            yield number, "long-line", f"{len(line)} characters; documentation has at most {LONG_LINE} a line"
+
+
+def check_test_examples(texts):
+    """Yields "file:line: rule: advice" for commands that run a test which no CMakeLists.txt makes."""
+    names = {name for path, text in texts.items() if path.endswith("CMakeLists.txt") for name in TEST_NAME.findall(text)}
+    for path, text in texts.items():
+        for number, line in enumerate(text.split("\n"), 1):
+            for wanted in TEST_EXAMPLE.findall(line):
+                if not any(wanted in name for name in names):
+                    yield f"{path}:{number}: dead-test: no test's name contains {wanted}"
+
+
 def files_of(root, folders, suffixes):
     for folder in folders:
         for path in sorted((root / folder).rglob("*")):
@@ -145,10 +172,13 @@ def files_of(root, folders, suffixes):
 def check_tree(root):
     """Returns (violations, warnings): lists of "file:line: rule: advice"."""
     root = pathlib.Path(root)
-    violations, warnings, num_sources = [], [], 0
+    violations, warnings, num_sources, texts = [], [], 0, {}
     suffixes = {".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".cmake", ".toml", ".md", ".in"}
     for path, text in files_of(root, SCRIPT_FOLDERS, suffixes):
+        texts[path] = text
         found = list(check_any(root, path, text))
+        if path.endswith(".md"):
+            found += check_documentation(path, text)
         if path.endswith((".h", ".cc", ".cu", ".cuh")):
             num_sources += 1
             found += check_source(root, path, text)
@@ -157,6 +187,7 @@ def check_tree(root):
                 warnings.append(f"{path}:{num_lines}: long-file: more than {LONG_FILE_LINES} lines; "
                                 "does it hold one concept?")
         violations += [f"{path}:{number}: {rule}: {advice}" for number, rule, advice in found]
+    violations += check_test_examples(texts)
     if num_sources == 0:
         violations.append(f"{root}:0: empty-tree: no sources found; is this the repository root?")
     return violations, warnings

@@ -109,6 +109,20 @@ class LayerRules(unittest.TestCase):
     def test_links(self):
         self.assert_found("models/README.md", 2, "dead-link", "[here](gpt.h) [web](https://a.example/b)\n[gone](bert.h)\n")
 
+    def test_long_lines_of_documentation(self):
+        long = "x" * 121
+        self.assert_found("models/README.md", 2, "long-line", f"{long[1:]}\n{long}\n")
+        self.assert_found("parallel/comm/design_notes.md", 1, "long-line", long)
+        self.assert_found("README.md", 4, "long-line", f"<!-- keys: begin -->\n{long}\n<!-- keys: end -->\n{long}")
+        self.assertEqual(check({"CHANGELOG.md": long}), ([], []))
+
+    def test_commands_run_tests_that_exist(self):
+        makes = {"tests/runtime/CMakeLists.txt": "trireme_test(tape_test LABEL unit)\nadd_test(NAME rules COMMAND x)\n"}
+        for name in ("tape", "rules"):
+            self.assertEqual(check({**makes, "README.md": f"    tests/run.sh -R {name}\n"}), ([], []))
+        violations, _ = check({**makes, "tests/run.sh": "\n#   tests/run.sh " + "-R layer_norm\n"})
+        self.assertEqual([v.split(": ")[:2] for v in violations], [["tests/run.sh:2", "dead-test"]])
+
     def test_generated_header_may_be_included(self):
         self.assertEqual(check({"launcher/build_info.h.in": HEADER, "launcher/doctor.cc":
                                 '#include "launcher/build_info.h"\n'}), ([], []))
