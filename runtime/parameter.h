@@ -47,7 +47,7 @@ struct ParamRef {
   bool defined() const { return index >= 0; }
 };
 
-/// Where a parameter's gradient goes: `mode` kIgnore when it is not wanted.
+/// The target of a parameter's gradient: `mode` kIgnore when it is not wanted.
 struct GradientTarget {
   Tensor tensor;
   GradientMode mode = GradientMode::kIgnore;

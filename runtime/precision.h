@@ -1,4 +1,4 @@
-// In what precision each operator computes: the policy of mixed precision, in one place (the table stands in
+// In what precision each operator computes: the policy of mixed precision, in one place (the table is in
 // precision.cc and reads as its documentation).
 //
 // [Note: mixed precision] Parameters have an fp32 master and, in fp16 and bf16, a working copy in that dtype,
@@ -21,7 +21,7 @@
 
 namespace trireme {
 
-/// What the matrix products, and with them the activations, are computed in.
+/// The precision of matrix products, and with them of activations.
 enum class PrecisionMode : std::uint8_t {
   kFp32,
   kTf32,  // fp32 everywhere, but products read their inputs with 10 mantissa bits
@@ -45,7 +45,7 @@ enum class OpKind : std::uint8_t {
 };
 inline constexpr int kNumOpKinds = 11;
 
-/// Which dtype an op's inputs are brought to; its result has the same one, but for losses, which are fp32.
+/// The dtype that an op's inputs are cast to; its result has the same one, but for losses, which are fp32.
 enum class DtypeRule : std::uint8_t {
   kCompute,  // the mode's
   kAsInput,  // that of the (first) input, whatever it is
@@ -78,16 +78,17 @@ class Precision {
   DType compute_dtype() const;
 
   /// Makes one op compute in kFp32 or, an op of matrix products, in kTf32. Throws Error(kInvalidInput) for
-  /// other modes: to 16 bits there is only the way of the whole job.
+  /// other modes: 16-bit modes are job-wide only.
   void override_op(OpKind op, PrecisionMode mode);
 
-  /// What the op wants its inputs to be: `input` is the dtype of its only, or the widest of its
+  /// The dtype that the op wants of its inputs: `input` is the dtype of its only, or the widest of its
   /// differentiable inputs. For an op without such inputs (embedding), pass the compute dtype.
   DType dtype_of(OpKind op, DType input) const;
-  /// How its products read fp32 inputs.
+  /// The rounding with which its products read fp32 inputs.
   MathMode math_of(OpKind op) const;
 
-  /// What parameter gradients are accumulated and exchanged in. Within one backward of a block they are fp32.
+  /// The dtype in which parameter gradients are accumulated and exchanged. Within one backward of a block
+  /// they are fp32.
   DType grad_dtype = DType::kFloat32;
 
  private:

@@ -1,8 +1,8 @@
 // Reverse-mode differentiation: a list of named nodes, recorded by ops while a block runs forward.
 //
-// Node structs stand beside the forward of their op. A node saves the tensors its backward needs (their bytes
+// Node structs are beside the forward of their op. A node saves the tensors its backward needs (their bytes
 // can be counted) and names parameters by ParamRef. Backward runs the nodes in reverse and frees each as soon
-// as it has run. Gradients that meet at a value are added in that order, so the sum is the same on every run.
+// as it has run. Several gradients of one value are added in that order, so the sum is the same on every run.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// What ranks say to each other. One interface; `local` (threads as ranks), `mpi` and `recording` implement
-// it, and one conformance suite (tests/parallel/comm) runs against each.
+// Collectives and messages between ranks. One interface; `local` (threads as ranks), `mpi` and `recording`
+// implement it, and one conformance suite (tests/parallel/comm) runs against each.
 //
 // [Note: collective order] All ranks of a group call the same collectives in the same order. The validator
 // proves that of plans; outside of plans it is the caller's duty (`local` reports a breach, `mpi` cannot).
@@ -27,7 +27,7 @@ namespace trireme {
 
 enum class ReduceOp : std::uint8_t { kSum, kMax };
 
-/// What a communicator shares with its Works.
+/// State that a communicator shares with its Works.
 struct CommState {
   double exposed_ms = 0.0;
   std::shared_ptr<RankStatus> status;  // where waits are shown; null: nowhere
@@ -36,7 +36,7 @@ struct CommState {
 /// `message` with "rank R: " in front, unless it names that rank already ("rank R, step 3: ...").
 std::string naming_rank(int rank, const std::string& message);
 
-/// An operation under way. Holds its tensors alive. Destroying an unfinished Work waits for it and logs a
+/// An operation in flight. Holds its tensors alive. Destroying an unfinished Work waits for it and logs a
 /// failure. While an exception unwinds the stack it does not wait, as the peers may be waiting for this rank:
 /// the operation keeps its tensors and is left to itself.
 class [[nodiscard]] Work {
@@ -71,20 +71,21 @@ class [[nodiscard]] Work {
   std::unique_ptr<Impl> impl_;
   std::shared_ptr<CommState> state_;  // of the communicator
   std::array<Tensor, 2> held_;
-  int num_exceptions_ = 0;  // under way when the operation began
+  int num_exceptions_ = 0;  // in flight when the operation began
 };
 
 /// Bytes this rank has sent to other ranks, by the algorithmic minimum of each operation:
 /// all_reduce 2 (N-1)/N n, reduce_scatter / all_gather / all_to_all (N-1)/N n, send n, broadcast n (N-1)/N,
 /// where n is the size of the full buffer, rounded down to whole bytes. recv, barrier and all_gather_strings
-/// count as calls of 0 bytes, split is not counted. A group made by split counts for itself.
+/// count as calls of 0 bytes, split is not counted. A group made by split counts its own calls.
 struct TrafficCounts {
   std::int64_t sent_bytes = 0;
   std::int64_t num_calls = 0;
   bool operator==(const TrafficCounts&) const = default;
 };
 
-/// What TrafficCounts counts for one call whose full buffer is `full_bytes` long, in a group of `size` ranks.
+/// The bytes that TrafficCounts counts for one call whose full buffer is `full_bytes` long, in a group of
+/// `size` ranks.
 std::int64_t sent_bytes_of(CallKind call, std::int64_t full_bytes, int size);
 
 class Communicator {
@@ -95,12 +96,12 @@ class Communicator {
   virtual int size() const = 0;
   /// "mpi", "local", "recording".
   virtual std::string kind() const = 0;
-  /// Where its tensors live.
+  /// The device of its tensors.
   virtual DeviceType device_type() const = 0;
   /// Whether ranks of the group talk over a network that the host drives; the same on all of them.
   virtual bool spans_machines() const { return false; }
-  /// Says on which stream this rank computes (Backend::native_stream): operations start after what stands on
-  /// it, and wait() makes it wait. Groups made by split share it. Host memory has no streams.
+  /// Says on which stream this rank computes (Backend::native_stream): operations start after what is
+  /// enqueued on it, and wait() makes it wait. Groups made by split share it. Host memory has no streams.
   virtual void bind_stream(void*) {}
 
   // Public calls check their arguments (shapes, dtypes, devices, peers: Error(kInvalidInput) naming the call,
@@ -145,7 +146,7 @@ class Communicator {
   /// or their processes are ended (mpi). Not collective; any rank may call it from any state.
   virtual void abort(const std::string& message) noexcept = 0;
 
-  /// Asks for data to move while the rank computes, where the implementation moves none by itself: costs a
+  /// Asks for data to move while the rank computes, where the implementation moves none on its own: costs a
   /// part of a core. Others ignore it.
   virtual void progress_in_background(bool) {}
 
@@ -155,7 +156,8 @@ class Communicator {
   double exposed_ms() const { return state_->exposed_ms; }
   const TrafficCounts& traffic() const { return traffic_; }
   void reset_traffic() { traffic_ = {}; }
-  /// Where this rank says what it does, for the others on its machine; null where there are none to read it.
+  /// The line of the board in which this rank says what it does, for the others on its machine; null where
+  /// there are none to read it.
   const std::shared_ptr<RankStatus>& status() const { return state_->status; }
 
  protected:

@@ -93,7 +93,7 @@ MpiSession::~MpiSession() {
   }
   job_->set_progress(false);
   job_->release_abandoned();
-  if (!job_->abandoned.empty()) log_warning("MPI ends while operations that nobody waited for are under way");
+  if (!job_->abandoned.empty()) log_warning("MPI ends while operations that nobody waited for are in flight");
   world_.reset();
   job_->phase = MpiJob::Phase::kAfter;
   job_->status->begin_wait();

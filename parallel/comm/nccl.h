@@ -14,7 +14,7 @@
 // - A way's kernels have at most kWayBlocks blocks, one of them runs at a time, and a rank has four ways
 //   (from and to the stage before, from and to the one after) and two for each stage that it shares
 //   parameters with. Together with the collectives' blocks, some 32 for each communicator in use, they
-//   leave most of the card to kernels that compute, which end by themselves.
+//   leave most of the card to kernels that compute, which end on their own.
 // - Streams that share a hardware queue hold each other up. There are 8, and a pipeline has more
 //   streams, unless CUDA_DEVICE_MAX_CONNECTIONS says otherwise: set it to 32, the most, before the first
 //   CUDA call.

@@ -1,4 +1,4 @@
-// What every rank of this machine is doing, in memory that the others read without its help: also when it is
+// The status of every rank of this machine, in memory that the others read without its help: also when it is
 // stopped, hangs, or is gone.
 //
 // A line a rank. Each rank writes its own, before an action and around every wait: a few stores, no system
@@ -82,7 +82,7 @@ class RankStatus {
   /// Enters process and rank into line `place`.
   RankStatus(std::shared_ptr<RankBoard> board, int place, int rank);
 
-  /// What the rank does from now on: "step 17, action 5 (Forward unit 3 micro-batch 1)".
+  /// Says what the rank does from now on: "step 17, action 5 (Forward unit 3 micro-batch 1)".
   void begin(std::string_view text);
   /// Nothing that anybody watches. The text stays, as the last that is known.
   void end_action();

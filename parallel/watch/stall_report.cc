@@ -26,7 +26,7 @@ std::string process_of(const RankReading& rank, bool stopped) {
   return fmt::format(" (process {}{})", rank.process, stopped ? ", stopped by a signal" : "");
 }
 
-// A line without a process does not say whose it is. Ranks of a machine stand in their order, and usually one
+// A line without a process does not say whose it is. Ranks of a machine are in order, and usually one
 // after the other.
 std::string describe_missing(std::size_t place, const std::vector<RankReading>& ranks) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {

@@ -18,7 +18,7 @@ enum class ErrorCode {
   kInvalidInput,   // the caller's fault: configuration, file, shape; exit code 2
   kOutOfMemory,    // an allocation exceeded the device or its limit; exit code 1
   kCommunication,  // a peer died, stalled or disagreed; exit code 1
-  kUnsupported,    // this build or backend lacks what was asked for; exit code 2
+  kUnsupported,    // this build or backend lacks what was requested; exit code 2
   kRuntime,        // anything else that failed while running; exit code 1
 };
 

@@ -31,7 +31,7 @@ std::vector<Entry> list_entries(const fs::path& root) {
     if (auto name = parse_checkpoint_name(file->path().filename().string()))
       entries.push_back({std::move(*name), file->path()});
   }
-  // What is in the way of the folder around it is told by whoever makes that one.
+  // An obstacle to the folder around it is reported by whoever makes that one.
   const bool absent = error == std::errc::no_such_file_or_directory || !fs::is_directory(root.parent_path());
   TRIREME_CHECK(!error || absent, "cannot list checkpoint folder {}: {}", root.string(), error.message());
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
@@ -102,7 +102,7 @@ fs::path CheckpointStore::folder_of(std::int64_t step) const {
 }
 
 PendingCheckpoint CheckpointStore::begin(std::int64_t step) {
-  TRIREME_CHECK(step >= 0, "a checkpoint of step {} was asked for", step);
+  TRIREME_CHECK(step >= 0, "a checkpoint of step {} was requested", step);
   std::error_code error;
   fs::create_directories(root_, error);
   TRIREME_CHECK(!error, "cannot make checkpoint folder {}: {}", root_.string(), error.message());

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// The last counter word keeps these draws apart from each other and from those of ops (see RngKey::draw),
+// The last counter word keeps these draws distinct from each other and from those of ops (see RngKey::draw),
 // whose blocks are numbered from 0.
 constexpr std::uint32_t kPermutationStream = 0xFFFF0001u;
 constexpr std::uint32_t kOffsetStream = 0xFFFF0002u;

@@ -28,7 +28,7 @@ std::vector<fs::path> find_shards(const fs::path& path) {
   TRIREME_CHECK(!error, "cannot list token folder {}: {}", path.string(), error.message());
   TRIREME_CHECK(!shards.empty(), "folder {} has no token shards (*.bin)", path.string());
   std::sort(shards.begin(), shards.end());
-  // What `trireme data text` writes: taking the folder would train on the evaluation tokens.
+  // The files that `trireme data text` writes: taking the folder would train on the evaluation tokens.
   TRIREME_CHECK(!fs::exists(path / "train.bin") || !fs::exists(path / "eval.bin"),
                 "folder {} has both train.bin and eval.bin; name one of the two files", path.string());
   return shards;
@@ -158,7 +158,7 @@ HostBatch TokenDataset::read_train(std::int64_t first, std::int64_t count) const
 
 HostBatch TokenDataset::read_sequential(std::int64_t first, std::int64_t count) const {
   TRIREME_CHECK(first >= 0 && count >= 0, "cannot read {} samples from sample {} on", count, first);
-  TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were asked for, and there are {}", first,
+  TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were requested, and there are {}", first,
                 first + count - 1, num_samples());
   std::vector<Window> windows;
   for (std::int64_t sample = first; sample < first + count; ++sample) {

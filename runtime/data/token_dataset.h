@@ -17,7 +17,7 @@ namespace trireme {
 ///
 /// In training order the windows of a shard start at an offset in [0, T) that is drawn anew every epoch, so
 /// that the cuts fall elsewhere; the last window is moved back where it would leave the shard, and overlaps
-/// its neighbour then. The windows of all shards are permuted together (see [Note: training order]).
+/// its neighbour then. The windows of all shards are permuted as one set (see [Note: training order]).
 ///
 /// [Note: shards that change] A shard is checked whole when a run starts, and may be damaged or replaced
 /// after that: a token id beyond the vocabulary would be an access beyond the embedding, and ranks that read

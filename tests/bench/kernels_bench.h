@@ -1,4 +1,4 @@
-// What the parts of kernels_bench share: a rank's memory, the rates that are reported, and who registers
+// Shared by the parts of kernels_bench: a rank's memory, the rates that are reported, and who registers
 // what.
 #pragma once
 
@@ -76,7 +76,7 @@ inline void count_floats(benchmark::State& state, double floats) {
       floats * sizeof(float), benchmark::Counter::kIsIterationInvariantRate, benchmark::Counter::kIs1000);
 }
 
-/// How a product or an attention is computed.
+/// The precision of a product or an attention.
 struct Mode {
   const char* name;
   DType dtype = DType::kFloat32;

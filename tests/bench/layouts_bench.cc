@@ -1,4 +1,4 @@
-// What a layout costs in time: the same GPT-2 step under several layouts. In each round every layout has a
+// The cost of layouts in time: the same GPT-2 step under several layouts. In each round every layout has a
 // turn of some steps, back to back, as in a run: no barrier lets an exchange end unseen, and a turn ends with
 // what its last step started. Rounds begin with another layout each, so that a machine that slows down slows
 // all of them. Prints one JSON object a layout: medians over the rounds, and of the ratios to the first
@@ -124,7 +124,7 @@ void make_engine(const Options& o, const std::shared_ptr<Communicator>& world, C
                                                     .prefetch_depth = c.prefetch});
 }
 
-// Steps back to back, and what the last one left under way.
+// Steps back to back, and what the last one left in flight.
 void take_turn(const Options& o, Communicator& world, Case& c, int steps) {
   using Clock = std::chrono::steady_clock;
   world.progress_in_background(c.progress);

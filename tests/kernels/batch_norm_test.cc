@@ -60,7 +60,7 @@ class BatchNormTest : public KernelTest {
     Inputs in{random(c.rows * c.cols, 1.0f, dtype), random(c.cols, 1.0f, dtype), random(c.cols, 1.0f, dtype),
               random(c.rows * c.cols, 1.0f, dtype), random(c.rows * c.cols, 1.0f, dtype)};
     for (float& x : in.x) x = rounded(x + mean, dtype);
-    // Where the rectifier's argument is 0 but for rounding, either gradient is right: there is none to pass.
+    // Either gradient is right where the rectifier's argument is 0 but for rounding: there is none to pass.
     const std::vector<double> sums = Reference({c.rows, c.cols, c.residual}, in).y;
     for (std::size_t i = 0; c.rectify == Rectify::kYes && i < sums.size(); ++i) {
       if (std::abs(sums[i]) < 1e-5) in.dy[i] = 0.0f;

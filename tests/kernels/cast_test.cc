@@ -96,7 +96,7 @@ TEST_P(CastTest, BetweenTheSixteenBitTypesAndToItself) {
   EXPECT_TRUE(same_bits(to.download(), x));
 }
 
-// What a working copy beside a center holds: rounded once, behind the subtraction in fp32.
+// A working copy beside a center is rounded once, behind the subtraction in fp32.
 TEST_P(CastTest, SubtractsACenter) {
   for (const DType dtype : kFloatTypes) {
     auto x = random(40001, 0.01f);

@@ -107,7 +107,7 @@ class ConvTest : public KernelTest {
                                  .math = math});
     rig->conv2d_bwd_data(rig.exec(),
                          {.dy = dy, .weight = weight, .dx = dx, .geometry = c.geometry, .math = math});
-    // With an addend, apart and in place: x, as it has the shape.
+    // With an addend, separate and in place: x, as it has the shape.
     const DeviceArray added = rig.poisoned(c.x(), dtype), in_place = rig.upload(c.x(), in.x, dtype);
     for (const DeviceArray* sum : {&added, &in_place}) {
       rig->conv2d_bwd_data(rig.exec(),

@@ -93,7 +93,7 @@ TEST_P(CrossEntropyTest, GradientScale) {
   }
 }
 
-// What is beyond fp16 becomes infinite, which is how a loss scale that is too large is seen.
+// A gradient beyond fp16 becomes infinite, which is how a loss scale that is too large is seen.
 TEST_P(CrossEntropyTest, AGradientBeyondFp16IsInfinite) {
   const Outputs out = run(rig(), {1, 2}, {0.0f, 0.0f}, {1}, 1.0f, true, DType::kFloat16, 2.0f * 65536.0f);
   EXPECT_EQ(out[1], (std::vector<float>{std::numeric_limits<float>::infinity(),

@@ -166,13 +166,13 @@ TEST_P(MatmulTest, SumsOfNothingAreZero) {
   }
 }
 
-// The bits of column_sum, whichever way a product takes, and no others in the product.
+// The bits of column_sum, whichever path a product takes, and no others in the product.
 TEST_P(MatmulTest, GradientOfABias) {
   const Transpose no = Transpose::kNo, yes = Transpose::kYes;
   std::vector<Case> cases{
       {65, 128, 200, yes, no}, {33, 7, 5, yes, yes}, {40, 0, 70, yes, no}, {0, 3, 5, yes, no}};
   for (const auto& [in, out] : kTypes) cases.push_back({130, 60, 100, yes, no, in, out});
-  if (GetParam() == DeviceType::kCpu) {  // the other ways of [Note: operand copies]
+  if (GetParam() == DeviceType::kCpu) {  // the other paths of [Note: operand copies]
     cases.push_back({512, 40, 600, yes, no});
     cases.push_back({512, 260, 300, yes, no});
     cases.push_back(kWeightGradient);

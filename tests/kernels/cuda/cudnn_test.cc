@@ -1,5 +1,6 @@
-// What attention and convolutions ask of cuDNN, played by emulation/cudnn.cc. That their results are right,
-// the conformance suite shows beside these tests: the engines that the emulation proposes first break it.
+// The graphs that attention and convolutions ask of cuDNN, played by emulation/cudnn.cc. That their results
+// are right, the conformance suite shows beside these tests: the engines that the emulation proposes first
+// break it.
 #include <gtest/gtest.h>
 
 #include "tests/kernels/cuda/emulation/cudnn_emulation.h"
@@ -37,7 +38,7 @@ class CudnnTest : public ::testing::Test {
     rig->attention_fwd(rig.exec(), {.qkv = qkv, .out = out, .lse = lse, .num_heads = 2, .scale = 1.0f});
     for (const float value : out.download()) EXPECT_EQ(value, 0.5f);
   }
-  // How many of forward and backward of a sequence the library has run.
+  // The number of forwards and backwards of a sequence that the library has run.
   static int library_calls(std::int64_t length) {
     const Rig rig(DeviceType::kCuda, 1);
     const auto half = [&](const Shape& shape) {
@@ -81,7 +82,7 @@ TEST_F(CudnnTest, EnginesAreChosenOnceAShape) {
   EXPECT_GT(dnn_counts().heuristics, asked);
 }
 
-// What a call asks for is what it gets: 1 + 2^-12 is 1 in tf32.
+// A call gets the precision that it asks for: 1 + 2^-12 is 1 in tf32.
 TEST_F(CudnnTest, TensorCoresRoundFp32OnlyWhenAsked) {
   const Rig rig(DeviceType::kCuda, 1);
   const float weight = 1.0f + 0x1p-12f;

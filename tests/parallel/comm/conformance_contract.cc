@@ -1,4 +1,4 @@
-// What every communicator owes its caller whatever comes back.
+// The duties of every communicator to its caller, whatever comes back.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -75,7 +75,7 @@ void traffic(Communicator& comm) {
   EXPECT_EQ(comm.traffic(), TrafficCounts{});
 }
 
-// What a plan's traffic is predicted with.
+// The counts that a plan's traffic is predicted with.
 void counts_as_recording_does(Communicator& comm) {
   if (comm.size() == 1) return;  // run_every_call sends messages
   RecordingCommunicator recording(comm.rank(), comm.size());

@@ -35,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, LocalConformance,
                                               std::get<0>(info.param));
                          });
 
-// What run_local_ranks throws.
+// The error that run_local_ranks throws.
 Error failure_of(int size, const std::function<void(Ranks)>& rank_main) {
   try {
     run_local_ranks(size, rank_main);
@@ -46,7 +46,7 @@ Error failure_of(int size, const std::function<void(Ranks)>& rank_main) {
   return Error(ErrorCode::kRuntime, "none");
 }
 
-// How many of the calls threw kCommunication with a message that holds `text`.
+// The number of calls that threw kCommunication with a message that holds `text`.
 struct Failures {
   std::atomic<int> count = 0;
   template <class F>

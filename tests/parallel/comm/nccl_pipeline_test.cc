@@ -178,7 +178,7 @@ TEST_F(NcclPipeline, ACheckpointResumesUnderAnotherLayout) {
   });
 }
 
-// It leaves with receives under way that nobody will send to: it must not wait for them.
+// It leaves with receives in flight that nobody will send to: it must not wait for them.
 TEST_F(NcclPipeline, ARankThatFailsEndsAll) {
   const std::string message = failure_of(small({.stages = 4}), kLongerThanAnyTest, [](int rank, int read) {
     TRIREME_CHECK(rank != 0 || read != 5, "the disk is gone");

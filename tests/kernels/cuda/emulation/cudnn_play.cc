@@ -81,7 +81,7 @@ void for_each(const Index& dims, F run) {
   }
 }
 
-// What an engine with these notes makes of an exact result.
+// The result of an engine with these notes, from an exact one.
 double spoiled(double value, const DnnEngine& engine) {
   static std::atomic<int> run = 0;
   if (engine.has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return value * (1 + 1e-6 * (++run % 5));
