@@ -50,7 +50,7 @@ class RankBoard {
   bool is_full() const;
   /// True when every rank has finished or left.
   bool all_finished() const;
-  RankReading read(int place) const;
+  RankReading read(int slot) const;
   /// True for one caller of all: the one that says why the job ends.
   bool claim_last_word();
 
@@ -69,7 +69,7 @@ class RankBoard {
   };
   static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
-  Line& line(int place) const;
+  Line& line(int slot) const;
   Header& header() const;
 
   std::shared_ptr<void> memory_;
@@ -79,8 +79,8 @@ class RankBoard {
 /// This rank's line, which it writes from the thread that it computes on; end() may come from any thread.
 class RankStatus {
  public:
-  /// Enters process and rank into line `place`.
-  RankStatus(std::shared_ptr<RankBoard> board, int place, int rank);
+  /// Enters process and rank into line `slot`.
+  RankStatus(std::shared_ptr<RankBoard> board, int slot, int rank);
 
   /// Says what the rank does from now on: "step 17, action 5 (Forward unit 3 micro-batch 1)".
   void begin(std::string_view text);
@@ -104,13 +104,13 @@ class RankStatus {
   void release_watch() { watched_ = false; }
 
   RankBoard& board() const { return *board_; }
-  int place() const { return place_; }
+  int slot() const { return slot_; }
 
  private:
   void touch();
 
   std::shared_ptr<RankBoard> board_;
-  int place_;
+  int slot_;
   RankBoard::Line& line_;
   int depth_ = 0;                    // of waits
   std::vector<std::string> inside_;  // what was entered, the innermost last

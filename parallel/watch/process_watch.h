@@ -19,7 +19,7 @@ class ProcessWatch {
   /// The number of processes that are watched: they have not been reported.
   std::size_t num_watched() const { return watched_.size(); }
 
-  /// Waits until a process ends, wake() is called or `seconds` are over; below 0: without limit. The place of
+  /// Waits until a process ends, wake() is called or `seconds` are over; below 0: without limit. The slot of
   /// the process in the list; each is reported once.
   std::optional<std::size_t> wait(double seconds);
   /// Ends the current wait, or else the next one. From any thread.
@@ -27,7 +27,7 @@ class ProcessWatch {
 
  private:
   struct Watched {
-    std::size_t place;
+    std::size_t slot;
     int handle;
   };
   std::vector<Watched> watched_;

@@ -64,7 +64,7 @@ class Watchdog {
 
   void run();
   void watch_newcomers();
-  void report_death(int place);
+  void report_death(int slot);
   void report_stall(const RankReading& own, const Limit& limit);
   void wake_stopped() const;
   Limit limit() const;
@@ -72,8 +72,8 @@ class Watchdog {
   const Options options_;
   mutable std::mutex mutex_;
   Limit limit_;               // under the mutex
-  std::vector<bool> known_;   // [place on the board]
-  std::vector<int> watched_;  // places of the processes that are watched
+  std::vector<bool> known_;   // [slot on the board]
+  std::vector<int> watched_;  // slots of the processes that are watched
   ProcessWatch processes_;
   std::atomic<bool> end_ = false;
   std::thread thread_;  // last: it uses all of the above

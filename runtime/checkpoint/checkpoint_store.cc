@@ -113,14 +113,14 @@ PendingCheckpoint CheckpointStore::begin(std::int64_t step) {
 void CheckpointStore::clear_remains() {
   for (const Entry& entry : list_entries(root_)) {
     if (!is_remains(entry)) continue;
-    const fs::path place = folder_of(entry.name.step);
-    if (entry.name.kind == Kind::kReplaced && !fs::exists(place)) {
+    const fs::path target = folder_of(entry.name.step);
+    if (entry.name.kind == Kind::kReplaced && !fs::exists(target)) {
       // Its writer died between two renames: put it back.
       std::error_code error;
-      fs::rename(entry.path, place, error);
-      TRIREME_CHECK(!error, "cannot rename {} to {}: {}", entry.path.string(), place.string(),
+      fs::rename(entry.path, target, error);
+      TRIREME_CHECK(!error, "cannot rename {} to {}: {}", entry.path.string(), target.string(),
                     error.message());
-      log_warning(fmt::format("restored checkpoint {}, whose replacement was interrupted", place.string()));
+      log_warning(fmt::format("restored checkpoint {}, whose replacement was interrupted", target.string()));
     } else {
       log_warning(fmt::format("removing {}, left by a writer that died", entry.path.string()));
       remove_or_warn(entry.path);

@@ -18,7 +18,7 @@ class Permutation {
   std::int64_t size() const { return size_; }
   std::uint32_t epoch() const { return epoch_; }
   /// The value at `position`, which is in [0, size()).
-  std::int64_t operator()(std::int64_t place) const;
+  std::int64_t operator()(std::int64_t position) const;
 
  private:
   std::uint64_t encrypt(std::uint64_t value) const;

@@ -53,7 +53,7 @@ class TokenDataset final : public Dataset {
   void check_vocab(std::int64_t vocab_size) const;
 
  private:
-  struct Place {
+  struct WindowIndex {
     std::size_t shard;
     std::int64_t window;  // in the shard
   };
@@ -61,7 +61,7 @@ class TokenDataset final : public Dataset {
     std::size_t shard;
     std::int64_t start;  // its first token in the shard
   };
-  Place find(std::int64_t window) const;
+  WindowIndex find(std::int64_t window) const;
   HostBatch read(const std::vector<Window>& windows) const;
   void copy_window(const Window& window, std::int64_t row, HostBatch& batch) const;
   void check_ids(const Window& window, std::int64_t row, const HostBatch& batch) const;
