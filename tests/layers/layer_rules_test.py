@@ -113,7 +113,6 @@ class LayerRules(unittest.TestCase):
         long = "x" * 121
         self.assert_found("models/README.md", 2, "long-line", f"{long[1:]}\n{long}\n")
         self.assert_found("parallel/comm/design_notes.md", 1, "long-line", long)
-        self.assert_found("README.md", 4, "long-line", f"<!-- keys: begin -->\n{long}\n<!-- keys: end -->\n{long}")
         self.assertEqual(check({"CHANGELOG.md": long}), ([], []))
 
     def test_commands_run_tests_that_exist(self):
