@@ -170,7 +170,7 @@ TEST(StageCut, IsTheBestOfAll) {
   EXPECT_GT(limited, 20);
 }
 
-// Where each answer is a prediction that takes a while, and early stages are short of memory.
+// Each answer is a prediction that takes a while, and early stages are short of memory.
 TEST(StageCut, OfManyTwinsIsFoundWithFewQuestions) {
   constexpr int kBlocks = 402, kStages = 16;
   std::vector<int> kinds(kBlocks, 1);
