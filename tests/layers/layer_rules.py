@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the rules of the tree that no compiler checks: who may include whom, and where certain calls may stand.
+"""Checks the rules of the tree that no compiler checks: who may include whom, where certain calls may stand, and that
+documentation names what exists.
 
     tests/layers/layer_rules.py [ROOT]
 
@@ -45,6 +46,10 @@ MACHINE_PATH = re.compile(r"(?<![\w.}])/(work|home|root|Users)/\w")
 LONG_FILE_LINES = 400
 # Documentation is read in terminals and diffs. The change log is left alone.
 LONG_LINE = 120
+# Sources as documentation names them: a file by the end of its path; a folder, or a file without its suffix, from the
+# root or from the document's folder.
+NAMED_FILE = re.compile(r"`([\w./-]+\.(?:h|cc|cu|cuh|py|sh|cmake|in))`")
+NAMED_STEM = re.compile(rf"`((?:{'|'.join(SCRIPT_FOLDERS[:-1])})/[\w/]+)`")
 # Tests as commands in documentation and scripts name them, and as CMake makes them.
 TEST_EXAMPLE = re.compile(r"tests/run\.sh -R (\w+)")
 TEST_NAME = re.compile(r"\b(?:trireme_test\(|add_test\(NAME )\s*(\w+)")
@@ -138,11 +143,20 @@ def check_any(root, path, text):
                 yield number, "dead-link", f"{target} does not exist"
 
 
-def check_documentation(path, text):
-    """Yields (line number, rule, advice) for one Markdown file."""
+def check_documentation(root, path, text, names):
+    """Yields (line number, rule, advice) for one Markdown file; `names` are the ends of all paths."""
+    if path == "CHANGELOG.md":
+        return
     for number, line in enumerate(text.split("\n"), 1):
-        if len(line) > LONG_LINE and path != "CHANGELOG.md":
+        if len(line) > LONG_LINE:
             yield number, "long-line", f"{len(line)} characters; documentation has at most {LONG_LINE} a line"
+        for named in NAMED_FILE.findall(line):
+            if named not in names:
+                yield number, "dead-name", f"no file is called {named}"
+        for named in NAMED_STEM.findall(line):
+            candidates = [folder / named for folder in (root, (root / path).parent)]
+            if not any(c.exists() or any(c.parent.glob(c.name + ".*")) for c in candidates):
+                yield number, "dead-name", f"there is no {named}"
 
 
 def check_test_examples(texts):
@@ -171,9 +185,11 @@ def check_tree(root):
     suffixes = {".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".cmake", ".toml", ".md", ".in"}
     for path, text in files_of(root, SCRIPT_FOLDERS, suffixes):
         texts[path] = text
+    names = {"/".join(path.split("/")[i:]) for path in texts for i in range(path.count("/") + 1)}
+    for path, text in texts.items():
         found = list(check_any(root, path, text))
         if path.endswith(".md"):
-            found += check_documentation(path, text)
+            found += check_documentation(root, path, text, names)
         if path.endswith((".h", ".cc", ".cu", ".cuh")):
             num_sources += 1
             found += check_source(root, path, text)

@@ -115,6 +115,14 @@ class LayerRules(unittest.TestCase):
         self.assert_found("parallel/comm/design_notes.md", 1, "long-line", long)
         self.assertEqual(check({"CHANGELOG.md": long}), ([], []))
 
+    def test_files_that_documentation_names(self):
+        for name in ("parallel/comm/mpi.cc", "comm/mpi.cc", "tensor.h"):
+            self.assertEqual(check({"parallel/README.md": f"See `{name}`.\n"}), ([], []))
+        self.assert_found("parallel/README.md", 2, "dead-name", "\nSee `plan/mpi.cc`.\n")
+        for name in ("parallel/comm", "parallel/comm/mpi", "runtime/base/"):
+            self.assertEqual(check({"README.md": f"See `{name}`.\n"}), ([], []))
+        self.assert_found("README.md", 1, "dead-name", "See `parallel/plan`.\n")
+
     def test_commands_run_tests_that_exist(self):
         makes = {"tests/runtime/CMakeLists.txt": "trireme_test(tape_test LABEL unit)\nadd_test(NAME rules COMMAND x)\n"}
         for name in ("tape", "rules"):
