@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "parallel/comm/call_kind.h"
-#include "parallel/comm/message_way.h"
+#include "parallel/comm/message_channel.h"
 #include "parallel/comm/rank_board.h"
 #include "runtime/tensor.h"
 
@@ -125,12 +125,12 @@ class Communicator {
   Work all_to_all(const Tensor& in, const Tensor& out);
   /// Every rank gets what `root` holds.
   Work broadcast(const Tensor& inout, int root);
-  /// Says where messages may pass from now on, beside the ways that are open already. Collective; every rank
-  /// passes the same list, which may name open ones again. Throws Error(kInvalidInput) for a way that is
-  /// none.
-  void open_ways(const std::vector<MessageWay>& ways);
-  /// Matched in order by way, which must be open: from this rank to `peer` with `tag`, or from there. dtype
-  /// and size must agree on both sides. wait() may block until the peer has posted its recv.
+  /// Says where messages may pass from now on, beside the channels that are open already. Collective; every
+  /// rank passes the same list, which may name open ones again. Throws Error(kInvalidInput) for a channel
+  /// that is none.
+  void open_channels(const std::vector<MessageChannel>& channels);
+  /// Matched in order by channel, which must be open: from this rank to `peer` with `tag`, or from there.
+  /// dtype and size must agree on both sides. wait() may block until the peer has posted its recv.
   Work send(const Tensor& tensor, int peer, int tag);
   Work recv(const Tensor& tensor, int peer, int tag);
   /// Blocks until every rank has come.
@@ -169,8 +169,8 @@ class Communicator {
   virtual Work all_gather_impl(const Tensor& in, const Tensor& out) = 0;
   virtual Work all_to_all_impl(const Tensor& in, const Tensor& out) = 0;
   virtual Work broadcast_impl(const Tensor& inout, int root) = 0;
-  /// Prepares for ways that are new, a list that is the same on all ranks.
-  virtual void open_ways_impl(const std::vector<MessageWay>&) {}
+  /// Prepares for channels that are new, a list that is the same on all ranks.
+  virtual void open_channels_impl(const std::vector<MessageChannel>&) {}
   virtual Work send_impl(const Tensor& tensor, int peer, int tag) = 0;
   virtual Work recv_impl(const Tensor& tensor, int peer, int tag) = 0;
   virtual void barrier_impl() = 0;
@@ -188,7 +188,7 @@ class Communicator {
   Work start(Post post, const Tensor& a, const Tensor& b = {});
 
   TrafficCounts traffic_;
-  std::set<MessageWay> open_ways_;
+  std::set<MessageChannel> open_channels_;
   const std::shared_ptr<CommState> state_ = std::make_shared<CommState>();
 };
 

@@ -75,7 +75,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
   if (ctx_.backend->native_stream != nullptr) comm->bind_stream(ctx_.backend->native_stream(ctx_.exec));
   if (groups_.spans(Axis::kPipeline)) {
     groups_.along(Axis::kPipeline)
-        ->open_ways(ways_between_stages(stages_, ties_between_stages(layout_, stages_)));
+        ->open_channels(channels_between_stages(stages_, ties_between_stages(layout_, stages_)));
   }
   check_gradient_dtype(ctx_, *optimizer_);
   params_ = std::make_unique<ParamStore>(

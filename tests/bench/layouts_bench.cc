@@ -56,7 +56,9 @@ class BlockingCommunicator final : public Communicator {
     return finish(inner_->all_to_all(in, out));
   }
   Work broadcast_impl(const Tensor& t, int root) override { return finish(inner_->broadcast(t, root)); }
-  void open_ways_impl(const std::vector<MessageWay>& ways) override { inner_->open_ways(ways); }
+  void open_channels_impl(const std::vector<MessageChannel>& channels) override {
+    inner_->open_channels(channels);
+  }
   Work send_impl(const Tensor& t, int peer, int tag) override { return inner_->send(t, peer, tag); }
   Work recv_impl(const Tensor& t, int peer, int tag) override { return inner_->recv(t, peer, tag); }
   void barrier_impl() override { inner_->barrier(); }

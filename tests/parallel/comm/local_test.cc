@@ -9,7 +9,7 @@
 
 #include "runtime/base/error.h"
 #include "tests/parallel/comm/conformance.h"
-#include "tests/parallel/comm/message_ways.h"
+#include "tests/parallel/comm/message_channels.h"
 
 namespace trireme {
 namespace {
@@ -120,7 +120,7 @@ TEST(LocalFailure, ThrowingRankEndsAll) {
   Failures failures;
   const Error error = failure_of(4, [&](const Ranks& comm) {
     const TestMemory memory;
-    open_ways_of_pairs(*comm, {0});
+    open_channels_of_pairs(*comm, {0});
     Work pending = comm->all_reduce(memory.empty(3), ReduceOp::kSum);
     if (comm->rank() == 2) {
       pending.wait();  // so all have posted it
@@ -164,7 +164,7 @@ TEST(LocalFailure, AbortEndsAllWithItsMessage) {
 TEST(LocalFailure, UnwindingDoesNotWait) {
   const Error error = failure_of(2, [](const Ranks& comm) {
     const TestMemory memory;
-    open_ways_of_pairs(*comm, {0});
+    open_channels_of_pairs(*comm, {0});
     Work receive = comm->recv(memory.empty(4), 1 - comm->rank(), 0);
     if (comm->rank() == 0) throw Error(ErrorCode::kRuntime, "the culprit");
     receive.wait();
@@ -246,7 +246,7 @@ TEST(LocalFailure, SeesEveryDifference) {
   for (std::size_t p = 0; p < std::size(pairs); ++p) {
     const Error error = failure_of(2, [&](const Ranks& comm) {
       const TestMemory memory;
-      open_ways_of_pairs(*comm, {0});
+      open_channels_of_pairs(*comm, {0});
       (comm->rank() == 0 ? pairs[p].first : pairs[p].second)(*comm, memory);
     });
     EXPECT_EQ(error.code(), ErrorCode::kCommunication) << "pair " << p;
@@ -257,7 +257,7 @@ TEST(LocalFailure, SeesEveryDifference) {
 TEST(LocalFailure, FindsRanksThatWaitForEachOther) {
   const Error error = failure_of(3, [](const Ranks& comm) {
     const TestMemory memory;
-    open_ways_of_pairs(*comm, {9});
+    open_channels_of_pairs(*comm, {9});
     comm->recv(memory.empty(4), (comm->rank() + 1) % 3, 9).wait();
   });
   EXPECT_EQ(error.code(), ErrorCode::kCommunication);
@@ -280,7 +280,7 @@ TEST(LocalFailure, FindsWaitingForFinishedRank) {
 TEST(LocalFailure, FindsSendsThatNobodyReceives) {
   const Error error = failure_of(2, [](const Ranks& comm) {
     const TestMemory memory;
-    open_ways_of_pairs(*comm, {3});
+    open_channels_of_pairs(*comm, {3});
     if (comm->rank() == 0) comm->send(memory.empty(4), 1, 3).wait();
   });
   EXPECT_THAT(std::string(error.what()),

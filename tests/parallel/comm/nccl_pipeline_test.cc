@@ -203,7 +203,8 @@ TEST_F(NcclPipeline, MessagesInAnotherOrderAreNamed) {
     run_local_ranks(2, [](const std::shared_ptr<Communicator>& host) {
       const Device device{DeviceType::kCuda, host->rank()};
       const auto comm = make_nccl_communicator(host, device, std::chrono::seconds(1));
-      comm->open_ways({{.source = 0, .destination = 1, .tag = 0}, {.source = 1, .destination = 0, .tag = 0}});
+      comm->open_channels(
+          {{.source = 0, .destination = 1, .tag = 0}, {.source = 1, .destination = 0, .tag = 0}});
       const Context ctx = Context::create(device, 1);
       const int peer = 1 - comm->rank();
       comm->bind_stream(ctx.backend->native_stream(ctx.exec));
