@@ -11,10 +11,10 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <thread>
 
 namespace trireme {
 namespace {
@@ -121,8 +121,11 @@ MpirunWatch::MpirunWatch(int local_rank) {
     process_ = fork();
     if (process_ == 0) {
       close(ends[1]);
-      if (leave_rank(ends[0], handle)) {
-        watch(mpirun, handle, ends[0], kPatience + local_rank * kBetweenRanks);
+      try {
+        if (leave_rank(ends[0], handle)) {
+          watch(mpirun, handle, ends[0], kPatience + local_rank * kBetweenRanks);
+        }
+      } catch (const std::exception&) {  // of a file of a process that ends meanwhile
       }
       _exit(0);
     }

@@ -7,13 +7,14 @@
 // then: one that fails costs no training, and the run that goes on from there evaluates first.
 //
 // [Note: a lost output folder] Files that are open take what is written wherever their folder has gone. So
-// rank 0 looks before each step, each checkpoint and at the end whether the folder is still the one that it
+// rank 0 looks between steps, before each checkpoint and at the end whether the folder is still the one that it
 // opened, with the same metrics.jsonl, and the run ends with an error when it is not, or when its last
 // checkpoint is gone. Earlier checkpoints and config.toml may be removed under a run; it does not need them.
 //
 // [Note: one exchange a step] What ranks tell each other of a step beside the plan's collectives goes in one
-// exchange of plain values when its results are read: memory, and whether the run goes on. A state hash that
-// is due, a checkpoint and an evaluation make exchanges of their own.
+// exchange of plain values when its results are read: memory, and whether the run goes on. It is no part of
+// comm_bytes, which are those of the plan. A state hash that is due, a checkpoint and an evaluation make
+// exchanges of their own.
 #pragma once
 
 #include <deque>
