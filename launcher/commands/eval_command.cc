@@ -35,8 +35,8 @@ struct EvalArguments {
 JobConfig eval_config(const RunState& state, const EvalArguments& arguments) {
   JobConfig config = resolve(state.config);
   if (!arguments.data.empty()) config.data.eval = arguments.data;
-  if (!arguments.on_bad_image.empty()) config.data.on_bad_image = arguments.on_bad_image;
-  TRIREME_CHECK(!config.data.eval.empty() || config.data.kind == "synthetic",
+  if (!arguments.on_bad_image.empty()) read_word(arguments.on_bad_image, config.data.on_bad_image);
+  TRIREME_CHECK(!config.data.eval.empty() || config.data.kind == DataKind::kSynthetic,
                 "the checkpoint's job has no data.eval: say what to evaluate on with --data");
   // Any number of ranks splits the samples: stages would have gradients and optimizer state to share, which
   // an evaluation does not have.

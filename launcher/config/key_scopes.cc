@@ -16,10 +16,10 @@ KeyScope for_resnets() {
           }};
 }
 
-KeyScope for_crop(std::string crop) {
-  return {.text = fmt::format("crop = \"{}\"", crop),
+KeyScope for_crop(ViewOptions::Crop crop) {
+  return {.text = fmt::format("crop = \"{}\"", to_word(crop)),
           .decided_by = "data.crop",
-          .holds = [crop = std::move(crop)](const JobConfig& job) { return job.data.crop == crop; }};
+          .holds = [crop](const JobConfig& job) { return job.data.crop == crop; }};
 }
 
 }  // namespace trireme

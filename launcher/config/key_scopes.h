@@ -12,6 +12,6 @@ namespace trireme {
 KeyScope for_gpts();
 KeyScope for_resnets();
 /// data.crop = `crop`.
-KeyScope for_crop(std::string crop);
+KeyScope for_crop(ViewOptions::Crop crop);
 
 }  // namespace trireme

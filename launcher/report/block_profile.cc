@@ -23,12 +23,12 @@ std::string describe_model(const JobConfig& config) {
 
 BlockProfile measure_profile(const JobConfig& config, const Device& device, int threads) {
   JobConfig synthetic = config;  // of the right shapes; no file is read
-  synthetic.data.kind = "synthetic";
+  synthetic.data.kind = DataKind::kSynthetic;
   const JobData data = open_data(synthetic, /*read_whole=*/false);
   const auto blocks = build_blocks(config.model);
   return {.model = describe_model(config),
           .micro_batch = config.train.micro_batch,
-          .precision = config.precision.mode,
+          .precision = to_word(config.precision.mode),
           .device = to_string(device),
           .threads = threads,
           .blocks = measure_block_times(
@@ -43,8 +43,9 @@ std::string describe_mismatch(const BlockProfile& profile, const JobConfig& conf
   if (profile.micro_batch != config.train.micro_batch) {
     return fmt::format("train.micro_batch = {}, not {}", profile.micro_batch, config.train.micro_batch);
   }
-  if (profile.precision != config.precision.mode) {
-    return fmt::format("precision.mode = \"{}\", not \"{}\"", profile.precision, config.precision.mode);
+  if (profile.precision != to_word(config.precision.mode)) {
+    return fmt::format("precision.mode = \"{}\", not \"{}\"", profile.precision,
+                       to_word(config.precision.mode));
   }
   const auto blocks = build_blocks(config.model);
   if (profile.blocks.size() != blocks->size()) {

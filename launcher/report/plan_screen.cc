@@ -41,17 +41,19 @@ std::string describe_layout(const PlanReport& report) {
   std::string text = "layout: " + plural(report.num_ranks, "rank");
   if (stages > 1) {
     text += fmt::format(" = {} stages x {}, schedule {}", stages, plural(data, "data rank"),
-                        job.parallel.schedule);
+                        to_word(job.parallel.schedule));
     if (job.parallel.chunks > 1) text += fmt::format(" with {} chunks a stage", job.parallel.chunks);
   } else if (data > 1) {
     text += ", data parallel";
   }
   if (data > 1) text += "; " + describe_sharding(job.parallel);
-  text += "; " + job.precision.mode;
+  text += "; " + to_word(job.precision.mode);
   if (job.parallel.recompute_every > 0)
     text += fmt::format("; recompute every {}", job.parallel.recompute_every);
-  if (job.parallel.offload != "none") text += fmt::format("; offload {}", job.parallel.offload);
-  if (job.parallel.reduction != "canonical") text += fmt::format("; reduction {}", job.parallel.reduction);
+  if (job.parallel.offload != Offload::kNone)
+    text += fmt::format("; offload {}", to_word(job.parallel.offload));
+  if (job.parallel.reduction != Reduction::kCanonical)
+    text += fmt::format("; reduction {}", to_word(job.parallel.reduction));
   return text;
 }
 
@@ -97,8 +99,8 @@ std::string describe_stages(const PlanReport& report) {
   const std::string by = report.measured_on.empty() ? "by counted arithmetic (--times FILE measures)"
                                                     : "measured on " + report.measured_on;
   return "\n" +
-         wrapped(fmt::format(
-             "stages, parallel.pipeline_cut = \"{}\"; time {}:", report.config.parallel.pipeline_cut, by)) +
+         wrapped(fmt::format("stages, parallel.pipeline_cut = \"{}\"; time {}:",
+                             to_word(report.config.parallel.pipeline_cut), by)) +
          to_text(rows, {.num_left = 3}) +
          fmt::format(
              "pipeline bubble: {:.1f} % of a step, uneven stages included, if messages take no time\n",

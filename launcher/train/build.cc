@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kSyntheticSamples = 1024;
 
 std::int64_t vocab_of_data(const DataSection& data) {
-  const auto prepared = data.kind == "tokens" ? find_prepared_data(data.train) : std::nullopt;
+  const auto prepared = data.kind == DataKind::kTokens ? find_prepared_data(data.train) : std::nullopt;
   TRIREME_CHECK(
       prepared,
       "model.vocab is not known: give it, or model.size, or data.train = a folder that `trireme data "
@@ -82,7 +82,7 @@ void check_same_tokenizer(const DataSection& data) {
 }
 
 OptimizerConfig optimizer_config(const OptimizerSection& section) {
-  return {.kind = section.name == "sgd" ? OptimizerConfig::Kind::kSgd : OptimizerConfig::Kind::kAdamW,
+  return {.kind = section.name,
           .weight_decay = static_cast<float>(section.weight_decay),
           .beta1 = static_cast<float>(section.betas[0]),
           .beta2 = static_cast<float>(section.betas[1]),
@@ -96,34 +96,20 @@ LossScaleConfig loss_scale_config(const PrecisionSection& section) {
                          .growth_factor = static_cast<float>(section.scale_growth),
                          .backoff_factor = static_cast<float>(section.scale_backoff),
                          .growth_interval = static_cast<std::int32_t>(section.scale_interval)};
-  if (section.mode != "fp16" || section.loss_scale == "off") return config;  // kOff
-  config.kind = LossScaleConfig::Kind::kDynamic;
-  if (const auto scale = static_loss_scale(section)) {
-    config.kind = LossScaleConfig::Kind::kStatic;
-    config.initial = static_cast<float>(*scale);
+  if (section.mode != PrecisionMode::kFp16) return config;  // kOff
+  config.kind = section.loss_scale.kind;
+  if (config.kind == LossScaleConfig::Kind::kStatic) {
+    config.initial = static_cast<float>(section.loss_scale.scale);
   }
   return config;
-}
-
-PipelineSchedule schedule_of(const std::string& text) {
-  using enum PipelineSchedule;
-  for (const PipelineSchedule schedule : {kGpipe, kOneForwardOneBackward, kInterleaved, kZeroBubbleH1}) {
-    if (text == name(schedule)) return schedule;
-  }
-  throw Error(ErrorCode::kInvalidInput, fmt::format("parallel.schedule = \"{}\" is not known", text));
 }
 
 }  // namespace
 
 Precision build_precision(const PrecisionSection& section) {
-  const auto mode = find_precision_mode(section.mode);
-  TRIREME_CHECK(mode, "precision.mode = \"{}\" is not known", section.mode);
-  Precision precision(*mode);
+  Precision precision(section.mode);
   for (const auto& [op, text] : section.ops) precision.override_op(*find_op(op), *find_precision_mode(text));
-  precision.grad_dtype = section.grad_dtype == "compute" ? precision.compute_dtype()
-                         : section.grad_dtype == "fp16"  ? DType::kFloat16
-                         : section.grad_dtype == "bf16"  ? DType::kBFloat16
-                                                         : DType::kFloat32;
+  precision.grad_dtype = section.grad_dtype.value_or(precision.compute_dtype());
   return precision;
 }
 
@@ -154,7 +140,8 @@ JobConfig resolve(JobConfig config) {
   }
   if (model.vocab == 0) model.vocab = vocab_of_data(config.data);
   check_config(config);
-  const bool cuts = config.parallel.pipeline > 1 && config.parallel.pipeline_cut != "measured";
+  const bool cuts =
+      config.parallel.pipeline > 1 && config.parallel.pipeline_cut.kind != PipelineCut::Kind::kMeasured;
   if (cuts) pipeline_cut(config, *build_blocks(model));  // refuses what cannot be cut
   return config;
 }
@@ -177,19 +164,19 @@ std::shared_ptr<const BlockList> build_blocks(const ModelSection& model) {
 std::vector<int> pipeline_cut(const JobConfig& config, const BlockList& blocks) {
   const ParallelSection& parallel = config.parallel;
   if (parallel.pipeline == 1) return {};
-  TRIREME_CHECK(parallel.pipeline_cut != "measured",
+  TRIREME_CHECK(parallel.pipeline_cut.kind != PipelineCut::Kind::kMeasured,
                 "parallel.pipeline_cut = \"measured\": nothing has measured it (see chosen_cut)");
   const int num_blocks = static_cast<int>(blocks.size());
   const int num_stages = static_cast<int>(parallel.pipeline * parallel.chunks);
   StageCut cut;
-  if (const auto listed = listed_cut(parallel.pipeline_cut)) {
-    cut = cut_at(*listed, num_blocks, num_stages);
-  } else if (parallel.pipeline_cut == "blocks") {
+  if (parallel.pipeline_cut.kind == PipelineCut::Kind::kListed) {
+    cut = cut_at(parallel.pipeline_cut.firsts, num_blocks, num_stages);
+  } else if (parallel.pipeline_cut.kind == PipelineCut::Kind::kBlocks) {
     const StageMap even = StageMap::even({.num_units = num_blocks,
                                           .pipeline = static_cast<int>(parallel.pipeline),
                                           .chunks = static_cast<int>(parallel.chunks)});
     cut = {.firsts = {even.bounds.begin(), even.bounds.end() - 1}, .num_blocks = num_blocks};
-  } else if (parallel.pipeline_cut == "parameters") {
+  } else if (parallel.pipeline_cut.kind == PipelineCut::Kind::kParameters) {
     cut = cut_evenly({.blocks = parameter_costs(blocks)}, num_stages);
   } else {
     cut = cut_by_work(blocks, sample_spec(config), num_stages);
@@ -208,18 +195,18 @@ EngineOptions engine_options(const JobConfig& config) {
       .seed = static_cast<std::uint64_t>(config.train.seed),
       .optimizer = optimizer_config(config.optimizer),
       .grad_clip = static_cast<float>(config.optimizer.grad_clip),
-      .reduction = config.parallel.reduction == "fast" ? Reduction::kFast : Reduction::kCanonical,
+      .reduction = config.parallel.reduction,
       .zero = static_cast<ZeroStage>(config.parallel.zero),
-      .offload = config.parallel.offload == "optimizer" ? Offload::kOptimizer : Offload::kNone,
+      .offload = config.parallel.offload,
       .accumulate_unsharded = config.parallel.accumulate_unsharded.value_or(false),
       .keep_gathered = config.parallel.keep_gathered.value_or(false),
       .recompute_every = static_cast<int>(config.parallel.recompute_every),
       .cuda_graph = config.parallel.cuda_graph,
       .prefetch_depth = static_cast<int>(config.parallel.prefetch_depth),
-      .data_cache_bytes = config.data.kind == "images" ? config.data.cache : 0,
+      .data_cache_bytes = config.data.kind == DataKind::kImages ? config.data.cache : 0,
       .group_min_bytes = config.parallel.group_min_bytes,
       .pipeline = {.stages = static_cast<int>(config.parallel.pipeline),
-                   .schedule = schedule_of(config.parallel.schedule),
+                   .schedule = config.parallel.schedule,
                    .chunks = static_cast<int>(config.parallel.chunks),
                    .cut = config.parallel.pipeline == 1 ? std::vector<int>{}
                                                         : pipeline_cut(config, *build_blocks(config.model))},
@@ -231,11 +218,7 @@ EngineOptions engine_options(const JobConfig& config) {
 
 LrSchedule lr_schedule(const JobConfig& config) {
   const OptimizerSection& section = config.optimizer;
-  const auto kind = section.schedule == "cosine"      ? LrSchedule::Kind::kCosine
-                    : section.schedule == "linear"    ? LrSchedule::Kind::kLinear
-                    : section.schedule == "one_cycle" ? LrSchedule::Kind::kOneCycle
-                                                      : LrSchedule::Kind::kConstant;
-  return {.kind = kind,
+  return {.kind = section.schedule,
           .peak = section.lr,
           .floor = section.min_lr,
           .warmup_steps = section.warmup_steps,
@@ -249,19 +232,19 @@ SampleSpec sample_spec(const JobConfig& config) {
 
 int num_data_workers(const JobConfig& config, int threads) {
   constexpr int kMost = 16;  // decoders beyond that wait for memory
-  if (const auto workers = data_workers(config.data)) return *workers;
+  if (config.data.workers) return *config.data.workers;
   return is_image_model(config.model) ? std::clamp(threads, 1, kMost) : 1;
 }
 
 JobData open_eval_data(const JobConfig& config) {
   if (is_image_model(config.model)) return open_image_eval_data(config);
-  if (config.data.kind == "synthetic") return {.eval = synthetic_tokens(config)};
+  if (config.data.kind == DataKind::kSynthetic) return {.eval = synthetic_tokens(config)};
   return {.eval = open_tokens(config, "data.eval", shards_of(config.data.eval, "eval.bin"), nullptr)};
 }
 
 JobData open_data(const JobConfig& config, bool read_whole) {
   if (is_image_model(config.model)) return open_image_data(config, read_whole);
-  if (config.data.kind == "synthetic") {
+  if (config.data.kind == DataKind::kSynthetic) {
     const auto data = synthetic_tokens(config);
     return {.train = data, .eval = config.data.eval.empty() ? nullptr : data};
   }

@@ -16,11 +16,8 @@ MixOptions mix_options(const DataSection& data) {
 }
 
 ViewOptions view_options(const DataSection& data) {
-  using Crop = ViewOptions::Crop;
   return {.size = static_cast<int>(data.image_size),
-          .crop = data.crop == "resized"  ? Crop::kRandomResized
-                  : data.crop == "padded" ? Crop::kPadded
-                                          : Crop::kCenter,
+          .crop = data.crop,
           .center = data.center,
           .padding = static_cast<int>(data.padding),
           .area = data.crop_area,
@@ -49,13 +46,12 @@ std::shared_ptr<ImageSource> open_source(const JobConfig& config, const char* ke
 
 std::shared_ptr<const Dataset> make_dataset(const JobConfig& config,
                                             std::shared_ptr<const ImageSource> source) {
-  return std::make_shared<ImageDataset>(ImageDataset::Options{
-      .source = std::move(source),
-      .view = view_options(config.data),
-      .mix = mix_options(config.data),
-      .on_bad_image = config.data.on_bad_image == "skip" ? ImageDataset::OnBadImage::kSkip
-                                                         : ImageDataset::OnBadImage::kFail,
-      .seed = static_cast<std::uint64_t>(config.train.seed)});
+  return std::make_shared<ImageDataset>(
+      ImageDataset::Options{.source = std::move(source),
+                            .view = view_options(config.data),
+                            .mix = mix_options(config.data),
+                            .on_bad_image = config.data.on_bad_image,
+                            .seed = static_cast<std::uint64_t>(config.train.seed)});
 }
 
 ClassNames names_of(const char* key, const std::string& path, const ImageSource* images) {
@@ -83,7 +79,7 @@ std::int64_t default_image_size(const ModelSection& model) {
 }
 
 JobData open_image_data(const JobConfig& config, bool read_whole) {
-  if (config.data.kind == "synthetic") {
+  if (config.data.kind == DataKind::kSynthetic) {
     const auto data = synthetic_images(config);
     return {.train = data, .eval = config.data.eval.empty() ? nullptr : data};
   }
@@ -99,7 +95,7 @@ JobData open_image_data(const JobConfig& config, bool read_whole) {
 }
 
 JobData open_image_eval_data(const JobConfig& config) {
-  if (config.data.kind == "synthetic") return {.eval = synthetic_images(config)};
+  if (config.data.kind == DataKind::kSynthetic) return {.eval = synthetic_images(config)};
   JobData data;
   data.eval_images = open_source(config, "data.eval", config.data.eval, ImageSplit::kEval);
   data.eval = make_dataset(config, data.eval_images);
@@ -125,7 +121,7 @@ void check_classes(const JobConfig& config, const JobData& data, const ClassName
 
 SampleSpec image_sample_spec(const JobConfig& config) {
   const std::int64_t size = config.data.image_size;
-  const bool synthetic = config.data.kind == "synthetic";
+  const bool synthetic = config.data.kind == DataKind::kSynthetic;
   const int num_labels = synthetic ? 1 : mix_options(config.data).group_size();
   return {.input = {size, size, 3},
           .input_dtype = DType::kFloat32,

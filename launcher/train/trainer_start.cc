@@ -22,7 +22,7 @@ void Trainer::check_job() {
   check_batch(config.train, data_ranks(config.parallel, options_.comm->size()));
   // Ranks of one machine read the same files: one of them reads them whole.
   data_ = open_data(config, /*check_tokens=*/options_.launch.local_rank == 0);
-  if (config.data.kind == "tokens") prepared_ = find_prepared_data(config.data.train);
+  if (config.data.kind == DataKind::kTokens) prepared_ = find_prepared_data(config.data.train);
   blocks_ = build_blocks(config.model);
   prediction_ = check_memory(counted_on(config, options_.device.type), blocks_, options_.comm->size(),
                              options_.comm->rank(),
@@ -45,7 +45,7 @@ void Trainer::choose_resume() {
                   "{} is of step {}, beyond train.steps = {}: raise it, or choose another --out",
                   found->folder.string(), step, num_steps());
     if (found) folder = found->folder.string();
-    if (options_.config.checkpoint.resume == "auto") return;  // it is the newest whole one
+    if (options_.config.checkpoint.resume.kind == Resume::Kind::kAuto) return;  // it is the newest whole one
     // Whole checkpoints of later steps would win the next `auto`, and push this run's out of checkpoint.keep.
     const auto newest = store_.latest(Verify::kSizes);
     TRIREME_CHECK(
@@ -173,7 +173,7 @@ void Trainer::open_log() {
 RunSummary Trainer::initial_summary() const {
   RunSummary summary{
       .version = build_info::kVersion,
-      .precision = options_.config.precision.mode,
+      .precision = to_word(options_.config.precision.mode),
       .num_parameters = engine_->layout().num_parameters,
       .loss = resumed_.loss,
       .eval_loss = resumed_.eval_loss,
@@ -191,7 +191,7 @@ RunSummary Trainer::initial_summary() const {
                     .recompute_every = engine_options_.recompute_every,
                     .num_threads = engine_options_.threads,
                     .num_accumulated_micro_batches = engine_->batch().per_rank(),
-                    .reduction = options_.config.parallel.reduction};
+                    .reduction = to_word(options_.config.parallel.reduction)};
   return summary;
 }
 
@@ -205,7 +205,7 @@ std::string Trainer::describe_start() const {
       "{} with {} parameters in {}; {} rank(s) x {} thread(s); a step is {} samples of {}, {} x {} on each "
       "rank; "
       "{} a rank{}",
-      model.name, engine_->layout().num_parameters, options_.config.precision.mode, num_ranks,
+      model.name, engine_->layout().num_parameters, to_word(options_.config.precision.mode), num_ranks,
       engine_options_.threads, train.global_batch, sample, engine_->batch().per_rank(), train.micro_batch,
       format_bytes(prediction_.memory.peak_total),
       engine_->stages().pipeline > 1 ? " of the first stage" : "");
