@@ -8,6 +8,7 @@
 
 #include "launcher/commands/commands.h"
 #include "launcher/config/left_out.h"
+#include "launcher/families/model_family.h"
 #include "launcher/host/arithmetic.h"
 #include "launcher/host/device.h"
 #include "launcher/host/machine.h"
@@ -109,10 +110,11 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
         run_stage(*comm,
                   [&] { engine = std::make_unique<Engine>(build_blocks(config.model), rank.comm, options); });
         run_stage(*comm, [&] { load_state(*engine, checkpoint.folder, StateParts::kModel); });
-        const EvalMetrics metrics = evaluate(*engine, {.dataset = data,
-                                                       .num_samples = data->num_samples(),
-                                                       .workers = num_data_workers(config, options.threads),
-                                                       .counts_top_k = is_image_model(config.model)});
+        const EvalMetrics metrics =
+            evaluate(*engine, {.dataset = data,
+                               .num_samples = data->num_samples(),
+                               .workers = num_data_workers(config, options.threads),
+                               .counts_top_k = family_of(config.model).has_class_logits});
         LeftOut left_out;
         left_out.gather(*comm, {data.get()});
         if (comm->rank() == 0)

@@ -8,37 +8,21 @@
 #include "launcher/config/combinations.h"
 #include "launcher/config/config.h"
 #include "launcher/config/nearest_name.h"
+#include "launcher/families/model_family.h"
 #include "runtime/base/error.h"
 #include "runtime/precision.h"
 
 namespace trireme {
 namespace {
 
-void check_model(const ModelSection& model) {
-  if (model.name != "gpt") return;
-  if (model.size.empty()) {
-    TRIREME_CHECK(model.layers > 0 && model.hidden > 0 && model.heads > 0 && model.seq_len > 0,
-                  "the model has no shape: give model.size, or all of model.layers = {}, model.hidden = {}, "
-                  "model.heads = {} and model.seq_len = {}",
-                  model.layers, model.hidden, model.heads, model.seq_len);
-  }
-  if (model.hidden > 0 && model.heads > 0) {
-    TRIREME_CHECK(model.hidden % model.heads == 0, "model.heads = {} does not divide model.hidden = {}",
-                  model.heads, model.hidden);
-  }
-}
-
 void check_data(const JobConfig& config) {
   const DataSection& data = config.data;
-  const bool wants_images = config.model.name != "gpt";
-  TRIREME_CHECK(data.kind == DataKind::kSynthetic || (data.kind == DataKind::kImages) == wants_images,
+  const DataModule& module = family_of(config.model).data;
+  TRIREME_CHECK(data.kind == DataKind::kSynthetic || data.kind == module.kind,
                 "data.kind = \"{}\" is not what {} is trained on: set it to \"{}\" or \"synthetic\"",
-                to_word(data.kind), config.model.name, wants_images ? "images" : "tokens");
-  TRIREME_CHECK(data.kind != DataKind::kTokens || !data.train.empty(),
-                "data.train is missing: the folder of token shards that `trireme data text` wrote");
-  TRIREME_CHECK(
-      data.kind != DataKind::kImages || !data.train.empty(),
-      "data.train is missing: a folder of class folders of pictures, or of CIFAR's or MNIST's files");
+                to_word(data.kind), config.model.name, to_word(module.kind));
+  TRIREME_CHECK(data.kind == DataKind::kSynthetic || !data.train.empty(), "data.train is missing: {}",
+                module.source);
   for (const auto& [key, value] : {std::pair{"mixup", data.mixup}, {"mosaic", data.mosaic}}) {
     TRIREME_CHECK(data.kind == DataKind::kImages || value == 0,
                   "data.{} = {} mixes pictures, but data.kind = \"{}\" has none: set data.{} = 0", key, value,
@@ -136,7 +120,7 @@ int data_ranks(const ParallelSection& parallel, int num_ranks) {
 }
 
 void check_config(const JobConfig& config) {
-  check_model(config.model);
+  family_of(config.model).check(config.model);
   check_data(config);
   check_precision(config);
   check_pipeline(config);

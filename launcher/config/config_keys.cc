@@ -213,32 +213,36 @@ std::vector<ConfigKey> make_keys() {
   return keys;
 }
 
+struct KeyTypeTexts {
+  KeyType type;
+  std::string_view brief, wanted;
+};
+
+const KeyTypeTexts& texts_of(KeyType type) {
+  static constexpr KeyTypeTexts kTexts[] = {
+      {KeyType::kBoolean, "boolean", "true or false"},
+      {KeyType::kInteger, "integer", "an integer"},
+      {KeyType::kBytes, "bytes", "a number of bytes, as an integer or as a string such as \"12 GiB\""},
+      {KeyType::kNumber, "number", "a number"},
+      {KeyType::kString, "string", "a string"},
+      {KeyType::kNumberPair, "two numbers", "a list of two numbers"},
+      {KeyType::kNumberTriple, "three numbers", "a list of three numbers"},
+      {KeyType::kStringOrNumber, "string or number", "a string or a number"},
+      {KeyType::kBooleanOrAuto, "boolean or string", "true, false or \"auto\""},
+      {KeyType::kStringTable, "table of strings",
+       "a table of strings, such as { name = \"text\" } (one entry: --set section.key.name=text)"},
+  };
+  return *std::ranges::find(kTexts, type, &KeyTypeTexts::type);
+}
+
 }  // namespace
 
 std::string_view describe(KeyType type) {
-  switch (type) {
-    case KeyType::kBoolean:
-      return "true or false";
-    case KeyType::kInteger:
-      return "an integer";
-    case KeyType::kBytes:
-      return "a number of bytes, as an integer or as a string such as \"12 GiB\"";
-    case KeyType::kNumber:
-      return "a number";
-    case KeyType::kString:
-      return "a string";
-    case KeyType::kNumberPair:
-      return "a list of two numbers";
-    case KeyType::kNumberTriple:
-      return "a list of three numbers";
-    case KeyType::kStringOrNumber:
-      return "a string or a number";
-    case KeyType::kBooleanOrAuto:
-      return "true, false or \"auto\"";
-    case KeyType::kStringTable:
-      return "a table of strings, such as { name = \"text\" } (one entry: --set section.key.name=text)";
-  }
-  return "?";
+  return texts_of(type).wanted;
+}
+
+std::string_view type_text(KeyType type) {
+  return texts_of(type).brief;
 }
 
 const KeyScope* ConfigKey::scope_without(const JobConfig& job) const {

@@ -8,7 +8,7 @@ namespace {
 
 void add_image_keys(std::vector<ConfigKey>& keys) {
   using D = DataSection;
-  SectionKeys<D>(keys, "data", &JobConfig::data, {for_resnets()})
+  SectionKeys<D>(keys, "data", &JobConfig::data, {for_image_models()})
       .add("image_size", &D::image_size, from_to(0, 4096),
            "Side of the square that the network sees, in pixels. 0: what it was published for, 224 or 32.")
       .add("crop", &D::crop,

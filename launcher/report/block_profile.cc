@@ -2,21 +2,15 @@
 
 #include <fmt/core.h>
 
+#include "launcher/families/model_family.h"
 #include "launcher/train/build.h"
-#include "launcher/train/image_data.h"
 
 namespace trireme {
 namespace {
 
 std::string describe_model(const JobConfig& config) {
-  const ModelSection& model = config.model;
-  if (is_image_model(model)) {
-    return fmt::format("{}, {} classes, images of {} x {}", model.name, model.classes, config.data.image_size,
-                       config.data.image_size);
-  }
-  return fmt::format("{}, {} layers, {} wide, {} heads, vocabulary {}, context {}, {}", model.name,
-                     model.layers, model.hidden, model.heads, model.vocab, model.seq_len,
-                     model.tied ? "tied" : "untied");
+  const ModelFamily& family = family_of(config.model);
+  return fmt::format("{}, {}{}", config.model.name, family.describe(config), family.variant(config.model));
 }
 
 }  // namespace

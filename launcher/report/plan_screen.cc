@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <map>
 
+#include "launcher/families/model_family.h"
 #include "launcher/report/plan_report.h"
 #include "launcher/report/text_table.h"
 #include "launcher/train/accumulation.h"
 #include "launcher/train/build.h"
-#include "launcher/train/image_data.h"
 #include "parallel/plan/plan_text.h"
 
 namespace trireme {
@@ -17,15 +17,6 @@ namespace {
 
 std::string plural(std::int64_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
-std::string describe_model(const JobConfig& job) {
-  if (is_image_model(job.model)) {
-    return fmt::format("{} classes, images of {} x {}", job.model.classes, job.data.image_size,
-                       job.data.image_size);
-  }
-  return fmt::format("{} layers, {} wide, {} heads, vocabulary {}, context {}", job.model.layers,
-                     job.model.hidden, job.model.heads, job.model.vocab, job.model.seq_len);
 }
 
 std::string describe_sharding(const ParallelSection& parallel) {
@@ -159,9 +150,9 @@ std::string describe_fit(const MemoryFit& fit) {
 
 std::string to_text(const PlanReport& report) {
   const JobConfig& job = report.config;
-  std::string text =
-      wrapped(fmt::format("{}: {} parameters in {} blocks; {}", job.model.name,
-                          short_count(report.num_parameters), report.unit_names.size(), describe_model(job)));
+  std::string text = wrapped(fmt::format("{}: {} parameters in {} blocks; {}", job.model.name,
+                                         short_count(report.num_parameters), report.unit_names.size(),
+                                         family_of(job.model).describe(job)));
   text += wrapped(describe_layout(report)) + wrapped(describe_step(report));
   if (const std::string kept = describe_accumulation(job, report.num_ranks); !kept.empty()) {
     text += wrapped(kept);

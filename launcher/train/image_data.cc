@@ -1,6 +1,5 @@
 #include "launcher/train/image_data.h"
 
-#include "models/resnet.h"
 #include "runtime/base/error.h"
 #include "runtime/data/image_dataset.h"
 #include "runtime/data/open_images.h"
@@ -67,17 +66,6 @@ std::shared_ptr<const Dataset> synthetic_images(const JobConfig& config) {
                                .seed = static_cast<std::uint64_t>(config.train.seed)});
 }
 
-}  // namespace
-
-bool is_image_model(const ModelSection& model) {
-  return find_resnet_config(model.name).has_value();
-}
-
-std::int64_t default_image_size(const ModelSection& model) {
-  const auto resnet = find_resnet_config(model.name);
-  return resnet && resnet->stem == ResNetConfig::Stem::kCifar ? 32 : 224;
-}
-
 JobData open_image_data(const JobConfig& config, bool read_whole) {
   if (config.data.kind == DataKind::kSynthetic) {
     const auto data = synthetic_images(config);
@@ -102,6 +90,18 @@ JobData open_image_eval_data(const JobConfig& config) {
   return data;
 }
 
+SampleSpec image_sample_spec(const JobConfig& config) {
+  const std::int64_t size = config.data.image_size;
+  const bool synthetic = config.data.kind == DataKind::kSynthetic;
+  const int num_labels = synthetic ? 1 : mix_options(config.data).group_size();
+  return {.input = {size, size, 3},
+          .input_dtype = DType::kFloat32,
+          .target = num_labels > 1 ? Shape{num_labels} : Shape{},
+          .target_weights = num_labels > 1};
+}
+
+}  // namespace
+
 void check_classes(const JobConfig& config, const JobData& data, const ClassNames& saved) {
   const ClassNames train = names_of("data.train", config.data.train, data.train_images.get()),
                    eval = names_of("data.eval", config.data.eval, data.eval_images.get());
@@ -119,14 +119,16 @@ void check_classes(const JobConfig& config, const JobData& data, const ClassName
   }
 }
 
-SampleSpec image_sample_spec(const JobConfig& config) {
-  const std::int64_t size = config.data.image_size;
-  const bool synthetic = config.data.kind == DataKind::kSynthetic;
-  const int num_labels = synthetic ? 1 : mix_options(config.data).group_size();
-  return {.input = {size, size, 3},
-          .input_dtype = DType::kFloat32,
-          .target = num_labels > 1 ? Shape{num_labels} : Shape{},
-          .target_weights = num_labels > 1};
-}
+const DataModule kImageData{
+    .kind = DataKind::kImages,
+    .source = "a folder of class folders of pictures, or of CIFAR's or MNIST's files",
+    .throughput_unit = "samples",
+    .max_auto_workers = 16,  // decoders beyond that wait for memory
+    .in_order_of_classes = true,
+    .sample_spec = image_sample_spec,
+    .describe_sample =
+        [](const JobConfig& config) { return fmt::format("{0} x {0} pixels", config.data.image_size); },
+    .open = open_image_data,
+    .open_eval = open_image_eval_data};
 
 }  // namespace trireme

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "launcher/build_info.h"
+#include "launcher/families/model_family.h"
 #include "launcher/host/device.h"
 #include "launcher/host/machine.h"
 #include "launcher/train/accumulation.h"
@@ -171,14 +172,13 @@ void Trainer::open_log() {
 }
 
 RunSummary Trainer::initial_summary() const {
-  RunSummary summary{
-      .version = build_info::kVersion,
-      .precision = to_word(options_.config.precision.mode),
-      .num_parameters = engine_->layout().num_parameters,
-      .loss = resumed_.loss,
-      .eval_loss = resumed_.eval_loss,
-      .throughput_key = is_image_model(options_.config.model) ? "samples_per_s" : "tokens_per_s",
-      .checkpoint = last_saved_step_ >= 0 ? resume_folder_.string() : ""};
+  RunSummary summary{.version = build_info::kVersion,
+                     .precision = to_word(options_.config.precision.mode),
+                     .num_parameters = engine_->layout().num_parameters,
+                     .loss = resumed_.loss,
+                     .eval_loss = resumed_.eval_loss,
+                     .throughput_unit = std::string(family_of(options_.config.model).data.throughput_unit),
+                     .checkpoint = last_saved_step_ >= 0 ? resume_folder_.string() : ""};
   const int num_ranks = options_.comm->size();
   summary.layout = {.device = to_string(engine_options_.device),
                     .communicator = options_.comm->kind(),
@@ -198,9 +198,7 @@ RunSummary Trainer::initial_summary() const {
 std::string Trainer::describe_start() const {
   const auto& [model, train] = std::tie(options_.config.model, options_.config.train);
   const int num_ranks = options_.comm->size();
-  const std::string sample = is_image_model(model)
-                                 ? fmt::format("{0} x {0} pixels", options_.config.data.image_size)
-                                 : fmt::format("{} tokens", model.seq_len);
+  const std::string sample = family_of(model).data.describe_sample(options_.config);
   return fmt::format(
       "{} with {} parameters in {}; {} rank(s) x {} thread(s); a step is {} samples of {}, {} x {} on each "
       "rank; "
