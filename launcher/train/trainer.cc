@@ -7,17 +7,18 @@
 #include <cmath>
 #include <utility>
 
+#include "launcher/families/model_family.h"
 #include "launcher/host/machine.h"
 #include "launcher/report/memory_advice.h"
 #include "launcher/report/timeline_svg.h"
 #include "launcher/report/timeline_trace.h"
 #include "launcher/train/agreement.h"
 #include "launcher/train/evaluation.h"
-#include "launcher/train/image_data.h"
 #include "launcher/train/skipped_steps.h"
 #include "parallel/run/checkpoint_state.h"
 #include "parallel/run/step_trace.h"
 #include "runtime/base/log.h"
+#include "runtime/data/class_names.h"
 #include "runtime/data/spread_samples.h"
 
 namespace trireme {
@@ -269,15 +270,14 @@ void Trainer::evaluate() {
   const auto& train = options_.config.train;
   std::int64_t num_samples = data_.eval->num_samples();
   if (train.eval_batches > 0) num_samples = std::min(num_samples, train.eval_batches * train.global_batch);
-  const bool images = is_image_model(options_.config.model);
-  // Files are in order of their classes: the first ones would be of the first classes alone.
-  const bool spreads = images && num_samples < data_.eval->num_samples();
+  const ModelFamily& family = family_of(options_.config.model);
+  const bool spreads = family.data.in_order_of_classes && num_samples < data_.eval->num_samples();
   const EvalMetrics metrics = trireme::evaluate(
       *engine_,
       {.dataset = spreads ? std::make_shared<const SpreadSamples>(data_.eval, num_samples) : data_.eval,
        .num_samples = num_samples,
        .workers = num_data_workers(options_.config, engine_options_.threads),
-       .counts_top_k = images});
+       .counts_top_k = family.has_class_logits});
   report_left_out();
   if (!is_first()) return;
   const std::int64_t step = engine_->steps_done();

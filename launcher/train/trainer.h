@@ -34,6 +34,7 @@
 #include "launcher/train/run_checkpoint.h"
 #include "launcher/train/run_log.h"
 #include "launcher/train/stop_request.h"
+#include "launcher/train/token_data.h"
 #include "launcher/train/training_batches.h"
 
 namespace trireme {
