@@ -3,8 +3,8 @@
 
 #include <omp.h>
 
-#include "kernels/cpu/conv_primitives.h"
-#include "kernels/cpu/memory_source.h"
+#include "kernels/cpu/conv/conv_primitives.h"
+#include "kernels/cpu/memory/memory_source.h"
 #include "kernels/cpu/ops.h"
 
 namespace trireme {

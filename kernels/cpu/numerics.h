@@ -15,8 +15,8 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/gemm_numerics.h"
 #include "kernels/cpu/image_numerics.h"
+#include "kernels/cpu/matmul/gemm_numerics.h"
 
 namespace trireme::cpu {
 

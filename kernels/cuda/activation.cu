@@ -1,9 +1,10 @@
-// The activation as an own kernel: its backward, and the part of a matmul's epilogue that the library leaves.
+// The activation as a native kernel: its backward, and the part of a matmul's epilogue that the library
+// leaves.
 #include <cassert>
 
 #include "kernels/cuda/gelu.cuh"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/matmul_epilogue.h"
+#include "kernels/cuda/matmul/matmul_epilogue.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/pack.cuh"
 

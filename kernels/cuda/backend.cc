@@ -1,10 +1,10 @@
 // The cuda backend's table.
 #include "kernels/backend.h"
 
-#include "kernels/cuda/device_report.h"
-#include "kernels/cuda/memory_source.h"
+#include "kernels/cuda/device/device_report.h"
+#include "kernels/cuda/device/memory_source.h"
+#include "kernels/cuda/device/stream.h"
 #include "kernels/cuda/ops.h"
-#include "kernels/cuda/stream.h"
 
 namespace trireme {
 

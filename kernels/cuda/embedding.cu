@@ -6,10 +6,10 @@
 // there on the order is that of the tokens. One block a bucket adds the rows.
 #include <cassert>
 
+#include "kernels/cuda/device/workspace.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/pack.cuh"
-#include "kernels/cuda/workspace.h"
 
 namespace trireme::cuda {
 namespace {

@@ -1,41 +1,41 @@
 # The sources of the cuda backend, for its library and for the tests that run it without a GPU.
 set(trireme_cuda_sources
   activation.cu
-  attention.cc
-  avg_pool.cu
+  attention/attention.cc
+  pool/avg_pool.cu
   backend.cc
-  batch_norm_bwd.cu
-  batch_norm_fwd.cu
+  norm/batch_norm_bwd.cu
+  norm/batch_norm_fwd.cu
   cast.cu
-  check.cc
-  column_sum.cu
-  conv.cc
-  conv_weight.cu
-  cross_entropy.cu
-  device_report.cc
+  device/check.cc
+  matmul/column_sum.cu
+  conv/conv.cc
+  conv/conv_weight.cu
+  loss/cross_entropy.cu
+  device/device_report.cc
   dropout.cu
   elementwise.cu
   embedding.cu
-  grad_norm.cu
-  graph.cc
-  host_copy.cc
-  loss_scale.cu
-  layer_norm_bwd.cu
-  layer_norm_fwd.cu
-  matmul.cc
-  matmul_library.cc
-  max_pool.cu
-  memory_source.cc
-  move_average.cu
-  nvml.cc
-  optimizer.cu
-  own_attention_bwd.cu
-  own_attention_fwd.cu
-  own_conv.cu
+  step/grad_norm.cu
+  device/graph.cc
+  device/host_copy.cc
+  step/loss_scale.cu
+  norm/layer_norm_bwd.cu
+  norm/layer_norm_fwd.cu
+  matmul/matmul.cc
+  matmul/matmul_library.cc
+  pool/max_pool.cu
+  device/memory_source.cc
+  step/move_average.cu
+  device/nvml.cc
+  step/optimizer.cu
+  attention/native_attention_bwd.cu
+  attention/native_attention_fwd.cu
+  conv/native_conv.cu
   relu.cu
-  soft_cross_entropy.cu
-  staging_buffers.cc
-  stream.cc
-  transfer.cc
-  upload_stream.cc)
+  loss/soft_cross_entropy.cu
+  device/staging_buffers.cc
+  device/stream.cc
+  device/transfer.cc
+  device/upload_stream.cc)
 list(TRANSFORM trireme_cuda_sources PREPEND ${CMAKE_CURRENT_LIST_DIR}/)

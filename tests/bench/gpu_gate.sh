@@ -199,7 +199,7 @@ for how in recorded enqueued; do
   fi
 done
 
-# Under the sanitizers: everything that calls the card, in small cases; the own kernels for races.
+# Under the sanitizers: everything that calls the card, in small cases; the native kernels for races.
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda{,-*}/{bin,compute-sanitizer}/compute-sanitizer 2>/dev/null | head -n 1)
 small='-*LongSums*:*CopiedOperands*:*OneThreadMeansOne*'
 own='*LayerNorm*:*Attention*:*CrossEntropy*:*ColumnSum*:*Embedding*:*Optimizer*:*Elementwise*:*Dropout*:*LossScale*:*Cast*:*Conv*:*BatchNorm*:*Pool*:*SoftTargets*'

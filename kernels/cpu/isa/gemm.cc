@@ -1,4 +1,4 @@
-// Products of packed matrices: see kernels/cpu/gemm_numerics.h.
+// Products of packed matrices: see kernels/cpu/matmul/gemm_numerics.h.
 #include "kernels/cpu/isa/convert.h"
 #include "kernels/cpu/isa/pack.h"
 #include "kernels/cpu/isa/tables.h"

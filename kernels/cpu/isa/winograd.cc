@@ -1,5 +1,5 @@
 // Winograd's minimal filtering F(4 x 4, 3 x 3), a vector of channels at a time: see [Note: Winograd] in
-// kernels/cpu/winograd_conv.cc.
+// kernels/cpu/conv/winograd_conv.cc.
 #include "kernels/cpu/isa/tables.h"
 #include "kernels/cpu/isa/tile_gemm.h"
 

@@ -1,7 +1,7 @@
 // The part of the CUDA runtime and of CUDA C++ that kernels/cuda uses, on the host: device memory is host
 // memory, streams do their work at once (but for those with a StreamThread and those that are held), and a
-// kernel runs as in [Note: emulated blocks] in emulation.h. So own kernels are tested, under AddressSanitizer
-// too, without a GPU.
+// kernel runs as in [Note: emulated blocks] in emulation.h. So native kernels are tested, under
+// AddressSanitizer too, without a GPU.
 #pragma once
 
 #include <atomic>
