@@ -121,8 +121,8 @@ struct DropoutArgs {
   std::int64_t first_sample = 0;
 };
 
-/// loss = loss_scale * sum over rows of their losses, rows added in order. A row with K targets t_k >= 0 of
-/// weights w_k (1 without target_weights; a negative target has weight 0), W their sum, and s =
+/// loss = inv_num_targets * sum over rows of their losses, rows added in order. A row with K targets t_k >= 0
+/// of weights w_k (1 without target_weights; a negative target has weight 0), W their sum, and s =
 /// label_smoothing has the loss (1 - s) sum_k w_k -log p[t_k] + s W mean_j -log p[j], p = softmax(logits).
 /// With write_gradient, logits become gradient_scale * d loss / d logits in place, scaled before they are
 /// rounded to the dtype of the logits.
@@ -131,7 +131,7 @@ struct SoftmaxCrossEntropyArgs {
   ConstTensorView targets;         // [M * K] int32; negative = ignored
   ConstTensorView target_weights;  // [M * K] fp32, or undefined: all 1 (K may still be more than 1)
   TensorView loss;                 // [] fp32
-  float loss_scale = 1.0f;         // usually 1 / (tokens of the global batch)
+  float inv_num_targets = 1.0f;    // usually 1 / (tokens of the global batch)
   float label_smoothing = 0.0f;    // in [0, 1)
   ConstTensorView gradient_scale;  // [] fp32, or undefined: 1. The loss scaler's factor; not part of the loss
   bool write_gradient = false;

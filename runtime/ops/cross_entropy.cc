@@ -45,7 +45,7 @@ void check(const Tensor& logits, const Tensor& targets, const CrossEntropyOption
 
 }  // namespace
 
-Tensor softmax_cross_entropy(Context& ctx, Tensor logits, const Tensor& targets, float loss_scale,
+Tensor softmax_cross_entropy(Context& ctx, Tensor logits, const Tensor& targets, float inv_num_targets,
                              const CrossEntropyOptions& options) {
   check(logits, targets, options);
   const bool record = ctx.tape != nullptr;
@@ -66,7 +66,7 @@ Tensor softmax_cross_entropy(Context& ctx, Tensor logits, const Tensor& targets,
                  .target_weights = options.target_weights.defined() ? options.target_weights.const_view()
                                                                     : ConstTensorView{},
                  .loss = loss,
-                 .loss_scale = loss_scale,
+                 .inv_num_targets = inv_num_targets,
                  .label_smoothing = options.label_smoothing,
                  .gradient_scale = record ? ctx.gradient_scale.const_view() : ConstTensorView{},
                  .write_gradient = record});

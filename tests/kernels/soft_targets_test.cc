@@ -28,7 +28,7 @@ TEST_P(SoftTargetsTest, MatchesReference) {
                                                   .targets = t,
                                                   .target_weights = w,
                                                   .loss = loss,
-                                                  .loss_scale = 0.25f,
+                                                  .inv_num_targets = 0.25f,
                                                   .label_smoothing = smoothing,
                                                   .write_gradient = true});
           return Outputs{loss.download(), x.download()};

@@ -75,7 +75,7 @@ void run_rows(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args, st
               std::int64_t cols, float* row_losses) {
   const auto run = [&](auto kernel, int threads) {
     launch(exec, "softmax_cross_entropy", grid_of(rows), threads, 0, kernel, args.logits.as<T>(),
-           args.targets.as<std::int32_t>(), row_losses, cols, args.loss_scale,
+           args.targets.as<std::int32_t>(), row_losses, cols, args.inv_num_targets,
            args.gradient_scale.as<float>(), args.write_gradient);
   };
   if (cols > 4096) {
@@ -108,7 +108,7 @@ void softmax_cross_entropy(const KernelContext& exec, const SoftmaxCrossEntropyA
     });
   }
   launch(exec, "softmax_cross_entropy", 1, kSumThreads, 0, sum_losses_kernel, row_losses.as<float>(), rows,
-         args.loss_scale, args.loss.as<float>());
+         args.inv_num_targets, args.loss.as<float>());
 }
 
 }  // namespace trireme::cuda

@@ -108,7 +108,7 @@ void soft_cross_entropy_rows(const KernelContext& exec, const SoftmaxCrossEntrop
   for_float_type("softmax_cross_entropy", args.logits.dtype, [&]<class T>(T) {
     const auto run = [&](auto kernel) {
       launch(exec, "softmax_cross_entropy", grid_of(rows), kRowThreads, 0, kernel, args.logits.as<T>(),
-             targets, row_losses, cols, args.loss_scale, args.gradient_scale.as<float>(),
+             targets, row_losses, cols, args.inv_num_targets, args.gradient_scale.as<float>(),
              args.write_gradient);
     };
     if (rows_are_packable(cols, sizeof(T), {args.logits.data})) {

@@ -194,7 +194,7 @@ TEST_P(SixteenBit, CrossEntropy) {
           ctx_.exec, {.logits = logits,
                       .targets = ctx_.from_host(ids.data(), {kRows}, DType::kInt32),
                       .loss = loss,
-                      .loss_scale = 64.0f,  // keeps small gradients among the normal numbers
+                      .inv_num_targets = 64.0f,  // keeps small gradients among the normal numbers
                       .write_gradient = true});
       return std::vector<Tensor>{loss, logits};
     });
