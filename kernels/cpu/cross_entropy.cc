@@ -40,7 +40,7 @@ struct Targets {
 
 }  // namespace
 
-void softmax_cross_entropy(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args) {
+void run_op(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args) {
   check_one_float_type("softmax_cross_entropy", {args.logits});
   check_fp32("softmax_cross_entropy", {args.loss, args.gradient_scale, args.target_weights});
   const std::int64_t cols = args.logits.shape.dim(-1), rows = args.logits.num_elems() / cols;

@@ -58,7 +58,7 @@ __global__ void epilogue_kernel(const float* product, const T* bias, T* pre_acti
 
 }  // namespace
 
-void activation_bwd(const KernelContext& exec, const ActivationBwdArgs& args) {
+void run_op(const KernelContext& exec, const ActivationBwdArgs& args) {
   const std::int64_t n = args.dx.num_elems();
   assert(args.dy.num_elems() == n && args.pre.num_elems() == n);
   check_dtype("activation_bwd", args.dx.dtype, {args.dy, args.pre});

@@ -29,7 +29,7 @@ Tensor add(Context& ctx, const Tensor& left, const Tensor& right) {
   const DType dtype = ctx.precision.dtype_of(OpKind::kAdd, wider(left.dtype(), right.dtype()));
   const Tensor a = cast(ctx, left, dtype), b = cast(ctx, right, dtype);
   const Tensor y = ctx.empty(a.shape(), a.dtype());
-  ctx.backend->add(ctx.exec, {.a = a, .b = b, .out = y});
+  ctx.run(AddArgs{.a = a, .b = b, .out = y});
   if (ctx.tape == nullptr) return y;
 
   auto node = std::make_unique<AddNode>();

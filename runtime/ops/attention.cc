@@ -25,18 +25,18 @@ struct AttentionNode : Node {
   void backward(Context& ctx, Gradients& gradients) override {
     const Tensor dout = gradients.take(y);
     const Tensor dqkv = ctx.empty(qkv.shape(), qkv.dtype());
-    ctx.backend->attention_bwd(ctx.exec, {.dout = dout,
-                                          .qkv = qkv,
-                                          .out = out,
-                                          .lse = lse,
-                                          .dqkv = dqkv,
-                                          .num_heads = options.num_heads,
-                                          .scale = scale,
-                                          .causal = options.causal,
-                                          .math = math,
-                                          .dropout_p = options.dropout_p,
-                                          .rng = rng,
-                                          .first_sample = first_sample});
+    ctx.run(AttentionBwdArgs{.dout = dout,
+                             .qkv = qkv,
+                             .out = out,
+                             .lse = lse,
+                             .dqkv = dqkv,
+                             .num_heads = options.num_heads,
+                             .scale = scale,
+                             .causal = options.causal,
+                             .math = math,
+                             .dropout_p = options.dropout_p,
+                             .rng = rng,
+                             .first_sample = first_sample});
     gradients.add(ctx, qkv.id(), dqkv);
   }
 };
@@ -59,16 +59,16 @@ Tensor attention(Context& ctx, const Tensor& input, const AttentionOptions& opti
   if (!ctx.training) used.dropout_p = 0.0f;
   const float scale = 1.0f / std::sqrt(static_cast<float>(width / options.num_heads));
   const RngKey rng = used.dropout_p > 0 ? ctx.next_rng() : RngKey{};
-  ctx.backend->attention_fwd(ctx.exec, {.qkv = qkv,
-                                        .out = out,
-                                        .lse = lse,
-                                        .num_heads = used.num_heads,
-                                        .scale = scale,
-                                        .causal = used.causal,
-                                        .math = math,
-                                        .dropout_p = used.dropout_p,
-                                        .rng = rng,
-                                        .first_sample = ctx.first_sample});
+  ctx.run(AttentionFwdArgs{.qkv = qkv,
+                           .out = out,
+                           .lse = lse,
+                           .num_heads = used.num_heads,
+                           .scale = scale,
+                           .causal = used.causal,
+                           .math = math,
+                           .dropout_p = used.dropout_p,
+                           .rng = rng,
+                           .first_sample = ctx.first_sample});
   if (ctx.tape == nullptr) return out;
 
   auto node = std::make_unique<AttentionNode>();

@@ -36,21 +36,20 @@ struct BatchNormNode : Node {
     const GradientTarget dgamma = ctx.parameters->gradient(gamma);
     const GradientTarget dbeta = ctx.parameters->gradient(beta);
     const Tensor g = parameter(ctx, gamma, x.dtype()), b = parameter(ctx, beta, x.dtype());
-    required(*ctx.backend, &Backend::batch_norm_bwd, "batch_norm_bwd")(
-        ctx.exec, {.dy = dy,
-                   .x = x,
-                   .y = view_or_none(result),
-                   .gamma = g,
-                   .beta = b,
-                   .mean = mean,
-                   .rstd = rstd,
-                   .dx = dx,
-                   .dresidual = dresidual.defined() ? dresidual.view() : TensorView{},
-                   .dgamma = dgamma.view(),
-                   .dbeta = dbeta.view(),
-                   .dgamma_mode = dgamma.mode,
-                   .dbeta_mode = dbeta.mode,
-                   .rectify = rectify});
+    ctx.run(BatchNormBwdArgs{.dy = dy,
+                             .x = x,
+                             .y = view_or_none(result),
+                             .gamma = g,
+                             .beta = b,
+                             .mean = mean,
+                             .rstd = rstd,
+                             .dx = dx,
+                             .dresidual = dresidual.defined() ? dresidual.view() : TensorView{},
+                             .dgamma = dgamma.view(),
+                             .dbeta = dbeta.view(),
+                             .dgamma_mode = dgamma.mode,
+                             .dbeta_mode = dbeta.mode,
+                             .rectify = rectify});
     if (residual != kNoValue) {
       Tensor gradient = dresidual.defined() ? std::move(dresidual) : dy;
       dresidual = dy = Tensor();  // so that its memory may be written by whoever adds to it
@@ -89,16 +88,15 @@ Tensor infer(Context& ctx, const Inputs& in, const BatchNormOptions& options) {
                 "batch_norm: there are no running statistics to normalise {} with", in.x.shape().to_string());
   const Tensor mean = ctx.statistics->value(options.mean), variance = ctx.statistics->value(options.variance);
   const Tensor y = ctx.empty(in.x.shape(), in.x.dtype());
-  required(*ctx.backend, &Backend::batch_norm_infer, "batch_norm_infer")(
-      ctx.exec, {.x = in.x,
-                 .gamma = in.gamma,
-                 .beta = in.beta,
-                 .mean = mean,
-                 .variance = variance,
-                 .residual = view_or_none(in.residual),
-                 .y = y,
-                 .epsilon = options.epsilon,
-                 .rectify = options.rectify});
+  ctx.run(BatchNormInferArgs{.x = in.x,
+                             .gamma = in.gamma,
+                             .beta = in.beta,
+                             .mean = mean,
+                             .variance = variance,
+                             .residual = view_or_none(in.residual),
+                             .y = y,
+                             .epsilon = options.epsilon,
+                             .rectify = options.rectify});
   return y;
 }
 
@@ -116,17 +114,16 @@ Tensor batch_norm(Context& ctx, const Tensor& input, ParamRef gamma, ParamRef be
   const Tensor y = ctx.empty(in.x.shape(), in.x.dtype());
   const Tensor mean = ctx.empty(channels), rstd = ctx.empty(channels);
   const Tensor mean_sample = sample_of(ctx, options.mean), variance_sample = sample_of(ctx, options.variance);
-  required(*ctx.backend, &Backend::batch_norm_fwd, "batch_norm_fwd")(
-      ctx.exec, {.x = in.x,
-                 .gamma = in.gamma,
-                 .beta = in.beta,
-                 .residual = view_or_none(in.residual),
-                 .y = y,
-                 .mean = mean,
-                 .rstd = rstd,
-                 .variance = variance_sample.defined() ? variance_sample.view() : TensorView{},
-                 .epsilon = options.epsilon,
-                 .rectify = options.rectify});
+  ctx.run(BatchNormFwdArgs{.x = in.x,
+                           .gamma = in.gamma,
+                           .beta = in.beta,
+                           .residual = view_or_none(in.residual),
+                           .y = y,
+                           .mean = mean,
+                           .rstd = rstd,
+                           .variance = variance_sample.defined() ? variance_sample.view() : TensorView{},
+                           .epsilon = options.epsilon,
+                           .rectify = options.rectify});
   if (mean_sample.defined()) ctx.backend->copy(ctx.exec, mean_sample, mean);
   if (ctx.tape == nullptr) return y;
 

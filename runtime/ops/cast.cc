@@ -8,7 +8,7 @@ namespace {
 
 Tensor convert(const Context& ctx, const Tensor& x, DType dtype) {
   const Tensor y = ctx.empty(x.shape(), dtype);
-  ctx.backend->cast(ctx.exec, {.x = x, .y = y});
+  ctx.run(CastArgs{.x = x, .y = y});
   return y;
 }
 

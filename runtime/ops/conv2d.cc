@@ -19,18 +19,13 @@ struct Conv2dParameterGradients {
       const GradientTarget target = ctx.parameters->gradient(bias);
       if (target.mode != GradientMode::kIgnore) {
         const ConstTensorView rows{dy.data(), dy.dtype(), {dy.shape().num_rows(), dy.shape().dim(-1)}};
-        ctx.backend->column_sum(ctx.exec, {.x = rows, .out = target.tensor, .mode = target.mode});
+        ctx.run(ColumnSumArgs{.x = rows, .out = target.tensor, .mode = target.mode});
       }
     }
     const GradientTarget target = ctx.parameters->gradient(weight);
     if (target.mode == GradientMode::kIgnore) return;
-    required(*ctx.backend, &Backend::conv2d_bwd_weight, "conv2d_bwd_weight")(ctx.exec,
-                                                                             {.dy = dy,
-                                                                              .x = x,
-                                                                              .dweight = target.tensor,
-                                                                              .geometry = geometry,
-                                                                              .math = math,
-                                                                              .mode = target.mode});
+    ctx.run(Conv2dBwdWeightArgs{
+        .dy = dy, .x = x, .dweight = target.tensor, .geometry = geometry, .math = math, .mode = target.mode});
   }
 };
 
@@ -52,13 +47,12 @@ struct Conv2dNode : Node {
     const Tensor w = parameter(ctx, weight, x.dtype());
     const Tensor existing = gradients.has(x.id()) ? gradients.take(x.id()) : Tensor();  // of another use
     Tensor dx = existing.defined() && existing.unique() ? existing : ctx.empty(x.shape(), x.dtype());
-    required(*ctx.backend, &Backend::conv2d_bwd_data, "conv2d_bwd_data")(
-        ctx.exec, {.dy = dy,
-                   .weight = w,
-                   .dx_add = existing.defined() ? existing.const_view() : ConstTensorView{},
-                   .dx = dx,
-                   .geometry = geometry,
-                   .math = math});
+    ctx.run(Conv2dBwdDataArgs{.dy = dy,
+                              .weight = w,
+                              .dx_add = existing.defined() ? existing.const_view() : ConstTensorView{},
+                              .dx = dx,
+                              .geometry = geometry,
+                              .math = math});
     gradients.add(ctx, x.id(), std::move(dx));
   }
 };
@@ -98,7 +92,7 @@ Tensor conv2d(Context& ctx, const Tensor& input, ParamRef weight, const Conv2dOp
                      .geometry = options.geometry,
                      .math = ctx.precision.math_of(OpKind::kConv2d)};
   if (b.defined()) args.bias = b;
-  required(*ctx.backend, &Backend::conv2d_fwd, "conv2d_fwd")(ctx.exec, args);
+  ctx.run(args);
   if (ctx.tape == nullptr) return y;
 
   auto node = std::make_unique<Conv2dNode>();

@@ -18,7 +18,7 @@ struct CrossEntropyNode : Node {
   void backward(Context& ctx, Gradients& gradients) override {
     if (!gradients.is_unit(y)) {
       const Tensor seed = gradients.take(y);
-      ctx.backend->scale(ctx.exec, {.x = dlogits, .factor = seed});
+      ctx.run(ScaleArgs{.x = dlogits, .factor = seed});
     }
     gradients.add(ctx, logits, std::move(dlogits));
   }
@@ -60,16 +60,16 @@ Tensor softmax_cross_entropy(Context& ctx, Tensor logits, const Tensor& targets,
   const TensorView rows{logits.data(), logits.dtype(),
                         Shape{logits.shape().num_rows(), logits.shape().dim(-1)}};
   const ConstTensorView flat_targets{targets.data(), DType::kInt32, Shape{targets.num_elems()}};
-  ctx.backend->softmax_cross_entropy(
-      ctx.exec, {.logits = rows,
-                 .targets = flat_targets,
-                 .target_weights = options.target_weights.defined() ? options.target_weights.const_view()
-                                                                    : ConstTensorView{},
-                 .loss = loss,
-                 .inv_num_targets = inv_num_targets,
-                 .label_smoothing = options.label_smoothing,
-                 .gradient_scale = record ? ctx.gradient_scale.const_view() : ConstTensorView{},
-                 .write_gradient = record});
+  ctx.run(SoftmaxCrossEntropyArgs{
+      .logits = rows,
+      .targets = flat_targets,
+      .target_weights =
+          options.target_weights.defined() ? options.target_weights.const_view() : ConstTensorView{},
+      .loss = loss,
+      .inv_num_targets = inv_num_targets,
+      .label_smoothing = options.label_smoothing,
+      .gradient_scale = record ? ctx.gradient_scale.const_view() : ConstTensorView{},
+      .write_gradient = record});
   if (!record) return loss;
 
   auto node = std::make_unique<CrossEntropyNode>();

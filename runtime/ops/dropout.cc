@@ -22,7 +22,7 @@ struct DropoutNode : Node {
     const Tensor dy = gradients.take(y);
     if (residual != kNoValue) gradients.add(ctx, residual, dy);
     const Tensor dx = dy.unique() ? dy : ctx.empty(dy.shape(), dy.dtype());
-    ctx.backend->dropout(ctx.exec, {.x = dy, .y = dx, .p = p, .rng = rng, .first_sample = first_sample});
+    ctx.run(DropoutArgs{.x = dy, .y = dx, .p = p, .rng = rng, .first_sample = first_sample});
     gradients.add(ctx, x, dx);
   }
 };
@@ -42,7 +42,7 @@ Tensor dropout(Context& ctx, const Tensor& input, float p, const Tensor& stream)
   const Tensor y = ctx.empty(x.shape(), x.dtype());
   DropoutArgs args{.x = x, .y = y, .p = p, .rng = rng, .first_sample = ctx.first_sample};
   if (residual.defined()) args.residual = residual;
-  ctx.backend->dropout(ctx.exec, args);
+  ctx.run(args);
   if (ctx.tape == nullptr) return y;
 
   auto node = std::make_unique<DropoutNode>();

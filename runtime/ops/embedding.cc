@@ -16,12 +16,12 @@ struct EmbeddingParameterGradients {
     const GradientTarget dtable = ctx.parameters->gradient(table);
     const GradientTarget dpositions =
         positions.defined() ? ctx.parameters->gradient(positions) : GradientTarget{};
-    ctx.backend->embedding_bwd(ctx.exec, {.dx = dx,
-                                          .tokens = tokens,
-                                          .dtable = dtable.view(),
-                                          .dpositions = dpositions.view(),
-                                          .dtable_mode = dtable.mode,
-                                          .dpositions_mode = dpositions.mode});
+    ctx.run(EmbeddingBwdArgs{.dx = dx,
+                             .tokens = tokens,
+                             .dtable = dtable.view(),
+                             .dpositions = dpositions.view(),
+                             .dtable_mode = dtable.mode,
+                             .dpositions_mode = dpositions.mode});
   }
 };
 
@@ -60,7 +60,7 @@ Tensor embedding(Context& ctx, const Tensor& tokens, ParamRef table, ParamRef po
   }
   const Tensor x = ctx.empty({tokens.shape().dim(0), tokens.shape().dim(1), width}, dtype);
   args.x = x;
-  ctx.backend->embedding_fwd(ctx.exec, args);
+  ctx.run(args);
   if (ctx.tape == nullptr) return x;
 
   auto node = std::make_unique<EmbeddingNode>();

@@ -41,7 +41,7 @@ struct LayerNormNode : Node {
                           .dbeta_mode = dbeta.mode,
                           .gamma_center = center};
     if (existing.defined()) args.dx_add = rows_of(existing);
-    ctx.backend->layer_norm_bwd(ctx.exec, args);
+    ctx.run(args);
     gradients.add(ctx, x.id(), std::move(dx));
   }
 };
@@ -58,14 +58,14 @@ Tensor layer_norm(Context& ctx, const Tensor& input, ParamRef gamma, ParamRef be
   const Tensor y = ctx.empty(x.shape(), x.dtype());
   const Tensor mean = ctx.empty({x.shape().num_rows()});
   const Tensor rstd = ctx.empty({x.shape().num_rows()});
-  ctx.backend->layer_norm_fwd(ctx.exec, {.x = rows_of(x),
-                                         .gamma = g,
-                                         .beta = b,
-                                         .y = rows_of(y),
-                                         .mean = mean,
-                                         .rstd = rstd,
-                                         .epsilon = epsilon,
-                                         .gamma_center = center});
+  ctx.run(LayerNormFwdArgs{.x = rows_of(x),
+                           .gamma = g,
+                           .beta = b,
+                           .y = rows_of(y),
+                           .mean = mean,
+                           .rstd = rstd,
+                           .epsilon = epsilon,
+                           .gamma_center = center});
   if (ctx.tape == nullptr) return y;
 
   auto node = std::make_unique<LayerNormNode>();

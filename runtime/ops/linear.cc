@@ -27,16 +27,16 @@ struct LinearParameterGradients {
     const GradientTarget dweight = ctx.parameters->gradient(weight);
     if (dweight.mode == GradientMode::kIgnore) {
       if (dbias.mode == GradientMode::kIgnore) return;
-      return ctx.backend->column_sum(ctx.exec, {.x = as_matrix(dy), .out = dbias.tensor, .mode = dbias.mode});
+      return ctx.run(ColumnSumArgs{.x = as_matrix(dy), .out = dbias.tensor, .mode = dbias.mode});
     }
-    ctx.backend->matmul(ctx.exec, {.a = as_matrix(dy),
-                                   .b = as_matrix(x),
-                                   .d = dweight.tensor,
-                                   .transpose_a = Transpose::kYes,
-                                   .math = math,
-                                   .mode = dweight.mode,
-                                   .bias_grad = dbias.view(),
-                                   .bias_grad_mode = dbias.mode});
+    ctx.run(MatmulArgs{.a = as_matrix(dy),
+                       .b = as_matrix(x),
+                       .d = dweight.tensor,
+                       .transpose_a = Transpose::kYes,
+                       .math = math,
+                       .mode = dweight.mode,
+                       .bias_grad = dbias.view(),
+                       .bias_grad_mode = dbias.mode});
   }
 };
 
@@ -59,7 +59,7 @@ struct LinearNode : Node {
     if (residual != kNoValue) gradients.add(ctx, residual, dy);
     if (activation != Activation::kNone) {
       const Tensor dpre = dy.unique() ? dy : ctx.empty(dy.shape(), dy.dtype());
-      ctx.backend->activation_bwd(ctx.exec, {.dy = dy, .pre = pre, .dx = dpre, .activation = activation});
+      ctx.run(ActivationBwdArgs{.dy = dy, .pre = pre, .dx = dpre, .activation = activation});
       dy = dpre;
       pre = Tensor();
     }
@@ -67,7 +67,7 @@ struct LinearNode : Node {
     if (x.id() == kNoValue) return;
     const Tensor w = parameter(ctx, weight, x.dtype());
     const Tensor dx = ctx.empty(x.shape(), x.dtype());
-    ctx.backend->matmul(ctx.exec, {.a = as_matrix(dy), .b = w, .d = as_mutable_matrix(dx), .math = math});
+    ctx.run(MatmulArgs{.a = as_matrix(dy), .b = w, .d = as_mutable_matrix(dx), .math = math});
     gradients.add(ctx, x.id(), dx);
   }
 };
@@ -112,7 +112,7 @@ Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOp
   if (b.defined()) args.bias = b;
   if (pre.defined()) args.pre_activation = as_mutable_matrix(pre);
   if (residual.defined()) args.residual = as_matrix(residual);
-  ctx.backend->matmul(ctx.exec, args);
+  ctx.run(args);
   if (ctx.tape == nullptr) return y;
 
   auto node = std::make_unique<LinearNode>();

@@ -22,8 +22,7 @@ struct MaxPoolNode : Node {
   void backward(Context& ctx, Gradients& gradients) override {
     const Tensor dy = gradients.take(y);
     const Tensor dx = ctx.empty(shape, dy.dtype());
-    required(*ctx.backend, &Backend::max_pool_bwd, "max_pool_bwd")(
-        ctx.exec, {.dy = dy, .place = place, .dx = dx, .window = window});
+    ctx.run(MaxPoolBwdArgs{.dy = dy, .place = place, .dx = dx, .window = window});
     gradients.add(ctx, x, dx);
   }
 };
@@ -40,8 +39,7 @@ struct AvgPoolNode : Node {
   void backward(Context& ctx, Gradients& gradients) override {
     const Tensor dy = gradients.take(y).reshape(y_shape);
     const Tensor dx = ctx.empty(x_shape, dy.dtype());
-    required(*ctx.backend, &Backend::avg_pool_bwd, "avg_pool_bwd")(ctx.exec,
-                                                                   {.dy = dy, .dx = dx, .window = window});
+    ctx.run(AvgPoolBwdArgs{.dy = dy, .dx = dx, .window = window});
     gradients.add(ctx, x, dx);
   }
 };
@@ -66,8 +64,7 @@ Tensor averaged(Context& ctx, const Tensor& input, const PoolWindow& window, con
   const Tensor x = cast(ctx, input, ctx.precision.dtype_of(OpKind::kPool, input.dtype()));
   const Shape pooled_shape = pooled("avg_pool", x.shape(), window);
   const Tensor y = ctx.empty(pooled_shape, x.dtype());
-  required(*ctx.backend, &Backend::avg_pool_fwd, "avg_pool_fwd")(ctx.exec,
-                                                                 {.x = x, .y = y, .window = window});
+  ctx.run(AvgPoolFwdArgs{.x = x, .y = y, .window = window});
   if (ctx.tape == nullptr) return y.reshape(shape);
 
   auto node = std::make_unique<AvgPoolNode>();
@@ -90,8 +87,8 @@ Tensor max_pool(Context& ctx, const Tensor& input, const PoolWindow& window) {
                 window.height, window.width);
   const Tensor y = ctx.empty(shape, x.dtype());
   const Tensor place = ctx.tape != nullptr ? ctx.empty(shape, DType::kUInt8) : Tensor();
-  required(*ctx.backend, &Backend::max_pool_fwd, "max_pool_fwd")(
-      ctx.exec, {.x = x, .y = y, .place = place.defined() ? place.view() : TensorView{}, .window = window});
+  ctx.run(MaxPoolFwdArgs{
+      .x = x, .y = y, .place = place.defined() ? place.view() : TensorView{}, .window = window});
   if (ctx.tape == nullptr) return y;
 
   auto node = std::make_unique<MaxPoolNode>();

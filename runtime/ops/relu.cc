@@ -17,7 +17,7 @@ struct ReluNode : Node {
   void backward(Context& ctx, Gradients& gradients) override {
     const Tensor dy = gradients.take(y);
     Tensor dx = dy.unique() ? dy : ctx.empty(dy.shape(), dy.dtype());
-    required(*ctx.backend, &Backend::relu_bwd, "relu_bwd")(ctx.exec, {.dy = dy, .y = result, .dx = dx});
+    ctx.run(ReluBwdArgs{.dy = dy, .y = result, .dx = dx});
     gradients.add(ctx, x, std::move(dx));
   }
 };
@@ -27,7 +27,7 @@ struct ReluNode : Node {
 Tensor relu(Context& ctx, const Tensor& input) {
   const Tensor x = cast(ctx, input, ctx.precision.dtype_of(OpKind::kRelu, input.dtype()));
   const Tensor y = ctx.empty(x.shape(), x.dtype());
-  required(*ctx.backend, &Backend::relu, "relu")(ctx.exec, {.x = x, .y = y});
+  ctx.run(ReluArgs{.x = x, .y = y});
   if (ctx.tape == nullptr) return y;
 
   auto node = std::make_unique<ReluNode>();

@@ -31,14 +31,13 @@ class OneThread {
 };
 
 memory::dims weight_dims(const ConvShape& s) {
-  const std::int64_t groups = s.geometry.groups;
-  memory::dims dims{s.outputs / groups, s.channels / groups, s.kernel_height, s.kernel_width};
-  if (groups > 1) dims.insert(dims.begin(), groups);
+  memory::dims dims{s.out_group, s.in_group, s.kernel_height, s.kernel_width};
+  if (s.groups > 1) dims.insert(dims.begin(), s.groups);
   return dims;
 }
 
 memory::desc plain_weight(const ConvShape& s) {
-  return {weight_dims(s), kFloat, s.geometry.groups > 1 ? Tag::goihw : Tag::oihw};
+  return {weight_dims(s), kFloat, s.groups > 1 ? Tag::goihw : Tag::oihw};
 }
 
 struct Descs {
@@ -46,12 +45,11 @@ struct Descs {
       : x({s.images, s.channels, s.height, s.width}, kFloat, Tag::nhwc),
         y({s.images, s.outputs, s.out_height, s.out_width}, kFloat, Tag::nhwc),
         weight(weight_dims(s), kFloat, Tag::any),
-        strides{s.geometry.stride, s.geometry.stride},
-        padding{s.geometry.padding, s.geometry.padding},
+        strides{s.stride, s.stride},
+        padding{s.padding, s.padding},
         // What the last window leaves over counts as less padding there.
-        padding_after{
-            (s.out_height - 1) * s.geometry.stride + s.kernel_height - s.height - s.geometry.padding,
-            (s.out_width - 1) * s.geometry.stride + s.kernel_width - s.width - s.geometry.padding} {
+        padding_after{(s.out_height - 1) * s.stride + s.kernel_height - s.height - s.padding,
+                      (s.out_width - 1) * s.stride + s.kernel_width - s.width - s.padding} {
     if (s.has_bias) bias = memory::desc({s.outputs}, kFloat, Tag::x);
   }
   memory::desc x, y, weight, bias;
@@ -90,23 +88,6 @@ ConvPrimitive make_primitive(ConvKind kind, const ConvShape& shape, const dnnl::
 
 }  // namespace
 
-ConvShape conv_shape(const Shape& x, const Shape& weight, const Shape& y, const ConvGeometry& geometry) {
-  assert(x.rank() == 4 && weight.rank() == 4 && y.rank() == 4);
-  assert(x[0] == y[0] && x[3] == weight[1] * geometry.groups && y[3] == weight[0]);
-  assert(y[1] == (x[1] + 2 * geometry.padding - weight[2]) / geometry.stride + 1);
-  assert(y[2] == (x[2] + 2 * geometry.padding - weight[3]) / geometry.stride + 1);
-  return {.images = x[0],
-          .height = x[1],
-          .width = x[2],
-          .channels = x[3],
-          .out_height = y[1],
-          .out_width = y[2],
-          .outputs = y[3],
-          .kernel_height = weight[2],
-          .kernel_width = weight[3],
-          .geometry = geometry};
-}
-
 std::int64_t ConvPrimitive::weight_floats() const {
   return static_cast<std::int64_t>(weight.get_size() / sizeof(float));
 }
@@ -119,13 +100,8 @@ const ConvPrimitive& ConvPrimitives::get(ConvKind kind, const ConvShape& piece) 
   try {
     return primitives_.emplace(std::pair(kind, piece), make_primitive(kind, piece, engine_)).first->second;
   } catch (const dnnl::error& error) {
-    throw Error(
-        ErrorCode::kUnsupported,
-        fmt::format("oneDNN has no convolution of [{}, {}, {}, {}] with {} x {} kernels of {} groups, "
-                    "stride {} and padding {}: {}",
-                    piece.images, piece.height, piece.width, piece.channels, piece.kernel_height,
-                    piece.kernel_width, piece.geometry.groups, piece.geometry.stride, piece.geometry.padding,
-                    error.what()));
+    throw Error(ErrorCode::kUnsupported,
+                fmt::format("oneDNN has no convolution of {}: {}", piece.text(), error.what()));
   }
 }
 

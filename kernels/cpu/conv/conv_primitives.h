@@ -13,7 +13,6 @@
 // input: 9 numbers become 36, which large images win back (takes_winograd() in winograd_conv.cc says when).
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -21,28 +20,11 @@
 #include <utility>
 
 #include "kernels/backend.h"
+#include "kernels/conv_shape.h"
 
 namespace trireme::cpu {
 
-/// The convolution of a piece.
-struct ConvShape {
-  std::int64_t images, height, width, channels;
-  std::int64_t out_height, out_width, outputs;
-  std::int64_t kernel_height, kernel_width;
-  ConvGeometry geometry;
-  bool has_bias = false;
-  auto operator<=>(const ConvShape&) const = default;
-
-  std::int64_t image_elems() const { return height * width * channels; }
-  std::int64_t out_image_elems() const { return out_height * out_width * outputs; }
-  std::int64_t products() const { return images * out_height * out_width * weight_elems(); }
-  std::int64_t weight_elems() const {
-    return outputs * (channels / geometry.groups) * kernel_height * kernel_width;
-  }
-};
-
-/// Shapes of a whole call: x [B, H, W, C], weight [O, C / groups, R, S], y [B, H', W', O].
-ConvShape conv_shape(const Shape& x, const Shape& weight, const Shape& y, const ConvGeometry& geometry);
+using ConvShape = ConvExtents<std::int64_t>;
 
 enum class ConvKind : std::uint8_t { kFwd, kBwdData, kBwdWeight };
 

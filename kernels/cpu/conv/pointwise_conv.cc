@@ -108,12 +108,12 @@ bool is_pointwise(const Shape& weight, const ConvGeometry& geometry) {
 
 void pointwise_conv_fwd(const KernelContext& exec, const Conv2dFwdArgs& args) {
   const InputRows x(exec, args.x, args.y.shape, args.geometry.stride);
-  matmul(exec, {.a = x.view(),
-                .b = as_rows(args.weight, args.weight.shape[0]),
-                .d = as_rows(args.y, x.view().shape[0]),
-                .transpose_b = Transpose::kYes,
-                .math = args.math,
-                .bias = args.bias});
+  run_op(exec, MatmulArgs{.a = x.view(),
+                          .b = as_rows(args.weight, args.weight.shape[0]),
+                          .d = as_rows(args.y, x.view().shape[0]),
+                          .transpose_b = Transpose::kYes,
+                          .math = args.math,
+                          .bias = args.bias});
 }
 
 void pointwise_conv_bwd_data(const KernelContext& exec, const Conv2dBwdDataArgs& args) {
@@ -121,14 +121,15 @@ void pointwise_conv_bwd_data(const KernelContext& exec, const Conv2dBwdDataArgs&
   const std::int64_t rows = pixels.count();
   const ConstTensorView weight = as_rows(args.weight, args.weight.shape[0]);
   if (args.geometry.stride == 1) {
-    return matmul(exec, {.a = as_rows(args.dy, rows),
+    return run_op(
+        exec, MatmulArgs{.a = as_rows(args.dy, rows),
                          .b = weight,
                          .d = as_rows(args.dx, rows),
                          .math = args.math,
                          .residual = args.dx_add.defined() ? as_rows(args.dx_add, rows) : ConstTensorView{}});
   }
   const Together together(exec, pixels, args.dx.dtype);
-  matmul(exec, {.a = as_rows(args.dy, rows), .b = weight, .d = together.view(), .math = args.math});
+  run_op(exec, MatmulArgs{.a = as_rows(args.dy, rows), .b = weight, .d = together.view(), .math = args.math});
   if (args.dx_add.defined()) return add_met(exec, pixels, args, together.view());
   fill_zero(exec, args.dx);
   for_each_met(exec, pixels, [&](std::int64_t in, std::int64_t from) {
@@ -139,12 +140,12 @@ void pointwise_conv_bwd_data(const KernelContext& exec, const Conv2dBwdDataArgs&
 
 void pointwise_conv_bwd_weight(const KernelContext& exec, const Conv2dBwdWeightArgs& args) {
   const InputRows x(exec, args.x, args.dy.shape, args.geometry.stride);
-  matmul(exec, {.a = as_rows(args.dy, x.view().shape[0]),
-                .b = x.view(),
-                .d = as_rows(args.dweight, args.dweight.shape[0]),
-                .transpose_a = Transpose::kYes,
-                .math = args.math,
-                .mode = args.mode});
+  run_op(exec, MatmulArgs{.a = as_rows(args.dy, x.view().shape[0]),
+                          .b = x.view(),
+                          .d = as_rows(args.dweight, args.dweight.shape[0]),
+                          .transpose_a = Transpose::kYes,
+                          .math = args.math,
+                          .mode = args.mode});
 }
 
 }  // namespace trireme::cpu

@@ -146,8 +146,8 @@ void filter(const KernelContext& exec, std::int64_t images, const Filter& f) {
 bool takes_winograd(ConvKind kind, const ConvShape& s, DType dtype, MathMode math) {
   constexpr std::int64_t kCached = 128 * 128;  // of channels x outputs
   if (dtype != DType::kFloat32 || math != MathMode::kFp32 || s.kernel_height != 3 || s.kernel_width != 3 ||
-      s.geometry.stride != 1 || s.geometry.groups != 1 || s.geometry.padding > 2 ||
-      s.channels % kBlock != 0 || s.outputs % kBlock != 0) {
+      s.stride != 1 || s.groups != 1 || s.padding > 2 || s.channels % kBlock != 0 ||
+      s.outputs % kBlock != 0) {
     return false;
   }
   const bool weight = kind == ConvKind::kBwdWeight;
@@ -162,7 +162,7 @@ void winograd_conv_fwd(const KernelContext& exec, const ConvShape& s, const Conv
   filter(exec, s.images,
          {.x = args.x.as<float>(),
           .in = {s.height, s.width, s.channels},
-          .padding = s.geometry.padding,
+          .padding = s.padding,
           .weight = weight,
           .bias = args.bias.defined() ? args.bias.as<float>() : nullptr,
           .addend = nullptr,
@@ -175,7 +175,7 @@ void winograd_conv_bwd_data(const KernelContext& exec, const ConvShape& s, const
   filter(exec, s.images,
          {.x = args.dy.as<float>(),
           .in = {s.out_height, s.out_width, s.outputs},
-          .padding = 2 - s.geometry.padding,
+          .padding = 2 - s.padding,
           .weight = weight,
           .bias = nullptr,
           .addend = args.dx_add.defined() ? args.dx_add.as<float>() : nullptr,

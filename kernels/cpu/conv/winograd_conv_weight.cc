@@ -48,7 +48,7 @@ class GradientPoints {
 
  private:
   void transform(const float* x, const float* dy, std::int64_t first, std::int64_t count) const {
-    const std::int64_t padding = shape_.geometry.padding;
+    const std::int64_t padding = shape_.padding;
     for_each_piece(exec_, count, count * (shape_.channels + shape_.outputs) * kPoints, [&](std::int64_t s) {
       const Squares::Place at = squares_.at(first + s);
       const std::int64_t row = at.row - padding, col = at.col - padding;

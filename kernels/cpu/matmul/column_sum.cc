@@ -6,7 +6,7 @@
 
 namespace trireme::cpu {
 
-void column_sum(const KernelContext& exec, const ColumnSumArgs& args) {
+void run_op(const KernelContext& exec, const ColumnSumArgs& args) {
   check_one_float_type("column_sum", {args.x});
   check_fp32("column_sum", {args.out});
   if (args.mode == GradientMode::kIgnore) return;

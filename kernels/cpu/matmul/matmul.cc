@@ -127,12 +127,12 @@ void check_dtypes(const MatmulArgs& args) {
 
 void sum_columns_apart(const KernelContext& exec, const MatmulArgs& args) {
   if (!args.bias_grad.defined()) return;
-  column_sum(exec, {.x = args.a, .out = args.bias_grad, .mode = args.bias_grad_mode});
+  run_op(exec, ColumnSumArgs{.x = args.a, .out = args.bias_grad, .mode = args.bias_grad_mode});
 }
 
 }  // namespace
 
-void matmul(const KernelContext& exec, const MatmulArgs& args) {
+void run_op(const KernelContext& exec, const MatmulArgs& args) {
   check_dtypes(args);
   const bool ta = args.transpose_a == Transpose::kYes;
   [[maybe_unused]] const bool tb = args.transpose_b == Transpose::kYes;

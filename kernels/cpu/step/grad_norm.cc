@@ -7,7 +7,7 @@
 
 namespace trireme::cpu {
 
-void squared_norm_blocks(const KernelContext& exec, const SquaredNormBlocksArgs& args) {
+void run_op(const KernelContext& exec, const SquaredNormBlocksArgs& args) {
   check_one_float_type("squared_norm_blocks", {args.x});
   check_fp32("squared_norm_blocks", {args.partials});
   assert(args.x.num_elems() % kNormBlock == 0 &&
@@ -21,7 +21,7 @@ void squared_norm_blocks(const KernelContext& exec, const SquaredNormBlocksArgs&
   });
 }
 
-void clip_coefficient(const KernelContext&, const ClipCoefficientArgs& args) {
+void run_op(const KernelContext&, const ClipCoefficientArgs& args) {
   check_fp32("clip_coefficient", {args.partials, args.norm, args.clip, args.gradient_scale});
   double sum = 0.0;
   for (std::int64_t i = 0; i < args.partials.num_elems(); ++i) sum += args.partials.as<float>()[i];

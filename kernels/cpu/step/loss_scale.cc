@@ -6,7 +6,7 @@
 
 namespace trireme::cpu {
 
-void update_loss_scale(const KernelContext&, const UpdateLossScaleArgs& args) {
+void run_op(const KernelContext&, const UpdateLossScaleArgs& args) {
   check_fp32("update_loss_scale", {args.norm, args.scale});
   assert(args.scale.defined() == args.clean_steps.defined());
   const bool skip = !std::isfinite(*args.norm.as<float>());

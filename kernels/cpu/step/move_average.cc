@@ -6,7 +6,7 @@
 
 namespace trireme::cpu {
 
-void move_average(const KernelContext& exec, const MoveAverageArgs& args) {
+void run_op(const KernelContext& exec, const MoveAverageArgs& args) {
   check_fp32("move_average", {args.value, args.sample});
   assert(args.value.num_elems() == args.sample.num_elems());
   if (args.skip.defined() && *args.skip.as<std::int32_t>() != 0) return;

@@ -14,7 +14,7 @@ bool is_skipped(ConstTensorView skip) {
 
 }  // namespace
 
-void adamw(const KernelContext& exec, const AdamWArgs& args) {
+void run_op(const KernelContext& exec, const AdamWArgs& args) {
   if (is_skipped(args.skip)) return;
   check_fp32("adamw", {args.param, args.exp_avg, args.exp_avg_sq, args.lr, args.clip});
   check_one_float_type("adamw", {args.grad});
@@ -47,7 +47,7 @@ void adamw(const KernelContext& exec, const AdamWArgs& args) {
   });
 }
 
-void sgd(const KernelContext& exec, const SgdArgs& args) {
+void run_op(const KernelContext& exec, const SgdArgs& args) {
   if (is_skipped(args.skip)) return;
   check_fp32("sgd", {args.param, args.momentum_buffer, args.lr, args.clip});
   check_one_float_type("sgd", {args.grad});

@@ -17,12 +17,12 @@ bool suits_library(const Args& args) {
 
 }  // namespace
 
-void attention_fwd(const KernelContext& exec, const AttentionFwdArgs& args) {
+void run_op(const KernelContext& exec, const AttentionFwdArgs& args) {
   if (suits_library(args) && stream_of(exec).attention_library().run_fwd(args)) return;
   native_attention_fwd(exec, args);
 }
 
-void attention_bwd(const KernelContext& exec, const AttentionBwdArgs& args) {
+void run_op(const KernelContext& exec, const AttentionBwdArgs& args) {
   if (suits_library(args) && stream_of(exec).attention_library().run_bwd(args)) return;
   native_attention_bwd(exec, args);
 }

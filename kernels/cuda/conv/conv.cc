@@ -31,46 +31,47 @@ View as_pixels(View x) {
 
 }  // namespace
 
-void conv2d_fwd(const KernelContext& exec, const Conv2dFwdArgs& args) {
+void run_op(const KernelContext& exec, const Conv2dFwdArgs& args) {
   check_dtype("conv2d_fwd", args.x.dtype, {args.weight, args.bias, args.y});
   if (args.y.num_elems() == 0) return;
   if (is_product(args.weight.shape, args.geometry)) {
-    return matmul(exec, {.a = as_pixels(args.x),
-                         .b = as_rows(args.weight, args.weight.shape[1]),
-                         .d = as_pixels(args.y),
-                         .transpose_b = Transpose::kYes,
-                         .math = args.math,
-                         .bias = args.bias});
+    return run_op(exec, MatmulArgs{.a = as_pixels(args.x),
+                                   .b = as_rows(args.weight, args.weight.shape[1]),
+                                   .d = as_pixels(args.y),
+                                   .transpose_b = Transpose::kYes,
+                                   .math = args.math,
+                                   .bias = args.bias});
   }
   if (stream_of(exec).conv_library().run_fwd(exec, args)) return;
   native_conv_fwd(exec, args);
 }
 
-void conv2d_bwd_data(const KernelContext& exec, const Conv2dBwdDataArgs& args) {
+void run_op(const KernelContext& exec, const Conv2dBwdDataArgs& args) {
   check_dtype("conv2d_bwd_data", args.dy.dtype, {args.weight, args.dx_add, args.dx});
   if (args.dx.num_elems() == 0) return;
   if (is_product(args.weight.shape, args.geometry)) {
-    return matmul(exec, {.a = as_pixels(args.dy),
-                         .b = as_rows(args.weight, args.weight.shape[1]),
-                         .d = as_pixels(args.dx),
-                         .math = args.math,
-                         .residual = args.dx_add.defined() ? as_pixels(args.dx_add) : ConstTensorView{}});
+    return run_op(exec,
+                  MatmulArgs{.a = as_pixels(args.dy),
+                             .b = as_rows(args.weight, args.weight.shape[1]),
+                             .d = as_pixels(args.dx),
+                             .math = args.math,
+                             .residual = args.dx_add.defined() ? as_pixels(args.dx_add) : ConstTensorView{}});
   }
   if (stream_of(exec).conv_library().run_bwd_data(exec, args)) return;
   native_conv_bwd_data(exec, args);
 }
 
-void conv2d_bwd_weight(const KernelContext& exec, const Conv2dBwdWeightArgs& args) {
+void run_op(const KernelContext& exec, const Conv2dBwdWeightArgs& args) {
   check_dtype("conv2d_bwd_weight", args.dy.dtype, {args.x});
   check_dtype("conv2d_bwd_weight", DType::kFloat32, {args.dweight});
   if (args.mode == GradientMode::kIgnore || args.dweight.num_elems() == 0) return;
   if (is_product(args.dweight.shape, args.geometry)) {
-    return matmul(exec, {.a = as_pixels(args.dy),
-                         .b = as_pixels(args.x),
-                         .d = as_rows(args.dweight, args.dweight.shape[1]),
-                         .transpose_a = Transpose::kYes,
-                         .math = args.math,
-                         .mode = args.mode});
+    return run_op(exec, MatmulArgs{.a = as_pixels(args.dy),
+                                   .b = as_pixels(args.x),
+                                   .d = as_rows(args.dweight, args.dweight.shape[1]),
+                                   .transpose_a = Transpose::kYes,
+                                   .math = args.math,
+                                   .mode = args.mode});
   }
   if (stream_of(exec).conv_library().run_bwd_weight(exec, args)) return;
   native_conv_bwd_weight(exec, args);

@@ -87,7 +87,7 @@ void run_rows(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args, st
 
 }  // namespace
 
-void softmax_cross_entropy(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args) {
+void run_op(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args) {
   const std::int64_t cols = args.logits.shape.dim(-1), rows = args.logits.num_elems() / cols;
   assert(rows == 0 || args.targets.num_elems() % rows == 0);
   const bool soft =

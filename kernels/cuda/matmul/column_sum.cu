@@ -71,7 +71,7 @@ void sum_chunks(const KernelContext& exec, const char* op, const float* partials
          num_chunks, pitch, cols, out, mode == GradientMode::kAccumulate);
 }
 
-void column_sum(const KernelContext& exec, const ColumnSumArgs& args) {
+void run_op(const KernelContext& exec, const ColumnSumArgs& args) {
   if (args.mode == GradientMode::kIgnore) return;
   const std::int64_t cols = args.out.num_elems();
   if (cols == 0) return;

@@ -98,7 +98,7 @@ void run_in_two(const KernelContext& exec, const MatmulArgs& args, Product produ
 
 }  // namespace
 
-void matmul(const KernelContext& exec, const MatmulArgs& args) {
+void run_op(const KernelContext& exec, const MatmulArgs& args) {
   check_dtypes(args);
   Product product = product_of(args);
   [[maybe_unused]] const bool ta = args.transpose_a == Transpose::kYes,
@@ -107,7 +107,7 @@ void matmul(const KernelContext& exec, const MatmulArgs& args) {
          args.b.shape[tb ? 1 : 0] == product.k);
   assert(ta || !args.bias_grad.defined());
   if (args.bias_grad.defined()) {
-    column_sum(exec, {.x = args.a, .out = args.bias_grad, .mode = args.bias_grad_mode});
+    run_op(exec, ColumnSumArgs{.x = args.a, .out = args.bias_grad, .mode = args.bias_grad_mode});
   }
   if (product.m == 0 || product.n == 0) return;
   ProductPointers pointers{.a = args.a.data, .b = args.b.data, .d = args.d.data};

@@ -180,7 +180,7 @@ void run_typed(const KernelContext& exec, const BatchNormBwdArgs& args, const Ro
 
 }  // namespace
 
-void batch_norm_bwd(const KernelContext& exec, const BatchNormBwdArgs& args) {
+void run_op(const KernelContext& exec, const BatchNormBwdArgs& args) {
   check_dtype("batch_norm_bwd", args.x.dtype,
               {args.dy, args.y, args.gamma, args.beta, args.dx, args.dresidual});
   check_dtype("batch_norm_bwd", DType::kFloat32, {args.mean, args.rstd, args.dgamma, args.dbeta});

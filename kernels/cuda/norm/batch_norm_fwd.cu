@@ -137,7 +137,7 @@ RowChunks chunks_of(ConstTensorView x) {
 
 }  // namespace
 
-void batch_norm_fwd(const KernelContext& exec, const BatchNormFwdArgs& args) {
+void run_op(const KernelContext& exec, const BatchNormFwdArgs& args) {
   check_dtype("batch_norm_fwd", args.x.dtype, {args.gamma, args.beta, args.residual, args.y});
   check_dtype("batch_norm_fwd", DType::kFloat32, {args.mean, args.rstd, args.variance});
   const RowChunks chunks = chunks_of(args.x);
@@ -162,7 +162,7 @@ void batch_norm_fwd(const KernelContext& exec, const BatchNormFwdArgs& args) {
   normalize(exec, "batch_norm_fwd", chunks, args, {mean, rstd});
 }
 
-void batch_norm_infer(const KernelContext& exec, const BatchNormInferArgs& args) {
+void run_op(const KernelContext& exec, const BatchNormInferArgs& args) {
   check_dtype("batch_norm_infer", args.x.dtype, {args.gamma, args.beta, args.residual, args.y});
   check_dtype("batch_norm_infer", DType::kFloat32, {args.mean, args.variance});
   const RowChunks chunks = chunks_of(args.x);

@@ -205,7 +205,7 @@ void run_apart(const KernelContext& exec, const Pointers<T>& p, std::int64_t row
 
 }  // namespace
 
-void layer_norm_bwd(const KernelContext& exec, const LayerNormBwdArgs& args) {
+void run_op(const KernelContext& exec, const LayerNormBwdArgs& args) {
   const std::int64_t cols = args.gamma.num_elems(), rows = args.mean.num_elems();
   assert(args.x.num_elems() == rows * cols && args.dx.num_elems() == rows * cols);
   check_dtype("layer_norm_bwd", args.x.dtype, {args.dy, args.gamma, args.dx_add, args.dx});

@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kRowsPerBlock* kWarp)
 
 }  // namespace
 
-void layer_norm_fwd(const KernelContext& exec, const LayerNormFwdArgs& args) {
+void run_op(const KernelContext& exec, const LayerNormFwdArgs& args) {
   const std::int64_t cols = args.gamma.num_elems(), rows = args.mean.num_elems();
   assert(args.x.num_elems() == rows * cols && args.y.num_elems() == rows * cols);
   check_dtype("layer_norm_fwd", args.x.dtype, {args.gamma, args.beta, args.y});

@@ -44,7 +44,7 @@ __global__ void avg_pool_bwd_kernel(PoolImages p, const T* dy, T* dx) {
 
 }  // namespace
 
-void avg_pool_fwd(const KernelContext& exec, const AvgPoolFwdArgs& args) {
+void run_op(const KernelContext& exec, const AvgPoolFwdArgs& args) {
   check_dtype("avg_pool_fwd", args.x.dtype, {args.y});
   const PoolImages p = pool_images(args.x.shape, args.y.shape, args.window);
   if (args.y.num_elems() == 0) return;
@@ -61,7 +61,7 @@ void avg_pool_fwd(const KernelContext& exec, const AvgPoolFwdArgs& args) {
   });
 }
 
-void avg_pool_bwd(const KernelContext& exec, const AvgPoolBwdArgs& args) {
+void run_op(const KernelContext& exec, const AvgPoolBwdArgs& args) {
   check_dtype("avg_pool_bwd", args.dx.dtype, {args.dy});
   const PoolImages p = pool_images(args.dx.shape, args.dy.shape, args.window);
   if (args.dx.num_elems() == 0) return;

@@ -48,7 +48,7 @@ __global__ void max_pool_bwd_kernel(PoolImages p, const T* dy, const std::uint8_
 
 }  // namespace
 
-void max_pool_fwd(const KernelContext& exec, const MaxPoolFwdArgs& args) {
+void run_op(const KernelContext& exec, const MaxPoolFwdArgs& args) {
   check_dtype("max_pool_fwd", args.x.dtype, {args.y});
   check_dtype("max_pool_fwd", DType::kUInt8, {args.place});
   const PoolImages p = pool_images(args.x.shape, args.y.shape, args.window);
@@ -68,7 +68,7 @@ void max_pool_fwd(const KernelContext& exec, const MaxPoolFwdArgs& args) {
   });
 }
 
-void max_pool_bwd(const KernelContext& exec, const MaxPoolBwdArgs& args) {
+void run_op(const KernelContext& exec, const MaxPoolBwdArgs& args) {
   check_dtype("max_pool_bwd", args.dx.dtype, {args.dy});
   check_dtype("max_pool_bwd", DType::kUInt8, {args.place});
   const PoolImages p = pool_images(args.dx.shape, args.dy.shape, args.window);

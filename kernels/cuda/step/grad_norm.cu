@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kSumThreads)
 
 }  // namespace
 
-void squared_norm_blocks(const KernelContext& exec, const SquaredNormBlocksArgs& args) {
+void run_op(const KernelContext& exec, const SquaredNormBlocksArgs& args) {
   const std::int64_t num_blocks = args.partials.num_elems();
   assert(args.x.num_elems() == num_blocks * kNormBlock);
   check_dtype("squared_norm_blocks", DType::kFloat32, {args.partials});
@@ -68,7 +68,7 @@ void squared_norm_blocks(const KernelContext& exec, const SquaredNormBlocksArgs&
   });
 }
 
-void clip_coefficient(const KernelContext& exec, const ClipCoefficientArgs& args) {
+void run_op(const KernelContext& exec, const ClipCoefficientArgs& args) {
   check_dtype("clip_coefficient", DType::kFloat32,
               {args.partials, args.norm, args.clip, args.gradient_scale});
   launch(exec, "clip_coefficient", 1, kSumThreads, 0, clip_coefficient_kernel, args.partials.as<float>(),

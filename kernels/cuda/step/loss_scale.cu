@@ -33,7 +33,7 @@ __global__ void update_loss_scale_kernel(LossScalePointers p, float growth_facto
 
 }  // namespace
 
-void update_loss_scale(const KernelContext& exec, const UpdateLossScaleArgs& args) {
+void run_op(const KernelContext& exec, const UpdateLossScaleArgs& args) {
   check_dtype("update_loss_scale", DType::kFloat32, {args.norm, args.scale});
   check_dtype("update_loss_scale", DType::kInt32,
               {args.clean_steps, args.skip, args.skipped_in_a_row, args.step});

@@ -15,7 +15,7 @@ __global__ void move_average_kernel(float* value, const float* sample, float mom
 
 }  // namespace
 
-void move_average(const KernelContext& exec, const MoveAverageArgs& args) {
+void run_op(const KernelContext& exec, const MoveAverageArgs& args) {
   const std::int64_t n = args.value.num_elems();
   assert(args.sample.num_elems() == n);
   check_dtype("move_average", DType::kFloat32, {args.value, args.sample});

@@ -137,7 +137,7 @@ void for_types(const char* op, ConstTensorView working, ConstTensorView grad, F 
 
 }  // namespace
 
-void adamw(const KernelContext& exec, const AdamWArgs& args) {
+void run_op(const KernelContext& exec, const AdamWArgs& args) {
   const std::int64_t n = args.param.num_elems();
   assert(args.grad.num_elems() == n && args.exp_avg.num_elems() == n && args.exp_avg_sq.num_elems() == n);
   check_dtype("adamw", DType::kFloat32, {args.param, args.exp_avg, args.exp_avg_sq, args.lr, args.clip});
@@ -164,7 +164,7 @@ void adamw(const KernelContext& exec, const AdamWArgs& args) {
   });
 }
 
-void sgd(const KernelContext& exec, const SgdArgs& args) {
+void run_op(const KernelContext& exec, const SgdArgs& args) {
   const std::int64_t n = args.param.num_elems();
   assert(args.grad.num_elems() == n);
   check_dtype("sgd", DType::kFloat32, {args.param, args.momentum_buffer, args.lr, args.clip});

@@ -110,7 +110,7 @@ TEST_P(WinogradConvTest, ManyChannelsStayWithinTheDocumentedErrors) {
   for (const Case& c : {Case{8, 14, 256}, Case{32, 7, 512}}) {
     SCOPED_TRACE(c.channels);
     const ConvGeometry geometry{.stride = 1, .padding = 1};
-    const cpu::ConvShape shape = cpu::conv_shape(c.x(), c.weight(), c.x(), geometry);
+    const cpu::ConvShape shape = cpu::conv_extents<std::int64_t>(c.x(), c.weight(), c.x(), geometry);
     for (const cpu::ConvKind kind :
          {cpu::ConvKind::kFwd, cpu::ConvKind::kBwdData, cpu::ConvKind::kBwdWeight}) {
       ASSERT_TRUE(cpu::takes_winograd(kind, shape, DType::kFloat32, MathMode::kFp32));
@@ -121,13 +121,13 @@ TEST_P(WinogradConvTest, ManyChannelsStayWithinTheDocumentedErrors) {
     const DeviceArray dev_x = rig.upload(c.x(), x), dev_weight = rig.upload(c.weight(), weight),
                       dev_dy = rig.upload(c.x(), dy);
     const DeviceArray y = rig.poisoned(c.x()), dx = rig.poisoned(c.x()), dweight = rig.poisoned(c.weight());
-    rig->conv2d_fwd(rig.exec(), {.x = dev_x, .weight = dev_weight, .bias = {}, .y = y, .geometry = geometry});
-    rig->conv2d_bwd_data(rig.exec(), {.dy = dev_dy, .weight = dev_weight, .dx = dx, .geometry = geometry});
-    rig->conv2d_bwd_weight(rig.exec(), {.dy = dev_dy,
-                                        .x = dev_x,
-                                        .dweight = dweight,
-                                        .geometry = geometry,
-                                        .mode = GradientMode::kOverwrite});
+    rig.run(Conv2dFwdArgs{.x = dev_x, .weight = dev_weight, .bias = {}, .y = y, .geometry = geometry});
+    rig.run(Conv2dBwdDataArgs{.dy = dev_dy, .weight = dev_weight, .dx = dx, .geometry = geometry});
+    rig.run(Conv2dBwdWeightArgs{.dy = dev_dy,
+                                .x = dev_x,
+                                .dweight = dweight,
+                                .geometry = geometry,
+                                .mode = GradientMode::kOverwrite});
     const Reference reference(c, x, weight, dy);
     const auto all_y = y.download(), all_dx = dx.download(), all_dweight = dweight.download();
     // A few channels, from the first and the last panel: all of them would take a minute.

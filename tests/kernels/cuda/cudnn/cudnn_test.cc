@@ -26,15 +26,15 @@ class CudnnTest : public ::testing::Test {
     };
     const DeviceArray x = ones({1, extent, extent, 4}, 1.0f), w = ones({2, 4, 3, 3}, weight);
     const DeviceArray y = rig.poisoned({1, extent, extent, 2});
-    rig->conv2d_fwd(rig.exec(),
-                    {.x = x, .weight = w, .y = y, .geometry = {.stride = 1, .padding = 1}, .math = math});
+    rig.run(
+        Conv2dFwdArgs{.x = x, .weight = w, .y = y, .geometry = {.stride = 1, .padding = 1}, .math = math});
     return y.download();
   }
   static void attend(const Rig& rig) {
     const DeviceArray qkv =
         rig.upload({1, 8, 3 * 16}, std::vector<float>(8 * 3 * 16, 0.5f), DType::kBFloat16);
     const DeviceArray out = rig.poisoned({1, 8, 16}, DType::kBFloat16), lse = rig.poisoned({1, 2, 8});
-    rig->attention_fwd(rig.exec(), {.qkv = qkv, .out = out, .lse = lse, .num_heads = 2, .scale = 1.0f});
+    rig.run(AttentionFwdArgs{.qkv = qkv, .out = out, .lse = lse, .num_heads = 2, .scale = 1.0f});
     for (const float value : out.download()) EXPECT_EQ(value, 0.5f);
   }
   // How many of forward and backward of a sequence the library has run.
@@ -49,10 +49,9 @@ class CudnnTest : public ::testing::Test {
                       lse = rig.poisoned({1, 1, length});
     const DeviceArray dqkv = rig.poisoned({1, length, 3 * 8}, DType::kBFloat16);
     const int before = dnn_counts().runs;
-    rig->attention_fwd(rig.exec(), {.qkv = qkv, .out = out, .lse = lse, .num_heads = 1, .scale = 1.0f});
-    rig->attention_bwd(
-        rig.exec(),
-        {.dout = dout, .qkv = qkv, .out = out, .lse = lse, .dqkv = dqkv, .num_heads = 1, .scale = 1.0f});
+    rig.run(AttentionFwdArgs{.qkv = qkv, .out = out, .lse = lse, .num_heads = 1, .scale = 1.0f});
+    rig.run(AttentionBwdArgs{
+        .dout = dout, .qkv = qkv, .out = out, .lse = lse, .dqkv = dqkv, .num_heads = 1, .scale = 1.0f});
     EXPECT_EQ(out.download().front(), 0.5f);
     return dnn_counts().runs - before;
   }
@@ -137,7 +136,7 @@ TEST_F(CudnnTest, RunsInRecordedSteps) {
   const DeviceArray w = rig.upload({2, 4, 3, 3}, std::vector<float>(72, 0.5f)),
                     y = rig.poisoned({1, 5, 5, 2});
   rig->begin_capture(rig.exec());
-  rig->conv2d_fwd(rig.exec(), {.x = x, .weight = w, .y = y, .geometry = {.stride = 1, .padding = 1}});
+  rig.run(Conv2dFwdArgs{.x = x, .weight = w, .y = y, .geometry = {.stride = 1, .padding = 1}});
   const auto graph = rig->end_capture(rig.exec());
   EXPECT_FALSE(same_bits(y.download(), expected)) << "ran while it was recorded";
   rig->launch_graph(rig.exec(), graph);
