@@ -111,8 +111,8 @@ std::string describe(const std::string& file, const Timeline& timeline, const Me
   std::string text =
       fmt::format("\n{}: forward and backward of a step take {:.2f} ms, the bubble is {:.1f} %\n", file,
                   timeline.duration_ms(), 100 * timeline.bubble_share());
-  for (int stage = 0; stage < mesh.pipeline && mesh.pipeline > 1; ++stage) {
-    const double busy = timeline.busy_ms(mesh.rank({.stage = stage, .data = 0}));
+  for (int stage = 0; stage < mesh.size(Axis::kPipeline) && mesh.size(Axis::kPipeline) > 1; ++stage) {
+    const double busy = timeline.busy_ms(mesh.rank({{Axis::kPipeline, stage}, {Axis::kData, 0}}));
     text += fmt::format("stage {}: {:.2f} ms of work, {:.1f} % of the step\n", stage, busy,
                         100 * busy / timeline.duration_ms());
   }

@@ -43,7 +43,7 @@ std::vector<AccumulationReport> other_accumulations(const PlanReport& report,
 std::int64_t peak_of_stage(const PlanReport& report, int stage) {
   std::int64_t peak = 0;
   for (const RankGroupReport& group : report.groups) {
-    if (report.plan.mesh.place(group.ranks[0]).stage != stage) continue;
+    if (report.plan.mesh.coord(group.ranks[0])[Axis::kPipeline] != stage) continue;
     peak = std::max(peak, group.prediction.memory.peak_total);
   }
   return peak;
@@ -84,7 +84,7 @@ PlanReport make_plan_report(const JobConfig& given, int num_ranks, int ranks_per
   options.device = {DeviceType::kMeta};
   options.memory_limit = std::nullopt;
   const auto comm = std::make_shared<RecordingCommunicator>(0, num_ranks);
-  expect_mesh_splits(*comm, {.data = data, .pipeline = options.pipeline.stages});
+  expect_mesh_splits(*comm, {{Axis::kData, data}, {Axis::kPipeline, options.pipeline.stages}});
   const Engine engine(blocks, comm, options);  // plans, validates
   PlanReport report{.config = config,
                     .num_ranks = num_ranks,

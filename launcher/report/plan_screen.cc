@@ -81,7 +81,7 @@ std::string describe_stages(const PlanReport& report) {
   std::map<int, std::vector<const ChunkReport*>> stages;
   for (const ChunkReport& chunk : report.chunks) stages[chunk.stage].push_back(&chunk);
   TextRows rows{{"stage", "ranks", "blocks", "time", "parameters"}};
-  const int data = report.plan.mesh.data;
+  const int data = report.plan.mesh.size(Axis::kData);
   for (const auto& [stage, chunks] : stages) {
     double share = 0;
     std::int64_t parameters = 0;
@@ -109,14 +109,15 @@ std::string describe_stages(const PlanReport& report) {
 /// Ranks that need the same are a row: called by their stage where each stage has one.
 std::string describe_memory(const PlanReport& report) {
   const bool by_stage =
-      !report.chunks.empty() && report.groups.size() == static_cast<std::size_t>(report.plan.mesh.pipeline);
+      !report.chunks.empty() &&
+      report.groups.size() == static_cast<std::size_t>(report.plan.mesh.size(Axis::kPipeline));
   TextRows rows{{by_stage ? "stage" : "ranks", "total", "parameters", "gradients", "optimizer", "activations",
                  "comm", "other", "sent/step"}};
   for (const RankGroupReport& group : report.groups) {
     const MemoryCounts& bytes = group.prediction.memory.at_peak;
     using enum MemoryCategory;
     const std::int64_t other = bytes[kBatch] + bytes[kHost] + bytes[kData];
-    std::string ranks = by_stage ? fmt::format("{}", report.plan.mesh.place(group.ranks[0]).stage)
+    std::string ranks = by_stage ? fmt::format("{}", report.plan.mesh.coord(group.ranks[0])[Axis::kPipeline])
                                  : format_ranks(group.ranks);
     if (ranks.size() > 12) ranks = ranks.substr(0, 9) + "...";
     rows.push_back({ranks, short_bytes(group.prediction.memory.peak_total), short_bytes(bytes[kParameters]),

@@ -73,10 +73,11 @@ void CutSearch::predict(const StageCut& cut, const Visit& visit) const {
   job.parallel.pipeline_cut = as_list(cut);
   const EngineOptions options = engine_options(job);
   const Mesh mesh = mesh_of(memory_.num_ranks, options.pipeline.stages);
-  const BatchLayout batch{
-      .global_batch = options.global_batch, .micro_batch = options.micro_batch, .data_ranks = mesh.data};
+  const BatchLayout batch{.global_batch = options.global_batch,
+                          .micro_batch = options.micro_batch,
+                          .data_ranks = mesh.size(Axis::kData)};
   for (const std::vector<int>& ranks : classes_of_equal_needs(batch, mesh)) {
-    visit(mesh.place(ranks[0]).stage, [&] {
+    visit(mesh.coord(ranks[0])[Axis::kPipeline], [&] {
       return predict_step(blocks_, options, sample_spec(job), memory_.num_ranks, ranks[0]).memory.peak_total;
     });
   }

@@ -30,7 +30,7 @@ EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options) {
   const BatchLayout batch{.global_batch = options.num_samples,
                           .micro_batch = engine.batch().micro_batch,
                           .data_ranks = engine.batch().data_ranks};
-  const auto requests = requests_of(batch, engine.groups().place().data);
+  const auto requests = requests_of(batch, engine.groups().coord()[Axis::kData]);
   Prefetcher prefetcher(options.dataset, requests, {.depth = 2, .workers = options.workers});
   const BatchSource source = [&, next = std::size_t{0}](std::int64_t first, std::int64_t count) mutable {
     const bool expected =

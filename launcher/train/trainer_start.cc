@@ -123,13 +123,14 @@ void Trainer::restore() {
 
 void Trainer::open_log() {
   // Stages in the middle of a pipeline never look at a batch.
-  const int stage = engine_->groups().place().stage, last_stage = engine_->groups().mesh.pipeline - 1;
+  const int stage = engine_->groups().coord()[Axis::kPipeline],
+            last_stage = engine_->groups().mesh.size(Axis::kPipeline) - 1;
   const bool reads = stage == 0 || stage == last_stage;
   const SampleSpec sample = sample_spec(options_.config);
   batches_ = std::make_unique<TrainingBatches>(
       TrainingBatches::Options{.dataset = data_.train,
                                .batch = engine_->batch(),
-                               .data_rank = engine_->groups().place().data,
+                               .data_rank = engine_->groups().coord()[Axis::kData],
                                .first_step = engine_->steps_done(),
                                .num_steps = reads ? num_steps() : 0,
                                .workers = num_data_workers(options_.config, engine_options_.threads),
@@ -182,8 +183,8 @@ RunSummary Trainer::initial_summary() const {
   summary.layout = {.device = to_string(engine_options_.device),
                     .communicator = options_.comm->kind(),
                     .num_ranks = num_ranks,
-                    .num_data_ranks = engine_->groups().mesh.data,
-                    .num_pipeline_stages = engine_->groups().mesh.pipeline,
+                    .num_data_ranks = engine_->groups().mesh.size(Axis::kData),
+                    .num_pipeline_stages = engine_->groups().mesh.size(Axis::kPipeline),
                     .zero_stage = static_cast<int>(options_.config.parallel.zero),
                     .accumulate_unsharded = engine_options_.accumulate_unsharded,
                     .keep_gathered = engine_options_.keep_gathered,

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "parallel/mesh/mesh.h"
+#include "parallel/layout/batch_layout.h"
 #include "parallel/run/executor.h"
 #include "runtime/data/prefetch.h"
 

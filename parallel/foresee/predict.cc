@@ -50,13 +50,10 @@ class NeedRecorder {
 // The calls of all groups that a rank speaks in.
 std::vector<RecordedCall> calls_of(const MeshGroups& groups) {
   std::vector<RecordedCall> all;
-  const auto add = [&](const std::shared_ptr<Communicator>& comm) {
+  for (const Communicator* comm : groups.all()) {
     const auto& calls = dynamic_cast<const RecordingCommunicator&>(*comm).calls();
     all.insert(all.end(), calls.begin(), calls.end());
-  };
-  add(groups.world);
-  if (groups.pipeline) add(groups.data);
-  if (groups.pipeline) add(groups.pipeline);
+  }
   return all;
 }
 
@@ -114,8 +111,9 @@ StepPrediction play_step(Engine& engine, const SampleSpec& sample) {
 // One rank of each class of equal needs.
 std::vector<int> ranks_to_predict(const EngineOptions& options, int num_ranks) {
   const Mesh mesh = mesh_of(num_ranks, options.pipeline.stages);
-  const BatchLayout batch{
-      .global_batch = options.global_batch, .micro_batch = options.micro_batch, .data_ranks = mesh.data};
+  const BatchLayout batch{.global_batch = options.global_batch,
+                          .micro_batch = options.micro_batch,
+                          .data_ranks = mesh.size(Axis::kData)};
   std::vector<int> first;
   for (const std::vector<int>& ranks : classes_of_equal_needs(batch, mesh)) first.push_back(ranks[0]);
   return first;
@@ -161,10 +159,11 @@ std::vector<std::vector<int>> classes_of_equal_needs(const BatchLayout& batch, c
     }
   }
   std::vector<std::vector<int>> all;
-  for (int stage = 0; stage < mesh.pipeline; ++stage) {
+  for (int stage = 0; stage < mesh.size(Axis::kPipeline); ++stage) {
     for (const std::vector<int>& places : classes) {
       std::vector<int>& ranks = all.emplace_back();
-      for (const int place : places) ranks.push_back(mesh.rank({.stage = stage, .data = place}));
+      for (const int place : places)
+        ranks.push_back(mesh.rank({{Axis::kPipeline, stage}, {Axis::kData, place}}));
     }
   }
   return all;
@@ -215,8 +214,8 @@ std::vector<std::int64_t> resident_bytes(const std::shared_ptr<const BlockList>&
   options.planning = Planning::kOwnRank;
   const Mesh mesh = mesh_of(num_ranks, options.pipeline.stages);
   std::vector<std::int64_t> bytes;
-  for (int stage = 0; stage < mesh.pipeline; ++stage) {
-    const auto engine = make_engine(blocks, options, num_ranks, mesh.rank({.stage = stage}));
+  for (int stage = 0; stage < mesh.size(Axis::kPipeline); ++stage) {
+    const auto engine = make_engine(blocks, options, num_ranks, mesh.rank({{Axis::kPipeline, stage}}));
     bytes.push_back(engine->context().allocator->stats().current.total());
   }
   return bytes;

@@ -42,7 +42,7 @@ void StatisticStore::lay_out(const BlockList& blocks, const StageMap& stages) {
         pieces_.push_back({.stage = stage, .first = entry.offset});
       }
       pieces_.back().last = num_elems_;
-      if (stage == groups_.place().stage) own(entry, spec.momentum);
+      if (stage == groups_.coord()[Axis::kPipeline]) own(entry, spec.momentum);
     }
   }
 }
@@ -72,7 +72,7 @@ void StatisticStore::fill(const BlockList& blocks) {
 }
 
 Tensor StatisticStore::whole() const {
-  if (!groups_.pipeline || entries_.empty()) return values_;
+  if (!groups_.spans(Axis::kPipeline) || entries_.empty()) return values_;
   const Tensor all =
       ctx_.zeros({round_up(num_elems_, kNormBlock)}, DType::kFloat32, MemoryCategory::kCommunication);
   std::vector<Work> works;
@@ -80,11 +80,11 @@ Tensor StatisticStore::whole() const {
   for (const Piece& piece : pieces_) {
     const Shape shape{piece.last - piece.first};
     const Tensor part = all.slice(piece.first, shape);
-    if (piece.stage == groups_.place().stage) {
+    if (piece.stage == groups_.coord()[Axis::kPipeline]) {
       ctx_.backend->copy(ctx_.exec, part, values_.slice(owned, shape));
       owned += shape.num_elems();
     }
-    works.push_back(groups_.pipeline->broadcast(part, piece.stage));
+    works.push_back(groups_.along(Axis::kPipeline)->broadcast(part, piece.stage));
   }
   for (Work& work : works) work.wait();
   return all;
@@ -107,7 +107,7 @@ Tensor StatisticStore::sample(int unit, StatisticRef ref, int micro_batch) const
 void StatisticStore::move(const Tensor& skip) {
   if (owned_elems_ == 0) return;
   Tensor all = samples_;
-  Communicator& data = *groups_.data;
+  Communicator& data = *groups_.along(Axis::kData);
   if (data.size() > 1) {
     all = ctx_.empty({data.size() * samples_.num_elems()}, DType::kFloat32, MemoryCategory::kCommunication);
     data.all_gather(samples_, all).wait();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/layout/batch_layout.h"
 #include "parallel/layout/stage_map.h"
 #include "parallel/mesh/mesh_groups.h"
 #include "runtime/block.h"

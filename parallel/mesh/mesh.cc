@@ -4,25 +4,56 @@
 
 namespace trireme {
 
-void BatchLayout::check() const {
-  TRIREME_CHECK(global_batch >= 1 && micro_batch >= 1 && data_ranks >= 1,
-                "global_batch {}, micro_batch {} and data ranks {} must all be positive", global_batch,
-                micro_batch, data_ranks);
-  const std::int64_t unit = micro_batch * data_ranks;
-  if (global_batch % unit == 0) return;
-  const std::int64_t below = global_batch / unit * unit;
-  std::string fits;  // micro-batch sizes that divide this global batch on these ranks
-  if (global_batch % data_ranks == 0) {
-    for (std::int64_t m = 1; m <= global_batch / data_ranks; ++m) {
-      if (global_batch / data_ranks % m == 0) fits += (fits.empty() ? "" : ", ") + std::to_string(m);
+std::string_view name(Axis axis) {
+  return axis == Axis::kPipeline ? "pipeline" : "data";
+}
+
+int Mesh::num_ranks() const {
+  int ranks = 1;
+  for (const Axis axis : kAxes) ranks *= size(axis);
+  return ranks;
+}
+
+Coord Mesh::coord(int rank) const {
+  Coord coord;
+  int below = num_ranks();  // ranks that share the coordinates so far
+  for (const Axis axis : kAxes) {
+    below /= size(axis);
+    coord[axis] = rank / below % size(axis);
+  }
+  return coord;
+}
+
+int Mesh::rank(const Coord& coord) const {
+  int rank = 0;
+  for (const Axis axis : kAxes) rank = rank * size(axis) + coord[axis];
+  return rank;
+}
+
+int Mesh::rank_along(Axis axis, int rank, int position) const {
+  Coord moved = coord(rank);
+  moved[axis] = position;
+  return this->rank(moved);
+}
+
+std::vector<std::vector<int>> Mesh::groups(Axis axis) const {
+  std::vector<std::vector<int>> groups;
+  for (int first = 0; first < num_ranks(); ++first) {
+    if (coord(first)[axis] != 0) continue;
+    std::vector<int>& group = groups.emplace_back();
+    for (int position = 0; position < size(axis); ++position) {
+      group.push_back(rank_along(axis, first, position));
     }
   }
-  throw Error(
-      ErrorCode::kInvalidInput,
-      fmt::format("global_batch {} is no multiple of micro_batch {} x {} data ranks = {}; "
-                  "global_batch {}{} would work{}",
-                  global_batch, micro_batch, data_ranks, unit, below > 0 ? fmt::format("{} or ", below) : "",
-                  below + unit, fits.empty() ? "" : "; with this global_batch, micro_batch " + fits));
+  return groups;
+}
+
+Mesh mesh_of(int num_ranks, int stages) {
+  TRIREME_CHECK(stages >= 1, "parallel.pipeline = {} must be 1 or more", stages);
+  TRIREME_CHECK(num_ranks % stages == 0,
+                "parallel.pipeline = {} stages cannot share {} rank(s) equally: start a multiple of {} ranks",
+                stages, num_ranks, stages);
+  return {{Axis::kPipeline, stages}, {Axis::kData, num_ranks / stages}};
 }
 
 }  // namespace trireme

@@ -1,57 +1,29 @@
-// Where a rank stands: the axes of the rank grid, pipeline x data, and which samples are its own.
+// The grid of ranks: how many there are on each axis, and which rank has which coordinates.
 #pragma once
 
-#include <cstdint>
+#include <vector>
+
+#include "parallel/mesh/axis.h"
 
 namespace trireme {
 
-/// A rank's coordinates.
-struct MeshPlace {
-  int stage = 0;  // on the pipeline axis
-  int data = 0;
+/// Mesh{{Axis::kData, 2}, {Axis::kPipeline, 4}}: ranks on each axis; 1 where none is given.
+class Mesh : public PerAxis {
+ public:
+  Mesh(Given given = {}) : PerAxis(1, given) {}
+
+  int size(Axis axis) const { return (*this)[axis]; }
+  int num_ranks() const;
+  Coord coord(int rank) const;
+  int rank(const Coord& coord) const;
+  /// The rank at `position` of `axis` that has the other coordinates of `rank`.
+  int rank_along(Axis axis, int rank, int position) const;
+  /// The ranks that differ on `axis` alone, ascending, of every such group.
+  std::vector<std::vector<int>> groups(Axis axis) const;
 };
 
-/// rank = stage * data + place on the data axis: the ranks of a stage are neighbours.
-struct Mesh {
-  int data = 1;      // ranks that hold the same parameters and split the global batch
-  int pipeline = 1;  // stages that the blocks are cut into
-
-  int num_ranks() const { return pipeline * data; }
-  MeshPlace place(int rank) const { return {.stage = rank / data, .data = rank % data}; }
-  int rank(const MeshPlace& place) const { return place.stage * data + place.data; }
-};
-
-/// Which global micro-batches a data rank computes (see [Note: canonical reduction]).
-enum class Assignment : std::uint8_t {
-  kContiguous,  // rank r: a run of neighbours; gradients are reduced once a step
-  kStrided,     // rank r: r, r + N, r + 2 N ...; gradients are reduced after every round of N
-};
-
-/// How the global batch is cut into micro-batches and who computes which.
-///
-/// Global micro-batch g holds samples [g * micro_batch, (g + 1) * micro_batch) of the step.
-struct BatchLayout {
-  std::int64_t global_batch = 1;
-  std::int64_t micro_batch = 1;
-  int data_ranks = 1;
-  Assignment assignment = Assignment::kContiguous;
-
-  /// For training both divide exactly (check()); evaluation may end in a smaller micro-batch and in idle
-  /// places.
-  std::int64_t num_micro_batches() const { return (global_batch + micro_batch - 1) / micro_batch; }
-  std::int64_t per_rank() const { return (num_micro_batches() + data_ranks - 1) / data_ranks; }
-  /// The global index of a rank's local micro-batch.
-  std::int64_t global_micro_batch(int data_rank, std::int64_t local) const {
-    return assignment == Assignment::kContiguous ? data_rank * per_rank() + local
-                                                 : local * data_ranks + data_rank;
-  }
-  std::int64_t first_sample(std::int64_t global_micro_batch) const {
-    return global_micro_batch * micro_batch;
-  }
-
-  /// Throws Error(kInvalidInput), with numbers that would work, unless global_batch is a multiple of
-  /// micro_batch * data_ranks.
-  void check() const;
-};
+/// `num_ranks` ranks in `stages` stages. Throws Error(kInvalidInput), naming parallel.pipeline, where they
+/// cannot be.
+Mesh mesh_of(int num_ranks, int stages);
 
 }  // namespace trireme

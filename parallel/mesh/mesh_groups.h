@@ -1,7 +1,7 @@
-// The communicators of a rank: of all ranks, of its stage (the data axis), and of its place in all stages
-// (the pipeline axis).
+// The communicators of a rank: of all ranks, and along each axis of the mesh.
 #pragma once
 
+#include <array>
 #include <memory>
 
 #include "parallel/comm/communicator.h"
@@ -14,13 +14,23 @@ class RecordingCommunicator;
 struct MeshGroups {
   Mesh mesh;
   std::shared_ptr<Communicator> world;
-  std::shared_ptr<Communicator> data;      // ranked by place in the stage; `world` itself without a pipeline
-  std::shared_ptr<Communicator> pipeline;  // ranked by stage; null without a pipeline
 
-  MeshPlace place() const { return mesh.place(world->rank()); }
+  /// Ranks of the group are positions on the axis. `world` itself where the axis is all of the mesh. Null for
+  /// an axis of one rank in a larger mesh; never so for the data axis, over which state is sharded.
+  const std::shared_ptr<Communicator>& along(Axis axis) const {
+    return along_[static_cast<std::size_t>(axis)];
+  }
+  bool spans(Axis axis) const { return mesh.size(axis) > 1; }
+  Coord coord() const { return mesh.coord(world->rank()); }
+  /// Every communicator once, `world` first.
+  std::vector<Communicator*> all() const;
   /// Over all groups: bytes sent, and milliseconds as in Communicator::exposed_ms.
   std::int64_t sent_bytes() const;
   double exposed_ms() const;
+
+ private:
+  friend MeshGroups split_mesh(std::shared_ptr<Communicator> world, const Mesh& mesh);
+  std::array<std::shared_ptr<Communicator>, kAxes.size()> along_;
 };
 
 /// Collective over `world`. Throws Error(kInvalidInput) unless it has mesh.num_ranks() ranks.
@@ -28,9 +38,5 @@ MeshGroups split_mesh(std::shared_ptr<Communicator> world, const Mesh& mesh);
 
 /// Announces what split_mesh will ask for.
 void expect_mesh_splits(RecordingCommunicator& world, const Mesh& mesh);
-
-/// `num_ranks` ranks in `stages` stages. Throws Error(kInvalidInput), naming parallel.pipeline, where they
-/// cannot be.
-Mesh mesh_of(int num_ranks, int stages);
 
 }  // namespace trireme

@@ -10,7 +10,7 @@ using Problem = PlanRankState::Problem;
 PlanRankState::PlanRankState(const StepPlan& plan, int rank)
     : plan_(plan),
       rank_(rank),
-      place_(plan.mesh.place(rank)),
+      coord_(plan.mesh.coord(rank)),
       resident_(static_cast<std::size_t>(plan.num_units), !plan.sharded_parameters) {
   for (const Action& action : plan.ranks[static_cast<std::size_t>(rank)].actions) {
     if (consumes_tape(action.kind) || action.kind == kGradNorm || action.kind == kOptimStep) trains_ = true;
@@ -68,17 +68,17 @@ Problem PlanRankState::play(const Action& a) {
 Problem PlanRankState::check_place(const Action& a) const {
   if (plan_.stages.bounds.empty()) return std::nullopt;
   const int stage = plan_.stages.stage_of(a.unit);
-  if (stage == place_.stage) return std::nullopt;
-  return fmt::format("the unit is of stage {}, this rank of stage {}", stage, place_.stage);
+  if (stage == coord_[Axis::kPipeline]) return std::nullopt;
+  return fmt::format("the unit is of stage {}, this rank of stage {}", stage, coord_[Axis::kPipeline]);
 }
 
 Problem PlanRankState::check_peer(const Action& a) const {
   if (a.peer < 0 || a.peer >= plan_.mesh.num_ranks()) return fmt::format("there is no rank {}", a.peer);
   if (a.peer == rank_) return "a rank cannot exchange with itself";
-  const MeshPlace peer = plan_.mesh.place(a.peer);
-  if (peer.data == place_.data) return std::nullopt;
-  return fmt::format("rank {} has place {} on the data axis, this rank {}: their micro-batches differ",
-                     a.peer, peer.data, place_.data);
+  const Coord peer = plan_.mesh.coord(a.peer);
+  if (peer[Axis::kData] == coord_[Axis::kData]) return std::nullopt;
+  return fmt::format("rank {} has coordinate {} on the data axis, this rank {}: their micro-batches differ",
+                     a.peer, peer[Axis::kData], coord_[Axis::kData]);
 }
 
 Problem PlanRankState::gather(const Action& a) {

@@ -63,7 +63,7 @@ class PlanRankState {
 
   const StepPlan& plan_;
   const int rank_;
-  const MeshPlace place_;
+  const Coord coord_;
   std::vector<bool> resident_;
   std::set<int> gathered_;                  // units that a Gather has made resident
   std::set<UnitBatch> forwards_;            // that have run

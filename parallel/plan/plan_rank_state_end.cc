@@ -20,8 +20,8 @@ std::vector<Action> PlanRankState::owed(ActionKind kind) const {
     const int other = plan_.stages.stage_of(as_user ? tie.owner : tie.user);
     const Action action{.kind = kind,
                         .unit = of_gradient ? tie.user : tie.owner,
-                        .peer = plan_.mesh.rank({.stage = other, .data = place_.data})};
-    if (mine == place_.stage && std::ranges::find(actions, action) == actions.end())
+                        .peer = plan_.mesh.rank_along(Axis::kPipeline, rank_, other)};
+    if (mine == coord_[Axis::kPipeline] && std::ranges::find(actions, action) == actions.end())
       actions.push_back(action);
   }
   return actions;
@@ -87,7 +87,7 @@ Problem PlanRankState::reduce_loss() {
 Problem PlanRankState::missing_forward() const {
   const int micro_batches = plan_.ranks[static_cast<std::size_t>(rank_)].micro_batches;
   for (int u = 0; u < plan_.num_units; ++u) {
-    if (!plan_.stages.bounds.empty() && plan_.stages.stage_of(u) != place_.stage) continue;
+    if (!plan_.stages.bounds.empty() && plan_.stages.stage_of(u) != coord_[Axis::kPipeline]) continue;
     for (int m = 0; m < micro_batches; ++m) {
       if (!forwards_.contains({u, m})) {
         return fmt::format("no forward of unit {} micro-batch {} has run: the loss lacks it", u, m);

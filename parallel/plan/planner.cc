@@ -14,11 +14,12 @@ using enum ActionKind;
 PlanOptions with_stages(int num_units, const Mesh& mesh, PlanOptions options) {
   TRIREME_CHECK(num_units >= 1, "a model needs at least one block");
   if (options.stages.bounds.empty()) {
-    options.stages = StageMap::even({.num_units = num_units, .pipeline = mesh.pipeline});
+    options.stages = StageMap::even({.num_units = num_units, .pipeline = mesh.size(Axis::kPipeline)});
   }
-  TRIREME_CHECK(options.stages.num_units() == num_units && options.stages.pipeline == mesh.pipeline,
-                "{} units were cut into {} stages, the model has {} and the mesh {}",
-                options.stages.num_units(), options.stages.pipeline, num_units, mesh.pipeline);
+  TRIREME_CHECK(
+      options.stages.num_units() == num_units && options.stages.pipeline == mesh.size(Axis::kPipeline),
+      "{} units were cut into {} stages, the model has {} and the mesh {}", options.stages.num_units(),
+      options.stages.pipeline, num_units, mesh.size(Axis::kPipeline));
   return options;
 }
 
@@ -94,11 +95,11 @@ TieActions tie_actions(const PlanOptions& options, int stage) {
   return sends;
 }
 
-// The plan of a stage for the rank at `place`: peers become ranks.
-RankPlan plan_of_rank(const RankPlan& stage_plan, const Mesh& mesh, const MeshPlace& place) {
+// The plan of a stage for one of its ranks: peers become ranks.
+RankPlan plan_of_rank(const RankPlan& stage_plan, const Mesh& mesh, int rank) {
   RankPlan plan = stage_plan;
   for (Action& action : plan.actions) {
-    if (action.peer >= 0) action.peer = mesh.rank({.stage = action.peer, .data = place.data});
+    if (action.peer >= 0) action.peer = mesh.rank_along(Axis::kPipeline, rank, action.peer);
   }
   return plan;
 }
@@ -108,8 +109,9 @@ RankPlan plan_of_rank(const RankPlan& stage_plan, const Mesh& mesh, const MeshPl
 StepPlan plan_training_step(int num_units, const Mesh& mesh, const BatchLayout& batch,
                             const PlanOptions& given) {
   batch.check();
-  TRIREME_CHECK(batch.data_ranks == mesh.data, "the batch is laid out for {} data ranks, the mesh has {}",
-                batch.data_ranks, mesh.data);
+  TRIREME_CHECK(batch.data_ranks == mesh.size(Axis::kData),
+                "the batch is laid out for {} data ranks, the mesh has {}", batch.data_ranks,
+                mesh.size(Axis::kData));
   TRIREME_CHECK(given.recompute_every >= 0 && given.prefetch_depth >= 0,
                 "recompute_every {} and prefetch_depth {} must not be negative", given.recompute_every,
                 given.prefetch_depth);
@@ -123,8 +125,8 @@ StepPlan plan_training_step(int num_units, const Mesh& mesh, const BatchLayout& 
   const auto tasks = training_tasks(options, micro_batches);
   StepPlan plan = empty_plan(mesh, options);
   const auto is_wanted = [&](int rank) { return options.only_rank < 0 || options.only_rank == rank; };
-  for (int stage = 0; stage < mesh.pipeline; ++stage) {
-    if (options.only_rank >= 0 && mesh.place(options.only_rank).stage != stage) continue;
+  for (int stage = 0; stage < mesh.size(Axis::kPipeline); ++stage) {
+    if (options.only_rank >= 0 && mesh.coord(options.only_rank)[Axis::kPipeline] != stage) continue;
     RankPlan of_stage = plan_stage(
         {.stage = stage, .tasks = tasks[static_cast<std::size_t>(stage)], .micro_batches = micro_batches},
         options);
@@ -136,10 +138,9 @@ StepPlan plan_training_step(int num_units, const Mesh& mesh, const BatchLayout& 
       of_stage.actions.push_back({.kind = kind});
     }
     append(of_stage.actions, ties.after_update);
-    for (int d = 0; d < mesh.data; ++d) {
-      const MeshPlace place{.stage = stage, .data = d};
-      if (!is_wanted(mesh.rank(place))) continue;
-      plan.ranks[static_cast<std::size_t>(mesh.rank(place))] = plan_of_rank(of_stage, mesh, place);
+    for (int rank = 0; rank < mesh.num_ranks(); ++rank) {
+      if (mesh.coord(rank)[Axis::kPipeline] != stage || !is_wanted(rank)) continue;
+      plan.ranks[static_cast<std::size_t>(rank)] = plan_of_rank(of_stage, mesh, rank);
     }
   }
   return plan;
@@ -151,22 +152,24 @@ StepPlan plan_evaluation(int num_units, const Mesh& mesh, const BatchLayout& bat
   const int rounds = static_cast<int>(batch.per_rank());
   StepPlan plan = empty_plan(mesh, options);
   for (int r = 0; r < mesh.num_ranks(); ++r) {
-    const MeshPlace place = mesh.place(r);
+    const Coord coord = mesh.coord(r);
     const RankPlan full =
-        plan_of_rank(plan_stage({.stage = place.stage,
-                                 .tasks = evaluation_tasks(options.stages, place.stage, rounds),
+        plan_of_rank(plan_stage({.stage = coord[Axis::kPipeline],
+                                 .tasks = evaluation_tasks(options.stages, coord[Axis::kPipeline], rounds),
                                  .micro_batches = rounds,
                                  .training = false},
                                 options),
-                     mesh, place);
+                     mesh, r);
     RankPlan& rank = plan.ranks[static_cast<std::size_t>(r)];
     for (const Action& action : full.actions) {
-      const bool idle = action.micro_batch >= 0 &&
-                        batch.global_micro_batch(place.data, action.micro_batch) >= batch.num_micro_batches();
+      const bool idle =
+          action.micro_batch >= 0 &&
+          batch.global_micro_batch(coord[Axis::kData], action.micro_batch) >= batch.num_micro_batches();
       if (!idle) rank.actions.push_back(action);
     }
     for (int m = 0; m < rounds; ++m) {
-      if (batch.global_micro_batch(place.data, m) < batch.num_micro_batches()) rank.micro_batches = m + 1;
+      if (batch.global_micro_batch(coord[Axis::kData], m) < batch.num_micro_batches())
+        rank.micro_batches = m + 1;
     }
     rank.actions.push_back({.kind = kReduceLoss});
   }

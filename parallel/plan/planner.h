@@ -1,6 +1,7 @@
 // Writes the plan of a step from the number of blocks, the mesh and the batch layout.
 #pragma once
 
+#include "parallel/layout/batch_layout.h"
 #include "parallel/plan/pipeline_schedule.h"
 #include "parallel/plan/plan.h"
 

@@ -11,7 +11,8 @@ namespace {
 
 class Simulation {
  public:
-  explicit Simulation(const StepPlan& plan) : plan_(plan), positions_(plan.ranks.size(), 0) {
+  explicit Simulation(const StepPlan& plan)
+      : plan_(plan), stages_(plan.mesh.groups(Axis::kData)), positions_(plan.ranks.size(), 0) {
     for (int r = 0; r < num_ranks(); ++r) ranks_.emplace_back(plan, r);
   }
 
@@ -29,8 +30,8 @@ class Simulation {
       }
       if (all_finished()) return final_state();
       bool joined = false;
-      for (int stage = 0; stage < plan_.mesh.pipeline; ++stage) {
-        if (auto error = join(ranks_of_stage(stage), Scope::kStage, joined)) return error;
+      for (const std::vector<int>& stage : stages_) {
+        if (auto error = join(stage, Scope::kStage, joined)) return error;
       }
       if (auto error = join(all_ranks(), Scope::kWorld, joined)) return error;
       if (!moved && !joined) return deadlock();
@@ -80,12 +81,6 @@ class Simulation {
       if (const auto problem = messages_.add_receive({r, position(r)}, a)) return fail(r, *problem);
     }
     return std::nullopt;
-  }
-
-  std::vector<int> ranks_of_stage(int stage) const {
-    std::vector<int> ranks;
-    for (int d = 0; d < plan_.mesh.data; ++d) ranks.push_back(plan_.mesh.rank({.stage = stage, .data = d}));
-    return ranks;
   }
 
   std::vector<int> all_ranks() const {
@@ -180,6 +175,7 @@ class Simulation {
   }
 
   const StepPlan& plan_;
+  const std::vector<std::vector<int>> stages_;  // the ranks of each
   std::vector<std::size_t> positions_;
   std::vector<PlanRankState> ranks_;
   PlanMessages messages_;

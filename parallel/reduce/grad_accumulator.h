@@ -25,9 +25,9 @@
 #include <vector>
 
 #include "parallel/comm/communicator.h"
+#include "parallel/layout/batch_layout.h"
 #include "parallel/layout/model_layout.h"
 #include "parallel/layout/sharding.h"
-#include "parallel/mesh/mesh.h"
 #include "parallel/reduce/exchange_chunks.h"
 #include "parallel/reduce/reduction_tree.h"
 #include "runtime/context.h"

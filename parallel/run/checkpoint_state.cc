@@ -71,16 +71,16 @@ Tensor whole_on_first(const Engine& engine, const SavedTensor& t) {
   if (t.group == kStatistics) return engine.statistics().whole();
   const MeshGroups& groups = engine.groups();
   const int stage = engine.stages().stage_of(owner_unit(engine.layout(), t.group));
-  const MeshPlace here = groups.place();
+  const Coord here = groups.coord();
   Tensor flat;
-  if (here.stage == stage) flat = engine.parameters().whole(t.group, owned_of(engine, t));
-  if (stage == 0 || here.data != 0) return flat;
+  if (here[Axis::kPipeline] == stage) flat = engine.parameters().whole(t.group, owned_of(engine, t));
+  if (stage == 0 || here[Axis::kData] != 0) return flat;
   // To all stages, although the first would do: there are no ways to it but for a step's messages.
-  if (here.stage != stage) {
+  if (here[Axis::kPipeline] != stage) {
     const std::int64_t elems = engine.layout().groups[static_cast<std::size_t>(t.group)].num_elems;
     flat = engine.context().empty({elems}, DType::kFloat32, MemoryCategory::kCommunication);
   }
-  groups.pipeline->broadcast(flat, stage).wait();
+  groups.along(Axis::kPipeline)->broadcast(flat, stage).wait();
   return flat;
 }
 

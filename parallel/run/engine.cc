@@ -63,7 +63,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
     : blocks_(std::move(blocks)),
       options_(checked(options)),
       groups_(split_mesh(comm, mesh_of(comm->size(), options.pipeline.stages))),
-      batch_(training_layout(options, groups_.mesh.data)),
+      batch_(training_layout(options, groups_.mesh.size(Axis::kData))),
       stages_(stages_of(options, *blocks_)),
       layout_(make_layout(*blocks_, options.group_min_bytes, stages_)),
       plan_(make_plan()),
@@ -73,25 +73,26 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
       watchdog_(watch_over(comm, options.timeout_s)) {
   const Watchdog::Scope watch(watchdog_.get(), "the making of the engine");
   if (ctx_.backend->native_stream != nullptr) comm->bind_stream(ctx_.backend->native_stream(ctx_.exec));
-  if (groups_.pipeline) {
-    groups_.pipeline->open_ways(ways_between_stages(stages_, ties_between_stages(layout_, stages_)));
+  if (groups_.spans(Axis::kPipeline)) {
+    groups_.along(Axis::kPipeline)
+        ->open_ways(ways_between_stages(stages_, ties_between_stages(layout_, stages_)));
   }
   check_gradient_dtype(ctx_, *optimizer_);
   params_ = std::make_unique<ParamStore>(
-      ctx_, *blocks_, layout_, *optimizer_, groups_.data,
+      ctx_, *blocks_, layout_, *optimizer_, groups_.along(Axis::kData),
       ParamStoreOptions{.zero = options.zero,
                         .offload = options.offload,
                         .working_dtype = options.precision.compute_dtype(),
                         .seed = options.seed,
-                        .holdings = holdings_of_stage(layout_, stages_, groups_.place().stage)});
+                        .holdings = holdings_of_stage(layout_, stages_, groups_.coord()[Axis::kPipeline])});
   gradients_ = std::make_unique<GradAccumulator>(
       layout_, batch_,
       GradAccumulatorOptions{.reduction = options.reduction,
                              .zero = options.zero,
                              .reduce_each_micro_batch = reduces_each_micro_batch(options),
-                             .cut_exchanges = groups_.data->spans_machines(),
+                             .cut_exchanges = groups_.along(Axis::kData)->spans_machines(),
                              .dtype = options.precision.grad_dtype},
-      *groups_.data);
+      *groups_.along(Axis::kData));
   if (stages_.pipeline > 1) {
     shapes_ = std::make_unique<BoundaryShapes>(*blocks_, options.precision, *options.sample);
   }
@@ -106,7 +107,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                                                                .watchdog = watchdog_.get()});
   executor_->share_tied_parameters();
   scaler_ = std::make_unique<LossScaler>(ctx_, options.loss_scale);
-  records_ = std::make_unique<StepRecords>(ctx_, batch_.per_rank() * groups_.mesh.data);
+  records_ = std::make_unique<StepRecords>(ctx_, batch_.per_rank() * groups_.mesh.size(Axis::kData));
   make_training_state();
   if (!options.cuda_graph) return;
   if (comm->size() > 1) {
@@ -121,8 +122,8 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
 
 // It is reserved whole: how much of it a set will fill is not known before it was read.
 Buffer Engine::reserve_data_cache() const {
-  const int stage = groups_.place().stage;
-  const bool reads = stage == 0 || stage == groups_.mesh.pipeline - 1;
+  const int stage = groups_.coord()[Axis::kPipeline];
+  const bool reads = stage == 0 || stage == groups_.mesh.size(Axis::kPipeline) - 1;
   if (options_.data_cache_bytes == 0 || !traits(options_.device.type).host_memory || !reads) return {};
   const MemoryHolderScope holder(*ctx_.allocator, "data.cache");
   return {ctx_.allocator, static_cast<std::size_t>(options_.data_cache_bytes), MemoryCategory::kData};
@@ -158,7 +159,8 @@ void Engine::make_training_state() {
                .grad_norm = scalar(ctx_),
                .max_norm = options_.grad_clip,
                .after_grad_norm = nullptr};
-  if (options_.zero != ZeroStage::kNone) training_.sharding = {groups_.data->size(), groups_.data->rank()};
+  if (options_.zero != ZeroStage::kNone)
+    training_.sharding = {groups_.along(Axis::kData)->size(), groups_.along(Axis::kData)->rank()};
   std::vector<std::int64_t> blocks;  // of each group, padded: numbers of padding are zero and change no sum
   std::int64_t total = 0;
   for (const ParamGroup& group : layout_.groups) {
@@ -194,7 +196,7 @@ Tensor Engine::run_step(ExecutionInput& input, MemoryStats& memory) {
   const auto enqueue = [&] {
     return executor_->run(plan_.ranks[static_cast<std::size_t>(groups_.world->rank())], input, training_);
   };
-  if (graph_) graph_->upload(input, groups_.place().data);
+  if (graph_) graph_->upload(input, groups_.coord()[Axis::kData]);
   if (graph_ && !observer_) {
     Tensor losses = graph_->run(input, enqueue, [this] { return executor_->draws_random(); });
     memory = graph_->memory();
@@ -251,8 +253,9 @@ float Engine::evaluate(const BatchSource& source, std::int64_t num_samples, std:
                        const LogitsObserver& observe) {
   TRIREME_CHECK(num_samples > 0 && num_targets > 0, "nothing to evaluate: {} samples, {} targets",
                 num_samples, num_targets);
-  const BatchLayout batch{
-      .global_batch = num_samples, .micro_batch = options_.micro_batch, .data_ranks = groups_.mesh.data};
+  const BatchLayout batch{.global_batch = num_samples,
+                          .micro_batch = options_.micro_batch,
+                          .data_ranks = groups_.mesh.size(Axis::kData)};
   StepPlan plan = plan_evaluation(static_cast<int>(blocks_->size()), groups_.mesh, batch, plan_options());
   if (options_.rewrite_plan) options_.rewrite_plan(plan);
   if (options_.planning == Planning::kAllRanks) validate(plan);

@@ -59,7 +59,7 @@ std::optional<NonFiniteGradient> Engine::find_non_finite_gradient(const StepResu
     const auto found = find_non_finite(ctx_, layout_, leaf.bucket, leaf.gradient,
                                        training_.norm_partials[static_cast<std::size_t>(group)]);
     if (!found) return;
-    const Place here{.micro_batch = batch_.global_micro_batch(groups_.place().data, micro_batch),
+    const Place here{.micro_batch = batch_.global_micro_batch(groups_.coord()[Axis::kData], micro_batch),
                      .unit = found->unit,
                      .index = found->index};
     if (mine.unit < 0 || comes_before(here, mine)) mine = here;

@@ -52,15 +52,16 @@ std::uint64_t Engine::state_hash() const {
   const bool sharded = options_.zero != ZeroStage::kNone;
   // Brought together, and counted once.
   const Tensor statistics = statistics_->whole();
-  if (statistics.defined() && (sharded ? groups_.world->rank() == 0 : groups_.place().stage == 0)) {
+  if (statistics.defined() &&
+      (sharded ? groups_.world->rank() == 0 : groups_.coord()[Axis::kPipeline] == 0)) {
     hash += hash_blocks(ctx_.to_host(statistics), 0, kStatisticsStream);
   }
   // Pieces of all ranks: the sum does not care who holds what. Without sharding every data rank has all of
   // its stage, and what it says is its own.
-  Communicator* const others = sharded ? groups_.world.get() : groups_.pipeline.get();
-  if (others == nullptr) return hash;
+  if (!sharded && !groups_.spans(Axis::kPipeline)) return hash;
+  Communicator& others = sharded ? *groups_.world : *groups_.along(Axis::kPipeline);
   std::uint64_t total = 0;
-  for (const std::string& text : others->all_gather_strings(std::to_string(hash))) total += std::stoull(text);
+  for (const std::string& text : others.all_gather_strings(std::to_string(hash))) total += std::stoull(text);
   return total;
 }
 

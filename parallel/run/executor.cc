@@ -16,7 +16,7 @@ Executor::Executor(Context ctx, const Parts& parts)
       shapes_(parts.shapes),
       watchdog_(parts.watchdog),
       ties_(ties_between_stages(layout_, stages_)),
-      place_(groups_.place()) {}
+      coord_(groups_.coord()) {}
 
 Executor::~Executor() = default;
 
@@ -126,9 +126,9 @@ void Executor::reduce_loss(Run& run) {
   }
   const Tensor all = ctx_.empty({mine * groups_.world->size()});
   groups_.world->all_gather(run.local_losses, all).wait();
-  // Those of the last stage, whose ranks come last.
   const Mesh& mesh = groups_.mesh;
-  run.all_losses = all.slice(mine * mesh.rank({.stage = mesh.pipeline - 1}), {mine * mesh.data});
+  run.all_losses = all.slice(mine * mesh.rank({{Axis::kPipeline, mesh.size(Axis::kPipeline) - 1}}),
+                             {mine * mesh.size(Axis::kData)});
 }
 
 void Executor::grad_norm(Run& run) {
@@ -142,10 +142,10 @@ void Executor::grad_norm(Run& run) {
     const std::int64_t blocks = gradient.num_elems() / kNormBlock;
     const Tensor own = all.slice(training.sharding.rank * blocks, {blocks});
     ctx_.run(SquaredNormBlocksArgs{.x = gradient, .partials = own});
-    if (training.sharding.ranks > 1) gathers.push_back(groups_.data->all_gather(own, all));
+    if (training.sharding.ranks > 1) gathers.push_back(groups_.along(Axis::kData)->all_gather(own, all));
   }
   for (Work& gather : gathers) gather.wait();
-  if (groups_.pipeline) exchange_norms(run);
+  if (groups_.spans(Axis::kPipeline)) exchange_norms(run);
   ctx_.run(ClipCoefficientArgs{.partials = training.all_norm_partials,
                                .norm = training.grad_norm,
                                .clip = training.scalars.clip,
@@ -167,7 +167,8 @@ void Executor::exchange_norms(Run& run) {
     const int stage = owner(g);
     std::int64_t count = 0;
     for (; g < partials.size() && owner(g) == stage; ++g) count += partials[g].num_elems();
-    works.push_back(groups_.pipeline->broadcast(run.training.all_norm_partials.slice(first, {count}), stage));
+    works.push_back(groups_.along(Axis::kPipeline)
+                        ->broadcast(run.training.all_norm_partials.slice(first, {count}), stage));
     first += count;
   }
   for (Work& work : works) work.wait();

@@ -112,7 +112,7 @@ class Executor {
   void receive(Run& run, const Action& action);
   void exchange_tied(Run& run, const Action& action);
   void exchange_norms(Run& run);
-  int stage_of_peer(const Action& action) const { return groups_.mesh.place(action.peer).stage; }
+  int stage_of_peer(const Action& action) const { return groups_.mesh.coord(action.peer)[Axis::kPipeline]; }
   void forward(Run& run, const Action& action);
   void recompute(Run& run, const Action& action);
   Activations run_unit(Run& run, const Action& action, MicroBatchUnit* record, Activations input);
@@ -137,7 +137,7 @@ class Executor {
   BoundaryShapes* shapes_;
   Watchdog* watchdog_;
   const std::vector<TiedUnits> ties_;
-  const MeshPlace place_;
+  const Coord coord_;
   ActionObserver observer_;
   bool draws_random_ = false;
 };

@@ -46,7 +46,7 @@ Activations Executor::run_unit(Run& run, const Action& action, MicroBatchUnit* r
   ctx.rng.block = static_cast<std::uint16_t>(action.unit);
   ctx.rng.op = 0;
   const BatchLayout& layout = run.input.batch;
-  ctx.first_sample = layout.first_sample(layout.global_micro_batch(place_.data, action.micro_batch));
+  ctx.first_sample = layout.first_sample(layout.global_micro_batch(coord_[Axis::kData], action.micro_batch));
   if (record != nullptr) {
     for (Tensor& tensor : input) {
       tensor = record->tape.watch(tensor);
@@ -73,7 +73,7 @@ void Executor::read_batch(Run& run, int micro_batch) {
     return;
   }
   const BatchLayout& layout = run.input.batch;
-  const std::int64_t first = layout.first_sample(layout.global_micro_batch(place_.data, micro_batch));
+  const std::int64_t first = layout.first_sample(layout.global_micro_batch(coord_[Axis::kData], micro_batch));
   const HostBatch host = run.input.source(first, std::min(layout.micro_batch, layout.global_batch - first));
   mb.batch.inputs =
       ctx_.from_host(host.inputs.data(), host.input_shape, host.input_dtype, MemoryCategory::kBatch);

@@ -41,7 +41,7 @@ void Executor::Run::finish_sends(Watchdog* watchdog) {
 // What a unit hands to the next one in this play. See [Note: shapes of a play].
 const std::vector<TensorSpec>& Executor::boundary(const Run& run, int unit, int micro_batch) {
   const BatchLayout& layout = run.input.batch;
-  const std::int64_t first = layout.first_sample(layout.global_micro_batch(place_.data, micro_batch));
+  const std::int64_t first = layout.first_sample(layout.global_micro_batch(coord_[Axis::kData], micro_batch));
   return shapes_->of(unit, {.num_samples = std::min(layout.micro_batch, layout.global_batch - first),
                             .training = run.input.training});
 }
@@ -74,7 +74,8 @@ void Executor::send(Run& run, const Action& action) {
     const TensorSpec sent{tensor.shape(), tensor.dtype()};
     TRIREME_CHECK(sent == spec, "tensor {} that goes over this boundary is {}, the other stage expects {}", i,
                   sent.to_string(), spec.to_string());
-    message.works.push_back(groups_.pipeline->send(tensor, stage_of_peer(action), tag_of(action)));
+    message.works.push_back(
+        groups_.along(Axis::kPipeline)->send(tensor, stage_of_peer(action), tag_of(action)));
   }
   if (!run.input.training) mb = MicroBatch{};
 }
@@ -91,7 +92,8 @@ void Executor::receive(Run& run, const Action& action) {
       continue;
     }
     const Tensor& tensor = message.tensors.emplace_back(ctx_.empty(spec.shape, spec.dtype));
-    message.works.push_back(groups_.pipeline->recv(tensor, stage_of_peer(action), tag_of(action)));
+    message.works.push_back(
+        groups_.along(Axis::kPipeline)->recv(tensor, stage_of_peer(action), tag_of(action)));
   }
 }
 
@@ -102,20 +104,21 @@ void Executor::exchange_tied(Run& run, const Action& action) {
   std::vector<int> shared;  // groups whose parameters were exchanged
   for (const TiedUnits& tie : ties_) {
     const int owner = stages_.stage_of(tie.owner), user = stages_.stage_of(tie.user);
-    const bool ours = (owner == place_.stage && user == peer) || (user == place_.stage && owner == peer);
+    const bool ours = (owner == coord_[Axis::kPipeline] && user == peer) ||
+                      (user == coord_[Axis::kPipeline] && owner == peer);
     if (!ours || action.unit != (of_gradient ? tie.user : tie.owner)) continue;
     for (const int bucket : tied_buckets(layout_, tie)) {
       const int group = layout_.buckets[static_cast<std::size_t>(bucket)].group;
       const bool fresh = std::ranges::find(shared, group) == shared.end();
       shared.push_back(group);
       if (action.kind == ActionKind::kSendTiedGradient) {
-        run.training.gradients->send_use(ctx_, bucket, *groups_.pipeline, peer);
+        run.training.gradients->send_use(ctx_, bucket, *groups_.along(Axis::kPipeline), peer);
       } else if (action.kind == ActionKind::kRecvTiedGradient) {
-        run.training.gradients->receive_use(ctx_, bucket, *groups_.pipeline, peer);
+        run.training.gradients->receive_use(ctx_, bucket, *groups_.along(Axis::kPipeline), peer);
       } else if (fresh && action.kind == ActionKind::kSendTiedParameters) {
-        params_.send_working(group, *groups_.pipeline, peer);
+        params_.send_working(group, *groups_.along(Axis::kPipeline), peer);
       } else if (fresh) {
-        params_.receive_working(group, *groups_.pipeline, peer);
+        params_.receive_working(group, *groups_.along(Axis::kPipeline), peer);
       }
     }
   }
@@ -136,10 +139,11 @@ void Executor::share_tied_parameters() {
     }
   };
   for_ties([&](int group, int owner, int user) {
-    if (owner == place_.stage) params_.send_working(group, *groups_.pipeline, user);
+    if (owner == coord_[Axis::kPipeline]) params_.send_working(group, *groups_.along(Axis::kPipeline), user);
   });
   for_ties([&](int group, int owner, int user) {
-    if (user == place_.stage) params_.receive_working(group, *groups_.pipeline, owner);
+    if (user == coord_[Axis::kPipeline])
+      params_.receive_working(group, *groups_.along(Axis::kPipeline), owner);
   });
   params_.settle();
 }

@@ -16,7 +16,8 @@ const std::vector<BlockTime> kBlocks = {{"embedding", 1, 2}, {"blocks.0", 3, 5},
 
 TEST(PlanSimulate, OneStageTakesTheTimeOfItsBlocks) {
   const BatchLayout batch{.global_batch = 12, .micro_batch = 2, .data_ranks = 3};
-  const Timeline timeline = simulate_plan(plan_training_step(3, {.data = 3}, batch), {.blocks = kBlocks});
+  const Timeline timeline =
+      simulate_plan(plan_training_step(3, {{Axis::kData, 3}}, batch), {.blocks = kBlocks});
   EXPECT_EQ(timeline.num_ranks, 3);
   EXPECT_EQ(timeline.duration_ms(), 2 * (6 + 14));
   EXPECT_EQ(timeline.bubble_share(), 0.0);
@@ -31,7 +32,7 @@ TEST(PlanSimulate, OneStageTakesTheTimeOfItsBlocks) {
 
 TEST(PlanSimulate, RecomputeRunsForwardAgain) {
   const BatchLayout batch{.global_batch = 1, .micro_batch = 1, .data_ranks = 1};
-  const StepPlan plan = plan_training_step(3, {.data = 1}, batch, {.recompute_every = 2});
+  const StepPlan plan = plan_training_step(3, {{Axis::kData, 1}}, batch, {.recompute_every = 2});
   const Timeline timeline = simulate_plan(plan, {.blocks = kBlocks});
   EXPECT_EQ(timeline.duration_ms(), 6 + 14 + 4);  // the first two blocks again; the last segment is not
   double recompute = 0;
@@ -86,7 +87,7 @@ TEST(PlanSimulate, PlansTakeTheirFormulas) {
     const std::vector<BlockTime> blocks(static_cast<std::size_t>(2 * p), {"block", 2, 3});  // F, B + W
     const auto duration_of = [&](PipelineSchedule schedule) {
       const StepPlan plan =
-          plan_training_step(2 * p, {.pipeline = p}, {.global_batch = m}, {.schedule = schedule});
+          plan_training_step(2 * p, {{Axis::kPipeline, p}}, {.global_batch = m}, {.schedule = schedule});
       return simulate_plan(plan, {.blocks = blocks}).duration_ms();
     };
     const double f = 4, b = 3, w = 3;
@@ -97,7 +98,7 @@ TEST(PlanSimulate, PlansTakeTheirFormulas) {
 }
 
 TEST(PlanSimulate, TheGradientOfWeightsIsAKindOfItsOwn) {
-  const StepPlan plan = plan_training_step(3, {.pipeline = 3}, {.global_batch = 4},
+  const StepPlan plan = plan_training_step(3, {{Axis::kPipeline, 3}}, {.global_batch = 4},
                                            {.schedule = PipelineSchedule::kZeroBubbleH1});
   const Timeline timeline = simulate_plan(plan, {.blocks = kBlocks});
   double input_ms = 0, weight_ms = 0;

@@ -50,8 +50,8 @@ std::vector<int> draw_cut(Random& random, int num_units, int chunks) {
 
 Case draw_case(Random& random) {
   Case c;
-  const int p = c.mesh.pipeline = draw(random, 1, 16);
-  c.mesh.data = draw_small(random, 3);
+  const int p = c.mesh[Axis::kPipeline] = draw(random, 1, 16);
+  c.mesh[Axis::kData] = draw_small(random, 3);
   const int v = p > 1 && draw(random, 0, 1) == 1 ? draw(random, 2, 4) : 1;
   const int m = v > 1 ? p + draw_small(random, std::max(1, 64 - p)) - 1 : draw_small(random, 64);
   const int num_units = p * v + draw(random, 0, 2 * p);
@@ -68,12 +68,12 @@ Case draw_case(Random& random) {
     c.options.ties = {{.owner = 0, .user = num_units - 1}};
   }
   c.batch = {
-      .global_batch = m * c.mesh.data,
-      .data_ranks = c.mesh.data,
+      .global_batch = m * c.mesh.size(Axis::kData),
+      .data_ranks = c.mesh.size(Axis::kData),
       .assignment = c.options.reduce_each_micro_batch ? Assignment::kStrided : Assignment::kContiguous};
-  c.text =
-      fmt::format("{} stages of {} x {} ranks, {}, {} units, {} micro-batches, zero {}, recompute {}", p, v,
-                  c.mesh.data, name(c.options.schedule), num_units, m, zero, c.options.recompute_every);
+  c.text = fmt::format("{} stages of {} x {} ranks, {}, {} units, {} micro-batches, zero {}, recompute {}", p,
+                       v, c.mesh.size(Axis::kData), name(c.options.schedule), num_units, m, zero,
+                       c.options.recompute_every);
   return c;
 }
 
@@ -215,7 +215,7 @@ TEST(PipelinePlan, AChangedPlanOfTwoPartBackwardsIsRefusedOrEnds) {
 // From its Forward until nothing of it is left: of the first unit of each stage.
 std::vector<int> most_alive(const StepPlan& plan) {
   std::vector<int> most;
-  for (int s = 0; s < plan.mesh.pipeline; ++s) {
+  for (int s = 0; s < plan.mesh.size(Axis::kPipeline); ++s) {
     int alive = 0, largest = 0;
     const int first = plan.stages.first_unit(s);
     for (const Action& a : plan.ranks[static_cast<std::size_t>(s)].actions) {
@@ -230,8 +230,8 @@ std::vector<int> most_alive(const StepPlan& plan) {
 TEST(PipelinePlan, AliveMicroBatchesAreThoseOfTheSchedule) {
   using enum PipelineSchedule;
   const auto alive_of = [](PipelineSchedule schedule, std::int64_t micro_batches) {
-    return most_alive(
-        plan_training_step(8, {.pipeline = 4}, {.global_batch = micro_batches}, {.schedule = schedule}));
+    return most_alive(plan_training_step(8, {{Axis::kPipeline, 4}}, {.global_batch = micro_batches},
+                                         {.schedule = schedule}));
   };
   EXPECT_EQ(alive_of(kGpipe, 8), (std::vector<int>{8, 8, 8, 8}));
   EXPECT_EQ(alive_of(kOneForwardOneBackward, 8), (std::vector<int>{4, 3, 2, 1}));

@@ -29,7 +29,7 @@ struct Case {
         keep_gathered ? " kept gathered" : "", accumulate_unsharded ? " unsharded" : "", stages, chunks, data,
         name(schedule), recompute, prefetch, units, tied ? ", tied" : "");
   }
-  Mesh mesh() const { return {.data = data, .pipeline = stages}; }
+  Mesh mesh() const { return {{Axis::kData, data}, {Axis::kPipeline, stages}}; }
   bool reduces_each() const { return zero >= 2 && !accumulate_unsharded; }
   BatchLayout batch(std::int64_t samples) const {
     return {.global_batch = samples,

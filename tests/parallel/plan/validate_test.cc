@@ -18,7 +18,7 @@ using enum PipelineSchedule;
 // Two ranks, one unit each, one micro-batch: what a pipeline of two stages says to each other. Nothing
 // reduces its gradients, so it is no whole step; the tests look at what goes wrong before that.
 StepPlan two_stages() {
-  StepPlan plan{.mesh = {.pipeline = 2}, .num_units = 2};
+  StepPlan plan{.mesh = {{Axis::kPipeline, 2}}, .num_units = 2};
   plan.ranks.resize(2);
   plan.ranks[0].actions = {{kForward, 0, 0},
                            {kSendActivation, 0, 0, 1},
@@ -35,7 +35,7 @@ StepPlan two_stages() {
 
 // One rank, two sharded units.
 StepPlan sharded() {
-  StepPlan plan{.mesh = {.data = 1}, .num_units = 2, .sharded_parameters = true};
+  StepPlan plan{.mesh = {{Axis::kData, 1}}, .num_units = 2, .sharded_parameters = true};
   plan.ranks = {{{{kGather, 0},
                   {kForward, 0, 0},
                   {kRelease, 0},
@@ -73,9 +73,9 @@ void expect_error(const StepPlan& plan, const std::string& text) {
 TEST(Validate, AcceptsWhatThePlannerWrites) {
   for (const int ranks : {1, 2, 3, 8}) {
     const BatchLayout batch{.global_batch = 24L * ranks, .micro_batch = 8, .data_ranks = ranks};
-    EXPECT_EQ(find_plan_error(plan_training_step(5, {.data = ranks}, batch)), std::nullopt);
+    EXPECT_EQ(find_plan_error(plan_training_step(5, {{Axis::kData, ranks}}, batch)), std::nullopt);
     const BatchLayout odd{.global_batch = 17, .micro_batch = 2, .data_ranks = ranks};
-    EXPECT_EQ(find_plan_error(plan_evaluation(5, {.data = ranks}, odd)), std::nullopt);
+    EXPECT_EQ(find_plan_error(plan_evaluation(5, {{Axis::kData, ranks}}, odd)), std::nullopt);
   }
   EXPECT_EQ(find_plan_error(sharded()), std::nullopt);
 }
@@ -104,7 +104,7 @@ TEST(Validate, TwoRanksThatWaitForEachOther) {
 }
 
 TEST(Validate, MessagesThatMeetInAnotherOrder) {
-  StepPlan plan = plan_training_step(2, {.pipeline = 2}, {.global_batch = 2}, {.schedule = kGpipe});
+  StepPlan plan = plan_training_step(2, {{Axis::kPipeline, 2}}, {.global_batch = 2}, {.schedule = kGpipe});
   auto& actions = plan.ranks[1].actions;  // RecvActivation 0, RecvActivation 1, Forward 0 ...
   ASSERT_EQ(actions[1].kind, kRecvActivation);
   std::swap(actions[0], actions[1]);
@@ -115,7 +115,7 @@ TEST(Validate, MessagesThatMeetInAnotherOrder) {
 TEST(Validate, ChunksThatMeetInAnotherOrder) {
   const PlanOptions options{.schedule = PipelineSchedule::kInterleaved,
                             .stages = StageMap::even({.num_units = 4, .pipeline = 2, .chunks = 2})};
-  StepPlan plan = plan_training_step(4, {.pipeline = 2}, {.global_batch = 2}, options);
+  StepPlan plan = plan_training_step(4, {{Axis::kPipeline, 2}}, {.global_batch = 2}, options);
   EXPECT_FALSE(find_plan_error(plan).has_value());
   auto& actions = plan.ranks[1].actions;
   const auto next_receive = [&](auto from) {
@@ -129,10 +129,11 @@ TEST(Validate, ChunksThatMeetInAnotherOrder) {
 }
 
 TEST(Validate, ABlockOfAnotherStageOrAnotherColumn) {
-  StepPlan plan = plan_training_step(2, {.pipeline = 2}, {.global_batch = 1});
+  StepPlan plan = plan_training_step(2, {{Axis::kPipeline, 2}}, {.global_batch = 1});
   plan.ranks[0].actions[0].unit = 1;
   expect_error(plan, "the unit is of stage 1, this rank of stage 0");
-  plan = plan_training_step(2, {.data = 2, .pipeline = 2}, {.global_batch = 2, .data_ranks = 2});
+  plan =
+      plan_training_step(2, {{Axis::kData, 2}, {Axis::kPipeline, 2}}, {.global_batch = 2, .data_ranks = 2});
   ASSERT_EQ(plan.ranks[0].actions[0].kind, kRecvGradient);
   plan.ranks[0].actions[0].peer = 3;
   expect_error(plan, "their micro-batches differ");
@@ -140,7 +141,7 @@ TEST(Validate, ABlockOfAnotherStageOrAnotherColumn) {
 
 TEST(Validate, TiedParametersOfTwoStages) {
   const PlanOptions options{.ties = {{.owner = 0, .user = 1}}};
-  const StepPlan whole = plan_training_step(2, {.pipeline = 2}, {.global_batch = 1}, options);
+  const StepPlan whole = plan_training_step(2, {{Axis::kPipeline, 2}}, {.global_batch = 1}, options);
   EXPECT_EQ(find_plan_error(whole), std::nullopt);
   for (std::size_t r = 0; r < 2; ++r) {
     for (std::size_t i = 0; i < whole.ranks[r].actions.size(); ++i) {
@@ -163,7 +164,7 @@ TEST(Validate, AMessageToNobodyOrToItself) {
 
 TEST(Validate, CollectivesInDifferentOrder) {
   const BatchLayout batch{.global_batch = 4, .micro_batch = 2, .data_ranks = 2};
-  StepPlan plan = plan_training_step(2, {.data = 2}, batch);
+  StepPlan plan = plan_training_step(2, {{Axis::kData, 2}}, batch);
   // forward 0, forward 1, backward 1, reduce 1, backward 0, reduce 0, ...
   plan.ranks[1].actions = {{kForward, 0, 0},  {kForward, 1, 0}, {kBackward, 1, 0},
                            {kBackward, 0, 0}, {kReduceGrad, 0}, {kReduceGrad, 1},
@@ -175,7 +176,7 @@ TEST(Validate, CollectivesInDifferentOrder) {
 
 TEST(Validate, ACollectiveThatNotEveryRankJoins) {
   const BatchLayout batch{.global_batch = 4, .micro_batch = 2, .data_ranks = 2};
-  StepPlan plan = plan_training_step(2, {.data = 2}, batch);
+  StepPlan plan = plan_training_step(2, {{Axis::kData, 2}}, batch);
   plan.ranks[1].actions.pop_back();
   plan.ranks[1].actions.pop_back();
   expect_error(plan, "a collective that not every rank joins; rank 0 waits in GradNorm; rank 1 has finished");
@@ -201,7 +202,7 @@ TEST(Validate, WhatIsKeptGatheredIsGatheredOnce) {
   const BatchLayout batch{.global_batch = 6, .data_ranks = 2};
   for (const int recompute : {0, 2}) {
     const StepPlan whole =
-        plan_training_step(5, {.data = 2}, batch,
+        plan_training_step(5, {{Axis::kData, 2}}, batch,
                            {.shard_parameters = true, .keep_gathered = true, .recompute_every = recompute});
     EXPECT_EQ(find_plan_error(whole), std::nullopt);
     const auto& actions = whole.ranks[0].actions;
@@ -274,7 +275,7 @@ TEST(Validate, EveryReductionOfEveryMicroBatchCounts) {
 }
 
 TEST(Validate, ABackwardInTwoParts) {
-  const StepPlan whole = plan_training_step(4, {.pipeline = 2}, {.global_batch = 2},
+  const StepPlan whole = plan_training_step(4, {{Axis::kPipeline, 2}}, {.global_batch = 2},
                                             {.shard_parameters = true, .schedule = kZeroBubbleH1});
   EXPECT_EQ(find_plan_error(whole), std::nullopt);
   const auto& actions = whole.ranks[1].actions;  // of units 2 and 3
