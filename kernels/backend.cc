@@ -26,7 +26,7 @@ const Backend& backend_for(DeviceType type) {
           "toolkit is installed, or use device = \"cpu\"");
 #endif
   }
-  throw Error(ErrorCode::kUnsupported, fmt::format("no backend for device '{}'", name(type)));
+  throw Error(ErrorCode::kUnsupported, fmt::format("no backend for device type {}", static_cast<int>(type)));
 }
 
 }  // namespace trireme
