@@ -9,20 +9,18 @@
 namespace trireme::ops {
 namespace {
 
-struct AttentionNode : Node {
+struct AttentionBackward {
   Tensor qkv, out, lse;
   AttentionOptions options;
   float scale = 1.0f;
   MathMode math = MathMode::kFp32;
   RngKey rng;
   std::int64_t first_sample = 0;
-  ValueId y = kNoValue;
 
-  std::string name() const override { return "attention"; }
-  ValueId output() const override { return y; }
-  std::vector<Tensor> saved() const override { return {qkv, out, lse}; }
+  std::string name() const { return "attention"; }
+  std::vector<Tensor> saved() const { return {qkv, out, lse}; }
 
-  void backward(Context& ctx, Gradients& gradients) override {
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
     const Tensor dout = gradients.take(y);
     const Tensor dqkv = ctx.empty(qkv.shape(), qkv.dtype());
     ctx.run(AttentionBwdArgs{.dout = dout,
@@ -69,21 +67,15 @@ Tensor attention(Context& ctx, const Tensor& input, const AttentionOptions& opti
                            .dropout_p = used.dropout_p,
                            .rng = rng,
                            .first_sample = ctx.first_sample});
-  if (ctx.tape == nullptr) return out;
-
-  auto node = std::make_unique<AttentionNode>();
-  node->qkv = qkv;
-  node->out = out;
-  node->lse = lse;
-  node->options = used;
-  node->scale = scale;
-  node->math = math;
-  node->rng = rng;
-  node->first_sample = ctx.first_sample;
-  node->y = ctx.tape->new_value();
-  const Tensor result = out.with_id(node->y);
-  ctx.tape->record(std::move(node));
-  return result;
+  return recorded(ctx, out,
+                  AttentionBackward{.qkv = qkv,
+                                    .out = out,
+                                    .lse = lse,
+                                    .options = used,
+                                    .scale = scale,
+                                    .math = math,
+                                    .rng = rng,
+                                    .first_sample = ctx.first_sample});
 }
 
 }  // namespace trireme::ops

@@ -11,20 +11,18 @@ ConstTensorView view_or_none(const Tensor& t) {
   return t.defined() ? t.const_view() : ConstTensorView{};
 }
 
-struct BatchNormNode : Node {
+struct BatchNormBackward {
   Tensor x, result, mean, rstd;  // result: of a rectifier behind a residual
   ParamRef gamma, beta;
   Rectify rectify = Rectify::kNo;
   ValueId residual = kNoValue;
-  ValueId y = kNoValue;
 
-  std::string name() const override { return rectify == Rectify::kYes ? "batch_norm_relu" : "batch_norm"; }
-  ValueId output() const override { return y; }
-  std::vector<Tensor> saved() const override {
+  std::string name() const { return rectify == Rectify::kYes ? "batch_norm_relu" : "batch_norm"; }
+  std::vector<Tensor> saved() const {
     return result.defined() ? std::vector<Tensor>{x, mean, rstd, result} : std::vector<Tensor>{x, mean, rstd};
   }
 
-  void backward(Context& ctx, Gradients& gradients) override {
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
     Tensor dy = gradients.take(y);
     Tensor dx, dresidual;
     if (residual != kNoValue && rectify == Rectify::kYes) {
@@ -125,21 +123,16 @@ Tensor batch_norm(Context& ctx, const Tensor& input, ParamRef gamma, ParamRef be
                            .epsilon = options.epsilon,
                            .rectify = options.rectify});
   if (mean_sample.defined()) ctx.backend->copy(ctx.exec, mean_sample, mean);
-  if (ctx.tape == nullptr) return y;
-
-  auto node = std::make_unique<BatchNormNode>();
-  node->x = in.x;
-  if (options.rectify == Rectify::kYes && in.residual.defined()) node->result = y;
-  node->mean = mean;
-  node->rstd = rstd;
-  node->gamma = gamma;
-  node->beta = beta;
-  node->rectify = options.rectify;
-  node->residual = in.residual.id();
-  node->y = ctx.tape->new_value();
-  const Tensor result = y.with_id(node->y);
-  ctx.tape->record(std::move(node));
-  return result;
+  const bool keeps_result = options.rectify == Rectify::kYes && in.residual.defined();
+  return recorded(ctx, y,
+                  BatchNormBackward{.x = in.x,
+                                    .result = keeps_result ? y : Tensor(),
+                                    .mean = mean,
+                                    .rstd = rstd,
+                                    .gamma = gamma,
+                                    .beta = beta,
+                                    .rectify = options.rectify,
+                                    .residual = in.residual.id()});
 }
 
 }  // namespace trireme::ops

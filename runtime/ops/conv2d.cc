@@ -29,18 +29,16 @@ struct Conv2dParameterGradients {
   }
 };
 
-struct Conv2dNode : Node {
+struct Conv2dBackward {
   Tensor x;
   ParamRef weight, bias;
   ConvGeometry geometry;
   MathMode math = MathMode::kFp32;
-  ValueId y = kNoValue;
 
-  std::string name() const override { return "conv2d"; }
-  ValueId output() const override { return y; }
-  std::vector<Tensor> saved() const override { return {x}; }
+  std::string name() const { return "conv2d"; }
+  std::vector<Tensor> saved() const { return {x}; }
 
-  void backward(Context& ctx, Gradients& gradients) override {
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
     const Tensor dy = gradients.take(y);
     run_or_defer(ctx, Conv2dParameterGradients{dy, x, weight, bias, geometry, math});
     if (x.id() == kNoValue) return;
@@ -93,18 +91,10 @@ Tensor conv2d(Context& ctx, const Tensor& input, ParamRef weight, const Conv2dOp
                      .math = ctx.precision.math_of(OpKind::kConv2d)};
   if (b.defined()) args.bias = b;
   ctx.run(args);
-  if (ctx.tape == nullptr) return y;
-
-  auto node = std::make_unique<Conv2dNode>();
-  node->x = x;
-  node->weight = weight;
-  node->bias = options.bias;
-  node->geometry = options.geometry;
-  node->math = args.math;
-  node->y = ctx.tape->new_value();
-  const Tensor result = y.with_id(node->y);
-  ctx.tape->record(std::move(node));
-  return result;
+  return recorded(
+      ctx, y,
+      Conv2dBackward{
+          .x = x, .weight = weight, .bias = options.bias, .geometry = options.geometry, .math = args.math});
 }
 
 }  // namespace trireme::ops

@@ -7,15 +7,14 @@
 namespace trireme::ops {
 namespace {
 
-struct CrossEntropyNode : Node {
+struct CrossEntropyBackward {
   Tensor dlogits;  // for a gradient of 1 at the loss
-  ValueId logits = kNoValue, y = kNoValue;
+  ValueId logits = kNoValue;
 
-  std::string name() const override { return "softmax_cross_entropy"; }
-  ValueId output() const override { return y; }
-  std::vector<Tensor> saved() const override { return {dlogits}; }
+  std::string name() const { return "softmax_cross_entropy"; }
+  std::vector<Tensor> saved() const { return {dlogits}; }
 
-  void backward(Context& ctx, Gradients& gradients) override {
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
     if (!gradients.is_unit(y)) {
       const Tensor seed = gradients.take(y);
       ctx.run(ScaleArgs{.x = dlogits, .factor = seed});
@@ -70,15 +69,7 @@ Tensor softmax_cross_entropy(Context& ctx, Tensor logits, const Tensor& targets,
       .label_smoothing = options.label_smoothing,
       .gradient_scale = record ? ctx.gradient_scale.const_view() : ConstTensorView{},
       .write_gradient = record});
-  if (!record) return loss;
-
-  auto node = std::make_unique<CrossEntropyNode>();
-  node->dlogits = logits.detach();
-  node->logits = logits_id;
-  node->y = ctx.tape->new_value();
-  const Tensor result = loss.with_id(node->y);
-  ctx.tape->record(std::move(node));
-  return result;
+  return recorded(ctx, loss, CrossEntropyBackward{.dlogits = logits.detach(), .logits = logits_id});
 }
 
 }  // namespace trireme::ops

@@ -9,17 +9,16 @@
 namespace trireme::ops {
 namespace {
 
-struct MaxPoolNode : Node {
+struct MaxPoolBackward {
   Tensor place;
   Shape shape;  // of x
   PoolWindow window;
-  ValueId x = kNoValue, y = kNoValue;
+  ValueId x = kNoValue;
 
-  std::string name() const override { return "max_pool"; }
-  ValueId output() const override { return y; }
-  std::vector<Tensor> saved() const override { return {place}; }
+  std::string name() const { return "max_pool"; }
+  std::vector<Tensor> saved() const { return {place}; }
 
-  void backward(Context& ctx, Gradients& gradients) override {
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
     const Tensor dy = gradients.take(y);
     const Tensor dx = ctx.empty(shape, dy.dtype());
     ctx.run(MaxPoolBwdArgs{.dy = dy, .place = place, .dx = dx, .window = window});
@@ -27,16 +26,15 @@ struct MaxPoolNode : Node {
   }
 };
 
-struct AvgPoolNode : Node {
+struct AvgPoolBackward {
   Shape x_shape, y_shape;
   PoolWindow window;
-  ValueId x = kNoValue, y = kNoValue;
+  ValueId x = kNoValue;
 
-  std::string name() const override { return "avg_pool"; }
-  ValueId output() const override { return y; }
-  std::vector<Tensor> saved() const override { return {}; }
+  std::string name() const { return "avg_pool"; }
+  std::vector<Tensor> saved() const { return {}; }
 
-  void backward(Context& ctx, Gradients& gradients) override {
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
     const Tensor dy = gradients.take(y).reshape(y_shape);
     const Tensor dx = ctx.empty(x_shape, dy.dtype());
     ctx.run(AvgPoolBwdArgs{.dy = dy, .dx = dx, .window = window});
@@ -65,17 +63,9 @@ Tensor averaged(Context& ctx, const Tensor& input, const PoolWindow& window, con
   const Shape pooled_shape = pooled("avg_pool", x.shape(), window);
   const Tensor y = ctx.empty(pooled_shape, x.dtype());
   ctx.run(AvgPoolFwdArgs{.x = x, .y = y, .window = window});
-  if (ctx.tape == nullptr) return y.reshape(shape);
-
-  auto node = std::make_unique<AvgPoolNode>();
-  node->x_shape = x.shape();
-  node->y_shape = pooled_shape;
-  node->window = window;
-  node->x = x.id();
-  node->y = ctx.tape->new_value();
-  const Tensor result = y.reshape(shape).with_id(node->y);
-  ctx.tape->record(std::move(node));
-  return result;
+  return recorded(
+      ctx, y.reshape(shape),
+      AvgPoolBackward{.x_shape = x.shape(), .y_shape = pooled_shape, .window = window, .x = x.id()});
 }
 
 }  // namespace
@@ -89,17 +79,7 @@ Tensor max_pool(Context& ctx, const Tensor& input, const PoolWindow& window) {
   const Tensor place = ctx.tape != nullptr ? ctx.empty(shape, DType::kUInt8) : Tensor();
   ctx.run(MaxPoolFwdArgs{
       .x = x, .y = y, .place = place.defined() ? place.view() : TensorView{}, .window = window});
-  if (ctx.tape == nullptr) return y;
-
-  auto node = std::make_unique<MaxPoolNode>();
-  node->place = place;
-  node->shape = x.shape();
-  node->window = window;
-  node->x = x.id();
-  node->y = ctx.tape->new_value();
-  const Tensor result = y.with_id(node->y);
-  ctx.tape->record(std::move(node));
-  return result;
+  return recorded(ctx, y, MaxPoolBackward{.place = place, .shape = x.shape(), .window = window, .x = x.id()});
 }
 
 Tensor avg_pool(Context& ctx, const Tensor& x, const PoolWindow& window) {
