@@ -1,41 +1,10 @@
-# The sources of the cuda backend, for its library and for the tests that run it without a GPU.
-set(trireme_cuda_sources
-  activation.cu
-  attention/attention.cc
-  pool/avg_pool.cu
-  backend.cc
-  norm/batch_norm_bwd.cu
-  norm/batch_norm_fwd.cu
-  cast.cu
-  device/check.cc
-  matmul/column_sum.cu
-  conv/conv.cc
-  conv/conv_weight.cu
-  loss/cross_entropy.cu
-  device/device_report.cc
-  dropout.cu
-  elementwise.cu
-  embedding.cu
-  step/grad_norm.cu
-  device/graph.cc
-  device/host_copy.cc
-  step/loss_scale.cu
-  norm/layer_norm_bwd.cu
-  norm/layer_norm_fwd.cu
-  matmul/matmul.cc
-  matmul/matmul_library.cc
-  pool/max_pool.cu
-  device/memory_source.cc
-  step/move_average.cu
-  device/nvml.cc
-  step/optimizer.cu
-  attention/native_attention_bwd.cu
-  attention/native_attention_fwd.cu
-  conv/native_conv.cu
-  relu.cu
-  loss/soft_cross_entropy.cu
-  device/staging_buffers.cc
-  device/stream.cc
-  device/transfer.cc
-  device/upload_stream.cc)
-list(TRANSFORM trireme_cuda_sources PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
+# The sources of the cuda backend, for its library and for the tests that run it without a GPU: a file an op.
+file(GLOB trireme_cuda_sources CONFIGURE_DEPENDS
+  ${CMAKE_CURRENT_LIST_DIR}/*.cc ${CMAKE_CURRENT_LIST_DIR}/*.cu
+  ${CMAKE_CURRENT_LIST_DIR}/*/*.cc ${CMAKE_CURRENT_LIST_DIR}/*/*.cu)
+# Those with cuDNN and those in their place: one of these two.
+set(trireme_cudnn_sources ${trireme_cuda_sources})
+set(trireme_no_cudnn_sources ${trireme_cuda_sources})
+list(FILTER trireme_cudnn_sources INCLUDE REGEX "(_library_cudnn|cudnn_graph|cudnn_handle)\\.cc$")
+list(FILTER trireme_no_cudnn_sources INCLUDE REGEX "_none\\.cc$")
+list(REMOVE_ITEM trireme_cuda_sources ${trireme_cudnn_sources} ${trireme_no_cudnn_sources})
