@@ -1,7 +1,7 @@
 // The extents of a convolution, as backends cut it and know it by. `Int` is what their kernels count in.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cassert>
 #include <compare>
