@@ -22,7 +22,7 @@ struct Batch {
   Tensor targets;         // tokens [B, T] int32 (negative: ignored), labels [B] or [B, K] int32
   Tensor target_weights;  // [B, K] fp32, or undefined: all 1
   /// Weight of one target in the loss: 1 / (targets of the global batch).
-  float loss_scale = 1.0f;
+  float inv_num_targets = 1.0f;
 };
 
 /// The output of a block, and the input of the next: usually one tensor.

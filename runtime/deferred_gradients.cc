@@ -53,7 +53,7 @@ void DeferredGradients::run(const Context& ctx) {
     if (target.mode == GradientMode::kOverwrite) {
       ctx.backend->copy(ctx.exec, target.tensor, gradient);
     } else if (target.mode == GradientMode::kAccumulate) {
-      ctx.backend->add(ctx.exec, {.a = target.tensor, .b = gradient, .out = target.tensor});
+      ctx.run(AddArgs{.a = target.tensor, .b = gradient, .out = target.tensor});
     }
   }
   staged_.clear();

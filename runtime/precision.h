@@ -1,5 +1,5 @@
-// In what precision each operator computes: the policy of mixed precision, in one place (the table is in
-// precision.cc and reads as its documentation).
+// In what precision each operator computes: the policy of mixed precision, in one place (the table reads as
+// its documentation).
 //
 // [Note: mixed precision] Parameters have an fp32 master and, in fp16 and bf16, a working copy in that dtype,
 // which the optimizer step writes: no weight is cast inside a step, except where an override asks an op to
@@ -13,8 +13,8 @@
 
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <optional>
-#include <span>
 #include <string_view>
 
 #include "kernels/backend.h"
@@ -29,7 +29,14 @@ enum class PrecisionMode : std::uint8_t {
   kBf16,  // the same with fp32's range and 7 mantissa bits; no loss scaling
 };
 
-/// The ops that the policy knows, by the name that the configuration uses.
+/// Which dtype an op's inputs are brought to; its result has the same one, but for losses, which are fp32.
+enum class DtypeRule : std::uint8_t {
+  kCompute,  // the mode's
+  kAsInput,  // that of the (first) input, whatever it is
+  kWidest,   // the widest of the inputs
+};
+
+/// The ops that the policy knows, each with a row in kOpPolicies.
 enum class OpKind : std::uint8_t {
   kLinear,
   kAttention,
@@ -43,24 +50,50 @@ enum class OpKind : std::uint8_t {
   kRelu,
   kPool,
 };
-inline constexpr int kNumOpKinds = 11;
-
-/// The dtype that an op's inputs are cast to; its result has the same one, but for losses, which are fp32.
-enum class DtypeRule : std::uint8_t {
-  kCompute,  // the mode's
-  kAsInput,  // that of the (first) input, whatever it is
-  kWidest,   // the widest of the inputs
-};
 
 struct OpPolicy {
   OpKind op;
-  std::string_view name;
+  std::string_view name;  // as the configuration calls it
   DtypeRule rule;
   bool has_products;  // tf32 means something for it
 };
 
-/// A row an op, in the order of OpKind.
-std::span<const OpPolicy> op_policies();
+// The policy. "Computes" is what happens inside of the kernel, in every mode but fp32: in fp32 all is fp32.
+//
+//   op                     its inputs are brought to     computes                            returns
+//   linear                 the mode's dtype              products of it, summed in fp32;     the mode's dtype
+//                                                        bias, GELU and residual in fp32
+//   attention              the mode's dtype              products of it, softmax and sums    the mode's dtype
+//                                                        in fp32
+//   embedding              the mode's dtype (its table)  the sum of both rows in fp32        the mode's dtype
+//   layer_norm             stay as they are              fp32                                as its input
+//   dropout                the widest of x, residual     fp32                                the same
+//   add                    the widest of both            fp32                                the same
+//   softmax_cross_entropy  stay as they are              fp32                                fp32; gradient
+//                                                                                            as the logits
+//   conv2d                 the mode's dtype              products of it, summed in fp32      the mode's dtype
+//   batch_norm             the widest of x, residual     fp32, running statistics too        the same
+//   relu                   stay as they are                                                  as its input
+//   pool                   stay as they are              sums in fp32                        as its input
+//
+// A wider residual than `linear` computes in is added behind it, as by `add`: a wide stream stays wide.
+// Parameters follow the op: a norm of an fp32 input in a bf16 job reads gamma and beta cast to fp32.
+// An override, precision.ops = { attention = "fp32" }, takes the place of the second column.
+inline constexpr OpPolicy kOpPolicies[] = {
+    {OpKind::kLinear, "linear", DtypeRule::kCompute, true},
+    {OpKind::kAttention, "attention", DtypeRule::kCompute, true},
+    {OpKind::kEmbedding, "embedding", DtypeRule::kCompute, false},
+    {OpKind::kLayerNorm, "layer_norm", DtypeRule::kAsInput, false},
+    {OpKind::kDropout, "dropout", DtypeRule::kWidest, false},
+    {OpKind::kAdd, "add", DtypeRule::kWidest, false},
+    {OpKind::kSoftmaxCrossEntropy, "softmax_cross_entropy", DtypeRule::kAsInput, false},
+    {OpKind::kConv2d, "conv2d", DtypeRule::kCompute, true},
+    {OpKind::kBatchNorm, "batch_norm", DtypeRule::kWidest, false},
+    {OpKind::kRelu, "relu", DtypeRule::kAsInput, false},
+    {OpKind::kPool, "pool", DtypeRule::kAsInput, false},
+};
+inline constexpr std::size_t kNumOpKinds = std::size(kOpPolicies);
+
 /// The op that the configuration calls `name`.
 std::optional<OpKind> find_op(std::string_view name);
 

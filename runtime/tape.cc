@@ -41,7 +41,7 @@ void Gradients::add(Context& ctx, ValueId id, Tensor gradient) {
   if (slot.use_count() > 2) {  // `slot` and `sum` are ours; anybody else must not see it change
     sum = gradient.unique() ? gradient : ctx.empty(slot.shape(), slot.dtype());
   }
-  ctx.backend->add(ctx.exec, {.a = slot, .b = gradient, .out = sum});
+  ctx.run(AddArgs{.a = slot, .b = gradient, .out = sum});
   slot = sum.detach();
 }
 

@@ -10,7 +10,6 @@
 #include <source_location>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 
 namespace trireme {
 
@@ -21,8 +20,6 @@ enum class ErrorCode {
   kUnsupported,    // this build or backend lacks what was requested; exit code 2
   kRuntime,        // anything else that failed while running; exit code 1
 };
-
-std::string_view error_code_name(ErrorCode code);
 
 class Error : public std::runtime_error {
  public:
@@ -38,9 +35,6 @@ class Error : public std::runtime_error {
   ErrorCode code_;
   std::source_location where_;
 };
-
-/// "file.cc:12" of where an error was thrown.
-std::string describe_location(const std::source_location& where);
 
 }  // namespace trireme
 

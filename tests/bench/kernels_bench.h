@@ -23,11 +23,15 @@ class Bench {
   Bench() { backend_.bind_thread(exec_); }
   const Backend* operator->() const { return &backend_; }
   const KernelContext& exec() const { return exec_; }
+  template <class Args>
+  void run(const Args& args) const {
+    backend_.run(exec_, args);
+  }
 
   /// Uniform in [-1, 1), rounded to `dtype`.
   TensorView random(const Shape& shape, DType dtype) {
     const TensorView values = random(shape), view = empty(shape, dtype);
-    backend_.cast(exec_, {.x = values, .y = view});
+    backend_.run(exec_, CastArgs{.x = values, .y = view});
     return view;
   }
   TensorView random(const Shape& shape) {

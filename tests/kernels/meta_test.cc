@@ -59,9 +59,9 @@ TEST_F(MetaTest, AllocatesMoreThanAnyMachineHas) {
 TEST_F(MetaTest, OpsTouchNoMemory) {
   void* data = allocator_.allocate(4096, MemoryCategory::kActivations);
   const TensorView x{data, DType::kFloat32, {8, 8}};
-  backend_.matmul(exec_, {.a = x, .b = x, .d = x});
+  backend_.run(exec_, MatmulArgs{.a = x, .b = x, .d = x});
   backend_.fill_zero(exec_, x);
-  backend_.layer_norm_fwd(exec_, {.x = x, .gamma = x, .beta = x, .y = x, .mean = x, .rstd = x});
+  backend_.run(exec_, LayerNormFwdArgs{.x = x, .gamma = x, .beta = x, .y = x, .mean = x, .rstd = x});
   const float host[64] = {1, 2, 3};
   backend_.copy_from_host(exec_, x, host);
   float back[64];

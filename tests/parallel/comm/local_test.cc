@@ -139,7 +139,7 @@ TEST(LocalFailure, ThrowingRankEndsAll) {
   EXPECT_EQ(failures.count, 3 * 6);
   EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory);
   EXPECT_STREQ(error.what(), "rank 2: no room for blocks.7");
-  EXPECT_THAT(describe_location(error.where()), HasSubstr("local_test.cc"));
+  EXPECT_THAT(error.where().file_name(), HasSubstr("local_test.cc"));
 }
 
 TEST(LocalFailure, EveryExceptionIsReported) {
