@@ -1,6 +1,6 @@
 #include "launcher/train/chosen_cut.h"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <numeric>
@@ -28,7 +28,7 @@ std::int64_t least_of_ranks(Communicator& comm, std::int64_t mine) {
 
 /// With any cut: it is what is searched.
 PlannedJob uncut_job(JobConfig config, std::shared_ptr<const BlockList> blocks, int num_ranks) {
-  config.parallel.pipeline_cut = "blocks";
+  config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kBlocks};
   return planned_job(config, std::move(blocks), num_ranks);
 }
 
@@ -44,42 +44,47 @@ MemoryCut search(const JobConfig& config, const PlannedJob& job, const std::vect
     log_warning(fmt::format(
         "parallel.pipeline_cut = \"{}\": there are too many cuts to look at all of them; in the best one "
         "found the slowest chunk takes {:.2f} % of the time, and none can take less than {:.2f} %",
-        config.parallel.pipeline_cut, percent * slowest, percent * bound));
+        to_word(config.parallel.pipeline_cut), percent * slowest, percent * bound));
   }
   return found;
 }
 
 }  // namespace
 
-std::string as_list(const StageMap& cut) {
-  return fmt::format("{}", fmt::join(cut.first_units(), ", "));
+PipelineCut listed(const StageMap& cut) {
+  const std::vector<int> firsts = cut.first_units();
+  return {.kind = PipelineCut::Kind::kListed, .firsts = {firsts.begin(), firsts.end()}};
 }
 
-std::string flops_cut(const JobConfig& config, const CutMemory& memory) {
+std::string as_list(const StageMap& cut) {
+  return to_word(listed(cut));
+}
+
+PipelineCut flops_cut(const JobConfig& config, const CutMemory& memory) {
   const auto blocks = build_blocks(config.model);
   const PlannedJob job = uncut_job(config, blocks, memory.num_ranks);
   const MemoryCut found = search(config, job, work_costs(*blocks, job.sample), memory);
-  if (!found.cut || *found.cut == found.fastest.cut) return "flops";
+  if (!found.cut || *found.cut == found.fastest.cut) return {};
   log_info(fmt::format(
       "parallel.pipeline_cut = \"flops\": with the fastest cut, \"{}\", a rank of stage {} needs {}, and may "
       "use {}; taken is \"{}\", the fastest that fits",
       as_list(found.fastest.cut), found.fastest.stage, format_bytes(found.fastest.bytes),
       format_bytes(memory.limit_bytes), as_list(*found.cut)));
-  return as_list(*found.cut);
+  return listed(*found.cut);
 }
 
-std::string measured_cut(const JobConfig& config, const BlockProfile& profile, const CutMemory& memory) {
+PipelineCut measured_cut(const JobConfig& config, const BlockProfile& profile, const CutMemory& memory) {
   const PlannedJob job = uncut_job(config, build_blocks(config.model), memory.num_ranks);
   const std::vector<double> costs = time_costs(profile.blocks);
   const MemoryCut found = search(config, job, costs, memory);
-  if (found.cut) return as_list(*found.cut);
+  if (found.cut) return listed(*found.cut);
   const CutNeed closest = closest_cut(job, costs, memory.limit_bytes, found.closest);
   log_warning(fmt::format(
       "parallel.pipeline_cut = \"{}\": none of the cuts that were tried fits {}: where the largest "
       "stage is smallest (\"{}\"), a rank of stage {} needs {}",
-      config.parallel.pipeline_cut, format_bytes(memory.limit_bytes), as_list(closest.cut), closest.stage,
-      format_bytes(closest.bytes)));
-  return as_list(closest.cut);
+      to_word(config.parallel.pipeline_cut), format_bytes(memory.limit_bytes), as_list(closest.cut),
+      closest.stage, format_bytes(closest.bytes)));
+  return listed(closest.cut);
 }
 
 BlockProfile known_or_measured(const JobConfig& config, const CutMeasurement& measurement) {
@@ -95,22 +100,23 @@ BlockProfile known_or_measured(const JobConfig& config, const CutMeasurement& me
   return profile;
 }
 
-std::string chosen_cut(const JobConfig& config, const std::shared_ptr<Communicator>& comm,
+PipelineCut chosen_cut(const JobConfig& config, const std::shared_ptr<Communicator>& comm,
                        const CutChoice& choice) {
-  const std::string& value = config.parallel.pipeline_cut;
-  const bool is_measured = value == "measured";
-  if (config.parallel.pipeline == 1 || (!is_measured && value != "flops")) return value;
+  const PipelineCut& given = config.parallel.pipeline_cut;
+  const bool is_measured = given.kind == PipelineCut::Kind::kMeasured;
+  if (config.parallel.pipeline == 1 || (!is_measured && given.kind != PipelineCut::Kind::kFlops))
+    return given;
   const Watchdog::Scope watch(comm->status().get(), is_measured ? "the measuring of a cut into stages"
                                                                 : "the choice of a cut into stages");
   const CutMemory memory{.num_ranks = comm->size(), .limit_bytes = least_of_ranks(*comm, choice.limit_bytes)};
-  std::string cut;
+  PipelineCut cut;
   run_stage(*comm, [&] {
     if (comm->rank() > 0) return;
     check_batch(config.train, data_ranks(config.parallel, comm->size()));
     cut = is_measured ? measured_cut(config, known_or_measured(config, choice.measurement), memory)
                       : flops_cut(config, memory);
   });
-  return text_of_rank(*comm, 0, cut);
+  return from_word<PipelineCut>(text_of_rank(*comm, 0, to_word(cut)));
 }
 
 }  // namespace trireme

@@ -22,18 +22,19 @@ struct CutMemory {
   std::int64_t limit_bytes = std::numeric_limits<std::int64_t>::max();  // of a rank
 };
 
+PipelineCut listed(const StageMap& cut);
 /// As parallel.pipeline_cut lists it: "3, 6".
 std::string as_list(const StageMap& cut);
 
 /// What parallel.pipeline_cut = "flops" of a resolved job stands for: "flops" itself, which is the fastest
 /// cut of all, where that fits or no cut was found that does; else the fastest that fits, listed, with a
 /// message that says so.
-std::string flops_cut(const JobConfig& config, const CutMemory& memory);
+PipelineCut flops_cut(const JobConfig& config, const CutMemory& memory);
 
 /// What parallel.pipeline_cut = "measured" stands for, by the times of `profile`: the fastest cut that fits.
 /// Where none is found to fit, the one that came closest, with a warning that names it; the check of the
 /// job's memory then refuses it.
-std::string measured_cut(const JobConfig& config, const BlockProfile& profile, const CutMemory& memory);
+PipelineCut measured_cut(const JobConfig& config, const BlockProfile& profile, const CutMemory& memory);
 
 /// What was measured for a job before, in `file`, where it was measured on `device` with as many threads;
 /// else measures, and keeps it there.
@@ -52,7 +53,7 @@ struct CutChoice {
 /// Collective. What to set parallel.pipeline_cut of a resolved job to: for "flops" and "measured" what rank 0
 /// finds for the rank with the least memory, the same on every rank; any other value as it is. A rank that
 /// stalls or dies meanwhile is named (parallel.timeout_s).
-std::string chosen_cut(const JobConfig& config, const std::shared_ptr<Communicator>& comm,
+PipelineCut chosen_cut(const JobConfig& config, const std::shared_ptr<Communicator>& comm,
                        const CutChoice& choice);
 
 }  // namespace trireme
