@@ -88,7 +88,7 @@ class CountingCommunicator final : public Communicator {
 constexpr int kRanks = 3;
 
 JobConfig job(int zero, int stages) {
-  JobConfig config{.data = {.kind = "synthetic"}, .train = {.global_batch = 12, .micro_batch = 2}};
+  JobConfig config{.data = {.kind = DataKind::kSynthetic}, .train = {.global_batch = 12, .micro_batch = 2}};
   config.model = {.layers = 2, .hidden = 32, .heads = 2, .vocab = 61, .seq_len = 16};
   config.parallel.zero = zero;
   config.parallel.pipeline = stages;
