@@ -39,7 +39,7 @@ std::string placement(const JobFit& fit) {
 
 MemoryLimit memory_limit(const JobConfig& config, Device device, int num_local_ranks) {
   if (config.parallel.memory_limit > 0) return {config.parallel.memory_limit, "parallel.memory_limit"};
-  if (device.type == DeviceType::kCuda) {
+  if (!traits(device.type).host_memory) {
     const DeviceReport report = backend_for(device.type).examine_devices();
     const DeviceReport::Card& card = report.devices.at(static_cast<std::size_t>(device.index));
     return {card.memory_bytes, to_string(device) + ", " + card.name};

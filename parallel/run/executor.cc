@@ -141,16 +141,16 @@ void Executor::grad_norm(Run& run) {
     const Tensor& all = training.norm_partials[g];
     const std::int64_t blocks = gradient.num_elems() / kNormBlock;
     const Tensor own = all.slice(training.sharding.rank * blocks, {blocks});
-    ctx_.backend->squared_norm_blocks(ctx_.exec, {.x = gradient, .partials = own});
+    ctx_.run(SquaredNormBlocksArgs{.x = gradient, .partials = own});
     if (training.sharding.ranks > 1) gathers.push_back(groups_.along(Axis::kData)->all_gather(own, all));
   }
   for (Work& gather : gathers) gather.wait();
   if (groups_.spans(Axis::kPipeline)) exchange_norms(run);
-  ctx_.backend->clip_coefficient(ctx_.exec, {.partials = training.all_norm_partials,
-                                             .norm = training.grad_norm,
-                                             .clip = training.scalars.clip,
-                                             .max_norm = training.max_norm,
-                                             .gradient_scale = training.scaler->scale()});
+  ctx_.run(ClipCoefficientArgs{.partials = training.all_norm_partials,
+                               .norm = training.grad_norm,
+                               .clip = training.scalars.clip,
+                               .max_norm = training.max_norm,
+                               .gradient_scale = training.scaler->scale()});
   training.scaler->update(ctx_, training.grad_norm);
   if (training.after_grad_norm) training.after_grad_norm();
 }

@@ -58,7 +58,7 @@ class CountingCommunicator final : public Communicator {
     add(CallKind::kBroadcast, inout.size_bytes());
     return inner_->broadcast(inout, root);
   }
-  void open_ways_impl(const std::vector<MessageWay>& ways) override { inner_->open_ways(ways); }
+  void open_channels_impl(const std::vector<MessageChannel>& ways) override { inner_->open_channels(ways); }
   Work send_impl(const Tensor& tensor, int peer, int tag) override {
     add(CallKind::kSend, tensor.size_bytes());
     return inner_->send(tensor, peer, tag);

@@ -90,7 +90,7 @@ TEST(BlockTimes, AreCostsOfForwardAndBackward) {
   EXPECT_EQ(time_costs({{"a", 1, 2}, {"b", 2, 4}, {"c", 4, 8}}), (std::vector<double>{3, 6, 12}));
 }
 
-// What stage_cut_bench shows of large models: by the profile's own figures.
+// The result of stage_cut_bench for large models: by the profile's own figures.
 TEST(BlockTimes, AMeasuredCutsSlowestStageIsShorterThanOfEqualNumbersWithAHeavyHead) {
   GptConfig config = kGpt;
   config.layers = 6;
