@@ -31,6 +31,9 @@ std::vector<int> pipeline_cut(const JobConfig& config, const BlockList& blocks);
 /// stands for 1, and "auto" for what needs least memory (see with_accumulation).
 EngineOptions engine_options(const JobConfig& config);
 
+/// What is foreseen of a job; `blocks` of build_blocks().
+PlannedJob planned_job(const JobConfig& config, std::shared_ptr<const BlockList> blocks, int num_ranks);
+
 LrSchedule lr_schedule(const JobConfig& config);
 
 /// The shapes of one training sample.

@@ -9,7 +9,7 @@
 
 #include "launcher/families/model_family.h"
 #include "launcher/host/machine.h"
-#include "launcher/report/memory_advice.h"
+#include "launcher/report/field_keys.h"
 #include "launcher/report/timeline_svg.h"
 #include "launcher/report/timeline_trace.h"
 #include "launcher/train/agreement.h"
@@ -155,8 +155,8 @@ void Trainer::with_memory_advice(const std::function<void()>& stage) const {
     throw Error(
         error.code(),
         fmt::format("{}; a step needs {}: {}", error.what(), format_bytes(prediction_.memory.peak_total),
-                    describe_remedies(prediction_.memory.at_peak, options_.config,
-                                      data_ranks(options_.config.parallel, options_.comm->size()))),
+                    describe(advise(prediction_.memory.at_peak, engine_options(options_.config)),
+                             data_ranks(options_.config.parallel, options_.comm->size()))),
         error.where());
   }
 }

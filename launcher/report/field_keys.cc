@@ -1,0 +1,75 @@
+#include "launcher/report/field_keys.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace trireme {
+namespace {
+
+// Fields whose key is not their name in [parallel].
+constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
+    {"pipeline.stages", "parallel.pipeline"}, {"pipeline.schedule", "parallel.schedule"},
+    {"pipeline.chunks", "parallel.chunks"},   {"pipeline.cut", "parallel.pipeline_cut"},
+    {"micro_batch", "train.micro_batch"},     {"global_batch", "train.global_batch"},
+    {"data_cache_bytes", "data.cache"},
+};
+
+std::string describe_advice(const Change& change, int data_ranks) {
+  if (change.field == Field::kDataCacheBytes) return "a smaller data.cache";
+  const bool wants_ranks = change.field == Field::kZero && data_ranks == 1;
+  return describe_as_key(change) + (wants_ranks ? " on more ranks" : "");
+}
+
+}  // namespace
+
+std::string key_of(std::string_view field) {
+  const auto found = std::ranges::find(kKeys, field, [](const auto& entry) { return entry.first; });
+  return found != std::end(kKeys) ? std::string(found->second) : fmt::format("parallel.{}", field);
+}
+
+std::string with_keys(std::string_view message) {
+  constexpr std::string_view kFieldOf = "EngineOptions::";
+  std::string text;
+  while (true) {
+    const std::size_t at = message.find(kFieldOf);
+    text += message.substr(0, at);
+    if (at == std::string_view::npos) return text;
+    message.remove_prefix(at + kFieldOf.size());
+    std::size_t end = std::min(message.find_first_not_of("abcdefghijklmnopqrstuvwxyz_."), message.size());
+    while (end > 0 && message[end - 1] == '.') --end;  // of a sentence
+    text += key_of(message.substr(0, end));
+    message.remove_prefix(end);
+  }
+}
+
+std::string describe_as_key(const Change& change) {
+  if (change.field == Field::kNumRanks) return to_text(change);
+  std::string value = value_text(change);
+  if (change.field == Field::kDataCacheBytes && change.value > 0) {
+    value = fmt::format("\"{} MiB\"", change.value >> 20);
+  }
+  return fmt::format("{} = {}", key_of(name(change.field)), value);
+}
+
+std::string describe_as_keys(const std::vector<Change>& changes) {
+  std::vector<std::string> parts;
+  for (const Change& change : changes) parts.push_back(describe_as_key(change));
+  return listed(parts);
+}
+
+std::string describe(const std::vector<MemoryAdvice>& advice, int data_ranks) {
+  if (advice.empty()) return "choose a smaller model, more ranks or a device with more memory";
+  std::string text;
+  for (const MemoryAdvice& one : advice) {
+    if (!text.empty()) text += "; ";
+    for (const Change& change : one.changes) {
+      text += (change == one.changes.front() ? "" : " or ") + describe_advice(change, data_ranks);
+    }
+    text += fmt::format(" would reduce {} ({})", name(one.category), format_bytes(one.bytes));
+  }
+  return text;
+}
+
+}  // namespace trireme
