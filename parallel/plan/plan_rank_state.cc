@@ -2,10 +2,24 @@
 
 #include <fmt/core.h>
 
+#include "parallel/plan/plan_messages.h"
+
 namespace trireme {
 
 using enum ActionKind;
 using Problem = PlanRankState::Problem;
+
+namespace {
+
+bool has_unit(ActionKind kind) {
+  return kind != kReduceLoss && kind != kGradNorm && kind != kOptimStep;
+}
+
+bool is_message(ActionKind kind) {
+  return is_send(kind) || is_receive(kind);
+}
+
+}  // namespace
 
 PlanRankState::PlanRankState(const StepPlan& plan, int rank)
     : plan_(plan),
@@ -18,6 +32,7 @@ PlanRankState::PlanRankState(const StepPlan& plan, int rank)
 }
 
 Problem PlanRankState::play(const Action& a) {
+  if (auto problem = check_form(a)) return problem;
   switch (a.kind) {
     case kReduceLoss:
       return reduce_loss();
@@ -28,7 +43,6 @@ Problem PlanRankState::play(const Action& a) {
     default:
       break;
   }
-  if (a.unit < 0 || a.unit >= plan_.num_units) return fmt::format("there is no unit {}", a.unit);
   switch (a.kind) {
     case kRecvTiedGradient:
       return receive_tied_gradient(a);
@@ -63,6 +77,22 @@ Problem PlanRankState::play(const Action& a) {
     default:
       return receive(a);
   }
+}
+
+Problem PlanRankState::check_form(const Action& a) const {
+  if (has_unit(a.kind) ? a.unit < 0 || a.unit >= plan_.num_units : a.unit != -1) {
+    return fmt::format("there is no unit {}", a.unit);
+  }
+  const bool tied = a.kind >= kSendTiedGradient && a.kind <= kRecvTiedParameters;
+  const bool of_all = !has_unit(a.kind) || tied || a.kind == kGather || a.kind == kRelease;
+  const int micro_batches = plan_.ranks[static_cast<std::size_t>(rank_)].micro_batches;
+  const bool is_one = a.micro_batch >= 0 && (micro_batches == 0 || a.micro_batch < micro_batches);
+  if (of_all || (a.kind == kReduceGrad && a.micro_batch < 0) ? a.micro_batch != -1 : !is_one) {
+    return fmt::format("there is no micro-batch {}", a.micro_batch);
+  }
+  if (!is_message(a.kind) && a.peer != -1) return fmt::format("rank {} has no part in it", a.peer);
+  if (a.kind != kForward && a.keep != Keep::kTape) return "only a Forward keeps anything";
+  return std::nullopt;
 }
 
 Problem PlanRankState::check_place(const Action& a) const {

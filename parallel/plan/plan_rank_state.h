@@ -31,6 +31,8 @@ class PlanRankState {
  private:
   using UnitBatch = std::pair<int, int>;  // unit, micro-batch
 
+  /// Whether the action has what its kind takes, and nothing else.
+  Problem check_form(const Action& action) const;
   Problem check_place(const Action& action) const;
   Problem check_peer(const Action& action) const;
   Problem check_tie(const Action& action) const;

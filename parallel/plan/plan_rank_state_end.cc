@@ -39,6 +39,7 @@ Problem PlanRankState::send_tied_gradient(const Action& a) {
   if (auto problem = check_tie(a)) return problem;
   if (!unreduced_.empty() || !pending_.empty() || !deferred_.empty())
     return "comes before the last gradient of this rank is reduced";
+  if (has_loss_) return "comes after ReduceLoss, which not every rank of the stage has come to";
   tied_.push_back(a);
   return std::nullopt;
 }
@@ -110,6 +111,7 @@ std::vector<Action> PlanRankState::awaited_by_norm() const {
 }
 
 Problem PlanRankState::grad_norm() {
+  if (has_norm_) return "comes a second time";
   if (!unreduced_.empty())
     return fmt::format("the gradient of unit {} is not reduced yet", unreduced_.begin()->first);
   for (const ActionKind kind : {kSendTiedGradient, kRecvTiedGradient}) {
