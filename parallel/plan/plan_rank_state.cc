@@ -152,6 +152,7 @@ Problem PlanRankState::forward(const Action& a) {
     return "its input is not there: neither computed here nor received";
   }
   if (has_loss_) return "comes after ReduceLoss";
+  if (!trains_ && a.keep != Keep::kNothing) return "keeps what no backward will consume";
   if (!forwards_.insert(here).second) return "runs a second time";
   if (inputs_.erase(here) == 0) outputs_.erase(below);
   outputs_.insert(here);

@@ -11,6 +11,7 @@ using enum PipelineSchedule;
 using Model = MutatedLayout::Model;
 
 constexpr std::int64_t kPixels = 4;
+constexpr float kLossScale = 0x1p18f;  // the first step is skipped, the second is not
 
 GptConfig mutated_gpt(std::int64_t layers) {
   return {.layers = layers, .hidden = 8, .heads = 2, .vocab = 13, .seq_len = 4, .dropout = 0.1f};
@@ -76,8 +77,10 @@ void add_exchanges(std::vector<MutatedLayout>& all) {
       all.push_back(layout_of(sizes, zero));
       all.back().in.precision = Precision(PrecisionMode::kBf16);
     }
+    all.push_back(layout_of(sizes, 2));
+    all.back().in.precision = Precision(PrecisionMode::kFp16);
     for (const int zero : {0, 2, 3}) {
-      all.push_back(layout_of(sizes, zero));
+      all.push_back(layout_of(sizes, zero, stages == 2 && zero > 0 ? kZeroBubbleH1 : kOneForwardOneBackward));
       all.back().in.group_min_bytes = 1 << 13;  // several blocks share a group
     }
   }
@@ -138,6 +141,9 @@ std::string MutatedLayout::to_string() const {
 EngineOptions MutatedLayout::options() const {
   EngineOptions options = in.options();
   options.reduction = reduction;
+  if (in.precision.mode() == PrecisionMode::kFp16) {
+    options.loss_scale = {.kind = LossScaleConfig::Kind::kDynamic, .initial = kLossScale};
+  }
   if (model == Model::kResNet) {
     options.sample = SampleSpec{.input = {kPixels, kPixels, 3}, .input_dtype = DType::kFloat32, .target = {}};
   }
@@ -154,16 +160,17 @@ std::shared_ptr<const BlockList> MutatedLayout::blocks() const {
 
 LayoutPlayer::LayoutPlayer(MutatedLayout layout, PlayedPlan played)
     : layout_(std::move(layout)), played_(played), blocks_(layout_.blocks()) {
-  bits_ = play_rewritten([this](int rank, StepPlan& planned) {
+  bits_ = play_rewritten(Planning::kAllRanks, [this](int rank, StepPlan& planned) {
     if (rank == 0) plan_ = planned;
   });
 }
 
 Bits LayoutPlayer::play(const StepPlan& plan) const {
-  return play_rewritten([&](int, StepPlan& planned) { planned = plan; });
+  return play_rewritten(Planning::kOwnRank, [&](int, StepPlan& planned) { planned = plan; });
 }
 
-Bits LayoutPlayer::play_rewritten(const std::function<void(int rank, StepPlan&)>& rewrite) const {
+Bits LayoutPlayer::play_rewritten(Planning planning,
+                                  const std::function<void(int rank, StepPlan&)>& rewrite) const {
   std::vector<Bits> of_rank(static_cast<std::size_t>(layout_.in.ranks()));
   const bool resnet = layout_.model == Model::kResNet;
   const GptConfig& gpt = layout_.in.gpt;
@@ -176,6 +183,7 @@ Bits LayoutPlayer::play_rewritten(const std::function<void(int rank, StepPlan&)>
   run_local_ranks(layout_.in.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
     Bits& bits = of_rank[static_cast<std::size_t>(comm->rank())];
     EngineOptions mine = options;
+    mine.planning = planning;
     mine.rewrite_plan = [&, calls = 0](StepPlan& planned) mutable {
       if ((calls++ == 0) == (played_ == PlayedPlan::kStep)) rewrite(comm->rank(), planned);
     };

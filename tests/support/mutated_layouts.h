@@ -39,12 +39,13 @@ class LayoutPlayer {
   /// As the planner writes it, and what comes out of it.
   const StepPlan& plan() const { return plan_; }
   const Bits& bits() const { return bits_; }
-  /// Plays `plan` in place of the planner's: two steps and an evaluation; or evaluations alone. Throws what
-  /// the first rank that fails throws, also where all ranks wait for each other.
+  /// Plays `plan` in place of the planner's, whatever the validator says: two steps and an evaluation; or
+  /// evaluations alone. Throws what the first rank that fails throws, also where all ranks wait for each
+  /// other.
   Bits play(const StepPlan& plan) const;
 
  private:
-  Bits play_rewritten(const std::function<void(int rank, StepPlan&)>& rewrite) const;
+  Bits play_rewritten(Planning planning, const std::function<void(int rank, StepPlan&)>& rewrite) const;
 
   const MutatedLayout layout_;
   const PlayedPlan played_;

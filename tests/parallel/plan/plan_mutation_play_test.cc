@@ -4,8 +4,11 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <random>
+#include <thread>
 
 #include "parallel/plan/validate.h"
 #include "tests/support/forked_jobs.h"
@@ -23,9 +26,11 @@ constexpr int kChildren = 2;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::uint64_t kDefaultPlays = 2;
 constexpr std::size_t kEveryLayout = 8;  // one of so many
+constexpr std::size_t kEveryHarmed = 32;
 #else
-constexpr std::uint64_t kDefaultPlays = 20;
+constexpr std::uint64_t kDefaultPlays = 40;
 constexpr std::size_t kEveryLayout = 1;
+constexpr std::size_t kEveryHarmed = 5;
 #endif
 
 std::uint64_t number_from_environment(const char* name, std::uint64_t otherwise) {
@@ -34,7 +39,7 @@ std::uint64_t number_from_environment(const char* name, std::uint64_t otherwise)
 }
 
 struct Count {
-  int layouts = 0, tried = 0, rejected = 0, harmless = 0, not_played = 0;
+  int layouts = 0, tried = 0, rejected = 0, harmless = 0, harmless_swaps = 0, not_played = 0;
 };
 
 // Verdicts of a mutation, but for what did harm.
@@ -50,6 +55,18 @@ std::string to_string(const testing::Bits& bits, const testing::Bits& wanted) {
   return text.substr(0, 200);
 }
 
+// Plays a changed plan, whatever the validator says.
+std::string play(const LayoutPlayer& player, const StepPlan& mutant) {
+  try {
+    const testing::Bits bits = player.play(mutant);
+    return bits == player.bits() ? kHarmless : to_string(bits, player.bits());
+  } catch (const std::exception& error) {
+    std::string what = error.what();
+    std::ranges::replace(what, '\n', ' ');
+    return "fails: " + what;
+  }
+}
+
 std::string verdict_of(const LayoutPlayer& player, const PlanMutation& mutation, std::uint64_t& plays_left) {
   const StepPlan mutant = mutation.of(player.plan());
   if (find_plan_error(mutant)) return kRejected;
@@ -60,14 +77,7 @@ std::string verdict_of(const LayoutPlayer& player, const PlanMutation& mutation,
     if (plays_left == 0) return kNotPlayed;
     --plays_left;
   }
-  try {
-    const testing::Bits bits = player.play(mutant);
-    return bits == player.bits() ? kHarmless : to_string(bits, player.bits());
-  } catch (const std::exception& error) {
-    std::string what = error.what();
-    std::ranges::replace(what, '\n', ' ');
-    return "fails: " + what;
-  }
+  return play(player, mutant);
 }
 
 void try_all(const testing::MutatedLayout& layout, PlayedPlan played, Count& count) {
@@ -89,6 +99,7 @@ void try_all(const testing::MutatedLayout& layout, PlayedPlan played, Count& cou
     ++count.tried;
     count.rejected += verdict == kRejected;
     count.harmless += verdict == kHarmless;
+    count.harmless_swaps += verdict == kHarmless && mutations[i].kind == PlanMutation::Kind::kSwap;
     if (verdict == kRejected || verdict == kHarmless) continue;
     ADD_FAILURE() << layout.to_string() << "\n  " << mutations[i].to_string(player.plan()) << "\n  "
                   << verdict;
@@ -97,9 +108,11 @@ void try_all(const testing::MutatedLayout& layout, PlayedPlan played, Count& cou
 
 void print(const char* plans, const Count& count) {
   fmt::print(
-      "plans of {} in {} layouts: {} mutations tried, {} rejected, {} harmless by playing; {} more swaps "
-      "accepted and not played (TRIREME_MUTATION_PLAYS)\n",
-      plans, count.layouts, count.tried, count.rejected, count.harmless, count.not_played);
+      "plans of {} in {} layouts: {} mutations tried, {} rejected, {} harmless by playing, of these {} "
+      "swaps; "
+      "{} more swaps accepted and not played (TRIREME_MUTATION_PLAYS)\n",
+      plans, count.layouts, count.tried, count.rejected, count.harmless, count.harmless_swaps,
+      count.not_played);
 }
 
 TEST(PlanMutationPlays, AChangedStepIsRejectedOrHarmless) {
@@ -120,6 +133,33 @@ TEST(PlanMutationPlays, AChangedEvaluationIsRejectedOrHarmless) {
   }
   print("evaluations", count);
   EXPECT_EQ(count.tried, count.rejected + count.harmless);
+}
+
+// Whether an action that is left out changes memory alone.
+bool is_of_memory(const Action& action, const testing::MutatedLayout& layout) {
+  return action.kind == ActionKind::kRelease ||
+         (action.kind == ActionKind::kReduceGrad && layout.in.data == 1);
+}
+
+// Else that nothing is found would say nothing.
+TEST(PlanMutationPlays, ShowTheHarmOfWhatTheValidatorRejects) {
+  const auto layouts = testing::mutated_layouts();
+  for (std::size_t i = 0; i < layouts.size(); i += kEveryHarmed) {
+    const LayoutPlayer player(layouts[i], PlayedPlan::kStep);
+    std::vector<PlanMutation> mutations = testing::all_mutations(player.plan());
+    std::erase_if(mutations, [&](const PlanMutation& mutation) {
+      const auto& actions = player.plan().ranks[static_cast<std::size_t>(mutation.rank)].actions;
+      return mutation.kind != PlanMutation::Kind::kDelete ||
+             is_of_memory(actions[mutation.position], layouts[i]);
+    });
+    const auto verdicts = testing::run_forked(
+        mutations.size(), [&](std::size_t m) { return play(player, mutations[m].of(player.plan())); },
+        {.children = kChildren});
+    for (std::size_t m = 0; m < mutations.size(); ++m) {
+      EXPECT_NE(verdicts[m], kHarmless)
+          << layouts[i].to_string() << "\n  " << mutations[m].to_string(player.plan());
+    }
+  }
 }
 
 TEST(ForkedJobs, ThatDieOrHangAreResults) {
