@@ -18,8 +18,10 @@ struct GptConfig {
   bool tied = true;             // the head shares the token table
 };
 
-/// 124m, 350m, 774m, 1.5b (GPT-2, context 1024) and 13b (GPT-3's 13B: 40 layers, 5120 wide, 40 heads, context
-/// 2048). Throws Error(kInvalidInput) naming the known sizes.
+/// GPT-2's (context 1024), and GPT-3's 13B (40 layers, 5120 wide, 40 heads, context 2048).
+inline constexpr std::string_view kGptSizes[] = {"124m", "350m", "774m", "1.5b", "13b"};
+
+/// Throws Error(kInvalidInput) for a size that is none of kGptSizes.
 GptConfig gpt_config_for_size(std::string_view size);
 
 /// layers + 2 blocks: "embedding", "blocks.0" ..., "head". Weights are normal(0, 0.02), projections into the

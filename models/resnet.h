@@ -26,9 +26,12 @@ struct ResNetConfig {
   float label_smoothing = 0.0f;  // of the loss in training
 };
 
-/// resnet18, resnet34, resnet50 and resnet101 for 224 x 224 pixels (stride 2 lies on the convolution of 3 x
-/// 3, as in torchvision), resnet20 and resnet56 for CIFAR's 32 x 32, with convolutions as shortcuts where the
-/// shape changes. Nothing for other names.
+/// The first four for 224 x 224 pixels (stride 2 lies on the convolution of 3 x 3, as in torchvision), the
+/// last two for CIFAR's 32 x 32, with convolutions as shortcuts where the shape changes.
+inline constexpr std::string_view kResNetNames[] = {"resnet18",  "resnet34", "resnet50",
+                                                    "resnet101", "resnet20", "resnet56"};
+
+/// Nothing for a name that is none of kResNetNames.
 std::optional<ResNetConfig> find_resnet_config(std::string_view name);
 
 /// 2 + units blocks: "stem", "layer1.0" ..., "fc". Images are [B, H, W, 3] fp32. Throws for numbers that are

@@ -22,7 +22,7 @@ struct DoctorArguments {
 AllReduceBandwidth try_all_reduce(const LaunchEnvironment& launch,
                                   const std::shared_ptr<Communicator>& comm) {
   try {
-    return measure_all_reduce(choose_device("auto", launch, comm));
+    return measure_all_reduce(choose_device(std::nullopt, launch, comm));
   } catch (const AgreedError& error) {  // such as more ranks than GPUs
     return {.problem = error.what()};
   }

@@ -8,6 +8,7 @@
 
 #include "launcher/commands/commands.h"
 #include "launcher/config/left_out.h"
+#include "launcher/families/model_family.h"
 #include "launcher/host/arithmetic.h"
 #include "launcher/host/device.h"
 #include "launcher/host/machine.h"
@@ -35,8 +36,8 @@ struct EvalArguments {
 JobConfig eval_config(const RunState& state, const EvalArguments& arguments) {
   JobConfig config = resolve(state.config);
   if (!arguments.data.empty()) config.data.eval = arguments.data;
-  if (!arguments.on_bad_image.empty()) config.data.on_bad_image = arguments.on_bad_image;
-  TRIREME_CHECK(!config.data.eval.empty() || config.data.kind == "synthetic",
+  if (!arguments.on_bad_image.empty()) read_word(arguments.on_bad_image, config.data.on_bad_image);
+  TRIREME_CHECK(!config.data.eval.empty() || config.data.kind == DataKind::kSynthetic,
                 "the checkpoint's job has no data.eval: say what to evaluate on with --data");
   // Any number of ranks splits the samples: stages would have gradients and optimizer state to share, which
   // an evaluation does not have.
@@ -109,10 +110,11 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
         run_stage(*comm,
                   [&] { engine = std::make_unique<Engine>(build_blocks(config.model), rank.comm, options); });
         run_stage(*comm, [&] { load_state(*engine, checkpoint.folder, StateParts::kModel); });
-        const EvalMetrics metrics = evaluate(*engine, {.dataset = data,
-                                                       .num_samples = data->num_samples(),
-                                                       .workers = num_data_workers(config, options.threads),
-                                                       .counts_top_k = is_image_model(config.model)});
+        const EvalMetrics metrics =
+            evaluate(*engine, {.dataset = data,
+                               .num_samples = data->num_samples(),
+                               .workers = num_data_workers(config, options.threads),
+                               .counts_top_k = family_of(config.model).has_class_logits});
         LeftOut left_out;
         left_out.gather(*comm, {data.get()});
         if (comm->rank() == 0)

@@ -77,8 +77,7 @@ Device device_here(const JobConfig& config, const LaunchEnvironment& launch) {
 }
 
 DeviceType device_of_plan(const JobConfig& config, const LaunchEnvironment& launch) {
-  if (config.parallel.device == "cuda") return DeviceType::kCuda;
-  return config.parallel.device == "cpu" ? DeviceType::kCpu : device_here(config, launch).type;
+  return config.parallel.device ? *config.parallel.device : device_here(config, launch).type;
 }
 
 /// Threads that a rank of the job would have on a machine like this one.
@@ -137,7 +136,7 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
   const std::string warning = check_schedule(config);  // as `train` would
   if (!warning.empty()) log_warning(warning);
   const bool has_stages = config.parallel.pipeline > 1;
-  const bool measures_cut = has_stages && config.parallel.pipeline_cut == "measured";
+  const bool measures_cut = has_stages && config.parallel.pipeline_cut.kind == PipelineCut::Kind::kMeasured;
   TRIREME_CHECK(!arguments.times || arguments.timeline || has_stages,
                 "--times {} is about how long blocks take: it wants --timeline FILE, or a job with "
                 "parallel.pipeline of 2 or more",
@@ -147,7 +146,7 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
   std::optional<BlockProfile> profile;
   const bool knows_times = arguments.times && std::filesystem::exists(*arguments.times);
   if (measures_cut || arguments.timeline || arguments.times) profile = profile_of(arguments, config, launch);
-  if (measures_cut || (has_stages && config.parallel.pipeline_cut == "flops")) {
+  if (measures_cut || (has_stages && config.parallel.pipeline_cut.kind == PipelineCut::Kind::kFlops)) {
     const MemoryLimit limit = planned_limit(config, arguments.num_ranks, arguments.ranks_per_machine);
     const CutMemory memory{.num_ranks = arguments.num_ranks, .limit_bytes = limit.bytes};
     config.parallel.pipeline_cut =

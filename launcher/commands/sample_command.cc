@@ -12,6 +12,7 @@
 
 #include "launcher/commands/commands.h"
 #include "launcher/commands/sampler.h"
+#include "launcher/families/model_family.h"
 #include "launcher/host/machine.h"
 #include "launcher/train/build.h"
 #include "launcher/train/run_checkpoint.h"
@@ -90,6 +91,8 @@ ExitCode run_sample(const SampleArguments& arguments, const LaunchEnvironment& l
   const Checkpoint checkpoint = open_checkpoint_or_run(arguments.checkpoint);
   const RunState state = read_run_state(checkpoint);
   const ModelSection& model = state.config.model;
+  TRIREME_CHECK(family_of(model).writes_text, "{} is of a {}, which writes no text",
+                checkpoint.folder.string(), model.name);
   const auto tokenizer = find_tokenizer(arguments, checkpoint, state);
   const auto prompt = encode_prompt(*tokenizer, arguments.prompt, model.vocab);
 

@@ -1,9 +1,6 @@
 #include "launcher/commands/top_k.h"
 
-#include <fmt/core.h>
-
 #include <cmath>
-#include <sstream>
 #include <vector>
 
 #include "runtime/base/error.h"
@@ -37,15 +34,9 @@ void TopK::add(const Context& ctx, const Tensor& logits, const Tensor& targets) 
   }
 }
 
-std::string TopK::to_text() const {
-  return fmt::format("{} {} {}", top1, top5, num_samples);
-}
-
-TopK TopK::sum(std::span<const std::string> texts) {
+TopK TopK::sum(std::span<const TopK> counts) {
   TopK total;
-  for (const std::string& text : texts) {
-    TopK one;
-    std::istringstream(text) >> one.top1 >> one.top5 >> one.num_samples;
+  for (const TopK& one : counts) {
     total.top1 += one.top1;
     total.top5 += one.top5;
     total.num_samples += one.num_samples;

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 
 #include "runtime/context.h"
 
@@ -20,9 +19,8 @@ struct TopK {
 
   /// A micro-batch: logits [B, C], targets [B] int32 in [0, C). Waits for the device.
   void add(const Context& ctx, const Tensor& logits, const Tensor& targets);
-  /// The counts of all ranks, from their texts.
-  static TopK sum(std::span<const std::string> texts);
-  std::string to_text() const;
+  /// Of the counts of all ranks.
+  static TopK sum(std::span<const TopK> counts);
 };
 
 }  // namespace trireme

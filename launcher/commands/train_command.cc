@@ -45,7 +45,8 @@ ExitCode train(JobConfig config, const TrainArguments& arguments, const LaunchEn
   const auto& comm = session.comm();
   check_same_config(*comm, to_toml(config));
   run_stage(*comm, [&] { check_threads(config.parallel); });
-  const bool may_have_stages_on_gpus = config.parallel.pipeline > 1 && config.parallel.device != "cpu";
+  const bool may_have_stages_on_gpus =
+      config.parallel.pipeline > 1 && config.parallel.device != DeviceType::kCpu;
   if (may_have_stages_on_gpus) run_stage(*comm, [] { prepare_environment_for_stages(); });
   const RankDevice rank = [&] {
     const Watchdog::Scope scope = session.inside("the choice of a device");

@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/config/words.h"
+
 namespace trireme {
 
 struct ModelSection {
@@ -33,12 +35,12 @@ struct ModelSection {
 };
 
 struct DataSection {
-  std::string kind = "tokens";
+  DataKind kind = DataKind::kTokens;
   std::string train;
   std::string eval;
   // Of images:
   std::int64_t image_size = 0;
-  std::string crop = "resized";
+  ViewOptions::Crop crop = ViewOptions::Crop::kRandomResized;
   std::array<double, 2> crop_area = {0.08, 1.0};
   std::array<double, 2> crop_aspect = {0.75, 1.3333333333333333};
   double center = 1.0;
@@ -48,9 +50,9 @@ struct DataSection {
   std::array<double, 3> stddev = {0.229, 0.224, 0.225};
   double mixup = 0.0;
   double mosaic = 0.0;
-  std::string workers = "auto";  // "auto", or a number as text
+  std::optional<int> workers;  // nothing: "auto"
   std::int64_t cache = 0;
-  std::string on_bad_image = "fail";
+  ImageDataset::OnBadImage on_bad_image = ImageDataset::OnBadImage::kFail;
   std::int64_t max_pixels = 67108864;
 };
 
@@ -64,7 +66,7 @@ struct TrainSection {
 };
 
 struct OptimizerSection {
-  std::string name = "adamw";
+  OptimizerConfig::Kind name = OptimizerConfig::Kind::kAdamW;
   double lr = 3e-4;
   double min_lr = 0.0;
   double weight_decay = 0.1;
@@ -72,22 +74,22 @@ struct OptimizerSection {
   double epsilon = 1e-8;
   double momentum = 0.9;
   bool nesterov = false;
-  std::string schedule = "cosine";
+  LrSchedule::Kind schedule = LrSchedule::Kind::kCosine;
   std::int64_t warmup_steps = 0;
   double grad_clip = 1.0;
 };
 
 struct PrecisionSection {
-  std::string mode = "fp32";
-  std::string loss_scale = "dynamic";  // "dynamic", "off", or a number as text
+  PrecisionMode mode = PrecisionMode::kFp32;
+  LossScaleChoice loss_scale;
   double scale_init = 65536.0;
   double scale_growth = 2.0;
   double scale_backoff = 0.5;
   std::int64_t scale_interval = 2000;
   double min_scale = 1.0;
   std::int64_t max_skips = 50;
-  std::string grad_dtype = "fp32";
-  std::map<std::string, std::string> ops;  // op -> what it computes in, other than the mode
+  std::optional<DType> grad_dtype = DType::kFloat32;  // nothing: as the mode
+  std::map<std::string, std::string> ops;             // op -> what it computes in, other than the mode
 };
 
 struct ParallelSection {
@@ -97,15 +99,15 @@ struct ParallelSection {
   std::optional<bool> keep_gathered;         // likewise
   std::int64_t prefetch_depth = 1;
   std::int64_t group_min_bytes = 0;
-  std::string offload = "none";
+  Offload offload = Offload::kNone;
   bool progress_thread = false;
   std::int64_t recompute_every = 0;
-  std::string schedule = "1f1b";
+  PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
   std::int64_t chunks = 1;
-  std::string pipeline_cut = "flops";  // "parameters", "blocks", "measured", or first blocks: "3, 6"
-  std::string reduction = "canonical";
+  PipelineCut pipeline_cut;
+  Reduction reduction = Reduction::kCanonical;
   double timeout_s = 1800.0;
-  std::string device = "auto";
+  std::optional<DeviceType> device;  // nothing: "auto"
   std::int64_t threads = 0;
   bool oversubscribe = false;
   std::int64_t memory_limit = 0;
@@ -115,7 +117,7 @@ struct ParallelSection {
 struct CheckpointSection {
   std::int64_t every = 0;
   std::int64_t keep = 2;
-  std::string resume = "auto";
+  Resume resume;
 };
 
 struct LogSection {
@@ -147,15 +149,6 @@ JobConfig parse_written_config(std::string_view toml, std::string_view source);
 
 /// parse_config of a file.
 JobConfig load_config(const std::filesystem::path& path, std::span<const std::string> overrides = {});
-
-/// The number of data.workers; nothing for "auto".
-std::optional<int> data_workers(const DataSection& data);
-
-/// The number of precision.loss_scale, where it is one: positive and finite.
-std::optional<double> static_loss_scale(const PrecisionSection& precision);
-
-/// The numbers of parallel.pipeline_cut, where it lists blocks: "3, 6"; nothing for a word or another text.
-std::optional<std::vector<std::int64_t>> listed_cut(const std::string& pipeline_cut);
 
 /// Checks what involves several keys. parse_config has called it; for configurations made in code.
 void check_config(const JobConfig& config);

@@ -2,49 +2,31 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
-#include <limits>
 #include <utility>
 #include <vector>
 
 #include "launcher/config/combinations.h"
 #include "launcher/config/config.h"
 #include "launcher/config/nearest_name.h"
+#include "launcher/families/model_family.h"
 #include "runtime/base/error.h"
 #include "runtime/precision.h"
 
 namespace trireme {
 namespace {
 
-void check_model(const ModelSection& model) {
-  if (model.name != "gpt") return;
-  if (model.size.empty()) {
-    TRIREME_CHECK(model.layers > 0 && model.hidden > 0 && model.heads > 0 && model.seq_len > 0,
-                  "the model has no shape: give model.size, or all of model.layers = {}, model.hidden = {}, "
-                  "model.heads = {} and model.seq_len = {}",
-                  model.layers, model.hidden, model.heads, model.seq_len);
-  }
-  if (model.hidden > 0 && model.heads > 0) {
-    TRIREME_CHECK(model.hidden % model.heads == 0, "model.heads = {} does not divide model.hidden = {}",
-                  model.heads, model.hidden);
-  }
-}
-
 void check_data(const JobConfig& config) {
   const DataSection& data = config.data;
-  const bool wants_images = config.model.name != "gpt";
-  TRIREME_CHECK(data.kind == "synthetic" || (data.kind == "images") == wants_images,
+  const DataModule& module = family_of(config.model).data;
+  TRIREME_CHECK(data.kind == DataKind::kSynthetic || data.kind == module.kind,
                 "data.kind = \"{}\" is not what {} is trained on: set it to \"{}\" or \"synthetic\"",
-                data.kind, config.model.name, wants_images ? "images" : "tokens");
-  TRIREME_CHECK(data.kind != "tokens" || !data.train.empty(),
-                "data.train is missing: the folder of token shards that `trireme data text` wrote");
-  TRIREME_CHECK(
-      data.kind != "images" || !data.train.empty(),
-      "data.train is missing: a folder of class folders of pictures, or of CIFAR's or MNIST's files");
+                to_word(data.kind), config.model.name, to_word(module.kind));
+  TRIREME_CHECK(data.kind == DataKind::kSynthetic || !data.train.empty(), "data.train is missing: {}",
+                module.source);
   for (const auto& [key, value] : {std::pair{"mixup", data.mixup}, {"mosaic", data.mosaic}}) {
-    TRIREME_CHECK(data.kind == "images" || value == 0,
+    TRIREME_CHECK(data.kind == DataKind::kImages || value == 0,
                   "data.{} = {} mixes pictures, but data.kind = \"{}\" has none: set data.{} = 0", key, value,
-                  data.kind, key);
+                  to_word(data.kind), key);
   }
   TRIREME_CHECK(data.crop_area[0] <= data.crop_area[1], "data.crop_area = [{}, {}]: the least comes first",
                 data.crop_area[0], data.crop_area[1]);
@@ -69,25 +51,24 @@ void check_op_overrides(const PrecisionSection& precision) {
 void check_precision(const JobConfig& config) {
   const PrecisionSection& precision = config.precision;
   check_op_overrides(precision);
-  const bool sixteen_bits = precision.grad_dtype == "compute"
-                                ? precision.mode == "fp16" || precision.mode == "bf16"
-                                : precision.grad_dtype != "fp32";
-  TRIREME_CHECK(!sixteen_bits || config.parallel.reduction == "canonical",
+  const DType grad_dtype = precision.grad_dtype.value_or(Precision(precision.mode).compute_dtype());
+  TRIREME_CHECK(grad_dtype == DType::kFloat32 || config.parallel.reduction == Reduction::kCanonical,
                 "precision.grad_dtype = \"{}\" wants parallel.reduction = \"canonical\": the library's own "
                 "all-reduce sums in fp32 only",
-                precision.grad_dtype);
-  TRIREME_CHECK(precision.loss_scale != "dynamic" || precision.min_scale <= precision.scale_init,
+                to_word(precision.grad_dtype));
+  TRIREME_CHECK(precision.loss_scale.kind != LossScaleConfig::Kind::kDynamic ||
+                    precision.min_scale <= precision.scale_init,
                 "precision.min_scale = {} is above precision.scale_init = {}", precision.min_scale,
                 precision.scale_init);
 }
 
 void check_pipeline(const JobConfig& config) {
   const ParallelSection& parallel = config.parallel;
-  const bool interleaved = parallel.schedule == "interleaved";
+  const bool interleaved = parallel.schedule == PipelineSchedule::kInterleaved;
   TRIREME_CHECK(
       parallel.chunks == 1 || interleaved,
       "parallel.chunks = {} wants parallel.schedule = \"interleaved\"; \"{}\" runs one chunk a rank",
-      parallel.chunks, parallel.schedule);
+      parallel.chunks, to_word(parallel.schedule));
   TRIREME_CHECK(
       parallel.chunks > 1 || !interleaved,
       "parallel.schedule = \"interleaved\" wants parallel.chunks = 2 or more; with one chunk a rank it "
@@ -97,9 +78,9 @@ void check_pipeline(const JobConfig& config) {
         parallel.chunks == 1,
         "parallel.schedule = \"interleaved\" wants parallel.pipeline = 2 or more: one stage has nothing "
         "to interleave");
-    TRIREME_CHECK(!listed_cut(parallel.pipeline_cut),
+    TRIREME_CHECK(parallel.pipeline_cut.kind != PipelineCut::Kind::kListed,
                   "parallel.pipeline_cut = \"{}\" cuts a model that parallel.pipeline = 1 leaves whole",
-                  parallel.pipeline_cut);
+                  to_word(parallel.pipeline_cut));
   }
   check_combinations(config);
 }
@@ -131,42 +112,6 @@ std::vector<std::int64_t> divisors_near(std::int64_t number, std::int64_t wanted
 
 }  // namespace
 
-std::optional<int> data_workers(const DataSection& data) {
-  int workers = 0;
-  const char* const end = data.workers.data() + data.workers.size();
-  const auto [read, error] = std::from_chars(data.workers.data(), end, workers);
-  return error == std::errc() && read == end && workers >= 0 && workers <= 256 ? std::optional(workers)
-                                                                               : std::nullopt;
-}
-
-std::optional<double> static_loss_scale(const PrecisionSection& precision) {
-  double scale = 0;
-  const char* const begin = precision.loss_scale.data();
-  const char* const end = begin + precision.loss_scale.size();
-  const auto [read, error] = std::from_chars(begin, end, scale);
-  // False for NaN, and for what fp32 rounds to zero.
-  const bool fits = static_cast<float>(scale) > 0 && scale <= std::numeric_limits<float>::max();
-  return error == std::errc() && read == end && fits ? std::optional(scale) : std::nullopt;
-}
-
-std::optional<std::vector<std::int64_t>> listed_cut(const std::string& text) {
-  std::vector<std::int64_t> numbers;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  const auto skip_spaces = [&] {
-    while (at != end && *at == ' ') ++at;
-  };
-  while (true) {
-    skip_spaces();
-    const auto [read, error] = std::from_chars(at, end, numbers.emplace_back());
-    if (error != std::errc()) return std::nullopt;
-    at = read;
-    skip_spaces();
-    if (at == end) return numbers;
-    if (*at++ != ',') return std::nullopt;
-  }
-}
-
 int data_ranks(const ParallelSection& parallel, int num_ranks) {
   TRIREME_CHECK(num_ranks % parallel.pipeline == 0,
                 "parallel.pipeline = {} stages cannot share {} rank(s) equally: start a multiple of {} ranks",
@@ -175,7 +120,7 @@ int data_ranks(const ParallelSection& parallel, int num_ranks) {
 }
 
 void check_config(const JobConfig& config) {
-  check_model(config.model);
+  family_of(config.model).check(config.model);
   check_data(config);
   check_precision(config);
   check_pipeline(config);
@@ -193,7 +138,7 @@ void check_config(const JobConfig& config) {
                 "log.trace_step = {}: a step that parallel.cuda_graph plays has no actions to time; set one "
                 "of them to its default",
                 config.log.trace_step);
-  TRIREME_CHECK(!config.checkpoint.resume.empty(),
+  TRIREME_CHECK(!to_word(config.checkpoint.resume).empty(),
                 "checkpoint.resume is empty: \"auto\", \"never\" or the path of a checkpoint");
 }
 
@@ -201,11 +146,11 @@ std::string check_schedule(const JobConfig& config) {
   const OptimizerSection& optimizer = config.optimizer;
   if (optimizer.warmup_steps < config.train.steps) return "";
   TRIREME_CHECK(
-      optimizer.schedule == "constant",
+      optimizer.schedule == LrSchedule::Kind::kConstant,
       "optimizer.warmup_steps = {} leaves none of train.steps = {} to optimizer.schedule = \"{}\": the "
       "learning rate would not come to optimizer.lr = {} and down again; take fewer warm-up steps (0 "
       "for a trial of a few steps) or more steps",
-      optimizer.warmup_steps, config.train.steps, optimizer.schedule, optimizer.lr);
+      optimizer.warmup_steps, config.train.steps, to_word(optimizer.schedule), optimizer.lr);
   return fmt::format(
       "optimizer.warmup_steps = {}: all of train.steps = {} are warm-up, so the learning rate does not reach "
       "optimizer.lr = {}",

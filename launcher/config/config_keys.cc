@@ -31,7 +31,7 @@ void add_train_keys(std::vector<ConfigKey>& keys) {
 void add_optimizer_keys(std::vector<ConfigKey>& keys) {
   using O = OptimizerSection;
   SectionKeys<O>(keys, "optimizer", &JobConfig::optimizer)
-      .add("name", &O::name, one_of({"adamw", "sgd"}), "Update rule.")
+      .add("name", &O::name, "Update rule.")
       .add("lr", &O::lr, above(0), "Peak learning rate.")
       .add(
           "min_lr", &O::min_lr, at_least(0),
@@ -47,7 +47,7 @@ void add_optimizer_keys(std::vector<ConfigKey>& keys) {
       .add("epsilon", &O::epsilon, above(0), "`adamw`: added to the root of the second moment.")
       .add("momentum", &O::momentum, from_to_below(0, 1), "`sgd`: 0 keeps no momentum buffer.")
       .add("nesterov", &O::nesterov, any(), "`sgd`: Nesterov's form of momentum.")
-      .add("schedule", &O::schedule, one_of({"constant", "linear", "cosine", "one_cycle"}),
+      .add("schedule", &O::schedule,
            "Course of the learning rate after the warm-up, down to `min_lr`. `one_cycle`: half a cosine up "
            "from "
            "lr / 25 within `warmup_steps` (0: 30 % of the steps), then half a cosine down.")
@@ -62,11 +62,11 @@ void add_optimizer_keys(std::vector<ConfigKey>& keys) {
 void add_precision_keys(std::vector<ConfigKey>& keys) {
   using P = PrecisionSection;
   SectionKeys<P>(keys, "precision", &JobConfig::precision)
-      .add("mode", &P::mode, one_of({"fp32", "tf32", "fp16", "bf16"}),
+      .add("mode", &P::mode,
            "What matrix products and attention compute in, and in fp16 and bf16 what parameters' working "
            "copies "
            "and activations are stored in. Masters, optimizer state and sums are fp32 in every mode.")
-      .add_string_or_number("loss_scale", &P::loss_scale, loss_scale_text(),
+      .add_string_or_number("loss_scale", &P::loss_scale, "\"dynamic\", \"off\" or a number above 0",
                             "Scaling of the loss's gradient in fp16: `dynamic` (GradScaler's rule), a fixed "
                             "number, or `off` (the "
                             "first gradient that overflows ends the job). No effect in the other modes.")
@@ -79,7 +79,7 @@ void add_precision_keys(std::vector<ConfigKey>& keys) {
            "`dynamic`: clean steps in a row until the scale grows.")
       .add("min_scale", &P::min_scale, above(0), "`dynamic`: a scale below this ends the job.")
       .add("max_skips", &P::max_skips, count_from(1), "In fp16: so many skipped steps in a row end the job.")
-      .add("grad_dtype", &P::grad_dtype, one_of({"fp32", "fp16", "bf16", "compute"}),
+      .add("grad_dtype", &P::grad_dtype,
            "What parameter gradients are accumulated and exchanged in; `compute`: as the mode. 16 bits halve "
            "their memory and traffic and cost accuracy; they want `parallel.reduction` = canonical.")
       .add("ops", &P::ops, any(),
@@ -119,7 +119,7 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
           "Neighbouring blocks whose fp32 parameters are smaller share their buffers and messages: less "
           "padding and fewer messages where blocks are small. An integer, or a string such as \"4 MiB\". "
           "0: each block for itself. The results do not change.")
-      .add("offload", &L::offload, one_of({"none", "optimizer"}),
+      .add("offload", &L::offload,
            "`optimizer`: optimizer state lies in host memory and the update runs there. On the CPU that is "
            "the same "
            "memory, counted apart; refused on GPUs. The results do not change.")
@@ -132,7 +132,7 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
            "again "
            "in backward. 0: keep everything. The results do not change.")
       .add(
-          "schedule", &L::schedule, one_of({"gpipe", "1f1b", "interleaved", "zb-h1"}),
+          "schedule", &L::schedule,
           "Order of micro-batches in a pipeline: `gpipe` all forwards, then all backwards; `1f1b` in turns, "
           "with "
           "fewer micro-batches alive; `interleaved` the same with several chunks of blocks on every rank, so "
@@ -141,7 +141,8 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
           "would wait, so that less time is idle for more memory. No effect with one stage. The results do "
           "not change.")
       .add("chunks", &L::chunks, count_from(1), "`interleaved`: chunks of blocks on every rank.")
-      .add("pipeline_cut", &L::pipeline_cut, pipeline_cut_text(),
+      .add("pipeline_cut", &L::pipeline_cut,
+           "\"flops\", \"parameters\", \"blocks\", \"measured\" or first blocks such as \"3, 6\"",
            "Where the blocks are cut into stages. `flops`: the stage with the most arithmetic, counted, has "
            "as "
            "little as it can have. `measured`: the slowest stage is as fast as it can be, by times of this "
@@ -149,7 +150,7 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
            "small as it can be. `blocks`: each has as many blocks. \"3, 6\": the first block of every stage "
            "(of "
            "every chunk) but the first; the embedding is block 0. The results do not change.")
-      .add("reduction", &L::reduction, one_of({"canonical", "fast"}),
+      .add("reduction", &L::reduction,
            "`canonical`: the same bits on every layout. `fast`: the communication library's own all-reduce. "
            "Over MPI on slow links: faster with several ranks a host, a tenth slower with one.")
       .add(
@@ -159,7 +160,7 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
           "and MPI_Finalize, too), or a wait in one of them may take. Then the job ends with the name of the "
           "rank that holds the others up, and with what each rank of its machine is in. 0: no limit.")
       .add(
-          "device", &L::device, one_of({"auto", "cpu", "cuda"}),
+          "device", &L::device,
           "Where to compute. `auto`: GPUs where this build and every rank's machine have them, else the CPU.")
       .add("threads", &L::threads, from_to(0, 4096),
            "Host threads a rank, at most the cores it may use. 0: the cores it may use / ranks on this "
@@ -184,7 +185,7 @@ void add_output_keys(std::vector<ConfigKey>& keys) {
       .add("every", &C::every, count_from(0),
            "Steps between checkpoints. 0: only after the last step, or when stopped early.")
       .add("keep", &C::keep, count_from(0), "Newest checkpoints that are kept. 0: all.")
-      .add("resume", &C::resume, any(),
+      .add("resume", &C::resume, "",
            "`auto`: from the newest whole checkpoint of the output folder, if there is one. `never`: from "
            "step "
            "0. Else the path of a checkpoint.");
@@ -212,32 +213,36 @@ std::vector<ConfigKey> make_keys() {
   return keys;
 }
 
+struct KeyTypeTexts {
+  KeyType type;
+  std::string_view brief, wanted;
+};
+
+const KeyTypeTexts& texts_of(KeyType type) {
+  static constexpr KeyTypeTexts kTexts[] = {
+      {KeyType::kBoolean, "boolean", "true or false"},
+      {KeyType::kInteger, "integer", "an integer"},
+      {KeyType::kBytes, "bytes", "a number of bytes, as an integer or as a string such as \"12 GiB\""},
+      {KeyType::kNumber, "number", "a number"},
+      {KeyType::kString, "string", "a string"},
+      {KeyType::kNumberPair, "two numbers", "a list of two numbers"},
+      {KeyType::kNumberTriple, "three numbers", "a list of three numbers"},
+      {KeyType::kStringOrNumber, "string or number", "a string or a number"},
+      {KeyType::kBooleanOrAuto, "boolean or string", "true, false or \"auto\""},
+      {KeyType::kStringTable, "table of strings",
+       "a table of strings, such as { name = \"text\" } (one entry: --set section.key.name=text)"},
+  };
+  return *std::ranges::find(kTexts, type, &KeyTypeTexts::type);
+}
+
 }  // namespace
 
 std::string_view describe(KeyType type) {
-  switch (type) {
-    case KeyType::kBoolean:
-      return "true or false";
-    case KeyType::kInteger:
-      return "an integer";
-    case KeyType::kBytes:
-      return "a number of bytes, as an integer or as a string such as \"12 GiB\"";
-    case KeyType::kNumber:
-      return "a number";
-    case KeyType::kString:
-      return "a string";
-    case KeyType::kNumberPair:
-      return "a list of two numbers";
-    case KeyType::kNumberTriple:
-      return "a list of three numbers";
-    case KeyType::kStringOrNumber:
-      return "a string or a number";
-    case KeyType::kBooleanOrAuto:
-      return "true, false or \"auto\"";
-    case KeyType::kStringTable:
-      return "a table of strings, such as { name = \"text\" } (one entry: --set section.key.name=text)";
-  }
-  return "?";
+  return texts_of(type).wanted;
+}
+
+std::string_view type_text(KeyType type) {
+  return texts_of(type).brief;
 }
 
 const KeyScope* ConfigKey::scope_without(const JobConfig& job) const {

@@ -33,6 +33,8 @@ enum class KeyType : std::uint8_t {
 
 /// "an integer", for messages.
 std::string_view describe(KeyType type);
+/// "integer", for the reference.
+std::string_view type_text(KeyType type);
 
 /// Which values of its type a key takes.
 struct KeyRule {

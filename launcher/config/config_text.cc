@@ -67,32 +67,6 @@ std::map<std::string, std::string> read_resolved(const std::string& text) {
   return values;
 }
 
-std::string type_text(KeyType type) {
-  switch (type) {
-    case KeyType::kBoolean:
-      return "boolean";
-    case KeyType::kInteger:
-      return "integer";
-    case KeyType::kBytes:
-      return "bytes";
-    case KeyType::kNumber:
-      return "number";
-    case KeyType::kString:
-      return "string";
-    case KeyType::kNumberPair:
-      return "two numbers";
-    case KeyType::kNumberTriple:
-      return "three numbers";
-    case KeyType::kStringOrNumber:
-      return "string or number";
-    case KeyType::kBooleanOrAuto:
-      return "boolean or string";
-    case KeyType::kStringTable:
-      return "table of strings";
-  }
-  return "?";
-}
-
 }  // namespace
 
 std::string to_toml(const ConfigValue& value) {

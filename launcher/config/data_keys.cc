@@ -8,21 +8,21 @@ namespace {
 
 void add_image_keys(std::vector<ConfigKey>& keys) {
   using D = DataSection;
-  SectionKeys<D>(keys, "data", &JobConfig::data, {for_resnets()})
+  SectionKeys<D>(keys, "data", &JobConfig::data, {for_image_models()})
       .add("image_size", &D::image_size, from_to(0, 4096),
            "Side of the square that the network sees, in pixels. 0: what it was published for, 224 or 32.")
-      .add("crop", &D::crop, one_of({"resized", "padded", "center"}),
+      .add("crop", &D::crop,
            "Part of a picture in training. `resized`: of random place, area and aspect. `padded`: the middle "
            "square, moved by up to `padding` pixels. `center`: the middle square, as in evaluation.")
       .add("crop_area", &D::crop_area, each_within(0, 1), "Least and largest area, in parts of the picture.")
-      .only(for_crop("resized"))
+      .only(for_crop(ViewOptions::Crop::kRandomResized))
       .add("crop_aspect", &D::crop_aspect, each_within(0, 100), "Least and largest width / height.")
-      .only(for_crop("resized"))
+      .only(for_crop(ViewOptions::Crop::kRandomResized))
       .add("center", &D::center, each_within(0, 1),
            "Side of the middle square, in parts of the picture's shorter side; 0.875 is usual for "
            "photographs.")
       .add("padding", &D::padding, from_to(0, 4096), "Pixels of the square that the network sees.")
-      .only(for_crop("padded"))
+      .only(for_crop(ViewOptions::Crop::kPadded))
       .add("flip", &D::flip, any(), "Half of the training samples are mirrored.")
       .add("mean", &D::mean, each_within(-1e6, 1e6),
            "Subtracted from red, green and blue in [0, 1]; the default is that of ImageNet.")
@@ -36,7 +36,7 @@ void add_image_keys(std::vector<ConfigKey>& keys) {
           "Bytes of memory that a rank keeps decoded pictures in, for sets that fit; reserved before step 1. "
           "Files that hold pictures uncompressed need none. 0: none. The results do not change.")
       .add(
-          "on_bad_image", &D::on_bad_image, one_of({"fail", "skip"}),
+          "on_bad_image", &D::on_bad_image,
           "A picture that cannot be decoded ends the job, or is left out, named and counted; in training the "
           "next good one stands in for it.")
       .add("max_pixels", &D::max_pixels, count_from(1),
@@ -48,7 +48,7 @@ void add_image_keys(std::vector<ConfigKey>& keys) {
 void add_data_keys(std::vector<ConfigKey>& keys) {
   using D = DataSection;
   SectionKeys<D>(keys, "data", &JobConfig::data)
-      .add("kind", &D::kind, one_of({"tokens", "images", "synthetic"}),
+      .add("kind", &D::kind,
            "`tokens`: shards made by `trireme data text`, for GPT. `images`: labelled pictures, for ResNets. "
            "`synthetic`: random tokens or images, for speed measurements.")
       .add(
@@ -59,7 +59,7 @@ void add_data_keys(std::vector<ConfigKey>& keys) {
       .add("eval", &D::eval, any(),
            "The same for evaluation (eval.bin, or the test files, of such a folder). Empty: no evaluation.")
       .add_string_or_number(
-          "workers", &D::workers, workers_text(),
+          "workers", &D::workers, "\"auto\" or a number from 0 to 256",
           "Threads a rank that read and decode ahead of the training. `auto`: for images as "
           "many as `parallel.threads`, else 1. 0: samples are read when a step wants them. "
           "The results do not change.");

@@ -90,27 +90,4 @@ KeyRule only(ConfigValue value, std::string missing_feature) {
           .missing_feature = std::move(missing_feature)};
 }
 
-KeyRule workers_text() {
-  return {.text = "\"auto\" or a number from 0 to 256", .allows = [](const ConfigValue& v) {
-            const std::string& text = std::get<std::string>(v);
-            return text == "auto" || data_workers({.workers = text}).has_value();
-          }};
-}
-
-KeyRule pipeline_cut_text() {
-  return {.text = "\"flops\", \"parameters\", \"blocks\", \"measured\" or first blocks such as \"3, 6\"",
-          .allows = [](const ConfigValue& v) {
-            const std::string& text = std::get<std::string>(v);
-            return text == "flops" || text == "parameters" || text == "blocks" || text == "measured" ||
-                   listed_cut(text).has_value();
-          }};
-}
-
-KeyRule loss_scale_text() {
-  return {.text = "\"dynamic\", \"off\" or a number above 0", .allows = [](const ConfigValue& v) {
-            const std::string& text = std::get<std::string>(v);
-            return text == "dynamic" || text == "off" || static_loss_scale({.loss_scale = text}).has_value();
-          }};
-}
-
 }  // namespace trireme

@@ -25,11 +25,5 @@ KeyRule from_to_below(double least, double bound);
 KeyRule one_of(std::vector<std::string> choices);
 /// A key that exists already, with the only value that this build can do.
 KeyRule only(ConfigValue value, std::string missing_feature);
-/// "auto" or a number of threads.
-KeyRule workers_text();
-/// "parameters", "blocks", "measured" or numbers of blocks.
-KeyRule pipeline_cut_text();
-/// "dynamic", "off" or a positive number.
-KeyRule loss_scale_text();
 
 }  // namespace trireme

@@ -3,15 +3,16 @@
 // By model, not by data.kind: `--set data.kind=synthetic` turns a job into a measurement of its speed.
 #pragma once
 
-#include <string>
+#include <string_view>
 
 #include "launcher/config/config_keys.h"
 
 namespace trireme {
 
-KeyScope for_gpts();
-KeyScope for_resnets();
+/// Families of models that have a key of [model].
+KeyScope for_families_with(std::string_view key);
+KeyScope for_image_models();
 /// data.crop = `crop`.
-KeyScope for_crop(std::string crop);
+KeyScope for_crop(ViewOptions::Crop crop);
 
 }  // namespace trireme

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "runtime/base/log.h"
@@ -14,11 +15,14 @@ constexpr int kMaxNamed = 20;  // at a time
 }  // namespace
 
 void LeftOut::gather(Communicator& comm, const std::vector<const Dataset*>& datasets) {
-  std::string mine;
+  std::string mine;  // of what no rank has named before: texts cross only where there are some
   for (const Dataset* dataset : datasets) {
     if (dataset == nullptr) continue;
-    for (const std::string& reason : dataset->left_out()) mine += reason + "\n";
+    for (const std::string& reason : dataset->left_out()) {
+      if (!reasons_.contains(reason)) mine += reason + "\n";
+    }
   }
+  if (std::ranges::max(comm.all_gather_value(mine.size())) == 0) return;
   int num_new = 0;
   for (const std::string& text : comm.all_gather_strings(mine)) {
     std::istringstream lines(text);

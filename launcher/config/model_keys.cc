@@ -2,29 +2,40 @@
 #include "launcher/config/key_rules.h"
 #include "launcher/config/key_scopes.h"
 #include "launcher/config/section_keys.h"
+#include "launcher/families/model_family.h"
 
 namespace trireme {
+namespace {
 
+/// What all families have in a list of theirs, behind `first`.
+std::vector<std::string> all_of(std::span<const std::string_view> ModelFamily::*list,
+                                std::vector<std::string> first = {}) {
+  for (const ModelFamily* family : model_families()) {
+    first.insert(first.end(), (family->*list).begin(), (family->*list).end());
+  }
+  return first;
+}
+
+}  // namespace
+
+/// Called before keys of other sections are added.
 void add_model_keys(std::vector<ConfigKey>& keys) {
   using M = ModelSection;
   SectionKeys<M>(keys, "model", &JobConfig::model)
-      .add("name", &M::name,
-           one_of({"gpt", "resnet18", "resnet34", "resnet50", "resnet101", "resnet20", "resnet56"}),
+      .add("name", &M::name, one_of(all_of(&ModelFamily::names)),
            "Architecture. `resnet20` and `resnet56` are those for CIFAR's small images.")
       .add("init_from", &M::init_from, any(),
            "A safetensors file that the parameters, and running statistics, start from: of this model's "
            "names and "
            "shapes, in fp32; for ResNets those of torchvision. Empty: drawn from `train.seed`. A run that "
            "goes on "
-           "from a checkpoint does not read it.");
-  SectionKeys<M>(keys, "model", &JobConfig::model, {for_resnets()})
+           "from a checkpoint does not read it.")
       .add("classes", &M::classes, count_from(0),
            "Classes of the images. 0: those that the network was published for, 1000 or 10.")
       .add("label_smoothing", &M::label_smoothing, from_to_below(0, 1),
-           "Part of a label that is spread over all classes, in training.");
-  SectionKeys<M>(keys, "model", &JobConfig::model, {for_gpts()})
+           "Part of a label that is spread over all classes, in training.")
       .add(
-          "size", &M::size, one_of({"", "124m", "350m", "774m", "1.5b", "13b"}),
+          "size", &M::size, one_of(all_of(&ModelFamily::sizes, {""})),
           "A published GPT-2 or GPT-3 shape; the keys below override parts of it. Empty: the keys below give "
           "the shape.")
       .add("layers", &M::layers, count_from(0), "Transformer blocks. 0: taken from `size`.")
@@ -37,6 +48,10 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
       .add("tied", &M::tied, any(), "The output layer shares the token embedding.")
       .add("bias", &M::bias, only(true, "this build's GPT always has them"),
            "Linear layers and norms have biases.");
+  for (ConfigKey& key : keys) {
+    KeyScope scope = for_families_with(key.name);
+    if (!scope.text.empty()) key.scopes.push_back(std::move(scope));  // else of every family
+  }
 }
 
 }  // namespace trireme

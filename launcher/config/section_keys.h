@@ -1,6 +1,8 @@
 // How the table of configuration keys is written: a section's keys, one after another.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -66,9 +68,41 @@ class SectionKeys {
     return *this;
   }
 
-  SectionKeys& add_string_or_number(std::string name, std::string Section::*member, KeyRule rule,
+  /// A key that takes words; `allowed` lists them where not all values have one.
+  template <IsWord T>
+  SectionKeys& add(std::string name, T Section::*member, std::string allowed, std::string help) {
+    const auto section = section_;
+    keys_.push_back({.section = name_,
+                     .name = std::move(name),
+                     .type = KeyType::kString,
+                     .rule = {.text = std::move(allowed),
+                              .allows =
+                                  [](const ConfigValue& value) {
+                                    T read;
+                                    return read_word(std::get<std::string>(value), read);
+                                  }},
+                     .scopes = scopes_,
+                     .help = std::move(help),
+                     .get = [section, member](
+                                const JobConfig& job) { return ConfigValue(to_word(job.*section.*member)); },
+                     .set =
+                         [section, member](JobConfig& job, const ConfigValue& value) {
+                           read_word(std::get<std::string>(value), job.*section.*member);
+                         }});
+    return *this;
+  }
+
+  template <HasWords T>
+  SectionKeys& add(std::string name, T Section::*member, std::string help) {
+    std::string all;
+    for (const auto& entry : kWords<T>) all += fmt::format("{}\"{}\"", all.empty() ? "" : ", ", entry.word);
+    return add(std::move(name), member, std::move(all), std::move(help));
+  }
+
+  template <IsWord T>
+  SectionKeys& add_string_or_number(std::string name, T Section::*member, std::string allowed,
                                     std::string help) {
-    add(std::move(name), member, std::move(rule), std::move(help));
+    add(std::move(name), member, std::move(allowed), std::move(help));
     keys_.back().type = KeyType::kStringOrNumber;
     return *this;
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 
 #include "launcher/train/agreement.h"
 #include "runtime/base/error.h"
@@ -28,11 +27,7 @@ double time_calls(const Context& ctx, Communicator& comm, const Tensor& buffer, 
   for (std::int64_t i = 0; i < calls; ++i) comm.all_reduce(buffer, ReduceOp::kSum).wait();
   ctx.backend->synchronize(ctx.exec);
   const double mine = std::chrono::duration<double>(Clock::now() - start).count();
-  double slowest = 0;
-  for (const std::string& text : comm.all_gather_strings(fmt::format("{}", mine))) {
-    slowest = std::max(slowest, std::strtod(text.c_str(), nullptr));
-  }
-  return slowest;
+  return std::ranges::max(comm.all_gather_value(mine));
 }
 
 AllReduceBandwidth::Size measure(const Context& ctx, Communicator& comm, std::int64_t bytes) {

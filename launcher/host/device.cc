@@ -43,7 +43,7 @@ JobConfig counted_on(JobConfig config, DeviceType type) {
 }
 
 std::string note_on_device(const JobConfig& config) {
-  if (config.parallel.device != "cuda") return "";
+  if (config.parallel.device != DeviceType::kCuda) return "";
   std::string lack;
   if (!in_this_build(DeviceType::kCuda)) {
     lack = "this build has no backend for GPUs (cmake --preset cuda)";
@@ -58,12 +58,12 @@ std::string note_on_device(const JobConfig& config) {
       lack);
 }
 
-RankDevice choose_device(const std::string& wanted, const LaunchEnvironment& launch,
+RankDevice choose_device(std::optional<DeviceType> wanted, const LaunchEnvironment& launch,
                          const std::shared_ptr<Communicator>& host, double timeout_s) {
   const RankDevice cpu{{DeviceType::kCpu, 0}, host};
-  if (wanted == "cpu" || (wanted == "auto" && !in_this_build(DeviceType::kCuda))) return cpu;
+  if (wanted == DeviceType::kCpu || (!wanted && !in_this_build(DeviceType::kCuda))) return cpu;
   const auto [num_gpus, reason] = find_gpus();
-  if (wanted == "auto" && any_rank(*host, !reason.empty())) {
+  if (!wanted && any_rank(*host, !reason.empty())) {
     if (!reason.empty()) log_info("no GPU: " + reason + "; computing on the CPU");
     return cpu;
   }

@@ -19,7 +19,7 @@ struct RankDevice {
 /// CPU. Collective over `host`. Throws Error(kUnsupported) saying what is missing when "cuda" is wanted and
 /// cannot be had, and when ranks outnumber the GPUs of their machine. `timeout_s` is that of the job: what
 /// NCCL is given is a minute more, so that the ranks' own watchdogs, who know more, speak first; 0: no limit.
-RankDevice choose_device(const std::string& wanted, const LaunchEnvironment& launch,
+RankDevice choose_device(std::optional<DeviceType> wanted, const LaunchEnvironment& launch,
                          const std::shared_ptr<Communicator>& host, double timeout_s = 600);
 
 /// The job as far as the memory of such a device goes: a GPU does not hold what is kept in the host's.

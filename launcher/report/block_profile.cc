@@ -2,33 +2,27 @@
 
 #include <fmt/core.h>
 
+#include "launcher/families/model_family.h"
 #include "launcher/train/build.h"
-#include "launcher/train/image_data.h"
 
 namespace trireme {
 namespace {
 
 std::string describe_model(const JobConfig& config) {
-  const ModelSection& model = config.model;
-  if (is_image_model(model)) {
-    return fmt::format("{}, {} classes, images of {} x {}", model.name, model.classes, config.data.image_size,
-                       config.data.image_size);
-  }
-  return fmt::format("{}, {} layers, {} wide, {} heads, vocabulary {}, context {}, {}", model.name,
-                     model.layers, model.hidden, model.heads, model.vocab, model.seq_len,
-                     model.tied ? "tied" : "untied");
+  const ModelFamily& family = family_of(config.model);
+  return fmt::format("{}, {}{}", config.model.name, family.describe(config), family.variant(config.model));
 }
 
 }  // namespace
 
 BlockProfile measure_profile(const JobConfig& config, const Device& device, int threads) {
   JobConfig synthetic = config;  // of the right shapes; no file is read
-  synthetic.data.kind = "synthetic";
+  synthetic.data.kind = DataKind::kSynthetic;
   const JobData data = open_data(synthetic, /*read_whole=*/false);
   const auto blocks = build_blocks(config.model);
   return {.model = describe_model(config),
           .micro_batch = config.train.micro_batch,
-          .precision = config.precision.mode,
+          .precision = to_word(config.precision.mode),
           .device = to_string(device),
           .threads = threads,
           .blocks = measure_block_times(
@@ -43,8 +37,9 @@ std::string describe_mismatch(const BlockProfile& profile, const JobConfig& conf
   if (profile.micro_batch != config.train.micro_batch) {
     return fmt::format("train.micro_batch = {}, not {}", profile.micro_batch, config.train.micro_batch);
   }
-  if (profile.precision != config.precision.mode) {
-    return fmt::format("precision.mode = \"{}\", not \"{}\"", profile.precision, config.precision.mode);
+  if (profile.precision != to_word(config.precision.mode)) {
+    return fmt::format("precision.mode = \"{}\", not \"{}\"", profile.precision,
+                       to_word(config.precision.mode));
   }
   const auto blocks = build_blocks(config.model);
   if (profile.blocks.size() != blocks->size()) {

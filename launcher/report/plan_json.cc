@@ -92,7 +92,7 @@ std::string to_json(const PlanReport& report) {
                       {"peak_bytes", chunk.peak_bytes}});
   }
   const Json json = {{"ranks", report.num_ranks},
-                     {"precision", report.config.precision.mode},
+                     {"precision", to_word(report.config.precision.mode)},
                      {"parameters", report.num_parameters},
                      {"global_batch", report.config.train.global_batch},
                      {"micro_batch", report.config.train.micro_batch},
@@ -100,11 +100,11 @@ std::string to_json(const PlanReport& report) {
                      {"accumulate_unsharded", *report.config.parallel.accumulate_unsharded},
                      {"keep_gathered", *report.config.parallel.keep_gathered},
                      {"recompute_every", report.config.parallel.recompute_every},
-                     {"reduction", report.config.parallel.reduction},
+                     {"reduction", to_word(report.config.parallel.reduction)},
                      {"pipeline", report.config.parallel.pipeline},
-                     {"schedule", report.config.parallel.schedule},
+                     {"schedule", to_word(report.config.parallel.schedule)},
                      {"stages", chunks},
-                     {"pipeline_cut", report.config.parallel.pipeline_cut},
+                     {"pipeline_cut", to_word(report.config.parallel.pipeline_cut)},
                      {"cut_note", report.cut_note},
                      {"time_shares", describe_time_source(report)},
                      {"bubble_share", report.bubble_share},

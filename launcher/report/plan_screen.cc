@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <map>
 
+#include "launcher/families/model_family.h"
 #include "launcher/report/plan_report.h"
 #include "launcher/report/text_table.h"
 #include "launcher/train/accumulation.h"
 #include "launcher/train/build.h"
-#include "launcher/train/image_data.h"
 #include "parallel/plan/plan_text.h"
 
 namespace trireme {
@@ -17,15 +17,6 @@ namespace {
 
 std::string plural(std::int64_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
-std::string describe_model(const JobConfig& job) {
-  if (is_image_model(job.model)) {
-    return fmt::format("{} classes, images of {} x {}", job.model.classes, job.data.image_size,
-                       job.data.image_size);
-  }
-  return fmt::format("{} layers, {} wide, {} heads, vocabulary {}, context {}", job.model.layers,
-                     job.model.hidden, job.model.heads, job.model.vocab, job.model.seq_len);
 }
 
 std::string describe_sharding(const ParallelSection& parallel) {
@@ -41,17 +32,19 @@ std::string describe_layout(const PlanReport& report) {
   std::string text = "layout: " + plural(report.num_ranks, "rank");
   if (stages > 1) {
     text += fmt::format(" = {} stages x {}, schedule {}", stages, plural(data, "data rank"),
-                        job.parallel.schedule);
+                        to_word(job.parallel.schedule));
     if (job.parallel.chunks > 1) text += fmt::format(" with {} chunks a stage", job.parallel.chunks);
   } else if (data > 1) {
     text += ", data parallel";
   }
   if (data > 1) text += "; " + describe_sharding(job.parallel);
-  text += "; " + job.precision.mode;
+  text += "; " + to_word(job.precision.mode);
   if (job.parallel.recompute_every > 0)
     text += fmt::format("; recompute every {}", job.parallel.recompute_every);
-  if (job.parallel.offload != "none") text += fmt::format("; offload {}", job.parallel.offload);
-  if (job.parallel.reduction != "canonical") text += fmt::format("; reduction {}", job.parallel.reduction);
+  if (job.parallel.offload != Offload::kNone)
+    text += fmt::format("; offload {}", to_word(job.parallel.offload));
+  if (job.parallel.reduction != Reduction::kCanonical)
+    text += fmt::format("; reduction {}", to_word(job.parallel.reduction));
   return text;
 }
 
@@ -97,8 +90,8 @@ std::string describe_stages(const PlanReport& report) {
   const std::string by = report.measured_on.empty() ? "by counted arithmetic (--times FILE measures)"
                                                     : "measured on " + report.measured_on;
   return "\n" +
-         wrapped(fmt::format(
-             "stages, parallel.pipeline_cut = \"{}\"; time {}:", report.config.parallel.pipeline_cut, by)) +
+         wrapped(fmt::format("stages, parallel.pipeline_cut = \"{}\"; time {}:",
+                             to_word(report.config.parallel.pipeline_cut), by)) +
          to_text(rows, {.num_left = 3}) +
          fmt::format(
              "pipeline bubble: {:.1f} % of a step, uneven stages included, if messages take no time\n",
@@ -157,9 +150,9 @@ std::string describe_fit(const MemoryFit& fit) {
 
 std::string to_text(const PlanReport& report) {
   const JobConfig& job = report.config;
-  std::string text =
-      wrapped(fmt::format("{}: {} parameters in {} blocks; {}", job.model.name,
-                          short_count(report.num_parameters), report.unit_names.size(), describe_model(job)));
+  std::string text = wrapped(fmt::format("{}: {} parameters in {} blocks; {}", job.model.name,
+                                         short_count(report.num_parameters), report.unit_names.size(),
+                                         family_of(job.model).describe(job)));
   text += wrapped(describe_layout(report)) + wrapped(describe_step(report));
   if (const std::string kept = describe_accumulation(job, report.num_ranks); !kept.empty()) {
     text += wrapped(kept);

@@ -14,9 +14,10 @@ namespace {
 std::string title_of(const PlanReport& report) {
   const JobConfig& job = report.config;
   const std::int64_t stages = job.parallel.pipeline, data = report.num_ranks / stages;
-  return fmt::format("{}{} rank(s), {} micro-batch(es)",
-                     stages > 1 ? fmt::format("{}: {} stages on ", job.parallel.schedule, stages) : "",
-                     report.num_ranks, job.train.global_batch / job.train.micro_batch / data);
+  return fmt::format(
+      "{}{} rank(s), {} micro-batch(es)",
+      stages > 1 ? fmt::format("{}: {} stages on ", to_word(job.parallel.schedule), stages) : "",
+      report.num_ranks, job.train.global_batch / job.train.micro_batch / data);
 }
 
 }  // namespace

@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
-#include "parallel/comm/communicator.h"
+#include "runtime/base/allocator.h"
 
 namespace trireme {
 
@@ -13,8 +14,7 @@ struct RankMemory {
   MemoryCounts peak;            // each category's own peak
 };
 
-/// The one with the largest peak_bytes, of the lowest rank among equals, on every rank. Collective; `mine` is
-/// of the calling rank.
-RankMemory largest_of_ranks(Communicator& comm, const MemoryStats& mine);
+/// The one with the largest peak_bytes, the first among equals. `ranks` is not empty.
+const RankMemory& largest(std::span<const RankMemory> ranks);
 
 }  // namespace trireme

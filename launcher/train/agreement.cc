@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <new>
+#include <optional>
 #include <vector>
 
 #include "launcher/config/config.h"
@@ -13,8 +14,7 @@ namespace trireme {
 namespace {
 
 struct StageOutcome {
-  bool failed = false;
-  ErrorCode code = ErrorCode::kRuntime;
+  std::optional<ErrorCode> failure;
   std::string message;
 };
 
@@ -23,34 +23,29 @@ StageOutcome attempt(const std::function<void()>& stage) {
     stage();
     return {};
   } catch (const Error& error) {
-    return {true, error.code(), error.what()};
+    return {error.code(), error.what()};
   } catch (const std::filesystem::filesystem_error& failure) {
     const Error error = as_error(failure);
-    return {true, error.code(), error.what()};
+    return {error.code(), error.what()};
   } catch (const std::bad_alloc&) {
-    return {true, ErrorCode::kOutOfMemory, "the host is out of memory"};
+    return {ErrorCode::kOutOfMemory, "the host is out of memory"};
   } catch (const std::exception& error) {
-    return {true, ErrorCode::kRuntime, error.what()};
+    return {ErrorCode::kRuntime, error.what()};
   }
-}
-
-// On the wire: empty for success, else a digit for the code, then the message.
-std::string pack(const StageOutcome& outcome) {
-  if (!outcome.failed) return "";
-  return static_cast<char>('0' + static_cast<int>(outcome.code)) + outcome.message;
 }
 
 }  // namespace
 
 void run_stage(Communicator& comm, const std::function<void()>& stage) {
-  const auto outcomes = comm.all_gather_strings(pack(attempt(stage)));
+  const StageOutcome mine = attempt(stage);
+  const auto codes = comm.all_gather_value(mine.failure);
+  const auto first = std::ranges::find_if(codes, [](const auto& code) { return code.has_value(); });
+  if (first == codes.end()) return;  // messages cross only after a failure
+  const std::vector<std::string> messages = comm.all_gather_strings(mine.message);
   std::vector<std::pair<std::string, std::vector<int>>> failures;  // message, ranks
-  std::string first;
   for (int rank = 0; rank < comm.size(); ++rank) {
-    const std::string& outcome = outcomes[static_cast<std::size_t>(rank)];
-    if (outcome.empty()) continue;
-    if (first.empty()) first = outcome;
-    const std::string message = outcome.substr(1);
+    if (!codes[static_cast<std::size_t>(rank)]) continue;
+    const std::string& message = messages[static_cast<std::size_t>(rank)];
     const auto same = std::ranges::find(failures, message, [](const auto& failure) { return failure.first; });
     if (same != failures.end()) {
       same->second.push_back(rank);
@@ -58,7 +53,6 @@ void run_stage(Communicator& comm, const std::function<void()>& stage) {
       failures.push_back({message, {rank}});
     }
   }
-  if (failures.empty()) return;
   std::string text;
   for (const auto& [message, ranks] : failures) {
     const bool everybody = static_cast<int>(ranks.size()) == comm.size();
@@ -71,7 +65,7 @@ void run_stage(Communicator& comm, const std::function<void()>& stage) {
       text += fmt::format("ranks {}: {}", format_ranks(ranks), message);
     }
   }
-  throw AgreedError(static_cast<ErrorCode>(first[0] - '0'), text);
+  throw AgreedError(**first, text);
 }
 
 void check_same_config(Communicator& comm, const std::string& resolved) {
@@ -103,8 +97,7 @@ void check_same_data(Communicator& comm, const std::string& fingerprint) {
 
 bool any_rank(Communicator& comm, bool mine) {
   if (comm.size() == 1) return mine;
-  const auto answers = comm.all_gather_strings(mine ? "y" : "n");
-  return std::ranges::find(answers, "y") != answers.end();
+  return std::ranges::max(comm.all_gather_value(std::uint8_t{mine})) != 0;
 }
 
 std::string text_of_rank(Communicator& comm, int root, const std::string& mine) {

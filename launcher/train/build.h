@@ -1,19 +1,13 @@
 // From a job to the parts that the engine takes: blocks, data sets, options.
 #pragma once
 
-#include <filesystem>
 #include <memory>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "launcher/config/config.h"
-#include "models/gpt.h"
+#include "launcher/train/data_module.h"
 #include "parallel/foresee/predict.h"
 #include "parallel/run/engine.h"
-#include "runtime/data/dataset.h"
-#include "runtime/data/dataset_info.h"
-#include "runtime/data/image_source.h"
 #include "runtime/optim/lr_schedule.h"
 
 namespace trireme {
@@ -42,14 +36,6 @@ LrSchedule lr_schedule(const JobConfig& config);
 /// The shapes of one training sample.
 SampleSpec sample_spec(const JobConfig& config);
 
-struct JobData {
-  std::shared_ptr<const Dataset> train;
-  std::shared_ptr<const Dataset> eval;  // null: none
-  // Of data.kind = "images", what the samples are made from; eval_images as eval.
-  std::shared_ptr<ImageSource> train_images, eval_images;
-  std::string fingerprint;  // a line a key, of what the files hold; empty without `read_whole`
-};
-
 /// Opens the data. With `read_whole`, reads all shards to be sure that no token id is beyond the vocabulary,
 /// and takes their fingerprint. Throws Error(kInvalidInput) naming the key and the file.
 JobData open_data(const JobConfig& config, bool read_whole);
@@ -59,12 +45,5 @@ JobData open_eval_data(const JobConfig& config);
 
 /// Threads of a rank that read data ahead (data.workers), where it computes with `threads`.
 int num_data_workers(const JobConfig& config, int threads);
-
-/// The description beside prepared tokens, for a path as in data.train; empty where there is none.
-struct PreparedData {
-  std::filesystem::path folder;
-  DatasetInfo info;
-};
-std::optional<PreparedData> find_prepared_data(const std::filesystem::path& path);
 
 }  // namespace trireme

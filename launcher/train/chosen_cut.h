@@ -16,7 +16,7 @@ namespace trireme {
 /// What parallel.pipeline_cut = "flops" of a resolved job stands for: "flops" itself, which is the fastest
 /// cut of all, where that fits or no cut was found that does; else the fastest that fits, listed, with a
 /// message that says so.
-std::string flops_cut(const JobConfig& config, const CutMemory& memory);
+PipelineCut flops_cut(const JobConfig& config, const CutMemory& memory);
 
 struct CutChoice {
   CutMeasurement measurement;                                           // of "measured"
@@ -26,7 +26,7 @@ struct CutChoice {
 /// Collective. What to set parallel.pipeline_cut of a resolved job to: for "flops" and "measured" what rank 0
 /// finds for the rank with the least memory, the same on every rank; any other value as it is. A rank that
 /// stalls or dies meanwhile is named (parallel.timeout_s).
-std::string chosen_cut(const JobConfig& config, const std::shared_ptr<Communicator>& comm,
+PipelineCut chosen_cut(const JobConfig& config, const std::shared_ptr<Communicator>& comm,
                        const CutChoice& choice);
 
 }  // namespace trireme

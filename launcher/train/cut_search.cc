@@ -53,11 +53,11 @@ std::vector<StageCut> all_cuts(int num_blocks, int num_stages, std::size_t most)
 }  // namespace
 
 std::string as_list(const StageCut& cut) {
-  std::string text;
-  for (int stage = 1; stage < cut.num_stages(); ++stage) {
-    text += fmt::format("{}{}", stage == 1 ? "" : ", ", cut.first(stage));
-  }
-  return text;
+  return to_word(listed(cut));
+}
+
+PipelineCut listed(const StageCut& cut) {
+  return {.kind = PipelineCut::Kind::kListed, .firsts = {cut.firsts.begin() + 1, cut.firsts.end()}};
 }
 
 CutSearch::CutSearch(const JobConfig& config, std::vector<double> costs, const CutMemory& memory)
@@ -70,7 +70,7 @@ CutSearch::CutSearch(const JobConfig& config, std::vector<double> costs, const C
 template <class Visit>
 void CutSearch::predict(const StageCut& cut, const Visit& visit) const {
   JobConfig job = config_;
-  job.parallel.pipeline_cut = as_list(cut);
+  job.parallel.pipeline_cut = listed(cut);
   const EngineOptions options = engine_options(job);
   const Mesh mesh = mesh_of(memory_.num_ranks, options.pipeline.stages);
   const BatchLayout batch{.global_batch = options.global_batch,
@@ -147,11 +147,11 @@ std::optional<StageCut> CutSearch::fastest_into_chunks() {
   constexpr double kWorthSaying = 1.01;  // costs are no more exact than that
   if (!found->is_least && found->slowest > kWorthSaying * found->bound) {
     const double percent = 100 / std::accumulate(costs_.begin(), costs_.end(), 0.0);
-    log_warning(
-        fmt::format("parallel.pipeline_cut = \"{}\": there are too many cuts to look at all of them; in the "
-                    "best one found "
-                    "the slowest chunk takes {:.2f} % of the time, and none can take less than {:.2f} %",
-                    config_.parallel.pipeline_cut, percent * found->slowest, percent * found->bound));
+    log_warning(fmt::format(
+        "parallel.pipeline_cut = \"{}\": there are too many cuts to look at all of them; in the "
+        "best one found "
+        "the slowest chunk takes {:.2f} % of the time, and none can take less than {:.2f} %",
+        to_word(config_.parallel.pipeline_cut), percent * found->slowest, percent * found->bound));
   }
   return found->cut;
 }
@@ -198,7 +198,7 @@ StageCut CutSearch::closest() {
         fmt::format("parallel.pipeline_cut = \"{}\": none of the cuts that were tried fits {}: where the "
                     "largest stage is "
                     "smallest (\"{}\"), a rank of stage {} needs {}",
-                    config_.parallel.pipeline_cut, format_bytes(memory_.limit_bytes), as_list(cut),
+                    to_word(config_.parallel.pipeline_cut), format_bytes(memory_.limit_bytes), as_list(cut),
                     largest.stage, format_bytes(largest.bytes)));
   }
   return cut;

@@ -22,6 +22,7 @@ struct CutMemory {
   std::int64_t limit_bytes = std::numeric_limits<std::int64_t>::max();  // of a rank
 };
 
+PipelineCut listed(const StageCut& cut);
 /// As parallel.pipeline_cut lists it: "3, 6".
 std::string as_list(const StageCut& cut);
 

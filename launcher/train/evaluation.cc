@@ -52,7 +52,7 @@ EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options) {
                                               observe)};
   metrics.num_samples = options.num_samples;
   if (!options.counts_top_k) return metrics;
-  const TopK all = TopK::sum(engine.communicator().all_gather_strings(mine.to_text()));
+  const TopK all = TopK::sum(engine.communicator().all_gather_value(mine));
   TRIREME_CHECK(all.num_samples > 0, "none of the {} samples to evaluate could be read", options.num_samples);
   const auto total = static_cast<double>(all.num_samples);
   metrics.loss *= static_cast<double>(options.num_samples) / total;  // the engine divided by all samples

@@ -1,6 +1,5 @@
 #include "launcher/train/image_data.h"
 
-#include "models/resnet.h"
 #include "runtime/base/error.h"
 #include "runtime/data/image_dataset.h"
 #include "runtime/data/open_images.h"
@@ -16,11 +15,8 @@ MixOptions mix_options(const DataSection& data) {
 }
 
 ViewOptions view_options(const DataSection& data) {
-  using Crop = ViewOptions::Crop;
   return {.size = static_cast<int>(data.image_size),
-          .crop = data.crop == "resized"  ? Crop::kRandomResized
-                  : data.crop == "padded" ? Crop::kPadded
-                                          : Crop::kCenter,
+          .crop = data.crop,
           .center = data.center,
           .padding = static_cast<int>(data.padding),
           .area = data.crop_area,
@@ -49,13 +45,12 @@ std::shared_ptr<ImageSource> open_source(const JobConfig& config, const char* ke
 
 std::shared_ptr<const Dataset> make_dataset(const JobConfig& config,
                                             std::shared_ptr<const ImageSource> source) {
-  return std::make_shared<ImageDataset>(ImageDataset::Options{
-      .source = std::move(source),
-      .view = view_options(config.data),
-      .mix = mix_options(config.data),
-      .on_bad_image = config.data.on_bad_image == "skip" ? ImageDataset::OnBadImage::kSkip
-                                                         : ImageDataset::OnBadImage::kFail,
-      .seed = static_cast<std::uint64_t>(config.train.seed)});
+  return std::make_shared<ImageDataset>(
+      ImageDataset::Options{.source = std::move(source),
+                            .view = view_options(config.data),
+                            .mix = mix_options(config.data),
+                            .on_bad_image = config.data.on_bad_image,
+                            .seed = static_cast<std::uint64_t>(config.train.seed)});
 }
 
 ClassNames names_of(const char* key, const std::string& path, const ImageSource* images) {
@@ -71,19 +66,8 @@ std::shared_ptr<const Dataset> synthetic_images(const JobConfig& config) {
                                .seed = static_cast<std::uint64_t>(config.train.seed)});
 }
 
-}  // namespace
-
-bool is_image_model(const ModelSection& model) {
-  return find_resnet_config(model.name).has_value();
-}
-
-std::int64_t default_image_size(const ModelSection& model) {
-  const auto resnet = find_resnet_config(model.name);
-  return resnet && resnet->stem == ResNetConfig::Stem::kCifar ? 32 : 224;
-}
-
 JobData open_image_data(const JobConfig& config, bool read_whole) {
-  if (config.data.kind == "synthetic") {
+  if (config.data.kind == DataKind::kSynthetic) {
     const auto data = synthetic_images(config);
     return {.train = data, .eval = config.data.eval.empty() ? nullptr : data};
   }
@@ -99,12 +83,24 @@ JobData open_image_data(const JobConfig& config, bool read_whole) {
 }
 
 JobData open_image_eval_data(const JobConfig& config) {
-  if (config.data.kind == "synthetic") return {.eval = synthetic_images(config)};
+  if (config.data.kind == DataKind::kSynthetic) return {.eval = synthetic_images(config)};
   JobData data;
   data.eval_images = open_source(config, "data.eval", config.data.eval, ImageSplit::kEval);
   data.eval = make_dataset(config, data.eval_images);
   return data;
 }
+
+SampleSpec image_sample_spec(const JobConfig& config) {
+  const std::int64_t size = config.data.image_size;
+  const bool synthetic = config.data.kind == DataKind::kSynthetic;
+  const int num_labels = synthetic ? 1 : mix_options(config.data).group_size();
+  return {.input = {size, size, 3},
+          .input_dtype = DType::kFloat32,
+          .target = num_labels > 1 ? Shape{num_labels} : Shape{},
+          .target_weights = num_labels > 1};
+}
+
+}  // namespace
 
 void check_classes(const JobConfig& config, const JobData& data, const ClassNames& saved) {
   const ClassNames train = names_of("data.train", config.data.train, data.train_images.get()),
@@ -123,14 +119,16 @@ void check_classes(const JobConfig& config, const JobData& data, const ClassName
   }
 }
 
-SampleSpec image_sample_spec(const JobConfig& config) {
-  const std::int64_t size = config.data.image_size;
-  const bool synthetic = config.data.kind == "synthetic";
-  const int num_labels = synthetic ? 1 : mix_options(config.data).group_size();
-  return {.input = {size, size, 3},
-          .input_dtype = DType::kFloat32,
-          .target = num_labels > 1 ? Shape{num_labels} : Shape{},
-          .target_weights = num_labels > 1};
-}
+const DataModule kImageData{
+    .kind = DataKind::kImages,
+    .source = "a folder of class folders of pictures, or of CIFAR's or MNIST's files",
+    .throughput_unit = "samples",
+    .max_auto_workers = 16,  // decoders beyond that wait for memory
+    .in_order_of_classes = true,
+    .sample_spec = image_sample_spec,
+    .describe_sample =
+        [](const JobConfig& config) { return fmt::format("{0} x {0} pixels", config.data.image_size); },
+    .open = open_image_data,
+    .open_eval = open_image_eval_data};
 
 }  // namespace trireme

@@ -5,10 +5,10 @@
 
 namespace trireme {
 
-std::string measured_cut(const JobConfig& config, const BlockProfile& profile, const CutMemory& memory) {
+PipelineCut measured_cut(const JobConfig& config, const BlockProfile& profile, const CutMemory& memory) {
   CutSearch search(config, time_costs(profile.blocks), memory);
   const auto cut = search.fastest_that_fits();
-  return as_list(cut ? *cut : search.closest());
+  return listed(cut ? *cut : search.closest());
 }
 
 BlockProfile known_or_measured(const JobConfig& config, const CutMeasurement& measurement) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 
 #include "launcher/config/config.h"
 #include "launcher/report/block_profile.h"
@@ -14,7 +13,7 @@ namespace trireme {
 /// The cut of a resolved job by the times of `profile`, as parallel.pipeline_cut lists it: "3, 6"; see
 /// CutSearch::fastest_that_fits(). Where none is found to fit, the one that comes closest, with a warning
 /// that names it; the check of the job's memory then refuses it.
-std::string measured_cut(const JobConfig& config, const BlockProfile& profile, const CutMemory& memory);
+PipelineCut measured_cut(const JobConfig& config, const BlockProfile& profile, const CutMemory& memory);
 
 /// What was measured for a job before, in `file`, where it was measured on `device` with as many threads;
 /// else measures, and keeps it there.

@@ -72,7 +72,7 @@ void MetricsWriter::write_step(const StepMetrics& metrics) {
                {"loss_scale", metrics.loss_scale},
                {"skipped", metrics.skipped},
                {"step_ms", metrics.step_ms},
-               {options_.throughput_key, metrics.throughput},
+               {options_.throughput_unit + "_per_s", metrics.throughput},
                {"data_wait_ms", metrics.data_wait_ms},
                {"comm_wait_ms", metrics.comm_wait_ms},
                {"comm_bytes", metrics.comm_bytes},

@@ -49,7 +49,7 @@ class MetricsWriter {
     std::int64_t resume_step = 0;
     /// So is the evaluation of that step itself, which the run before may have written.
     bool evaluates_again = false;
-    std::string throughput_key = "tokens_per_s";
+    std::string throughput_unit = "tokens";
   };
   /// Throws Error(kInvalidInput) when the file cannot be written.
   explicit MetricsWriter(Options options);

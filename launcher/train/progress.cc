@@ -42,7 +42,7 @@ std::string Progress::describe(const StepMetrics& metrics, TimePoint now) const 
   const auto num_done = static_cast<double>(metrics.step - options_.first_step + 1);
   const double left_s = elapsed_s / num_done * static_cast<double>(options_.num_steps - metrics.step);
   std::string text = fmt::format(
-      "step {}/{}  loss {:.4f}  lr {:.3g}  {} {}  ETA {}", metrics.step, options_.num_steps, metrics.loss,
+      "step {}/{}  loss {:.4f}  lr {:.3g}  {} {}/s  ETA {}", metrics.step, options_.num_steps, metrics.loss,
       metrics.lr, format_rate(metrics.throughput), options_.throughput_unit, format_duration(left_s));
   if (metrics.skipped) text += "  (skipped: a gradient is not finite)";
   return text;

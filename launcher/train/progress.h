@@ -27,7 +27,7 @@ class Progress {
     std::int64_t num_steps = 0;   // of the whole run
     std::int64_t log_every = 10;  // steps between plain lines; the first and the last are always shown
     bool terminal = false;
-    std::string throughput_unit = "tokens/s";
+    std::string throughput_unit = "tokens";
   };
   Progress(std::ostream& out, Options options, TimePoint start);
 

@@ -10,6 +10,7 @@
 #include "launcher/config/config.h"
 #include "launcher/host/error_report.h"
 #include "launcher/train/agreement.h"
+#include "launcher/train/mpirun_watch.h"
 #include "launcher/train/termination_delay.h"
 #include "parallel/comm/local.h"
 #include "parallel/comm/mpi.h"
@@ -98,6 +99,7 @@ void wait_for_others(RankStatus& status) {
 }
 
 ExitCode run_under_mpi(const LaunchEnvironment& launch, const RankWork& work) {
+  std::optional<MpirunWatch> mpirun_watch(std::in_place, launch.local_rank);
   const TerminationDelay delay;
   MpiRank rank({.board_file = launch.board_file,
                 .rank = launch.rank,
@@ -118,6 +120,7 @@ ExitCode run_under_mpi(const LaunchEnvironment& launch, const RankWork& work) {
   before->begin_wait();
   std::optional<MpiSession> session(std::in_place, rank);
   before->end_wait();
+  mpirun_watch.reset();
   scope.reset();
   if (rank.status() != before) watchdog = watch(rank, limit, note, grace);
   const ExitCode code = run_in_session(*session, watchdog.get(), work);

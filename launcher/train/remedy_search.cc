@@ -151,7 +151,7 @@ std::vector<std::int64_t> RemedySearch::recompute_choices() const {
 
 // Interleaved stages want a micro-batch each.
 std::int64_t RemedySearch::fewest_micro_batches() const {
-  return config_.parallel.schedule == "interleaved" ? config_.parallel.pipeline : 1;
+  return config_.parallel.schedule == PipelineSchedule::kInterleaved ? config_.parallel.pipeline : 1;
 }
 
 JobConfig RemedySearch::job_of(const Layout& layout) const {
@@ -199,7 +199,7 @@ RemedySearch::MicroBatchNeed RemedySearch::micro_batch_need(const Layout& layout
 }
 
 std::int64_t RemedySearch::partial_sum_bytes(const Layout& layout, std::int64_t gradients) const {
-  if (config_.parallel.reduction != "canonical") return 0;
+  if (config_.parallel.reduction != Reduction::kCanonical) return 0;
   const std::int64_t data = data_ranks(layout);
   const std::int64_t per_rank = config_.train.global_batch / layout.micro_batch / data;
   const auto floor_log2 = [](std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>(n)) - 1; };

@@ -41,9 +41,9 @@ void note_evaluation(const fs::path& folder, double eval_loss) {
   write_manifest(manifest, folder);
 }
 
-std::optional<Checkpoint> find_resume(const CheckpointStore& store, const std::string& resume) {
-  if (resume == "never") return std::nullopt;
-  if (resume == "auto") {
+std::optional<Checkpoint> find_resume(const CheckpointStore& store, const Resume& resume) {
+  if (resume.kind == Resume::Kind::kNever) return std::nullopt;
+  if (resume.kind == Resume::Kind::kAuto) {
     auto latest = store.latest(Verify::kChecksums);
     TRIREME_CHECK(
         latest || !store.holds_any(),
@@ -53,7 +53,7 @@ std::optional<Checkpoint> find_resume(const CheckpointStore& store, const std::s
     return latest;
   }
   try {
-    return open_checkpoint_or_run(resume);
+    return open_checkpoint_or_run(resume.path);
   } catch (const Error& error) {
     throw Error(error.code(), fmt::format("checkpoint.resume: {}", error.what()), error.where());
   }

@@ -25,7 +25,7 @@ void note_evaluation(const std::filesystem::path& folder, double eval_loss);
 
 /// The checkpoint that checkpoint.resume names, wholly verified; nothing for a fresh start. Throws
 /// Error(kInvalidInput) when a path was given and there is no whole checkpoint.
-std::optional<Checkpoint> find_resume(const CheckpointStore& store, const std::string& resume);
+std::optional<Checkpoint> find_resume(const CheckpointStore& store, const Resume& resume);
 
 /// A step folder, or a run's output folder (then its newest checkpoint), as users name it.
 Checkpoint open_checkpoint_or_run(const std::filesystem::path& path);

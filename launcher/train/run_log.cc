@@ -19,15 +19,14 @@ RunLog::RunLog(Options options)
       metrics_({.path = options_.out.metrics(),
                 .resume_step = options_.resume_step,
                 .evaluates_again = options_.evaluates_again,
-                .throughput_key = options_.summary.throughput_key}),
-      progress_(
-          std::cout,
-          {.first_step = options_.resume_step + 1,
-           .num_steps = options_.num_steps,
-           .log_every = options_.log_every,
-           .terminal = options_.terminal,
-           .throughput_unit = options_.summary.throughput_key == "samples_per_s" ? "samples/s" : "tokens/s"},
-          Clock::now()),
+                .throughput_unit = options_.summary.throughput_unit}),
+      progress_(std::cout,
+                {.first_step = options_.resume_step + 1,
+                 .num_steps = options_.num_steps,
+                 .log_every = options_.log_every,
+                 .terminal = options_.terminal,
+                 .throughput_unit = options_.summary.throughput_unit},
+                Clock::now()),
       start_(Clock::now()) {
   options_.summary.first_step = options_.resume_step + 1;
   options_.summary.num_steps = options_.resume_step;

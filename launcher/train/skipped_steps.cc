@@ -13,11 +13,11 @@ constexpr const char* kOverflowsByItself =
     "(precision.ops), or a lower optimizer.lr";
 
 bool is_scaled(const PrecisionSection& precision) {
-  return precision.mode == "fp16" && precision.loss_scale != "off";
+  return precision.mode == PrecisionMode::kFp16 && precision.loss_scale.kind != LossScaleConfig::Kind::kOff;
 }
 
 bool is_dynamic(const PrecisionSection& precision) {
-  return is_scaled(precision) && precision.loss_scale == "dynamic";
+  return is_scaled(precision) && precision.loss_scale.kind == LossScaleConfig::Kind::kDynamic;
 }
 
 float next_scale(const StepResult& result, const PrecisionSection& precision) {
@@ -63,7 +63,7 @@ std::string describe(const std::optional<NonFiniteGradient>& culprit) {
 
 std::string reason_to_stop(const StepResult& result, const PrecisionSection& precision) {
   if (!is_scaled(precision)) {
-    const bool fp16 = precision.mode == "fp16";
+    const bool fp16 = precision.mode == PrecisionMode::kFp16;
     if (!result.skipped && (fp16 || std::isfinite(result.loss))) return "";
     return fmt::format("the loss is {} and the gradient norm {}: {}", result.loss, result.grad_norm,
                        fp16 ? "set precision.loss_scale = \"dynamic\", or precision.mode = \"bf16\""

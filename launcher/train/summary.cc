@@ -46,7 +46,7 @@ std::string to_json(const RunSummary& summary) {
                      {"left_out_samples", summary.num_left_out},
                      {"wall_s", summary.wall_s},
                      {"step_ms", summary.mean_step_ms},
-                     {summary.throughput_key, summary.throughput},
+                     {summary.throughput_unit + "_per_s", summary.throughput},
                      {"peak_bytes", summary.memory.peak_bytes},
                      {"peak_rank", summary.memory.rank},
                      {"memory", memory},

@@ -39,7 +39,7 @@ struct RunSummary {
   std::int64_t num_left_out = 0;               // samples of this process that could not be read
   double wall_s = 0;                           // of this process, from its first step on
   double mean_step_ms = 0;  // over the steps of this process but the first, which fills caches
-  std::string throughput_key = "tokens_per_s";
+  std::string throughput_unit = "tokens";
   double throughput = 0;  // over the same steps, all ranks
   RankMemory memory;      // largest over ranks and steps, and of the steps each category's own peak
   std::string

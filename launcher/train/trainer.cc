@@ -5,18 +5,20 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
+#include "launcher/families/model_family.h"
 #include "launcher/host/machine.h"
 #include "launcher/report/memory_advice.h"
 #include "launcher/report/timeline_svg.h"
 #include "launcher/report/timeline_trace.h"
 #include "launcher/train/agreement.h"
 #include "launcher/train/evaluation.h"
-#include "launcher/train/image_data.h"
 #include "launcher/train/skipped_steps.h"
 #include "parallel/run/checkpoint_state.h"
 #include "parallel/run/step_trace.h"
 #include "runtime/base/log.h"
+#include "runtime/data/class_names.h"
 #include "runtime/data/spread_samples.h"
 
 namespace trireme {
@@ -56,6 +58,7 @@ Trainer::Trainer(Options options)
 Trainer::~Trainer() = default;
 
 ExitCode Trainer::run(const StopRequest& stop) {
+  stop_ = &stop;
   Communicator& comm = *options_.comm;
   {
     const Watchdog::Scope watch = watched("the checks before the first step");
@@ -80,10 +83,10 @@ ExitCode Trainer::run(const StopRequest& stop) {
   try {
     make_up_for_evaluation();
     while (engine_->steps_done() < num_steps()) {
-      if (agreed_to_stop(stop)) return end(ExitCode::kStopped);
+      if (agreed_to_stop()) return end(ExitCode::kStopped);
       with_memory_advice([this] { step(); });
     }
-    agreed_to_stop(stop);  // there is nothing to stop: for the output folder
+    agreed_to_stop();  // there is nothing to stop: for the output folder
     return end(ExitCode::kDone);
   } catch (const AgreedError&) {
     throw;
@@ -98,15 +101,30 @@ ExitCode Trainer::run(const StopRequest& stop) {
   }
 }
 
-bool Trainer::agreed_to_stop(const StopRequest& stop) {
+// [Note: one exchange a step]
+RankMemory Trainer::exchange_reports(const MemoryStats& mine) {
+  look_at_output();
+  const StepReport report{
+      .memory = {.rank = options_.comm->rank(), .peak_bytes = mine.peak_total, .peak = mine.peak},
+      .standing = lost_                ? Standing::kOutputLost
+                  : stop_->requested() ? Standing::kAskedToStop
+                                       : Standing::kGoesOn};
+  std::vector<RankMemory> memories;
+  standing_ = Standing::kGoesOn;
+  for (const StepReport& one : options_.comm->all_gather_value(report)) {
+    memories.push_back(one.memory);
+    standing_ = std::max(*standing_, one.standing);
+  }
+  return largest(memories);
+}
+
+bool Trainer::agreed_to_stop() {
   const std::int64_t step = engine_->steps_done();
   const Watchdog::Scope watch = watched(fmt::format("the pause between steps {} and {}", step, step + 1));
-  look_at_output();
-  // One exchange for both questions: it is made in every step.
-  const std::string lost = "lost", stops = "stop";
-  const auto answers = options_.comm->all_gather_strings(lost_ ? lost : stop.requested() ? stops : "");
-  if (answers[0] == lost) leave_output();
-  return std::ranges::find(answers, stops) != answers.end();
+  if (!standing_) exchange_reports({});
+  const Standing standing = *std::exchange(standing_, std::nullopt);
+  if (standing == Standing::kOutputLost) leave_output();
+  return standing == Standing::kAskedToStop;
 }
 
 // [Note: a lost output folder]
@@ -167,6 +185,7 @@ void Trainer::step() {
   // The checkpoint first: an evaluation may fail, and what was trained stands.
   if (saves) save(evaluates ? Evaluation::kToCome : Evaluation::kNone);
   if (evaluates) evaluate();
+  if (saves || evaluates) standing_.reset();  // that took a while: the ranks are asked again
 }
 
 void Trainer::traced_step(double lr) {
@@ -191,7 +210,7 @@ void Trainer::read_result() {
   const StepResult result = engine_->collect();
   const UnreadStep step = unread_.front();
   unread_.pop_front();
-  const RankMemory memory = largest_of_ranks(*options_.comm, result.memory);
+  const RankMemory memory = exchange_reports(result.memory);
   // Parameters that are still under way hold up this exchange: they are a part of the step.
   const double step_ms = step.enqueue_ms + ms_since(start);
   const bool hashed = is_due(result.step, options_.config.log.state_hash_every);
@@ -251,15 +270,14 @@ void Trainer::evaluate() {
   const auto& train = options_.config.train;
   std::int64_t num_samples = data_.eval->num_samples();
   if (train.eval_batches > 0) num_samples = std::min(num_samples, train.eval_batches * train.global_batch);
-  const bool images = is_image_model(options_.config.model);
-  // Files are in order of their classes: the first ones would be of the first classes alone.
-  const bool spreads = images && num_samples < data_.eval->num_samples();
+  const ModelFamily& family = family_of(options_.config.model);
+  const bool spreads = family.data.in_order_of_classes && num_samples < data_.eval->num_samples();
   const EvalMetrics metrics = trireme::evaluate(
       *engine_,
       {.dataset = spreads ? std::make_shared<const SpreadSamples>(data_.eval, num_samples) : data_.eval,
        .num_samples = num_samples,
        .workers = num_data_workers(options_.config, engine_options_.threads),
-       .counts_top_k = images});
+       .counts_top_k = family.has_class_logits});
   report_left_out();
   if (!is_first()) return;
   const std::int64_t step = engine_->steps_done();
@@ -329,17 +347,17 @@ ExitCode Trainer::end(ExitCode code) {
 }
 
 std::string Trainer::agreed_state_hash() {
-  const std::string mine = hash_text(engine_->state_hash());
-  const auto hashes = options_.comm->all_gather_strings(mine);
+  const std::uint64_t mine = engine_->state_hash();
+  const std::vector<std::uint64_t> hashes = options_.comm->all_gather_value(mine);
   for (std::size_t rank = 1; rank < hashes.size(); ++rank) {
     if (hashes[rank] == hashes[0]) continue;
     throw AgreedError(
         ErrorCode::kRuntime,
         fmt::format("the state after step {} differs between ranks: rank {} has {}, rank 0 has {}: a "
                     "fault of memory or of the network, or different builds; go on from a checkpoint",
-                    engine_->steps_done(), rank, hashes[rank], hashes[0]));
+                    engine_->steps_done(), rank, hash_text(hashes[rank]), hash_text(hashes[0])));
   }
-  return mine;
+  return hash_text(mine);
 }
 
 }  // namespace trireme

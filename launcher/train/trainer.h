@@ -7,9 +7,14 @@
 // then: one that fails costs no training, and the run that goes on from there evaluates first.
 //
 // [Note: a lost output folder] Files that are open take what is written wherever their folder has gone. So
-// rank 0 looks before each step, each checkpoint and at the end whether the folder is still the one that it
+// rank 0 looks between steps, before each checkpoint and at the end whether the folder is still the one that it
 // opened, with the same metrics.jsonl, and the run ends with an error when it is not, or when its last
 // checkpoint is gone. Earlier checkpoints and config.toml may be removed under a run; it does not need them.
+//
+// [Note: one exchange a step] What ranks tell each other of a step beside the plan's collectives goes in one
+// exchange of plain values when its results are read: memory, and whether the run goes on. It is no part of
+// comm_bytes, which are those of the plan. A state hash that is due, a checkpoint and an evaluation make
+// exchanges of their own.
 #pragma once
 
 #include <deque>
@@ -21,6 +26,7 @@
 #include "launcher/config/left_out.h"
 #include "launcher/host/env.h"
 #include "launcher/host/exit_code.h"
+#include "launcher/report/rank_memory.h"
 #include "launcher/train/build.h"
 #include "launcher/train/folder_lock.h"
 #include "launcher/train/output_folder.h"
@@ -28,6 +34,7 @@
 #include "launcher/train/run_checkpoint.h"
 #include "launcher/train/run_log.h"
 #include "launcher/train/stop_request.h"
+#include "launcher/train/token_data.h"
 #include "launcher/train/training_batches.h"
 
 namespace trireme {
@@ -65,9 +72,18 @@ class Trainer {
   void with_memory_advice(const std::function<void()>& stage) const;
 
   // The loop:
-  /// Collective. Whether any rank was asked to stop. Throws AgreedError when the output folder is lost, with
-  /// a last checkpoint saved where that can be.
-  bool agreed_to_stop(const StopRequest& stop);
+  /// Whether the run goes on, from one rank. Of all ranks the largest counts.
+  enum class Standing : std::int32_t { kGoesOn, kAskedToStop, kOutputLost };
+  struct StepReport {
+    RankMemory memory;
+    Standing standing = Standing::kGoesOn;
+  };
+  /// Collective: [Note: one exchange a step]. The memory of the rank that takes most; sets standing_.
+  RankMemory exchange_reports(const MemoryStats& mine);
+  /// Collective where no step was read since the last call, or something came after it. Whether any rank was
+  /// asked to stop. Throws AgreedError when the output folder is lost, with a last checkpoint saved where
+  /// that can be.
+  bool agreed_to_stop();
   void step();
   void traced_step(double lr);  // collective: the step of log.trace_step
   /// Shows the other ranks what is not an action of a step, while the result lives.
@@ -120,6 +136,8 @@ class Trainer {
   };
   LeftOut left_out_;
   std::deque<UnreadStep> unread_;  // steps whose results are on the device (see [Note: results a step later])
+  const StopRequest* stop_ = nullptr;  // while run() runs
+  std::optional<Standing> standing_;   // of all ranks, after the step that was read last
   std::int64_t last_saved_step_ = -1;
 };
 

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "launcher/build_info.h"
+#include "launcher/families/model_family.h"
 #include "launcher/host/device.h"
 #include "launcher/host/machine.h"
 #include "launcher/train/accumulation.h"
@@ -22,7 +23,7 @@ void Trainer::check_job() {
   check_batch(config.train, data_ranks(config.parallel, options_.comm->size()));
   // Ranks of one machine read the same files: one of them reads them whole.
   data_ = open_data(config, /*check_tokens=*/options_.launch.local_rank == 0);
-  if (config.data.kind == "tokens") prepared_ = find_prepared_data(config.data.train);
+  if (config.data.kind == DataKind::kTokens) prepared_ = find_prepared_data(config.data.train);
   blocks_ = build_blocks(config.model);
   prediction_ = check_memory(counted_on(config, options_.device.type), blocks_, options_.comm->size(),
                              options_.comm->rank(),
@@ -45,7 +46,7 @@ void Trainer::choose_resume() {
                   "{} is of step {}, beyond train.steps = {}: raise it, or choose another --out",
                   found->folder.string(), step, num_steps());
     if (found) folder = found->folder.string();
-    if (options_.config.checkpoint.resume == "auto") return;  // it is the newest whole one
+    if (options_.config.checkpoint.resume.kind == Resume::Kind::kAuto) return;  // it is the newest whole one
     // Whole checkpoints of later steps would win the next `auto`, and push this run's out of checkpoint.keep.
     const auto newest = store_.latest(Verify::kSizes);
     TRIREME_CHECK(
@@ -171,14 +172,13 @@ void Trainer::open_log() {
 }
 
 RunSummary Trainer::initial_summary() const {
-  RunSummary summary{
-      .version = build_info::kVersion,
-      .precision = options_.config.precision.mode,
-      .num_parameters = engine_->layout().num_parameters,
-      .loss = resumed_.loss,
-      .eval_loss = resumed_.eval_loss,
-      .throughput_key = is_image_model(options_.config.model) ? "samples_per_s" : "tokens_per_s",
-      .checkpoint = last_saved_step_ >= 0 ? resume_folder_.string() : ""};
+  RunSummary summary{.version = build_info::kVersion,
+                     .precision = to_word(options_.config.precision.mode),
+                     .num_parameters = engine_->layout().num_parameters,
+                     .loss = resumed_.loss,
+                     .eval_loss = resumed_.eval_loss,
+                     .throughput_unit = std::string(family_of(options_.config.model).data.throughput_unit),
+                     .checkpoint = last_saved_step_ >= 0 ? resume_folder_.string() : ""};
   const int num_ranks = options_.comm->size();
   summary.layout = {.device = to_string(engine_options_.device),
                     .communicator = options_.comm->kind(),
@@ -191,21 +191,19 @@ RunSummary Trainer::initial_summary() const {
                     .recompute_every = engine_options_.recompute_every,
                     .num_threads = engine_options_.threads,
                     .num_accumulated_micro_batches = engine_->batch().per_rank(),
-                    .reduction = options_.config.parallel.reduction};
+                    .reduction = to_word(options_.config.parallel.reduction)};
   return summary;
 }
 
 std::string Trainer::describe_start() const {
   const auto& [model, train] = std::tie(options_.config.model, options_.config.train);
   const int num_ranks = options_.comm->size();
-  const std::string sample = is_image_model(model)
-                                 ? fmt::format("{0} x {0} pixels", options_.config.data.image_size)
-                                 : fmt::format("{} tokens", model.seq_len);
+  const std::string sample = family_of(model).data.describe_sample(options_.config);
   return fmt::format(
       "{} with {} parameters in {}; {} rank(s) x {} thread(s); a step is {} samples of {}, {} x {} on each "
       "rank; "
       "{} a rank{}",
-      model.name, engine_->layout().num_parameters, options_.config.precision.mode, num_ranks,
+      model.name, engine_->layout().num_parameters, to_word(options_.config.precision.mode), num_ranks,
       engine_options_.threads, train.global_batch, sample, engine_->batch().per_rank(), train.micro_batch,
       format_bytes(prediction_.memory.peak_total),
       engine_->stages().pipeline > 1 ? " of the first stage" : "");

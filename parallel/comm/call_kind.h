@@ -16,9 +16,10 @@ enum class CallKind : std::uint8_t {
   kRecv,
   kBarrier,
   kAllGatherStrings,
+  kAllGatherValues,
   kSplit,
 };
-inline constexpr int kNumCallKinds = 10;
+inline constexpr int kNumCallKinds = 11;
 
 /// "all_reduce": the name of the member function.
 constexpr std::string_view name(CallKind kind) {
@@ -41,6 +42,8 @@ constexpr std::string_view name(CallKind kind) {
       return "barrier";
     case CallKind::kAllGatherStrings:
       return "all_gather_strings";
+    case CallKind::kAllGatherValues:
+      return "all_gather_values";
     case CallKind::kSplit:
       return "split";
   }

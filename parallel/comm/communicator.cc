@@ -113,6 +113,7 @@ std::int64_t sent_bytes_of(CallKind call, std::int64_t full_bytes, int size) {
       return 2 * full_bytes * (size - 1) / size;
     case CallKind::kReduceScatter:
     case CallKind::kAllGather:
+    case CallKind::kAllGatherValues:
     case CallKind::kAllToAll:
     case CallKind::kBroadcast:
       return full_bytes * (size - 1) / size;
@@ -267,6 +268,12 @@ std::vector<std::string> Communicator::all_gather_strings(const std::string& tex
   count(CallKind::kAllGatherStrings, 0);
   const WaitScope wait(state_->status.get());
   return all_gather_strings_impl(text);
+}
+
+void Communicator::all_gather_bytes(std::span<const std::byte> mine, std::span<std::byte> all) {
+  count(CallKind::kAllGatherValues, static_cast<std::int64_t>(all.size()));
+  const WaitScope wait(state_->status.get());
+  all_gather_values_impl(mine, all);
 }
 
 }  // namespace trireme

@@ -12,10 +12,13 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "parallel/comm/call_kind.h"
@@ -75,9 +78,10 @@ class [[nodiscard]] Work {
 };
 
 /// Bytes this rank has sent to other ranks, by the algorithmic minimum of each operation:
-/// all_reduce 2 (N-1)/N n, reduce_scatter / all_gather / all_to_all (N-1)/N n, send n, broadcast n (N-1)/N,
-/// where n is the size of the full buffer, rounded down to whole bytes. recv, barrier and all_gather_strings
-/// count as calls of 0 bytes, split is not counted. A group made by split counts for itself.
+/// all_reduce 2 (N-1)/N n, reduce_scatter / all_gather / all_gather_values / all_to_all (N-1)/N n, send n,
+/// broadcast n (N-1)/N, where n is the size of the full buffer, rounded down to whole bytes. recv, barrier
+/// and all_gather_strings count as calls of 0 bytes, split is not counted. A group made by split counts for
+/// itself.
 struct TrafficCounts {
   std::int64_t sent_bytes = 0;
   std::int64_t num_calls = 0;
@@ -138,6 +142,21 @@ class Communicator {
   /// Blocking exchange of one string a rank, results in rank order: configuration checks, error reports.
   std::vector<std::string> all_gather_strings(const std::string& text);
 
+  /// Blocking exchange of plain values in host memory, whatever the device: [n] -> [N * n], in rank order.
+  /// `n` is the same on all ranks.
+  template <class T>
+  std::vector<T> all_gather_values(std::span<const T> mine) {
+    static_assert(std::is_trivially_copyable_v<T>, "values travel as their bytes");
+    std::vector<T> all(mine.size() * static_cast<std::size_t>(size()));
+    all_gather_bytes(std::as_bytes(mine), std::as_writable_bytes(std::span(all)));
+    return all;
+  }
+  /// The same for one value a rank.
+  template <class T>
+  std::vector<T> all_gather_value(const T& mine) {
+    return all_gather_values(std::span<const T>(&mine, 1));
+  }
+
   /// Collective, blocking: ranks with the same color (>= 0) form a group, ordered by their rank here.
   virtual std::shared_ptr<Communicator> split(int color) = 0;
 
@@ -173,6 +192,7 @@ class Communicator {
   virtual Work recv_impl(const Tensor& tensor, int peer, int tag) = 0;
   virtual void barrier_impl() = 0;
   virtual std::vector<std::string> all_gather_strings_impl(const std::string& text) = 0;
+  virtual void all_gather_values_impl(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
 
  private:
   void check_tensor(CallKind call, const char* role, const Tensor& tensor) const;
@@ -181,6 +201,7 @@ class Communicator {
   void check_reducible(CallKind call, const Tensor& tensor) const;
   void check_message(CallKind call, const Tensor& tensor, int peer, int tag) const;
   void count(CallKind call, std::int64_t full_bytes);
+  void all_gather_bytes(std::span<const std::byte> mine, std::span<std::byte> all);
   /// Posts an operation, timed, and makes its Work keep the tensors.
   template <class Post>
   Work start(Post post, const Tensor& a, const Tensor& b = {});

@@ -1,5 +1,7 @@
 #include "parallel/comm/local.h"
 
+#include <algorithm>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -74,6 +76,13 @@ class LocalCommunicator : public Communicator {
   void barrier_impl() override { meet({.kind = CallKind::kBarrier}, {}); }
   std::vector<std::string> all_gather_strings_impl(const std::string& text) override {
     return meet({.kind = CallKind::kAllGatherStrings}, {.text = text})->texts;
+  }
+  void all_gather_values_impl(std::span<const std::byte> mine, std::span<std::byte> all) override {
+    const auto bytes = static_cast<std::int64_t>(mine.size());
+    const auto meeting =
+        meet({.kind = CallKind::kAllGatherValues, .in_elems = bytes, .out_elems = std::ssize(all)},
+             {.values = {mine.begin(), mine.end()}});
+    std::ranges::copy(meeting->values, all.begin());
   }
 
  private:

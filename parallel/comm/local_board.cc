@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -18,6 +20,9 @@ std::vector<int> first_ranks(int count) {
 void exchange_records(LocalMeeting& meeting, const LocalGroup& group) {
   if (meeting.signature.kind == CallKind::kAllGatherStrings) {
     for (CallPart& part : meeting.parts) meeting.texts.push_back(std::move(part.text));
+  } else if (meeting.signature.kind == CallKind::kAllGatherValues) {
+    for (const CallPart& part : meeting.parts)
+      std::ranges::copy(part.values, std::back_inserter(meeting.values));
   } else if (meeting.signature.kind == CallKind::kSplit) {
     std::map<int, std::vector<int>> world_ranks_of_color;
     for (std::size_t m = 0; m < meeting.parts.size(); ++m) {

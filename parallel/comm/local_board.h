@@ -45,6 +45,7 @@ struct LocalMeeting {
 
   // Results.
   std::vector<std::string> texts;                   // all_gather_strings
+  std::vector<std::byte> values;                    // all_gather_values
   std::vector<std::shared_ptr<LocalGroup>> groups;  // split: the new group of each member
   std::vector<int> members;                         // split: the rank of each member in it
 };

@@ -140,6 +140,8 @@ std::string CallSignature::to_string() const {
     case CallKind::kSend:
     case CallKind::kRecv:
       return fmt::format("{}({}, {} elements)", name(kind), name(dtype), in_elems);
+    case CallKind::kAllGatherValues:
+      return fmt::format("{}({} -> {} bytes)", name(kind), in_elems, out_elems);
     case CallKind::kBarrier:
     case CallKind::kAllGatherStrings:
     case CallKind::kSplit:
@@ -167,6 +169,7 @@ void exchange_tensors(const CallSignature& signature, std::span<const CallPart> 
       return copy_elems(parts[1].in, 0, parts[0].in, 0, signature.in_elems);
     case CallKind::kBarrier:
     case CallKind::kAllGatherStrings:
+    case CallKind::kAllGatherValues:
     case CallKind::kSplit:
       return;
   }

@@ -2,9 +2,11 @@
 // loops over host memory, no synchronisation, no allocation.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "parallel/comm/communicator.h"
 
@@ -28,8 +30,9 @@ struct CallSignature {
 struct CallPart {
   Tensor in;
   Tensor out;
-  std::string text;  // all_gather_strings
-  int color = 0;     // split
+  std::string text;               // all_gather_strings
+  std::vector<std::byte> values;  // all_gather_values
+  int color = 0;                  // split
 };
 
 /// Moves and reduces the tensors of all ranks, `parts` in rank order. Sums are taken in rank order. Does

@@ -295,4 +295,12 @@ std::vector<std::string> MpiCommunicator::all_gather_strings_impl(const std::str
   return texts;
 }
 
+void MpiCommunicator::all_gather_values_impl(std::span<const std::byte> mine, std::span<std::byte> all) {
+  const std::string call = where(CallKind::kAllGatherValues);
+  TRIREME_CHECK(all.size() <= static_cast<std::size_t>(kMaxMpiCount),
+                "{}: the values of all ranks are longer than {} bytes together", call, kMaxMpiCount);
+  const auto bytes = static_cast<int>(mine.size());
+  job_->check(MPI_Allgather(mine.data(), bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm_), call);
+}
+
 }  // namespace trireme

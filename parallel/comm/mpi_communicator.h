@@ -33,6 +33,7 @@ class MpiCommunicator : public Communicator {
   Work recv_impl(const Tensor& tensor, int peer, int tag) override;
   void barrier_impl() override;
   std::vector<std::string> all_gather_strings_impl(const std::string& text) override;
+  void all_gather_values_impl(std::span<const std::byte> mine, std::span<std::byte> all) override;
 
  private:
   /// Elements of each rank's piece that one call may move: all pieces together stay below max_count_, because

@@ -8,7 +8,7 @@
 // have come to it: a receive that is posted ahead holds up everything behind it. So each way has a stream and
 // an NCCL communicator of two ranks of its own (one communicator plays its operations one by one, on whatever
 // streams). Then a message waits for those before it on its way alone, as communicator.h says, and plans are
-// proved on these terms ([Note: ways of a plan] in validate.h).
+// proved on these terms ([Note: channels of a plan] in validate.h).
 //
 // Kernels that wait for a peer occupy the card. That is safe where what they wait for can still run:
 // - A way's kernels have at most kWayBlocks blocks, one of them runs at a time, and a rank has four ways

@@ -188,6 +188,10 @@ std::vector<std::string> NcclCommunicator::all_gather_strings_impl(const std::st
   return host_->all_gather_strings(text);
 }
 
+void NcclCommunicator::all_gather_values_impl(std::span<const std::byte> mine, std::span<std::byte> all) {
+  std::ranges::copy(host_->all_gather_values(mine), all.begin());
+}
+
 std::shared_ptr<Communicator> NcclCommunicator::split(int color) {
   TRIREME_CHECK(color >= 0, "split on rank {} of {}: color {} must not be negative", rank(), size(), color);
   job_->throw_if_failed();

@@ -34,6 +34,7 @@ class NcclCommunicator : public Communicator {
   Work recv_impl(const Tensor& tensor, int peer, int tag) override;
   void barrier_impl() override;
   std::vector<std::string> all_gather_strings_impl(const std::string& text) override;
+  void all_gather_values_impl(std::span<const std::byte> mine, std::span<std::byte> all) override;
 
  private:
   /// Calls run(comm, stream) between the events of [Note: streams of a communicator].

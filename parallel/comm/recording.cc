@@ -1,6 +1,7 @@
 #include "parallel/comm/recording.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "runtime/base/error.h"
@@ -10,6 +11,7 @@ namespace trireme {
 std::string RecordedCall::to_string() const {
   std::string text(name(kind));
   if (kind == CallKind::kBarrier || kind == CallKind::kAllGatherStrings) return text;
+  if (kind == CallKind::kAllGatherValues) return text + fmt::format(" {} B", bytes);
   text += fmt::format(" {} B {}", bytes, name(dtype));
   if (kind == CallKind::kSend) text += fmt::format(" to {}, tag {}", peer, tag);
   if (kind == CallKind::kRecv) text += fmt::format(" from {}, tag {}", peer, tag);
@@ -115,6 +117,12 @@ void RecordingCommunicator::barrier_impl() {
 std::vector<std::string> RecordingCommunicator::all_gather_strings_impl(const std::string& text) {
   record({.kind = CallKind::kAllGatherStrings});
   return std::vector<std::string>(static_cast<std::size_t>(size_), text);
+}
+
+void RecordingCommunicator::all_gather_values_impl(std::span<const std::byte> mine,
+                                                   std::span<std::byte> all) {
+  record({.kind = CallKind::kAllGatherValues, .bytes = std::ssize(all)});
+  for (auto to = all.begin(); to != all.end();) to = std::ranges::copy(mine, to).out;
 }
 
 }  // namespace trireme

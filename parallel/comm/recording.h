@@ -60,6 +60,8 @@ class RecordingCommunicator : public Communicator {
   void barrier_impl() override;
   /// As many copies of `text` as there are ranks.
   std::vector<std::string> all_gather_strings_impl(const std::string& text) override;
+  /// As many copies of `mine` as there are ranks.
+  void all_gather_values_impl(std::span<const std::byte> mine, std::span<std::byte> all) override;
 
  private:
   void record(RecordedCall call);

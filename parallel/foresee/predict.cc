@@ -122,7 +122,8 @@ std::vector<int> ranks_to_predict(const EngineOptions& options, int num_ranks) {
 }  // namespace
 
 std::int64_t StepPrediction::state_bytes() const {
-  const MemoryCounts& alive = actions.back().alive;  // of OptimStep
+  const auto update = std::ranges::find(plan.actions, ActionKind::kOptimStep, &Action::kind);
+  const MemoryCounts& alive = actions[static_cast<std::size_t>(update - plan.actions.begin())].alive;
   return alive[MemoryCategory::kParameters] + alive[MemoryCategory::kGradients] +
          alive[MemoryCategory::kOptimizer] + alive[MemoryCategory::kHost];
 }

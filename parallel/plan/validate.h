@@ -14,12 +14,12 @@
 // bounds the outputs that are alive for their transport alone. Collectives wait for all of their group, and
 // ReduceLoss for all sends. A plan that passes cannot deadlock.
 //
-// [Note: ways of a plan] The messages from rank to rank that carry activations, those that carry gradients,
-// and those about tied parameters, are a way each. On a way everything is sent in the order in which it is
-// asked for: that is checked, also where chunks of one stage share a way. So a communicator may play a way as
-// a queue whose messages wait for each other, and for both sides of each (NCCL does), and nothing waits
-// longer: when both ranks have come to a message they have come to all before it on the way, too, so that
-// those end, one after the other, and then it.
+// [Note: channels of a plan] The messages from rank to rank that carry activations, those that carry
+// gradients, and those about tied parameters, are a way each. On a way everything is sent in the order in
+// which it is asked for: that is checked, also where chunks of one stage share a way. So a communicator may
+// play a way as a queue whose messages wait for each other, and for both sides of each (NCCL does), and
+// nothing waits longer: when both ranks have come to a message they have come to all before it on the way,
+// too, so that those end, one after the other, and then it.
 #pragma once
 
 #include <optional>

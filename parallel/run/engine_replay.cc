@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <tuple>
 
 #include "parallel/run/engine.h"
@@ -12,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// On the wire: micro-batch, unit and index in the unit's parameters; empty for none.
+// Micro-batch, unit and index in the unit's parameters; unit -1 for none.
 struct Place {
   std::int64_t micro_batch = -1;
   int unit = -1, index = -1;
@@ -21,20 +20,6 @@ struct Place {
 // In the order of micro-batches, and then of backward.
 bool comes_before(const Place& a, const Place& b) {
   return std::tuple(a.micro_batch, -a.unit, -a.index) < std::tuple(b.micro_batch, -b.unit, -b.index);
-}
-
-std::string pack(const Place& place) {
-  return place.unit < 0 ? "" : fmt::format("{} {} {}", place.micro_batch, place.unit, place.index);
-}
-
-Place unpack(const std::string& text) {
-  Place place;
-  if (text.empty()) return place;
-  char* at = nullptr;
-  place.micro_batch = std::strtoll(text.c_str(), &at, 10);
-  place.unit = static_cast<int>(std::strtol(at, &at, 10));
-  place.index = static_cast<int>(std::strtol(at, nullptr, 10));
-  return place;
 }
 
 }  // namespace
@@ -69,9 +54,9 @@ std::optional<NonFiniteGradient> Engine::find_non_finite_gradient(const StepResu
 
   Place first;
   int rank = -1;
-  const auto places = groups_.world->all_gather_strings(pack(mine));
+  const auto places = groups_.world->all_gather_value(mine);
   for (int r = 0; r < groups_.world->size(); ++r) {
-    const Place place = unpack(places[static_cast<std::size_t>(r)]);
+    const Place& place = places[static_cast<std::size_t>(r)];
     if (place.unit < 0 || (first.unit >= 0 && !comes_before(place, first))) continue;
     first = place;
     rank = r;

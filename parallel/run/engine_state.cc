@@ -61,7 +61,7 @@ std::uint64_t Engine::state_hash() const {
   if (!sharded && !groups_.spans(Axis::kPipeline)) return hash;
   Communicator& others = sharded ? *groups_.world : *groups_.along(Axis::kPipeline);
   std::uint64_t total = 0;
-  for (const std::string& text : others.all_gather_strings(std::to_string(hash))) total += std::stoull(text);
+  for (const std::uint64_t one : others.all_gather_value(hash)) total += one;
   return total;
 }
 

@@ -1,7 +1,7 @@
 #include "parallel/run/step_trace.h"
 
 #include <algorithm>
-#include <sstream>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -10,6 +10,10 @@
 
 namespace trireme {
 namespace {
+
+struct ActionTimes {
+  double end_ms = 0.0, waited_ms = 0.0;
+};
 
 std::chrono::steady_clock::time_point meet(Communicator& comm) {
   comm.barrier();
@@ -51,23 +55,24 @@ Timeline StepTrace::gather() const {
   const std::size_t num_actions = plan.ranks[static_cast<std::size_t>(comm.rank())].actions.size();
   TRIREME_CHECK(moments_.size() == num_actions + 1, "a trace of one step has {} actions, {} were run",
                 num_actions, moments_.size() - 1);
-  std::string mine;  // of each action its end and what it waited
+  Communicator& world = engine_.communicator();
+  const std::size_t most_actions = std::ranges::max(world.all_gather_value(num_actions));
+  std::vector<ActionTimes> mine(most_actions);  // all ranks send as many
   for (std::size_t i = 1; i < moments_.size(); ++i) {
-    mine +=
-        fmt::format("{:.6f} {:.6f} ", moments_[i].ms, moments_[i].exposed_ms - moments_[i - 1].exposed_ms);
+    mine[i - 1] = {.end_ms = moments_[i].ms,
+                   .waited_ms = moments_[i].exposed_ms - moments_[i - 1].exposed_ms};
   }
   std::vector<std::string> unit_names;
   for (const auto& block : engine_.blocks()) unit_names.push_back(block->name());
   const ActionSpans spans(plan, unit_names);
   Timeline timeline{.num_ranks = comm.size()};
-  const std::vector<std::string> all = engine_.communicator().all_gather_strings(mine);
+  const auto all = world.all_gather_values(std::span<const ActionTimes>(mine));
   for (int rank = 0; rank < comm.size(); ++rank) {
-    std::istringstream times(all[static_cast<std::size_t>(rank)]);
-    double start = 0.0, end = 0.0, waited = 0.0;
+    const ActionTimes* times = all.data() + static_cast<std::size_t>(rank) * most_actions;
+    double start = 0.0;
     for (const Action& action : plan.ranks[static_cast<std::size_t>(rank)].actions) {
-      times >> end >> waited;
-      add_spans(timeline, spans.span(rank, action, start, end), waited);
-      start = end;
+      add_spans(timeline, spans.span(rank, action, start, times->end_ms), times->waited_ms);
+      start = times++->end_ms;
     }
   }
   return timeline;

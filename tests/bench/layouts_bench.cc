@@ -63,6 +63,9 @@ class BlockingCommunicator final : public Communicator {
   std::vector<std::string> all_gather_strings_impl(const std::string& text) override {
     return inner_->all_gather_strings(text);
   }
+  void all_gather_values_impl(std::span<const std::byte> mine, std::span<std::byte> all) override {
+    std::ranges::copy(inner_->all_gather_values(mine), all.begin());
+  }
 
  private:
   std::shared_ptr<Communicator> inner_;

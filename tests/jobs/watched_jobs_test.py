@@ -8,7 +8,7 @@ import random
 import signal
 import subprocess
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 from jobs import OPTIONS, JobTest, command, kill_job, main, processes_below
@@ -26,12 +26,12 @@ def read(path):
 
 
 def ranks_of(process):
-    """{rank: process id} of those that mpirun has started so far."""
+    """{rank: process id} of those that mpirun has started so far; what they start themselves comes after them."""
     found = {}
     for pid in processes_below(process.pid):
         for variable in read(f"/proc/{pid}/environ").split("\0"):
             if variable.startswith("OMPI_COMM_WORLD_RANK="):
-                found[int(variable.split("=")[1])] = pid
+                found.setdefault(int(variable.split("=")[1]), pid)
     return found
 
 
@@ -69,16 +69,60 @@ def wait_until_stopped(pid):
 
 
 class WatchedJobs(JobTest):
-    def inject(self, index, moment, means, random_numbers):
-        """One job. False where its moment was missed: it had ended, or nobody was left to name the rank."""
+    def start_small_job(self, index, random_numbers):
+        """Its process, output folder and layout."""
         out = self.folder / f"out{index}"
-        victim = random_numbers.randrange(RANKS)
         layout = random_numbers.choice(("zero=0", "zero=2", "pipeline=3"))
         line = command(RANKS, "train", self.job, "--out", out, "--set", "train.steps=3", "--set", "train.global_batch=12",
                        "--set", f"parallel.{layout}", "--set", f"parallel.timeout_s={OPTIONS.timeout}")
         process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                    stdin=subprocess.DEVNULL, start_new_session=True)
         self.addCleanup(kill_job, process)
+        return process, out, layout
+
+    def check_that_all_are_gone(self, pids, what):
+        deadline = time.time() + 5
+        while any(is_alive(one) for one in pids.values()):
+            self.assertLess(time.time(), deadline, f"{what}: a process is left")
+            time.sleep(0.01)
+
+    def inject_directly(self, index, random_numbers):
+        """One job with a rank that a signal ends in the start, at once. False where the job had ended before."""
+        victim, means = random_numbers.randrange(RANKS), random_numbers.choice((signal.SIGKILL, signal.SIGABRT))
+        process, out, layout = self.start_small_job(index, random_numbers)
+        began = time.time()
+        time.sleep(random_numbers.uniform(0, 0.9))
+        while victim not in (pids := ranks_of(process)):
+            if process.poll() is not None:
+                process.communicate()
+                return False
+        pid, arrived = pids[victim], is_watched(pids[victim])
+        sent = time.time()
+        send(pid, means)
+        may_have_left = (out / "summary.json").exists()
+        what = f"direct injection {index}: {means.name} to rank {victim} (process {pid}) after {sent - began:.3f} s, {layout}"
+        try:
+            _, stderr = process.communicate(timeout=OPTIONS.timeout + MARGIN_S)
+        except subprocess.TimeoutExpired:
+            states = {rank: state_of(one) for rank, one in pids.items()}
+            kill_job(process)
+            self.fail(f"{what}: the job goes on after {OPTIONS.timeout + MARGIN_S} s, {states}: {process.communicate()}")
+        if process.returncode == 0 and may_have_left:
+            return False
+        hung = "hangs, although all of its processes have ended" in stderr
+        self.times["direct " + means.name].append(time.time() - sent)
+        self.assertIn(process.returncode, (1, 128 + means), f"{what}: {stderr}")
+        # Another rank's word, or mpirun's own: of one that nobody could see, or when mpirun was faster.
+        self.assertRegex(stderr, rf"rank {victim} \(process {pid}\) died |process rank {victim} with PID ", what)
+        self.check_that_all_are_gone(pids, what)
+        self.phases[("start", "direct " + means.name,
+                     ("arrived" if arrived else "before it arrived") + (", mpirun hung and was ended" if hung else ""))] += 1
+        return True
+
+    def inject(self, index, moment, means, random_numbers):
+        """One job. False where its moment was missed: it had ended, or nobody was left to name the rank."""
+        victim = random_numbers.randrange(RANKS)
+        process, out, layout = self.start_small_job(index, random_numbers)
         pids = {}
         late = random_numbers.choice((True, False))
         while victim not in pids or (moment == "end" and not has_ended(out, late)):
@@ -125,28 +169,54 @@ class WatchedJobs(JobTest):
             self.assertRegex(stderr, rf"by process {victim} of this machine .*which has not arrived", what)
         else:
             self.assertRegex(stderr, rf"process rank {victim} with PID", what)  # mpirun's word: nobody else saw it
-        deadline = time.time() + 5
-        while any(is_alive(one) for one in pids.values()):
-            self.assertLess(time.time(), deadline, f"{what}: a process is left")
-            time.sleep(0.01)
+        self.check_that_all_are_gone(pids, what)
         phase = stderr.partition(" died " if means != signal.SIGSTOP else "stopped by a signal) ")[2].split(",")[0][:60]
         self.phases[(moment, means.name, phase if had_arrived else "before it arrived")] += 1
         return True
 
-    def test_who_stops_or_dies_in_the_start_or_the_end_is_named(self):
+    def inject_many(self, inject_one):
+        """`inject_one(number of the attempt, how many are done, random numbers)`: whether it came in time."""
         seed = OPTIONS.seed or random.randrange(1 << 30)
         print(f"seed {seed}", flush=True)
         random_numbers = random.Random(seed)
-        self.phases, self.times = Counter(), {means.name: [] for means in MEANS}
+        self.phases, self.times = Counter(), defaultdict(list)
         done = attempts = 0
         while done < OPTIONS.injections:
             attempts += 1
             self.assertLess(attempts, 20 * OPTIONS.injections, "moments are missed again and again")
-            moment, means = ("start", "end")[done // 3 % 2], MEANS[done % 3]
-            done += self.inject(attempts, moment, means, random_numbers)
+            done += inject_one(attempts, done, random_numbers)
         for key, count in sorted(self.phases.items()):
             print(count, *key, flush=True)
-        print({name: f"at most {max(times):.1f} s" for name, times in self.times.items() if times}, flush=True)
+        print({name: f"at most {max(times):.1f} s" for name, times in self.times.items()}, flush=True)
+
+    def test_who_stops_or_dies_in_the_start_or_the_end_is_named(self):
+        self.inject_many(lambda attempt, done, random_numbers: self.inject(
+            attempt, ("start", "end")[done // 3 % 2], MEANS[done % 3], random_numbers))
+
+    def test_who_dies_at_any_moment_of_the_start_ends_the_job(self):
+        self.inject_many(lambda attempt, done, random_numbers: self.inject_directly(attempt, random_numbers))
+
+    def test_a_rank_that_dies_while_it_connects_to_mpirun_ends_the_job(self):
+        """mpirun answers none of them until one is gone: Open MPI 4.1's hangs then, after all of its processes have ended."""
+        process = self.start(RANKS, "connecting")
+        self.addCleanup(kill_job, process)
+        deadline = time.time() + 60
+        while len(pids := ranks_of(process)) < RANKS:
+            self.assertLess(time.time(), deadline, "the ranks do not come")
+        os.kill(process.pid, signal.SIGSTOP)
+        while not all(is_watched(pid) for pid in pids.values()):
+            self.assertLess(time.time(), deadline, "the ranks do not start")
+            time.sleep(0.01)
+        time.sleep(0.5)  # for them to wait for mpirun's answer
+        os.kill(pids[1], signal.SIGKILL)
+        time.sleep(0.05)
+        os.kill(process.pid, signal.SIGCONT)
+        _, stderr = process.communicate(timeout=MARGIN_S)
+        hung = "hangs, although all of its processes have ended" in stderr
+        self.assertEqual(process.returncode, 1 if hung else 128 + signal.SIGKILL, stderr)
+        self.assertRegex(stderr, rf"rank 1 \(process {pids[1]}\) died in MPI_Init, waiting for others")
+        self.check_that_all_are_gone(pids, "connecting")
+        print("mpirun hung and was ended" if hung else "mpirun ended by itself", flush=True)
 
     def test_a_rank_that_never_comes_is_missed(self):
         """It does not even start trireme: the others wait in MPI_Init."""

@@ -69,7 +69,8 @@ TEST_F(CudaLaunch, MoreRanksThanGpus) {
 }
 
 TEST_F(CudaLaunch, OutOfMemoryNamesTheKeysThatHelp) {
-  JobConfig config{.data = {.kind = "synthetic"}, .train = {.steps = 1, .global_batch = 4, .micro_batch = 4}};
+  JobConfig config{.data = {.kind = DataKind::kSynthetic},
+                   .train = {.steps = 1, .global_batch = 4, .micro_batch = 4}};
   config.model = {.layers = 2, .hidden = 32, .heads = 2, .vocab = 61, .seq_len = 16};
   const auto train = [&](std::size_t card_bytes) {
     const testing::TemporaryFolder folder;

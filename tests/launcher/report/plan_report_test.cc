@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 JobConfig synthetic_job() {
   JobConfig config;
-  config.data.kind = "synthetic";
+  config.data.kind = DataKind::kSynthetic;
   config.model = {.layers = 2, .hidden = 32, .heads = 2, .vocab = 64, .seq_len = 16};
   config.train = {.global_batch = 16, .micro_batch = 2};
   return resolve(config);
@@ -82,7 +82,7 @@ TEST(PlanReport, SaysWhetherItFits) {
 TEST(PlanReport, ShowsEachStagesShareOfTheTimeAndItsPeak) {
   JobConfig config = synthetic_job();
   config.parallel.pipeline = 2;
-  config.parallel.pipeline_cut = "3";  // the head alone
+  config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kListed, .firsts = {3}};  // the head alone
   const PlanReport counted = make_plan_report(config, 2);
   ASSERT_EQ(counted.chunks.size(), 2u);
   // Operations of a token: 2 a weight and 2 a number of the context it sees, for each of two layers; the
@@ -217,8 +217,8 @@ std::int64_t formula(int zero, std::int64_t ranks, std::int64_t psi) {
 TEST(PlanReport, GoldenTableOfSevenAndAHalfBillionParameters) {
   JobConfig config = synthetic_job();
   config.model = {.layers = 36, .hidden = 4096, .heads = 32, .vocab = 29532, .seq_len = 2048, .tied = false};
-  config.precision.mode = "bf16";
-  config.precision.grad_dtype = "bf16";
+  config.precision.mode = PrecisionMode::kBf16;
+  config.precision.grad_dtype = DType::kBFloat16;
   config.train.micro_batch = 1;
   config.parallel.memory_limit = std::int64_t{1} << 50;
   const ModelLayout layout = make_layout(*build_blocks(config.model));
@@ -259,8 +259,8 @@ TEST(PlanReport, ThirteenBillionParametersOnEightRanks) {
   JobConfig config = synthetic_job();
   config.model = {.size = "13b"};
   config = resolve(config);
-  config.precision.mode = "bf16";
-  config.precision.grad_dtype = "bf16";
+  config.precision.mode = PrecisionMode::kBf16;
+  config.precision.grad_dtype = DType::kBFloat16;
   config.train = {.global_batch = 8, .micro_batch = 1};
   config.parallel.memory_limit = std::int64_t{1} << 50;
   const PlanReport whole = make_plan_report(config, 8);
@@ -304,7 +304,7 @@ TEST(PlanReport, EveryRankNeedsWhatItsGroupSays) {
 TEST(PlanReport, ShowsTheStagesOfAPipeline) {
   JobConfig config = synthetic_job();
   config.parallel.pipeline = 2;
-  config.parallel.pipeline_cut = "blocks";
+  config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kBlocks};
   const PlanReport report = make_plan_report(resolve(config), 4);
   const std::string text = to_text(report);
   EXPECT_THAT(text, HasSubstr("4 ranks = 2 stages x 2 data ranks, schedule 1f1b; "));

@@ -18,7 +18,7 @@ using ::testing::Not;
 
 JobConfig gpt2() {
   JobConfig config;
-  config.data.kind = "synthetic";
+  config.data.kind = DataKind::kSynthetic;
   config.model = {.size = "124m"};
   config.train = {.global_batch = 32, .micro_batch = 4};
   config.parallel.memory_limit = std::int64_t{100} << 30;
@@ -67,7 +67,7 @@ TEST(PlanScreen, OfPipelines) {
   EXPECT_THAT(text, ContainsRegex("\n  0 +0 +0-4 embedding to blocks.3 +23.7 % +67.7 M\n"));
   EXPECT_THAT(text, ContainsRegex("\n  3 +3 +13 head +29.0 % +38.6 M\n"));
   EXPECT_THAT(text, ContainsRegex("\npipeline bubble: 3[0-9].[0-9] % of a step"));
-  config.parallel.schedule = "interleaved";
+  config.parallel.schedule = PipelineSchedule::kInterleaved;
   config.parallel.chunks = 2;
   EXPECT_THAT(screen_of(config, 8), ContainsRegex("\n  3 +6-7 +5-6, 13 +[0-9.]+ % "));
 }

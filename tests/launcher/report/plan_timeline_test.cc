@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 JobConfig synthetic_job() {
   JobConfig config;
-  config.data.kind = "synthetic";
+  config.data.kind = DataKind::kSynthetic;
   config.model = {.layers = 2, .hidden = 32, .heads = 2, .vocab = 64, .seq_len = 16};
   config.train = {.global_batch = 16, .micro_batch = 2};
   return resolve(config);
@@ -44,7 +44,7 @@ TEST(BlockProfile, SaysWhatItIsNotOf) {
   JobConfig config = synthetic_job();
   const BlockProfile profile = profile_of(config);
   EXPECT_EQ(describe_mismatch(profile, config), "");
-  config.precision.mode = "bf16";
+  config.precision.mode = PrecisionMode::kBf16;
   EXPECT_THAT(describe_mismatch(profile, config), HasSubstr("precision.mode = \"fp32\", not \"bf16\""));
   config.train.micro_batch = 4;
   EXPECT_THAT(describe_mismatch(profile, config), HasSubstr("train.micro_batch = 2, not 4"));
@@ -65,7 +65,7 @@ TEST(BlockProfile, NamesAFileThatIsNone) {
 
 TEST(BlockProfile, MeasuresImageModelsToo) {
   JobConfig config;
-  config.data = {.kind = "synthetic", .image_size = 8};
+  config.data = {.kind = DataKind::kSynthetic, .image_size = 8};
   config.model = {.name = "resnet20", .classes = 10};
   config.train = {.global_batch = 4, .micro_batch = 2};
   config = resolve(config);
@@ -136,7 +136,7 @@ TEST(PlanTimeline, GradientsOfWeightsHaveTheirOwnColour) {
   const testing::TemporaryFolder folder;
   JobConfig config = synthetic_job();
   config.parallel.pipeline = 2;
-  config.parallel.schedule = "zb-h1";
+  config.parallel.schedule = PipelineSchedule::kZeroBubbleH1;
   const PlanReport report = make_plan_report(config, 2);
   BlockProfile profile = profile_of(config);
   for (BlockTime& time : profile.blocks) time.forward_ms = 1, time.backward_ms = 2;

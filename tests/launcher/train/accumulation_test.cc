@@ -19,7 +19,7 @@ constexpr int kRanks = 4;
 
 JobConfig sharded_job(std::int64_t zero) {
   JobConfig config;
-  config.data.kind = "synthetic";
+  config.data.kind = DataKind::kSynthetic;
   config.model = {.layers = 2, .hidden = 32, .heads = 2, .vocab = 64, .seq_len = 16};
   config.train = {.global_batch = 16, .micro_batch = 1};
   config.parallel.zero = zero;

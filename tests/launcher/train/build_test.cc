@@ -38,7 +38,7 @@ TEST(Build, SizeFillsWhatTheJobLeavesOpen) {
 
 TEST(Build, ResolvedJobsResolveToThemselves) {
   JobConfig config;
-  config.data.kind = "synthetic";
+  config.data.kind = DataKind::kSynthetic;
   config.model.size = "13b";
   const JobConfig resolved = resolve(config);
   EXPECT_EQ(to_toml(resolve(resolved)), to_toml(resolved));
@@ -46,24 +46,24 @@ TEST(Build, ResolvedJobsResolveToThemselves) {
 
 TEST(Build, TheCutOfAPipeline) {
   JobConfig config;
-  config.data.kind = "synthetic";
+  config.data.kind = DataKind::kSynthetic;
   config.model = {.layers = 4, .hidden = 16, .heads = 2, .vocab = 32, .seq_len = 8};
   config.parallel.pipeline = 3;
-  config.parallel.pipeline_cut = "2, 4";
+  config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kListed, .firsts = {2, 4}};
   const JobConfig job = resolve(config);
   EXPECT_EQ(engine_options(job).pipeline.cut, (std::vector<int>{2, 4}));
   EXPECT_EQ(engine_options(job).pipeline.stages, 3);
-  EXPECT_EQ(parse_config(to_toml(job), "again").parallel.pipeline_cut, "2, 4");
-  config.parallel.pipeline_cut = "blocks";
+  EXPECT_EQ(to_word(parse_config(to_toml(job), "again").parallel.pipeline_cut), "2, 4");
+  config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kBlocks};
   EXPECT_EQ(engine_options(resolve(config)).pipeline.cut, (std::vector<int>{2, 4}));
   config.model.vocab = 1024;  // most parameters are the embedding's, most arithmetic the head's
-  config.parallel.pipeline_cut = "parameters";
+  config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kParameters};
   EXPECT_EQ(engine_options(resolve(config)).pipeline.cut, (std::vector<int>{1, 5}));
-  config.parallel.pipeline_cut = "flops";
+  config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kFlops};
   EXPECT_EQ(engine_options(resolve(config)).pipeline.cut, (std::vector<int>{3, 5}));
   const auto refused = [&](std::int64_t stages, const char* cut) {
     config.parallel.pipeline = stages;
-    config.parallel.pipeline_cut = cut;
+    config.parallel.pipeline_cut = from_word<PipelineCut>(cut);
     return error_message([&] { resolve(config); });
   };
   EXPECT_THAT(refused(7, "flops"), HasSubstr("parallel.pipeline"));
@@ -132,7 +132,7 @@ TEST(Build, TokensOfAnotherTokenizerAreRefused) {
 
 TEST(Build, SyntheticDataNeedsNoFiles) {
   JobConfig config;
-  config.data.kind = "synthetic";
+  config.data.kind = DataKind::kSynthetic;
   config.model = {.layers = 1, .hidden = 16, .heads = 2, .vocab = 17, .seq_len = 8};
   const JobData data = open_data(resolve(config), true);
   EXPECT_EQ(data.train->targets_per_sample(), 8);
@@ -142,8 +142,12 @@ TEST(Build, SyntheticDataNeedsNoFiles) {
 TEST(Build, OptionsCarryTheJob) {
   JobConfig config;
   config.train = {.global_batch = 64, .micro_batch = 4, .seed = 9};
-  config.optimizer = {.name = "sgd", .weight_decay = 0.5, .momentum = 0.75, .nesterov = true, .grad_clip = 2};
-  config.parallel.reduction = "fast";
+  config.optimizer = {.name = OptimizerConfig::Kind::kSgd,
+                      .weight_decay = 0.5,
+                      .momentum = 0.75,
+                      .nesterov = true,
+                      .grad_clip = 2};
+  config.parallel.reduction = Reduction::kFast;
   config.parallel.memory_limit = 1 << 20;
   const EngineOptions options = engine_options(config);
   EXPECT_EQ(options.global_batch, 64);
@@ -157,7 +161,7 @@ TEST(Build, OptionsCarryTheJob) {
   EXPECT_EQ(options.reduction, Reduction::kFast);
   EXPECT_EQ(options.memory_limit, 1 << 20);
 
-  config.optimizer = {.name = "adamw", .betas = {0.5, 0.75}, .epsilon = 0.25};
+  config.optimizer = {.name = OptimizerConfig::Kind::kAdamW, .betas = {0.5, 0.75}, .epsilon = 0.25};
   config.parallel = {};
   const EngineOptions adamw = engine_options(config);
   EXPECT_EQ(adamw.optimizer.kind, OptimizerConfig::Kind::kAdamW);
@@ -183,10 +187,10 @@ TEST(Build, ScheduleCarriesTheJob) {
                                    {"linear", LrSchedule::Kind::kLinear},
                                    {"cosine", LrSchedule::Kind::kCosine},
                                    {"one_cycle", LrSchedule::Kind::kOneCycle}}) {
-    config.optimizer.schedule = name;
+    config.optimizer.schedule = from_word<LrSchedule::Kind>(name);
     EXPECT_EQ(lr_schedule(config).kind, kind);
   }
-  config.optimizer.schedule = "linear";
+  config.optimizer.schedule = LrSchedule::Kind::kLinear;
   EXPECT_EQ(lr_schedule(config).at(0), 0.5);
   EXPECT_EQ(lr_schedule(config).at(1000), 0.25);
 }

@@ -20,11 +20,11 @@ namespace {
 
 JobConfig synthetic_job(const std::string& cut) {
   JobConfig config;
-  config.data.kind = "synthetic";
+  config.data.kind = DataKind::kSynthetic;
   config.model = {.layers = 4, .hidden = 32, .heads = 2, .vocab = 512, .seq_len = 16};
   config.train = {.global_batch = 16, .micro_batch = 2};
   config.parallel.pipeline = 2;
-  config.parallel.pipeline_cut = cut;
+  config.parallel.pipeline_cut = from_word<PipelineCut>(cut);
   return resolve(config);
 }
 
@@ -37,7 +37,7 @@ std::vector<double> time_shares(const PlanReport& report) {
 // By parameters the embedding was a stage alone, without arithmetic, and two others had 35.5 % each.
 TEST(ChosenCut, StagesOfGpt2ShareTheTime) {
   JobConfig config;
-  config.data.kind = "synthetic";
+  config.data.kind = DataKind::kSynthetic;
   config.model = {.size = "124m"};
   config.train = {.global_batch = 32, .micro_batch = 4};
   config.parallel.pipeline = 4;
@@ -45,26 +45,26 @@ TEST(ChosenCut, StagesOfGpt2ShareTheTime) {
   ASSERT_EQ(shares.size(), 4u);
   EXPECT_GT(std::ranges::min(shares), 0.23);
   EXPECT_LT(std::ranges::max(shares), 0.291);  // the head, which cannot be cut
-  config.parallel.pipeline_cut = "parameters";
+  config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kParameters};
   EXPECT_EQ(time_shares(make_plan_report(resolve(config), 4))[0], 0.0);
 }
 
 // By parameters, most of which are in the last blocks, 74.8 %.
 TEST(ChosenCut, StagesOfAResNetShareTheTime) {
   JobConfig config;
-  config.data = {.kind = "synthetic"};
+  config.data = {.kind = DataKind::kSynthetic};
   config.model = {.name = "resnet50"};
   config.train = {.global_batch = 8, .micro_batch = 2};
   config.parallel.pipeline = 4;
   EXPECT_LT(std::ranges::max(time_shares(make_plan_report(resolve(config), 4))), 0.284);
-  config.parallel.schedule = "interleaved";
+  config.parallel.schedule = PipelineSchedule::kInterleaved;
   config.parallel.chunks = 2;
   EXPECT_LT(std::ranges::max(time_shares(make_plan_report(resolve(config), 4))), 0.145);
 }
 
 /// Bytes of the largest rank with a cut.
 std::int64_t peak_of(JobConfig job, const std::string& cut) {
-  job.parallel.pipeline_cut = cut;
+  job.parallel.pipeline_cut = from_word<PipelineCut>(cut);
   const int ranks = static_cast<int>(job.parallel.pipeline);
   return predict_largest_step(build_blocks(job.model), engine_options(job), sample_spec(job), ranks)
       .memory.peak_total;
@@ -76,7 +76,7 @@ TEST(ChosenCut, FlopsTakesTheFastestThatFits) {
   config.parallel.pipeline = 3;
   const std::vector<double> work = count_block_work(*build_blocks(config.model), sample_spec(config));
   const auto slowest_of = [&](const std::string& cut) {
-    return std::ranges::max(stage_costs(cut_at(*listed_cut(cut), 6, 3), work));
+    return std::ranges::max(stage_costs(cut_at(from_word<PipelineCut>(cut).firsts, 6, 3), work));
   };
   std::vector<std::pair<std::string, std::int64_t>> all;
   for (int a = 1; a < 5; ++a) {
@@ -87,7 +87,7 @@ TEST(ChosenCut, FlopsTakesTheFastestThatFits) {
   }
   std::set<std::string> chosen;
   for (const auto& [name, limit] : all) {
-    const std::string cut = flops_cut(config, {.num_ranks = 3, .limit_bytes = limit});
+    const std::string cut = to_word(flops_cut(config, {.num_ranks = 3, .limit_bytes = limit}));
     const std::string list =
         cut == "flops" ? as_list(cut_by_work(*build_blocks(config.model), sample_spec(config), 3)) : cut;
     chosen.insert(cut);
@@ -106,10 +106,11 @@ TEST(ChosenCut, FlopsTakesTheFastestThatFits) {
 TEST(ChosenCut, FlopsStaysAsItIsWhereNoCutFits) {
   for (const int chunks : {1, 2}) {
     JobConfig config = synthetic_job("flops");
-    config.parallel.schedule = chunks > 1 ? "interleaved" : "1f1b";
+    config.parallel.schedule =
+        chunks > 1 ? PipelineSchedule::kInterleaved : PipelineSchedule::kOneForwardOneBackward;
     config.parallel.chunks = chunks;
-    EXPECT_EQ(flops_cut(config, {.num_ranks = 2, .limit_bytes = 1000}), "flops");
-    EXPECT_EQ(flops_cut(config, {.num_ranks = 2}), "flops");
+    EXPECT_EQ(to_word(flops_cut(config, {.num_ranks = 2, .limit_bytes = 1000})), "flops");
+    EXPECT_EQ(to_word(flops_cut(config, {.num_ranks = 2})), "flops");
   }
 }
 
@@ -117,9 +118,9 @@ TEST(ChosenCut, AnotherCutIsTakenWithAMessage) {
   JobConfig config = synthetic_job("flops");
   const std::int64_t limit = peak_of(config, "flops") - 1;
   ::testing::internal::CaptureStdout();  // of the logger
-  const std::string cut = flops_cut(config, {.num_ranks = 2, .limit_bytes = limit});
+  const std::string cut = to_word(flops_cut(config, {.num_ranks = 2, .limit_bytes = limit}));
   const std::string message = ::testing::internal::GetCapturedStdout();
-  EXPECT_TRUE(listed_cut(cut)) << cut;
+  EXPECT_EQ(from_word<PipelineCut>(cut).kind, PipelineCut::Kind::kListed) << cut;
   EXPECT_THAT(message, ::testing::HasSubstr("a rank of stage 0 needs " + format_bytes(limit + 1)));
   EXPECT_THAT(message, ::testing::HasSubstr("taken is \"" + cut + "\", the fastest that fits"));
 }
@@ -131,18 +132,22 @@ std::string cut_on_two_ranks(const JobConfig& config, const CutMeasurement& meas
   std::vector<std::string> cuts(2);
   run_local_ranks(2, [&](const std::shared_ptr<Communicator>& comm) {
     const auto rank = static_cast<std::size_t>(comm->rank());
-    cuts[rank] = chosen_cut(config, comm, {.measurement = measurement, .limit_bytes = limits[rank]});
+    cuts[rank] = to_word(chosen_cut(config, comm, {.measurement = measurement, .limit_bytes = limits[rank]}));
   });
   EXPECT_EQ(cuts[0], cuts[1]);
   return cuts[0];
+}
+
+bool is_list(const std::string& cut) {
+  return from_word<PipelineCut>(cut).kind == PipelineCut::Kind::kListed;
 }
 
 TEST(ChosenCut, IsTheSameOnEveryRankForTheLeastMemory) {
   const JobConfig config = synthetic_job("flops");
   const std::int64_t needed = peak_of(config, "flops");
   EXPECT_EQ(cut_on_two_ranks(config, {}, {needed, needed}), "flops");
-  EXPECT_TRUE(listed_cut(cut_on_two_ranks(config, {}, {needed - 1, needed})));
-  EXPECT_TRUE(listed_cut(cut_on_two_ranks(config, {}, {needed, needed - 1})));
+  EXPECT_TRUE(is_list(cut_on_two_ranks(config, {}, {needed - 1, needed})));
+  EXPECT_TRUE(is_list(cut_on_two_ranks(config, {}, {needed, needed - 1})));
   EXPECT_EQ(cut_on_two_ranks(synthetic_job("blocks"), {}, {1, 1}), "blocks");
 }
 
@@ -151,7 +156,7 @@ TEST(ChosenCut, IsMeasuredOnceAndTheSameOnEveryRank) {
   const JobConfig job = synthetic_job("measured");
   const auto file = folder / "out" / "block_times.json";
   const CutMeasurement measurement{.device = {DeviceType::kCpu, 0}, .file = file};
-  EXPECT_TRUE(listed_cut(cut_on_two_ranks(job, measurement)));
+  EXPECT_TRUE(is_list(cut_on_two_ranks(job, measurement)));
   BlockProfile heavy_head = measure_profile(job, {DeviceType::kCpu, 0}, 1);
   for (BlockTime& time : heavy_head.blocks) time.forward_ms = 1, time.backward_ms = 2;
   heavy_head.blocks.back().forward_ms = 20;

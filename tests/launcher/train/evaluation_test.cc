@@ -26,9 +26,9 @@ TEST(TopK, RanksTheTarget) {
 }
 
 TEST(TopK, SumsTheRanks) {
-  const std::string texts[] = {TopK{.top1 = 1, .top5 = 4, .num_samples = 6}.to_text(), TopK{}.to_text(),
-                               TopK{.top1 = 2, .top5 = 2, .num_samples = 3}.to_text()};
-  const TopK total = TopK::sum(texts);
+  const TopK counts[] = {
+      {.top1 = 1, .top5 = 4, .num_samples = 6}, {}, {.top1 = 2, .top5 = 2, .num_samples = 3}};
+  const TopK total = TopK::sum(counts);
   EXPECT_EQ(total.top1, 3);
   EXPECT_EQ(total.top5, 6);
   EXPECT_EQ(total.num_samples, 9);

@@ -19,11 +19,11 @@ namespace {
 
 JobConfig synthetic_job() {
   JobConfig config;
-  config.data.kind = "synthetic";
+  config.data.kind = DataKind::kSynthetic;
   config.model = {.layers = 4, .hidden = 32, .heads = 2, .vocab = 64, .seq_len = 16};
   config.train = {.global_batch = 16, .micro_batch = 2};
   config.parallel.pipeline = 2;
-  config.parallel.pipeline_cut = "measured";
+  config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kMeasured};
   return resolve(config);
 }
 
@@ -40,7 +40,7 @@ TEST(MeasuredCut, MakesTheSlowestStageQuick) {
   JobConfig config = synthetic_job();
   const BlockProfile profile = heavy_head(config);
   config.parallel.pipeline_cut = measured_cut(config, profile, {.num_ranks = 2});
-  EXPECT_EQ(config.parallel.pipeline_cut, "5");  // 13 and 12 ms
+  EXPECT_EQ(to_word(config.parallel.pipeline_cut), "5");  // 13 and 12 ms
   const PlanReport report = make_plan_report(config, 2);
   const Timeline timeline = plan_timeline(report, profile, 0.0);
   EXPECT_EQ(timeline.num_ranks, 2);
@@ -48,7 +48,7 @@ TEST(MeasuredCut, MakesTheSlowestStageQuick) {
   EXPECT_EQ(timeline.busy_ms(1), 8 * 12);
   EXPECT_GT(timeline.bubble_share(), 0.0);
   config.parallel.pipeline = 3;
-  EXPECT_EQ(measured_cut(config, profile, {.num_ranks = 3}), "3, 5");  // 7, 6 and 12 ms
+  EXPECT_EQ(to_word(measured_cut(config, profile, {.num_ranks = 3})), "3, 5");  // 7, 6 and 12 ms
 }
 
 // The slowest stage of each cut into three, and the bytes of its largest rank, by prediction.
@@ -64,9 +64,9 @@ std::vector<CutFigures> all_cuts_into_three(JobConfig config, const BlockProfile
   const auto n = static_cast<std::int64_t>(times.size());
   for (std::int64_t a = 1; a < n - 1; ++a) {
     for (std::int64_t b = a + 1; b < n; ++b) {
-      config.parallel.pipeline_cut = fmt::format("{}, {}", a, b);
+      config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kListed, .firsts = {a, b}};
       const std::vector<double> costs = stage_costs(cut_at({a, b}, static_cast<int>(n), 3), times);
-      all.push_back({.cut = config.parallel.pipeline_cut,
+      all.push_back({.cut = to_word(config.parallel.pipeline_cut),
                      .slowest_ms = std::ranges::max(costs),
                      .peak_bytes = predict_largest_step(build_blocks(config.model), engine_options(config),
                                                         sample_spec(config), 3)
@@ -89,7 +89,7 @@ TEST(MeasuredCut, IsTheQuickestThatFits) {
     std::set<std::string> chosen;
     for (const CutFigures& limit : all) {
       const std::string cut =
-          measured_cut(config, profile, {.num_ranks = 3, .limit_bytes = limit.peak_bytes});
+          to_word(measured_cut(config, profile, {.num_ranks = 3, .limit_bytes = limit.peak_bytes}));
       const auto found = std::ranges::find(all, cut, &CutFigures::cut);
       ASSERT_NE(found, all.end()) << cut;
       chosen.insert(cut);
@@ -103,7 +103,7 @@ TEST(MeasuredCut, IsTheQuickestThatFits) {
     EXPECT_GT(chosen.size(), 1u);  // the limits matter
     const std::int64_t too_little = std::ranges::min(all, {}, &CutFigures::peak_bytes).peak_bytes - 1;
     const auto bytes_of = [&](std::int64_t limit) {
-      const std::string cut = measured_cut(config, profile, {.num_ranks = 3, .limit_bytes = limit});
+      const std::string cut = to_word(measured_cut(config, profile, {.num_ranks = 3, .limit_bytes = limit}));
       return std::ranges::find(all, cut, &CutFigures::cut)->peak_bytes;
     };
     EXPECT_LT(bytes_of(too_little), bytes_of(std::numeric_limits<std::int64_t>::max()));
@@ -112,7 +112,7 @@ TEST(MeasuredCut, IsTheQuickestThatFits) {
 
 /// Bytes of the largest of two ranks with a cut.
 std::int64_t peak_of(JobConfig job, const std::string& cut) {
-  job.parallel.pipeline_cut = cut;
+  job.parallel.pipeline_cut = from_word<PipelineCut>(cut);
   return predict_largest_step(build_blocks(job.model), engine_options(job), sample_spec(job), 2)
       .memory.peak_total;
 }
@@ -122,13 +122,13 @@ TEST(MeasuredCut, FitsWithSeveralChunks) {
   JobConfig config = synthetic_job();
   config.model.layers = 8;
   config.model.vocab = 2048;  // a head that is much larger than it is slow
-  config.parallel.schedule = "interleaved";
+  config.parallel.schedule = PipelineSchedule::kInterleaved;
   config.parallel.chunks = 2;
   BlockProfile profile = measure_profile(config, {DeviceType::kCpu, 0}, 1);
   for (BlockTime& time : profile.blocks) time.forward_ms = 1, time.backward_ms = 2;
-  const std::string quickest = measured_cut(config, profile, {.num_ranks = 2});
+  const std::string quickest = to_word(measured_cut(config, profile, {.num_ranks = 2}));
   const std::string fitting =
-      measured_cut(config, profile, {.num_ranks = 2, .limit_bytes = peak_of(config, quickest) - 1});
+      to_word(measured_cut(config, profile, {.num_ranks = 2, .limit_bytes = peak_of(config, quickest) - 1}));
   EXPECT_LT(peak_of(config, fitting), peak_of(config, quickest)) << quickest << " and " << fitting;
 }
 
@@ -137,12 +137,12 @@ TEST(MeasuredCut, IsTheQuickestThatFitsOfAllCutsIntoChunks) {
   JobConfig config = synthetic_job();
   config.model.layers = 6;
   config.model.vocab = 512;
-  config.parallel.schedule = "interleaved";
+  config.parallel.schedule = PipelineSchedule::kInterleaved;
   config.parallel.chunks = 2;
   const BlockProfile profile = heavy_head(config);
   const std::vector<double> times = time_costs(profile.blocks);
   const auto slowest_of = [&](const std::string& cut) {
-    return std::ranges::max(stage_costs(cut_at(*listed_cut(cut), 8, 4), times));
+    return std::ranges::max(stage_costs(cut_at(from_word<PipelineCut>(cut).firsts, 8, 4), times));
   };
   std::vector<CutFigures> all;
   for (int a = 1; a < 8; ++a) {
@@ -160,7 +160,7 @@ TEST(MeasuredCut, IsTheQuickestThatFitsOfAllCutsIntoChunks) {
     for (const CutFigures& figures : all) {
       if (figures.peak_bytes <= limit) least = std::min(least, figures.slowest_ms);
     }
-    const std::string cut = measured_cut(config, profile, {.num_ranks = 2, .limit_bytes = limit});
+    const std::string cut = to_word(measured_cut(config, profile, {.num_ranks = 2, .limit_bytes = limit}));
     EXPECT_LE(peak_of(config, cut), limit) << cut;
     EXPECT_EQ(slowest_of(cut), least) << cut << " within " << limit;
     chosen.insert(cut);
@@ -171,11 +171,12 @@ TEST(MeasuredCut, IsTheQuickestThatFitsOfAllCutsIntoChunks) {
 TEST(MeasuredCut, NamesTheClosestCutWhereNoneFits) {
   for (const int chunks : {1, 2}) {
     JobConfig config = synthetic_job();
-    config.parallel.schedule = chunks > 1 ? "interleaved" : "1f1b";
+    config.parallel.schedule =
+        chunks > 1 ? PipelineSchedule::kInterleaved : PipelineSchedule::kOneForwardOneBackward;
     config.parallel.chunks = chunks;
     const BlockProfile profile = heavy_head(config);
     ::testing::internal::CaptureStdout();  // of the logger
-    const std::string cut = measured_cut(config, profile, {.num_ranks = 2, .limit_bytes = 1000});
+    const std::string cut = to_word(measured_cut(config, profile, {.num_ranks = 2, .limit_bytes = 1000}));
     const std::string warning = ::testing::internal::GetCapturedStdout();
     EXPECT_THAT(warning, ::testing::HasSubstr("none of the cuts that were tried fits 1000 B"));
     EXPECT_THAT(warning, ::testing::HasSubstr("(\"" + cut + "\")"));
@@ -187,7 +188,7 @@ TEST(MeasuredCut, NamesTheClosestCutWhereNoneFits) {
 TEST(MeasuredCut, FindsTheOneThatFitsAmongFewCutsIntoChunks) {
   JobConfig config = synthetic_job();
   config.model.layers = 6;
-  config.parallel.schedule = "interleaved";
+  config.parallel.schedule = PipelineSchedule::kInterleaved;
   config.parallel.chunks = 2;
   config.parallel.recompute_every = 2;
   BlockProfile profile = measure_profile(config, {DeviceType::kCpu, 0}, 1);
@@ -201,20 +202,21 @@ TEST(MeasuredCut, FindsTheOneThatFitsAmongFewCutsIntoChunks) {
       }
     }
   }
-  EXPECT_EQ(peak_of(config, measured_cut(config, profile, {.num_ranks = 2, .limit_bytes = least})), least);
+  EXPECT_EQ(peak_of(config, to_word(measured_cut(config, profile, {.num_ranks = 2, .limit_bytes = least}))),
+            least);
 }
 
 TEST(MeasuredCut, ImageModelsAreMeasuredOnImages) {
   JobConfig config;
-  config.data = {.kind = "synthetic", .image_size = 8};
+  config.data = {.kind = DataKind::kSynthetic, .image_size = 8};
   config.model = {.name = "resnet20"};
   config.train = {.global_batch = 4, .micro_batch = 2};
   config.parallel.pipeline = 2;
-  config.parallel.pipeline_cut = "measured";
+  config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kMeasured};
   config = resolve(config);
   const BlockProfile profile = measure_profile(config, {DeviceType::kCpu, 0}, 1);
   EXPECT_EQ(profile.blocks.size(), build_blocks(config.model)->size());
-  EXPECT_TRUE(listed_cut(measured_cut(config, profile, {.num_ranks = 2})).has_value());
+  EXPECT_EQ(measured_cut(config, profile, {.num_ranks = 2}).kind, PipelineCut::Kind::kListed);
   EXPECT_EQ(describe_mismatch(profile, config), "");
   config.data.image_size = 16;
   EXPECT_NE(describe_mismatch(profile, config), "");

@@ -18,7 +18,7 @@ using ::testing::Not;
 // State outweighs activations: 0.6 MiB of parameters.
 JobConfig synthetic_job() {
   JobConfig config;
-  config.data.kind = "synthetic";
+  config.data.kind = DataKind::kSynthetic;
   config.model = {.layers = 4, .hidden = 64, .heads = 2, .vocab = 64, .seq_len = 16};
   config.train = {.global_batch = 16, .micro_batch = 4};
   return resolve(config);

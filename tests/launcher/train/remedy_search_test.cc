@@ -22,7 +22,7 @@ struct Tried {
 
 JobConfig small_job() {
   JobConfig config;
-  config.data.kind = "synthetic";
+  config.data.kind = DataKind::kSynthetic;
   config.model = {.layers = 4, .hidden = 16, .heads = 2, .vocab = 40, .seq_len = 16};
   config.train = {.global_batch = 12, .micro_batch = 4};
   return resolve(config);
@@ -45,7 +45,7 @@ std::vector<Tried> try_all(const JobConfig& job, int num_ranks) {
     for (std::int64_t micro_batch = job.train.micro_batch; micro_batch >= 1; --micro_batch) {
       const std::int64_t round = micro_batch * ranks / stages;
       if (batch % round != 0) continue;
-      if (job.parallel.schedule == "interleaved" && batch / round < stages) continue;
+      if (job.parallel.schedule == PipelineSchedule::kInterleaved && batch / round < stages) continue;
       for (std::int64_t k = num_blocks; k >= 1; --k) {
         const std::int64_t recompute = k == num_blocks ? 0 : k;
         for (std::int64_t zero = job.parallel.zero; zero <= 3; ++zero) {
@@ -66,9 +66,9 @@ struct Case {
   const char* name;
   int ranks = 1;
   std::int64_t pipeline = 1;
-  const char* schedule = "1f1b";
+  PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
   std::int64_t chunks = 1;
-  const char* precision = "fp32";
+  PrecisionMode precision = PrecisionMode::kFp32;
   std::int64_t seq_len = 16;  // longer: activations outweigh the state
   TrainSection train = {.global_batch = 12, .micro_batch = 4};
 };
@@ -115,9 +115,13 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Case{"one_rank"}, Case{.name = "activations", .seq_len = 96},
         Case{.name = "sixty_micro_batches", .seq_len = 4, .train = {.global_batch = 60, .micro_batch = 1}},
-        Case{.name = "three_ranks_fp16", .ranks = 3, .precision = "fp16"},
+        Case{.name = "three_ranks_fp16", .ranks = 3, .precision = PrecisionMode::kFp16},
         Case{.name = "stages", .ranks = 2, .pipeline = 2},
-        Case{.name = "chunks", .ranks = 2, .pipeline = 2, .schedule = "interleaved", .chunks = 2}),
+        Case{.name = "chunks",
+             .ranks = 2,
+             .pipeline = 2,
+             .schedule = PipelineSchedule::kInterleaved,
+             .chunks = 2}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // Not only doubled: of twelve samples three, six and twelve ranks take equal parts.
@@ -229,9 +233,9 @@ TEST(RemedySearch, ARecordedStepGivesWayToMoreRanks) {
 // More than a thousand layouts, steps of up to a thousand micro-batches of 13e9 parameters.
 TEST(RemedySearch, LargeJobsTakeSeconds) {
   JobConfig job;
-  job.data.kind = "synthetic";
+  job.data.kind = DataKind::kSynthetic;
   job.model.size = "13b";
-  job.precision.mode = "bf16";
+  job.precision.mode = PrecisionMode::kBf16;
   job.train = {.global_batch = 1024, .micro_batch = 16};
   job = resolve(job);
   const auto blocks = build_blocks(job.model);

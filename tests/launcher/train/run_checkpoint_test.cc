@@ -26,7 +26,7 @@ class RunCheckpoint : public ::testing::Test {
                    .arithmetic = {{"instruction set", "x86_64_v3"}},
                    .class_names = {"ant", "caf\xC3\xA9"},
                    .tokenizer = "sentencepiece"};
-    state.config.data.kind = "synthetic";
+    state.config.data.kind = DataKind::kSynthetic;
     state.config.model = {.layers = 2, .hidden = 32, .heads = 2, .vocab = 61, .seq_len = 16};
     state.config.checkpoint.keep = keep;
     testing::write_file(folder_ / "vocabulary", "model");
@@ -83,13 +83,13 @@ TEST_F(RunCheckpoint, NewestAreKept) {
 }
 
 TEST_F(RunCheckpoint, ResumeChoosesAsTold) {
-  EXPECT_EQ(find_resume(store_, "auto"), std::nullopt);
+  EXPECT_EQ(find_resume(store_, {}), std::nullopt);
   const auto first = save(1), second = save(2);
-  EXPECT_EQ(find_resume(store_, "auto")->folder, second);
-  EXPECT_EQ(find_resume(store_, "never"), std::nullopt);
-  EXPECT_EQ(find_resume(store_, first.string())->folder, first);
-  EXPECT_EQ(find_resume(store_, (folder_ / "run").string())->folder, second);
-  EXPECT_THAT(error_message([&] { find_resume(store_, (folder_ / "absent").string()); }),
+  EXPECT_EQ(find_resume(store_, {})->folder, second);
+  EXPECT_EQ(find_resume(store_, {Resume::Kind::kNever}), std::nullopt);
+  EXPECT_EQ(find_resume(store_, from_word<Resume>(first.string()))->folder, first);
+  EXPECT_EQ(find_resume(store_, from_word<Resume>((folder_ / "run").string()))->folder, second);
+  EXPECT_THAT(error_message([&] { find_resume(store_, from_word<Resume>((folder_ / "absent").string())); }),
               ::testing::AllOf(HasSubstr("checkpoint.resume: "), HasSubstr("absent")));
 }
 
@@ -98,14 +98,15 @@ TEST_F(RunCheckpoint, DamagedOnesArePassedOverOrRefused) {
   auto bytes = testing::read_file(second / "model.safetensors");
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   testing::write_file(second / "model.safetensors", bytes);
-  EXPECT_EQ(find_resume(store_, "auto")->folder, first);
-  EXPECT_THAT(error_message([&] { find_resume(store_, second.string()); }), HasSubstr("model.safetensors"));
+  EXPECT_EQ(find_resume(store_, {})->folder, first);
+  EXPECT_THAT(error_message([&] { find_resume(store_, from_word<Resume>(second.string())); }),
+              HasSubstr("model.safetensors"));
 }
 
 TEST_F(RunCheckpoint, NothingWholeIsNoReasonToStartAgain) {
-  EXPECT_EQ(find_resume(store_, "auto"), std::nullopt);
+  EXPECT_EQ(find_resume(store_, {}), std::nullopt);
   std::filesystem::remove(save(1) / "model.safetensors");
-  EXPECT_THAT(error_message([&] { find_resume(store_, "auto"); }), HasSubstr("all of them are damaged"));
+  EXPECT_THAT(error_message([&] { find_resume(store_, {}); }), HasSubstr("all of them are damaged"));
 }
 
 TEST_F(RunCheckpoint, OtherFoldersAreRefused) {

@@ -16,7 +16,9 @@ const NonFiniteGradient kCulprit{
     .block = "blocks.1", .parameter = "blocks.1.mlp.up.weight", .micro_batch = 3, .rank = 2};
 
 PrecisionSection section(const char* mode, const char* loss_scale = "dynamic") {
-  return {.mode = mode, .loss_scale = loss_scale, .max_skips = 5};
+  return {.mode = from_word<PrecisionMode>(mode),
+          .loss_scale = from_word<LossScaleChoice>(loss_scale),
+          .max_skips = 5};
 }
 
 StepResult skipped(float scale, std::int32_t in_a_row = 1) {
@@ -80,7 +82,7 @@ TEST(SkippedSteps, OrAScaleBelowItsFloor) {
   EXPECT_EQ(reason_to_stop(skipped(32), precision), "");
   EXPECT_THAT(reason_to_stop(skipped(16), precision),
               HasSubstr("falls from 16 below precision.min_scale = 16"));
-  precision.loss_scale = "8";  // a fixed one has no floor
+  precision.loss_scale = {.kind = LossScaleConfig::Kind::kStatic, .scale = 8};  // a fixed one has no floor
   EXPECT_EQ(reason_to_stop(skipped(8), precision), "");
 }
 

@@ -68,6 +68,8 @@ void traffic(Communicator& comm) {
   expect_one_more(0);
   (void)comm.all_gather_strings("text");
   expect_one_more(0);
+  (void)comm.all_gather_value(std::int64_t{1});
+  expect_one_more((size - 1) * 8);
   const auto group = comm.split(0);
   EXPECT_EQ(group->traffic(), TrafficCounts{});
   EXPECT_EQ(comm.traffic().num_calls, calls);
@@ -213,6 +215,7 @@ void run_every_call(Communicator& comm, const TestMemory& memory) {
   send.wait();
   comm.barrier();
   (void)comm.all_gather_strings("text");
+  (void)comm.all_gather_value(std::int64_t{1});
 }
 
 }  // namespace trireme

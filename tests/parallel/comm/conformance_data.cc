@@ -223,6 +223,33 @@ void strings(Communicator& comm) {
   for (const std::string& text : comm.all_gather_strings("")) EXPECT_EQ(text, "");
 }
 
+struct Report {
+  std::int64_t rank = 0;
+  double seconds = 0;
+  std::uint8_t flag = 0;
+};
+
+// Values have no text form: signs, fractions and zero bytes come as they are.
+void values(Communicator& comm) {
+  const auto report_of = [](int rank) {
+    return Report{.rank = -rank, .seconds = 0.1 * rank, .flag = static_cast<std::uint8_t>(255 - rank)};
+  };
+  const std::vector<Report> reports = comm.all_gather_value(report_of(comm.rank()));
+  ASSERT_EQ(reports.size(), static_cast<std::size_t>(comm.size()));
+  for (int r = 0; r < comm.size(); ++r) {
+    const Report &report = reports[static_cast<std::size_t>(r)], expected = report_of(r);
+    EXPECT_EQ(report.rank, expected.rank);
+    EXPECT_EQ(report.seconds, expected.seconds);
+    EXPECT_EQ(report.flag, expected.flag);
+  }
+  for (const std::size_t n : {0, 1, 5000}) {
+    const std::vector<std::int32_t> mine(n, 7 * comm.rank());
+    std::vector<std::int32_t> expected;
+    for (int r = 0; r < comm.size(); ++r) expected.insert(expected.end(), n, 7 * r);
+    EXPECT_EQ(comm.all_gather_values(std::span<const std::int32_t>(mine)), expected);
+  }
+}
+
 }  // namespace
 
 std::vector<ConformanceCase> conformance_data_cases() {
@@ -233,7 +260,8 @@ std::vector<ConformanceCase> conformance_data_cases() {
           {"Broadcast", broadcast},
           {"Messages", messages},
           {"Tags", tags},
-          {"Strings", strings}};
+          {"Strings", strings},
+          {"Values", values}};
 }
 
 }  // namespace trireme

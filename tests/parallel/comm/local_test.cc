@@ -131,11 +131,12 @@ TEST(LocalFailure, ThrowingRankEndsAll) {
     failures.expect([&] { comm->recv(memory.empty(1), 2, 0).wait(); }, culprit);
     failures.expect([&] { comm->send(memory.empty(1), 2, 0).wait(); }, culprit);
     failures.expect([&] { (void)comm->all_gather_strings("x"); }, culprit);
+    failures.expect([&] { (void)comm->all_gather_value(1); }, culprit);
     failures.expect([&] { (void)comm->split(0); }, culprit);
     pending.wait();  // was complete before the failure
     throw Error(ErrorCode::kRuntime, "a later failure");
   });
-  EXPECT_EQ(failures.count, 3 * 5);
+  EXPECT_EQ(failures.count, 3 * 6);
   EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory);
   EXPECT_STREQ(error.what(), "rank 2: no room for blocks.7");
   EXPECT_THAT(describe_location(error.where()), HasSubstr("local_test.cc"));
@@ -223,6 +224,11 @@ TEST(LocalFailure, SeesEveryDifference) {
   };
   const Call barrier = [](Communicator& comm, const TestMemory&) { comm.barrier(); };
   const Call strings = [](Communicator& comm, const TestMemory&) { (void)comm.all_gather_strings("a"); };
+  const auto values = [](std::size_t n) -> Call {
+    return [=](Communicator& comm, const TestMemory&) {
+      (void)comm.all_gather_values(std::span<const int>(std::vector<int>(n)));
+    };
+  };
   const Call split = [](Communicator& comm, const TestMemory&) { (void)comm.split(0); };
   const Call send = [](Communicator& comm, const TestMemory& memory) {
     comm.send(memory.empty(2), 1, 0).wait();
@@ -238,6 +244,8 @@ TEST(LocalFailure, SeesEveryDifference) {
       {reduce(4, DType::kFloat32, sum), reduce(4, DType::kFloat32, ReduceOp::kMax)},
       {broadcast(0), broadcast(1)},
       {barrier, strings},
+      {strings, values(1)},
+      {values(1), values(2)},
       {split, barrier},
       {reduce(1, DType::kFloat32, sum), barrier},
       {send, recv(3, DType::kFloat32)},

@@ -62,7 +62,8 @@ TEST(Recording, ListsCallsReadably) {
             "send 40 B fp32 to 2, tag 3\n"
             "recv 40 B fp32 from 0, tag 3\n"
             "barrier\n"
-            "all_gather_strings\n");
+            "all_gather_strings\n"
+            "all_gather_values 32 B\n");
   EXPECT_EQ(comm.traffic_of(CallKind::kAllReduce).num_calls, 2);
   EXPECT_EQ(comm.traffic_of(CallKind::kAllReduce).sent_bytes, 2 * 28 * 3 / 4);
   EXPECT_EQ(comm.calls()[2].sent_bytes, 60);
@@ -75,6 +76,7 @@ TEST(Recording, ComputesNothing) {
   comm.all_reduce(value, ReduceOp::kSum).wait();
   EXPECT_EQ(memory.values(value), std::vector<std::int64_t>(4, 3));
   EXPECT_EQ(comm.all_gather_strings("me"), std::vector<std::string>(2, "me"));
+  EXPECT_EQ(comm.all_gather_value(5), std::vector<int>(2, 5));
 }
 
 TEST(Recording, ChecksItsArguments) {

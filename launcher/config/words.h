@@ -1,0 +1,173 @@
+// Words that a job uses for values: one table a type, from which parsing, the values that a key takes, the
+// resolved text and messages are made. Where a library names its values, the word is that name.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "parallel/layout/param_store.h"
+#include "parallel/plan/pipeline_schedule.h"
+#include "parallel/reduce/grad_accumulator.h"
+#include "runtime/base/device.h"
+#include "runtime/base/error.h"
+#include "runtime/data/image_dataset.h"
+#include "runtime/loss_scaler.h"
+#include "runtime/optim/lr_schedule.h"
+#include "runtime/optim/optimizer.h"
+#include "runtime/precision.h"
+
+namespace trireme {
+
+enum class DataKind : std::uint8_t { kTokens, kImages, kSynthetic };
+
+/// How the blocks are cut into pipeline stages.
+struct PipelineCut {
+  enum class Kind : std::uint8_t { kFlops, kParameters, kBlocks, kMeasured, kListed };
+  Kind kind = Kind::kFlops;
+  std::vector<std::int64_t> firsts;  // kListed: the first block of every stage but the first
+  bool operator==(const PipelineCut&) const = default;
+};
+
+struct LossScaleChoice {
+  LossScaleConfig::Kind kind = LossScaleConfig::Kind::kDynamic;
+  double scale = 0;  // kStatic
+  bool operator==(const LossScaleChoice&) const = default;
+};
+
+/// What a run starts from.
+struct Resume {
+  enum class Kind : std::uint8_t { kAuto, kNever, kCheckpoint };
+  Kind kind = Kind::kAuto;
+  std::string path;  // kCheckpoint
+  bool operator==(const Resume&) const = default;
+};
+
+template <class T>
+struct Word {
+  T value;
+  std::string_view word;
+};
+
+template <class T, std::size_t kCount>
+std::array<Word<T>, kCount> with_names(const T (&values)[kCount]) {
+  std::array<Word<T>, kCount> words;
+  for (std::size_t i = 0; i < kCount; ++i) words[i] = {values[i], name(values[i])};
+  return words;
+}
+
+/// The words of a type, in the order in which messages list them.
+template <class T>
+inline constexpr int kWords = 0;  // none
+
+template <>
+inline constexpr auto kWords<DataKind> = std::to_array<Word<DataKind>>({{DataKind::kTokens, "tokens"},
+                                                                        {DataKind::kImages, "images"},
+                                                                        {DataKind::kSynthetic, "synthetic"}});
+template <>
+inline constexpr auto kWords<ViewOptions::Crop> =
+    std::to_array<Word<ViewOptions::Crop>>({{ViewOptions::Crop::kRandomResized, "resized"},
+                                            {ViewOptions::Crop::kPadded, "padded"},
+                                            {ViewOptions::Crop::kCenter, "center"}});
+template <>
+inline constexpr auto kWords<ImageDataset::OnBadImage> = std::to_array<Word<ImageDataset::OnBadImage>>(
+    {{ImageDataset::OnBadImage::kFail, "fail"}, {ImageDataset::OnBadImage::kSkip, "skip"}});
+template <>
+inline constexpr auto kWords<OptimizerConfig::Kind> = std::to_array<Word<OptimizerConfig::Kind>>(
+    {{OptimizerConfig::Kind::kAdamW, "adamw"}, {OptimizerConfig::Kind::kSgd, "sgd"}});
+template <>
+inline constexpr auto kWords<LrSchedule::Kind> =
+    std::to_array<Word<LrSchedule::Kind>>({{LrSchedule::Kind::kConstant, "constant"},
+                                           {LrSchedule::Kind::kLinear, "linear"},
+                                           {LrSchedule::Kind::kCosine, "cosine"},
+                                           {LrSchedule::Kind::kOneCycle, "one_cycle"}});
+template <>
+inline const auto kWords<PrecisionMode> = with_names({PrecisionMode::kFp32, PrecisionMode::kTf32,
+                                                      PrecisionMode::kFp16, PrecisionMode::kBf16});
+/// Of gradients; nothing: what the mode computes in.
+template <>
+inline constexpr auto kWords<std::optional<DType>> =
+    std::to_array<Word<std::optional<DType>>>({{DType::kFloat32, "fp32"},
+                                               {DType::kFloat16, "fp16"},
+                                               {DType::kBFloat16, "bf16"},
+                                               {std::nullopt, "compute"}});
+template <>
+inline constexpr auto kWords<LossScaleConfig::Kind> = std::to_array<Word<LossScaleConfig::Kind>>(
+    {{LossScaleConfig::Kind::kDynamic, "dynamic"}, {LossScaleConfig::Kind::kOff, "off"}});
+template <>
+inline constexpr auto kWords<Offload> = std::to_array<Word<Offload>>({{Offload::kNone, "none"},
+                                                                      {Offload::kOptimizer, "optimizer"}});
+template <>
+inline const auto kWords<PipelineSchedule> = with_names({PipelineSchedule::kGpipe,
+                                                         PipelineSchedule::kOneForwardOneBackward,
+                                                         PipelineSchedule::kInterleaved,
+                                                         PipelineSchedule::kZeroBubbleH1});
+template <>
+inline constexpr auto kWords<PipelineCut::Kind> =
+    std::to_array<Word<PipelineCut::Kind>>({{PipelineCut::Kind::kFlops, "flops"},
+                                            {PipelineCut::Kind::kParameters, "parameters"},
+                                            {PipelineCut::Kind::kBlocks, "blocks"},
+                                            {PipelineCut::Kind::kMeasured, "measured"}});
+template <>
+inline constexpr auto kWords<Reduction> =
+    std::to_array<Word<Reduction>>({{Reduction::kCanonical, "canonical"}, {Reduction::kFast, "fast"}});
+/// Where to compute; nothing: wherever it can be.
+template <>
+inline constexpr auto kWords<std::optional<DeviceType>> = std::to_array<Word<std::optional<DeviceType>>>(
+    {{std::nullopt, "auto"}, {DeviceType::kCpu, "cpu"}, {DeviceType::kCuda, "cuda"}});
+template <>
+inline constexpr auto kWords<Resume::Kind> =
+    std::to_array<Word<Resume::Kind>>({{Resume::Kind::kAuto, "auto"}, {Resume::Kind::kNever, "never"}});
+
+template <class T>
+concept HasWords = requires {
+  kWords<T>.size();
+};
+
+/// The word for a value, as a job gives it.
+template <HasWords T>
+std::string to_word(const T& value) {
+  for (const Word<T>& entry : kWords<T>) {
+    if (entry.value == value) return std::string(entry.word);
+  }
+  return "?";
+}
+std::string to_word(const PipelineCut& cut);           // "3, 6" of a list
+std::string to_word(const LossScaleChoice& choice);    // "1024"
+std::string to_word(const std::optional<int>& count);  // nothing: "auto"
+std::string to_word(const Resume& resume);
+
+/// Sets `value` to what `word` stands for. False where it stands for none.
+template <HasWords T>
+bool read_word(std::string_view word, T& value) {
+  for (const Word<T>& entry : kWords<T>) {
+    if (entry.word != word) continue;
+    value = entry.value;
+    return true;
+  }
+  return false;
+}
+bool read_word(std::string_view word, PipelineCut& cut);
+bool read_word(std::string_view word, LossScaleChoice& choice);    // positive, also in fp32
+bool read_word(std::string_view word, std::optional<int>& count);  // 0 to 256
+bool read_word(std::string_view word, Resume& resume);
+
+/// Throws Error(kInvalidInput) where the word stands for no value.
+template <class T>
+T from_word(std::string_view word) {
+  T value;
+  TRIREME_CHECK(read_word(word, value), "\"{}\" stands for no value here", word);
+  return value;
+}
+
+/// Has a word for each value, or for some of them, and is else text.
+template <class T>
+concept IsWord = requires(const T& value, T& read) {
+  to_word(value);
+  read_word(std::string_view(), read);
+};
+
+}  // namespace trireme

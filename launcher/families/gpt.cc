@@ -1,0 +1,78 @@
+// GPT-2 and GPT-3.
+#include "models/gpt.h"
+
+#include "launcher/families/model_family.h"
+#include "launcher/train/token_data.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view kNames[] = {"gpt"};
+constexpr std::string_view kKeys[] = {"size",    "layers",  "hidden", "heads", "vocab",
+                                      "seq_len", "dropout", "tied",   "bias"};
+
+void check(const ModelSection& model) {
+  if (model.size.empty()) {
+    TRIREME_CHECK(model.layers > 0 && model.hidden > 0 && model.heads > 0 && model.seq_len > 0,
+                  "the model has no shape: give model.size, or all of model.layers = {}, model.hidden = {}, "
+                  "model.heads = {} and model.seq_len = {}",
+                  model.layers, model.hidden, model.heads, model.seq_len);
+  }
+  if (model.hidden > 0 && model.heads > 0) {
+    TRIREME_CHECK(model.hidden % model.heads == 0, "model.heads = {} does not divide model.hidden = {}",
+                  model.heads, model.hidden);
+  }
+}
+
+void fill_in(JobConfig& config) {
+  ModelSection& model = config.model;
+  const auto fill = [](std::int64_t& number, std::int64_t value) {
+    if (number == 0) number = value;
+  };
+  if (!model.size.empty()) {
+    const GptConfig sized = gpt_config_for_size(model.size);
+    fill(model.layers, sized.layers);
+    fill(model.hidden, sized.hidden);
+    fill(model.heads, sized.heads);
+    fill(model.vocab, sized.vocab);
+    fill(model.seq_len, sized.seq_len);
+  }
+  if (model.vocab == 0) model.vocab = vocab_of_data(config.data);
+}
+
+BlockList build(const ModelSection& model) {
+  return build_gpt({.layers = model.layers,
+                    .hidden = model.hidden,
+                    .heads = model.heads,
+                    .vocab = model.vocab,
+                    .seq_len = model.seq_len,
+                    .dropout = static_cast<float>(model.dropout),
+                    .tied = model.tied});
+}
+
+std::string describe(const JobConfig& config) {
+  const ModelSection& model = config.model;
+  return fmt::format("{} layers, {} wide, {} heads, vocabulary {}, context {}", model.layers, model.hidden,
+                     model.heads, model.vocab, model.seq_len);
+}
+
+std::string variant(const ModelSection& model) {
+  return model.tied ? ", tied" : ", untied";
+}
+
+}  // namespace
+
+extern constexpr ModelFamily kGptFamily{.plural = "GPTs",
+                                        .names = kNames,
+                                        .sizes = kGptSizes,
+                                        .keys = kKeys,
+                                        .data = kTokenData,
+                                        .writes_text = true,
+                                        .check = check,
+                                        .fill_in = fill_in,
+                                        .build = build,
+                                        .describe = describe,
+                                        .variant = variant};
+
+}  // namespace trireme

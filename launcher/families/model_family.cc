@@ -1,0 +1,23 @@
+#include "launcher/families/model_family.h"
+
+#include <algorithm>
+
+#include "runtime/base/error.h"
+
+namespace trireme {
+
+extern const ModelFamily kGptFamily, kResNetFamily;
+
+std::span<const ModelFamily* const> model_families() {
+  static constexpr const ModelFamily* kFamilies[] = {&kGptFamily, &kResNetFamily};
+  return kFamilies;
+}
+
+const ModelFamily& family_of(const ModelSection& model) {
+  for (const ModelFamily* family : model_families()) {
+    if (std::ranges::find(family->names, model.name) != family->names.end()) return *family;
+  }
+  throw Error(ErrorCode::kInvalidInput, fmt::format("model.name = \"{}\" is not known", model.name));
+}
+
+}  // namespace trireme

@@ -1,0 +1,45 @@
+// Residual networks for ImageNet's and CIFAR's images.
+#include "models/resnet.h"
+
+#include "launcher/families/model_family.h"
+#include "launcher/train/image_data.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::string_view kKeys[] = {"classes", "label_smoothing"};
+
+void fill_in(JobConfig& config) {
+  const ResNetConfig published = *find_resnet_config(config.model.name);
+  if (config.model.classes == 0) config.model.classes = published.classes;
+  if (config.data.image_size == 0) {
+    config.data.image_size = published.stem == ResNetConfig::Stem::kCifar ? 32 : 224;
+  }
+}
+
+BlockList build(const ModelSection& model) {
+  ResNetConfig resnet = *find_resnet_config(model.name);
+  resnet.classes = model.classes;
+  resnet.label_smoothing = static_cast<float>(model.label_smoothing);
+  return build_resnet(resnet);
+}
+
+std::string describe(const JobConfig& config) {
+  return fmt::format("{} classes, images of {} x {}", config.model.classes, config.data.image_size,
+                     config.data.image_size);
+}
+
+}  // namespace
+
+extern constexpr ModelFamily kResNetFamily{.plural = "ResNets",
+                                           .names = kResNetNames,
+                                           .keys = kKeys,
+                                           .data = kImageData,
+                                           .has_class_logits = true,
+                                           .check = [](const ModelSection&) {},
+                                           .fill_in = fill_in,
+                                           .build = build,
+                                           .describe = describe,
+                                           .variant = [](const ModelSection&) { return std::string(); }};
+
+}  // namespace trireme

@@ -1,0 +1,118 @@
+#include "launcher/train/token_data.h"
+
+#include "runtime/base/error.h"
+#include "runtime/checkpoint/hash.h"
+#include "runtime/data/synthetic_tokens.h"
+#include "runtime/data/token_dataset.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A pass over synthetic data; its training samples never repeat, whatever the pass.
+constexpr std::int64_t kSyntheticSamples = 1024;
+
+/// Where the tokens of data.train or data.eval are: of a prepared folder, the file that belongs to the key.
+fs::path shards_of(const std::string& path, const char* prepared_name) {
+  const bool prepared = fs::is_directory(path) && fs::exists(fs::path(path) / DatasetInfo::kFileName);
+  return prepared ? fs::path(path) / prepared_name : fs::path(path);
+}
+
+std::string fingerprint_of(const TokenDataset& tokens) {
+  ByteHash hash;
+  for (const TokenFile& shard : tokens.shards()) hash.update(std::as_bytes(shard.tokens()));
+  return fmt::format("{} tokens in {} file(s), hash {:016x}", tokens.num_tokens(), tokens.num_shards(),
+                     hash.value());
+}
+
+std::shared_ptr<const Dataset> open_tokens(const JobConfig& config, const char* key, const fs::path& path,
+                                           std::string* fingerprint) {
+  try {
+    const auto tokens = std::make_shared<TokenDataset>(
+        TokenDataset::Options{.path = path,
+                              .sequence_length = config.model.seq_len,
+                              .seed = static_cast<std::uint64_t>(config.train.seed),
+                              .vocab_size = config.model.vocab});
+    if (fingerprint != nullptr) {
+      tokens->check_vocab(config.model.vocab);
+      *fingerprint += fmt::format("{}: {}\n", key, fingerprint_of(*tokens));
+    }
+    return tokens;
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: {}", key, error.what()), error.where());
+  }
+}
+
+std::shared_ptr<const Dataset> synthetic_tokens(const JobConfig& config) {
+  return std::make_shared<SyntheticTokens>(
+      SyntheticTokens::Options{.num_samples = kSyntheticSamples,
+                               .sequence_length = config.model.seq_len,
+                               .vocab_size = config.model.vocab,
+                               .seed = static_cast<std::uint64_t>(config.train.seed)});
+}
+
+// A loss over tokens of another vocabulary would mean nothing.
+void check_same_tokenizer(const DataSection& data) {
+  const auto train = find_prepared_data(data.train), eval = find_prepared_data(data.eval);
+  if (!train || !eval) return;  // plain token files do not say
+  TRIREME_CHECK(
+      train->info.tokenizer == eval->info.tokenizer && train->info.vocab_size == eval->info.vocab_size,
+      "data.eval = \"{}\" was made with the tokenizer {} of {} tokens, data.train = \"{}\" with {} of {}: "
+      "prepare both with the same --tokenizer",
+      data.eval, eval->info.tokenizer, eval->info.vocab_size, data.train, train->info.tokenizer,
+      train->info.vocab_size);
+}
+
+SampleSpec token_sample_spec(const JobConfig& config) {
+  return {.input = {config.model.seq_len}, .input_dtype = DType::kInt32, .target = {config.model.seq_len}};
+}
+
+JobData open_token_eval_data(const JobConfig& config) {
+  if (config.data.kind == DataKind::kSynthetic) return {.eval = synthetic_tokens(config)};
+  return {.eval = open_tokens(config, "data.eval", shards_of(config.data.eval, "eval.bin"), nullptr)};
+}
+
+JobData open_token_data(const JobConfig& config, bool read_whole) {
+  if (config.data.kind == DataKind::kSynthetic) {
+    const auto data = synthetic_tokens(config);
+    return {.train = data, .eval = config.data.eval.empty() ? nullptr : data};
+  }
+  JobData data;
+  std::string* fingerprint = read_whole ? &data.fingerprint : nullptr;
+  data.train = open_tokens(config, "data.train", shards_of(config.data.train, "train.bin"), fingerprint);
+  if (!config.data.eval.empty()) {
+    check_same_tokenizer(config.data);
+    data.eval = open_tokens(config, "data.eval", shards_of(config.data.eval, "eval.bin"), fingerprint);
+  }
+  return data;
+}
+
+}  // namespace
+
+std::optional<PreparedData> find_prepared_data(const fs::path& path) {
+  const fs::path folder = fs::is_directory(path) ? path : path.parent_path();
+  if (!fs::exists(folder / DatasetInfo::kFileName)) return std::nullopt;
+  return PreparedData{folder, read_dataset_info(folder)};
+}
+
+std::int64_t vocab_of_data(const DataSection& data) {
+  const auto prepared = data.kind == DataKind::kTokens ? find_prepared_data(data.train) : std::nullopt;
+  TRIREME_CHECK(
+      prepared,
+      "model.vocab is not known: give it, or model.size, or data.train = a folder that `trireme data "
+      "text` wrote (data.train = \"{}\" has no {})",
+      data.train, DatasetInfo::kFileName);
+  return prepared->info.vocab_size;
+}
+
+const DataModule kTokenData{
+    .kind = DataKind::kTokens,
+    .source = "the folder of token shards that `trireme data text` wrote",
+    .throughput_unit = "tokens",
+    .sample_spec = token_sample_spec,
+    .describe_sample = [](const JobConfig& config) { return fmt::format("{} tokens", config.model.seq_len); },
+    .open = open_token_data,
+    .open_eval = open_token_eval_data};
+
+}  // namespace trireme

@@ -1,0 +1,25 @@
+// Tokens for a job.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "launcher/train/data_module.h"
+#include "runtime/data/dataset_info.h"
+
+namespace trireme {
+
+extern const DataModule kTokenData;
+
+/// The description beside prepared tokens, for a path as in data.train; empty where there is none.
+struct PreparedData {
+  std::filesystem::path folder;
+  DatasetInfo info;
+};
+std::optional<PreparedData> find_prepared_data(const std::filesystem::path& path);
+
+/// The tokenizer's, of prepared tokens. Throws Error(kInvalidInput) where there are none.
+std::int64_t vocab_of_data(const DataSection& data);
+
+}  // namespace trireme

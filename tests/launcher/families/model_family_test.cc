@@ -1,0 +1,65 @@
+#include "launcher/families/model_family.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "launcher/config/config_keys.h"
+#include "launcher/train/build.h"
+#include "tests/launcher/config/error_matchers.h"
+
+namespace trireme {
+namespace {
+
+/// The least that names a model, of the family's first size.
+JobConfig job_of(const ModelFamily& family, std::string_view name) {
+  JobConfig config;
+  config.data.kind = DataKind::kSynthetic;
+  config.model.name = name;
+  if (!family.sizes.empty()) config.model.size = family.sizes.front();
+  return config;
+}
+
+TEST(ModelFamily, EveryNameIsOfOneFamily) {
+  std::set<std::string_view> names;
+  for (const ModelFamily* family : model_families()) {
+    for (const std::string_view name : family->names) {
+      EXPECT_TRUE(names.insert(name).second) << name;
+      EXPECT_EQ(&family_of(job_of(*family, name).model), family);
+    }
+  }
+  EXPECT_THAT(error_message([] { family_of({.name = "gtp"}); }),
+              ::testing::HasSubstr("model.name = \"gtp\""));
+}
+
+TEST(ModelFamily, EveryModelIsBuiltFromItsNameAndSize) {
+  for (const ModelFamily* family : model_families()) {
+    EXPECT_NE(family->data.kind, DataKind::kSynthetic);
+    for (const std::string_view name : family->names) {
+      const JobConfig job = resolve(job_of(*family, name));
+      EXPECT_GT(build_blocks(job.model)->size(), 2u) << name;
+      EXPECT_GT(sample_spec(job).input.num_elems(), 1) << name;
+      EXPECT_NE(open_data(job, /*read_whole=*/false).train, nullptr) << name;
+      EXPECT_NE(family->describe(job), "") << name;
+    }
+  }
+}
+
+// A key that a family lists is in the table, for that family alone or for those that list it, too.
+TEST(ModelFamily, KeysHaveRows) {
+  for (const ModelFamily* family : model_families()) {
+    JobConfig job = job_of(*family, family->names.front());
+    for (const std::string_view listed : family->keys) {
+      const auto key =
+          std::ranges::find(config_keys(), "model." + std::string(listed), &ConfigKey::full_name);
+      ASSERT_NE(key, config_keys().end()) << listed;
+      EXPECT_EQ(key->scope_without(job), nullptr) << listed;
+      EXPECT_THAT(key->scopes.front().text, ::testing::HasSubstr(std::string(family->plural)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme
