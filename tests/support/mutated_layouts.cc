@@ -71,6 +71,10 @@ void add_exchanges(std::vector<MutatedLayout>& all) {
       all.back().in.accumulate_unsharded = unsharded;
       all.back().in.recompute = 1;
     }
+    for (const int prefetch : {0, 2, 3}) {
+      all.push_back(layout_of(sizes, 3));
+      all.back().in.prefetch = prefetch;
+    }
     for (const int zero : {0, 1, 2, 3}) {
       all.push_back(layout_of(sizes, zero));
       all.back().reduction = Reduction::kFast;
