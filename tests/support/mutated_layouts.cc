@@ -1,6 +1,9 @@
 #include "tests/support/mutated_layouts.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <random>
 
 #include "tests/support/tiny_resnet.h"
 
@@ -115,6 +118,28 @@ void add_large(std::vector<MutatedLayout>& all) {
   all.push_back(layout_of({.stages = 3, .data = 1, .micro_batches = 4}, 2, kGpipe));
 }
 
+MutatedLayout random_layout(std::mt19937_64& random) {
+  const auto draw = [&](int least, int most) {
+    return least + static_cast<int>(random() % static_cast<unsigned>(most - least + 1));
+  };
+  Sizes sizes{.stages = draw(1, 4), .data = draw(1, 4), .micro_batches = draw(1, 6)};
+  while (sizes.stages * sizes.data > 8) --sizes.data;
+  PipelineSchedule schedule = kOneForwardOneBackward;
+  if (sizes.stages > 1)
+    schedule =
+        std::array{kGpipe, schedule, kInterleaved, kZeroBubbleH1}[static_cast<std::size_t>(draw(0, 3))];
+  if (schedule == kInterleaved) sizes.micro_batches = std::max(sizes.micro_batches, sizes.stages);
+  MutatedLayout layout = layout_of(sizes, draw(0, 3), schedule);
+  layout.in.recompute = draw(0, 1) * draw(1, 3);
+  layout.in.tied = draw(0, 1) == 1;
+  layout.in.prefetch = draw(0, 3);
+  layout.in.keep_gathered = layout.in.zero == 3 && draw(0, 1) == 1;
+  layout.in.accumulate_unsharded = layout.in.zero >= 2 && draw(0, 1) == 1;
+  if (draw(0, 3) == 0) layout.in.group_min_bytes = 1 << draw(12, 15);
+  if (draw(0, 3) == 0) layout.reduction = Reduction::kFast;
+  return layout;
+}
+
 std::vector<int> even_cut(int num_blocks, int chunks) {
   std::vector<int> cut;
   for (int c = 1; c < chunks; ++c) cut.push_back(num_blocks * c / chunks);
@@ -133,6 +158,13 @@ std::vector<MutatedLayout> mutated_layouts() {
   add_exchanges(all);
   add_batch_norm(all);
   add_large(all);
+  return all;
+}
+
+std::vector<MutatedLayout> random_layouts(std::size_t count, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<MutatedLayout> all;
+  while (all.size() < count) all.push_back(random_layout(random));
   return all;
 }
 

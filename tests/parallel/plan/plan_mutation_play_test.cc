@@ -1,6 +1,7 @@
 // Every single change of a plan is rejected by the validator, or does no harm: it is played, and ends with
-// the same bits. TRIREME_MUTATION_PLAYS sets how many accepted swaps of a layout are played (all of every
-// other change is); TRIREME_TEST_SEED chooses others.
+// the same bits. From the environment: TRIREME_MUTATION_PLAYS, how many accepted swaps of a layout are played
+// (all of every other change is); TRIREME_MUTATION_LAYOUTS, how many random layouts come on top;
+// TRIREME_TEST_SEED, which.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -36,6 +37,10 @@ constexpr std::size_t kEveryHarmed = 5;
 std::uint64_t number_from_environment(const char* name, std::uint64_t otherwise) {
   const char* const text = std::getenv(name);
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+std::uint64_t seed() {
+  return number_from_environment("TRIREME_TEST_SEED", 1);
 }
 
 struct Count {
@@ -85,7 +90,7 @@ void try_all(const testing::MutatedLayout& layout, PlayedPlan played, Count& cou
   const auto error = find_plan_error(player.plan());
   ASSERT_FALSE(error.has_value()) << layout.to_string() << ": " << error->message;
   std::vector<PlanMutation> mutations = testing::all_mutations(player.plan());
-  std::mt19937_64 random(number_from_environment("TRIREME_TEST_SEED", 1));
+  std::mt19937_64 random(seed());
   for (std::size_t i = mutations.size(); i > 1; --i) std::swap(mutations[i - 1], mutations[random() % i]);
   std::uint64_t plays_left = number_from_environment("TRIREME_MUTATION_PLAYS", kDefaultPlays) / kChildren;
   const auto verdicts = testing::run_forked(
@@ -115,24 +120,25 @@ void print(const char* plans, const Count& count) {
       count.not_played);
 }
 
-TEST(PlanMutationPlays, AChangedStepIsRejectedOrHarmless) {
-  const auto layouts = testing::mutated_layouts();
-  Count count;
-  for (std::size_t i = 0; i < layouts.size(); i += kEveryLayout)
-    try_all(layouts[i], PlayedPlan::kStep, count);
-  print("steps", count);
+void expect_no_harm(const char* plans, PlayedPlan played) {
+  auto layouts = testing::mutated_layouts();
   EXPECT_GE(layouts.size(), 60u);
+  for (const auto& layout :
+       testing::random_layouts(number_from_environment("TRIREME_MUTATION_LAYOUTS", 0), seed())) {
+    layouts.push_back(layout);
+  }
+  Count count;
+  for (std::size_t i = 0; i < layouts.size(); i += kEveryLayout) try_all(layouts[i], played, count);
+  print(plans, count);
   EXPECT_EQ(count.tried, count.rejected + count.harmless);
 }
 
+TEST(PlanMutationPlays, AChangedStepIsRejectedOrHarmless) {
+  expect_no_harm("steps", PlayedPlan::kStep);
+}
+
 TEST(PlanMutationPlays, AChangedEvaluationIsRejectedOrHarmless) {
-  const auto layouts = testing::mutated_layouts();
-  Count count;
-  for (std::size_t i = 0; i < layouts.size(); i += kEveryLayout) {
-    try_all(layouts[i], PlayedPlan::kEvaluation, count);
-  }
-  print("evaluations", count);
-  EXPECT_EQ(count.tried, count.rejected + count.harmless);
+  expect_no_harm("evaluations", PlayedPlan::kEvaluation);
 }
 
 // Whether an action that is left out changes memory alone, or of many ranks one that has but padding to
