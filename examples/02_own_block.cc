@@ -31,7 +31,7 @@ class Classifier final : public Block {
         ops::linear(ctx, batch.inputs, hidden_, {.bias = offset_, .activation = Activation::kGeluTanh});
     Tensor logits = ops::linear(ctx, h, output_);
     if (!batch.targets.defined()) return {logits};
-    return {ops::softmax_cross_entropy(ctx, std::move(logits), batch.targets, batch.loss_scale)};
+    return {ops::softmax_cross_entropy(ctx, std::move(logits), batch.targets, batch.inv_num_targets)};
   }
 
  private:

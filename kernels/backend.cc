@@ -4,10 +4,10 @@
 
 namespace trireme {
 
-void throw_missing_entry(const Backend& backend, const char* op) {
-  throw Error(ErrorCode::kUnsupported,
-              fmt::format("the device '{}' has no {} yet; it works with parallel.device = \"cpu\"",
-                          backend.name, op));
+void throw_missing_op(const char* device, const char* op) {
+  throw Error(
+      ErrorCode::kUnsupported,
+      fmt::format("the device '{}' has no {} yet, of any dtype; it works with device = \"cpu\"", device, op));
 }
 
 const Backend& backend_for(DeviceType type) {
@@ -26,7 +26,7 @@ const Backend& backend_for(DeviceType type) {
           "toolkit is installed, or use device = \"cpu\"");
 #endif
   }
-  throw Error(ErrorCode::kUnsupported, fmt::format("no backend for device '{}'", name(type)));
+  throw Error(ErrorCode::kUnsupported, fmt::format("no backend for device type {}", static_cast<int>(type)));
 }
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
-// The operator table: everything an op of runtime/ops may ask of a device, as one struct of function pointers
-// that a backend fills in one place. No autograd here, no shapes to infer: callers (runtime/ops,
-// runtime/optim) have checked shapes and dtypes, kernels compute over views.
+// The operator table: everything an op of runtime/ops may ask of a device. A backend is a struct of functions
+// and a table of kernels, one for each struct of arguments in the lists of backend_*ops.h; it fills both in
+// one place. No autograd here, no shapes to infer: callers (runtime/ops, runtime/optim) have checked shapes
+// and dtypes, kernels compute over views.
 //
 // [Note: kernel contracts]
 //  * Views are contiguous row-major. `const` views are never written. Outputs may be uninitialised and are
@@ -17,9 +18,9 @@
 //    once, to nearest, ties to even, when they are stored; what overflows becomes infinite.
 //  * Matmul, convolution and attention accumulate in fp32; norms, softmax, losses and reductions compute in
 //  fp32.
-//  * A null entry means the backend lacks the op; an entry throws Error(kUnsupported) naming op, device and
-//  dtype
-//    for a dtype it lacks.
+//  * Error(kUnsupported) names op and device where the backend lacks the op, and op, device and dtype where
+//  its
+//    kernel lacks the dtype.
 #pragma once
 
 #include <map>
@@ -31,7 +32,6 @@
 #include "kernels/backend_image_ops.h"
 #include "kernels/backend_ops.h"
 #include "kernels/backend_step_ops.h"
-#include "kernels/backend_types.h"
 
 namespace trireme {
 
@@ -61,6 +61,10 @@ class HostCopy {
   /// after.
   virtual const void* wait() = 0;
 };
+
+using AllOps = decltype(joined(FeatureOps{}, ImageOps{}, StepOps{}));
+
+[[noreturn]] void throw_missing_op(const char* device, const char* op);
 
 struct Backend {
   const char* name = "";
@@ -96,49 +100,20 @@ struct Backend {
   /// Called once on the thread that becomes a rank (thread pools, current device).
   void (*bind_thread)(const KernelContext& exec) = nullptr;
 
-  void (*matmul)(const KernelContext&, const MatmulArgs&) = nullptr;
-  void (*column_sum)(const KernelContext&, const ColumnSumArgs&) = nullptr;
-  void (*activation_bwd)(const KernelContext&, const ActivationBwdArgs&) = nullptr;
-  void (*layer_norm_fwd)(const KernelContext&, const LayerNormFwdArgs&) = nullptr;
-  void (*layer_norm_bwd)(const KernelContext&, const LayerNormBwdArgs&) = nullptr;
-  void (*attention_fwd)(const KernelContext&, const AttentionFwdArgs&) = nullptr;
-  void (*attention_bwd)(const KernelContext&, const AttentionBwdArgs&) = nullptr;
-  void (*embedding_fwd)(const KernelContext&, const EmbeddingFwdArgs&) = nullptr;
-  void (*embedding_bwd)(const KernelContext&, const EmbeddingBwdArgs&) = nullptr;
-  void (*dropout)(const KernelContext&, const DropoutArgs&) = nullptr;
-  void (*softmax_cross_entropy)(const KernelContext&, const SoftmaxCrossEntropyArgs&) = nullptr;
-  void (*conv2d_fwd)(const KernelContext&, const Conv2dFwdArgs&) = nullptr;
-  void (*conv2d_bwd_data)(const KernelContext&, const Conv2dBwdDataArgs&) = nullptr;
-  void (*conv2d_bwd_weight)(const KernelContext&, const Conv2dBwdWeightArgs&) = nullptr;
-  void (*batch_norm_fwd)(const KernelContext&, const BatchNormFwdArgs&) = nullptr;
-  void (*batch_norm_infer)(const KernelContext&, const BatchNormInferArgs&) = nullptr;
-  void (*batch_norm_bwd)(const KernelContext&, const BatchNormBwdArgs&) = nullptr;
-  void (*relu)(const KernelContext&, const ReluArgs&) = nullptr;
-  void (*relu_bwd)(const KernelContext&, const ReluBwdArgs&) = nullptr;
-  void (*max_pool_fwd)(const KernelContext&, const MaxPoolFwdArgs&) = nullptr;
-  void (*max_pool_bwd)(const KernelContext&, const MaxPoolBwdArgs&) = nullptr;
-  void (*avg_pool_fwd)(const KernelContext&, const AvgPoolFwdArgs&) = nullptr;
-  void (*avg_pool_bwd)(const KernelContext&, const AvgPoolBwdArgs&) = nullptr;
-  void (*move_average)(const KernelContext&, const MoveAverageArgs&) = nullptr;
-  void (*add)(const KernelContext&, const AddArgs&) = nullptr;
-  void (*cast)(const KernelContext&, const CastArgs&) = nullptr;
-  void (*scale)(const KernelContext&, const ScaleArgs&) = nullptr;
-  void (*squared_norm_blocks)(const KernelContext&, const SquaredNormBlocksArgs&) = nullptr;
-  void (*clip_coefficient)(const KernelContext&, const ClipCoefficientArgs&) = nullptr;
-  void (*update_loss_scale)(const KernelContext&, const UpdateLossScaleArgs&) = nullptr;
-  void (*adamw)(const KernelContext&, const AdamWArgs&) = nullptr;
-  void (*sgd)(const KernelContext&, const SgdArgs&) = nullptr;
+  OpTable<AllOps> ops;
+
+  // What a backend can, told by the functions that it has; traits() in runtime/base/device.h has the rest.
+  constexpr bool is_asynchronous() const { return native_stream != nullptr; }
+  constexpr bool records_graphs() const { return begin_capture != nullptr; }
+
+  /// Throws Error(kUnsupported) naming op and device where the table has no kernel for `args`.
+  template <class Args>
+  void run(const KernelContext& exec, const Args& args) const {
+    const Kernel<Args> kernel = ops.get<Args>();
+    if (kernel == nullptr) throw_missing_op(name, Args::kName);
+    kernel(exec, args);
+  }
 };
-
-[[noreturn]] void throw_missing_entry(const Backend& backend, const char* op);
-
-/// An entry of `backend`'s table, for the ops that not every backend has: throws Error(kUnsupported) naming
-/// op and device where it is null.
-template <class Entry>
-Entry required(const Backend& backend, Entry Backend::*entry, const char* op) {
-  if (backend.*entry == nullptr) throw_missing_entry(backend, op);
-  return backend.*entry;
-}
 
 /// The table of a device type. Throws Error(kUnsupported) for one that this build lacks.
 const Backend& backend_for(DeviceType type);

@@ -5,7 +5,7 @@
 #include <compare>
 #include <cstdint>
 
-#include "kernels/backend_types.h"
+#include "kernels/op_table.h"
 
 namespace trireme {
 
@@ -21,6 +21,7 @@ struct ConvGeometry {
 /// y[b, i, j, o] = bias[o] + sum over r, s, c of x[b, i * stride + r - padding, ..., c] weight[o, c, r, s],
 /// channel o reading the c of its group alone. Images are NHWC, weights as in PyTorch.
 struct Conv2dFwdArgs {
+  static constexpr const char* kName = "conv2d_fwd";
   ConstTensorView x;       // [B, H, W, C]
   ConstTensorView weight;  // [O, C / groups, R, S]
   ConstTensorView bias;    // [O], or undefined
@@ -30,6 +31,7 @@ struct Conv2dFwdArgs {
 };
 
 struct Conv2dBwdDataArgs {
+  static constexpr const char* kName = "conv2d_bwd_data";
   ConstTensorView dy, weight;
   ConstTensorView dx_add;  // like dx, or undefined: added to dx (another use of x); may be dx itself
   TensorView dx;
@@ -38,6 +40,7 @@ struct Conv2dBwdDataArgs {
 };
 
 struct Conv2dBwdWeightArgs {
+  static constexpr const char* kName = "conv2d_bwd_weight";
   ConstTensorView dy, x;
   TensorView dweight;  // fp32
   ConvGeometry geometry;
@@ -48,6 +51,7 @@ struct Conv2dBwdWeightArgs {
 /// y = rectify((x - mean) * rstd * gamma + beta + residual), mean and biased variance of each channel over
 /// the rows (Ioffe & Szegedy 2015).
 struct BatchNormFwdArgs {
+  static constexpr const char* kName = "batch_norm_fwd";
   ConstTensorView x;            // [..., C], M rows
   ConstTensorView gamma, beta;  // [C]
   ConstTensorView residual;     // like x, or undefined
@@ -60,6 +64,7 @@ struct BatchNormFwdArgs {
 
 /// The same with given statistics.
 struct BatchNormInferArgs {
+  static constexpr const char* kName = "batch_norm_infer";
   ConstTensorView x;
   ConstTensorView gamma, beta;
   ConstTensorView mean, variance;  // [C] fp32
@@ -72,6 +77,7 @@ struct BatchNormInferArgs {
 /// With g = dy where the rectifier let pass (y > 0), else 0: dresidual = g, dbeta = sum g,
 /// dgamma = sum g xhat, dx = gamma rstd (g - (dbeta + xhat dgamma) / M).
 struct BatchNormBwdArgs {
+  static constexpr const char* kName = "batch_norm_bwd";
   ConstTensorView dy, x;        // [..., C]
   ConstTensorView y;            // what fwd returned; wanted with a rectifier behind a residual alone
   ConstTensorView gamma, beta;  // [C]
@@ -86,12 +92,14 @@ struct BatchNormBwdArgs {
 
 /// y = max(0, x); NaN passes. y may be x.
 struct ReluArgs {
+  static constexpr const char* kName = "relu";
   ConstTensorView x;
   TensorView y;
 };
 
 /// dx = dy where y > 0, else 0. dx may be dy.
 struct ReluBwdArgs {
+  static constexpr const char* kName = "relu_bwd";
   ConstTensorView dy, y;
   TensorView dx;
 };
@@ -104,6 +112,7 @@ struct PoolWindow {
 
 /// y = the largest of the window, padding left out; the first of equals, and NaN before any number.
 struct MaxPoolFwdArgs {
+  static constexpr const char* kName = "max_pool_fwd";
   ConstTensorView x;  // [B, H, W, C]
   TensorView y;       // [B, (H + 2 padding - height) / stride + 1, ..., C]
   TensorView place;   // like y, uint8, or undefined: row * width + column of it within the window
@@ -111,6 +120,7 @@ struct MaxPoolFwdArgs {
 };
 
 struct MaxPoolBwdArgs {
+  static constexpr const char* kName = "max_pool_bwd";
   ConstTensorView dy, place;
   TensorView dx;
   PoolWindow window;
@@ -118,15 +128,22 @@ struct MaxPoolBwdArgs {
 
 /// y = the sum of the window over its pixels, padding counted as zeros.
 struct AvgPoolFwdArgs {
+  static constexpr const char* kName = "avg_pool_fwd";
   ConstTensorView x;
   TensorView y;
   PoolWindow window;
 };
 
 struct AvgPoolBwdArgs {
+  static constexpr const char* kName = "avg_pool_bwd";
   ConstTensorView dy;
   TensorView dx;
   PoolWindow window;
 };
+
+/// The ops of this file, in the order of their structs.
+using ImageOps = OpList<Conv2dFwdArgs, Conv2dBwdDataArgs, Conv2dBwdWeightArgs, BatchNormFwdArgs,
+                        BatchNormInferArgs, BatchNormBwdArgs, ReluArgs, ReluBwdArgs, MaxPoolFwdArgs,
+                        MaxPoolBwdArgs, AvgPoolFwdArgs, AvgPoolBwdArgs>;
 
 }  // namespace trireme

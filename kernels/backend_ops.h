@@ -4,13 +4,14 @@
 
 #include <cstdint>
 
-#include "kernels/backend_types.h"
+#include "kernels/op_table.h"
 #include "runtime/base/rng.h"
 
 namespace trireme {
 
 /// d = act(op(a) op(b) + bias) + residual, or d += op(a) op(b); with bias_grad, also the sums of a's columns.
 struct MatmulArgs {
+  static constexpr const char* kName = "matmul";
   ConstTensorView a;  // [M, K], or [K, M] with transpose_a
   ConstTensorView b;  // [K, N], or [N, K] with transpose_b
   TensorView d;       // [M, N]
@@ -28,6 +29,7 @@ struct MatmulArgs {
 
 /// out[n] (+)= sum over rows of x[m, n], rows in order.
 struct ColumnSumArgs {
+  static constexpr const char* kName = "column_sum";
   ConstTensorView x;  // [M, N]
   TensorView out;     // [N] fp32
   GradientMode mode = GradientMode::kOverwrite;
@@ -35,6 +37,7 @@ struct ColumnSumArgs {
 
 /// dx = dy * act'(pre). dx may be dy.
 struct ActivationBwdArgs {
+  static constexpr const char* kName = "activation_bwd";
   ConstTensorView dy, pre;
   TensorView dx;
   Activation activation = Activation::kGeluTanh;
@@ -42,6 +45,7 @@ struct ActivationBwdArgs {
 
 /// y = (x - mean) * rstd * gamma + beta over the last dim; biased variance.
 struct LayerNormFwdArgs {
+  static constexpr const char* kName = "layer_norm_fwd";
   ConstTensorView x;            // [M, C]
   ConstTensorView gamma, beta;  // [C]
   TensorView y;                 // [M, C]
@@ -51,6 +55,7 @@ struct LayerNormFwdArgs {
 };
 
 struct LayerNormBwdArgs {
+  static constexpr const char* kName = "layer_norm_bwd";
   ConstTensorView dy, x;       // [M, C]
   ConstTensorView gamma;       // [C]
   ConstTensorView mean, rstd;  // [M]
@@ -66,6 +71,7 @@ struct LayerNormBwdArgs {
 /// each [num_heads, head_dim]. Dropout, when p > 0, drops probabilities: element index of (head, query, key)
 /// is (head * T + query) * T + key within its sample, drawn as in DropoutArgs.
 struct AttentionFwdArgs {
+  static constexpr const char* kName = "attention_fwd";
   ConstTensorView qkv;  // [B, T, 3 * C]
   TensorView out;       // [B, T, C]
   TensorView lse;       // [B, num_heads, T] fp32: log-sum-exp of the scaled scores
@@ -79,6 +85,7 @@ struct AttentionFwdArgs {
 };
 
 struct AttentionBwdArgs {
+  static constexpr const char* kName = "attention_bwd";
   ConstTensorView dout, qkv, out;  // [B, T, C], [B, T, 3 * C], [B, T, C]
   ConstTensorView lse;             // [B, num_heads, T]
   TensorView dqkv;                 // [B, T, 3 * C]
@@ -93,6 +100,7 @@ struct AttentionBwdArgs {
 
 /// x[b, t] = table[tokens[b, t]] (+ positions[t]).
 struct EmbeddingFwdArgs {
+  static constexpr const char* kName = "embedding_fwd";
   ConstTensorView tokens;     // [B, T] int32, each in [0, V)
   ConstTensorView table;      // [V, C]
   ConstTensorView positions;  // [>= T, C], or undefined
@@ -101,6 +109,7 @@ struct EmbeddingFwdArgs {
 
 /// Rows are added in token order; rows that no token names are zero (kOverwrite) or untouched (kAccumulate).
 struct EmbeddingBwdArgs {
+  static constexpr const char* kName = "embedding_bwd";
   ConstTensorView dx;      // [B, T, C]
   ConstTensorView tokens;  // [B, T] int32
   TensorView dtable;       // [V, C] fp32, or undefined
@@ -113,6 +122,7 @@ struct EmbeddingBwdArgs {
 /// when uniform_from_bits(rng.draw(s, e / 4)[e % 4]) >= p. Applied to dy, without residual, it is its own
 /// backward.
 struct DropoutArgs {
+  static constexpr const char* kName = "dropout";
   ConstTensorView x;         // [B, ...]
   ConstTensorView residual;  // like x, or undefined
   TensorView y;              // may be x or residual
@@ -121,17 +131,18 @@ struct DropoutArgs {
   std::int64_t first_sample = 0;
 };
 
-/// loss = loss_scale * sum over rows of their losses, rows added in order. A row with K targets t_k >= 0 of
-/// weights w_k (1 without target_weights; a negative target has weight 0), W their sum, and s =
+/// loss = inv_num_targets * sum over rows of their losses, rows added in order. A row with K targets t_k >= 0
+/// of weights w_k (1 without target_weights; a negative target has weight 0), W their sum, and s =
 /// label_smoothing has the loss (1 - s) sum_k w_k -log p[t_k] + s W mean_j -log p[j], p = softmax(logits).
 /// With write_gradient, logits become gradient_scale * d loss / d logits in place, scaled before they are
 /// rounded to the dtype of the logits.
 struct SoftmaxCrossEntropyArgs {
+  static constexpr const char* kName = "softmax_cross_entropy";
   TensorView logits;               // [M, V]
   ConstTensorView targets;         // [M * K] int32; negative = ignored
   ConstTensorView target_weights;  // [M * K] fp32, or undefined: all 1 (K may still be more than 1)
   TensorView loss;                 // [] fp32
-  float loss_scale = 1.0f;         // usually 1 / (tokens of the global batch)
+  float inv_num_targets = 1.0f;    // usually 1 / (tokens of the global batch)
   float label_smoothing = 0.0f;    // in [0, 1)
   ConstTensorView gradient_scale;  // [] fp32, or undefined: 1. The loss scaler's factor; not part of the loss
   bool write_gradient = false;
@@ -139,12 +150,14 @@ struct SoftmaxCrossEntropyArgs {
 
 /// out = a + b; out may be a or b.
 struct AddArgs {
+  static constexpr const char* kName = "add";
   ConstTensorView a, b;
   TensorView out;
 };
 
 /// y = x - center in y's dtype, rounded to nearest, ties to even.
 struct CastArgs {
+  static constexpr const char* kName = "cast";
   ConstTensorView x;
   TensorView y;
   float center = 0.0f;
@@ -152,8 +165,14 @@ struct CastArgs {
 
 /// x *= *factor for a factor on the device.
 struct ScaleArgs {
+  static constexpr const char* kName = "scale";
   TensorView x;
   ConstTensorView factor;  // [] fp32
 };
+
+/// The ops of this file, in the order of their structs.
+using FeatureOps = OpList<MatmulArgs, ColumnSumArgs, ActivationBwdArgs, LayerNormFwdArgs, LayerNormBwdArgs,
+                          AttentionFwdArgs, AttentionBwdArgs, EmbeddingFwdArgs, EmbeddingBwdArgs, DropoutArgs,
+                          SoftmaxCrossEntropyArgs, AddArgs, CastArgs, ScaleArgs>;
 
 }  // namespace trireme

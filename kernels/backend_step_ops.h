@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/backend_types.h"
+#include "kernels/op_table.h"
 
 namespace trireme {
 
@@ -15,6 +15,7 @@ inline constexpr std::int64_t kNormBlock = 1024;
 
 /// partials[i] = sum of squares of x[i * kNormBlock ...), in a fixed order, in fp32.
 struct SquaredNormBlocksArgs {
+  static constexpr const char* kName = "squared_norm_blocks";
   ConstTensorView x;    // [n], n a multiple of kNormBlock
   TensorView partials;  // [n / kNormBlock] fp32
 };
@@ -23,6 +24,7 @@ struct SquaredNormBlocksArgs {
 /// fp64) / s; clip = min(1, max_norm / (norm + 1e-6)) / s, or 1 / s when max_norm <= 0. So clip * gradient is
 /// both unscaled and clipped. Not finite partials give a norm that is not finite.
 struct ClipCoefficientArgs {
+  static constexpr const char* kName = "clip_coefficient";
   ConstTensorView partials;  // [k] fp32
   TensorView norm, clip;     // [] fp32
   float max_norm = 0.0f;
@@ -37,6 +39,7 @@ struct ClipCoefficientArgs {
 /// Without `scale` (undefined, as clean_steps is then) only skip, skipped_in_a_row and step are written. A
 /// growth_interval of 0 leaves a static scale as it is.
 struct UpdateLossScaleArgs {
+  static constexpr const char* kName = "update_loss_scale";
   ConstTensorView norm;                                  // [] fp32
   TensorView scale;                                      // [] fp32, or undefined
   TensorView clean_steps, skip, skipped_in_a_row, step;  // [] int32
@@ -49,6 +52,7 @@ struct UpdateLossScaleArgs {
 ///   p -= lr * decay * p;  p -= lr * (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps)
 /// `lr` and `step` live on the device so that a captured step replays with new values.
 struct AdamWArgs {
+  static constexpr const char* kName = "adamw";
   TensorView param, exp_avg, exp_avg_sq;  // [n] fp32
   ConstTensorView grad;                   // [n] fp32, fp16 or bf16
   TensorView working;  // [n] compute dtype, or undefined when the master is the working copy: p - center
@@ -62,6 +66,7 @@ struct AdamWArgs {
 /// SGD with momentum as in PyTorch: g = clip * grad + decay * p; buf = t == 1 ? g : momentum * buf + g;
 /// p -= lr * (nesterov ? g + momentum * buf : buf). Without momentum, `momentum_buffer` is undefined.
 struct SgdArgs {
+  static constexpr const char* kName = "sgd";
   TensorView param, momentum_buffer;  // [n] fp32
   ConstTensorView grad;               // [n] fp32, fp16 or bf16
   TensorView working;
@@ -73,10 +78,15 @@ struct SgdArgs {
 
 /// value = (1 - momentum) value + momentum sample.
 struct MoveAverageArgs {
+  static constexpr const char* kName = "move_average";
   TensorView value;        // [n] fp32
   ConstTensorView sample;  // [n] fp32
   float momentum = 0.1f;
   ConstTensorView skip;  // [] int32, or undefined: nothing is written when it is not 0
 };
+
+/// The ops of this file, in the order of their structs.
+using StepOps = OpList<SquaredNormBlocksArgs, ClipCoefficientArgs, UpdateLossScaleArgs, AdamWArgs, SgdArgs,
+                       MoveAverageArgs>;
 
 }  // namespace trireme

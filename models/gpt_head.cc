@@ -24,7 +24,7 @@ Activations GptHead::forward(Context& ctx, const Activations& input, const Batch
   const Tensor x = ops::layer_norm(ctx, input.at(0), norm_weight_, norm_bias_);
   Tensor logits = ops::linear(ctx, x, weight_);
   if (!batch.targets.defined()) return {std::move(logits)};
-  return {ops::softmax_cross_entropy(ctx, std::move(logits), batch.targets, batch.loss_scale)};
+  return {ops::softmax_cross_entropy(ctx, std::move(logits), batch.targets, batch.inv_num_targets)};
 }
 
 }  // namespace trireme

@@ -12,7 +12,7 @@
 namespace trireme {
 
 struct ResNetConfig {
-  /// What comes before the first unit.
+  /// The layers before the first unit.
   enum class Stem : std::uint8_t {
     kImageNet,  // a convolution of 7 x 7 pixels, stride 2, and a max pool, stride 2
     kCifar,     // a convolution of 3 x 3 pixels

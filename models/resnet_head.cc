@@ -17,7 +17,7 @@ Activations ResNetHead::forward(Context& ctx, const Activations& input, const Ba
   Tensor logits = ops::linear(ctx, ops::global_pool(ctx, input.at(0)), weight_, {.bias = bias_});
   if (!batch.targets.defined()) return {std::move(logits)};
   return {ops::softmax_cross_entropy(
-      ctx, std::move(logits), batch.targets, batch.loss_scale,
+      ctx, std::move(logits), batch.targets, batch.inv_num_targets,
       {.label_smoothing = ctx.training ? label_smoothing_ : 0.0f, .target_weights = batch.target_weights})};
 }
 

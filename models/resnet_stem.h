@@ -1,4 +1,4 @@
-// What turns images into channels, before the residual units.
+// The stem: turns images into channels, before the residual units.
 #pragma once
 
 #include "models/conv_norm.h"

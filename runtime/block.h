@@ -22,16 +22,16 @@ struct Batch {
   Tensor targets;         // tokens [B, T] int32 (negative: ignored), labels [B] or [B, K] int32
   Tensor target_weights;  // [B, K] fp32, or undefined: all 1
   /// Weight of one target in the loss: 1 / (targets of the global batch).
-  float loss_scale = 1.0f;
+  float inv_num_targets = 1.0f;
 };
 
-/// What flows from block to block: usually one tensor.
+/// The output of a block, and the input of the next: usually one tensor.
 using Activations = std::vector<Tensor>;
 
 class Block {
  public:
   explicit Block(std::string name) : Block(name, name) {}
-  /// `prefix` stands before the names of parameters; empty: nothing does.
+  /// `prefix` precedes the names of parameters; empty: nothing does.
   Block(std::string name, std::string prefix) : name_(std::move(name)), prefix_(std::move(prefix)) {}
   virtual ~Block() = default;
   Block(const Block&) = delete;

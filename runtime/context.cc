@@ -43,7 +43,7 @@ std::vector<float> Context::to_host(const Tensor& tensor) const {
                 "to_host wants fp32, fp16 or bf16, got {}", name(tensor.dtype()));
   if (tensor.dtype() != DType::kFloat32) {
     const Tensor wide = empty(tensor.shape());
-    backend->cast(exec, {.x = tensor, .y = wide});
+    run(CastArgs{.x = tensor, .y = wide});
     return to_host(wide);
   }
   std::vector<float> values(static_cast<std::size_t>(tensor.num_elems()));

@@ -43,6 +43,12 @@ struct Context {
                         std::optional<std::int64_t> memory_limit = std::nullopt,
                         const Backend* backend = nullptr);
 
+  /// Runs the op of `args`: see Backend::run.
+  template <class Args>
+  void run(const Args& args) const {
+    backend->run(exec, args);
+  }
+
   // `where` names the caller when there is no memory left: see runtime/base/memory_holders.h.
 
   /// Uninitialised.

@@ -19,13 +19,13 @@
 
 namespace trireme {
 
-/// What the first part of a backward leaves for the second.
+/// The work that the first part of a backward leaves for the second.
 class DeferredGradients {
  public:
   /// `work` asks its context's parameters for targets alone, never for values.
   void push(std::function<void(Context&)> work) { work_.push_back(std::move(work)); }
-  /// Where an op that does not defer writes in the first part: fp32 of `shape`, overwritten on the first use
-  /// of a parameter, accumulated afterwards.
+  /// The target of an op that does not defer, in the first part: fp32 of `shape`, overwritten on the first
+  /// use of a parameter, accumulated afterwards.
   GradientTarget stage(const Context& ctx, ParamRef ref, const Shape& shape);
   /// Writes to the targets of ctx.parameters, and frees each piece as soon as it has run. Empty afterwards.
   /// Throws Error(kUnsupported) for a parameter that both kinds of ops have used: its sum would have another

@@ -51,17 +51,16 @@ LossScaler::LossScaler(const Context& ctx, const LossScaleConfig& config) : conf
 
 void LossScaler::update(const Context& ctx, const Tensor& norm) {
   if (scale_.defined()) ctx.backend->copy(ctx.exec, used_scale_, scale_);
-  ctx.backend->update_loss_scale(
-      ctx.exec,
-      {.norm = norm,
-       .scale = scale_,
-       .clean_steps = clean_steps_,
-       .skip = skip_,
-       .skipped_in_a_row = skipped_in_a_row_,
-       .step = updates_,
-       .growth_factor = config_.growth_factor,
-       .backoff_factor = config_.backoff_factor,
-       .growth_interval = config_.kind == LossScaleConfig::Kind::kDynamic ? config_.growth_interval : 0});
+  ctx.run(UpdateLossScaleArgs{
+      .norm = norm,
+      .scale = scale_,
+      .clean_steps = clean_steps_,
+      .skip = skip_,
+      .skipped_in_a_row = skipped_in_a_row_,
+      .step = updates_,
+      .growth_factor = config_.growth_factor,
+      .backoff_factor = config_.backoff_factor,
+      .growth_interval = config_.kind == LossScaleConfig::Kind::kDynamic ? config_.growth_interval : 0});
 }
 
 LossScaleState LossScaler::read(const Context& ctx) const {

@@ -5,6 +5,10 @@
 // not finite: then the step is skipped. Nothing of this involves the host: the scale, the flag and the counts
 // are tensors of one element; the norm that decides is the same on every rank, and so is everything here.
 // In every mode a step whose gradient norm is not finite is skipped, so that no NaN reaches the state.
+//
+// The loss applies the scale to its gradient before that is rounded, the norm divides by it, and the update
+// reads the flag (OptimizerScalars::skip). Rejected: a check after every backward, to name the gradient at
+// once; it reads all gradients a second time in every step.
 #pragma once
 
 #include <cstdint>
@@ -46,14 +50,14 @@ class LossScaler {
   /// Decides about the step whose (unscaled) gradient norm is `norm` [] fp32, and sets the scale of the next.
   void update(const Context& ctx, const Tensor& norm);
 
-  /// [] fp32: the factor of the gradients of the step under way; undefined when scaling is off.
+  /// [] fp32: the factor of the gradients of the current step; undefined when scaling is off.
   const Tensor& scale() const { return scale_; }
   /// [] fp32: the factor of the step that update() decided about last; undefined when scaling is off.
   const Tensor& used_scale() const { return used_scale_; }
   /// [] int32, of the step that update() decided about last.
   const Tensor& skip() const { return skip_; }
   const Tensor& skipped_in_a_row() const { return skipped_in_a_row_; }
-  /// [] int32: updates done, the one that is under way included.
+  /// [] int32: updates done, the current one included.
   const Tensor& updates() const { return updates_; }
 
   /// Waits for the device.

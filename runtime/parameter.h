@@ -7,7 +7,9 @@
 // [Note: centered working copies] A 16-bit working copy holds a parameter minus its spec's `center`, and the
 // op that reads it adds the center again in fp32. Beside 1, where the gains of norms start and stay, bf16 has
 // steps of 2^-7: updates of 1e-3 would be lost until they add up to one. Of the difference from 1 it keeps
-// eight bits. Masters, checkpoints and fp32 working copies hold the parameter itself.
+// eight bits. Masters, checkpoints and fp32 working copies hold the parameter itself. Rejected: an fp32 copy
+// of small parameters, which closes the gap to fp32 no further and takes bytes, messages and mixed dtypes in
+// every kernel.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +47,7 @@ struct ParamRef {
   bool defined() const { return index >= 0; }
 };
 
-/// Where a parameter's gradient goes: `mode` kIgnore when it is not wanted.
+/// The target of a parameter's gradient: `mode` kIgnore when it is not wanted.
 struct GradientTarget {
   Tensor tensor;
   GradientMode mode = GradientMode::kIgnore;

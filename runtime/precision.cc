@@ -7,48 +7,10 @@
 namespace trireme {
 namespace {
 
-using enum OpKind;
-using enum DtypeRule;
-
-// The policy. "Computes" is what happens inside of the kernel, in every mode but fp32: in fp32 all is fp32.
-//
-//   op                     its inputs are brought to     computes                            returns
-//   linear                 the mode's dtype              products of it, summed in fp32;     the mode's dtype
-//                                                        bias, GELU and residual in fp32
-//   attention              the mode's dtype              products of it, softmax and sums    the mode's dtype
-//                                                        in fp32
-//   embedding              the mode's dtype (its table)  the sum of both rows in fp32        the mode's dtype
-//   layer_norm             stay as they are              fp32                                as its input
-//   dropout                the widest of x, residual     fp32                                the same
-//   add                    the widest of both            fp32                                the same
-//   softmax_cross_entropy  stay as they are              fp32                                fp32; gradient
-//                                                                                            as the logits
-//   conv2d                 the mode's dtype              products of it, summed in fp32      the mode's dtype
-//   batch_norm             the widest of x, residual     fp32, running statistics too        the same
-//   relu                   stay as they are                                                  as its input
-//   pool                   stay as they are              sums in fp32                        as its input
-//
-// A wider residual than `linear` computes in is added behind it, as by `add`: a wide stream stays wide.
-// Parameters follow the op: a norm of an fp32 input in a bf16 job reads gamma and beta cast to fp32.
-// An override, precision.ops = { attention = "fp32" }, takes the place of the second column.
-constexpr OpPolicy kPolicies[kNumOpKinds] = {
-    {kLinear, "linear", kCompute, true},
-    {kAttention, "attention", kCompute, true},
-    {kEmbedding, "embedding", kCompute, false},
-    {kLayerNorm, "layer_norm", kAsInput, false},
-    {kDropout, "dropout", kWidest, false},
-    {kAdd, "add", kWidest, false},
-    {kSoftmaxCrossEntropy, "softmax_cross_entropy", kAsInput, false},
-    {kConv2d, "conv2d", kCompute, true},
-    {kBatchNorm, "batch_norm", kWidest, false},
-    {kRelu, "relu", kAsInput, false},
-    {kPool, "pool", kAsInput, false},
-};
-
 constexpr std::string_view kModeNames[] = {"fp32", "tf32", "fp16", "bf16"};
 
 const OpPolicy& policy_of(OpKind op) {
-  return kPolicies[static_cast<std::size_t>(op)];
+  return kOpPolicies[static_cast<std::size_t>(op)];
 }
 
 DType dtype_of_mode(PrecisionMode mode) {
@@ -58,13 +20,9 @@ DType dtype_of_mode(PrecisionMode mode) {
 
 }  // namespace
 
-std::span<const OpPolicy> op_policies() {
-  return kPolicies;
-}
-
 std::optional<OpKind> find_op(std::string_view name) {
-  const auto* found = std::ranges::find(kPolicies, name, &OpPolicy::name);
-  return found == std::ranges::end(kPolicies) ? std::nullopt : std::optional(found->op);
+  const auto* found = std::ranges::find(kOpPolicies, name, &OpPolicy::name);
+  return found == std::ranges::end(kOpPolicies) ? std::nullopt : std::optional(found->op);
 }
 
 std::string_view name(PrecisionMode mode) {

@@ -1,25 +1,27 @@
-// In what precision each operator computes: the policy of mixed precision, in one place (the table stands in
-// precision.cc and reads as its documentation).
+// In what precision each operator computes: the policy of mixed precision, in one place (the table reads as
+// its documentation).
 //
 // [Note: mixed precision] Parameters have an fp32 master and, in fp16 and bf16, a working copy in that dtype,
 // which the optimizer step writes: no weight is cast inside a step, except where an override asks an op to
 // compute in another dtype than the mode's. An op whose inputs come in other dtypes than it wants casts them,
 // as a node of the tape whose backward casts the gradient back. So a value and its gradient always have one
 // dtype. Sums (matrix products, norms, softmax, losses) accumulate in fp32 in every mode, and parameter
-// gradients are fp32 unless `grad_dtype` says otherwise.
+// gradients are fp32 unless `grad_dtype` says otherwise. With a 16-bit `grad_dtype` the gradient of one
+// backward of a block is still fp32, and rounded once when it ends; what is added and exchanged from then on
+// holds 16 bits, so the error grows with the number of micro-batches.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <optional>
-#include <span>
 #include <string_view>
 
 #include "kernels/backend.h"
 
 namespace trireme {
 
-/// What the matrix products, and with them the activations, are computed in.
+/// The precision of matrix products, and with them of activations.
 enum class PrecisionMode : std::uint8_t {
   kFp32,
   kTf32,  // fp32 everywhere, but products read their inputs with 10 mantissa bits
@@ -27,7 +29,14 @@ enum class PrecisionMode : std::uint8_t {
   kBf16,  // the same with fp32's range and 7 mantissa bits; no loss scaling
 };
 
-/// The ops that the policy knows, by the name that the configuration uses.
+/// Which dtype an op's inputs are brought to; its result has the same one, but for losses, which are fp32.
+enum class DtypeRule : std::uint8_t {
+  kCompute,  // the mode's
+  kAsInput,  // that of the (first) input, whatever it is
+  kWidest,   // the widest of the inputs
+};
+
+/// The ops that the policy knows, each with a row in kOpPolicies.
 enum class OpKind : std::uint8_t {
   kLinear,
   kAttention,
@@ -41,24 +50,50 @@ enum class OpKind : std::uint8_t {
   kRelu,
   kPool,
 };
-inline constexpr int kNumOpKinds = 11;
-
-/// Which dtype an op's inputs are brought to; its result has the same one, but for losses, which are fp32.
-enum class DtypeRule : std::uint8_t {
-  kCompute,  // the mode's
-  kAsInput,  // that of the (first) input, whatever it is
-  kWidest,   // the widest of the inputs
-};
 
 struct OpPolicy {
   OpKind op;
-  std::string_view name;
+  std::string_view name;  // as the configuration calls it
   DtypeRule rule;
   bool has_products;  // tf32 means something for it
 };
 
-/// A row an op, in the order of OpKind.
-std::span<const OpPolicy> op_policies();
+// The policy. "Computes" is what happens inside of the kernel, in every mode but fp32: in fp32 all is fp32.
+//
+//   op                     its inputs are brought to     computes                            returns
+//   linear                 the mode's dtype              products of it, summed in fp32;     the mode's dtype
+//                                                        bias, GELU and residual in fp32
+//   attention              the mode's dtype              products of it, softmax and sums    the mode's dtype
+//                                                        in fp32
+//   embedding              the mode's dtype (its table)  the sum of both rows in fp32        the mode's dtype
+//   layer_norm             stay as they are              fp32                                as its input
+//   dropout                the widest of x, residual     fp32                                the same
+//   add                    the widest of both            fp32                                the same
+//   softmax_cross_entropy  stay as they are              fp32                                fp32; gradient
+//                                                                                            as the logits
+//   conv2d                 the mode's dtype              products of it, summed in fp32      the mode's dtype
+//   batch_norm             the widest of x, residual     fp32, running statistics too        the same
+//   relu                   stay as they are                                                  as its input
+//   pool                   stay as they are              sums in fp32                        as its input
+//
+// A wider residual than `linear` computes in is added behind it, as by `add`: a wide stream stays wide.
+// Parameters follow the op: a norm of an fp32 input in a bf16 job reads gamma and beta cast to fp32.
+// An override, precision.ops = { attention = "fp32" }, takes the place of the second column.
+inline constexpr OpPolicy kOpPolicies[] = {
+    {OpKind::kLinear, "linear", DtypeRule::kCompute, true},
+    {OpKind::kAttention, "attention", DtypeRule::kCompute, true},
+    {OpKind::kEmbedding, "embedding", DtypeRule::kCompute, false},
+    {OpKind::kLayerNorm, "layer_norm", DtypeRule::kAsInput, false},
+    {OpKind::kDropout, "dropout", DtypeRule::kWidest, false},
+    {OpKind::kAdd, "add", DtypeRule::kWidest, false},
+    {OpKind::kSoftmaxCrossEntropy, "softmax_cross_entropy", DtypeRule::kAsInput, false},
+    {OpKind::kConv2d, "conv2d", DtypeRule::kCompute, true},
+    {OpKind::kBatchNorm, "batch_norm", DtypeRule::kWidest, false},
+    {OpKind::kRelu, "relu", DtypeRule::kAsInput, false},
+    {OpKind::kPool, "pool", DtypeRule::kAsInput, false},
+};
+inline constexpr std::size_t kNumOpKinds = std::size(kOpPolicies);
+
 /// The op that the configuration calls `name`.
 std::optional<OpKind> find_op(std::string_view name);
 
@@ -76,16 +111,17 @@ class Precision {
   DType compute_dtype() const;
 
   /// Makes one op compute in kFp32 or, an op of matrix products, in kTf32. Throws Error(kInvalidInput) for
-  /// other modes: to 16 bits there is only the way of the whole job.
+  /// other modes: 16-bit modes are job-wide only.
   void override_op(OpKind op, PrecisionMode mode);
 
-  /// What the op wants its inputs to be: `input` is the dtype of its only, or the widest of its
+  /// The dtype that the op wants of its inputs: `input` is the dtype of its only, or the widest of its
   /// differentiable inputs. For an op without such inputs (embedding), pass the compute dtype.
   DType dtype_of(OpKind op, DType input) const;
-  /// How its products read fp32 inputs.
+  /// The rounding with which its products read fp32 inputs.
   MathMode math_of(OpKind op) const;
 
-  /// What parameter gradients are accumulated and exchanged in. Within one backward of a block they are fp32.
+  /// The dtype in which parameter gradients are accumulated and exchanged. Within one backward of a block
+  /// they are fp32.
   DType grad_dtype = DType::kFloat32;
 
  private:

@@ -33,7 +33,7 @@ class StatisticResolver {
   virtual ~StatisticResolver() = default;
   /// The running value, fp32.
   virtual Tensor value(StatisticRef ref) = 0;
-  /// Where the sample of this micro-batch goes, fp32; undefined where nobody wants it.
+  /// The target of this micro-batch's sample, fp32; undefined where nobody wants it.
   virtual Tensor sample(StatisticRef ref) = 0;
 };
 

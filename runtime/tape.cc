@@ -33,15 +33,15 @@ void Gradients::add(Context& ctx, ValueId id, Tensor gradient) {
     slot = gradient.detach();
     return;
   }
-  TRIREME_CHECK(slot.shape() == gradient.shape(), "gradients of shapes {} and {} meet at one value",
+  TRIREME_CHECK(slot.shape() == gradient.shape(), "gradients of one value have shapes {} and {}",
                 slot.shape().to_string(), gradient.shape().to_string());
-  TRIREME_CHECK(slot.dtype() == gradient.dtype(), "gradients of dtypes {} and {} meet at one value",
+  TRIREME_CHECK(slot.dtype() == gradient.dtype(), "gradients of one value have dtypes {} and {}",
                 name(slot.dtype()), name(gradient.dtype()));
   Tensor sum = slot;
   if (slot.use_count() > 2) {  // `slot` and `sum` are ours; anybody else must not see it change
     sum = gradient.unique() ? gradient : ctx.empty(slot.shape(), slot.dtype());
   }
-  ctx.backend->add(ctx.exec, {.a = slot, .b = gradient, .out = sum});
+  ctx.run(AddArgs{.a = slot, .b = gradient, .out = sum});
   slot = sum.detach();
 }
 

@@ -1,8 +1,9 @@
 // Reverse-mode differentiation: a list of named nodes, recorded by ops while a block runs forward.
 //
-// Node structs stand beside the forward of their op. A node saves the tensors its backward needs (their bytes
-// can be counted) and names parameters by ParamRef. Backward runs the nodes in reverse and frees each as soon
-// as it has run. Gradients that meet at a value are added in that order, so the sum is the same on every run.
+// The backward of an op is beside its forward, as a struct that recorded() puts on the tape. It saves the
+// tensors its backward needs (their bytes can be counted) and names parameters by ParamRef. Backward runs the
+// nodes in reverse and frees each as soon as it has run. Several gradients of one value are added in that
+// order, so the sum is the same on every run.
 #pragma once
 
 #include <memory>
@@ -77,5 +78,30 @@ class Tape {
   std::vector<std::unique_ptr<Node>> nodes_;
   ValueId num_values_ = 0;
 };
+
+/// What an op leaves on the tape, as a plain struct: name(), saved() and backward(ctx, gradients, y) as of a
+/// Node whose output is y.
+template <class Backward>
+class RecordedOp final : public Node {
+ public:
+  RecordedOp(ValueId y, Backward backward) : y_(y), backward_(std::move(backward)) {}
+  std::string name() const override { return backward_.name(); }
+  ValueId output() const override { return y_; }
+  std::vector<Tensor> saved() const override { return backward_.saved(); }
+  void backward(Context& ctx, Gradients& gradients) override { backward_.backward(ctx, gradients, y_); }
+
+ private:
+  ValueId y_;
+  Backward backward_;
+};
+
+/// y as a value of the tape whose gradient `backward` consumes; y itself where nothing is recorded.
+template <class Backward>
+Tensor recorded(Context& ctx, const Tensor& y, Backward backward) {
+  if (ctx.tape == nullptr) return y;
+  const ValueId id = ctx.tape->new_value();
+  ctx.tape->record(std::make_unique<RecordedOp<Backward>>(id, std::move(backward)));
+  return y.with_id(id);
+}
 
 }  // namespace trireme

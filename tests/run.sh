@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs the tests. The last line is "N passed, N failed, N skipped".
 #
-#   tests/run.sh [ctest options]         such as: tests/run.sh -R layer_norm --output-on-failure
+#   tests/run.sh [ctest options]         such as: tests/run.sh -R kernel_conformance -V
 #
 # Environment: TRIREME_PRESET  the CMake preset to build and test (default release)
 #              TRIREME_LABELS  a regular expression of test labels (default unit|mpi|parity|example)

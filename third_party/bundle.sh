@@ -78,7 +78,7 @@ while read -r library; do
 done < <(needed)
 strip --strip-unneeded "$bundle"/lib/*.so* "$bundle"/lib/*/*.so 2>/dev/null || true
 
-# What the GPU gate and the peers need of the sources.
+# Sources that the GPU gate and the peers need.
 mkdir -p "$bundle/tests/bench/peers" "$bundle/tests/comm"
 cp "$source"/tests/parallel/comm/one_card.sh "$bundle/tests/comm/"
 cp "$source"/tests/bench/*.sh "$source"/tests/bench/*.py "$bundle/tests/bench/" 2>/dev/null || true
@@ -146,7 +146,7 @@ export HWLOC_PLUGINS_PATH=$here/lib/hwloc  # none
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 command -v ssh >/dev/null || export OMPI_MCA_plm=isolated
-# What this machine lacks is said at once, and not by every rank.
+# Missing libraries are named at once, and not by every rank.
 need=$(cat "$here/share/glibc") have=$(getconf GNU_LIBC_VERSION 2>/dev/null | sed 's/.* //')
 if [ -n "$have" ] && [ "$(printf '%s\n' "$need" "$have" | sort -V | tail -n 1)" != "$have" ]; then
   echo "run: this bundle was packed on a machine with a newer C library: it needs glibc $need, this machine has $have; pack" \
@@ -173,7 +173,7 @@ labels=${1:-unit|mpi} names=${2:-.*}
 logs=${TRIREME_TEST_LOGS:-$(mktemp -d)}
 mkdir -p "$logs"
 passed=0 failed=0 skipped=0
-# Who ends this script ends its test too: none goes on beside what comes next. Once, as mpirun leaves its ranks behind
+# Ending this script ends its test too: none goes on beside what comes next. Once, as mpirun leaves its ranks behind
 # when it is told twice.
 child=
 trap '[ -z "$child" ] || kill "$child"; wait; exit 143' TERM

@@ -14,5 +14,5 @@ find_package(SentencePiece REQUIRED)
 find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
 
-# The CUDA backend, where it is asked for.
+# The CUDA backend, where it is requested.
 include(third_party/cmake/cuda.cmake)

@@ -10,7 +10,7 @@
 # Exit codes: 0 everything is there, 1 the package manager failed, 2 cannot install (no root, no apt) or bad option.
 set -euo pipefail
 
-# What each package is for stands in third_party/README.md.
+# third_party/README.md says why each package is needed.
 build_packages=(
   g++ cmake ninja-build ccache
   libopenmpi-dev openmpi-bin openssh-client
@@ -69,7 +69,7 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 if ! { "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 </dev/null; then
   tail -n 25 "$log" >&2
-  echo "install.sh: apt-get failed (its last lines stand above). Missing: ${missing[*]}" >&2
+  echo "install.sh: apt-get failed (its last lines are above). Missing: ${missing[*]}" >&2
   exit 1
 fi
 

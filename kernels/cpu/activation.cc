@@ -6,7 +6,7 @@
 
 namespace trireme::cpu {
 
-void activation_bwd(const KernelContext& exec, const ActivationBwdArgs& args) {
+void run_op(const KernelContext& exec, const ActivationBwdArgs& args) {
   check_one_float_type("activation_bwd", {args.dy, args.pre, args.dx});
   const std::int64_t n = args.dx.num_elems();
   assert(args.dy.num_elems() == n && args.pre.num_elems() == n);

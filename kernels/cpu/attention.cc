@@ -57,7 +57,7 @@ void for_each_head(const KernelContext& exec, std::int64_t samples, std::int64_t
 
 }  // namespace
 
-void attention_fwd(const KernelContext& exec, const AttentionFwdArgs& args) {
+void run_op(const KernelContext& exec, const AttentionFwdArgs& args) {
   check_one_float_type("attention_fwd", {args.qkv, args.out});
   check_fp32("attention_fwd", {args.lse});
   const std::int64_t samples = args.qkv.shape[0], seq_len = args.qkv.shape[1];
@@ -75,7 +75,7 @@ void attention_fwd(const KernelContext& exec, const AttentionFwdArgs& args) {
                 });
 }
 
-void attention_bwd(const KernelContext& exec, const AttentionBwdArgs& args) {
+void run_op(const KernelContext& exec, const AttentionBwdArgs& args) {
   check_one_float_type("attention_bwd", {args.dout, args.qkv, args.out, args.dqkv});
   check_fp32("attention_bwd", {args.lse});
   const std::int64_t samples = args.qkv.shape[0], seq_len = args.qkv.shape[1];

@@ -173,7 +173,7 @@ Passes passes_of(const BatchNormBwdArgs& args) {
 
 }  // namespace
 
-void batch_norm_fwd(const KernelContext& exec, const BatchNormFwdArgs& args) {
+void run_op(const KernelContext& exec, const BatchNormFwdArgs& args) {
   check_one_float_type("batch_norm_fwd", {args.x, args.gamma, args.beta, args.residual, args.y});
   check_fp32("batch_norm_fwd", {args.mean, args.rstd, args.variance});
   const Pieces pieces(exec, args.x, 2);
@@ -197,7 +197,7 @@ void batch_norm_fwd(const KernelContext& exec, const BatchNormFwdArgs& args) {
   apply(pieces, affine, {args.x, args.residual, args.y, args.rectify});
 }
 
-void batch_norm_infer(const KernelContext& exec, const BatchNormInferArgs& args) {
+void run_op(const KernelContext& exec, const BatchNormInferArgs& args) {
   check_one_float_type("batch_norm_infer", {args.x, args.gamma, args.beta, args.residual, args.y});
   check_fp32("batch_norm_infer", {args.mean, args.variance});
   const Pieces pieces(exec, args.x, 2);
@@ -210,7 +210,7 @@ void batch_norm_infer(const KernelContext& exec, const BatchNormInferArgs& args)
   apply(pieces, affine, {args.x, args.residual, args.y, args.rectify});
 }
 
-void batch_norm_bwd(const KernelContext& exec, const BatchNormBwdArgs& args) {
+void run_op(const KernelContext& exec, const BatchNormBwdArgs& args) {
   check_one_float_type("batch_norm_bwd",
                        {args.dy, args.x, args.y, args.gamma, args.beta, args.dx, args.dresidual});
   check_fp32("batch_norm_bwd", {args.mean, args.rstd, args.dgamma, args.dbeta});

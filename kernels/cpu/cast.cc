@@ -6,7 +6,7 @@
 
 namespace trireme::cpu {
 
-void cast(const KernelContext& exec, const CastArgs& args) {
+void run_op(const KernelContext& exec, const CastArgs& args) {
   check_one_float_type("cast", {args.x});
   check_one_float_type("cast", {args.y});
   assert(args.x.num_elems() == args.y.num_elems());

@@ -40,7 +40,7 @@ struct Targets {
 
 }  // namespace
 
-void softmax_cross_entropy(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args) {
+void run_op(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args) {
   check_one_float_type("softmax_cross_entropy", {args.logits});
   check_fp32("softmax_cross_entropy", {args.loss, args.gradient_scale, args.target_weights});
   const std::int64_t cols = args.logits.shape.dim(-1), rows = args.logits.num_elems() / cols;
@@ -60,7 +60,7 @@ void softmax_cross_entropy(const KernelContext& exec, const SoftmaxCrossEntropyA
     if (!targets.ignored(m)) {
       read(args.logits, m * cols, cols, row);
       row_losses.data()[m] =
-          targets.loss(row, cols, m, args.loss_scale * gradient_scale, args.write_gradient);
+          targets.loss(row, cols, m, args.inv_num_targets * gradient_scale, args.write_gradient);
     } else {
       row_losses.data()[m] = 0.0f;
       if (args.write_gradient) std::fill_n(row, cols, 0.0f);
@@ -69,7 +69,7 @@ void softmax_cross_entropy(const KernelContext& exec, const SoftmaxCrossEntropyA
   });
   double sum = 0.0;
   for (std::int64_t m = 0; m < rows; ++m) sum += row_losses.data()[m];
-  *args.loss.as<float>() = static_cast<float>(args.loss_scale * sum);
+  *args.loss.as<float>() = static_cast<float>(args.inv_num_targets * sum);
 }
 
 }  // namespace trireme::cpu

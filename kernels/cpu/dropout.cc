@@ -7,7 +7,7 @@
 
 namespace trireme::cpu {
 
-void dropout(const KernelContext& exec, const DropoutArgs& args) {
+void run_op(const KernelContext& exec, const DropoutArgs& args) {
   check_one_float_type("dropout", {args.x, args.residual, args.y});
   const std::int64_t samples = args.x.shape[0];
   if (samples == 0) return;

@@ -6,7 +6,7 @@
 
 namespace trireme::cpu {
 
-void add(const KernelContext& exec, const AddArgs& args) {
+void run_op(const KernelContext& exec, const AddArgs& args) {
   check_one_float_type("add", {args.a, args.b, args.out});
   const std::int64_t n = args.out.num_elems();
   assert(args.a.num_elems() == n && args.b.num_elems() == n);
@@ -19,7 +19,7 @@ void add(const KernelContext& exec, const AddArgs& args) {
   });
 }
 
-void scale(const KernelContext& exec, const ScaleArgs& args) {
+void run_op(const KernelContext& exec, const ScaleArgs& args) {
   check_one_float_type("scale", {args.x});
   check_fp32("scale", {args.factor});
   const float factor = *args.factor.as<float>();

@@ -31,7 +31,7 @@ void embed(const EmbeddingFwdArgs& args, std::int64_t row, std::int64_t position
 
 }  // namespace
 
-void embedding_fwd(const KernelContext& exec, const EmbeddingFwdArgs& args) {
+void run_op(const KernelContext& exec, const EmbeddingFwdArgs& args) {
   check_one_float_type("embedding_fwd", {args.table, args.positions, args.x});
   const std::int64_t num_tokens = args.tokens.num_elems(), seq_len = args.tokens.shape.dim(-1);
   const std::int64_t cols = args.table.shape[1];
@@ -42,7 +42,7 @@ void embedding_fwd(const KernelContext& exec, const EmbeddingFwdArgs& args) {
                  [&](std::int64_t i) { embed(args, tokens[i] * cols, i % seq_len * cols, i * cols, cols); });
 }
 
-void embedding_bwd(const KernelContext& exec, const EmbeddingBwdArgs& args) {
+void run_op(const KernelContext& exec, const EmbeddingBwdArgs& args) {
   check_one_float_type("embedding_bwd", {args.dx});
   check_fp32("embedding_bwd", {args.dtable, args.dpositions});
   const std::int64_t num_tokens = args.tokens.num_elems(), seq_len = args.tokens.shape.dim(-1);

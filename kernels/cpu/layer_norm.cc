@@ -50,7 +50,7 @@ void bwd_rows(const LayerNormBwdArgs& args, const float* gamma, std::int64_t fir
 
 }  // namespace
 
-void layer_norm_fwd(const KernelContext& exec, const LayerNormFwdArgs& args) {
+void run_op(const KernelContext& exec, const LayerNormFwdArgs& args) {
   check_one_float_type("layer_norm_fwd", {args.x, args.gamma, args.beta, args.y});
   check_fp32("layer_norm_fwd", {args.mean, args.rstd});
   const std::int64_t cols = args.gamma.num_elems(), rows = args.mean.num_elems();
@@ -82,7 +82,7 @@ void layer_norm_fwd(const KernelContext& exec, const LayerNormFwdArgs& args) {
   });
 }
 
-void layer_norm_bwd(const KernelContext& exec, const LayerNormBwdArgs& args) {
+void run_op(const KernelContext& exec, const LayerNormBwdArgs& args) {
   check_one_float_type("layer_norm_bwd", {args.dy, args.x, args.gamma, args.dx_add, args.dx});
   check_fp32("layer_norm_bwd", {args.mean, args.rstd, args.dgamma, args.dbeta});
   const std::int64_t cols = args.gamma.num_elems(), rows = args.mean.num_elems();

@@ -15,8 +15,8 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/gemm_numerics.h"
 #include "kernels/cpu/image_numerics.h"
+#include "kernels/cpu/matmul/gemm_numerics.h"
 
 namespace trireme::cpu {
 
@@ -215,3 +215,24 @@ const Numerics& numerics();
 const Numerics* const* supported_numerics();
 
 }  // namespace trireme::cpu
+
+#if defined(TRIREME_ISA)
+// In the files of isa/: the tables of the set that is compiled, each defined in the file of its name.
+namespace trireme::cpu::TRIREME_ISA {
+
+extern const ActivationNumerics activation_numerics;
+extern const ElementwiseNumerics elementwise_numerics;
+extern const LayerNormNumerics layer_norm_numerics;
+extern const AttentionFwdNumerics attention_fwd_numerics;
+extern const AttentionBwdNumerics attention_bwd_numerics;
+extern const CrossEntropyNumerics cross_entropy_numerics;
+extern const CastNumerics cast_numerics;
+extern const GemmNumerics gemm_numerics;
+extern const OptimizerNumerics optimizer_numerics;
+extern const BatchNormNumerics batch_norm_numerics;
+extern const PoolNumerics pool_numerics;
+extern const WinogradNumerics winograd_numerics;
+extern const Numerics numerics;
+
+}  // namespace trireme::cpu::TRIREME_ISA
+#endif

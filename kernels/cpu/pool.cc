@@ -44,7 +44,7 @@ void for_each_image(const KernelContext& exec, ConstTensorView from, TensorView 
 
 }  // namespace
 
-void max_pool_fwd(const KernelContext& exec, const MaxPoolFwdArgs& args) {
+void run_op(const KernelContext& exec, const MaxPoolFwdArgs& args) {
   check_one_float_type("max_pool_fwd", {args.x, args.y});
   const PoolImage image = image_of(args.x.shape, args.y.shape, args.window);
   assert(args.window.height * args.window.width <= 256);
@@ -56,7 +56,7 @@ void max_pool_fwd(const KernelContext& exec, const MaxPoolFwdArgs& args) {
                  });
 }
 
-void max_pool_bwd(const KernelContext& exec, const MaxPoolBwdArgs& args) {
+void run_op(const KernelContext& exec, const MaxPoolBwdArgs& args) {
   check_one_float_type("max_pool_bwd", {args.dy, args.dx});
   const PoolImage image = image_of(args.dx.shape, args.dy.shape, args.window);
   const std::int64_t out = image.out_height * image.out_width * image.channels;
@@ -66,14 +66,14 @@ void max_pool_bwd(const KernelContext& exec, const MaxPoolBwdArgs& args) {
                  });
 }
 
-void avg_pool_fwd(const KernelContext& exec, const AvgPoolFwdArgs& args) {
+void run_op(const KernelContext& exec, const AvgPoolFwdArgs& args) {
   check_one_float_type("avg_pool_fwd", {args.x, args.y});
   const PoolImage image = image_of(args.x.shape, args.y.shape, args.window);
   for_each_image(exec, args.x, args.y, 1,
                  [&](const float* x, float* y, std::int64_t) { numerics().pool->avg_fwd(image, x, y); });
 }
 
-void avg_pool_bwd(const KernelContext& exec, const AvgPoolBwdArgs& args) {
+void run_op(const KernelContext& exec, const AvgPoolBwdArgs& args) {
   check_one_float_type("avg_pool_bwd", {args.dy, args.dx});
   const PoolImage image = image_of(args.dx.shape, args.dy.shape, args.window);
   for_each_image(exec, args.dy, args.dx, 1,

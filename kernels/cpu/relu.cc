@@ -6,7 +6,7 @@
 
 namespace trireme::cpu {
 
-void relu(const KernelContext& exec, const ReluArgs& args) {
+void run_op(const KernelContext& exec, const ReluArgs& args) {
   check_one_float_type("relu", {args.x, args.y});
   for_each_range(exec, args.y.num_elems(), kBuffer, [&](std::int64_t first, std::int64_t count) {
     float buffer[kBuffer];
@@ -17,7 +17,7 @@ void relu(const KernelContext& exec, const ReluArgs& args) {
   });
 }
 
-void relu_bwd(const KernelContext& exec, const ReluBwdArgs& args) {
+void run_op(const KernelContext& exec, const ReluBwdArgs& args) {
   check_one_float_type("relu_bwd", {args.dy, args.y, args.dx});
   for_each_range(exec, args.dx.num_elems(), kBuffer, [&](std::int64_t first, std::int64_t count) {
     float dy_buffer[kBuffer], y_buffer[kBuffer];

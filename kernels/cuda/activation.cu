@@ -1,9 +1,10 @@
-// The activation as an own kernel: its backward, and the part of a matmul's epilogue that the library leaves.
+// The activation as a native kernel: its backward, and the part of a matmul's epilogue that the library
+// leaves.
 #include <cassert>
 
 #include "kernels/cuda/gelu.cuh"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/matmul_epilogue.h"
+#include "kernels/cuda/matmul/matmul_epilogue.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/pack.cuh"
 
@@ -57,7 +58,7 @@ __global__ void epilogue_kernel(const float* product, const T* bias, T* pre_acti
 
 }  // namespace
 
-void activation_bwd(const KernelContext& exec, const ActivationBwdArgs& args) {
+void run_op(const KernelContext& exec, const ActivationBwdArgs& args) {
   const std::int64_t n = args.dx.num_elems();
   assert(args.dy.num_elems() == n && args.pre.num_elems() == n);
   check_dtype("activation_bwd", args.dx.dtype, {args.dy, args.pre});

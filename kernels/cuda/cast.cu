@@ -23,7 +23,7 @@ __global__ void cast_kernel(const X* x, Y* y, float center, std::int64_t n) {
 
 }  // namespace
 
-void cast(const KernelContext& exec, const CastArgs& args) {
+void run_op(const KernelContext& exec, const CastArgs& args) {
   const std::int64_t n = args.y.num_elems();
   assert(args.x.num_elems() == n);
   for_float_type("cast", args.x.dtype, [&]<class X>(X) {

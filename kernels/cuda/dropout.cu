@@ -44,7 +44,7 @@ __global__ void dropout_kernel(const T* x, const T* residual, T* y, std::int64_t
 
 }  // namespace
 
-void dropout(const KernelContext& exec, const DropoutArgs& args) {
+void run_op(const KernelContext& exec, const DropoutArgs& args) {
   const std::int64_t n = args.x.num_elems();
   assert(args.y.num_elems() == n);
   check_dtype("dropout", args.x.dtype, {args.residual, args.y});

@@ -39,7 +39,7 @@ __global__ void scale_kernel(T* x, const float* factor, std::int64_t n) {
 
 }  // namespace
 
-void add(const KernelContext& exec, const AddArgs& args) {
+void run_op(const KernelContext& exec, const AddArgs& args) {
   const std::int64_t n = args.out.num_elems();
   assert(args.a.num_elems() == n && args.b.num_elems() == n);
   check_dtype("add", args.out.dtype, {args.a, args.b});
@@ -56,7 +56,7 @@ void add(const KernelContext& exec, const AddArgs& args) {
   });
 }
 
-void scale(const KernelContext& exec, const ScaleArgs& args) {
+void run_op(const KernelContext& exec, const ScaleArgs& args) {
   const std::int64_t n = args.x.num_elems();
   check_dtype("scale", DType::kFloat32, {args.factor});
   if (n == 0) return;

@@ -6,10 +6,10 @@
 // there on the order is that of the tokens. One block a bucket adds the rows.
 #include <cassert>
 
+#include "kernels/cuda/device/workspace.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/pack.cuh"
-#include "kernels/cuda/workspace.h"
 
 namespace trireme::cuda {
 namespace {
@@ -193,7 +193,7 @@ void positions_bwd(const KernelContext& exec, const EmbeddingBwdArgs& args, bool
 
 }  // namespace
 
-void embedding_fwd(const KernelContext& exec, const EmbeddingFwdArgs& args) {
+void run_op(const KernelContext& exec, const EmbeddingFwdArgs& args) {
   const std::int64_t places = args.tokens.num_elems(), cols = args.table.shape[1];
   assert(args.x.num_elems() == places * cols);
   check_dtype("embedding_fwd", args.x.dtype, {args.table, args.positions});
@@ -212,7 +212,7 @@ void embedding_fwd(const KernelContext& exec, const EmbeddingFwdArgs& args) {
   });
 }
 
-void embedding_bwd(const KernelContext& exec, const EmbeddingBwdArgs& args) {
+void run_op(const KernelContext& exec, const EmbeddingBwdArgs& args) {
   const std::int64_t places = args.tokens.num_elems(), cols = args.dx.shape.dim(-1);
   assert(args.dx.num_elems() == places * cols);
   check_dtype("embedding_bwd", DType::kFloat32, {args.dtable, args.dpositions});

@@ -1,4 +1,4 @@
-// How an own kernel starts: its dtypes, its grid, its launch with the check.
+// How a native kernel starts: its dtypes, its grid, its launch with the check.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,7 +9,7 @@
 #include <initializer_list>
 #include <utility>
 
-#include "kernels/cuda/stream.h"
+#include "kernels/cuda/device/stream.h"
 #include "runtime/base/error.h"
 
 namespace trireme::cuda {

@@ -41,7 +41,7 @@ __global__ void relu_bwd_kernel(const T* dy, const T* y, T* dx, std::int64_t n) 
 
 }  // namespace
 
-void relu(const KernelContext& exec, const ReluArgs& args) {
+void run_op(const KernelContext& exec, const ReluArgs& args) {
   const std::int64_t n = args.y.num_elems();
   assert(args.x.num_elems() == n);
   check_dtype("relu", args.y.dtype, {args.x});
@@ -58,7 +58,7 @@ void relu(const KernelContext& exec, const ReluArgs& args) {
   });
 }
 
-void relu_bwd(const KernelContext& exec, const ReluBwdArgs& args) {
+void run_op(const KernelContext& exec, const ReluBwdArgs& args) {
   const std::int64_t n = args.dx.num_elems();
   assert(args.dy.num_elems() == n && args.y.num_elems() == n);
   check_dtype("relu_bwd", args.dx.dtype, {args.dy, args.y});

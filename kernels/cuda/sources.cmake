@@ -1,41 +1,10 @@
-# The sources of the cuda backend, for its library and for the tests that run it without a GPU.
-set(trireme_cuda_sources
-  activation.cu
-  attention.cc
-  avg_pool.cu
-  backend.cc
-  batch_norm_bwd.cu
-  batch_norm_fwd.cu
-  cast.cu
-  check.cc
-  column_sum.cu
-  conv.cc
-  conv_weight.cu
-  cross_entropy.cu
-  device_report.cc
-  dropout.cu
-  elementwise.cu
-  embedding.cu
-  grad_norm.cu
-  graph.cc
-  host_copy.cc
-  loss_scale.cu
-  layer_norm_bwd.cu
-  layer_norm_fwd.cu
-  matmul.cc
-  matmul_library.cc
-  max_pool.cu
-  memory_source.cc
-  move_average.cu
-  nvml.cc
-  optimizer.cu
-  own_attention_bwd.cu
-  own_attention_fwd.cu
-  own_conv.cu
-  relu.cu
-  soft_cross_entropy.cu
-  staging_buffers.cc
-  stream.cc
-  transfer.cc
-  upload_stream.cc)
-list(TRANSFORM trireme_cuda_sources PREPEND ${CMAKE_CURRENT_LIST_DIR}/)
+# The sources of the cuda backend, for its library and for the tests that run it without a GPU: a file an op.
+file(GLOB trireme_cuda_sources CONFIGURE_DEPENDS
+  ${CMAKE_CURRENT_LIST_DIR}/*.cc ${CMAKE_CURRENT_LIST_DIR}/*.cu
+  ${CMAKE_CURRENT_LIST_DIR}/*/*.cc ${CMAKE_CURRENT_LIST_DIR}/*/*.cu)
+# Those with cuDNN and those in their place: one of these two.
+set(trireme_cudnn_sources ${trireme_cuda_sources})
+set(trireme_no_cudnn_sources ${trireme_cuda_sources})
+list(FILTER trireme_cudnn_sources INCLUDE REGEX "(_library_cudnn|cudnn_graph|cudnn_handle)\\.cc$")
+list(FILTER trireme_no_cudnn_sources INCLUDE REGEX "_none\\.cc$")
+list(REMOVE_ITEM trireme_cuda_sources ${trireme_cudnn_sources} ${trireme_no_cudnn_sources})

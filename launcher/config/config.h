@@ -1,7 +1,7 @@
 // A job as `trireme train` and `trireme plan` read it: one struct a section of the TOML file.
 //
 // The structs hold types and defaults. What a key means, its unit and its allowed values stand once, in the
-// table of config_keys.cc, from which parsing, the resolved text and the reference in README.md are made.
+// table of config_keys.cc, from which parsing, the resolved text and the reference in keys.md are made.
 #pragma once
 
 #include <array>

@@ -37,7 +37,7 @@ void check_data(const JobConfig& config) {
 
 void check_op_overrides(const PrecisionSection& precision) {
   std::vector<std::string> known;
-  for (const OpPolicy& policy : op_policies()) known.emplace_back(policy.name);
+  for (const OpPolicy& policy : kOpPolicies) known.emplace_back(policy.name);
   for (const auto& [name, mode] : precision.ops) {
     const auto op = find_op(name);
     TRIREME_CHECK(op, "precision.ops: there is no op '{}'; did you mean '{}'? Ops are {}", name,

@@ -96,8 +96,7 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
            "change.")
       .add("zero", &L::zero, from_to(0, 3),
            "ZeRO stage: each data rank keeps only its piece of 1: masters and optimizer state, 2: gradients "
-           "too, "
-           "3: parameters too. The results do not change.")
+           "too, 3: parameters too (FSDP, fully sharded). The results do not change.")
       .add_boolean_or_auto(
           "accumulate_unsharded", &L::accumulate_unsharded,
           "`zero` 2 and 3: keep whole gradients over a step's micro-batches and reduce them once: more "
@@ -118,28 +117,25 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
           "group_min_bytes", &L::group_min_bytes, at_least(0),
           "Neighbouring blocks whose fp32 parameters are smaller share their buffers and messages: less "
           "padding and fewer messages where blocks are small. An integer, or a string such as \"4 MiB\". "
-          "0: each block for itself. The results do not change.")
+          "0: each block on its own. The results do not change.")
       .add("offload", &L::offload,
            "`optimizer`: optimizer state lies in host memory and the update runs there. On the CPU that is "
-           "the same "
-           "memory, counted apart; refused on GPUs. The results do not change.")
+           "the same memory, counted separately; refused on GPUs. The results do not change.")
       .add("progress_thread", &L::progress_thread, any(),
            "On the CPU: a thread a rank moves data while the rank computes. Worth it where cores are to "
            "spare. The "
            "results do not change.")
       .add("recompute_every", &L::recompute_every, count_from(0),
-           "Keep only the input of every segment of so many blocks, fewer than the model has, and run it "
-           "again "
-           "in backward. 0: keep everything. The results do not change.")
+           "Activation checkpointing: keep only the input of every segment of so many blocks, fewer than the "
+           "model has, and run it again in backward. 0: keep everything. The results do not change.")
       .add(
           "schedule", &L::schedule,
           "Order of micro-batches in a pipeline: `gpipe` all forwards, then all backwards; `1f1b` in turns, "
-          "with "
-          "fewer micro-batches alive; `interleaved` the same with several chunks of blocks on every rank, so "
-          "that less time is idle; `zb-h1` as `1f1b` with the weights' gradients computed apart, when a "
-          "stage "
-          "would wait, so that less time is idle for more memory. No effect with one stage. The results do "
-          "not change.")
+          "with fewer micro-batches alive; `interleaved` the same with several chunks of blocks on every "
+          "rank, "
+          "for a smaller pipeline bubble; `zb-h1` as `1f1b` with the weights' gradients computed separately, "
+          "when a stage would wait: a smaller bubble for more memory. No effect with one stage. The results "
+          "do not change.")
       .add("chunks", &L::chunks, count_from(1), "`interleaved`: chunks of blocks on every rank.")
       .add("pipeline_cut", &L::pipeline_cut,
            "\"flops\", \"parameters\", \"blocks\", \"measured\" or first blocks such as \"3, 6\"",
@@ -171,7 +167,7 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
           "other, and a step takes many times as long. The results do not change.")
       .add_bytes(
           "memory_limit", &L::memory_limit, at_least(0),
-          "Bytes a rank may hold, library workspaces apart; a job that needs more is refused before step "
+          "Bytes a rank may hold, without library workspaces; a job that needs more is refused before step "
           "1. An integer, or a string such as \"12 GiB\". 0: what the device has, or this rank's part of the "
           "machine.")
       .add("cuda_graph", &L::cuda_graph, any(),

@@ -73,7 +73,7 @@ std::vector<std::string> config_sections();
 /// "[1, 0.5]": the value as TOML. Numbers are the shortest text that reads back to the same bits.
 std::string to_toml(const ConfigValue& value);
 
-/// The reference in README.md: a Markdown table a section.
+/// The reference in keys.md: a Markdown list for each section.
 std::string config_reference();
 
 }  // namespace trireme

@@ -6,9 +6,12 @@
 
 #include "launcher/config/config.h"
 #include "launcher/config/config_keys.h"
+#include "launcher/report/text_table.h"
 
 namespace trireme {
 namespace {
+
+constexpr std::size_t kReferenceWidth = 118;
 
 std::string number_text(double number) {
   std::string text = fmt::format("{}", number);
@@ -137,15 +140,14 @@ std::string config_reference() {
   for (const ConfigKey& key : config_keys()) {
     if (key.section != section) {
       section = key.section;
-      text += fmt::format(
-          "{}### [{}]\n\n| key | type | default | allowed | meaning |\n| --- | --- | --- | --- | --- |\n",
-          text.empty() ? "" : "\n", section);
+      text += fmt::format("{}### [{}]\n\n", text.empty() ? "" : "\n", section);
     }
     std::string scope;
-    for (const KeyScope& part : key.scopes) scope += (scope.empty() ? "" : ", ") + part.text;
-    text += fmt::format("| `{}` | {} | `{}` | {} | {}{} |\n", key.name, type_text(key.type),
-                        to_toml(key.get(defaults)), key.rule.text.empty() ? "any" : key.rule.text,
-                        scope.empty() ? "" : "(" + scope + ") ", key.help);
+    for (const KeyScope& part : key.scopes) scope += (scope.empty() ? " For " : ", ") + part.text;
+    text += wrapped(fmt::format("- `{}` ({}, default `{}`{}{}):{} {}", key.name, type_text(key.type),
+                                to_toml(key.get(defaults)), key.rule.text.empty() ? "" : "; ", key.rule.text,
+                                scope.empty() ? "" : scope + ".", key.help),
+                    kReferenceWidth);
   }
   return text;
 }

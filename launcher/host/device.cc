@@ -38,7 +38,7 @@ bool in_this_build(DeviceType type) {
 }  // namespace
 
 JobConfig counted_on(JobConfig config, DeviceType type) {
-  if (type == DeviceType::kCuda) config.data.cache = 0;
+  if (!traits(type).host_memory) config.data.cache = 0;
   return config;
 }
 

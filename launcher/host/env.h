@@ -34,8 +34,8 @@ using EnvironmentSetter = std::function<void(const char* name, const char* value
 void set_environment_variable(const char* name, const char* value);
 
 /// What stages on GPUs want CUDA to read at its first call, so before that: CUDA_DEVICE_MAX_CONNECTIONS and
-/// CUDA_MODULE_LOADING, where they are not set. Why: [Note: ways over NCCL] in parallel/comm/nccl.h. Throws
-/// Error(kInvalidInput) where the first is set to less than the streams of a rank.
+/// CUDA_MODULE_LOADING, where they are not set. Why: [Note: channels over NCCL] in parallel/comm/nccl.h.
+/// Throws Error(kInvalidInput) where the first is set to less than the streams of a rank.
 void prepare_environment_for_stages(const EnvironmentLookup& lookup = environment_variable,
                                     const EnvironmentSetter& set = set_environment_variable);
 
@@ -45,7 +45,7 @@ void prepare_environment_for_stages(const EnvironmentLookup& lookup = environmen
 /// takes many times as long. A short spin bridges the gaps within a step, and then the thread sleeps.
 ///
 /// Sets GOMP_SPINCOUNT for that, and returns true, where the user says nothing of it (GOMP_SPINCOUNT,
-/// OMP_WAIT_POLICY). Measurements: "Threads that wait" in kernels/README.md.
+/// OMP_WAIT_POLICY). Measurements: "Threads that wait" in tests/bench/results.
 bool prepare_environment_for_threads(const EnvironmentLookup& lookup = environment_variable,
                                      const EnvironmentSetter& set = set_environment_variable);
 

@@ -65,7 +65,7 @@ std::optional<Remedy> smaller_cache(const JobConfig& config, const std::shared_p
 
 MemoryLimit memory_limit(const JobConfig& config, Device device, int num_local_ranks) {
   if (config.parallel.memory_limit > 0) return {config.parallel.memory_limit, "parallel.memory_limit"};
-  if (device.type == DeviceType::kCuda) {
+  if (!traits(device.type).host_memory) {
     const DeviceReport report = backend_for(device.type).examine_devices();
     const DeviceReport::Card& card = report.devices.at(static_cast<std::size_t>(device.index));
     return {card.memory_bytes, to_string(device) + ", " + card.name};

@@ -80,7 +80,7 @@ void wait_for_others(RankStatus& status) {
   status.finish();
   status.begin_wait();
   while (!board.all_finished()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  if (status.place() == 0) {
+  if (status.slot() == 0) {
     ProcessWatch others;
     std::vector<int> places;
     for (int place = 1; place < board.size(); ++place) {

@@ -72,7 +72,7 @@ void Trainer::build_engine() {
 void Trainer::keep_pictures() {
   Buffer memory = engine_->data_cache();
   const std::int64_t wanted = engine_options_.data_cache_bytes;
-  if (!memory.defined() && wanted > 0 && engine_options_.device.type == DeviceType::kCuda) {
+  if (!memory.defined() && wanted > 0 && !traits(engine_options_.device.type).host_memory) {
     // The engine counts the GPU's memory; this is the host's.
     const Context host = Context::create({DeviceType::kCpu, 0}, 1);
     memory = Buffer(host.allocator, static_cast<std::size_t>(wanted), MemoryCategory::kData);

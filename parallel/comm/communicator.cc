@@ -163,26 +163,28 @@ void Communicator::check_message(CallKind call, const Tensor& tensor, int peer, 
   TRIREME_CHECK(tag >= 0 && tag <= kMaxTag, "{} on rank {} of {}: tag {} of tensor {} is outside of [0, {}]",
                 name(call), rank(), size(), tag, describe(tensor), kMaxTag);
   const bool sends = call == CallKind::kSend;
-  const MessageWay way{.source = sends ? rank() : peer, .destination = sends ? peer : rank(), .tag = tag};
-  TRIREME_CHECK(open_ways_.contains(way),
-                "{} on rank {} of {}: the way from rank {} to rank {} with tag {} is not open: name it in "
-                "open_ways first",
-                name(call), rank(), size(), way.source, way.destination, tag);
+  const MessageChannel channel{
+      .source = sends ? rank() : peer, .destination = sends ? peer : rank(), .tag = tag};
+  TRIREME_CHECK(
+      open_channels_.contains(channel),
+      "{} on rank {} of {}: the channel from rank {} to rank {} with tag {} is not open: name it in "
+      "open_channels first",
+      name(call), rank(), size(), channel.source, channel.destination, tag);
 }
 
-void Communicator::open_ways(const std::vector<MessageWay>& ways) {
-  std::vector<MessageWay> fresh;
-  for (const MessageWay& way : ways) {
+void Communicator::open_channels(const std::vector<MessageChannel>& channels) {
+  std::vector<MessageChannel> fresh;
+  for (const MessageChannel& channel : channels) {
     const auto is_rank = [&](int r) { return r >= 0 && r < size(); };
-    TRIREME_CHECK(is_rank(way.source) && is_rank(way.destination) && way.source != way.destination &&
-                      way.tag >= 0 && way.tag <= kMaxTag,
-                  "open_ways on rank {} of {}: no way leads from rank {} to rank {} with tag {}", rank(),
-                  size(), way.source, way.destination, way.tag);
-    const bool is_new = !open_ways_.contains(way) && std::ranges::find(fresh, way) == fresh.end();
-    if (is_new) fresh.push_back(way);
+    TRIREME_CHECK(is_rank(channel.source) && is_rank(channel.destination) &&
+                      channel.source != channel.destination && channel.tag >= 0 && channel.tag <= kMaxTag,
+                  "open_channels on rank {} of {}: no channel leads from rank {} to rank {} with tag {}",
+                  rank(), size(), channel.source, channel.destination, channel.tag);
+    const bool is_new = !open_channels_.contains(channel) && std::ranges::find(fresh, channel) == fresh.end();
+    if (is_new) fresh.push_back(channel);
   }
-  if (!fresh.empty()) open_ways_impl(fresh);
-  open_ways_.insert(fresh.begin(), fresh.end());
+  if (!fresh.empty()) open_channels_impl(fresh);
+  open_channels_.insert(fresh.begin(), fresh.end());
 }
 
 void Communicator::count(CallKind call, std::int64_t full_bytes) {

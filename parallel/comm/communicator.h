@@ -1,5 +1,5 @@
-// What ranks say to each other. One interface; `local` (threads as ranks), `mpi` and `recording` implement
-// it, and one conformance suite (tests/parallel/comm) runs against each.
+// Collectives and messages between ranks. One interface; `local` (threads as ranks), `mpi` and `recording`
+// implement it, and one conformance suite (tests/parallel/comm) runs against each.
 //
 // [Note: collective order] All ranks of a group call the same collectives in the same order. The validator
 // proves that of plans; outside of plans it is the caller's duty (`local` reports a breach, `mpi` cannot).
@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "parallel/comm/call_kind.h"
-#include "parallel/comm/message_way.h"
+#include "parallel/comm/message_channel.h"
 #include "parallel/comm/rank_board.h"
 #include "runtime/tensor.h"
 
@@ -30,7 +30,7 @@ namespace trireme {
 
 enum class ReduceOp : std::uint8_t { kSum, kMax };
 
-/// What a communicator shares with its Works.
+/// State that a communicator shares with its Works.
 struct CommState {
   double exposed_ms = 0.0;
   std::shared_ptr<RankStatus> status;  // where waits are shown; null: nowhere
@@ -39,7 +39,7 @@ struct CommState {
 /// `message` with "rank R: " in front, unless it names that rank already ("rank R, step 3: ...").
 std::string naming_rank(int rank, const std::string& message);
 
-/// An operation under way. Holds its tensors alive. Destroying an unfinished Work waits for it and logs a
+/// An operation in flight. Holds its tensors alive. Destroying an unfinished Work waits for it and logs a
 /// failure. While an exception unwinds the stack it does not wait, as the peers may be waiting for this rank:
 /// the operation keeps its tensors and is left to itself.
 class [[nodiscard]] Work {
@@ -74,21 +74,22 @@ class [[nodiscard]] Work {
   std::unique_ptr<Impl> impl_;
   std::shared_ptr<CommState> state_;  // of the communicator
   std::array<Tensor, 2> held_;
-  int num_exceptions_ = 0;  // under way when the operation began
+  int num_exceptions_ = 0;  // in flight when the operation began
 };
 
 /// Bytes this rank has sent to other ranks, by the algorithmic minimum of each operation:
 /// all_reduce 2 (N-1)/N n, reduce_scatter / all_gather / all_gather_values / all_to_all (N-1)/N n, send n,
 /// broadcast n (N-1)/N, where n is the size of the full buffer, rounded down to whole bytes. recv, barrier
-/// and all_gather_strings count as calls of 0 bytes, split is not counted. A group made by split counts for
-/// itself.
+/// and all_gather_strings count as calls of 0 bytes, split is not counted. A group made by split counts its
+/// own calls.
 struct TrafficCounts {
   std::int64_t sent_bytes = 0;
   std::int64_t num_calls = 0;
   bool operator==(const TrafficCounts&) const = default;
 };
 
-/// What TrafficCounts counts for one call whose full buffer is `full_bytes` long, in a group of `size` ranks.
+/// The bytes that TrafficCounts counts for one call whose full buffer is `full_bytes` long, in a group of
+/// `size` ranks.
 std::int64_t sent_bytes_of(CallKind call, std::int64_t full_bytes, int size);
 
 class Communicator {
@@ -99,12 +100,12 @@ class Communicator {
   virtual int size() const = 0;
   /// "mpi", "local", "recording".
   virtual std::string kind() const = 0;
-  /// Where its tensors live.
+  /// The device of its tensors.
   virtual DeviceType device_type() const = 0;
   /// Whether ranks of the group talk over a network that the host drives; the same on all of them.
   virtual bool spans_machines() const { return false; }
-  /// Says on which stream this rank computes (Backend::native_stream): operations start after what stands on
-  /// it, and wait() makes it wait. Groups made by split share it. Host memory has no streams.
+  /// Says on which stream this rank computes (Backend::native_stream): operations start after what is
+  /// enqueued on it, and wait() makes it wait. Groups made by split share it. Host memory has no streams.
   virtual void bind_stream(void*) {}
 
   // Public calls check their arguments (shapes, dtypes, devices, peers: Error(kInvalidInput) naming the call,
@@ -128,12 +129,12 @@ class Communicator {
   Work all_to_all(const Tensor& in, const Tensor& out);
   /// Every rank gets what `root` holds.
   Work broadcast(const Tensor& inout, int root);
-  /// Says where messages may pass from now on, beside the ways that are open already. Collective; every rank
-  /// passes the same list, which may name open ones again. Throws Error(kInvalidInput) for a way that is
-  /// none.
-  void open_ways(const std::vector<MessageWay>& ways);
-  /// Matched in order by way, which must be open: from this rank to `peer` with `tag`, or from there. dtype
-  /// and size must agree on both sides. wait() may block until the peer has posted its recv.
+  /// Says where messages may pass from now on, beside the channels that are open already. Collective; every
+  /// rank passes the same list, which may name open ones again. Throws Error(kInvalidInput) for a channel
+  /// that is none.
+  void open_channels(const std::vector<MessageChannel>& channels);
+  /// Matched in order by channel, which must be open: from this rank to `peer` with `tag`, or from there.
+  /// dtype and size must agree on both sides. wait() may block until the peer has posted its recv.
   Work send(const Tensor& tensor, int peer, int tag);
   Work recv(const Tensor& tensor, int peer, int tag);
   /// Blocks until every rank has come.
@@ -164,7 +165,7 @@ class Communicator {
   /// or their processes are ended (mpi). Not collective; any rank may call it from any state.
   virtual void abort(const std::string& message) noexcept = 0;
 
-  /// Asks for data to move while the rank computes, where the implementation moves none by itself: costs a
+  /// Asks for data to move while the rank computes, where the implementation moves none on its own: costs a
   /// part of a core. Others ignore it.
   virtual void progress_in_background(bool) {}
 
@@ -174,7 +175,8 @@ class Communicator {
   double exposed_ms() const { return state_->exposed_ms; }
   const TrafficCounts& traffic() const { return traffic_; }
   void reset_traffic() { traffic_ = {}; }
-  /// Where this rank says what it does, for the others on its machine; null where there are none to read it.
+  /// The line of the board in which this rank says what it does, for the others on its machine; null where
+  /// there are none to read it.
   const std::shared_ptr<RankStatus>& status() const { return state_->status; }
 
  protected:
@@ -186,8 +188,8 @@ class Communicator {
   virtual Work all_gather_impl(const Tensor& in, const Tensor& out) = 0;
   virtual Work all_to_all_impl(const Tensor& in, const Tensor& out) = 0;
   virtual Work broadcast_impl(const Tensor& inout, int root) = 0;
-  /// Prepares for ways that are new, a list that is the same on all ranks.
-  virtual void open_ways_impl(const std::vector<MessageWay>&) {}
+  /// Prepares for channels that are new, a list that is the same on all ranks.
+  virtual void open_channels_impl(const std::vector<MessageChannel>&) {}
   virtual Work send_impl(const Tensor& tensor, int peer, int tag) = 0;
   virtual Work recv_impl(const Tensor& tensor, int peer, int tag) = 0;
   virtual void barrier_impl() = 0;
@@ -207,7 +209,7 @@ class Communicator {
   Work start(Post post, const Tensor& a, const Tensor& b = {});
 
   TrafficCounts traffic_;
-  std::set<MessageWay> open_ways_;
+  std::set<MessageChannel> open_channels_;
   const std::shared_ptr<CommState> state_ = std::make_shared<CommState>();
 };
 

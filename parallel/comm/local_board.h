@@ -1,5 +1,5 @@
-// Where the threads that act as ranks of one LocalWorld meet: calls are posted, matched, carried out by
-// whoever completes them, and waited for.
+// The meeting point of the threads that act as ranks of one LocalWorld: calls are posted, matched, carried
+// out by whoever completes them, and waited for.
 //
 // [Note: local ranks never hang] Every wait is entered here, and only ranks post. So when each rank that has
 // not finished is blocked in a wait, no call can ever be completed: that is a deadlock, found exactly and at
@@ -93,7 +93,7 @@ class LocalBoard {
   void finish(int world_rank) noexcept;
   std::optional<LocalFailure> failure() const;
 
-  /// Where a rank says what it does.
+  /// The board on which ranks say what they do.
   const std::shared_ptr<RankStatus>& status(int world_rank) const {
     return statuses_[static_cast<std::size_t>(world_rank)];
   }

@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-/// What the ranks of one call must agree on.
+/// The facts that the ranks of one call must agree on.
 struct CallSignature {
   CallKind kind = CallKind::kBarrier;
   DType dtype = DType::kUInt8;
@@ -26,7 +26,7 @@ struct CallSignature {
   std::string to_string() const;
 };
 
-/// What one rank brings to a call. In-place calls and messages use `in` alone.
+/// One rank's part of a call. In-place calls and messages use `in` alone.
 struct CallPart {
   Tensor in;
   Tensor out;

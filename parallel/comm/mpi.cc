@@ -36,15 +36,15 @@ void start_mpi() {
 
 }  // namespace
 
-MpiRank::MpiRank(const Place& place) : job_(std::make_shared<MpiJob>()) {
-  job_->rank = place.rank;
+MpiRank::MpiRank(const LaunchInfo& launch) : job_(std::make_shared<MpiJob>()) {
+  job_->rank = launch.rank;
   job_->outlives_mpi = true;
   std::shared_ptr<RankBoard> board;
-  if (!place.board_file.empty() && place.local_rank < place.num_local_ranks) {
-    board = open_board(place.board_file, place.num_local_ranks, place.local_rank);
+  if (!launch.board_file.empty() && launch.local_rank < launch.num_local_ranks) {
+    board = open_board(launch.board_file, launch.num_local_ranks, launch.local_rank);
   }
-  job_->status = board ? std::make_shared<RankStatus>(board, place.local_rank, place.rank)
-                       : std::make_shared<RankStatus>(RankBoard::in_process(1), 0, place.rank);
+  job_->status = board ? std::make_shared<RankStatus>(board, launch.local_rank, launch.rank)
+                       : std::make_shared<RankStatus>(RankBoard::in_process(1), 0, launch.rank);
 }
 
 MpiRank::~MpiRank() {
@@ -93,7 +93,7 @@ MpiSession::~MpiSession() {
   }
   job_->set_progress(false);
   job_->release_abandoned();
-  if (!job_->abandoned.empty()) log_warning("MPI ends while operations that nobody waited for are under way");
+  if (!job_->abandoned.empty()) log_warning("MPI ends while operations that nobody waited for are in flight");
   world_.reset();
   job_->phase = MpiJob::Phase::kAfter;
   job_->status->begin_wait();

@@ -25,7 +25,7 @@ inline constexpr std::int64_t kMaxMpiCount = 0x7fffffff;
 /// time.
 class MpiRank {
  public:
-  struct Place {
+  struct LaunchInfo {
     std::string board_file;  // of this job on this machine, in a folder that goes with the job; empty: none
     int rank = 0;
     int local_rank = 0;
@@ -33,7 +33,7 @@ class MpiRank {
   };
   /// Enters the board of the machine. Where the launcher has not told enough to find it, this rank has one of
   /// its own until MPI runs.
-  explicit MpiRank(const Place& place);
+  explicit MpiRank(const LaunchInfo& launch);
   MpiRank(const MpiRank&) = delete;
   MpiRank& operator=(const MpiRank&) = delete;
   /// From here on the rank's end is no news.

@@ -1,4 +1,4 @@
-// How the MPI library sums, where its own choice is a bad one.
+// The algorithms by which the MPI library sums, where its own choice is slow.
 #pragma once
 
 namespace trireme {

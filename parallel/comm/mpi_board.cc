@@ -66,8 +66,8 @@ int open_anonymous(const std::string& published, std::size_t bytes) {
 
 // A file of one line that is there whole or not at all. False when there is one already, or it cannot be
 // written.
-bool publish(const std::string& file, const std::string& line, int place) {
-  const std::string written = fmt::format("{}.{}", file, place);
+bool publish(const std::string& file, const std::string& line, int slot) {
+  const std::string written = fmt::format("{}.{}", file, slot);
   {
     std::ofstream stream(written);
     stream << line;
@@ -88,14 +88,14 @@ std::string line_of(const std::string& file) {
 
 }  // namespace
 
-std::shared_ptr<RankBoard> open_board(const std::string& file, int size, int place) {
+std::shared_ptr<RankBoard> open_board(const std::string& file, int size, int slot) {
   const std::size_t bytes = RankBoard::bytes(size);
   int memory_file = -1;
   std::string line = line_of(file);
   if (line.empty()) {
     memory_file = create_anonymous(bytes);
     if (memory_file < 0) return nullptr;
-    if (!publish(file, fmt::format("/proc/{}/fd/{}", getpid(), memory_file), place)) {
+    if (!publish(file, fmt::format("/proc/{}/fd/{}", getpid(), memory_file), slot)) {
       close(memory_file);
       memory_file = -1;
       line = line_of(file);  // of the rank that was faster
@@ -113,7 +113,7 @@ std::shared_ptr<RankBoard> open_board(const std::string& file, int size, int pla
     close(memory_file);
   });
   auto board = std::make_shared<RankBoard>(held, size);
-  return board->read(place).process == 0 ? board : nullptr;
+  return board->read(slot).process == 0 ? board : nullptr;
 }
 
 // Ranks on two boards find lines missing.
@@ -129,22 +129,22 @@ bool is_common_board(MPI_Comm node, const RankStatus* status) {
 
 // The name is gone as soon as everybody has opened it, so that nothing is left behind by any end of the job.
 std::shared_ptr<RankStatus> join_board(MPI_Comm node, int rank) {
-  int place = 0, size = 1;
-  MPI_Comm_rank(node, &place);
+  int slot = 0, size = 1;
+  MPI_Comm_rank(node, &slot);
   MPI_Comm_size(node, &size);
   const std::size_t bytes = RankBoard::bytes(size);
   std::array<char, 64> name = {};
   std::snprintf(name.data(), name.size(), "/trireme-%d", static_cast<int>(getpid()));
   std::shared_ptr<void> memory;
-  if (place == 0) memory = create(name.data(), bytes);
+  if (slot == 0) memory = create(name.data(), bytes);
   MPI_Bcast(name.data(), static_cast<int>(name.size()), MPI_CHAR, 0, node);
-  if (place != 0) memory = open_existing(name.data(), bytes);
+  if (slot != 0) memory = open_existing(name.data(), bytes);
   int mine = memory ? 1 : 0, all = 0;
   MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, node);
-  if (place == 0 && memory) shm_unlink(name.data());
+  if (slot == 0 && memory) shm_unlink(name.data());
   if (all == 0) return std::make_shared<RankStatus>(RankBoard::in_process(1), 0, rank);
   auto status =
-      std::make_shared<RankStatus>(std::make_shared<RankBoard>(std::move(memory), size), place, rank);
+      std::make_shared<RankStatus>(std::make_shared<RankBoard>(std::move(memory), size), slot, rank);
   MPI_Barrier(node);  // now every line is entered
   return status;
 }

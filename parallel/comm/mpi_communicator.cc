@@ -35,7 +35,7 @@ std::byte* at(const Tensor& tensor, std::int64_t elem) {
 }
 
 // Open MPI reduces a long buffer through a scratch buffer of the same length; in runs that stay in the cache,
-// several under way at once, 128 MiB took 0.4 of the time between two ranks on a node. Shorter buffers are
+// several in flight at once, 128 MiB took 0.4 of the time between two ranks on a node. Shorter buffers are
 // cut as well, so that a slow wire has something to send while the rounds of one run wait for the peers.
 std::int64_t reduction_run(std::int64_t num_elems) {
   constexpr std::int64_t kRuns = 16, kShortest = std::int64_t{1} << 16, kLongest = std::int64_t{1} << 20;
@@ -65,7 +65,7 @@ class MpiWork : public Work::Impl {
     if (std::ranges::any_of(operation_.requests, active)) job_->abandoned.push_back(std::move(operation_));
   }
 
-  /// post(request) makes one MPI call. Returns its place among the operation's requests.
+  /// post(request) makes one MPI call. Returns its index among the operation's requests.
   template <class F>
   std::size_t post(F post) {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -92,7 +92,7 @@ class MpiWork : public Work::Impl {
 
   void abandon() noexcept override {}  // the destructor sees to it
 
-  /// What a receive expects: `count` elements of `type` by request number `index`.
+  /// The expected result of a receive: `count` elements of `type` by request number `index`.
   void expect(std::size_t index, MPI_Datatype type, int count) { expected_.push_back({index, type, count}); }
 
  private:
@@ -114,7 +114,7 @@ class MpiWork : public Work::Impl {
   std::shared_ptr<MpiJob> job_;
   std::string call_;
   MpiOperation operation_;
-  MpiProgress::Turning turning_;  // while the operation is under way
+  MpiProgress::Turning turning_;  // while the operation is in flight
   std::vector<Expected> expected_;
 };
 
@@ -235,7 +235,7 @@ Work MpiCommunicator::broadcast_impl(const Tensor& inout, int root) {
   return Work(std::move(work));
 }
 
-// An empty tensor is a message too: it keeps its place in the order.
+// An empty tensor is a message too: it keeps its position in the order.
 Work MpiCommunicator::send_impl(const Tensor& tensor, int peer, int tag) {
   auto work = std::make_unique<MpiWork>(
       job_, fmt::format("{} to rank {}, tag {}", where(CallKind::kSend), peer, tag), tensor);
@@ -281,7 +281,7 @@ std::vector<std::string> MpiCommunicator::all_gather_strings_impl(const std::str
     offsets.push_back(static_cast<int>(total));
     total += one;
     // Every rank finds the same, so none is left waiting.
-    TRIREME_CHECK(total <= kMaxMpiCount, "{}: the texts of all ranks are longer than {} bytes together", call,
+    TRIREME_CHECK(total <= kMaxMpiCount, "{}: the texts of all ranks have more than {} bytes in all", call,
                   kMaxMpiCount);
   }
   std::string all(static_cast<std::size_t>(total), '\0');

@@ -36,8 +36,8 @@ class MpiCommunicator : public Communicator {
   void all_gather_values_impl(std::span<const std::byte> mine, std::span<std::byte> all) override;
 
  private:
-  /// Elements of each rank's piece that one call may move: all pieces together stay below max_count_, because
-  /// Open MPI multiplies counts by ranks as int.
+  /// Elements of each rank's piece that one call may move: the sum of all pieces stays below max_count_,
+  /// because Open MPI multiplies counts by ranks as int.
   std::int64_t max_piece() const;
   std::string where(CallKind call) const;
 

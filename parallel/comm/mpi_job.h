@@ -1,4 +1,5 @@
-// What the MPI communicators of a process share: its errors, its end, and operations that nobody waits for.
+// State that the MPI communicators of a process share: its errors, its end, and operations that nobody waits
+// for.
 #pragma once
 
 #include <mpi.h>
@@ -29,7 +30,7 @@ class MpiType {
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 
-/// Requests under way, with what they use.
+/// Requests in flight, with what they use.
 struct MpiOperation {
   std::vector<MPI_Request> requests;
   std::vector<std::unique_ptr<MpiType>> types;

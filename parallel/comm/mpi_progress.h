@@ -1,6 +1,6 @@
 // A thread that moves data while the rank computes.
 //
-// Open MPI moves data inside of its calls only. While operations are under way, this thread makes a call that
+// Open MPI moves data inside of its calls only. While operations are in flight, this thread makes a call that
 // does nothing else, every kPollInterval; when none is, it sleeps. It touches no request: those stay the
 // rank's own. It costs a few per cent of a core, and wins where the rank computes for long after posting.
 #pragma once

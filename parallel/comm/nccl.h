@@ -4,17 +4,18 @@
 // call is done, and runs beside what comes after. wait() of its Work does not hold up the host: it makes the
 // compute stream wait. So buffers may be reused, on the compute stream, as soon as wait() has returned.
 //
-// [Note: ways over NCCL] Operations of one stream follow each other, and a message ends only when both sides
-// have come to it: a receive that is posted ahead holds up everything behind it. So each way has a stream and
-// an NCCL communicator of two ranks of its own (one communicator plays its operations one by one, on whatever
-// streams). Then a message waits for those before it on its way alone, as communicator.h says, and plans are
-// proved on these terms ([Note: channels of a plan] in validate.h).
+// [Note: channels over NCCL] Operations of one stream follow each other, and a message ends only when both
+// sides have come to it: a receive that is posted ahead holds up everything behind it. So each channel has a
+// stream and an NCCL communicator of two ranks of its own (one communicator plays its operations one by one,
+// on whatever streams). Then a message waits for those before it on its channel alone, as communicator.h
+// says, and plans are proved on these terms ([Note: channels of a plan] in validate.h).
 //
 // Kernels that wait for a peer occupy the card. That is safe where what they wait for can still run:
-// - A way's kernels have at most kWayBlocks blocks, one of them runs at a time, and a rank has four ways
+// - A channel's kernels have at most kChannelBlocks blocks, one of them runs at a time, and a rank has four
+// channels
 //   (from and to the stage before, from and to the one after) and two for each stage that it shares
 //   parameters with. Together with the collectives' blocks, some 32 for each communicator in use, they
-//   leave most of the card to kernels that compute, which end by themselves.
+//   leave most of the card to kernels that compute, which end on their own.
 // - Streams that share a hardware queue hold each other up. There are 8, and a pipeline has more
 //   streams, unless CUDA_DEVICE_MAX_CONNECTIONS says otherwise: set it to 32, the most, before the first
 //   CUDA call.
@@ -22,7 +23,7 @@
 //   CUDA_MODULE_LOADING=EAGER.
 // The launcher sets both (launcher/host/env.h); programs of your own have to.
 //
-// NCCL connects ranks at their first call of a kind, and lets their hosts wait for each other then. Ways
+// NCCL connects ranks at their first call of a kind, and lets their hosts wait for each other then. Channels
 // are connected when they are opened. For collectives that may be in a step: all ranks of the group come
 // to it, as the validator lets all of them wait there.
 //
@@ -51,8 +52,8 @@ Device gpu_of_rank(const RankPlacement& placement);
 /// A communicator of device memory with the ranks of `host`, whose strings set it up and whose barrier and
 /// abort it uses. `device` is this rank's card. Collective over `host`.
 ///
-/// open_ways costs an NCCL communicator for each way that starts or ends at this rank. See [Note: ways over
-/// NCCL] for what it wants of the environment.
+/// open_channels costs an NCCL communicator for each channel that starts or ends at this rank. See [Note:
+/// channels over NCCL] for what it wants of the environment.
 ///
 /// Throws Error(kUnsupported) in a build without NCCL, Error(kCommunication) when the ranks cannot reach each
 /// other.

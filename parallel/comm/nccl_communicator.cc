@@ -18,8 +18,8 @@ std::size_t count_of(const Tensor& tensor) {
   return static_cast<std::size_t>(tensor.num_elems());
 }
 
-// See [Note: ways over NCCL].
-constexpr int kWayBlocks = 2;
+// See [Note: channels over NCCL].
+constexpr int kChannelBlocks = 2;
 
 // As many ids as a rank wants to hand out, for all to know.
 std::string make_ids(std::size_t count) {
@@ -59,8 +59,8 @@ void connect(const NcclChannel& channel, bool sends) {
                                     : ncclRecv(byte, 1, ncclUint8, 0, channel.comm(), channel.stream());
   const cudaError_t end = cudaStreamSynchronize(channel.stream());
   (void)cudaFree(byte);
-  check_nccl(result, sends ? "the first send of a way" : "the first receive of a way");
-  check_cuda(end, "the first message of a way");
+  check_nccl(result, sends ? "the first send of a channel" : "the first receive of a channel");
+  check_cuda(end, "the first message of a channel");
 }
 
 }  // namespace
@@ -139,30 +139,30 @@ Work NcclCommunicator::broadcast_impl(const Tensor& inout, int root) {
   });
 }
 
-void NcclCommunicator::open_ways_impl(const std::vector<MessageWay>& ways) {
+void NcclCommunicator::open_channels_impl(const std::vector<MessageChannel>& channels) {
   job_->throw_if_failed();
-  const auto mine = std::ranges::count(ways, rank(), &MessageWay::source);
+  const auto mine = std::ranges::count(channels, rank(), &MessageChannel::source);
   const std::vector<std::string> ids = host_->all_gather_strings(make_ids(static_cast<std::size_t>(mine)));
-  std::vector<std::size_t> taken(ids.size(), 0);  // of each rank's
-  for (const MessageWay& way : ways) {            // in one order everywhere: two ranks meet at each
-    const auto source = static_cast<std::size_t>(way.source);
+  std::vector<std::size_t> taken(ids.size(), 0);    // of each rank's
+  for (const MessageChannel& channel : channels) {  // in one order everywhere: two ranks meet at each
+    const auto source = static_cast<std::size_t>(channel.source);
     const std::size_t index = taken[source]++;
-    if (way.source != rank() && way.destination != rank()) continue;
-    way_channels_[way] =
-        job_->make_channel({.text = fmt::format("NCCL from rank {} to rank {} of {}, tag {}", way.source,
-                                                way.destination, size(), way.tag),
+    if (channel.source != rank() && channel.destination != rank()) continue;
+    message_channels_[channel] =
+        job_->make_channel({.text = fmt::format("NCCL from rank {} to rank {} of {}, tag {}", channel.source,
+                                                channel.destination, size(), channel.tag),
                             .id = id_at(ids[source], index),
-                            .rank = way.source == rank() ? 0 : 1,
+                            .rank = channel.source == rank() ? 0 : 1,
                             .size = 2,
-                            .most_blocks = kWayBlocks});
-    connect(*way_channels_[way], way.source == rank());
+                            .most_blocks = kChannelBlocks});
+    connect(*message_channels_[channel], channel.source == rank());
   }
 }
 
 Work NcclCommunicator::send_impl(const Tensor& tensor, int peer, int tag) {
   std::string text = fmt::format("send of {} {} on rank {} of {} to rank {}, tag {}", name(tensor.dtype()),
                                  tensor.shape().to_string(), rank(), size(), peer, tag);
-  const NcclChannel& channel = *way_channels_.at({.source = rank(), .destination = peer, .tag = tag});
+  const NcclChannel& channel = *message_channels_.at({.source = rank(), .destination = peer, .tag = tag});
   return enqueue(channel, std::move(text), {tensor}, [&](ncclComm_t comm, cudaStream_t stream) {
     if (tensor.num_elems() == 0) return ncclSuccess;  // NCCL takes an empty message on neither side
     return ncclSend(tensor.data(), count_of(tensor), nccl_type(tensor.dtype()), 1, comm, stream);
@@ -172,7 +172,7 @@ Work NcclCommunicator::send_impl(const Tensor& tensor, int peer, int tag) {
 Work NcclCommunicator::recv_impl(const Tensor& tensor, int peer, int tag) {
   std::string text = fmt::format("recv of {} {} on rank {} of {} from rank {}, tag {}", name(tensor.dtype()),
                                  tensor.shape().to_string(), rank(), size(), peer, tag);
-  const NcclChannel& channel = *way_channels_.at({.source = peer, .destination = rank(), .tag = tag});
+  const NcclChannel& channel = *message_channels_.at({.source = peer, .destination = rank(), .tag = tag});
   return enqueue(channel, std::move(text), {tensor}, [&](ncclComm_t comm, cudaStream_t stream) {
     if (tensor.num_elems() == 0) return ncclSuccess;
     return ncclRecv(tensor.data(), count_of(tensor), nccl_type(tensor.dtype()), 0, comm, stream);

@@ -29,7 +29,7 @@ class NcclCommunicator : public Communicator {
   Work all_gather_impl(const Tensor& in, const Tensor& out) override;
   Work all_to_all_impl(const Tensor& in, const Tensor& out) override;
   Work broadcast_impl(const Tensor& inout, int root) override;
-  void open_ways_impl(const std::vector<MessageWay>& ways) override;
+  void open_channels_impl(const std::vector<MessageChannel>& channels) override;
   Work send_impl(const Tensor& tensor, int peer, int tag) override;
   Work recv_impl(const Tensor& tensor, int peer, int tag) override;
   void barrier_impl() override;
@@ -45,8 +45,8 @@ class NcclCommunicator : public Communicator {
 
   const std::shared_ptr<NcclJob> job_;
   const std::shared_ptr<Communicator> host_;
-  const std::shared_ptr<NcclChannel> channel_;                       // of collectives
-  std::map<MessageWay, std::shared_ptr<NcclChannel>> way_channels_;  // those of this rank
+  const std::shared_ptr<NcclChannel> channel_;                               // of collectives
+  std::map<MessageChannel, std::shared_ptr<NcclChannel>> message_channels_;  // those of this rank
 };
 
 }  // namespace trireme

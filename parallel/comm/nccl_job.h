@@ -1,4 +1,4 @@
-// What the NCCL communicators of one rank share: handles as owners, the operations under way, and the
+// State that the NCCL communicators of one rank share: handles as owners, the operations in flight, and the
 // watchdog that looks after them (see [Note: failing operations] in nccl.h).
 #pragma once
 
@@ -52,7 +52,7 @@ struct NcclGroup {
 };
 
 /// One ncclComm_t and its stream. Destroyed when all is well; aborted after a failure, and while an exception
-/// unwinds the stack, as operations may be under way that no peer will join.
+/// unwinds the stack, as operations may be in flight that no peer will join.
 class NcclChannel {
  public:
   /// Waits for the other ranks of the group. On the current device.
@@ -73,7 +73,7 @@ class NcclChannel {
   ncclComm_t comm_ = nullptr;
   cudaStream_t stream_ = nullptr;
   bool aborted_ = false;
-  const int num_exceptions_ = std::uncaught_exceptions();  // under way when it was made
+  const int num_exceptions_ = std::uncaught_exceptions();  // in flight when it was made
 };
 
 /// An operation that has been enqueued.

@@ -43,8 +43,8 @@ std::shared_ptr<RankBoard> RankBoard::in_process(int size) {
 }
 
 // Zero bytes are a line of zeros: these atomics are plain numbers that nothing has to construct.
-RankBoard::Line& RankBoard::line(int place) const {
-  return reinterpret_cast<Line*>(static_cast<std::byte*>(memory_.get()) + sizeof(Header))[place];
+RankBoard::Line& RankBoard::line(int slot) const {
+  return reinterpret_cast<Line*>(static_cast<std::byte*>(memory_.get()) + sizeof(Header))[slot];
 }
 
 RankBoard::Header& RankBoard::header() const {
@@ -56,21 +56,21 @@ bool RankBoard::claim_last_word() {
 }
 
 bool RankBoard::is_full() const {
-  for (int place = 0; place < size_; ++place) {
-    if (line(place).process.load(std::memory_order_acquire) == 0) return false;
+  for (int slot = 0; slot < size_; ++slot) {
+    if (line(slot).process.load(std::memory_order_acquire) == 0) return false;
   }
   return true;
 }
 
 bool RankBoard::all_finished() const {
-  for (int place = 0; place < size_; ++place) {
-    if (line(place).finished.load(kRelaxed) == 0 && line(place).ended.load(kRelaxed) == 0) return false;
+  for (int slot = 0; slot < size_; ++slot) {
+    if (line(slot).finished.load(kRelaxed) == 0 && line(slot).ended.load(kRelaxed) == 0) return false;
   }
   return true;
 }
 
-RankReading RankBoard::read(int place) const {
-  const Line& line = this->line(place);
+RankReading RankBoard::read(int slot) const {
+  const Line& line = this->line(slot);
   RankReading reading;
   std::array<char, kTextBytes> text = {};
   // A rank that stopped in the middle of writing leaves a mixed text, which is better than none.
@@ -95,8 +95,8 @@ RankReading RankBoard::read(int place) const {
   return reading;
 }
 
-RankStatus::RankStatus(std::shared_ptr<RankBoard> board, int place, int rank)
-    : board_(std::move(board)), place_(place), line_(board_->line(place)) {
+RankStatus::RankStatus(std::shared_ptr<RankBoard> board, int slot, int rank)
+    : board_(std::move(board)), slot_(slot), line_(board_->line(slot)) {
   line_.rank.store(rank, kRelaxed);
   line_.process_namespace.store(process_namespace(), kRelaxed);
   line_.waits_for.store(-1, kRelaxed);

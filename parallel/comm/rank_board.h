@@ -1,4 +1,4 @@
-// What every rank of this machine is doing, in memory that the others read without its help: also when it is
+// The status of every rank of this machine, in memory that the others read without its help: also when it is
 // stopped, hangs, or is gone.
 //
 // A line a rank. Each rank writes its own, before an action and around every wait: a few stores, no system
@@ -50,7 +50,7 @@ class RankBoard {
   bool is_full() const;
   /// True when every rank has finished or left.
   bool all_finished() const;
-  RankReading read(int place) const;
+  RankReading read(int slot) const;
   /// True for one caller of all: the one that says why the job ends.
   bool claim_last_word();
 
@@ -69,7 +69,7 @@ class RankBoard {
   };
   static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 
-  Line& line(int place) const;
+  Line& line(int slot) const;
   Header& header() const;
 
   std::shared_ptr<void> memory_;
@@ -79,10 +79,10 @@ class RankBoard {
 /// This rank's line, which it writes from the thread that it computes on; end() may come from any thread.
 class RankStatus {
  public:
-  /// Enters process and rank into line `place`.
-  RankStatus(std::shared_ptr<RankBoard> board, int place, int rank);
+  /// Enters process and rank into line `slot`.
+  RankStatus(std::shared_ptr<RankBoard> board, int slot, int rank);
 
-  /// What the rank does from now on: "step 17, action 5 (Forward unit 3 micro-batch 1)".
+  /// Says what the rank does from now on: "step 17, action 5 (Forward unit 3 micro-batch 1)".
   void begin(std::string_view text);
   /// Nothing that anybody watches. The text stays, as the last that is known.
   void end_action();
@@ -104,13 +104,13 @@ class RankStatus {
   void release_watch() { watched_ = false; }
 
   RankBoard& board() const { return *board_; }
-  int place() const { return place_; }
+  int slot() const { return slot_; }
 
  private:
   void touch();
 
   std::shared_ptr<RankBoard> board_;
-  int place_;
+  int slot_;
   RankBoard::Line& line_;
   int depth_ = 0;                    // of waits
   std::vector<std::string> inside_;  // what was entered, the innermost last

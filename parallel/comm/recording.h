@@ -42,7 +42,7 @@ class RecordingCommunicator : public Communicator {
 
   /// Announces the colors, by rank, of the next split that is not announced yet: there are no peers to ask.
   void expect_split(std::vector<int> colors);
-  /// A RecordingCommunicator that records for itself. Throws Error(kInvalidInput) when the split was not
+  /// A RecordingCommunicator that records its own calls. Throws Error(kInvalidInput) when the split was not
   /// announced, or this rank passes another color than announced. A group of one needs no announcement.
   std::shared_ptr<Communicator> split(int color) override;
 

@@ -49,7 +49,8 @@ class Profiler {
         ctx_.from_host(batch.inputs.data(), batch.input_shape, batch.input_dtype, MemoryCategory::kBatch);
     batch_.targets =
         ctx_.from_host(batch.targets.data(), batch.target_shape, DType::kInt32, MemoryCategory::kBatch);
-    batch_.loss_scale = 1.0f / static_cast<float>(std::max<std::int64_t>(1, batch.target_shape.num_elems()));
+    batch_.inv_num_targets =
+        1.0f / static_cast<float>(std::max<std::int64_t>(1, batch.target_shape.num_elems()));
   }
 
   /// Times a block on what the block before returned, and keeps what it returns.

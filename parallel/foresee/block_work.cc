@@ -31,9 +31,9 @@ void count_conv2d(const KernelContext& exec, const Conv2dFwdArgs& args) {
 
 Backend counting_backend() {
   Backend backend = meta_backend();
-  backend.matmul = count_matmul;
-  backend.attention_fwd = count_attention;
-  backend.conv2d_fwd = count_conv2d;
+  backend.ops.set<MatmulArgs>(count_matmul);
+  backend.ops.set<AttentionFwdArgs>(count_attention);
+  backend.ops.set<Conv2dFwdArgs>(count_conv2d);
   return backend;
 }
 

@@ -11,9 +11,9 @@ void check_gradient_dtype(const Context& ctx, const Optimizer& optimizer) {
   const Tensor numbers = ctx.zeros(some);
   const Tensor gradient = ctx.empty(some, dtype);
   try {
-    ctx.backend->cast(ctx.exec, {.x = numbers, .y = gradient});
-    ctx.backend->add(ctx.exec, {.a = gradient, .b = gradient, .out = gradient});
-    ctx.backend->squared_norm_blocks(ctx.exec, {.x = gradient, .partials = ctx.empty({1})});
+    ctx.run(CastArgs{.x = numbers, .y = gradient});
+    ctx.run(AddArgs{.a = gradient, .b = gradient, .out = gradient});
+    ctx.run(SquaredNormBlocksArgs{.x = gradient, .partials = ctx.empty({1})});
     UpdateSegment segment{.param = numbers, .grad = gradient};
     std::vector<Tensor> state;
     for (std::size_t s = 0; s < optimizer.state_names().size(); ++s) state.push_back(ctx.zeros(some));

@@ -16,8 +16,8 @@ ParamStore::ParamStore(const Context& ctx, const BlockList& blocks, const ModelL
       sharding_(options.sharded.optimizer ? Sharding{comm_->size(), comm_->rank()} : Sharding{}),
       state_names_(optimizer.state_names()),
       groups_(layout.groups.size()) {
-  const DeviceType device = ctx_.allocator->device().type;
-  if (options.offload != Offload::kNone && device == DeviceType::kCuda) {
+  const DeviceTraits& device = traits(ctx_.allocator->device().type);
+  if (options.offload != Offload::kNone && !device.host_memory) {
     throw Error(
         ErrorCode::kUnsupported,
         "offload = \"optimizer\" works where the device is the host, not on cuda yet: use a larger zero "
@@ -26,7 +26,7 @@ ParamStore::ParamStore(const Context& ctx, const BlockList& blocks, const ModelL
   for (int g = 0; g < static_cast<int>(groups_.size()); ++g) {
     if (!holds(g)) continue;
     allocate(g, state_names_.size());
-    if (owns(g) && device != DeviceType::kMeta) initialize(blocks, g, options.seed);
+    if (owns(g) && device.computes) initialize(blocks, g, options.seed);
   }
   refresh_working();
 }
@@ -181,12 +181,12 @@ void ParamStore::refresh_working() {
     Group& group = groups_[static_cast<std::size_t>(g)];
     group.gather.wait();
     if (options_.working_dtype != DType::kFloat32) {
-      ctx_.backend->cast(ctx_.exec, {.x = group.master, .y = owned_working(g)});  // padding too
+      ctx_.run(CastArgs{.x = group.master, .y = owned_working(g)});  // padding too
       for_each_owned_run(g, [&](std::int64_t first, const Shape& length, const ParamRun& run) {
         if (run.center == 0.0f) return;
-        ctx_.backend->cast(ctx_.exec, {.x = group.master.slice(first, length),
-                                       .y = owned_working(g).slice(first, length),
-                                       .center = run.center});
+        ctx_.run(CastArgs{.x = group.master.slice(first, length),
+                          .y = owned_working(g).slice(first, length),
+                          .center = run.center});
       });
     }
     if (gathers_updates()) gather_updated(g);

@@ -1,4 +1,5 @@
-// How flat groups are cut over the data axis, and which ZeRO stage cuts what.
+// The shards of flat groups over the data axis, and what each ZeRO stage shards. Stage 3 is FSDP, fully
+// sharded.
 #pragma once
 
 #include <algorithm>

@@ -31,25 +31,26 @@ std::vector<TiedUnits> ties_between_stages(const ModelLayout& layout, const Stag
   return ties;
 }
 
-std::vector<MessageWay> ways_between_stages(const StageMap& stages, const std::vector<TiedUnits>& ties) {
-  std::vector<MessageWay> ways;
+std::vector<MessageChannel> channels_between_stages(const StageMap& stages,
+                                                    const std::vector<TiedUnits>& ties) {
+  std::vector<MessageChannel> channels;
   for (int chunk = 0; chunk + 1 < stages.num_chunks(); ++chunk) {
     const int here = stages.stage_of_chunk(chunk), next = stages.stage_of_chunk(chunk + 1);
     if (here == next) continue;  // a pipeline of one stage
-    ways.push_back({.source = here, .destination = next, .tag = kActivationTag});
-    ways.push_back({.source = next, .destination = here, .tag = kGradientTag});
+    channels.push_back({.source = here, .destination = next, .tag = kActivationTag});
+    channels.push_back({.source = next, .destination = here, .tag = kGradientTag});
   }
   for (const TiedUnits& tie : ties) {
     const int owner = stages.stage_of(tie.owner), user = stages.stage_of(tie.user);
-    ways.push_back({.source = user, .destination = owner, .tag = kTiedTag});
-    ways.push_back({.source = owner, .destination = user, .tag = kTiedTag});
+    channels.push_back({.source = user, .destination = owner, .tag = kTiedTag});
+    channels.push_back({.source = owner, .destination = user, .tag = kTiedTag});
   }
-  std::ranges::sort(ways, {}, [](const MessageWay& way) {
-    return std::tuple(way.tag, way.source % 2, way.source, way.destination);
+  std::ranges::sort(channels, {}, [](const MessageChannel& channel) {
+    return std::tuple(channel.tag, channel.source % 2, channel.source, channel.destination);
   });
-  const auto repeated = std::ranges::unique(ways);
-  ways.erase(repeated.begin(), repeated.end());
-  return ways;
+  const auto repeated = std::ranges::unique(channels);
+  channels.erase(repeated.begin(), repeated.end());
+  return channels;
 }
 
 std::vector<int> tied_buckets(const ModelLayout& layout, const TiedUnits& tie) {

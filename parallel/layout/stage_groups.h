@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "parallel/comm/message_way.h"
+#include "parallel/comm/message_channel.h"
 #include "parallel/layout/model_layout.h"
 #include "parallel/layout/stage_map.h"
 
@@ -20,9 +20,11 @@ namespace trireme {
 /// Tags of messages on the pipeline axis.
 enum StageTag : int { kActivationTag, kGradientTag, kTiedTag };
 
-/// The ways between stages that a step's messages take; ranks are stages. Each once; those that start at even
-/// stages come first, so that neighbours need not wait for each other when ways are opened one by one.
-std::vector<MessageWay> ways_between_stages(const StageMap& stages, const std::vector<TiedUnits>& ties);
+/// The channels between stages that a step's messages take; ranks are stages. Each once; those that start at
+/// even stages come first, so that neighbours need not wait for each other when channels are opened one by
+/// one.
+std::vector<MessageChannel> channels_between_stages(const StageMap& stages,
+                                                    const std::vector<TiedUnits>& ties);
 
 enum class Holding : std::uint8_t {
   kNothing,

@@ -121,11 +121,10 @@ void StatisticStore::reduce(const Tensor& skip) {
   for (const std::int64_t row : row_of) {
     for (const Run& run : runs_) {
       const Shape shape{run.last - run.first};
-      required(*ctx_.backend, &Backend::move_average, "move_average")(
-          ctx_.exec, {.value = values_.slice(run.first, shape),
-                      .sample = all.slice(row * owned_elems_ + run.first, shape),
-                      .momentum = run.momentum,
-                      .skip = skip.defined() ? skip.const_view() : ConstTensorView{}});
+      ctx_.run(MoveAverageArgs{.value = values_.slice(run.first, shape),
+                               .sample = all.slice(row * owned_elems_ + run.first, shape),
+                               .momentum = run.momentum,
+                               .skip = skip.defined() ? skip.const_view() : ConstTensorView{}});
     }
   }
 }

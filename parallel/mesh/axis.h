@@ -1,4 +1,5 @@
-// The axes of the mesh, by name. Nobody outside of mesh/ knows how many there are.
+// The axes of the mesh, by name. Nobody outside of mesh/ knows how many there are. Tensor parallelism, which
+// does not exist yet, will be an axis here.
 #pragma once
 
 #include <array>

@@ -1,5 +1,6 @@
-// Pipeline schedules as data: what each pipeline rank runs, in order. Communication, recompute and sharding
-// are the planner's to add; times are pipeline_simulate.h's to find.
+// Pipeline schedules as data (GPipe, 1F1B, interleaved, zero-bubble H1): what each pipeline rank runs, in
+// order. Communication, recompute and sharding are the planner's to add; times are pipeline_simulate.h's to
+// find.
 //
 // The model is cut into stages * chunks virtual stages; virtual stage c runs on pipeline rank c % stages.
 #pragma once
@@ -12,7 +13,8 @@
 namespace trireme {
 
 /// With p stages, m micro-batches, equal stages of forward time F and backward time B + W (input and weight
-/// gradients), and no time for communication, the idle time of a rank and the micro-batches alive on stage s:
+/// gradients), and no time for communication, the pipeline bubble of a rank and the micro-batches alive on
+/// stage s:
 enum class PipelineSchedule : std::uint8_t {
   kGpipe,                  // (p-1)(F+B+W), m alive: all forwards, then all backwards
   kOneForwardOneBackward,  // (p-1)(F+B+W), min(p-s, m) alive

@@ -89,7 +89,7 @@ void GradAccumulator::round_leaf(Context& ctx, int b) {
   Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
   if (options_.dtype == DType::kFloat32) return;
   const Tensor rounded = ctx.empty(bucket.leaf.shape(), options_.dtype, leaf_category());
-  ctx.backend->cast(ctx.exec, {.x = bucket.leaf, .y = rounded});
+  ctx.run(CastArgs{.x = bucket.leaf, .y = rounded});
   bucket.leaf = rounded;
 }
 
@@ -121,7 +121,7 @@ void GradAccumulator::push(Context& ctx, Bucket& bucket, const Tensor& sum, Subt
   for (int joins = bucket.stack.push(subtree); joins > 0; --joins) {
     const Tensor right = bucket.sums.back();
     bucket.sums.pop_back();
-    ctx.backend->add(ctx.exec, {.a = bucket.sums.back(), .b = right, .out = bucket.sums.back()});
+    ctx.run(AddArgs{.a = bucket.sums.back(), .b = right, .out = bucket.sums.back()});
   }
 }
 
@@ -222,7 +222,7 @@ void GradAccumulator::sum_chunk(Context& ctx, const Exchange& exchange, const Ch
   for (std::size_t i = 0; i < additions.size(); ++i) {
     const Tensor& target = pieces[static_cast<std::size_t>(additions[i].target)];
     const Tensor& source = pieces[static_cast<std::size_t>(additions[i].source)];
-    ctx.backend->add(ctx.exec, {.a = target, .b = source, .out = i + 1 < additions.size() ? target : kept});
+    ctx.run(AddArgs{.a = target, .b = source, .out = i + 1 < additions.size() ? target : kept});
   }
   if (additions.empty()) ctx.backend->copy(ctx.exec, kept, pieces[0]);
 }
@@ -263,7 +263,7 @@ void GradAccumulator::add_to_sum(Context& ctx, Bucket& bucket, const Tensor& gra
   if (bucket.sums.empty()) {
     bucket.sums = {gradient};
   } else {
-    ctx.backend->add(ctx.exec, {.a = bucket.sums[0], .b = gradient, .out = bucket.sums[0]});
+    ctx.run(AddArgs{.a = bucket.sums[0], .b = gradient, .out = bucket.sums[0]});
   }
 }
 
@@ -276,7 +276,7 @@ void GradAccumulator::finish_fast(Context& ctx, Exchange& exchange) {
     ctx.backend->copy(ctx.exec, own, exchange.received[0]);
     bucket.sums = {own};
   } else {
-    ctx.backend->add(ctx.exec, {.a = bucket.sums[0], .b = exchange.received[0], .out = bucket.sums[0]});
+    ctx.run(AddArgs{.a = bucket.sums[0], .b = exchange.received[0], .out = bucket.sums[0]});
   }
 }
 

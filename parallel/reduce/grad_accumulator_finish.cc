@@ -16,8 +16,7 @@ void GradAccumulator::complete_sums(Context& ctx) {
     if (bucket.sums.empty()) continue;  // of another stage
     for (const Addition& add : finish_tree(bucket.stack.entries())) {
       const Tensor& target = bucket.sums[static_cast<std::size_t>(add.target)];
-      ctx.backend->add(ctx.exec,
-                       {.a = target, .b = bucket.sums[static_cast<std::size_t>(add.source)], .out = target});
+      ctx.run(AddArgs{.a = target, .b = bucket.sums[static_cast<std::size_t>(add.source)], .out = target});
     }
     bucket.sums.resize(1);
     bucket.stack = {};
@@ -79,7 +78,7 @@ void GradAccumulator::add_uses(Context& ctx, int group) {
     if (further.group != group || further.use == 0 || buckets_[b].sums.empty()) continue;
     if (!buckets_[static_cast<std::size_t>(owner)].sums.empty()) {
       const Tensor sum = summed(owner);
-      ctx.backend->add(ctx.exec, {.a = sum, .b = summed(static_cast<int>(b)), .out = sum});
+      ctx.run(AddArgs{.a = sum, .b = summed(static_cast<int>(b)), .out = sum});
     }
     buckets_[b] = Bucket{};
   }

@@ -75,7 +75,7 @@ Tensor whole_on_first(const Engine& engine, const SavedTensor& t) {
   Tensor flat;
   if (here[Axis::kPipeline] == stage) flat = engine.parameters().whole(t.group, owned_of(engine, t));
   if (stage == 0 || here[Axis::kData] != 0) return flat;
-  // To all stages, although the first would do: there are no ways to it but for a step's messages.
+  // To all stages, although the first would do: there are no channels to it but for a step's messages.
   if (here[Axis::kPipeline] != stage) {
     const std::int64_t elems = engine.layout().groups[static_cast<std::size_t>(t.group)].num_elems;
     flat = engine.context().empty({elems}, DType::kFloat32, MemoryCategory::kCommunication);

@@ -75,7 +75,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
   if (ctx_.backend->native_stream != nullptr) comm->bind_stream(ctx_.backend->native_stream(ctx_.exec));
   if (groups_.spans(Axis::kPipeline)) {
     groups_.along(Axis::kPipeline)
-        ->open_ways(ways_between_stages(stages_, ties_between_stages(layout_, stages_)));
+        ->open_channels(channels_between_stages(stages_, ties_between_stages(layout_, stages_)));
   }
   check_gradient_dtype(ctx_, *optimizer_);
   params_ = std::make_unique<ParamStore>(
@@ -122,10 +122,9 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
 
 // It is reserved whole: how much of it a set will fill is not known before it was read.
 Buffer Engine::reserve_data_cache() const {
-  const DeviceType device = options_.device.type;
   const int stage = groups_.coord()[Axis::kPipeline];
   const bool reads = stage == 0 || stage == groups_.mesh.size(Axis::kPipeline) - 1;
-  if (options_.data_cache_bytes == 0 || device == DeviceType::kCuda || !reads) return {};
+  if (options_.data_cache_bytes == 0 || !traits(options_.device.type).host_memory || !reads) return {};
   const MemoryHolderScope holder(*ctx_.allocator, "data.cache");
   return {ctx_.allocator, static_cast<std::size_t>(options_.data_cache_bytes), MemoryCategory::kData};
 }

@@ -91,7 +91,7 @@ class Engine {
   /// What records steps and plays them; null without EngineOptions::cuda_graph.
   const StepGraph* step_graph() const { return graph_.get(); }
   /// True where a step may be under way when enqueue_step() returns; false where it is done by then.
-  bool is_asynchronous() const { return ctx_.backend->native_stream != nullptr; }
+  bool is_asynchronous() const { return ctx_.backend->is_asynchronous(); }
 
   /// Which gradient of a skipped step was not finite; `source` and `num_targets` as in that step. Plays the
   /// step again: exact while no later step was enqueued, else with the parameters as they are now. Empty when

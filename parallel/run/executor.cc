@@ -152,7 +152,7 @@ void Executor::grad_norm(Run& run) {
   for (std::size_t g = 0; g < layout_.groups.size(); ++g) {
     if (!params_.owns(static_cast<int>(g))) continue;
     const Tensor gradient = training.gradients->gradient(static_cast<int>(g));
-    ctx_.backend->squared_norm_blocks(ctx_.exec, {.x = gradient, .partials = own_norms(training, g)});
+    ctx_.run(SquaredNormBlocksArgs{.x = gradient, .partials = own_norms(training, g)});
   }
 }
 
@@ -168,11 +168,11 @@ void Executor::gather_norms(Run& run) {
 
 void Executor::clip_grad(Run& run) {
   TrainingState& training = run.training;
-  ctx_.backend->clip_coefficient(ctx_.exec, {.partials = training.all_norm_partials,
-                                             .norm = training.grad_norm,
-                                             .clip = training.scalars.clip,
-                                             .max_norm = training.max_norm,
-                                             .gradient_scale = training.scaler->scale()});
+  ctx_.run(ClipCoefficientArgs{.partials = training.all_norm_partials,
+                               .norm = training.grad_norm,
+                               .clip = training.scalars.clip,
+                               .max_norm = training.max_norm,
+                               .gradient_scale = training.scaler->scale()});
   training.scaler->update(ctx_, training.grad_norm);
   if (training.after_grad_norm) training.after_grad_norm();
 }

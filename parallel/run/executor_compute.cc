@@ -64,7 +64,7 @@ Activations Executor::run_unit(Run& run, const Action& action, MicroBatchUnit* r
 
 void Executor::read_batch(Run& run, int micro_batch) {
   MicroBatch& mb = run.micro_batches[static_cast<std::size_t>(micro_batch)];
-  mb.batch.loss_scale = 1.0f / static_cast<float>(run.input.num_targets);
+  mb.batch.inv_num_targets = 1.0f / static_cast<float>(run.input.num_targets);
   if (run.input.uploaded != nullptr) {
     const Batch& uploaded = (*run.input.uploaded)[static_cast<std::size_t>(micro_batch)];
     mb.batch.inputs = uploaded.inputs;

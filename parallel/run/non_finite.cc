@@ -18,8 +18,8 @@ std::optional<UseOfUnit> find_non_finite(const Context& ctx, const ModelLayout& 
                                          const Tensor& gradient, const Tensor& partials) {
   // Squares of what is not finite are not finite, and no other number of these sizes has such a square: the
   // same test as the one that made the step be skipped.
-  ctx.backend->squared_norm_blocks(
-      ctx.exec, {.x = gradient.slice(0, {partials.num_elems() * kNormBlock}), .partials = partials});
+  ctx.run(SquaredNormBlocksArgs{.x = gradient.slice(0, {partials.num_elems() * kNormBlock}),
+                                .partials = partials});
   const std::vector<float> norms = ctx.to_host(partials);
   for (int unit = static_cast<int>(layout.uses.size()) - 1; unit >= 0; --unit) {
     const std::vector<ParamUse>& uses = layout.uses[static_cast<std::size_t>(unit)];

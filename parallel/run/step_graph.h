@@ -49,7 +49,7 @@ class StepGraph {
  private:
   enum class Stage { kFirst, kPool, kRecord, kPlay };
 
-  bool can_record() const { return ctx_.backend->begin_capture != nullptr; }
+  bool can_record() const { return ctx_.backend->records_graphs(); }
   Tensor record(const std::function<Tensor()>& enqueue);
 
   const Context ctx_;

@@ -45,7 +45,7 @@ std::optional<std::size_t> ProcessWatch::wait(double seconds) {
     const Watched ended = watched_[i];
     watched_.erase(watched_.begin() + static_cast<std::ptrdiff_t>(i));
     close(ended.handle);
-    return ended.place;
+    return ended.slot;
   }
   return std::nullopt;
 }

@@ -16,18 +16,18 @@ class ProcessWatch {
   /// One more. What cannot be watched is left out: a process that is gone already, all of them before Linux
   /// 5.3. By the thread that waits.
   void add(int process);
-  /// How many of the processes are watched: they have not been reported.
+  /// The number of processes that are watched: they have not been reported.
   std::size_t num_watched() const { return watched_.size(); }
 
-  /// Waits until a process ends, wake() is called or `seconds` are over; below 0: without limit. The place of
+  /// Waits until a process ends, wake() is called or `seconds` are over; below 0: without limit. The slot of
   /// the process in the list; each is reported once.
   std::optional<std::size_t> wait(double seconds);
-  /// Ends the wait under way, or else the next one. From any thread.
+  /// Ends the current wait, or else the next one. From any thread.
   void wake() noexcept;
 
  private:
   struct Watched {
-    std::size_t place;
+    std::size_t slot;
     int handle;
   };
   std::vector<Watched> watched_;

@@ -26,17 +26,17 @@ std::string process_of(const RankReading& rank, bool stopped) {
   return fmt::format(" (process {}{})", rank.process, stopped ? ", stopped by a signal" : "");
 }
 
-// A line without a process does not say whose it is. Ranks of a machine stand in their order, and usually one
+// A line without a process does not say whose it is. Ranks of a machine are in order, and usually one
 // after the other.
-std::string describe_missing(std::size_t place, const std::vector<RankReading>& ranks) {
+std::string describe_missing(std::size_t slot, const std::vector<RankReading>& ranks) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (ranks[i].process == 0) continue;
-    const auto rank = ranks[i].rank + static_cast<int>(place) - static_cast<int>(i);
+    const auto rank = ranks[i].rank + static_cast<int>(slot) - static_cast<int>(i);
     return fmt::format(
-        "process {} of this machine (rank {} if they are numbered in a row), which has not arrived", place,
+        "process {} of this machine (rank {} if they are numbered in a row), which has not arrived", slot,
         rank);
   }
-  return fmt::format("process {} of this machine, which has not arrived", place);
+  return fmt::format("process {} of this machine, which has not arrived", slot);
 }
 
 }  // namespace
@@ -51,8 +51,8 @@ std::string describe_stall(const RankBoard& board, const std::string& limit) {
   std::vector<RankReading> ranks;
   std::vector<bool> stopped;
   bool any_sure = false;  // that it can not go on
-  for (int place = 0; place < board.size(); ++place) {
-    ranks.push_back(board.read(place));
+  for (int slot = 0; slot < board.size(); ++slot) {
+    ranks.push_back(board.read(slot));
     const int process = ranks.back().visible_process();
     stopped.push_back(process != 0 && process != getpid() && is_stopped(process));
     any_sure = any_sure || stopped.back() || ranks.back().process == 0;

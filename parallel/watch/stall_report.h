@@ -1,4 +1,5 @@
-// What a watchdog says of the ranks of its machine: who died in which action, who holds the others up.
+// The message of a watchdog about the ranks of its machine: who died in which action, who holds the others
+// up.
 #pragma once
 
 #include <string>
@@ -11,7 +12,7 @@ namespace trireme {
 std::string describe_death(const RankReading& rank);
 
 /// Names the ranks that hold the job up: those that a signal has stopped and those that have not entered the
-/// board, else those that wait for nobody, else none, as they stand on another machine. Then a line for each
+/// board, else those that wait for nobody, else none, as they are on another machine. Then a line for each
 /// of the others, with what it waits for. `limit` is what was exceeded: "parallel.timeout_s = 600".
 std::string describe_stall(const RankBoard& board, const std::string& limit);
 

@@ -66,15 +66,15 @@ Watchdog::Limit Watchdog::limit() const {
 
 void Watchdog::watch_newcomers() {
   const RankStatus& status = *options_.status;
-  const RankReading own = status.board().read(status.place());
-  for (int place = 0; place < status.board().size(); ++place) {
-    if (known_[static_cast<std::size_t>(place)]) continue;
-    const RankReading other = status.board().read(place);
+  const RankReading own = status.board().read(status.slot());
+  for (int slot = 0; slot < status.board().size(); ++slot) {
+    if (known_[static_cast<std::size_t>(slot)]) continue;
+    const RankReading other = status.board().read(slot);
     if (other.process == 0) continue;
-    known_[static_cast<std::size_t>(place)] = true;
+    known_[static_cast<std::size_t>(slot)] = true;
     const int process = other.visible_process();
     if (process == 0 || process == own.process) continue;
-    watched_.push_back(place);
+    watched_.push_back(slot);
     processes_.add(process);
   }
 }
@@ -83,8 +83,8 @@ void Watchdog::watch_newcomers() {
 // not end the job: so those processes go on, to their end.
 void Watchdog::wake_stopped() const {
   const RankBoard& board = options_.status->board();
-  for (int place = 0; place < board.size(); ++place) {
-    const int process = board.read(place).visible_process();
+  for (int slot = 0; slot < board.size(); ++slot) {
+    const int process = board.read(slot).visible_process();
     if (process > 0 && is_stopped(process)) kill(process, SIGCONT);
   }
 }
@@ -106,16 +106,16 @@ void Watchdog::run() {
     if (gone) {
       report_death(watched_[*gone]);
     } else if (limit.timeout_s > 0) {
-      const RankReading own = status.board().read(status.place());
+      const RankReading own = status.board().read(status.slot());
       if ((own.busy || own.waits) && own.for_s > limit.timeout_s) report_stall(own, limit);
     }
   }
 }
 
-void Watchdog::report_death(int place) {
+void Watchdog::report_death(int slot) {
   RankBoard& board = options_.status->board();
   std::this_thread::sleep_for(kDeathDelay);
-  const RankReading rank = board.read(place);
+  const RankReading rank = board.read(slot);
   if (end_ || rank.ended) return;
   if (!board.claim_last_word()) {
     // Another one says it, and the launcher ends this process as well, unless one of the two hangs.

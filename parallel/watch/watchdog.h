@@ -30,14 +30,14 @@ class Watchdog {
     std::function<void(const std::string& message)> end_job;  // from the watchdog's own thread
   };
   /// Starts a thread that sleeps while all is well, once all ranks of the machine have entered the board.
-  /// Where another watchdog watches over the rank already, it does nothing.
+  /// Does nothing where another watchdog watches over the rank already.
   explicit Watchdog(Options options);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
   ~Watchdog();
 
-  /// While it lives, something is under way in which nothing may take longer than the timeout: neither it nor
-  /// a wait in it. "step 17, action 5 (Forward unit 3 micro-batch 1)". Scopes nest: the inner one counts.
+  /// While it lives, something is in progress in which nothing may take longer than the timeout: neither it
+  /// nor a wait in it. "step 17, action 5 (Forward unit 3 micro-batch 1)". Scopes nest: the inner one counts.
   class Scope {
    public:
     Scope(Watchdog* watchdog, std::string text);  // null: shows nothing
@@ -50,7 +50,7 @@ class Watchdog {
     RankStatus* status_;
   };
 
-  /// Says which rank the action under way waits for, to send or to receive; -1: no single one.
+  /// Says which rank the current action waits for, to send or to receive; -1: no single one.
   void wait_for(int rank) { options_.status->wait_for(rank); }
 
   /// The limit from now on.
@@ -64,7 +64,7 @@ class Watchdog {
 
   void run();
   void watch_newcomers();
-  void report_death(int place);
+  void report_death(int slot);
   void report_stall(const RankReading& own, const Limit& limit);
   void wake_stopped() const;
   Limit limit() const;
@@ -72,8 +72,8 @@ class Watchdog {
   const Options options_;
   mutable std::mutex mutex_;
   Limit limit_;               // under the mutex
-  std::vector<bool> known_;   // [place on the board]
-  std::vector<int> watched_;  // places of the processes that are watched
+  std::vector<bool> known_;   // [slot on the board]
+  std::vector<int> watched_;  // slots of the processes that are watched
   ProcessWatch processes_;
   std::atomic<bool> end_ = false;
   std::thread thread_;  // last: it uses all of the above

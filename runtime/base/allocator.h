@@ -4,7 +4,8 @@
 // is alive. The same block code runs on the `meta` device, whose source hands out addresses that are never
 // touched, so the prediction of `trireme plan` and the measurement of a run are sums over the same calls:
 // equal to the byte. Workspaces of libraries are a category of their own, outside of that promise. Freed
-// blocks may be kept by the source for reuse; that cache is reserved, not live, memory and is reported apart.
+// blocks may be kept by the source for reuse; that cache is reserved, not live, memory and is reported
+// separately.
 #pragma once
 
 #include <array>
@@ -28,7 +29,7 @@ enum class MemoryCategory : std::uint8_t {
   kActivations,    // outputs and saved tensors of ops, and gradients flowing between them
   kCommunication,  // buffers that only exchange needs
   kBatch,          // tokens, images, targets of the micro-batches
-  kHost,           // host memory that stands in for device memory: offloaded optimizer state
+  kHost,           // host memory in place of device memory: offloaded optimizer state
   kData,           // host memory reserved for what data sets keep: decoded pictures
   kWorkspace,      // scratch of kernels and libraries; not part of predicted == measured
 };
@@ -53,7 +54,7 @@ struct MemoryStats {
   std::int64_t peak_total = 0;  // that total
 };
 
-/// Where bytes come from; a backend supplies one. Not thread-safe: Allocator locks.
+/// The source of an allocator's bytes; a backend supplies one. Not thread-safe: Allocator locks.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;

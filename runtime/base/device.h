@@ -1,6 +1,7 @@
 // Names a device: which kind of backend, and which card of that kind.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,16 +14,25 @@ enum class DeviceType : std::uint8_t {
   kMeta,  // counts bytes and checks shapes, computes nothing, allocates nothing
 };
 
+/// What everything above kernels/ may ask about a type of device, also where the build lacks its backend.
+struct DeviceTraits {
+  std::string_view name;
+  bool host_memory;  // its memory is the host's, or counted as such
+  bool computes;     // false: results are never looked at
+  bool numbered;     // a machine has several, told apart by Device::index
+};
+
+inline constexpr DeviceTraits kDeviceTraits[] = {
+    {.name = "cpu", .host_memory = true, .computes = true, .numbered = false},
+    {.name = "cuda", .host_memory = false, .computes = true, .numbered = true},
+    {.name = "meta", .host_memory = true, .computes = false, .numbered = false},
+};
+
+constexpr const DeviceTraits& traits(DeviceType type) {
+  return kDeviceTraits[static_cast<std::size_t>(type)];
+}
 constexpr std::string_view name(DeviceType type) {
-  switch (type) {
-    case DeviceType::kCpu:
-      return "cpu";
-    case DeviceType::kCuda:
-      return "cuda";
-    case DeviceType::kMeta:
-      return "meta";
-  }
-  return "?";
+  return traits(type).name;
 }
 
 struct Device {
@@ -33,7 +43,7 @@ struct Device {
 
 inline std::string to_string(Device device) {
   std::string text(name(device.type));
-  if (device.type == DeviceType::kCuda) text += ":" + std::to_string(device.index);
+  if (traits(device.type).numbered) text += ":" + std::to_string(device.index);
   return text;
 }
 

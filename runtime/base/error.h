@@ -10,7 +10,6 @@
 #include <source_location>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 
 namespace trireme {
 
@@ -18,11 +17,9 @@ enum class ErrorCode {
   kInvalidInput,   // the caller's fault: configuration, file, shape; exit code 2
   kOutOfMemory,    // an allocation exceeded the device or its limit; exit code 1
   kCommunication,  // a peer died, stalled or disagreed; exit code 1
-  kUnsupported,    // this build or backend lacks what was asked for; exit code 2
+  kUnsupported,    // this build or backend lacks what was requested; exit code 2
   kRuntime,        // anything else that failed while running; exit code 1
 };
-
-std::string_view error_code_name(ErrorCode code);
 
 class Error : public std::runtime_error {
  public:
@@ -38,9 +35,6 @@ class Error : public std::runtime_error {
   ErrorCode code_;
   std::source_location where_;
 };
-
-/// "file.cc:12" of where an error was thrown.
-std::string describe_location(const std::source_location& where);
 
 }  // namespace trireme
 

@@ -1,4 +1,4 @@
-// Which file has a name, and in what state: what tells a file that was replaced or written from the one
+// The identity and state of a named file: tells a file that was replaced or written from the one
 // before.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Who holds the memory of an allocator: what the message of an allocation that fails says beyond the
+// The holders of an allocator's memory: what the message of an allocation that fails says beyond the
 // categories.
 //
 // A piece of memory has a holder, such as a block or a group of parameters, which is whatever scope the

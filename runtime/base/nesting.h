@@ -1,4 +1,4 @@
-// How deeply text is nested, found without recursion before a parser sees it.
+// The depth of nested text, found without recursion before a parser sees it.
 //
 // [Note: nesting] Parsers of JSON and TOML build trees, and walking, copying or destroying a tree recurses: a
 // file of 100 kB that is nothing but brackets or dots ends the process where its stack ends. No file of ours

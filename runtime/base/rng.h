@@ -31,7 +31,7 @@ TRIREME_HOST_DEVICE constexpr Philox4 philox4x32(Philox4 counter, std::array<std
   return counter;
 }
 
-/// What is common to all draws of one op in one forward.
+/// The key that all draws of one op in one forward share.
 struct RngKey {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;

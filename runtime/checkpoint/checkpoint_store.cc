@@ -31,7 +31,7 @@ std::vector<Entry> list_entries(const fs::path& root) {
     if (auto name = parse_checkpoint_name(file->path().filename().string()))
       entries.push_back({std::move(*name), file->path()});
   }
-  // What is in the way of the folder around it is told by whoever makes that one.
+  // An obstacle to the folder around it is reported by whoever makes that one.
   const bool absent = error == std::errc::no_such_file_or_directory || !fs::is_directory(root.parent_path());
   TRIREME_CHECK(!error || absent, "cannot list checkpoint folder {}: {}", root.string(), error.message());
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
@@ -102,7 +102,7 @@ fs::path CheckpointStore::folder_of(std::int64_t step) const {
 }
 
 PendingCheckpoint CheckpointStore::begin(std::int64_t step) {
-  TRIREME_CHECK(step >= 0, "a checkpoint of step {} was asked for", step);
+  TRIREME_CHECK(step >= 0, "a checkpoint of step {} was requested", step);
   std::error_code error;
   fs::create_directories(root_, error);
   TRIREME_CHECK(!error, "cannot make checkpoint folder {}: {}", root_.string(), error.message());
@@ -113,14 +113,14 @@ PendingCheckpoint CheckpointStore::begin(std::int64_t step) {
 void CheckpointStore::clear_remains() {
   for (const Entry& entry : list_entries(root_)) {
     if (!is_remains(entry)) continue;
-    const fs::path place = folder_of(entry.name.step);
-    if (entry.name.kind == Kind::kReplaced && !fs::exists(place)) {
+    const fs::path target = folder_of(entry.name.step);
+    if (entry.name.kind == Kind::kReplaced && !fs::exists(target)) {
       // Its writer died between two renames: put it back.
       std::error_code error;
-      fs::rename(entry.path, place, error);
-      TRIREME_CHECK(!error, "cannot rename {} to {}: {}", entry.path.string(), place.string(),
+      fs::rename(entry.path, target, error);
+      TRIREME_CHECK(!error, "cannot rename {} to {}: {}", entry.path.string(), target.string(),
                     error.message());
-      log_warning(fmt::format("restored checkpoint {}, whose replacement was interrupted", place.string()));
+      log_warning(fmt::format("restored checkpoint {}, whose replacement was interrupted", target.string()));
     } else {
       log_warning(fmt::format("removing {}, left by a writer that died", entry.path.string()));
       remove_or_warn(entry.path);

@@ -9,6 +9,10 @@
 //     .tmp-step-000010-<mark>   being written
 //     .old-step-000010-<mark>   being replaced; whole
 //     .del-step-000010-<mark>   being removed
+//
+// Rejected: a lock file, which outlives its holder on some network file systems and then blocks the job that
+// wants to resume; exchanging the old and the new folder in one system call (RENAME_EXCHANGE), which NFS does
+// not have, so both methods would be needed; removing the old one first, as a kill in between loses both.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ Manifest read_manifest(const std::filesystem::path& folder);
 /// The size and checksum of a file of any kind, read whole.
 CheckpointFile describe_file(const std::filesystem::path& path);
 
-/// How thoroughly files are compared with the manifest.
+/// The thoroughness with which files are compared with the manifest.
 enum class Verify : std::uint8_t {
   kSizes,      // they exist and have their sizes
   kChecksums,  // they are read whole, too

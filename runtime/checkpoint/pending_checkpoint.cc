@@ -82,23 +82,23 @@ fs::path PendingCheckpoint::commit(nlohmann::json content) {
   write_manifest({.step = step_, .files = describe_files(), .content = std::move(content)}, temporary_);
   sync_folder(temporary_);
 
-  const fs::path place = entry(root_, CheckpointName::Kind::kFinal, step_);
+  const fs::path target = entry(root_, CheckpointName::Kind::kFinal, step_);
   const fs::path aside = entry(root_, CheckpointName::Kind::kReplaced, step_);
-  const bool replaces = fs::exists(place);
+  const bool replaces = fs::exists(target);
   if (replaces) {
     remove_or_warn(aside);  // of an earlier commit of this process that could not remove it
-    rename_or_throw(place, aside);
+    rename_or_throw(target, aside);
   }
   try {
-    rename_or_throw(temporary_, place);
+    rename_or_throw(temporary_, target);
   } catch (const Error&) {
-    if (replaces) rename_or_throw(aside, place);
+    if (replaces) rename_or_throw(aside, target);
     throw;
   }
   temporary_.clear();
   sync_folder(root_);
   if (replaces) remove_or_warn(aside);
-  return place;
+  return target;
 }
 
 }  // namespace trireme

@@ -19,7 +19,7 @@ class PendingCheckpoint {
   ~PendingCheckpoint();
 
   std::int64_t step() const { return step_; }
-  /// Where the files go; other processes may write into it, too.
+  /// The folder for the files; other processes may write into it, too.
   const std::filesystem::path& folder() const { return temporary_; }
   /// Spares commit() the reading of a file that was written to folder().
   void add_file(CheckpointFile file) { files_.push_back(std::move(file)); }

@@ -1,6 +1,6 @@
-// What the safetensors reader and writer share. The format: the header's length as a little-endian uint64,
-// the header as JSON {name: {dtype, shape, data_offsets: [begin, end]}, "__metadata__": {string: string}},
-// then the data, to which the offsets are relative.
+// Facts that the safetensors reader and writer share. The format: the header's length as a little-endian
+// uint64, the header as JSON {name: {dtype, shape, data_offsets: [begin, end]}, "__metadata__": {string:
+// string}}, then the data, to which the offsets are relative.
 #pragma once
 
 #include <cstdint>

@@ -43,7 +43,7 @@ std::string_view split_file(const MappedFile& file, std::span<const std::byte>& 
   return {reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, header_bytes};
 }
 
-/// A tensor's declaration with its place in the data, each checked on its own.
+/// A tensor's declaration with its offset in the data, each checked on its own.
 SafetensorsTensor find_tensor(const MappedFile& file, SafetensorsHeader::Tensor&& declared,
                               std::span<const std::byte> data) {
   const auto [begin, end] = std::pair(declared.begin, declared.end);
@@ -113,7 +113,7 @@ void SafetensorsReader::copy_floats(const std::string& name, std::uint64_t first
   TRIREME_CHECK(source.dtype == "F32", "{}: tensor {} has dtype {}, where F32 is needed", path().string(),
                 name, source.dtype);
   TRIREME_CHECK(first <= source.num_elems && out.size() <= source.num_elems - first,
-                "{}: tensor {} has {} elements; {} from element {} on were asked for", path().string(), name,
+                "{}: tensor {} has {} elements; {} from element {} on were requested", path().string(), name,
                 source.num_elems, out.size(), first);
   if (!out.empty()) std::memcpy(out.data(), source.data.data() + first * sizeof(float), out.size_bytes());
 }

@@ -51,7 +51,7 @@ WriterState writer_state(std::string_view mark) {
   if (pid.empty() || pid.find_first_not_of("0123456789") != std::string_view::npos)
     return WriterState::kUnknown;
   if (mark.substr(at + 1) != host_name()) return WriterState::kUnknown;
-  // Where processes cannot be looked up, not even this one, nothing can be said about others.
+  // Nothing can be said about others where processes cannot be looked up, not even this one.
   if (!process_identity("self")) return WriterState::kUnknown;
   return process_identity(pid) == std::string(mark.substr(0, at)) ? WriterState::kAlive : WriterState::kDead;
 }

@@ -20,7 +20,7 @@ class BadImages {
     const std::lock_guard lock(mutex_);
     reasons_.emplace(index, std::move(reason));
   }
-  /// What was wrong with each, in order of the index.
+  /// The reason for each, in order of the index.
   std::vector<std::string> reasons() const {
     const std::lock_guard lock(mutex_);
     std::vector<std::string> list;

@@ -1,4 +1,4 @@
-// How C libraries that leave by longjmp are called from C++.
+// Calls of C libraries that leave by longjmp, from C++.
 //
 // [Note: longjmp] libjpeg and libpng report an error by a callback that must not return. An exception may not
 // cross their frames, and a longjmp may not skip a destructor. So every call into them happens in a plain

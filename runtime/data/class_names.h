@@ -15,8 +15,8 @@ struct ClassNames {
 /// written to JSON, and the same folders give the same names.
 std::vector<std::string> as_utf8(const std::vector<std::string>& names);
 
-/// Throws Error(kInvalidInput) naming the first label of another class with both names, both places and the
-/// classes that only one of them has, and `advice`. Places without names agree with any.
+/// Throws Error(kInvalidInput) naming the first label of another class with both names, both positions and
+/// the classes that only one of them has, and `advice`. Places without names agree with any.
 void check_same_classes(const ClassNames& a, const ClassNames& b, const std::string& advice);
 
 /// "'cat', 'dog' and 3 more"

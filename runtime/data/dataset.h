@@ -33,16 +33,16 @@ class Dataset {
   /// Targets that one sample contributes to the loss (T for tokens, 1 for a label).
   virtual std::int64_t targets_per_sample() const = 0;
   /// Reads samples by their index in training order: sample i of the run belongs to epoch i / num_samples()
-  /// and its place there follows from the seed alone. Thread-safe.
+  /// and its position there follows from the seed alone. Thread-safe.
   virtual HostBatch read_train(std::int64_t first, std::int64_t count) const = 0;
   /// Reads samples in file order, for evaluation: indices in [0, num_samples()). A sample that is left out
   /// has the target -1, which does not count.
   virtual HostBatch read_sequential(std::int64_t first, std::int64_t count) const = 0;
-  /// How many samples, from a multiple of this number on, are best read by one thread; 0: as many as are
+  /// The number of samples that, from a multiple of it on, are best read by one thread; 0: as many as are
   /// asked for.
   virtual std::int64_t samples_per_read() const { return 0; }
-  /// What was left out or replaced because it could not be read, a message each, as far as this process has
-  /// met it. Thread-safe.
+  /// Samples that were left out or replaced because they could not be read, a message each, as far as this
+  /// process has met it. Thread-safe.
   virtual std::vector<std::string> left_out() const { return {}; }
 };
 

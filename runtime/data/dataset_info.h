@@ -1,5 +1,5 @@
-// What a folder of prepared tokens holds: its `dataset.json`. The file is written last, so a folder that has
-// one is whole.
+// The contents of a folder of prepared tokens: its `dataset.json`. The file is written last, so a folder that
+// has one is whole.
 #pragma once
 
 #include <cstdint>

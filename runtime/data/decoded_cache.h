@@ -29,7 +29,7 @@ class DecodedCache {
     ImageSize decoded;
     int decoded_reduction = 1;
     ImageSize stored;
-    int reduction = 0;  // asked for; a PNG is decoded whole all the same
+    int reduction = 0;  // as requested; a PNG is decoded whole all the same
   };
   const std::shared_ptr<PictureMemory> memory_;
   mutable std::mutex mutex_;  // guards the entries; pixels do not change once they are in one

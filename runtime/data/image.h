@@ -14,7 +14,7 @@ struct ImageSize {
 
 struct Image {
   ImageSize size;     // of `pixels`
-  int reduction = 1;  // one pixel stands for so many of the stored picture's, in both directions
+  int reduction = 1;  // one pixel represents so many of the stored picture's, in both directions
   std::vector<std::uint8_t> pixels;  // [height, width, 3], red first
 };
 

@@ -9,13 +9,13 @@
 
 namespace trireme {
 
-/// The views of a group of neighbours, rendered when they are first asked for.
+/// The views of a group of neighbours, rendered when they are first requested.
 class ImageDataset::MixingGroup {
  public:
   explicit MixingGroup(const ImageDataset& data)
       : data_(data), members_(static_cast<std::size_t>(data.options_.mix.group_size())) {}
 
-  /// Moves to the group of `sample`; returns the sample's place in it.
+  /// Moves to the group of `sample`; returns the sample's position in it.
   int enter(std::int64_t sample) {
     const auto size = static_cast<std::int64_t>(members_.size());
     const std::int64_t first = sample - sample % size;
@@ -101,7 +101,7 @@ std::int32_t ImageDataset::render(std::int64_t index, const ImageRandom& random,
 std::int32_t ImageDataset::render_training_sample(std::int64_t sample, float* out) const {
   const auto epoch = static_cast<std::uint32_t>(sample / num_samples());
   const std::int64_t index = Permutation(num_samples(), options_.seed, epoch)(sample % num_samples());
-  // Keyed by the picture that was drawn, also where another one stands in for it.
+  // Keyed by the picture that was drawn, also where another one replaces it.
   const ImageRandom random(ImageRandom::Stream::kView, options_.seed, epoch,
                            static_cast<std::uint32_t>(index));
   return render(index, random, out);
@@ -138,7 +138,7 @@ HostBatch ImageDataset::read_train(std::int64_t first, std::int64_t count) const
 }
 
 HostBatch ImageDataset::read_sequential(std::int64_t first, std::int64_t count) const {
-  TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were asked for, and there are {}", first,
+  TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were requested, and there are {}", first,
                 first + count - 1, num_samples());
   HostBatch batch = empty_batch(first, count, 1);
   auto* out = reinterpret_cast<float*>(batch.inputs.data());

@@ -13,7 +13,7 @@
 namespace trireme {
 
 /// The folders below `root` are the classes, labelled 0, 1, ... in order of their names (as bytes); the
-/// pictures of a class are all *.jpg, *.jpeg and *.png files below its folder (letter case aside), in order
+/// pictures of a class are all *.jpg, *.jpeg and *.png files below its folder (upper or lower case), in order
 /// of their paths. What begins with a dot is left out.
 class ImageFolder final : public ImageSource {
  public:
@@ -40,7 +40,7 @@ class ImageFolder final : public ImageSource {
 
   /// Pictures of formats that are not read: *.gif, *.bmp, *.webp, *.tif, *.tiff.
   std::int64_t num_unreadable() const { return num_unreadable_; }
-  /// How many, with the first of them; empty where there are none.
+  /// Their number, with the first of them; empty where there are none.
   std::string describe_unreadable() const;
 
  private:

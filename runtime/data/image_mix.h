@@ -27,7 +27,7 @@ struct MixOptions {
   int group_size() const { return mosaic_probability > 0 ? 4 : mixup_alpha > 0 ? 2 : 1; }
 };
 
-/// How a sample is made.
+/// The kinds of samples.
 struct Mixture {
   struct Patch {
     int member = 0;    // of the group: whose view

@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-/// One stream of draws. Copying it copies its place: a copy draws the same numbers again.
+/// One stream of draws. Copying it copies its position: a copy draws the same numbers again.
 class ImageRandom {
  public:
   /// The last counter word, outside of those of ops and of the sample order.

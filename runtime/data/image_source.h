@@ -19,7 +19,7 @@ class ImageSource {
   virtual std::int64_t num_images() const = 0;
   /// The class of a picture: >= 0.
   virtual std::int32_t label(std::int64_t index) const = 0;
-  /// Its file, or its place in one, for messages.
+  /// Its file, or its position in one, for messages.
   virtual std::string name(std::int64_t index) const = 0;
   /// By label; empty where the format has no names.
   virtual const std::vector<std::string>& class_names() const = 0;

@@ -1,4 +1,4 @@
-// What the network sees of a picture: a square cut out of it, scaled, mirrored, normalised.
+// The part of a picture that the network sees: a square cut out of it, scaled, mirrored, normalised.
 #pragma once
 
 #include <array>

@@ -58,7 +58,7 @@ bool skipped_padding(const jpeg_decompress_struct& decoder) {
 // other lengths than those that were written need fewer bytes for all pixels, and many changed bytes show in
 // nothing else. Before it, and behind the end of the picture, other programs leave bytes, and no pixel
 // depends on them. What shows nowhere: bytes that change a coefficient but not the lengths of codes, and a
-// place from which on the codes fall in step again, with as many blocks as there were: the format has no
+// position from which on the codes are in step again, with as many blocks as there were: the format has no
 // checksum. tests/runtime/data/jpeg_damage_test.cc measures what is left.
 bool is_damage(j_common_ptr common) {
   switch (common->err->msg_code) {

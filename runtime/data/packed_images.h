@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-/// Where the bytes of pictures and labels are in a file.
+/// The offsets of pictures and labels in a file.
 struct PackedLayout {
   enum class Pixels : std::uint8_t {
     kPlanes,  // all red, all green, all blue
@@ -27,8 +27,8 @@ struct PackedLayout {
 
 class PackedImages final : public ImageSource {
  public:
-  /// CIFAR-10's binary version (a byte for the label, 3072 for the picture; 3073 together), or CIFAR-100's (a
-  /// coarse and a fine label, of which the fine one counts; 3074), told apart by the size of the files.
+  /// CIFAR-10's binary version (a byte for the label, 3072 for the picture; 3073 in all), or CIFAR-100's (a
+  /// coarse and a fine label, of which the fine one counts; 3074), distinguished by the size of the files.
   /// Several files are one set, in the order given. Throws Error(kInvalidInput) naming a file of another
   /// size, and the first picture with a label that the set cannot have.
   static std::unique_ptr<PackedImages> cifar(const std::vector<std::filesystem::path>& files);

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// The last counter word keeps these draws apart from each other and from those of ops (see RngKey::draw),
+// The last counter word keeps these draws distinct from each other and from those of ops (see RngKey::draw),
 // whose blocks are numbered from 0.
 constexpr std::uint32_t kPermutationStream = 0xFFFF0001u;
 constexpr std::uint32_t kOffsetStream = 0xFFFF0002u;
@@ -44,12 +44,12 @@ std::uint64_t Permutation::encrypt(std::uint64_t value) const {
   return (std::uint64_t{left} << right_bits_) | right;
 }
 
-std::int64_t Permutation::operator()(std::int64_t place) const {
-  assert(place >= 0 && place < size_);
+std::int64_t Permutation::operator()(std::int64_t position) const {
+  assert(position >= 0 && position < size_);
   // Cycle walking: values outside of the range are sent on until they come back into it, which keeps the map
   // one to one. The range is more than half of the power of two, so fewer than two passes are needed on
   // average.
-  std::uint64_t value = static_cast<std::uint64_t>(place);
+  std::uint64_t value = static_cast<std::uint64_t>(position);
   do {
     value = encrypt(value);
   } while (value >= static_cast<std::uint64_t>(size_));

@@ -1,8 +1,9 @@
 // A pseudo-random permutation of [0, size) that takes no memory and answers any index at once.
 //
-// [Note: training order] Sample i of a run is place i % size of epoch i / size, and which window stands there
-// follows from (seed, epoch, place) alone. So every rank finds its samples without talking, a resumed run
-// continues where it stopped, and the order is the same for every number of ranks and micro-batch size.
+// [Note: training order] Sample i of a run is position i % size of epoch i / size, and the window at it
+// follows from (seed, epoch, position) alone. So every rank finds its samples without communication, a
+// resumed run continues where it stopped, and the order is the same for every number of ranks and micro-batch
+// size.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ class Permutation {
 
   std::int64_t size() const { return size_; }
   std::uint32_t epoch() const { return epoch_; }
-  /// The value at `place`, which is in [0, size()).
-  std::int64_t operator()(std::int64_t place) const;
+  /// The value at `position`, which is in [0, size()).
+  std::int64_t operator()(std::int64_t position) const;
 
  private:
   std::uint64_t encrypt(std::uint64_t value) const;

@@ -59,7 +59,7 @@ Prefetcher::~Prefetcher() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-// All below until take() hold the mutex when they begin and end, work() and finish() apart.
+// All below until take() hold the mutex when they begin and end, except work() and finish().
 
 bool Prefetcher::has_work() const {
   if (!exhausted_ && pending_.size() < options_.depth) return true;
@@ -118,7 +118,7 @@ void Prefetcher::work() {
   }
 }
 
-// Keeps a part; the worker of the last one puts the batch together, outside of the lock.
+// Keeps a part; the worker of the last one assembles the batch, outside of the lock.
 void Prefetcher::finish(const Part& part, HostBatch batch, const std::exception_ptr& error) {
   Pending& pending = *part.of;
   bool is_last = false;

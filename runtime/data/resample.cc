@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-/// What one output pixel is made of, along one axis.
+/// The input pixels of one output pixel, along one axis.
 struct Taps {
   int first = 0;
   std::vector<float> weights;  // sum to 1

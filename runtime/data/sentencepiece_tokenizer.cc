@@ -127,7 +127,7 @@ void train_sentencepiece(std::span<const std::filesystem::path> inputs, const st
                          const SentencePieceTraining& options) {
   TRIREME_CHECK(!inputs.empty(), "no text was given to train the vocabulary of {}", model.string());
   TRIREME_CHECK(options.vocab_size > 0 && options.vocab_size <= kMaxTokenVocab,
-                "a vocabulary of {} tokens was asked for {}; token files hold 1 to {}", options.vocab_size,
+                "a vocabulary of {} tokens was requested {}; token files hold 1 to {}", options.vocab_size,
                 model.string(), kMaxTokenVocab);
   AtomicFile output(model);  // an unwritable folder must not cost the training first
   const std::unordered_map<std::string, std::string> arguments = {

@@ -19,7 +19,7 @@ HostBatch SpreadSamples::read_train(std::int64_t, std::int64_t) const {
 
 HostBatch SpreadSamples::read_sequential(std::int64_t first, std::int64_t count) const {
   TRIREME_CHECK(first >= 0 && count >= 0 && first + count <= count_,
-                "samples {} to {} were asked for, and there are {}", first, first + count - 1, count_);
+                "samples {} to {} were requested, and there are {}", first, first + count - 1, count_);
   if (count == 0) return data_->read_sequential(0, 0);
   // i * n / count without its product, which may be large.
   const std::int64_t step = data_->num_samples() / count_, rest = data_->num_samples() % count_;

@@ -74,7 +74,7 @@ HostBatch SyntheticImages::read_train(std::int64_t first, std::int64_t count) co
 }
 
 HostBatch SyntheticImages::read_sequential(std::int64_t first, std::int64_t count) const {
-  TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were asked for, and there are {}", first,
+  TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were requested, and there are {}", first,
                 first + count - 1, num_samples());
   return make(first, count, kEval);
 }

@@ -28,7 +28,7 @@ std::vector<fs::path> find_shards(const fs::path& path) {
   TRIREME_CHECK(!error, "cannot list token folder {}: {}", path.string(), error.message());
   TRIREME_CHECK(!shards.empty(), "folder {} has no token shards (*.bin)", path.string());
   std::sort(shards.begin(), shards.end());
-  // What `trireme data text` writes: taking the folder would train on the evaluation tokens.
+  // The files that `trireme data text` writes: taking the folder would train on the evaluation tokens.
   TRIREME_CHECK(!fs::exists(path / "train.bin") || !fs::exists(path / "eval.bin"),
                 "folder {} has both train.bin and eval.bin; name one of the two files", path.string());
   return shards;
@@ -69,7 +69,7 @@ void TokenDataset::check_vocab(std::int64_t vocab_size) const {
   for (const TokenFile& shard : shards_) shard.check_vocab(vocab_size);
 }
 
-TokenDataset::Place TokenDataset::find(std::int64_t window) const {
+TokenDataset::WindowIndex TokenDataset::find(std::int64_t window) const {
   const auto next = std::upper_bound(first_window_.begin(), first_window_.end(), window);
   const auto shard = static_cast<std::size_t>(next - first_window_.begin()) - 1;
   return {shard, window - first_window_[shard]};
@@ -146,24 +146,24 @@ HostBatch TokenDataset::read_train(std::int64_t first, std::int64_t count) const
     const std::int64_t epoch = sample / num_samples();
     if (epoch != order_epoch) order.emplace(num_samples(), seed_, static_cast<std::uint32_t>(epoch));
     order_epoch = epoch;
-    const Place place = find((*order)(sample % num_samples()));
+    const WindowIndex index = find((*order)(sample % num_samples()));
     const std::int64_t offset =
-        epoch_offset(sequence_length_, seed_, order->epoch(), static_cast<std::uint32_t>(place.shard));
-    const auto num_tokens = static_cast<std::int64_t>(shards_[place.shard].tokens().size());
+        epoch_offset(sequence_length_, seed_, order->epoch(), static_cast<std::uint32_t>(index.shard));
+    const auto num_tokens = static_cast<std::int64_t>(shards_[index.shard].tokens().size());
     const std::int64_t last_start = num_tokens - 1 - sequence_length_;
-    windows.push_back({place.shard, std::min(offset + place.window * sequence_length_, last_start)});
+    windows.push_back({index.shard, std::min(offset + index.window * sequence_length_, last_start)});
   }
   return read(windows);
 }
 
 HostBatch TokenDataset::read_sequential(std::int64_t first, std::int64_t count) const {
   TRIREME_CHECK(first >= 0 && count >= 0, "cannot read {} samples from sample {} on", count, first);
-  TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were asked for, and there are {}", first,
+  TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were requested, and there are {}", first,
                 first + count - 1, num_samples());
   std::vector<Window> windows;
   for (std::int64_t sample = first; sample < first + count; ++sample) {
-    const Place place = find(sample);
-    windows.push_back({place.shard, place.window * sequence_length_});
+    const WindowIndex index = find(sample);
+    windows.push_back({index.shard, index.window * sequence_length_});
   }
   return read(windows);
 }

@@ -17,7 +17,7 @@ namespace trireme {
 ///
 /// In training order the windows of a shard start at an offset in [0, T) that is drawn anew every epoch, so
 /// that the cuts fall elsewhere; the last window is moved back where it would leave the shard, and overlaps
-/// its neighbour then. The windows of all shards are permuted together (see [Note: training order]).
+/// its neighbour then. The windows of all shards are permuted as one set (see [Note: training order]).
 ///
 /// [Note: shards that change] A shard is checked whole when a run starts, and may be damaged or replaced
 /// after that: a token id beyond the vocabulary would be an access beyond the embedding, and ranks that read
@@ -53,7 +53,7 @@ class TokenDataset final : public Dataset {
   void check_vocab(std::int64_t vocab_size) const;
 
  private:
-  struct Place {
+  struct WindowIndex {
     std::size_t shard;
     std::int64_t window;  // in the shard
   };
@@ -61,7 +61,7 @@ class TokenDataset final : public Dataset {
     std::size_t shard;
     std::int64_t start;  // its first token in the shard
   };
-  Place find(std::int64_t window) const;
+  WindowIndex find(std::int64_t window) const;
   HostBatch read(const std::vector<Window>& windows) const;
   void copy_window(const Window& window, std::int64_t row, HostBatch& batch) const;
   void check_ids(const Window& window, std::int64_t row, const HostBatch& batch) const;

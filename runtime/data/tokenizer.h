@@ -21,7 +21,7 @@ class Tokenizer {
   virtual std::vector<std::int32_t> encode(std::string_view text) const = 0;
   /// Throws Error(kInvalidInput) for an id outside of [0, vocab_size()).
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
-  /// What stands between two documents in a stream of tokens.
+  /// The separator of two documents in a stream of tokens.
   virtual std::vector<std::int32_t> document_separator() const = 0;
   /// The model file that was loaded; empty where there is none.
   virtual std::filesystem::path model_path() const { return {}; }

@@ -7,14 +7,13 @@
 namespace trireme::ops {
 namespace {
 
-struct AddNode : Node {
-  ValueId a = kNoValue, b = kNoValue, y = kNoValue;
+struct AddBackward {
+  ValueId a = kNoValue, b = kNoValue;
 
-  std::string name() const override { return "add"; }
-  ValueId output() const override { return y; }
-  std::vector<Tensor> saved() const override { return {}; }
+  std::string name() const { return "add"; }
+  std::vector<Tensor> saved() const { return {}; }
 
-  void backward(Context& ctx, Gradients& gradients) override {
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
     const Tensor dy = gradients.take(y);
     gradients.add(ctx, b, dy);
     gradients.add(ctx, a, dy);
@@ -29,16 +28,8 @@ Tensor add(Context& ctx, const Tensor& left, const Tensor& right) {
   const DType dtype = ctx.precision.dtype_of(OpKind::kAdd, wider(left.dtype(), right.dtype()));
   const Tensor a = cast(ctx, left, dtype), b = cast(ctx, right, dtype);
   const Tensor y = ctx.empty(a.shape(), a.dtype());
-  ctx.backend->add(ctx.exec, {.a = a, .b = b, .out = y});
-  if (ctx.tape == nullptr) return y;
-
-  auto node = std::make_unique<AddNode>();
-  node->a = a.id();
-  node->b = b.id();
-  node->y = ctx.tape->new_value();
-  const Tensor result = y.with_id(node->y);
-  ctx.tape->record(std::move(node));
-  return result;
+  ctx.run(AddArgs{.a = a, .b = b, .out = y});
+  return recorded(ctx, y, AddBackward{.a = a.id(), .b = b.id()});
 }
 
 }  // namespace trireme::ops

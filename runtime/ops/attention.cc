@@ -9,34 +9,32 @@
 namespace trireme::ops {
 namespace {
 
-struct AttentionNode : Node {
+struct AttentionBackward {
   Tensor qkv, out, lse;
   AttentionOptions options;
   float scale = 1.0f;
   MathMode math = MathMode::kFp32;
   RngKey rng;
   std::int64_t first_sample = 0;
-  ValueId y = kNoValue;
 
-  std::string name() const override { return "attention"; }
-  ValueId output() const override { return y; }
-  std::vector<Tensor> saved() const override { return {qkv, out, lse}; }
+  std::string name() const { return "attention"; }
+  std::vector<Tensor> saved() const { return {qkv, out, lse}; }
 
-  void backward(Context& ctx, Gradients& gradients) override {
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
     const Tensor dout = gradients.take(y);
     const Tensor dqkv = ctx.empty(qkv.shape(), qkv.dtype());
-    ctx.backend->attention_bwd(ctx.exec, {.dout = dout,
-                                          .qkv = qkv,
-                                          .out = out,
-                                          .lse = lse,
-                                          .dqkv = dqkv,
-                                          .num_heads = options.num_heads,
-                                          .scale = scale,
-                                          .causal = options.causal,
-                                          .math = math,
-                                          .dropout_p = options.dropout_p,
-                                          .rng = rng,
-                                          .first_sample = first_sample});
+    ctx.run(AttentionBwdArgs{.dout = dout,
+                             .qkv = qkv,
+                             .out = out,
+                             .lse = lse,
+                             .dqkv = dqkv,
+                             .num_heads = options.num_heads,
+                             .scale = scale,
+                             .causal = options.causal,
+                             .math = math,
+                             .dropout_p = options.dropout_p,
+                             .rng = rng,
+                             .first_sample = first_sample});
     gradients.add(ctx, qkv.id(), dqkv);
   }
 };
@@ -59,31 +57,25 @@ Tensor attention(Context& ctx, const Tensor& input, const AttentionOptions& opti
   if (!ctx.training) used.dropout_p = 0.0f;
   const float scale = 1.0f / std::sqrt(static_cast<float>(width / options.num_heads));
   const RngKey rng = used.dropout_p > 0 ? ctx.next_rng() : RngKey{};
-  ctx.backend->attention_fwd(ctx.exec, {.qkv = qkv,
-                                        .out = out,
-                                        .lse = lse,
-                                        .num_heads = used.num_heads,
-                                        .scale = scale,
-                                        .causal = used.causal,
-                                        .math = math,
-                                        .dropout_p = used.dropout_p,
-                                        .rng = rng,
-                                        .first_sample = ctx.first_sample});
-  if (ctx.tape == nullptr) return out;
-
-  auto node = std::make_unique<AttentionNode>();
-  node->qkv = qkv;
-  node->out = out;
-  node->lse = lse;
-  node->options = used;
-  node->scale = scale;
-  node->math = math;
-  node->rng = rng;
-  node->first_sample = ctx.first_sample;
-  node->y = ctx.tape->new_value();
-  const Tensor result = out.with_id(node->y);
-  ctx.tape->record(std::move(node));
-  return result;
+  ctx.run(AttentionFwdArgs{.qkv = qkv,
+                           .out = out,
+                           .lse = lse,
+                           .num_heads = used.num_heads,
+                           .scale = scale,
+                           .causal = used.causal,
+                           .math = math,
+                           .dropout_p = used.dropout_p,
+                           .rng = rng,
+                           .first_sample = ctx.first_sample});
+  return recorded(ctx, out,
+                  AttentionBackward{.qkv = qkv,
+                                    .out = out,
+                                    .lse = lse,
+                                    .options = used,
+                                    .scale = scale,
+                                    .math = math,
+                                    .rng = rng,
+                                    .first_sample = ctx.first_sample});
 }
 
 }  // namespace trireme::ops

@@ -11,20 +11,18 @@ ConstTensorView view_or_none(const Tensor& t) {
   return t.defined() ? t.const_view() : ConstTensorView{};
 }
 
-struct BatchNormNode : Node {
+struct BatchNormBackward {
   Tensor x, result, mean, rstd;  // result: of a rectifier behind a residual
   ParamRef gamma, beta;
   Rectify rectify = Rectify::kNo;
   ValueId residual = kNoValue;
-  ValueId y = kNoValue;
 
-  std::string name() const override { return rectify == Rectify::kYes ? "batch_norm_relu" : "batch_norm"; }
-  ValueId output() const override { return y; }
-  std::vector<Tensor> saved() const override {
+  std::string name() const { return rectify == Rectify::kYes ? "batch_norm_relu" : "batch_norm"; }
+  std::vector<Tensor> saved() const {
     return result.defined() ? std::vector<Tensor>{x, mean, rstd, result} : std::vector<Tensor>{x, mean, rstd};
   }
 
-  void backward(Context& ctx, Gradients& gradients) override {
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
     Tensor dy = gradients.take(y);
     Tensor dx, dresidual;
     if (residual != kNoValue && rectify == Rectify::kYes) {
@@ -36,21 +34,20 @@ struct BatchNormNode : Node {
     const GradientTarget dgamma = ctx.parameters->gradient(gamma);
     const GradientTarget dbeta = ctx.parameters->gradient(beta);
     const Tensor g = parameter(ctx, gamma, x.dtype()), b = parameter(ctx, beta, x.dtype());
-    required(*ctx.backend, &Backend::batch_norm_bwd, "batch_norm_bwd")(
-        ctx.exec, {.dy = dy,
-                   .x = x,
-                   .y = view_or_none(result),
-                   .gamma = g,
-                   .beta = b,
-                   .mean = mean,
-                   .rstd = rstd,
-                   .dx = dx,
-                   .dresidual = dresidual.defined() ? dresidual.view() : TensorView{},
-                   .dgamma = dgamma.view(),
-                   .dbeta = dbeta.view(),
-                   .dgamma_mode = dgamma.mode,
-                   .dbeta_mode = dbeta.mode,
-                   .rectify = rectify});
+    ctx.run(BatchNormBwdArgs{.dy = dy,
+                             .x = x,
+                             .y = view_or_none(result),
+                             .gamma = g,
+                             .beta = b,
+                             .mean = mean,
+                             .rstd = rstd,
+                             .dx = dx,
+                             .dresidual = dresidual.defined() ? dresidual.view() : TensorView{},
+                             .dgamma = dgamma.view(),
+                             .dbeta = dbeta.view(),
+                             .dgamma_mode = dgamma.mode,
+                             .dbeta_mode = dbeta.mode,
+                             .rectify = rectify});
     if (residual != kNoValue) {
       Tensor gradient = dresidual.defined() ? std::move(dresidual) : dy;
       dresidual = dy = Tensor();  // so that its memory may be written by whoever adds to it
@@ -89,16 +86,15 @@ Tensor infer(Context& ctx, const Inputs& in, const BatchNormOptions& options) {
                 "batch_norm: there are no running statistics to normalise {} with", in.x.shape().to_string());
   const Tensor mean = ctx.statistics->value(options.mean), variance = ctx.statistics->value(options.variance);
   const Tensor y = ctx.empty(in.x.shape(), in.x.dtype());
-  required(*ctx.backend, &Backend::batch_norm_infer, "batch_norm_infer")(
-      ctx.exec, {.x = in.x,
-                 .gamma = in.gamma,
-                 .beta = in.beta,
-                 .mean = mean,
-                 .variance = variance,
-                 .residual = view_or_none(in.residual),
-                 .y = y,
-                 .epsilon = options.epsilon,
-                 .rectify = options.rectify});
+  ctx.run(BatchNormInferArgs{.x = in.x,
+                             .gamma = in.gamma,
+                             .beta = in.beta,
+                             .mean = mean,
+                             .variance = variance,
+                             .residual = view_or_none(in.residual),
+                             .y = y,
+                             .epsilon = options.epsilon,
+                             .rectify = options.rectify});
   return y;
 }
 
@@ -116,33 +112,27 @@ Tensor batch_norm(Context& ctx, const Tensor& input, ParamRef gamma, ParamRef be
   const Tensor y = ctx.empty(in.x.shape(), in.x.dtype());
   const Tensor mean = ctx.empty(channels), rstd = ctx.empty(channels);
   const Tensor mean_sample = sample_of(ctx, options.mean), variance_sample = sample_of(ctx, options.variance);
-  required(*ctx.backend, &Backend::batch_norm_fwd, "batch_norm_fwd")(
-      ctx.exec, {.x = in.x,
-                 .gamma = in.gamma,
-                 .beta = in.beta,
-                 .residual = view_or_none(in.residual),
-                 .y = y,
-                 .mean = mean,
-                 .rstd = rstd,
-                 .variance = variance_sample.defined() ? variance_sample.view() : TensorView{},
-                 .epsilon = options.epsilon,
-                 .rectify = options.rectify});
+  ctx.run(BatchNormFwdArgs{.x = in.x,
+                           .gamma = in.gamma,
+                           .beta = in.beta,
+                           .residual = view_or_none(in.residual),
+                           .y = y,
+                           .mean = mean,
+                           .rstd = rstd,
+                           .variance = variance_sample.defined() ? variance_sample.view() : TensorView{},
+                           .epsilon = options.epsilon,
+                           .rectify = options.rectify});
   if (mean_sample.defined()) ctx.backend->copy(ctx.exec, mean_sample, mean);
-  if (ctx.tape == nullptr) return y;
-
-  auto node = std::make_unique<BatchNormNode>();
-  node->x = in.x;
-  if (options.rectify == Rectify::kYes && in.residual.defined()) node->result = y;
-  node->mean = mean;
-  node->rstd = rstd;
-  node->gamma = gamma;
-  node->beta = beta;
-  node->rectify = options.rectify;
-  node->residual = in.residual.id();
-  node->y = ctx.tape->new_value();
-  const Tensor result = y.with_id(node->y);
-  ctx.tape->record(std::move(node));
-  return result;
+  const bool keeps_result = options.rectify == Rectify::kYes && in.residual.defined();
+  return recorded(ctx, y,
+                  BatchNormBackward{.x = in.x,
+                                    .result = keeps_result ? y : Tensor(),
+                                    .mean = mean,
+                                    .rstd = rstd,
+                                    .gamma = gamma,
+                                    .beta = beta,
+                                    .rectify = options.rectify,
+                                    .residual = in.residual.id()});
 }
 
 }  // namespace trireme::ops

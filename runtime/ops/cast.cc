@@ -8,19 +8,18 @@ namespace {
 
 Tensor convert(const Context& ctx, const Tensor& x, DType dtype) {
   const Tensor y = ctx.empty(x.shape(), dtype);
-  ctx.backend->cast(ctx.exec, {.x = x, .y = y});
+  ctx.run(CastArgs{.x = x, .y = y});
   return y;
 }
 
-struct CastNode : Node {
+struct CastBackward {
   DType dtype = DType::kFloat32;  // of the input
-  ValueId x = kNoValue, y = kNoValue;
+  ValueId x = kNoValue;
 
-  std::string name() const override { return "cast"; }
-  ValueId output() const override { return y; }
-  std::vector<Tensor> saved() const override { return {}; }
+  std::string name() const { return "cast"; }
+  std::vector<Tensor> saved() const { return {}; }
 
-  void backward(Context& ctx, Gradients& gradients) override {
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
     gradients.add(ctx, x, convert(ctx, gradients.take(y), dtype));
   }
 };
@@ -30,15 +29,7 @@ struct CastNode : Node {
 Tensor cast(Context& ctx, const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
   const Tensor y = convert(ctx, x, dtype);
-  if (ctx.tape == nullptr || x.id() == kNoValue) return y;
-
-  auto node = std::make_unique<CastNode>();
-  node->dtype = x.dtype();
-  node->x = x.id();
-  node->y = ctx.tape->new_value();
-  const Tensor result = y.with_id(node->y);
-  ctx.tape->record(std::move(node));
-  return result;
+  return x.id() == kNoValue ? y : recorded(ctx, y, CastBackward{.dtype = x.dtype(), .x = x.id()});
 }
 
 Tensor parameter(Context& ctx, ParamRef ref, DType dtype) {

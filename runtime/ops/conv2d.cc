@@ -19,46 +19,38 @@ struct Conv2dParameterGradients {
       const GradientTarget target = ctx.parameters->gradient(bias);
       if (target.mode != GradientMode::kIgnore) {
         const ConstTensorView rows{dy.data(), dy.dtype(), {dy.shape().num_rows(), dy.shape().dim(-1)}};
-        ctx.backend->column_sum(ctx.exec, {.x = rows, .out = target.tensor, .mode = target.mode});
+        ctx.run(ColumnSumArgs{.x = rows, .out = target.tensor, .mode = target.mode});
       }
     }
     const GradientTarget target = ctx.parameters->gradient(weight);
     if (target.mode == GradientMode::kIgnore) return;
-    required(*ctx.backend, &Backend::conv2d_bwd_weight, "conv2d_bwd_weight")(ctx.exec,
-                                                                             {.dy = dy,
-                                                                              .x = x,
-                                                                              .dweight = target.tensor,
-                                                                              .geometry = geometry,
-                                                                              .math = math,
-                                                                              .mode = target.mode});
+    ctx.run(Conv2dBwdWeightArgs{
+        .dy = dy, .x = x, .dweight = target.tensor, .geometry = geometry, .math = math, .mode = target.mode});
   }
 };
 
-struct Conv2dNode : Node {
+struct Conv2dBackward {
   Tensor x;
   ParamRef weight, bias;
   ConvGeometry geometry;
   MathMode math = MathMode::kFp32;
-  ValueId y = kNoValue;
 
-  std::string name() const override { return "conv2d"; }
-  ValueId output() const override { return y; }
-  std::vector<Tensor> saved() const override { return {x}; }
+  std::string name() const { return "conv2d"; }
+  std::vector<Tensor> saved() const { return {x}; }
 
-  void backward(Context& ctx, Gradients& gradients) override {
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
     const Tensor dy = gradients.take(y);
     run_or_defer(ctx, Conv2dParameterGradients{dy, x, weight, bias, geometry, math});
     if (x.id() == kNoValue) return;
     const Tensor w = parameter(ctx, weight, x.dtype());
     const Tensor existing = gradients.has(x.id()) ? gradients.take(x.id()) : Tensor();  // of another use
     Tensor dx = existing.defined() && existing.unique() ? existing : ctx.empty(x.shape(), x.dtype());
-    required(*ctx.backend, &Backend::conv2d_bwd_data, "conv2d_bwd_data")(
-        ctx.exec, {.dy = dy,
-                   .weight = w,
-                   .dx_add = existing.defined() ? existing.const_view() : ConstTensorView{},
-                   .dx = dx,
-                   .geometry = geometry,
-                   .math = math});
+    ctx.run(Conv2dBwdDataArgs{.dy = dy,
+                              .weight = w,
+                              .dx_add = existing.defined() ? existing.const_view() : ConstTensorView{},
+                              .dx = dx,
+                              .geometry = geometry,
+                              .math = math});
     gradients.add(ctx, x.id(), std::move(dx));
   }
 };
@@ -98,19 +90,11 @@ Tensor conv2d(Context& ctx, const Tensor& input, ParamRef weight, const Conv2dOp
                      .geometry = options.geometry,
                      .math = ctx.precision.math_of(OpKind::kConv2d)};
   if (b.defined()) args.bias = b;
-  required(*ctx.backend, &Backend::conv2d_fwd, "conv2d_fwd")(ctx.exec, args);
-  if (ctx.tape == nullptr) return y;
-
-  auto node = std::make_unique<Conv2dNode>();
-  node->x = x;
-  node->weight = weight;
-  node->bias = options.bias;
-  node->geometry = options.geometry;
-  node->math = args.math;
-  node->y = ctx.tape->new_value();
-  const Tensor result = y.with_id(node->y);
-  ctx.tape->record(std::move(node));
-  return result;
+  ctx.run(args);
+  return recorded(
+      ctx, y,
+      Conv2dBackward{
+          .x = x, .weight = weight, .bias = options.bias, .geometry = options.geometry, .math = args.math});
 }
 
 }  // namespace trireme::ops

@@ -7,18 +7,17 @@
 namespace trireme::ops {
 namespace {
 
-struct CrossEntropyNode : Node {
+struct CrossEntropyBackward {
   Tensor dlogits;  // for a gradient of 1 at the loss
-  ValueId logits = kNoValue, y = kNoValue;
+  ValueId logits = kNoValue;
 
-  std::string name() const override { return "softmax_cross_entropy"; }
-  ValueId output() const override { return y; }
-  std::vector<Tensor> saved() const override { return {dlogits}; }
+  std::string name() const { return "softmax_cross_entropy"; }
+  std::vector<Tensor> saved() const { return {dlogits}; }
 
-  void backward(Context& ctx, Gradients& gradients) override {
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
     if (!gradients.is_unit(y)) {
       const Tensor seed = gradients.take(y);
-      ctx.backend->scale(ctx.exec, {.x = dlogits, .factor = seed});
+      ctx.run(ScaleArgs{.x = dlogits, .factor = seed});
     }
     gradients.add(ctx, logits, std::move(dlogits));
   }
@@ -45,7 +44,7 @@ void check(const Tensor& logits, const Tensor& targets, const CrossEntropyOption
 
 }  // namespace
 
-Tensor softmax_cross_entropy(Context& ctx, Tensor logits, const Tensor& targets, float loss_scale,
+Tensor softmax_cross_entropy(Context& ctx, Tensor logits, const Tensor& targets, float inv_num_targets,
                              const CrossEntropyOptions& options) {
   check(logits, targets, options);
   const bool record = ctx.tape != nullptr;
@@ -60,25 +59,17 @@ Tensor softmax_cross_entropy(Context& ctx, Tensor logits, const Tensor& targets,
   const TensorView rows{logits.data(), logits.dtype(),
                         Shape{logits.shape().num_rows(), logits.shape().dim(-1)}};
   const ConstTensorView flat_targets{targets.data(), DType::kInt32, Shape{targets.num_elems()}};
-  ctx.backend->softmax_cross_entropy(
-      ctx.exec, {.logits = rows,
-                 .targets = flat_targets,
-                 .target_weights = options.target_weights.defined() ? options.target_weights.const_view()
-                                                                    : ConstTensorView{},
-                 .loss = loss,
-                 .loss_scale = loss_scale,
-                 .label_smoothing = options.label_smoothing,
-                 .gradient_scale = record ? ctx.gradient_scale.const_view() : ConstTensorView{},
-                 .write_gradient = record});
-  if (!record) return loss;
-
-  auto node = std::make_unique<CrossEntropyNode>();
-  node->dlogits = logits.detach();
-  node->logits = logits_id;
-  node->y = ctx.tape->new_value();
-  const Tensor result = loss.with_id(node->y);
-  ctx.tape->record(std::move(node));
-  return result;
+  ctx.run(SoftmaxCrossEntropyArgs{
+      .logits = rows,
+      .targets = flat_targets,
+      .target_weights =
+          options.target_weights.defined() ? options.target_weights.const_view() : ConstTensorView{},
+      .loss = loss,
+      .inv_num_targets = inv_num_targets,
+      .label_smoothing = options.label_smoothing,
+      .gradient_scale = record ? ctx.gradient_scale.const_view() : ConstTensorView{},
+      .write_gradient = record});
+  return recorded(ctx, loss, CrossEntropyBackward{.dlogits = logits.detach(), .logits = logits_id});
 }
 
 }  // namespace trireme::ops

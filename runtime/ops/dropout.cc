@@ -8,21 +8,20 @@
 namespace trireme::ops {
 namespace {
 
-struct DropoutNode : Node {
-  ValueId x = kNoValue, residual = kNoValue, y = kNoValue;
+struct DropoutBackward {
+  ValueId x = kNoValue, residual = kNoValue;
   float p = 0.0f;
   RngKey rng;
   std::int64_t first_sample = 0;
 
-  std::string name() const override { return "dropout"; }
-  ValueId output() const override { return y; }
-  std::vector<Tensor> saved() const override { return {}; }
+  std::string name() const { return "dropout"; }
+  std::vector<Tensor> saved() const { return {}; }
 
-  void backward(Context& ctx, Gradients& gradients) override {
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
     const Tensor dy = gradients.take(y);
     if (residual != kNoValue) gradients.add(ctx, residual, dy);
     const Tensor dx = dy.unique() ? dy : ctx.empty(dy.shape(), dy.dtype());
-    ctx.backend->dropout(ctx.exec, {.x = dy, .y = dx, .p = p, .rng = rng, .first_sample = first_sample});
+    ctx.run(DropoutArgs{.x = dy, .y = dx, .p = p, .rng = rng, .first_sample = first_sample});
     gradients.add(ctx, x, dx);
   }
 };
@@ -42,19 +41,11 @@ Tensor dropout(Context& ctx, const Tensor& input, float p, const Tensor& stream)
   const Tensor y = ctx.empty(x.shape(), x.dtype());
   DropoutArgs args{.x = x, .y = y, .p = p, .rng = rng, .first_sample = ctx.first_sample};
   if (residual.defined()) args.residual = residual;
-  ctx.backend->dropout(ctx.exec, args);
-  if (ctx.tape == nullptr) return y;
-
-  auto node = std::make_unique<DropoutNode>();
-  node->x = x.id();
-  node->residual = residual.id();
-  node->p = p;
-  node->rng = rng;
-  node->first_sample = ctx.first_sample;
-  node->y = ctx.tape->new_value();
-  const Tensor result = y.with_id(node->y);
-  ctx.tape->record(std::move(node));
-  return result;
+  ctx.run(args);
+  return recorded(
+      ctx, y,
+      DropoutBackward{
+          .x = x.id(), .residual = residual.id(), .p = p, .rng = rng, .first_sample = ctx.first_sample});
 }
 
 }  // namespace trireme::ops

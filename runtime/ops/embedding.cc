@@ -16,25 +16,23 @@ struct EmbeddingParameterGradients {
     const GradientTarget dtable = ctx.parameters->gradient(table);
     const GradientTarget dpositions =
         positions.defined() ? ctx.parameters->gradient(positions) : GradientTarget{};
-    ctx.backend->embedding_bwd(ctx.exec, {.dx = dx,
-                                          .tokens = tokens,
-                                          .dtable = dtable.view(),
-                                          .dpositions = dpositions.view(),
-                                          .dtable_mode = dtable.mode,
-                                          .dpositions_mode = dpositions.mode});
+    ctx.run(EmbeddingBwdArgs{.dx = dx,
+                             .tokens = tokens,
+                             .dtable = dtable.view(),
+                             .dpositions = dpositions.view(),
+                             .dtable_mode = dtable.mode,
+                             .dpositions_mode = dpositions.mode});
   }
 };
 
-struct EmbeddingNode : Node {
+struct EmbeddingBackward {
   Tensor tokens;
   ParamRef table, positions;
-  ValueId y = kNoValue;
 
-  std::string name() const override { return "embedding"; }
-  ValueId output() const override { return y; }
-  std::vector<Tensor> saved() const override { return {tokens}; }
+  std::string name() const { return "embedding"; }
+  std::vector<Tensor> saved() const { return {tokens}; }
 
-  void backward(Context& ctx, Gradients& gradients) override {
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
     run_or_defer(ctx, EmbeddingParameterGradients{gradients.take(y), tokens, table, positions});
   }
 };
@@ -60,17 +58,8 @@ Tensor embedding(Context& ctx, const Tensor& tokens, ParamRef table, ParamRef po
   }
   const Tensor x = ctx.empty({tokens.shape().dim(0), tokens.shape().dim(1), width}, dtype);
   args.x = x;
-  ctx.backend->embedding_fwd(ctx.exec, args);
-  if (ctx.tape == nullptr) return x;
-
-  auto node = std::make_unique<EmbeddingNode>();
-  node->tokens = tokens;
-  node->table = table;
-  node->positions = positions;
-  node->y = ctx.tape->new_value();
-  const Tensor result = x.with_id(node->y);
-  ctx.tape->record(std::move(node));
-  return result;
+  ctx.run(args);
+  return recorded(ctx, x, EmbeddingBackward{.tokens = tokens, .table = table, .positions = positions});
 }
 
 }  // namespace trireme::ops

@@ -11,16 +11,14 @@ TensorView rows_of(const Tensor& t) {
   return {t.data(), t.dtype(), Shape{t.shape().num_rows(), t.shape().dim(-1)}};
 }
 
-struct LayerNormNode : Node {
+struct LayerNormBackward {
   Tensor x, mean, rstd;
   ParamRef gamma, beta;
-  ValueId y = kNoValue;
 
-  std::string name() const override { return "layer_norm"; }
-  ValueId output() const override { return y; }
-  std::vector<Tensor> saved() const override { return {x, mean, rstd}; }
+  std::string name() const { return "layer_norm"; }
+  std::vector<Tensor> saved() const { return {x, mean, rstd}; }
 
-  void backward(Context& ctx, Gradients& gradients) override {
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
     const Tensor dy = gradients.take(y);
     const Tensor existing = gradients.has(x.id()) ? gradients.take(x.id()) : Tensor();
     Tensor dx = existing.defined() && existing.unique() ? existing
@@ -41,7 +39,7 @@ struct LayerNormNode : Node {
                           .dbeta_mode = dbeta.mode,
                           .gamma_center = center};
     if (existing.defined()) args.dx_add = rows_of(existing);
-    ctx.backend->layer_norm_bwd(ctx.exec, args);
+    ctx.run(args);
     gradients.add(ctx, x.id(), std::move(dx));
   }
 };
@@ -58,26 +56,16 @@ Tensor layer_norm(Context& ctx, const Tensor& input, ParamRef gamma, ParamRef be
   const Tensor y = ctx.empty(x.shape(), x.dtype());
   const Tensor mean = ctx.empty({x.shape().num_rows()});
   const Tensor rstd = ctx.empty({x.shape().num_rows()});
-  ctx.backend->layer_norm_fwd(ctx.exec, {.x = rows_of(x),
-                                         .gamma = g,
-                                         .beta = b,
-                                         .y = rows_of(y),
-                                         .mean = mean,
-                                         .rstd = rstd,
-                                         .epsilon = epsilon,
-                                         .gamma_center = center});
-  if (ctx.tape == nullptr) return y;
-
-  auto node = std::make_unique<LayerNormNode>();
-  node->x = x;
-  node->mean = mean;
-  node->rstd = rstd;
-  node->gamma = gamma;
-  node->beta = beta;
-  node->y = ctx.tape->new_value();
-  const Tensor result = y.with_id(node->y);
-  ctx.tape->record(std::move(node));
-  return result;
+  ctx.run(LayerNormFwdArgs{.x = rows_of(x),
+                           .gamma = g,
+                           .beta = b,
+                           .y = rows_of(y),
+                           .mean = mean,
+                           .rstd = rstd,
+                           .epsilon = epsilon,
+                           .gamma_center = center});
+  return recorded(ctx, y,
+                  LayerNormBackward{.x = x, .mean = mean, .rstd = rstd, .gamma = gamma, .beta = beta});
 }
 
 }  // namespace trireme::ops

@@ -27,39 +27,37 @@ struct LinearParameterGradients {
     const GradientTarget dweight = ctx.parameters->gradient(weight);
     if (dweight.mode == GradientMode::kIgnore) {
       if (dbias.mode == GradientMode::kIgnore) return;
-      return ctx.backend->column_sum(ctx.exec, {.x = as_matrix(dy), .out = dbias.tensor, .mode = dbias.mode});
+      return ctx.run(ColumnSumArgs{.x = as_matrix(dy), .out = dbias.tensor, .mode = dbias.mode});
     }
-    ctx.backend->matmul(ctx.exec, {.a = as_matrix(dy),
-                                   .b = as_matrix(x),
-                                   .d = dweight.tensor,
-                                   .transpose_a = Transpose::kYes,
-                                   .math = math,
-                                   .mode = dweight.mode,
-                                   .bias_grad = dbias.view(),
-                                   .bias_grad_mode = dbias.mode});
+    ctx.run(MatmulArgs{.a = as_matrix(dy),
+                       .b = as_matrix(x),
+                       .d = dweight.tensor,
+                       .transpose_a = Transpose::kYes,
+                       .math = math,
+                       .mode = dweight.mode,
+                       .bias_grad = dbias.view(),
+                       .bias_grad_mode = dbias.mode});
   }
 };
 
-struct LinearNode : Node {
+struct LinearBackward {
   Tensor x, pre;  // pre only with an activation
   ParamRef weight, bias;
   Activation activation = Activation::kNone;
   MathMode math = MathMode::kFp32;
   ValueId residual = kNoValue;
-  ValueId y = kNoValue;
 
-  std::string name() const override { return activation == Activation::kNone ? "linear" : "linear_gelu"; }
-  ValueId output() const override { return y; }
-  std::vector<Tensor> saved() const override {
+  std::string name() const { return activation == Activation::kNone ? "linear" : "linear_gelu"; }
+  std::vector<Tensor> saved() const {
     return pre.defined() ? std::vector<Tensor>{x, pre} : std::vector<Tensor>{x};
   }
 
-  void backward(Context& ctx, Gradients& gradients) override {
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
     Tensor dy = gradients.take(y);
     if (residual != kNoValue) gradients.add(ctx, residual, dy);
     if (activation != Activation::kNone) {
       const Tensor dpre = dy.unique() ? dy : ctx.empty(dy.shape(), dy.dtype());
-      ctx.backend->activation_bwd(ctx.exec, {.dy = dy, .pre = pre, .dx = dpre, .activation = activation});
+      ctx.run(ActivationBwdArgs{.dy = dy, .pre = pre, .dx = dpre, .activation = activation});
       dy = dpre;
       pre = Tensor();
     }
@@ -67,7 +65,7 @@ struct LinearNode : Node {
     if (x.id() == kNoValue) return;
     const Tensor w = parameter(ctx, weight, x.dtype());
     const Tensor dx = ctx.empty(x.shape(), x.dtype());
-    ctx.backend->matmul(ctx.exec, {.a = as_matrix(dy), .b = w, .d = as_mutable_matrix(dx), .math = math});
+    ctx.run(MatmulArgs{.a = as_matrix(dy), .b = w, .d = as_mutable_matrix(dx), .math = math});
     gradients.add(ctx, x.id(), dx);
   }
 };
@@ -90,7 +88,7 @@ void check_shapes(const Tensor& x, const Tensor& w, const Tensor& bias, const Te
 Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOptions& options) {
   const DType dtype = ctx.precision.dtype_of(OpKind::kLinear, input.dtype());
   if (options.residual.defined() && wider(options.residual.dtype(), dtype) != dtype) {
-    LinearOptions product = options;  // see precision.cc: a wide stream stays wide
+    LinearOptions product = options;  // see precision.h: a wide stream stays wide
     product.residual = {};
     return add(ctx, linear(ctx, input, weight, product), options.residual);
   }
@@ -112,21 +110,15 @@ Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOp
   if (b.defined()) args.bias = b;
   if (pre.defined()) args.pre_activation = as_mutable_matrix(pre);
   if (residual.defined()) args.residual = as_matrix(residual);
-  ctx.backend->matmul(ctx.exec, args);
-  if (ctx.tape == nullptr) return y;
-
-  auto node = std::make_unique<LinearNode>();
-  node->x = x;
-  node->pre = pre;
-  node->weight = weight;
-  node->bias = options.bias;
-  node->activation = options.activation;
-  node->math = args.math;
-  node->residual = residual.id();
-  node->y = ctx.tape->new_value();
-  const Tensor result = y.with_id(node->y);
-  ctx.tape->record(std::move(node));
-  return result;
+  ctx.run(args);
+  return recorded(ctx, y,
+                  LinearBackward{.x = x,
+                                 .pre = pre,
+                                 .weight = weight,
+                                 .bias = options.bias,
+                                 .activation = options.activation,
+                                 .math = args.math,
+                                 .residual = residual.id()});
 }
 
 }  // namespace trireme::ops

@@ -11,7 +11,7 @@ struct LinearOptions {
   Tensor residual;  // like the result, or undefined: added last, in the same pass unless it is wider
 };
 
-/// Input [..., K], weight [N, K] -> [..., N], in the compute dtype (see precision.cc).
+/// Input [..., K], weight [N, K] -> [..., N], in the compute dtype (see precision.h).
 /// Backward saves the input and, with an activation, its argument.
 Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOptions& options = {});
 

@@ -9,39 +9,35 @@
 namespace trireme::ops {
 namespace {
 
-struct MaxPoolNode : Node {
+struct MaxPoolBackward {
   Tensor place;
   Shape shape;  // of x
   PoolWindow window;
-  ValueId x = kNoValue, y = kNoValue;
+  ValueId x = kNoValue;
 
-  std::string name() const override { return "max_pool"; }
-  ValueId output() const override { return y; }
-  std::vector<Tensor> saved() const override { return {place}; }
+  std::string name() const { return "max_pool"; }
+  std::vector<Tensor> saved() const { return {place}; }
 
-  void backward(Context& ctx, Gradients& gradients) override {
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
     const Tensor dy = gradients.take(y);
     const Tensor dx = ctx.empty(shape, dy.dtype());
-    required(*ctx.backend, &Backend::max_pool_bwd, "max_pool_bwd")(
-        ctx.exec, {.dy = dy, .place = place, .dx = dx, .window = window});
+    ctx.run(MaxPoolBwdArgs{.dy = dy, .place = place, .dx = dx, .window = window});
     gradients.add(ctx, x, dx);
   }
 };
 
-struct AvgPoolNode : Node {
+struct AvgPoolBackward {
   Shape x_shape, y_shape;
   PoolWindow window;
-  ValueId x = kNoValue, y = kNoValue;
+  ValueId x = kNoValue;
 
-  std::string name() const override { return "avg_pool"; }
-  ValueId output() const override { return y; }
-  std::vector<Tensor> saved() const override { return {}; }
+  std::string name() const { return "avg_pool"; }
+  std::vector<Tensor> saved() const { return {}; }
 
-  void backward(Context& ctx, Gradients& gradients) override {
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
     const Tensor dy = gradients.take(y).reshape(y_shape);
     const Tensor dx = ctx.empty(x_shape, dy.dtype());
-    required(*ctx.backend, &Backend::avg_pool_bwd, "avg_pool_bwd")(ctx.exec,
-                                                                   {.dy = dy, .dx = dx, .window = window});
+    ctx.run(AvgPoolBwdArgs{.dy = dy, .dx = dx, .window = window});
     gradients.add(ctx, x, dx);
   }
 };
@@ -66,19 +62,10 @@ Tensor averaged(Context& ctx, const Tensor& input, const PoolWindow& window, con
   const Tensor x = cast(ctx, input, ctx.precision.dtype_of(OpKind::kPool, input.dtype()));
   const Shape pooled_shape = pooled("avg_pool", x.shape(), window);
   const Tensor y = ctx.empty(pooled_shape, x.dtype());
-  required(*ctx.backend, &Backend::avg_pool_fwd, "avg_pool_fwd")(ctx.exec,
-                                                                 {.x = x, .y = y, .window = window});
-  if (ctx.tape == nullptr) return y.reshape(shape);
-
-  auto node = std::make_unique<AvgPoolNode>();
-  node->x_shape = x.shape();
-  node->y_shape = pooled_shape;
-  node->window = window;
-  node->x = x.id();
-  node->y = ctx.tape->new_value();
-  const Tensor result = y.reshape(shape).with_id(node->y);
-  ctx.tape->record(std::move(node));
-  return result;
+  ctx.run(AvgPoolFwdArgs{.x = x, .y = y, .window = window});
+  return recorded(
+      ctx, y.reshape(shape),
+      AvgPoolBackward{.x_shape = x.shape(), .y_shape = pooled_shape, .window = window, .x = x.id()});
 }
 
 }  // namespace
@@ -90,19 +77,9 @@ Tensor max_pool(Context& ctx, const Tensor& input, const PoolWindow& window) {
                 window.height, window.width);
   const Tensor y = ctx.empty(shape, x.dtype());
   const Tensor place = ctx.tape != nullptr ? ctx.empty(shape, DType::kUInt8) : Tensor();
-  required(*ctx.backend, &Backend::max_pool_fwd, "max_pool_fwd")(
-      ctx.exec, {.x = x, .y = y, .place = place.defined() ? place.view() : TensorView{}, .window = window});
-  if (ctx.tape == nullptr) return y;
-
-  auto node = std::make_unique<MaxPoolNode>();
-  node->place = place;
-  node->shape = x.shape();
-  node->window = window;
-  node->x = x.id();
-  node->y = ctx.tape->new_value();
-  const Tensor result = y.with_id(node->y);
-  ctx.tape->record(std::move(node));
-  return result;
+  ctx.run(MaxPoolFwdArgs{
+      .x = x, .y = y, .place = place.defined() ? place.view() : TensorView{}, .window = window});
+  return recorded(ctx, y, MaxPoolBackward{.place = place, .shape = x.shape(), .window = window, .x = x.id()});
 }
 
 Tensor avg_pool(Context& ctx, const Tensor& x, const PoolWindow& window) {

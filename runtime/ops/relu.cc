@@ -6,18 +6,17 @@
 namespace trireme::ops {
 namespace {
 
-struct ReluNode : Node {
+struct ReluBackward {
   Tensor result;
-  ValueId x = kNoValue, y = kNoValue;
+  ValueId x = kNoValue;
 
-  std::string name() const override { return "relu"; }
-  ValueId output() const override { return y; }
-  std::vector<Tensor> saved() const override { return {result}; }
+  std::string name() const { return "relu"; }
+  std::vector<Tensor> saved() const { return {result}; }
 
-  void backward(Context& ctx, Gradients& gradients) override {
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
     const Tensor dy = gradients.take(y);
     Tensor dx = dy.unique() ? dy : ctx.empty(dy.shape(), dy.dtype());
-    required(*ctx.backend, &Backend::relu_bwd, "relu_bwd")(ctx.exec, {.dy = dy, .y = result, .dx = dx});
+    ctx.run(ReluBwdArgs{.dy = dy, .y = result, .dx = dx});
     gradients.add(ctx, x, std::move(dx));
   }
 };
@@ -27,16 +26,8 @@ struct ReluNode : Node {
 Tensor relu(Context& ctx, const Tensor& input) {
   const Tensor x = cast(ctx, input, ctx.precision.dtype_of(OpKind::kRelu, input.dtype()));
   const Tensor y = ctx.empty(x.shape(), x.dtype());
-  required(*ctx.backend, &Backend::relu, "relu")(ctx.exec, {.x = x, .y = y});
-  if (ctx.tape == nullptr) return y;
-
-  auto node = std::make_unique<ReluNode>();
-  node->result = y;
-  node->x = x.id();
-  node->y = ctx.tape->new_value();
-  const Tensor result = y.with_id(node->y);
-  ctx.tape->record(std::move(node));
-  return result;
+  ctx.run(ReluArgs{.x = x, .y = y});
+  return recorded(ctx, y, ReluBackward{.result = y, .x = x.id()});
 }
 
 }  // namespace trireme::ops

@@ -16,20 +16,20 @@ class AdamW final : public Optimizer {
   std::vector<std::string> state_names() const override { return {"exp_avg", "exp_avg_sq"}; }
 
   void update(const Context& ctx, const UpdateSegment& segment, const UpdateScalars& scalars) const override {
-    ctx.backend->adamw(ctx.exec, {.param = segment.param,
-                                  .exp_avg = segment.state[0],
-                                  .exp_avg_sq = segment.state[1],
-                                  .grad = segment.grad,
-                                  .working = segment.working,
-                                  .lr = scalars.lr,
-                                  .clip = scalars.clip,
-                                  .step = scalars.step,
-                                  .skip = scalars.skip,
-                                  .beta1 = config_.beta1,
-                                  .beta2 = config_.beta2,
-                                  .epsilon = config_.epsilon,
-                                  .weight_decay = segment.decay ? config_.weight_decay : 0.0f,
-                                  .working_center = segment.working_center});
+    ctx.run(AdamWArgs{.param = segment.param,
+                      .exp_avg = segment.state[0],
+                      .exp_avg_sq = segment.state[1],
+                      .grad = segment.grad,
+                      .working = segment.working,
+                      .lr = scalars.lr,
+                      .clip = scalars.clip,
+                      .step = scalars.step,
+                      .skip = scalars.skip,
+                      .beta1 = config_.beta1,
+                      .beta2 = config_.beta2,
+                      .epsilon = config_.epsilon,
+                      .weight_decay = segment.decay ? config_.weight_decay : 0.0f,
+                      .working_center = segment.working_center});
   }
 
  private:
@@ -49,18 +49,18 @@ class Sgd final : public Optimizer {
   }
 
   void update(const Context& ctx, const UpdateSegment& segment, const UpdateScalars& scalars) const override {
-    ctx.backend->sgd(ctx.exec, {.param = segment.param,
-                                .momentum_buffer = segment.state.empty() ? TensorView{} : segment.state[0],
-                                .grad = segment.grad,
-                                .working = segment.working,
-                                .lr = scalars.lr,
-                                .clip = scalars.clip,
-                                .step = scalars.step,
-                                .skip = scalars.skip,
-                                .momentum = config_.momentum,
-                                .weight_decay = segment.decay ? config_.weight_decay : 0.0f,
-                                .working_center = segment.working_center,
-                                .nesterov = config_.nesterov});
+    ctx.run(SgdArgs{.param = segment.param,
+                    .momentum_buffer = segment.state.empty() ? TensorView{} : segment.state[0],
+                    .grad = segment.grad,
+                    .working = segment.working,
+                    .lr = scalars.lr,
+                    .clip = scalars.clip,
+                    .step = scalars.step,
+                    .skip = scalars.skip,
+                    .momentum = config_.momentum,
+                    .weight_decay = segment.decay ? config_.weight_decay : 0.0f,
+                    .working_center = segment.working_center,
+                    .nesterov = config_.nesterov});
   }
 
  private:

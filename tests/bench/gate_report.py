@@ -25,7 +25,7 @@ def parse(text):
 
 
 def fallbacks(paths):
-    """What a library had no engine for, so that a slower own kernel ran: the warnings in these files, each once."""
+    """What a library had no engine for, so that a slower native kernel ran: the warnings in these files, each once."""
     lines = (line for path in paths if path.exists() for line in path.read_text(errors="replace").splitlines())
     return sorted({line[line.index("cuDNN"):] for line in lines if "has no fitting engine" in line})
 

@@ -62,7 +62,7 @@ def environments():
 
 
 def fastest_environment(config, threads, candidates, repetitions=2):
-    """The one with the quickest step of all, as other load only ever adds time."""
+    """The one with the fastest step of all, as other load only ever adds time."""
     best = {}
     for _, (index, environment) in itertools.product(range(repetitions), enumerate(candidates)):
         step_ms = run(PEER + config["trial"] + threads, environment)["min_step_ms"]
@@ -110,7 +110,7 @@ def compare(config, bench, threads, rounds, pinned):
     for name, reports in results.items():
         step_ms = statistics.median(r["step_ms"] for r in reports)
         print(f"  {name:<22} {step_ms:10.1f} ms/step {reports[0]['tokens_per_step'] * 1e3 / step_ms:10.0f} tokens/s"
-              f"   quickest step {min(r['min_step_ms'] for r in reports):.1f} ms")
+              f"   fastest step {min(r['min_step_ms'] for r in reports):.1f} ms")
     for ours, theirs in itertools.product(own, peers):
         ratios = sorted(t["step_ms"] / o["step_ms"] for t, o in zip(results[theirs], results[ours]))
         print(f"  {ours}: {statistics.median(ratios):.2f} x {theirs} (rounds {ratios[0]:.2f} to {ratios[-1]:.2f};"

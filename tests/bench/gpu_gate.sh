@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What only a GPU can show, in one command inside of an unpacked bundle (third_party/bundle.sh): tests, parity with the
+# The facts that only a GPU can show, in one command inside of an unpacked bundle (third_party/bundle.sh): tests, parity with the
 # CPU, NCCL with 1, 2 and 4 ranks on one card, equal bits, predicted memory, throughput and memory beside PyTorch.
 #
 #   trireme-bundle/tests/bench/gpu_gate.sh [--dry-run] [--only REGEX] RESULTS_FOLDER
@@ -163,7 +163,7 @@ for run in 350m:fp32 350m:fp16; do
   if [ -n "$only" ]; then compare "${run%:*}" "${run#*:}"; else time_run "${run%:*}" "${run#*:}"; fi
 done
 
-# What recording a step saves: the same run, every kernel enqueued by the host.
+# The gain of recording a step: the same run, every kernel enqueued by the host.
 # shellcheck disable=SC2086
 stage enqueued_124m_fp32 45 "$bundle/run" gpt_train_bench ${shapes[124m]} --device "$device" --steps "$steps" --warmup 5
 
@@ -199,7 +199,7 @@ for how in recorded enqueued; do
   fi
 done
 
-# Under the sanitizers: everything that calls the card, in small cases; the own kernels for races.
+# Under the sanitizers: everything that calls the card, in small cases; the native kernels for races.
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda{,-*}/{bin,compute-sanitizer}/compute-sanitizer 2>/dev/null | head -n 1)
 small='-*LongSums*:*CopiedOperands*:*OneThreadMeansOne*'
 own='*LayerNorm*:*Attention*:*CrossEntropy*:*ColumnSum*:*Embedding*:*Optimizer*:*Elementwise*:*Dropout*:*LossScale*:*Cast*:*Conv*:*BatchNorm*:*Pool*:*SoftTargets*'
@@ -240,7 +240,7 @@ dry_run=
 [ "$device" = cuda ] || dry_run=--dry-run
 # shellcheck disable=SC2086
 "$python" "$bundle/tests/bench/gate_report.py" $dry_run "$results" || exit 1
-# What was skipped on a card has not been shown; in a dry run it never can be.
+# A test that was skipped on a card has shown nothing; in a dry run it never can.
 awk -F'\t' -v device="$device" '
   $2 == "0" { played = 1 }
   $2 != "0" && ($2 !~ /^skipped/ || device != "cpu") { failed = 1 }

@@ -120,7 +120,7 @@ class GpuGate(unittest.TestCase):
 
     def test_slower_kernels_are_named(self):
         (self.root / "report/tests").mkdir(parents=True)
-        warning = "cuDNN 9.19.0 has no fitting engine for {} ({}); the slower own kernel runs"
+        warning = "cuDNN 9.19.0 has no fitting engine for {} ({}); the slower native kernel runs"
         attention = warning.format("attention", "no engine is proposed")
         convolution = warning.format("convolution", "no engine is proposed")
         (self.root / "report/doctor.err").write_text(f"[warning] cuda: {attention}\n" * 2 + "something else\n")

@@ -1,4 +1,4 @@
-// How fast pictures become batches, and how long a training that needs them waits.
+// The speed at which images become batches, and the time that a training waits for them.
 //
 //   build/release/bin/image_pipeline_bench [--width 500] [--height 400] [--pictures 64] [--batch 16]
 //   [--workers 2]

@@ -1,4 +1,4 @@
-// What the parts of kernels_bench share: a rank's memory, the rates that are reported, and who registers
+// Shared by the parts of kernels_bench: a rank's memory, the rates that are reported, and who registers
 // what.
 #pragma once
 
@@ -23,11 +23,15 @@ class Bench {
   Bench() { backend_.bind_thread(exec_); }
   const Backend* operator->() const { return &backend_; }
   const KernelContext& exec() const { return exec_; }
+  template <class Args>
+  void run(const Args& args) const {
+    backend_.run(exec_, args);
+  }
 
   /// Uniform in [-1, 1), rounded to `dtype`.
   TensorView random(const Shape& shape, DType dtype) {
     const TensorView values = random(shape), view = empty(shape, dtype);
-    backend_.cast(exec_, {.x = values, .y = view});
+    backend_.run(exec_, CastArgs{.x = values, .y = view});
     return view;
   }
   TensorView random(const Shape& shape) {
@@ -76,7 +80,7 @@ inline void count_floats(benchmark::State& state, double floats) {
       floats * sizeof(float), benchmark::Counter::kIsIterationInvariantRate, benchmark::Counter::kIs1000);
 }
 
-/// How a product or an attention is computed.
+/// The precision of a product or an attention.
 struct Mode {
   const char* name;
   DType dtype = DType::kFloat32;

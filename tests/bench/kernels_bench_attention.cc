@@ -38,13 +38,13 @@ void attention_fwd(benchmark::State& state, const Sequences& s, const Mode& mode
   Bench bench;
   const AttentionTensors t = attention_tensors(bench, s, mode.dtype);
   for (auto _ : state) {
-    bench->attention_fwd(bench.exec(), {.qkv = t.qkv,
-                                        .out = t.out,
-                                        .lse = t.lse,
-                                        .num_heads = s.heads,
-                                        .scale = 0.125f,
-                                        .math = mode.math,
-                                        .dropout_p = s.dropout_p});
+    bench.run(AttentionFwdArgs{.qkv = t.qkv,
+                               .out = t.out,
+                               .lse = t.lse,
+                               .num_heads = s.heads,
+                               .scale = 0.125f,
+                               .math = mode.math,
+                               .dropout_p = s.dropout_p});
   }
   count_flops(state, causal_flops(s, 2));
 }
@@ -52,18 +52,18 @@ void attention_fwd(benchmark::State& state, const Sequences& s, const Mode& mode
 void attention_bwd(benchmark::State& state, const Sequences& s, const Mode& mode) {
   Bench bench;
   const AttentionTensors t = attention_tensors(bench, s, mode.dtype);
-  bench->attention_fwd(bench.exec(),
-                       {.qkv = t.qkv, .out = t.out, .lse = t.lse, .num_heads = s.heads, .scale = 0.125f});
+  bench.run(
+      AttentionFwdArgs{.qkv = t.qkv, .out = t.out, .lse = t.lse, .num_heads = s.heads, .scale = 0.125f});
   for (auto _ : state) {
-    bench->attention_bwd(bench.exec(), {.dout = t.dout,
-                                        .qkv = t.qkv,
-                                        .out = t.out,
-                                        .lse = t.lse,
-                                        .dqkv = t.dqkv,
-                                        .num_heads = s.heads,
-                                        .scale = 0.125f,
-                                        .math = mode.math,
-                                        .dropout_p = s.dropout_p});
+    bench.run(AttentionBwdArgs{.dout = t.dout,
+                               .qkv = t.qkv,
+                               .out = t.out,
+                               .lse = t.lse,
+                               .dqkv = t.dqkv,
+                               .num_heads = s.heads,
+                               .scale = 0.125f,
+                               .math = mode.math,
+                               .dropout_p = s.dropout_p});
   }
   count_flops(state, causal_flops(s, 5));
 }

@@ -15,9 +15,8 @@ void adamw(benchmark::State& state, std::int64_t n) {
   const TensorView one = bench.scalar(1e-4f), step = bench.tokens({}, 1);
   *step.as<std::int32_t>() = 3;
   for (auto _ : state) {
-    bench->adamw(
-        bench.exec(),
-        {.param = p, .exp_avg = m, .exp_avg_sq = v, .grad = g, .lr = one, .clip = one, .step = step});
+    bench.run(AdamWArgs{
+        .param = p, .exp_avg = m, .exp_avg_sq = v, .grad = g, .lr = one, .clip = one, .step = step});
   }
   count_floats(state, 7.0 * static_cast<double>(n));
 }
@@ -25,7 +24,7 @@ void adamw(benchmark::State& state, std::int64_t n) {
 void squared_norm_blocks(benchmark::State& state, std::int64_t n) {
   Bench bench;
   const TensorView x = bench.random({n}), partials = bench.random({n / kNormBlock});
-  for (auto _ : state) bench->squared_norm_blocks(bench.exec(), {.x = x, .partials = partials});
+  for (auto _ : state) bench.run(SquaredNormBlocksArgs{.x = x, .partials = partials});
   count_floats(state, static_cast<double>(n));
 }
 

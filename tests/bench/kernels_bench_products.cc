@@ -52,12 +52,12 @@ void matmul(benchmark::State& state, const Product& p, const Mode& mode) {
   const Operands o = operands(bench, p, mode.dtype);
   const auto transpose = [](char c) { return c == 'T' ? Transpose::kYes : Transpose::kNo; };
   for (auto _ : state) {
-    bench->matmul(bench.exec(), {.a = o.a,
-                                 .b = o.b,
-                                 .d = o.d,
-                                 .transpose_a = transpose(p.ta),
-                                 .transpose_b = transpose(p.tb),
-                                 .math = mode.math});
+    bench.run(MatmulArgs{.a = o.a,
+                         .b = o.b,
+                         .d = o.d,
+                         .transpose_a = transpose(p.ta),
+                         .transpose_b = transpose(p.tb),
+                         .math = mode.math});
   }
   count_flops(state, 2.0 * static_cast<double>(p.m * p.n * p.k));
 }
@@ -67,14 +67,14 @@ void matmul_bias_gelu(benchmark::State& state, const Product& p, const Mode& mod
   const Operands o = operands(bench, p, mode.dtype);
   const TensorView bias = bench.random({p.n}, mode.dtype), pre = bench.random({p.m, p.n}, mode.dtype);
   for (auto _ : state) {
-    bench->matmul(bench.exec(), {.a = o.a,
-                                 .b = o.b,
-                                 .d = o.d,
-                                 .transpose_b = Transpose::kYes,
-                                 .math = mode.math,
-                                 .bias = bias,
-                                 .activation = Activation::kGeluTanh,
-                                 .pre_activation = pre});
+    bench.run(MatmulArgs{.a = o.a,
+                         .b = o.b,
+                         .d = o.d,
+                         .transpose_b = Transpose::kYes,
+                         .math = mode.math,
+                         .bias = bias,
+                         .activation = Activation::kGeluTanh,
+                         .pre_activation = pre});
   }
   count_flops(state, 2.0 * static_cast<double>(p.m * p.n * p.k));
 }

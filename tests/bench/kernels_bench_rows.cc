@@ -19,8 +19,7 @@ void layer_norm_fwd(benchmark::State& state, const Rows& r) {
   const TensorView gamma = bench.random({r.cols}), mean = bench.random({r.rows}),
                    rstd = bench.random({r.rows});
   for (auto _ : state) {
-    bench->layer_norm_fwd(bench.exec(),
-                          {.x = x, .gamma = gamma, .beta = gamma, .y = y, .mean = mean, .rstd = rstd});
+    bench.run(LayerNormFwdArgs{.x = x, .gamma = gamma, .beta = gamma, .y = y, .mean = mean, .rstd = rstd});
   }
   count_floats(state, 2.0 * static_cast<double>(r.rows * r.cols));
 }
@@ -32,15 +31,15 @@ void layer_norm_bwd(benchmark::State& state, const Rows& r) {
   const TensorView dgamma = bench.random({r.cols}), dbeta = bench.random({r.cols});
   const TensorView mean = bench.random({r.rows}), rstd = bench.random({r.rows});
   for (auto _ : state) {
-    bench->layer_norm_bwd(bench.exec(), {.dy = dy,
-                                         .x = x,
-                                         .gamma = gamma,
-                                         .mean = mean,
-                                         .rstd = rstd,
-                                         .dx_add = dx,
-                                         .dx = dx,
-                                         .dgamma = dgamma,
-                                         .dbeta = dbeta});
+    bench.run(LayerNormBwdArgs{.dy = dy,
+                               .x = x,
+                               .gamma = gamma,
+                               .mean = mean,
+                               .rstd = rstd,
+                               .dx_add = dx,
+                               .dx = dx,
+                               .dgamma = dgamma,
+                               .dbeta = dbeta});
   }
   count_floats(state, 4.0 * static_cast<double>(r.rows * r.cols));
 }
@@ -49,21 +48,21 @@ void activation_bwd(benchmark::State& state, const Rows& r) {
   Bench bench;
   const TensorView dy = bench.random({r.rows, r.cols}), pre = bench.random({r.rows, r.cols});
   const TensorView dx = bench.random({r.rows, r.cols});
-  for (auto _ : state) bench->activation_bwd(bench.exec(), {.dy = dy, .pre = pre, .dx = dx});
+  for (auto _ : state) bench.run(ActivationBwdArgs{.dy = dy, .pre = pre, .dx = dx});
   count_floats(state, 3.0 * static_cast<double>(r.rows * r.cols));
 }
 
 void column_sum(benchmark::State& state, const Rows& r) {
   Bench bench;
   const TensorView x = bench.random({r.rows, r.cols}), out = bench.random({r.cols});
-  for (auto _ : state) bench->column_sum(bench.exec(), {.x = x, .out = out});
+  for (auto _ : state) bench.run(ColumnSumArgs{.x = x, .out = out});
   count_floats(state, static_cast<double>(r.rows * r.cols));
 }
 
 void add(benchmark::State& state, const Rows& r) {
   Bench bench;
   const TensorView a = bench.random({r.rows, r.cols}), b = bench.random({r.rows, r.cols});
-  for (auto _ : state) bench->add(bench.exec(), {.a = a, .b = b, .out = a});
+  for (auto _ : state) bench.run(AddArgs{.a = a, .b = b, .out = a});
   count_floats(state, 3.0 * static_cast<double>(r.rows * r.cols));
 }
 
@@ -71,7 +70,7 @@ void dropout(benchmark::State& state, const Rows& r) {
   Bench bench;
   const Shape shape{4, r.rows * r.cols / 4};
   const TensorView x = bench.random(shape), y = bench.random(shape);
-  for (auto _ : state) bench->dropout(bench.exec(), {.x = x, .y = y, .p = 0.1f});
+  for (auto _ : state) bench.run(DropoutArgs{.x = x, .y = y, .p = 0.1f});
   count_floats(state, 2.0 * static_cast<double>(r.rows * r.cols));
 }
 
@@ -80,8 +79,8 @@ void softmax_cross_entropy(benchmark::State& state, const Rows& r) {
   const TensorView logits = bench.random({r.rows, r.cols}), loss = bench.scalar(0.0f);
   const TensorView targets = bench.tokens({r.rows}, static_cast<std::int32_t>(r.cols));
   for (auto _ : state) {
-    bench->softmax_cross_entropy(
-        bench.exec(), {.logits = logits, .targets = targets, .loss = loss, .write_gradient = true});
+    bench.run(
+        SoftmaxCrossEntropyArgs{.logits = logits, .targets = targets, .loss = loss, .write_gradient = true});
   }
   count_floats(state, 2.0 * static_cast<double>(r.rows * r.cols));
 }
@@ -91,7 +90,7 @@ void embedding_fwd(benchmark::State& state, const Rows& r) {
   const TensorView table = bench.random({50257, r.cols}), positions = bench.random({1024, r.cols});
   const TensorView tokens = bench.tokens({4, r.rows / 4}, 50257), x = bench.random({4, r.rows / 4, r.cols});
   for (auto _ : state) {
-    bench->embedding_fwd(bench.exec(), {.tokens = tokens, .table = table, .positions = positions, .x = x});
+    bench.run(EmbeddingFwdArgs{.tokens = tokens, .table = table, .positions = positions, .x = x});
   }
   count_floats(state, 3.0 * static_cast<double>(r.rows * r.cols));
 }
@@ -101,12 +100,12 @@ void embedding_bwd(benchmark::State& state, const Rows& r) {
   const TensorView table = bench.random({50257, r.cols}), positions = bench.random({1024, r.cols});
   const TensorView tokens = bench.tokens({4, r.rows / 4}, 50257), x = bench.random({4, r.rows / 4, r.cols});
   for (auto _ : state) {
-    bench->embedding_bwd(bench.exec(), {.dx = x,
-                                        .tokens = tokens,
-                                        .dtable = table,
-                                        .dpositions = positions,
-                                        .dtable_mode = GradientMode::kAccumulate,
-                                        .dpositions_mode = GradientMode::kAccumulate});
+    bench.run(EmbeddingBwdArgs{.dx = x,
+                               .tokens = tokens,
+                               .dtable = table,
+                               .dpositions = positions,
+                               .dtable_mode = GradientMode::kAccumulate,
+                               .dpositions_mode = GradientMode::kAccumulate});
   }
   count_floats(state, 5.0 * static_cast<double>(r.rows * r.cols));
 }

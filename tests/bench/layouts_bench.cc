@@ -1,4 +1,4 @@
-// What a layout costs in time: the same GPT-2 step under several layouts. In each round every layout has a
+// The cost of layouts in time: the same GPT-2 step under several layouts. In each round every layout has a
 // turn of some steps, back to back, as in a run: no barrier lets an exchange end unseen, and a turn ends with
 // what its last step started. Rounds begin with another layout each, so that a machine that slows down slows
 // all of them. Prints one JSON object a layout: medians over the rounds, and of the ratios to the first
@@ -56,7 +56,9 @@ class BlockingCommunicator final : public Communicator {
     return finish(inner_->all_to_all(in, out));
   }
   Work broadcast_impl(const Tensor& t, int root) override { return finish(inner_->broadcast(t, root)); }
-  void open_ways_impl(const std::vector<MessageWay>& ways) override { inner_->open_ways(ways); }
+  void open_channels_impl(const std::vector<MessageChannel>& channels) override {
+    inner_->open_channels(channels);
+  }
   Work send_impl(const Tensor& t, int peer, int tag) override { return inner_->send(t, peer, tag); }
   Work recv_impl(const Tensor& t, int peer, int tag) override { return inner_->recv(t, peer, tag); }
   void barrier_impl() override { inner_->barrier(); }
@@ -127,7 +129,7 @@ void make_engine(const Options& o, const std::shared_ptr<Communicator>& world, C
                                                     .prefetch_depth = c.prefetch});
 }
 
-// Steps back to back, and what the last one left under way.
+// Steps back to back, and what the last one left in flight.
 void take_turn(const Options& o, Communicator& world, Case& c, int steps) {
   using Clock = std::chrono::steady_clock;
   world.progress_in_background(c.progress);

@@ -51,7 +51,7 @@ def main():
     for name, reports in results.items():
         print(f"{name:<22} {statistics.median(r['step_ms'] for r in reports):9.1f} ms/step"
               f" {statistics.median(r['images_per_s'] for r in reports):7.2f} images/s"
-              f"   quickest step {min(r['min_step_ms'] for r in reports):.1f} ms")
+              f"   fastest step {min(r['min_step_ms'] for r in reports):.1f} ms")
     ours = results["trireme"]
     for name in list(contenders)[1:]:
         ratios = sorted(theirs["step_ms"] / mine["step_ms"] for theirs, mine in zip(results[name], ours))

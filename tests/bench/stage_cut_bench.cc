@@ -1,4 +1,4 @@
-// What a measured cut of a model into pipeline stages is worth: the slowest stage, and the step that follows
+// The gain of a measured partition into pipeline stages: the slowest stage, and the step that follows
 // from it, with stages of equally many blocks, of even parameter counts, and of even measured times. Blocks
 // are profiled twice: the first profile cuts, the second one says how long the stages take.
 //

@@ -15,7 +15,7 @@ from jobs import OPTIONS, command, kill_job  # noqa: E402
 from layout_data import paths, write_data  # noqa: E402
 from layout_draws import MAX_THREADS, to_toml, toml_value  # noqa: E402
 
-# What a step or an evaluation writes that must be the same on every layout.
+# Fields of a step or an evaluation that must be the same on every layout.
 STEP_KEYS = ("step", "loss", "lr", "grad_norm", "loss_scale", "skipped", "state_hash")
 EVAL_KEYS = ("step", "eval_loss", "eval_top1", "eval_top5")
 SUMMARY_KEYS = ("status", "steps", "parameters", "loss", "eval_loss", "eval_top1", "eval_top5", "state_hash")

@@ -38,7 +38,7 @@ constexpr std::array<std::string_view, 22> kDecimals = {"0",
                                                         "{}",
                                                         "[]"};
 
-// What the grammars are made of.
+// The tokens of the grammars.
 constexpr std::array<std::string_view, 26> kWords = {"{",
                                                      "}",
                                                      "[",

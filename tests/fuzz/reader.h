@@ -45,7 +45,7 @@ bool taken(Action&& action) {
   }
 }
 
-/// What must hold of an input that was taken.
+/// A property that must hold of an input that was taken.
 inline void require(bool holds, const char* what) {
   if (!holds) throw std::logic_error(what);
 }

@@ -18,7 +18,7 @@ from jobs import JOB, OPTIONS, JobTest, command, kill_job, main
 
 
 class FailingJobs(JobTest):
-    # Where a rank may be caught: in an action of a step, or where it has nothing to do with other ranks.
+    # The moments at which a rank may be caught: in an action of a step, or where it has nothing to do with other ranks.
     ACTION = r"(in|after) (step \d+, action \d+ \([A-Z]\w+.*\)|the pause between steps \d+ and \d+|the reading of .*)"
     LAYOUTS = ((4, ("pipeline=4",)), (2, ("zero=2",)))
 

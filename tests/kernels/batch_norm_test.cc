@@ -60,7 +60,7 @@ class BatchNormTest : public KernelTest {
     Inputs in{random(c.rows * c.cols, 1.0f, dtype), random(c.cols, 1.0f, dtype), random(c.cols, 1.0f, dtype),
               random(c.rows * c.cols, 1.0f, dtype), random(c.rows * c.cols, 1.0f, dtype)};
     for (float& x : in.x) x = rounded(x + mean, dtype);
-    // Where the rectifier's argument is 0 but for rounding, either gradient is right: there is none to pass.
+    // Either gradient is right where the rectifier's argument is 0 but for rounding: there is none to pass.
     const std::vector<double> sums = Reference({c.rows, c.cols, c.residual}, in).y;
     for (std::size_t i = 0; c.rectify == Rectify::kYes && i < sums.size(); ++i) {
       if (std::abs(sums[i]) < 1e-5) in.dy[i] = 0.0f;
@@ -83,15 +83,15 @@ class BatchNormTest : public KernelTest {
                       beta = rig.upload(channels, in.beta, dtype);
     const DeviceArray y = rig.poisoned(shape, dtype), mean = rig.poisoned(channels),
                       rstd = rig.poisoned(channels), variance = rig.poisoned(channels);
-    rig->batch_norm_fwd(rig.exec(), {.x = x,
-                                     .gamma = gamma,
-                                     .beta = beta,
-                                     .residual = c.residual ? ConstTensorView(residual) : ConstTensorView{},
-                                     .y = y,
-                                     .mean = mean,
-                                     .rstd = rstd,
-                                     .variance = variance,
-                                     .rectify = c.rectify});
+    rig.run(BatchNormFwdArgs{.x = x,
+                             .gamma = gamma,
+                             .beta = beta,
+                             .residual = c.residual ? ConstTensorView(residual) : ConstTensorView{},
+                             .y = y,
+                             .mean = mean,
+                             .rstd = rstd,
+                             .variance = variance,
+                             .rectify = c.rectify});
     const DeviceArray dy = rig.upload(shape, in.dy, dtype), apart = rig.poisoned(shape, dtype),
                       second = rig.poisoned(shape, dtype);
     const bool accumulates = options.mode == GradientMode::kAccumulate;
@@ -99,21 +99,21 @@ class BatchNormTest : public KernelTest {
     const DeviceArray dbeta = accumulates ? rig.upload(channels, in.beta) : rig.poisoned(channels);
     const DeviceArray& dx = options.in_place && !c.residual ? dy : apart;
     const DeviceArray& dresidual = options.in_place ? dy : second;
-    rig->batch_norm_bwd(
-        rig.exec(), {.dy = dy,
-                     .x = x,
-                     .y = c.residual && c.rectify == Rectify::kYes ? ConstTensorView(y) : ConstTensorView{},
-                     .gamma = gamma,
-                     .beta = beta,
-                     .mean = mean,
-                     .rstd = rstd,
-                     .dx = dx,
-                     .dresidual = c.residual ? dresidual.view() : TensorView{},
-                     .dgamma = dgamma,
-                     .dbeta = dbeta,
-                     .dgamma_mode = options.mode,
-                     .dbeta_mode = options.mode,
-                     .rectify = c.rectify});
+    rig.run(BatchNormBwdArgs{
+        .dy = dy,
+        .x = x,
+        .y = c.residual && c.rectify == Rectify::kYes ? ConstTensorView(y) : ConstTensorView{},
+        .gamma = gamma,
+        .beta = beta,
+        .mean = mean,
+        .rstd = rstd,
+        .dx = dx,
+        .dresidual = c.residual ? dresidual.view() : TensorView{},
+        .dgamma = dgamma,
+        .dbeta = dbeta,
+        .dgamma_mode = options.mode,
+        .dbeta_mode = options.mode,
+        .rectify = c.rectify});
     Outputs out{y.download(),  mean.download(),   rstd.download(), variance.download(),
                 dx.download(), dgamma.download(), dbeta.download()};
     if (c.residual) out.push_back(dresidual.download());
@@ -213,14 +213,14 @@ TEST_P(BatchNormTest, Infer) {
                         y = rig.poisoned(shape), gamma = rig.upload(channels, in.gamma),
                         beta = rig.upload(channels, in.beta), m = rig.upload(channels, mean),
                         v = rig.upload(channels, variance);
-      rig->batch_norm_infer(rig.exec(), {.x = x,
-                                         .gamma = gamma,
-                                         .beta = beta,
-                                         .mean = m,
-                                         .variance = v,
-                                         .residual = residual ? ConstTensorView(r) : ConstTensorView{},
-                                         .y = y,
-                                         .rectify = Rectify::kYes});
+      rig.run(BatchNormInferArgs{.x = x,
+                                 .gamma = gamma,
+                                 .beta = beta,
+                                 .mean = m,
+                                 .variance = v,
+                                 .residual = residual ? ConstTensorView(r) : ConstTensorView{},
+                                 .y = y,
+                                 .rectify = Rectify::kYes});
       return Outputs{y.download()};
     });
     std::vector<double> expected(in.x.size());
@@ -251,7 +251,7 @@ TEST_P(BatchNormTest, MoveAverageHeedsSkip) {
     const Outputs out = same_bits_for_all_threads([&](const Rig& rig) {
       const DeviceArray value = rig.upload({size}, start), from = rig.upload({size}, sample),
                         flag = rig.scalar(skip);
-      rig->move_average(rig.exec(), {.value = value, .sample = from, .momentum = 0.25f, .skip = flag});
+      rig.run(MoveAverageArgs{.value = value, .sample = from, .momentum = 0.25f, .skip = flag});
       return Outputs{value.download()};
     });
     std::vector<double> expected(start.begin(), start.end());

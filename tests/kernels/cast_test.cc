@@ -18,8 +18,8 @@ class CastTest : public KernelTest {
   static Outputs there_and_back(const Rig& rig, const std::vector<float>& x, DType dtype) {
     const auto n = static_cast<std::int64_t>(x.size());
     const DeviceArray from = rig.upload({n}, x), middle = rig.poisoned({n}, dtype), to = rig.poisoned({n});
-    rig->cast(rig.exec(), {.x = from, .y = middle});
-    rig->cast(rig.exec(), {.x = middle, .y = to});
+    rig.run(CastArgs{.x = from, .y = middle});
+    rig.run(CastArgs{.x = middle, .y = to});
     middle.download();  // looks at the guard bytes
     return {to.download()};
   }
@@ -66,8 +66,8 @@ TEST_P(CastTest, SixteenBitValuesAreExactInFp32) {
     const Rig r = rig();
     const DeviceArray half = r.upload({65536}, values, dtype), wide = r.poisoned({65536});
     const DeviceArray back = r.poisoned({65536}, dtype);
-    r->cast(r.exec(), {.x = half, .y = wide});
-    r->cast(r.exec(), {.x = wide, .y = back});
+    r.run(CastArgs{.x = half, .y = wide});
+    r.run(CastArgs{.x = wide, .y = back});
     const auto read = wide.download(), result = back.download();
     for (int i = 0; i < 65536; ++i) {
       if (std::isnan(values[i])) {
@@ -85,25 +85,25 @@ TEST_P(CastTest, BetweenTheSixteenBitTypesAndToItself) {
   const auto x = random(1001);
   const DeviceArray from = r.upload({1001}, x), to = r.poisoned({1001});
   const DeviceArray bf16 = r.poisoned({1001}, DType::kBFloat16), fp16 = r.poisoned({1001}, DType::kFloat16);
-  r->cast(r.exec(), {.x = from, .y = bf16});
-  r->cast(r.exec(), {.x = bf16, .y = fp16});
-  r->cast(r.exec(), {.x = fp16, .y = to});
+  r.run(CastArgs{.x = from, .y = bf16});
+  r.run(CastArgs{.x = bf16, .y = fp16});
+  r.run(CastArgs{.x = fp16, .y = to});
   const auto out = to.download();
   for (std::size_t i = 0; i < x.size(); ++i) {
     EXPECT_EQ(out[i], rounded(rounded(x[i], kBf16), kFp16)) << x[i];
   }
-  r->cast(r.exec(), {.x = from, .y = to});
+  r.run(CastArgs{.x = from, .y = to});
   EXPECT_TRUE(same_bits(to.download(), x));
 }
 
-// What a working copy beside a center holds: rounded once, behind the subtraction in fp32.
+// A working copy beside a center is rounded once, behind the subtraction in fp32.
 TEST_P(CastTest, SubtractsACenter) {
   for (const DType dtype : kFloatTypes) {
     auto x = random(40001, 0.01f);
     for (float& value : x) value += 1.0f;
     const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
       const DeviceArray from = rig.upload({40001}, x), to = rig.poisoned({40001}, dtype);
-      rig->cast(rig.exec(), {.x = from, .y = to, .center = 1.0f});
+      rig.run(CastArgs{.x = from, .y = to, .center = 1.0f});
       return {to.download()};
     });
     for (float& value : x) value -= 1.0f;
@@ -114,7 +114,7 @@ TEST_P(CastTest, SubtractsACenter) {
 TEST_P(CastTest, RefusesIntegers) {
   const Rig r = rig();
   const DeviceArray to = r.poisoned({2});
-  EXPECT_THROW(r->cast(r.exec(), {.x = r.upload({2}, std::vector<std::int32_t>{1, 2}), .y = to}), Error);
+  EXPECT_THROW(r.run(CastArgs{.x = r.upload({2}, std::vector<std::int32_t>{1, 2}), .y = to}), Error);
 }
 
 TRIREME_INSTANTIATE_KERNEL_TEST(CastTest);

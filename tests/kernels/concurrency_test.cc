@@ -22,25 +22,23 @@ Outputs run(const Rig& rig, const Inputs& in) {
   const DeviceArray out = rig.poisoned({kTokens, kWidth}), lse = rig.poisoned({kSamples, 3, kSeqLen});
   const DeviceArray logits = rig.poisoned({kTokens, kVocab}), loss = rig.poisoned({});
   const DeviceArray dweight = rig.poisoned({kVocab, kWidth});
-  rig->layer_norm_fwd(rig.exec(),
-                      {.x = x, .gamma = gamma, .beta = gamma, .y = y, .mean = mean, .rstd = rstd});
-  rig->matmul(rig.exec(), {.a = y,
-                           .b = rig.upload({3 * kWidth, kWidth}, in.qkv_weight),
-                           .d = qkv,
-                           .transpose_b = Transpose::kYes});
-  rig->attention_fwd(rig.exec(), {.qkv = {qkv.view().data, DType::kFloat32, {kSamples, kSeqLen, 3 * kWidth}},
-                                  .out = {out.view().data, DType::kFloat32, {kSamples, kSeqLen, kWidth}},
-                                  .lse = lse,
-                                  .num_heads = 3,
-                                  .scale = 0.25f});
-  rig->matmul(rig.exec(), {.a = out,
-                           .b = rig.upload({kVocab, kWidth}, in.head_weight),
-                           .d = logits,
-                           .transpose_b = Transpose::kYes});
-  rig->softmax_cross_entropy(
-      rig.exec(),
-      {.logits = logits, .targets = rig.upload({kTokens}, in.targets), .loss = loss, .write_gradient = true});
-  rig->matmul(rig.exec(), {.a = logits, .b = out, .d = dweight, .transpose_a = Transpose::kYes});
+  rig.run(LayerNormFwdArgs{.x = x, .gamma = gamma, .beta = gamma, .y = y, .mean = mean, .rstd = rstd});
+  rig.run(MatmulArgs{.a = y,
+                     .b = rig.upload({3 * kWidth, kWidth}, in.qkv_weight),
+                     .d = qkv,
+                     .transpose_b = Transpose::kYes});
+  rig.run(AttentionFwdArgs{.qkv = {qkv.view().data, DType::kFloat32, {kSamples, kSeqLen, 3 * kWidth}},
+                           .out = {out.view().data, DType::kFloat32, {kSamples, kSeqLen, kWidth}},
+                           .lse = lse,
+                           .num_heads = 3,
+                           .scale = 0.25f});
+  rig.run(MatmulArgs{.a = out,
+                     .b = rig.upload({kVocab, kWidth}, in.head_weight),
+                     .d = logits,
+                     .transpose_b = Transpose::kYes});
+  rig.run(SoftmaxCrossEntropyArgs{
+      .logits = logits, .targets = rig.upload({kTokens}, in.targets), .loss = loss, .write_gradient = true});
+  rig.run(MatmulArgs{.a = logits, .b = out, .d = dweight, .transpose_a = Transpose::kYes});
   return {loss.download(), dweight.download()};
 }
 

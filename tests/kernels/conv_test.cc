@@ -99,28 +99,25 @@ class ConvTest : public KernelTest {
     const DeviceArray y = rig.poisoned(c.y(), dtype), dx = rig.poisoned(c.x(), dtype);
     const DeviceArray dweight =
         mode == GradientMode::kOverwrite ? rig.poisoned(c.weight()) : rig.upload(c.weight(), in.weight);
-    rig->conv2d_fwd(rig.exec(), {.x = x,
-                                 .weight = weight,
-                                 .bias = bias ? ConstTensorView(b) : ConstTensorView{},
-                                 .y = y,
-                                 .geometry = c.geometry,
-                                 .math = math});
-    rig->conv2d_bwd_data(rig.exec(),
-                         {.dy = dy, .weight = weight, .dx = dx, .geometry = c.geometry, .math = math});
-    // With an addend, apart and in place: x, as it has the shape.
+    rig.run(Conv2dFwdArgs{.x = x,
+                          .weight = weight,
+                          .bias = bias ? ConstTensorView(b) : ConstTensorView{},
+                          .y = y,
+                          .geometry = c.geometry,
+                          .math = math});
+    rig.run(Conv2dBwdDataArgs{.dy = dy, .weight = weight, .dx = dx, .geometry = c.geometry, .math = math});
+    // With an addend, separate and in place: x, as it has the shape.
     const DeviceArray added = rig.poisoned(c.x(), dtype), in_place = rig.upload(c.x(), in.x, dtype);
     for (const DeviceArray* sum : {&added, &in_place}) {
-      rig->conv2d_bwd_data(rig.exec(),
-                           {.dy = dy,
-                            .weight = weight,
-                            .dx_add = sum == &added ? ConstTensorView(x) : ConstTensorView(in_place),
-                            .dx = *sum,
-                            .geometry = c.geometry,
-                            .math = math});
+      rig.run(Conv2dBwdDataArgs{.dy = dy,
+                                .weight = weight,
+                                .dx_add = sum == &added ? ConstTensorView(x) : ConstTensorView(in_place),
+                                .dx = *sum,
+                                .geometry = c.geometry,
+                                .math = math});
     }
-    rig->conv2d_bwd_weight(
-        rig.exec(),
-        {.dy = dy, .x = x, .dweight = dweight, .geometry = c.geometry, .math = math, .mode = mode});
+    rig.run(Conv2dBwdWeightArgs{
+        .dy = dy, .x = x, .dweight = dweight, .geometry = c.geometry, .math = math, .mode = mode});
     return {y.download(), dx.download(), dweight.download(), added.download(), in_place.download()};
   }
 

@@ -12,15 +12,15 @@ class CrossEntropyTest : public KernelTest {
  protected:
   // loss, logits afterwards
   static Outputs run(const Rig& rig, const Shape& shape, const std::vector<float>& logits,
-                     const std::vector<std::int32_t>& targets, float loss_scale, bool write_gradient,
+                     const std::vector<std::int32_t>& targets, float inv_num_targets, bool write_gradient,
                      DType dtype = DType::kFloat32, float gradient_scale = 1.0f) {
     const DeviceArray dev_logits = rig.upload(shape, logits, dtype), loss = rig.poisoned({});
-    rig->softmax_cross_entropy(rig.exec(), {.logits = dev_logits,
-                                            .targets = rig.upload({shape[0]}, targets),
-                                            .loss = loss,
-                                            .loss_scale = loss_scale,
-                                            .gradient_scale = rig.scalar(gradient_scale),
-                                            .write_gradient = write_gradient});
+    rig.run(SoftmaxCrossEntropyArgs{.logits = dev_logits,
+                                    .targets = rig.upload({shape[0]}, targets),
+                                    .loss = loss,
+                                    .inv_num_targets = inv_num_targets,
+                                    .gradient_scale = rig.scalar(gradient_scale),
+                                    .write_gradient = write_gradient});
     return {loss.download(), dev_logits.download()};
   }
 
@@ -93,7 +93,7 @@ TEST_P(CrossEntropyTest, GradientScale) {
   }
 }
 
-// What is beyond fp16 becomes infinite, which is how a loss scale that is too large is seen.
+// A gradient beyond fp16 becomes infinite, which is how a loss scale that is too large is seen.
 TEST_P(CrossEntropyTest, AGradientBeyondFp16IsInfinite) {
   const Outputs out = run(rig(), {1, 2}, {0.0f, 0.0f}, {1}, 1.0f, true, DType::kFloat16, 2.0f * 65536.0f);
   EXPECT_EQ(out[1], (std::vector<float>{std::numeric_limits<float>::infinity(),

@@ -42,7 +42,7 @@ TEST_P(DropoutTest, KeepsTheElementsOfTheContract) {
             const DeviceArray& y = where == Out::kApart ? apart : where == Out::kOverX ? dev_x : dev_residual;
             DropoutArgs args{.x = dev_x, .y = y, .p = p, .rng = kRng, .first_sample = kFirstSample};
             if (with_residual) args.residual = dev_residual;
-            rig->dropout(rig.exec(), args);
+            rig.run(args);
             return {y.download()};
           });
           const auto want = expected(shape, p, x, with_residual ? &residual : nullptr);
@@ -64,9 +64,8 @@ TEST_P(DropoutTest, SixteenBits) {
         const DeviceArray dev_x = rig.upload(shape, x, dtype), added = rig.upload(shape, residual, dtype);
         const DeviceArray apart = rig.poisoned(shape, dtype);
         const DeviceArray& y = where == Out::kApart ? apart : where == Out::kOverX ? dev_x : added;
-        rig->dropout(
-            rig.exec(),
-            {.x = dev_x, .residual = added, .y = y, .p = 0.3f, .rng = kRng, .first_sample = kFirstSample});
+        rig.run(DropoutArgs{
+            .x = dev_x, .residual = added, .y = y, .p = 0.3f, .rng = kRng, .first_sample = kFirstSample});
         return {y.download()};
       });
       const auto want = expected(shape, 0.3f, x, &residual);
@@ -80,7 +79,7 @@ TEST_P(DropoutTest, NanPropagatesWhereKept) {
   const Shape shape{1, 1000};
   const std::vector<float> x(1000, std::numeric_limits<float>::quiet_NaN());
   const DeviceArray y = r.upload(shape, x);
-  r->dropout(r.exec(), {.x = y, .y = y, .p = 0.5f, .rng = kRng, .first_sample = kFirstSample});
+  r.run(DropoutArgs{.x = y, .y = y, .p = 0.5f, .rng = kRng, .first_sample = kFirstSample});
   const auto out = y.download();
   const auto want = expected(shape, 0.5f, std::vector<float>(1000, 1.0f), nullptr);
   for (std::size_t i = 0; i < out.size(); ++i) EXPECT_EQ(std::isnan(out[i]), want[i] != 0.0f) << i;

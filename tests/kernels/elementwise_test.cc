@@ -23,7 +23,7 @@ TEST_P(ElementwiseTest, Add) {
           const DeviceArray x = rig.upload({n}, a, dtype), y = rig.upload({n}, b, dtype);
           const DeviceArray apart = rig.poisoned({n}, dtype);
           const DeviceArray& to = where == 0 ? apart : where == 1 ? x : y;
-          rig->add(rig.exec(), {.a = x, .b = y, .out = to});
+          rig.run(AddArgs{.a = x, .b = y, .out = to});
           return {to.download()};
         });
         for (std::int64_t i = 0; i < n; ++i) {
@@ -41,7 +41,7 @@ TEST_P(ElementwiseTest, Scale) {
       x[n / 2] = kNan;
       const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
         const DeviceArray y = rig.upload({n}, x, dtype);
-        rig->scale(rig.exec(), {.x = y, .factor = rig.scalar(-2.3f)});
+        rig.run(ScaleArgs{.x = y, .factor = rig.scalar(-2.3f)});
         return {y.download()};
       });
       for (std::int64_t i = 0; i < n; ++i) {
@@ -62,7 +62,7 @@ TEST_P(ElementwiseTest, OverflowBecomesInfinite) {
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
     const Rig r = rig();
     const DeviceArray out = r.poisoned({6}, dtype);
-    r->add(r.exec(), {.a = r.upload({6}, x, dtype), .b = r.upload({6}, y, dtype), .out = out});
+    r.run(AddArgs{.a = r.upload({6}, x, dtype), .b = r.upload({6}, y, dtype), .out = out});
     const auto sum = out.download();
     for (std::size_t i = 0; i < x.size(); ++i) {
       EXPECT_EQ(sum[i], rounded(rounded(x[i], dtype) + rounded(y[i], dtype), dtype))
@@ -85,7 +85,7 @@ TEST_P(ElementwiseTest, ColumnSum) {
         const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
           const DeviceArray sum =
               mode == GradientMode::kAccumulate ? rig.upload({cols}, start) : rig.poisoned({cols});
-          rig->column_sum(rig.exec(), {.x = rig.upload(shape, x, dtype), .out = sum, .mode = mode});
+          rig.run(ColumnSumArgs{.x = rig.upload(shape, x, dtype), .out = sum, .mode = mode});
           return {sum.download()};
         });
         std::vector<double> expected(cols, 0.0);
@@ -97,7 +97,7 @@ TEST_P(ElementwiseTest, ColumnSum) {
     }
   }
   const Rig r = rig();
-  r->column_sum(r.exec(), {.x = r.poisoned({4, 4}), .out = {}, .mode = GradientMode::kIgnore});
+  r.run(ColumnSumArgs{.x = r.poisoned({4, 4}), .out = {}, .mode = GradientMode::kIgnore});
 }
 
 // More chunks than a grid has places in its y and z directions.
@@ -106,7 +106,7 @@ TEST_P(ElementwiseTest, ColumnSumOfVeryManyRows) {
   const Rig r = rig();
   const DeviceArray x = r.upload({kRows, 1}, std::vector<float>(kRows, 0.25f), DType::kBFloat16);
   const DeviceArray out = r.poisoned({1});
-  r->column_sum(r.exec(), {.x = x, .out = out});
+  r.run(ColumnSumArgs{.x = x, .out = out});
   EXPECT_EQ(out.download()[0], 0.25f * kRows);
 }
 
@@ -126,8 +126,7 @@ TEST_P(ElementwiseTest, ActivationBwd) {
             const DeviceArray dev_dy = rig.upload({n}, dy, dtype), apart = rig.poisoned({n}, dtype);
             const DeviceArray dev_pre = rig.upload({n}, pre, dtype);
             const DeviceArray& dx = in_place ? dev_dy : apart;
-            rig->activation_bwd(rig.exec(),
-                                {.dy = dev_dy, .pre = dev_pre, .dx = dx, .activation = activation});
+            rig.run(ActivationBwdArgs{.dy = dev_dy, .pre = dev_pre, .dx = dx, .activation = activation});
             return {dx.download()};
           });
           std::vector<double> expected(n);
@@ -147,7 +146,7 @@ TEST_P(ElementwiseTest, ActivationBwdNanAndInfinity) {
   const std::vector<float> dy = {1, 1, kNan, kInfinity, 1, 1}, pre = {kNan, kInfinity, 1, 1, 100, -100};
   const Rig r = rig();
   const DeviceArray dx = r.poisoned({6});
-  r->activation_bwd(r.exec(), {.dy = r.upload({6}, dy), .pre = r.upload({6}, pre), .dx = dx});
+  r.run(ActivationBwdArgs{.dy = r.upload({6}, dy), .pre = r.upload({6}, pre), .dx = dx});
   const auto out = dx.download();
   EXPECT_TRUE(std::isnan(out[0]));
   EXPECT_FALSE(std::isfinite(out[1]));
@@ -174,9 +173,9 @@ TEST_P(ElementwiseTest, Transfers) {
 TEST_P(ElementwiseTest, EmptyTensorsAreFine) {
   const Rig r = rig();
   const DeviceArray empty = r.poisoned({0}), rows = r.poisoned({0, 5});
-  r->add(r.exec(), {.a = empty, .b = empty, .out = empty});
+  r.run(AddArgs{.a = empty, .b = empty, .out = empty});
   r->fill_zero(r.exec(), empty);
-  r->matmul(r.exec(), {.a = rows, .b = r.poisoned({5, 3}), .d = r.poisoned({0, 3})});
+  r.run(MatmulArgs{.a = rows, .b = r.poisoned({5, 3}), .d = r.poisoned({0, 3})});
 }
 
 TRIREME_INSTANTIATE_KERNEL_TEST(ElementwiseTest);

@@ -34,7 +34,7 @@ TEST_P(EmbeddingTest, Forward) {
           args.tokens = dev_tokens;
           args.table = dev_table;
           if (with_positions) args.positions = dev_positions;
-          rig->embedding_fwd(rig.exec(), args);
+          rig.run(args);
           return {x.download()};
         });
         for (std::int64_t i = 0; i < c.samples * c.seq_len * c.cols; ++i) {
@@ -81,7 +81,7 @@ void EmbeddingTest::backward_in_every_mode(DType dtype) {
           if (positions_mode != GradientMode::kIgnore) args.dpositions = positions;
           args.dtable_mode = table_mode;
           args.dpositions_mode = positions_mode;
-          rig->embedding_bwd(rig.exec(), args);
+          rig.run(args);
           return {table.download(), positions.download()};
         });
         if (table_mode != GradientMode::kIgnore) {
@@ -103,13 +103,13 @@ TEST_P(EmbeddingTest, AnIdBeyondTheTableIsRefused) {
     const DeviceArray tokens = rig.upload({1, 3}, std::vector<std::int32_t>{0, wrong, 6});
     const DeviceArray table = rig.upload({7, 4}, random(28)), x = rig.poisoned({1, 3, 4});
     const DeviceArray dtable = rig.poisoned({7, 4}), dx = rig.upload({1, 3, 4}, random(12));
-    const auto forward = [&] { rig->embedding_fwd(rig.exec(), {.tokens = tokens, .table = table, .x = x}); };
+    const auto forward = [&] { rig.run(EmbeddingFwdArgs{.tokens = tokens, .table = table, .x = x}); };
     const auto backward = [&] {
-      rig->embedding_bwd(rig.exec(), {.dx = dx,
-                                      .tokens = tokens,
-                                      .dtable = dtable,
-                                      .dtable_mode = GradientMode::kOverwrite,
-                                      .dpositions_mode = GradientMode::kIgnore});
+      rig.run(EmbeddingBwdArgs{.dx = dx,
+                               .tokens = tokens,
+                               .dtable = dtable,
+                               .dtable_mode = GradientMode::kOverwrite,
+                               .dpositions_mode = GradientMode::kIgnore});
     };
     const std::string words = fmt::format("token id {} at index 1 of [1, 3] is not in [0, 7)", wrong);
     for (const std::string& message : {message_of(forward), message_of(backward)}) {

@@ -55,6 +55,10 @@ class Rig {
   const Backend& operator*() const { return *backend_; }
   const Backend* operator->() const { return backend_; }
   const KernelContext& exec() const { return exec_; }
+  template <class Args>
+  void run(const Args& args) const {
+    backend_->run(exec_, args);
+  }
   Allocator& allocator() const { return *allocator_; }
   std::shared_ptr<Allocator> shared_allocator() const { return allocator_; }
 

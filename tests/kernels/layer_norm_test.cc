@@ -84,14 +84,14 @@ class LayerNormTest : public KernelTest {
     const DeviceArray x = rig.upload(all, in.x, in.dtype), gamma = rig.upload(row, in.gamma, in.dtype);
     const DeviceArray y = rig.poisoned(all, in.dtype), mean = rig.poisoned({in.rows}),
                       rstd = rig.poisoned({in.rows});
-    rig->layer_norm_fwd(rig.exec(), {.x = x,
-                                     .gamma = gamma,
-                                     .beta = rig.upload(row, in.beta, in.dtype),
-                                     .y = y,
-                                     .mean = mean,
-                                     .rstd = rstd,
-                                     .epsilon = kEpsilon,
-                                     .gamma_center = in.gamma_center});
+    rig.run(LayerNormFwdArgs{.x = x,
+                             .gamma = gamma,
+                             .beta = rig.upload(row, in.beta, in.dtype),
+                             .y = y,
+                             .mean = mean,
+                             .rstd = rstd,
+                             .epsilon = kEpsilon,
+                             .gamma_center = in.gamma_center});
     const DeviceArray dy = rig.upload(all, in.dy, in.dtype), dx_add = rig.upload(all, in.dx_add, in.dtype);
     const DeviceArray apart = rig.poisoned(all, in.dtype);
     const DeviceArray& dx = where == DxGoes::kApart ? apart : where == DxGoes::kOverDy ? dy : dx_add;
@@ -106,7 +106,7 @@ class LayerNormTest : public KernelTest {
     args.dgamma_mode = dgamma_mode;
     args.dbeta_mode = dbeta_mode;
     args.gamma_center = in.gamma_center;
-    rig->layer_norm_bwd(rig.exec(), args);
+    rig.run(args);
     return {y.download(),  mean.download(),   rstd.download(),
             dx.download(), dgamma.download(), dbeta.download()};
   }

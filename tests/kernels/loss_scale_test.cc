@@ -94,7 +94,7 @@ class LossScaleTest : public KernelTest {
       expected.update(!std::isfinite(norm), rule);
       skips += expected.skip;
       growths += expected.scale > before;
-      r->update_loss_scale(r.exec(), actual.args(r.scalar(norm), rule));
+      r.run(actual.args(r.scalar(norm), rule));
       expect_same(actual, expected);
       if (HasFailure()) return;
     }
@@ -115,7 +115,7 @@ TEST_P(LossScaleTest, IsTheSameInEveryRun) {
     const DeviceScaler scaler(rig);
     Outputs scales;
     for (const float norm : pattern) {
-      rig->update_loss_scale(rig.exec(), scaler.args(rig.scalar(norm), {.interval = 3}));
+      rig.run(scaler.args(rig.scalar(norm), {.interval = 3}));
       scales.push_back(scaler.scale.download());
     }
     return scales;
@@ -126,9 +126,9 @@ TEST_P(LossScaleTest, GrowsAfterTwoThousandCleanSteps) {
   const Rig r = rig();
   const DeviceScaler actual(r, {.clean_steps = 1998, .step = 1998});
   const DeviceArray norm = r.scalar(1.0f);
-  r->update_loss_scale(r.exec(), actual.args(norm, {}));
+  r.run(actual.args(norm, {}));
   expect_same(actual, {.scale = 65536.0f, .clean_steps = 1999, .step = 1999});
-  r->update_loss_scale(r.exec(), actual.args(norm, {}));
+  r.run(actual.args(norm, {}));
   expect_same(actual, {.scale = 131072.0f, .clean_steps = 0, .step = 2000});
 }
 
@@ -137,7 +137,7 @@ TEST_P(LossScaleTest, NeverGrowsToInfinity) {
   const Rig r = rig();
   const float largest = std::ldexp(1.0f, 127);
   const DeviceScaler actual(r, {.scale = largest});
-  r->update_loss_scale(r.exec(), actual.args(r.scalar(0.0f), {.interval = 1}));
+  r.run(actual.args(r.scalar(0.0f), {.interval = 1}));
   expect_same(actual, {.scale = largest, .step = 1});
 }
 
@@ -147,7 +147,7 @@ TEST_P(LossScaleTest, AStaticScaleStays) {
   const DeviceScaler actual(r, {.scale = 1024.0f});
   Scaler expected{.scale = 1024.0f};
   for (const float norm : {1.0f, kInfinity, kNan, 0.0f, kInfinity, 2.0f, 3.0f}) {
-    r->update_loss_scale(r.exec(), actual.args(r.scalar(norm), rule));
+    r.run(actual.args(r.scalar(norm), rule));
     expected.skip = !std::isfinite(norm);
     expected.skipped_in_a_row = expected.skip ? expected.skipped_in_a_row + 1 : 0;
     expected.step += !expected.skip;
@@ -163,7 +163,7 @@ TEST_P(LossScaleTest, WithoutAScaleSkipsAreCountedAlone) {
     const DeviceArray dev_norm = r.scalar(norm);
     UpdateLossScaleArgs args = actual.args(dev_norm, {.interval = 1});
     args.scale = args.clean_steps = {};
-    r->update_loss_scale(r.exec(), args);
+    r.run(args);
     in_a_row = std::isfinite(norm) ? 0 : in_a_row + 1;
     step += std::isfinite(norm);
     expect_same(actual, {.scale = 3.0f,
@@ -189,21 +189,21 @@ TEST_P(LossScaleTest, ClipCoefficientUnscales) {
         ClipCase{{kInfinity, 1.0f}, 1.0f, 65536.0f, kInfinity, 0.0f}}) {
     const Rig r = rig();
     const DeviceArray norm = r.poisoned({}), clip = r.poisoned({});
-    r->clip_coefficient(r.exec(),
-                        {.partials = r.upload({static_cast<std::int64_t>(c.partials.size())}, c.partials),
-                         .norm = norm,
-                         .clip = clip,
-                         .max_norm = c.max_norm,
-                         .gradient_scale = r.scalar(c.scale)});
+    r.run(
+        ClipCoefficientArgs{.partials = r.upload({static_cast<std::int64_t>(c.partials.size())}, c.partials),
+                            .norm = norm,
+                            .clip = clip,
+                            .max_norm = c.max_norm,
+                            .gradient_scale = r.scalar(c.scale)});
     EXPECT_FLOAT_EQ(norm.download()[0], c.norm);
     EXPECT_NEAR(clip.download()[0], c.clip, 1e-5f * c.clip);
   }
   const Rig r = rig();
   const DeviceArray norm = r.poisoned({}), clip = r.poisoned({});
-  r->clip_coefficient(r.exec(), {.partials = r.upload({2}, std::vector<float>{1.0f, kNan}),
-                                 .norm = norm,
-                                 .clip = clip,
-                                 .gradient_scale = r.scalar(65536.0f)});
+  r.run(ClipCoefficientArgs{.partials = r.upload({2}, std::vector<float>{1.0f, kNan}),
+                            .norm = norm,
+                            .clip = clip,
+                            .gradient_scale = r.scalar(65536.0f)});
   EXPECT_TRUE(std::isnan(norm.download()[0]));
 }
 
@@ -216,11 +216,11 @@ TEST_P(LossScaleTest, APowerOfTwoLeavesTheNormAndTheUpdateAsTheyAre) {
     for (float& value : scaled) value = std::fabs(value) * scale * scale;
     const Rig r = rig();
     const DeviceArray norm = r.poisoned({}), clip = r.poisoned({});
-    r->clip_coefficient(r.exec(), {.partials = r.upload({100}, scaled),
-                                   .norm = norm,
-                                   .clip = clip,
-                                   .max_norm = 0.5f,
-                                   .gradient_scale = r.scalar(scale)});
+    r.run(ClipCoefficientArgs{.partials = r.upload({100}, scaled),
+                              .norm = norm,
+                              .clip = clip,
+                              .max_norm = 0.5f,
+                              .gradient_scale = r.scalar(scale)});
     results.push_back({norm.download()[0], clip.download()[0] * scale});
   }
   EXPECT_TRUE(same_bits(results[0], results[1]));
@@ -241,26 +241,26 @@ TEST_P(LossScaleTest, ASkippedUpdateWritesNothing) {
           EXPECT_EQ(same_bits(arrays[i]->download(), *before[i]), skip == 1) << optimizer << " " << i;
         }
       };
-      r->adamw(r.exec(), {.param = param,
-                          .exp_avg = exp_avg,
-                          .exp_avg_sq = exp_avg_sq,
-                          .grad = grad,
-                          .working = working,
-                          .lr = one,
-                          .clip = one,
-                          .step = step,
-                          .skip = dev_skip});
+      r.run(AdamWArgs{.param = param,
+                      .exp_avg = exp_avg,
+                      .exp_avg_sq = exp_avg_sq,
+                      .grad = grad,
+                      .working = working,
+                      .lr = one,
+                      .clip = one,
+                      .step = step,
+                      .skip = dev_skip});
       expect("adamw", {&param, &exp_avg, &working, &exp_avg_sq});
       const DeviceArray param2 = r.upload({n}, p), buffer = r.upload({n}, m), working2 = r.upload({n}, w);
-      r->sgd(r.exec(), {.param = param2,
-                        .momentum_buffer = buffer,
-                        .grad = grad,
-                        .working = working2,
-                        .lr = one,
-                        .clip = one,
-                        .step = step,
-                        .skip = dev_skip,
-                        .momentum = 0.9f});
+      r.run(SgdArgs{.param = param2,
+                    .momentum_buffer = buffer,
+                    .grad = grad,
+                    .working = working2,
+                    .lr = one,
+                    .clip = one,
+                    .step = step,
+                    .skip = dev_skip,
+                    .momentum = 0.9f});
       expect("sgd", {&param2, &buffer, &working2});
     }
   }

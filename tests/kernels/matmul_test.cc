@@ -52,11 +52,11 @@ class MatmulTest : public KernelTest {
     const auto a = random(c.m * c.k, 1.0f, c.in), b = random(c.k * c.n, 1.0f, c.in);
     const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
       const DeviceArray d = rig.poisoned({c.m, c.n}, c.out);
-      rig->matmul(rig.exec(), {.a = rig.upload(a_shape(c), a, c.in),
-                               .b = rig.upload(b_shape(c), b, c.in),
-                               .d = d,
-                               .transpose_a = c.ta,
-                               .transpose_b = c.tb});
+      rig.run(MatmulArgs{.a = rig.upload(a_shape(c), a, c.in),
+                         .b = rig.upload(b_shape(c), b, c.in),
+                         .d = d,
+                         .transpose_a = c.ta,
+                         .transpose_b = c.tb});
       return {d.download()};
     });
     expect_close(out[0], product(c, a, b), tolerance_of(c.out, kForwardTolerance), "product");
@@ -104,11 +104,11 @@ TEST_P(MatmulTest, Tf32RoundsItsInputsAndOnlyItDoes) {
   const auto run = [&](MathMode math, const std::vector<float>& left, const std::vector<float>& right) {
     return same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
       const DeviceArray d = rig.poisoned({c.m, c.n});
-      rig->matmul(rig.exec(), {.a = rig.upload(a_shape(c), left),
-                               .b = rig.upload(b_shape(c), right),
-                               .d = d,
-                               .transpose_b = c.tb,
-                               .math = math});
+      rig.run(MatmulArgs{.a = rig.upload(a_shape(c), left),
+                         .b = rig.upload(b_shape(c), right),
+                         .d = d,
+                         .transpose_b = c.tb,
+                         .math = math});
       return {d.download()};
     })[0];
   };
@@ -135,11 +135,11 @@ TEST_P(MatmulTest, Accumulates) {
     const auto start = random(c.m * c.n, 1.0f, c.out);
     const Outputs sums = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
       const DeviceArray d = rig.upload({c.m, c.n}, start, c.out);
-      rig->matmul(rig.exec(), {.a = rig.upload(a_shape(c), a, c.in),
-                               .b = rig.upload(b_shape(c), b, c.in),
-                               .d = d,
-                               .transpose_a = c.ta,
-                               .mode = GradientMode::kAccumulate});
+      rig.run(MatmulArgs{.a = rig.upload(a_shape(c), a, c.in),
+                         .b = rig.upload(b_shape(c), b, c.in),
+                         .d = d,
+                         .transpose_a = c.ta,
+                         .mode = GradientMode::kAccumulate});
       return {d.download()};
     });
     expect_close(sums[0], accumulated(product(c, a, b), start, GradientMode::kAccumulate),
@@ -157,7 +157,7 @@ TEST_P(MatmulTest, SumsOfNothingAreZero) {
       const DeviceArray d = r.poisoned({40, 30}), bias_grad = r.poisoned({40});
       MatmulArgs args{.a = a, .b = b, .d = d, .transpose_a = ta, .math = math};
       if (ta == Transpose::kYes) args.bias_grad = bias_grad;
-      r->matmul(r.exec(), args);
+      r.run(args);
       EXPECT_EQ(d.download(), std::vector<float>(40 * 30));
       if (ta == Transpose::kYes) {
         EXPECT_EQ(bias_grad.download(), std::vector<float>(40));
@@ -166,13 +166,13 @@ TEST_P(MatmulTest, SumsOfNothingAreZero) {
   }
 }
 
-// The bits of column_sum, whichever way a product takes, and no others in the product.
+// The bits of column_sum, whichever path a product takes, and no others in the product.
 TEST_P(MatmulTest, GradientOfABias) {
   const Transpose no = Transpose::kNo, yes = Transpose::kYes;
   std::vector<Case> cases{
       {65, 128, 200, yes, no}, {33, 7, 5, yes, yes}, {40, 0, 70, yes, no}, {0, 3, 5, yes, no}};
   for (const auto& [in, out] : kTypes) cases.push_back({130, 60, 100, yes, no, in, out});
-  if (GetParam() == DeviceType::kCpu) {  // the other ways of [Note: operand copies]
+  if (GetParam() == DeviceType::kCpu) {  // the other paths of [Note: operand copies]
     cases.push_back({512, 40, 600, yes, no});
     cases.push_back({512, 260, 300, yes, no});
     cases.push_back(kWeightGradient);
@@ -194,8 +194,8 @@ TEST_P(MatmulTest, GradientOfABias) {
           args.bias_grad = sum;
           args.bias_grad_mode = mode;
         }
-        rig->matmul(rig.exec(), args);
-        if (!together) rig->column_sum(rig.exec(), {.x = on_device, .out = sum, .mode = mode});
+        rig.run(args);
+        if (!together) rig.run(ColumnSumArgs{.x = on_device, .out = sum, .mode = mode});
         return {d.download(), sum.download()};
       });
     };
@@ -251,7 +251,7 @@ void MatmulTest::check_epilogues(const Case& c) {
       if (with_gelu) args.activation = Activation::kGeluTanh;
       if (with_pre) args.pre_activation = kept;
       if (with_residual) args.residual = in_place ? d.view() : other.view();
-      rig->matmul(rig.exec(), args);
+      rig.run(args);
       return {d.download(), kept.download()};
     });
     const Tolerance tolerance =
@@ -270,10 +270,10 @@ TEST_P(MatmulTest, ResidualInPlaceChangesNoBits) {
     const DeviceArray apart = r.poisoned({m, n}), in_place = r.upload({m, n}, residual);
     const DeviceArray other = r.upload({m, n}, residual);
     MatmulArgs args{.a = da, .b = db, .d = apart, .bias = dbias, .activation = activation, .residual = other};
-    r->matmul(r.exec(), args);
+    r.run(args);
     args.d = in_place;
     args.residual = in_place;
-    r->matmul(r.exec(), args);
+    r.run(args);
     EXPECT_TRUE(same_bits(apart.download(), in_place.download()));
   }
 }
@@ -284,7 +284,7 @@ TEST_P(MatmulTest, OneThreadMeansOne) {
   const auto a = random(m * k), b = random(k * n);
   const auto run = [&](const Rig& rig, const KernelContext& exec) {
     const DeviceArray d = rig.poisoned({m, n});
-    rig->matmul(exec, {.a = rig.upload({m, k}, a), .b = rig.upload({k, n}, b), .d = d});
+    rig->run(exec, MatmulArgs{.a = rig.upload({m, k}, a), .b = rig.upload({k, n}, b), .d = d});
     return d.download();
   };
   const Rig one = rig(1);
@@ -303,7 +303,7 @@ TEST_P(MatmulTest, NanAndInfinityPropagate) {
     for (const Activation activation : {Activation::kNone, Activation::kGeluTanh}) {
       const Rig r = rig();
       const DeviceArray da = r.upload({m, k}, a), db = r.upload({k, n}, b), d = r.poisoned({m, n});
-      r->matmul(r.exec(), {.a = da, .b = db, .d = d, .activation = activation});
+      r.run(MatmulArgs{.a = da, .b = db, .d = d, .activation = activation});
       const auto out = d.download();
       for (std::int64_t i = 0; i < m * n; ++i) {
         const bool finite_row = i / n != 5;
@@ -325,9 +325,8 @@ TEST_P(MatmulTest, OverflowBecomesInfinite) {
     std::vector<float> a(m * k, 1.0f);
     for (std::int64_t i = 0; i < k; ++i) a[2 * k + i] = 1024.0f;
     const DeviceArray d = r.poisoned({m, n}, out);
-    r->matmul(
-        r.exec(),
-        {.a = r.upload({m, k}, a, in), .b = r.upload({k, n}, std::vector<float>(k * n, -2.0f), in), .d = d});
+    r.run(MatmulArgs{
+        .a = r.upload({m, k}, a, in), .b = r.upload({k, n}, std::vector<float>(k * n, -2.0f), in), .d = d});
     const auto values = d.download();
     for (std::int64_t i = 0; i < m * n; ++i) {
       const float exact = i / n == 2 ? -131072.0f : -128.0f;
@@ -345,7 +344,7 @@ TEST_P(MatmulTest, NanAndInfinityPropagateInSixteenBits) {
       a[5 * k + 7] = bad;
       const Rig r = rig();
       const DeviceArray d = r.poisoned({m, n}, dtype);
-      r->matmul(r.exec(), {.a = r.upload({m, k}, a, dtype), .b = r.upload({k, n}, b, dtype), .d = d});
+      r.run(MatmulArgs{.a = r.upload({m, k}, a, dtype), .b = r.upload({k, n}, b, dtype), .d = d});
       const auto out = d.download();
       for (std::int64_t i = 0; i < m * n; ++i) EXPECT_EQ(std::isfinite(out[i]), i / n != 5) << i;
     }
@@ -358,7 +357,7 @@ TEST_P(MatmulTest, RefusesOperandsOfTwoTypes) {
   const DeviceArray d = r.poisoned({2, 2}), a = r.poisoned({2, 2}, DType::kFloat16);
   const DeviceArray b = r.poisoned({2, 2}, DType::kBFloat16);
   try {
-    r->matmul(r.exec(), {.a = a, .b = b, .d = d});
+    r.run(MatmulArgs{.a = a, .b = b, .d = d});
     FAIL() << "fp16 times bf16 was accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
@@ -367,9 +366,9 @@ TEST_P(MatmulTest, RefusesOperandsOfTwoTypes) {
       EXPECT_NE(text.find(word), std::string::npos) << text;
     }
   }
-  EXPECT_THROW(r->matmul(r.exec(), {.a = d, .b = d, .d = a}), Error);
-  EXPECT_THROW(r->matmul(r.exec(), {.a = a, .b = a, .d = b}), Error);
-  EXPECT_THROW(r->matmul(r.exec(), {.a = a, .b = a, .d = a, .bias = b}), Error);
+  EXPECT_THROW(r.run(MatmulArgs{.a = d, .b = d, .d = a}), Error);
+  EXPECT_THROW(r.run(MatmulArgs{.a = a, .b = a, .d = b}), Error);
+  EXPECT_THROW(r.run(MatmulArgs{.a = a, .b = a, .d = a, .bias = b}), Error);
 }
 
 TRIREME_INSTANTIATE_KERNEL_TEST(MatmulTest);

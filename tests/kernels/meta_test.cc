@@ -20,14 +20,14 @@ class MetaTest : public ::testing::Test {
   KernelContext exec_{.device = kMetaDevice, .allocator = &allocator_};
 };
 
-// A null entry would crash the first plan that meets the op. A table is a struct of pointers, so an entry is
+// A null entry would crash the first plan that has the op. A table is a struct of pointers, so an entry is
 // missing exactly where the bytes of a pointer are zero.
 TEST_F(MetaTest, EveryEntryOfBothTablesIsFilled) {
-  // What only a device beside the machine has.
+  // Entries that only a device beside the machine has.
   const std::set<std::size_t> of_cards = {
       offsetof(Backend, examine_devices), offsetof(Backend, make_host_copy), offsetof(Backend, native_stream),
       offsetof(Backend, begin_capture),   offsetof(Backend, end_capture),    offsetof(Backend, launch_graph)};
-  // What only a device that computes has.
+  // Entries that only a device that computes has.
   const std::set<std::size_t> of_arithmetic = {offsetof(Backend, arithmetic), offsetof(Backend, make_stream)};
   for (const Backend* backend : {&meta_backend(), &cpu_backend()}) {
     std::vector<void*> entries(sizeof(Backend) / sizeof(void*));
@@ -59,9 +59,9 @@ TEST_F(MetaTest, AllocatesMoreThanAnyMachineHas) {
 TEST_F(MetaTest, OpsTouchNoMemory) {
   void* data = allocator_.allocate(4096, MemoryCategory::kActivations);
   const TensorView x{data, DType::kFloat32, {8, 8}};
-  backend_.matmul(exec_, {.a = x, .b = x, .d = x});
+  backend_.run(exec_, MatmulArgs{.a = x, .b = x, .d = x});
   backend_.fill_zero(exec_, x);
-  backend_.layer_norm_fwd(exec_, {.x = x, .gamma = x, .beta = x, .y = x, .mean = x, .rstd = x});
+  backend_.run(exec_, LayerNormFwdArgs{.x = x, .gamma = x, .beta = x, .y = x, .mean = x, .rstd = x});
   const float host[64] = {1, 2, 3};
   backend_.copy_from_host(exec_, x, host);
   float back[64];

@@ -50,7 +50,7 @@ void OptimizerTest::adamw(DType dtype) {
                          .epsilon = 1e-8f,
                          .weight_decay = 0.1f};
           if (with_working) args.working = working;
-          rig->adamw(rig.exec(), args);
+          rig.run(args);
           return {param.download(), exp_avg.download(), exp_avg_sq.download(), working.download()};
         });
         std::vector<double> new_p(n), new_m(n), new_v(n);
@@ -98,7 +98,7 @@ void OptimizerTest::sgd(DType dtype) {
                          .weight_decay = 0.02f,
                          .nesterov = nesterov};
             if (momentum != 0.0f) args.momentum_buffer = moved;
-            rig->sgd(rig.exec(), args);
+            rig.run(args);
             return {param.download(), moved.download(), working.download()};
           });
           std::vector<double> new_p(n), new_buffer(n);
@@ -134,22 +134,22 @@ TEST_P(OptimizerTest, WorkingCopiesHaveACenter) {
                           v = rig.upload({n}, std::vector<float>(n));
         const DeviceArray grad = rig.upload({n}, g), lr = rig.scalar(1e-3f), clip = rig.scalar(1.0f);
         const DeviceArray step = rig.scalar(1);
-        rig->adamw(rig.exec(), {.param = by_adamw,
-                                .exp_avg = m,
-                                .exp_avg_sq = v,
-                                .grad = grad,
-                                .working = adamw_working,
-                                .lr = lr,
-                                .clip = clip,
-                                .step = step,
-                                .working_center = 1.0f});
-        rig->sgd(rig.exec(), {.param = by_sgd,
-                              .grad = grad,
-                              .working = sgd_working,
-                              .lr = lr,
-                              .clip = clip,
-                              .step = step,
-                              .working_center = 1.0f});
+        rig.run(AdamWArgs{.param = by_adamw,
+                          .exp_avg = m,
+                          .exp_avg_sq = v,
+                          .grad = grad,
+                          .working = adamw_working,
+                          .lr = lr,
+                          .clip = clip,
+                          .step = step,
+                          .working_center = 1.0f});
+        rig.run(SgdArgs{.param = by_sgd,
+                        .grad = grad,
+                        .working = sgd_working,
+                        .lr = lr,
+                        .clip = clip,
+                        .step = step,
+                        .working_center = 1.0f});
         return {by_adamw.download(), adamw_working.download(), by_sgd.download(), sgd_working.download()};
       });
       for (const int master : {0, 2}) {
@@ -168,13 +168,13 @@ TEST_P(OptimizerTest, NanReachesTheParameter) {
   g[40] = std::numeric_limits<float>::quiet_NaN();
   const DeviceArray param = r.upload({100}, random(100)), m = r.upload({100}, random(100));
   const DeviceArray v = r.upload({100}, std::vector<float>(100, 0.5f));
-  r->adamw(r.exec(), {.param = param,
-                      .exp_avg = m,
-                      .exp_avg_sq = v,
-                      .grad = r.upload({100}, g),
-                      .lr = r.scalar(0.1f),
-                      .clip = r.scalar(1.0f),
-                      .step = r.scalar(3)});
+  r.run(AdamWArgs{.param = param,
+                  .exp_avg = m,
+                  .exp_avg_sq = v,
+                  .grad = r.upload({100}, g),
+                  .lr = r.scalar(0.1f),
+                  .clip = r.scalar(1.0f),
+                  .step = r.scalar(3)});
   const auto out = param.download();
   for (int i = 0; i < 100; ++i) EXPECT_EQ(std::isnan(out[i]), i == 40) << i;
 }
@@ -184,7 +184,7 @@ TEST_P(OptimizerTest, SquaredNormBlocks) {
     const auto x = random(blocks * kNormBlock);
     const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
       const DeviceArray partials = rig.poisoned({blocks});
-      rig->squared_norm_blocks(rig.exec(), {.x = rig.upload({blocks * kNormBlock}, x), .partials = partials});
+      rig.run(SquaredNormBlocksArgs{.x = rig.upload({blocks * kNormBlock}, x), .partials = partials});
       return {partials.download()};
     });
     std::vector<double> expected(blocks, 0.0);
@@ -194,7 +194,7 @@ TEST_P(OptimizerTest, SquaredNormBlocks) {
     const Rig r = rig();
     const DeviceArray last = r.poisoned({1});
     const std::vector<float> tail(x.end() - kNormBlock, x.end());
-    r->squared_norm_blocks(r.exec(), {.x = r.upload({kNormBlock}, tail), .partials = last});
+    r.run(SquaredNormBlocksArgs{.x = r.upload({kNormBlock}, tail), .partials = last});
     EXPECT_EQ(last.download()[0], out[0].back());
   }
 }
@@ -207,8 +207,8 @@ TEST_P(OptimizerTest, SquaredNormBlocksOfSixteenBits) {
     const auto run = [&](DType type) {
       return same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
         const DeviceArray partials = rig.poisoned({kBlocks});
-        rig->squared_norm_blocks(rig.exec(),
-                                 {.x = rig.upload({kBlocks * kNormBlock}, x, type), .partials = partials});
+        rig.run(
+            SquaredNormBlocksArgs{.x = rig.upload({kBlocks * kNormBlock}, x, type), .partials = partials});
         return {partials.download()};
       })[0];
     };
@@ -235,9 +235,8 @@ TEST_P(OptimizerTest, ClipCoefficient) {
     const Outputs out = same_bits_for_all_threads([&](const Rig& r) -> Outputs {
       const DeviceArray norm = r.poisoned({}), clip = r.poisoned({});
       const auto k = static_cast<std::int64_t>(c.partials.size());
-      r->clip_coefficient(
-          r.exec(),
-          {.partials = r.upload({k}, c.partials), .norm = norm, .clip = clip, .max_norm = c.max_norm});
+      r.run(ClipCoefficientArgs{
+          .partials = r.upload({k}, c.partials), .norm = norm, .clip = clip, .max_norm = c.max_norm});
       return {norm.download(), clip.download()};
     });
     const float actual_norm = out[0][0], actual_clip = out[1][0];

@@ -64,9 +64,9 @@ TEST_P(PoolTest, Max) {
         const DeviceArray in = rig.upload(c.x(), x, dtype), y = rig.poisoned(c.y(), dtype),
                           place = rig.poisoned(c.y(), DType::kUInt8), gradient = rig.upload(c.y(), dy, dtype),
                           dx = rig.poisoned(c.x(), dtype), again = rig.poisoned(c.y(), dtype);
-        rig->max_pool_fwd(rig.exec(), {.x = in, .y = y, .place = place, .window = c.window});
-        rig->max_pool_fwd(rig.exec(), {.x = in, .y = again, .place = {}, .window = c.window});
-        rig->max_pool_bwd(rig.exec(), {.dy = gradient, .place = place, .dx = dx, .window = c.window});
+        rig.run(MaxPoolFwdArgs{.x = in, .y = y, .place = place, .window = c.window});
+        rig.run(MaxPoolFwdArgs{.x = in, .y = again, .place = {}, .window = c.window});
+        rig.run(MaxPoolBwdArgs{.dy = gradient, .place = place, .dx = dx, .window = c.window});
         return Outputs{y.download(), dx.download(), again.download()};
       });
       std::vector<double> y(dy.size(), -1e30), dx(x.size());
@@ -91,8 +91,8 @@ TEST_P(PoolTest, Average) {
       const Outputs out = same_bits_for_all_threads([&](const Rig& rig) {
         const DeviceArray in = rig.upload(c.x(), x, dtype), y = rig.poisoned(c.y(), dtype),
                           gradient = rig.upload(c.y(), dy, dtype), dx = rig.poisoned(c.x(), dtype);
-        rig->avg_pool_fwd(rig.exec(), {.x = in, .y = y, .window = c.window});
-        rig->avg_pool_bwd(rig.exec(), {.dy = gradient, .dx = dx, .window = c.window});
+        rig.run(AvgPoolFwdArgs{.x = in, .y = y, .window = c.window});
+        rig.run(AvgPoolBwdArgs{.dy = gradient, .dx = dx, .window = c.window});
         return Outputs{y.download(), dx.download()};
       });
       const double pixels = static_cast<double>(c.window.height * c.window.width);
@@ -115,8 +115,8 @@ TEST_P(PoolTest, MaxTakesTheFirstOfEqualsAndNan) {
     const DeviceArray in = rig.upload(c.x(), x), y = rig.poisoned(c.y()),
                       dy = rig.upload(c.y(), std::vector<float>{1.0f}),
                       place = rig.poisoned(c.y(), DType::kUInt8), dx = rig.poisoned(c.x());
-    rig->max_pool_fwd(rig.exec(), {.x = in, .y = y, .place = place, .window = c.window});
-    rig->max_pool_bwd(rig.exec(), {.dy = dy, .place = place, .dx = dx, .window = c.window});
+    rig.run(MaxPoolFwdArgs{.x = in, .y = y, .place = place, .window = c.window});
+    rig.run(MaxPoolBwdArgs{.dy = dy, .place = place, .dx = dx, .window = c.window});
     return dx.download();
   };
   EXPECT_EQ(gradient_of({1, 3, 3, 3}), (std::vector<float>{0, 1, 0, 0}));
@@ -133,8 +133,8 @@ TEST_P(PoolTest, Relu) {
     x[2] = nan;
     const Outputs out = same_bits_for_all_threads([&](const Rig& rig) {
       const DeviceArray y = rig.upload({5003}, x, dtype), dx = rig.upload({5003}, dy, dtype);
-      rig->relu(rig.exec(), {.x = y, .y = y});
-      rig->relu_bwd(rig.exec(), {.dy = dx, .y = y, .dx = dx});
+      rig.run(ReluArgs{.x = y, .y = y});
+      rig.run(ReluBwdArgs{.dy = dx, .y = y, .dx = dx});
       return Outputs{y.download(), dx.download()};
     });
     EXPECT_TRUE(std::isnan(out[0][2]));

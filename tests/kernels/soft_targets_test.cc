@@ -24,13 +24,13 @@ TEST_P(SoftTargetsTest, MatchesReference) {
           const DeviceArray x = rig.upload({rows, cols}, logits, dtype),
                             t = rig.upload({rows, count}, targets), w = rig.upload({rows, count}, weights),
                             loss = rig.poisoned({});
-          rig->softmax_cross_entropy(rig.exec(), {.logits = x,
-                                                  .targets = t,
-                                                  .target_weights = w,
-                                                  .loss = loss,
-                                                  .loss_scale = 0.25f,
-                                                  .label_smoothing = smoothing,
-                                                  .write_gradient = true});
+          rig.run(SoftmaxCrossEntropyArgs{.logits = x,
+                                          .targets = t,
+                                          .target_weights = w,
+                                          .loss = loss,
+                                          .inv_num_targets = 0.25f,
+                                          .label_smoothing = smoothing,
+                                          .write_gradient = true});
           return Outputs{loss.download(), x.download()};
         });
         double loss = 0;
@@ -68,7 +68,7 @@ TEST_P(SoftTargetsTest, ASecondTargetThatIsIgnoredChangesNothing) {
     const DeviceArray x = rig.upload({4, 50}, logits),
                       t = rig.upload({static_cast<std::int64_t>(targets.size())}, targets),
                       loss = rig.poisoned({});
-    rig->softmax_cross_entropy(rig.exec(), {.logits = x, .targets = t, .loss = loss, .write_gradient = true});
+    rig.run(SoftmaxCrossEntropyArgs{.logits = x, .targets = t, .loss = loss, .write_gradient = true});
     return Outputs{loss.download(), x.download()};
   };
   const Outputs one = run({1, 2, 3, 4}), two = run({1, -1, 2, -1, -1, 3, 4, -1});

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the rules of the tree that no compiler checks: who may include whom, and where certain calls may stand.
+"""Checks the rules of the tree that no compiler checks: who may include whom, where certain calls may stand, and that
+documentation names what exists.
 
     tests/layers/layer_rules.py [ROOT]
 
@@ -43,6 +44,15 @@ MARKDOWN_LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 # Paths that exist on somebody's machine only.
 MACHINE_PATH = re.compile(r"(?<![\w.}])/(work|home|root|Users)/\w")
 LONG_FILE_LINES = 400
+# Documentation is read in terminals and diffs. The change log is left alone.
+LONG_LINE = 120
+# Sources as documentation names them: a file by the end of its path; a folder, or a file without its suffix, from the
+# root or from the document's folder.
+NAMED_FILE = re.compile(r"`([\w./-]+\.(?:h|cc|cu|cuh|py|sh|cmake|in))`")
+NAMED_STEM = re.compile(rf"`((?:{'|'.join(SCRIPT_FOLDERS[:-1])})/[\w/]+)`")
+# Tests as commands in documentation and scripts name them, and as CMake makes them.
+TEST_EXAMPLE = re.compile(r"tests/run\.sh -R (\w+)")
+TEST_NAME = re.compile(r"\b(?:trireme_test\(|add_test\(NAME )\s*(\w+)")
 
 
 def layer_of(path):
@@ -133,6 +143,32 @@ def check_any(root, path, text):
                 yield number, "dead-link", f"{target} does not exist"
 
 
+def check_documentation(root, path, text, names):
+    """Yields (line number, rule, advice) for one Markdown file; `names` are the ends of all paths."""
+    if path == "CHANGELOG.md":
+        return
+    for number, line in enumerate(text.split("\n"), 1):
+        if len(line) > LONG_LINE:
+            yield number, "long-line", f"{len(line)} characters; documentation has at most {LONG_LINE} a line"
+        for named in NAMED_FILE.findall(line):
+            if named not in names:
+                yield number, "dead-name", f"no file is called {named}"
+        for named in NAMED_STEM.findall(line):
+            candidates = [folder / named for folder in (root, (root / path).parent)]
+            if not any(c.exists() or any(c.parent.glob(c.name + ".*")) for c in candidates):
+                yield number, "dead-name", f"there is no {named}"
+
+
+def check_test_examples(texts):
+    """Yields "file:line: rule: advice" for commands that run a test which no CMakeLists.txt makes."""
+    names = {name for path, text in texts.items() if path.endswith("CMakeLists.txt") for name in TEST_NAME.findall(text)}
+    for path, text in texts.items():
+        for number, line in enumerate(text.split("\n"), 1):
+            for wanted in TEST_EXAMPLE.findall(line):
+                if not any(wanted in name for name in names):
+                    yield f"{path}:{number}: dead-test: no test's name contains {wanted}"
+
+
 def files_of(root, folders, suffixes):
     for folder in folders:
         for path in sorted((root / folder).rglob("*")):
@@ -145,10 +181,15 @@ def files_of(root, folders, suffixes):
 def check_tree(root):
     """Returns (violations, warnings): lists of "file:line: rule: advice"."""
     root = pathlib.Path(root)
-    violations, warnings, num_sources = [], [], 0
+    violations, warnings, num_sources, texts = [], [], 0, {}
     suffixes = {".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".cmake", ".toml", ".md", ".in"}
     for path, text in files_of(root, SCRIPT_FOLDERS, suffixes):
+        texts[path] = text
+    names = {"/".join(path.split("/")[i:]) for path in texts for i in range(path.count("/") + 1)}
+    for path, text in texts.items():
         found = list(check_any(root, path, text))
+        if path.endswith(".md"):
+            found += check_documentation(root, path, text, names)
         if path.endswith((".h", ".cc", ".cu", ".cuh")):
             num_sources += 1
             found += check_source(root, path, text)
@@ -157,6 +198,7 @@ def check_tree(root):
                 warnings.append(f"{path}:{num_lines}: long-file: more than {LONG_FILE_LINES} lines; "
                                 "does it hold one concept?")
         violations += [f"{path}:{number}: {rule}: {advice}" for number, rule, advice in found]
+    violations += check_test_examples(texts)
     if num_sources == 0:
         violations.append(f"{root}:0: empty-tree: no sources found; is this the repository root?")
     return violations, warnings

@@ -12,8 +12,8 @@ CLEAN = {
     "runtime/base/error.h": HEADER,
     "kernels/backend.h": HEADER + '#include "runtime/base/error.h"\n',
     "kernels/cpu/matmul.h": HEADER + "#include <oneapi/dnnl/dnnl.hpp>\n",
-    "kernels/cpu/matmul.cc": '#include "kernels/cpu/matmul.h"\n',
-    "kernels/cuda/stream.h": HEADER + "#include <cuda_runtime.h>\n#include <cudnn.h>\n",
+    "kernels/cpu/matmul/matmul.cc": '#include "kernels/cpu/matmul.h"\n',
+    "kernels/cuda/device/stream.h": HEADER + "#include <cuda_runtime.h>\n#include <cudnn.h>\n",
     "runtime/tensor.h": HEADER + '#include "kernels/backend.h"\n',
     "runtime/tensor.cc": '#include "runtime/tensor.h"\n// getenv("X") and exit(1) in a comment\n'
                          'const char* text = "call getenv(NAME) or exit(1)";\n',
@@ -50,7 +50,7 @@ class LayerRules(unittest.TestCase):
             ("runtime/base/shape.cc", "kernels/backend.h"),
             ("kernels/cpu/gelu.cc", "runtime/tensor.h"),
             ("kernels/backend.h", "runtime/tensor.h"),
-            ("kernels/cpu/gelu.cc", "kernels/cuda/stream.h"),
+            ("kernels/cpu/gelu.cc", "kernels/cuda/device/stream.h"),
             ("kernels/cuda/gelu.cu", "kernels/cpu/matmul.h"),
             ("runtime/tape.cc", "kernels/cpu/matmul.h"),
             ("runtime/tape.cc", "parallel/engine.h"),
@@ -108,6 +108,27 @@ class LayerRules(unittest.TestCase):
 
     def test_links(self):
         self.assert_found("models/README.md", 2, "dead-link", "[here](gpt.h) [web](https://a.example/b)\n[gone](bert.h)\n")
+
+    def test_long_lines_of_documentation(self):
+        long = "x" * 121
+        self.assert_found("models/README.md", 2, "long-line", f"{long[1:]}\n{long}\n")
+        self.assert_found("parallel/comm/design_notes.md", 1, "long-line", long)
+        self.assertEqual(check({"CHANGELOG.md": long}), ([], []))
+
+    def test_files_that_documentation_names(self):
+        for name in ("parallel/comm/mpi.cc", "comm/mpi.cc", "tensor.h"):
+            self.assertEqual(check({"parallel/README.md": f"See `{name}`.\n"}), ([], []))
+        self.assert_found("parallel/README.md", 2, "dead-name", "\nSee `plan/mpi.cc`.\n")
+        for name in ("parallel/comm", "parallel/comm/mpi", "runtime/base/"):
+            self.assertEqual(check({"README.md": f"See `{name}`.\n"}), ([], []))
+        self.assert_found("README.md", 1, "dead-name", "See `parallel/plan`.\n")
+
+    def test_commands_run_tests_that_exist(self):
+        makes = {"tests/runtime/CMakeLists.txt": "trireme_test(tape_test LABEL unit)\nadd_test(NAME rules COMMAND x)\n"}
+        for name in ("tape", "rules"):
+            self.assertEqual(check({**makes, "README.md": f"    tests/run.sh -R {name}\n"}), ([], []))
+        violations, _ = check({**makes, "tests/run.sh": "\n#   tests/run.sh " + "-R layer_norm\n"})
+        self.assertEqual([v.split(": ")[:2] for v in violations], [["tests/run.sh:2", "dead-test"]])
 
     def test_generated_header_may_be_included(self):
         self.assertEqual(check({"launcher/build_info.h.in": HEADER, "launcher/doctor.cc":

@@ -4,7 +4,7 @@
     slow_link.py --trireme build/release/bin/trireme [--rate 100mbit] [--rounds 3] [--steps 8]
     slow_link.py --trireme build/release/bin/trireme --check      a test: few steps on fast links, no time is looked at
 
-Layouts are taken in turn, in rounds, so that what else the machine does meets all of them. Exit code 77, which CTest
+Layouts are taken in turn, in rounds, so that what else the machine does affects all of them. Exit code 77, which CTest
 counts as skipped, where the machine gives no right to make network namespaces.
 """
 import argparse

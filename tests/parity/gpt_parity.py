@@ -28,10 +28,10 @@ LOSS_OF_STEP_20 = 1e-4
 GRADIENT = 1e-5
 GRAD_NORM_OF_STEP_1 = 1e-5
 GRAD_NORM_OF_ANY_STEP = 1e-4
-# Adam divides the gradient of a key's bias, which is zero but for rounding, by itself: noise of the size of a step.
+# Adam divides the gradient of a key's bias, which is zero but for rounding, by its own size: noise of the size of a step.
 TRAINED_PARAMETERS = 1e-4
 LEARNING_RATE = 1e-12
-# How far a loss curve in bf16 strays from the one in fp32 varies from seed to seed by a factor of two either way. What
+# The distance of a loss curve in bf16 from the one in fp32 varies from seed to seed by a factor of two. What
 # counts is each seed's own ratio to PyTorch's autocast. Were the two equally near, any sign of a seed's log ratio would be
 # as likely as the other: of all choices of signs at least this share must reach the sum that was seen (an exact
 # permutation test). With eight seeds the least share is 1/256; gains of norms in bf16, 80 % off, fall below.

@@ -31,8 +31,8 @@ TEST(Precision, ModesAndNames) {
   EXPECT_EQ(Precision(PrecisionMode::kFp16).compute_dtype(), kF16);
   EXPECT_EQ(Precision(PrecisionMode::kTf32).math_of(OpKind::kLinear), MathMode::kTf32);
   EXPECT_EQ(Precision(PrecisionMode::kBf16).math_of(OpKind::kLinear), MathMode::kFp32);
-  for (int op = 0; op < kNumOpKinds; ++op) {  // rows stand in the order of OpKind
-    EXPECT_EQ(find_op(op_policies()[static_cast<std::size_t>(op)].name), static_cast<OpKind>(op));
+  for (std::size_t op = 0; op < kNumOpKinds; ++op) {  // rows stand in the order of OpKind
+    EXPECT_EQ(find_op(kOpPolicies[op].name), static_cast<OpKind>(op));
   }
   EXPECT_EQ(wider(kF16, kF32), kF32);
   EXPECT_EQ(wider(kB16, kB16), kB16);
@@ -102,7 +102,7 @@ TEST(Precision, EveryOpReturnsWhatTheTableSays) {
 }
 
 TEST(Precision, AnOverrideChangesItsOpAndWidensTheStream) {
-  for (const OpPolicy& policy : op_policies()) {
+  for (const OpPolicy& policy : kOpPolicies) {
     Precision precision(PrecisionMode::kBf16);
     precision.override_op(policy.op, PrecisionMode::kFp32);
     const Net net(precision);

@@ -4,7 +4,7 @@
 #
 #   awk -v failed_list=LastTestsFailed.log -v ctest_status=0 -f summary.awk LastTest.log
 #
-# What failed is CTest's word: its list of failed tests, "12:name" a line. Under mpirun every rank reports the same
+# Failures are CTest's word: its list of failed tests, "12:name" a line. Under mpirun every rank reports the same
 # cases, so the largest count of a test's ranks is taken.
 
 function max(a, b) { return a > b ? a : b }

@@ -38,7 +38,7 @@ void expect_direction(const std::string& what, double numeric, double analytic, 
   EXPECT_NEAR(numeric, analytic, 2e-3 * gradient_norm + 1e-5) << what;
 }
 
-// What the op and its backward make, and the bytes that they take.
+// The results of the op and its backward, and the bytes that they take.
 struct Needs {
   Shape result;
   DType dtype = DType::kFloat32;

@@ -21,7 +21,7 @@ struct GradcheckCase {
   bool has_input = true;  // false: the op takes no differentiable input
   /// The op under test; ParamRef{i} is parameters[i].
   std::function<Tensor(Context& ctx, const Tensor& input)> op;
-  /// Where the op has kinks: values that no step of the check moves across one (see kLargestMove). Empty:
+  /// The kinks of the op: values that no step of the check moves across one (see kLargestMove). Empty:
   /// random.
   std::vector<float> input_values = {};
   std::vector<std::vector<float>> parameter_values = {};

@@ -17,7 +17,7 @@ inline void poisoned_cross_entropy(const KernelContext& exec, const SoftmaxCross
   const auto* targets = args.targets.as<std::int32_t>();
   const bool poisoned =
       args.write_gradient && std::count(targets, targets + args.targets.num_elems(), kPoison) > 0;
-  cpu_backend().softmax_cross_entropy(exec, args);
+  cpu_backend().run(exec, args);
   if (!poisoned) return;
   if (args.logits.dtype == DType::kFloat32) {
     *args.logits.as<float>() = std::numeric_limits<float>::infinity();
@@ -29,7 +29,7 @@ inline void poisoned_cross_entropy(const KernelContext& exec, const SoftmaxCross
 inline const Backend& poisoned_backend() {
   static const Backend backend = [] {
     Backend table = cpu_backend();
-    table.softmax_cross_entropy = poisoned_cross_entropy;
+    table.ops.set<SoftmaxCrossEntropyArgs>(poisoned_cross_entropy);
     return table;
   }();
   return backend;

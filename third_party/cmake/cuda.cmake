@@ -4,7 +4,7 @@
 # TRIREME_CUDA=AUTO  CUDA where a compiler and cuBLASLt are found
 # TRIREME_CUDA=ON    CUDA, or an error that says what is missing (the preset `cuda`)
 #
-# Without cuDNN attention runs on the own kernels, without NCCL a build has no communicator between GPUs; both are
+# Without cuDNN attention runs on the native kernels, without NCCL a build has no communicator between GPUs; both are
 # said in the configuration's output. Toolkits in Python wheels are found through python3, or named by
 # -DTRIREME_NVIDIA_WHEELS=.../site-packages/nvidia.
 set(TRIREME_CUDA OFF CACHE STRING "Build the CUDA backend: OFF, AUTO or ON")

@@ -1,5 +1,5 @@
-#include "kernels/cpu/isa/tables.h"
 #include "kernels/cpu/isa/vector_math.h"
+#include "kernels/cpu/numerics.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {

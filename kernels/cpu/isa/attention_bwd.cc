@@ -1,8 +1,8 @@
 // Attention backward for one head. Probabilities are computed again from the log-sum-exp; the sum over keys
 // of p * dp is the dot product of out and dout (Dao et al. 2022, appendix B).
 #include "kernels/cpu/isa/attention_tile.h"
-#include "kernels/cpu/isa/tables.h"
 #include "kernels/cpu/isa/vector_math.h"
+#include "kernels/cpu/numerics.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {

@@ -1,7 +1,7 @@
 // Attention forward for one head: online softmax over tiles of keys (Dao et al. 2022).
 #include "kernels/cpu/isa/attention_tile.h"
-#include "kernels/cpu/isa/tables.h"
 #include "kernels/cpu/isa/vector_math.h"
+#include "kernels/cpu/numerics.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {

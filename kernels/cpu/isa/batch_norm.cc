@@ -1,8 +1,8 @@
 // Statistics and affine maps of channels: rows are pixels, columns channels, and sums go down the columns.
 #include <type_traits>
 
-#include "kernels/cpu/isa/tables.h"
 #include "kernels/cpu/isa/vector.h"
+#include "kernels/cpu/numerics.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {

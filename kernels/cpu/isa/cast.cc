@@ -1,6 +1,6 @@
 #include "kernels/cpu/isa/convert.h"
 #include "kernels/cpu/isa/pack.h"
-#include "kernels/cpu/isa/tables.h"
+#include "kernels/cpu/numerics.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {

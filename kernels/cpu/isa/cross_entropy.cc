@@ -1,6 +1,6 @@
-#include "kernels/cpu/isa/tables.h"
 #include "kernels/cpu/isa/vector.h"
 #include "kernels/cpu/isa/vector_math.h"
+#include "kernels/cpu/numerics.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {

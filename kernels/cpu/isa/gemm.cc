@@ -1,8 +1,8 @@
-// Products of packed matrices: see kernels/cpu/gemm_numerics.h.
+// Products of packed matrices: see kernels/cpu/matmul/gemm_numerics.h.
 #include "kernels/cpu/isa/convert.h"
 #include "kernels/cpu/isa/pack.h"
-#include "kernels/cpu/isa/tables.h"
 #include "kernels/cpu/isa/tile_gemm.h"
+#include "kernels/cpu/numerics.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/cpu/isa/tables.h"
+#include "kernels/cpu/numerics.h"
 
 namespace trireme::cpu::TRIREME_ISA {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/cpu/isa/tables.h"
+#include "kernels/cpu/numerics.h"
 
 #define TRIREME_STRINGIZE(x) #x
 #define TRIREME_NAME_OF(x) TRIREME_STRINGIZE(x)

@@ -1,7 +1,7 @@
 // Winograd's minimal filtering F(4 x 4, 3 x 3), a vector of channels at a time: see [Note: Winograd] in
-// kernels/cpu/winograd_conv.cc.
-#include "kernels/cpu/isa/tables.h"
+// kernels/cpu/conv/winograd_conv.cc.
 #include "kernels/cpu/isa/tile_gemm.h"
+#include "kernels/cpu/numerics.h"
 
 // Squares live in registers once their loops are unrolled. A sanitizer would check each access of them, and
 // take minutes to compile.

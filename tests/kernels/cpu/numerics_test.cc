@@ -27,7 +27,7 @@ Floats random(std::int64_t n, float factor = 1.0f) {
   return values;
 }
 
-/// What one table makes of fixed inputs.
+/// The results of one table for fixed inputs.
 struct Results {
   Floats gelu, gelu_bwd, dropout, norms, y, statistics, dx, dgamma, logits, losses, adamw, sgd, out, dqkv;
 
@@ -350,7 +350,7 @@ TEST_P(ConversionTest, TransposedReadsAreReads) {
 }
 
 TEST_P(ConversionTest, WritesAreTheSameBits) {
-  if (GetParam() == Element::kTf32) GTEST_SKIP() << "tf32 is a way of reading";
+  if (GetParam() == Element::kTf32) GTEST_SKIP() << "tf32 is a conversion of inputs";
   expect_same_bits([&](const Numerics& n) {
     // Every exponent and sign, ties and their neighbours at every length of mantissa.
     std::vector<std::uint32_t> words;

@@ -1,4 +1,4 @@
-// What `trireme train` says about GPUs that are missing, too few, too small or too new for their driver: in
+// Messages of `trireme train` about GPUs that are missing, too few, too small or too new for their driver: in
 // the emulation, whose cards are as many and as large as a test wants.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -94,9 +94,9 @@ TEST_P(SixteenBit, Elementwise) {
     compare([&](DType dtype) {
       const Tensor x = upload(dtype, {n}, a), y = upload(dtype, {n}, b), sum = poisoned(dtype, {n});
       const Tensor dx = poisoned(dtype, {n});
-      ctx_.backend->add(ctx_.exec, {.a = x, .b = y, .out = sum});
-      ctx_.backend->activation_bwd(ctx_.exec, {.dy = x, .pre = y, .dx = dx});
-      ctx_.backend->scale(ctx_.exec, {.x = x, .factor = upload(DType::kFloat32, {}, factor)});
+      ctx_.run(AddArgs{.a = x, .b = y, .out = sum});
+      ctx_.run(ActivationBwdArgs{.dy = x, .pre = y, .dx = dx});
+      ctx_.run(ScaleArgs{.x = x, .factor = upload(DType::kFloat32, {}, factor)});
       return std::vector<Tensor>{sum, dx, x};
     });
   }
@@ -107,12 +107,12 @@ TEST_P(SixteenBit, Dropout) {
     const auto a = random(3 * n), r = random(3 * n);
     compare([&](DType dtype) {
       const Tensor y = poisoned(dtype, {3, n});
-      ctx_.backend->dropout(ctx_.exec, {.x = upload(dtype, {3, n}, a),
-                                        .residual = upload(dtype, {3, n}, r),
-                                        .y = y,
-                                        .p = 0.25f,
-                                        .rng = {.seed = 3},
-                                        .first_sample = 5});
+      ctx_.run(DropoutArgs{.x = upload(dtype, {3, n}, a),
+                           .residual = upload(dtype, {3, n}, r),
+                           .y = y,
+                           .p = 0.25f,
+                           .rng = {.seed = 3},
+                           .first_sample = 5});
       return std::vector<Tensor>{y};
     });
   }
@@ -129,18 +129,17 @@ TEST_P(SixteenBit, LayerNorm) {
       const Tensor y = poisoned(dtype, {rows, cols}), dx = poisoned(dtype, {rows, cols});
       const Tensor mean = poisoned(DType::kFloat32, {rows}), rstd = poisoned(DType::kFloat32, {rows});
       const Tensor dgamma = poisoned(DType::kFloat32, {cols}), dbeta = poisoned(DType::kFloat32, {cols});
-      ctx_.backend->layer_norm_fwd(
-          ctx_.exec,
-          {.x = in, .gamma = gamma, .beta = upload(dtype, {cols}, b), .y = y, .mean = mean, .rstd = rstd});
-      ctx_.backend->layer_norm_bwd(ctx_.exec, {.dy = upload(dtype, {rows, cols}, dy),
-                                               .x = in,
-                                               .gamma = gamma,
-                                               .mean = mean,
-                                               .rstd = rstd,
-                                               .dx_add = upload(dtype, {rows, cols}, add),
-                                               .dx = dx,
-                                               .dgamma = dgamma,
-                                               .dbeta = dbeta});
+      ctx_.run(LayerNormFwdArgs{
+          .x = in, .gamma = gamma, .beta = upload(dtype, {cols}, b), .y = y, .mean = mean, .rstd = rstd});
+      ctx_.run(LayerNormBwdArgs{.dy = upload(dtype, {rows, cols}, dy),
+                                .x = in,
+                                .gamma = gamma,
+                                .mean = mean,
+                                .rstd = rstd,
+                                .dx_add = upload(dtype, {rows, cols}, add),
+                                .dx = dx,
+                                .dgamma = dgamma,
+                                .dbeta = dbeta});
       return std::vector<Tensor>{y, dx, dgamma, dbeta};
     });
   }
@@ -151,7 +150,7 @@ TEST_P(SixteenBit, ColumnSum) {
     const auto x = random(rows * cols);
     compare([&](DType dtype) {
       const Tensor out = poisoned(DType::kFloat32, {cols});
-      ctx_.backend->column_sum(ctx_.exec, {.x = upload(dtype, {rows, cols}, x), .out = out});
+      ctx_.run(ColumnSumArgs{.x = upload(dtype, {rows, cols}, x), .out = out});
       return std::vector<Tensor>{out};
     });
   }
@@ -170,14 +169,14 @@ TEST_P(SixteenBit, Embedding) {
       const Tensor x = poisoned(dtype, {kSamples, kLength, cols});
       const Tensor dtable = poisoned(DType::kFloat32, {kIds, cols}),
                    dpositions = poisoned(DType::kFloat32, {kLength, cols});
-      ctx_.backend->embedding_fwd(ctx_.exec, {.tokens = tokens,
-                                              .table = upload(dtype, {kIds, cols}, table),
-                                              .positions = upload(dtype, {kLength, cols}, positions),
-                                              .x = x});
-      ctx_.backend->embedding_bwd(ctx_.exec, {.dx = upload(dtype, {kSamples, kLength, cols}, dx),
-                                              .tokens = tokens,
-                                              .dtable = dtable,
-                                              .dpositions = dpositions});
+      ctx_.run(EmbeddingFwdArgs{.tokens = tokens,
+                                .table = upload(dtype, {kIds, cols}, table),
+                                .positions = upload(dtype, {kLength, cols}, positions),
+                                .x = x});
+      ctx_.run(EmbeddingBwdArgs{.dx = upload(dtype, {kSamples, kLength, cols}, dx),
+                                .tokens = tokens,
+                                .dtable = dtable,
+                                .dpositions = dpositions});
       return std::vector<Tensor>{x, dtable, dpositions};
     });
   }
@@ -190,12 +189,12 @@ TEST_P(SixteenBit, CrossEntropy) {
     const std::vector<std::int32_t> ids = {0, 60, -1, 7, 33};
     compare([&](DType dtype) {
       const Tensor logits = upload(dtype, {kRows, cols}, x), loss = poisoned(DType::kFloat32, {});
-      ctx_.backend->softmax_cross_entropy(
-          ctx_.exec, {.logits = logits,
-                      .targets = ctx_.from_host(ids.data(), {kRows}, DType::kInt32),
-                      .loss = loss,
-                      .loss_scale = 64.0f,  // keeps small gradients among the normal numbers
-                      .write_gradient = true});
+      ctx_.run(
+          SoftmaxCrossEntropyArgs{.logits = logits,
+                                  .targets = ctx_.from_host(ids.data(), {kRows}, DType::kInt32),
+                                  .loss = loss,
+                                  .inv_num_targets = 64.0f,  // keeps small gradients among the normal numbers
+                                  .write_gradient = true});
       return std::vector<Tensor>{loss, logits};
     });
   }
@@ -218,22 +217,22 @@ TEST_P(SixteenBit, Attention) {
       const Tensor lse = poisoned(DType::kFloat32, {c.samples, c.heads, c.length});
       const Tensor dqkv = poisoned(dtype, {c.samples, c.length, 3 * width});
       const int heads = static_cast<int>(c.heads);
-      ctx_.backend->attention_fwd(ctx_.exec, {.qkv = qkv,
-                                              .out = out,
-                                              .lse = lse,
-                                              .num_heads = heads,
-                                              .scale = 0.25f,
-                                              .causal = c.causal,
-                                              .dropout_p = c.dropout});
-      ctx_.backend->attention_bwd(ctx_.exec, {.dout = upload(dtype, {c.samples, c.length, width}, d),
-                                              .qkv = qkv,
-                                              .out = out,
-                                              .lse = lse,
-                                              .dqkv = dqkv,
-                                              .num_heads = heads,
-                                              .scale = 0.25f,
-                                              .causal = c.causal,
-                                              .dropout_p = c.dropout});
+      ctx_.run(AttentionFwdArgs{.qkv = qkv,
+                                .out = out,
+                                .lse = lse,
+                                .num_heads = heads,
+                                .scale = 0.25f,
+                                .causal = c.causal,
+                                .dropout_p = c.dropout});
+      ctx_.run(AttentionBwdArgs{.dout = upload(dtype, {c.samples, c.length, width}, d),
+                                .qkv = qkv,
+                                .out = out,
+                                .lse = lse,
+                                .dqkv = dqkv,
+                                .num_heads = heads,
+                                .scale = 0.25f,
+                                .causal = c.causal,
+                                .dropout_p = c.dropout});
       return std::vector<Tensor>{out, lse, dqkv};
     });
   }
@@ -253,7 +252,7 @@ TEST_P(SixteenBit, MatmulWithEpilogues) {
       const auto run = [&] {
         outputs.push_back(poisoned(dtype, {m, n}));
         args.d = outputs.back();
-        ctx_.backend->matmul(ctx_.exec, args);
+        ctx_.run(args);
       };
       run();
       args.bias = tbias;
@@ -269,11 +268,11 @@ TEST_P(SixteenBit, MatmulWithEpilogues) {
       // A weight gradient: 16-bit factors, fp32 sum.
       const Tensor weight =
           upload(DType::kFloat32, {n, k}, std::vector<float>(static_cast<std::size_t>(n * k), 0.5f));
-      ctx_.backend->matmul(ctx_.exec, {.a = tresidual,
-                                       .b = ta,
-                                       .d = weight,
-                                       .transpose_a = Transpose::kYes,
-                                       .mode = GradientMode::kAccumulate});
+      ctx_.run(MatmulArgs{.a = tresidual,
+                          .b = ta,
+                          .d = weight,
+                          .transpose_a = Transpose::kYes,
+                          .mode = GradientMode::kAccumulate});
       outputs.push_back(weight);
       return outputs;
     });
@@ -294,17 +293,16 @@ TEST_P(SixteenBit, OptimizersWriteTheWorkingCopy) {
         EXPECT_EQ(copies[i], from_bits(GetParam(), to_bits(GetParam(), masters[i])));
       }
     };
-    ctx_.backend->adamw(ctx_.exec, {.param = param,
-                                    .exp_avg = m,
-                                    .exp_avg_sq = v,
-                                    .grad = grad,
-                                    .working = working,
-                                    .lr = lr,
-                                    .clip = clip,
-                                    .step = step});
+    ctx_.run(AdamWArgs{.param = param,
+                       .exp_avg = m,
+                       .exp_avg_sq = v,
+                       .grad = grad,
+                       .working = working,
+                       .lr = lr,
+                       .clip = clip,
+                       .step = step});
     expect_rounded();
-    ctx_.backend->sgd(
-        ctx_.exec, {.param = param, .grad = grad, .working = working, .lr = lr, .clip = clip, .step = step});
+    ctx_.run(SgdArgs{.param = param, .grad = grad, .working = working, .lr = lr, .clip = clip, .step = step});
     expect_rounded();
   }
 }

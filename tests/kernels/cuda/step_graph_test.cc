@@ -77,7 +77,7 @@ TEST(StepGraph, PlaysTheBitsOfEnqueuedSteps) {
   EXPECT_EQ(graph.engine.state_hash(), plain.engine.state_hash());
 }
 
-// What runs between steps takes memory and gives it back; none of it may lie in the graph's pool.
+// Work between steps takes memory and gives it back; none of it may lie in the graph's pool.
 TEST(StepGraph, WorkBetweenStepsDisturbsNothing) {
   TrainingRun graph(options(true)), plain(options(false));
   for (int i = 0; i < kSteps; ++i) {
@@ -218,7 +218,7 @@ TEST(Synchronisation, AScaledStepWaitsForNothing) {
   expect_no_waits(in_fp16(false), true);
 }
 
-// The result of a step is read while the next one is under way: once, and for the event behind the first. A
+// The result of a step is read while the next one runs: once, and for the event behind the first. A
 // wait for the stream would be one for both steps.
 TEST(Synchronisation, ReadingAResultWaitsForItsStepAlone) {
   for (const bool recorded : {false, true}) {

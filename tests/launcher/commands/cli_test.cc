@@ -155,7 +155,7 @@ TEST_F(Cli, PlansForGpusAndSaysWhatTheyCannotDo) {
 TEST_F(Cli, HelpKeysListsThem) {
   const ProgramResult result = run({"train", "--help-keys"});
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.out, HasSubstr("| `global_batch` | integer | `32` |"));
+  EXPECT_THAT(result.out, HasSubstr("- `global_batch` (integer, default `32`; "));
 }
 
 TEST_F(Cli, BadJobs) {

@@ -1,5 +1,5 @@
-// What the built program says about GPUs where none can be had: in a build without CUDA, and in one with CUDA
-// on a machine without a device, or with devices that it may not see.
+// Messages of the built program about GPUs where none can be had: in a build without CUDA, and in one with
+// CUDA on a machine without a device, or with devices that it may not see.
 #include <cstdlib>
 
 #include "tests/launcher/commands/cli_fixture.h"

@@ -89,7 +89,7 @@ TEST_F(SamplerEngine, GenerationCanBeContinued) {
   EXPECT_EQ(generate(engine_, prompt, greedy), std::vector<std::int32_t>(whole.begin() + 20, whole.end()));
 }
 
-// What the model says of the last token of a prompt must not depend on the padding behind it.
+// The logits of the last token of a prompt must not depend on the padding behind it.
 TEST_F(SamplerEngine, PaddingChangesNothing) {
   SamplingOptions greedy = options(1, 1);
   greedy.temperature = 0;

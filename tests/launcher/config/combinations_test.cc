@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// What the table calls refused is what the check refuses.
+// The check refuses exactly the combinations that the table calls refused.
 TEST(Combinations, ReadmeHoldsTheTable) {
   const std::string readme = testing::read_file(TRIREME_SOURCE_DIR "/README.md");
   const std::string begin = "<!-- combinations: begin -->\n", end = "<!-- combinations: end -->";

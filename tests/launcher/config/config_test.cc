@@ -325,7 +325,7 @@ TEST(Config, OverridesAreUtf8) {
   EXPECT_THAT(parse_error("", {"data.train=a\xFF"}), StartsWith("--set data.train=a\\xFF: is not UTF-8"));
 }
 
-// What is no TOML is a string, however many dots it has.
+// A value that is no TOML is a string, however many dots it has.
 TEST(Config, OverridesMayHaveManyDots) {
   const std::string path = repeated("../", 40) + "tokens";
   EXPECT_EQ(parse("", {"data.train=" + path}).data.train, path);

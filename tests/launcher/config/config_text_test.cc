@@ -40,14 +40,14 @@ TEST(ConfigText, Values) {
   EXPECT_EQ(to_toml(ConfigValue(std::array<double, 2>{0.9, 1.0})), "[0.9, 1.0]");
 }
 
-// The reference of README.md is the output of `trireme train --help-keys`.
-TEST(ConfigText, ReadmeHoldsTheReference) {
-  const std::string readme = testing::read_file(TRIREME_SOURCE_DIR "/launcher/README.md");
+// The reference of keys.md is the output of `trireme train --help-keys`.
+TEST(ConfigText, KeysHoldTheReference) {
+  const std::string keys = testing::read_file(TRIREME_SOURCE_DIR "/launcher/config/keys.md");
   const std::string begin = "<!-- keys: begin -->\n", end = "<!-- keys: end -->";
-  const auto start = readme.find(begin), stop = readme.find(end);
+  const auto start = keys.find(begin), stop = keys.find(end);
   ASSERT_NE(start, std::string::npos);
   ASSERT_NE(stop, std::string::npos);
-  EXPECT_EQ(readme.substr(start + begin.size(), stop - start - begin.size()), config_reference())
+  EXPECT_EQ(keys.substr(start + begin.size(), stop - start - begin.size()), config_reference())
       << "replace the part between the markers by the output of `trireme train --help-keys`";
 }
 

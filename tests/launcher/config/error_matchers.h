@@ -1,4 +1,4 @@
-// What an Error says, for tests of messages.
+// Matchers of an Error's message.
 #pragma once
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What "auto" becomes: within the limit of the job, of the machine, and of the rank that has least.
+// The choices of "auto": within the limit of the job, of the machine, and of the rank that has least.
 #include "launcher/train/accumulation.h"
 
 #include <gmock/gmock.h>

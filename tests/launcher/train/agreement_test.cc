@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// What each of `num_ranks` ranks caught: the message, or "" for none.
+// The error that each of `num_ranks` ranks caught: the message, or "" for none.
 std::vector<std::string> caught_by_ranks(int num_ranks, const std::function<void(Communicator&)>& body,
                                          ErrorCode code = ErrorCode::kInvalidInput) {
   std::vector<std::string> messages(static_cast<std::size_t>(num_ranks));

@@ -76,7 +76,7 @@ std::vector<CutFigures> all_cuts_into_three(JobConfig config, const BlockProfile
   return all;
 }
 
-// Under every limit that makes a difference: no cut that fits is quicker, and one that fits is found if there
+// Under every limit that makes a difference: no cut that fits is faster, and one that fits is found if there
 // is any.
 TEST(MeasuredCut, IsTheQuickestThatFits) {
   for (const int recompute : {0, 2}) {
@@ -117,7 +117,7 @@ std::int64_t peak_of(JobConfig job, const std::string& cut) {
       .memory.peak_total;
 }
 
-// A cut of two chunks a rank that needs less memory is taken where the quickest does not fit.
+// A cut of two chunks a rank that needs less memory is taken where the fastest does not fit.
 TEST(MeasuredCut, FitsWithSeveralChunks) {
   JobConfig config = synthetic_job();
   config.model.layers = 8;

@@ -146,7 +146,7 @@ TEST(MemoryFit, ALimitTooSmallForABlockNamesIt) {
   EXPECT_THAT(to_text(found), Not(HasSubstr("it fits")));
 }
 
-// What is said to be needed is what would fit: the peak of the layout, not of the moment of its largest
+// A refusal names the memory that would fit: the peak of the layout, not of the moment of its largest
 // block.
 TEST(MemoryFit, WhereNothingFitsTheNeedIsThatOfTheWholeLayout) {
   JobConfig config = synthetic_job();

@@ -187,7 +187,7 @@ TEST(RemedySearch, GradientsNeedNotBeKeptWhole) {
   EXPECT_EQ(found->peak_bytes, limit);
 }
 
-// What saves more bytes is given up last.
+// Options that save more bytes are given up last.
 TEST(RemedySearch, ParametersNeedNotBeKeptGathered) {
   JobConfig job = small_job();
   job.train = {.global_batch = 16, .micro_batch = 1};

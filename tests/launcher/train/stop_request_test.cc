@@ -56,7 +56,7 @@ TEST(StopRequest, SignalsDoNotDisturbComputation) {
   const Tensor a = ctx.from_host(values.data(), {kSize, kSize}, DType::kFloat32);
   const auto product = [&] {
     const Tensor d = ctx.empty({kSize, kSize});
-    ctx.backend->matmul(ctx.exec, {.a = a, .b = a, .d = d, .transpose_b = Transpose::kYes});
+    ctx.run(MatmulArgs{.a = a, .b = a, .d = d, .transpose_b = Transpose::kYes});
     return ctx.to_host(d);
   };
   const std::vector<float> expected = product();

@@ -58,7 +58,7 @@ class CountingCommunicator final : public Communicator {
     add(CallKind::kBroadcast, inout.size_bytes());
     return inner_->broadcast(inout, root);
   }
-  void open_ways_impl(const std::vector<MessageWay>& ways) override { inner_->open_ways(ways); }
+  void open_channels_impl(const std::vector<MessageChannel>& ways) override { inner_->open_channels(ways); }
   Work send_impl(const Tensor& tensor, int peer, int tag) override {
     add(CallKind::kSend, tensor.size_bytes());
     return inner_->send(tensor, peer, tag);
@@ -88,7 +88,7 @@ class CountingCommunicator final : public Communicator {
 constexpr int kRanks = 3;
 
 JobConfig job(int zero, int stages) {
-  JobConfig config{.data = {.kind = "synthetic"}, .train = {.global_batch = 12, .micro_batch = 2}};
+  JobConfig config{.data = {.kind = DataKind::kSynthetic}, .train = {.global_batch = 12, .micro_batch = 2}};
   config.model = {.layers = 2, .hidden = 32, .heads = 2, .vocab = 61, .seq_len = 16};
   config.parallel.zero = zero;
   config.parallel.pipeline = stages;

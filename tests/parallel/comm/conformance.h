@@ -1,4 +1,4 @@
-// What every communicator must do. Each case is run by all ranks of a world: by local_test on threads, by
+// The contract of every communicator. Each case is run by all ranks of a world: by local_test on threads, by
 // mpi_test under mpirun, by nccl_test on GPUs and by nccl_emulated_test without. recording_test runs those
 // that hold without peers, since nobody answers there.
 #pragma once

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "tests/parallel/comm/conformance.h"
-#include "tests/parallel/comm/message_ways.h"
+#include "tests/parallel/comm/message_channels.h"
 
 namespace trireme {
 namespace {
@@ -44,7 +44,7 @@ void messages_across_collectives(Communicator& comm) {
   const TestMemory memory;
   const int next = (comm.rank() + 1) % comm.size();
   const int previous = (comm.rank() + comm.size() - 1) % comm.size();
-  open_ways_of_pairs(comm, {5});
+  open_channels_of_pairs(comm, {5});
   const Tensor received = memory.empty(70'000, DType::kInt32);
   const Tensor reduced = constant(memory, 5, comm.rank());
   Work receive = comm.recv(received, previous, 5);

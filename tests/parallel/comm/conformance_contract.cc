@@ -1,4 +1,4 @@
-// What every communicator owes its caller whatever comes back.
+// The duties of every communicator to its caller, whatever comes back.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include "parallel/comm/recording.h"
 #include "runtime/base/error.h"
 #include "tests/parallel/comm/conformance.h"
-#include "tests/parallel/comm/message_ways.h"
+#include "tests/parallel/comm/message_channels.h"
 
 namespace trireme {
 namespace {
@@ -57,7 +57,7 @@ void traffic(Communicator& comm) {
   comm.broadcast(constant(memory, 9, 1), 0).wait();
   expect_one_more((size - 1) * 36 / size);
   if (size > 1) {
-    open_ways_of_pairs(comm, {5});
+    open_channels_of_pairs(comm, {5});
     Work send = comm.send(constant(memory, 10, 1), static_cast<int>((comm.rank() + 1) % size), 5);
     expect_one_more(40);
     comm.recv(memory.empty(10, DType::kInt32), static_cast<int>((comm.rank() + size - 1) % size), 5).wait();
@@ -77,7 +77,7 @@ void traffic(Communicator& comm) {
   EXPECT_EQ(comm.traffic(), TrafficCounts{});
 }
 
-// What a plan's traffic is predicted with.
+// The counts that a plan's traffic is predicted with.
 void counts_as_recording_does(Communicator& comm) {
   if (comm.size() == 1) return;  // run_every_call sends messages
   RecordingCommunicator recording(comm.rank(), comm.size());
@@ -156,13 +156,14 @@ void refused_messages(Communicator& comm, const TestMemory& memory) {
     expect_refused([&] { return comm.send(tensor, peer, 32768); }, bad, HasSubstr("tag 32768"));
     const auto not_open = [](int source, int destination) {
       return HasSubstr(
-          fmt::format("the way from rank {} to rank {} with tag 77 is not open", source, destination));
+          fmt::format("the channel from rank {} to rank {} with tag 77 is not open", source, destination));
     };
     expect_refused([&] { return comm.send(tensor, peer, 77); }, bad, not_open(comm.rank(), peer));
     expect_refused([&] { return comm.recv(tensor, peer, 77); }, bad, not_open(peer, comm.rank()));
   }
-  for (const MessageWay& way : {MessageWay{0, comm.size(), 0}, {0, 0, 0}, {0, comm.size() - 1, -1}}) {
-    EXPECT_THROW(comm.open_ways({way}), Error);
+  for (const MessageChannel& channel :
+       {MessageChannel{0, comm.size(), 0}, {0, 0, 0}, {0, comm.size() - 1, -1}}) {
+    EXPECT_THROW(comm.open_channels({channel}), Error);
   }
 }
 
@@ -209,7 +210,7 @@ void run_every_call(Communicator& comm, const TestMemory& memory) {
   comm.all_gather(gathered.slice(4 * comm.rank(), {4}), gathered).wait();
   comm.all_to_all(memory.empty(2 * size), memory.empty(2 * size)).wait();
   comm.broadcast(memory.empty(9, DType::kUInt8), size - 1).wait();
-  open_ways_of_ring(comm, {3});
+  open_channels_of_ring(comm, {3});
   Work send = comm.send(memory.empty(10), (comm.rank() + 1) % size, 3);
   comm.recv(memory.empty(10), (comm.rank() + size - 1) % size, 3).wait();
   send.wait();

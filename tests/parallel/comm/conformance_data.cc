@@ -6,7 +6,7 @@
 #include <string>
 
 #include "tests/parallel/comm/conformance.h"
-#include "tests/parallel/comm/message_ways.h"
+#include "tests/parallel/comm/message_channels.h"
 
 namespace trireme {
 namespace {
@@ -161,7 +161,7 @@ void broadcast(Communicator& comm) {
 void messages(Communicator& comm) {
   const TestMemory memory;
   const Elements element(comm);
-  open_ways_of_pairs(comm, {5});
+  open_channels_of_pairs(comm, {5});
   for (const DType dtype : kAll) {
     for (const std::int64_t n : {0, 1, 3, 127, 1000, 70'001}) {
       SCOPED_TRACE(label(dtype, n));
@@ -190,8 +190,8 @@ void messages(Communicator& comm) {
 void tags(Communicator& comm) {
   if (comm.size() == 1) return;  // no peer to talk to
   const TestMemory memory;
-  open_ways_of_ring(comm, {0, 32767});
-  open_ways_of_ring(comm, {0});  // is open
+  open_channels_of_ring(comm, {0, 32767});
+  open_channels_of_ring(comm, {0});  // is open
   const int next = (comm.rank() + 1) % comm.size();
   const int previous = (comm.rank() + comm.size() - 1) % comm.size();
   std::vector<Work> works;

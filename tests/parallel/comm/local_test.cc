@@ -9,7 +9,7 @@
 
 #include "runtime/base/error.h"
 #include "tests/parallel/comm/conformance.h"
-#include "tests/parallel/comm/message_ways.h"
+#include "tests/parallel/comm/message_channels.h"
 
 namespace trireme {
 namespace {
@@ -35,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, LocalConformance,
                                               std::get<0>(info.param));
                          });
 
-// What run_local_ranks throws.
+// The error that run_local_ranks throws.
 Error failure_of(int size, const std::function<void(Ranks)>& rank_main) {
   try {
     run_local_ranks(size, rank_main);
@@ -46,7 +46,7 @@ Error failure_of(int size, const std::function<void(Ranks)>& rank_main) {
   return Error(ErrorCode::kRuntime, "none");
 }
 
-// How many of the calls threw kCommunication with a message that holds `text`.
+// The number of calls that threw kCommunication with a message that holds `text`.
 struct Failures {
   std::atomic<int> count = 0;
   template <class F>
@@ -120,7 +120,7 @@ TEST(LocalFailure, ThrowingRankEndsAll) {
   Failures failures;
   const Error error = failure_of(4, [&](const Ranks& comm) {
     const TestMemory memory;
-    open_ways_of_pairs(*comm, {0});
+    open_channels_of_pairs(*comm, {0});
     Work pending = comm->all_reduce(memory.empty(3), ReduceOp::kSum);
     if (comm->rank() == 2) {
       pending.wait();  // so all have posted it
@@ -139,7 +139,7 @@ TEST(LocalFailure, ThrowingRankEndsAll) {
   EXPECT_EQ(failures.count, 3 * 6);
   EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory);
   EXPECT_STREQ(error.what(), "rank 2: no room for blocks.7");
-  EXPECT_THAT(describe_location(error.where()), HasSubstr("local_test.cc"));
+  EXPECT_THAT(error.where().file_name(), HasSubstr("local_test.cc"));
 }
 
 TEST(LocalFailure, EveryExceptionIsReported) {
@@ -165,7 +165,7 @@ TEST(LocalFailure, AbortEndsAllWithItsMessage) {
 TEST(LocalFailure, UnwindingDoesNotWait) {
   const Error error = failure_of(2, [](const Ranks& comm) {
     const TestMemory memory;
-    open_ways_of_pairs(*comm, {0});
+    open_channels_of_pairs(*comm, {0});
     Work receive = comm->recv(memory.empty(4), 1 - comm->rank(), 0);
     if (comm->rank() == 0) throw Error(ErrorCode::kRuntime, "the culprit");
     receive.wait();
@@ -254,7 +254,7 @@ TEST(LocalFailure, SeesEveryDifference) {
   for (std::size_t p = 0; p < std::size(pairs); ++p) {
     const Error error = failure_of(2, [&](const Ranks& comm) {
       const TestMemory memory;
-      open_ways_of_pairs(*comm, {0});
+      open_channels_of_pairs(*comm, {0});
       (comm->rank() == 0 ? pairs[p].first : pairs[p].second)(*comm, memory);
     });
     EXPECT_EQ(error.code(), ErrorCode::kCommunication) << "pair " << p;
@@ -265,7 +265,7 @@ TEST(LocalFailure, SeesEveryDifference) {
 TEST(LocalFailure, FindsRanksThatWaitForEachOther) {
   const Error error = failure_of(3, [](const Ranks& comm) {
     const TestMemory memory;
-    open_ways_of_pairs(*comm, {9});
+    open_channels_of_pairs(*comm, {9});
     comm->recv(memory.empty(4), (comm->rank() + 1) % 3, 9).wait();
   });
   EXPECT_EQ(error.code(), ErrorCode::kCommunication);
@@ -288,7 +288,7 @@ TEST(LocalFailure, FindsWaitingForFinishedRank) {
 TEST(LocalFailure, FindsSendsThatNobodyReceives) {
   const Error error = failure_of(2, [](const Ranks& comm) {
     const TestMemory memory;
-    open_ways_of_pairs(*comm, {3});
+    open_channels_of_pairs(*comm, {3});
     if (comm->rank() == 0) comm->send(memory.empty(4), 1, 3).wait();
   });
   EXPECT_THAT(std::string(error.what()),

@@ -6,7 +6,7 @@
 
 #include "parallel/comm/mpi.h"
 #include "runtime/base/error.h"
-#include "tests/parallel/comm/message_ways.h"
+#include "tests/parallel/comm/message_channels.h"
 #include "tests/parallel/comm/test_memory.h"
 
 namespace trireme {
@@ -16,7 +16,7 @@ void train(Communicator& comm, const std::string& failure) {
   const TestMemory memory;
   const int peer = comm.rank() == 1 ? 0 : 1;
   // On its way out, rank 1 unwinds through operations that can never end.
-  open_ways_of_pairs(comm, {7});
+  open_channels_of_pairs(comm, {7});
   Work receive = comm.recv(memory.empty(100'000), peer, 7);
   const Tensor sum = memory.filled(1000, DType::kFloat32, [](auto) { return 1; });
   comm.all_reduce(sum, ReduceOp::kSum).wait();

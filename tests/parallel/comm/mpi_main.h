@@ -1,4 +1,4 @@
-// Tests that all ranks of an MPI job run together: registration, output and the end of the job.
+// The frame of tests that all ranks of an MPI job run: registration, output and the end of the job.
 #pragma once
 
 #include <functional>

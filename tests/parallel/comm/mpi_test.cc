@@ -7,7 +7,7 @@
 
 #include "runtime/base/error.h"
 #include "tests/parallel/comm/conformance.h"
-#include "tests/parallel/comm/message_ways.h"
+#include "tests/parallel/comm/message_channels.h"
 #include "tests/parallel/comm/mpi_main.h"
 
 namespace trireme {
@@ -30,7 +30,7 @@ void knows_its_node(const MpiSession& session) {
 void receives_of_wrong_size(Communicator& comm) {
   if (comm.size() == 1) return;  // no peer to talk to
   const TestMemory memory;
-  open_ways_of_ring(comm, {2});
+  open_channels_of_ring(comm, {2});
   const auto value = [&](std::int64_t n) { return memory.filled(n, DType::kInt32, [](auto) { return 1; }); };
   for (const std::int64_t expected : {3, 6}) {
     std::vector<Work> works;
@@ -74,7 +74,7 @@ void sums_agree_on_every_rank(Communicator& comm) {
 void unwinding_does_not_wait(Communicator& comm) {
   if (comm.size() == 1) return;  // no peer to wait for
   const TestMemory memory;
-  open_ways_of_ring(comm, {0});
+  open_channels_of_ring(comm, {0});
   const auto value = [&] { return memory.filled(100'000, DType::kInt32, [](auto) { return 1; }); };
   if (comm.rank() == 0) {
     try {

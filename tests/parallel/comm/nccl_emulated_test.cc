@@ -42,7 +42,7 @@ class Nccl : public ::testing::Test {
     test_memory_kind() = {};
   }
 
-  // What each of two ranks threw, in `rank_main`, and what ended the job.
+  // The error that each of two ranks threw, in `rank_main`, and what ended the job.
   struct Outcome {
     std::array<std::string, 2> messages;
     std::string first;

@@ -58,7 +58,7 @@ std::vector<PipelineLayout> layouts_of(int ranks) {
   return layouts;
 }
 
-// How many layouts differ.
+// The number of layouts that differ.
 int compare(const std::shared_ptr<Communicator>& comm, Device device) {
   Outcome expected;
   if (comm->rank() == 0) expected = train({}, LocalWorld(1).communicator(0), device).outcome;

@@ -178,7 +178,7 @@ TEST_F(NcclPipeline, ACheckpointResumesUnderAnotherLayout) {
   });
 }
 
-// It leaves with receives under way that nobody will send to: it must not wait for them.
+// It leaves with receives in flight that nobody will send to: it must not wait for them.
 TEST_F(NcclPipeline, ARankThatFailsEndsAll) {
   const std::string message = failure_of(small({.stages = 4}), kLongerThanAnyTest, [](int rank, int read) {
     TRIREME_CHECK(rank != 0 || read != 5, "the disk is gone");
@@ -203,7 +203,8 @@ TEST_F(NcclPipeline, MessagesInAnotherOrderAreNamed) {
     run_local_ranks(2, [](const std::shared_ptr<Communicator>& host) {
       const Device device{DeviceType::kCuda, host->rank()};
       const auto comm = make_nccl_communicator(host, device, std::chrono::seconds(1));
-      comm->open_ways({{.source = 0, .destination = 1, .tag = 0}, {.source = 1, .destination = 0, .tag = 0}});
+      comm->open_channels(
+          {{.source = 0, .destination = 1, .tag = 0}, {.source = 1, .destination = 0, .tag = 0}});
       const Context ctx = Context::create(device, 1);
       const int peer = 1 - comm->rank();
       comm->bind_stream(ctx.backend->native_stream(ctx.exec));

@@ -4,7 +4,7 @@
 export NCCL_HOSTID="one-card-${OMPI_COMM_WORLD_RANK:-0}"
 export NCCL_SOCKET_IFNAME=lo
 export NCCL_IB_DISABLE=1
-# What pipelines want: see "ways over NCCL" in parallel/comm/nccl.h. Programs without one may ask for LAZY.
+# Settings for pipelines: see "channels over NCCL" in parallel/comm/nccl.h. Programs without one may ask for LAZY.
 export CUDA_DEVICE_MAX_CONNECTIONS=32
 export CUDA_MODULE_LOADING=${CUDA_MODULE_LOADING:-EAGER}
 exec "$@"

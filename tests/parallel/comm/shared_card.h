@@ -17,7 +17,7 @@ inline Device card_of(const MpiSession& session) {
   return {DeviceType::kCuda, session.local_rank() % count};
 }
 
-/// What main() returns: what `run` does with the ranks' communicator. An error ends all ranks.
+/// The body of main(): calls `run` with the ranks' communicator. An error ends all ranks.
 template <class Run>
 int run_over_nccl(const Run& run, std::chrono::seconds timeout = std::chrono::minutes(10)) {
   const MpiSession session;

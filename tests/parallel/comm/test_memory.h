@@ -18,7 +18,7 @@ class TestMemorySource : public MemorySource {
   std::int64_t reserved_bytes() const override { return 0; }
 };
 
-/// What memory the suite's tensors are made of, where it is not plain host memory: memory of another device
+/// The memory of the suite's tensors, where it is not plain host memory: memory of another device
 /// that the host can read and write too.
 struct TestMemoryKind {
   DeviceType device = DeviceType::kCpu;

@@ -96,7 +96,7 @@ TEST(StageTimes, AddTheirBlocks) {
   EXPECT_EQ(time_costs(blocks), (std::vector<double>{3, 6, 12}));
 }
 
-// What stage_cut_bench shows of large models: by the profile's own figures.
+// The result of stage_cut_bench for large models: by the profile's own figures.
 TEST(BlockTimes, AMeasuredCutsSlowestStageIsShorterThanOfEqualNumbersWithAHeavyHead) {
   GptConfig config = kGpt;
   config.layers = 6;

@@ -22,7 +22,7 @@ std::int64_t activations(std::int64_t layers, int recompute_every) {
 }
 
 TEST(Recompute, StoredActivationsFollowSegmentLengthAndNumber) {
-  // What one block keeps for its backward, and its input [4, 64, 128] fp32.
+  // The bytes that one block keeps for its backward, and its input [4, 64, 128] fp32.
   const std::int64_t block_bytes = activations(2, 0) - activations(1, 0);
   const std::int64_t input_bytes = std::int64_t{4} * 64 * 128 * 4;
   EXPECT_EQ(activations(kLayers, 0) - activations(1, 0), (kLayers - 1) * block_bytes);

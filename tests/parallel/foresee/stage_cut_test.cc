@@ -64,7 +64,7 @@ TEST(StageCut, BalancesBlocks) {
             (std::vector<int>{2, 2, 2, 2}));
   EXPECT_EQ(lengths_of(cut_evenly({.blocks = std::vector<double>(9, 1.0)}, 4)),
             (std::vector<int>{2, 2, 2, 3}));
-  // A light embedding and a head as dear as three blocks.
+  // A light embedding and a head as expensive as three blocks.
   EXPECT_EQ(lengths_of(cut_evenly({.blocks = {0.1, 1, 1, 1, 1, 1, 1, 3}}, 3)), (std::vector<int>{4, 3, 1}));
   EXPECT_THAT(error_of([] { cut_evenly({.blocks = {1, 2}}, 3); }), HasSubstr("parallel.pipeline"));
 }
@@ -170,7 +170,7 @@ TEST(StageCut, IsTheBestOfAll) {
   EXPECT_GT(limited, 20);
 }
 
-// Where each answer is a prediction that takes a while, and early stages are short of memory.
+// Each answer is a prediction that takes a while, and early stages are short of memory.
 TEST(StageCut, OfManyTwinsIsFoundWithFewQuestions) {
   constexpr int kBlocks = 402, kStages = 16;
   std::vector<int> kinds(kBlocks, 1);

@@ -149,8 +149,8 @@ TEST(Traffic, OfAccumulation) {
   }
 }
 
-// What is kept gathered is gathered once for all uses of a tied parameter; one micro-batch is gathered once,
-// not twice.
+// Parameters that are kept gathered are gathered once for all uses of a tied parameter; one micro-batch is
+// gathered once, not twice.
 TEST(Traffic, OfParametersThatAreKeptGathered) {
   const GptConfig config = model(/*tied=*/true);
   const ModelLayout layout = make_layout(build_gpt(config));

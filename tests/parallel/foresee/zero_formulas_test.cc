@@ -22,8 +22,8 @@ struct StateBytes {
   std::int64_t total() const { return parameters + gradients + optimizer; }
 };
 
-// What a rank keeps between the last backward and the update of a step of one micro-batch a rank: the store
-// and the accumulator alone, on the meta device, without activations.
+// The bytes that a rank keeps between the last backward and the update of a step of one micro-batch a rank:
+// the store and the accumulator alone, on the meta device, without activations.
 StateBytes measured(const BlockList& blocks, const ModelLayout& layout, ZeroStage zero, int ranks,
                     DType grad) {
   const Context ctx = Context::create({DeviceType::kMeta}, 1);

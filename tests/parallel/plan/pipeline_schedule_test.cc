@@ -66,7 +66,7 @@ TEST(PipelineSchedule, NamesTheKeyOfAnImpossibleWish) {
               HasSubstr("a micro-batch for each of its 4 stages and has 3"));
 }
 
-// What travels from one rank to another: (from, to, is an activation) -> (sending stage, micro-batch) in
+// Messages from one rank to another: (from, to, is an activation) -> (sending stage, micro-batch) in
 // order.
 using Channels = std::map<std::tuple<int, int, bool>, std::vector<std::pair<int, int>>>;
 

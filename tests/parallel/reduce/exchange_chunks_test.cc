@@ -53,7 +53,7 @@ TEST(ExchangeChunks, AreManyWhereTheBucketIsLongAndOneWhereItIsShort) {
 Tensor in_fp32(Context& ctx, const Tensor& values) {
   if (values.dtype() == DType::kFloat32) return values;
   const Tensor wide = ctx.empty(values.shape());
-  ctx.backend->cast(ctx.exec, {.x = values, .y = wide});
+  ctx.run(CastArgs{.x = values, .y = wide});
   return wide;
 }
 

@@ -1,5 +1,5 @@
-// What ranks keep over a step's micro-batches changes memory and traffic, as predicted, and no bit; and which
-// of it "auto" takes.
+// Keeping gradients or parameters over a step's micro-batches changes memory and traffic, as predicted, and
+// no bit; and which of both "auto" takes.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -168,7 +168,7 @@ TEST(Accumulation, AutoTakesTheFirstOfTheOrderThatFits) {
   EXPECT_EQ(job.choose(0), std::tuple(false, false));
   const std::int64_t plenty = std::int64_t{1} << 40;
   EXPECT_EQ(job.choose(plenty), std::tuple(true, true));
-  // What is settled stays, fitting or not.
+  // A choice that is settled stays, fitting or not.
   EXPECT_EQ(job.choose(plenty, {.keep_gathered = false}), std::tuple(false, true));
   EXPECT_EQ(job.choose(plenty, {.accumulate_unsharded = false}), std::tuple(true, false));
   EXPECT_EQ(job.choose(0, {.accumulate_unsharded = true}), std::tuple(false, true));

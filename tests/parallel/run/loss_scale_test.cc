@@ -185,13 +185,13 @@ TEST_P(LossScaling, TheCulpritIsNamed) {
 thread_local bool poison_norm = false;
 
 void poisoned_norm(const KernelContext& exec, const SquaredNormBlocksArgs& args) {
-  cpu_backend().squared_norm_blocks(exec, args);
+  cpu_backend().run(exec, args);
   if (poison_norm && args.x.num_elems() > 2048) *args.partials.as<float>() = std::nanf("");
 }
 
 TEST(LossScale, AnOverflowOfTheSumIsNamedWithoutAMicroBatch) {
   Backend backend = cpu_backend();
-  backend.squared_norm_blocks = poisoned_norm;
+  backend.ops.set<SquaredNormBlocksArgs>(poisoned_norm);
   EngineOptions options = options_for({});
   options.backend = &backend;
   Engine engine(build_gpt(model()), LocalWorld(1).communicator(0), options);

@@ -287,12 +287,12 @@ TEST(MixedPrecisionGradients, AreNearFp32) {
 void add_in_fp32_only(const KernelContext& exec, const AddArgs& args) {
   if (args.out.dtype != DType::kFloat32)
     throw Error(ErrorCode::kUnsupported, fmt::format("add on cpu lacks {}", name(args.out.dtype)));
-  cpu_backend().add(exec, args);
+  cpu_backend().run(exec, args);
 }
 
 TEST(MixedPrecisionErrors, AGradientDtypeThatIsLackingIsRefusedBeforeStepOne) {
   Backend backend = cpu_backend();
-  backend.add = add_in_fp32_only;
+  backend.ops.set<AddArgs>(add_in_fp32_only);
   EngineOptions options = options_for({kBf16, DType::kBFloat16}, {});
   options.backend = &backend;
   try {

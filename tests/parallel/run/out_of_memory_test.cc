@@ -1,4 +1,4 @@
-// What an engine says when its memory is not enough: the same on every backend, shown on the cpu.
+// The message of an engine whose memory is not enough: the same on every backend, shown on the cpu.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

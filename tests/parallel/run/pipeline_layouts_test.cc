@@ -1,4 +1,4 @@
-// What pipelines promise beside the same state in every layout of pipeline_states_test.cc: more precisions
+// Promises of pipelines beside the same state in every layout of pipeline_states_test.cc: more precisions
 // and cuts, predicted memory, checkpoints that move, failures with a name.
 #include <gtest/gtest.h>
 
@@ -132,7 +132,7 @@ TEST(PipelineLayouts, ACheckpointOfAnyLayoutResumesUnderAnyOther) {
   }
 }
 
-// What a failing source of data costs: the job, at once, and with a name.
+// A failing source of data ends the job, at once, and with a name.
 std::string failure_of(const Layout& layout, double timeout_s,
                        const std::function<void(int, int)>& before_read) {
   const GptConfig config = layout.model();
@@ -265,7 +265,7 @@ TEST(PipelineLayouts, ANonFiniteGradientIsNamedTheSame) {
   for (const std::string& name : named) EXPECT_EQ(name, named[0]);
 }
 
-// Where a step's peak is in the backward of a merged group, while activations of its other blocks are alive.
+// The peak of a step in the backward of a merged group, while activations of its other blocks are alive.
 TEST(PipelineLayouts, TheSearchForAGradientNeedsNoMoreThanAStep) {
   for (const int zero : {0, 2}) {
     const Layout layout{.stages = 4,

@@ -45,7 +45,7 @@ PipelineLayout layout_of(const Case& c) {
   return layout;
 }
 
-// What one process makes of the case.
+// The result of one process.
 const PipelineOutcome& expected(const Case& c, bool tied) {
   PipelineLayout layout = layout_of(c);
   layout.stages = layout.data = layout.chunks = 1;

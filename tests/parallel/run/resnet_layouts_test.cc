@@ -220,7 +220,7 @@ class Watcher final : public Block {
   Activations forward(Context& ctx, const Activations&, const Batch& batch) const override {
     const Tensor y =
         ops::batch_norm(ctx, batch.inputs, weight_, bias_, {.mean = mean_, .variance = variance_});
-    return {ops::softmax_cross_entropy(ctx, y, batch.targets, batch.loss_scale)};
+    return {ops::softmax_cross_entropy(ctx, y, batch.targets, batch.inv_num_targets)};
   }
 
  private:

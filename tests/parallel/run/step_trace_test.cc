@@ -55,7 +55,7 @@ TEST(StepTrace, TimesEveryActionOfEveryRank) {
   EXPECT_NE(traced_hash, 0u);
 }
 
-// What the second stage waits for the first is no work of its own. (Clocks of ranks are not compared: they
+// Waiting of the second stage for the first is no work of its own. (Clocks of ranks are not compared: they
 // start a little apart on a busy machine.)
 TEST(StepTrace, TellsWaitingFromWork) {
   const GptConfig config = testing::tiny_gpt_config();

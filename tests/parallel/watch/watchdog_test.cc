@@ -31,18 +31,18 @@ std::shared_ptr<RankBoard> shared_board(int size) {
                                      size);
 }
 
-// A process that is rank `place` and does `act` until it is killed.
+// A process that is rank `slot` and does `act` until it is killed.
 class OtherRank {
  public:
-  OtherRank(const std::shared_ptr<RankBoard>& board, int place, const std::function<void(RankStatus&)>& act)
-      : board_(board), place_(place), process_(fork()) {
+  OtherRank(const std::shared_ptr<RankBoard>& board, int slot, const std::function<void(RankStatus&)>& act)
+      : board_(board), slot_(slot), process_(fork()) {
     if (process_ == 0) {
-      RankStatus status(board, place, place);
+      RankStatus status(board, slot, slot);
       act(status);
       status.wait_for(kReady);
       while (true) pause();
     }
-    while (board->read(place).waits_for != kReady) usleep(1000);
+    while (board->read(slot).waits_for != kReady) usleep(1000);
   }
   OtherRank(const OtherRank&) = delete;
   OtherRank& operator=(const OtherRank&) = delete;
@@ -59,7 +59,7 @@ class OtherRank {
  private:
   static constexpr int kReady = 77;  // no rank: says that the process has begun
   std::shared_ptr<RankBoard> board_;
-  int place_;
+  int slot_;
   int process_;
 };
 

@@ -26,7 +26,7 @@ TEST(Nesting, OfToml) {
   EXPECT_EQ(toml_nesting("a.\"b.c.d\".'e.f.g'.h = 1\n"), 3);
 }
 
-// What stands behind a string must be counted, however the string ends.
+// Brackets behind a string must be counted, however the string ends.
 TEST(Nesting, OfTomlBehindStrings) {
   for (const std::string text :
        {R"("a")", R"("")", R"("\"")", R"("\\")", R"('a')", R"('')", R"('\')", R"("""a""")", R"("""""")",

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What is committed n-th. Every step is committed twice, so that every other commit replaces one.
+/// The n-th commit. Every step is committed twice, so that every other commit replaces one.
 struct Commit {
   std::int64_t number = 0;
   std::int64_t step() const { return number / 2; }

@@ -55,7 +55,7 @@ TEST(HashBlocks, EveryBitCounts) {
   }
 }
 
-// What a plain product would miss: the top bits of two words of one lane (elements 1 and 17 share lane 0).
+// A plain product would miss these: the top bits of two words of one lane (elements 1 and 17 share lane 0).
 TEST(HashBlocks, SignsOfPairsCount) {
   auto values = random_values(kHashBlockElems);
   std::set<std::uint64_t> seen = {hash_blocks(values, 0, 1)};

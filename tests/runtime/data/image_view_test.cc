@@ -165,7 +165,7 @@ TEST(ImageView, ResizedCropsKeepTheirBounds) {
     sum_area += area;
   }
   EXPECT_NEAR(sum_area / 2000, 0.35, 0.03);  // less where a wide crop does not fit
-  // What no draw fits, a strip: the middle part of the allowed aspect.
+  // A strip, which no draw fits: the middle part of the allowed aspect.
   ImageRandom random(Stream::kView, 3, 0, 0);
   const ImageBox strip = draw_resized_crop({1000, 10}, options, random);
   EXPECT_EQ(strip.x, 490);

@@ -1,4 +1,4 @@
-// What of a damaged JPEG is noticed ([Note: damaged JPEGs] in jpeg_decode.cc), and what is no damage.
+// Damage of a JPEG that is noticed ([Note: damaged JPEGs] in jpeg_decode.cc), and what is no damage.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ bool is_refused(const std::string& bytes) {
   }
 }
 
-/// Where the coded pixels begin: behind the header of the first scan.
+/// The offset of the coded pixels: behind the header of the first scan.
 std::size_t first_coded(const std::string& file) {
   const std::size_t scan = file.find("\xFF\xDA");
   EXPECT_NE(scan, std::string::npos);

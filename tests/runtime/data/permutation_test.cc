@@ -50,14 +50,14 @@ TEST(Permutation, DependsOnSeedAndEpoch) {
   EXPECT_NE(base, values(Permutation(100, 1ull << 32 | 1, 0)));
 }
 
-// 6000 epochs over 10 places: each (place, value) cell expects 600 hits with a deviation of about 23. Six
-// deviations would fail a fair shuffle once in ten million runs, and the seeds here are fixed.
-TEST(Permutation, EveryValueIsEquallyLikelyAtEveryPlace) {
+// 6000 epochs over 10 positions: each (position, value) cell expects 600 hits with a deviation of about 23.
+// Six deviations would fail a fair shuffle once in ten million runs, and the seeds here are fixed.
+TEST(Permutation, EveryValueIsEquallyLikelyAtEveryPosition) {
   constexpr int kSize = 10, kEpochs = 6000;
   std::vector<int> counts(kSize * kSize);
   for (std::uint32_t epoch = 0; epoch < kEpochs; ++epoch) {
     const Permutation permutation(kSize, 1337, epoch);
-    for (int place = 0; place < kSize; ++place) ++counts[place * kSize + permutation(place)];
+    for (int position = 0; position < kSize; ++position) ++counts[position * kSize + permutation(position)];
   }
   const double expected = kEpochs / double{kSize};
   const double deviation = std::sqrt(expected * (1.0 - 1.0 / kSize));

@@ -208,7 +208,7 @@ TEST(ImageOpChecks, NameBothShapes) {
 TEST(ImageOpChecks, AMissingEntryIsNamed) {
   Backend without = meta_backend();
   without.name = "half";
-  without.conv2d_fwd = nullptr;
+  without.ops.set<Conv2dFwdArgs>(nullptr);
   Context ctx = Context::create({DeviceType::kMeta}, 1, std::nullopt, &without);
   LocalParameters params(ctx, std::vector<ParameterSpec>{{.name = "w", .shape = {4, 3, 1, 1}}}, "op", 0);
   ctx.parameters = &params;

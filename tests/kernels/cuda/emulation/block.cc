@@ -166,7 +166,7 @@ class Block {
   unsigned current_ = 0, ended_ = 0;
 };
 
-// What the kernels of one host thread run on.
+// The stacks that the kernels of one host thread run on.
 struct Machine {
   Block block;
   Order order = Order::kForward;

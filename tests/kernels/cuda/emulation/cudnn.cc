@@ -90,7 +90,7 @@ const DnnEngine& engine_of(const DnnData& plan) {
   return plan.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)->part(CUDNN_ATTR_ENGINECFG_ENGINE)->engine;
 }
 
-// Where the caller's tensors are; values of the host are read now.
+// The addresses of the caller's tensors; values of the host are read now.
 bool bind_tensors(const DnnData& pack, std::map<std::int64_t, emulation::DnnMemory>& memory,
                   const std::vector<std::shared_ptr<const DnnData>>& operations) {
   const auto ids = pack.values.find(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);

@@ -1,4 +1,4 @@
-// What descriptors of the emulated cuDNN describe.
+// The contents of the emulated cuDNN's descriptors.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace emulation {
 
-// What a descriptor describes outlives it where others have been made of it, as in the library.
+// The contents of a descriptor outlive it where others have been made of it, as in the library.
 struct DnnData {
   cudnnBackendDescriptorType_t type;
   bool is_final = false;
@@ -37,7 +37,7 @@ struct DnnData {
 
 /// Of the descriptor of an operation.
 DnnOperation operation_of(const DnnData& data);
-/// Whether a tensor has extents, and those of an operation go together.
+/// Whether a tensor has extents, and those of an operation are consistent.
 bool is_sound(const DnnData& data);
 
 }  // namespace emulation

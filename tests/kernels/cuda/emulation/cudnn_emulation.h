@@ -28,7 +28,7 @@ struct DnnEngine {
 /// kind that the contract refuses before one that fits.
 void set_dnn_engines(std::vector<DnnEngine> engines);
 
-/// What the library says it is, as 10000 major + 100 minor + patch; of the whole process.
+/// The version that the library claims, as 10000 major + 100 minor + patch; of the whole process.
 void set_dnn_version(std::size_t number);
 
 /// Since the start, of the whole process.
@@ -37,7 +37,7 @@ struct DnnCounts {
 };
 DnnCounts& dnn_counts();
 
-// What cudnn.cc hands to cudnn_play.cc.
+// Passed from cudnn.cc to cudnn_play.cc.
 
 struct DnnTensor {
   std::int64_t id = 0;

@@ -103,7 +103,7 @@ DnnOperation operation_of(const DnnData& data) {
   return op;
 }
 
-// Whether the extents of an operation go together.
+// Whether the extents of an operation are consistent.
 bool is_sound(const DnnData& data) {
   switch (data.type) {
     case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR: {

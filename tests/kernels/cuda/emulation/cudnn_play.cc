@@ -14,10 +14,10 @@ namespace {
 
 using Index = std::array<std::int64_t, 4>;
 
-// A tensor and where it lies.
-class Place {
+// A tensor and its memory.
+class Operand {
  public:
-  Place(const DnnTensor& tensor, const DnnMemory& memory) : tensor_(tensor), memory_(memory) {}
+  Operand(const DnnTensor& tensor, const DnnMemory& memory) : tensor_(tensor), memory_(memory) {}
 
   const Index& dims() const { return tensor_.dims; }
   cudnnDataType_t type() const { return tensor_.type; }
@@ -81,7 +81,7 @@ void for_each(const Index& dims, F run) {
   }
 }
 
-// What an engine with these notes makes of an exact result.
+// The result of an engine with these notes, from an exact one.
 double spoiled(double value, const DnnEngine& engine) {
   static std::atomic<int> run = 0;
   if (engine.has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return value * (1 + 1e-6 * (++run % 5));
@@ -93,7 +93,8 @@ double spoiled(double value, const DnnEngine& engine) {
   return value;
 }
 
-void pointwise(const DnnOperation& op, const Place& x, const Place& b, const Place& t, const Place& y) {
+void pointwise(const DnnOperation& op, const Operand& x, const Operand& b, const Operand& t,
+               const Operand& y) {
   for_each(y.dims(), [&](const Index& at) {
     const auto left = [&] { return x.get(at); };
     const auto right = [&] { return b.get(at); };
@@ -120,7 +121,7 @@ void pointwise(const DnnOperation& op, const Place& x, const Place& b, const Pla
   });
 }
 
-void reduce(const DnnOperation& op, const Place& x, const Place& y) {
+void reduce(const DnnOperation& op, const Operand& x, const Operand& y) {
   for_each(y.dims(), [&](const Index& to) {
     const bool is_max = op.mode == CUDNN_REDUCE_TENSOR_MAX;
     double result = is_max ? -std::numeric_limits<double>::infinity() : 0;
@@ -141,11 +142,11 @@ double rounded(double value, cudnnDataType_t type) {
 }
 
 // The elements of a tensor one after the other, read once.
-std::vector<double> read_all(const Place& place, bool as_tf32 = false,
+std::vector<double> read_all(const Operand& operand, bool as_tf32 = false,
                              cudnnDataType_t type = CUDNN_DATA_FLOAT) {
   std::vector<double> values;
-  for_each(place.dims(), [&](const Index& at) {
-    const double value = rounded(place.get(at), type);
+  for_each(operand.dims(), [&](const Index& at) {
+    const double value = rounded(operand.get(at), type);
     values.push_back(as_tf32 ? rounded_to_tf32(value) : value);
   });
   return values;
@@ -156,7 +157,7 @@ std::size_t flat(const Index& dims, const Index& at) {
 }
 
 // Tensor cores take two factors of one type: what stands beside 16 bits is rounded to them.
-void matmul(const Place& a, const Place& b, const Place& c, const DnnEngine& engine) {
+void matmul(const Operand& a, const Operand& b, const Operand& c, const DnnEngine& engine) {
   const std::vector<double> left = read_all(a, false, b.type()), right = read_all(b, false, a.type());
   const auto depth = static_cast<std::size_t>(a.dims()[3]), columns = static_cast<std::size_t>(b.dims()[3]);
   for_each(c.dims(), [&](const Index& at) {
@@ -171,16 +172,17 @@ void matmul(const Place& a, const Place& b, const Place& c, const DnnEngine& eng
 }
 
 // Cross-correlation, of which one of the three is the result.
-void convolve(const DnnOperation& op, const Place& x, const Place& weight, const Place& y,
+void convolve(const DnnOperation& op, const Operand& x, const Operand& weight, const Operand& y,
               const DnnEngine& engine) {
   const bool writes_x = op.kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
   const bool writes_weight = op.kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
-  const Place& result = writes_x ? x : writes_weight ? weight : y;
+  const Operand& result = writes_x ? x : writes_weight ? weight : y;
   const Index &dims = weight.dims(), &images = x.dims(), &outputs = y.dims();
   const std::int64_t in_group = dims[1], out_group = dims[0] * in_group / images[1];
-  const auto values = [&](const Place& place) {
-    if (&place == &result) return std::vector<double>(flat(place.dims(), {place.dims()[0], 0, 0, 0}));
-    return read_all(place, place.type() == CUDNN_DATA_FLOAT && engine.has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
+  const auto values = [&](const Operand& operand) {
+    if (&operand == &result) return std::vector<double>(flat(operand.dims(), {operand.dims()[0], 0, 0, 0}));
+    return read_all(operand,
+                    operand.type() == CUDNN_DATA_FLOAT && engine.has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
   };
   std::vector<double> xs = values(x), weights = values(weight), ys = values(y);
   const std::int64_t image = images[2] * images[3], window = dims[2] * dims[3];  // from channel to channel
@@ -211,7 +213,7 @@ void convolve(const DnnOperation& op, const Place& x, const Place& weight, const
 
 void play(const std::vector<DnnOperation>& operations, std::map<std::int64_t, DnnMemory> memory,
           const DnnEngine& engine) {
-  const auto place = [&](const DnnTensor& tensor) {
+  const auto operand = [&](const DnnTensor& tensor) {
     DnnMemory& where = memory[tensor.id];
     if (where.data == nullptr && !where.values) {
       std::int64_t last = 0;
@@ -219,7 +221,7 @@ void play(const std::vector<DnnOperation>& operations, std::map<std::int64_t, Dn
       where.values = std::make_shared<std::vector<double>>(static_cast<std::size_t>(last + 1),
                                                            std::numeric_limits<double>::quiet_NaN());
     }
-    return Place(tensor, where);
+    return Operand(tensor, where);
   };
   for (const DnnOperation& op : operations) {
     switch (op.kind) {
@@ -227,17 +229,17 @@ void play(const std::vector<DnnOperation>& operations, std::map<std::int64_t, Dn
         memory[op.y.id] = memory[op.x.id];  // the same memory in other strides
         break;
       case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
-        pointwise(op, place(op.x), place(op.has_b ? op.b : op.x), place(op.t.id != 0 ? op.t : op.x),
-                  place(op.y));
+        pointwise(op, operand(op.x), operand(op.has_b ? op.b : op.x), operand(op.t.id != 0 ? op.t : op.x),
+                  operand(op.y));
         break;
       case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR:
-        reduce(op, place(op.x), place(op.y));
+        reduce(op, operand(op.x), operand(op.y));
         break;
       case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
-        matmul(place(op.x), place(op.b), place(op.y), engine);
+        matmul(operand(op.x), operand(op.b), operand(op.y), engine);
         break;
       default:
-        convolve(op, place(op.x), place(op.b), place(op.y), engine);
+        convolve(op, operand(op.x), operand(op.b), operand(op.y), engine);
         break;
     }
   }

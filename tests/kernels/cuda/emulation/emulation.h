@@ -58,7 +58,7 @@ class DeviceAccess {
 /// Whether this processor has such keys.
 bool guards_device_memory();
 
-/// What a thread has asked of the runtime.
+/// The calls that a thread has made to the runtime.
 struct Counts {
   long launches = 0;     // of kernels, products included, enqueued or recorded
   long graphs = 0;       // launched

@@ -49,7 +49,7 @@ void* map_pages(std::size_t bytes) {
   return nullptr;
 }
 
-// What kernels may have of it: without being asked for, and at all.
+// The part of it that kernels may have: by default, and on request.
 constexpr std::size_t kDefaultSharedBytes = 48 * 1024, kMostSharedBytes = 227 * 1024;
 
 struct SharedLimits {

@@ -24,7 +24,7 @@ class Stack {
 
   /// Goes on with `to`, and returns when somebody switches back. `from` is the running one.
   static void change(Stack& from, Stack& to);
-  /// What an entry has to call first.
+  /// The first call of an entry.
   static void begun();
 
  private:

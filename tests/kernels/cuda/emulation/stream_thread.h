@@ -32,7 +32,7 @@ class StreamThread {
   std::thread thread_;
 };
 
-/// What an event recorded on such a stream stands for.
+/// The point of a stream at which an event was recorded.
 class StreamMark {
  public:
   void set();

@@ -1,4 +1,4 @@
-// What NVIDIA's libraries feed their tensor cores with, for those that are emulated.
+// The inputs that NVIDIA's libraries feed their tensor cores with, for those that are emulated.
 #pragma once
 
 #include <cmath>

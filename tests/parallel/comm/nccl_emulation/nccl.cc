@@ -12,7 +12,7 @@
 #include "parallel/comm/local.h"
 #include "runtime/base/error.h"
 #include "tests/kernels/cuda/emulation/emulation.h"
-#include "tests/parallel/comm/message_ways.h"
+#include "tests/parallel/comm/message_channels.h"
 #include "tests/parallel/comm/nccl_emulation/nccl_emulation.h"
 #include "tests/parallel/comm/test_memory.h"
 
@@ -200,8 +200,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   Worlds::Pair& pair = worlds().by_id[id.internal];
   if (!pair.streams) pair = {std::make_shared<LocalWorld>(size), std::make_shared<LocalWorld>(size)};
   *comm = new EmulatedNcclComm{pair.streams->communicator(rank), pair.hosts->communicator(rank)};
-  open_ways_of_pairs(*(*comm)->streams, {0});
-  open_ways_of_pairs(*(*comm)->hosts, {0});
+  open_channels_of_pairs(*(*comm)->streams, {0});
+  open_channels_of_pairs(*(*comm)->hosts, {0});
   return ncclSuccess;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {

@@ -28,7 +28,7 @@ inline __half __float2half_rn(float x) {
   // Units of the last place: 2^-24 below the smallest normal number, 2^(exponent - 11) above.
   const int unit = magnitude < std::ldexp(1.0f, -14) ? -24 : exponent - 11;
   const auto units = static_cast<int>(std::nearbyint(std::ldexp(magnitude, -unit)));
-  // A normal number has 1024 to 2048 units; 2048 carry into the exponent by themselves.
+  // A normal number has 1024 to 2048 units; 2048 carry into the exponent on their own.
   const int bits = unit == -24 ? units : (unit + 24) * 1024 + units;
   return {static_cast<std::uint16_t>(sign | bits)};
 }

@@ -1,7 +1,7 @@
 // The part of the CUDA runtime and of CUDA C++ that kernels/cuda uses, on the host: device memory is host
 // memory, streams do their work at once (but for those with a StreamThread and those that are held), and a
-// kernel runs as in [Note: emulated blocks] in emulation.h. So own kernels are tested, under AddressSanitizer
-// too, without a GPU.
+// kernel runs as in [Note: emulated blocks] in emulation.h. So native kernels are tested, under
+// AddressSanitizer too, without a GPU.
 #pragma once
 
 #include <atomic>
@@ -194,7 +194,7 @@ cudaError_t cudaGetLastError();
 const char* cudaGetErrorString(cudaError_t error);
 const char* cudaGetErrorName(cudaError_t error);
 
-/// What a card would answer to a launch: the limits of grids, of blocks and of dynamic shared memory.
+/// The answer of a card to a launch: the limits of grids, of blocks and of dynamic shared memory.
 cudaError_t emulated_check_launch(const cudaLaunchConfig_t& config, const void* kernel);
 
 template <class... Params, class... Args>

@@ -1,0 +1,18 @@
+// Convolutions of 3 x 3 pixels in fewer products: see [Note: Winograd] in winograd_conv.cc.
+#pragma once
+
+#include "kernels/backend.h"
+#include "kernels/cpu/conv/conv_primitives.h"
+
+namespace trireme::cpu {
+
+/// Whether the convolution of this shape, in this type and mode, is computed that way.
+bool takes_winograd(ConvKind kind, const ConvShape& shape, DType dtype, MathMode math);
+
+// `shape` is that of the call.
+void winograd_conv_fwd(const KernelContext& exec, const ConvShape& shape, const Conv2dFwdArgs& args);
+void winograd_conv_bwd_data(const KernelContext& exec, const ConvShape& shape, const Conv2dBwdDataArgs& args);
+void winograd_conv_bwd_weight(const KernelContext& exec, const ConvShape& shape,
+                              const Conv2dBwdWeightArgs& args);
+
+}  // namespace trireme::cpu

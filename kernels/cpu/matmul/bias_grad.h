@@ -1,0 +1,23 @@
+// The gradient of a bias beside that of its weight: MatmulArgs::bias_grad.
+#pragma once
+
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/matmul/matmul_tiling.h"
+
+namespace trireme::cpu {
+
+inline bool wants_bias_grad(const MatmulArgs& args) {
+  return args.bias_grad.defined() && args.bias_grad_mode != GradientMode::kIgnore;
+}
+
+/// Adds `range` of an fp32 a's rows from `k` on to the elements [first, first + count) of bias_grad, which
+/// k = 0 overwrites if the mode says so: just before a product reads those rows, or just after.
+inline void add_bias_grad(const MatmulArgs& args, std::int64_t k, std::int64_t range, std::int64_t first,
+                          std::int64_t count) {
+  float* sum = args.bias_grad.as<float>() + first;
+  if (k == 0 && args.bias_grad_mode == GradientMode::kOverwrite) std::fill_n(sum, count, 0.0f);
+  const std::int64_t pitch = args.a.shape[1];
+  numerics().elementwise->add_rows(args.a.as<float>() + k * pitch + first, range, pitch, sum, count);
+}
+
+}  // namespace trireme::cpu

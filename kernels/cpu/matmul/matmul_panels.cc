@@ -1,0 +1,179 @@
+// [Note: panels] A tile of the output is a sum over blocks of K. For each, the rows and columns that it needs
+// are packed into strips of fp32, in the order in which register tiles read them (isa/gemm.cc); conversion
+// is part of that, so there is never an fp32 copy of an operand, and the scratch memory does not grow with
+// the product. b is packed for the whole tile, a for some rows at a time, which stay in the second cache
+// while all of b passes them. The sum is held in fp32, in `d` itself where that is fp32, and a 16-bit result
+// is rounded once, after the epilogue. An element's sum is cut by K alone, so tiles may be cut by the number
+// of threads: no bit depends on them.
+#include "kernels/cpu/matmul/matmul_panels.h"
+
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/matmul/bias_grad.h"
+#include "kernels/cpu/matmul/matmul_start.h"
+#include "kernels/cpu/numerics.h"
+
+namespace trireme::cpu {
+namespace {
+
+// Measured on AVX-512 with 1 MiB of L2, against tiles of 384 to 3072 rows, depths of 128 to 2048 and blocks
+// of 48 to 768 rows: the quickest, and 7 MiB of scratch a thread at most.
+constexpr TileLimits kTileLimits{.rows = 1536, .cols = 768};
+constexpr std::int64_t kMaxDepth = 512, kBlockRows = 192;
+
+/// One operand in memory.
+struct PackedOperand {
+  ConstTensorView data;
+  Element element;
+  std::int64_t pitch;
+  bool along_k;  // its rows lie along k
+
+  /// `count` of its rows or columns from `first` on, for `depth` of k from `k` on, in strips at `y`.
+  StripCopy strips(std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth,
+                   float* y) const {
+    const std::int64_t at = along_k ? first * pitch + k : k * pitch + first;
+    return {.x = data.as<char>() + at * size_bytes(data.dtype),
+            .element = element,
+            .pitch = pitch,
+            .transposed = along_k,
+            .depth = depth,
+            .cols = count,
+            .y = y};
+  }
+};
+
+PackedOperand packed_operand(ConstTensorView data, MathMode math, bool along_k) {
+  const bool tf32 = data.dtype == DType::kFloat32 && math == MathMode::kTf32;
+  return {data, tf32 ? Element::kTf32 : element_of(data.dtype), data.shape[1], along_k};
+}
+
+/// Tiles that threads can share evenly, of whole strips.
+Tiling even_tiling(const Extents& e, int num_threads) {
+  constexpr std::int64_t kMinExtent = 96, kMinProducts = 2'000'000, kManyTiles = 8;
+  std::int64_t down = ceil_div(e.m, kTileLimits.rows), across = ceil_div(e.n, kTileLimits.cols);
+  while (down * across % num_threads != 0 && down * across < kManyTiles * num_threads &&
+         e.m * e.n * e.k / (down * across) >= kMinProducts) {
+    const std::int64_t rows = e.m / down, cols = e.n / across;
+    if (std::max(rows, cols) < 2 * kMinExtent) break;
+    ++(rows >= cols ? down : across);
+  }
+  const GemmNumerics& gemm = *numerics().gemm;
+  const std::int64_t rows = ceil_div(ceil_div(e.m, down), gemm.row_strip) * gemm.row_strip;
+  const std::int64_t cols = ceil_div(ceil_div(e.n, across), gemm.col_strip) * gemm.col_strip;
+  return {rows, cols, ceil_div(e.m, rows), ceil_div(e.n, cols)};
+}
+
+/// How K is cut: by its length alone.
+struct Depths {
+  std::int64_t depth, count;
+};
+
+Depths depths_of(std::int64_t k) {
+  const std::int64_t count = std::max<std::int64_t>(1, ceil_div(k, kMaxDepth));
+  return {ceil_div(ceil_div(k, count), 16) * 16, count};
+}
+
+class PanelProduct {
+ public:
+  PanelProduct(const KernelContext& exec, const MatmulArgs& args, const Extents& e)
+      : args_(args),
+        e_(e),
+        a_(packed_operand(args.a, args.math, args.transpose_a == Transpose::kNo)),
+        b_(packed_operand(args.b, args.math, args.transpose_b == Transpose::kYes)),
+        tiling_(even_tiling(e, exec.num_threads)),
+        depths_(depths_of(e.k)),
+        a_strips_(exec, depths_.depth * std::min(kBlockRows, tiling_.tile_rows)),
+        b_strips_(exec, depths_.depth * tiling_.tile_cols),
+        sums_(exec, in_place() ? 0 : tiling_.tile_rows * tiling_.tile_cols),
+        rows_(exec, 3 * tiling_.tile_cols) {}
+
+  void run(const KernelContext& exec) const {
+    for_each_tile(exec, e_, tiling_, [&](const Tile& t) {
+      compute(t);
+      return dnnl_success;
+    });
+  }
+
+ private:
+  bool sums_bias() const { return wants_bias_grad(args_) && args_.a.dtype == DType::kFloat32; }
+
+  // The sum of a tile may grow where the result goes.
+  bool in_place() const {
+    return args_.d.dtype == DType::kFloat32 && (!args_.residual.defined() || starts_from_residual(args_));
+  }
+
+  void compute(const Tile& t) const {
+    const std::int64_t pitch = in_place() ? e_.n : t.cols;
+    float* sum = in_place() ? args_.d.as<float>() + t.row * e_.n + t.col : sums_.mine();
+    if (starts_from_residual(args_)) start_tile(args_, t, e_.n, sum);
+    bool accumulate = starts_from_residual(args_) || (in_place() && args_.mode == GradientMode::kAccumulate);
+    std::int64_t first = 0;
+    do {  // once even if K is 0
+      const std::int64_t depth = std::min(depths_.depth, e_.k - first);
+      add_block(t, first, depth, accumulate, sum, pitch);
+      accumulate = true;
+      first += depth;
+    } while (first < e_.k);
+    if (starts_from_residual(args_)) return;
+    for (std::int64_t i = 0; i < t.rows; ++i) finish_row(t, t.row + i, sum + i * pitch);
+  }
+
+  // sum = op(a) op(b) over k in [first, first + depth), or sum += that.
+  void add_block(const Tile& t, std::int64_t first, std::int64_t depth, bool accumulate, float* sum,
+                 std::int64_t pitch) const {
+    const GemmNumerics& gemm = *numerics().gemm;
+    float *const a = a_strips_.mine(), *const b = b_strips_.mine();
+    gemm.pack_b(b_.strips(t.col, t.cols, first, depth, b));
+    for (std::int64_t row = 0; row < t.rows; row += kBlockRows) {
+      const std::int64_t rows = std::min(kBlockRows, t.rows - row);
+      if (sums_bias() && t.col == 0) add_bias_grad(args_, first, depth, t.row + row, rows);
+      gemm.pack_a(a_.strips(t.row + row, rows, first, depth, a));
+      gemm.multiply({.a = a,
+                     .b = b,
+                     .c = sum + row * pitch,
+                     .rows = rows,
+                     .cols = t.cols,
+                     .depth = depth,
+                     .c_pitch = pitch,
+                     .accumulate = accumulate});
+    }
+  }
+
+  // Row `row` of the tile: the epilogue, then the one rounding.
+  void finish_row(const Tile& t, std::int64_t row, float* sum) const {
+    const std::int64_t at = row * e_.n + t.col;
+    float* const buffers = rows_.mine();
+    float *const bias = buffers, *const pre = bias + t.cols, *const residual = pre + t.cols;
+    // An accumulated result is its own residual.
+    const bool adds_d = args_.mode == GradientMode::kAccumulate && !in_place();
+    const ConstTensorView added = adds_d ? ConstTensorView(args_.d) : args_.residual;
+    float* kept = place(args_.pre_activation, at, pre);
+    if (args_.bias.defined() || kept != nullptr || args_.activation != Activation::kNone || added.defined()) {
+      numerics().activation->epilogue({.d = sum,
+                                       .rows = 1,
+                                       .cols = t.cols,
+                                       .pitch = t.cols,
+                                       .bias = read(args_.bias, t.col, t.cols, bias),
+                                       .pre_activation = kept,
+                                       .residual = read(added, at, t.cols, residual),
+                                       .residual_pitch = t.cols,
+                                       .gelu = args_.activation == Activation::kGeluTanh});
+      write(args_.pre_activation, at, t.cols, kept);
+    }
+    write(args_.d, at, t.cols, sum);
+  }
+
+  const MatmulArgs& args_;
+  const Extents e_;
+  const PackedOperand a_, b_;
+  const Tiling tiling_;
+  const Depths depths_;
+  const ThreadScratch a_strips_, b_strips_, sums_, rows_;
+};
+
+}  // namespace
+
+void matmul_by_panels(const KernelContext& exec, const MatmulArgs& args, const Extents& e) {
+  PanelProduct(exec, args, e).run(exec);
+}
+
+}  // namespace trireme::cpu

@@ -1,0 +1,82 @@
+// Chooses the tile of an attention kernel by the head's size and the card's shared memory.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/cuda/attention/attention_tile.cuh"
+
+namespace trireme::cuda {
+
+/// A kernel's variant as a type: run(Tile<64, 64, false>{}).
+template <int kRows, int kDim, bool kDrops>
+struct Tile {
+  static constexpr int B = kRows;
+  static constexpr int D = kDim;
+  static constexpr bool kDropout = kDrops;
+};
+
+inline std::size_t max_shared_bytes(const KernelContext& exec) {
+  int bytes = 0;
+  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, exec.device.index),
+        "cudaDeviceGetAttribute");
+  return static_cast<std::size_t>(bytes);
+}
+
+/// Calls run(tile) with the smallest D that holds a head. B is 64 where that many rows fit into registers and
+/// shared memory, as bytes_of(tile) counts it, else 32; random numbers need registers too. Throws
+/// Error(kUnsupported) when nothing fits.
+template <class BytesOf, class Run>
+void for_tile(const KernelContext& exec, const char* op, std::int64_t head_dim, bool dropout,
+              BytesOf bytes_of, Run run) {
+  const std::size_t available = max_shared_bytes(exec);
+  const auto choose = [&]<int D>(std::integral_constant<int, D>) {
+    if (dropout) return run(Tile<32, D, true>{});
+    if constexpr (D <= 64) return run(Tile<64, D, false>{});
+    if constexpr (D == 128) {
+      if (bytes_of(Tile<64, D, false>{}) <= available) return run(Tile<64, D, false>{});
+    }
+    if constexpr (D >= 128) {
+      if (bytes_of(Tile<32, D, false>{}) <= available) return run(Tile<32, D, false>{});
+    }
+    throw Error(
+        ErrorCode::kUnsupported,
+        fmt::format("{} on cuda: heads of {} need more shared memory than this card has ({} bytes a block)",
+                    op, head_dim, available));
+  };
+  if (head_dim <= 32) return choose(std::integral_constant<int, 32>{});
+  if (head_dim <= 64) return choose(std::integral_constant<int, 64>{});
+  if (head_dim <= 128) return choose(std::integral_constant<int, 128>{});
+  if (head_dim <= 256) return choose(std::integral_constant<int, 256>{});
+  throw Error(ErrorCode::kUnsupported,
+              fmt::format("{} on cuda: heads of {} are larger than 256; use more heads", op, head_dim));
+}
+
+/// Launches one block per tile of B rows, head and sample.
+template <class... Params, class... Args>
+void launch_tiles(const KernelContext& exec, const char* op, std::int64_t tiles, const AttentionProblem& a,
+                  std::int64_t samples, std::size_t shared_bytes, void (*kernel)(Params...), Args&&... args) {
+  TRIREME_CHECK(samples <= 65535,
+                "{} on cuda: {} samples are too many for one launch; use a smaller micro-batch", op, samples);
+  check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
+        op);
+  dim3 grid = grid_of(tiles);
+  grid.y = static_cast<unsigned>(a.num_heads);
+  grid.z = static_cast<unsigned>(samples);
+  launch(exec, op, grid, kTileThreads, shared_bytes, kernel, std::forward<Args>(args)...);
+}
+
+template <class Args>
+AttentionProblem problem_of(const Args& args, bool packed) {
+  return {.seq_len = args.qkv.shape[1],
+          .num_heads = args.num_heads,
+          .head_dim = static_cast<int>(args.qkv.shape[2] / 3 / args.num_heads),
+          .scale = args.scale,
+          .causal = args.causal,
+          .dropout_p = args.dropout_p,
+          .rng = args.rng,
+          .first_sample = args.first_sample,
+          .packed = packed};
+}
+
+}  // namespace trireme::cuda

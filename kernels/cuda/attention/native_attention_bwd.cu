@@ -1,0 +1,207 @@
+// Backward of attention. With P = exp(scale S - lse), S = Q K^T, W the dropout weights and
+// delta = rowsum(dO * O):  dV = (W P)^T dO,  dS = scale P (W dO V^T - delta),  dQ = dS K,  dK = dS^T Q.
+//
+// Keys' and values' gradients are summed over queries by blocks that own keys, queries' gradients over keys
+// by blocks that own queries: S is computed twice, and no two blocks write to one place.
+#include <cassert>
+
+#include "kernels/cuda/attention/attention_launch.cuh"
+#include "kernels/cuda/attention/native_attention.h"
+#include "kernels/cuda/device/workspace.h"
+#include "kernels/cuda/dynamic_shared.cuh"
+
+namespace trireme::cuda {
+namespace {
+
+constexpr int kDeltaWarps = 8;
+
+template <int B, int D>
+constexpr std::size_t bwd_shared_bytes() {
+  return (4 * kTileFloats<B, D> + kTileFloats<B, B> + 2 * B) * sizeof(float);
+}
+
+template <class T>
+struct BwdPointers {
+  const T *dout, *qkv;
+  const float *lse, *delta;  // [B, num_heads, T]
+  T* dqkv;
+};
+
+// delta[sample, head, t]: a warp a row of a head.
+template <class T>
+__global__ void attention_delta_kernel(AttentionProblem a, const T* dout, const T* out, float* delta,
+                                       std::int64_t num_rows) {
+  const std::int64_t index = std::int64_t{blockIdx.x} * kDeltaWarps + threadIdx.x / kWarp;
+  if (index >= num_rows) return;  // a whole warp
+  const std::int64_t t = index % a.seq_len, head = index / a.seq_len % a.num_heads,
+                     sample = index / a.seq_len / a.num_heads;
+  const HeadRows<const T> x = head_rows(dout, a, sample, head), y = head_rows(out, a, sample, head);
+  float sum = 0.0f;
+  for (int c = threadIdx.x % kWarp; c < a.head_dim; c += kWarp) {
+    sum += to_float(x.first[t * x.pitch + c]) * to_float(y.first[t * y.pitch + c]);
+  }
+  sum = warp_sum(sum);
+  if (threadIdx.x % kWarp == 0) delta[index] = sum;
+}
+
+// From scores and products dO V^T, both [own rows, other rows] of the tile, to W P and dS.
+struct Gradients {
+  float weighted, dscore;
+};
+template <bool kDropout>
+__device__ Gradients gradients_at(const AttentionProblem& a, std::int64_t sample, std::int64_t head,
+                                  std::int64_t query, std::int64_t key, float score, float product, float lse,
+                                  float delta) {
+  if (!is_visible(a, query, key)) return {0.0f, 0.0f};
+  const float p = expf(a.scale * score - lse);
+  const float weight = dropout_weight<kDropout>(a, sample, head, query, key);
+  return {p * weight, p * (weight * product - delta) * a.scale};
+}
+
+// lse and delta of queries [first, first + B), for all threads.
+template <int B>
+__device__ void load_row_values(const AttentionProblem& a, const float* from, std::int64_t first, float* to) {
+  for (int i = threadIdx.x; i < B; i += kTileThreads) to[i] = first + i < a.seq_len ? from[first + i] : 0.0f;
+}
+
+template <class T, int B, int D, bool kDropout>
+__global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
+    attention_bwd_keys_kernel(AttentionProblem a, BwdPointers<T> x) {
+  constexpr int R = B / kTileSide;
+  float* keys = dynamic_shared();
+  float* values = keys + kTileFloats<B, D>;
+  float* queries = values + kTileFloats<B, D>;
+  float* douts = queries + kTileFloats<B, D>;
+  float* shared_product = douts + kTileFloats<B, D>;
+  float* lse = shared_product + kTileFloats<B, B>;
+  float* delta = lse + B;
+  const int ty = threadIdx.x / kTileSide, tx = threadIdx.x % kTileSide;
+  const std::int64_t head = blockIdx.y, sample = blockIdx.z, first_key = std::int64_t{blockIdx.x} * B;
+  const std::int64_t row_values = (sample * a.num_heads + head) * a.seq_len;
+
+  load_tile<B, D, T>(a, qkv_rows(x.qkv, a, sample, head, 1), first_key, keys);
+  load_tile<B, D, T>(a, qkv_rows(x.qkv, a, sample, head, 2), first_key, values);
+  float dkeys[R][OwnCols<D>::kCount] = {}, dvalues[R][OwnCols<D>::kCount] = {};
+  for (std::int64_t first_query = a.causal ? first_key : 0; first_query < a.seq_len; first_query += B) {
+    __syncthreads();  // the previous tiles have been read
+    load_tile<B, D, T>(a, qkv_rows(x.qkv, a, sample, head, 0), first_query, queries);
+    load_tile<B, D, T>(a, head_rows(x.dout, a, sample, head), first_query, douts);
+    load_row_values<B>(a, x.lse + row_values, first_query, lse);
+    load_row_values<B>(a, x.delta + row_values, first_query, delta);
+    __syncthreads();
+    float weighted[R][R], dscores[R][R];
+    dot_rows<D, R>(keys, queries, weighted);
+    dot_rows<D, R>(values, douts, dscores);
+#pragma unroll
+    for (int i = 0; i < R; ++i) {
+#pragma unroll
+      for (int j = 0; j < R; ++j) {
+        const int query = tx + kTileSide * j;
+        const Gradients g =
+            gradients_at<kDropout>(a, sample, head, first_query + query, first_key + ty * R + i,
+                                   weighted[i][j], dscores[i][j], lse[query], delta[query]);
+        weighted[i][j] = g.weighted;
+        dscores[i][j] = g.dscore;
+      }
+    }
+    share_product<B, R>(shared_product, weighted);
+    add_product<B, D, R>(shared_product, douts, dvalues);
+    share_product<B, R>(shared_product, dscores);
+    add_product<B, D, R>(shared_product, queries, dkeys);
+  }
+#pragma unroll
+  for (int i = 0; i < R; ++i) {
+    const std::int64_t key = first_key + ty * R + i;
+    if (key >= a.seq_len) continue;
+    store_row<D, T>(a, qkv_rows(x.dqkv, a, sample, head, 1), key, dkeys[i], 1.0f);
+    store_row<D, T>(a, qkv_rows(x.dqkv, a, sample, head, 2), key, dvalues[i], 1.0f);
+  }
+}
+
+template <class T, int B, int D, bool kDropout>
+__global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
+    attention_bwd_queries_kernel(AttentionProblem a, BwdPointers<T> x) {
+  constexpr int R = B / kTileSide;
+  float* queries = dynamic_shared();
+  float* douts = queries + kTileFloats<B, D>;
+  float* keys = douts + kTileFloats<B, D>;
+  float* values = keys + kTileFloats<B, D>;
+  float* shared_product = values + kTileFloats<B, D>;
+  float* lse = shared_product + kTileFloats<B, B>;
+  float* delta = lse + B;
+  const int ty = threadIdx.x / kTileSide, tx = threadIdx.x % kTileSide;
+  const std::int64_t head = blockIdx.y, sample = blockIdx.z;
+  // The longest rows of a causal mask first.
+  const std::int64_t first_query = (std::int64_t{gridDim.x} - 1 - blockIdx.x) * B;
+  const std::int64_t end = a.causal && first_query + B < a.seq_len ? first_query + B : a.seq_len;
+  const std::int64_t row_values = (sample * a.num_heads + head) * a.seq_len;
+
+  load_tile<B, D, T>(a, qkv_rows(x.qkv, a, sample, head, 0), first_query, queries);
+  load_tile<B, D, T>(a, head_rows(x.dout, a, sample, head), first_query, douts);
+  load_row_values<B>(a, x.lse + row_values, first_query, lse);
+  load_row_values<B>(a, x.delta + row_values, first_query, delta);
+  float dqueries[R][OwnCols<D>::kCount] = {};
+  for (std::int64_t first_key = 0; first_key < end; first_key += B) {
+    __syncthreads();  // the previous tiles have been read
+    load_tile<B, D, T>(a, qkv_rows(x.qkv, a, sample, head, 1), first_key, keys);
+    load_tile<B, D, T>(a, qkv_rows(x.qkv, a, sample, head, 2), first_key, values);
+    __syncthreads();
+    float scores[R][R], dscores[R][R];
+    dot_rows<D, R>(queries, keys, scores);
+    dot_rows<D, R>(douts, values, dscores);
+#pragma unroll
+    for (int i = 0; i < R; ++i) {
+      const int query = ty * R + i;
+#pragma unroll
+      for (int j = 0; j < R; ++j) {
+        dscores[i][j] =
+            gradients_at<kDropout>(a, sample, head, first_query + query, first_key + tx + kTileSide * j,
+                                   scores[i][j], dscores[i][j], lse[query], delta[query])
+                .dscore;
+      }
+    }
+    share_product<B, R>(shared_product, dscores);
+    add_product<B, D, R>(shared_product, keys, dqueries);
+  }
+#pragma unroll
+  for (int i = 0; i < R; ++i) {
+    const std::int64_t query = first_query + ty * R + i;
+    if (query < a.seq_len) store_row<D, T>(a, qkv_rows(x.dqkv, a, sample, head, 0), query, dqueries[i], 1.0f);
+  }
+}
+
+}  // namespace
+
+void native_attention_bwd(const KernelContext& exec, const AttentionBwdArgs& args) {
+  const std::int64_t samples = args.qkv.shape[0], seq_len = args.qkv.shape[1], width = args.qkv.shape[2] / 3;
+  const std::int64_t head_dim = width / args.num_heads;
+  assert(args.dqkv.num_elems() == args.qkv.num_elems() && args.dout.num_elems() * 3 == args.qkv.num_elems());
+  check_dtype("attention_bwd", args.qkv.dtype, {args.dout, args.out, args.dqkv});
+  check_dtype("attention_bwd", DType::kFloat32, {args.lse});
+  if (args.qkv.num_elems() == 0) return;
+  const std::int64_t num_rows = samples * args.num_heads * seq_len;
+  const Workspace delta(exec, static_cast<std::size_t>(num_rows) * sizeof(float));
+  for_float_type("attention_bwd", args.qkv.dtype, [&]<class T>(T) {
+    const bool packed =
+        rows_are_packable(head_dim, sizeof(T), {args.qkv.data, args.dout.data, args.dqkv.data});
+    const AttentionProblem a = problem_of(args, packed);
+    launch(exec, "attention_bwd", grid_of(ceil_div(num_rows, kDeltaWarps)), kDeltaWarps * kWarp, 0,
+           attention_delta_kernel<T>, a, args.dout.as<T>(), args.out.as<T>(), delta.as<float>(), num_rows);
+    const BwdPointers<T> pointers{.dout = args.dout.as<T>(),
+                                  .qkv = args.qkv.as<T>(),
+                                  .lse = args.lse.as<float>(),
+                                  .delta = delta.as<float>(),
+                                  .dqkv = args.dqkv.as<T>()};
+    const auto bytes_of = [](auto tile) { return bwd_shared_bytes<tile.B, tile.D>(); };
+    for_tile(exec, "attention_bwd", head_dim, args.dropout_p > 0.0f, bytes_of, [&](auto tile) {
+      constexpr int B = decltype(tile)::B, D = decltype(tile)::D;
+      const std::int64_t tiles = ceil_div(seq_len, B);
+      launch_tiles(exec, "attention_bwd", tiles, a, samples, bwd_shared_bytes<B, D>(),
+                   attention_bwd_keys_kernel<T, B, D, decltype(tile)::kDropout>, a, pointers);
+      launch_tiles(exec, "attention_bwd", tiles, a, samples, bwd_shared_bytes<B, D>(),
+                   attention_bwd_queries_kernel<T, B, D, decltype(tile)::kDropout>, a, pointers);
+    });
+  });
+}
+
+}  // namespace trireme::cuda

@@ -1,0 +1,106 @@
+// Attention without the [T, T] matrix (Dao et al. 2022): a block holds a tile of queries and goes over the
+// keys, keeping the maximum and the sum of each row's exponentials.
+#include <cassert>
+#include <cfloat>
+
+#include "kernels/cuda/attention/attention_launch.cuh"
+#include "kernels/cuda/attention/native_attention.h"
+#include "kernels/cuda/dynamic_shared.cuh"
+
+namespace trireme::cuda {
+namespace {
+
+template <int B, int D>
+constexpr std::size_t fwd_shared_bytes() {
+  return (3 * kTileFloats<B, D> + kTileFloats<B, B>)*sizeof(float);
+}
+
+template <class T, int B, int D, bool kDropout>
+__global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
+    attention_fwd_kernel(AttentionProblem a, const T* qkv, T* out, float* lse) {
+  constexpr int R = B / kTileSide;
+  float* queries = dynamic_shared();
+  float* keys = queries + kTileFloats<B, D>;
+  float* values = keys + kTileFloats<B, D>;
+  float* probabilities = values + kTileFloats<B, D>;
+  const int ty = threadIdx.x / kTileSide, tx = threadIdx.x % kTileSide;
+  const std::int64_t head = blockIdx.y, sample = blockIdx.z;
+  // The longest rows of a causal mask first, so that the short ones fill the gaps at the end.
+  const std::int64_t first_query = (std::int64_t{gridDim.x} - 1 - blockIdx.x) * B;
+  const std::int64_t end = a.causal && first_query + B < a.seq_len ? first_query + B : a.seq_len;
+
+  load_tile<B, D, T>(a, qkv_rows(qkv, a, sample, head, 0), first_query, queries);
+  float sum[R][OwnCols<D>::kCount] = {};
+  float max[R], exp_sum[R];  // exp_sum: the thread's own columns only
+#pragma unroll
+  for (int i = 0; i < R; ++i) {
+    max[i] = -FLT_MAX;  // not infinity, whose difference to itself is NaN
+    exp_sum[i] = 0.0f;
+  }
+  for (std::int64_t first_key = 0; first_key < end; first_key += B) {
+    __syncthreads();  // the previous tiles have been read
+    load_tile<B, D, T>(a, qkv_rows(qkv, a, sample, head, 1), first_key, keys);
+    load_tile<B, D, T>(a, qkv_rows(qkv, a, sample, head, 2), first_key, values);
+    __syncthreads();
+    float p[R][R];
+    dot_rows<D, R>(queries, keys, p);
+#pragma unroll
+    for (int i = 0; i < R; ++i) {
+      const std::int64_t query = first_query + ty * R + i;
+      float new_max = max[i];
+#pragma unroll
+      for (int j = 0; j < R; ++j) {
+        const bool visible = is_visible(a, query, first_key + tx + kTileSide * j);
+        p[i][j] = visible ? a.scale * p[i][j] : -INFINITY;
+        new_max = fmaxf(new_max, p[i][j]);
+      }
+      new_max = row_max(new_max);
+      const float correction = expf(max[i] - new_max);
+      max[i] = new_max;
+      exp_sum[i] *= correction;
+#pragma unroll
+      for (int j = 0; j < R; ++j) {
+        p[i][j] = expf(p[i][j] - new_max);
+        exp_sum[i] += p[i][j];
+        p[i][j] *= dropout_weight<kDropout>(a, sample, head, query, first_key + tx + kTileSide * j);
+      }
+#pragma unroll
+      for (int c = 0; c < OwnCols<D>::kCount; ++c) sum[i][c] *= correction;
+    }
+    share_product<B, R>(probabilities, p);
+    add_product<B, D, R>(probabilities, values, sum);
+  }
+#pragma unroll
+  for (int i = 0; i < R; ++i) {
+    const std::int64_t query = first_query + ty * R + i;
+    const float total = row_sum(exp_sum[i]);
+    if (query >= a.seq_len) continue;
+    store_row<D, T>(a, head_rows(out, a, sample, head), query, sum[i], 1.0f / total);
+    if (tx == 0) lse[(sample * a.num_heads + head) * a.seq_len + query] = max[i] + logf(total);
+  }
+}
+
+}  // namespace
+
+void native_attention_fwd(const KernelContext& exec, const AttentionFwdArgs& args) {
+  const std::int64_t samples = args.qkv.shape[0], seq_len = args.qkv.shape[1], width = args.qkv.shape[2] / 3;
+  const std::int64_t head_dim = width / args.num_heads;
+  assert(args.out.num_elems() * 3 == args.qkv.num_elems());
+  assert(args.lse.num_elems() == samples * args.num_heads * seq_len);
+  check_dtype("attention_fwd", args.qkv.dtype, {args.out});
+  check_dtype("attention_fwd", DType::kFloat32, {args.lse});
+  if (args.qkv.num_elems() == 0) return;
+  for_float_type("attention_fwd", args.qkv.dtype, [&]<class T>(T) {
+    const bool packed = rows_are_packable(head_dim, sizeof(T), {args.qkv.data, args.out.data});
+    const AttentionProblem a = problem_of(args, packed);
+    const auto bytes_of = [](auto tile) { return fwd_shared_bytes<tile.B, tile.D>(); };
+    for_tile(exec, "attention_fwd", head_dim, args.dropout_p > 0.0f, bytes_of, [&](auto tile) {
+      constexpr int B = decltype(tile)::B, D = decltype(tile)::D;
+      launch_tiles(exec, "attention_fwd", ceil_div(seq_len, B), a, samples, fwd_shared_bytes<B, D>(),
+                   attention_fwd_kernel<T, B, D, decltype(tile)::kDropout>, a, args.qkv.as<T>(),
+                   args.out.as<T>(), args.lse.as<float>());
+    });
+  });
+}
+
+}  // namespace trireme::cuda

@@ -1,0 +1,80 @@
+// Convolutions: products of matrices where they are nothing else, the library's kernels where it has them,
+// the own ones for everything else.
+#include <cassert>
+
+#include "kernels/cuda/conv/conv_library.h"
+#include "kernels/cuda/conv/native_conv.h"
+#include "kernels/cuda/device/stream.h"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/ops.h"
+
+namespace trireme::cuda {
+namespace {
+
+// A pixel of y is a pixel of x times the weight.
+bool is_product(const Shape& weight, const ConvGeometry& geometry) {
+  return weight[2] == 1 && weight[3] == 1 && geometry.stride == 1 && geometry.padding == 0 &&
+         geometry.groups == 1;
+}
+
+// Channels-last images, or a weight of one pixel, as a matrix of `cols` columns.
+template <class View>
+View as_rows(View x, std::int64_t cols) {
+  x.shape = Shape{cols == 0 ? 0 : x.num_elems() / cols, cols};
+  return x;
+}
+
+template <class View>
+View as_pixels(View x) {
+  return as_rows(x, x.shape[3]);
+}
+
+}  // namespace
+
+void run_op(const KernelContext& exec, const Conv2dFwdArgs& args) {
+  check_dtype("conv2d_fwd", args.x.dtype, {args.weight, args.bias, args.y});
+  if (args.y.num_elems() == 0) return;
+  if (is_product(args.weight.shape, args.geometry)) {
+    return run_op(exec, MatmulArgs{.a = as_pixels(args.x),
+                                   .b = as_rows(args.weight, args.weight.shape[1]),
+                                   .d = as_pixels(args.y),
+                                   .transpose_b = Transpose::kYes,
+                                   .math = args.math,
+                                   .bias = args.bias});
+  }
+  if (stream_of(exec).conv_library().run_fwd(exec, args)) return;
+  native_conv_fwd(exec, args);
+}
+
+void run_op(const KernelContext& exec, const Conv2dBwdDataArgs& args) {
+  check_dtype("conv2d_bwd_data", args.dy.dtype, {args.weight, args.dx_add, args.dx});
+  if (args.dx.num_elems() == 0) return;
+  if (is_product(args.weight.shape, args.geometry)) {
+    return run_op(exec,
+                  MatmulArgs{.a = as_pixels(args.dy),
+                             .b = as_rows(args.weight, args.weight.shape[1]),
+                             .d = as_pixels(args.dx),
+                             .math = args.math,
+                             .residual = args.dx_add.defined() ? as_pixels(args.dx_add) : ConstTensorView{}});
+  }
+  if (stream_of(exec).conv_library().run_bwd_data(exec, args)) return;
+  native_conv_bwd_data(exec, args);
+}
+
+void run_op(const KernelContext& exec, const Conv2dBwdWeightArgs& args) {
+  check_dtype("conv2d_bwd_weight", args.dy.dtype, {args.x});
+  check_dtype("conv2d_bwd_weight", DType::kFloat32, {args.dweight});
+  if (args.mode == GradientMode::kIgnore || args.dweight.num_elems() == 0) return;
+  if (is_product(args.dweight.shape, args.geometry)) {
+    return run_op(exec, MatmulArgs{.a = as_pixels(args.dy),
+                                   .b = as_pixels(args.x),
+                                   .d = as_rows(args.dweight, args.dweight.shape[1]),
+                                   .transpose_a = Transpose::kYes,
+                                   .math = args.math,
+                                   .mode = args.mode});
+  }
+  if (stream_of(exec).conv_library().run_bwd_weight(exec, args)) return;
+  native_conv_bwd_weight(exec, args);
+}
+
+}  // namespace trireme::cuda

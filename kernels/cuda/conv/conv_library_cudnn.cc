@@ -1,0 +1,176 @@
+// Convolutions by cuDNN's engines on channels-last images and packed weights ([Note: packed weights]).
+//
+// [Note: engines of convolutions] Taken are engines that keep the contract: the same bits on every run, sums
+// in fp32, no tensor cores on fp32 unless tf32 is asked for. None that transforms its operands (Winograd,
+// FFT) either: the error of those grows with their tiles. Which of them: [Note: engines of cuDNN]. What is
+// added to a result (a bias, another gradient) is added by a native kernel to sums in fp32, so that 16-bit
+// results are rounded once.
+#include <initializer_list>
+#include <optional>
+
+#include "kernels/cuda/conv/conv_library.h"
+#include "kernels/cuda/conv/conv_weight.h"
+#include "kernels/cuda/cudnn/cudnn_plans.h"
+#include "kernels/cuda/device/workspace.h"
+#include "kernels/cuda/matmul/matmul_epilogue.h"
+
+namespace trireme::cuda {
+namespace {
+
+constexpr std::size_t kMostWorkspaceBytes = std::size_t{1} << 30;
+
+struct Problem {
+  ConvolutionKind kind = ConvolutionKind::kFwd;
+  ConvShape shape;
+  DType in = DType::kFloat32, out = DType::kFloat32;
+  MathMode math = MathMode::kFp32;
+  auto operator<=>(const Problem&) const = default;
+
+  CudnnGraph graph() const;
+  EngineLimits limits() const;
+  std::string text() const {
+    constexpr const char* kKinds[] = {"forward", "data gradient", "weight gradient"};
+    return fmt::format("convolution, {} {} of {}", name(in), kKinds[static_cast<std::size_t>(kind)],
+                       shape.text());
+  }
+};
+
+// Of the caller's tensors.
+enum Id : std::int64_t { kX = 1, kWeight, kY };
+
+cudnnDataType_t cudnn_type(DType dtype) {
+  if (dtype == DType::kFloat32) return CUDNN_DATA_FLOAT;
+  return dtype == DType::kFloat16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
+}
+
+CudnnGraph Problem::graph() const {
+  const ConvShape& s = shape;
+  // Counted as [images, channels, height, width], whatever lies where.
+  const auto channels_last = [](const CudnnGraph::Extents& d) {
+    return CudnnGraph::Extents{d[1] * d[2] * d[3], 1, d[3] * d[1], d[1]};
+  };
+  const auto type_of = [&](ConvolutionKind written) { return cudnn_type(kind == written ? out : in); };
+  const CudnnGraph::Extents x{s.images, s.channels, s.height, s.width},
+      weight{s.outputs, s.in_group, s.kernel_height, s.kernel_width},
+      y{s.images, s.outputs, s.out_height, s.out_width};
+  CudnnGraph made;
+  const auto x_tensor = made.input_or_output(kX, type_of(ConvolutionKind::kBwdData), x, channels_last(x));
+  const auto weight_tensor =
+      made.input_or_output(kWeight, type_of(ConvolutionKind::kBwdWeight), weight, channels_last(weight));
+  const auto y_tensor = made.input_or_output(kY, type_of(ConvolutionKind::kFwd), y, channels_last(y));
+  made.convolution(kind, s.stride, s.padding, x_tensor, weight_tensor, y_tensor);
+  return made;
+}
+
+// See [Note: engines of convolutions].
+EngineLimits Problem::limits() const {
+  EngineLimits made{
+      .refused = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION,
+                  CUDNN_NUMERICAL_NOTE_WINOGRAD, CUDNN_NUMERICAL_NOTE_FFT},
+      .most_workspace_bytes = kMostWorkspaceBytes,
+      .fallback = true};
+  if (in == DType::kFloat32) made.refused.push_back(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
+  if (in == DType::kFloat32 && math == MathMode::kFp32) {
+    made.refused.push_back(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+  }
+  return made;
+}
+
+// Engines read 16 bytes at a time.
+bool is_readable(std::initializer_list<const void*> pointers) {
+  for (const void* pointer : pointers) {
+    if (reinterpret_cast<std::uintptr_t>(pointer) % 16 != 0) return false;
+  }
+  return true;
+}
+
+std::size_t bytes_of(std::int64_t elems, DType dtype) {
+  return static_cast<std::size_t>(elems * size_bytes(dtype));
+}
+
+// `result`, with the rows of `pixels` fp32 in `sum` and what is added to them.
+void finish(const KernelContext& exec, void* sum, ConstTensorView bias, ConstTensorView addend,
+            TensorView result) {
+  const std::int64_t cols = result.shape[3];
+  const Shape rows{result.num_elems() / cols, cols};
+  addend.shape = rows;
+  result.shape = rows;
+  matmul_epilogue(exec,
+                  {.product = {sum, DType::kFloat32, rows}, .bias = bias, .residual = addend, .d = result});
+}
+
+}  // namespace
+
+struct ConvLibrary::State {
+  CudnnPlans<Problem> plans;
+
+  void run(const KernelContext& exec, const CudnnPlan& plan, const void* x, const void* weight,
+           const void* y) const {
+    const Workspace workspace(exec, plan.workspace_bytes());
+    plan.run(plans.handle(), {kX, kWeight, kY},
+             {const_cast<void*>(x), const_cast<void*>(weight), const_cast<void*>(y)}, workspace.as<void>());
+  }
+};
+
+ConvLibrary::ConvLibrary(std::shared_ptr<CudnnHandle> cudnn)
+    : state_(new State{.plans = CudnnPlans<Problem>(std::move(cudnn))}) {}
+
+ConvLibrary::~ConvLibrary() = default;
+
+bool ConvLibrary::run_fwd(const KernelContext& exec, const Conv2dFwdArgs& args) {
+  if (!is_readable({args.x.data, args.y.data})) return false;
+  const ConvShape shape = conv_shape(args.x.shape, args.weight.shape, args.y.shape, args.geometry);
+  const bool in_two = args.bias.defined();
+  const DType out = in_two ? DType::kFloat32 : args.y.dtype;
+  const CudnnPlan* plan = state_->plans.plan_for(
+      {.kind = ConvolutionKind::kFwd, .shape = shape, .in = args.x.dtype, .out = out, .math = args.math});
+  if (plan == nullptr) return false;
+  const Workspace weight(exec, bytes_of(shape.weight_elems(), args.weight.dtype));
+  pack_conv_weight(exec, "conv2d_fwd", shape, args.weight, weight.as<void>());
+  std::optional<Workspace> apart;
+  if (args.y.dtype != out) apart.emplace(exec, bytes_of(args.y.num_elems(), out));
+  void* const sum = apart ? apart->as<void>() : args.y.data;
+  state_->run(exec, *plan, args.x.data, weight.as<void>(), sum);
+  if (in_two) finish(exec, sum, args.bias, {}, args.y);
+  return true;
+}
+
+bool ConvLibrary::run_bwd_data(const KernelContext& exec, const Conv2dBwdDataArgs& args) {
+  if (!is_readable({args.dy.data, args.dx.data})) return false;
+  const ConvShape shape = conv_shape(args.dx.shape, args.weight.shape, args.dy.shape, args.geometry);
+  const bool in_two = args.dx_add.defined();
+  const DType out = in_two ? DType::kFloat32 : args.dx.dtype;
+  const CudnnPlan* plan = state_->plans.plan_for({.kind = ConvolutionKind::kBwdData,
+                                                  .shape = shape,
+                                                  .in = args.dy.dtype,
+                                                  .out = out,
+                                                  .math = args.math});
+  if (plan == nullptr) return false;
+  const Workspace weight(exec, bytes_of(shape.weight_elems(), args.weight.dtype));
+  pack_conv_weight(exec, "conv2d_bwd_data", shape, args.weight, weight.as<void>());
+  std::optional<Workspace> apart;
+  if (args.dx.dtype != out || args.dx_add.data == args.dx.data) {
+    apart.emplace(exec, bytes_of(args.dx.num_elems(), out));
+  }
+  void* const sum = apart ? apart->as<void>() : args.dx.data;
+  state_->run(exec, *plan, sum, weight.as<void>(), args.dy.data);
+  if (in_two) finish(exec, sum, {}, args.dx_add, args.dx);
+  return true;
+}
+
+bool ConvLibrary::run_bwd_weight(const KernelContext& exec, const Conv2dBwdWeightArgs& args) {
+  if (args.dy.num_elems() == 0 || !is_readable({args.dy.data, args.x.data})) return false;
+  const ConvShape shape = conv_shape(args.x.shape, args.dweight.shape, args.dy.shape, args.geometry);
+  const CudnnPlan* plan = state_->plans.plan_for({.kind = ConvolutionKind::kBwdWeight,
+                                                  .shape = shape,
+                                                  .in = args.dy.dtype,
+                                                  .out = DType::kFloat32,
+                                                  .math = args.math});
+  if (plan == nullptr) return false;
+  const Workspace packed(exec, bytes_of(shape.weight_elems(), DType::kFloat32));
+  state_->run(exec, *plan, args.x.data, packed.as<void>(), args.dy.data);
+  unpack_conv_gradient(exec, "conv2d_bwd_weight", shape, packed.as<float>(), args.dweight, args.mode);
+  return true;
+}
+
+}  // namespace trireme::cuda

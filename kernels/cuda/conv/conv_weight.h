@@ -1,0 +1,18 @@
+// [Note: packed weights] Parameters are [O, C, R, S], as in PyTorch. Images are channels-last, and what reads
+// them along their channels wants weights alike: [O, R, S, C]. They are small beside images, so every call
+// packs its own.
+#pragma once
+
+#include "kernels/cuda/conv/conv_shape.h"
+
+namespace trireme::cuda {
+
+/// `packed` [O, R, S, C / groups] = `weight` [O, C / groups, R, S], of one dtype. `op` names it in errors.
+void pack_conv_weight(const KernelContext& exec, const char* op, const ConvShape& shape,
+                      ConstTensorView weight, void* packed);
+
+/// `gradient` [O, C / groups, R, S] fp32 = or += `packed` [O, R, S, C / groups].
+void unpack_conv_gradient(const KernelContext& exec, const char* op, const ConvShape& shape,
+                          const float* packed, TensorView gradient, GradientMode mode);
+
+}  // namespace trireme::cuda

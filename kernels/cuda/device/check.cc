@@ -1,0 +1,65 @@
+#include "kernels/cuda/device/check.h"
+
+#include <string>
+
+#include "kernels/cuda/device/device_report.h"
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+
+namespace trireme::cuda {
+namespace {
+
+ErrorCode code_of(cudaError_t result) {
+  switch (result) {
+    case cudaErrorMemoryAllocation:
+      return ErrorCode::kOutOfMemory;
+    case cudaErrorInsufficientDriver:
+    case cudaErrorNoDevice:
+    case cudaErrorNoKernelImageForDevice:
+      return ErrorCode::kUnsupported;
+    default:
+      return ErrorCode::kRuntime;
+  }
+}
+
+// What to do about it, where that is known.
+std::string advice(cudaError_t result) {
+  switch (result) {
+    case cudaErrorInsufficientDriver:
+    case cudaErrorNoDevice:
+      return "; " + describe_missing_device(result);
+    case cudaErrorNoKernelImageForDevice:
+      return "; this build has no code for this card: build with -DCMAKE_CUDA_ARCHITECTURES=native";
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorLaunchFailure:
+      return "; an earlier kernel may be the culprit: run under compute-sanitizer to find it";
+    default:
+      return "";
+  }
+}
+
+std::string describe(cudaError_t result, const char* what) {
+  return fmt::format("cuda: {} failed: {} ({}){}", what, cudaGetErrorString(result), cudaGetErrorName(result),
+                     advice(result));
+}
+
+}  // namespace
+
+void check(cudaError_t result, const char* what, std::source_location where) {
+  if (result == cudaSuccess) return;
+  const std::string message = describe(result, what);
+  (void)cudaGetLastError();  // so that the next call does not report this one
+  throw Error(code_of(result), message, where);
+}
+
+void check_noexcept(cudaError_t result, const char* what) noexcept {
+  // At the end of the process the driver may be gone before the last handle.
+  if (result == cudaSuccess || result == cudaErrorCudartUnloading) return;
+  try {
+    log_error(describe(result, what));
+  } catch (...) {  // no memory for the message
+  }
+}
+
+}  // namespace trireme::cuda

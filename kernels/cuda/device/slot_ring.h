@@ -1,0 +1,37 @@
+// Buffers that copies use in turn.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <list>
+
+#include "kernels/cuda/device/handle.h"
+
+namespace trireme::cuda {
+
+/// `Slot` has an Event `done`, recorded behind its last use.
+template <class Slot>
+class SlotRing {
+ public:
+  explicit SlotRing(std::size_t most) : most_(most) {}
+
+  /// One that the card is done with; a new one of `make()` where there is none; at `most` slots the oldest,
+  /// for which the host waits, being that far ahead of the card.
+  template <class Make>
+  Slot& acquire(Make make) {
+    auto slot = std::find_if(slots_.begin(), slots_.end(), [](const Slot& s) { return s.done.passed(); });
+    if (slot == slots_.end()) {
+      if (slots_.size() < most_) return slots_.emplace_back(make());
+      slot = slots_.begin();
+      slot->done.wait();
+    }
+    slots_.splice(slots_.end(), slots_, slot);
+    return slots_.back();
+  }
+
+ private:
+  const std::size_t most_;
+  std::list<Slot> slots_;  // in order of their last use, the oldest first
+};
+
+}  // namespace trireme::cuda

@@ -1,0 +1,25 @@
+// Page-locked host memory through which small copies to the card go, so that the host need not wait for the
+// stream before it reuses the source.
+#pragma once
+
+#include "kernels/cuda/device/slot_ring.h"
+
+namespace trireme::cuda {
+
+class StagingBuffers {
+ public:
+  /// Larger copies are worth a stream of their own (upload_stream.h).
+  static constexpr std::size_t kMaxBytes = std::size_t{256} << 10;
+
+  /// Copies `bytes` <= kMaxBytes to the card, in order of `stream`; `src` may change when this returns.
+  void copy_to_device(void* dst, const void* src, std::size_t bytes, cudaStream_t stream);
+
+ private:
+  struct Slot {
+    PinnedMemory memory{kMaxBytes};
+    Event done;
+  };
+  SlotRing<Slot> slots_{32};
+};
+
+}  // namespace trireme::cuda

@@ -1,0 +1,67 @@
+// What one rank owns on its card beside memory: the compute stream, and the state of libraries that is bound
+// to it. KernelContext::stream points to one of these.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <memory>
+
+#include "kernels/backend.h"
+#include "kernels/cuda/device/handle.h"
+
+namespace trireme::cuda {
+
+class MatmulLibrary;
+class AttentionLibrary;
+class ConvLibrary;
+class CudnnHandle;
+class StagingBuffers;
+class UploadStream;
+
+class Stream {
+ public:
+  /// Makes the card current for the calling thread. Throws Error(kUnsupported) when there is no such card or
+  /// no driver.
+  Stream(Device device, std::shared_ptr<Allocator> allocator);
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  cudaStream_t get() const { return stream_.get(); }
+  Device device() const { return device_; }
+
+  // Made on first use.
+  MatmulLibrary& matmul_library();
+  AttentionLibrary& attention_library();
+  ConvLibrary& conv_library();
+  StagingBuffers& staging_buffers();
+  UploadStream& upload_stream();
+
+ private:
+  const std::shared_ptr<CudnnHandle>& cudnn();
+
+  const Device device_;
+  const std::shared_ptr<Allocator> allocator_;
+  StreamHandle stream_;
+  std::unique_ptr<MatmulLibrary> matmul_;
+  std::shared_ptr<CudnnHandle> cudnn_;  // of the two below
+  std::unique_ptr<AttentionLibrary> attention_;
+  std::unique_ptr<ConvLibrary> conv_;
+  std::unique_ptr<StagingBuffers> staging_;
+  std::unique_ptr<UploadStream> upload_;
+};
+
+/// The stream of a context. Throws Error(kInvalidInput) when it has none.
+Stream& stream_of(const KernelContext& exec);
+
+std::shared_ptr<void> make_stream(Device device, std::shared_ptr<Allocator> allocator);
+void* native_stream(const KernelContext& exec);
+void synchronize(const KernelContext& exec);
+void bind_thread(const KernelContext& exec);
+
+// Recorded work: see kernels/backend.h.
+void begin_capture(const KernelContext& exec);
+std::shared_ptr<void> end_capture(const KernelContext& exec);
+void launch_graph(const KernelContext& exec, const std::shared_ptr<void>& graph);
+
+}  // namespace trireme::cuda

@@ -1,0 +1,114 @@
+// Softmax and cross-entropy of a row by one block: the maximum and the sum in one pass, the gradient in a
+// second that finds the row in the cache.
+#include <algorithm>
+#include <cassert>
+
+#include "kernels/cuda/device/workspace.h"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/loss/exp_sum.cuh"
+#include "kernels/cuda/loss/soft_cross_entropy.cuh"
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/pack.cuh"
+#include "kernels/cuda/reduce.cuh"
+
+namespace trireme::cuda {
+namespace {
+
+template <class T, int N, int kBlockThreads>
+__global__ void __launch_bounds__(kBlockThreads)
+    cross_entropy_kernel(T* logits, const std::int32_t* targets, float* row_losses, std::int64_t cols,
+                         float scale, const float* gradient_scale, bool write_gradient) {
+  const std::int64_t row = blockIdx.x;
+  const std::int32_t target = targets[row];
+  T* x = logits + row * cols;
+  const std::int64_t first = std::int64_t{threadIdx.x} * N;
+  constexpr std::int64_t kStride = std::int64_t{kBlockThreads} * N;
+  if (target < 0) {
+    if (threadIdx.x == 0) row_losses[row] = 0.0f;
+    if (!write_gradient) return;
+    const float zeros[N] = {};
+    for (std::int64_t c = first; c < cols; c += kStride) store<N>(x + c, zeros);
+    return;
+  }
+  ExpSum own = no_exps();
+#pragma unroll 4
+  for (std::int64_t c = first; c < cols; c += kStride) {
+    float v[N];
+    load<N>(x + c, v);
+    include(own, v);
+  }
+  // A target beyond the vocabulary must not read beyond the row; NaN says that something is wrong.
+  const float target_logit = target < cols ? to_float(x[target]) : nanf("");
+  const ExpSum total = block_join<kBlockThreads>(own);  // its barrier: the target's logit is read by all
+  if (threadIdx.x == 0) row_losses[row] = logf(total.sum) + total.max - target_logit;
+  if (!write_gradient) return;
+  if (gradient_scale != nullptr) scale *= *gradient_scale;
+  const float factor = scale / total.sum;
+#pragma unroll 4
+  for (std::int64_t c = first; c < cols; c += kStride) {
+    float v[N];
+    load<N>(x + c, v);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      v[i] = expf(v[i] - total.max) * factor;
+      if (c + i == target) v[i] -= scale;
+    }
+    store<N>(x + c, v);
+  }
+}
+
+constexpr int kSumThreads = 512;
+
+// One block; the order is fixed by the number of rows.
+__global__ void __launch_bounds__(kSumThreads)
+    sum_losses_kernel(const float* row_losses, std::int64_t rows, float scale, float* loss) {
+  __shared__ double shared[kSumThreads / kWarp];
+  double sum = 0.0;
+#pragma unroll 4
+  for (std::int64_t row = threadIdx.x; row < rows; row += kSumThreads) sum += row_losses[row];
+  sum = block_sum<kSumThreads>(sum, shared);
+  if (threadIdx.x == 0) *loss = static_cast<float>(scale * sum);
+}
+
+template <class T, int N>
+void run_rows(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args, std::int64_t rows,
+              std::int64_t cols, float* row_losses) {
+  const auto run = [&](auto kernel, int threads) {
+    launch(exec, "softmax_cross_entropy", grid_of(rows), threads, 0, kernel, args.logits.as<T>(),
+           args.targets.as<std::int32_t>(), row_losses, cols, args.inv_num_targets,
+           args.gradient_scale.as<float>(), args.write_gradient);
+  };
+  if (cols > 4096) {
+    run(cross_entropy_kernel<T, N, 512>, 512);
+  } else {
+    run(cross_entropy_kernel<T, N, 128>, 128);
+  }
+}
+
+}  // namespace
+
+void run_op(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args) {
+  const std::int64_t cols = args.logits.shape.dim(-1), rows = args.logits.num_elems() / cols;
+  assert(rows == 0 || args.targets.num_elems() % rows == 0);
+  const bool soft =
+      args.label_smoothing != 0.0f || args.target_weights.defined() || args.targets.num_elems() != rows;
+  check_dtype("softmax_cross_entropy", DType::kFloat32,
+              {args.loss, args.gradient_scale, args.target_weights});
+  check_dtype("softmax_cross_entropy", DType::kInt32, {args.targets});
+  const Workspace row_losses(exec, static_cast<std::size_t>(std::max<std::int64_t>(1, rows)) * sizeof(float));
+  if (rows > 0 && soft) {
+    soft_cross_entropy_rows(exec, args, row_losses.as<float>());
+  } else if (rows > 0) {
+    for_float_type("softmax_cross_entropy", args.logits.dtype, [&]<class T>(T) {
+      if (rows_are_packable(cols, sizeof(T), {args.logits.data})) {
+        run_rows<T, kPack<T>>(exec, args, rows, cols, row_losses.as<float>());
+      } else {
+        run_rows<T, 1>(exec, args, rows, cols, row_losses.as<float>());
+      }
+    });
+  }
+  launch(exec, "softmax_cross_entropy", 1, kSumThreads, 0, sum_losses_kernel, row_losses.as<float>(), rows,
+         args.inv_num_targets, args.loss.as<float>());
+}
+
+}  // namespace trireme::cuda

@@ -1,0 +1,102 @@
+#include "kernels/cuda/matmul/column_sum.cuh"
+
+#include <algorithm>
+#include <cassert>
+
+#include "kernels/cuda/device/workspace.h"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/pack.cuh"
+
+namespace trireme::cuda {
+namespace {
+
+constexpr int kRowThreads = 8;     // of the first stage
+constexpr int kChunkThreads = 16;  // of the second
+
+// partials[chunk, c]; a block is a chunk of kChunkRows rows by kWarp * N columns.
+template <class T, int N>
+__global__ void column_sum_kernel(const T* x, float* partials, std::int64_t rows, std::int64_t cols) {
+  __shared__ float sums[kRowThreads][kWarp * N];
+  const std::int64_t col = (std::int64_t{blockIdx.y} * kWarp + threadIdx.x) * N;
+  const std::int64_t first = std::int64_t{blockIdx.x} * kChunkRows;
+  const std::int64_t last = first + kChunkRows < rows ? first + kChunkRows : rows;
+  float sum[N] = {};
+  if (col < cols) {
+    for (std::int64_t row = first + threadIdx.y; row < last; row += kRowThreads) {
+      float v[N];
+      load<N>(x + row * cols + col, v);
+#pragma unroll
+      for (int i = 0; i < N; ++i) sum[i] += v[i];
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) sums[threadIdx.y][threadIdx.x * N + i] = sum[i];
+  __syncthreads();
+  if (threadIdx.y != 0 || col >= cols) return;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    float total = 0.0f;
+    for (int y = 0; y < kRowThreads; ++y) total += sums[y][threadIdx.x * N + i];
+    partials[std::int64_t{blockIdx.x} * cols + col + i] = total;
+  }
+}
+
+__global__ void sum_chunks_kernel(const float* partials, std::int64_t num_chunks, std::int64_t pitch,
+                                  std::int64_t cols, float* out, bool accumulate) {
+  __shared__ float sums[kChunkThreads][kWarp + 1];
+  const std::int64_t col = std::int64_t{blockIdx.x} * kWarp + threadIdx.x;
+  const std::int64_t share = ceil_div(num_chunks, kChunkThreads);
+  const std::int64_t first = threadIdx.y * share;
+  const std::int64_t last = first + share < num_chunks ? first + share : num_chunks;
+  float sum = 0.0f;
+  if (col < cols) {
+#pragma unroll 4
+    for (std::int64_t chunk = first; chunk < last; ++chunk) sum += partials[chunk * pitch + col];
+  }
+  sums[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || col >= cols) return;
+  float total = 0.0f;
+  for (int y = 0; y < kChunkThreads; ++y) total += sums[y][threadIdx.x];
+  out[col] = accumulate ? out[col] + total : total;
+}
+
+}  // namespace
+
+void sum_chunks(const KernelContext& exec, const char* op, const float* partials, std::int64_t num_chunks,
+                std::int64_t pitch, std::int64_t cols, float* out, GradientMode mode) {
+  if (mode == GradientMode::kIgnore || cols == 0) return;
+  launch(exec, op, grid_of(ceil_div(cols, kWarp)), dim3(kWarp, kChunkThreads), 0, sum_chunks_kernel, partials,
+         num_chunks, pitch, cols, out, mode == GradientMode::kAccumulate);
+}
+
+void run_op(const KernelContext& exec, const ColumnSumArgs& args) {
+  if (args.mode == GradientMode::kIgnore) return;
+  const std::int64_t cols = args.out.num_elems();
+  if (cols == 0) return;
+  const std::int64_t rows = args.x.num_elems() / cols;
+  assert(args.x.shape.dim(-1) == cols);
+  check_dtype("column_sum", DType::kFloat32, {args.out});
+  const std::int64_t chunks = ceil_div(rows, kChunkRows);
+  const Workspace partials(
+      exec, static_cast<std::size_t>(std::max<std::int64_t>(1, chunks * cols)) * sizeof(float));
+  if (rows > 0) {
+    for_float_type("column_sum", args.x.dtype, [&]<class T>(T) {
+      const auto run = [&]<int N>(std::integral_constant<int, N>) {
+        dim3 grid = grid_of(chunks);  // along x, where there may be more than 65535
+        grid.y = static_cast<unsigned>(ceil_div(cols, kWarp * N));
+        launch(exec, "column_sum", grid, dim3(kWarp, kRowThreads), 0, column_sum_kernel<T, N>, args.x.as<T>(),
+               partials.as<float>(), rows, cols);
+      };
+      if (rows_are_packable(cols, sizeof(T), {args.x.data})) {
+        run(std::integral_constant<int, kPack<T>>{});
+      } else {
+        run(std::integral_constant<int, 1>{});
+      }
+    });
+  }
+  sum_chunks(exec, "column_sum", partials.as<float>(), chunks, cols, cols, args.out.as<float>(), args.mode);
+}
+
+}  // namespace trireme::cuda

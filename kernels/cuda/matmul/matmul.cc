@@ -1,0 +1,142 @@
+// Matrix products: what the library can do in one call, in one call; the rest of the epilogue by an own
+// kernel.
+#include <cassert>
+#include <optional>
+
+#include "kernels/cuda/device/stream.h"
+#include "kernels/cuda/device/workspace.h"
+#include "kernels/cuda/matmul/matmul_epilogue.h"
+#include "kernels/cuda/matmul/matmul_library.h"
+#include "kernels/cuda/ops.h"
+#include "runtime/base/error.h"
+
+namespace trireme::cuda {
+namespace {
+
+Product product_of(const MatmulArgs& args) {
+  const bool ta = args.transpose_a == Transpose::kYes;
+  return {.m = args.d.shape[0],
+          .n = args.d.shape[1],
+          .k = args.a.shape[ta ? 0 : 1],
+          .transpose_a = args.transpose_a,
+          .transpose_b = args.transpose_b,
+          .in = args.a.dtype,
+          .out = args.d.dtype,
+          .math = args.math};
+}
+
+void check_dtypes(const MatmulArgs& args) {
+  const DType in = args.a.dtype, out = args.d.dtype;
+  bool fits = args.b.dtype == in && (out == in || out == DType::kFloat32);
+  for (const ConstTensorView& view : {args.bias, ConstTensorView(args.pre_activation), args.residual}) {
+    fits = fits && (!view.defined() || view.dtype == out);
+  }
+  if (fits) return;
+  throw Error(ErrorCode::kUnsupported,
+              fmt::format("matmul on cuda does not take {} x {} to {} with such an epilogue", name(in),
+                          name(args.b.dtype), name(out)));
+}
+
+// The activation inside of the library's kernel. Not in fp32: how the library rounds its tanh is not
+// documented, and fp32 results are held to 1e-5.
+bool library_may_activate(const MatmulArgs& args, const Product& product) {
+  const bool exact = product.in == DType::kFloat32 && product.math == MathMode::kFp32;
+  return !exact && args.activation == Activation::kGeluTanh && !args.residual.defined() && product.n % 8 == 0;
+}
+
+Epilogue gelu_epilogue(const MatmulArgs& args) {
+  if (args.pre_activation.defined()) return args.bias.defined() ? Epilogue::kGeluAuxBias : Epilogue::kGeluAux;
+  return args.bias.defined() ? Epilogue::kGeluBias : Epilogue::kGelu;
+}
+
+// The product alone. Throws when the library cannot even do that.
+void run_plain(const KernelContext& exec, const Product& product, const ProductPointers& pointers) {
+  Stream& stream = stream_of(exec);
+  if (product.k == 0) {
+    assert(!product.add_c);
+    return fill_zero(exec, {pointers.d, product.out, Shape{product.m, product.n}});
+  }
+  if (stream.matmul_library().run(stream.get(), product, pointers)) return;
+  throw Error(ErrorCode::kUnsupported,
+              fmt::format("cuda: cuBLASLt has no algorithm for [{} x {} x {}], {} to {}", product.m,
+                          product.n, product.k, name(product.in), name(product.out)));
+}
+
+// The product, then the rest by a native kernel. In between it is in fp32, since 16 bits would round it once
+// more than the contract does; in fp32 it needs no memory of its own where pre_activation or d can hold it.
+void run_in_two(const KernelContext& exec, const MatmulArgs& args, Product product,
+                ProductPointers pointers) {
+  const bool in_place = args.residual.defined() && args.residual.data == args.d.data;
+  const bool is_fp32 = args.d.dtype == DType::kFloat32;
+  std::optional<Workspace> apart;
+  if (is_fp32 && args.pre_activation.defined()) {
+    pointers.d = args.pre_activation.data;
+  } else if (!is_fp32 || in_place) {
+    apart.emplace(exec, static_cast<std::size_t>(args.d.num_elems()) * sizeof(float));
+    pointers.d = apart->as<void>();
+  }
+  product.out = DType::kFloat32;
+  bool has_bias = false;
+  if (is_fp32 && args.bias.defined() && product.k > 0) {  // the library takes a bias of the product's dtype
+    Product with_bias = product;
+    with_bias.epilogue = Epilogue::kBias;
+    pointers.bias = args.bias.data;
+    Stream& stream = stream_of(exec);
+    has_bias = stream.matmul_library().run(stream.get(), with_bias, pointers);
+    pointers.bias = nullptr;
+  }
+  if (!has_bias) run_plain(exec, product, pointers);
+  MatmulEpilogue rest{.product = {pointers.d, DType::kFloat32, args.d.shape},
+                      .activation = args.activation,
+                      .residual = args.residual,
+                      .d = args.d};
+  if (!has_bias) rest.bias = args.bias;
+  const bool has_pre = has_bias || !args.bias.defined();
+  if (!has_pre || args.pre_activation.data != pointers.d) rest.pre_activation = args.pre_activation;
+  matmul_epilogue(exec, rest);
+}
+
+}  // namespace
+
+void run_op(const KernelContext& exec, const MatmulArgs& args) {
+  check_dtypes(args);
+  Product product = product_of(args);
+  [[maybe_unused]] const bool ta = args.transpose_a == Transpose::kYes,
+                              tb = args.transpose_b == Transpose::kYes;
+  assert(args.a.shape[ta ? 1 : 0] == product.m && args.b.shape[tb ? 0 : 1] == product.n &&
+         args.b.shape[tb ? 1 : 0] == product.k);
+  assert(ta || !args.bias_grad.defined());
+  if (args.bias_grad.defined()) {
+    run_op(exec, ColumnSumArgs{.x = args.a, .out = args.bias_grad, .mode = args.bias_grad_mode});
+  }
+  if (product.m == 0 || product.n == 0) return;
+  ProductPointers pointers{.a = args.a.data, .b = args.b.data, .d = args.d.data};
+  if (args.mode == GradientMode::kAccumulate) {
+    if (product.k == 0) return;
+    product.add_c = true;
+    pointers.c = args.d.data;
+    return run_plain(exec, product, pointers);
+  }
+  if (product.k == 0) return run_in_two(exec, args, product, pointers);
+
+  Stream& stream = stream_of(exec);
+  Product fused = product;
+  pointers.bias = args.bias.data;
+  if (args.activation == Activation::kNone && !args.pre_activation.defined()) {
+    // A residual is where the sum starts, whether it is `d` itself or not, so that aliasing changes no bits.
+    fused.epilogue = args.bias.defined() ? Epilogue::kBias : Epilogue::kNone;
+    fused.add_c = args.residual.defined();
+    pointers.c = args.residual.data;
+    if (stream.matmul_library().run(stream.get(), fused, pointers)) return;
+    pointers.c = nullptr;
+  } else if (library_may_activate(args, product)) {
+    fused.epilogue = gelu_epilogue(args);
+    pointers.aux = args.pre_activation.data;
+    if (stream.matmul_library().run(stream.get(), fused, pointers)) return;
+    pointers.aux = nullptr;
+  }
+  pointers.bias = nullptr;
+  run_in_two(exec, args, product, pointers);
+}
+
+}  // namespace trireme::cuda

@@ -1,0 +1,239 @@
+#include "kernels/cuda/matmul/matmul_library.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+
+namespace trireme::cuda {
+namespace {
+
+// What the vendor advises for Hopper; older cards want 4 MiB.
+constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
+
+void check_lt(cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw Error(status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorCode::kOutOfMemory : ErrorCode::kRuntime,
+              fmt::format("cuda: {} failed: {}", call, cublasLtGetStatusString(status)));
+}
+
+cudaDataType_t lt_type(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return CUDA_R_32F;
+    case DType::kFloat16:
+      return CUDA_R_16F;
+    case DType::kBFloat16:
+      return CUDA_R_16BF;
+    default:
+      throw Error(ErrorCode::kUnsupported, fmt::format("matmul on cuda does not take {}", name(dtype)));
+  }
+}
+
+cublasLtEpilogue_t lt_epilogue(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::kNone:
+      return CUBLASLT_EPILOGUE_DEFAULT;
+    case Epilogue::kBias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::kGelu:
+      return CUBLASLT_EPILOGUE_GELU;
+    case Epilogue::kGeluBias:
+      return CUBLASLT_EPILOGUE_GELU_BIAS;
+    case Epilogue::kGeluAux:
+      return CUBLASLT_EPILOGUE_GELU_AUX;
+    case Epilogue::kGeluAuxBias:
+      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+// 16-bit inputs are exact and their products are summed in fp32, whatever the mode.
+cublasComputeType_t lt_compute_type(const Product& product) {
+  return product.in == DType::kFloat32 && product.math == MathMode::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                                          : CUBLAS_COMPUTE_32F;
+}
+
+bool has_bias(Epilogue epilogue) {
+  return epilogue == Epilogue::kBias || epilogue == Epilogue::kGeluBias || epilogue == Epilogue::kGeluAuxBias;
+}
+
+bool has_aux(Epilogue epilogue) {
+  return epilogue == Epilogue::kGeluAux || epilogue == Epilogue::kGeluAuxBias;
+}
+
+int common_alignment(const ProductPointers& p) {
+  std::uintptr_t bits = 256;
+  for (const void* pointer :
+       {p.a, p.b, p.c, static_cast<const void*>(p.d), p.bias, static_cast<const void*>(p.aux)}) {
+    bits |= reinterpret_cast<std::uintptr_t>(pointer);
+  }
+  return static_cast<int>(bits & -bits);
+}
+
+class Layout {
+ public:
+  Layout(DType dtype, std::int64_t rows, std::int64_t cols) {
+    check_lt(cublasLtMatrixLayoutCreate(&layout_, lt_type(dtype), static_cast<std::uint64_t>(rows),
+                                        static_cast<std::uint64_t>(cols), rows),
+             "cublasLtMatrixLayoutCreate");
+  }
+  ~Layout() { (void)cublasLtMatrixLayoutDestroy(layout_); }
+  Layout(const Layout&) = delete;
+  Layout& operator=(const Layout&) = delete;
+  cublasLtMatrixLayout_t get() const { return layout_; }
+
+ private:
+  cublasLtMatrixLayout_t layout_ = nullptr;
+};
+
+class Description {
+ public:
+  explicit Description(const Product& product) {
+    check_lt(cublasLtMatmulDescCreate(&desc_, lt_compute_type(product), CUDA_R_32F),
+             "cublasLtMatmulDescCreate");
+    // Operands change places: see [Note: row-major products].
+    set(CUBLASLT_MATMUL_DESC_TRANSA, product.transpose_b == Transpose::kYes ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, product.transpose_a == Transpose::kYes ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, lt_epilogue(product.epilogue));
+    if (has_aux(product.epilogue)) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, product.n);
+  }
+  ~Description() { (void)cublasLtMatmulDescDestroy(desc_); }
+  Description(const Description&) = delete;
+  Description& operator=(const Description&) = delete;
+
+  template <class Value>
+  void set(cublasLtMatmulDescAttributes_t attribute, Value value) {
+    check_lt(cublasLtMatmulDescSetAttribute(desc_, attribute, &value, sizeof(value)),
+             "cublasLtMatmulDescSetAttribute");
+  }
+  cublasLtMatmulDesc_t get() const { return desc_; }
+
+ private:
+  cublasLtMatmulDesc_t desc_ = nullptr;
+};
+
+class Preference {
+ public:
+  Preference() { check_lt(cublasLtMatmulPreferenceCreate(&preference_), "cublasLtMatmulPreferenceCreate"); }
+  ~Preference() { (void)cublasLtMatmulPreferenceDestroy(preference_); }
+  Preference(const Preference&) = delete;
+  Preference& operator=(const Preference&) = delete;
+
+  template <class Value>
+  void set(cublasLtMatmulPreferenceAttributes_t attribute, Value value) {
+    check_lt(cublasLtMatmulPreferenceSetAttribute(preference_, attribute, &value, sizeof(value)),
+             "cublasLtMatmulPreferenceSetAttribute");
+  }
+  cublasLtMatmulPreference_t get() const { return preference_; }
+
+ private:
+  cublasLtMatmulPreference_t preference_ = nullptr;
+};
+
+// See [Note: deterministic products].
+constexpr std::uint32_t kReductionSchemes =
+    CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+
+bool is_deterministic(const cublasLtMatmulAlgo_t& algorithm) {
+  std::uint32_t scheme = 0;
+  std::size_t written = 0;
+  check_lt(cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme,
+                                                sizeof(scheme), &written),
+           "cublasLtMatmulAlgoConfigGetAttribute");
+  return (scheme & ~kReductionSchemes) == 0;
+}
+
+}  // namespace
+
+struct MatmulLibrary::Plan {
+  Description description;
+  Layout a, b, c, d;  // the library's: `a` is our b
+  bool usable = false;
+  cublasLtMatmulAlgo_t algorithm{};
+  std::size_t workspace_bytes = 0;
+
+  explicit Plan(const Product& p)
+      : description(p),
+        a(p.in, p.transpose_b == Transpose::kYes ? p.k : p.n, p.transpose_b == Transpose::kYes ? p.n : p.k),
+        b(p.in, p.transpose_a == Transpose::kYes ? p.m : p.k, p.transpose_a == Transpose::kYes ? p.k : p.m),
+        c(p.out, p.n, p.m),
+        d(p.out, p.n, p.m) {}
+
+  void set_pointers(const Product& product, const ProductPointers& pointers) {
+    if (has_bias(product.epilogue)) description.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointers.bias);
+    if (has_aux(product.epilogue)) description.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, pointers.aux);
+  }
+
+  // The pointers have been set: what the epilogue can do may depend on them.
+  void choose(cublasLtHandle_t handle, const Product& product) {
+    Preference preference;
+    preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
+    preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, kReductionSchemes);
+    for (const auto attribute :
+         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+      preference.set(attribute, static_cast<std::uint32_t>(product.alignment));
+    }
+    std::array<cublasLtMatmulHeuristicResult_t, 8> found{};
+    int count = 0;
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        handle, description.get(), a.get(), b.get(), c.get(), d.get(), preference.get(),
+        static_cast<int>(found.size()), found.data(), &count);
+    if (status != CUBLAS_STATUS_SUCCESS && status != CUBLAS_STATUS_NOT_SUPPORTED &&
+        status != CUBLAS_STATUS_INVALID_VALUE) {
+      check_lt(status, "cublasLtMatmulAlgoGetHeuristic");
+    }
+    for (int i = 0; i < count && !usable; ++i) {
+      const cublasLtMatmulHeuristicResult_t& result = found[static_cast<std::size_t>(i)];
+      if (result.state != CUBLAS_STATUS_SUCCESS || !is_deterministic(result.algo)) continue;
+      algorithm = result.algo;
+      workspace_bytes = result.workspaceSize;
+      usable = true;
+    }
+  }
+};
+
+MatmulLibrary::MatmulLibrary(const std::shared_ptr<Allocator>& allocator)
+    : workspace_(allocator, kWorkspaceBytes, MemoryCategory::kWorkspace) {
+  check_lt(cublasLtCreate(&handle_), "cublasLtCreate");
+}
+
+MatmulLibrary::~MatmulLibrary() {
+  plans_.clear();
+  if (cublasLtDestroy(handle_) != CUBLAS_STATUS_SUCCESS) log_warning("cuda: cublasLtDestroy failed");
+}
+
+MatmulLibrary::Plan& MatmulLibrary::plan_for(const Product& product, const ProductPointers& pointers) {
+  std::unique_ptr<Plan>& plan = plans_[product];
+  if (!plan) {
+    auto fresh = std::make_unique<Plan>(product);
+    fresh->set_pointers(product, pointers);
+    fresh->choose(handle_, product);
+    plan = std::move(fresh);
+  }
+  return *plan;
+}
+
+bool MatmulLibrary::run(cudaStream_t stream, Product product, const ProductPointers& pointers) {
+  product.alignment = common_alignment(pointers);
+  Plan& plan = plan_for(product, pointers);
+  if (!plan.usable) return false;
+  plan.set_pointers(product, pointers);
+  const float alpha = 1.0f, beta = product.add_c ? 1.0f : 0.0f;
+  const void* c = product.add_c ? pointers.c : pointers.d;
+  const cublasStatus_t status =
+      cublasLtMatmul(handle_, plan.description.get(), &alpha, pointers.b, plan.a.get(), pointers.a,
+                     plan.b.get(), &beta, c, plan.c.get(), pointers.d, plan.d.get(), &plan.algorithm,
+                     workspace_.data(), plan.workspace_bytes, stream);
+  if (status != CUBLAS_STATUS_SUCCESS) {
+    throw Error(ErrorCode::kRuntime,
+                fmt::format("cuda: matmul of [{} x {} x {}], {} to {}, failed: {}", product.m, product.n,
+                            product.k, name(product.in), name(product.out), cublasLtGetStatusString(status)));
+  }
+  return true;
+}
+
+}  // namespace trireme::cuda

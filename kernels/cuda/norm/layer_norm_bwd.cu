@@ -1,0 +1,242 @@
+// Layer norm, backward. With xhat = (x - mean) rstd and g = gamma dy:
+//   dx = rstd (g - mean(g) - xhat mean(g xhat)),  dgamma = sum over rows of dy xhat,  dbeta = sum of dy.
+//
+// Rows of up to kMaxFusedCols elements are read once by one kernel, whose warps keep their share of dgamma
+// and dbeta in registers. Longer rows take a kernel for the columns, then one for dx, which may overwrite dy.
+#include <algorithm>
+#include <cassert>
+
+#include "kernels/cuda/device/workspace.h"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/matmul/column_sum.cuh"
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/pack.cuh"
+#include "kernels/cuda/reduce.cuh"
+
+namespace trireme::cuda {
+namespace {
+
+constexpr int kWarps = 8;
+constexpr std::int64_t kFusedRows = 32;  // of a block of the fused kernel
+constexpr int kMaxFusedCols = 1024;
+
+template <class T>
+struct Pointers {
+  const T *dy, *x, *gamma;
+  float gamma_center;
+  const float *mean, *rstd;
+  const T* dx_add;  // or null
+  T* dx;            // may be dy or dx_add
+  float* partials;  // [chunk, 2, cols]: dgamma, dbeta
+};
+
+template <class T, int N>
+__device__ void store_dx(const Pointers<T>& p, std::int64_t at, const float (&g)[N], const float (&xhat)[N],
+                         float mean_g, float mean_g_xhat, float rstd) {
+  float dx[N];
+#pragma unroll
+  for (int i = 0; i < N; ++i) dx[i] = (g[i] - mean_g - xhat[i] * mean_g_xhat) * rstd;
+  if (p.dx_add != nullptr) {
+    float other[N];
+    load<N>(p.dx_add + at, other);
+#pragma unroll
+    for (int i = 0; i < N; ++i) dx[i] += other[i];
+  }
+  store<N>(p.dx + at, dx);
+}
+
+// Adds the warps' sums in order and writes the chunk's.
+template <int N>
+__device__ void store_partials(float (&shared)[kWarps][kWarp * N], const float (&sum)[N], float* out,
+                               std::int64_t cols, std::int64_t first_col) {
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  __syncthreads();  // the previous use of `shared` is over
+#pragma unroll
+  for (int i = 0; i < N; ++i) shared[warp][lane * N + i] = sum[i];
+  __syncthreads();
+  for (int c = threadIdx.x; c < kWarp * N; c += kWarps * kWarp) {
+    if (first_col + c >= cols) continue;
+    float total = 0.0f;
+    for (int w = 0; w < kWarps; ++w) total += shared[w][c];
+    out[first_col + c] = total;
+  }
+}
+
+// A lane owns columns (p * kWarp + lane) * N of p < P.
+template <class T, int N, int P>
+__global__ void __launch_bounds__(kWarps* kWarp)
+    layer_norm_bwd_kernel(Pointers<T> p, std::int64_t rows, std::int64_t cols) {
+  __shared__ float shared[kWarps][kWarp * N];
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  const float inverse_cols = 1.0f / static_cast<float>(cols);
+  const std::int64_t first_row = std::int64_t{blockIdx.x} * kFusedRows;
+  const std::int64_t last_row = first_row + kFusedRows < rows ? first_row + kFusedRows : rows;
+  float dgamma[P][N] = {}, dbeta[P][N] = {};
+  for (std::int64_t row = first_row + warp; row < last_row; row += kWarps) {
+    const float mean = p.mean[row], rstd = p.rstd[row];
+    float g[P][N], xhat[P][N];
+    float sum_g = 0.0f, sum_g_xhat = 0.0f;
+#pragma unroll
+    for (int k = 0; k < P; ++k) {
+      const std::int64_t c = (k * kWarp + lane) * N;
+      if (c >= cols) continue;
+      float dy[N], gamma[N];
+      load<N>(p.dy + row * cols + c, dy);
+      load<N>(p.x + row * cols + c, xhat[k]);
+      load<N>(p.gamma + c, gamma);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        xhat[k][i] = (xhat[k][i] - mean) * rstd;
+        g[k][i] = dy[i] * (gamma[i] + p.gamma_center);
+        sum_g += g[k][i];
+        sum_g_xhat += g[k][i] * xhat[k][i];
+        dgamma[k][i] += dy[i] * xhat[k][i];
+        dbeta[k][i] += dy[i];
+      }
+    }
+    sum_g = warp_sum(sum_g) * inverse_cols;
+    sum_g_xhat = warp_sum(sum_g_xhat) * inverse_cols;
+#pragma unroll
+    for (int k = 0; k < P; ++k) {
+      const std::int64_t c = (k * kWarp + lane) * N;
+      if (c < cols) store_dx<T, N>(p, row * cols + c, g[k], xhat[k], sum_g, sum_g_xhat, rstd);
+    }
+  }
+  float* out = p.partials + std::int64_t{blockIdx.x} * 2 * cols;
+#pragma unroll
+  for (int k = 0; k < P; ++k) {
+    store_partials<N>(shared, dgamma[k], out, cols, k * kWarp * N);
+    store_partials<N>(shared, dbeta[k], out + cols, cols, k * kWarp * N);
+  }
+}
+
+// A thread a column of a chunk of kChunkRows rows.
+template <class T>
+__global__ void layer_norm_bwd_columns_kernel(Pointers<T> p, std::int64_t rows, std::int64_t cols) {
+  const std::int64_t col = std::int64_t{blockIdx.y} * kThreads + threadIdx.x;
+  if (col >= cols) return;
+  const std::int64_t first = std::int64_t{blockIdx.x} * kChunkRows;
+  const std::int64_t last = first + kChunkRows < rows ? first + kChunkRows : rows;
+  float dgamma = 0.0f, dbeta = 0.0f;
+#pragma unroll 4
+  for (std::int64_t row = first; row < last; ++row) {
+    const float dy = to_float(p.dy[row * cols + col]);
+    dgamma += dy * (to_float(p.x[row * cols + col]) - p.mean[row]) * p.rstd[row];
+    dbeta += dy;
+  }
+  float* out = p.partials + std::int64_t{blockIdx.x} * 2 * cols;
+  out[col] = dgamma;
+  out[cols + col] = dbeta;
+}
+
+// A warp a row.
+template <class T, int N>
+__global__ void __launch_bounds__(kWarps* kWarp)
+    layer_norm_bwd_dx_kernel(Pointers<T> p, std::int64_t rows, std::int64_t cols) {
+  const std::int64_t row = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp;
+  if (row >= rows) return;  // a whole warp
+  const float inverse_cols = 1.0f / static_cast<float>(cols);
+  const float mean = p.mean[row], rstd = p.rstd[row];
+  const std::int64_t first = threadIdx.x % kWarp * N;
+  const auto read = [&](std::int64_t c, float(&g)[N], float(&xhat)[N]) {
+    float gamma[N];
+    load<N>(p.dy + row * cols + c, g);
+    load<N>(p.x + row * cols + c, xhat);
+    load<N>(p.gamma + c, gamma);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      g[i] *= gamma[i] + p.gamma_center;
+      xhat[i] = (xhat[i] - mean) * rstd;
+    }
+  };
+  float g[N], xhat[N];
+  float sum_g = 0.0f, sum_g_xhat = 0.0f;
+  for (std::int64_t c = first; c < cols; c += kWarp * N) {
+    read(c, g, xhat);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      sum_g += g[i];
+      sum_g_xhat += g[i] * xhat[i];
+    }
+  }
+  sum_g = warp_sum(sum_g) * inverse_cols;
+  sum_g_xhat = warp_sum(sum_g_xhat) * inverse_cols;
+  for (std::int64_t c = first; c < cols; c += kWarp * N) {
+    read(c, g, xhat);
+    store_dx<T, N>(p, row * cols + c, g, xhat, sum_g, sum_g_xhat, rstd);
+  }
+}
+
+template <class T, int N, int P>
+void run_fused(const KernelContext& exec, const Pointers<T>& p, std::int64_t rows, std::int64_t cols) {
+  launch(exec, "layer_norm_bwd", grid_of(ceil_div(rows, kFusedRows)), kWarps * kWarp, 0,
+         layer_norm_bwd_kernel<T, N, P>, p, rows, cols);
+}
+
+// Few registers for few columns: P is what the row needs, in four sizes.
+template <class T>
+void run_fused(const KernelContext& exec, const Pointers<T>& p, std::int64_t rows, std::int64_t cols,
+               bool packed) {
+  constexpr int N = kPack<T>;
+  if (!packed) return run_fused<T, 1, kMaxFusedCols / kWarp>(exec, p, rows, cols);
+  constexpr int kQuarter = kMaxFusedCols / kWarp / N / 4;
+  const std::int64_t packs = ceil_div(cols, kWarp * N);
+  if (packs <= kQuarter) return run_fused<T, N, kQuarter>(exec, p, rows, cols);
+  if (packs <= 2 * kQuarter) return run_fused<T, N, 2 * kQuarter>(exec, p, rows, cols);
+  if (packs <= 3 * kQuarter) return run_fused<T, N, 3 * kQuarter>(exec, p, rows, cols);
+  run_fused<T, N, 4 * kQuarter>(exec, p, rows, cols);
+}
+
+template <class T>
+void run_apart(const KernelContext& exec, const Pointers<T>& p, std::int64_t rows, std::int64_t cols,
+               bool packed) {
+  dim3 grid = grid_of(ceil_div(rows, kChunkRows));
+  grid.y = static_cast<unsigned>(ceil_div(cols, kThreads));
+  launch(exec, "layer_norm_bwd", grid, kThreads, 0, layer_norm_bwd_columns_kernel<T>, p, rows, cols);
+  const auto run = [&](auto kernel) {
+    launch(exec, "layer_norm_bwd", grid_of(ceil_div(rows, kWarps)), kWarps * kWarp, 0, kernel, p, rows, cols);
+  };
+  if (packed) {
+    run(layer_norm_bwd_dx_kernel<T, kPack<T>>);
+  } else {
+    run(layer_norm_bwd_dx_kernel<T, 1>);
+  }
+}
+
+}  // namespace
+
+void run_op(const KernelContext& exec, const LayerNormBwdArgs& args) {
+  const std::int64_t cols = args.gamma.num_elems(), rows = args.mean.num_elems();
+  assert(args.x.num_elems() == rows * cols && args.dx.num_elems() == rows * cols);
+  check_dtype("layer_norm_bwd", args.x.dtype, {args.dy, args.gamma, args.dx_add, args.dx});
+  check_dtype("layer_norm_bwd", DType::kFloat32, {args.mean, args.rstd, args.dgamma, args.dbeta});
+  const bool fused = cols <= kMaxFusedCols;
+  const std::int64_t chunks = ceil_div(rows, fused ? kFusedRows : kChunkRows);
+  const Workspace partials(
+      exec, static_cast<std::size_t>(std::max<std::int64_t>(1, chunks * 2 * cols)) * sizeof(float));
+  if (rows > 0) {
+    for_float_type("layer_norm_bwd", args.x.dtype, [&]<class T>(T) {
+      const Pointers<T> p{.dy = args.dy.as<T>(),
+                          .x = args.x.as<T>(),
+                          .gamma = args.gamma.as<T>(),
+                          .gamma_center = args.gamma_center,
+                          .mean = args.mean.as<float>(),
+                          .rstd = args.rstd.as<float>(),
+                          .dx_add = args.dx_add.as<T>(),
+                          .dx = args.dx.as<T>(),
+                          .partials = partials.as<float>()};
+      const bool packed = rows_are_packable(cols, sizeof(T), {p.dy, p.x, p.gamma, p.dx_add, p.dx});
+      if (fused) {
+        run_fused<T>(exec, p, rows, cols, packed);
+      } else {
+        run_apart<T>(exec, p, rows, cols, packed);
+      }
+    });
+  }
+  sum_chunks(exec, "layer_norm_bwd", partials.as<float>(), chunks, 2 * cols, cols, args.dgamma.as<float>(),
+             args.dgamma_mode);
+  sum_chunks(exec, "layer_norm_bwd", partials.as<float>() + cols, chunks, 2 * cols, cols,
+             args.dbeta.as<float>(), args.dbeta_mode);
+}
+
+}  // namespace trireme::cuda

@@ -1,0 +1,79 @@
+// See [Note: gradient norm] in kernels/backend.h.
+#include <cassert>
+
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/pack.cuh"
+#include "kernels/cuda/reduce.cuh"
+
+namespace trireme::cuda {
+namespace {
+
+constexpr int kBlocksPerGroup = 8;  // norm blocks, a warp each, of one group of threads
+
+template <class T, int N>
+__global__ void squared_norm_blocks_kernel(const T* x, float* partials, std::int64_t num_blocks) {
+  const std::int64_t block = std::int64_t{blockIdx.x} * kBlocksPerGroup + threadIdx.x / kWarp;
+  if (block >= num_blocks) return;  // a whole warp
+  x += block * kNormBlock + threadIdx.x % kWarp * N;
+  float sum = 0.0f;
+#pragma unroll 8
+  for (int first = 0; first < kNormBlock; first += kWarp * N) {
+    float v[N];
+    load<N>(x + first, v);
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum += v[i] * v[i];
+  }
+  sum = warp_sum(sum);
+  if (threadIdx.x % kWarp == 0) partials[block] = sum;
+}
+
+constexpr int kSumThreads = 1024;
+
+// One block; the order is fixed by the number of partials.
+__global__ void __launch_bounds__(kSumThreads)
+    clip_coefficient_kernel(const float* partials, std::int64_t n, float max_norm, float* norm_out,
+                            float* clip, const float* gradient_scale) {
+  __shared__ double shared[kSumThreads / kWarp];
+  double sum = 0.0;
+#pragma unroll 8
+  for (std::int64_t i = threadIdx.x; i < n; i += kSumThreads) sum += partials[i];
+  sum = block_sum<kSumThreads>(sum, shared);
+  if (threadIdx.x != 0) return;
+  const double scale = gradient_scale != nullptr ? *gradient_scale : 1.0;
+  const double norm = sqrt(sum) / scale;
+  *norm_out = static_cast<float>(norm);
+  // Written so that a NaN norm gives a NaN coefficient.
+  const double ratio = static_cast<double>(max_norm) / (norm + 1e-6);
+  *clip = static_cast<float>((max_norm <= 0.0f || ratio > 1.0 ? 1.0 : ratio) / scale);
+}
+
+}  // namespace
+
+void run_op(const KernelContext& exec, const SquaredNormBlocksArgs& args) {
+  const std::int64_t num_blocks = args.partials.num_elems();
+  assert(args.x.num_elems() == num_blocks * kNormBlock);
+  check_dtype("squared_norm_blocks", DType::kFloat32, {args.partials});
+  if (num_blocks == 0) return;
+  for_float_type("squared_norm_blocks", args.x.dtype, [&]<class T>(T) {
+    const auto run = [&](auto kernel) {
+      launch(exec, "squared_norm_blocks", grid_of(ceil_div(num_blocks, kBlocksPerGroup)),
+             kBlocksPerGroup * kWarp, 0, kernel, args.x.as<T>(), args.partials.as<float>(), num_blocks);
+    };
+    if (are_aligned({args.x.data})) {
+      run(squared_norm_blocks_kernel<T, kPack<T>>);
+    } else {
+      run(squared_norm_blocks_kernel<T, 1>);
+    }
+  });
+}
+
+void run_op(const KernelContext& exec, const ClipCoefficientArgs& args) {
+  check_dtype("clip_coefficient", DType::kFloat32,
+              {args.partials, args.norm, args.clip, args.gradient_scale});
+  launch(exec, "clip_coefficient", 1, kSumThreads, 0, clip_coefficient_kernel, args.partials.as<float>(),
+         args.partials.num_elems(), args.max_norm, args.norm.as<float>(), args.clip.as<float>(),
+         args.gradient_scale.as<float>());
+}
+
+}  // namespace trireme::cuda

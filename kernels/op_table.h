@@ -1,0 +1,62 @@
+// A table of kernels keyed by the type of their arguments. An op is its struct of arguments: the list of
+// those types is the list of ops, from which a backend's table, the meta backend and the tests are made.
+#pragma once
+
+#include "kernels/backend_types.h"
+
+namespace trireme {
+
+/// Null where the backend lacks the op.
+template <class Args>
+using Kernel = void (*)(const KernelContext& exec, const Args& args);
+
+/// Stands for an op where none is run.
+template <class A>
+struct Op {
+  using Args = A;
+};
+
+template <class... Args>
+struct OpList {
+  /// Calls visit(Op<Args>{}) for each op.
+  template <class Visit>
+  static constexpr void for_each(Visit visit) {
+    (visit(Op<Args>{}), ...);
+  }
+};
+
+template <class... A, class... B, class... C>
+OpList<A..., B..., C...> joined(OpList<A...>, OpList<B...>, OpList<C...>);
+
+template <class List>
+class OpTable;
+
+template <class... Listed>
+class OpTable<OpList<Listed...>> {
+ public:
+  /// The table of the kernels kernel_of(Op<Args>{}).
+  template <class KernelOf>
+  static constexpr OpTable filled_by(KernelOf kernel_of) {
+    OpTable table;
+    (table.set<Listed>(kernel_of(Op<Listed>{})), ...);
+    return table;
+  }
+  template <class Args>
+  constexpr Kernel<Args> get() const {
+    return Slot<Args>(slots_).kernel;
+  }
+  template <class Args>
+  constexpr void set(Kernel<Args> kernel) {
+    static_cast<Slot<Args>&>(slots_).kernel = kernel;
+  }
+
+ private:
+  template <class Args>
+  struct Slot {
+    Kernel<Args> kernel = nullptr;
+  };
+  struct Slots : Slot<Listed>... {};
+  Slots slots_;
+};
+
+}  // namespace trireme
