@@ -139,6 +139,7 @@ Problem PlanRankState::forward(const Action& a) {
     return "its input is not there: neither computed here nor received";
   }
   if (has_loss_) return "comes after ReduceLoss";
+  if (!trains_ && a.keep != Keep::kNothing) return "keeps what no backward will consume";
   if (!forwards_.insert(here).second) return "runs a second time";
   if (inputs_.erase(here) == 0) outputs_.erase(below);
   outputs_.insert(here);
@@ -154,8 +155,10 @@ Problem PlanRankState::recompute(const Action& a) {
   const UnitBatch here{a.unit, a.micro_batch};
   if (!pending_.contains(here)) return "no forward of it has run, or backward has consumed it";
   if (tapes_.contains(here)) return "what backward needs is already here";
-  if (kept_.erase(here) == 0 && outputs_.erase({a.unit - 1, a.micro_batch}) == 0) {
-    return "its input was not kept, and the unit before it was not recomputed";
+  const bool kept = kept_.erase(here) > 0;
+  if (kept == (outputs_.erase({a.unit - 1, a.micro_batch}) > 0)) {
+    return kept ? "its input was kept in vain: the unit before it was recomputed"
+                : "its input was not kept, and the unit before it was not recomputed";
   }
   outputs_.insert(here);
   tapes_.insert(here);

@@ -26,6 +26,8 @@ class PlanRankState {
   std::vector<Action> awaited(const Action& action) const;
   /// What is left over.
   Problem at_end() const;
+  /// By unit, whether its parameters are here.
+  const std::vector<bool>& resident() const { return resident_; }
 
  private:
   using UnitBatch = std::pair<int, int>;  // unit, micro-batch

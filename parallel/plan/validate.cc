@@ -110,6 +110,17 @@ class Simulation {
     return !waits_for_message(r, current(r));
   }
 
+  // A Gather exchanges what no resident unit shares with its own: the same on all ranks.
+  std::optional<PlanError> check_equally_resident(const std::vector<int>& group) {
+    for (const int r : group) {
+      if (state(r).resident() == state(group[0]).resident()) continue;
+      return fail(r, fmt::format("rank {} has other units gathered when it comes here: what they share with "
+                                 "this one would be sent by some ranks alone",
+                                 group[0]));
+    }
+    return std::nullopt;
+  }
+
   // When every rank of a group stands at a collective of the group, they must be the same one.
   std::optional<PlanError> join(const std::vector<int>& group, Scope scope, bool& joined) {
     for (const int r : group) {
@@ -120,6 +131,9 @@ class Simulation {
       if (current(r) == first) continue;
       return fail(r, fmt::format("collectives in different order: rank {} is at action {} ({})", group[0],
                                  position(group[0]), to_string(first)));
+    }
+    if (first.kind == ActionKind::kGather) {
+      if (auto error = check_equally_resident(group)) return error;
     }
     for (const int r : group) {
       if (const auto problem = state(r).play(first)) return fail(r, *problem);

@@ -232,6 +232,32 @@ TEST(Validate, WhatIsKeptGatheredIsGatheredOnce) {
   }
 }
 
+// Units may share parameters: a Gather exchanges those alone that no gathered unit has.
+TEST(Validate, RanksThatGatherWithOthersGathered) {
+  const PlanOptions options{.shard_parameters = true, .prefetch_depth = 2};
+  StepPlan plan = plan_training_step(3, {{Axis::kData, 2}}, {.global_batch = 2, .data_ranks = 2}, options);
+  EXPECT_FALSE(find_plan_error(plan).has_value());
+  auto& actions = plan.ranks[1].actions;
+  const auto after = std::ranges::adjacent_find(
+      actions, [](const Action& a, const Action& b) { return a.kind == kRelease && b.kind == kGather; });
+  ASSERT_NE(after, actions.end());
+  std::iter_swap(after, after + 1);
+  expect_error(plan, "rank 0 has other units gathered when it comes here");
+}
+
+TEST(Validate, AnInputThatIsKeptInVain) {
+  StepPlan plan = plan_training_step(4, {{Axis::kData, 1}}, {.global_batch = 1}, {.recompute_every = 2});
+  EXPECT_FALSE(find_plan_error(plan).has_value());
+  Action& second = plan.ranks[0].actions[1];
+  ASSERT_EQ(second, (Action{.kind = kForward, .unit = 1, .micro_batch = 0, .keep = Keep::kNothing}));
+  second.keep = Keep::kInput;
+  expect_error(plan, "its input was kept in vain: the unit before it was recomputed");
+
+  plan = plan_evaluation(2, {{Axis::kData, 1}}, {.global_batch = 1});
+  plan.ranks[0].actions[0].keep = Keep::kTape;
+  expect_error(plan, "keeps what no backward will consume");
+}
+
 TEST(Validate, BackwardThatCannotRun) {
   StepPlan plan = sharded();
   plan.ranks[0].actions.insert(plan.ranks[0].actions.begin() + 10, {kBackward, 0, 0});
