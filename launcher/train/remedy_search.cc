@@ -191,9 +191,8 @@ RemedySearch::MicroBatchNeed RemedySearch::micro_batch_need(const Layout& layout
     job.train.global_batch = job.train.micro_batch;
     const StepPrediction alone = predict_largest_step(blocks_, engine_options(job), sample_spec(job), 1);
     const auto of_gradients = MemoryCategory::kGradients;
-    need->second = {
-        .activations = alone.memory.peak[MemoryCategory::kActivations],
-        .gradients = alone.actions.back().alive[of_gradients] - alone.memory.current[of_gradients]};
+    need->second = {.activations = alone.memory.peak[MemoryCategory::kActivations],
+                    .gradients = alone.update().alive[of_gradients] - alone.memory.current[of_gradients]};
   }
   return need->second;
 }

@@ -21,22 +21,21 @@ std::map<int, int> chunks_of(const RankPlan& plan) {
 }
 
 TimelineSpan::Kind kind_of(ActionKind kind) {
-  switch (kind) {
-    case ActionKind::kForward:
+  switch (traits(kind).spent) {
+    case TimeSpent::kForward:
       return TimelineSpan::Kind::kForward;
-    case ActionKind::kRecompute:
+    case TimeSpent::kRecompute:
       return TimelineSpan::Kind::kRecompute;
-    case ActionKind::kBackward:
-    case ActionKind::kBackwardInput:
+    case TimeSpent::kBackward:
       return TimelineSpan::Kind::kBackward;
-    case ActionKind::kBackwardWeight:
+    case TimeSpent::kBackwardWeight:
       return TimelineSpan::Kind::kBackwardWeight;
-    case ActionKind::kGradNorm:
-    case ActionKind::kOptimStep:
+    case TimeSpent::kUpdate:
       return TimelineSpan::Kind::kUpdate;
-    default:
+    case TimeSpent::kExchange:
       return TimelineSpan::Kind::kCommunication;
   }
+  return TimelineSpan::Kind::kCommunication;
 }
 
 }  // namespace

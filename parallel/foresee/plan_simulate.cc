@@ -12,20 +12,6 @@
 namespace trireme {
 namespace {
 
-bool is_send(ActionKind kind) {
-  return kind == ActionKind::kSendActivation || kind == ActionKind::kSendGradient;
-}
-bool is_receive(ActionKind kind) {
-  return kind == ActionKind::kRecvActivation || kind == ActionKind::kRecvGradient;
-}
-bool is_activation(ActionKind kind) {
-  return kind == ActionKind::kSendActivation || kind == ActionKind::kRecvActivation;
-}
-bool computes(ActionKind kind) {
-  return kind == ActionKind::kForward || kind == ActionKind::kRecompute || kind == ActionKind::kBackward ||
-         kind == ActionKind::kBackwardInput || kind == ActionKind::kBackwardWeight;
-}
-
 // A backward in two parts is one in halves, as in stage_times().
 double duration(ActionKind kind, const BlockTime& time) {
   if (kind == ActionKind::kForward || kind == ActionKind::kRecompute) return time.forward_ms;
@@ -33,7 +19,7 @@ double duration(ActionKind kind, const BlockTime& time) {
 }
 
 bool waits_for_all(ActionKind kind) {
-  return kind == ActionKind::kReduceLoss || kind == ActionKind::kGradNorm || kind == ActionKind::kOptimStep;
+  return traits(kind).scope == Scope::kWorld || traits(kind).scope == Scope::kPipeline;
 }
 
 std::vector<std::string> names_of(const std::vector<BlockTime>& blocks) {
@@ -69,12 +55,12 @@ class PlanPlayer {
   }
 
  private:
-  using Channel = std::tuple<int, int, bool>;  // from, to, whether activations
+  using Link = std::tuple<int, int, bool>;     // from, to, whether activations
   using Message = std::tuple<bool, int, int>;  // whether an activation, unit, micro-batch
   struct Rank {
     std::size_t next = 0;
     double now = 0.0;
-    std::map<Message, std::pair<Channel, std::size_t>> receives;  // under way: which message of which channel
+    std::map<Message, std::pair<Link, std::size_t>> receives;  // under way: which message of which channel
   };
 
   bool done(std::size_t rank) const { return ranks_[rank].next == plan_.ranks[rank].actions.size(); }
@@ -110,15 +96,15 @@ class PlanPlayer {
   bool run_next(int rank) {
     Rank& state = ranks_[static_cast<std::size_t>(rank)];
     const Action& action = next(static_cast<std::size_t>(rank));
-    const bool activation = is_activation(action.kind);
+    const bool activation = traits(action.kind).channel == Channel::kActivations;
     if (waits_for_all(action.kind)) return false;
     if (computes(action.kind)) {
       if (!compute(rank, action)) return false;
-    } else if (is_send(action.kind)) {
+    } else if (is_send(action.kind) && traits(action.kind).channel != Channel::kTied) {
       arrivals_[{rank, action.peer, activation}].push_back(state.now + times_.send_ms);
       add_span(rank, action, state.now, state.now + times_.send_ms);
-    } else if (is_receive(action.kind)) {
-      const Channel channel{action.peer, rank, activation};
+    } else if (is_receive(action.kind) && traits(action.kind).channel != Channel::kTied) {
+      const Link channel{action.peer, rank, activation};
       state.receives[{activation, action.unit, action.micro_batch}] = {channel, num_receives_[channel]++};
     }
     ++state.next;
@@ -154,8 +140,8 @@ class PlanPlayer {
   const std::vector<std::string> names_;
   const ActionSpans spans_;
   std::vector<Rank> ranks_;
-  std::map<Channel, std::vector<double>> arrivals_;  // of each message, in the order sent
-  std::map<Channel, std::size_t> num_receives_;
+  std::map<Link, std::vector<double>> arrivals_;  // of each message, in the order sent
+  std::map<Link, std::size_t> num_receives_;
   Timeline timeline_;
 };
 

@@ -121,8 +121,13 @@ std::vector<int> ranks_to_predict(const EngineOptions& options, int num_ranks) {
 
 }  // namespace
 
+const ActionNeed& StepPrediction::update() const {
+  const auto first = std::ranges::find(plan.actions, ActionKind::kOptimStep, &Action::kind);
+  return actions.at(static_cast<std::size_t>(first - plan.actions.begin()));
+}
+
 std::int64_t StepPrediction::state_bytes() const {
-  const MemoryCounts& alive = actions.back().alive;  // of OptimStep
+  const MemoryCounts& alive = update().alive;
   return alive[MemoryCategory::kParameters] + alive[MemoryCategory::kGradients] +
          alive[MemoryCategory::kOptimizer] + alive[MemoryCategory::kHost];
 }

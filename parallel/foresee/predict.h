@@ -27,6 +27,8 @@ struct StepPrediction {
   RankPlan plan;
   std::vector<std::string> unit_names;
 
+  /// What the first OptimStep needs: all gradients are there.
+  const ActionNeed& update() const;
   /// Parameters, gradients and optimizer state (offloaded or not) when the optimizer steps: what the formulas
   /// of ZeRO count.
   std::int64_t state_bytes() const;

@@ -13,7 +13,7 @@ ParamStore::ParamStore(const Context& ctx, const BlockList& blocks, const ModelL
       layout_(layout),
       comm_(std::move(comm)),
       options_(options),
-      sharding_(options.zero == ZeroStage::kNone ? Sharding{} : Sharding{comm_->size(), comm_->rank()}),
+      sharding_(options.sharded.optimizer ? Sharding{comm_->size(), comm_->rank()} : Sharding{}),
       state_names_(optimizer.state_names()),
       groups_(layout.groups.size()) {
   const DeviceTraits& device = traits(ctx_.allocator->device().type);
@@ -38,7 +38,7 @@ void ParamStore::allocate(int index, std::size_t num_states) {
   const std::int64_t piece = sharding_.piece(layout.num_elems);
   const std::int64_t whole = sharding_.padded(layout.num_elems);
   const bool offloads = options_.offload == Offload::kOptimizer;
-  const std::int64_t working = options_.zero == ZeroStage::kParameters ? piece : whole;
+  const std::int64_t working = options_.sharded.parameters ? piece : whole;
   group.working = ctx_.empty({working}, options_.working_dtype, MemoryCategory::kParameters);
   if (!owns(index)) return;
   if (options_.working_dtype == DType::kFloat32) {
@@ -91,7 +91,7 @@ Tensor ParamStore::value(const ParamUse& use) {
   const ParamGroup& layout = layout_.groups[static_cast<std::size_t>(use.group)];
   const ParamSlot& slot = layout.slots[static_cast<std::size_t>(use.slot)];
   group.gather.wait();
-  const Tensor& resident = options_.zero == ZeroStage::kParameters ? group.gathered : group.working;
+  const Tensor& resident = options_.sharded.parameters ? group.gathered : group.working;
   TRIREME_CHECK(resident.defined(), "parameter '{}' is used while its group '{}' is released", slot.name,
                 layout.name);
   return resident.slice(slot.offset, slot.shape);
@@ -113,36 +113,32 @@ void ParamStore::for_each_owned_run(int group, const Visit& visit) const {
   }
 }
 
-void ParamStore::start_gather(int group) {
-  Group& g = groups_[static_cast<std::size_t>(group)];
-  g.gather.wait();
-  if (options_.zero == ZeroStage::kParameters) {
-    if (comm_->size() == 1) {
-      g.gathered = g.working;
-      return;
-    }
-    g.gathered = ctx_.empty({g.working.num_elems() * comm_->size()}, options_.working_dtype,
-                            MemoryCategory::kCommunication);
-    g.gather = comm_->all_gather(g.working, g.gathered);
-  } else if (options_.zero != ZeroStage::kNone && comm_->size() > 1) {
-    g.gather = comm_->all_gather(owned_working(group), g.working);
-  }
-}
-
 void ParamStore::gather(int group) {
-  if (options_.zero != ZeroStage::kParameters) return;
   Group& g = groups_[static_cast<std::size_t>(group)];
-  if (g.users++ == 0) start_gather(group);
+  if (g.users++ > 0) return;
+  g.gather.wait();
+  if (comm_->size() == 1) {
+    g.gathered = g.working;
+    return;
+  }
+  g.gathered = ctx_.empty({g.working.num_elems() * comm_->size()}, options_.working_dtype,
+                          MemoryCategory::kCommunication);
+  g.gather = comm_->all_gather(g.working, g.gathered);
 }
 
 void ParamStore::release(int group) {
-  if (options_.zero != ZeroStage::kParameters) return;
   Group& g = groups_[static_cast<std::size_t>(group)];
   TRIREME_CHECK(g.users > 0, "group '{}' is released more often than gathered",
                 layout_.groups[static_cast<std::size_t>(group)].name);
   if (--g.users > 0) return;
   g.gather.wait();
   g.gathered = Tensor();
+}
+
+void ParamStore::gather_updated(int group) {
+  Group& g = groups_[static_cast<std::size_t>(group)];
+  g.gather.wait();
+  g.gather = comm_->all_gather(owned_working(group), g.working);
 }
 
 Tensor ParamStore::whole(int group, const Tensor& owned) const {
@@ -153,26 +149,22 @@ Tensor ParamStore::whole(int group, const Tensor& owned) const {
   return all.slice(0, {layout_.groups[static_cast<std::size_t>(group)].num_elems});
 }
 
-void ParamStore::update(const Optimizer& optimizer, const UpdateScalars& scalars,
-                        const std::function<Tensor(int group)>& gradients) {
-  for (int g = 0; g < static_cast<int>(groups_.size()); ++g) {
-    if (!owns(g)) continue;
-    Group& group = groups_[static_cast<std::size_t>(g)];
-    for (Work& send : group.sends) send.wait();  // of the values before
-    group.sends.clear();
-    const Tensor grad = gradients(g);
-    for_each_owned_run(g, [&](std::int64_t first, const Shape& length, const ParamRun& run) {
-      UpdateSegment segment{
-          .param = group.master.slice(first, length), .grad = grad.slice(first, length), .decay = run.decay};
-      if (options_.working_dtype != DType::kFloat32) {
-        segment.working = owned_working(g).slice(first, length);
-        segment.working_center = run.center;
-      }
-      for (const Tensor& state : group.states) segment.state.push_back(state.slice(first, length));
-      optimizer.update(ctx_, segment, scalars);
-    });
-    if (options_.zero == ZeroStage::kOptimizer || options_.zero == ZeroStage::kGradients) start_gather(g);
-  }
+void ParamStore::update(int index, const Optimizer& optimizer, const UpdateScalars& scalars,
+                        const Tensor& gradient) {
+  Group& group = groups_[static_cast<std::size_t>(index)];
+  for (Work& send : group.sends) send.wait();  // of the values before
+  group.sends.clear();
+  for_each_owned_run(index, [&](std::int64_t first, const Shape& length, const ParamRun& run) {
+    UpdateSegment segment{.param = group.master.slice(first, length),
+                          .grad = gradient.slice(first, length),
+                          .decay = run.decay};
+    if (options_.working_dtype != DType::kFloat32) {
+      segment.working = owned_working(index).slice(first, length);
+      segment.working_center = run.center;
+    }
+    for (const Tensor& state : group.states) segment.state.push_back(state.slice(first, length));
+    optimizer.update(ctx_, segment, scalars);
+  });
 }
 
 void ParamStore::settle() {
@@ -197,7 +189,7 @@ void ParamStore::refresh_working() {
                           .center = run.center});
       });
     }
-    if (options_.zero == ZeroStage::kOptimizer || options_.zero == ZeroStage::kGradients) start_gather(g);
+    if (gathers_updates()) gather_updated(g);
   }
 }
 
@@ -210,7 +202,6 @@ void ParamStore::receive_working(int group, Communicator& comm, int stage) {
   Group& g = groups_[static_cast<std::size_t>(group)];
   g.gather.wait();
   comm.recv(owned_working(group), stage, kTiedTag).wait();
-  if (options_.zero == ZeroStage::kOptimizer || options_.zero == ZeroStage::kGradients) start_gather(group);
 }
 
 }  // namespace trireme

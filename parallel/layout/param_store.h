@@ -16,7 +16,6 @@
 // memory and the same update, accounted apart.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,7 +36,7 @@ enum class Offload : std::uint8_t {
 };
 
 struct ParamStoreOptions {
-  ZeroStage zero = ZeroStage::kNone;
+  ShardedState sharded;
   Offload offload = Offload::kNone;
   DType working_dtype = DType::kFloat32;
   std::uint64_t seed = 0;
@@ -58,8 +57,8 @@ class ParamStore {
   Tensor value(const ParamUse& use);
   float center(const ParamUse& use) const;
 
-  /// Stage 3: makes a group's working copy resident, or keeps it so for one more user. Collective. Below:
-  /// nothing to do.
+  /// Where parameters are sharded: makes a group's working copy resident, or keeps it so for one more user.
+  /// Collective.
   void gather(int group);
   /// Gives up one use; the last one frees the gathered copy.
   void release(int group);
@@ -79,10 +78,17 @@ class ParamStore {
   /// stage 1 on.
   Tensor whole(int group, const Tensor& owned) const;
 
-  /// Updates what this rank owns from `gradients(group)`, flat like the master, and starts gathering working
-  /// copies.
-  void update(const Optimizer& optimizer, const UpdateScalars& scalars,
-              const std::function<Tensor(int group)>& gradients);
+  /// Whether gather() and release() are called around uses.
+  bool shards_parameters() const { return options_.sharded.parameters; }
+
+  /// Updates what this rank owns of a group from its gradient, flat like the master.
+  void update(int group, const Optimizer& optimizer, const UpdateScalars& scalars, const Tensor& gradient);
+  /// Whether a working copy is whole, and updated in pieces by several ranks.
+  bool gathers_updates() const {
+    return options_.sharded.optimizer && !options_.sharded.parameters && comm_->size() > 1;
+  }
+  /// Starts to bring a whole working copy up to date from all ranks' pieces. Collective.
+  void gather_updated(int group);
   /// Waits for gathers under way, so that masters and state may be written from outside.
   void settle();
   /// After masters were written from outside: brings the working copies up to date. Collective from stage 1
@@ -96,13 +102,13 @@ class ParamStore {
 
  private:
   struct Group {
-    Tensor working;   // stages 0-2: whole; stage 3: this rank's piece
-    Tensor gathered;  // stage 3, while resident
+    Tensor working;   // whole, or this rank's piece
+    Tensor gathered;  // of a piece, while resident
     Tensor master;
     std::vector<Tensor> states;
     Work gather;              // of `working` or `gathered`
     std::vector<Work> sends;  // of `working`, to stages that hold a copy
-    int users = 0;            // stage 3: gather() minus release()
+    int users = 0;            // gather() minus release()
   };
   Holding holding(int group) const {
     return options_.holdings.empty() ? Holding::kOwned : options_.holdings[static_cast<std::size_t>(group)];
@@ -114,7 +120,6 @@ class ParamStore {
   /// Calls visit(first, length, run) for the part of every run that this rank owns, relative to its piece.
   template <class Visit>
   void for_each_owned_run(int group, const Visit& visit) const;
-  void start_gather(int group);
 
   const Context ctx_;
   const ModelLayout& layout_;

@@ -18,6 +18,16 @@ enum class ZeroStage : std::uint8_t {
   kParameters,  // 3: and working copies, gathered around each use
 };
 
+/// What a rank has its pieces alone of.
+struct ShardedState {
+  bool optimizer = false, gradients = false, parameters = false;
+};
+constexpr ShardedState sharded_by(ZeroStage stage) {
+  return {.optimizer = stage >= ZeroStage::kOptimizer,
+          .gradients = stage >= ZeroStage::kGradients,
+          .parameters = stage >= ZeroStage::kParameters};
+}
+
 /// `ranks` equal pieces of whole norm blocks (see [Note: gradient norm]); the last ones may be padding.
 struct Sharding {
   int ranks = 1;

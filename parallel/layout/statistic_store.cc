@@ -104,7 +104,7 @@ Tensor StatisticStore::sample(int unit, StatisticRef ref, int micro_batch) const
   return samples_.slice(micro_batch * owned_elems_ + e.owned_at, e.shape);
 }
 
-void StatisticStore::move(const Tensor& skip) {
+void StatisticStore::reduce(const Tensor& skip) {
   if (owned_elems_ == 0) return;
   Tensor all = samples_;
   Communicator& data = *groups_.along(Axis::kData);

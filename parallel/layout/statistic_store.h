@@ -26,7 +26,7 @@ class StatisticStore {
 
   /// Moves the values by the samples of the step, unless `skip` is not 0. Collective over the data axis where
   /// the stage has any.
-  void move(const Tensor& skip);
+  void reduce(const Tensor& skip);
 
   struct Entry {
     std::string name;  // full

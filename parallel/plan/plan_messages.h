@@ -1,5 +1,5 @@
-// The messages of a plan while it is simulated: which sends and receives belong together. See [Note: ways of
-// a plan] in validate.h.
+// The messages of a plan while it is simulated: which sends and receives belong together. See
+// [Note: channels of a plan] in validate.h.
 #pragma once
 
 #include <compare>
@@ -14,11 +14,6 @@
 
 namespace trireme {
 
-bool is_send(ActionKind kind);
-bool is_receive(ActionKind kind);
-/// The send that a receive of `rank` meets.
-Action send_for(const Action& receive, int rank);
-
 class PlanMessages {
  public:
   /// Where an action stands.
@@ -31,7 +26,7 @@ class PlanMessages {
     int rank = 0;
     int send_window = 1;
   };
-  /// False while `send` would wait for an earlier one to be asked for. See [Note: what blocks].
+  /// False while `send` would wait for the receive of an earlier one to be posted. See [Note: what blocks].
   bool can_send(const Action& send, const SendingRank& from) const;
   /// Enter one side of a message. Return what is wrong where the other side is another message.
   std::optional<std::string> add_send(const Place& place, const Action& send);
@@ -39,8 +34,8 @@ class PlanMessages {
 
   /// Whether the message of a receive, entered or about to be, has been sent.
   bool has_arrived(int rank, const Action& receive) const;
-  /// Whether all messages of a rank have been asked for.
-  bool all_taken(int rank) const;
+  /// Whether the receives of all messages of a rank have been posted.
+  bool all_posted(int rank) const;
 
   struct Unmatched {
     Place place;
@@ -53,33 +48,33 @@ class PlanMessages {
   std::optional<Unmatched> unmatched_receive() const;
 
  private:
-  enum class What : std::uint8_t { kActivations, kGradients, kTied };
-  struct Way {
-    What what = What::kActivations;
+  // Of one Channel, from rank to rank.
+  struct Link {
+    Channel channel = Channel::kNone;
     int source = 0, destination = 0;
-    auto operator<=>(const Way&) const = default;
+    auto operator<=>(const Link&) const = default;
   };
-  // A message, by the action that sends it.
-  struct Letter {
+  // By the action that sends it.
+  struct Message {
     ActionKind sent_by = ActionKind::kSendActivation;
     int unit = 0, micro_batch = 0;
-    bool operator==(const Letter&) const = default;
+    bool operator==(const Message&) const = default;
     std::string to_string() const;
   };
   struct Side {
-    std::vector<Letter> letters;
+    std::vector<Message> messages;
     std::vector<Place> places;
   };
   struct Traffic {
-    Side sent, asked;
+    Side sent, posted;
     std::map<std::pair<ActionKind, int>, int>
-        not_asked;  // by kind and unit of the sends; below 0: asked before
+        not_posted;  // by kind and unit of the sends; below 0: posted before
   };
-  static Way way_of(int rank, const Action& action);
-  static Letter letter_of(int rank, const Action& action);
+  static Link link_of(int rank, const Action& action);
+  static Message message_of(int rank, const Action& action);
   static std::optional<std::string> disagreement(const Side& mine, const Side& other, const char* doing);
 
-  std::map<Way, Traffic> ways_;
+  std::map<Link, Traffic> links_;
 };
 
 }  // namespace trireme

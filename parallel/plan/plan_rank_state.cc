@@ -2,45 +2,39 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 namespace trireme {
 
 using enum ActionKind;
 using Problem = PlanRankState::Problem;
 
+namespace {
+
+// Where a plan trains, it says so by what only training has.
+bool is_training(const RankPlan& plan) {
+  return std::ranges::any_of(plan.actions, [](const Action& a) { return traits(a.kind).trains; });
+}
+
+}  // namespace
+
 PlanRankState::PlanRankState(const StepPlan& plan, int rank)
     : plan_(plan),
       rank_(rank),
       coord_(plan.mesh.coord(rank)),
-      resident_(static_cast<std::size_t>(plan.num_units), !plan.sharded_parameters) {
-  for (const Action& action : plan.ranks[static_cast<std::size_t>(rank)].actions) {
-    if (consumes_tape(action.kind) || action.kind == kGradNorm || action.kind == kOptimStep) trains_ = true;
-  }
-}
+      resident_(static_cast<std::size_t>(plan.num_units), !plan.sharded_parameters),
+      trains_(is_training(plan.ranks[static_cast<std::size_t>(rank)])),
+      update_(plan, rank, trains_) {}
 
 Problem PlanRankState::play(const Action& a) {
-  switch (a.kind) {
-    case kReduceLoss:
-      return reduce_loss();
-    case kGradNorm:
-      return grad_norm();
-    case kOptimStep:
-      return optim_step();
-    default:
-      break;
+  if (auto problem = check_form(a)) return problem;
+  const ActionTraits& facts = traits(a.kind);
+  if (facts.direction != Direction::kNone) {
+    if (auto problem = check_peer(a)) return problem;
   }
-  if (a.unit < 0 || a.unit >= plan_.num_units) return fmt::format("there is no unit {}", a.unit);
-  switch (a.kind) {
-    case kRecvTiedGradient:
-      return receive_tied_gradient(a);
-    case kSendTiedGradient:
-      return send_tied_gradient(a);
-    case kSendTiedParameters:
-    case kRecvTiedParameters:
-      return tied_parameters(a);
-    default:
-      break;
+  if (facts.unit == Takes::kYes) {
+    if (auto problem = check_stage(a)) return problem;
   }
-  if (auto problem = check_place(a)) return problem;
   switch (a.kind) {
     case kGather:
       return gather(a);
@@ -55,20 +49,43 @@ Problem PlanRankState::play(const Action& a) {
       return backward(a);
     case kBackwardWeight:
       return backward_weight(a);
-    case kReduceGrad:
-      return reduce_gradient(a);
     case kSendActivation:
     case kSendGradient:
       return send(a);
-    default:
+    case kRecvActivation:
+    case kRecvGradient:
       return receive(a);
+    case kReduceLoss:
+      return reduce_loss();
+    default:
+      return update_.play(a, pending_.empty() && deferred_.empty());
   }
 }
 
-Problem PlanRankState::check_place(const Action& a) const {
-  if (plan_.stages.bounds.empty()) return std::nullopt;
+Problem PlanRankState::check_form(const Action& a) const {
+  const ActionTraits& facts = traits(a.kind);
+  const int micro_batches = plan_.ranks[static_cast<std::size_t>(rank_)].micro_batches;
+  if (facts.unit == Takes::kNo ? a.unit != -1 : a.unit < 0 || a.unit >= plan_.num_units) {
+    return fmt::format("there is no unit {}", a.unit);
+  }
+  const bool may_have_none = facts.micro_batch != Takes::kYes;
+  const bool may_have_one = facts.micro_batch != Takes::kNo;
+  const bool is_one =
+      may_have_one && a.micro_batch >= 0 && (micro_batches == 0 || a.micro_batch < micro_batches);
+  if (!is_one && !(may_have_none && a.micro_batch == -1)) {
+    return fmt::format("there is no micro-batch {}", a.micro_batch);
+  }
+  if (facts.direction == Direction::kNone && a.peer != -1)
+    return fmt::format("rank {} has no part in it", a.peer);
+  if (a.kind != kForward && a.keep != Keep::kTape) return "only a Forward keeps anything";
+  return std::nullopt;
+}
+
+// Tied parameters are those of a unit of another stage, too: PlanUpdateState knows which.
+Problem PlanRankState::check_stage(const Action& a) const {
+  if (plan_.stages.bounds.empty() || traits(a.kind).channel == Channel::kTied) return std::nullopt;
   const int stage = plan_.stages.stage_of(a.unit);
-  if (stage == coord_[Axis::kPipeline]) return std::nullopt;
+  if (stage == coord_[Axis::kPipeline] || a.kind == kGatherUpdated) return std::nullopt;
   return fmt::format("the unit is of stage {}, this rank of stage {}", stage, coord_[Axis::kPipeline]);
 }
 
@@ -103,16 +120,16 @@ Problem PlanRankState::require_resident(const Action& a) const {
   return "uses the unit's parameters while they are released; a Gather must come first";
 }
 
-std::optional<Action> PlanRankState::awaited(const Action& a) const {
-  const auto find = [&](const std::map<UnitBatch, int>& receives, ActionKind kind) -> std::optional<Action> {
+std::vector<Action> PlanRankState::awaited(const Action& a) const {
+  const auto find = [&](const std::map<UnitBatch, int>& receives, ActionKind kind) -> std::vector<Action> {
     const auto found = receives.find({a.unit, a.micro_batch});
-    if (found == receives.end()) return std::nullopt;
-    return Action{.kind = kind, .unit = a.unit, .micro_batch = a.micro_batch, .peer = found->second};
+    if (found == receives.end()) return {};
+    return {{.kind = kind, .unit = a.unit, .micro_batch = a.micro_batch, .peer = found->second}};
   };
   if (a.kind == kForward) return find(inputs_, kRecvActivation);
-  if (consumes_tape(a.kind)) return find(asked_, kRecvGradient);
-  if (a.kind == kRecvTiedParameters) return a;
-  return std::nullopt;
+  if (traits(a.kind).consumes_tape) return find(posted_, kRecvGradient);
+  if (a.kind == kRecvTiedParameters) return {a};
+  return update_.awaited(a);
 }
 
 Problem PlanRankState::forward(const Action& a) {
@@ -151,14 +168,14 @@ Problem PlanRankState::backward(const Action& a) {
   if (!pending_.contains(here)) return "no forward of it has run, or backward has consumed it";
   if (!tapes_.contains(here)) return "its forward kept no tape; a Recompute must come first";
   const bool last = a.unit == plan_.num_units - 1;
-  if (!last && gradients_.erase(here) == 0 && asked_.erase(here) == 0) {
+  if (!last && gradients_.erase(here) == 0 && posted_.erase(here) == 0) {
     return "the gradient of its output is not there";
   }
   tapes_.erase(here);
   pending_.erase(here);
   outputs_.erase(here);
   if (a.unit > 0) gradients_.insert({a.unit - 1, a.micro_batch});
-  if (a.kind == kBackward) return sum_gradient(a);
+  if (a.kind == kBackward) return update_.sum_gradient(a);
   deferred_.insert(here);
   return std::nullopt;
 }
@@ -169,24 +186,10 @@ Problem PlanRankState::backward_weight(const Action& a) {
   }
   // As in a plain backward: units may share a buffer that the first of them completes.
   if (deferred_.contains({a.unit + 1, a.micro_batch})) return "that of the unit after it must come first";
-  return sum_gradient(a);
-}
-
-Problem PlanRankState::sum_gradient(const Action& a) {
-  if (has_norm_) return "comes after GradNorm: its gradient would be lost";
-  if (finished_.contains(a.unit)) return "the unit's gradient of the whole step is already reduced";
-  const auto before = last_summed_.find(a.unit);
-  if (before != last_summed_.end() && before->second > a.micro_batch) {
-    return fmt::format("micro-batch {} of the unit was summed before it: gradients are summed in order",
-                       before->second);
-  }
-  last_summed_[a.unit] = a.micro_batch;
-  unreduced_[a.unit].insert(a.micro_batch);
-  return std::nullopt;
+  return update_.sum_gradient(a);
 }
 
 Problem PlanRankState::send(const Action& a) {
-  if (auto problem = check_peer(a)) return problem;
   if (a.kind == kSendActivation) {
     if (outputs_.erase({a.unit, a.micro_batch}) == 0) return "the unit's output is not here to send";
   } else if (gradients_.erase({a.unit - 1, a.micro_batch}) == 0) {
@@ -196,10 +199,55 @@ Problem PlanRankState::send(const Action& a) {
 }
 
 Problem PlanRankState::receive(const Action& a) {
-  if (auto problem = check_peer(a)) return problem;
-  auto& expected = a.kind == kRecvActivation ? inputs_ : asked_;
+  auto& expected = a.kind == kRecvActivation ? inputs_ : posted_;
   if (!expected.emplace(UnitBatch{a.unit, a.micro_batch}, a.peer).second) return "received a second time";
   return std::nullopt;
+}
+
+Problem PlanRankState::reduce_loss() {
+  if (!inputs_.empty()) {
+    return fmt::format("the input of unit {} micro-batch {} was received and is not used yet",
+                       inputs_.begin()->first.first, inputs_.begin()->first.second);
+  }
+  if (has_loss_) return "comes a second time";
+  has_loss_ = true;
+  return missing_forward();
+}
+
+Problem PlanRankState::missing_forward() const {
+  const int micro_batches = plan_.ranks[static_cast<std::size_t>(rank_)].micro_batches;
+  for (int u = 0; u < plan_.num_units; ++u) {
+    if (!plan_.stages.bounds.empty() && plan_.stages.stage_of(u) != coord_[Axis::kPipeline]) continue;
+    for (int m = 0; m < micro_batches; ++m) {
+      if (!forwards_.contains({u, m})) {
+        return fmt::format("no forward of unit {} micro-batch {} has run: the loss lacks it", u, m);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// Ranks that make no collective with others would end early unnoticed.
+Problem PlanRankState::at_end() const {
+  for (int u = 0; u < plan_.num_units; ++u) {
+    if (resident_[static_cast<std::size_t>(u)] == plan_.sharded_parameters) {
+      return fmt::format("unit {} is left {}", u, plan_.sharded_parameters ? "gathered" : "released");
+    }
+  }
+  if (!pending_.empty()) {
+    return fmt::format("forward of unit {} micro-batch {} is never followed by its backward",
+                       pending_.begin()->first, pending_.begin()->second);
+  }
+  if (!deferred_.empty()) {
+    return fmt::format("BackwardInput of unit {} micro-batch {} is never followed by its BackwardWeight",
+                       deferred_.begin()->first, deferred_.begin()->second);
+  }
+  if (!gradients_.empty() || !posted_.empty()) {
+    const auto [unit, micro_batch] = gradients_.empty() ? posted_.begin()->first : *gradients_.begin();
+    return fmt::format("the gradient of unit {} micro-batch {} is never used", unit, micro_batch);
+  }
+  if (!has_loss_) return "the loss is never reduced: there is no ReduceLoss";
+  return update_.at_end();
 }
 
 }  // namespace trireme

@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "parallel/plan/stage_plan.h"
+#include "parallel/plan/step_end.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
 namespace {
-
-using enum ActionKind;
 
 // `options` with the stages filled in.
 PlanOptions with_stages(int num_units, const Mesh& mesh, PlanOptions options) {
@@ -20,6 +19,7 @@ PlanOptions with_stages(int num_units, const Mesh& mesh, PlanOptions options) {
       options.stages.num_units() == num_units && options.stages.pipeline == mesh.size(Axis::kPipeline),
       "{} units were cut into {} stages, the model has {} and the mesh {}", options.stages.num_units(),
       options.stages.pipeline, num_units, mesh.size(Axis::kPipeline));
+  options.gather_gradients = options.gather_gradients && mesh.size(Axis::kData) > 1;
   return options;
 }
 
@@ -28,6 +28,7 @@ StepPlan empty_plan(const Mesh& mesh, const PlanOptions& options) {
           .num_units = options.stages.num_units(),
           .sharded_parameters = options.shard_parameters,
           .keeps_gathered = options.shard_parameters && options.keep_gathered,
+          .owed = owed_exchanges(mesh, options),
           .stages = options.stages,
           .ties = options.ties,
           .ranks = std::vector<RankPlan>(static_cast<std::size_t>(mesh.num_ranks()))};
@@ -61,38 +62,6 @@ std::vector<PipelineTask> evaluation_tasks(const StageMap& stages, int stage, in
     }
   }
   return tasks;
-}
-
-void append(std::vector<Action>& actions, const std::vector<Action>& more) {
-  actions.insert(actions.end(), more.begin(), more.end());
-}
-
-void add_once(std::vector<Action>& actions, const Action& action) {
-  if (std::ranges::find(actions, action) == actions.end()) actions.push_back(action);
-}
-
-// What a stage owes the stages of tied units, before the norm and after the update. Sends come first: they
-// wait for nobody.
-struct TieActions {
-  std::vector<Action> before_norm, after_update;
-};
-
-TieActions tie_actions(const PlanOptions& options, int stage) {
-  TieActions sends, receives;
-  for (const TiedUnits& tie : options.ties) {
-    const int owner = options.stages.stage_of(tie.owner), user = options.stages.stage_of(tie.user);
-    if (user == stage) {
-      add_once(sends.before_norm, {.kind = kSendTiedGradient, .unit = tie.user, .peer = owner});
-      add_once(receives.after_update, {.kind = kRecvTiedParameters, .unit = tie.owner, .peer = owner});
-    }
-    if (owner == stage) {
-      add_once(receives.before_norm, {.kind = kRecvTiedGradient, .unit = tie.user, .peer = user});
-      add_once(sends.after_update, {.kind = kSendTiedParameters, .unit = tie.owner, .peer = user});
-    }
-  }
-  append(sends.before_norm, receives.before_norm);
-  append(sends.after_update, receives.after_update);
-  return sends;
 }
 
 // The plan of a stage for one of its ranks: peers become ranks.
@@ -132,12 +101,8 @@ StepPlan plan_training_step(int num_units, const Mesh& mesh, const BatchLayout& 
         options);
     of_stage.send_window = send_window(options, micro_batches);
     of_stage.micro_batches = micro_batches;
-    const TieActions ties = tie_actions(options, stage);
-    append(of_stage.actions, ties.before_norm);
-    for (const ActionKind kind : {kReduceLoss, kGradNorm, kOptimStep}) {
-      of_stage.actions.push_back({.kind = kind});
-    }
-    append(of_stage.actions, ties.after_update);
+    const std::vector<Action> end = end_of_step(stage, mesh, options);
+    of_stage.actions.insert(of_stage.actions.end(), end.begin(), end.end());
     for (int rank = 0; rank < mesh.num_ranks(); ++rank) {
       if (mesh.coord(rank)[Axis::kPipeline] != stage || !is_wanted(rank)) continue;
       plan.ranks[static_cast<std::size_t>(rank)] = plan_of_rank(of_stage, mesh, rank);
@@ -171,7 +136,7 @@ StepPlan plan_evaluation(int num_units, const Mesh& mesh, const BatchLayout& bat
       if (batch.global_micro_batch(coord[Axis::kData], m) < batch.num_micro_batches())
         rank.micro_batches = m + 1;
     }
-    rank.actions.push_back({.kind = kReduceLoss});
+    rank.actions.push_back({.kind = ActionKind::kReduceLoss});
   }
   return plan;
 }

@@ -7,16 +7,20 @@
 
 namespace trireme {
 
+/// What the rules that write a plan go by.
 struct PlanOptions {
+  bool shard_state = false;              // ZeRO-1 to 3: a data rank updates its pieces alone
   bool shard_parameters = false;         // ZeRO-3: Gather and Release around every use
+  bool gather_gradients = false;         // ZeRO-0: GatherGrad after the exchange of pieces; of several ranks
   bool keep_gathered = false;            // ZeRO-3: one Gather before all uses of the step, one Release after
   bool reduce_each_micro_batch = false;  // ZeRO-2 and 3: ReduceGrad after every backward, not only the last
   int recompute_every = 0;  // k: keep only the input of each segment of k units; 0: keep everything
   int prefetch_depth = 1;   // ZeRO-3: gather this many runs of units ahead
   PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;  // without effect in one stage
-  StageMap stages;              // without bounds: equal numbers of units in every stage
-  std::vector<TiedUnits> ties;  // between stages
-  int only_rank = -1;           // of a training step: the others' plans stay empty; -1: all are written
+  StageMap stages;               // without bounds: equal numbers of units in every stage
+  std::vector<TiedUnits> ties;   // between stages
+  std::vector<bool> statistics;  // by unit, whether it has running statistics; empty: none has
+  int only_rank = -1;            // of a training step: the others' plans stay empty; -1: all are written
 };
 
 /// Every rank runs the micro-batches in the order of the schedule, forward through the units of a chunk and

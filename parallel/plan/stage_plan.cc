@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "parallel/plan/step_end.h"
+
 namespace trireme {
 namespace {
 
@@ -165,7 +167,7 @@ std::vector<Residency> residencies(const std::vector<UnitRun>& runs, const PlanO
     const Action& action = runs[i].action;
     const auto unit = static_cast<std::size_t>(action.unit);
     if (action.kind == kBackwardWeight) continue;
-    if (open[unit] >= 0 && (options.keep_gathered || consumes_tape(action.kind))) {
+    if (open[unit] >= 0 && (options.keep_gathered || traits(action.kind).consumes_tape)) {
       all[static_cast<std::size_t>(open[unit])].last_use = i;
       if (!options.keep_gathered) open[unit] = -1;
     } else {
@@ -192,6 +194,11 @@ RankPlan plan_stage(const StageTasks& tasks, const PlanOptions& options) {
   const auto append = [&](const std::vector<Action>& more) {
     plan.actions.insert(plan.actions.end(), more.begin(), more.end());
   };
+  int summed = -1;  // the unit whose pieces are on their way: gathered behind the next unit's backward
+  const auto gather_grad = [&](int next) {
+    if (summed >= 0) plan.actions.push_back({.kind = kGatherGrad, .unit = summed});
+    summed = next;
+  };
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const Action& action = runs[i].action;
     for (const int unit : gathers[i]) plan.actions.push_back({.kind = kGather, .unit = unit});
@@ -199,13 +206,15 @@ RankPlan plan_stage(const StageTasks& tasks, const PlanOptions& options) {
     plan.actions.push_back(action);
     append(runs[i].after);
     for (const int unit : releases[i]) plan.actions.push_back({.kind = kRelease, .unit = unit});
-    if (!sums_gradient(action.kind)) continue;
+    if (!traits(action.kind).sums_gradient) continue;
     if (options.reduce_each_micro_batch) {
       plan.actions.push_back({.kind = kReduceGrad, .unit = action.unit, .micro_batch = action.micro_batch});
     } else if (action.micro_batch + 1 == tasks.micro_batches) {
+      if (options.gather_gradients) gather_grad(gathers_at_end(options, action.unit) ? -1 : action.unit);
       plan.actions.push_back({.kind = kReduceGrad, .unit = action.unit});
     }
   }
+  gather_grad(-1);
   return plan;
 }
 

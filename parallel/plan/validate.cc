@@ -9,10 +9,25 @@
 namespace trireme {
 namespace {
 
+// Ranks that meet in collectives of a scope.
+struct Group {
+  Scope scope = Scope::kWorld;
+  std::vector<int> ranks;
+};
+
+std::vector<Group> groups_of(const Mesh& mesh) {
+  std::vector<Group> groups;
+  for (const auto& ranks : mesh.groups(Axis::kData)) groups.push_back({Scope::kData, ranks});
+  for (const auto& ranks : mesh.groups(Axis::kPipeline)) groups.push_back({Scope::kPipeline, ranks});
+  Group& world = groups.emplace_back();
+  for (int r = 0; r < mesh.num_ranks(); ++r) world.ranks.push_back(r);
+  return groups;
+}
+
 class Simulation {
  public:
   explicit Simulation(const StepPlan& plan)
-      : plan_(plan), stages_(plan.mesh.groups(Axis::kData)), positions_(plan.ranks.size(), 0) {
+      : plan_(plan), groups_(groups_of(plan.mesh)), positions_(plan.ranks.size(), 0) {
     for (int r = 0; r < num_ranks(); ++r) ranks_.emplace_back(plan, r);
   }
 
@@ -30,10 +45,9 @@ class Simulation {
       }
       if (all_finished()) return final_state();
       bool joined = false;
-      for (const std::vector<int>& stage : stages_) {
-        if (auto error = join(stage, Scope::kStage, joined)) return error;
+      for (const auto& [scope, ranks] : groups_) {
+        if (auto error = join(ranks, scope, joined)) return error;
       }
-      if (auto error = join(all_ranks(), Scope::kWorld, joined)) return error;
       if (!moved && !joined) return deadlock();
     }
   }
@@ -65,10 +79,16 @@ class Simulation {
     return fail_at({r, position(r)}, what);
   }
 
+  // Whether a message is on its way without which an action cannot run.
+  bool waits_for_message(int r, const Action& a) {
+    return std::ranges::any_of(state(r).awaited(a),
+                               [&](const Action& receive) { return !messages_.has_arrived(r, receive); });
+  }
+
   // Plays one action that is no collective. `blocked`: it waits for another rank.
   std::optional<PlanError> step(int r, bool& blocked) {
     const Action& a = current(r);
-    if (const auto awaited = state(r).awaited(a)) blocked = !messages_.has_arrived(r, *awaited);
+    blocked = waits_for_message(r, a);
     if (is_send(a.kind)) {
       blocked = !messages_.can_send(
           a, {.rank = r, .send_window = plan_.ranks[static_cast<std::size_t>(r)].send_window});
@@ -83,27 +103,17 @@ class Simulation {
     return std::nullopt;
   }
 
-  std::vector<int> all_ranks() const {
-    std::vector<int> ranks;
-    for (int r = 0; r < num_ranks(); ++r) ranks.push_back(r);
-    return ranks;
-  }
-
   // Whether a rank stands at a collective of this scope and has nothing under way that it would wait for.
-  bool ready(int r, Scope scope_of_group) {
-    if (finished(r) || scope(current(r).kind) != scope_of_group) return false;
-    if (current(r).kind == ActionKind::kReduceLoss) return messages_.all_taken(r);
-    if (current(r).kind != ActionKind::kGradNorm) return true;
-    for (const Action& receive : state(r).awaited_by_norm()) {
-      if (!messages_.has_arrived(r, receive) && messages_.waiting_receive(r)) return false;
-    }
-    return true;
+  bool ready(int r, Scope scope) {
+    if (finished(r) || traits(current(r).kind).scope != scope) return false;
+    if (current(r).kind == ActionKind::kReduceLoss) return messages_.all_posted(r);
+    return !waits_for_message(r, current(r));
   }
 
   // When every rank of a group stands at a collective of the group, they must be the same one.
-  std::optional<PlanError> join(const std::vector<int>& group, Scope scope_of_group, bool& joined) {
+  std::optional<PlanError> join(const std::vector<int>& group, Scope scope, bool& joined) {
     for (const int r : group) {
-      if (!ready(r, scope_of_group)) return std::nullopt;
+      if (!ready(r, scope)) return std::nullopt;
     }
     const Action first = current(group[0]);
     for (const int r : group) {
@@ -123,7 +133,7 @@ class Simulation {
   bool will_be_sent(const PlanMessages::Place& place) const {
     const Action& receive = actions(place.rank)[place.position];
     const auto& sender = actions(receive.peer);
-    const Action send = send_for(receive, place.rank);
+    const Action send = counterpart(receive, place.rank);
     return std::find(sender.begin() + static_cast<std::ptrdiff_t>(position(receive.peer)), sender.end(),
                      send) != sender.end();
   }
@@ -175,7 +185,7 @@ class Simulation {
   }
 
   const StepPlan& plan_;
-  const std::vector<std::vector<int>> stages_;  // the ranks of each
+  const std::vector<Group> groups_;
   std::vector<std::size_t> positions_;
   std::vector<PlanRankState> ranks_;
   PlanMessages messages_;

@@ -150,7 +150,7 @@ GradAccumulator::Exchange GradAccumulator::exchange_of(Context& ctx, int b, int 
     }
   }
   for (const Tensor& source : exchange.sources) receive(source.num_elems());
-  exchange.chunks = chunks_of(b, exchange.sources[0]);
+  exchange.chunks = chunks_of(b);
   for (const Chunk& chunk : exchange.chunks) {
     const Shape length{chunk.num_elems};
     for (std::size_t i = 0; i < exchange.sources.size(); ++i) {
@@ -162,11 +162,11 @@ GradAccumulator::Exchange GradAccumulator::exchange_of(Context& ctx, int b, int 
 }
 
 // Only what is summed and gathered at once can overlap.
-std::vector<Chunk> GradAccumulator::chunks_of(int b, const Tensor& source) const {
+std::vector<Chunk> GradAccumulator::chunks_of(int b) const {
+  const std::int64_t elems = sharding_.padded(group_of(b).num_elems);
   const bool gathers = !sharded() && !each_ && !gathers_after_uses(b);
-  if (!gathers || !options_.cut_exchanges) return {{0, source.num_elems()}};
-  return cut_exchange(
-      {.num_elems = source.num_elems(), .elem_bytes = size_bytes(source.dtype()), .ranks = comm_.size()});
+  if (!gathers || !options_.cut_exchanges) return {{0, elems}};
+  return cut_exchange({.num_elems = elems, .elem_bytes = size_bytes(options_.dtype), .ranks = comm_.size()});
 }
 
 void GradAccumulator::start_reduce(Context& ctx, int unit, int micro_batch) {
@@ -188,14 +188,13 @@ void GradAccumulator::finish_exchange(Context& ctx) {
   Exchange exchange = std::move(exchanges_.front());
   exchanges_.pop_front();
   const bool canonical = options_.reduction == Reduction::kCanonical;
-  if (canonical && !each_) return finish_step(ctx, exchange);
+  if (canonical && !each_) return finish_step(ctx, exchange, Sums::kPieces);
   for (Work& work : exchange.works) work.wait();
   return canonical ? finish_round(ctx, exchange) : finish_fast(ctx, exchange);
 }
 
 // Reducing once: the partial sums of all ranks, over what this rank owns of each chunk, become the sum.
-void GradAccumulator::finish_step(Context& ctx, Exchange& exchange) {
-  Bucket& bucket = buckets_[static_cast<std::size_t>(exchange.bucket)];
+void GradAccumulator::finish_step(Context& ctx, Exchange& exchange, Sums sums) {
   std::vector<Subtree> leaves;
   for (const auto& partials : partials_) leaves.insert(leaves.end(), partials.begin(), partials.end());
   const std::vector<Addition> additions = finish_tree(leaves);
@@ -203,15 +202,14 @@ void GradAccumulator::finish_step(Context& ctx, Exchange& exchange) {
   auto work = exchange.works.begin();
   for (const Chunk& chunk : exchange.chunks) {
     for (std::size_t round = 0; round < num_rounds_; ++round) (work++)->wait();
-    const Tensor kept = sum_chunk(ctx, exchange, chunk, additions);
-    if (sharded() || gathers_after_uses(exchange.bucket)) continue;
-    gathers_.push_back(comm_.all_gather(kept, bucket.sums[0].slice(chunk.first, {chunk.num_elems})));
+    sum_chunk(ctx, exchange, chunk, additions);
+    if (sums == Sums::kGathered) start_gather_chunk(exchange.bucket, chunk);
   }
 }
 
 // The last sum is written where it stays.
-Tensor GradAccumulator::sum_chunk(Context& ctx, const Exchange& exchange, const Chunk& chunk,
-                                  const std::vector<Addition>& additions) {
+void GradAccumulator::sum_chunk(Context& ctx, const Exchange& exchange, const Chunk& chunk,
+                                const std::vector<Addition>& additions) {
   const std::int64_t piece = chunk.num_elems / comm_.size();
   std::vector<Tensor> pieces;  // in order of their leaves
   for (std::size_t r = 0; r < partials_.size(); ++r) {
@@ -227,13 +225,12 @@ Tensor GradAccumulator::sum_chunk(Context& ctx, const Exchange& exchange, const 
     ctx.run(AddArgs{.a = target, .b = source, .out = i + 1 < additions.size() ? target : kept});
   }
   if (additions.empty()) ctx.backend->copy(ctx.exec, kept, pieces[0]);
-  return kept;
 }
 
 Tensor GradAccumulator::home_of_piece(Context& ctx, int b, const Chunk& chunk) {
   Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
   const Shape piece{chunk.num_elems / comm_.size()};
-  if (options_.zero >= ZeroStage::kGradients) {
+  if (options_.sharded.gradients) {
     bucket.sums = {ctx.empty(piece, options_.dtype, MemoryCategory::kGradients)};
     return bucket.sums[0];
   }
@@ -283,8 +280,10 @@ void GradAccumulator::finish_fast(Context& ctx, Exchange& exchange) {
   }
 }
 
-void GradAccumulator::clear() {
-  for (Bucket& bucket : buckets_) bucket = Bucket{};
+void GradAccumulator::drop(int group) {
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    if (layout_.buckets[b].group == group) buckets_[b] = Bucket{};
+  }
 }
 
 }  // namespace trireme

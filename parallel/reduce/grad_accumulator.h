@@ -38,7 +38,7 @@ enum class Reduction : std::uint8_t { kCanonical, kFast };
 
 struct GradAccumulatorOptions {
   Reduction reduction = Reduction::kCanonical;
-  ZeroStage zero = ZeroStage::kNone;
+  ShardedState sharded;                  // whose gradients are wanted: the whole, or pieces
   bool reduce_each_micro_batch = false;  // wants Assignment::kStrided
   bool cut_exchanges = false;            // see [Note: chunked exchange]; for groups that span machines
   DType dtype = DType::kFloat32;         // of everything but the leaf under way; 16-bit excludes kFast
@@ -72,13 +72,16 @@ class GradAccumulator {
   /// have been started. `comm` is that of the pipeline axis. See [Note: tied over stages].
   void send_use(Context& ctx, int bucket, Communicator& comm, int stage);
   void receive_use(Context& ctx, int bucket, Communicator& comm, int stage);
+  /// Not sharded: starts to give every rank all pieces of the sums of `unit`, whose exchange was started: of
+  /// the groups that it declares, with all their uses. Collective.
+  void start_gather(Context& ctx, int unit);
   /// Finishes all exchanges and adds the uses of tied parameters. Afterwards gradient(group) is complete, of
   /// the groups that this rank's stage owns.
   void finish(Context& ctx);
   /// What this rank owns of a group's gradient: [num_elems] without ZeRO, else its piece.
   Tensor gradient(int group) const;
-  /// Drops all buffers.
-  void clear();
+  /// Drops the buffers of a group.
+  void drop(int group);
 
  private:
   struct Bucket {
@@ -98,7 +101,8 @@ class GradAccumulator {
   MemoryCategory leaf_category() const {
     return each_ ? MemoryCategory::kCommunication : MemoryCategory::kGradients;
   }
-  bool sharded() const { return options_.zero != ZeroStage::kNone; }
+  /// Whether a rank has its piece alone of a sum that is complete.
+  bool sharded() const { return options_.sharded.optimizer; }
   const ParamGroup& group_of(int bucket) const;
   /// Whether the backward of `unit` is the last that writes the bucket. See [Note: merged groups].
   bool completes(int bucket, int unit) const {
@@ -111,18 +115,21 @@ class GradAccumulator {
   void round_leaf(Context& ctx, int bucket);
   void push(Context& ctx, Bucket& bucket, const Tensor& sum, Subtree subtree);
   Exchange exchange_of(Context& ctx, int bucket, int micro_batch);
-  std::vector<Chunk> chunks_of(int bucket, const Tensor& source) const;
+  std::vector<Chunk> chunks_of(int bucket) const;
+  void start_gather_chunk(int bucket, const Chunk& chunk);
   void finish_exchange(Context& ctx);
-  void finish_step(Context& ctx, Exchange& exchange);
+  /// What the sum of an exchange of the whole step is left as.
+  enum class Sums : std::uint8_t { kPieces, kGathered };
+  void finish_step(Context& ctx, Exchange& exchange, Sums sums);
   /// Adds this rank's piece of a chunk that has arrived, where it stays.
-  Tensor sum_chunk(Context& ctx, const Exchange& exchange, const Chunk& chunk,
-                   const std::vector<Addition>& additions);
+  void sum_chunk(Context& ctx, const Exchange& exchange, const Chunk& chunk,
+                 const std::vector<Addition>& additions);
   void finish_round(Context& ctx, Exchange& exchange);
   void finish_fast(Context& ctx, Exchange& exchange);
   /// Completes the sums over micro-batches and the data axis.
   void complete_sums(Context& ctx);
-  void add_uses(Context& ctx);
-  /// Whether a rank has its piece alone of the bucket's sum, in the whole buffer, until add_uses().
+  void add_uses(Context& ctx, int group);
+  /// Whether the bucket's sum is gathered with the group's other uses only, from pieces in the whole buffers.
   bool gathers_after_uses(int bucket) const;
   int owner_bucket(int group) const;
   void add_to_sum(Context& ctx, Bucket& bucket, const Tensor& gradient);

@@ -37,32 +37,51 @@ void GradAccumulator::receive_use(Context& ctx, int bucket, Communicator& comm, 
   buckets_[static_cast<std::size_t>(bucket)].sums = {gradient};
 }
 
+void GradAccumulator::start_gather(Context& ctx, int unit) {
+  for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
+    if (!completes(b, unit) || layout_.buckets[static_cast<std::size_t>(b)].use > 0) continue;
+    if (gathers_after_uses(b)) {
+      while (!exchanges_.empty()) finish_exchange(ctx);
+      for (Work& work : tied_) work.wait();
+      tied_.clear();
+      add_uses(ctx, layout_.buckets[static_cast<std::size_t>(b)].group);
+    }
+    while (!exchanges_.empty() && exchanges_.front().bucket != b) finish_exchange(ctx);
+    if (exchanges_.empty()) {
+      for (const Chunk& chunk : chunks_of(b)) start_gather_chunk(b, chunk);
+    } else {
+      Exchange exchange = std::move(exchanges_.front());
+      exchanges_.pop_front();
+      finish_step(ctx, exchange, Sums::kGathered);
+    }
+  }
+}
+
+void GradAccumulator::start_gather_chunk(int b, const Chunk& chunk) {
+  const Tensor whole = sum_of(b).slice(chunk.first, {chunk.num_elems});
+  const std::int64_t piece = chunk.num_elems / comm_.size();
+  gathers_.push_back(comm_.all_gather(whole.slice(comm_.rank() * piece, {piece}), whole));
+}
+
 void GradAccumulator::finish(Context& ctx) {
   complete_sums(ctx);
   for (Work& work : tied_) work.wait();
   tied_.clear();
-  add_uses(ctx);
+  for (int group = 0; group < static_cast<int>(layout_.groups.size()); ++group) add_uses(ctx, group);
 }
 
 // Buckets are in block order, so the uses of a tied parameter are added in block order.
-void GradAccumulator::add_uses(Context& ctx) {
-  for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) {
-    const GradBucket& further = layout_.buckets[static_cast<std::size_t>(b)];
-    if (further.use == 0) continue;
-    std::vector<Tensor>& sums = buckets_[static_cast<std::size_t>(b)].sums;
-    const int owner = owner_bucket(further.group);
+void GradAccumulator::add_uses(Context& ctx, int group) {
+  const int owner = owner_bucket(group);
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const GradBucket& further = layout_.buckets[b];
+    if (further.group != group || further.use == 0 || buckets_[b].sums.empty()) continue;
     if (!buckets_[static_cast<std::size_t>(owner)].sums.empty()) {
       const Tensor sum = summed(owner);
-      ctx.run(AddArgs{.a = sum, .b = summed(b), .out = sum});
+      ctx.run(AddArgs{.a = sum, .b = summed(static_cast<int>(b)), .out = sum});
     }
-    sums.clear();
+    buckets_[b] = Bucket{};
   }
-  for (int b = 0; b < static_cast<int>(buckets_.size()); ++b) {
-    const std::vector<Tensor>& sums = buckets_[static_cast<std::size_t>(b)].sums;
-    if (!sums.empty() && gathers_after_uses(b)) gathers_.push_back(comm_.all_gather(piece_of(b), sums[0]));
-  }
-  for (Work& work : gathers_) work.wait();
-  gathers_.clear();
 }
 
 bool GradAccumulator::gathers_after_uses(int bucket) const {

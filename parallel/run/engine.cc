@@ -9,7 +9,7 @@ namespace trireme {
 namespace {
 
 bool reduces_each_micro_batch(const EngineOptions& options) {
-  return options.zero >= ZeroStage::kGradients && !options.accumulate_unsharded;
+  return sharded_by(options.zero).gradients && !options.accumulate_unsharded;
 }
 
 BatchLayout training_layout(const EngineOptions& options, int data_ranks) {
@@ -80,7 +80,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
   check_gradient_dtype(ctx_, *optimizer_);
   params_ = std::make_unique<ParamStore>(
       ctx_, *blocks_, layout_, *optimizer_, groups_.along(Axis::kData),
-      ParamStoreOptions{.zero = options.zero,
+      ParamStoreOptions{.sharded = sharded_by(options.zero),
                         .offload = options.offload,
                         .working_dtype = options.precision.compute_dtype(),
                         .seed = options.seed,
@@ -88,7 +88,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
   gradients_ = std::make_unique<GradAccumulator>(
       layout_, batch_,
       GradAccumulatorOptions{.reduction = options.reduction,
-                             .zero = options.zero,
+                             .sharded = sharded_by(options.zero),
                              .reduce_each_micro_batch = reduces_each_micro_batch(options),
                              .cut_exchanges = groups_.along(Axis::kData)->spans_machines(),
                              .dtype = options.precision.grad_dtype},
@@ -137,7 +137,12 @@ StepPlan Engine::make_plan() const {
 }
 
 PlanOptions Engine::plan_options() const {
-  return {.shard_parameters = options_.zero == ZeroStage::kParameters,
+  const ShardedState sharded = sharded_by(options_.zero);
+  std::vector<bool> statistics;
+  for (const auto& block : *blocks_) statistics.push_back(!block->statistics().empty());
+  return {.shard_state = sharded.optimizer,
+          .shard_parameters = sharded.parameters,
+          .gather_gradients = !sharded.optimizer && options_.reduction == Reduction::kCanonical,
           .keep_gathered = options_.keep_gathered,
           .reduce_each_micro_batch = reduces_each_micro_batch(options_),
           .recompute_every = options_.recompute_every,
@@ -145,6 +150,7 @@ PlanOptions Engine::plan_options() const {
           .schedule = options_.pipeline.schedule,
           .stages = stages_,
           .ties = ties_between_stages(layout_, stages_),
+          .statistics = statistics,
           .only_rank = options_.planning == Planning::kOwnRank ? groups_.world->rank() : -1};
 }
 
@@ -159,7 +165,7 @@ void Engine::make_training_state() {
                .grad_norm = scalar(ctx_),
                .max_norm = options_.grad_clip,
                .after_grad_norm = nullptr};
-  if (options_.zero != ZeroStage::kNone)
+  if (sharded_by(options_.zero).optimizer)
     training_.sharding = {groups_.along(Axis::kData)->size(), groups_.along(Axis::kData)->rank()};
   std::vector<std::int64_t> blocks;  // of each group, padded: numbers of padding are zero and change no sum
   std::int64_t total = 0;

@@ -1,5 +1,6 @@
 #include "parallel/run/executor.h"
 
+#include "parallel/layout/stage_groups.h"
 #include "parallel/run/executor_run.h"
 #include "runtime/base/error.h"
 
@@ -40,12 +41,7 @@ void Executor::replay(const RankPlan& plan, const ExecutionInput& input, GradAcc
   run.micro_batches.resize(static_cast<std::size_t>(input.batch.per_rank()));
   run.local_losses = ctx_.zeros({input.batch.per_rank()});
   for (std::size_t i = 0; i < plan.actions.size(); ++i) {
-    const ActionKind kind = plan.actions[i].kind;
-    const bool sums = kind == ActionKind::kReduceGrad || kind == ActionKind::kReduceLoss ||
-                      kind == ActionKind::kGradNorm || kind == ActionKind::kOptimStep ||
-                      kind == ActionKind::kSendTiedGradient || kind == ActionKind::kRecvTiedGradient ||
-                      kind == ActionKind::kSendTiedParameters || kind == ActionKind::kRecvTiedParameters;
-    if (!sums) play_named(run, plan.actions[i], i);
+    if (traits(plan.actions[i].kind).replayed) play_named(run, plan.actions[i], i);
   }
   run.finish_sends(watchdog_);
 }
@@ -91,12 +87,24 @@ void Executor::play(Run& run, const Action& action) {
       return change_residency(action);
     case ActionKind::kReduceGrad:
       return run.training.gradients->start_reduce(ctx_, action.unit, action.micro_batch);
+    case ActionKind::kGatherGrad:
+      return run.training.gradients->start_gather(ctx_, action.unit);
     case ActionKind::kReduceLoss:
       return reduce_loss(run);
     case ActionKind::kGradNorm:
       return grad_norm(run);
+    case ActionKind::kGatherNorms:
+      return gather_norms(run);
+    case ActionKind::kBroadcastNorms:
+      return broadcast_norms(run);
+    case ActionKind::kClipGrad:
+      return clip_grad(run);
     case ActionKind::kOptimStep:
-      return optim_step(run);
+      return optim_step(run, action);
+    case ActionKind::kGatherUpdated:
+      return gather_updated(action);
+    case ActionKind::kReduceStatistics:
+      return statistics_.reduce(run.training.scalars.skip);
     case ActionKind::kSendActivation:
     case ActionKind::kSendGradient:
       return send(run, action);
@@ -131,21 +139,35 @@ void Executor::reduce_loss(Run& run) {
                              {mine * mesh.size(Axis::kData)});
 }
 
+// This rank's part of the partial sums of group `g`: all of them where gradients are not sharded.
+Tensor Executor::own_norms(const TrainingState& training, std::size_t g) const {
+  const Tensor& all = training.norm_partials[g];
+  const std::int64_t blocks = all.num_elems() / training.sharding.ranks;
+  return all.slice(training.sharding.rank * blocks, {blocks});
+}
+
 void Executor::grad_norm(Run& run) {
   TrainingState& training = run.training;
   training.gradients->finish(ctx_);
-  std::vector<Work> gathers;
   for (std::size_t g = 0; g < layout_.groups.size(); ++g) {
     if (!params_.owns(static_cast<int>(g))) continue;
     const Tensor gradient = training.gradients->gradient(static_cast<int>(g));
-    const Tensor& all = training.norm_partials[g];
-    const std::int64_t blocks = gradient.num_elems() / kNormBlock;
-    const Tensor own = all.slice(training.sharding.rank * blocks, {blocks});
-    ctx_.run(SquaredNormBlocksArgs{.x = gradient, .partials = own});
-    if (training.sharding.ranks > 1) gathers.push_back(groups_.along(Axis::kData)->all_gather(own, all));
+    ctx_.run(SquaredNormBlocksArgs{.x = gradient, .partials = own_norms(training, g)});
+  }
+}
+
+void Executor::gather_norms(Run& run) {
+  std::vector<Work> gathers;
+  for (std::size_t g = 0; g < layout_.groups.size(); ++g) {
+    if (!params_.owns(static_cast<int>(g))) continue;
+    gathers.push_back(
+        groups_.along(Axis::kData)->all_gather(own_norms(run.training, g), run.training.norm_partials[g]));
   }
   for (Work& gather : gathers) gather.wait();
-  if (groups_.spans(Axis::kPipeline)) exchange_norms(run);
+}
+
+void Executor::clip_grad(Run& run) {
+  TrainingState& training = run.training;
   ctx_.run(ClipCoefficientArgs{.partials = training.all_norm_partials,
                                .norm = training.grad_norm,
                                .clip = training.scalars.clip,
@@ -156,7 +178,7 @@ void Executor::grad_norm(Run& run) {
 }
 
 // Every stage has filled in its own groups; those of neighbouring units lie beside each other.
-void Executor::exchange_norms(Run& run) {
+void Executor::broadcast_norms(Run& run) {
   const auto owner = [&](std::size_t g) {
     return stages_.stage_of(owner_unit(layout_, static_cast<int>(g)));
   };
@@ -174,11 +196,19 @@ void Executor::exchange_norms(Run& run) {
   for (Work& work : works) work.wait();
 }
 
-void Executor::optim_step(Run& run) {
-  params_.update(*run.training.optimizer, run.training.scalars,
-                 [&](int group) { return run.training.gradients->gradient(group); });
-  run.training.gradients->clear();
-  statistics_.move(run.training.scalars.skip);
+void Executor::optim_step(Run& run, const Action& action) {
+  for (const int group : layout_.unit_groups[static_cast<std::size_t>(action.unit)]) {
+    if (owner_unit(layout_, group) != action.unit) continue;
+    params_.update(group, *run.training.optimizer, run.training.scalars,
+                   run.training.gradients->gradient(group));
+    run.training.gradients->drop(group);
+  }
+}
+
+void Executor::gather_updated(const Action& action) {
+  for (const int group : layout_.unit_groups[static_cast<std::size_t>(action.unit)]) {
+    if (owner_unit(layout_, group) == action.unit && params_.holds(group)) params_.gather_updated(group);
+  }
 }
 
 }  // namespace trireme

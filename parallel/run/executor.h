@@ -52,7 +52,7 @@ class Executor {
   Executor(Context ctx, const Parts& parts);
   ~Executor();
 
-  /// What GradNorm and OptimStep need; evaluation leaves them null.
+  /// What the end of a step needs; evaluation leaves them null.
   struct TrainingState {
     GradAccumulator* gradients = nullptr;
     const Optimizer* optimizer = nullptr;
@@ -111,7 +111,6 @@ class Executor {
   void send(Run& run, const Action& action);
   void receive(Run& run, const Action& action);
   void exchange_tied(Run& run, const Action& action);
-  void exchange_norms(Run& run);
   int stage_of_peer(const Action& action) const { return groups_.mesh.coord(action.peer)[Axis::kPipeline]; }
   void forward(Run& run, const Action& action);
   void recompute(Run& run, const Action& action);
@@ -124,8 +123,13 @@ class Executor {
   void end_backward(Run& run, const Action& action);
   Context backward_context(ParameterResolver& parameters) const;
   void reduce_loss(Run& run);
+  Tensor own_norms(const TrainingState& training, std::size_t group) const;
   void grad_norm(Run& run);
-  void optim_step(Run& run);
+  void gather_norms(Run& run);
+  void broadcast_norms(Run& run);
+  void clip_grad(Run& run);
+  void optim_step(Run& run, const Action& action);
+  void gather_updated(const Action& action);
 
   Context ctx_;
   const BlockList& blocks_;

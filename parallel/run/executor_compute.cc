@@ -230,14 +230,14 @@ Tensor Executor::infer(const HostBatch& batch) {
   Activations activations;
   for (std::size_t u = 0; u < blocks_.size(); ++u) {
     const auto unit = static_cast<int>(u);
-    change_residency({.kind = ActionKind::kGather, .unit = unit});
+    if (params_.shards_parameters()) change_residency({.kind = ActionKind::kGather, .unit = unit});
     UnitParameters parameters(params_, layout_.uses[u], nullptr);
     UnitStatistics statistics(statistics_, unit, -1);
     Context ctx = ctx_;
     ctx.parameters = &parameters;
     ctx.statistics = &statistics;
     activations = blocks_[u]->forward(ctx, activations, on_device);
-    change_residency({.kind = ActionKind::kRelease, .unit = unit});
+    if (params_.shards_parameters()) change_residency({.kind = ActionKind::kRelease, .unit = unit});
   }
   TRIREME_CHECK(activations.size() == 1, "the last block must return one tensor, got {}", activations.size());
   return activations[0];

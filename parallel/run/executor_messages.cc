@@ -8,9 +8,7 @@ namespace trireme {
 namespace {
 
 int tag_of(const Action& action) {
-  const bool activation =
-      action.kind == ActionKind::kSendActivation || action.kind == ActionKind::kRecvActivation;
-  return activation ? kActivationTag : kGradientTag;
+  return traits(action.kind).channel == Channel::kActivations ? kActivationTag : kGradientTag;
 }
 
 bool has_gradient(DType dtype) {
@@ -142,8 +140,9 @@ void Executor::share_tied_parameters() {
     if (owner == coord_[Axis::kPipeline]) params_.send_working(group, *groups_.along(Axis::kPipeline), user);
   });
   for_ties([&](int group, int owner, int user) {
-    if (user == coord_[Axis::kPipeline])
-      params_.receive_working(group, *groups_.along(Axis::kPipeline), owner);
+    if (user != coord_[Axis::kPipeline]) return;
+    params_.receive_working(group, *groups_.along(Axis::kPipeline), owner);
+    if (params_.gathers_updates()) params_.gather_updated(group);
   });
   params_.settle();
 }

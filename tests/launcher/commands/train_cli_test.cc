@@ -128,7 +128,7 @@ TEST_F(TrainCli, TracesOneStep) {
     updates += event.at("cat") == "update" ? 1 : 0;
   }
   EXPECT_EQ(forwards, 3 * 2);  // blocks, micro-batches
-  EXPECT_EQ(updates, 2);       // GradNorm, OptimStep
+  EXPECT_EQ(updates, 2 + 3);   // GradNorm, ClipGrad, OptimStep of each block
   EXPECT_THAT(testing::read_file(scratch_ / "traced" / "trace.svg"), HasSubstr(">Step 2<"));
   EXPECT_EQ(summary("traced")["state_hash"], summary("plain")["state_hash"]);
   EXPECT_THAT(refusal(train("bad", {"log.trace_step=2", "parallel.cuda_graph=true"})),

@@ -31,17 +31,18 @@ StateBytes measured(const BlockList& blocks, const ModelLayout& layout, ZeroStag
   const auto comm = std::make_shared<RecordingCommunicator>(ranks - 1, ranks);
   const auto optimizer = make_optimizer({.kind = OptimizerConfig::Kind::kAdamW});
   const ParamStore store(ctx, blocks, layout, *optimizer, comm,
-                         {.zero = zero, .working_dtype = DType::kBFloat16});
+                         {.sharded = sharded_by(zero), .working_dtype = DType::kBFloat16});
   const bool each = zero >= ZeroStage::kGradients;
   const BatchLayout batch{.global_batch = ranks,
                           .data_ranks = ranks,
                           .assignment = each ? Assignment::kStrided : Assignment::kContiguous};
-  GradAccumulator gradients(layout, batch, {.zero = zero, .reduce_each_micro_batch = each, .dtype = grad},
-                            *comm);
+  GradAccumulator gradients(
+      layout, batch, {.sharded = sharded_by(zero), .reduce_each_micro_batch = each, .dtype = grad}, *comm);
   for (int unit = static_cast<int>(blocks.size()) - 1; unit >= 0; --unit) {
     gradients.begin(grad_ctx, unit, 0);
     gradients.end(grad_ctx, unit, 0);
     gradients.start_reduce(grad_ctx, unit, each ? 0 : -1);
+    if (zero == ZeroStage::kNone && ranks > 1) gradients.start_gather(grad_ctx, unit);
   }
   gradients.finish(grad_ctx);
   const MemoryCounts alive = ctx.allocator->stats().current;
@@ -140,7 +141,7 @@ TEST_P(ZeroFormulas, HoldForWhatIsKeptOverMicroBatches) {
         return step.actions[static_cast<std::size_t>(std::ranges::find(actions, action) - actions.begin())]
             .alive;
       };
-      const MemoryCounts update = step.actions.back().alive, last = forward_of_last(head);
+      const MemoryCounts update = step.update().alive, last = forward_of_last(head);
       EXPECT_EQ(update[MemoryCategory::kParameters], state.parameters);
       EXPECT_EQ(update[MemoryCategory::kGradients], state.gradients);
       if (!unsharded) continue;  // the last exchanges of the micro-batch before are under way

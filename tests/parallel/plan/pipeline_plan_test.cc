@@ -220,7 +220,7 @@ std::vector<int> most_alive(const StepPlan& plan) {
     const int first = plan.stages.first_unit(s);
     for (const Action& a : plan.ranks[static_cast<std::size_t>(s)].actions) {
       if (a.kind == kForward && a.unit == first) largest = std::max(largest, ++alive);
-      if (sums_gradient(a.kind) && a.unit == first) --alive;
+      if (traits(a.kind).sums_gradient && a.unit == first) --alive;
     }
     most.push_back(largest);
   }

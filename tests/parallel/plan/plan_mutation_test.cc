@@ -37,13 +37,16 @@ struct Case {
             .assignment = reduces_each() ? Assignment::kStrided : Assignment::kContiguous};
   }
   PlanOptions options() const {
-    PlanOptions options{.shard_parameters = zero == 3,
+    PlanOptions options{.shard_state = zero >= 1,
+                        .shard_parameters = zero == 3,
+                        .gather_gradients = zero == 0,
                         .keep_gathered = keep_gathered,
                         .reduce_each_micro_batch = reduces_each(),
                         .recompute_every = recompute,
                         .prefetch_depth = prefetch,
                         .schedule = schedule,
                         .stages = StageMap::even({.num_units = units, .pipeline = stages, .chunks = chunks})};
+    if (recompute == 2) options.statistics = std::vector<bool>(static_cast<std::size_t>(units), true);
     if (tied && stages > 1) options.ties = {{.owner = 0, .user = units - 1}};
     return options;
   }
@@ -108,7 +111,7 @@ void expect_that_nothing_can_be_left_out(const StepPlan& whole, const std::strin
 TEST(PlanMutations, NoActionOfAStepCanBeLeftOut) {
   std::set<ActionKind> kinds;
   for (const Case& c : cases()) expect_that_nothing_can_be_left_out(c.step(), c.to_string(), kinds);
-  EXPECT_EQ(kinds.size(), static_cast<std::size_t>(kOptimStep) + 1) << "a kind that no plan had";
+  EXPECT_EQ(kinds.size(), static_cast<std::size_t>(kNumActionKinds)) << "a kind that no plan had";
 }
 
 TEST(PlanMutations, NoActionOfAnEvaluationCanBeLeftOut) {

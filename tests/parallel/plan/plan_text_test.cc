@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string_view>
+
 #include "parallel/plan/planner.h"
 
 namespace trireme {
@@ -11,7 +14,7 @@ TEST(PlanText, ShowsEqualRanksOnce) {
   const BatchLayout batch{.global_batch = 4, .micro_batch = 1, .data_ranks = 2};
   const std::string text = to_text(plan_training_step(2, {{Axis::kData, 2}}, batch), {"embedding", "head"});
   EXPECT_EQ(text,
-            "ranks 0-1: 13 actions\n"
+            "ranks 0-1: 15 actions\n"
             "  Forward unit 0 (embedding) micro-batch 0\n"
             "  Forward unit 1 (head) micro-batch 0\n"
             "  Backward unit 1 (head) micro-batch 0\n"
@@ -24,7 +27,33 @@ TEST(PlanText, ShowsEqualRanksOnce) {
             "  ReduceGrad unit 0 (embedding)\n"
             "  ReduceLoss\n"
             "  GradNorm\n"
-            "  OptimStep\n");
+            "  ClipGrad\n"
+            "  OptimStep unit 0 (embedding)\n"
+            "  OptimStep unit 1 (head)\n");
+}
+
+// What differs between ZeRO stages is what data ranks exchange.
+TEST(PlanText, EveryZeroStageHasAPlanOfItsOwn) {
+  const BatchLayout batch{.global_batch = 4, .micro_batch = 1, .data_ranks = 2};
+  BatchLayout strided = batch;
+  strided.assignment = Assignment::kStrided;
+  const auto kinds_of = [&](const BatchLayout& layout, const PlanOptions& options) {
+    std::map<std::string_view, int> count;
+    const StepPlan plan = plan_training_step(2, {{Axis::kData, 2}}, layout, options);
+    for (const Action& action : plan.ranks[0].actions) {
+      if (traits(action.kind).scope == Scope::kData) ++count[name(action.kind)];
+    }
+    return count;
+  };
+  using Counts = std::map<std::string_view, int>;
+  EXPECT_EQ(kinds_of(batch, {.gather_gradients = true}), (Counts{{"ReduceGrad", 2}, {"GatherGrad", 2}}));
+  EXPECT_EQ(kinds_of(batch, {.shard_state = true}),
+            (Counts{{"ReduceGrad", 2}, {"GatherNorms", 1}, {"GatherUpdated", 2}}));
+  EXPECT_EQ(kinds_of(strided, {.shard_state = true, .reduce_each_micro_batch = true}),
+            (Counts{{"ReduceGrad", 4}, {"GatherNorms", 1}, {"GatherUpdated", 2}}));
+  EXPECT_EQ(
+      kinds_of(strided, {.shard_state = true, .shard_parameters = true, .reduce_each_micro_batch = true}),
+      (Counts{{"Gather", 8}, {"ReduceGrad", 4}, {"GatherNorms", 1}}));
 }
 
 TEST(PlanText, NamesRanksInRuns) {

@@ -50,7 +50,9 @@ StepPlan sharded() {
                   {kReduceGrad, 0},
                   {kReduceLoss},
                   {kGradNorm},
-                  {kOptimStep}}}};
+                  {kClipGrad},
+                  {kOptimStep, 0},
+                  {kOptimStep, 1}}}};
   return plan;
 }
 
@@ -111,7 +113,7 @@ TEST(Validate, MessagesThatMeetInAnotherOrder) {
   expect_error(plan, "receives micro-batch 1 of unit 0, where rank 0 (action 1) has micro-batch 0 of unit 0");
 }
 
-// Chunks of one stage share the way to the next. See [Note: ways of a plan].
+// Chunks of one stage share the link to the next. See [Note: channels of a plan].
 TEST(Validate, ChunksThatMeetInAnotherOrder) {
   const PlanOptions options{.schedule = PipelineSchedule::kInterleaved,
                             .stages = StageMap::even({.num_units = 4, .pipeline = 2, .chunks = 2})};
@@ -146,7 +148,7 @@ TEST(Validate, TiedParametersOfTwoStages) {
   for (std::size_t r = 0; r < 2; ++r) {
     for (std::size_t i = 0; i < whole.ranks[r].actions.size(); ++i) {
       const ActionKind kind = whole.ranks[r].actions[i].kind;
-      if (kind < kSendTiedGradient || kind > kRecvTiedParameters) continue;
+      if (traits(kind).channel != Channel::kTied) continue;
       StepPlan plan = whole;
       erase(plan, r, i);
       EXPECT_NE(find_plan_error(plan), std::nullopt) << "dropped " << to_string(whole.ranks[r].actions[i]);
@@ -166,9 +168,9 @@ TEST(Validate, CollectivesInDifferentOrder) {
   const BatchLayout batch{.global_batch = 4, .micro_batch = 2, .data_ranks = 2};
   StepPlan plan = plan_training_step(2, {{Axis::kData, 2}}, batch);
   // forward 0, forward 1, backward 1, reduce 1, backward 0, reduce 0, ...
-  plan.ranks[1].actions = {{kForward, 0, 0},  {kForward, 1, 0}, {kBackward, 1, 0},
-                           {kBackward, 0, 0}, {kReduceGrad, 0}, {kReduceGrad, 1},
-                           {kReduceLoss},     {kGradNorm},      {kOptimStep}};
+  plan.ranks[1].actions = {{kForward, 0, 0}, {kForward, 1, 0}, {kBackward, 1, 0}, {kBackward, 0, 0},
+                           {kReduceGrad, 0}, {kReduceGrad, 1}, {kReduceLoss},     {kGradNorm},
+                           {kClipGrad},      {kOptimStep, 0},  {kOptimStep, 1}};
   expect_error(plan,
                "rank 1, action 4 (ReduceGrad unit 0): collectives in different order: rank 0 is at action 3 "
                "(ReduceGrad unit 1)");
@@ -177,9 +179,10 @@ TEST(Validate, CollectivesInDifferentOrder) {
 TEST(Validate, ACollectiveThatNotEveryRankJoins) {
   const BatchLayout batch{.global_batch = 4, .micro_batch = 2, .data_ranks = 2};
   StepPlan plan = plan_training_step(2, {{Axis::kData, 2}}, batch);
-  plan.ranks[1].actions.pop_back();
-  plan.ranks[1].actions.pop_back();
-  expect_error(plan, "a collective that not every rank joins; rank 0 waits in GradNorm; rank 1 has finished");
+  auto& actions = plan.ranks[1].actions;
+  actions.erase(std::ranges::find(actions, kReduceLoss, &Action::kind), actions.end());
+  expect_error(plan,
+               "a collective that not every rank joins; rank 0 waits in ReduceLoss; rank 1 has finished");
 }
 
 TEST(Validate, UseAfterRelease) {
@@ -317,11 +320,13 @@ TEST(Validate, ABackwardInTwoParts) {
 TEST(Validate, NothingAfterTheUpdate) {
   const BatchLayout batch{.global_batch = 1};
   StepPlan plan = plan_training_step(1, {}, batch);
-  plan.ranks[0].actions.push_back({kOptimStep});
+  plan.ranks[0].actions.push_back({kOptimStep, 0});
   expect_error(plan, "updates a second time");
   plan = plan_training_step(2, {}, BatchLayout{.global_batch = 2});
   auto& actions = plan.ranks[0].actions;  // the last backward and its reduction move behind the norm
-  std::rotate(actions.end() - 5, actions.end() - 3, actions.end() - 1);
+  const auto backward = std::ranges::find(actions, Action{kBackward, 0, 1});
+  ASSERT_NE(backward, actions.end());
+  std::rotate(backward, backward + 2, std::ranges::find(actions, kClipGrad, &Action::kind));
   expect_error(plan, "GradNorm");
 }
 

@@ -74,6 +74,7 @@ Tensor reduce_step(Context& ctx, Communicator& comm, DType dtype) {
     gradients.end(ctx, 0, m);
   }
   gradients.start_reduce(ctx, 0, -1);
+  if (comm.size() > 1) gradients.start_gather(ctx, 0);
   gradients.finish(ctx);
   return gradients.gradient(0);
 }

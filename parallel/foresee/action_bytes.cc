@@ -1,0 +1,235 @@
+#include "parallel/foresee/action_bytes.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "parallel/comm/communicator.h"
+#include "parallel/layout/boundary_shapes.h"
+#include "parallel/layout/stage_groups.h"
+#include "parallel/reduce/reduction_tree.h"
+
+namespace trireme {
+namespace {
+
+using enum ActionKind;
+
+constexpr std::int64_t kFloatBytes = sizeof(float);
+
+class Pricing {
+ public:
+  explicit Pricing(const TrafficFacts& facts)
+      : facts_(facts),
+        options_(facts.options),
+        layout_(facts.layout),
+        stages_(facts.plan.stages),
+        data_(facts.plan.mesh.size(Axis::kData)),
+        stage_(facts.plan.mesh.coord(facts.rank)[Axis::kPipeline]),
+        exchange_{data_, 0},
+        sharded_(sharded_by(options_.zero)),
+        sharding_(sharded_.optimizer ? exchange_ : Sharding{}),
+        holdings_(holdings_of_stage(layout_, stages_, stage_)),
+        users_(layout_.groups.size(), 0),
+        each_(data_ > 1 && sharded_.gradients && !options_.accumulate_unsharded) {}
+
+  std::map<ActionKind, std::int64_t> run() {
+    std::map<ActionKind, std::int64_t> sent;
+    for (const Action& action : facts_.plan.ranks[static_cast<std::size_t>(facts_.rank)].actions) {
+      if (const std::int64_t bytes = sent_by(action); bytes > 0) sent[action.kind] += bytes;
+    }
+    return sent;
+  }
+
+ private:
+  std::int64_t sent_by(const Action& action) {
+    switch (action.kind) {
+      case kGather:
+        return gather(action.unit);
+      case kRelease:
+        for (const int g : groups_of(action.unit)) --users_[static_cast<std::size_t>(g)];
+        return 0;
+      case kReduceGrad:
+        return reduce_gradient(action.unit);
+      case kSendActivation:
+        return boundary(action.unit, /*gradients=*/false);
+      case kSendGradient:
+        return boundary(action.unit - 1, /*gradients=*/true);
+      case kSendTiedGradient:
+      case kSendTiedParameters:
+        return tied(action);
+      case kReduceLoss:
+        return sent_bytes_of(CallKind::kAllGather, kFloatBytes * per_rank() * facts_.plan.mesh.num_ranks(),
+                             facts_.plan.mesh.num_ranks());
+      case kGatherGrad:
+        return gather_grad(action.unit);
+      case kGatherNorms:
+        return gather_norms();
+      case kBroadcastNorms:
+        return broadcast_norms();
+      case kGatherUpdated:
+        return gather_updated(action.unit);
+      case kReduceStatistics:
+        return statistics();
+      default:
+        return 0;
+    }
+  }
+
+  const std::vector<int>& groups_of(int unit) const {
+    return layout_.unit_groups[static_cast<std::size_t>(unit)];
+  }
+  const GradBucket& bucket(int b) const { return layout_.buckets[static_cast<std::size_t>(b)]; }
+  std::int64_t elems(int group) const { return layout_.groups[static_cast<std::size_t>(group)].num_elems; }
+  std::int64_t per_rank() const {
+    return facts_.plan.ranks[static_cast<std::size_t>(facts_.rank)].micro_batches;
+  }
+  std::int64_t working_bytes() const { return size_bytes(options_.precision.compute_dtype()); }
+  std::int64_t grad_bytes() const { return size_bytes(options_.precision.grad_dtype); }
+  std::int64_t along_data(CallKind kind, std::int64_t bytes) const {
+    return sent_bytes_of(kind, bytes, data_);
+  }
+  std::int64_t gathered(int group) const {
+    return along_data(CallKind::kAllGather, exchange_.padded(elems(group)) * working_bytes());
+  }
+  Holding holding(int group) const { return holdings_[static_cast<std::size_t>(group)]; }
+
+  // A group that an earlier user still keeps is here already.
+  std::int64_t gather(int unit) {
+    std::int64_t sent = 0;
+    for (const int g : groups_of(unit)) {
+      if (users_[static_cast<std::size_t>(g)]++ == 0) sent += gathered(g);
+    }
+    return sent;
+  }
+
+  std::int64_t gather_updated(int unit) const {
+    std::int64_t sent = 0;
+    for (int g = 0; g < static_cast<int>(layout_.groups.size()); ++g) {
+      if (owner_unit(layout_, g) == unit && holding(g) != Holding::kNothing) sent += gathered(g);
+    }
+    return sent;
+  }
+
+  // Partial sums of a rank that reduces once a step; every rank sends as many as the one that has most.
+  std::int64_t rounds() const {
+    if (each_) return 1;
+    std::size_t most = 0;
+    for (int rank = 0; rank < data_; ++rank) {
+      most = std::max(most, partial_sums(rank * per_rank(), per_rank()).size());
+    }
+    return static_cast<std::int64_t>(most);
+  }
+
+  std::int64_t reduce_gradient(int unit) const {
+    std::int64_t sent = 0;
+    for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
+      if (bucket(b).unit != unit) continue;
+      const std::int64_t bytes = exchange_.padded(elems(bucket(b).group)) * grad_bytes();
+      if (options_.reduction == Reduction::kFast) {
+        sent += along_data(sharded_.optimizer ? CallKind::kReduceScatter : CallKind::kAllReduce, bytes);
+      } else {
+        sent += rounds() * along_data(CallKind::kAllToAll, bytes);
+      }
+    }
+    return sent;
+  }
+
+  // Further uses of a group were added to its sum before.
+  std::int64_t gather_grad(int unit) const {
+    std::int64_t sent = 0;
+    for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
+      if (bucket(b).unit != unit || bucket(b).use > 0) continue;
+      sent += along_data(CallKind::kAllGather, exchange_.padded(elems(bucket(b).group)) * grad_bytes());
+    }
+    return sent;
+  }
+
+  std::int64_t boundary(int unit, bool gradients) {
+    if (!shapes_) shapes_.emplace(facts_.blocks, options_.precision, *options_.sample);
+    std::int64_t sent = 0;
+    for (const TensorSpec& spec : shapes_->of(unit, {.num_samples = options_.micro_batch})) {
+      const bool differentiable = spec.dtype != DType::kInt32 && spec.dtype != DType::kUInt8;
+      if (!gradients || differentiable) sent += spec.shape.num_elems() * size_bytes(spec.dtype);
+    }
+    return sent;
+  }
+
+  std::int64_t tied(const Action& action) const {
+    const bool of_gradient = action.kind == kSendTiedGradient;
+    const int peer = facts_.plan.mesh.coord(action.peer)[Axis::kPipeline];
+    const bool sums_pieces = sharded_.optimizer || options_.reduction == Reduction::kCanonical;
+    std::set<int> groups;
+    std::int64_t sent = 0;
+    for (const TiedUnits& tie : facts_.plan.ties) {
+      const int from = of_gradient ? tie.user : tie.owner, to = of_gradient ? tie.owner : tie.user;
+      if (from != action.unit || stages_.stage_of(from) != stage_ || stages_.stage_of(to) != peer) continue;
+      for (const int b : tied_buckets(layout_, tie)) {
+        const int group = bucket(b).group;
+        const Sharding& cut = of_gradient && sums_pieces ? exchange_ : sharding_;
+        if (!of_gradient && !groups.insert(group).second) continue;
+        sent += cut.piece(elems(group)) * (of_gradient ? grad_bytes() : working_bytes());
+      }
+    }
+    return sent;
+  }
+
+  std::int64_t norm_bytes(int group) const {
+    return sharding_.padded(elems(group)) / kNormBlock * kFloatBytes;
+  }
+
+  std::int64_t gather_norms() const {
+    std::int64_t sent = 0;
+    for (int g = 0; g < static_cast<int>(layout_.groups.size()); ++g) {
+      if (holding(g) == Holding::kOwned) sent += along_data(CallKind::kAllGather, norm_bytes(g));
+    }
+    return sent;
+  }
+
+  // Neighbouring groups of a stage go in one message.
+  std::int64_t broadcast_norms() const {
+    const auto owner = [&](int g) { return stages_.stage_of(owner_unit(layout_, g)); };
+    const int groups = static_cast<int>(layout_.groups.size());
+    std::int64_t sent = 0;
+    for (int g = 0; g < groups;) {
+      const int stage = owner(g);
+      std::int64_t run = 0;
+      for (; g < groups && owner(g) == stage; ++g) run += norm_bytes(g);
+      sent += sent_bytes_of(CallKind::kBroadcast, run, facts_.plan.mesh.size(Axis::kPipeline));
+    }
+    return sent;
+  }
+
+  // Samples of all micro-batches; each statistic begins at a whole cache line.
+  std::int64_t statistics() const {
+    constexpr std::int64_t kAlign = 16;
+    std::int64_t owned = 0;
+    for (std::size_t unit = 0; unit < facts_.blocks.size(); ++unit) {
+      if (stages_.stage_of(static_cast<int>(unit)) != stage_) continue;
+      for (const StatisticSpec& spec : facts_.blocks[unit]->statistics()) {
+        owned += (spec.shape.num_elems() + kAlign - 1) / kAlign * kAlign;
+      }
+    }
+    return along_data(CallKind::kAllGather, data_ * per_rank() * owned * kFloatBytes);
+  }
+
+  const TrafficFacts& facts_;
+  const EngineOptions& options_;
+  const ModelLayout& layout_;
+  const StageMap& stages_;
+  const int data_, stage_;
+  const Sharding exchange_;  // of sums under way
+  const ShardedState sharded_;
+  const Sharding sharding_;  // of masters
+  const std::vector<Holding> holdings_;
+  std::vector<int> users_;  // of each group, while it is gathered
+  const bool each_;
+  std::optional<BoundaryShapes> shapes_;
+};
+
+}  // namespace
+
+std::map<ActionKind, std::int64_t> sent_by_kind(const TrafficFacts& facts) {
+  return Pricing(facts).run();
+}
+
+}  // namespace trireme

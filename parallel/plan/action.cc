@@ -1,0 +1,147 @@
+#include "parallel/plan/action.h"
+
+#include <fmt/core.h>
+
+#include <array>
+
+namespace trireme {
+namespace {
+
+using enum ActionKind;
+
+constexpr std::array<ActionTraits, kNumActionKinds> kTraits{{
+    {.kind = kGather, .name = "Gather", .scope = Scope::kData, .replayed = true, .trains = false},
+    {.kind = kRelease, .name = "Release", .replayed = true, .trains = false},
+    {.kind = kForward,
+     .name = "Forward",
+     .spent = TimeSpent::kForward,
+     .micro_batch = Takes::kYes,
+     .replayed = true,
+     .trains = false},
+    {.kind = kRecompute,
+     .name = "Recompute",
+     .spent = TimeSpent::kRecompute,
+     .micro_batch = Takes::kYes,
+     .replayed = true},
+    {.kind = kBackward,
+     .name = "Backward",
+     .spent = TimeSpent::kBackward,
+     .micro_batch = Takes::kYes,
+     .consumes_tape = true,
+     .sums_gradient = true,
+     .replayed = true},
+    {.kind = kBackwardInput,
+     .name = "BackwardInput",
+     .spent = TimeSpent::kBackward,
+     .micro_batch = Takes::kYes,
+     .consumes_tape = true,
+     .replayed = true},
+    {.kind = kBackwardWeight,
+     .name = "BackwardWeight",
+     .spent = TimeSpent::kBackwardWeight,
+     .micro_batch = Takes::kYes,
+     .sums_gradient = true,
+     .replayed = true},
+    {.kind = kReduceGrad, .name = "ReduceGrad", .scope = Scope::kData, .micro_batch = Takes::kMaybe},
+    {.kind = kGatherGrad, .name = "GatherGrad", .scope = Scope::kData},
+    {.kind = kSendActivation,
+     .name = "SendActivation",
+     .micro_batch = Takes::kYes,
+     .replayed = true,
+     .trains = false,
+     .direction = Direction::kSend,
+     .channel = Channel::kActivations,
+     .counterpart = kRecvActivation,
+     .counterpart_offset = 1},
+    {.kind = kRecvActivation,
+     .name = "RecvActivation",
+     .micro_batch = Takes::kYes,
+     .replayed = true,
+     .trains = false,
+     .direction = Direction::kReceive,
+     .channel = Channel::kActivations,
+     .counterpart = kSendActivation,
+     .counterpart_offset = -1},
+    {.kind = kSendGradient,
+     .name = "SendGradient",
+     .micro_batch = Takes::kYes,
+     .replayed = true,
+     .direction = Direction::kSend,
+     .channel = Channel::kGradients,
+     .counterpart = kRecvGradient,
+     .counterpart_offset = -1},
+    {.kind = kRecvGradient,
+     .name = "RecvGradient",
+     .micro_batch = Takes::kYes,
+     .replayed = true,
+     .direction = Direction::kReceive,
+     .channel = Channel::kGradients,
+     .counterpart = kSendGradient,
+     .counterpart_offset = 1},
+    {.kind = kSendTiedGradient,
+     .name = "SendTiedGradient",
+     .direction = Direction::kSend,
+     .channel = Channel::kTied,
+     .counterpart = kRecvTiedGradient},
+    {.kind = kRecvTiedGradient,
+     .name = "RecvTiedGradient",
+     .direction = Direction::kReceive,
+     .channel = Channel::kTied,
+     .counterpart = kSendTiedGradient},
+    {.kind = kSendTiedParameters,
+     .name = "SendTiedParameters",
+     .direction = Direction::kSend,
+     .channel = Channel::kTied,
+     .counterpart = kRecvTiedParameters},
+    {.kind = kRecvTiedParameters,
+     .name = "RecvTiedParameters",
+     .direction = Direction::kReceive,
+     .channel = Channel::kTied,
+     .counterpart = kSendTiedParameters},
+    {.kind = kReduceLoss, .name = "ReduceLoss", .scope = Scope::kWorld, .unit = Takes::kNo, .trains = false},
+    {.kind = kGradNorm, .name = "GradNorm", .spent = TimeSpent::kUpdate, .unit = Takes::kNo},
+    {.kind = kGatherNorms, .name = "GatherNorms", .scope = Scope::kData, .unit = Takes::kNo},
+    {.kind = kBroadcastNorms, .name = "BroadcastNorms", .scope = Scope::kPipeline, .unit = Takes::kNo},
+    {.kind = kClipGrad, .name = "ClipGrad", .spent = TimeSpent::kUpdate, .unit = Takes::kNo},
+    {.kind = kOptimStep, .name = "OptimStep", .spent = TimeSpent::kUpdate},
+    {.kind = kGatherUpdated, .name = "GatherUpdated", .scope = Scope::kData},
+    {.kind = kReduceStatistics, .name = "ReduceStatistics", .scope = Scope::kData, .unit = Takes::kNo},
+}};
+
+constexpr bool is_in_order() {
+  for (std::size_t i = 0; i < kTraits.size(); ++i) {
+    if (static_cast<std::size_t>(kTraits[i].kind) != i) return false;
+  }
+  return true;
+}
+static_assert(is_in_order());
+
+}  // namespace
+
+const ActionTraits& traits(ActionKind kind) {
+  return kTraits[static_cast<std::size_t>(kind)];
+}
+
+std::span<const ActionTraits> all_action_traits() {
+  return kTraits;
+}
+
+Action counterpart(const Action& message, int rank) {
+  const ActionTraits& facts = traits(message.kind);
+  return {.kind = facts.counterpart,
+          .unit = message.unit + facts.counterpart_offset,
+          .micro_batch = message.micro_batch,
+          .peer = rank};
+}
+
+std::string to_string(const Action& action) {
+  std::string text(name(action.kind));
+  if (action.unit >= 0) text += fmt::format(" unit {}", action.unit);
+  if (action.micro_batch >= 0) text += fmt::format(" micro-batch {}", action.micro_batch);
+  if (action.peer >= 0) text += fmt::format(" peer {}", action.peer);
+  if (action.kind == kForward && action.keep == Keep::kInput) text += " keeping its input";
+  if (action.kind == kForward && action.keep == Keep::kNothing) text += " keeping nothing";
+  return text;
+}
+
+}  // namespace trireme

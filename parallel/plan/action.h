@@ -1,0 +1,130 @@
+// What a rank does in a step: the kinds of actions, with one table of facts about them.
+//
+// Planner, validator, executor, printer and simulation read the table. A new kind is a row of it, a function
+// of the executor, and the rule that writes it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace trireme {
+
+enum class ActionKind : std::uint8_t {
+  kGather,          // make the unit's parameters resident from their shards (FSDP: unshard, all-gather)
+  kRelease,         // drop the gathered parameters again (FSDP: reshard)
+  kForward,         // run the unit on a micro-batch
+  kRecompute,       // run it again, from its kept input or after the unit before it, to rebuild what backward
+                    // needs (activation checkpointing)
+  kBackward,        // consumes what the forward left; adds into the unit's gradient partial sums
+  kBackwardInput,   // the same in two parts: consumes what the forward left, for the gradient of the unit's
+                    // input
+  kBackwardWeight,  // consumes what that left, without the parameters; adds into the partial sums
+  kReduceGrad,      // add the unit's gradient over the data ranks, of one micro-batch each or of the whole
+                    // step; each rank has its piece of the sum (a reduce-scatter)
+  kGatherGrad,      // give every data rank all pieces of the sum (ZeRO-0), with all uses of what is tied
+  // Messages between stages.
+  kSendActivation,  // output of the unit, to the rank that runs the next
+  kRecvActivation,  // input of the unit: from here on under way, and there when its Forward needs it
+  kSendGradient,    // gradient of the unit's input, to the rank that runs the one before
+  kRecvGradient,    // gradient of the unit's output, the same way
+  // Of parameters that units of two stages use. See [Note: tied over stages].
+  kSendTiedGradient,    // of the unit's uses, to the stage that owns the parameters
+  kRecvTiedGradient,    // on that stage: under way from here on, added by GatherGrad or GradNorm
+  kSendTiedParameters,  // of the unit that declares them, updated, to a stage that uses them
+  kRecvTiedParameters,  // on that stage
+  // The end of a step.
+  kReduceLoss,        // the step's loss from all micro-batches' losses
+  kGradNorm,          // finish the sums of gradients; squares of what this rank has of them, block by block
+  kGatherNorms,       // those of the other data ranks' pieces (ZeRO-1 to 3)
+  kBroadcastNorms,    // those of the other stages' parameters
+  kClipGrad,          // norm, clip coefficient, whether the step is skipped, and the next loss scale
+  kOptimStep,         // update what this rank owns of the unit's parameters
+  kGatherUpdated,     // bring the unit's working copy up to date from the data ranks' pieces (ZeRO-1 and 2)
+  kReduceStatistics,  // move the running statistics of the stage by those of all its micro-batches
+};
+inline constexpr int kNumActionKinds = static_cast<int>(ActionKind::kReduceStatistics) + 1;
+
+/// Who takes part in an action.
+enum class Scope : std::uint8_t {
+  kRank,      // the rank alone, or a pair
+  kData,      // the ranks of its stage: the data axis
+  kPipeline,  // the ranks with its coordinates in all stages: the pipeline axis
+  kWorld,
+};
+
+/// What an action spends its time with.
+enum class TimeSpent : std::uint8_t { kExchange, kForward, kRecompute, kBackward, kBackwardWeight, kUpdate };
+
+enum class Direction : std::uint8_t { kNone, kSend, kReceive };
+
+/// Messages from rank to rank keep their order on a channel. See [Note: channels of a plan].
+enum class Channel : std::uint8_t { kNone, kActivations, kGradients, kTied };
+
+/// Whether an action has a unit, a micro-batch.
+enum class Takes : std::uint8_t { kNo, kMaybe, kYes };
+
+struct ActionTraits {
+  ActionKind kind;
+  std::string_view name;
+  Scope scope = Scope::kRank;
+  TimeSpent spent = TimeSpent::kExchange;
+  Takes unit = Takes::kYes;
+  Takes micro_batch = Takes::kNo;
+  bool consumes_tape = false;  // what a forward left: the backward of the unit's input
+  bool sums_gradient = false;  // of parameters
+  bool replayed = false;       // by a replay, which only looks at gradients: neither sums nor updates
+  bool trains = true;          // false: in evaluation, too
+  Direction direction = Direction::kNone;
+  Channel channel = Channel::kNone;
+  // Of a message:
+  ActionKind counterpart{};    // what the peer does
+  int counterpart_offset = 0;  // its unit less this action's
+};
+
+const ActionTraits& traits(ActionKind kind);
+/// In the order of the enum.
+std::span<const ActionTraits> all_action_traits();
+
+inline std::string_view name(ActionKind kind) {
+  return traits(kind).name;
+}
+inline bool is_send(ActionKind kind) {
+  return traits(kind).direction == Direction::kSend;
+}
+inline bool is_receive(ActionKind kind) {
+  return traits(kind).direction == Direction::kReceive;
+}
+inline bool is_collective(ActionKind kind) {
+  return traits(kind).scope != Scope::kRank;
+}
+/// Whether it runs the unit's block.
+inline bool computes(ActionKind kind) {
+  return traits(kind).spent != TimeSpent::kExchange && traits(kind).spent != TimeSpent::kUpdate;
+}
+
+/// What a Forward leaves behind for the backward of its unit.
+enum class Keep : std::uint8_t {
+  kTape,     // everything backward needs
+  kInput,    // only the unit's input: the first of a segment that is recomputed
+  kNothing,  // evaluation, and the rest of a segment that is recomputed
+};
+
+/// Units are blocks of the model, in order.
+struct Action {
+  ActionKind kind = ActionKind::kForward;
+  int unit = -1;            // -1: the whole model, or this rank's part of it
+  int micro_batch = -1;     // of this rank; -1: not tied to one
+  int peer = -1;            // rank, for sends and receives
+  Keep keep = Keep::kTape;  // of a Forward
+  bool operator==(const Action&) const = default;
+};
+
+/// What the peer of a send or receive of `rank` does.
+Action counterpart(const Action& message, int rank);
+
+/// "Forward unit 3 micro-batch 1".
+std::string to_string(const Action& action);
+
+}  // namespace trireme

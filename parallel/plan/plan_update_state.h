@@ -1,0 +1,73 @@
+// What one rank has of a step's gradients, norm and update while its plan is simulated: everything behind the
+// backward. Part of PlanRankState.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "parallel/plan/plan.h"
+
+namespace trireme {
+
+class PlanUpdateState {
+ public:
+  /// `trains`: the plan is a training step, not an evaluation.
+  PlanUpdateState(const StepPlan& plan, int rank, bool trains);
+
+  /// What is wrong with the action, or nothing.
+  using Problem = std::optional<std::string>;
+
+  /// Whether the gradient that a Backward or BackwardWeight makes can still be summed, and its order; notes
+  /// it.
+  Problem sum_gradient(const Action& action);
+  /// An action of the end of a step, ReduceGrad and GatherGrad among them. `backward_done`: no forward waits
+  /// for its backward, nor for a part of it.
+  Problem play(const Action& action, bool backward_done);
+  /// Receives that were posted and whose messages an action cannot run without: gradients of tied parameters.
+  std::vector<Action> awaited(const Action& action) const;
+  /// What is left over.
+  Problem at_end() const;
+
+ private:
+  Problem reduce_grad(const Action& action);
+  Problem gather_grad(const Action& action);
+  Problem send_tied_gradient(const Action& action, bool backward_done);
+  Problem tied_gradient(const Action& action);
+  Problem tied_parameters(const Action& action);
+  Problem grad_norm();
+  Problem clip_grad();
+  Problem optim_step(const Action& action);
+  Problem gather_updated(const Action& action);
+  /// An action that comes once a step: `owed` says whether at all, `ready` whether what it needs has come.
+  Problem once(ActionKind kind, bool owed, bool ready, const char* needs);
+
+  Problem check_tie(const Action& action) const;
+  /// Of the plan's ties, those that this rank has to do what `kind` says for, as actions.
+  std::vector<Action> owed(ActionKind kind) const;
+  /// The receives of gradients that a GatherGrad or GradNorm adds.
+  std::vector<Action> uses_for(const Action& action) const;
+  bool was_made(const Action& exchange) const;
+  /// Of what is owed, one that was not done.
+  std::optional<Action> missing(ActionKind kind) const;
+  bool is_mine(int unit) const;
+  bool has_done(ActionKind kind) const { return done_.contains(kind); }
+  bool norms_are_complete() const;
+
+  const StepPlan& plan_;
+  const int rank_;
+  const int stage_;
+  const bool trains_;
+  std::map<int, int> last_summed_;          // unit -> micro-batch
+  std::map<int, std::set<int>> unreduced_;  // unit -> micro-batches whose gradients are not reduced yet
+  std::set<int> reduced_;                   // units whose gradient of the whole step is reduced
+  std::set<int> reduced_apart_;             // units with a micro-batch that was reduced on its own
+  std::set<int> gathered_;                  // units whose gradient every data rank has
+  std::vector<Action> tied_;                // exchanges for tied parameters that were made
+  std::set<int> updated_, copied_;          // units by OptimStep, by GatherUpdated
+  std::set<ActionKind> done_;               // what comes once a step
+};
+
+}  // namespace trireme

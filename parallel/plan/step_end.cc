@@ -1,0 +1,91 @@
+#include "parallel/plan/step_end.h"
+
+#include <algorithm>
+
+namespace trireme {
+namespace {
+
+using enum ActionKind;
+
+void append(std::vector<Action>& actions, const std::vector<Action>& more) {
+  actions.insert(actions.end(), more.begin(), more.end());
+}
+
+void add_once(std::vector<Action>& actions, const Action& action) {
+  if (std::ranges::find(actions, action) == actions.end()) actions.push_back(action);
+}
+
+// What a stage owes the stages of tied units, before the norm and after the update. Sends come first: they
+// wait for nobody.
+struct TieActions {
+  std::vector<Action> before_norm, after_update;
+};
+
+TieActions tie_actions(int stage, const PlanOptions& options, const OwedExchanges& owed) {
+  TieActions sends, receives;
+  std::vector<Action> gathers, gathers_updated;
+  for (const TiedUnits& tie : options.ties) {
+    const int owner = options.stages.stage_of(tie.owner), user = options.stages.stage_of(tie.user);
+    if (user == stage) {
+      add_once(sends.before_norm, {.kind = kSendTiedGradient, .unit = tie.user, .peer = owner});
+      add_once(receives.after_update, {.kind = kRecvTiedParameters, .unit = tie.owner, .peer = owner});
+      if (owed.gathers_updated) add_once(gathers_updated, {.kind = kGatherUpdated, .unit = tie.owner});
+    }
+    if (owner == stage) {
+      add_once(receives.before_norm, {.kind = kRecvTiedGradient, .unit = tie.user, .peer = user});
+      add_once(sends.after_update, {.kind = kSendTiedParameters, .unit = tie.owner, .peer = user});
+      if (owed.gathers_gradients) add_once(gathers, {.kind = kGatherGrad, .unit = tie.owner});
+    }
+  }
+  append(sends.before_norm, receives.before_norm);
+  append(sends.before_norm, gathers);
+  append(sends.after_update, receives.after_update);
+  append(sends.after_update, gathers_updated);
+  return sends;
+}
+
+}  // namespace
+
+OwedExchanges owed_exchanges(const Mesh& mesh, const PlanOptions& options) {
+  OwedExchanges owed;
+  if (mesh.size(Axis::kData) > 1) {
+    owed.gathers_gradients = options.gather_gradients;
+    owed.gathers_norms = options.shard_state;
+    owed.gathers_updated = options.shard_state && !options.shard_parameters;
+  }
+  if (std::ranges::find(options.statistics, true) == options.statistics.end()) return owed;
+  owed.has_statistics.resize(static_cast<std::size_t>(mesh.size(Axis::kPipeline)));
+  for (std::size_t unit = 0; unit < options.statistics.size(); ++unit) {
+    const int stage = options.stages.stage_of(static_cast<int>(unit));
+    if (options.statistics[unit]) owed.has_statistics[static_cast<std::size_t>(stage)] = true;
+  }
+  return owed;
+}
+
+bool gathers_at_end(const PlanOptions& options, int unit) {
+  return std::ranges::find(options.ties, unit, &TiedUnits::owner) != options.ties.end();
+}
+
+std::vector<Action> end_of_step(int stage, const Mesh& mesh, const PlanOptions& options) {
+  const OwedExchanges owed = owed_exchanges(mesh, options);
+  const TieActions ties = tie_actions(stage, options, owed);
+  std::vector<Action> actions = ties.before_norm;
+  actions.push_back({.kind = kReduceLoss});
+  actions.push_back({.kind = kGradNorm});
+  if (owed.gathers_norms) actions.push_back({.kind = kGatherNorms});
+  if (mesh.size(Axis::kPipeline) > 1) actions.push_back({.kind = kBroadcastNorms});
+  actions.push_back({.kind = kClipGrad});
+  // A unit's copies travel while the next unit is updated.
+  for (int unit = 0; unit < options.stages.num_units(); ++unit) {
+    if (options.stages.stage_of(unit) != stage) continue;
+    actions.push_back({.kind = kOptimStep, .unit = unit});
+    if (owed.gathers_updated) actions.push_back({.kind = kGatherUpdated, .unit = unit});
+  }
+  if (!owed.has_statistics.empty() && owed.has_statistics[static_cast<std::size_t>(stage)]) {
+    actions.push_back({.kind = kReduceStatistics});
+  }
+  append(actions, ties.after_update);
+  return actions;
+}
+
+}  // namespace trireme

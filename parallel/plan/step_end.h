@@ -1,0 +1,20 @@
+// What follows the last backward of a step: gradients of tied parameters, loss, norm, update, and what ranks
+// then bring up to date.
+#pragma once
+
+#include <vector>
+
+#include "parallel/plan/planner.h"
+
+namespace trireme {
+
+/// What the ranks of such a step owe each other; a step on one rank owes nothing but statistics.
+OwedExchanges owed_exchanges(const Mesh& mesh, const PlanOptions& options);
+
+/// Whether a unit's gradient is complete only after those of its uses on other stages have come.
+bool gathers_at_end(const PlanOptions& options, int unit);
+
+/// For a rank of `stage`; peers are stages. `options.stages` has bounds.
+std::vector<Action> end_of_step(int stage, const Mesh& mesh, const PlanOptions& options);
+
+}  // namespace trireme

@@ -1,0 +1,116 @@
+// Bytes by kind of action as computed from the plan, against what the recording communicator counts.
+#include "parallel/foresee/action_bytes.h"
+
+#include <fmt/core.h>
+#include <gtest/gtest.h>
+
+#include "parallel/comm/recording.h"
+#include "parallel/foresee/predict.h"
+#include "tests/support/tiny_gpt.h"
+#include "tests/support/tiny_resnet.h"
+
+namespace trireme {
+namespace {
+
+using enum ActionKind;
+using Bytes = std::map<ActionKind, std::int64_t>;
+
+struct Model {
+  std::string name;
+  std::shared_ptr<const BlockList> blocks;
+  SampleSpec sample;
+};
+
+std::vector<Model> models() {
+  std::vector<Model> all;
+  for (const bool tied : {false, true}) {
+    GptConfig config = testing::tiny_gpt_config();
+    config.tied = tied;
+    all.push_back({tied ? "tied gpt" : "gpt",
+                   std::make_shared<const BlockList>(build_gpt(config)),
+                   {.input = {config.seq_len}, .target = {config.seq_len}}});
+  }
+  all.push_back({"resnet",
+                 std::make_shared<const BlockList>(build_resnet(testing::tiny_resnet_config())),
+                 {.input = {testing::kTinyPixels, testing::kTinyPixels, 3},
+                  .input_dtype = DType::kFloat32,
+                  .target = {}}});
+  return all;
+}
+
+Bytes measured(const StepPrediction& step) {
+  Bytes sent;
+  for (std::size_t i = 0; i < step.actions.size(); ++i) {
+    if (step.actions[i].sent_bytes > 0) sent[step.plan.actions[i].kind] += step.actions[i].sent_bytes;
+  }
+  return sent;
+}
+
+std::int64_t total(const Bytes& bytes) {
+  std::int64_t sum = 0;
+  for (const auto& [kind, sent] : bytes) sum += sent;
+  return sum;
+}
+
+std::string to_string(const Bytes& bytes) {
+  std::string text;
+  for (const auto& [kind, sent] : bytes) text += fmt::format("{} {}, ", name(kind), sent);
+  return text;
+}
+
+TEST(ActionBytes, OfThePlanAreWhatTheCommunicatorSends) {
+  for (const Model& model : models()) {
+    for (const int stages : {1, 2}) {
+      for (const int data : {1, 2, 3}) {
+        for (const Reduction reduction : {Reduction::kCanonical, Reduction::kFast}) {
+          for (const int zero : {0, 1, 2, 3}) {
+            EngineOptions options{.global_batch = 6 * data,
+                                  .micro_batch = 2,
+                                  .grad_clip = 1.0f,
+                                  .reduction = reduction,
+                                  .zero = static_cast<ZeroStage>(zero),
+                                  .pipeline = {.stages = stages},
+                                  .sample = model.sample};
+            options.device = {DeviceType::kMeta};
+            const int ranks = stages * data;
+            for (int rank = 0; rank < ranks; rank += data) {
+              const auto comm = std::make_shared<RecordingCommunicator>(rank, ranks);
+              expect_mesh_splits(*comm, mesh_of(ranks, stages));
+              const Engine engine(model.blocks, comm, options);
+              const StepPrediction step = predict_step(model.blocks, options, model.sample, ranks, rank);
+              const Bytes planned = sent_by_kind({.blocks = *model.blocks,
+                                                  .options = options,
+                                                  .layout = engine.layout(),
+                                                  .plan = engine.plan(),
+                                                  .rank = rank});
+              const std::string where =
+                  fmt::format("{}, {} stages x {} ranks, zero {}, fast {}, rank {}", model.name, stages, data,
+                              zero, reduction == Reduction::kFast, rank);
+              EXPECT_EQ(to_string(planned), to_string(measured(step))) << where;
+              EXPECT_EQ(total(planned), step.sent_bytes) << where;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// One job, four plans.
+TEST(ActionBytes, EveryZeroStageHasItsOwnActions) {
+  for (const Model& model : models()) {
+    std::vector<std::vector<Action>> lists;
+    for (const int zero : {0, 1, 2, 3}) {
+      const EngineOptions options{
+          .global_batch = 4, .zero = static_cast<ZeroStage>(zero), .sample = model.sample};
+      const StepPrediction step = predict_step(model.blocks, options, model.sample, 2, 0);
+      EXPECT_EQ(measured(step).contains(kGatherUpdated), zero == 1 || zero == 2) << model.name << zero;
+      EXPECT_EQ(measured(step).contains(kReduceStatistics), model.name == "resnet") << model.name << zero;
+      for (const auto& other : lists) EXPECT_NE(step.plan.actions, other) << model.name << ", zero " << zero;
+      lists.push_back(step.plan.actions);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme
