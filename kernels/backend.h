@@ -70,8 +70,8 @@ struct Backend {
   const char* name = "";
   /// Null on backends whose device is the machine itself. Throws nothing but std::bad_alloc.
   DeviceReport (*examine_devices)() = nullptr;
-  /// What decides the last bits of results on this machine, by name: {"instruction set": "x86_64_v4"}. Null
-  /// where examine_devices says it all.
+  /// The facts that decide the last bits of results on this machine, by name: {"instruction set":
+  /// "x86_64_v4"}. Null where examine_devices says it all.
   std::map<std::string, std::string> (*arithmetic)() = nullptr;
 
   // Memory and transfers. A source for one rank; host <-> device copies are ordered on exec.stream,
@@ -102,7 +102,8 @@ struct Backend {
 
   OpTable<AllOps> ops;
 
-  // What a backend can, told by the functions that it has; traits() in runtime/base/device.h has the rest.
+  // A backend's capabilities, told by the functions that it has; traits() in runtime/base/device.h has the
+  // rest.
   constexpr bool is_asynchronous() const { return native_stream != nullptr; }
   constexpr bool records_graphs() const { return begin_capture != nullptr; }
 

@@ -31,7 +31,7 @@ struct ClipCoefficientArgs {
   ConstTensorView gradient_scale;  // [] fp32, or undefined: 1
 };
 
-/// What becomes of a step, decided on the device (GradScaler's rule, Micikevicius et al. 2018):
+/// The fate of a step, decided on the device (GradScaler's rule, Micikevicius et al. 2018):
 ///   skip = norm is not finite
 ///   skip:  skipped_in_a_row += 1, clean_steps = 0, scale *= backoff_factor
 ///   clean: skipped_in_a_row = 0, step += 1, clean_steps += 1; at growth_interval: scale *= growth_factor

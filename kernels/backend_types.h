@@ -1,4 +1,4 @@
-// What every entry of the operator table is given, and the choices that several of them share.
+// The arguments that every entry of the operator table gets, and the choices that several of them share.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct KernelContext {
   Allocator* allocator = nullptr;  // for MemoryCategory::kWorkspace
 };
 
-/// What a kernel does with a gradient it computes for memory that lasts longer than itself.
+/// The treatment of a gradient that a kernel computes for memory that lasts longer than itself.
 enum class GradientMode : std::uint8_t {
   kIgnore,      // not wanted, the view is undefined
   kOverwrite,   // view = gradient
@@ -31,7 +31,7 @@ enum class Activation : std::uint8_t {
 
 enum class Transpose : std::uint8_t { kNo, kYes };
 
-/// How fp32 inputs of a product are read; 16-bit inputs are always exact.
+/// The rounding of fp32 inputs of a product; 16-bit inputs are always exact.
 enum class MathMode : std::uint8_t {
   kFp32,  // as they are
   kTf32,  // rounded to 10 mantissa bits (to nearest, ties to even), accumulated in fp32

@@ -29,7 +29,7 @@ enum class PrecisionMode : std::uint8_t {
   kBf16,  // the same with fp32's range and 7 mantissa bits; no loss scaling
 };
 
-/// Which dtype an op's inputs are brought to; its result has the same one, but for losses, which are fp32.
+/// The dtype that an op's inputs are cast to; its result has the same one, but for losses, which are fp32.
 enum class DtypeRule : std::uint8_t {
   kCompute,  // the mode's
   kAsInput,  // that of the (first) input, whatever it is

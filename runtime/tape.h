@@ -79,8 +79,8 @@ class Tape {
   ValueId num_values_ = 0;
 };
 
-/// What an op leaves on the tape, as a plain struct: name(), saved() and backward(ctx, gradients, y) as of a
-/// Node whose output is y.
+/// The record of an op on the tape, as a plain struct: name(), saved() and backward(ctx, gradients, y) as of
+/// a Node whose output is y.
 template <class Backward>
 class RecordedOp final : public Node {
  public:

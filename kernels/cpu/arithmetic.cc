@@ -1,4 +1,4 @@
-// What decides the last bits of results on this machine.
+// The facts that decide the last bits of results on this machine.
 #include <fmt/core.h>
 #include <oneapi/dnnl/dnnl.h>
 

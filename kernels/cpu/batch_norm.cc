@@ -141,7 +141,7 @@ void add_gradient(TensorView to, GradientMode mode, std::int64_t c, double value
   sum = mode == GradientMode::kAccumulate ? sum + static_cast<float>(value) : static_cast<float>(value);
 }
 
-/// What backward multiplies with, by channel.
+/// The factors of backward, by channel.
 struct Factors {
   float *of_g, *of_x, *constant;
 };
@@ -248,7 +248,7 @@ void run_op(const KernelContext& exec, const BatchNormBwdArgs& args) {
     write(args.dresidual, first * cols, rows * cols, in.gradient);
   });
   finish(pieces, sums, args, affine.scale(), factors);
-  // What was kept need not be found again.
+  // A gradient that was kept need not be found again.
   const ConstTensorView gradient = keeps ? ConstTensorView(args.dresidual) : args.dy;
   const Passes passes = keeps ? Passes::kAll : passes_of(args);
   const bool stream = streams(args.dx, {args.dy, args.x});

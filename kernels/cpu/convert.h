@@ -28,8 +28,8 @@ const float* read(ConstTensorView x, std::int64_t first, std::int64_t count, flo
 /// x[0, count) + by, in `buffer`, which may be x; x itself where `by` is 0.
 const float* shifted(const float* x, float by, std::int64_t count, float* buffer);
 
-/// Where a kernel may leave y[first ...) for write(): in y itself if that is fp32, else in `buffer`; null
-/// where y is undefined.
+/// The memory in which a kernel may leave y[first ...) for write(): in y itself if that is fp32, else in
+/// `buffer`; null where y is undefined.
 float* place(TensorView y, std::int64_t first, float* buffer);
 
 /// y[first, first + count) = values, rounded; nothing where they lie there already.

@@ -9,7 +9,7 @@
 namespace trireme::cpu {
 namespace {
 
-/// What a row is compared with.
+/// The targets of a row.
 struct Targets {
   explicit Targets(const SoftmaxCrossEntropyArgs& args, std::int64_t rows)
       : targets(args.targets.as<std::int32_t>()),

@@ -21,7 +21,7 @@ struct ChannelAffine {
   bool rectify, stream;  // stream: y goes past the caches; it is aligned to them
 };
 
-/// Where the rectifier lets a gradient pass.
+/// The elements at which the rectifier lets a gradient pass.
 enum class Passes : std::uint8_t {
   kAll,    // no rectifier
   kFromY,  // where y is not <= 0

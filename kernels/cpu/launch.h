@@ -1,4 +1,4 @@
-// How a cpu kernel starts: its dtype check, its loop over pieces, its scratch memory.
+// The start of a cpu kernel: its dtype check, its loop over pieces, its scratch memory.
 #pragma once
 
 #include <algorithm>
@@ -93,7 +93,7 @@ class ThreadScratch {
       : ThreadScratch(exec, num_floats, exec.num_threads) {}
   ThreadScratch(const KernelContext& exec, std::int64_t num_floats, int num_parts);
 
-  /// The part of the calling thread. Null where no floats were asked for.
+  /// The part of the calling thread. Null where no floats were requested.
   float* mine() const;
   float* of(int part) const { return all_ ? all_->data() + part * pitch_ : nullptr; }
 

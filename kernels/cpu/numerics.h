@@ -20,7 +20,7 @@
 
 namespace trireme::cpu {
 
-/// What a tensor holds, and what becomes of it when it is read as fp32. 16-bit values are passed as their
+/// The elements of a tensor, and their conversion when it is read as fp32. 16-bit values are passed as their
 /// bits.
 enum class Element : std::uint8_t {
   kFp32,

@@ -35,7 +35,7 @@ __global__ void embedding_fwd_kernel(const std::int32_t* tokens, const T* table,
   }
 }
 
-// Where the places of each token id stand. All but `cursor` by token id or by place.
+// The positions of each token id. All but `cursor` by token id or by place.
 struct Buckets {
   int* count;   // [V] places of this id; zero at first
   int* filled;  // [V] slots handed out; zero at first

@@ -1,4 +1,4 @@
-// How a native kernel starts: its dtypes, its grid, its launch with the check.
+// The start of a native kernel: its dtypes, its grid, its launch with the check.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -12,7 +12,7 @@ class App;
 
 namespace trireme {
 
-/// What the command line asked for, run after it has been parsed.
+/// The command that was requested, run after the command line has been parsed.
 using Command = std::function<ExitCode(const LaunchEnvironment&)>;
 
 // Each adds its subcommand with options to `app`, and sets `chosen` when the command line names it.

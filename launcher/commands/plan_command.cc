@@ -54,7 +54,7 @@ bool names_one_file(const std::string& a, const std::string& b) {
   return fs::weakly_canonical(fs::absolute(a)) == fs::weakly_canonical(fs::absolute(b));
 }
 
-/// What can be said without the job.
+/// Checks that need no job.
 void check_arguments(const PlanArguments& arguments, const LaunchEnvironment& launch) {
   TRIREME_CHECK(launch.num_ranks == 1,
                 "`trireme plan` runs alone; say how many ranks to plan for with --ranks {}",
@@ -71,7 +71,7 @@ void check_arguments(const PlanArguments& arguments, const LaunchEnvironment& la
       *arguments.timeline, *arguments.times);
 }
 
-/// Where a rank of the job would compute on this machine.
+/// The device on which a rank of the job would compute on this machine.
 Device device_here(const JobConfig& config, const LaunchEnvironment& launch) {
   return choose_device(config.parallel.device, launch, LocalWorld(1).communicator(0)).device;
 }
@@ -118,7 +118,7 @@ std::string describe(const std::string& file, const Timeline& timeline, const Me
   return text;
 }
 
-/// The first screen, or the details that were asked for.
+/// The first screen, or the details that were requested.
 std::string describe(const PlanArguments& arguments, const PlanReport& report) {
   if (arguments.json) return to_json(report);
   if (!arguments.memory && !arguments.actions && !arguments.rank) return to_text(report);
@@ -193,7 +193,7 @@ void add_plan_command(CLI::App& app, Command& chosen) {
   auto* actions =
       command->add_flag("--actions", arguments->actions, "Instead: what each rank does, in order");
   auto* rank =
-      command->add_option("--rank", arguments->rank, "Instead: both, or the one asked for, of this rank")
+      command->add_option("--rank", arguments->rank, "Instead: both, or the one requested, of this rank")
           ->check(CLI::Range(0, 1 << 20));
   command->add_flag("--json", arguments->json, "All of it as JSON")
       ->excludes(memory)

@@ -1,4 +1,4 @@
-// How often the right class is among the likeliest.
+// Top-k accuracy: the share of samples whose class is among the k likeliest.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What goes together with pipeline stages, and what does not yet: one table, from which the configuration
+// Combinations with pipeline stages, and those that do not work yet: one table, from which the configuration
 // check and the README are made.
 #pragma once
 

@@ -117,7 +117,7 @@ toml::table parse_toml(std::string_view text, std::string_view source) {
   }
 }
 
-/// The value of an override as a TOML table {v = value}; what is not TOML by itself is a string.
+/// The value of an override as a TOML table {v = value}; what is not TOML on its own is a string.
 toml::table parse_override_value(const std::string& text) {
   if (toml_nesting(text) > kMaxNesting) return toml::table{{"v", text}};
   try {

@@ -174,7 +174,7 @@ std::string to_toml(const JobConfig& config);
 /// from rank 0's, with both values.
 std::string describe_difference(std::span<const std::string> texts_by_rank);
 
-/// What a run that goes on from a checkpoint changes of its mathematics: "optimizer.lr (0.1, now 0.2)" for
+/// Changes of mathematics in a run that goes on from a checkpoint: "optimizer.lr (0.1, now 0.2)" for
 /// each key of [model], [data], [train], [optimizer] and [precision] that differs.
 std::vector<std::string> describe_changes(const JobConfig& before, const JobConfig& now);
 

@@ -1,4 +1,4 @@
-// What involves several keys of a configuration.
+// Checks that involve several keys of a configuration.
 #include <fmt/ranges.h>
 
 #include <algorithm>

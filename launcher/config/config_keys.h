@@ -36,14 +36,14 @@ std::string_view describe(KeyType type);
 /// "integer", for the reference.
 std::string_view type_text(KeyType type);
 
-/// Which values of its type a key takes.
+/// The values of its type that a key takes.
 struct KeyRule {
   std::string text;                                // "at least 1"; empty: any
   std::function<bool(const ConfigValue&)> allows;  // null: any
   std::string missing_feature;                     // why another value would be right one day, but not yet
 };
 
-/// Which jobs a key has an effect in.
+/// The jobs in which a key has an effect.
 struct KeyScope {
   std::string text;        // what it is for: "GPTs"
   std::string decided_by;  // the full name of the key that says which

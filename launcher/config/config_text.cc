@@ -15,7 +15,7 @@ constexpr std::size_t kReferenceWidth = 118;
 
 std::string number_text(double number) {
   std::string text = fmt::format("{}", number);
-  // TOML tells numbers from integers by their look; keep them apart for a reader as well.
+  // TOML tells numbers from integers by their look; keep them distinct for a reader as well.
   if (text.find_first_of(".en") == std::string::npos) text += ".0";
   return text;
 }

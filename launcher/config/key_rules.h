@@ -1,4 +1,4 @@
-// Which values a key of the configuration takes: the rules that the table of keys is written with.
+// The values that a key of the configuration takes: the rules that the table of keys is written with.
 #pragma once
 
 #include <cstdint>

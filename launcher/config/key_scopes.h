@@ -1,4 +1,4 @@
-// Which jobs a key of the configuration is for: in others it would have no effect, and is refused.
+// The jobs that a key of the configuration is for: in others it would have no effect, and is refused.
 //
 // By model, not by data.kind: `--set data.kind=synthetic` turns a job into a measurement of its speed.
 #pragma once

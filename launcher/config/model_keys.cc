@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-/// What all families have in a list of theirs, behind `first`.
+/// The entries of all families in a list of theirs, behind `first`.
 std::vector<std::string> all_of(std::span<const std::string_view> ModelFamily::*list,
                                 std::vector<std::string> first = {}) {
   for (const ModelFamily* family : model_families()) {

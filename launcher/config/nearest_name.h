@@ -1,4 +1,4 @@
-// Which known name a mistyped one most likely meant.
+// The known name that a mistyped one most likely meant.
 #pragma once
 
 #include <span>

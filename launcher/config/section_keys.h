@@ -1,4 +1,4 @@
-// How the table of configuration keys is written: a section's keys, one after another.
+// Writes the table of configuration keys: a section's keys, one after another.
 #pragma once
 
 #include <fmt/core.h>

@@ -24,7 +24,7 @@ namespace trireme {
 
 enum class DataKind : std::uint8_t { kTokens, kImages, kSynthetic };
 
-/// How the blocks are cut into pipeline stages.
+/// The partition of the blocks into pipeline stages.
 struct PipelineCut {
   enum class Kind : std::uint8_t { kFlops, kParameters, kBlocks, kMeasured, kListed };
   Kind kind = Kind::kFlops;
@@ -38,7 +38,7 @@ struct LossScaleChoice {
   bool operator==(const LossScaleChoice&) const = default;
 };
 
-/// What a run starts from.
+/// The state that a run starts from.
 struct Resume {
   enum class Kind : std::uint8_t { kAuto, kNever, kCheckpoint };
   Kind kind = Kind::kAuto;
@@ -114,7 +114,7 @@ inline constexpr auto kWords<PipelineCut::Kind> =
 template <>
 inline constexpr auto kWords<Reduction> =
     std::to_array<Word<Reduction>>({{Reduction::kCanonical, "canonical"}, {Reduction::kFast, "fast"}});
-/// Where to compute; nothing: wherever it can be.
+/// The device to compute on; nothing: any that there is.
 template <>
 inline constexpr auto kWords<std::optional<DeviceType>> = std::to_array<Word<std::optional<DeviceType>>>(
     {{std::nullopt, "auto"}, {DeviceType::kCpu, "cpu"}, {DeviceType::kCuda, "cuda"}});

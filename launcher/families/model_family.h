@@ -1,4 +1,4 @@
-// What the launcher knows of a family of models: an entry each, in a file of its own.
+// A family of models, as the launcher knows it: an entry each, in a file of its own.
 //
 // To add one: an entry like those in gpt.cc and resnet.cc, and its line in model_family.cc. Keys that no
 // other family has are members of ModelSection and rows of config/model_keys.cc.

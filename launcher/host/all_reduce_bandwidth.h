@@ -1,4 +1,4 @@
-// How fast the ranks of this job sum gradients: a short measurement for `trireme doctor`.
+// The speed at which the ranks of this job sum gradients: a short measurement for `trireme doctor`.
 #pragma once
 
 #include <cstdint>

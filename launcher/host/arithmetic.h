@@ -1,4 +1,5 @@
-// What decides the last bits of a job's results beside its keys: instruction sets, libraries, the build.
+// The facts that decide the last bits of a job's results beside its keys: instruction sets, libraries, the
+// build.
 #pragma once
 
 #include <map>

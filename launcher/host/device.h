@@ -1,4 +1,4 @@
-// Where a rank computes: from parallel.device to a Device and the communicator of its memory.
+// The device of a rank: from parallel.device to a Device and the communicator of its memory.
 #pragma once
 
 #include <memory>
@@ -25,7 +25,7 @@ RankDevice choose_device(std::optional<DeviceType> wanted, const LaunchEnvironme
 /// The job as far as the memory of such a device goes: a GPU does not hold what is kept in the host's.
 JobConfig counted_on(JobConfig config, DeviceType type);
 
-/// What a plan for GPUs has to say that is made without any; empty where there is nothing.
+/// The caveat of a plan for GPUs that is made without any; empty where there is none.
 std::string note_on_device(const JobConfig& config);
 
 }  // namespace trireme

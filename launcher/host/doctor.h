@@ -1,4 +1,4 @@
-// What this machine and this build can do: what to send along with a question.
+// The abilities of this machine and this build: the report to send along with a question.
 #pragma once
 
 #include <optional>

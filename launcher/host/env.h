@@ -1,4 +1,4 @@
-// What the environment says about this process, and what it tells CUDA. The only place that reads or sets
+// The environment of this process, and what it tells CUDA. The only place that reads or sets
 // environment variables.
 #pragma once
 
@@ -12,7 +12,7 @@ namespace trireme {
 using EnvironmentLookup = std::function<std::optional<std::string>(const char* name)>;
 std::optional<std::string> environment_variable(const char* name);
 
-/// How this process was started, known before MPI is initialised.
+/// The start of this process, known before MPI is initialised.
 struct LaunchEnvironment {
   /// For the job's ranks on this machine to find each other before MPI runs; empty: not told.
   std::string board_file;
@@ -33,7 +33,7 @@ LaunchEnvironment read_launch_environment(const EnvironmentLookup& lookup = envi
 using EnvironmentSetter = std::function<void(const char* name, const char* value)>;
 void set_environment_variable(const char* name, const char* value);
 
-/// What stages on GPUs want CUDA to read at its first call, so before that: CUDA_DEVICE_MAX_CONNECTIONS and
+/// Settings that stages on GPUs need CUDA to read at its first call: CUDA_DEVICE_MAX_CONNECTIONS and
 /// CUDA_MODULE_LOADING, where they are not set. Why: [Note: channels over NCCL] in parallel/comm/nccl.h.
 /// Throws Error(kInvalidInput) where the first is set to less than the streams of a rank.
 void prepare_environment_for_stages(const EnvironmentLookup& lookup = environment_variable,

@@ -1,4 +1,4 @@
-// What this machine offers to the process: cores, memory, instruction sets.
+// The resources of this machine for the process: cores, memory, instruction sets.
 #pragma once
 
 #include <cstdint>

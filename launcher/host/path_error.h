@@ -1,4 +1,4 @@
-// What the standard library says of a path that cannot even be looked at, in the program's words.
+// The standard library's errors about a path that cannot be read, in the program's words.
 #pragma once
 
 #include <filesystem>

@@ -14,7 +14,8 @@ enum class DeviceType : std::uint8_t {
   kMeta,  // counts bytes and checks shapes, computes nothing, allocates nothing
 };
 
-/// What everything above kernels/ may ask about a type of device, also where the build lacks its backend.
+/// The facts that everything above kernels/ may ask about a type of device, also where the build lacks its
+/// backend.
 struct DeviceTraits {
   std::string_view name;
   bool host_memory;  // its memory is the host's, or counted as such

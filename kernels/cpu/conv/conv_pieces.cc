@@ -17,8 +17,8 @@ constexpr std::int64_t kLine = 16;  // floats of a cache line
 // Below this, waking threads costs more than they save.
 constexpr std::int64_t kSerialProducts = 1 << 20;
 
-/// How many images a piece has. Small images share a piece: it reads the weights once. Each piece of a weight
-/// gradient costs the writing and adding of one, so large ones come in few.
+/// The number of images of a piece. Small images share a piece: it reads the weights once. Each piece of a
+/// weight gradient costs the writing and adding of one, so large ones come in few.
 std::int64_t images_of_piece(ConvKind kind, const ConvShape& shape) {
   constexpr std::int64_t kPixels = 256, kLargeWeight = 1 << 19;
   if (kind == ConvKind::kBwdWeight) {
@@ -65,7 +65,7 @@ class PieceRun {
   const ConvPrimitive& whole() const { return *whole_; }
   ConvPrimitives& primitives() const { return *primitives_; }
 
-  /// Where a piece's tensors are; weight as the primitive wants it.
+  /// The addresses of a piece's tensors; weight as the primitive wants it.
   struct Places {
     const float *x, *weight, *bias, *y;
   };

@@ -47,7 +47,7 @@ struct Descs {
         weight(weight_dims(s), kFloat, Tag::any),
         strides{s.stride, s.stride},
         padding{s.padding, s.padding},
-        // What the last window leaves over counts as less padding there.
+        // Pixels that the last window leaves over count as less padding there.
         padding_after{(s.out_height - 1) * s.stride + s.kernel_height - s.height - s.padding,
                       (s.out_width - 1) * s.stride + s.kernel_width - s.width - s.padding} {
     if (s.has_bias) bias = memory::desc({s.outputs}, kFloat, Tag::x);

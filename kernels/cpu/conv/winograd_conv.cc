@@ -139,7 +139,7 @@ void filter(const KernelContext& exec, std::int64_t images, const Filter& f) {
 
 }  // namespace
 
-// What the transforms cost by weight, squares have to win back. The limits lie between shapes that were
+// Squares have to win back the cost of transforms by weight. The limits lie between shapes that were
 // measured beside oneDNN. Large weights: 256 channels are 0.73 of its speed with 64 squares (1.3 for their
 // gradient) and quicker with 256; 512 channels with 64 are even (2.0); with 4 to 32 squares all are slower
 // but the gradient with 32. Weights that stay in the cache were quicker with 64 squares, the fewest tried.

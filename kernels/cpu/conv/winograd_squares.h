@@ -1,4 +1,4 @@
-// How minimal filtering cuts images into squares, for the files of [Note: Winograd] (winograd_conv.cc).
+// The squares into which minimal filtering cuts images, for the files of [Note: Winograd] (winograd_conv.cc).
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What attention forward and backward share: the grid of tiles, the transposed score tile and its dropout
+// Shared by attention forward and backward: the grid of tiles, the transposed score tile and its dropout
 // mask.
 //
 // [Note: attention tiles] Scores are held transposed, S^T [keys, queries]: a vector then spans queries, so

@@ -94,7 +94,7 @@ void pack(const StripCopy& c) {
   pack_rows_of<kWidth>(c);
 }
 
-// One register tile: what it adds to is asked for while it is summed.
+// One register tile: what it adds to is prefetched while it is summed.
 template <int kVectors>
 void multiply_strips(const StripProduct& p, const float* a, const float* b, float* c, std::int64_t rows,
                      std::int64_t cols) {

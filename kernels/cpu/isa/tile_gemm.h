@@ -29,7 +29,7 @@ enum class Store { kOverwrite, kAccumulate };
 enum class ReadA { kRows, kColumns };  // kColumns: A(i, j) is a.data[j * pitch + i]
 
 // Not inlined: a caller has many products, and few registers left for their addresses. Of a B in the second
-// cache, kAhead rows are asked for ahead.
+// cache, kAhead rows are prefetched.
 template <ReadA kReadA, int kVectors, int kAhead = 0>
 [[gnu::noinline]] void gemm_tile(std::int64_t depth, ConstTile a, ConstTile b, float* c, std::int64_t c_pitch,
                                  Store mode) {

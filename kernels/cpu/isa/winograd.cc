@@ -207,7 +207,7 @@ void product(const WinogradProduct& p) {
 }
 
 void product_of_columns(const WinogradProduct& p) {
-  // What is read again for each strip of rows stays in the first cache.
+  // Values that are read again for each strip of rows stay in the first cache.
   constexpr std::int64_t kDepth = 96;
   for (std::int64_t k = 0; k < p.depth; k += kDepth) {
     tile_gemm<ReadA::kColumns>(p.rows, p.cols, k + kDepth < p.depth ? kDepth : p.depth - k,

@@ -28,7 +28,7 @@ namespace {
 // within 8 %, 96 x 128 within 20 %.
 constexpr TileLimits kTileLimits{.rows = 1024, .cols = 1536};
 
-/// What all tiles are computed from.
+/// The operands of all tiles.
 struct Operands {
   Operand a, b;
   std::int64_t range;  // of k, that one sgemm takes
@@ -159,7 +159,7 @@ void run_op(const KernelContext& exec, const MatmulArgs& args) {
   std::optional<TransposedCopy> b_copy;
   if (copies == OperandCopies::kTransposedB) operands.b = b_copy.emplace(exec, operands.b).operand();
   const Tiling tiling = tiling_of(e, kTileLimits);
-  // Where the epilogue reads what sgemm overwrites.
+  // The epilogue reads here what sgemm overwrites.
   const bool overwrites = args.residual.defined() && args.residual.data == args.d.data &&
                           (args.activation != Activation::kNone || args.pre_activation.defined());
   const ThreadScratch residual_copy(exec, overwrites ? tiling.tile_rows * tiling.tile_cols : 0);

@@ -62,7 +62,7 @@ Tiling even_tiling(const Extents& e, int num_threads) {
   return {rows, cols, ceil_div(e.m, rows), ceil_div(e.n, cols)};
 }
 
-/// How K is cut: by its length alone.
+/// The cut of K: by its length alone.
 struct Depths {
   std::int64_t depth, count;
 };

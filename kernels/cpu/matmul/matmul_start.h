@@ -1,4 +1,4 @@
-// Where a product of fp32 starts that has a residual.
+// The start of an fp32 product that has a residual.
 #pragma once
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// How a matmul's output is cut: see [Note: matmul tiles] in kernels/cpu/matmul/matmul.cc.
+// The tiles of a matmul's output: see [Note: matmul tiles] in kernels/cpu/matmul/matmul.cc.
 #pragma once
 
 #include <omp.h>
@@ -78,8 +78,8 @@ inline void check_status(dnnl_status_t status, const Extents& e) {
                                                e.n, e.k, static_cast<int>(status)));
 }
 
-/// Which tile a thread takes next: its own share first, neighbours, which it finds in its cache when products
-/// follow each other, and then those of threads that are behind.
+/// The tile that a thread takes next: its own share first, neighbours, which it finds in its cache when
+/// products follow each other, and then those of threads that are behind.
 class TileShares {
  public:
   TileShares(std::int64_t num_tiles, int num_threads)

@@ -1,4 +1,4 @@
-// What is done about fp32 operands that oneDNN's sgemm is slow to read where they lie.
+// Copies of fp32 operands that oneDNN's sgemm is slow to read where they lie.
 //
 // [Note: operand copies] sgemm reads the operands of a small product, or tile, where they lie. It then makes
 // 135 to 148 of 160 GFLOP/s (measured: AVX-512 at 2.5 GHz, 1 MiB of L2), but 110 to 125 with a transposed b,
@@ -45,7 +45,8 @@ enum class OperandCopies {
 
 inline constexpr std::int64_t kShortRange = 256;
 
-/// How much of k OperandCopies::kDepthFirst takes at a time: 128 KiB of a and 256 KiB of b, within limits.
+/// The part of k that OperandCopies::kDepthFirst takes at a time: 128 KiB of a and 256 KiB of b, within
+/// limits.
 inline std::int64_t shallow_range(const Extents& e) {
   constexpr std::int64_t kFloats = 32 << 10, kLeast = 64, kMost = 256;
   return std::clamp(std::min(kFloats / e.m, 2 * kFloats / e.n) / 16 * 16, kLeast, kMost);

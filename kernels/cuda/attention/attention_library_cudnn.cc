@@ -66,7 +66,7 @@ const char* defect_of(const Problem& p, std::size_t version) {
   return nullptr;
 }
 
-// What hides a score. Older versions make NaN of infinity.
+// The value that hides a score. Older versions make NaN of infinity.
 float hidden_score() {
   return cudnnGetVersion() < 91000 ? std::numeric_limits<float>::lowest()
                                    : -std::numeric_limits<float>::infinity();

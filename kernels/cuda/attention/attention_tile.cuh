@@ -26,7 +26,7 @@ inline constexpr int kTileFloats = B*(D + kTilePad);
 template <int D>
 inline constexpr int kTileBlocks = D <= 64 ? 2 : 1;
 
-/// Where a head's rows stand in a packed [B, T, ...] tensor.
+/// The position of a head's rows in a packed [B, T, ...] tensor.
 template <class T>
 struct HeadRows {
   T* first;            // row 0
@@ -196,7 +196,7 @@ __device__ inline bool is_visible(const AttentionProblem& a, std::int64_t query,
   return query < a.seq_len && key < a.seq_len && (!a.causal || key <= query);
 }
 
-/// What dropout multiplies the probability of (query, key) of a head by: 0 or 1 / (1 - p).
+/// The factor of dropout for the probability of (query, key) of a head: 0 or 1 / (1 - p).
 template <bool kDropout>
 __device__ float dropout_weight(const AttentionProblem& a, std::int64_t sample, std::int64_t head,
                                 std::int64_t query, std::int64_t key) {

@@ -1,4 +1,4 @@
-// What own convolutions read, as operands of tile_product.cuh.
+// The operands of native convolutions, as operands of tile_product.cuh.
 #pragma once
 
 #include "kernels/cuda/conv/conv_shape.h"
@@ -8,7 +8,7 @@
 
 namespace trireme::cuda {
 
-/// Where a window lies: its image's first element, and its first pixel, which may be padding.
+/// The position of a window: its image's first element, and its first pixel, which may be padding.
 struct WindowPlace {
   std::int64_t image;
   int top, left;

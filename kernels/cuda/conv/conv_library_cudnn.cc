@@ -1,7 +1,7 @@
 // Convolutions by cuDNN's engines on channels-last images and packed weights ([Note: packed weights]).
 //
 // [Note: engines of convolutions] Taken are engines that keep the contract: the same bits on every run, sums
-// in fp32, no tensor cores on fp32 unless tf32 is asked for. None that transforms its operands (Winograd,
+// in fp32, no tensor cores on fp32 unless tf32 is requested. None that transforms its operands (Winograd,
 // FFT) either: the error of those grows with their tiles. Which of them: [Note: engines of cuDNN]. What is
 // added to a result (a bias, another gradient) is added by a native kernel to sums in fp32, so that 16-bit
 // results are rounded once.

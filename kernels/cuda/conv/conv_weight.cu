@@ -5,7 +5,7 @@
 namespace trireme::cuda {
 namespace {
 
-// Where element `i` of [O, pixels, channels] stands in [O, channels, pixels].
+// The index in [O, channels, pixels] of element `i` of [O, pixels, channels].
 __device__ inline std::int64_t unpacked_index(std::int64_t i, std::int64_t channels, std::int64_t pixels) {
   const std::int64_t c = i % channels, p = i / channels % pixels, o = i / channels / pixels;
   return (o * channels + c) * pixels + p;

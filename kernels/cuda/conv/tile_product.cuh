@@ -68,7 +68,7 @@ class TileReader {
   float values_[kElems] = {};
 };
 
-/// Which part of a product a block computes.
+/// The part of a product that a block computes.
 struct ProductPart {
   int first_row, rows;  // of the tile; of the whole product
   int first_col, cols;

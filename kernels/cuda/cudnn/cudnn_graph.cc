@@ -34,7 +34,7 @@ bool has_note(const CudnnDescriptor& config, const std::vector<cudnnBackendNumer
   return false;
 }
 
-// What the heuristics propose, the best first; empty when the graph fits no engine.
+// The engines that the heuristics propose, the best first; empty when the graph fits no engine.
 std::vector<CudnnDescriptor> propose(const CudnnDescriptor& graph, cudnnBackendHeurMode_t mode) {
   CudnnDescriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);

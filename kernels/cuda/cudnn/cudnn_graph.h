@@ -70,11 +70,11 @@ class CudnnPlan {
   std::size_t workspace_bytes_;
 };
 
-/// Which of the engines that cuDNN proposes are taken.
+/// The choice among the engines that cuDNN proposes.
 struct EngineLimits {
   std::vector<cudnnBackendNumericalNote_t> refused;  // engines with one of these notes are not
   std::size_t most_workspace_bytes = std::numeric_limits<std::size_t>::max();
-  bool fallback = false;  // whether the ones behind the proposals are asked for too: slower, for more shapes
+  bool fallback = false;  // whether the ones behind the proposals are requested too: slower, for more shapes
 };
 
 enum class ConvolutionKind : std::uint8_t { kFwd, kBwdData, kBwdWeight };

@@ -22,7 +22,7 @@ ErrorCode code_of(cudaError_t result) {
   }
 }
 
-// What to do about it, where that is known.
+// Advice, where there is any.
 std::string advice(cudaError_t result) {
   switch (result) {
     case cudaErrorInsufficientDriver:

@@ -1,4 +1,4 @@
-// What GPUs, driver and libraries this machine has.
+// The GPUs, driver and libraries of this machine.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -70,7 +70,7 @@ class DeviceMemorySource final : public MemorySource {
   std::int64_t reserved_bytes() const override { return reserved_bytes_; }
 
   void use_fixed_pool(bool on) override {
-    // What the other pool keeps for reuse would lie idle from now on.
+    // Memory that the other pool keeps for reuse would lie idle from now on.
     if (on && !fixed_pool_) give_back_free_segments();
     fixed_pool_ = on;
   }

@@ -1,4 +1,4 @@
-// What one rank owns on its card beside memory: the compute stream, and the state of libraries that is bound
+// A rank's state on its card beside memory: the compute stream, and the state of libraries that is bound
 // to it. KernelContext::stream points to one of these.
 #pragma once
 

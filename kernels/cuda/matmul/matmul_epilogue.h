@@ -1,4 +1,4 @@
-// What follows a product that the library has computed alone.
+// The epilogue of a product that the library has computed alone.
 #pragma once
 
 #include "kernels/backend.h"

@@ -10,7 +10,7 @@
 namespace trireme::cuda {
 namespace {
 
-// What the vendor advises for Hopper; older cards want 4 MiB.
+// The vendor's advice for Hopper; older cards want 4 MiB.
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
 void check_lt(cublasStatus_t status, const char* call) {

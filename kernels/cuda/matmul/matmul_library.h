@@ -20,7 +20,7 @@
 
 namespace trireme::cuda {
 
-/// What the library does after the product.
+/// The library's work after the product.
 enum class Epilogue : std::uint8_t {
   kNone,
   kBias,

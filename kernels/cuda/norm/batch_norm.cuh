@@ -1,4 +1,4 @@
-// What forward and backward of batch norm share: a channel's affine map.
+// Shared by forward and backward of batch norm: a channel's affine map.
 #pragma once
 
 #include "kernels/cuda/norm/column_tile.cuh"

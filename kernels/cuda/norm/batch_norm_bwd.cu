@@ -9,7 +9,7 @@
 namespace trireme::cuda {
 namespace {
 
-/// What tells which gradients pass the rectifier.
+/// The source that tells which gradients pass the rectifier.
 enum class Passes : std::uint8_t {
   kAll,    // there is none
   kFromX,  // those whose result, computed again, is positive

@@ -1,5 +1,5 @@
-// How kernels over channels cut [rows, cols]: a block is some rows by some columns, a thread N neighbouring
-// columns of every so many rows. Few columns get more threads a column.
+// The cut of [rows, cols] by kernels over channels: a block is some rows by some columns, a thread N
+// neighbouring columns of every so many rows. Few columns get more threads a column.
 #pragma once
 
 #include "kernels/cuda/launch.cuh"

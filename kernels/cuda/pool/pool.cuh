@@ -1,4 +1,4 @@
-// What the pools share: a window sliding over NHWC images, a thread a few neighbouring channels of a pixel.
+// Shared by the pools: a window sliding over NHWC images, a thread a few neighbouring channels of a pixel.
 #pragma once
 
 #include <cassert>
@@ -31,7 +31,7 @@ inline PoolImages pool_images(const Shape& x, const Shape& y, const PoolWindow& 
           .padding = static_cast<int>(window.padding)};
 }
 
-/// Which pixel and channels a thread has, N channels a thread.
+/// The pixel and channels of a thread, N channels a thread.
 struct PoolPlace {
   std::int64_t image, channel;
   int row, col;
