@@ -71,7 +71,7 @@ template <class Visit>
 void CutSearch::predict(const StageCut& cut, const Visit& visit) const {
   JobConfig job = config_;
   job.parallel.pipeline_cut = listed(cut);
-  const EngineOptions options = engine_options(job);
+  const EngineOptions options = engine_options(job, *blocks_);
   const Mesh mesh = mesh_of(memory_.num_ranks, options.pipeline.stages);
   const BatchLayout batch{.global_batch = options.global_batch,
                           .micro_batch = options.micro_batch,

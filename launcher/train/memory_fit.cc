@@ -54,7 +54,7 @@ std::optional<Remedy> smaller_cache(const JobConfig& config, const std::shared_p
   Remedy remedy{.config = config, .num_ranks = num_ranks};
   remedy.config.data.cache = mib * kMiB;
   remedy.changes = {mib > 0 ? fmt::format("data.cache = \"{} MiB\"", mib) : "data.cache = 0"};
-  const auto fits = predict_within(limit.bytes, blocks, engine_options(remedy.config),
+  const auto fits = predict_within(limit.bytes, blocks, engine_options(remedy.config, *blocks),
                                    sample_spec(remedy.config), num_ranks);
   if (!fits) return std::nullopt;
   remedy.peak_bytes = fits->memory.peak_total;
@@ -109,7 +109,7 @@ std::string describe_remedy(const MemoryFit& fit) {
 StepPrediction check_memory(const JobConfig& config, const std::shared_ptr<const BlockList>& blocks,
                             int num_ranks, int rank, const MemoryLimit& limit) {
   StepPrediction prediction =
-      predict_step(blocks, engine_options(config), sample_spec(config), num_ranks, rank);
+      predict_step(blocks, engine_options(config, *blocks), sample_spec(config), num_ranks, rank);
   const MemoryFit fit = fit_memory(config, blocks, prediction, num_ranks, limit);
   if (!fit.fits()) throw Error(ErrorCode::kInvalidInput, to_text(fit));
   return prediction;

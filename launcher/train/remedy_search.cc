@@ -178,8 +178,8 @@ std::int64_t RemedySearch::state_bytes(const Layout& layout) {
   if (is_new) {
     JobConfig job = job_of(layout);
     job.train.global_batch = job.train.micro_batch * data_ranks(layout) * fewest_micro_batches();
-    state->second =
-        std::ranges::max(resident_bytes(blocks_, engine_options(job), sample_spec(job), layout.ranks));
+    state->second = std::ranges::max(
+        resident_bytes(blocks_, engine_options(job, *blocks_), sample_spec(job), layout.ranks));
   }
   return state->second;
 }
@@ -189,7 +189,8 @@ RemedySearch::MicroBatchNeed RemedySearch::micro_batch_need(const Layout& layout
   if (is_new) {
     JobConfig job = job_of({.micro_batch = layout.micro_batch, .recompute = layout.recompute});
     job.train.global_batch = job.train.micro_batch;
-    const StepPrediction alone = predict_largest_step(blocks_, engine_options(job), sample_spec(job), 1);
+    const StepPrediction alone =
+        predict_largest_step(blocks_, engine_options(job, *blocks_), sample_spec(job), 1);
     const auto of_gradients = MemoryCategory::kGradients;
     need->second = {
         .activations = alone.memory.peak[MemoryCategory::kActivations],
@@ -215,7 +216,7 @@ std::optional<StepPrediction> RemedySearch::predict(const Layout& layout, std::i
   JobConfig job = job_of(layout);
   const std::int64_t batch = config_.train.global_batch;
   const auto within = [&] {
-    return predict_within(limit, blocks_, engine_options(job), sample_spec(job), layout.ranks);
+    return predict_within(limit, blocks_, engine_options(job, *blocks_), sample_spec(job), layout.ranks);
   };
   job.train.global_batch = job.train.micro_batch * data_ranks(layout);
   const bool accumulates = batch > job.train.global_batch;

@@ -42,7 +42,8 @@ namespace trireme {
 class Trainer {
  public:
   struct Options {
-    JobConfig config;  // resolved, the same on every rank
+    JobConfig config;                         // resolved, the same on every rank
+    std::shared_ptr<const BlockList> blocks;  // of its model
     std::filesystem::path out;
     LaunchEnvironment launch;
     std::shared_ptr<Communicator> comm;
@@ -117,7 +118,6 @@ class Trainer {
   Options options_;
   OutputFolder out_;
   CheckpointStore store_;
-  std::shared_ptr<const BlockList> blocks_;
   EngineOptions engine_options_;
   LrSchedule lr_;
   JobData data_;

@@ -11,26 +11,27 @@ using Kind = PipelineTask::Kind;
 using Tasks = std::vector<PipelineTask>;
 
 void check(PipelineSchedule schedule, int stages, int chunks, int micro_batches) {
-  TRIREME_CHECK(stages >= 1, "parallel.pipeline = {} must be 1 or more", stages);
-  TRIREME_CHECK(chunks >= 1, "parallel.chunks = {} must be 1 or more", chunks);
+  TRIREME_CHECK(stages >= 1, "EngineOptions::pipeline.stages = {} must be 1 or more", stages);
+  TRIREME_CHECK(chunks >= 1, "EngineOptions::pipeline.chunks = {} must be 1 or more", chunks);
   TRIREME_CHECK(micro_batches >= 1, "a pipeline of {} stages has {} micro-batches a step: it needs 1 or more",
                 stages, micro_batches);
   if (schedule != PipelineSchedule::kInterleaved) {
-    TRIREME_CHECK(
-        chunks == 1,
-        "parallel.chunks = {} needs parallel.schedule = \"interleaved\"; \"{}\" runs one chunk a rank",
-        chunks, name(schedule));
+    TRIREME_CHECK(chunks == 1,
+                  "EngineOptions::pipeline.chunks = {} needs EngineOptions::pipeline.schedule = "
+                  "\"interleaved\"; \"{}\" runs one chunk a rank",
+                  chunks, name(schedule));
     return;
   }
-  TRIREME_CHECK(
-      chunks > 1,
-      "parallel.schedule = \"interleaved\" needs parallel.chunks = 2 or more; with one chunk a rank "
-      "it is \"1f1b\"");
-  TRIREME_CHECK(
-      micro_batches >= stages,
-      "parallel.schedule = \"interleaved\" needs a micro-batch for each of its {0} stages and has "
-      "{1}: raise train.global_batch, lower train.micro_batch or parallel.pipeline, or take \"1f1b\"",
-      stages, micro_batches);
+  TRIREME_CHECK(chunks > 1,
+                "EngineOptions::pipeline.schedule = \"interleaved\" needs EngineOptions::pipeline.chunks = 2 "
+                "or more; with one chunk a rank "
+                "it is \"1f1b\"");
+  TRIREME_CHECK(micro_batches >= stages,
+                "EngineOptions::pipeline.schedule = \"interleaved\" needs a micro-batch for each of its {0} "
+                "stages and has "
+                "{1}: raise EngineOptions::global_batch, lower EngineOptions::micro_batch or "
+                "EngineOptions::pipeline.stages, or take \"1f1b\"",
+                stages, micro_batches);
 }
 
 Tasks gpipe(int stage, int micro_batches) {

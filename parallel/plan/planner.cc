@@ -117,7 +117,7 @@ StepPlan plan_training_step(int num_units, const Mesh& mesh, const BatchLayout& 
                 given.prefetch_depth);
   TRIREME_CHECK(
       given.recompute_every < std::max(num_units, 2),
-      "parallel.recompute_every = {} recomputes nothing: a segment of {} blocks is all of the model's "
+      "EngineOptions::recompute_every = {} recomputes nothing: a segment of {} blocks is all of the model's "
       "{}, and the last segment is kept; use {} or less, or 0 to keep everything",
       given.recompute_every, given.recompute_every, num_units, num_units - 1);
   const PlanOptions options = with_stages(num_units, mesh, given);

@@ -6,10 +6,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "launcher/report/field_keys.h"
 #include "launcher/report/plan_details.h"
 #include "launcher/train/build.h"
 #include "parallel/layout/sharding.h"
 #include "tests/launcher/config/error_matchers.h"
+#include "tests/launcher/train/cut_engine_options.h"
 
 namespace trireme {
 namespace {
@@ -135,7 +137,7 @@ TEST(PlanReport, RanksShareTheMemoryOfTheirMachine) {
   EXPECT_EQ(make_plan_report(config, 4, 1).fit.limit.bytes, machine);
   EXPECT_THAT(to_text(make_plan_report(config, 4).fit),
               HasSubstr("(this machine, for each of 4 ranks; --ranks-per-machine for another placement)"));
-  EXPECT_THAT(error_message([&] { make_plan_report(config, 2, 4); }),
+  EXPECT_THAT(with_keys(error_message([&] { make_plan_report(config, 2, 4); })),
               HasSubstr("--ranks-per-machine 4 is more than --ranks 2"));
 }
 
@@ -146,7 +148,7 @@ TEST(PlanReport, RecomputeThatRecomputesNothingIsRefused) {
   EXPECT_THAT(action_details(make_plan_report(config, 1)), HasSubstr("Recompute"));
   for (const std::int64_t k : {4, 50}) {
     config.parallel.recompute_every = k;
-    EXPECT_THAT(error_message([&] { make_plan_report(config, 1); }),
+    EXPECT_THAT(with_keys(error_message([&] { make_plan_report(config, 1); })),
                 HasSubstr(fmt::format("parallel.recompute_every = {} recomputes nothing", k)));
   }
 }
@@ -288,9 +290,10 @@ TEST(PlanReport, EveryRankNeedsWhatItsGroupSays) {
         num_groups = std::max(num_groups, report.groups.size());
         for (const RankGroupReport& group : report.groups) {
           for (const int rank : group.ranks) {
-            const MemoryStats memory = predict_step(build_blocks(config.model), engine_options(report.config),
-                                                    sample_spec(config), ranks, rank)
-                                           .memory;
+            const MemoryStats memory =
+                predict_step(build_blocks(config.model), cut_engine_options(report.config),
+                             sample_spec(config), ranks, rank)
+                    .memory;
             EXPECT_EQ(memory.peak_total, group.prediction.memory.peak_total)
                 << "rank " << rank << " of " << ranks << ", " << count << " micro-batches, zero " << zero;
           }
@@ -315,12 +318,12 @@ TEST(PlanReport, ShowsTheStagesOfAPipeline) {
   const auto json = nlohmann::json::parse(to_json(report));
   EXPECT_EQ(json["pipeline"], 2);
   EXPECT_EQ(json["stages"][1]["first_unit"], 2);
-  EXPECT_THAT(error_message([&] { make_plan_report(resolve(config), 3); }),
+  EXPECT_THAT(with_keys(error_message([&] { make_plan_report(resolve(config), 3); })),
               HasSubstr("parallel.pipeline = 2"));
 }
 
 TEST(PlanReport, BatchMustDivide) {
-  EXPECT_THAT(error_message([] { make_plan_report(synthetic_job(), 3); }),
+  EXPECT_THAT(with_keys(error_message([] { make_plan_report(synthetic_job(), 3); })),
               HasSubstr("train.global_batch = 12 or 18"));
 }
 

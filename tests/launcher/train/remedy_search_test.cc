@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "launcher/train/build.h"
+#include "tests/launcher/train/cut_engine_options.h"
 
 namespace trireme {
 namespace {
@@ -29,7 +30,8 @@ JobConfig small_job() {
 }
 
 std::int64_t largest_peak(const JobConfig& config, int ranks) {
-  return predict_largest_step(build_blocks(config.model), engine_options(config), sample_spec(config), ranks)
+  return predict_largest_step(build_blocks(config.model), cut_engine_options(config), sample_spec(config),
+                              ranks)
       .memory.peak_total;
 }
 

@@ -54,14 +54,16 @@ TEST(PipelineSchedule, OrdersAsPublished) {
   EXPECT_EQ(order_of(h1[3]), "F0 I0 F1 I1 F2 I2 F3 I3 W0 F4 I4 W1 W2 W3 W4 ");
 }
 
-TEST(PipelineSchedule, NamesTheKeyOfAnImpossibleWish) {
+TEST(PipelineSchedule, NamesTheFieldOfAnImpossibleWish) {
   using ::testing::HasSubstr;
-  EXPECT_THAT(error_of(PipelineSchedule::kGpipe, 0, 1, 4), HasSubstr("parallel.pipeline = 0"));
-  EXPECT_THAT(error_of(PipelineSchedule::kGpipe, 2, 0, 4), HasSubstr("parallel.chunks = 0"));
+  EXPECT_THAT(error_of(PipelineSchedule::kGpipe, 0, 1, 4), HasSubstr("EngineOptions::pipeline.stages = 0"));
+  EXPECT_THAT(error_of(PipelineSchedule::kGpipe, 2, 0, 4), HasSubstr("EngineOptions::pipeline.chunks = 0"));
   EXPECT_THAT(error_of(PipelineSchedule::kGpipe, 2, 1, 0), HasSubstr("0 micro-batches"));
   EXPECT_THAT(error_of(PipelineSchedule::kZeroBubbleH1, 2, 2, 4),
-              HasSubstr("parallel.chunks = 2 needs parallel.schedule = \"interleaved\"; \"zb-h1\""));
-  EXPECT_THAT(error_of(PipelineSchedule::kInterleaved, 2, 1, 4), HasSubstr("parallel.chunks = 2 or more"));
+              HasSubstr("EngineOptions::pipeline.chunks = 2 needs EngineOptions::pipeline.schedule = "
+                        "\"interleaved\"; \"zb-h1\""));
+  EXPECT_THAT(error_of(PipelineSchedule::kInterleaved, 2, 1, 4),
+              HasSubstr("EngineOptions::pipeline.chunks = 2 or more"));
   EXPECT_THAT(error_of(PipelineSchedule::kInterleaved, 4, 2, 3),
               HasSubstr("a micro-batch for each of its 4 stages and has 3"));
 }
