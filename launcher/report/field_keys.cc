@@ -16,6 +16,12 @@ constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
     {"data_cache_bytes", "data.cache"},
 };
 
+std::string describe_advice(const Change& change, int data_ranks) {
+  if (change.field == Field::kDataCacheBytes) return "a smaller data.cache";
+  const bool wants_ranks = change.field == Field::kZero && data_ranks == 1;
+  return describe_as_key(change) + (wants_ranks ? " on more ranks" : "");
+}
+
 }  // namespace
 
 std::string key_of(std::string_view field) {
@@ -36,6 +42,34 @@ std::string with_keys(std::string_view message) {
     text += key_of(message.substr(0, end));
     message.remove_prefix(end);
   }
+}
+
+std::string describe_as_key(const Change& change) {
+  if (change.field == Field::kNumRanks) return to_text(change);
+  std::string value = value_text(change);
+  if (change.field == Field::kDataCacheBytes && change.value > 0) {
+    value = fmt::format("\"{} MiB\"", change.value >> 20);
+  }
+  return fmt::format("{} = {}", key_of(name(change.field)), value);
+}
+
+std::string describe_as_keys(const std::vector<Change>& changes) {
+  std::vector<std::string> parts;
+  for (const Change& change : changes) parts.push_back(describe_as_key(change));
+  return listed(parts);
+}
+
+std::string describe(const std::vector<MemoryAdvice>& advice, int data_ranks) {
+  if (advice.empty()) return "choose a smaller model, more ranks or a device with more memory";
+  std::string text;
+  for (const MemoryAdvice& one : advice) {
+    if (!text.empty()) text += "; ";
+    for (const Change& change : one.changes) {
+      text += (change == one.changes.front() ? "" : " or ") + describe_advice(change, data_ranks);
+    }
+    text += fmt::format(" would reduce {} ({})", name(one.category), format_bytes(one.bytes));
+  }
+  return text;
 }
 
 }  // namespace trireme

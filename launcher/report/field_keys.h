@@ -3,6 +3,9 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "parallel/foresee/remedy.h"
 
 namespace trireme {
 
@@ -11,5 +14,13 @@ std::string key_of(std::string_view field);
 
 /// A library's message with keys in place of "EngineOptions::zero" and the like.
 std::string with_keys(std::string_view message);
+
+/// "parallel.zero = 2", "data.cache = \"12 MiB\"", "8 ranks".
+std::string describe_as_key(const Change& change);
+/// "parallel.zero = 2, train.micro_batch = 4 and 8 ranks".
+std::string describe_as_keys(const std::vector<Change>& changes);
+
+/// "train.micro_batch = 4 or parallel.recompute_every = 1 would reduce activations (1.20 GiB); ...".
+std::string describe(const std::vector<MemoryAdvice>& advice, int data_ranks);
 
 }  // namespace trireme

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "launcher/report/field_keys.h"
 #include "launcher/report/plan_details.h"
 #include "launcher/report/plan_report.h"
 
@@ -60,18 +61,21 @@ Json group_json(const RankGroupReport& group, const PlanReport& report) {
           {"actions", actions}};
 }
 
-Json fit_json(const MemoryFit& fit) {
+Json fit_json(const JobFit& fit) {
   Json json = {{"fits", fit.fits()},
                {"limit_bytes", fit.limit.bytes},
                {"limit_source", fit.limit.source},
                {"peak_bytes", fit.peak_bytes},
                {"text", to_text(fit)}};
   if (fit.remedy) {
-    json["remedy"] = {{"changes", fit.remedy->changes},
-                      {"ranks", fit.remedy->num_ranks},
-                      {"zero", fit.remedy->config.parallel.zero},
-                      {"recompute_every", fit.remedy->config.parallel.recompute_every},
-                      {"micro_batch", fit.remedy->config.train.micro_batch},
+    const EngineOptions& options = fit.remedy->job.options;
+    Json changes = Json::array();
+    for (const Change& change : fit.remedy->changes) changes.push_back(describe_as_key(change));
+    json["remedy"] = {{"changes", changes},
+                      {"ranks", fit.remedy->job.num_ranks},
+                      {"zero", static_cast<int>(options.zero)},
+                      {"recompute_every", options.recompute_every},
+                      {"micro_batch", options.micro_batch},
                       {"peak_bytes", fit.remedy->peak_bytes}};
   }
   return json;

@@ -8,7 +8,6 @@
 #include "launcher/host/device.h"
 #include "launcher/train/accumulation.h"
 #include "launcher/train/build.h"
-#include "parallel/comm/recording.h"
 #include "parallel/foresee/accumulation_choice.h"
 #include "parallel/foresee/block_work.h"
 #include "parallel/foresee/plan_simulate.h"
@@ -79,36 +78,31 @@ PlanReport make_plan_report(const JobConfig& given, int num_ranks, int ranks_per
   const auto blocks = build_blocks(given.model);
   const MemoryLimit limit = planned_limit(given, num_ranks, ranks_per_machine);
   const JobConfig config = with_accumulation(given, blocks, num_ranks, limit);
-  EngineOptions options = engine_options(config, *blocks);
-  options.device = {DeviceType::kMeta};
-  options.memory_limit = std::nullopt;
-  const auto comm = std::make_shared<RecordingCommunicator>(0, num_ranks);
-  expect_mesh_splits(*comm, {{Axis::kData, batch.data_ranks}, {Axis::kPipeline, options.pipeline.stages}});
-  const Engine engine(blocks, comm, options);  // plans, validates
+  const PlannedJob job = planned_job(config, blocks, num_ranks);
+  const auto engine = engine_on_meta(job);  // plans, validates
   PlanReport report{.config = config,
                     .num_ranks = num_ranks,
-                    .num_parameters = engine.layout().num_parameters,
+                    .num_parameters = engine->layout().num_parameters,
                     .note = note_on_device(config),
-                    .accumulation = describe_accumulation(options, num_ranks),
-                    .plan = engine.plan()};
+                    .accumulation = describe_accumulation(job.options, num_ranks),
+                    .plan = engine->plan()};
   for (const auto& block : *blocks) report.unit_names.push_back(block->name());
-  for (const std::vector<int>& ranks : classes_of_equal_needs(batch, engine.groups().mesh)) {
+  for (const std::vector<int>& ranks : classes_of_equal_needs(batch, engine->groups().mesh)) {
     report.groups.push_back(
-        {.ranks = ranks,
-         .prediction = predict_step(blocks, options, sample_spec(config), num_ranks, ranks[0])});
+        {.ranks = ranks, .prediction = predict_step(blocks, job.options, job.sample, num_ranks, ranks[0])});
   }
-  if (engine.stages().pipeline > 1) {
+  if (engine->stages().pipeline > 1) {
     const std::vector<BlockTime> times = block_times_of(config, *blocks, profile);
     if (profile != nullptr)
       report.measured_on = fmt::format("{}, {} thread(s)", profile->device, profile->threads);
-    report.chunks = make_chunk_reports(*blocks, engine.stages(), time_costs(times));
+    report.chunks = make_chunk_reports(*blocks, engine->stages(), time_costs(times));
     report.bubble_share = simulate_plan(report.plan, {.blocks = times}).bubble_share();
     for (ChunkReport& chunk : report.chunks) chunk.peak_bytes = peak_of_stage(report, chunk.stage);
   }
   const auto largest = std::ranges::max_element(
       report.groups, {}, [](const RankGroupReport& group) { return group.prediction.memory.peak_total; });
-  report.fit = fit_memory(config, blocks, largest->prediction, num_ranks, limit);
-  report.other_accumulations = other_accumulations(report, blocks, options, largest->ranks[0]);
+  report.fit = fit_memory(job, largest->prediction, limit);
+  report.other_accumulations = other_accumulations(report, blocks, job.options, largest->ranks[0]);
   return report;
 }
 

@@ -41,7 +41,7 @@ struct PlanReport {
   double bubble_share = 0;  // of the pipeline, by these times, if messages take none
   StepPlan plan;
   std::vector<RankGroupReport> groups;
-  MemoryFit fit;                                        // of the group that needs most
+  JobFit fit;                                           // of the group that needs most
   std::vector<AccumulationReport> other_accumulations;  // those that make a difference
 };
 

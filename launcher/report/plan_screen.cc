@@ -138,7 +138,7 @@ std::string describe_other_accumulations(const PlanReport& report) {
          to_text(rows, {.num_left = rows[0].size() - 2});
 }
 
-std::string describe_fit(const MemoryFit& fit) {
+std::string describe_fit(const JobFit& fit) {
   if (fit.fits()) return wrapped(fmt::format("{}; the peak is in {}", to_text(fit), fit.action));
   return wrapped(fmt::format("the job does not fit: a rank needs {}, in {}, and may use {} ({})",
                              format_bytes(fit.peak_bytes), fit.action, format_bytes(fit.limit.bytes),

@@ -1,6 +1,8 @@
 #include "launcher/train/build.h"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "launcher/families/model_family.h"
 #include "parallel/foresee/block_work.h"
@@ -61,22 +63,27 @@ std::vector<int> pipeline_cut(const JobConfig& config, const BlockList& blocks) 
   if (parallel.pipeline == 1) return {};
   TRIREME_CHECK(parallel.pipeline_cut.kind != PipelineCut::Kind::kMeasured,
                 "parallel.pipeline_cut = \"measured\": nothing has measured it (see chosen_cut)");
-  const int num_blocks = static_cast<int>(blocks.size());
-  const int num_stages = static_cast<int>(parallel.pipeline * parallel.chunks);
-  StageCut cut;
-  if (parallel.pipeline_cut.kind == PipelineCut::Kind::kListed) {
-    cut = cut_at(parallel.pipeline_cut.firsts, num_blocks, num_stages);
-  } else if (parallel.pipeline_cut.kind == PipelineCut::Kind::kBlocks) {
-    const StageMap even = StageMap::even({.num_units = num_blocks,
-                                          .pipeline = static_cast<int>(parallel.pipeline),
-                                          .chunks = static_cast<int>(parallel.chunks)});
-    cut = {.firsts = {even.bounds.begin(), even.bounds.end() - 1}, .num_blocks = num_blocks};
-  } else if (parallel.pipeline_cut.kind == PipelineCut::Kind::kParameters) {
-    cut = cut_evenly({.blocks = parameter_costs(blocks)}, num_stages);
-  } else {
-    cut = cut_by_work(blocks, sample_spec(config), num_stages);
+  const StageCounts counts{.num_units = static_cast<int>(blocks.size()),
+                           .pipeline = static_cast<int>(parallel.pipeline),
+                           .chunks = static_cast<int>(parallel.chunks)};
+  using Kind = PipelineCut::Kind;
+  if (parallel.pipeline_cut.kind == Kind::kListed) {
+    std::vector<int> first_units;
+    for (const std::int64_t first : parallel.pipeline_cut.firsts) {
+      first_units.push_back(static_cast<int>(std::min<std::int64_t>(first, std::numeric_limits<int>::max())));
+    }
+    return StageMap::given(counts, first_units).first_units();
   }
-  return {cut.firsts.begin() + 1, cut.firsts.end()};
+  if (parallel.pipeline_cut.kind == Kind::kBlocks) return StageMap::even(counts).first_units();
+  const std::vector<double> costs = parallel.pipeline_cut.kind == Kind::kParameters
+                                        ? parameter_costs(blocks)
+                                        : work_costs(blocks, sample_spec(config));
+  return cut_evenly(costs, counts.pipeline, counts.chunks).first_units();
+}
+
+PlannedJob planned_job(const JobConfig& config, std::shared_ptr<const BlockList> blocks, int num_ranks) {
+  const EngineOptions options = engine_options(config, *blocks);
+  return {std::move(blocks), options, sample_spec(config), num_ranks};
 }
 
 BatchLayout batch_layout(const JobConfig& config, int num_ranks) {

@@ -35,6 +35,9 @@ EngineOptions engine_options(const JobConfig& config, const BlockList& blocks);
 /// micro-batches cannot share them equally, saying what would do.
 BatchLayout batch_layout(const JobConfig& config, int num_ranks);
 
+/// What is foreseen of a job; `blocks` of build_blocks().
+PlannedJob planned_job(const JobConfig& config, std::shared_ptr<const BlockList> blocks, int num_ranks);
+
 LrSchedule lr_schedule(const JobConfig& config);
 
 /// The shapes of one training sample.

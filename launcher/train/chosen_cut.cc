@@ -3,11 +3,15 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string>
+#include <utility>
 
 #include "launcher/train/agreement.h"
 #include "launcher/train/build.h"
+#include "launcher/train/output_folder.h"
 #include "parallel/foresee/block_work.h"
+#include "parallel/foresee/memory_cut.h"
 #include "parallel/watch/watchdog.h"
 #include "runtime/base/log.h"
 
@@ -22,23 +26,78 @@ std::int64_t least_of_ranks(Communicator& comm, std::int64_t mine) {
   return least;
 }
 
+/// With any cut: it is what is searched.
+PlannedJob uncut_job(JobConfig config, std::shared_ptr<const BlockList> blocks, int num_ranks) {
+  config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kBlocks};
+  return planned_job(config, std::move(blocks), num_ranks);
+}
+
+MemoryCut search(const JobConfig& config, const PlannedJob& job, const std::vector<double>& costs,
+                 const CutMemory& memory) {
+  MemoryCut found = cut_within_memory(job, costs, memory.limit_bytes);
+  if (!found.cut || found.is_fastest) return found;
+  constexpr double kWorthSaying = 1.01;  // costs are no more exact than that
+  const double slowest = std::ranges::max(chunk_costs(*found.cut, costs));
+  const double bound = std::ranges::max(chunk_costs(found.fastest.cut, costs));
+  if (slowest > kWorthSaying * bound) {
+    const double percent = 100 / std::accumulate(costs.begin(), costs.end(), 0.0);
+    log_warning(fmt::format(
+        "parallel.pipeline_cut = \"{}\": there are too many cuts to look at all of them; in the best one "
+        "found the slowest chunk takes {:.2f} % of the time, and none can take less than {:.2f} %",
+        to_word(config.parallel.pipeline_cut), percent * slowest, percent * bound));
+  }
+  return found;
+}
+
 }  // namespace
+
+PipelineCut listed(const StageMap& cut) {
+  const std::vector<int> firsts = cut.first_units();
+  return {.kind = PipelineCut::Kind::kListed, .firsts = {firsts.begin(), firsts.end()}};
+}
+
+std::string as_list(const StageMap& cut) {
+  return to_word(listed(cut));
+}
 
 PipelineCut flops_cut(const JobConfig& config, const CutMemory& memory) {
   const auto blocks = build_blocks(config.model);
-  const std::vector<double> costs = work_costs(*blocks, sample_spec(config));
-  CutSearch search(config, costs, memory);
-  const auto cut = search.fastest_that_fits();
-  const StageCut fastest =
-      cut_evenly({.blocks = costs}, static_cast<int>(config.parallel.pipeline * config.parallel.chunks));
-  if (!cut || *cut == fastest) return {};
-  const auto [stage, bytes] = search.largest_stage(fastest);
+  const PlannedJob job = uncut_job(config, blocks, memory.num_ranks);
+  const MemoryCut found = search(config, job, work_costs(*blocks, job.sample), memory);
+  if (!found.cut || *found.cut == found.fastest.cut) return {};
   log_info(fmt::format(
       "parallel.pipeline_cut = \"flops\": with the fastest cut, \"{}\", a rank of stage {} needs {}, and may "
-      "use "
-      "{}; taken is \"{}\", the fastest that fits",
-      as_list(fastest), stage, format_bytes(bytes), format_bytes(memory.limit_bytes), as_list(*cut)));
-  return listed(*cut);
+      "use {}; taken is \"{}\", the fastest that fits",
+      as_list(found.fastest.cut), found.fastest.stage, format_bytes(found.fastest.bytes),
+      format_bytes(memory.limit_bytes), as_list(*found.cut)));
+  return listed(*found.cut);
+}
+
+PipelineCut measured_cut(const JobConfig& config, const BlockProfile& profile, const CutMemory& memory) {
+  const PlannedJob job = uncut_job(config, build_blocks(config.model), memory.num_ranks);
+  const std::vector<double> costs = time_costs(profile.blocks);
+  const MemoryCut found = search(config, job, costs, memory);
+  if (found.cut) return listed(*found.cut);
+  const CutNeed closest = closest_cut(job, costs, memory.limit_bytes, found.closest);
+  log_warning(fmt::format(
+      "parallel.pipeline_cut = \"{}\": none of the cuts that were tried fits {}: where the largest "
+      "stage is smallest (\"{}\"), a rank of stage {} needs {}",
+      to_word(config.parallel.pipeline_cut), format_bytes(memory.limit_bytes), as_list(closest.cut),
+      closest.stage, format_bytes(closest.bytes)));
+  return listed(closest.cut);
+}
+
+BlockProfile known_or_measured(const JobConfig& config, const CutMeasurement& measurement) {
+  if (std::filesystem::exists(measurement.file)) {
+    BlockProfile known = read_profile(measurement.file);
+    const bool same_place =
+        known.device == to_string(measurement.device) && known.threads == measurement.threads;
+    if (same_place && describe_mismatch(known, config).empty()) return known;
+  }
+  prepare_output_folder(measurement.file.parent_path());
+  const BlockProfile profile = measure_profile(config, measurement.device, measurement.threads);
+  write_text_file(measurement.file, to_json(profile));
+  return profile;
 }
 
 PipelineCut chosen_cut(const JobConfig& config, const std::shared_ptr<Communicator>& comm,

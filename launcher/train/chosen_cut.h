@@ -1,22 +1,49 @@
 // The cut into pipeline stages of a job that leaves it to us: by counted arithmetic (the default) or by
-// measured times, within the memory of a rank.
+// measured times, within the memory of a rank. See [Note: search of cuts].
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <string>
 
 #include "launcher/config/config.h"
-#include "launcher/train/measured_cut.h"
+#include "launcher/report/block_profile.h"
 #include "parallel/comm/communicator.h"
+#include "parallel/layout/stage_map.h"
+#include "runtime/base/device.h"
 
 namespace trireme {
+
+/// What a cut has to fit into.
+struct CutMemory {
+  int num_ranks = 1;
+  std::int64_t limit_bytes = std::numeric_limits<std::int64_t>::max();  // of a rank
+};
+
+PipelineCut listed(const StageMap& cut);
+/// As parallel.pipeline_cut lists it: "3, 6".
+std::string as_list(const StageMap& cut);
 
 /// What parallel.pipeline_cut = "flops" of a resolved job stands for: "flops" itself, which is the fastest
 /// cut of all, where that fits or no cut was found that does; else the fastest that fits, listed, with a
 /// message that says so.
 PipelineCut flops_cut(const JobConfig& config, const CutMemory& memory);
+
+/// What parallel.pipeline_cut = "measured" stands for, by the times of `profile`: the fastest cut that fits.
+/// Where none is found to fit, the one that came closest, with a warning that names it; the check of the
+/// job's memory then refuses it.
+PipelineCut measured_cut(const JobConfig& config, const BlockProfile& profile, const CutMemory& memory);
+
+/// What was measured for a job before, in `file`, where it was measured on `device` with as many threads;
+/// else measures, and keeps it there.
+struct CutMeasurement {
+  Device device;
+  int threads = 1;
+  std::filesystem::path file;
+};
+BlockProfile known_or_measured(const JobConfig& config, const CutMeasurement& measurement);
 
 struct CutChoice {
   CutMeasurement measurement;                                           // of "measured"

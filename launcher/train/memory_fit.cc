@@ -4,24 +4,17 @@
 
 #include "kernels/backend.h"
 #include "launcher/host/machine.h"
+#include "launcher/report/field_keys.h"
 #include "launcher/train/build.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
 namespace {
 
-/// "a, b and c".
-std::string join(const std::vector<std::string>& parts) {
-  std::string text;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ", parts[i]);
-  }
-  return text;
-}
-
-std::string nothing_fits(const MemoryFit& fit) {
+std::string nothing_fits(const JobFit& fit) {
   const SmallestLayout& s = *fit.smallest;
-  const std::string with = s.changes.empty() ? "in the smallest layout" : "with " + join(s.changes);
+  const std::string with =
+      s.changes.empty() ? "in the smallest layout" : "with " + describe_as_keys(s.changes);
   std::string text = fmt::format(
       "no larger parallel.zero, recompute, smaller train.micro_batch or more ranks (up to one a sample of "
       "train.global_batch = {}) make it fit: even {} a rank needs {}, in {}",
@@ -37,28 +30,9 @@ std::string nothing_fits(const MemoryFit& fit) {
 }
 
 // More ranks on the same machine would leave less to each.
-std::string placement(const MemoryFit& fit) {
-  if (fit.limit.ranks_a_machine == 0 || fit.remedy->num_ranks <= fit.num_ranks) return "";
+std::string placement(const JobFit& fit) {
+  if (fit.limit.ranks_a_machine == 0 || fit.remedy->job.num_ranks <= fit.num_ranks) return "";
   return fmt::format(", no more than {} of them on a machine like this one,", fit.limit.ranks_a_machine);
-}
-
-/// A smaller data.cache, where that is enough: nothing else of the job changes, and only waiting for pictures
-/// may grow.
-std::optional<Remedy> smaller_cache(const JobConfig& config, const std::shared_ptr<const BlockList>& blocks,
-                                    const StepPrediction& prediction, int num_ranks,
-                                    const MemoryLimit& limit) {
-  constexpr std::int64_t kMiB = std::int64_t{1} << 20;
-  const std::int64_t others = prediction.memory.peak_total - prediction.memory.at_peak[MemoryCategory::kData];
-  if (others == prediction.memory.peak_total || others > limit.bytes) return std::nullopt;
-  const std::int64_t mib = (limit.bytes - others) / kMiB;
-  Remedy remedy{.config = config, .num_ranks = num_ranks};
-  remedy.config.data.cache = mib * kMiB;
-  remedy.changes = {mib > 0 ? fmt::format("data.cache = \"{} MiB\"", mib) : "data.cache = 0"};
-  const auto fits = predict_within(limit.bytes, blocks, engine_options(remedy.config, *blocks),
-                                   sample_spec(remedy.config), num_ranks);
-  if (!fits) return std::nullopt;
-  remedy.peak_bytes = fits->memory.peak_total;
-  return remedy;
 }
 
 }  // namespace
@@ -75,24 +49,11 @@ MemoryLimit memory_limit(const JobConfig& config, Device device, int num_local_r
           ranks == 1 ? "this machine" : fmt::format("this machine, for each of {} ranks", ranks), ranks};
 }
 
-MemoryFit fit_memory(const JobConfig& config, const std::shared_ptr<const BlockList>& blocks,
-                     const StepPrediction& prediction, int num_ranks, const MemoryLimit& limit) {
-  MemoryFit fit{.limit = limit,
-                .num_ranks = num_ranks,
-                .global_batch = config.train.global_batch,
-                .peak_bytes = prediction.memory.peak_total,
-                .at_peak = prediction.memory.at_peak,
-                .action = prediction.describe(prediction.peak_action())};
-  if (fit.fits()) return fit;
-  fit.remedy = smaller_cache(config, blocks, prediction, num_ranks, limit);
-  if (fit.remedy) return fit;
-  RemedySearch search(config, blocks, num_ranks, limit.bytes);
-  fit.remedy = search.run();
-  if (!fit.remedy) fit.smallest = search.smallest();
-  return fit;
+JobFit fit_memory(const PlannedJob& job, const StepPrediction& prediction, const MemoryLimit& limit) {
+  return {fit_memory(job, prediction, limit.bytes), limit, job.num_ranks, job.options.global_batch};
 }
 
-std::string to_text(const MemoryFit& fit) {
+std::string to_text(const JobFit& fit) {
   const std::string limit = fmt::format("{} ({})", format_bytes(fit.limit.bytes), fit.limit.source);
   if (fit.fits()) return fmt::format("fits: {} of {}", format_bytes(fit.peak_bytes), limit);
   return fmt::format("the job does not fit: a rank needs {} ({}), in {}, and may use {}; {}",
@@ -100,17 +61,17 @@ std::string to_text(const MemoryFit& fit) {
                      describe_remedy(fit));
 }
 
-std::string describe_remedy(const MemoryFit& fit) {
+std::string describe_remedy(const JobFit& fit) {
   if (!fit.remedy) return nothing_fits(fit);
-  return fmt::format("with {}{} it fits, in {} a rank", join(fit.remedy->changes), placement(fit),
+  return fmt::format("with {}{} it fits, in {} a rank", describe_as_keys(fit.remedy->changes), placement(fit),
                      format_bytes(fit.remedy->peak_bytes));
 }
 
 StepPrediction check_memory(const JobConfig& config, const std::shared_ptr<const BlockList>& blocks,
                             int num_ranks, int rank, const MemoryLimit& limit) {
-  StepPrediction prediction =
-      predict_step(blocks, engine_options(config, *blocks), sample_spec(config), num_ranks, rank);
-  const MemoryFit fit = fit_memory(config, blocks, prediction, num_ranks, limit);
+  const PlannedJob job = planned_job(config, blocks, num_ranks);
+  StepPrediction prediction = predict_step(job.blocks, job.options, job.sample, num_ranks, rank);
+  const JobFit fit = fit_memory(job, prediction, limit);
   if (!fit.fits()) throw Error(ErrorCode::kInvalidInput, to_text(fit));
   return prediction;
 }

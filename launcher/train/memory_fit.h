@@ -1,14 +1,12 @@
-// Will the job fit, and if not, what would make it? Asked of plans, before anything is allocated.
+// What a rank may use, and how a job that does not fit into it is refused: with keys that would make it fit.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "launcher/config/config.h"
-#include "launcher/train/remedy_search.h"
-#include "parallel/foresee/predict.h"
+#include "parallel/foresee/memory_fit.h"
 #include "runtime/base/device.h"
 
 namespace trireme {
@@ -22,29 +20,22 @@ struct MemoryLimit {
 /// What a rank may use: parallel.memory_limit, else the memory of its device or its part of the machine's.
 MemoryLimit memory_limit(const JobConfig& config, Device device, int num_local_ranks);
 
-struct MemoryFit {
+/// How a job fits, and what its messages name.
+struct JobFit : MemoryFit {
   MemoryLimit limit;
   int num_ranks = 1;
   std::int64_t global_batch = 1;
-  std::int64_t peak_bytes = 0;  // needed
-  MemoryCounts at_peak;
-  std::string action;                      // when: "Backward unit 3 (head) micro-batch 0"
-  std::optional<Remedy> remedy;            // where it does not fit
-  std::optional<SmallestLayout> smallest;  // where nothing fits
-
-  bool fits() const { return peak_bytes <= limit.bytes; }
 };
 
 /// Compares the prediction of a rank of a job with its limit. Searches a remedy when it does not fit.
-MemoryFit fit_memory(const JobConfig& config, const std::shared_ptr<const BlockList>& blocks,
-                     const StepPrediction& prediction, int num_ranks, const MemoryLimit& limit);
+JobFit fit_memory(const PlannedJob& job, const StepPrediction& prediction, const MemoryLimit& limit);
 
 /// One sentence: "fits: ..." or "the job does not fit: ...; with parallel.zero = 2 it would: 1.20 GiB".
-std::string to_text(const MemoryFit& fit);
+std::string to_text(const JobFit& fit);
 
 /// Of a job that does not fit, what would help: "with parallel.zero = 2 it fits, in 1.20 GiB a rank"; or that
 /// nothing does, and what needs most.
-std::string describe_remedy(const MemoryFit& fit);
+std::string describe_remedy(const JobFit& fit);
 
 /// Predicts the step of this rank. Throws Error(kInvalidInput) with to_text() when it does not fit.
 StepPrediction check_memory(const JobConfig& config, const std::shared_ptr<const BlockList>& blocks,

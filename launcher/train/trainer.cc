@@ -9,7 +9,7 @@
 
 #include "launcher/families/model_family.h"
 #include "launcher/host/machine.h"
-#include "launcher/report/memory_advice.h"
+#include "launcher/report/field_keys.h"
 #include "launcher/report/timeline_svg.h"
 #include "launcher/report/timeline_trace.h"
 #include "launcher/train/agreement.h"
@@ -154,9 +154,10 @@ void Trainer::with_memory_advice(const std::function<void()>& stage) const {
     if (error.code() != ErrorCode::kOutOfMemory) throw;
     throw Error(
         error.code(),
-        fmt::format("{}; a step needs {}: {}", error.what(), format_bytes(prediction_.memory.peak_total),
-                    describe_remedies(prediction_.memory.at_peak, options_.config,
-                                      batch_layout(options_.config, options_.comm->size()).data_ranks)),
+        fmt::format(
+            "{}; a step needs {}: {}", error.what(), format_bytes(prediction_.memory.peak_total),
+            describe(advise(prediction_.memory.at_peak, engine_options(options_.config, *options_.blocks)),
+                     batch_layout(options_.config, options_.comm->size()).data_ranks)),
         error.where());
   }
 }

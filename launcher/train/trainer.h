@@ -7,8 +7,8 @@
 // then: one that fails costs no training, and the run that goes on from there evaluates first.
 //
 // [Note: a lost output folder] Files that are open take what is written wherever their folder has gone. So
-// rank 0 looks between steps, before each checkpoint and at the end whether the folder is still the one that it
-// opened, with the same metrics.jsonl, and the run ends with an error when it is not, or when its last
+// rank 0 looks between steps, before each checkpoint and at the end whether the folder is still the one that
+// it opened, with the same metrics.jsonl, and the run ends with an error when it is not, or when its last
 // checkpoint is gone. Earlier checkpoints and config.toml may be removed under a run; it does not need them.
 //
 // [Note: one exchange a step] What ranks tell each other of a step beside the plan's collectives goes in one

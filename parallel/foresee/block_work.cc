@@ -66,8 +66,8 @@ std::vector<double> work_costs(const BlockList& blocks, const SampleSpec& sample
   return costs;
 }
 
-StageCut cut_by_work(const BlockList& blocks, const SampleSpec& sample, int num_stages) {
-  return cut_evenly({.blocks = work_costs(blocks, sample)}, num_stages);
+StageMap cut_by_work(const BlockList& blocks, const SampleSpec& sample, int pipeline, int chunks) {
+  return cut_evenly(work_costs(blocks, sample), pipeline, chunks);
 }
 
 }  // namespace trireme

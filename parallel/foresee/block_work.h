@@ -18,8 +18,8 @@ std::vector<double> count_block_work(const BlockList& blocks, const SampleSpec& 
 /// The same as costs to cut by: where no block has any arithmetic, all blocks cost the same.
 std::vector<double> work_costs(const BlockList& blocks, const SampleSpec& sample);
 
-/// The cut whose stage with the most arithmetic has as little as can be, as cut_evenly() promises. A function
+/// The cut whose chunk with the most arithmetic has as little as can be, as cut_evenly() promises. A function
 /// of its arguments alone: every rank finds the same one.
-StageCut cut_by_work(const BlockList& blocks, const SampleSpec& sample, int num_stages);
+StageMap cut_by_work(const BlockList& blocks, const SampleSpec& sample, int pipeline, int chunks = 1);
 
 }  // namespace trireme

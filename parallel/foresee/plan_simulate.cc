@@ -26,10 +26,10 @@ bool computes(ActionKind kind) {
          kind == ActionKind::kBackwardInput || kind == ActionKind::kBackwardWeight;
 }
 
-// A backward in two parts is one in halves, as in stage_times().
-double duration(ActionKind kind, const BlockTime& time) {
+double duration(ActionKind kind, const BlockTime& time, double weight_share) {
   if (kind == ActionKind::kForward || kind == ActionKind::kRecompute) return time.forward_ms;
-  return kind == ActionKind::kBackward ? time.backward_ms : time.backward_ms / 2;
+  if (kind == ActionKind::kBackward) return time.backward_ms;
+  return time.backward_ms * (kind == ActionKind::kBackwardWeight ? weight_share : 1 - weight_share);
 }
 
 bool waits_for_all(ActionKind kind) {
@@ -102,7 +102,8 @@ class PlanPlayer {
     const auto at = receives ? arrival(state, action) : std::optional(state.now);
     if (!at) return false;
     const double start = std::max(*at, state.now);
-    state.now = start + duration(action.kind, times_.blocks[static_cast<std::size_t>(action.unit)]);
+    state.now = start + duration(action.kind, times_.blocks[static_cast<std::size_t>(action.unit)],
+                                 times_.weight_share);
     add_span(rank, action, start, state.now);
     return true;
   }

@@ -14,6 +14,7 @@ namespace trireme {
 struct PlanTimes {
   std::vector<BlockTime> blocks;  // by unit
   double send_ms = 0.0;           // from a send until the peer has it
+  double weight_share = 0.5;      // of a backward: the parameters' gradient, where it runs on its own
 };
 
 /// Plays a validated plan of all ranks: forwards, recomputes and backwards take the times of their blocks,

@@ -169,10 +169,13 @@ std::vector<std::vector<int>> classes_of_equal_needs(const BatchLayout& batch, c
   return all;
 }
 
+std::unique_ptr<Engine> engine_on_meta(const PlannedJob& job, int rank) {
+  return make_engine(job.blocks, on_meta(job.options, job.sample), job.num_ranks, rank);
+}
+
 StepPrediction predict_step(const std::shared_ptr<const BlockList>& blocks, EngineOptions options,
                             const SampleSpec& sample, int num_ranks, int rank) {
-  options = on_meta(std::move(options), sample);
-  return play_step(*make_engine(blocks, options, num_ranks, rank), sample);
+  return play_step(*engine_on_meta({blocks, std::move(options), sample, num_ranks}, rank), sample);
 }
 
 StepPrediction predict_largest_step(const std::shared_ptr<const BlockList>& blocks,
@@ -206,19 +209,6 @@ std::optional<StepPrediction> predict_within(std::int64_t limit,
     }
   }
   return largest;
-}
-
-std::vector<std::int64_t> resident_bytes(const std::shared_ptr<const BlockList>& blocks,
-                                         EngineOptions options, const SampleSpec& sample, int num_ranks) {
-  options = on_meta(std::move(options), sample);
-  options.planning = Planning::kOwnRank;
-  const Mesh mesh = mesh_of(num_ranks, options.pipeline.stages);
-  std::vector<std::int64_t> bytes;
-  for (int stage = 0; stage < mesh.size(Axis::kPipeline); ++stage) {
-    const auto engine = make_engine(blocks, options, num_ranks, mesh.rank({{Axis::kPipeline, stage}}));
-    bytes.push_back(engine->context().allocator->stats().current.total());
-  }
-  return bytes;
 }
 
 }  // namespace trireme

@@ -12,6 +12,17 @@
 
 namespace trireme {
 
+/// A training job to foresee: what the ranks' engines will be made from.
+struct PlannedJob {
+  std::shared_ptr<const BlockList> blocks;
+  EngineOptions options;  // device, threads and memory_limit are ignored
+  SampleSpec sample;
+  int num_ranks = 1;
+};
+
+/// An engine of the job's rank `rank` that counts and computes nothing: for its plan, layout and stages.
+std::unique_ptr<Engine> engine_on_meta(const PlannedJob& job, int rank = 0);
+
 /// What one action of the plan needs.
 struct ActionNeed {
   MemoryCounts alive;           // at the moment within the action when the total was largest
@@ -57,9 +68,4 @@ StepPrediction predict_largest_step(const std::shared_ptr<const BlockList>& bloc
 std::optional<StepPrediction> predict_within(std::int64_t limit,
                                              const std::shared_ptr<const BlockList>& blocks,
                                              EngineOptions options, const SampleSpec& sample, int num_ranks);
-/// Bytes that a rank holds before its first step and through all of them, by stage: parameters, optimizer
-/// state and what else is made once.
-std::vector<std::int64_t> resident_bytes(const std::shared_ptr<const BlockList>& blocks,
-                                         EngineOptions options, const SampleSpec& sample, int num_ranks);
-
 }  // namespace trireme

@@ -18,20 +18,21 @@ void check(PipelineSchedule schedule, int stages, int chunks, int micro_batches)
   if (schedule != PipelineSchedule::kInterleaved) {
     TRIREME_CHECK(chunks == 1,
                   "EngineOptions::pipeline.chunks = {} needs EngineOptions::pipeline.schedule = "
-                  "\"interleaved\"; \"{}\" runs one chunk a rank",
+                  "\"interleaved\"; \"{}\" "
+                  "runs one chunk a rank",
                   chunks, name(schedule));
     return;
   }
-  TRIREME_CHECK(chunks > 1,
-                "EngineOptions::pipeline.schedule = \"interleaved\" needs EngineOptions::pipeline.chunks = 2 "
-                "or more; with one chunk a rank "
-                "it is \"1f1b\"");
-  TRIREME_CHECK(micro_batches >= stages,
-                "EngineOptions::pipeline.schedule = \"interleaved\" needs a micro-batch for each of its {0} "
-                "stages and has "
-                "{1}: raise EngineOptions::global_batch, lower EngineOptions::micro_batch or "
-                "EngineOptions::pipeline.stages, or take \"1f1b\"",
-                stages, micro_batches);
+  TRIREME_CHECK(
+      chunks > 1,
+      "EngineOptions::pipeline.schedule = \"interleaved\" needs EngineOptions::pipeline.chunks = 2 or more; "
+      "with one chunk a rank it is \"1f1b\"");
+  TRIREME_CHECK(
+      micro_batches >= stages,
+      "EngineOptions::pipeline.schedule = \"interleaved\" needs a micro-batch for each of its {0} stages and "
+      "has {1}: raise EngineOptions::global_batch, lower EngineOptions::micro_batch or "
+      "EngineOptions::pipeline.stages, or take \"1f1b\"",
+      stages, micro_batches);
 }
 
 Tasks gpipe(int stage, int micro_batches) {

@@ -1,5 +1,5 @@
 // Pipeline schedules as data: what each pipeline rank runs, in order. Communication, recompute and sharding
-// are the planner's to add; times are pipeline_simulate.h's to find.
+// are the planner's to add; times are plan_simulate.h's to find.
 //
 // The model is cut into stages * chunks virtual stages; virtual stage c runs on pipeline rank c % stages.
 #pragma once
@@ -45,7 +45,7 @@ std::string to_string(const PipelineTask& task);
 /// Between two ranks the activations are consumed in the order in which they are sent, and so are the
 /// gradients. Sends must not wait for their receive, else schedules other than gpipe can block.
 ///
-/// Throws Error(kInvalidInput), naming the key of the configuration: numbers below 1, `chunks` other than 1
+/// Throws Error(kInvalidInput), naming the field of EngineOptions: numbers below 1, `chunks` other than 1
 /// for a schedule that is not interleaved or 1 for one that is, and interleaved with fewer micro-batches than
 /// stages.
 ///

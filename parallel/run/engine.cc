@@ -27,12 +27,11 @@ Context context_of(const EngineOptions& options) {
 
 StageMap stages_of(const EngineOptions& options, const BlockList& blocks) {
   const PipelineOptions& pipeline = options.pipeline;
-  const StageMap::Even counts{
+  const StageCounts counts{
       .num_units = static_cast<int>(blocks.size()), .pipeline = pipeline.stages, .chunks = pipeline.chunks};
   if (pipeline.stages == 1) return StageMap::even(counts);
   if (!pipeline.cut.empty()) return StageMap::given(counts, pipeline.cut);
-  const StageCut cut = cut_by_work(blocks, *options.sample, pipeline.stages * pipeline.chunks);
-  return StageMap::given(counts, {cut.firsts.begin() + 1, cut.firsts.end()});
+  return cut_by_work(blocks, *options.sample, pipeline.stages, pipeline.chunks);
 }
 
 // What does not go together with stages, with the reason.

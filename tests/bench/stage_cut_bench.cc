@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "models/gpt.h"
-#include "parallel/foresee/stage_times.h"
+#include "parallel/foresee/plan_simulate.h"
+#include "parallel/foresee/stage_cut.h"
+#include "parallel/plan/planner.h"
 #include "runtime/base/error.h"
 #include "runtime/data/synthetic_tokens.h"
 
@@ -34,19 +36,19 @@ std::vector<BlockTime> profile(const Options& o, const BlockList& blocks) {
                              {.device = {DeviceType::kCpu, 0}, .threads = o.threads, .repeats = o.repeats});
 }
 
-nlohmann::ordered_json describe(const std::string& name, const StageCut& cut, const Options& o,
+nlohmann::ordered_json describe(const std::string& name, const StageMap& cut, const Options& o,
                                 const std::vector<BlockTime>& times) {
-  const std::vector<double> stages = stage_costs(cut, time_costs(times));
-  const auto step = simulate_pipeline(
-      pipeline_tasks(PipelineSchedule::kOneForwardOneBackward, o.stages, 1, o.micro_batches),
-      {.stages = stage_times(cut, times)});
+  const std::vector<double> stages = chunk_costs(cut, time_costs(times));
+  const StepPlan plan = plan_training_step(cut.num_units(), {{Axis::kPipeline, o.stages}},
+                                           {.global_batch = o.micro_batches}, {.stages = cut});
+  const Timeline step = simulate_plan(plan, {.blocks = times});
   std::vector<int> lengths;
-  for (int s = 0; s < cut.num_stages(); ++s) lengths.push_back(cut.last(s) - cut.first(s));
+  for (int s = 0; s < cut.num_chunks(); ++s) lengths.push_back(cut.end_unit(s) - cut.first_unit(s));
   return {{"cut", name},
           {"blocks", lengths},
           {"stage_ms", stages},
           {"slowest_stage_ms", std::ranges::max(stages)},
-          {"simulated_step_ms", step.makespan_ms},
+          {"simulated_step_ms", step.duration_ms()},
           {"bubble_share", step.bubble_share()}};
 }
 
@@ -58,7 +60,7 @@ void run(const Options& o) {
       {"parameters", parameter_costs(blocks)},
       {"measured", time_costs(first)}};
   for (const auto& [name, costs] : cuts) {
-    fmt::print("{}\n", describe(name, cut_evenly({.blocks = costs}, o.stages), o, second).dump());
+    fmt::print("{}\n", describe(name, cut_evenly(costs, o.stages), o, second).dump());
   }
 }
 

@@ -8,7 +8,8 @@
 
 #include "launcher/report/timeline_svg.h"
 #include "launcher/report/timeline_trace.h"
-#include "parallel/foresee/pipeline_simulate.h"
+#include "parallel/foresee/plan_simulate.h"
+#include "parallel/plan/planner.h"
 
 namespace trireme {
 namespace {
@@ -23,9 +24,9 @@ int count(const std::string& text, const std::string& part) {
 }
 
 Timeline zero_bubble() {
-  const PipelineTimes times{.stages = std::vector<StageTimes>(4, {1, 1, 1}), .send_ms = 0.25};
-  return to_timeline(simulate_pipeline(pipeline_tasks(PipelineSchedule::kZeroBubbleH1, 4, 1, 8), times),
-                     times);
+  const StepPlan plan = plan_training_step(4, {{Axis::kPipeline, 4}}, {.global_batch = 8},
+                                           {.schedule = PipelineSchedule::kZeroBubbleH1});
+  return simulate_plan(plan, {.blocks = std::vector<BlockTime>(4, {"block", 1, 2}), .send_ms = 0.25});
 }
 
 // Every element opened is closed, in order.
@@ -52,9 +53,10 @@ TEST(TimelineSvg, DrawsEverySpanWithLegendAndBubble) {
   const std::string svg = to_svg(timeline, "zb-h1: 4 stages", "simulated");
   expect_well_formed(svg);
   EXPECT_EQ(count(svg, " ms</title>"), static_cast<int>(timeline.spans.size()));
-  for (const char* text : {">rank 0<", ">rank 3<", ">forward<", ">backward<", ">weight gradient<",
-                           ">communication<", ">zb-h1: 4 stages<", ">simulated<",
-                           "prefers-color-scheme: dark", "<title>BackwardWeight stage 3 micro-batch 7, "}) {
+  for (const char* text :
+       {">rank 0<", ">rank 3<", ">forward<", ">backward<", ">weight gradient<", ">communication<",
+        ">zb-h1: 4 stages<", ">simulated<", "prefers-color-scheme: dark",
+        "<title>BackwardWeight unit 3 (block) micro-batch 7, "}) {
     EXPECT_THAT(svg, HasSubstr(text));
   }
   EXPECT_THAT(svg, HasSubstr(fmt::format(">bubble: {:.1f} % of 4 x {:.2f} ms<", 100 * timeline.bubble_share(),
@@ -88,7 +90,7 @@ TEST(TimelineTrace, HoldsEverySpan) {
   EXPECT_EQ(spans, static_cast<int>(timeline.spans.size()));
   EXPECT_EQ(names, 4 * 2);
   EXPECT_EQ(busy_us, 4 * 8 * 3 * 1000);
-  EXPECT_EQ(json.at("traceEvents").at(0).at("name"), "Forward stage 0 micro-batch 0");
+  EXPECT_EQ(json.at("traceEvents").at(0).at("name"), "Forward unit 0 (block) micro-batch 0");
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 #include "launcher/train/build.h"
-#include "launcher/report/field_keys.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launcher/report/field_keys.h"
 #include "runtime/data/prepare_text.h"
 #include "tests/launcher/config/error_matchers.h"
 #include "tests/launcher/train/cut_engine_options.h"
@@ -66,7 +66,7 @@ TEST(Build, TheCutOfAPipeline) {
   const auto refused = [&](std::int64_t stages, const char* cut) {
     config.parallel.pipeline = stages;
     config.parallel.pipeline_cut = from_word<PipelineCut>(cut);
-    return error_message([&] { resolve(config); });
+    return with_keys(error_message([&] { resolve(config); }));
   };
   EXPECT_THAT(refused(7, "flops"), HasSubstr("parallel.pipeline"));
   EXPECT_THAT(refused(7, "parameters"), HasSubstr("parallel.pipeline"));

@@ -13,11 +13,18 @@
 #include "parallel/comm/local.h"
 #include "parallel/foresee/block_work.h"
 #include "parallel/foresee/predict.h"
+#include "parallel/foresee/stage_cut.h"
 #include "tests/launcher/train/cut_engine_options.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trireme {
 namespace {
+
+/// As parallel.pipeline_cut lists it.
+StageMap cut_at(const std::string& list, int num_units, int pipeline) {
+  const auto listed = from_word<PipelineCut>(list).firsts;
+  return StageMap::given({.num_units = num_units, .pipeline = pipeline}, {listed.begin(), listed.end()});
+}
 
 JobConfig synthetic_job(const std::string& cut) {
   JobConfig config;
@@ -77,7 +84,7 @@ TEST(ChosenCut, FlopsTakesTheFastestThatFits) {
   config.parallel.pipeline = 3;
   const std::vector<double> work = count_block_work(*build_blocks(config.model), sample_spec(config));
   const auto slowest_of = [&](const std::string& cut) {
-    return std::ranges::max(stage_costs(cut_at(from_word<PipelineCut>(cut).firsts, 6, 3), work));
+    return std::ranges::max(chunk_costs(cut_at(cut, 6, 3), work));
   };
   std::vector<std::pair<std::string, std::int64_t>> all;
   for (int a = 1; a < 5; ++a) {

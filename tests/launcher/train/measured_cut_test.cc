@@ -1,4 +1,4 @@
-#include "launcher/train/measured_cut.h"
+#include "launcher/train/chosen_cut.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -17,6 +17,12 @@
 
 namespace trireme {
 namespace {
+
+/// As parallel.pipeline_cut lists it.
+StageMap cut_at(const std::string& list, int num_units, int pipeline) {
+  const auto listed = from_word<PipelineCut>(list).firsts;
+  return StageMap::given({.num_units = num_units, .pipeline = pipeline}, {listed.begin(), listed.end()});
+}
 
 JobConfig synthetic_job() {
   JobConfig config;
@@ -66,8 +72,9 @@ std::vector<CutFigures> all_cuts_into_three(JobConfig config, const BlockProfile
   for (std::int64_t a = 1; a < n - 1; ++a) {
     for (std::int64_t b = a + 1; b < n; ++b) {
       config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kListed, .firsts = {a, b}};
-      const std::vector<double> costs = stage_costs(cut_at({a, b}, static_cast<int>(n), 3), times);
-      all.push_back({.cut = to_word(config.parallel.pipeline_cut),
+      const std::string cut = to_word(config.parallel.pipeline_cut);
+      const std::vector<double> costs = chunk_costs(cut_at(cut, static_cast<int>(n), 3), times);
+      all.push_back({.cut = cut,
                      .slowest_ms = std::ranges::max(costs),
                      .peak_bytes = predict_largest_step(build_blocks(config.model),
                                                         cut_engine_options(config), sample_spec(config), 3)
@@ -143,7 +150,7 @@ TEST(MeasuredCut, IsTheQuickestThatFitsOfAllCutsIntoChunks) {
   const BlockProfile profile = heavy_head(config);
   const std::vector<double> times = time_costs(profile.blocks);
   const auto slowest_of = [&](const std::string& cut) {
-    return std::ranges::max(stage_costs(cut_at(from_word<PipelineCut>(cut).firsts, 8, 4), times));
+    return std::ranges::max(chunk_costs(cut_at(cut, 8, 4), times));
   };
   std::vector<CutFigures> all;
   for (int a = 1; a < 8; ++a) {

@@ -33,9 +33,9 @@ std::int64_t peak(const JobConfig& config, int ranks) {
   return predict(config, ranks).memory.peak_total;
 }
 
-MemoryFit fit(const JobConfig& config, int ranks, std::int64_t limit) {
-  return fit_memory(config, build_blocks(config.model), predict(config, ranks), ranks,
-                    {limit, "parallel.memory_limit"});
+JobFit fit(const JobConfig& config, int ranks, std::int64_t limit) {
+  return fit_memory(planned_job(config, build_blocks(config.model), ranks), predict(config, ranks),
+                    MemoryLimit{limit, "parallel.memory_limit"});
 }
 
 JobConfig with(std::int64_t zero, std::int64_t recompute, std::int64_t micro_batch) {
@@ -57,10 +57,10 @@ TEST(MemoryFit, WhatFitsPassesToTheByte) {
 
 TEST(MemoryFit, LargerZeroComesFirst) {
   for (const std::int64_t zero : {1, 2, 3}) {
-    const MemoryFit found = fit(synthetic_job(), 4, peak(with(zero, 0, 4), 4));
+    const JobFit found = fit(synthetic_job(), 4, peak(with(zero, 0, 4), 4));
     ASSERT_TRUE(found.remedy);
-    EXPECT_THAT(found.remedy->changes, ElementsAre("parallel.zero = " + std::to_string(zero)));
-    EXPECT_EQ(found.remedy->peak_bytes, peak(found.remedy->config, 4));
+    EXPECT_THAT(found.remedy->changes, ElementsAre(Change{Field::kZero, zero}));
+    EXPECT_EQ(found.remedy->peak_bytes, peak(with(zero, 0, 4), 4));
   }
 }
 
@@ -72,22 +72,22 @@ TEST(MemoryFit, ThenRecomputeThenTheMicroBatchThenMoreRanks) {
     config.model.seq_len = 128;
     return config;
   };
-  const MemoryFit recompute = fit(with(0, 0, 4), 1, peak(with(0, 2, 4), 1));
+  const JobFit recompute = fit(with(0, 0, 4), 1, peak(with(0, 2, 4), 1));
   ASSERT_TRUE(recompute.remedy);
-  EXPECT_THAT(recompute.remedy->changes, ElementsAre("parallel.recompute_every = 2"));
+  EXPECT_THAT(recompute.remedy->changes, ElementsAre(Change{Field::kRecomputeEvery, 2}));
 
-  const MemoryFit both = fit(with(0, 0, 4), 4, peak(with(3, 1, 4), 4));
+  const JobFit both = fit(with(0, 0, 4), 4, peak(with(3, 1, 4), 4));
   ASSERT_TRUE(both.remedy);
-  EXPECT_THAT(both.remedy->changes, ElementsAre("parallel.zero = 3", "parallel.recompute_every = 1"));
+  EXPECT_THAT(both.remedy->changes, ElementsAre(Change{Field::kZero, 3}, Change{Field::kRecomputeEvery, 1}));
 
-  const MemoryFit smaller = fit(with(0, 1, 4), 1, peak(with(0, 1, 2), 1));
+  const JobFit smaller = fit(with(0, 1, 4), 1, peak(with(0, 1, 2), 1));
   ASSERT_TRUE(smaller.remedy);
-  EXPECT_THAT(smaller.remedy->changes, ElementsAre("train.micro_batch = 2"));
+  EXPECT_THAT(smaller.remedy->changes, ElementsAre(Change{Field::kMicroBatch, 2}));
 
-  const MemoryFit more = fit(with(3, 1, 1), 2, peak(with(3, 1, 1), 8));
+  const JobFit more = fit(with(3, 1, 1), 2, peak(with(3, 1, 1), 8));
   ASSERT_TRUE(more.remedy);
-  EXPECT_THAT(more.remedy->changes, ElementsAre("8 ranks"));
-  EXPECT_EQ(more.remedy->num_ranks, 8);
+  EXPECT_THAT(more.remedy->changes, ElementsAre(Change{Field::kNumRanks, 8}));
+  EXPECT_EQ(more.remedy->job.num_ranks, 8);
 }
 
 TEST(MemoryFit, TextNamesMomentCategoriesLimitAndRemedy) {
@@ -112,9 +112,9 @@ TEST(MemoryFit, LongerSegmentsMayBeTheOnlyRemedy) {
   };
   ASSERT_LT(with_segments(2), with_segments(1));
   ASSERT_LT(with_segments(2), with_segments(4));
-  const MemoryFit found = fit(config, 1, with_segments(2));
+  const JobFit found = fit(config, 1, with_segments(2));
   ASSERT_TRUE(found.remedy);
-  EXPECT_THAT(found.remedy->changes, ElementsAre("parallel.recompute_every = 2"));
+  EXPECT_THAT(found.remedy->changes, ElementsAre(Change{Field::kRecomputeEvery, 2}));
 }
 
 // Rank 1 of two begins with an odd micro-batch: it keeps more partial sums than rank 0.
@@ -130,15 +130,15 @@ TEST(MemoryFit, RemediesHoldForEveryRank) {
   };
   ASSERT_NE(peak_of(1, 0), peak_of(1, 1));
   for (int rank = 0; rank < 3; ++rank) largest = std::max(largest, peak_of(1, rank));
-  const MemoryFit found = fit(config, 3, largest - 1);
+  const JobFit found = fit(config, 3, largest - 1);
   ASSERT_TRUE(found.remedy);
-  EXPECT_NE(found.remedy->changes.front(), "parallel.zero = 1");
+  EXPECT_NE(found.remedy->changes.front(), (Change{Field::kZero, 1}));
 }
 
 TEST(MemoryFit, ALimitTooSmallForABlockNamesIt) {
   JobConfig config = synthetic_job();
   config.model.vocab = 4096;  // logits: the head needs most by far
-  const MemoryFit found = fit(config, 2, 200 << 10);
+  const JobFit found = fit(config, 2, 200 << 10);
   EXPECT_FALSE(found.remedy);
   ASSERT_TRUE(found.smallest);
   EXPECT_EQ(found.smallest->block, "head");
@@ -155,7 +155,7 @@ TEST(MemoryFit, WhereNothingFitsTheNeedIsThatOfTheWholeLayout) {
   config.train = {.global_batch = 4, .micro_batch = 1};
   config.parallel.zero = 3;
   config.parallel.recompute_every = 1;
-  const MemoryFit found = fit(config, 4, 200 << 10);
+  const JobFit found = fit(config, 4, 200 << 10);
   ASSERT_TRUE(found.smallest);
   const SmallestLayout& smallest = *found.smallest;
   EXPECT_LT(smallest.block_bytes, smallest.peak_bytes);
@@ -163,7 +163,7 @@ TEST(MemoryFit, WhereNothingFitsTheNeedIsThatOfTheWholeLayout) {
   EXPECT_THAT(to_text(found), HasSubstr(format_bytes(smallest.block_bytes) + " of activations"));
   EXPECT_FALSE(fit(config, 4, smallest.peak_bytes - 1).remedy);
   EXPECT_EQ(fit(config, 4, smallest.peak_bytes - 1).smallest->peak_bytes, smallest.peak_bytes);
-  const MemoryFit enough = fit(config, 4, smallest.peak_bytes);
+  const JobFit enough = fit(config, 4, smallest.peak_bytes);
   EXPECT_TRUE(enough.fits() || enough.remedy);
 }
 
@@ -202,19 +202,19 @@ TEST(MemoryFit, RanksOfAMachineShareIt) {
 
 // The limit of a rank is its part of the machine: further ranks there would make it smaller.
 TEST(MemoryFit, MoreRanksWantMoreMachines) {
-  MemoryFit fit;
-  fit.limit.bytes = 1 << 20;
+  JobFit fit;
+  fit.limit_bytes = 1 << 20;
   fit.limit.ranks_a_machine = 2;
   fit.num_ranks = 2;
   fit.peak_bytes = 2 << 20;
   fit.remedy.emplace();
-  fit.remedy->num_ranks = 8;
-  fit.remedy->changes = {"8 ranks"};
+  fit.remedy->job.num_ranks = 8;
+  fit.remedy->changes = {{Field::kNumRanks, 8}};
   EXPECT_THAT(to_text(fit),
               HasSubstr("with 8 ranks, no more than 2 of them on a machine like this one, it fits"));
-  fit.remedy->num_ranks = 2;
+  fit.remedy->job.num_ranks = 2;
   EXPECT_THAT(to_text(fit), Not(HasSubstr("on a machine")));
-  fit.remedy->num_ranks = 8;
+  fit.remedy->job.num_ranks = 8;
   fit.limit.ranks_a_machine = 0;
   EXPECT_THAT(to_text(fit), Not(HasSubstr("on a machine")));
 }

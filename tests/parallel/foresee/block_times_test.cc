@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "models/gpt.h"
-#include "parallel/foresee/stage_times.h"
+#include "parallel/foresee/stage_cut.h"
 #include "runtime/base/error.h"
 #include "tests/support/tiny_gpt.h"
 
@@ -86,14 +86,8 @@ TEST(BlockTimes, NameTheBlockThatFails) {
   }
 }
 
-TEST(StageTimes, AddTheirBlocks) {
-  const std::vector<BlockTime> blocks = {{"a", 1, 2}, {"b", 2, 4}, {"c", 4, 8}};
-  const auto stages = stage_times(cut_at({1}, 3, 2), blocks);
-  ASSERT_EQ(stages.size(), 2u);
-  EXPECT_EQ(stages[0].forward_ms, 1);
-  EXPECT_EQ(stages[1].forward_ms, 6);
-  EXPECT_EQ(stages[1].backward_input_ms + stages[1].backward_weight_ms, 12);
-  EXPECT_EQ(time_costs(blocks), (std::vector<double>{3, 6, 12}));
+TEST(BlockTimes, AreCostsOfForwardAndBackward) {
+  EXPECT_EQ(time_costs({{"a", 1, 2}, {"b", 2, 4}, {"c", 4, 8}}), (std::vector<double>{3, 6, 12}));
 }
 
 // What stage_cut_bench shows of large models: by the profile's own figures.
@@ -106,7 +100,7 @@ TEST(BlockTimes, AMeasuredCutsSlowestStageIsShorterThanOfEqualNumbersWithAHeavyH
   const auto costs =
       time_costs(measure_block_times(blocks, tokens, {.device = {DeviceType::kCpu, 0}, .repeats = 2}));
   const auto slowest = [&](const std::vector<double>& cut_by) {
-    return std::ranges::max(stage_costs(cut_evenly({.blocks = cut_by}, 4), costs));
+    return std::ranges::max(chunk_costs(cut_evenly(cut_by, 4), costs));
   };
   EXPECT_LT(slowest(costs), slowest(std::vector<double>(blocks.size(), 1.0)));
 }

@@ -43,10 +43,10 @@ TEST(BlockWork, CutsSoThatNoStageHasMuch) {
   const BlockList gpt =
       build_gpt({.layers = 12, .hidden = 768, .heads = 12, .vocab = 50257, .seq_len = 1024});
   const SampleSpec tokens{.input = {1024}, .target = {1024}};
-  EXPECT_EQ(cut_by_work(gpt, tokens, 4).firsts, (std::vector<int>{0, 5, 9, 13}));
+  EXPECT_EQ(cut_by_work(gpt, tokens, 4).bounds, (std::vector<int>{0, 5, 9, 13, 14}));
   const BlockList resnet = build_resnet(*find_resnet_config("resnet50"));
   const SampleSpec image{.input = {224, 224, 3}, .input_dtype = DType::kFloat32, .target = {}};
-  EXPECT_EQ(cut_by_work(resnet, image, 4).firsts, (std::vector<int>{0, 5, 9, 13}));
+  EXPECT_EQ(cut_by_work(resnet, image, 4).first_units(), (std::vector<int>{5, 9, 13}));
 }
 
 // Without a cut of its own.
@@ -55,11 +55,10 @@ TEST(BlockWork, IsWhatAnEngineCutsBy) {
   layout.gpt.vocab = 1024;  // a head of several blocks' arithmetic
   const EngineOptions options = layout.options();
   const BlockList blocks = build_gpt(layout.model());
-  std::vector<int> bounds = cut_by_work(blocks, *options.sample, 3).firsts;
-  bounds.push_back(static_cast<int>(blocks.size()));
-  EXPECT_EQ(bounds[2], static_cast<int>(blocks.size()) - 1);  // the head alone
+  const StageMap cut = cut_by_work(blocks, *options.sample, 3);
+  EXPECT_EQ(cut.first_unit(2), static_cast<int>(blocks.size()) - 1);  // the head alone
   run_local_ranks(3, [&](const std::shared_ptr<Communicator>& comm) {
-    EXPECT_EQ(Engine(build_gpt(layout.model()), comm, options).stages().bounds, bounds);
+    EXPECT_EQ(Engine(build_gpt(layout.model()), comm, options).stages(), cut);
   });
 }
 
@@ -74,7 +73,7 @@ class Copies final : public Block {
 TEST(BlockWork, BlocksWithoutArithmeticAreCutEvenly) {
   BlockList blocks;
   for (int b = 0; b < 8; ++b) blocks.push_back(std::make_unique<Copies>(std::to_string(b)));
-  EXPECT_EQ(cut_by_work(blocks, {.input = {4}, .target = {4}}, 4).firsts, (std::vector<int>{0, 2, 4, 6}));
+  EXPECT_EQ(cut_by_work(blocks, {.input = {4}, .target = {4}}, 4).first_units(), (std::vector<int>{2, 4, 6}));
 }
 
 }  // namespace

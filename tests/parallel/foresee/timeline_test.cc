@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "parallel/foresee/pipeline_simulate.h"
+#include "parallel/foresee/plan_simulate.h"
+#include "parallel/plan/planner.h"
 
 namespace trireme {
 namespace {
@@ -24,11 +25,13 @@ TEST(Timeline, CountsWhatRanksComputeAgainstTheWholeTime) {
 }
 
 TEST(Timeline, OfASimulation) {
-  const PipelineTimes times{.stages = {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}}, .send_ms = 0.25};
-  const auto simulation = simulate_pipeline(pipeline_tasks(PipelineSchedule::kInterleaved, 2, 2, 4), times);
-  const Timeline timeline = to_timeline(simulation, times);
+  const StageCounts counts{.num_units = 4, .pipeline = 2, .chunks = 2};
+  const StepPlan plan =
+      plan_training_step(4, {{Axis::kPipeline, 2}}, {.global_batch = 4},
+                         {.schedule = PipelineSchedule::kInterleaved, .stages = StageMap::even(counts)});
+  const Timeline timeline =
+      simulate_plan(plan, {.blocks = std::vector<BlockTime>(4, {"block", 1, 2}), .send_ms = 0.25});
   EXPECT_EQ(timeline.num_ranks, 2);
-  EXPECT_DOUBLE_EQ(timeline.bubble_share(), simulation.bubble_share());
   int sends = 0;
   for (const TimelineSpan& span : timeline.spans) {
     if (span.kind != Kind::kCommunication) continue;
@@ -36,10 +39,10 @@ TEST(Timeline, OfASimulation) {
     EXPECT_EQ(span.end_ms - span.start_ms, 0.25);
   }
   EXPECT_EQ(sends, 2 * 3 * 4);  // three boundaries, there and back, four micro-batches
-  EXPECT_EQ(timeline.spans[0].label, "Forward stage 0 micro-batch 0");
-  EXPECT_EQ(timeline.spans[1].label, "SendActivation stage 0 micro-batch 0");
+  EXPECT_EQ(timeline.spans[0].label, "Forward unit 0 (block) micro-batch 0");
+  EXPECT_EQ(timeline.spans[1].label, "SendActivation unit 0 (block) micro-batch 0 peer 1");
   EXPECT_EQ(timeline.spans.back().chunk, 0);
-  EXPECT_EQ(timeline.spans.back().rank, 1);
+  EXPECT_EQ(timeline.spans.back().rank, 0);  // the last to wait for a gradient
 }
 
 }  // namespace

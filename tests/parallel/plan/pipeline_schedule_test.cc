@@ -8,7 +8,8 @@
 #include <random>
 #include <tuple>
 
-#include "parallel/foresee/pipeline_simulate.h"
+#include "parallel/foresee/plan_simulate.h"
+#include "parallel/plan/planner.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -60,8 +61,7 @@ TEST(PipelineSchedule, NamesTheFieldOfAnImpossibleWish) {
   EXPECT_THAT(error_of(PipelineSchedule::kGpipe, 2, 0, 4), HasSubstr("EngineOptions::pipeline.chunks = 0"));
   EXPECT_THAT(error_of(PipelineSchedule::kGpipe, 2, 1, 0), HasSubstr("0 micro-batches"));
   EXPECT_THAT(error_of(PipelineSchedule::kZeroBubbleH1, 2, 2, 4),
-              HasSubstr("EngineOptions::pipeline.chunks = 2 needs EngineOptions::pipeline.schedule = "
-                        "\"interleaved\"; \"zb-h1\""));
+              HasSubstr("chunks = 2 needs EngineOptions::pipeline.schedule = \"interleaved\"; \"zb-h1\""));
   EXPECT_THAT(error_of(PipelineSchedule::kInterleaved, 2, 1, 4),
               HasSubstr("EngineOptions::pipeline.chunks = 2 or more"));
   EXPECT_THAT(error_of(PipelineSchedule::kInterleaved, 4, 2, 3),
@@ -103,6 +103,28 @@ void expect_micro_batch_order(const std::vector<PipelineTask>& tasks) {
   }
 }
 
+/// Every stage runs every micro-batch once forward and once wholly backward, on its rank.
+void expect_whole(const Tasks& tasks, int num_stages, int micro_batches) {
+  std::map<std::tuple<Kind, int, int>, int> times;  // (kind, chunk, micro-batch)
+  for (std::size_t rank = 0; rank < tasks.size(); ++rank) {
+    for (const PipelineTask& task : tasks[rank]) {
+      ASSERT_EQ(static_cast<std::size_t>(task.chunk) % tasks.size(), rank) << to_string(task);
+      ++times[{task.kind, task.chunk, task.micro_batch}];
+    }
+  }
+  for (int stage = 0; stage < num_stages; ++stage) {
+    for (int i = 0; i < micro_batches; ++i) {
+      const auto runs = [&](Kind kind) {
+        const auto found = times.find({kind, stage, i});
+        return found == times.end() ? 0 : found->second;
+      };
+      ASSERT_EQ(runs(Kind::kForward), 1) << stage << " " << i;
+      ASSERT_EQ(runs(Kind::kBackward) + runs(Kind::kBackwardInput), 1) << stage << " " << i;
+      ASSERT_EQ(runs(Kind::kBackward) + runs(Kind::kBackwardWeight), 1) << stage << " " << i;
+    }
+  }
+}
+
 TEST(PipelineSchedule, RandomSchedulesAreWholeAndNeverBlock) {
   std::mt19937 random(6);
   const auto draw = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
@@ -113,16 +135,18 @@ TEST(PipelineSchedule, RandomSchedulesAreWholeAndNeverBlock) {
     const int v = interleaved ? draw(2, 4) : 1, m = draw(interleaved ? p : 1, 64);
     SCOPED_TRACE(fmt::format("{} p {} v {} m {}", name(schedule), p, v, m));
     const Tasks tasks = pipeline_tasks(schedule, p, v, m);
-    PipelineTimes times{.stages = {}, .send_ms = draw(0, 3) * 0.5};
-    for (int stage = 0; stage < p * v; ++stage) {
-      times.stages.push_back({.forward_ms = draw(0, 9) * 1.0,
-                              .backward_input_ms = draw(0, 9) * 1.0,
-                              .backward_weight_ms = draw(0, 9) * 1.0});
-    }
-    ASSERT_NO_THROW(simulate_pipeline(tasks, times));  // blocks, or leaves something out
+    PlanTimes times{.send_ms = draw(0, 3) * 0.5};
+    for (int stage = 0; stage < p * v; ++stage)
+      times.blocks.push_back({"", draw(0, 9) * 1.0, draw(0, 9) * 1.0});
+    expect_whole(tasks, p * v, m);
     for (const auto& list : tasks) expect_micro_batch_order(list);
     const Traffic traffic = traffic_of(tasks, p * v);
     ASSERT_EQ(traffic.sent, traffic.received);  // so that messages need no tag but their kind
+    const StageCounts counts{.num_units = p * v, .pipeline = p, .chunks = v};
+    if (p == 1) continue;  // a plan of one stage has no schedule
+    const StepPlan plan = plan_training_step(p * v, {{Axis::kPipeline, p}}, {.global_batch = m},
+                                             {.schedule = schedule, .stages = StageMap::even(counts)});
+    ASSERT_NO_THROW(simulate_plan(plan, times));  // blocks
   }
 }
 

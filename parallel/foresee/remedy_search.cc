@@ -1,0 +1,170 @@
+#include "parallel/foresee/remedy_search.h"
+
+#include <algorithm>
+#include <limits>
+#include <ranges>
+
+namespace trireme {
+namespace {
+
+// Interleaved stages want a micro-batch each.
+std::int64_t fewest_micro_batches(const EngineOptions& options) {
+  return options.pipeline.schedule == PipelineSchedule::kInterleaved ? options.pipeline.stages : 1;
+}
+
+std::int64_t data_ranks(const PlannedJob& job) {
+  return job.num_ranks / job.options.pipeline.stages;
+}
+
+// A micro-batch may have one sample, so data ranks that divide the samples are enough.
+std::vector<int> rank_counts(const PlannedJob& job) {
+  std::vector<int> counts;
+  for (std::int64_t data = data_ranks(job); data <= job.options.global_batch; ++data) {
+    if (job.options.global_batch % data == 0) {
+      counts.push_back(static_cast<int>(data) * job.options.pipeline.stages);
+    }
+  }
+  return counts;
+}
+
+// Segments of k of n blocks keep n/k inputs and what backward needs of k blocks, so neither the longest nor
+// the shortest are the smallest, and blocks differ. Long ones run fewer blocks again. The shortest segments
+// of each number of segments, and those that leave only the last blocks over.
+std::vector<int> recompute_choices(const PlannedJob& job) {
+  const int given = job.options.recompute_every, num_blocks = static_cast<int>(job.blocks->size());
+  const auto segments_of = [&](int k) { return (num_blocks + k - 1) / k; };
+  std::vector<int> choices{given};
+  for (int k = num_blocks - 1; k >= 1; --k) {
+    const bool is_shortest = k == 1 || segments_of(k - 1) != segments_of(k);
+    if (k != given && (is_shortest || k >= num_blocks - 2)) choices.push_back(k);
+  }
+  return choices;
+}
+
+/// `job` as it keeps gradients and parameters over micro-batches, then with less kept.
+void add_accumulations(const PlannedJob& job, std::vector<PlannedJob>& all) {
+  const bool keeps_gradients = job.options.accumulate_unsharded && job.options.zero >= ZeroStage::kGradients;
+  const bool keeps_parameters = job.options.keep_gathered && job.options.zero == ZeroStage::kParameters;
+  for (const bool drops_parameters : {false, true}) {
+    for (const bool drops_gradients : {false, true}) {
+      if ((drops_parameters && !keeps_parameters) || (drops_gradients && !keeps_gradients)) continue;
+      EngineOptions& options = all.emplace_back(job).options;
+      if (drops_parameters) options.keep_gathered = false;
+      if (drops_gradients) options.accumulate_unsharded = false;
+    }
+  }
+}
+
+/// In the order of the note.
+std::vector<PlannedJob> layouts_of(const PlannedJob& job) {
+  const std::vector<int> recompute = recompute_choices(job);
+  const auto given_zero = static_cast<int>(job.options.zero);
+  std::vector<PlannedJob> all;
+  PlannedJob layout = job;
+  for (const int ranks : rank_counts(job)) {
+    layout.num_ranks = ranks;
+    if (ranks > 1) layout.options.cuda_graph = false;               // it wants one rank
+    const int last_zero = data_ranks(layout) > 1 ? 3 : given_zero;  // alone there is nothing to shard
+    for (std::int64_t micro_batch = job.options.micro_batch; micro_batch >= 1; --micro_batch) {
+      const std::int64_t round = micro_batch * data_ranks(layout);
+      if (job.options.global_batch % round != 0) continue;
+      if (job.options.global_batch / round < fewest_micro_batches(job.options)) continue;
+      layout.options.micro_batch = micro_batch;
+      for (const int k : recompute) {
+        layout.options.recompute_every = k;
+        for (int zero = given_zero; zero <= last_zero; ++zero) {
+          layout.options.zero = static_cast<ZeroStage>(zero);
+          add_accumulations(layout, all);
+        }
+      }
+    }
+  }
+  return all;
+}
+
+/// Nothing where a rank needs more than `limit`. A step of few micro-batches needs no more than one of many.
+std::optional<StepPrediction> predict(const PlannedJob& layout, std::int64_t limit) {
+  EngineOptions few = layout.options;
+  few.global_batch = few.micro_batch * data_ranks(layout) * fewest_micro_batches(few);
+  const auto within = [&](const EngineOptions& options) {
+    return predict_within(limit, layout.blocks, options, layout.sample, layout.num_ranks);
+  };
+  if (few.global_batch < layout.options.global_batch && !within(few)) return std::nullopt;
+  return within(layout.options);
+}
+
+/// A smaller data cache, where that is enough: nothing else of the job changes, and only waiting for data may
+/// grow. In whole MiB.
+std::optional<Remedy> smaller_cache(const PlannedJob& job, std::int64_t limit) {
+  constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+  if (job.options.data_cache_bytes == 0) return std::nullopt;
+  Remedy remedy{.job = job};
+  EngineOptions& options = remedy.job.options;
+  options.data_cache_bytes = 0;
+  const auto without = predict(remedy.job, limit);
+  if (!without) return std::nullopt;
+  const std::int64_t left = limit - without->memory.peak_total;
+  options.data_cache_bytes = std::min(job.options.data_cache_bytes - 1, left) / kMiB * kMiB;
+  remedy.changes = changes_between(job, remedy.job);
+  remedy.peak_bytes = predict(remedy.job, limit)->memory.peak_total;
+  return remedy;
+}
+
+/// What is alive in an action beside the model's state: activations, those of its block and those kept for
+/// backward, the batch, and gathered or exchanged buffers.
+std::int64_t bytes_beside_state(const MemoryCounts& alive) {
+  return alive[MemoryCategory::kActivations] + alive[MemoryCategory::kCommunication] +
+         alive[MemoryCategory::kBatch];
+}
+
+/// The action of a block beside which most is alive; nothing where no action is of a block.
+std::optional<std::size_t> largest_beside_state(const StepPrediction& prediction) {
+  std::optional<std::size_t> largest;
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < prediction.actions.size(); ++i) {
+    const std::int64_t bytes = bytes_beside_state(prediction.actions[i].alive);
+    if (prediction.plan.actions[i].unit < 0 || bytes <= most) continue;
+    most = bytes;
+    largest = i;
+  }
+  return largest;
+}
+
+}  // namespace
+
+std::optional<Remedy> find_remedy(const PlannedJob& job, std::int64_t limit_bytes) {
+  if (auto remedy = smaller_cache(job, limit_bytes)) return remedy;
+  for (const PlannedJob& layout : layouts_of(job)) {
+    if (const auto prediction = predict(layout, limit_bytes)) {
+      return Remedy{.job = layout,
+                    .changes = changes_between(job, layout),
+                    .peak_bytes = prediction->memory.peak_total};
+    }
+  }
+  return std::nullopt;
+}
+
+SmallestLayout smallest_layout(const PlannedJob& job) {
+  // The last ones have most ranks and least samples: each one found rules out all that need more.
+  StepPrediction least;
+  PlannedJob layout_of_least;
+  std::int64_t bound = std::numeric_limits<std::int64_t>::max();
+  for (const PlannedJob& layout : std::views::reverse(layouts_of(job))) {
+    auto prediction = predict(layout, bound);
+    if (!prediction) continue;
+    bound = prediction->memory.peak_total - 1;
+    least = std::move(*prediction);
+    layout_of_least = layout;
+  }
+  SmallestLayout smallest{.changes = changes_between(job, layout_of_least),
+                          .peak_bytes = least.memory.peak_total,
+                          .action = least.describe(least.peak_action())};
+  if (const auto i = largest_beside_state(least)) {
+    smallest.block = least.unit_names[static_cast<std::size_t>(least.plan.actions[*i].unit)];
+    smallest.block_action = least.describe(*i);
+    smallest.block_bytes = bytes_beside_state(least.actions[*i].alive);
+  }
+  return smallest;
+}
+
+}  // namespace trireme
