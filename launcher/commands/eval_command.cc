@@ -50,8 +50,8 @@ JobConfig eval_config(const RunState& state, const EvalArguments& arguments) {
 }
 
 EngineOptions eval_engine_options(const JobConfig& config, const EvalArguments& arguments, Device device,
-                                  const LaunchEnvironment& launch, int num_ranks) {
-  EngineOptions options = engine_options(config);
+                                  const LaunchEnvironment& launch, int num_ranks, const BlockList& blocks) {
+  EngineOptions options = engine_options(config, blocks);
   options.device = device;
   options.threads =
       arguments.threads > 0 ? arguments.threads : threads_per_rank(count_cores(), launch.num_local_ranks);
@@ -87,6 +87,7 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
         Checkpoint checkpoint;
         JobConfig config;
         std::shared_ptr<const Dataset> data;
+        std::shared_ptr<const BlockList> blocks;
         {
           const Watchdog::Scope scope = session.inside("the opening of the checkpoint and its data");
           run_stage(*comm, [&] {
@@ -97,6 +98,7 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
             const JobData opened = open_eval_data(config);
             check_classes(config, opened, {.where = checkpoint.folder.string(), .names = state.class_names});
             data = opened.eval;
+            blocks = build_blocks(config.model);
           });
         }
         session.set_limit(config.parallel.timeout_s);
@@ -105,10 +107,9 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
             choose_device(config.parallel.device, launch, comm, config.parallel.timeout_s);
         check_same_arithmetic(*comm, arithmetic_of(rank.device));
         const EngineOptions options =
-            eval_engine_options(config, arguments, rank.device, launch, comm->size());
+            eval_engine_options(config, arguments, rank.device, launch, comm->size(), *blocks);
         std::unique_ptr<Engine> engine;
-        run_stage(*comm,
-                  [&] { engine = std::make_unique<Engine>(build_blocks(config.model), rank.comm, options); });
+        run_stage(*comm, [&] { engine = std::make_unique<Engine>(blocks, rank.comm, options); });
         run_stage(*comm, [&] { load_state(*engine, checkpoint.folder, StateParts::kModel); });
         const EvalMetrics metrics =
             evaluate(*engine, {.dataset = data,

@@ -141,7 +141,7 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
                 "--times {} is about how long blocks take: it wants --timeline FILE, or a job with "
                 "parallel.pipeline of 2 or more",
                 *arguments.times);
-  check_batch(config.train, data_ranks(config.parallel, arguments.num_ranks));
+  batch_layout(config, arguments.num_ranks);  // refuses what cannot be laid out
   config = counted_on(std::move(config), device_of_plan(config, launch));
   std::optional<BlockProfile> profile;
   const bool knows_times = arguments.times && std::filesystem::exists(*arguments.times);

@@ -44,7 +44,11 @@ ExitCode train(JobConfig config, const TrainArguments& arguments, const LaunchEn
                const RankSession& session, const StopRequest& stop) {
   const auto& comm = session.comm();
   check_same_config(*comm, to_toml(config));
-  run_stage(*comm, [&] { check_threads(config.parallel); });
+  std::shared_ptr<const BlockList> blocks;
+  run_stage(*comm, [&] {
+    check_threads(config.parallel);
+    blocks = build_blocks(config.model);
+  });
   const bool may_have_stages_on_gpus =
       config.parallel.pipeline > 1 && config.parallel.device != DeviceType::kCpu;
   if (may_have_stages_on_gpus) run_stage(*comm, [] { prepare_environment_for_stages(); });
@@ -62,8 +66,9 @@ ExitCode train(JobConfig config, const TrainArguments& arguments, const LaunchEn
       .file = output_root(arguments) / "block_times.json"};
   config.parallel.pipeline_cut = chosen_cut(counted_on(config, rank.device.type), comm,
                                             {.measurement = measurement, .limit_bytes = limit.bytes});
-  config.parallel = with_accumulation(counted_on(config, rank.device.type), comm, limit).parallel;
+  config.parallel = with_accumulation(counted_on(config, rank.device.type), blocks, comm, limit).parallel;
   return Trainer({.config = config,
+                  .blocks = blocks,
                   .out = output_root(arguments),
                   .launch = launch,
                   .comm = rank.comm,

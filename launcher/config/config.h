@@ -158,14 +158,6 @@ void check_config(const JobConfig& config);
 /// steps go on with the same course; else empty.
 std::string check_schedule(const JobConfig& config);
 
-/// Data ranks of a job on `num_ranks` ranks. Throws Error(kInvalidInput), naming parallel.pipeline, where its
-/// stages cannot share them equally.
-int data_ranks(const ParallelSection& parallel, int num_ranks);
-
-/// Throws Error(kInvalidInput) unless train.global_batch is a multiple of train.micro_batch x data ranks; the
-/// message says which global batches and micro-batches would do.
-void check_batch(const TrainSection& train, int num_data_ranks);
-
 /// The resolved configuration: every key that has an effect, with its value. A pure function of `config`, so
 /// ranks can compare it, and parse_config gives the same configuration back.
 std::string to_toml(const JobConfig& config);

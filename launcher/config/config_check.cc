@@ -1,7 +1,6 @@
 // Checks that involve several keys of a configuration.
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -85,39 +84,7 @@ void check_pipeline(const JobConfig& config) {
   check_combinations(config);
 }
 
-/// "1, 2 or 5".
-std::string join_choices(const std::vector<std::int64_t>& values) {
-  std::string text;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == values.size() ? " or " : ", ", values[i]);
-  }
-  return text;
-}
-
-/// At most `count` divisors of `number`, those nearest to `wanted`, ascending.
-std::vector<std::int64_t> divisors_near(std::int64_t number, std::int64_t wanted, std::size_t count) {
-  std::vector<std::int64_t> divisors;
-  for (std::int64_t d = 1; d * d <= number; ++d) {
-    if (number % d != 0) continue;
-    divisors.push_back(d);
-    if (d * d != number) divisors.push_back(number / d);
-  }
-  const auto distance = [wanted](std::int64_t d) { return d > wanted ? d - wanted : wanted - d; };
-  std::ranges::sort(divisors);
-  std::ranges::stable_sort(divisors, {}, distance);
-  divisors.resize(std::min(divisors.size(), count));
-  std::ranges::sort(divisors);
-  return divisors;
-}
-
 }  // namespace
-
-int data_ranks(const ParallelSection& parallel, int num_ranks) {
-  TRIREME_CHECK(num_ranks % parallel.pipeline == 0,
-                "parallel.pipeline = {} stages cannot share {} rank(s) equally: start a multiple of {} ranks",
-                parallel.pipeline, num_ranks, parallel.pipeline);
-  return num_ranks / static_cast<int>(parallel.pipeline);
-}
 
 void check_config(const JobConfig& config) {
   family_of(config.model).check(config.model);
@@ -155,32 +122,6 @@ std::string check_schedule(const JobConfig& config) {
       "optimizer.warmup_steps = {}: all of train.steps = {} are warm-up, so the learning rate does not reach "
       "optimizer.lr = {}",
       optimizer.warmup_steps, config.train.steps, optimizer.lr);
-}
-
-void check_batch(const TrainSection& train, int num_data_ranks) {
-  // A plan holds every micro-batch of every rank; nobody accumulates a million of them.
-  constexpr std::int64_t kMaxMicroBatches = std::int64_t{1} << 20;
-  TRIREME_CHECK(
-      train.global_batch / train.micro_batch <= kMaxMicroBatches,
-      "train.global_batch = {} makes {} micro-batches of train.micro_batch = {}; a step has at most {}",
-      train.global_batch, train.global_batch / train.micro_batch, train.micro_batch, kMaxMicroBatches);
-  const std::int64_t round = train.micro_batch * num_data_ranks;
-  if (train.global_batch % round == 0) return;
-  const std::int64_t above = (train.global_batch / round + 1) * round, below = above - round;
-  std::string advice = below > 0 ? fmt::format("train.global_batch = {} or {} would do", below, above)
-                                 : fmt::format("train.global_batch = {} would do", above);
-  if (train.global_batch % num_data_ranks == 0) {
-    const auto choices = divisors_near(train.global_batch / num_data_ranks, train.micro_batch, 4);
-    advice += fmt::format(", or train.micro_batch = {}", join_choices(choices));
-  } else {
-    advice +=
-        fmt::format("; no micro-batch divides {} samples among {} ranks", train.global_batch, num_data_ranks);
-  }
-  throw Error(
-      ErrorCode::kInvalidInput,
-      fmt::format("train.global_batch = {} is not a multiple of train.micro_batch x data ranks = {} x {} "
-                  "= {}: {}",
-                  train.global_batch, train.micro_batch, num_data_ranks, round, advice));
 }
 
 }  // namespace trireme

@@ -74,8 +74,7 @@ MemoryLimit planned_limit(const JobConfig& config, int num_ranks, int ranks_per_
 
 PlanReport make_plan_report(const JobConfig& given, int num_ranks, int ranks_per_machine,
                             const BlockProfile* profile) {
-  const int data = data_ranks(given.parallel, num_ranks);
-  check_batch(given.train, data);
+  const BatchLayout batch = batch_layout(given, num_ranks);
   const auto blocks = build_blocks(given.model);
   const MemoryLimit limit = planned_limit(given, num_ranks, ranks_per_machine);
   const JobConfig config = with_accumulation(given, blocks, num_ranks, limit);
@@ -85,10 +84,9 @@ PlanReport make_plan_report(const JobConfig& given, int num_ranks, int ranks_per
                     .num_ranks = num_ranks,
                     .num_parameters = engine->layout().num_parameters,
                     .note = note_on_device(config),
+                    .accumulation = describe_accumulation(job.options, num_ranks),
                     .plan = engine->plan()};
   for (const auto& block : *blocks) report.unit_names.push_back(block->name());
-  const BatchLayout batch{
-      .global_batch = config.train.global_batch, .micro_batch = config.train.micro_batch, .data_ranks = data};
   for (const std::vector<int>& ranks : classes_of_equal_needs(batch, engine->groups().mesh)) {
     report.groups.push_back(
         {.ranks = ranks, .prediction = predict_step(blocks, job.options, job.sample, num_ranks, ranks[0])});

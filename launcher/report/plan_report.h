@@ -34,6 +34,7 @@ struct PlanReport {
   std::int64_t num_parameters = 0;
   std::vector<std::string> unit_names;
   std::string note;                 // on the device; or empty
+  std::string accumulation;         // see describe_accumulation()
   std::vector<ChunkReport> chunks;  // of the pipeline
   std::string measured_on;  // where their shares of the time are from: "cpu, 2 thread(s)"; empty: counted
   std::string cut_note;     // what may make a run's cut another one; or empty

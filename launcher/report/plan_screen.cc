@@ -50,7 +50,7 @@ std::string describe_layout(const PlanReport& report) {
 
 std::string describe_step(const PlanReport& report) {
   const TrainSection& train = report.config.train;
-  const std::int64_t data = data_ranks(report.config.parallel, report.num_ranks);
+  const std::int64_t data = report.plan.mesh.size(Axis::kData);
   const std::int64_t count = train.global_batch / train.micro_batch / data;
   return fmt::format("step: {}; {} micro-batch{} of {}{}", plural(train.global_batch, "sample"), count,
                      count == 1 ? "" : "es", train.micro_batch, data > 1 ? " on each data rank" : "");
@@ -154,9 +154,7 @@ std::string to_text(const PlanReport& report) {
                                          short_count(report.num_parameters), report.unit_names.size(),
                                          family_of(job.model).describe(job)));
   text += wrapped(describe_layout(report)) + wrapped(describe_step(report));
-  if (const std::string kept = describe_accumulation(job, report.num_ranks); !kept.empty()) {
-    text += wrapped(kept);
-  }
+  if (!report.accumulation.empty()) text += wrapped(report.accumulation);
   if (!report.note.empty()) text += wrapped(report.note);
   text += describe_stages(report) + describe_memory(report) + describe_other_accumulations(report);
   text += "\n" + describe_fit(report.fit);

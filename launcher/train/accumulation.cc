@@ -23,7 +23,7 @@ JobConfig with_accumulation(JobConfig config, const std::shared_ptr<const BlockL
                             const MemoryLimit& limit) {
   const bool is_own = config.parallel.memory_limit > 0;
   const EngineOptions chosen =
-      choose_accumulation(blocks, engine_options(config),
+      choose_accumulation(blocks, engine_options(config, *blocks),
                           {.accumulate_unsharded = config.parallel.accumulate_unsharded,
                            .keep_gathered = config.parallel.keep_gathered},
                           sample_spec(config), num_ranks, is_own ? limit.bytes : limit.bytes / 8 * 7);
@@ -32,8 +32,8 @@ JobConfig with_accumulation(JobConfig config, const std::shared_ptr<const BlockL
   return config;
 }
 
-JobConfig with_accumulation(JobConfig config, const std::shared_ptr<Communicator>& comm,
-                            const MemoryLimit& limit) {
+JobConfig with_accumulation(JobConfig config, const std::shared_ptr<const BlockList>& blocks,
+                            const std::shared_ptr<Communicator>& comm, const MemoryLimit& limit) {
   if (is_settled(config)) return config;
   const Watchdog::Scope watch(comm->status().get(), "the choice of what is kept over a step's micro-batches");
   MemoryLimit smallest = limit;
@@ -43,8 +43,8 @@ JobConfig with_accumulation(JobConfig config, const std::shared_ptr<Communicator
   std::string chosen;
   run_stage(*comm, [&] {
     if (comm->rank() > 0) return;
-    check_batch(config.train, data_ranks(config.parallel, comm->size()));
-    const JobConfig mine = with_accumulation(config, build_blocks(config.model), comm->size(), smallest);
+    batch_layout(config, comm->size());  // refuses what cannot be laid out
+    const JobConfig mine = with_accumulation(config, blocks, comm->size(), smallest);
     for (const auto& value : {mine.parallel.accumulate_unsharded, mine.parallel.keep_gathered}) {
       chosen += *value ? '1' : '0';
     }
@@ -55,8 +55,7 @@ JobConfig with_accumulation(JobConfig config, const std::shared_ptr<Communicator
   return config;
 }
 
-std::string describe_accumulation(const JobConfig& config, int num_ranks) {
-  const EngineOptions options = engine_options(config);
+std::string describe_accumulation(const EngineOptions& options, int num_ranks) {
   if (!has_gradients_to_keep(options, num_ranks)) return "";
   std::string text = fmt::format("gradients are reduced {}",
                                  options.accumulate_unsharded ? "once a step" : "every micro-batch");

@@ -16,11 +16,11 @@ JobConfig with_accumulation(JobConfig config, const std::shared_ptr<const BlockL
                             const MemoryLimit& limit);
 
 /// Collective. The same, chosen by rank 0 within the smallest `limit` of all ranks, on every rank.
-JobConfig with_accumulation(JobConfig config, const std::shared_ptr<Communicator>& comm,
-                            const MemoryLimit& limit);
+JobConfig with_accumulation(JobConfig config, const std::shared_ptr<const BlockList>& blocks,
+                            const std::shared_ptr<Communicator>& comm, const MemoryLimit& limit);
 
 /// "gradients are reduced once a step, parameters gathered once a step", or as often as it is; empty where
 /// both keys make no difference.
-std::string describe_accumulation(const JobConfig& config, int num_ranks);
+std::string describe_accumulation(const EngineOptions& options, int num_ranks);
 
 }  // namespace trireme

@@ -82,39 +82,47 @@ std::vector<int> pipeline_cut(const JobConfig& config, const BlockList& blocks) 
 }
 
 PlannedJob planned_job(const JobConfig& config, std::shared_ptr<const BlockList> blocks, int num_ranks) {
-  return {std::move(blocks), engine_options(config), sample_spec(config), num_ranks};
+  const EngineOptions options = engine_options(config, *blocks);
+  return {std::move(blocks), options, sample_spec(config), num_ranks};
 }
 
-EngineOptions engine_options(const JobConfig& config) {
+BatchLayout batch_layout(const JobConfig& config, int num_ranks) {
+  const Mesh mesh = mesh_of(num_ranks, static_cast<int>(config.parallel.pipeline));
+  const BatchLayout batch{.global_batch = config.train.global_batch,
+                          .micro_batch = config.train.micro_batch,
+                          .data_ranks = mesh.size(Axis::kData)};
+  batch.check();
+  return batch;
+}
+
+EngineOptions engine_options(const JobConfig& config, const BlockList& blocks) {
   const std::int64_t limit = config.parallel.memory_limit;
-  return {
-      .device = {DeviceType::kCpu, 0},
-      .threads = static_cast<int>(std::max<std::int64_t>(1, config.parallel.threads)),
-      .memory_limit = limit > 0 ? std::optional(limit) : std::nullopt,
-      .global_batch = config.train.global_batch,
-      .micro_batch = config.train.micro_batch,
-      .seed = static_cast<std::uint64_t>(config.train.seed),
-      .optimizer = optimizer_config(config.optimizer),
-      .grad_clip = static_cast<float>(config.optimizer.grad_clip),
-      .reduction = config.parallel.reduction,
-      .zero = static_cast<ZeroStage>(config.parallel.zero),
-      .offload = config.parallel.offload,
-      .accumulate_unsharded = config.parallel.accumulate_unsharded.value_or(false),
-      .keep_gathered = config.parallel.keep_gathered.value_or(false),
-      .recompute_every = static_cast<int>(config.parallel.recompute_every),
-      .cuda_graph = config.parallel.cuda_graph,
-      .prefetch_depth = static_cast<int>(config.parallel.prefetch_depth),
-      .data_cache_bytes = config.data.kind == DataKind::kImages ? config.data.cache : 0,
-      .group_min_bytes = config.parallel.group_min_bytes,
-      .pipeline = {.stages = static_cast<int>(config.parallel.pipeline),
-                   .schedule = config.parallel.schedule,
-                   .chunks = static_cast<int>(config.parallel.chunks),
-                   .cut = config.parallel.pipeline == 1 ? std::vector<int>{}
-                                                        : pipeline_cut(config, *build_blocks(config.model))},
-      .sample = sample_spec(config),
-      .timeout_s = config.parallel.timeout_s,
-      .precision = build_precision(config.precision),
-      .loss_scale = loss_scale_config(config.precision)};
+  return {.device = {DeviceType::kCpu, 0},
+          .threads = static_cast<int>(std::max<std::int64_t>(1, config.parallel.threads)),
+          .memory_limit = limit > 0 ? std::optional(limit) : std::nullopt,
+          .global_batch = config.train.global_batch,
+          .micro_batch = config.train.micro_batch,
+          .seed = static_cast<std::uint64_t>(config.train.seed),
+          .optimizer = optimizer_config(config.optimizer),
+          .grad_clip = static_cast<float>(config.optimizer.grad_clip),
+          .reduction = config.parallel.reduction,
+          .zero = static_cast<ZeroStage>(config.parallel.zero),
+          .offload = config.parallel.offload,
+          .accumulate_unsharded = config.parallel.accumulate_unsharded.value_or(false),
+          .keep_gathered = config.parallel.keep_gathered.value_or(false),
+          .recompute_every = static_cast<int>(config.parallel.recompute_every),
+          .cuda_graph = config.parallel.cuda_graph,
+          .prefetch_depth = static_cast<int>(config.parallel.prefetch_depth),
+          .data_cache_bytes = config.data.kind == DataKind::kImages ? config.data.cache : 0,
+          .group_min_bytes = config.parallel.group_min_bytes,
+          .pipeline = {.stages = static_cast<int>(config.parallel.pipeline),
+                       .schedule = config.parallel.schedule,
+                       .chunks = static_cast<int>(config.parallel.chunks),
+                       .cut = pipeline_cut(config, blocks)},
+          .sample = sample_spec(config),
+          .timeout_s = config.parallel.timeout_s,
+          .precision = build_precision(config.precision),
+          .loss_scale = loss_scale_config(config.precision)};
 }
 
 LrSchedule lr_schedule(const JobConfig& config) {

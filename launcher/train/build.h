@@ -28,8 +28,12 @@ Precision build_precision(const PrecisionSection& section);
 std::vector<int> pipeline_cut(const JobConfig& config, const BlockList& blocks);
 
 /// For the CPU: choose_device() knows better. `threads` and `memory_limit` are those of the job; threads 0
-/// stands for 1, and "auto" for what needs least memory (see with_accumulation).
-EngineOptions engine_options(const JobConfig& config);
+/// stands for 1, and "auto" for what needs least memory (see with_accumulation). `blocks` of build_blocks().
+EngineOptions engine_options(const JobConfig& config, const BlockList& blocks);
+
+/// How the samples of a step are laid out over `num_ranks` ranks. Throws Error(kInvalidInput) where stages or
+/// micro-batches cannot share them equally, saying what would do.
+BatchLayout batch_layout(const JobConfig& config, int num_ranks);
 
 /// What is foreseen of a job; `blocks` of build_blocks().
 PlannedJob planned_job(const JobConfig& config, std::shared_ptr<const BlockList> blocks, int num_ranks);

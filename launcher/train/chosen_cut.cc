@@ -112,7 +112,7 @@ PipelineCut chosen_cut(const JobConfig& config, const std::shared_ptr<Communicat
   PipelineCut cut;
   run_stage(*comm, [&] {
     if (comm->rank() > 0) return;
-    check_batch(config.train, data_ranks(config.parallel, comm->size()));
+    batch_layout(config, comm->size());  // refuses what cannot be laid out
     cut = is_measured ? measured_cut(config, known_or_measured(config, choice.measurement), memory)
                       : flops_cut(config, memory);
   });

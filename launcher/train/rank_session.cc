@@ -9,6 +9,7 @@
 
 #include "launcher/config/config.h"
 #include "launcher/host/error_report.h"
+#include "launcher/report/field_keys.h"
 #include "launcher/train/agreement.h"
 #include "launcher/train/mpirun_watch.h"
 #include "launcher/train/termination_delay.h"
@@ -47,10 +48,10 @@ std::unique_ptr<Watchdog> watch(MpiRank& rank, double timeout_s, const std::stri
                         .timeout_s = timeout_s,
                         .grace_s = grace_s,
                         .limit_note = note,
-                        .report = [](const std::string& message) { log_error(message); },
+                        .report = [](const std::string& message) { log_error(with_keys(message)); },
                         .end_job =
                             [&rank](const std::string& message) {
-                              rank.abort(message);
+                              rank.abort(with_keys(message));
                               // MPI did not run: mpirun ends the job of a process that fails.
                               _exit(static_cast<int>(ExitCode::kFailed));
                             }});
@@ -65,7 +66,7 @@ ExitCode run_in_session(const MpiSession& mpi, Watchdog* watchdog, const RankWor
     return report_agreed(*comm, error);
   } catch (const std::exception& error) {
     // Does not return: others may be waiting for this rank, so the job ends here.
-    comm->abort("trireme: error: " + naming_rank(comm->rank(), error.what()));
+    comm->abort("trireme: error: " + with_keys(naming_rank(comm->rank(), error.what())));
     return ExitCode::kFailed;
   }
 }

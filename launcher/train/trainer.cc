@@ -41,7 +41,7 @@ Trainer::Trainer(Options options)
       out_{options_.out},
       store_(out_.checkpoints()),
       lr_(lr_schedule(options_.config)) {
-  engine_options_ = engine_options(options_.config);
+  engine_options_ = engine_options(options_.config, *options_.blocks);
   engine_options_.device = options_.device;
   const CoreCounts cores = count_cores();
   if (options_.config.parallel.threads == 0) {
@@ -154,9 +154,10 @@ void Trainer::with_memory_advice(const std::function<void()>& stage) const {
     if (error.code() != ErrorCode::kOutOfMemory) throw;
     throw Error(
         error.code(),
-        fmt::format("{}; a step needs {}: {}", error.what(), format_bytes(prediction_.memory.peak_total),
-                    describe(advise(prediction_.memory.at_peak, engine_options(options_.config)),
-                             data_ranks(options_.config.parallel, options_.comm->size()))),
+        fmt::format(
+            "{}; a step needs {}: {}", error.what(), format_bytes(prediction_.memory.peak_total),
+            describe(advise(prediction_.memory.at_peak, engine_options(options_.config, *options_.blocks)),
+                     batch_layout(options_.config, options_.comm->size()).data_ranks)),
         error.where());
   }
 }

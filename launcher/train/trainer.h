@@ -7,8 +7,8 @@
 // then: one that fails costs no training, and the run that goes on from there evaluates first.
 //
 // [Note: a lost output folder] Files that are open take what is written wherever their folder has gone. So
-// rank 0 looks between steps, before each checkpoint and at the end whether the folder is still the one that it
-// opened, with the same metrics.jsonl, and the run ends with an error when it is not, or when its last
+// rank 0 looks between steps, before each checkpoint and at the end whether the folder is still the one that
+// it opened, with the same metrics.jsonl, and the run ends with an error when it is not, or when its last
 // checkpoint is gone. Earlier checkpoints and config.toml may be removed under a run; it does not need them.
 //
 // [Note: one exchange a step] What ranks tell each other of a step beside the plan's collectives goes in one
@@ -42,7 +42,8 @@ namespace trireme {
 class Trainer {
  public:
   struct Options {
-    JobConfig config;  // resolved, the same on every rank
+    JobConfig config;                         // resolved, the same on every rank
+    std::shared_ptr<const BlockList> blocks;  // of its model
     std::filesystem::path out;
     LaunchEnvironment launch;
     std::shared_ptr<Communicator> comm;
@@ -117,7 +118,6 @@ class Trainer {
   Options options_;
   OutputFolder out_;
   CheckpointStore store_;
-  std::shared_ptr<const BlockList> blocks_;
   EngineOptions engine_options_;
   LrSchedule lr_;
   JobData data_;

@@ -20,12 +20,11 @@ namespace trireme {
 
 void Trainer::check_job() {
   const JobConfig& config = options_.config;
-  check_batch(config.train, data_ranks(config.parallel, options_.comm->size()));
+  batch_layout(config, options_.comm->size());  // refuses what cannot be laid out
   // Ranks of one machine read the same files: one of them reads them whole.
   data_ = open_data(config, /*check_tokens=*/options_.launch.local_rank == 0);
   if (config.data.kind == DataKind::kTokens) prepared_ = find_prepared_data(config.data.train);
-  blocks_ = build_blocks(config.model);
-  prediction_ = check_memory(counted_on(config, options_.device.type), blocks_, options_.comm->size(),
+  prediction_ = check_memory(counted_on(config, options_.device.type), options_.blocks, options_.comm->size(),
                              options_.comm->rank(),
                              memory_limit(config, options_.device, options_.launch.num_local_ranks));
 }
@@ -65,7 +64,7 @@ void Trainer::read_resumed() {
 
 void Trainer::build_engine() {
   options_.comm->progress_in_background(options_.config.parallel.progress_thread);
-  engine_ = std::make_unique<Engine>(blocks_, options_.comm, engine_options_);
+  engine_ = std::make_unique<Engine>(options_.blocks, options_.comm, engine_options_);
   keep_pictures();
 }
 
@@ -147,7 +146,7 @@ void Trainer::open_log() {
                                                   .summary = initial_summary()});
   watch_ = std::make_unique<OutputWatch>(out_);
   log_->line(describe_start());
-  const std::string accumulation = describe_accumulation(options_.config, options_.comm->size());
+  const std::string accumulation = describe_accumulation(engine_options_, options_.comm->size());
   if (!accumulation.empty()) log_->line(accumulation);
   const std::string& init_from = options_.config.model.init_from;
   if (resume_folder_.empty() && !init_from.empty()) log_->line(fmt::format("starting from {}", init_from));

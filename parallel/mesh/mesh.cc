@@ -49,9 +49,10 @@ std::vector<std::vector<int>> Mesh::groups(Axis axis) const {
 }
 
 Mesh mesh_of(int num_ranks, int stages) {
-  TRIREME_CHECK(stages >= 1, "parallel.pipeline = {} must be 1 or more", stages);
+  TRIREME_CHECK(stages >= 1, "EngineOptions::pipeline.stages = {} must be 1 or more", stages);
   TRIREME_CHECK(num_ranks % stages == 0,
-                "parallel.pipeline = {} stages cannot share {} rank(s) equally: start a multiple of {} ranks",
+                "EngineOptions::pipeline.stages = {} stages cannot share {} rank(s) equally: start a "
+                "multiple of {} ranks",
                 stages, num_ranks, stages);
   return {{Axis::kPipeline, stages}, {Axis::kData, num_ranks / stages}};
 }

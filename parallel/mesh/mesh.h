@@ -22,7 +22,7 @@ class Mesh : public PerAxis {
   std::vector<std::vector<int>> groups(Axis axis) const;
 };
 
-/// `num_ranks` ranks in `stages` stages. Throws Error(kInvalidInput), naming parallel.pipeline, where they
+/// `num_ranks` ranks in `stages` stages. Throws Error(kInvalidInput), naming pipeline.stages, where they
 /// cannot be.
 Mesh mesh_of(int num_ranks, int stages);
 

@@ -37,10 +37,10 @@ StageMap stages_of(const EngineOptions& options, const BlockList& blocks) {
 // What does not go together with stages, with the reason.
 const EngineOptions& checked(const EngineOptions& options) {
   if (options.pipeline.stages == 1) {
-    TRIREME_CHECK(
-        options.pipeline.chunks == 1,
-        "parallel.chunks = {} wants parallel.pipeline = 2 or more: one stage has nothing to interleave",
-        options.pipeline.chunks);
+    TRIREME_CHECK(options.pipeline.chunks == 1,
+                  "EngineOptions::pipeline.chunks = {} wants EngineOptions::pipeline.stages = 2 or more: one "
+                  "stage has nothing to interleave",
+                  options.pipeline.chunks);
     return options;
   }
   TRIREME_CHECK(options.sample,
@@ -112,9 +112,10 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
   if (comm->size() > 1) {
     throw Error(
         ErrorCode::kUnsupported,
-        fmt::format("parallel.cuda_graph = true works with one rank, this job has {}: the operations of "
-                    "a communicator are not recorded; set it to false",
-                    comm->size()));
+        fmt::format(
+            "EngineOptions::cuda_graph = true works with one rank, this job has {}: the operations of "
+            "a communicator are not recorded; set it to false",
+            comm->size()));
   }
   graph_ = std::make_unique<StepGraph>(ctx_);
 }

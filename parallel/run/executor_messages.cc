@@ -65,7 +65,7 @@ void Executor::send(Run& run, const Action& action) {
     if (!activation && !tensor.defined()) {
       TRIREME_CHECK(!has_gradient(spec.dtype),
                     "output {} of the block before has no gradient here: cut the model elsewhere "
-                    "(parallel.pipeline_cut)",
+                    "(EngineOptions::pipeline.cut)",
                     i);
       continue;
     }

@@ -20,9 +20,10 @@ class FixedPool {
 
 void put(const Context& ctx, Tensor& tensor, const void* data, const Shape& shape, DType dtype) {
   if (!tensor.defined()) tensor = ctx.empty(shape, dtype, MemoryCategory::kBatch);
-  TRIREME_CHECK(tensor.shape() == shape && tensor.dtype() == dtype,
-                "parallel.cuda_graph: a step's micro-batch is {} of {}, that of steps before was {} of {}",
-                shape.to_string(), name(dtype), tensor.shape().to_string(), name(tensor.dtype()));
+  TRIREME_CHECK(
+      tensor.shape() == shape && tensor.dtype() == dtype,
+      "EngineOptions::cuda_graph: a step's micro-batch is {} of {}, that of steps before was {} of {}",
+      shape.to_string(), name(dtype), tensor.shape().to_string(), name(tensor.dtype()));
   ctx.backend->copy_from_host(ctx.exec, tensor, data);
 }
 
@@ -69,8 +70,8 @@ Tensor StepGraph::run(const ExecutionInput& input, const std::function<Tensor()>
     if (draws_random()) {
       throw Error(
           ErrorCode::kUnsupported,
-          "parallel.cuda_graph = true cannot play steps that draw random numbers: set model.dropout = 0, "
-          "or parallel.cuda_graph = false");
+          "EngineOptions::cuda_graph = true cannot play steps that draw random numbers: take a model without "
+          "dropout, or set EngineOptions::cuda_graph = false");
     }
     if (can_record()) stage_ = Stage::kPool;
   } else {

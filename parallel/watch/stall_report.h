@@ -13,7 +13,7 @@ std::string describe_death(const RankReading& rank);
 
 /// Names the ranks that hold the job up: those that a signal has stopped and those that have not entered the
 /// board, else those that wait for nobody, else none, as they are on another machine. Then a line for each
-/// of the others, with what it waits for. `limit` is what was exceeded: "parallel.timeout_s = 600".
+/// of the others, with what it waits for. `limit` is what was exceeded: "EngineOptions::timeout_s = 600".
 std::string describe_stall(const RankBoard& board, const std::string& limit);
 
 }  // namespace trireme

@@ -131,7 +131,7 @@ void Watchdog::report_stall(const RankReading& own, const Limit& limit) {
   RankBoard& board = options_.status->board();
   if (!board.claim_last_word() && own.for_s < limit.timeout_s + kPatienceS) return;
   const std::string message =
-      describe_stall(board, fmt::format("parallel.timeout_s = {}{}", limit.timeout_s, limit.note));
+      describe_stall(board, fmt::format("EngineOptions::timeout_s = {}{}", limit.timeout_s, limit.note));
   if (limit.grace_s > 0) {
     options_.report(message);
     processes_.wait(limit.grace_s);

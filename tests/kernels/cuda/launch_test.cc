@@ -80,6 +80,7 @@ TEST_F(CudaLaunch, OutOfMemoryNamesTheKeysThatHelp) {
           const StopRequest stop;
           Trainer::Options options;
           options.config = config;
+          options.blocks = build_blocks(config.model);
           options.out = folder / "out";
           options.comm = LocalWorld(1).communicator(0);
           options.device = {DeviceType::kCuda, 0};

@@ -96,33 +96,6 @@ TEST(ConfigCheck, StagesChunksAndCut) {
                 c.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kListed, .firsts = {2}};
               }),
               HasSubstr("parallel.pipeline_cut = \"2\" cuts a model that"));
-  JobConfig job = valid_job();
-  job.parallel.pipeline = 4;
-  EXPECT_EQ(data_ranks(job.parallel, 8), 2);
-  EXPECT_THAT(error_message([&] { data_ranks(job.parallel, 6); }),
-              HasSubstr("parallel.pipeline = 4 stages cannot share 6 rank(s) equally"));
-}
-
-TEST(ConfigCheck, BatchThatDivides) {
-  for (const int ranks : {1, 2, 4})
-    EXPECT_NO_THROW(check_batch({.global_batch = 16, .micro_batch = 4}, ranks));
-}
-
-TEST(ConfigCheck, TooManyMicroBatchesAreRefused) {
-  EXPECT_THAT(error_message([] { check_batch({.global_batch = 1 << 30, .micro_batch = 1}, 2); }),
-              HasSubstr("train.global_batch = 1073741824 makes 1073741824 micro-batches"));
-}
-
-TEST(ConfigCheck, BatchThatDoesNotDivideSaysWhatWould) {
-  const auto message = [](std::int64_t global, std::int64_t micro, int ranks) {
-    return error_message([&] { check_batch({.global_batch = global, .micro_batch = micro}, ranks); });
-  };
-  EXPECT_EQ(message(10, 4, 2),
-            "train.global_batch = 10 is not a multiple of train.micro_batch x data ranks = 4 x 2 = 8: "
-            "train.global_batch = 8 or 16 would do, or train.micro_batch = 1 or 5");
-  EXPECT_THAT(message(4, 4, 2), HasSubstr("train.global_batch = 8 would do, or train.micro_batch = 1 or 2"));
-  EXPECT_THAT(message(10, 2, 3), HasSubstr("no micro-batch divides 10 samples among 3 ranks"));
-  EXPECT_THAT(message(480, 7, 1), HasSubstr("train.micro_batch = 4, 5, 6 or 8"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "launcher/report/plan_report.h"
+#include "launcher/report/field_keys.h"
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>
@@ -10,6 +11,7 @@
 #include "launcher/train/build.h"
 #include "parallel/layout/sharding.h"
 #include "tests/launcher/config/error_matchers.h"
+#include "tests/launcher/train/cut_engine_options.h"
 
 namespace trireme {
 namespace {
@@ -288,9 +290,10 @@ TEST(PlanReport, EveryRankNeedsWhatItsGroupSays) {
         num_groups = std::max(num_groups, report.groups.size());
         for (const RankGroupReport& group : report.groups) {
           for (const int rank : group.ranks) {
-            const MemoryStats memory = predict_step(build_blocks(config.model), engine_options(report.config),
-                                                    sample_spec(config), ranks, rank)
-                                           .memory;
+            const MemoryStats memory =
+                predict_step(build_blocks(config.model), cut_engine_options(report.config),
+                             sample_spec(config), ranks, rank)
+                    .memory;
             EXPECT_EQ(memory.peak_total, group.prediction.memory.peak_total)
                 << "rank " << rank << " of " << ranks << ", " << count << " micro-batches, zero " << zero;
           }
@@ -315,12 +318,12 @@ TEST(PlanReport, ShowsTheStagesOfAPipeline) {
   const auto json = nlohmann::json::parse(to_json(report));
   EXPECT_EQ(json["pipeline"], 2);
   EXPECT_EQ(json["stages"][1]["first_unit"], 2);
-  EXPECT_THAT(error_message([&] { make_plan_report(resolve(config), 3); }),
+  EXPECT_THAT(with_keys(error_message([&] { make_plan_report(resolve(config), 3); })),
               HasSubstr("parallel.pipeline = 2"));
 }
 
 TEST(PlanReport, BatchMustDivide) {
-  EXPECT_THAT(error_message([] { make_plan_report(synthetic_job(), 3); }),
+  EXPECT_THAT(with_keys(error_message([] { make_plan_report(synthetic_job(), 3); })),
               HasSubstr("train.global_batch = 12 or 18"));
 }
 

@@ -1,5 +1,6 @@
 // The choices of "auto": within the limit of the job, of the machine, and of the rank that has least.
 #include "launcher/train/accumulation.h"
+#include "launcher/report/field_keys.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 #include "launcher/train/agreement.h"
 #include "launcher/train/build.h"
 #include "parallel/comm/local.h"
+#include "tests/launcher/train/cut_engine_options.h"
 
 namespace trireme {
 namespace {
@@ -29,12 +31,14 @@ JobConfig sharded_job(std::int64_t zero) {
 std::int64_t peak_with_all_kept(JobConfig config) {
   config.parallel.accumulate_unsharded = true;
   config.parallel.keep_gathered = true;
-  return predict_largest_step(build_blocks(config.model), engine_options(config), sample_spec(config), kRanks)
+  return predict_largest_step(build_blocks(config.model), cut_engine_options(config), sample_spec(config),
+                              kRanks)
       .memory.peak_total;
 }
 
 std::string chosen(const JobConfig& config, const MemoryLimit& limit) {
-  return describe_accumulation(with_accumulation(config, build_blocks(config.model), kRanks, limit), kRanks);
+  return describe_accumulation(
+      cut_engine_options(with_accumulation(config, build_blocks(config.model), kRanks, limit)), kRanks);
 }
 
 constexpr const char* kAll = "gradients are reduced once a step, parameters gathered once a step";
@@ -72,7 +76,8 @@ TEST(AccumulationOfAJob, RanksAgree) {
     std::vector<ParallelSection> sections(kRanks);
     run_local_ranks(kRanks, [&](const std::shared_ptr<Communicator>& comm) {
       const MemoryLimit limit{.bytes = comm->rank() == 2 ? least : std::int64_t{1} << 40};
-      sections[static_cast<std::size_t>(comm->rank())] = with_accumulation(config, comm, limit).parallel;
+      sections[static_cast<std::size_t>(comm->rank())] =
+          with_accumulation(config, build_blocks(config.model), comm, limit).parallel;
     });
     for (const ParallelSection& section : sections) {
       EXPECT_EQ(section.accumulate_unsharded, sections[0].accumulate_unsharded);
@@ -89,10 +94,10 @@ TEST(AccumulationOfAJob, ABatchThatDoesNotDivideIsRefusedOnAllRanks) {
   config.train.global_batch = 15;
   run_local_ranks(2, [&](const std::shared_ptr<Communicator>& comm) {
     try {
-      with_accumulation(config, comm, {.bytes = 1});
+      with_accumulation(config, build_blocks(config.model), comm, {.bytes = 1});
       ADD_FAILURE() << "accepted";
     } catch (const AgreedError& error) {
-      EXPECT_THAT(error.what(), HasSubstr("train.global_batch"));
+      EXPECT_THAT(with_keys(error.what()), HasSubstr("train.global_batch"));
     }
   });
 }

@@ -6,6 +6,7 @@
 #include "launcher/report/field_keys.h"
 #include "runtime/data/prepare_text.h"
 #include "tests/launcher/config/error_matchers.h"
+#include "tests/launcher/train/cut_engine_options.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trireme {
@@ -52,16 +53,16 @@ TEST(Build, TheCutOfAPipeline) {
   config.parallel.pipeline = 3;
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kListed, .firsts = {2, 4}};
   const JobConfig job = resolve(config);
-  EXPECT_EQ(engine_options(job).pipeline.cut, (std::vector<int>{2, 4}));
-  EXPECT_EQ(engine_options(job).pipeline.stages, 3);
+  EXPECT_EQ(cut_engine_options(job).pipeline.cut, (std::vector<int>{2, 4}));
+  EXPECT_EQ(cut_engine_options(job).pipeline.stages, 3);
   EXPECT_EQ(to_word(parse_config(to_toml(job), "again").parallel.pipeline_cut), "2, 4");
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kBlocks};
-  EXPECT_EQ(engine_options(resolve(config)).pipeline.cut, (std::vector<int>{2, 4}));
+  EXPECT_EQ(cut_engine_options(resolve(config)).pipeline.cut, (std::vector<int>{2, 4}));
   config.model.vocab = 1024;  // most parameters are the embedding's, most arithmetic the head's
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kParameters};
-  EXPECT_EQ(engine_options(resolve(config)).pipeline.cut, (std::vector<int>{1, 5}));
+  EXPECT_EQ(cut_engine_options(resolve(config)).pipeline.cut, (std::vector<int>{1, 5}));
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kFlops};
-  EXPECT_EQ(engine_options(resolve(config)).pipeline.cut, (std::vector<int>{3, 5}));
+  EXPECT_EQ(cut_engine_options(resolve(config)).pipeline.cut, (std::vector<int>{3, 5}));
   const auto refused = [&](std::int64_t stages, const char* cut) {
     config.parallel.pipeline = stages;
     config.parallel.pipeline_cut = from_word<PipelineCut>(cut);
@@ -150,7 +151,7 @@ TEST(Build, OptionsCarryTheJob) {
                       .grad_clip = 2};
   config.parallel.reduction = Reduction::kFast;
   config.parallel.memory_limit = 1 << 20;
-  const EngineOptions options = engine_options(config);
+  const EngineOptions options = engine_options(config, BlockList());
   EXPECT_EQ(options.global_batch, 64);
   EXPECT_EQ(options.micro_batch, 4);
   EXPECT_EQ(options.seed, 9u);
@@ -164,7 +165,7 @@ TEST(Build, OptionsCarryTheJob) {
 
   config.optimizer = {.name = OptimizerConfig::Kind::kAdamW, .betas = {0.5, 0.75}, .epsilon = 0.25};
   config.parallel = {};
-  const EngineOptions adamw = engine_options(config);
+  const EngineOptions adamw = engine_options(config, BlockList());
   EXPECT_EQ(adamw.optimizer.kind, OptimizerConfig::Kind::kAdamW);
   EXPECT_EQ(adamw.optimizer.beta1, 0.5f);
   EXPECT_EQ(adamw.optimizer.beta2, 0.75f);
@@ -194,6 +195,35 @@ TEST(Build, ScheduleCarriesTheJob) {
   config.optimizer.schedule = LrSchedule::Kind::kLinear;
   EXPECT_EQ(lr_schedule(config).at(0), 0.5);
   EXPECT_EQ(lr_schedule(config).at(1000), 0.25);
+}
+
+JobConfig job_of_batch(std::int64_t global_batch, std::int64_t micro_batch) {
+  JobConfig config;
+  config.train = {.global_batch = global_batch, .micro_batch = micro_batch};
+  return config;
+}
+
+TEST(Build, StagesAndBatchesThatDivide) {
+  for (const int ranks : {1, 2, 4}) EXPECT_EQ(batch_layout(job_of_batch(16, 4), ranks).data_ranks, ranks);
+  JobConfig stages = job_of_batch(16, 4);
+  stages.parallel.pipeline = 4;
+  EXPECT_EQ(batch_layout(stages, 8).data_ranks, 2);
+  EXPECT_THAT(with_keys(error_message([&] { batch_layout(stages, 6); })),
+              HasSubstr("parallel.pipeline = 4 stages cannot share 6 rank(s) equally"));
+}
+
+TEST(Build, BatchThatDoesNotDivideSaysWhatWould) {
+  const auto message = [](std::int64_t global, std::int64_t micro, int ranks) {
+    return with_keys(error_message([&] { batch_layout(job_of_batch(global, micro), ranks); }));
+  };
+  EXPECT_EQ(message(10, 4, 2),
+            "train.global_batch = 10 is not a multiple of train.micro_batch x data ranks = 4 x 2 = 8: "
+            "train.global_batch = 8 or 16 would do, or train.micro_batch = 1 or 5");
+  EXPECT_THAT(message(4, 4, 2), HasSubstr("train.global_batch = 8 would do, or train.micro_batch = 1 or 2"));
+  EXPECT_THAT(message(10, 2, 3), HasSubstr("no micro-batch divides 10 samples among 3 ranks"));
+  EXPECT_THAT(message(480, 7, 1), HasSubstr("train.micro_batch = 4, 5, 6 or 8"));
+  EXPECT_THAT(message(1 << 30, 1, 2),
+              HasSubstr("train.global_batch = 1073741824 makes 1073741824 micro-batches"));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "parallel/foresee/block_work.h"
 #include "parallel/foresee/predict.h"
 #include "parallel/foresee/stage_cut.h"
+#include "tests/launcher/train/cut_engine_options.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trireme {
@@ -73,7 +74,7 @@ TEST(ChosenCut, StagesOfAResNetShareTheTime) {
 std::int64_t peak_of(JobConfig job, const std::string& cut) {
   job.parallel.pipeline_cut = from_word<PipelineCut>(cut);
   const int ranks = static_cast<int>(job.parallel.pipeline);
-  return predict_largest_step(build_blocks(job.model), engine_options(job), sample_spec(job), ranks)
+  return predict_largest_step(build_blocks(job.model), cut_engine_options(job), sample_spec(job), ranks)
       .memory.peak_total;
 }
 

@@ -13,6 +13,7 @@
 #include "parallel/foresee/block_times.h"
 #include "parallel/foresee/predict.h"
 #include "parallel/foresee/stage_cut.h"
+#include "tests/launcher/train/cut_engine_options.h"
 
 namespace trireme {
 namespace {
@@ -75,8 +76,8 @@ std::vector<CutFigures> all_cuts_into_three(JobConfig config, const BlockProfile
       const std::vector<double> costs = chunk_costs(cut_at(cut, static_cast<int>(n), 3), times);
       all.push_back({.cut = cut,
                      .slowest_ms = std::ranges::max(costs),
-                     .peak_bytes = predict_largest_step(build_blocks(config.model), engine_options(config),
-                                                        sample_spec(config), 3)
+                     .peak_bytes = predict_largest_step(build_blocks(config.model),
+                                                        cut_engine_options(config), sample_spec(config), 3)
                                        .memory.peak_total});
     }
   }
@@ -120,7 +121,7 @@ TEST(MeasuredCut, IsTheQuickestThatFits) {
 /// Bytes of the largest of two ranks with a cut.
 std::int64_t peak_of(JobConfig job, const std::string& cut) {
   job.parallel.pipeline_cut = from_word<PipelineCut>(cut);
-  return predict_largest_step(build_blocks(job.model), engine_options(job), sample_spec(job), 2)
+  return predict_largest_step(build_blocks(job.model), cut_engine_options(job), sample_spec(job), 2)
       .memory.peak_total;
 }
 

@@ -6,6 +6,7 @@
 #include "launcher/train/build.h"
 #include "parallel/comm/local.h"
 #include "tests/launcher/config/error_matchers.h"
+#include "tests/launcher/train/cut_engine_options.h"
 #include "tests/support/tiny_gpt.h"
 
 namespace trireme {
@@ -25,7 +26,7 @@ JobConfig synthetic_job() {
 }
 
 StepPrediction predict(const JobConfig& config, int ranks) {
-  return predict_step(build_blocks(config.model), engine_options(config), sample_spec(config), ranks, 0);
+  return predict_step(build_blocks(config.model), cut_engine_options(config), sample_spec(config), ranks, 0);
 }
 
 std::int64_t peak(const JobConfig& config, int ranks) {
@@ -124,7 +125,7 @@ TEST(MemoryFit, RemediesHoldForEveryRank) {
   const auto peak_of = [&](std::int64_t zero, int rank) {
     JobConfig changed = config;
     changed.parallel.zero = zero;
-    return predict_step(build_blocks(config.model), engine_options(changed), sample_spec(config), 3, rank)
+    return predict_step(build_blocks(config.model), cut_engine_options(changed), sample_spec(config), 3, rank)
         .memory.peak_total;
   };
   ASSERT_NE(peak_of(1, 0), peak_of(1, 1));
@@ -172,7 +173,7 @@ TEST(MemoryFit, TheAllocatorEnforcesTheLimit) {
   const auto blocks = build_blocks(config.model);
   for (const int ranks : {1, 4}) {
     for (const std::int64_t zero : {0, 3}) {
-      EngineOptions options = engine_options(with(zero, 0, 4));
+      EngineOptions options = cut_engine_options(with(zero, 0, 4));
       const std::int64_t needed = peak(with(zero, 0, 4), ranks);
       const auto train = [&] {
         run_local_ranks(ranks, [&](const std::shared_ptr<Communicator>& comm) {

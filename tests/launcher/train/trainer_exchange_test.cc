@@ -8,6 +8,7 @@
 #include "launcher/train/trainer.h"
 #include "parallel/comm/local.h"
 #include "parallel/foresee/predict.h"
+#include "tests/launcher/train/cut_engine_options.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trireme {
@@ -105,6 +106,7 @@ std::vector<Calls> calls_of_run(JobConfig config, std::int64_t steps) {
   run_local_ranks(kRanks, [&](const std::shared_ptr<Communicator>& comm) {
     Trainer::Options options;
     options.config = config;
+    options.blocks = build_blocks(config.model);
     options.out = folder / "out";
     options.comm =
         std::make_shared<CountingCommunicator>(comm, calls[static_cast<std::size_t>(comm->rank())]);
@@ -120,8 +122,8 @@ TEST_P(TrainerExchange, AStepMakesThePlansCallsAndOneOfPlainValues) {
   const JobConfig config = job(GetParam().first, GetParam().second);
   const std::vector<Calls> three = calls_of_run(config, 3), four = calls_of_run(config, 4);
   for (int rank = 0; rank < kRanks; ++rank) {
-    const StepPrediction planned =
-        predict_step(build_blocks(config.model), engine_options(config), sample_spec(config), kRanks, rank);
+    const StepPrediction planned = predict_step(build_blocks(config.model), cut_engine_options(config),
+                                                sample_spec(config), kRanks, rank);
     const Calls &before = three[static_cast<std::size_t>(rank)],
                 &after = four[static_cast<std::size_t>(rank)];
     for (std::size_t kind = 0; kind < kNumCallKinds; ++kind) {

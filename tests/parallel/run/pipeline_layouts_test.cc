@@ -171,7 +171,7 @@ TEST(PipelineLayouts, ARankThatStallsIsNamedByTheOthers) {
   const std::string message = failure_of({.stages = 2}, 1, [](int rank, int read) {
     if (rank == 1 && read == 1) std::this_thread::sleep_for(std::chrono::milliseconds(4500));
   });
-  EXPECT_NE(message.find("the job is held up (parallel.timeout_s = 1) by rank 1 in step 1, action "),
+  EXPECT_NE(message.find("the job is held up (EngineOptions::timeout_s = 1) by rank 1 in step 1, action "),
             std::string::npos)
       << message;
   EXPECT_NE(message.find("(Forward unit 7 micro-batch 1) of block 'head' for "), std::string::npos)
@@ -213,8 +213,8 @@ TEST(PipelineLayouts, WhatCannotBeIsRefused) {
       EXPECT_NE(std::string(error.what()).find(named), std::string::npos) << error.what();
     }
   };
-  refused({.stages = 2}, "parallel.pipeline = 2 stages cannot share 1 rank(s)");
-  refused({.chunks = 2}, "parallel.chunks = 2");
+  refused({.stages = 2}, "EngineOptions::pipeline.stages = 2 stages cannot share 1 rank(s)");
+  refused({.chunks = 2}, "EngineOptions::pipeline.chunks = 2");
   EXPECT_THROW(StageMap::even({.num_units = 8, .pipeline = 3, .chunks = 3}), Error);
   EXPECT_THROW(StageMap::given({.num_units = 8, .pipeline = 3}, {4}), Error);
   EXPECT_THROW(StageMap::given({.num_units = 8, .pipeline = 3}, {4, 4}), Error);

@@ -166,12 +166,12 @@ TEST(Watchdog, NamesARankThatIsStoppedInsideOfACollective) {
   Watched rank0(board, 0.2);
   const Watchdog::Scope action(rank0.watchdog.get(), "step 4, action 10 (GradNorm)");
   rank0.status->begin_wait();
-  EXPECT_THAT(
-      rank0.last_words(),
-      ContainsRegex(fmt::format("held up .parallel.timeout_s = 0.2. by rank 1 .process {}, stopped by a "
-                                "signal. in step 4, action 9 .ReduceGrad unit 0., waiting.* for .* s, "
-                                "while\n  rank 0 in step 4, action 10 .GradNorm., waiting for others",
-                                other.process())));
+  EXPECT_THAT(rank0.last_words(),
+              ContainsRegex(
+                  fmt::format("held up .EngineOptions::timeout_s = 0.2. by rank 1 .process {}, stopped by a "
+                              "signal. in step 4, action 9 .ReduceGrad unit 0., waiting.* for .* s, "
+                              "while\n  rank 0 in step 4, action 10 .GradNorm., waiting for others",
+                              other.process())));
 }
 
 TEST(Watchdog, NamesTheRankThatWaitsForNobody) {
@@ -199,8 +199,9 @@ TEST(Watchdog, BlamesNobodyHereWhenAllRanksOfTheMachineWait) {
   const Watchdog::Scope action(rank0.watchdog.get(), "step 1, action 0 (GradNorm)");
   rank0.status->begin_wait();
   const std::string message = rank0.last_words();
-  EXPECT_THAT(message,
-              StartsWith("all ranks of this machine wait (parallel.timeout_s = 0.2):\n  rank 0 in step 1"));
+  EXPECT_THAT(
+      message,
+      StartsWith("all ranks of this machine wait (EngineOptions::timeout_s = 0.2):\n  rank 0 in step 1"));
   EXPECT_THAT(message, Not(HasSubstr("held up")));
 }
 
@@ -235,9 +236,9 @@ TEST(Watchdog, MissesARankThatHasNotArrived) {
   status->begin_wait();
   const std::string text = message.get_future().get();
   EXPECT_THAT(
-      text,
-      ContainsRegex("held up .parallel.timeout_s = 0.2. by process 1 of this machine .rank 5 if .*, which "
-                    "has not arrived, while\n  rank 4 in MPI_Init, waiting for others"));
+      text, ContainsRegex(
+                "held up .EngineOptions::timeout_s = 0.2. by process 1 of this machine .rank 5 if .*, which "
+                "has not arrived, while\n  rank 4 in MPI_Init, waiting for others"));
 }
 
 TEST(Watchdog, SeesTheDeathOfARankThatArrivedLater) {
@@ -281,7 +282,7 @@ TEST(Watchdog, IsOneForARank) {
   EXPECT_EQ(message.get_future().wait_for(std::chrono::milliseconds(400)), std::future_status::timeout);
   first.watchdog->set_limit(0.1, 0, ", its default");
   EXPECT_THAT(first.last_words(),
-              StartsWith("the job is held up (parallel.timeout_s = 0.1, its default) by rank 0"));
+              StartsWith("the job is held up (EngineOptions::timeout_s = 0.1, its default) by rank 0"));
 }
 
 TEST(Watchdog, TakesItsTimeOutsideOfScopes) {
