@@ -25,23 +25,23 @@ class CudaLaunch : public ::testing::Test {
     emulation::set_memory_limit(std::size_t{1} << 50);
   }
 
-  RankDevice choose(const std::string& wanted, const LaunchEnvironment& launch = {}) {
+  RankDevice choose(std::optional<DeviceType> wanted, const LaunchEnvironment& launch = {}) {
     return choose_device(wanted, launch, LocalWorld(1).communicator(0));
   }
   std::string refusal(const LaunchEnvironment& launch = {}) {
-    return error_message([&] { choose("cuda", launch); }, ErrorCode::kUnsupported);
+    return error_message([&] { choose(DeviceType::kCuda, launch); }, ErrorCode::kUnsupported);
   }
 };
 
 TEST_F(CudaLaunch, AGpuIsTaken) {
-  EXPECT_EQ(choose("auto").device.type, DeviceType::kCuda);
-  EXPECT_EQ(choose("cuda").device.type, DeviceType::kCuda);
-  EXPECT_EQ(choose("cpu").device.type, DeviceType::kCpu);
+  EXPECT_EQ(choose(std::nullopt).device.type, DeviceType::kCuda);
+  EXPECT_EQ(choose(DeviceType::kCuda).device.type, DeviceType::kCuda);
+  EXPECT_EQ(choose(DeviceType::kCpu).device.type, DeviceType::kCpu);
 }
 
 TEST_F(CudaLaunch, ADriverOlderThanTheToolkit) {
   emulation::set_driver_version(12020);
-  EXPECT_EQ(choose("auto").device.type, DeviceType::kCpu);
+  EXPECT_EQ(choose(std::nullopt).device.type, DeviceType::kCpu);
   EXPECT_THAT(refusal(),
               HasSubstr("parallel.device = \"cuda\", but the driver supports CUDA up to 12.2 and this "
                         "build needs 13.0: update the driver, or build with an older toolkit; use device "
@@ -50,19 +50,19 @@ TEST_F(CudaLaunch, ADriverOlderThanTheToolkit) {
 
 TEST_F(CudaLaunch, NoDriver) {
   emulation::set_driver_version(0);
-  EXPECT_EQ(choose("auto").device.type, DeviceType::kCpu);
+  EXPECT_EQ(choose(std::nullopt).device.type, DeviceType::kCpu);
   EXPECT_THAT(refusal(), HasSubstr("no NVIDIA driver is loaded"));
 }
 
 TEST_F(CudaLaunch, NoGpuIsVisible) {
   emulation::set_device_count(0);
-  EXPECT_EQ(choose("auto").device.type, DeviceType::kCpu);
+  EXPECT_EQ(choose(std::nullopt).device.type, DeviceType::kCpu);
   EXPECT_THAT(refusal(), HasSubstr("no GPU is visible to this process (CUDA_VISIBLE_DEVICES?)"));
 }
 
 TEST_F(CudaLaunch, MoreRanksThanGpus) {
   emulation::set_device_count(2);
-  EXPECT_EQ(choose("cuda", {.local_rank = 1, .num_local_ranks = 2}).device.index, 1);
+  EXPECT_EQ(choose(DeviceType::kCuda, {.local_rank = 1, .num_local_ranks = 2}).device.index, 1);
   EXPECT_THAT(refusal({.local_rank = 3, .num_local_ranks = 4}),
               AllOf(HasSubstr("4 ranks were started on this machine, which shows 2 GPUs"),
                     HasSubstr("start at most 2 ranks a machine")));

@@ -62,7 +62,7 @@ Case draw_case(Random& random) {
   c.options.prefetch_depth = draw(random, 0, 3);
   c.options.keep_gathered = draw(random, 0, 1) == 1;
   c.options.schedule = v > 1 ? PipelineSchedule::kInterleaved : draw_schedule(random);
-  const StageMap::Even cut{.num_units = num_units, .pipeline = p, .chunks = v};
+  const StageCounts cut{.num_units = num_units, .pipeline = p, .chunks = v};
   c.options.stages = StageMap::given(cut, draw_cut(random, num_units, p * v));
   if (c.options.stages.stage_of(num_units - 1) != c.options.stages.stage_of(0)) {
     c.options.ties = {{.owner = 0, .user = num_units - 1}};

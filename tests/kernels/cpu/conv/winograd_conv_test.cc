@@ -110,7 +110,7 @@ TEST_P(WinogradConvTest, ManyChannelsStayWithinTheDocumentedErrors) {
   for (const Case& c : {Case{8, 14, 256}, Case{32, 7, 512}}) {
     SCOPED_TRACE(c.channels);
     const ConvGeometry geometry{.stride = 1, .padding = 1};
-    const cpu::ConvShape shape = cpu::conv_extents<std::int64_t>(c.x(), c.weight(), c.x(), geometry);
+    const cpu::ConvShape shape = conv_extents<std::int64_t>(c.x(), c.weight(), c.x(), geometry);
     for (const cpu::ConvKind kind :
          {cpu::ConvKind::kFwd, cpu::ConvKind::kBwdData, cpu::ConvKind::kBwdWeight}) {
       ASSERT_TRUE(cpu::takes_winograd(kind, shape, DType::kFloat32, MathMode::kFp32));
