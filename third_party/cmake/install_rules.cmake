@@ -28,6 +28,7 @@ install(FILES
   kernels/backend_ops.h
   kernels/backend_step_ops.h
   kernels/backend_types.h
+  kernels/op_table.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/trireme/kernels)
 
 configure_package_config_file(
