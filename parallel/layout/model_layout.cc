@@ -77,8 +77,7 @@ struct Builder {
         layout.groups[static_cast<std::size_t>(group)].slots[static_cast<std::size_t>(slot)].shape;
     TRIREME_CHECK(shape == spec.shape, "parameter '{}' {} is tied to '{}' of another shape {}",
                   b.full_name(spec), spec.shape.to_string(), spec.tied_to, shape.to_string());
-    const auto use = std::ranges::count_if(layout.buckets,
-                                           [&](const GradBucket& bucket) { return bucket.group == group; });
+    const auto use = std::ranges::count(layout.buckets, group, &GradBucket::group);
     layout.uses[static_cast<std::size_t>(block)][static_cast<std::size_t>(index)] = {
         group, slot, add_bucket(block, group, static_cast<int>(use))};
   }

@@ -90,32 +90,21 @@ template <InTensor kTensor, class Factor = One>
 // Within every quad of lanes: {a0 b0 a1 b1}, or with kUpper {a2 b2 a3 b3}.
 template <int kUpper>
 inline Vector interleave(Vector a, Vector b) {
-  Ints from;
-  for (int l = 0; l < kLanes; ++l) {
-    from[l] = l - l % 4 + 2 * kUpper + l % 4 / 2 + l % 2 * static_cast<std::int32_t>(kLanes);
-  }
-  return __builtin_shuffle(a, b, from);
+  return permuted(a, b, [](int l) { return l - l % 4 + 2 * kUpper + l % 4 / 2 + l % 2 * int{kLanes}; });
 }
 
 // Within every quad of lanes: {a0 a1 b0 b1}, or with kUpper {a2 a3 b2 b3}.
 template <int kUpper>
 inline Vector interleave_pairs(Vector a, Vector b) {
-  Ints from;
-  for (int l = 0; l < kLanes; ++l) {
-    from[l] = l - l % 4 + 2 * kUpper + l % 2 + l % 4 / 2 * static_cast<std::int32_t>(kLanes);
-  }
-  return __builtin_shuffle(a, b, from);
+  return permuted(a, b, [](int l) { return l - l % 4 + 2 * kUpper + l % 2 + l % 4 / 2 * int{kLanes}; });
 }
 
 // Every second quad of a, then of b, from quad kFirst on.
 template <int kFirst>
 inline Vector every_second_quad(Vector a, Vector b) {
   constexpr int kHalf = kLanes / 2;
-  Ints from;
-  for (int l = 0; l < kLanes; ++l) {
-    from[l] = (kFirst + l % kHalf / 4 * 2) * 4 + l % 4 + l / kHalf * static_cast<std::int32_t>(kLanes);
-  }
-  return __builtin_shuffle(a, b, from);
+  return permuted(a, b,
+                  [](int l) { return (kFirst + l % kHalf / 4 * 2) * 4 + l % 4 + l / kHalf * int{kLanes}; });
 }
 
 /// dst[j * dst_pitch + i] = src[i * src_pitch + j] for a square of kLanes: first squares of four within quads

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #if defined(__SSE__)
 #include <immintrin.h>
 #endif
@@ -86,14 +87,21 @@ inline void for_each_vector(std::int64_t n, const Body& body) {
   for (; i < n; ++i) body.template operator()<float>(i);
 }
 
+/// Lane l is lane `from(l)` of a, and beyond kLanes of b.
+template <class From, std::size_t... kLane>
+inline Vector permuted(Vector a, Vector b, From from, std::index_sequence<kLane...>) {
+  return __builtin_shufflevector(a, b, from(static_cast<int>(kLane))...);
+}
+template <class From>
+inline Vector permuted(Vector a, Vector b, From from) {
+  return permuted(a, b, from, std::make_index_sequence<kLanes>());
+}
+
 /// The sum over a vector, by halves.
+template <int kWidth = kLanes / 2>
 inline float sum_of(Vector v) {
-#pragma GCC unroll 4
-  for (std::int64_t width = kLanes / 2; width > 0; width /= 2) {
-    Ints upper;
-    for (std::int64_t l = 0; l < kLanes; ++l) upper[l] = static_cast<std::int32_t>((l + width) % kLanes);
-    v += __builtin_shuffle(v, upper);
-  }
+  v += permuted(v, v, [](int lane) { return (lane + kWidth) % static_cast<int>(kLanes); });
+  if constexpr (kWidth > 1) return sum_of<kWidth / 2>(v);
   return v[0];
 }
 
