@@ -90,7 +90,7 @@ struct Backend {
   void (*fill_zero)(const KernelContext& exec, TensorView dst) = nullptr;
   void (*synchronize)(const KernelContext& exec) = nullptr;
 
-  // Recorded work, played again: see parallel/run/step_graph.h. Null on backends without it. Between
+  // Recorded work, replayed: see parallel/run/step_graph.h. Null on backends without it. Between
   // begin_capture and end_capture what is enqueued on exec.stream is recorded and not run; waiting for the
   // stream is an error then. A graph reads and writes the addresses that it was recorded with.
   void (*begin_capture)(const KernelContext& exec) = nullptr;

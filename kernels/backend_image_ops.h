@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-/// Whether max(0, .) follows in the same pass.
+/// If kYes, max(0, .) follows in the same pass.
 enum class Rectify : std::uint8_t { kNo, kYes };
 
 /// Stride and zero padding of a convolution, the same along both sides of an image, and its groups.

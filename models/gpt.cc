@@ -17,9 +17,10 @@ GptConfig gpt_config_for_size(std::string_view size) {
   if (size == "13b") return {.layers = 40, .hidden = 5120, .heads = 40, .seq_len = 2048};
   throw Error(
       ErrorCode::kInvalidInput,
-      fmt::format("model.size '{}' is not known for gpt; use 124m, 350m, 774m, 1.5b or 13b, or give layers, "
-                  "hidden and heads instead",
-                  size));
+      fmt::format(
+          "gpt: there is no size '{}'; use 124m, 350m, 774m, 1.5b or 13b, or give layers, hidden and heads "
+          "instead",
+          size));
 }
 
 BlockList build_gpt(const GptConfig& config) {

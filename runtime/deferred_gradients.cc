@@ -19,7 +19,7 @@ class DeferredTargets final : public ParameterResolver {
           ErrorCode::kUnsupported,
           fmt::format("parameter {} {} of the block is used by an op whose gradient of it runs separately "
                       "(linear, conv2d, embedding) and by one whose gradient does not: such a block "
-                      "has no backward in two parts, as parallel.schedule = \"zb-h1\" wants it",
+                      "has no backward in two parts, which the pipeline schedule \"zb-h1\" needs",
                       ref.index, staged->second.shape().to_string()));
     }
     return parameters_.gradient(ref);
@@ -41,10 +41,10 @@ GradientTarget DeferredGradients::stage(const Context& ctx, ParamRef ref, const 
 
 void DeferredGradients::run(const Context& ctx) {
   DeferredTargets targets(*ctx.parameters, staged_);
-  Context apart = ctx;
-  apart.parameters = &targets;
+  Context separate = ctx;
+  separate.parameters = &targets;
   for (std::function<void(Context&)>& work : work_) {
-    work(apart);
+    work(separate);
     work = nullptr;
   }
   work_.clear();

@@ -46,8 +46,8 @@ DType Precision::compute_dtype() const {
 void Precision::override_op(OpKind op, PrecisionMode mode) {
   const OpPolicy& policy = policy_of(op);
   TRIREME_CHECK(mode == PrecisionMode::kFp32 || (mode == PrecisionMode::kTf32 && policy.has_products),
-                "precision.ops: {} = \"{}\" is not possible; allowed: \"fp32\"{}", policy.name, name(mode),
-                policy.has_products ? ", \"tf32\"" : "");
+                "Precision::override_op: {} = \"{}\" is not possible; allowed: \"fp32\"{}", policy.name,
+                name(mode), policy.has_products ? ", \"tf32\"" : "");
   overrides_[static_cast<std::size_t>(op)] = mode;
 }
 

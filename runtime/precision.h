@@ -78,7 +78,7 @@ struct OpPolicy {
 //
 // A wider residual than `linear` computes in is added behind it, as by `add`: a wide stream stays wide.
 // Parameters follow the op: a norm of an fp32 input in a bf16 job reads gamma and beta cast to fp32.
-// An override, precision.ops = { attention = "fp32" }, takes the place of the second column.
+// An override, override_op(kAttention, kFp32), takes the place of the second column.
 inline constexpr OpPolicy kOpPolicies[] = {
     {OpKind::kLinear, "linear", DtypeRule::kCompute, true},
     {OpKind::kAttention, "attention", DtypeRule::kCompute, true},
@@ -129,7 +129,7 @@ class Precision {
   std::array<std::optional<PrecisionMode>, kNumOpKinds> overrides_;
 };
 
-/// The wider of two floating dtypes: fp32 beside anything; of fp16 and bf16, which hold nothing of each
+/// The wider of two floating dtypes: fp32 beside anything; of fp16 and bf16, of which neither represents the
 /// other, fp32.
 DType wider(DType a, DType b);
 

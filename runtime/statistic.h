@@ -2,7 +2,7 @@
 //
 // [Note: running statistics] A block declares StatisticSpecs beside its parameters and holds StatisticRefs.
 // In training it hands over a sample of each, of its micro-batch; it never sees the running value then.
-// Whoever runs the block moves the values once a step, by the samples of all micro-batches of all ranks in
+// The engine moves the values once a step, by the samples of all micro-batches of all ranks in
 // order of their global index: value = (1 - momentum) value + momentum sample. So they are the same on every
 // layout, and what one device would have that saw the micro-batches one after the other. Where the model is
 // cut into stages each stage has those of its own blocks and sees all micro-batches. In a step that does
@@ -33,7 +33,7 @@ class StatisticResolver {
   virtual ~StatisticResolver() = default;
   /// The running value, fp32.
   virtual Tensor value(StatisticRef ref) = 0;
-  /// The target of this micro-batch's sample, fp32; undefined where nobody wants it.
+  /// The target of this micro-batch's sample, fp32; undefined if it is not wanted.
   virtual Tensor sample(StatisticRef ref) = 0;
 };
 

@@ -27,7 +27,7 @@ class Gradients {
   void seed_unit(ValueId id);
   /// Removes and returns the gradient; throws if there is none.
   Tensor take(ValueId id);
-  /// Adds `gradient` to what is there; ignored for kNoValue. Memory that nobody else shares may be kept and
+  /// Adds `gradient` to what is there; ignored for kNoValue. Memory that is not shared may be kept and
   /// written.
   void add(Context& ctx, ValueId id, Tensor gradient);
 

@@ -37,7 +37,7 @@ struct PlanArguments {
 };
 
 void check_file_name(const char* option, const std::optional<std::string>& file) {
-  TRIREME_CHECK(!file || !file->empty(), "{} wants the name of a file, not \"\"", option);
+  TRIREME_CHECK(!file || !file->empty(), "{} needs the name of a file, not \"\"", option);
   TRIREME_CHECK(!file || !std::filesystem::is_directory(*file), "{} {}: is a folder; it takes a file", option,
                 *file);
   if (!file) return;
@@ -46,7 +46,7 @@ void check_file_name(const char* option, const std::optional<std::string>& file)
                 "{} {}: there is no folder {}; make it first", option, *file, folder.string());
 }
 
-/// Whether two paths are one file, which need not exist yet.
+/// True if two paths are one file, which need not exist yet.
 bool names_one_file(const std::string& a, const std::string& b) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -138,7 +138,7 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
   const bool has_stages = config.parallel.pipeline > 1;
   const bool measures_cut = has_stages && config.parallel.pipeline_cut.kind == PipelineCut::Kind::kMeasured;
   TRIREME_CHECK(!arguments.times || arguments.timeline || has_stages,
-                "--times {} is about how long blocks take: it wants --timeline FILE, or a job with "
+                "--times {} is about how long blocks take: it needs --timeline FILE, or a job with "
                 "parallel.pipeline of 2 or more",
                 *arguments.times);
   batch_layout(config, arguments.num_ranks);  // refuses what cannot be laid out

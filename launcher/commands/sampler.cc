@@ -12,7 +12,7 @@ namespace trireme {
 namespace {
 
 // Rows of the batch are rounded up to this, so that kernels prepare few shapes. A causal model does not see
-// what stands after a token, so the padding changes nothing.
+// what follows a token, so the padding changes nothing.
 constexpr std::int64_t kLengthStep = 32;
 
 std::vector<float> next_logits(Engine& engine, const std::vector<std::int32_t>& tokens,

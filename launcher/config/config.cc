@@ -29,7 +29,7 @@ struct Reading {
 
 void set_key(Reading& reading, const ConfigKey& key, const toml::node& node, const std::string& where) {
   const auto value = read_value(node, key.type);
-  TRIREME_CHECK(value, "{}: {} wants {}, found {}", where, key.full_name(), describe(key.type),
+  TRIREME_CHECK(value, "{}: {} needs {}, found {}", where, key.full_name(), describe(key.type),
                 describe_node(node));
   check_value(key, *value, where);
   key.set(reading.config, *value);
@@ -39,7 +39,7 @@ void set_key(Reading& reading, const ConfigKey& key, const toml::node& node, con
 /// The full name of the known key that is nearest to an unknown one. A key of the same section wins over an
 /// equally near one of another, and one that begins with the unknown name over all.
 std::string nearest_key(std::string_view section, std::string_view name) {
-  constexpr std::size_t kTellingPrefix = 4;  // letters
+  constexpr std::size_t kTellingPrefix = 4;  // characters
   std::string nearest;
   int least = std::numeric_limits<int>::max();
   for (const ConfigKey& key : config_keys()) {
@@ -98,9 +98,8 @@ void apply_table(Reading& reading, const toml::table& root, std::string_view sou
   for (const auto& [section, node] : root) {
     const std::string where = at(source, section.source());
     const toml::table* keys = node.as_table();
-    TRIREME_CHECK(keys != nullptr,
-                  "{}: {} stands outside of any section; did you mean {}, below its [section]?", where,
-                  shortened(std::string(section.str())), nearest_key("", section.str()));
+    TRIREME_CHECK(keys != nullptr, "{}: {} is outside of any section; did you mean {}, below its [section]?",
+                  where, shortened(std::string(section.str())), nearest_key("", section.str()));
     apply_section(reading, section.str(), *keys, source, where);
   }
 }
@@ -143,7 +142,7 @@ const ConfigKey* find_table_key(std::string_view section, std::string_view name)
 void set_entry(JobConfig& config, const ConfigKey& key, const std::string& entry, const toml::node& node,
                const std::string& where) {
   const auto* text = node.as_string();
-  TRIREME_CHECK(text != nullptr && !entry.empty(), "{}: {}.{} wants a string, found {}", where,
+  TRIREME_CHECK(text != nullptr && !entry.empty(), "{}: {}.{} needs a string, found {}", where,
                 key.full_name(), shortened(entry), describe_node(node));
   auto table = std::get<std::map<std::string, std::string>>(key.get(config));
   table[entry] = text->get();
@@ -156,10 +155,10 @@ void apply_override(Reading& reading, const std::string& text) {
   const std::string where = "--set " + shortened(readable);
   TRIREME_CHECK(readable == text, "{}: is not UTF-8, and could not be read again from a checkpoint", where);
   const auto equals = text.find('=');
-  TRIREME_CHECK(equals != std::string::npos, "{}: wants section.key=value", where);
+  TRIREME_CHECK(equals != std::string::npos, "{}: needs section.key=value", where);
   const std::string name = text.substr(0, equals), value = text.substr(equals + 1);
   const auto dot = name.find('.');
-  TRIREME_CHECK(dot != std::string::npos, "{}: wants section.key=value; did you mean {}?", where,
+  TRIREME_CHECK(dot != std::string::npos, "{}: needs section.key=value; did you mean {}?", where,
                 nearest_key("", name));
   const std::string section = name.substr(0, dot), key_name = name.substr(dot + 1);
   toml::table table = parse_override_value(value);
@@ -177,7 +176,7 @@ const ConfigKey& find_key(const std::string& full_name) {
   return *std::ranges::find(config_keys(), full_name, &ConfigKey::full_name);
 }
 
-/// Whoever gives a key expects something of it; its default asks for nothing.
+/// A key that is given is meant to have an effect; a default is not.
 void check_effects(const Reading& reading) {
   for (const auto& [name, where] : reading.given) {
     const ConfigKey& key = find_key(name);

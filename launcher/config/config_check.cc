@@ -52,7 +52,7 @@ void check_precision(const JobConfig& config) {
   check_op_overrides(precision);
   const DType grad_dtype = precision.grad_dtype.value_or(Precision(precision.mode).compute_dtype());
   TRIREME_CHECK(grad_dtype == DType::kFloat32 || config.parallel.reduction == Reduction::kCanonical,
-                "precision.grad_dtype = \"{}\" wants parallel.reduction = \"canonical\": the library's own "
+                "precision.grad_dtype = \"{}\" needs parallel.reduction = \"canonical\": the library's own "
                 "all-reduce sums in fp32 only",
                 to_word(precision.grad_dtype));
   TRIREME_CHECK(precision.loss_scale.kind != LossScaleConfig::Kind::kDynamic ||
@@ -66,16 +66,16 @@ void check_pipeline(const JobConfig& config) {
   const bool interleaved = parallel.schedule == PipelineSchedule::kInterleaved;
   TRIREME_CHECK(
       parallel.chunks == 1 || interleaved,
-      "parallel.chunks = {} wants parallel.schedule = \"interleaved\"; \"{}\" runs one chunk a rank",
+      "parallel.chunks = {} needs parallel.schedule = \"interleaved\"; \"{}\" runs one chunk a rank",
       parallel.chunks, to_word(parallel.schedule));
   TRIREME_CHECK(
       parallel.chunks > 1 || !interleaved,
-      "parallel.schedule = \"interleaved\" wants parallel.chunks = 2 or more; with one chunk a rank it "
+      "parallel.schedule = \"interleaved\" needs parallel.chunks = 2 or more; with one chunk a rank it "
       "is \"1f1b\"");
   if (parallel.pipeline == 1) {
     TRIREME_CHECK(
         parallel.chunks == 1,
-        "parallel.schedule = \"interleaved\" wants parallel.pipeline = 2 or more: one stage has nothing "
+        "parallel.schedule = \"interleaved\" needs parallel.pipeline = 2 or more: one stage has nothing "
         "to interleave");
     TRIREME_CHECK(parallel.pipeline_cut.kind != PipelineCut::Kind::kListed,
                   "parallel.pipeline_cut = \"{}\" cuts a model that parallel.pipeline = 1 leaves whole",
@@ -98,13 +98,14 @@ void check_config(const JobConfig& config) {
                 "optimizer.nesterov needs a momentum, but optimizer.momentum = 0");
   TRIREME_CHECK(
       !config.parallel.cuda_graph || config.model.dropout == 0,
-      "parallel.cuda_graph = true cannot play steps that draw random numbers, but model.dropout = {}; "
+      "parallel.cuda_graph = true cannot replay steps that draw random numbers, but model.dropout = {}; "
       "set cuda_graph = false or dropout = 0",
       config.model.dropout);
-  TRIREME_CHECK(!config.parallel.cuda_graph || config.log.trace_step == 0,
-                "log.trace_step = {}: a step that parallel.cuda_graph plays has no actions to time; set one "
-                "of them to its default",
-                config.log.trace_step);
+  TRIREME_CHECK(
+      !config.parallel.cuda_graph || config.log.trace_step == 0,
+      "log.trace_step = {}: a step that parallel.cuda_graph replays has no actions to time; set one "
+      "of them to its default",
+      config.log.trace_step);
   TRIREME_CHECK(!to_word(config.checkpoint.resume).empty(),
                 "checkpoint.resume is empty: \"auto\", \"never\" or the path of a checkpoint");
 }

@@ -171,7 +171,7 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
           "1. An integer, or a string such as \"12 GiB\". 0: what the device has, or this rank's part of the "
           "machine.")
       .add("cuda_graph", &L::cuda_graph, any(),
-           "Record a training step on the GPU and play it from then on: one launch a step. One rank, no "
+           "Record a training step on the GPU and replay it from then on: one launch a step. One rank, no "
            "dropout. No effect on CPUs. The results do not change.");
 }
 

@@ -1,4 +1,4 @@
-// The value of a key as it stands in TOML: read as the key's type, checked by its rule, described in
+// The value of a key as TOML writes it: read as the key's type, checked by its rule, described in
 // messages.
 #pragma once
 

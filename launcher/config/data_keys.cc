@@ -61,7 +61,7 @@ void add_data_keys(std::vector<ConfigKey>& keys) {
       .add_string_or_number(
           "workers", &D::workers, "\"auto\" or a number from 0 to 256",
           "Threads a rank that read and decode ahead of the training. `auto`: for images as "
-          "many as `parallel.threads`, else 1. 0: samples are read when a step wants them. "
+          "many as `parallel.threads`, else 1. 0: samples are read when a step needs them. "
           "The results do not change.");
   add_image_keys(keys);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "launcher/report/field_keys.h"
 #include "runtime/base/log.h"
 
 namespace trireme {
@@ -28,7 +29,7 @@ void LeftOut::gather(Communicator& comm, const std::vector<const Dataset*>& data
     std::istringstream lines(text);
     for (std::string reason; std::getline(lines, reason);) {
       if (!reasons_.insert(reason).second || comm.rank() != 0) continue;
-      if (++num_new <= kMaxNamed) log_warning("left out: " + reason);
+      if (++num_new <= kMaxNamed) log_warning("left out: " + with_keys(reason));
     }
   }
   if (num_new > kMaxNamed) log_warning(fmt::format("left out: {} more", num_new - kMaxNamed));

@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-// The parts of the table that stand in files of their own.
+// The parts of the table that are in files of their own.
 void add_model_keys(std::vector<ConfigKey>& keys);
 void add_data_keys(std::vector<ConfigKey>& keys);
 

@@ -140,7 +140,7 @@ std::string to_word(const LossScaleChoice& choice);    // "1024"
 std::string to_word(const std::optional<int>& count);  // nothing: "auto"
 std::string to_word(const Resume& resume);
 
-/// Sets `value` to what `word` stands for. False where it stands for none.
+/// Sets `value` to the value of `word`. False if it has none.
 template <HasWords T>
 bool read_word(std::string_view word, T& value) {
   for (const Word<T>& entry : kWords<T>) {
@@ -155,11 +155,11 @@ bool read_word(std::string_view word, LossScaleChoice& choice);    // positive, 
 bool read_word(std::string_view word, std::optional<int>& count);  // 0 to 256
 bool read_word(std::string_view word, Resume& resume);
 
-/// Throws Error(kInvalidInput) where the word stands for no value.
+/// Throws Error(kInvalidInput) if the word has no value.
 template <class T>
 T from_word(std::string_view word) {
   T value;
-  TRIREME_CHECK(read_word(word, value), "\"{}\" stands for no value here", word);
+  TRIREME_CHECK(read_word(word, value), "\"{}\" is no value here", word);
   return value;
 }
 

@@ -85,7 +85,7 @@ std::string describe_different_ranks(const std::vector<Arithmetic>& all,
   text = "the ranks' results would differ in their last bits:" + text;
   if (instructions) {
     text +=
-        "\nlet all of them use the instructions of the weakest: oneDNN and Trireme's own kernels follow "
+        "\nlet all of them use the instructions of the weakest: oneDNN and Trireme's native kernels follow "
         "`mpirun -x ONEDNN_MAX_CPU_ISA=AVX2` (or the name above that is least)";
   }
   if (others) text += "\ngive all machines the same build, libraries and kind of processor";

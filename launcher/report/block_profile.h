@@ -1,4 +1,4 @@
-// How long the blocks of a job's model take on this machine, measured once and kept in a JSON file.
+// The times of a job's blocks on this machine, measured once and kept in a JSON file.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 namespace trireme {
 
 struct BlockProfile {
-  // What was measured.
+  // The measured job.
   std::string model;  // name and shape: "gpt, 2 layers, 32 wide, ..."
   std::int64_t micro_batch = 0;
   std::string precision;
-  // Where.
+  // The place of measurement.
   std::string device;
   int threads = 0;
 
@@ -27,11 +27,11 @@ struct BlockProfile {
 /// Measures the blocks of a resolved job with samples made up; see measure_block_times().
 BlockProfile measure_profile(const JobConfig& config, const Device& device, int threads);
 
-/// What a profile of another model, micro-batch or precision differs in, in words; empty where it is the
+/// The difference of a profile of another model, micro-batch or precision, in words; empty if it is the
 /// job's.
 std::string describe_mismatch(const BlockProfile& profile, const JobConfig& config);
 
-/// Whether the profile was measured where a rank of the job computes, in words; empty where it was.
+/// The difference between the machine of the profile and that of the job's ranks, in words; empty if none.
 std::string describe_other_place(const BlockProfile& profile, const Device& device, int threads);
 
 std::string to_json(const BlockProfile& profile);

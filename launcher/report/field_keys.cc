@@ -8,12 +8,23 @@
 namespace trireme {
 namespace {
 
-// Fields whose key is not their name in [parallel].
+// Fields of EngineOptions whose key is not their name in [parallel].
 constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
     {"pipeline.stages", "parallel.pipeline"}, {"pipeline.schedule", "parallel.schedule"},
     {"pipeline.chunks", "parallel.chunks"},   {"pipeline.cut", "parallel.pipeline_cut"},
     {"micro_batch", "train.micro_batch"},     {"global_batch", "train.global_batch"},
     {"data_cache_bytes", "data.cache"},
+};
+
+// Fields of other structs that messages name, as they stand there.
+constexpr std::pair<std::string_view, std::string_view> kOtherFields[] = {
+    {"Precision::grad_dtype", "precision.grad_dtype"},
+    {"Precision::override_op", "precision.ops"},
+    {"TokenDataset::Options::vocab_size", "model.vocab"},
+    {"TokenDataset::Options::sequence_length", "model.seq_len"},
+    {"EncodedImage::max_pixels", "data.max_pixels"},
+    {"ImageDataset::Options::on_bad_image = OnBadImage::kSkip",
+     "data.on_bad_image = \"skip\" (trireme eval: --on-bad-image skip)"},
 };
 
 std::string describe_advice(const Change& change, int data_ranks) {
@@ -35,13 +46,19 @@ std::string with_keys(std::string_view message) {
   while (true) {
     const std::size_t at = message.find(kFieldOf);
     text += message.substr(0, at);
-    if (at == std::string_view::npos) return text;
+    if (at == std::string_view::npos) break;
     message.remove_prefix(at + kFieldOf.size());
     std::size_t end = std::min(message.find_first_not_of("abcdefghijklmnopqrstuvwxyz_."), message.size());
     while (end > 0 && message[end - 1] == '.') --end;  // of a sentence
     text += key_of(message.substr(0, end));
     message.remove_prefix(end);
   }
+  for (const auto& [field, key] : kOtherFields) {
+    for (std::size_t at = text.find(field); at != std::string::npos; at = text.find(field, at + key.size())) {
+      text.replace(at, field.size(), key);
+    }
+  }
+  return text;
 }
 
 std::string describe_as_key(const Change& change) {

@@ -12,7 +12,8 @@ namespace trireme {
 /// Of a field of EngineOptions: "zero" -> "parallel.zero", "pipeline.cut" -> "parallel.pipeline_cut".
 std::string key_of(std::string_view field);
 
-/// A library's message with keys in place of "EngineOptions::zero" and the like.
+/// A library's message with keys in place of the fields that it names: "EngineOptions::zero",
+/// "EncodedImage::max_pixels".
 std::string with_keys(std::string_view message);
 
 /// "parallel.zero = 2", "data.cache = \"12 MiB\"", "8 ranks".

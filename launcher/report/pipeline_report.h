@@ -1,4 +1,4 @@
-// What `trireme plan` says about the stages of a pipeline.
+// The part of `trireme plan` about the stages of a pipeline.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What `trireme plan` says about memory and traffic to the byte, and about what every rank does.
+// Details of `trireme plan`: memory and traffic to the byte, and the actions of every rank.
 #pragma once
 
 #include <cstdint>

@@ -48,7 +48,7 @@ std::int64_t peak_of_stage(const PlanReport& report, int stage) {
   return peak;
 }
 
-/// How long the blocks take on one micro-batch, forward and backward, in any unit.
+/// The times of the blocks on one micro-batch, forward and backward, in any unit.
 std::vector<BlockTime> block_times_of(const JobConfig& config, const BlockList& blocks,
                                       const BlockProfile* profile) {
   if (profile != nullptr) return profile->blocks;

@@ -1,4 +1,4 @@
-// What `trireme plan` finds out about a job: its model, its batch, each rank's memory and traffic, and every
+// The findings of `trireme plan`: a job's model, its batch, each rank's memory and traffic, and every
 // action; and how it says so in short (see plan_details.h for the rest).
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace trireme {
 
-/// What the rank that needs most would need and send with other values of accumulate_unsharded and
+/// The memory and traffic of the rank that needs most with other values of accumulate_unsharded and
 /// keep_gathered.
 struct AccumulationReport {
   bool accumulate_unsharded = false, keep_gathered = false;
@@ -53,7 +53,7 @@ struct PlanReport {
 PlanReport make_plan_report(const JobConfig& config, int num_ranks, int ranks_per_machine = 0,
                             const BlockProfile* profile = nullptr);
 
-/// Nobody knows yet where the ranks will run: what is assumed stands in the source.
+/// It is not known yet where the ranks will run: the source says what is assumed.
 MemoryLimit planned_limit(const JobConfig& config, int num_ranks, int ranks_per_machine);
 
 /// One screen.

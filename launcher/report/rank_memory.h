@@ -10,7 +10,7 @@ namespace trireme {
 
 struct RankMemory {
   int rank = 0;
-  std::int64_t peak_bytes = 0;  // library workspaces apart
+  std::int64_t peak_bytes = 0;  // without library workspaces
   MemoryCounts peak;            // each category's own peak
 };
 

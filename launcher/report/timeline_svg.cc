@@ -24,7 +24,7 @@ struct Rgb {
   int r, g, b;
 };
 
-// Told apart by colour-blind readers too; white text is readable on all of them, in every shade.
+// Distinct for colour-blind readers too; white text is readable on all of them, in every shade.
 Rgb colour_of(Kind kind) {
   switch (kind) {
     case Kind::kForward:
@@ -134,7 +134,8 @@ class Picture {
   void box(const TimelineSpan& span) {
     const bool lane = span.kind == Kind::kCommunication;
     const double x = x_of(span.start_ms), y = y_of(span.rank) + (lane ? kBar + 2 : 0);
-    const double width = x_of(span.end_ms) - x, seam = width > 3 ? 0.8 : 0;  // so that neighbours stay apart
+    const double width = x_of(span.end_ms) - x,
+                 seam = width > 3 ? 0.8 : 0;  // so that neighbours stay separate
     svg_ += fmt::format(
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" rx=\"{}\" fill=\"{}\"><title>{}, "
         "{:.2f} to {:.2f} ms</title></rect>\n",

@@ -1,4 +1,4 @@
-// What ranks do together or not at all: a stage that any of them may fail, and a question any of them may say
+// Collective decisions of ranks: a collective that any rank may fail, and a question any of them may say
 // yes to.
 #pragma once
 

@@ -23,7 +23,7 @@ std::shared_ptr<const BlockList> build_blocks(const ModelSection& model);
 /// The policy of [precision], checked by check_config().
 Precision build_precision(const PrecisionSection& section);
 
-/// What EngineOptions::pipeline.cut is for parallel.pipeline_cut. Throws Error(kInvalidInput), naming the
+/// EngineOptions::pipeline.cut of parallel.pipeline_cut. Throws Error(kInvalidInput), naming the
 /// key, for a cut that cannot be.
 std::vector<int> pipeline_cut(const JobConfig& config, const BlockList& blocks);
 
@@ -31,11 +31,11 @@ std::vector<int> pipeline_cut(const JobConfig& config, const BlockList& blocks);
 /// stands for 1, and "auto" for what needs least memory (see with_accumulation). `blocks` of build_blocks().
 EngineOptions engine_options(const JobConfig& config, const BlockList& blocks);
 
-/// How the samples of a step are laid out over `num_ranks` ranks. Throws Error(kInvalidInput) where stages or
+/// The layout of a step's samples over `num_ranks` ranks. Throws Error(kInvalidInput) where stages or
 /// micro-batches cannot share them equally, saying what would do.
 BatchLayout batch_layout(const JobConfig& config, int num_ranks);
 
-/// What is foreseen of a job; `blocks` of build_blocks().
+/// The job as foresight takes it; `blocks` of build_blocks().
 PlannedJob planned_job(const JobConfig& config, std::shared_ptr<const BlockList> blocks, int num_ranks);
 
 LrSchedule lr_schedule(const JobConfig& config);

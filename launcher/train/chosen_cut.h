@@ -16,7 +16,7 @@
 
 namespace trireme {
 
-/// What a cut has to fit into.
+/// The limits of a cut.
 struct CutMemory {
   int num_ranks = 1;
   std::int64_t limit_bytes = std::numeric_limits<std::int64_t>::max();  // of a rank
@@ -26,17 +26,17 @@ PipelineCut listed(const StageMap& cut);
 /// As parallel.pipeline_cut lists it: "3, 6".
 std::string as_list(const StageMap& cut);
 
-/// What parallel.pipeline_cut = "flops" of a resolved job stands for: "flops" itself, which is the fastest
+/// Resolves parallel.pipeline_cut = "flops" of a resolved job: "flops" itself, which is the fastest
 /// cut of all, where that fits or no cut was found that does; else the fastest that fits, listed, with a
 /// message that says so.
 PipelineCut flops_cut(const JobConfig& config, const CutMemory& memory);
 
-/// What parallel.pipeline_cut = "measured" stands for, by the times of `profile`: the fastest cut that fits.
-/// Where none is found to fit, the one that came closest, with a warning that names it; the check of the
+/// Resolves parallel.pipeline_cut = "measured" by the times of `profile`: the fastest cut that fits.
+/// If none is found to fit, the one that came closest, with a warning that names it; the check of the
 /// job's memory then refuses it.
 PipelineCut measured_cut(const JobConfig& config, const BlockProfile& profile, const CutMemory& memory);
 
-/// What was measured for a job before, in `file`, where it was measured on `device` with as many threads;
+/// The profile measured for a job before, in `file`, if it was measured on `device` with as many threads;
 /// else measures, and keeps it there.
 struct CutMeasurement {
   Device device;

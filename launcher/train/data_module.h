@@ -1,4 +1,4 @@
-// What models learn from, tokens or images: from the keys of [data] to data sets, and what follows from the
+// Training data, tokens or images: from the keys of [data] to data sets, and what follows from the
 // sort of samples.
 #pragma once
 

@@ -35,7 +35,7 @@ EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options) {
   const BatchSource source = [&, next = std::size_t{0}](std::int64_t first, std::int64_t count) mutable {
     const bool expected =
         next < requests.size() && requests[next].first == first && requests[next].count == count;
-    TRIREME_CHECK(expected, "the engine asked for samples {} to {}, which this rank did not read ahead",
+    TRIREME_CHECK(expected, "the engine requested samples {} to {}, which this rank did not read ahead",
                   first, first + count - 1);
     ++next;
     return std::move(*prefetcher.next());

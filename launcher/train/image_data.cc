@@ -112,10 +112,10 @@ void check_classes(const JobConfig& config, const JobData& data, const ClassName
   check_same_classes(saved, eval,
                      "The model knows its own classes: choose a folder with the same class folders");
   if (data.train_images) {
-    with_key("data.train", [&] { check_labels(*data.train_images, config.model.classes); });
+    with_key("data.train", [&] { check_labels(*data.train_images, config.model.classes, "model.classes"); });
   }
   if (data.eval_images) {
-    with_key("data.eval", [&] { check_labels(*data.eval_images, config.model.classes); });
+    with_key("data.eval", [&] { check_labels(*data.eval_images, config.model.classes, "model.classes"); });
   }
 }
 

@@ -1,4 +1,5 @@
-// What a rank may use, and how a job that does not fit into it is refused: with keys that would make it fit.
+// The memory that a rank may use, and the refusal of a job that does not fit: with keys that would make it
+// fit.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,11 @@ struct MemoryLimit {
   int ranks_a_machine = 0;  // that share a machine's memory with this limit each; 0 where ranks share none
 };
 
-/// What a rank may use: parallel.memory_limit, else the memory of its device or its part of the machine's.
+/// The memory that a rank may use: parallel.memory_limit, else the memory of its device or its part of the
+/// machine's.
 MemoryLimit memory_limit(const JobConfig& config, Device device, int num_local_ranks);
 
-/// How a job fits, and what its messages name.
+/// The outcome of a fit, and what its messages name.
 struct JobFit : MemoryFit {
   MemoryLimit limit;
   int num_ranks = 1;

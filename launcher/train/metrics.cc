@@ -46,7 +46,7 @@ MetricsWriter::MetricsWriter(Options options) : options_(std::move(options)) {
   const auto& path = options_.path;
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
-  // Opening one would wait until somebody reads it.
+  // Opening one would wait for a reader.
   TRIREME_CHECK(!std::filesystem::is_fifo(status), "cannot write {}: it is a pipe, not a regular file",
                 path.string());
   if (std::filesystem::is_regular_file(status)) {

@@ -45,7 +45,7 @@ bool is_alive(const std::string& process) {
   return line[name_end + 2] != 'Z' && line[name_end + 2] != 'X';
 }
 
-/// Whether mpirun has a process to look after. True where the system does not tell.
+/// True if mpirun has a process to look after. True where the system does not tell.
 bool has_living_child(pid_t mpirun) {
   std::error_code error;
   for (const auto& thread : fs::directory_iterator(fmt::format("/proc/{}/task", mpirun), error)) {

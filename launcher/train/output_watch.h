@@ -1,5 +1,5 @@
 // Notices when the folder that a run writes is renamed, removed or replaced under it: what is open goes on
-// taking what is written then, and nobody would find it.
+// taking what is written then, and it would be lost.
 #pragma once
 
 #include <filesystem>
@@ -25,7 +25,7 @@ class OutputWatch {
   OutputWatch(const OutputWatch&) = delete;
   OutputWatch& operator=(const OutputWatch&) = delete;
 
-  /// What has happened; empty while all is in its place. Two questions to the system.
+  /// The change found; empty while all is in its place. Two system calls.
   std::optional<Loss> look() const;
 
  private:

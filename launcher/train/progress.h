@@ -1,4 +1,4 @@
-// What a person sees while a job trains: one refreshed line on a terminal, plain lines in a log.
+// Output for a person while a job trains: one refreshed line on a terminal, plain lines in a log.
 #pragma once
 
 #include <chrono>

@@ -86,7 +86,7 @@ void wait_for_others(RankStatus& status) {
     std::vector<int> places;
     for (int place = 1; place < board.size(); ++place) {
       const int process = board.read(place).visible_process();
-      if (process == 0) continue;  // in a container of its own: nobody can see it leave
+      if (process == 0) continue;  // in a container of its own: no rank can see it leave
       others.add(process);
       places.push_back(place);
     }

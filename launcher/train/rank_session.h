@@ -13,7 +13,7 @@ namespace trireme {
 
 class RankSession;
 
-/// What a rank does.
+/// The work of a rank.
 struct RankWork {
   /// Before the ranks join each other, so that a limit holds from then on: reads parallel.timeout_s, 0: none.
   /// Empty: the key's default, until set_limit(). Does not throw.

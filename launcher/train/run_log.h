@@ -28,7 +28,7 @@ class RunLog {
 
   void step(const StepMetrics& metrics);
   void eval(std::int64_t step, const EvalMetrics& metrics);
-  /// How many samples were left out so far, each counted once.
+  /// Notes the number of samples left out so far, each counted once.
   void left_out(std::int64_t count) { options_.summary.num_left_out = count; }
   void checkpoint(const std::filesystem::path& folder);
   /// A line for people.

@@ -1,4 +1,4 @@
-// What the trainer notes in a checkpoint's manifest, beside the engine's state.
+// The trainer's part of a checkpoint's manifest, beside the engine's state.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace trireme {
 
-/// What the trainer notes in a manifest.
+/// The trainer's part of a manifest.
 struct RunState {
   std::int64_t step = 0;
   double loss = 0;                  // of that step

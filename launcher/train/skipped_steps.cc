@@ -8,8 +8,8 @@ namespace trireme {
 namespace {
 
 // True of a scale of 1 or less: no gradient is larger than the network made it.
-constexpr const char* kOverflowsByItself =
-    "the network overflows fp16 by itself: try precision.mode = \"bf16\", an op of it in fp32 "
+constexpr const char* kOverflowsOnItsOwn =
+    "the network overflows fp16 on its own: try precision.mode = \"bf16\", an op of it in fp32 "
     "(precision.ops), or a lower optimizer.lr";
 
 bool is_scaled(const PrecisionSection& precision) {
@@ -25,7 +25,7 @@ float next_scale(const StepResult& result, const PrecisionSection& precision) {
                                : result.loss_scale;
 }
 
-/// How many skipped steps after this one bring the scale down to 1, where the gradients are the network's
+/// Counts the skipped steps after this one that bring the scale down to 1, if the gradients are the network's
 /// own.
 int skips_until_one(const StepResult& result, const PrecisionSection& precision) {
   int skips = 0;
@@ -35,7 +35,7 @@ int skips_until_one(const StepResult& result, const PrecisionSection& precision)
   return skips;
 }
 
-/// Why the last of max_skips skipped steps was skipped, and what to do.
+/// The reason why the last of max_skips skipped steps was skipped, and what to do.
 std::string advice_on_skips(const StepResult& result, const PrecisionSection& precision) {
   if (!is_dynamic(precision)) return "try a smaller precision.loss_scale, or \"dynamic\"";
   if (result.loss_scale > 1.0f) {
@@ -46,12 +46,12 @@ std::string advice_on_skips(const StepResult& result, const PrecisionSection& pr
         skips == 0 ? "in the next step" : fmt::format("after {} more", skips), precision.max_skips,
         precision.scale_init);
   }
-  return kOverflowsByItself;
+  return kOverflowsOnItsOwn;
 }
 
 /// The same of a scale that would fall below its floor.
 std::string advice_on_floor(const StepResult& result) {
-  return result.loss_scale > 1.0f ? "lower that, as the scale may fall to 1" : kOverflowsByItself;
+  return result.loss_scale > 1.0f ? "lower that, as the scale may fall to 1" : kOverflowsOnItsOwn;
 }
 
 std::string describe(const std::optional<NonFiniteGradient>& culprit) {

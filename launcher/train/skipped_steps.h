@@ -1,4 +1,4 @@
-// What a run makes of steps whose gradients were not finite: go on, or stop, and in which words.
+// Decides about steps whose gradients were not finite: go on, or stop, and in which words.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,9 @@
 
 namespace trireme {
 
-/// Why a job cannot go on after this step, and what to do; empty: it can. Only fp16 with a loss scale goes on
-/// after skipped steps, as long as they do not follow one another for ever: in the other cases the next step
-/// would be no better.
+/// The reason why a job cannot go on after this step, and what to do; empty: it can. Only fp16 with a loss
+/// scale goes on after skipped steps, as long as they do not follow one another for ever: in the other cases
+/// the next step would be no better.
 std::string reason_to_stop(const StepResult& result, const PrecisionSection& precision);
 
 /// "step 7 is skipped, loss scale 65536 -> 32768: the gradient of parameter ... is not finite".

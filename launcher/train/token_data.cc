@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 // A pass over synthetic data; its training samples never repeat, whatever the pass.
 constexpr std::int64_t kSyntheticSamples = 1024;
 
-/// Where the tokens of data.train or data.eval are: of a prepared folder, the file that belongs to the key.
+/// The path of the tokens of data.train or data.eval: of a prepared folder, the file that belongs to the key.
 fs::path shards_of(const std::string& path, const char* prepared_name) {
   const bool prepared = fs::is_directory(path) && fs::exists(fs::path(path) / DatasetInfo::kFileName);
   return prepared ? fs::path(path) / prepared_name : fs::path(path);

@@ -43,7 +43,7 @@ BatchSource TrainingBatches::source() {
   return [this](std::int64_t, std::int64_t count) {
     auto batch = prefetcher_.next();
     TRIREME_CHECK(batch && batch->input_shape.dim(0) == count,
-                  "the engine asked for {} samples, the data of the run has {}", count,
+                  "the engine requested {} samples, the data of the run has {}", count,
                   batch ? batch->input_shape.dim(0) : 0);
     return std::move(*batch);
   };

@@ -50,8 +50,8 @@ class [[nodiscard]] Work {
     virtual ~Impl() = default;
     /// Blocks the host (cpu) or orders the rank's stream after the operation (cuda). Called at most once.
     virtual void wait() = 0;
-    /// Called in place of wait() when nobody will wait. Must not block; what the operation still touches has
-    /// to stay alive without this object.
+    /// Called in place of wait() when no caller will wait. Must not block; what the operation still touches
+    /// has to stay alive without this object.
     virtual void abandon() noexcept = 0;
   };
 
@@ -102,7 +102,7 @@ class Communicator {
   virtual std::string kind() const = 0;
   /// The device of its tensors.
   virtual DeviceType device_type() const = 0;
-  /// Whether ranks of the group talk over a network that the host drives; the same on all of them.
+  /// True if ranks of the group talk over a network that the host drives; the same on all of them.
   virtual bool spans_machines() const { return false; }
   /// Says on which stream this rank computes (Backend::native_stream): operations start after what is
   /// enqueued on it, and wait() makes it wait. Groups made by split share it. Host memory has no streams.

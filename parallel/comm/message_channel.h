@@ -1,4 +1,4 @@
-// Where messages pass between the ranks of a group.
+// The channel of messages between the ranks of a group.
 #pragma once
 
 #include <compare>

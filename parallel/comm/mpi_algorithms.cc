@@ -35,7 +35,7 @@ void choose_all_reduce() {
 }  // namespace
 
 void choose_mpi_algorithms() {
-  // As MPI was started: Open MPI 4.1 takes the level that is asked for here as that of all MPI.
+  // As MPI was started: Open MPI 4.1 takes the level requested here as that of all MPI.
   int level = MPI_THREAD_SINGLE;
   MPI_Query_thread(&level);
   if (MPI_T_init_thread(level, &level) != MPI_SUCCESS) return;

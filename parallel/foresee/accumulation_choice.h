@@ -1,5 +1,5 @@
-// What ranks keep over a step's micro-batches so that they send less, where it fits: chosen before a run, by
-// playing the step on the meta device.
+// Chooses what ranks keep over a step's micro-batches so that they send less, where it fits: before a run, by
+// running the step on the meta device.
 //
 // [Note: order of accumulation] With m micro-batches a rank, ZeRO-3 gathers parameters 2 m times a step and
 // once with keep_gathered (2 m - 1 times psi saved); ZeRO-2 and 3 exchange gradients m times and once with
@@ -16,7 +16,7 @@
 
 namespace trireme {
 
-/// What is settled; nothing: whichever sends least of what fits.
+/// Settled values; nothing: whichever sends least of what fits.
 struct AccumulationChoice {
   std::optional<bool> accumulate_unsharded, keep_gathered;  // of EngineOptions
 };
@@ -28,7 +28,7 @@ EngineOptions choose_accumulation(const std::shared_ptr<const BlockList>& blocks
                                   const AccumulationChoice& choice, const SampleSpec& sample, int num_ranks,
                                   std::int64_t limit_bytes);
 
-/// Whether the options' ZeRO stage, data ranks and micro-batches make a difference between keeping gradients
+/// True if the options' ZeRO stage, data ranks and micro-batches make a difference between keeping gradients
 /// whole (parameters gathered) over a step's micro-batches and not.
 bool has_gradients_to_keep(const EngineOptions& options, int num_ranks);
 bool has_parameters_to_keep(const EngineOptions& options, int num_ranks);

@@ -217,7 +217,7 @@ class Pricing {
   const ModelLayout& layout_;
   const StageMap& stages_;
   const int data_, stage_;
-  const Sharding exchange_;  // of sums under way
+  const Sharding exchange_;  // of sums in flight
   const ShardedState sharded_;
   const Sharding sharding_;  // of masters
   const std::vector<Holding> holdings_;

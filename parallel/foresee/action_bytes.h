@@ -1,4 +1,4 @@
-// What the actions of a plan send, computed from the plan and the layout alone: nothing is played.
+// Bytes that the actions of a plan send, computed from the plan and the layout alone: nothing runs.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-// On a busy machine the quickest of many short runs is what says how long one takes.
+// On a busy machine the fastest of many short runs is the best estimate.
 constexpr double kEnoughMs = 100.0;
 
 // fp32 gradients and working copies in the compute dtype, as an engine has them.

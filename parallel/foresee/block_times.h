@@ -1,4 +1,4 @@
-// How long each block takes forward and backward on the real device: a short profile, for cutting a model
+// Times each block forward and backward on the real device: a short profile, for cutting a model
 // into stages and for pictures of schedules.
 #pragma once
 
@@ -24,10 +24,10 @@ struct BlockTimesOptions {
   int threads = 1;
   std::optional<std::int64_t> memory_limit;
   Precision precision;
-  int repeats = 3;  // after one that is not counted, or more, up to 100 ms in all; the quickest counts
+  int repeats = 3;  // after one that is not counted, or more, up to 100 ms in all; the fastest counts
 };
 
-/// Runs every block forward and backward on one micro-batch, each by itself: no more than one block's
+/// Runs every block forward and backward on one micro-batch, each on its own: no more than one block's
 /// parameters are held at a time, so the model need not fit. Blocks of the same class whose parameters and
 /// inputs have the same shapes are measured once. Times of tasks on an otherwise idle device; the parameters
 /// are fresh and nothing of them is kept.
@@ -36,7 +36,7 @@ struct BlockTimesOptions {
 std::vector<BlockTime> measure_block_times(const BlockList& blocks, const HostBatch& batch,
                                            const BlockTimesOptions& options);
 
-/// Whether two blocks do the same work on equal inputs: the same class, and equal shapes of parameters.
+/// True if two blocks do the same work on equal inputs: the same class, and equal shapes of parameters.
 bool is_twin(const Block& a, const Block& b);
 
 /// Milliseconds of each block, forward and backward together: for cut_evenly().

@@ -1,4 +1,4 @@
-// How much arithmetic each block is, counted on the meta device: what share of the time a stage will take,
+// Counts the arithmetic of each block on the meta device: what share of the time a stage will take,
 // before anything is measured.
 #pragma once
 

@@ -32,7 +32,7 @@ struct MemoryCut {
   CutNeed closest;              // of the cuts that were tried, the one whose largest stage is smallest
 };
 
-/// The question about memory, apart from the job.
+/// The inputs of a search for a cut that fits, beside the job.
 struct CutQuestion {
   std::vector<double> costs;  // of each block, in any unit
   int pipeline = 1, chunks = 1;
@@ -49,7 +49,7 @@ MemoryCut cut_within_memory(const CutQuestion& question);
 MemoryCut cut_within_memory(const PlannedJob& job, const std::vector<double>& costs,
                             std::int64_t limit_bytes);
 
-/// Where none fits: a cut whose largest stage is smaller than that of `closest`, if a few further searches
+/// If none fits: a cut whose largest stage is smaller than that of `closest`, if a few further searches
 /// between the limit and its bytes find one.
 CutNeed closest_cut(const PlannedJob& job, const std::vector<double>& costs, std::int64_t limit_bytes,
                     CutNeed closest);

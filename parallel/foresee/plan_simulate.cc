@@ -28,9 +28,9 @@ std::vector<std::string> names_of(const std::vector<BlockTime>& blocks) {
   return names;
 }
 
-class PlanPlayer {
+class PlanSimulator {
  public:
-  PlanPlayer(const StepPlan& plan, const PlanTimes& times)
+  PlanSimulator(const StepPlan& plan, const PlanTimes& times)
       : plan_(plan),
         times_(times),
         names_(names_of(times.blocks)),
@@ -41,7 +41,7 @@ class PlanPlayer {
                   "times of {} blocks for a plan of {} units", times.blocks.size(), plan.num_units);
   }
 
-  Timeline play() {
+  Timeline run() {
     bool moved = true;
     while (moved) {
       moved = false;
@@ -60,7 +60,7 @@ class PlanPlayer {
   struct Rank {
     std::size_t next = 0;
     double now = 0.0;
-    std::map<Message, std::pair<Link, std::size_t>> receives;  // under way: which message of which channel
+    std::map<Message, std::pair<Link, std::size_t>> receives;  // in flight: which message of which channel
   };
 
   bool done(std::size_t rank) const { return ranks_[rank].next == plan_.ranks[rank].actions.size(); }
@@ -112,7 +112,7 @@ class PlanPlayer {
     return true;
   }
 
-  // Where every rank stands before a collective of all, they go on together.
+  // Ranks that all stand before a collective of all go on together.
   bool meet() {
     double last = 0.0;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -149,7 +149,7 @@ class PlanPlayer {
 }  // namespace
 
 Timeline simulate_plan(const StepPlan& plan, const PlanTimes& times) {
-  return PlanPlayer(plan, times).play();
+  return PlanSimulator(plan, times).run();
 }
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// How long a plan takes, found by playing it with given times of blocks: the data of `trireme plan
+// Simulates the time of a plan from given times of blocks: the data of `trireme plan
 // --timeline`.
 #pragma once
 

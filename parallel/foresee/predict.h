@@ -1,5 +1,5 @@
-// What a step will need, found by playing its plan on the meta device: same engine, same blocks, nothing
-// computed. See [Note: memory accounting].
+// The memory and traffic of a step, found by running its plan on the meta device: same engine, same blocks,
+// nothing computed. See [Note: memory accounting].
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ struct PlannedJob {
 /// An engine of the job's rank `rank` that counts and computes nothing: for its plan, layout and stages.
 std::unique_ptr<Engine> engine_on_meta(const PlannedJob& job, int rank = 0);
 
-/// What one action of the plan needs.
+/// The needs of one action of the plan.
 struct ActionNeed {
   MemoryCounts alive;           // at the moment within the action when the total was largest
   MemoryCounts peak;            // each category's own peak within the action
@@ -31,14 +31,14 @@ struct ActionNeed {
 };
 
 struct StepPrediction {
-  MemoryStats memory;           // equal to the byte to StepResult::memory of a run, workspaces apart
+  MemoryStats memory;           // equal to the byte to StepResult::memory of a run, without workspaces
   std::int64_t sent_bytes = 0;  // equal to StepResult::sent_bytes
   std::array<std::int64_t, kNumCallKinds> sent_by_call{};  // the same, by kind of call
   std::vector<ActionNeed> actions;                         // by place in the rank's plan
   RankPlan plan;
   std::vector<std::string> unit_names;
 
-  /// What the first OptimStep needs: all gradients are there.
+  /// The need of the first OptimStep: all gradients are there.
   const ActionNeed& update() const;
   /// Parameters, gradients and optimizer state (offloaded or not) when the optimizer steps: what the formulas
   /// of ZeRO count.
@@ -66,7 +66,7 @@ StepPrediction predict_largest_step(const std::shared_ptr<const BlockList>& bloc
 // For a search over many layouts. No plan is validated: whoever runs a layout that was found does that.
 
 /// predict_largest_step(), or nothing where a rank needs more than `limit` bytes: known as soon as the first
-/// byte beyond it is asked for.
+/// allocation goes beyond it.
 std::optional<StepPrediction> predict_within(std::int64_t limit,
                                              const std::shared_ptr<const BlockList>& blocks,
                                              EngineOptions options, const SampleSpec& sample, int num_ranks);

@@ -1,4 +1,4 @@
-// What can be changed about a job that needs too much memory: fields and values.
+// Changes to a job that needs too much memory: fields and values.
 #pragma once
 
 #include <cstdint>
@@ -41,10 +41,10 @@ std::string value_text(const Change& change);
 /// "a, b and c".
 std::string listed(const std::vector<std::string>& parts);
 
-/// What to change to make `to` of `from`, in the order of Field.
+/// The changes that make `to` of `from`, in the order of Field.
 std::vector<Change> changes_between(const PlannedJob& from, const PlannedJob& to);
 
-/// What would reduce a category of memory, with values that a job does not have yet.
+/// Changes that would reduce a category of memory, with values that a job does not have yet.
 struct MemoryAdvice {
   MemoryCategory category{};
   std::int64_t bytes = 0;

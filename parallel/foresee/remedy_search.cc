@@ -110,7 +110,7 @@ std::optional<Remedy> smaller_cache(const PlannedJob& job, std::int64_t limit) {
   return remedy;
 }
 
-/// What is alive in an action beside the model's state: activations, those of its block and those kept for
+/// Memory alive in an action beside the model's state: activations, those of its block and those kept for
 /// backward, the batch, and gathered or exchanged buffers.
 std::int64_t bytes_beside_state(const MemoryCounts& alive) {
   return alive[MemoryCategory::kActivations] + alive[MemoryCategory::kCommunication] +

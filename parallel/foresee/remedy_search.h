@@ -4,7 +4,7 @@
 // smaller data cache, then a larger `zero` (more messages; with it what accumulate_unsharded and
 // keep_gathered keep over the micro-batches of a step is given up, in the order of [Note: order of
 // accumulation]), then `recompute_every` (a third more work; longer segments first), then a smaller
-// `micro_batch` (matmuls that fill the device less), then more ranks (somebody has to pay for them; every
+// `micro_batch` (matmuls that fill the device less), then more ranks (they cost money; every
 // number that shares the micro-batches evenly, in ascending order). A more expensive change is tried together
 // with the cheaper ones. None of them changes the results, except that a different micro-batch rounds
 // differently.
@@ -30,7 +30,7 @@ struct Remedy {
   std::int64_t peak_bytes = 0;  // of a rank
 };
 
-/// Where none fits: the layout that needs least.
+/// If none fits: the layout that needs least.
 struct SmallestLayout {
   std::vector<Change> changes;
   std::int64_t peak_bytes = 0;   // of a rank

@@ -23,7 +23,7 @@ namespace trireme {
 /// Throws as StageMap::even().
 StageMap cut_evenly(const std::vector<double>& costs, int pipeline, int chunks = 1);
 
-/// Whether a chunk may not hold blocks [first, last).
+/// True if a chunk may not hold blocks [first, last).
 using RangeRefused = std::function<bool(int first, int last, int chunk)>;
 
 /// The same cut among those without a refused range; empty where there is none.

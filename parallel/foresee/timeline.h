@@ -1,4 +1,4 @@
-// What ranks do when: the data of pictures and traces, from a simulation or from a run.
+// The timeline of a step: the data of pictures and traces, from a simulation or from a run.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct TimelineSpan {
   enum class Kind : std::uint8_t {
     kForward,
     kRecompute,
-    kBackward,        // both gradients, or that of the input where they run apart
+    kBackward,        // both gradients, or that of the input where they run separately
     kBackwardWeight,  // the parameters' gradient, where it runs on its own
     kCommunication,   // may overlap the rank's other spans: drawn in a lane of its own
     kUpdate,          // gradient norm and optimizer

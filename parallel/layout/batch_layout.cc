@@ -41,7 +41,7 @@ void BatchLayout::check() const {
                 "EngineOptions::global_batch = {}, EngineOptions::micro_batch = {} and {} data ranks must "
                 "all be positive",
                 global_batch, micro_batch, data_ranks);
-  // A plan holds every micro-batch of every rank; nobody accumulates a million of them.
+  // A plan holds every micro-batch of every rank; no job accumulates a million of them.
   constexpr std::int64_t kMaxMicroBatches = std::int64_t{1} << 20;
   TRIREME_CHECK(global_batch / micro_batch <= kMaxMicroBatches,
                 "EngineOptions::global_batch = {} makes {} micro-batches of EngineOptions::micro_batch = {}; "

@@ -1,17 +1,17 @@
-// How the global batch is cut into micro-batches, and which data rank computes which.
+// Cuts the global batch into micro-batches and assigns them to data ranks.
 #pragma once
 
 #include <cstdint>
 
 namespace trireme {
 
-/// Which global micro-batches a data rank computes (see [Note: canonical reduction]).
+/// The global micro-batches that a data rank computes (see [Note: canonical reduction]).
 enum class Assignment : std::uint8_t {
   kContiguous,  // rank r: a run of neighbours; gradients are reduced once a step
   kStrided,     // rank r: r, r + N, r + 2 N ...; gradients are reduced after every round of N
 };
 
-/// How the global batch is cut into micro-batches and who computes which.
+/// The cut of the global batch into micro-batches, and who computes which.
 ///
 /// Global micro-batch g holds samples [g * micro_batch, (g + 1) * micro_batch) of the step.
 struct BatchLayout {

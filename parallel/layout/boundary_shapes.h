@@ -1,9 +1,9 @@
-// What units hand to each other, known before it arrives: a receive has its buffers ready.
+// Shapes of the activations at stage boundaries, known before they arrive: a receive has its buffers ready.
 //
 // Found by running the blocks forward on the meta device, where nothing is computed.
 //
 // [Note: shapes of a play] A unit's output may have another dtype in evaluation than in training: dropout
-// with a dtype of its own runs in training alone. So both sides of a boundary ask for the play that they are
+// with a dtype of its own runs in training alone. So both sides of a boundary name the pass that they are
 // in. Recompute is part of training, and gives what the forward gave. The validator knows none of this, as
 // plans hold no tensors: both sides of a message ask here, with the same arguments, so they cannot differ.
 // That a block really gives what was found here its rank checks before it sends, in runs and in predictions.

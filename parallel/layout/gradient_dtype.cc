@@ -24,7 +24,7 @@ void check_gradient_dtype(const Context& ctx, const Optimizer& optimizer) {
         {.lr = ctx.zeros({}), .clip = ctx.zeros({}), .step = ctx.from_host(&first, {}, DType::kInt32)});
   } catch (const Error& e) {
     throw Error(e.code(),
-                fmt::format("precision.grad_dtype: gradients cannot be kept in {} here; use \"fp32\": {}",
+                fmt::format("Precision::grad_dtype: gradients cannot be kept in {} here; use \"fp32\": {}",
                             name(dtype), e.what()),
                 e.where());
   }

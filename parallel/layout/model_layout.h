@@ -1,10 +1,10 @@
-// Where every parameter of a model lies: flat groups, a canonical global order, and who uses what.
+// Lays out the parameters of a model: flat groups, a canonical global order, and who uses what.
 //
 // [Note: parameter order] Groups follow the blocks. A block's parameters form one group, those that decay
 // first, then by their center, each starting at a multiple of kNormBlock elements, the gaps zero. A parameter
 // that another block is tied to gets a group of its own, just before its block's, and each use of it has a
-// gradient buffer of its own (a bucket): uses accumulate apart and are added in block order. The order
-// depends on the model alone, never on the layout of ranks.
+// gradient buffer of its own (a bucket; gradient bucketing): uses accumulate separately and are added in
+// block order. The order depends on the model alone, never on the layout of ranks.
 //
 // [Note: merged groups] Neighbouring groups that are both smaller than `group_min_bytes` become one, one
 // behind the other, so that they travel in one message and are padded once. The order of elements stays, and
@@ -53,7 +53,7 @@ struct GradBucket {
   int use = 0;  // 0: the owner; k: the k-th further use, in block order
 };
 
-/// Where ParamRef{index} of a block leads.
+/// The target of ParamRef{index} of a block.
 struct ParamUse {
   int group = 0;
   int slot = 0;

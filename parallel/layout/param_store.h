@@ -9,11 +9,11 @@
 //
 // A plan decides when that is: around every use, or from a step's first use to its last. In fp32 the master
 // is the working copy, or lies inside of it: no second copy exists. Gathered buffers of stage 3 are counted
-// as communication. Gathers are under way until somebody needs the values.
+// as communication. Gathers stay in flight until the values are needed.
 //
 // [Note: offload] With Offload::kOptimizer the optimizer state, and a master of its own, are host memory
 // (MemoryCategory::kHost), and the update runs on the host. Where the device is the host that is the same
-// memory and the same update, accounted apart.
+// memory and the same update, accounted separately.
 #pragma once
 
 #include <memory>
@@ -29,7 +29,7 @@
 
 namespace trireme {
 
-/// What lies in host memory, with the update running there.
+/// The state that lies in host memory, with the update running there.
 enum class Offload : std::uint8_t {
   kNone,
   kOptimizer,  // the optimizer state, and the fp32 master where it is not the working copy
@@ -57,17 +57,17 @@ class ParamStore {
   Tensor value(const ParamUse& use);
   float center(const ParamUse& use) const;
 
-  /// Where parameters are sharded: makes a group's working copy resident, or keeps it so for one more user.
+  /// Makes a sharded group's working copy resident, or keeps it so for one more user.
   /// Collective.
   void gather(int group);
   /// Gives up one use; the last one frees the gathered copy.
   void release(int group);
 
-  /// Whether this rank's stage owns the group, and whether it holds a working copy of it.
+  /// True if this rank's stage owns the group; if it holds a working copy of it.
   bool owns(int group) const { return holding(group) == Holding::kOwned; }
   bool holds(int group) const { return holding(group) != Holding::kNothing; }
 
-  /// What this rank owns of a group's fp32 master and optimizer state: from element first_owned() on.
+  /// This rank's shard of a group's fp32 master and optimizer state: from element first_owned() on.
   const Tensor& master(int group) const { return groups_[static_cast<std::size_t>(group)].master; }
   const Tensor& state(int group, int index) const {
     return groups_[static_cast<std::size_t>(group)].states[static_cast<std::size_t>(index)];
@@ -78,18 +78,18 @@ class ParamStore {
   /// stage 1 on.
   Tensor whole(int group, const Tensor& owned) const;
 
-  /// Whether gather() and release() are called around uses.
+  /// True if gather() and release() are called around uses.
   bool shards_parameters() const { return options_.sharded.parameters; }
 
   /// Updates what this rank owns of a group from its gradient, flat like the master.
   void update(int group, const Optimizer& optimizer, const UpdateScalars& scalars, const Tensor& gradient);
-  /// Whether a working copy is whole, and updated in pieces by several ranks.
+  /// True if a working copy is whole, and updated in pieces by several ranks.
   bool gathers_updates() const {
     return options_.sharded.optimizer && !options_.sharded.parameters && comm_->size() > 1;
   }
   /// Starts to bring a whole working copy up to date from all ranks' pieces. Collective.
   void gather_updated(int group);
-  /// Waits for gathers under way, so that masters and state may be written from outside.
+  /// Waits for gathers in flight, so that masters and state may be written from outside.
   void settle();
   /// After masters were written from outside: brings the working copies up to date. Collective from stage 1
   /// on.

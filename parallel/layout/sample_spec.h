@@ -1,4 +1,4 @@
-// What a sample of a job looks like: enough to play a step without data.
+// Shape and dtype of a job's samples: enough to run a step without data.
 #pragma once
 
 #include "runtime/base/dtype.h"

@@ -18,7 +18,7 @@ enum class ZeroStage : std::uint8_t {
   kParameters,  // 3: and working copies, gathered around each use
 };
 
-/// What a rank has its pieces alone of.
+/// The state of which a rank has its shard alone.
 struct ShardedState {
   bool optimizer = false, gradients = false, parameters = false;
 };

@@ -1,5 +1,5 @@
-// Which groups of parameters a stage of the pipeline holds, and what stages with a common parameter owe each
-// other.
+// The groups of parameters that a stage of the pipeline holds, and the exchanges of stages with a common
+// parameter.
 //
 // [Note: tied over stages] The stage whose block declares a parameter owns its group: master, optimizer state
 // and the sum of its gradient. A stage where another block uses it holds a working copy. In backward that
@@ -41,7 +41,7 @@ std::vector<Holding> holdings_of_stage(const ModelLayout& layout, const StageMap
 /// Each pair once, by user.
 std::vector<TiedUnits> ties_between_stages(const ModelLayout& layout, const StageMap& stages);
 
-/// What two tied units have in common: buckets of `user`'s gradients, and their groups.
+/// The pair of two tied units: buckets of `user`'s gradients, and their groups.
 std::vector<int> tied_buckets(const ModelLayout& layout, const TiedUnits& tie);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Which units of a model run where along the pipeline axis.
+// Maps the units of a model to stages along the pipeline axis.
 //
 // The units are cut into pipeline * v chunks of neighbours; chunk c runs on pipeline rank c % pipeline, so
 // with v > 1 a rank holds several chunks that are far from each other in the model.

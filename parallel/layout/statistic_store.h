@@ -21,7 +21,7 @@ class StatisticStore {
                  const MeshGroups& groups, const StageMap& stages);
 
   Tensor value(int unit, StatisticRef ref) const;
-  /// Where a local micro-batch's sample of the step goes.
+  /// The target of a local micro-batch's sample of the step.
   Tensor sample(int unit, StatisticRef ref, int micro_batch) const;
 
   /// Moves the values by the samples of the step, unless `skip` is not 0. Collective over the data axis where

@@ -47,7 +47,7 @@ double MeshGroups::exposed_ms() const {
 
 MeshGroups split_mesh(std::shared_ptr<Communicator> world, const Mesh& mesh) {
   TRIREME_CHECK(world->size() == mesh.num_ranks(),
-                "a mesh of {} stages x {} data ranks wants {} ranks, not {}", mesh.size(Axis::kPipeline),
+                "a mesh of {} stages x {} data ranks needs {} ranks, not {}", mesh.size(Axis::kPipeline),
                 mesh.size(Axis::kData), mesh.num_ranks(), world->size());
   MeshGroups groups;
   groups.mesh = mesh;

@@ -36,7 +36,7 @@ struct MeshGroups {
 /// Collective over `world`. Throws Error(kInvalidInput) unless it has mesh.num_ranks() ranks.
 MeshGroups split_mesh(std::shared_ptr<Communicator> world, const Mesh& mesh);
 
-/// Announces what split_mesh will ask for.
+/// Announces the splits that split_mesh will make.
 void expect_mesh_splits(RecordingCommunicator& world, const Mesh& mesh);
 
 }  // namespace trireme

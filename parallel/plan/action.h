@@ -1,4 +1,4 @@
-// What a rank does in a step: the kinds of actions, with one table of facts about them.
+// The kinds of actions of which a rank's step is made, with one table of facts about them.
 //
 // Planner, validator, executor, printer and simulation read the table. A new kind is a row of it, a function
 // of the executor, and the rule that writes it.
@@ -26,12 +26,12 @@ enum class ActionKind : std::uint8_t {
   kGatherGrad,      // give every data rank all pieces of the sum (ZeRO-0), with all uses of what is tied
   // Messages between stages.
   kSendActivation,  // output of the unit, to the rank that runs the next
-  kRecvActivation,  // input of the unit: from here on under way, and there when its Forward needs it
+  kRecvActivation,  // input of the unit: posted here, complete when its Forward needs it
   kSendGradient,    // gradient of the unit's input, to the rank that runs the one before
   kRecvGradient,    // gradient of the unit's output, the same way
   // Of parameters that units of two stages use. See [Note: tied over stages].
   kSendTiedGradient,    // of the unit's uses, to the stage that owns the parameters
-  kRecvTiedGradient,    // on that stage: under way from here on, added by GatherGrad or GradNorm
+  kRecvTiedGradient,    // on that stage: posted here, added by GatherGrad or GradNorm
   kSendTiedParameters,  // of the unit that declares them, updated, to a stage that uses them
   kRecvTiedParameters,  // on that stage
   // The end of a step.
@@ -41,12 +41,13 @@ enum class ActionKind : std::uint8_t {
   kBroadcastNorms,    // those of the other stages' parameters
   kClipGrad,          // norm, clip coefficient, whether the step is skipped, and the next loss scale
   kOptimStep,         // update what this rank owns of the unit's parameters
-  kGatherUpdated,     // bring the unit's working copy up to date from the data ranks' pieces (ZeRO-1 and 2)
+  kGatherUpdated,     // bring the unit's working copy up to date from the data ranks' pieces (ZeRO-1 and 2;
+                      // all-gather)
   kReduceStatistics,  // move the running statistics of the stage by those of all its micro-batches
 };
 inline constexpr int kNumActionKinds = static_cast<int>(ActionKind::kReduceStatistics) + 1;
 
-/// Who takes part in an action.
+/// The ranks that take part in an action.
 enum class Scope : std::uint8_t {
   kRank,      // the rank alone, or a pair
   kData,      // the ranks of its stage: the data axis
@@ -54,7 +55,7 @@ enum class Scope : std::uint8_t {
   kWorld,
 };
 
-/// What an action spends its time with.
+/// The work that an action spends its time with.
 enum class TimeSpent : std::uint8_t { kExchange, kForward, kRecompute, kBackward, kBackwardWeight, kUpdate };
 
 enum class Direction : std::uint8_t { kNone, kSend, kReceive };
@@ -62,7 +63,7 @@ enum class Direction : std::uint8_t { kNone, kSend, kReceive };
 /// Messages from rank to rank keep their order on a channel. See [Note: channels of a plan].
 enum class Channel : std::uint8_t { kNone, kActivations, kGradients, kTied };
 
-/// Whether an action has a unit, a micro-batch.
+/// The columns `unit` and `micro_batch`: if an action has one.
 enum class Takes : std::uint8_t { kNo, kMaybe, kYes };
 
 struct ActionTraits {
@@ -99,12 +100,12 @@ inline bool is_receive(ActionKind kind) {
 inline bool is_collective(ActionKind kind) {
   return traits(kind).scope != Scope::kRank;
 }
-/// Whether it runs the unit's block.
+/// True if it runs the unit's block.
 inline bool computes(ActionKind kind) {
   return traits(kind).spent != TimeSpent::kExchange && traits(kind).spent != TimeSpent::kUpdate;
 }
 
-/// What a Forward leaves behind for the backward of its unit.
+/// The activations that a Forward leaves behind for the backward of its unit.
 enum class Keep : std::uint8_t {
   kTape,     // everything backward needs
   kInput,    // only the unit's input: the first of a segment that is recomputed
@@ -121,7 +122,7 @@ struct Action {
   bool operator==(const Action&) const = default;
 };
 
-/// What the peer of a send or receive of `rank` does.
+/// The action of the peer of a send or receive of `rank`.
 Action counterpart(const Action& message, int rank);
 
 /// "Forward unit 3 micro-batch 1".

@@ -30,7 +30,7 @@ struct PipelineTask {
     kForward,
     kBackward,        // both gradients
     kBackwardInput,   // of the stage's input: what the stage before it waits for
-    kBackwardWeight,  // of the parameters: nobody waits for it
+    kBackwardWeight,  // of the parameters: nothing waits for it
   };
   Kind kind = Kind::kForward;
   int chunk = 0;  // virtual stage in [0, stages * chunks)

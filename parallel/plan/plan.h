@@ -1,6 +1,6 @@
 // A training step as data: for each rank, a list of actions. Why: README.md of parallel/.
 //
-// A plan can be read, printed, diffed, priced (played on the meta device) and proved (validate.h) before
+// A plan can be read, printed, diffed, costed (run on the meta device) and proved (validate.h) before
 // anything runs.
 #pragma once
 
@@ -14,11 +14,12 @@ namespace trireme {
 
 struct RankPlan {
   std::vector<Action> actions;
-  int send_window = 1;    // see [Note: what blocks]
-  int micro_batches = 0;  // that every unit of its stage runs forward on; 0: the rank is idle, or nobody said
+  int send_window = 1;  // see [Note: what blocks]
+  int micro_batches =
+      0;  // that every unit of its stage runs forward on; 0: the rank is idle, or it is not known
 };
 
-/// What the ranks of a step owe each other beside messages and losses. By what each of them keeps.
+/// The exchanges that a step needs beside messages and losses, by what each rank keeps.
 struct OwedExchanges {
   bool gathers_gradients = false;    // every data rank updates everything: GatherGrad of every unit
   bool gathers_norms = false;        // a data rank has pieces of the gradients: GatherNorms

@@ -57,7 +57,7 @@ bool PlanMessages::has_arrived(int rank, const Action& receive) const {
   const auto link = links_.find(link_of(rank, receive));
   if (link == links_.end()) return false;
   const std::vector<Message>& posted = link->second.posted.messages;
-  // Most likely one of the last. One that waits where it stands, before it is entered, is the next of its
+  // Most likely one of the last. One that waits in place, before it is entered, is the next of its
   // link.
   const auto from_back = std::find(posted.rbegin(), posted.rend(), message_of(rank, receive));
   const auto position =

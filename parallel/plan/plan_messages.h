@@ -16,7 +16,7 @@ namespace trireme {
 
 class PlanMessages {
  public:
-  /// Where an action stands.
+  /// The position of an action.
   struct Place {
     int rank = 0;
     std::size_t position = 0;
@@ -32,9 +32,9 @@ class PlanMessages {
   std::optional<std::string> add_send(const Place& place, const Action& send);
   std::optional<std::string> add_receive(const Place& place, const Action& receive);
 
-  /// Whether the message of a receive, entered or about to be, has been sent.
+  /// True if the message of a receive, entered or about to be, has been sent.
   bool has_arrived(int rank, const Action& receive) const;
-  /// Whether the receives of all messages of a rank have been posted.
+  /// True if the receives of all messages of a rank have been posted.
   bool all_posted(int rank) const;
 
   struct Unmatched {

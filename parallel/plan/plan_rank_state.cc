@@ -11,7 +11,7 @@ using Problem = PlanRankState::Problem;
 
 namespace {
 
-// Where a plan trains, it says so by what only training has.
+// A plan that trains has actions that only training has.
 bool is_training(const RankPlan& plan) {
   return std::ranges::any_of(plan.actions, [](const Action& a) { return traits(a.kind).trains; });
 }
@@ -26,7 +26,7 @@ PlanRankState::PlanRankState(const StepPlan& plan, int rank)
       trains_(is_training(plan.ranks[static_cast<std::size_t>(rank)])),
       update_(plan, rank, trains_) {}
 
-Problem PlanRankState::play(const Action& a) {
+Problem PlanRankState::apply(const Action& a) {
   if (auto problem = check_form(a)) return problem;
   const ActionTraits& facts = traits(a.kind);
   if (facts.direction != Direction::kNone) {
@@ -58,7 +58,7 @@ Problem PlanRankState::play(const Action& a) {
     case kReduceLoss:
       return reduce_loss();
     default:
-      return update_.play(a, pending_.empty() && deferred_.empty());
+      return update_.apply(a, pending_.empty() && deferred_.empty());
   }
 }
 

@@ -1,5 +1,5 @@
-// What one rank holds while its plan is simulated, and what each action needs of it. validate.h simulates the
-// ranks together.
+// The state of one rank while its plan is simulated, and what each action needs of it. validate.h simulates
+// the ranks together.
 #pragma once
 
 #include <map>
@@ -17,14 +17,14 @@ class PlanRankState {
  public:
   PlanRankState(const StepPlan& plan, int rank);
 
-  /// What is wrong with the action, or nothing.
+  /// An error text if the action is wrong, or nothing.
   using Problem = std::optional<std::string>;
 
   /// Plays an action as far as it concerns this rank alone.
-  Problem play(const Action& action);
+  Problem apply(const Action& action);
   /// The receives whose messages an action cannot run without.
   std::vector<Action> awaited(const Action& action) const;
-  /// What is left over.
+  /// An error text if something is left over, or nothing.
   Problem at_end() const;
   /// By unit, whether its parameters are here.
   const std::vector<bool>& resident() const { return resident_; }
@@ -32,7 +32,7 @@ class PlanRankState {
  private:
   using UnitBatch = std::pair<int, int>;  // unit, micro-batch
 
-  /// Whether the action has what its kind takes, and nothing else.
+  /// True if the action has what its kind takes, and nothing else.
   Problem check_form(const Action& action) const;
   Problem check_stage(const Action& action) const;
   Problem check_peer(const Action& action) const;

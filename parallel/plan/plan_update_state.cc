@@ -29,7 +29,7 @@ Problem PlanUpdateState::sum_gradient(const Action& a) {
   return std::nullopt;
 }
 
-Problem PlanUpdateState::play(const Action& a, bool backward_done) {
+Problem PlanUpdateState::apply(const Action& a, bool backward_done) {
   switch (a.kind) {
     case kReduceGrad:
       return reduce_grad(a);
@@ -79,7 +79,7 @@ Problem PlanUpdateState::reduce_grad(const Action& a) {
     reduced_.insert(a.unit);
   } else if (open->second != std::set<int>{a.micro_batch}) {
     return fmt::format(
-        "the gradient of micro-batch {} is not reduced on its own: it has met others or is missing",
+        "the gradient of micro-batch {} is not reduced on its own: it was added to others or is missing",
         a.micro_batch);
   }
   if (a.micro_batch >= 0) reduced_apart_.insert(a.unit);
@@ -145,7 +145,7 @@ Problem PlanUpdateState::tied_gradient(const Action& a) {
 
 Problem PlanUpdateState::tied_parameters(const Action& a) {
   if (auto problem = check_tie(a)) return problem;
-  // What is received replaces a working copy, which the last backward of this rank must have seen.
+  // The received parameters replace a working copy, which the last backward of this rank must have seen.
   const bool sends = a.kind == kSendTiedParameters;
   if (sends && !updated_.contains(a.unit)) return "comes before OptimStep of the unit";
   if (!has_done(kClipGrad)) return "comes before ClipGrad";

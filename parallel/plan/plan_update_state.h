@@ -1,4 +1,4 @@
-// What one rank has of a step's gradients, norm and update while its plan is simulated: everything behind the
+// The state of a rank's gradients, norm and update while its plan is simulated: everything behind the
 // backward. Part of PlanRankState.
 #pragma once
 
@@ -17,18 +17,18 @@ class PlanUpdateState {
   /// `trains`: the plan is a training step, not an evaluation.
   PlanUpdateState(const StepPlan& plan, int rank, bool trains);
 
-  /// What is wrong with the action, or nothing.
+  /// An error text if the action is wrong, or nothing.
   using Problem = std::optional<std::string>;
 
-  /// Whether the gradient that a Backward or BackwardWeight makes can still be summed, and its order; notes
+  /// True if the gradient that a Backward or BackwardWeight makes can still be summed, and its order; notes
   /// it.
   Problem sum_gradient(const Action& action);
   /// An action of the end of a step, ReduceGrad and GatherGrad among them. `backward_done`: no forward waits
   /// for its backward, nor for a part of it.
-  Problem play(const Action& action, bool backward_done);
+  Problem apply(const Action& action, bool backward_done);
   /// Receives that were posted and whose messages an action cannot run without: gradients of tied parameters.
   std::vector<Action> awaited(const Action& action) const;
-  /// What is left over.
+  /// An error text if something is left over, or nothing.
   Problem at_end() const;
 
  private:

@@ -41,8 +41,9 @@ std::vector<std::vector<PipelineTask>> training_tasks(const PlanOptions& options
   return pipeline_tasks(schedule, stages.pipeline, stages.num_chunks() / stages.pipeline, micro_batches);
 }
 
-// How many sends on a way may be under way so that no stage blocks another. 1F1B and GPipe need one.
-// Interleaved rounds of more micro-batches than stages send so many more before the receiver comes to them.
+// The number of sends on a link that may be in flight so that no stage blocks another. 1F1B and GPipe need
+// one. Interleaved rounds of more micro-batches than stages send so many more before the receiver comes to
+// them.
 int send_window(const PlanOptions& options, int micro_batches) {
   const int p = options.stages.pipeline;
   if (p == 1 || options.schedule != PipelineSchedule::kInterleaved) return 1;

@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-/// What the rules that write a plan go by.
+/// The inputs of the rules that write a plan.
 struct PlanOptions {
   bool shard_state = false;              // ZeRO-1 to 3: a data rank updates its pieces alone
   bool shard_parameters = false;         // ZeRO-3: Gather and Release around every use
@@ -26,7 +26,7 @@ struct PlanOptions {
 /// Every rank runs the micro-batches in the order of the schedule, forward through the units of a chunk and
 /// backward in reverse; in one stage, each micro-batch forward and then backward.
 ///
-/// Messages: what a task needs from another stage is asked for before the task before it runs, so that it can
+/// Messages: what a task needs from another stage is posted before the task before it runs, so that it can
 /// arrive meanwhile. Reduction: a unit's gradient is reduced as soon as its last backward (or every one) has
 /// run, so that the exchange overlaps the backward of the units below. Recompute: a chunk is cut into
 /// segments of k units; before the backward of a segment its units run again from the kept input of the

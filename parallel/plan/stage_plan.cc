@@ -17,8 +17,8 @@ struct UnitRun {
   std::vector<Action> before, after;
 };
 
-// Where the two parts of a backward follow each other and nobody waits for the first: one backward, for which
-// less is kept.
+// Joins the two parts of a backward that follow each other if nothing waits for the first: one backward, for
+// which less is kept.
 StageTasks with_joined_backwards(StageTasks stage) {
   std::vector<PipelineTask> tasks;
   for (const PipelineTask& task : stage.tasks) {
@@ -87,7 +87,7 @@ class Compute {
                          .peer = stages_.stage_of_chunk(forward ? task.chunk - 1 : task.chunk + 1)});
   }
 
-  // Whether the chunk's backward follows its forward with nothing in between: then its last segment is kept.
+  // True if the chunk's backward follows its forward with nothing in between: then its last segment is kept.
   bool meets_backward(std::size_t forward) const {
     if (forward + 1 >= tasks_.tasks.size()) return false;
     const PipelineTask &task = tasks_.tasks[forward], &next = tasks_.tasks[forward + 1];

@@ -15,8 +15,8 @@ void add_once(std::vector<Action>& actions, const Action& action) {
   if (std::ranges::find(actions, action) == actions.end()) actions.push_back(action);
 }
 
-// What a stage owes the stages of tied units, before the norm and after the update. Sends come first: they
-// wait for nobody.
+// Messages to the stages of tied units, before the norm and after the update. Sends come first: they
+// wait for no other rank.
 struct TieActions {
   std::vector<Action> before_norm, after_update;
 };

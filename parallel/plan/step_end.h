@@ -1,5 +1,5 @@
-// What follows the last backward of a step: gradients of tied parameters, loss, norm, update, and what ranks
-// then bring up to date.
+// Writes what follows the last backward of a step: gradients of tied parameters, loss, norm, update, and what
+// ranks then bring up to date.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace trireme {
 
-/// What the ranks of such a step owe each other; a step on one rank owes nothing but statistics.
+/// The exchanges that such a step needs; a step on one rank needs none but statistics.
 OwedExchanges owed_exchanges(const Mesh& mesh, const PlanOptions& options);
 
-/// Whether a unit's gradient is complete only after those of its uses on other stages have come.
+/// True if a unit's gradient is complete only after those of its uses on other stages have come.
 bool gathers_at_end(const PlanOptions& options, int unit);
 
 /// For a rank of `stage`; peers are stages. `options.stages` has bounds.

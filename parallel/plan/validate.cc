@@ -79,7 +79,7 @@ class Simulation {
     return fail_at({r, position(r)}, what);
   }
 
-  // Whether a message is on its way without which an action cannot run.
+  // True if a message is on its way without which an action cannot run.
   bool waits_for_message(int r, const Action& a) {
     return std::ranges::any_of(state(r).awaited(a),
                                [&](const Action& receive) { return !messages_.has_arrived(r, receive); });
@@ -94,7 +94,7 @@ class Simulation {
           a, {.rank = r, .send_window = plan_.ranks[static_cast<std::size_t>(r)].send_window});
     }
     if (blocked) return std::nullopt;
-    if (const auto problem = state(r).play(a)) return fail(r, *problem);
+    if (const auto problem = state(r).apply(a)) return fail(r, *problem);
     if (is_send(a.kind)) {
       if (const auto problem = messages_.add_send({r, position(r)}, a)) return fail(r, *problem);
     } else if (is_receive(a.kind)) {
@@ -103,7 +103,7 @@ class Simulation {
     return std::nullopt;
   }
 
-  // Whether a rank stands at a collective of this scope and has nothing under way that it would wait for.
+  // True if a rank is at a collective of this scope and has nothing in flight that it would wait for.
   bool ready(int r, Scope scope) {
     if (finished(r) || traits(current(r).kind).scope != scope) return false;
     if (current(r).kind == ActionKind::kReduceLoss) return messages_.all_posted(r);
@@ -121,7 +121,7 @@ class Simulation {
     return std::nullopt;
   }
 
-  // When every rank of a group stands at a collective of the group, they must be the same one.
+  // When every rank of a group is at a collective of the group, they must be the same one.
   std::optional<PlanError> join(const std::vector<int>& group, Scope scope, bool& joined) {
     for (const int r : group) {
       if (!ready(r, scope)) return std::nullopt;
@@ -136,14 +136,14 @@ class Simulation {
       if (auto error = check_equally_resident(group)) return error;
     }
     for (const int r : group) {
-      if (const auto problem = state(r).play(first)) return fail(r, *problem);
+      if (const auto problem = state(r).apply(first)) return fail(r, *problem);
     }
     for (const int r : group) ++position(r);
     joined = true;
     return std::nullopt;
   }
 
-  // Whether the sender of a receive has the send still before it.
+  // True if the sender of a receive has the send still before it.
   bool will_be_sent(const PlanMessages::Place& place) const {
     const Action& receive = actions(place.rank)[place.position];
     const auto& sender = actions(receive.peer);

@@ -7,11 +7,11 @@
 // and the gradient of its output, and comes in micro-batch order; gradients are reduced after their last
 // backward, gathered where every rank updates everything, and before the norm; tied parameters are exchanged;
 // norms are complete before the clip coefficient, that before the update; every unit is updated once, and
-// every copy of it brought up to date. At the end nothing is left gathered, forwarded or under way, and every
+// every copy of it brought up to date. At the end nothing is left gathered, forwarded or in flight, and every
 // rank has run its units on all of its micro-batches and has the loss. Of a plan that the planner writes no
 // action can be left out.
 //
-// [Note: what blocks] A receive is under way from its action on; the action that uses it waits. A send waits
+// [Note: what blocks] A receive is posted by its action; the action that uses it waits. A send waits
 // while the receives of send_window earlier ones from its unit (of its kind) have not been posted: that
 // bounds the outputs that are alive for their transport alone. Collectives wait for all of their group, and
 // ReduceLoss for all sends. A plan that passes cannot deadlock.
@@ -19,7 +19,7 @@
 // [Note: channels of a plan] The messages from rank to rank that carry activations, those that carry
 // gradients, and those about tied parameters, are a channel each. On a channel everything is sent in the
 // order in which its receives are posted: that is checked, also where chunks of one stage share a channel. So
-// a communicator may play it as a queue whose messages wait for each other, and for both sides of each (NCCL
+// a communicator may run it as a queue whose messages wait for each other, and for both sides of each (NCCL
 // does), and nothing waits longer: when both ranks have come to a message they have come to all before it on
 // the channel, too, so that those end, one after the other, and then it.
 #pragma once

@@ -55,7 +55,7 @@ std::vector<SavedTensor> optimizer_tensors(const Engine& engine) {
   return tensors;
 }
 
-// What this rank owns of the group that `t` belongs to.
+// This rank's shard of the group that `t` belongs to.
 const Tensor& owned_of(const Engine& engine, const SavedTensor& t) {
   return t.state < 0 ? engine.parameters().master(t.group) : engine.parameters().state(t.group, t.state);
 }
@@ -119,7 +119,7 @@ void check_file(const SafetensorsReader& file, const std::vector<SavedTensor>& t
                   path, t.name);
     const SafetensorsTensor& saved = file.tensor(t.name);
     TRIREME_CHECK(saved.dtype == "F32" && saved.shape == dims_of(t.shape),
-                  "{}: tensor '{}' is {} [{}], this model wants F32 {}: it was saved from another model",
+                  "{}: tensor '{}' is {} [{}], this model needs F32 {}: it was saved from another model",
                   path, t.name, saved.dtype, fmt::join(saved.shape, ", "), t.shape.to_string());
   }
   for (const SafetensorsTensor& saved : file.tensors()) {
@@ -130,7 +130,7 @@ void check_file(const SafetensorsReader& file, const std::vector<SavedTensor>& t
   }
 }
 
-// What this rank has of a tensor.
+// This rank's part of a tensor.
 struct OwnedPart {
   std::int64_t first = 0;  // element of the tensor
   Tensor values;           // from there on

@@ -1,5 +1,5 @@
-// What a checkpoint holds of an engine: parameters and optimizer state by full name, so that it knows no
-// layout.
+// The part of a checkpoint that an engine has: parameters and optimizer state by full name, so that it knows
+// no layout.
 #pragma once
 
 #include <filesystem>
@@ -25,8 +25,8 @@ std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesyst
 /// variance; nothing is changed then. Collective where state is sharded.
 void load_model(Engine& engine, const std::filesystem::path& file);
 
-/// What load_model() would throw; on this rank alone. All ranks ask this before any of them loads: each sees
-/// its own file system and its own part of the numbers.
+/// Throws what load_model() would throw; on this rank alone. All ranks ask this before any of them loads:
+/// each sees its own file system and its own part of the numbers.
 void check_model(const Engine& engine, const std::filesystem::path& file);
 
 enum class StateParts {

@@ -1,4 +1,4 @@
-// Where a gradient stopped being finite.
+// Finds where a gradient stopped being finite.
 #pragma once
 
 #include <cstdint>

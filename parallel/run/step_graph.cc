@@ -56,10 +56,10 @@ Tensor StepGraph::run(const ExecutionInput& input, const std::function<Tensor()>
   num_targets_ = input.num_targets;
   if (stage_ == Stage::kRecord) {
     losses_ = record(enqueue);
-    stage_ = Stage::kPlay;
+    stage_ = Stage::kReplay;
   }
-  played_ = stage_ == Stage::kPlay;
-  if (played_) {
+  replayed_ = stage_ == Stage::kReplay;
+  if (replayed_) {
     ctx_.backend->launch_graph(ctx_.exec, graph_);
     memory_ = recorded_memory_;
     return losses_;
@@ -68,10 +68,10 @@ Tensor StepGraph::run(const ExecutionInput& input, const std::function<Tensor()>
   if (stage_ == Stage::kFirst) {
     losses = enqueue();
     if (draws_random()) {
-      throw Error(
-          ErrorCode::kUnsupported,
-          "EngineOptions::cuda_graph = true cannot play steps that draw random numbers: take a model without "
-          "dropout, or set EngineOptions::cuda_graph = false");
+      throw Error(ErrorCode::kUnsupported,
+                  "EngineOptions::cuda_graph = true cannot replay steps that draw random numbers: take a "
+                  "model without "
+                  "dropout, or set EngineOptions::cuda_graph = false");
     }
     if (can_record()) stage_ = Stage::kPool;
   } else {

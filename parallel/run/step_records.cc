@@ -18,7 +18,7 @@ StepRecords::StepRecords(const Context& ctx, std::int64_t num_losses) : num_loss
 
 void StepRecords::add(const Context& ctx, const StepResult& known, const Tensor& losses,
                       const Tensor& grad_norm, const LossScaler& scaler) {
-  TRIREME_CHECK(pending_.size() < kMaxPending, "{} steps are under way: collect the oldest one first",
+  TRIREME_CHECK(pending_.size() < kMaxPending, "{} steps are in flight: collect the oldest one first",
                 pending_.size());
   const Slot& slot = slots_[next_slot_];
   const auto copy = [&](std::int64_t at, const Tensor& from) {
@@ -37,7 +37,7 @@ void StepRecords::add(const Context& ctx, const StepResult& known, const Tensor&
 }
 
 StepRecords::Record StepRecords::take(const Context& ctx) {
-  TRIREME_CHECK(!pending_.empty(), "no step is under way whose result could be collected");
+  TRIREME_CHECK(!pending_.empty(), "no step is in flight whose result could be collected");
   const Pending pending = pending_.front();
   pending_.pop_front();
   const Slot& slot = slots_[pending.slot];

@@ -1,8 +1,8 @@
-// What steps have reported, on the device until somebody asks: so that no step waits for the host.
+// The results of steps, on the device until the host collects them: so that no step waits for the host.
 //
 // [Note: results a step later] A step ends by copying its losses, norm, scale and skip flag, device to
 // device, into one of two records, and the record to the host. The host reads a record when it likes, at best
-// when the next step is under way, and waits for that copy alone: the device goes on with the next step.
+// when the next step is in flight, and waits for that copy alone: the device goes on with the next step.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class StepRecords {
   /// Records of `num_losses` losses, allocated here.
   StepRecords(const Context& ctx, std::int64_t num_losses);
 
-  /// What is already known of a step goes in `known`; the rest is copied on the device. Throws
+  /// `known` is what is already known of a step; the rest is copied on the device. Throws
   /// Error(kInvalidInput) when kMaxPending records wait to be read.
   void add(const Context& ctx, const StepResult& known, const Tensor& losses, const Tensor& grad_norm,
            const LossScaler& scaler);

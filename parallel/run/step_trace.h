@@ -1,4 +1,4 @@
-// What every rank did when, in a step that is really run.
+// Records when every rank did what in a step that really runs.
 #pragma once
 
 #include <chrono>
@@ -16,11 +16,12 @@ namespace trireme {
 ///   const Timeline timeline = trace.gather();  collective
 ///
 /// After each action the rank waits for its device, so that the times are those of the work; on a GPU such a
-/// step is slower than others, as nothing overlaps. Clocks start when all ranks have met in the constructor.
+/// step is slower than others, as nothing overlaps. Clocks start at a barrier of all ranks in the
+/// constructor.
 class StepTrace {
  public:
-  /// Replaces the engine's observer of actions until it is destroyed. The engine must not play recorded steps
-  /// (EngineOptions::cuda_graph): those have no actions.
+  /// Replaces the engine's observer of actions until it is destroyed. The engine must not replay recorded
+  /// steps (EngineOptions::cuda_graph): those have no actions.
   explicit StepTrace(Engine& engine);
   ~StepTrace();
   StepTrace(const StepTrace&) = delete;

@@ -17,7 +17,7 @@ namespace {
 // A launcher that ends a job kills all ranks within microseconds: who is alive after this long sees a death
 // that nobody wanted.
 constexpr auto kDeathDelay = std::chrono::milliseconds(50);
-// Whoever has the last word may itself be stopped: after so long another one ends the job.
+// The rank that is to end the job may itself be stopped: after so long another one does.
 constexpr double kPatienceS = 10.0;
 
 // Ranks that have not entered the board yet are looked for so often: their ends are seen from then on only.
@@ -137,7 +137,7 @@ void Watchdog::report_stall(const RankReading& own, const Limit& limit) {
     processes_.wait(limit.grace_s);
     if (end_) return;
   }
-  // Whatever has moved meanwhile: it has been reported, and somebody ends the job.
+  // Ends the job even if a rank has moved meanwhile: it has been reported.
   wake_stopped();
   options_.end_job(message);
 }

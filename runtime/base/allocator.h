@@ -64,8 +64,8 @@ class MemorySource {
   /// Bytes held from the device, live or cached.
   virtual std::int64_t reserved_bytes() const = 0;
   /// While on, allocate() hands out memory of a pool of its own: what is freed goes back to that pool only,
-  /// and the pool keeps its addresses until the end. For work that is recorded with its addresses and played
-  /// again; sources of backends that record nothing ignore it.
+  /// and the pool keeps its addresses until the end. For work that is recorded with its addresses and
+  /// replayed again; sources of backends that record nothing ignore it.
   virtual void use_fixed_pool(bool /*on*/) {}
 };
 

@@ -12,7 +12,7 @@ namespace trireme {
 namespace {
 
 std::filesystem::path temporary_beside(const std::filesystem::path& path) {
-  // A thread number, unlike a process number, also tells ranks apart that are threads of one process.
+  // A thread number, unlike a process number, also distinguishes ranks that are threads of one process.
   return path.parent_path() / fmt::format(".{}.tmp-{}", path.filename().string(), ::gettid());
 }
 

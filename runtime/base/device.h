@@ -20,7 +20,7 @@ struct DeviceTraits {
   std::string_view name;
   bool host_memory;  // its memory is the host's, or counted as such
   bool computes;     // false: results are never looked at
-  bool numbered;     // a machine has several, told apart by Device::index
+  bool numbered;     // a machine has several, distinguished by Device::index
 };
 
 inline constexpr DeviceTraits kDeviceTraits[] = {

@@ -1,6 +1,6 @@
 // The one exception type of the engine and the check that throws it.
 //
-// A message is written for somebody at 3 a.m.: it names the culprit (file, key, rank, op, shapes) and what to
+// A message names the culprit (file, key, rank, op, shapes) and what to
 // do. Libraries throw; only launcher/main turns an Error into an exit code (2 bad input, 1 failed
 // while running).
 #pragma once

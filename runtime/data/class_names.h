@@ -7,7 +7,7 @@
 namespace trireme {
 
 struct ClassNames {
-  std::string where;               // whose they are, for messages: "data.train \"photos/train\""
+  std::string where;               // whose they are, for messages: "the training set photos/train"
   std::vector<std::string> names;  // by label, UTF-8; empty: not known
 };
 

@@ -16,7 +16,7 @@ namespace trireme {
 /// Tokens: inputs and targets [B, T] int32. Images: inputs [B, H, W, 3] fp32, normalised, red first; targets
 /// [B] labels. Images whose labels are mixed: targets [B, K] labels and target_weights [B, K], >= 0, which
 /// sum to 1 in each row up to rounding; the loss of a sample is the sum over k of target_weights * loss(label
-/// k). A label may come twice in a row, and one of weight 0 stands where there are fewer than K.
+/// k). A label may come twice in a row, and one of weight 0 fills in where there are fewer than K.
 struct HostBatch {
   Shape input_shape, target_shape;  // dim 0 = number of samples
   DType input_dtype = DType::kInt32;
@@ -38,11 +38,10 @@ class Dataset {
   /// Reads samples in file order, for evaluation: indices in [0, num_samples()). A sample that is left out
   /// has the target -1, which does not count.
   virtual HostBatch read_sequential(std::int64_t first, std::int64_t count) const = 0;
-  /// The number of samples that, from a multiple of it on, are best read by one thread; 0: as many as are
-  /// asked for.
+  /// The number of samples that, from a multiple of it on, are best read by one thread; 0: any number.
   virtual std::int64_t samples_per_read() const { return 0; }
   /// Samples that were left out or replaced because they could not be read, a message each, as far as this
-  /// process has met it. Thread-safe.
+  /// process has read it. Thread-safe.
   virtual std::vector<std::string> left_out() const { return {}; }
 };
 

@@ -42,8 +42,9 @@ Image decode_image(const EncodedImage& encoded, int reduction) {
 
 void check_image_size(const EncodedImage& encoded, ImageSize size) {
   if (size.width > 0 && size.height > 0 && size.num_pixels() <= encoded.max_pixels) return;
-  throw BadImage(fmt::format("picture {} has {} x {} pixels, the limit is {} in all (data.max_pixels)",
-                             encoded.name, size.width, size.height, encoded.max_pixels));
+  throw BadImage(
+      fmt::format("picture {} has {} x {} pixels, the limit is {} in all (EncodedImage::max_pixels)",
+                  encoded.name, size.width, size.height, encoded.max_pixels));
 }
 
 }  // namespace trireme

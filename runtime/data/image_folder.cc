@@ -79,7 +79,7 @@ Listing list_files(const fs::path& folder) {
   return found;
 }
 
-/// Why there can be no picture in a path, whoever reads it and however often; empty for a file, and for one
+/// The reason why no read of a path can give a picture; empty for a file, and for one
 /// that is gone, which may come back.
 std::string describe_no_file(const fs::path& path) {
   std::error_code error, ignored;

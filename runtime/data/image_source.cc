@@ -13,17 +13,15 @@ ImageSource::LargestLabel ImageSource::largest_label() const {
   return largest;
 }
 
-void check_labels(const ImageSource& source, std::int64_t num_classes) {
+void check_labels(const ImageSource& source, std::int64_t num_classes, std::string_view field) {
   const auto named = static_cast<std::int64_t>(source.class_names().size());
-  TRIREME_CHECK(named == 0 || named == num_classes,
-                "{} has {} classes ({}), the model has {}: set model.classes = {}", source.fingerprint(),
-                named, list_some(source.class_names()), num_classes, named);
+  TRIREME_CHECK(named == 0 || named == num_classes, "{} has {} classes ({}), the model has {}: set {} = {}",
+                source.fingerprint(), named, list_some(source.class_names()), num_classes, field, named);
   const auto largest = source.largest_label();
   TRIREME_CHECK(
       largest.label < num_classes,
-      "{} has the label {}, the model's classes are 0 to {}: if the label is right, set model.classes to {} "
-      "or more",
-      source.name(largest.index), largest.label, num_classes - 1, largest.label + 1);
+      "{} has the label {}, the model's classes are 0 to {}: if the label is right, set {} to {} or more",
+      source.name(largest.index), largest.label, num_classes - 1, field, largest.label + 1);
 }
 
 }  // namespace trireme

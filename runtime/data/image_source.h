@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/data/image.h"
@@ -44,7 +45,8 @@ class ImageSource {
 };
 
 /// Throws Error(kInvalidInput) naming the first picture whose label is not below `num_classes`, or both
-/// counts where the format names its classes and their number is another.
-void check_labels(const ImageSource& source, std::int64_t num_classes);
+/// counts where the format names its classes and their number is another. `field` is the name of num_classes
+/// in messages.
+void check_labels(const ImageSource& source, std::int64_t num_classes, std::string_view field);
 
 }  // namespace trireme

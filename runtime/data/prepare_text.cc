@@ -157,7 +157,7 @@ struct Results {
   }
 };
 
-// Whoever calls a text train.bin does not want to lose it.
+// A text called train.bin must not be overwritten.
 void check_not_overwritten(const TextSources& sources, const fs::path& output) {
   for (const fs::path& source : sources.files) {
     for (const char* name : {"train.bin", "eval.bin", kModelName, DatasetInfo::kFileName}) {

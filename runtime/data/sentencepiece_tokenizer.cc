@@ -137,7 +137,7 @@ void train_sentencepiece(std::span<const std::filesystem::path> inputs, const st
       {"input_sentence_size", std::to_string(options.max_sentences)},
       {"shuffle_input_sentence", "true"},
       {"byte_fallback", "true"},
-      // Nothing of the text may be lost: spaces, tabs, indentation and letter forms are kept as they are.
+      // Nothing of the text may be lost: spaces, tabs, indentation and character forms are kept as they are.
       {"normalization_rule_name", "identity"},
       {"remove_extra_whitespaces", "false"},
       {"add_dummy_prefix", "false"},

@@ -1,5 +1,4 @@
-// Images made from a seed: data.kind = "synthetic" for a model of images. For benchmarks and tests without
-// files.
+// Images made from a seed, for benchmarks and tests without files.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Tokens made from a seed: data.kind = "synthetic". For benchmarks and tests that need no file.
+// Tokens made from a seed, for benchmarks and tests that need no file.
 #pragma once
 
 #include <cstdint>

@@ -49,7 +49,7 @@ TokenDataset::TokenDataset(const Options& options)
   }
   TRIREME_CHECK(num_samples() > 0,
                 "{} has {} tokens in {} file(s), too few for one sample of {} inputs and the target of the "
-                "last (needs {} in one file); add data or shorten model.seq_len",
+                "last (needs {} in one file); add data or shorten TokenDataset::Options::sequence_length",
                 options.path.string(), num_tokens(), num_shards(), sequence_length_, sequence_length_ + 1);
 }
 

@@ -63,7 +63,8 @@ void TokenFile::check_vocab(std::int64_t vocab_size) const {
                                   [vocab_size](std::uint16_t token) { return token >= vocab_size; });
   throw Error(ErrorCode::kInvalidInput,
               fmt::format("token file {}: token {} at position {} is not below the vocabulary size {} "
-                          "(largest token of the file: {}); set model.vocab to more than that, or prepare "
+                          "(largest token of the file: {}); set TokenDataset::Options::vocab_size to more "
+                          "than that, or prepare "
                           "the data with the tokenizer that the model is meant for",
                           path().string(), *first, first - tokens_.begin(), vocab_size, max_token()));
 }

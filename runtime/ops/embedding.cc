@@ -43,7 +43,7 @@ Tensor embedding(Context& ctx, const Tensor& tokens, ParamRef table, ParamRef po
   const DType dtype = ctx.precision.dtype_of(OpKind::kEmbedding, ctx.precision.compute_dtype());
   const Tensor rows = parameter(ctx, table, dtype);
   TRIREME_CHECK(tokens.shape().rank() == 2 && tokens.dtype() == DType::kInt32 && rows.shape().rank() == 2,
-                "embedding: wants int32 tokens [B, T] and a table [V, C], got {} {} and {}",
+                "embedding: needs int32 tokens [B, T] and a table [V, C], got {} {} and {}",
                 name(tokens.dtype()), tokens.shape().to_string(), rows.shape().to_string());
   const std::int64_t width = rows.shape().dim(1);
   EmbeddingFwdArgs args{.tokens = tokens, .table = rows};

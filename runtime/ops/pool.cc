@@ -43,7 +43,7 @@ struct AvgPoolBackward {
 };
 
 Shape pooled(const char* op, const Shape& x, const PoolWindow& window) {
-  TRIREME_CHECK(x.rank() == 4, "{}: wants images [B, H, W, C], got {}", op, x.to_string());
+  TRIREME_CHECK(x.rank() == 4, "{}: needs images [B, H, W, C], got {}", op, x.to_string());
   TRIREME_CHECK(
       window.height >= 1 && window.width >= 1 && window.stride >= 1 && window.padding >= 0 &&
           2 * window.padding <= std::min(window.height, window.width),
@@ -87,7 +87,7 @@ Tensor avg_pool(Context& ctx, const Tensor& x, const PoolWindow& window) {
 }
 
 Tensor global_pool(Context& ctx, const Tensor& x) {
-  TRIREME_CHECK(x.shape().rank() == 4, "global_pool: wants images [B, H, W, C], got {}",
+  TRIREME_CHECK(x.shape().rank() == 4, "global_pool: needs images [B, H, W, C], got {}",
                 x.shape().to_string());
   return averaged(ctx, x, {.height = x.shape()[1], .width = x.shape()[2]}, {x.shape()[0], x.shape()[3]});
 }

@@ -88,7 +88,7 @@ def refusals(trireme, folder):
             ("missing", {n: t for n, t in whole.items() if n != name}, f"has no tensor '{name}'"),
             ("other", {**whole, "layer5.weight": torch.zeros(3)}, "holds the tensor 'layer5.weight'"),
             ("shape", {**whole, name: whole[name].reshape(128, 256, 1, 1)},
-             f"tensor '{name}' is F32 [128, 256, 1, 1], this model wants F32 [256, 128, 1, 1]")):
+             f"tensor '{name}' is F32 [128, 256, 1, 1], this model needs F32 [256, 128, 1, 1]")):
         write_safetensors(folder / f"{case}.safetensors", tensors)
         result = run(trireme, folder, "train", "job.toml", "--out", case, "--set", f"model.init_from={case}.safetensors")
         expect(result.returncode == 2 and text in result.stderr, f"{case}: {result.returncode}, {result.stderr}")

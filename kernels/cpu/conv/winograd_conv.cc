@@ -91,7 +91,7 @@ struct Filter {
 };
 
 /// Squares that a thread transforms and multiplies together. Measured (1 MiB of L2 a core, 64 to 512
-/// channels): 16 to 24 are quickest, 48 and more leave the cache.
+/// channels): 16 to 24 are fastest, 48 and more leave the cache.
 std::int64_t squares_of_piece(std::int64_t squares) {
   constexpr std::int64_t kFewest = 16, kMost = 24, kWantedPieces = 8;
   return std::clamp(round_up(ceil_div(squares, kWantedPieces), kStrip), kFewest, kMost);

@@ -6,7 +6,7 @@
 
 namespace trireme::cpu {
 
-/// Whether the convolution of this shape, in this type and mode, is computed that way.
+/// True if the convolution of this shape, in this type and mode, is computed that way.
 bool takes_winograd(ConvKind kind, const ConvShape& shape, DType dtype, MathMode math);
 
 // `shape` is that of the call.

@@ -47,7 +47,7 @@ Scratch lay_out(float* from, std::int64_t seq_len, std::int64_t head_dim) {
   return s;
 }
 
-/// Whether the products can write the gradients to the tensor: each element once, as fp32, and no padding.
+/// True if the products can write the gradients to the tensor: each element once, as fp32, and no padding.
 bool writes_gradients(const AttentionHead& h) {
   return h.seq_len <= kBlock && h.seq_len % kStrip == 0 && h.head_dim % kLanes == 0 && !is_16_bit(h.element);
 }

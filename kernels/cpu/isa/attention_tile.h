@@ -187,7 +187,7 @@ inline bool leaves_gaps(const AttentionHead& h) {
   return h.seq_len % kBlock != 0 || h.dropout_p > 0.0f;
 }
 
-/// Whether the keys' rows, read an element at a time, may stay in their tensor: nothing to convert or to pad,
+/// True if the keys' rows, read an element at a time, may stay in their tensor: nothing to convert or to pad,
 /// and one block of queries meets them once.
 inline bool reads_rows_in_place(const AttentionHead& h) {
   return h.element == Element::kFp32 && h.seq_len <= kBlock && h.seq_len % kStrip == 0;

@@ -18,7 +18,7 @@ void transpose_rows(const float* x, std::int64_t pitch, std::int64_t rows, std::
                     std::int64_t y_pitch) {
   std::int64_t j = 0;
   for (; rows == kLanes && j + kLanes <= cols; j += kLanes) {
-    // kLanes rows at once are more than what the machine prefetches by itself. After these come the next.
+    // kLanes rows at once are more than what the machine prefetches on its own. After these come the next.
     const std::int64_t ahead =
         j + 4 * kLanes < cols ? j + 4 * kLanes : kLanes * pitch + j + 4 * kLanes - cols;
     for (std::int64_t i = 0; i < kLanes; ++i) __builtin_prefetch(x + i * pitch + ahead);

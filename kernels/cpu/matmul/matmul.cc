@@ -4,7 +4,7 @@
 // with single-threaded dnnl_sgemm over all of K in order, followed by its epilogue while the tile is in
 // cache. So neither the number of threads nor who computes a tile can change a bit. (oneDNN's own parallel
 // gemm cuts by the number of threads, K included.) Operands that sgemm is slow on: [Note: operand copies].
-// Which tiles a thread takes changes no bits either: first its own share, so that the rows which it wrote
+// The choice of a thread's tiles changes no bits either: first its own share, so that the rows which it wrote
 // in one product are still in its cache in the next, then what others have not begun.
 #include <oneapi/dnnl/dnnl.h>
 

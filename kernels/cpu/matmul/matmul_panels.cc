@@ -16,7 +16,7 @@ namespace trireme::cpu {
 namespace {
 
 // Measured on AVX-512 with 1 MiB of L2, against tiles of 384 to 3072 rows, depths of 128 to 2048 and blocks
-// of 48 to 768 rows: the quickest, and 7 MiB of scratch a thread at most.
+// of 48 to 768 rows: the fastest, and 7 MiB of scratch a thread at most.
 constexpr TileLimits kTileLimits{.rows = 1536, .cols = 768};
 constexpr std::int64_t kMaxDepth = 512, kBlockRows = 192;
 

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::int64_t kLine = 16;  // floats of a cache line
 
-// Copies up to here ask for this many floats, so that all get the same block: the one that is in cache.
+// Copies up to here request this many floats, so that all get the same block: the one that is in cache.
 constexpr std::int64_t kSharedCopy = 128 << 10;
 
 // A cache line more than a row takes, so that rows are no power of two apart.

@@ -15,7 +15,7 @@ void* allocate_huge(std::size_t bytes);
 
 /// [Note: small blocks] A small network's tensors are all below 2 MiB: in pages of 4 KiB they need more
 /// entries than a core keeps addresses for, and every row that a product reads at a distance misses. So
-/// blocks of kSmallest bytes up to a huge page are carved, in the order in which they are asked for, from
+/// blocks of kSmallest bytes up to a huge page are carved, in the order of requests, from
 /// chunks that are huge pages. A block starts kStagger bytes after the one before, so that equal ones fall
 /// into different sets of the caches. Wasted are kStagger a block, and of a chunk what is too small for any
 /// later block: at most a quarter (pages that nobody touches cost nothing). A block cannot go back alone: a

@@ -55,8 +55,8 @@ Problem problem_of(const Args& args, bool backward) {
           .backward = backward};
 }
 
-// Why a problem must not be given to this version of the library; null: it may. See [Note: defects of cuDNN's
-// attention].
+// The reason why a problem must not be given to this version of the library; null: it may. See [Note: defects
+// of cuDNN's attention].
 const char* defect_of(const Problem& p, std::size_t version) {
   if (version == 91000 || version == 91001) return "cuDNN 9.10.0 and 9.10.1 compute attention wrongly";
   if (p.backward && version <= 91500 && p.seq_len % 128 != 0) {

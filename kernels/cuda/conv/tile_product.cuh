@@ -1,5 +1,5 @@
-// A product of matrices that exist nowhere: a block computes a tile of it from operands that say element by
-// element what stands where. The sum over the depth has one order, whatever the grid.
+// A product of matrices that exist nowhere: a block computes a tile of it from operands that give the
+// position of each element. The sum over the depth has one order, whatever the grid.
 #pragma once
 
 #include "kernels/cuda/launch.cuh"

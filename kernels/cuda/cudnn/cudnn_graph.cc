@@ -12,7 +12,7 @@ CudnnGraph::Extents packed_strides(const CudnnGraph::Extents& dims) {
   return {dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1};
 }
 
-// Whether an engine has one of the notes.
+// True if an engine has one of the notes.
 bool has_note(const CudnnDescriptor& config, const std::vector<cudnnBackendNumericalNote_t>& wanted) {
   const CudnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t raw = engine.get();

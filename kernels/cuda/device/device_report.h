@@ -11,8 +11,8 @@ namespace trireme::cuda {
 
 DeviceReport examine_devices();
 
-/// Why there is no card to compute on, and what to do: for cudaErrorInsufficientDriver, cudaErrorNoDevice and
-/// other results of looking for one.
+/// The reason why there is no card to compute on, and what to do: for cudaErrorInsufficientDriver,
+/// cudaErrorNoDevice and other results of looking for one.
 std::string describe_missing_device(cudaError_t result);
 
 }  // namespace trireme::cuda

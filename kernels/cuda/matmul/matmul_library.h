@@ -1,7 +1,7 @@
 // cuBLASLt for one stream: its handle, its workspace, and a plan per shape, looked up once.
 //
 // [Note: row-major products] The library counts by columns: a row-major [M, N] is its N x M. So D = A B is
-// asked for as D^T = B^T A^T, with the operands exchanged and M and N too; nothing is copied or transposed. A
+// computed as D^T = B^T A^T, with the operands exchanged and M and N too; nothing is copied or transposed. A
 // bias [N] is then one value per row of D^T, which is the library's own convention.
 //
 // [Note: deterministic products] The same plan gives the same bits: algorithms that split K are taken only

@@ -34,7 +34,7 @@ Outcome train(bool cuda_graph) {
                     kGlobalBatch * config.seq_len, 1e-2 / (1 + step));
     // Libraries make their handles in the first step, and the second fills the graph's pool.
     if (cuda_graph) {
-      EXPECT_EQ(engine.step_graph()->played(), step >= 2) << "step " << step;
+      EXPECT_EQ(engine.step_graph()->replayed(), step >= 2) << "step " << step;
     }
     outcome.losses.push_back(result.loss);
     outcome.norms.push_back(result.grad_norm);

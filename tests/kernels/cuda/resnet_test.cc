@@ -58,7 +58,7 @@ Outcome train(DeviceType type, const Job& job) {
     const StepResult result = engine.step(source(step * kGlobalBatch), kGlobalBatch, 0.05);
     // Libraries make their handles in the first step, and the second fills the graph's pool.
     if (job.cuda_graph) {
-      EXPECT_EQ(engine.step_graph()->played(), step >= 2) << "step " << step;
+      EXPECT_EQ(engine.step_graph()->replayed(), step >= 2) << "step " << step;
     }
     outcome.losses.push_back(result.loss);
     outcome.norms.push_back(result.grad_norm);

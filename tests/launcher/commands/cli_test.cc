@@ -67,9 +67,9 @@ TEST_F(Cli, PlanDrawsATimeline) {
   std::filesystem::create_symlink("two.json", scratch_ / "link.json");
   EXPECT_THAT(refusal({"plan", "job.toml", "--timeline", "two.json", "--times", "link.json"}),
               HasSubstr("name one file"));
-  EXPECT_THAT(refusal(with({"--timeline", ""})), HasSubstr("--timeline wants the name of a file, not \"\""));
+  EXPECT_THAT(refusal(with({"--timeline", ""})), HasSubstr("--timeline needs the name of a file, not \"\""));
   EXPECT_THAT(refusal(with({})),
-              HasSubstr("--times times.json is about how long blocks take: it wants --timeline"));
+              HasSubstr("--times times.json is about how long blocks take: it needs --timeline"));
   EXPECT_THAT(refusal({"plan", "job.toml", "--timeline", "no/such/step.svg"}),
               HasSubstr("--timeline no/such/step.svg: there is no folder no/such; make it first"));
   EXPECT_THAT(refusal({"plan", "job.toml", "--timeline", "step.svg", "--times", "."}),
@@ -163,7 +163,7 @@ TEST_F(Cli, BadJobs) {
   testing::write_file(job, "[model]\nsize = \"124m\"\n[data]\ntrain = \"x\"\n");
   EXPECT_THAT(refusal({"train", "absent.toml"}), HasSubstr("absent.toml: No such file"));
   EXPECT_THAT(refusal({"train", job, "--set", "train.stesp=1"}), HasSubstr("did you mean train.steps?"));
-  EXPECT_THAT(refusal({"train", "--set", "train.steps=x", job}), HasSubstr("wants an integer"));
+  EXPECT_THAT(refusal({"train", "--set", "train.steps=x", job}), HasSubstr("needs an integer"));
   EXPECT_THAT(refusal({"train", job, "--set", "precision.mode=fp8"}), HasSubstr("\"fp16\", \"bf16\""));
   EXPECT_THAT(refusal({"train", job, "--set", "precision.ops={atention=\"fp32\"}"}),
               HasSubstr("no op 'atention'; did you mean 'attention'?"));

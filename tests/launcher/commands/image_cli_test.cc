@@ -294,7 +294,7 @@ TEST_F(ImageCli, AModelLeavesAndComesBack) {
               HasSubstr("large.safetensors holds the tensor 'layer1.3.conv1.weight', which this model"));
   EXPECT_THAT(refusal(train("x", {"model.init_from=model.safetensors", "model.classes=3",
                                   "data.kind=synthetic", "data.train=", "data.eval="})),
-              HasSubstr("tensor 'fc.weight' is F32 [2, 64], this model wants F32 [3, 64]"));
+              HasSubstr("tensor 'fc.weight' is F32 [2, 64], this model needs F32 [3, 64]"));
   EXPECT_THAT(refusal({"export", "run", "--out", "train"}), HasSubstr("is not the name of a file"));
   EXPECT_THAT(refusal({"export", "nowhere", "--out", "y"}), HasSubstr("there is no checkpoint nowhere"));
 }

@@ -81,17 +81,17 @@ TEST(ConfigCheck, StagesChunksAndCut) {
                 c.parallel.pipeline = 2;
                 c.parallel.chunks = 2;
               }),
-              HasSubstr("parallel.chunks = 2 wants parallel.schedule = \"interleaved\""));
+              HasSubstr("parallel.chunks = 2 needs parallel.schedule = \"interleaved\""));
   EXPECT_THAT(check_error([](JobConfig& c) {
                 c.parallel.pipeline = 2;
                 c.parallel.schedule = PipelineSchedule::kInterleaved;
               }),
-              HasSubstr("wants parallel.chunks = 2 or more"));
+              HasSubstr("needs parallel.chunks = 2 or more"));
   EXPECT_THAT(check_error([](JobConfig& c) {
                 c.parallel.schedule = PipelineSchedule::kInterleaved;
                 c.parallel.chunks = 2;
               }),
-              HasSubstr("wants parallel.pipeline = 2 or more"));
+              HasSubstr("needs parallel.pipeline = 2 or more"));
   EXPECT_THAT(check_error([](JobConfig& c) {
                 c.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kListed, .firsts = {2}};
               }),

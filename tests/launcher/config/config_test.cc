@@ -61,7 +61,7 @@ TEST(Config, UnknownKeyOfAnotherSection) {
   EXPECT_THAT(parse_error("[parallel]\nrecompute = \"attention\"\n"),
               HasSubstr("did you mean parallel.recompute_every?"));
   EXPECT_THAT(parse_error("[parallel]\nrecompute_every = \"attention\"\n"),
-              HasSubstr("parallel.recompute_every wants an integer, found the string \"attention\""));
+              HasSubstr("parallel.recompute_every needs an integer, found the string \"attention\""));
 }
 
 TEST(Config, UnknownSectionNamesNearestAndPlace) {
@@ -72,25 +72,24 @@ TEST(Config, UnknownSectionNamesNearestAndPlace) {
 
 TEST(Config, KeyOutsideOfSections) {
   const std::string message = error_message([] { parse_config("steps = 5\n", "job.toml"); });
-  EXPECT_THAT(message,
-              StartsWith("job.toml:1:1: steps stands outside of any section; did you mean train.steps"));
+  EXPECT_THAT(message, StartsWith("job.toml:1:1: steps is outside of any section; did you mean train.steps"));
 }
 
 TEST(Config, WrongTypeNamesKeyWantedAndFound) {
   EXPECT_EQ(parse_error("[train]\nsteps = \"many\"\n"),
-            "job.toml:6:1: train.steps wants an integer, found the string \"many\"");
-  EXPECT_THAT(parse_error("[train]\nsteps = 1e3\n"), HasSubstr("wants an integer, found the number 1000"));
-  EXPECT_THAT(parse_error("[optimizer]\nlr = true\n"), HasSubstr("optimizer.lr wants a number, found true"));
-  EXPECT_THAT(parse_error("[optimizer]\nlr = nan\n"), HasSubstr("wants a number, found the number nan"));
+            "job.toml:6:1: train.steps needs an integer, found the string \"many\"");
+  EXPECT_THAT(parse_error("[train]\nsteps = 1e3\n"), HasSubstr("needs an integer, found the number 1000"));
+  EXPECT_THAT(parse_error("[optimizer]\nlr = true\n"), HasSubstr("optimizer.lr needs a number, found true"));
+  EXPECT_THAT(parse_error("[optimizer]\nlr = nan\n"), HasSubstr("needs a number, found the number nan"));
   EXPECT_THAT(parse_error("[optimizer]\nbetas = [0.9]\n"),
-              HasSubstr("wants a list of two numbers, found a list of 1"));
-  EXPECT_THAT(parse_error("[optimizer]\nname = 3\n"), HasSubstr("wants a string, found the integer 3"));
+              HasSubstr("needs a list of two numbers, found a list of 1"));
+  EXPECT_THAT(parse_error("[optimizer]\nname = 3\n"), HasSubstr("needs a string, found the integer 3"));
   EXPECT_THAT(parse_error("[optimizer]\nnesterov = 1\n"),
-              HasSubstr("wants true or false, found the integer 1"));
+              HasSubstr("needs true or false, found the integer 1"));
   EXPECT_THAT(parse_error("[optimizer]\nlr = 2020-01-01\n"), HasSubstr("found a date or time"));
-  EXPECT_THAT(parse_error("[optimizer.lr]\n"), HasSubstr("wants a number, found a table"));
+  EXPECT_THAT(parse_error("[optimizer.lr]\n"), HasSubstr("needs a number, found a table"));
   EXPECT_THAT(parse_error("[parallel]\nmemory_limit = \"12 elephants\"\n"),
-              HasSubstr("wants a number of bytes"));
+              HasSubstr("needs a number of bytes"));
 }
 
 TEST(Config, RangesAreChecked) {
@@ -147,7 +146,7 @@ TEST(Config, ABooleanMayBeLeftOpen) {
   EXPECT_THAT(to_toml(parse("", {"parallel.keep_gathered=true"})), HasSubstr("\nkeep_gathered = true\n"));
   for (const char* bad : {"maybe", "1", "[true]"}) {
     EXPECT_THAT(parse_error("", {std::string("parallel.keep_gathered=") + bad}),
-                HasSubstr("parallel.keep_gathered wants true, false or \"auto\", found "))
+                HasSubstr("parallel.keep_gathered needs true, false or \"auto\", found "))
         << bad;
   }
 }
@@ -169,7 +168,7 @@ TEST(Config, OpsAreOverriddenByName) {
   EXPECT_THAT(parse_error("", {"precision.ops={ linear = \"bf16\" }"}),
               HasSubstr("linear = \"bf16\" is not possible; allowed: \"fp32\", \"tf32\""));
   EXPECT_THAT(parse_error("", {"precision.ops={ linear = \"int8\" }"}), HasSubstr("is not a precision"));
-  EXPECT_THAT(parse_error("", {"precision.ops=attention"}), HasSubstr("wants a table of strings"));
+  EXPECT_THAT(parse_error("", {"precision.ops=attention"}), HasSubstr("needs a table of strings"));
   EXPECT_THAT(parse_error("[ops]\nattention = \"fp32\"\n"), HasSubstr("did you mean [precision.ops]?"));
 }
 
@@ -181,12 +180,12 @@ TEST(Config, OverridesSetOneEntryOfATable) {
   EXPECT_EQ(parse(ops, {"precision.ops.attention=\"tf32\""}).precision.ops.at("attention"), "tf32");
   EXPECT_THAT(parse_error("", {"precision.ops.attentoin=fp32"}), HasSubstr("did you mean 'attention'"));
   EXPECT_THAT(parse_error("", {"precision.ops.attention=32"}),
-              HasSubstr("precision.ops.attention wants a string, found the integer 32"));
+              HasSubstr("precision.ops.attention needs a string, found the integer 32"));
 }
 
 TEST(Config, PrecisionKeysBelongTogether) {
   EXPECT_THAT(parse_error("", {"precision.grad_dtype=bf16", "parallel.reduction=fast"}),
-              HasSubstr("wants parallel.reduction = \"canonical\""));
+              HasSubstr("needs parallel.reduction = \"canonical\""));
   EXPECT_THAT(
       parse_error("", {"precision.mode=fp16", "precision.grad_dtype=compute", "parallel.reduction=fast"}),
       HasSubstr("precision.grad_dtype"));
@@ -215,12 +214,12 @@ TEST(Config, OverridesWin) {
 TEST(Config, OverrideErrorsNameTheOption) {
   EXPECT_THAT(parse_error("", {"train.stesp=7"}),
               StartsWith("--set train.stesp=7: unknown key train.stesp; did you mean train.steps?"));
-  EXPECT_THAT(parse_error("", {"train.steps"}), HasSubstr("wants section.key=value"));
+  EXPECT_THAT(parse_error("", {"train.steps"}), HasSubstr("needs section.key=value"));
   EXPECT_THAT(parse_error("", {"steps=7"}), HasSubstr("did you mean train.steps?"));
   EXPECT_THAT(parse_error("", {"train.steps=seven"}),
-              HasSubstr("wants an integer, found the string \"seven\""));
+              HasSubstr("needs an integer, found the string \"seven\""));
   EXPECT_THAT(parse_error("", {"trian.steps=7"}), HasSubstr("did you mean [train]?"));
-  EXPECT_THAT(parse_error("", {"train.steps=7\nx=1"}), HasSubstr("wants an integer"));
+  EXPECT_THAT(parse_error("", {"train.steps=7\nx=1"}), HasSubstr("needs an integer"));
 }
 
 TEST(Config, ResolvedTextReadsBack) {
@@ -305,7 +304,7 @@ TEST(Config, NestingIsLimited) {
   EXPECT_THAT(parse_error("[train]\nsteps = " + repeated("[", 50'000)), HasSubstr("nested 50000 levels"));
   for (const std::string& value : {"{" + dots + "a = 1}", repeated("[", 50'000), repeated("{a=", 50'000)}) {
     EXPECT_THAT(parse_error("", {"train.steps=" + value}),
-                AllOf(StartsWith("--set train.steps="), HasSubstr("train.steps wants an integer")));
+                AllOf(StartsWith("--set train.steps="), HasSubstr("train.steps needs an integer")));
   }
 }
 

@@ -74,6 +74,12 @@ TEST(FieldKeys, MessagesOfLibrariesAreToldByKeys) {
   EXPECT_EQ(with_keys("EngineOptions::pipeline.cut = [3, 2] must ascend; EngineOptions::zero. Set "
                       "EngineOptions::micro_batch"),
             "parallel.pipeline_cut = [3, 2] must ascend; parallel.zero. Set train.micro_batch");
+  EXPECT_EQ(with_keys("the limit is 7 in all (EncodedImage::max_pixels); remove it, or set "
+                      "ImageDataset::Options::on_bad_image = OnBadImage::kSkip"),
+            "the limit is 7 in all (data.max_pixels); remove it, or set data.on_bad_image = \"skip\" "
+            "(trireme eval: --on-bad-image skip)");
+  EXPECT_EQ(with_keys("Precision::grad_dtype, Precision::override_op: add; Precision::grad_dtype"),
+            "precision.grad_dtype, precision.ops: add; precision.grad_dtype");
   EXPECT_EQ(with_keys("nothing of it"), "nothing of it");
   EXPECT_EQ(with_keys(""), "");
 }

@@ -67,13 +67,13 @@ TEST(SkippedSteps, TheNetworkIsBlamedForWhatItDoesOnItsOwn) {
   precision.min_scale = 1e-6;
   for (const float scale : {1.0f, 0.25f}) {
     EXPECT_THAT(reason_to_stop(skipped(scale, 5), precision),
-                HasSubstr("the network overflows fp16 by itself"));
+                HasSubstr("the network overflows fp16 on its own"));
   }
   precision.min_scale = 1024;
   EXPECT_THAT(reason_to_stop(skipped(1024), precision),
               HasSubstr("below precision.min_scale = 1024: lower that, as the scale may fall to 1"));
   precision.min_scale = 1;
-  EXPECT_THAT(reason_to_stop(skipped(1), precision), HasSubstr("the network overflows fp16 by itself"));
+  EXPECT_THAT(reason_to_stop(skipped(1), precision), HasSubstr("the network overflows fp16 on its own"));
 }
 
 TEST(SkippedSteps, OrAScaleBelowItsFloor) {

@@ -140,7 +140,7 @@ TEST(CheckpointState, RefusesAnotherModel) {
   GptConfig wider = testing::tiny_gpt_config();
   wider.vocab = 62;
   expect_refused(build_gpt(wider), options(), folder.path(),
-                 "tensor 'embedding.tokens' is F32 [61, 32], this model wants F32 [62, 32]");
+                 "tensor 'embedding.tokens' is F32 [61, 32], this model needs F32 [62, 32]");
   EngineOptions sgd = options(OptimizerConfig::Kind::kSgd);
   sgd.optimizer.momentum = 0.9f;
   expect_refused(build_gpt(testing::tiny_gpt_config()), sgd, folder.path(),

@@ -305,7 +305,7 @@ TEST(LossScale, ResultsAreTheSameAStepLater) {
     }
   }
   EXPECT_EQ(later.state_hash(), at_once.state_hash());
-  EXPECT_NE(testing::message_of([&] { later.collect(); }).find("no step is under way"), std::string::npos);
+  EXPECT_NE(testing::message_of([&] { later.collect(); }).find("no step is in flight"), std::string::npos);
   later.enqueue_step(source_of(0), kTargets, 1e-2);
   later.enqueue_step(source_of(0), kTargets, 1e-2);
   EXPECT_NE(testing::message_of([&] {

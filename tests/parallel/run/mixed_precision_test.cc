@@ -302,7 +302,7 @@ TEST(MixedPrecisionErrors, AGradientDtypeThatIsLackingIsRefusedBeforeStepOne) {
     EXPECT_EQ(e.code(), ErrorCode::kUnsupported);
     EXPECT_STREQ(
         e.what(),
-        "precision.grad_dtype: gradients cannot be kept in bf16 here; use \"fp32\": add on cpu lacks bf16");
+        "Precision::grad_dtype: gradients cannot be kept in bf16 here; use \"fp32\": add on cpu lacks bf16");
   }
   options.backend = nullptr;
   options.reduction = Reduction::kFast;

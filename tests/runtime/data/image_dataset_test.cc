@@ -177,7 +177,7 @@ TEST(ImageDataset, ABadPictureIsNamed) {
   write_file(folder / "a" / "aa.jpg", "");
   const ImageDataset strict({.source = open_folder(folder), .view = small_view()});
   EXPECT_THAT(message_of([&] { strict.read_sequential(0, 12); }),
-              AllOf(HasSubstr("a/aa.jpg has 0 bytes"), HasSubstr("data.on_bad_image = \"skip\"")));
+              AllOf(HasSubstr("a/aa.jpg has 0 bytes"), HasSubstr("ImageDataset::Options::on_bad_image")));
 }
 
 TEST(ImageDataset, ABadPictureIsLeftOutOfAnEvaluationAndReplacedInTraining) {

@@ -217,9 +217,9 @@ TEST(CifarFiles, AreReadInOrder) {
   EXPECT_EQ(open_images({.path = folder.path(), .split = ImageSplit::kEval})->label(0), 1);
   EXPECT_EQ(open_images({.path = folder / "test_batch.bin"})->num_images(), 1);
   EXPECT_THAT(
-      message_of([&] { check_labels(*train, 9); }),
-      AllOf(HasSubstr("data_batch_1.bin (picture 1) has the label 9"), HasSubstr("model.classes to 10")));
-  check_labels(*train, 10);
+      message_of([&] { check_labels(*train, 9, "classes"); }),
+      AllOf(HasSubstr("data_batch_1.bin (picture 1) has the label 9"), HasSubstr("set classes to 10")));
+  check_labels(*train, 10, "classes");
 }
 
 // Somebody deleted one, or its download failed: nobody would notice a fifth of the pictures.
@@ -318,9 +318,9 @@ TEST(Classes, TheirNumberIsTheModels) {
     write_file(folder / file, plain_png(1));
   }
   const auto train = open_images({.path = folder / "train"});
-  check_labels(*train, 2);
-  EXPECT_THAT(message_of([&] { check_labels(*train, 3); }),
-              AllOf(HasSubstr("2 classes ('cat', 'dog')"), HasSubstr("set model.classes = 2")));
+  check_labels(*train, 2, "ResNetConfig::classes");
+  EXPECT_THAT(message_of([&] { check_labels(*train, 3, "ResNetConfig::classes"); }),
+              AllOf(HasSubstr("2 classes ('cat', 'dog')"), HasSubstr("set ResNetConfig::classes = 2")));
 }
 
 }  // namespace

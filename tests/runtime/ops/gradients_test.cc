@@ -116,7 +116,7 @@ TEST(OpChecks, NameBothShapes) {
   expect_refused("attention: qkv [2, 5]", [](Context& c) {
     ops::attention(c, c.empty({2, 5}), {.num_heads = 1});
   });
-  expect_refused("embedding: wants int32 tokens", [](Context& c) {
+  expect_refused("embedding: needs int32 tokens", [](Context& c) {
     ops::embedding(c, c.empty({2, 5}), {0});
   });
   expect_refused("p = 1 is not in [0, 1)", [](Context& c) { ops::dropout(c, c.empty({2, 5}), 1.0f); });

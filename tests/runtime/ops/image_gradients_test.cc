@@ -187,7 +187,7 @@ TEST(ImageOpChecks, NameBothShapes) {
     c.tape = &tape;
     ops::batch_norm(c, c.empty({2, 4}), {1}, {1});
   });
-  expect_refused("max_pool: wants images", [](Context& c) { ops::max_pool(c, c.empty({2, 5}), {}); });
+  expect_refused("max_pool: needs images", [](Context& c) { ops::max_pool(c, c.empty({2, 5}), {}); });
   expect_refused("padding at most half", [](Context& c) {
     ops::max_pool(c, c.empty({2, 5, 5, 1}), {.height = 2, .width = 2, .padding = 2});
   });
