@@ -15,11 +15,10 @@ GptConfig gpt_config_for_size(std::string_view size) {
   if (size == "774m") return {.layers = 36, .hidden = 1280, .heads = 20};
   if (size == "1.5b") return {.layers = 48, .hidden = 1600, .heads = 25};
   if (size == "13b") return {.layers = 40, .hidden = 5120, .heads = 40, .seq_len = 2048};
-  throw Error(
-      ErrorCode::kInvalidInput,
-      fmt::format("model.size '{}' is not known for gpt; use 124m, 350m, 774m, 1.5b or 13b, or give layers, "
-                  "hidden and heads instead",
-                  size));
+  throw Error(ErrorCode::kInvalidInput,
+              "model.size '{}' is not known for gpt; use 124m, 350m, 774m, 1.5b or 13b, or give layers, "
+              "hidden and heads instead",
+              size);
 }
 
 BlockList build_gpt(const GptConfig& config) {

@@ -165,30 +165,20 @@ void table_bwd(const KernelContext& exec, const EmbeddingBwdArgs& args, bool pac
          static_cast<int>(num_ids), b);
   launch(exec, "embedding_bwd", by_place, kThreads, 0, fill_kernel, tokens, n, b);
   launch(exec, "embedding_bwd", by_place, kThreads, 0, sort_kernel, tokens, n, b);
-  const auto run = [&](auto kernel) {
-    launch(exec, "embedding_bwd", grid_of(places), kRowThreads, 0, kernel, args.dx.as<T>(), tokens, b,
-           args.dtable.as<float>(), cols);
-  };
-  if (packed) {
-    run(embedding_bwd_kernel<T, kPack<T>>);
-  } else {
-    run(embedding_bwd_kernel<T, 1>);
-  }
+  with_pack<T>(packed, [&]<int N>(std::integral_constant<int, N>) {
+    launch(exec, "embedding_bwd", grid_of(places), kRowThreads, 0, embedding_bwd_kernel<T, N>,
+           args.dx.as<T>(), tokens, b, args.dtable.as<float>(), cols);
+  });
 }
 
 template <class T>
 void positions_bwd(const KernelContext& exec, const EmbeddingBwdArgs& args, bool packed) {
   const std::int64_t cols = args.dx.shape.dim(-1), seq_len = args.tokens.shape.dim(-1);
-  const auto run = [&](auto kernel) {
-    launch(exec, "embedding_bwd", grid_of(seq_len), kRowThreads, 0, kernel, args.dx.as<T>(),
-           args.dpositions.as<float>(), args.tokens.num_elems() / seq_len, seq_len, cols,
+  with_pack<T>(packed, [&]<int N>(std::integral_constant<int, N>) {
+    launch(exec, "embedding_bwd", grid_of(seq_len), kRowThreads, 0, positions_bwd_kernel<T, N>,
+           args.dx.as<T>(), args.dpositions.as<float>(), args.tokens.num_elems() / seq_len, seq_len, cols,
            args.dpositions_mode == GradientMode::kAccumulate);
-  };
-  if (packed) {
-    run(positions_bwd_kernel<T, kPack<T>>);
-  } else {
-    run(positions_bwd_kernel<T, 1>);
-  }
+  });
 }
 
 }  // namespace
@@ -200,15 +190,12 @@ void run_op(const KernelContext& exec, const EmbeddingFwdArgs& args) {
   check_dtype("embedding_fwd", DType::kInt32, {args.tokens});
   if (places == 0 || cols == 0) return;
   for_float_type("embedding_fwd", args.x.dtype, [&]<class T>(T) {
-    const auto run = [&](auto kernel) {
-      launch(exec, "embedding_fwd", grid_of(places), kRowThreads, 0, kernel, args.tokens.as<std::int32_t>(),
-             args.table.as<T>(), args.positions.as<T>(), args.x.as<T>(), args.tokens.shape.dim(-1), cols);
-    };
-    if (rows_are_packable(cols, sizeof(T), {args.table.data, args.positions.data, args.x.data})) {
-      run(embedding_fwd_kernel<T, kPack<T>>);
-    } else {
-      run(embedding_fwd_kernel<T, 1>);
-    }
+    with_pack<T>(rows_are_packable(cols, sizeof(T), {args.table.data, args.positions.data, args.x.data}),
+                 [&]<int N>(std::integral_constant<int, N>) {
+                   launch(exec, "embedding_fwd", grid_of(places), kRowThreads, 0, embedding_fwd_kernel<T, N>,
+                          args.tokens.as<std::int32_t>(), args.table.as<T>(), args.positions.as<T>(),
+                          args.x.as<T>(), args.tokens.shape.dim(-1), cols);
+                 });
   });
 }
 

@@ -39,9 +39,8 @@ void check_combinations(const JobConfig& config) {
   for (const Combination& combination : pipeline_combinations()) {
     if (!combination.refused || !combination.refused(config)) continue;
     throw Error(ErrorCode::kUnsupported,
-                fmt::format("parallel.pipeline = {} cannot be combined with {}: {}; or set "
-                            "parallel.pipeline = 1",
-                            config.parallel.pipeline, combination.with, combination.remark));
+                "parallel.pipeline = {} cannot be combined with {}: {}; or set parallel.pipeline = 1",
+                config.parallel.pipeline, combination.with, combination.remark);
   }
 }
 

@@ -68,15 +68,13 @@ void check_pipeline(const JobConfig& config) {
       parallel.chunks == 1 || interleaved,
       "parallel.chunks = {} wants parallel.schedule = \"interleaved\"; \"{}\" runs one chunk a rank",
       parallel.chunks, to_word(parallel.schedule));
-  TRIREME_CHECK(
-      parallel.chunks > 1 || !interleaved,
-      "parallel.schedule = \"interleaved\" wants parallel.chunks = 2 or more; with one chunk a rank it "
-      "is \"1f1b\"");
+  TRIREME_CHECK(parallel.chunks > 1 || !interleaved,
+                "parallel.schedule = \"interleaved\" wants parallel.chunks = 2 or more; with one chunk a "
+                "rank it is \"1f1b\"");
   if (parallel.pipeline == 1) {
-    TRIREME_CHECK(
-        parallel.chunks == 1,
-        "parallel.schedule = \"interleaved\" wants parallel.pipeline = 2 or more: one stage has nothing "
-        "to interleave");
+    TRIREME_CHECK(parallel.chunks == 1,
+                  "parallel.schedule = \"interleaved\" wants parallel.pipeline = 2 or more: one stage has "
+                  "nothing to interleave");
     TRIREME_CHECK(parallel.pipeline_cut.kind != PipelineCut::Kind::kListed,
                   "parallel.pipeline_cut = \"{}\" cuts a model that parallel.pipeline = 1 leaves whole",
                   to_word(parallel.pipeline_cut));
@@ -96,11 +94,10 @@ void check_config(const JobConfig& config) {
                 config.optimizer.lr);
   TRIREME_CHECK(!config.optimizer.nesterov || config.optimizer.momentum > 0,
                 "optimizer.nesterov needs a momentum, but optimizer.momentum = 0");
-  TRIREME_CHECK(
-      !config.parallel.cuda_graph || config.model.dropout == 0,
-      "parallel.cuda_graph = true cannot play steps that draw random numbers, but model.dropout = {}; "
-      "set cuda_graph = false or dropout = 0",
-      config.model.dropout);
+  TRIREME_CHECK(!config.parallel.cuda_graph || config.model.dropout == 0,
+                "parallel.cuda_graph = true cannot play steps that draw random numbers, but model.dropout = "
+                "{}; set cuda_graph = false or dropout = 0",
+                config.model.dropout);
   TRIREME_CHECK(!config.parallel.cuda_graph || config.log.trace_step == 0,
                 "log.trace_step = {}: a step that parallel.cuda_graph plays has no actions to time; set one "
                 "of them to its default",
@@ -112,12 +109,11 @@ void check_config(const JobConfig& config) {
 std::string check_schedule(const JobConfig& config) {
   const OptimizerSection& optimizer = config.optimizer;
   if (optimizer.warmup_steps < config.train.steps) return "";
-  TRIREME_CHECK(
-      optimizer.schedule == LrSchedule::Kind::kConstant,
-      "optimizer.warmup_steps = {} leaves none of train.steps = {} to optimizer.schedule = \"{}\": the "
-      "learning rate would not come to optimizer.lr = {} and down again; take fewer warm-up steps (0 "
-      "for a trial of a few steps) or more steps",
-      optimizer.warmup_steps, config.train.steps, to_word(optimizer.schedule), optimizer.lr);
+  TRIREME_CHECK(optimizer.schedule == LrSchedule::Kind::kConstant,
+                "optimizer.warmup_steps = {} leaves none of train.steps = {} to optimizer.schedule = \"{}\": "
+                "the learning rate would not come to optimizer.lr = {} and down again; take fewer warm-up "
+                "steps (0 for a trial of a few steps) or more steps",
+                optimizer.warmup_steps, config.train.steps, to_word(optimizer.schedule), optimizer.lr);
   return fmt::format(
       "optimizer.warmup_steps = {}: all of train.steps = {} are warm-up, so the learning rate does not reach "
       "optimizer.lr = {}",

@@ -35,10 +35,9 @@ void add_image_keys(std::vector<ConfigKey>& keys) {
           "cache", &D::cache, at_least(0),
           "Bytes of memory that a rank keeps decoded pictures in, for sets that fit; reserved before step 1. "
           "Files that hold pictures uncompressed need none. 0: none. The results do not change.")
-      .add(
-          "on_bad_image", &D::on_bad_image,
-          "A picture that cannot be decoded ends the job, or is left out, named and counted; in training the "
-          "next good one stands in for it.")
+      .add("on_bad_image", &D::on_bad_image,
+           "A picture that cannot be decoded ends the job, or is left out, named and counted; in training "
+           "the next good one stands in for it.")
       .add("max_pixels", &D::max_pixels, count_from(1),
            "A picture whose header promises more counts as bad; nothing is allocated for it.");
 }
@@ -51,18 +50,16 @@ void add_data_keys(std::vector<ConfigKey>& keys) {
       .add("kind", &D::kind,
            "`tokens`: shards made by `trireme data text`, for GPT. `images`: labelled pictures, for ResNets. "
            "`synthetic`: random tokens or images, for speed measurements.")
-      .add(
-          "train", &D::train, any(),
-          "A `.bin` token shard, a folder of them, or a folder that `trireme data text` wrote (its "
-          "train.bin). Of images: a folder of class folders of JPEG and PNG files, or a folder of CIFAR's or "
-          "MNIST's binary files. Relative to the working directory.")
+      .add("train", &D::train, any(),
+           "A `.bin` token shard, a folder of them, or a folder that `trireme data text` wrote (its "
+           "train.bin). Of images: a folder of class folders of JPEG and PNG files, or a folder of CIFAR's "
+           "or MNIST's binary files. Relative to the working directory.")
       .add("eval", &D::eval, any(),
            "The same for evaluation (eval.bin, or the test files, of such a folder). Empty: no evaluation.")
-      .add_string_or_number(
-          "workers", &D::workers, "\"auto\" or a number from 0 to 256",
-          "Threads a rank that read and decode ahead of the training. `auto`: for images as "
-          "many as `parallel.threads`, else 1. 0: samples are read when a step wants them. "
-          "The results do not change.");
+      .add_string_or_number("workers", &D::workers, "\"auto\" or a number from 0 to 256",
+                            "Threads a rank that read and decode ahead of the training. `auto`: for images "
+                            "as many as `parallel.threads`, else 1. 0: samples are read when a step wants "
+                            "them. The results do not change.");
   add_image_keys(keys);
 }
 

@@ -70,9 +70,8 @@ RankDevice choose_device(std::optional<DeviceType> wanted, const LaunchEnvironme
   RankDevice chosen;
   run_stage(*host, [&] {
     if (!reason.empty()) {
-      throw Error(
-          ErrorCode::kUnsupported,
-          fmt::format("parallel.device = \"cuda\", but {}; use device = \"cpu\" or \"auto\"", reason));
+      throw Error(ErrorCode::kUnsupported,
+                  "parallel.device = \"cuda\", but {}; use device = \"cpu\" or \"auto\"", reason);
     }
     chosen.device = gpu_of_rank(
         {.local_rank = launch.local_rank, .num_local_ranks = launch.num_local_ranks, .num_gpus = num_gpus});

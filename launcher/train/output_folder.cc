@@ -23,8 +23,8 @@ OutputFolder prepare_output_folder(const std::filesystem::path& root) {
     write_text_file(probe, "writable\n");
   } catch (const Error& failure) {
     throw Error(ErrorCode::kInvalidInput,
-                fmt::format("cannot write into the output folder {}: {}; choose another with --out",
-                            root.string(), failure.what()));
+                "cannot write into the output folder {}: {}; choose another with --out", root.string(),
+                failure.what());
   }
   std::filesystem::remove(probe, error);
   return {root};

@@ -106,9 +106,8 @@ class MpiWork : public Work::Impl {
     int received = 0;
     MPI_Get_count(&status, expected.type, &received);
     if (received == expected.count) return;
-    throw Error(ErrorCode::kCommunication,
-                fmt::format("{} expected {} elements, the peer sent {}", call_, expected.count,
-                            received == MPI_UNDEFINED ? "another dtype" : std::to_string(received)));
+    throw Error(ErrorCode::kCommunication, "{} expected {} elements, the peer sent {}", call_, expected.count,
+                received == MPI_UNDEFINED ? "another dtype" : std::to_string(received));
   }
 
   std::shared_ptr<MpiJob> job_;

@@ -62,66 +62,22 @@ std::shared_ptr<Communicator> RecordingCommunicator::split(int color) {
       static_cast<int>(std::count(colors.begin(), colors.end(), color)));
 }
 
-void RecordingCommunicator::record(RecordedCall call) {
-  call.sent_bytes = sent_bytes_of(call.kind, call.bytes, size_);
-  calls_.push_back(call);
-}
-
-Work RecordingCommunicator::all_reduce_impl(const Tensor& inout, ReduceOp) {
-  record({.kind = CallKind::kAllReduce, .dtype = inout.dtype(), .bytes = inout.size_bytes()});
+Work RecordingCommunicator::record(CallKind kind, const Tensor& full, int peer, int tag) {
+  const std::int64_t bytes = full.size_bytes();
+  calls_.push_back({kind, full.dtype(), bytes, sent_bytes_of(kind, bytes, size_), peer, tag});
   return {};
-}
-
-Work RecordingCommunicator::reduce_scatter_impl(const Tensor& in, const Tensor&, ReduceOp) {
-  record({.kind = CallKind::kReduceScatter, .dtype = in.dtype(), .bytes = in.size_bytes()});
-  return {};
-}
-
-Work RecordingCommunicator::all_gather_impl(const Tensor&, const Tensor& out) {
-  record({.kind = CallKind::kAllGather, .dtype = out.dtype(), .bytes = out.size_bytes()});
-  return {};
-}
-
-Work RecordingCommunicator::all_to_all_impl(const Tensor&, const Tensor& out) {
-  record({.kind = CallKind::kAllToAll, .dtype = out.dtype(), .bytes = out.size_bytes()});
-  return {};
-}
-
-Work RecordingCommunicator::broadcast_impl(const Tensor& inout, int root) {
-  record({.kind = CallKind::kBroadcast, .dtype = inout.dtype(), .bytes = inout.size_bytes(), .peer = root});
-  return {};
-}
-
-Work RecordingCommunicator::send_impl(const Tensor& tensor, int peer, int tag) {
-  record({.kind = CallKind::kSend,
-          .dtype = tensor.dtype(),
-          .bytes = tensor.size_bytes(),
-          .peer = peer,
-          .tag = tag});
-  return {};
-}
-
-Work RecordingCommunicator::recv_impl(const Tensor& tensor, int peer, int tag) {
-  record({.kind = CallKind::kRecv,
-          .dtype = tensor.dtype(),
-          .bytes = tensor.size_bytes(),
-          .peer = peer,
-          .tag = tag});
-  return {};
-}
-
-void RecordingCommunicator::barrier_impl() {
-  record({.kind = CallKind::kBarrier});
 }
 
 std::vector<std::string> RecordingCommunicator::all_gather_strings_impl(const std::string& text) {
-  record({.kind = CallKind::kAllGatherStrings});
+  calls_.push_back({.kind = CallKind::kAllGatherStrings});
   return std::vector<std::string>(static_cast<std::size_t>(size_), text);
 }
 
 void RecordingCommunicator::all_gather_values_impl(std::span<const std::byte> mine,
                                                    std::span<std::byte> all) {
-  record({.kind = CallKind::kAllGatherValues, .bytes = std::ssize(all)});
+  constexpr CallKind kKind = CallKind::kAllGatherValues;
+  calls_.push_back(
+      {.kind = kKind, .bytes = std::ssize(all), .sent_bytes = sent_bytes_of(kKind, std::ssize(all), size_)});
   for (auto to = all.begin(); to != all.end();) to = std::ranges::copy(mine, to).out;
 }
 

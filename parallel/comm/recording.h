@@ -50,21 +50,32 @@ class RecordingCommunicator : public Communicator {
   void abort(const std::string&) noexcept override {}
 
  protected:
-  Work all_reduce_impl(const Tensor& inout, ReduceOp op) override;
-  Work reduce_scatter_impl(const Tensor& in, const Tensor& out, ReduceOp op) override;
-  Work all_gather_impl(const Tensor& in, const Tensor& out) override;
-  Work all_to_all_impl(const Tensor& in, const Tensor& out) override;
-  Work broadcast_impl(const Tensor& inout, int root) override;
-  Work send_impl(const Tensor& tensor, int peer, int tag) override;
-  Work recv_impl(const Tensor& tensor, int peer, int tag) override;
-  void barrier_impl() override;
+  Work all_reduce_impl(const Tensor& inout, ReduceOp) override { return record(CallKind::kAllReduce, inout); }
+  Work reduce_scatter_impl(const Tensor& in, const Tensor&, ReduceOp) override {
+    return record(CallKind::kReduceScatter, in);
+  }
+  Work all_gather_impl(const Tensor&, const Tensor& out) override {
+    return record(CallKind::kAllGather, out);
+  }
+  Work all_to_all_impl(const Tensor&, const Tensor& out) override { return record(CallKind::kAllToAll, out); }
+  Work broadcast_impl(const Tensor& inout, int root) override {
+    return record(CallKind::kBroadcast, inout, root);
+  }
+  Work send_impl(const Tensor& tensor, int peer, int tag) override {
+    return record(CallKind::kSend, tensor, peer, tag);
+  }
+  Work recv_impl(const Tensor& tensor, int peer, int tag) override {
+    return record(CallKind::kRecv, tensor, peer, tag);
+  }
+  void barrier_impl() override { calls_.push_back({.kind = CallKind::kBarrier}); }
   /// As many copies of `text` as there are ranks.
   std::vector<std::string> all_gather_strings_impl(const std::string& text) override;
   /// As many copies of `mine` as there are ranks.
   void all_gather_values_impl(std::span<const std::byte> mine, std::span<std::byte> all) override;
 
  private:
-  void record(RecordedCall call);
+  /// `full` is the full buffer.
+  Work record(CallKind kind, const Tensor& full, int peer = -1, int tag = -1);
 
   int rank_;
   int size_;

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <string>
 #include <system_error>
 
 #include "runtime/base/error.h"
@@ -43,8 +42,8 @@ void AtomicFile::commit() {
   std::error_code error;
   std::filesystem::rename(writer_->path(), path_, error);
   if (error)
-    throw Error(ErrorCode::kRuntime, fmt::format("cannot rename {} to {}: {}", writer_->path().string(),
-                                                 path_.string(), error.message()));
+    throw Error(ErrorCode::kRuntime, "cannot rename {} to {}: {}", writer_->path().string(), path_.string(),
+                error.message());
   committed_ = true;
   sync_folder(path_.parent_path());
 }

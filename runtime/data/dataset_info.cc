@@ -36,8 +36,8 @@ DatasetInfo read_dataset_info(const std::filesystem::path& folder) {
   try {
     return to_info(json);
   } catch (const std::exception& error) {
-    throw Error(ErrorCode::kInvalidInput,
-                fmt::format("data set description {} is damaged: {:.300}", path.string(), error.what()));
+    throw Error(ErrorCode::kInvalidInput, "data set description {} is damaged: {:.300}", path.string(),
+                error.what());
   }
 }
 

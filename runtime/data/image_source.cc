@@ -19,11 +19,10 @@ void check_labels(const ImageSource& source, std::int64_t num_classes) {
                 "{} has {} classes ({}), the model has {}: set model.classes = {}", source.fingerprint(),
                 named, list_some(source.class_names()), num_classes, named);
   const auto largest = source.largest_label();
-  TRIREME_CHECK(
-      largest.label < num_classes,
-      "{} has the label {}, the model's classes are 0 to {}: if the label is right, set model.classes to {} "
-      "or more",
-      source.name(largest.index), largest.label, num_classes - 1, largest.label + 1);
+  TRIREME_CHECK(largest.label < num_classes,
+                "{} has the label {}, the model's classes are 0 to {}: if the label is right, set "
+                "model.classes to {} or more",
+                source.name(largest.index), largest.label, num_classes - 1, largest.label + 1);
 }
 
 }  // namespace trireme

@@ -116,8 +116,7 @@ void remove_if_there(const fs::path& path) {
   std::error_code error;
   fs::remove(path, error);
   if (error)
-    throw Error(ErrorCode::kRuntime,
-                fmt::format("cannot remove earlier result {}: {}", path.string(), error.message()));
+    throw Error(ErrorCode::kRuntime, "cannot remove earlier result {}: {}", path.string(), error.message());
 }
 
 /// The results under their temporary names, and how they replace those of an earlier run.

@@ -44,12 +44,11 @@ struct AvgPoolBackward {
 
 Shape pooled(const char* op, const Shape& x, const PoolWindow& window) {
   TRIREME_CHECK(x.rank() == 4, "{}: wants images [B, H, W, C], got {}", op, x.to_string());
-  TRIREME_CHECK(
-      window.height >= 1 && window.width >= 1 && window.stride >= 1 && window.padding >= 0 &&
-          2 * window.padding <= std::min(window.height, window.width),
-      "{}: a window of {} x {}, stride {} and padding {} does not work: all must be positive, and the "
-      "padding at most half of the window",
-      op, window.height, window.width, window.stride, window.padding);
+  TRIREME_CHECK(window.height >= 1 && window.width >= 1 && window.stride >= 1 && window.padding >= 0 &&
+                    2 * window.padding <= std::min(window.height, window.width),
+                "{}: a window of {} x {}, stride {} and padding {} does not work: all must be positive, and "
+                "the padding at most half of the window",
+                op, window.height, window.width, window.stride, window.padding);
   const std::int64_t height = x[1] + 2 * window.padding - window.height;
   const std::int64_t width = x[2] + 2 * window.padding - window.width;
   TRIREME_CHECK(height >= 0 && width >= 0, "{}: a window of {} x {} is larger than input {}", op,
@@ -77,8 +76,7 @@ Tensor max_pool(Context& ctx, const Tensor& input, const PoolWindow& window) {
                 window.height, window.width);
   const Tensor y = ctx.empty(shape, x.dtype());
   const Tensor place = ctx.tape != nullptr ? ctx.empty(shape, DType::kUInt8) : Tensor();
-  ctx.run(MaxPoolFwdArgs{
-      .x = x, .y = y, .place = place.defined() ? place.view() : TensorView{}, .window = window});
+  ctx.run(MaxPoolFwdArgs{.x = x, .y = y, .place = place, .window = window});
   return recorded(ctx, y, MaxPoolBackward{.place = place, .shape = x.shape(), .window = window, .x = x.id()});
 }
 
