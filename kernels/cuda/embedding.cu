@@ -74,31 +74,6 @@ __global__ void sort_kernel(const std::int32_t* tokens, int num_places, Buckets 
   b.sorted[b.first[id] + rank] = place;
 }
 
-// N floats; 16 bytes at a time where N says that they are aligned.
-template <int N>
-__device__ inline void load_sum(const float* p, float (&sum)[N]) {
-  constexpr int kWidth = N % 4 == 0 ? 4 : 1;
-#pragma unroll
-  for (int i = 0; i < N; i += kWidth) {
-    float v[kWidth];
-    load<kWidth>(p + i, v);
-#pragma unroll
-    for (int k = 0; k < kWidth; ++k) sum[i + k] = v[k];
-  }
-}
-
-template <int N>
-__device__ inline void store_sum(float* p, const float (&sum)[N]) {
-  constexpr int kWidth = N % 4 == 0 ? 4 : 1;
-#pragma unroll
-  for (int i = 0; i < N; i += kWidth) {
-    float v[kWidth];
-#pragma unroll
-    for (int k = 0; k < kWidth; ++k) v[k] = sum[i + k];
-    store<kWidth>(p + i, v);
-  }
-}
-
 // A block a place; the first place of a bucket does the bucket's work.
 template <class T, int N>
 __global__ void embedding_bwd_kernel(const T* dx, const std::int32_t* tokens, Buckets b, float* dtable,
@@ -110,7 +85,7 @@ __global__ void embedding_bwd_kernel(const T* dx, const std::int32_t* tokens, Bu
   const int count = b.count[id];
   for (std::int64_t c = std::int64_t{threadIdx.x} * N; c < cols; c += std::int64_t{kRowThreads} * N) {
     float sum[N];
-    load_sum<N>(dtable + id * cols + c, sum);
+    load<N>(dtable + id * cols + c, sum);
 #pragma unroll 4
     for (int k = 0; k < count; ++k) {
       float v[N];
@@ -118,7 +93,7 @@ __global__ void embedding_bwd_kernel(const T* dx, const std::int32_t* tokens, Bu
 #pragma unroll
       for (int i = 0; i < N; ++i) sum[i] += v[i];
     }
-    store_sum<N>(dtable + id * cols + c, sum);
+    store<N>(dtable + id * cols + c, sum);
   }
 }
 
@@ -130,7 +105,7 @@ __global__ void positions_bwd_kernel(const T* dx, float* dpositions, std::int64_
   for (std::int64_t c = std::int64_t{threadIdx.x} * N; c < cols; c += std::int64_t{kRowThreads} * N) {
     float sum[N] = {};
     float* out = dpositions + t * cols + c;
-    if (accumulate) load_sum<N>(out, sum);
+    if (accumulate) load<N>(out, sum);
 #pragma unroll 4
     for (std::int64_t s = 0; s < samples; ++s) {
       float v[N];
@@ -138,7 +113,7 @@ __global__ void positions_bwd_kernel(const T* dx, float* dpositions, std::int64_
 #pragma unroll
       for (int i = 0; i < N; ++i) sum[i] += v[i];
     }
-    store_sum<N>(out, sum);
+    store<N>(out, sum);
   }
 }
 

@@ -44,17 +44,17 @@ struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
   T elems[N];
 };
 
+template <int N, class T>
+__device__ inline Pack<T, N> load_pack(const T* p) {
+  return *reinterpret_cast<const Pack<T, N>*>(p);
+}
+
 /// p[0..N) as floats; p is aligned to N elements or to 16 bytes.
 template <int N, class T>
 __device__ inline void load(const T* p, float (&out)[N]) {
   const Pack<T, N> pack = load_pack<N>(p);
 #pragma unroll
   for (int i = 0; i < N; ++i) out[i] = to_float(pack.elems[i]);
-}
-
-template <int N, class T>
-__device__ inline Pack<T, N> load_pack(const T* p) {
-  return *reinterpret_cast<const Pack<T, N>*>(p);
 }
 
 template <int N, class T>

@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/config/combinations.h"
 #include "launcher/config/config.h"
 #include "launcher/config/nearest_name.h"
 #include "launcher/families/model_family.h"
@@ -79,7 +78,12 @@ void check_pipeline(const JobConfig& config) {
                   "parallel.pipeline_cut = \"{}\" cuts a model that parallel.pipeline = 1 leaves whole",
                   to_word(parallel.pipeline_cut));
   }
-  check_combinations(config);
+  if (parallel.pipeline > 1 && parallel.cuda_graph) {
+    throw Error(ErrorCode::kUnsupported,
+                "parallel.pipeline = {} cannot be combined with `cuda_graph` = true: messages between stages "
+                "are not recorded: set it to false; or set parallel.pipeline = 1",
+                parallel.pipeline);
+  }
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ void add_image_keys(std::vector<ConfigKey>& keys) {
       .add("std", &D::stddev, each_within(0, 1e6), "What they are divided by then.")
       .add("mixup", &D::mixup, from_to_below(0, 1000),
            "MixUp: alpha of the Beta distribution that the proportions are drawn from. 0: off.")
-      .add("mosaic", &D::mosaic, from_to_number(0, 1),
+      .add("mosaic", &D::mosaic, from_to(0, 1),
            "Mosaic: probability that a training sample is patched together from four. 0: off.")
       .add_bytes(
           "cache", &D::cache, at_least(0),

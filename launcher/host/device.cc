@@ -27,6 +27,8 @@ Gpus find_gpus() {
   }
 }
 
+}  // namespace
+
 bool in_this_build(DeviceType type) {
   try {
     return backend_for(type).name != nullptr;
@@ -34,8 +36,6 @@ bool in_this_build(DeviceType type) {
     return false;
   }
 }
-
-}  // namespace
 
 JobConfig counted_on(JobConfig config, DeviceType type) {
   if (!traits(type).host_memory) config.data.cache = 0;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "launcher/config/config.h"
-#include "launcher/host/path_error.h"
+#include "launcher/host/error_report.h"
 #include "parallel/plan/plan_text.h"
 
 namespace trireme {

@@ -3,10 +3,8 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <span>
 #include <system_error>
 
-#include "runtime/base/atomic_file.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -28,12 +26,6 @@ OutputFolder prepare_output_folder(const std::filesystem::path& root) {
   }
   std::filesystem::remove(probe, error);
   return {root};
-}
-
-void write_text_file(const std::filesystem::path& path, std::string_view text) {
-  AtomicFile file(path);
-  file.writer().append(std::as_bytes(std::span(text)));
-  file.commit();
 }
 
 }  // namespace trireme

@@ -8,35 +8,8 @@
 
 namespace trireme {
 
-std::string RecordedCall::to_string() const {
-  std::string text(name(kind));
-  if (kind == CallKind::kBarrier || kind == CallKind::kAllGatherStrings) return text;
-  if (kind == CallKind::kAllGatherValues) return text + fmt::format(" {} B", bytes);
-  text += fmt::format(" {} B {}", bytes, name(dtype));
-  if (kind == CallKind::kSend) text += fmt::format(" to {}, tag {}", peer, tag);
-  if (kind == CallKind::kRecv) text += fmt::format(" from {}, tag {}", peer, tag);
-  if (kind == CallKind::kBroadcast) text += fmt::format(" from {}", peer);
-  return text;
-}
-
 RecordingCommunicator::RecordingCommunicator(int rank, int size) : rank_(rank), size_(size) {
   TRIREME_CHECK(size >= 1 && rank >= 0 && rank < size, "there is no rank {} in a group of {}", rank, size);
-}
-
-TrafficCounts RecordingCommunicator::traffic_of(CallKind kind) const {
-  TrafficCounts counts;
-  for (const RecordedCall& call : calls_) {
-    if (call.kind != kind) continue;
-    counts.sent_bytes += call.sent_bytes;
-    ++counts.num_calls;
-  }
-  return counts;
-}
-
-std::string RecordingCommunicator::to_string() const {
-  std::string text;
-  for (const RecordedCall& call : calls_) text += call.to_string() + "\n";
-  return text;
 }
 
 void RecordingCommunicator::expect_split(std::vector<int> colors) {

@@ -19,9 +19,6 @@ struct RecordedCall {
   std::int64_t sent_bytes = 0;  // what TrafficCounts counts for it
   int peer = -1;                // send and recv; root of a broadcast
   int tag = -1;                 // send and recv
-
-  /// "send 4096 B bf16 to 1, tag 3".
-  std::string to_string() const;
 };
 
 class RecordingCommunicator : public Communicator {
@@ -35,10 +32,6 @@ class RecordingCommunicator : public Communicator {
   DeviceType device_type() const override { return DeviceType::kMeta; }
 
   const std::vector<RecordedCall>& calls() const { return calls_; }
-  /// Sum over the calls of one kind.
-  TrafficCounts traffic_of(CallKind kind) const;
-  /// A line a call.
-  std::string to_string() const;
 
   /// Announces the colors, by rank, of the next split that is not announced yet: there are no peers to ask.
   void expect_split(std::vector<int> colors);

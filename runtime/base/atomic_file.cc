@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <span>
 #include <system_error>
 
 #include "runtime/base/error.h"
@@ -46,6 +47,12 @@ void AtomicFile::commit() {
                 error.message());
   committed_ = true;
   sync_folder(path_.parent_path());
+}
+
+void write_text_file(const std::filesystem::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.writer().append(std::as_bytes(std::span(text)));
+  file.commit();
 }
 
 }  // namespace trireme

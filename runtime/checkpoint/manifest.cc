@@ -71,9 +71,7 @@ void write_manifest(const Manifest& manifest, const std::filesystem::path& folde
     throw Error(ErrorCode::kInvalidInput, "the manifest of {} cannot be written as JSON: {:.300}",
                 folder.string(), error.what());
   }
-  AtomicFile file(folder / Manifest::kFileName);
-  file.writer().append(std::as_bytes(std::span(text)));
-  file.commit();
+  write_text_file(folder / Manifest::kFileName, text);
 }
 
 Manifest read_manifest(const std::filesystem::path& folder) {

@@ -11,6 +11,7 @@
 #include "runtime/base/mapped_file.h"
 #include "runtime/data/text_sources.h"
 #include "runtime/data/token_file.h"
+#include "runtime/data/tokenizer.h"
 
 namespace trireme {
 namespace {
