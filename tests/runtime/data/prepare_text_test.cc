@@ -8,6 +8,7 @@
 
 #include "runtime/data/sentencepiece_tokenizer.h"
 #include "runtime/data/token_file.h"
+#include "runtime/data/tokenizer.h"
 #include "tests/runtime/data/sample_text.h"
 #include "tests/support/temporary_folder.h"
 
