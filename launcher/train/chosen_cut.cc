@@ -34,8 +34,8 @@ MemoryCut search(const JobConfig& config, const PlannedJob& job, const std::vect
   if (slowest > kWorthSaying * bound) {
     const double percent = 100 / std::accumulate(costs.begin(), costs.end(), 0.0);
     log_warning(fmt::format(
-        "parallel.pipeline_cut = \"{}\": there are too many cuts to look at all of them; in the best one "
-        "found the slowest chunk takes {:.2f} % of the time, and none can take less than {:.2f} %",
+        "parallel.pipeline_cut = \"{}\": not all cuts that fit were tried; in the one that was found the "
+        "slowest chunk takes {:.2f} % of the time, and none can take less than {:.2f} %",
         to_word(config.parallel.pipeline_cut), percent * slowest, percent * bound));
   }
   return found;
@@ -59,9 +59,9 @@ PipelineCut flops_cut(const JobConfig& config, const CutMemory& memory) {
   if (!found.cut || *found.cut == found.fastest.cut) return {};
   log_info(fmt::format(
       "parallel.pipeline_cut = \"flops\": with the fastest cut, \"{}\", a rank of stage {} needs {}, and may "
-      "use {}; taken is \"{}\", the fastest that fits",
+      "use {}; taken is \"{}\", the fastest {}that fits",
       as_list(found.fastest.cut), found.fastest.stage, format_bytes(found.fastest.bytes),
-      format_bytes(memory.limit_bytes), as_list(*found.cut)));
+      format_bytes(memory.limit_bytes), as_list(*found.cut), found.is_fastest ? "" : "found "));
   return listed(*found.cut);
 }
 

@@ -2,59 +2,12 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
+#include <vector>
 
 #include "parallel/foresee/block_times.h"
 
 namespace trireme {
 namespace {
-
-/// Blocks [first, last) as a chunk.
-struct ChunkRange {
-  int chunk = 0, first = 0, last = 0;
-};
-
-/// Ranges of blocks that a chunk may hold, or may not.
-class RangeSet {
- public:
-  explicit RangeSet(const std::vector<int>& kinds)
-      : kinds_(&kinds),
-        num_blocks_(static_cast<int>(kinds.size())),
-        contains_(kinds.size() * (kinds.size() + 1), 0) {}
-
-  bool contains(int first, int last) const { return contains_[index(first, last)] != 0; }
-  /// The range, and every other one of the same kinds of blocks.
-  void add(const ChunkRange& range) {
-    const int length = range.last - range.first;
-    const auto begin = kinds_->begin();
-    for (int first = 0; first + length <= num_blocks_; ++first) {
-      if (std::equal(begin + range.first, begin + range.last, begin + first)) {
-        contains_[index(first, first + length)] = 1;
-      }
-    }
-  }
-  /// All that hold one of the set.
-  void add_larger() {
-    for (int length = 2; length <= num_blocks_; ++length) {
-      for (int first = 0; first + length <= num_blocks_; ++first) {
-        const int last = first + length;
-        if (contains(first + 1, last) || contains(first, last - 1)) contains_[index(first, last)] = 1;
-      }
-    }
-  }
-  void add_all_but(const RangeSet& others) {
-    for (std::size_t i = 0; i < contains_.size(); ++i) contains_[i] |= others.contains_[i] == 0;
-  }
-
- private:
-  std::size_t index(int first, int last) const {
-    return static_cast<std::size_t>(first * (num_blocks_ + 1) + last);
-  }
-
-  const std::vector<int>* kinds_;
-  int num_blocks_;
-  std::vector<char> contains_;  // [first][last]
-};
 
 class Search {
  public:
@@ -62,113 +15,41 @@ class Search {
       : question_(question),
         counts_{.num_units = static_cast<int>(question.costs.size()),
                 .pipeline = question.pipeline,
-                .chunks = question.chunks} {}
+                .chunks = question.chunks},
+        too_long_(static_cast<std::size_t>(question.pipeline * question.chunks),
+                  std::vector<int>(question.costs.size() + 1, counts_.num_units + 1)) {}
 
   MemoryCut run() {
-    open({});
-    for (bool is_first = true; !cases_.empty(); is_first = false) {
-      Case next = std::move(cases_.extract(cases_.begin()).mapped());
+    const auto refused = [&](int first, int last, int chunk) {
+      return last >= too_long_[static_cast<std::size_t>(chunk)][static_cast<std::size_t>(first)];
+    };
+    const bool is_exact = counts_.chunks == 1 && question_.grows;
+    MemoryCut found{.is_fastest = is_exact};
+    bool is_first = true;
+    while (const auto cut = cut_evenly_without(refused, question_.costs, counts_)) {
+      CutNeed need{.cut = *cut};
       std::vector<int> too_large;
-      const std::optional<CutNeed> need = examine(next.cut, too_large);
-      if (!need) break;
-      if (is_first) found_.fastest = *need;
-      if (is_first || need->bytes < found_.closest.bytes) found_.closest = *need;
+      for (int stage = 0; stage < counts_.pipeline; ++stage) {
+        const std::int64_t bytes = bytes_of(*cut, stage);
+        if (bytes > question_.limit_bytes) too_large.push_back(stage);
+        if (bytes > need.bytes) need.stage = stage, need.bytes = bytes;
+      }
+      if (is_first) found.fastest = need;
+      if (is_first || need.bytes < found.closest.bytes) found.closest = need;
       if (too_large.empty()) {
-        found_.cut = next.cut;
+        found.cut = cut;
+        found.is_fastest = is_first || is_exact;
         break;
       }
-      follow(std::move(next), too_large, need->stage);
+      for (const int stage : too_large) refuse(*cut, stage);
+      is_first = false;
     }
-    return std::move(found_);
+    return found;
   }
 
  private:
-  struct Case {
-    std::vector<ChunkRange> refused, required;
-    StageMap cut;  // the fastest of the case
-  };
-
-  // Of dynamic programming: some seconds.
-  static constexpr std::int64_t kMostWork = 500'000'000;
-  bool is_half_over() const {
-    return is_half_over_ || work_ > kMostWork / 2 || 2 * bytes_.size() > question_.most_predictions;
-  }
-  bool may_go_on() const {
-    return bytes_.size() < question_.most_predictions && (counts_.chunks == 1 || work_ < kMostWork);
-  }
-  bool grows() const { return question_.grows || is_half_over_; }
-
-  void open(Case of) {
-    const int num_chunks = counts_.pipeline * counts_.chunks;
-    std::vector<RangeSet> refused(static_cast<std::size_t>(num_chunks), RangeSet(question_.kinds));
-    for (const ChunkRange& range : of.refused) refused[static_cast<std::size_t>(range.chunk)].add(range);
-    for (RangeSet& ranges : refused) {
-      if (grows()) ranges.add_larger();
-    }
-    for (const ChunkRange& range : of.required) {
-      RangeSet ranges(question_.kinds);
-      ranges.add(range);
-      if (grows()) ranges.add_larger();
-      refused[static_cast<std::size_t>(range.chunk)].add_all_but(ranges);
-    }
-    const auto is_refused = [&](int first, int last, int chunk) {
-      return refused[static_cast<std::size_t>(chunk)].contains(first, last);
-    };
-    work_ += std::int64_t{num_chunks} * counts_.num_units * counts_.num_units;
-    auto cut = cut_evenly_without(is_refused, question_.costs, counts_);
-    if (!cut) return;
-    of.cut = std::move(*cut);
-    cases_.emplace(std::ranges::max(chunk_costs(of.cut, question_.costs)), std::move(of));
-  }
-
-  /// The cases of a cut some stages of which are too large, `largest` most of all. They have no cut in
-  /// common: one refuses a chunk its range, and requires those of the chunks before it.
-  void follow(Case of, const std::vector<int>& too_large, int largest) {
-    if (is_half_over() && !is_half_over_) {
-      found_.is_fastest = counts_.chunks == 1 && question_.grows;
-      is_half_over_ = true;
-    }
-    if (counts_.chunks == 1 || is_half_over_) {
-      for (const int stage : too_large) {
-        const std::vector<ChunkRange> ranges = ranges_too_large(of.cut, stage);
-        of.refused.push_back(ranges.front());
-        for (std::size_t i = 1; i < ranges.size(); ++i) of.refused.push_back(with_a_block_more(ranges[i]));
-      }
-      of.required.clear();
-      cases_.clear();
-      return open(std::move(of));
-    }
-    for (const ChunkRange& range : ranges_too_large(of.cut, largest)) {
-      Case without = of;
-      without.refused.push_back(range);
-      open(std::move(without));
-      of.required.push_back(range);
-    }
-  }
-
-  ChunkRange with_a_block_more(ChunkRange range) const {
-    if (range.last < counts_.num_units) {
-      ++range.last;
-    } else {
-      --range.first;
-    }
-    return range;
-  }
-
-  /// What the ranks of a cut need; empty where that may not be asked any more.
-  std::optional<CutNeed> examine(const StageMap& cut, std::vector<int>& too_large) {
-    CutNeed need{.cut = cut};
-    for (int stage = 0; stage < counts_.pipeline; ++stage) {
-      const auto bytes = bytes_of(cut, stage);
-      if (!bytes) return std::nullopt;
-      if (*bytes > question_.limit_bytes) too_large.push_back(stage);
-      if (*bytes > need.bytes) need.stage = stage, need.bytes = *bytes;
-    }
-    return need;
-  }
-
   /// Asked once for each stage and kinds of its blocks.
-  std::optional<std::int64_t> bytes_of(const StageMap& cut, int stage) {
+  std::int64_t bytes_of(const StageMap& cut, int stage) {
     std::vector<int> key{stage};
     for (int chunk = stage; chunk < cut.num_chunks(); chunk += counts_.pipeline) {
       key.insert(key.end(), question_.kinds.begin() + cut.first_unit(chunk),
@@ -177,48 +58,51 @@ class Search {
     }
     const auto known = bytes_.find(key);
     if (known != bytes_.end()) return known->second;
-    if (!may_go_on()) {
-      found_.is_fastest = false;
-      return std::nullopt;
-    }
     return bytes_[key] = question_.bytes(cut, stage);
   }
 
-  /// Of a stage that is too large: for each of its chunks the shortest range from its first block with which
-  /// it still is, all shorter by equally many blocks; of the last chunk, to its last block. The neighbours
-  /// take what is left over, so that the cut stays one.
-  std::vector<ChunkRange> ranges_too_large(const StageMap& cut, int stage) {
-    const auto shorter_by = [&](int num_blocks) {
-      StageMap shorter = cut;
-      for (int chunk = stage; chunk < cut.num_chunks(); chunk += cut.pipeline) {
-        const int length = std::max(1, cut.end_unit(chunk) - cut.first_unit(chunk) - num_blocks);
-        const bool is_last = chunk + 1 == cut.num_chunks();
-        shorter.bounds[static_cast<std::size_t>(is_last ? chunk : chunk + 1)] =
-            is_last ? cut.end_unit(chunk) - length : cut.first_unit(chunk) + length;
-      }
-      return shorter;
-    };
-    int least = 0, most = grows() ? counts_.num_units : 1;  // `least` is too large, `most` is not, or no cut
-    while (least + 1 < most) {
-      const int middle = least + (most - least) / 2;
-      const auto bytes = bytes_of(shorter_by(middle), stage);
-      (bytes && *bytes > question_.limit_bytes ? least : most) = middle;
+  /// Refuses the longest chunk of a stage that is too large; if it is the only one, the shortest part of it
+  /// with which the stage still is.
+  void refuse(const StageMap& cut, int stage) {
+    int chunk = stage;
+    for (int other = stage; other < cut.num_chunks(); other += counts_.pipeline) {
+      if (length_of(cut, other) > length_of(cut, chunk)) chunk = other;
     }
-    const StageMap shortest = shorter_by(least);
-    std::vector<ChunkRange> ranges;
-    for (int chunk = stage; chunk < cut.num_chunks(); chunk += cut.pipeline) {
-      ranges.push_back({chunk, shortest.first_unit(chunk), shortest.end_unit(chunk)});
+    int fits = counts_.chunks == 1 ? 0 : length_of(cut, chunk) - 1, length = length_of(cut, chunk);
+    while (fits + 1 < length) {
+      const int middle = fits + (length - fits) / 2;
+      const bool is_too_large = bytes_of(with_length(cut, chunk, middle), stage) > question_.limit_bytes;
+      (is_too_large ? length : fits) = middle;
     }
-    return ranges;
+    const StageMap shortest = with_length(cut, chunk, length);
+    refuse_range(chunk, shortest.first_unit(chunk), shortest.end_unit(chunk));
+  }
+
+  static int length_of(const StageMap& cut, int chunk) { return cut.end_unit(chunk) - cut.first_unit(chunk); }
+  /// The chunk's first `length` blocks, of the last chunk the last ones; a neighbour takes the others.
+  static StageMap with_length(StageMap cut, int chunk, int length) {
+    const bool is_last = chunk + 1 == cut.num_chunks();
+    cut.bounds[static_cast<std::size_t>(is_last ? chunk : chunk + 1)] =
+        is_last ? cut.end_unit(chunk) - length : cut.first_unit(chunk) + length;
+    return cut;
+  }
+
+  /// With all ranges of the same kinds of blocks, and all that hold one of them.
+  void refuse_range(int chunk, int first, int last) {
+    std::vector<int>& too_long = too_long_[static_cast<std::size_t>(chunk)];
+    const auto kinds = question_.kinds.begin();
+    const int length = last - first;
+    for (int at = counts_.num_units - length; at >= 0; --at) {
+      int& end = too_long[static_cast<std::size_t>(at)];
+      if (std::equal(kinds + first, kinds + last, kinds + at)) end = std::min(end, at + length);
+      end = std::min(end, too_long[static_cast<std::size_t>(at) + 1]);
+    }
   }
 
   const CutQuestion& question_;
   const StageCounts counts_;
-  std::multimap<double, Case> cases_;  // open, by the cost of the most expensive chunk
+  std::vector<std::vector<int>> too_long_;  // [chunk][first block] the first end that is refused
   std::map<std::vector<int>, std::int64_t> bytes_;
-  std::int64_t work_ = 0;
-  bool is_half_over_ = false;
-  MemoryCut found_;
 };
 
 /// [block] the first block that does the same work.
@@ -230,15 +114,6 @@ std::vector<int> kinds_of(const BlockList& blocks) {
     kinds.push_back(static_cast<int>(first));
   }
   return kinds;
-}
-
-/// How many predictions of a stage are a matter of seconds: each takes 5 to 20 us a block and micro-batch.
-std::size_t predictions_of_seconds(const PlannedJob& job) {
-  const std::int64_t micro_batches = job.options.global_batch / job.options.micro_batch;
-  const std::int64_t actions = micro_batches * static_cast<std::int64_t>(job.blocks->size()) *
-                               job.options.pipeline.stages / job.num_ranks;
-  return static_cast<std::size_t>(
-      std::clamp<std::int64_t>(300'000 / std::max<std::int64_t>(actions, 1), 100, 2000));
 }
 
 std::int64_t bytes_of_stage(PlannedJob job, const StageMap& cut, int stage) {
@@ -284,8 +159,7 @@ MemoryCut cut_within_memory(const PlannedJob& job, const std::vector<double>& co
        .kinds = kinds_of(*job.blocks),
        .bytes = [&](const StageMap& cut, int stage) { return bytes_of_stage(job, cut, stage); },
        .limit_bytes = limit_bytes,
-       .grows = job.options.recompute_every == 0,
-       .most_predictions = predictions_of_seconds(job)});
+       .grows = job.options.recompute_every == 0});
 }
 
 }  // namespace trireme

@@ -67,7 +67,8 @@ TEST_F(ImageCli, TrainsEvaluatesAndSaysTheSameLater) {
   EXPECT_EQ(report["top1"], figures["eval_top1"]);
   EXPECT_THAT(run({"eval", "run", "--data", "train"}).out, HasSubstr("over 24 samples"));
   EXPECT_THAT(refusal({"eval", "run", "--data", "nowhere"}), HasSubstr("nowhere"));
-  EXPECT_THAT(refusal({"sample", "run", "--prompt", "x"}), HasSubstr("is of a resnet20, which writes no text"));
+  EXPECT_THAT(refusal({"sample", "run", "--prompt", "x"}),
+              HasSubstr("is of a resnet20, which writes no text"));
 }
 
 TEST_F(ImageCli, TheStateDoesNotDependOnHowPicturesAreRead) {

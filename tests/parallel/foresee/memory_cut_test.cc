@@ -71,10 +71,10 @@ constexpr Sizes kSizes[] = {{5, 2, 1},  {9, 4, 1},  {13, 5, 1}, {4, 2, 2},  {9, 
                             {12, 2, 3}, {12, 3, 2}, {13, 2, 4}, {13, 4, 2}, {14, 3, 3}};
 
 // Bytes as of a schedule: earlier chunks keep more micro-batches. Of recomputed blocks: with a segment that
-// is full a chunk may need more than with a block more.
-TEST(MemoryCut, IsTheFastestThatFits) {
+// is full a chunk may need more than with a block more. One chunk a rank, nothing recomputed: exact.
+TEST(MemoryCut, IsTheFastestThatFitsOrNearIt) {
   std::mt19937 random(11);
-  int num_fitting = 0, num_other = 0;
+  int num_fitting = 0, num_other = 0, num_missed = 0;
   for (const Sizes& sizes : kSizes) {
     for (int trial = 0; trial < 16; ++trial) {
       const bool recomputes = trial % 4 == 3;
@@ -82,8 +82,7 @@ TEST(MemoryCut, IsTheFastestThatFits) {
                            .pipeline = sizes.pipeline,
                            .chunks = sizes.chunks,
                            .kinds = all_different(sizes.blocks),
-                           .grows = !recomputes,
-                           .most_predictions = 20000};
+                           .grows = !recomputes};
       std::vector<int> bytes;
       for (const double time : question.costs) {
         bytes.push_back(trial % 3 == 0 ? 1 : 1 + static_cast<int>(time * 4));
@@ -108,20 +107,25 @@ TEST(MemoryCut, IsTheFastestThatFits) {
       question.limit_bytes = largest * (80 + 3 * trial) / 100;
       const double least = least_of_all(question);
       const MemoryCut found = cut_within_memory(question);
-      ASSERT_EQ(found.cut.has_value(), least < kInfinite);
+      const bool is_exact = sizes.chunks == 1 && !recomputes;
       EXPECT_EQ(found.fastest.cut, even);
       EXPECT_EQ(found.fastest.bytes, largest);
       EXPECT_LE(found.closest.bytes, largest);
+      EXPECT_EQ(found.is_fastest, is_exact || (found.cut && *found.cut == even));
+      EXPECT_TRUE(!is_exact || found.cut.has_value() == (least < kInfinite));
+      num_fitting += least < kInfinite;
+      num_missed += least < kInfinite && !found.cut;
       if (!found.cut) continue;
-      ++num_fitting;
       num_other += *found.cut != even;
       EXPECT_TRUE(fits(*found.cut, question));
-      EXPECT_TRUE(found.is_fastest);
-      EXPECT_EQ(slowest_of(*found.cut, question), least);
+      const double slowest = slowest_of(*found.cut, question);
+      EXPECT_TRUE(!found.is_fastest || slowest == least);
+      EXPECT_LT(slowest, 1.34 * least);
     }
   }
-  EXPECT_GT(num_fitting, 40);
-  EXPECT_GT(num_other, 20);
+  EXPECT_GT(num_fitting, 100);
+  EXPECT_GT(num_other, 15);
+  EXPECT_LE(num_missed, num_fitting / 10);
 }
 
 // Chunks of many unequal blocks, and memory that wants some to be short: the search ends, near the bound.
