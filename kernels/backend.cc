@@ -5,9 +5,8 @@
 namespace trireme {
 
 void throw_missing_op(const char* device, const char* op) {
-  throw Error(
-      ErrorCode::kUnsupported,
-      fmt::format("the device '{}' has no {} yet, of any dtype; it works with device = \"cpu\"", device, op));
+  throw Error(ErrorCode::kUnsupported,
+              "the device '{}' has no {} yet, of any dtype; it works with device = \"cpu\"", device, op);
 }
 
 const Backend& backend_for(DeviceType type) {
@@ -20,13 +19,12 @@ const Backend& backend_for(DeviceType type) {
 #if defined(TRIREME_WITH_CUDA)
       return cuda_backend();
 #else
-      throw Error(
-          ErrorCode::kUnsupported,
-          "this build has no backend for device 'cuda': configure with `cmake --preset cuda` where a CUDA "
-          "toolkit is installed, or use device = \"cpu\"");
+      throw Error(ErrorCode::kUnsupported,
+                  "this build has no backend for device 'cuda': configure with `cmake --preset cuda` where a "
+                  "CUDA toolkit is installed, or use device = \"cpu\"");
 #endif
   }
-  throw Error(ErrorCode::kUnsupported, fmt::format("no backend for device type {}", static_cast<int>(type)));
+  throw Error(ErrorCode::kUnsupported, "no backend for device type {}", static_cast<int>(type));
 }
 
 }  // namespace trireme

@@ -15,12 +15,11 @@ class DeferredTargets final : public ParameterResolver {
   float center(ParamRef ref) const override { return parameters_.center(ref); }
   GradientTarget gradient(ParamRef ref) override {
     if (const auto staged = staged_.find(ref.index); staged != staged_.end()) {
-      throw Error(
-          ErrorCode::kUnsupported,
-          fmt::format("parameter {} {} of the block is used by an op whose gradient of it runs separately "
-                      "(linear, conv2d, embedding) and by one whose gradient does not: such a block "
-                      "has no backward in two parts, which the pipeline schedule \"zb-h1\" needs",
-                      ref.index, staged->second.shape().to_string()));
+      throw Error(ErrorCode::kUnsupported,
+                  "parameter {} {} of the block is used by an op whose gradient of it runs separately "
+                  "(linear, conv2d, embedding) and by one whose gradient does not: such a block "
+                  "has no backward in two parts, which the pipeline schedule \"zb-h1\" needs",
+                  ref.index, staged->second.shape().to_string());
     }
     return parameters_.gradient(ref);
   }

@@ -15,7 +15,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "kernels/backend.h"
 #include "runtime/tensor.h"

@@ -3,6 +3,7 @@
 #include <oneapi/dnnl/dnnl.h>
 
 #include <string>
+#include <utility>
 
 #include "kernels/cpu/numerics.h"
 #include "kernels/cpu/ops.h"
@@ -13,28 +14,18 @@ namespace {
 // As ONEDNN_MAX_CPU_ISA takes it.
 std::string isa_name() {
   const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
-  switch (isa) {
-    case dnnl_cpu_isa_all:
-      return "ALL";
-    case dnnl_cpu_isa_sse41:
-      return "SSE41";
-    case dnnl_cpu_isa_avx:
-      return "AVX";
-    case dnnl_cpu_isa_avx2:
-      return "AVX2";
-    case dnnl_cpu_isa_avx2_vnni:
-      return "AVX2_VNNI";
-    case dnnl_cpu_isa_avx512_core:
-      return "AVX512_CORE";
-    case dnnl_cpu_isa_avx512_core_vnni:
-      return "AVX512_CORE_VNNI";
-    case dnnl_cpu_isa_avx512_core_bf16:
-      return "AVX512_CORE_BF16";
-    case dnnl_cpu_isa_avx512_core_amx:
-      return "AVX512_CORE_AMX";
-    default:
-      return fmt::format("{:#x}", static_cast<unsigned>(isa));
+  for (const auto& [value, text] : {std::pair{dnnl_cpu_isa_all, "ALL"},
+                                    {dnnl_cpu_isa_sse41, "SSE41"},
+                                    {dnnl_cpu_isa_avx, "AVX"},
+                                    {dnnl_cpu_isa_avx2, "AVX2"},
+                                    {dnnl_cpu_isa_avx2_vnni, "AVX2_VNNI"},
+                                    {dnnl_cpu_isa_avx512_core, "AVX512_CORE"},
+                                    {dnnl_cpu_isa_avx512_core_vnni, "AVX512_CORE_VNNI"},
+                                    {dnnl_cpu_isa_avx512_core_bf16, "AVX512_CORE_BF16"},
+                                    {dnnl_cpu_isa_avx512_core_amx, "AVX512_CORE_AMX"}}) {
+    if (isa == value) return text;
   }
+  return fmt::format("{:#x}", static_cast<unsigned>(isa));
 }
 
 // GELU starts from an estimate whose last bits are the maker's (see [Note: instruction sets] in numerics.h).

@@ -18,8 +18,8 @@ void check_one_float_type(const char* op, std::initializer_list<ConstTensorView>
     dtypes += fmt::format("{}{}", dtypes.empty() ? "" : ", ", name(view.dtype));
   }
   if (fits && (first == DType::kFloat32 || first == DType::kFloat16 || first == DType::kBFloat16)) return;
-  throw Error(ErrorCode::kUnsupported,
-              fmt::format("{} on cpu wants tensors of one of fp32, fp16 and bf16, got {}", op, dtypes));
+  throw Error(ErrorCode::kUnsupported, "{} on cpu wants tensors of one of fp32, fp16 and bf16, got {}", op,
+              dtypes);
 }
 
 Element element_of(DType dtype) {

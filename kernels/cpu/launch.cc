@@ -11,8 +11,8 @@ namespace trireme::cpu {
 void check_fp32(const char* op, std::initializer_list<ConstTensorView> views) {
   for (const ConstTensorView& view : views) {
     if (view.defined() && view.dtype != DType::kFloat32) {
-      throw Error(ErrorCode::kUnsupported, fmt::format("{} on cpu wants fp32, got a tensor {} of {}", op,
-                                                       view.shape.to_string(), name(view.dtype)));
+      throw Error(ErrorCode::kUnsupported, "{} on cpu wants fp32, got a tensor {} of {}", op,
+                  view.shape.to_string(), name(view.dtype));
     }
   }
 }
@@ -26,9 +26,8 @@ void check_indices(const IndexCheck& check, ConstTensorView indices) {
   for (std::int64_t i = 0; i < num; ++i) any |= is_wrong(values[i]);
   if (!any) return;
   const std::int64_t first = std::find_if(values, values + num, is_wrong) - values;
-  throw Error(ErrorCode::kInvalidInput,
-              fmt::format("{} on cpu: {} {} at index {} of {} is not in [{}, {})", check.op, check.what,
-                          values[first], first, indices.shape.to_string(), check.lowest, check.count));
+  throw Error(ErrorCode::kInvalidInput, "{} on cpu: {} {} at index {} of {} is not in [{}, {})", check.op,
+              check.what, values[first], first, indices.shape.to_string(), check.lowest, check.count);
 }
 
 // Whole cache lines, so that threads share none.

@@ -1,4 +1,3 @@
-#include <cassert>
 
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/launch.h"

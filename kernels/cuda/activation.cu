@@ -3,30 +3,16 @@
 #include <cassert>
 
 #include "kernels/cuda/gelu.cuh"
-#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/map.cuh"
 #include "kernels/cuda/matmul/matmul_epilogue.h"
 #include "kernels/cuda/ops.h"
-#include "kernels/cuda/pack.cuh"
 
 namespace trireme::cuda {
 namespace {
 
-template <class T, int N>
-__global__ void gelu_bwd_kernel(const T* dy, const T* pre, T* dx, std::int64_t n) {
-  const std::int64_t first = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * N;
-  if (first + N <= n) {
-    float g[N], x[N];
-    load<N>(dy + first, g);
-    load<N>(pre + first, x);
-#pragma unroll
-    for (int i = 0; i < N; ++i) g[i] *= gelu_derivative(x[i]);
-    store<N>(dx + first, g);
-    return;
-  }
-  for (std::int64_t i = first; i < n; ++i) {
-    dx[i] = from_float<T>(to_float(dy[i]) * gelu_derivative(to_float(pre[i])));
-  }
-}
+struct GeluBackward {
+  __device__ float operator()(float dy, float pre) const { return dy * gelu_derivative(pre); }
+};
 
 // One row of threads per N columns; `product` may be `d`, `pre_activation` and `residual` may be null.
 template <class T, int N>
@@ -62,21 +48,13 @@ void run_op(const KernelContext& exec, const ActivationBwdArgs& args) {
   const std::int64_t n = args.dx.num_elems();
   assert(args.dy.num_elems() == n && args.pre.num_elems() == n);
   check_dtype("activation_bwd", args.dx.dtype, {args.dy, args.pre});
-  if (n == 0) return;
   if (args.activation == Activation::kNone) {
     if (args.dx.data != args.dy.data) copy(exec, args.dx, args.dy);
     return;
   }
   for_float_type("activation_bwd", args.dx.dtype, [&]<class T>(T) {
-    const T *dy = args.dy.as<T>(), *pre = args.pre.as<T>();
-    T* dx = args.dx.as<T>();
-    if (are_aligned({dy, pre, dx})) {
-      launch(exec, "activation_bwd", grid_of(ceil_div(n, kPack<T> * kThreads)), kThreads, 0,
-             gelu_bwd_kernel<T, kPack<T>>, dy, pre, dx, n);
-    } else {
-      launch(exec, "activation_bwd", grid_of(ceil_div(n, kThreads)), kThreads, 0, gelu_bwd_kernel<T, 1>, dy,
-             pre, dx, n);
-    }
+    map<kPack<T>>(exec, "activation_bwd", GeluBackward{}, n, args.dx.as<T>(), args.dy.as<T>(),
+                  args.pre.as<T>());
   });
 }
 
@@ -88,13 +66,11 @@ void matmul_epilogue(const KernelContext& exec, const MatmulEpilogue& e) {
     const float* product = e.product.as<float>();
     T *pre = e.pre_activation.as<T>(), *d = e.d.as<T>();
     const bool use_gelu = e.activation == Activation::kGeluTanh;
-    if (rows_are_packable(cols, sizeof(T), {product, bias, pre, residual, d})) {
-      launch(exec, "matmul epilogue", grid_of(ceil_div(n, kPack<T> * kThreads)), kThreads, 0,
-             epilogue_kernel<T, kPack<T>>, product, bias, pre, residual, d, n, cols, use_gelu);
-    } else {
-      launch(exec, "matmul epilogue", grid_of(ceil_div(n, kThreads)), kThreads, 0, epilogue_kernel<T, 1>,
-             product, bias, pre, residual, d, n, cols, use_gelu);
-    }
+    with_pack<T>(rows_are_packable(cols, sizeof(T), {product, bias, pre, residual, d}),
+                 [&]<int N>(std::integral_constant<int, N>) {
+                   launch(exec, "matmul epilogue", grid_of(ceil_div(n, N * kThreads)), kThreads, 0,
+                          epilogue_kernel<T, N>, product, bias, pre, residual, d, n, cols, use_gelu);
+                 });
   });
 }
 

@@ -74,31 +74,6 @@ __global__ void sort_kernel(const std::int32_t* tokens, int num_places, Buckets 
   b.sorted[b.first[id] + rank] = place;
 }
 
-// N floats; 16 bytes at a time where N says that they are aligned.
-template <int N>
-__device__ inline void load_sum(const float* p, float (&sum)[N]) {
-  constexpr int kWidth = N % 4 == 0 ? 4 : 1;
-#pragma unroll
-  for (int i = 0; i < N; i += kWidth) {
-    float v[kWidth];
-    load<kWidth>(p + i, v);
-#pragma unroll
-    for (int k = 0; k < kWidth; ++k) sum[i + k] = v[k];
-  }
-}
-
-template <int N>
-__device__ inline void store_sum(float* p, const float (&sum)[N]) {
-  constexpr int kWidth = N % 4 == 0 ? 4 : 1;
-#pragma unroll
-  for (int i = 0; i < N; i += kWidth) {
-    float v[kWidth];
-#pragma unroll
-    for (int k = 0; k < kWidth; ++k) v[k] = sum[i + k];
-    store<kWidth>(p + i, v);
-  }
-}
-
 // A block a place; the first place of a bucket does the bucket's work.
 template <class T, int N>
 __global__ void embedding_bwd_kernel(const T* dx, const std::int32_t* tokens, Buckets b, float* dtable,
@@ -110,7 +85,7 @@ __global__ void embedding_bwd_kernel(const T* dx, const std::int32_t* tokens, Bu
   const int count = b.count[id];
   for (std::int64_t c = std::int64_t{threadIdx.x} * N; c < cols; c += std::int64_t{kRowThreads} * N) {
     float sum[N];
-    load_sum<N>(dtable + id * cols + c, sum);
+    load<N>(dtable + id * cols + c, sum);
 #pragma unroll 4
     for (int k = 0; k < count; ++k) {
       float v[N];
@@ -118,7 +93,7 @@ __global__ void embedding_bwd_kernel(const T* dx, const std::int32_t* tokens, Bu
 #pragma unroll
       for (int i = 0; i < N; ++i) sum[i] += v[i];
     }
-    store_sum<N>(dtable + id * cols + c, sum);
+    store<N>(dtable + id * cols + c, sum);
   }
 }
 
@@ -130,7 +105,7 @@ __global__ void positions_bwd_kernel(const T* dx, float* dpositions, std::int64_
   for (std::int64_t c = std::int64_t{threadIdx.x} * N; c < cols; c += std::int64_t{kRowThreads} * N) {
     float sum[N] = {};
     float* out = dpositions + t * cols + c;
-    if (accumulate) load_sum<N>(out, sum);
+    if (accumulate) load<N>(out, sum);
 #pragma unroll 4
     for (std::int64_t s = 0; s < samples; ++s) {
       float v[N];
@@ -138,7 +113,7 @@ __global__ void positions_bwd_kernel(const T* dx, float* dpositions, std::int64_
 #pragma unroll
       for (int i = 0; i < N; ++i) sum[i] += v[i];
     }
-    store_sum<N>(out, sum);
+    store<N>(out, sum);
   }
 }
 
@@ -165,30 +140,20 @@ void table_bwd(const KernelContext& exec, const EmbeddingBwdArgs& args, bool pac
          static_cast<int>(num_ids), b);
   launch(exec, "embedding_bwd", by_place, kThreads, 0, fill_kernel, tokens, n, b);
   launch(exec, "embedding_bwd", by_place, kThreads, 0, sort_kernel, tokens, n, b);
-  const auto run = [&](auto kernel) {
-    launch(exec, "embedding_bwd", grid_of(places), kRowThreads, 0, kernel, args.dx.as<T>(), tokens, b,
-           args.dtable.as<float>(), cols);
-  };
-  if (packed) {
-    run(embedding_bwd_kernel<T, kPack<T>>);
-  } else {
-    run(embedding_bwd_kernel<T, 1>);
-  }
+  with_pack<T>(packed, [&]<int N>(std::integral_constant<int, N>) {
+    launch(exec, "embedding_bwd", grid_of(places), kRowThreads, 0, embedding_bwd_kernel<T, N>,
+           args.dx.as<T>(), tokens, b, args.dtable.as<float>(), cols);
+  });
 }
 
 template <class T>
 void positions_bwd(const KernelContext& exec, const EmbeddingBwdArgs& args, bool packed) {
   const std::int64_t cols = args.dx.shape.dim(-1), seq_len = args.tokens.shape.dim(-1);
-  const auto run = [&](auto kernel) {
-    launch(exec, "embedding_bwd", grid_of(seq_len), kRowThreads, 0, kernel, args.dx.as<T>(),
-           args.dpositions.as<float>(), args.tokens.num_elems() / seq_len, seq_len, cols,
+  with_pack<T>(packed, [&]<int N>(std::integral_constant<int, N>) {
+    launch(exec, "embedding_bwd", grid_of(seq_len), kRowThreads, 0, positions_bwd_kernel<T, N>,
+           args.dx.as<T>(), args.dpositions.as<float>(), args.tokens.num_elems() / seq_len, seq_len, cols,
            args.dpositions_mode == GradientMode::kAccumulate);
-  };
-  if (packed) {
-    run(positions_bwd_kernel<T, kPack<T>>);
-  } else {
-    run(positions_bwd_kernel<T, 1>);
-  }
+  });
 }
 
 }  // namespace
@@ -200,15 +165,12 @@ void run_op(const KernelContext& exec, const EmbeddingFwdArgs& args) {
   check_dtype("embedding_fwd", DType::kInt32, {args.tokens});
   if (places == 0 || cols == 0) return;
   for_float_type("embedding_fwd", args.x.dtype, [&]<class T>(T) {
-    const auto run = [&](auto kernel) {
-      launch(exec, "embedding_fwd", grid_of(places), kRowThreads, 0, kernel, args.tokens.as<std::int32_t>(),
-             args.table.as<T>(), args.positions.as<T>(), args.x.as<T>(), args.tokens.shape.dim(-1), cols);
-    };
-    if (rows_are_packable(cols, sizeof(T), {args.table.data, args.positions.data, args.x.data})) {
-      run(embedding_fwd_kernel<T, kPack<T>>);
-    } else {
-      run(embedding_fwd_kernel<T, 1>);
-    }
+    with_pack<T>(rows_are_packable(cols, sizeof(T), {args.table.data, args.positions.data, args.x.data}),
+                 [&]<int N>(std::integral_constant<int, N>) {
+                   launch(exec, "embedding_fwd", grid_of(places), kRowThreads, 0, embedding_fwd_kernel<T, N>,
+                          args.tokens.as<std::int32_t>(), args.table.as<T>(), args.positions.as<T>(),
+                          args.x.as<T>(), args.tokens.shape.dim(-1), cols);
+                 });
   });
 }
 

@@ -52,7 +52,7 @@ void for_float_type(const char* op, DType dtype, F run) {
     case DType::kBFloat16:
       return run(__nv_bfloat16{});
     default:
-      throw Error(ErrorCode::kUnsupported, fmt::format("{} on cuda does not take {}", op, name(dtype)));
+      throw Error(ErrorCode::kUnsupported, "{} on cuda does not take {}", op, name(dtype));
   }
 }
 
@@ -60,8 +60,8 @@ void for_float_type(const char* op, DType dtype, F run) {
 inline void check_dtype(const char* op, DType dtype, std::initializer_list<ConstTensorView> views) {
   for (const ConstTensorView& view : views) {
     if (!view.defined() || view.dtype == dtype) continue;
-    throw Error(ErrorCode::kUnsupported, fmt::format("{} on cuda: a tensor of {} stands where {} is needed",
-                                                     op, name(view.dtype), name(dtype)));
+    throw Error(ErrorCode::kUnsupported, "{} on cuda: a tensor of {} stands where {} is needed", op,
+                name(view.dtype), name(dtype));
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <type_traits>
 
 namespace trireme::cuda {
 
@@ -43,10 +44,15 @@ struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
   T elems[N];
 };
 
+template <int N, class T>
+__device__ inline Pack<T, N> load_pack(const T* p) {
+  return *reinterpret_cast<const Pack<T, N>*>(p);
+}
+
 /// p[0..N) as floats; p is aligned to N elements or to 16 bytes.
 template <int N, class T>
 __device__ inline void load(const T* p, float (&out)[N]) {
-  const Pack<T, N> pack = *reinterpret_cast<const Pack<T, N>*>(p);
+  const Pack<T, N> pack = load_pack<N>(p);
 #pragma unroll
   for (int i = 0; i < N; ++i) out[i] = to_float(pack.elems[i]);
 }
@@ -67,6 +73,16 @@ inline bool rows_are_packable(std::int64_t cols, std::int64_t elem_bytes,
     if (reinterpret_cast<std::uintptr_t>(p) % 16 != 0) return false;
   }
   return true;
+}
+
+/// Calls run(std::integral_constant<int, N>) with the elements of an access: kPack<T> if `packed`, else 1.
+template <class T, class Run>
+void with_pack(bool packed, const Run& run) {
+  if (packed) {
+    run(std::integral_constant<int, kPack<T>>{});
+  } else {
+    run(std::integral_constant<int, 1>{});
+  }
 }
 
 /// True when all `pointers` are multiples of 16; null ones are.

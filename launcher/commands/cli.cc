@@ -18,7 +18,6 @@
 #include "launcher/host/env.h"
 #include "launcher/host/error_report.h"
 #include "launcher/host/exit_code.h"
-#include "launcher/host/path_error.h"
 
 namespace trireme {
 namespace {

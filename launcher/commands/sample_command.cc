@@ -34,11 +34,10 @@ struct SampleArguments {
 std::unique_ptr<Tokenizer> find_tokenizer(const SampleArguments& arguments, const Checkpoint& checkpoint,
                                           const RunState& state) {
   if (!arguments.tokenizer.empty()) return load_tokenizer(arguments.tokenizer);
-  TRIREME_CHECK(
-      !state.tokenizer.empty(),
-      "{} does not say how its tokens were made: give --tokenizer bytes, or the path of a sentencepiece "
-      "model",
-      checkpoint.folder.string());
+  TRIREME_CHECK(!state.tokenizer.empty(),
+                "{} does not say how its tokens were made: give --tokenizer bytes, or the path of a "
+                "sentencepiece model",
+                checkpoint.folder.string());
   if (state.tokenizer == "bytes") return make_byte_tokenizer();
   return load_sentencepiece(checkpoint.folder / kTokenizerModelFile);
 }

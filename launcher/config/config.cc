@@ -58,15 +58,14 @@ std::string nearest_key(std::string_view section, std::string_view name) {
 [[noreturn]] void throw_unknown_section(std::string_view section, const std::string& where) {
   for (const ConfigKey& key : config_keys()) {
     if (key.type != KeyType::kStringTable || key.name != section) continue;
-    throw Error(ErrorCode::kInvalidInput, fmt::format("{}: unknown section [{}]; did you mean [{}]?", where,
-                                                      shortened(std::string(section)), key.full_name()));
+    throw Error(ErrorCode::kInvalidInput, "{}: unknown section [{}]; did you mean [{}]?", where,
+                shortened(std::string(section)), key.full_name());
   }
   const auto sections = config_sections();
   std::string list;
   for (const std::string& known : sections) list += fmt::format("{}{}", list.empty() ? "" : ", ", known);
-  throw Error(ErrorCode::kInvalidInput,
-              fmt::format("{}: unknown section [{}]; did you mean [{}]? Sections are {}", where,
-                          shortened(std::string(section)), nearest_name(section, sections), list));
+  throw Error(ErrorCode::kInvalidInput, "{}: unknown section [{}]; did you mean [{}]? Sections are {}", where,
+              shortened(std::string(section)), nearest_name(section, sections), list);
 }
 
 const ConfigKey& require_key(std::string_view section, std::string_view name, const std::string& where) {
@@ -77,9 +76,8 @@ const ConfigKey& require_key(std::string_view section, std::string_view name, co
     known += fmt::format("{}{}", known.empty() ? "" : ", ", key.name);
   }
   if (known.empty()) throw_unknown_section(section, where);
-  throw Error(ErrorCode::kInvalidInput,
-              fmt::format("{}: unknown key {}.{}; did you mean {}? Keys of [{}] are {}", where, section,
-                          shortened(std::string(name)), nearest_key(section, name), section, known));
+  throw Error(ErrorCode::kInvalidInput, "{}: unknown key {}.{}; did you mean {}? Keys of [{}] are {}", where,
+              section, shortened(std::string(name)), nearest_key(section, name), section, known);
 }
 
 void apply_section(Reading& reading, std::string_view section, const toml::table& keys,
@@ -111,8 +109,8 @@ toml::table parse_toml(std::string_view text, std::string_view source) {
   try {
     return toml::parse(text, source);
   } catch (const toml::parse_error& error) {
-    throw Error(ErrorCode::kInvalidInput,
-                fmt::format("{}: not valid TOML: {}", at(source, error.source()), error.description()));
+    throw Error(ErrorCode::kInvalidInput, "{}: not valid TOML: {}", at(source, error.source()),
+                error.description());
   }
 }
 
@@ -184,11 +182,11 @@ void check_effects(const Reading& reading) {
     if (scope == nullptr || key.get(reading.config) == key.get(JobConfig()))
       continue;  // the default is no wish
     throw Error(ErrorCode::kInvalidInput,
-                fmt::format("{}: {} is for {} and has no effect with {} = {}: take it out (of a job that "
-                            "others use as it is, with --set {}={})",
-                            where, name, scope->text, scope->decided_by,
-                            to_toml(find_key(scope->decided_by).get(reading.config)), name,
-                            to_toml(key.get(JobConfig()))));
+                "{}: {} is for {} and has no effect with {} = {}: take it out (of a job that "
+                "others use as it is, with --set {}={})",
+                where, name, scope->text, scope->decided_by,
+                to_toml(find_key(scope->decided_by).get(reading.config)), name,
+                to_toml(key.get(JobConfig())));
   }
 }
 

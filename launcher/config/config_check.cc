@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/config/combinations.h"
 #include "launcher/config/config.h"
 #include "launcher/config/nearest_name.h"
 #include "launcher/families/model_family.h"
@@ -81,7 +80,12 @@ void check_pipeline(const JobConfig& config) {
                   "parallel.pipeline_cut = \"{}\" cuts a model that parallel.pipeline = 1 leaves whole",
                   to_word(parallel.pipeline_cut));
   }
-  check_combinations(config);
+  if (parallel.pipeline > 1 && parallel.cuda_graph) {
+    throw Error(ErrorCode::kUnsupported,
+                "parallel.pipeline = {} cannot be combined with `cuda_graph` = true: messages between stages "
+                "are not recorded: set it to false; or set parallel.pipeline = 1",
+                parallel.pipeline);
+  }
 }
 
 }  // namespace
@@ -113,12 +117,11 @@ void check_config(const JobConfig& config) {
 std::string check_schedule(const JobConfig& config) {
   const OptimizerSection& optimizer = config.optimizer;
   if (optimizer.warmup_steps < config.train.steps) return "";
-  TRIREME_CHECK(
-      optimizer.schedule == LrSchedule::Kind::kConstant,
-      "optimizer.warmup_steps = {} leaves none of train.steps = {} to optimizer.schedule = \"{}\": the "
-      "learning rate would not come to optimizer.lr = {} and down again; take fewer warm-up steps (0 "
-      "for a trial of a few steps) or more steps",
-      optimizer.warmup_steps, config.train.steps, to_word(optimizer.schedule), optimizer.lr);
+  TRIREME_CHECK(optimizer.schedule == LrSchedule::Kind::kConstant,
+                "optimizer.warmup_steps = {} leaves none of train.steps = {} to optimizer.schedule = \"{}\": "
+                "the learning rate would not come to optimizer.lr = {} and down again; take fewer warm-up "
+                "steps (0 for a trial of a few steps) or more steps",
+                optimizer.warmup_steps, config.train.steps, to_word(optimizer.schedule), optimizer.lr);
   return fmt::format(
       "optimizer.warmup_steps = {}: all of train.steps = {} are warm-up, so the learning rate does not reach "
       "optimizer.lr = {}",

@@ -1,10 +1,6 @@
 #include "launcher/config/config_keys.h"
 
-#include <fmt/core.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <cmath>
 
 #include "launcher/config/key_rules.h"
 #include "launcher/config/section_keys.h"
@@ -33,14 +29,12 @@ void add_optimizer_keys(std::vector<ConfigKey>& keys) {
   SectionKeys<O>(keys, "optimizer", &JobConfig::optimizer)
       .add("name", &O::name, "Update rule.")
       .add("lr", &O::lr, above(0), "Peak learning rate.")
-      .add(
-          "min_lr", &O::min_lr, at_least(0),
-          "What the learning rate of `linear`, `cosine` and `one_cycle` comes down to: of `one_cycle` at the "
-          "last step, of the others at the step that would follow it, as of PyTorch's CosineAnnealingLR with "
-          "T_max = the steps after the warm-up. Of S steps, W of them warm-up, step s counted from 0 has "
-          "min_lr + c (lr - min_lr) with p = (s - W) / (S - W) and c = 1 - p for `linear`, (1 + cos(pi p)) / "
-          "2 "
-          "for `cosine`; from 0.4 to 0.04 in 10 steps the last has 0.076 and 0.0488.")
+      .add("min_lr", &O::min_lr, at_least(0),
+           "What the learning rate of `linear`, `cosine` and `one_cycle` comes down to: of `one_cycle` at "
+           "the last step, of the others at the step that would follow it, as of PyTorch's CosineAnnealingLR "
+           "with T_max = the steps after the warm-up. Of S steps, W of them warm-up, step s counted from 0 "
+           "has min_lr + c (lr - min_lr) with p = (s - W) / (S - W) and c = 1 - p for `linear`, (1 + cos(pi "
+           "p)) / 2 for `cosine`; from 0.4 to 0.04 in 10 steps the last has 0.076 and 0.0488.")
       .add("weight_decay", &O::weight_decay, at_least(0),
            "Decoupled for `adamw`, added to the gradient for `sgd`; matrices only, not biases and norms.")
       .add("betas", &O::betas, from_to_below(0, 1), "`adamw`: decay of both moments.")
@@ -49,8 +43,7 @@ void add_optimizer_keys(std::vector<ConfigKey>& keys) {
       .add("nesterov", &O::nesterov, any(), "`sgd`: Nesterov's form of momentum.")
       .add("schedule", &O::schedule,
            "Course of the learning rate after the warm-up, down to `min_lr`. `one_cycle`: half a cosine up "
-           "from "
-           "lr / 25 within `warmup_steps` (0: 30 % of the steps), then half a cosine down.")
+           "from lr / 25 within `warmup_steps` (0: 30 % of the steps), then half a cosine down.")
       .add(
           "warmup_steps", &O::warmup_steps, count_from(0),
           "Steps in which the learning rate rises linearly, to `lr` at the step after them. Fewer than "
@@ -64,12 +57,11 @@ void add_precision_keys(std::vector<ConfigKey>& keys) {
   SectionKeys<P>(keys, "precision", &JobConfig::precision)
       .add("mode", &P::mode,
            "What matrix products and attention compute in, and in fp16 and bf16 what parameters' working "
-           "copies "
-           "and activations are stored in. Masters, optimizer state and sums are fp32 in every mode.")
-      .add_string_or_number("loss_scale", &P::loss_scale, "\"dynamic\", \"off\" or a number above 0",
-                            "Scaling of the loss's gradient in fp16: `dynamic` (GradScaler's rule), a fixed "
-                            "number, or `off` (the "
-                            "first gradient that overflows ends the job). No effect in the other modes.")
+           "copies and activations are stored in. Masters, optimizer state and sums are fp32 in every mode.")
+      .add_string_or_number(
+          "loss_scale", &P::loss_scale, "\"dynamic\", \"off\" or a number above 0",
+          "Scaling of the loss's gradient in fp16: `dynamic` (GradScaler's rule), a fixed number, or `off` "
+          "(the first gradient that overflows ends the job). No effect in the other modes.")
       .add("scale_init", &P::scale_init, above(0), "`dynamic`: the first scale.")
       .add("scale_growth", &P::scale_growth, at_least(1),
            "`dynamic`: factor after `scale_interval` clean steps.")
@@ -107,69 +99,59 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
           "keep_gathered", &L::keep_gathered,
           "`zero` 3: gather each block's parameters once a step and keep them from their first use to their "
           "last, over all micro-batches: more memory, less traffic (FSDP: `reshard_after_forward` = False). "
-          "`auto`: with several micro-batches a rank, where it fits as above; before "
-          "`accumulate_unsharded`, as it saves more. The results do not change.")
-      .add(
-          "prefetch_depth", &L::prefetch_depth, count_from(0),
-          "`zero` 3: gather the parameters of a block while so many blocks before it run. 0: when it is due. "
-          "The results do not change.")
-      .add_bytes(
-          "group_min_bytes", &L::group_min_bytes, at_least(0),
-          "Neighbouring blocks whose fp32 parameters are smaller share their buffers and messages: less "
-          "padding and fewer messages where blocks are small. An integer, or a string such as \"4 MiB\". "
-          "0: each block on its own. The results do not change.")
+          "`auto`: with several micro-batches a rank, where it fits as above; before `accumulate_unsharded`, "
+          "as it saves more. The results do not change.")
+      .add("prefetch_depth", &L::prefetch_depth, count_from(0),
+           "`zero` 3: gather the parameters of a block while so many blocks before it run. 0: when it is "
+           "due. The results do not change.")
+      .add_bytes("group_min_bytes", &L::group_min_bytes, at_least(0),
+                 "Neighbouring blocks whose fp32 parameters are smaller share their buffers and messages: "
+                 "less padding and fewer messages where blocks are small. An integer, or a string such as "
+                 "\"4 MiB\". 0: each block on its own. The results do not change.")
       .add("offload", &L::offload,
            "`optimizer`: optimizer state lies in host memory and the update runs there. On the CPU that is "
            "the same memory, counted separately; refused on GPUs. The results do not change.")
       .add("progress_thread", &L::progress_thread, any(),
            "On the CPU: a thread a rank moves data while the rank computes. Worth it where cores are to "
-           "spare. The "
-           "results do not change.")
+           "spare. The results do not change.")
       .add("recompute_every", &L::recompute_every, count_from(0),
            "Activation checkpointing: keep only the input of every segment of so many blocks, fewer than the "
            "model has, and run it again in backward. 0: keep everything. The results do not change.")
-      .add(
-          "schedule", &L::schedule,
-          "Order of micro-batches in a pipeline: `gpipe` all forwards, then all backwards; `1f1b` in turns, "
-          "with fewer micro-batches alive; `interleaved` the same with several chunks of blocks on every "
-          "rank, "
-          "for a smaller pipeline bubble; `zb-h1` as `1f1b` with the weights' gradients computed separately, "
-          "when a stage would wait: a smaller bubble for more memory. No effect with one stage. The results "
-          "do not change.")
+      .add("schedule", &L::schedule,
+           "Order of micro-batches in a pipeline: `gpipe` all forwards, then all backwards; `1f1b` in turns, "
+           "with fewer micro-batches alive; `interleaved` the same with several chunks of blocks on every "
+           "rank, for a smaller pipeline bubble; `zb-h1` as `1f1b` with the weights' gradients computed "
+           "separately, when a stage would wait: a smaller bubble for more memory. No effect with one stage. "
+           "The results do not change.")
       .add("chunks", &L::chunks, count_from(1), "`interleaved`: chunks of blocks on every rank.")
       .add("pipeline_cut", &L::pipeline_cut,
            "\"flops\", \"parameters\", \"blocks\", \"measured\" or first blocks such as \"3, 6\"",
            "Where the blocks are cut into stages. `flops`: the stage with the most arithmetic, counted, has "
-           "as "
-           "little as it can have. `measured`: the slowest stage is as fast as it can be, by times of this "
-           "machine. Both within the memory of a rank, by prediction. `parameters`: the largest stage is as "
-           "small as it can be. `blocks`: each has as many blocks. \"3, 6\": the first block of every stage "
-           "(of "
-           "every chunk) but the first; the embedding is block 0. The results do not change.")
+           "as little as it can have. `measured`: the slowest stage is as fast as it can be, by times of "
+           "this machine. Both within the memory of a rank, by prediction. `parameters`: the largest stage "
+           "is as small as it can be. `blocks`: each has as many blocks. \"3, 6\": the first block of every "
+           "stage (of every chunk) but the first; the embedding is block 0. The results do not change.")
       .add("reduction", &L::reduction,
            "`canonical`: the same bits on every layout. `fast`: the communication library's own all-reduce. "
            "Over MPI on slow links: faster with several ranks a host, a tenth slower with one.")
-      .add(
-          "timeout_s", &L::timeout_s, at_least(0),
-          "Seconds that an action of a step, an evaluation, a checkpoint, a part of the start or the end "
-          "(MPI_Init "
-          "and MPI_Finalize, too), or a wait in one of them may take. Then the job ends with the name of the "
-          "rank that holds the others up, and with what each rank of its machine is in. 0: no limit.")
+      .add("timeout_s", &L::timeout_s, at_least(0),
+           "Seconds that an action of a step, an evaluation, a checkpoint, a part of the start or the end "
+           "(MPI_Init and MPI_Finalize, too), or a wait in one of them may take. Then the job ends with the "
+           "name of the rank that holds the others up, and with what each rank of its machine is in. 0: no "
+           "limit.")
       .add(
           "device", &L::device,
           "Where to compute. `auto`: GPUs where this build and every rank's machine have them, else the CPU.")
       .add("threads", &L::threads, from_to(0, 4096),
            "Host threads a rank, at most the cores it may use. 0: the cores it may use / ranks on this "
            "machine.")
-      .add(
-          "oversubscribe", &L::oversubscribe, any(),
-          "Take `threads` as they are, beyond the cores that a rank may use, too: such threads wait for each "
-          "other, and a step takes many times as long. The results do not change.")
-      .add_bytes(
-          "memory_limit", &L::memory_limit, at_least(0),
-          "Bytes a rank may hold, without library workspaces; a job that needs more is refused before step "
-          "1. An integer, or a string such as \"12 GiB\". 0: what the device has, or this rank's part of the "
-          "machine.")
+      .add("oversubscribe", &L::oversubscribe, any(),
+           "Take `threads` as they are, beyond the cores that a rank may use, too: such threads wait for "
+           "each other, and a step takes many times as long. The results do not change.")
+      .add_bytes("memory_limit", &L::memory_limit, at_least(0),
+                 "Bytes a rank may hold, without library workspaces; a job that needs more is refused before "
+                 "step 1. An integer, or a string such as \"12 GiB\". 0: what the device has, or this rank's "
+                 "part of the machine.")
       .add("cuda_graph", &L::cuda_graph, any(),
            "Record a training step on the GPU and replay it from then on: one launch a step. One rank, no "
            "dropout. No effect on CPUs. The results do not change.");
@@ -183,18 +165,16 @@ void add_output_keys(std::vector<ConfigKey>& keys) {
       .add("keep", &C::keep, count_from(0), "Newest checkpoints that are kept. 0: all.")
       .add("resume", &C::resume, "",
            "`auto`: from the newest whole checkpoint of the output folder, if there is one. `never`: from "
-           "step "
-           "0. Else the path of a checkpoint.");
+           "step 0. Else the path of a checkpoint.");
   using G = LogSection;
   SectionKeys<G>(keys, "log", &JobConfig::log)
       .add("every", &G::every, count_from(1),
            "Steps between progress lines when the output is not a terminal.")
       .add("state_hash_every", &G::state_hash_every, count_from(0),
            "Steps between hashes of the training state in metrics.jsonl. 0: never.")
-      .add(
-          "trace_step", &G::trace_step, count_from(0),
-          "The step whose actions are timed, on every rank: `trace.json` for Perfetto and `trace.svg` in the "
-          "output folder. 0: none.");
+      .add("trace_step", &G::trace_step, count_from(0),
+           "The step whose actions are timed, on every rank: `trace.json` for Perfetto and `trace.svg` in "
+           "the output folder. 0: none.");
 }
 
 std::vector<ConfigKey> make_keys() {

@@ -159,16 +159,13 @@ void check_value(const ConfigKey& key, const ConfigValue& value, const std::stri
   const ConfigValue rounded = in_fp32(value);
   if (is_allowed(value) && is_finite(rounded) && is_allowed(rounded)) return;
   if (!key.rule.missing_feature.empty()) {
-    throw Error(
-        ErrorCode::kUnsupported,
-        fmt::format("{}: {} = {} is not available: {}; set it to {}", where, key.full_name(),
-                    shortened(to_toml(value)), key.rule.missing_feature, to_toml(key.get(JobConfig()))));
+    throw Error(ErrorCode::kUnsupported, "{}: {} = {} is not available: {}; set it to {}", where,
+                key.full_name(), shortened(to_toml(value)), key.rule.missing_feature,
+                to_toml(key.get(JobConfig())));
   }
-  throw Error(
-      ErrorCode::kInvalidInput,
-      fmt::format("{}: {} = {} is out of range{}; allowed: {}", where, key.full_name(),
-                  shortened(to_toml(value)),
-                  is_allowed(value) ? " in fp32, where it is " + to_toml(rounded) : "", key.rule.text));
+  throw Error(ErrorCode::kInvalidInput, "{}: {} = {} is out of range{}; allowed: {}", where, key.full_name(),
+              shortened(to_toml(value)), is_allowed(value) ? " in fp32, where it is " + to_toml(rounded) : "",
+              key.rule.text);
 }
 
 }  // namespace trireme

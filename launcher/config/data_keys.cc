@@ -29,16 +29,15 @@ void add_image_keys(std::vector<ConfigKey>& keys) {
       .add("std", &D::stddev, each_within(0, 1e6), "What they are divided by then.")
       .add("mixup", &D::mixup, from_to_below(0, 1000),
            "MixUp: alpha of the Beta distribution that the proportions are drawn from. 0: off.")
-      .add("mosaic", &D::mosaic, from_to_number(0, 1),
+      .add("mosaic", &D::mosaic, from_to(0, 1),
            "Mosaic: probability that a training sample is patched together from four. 0: off.")
       .add_bytes(
           "cache", &D::cache, at_least(0),
           "Bytes of memory that a rank keeps decoded pictures in, for sets that fit; reserved before step 1. "
           "Files that hold pictures uncompressed need none. 0: none. The results do not change.")
-      .add(
-          "on_bad_image", &D::on_bad_image,
-          "A picture that cannot be decoded ends the job, or is left out, named and counted; in training the "
-          "next good one stands in for it.")
+      .add("on_bad_image", &D::on_bad_image,
+           "A picture that cannot be decoded ends the job, or is left out, named and counted; in training "
+           "the next good one stands in for it.")
       .add("max_pixels", &D::max_pixels, count_from(1),
            "A picture whose header promises more counts as bad; nothing is allocated for it.");
 }
@@ -51,11 +50,10 @@ void add_data_keys(std::vector<ConfigKey>& keys) {
       .add("kind", &D::kind,
            "`tokens`: shards made by `trireme data text`, for GPT. `images`: labelled pictures, for ResNets. "
            "`synthetic`: random tokens or images, for speed measurements.")
-      .add(
-          "train", &D::train, any(),
-          "A `.bin` token shard, a folder of them, or a folder that `trireme data text` wrote (its "
-          "train.bin). Of images: a folder of class folders of JPEG and PNG files, or a folder of CIFAR's or "
-          "MNIST's binary files. Relative to the working directory.")
+      .add("train", &D::train, any(),
+           "A `.bin` token shard, a folder of them, or a folder that `trireme data text` wrote (its "
+           "train.bin). Of images: a folder of class folders of JPEG and PNG files, or a folder of CIFAR's "
+           "or MNIST's binary files. Relative to the working directory.")
       .add("eval", &D::eval, any(),
            "The same for evaluation (eval.bin, or the test files, of such a folder). Empty: no evaluation.")
       .add_string_or_number(

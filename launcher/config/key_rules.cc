@@ -21,6 +21,14 @@ std::vector<double> numbers_of(const ConfigValue& value) {
   return {as_number(value)};
 }
 
+/// All numbers of a value satisfy `holds`.
+template <class Holds>
+KeyRule each(std::string text, Holds holds) {
+  return {.text = std::move(text), .allows = [holds](const ConfigValue& value) {
+            return std::ranges::all_of(numbers_of(value), holds);
+          }};
+}
+
 }  // namespace
 
 KeyRule any() {
@@ -28,8 +36,7 @@ KeyRule any() {
 }
 
 KeyRule at_least(double least) {
-  return {.text = fmt::format("at least {}", least),
-          .allows = [least](const ConfigValue& v) { return as_number(v) >= least; }};
+  return each(fmt::format("at least {}", least), [=](double x) { return x >= least; });
 }
 
 KeyRule count_from(std::int64_t least) {
@@ -39,41 +46,26 @@ KeyRule count_from(std::int64_t least) {
           }};
 }
 
-KeyRule from_to(std::int64_t least, std::int64_t most) {
-  return {.text = fmt::format("{} to {}", least, most), .allows = [least, most](const ConfigValue& v) {
-            const std::int64_t number = std::get<std::int64_t>(v);
-            return number >= least && number <= most;
-          }};
+KeyRule from_to(double least, double most) {
+  return each(fmt::format("{} to {}", least, most), [=](double x) { return x >= least && x <= most; });
 }
 
 KeyRule above(double bound) {
-  return {.text = fmt::format("above {}", bound),
-          .allows = [bound](const ConfigValue& v) { return as_number(v) > bound; }};
+  return each(fmt::format("above {}", bound), [=](double x) { return x > bound; });
 }
 
 KeyRule between(double low, double high) {
-  return {.text = fmt::format("above {} and below {}", low, high),
-          .allows = [low, high](const ConfigValue& v) { return as_number(v) > low && as_number(v) < high; }};
-}
-
-KeyRule from_to_number(double least, double most) {
-  return {.text = fmt::format("{} to {}", least, most), .allows = [least, most](const ConfigValue& v) {
-            return as_number(v) >= least && as_number(v) <= most;
-          }};
+  return each(fmt::format("above {} and below {}", low, high), [=](double x) { return x > low && x < high; });
 }
 
 KeyRule each_within(double low, double most) {
-  return {.text = fmt::format("above {} and at most {}", low, most),
-          .allows = [low, most](const ConfigValue& v) {
-            return std::ranges::all_of(numbers_of(v), [&](double x) { return x > low && x <= most; });
-          }};
+  return each(fmt::format("above {} and at most {}", low, most),
+              [=](double x) { return x > low && x <= most; });
 }
 
 KeyRule from_to_below(double least, double bound) {
-  return {.text = fmt::format("at least {} and below {}", least, bound),
-          .allows = [least, bound](const ConfigValue& v) {
-            return std::ranges::all_of(numbers_of(v), [&](double x) { return x >= least && x < bound; });
-          }};
+  return each(fmt::format("at least {} and below {}", least, bound),
+              [=](double x) { return x >= least && x < bound; });
 }
 
 KeyRule one_of(std::vector<std::string> choices) {

@@ -13,11 +13,9 @@ KeyRule any();
 KeyRule at_least(double least);
 /// Counts are 32-bit further down: steps and samples are words of the random number generator's counter.
 KeyRule count_from(std::int64_t least);
-KeyRule from_to(std::int64_t least, std::int64_t most);
+KeyRule from_to(double least, double most);
 KeyRule above(double bound);
 KeyRule between(double low, double high);
-/// Numbers, not counts.
-KeyRule from_to_number(double least, double most);
 /// Each number of the value lies in (low, most].
 KeyRule each_within(double low, double most);
 /// Each number of the value lies in [least, bound).

@@ -26,18 +26,15 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
            "Architecture. `resnet20` and `resnet56` are those for CIFAR's small images.")
       .add("init_from", &M::init_from, any(),
            "A safetensors file that the parameters, and running statistics, start from: of this model's "
-           "names and "
-           "shapes, in fp32; for ResNets those of torchvision. Empty: drawn from `train.seed`. A run that "
-           "goes on "
-           "from a checkpoint does not read it.")
+           "names and shapes, in fp32; for ResNets those of torchvision. Empty: drawn from `train.seed`. A "
+           "run that goes on from a checkpoint does not read it.")
       .add("classes", &M::classes, count_from(0),
            "Classes of the images. 0: those that the network was published for, 1000 or 10.")
       .add("label_smoothing", &M::label_smoothing, from_to_below(0, 1),
            "Part of a label that is spread over all classes, in training.")
-      .add(
-          "size", &M::size, one_of(all_of(&ModelFamily::sizes, {""})),
-          "A published GPT-2 or GPT-3 shape; the keys below override parts of it. Empty: the keys below give "
-          "the shape.")
+      .add("size", &M::size, one_of(all_of(&ModelFamily::sizes, {""})),
+           "A published GPT-2 or GPT-3 shape; the keys below override parts of it. Empty: the keys below "
+           "give the shape.")
       .add("layers", &M::layers, count_from(0), "Transformer blocks. 0: taken from `size`.")
       .add("hidden", &M::hidden, count_from(0), "Width of the residual stream. 0: taken from `size`.")
       .add("heads", &M::heads, count_from(0), "Attention heads; must divide `hidden`. 0: taken from `size`.")

@@ -48,18 +48,10 @@ class SectionKeys {
 
   template <class T>
   SectionKeys& add(std::string name, T Section::*member, KeyRule rule, std::string help) {
-    const auto section = section_;
-    keys_.push_back(
-        {.section = name_,
-         .name = std::move(name),
-         .type = key_type<T>(),
-         .rule = std::move(rule),
-         .scopes = scopes_,
-         .help = std::move(help),
-         .get = [section, member](const JobConfig& job) { return ConfigValue(job.*section.*member); },
-         .set = [section, member](JobConfig& job,
-                                  const ConfigValue& value) { job.*section.*member = std::get<T>(value); }});
-    return *this;
+    return push(
+        std::move(name), key_type<T>(), std::move(rule), std::move(help),
+        [member](const Section& section) { return ConfigValue(section.*member); },
+        [member](Section& section, const ConfigValue& value) { section.*member = std::get<T>(value); });
   }
 
   SectionKeys& add_bytes(std::string name, std::int64_t Section::*member, KeyRule rule, std::string help) {
@@ -71,25 +63,16 @@ class SectionKeys {
   /// A key that takes words; `allowed` lists them where not all values have one.
   template <IsWord T>
   SectionKeys& add(std::string name, T Section::*member, std::string allowed, std::string help) {
-    const auto section = section_;
-    keys_.push_back({.section = name_,
-                     .name = std::move(name),
-                     .type = KeyType::kString,
-                     .rule = {.text = std::move(allowed),
-                              .allows =
-                                  [](const ConfigValue& value) {
-                                    T read;
-                                    return read_word(std::get<std::string>(value), read);
-                                  }},
-                     .scopes = scopes_,
-                     .help = std::move(help),
-                     .get = [section, member](
-                                const JobConfig& job) { return ConfigValue(to_word(job.*section.*member)); },
-                     .set =
-                         [section, member](JobConfig& job, const ConfigValue& value) {
-                           read_word(std::get<std::string>(value), job.*section.*member);
-                         }});
-    return *this;
+    const auto is_word = [](const ConfigValue& value) {
+      T read;
+      return read_word(std::get<std::string>(value), read);
+    };
+    return push(
+        std::move(name), KeyType::kString, {.text = std::move(allowed), .allows = is_word}, std::move(help),
+        [member](const Section& section) { return ConfigValue(to_word(section.*member)); },
+        [member](Section& section, const ConfigValue& value) {
+          read_word(std::get<std::string>(value), section.*member);
+        });
   }
 
   template <HasWords T>
@@ -109,24 +92,16 @@ class SectionKeys {
 
   /// A boolean that may be left open: "auto", which is nothing in `member`.
   SectionKeys& add_boolean_or_auto(std::string name, std::optional<bool> Section::*member, std::string help) {
-    const auto section = section_;
-    const auto get = [section, member](const JobConfig& job) {
-      const std::optional<bool>& value = job.*section.*member;
+    const auto get = [member](const Section& section) {
+      const std::optional<bool>& value = section.*member;
       return value ? ConfigValue(*value) : ConfigValue(std::string("auto"));
     };
-    const auto set = [section, member](JobConfig& job, const ConfigValue& value) {
+    const auto set = [member](Section& section, const ConfigValue& value) {
       const bool* settled = std::get_if<bool>(&value);
-      job.*section.*member = settled ? std::optional(*settled) : std::nullopt;
+      section.*member = settled ? std::optional(*settled) : std::nullopt;
     };
-    keys_.push_back({.section = name_,
-                     .name = std::move(name),
-                     .type = KeyType::kBooleanOrAuto,
-                     .rule = {.text = "true, false, \"auto\""},
-                     .scopes = scopes_,
-                     .help = std::move(help),
-                     .get = get,
-                     .set = set});
-    return *this;
+    return push(std::move(name), KeyType::kBooleanOrAuto, {.text = "true, false, \"auto\""}, std::move(help),
+                get, set);
   }
 
   /// The key that was added last is for fewer jobs than the others.
@@ -136,6 +111,20 @@ class SectionKeys {
   }
 
  private:
+  template <class Get, class Set>
+  SectionKeys& push(std::string name, KeyType type, KeyRule rule, std::string help, Get get, Set set) {
+    const auto section = section_;
+    keys_.push_back({.section = name_,
+                     .name = std::move(name),
+                     .type = type,
+                     .rule = std::move(rule),
+                     .scopes = scopes_,
+                     .help = std::move(help),
+                     .get = [=](const JobConfig& job) { return get(job.*section); },
+                     .set = [=](JobConfig& job, const ConfigValue& value) { set(job.*section, value); }});
+    return *this;
+  }
+
   std::vector<ConfigKey>& keys_;
   std::string name_;
   Section JobConfig::*section_;

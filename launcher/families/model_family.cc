@@ -17,7 +17,7 @@ const ModelFamily& family_of(const ModelSection& model) {
   for (const ModelFamily* family : model_families()) {
     if (std::ranges::find(family->names, model.name) != family->names.end()) return *family;
   }
-  throw Error(ErrorCode::kInvalidInput, fmt::format("model.name = \"{}\" is not known", model.name));
+  throw Error(ErrorCode::kInvalidInput, "model.name = \"{}\" is not known", model.name);
 }
 
 }  // namespace trireme

@@ -38,9 +38,8 @@ AllReduceBandwidth::Size measure(const Context& ctx, Communicator& comm, std::in
   comm.all_reduce(buffer, ReduceOp::kSum).wait();
   for (const float sum : ctx.to_host(buffer)) {
     if (sum == static_cast<float>(n * (n + 1) / 2)) continue;
-    throw Error(
-        ErrorCode::kCommunication,
-        fmt::format("an all-reduce of 1 to {} over {} ranks gave {} on rank {}", n, n, sum, comm.rank()));
+    throw Error(ErrorCode::kCommunication, "an all-reduce of 1 to {} over {} ranks gave {} on rank {}", n, n,
+                sum, comm.rank());
   }
   fill(ctx, buffer, 1e-30f);  // the sums grow from call to call
   const double once = time_calls(ctx, comm, buffer, 1);

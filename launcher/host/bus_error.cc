@@ -14,8 +14,7 @@ namespace {
 void on_bus_error(int) {
   constexpr std::string_view kMessage =
       "trireme: error: a file that is read through memory (token data or a checkpoint) became shorter, or "
-      "its disk "
-      "failed, while the run was using it: restore it, and start again to resume\n";
+      "its disk failed, while the run was using it: restore it, and start again to resume\n";
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
   ::_exit(static_cast<int>(ExitCode::kFailed));
 }

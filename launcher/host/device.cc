@@ -27,6 +27,8 @@ Gpus find_gpus() {
   }
 }
 
+}  // namespace
+
 bool in_this_build(DeviceType type) {
   try {
     return backend_for(type).name != nullptr;
@@ -34,8 +36,6 @@ bool in_this_build(DeviceType type) {
     return false;
   }
 }
-
-}  // namespace
 
 JobConfig counted_on(JobConfig config, DeviceType type) {
   if (!traits(type).host_memory) config.data.cache = 0;
@@ -70,9 +70,8 @@ RankDevice choose_device(std::optional<DeviceType> wanted, const LaunchEnvironme
   RankDevice chosen;
   run_stage(*host, [&] {
     if (!reason.empty()) {
-      throw Error(
-          ErrorCode::kUnsupported,
-          fmt::format("parallel.device = \"cuda\", but {}; use device = \"cpu\" or \"auto\"", reason));
+      throw Error(ErrorCode::kUnsupported,
+                  "parallel.device = \"cuda\", but {}; use device = \"cpu\" or \"auto\"", reason);
     }
     chosen.device = gpu_of_rank(
         {.local_rank = launch.local_rank, .num_local_ranks = launch.num_local_ranks, .num_gpus = num_gpus});

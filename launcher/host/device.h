@@ -15,6 +15,9 @@ struct RankDevice {
   std::shared_ptr<Communicator> comm;
 };
 
+/// Whether this build has a backend for the device type.
+bool in_this_build(DeviceType type);
+
 /// `wanted` is "cpu", "cuda" or "auto": GPUs where this build and all ranks' machines have them, else the
 /// CPU. Collective over `host`. Throws Error(kUnsupported) saying what is missing when "cuda" is wanted and
 /// cannot be had, and when ranks outnumber the GPUs of their machine. `timeout_s` is that of the job: what

@@ -9,22 +9,13 @@
 
 #include "kernels/backend.h"
 #include "launcher/build_info.h"
+#include "launcher/host/device.h"
 #include "parallel/comm/nccl.h"
 #include "runtime/base/error.h"
 #include "runtime/context.h"
 
 namespace trireme {
 namespace {
-
-bool has_backend(DeviceType type) {
-  try {
-    backend_for(type);
-    return true;
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kUnsupported) throw;
-    return false;
-  }
-}
 
 std::string describe_launch(const LaunchEnvironment& launch) {
   if (!launch.under_mpi()) return "alone, one rank";
@@ -114,9 +105,9 @@ DoctorReport examine(const LaunchEnvironment& launch) {
                       .mpi_standard = build_info::kMpiStandard,
                       .launch = launch};
   for (const DeviceType type : {DeviceType::kCpu, DeviceType::kCuda, DeviceType::kMeta}) {
-    if (has_backend(type)) report.backends.emplace_back(name(type));
+    if (in_this_build(type)) report.backends.emplace_back(name(type));
   }
-  if (has_backend(DeviceType::kCuda)) report.gpus = backend_for(DeviceType::kCuda).examine_devices();
+  if (in_this_build(DeviceType::kCuda)) report.gpus = backend_for(DeviceType::kCuda).examine_devices();
   report.nccl = nccl_version();
   return report;
 }

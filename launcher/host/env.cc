@@ -94,8 +94,7 @@ void prepare_environment_for_stages(const EnvironmentLookup& lookup, const Envir
   const auto queues = read_integer(lookup, {kQueues});
   TRIREME_CHECK(
       !queues || *queues >= kFewestQueues,
-      "{} = {}: the streams of a pipeline's rank would hold each other up; unset it, or set it to {} "
-      "or more",
+      "{} = {}: the streams of a pipeline's rank would hold each other up; unset it, or set it to {} or more",
       kQueues, queues.value_or(0), kFewestQueues);
   if (!queues) set(kQueues, "32");
   if (!lookup("CUDA_MODULE_LOADING")) set("CUDA_MODULE_LOADING", "EAGER");

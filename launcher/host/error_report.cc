@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <string>
+#include <system_error>
 
 #include "launcher/report/field_keys.h"
 
@@ -21,6 +22,18 @@ void report_error(std::string_view message, int rank) noexcept {
     std::fprintf(stderr, "trireme: error: %.*s\n", length, message.data());
   }
   std::fflush(stderr);
+}
+
+Error as_error(const std::filesystem::filesystem_error& error) {
+  const std::errc condition{error.code().default_error_condition().value()};
+  const bool is_input =
+      condition == std::errc::filename_too_long || condition == std::errc::too_many_symbolic_link_levels ||
+      condition == std::errc::not_a_directory || condition == std::errc::no_such_file_or_directory ||
+      condition == std::errc::permission_denied;
+  std::string paths = error.path1().string();
+  if (!error.path2().empty()) paths += " and " + error.path2().string();
+  return {is_input ? ErrorCode::kInvalidInput : ErrorCode::kRuntime,
+          fmt::format("cannot use {}: {}", paths, error.code().message())};
 }
 
 }  // namespace trireme

@@ -1,11 +1,19 @@
 // The one form in which the program says what went wrong: "trireme: error: ..." on standard error.
 #pragma once
 
+#include <filesystem>
 #include <string_view>
+
+#include "runtime/base/error.h"
 
 namespace trireme {
 
 /// `rank` >= 0 names the rank that speaks.
 void report_error(std::string_view message, int rank = -1) noexcept;
+
+/// An error of the standard library about a path, in the program's words:
+/// "cannot use data/x: File name too long", with both paths where there are two: kInvalidInput where another
+/// path would do, else kRuntime.
+Error as_error(const std::filesystem::filesystem_error& error);
 
 }  // namespace trireme

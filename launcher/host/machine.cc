@@ -106,12 +106,10 @@ void check_threads(std::int64_t threads, const CoreCounts& cores, std::string_vi
     why += fmt::format(", being bound to {} (mpirun: --bind-to none)", cores.affinity);
   }
   if (cores.quota) why += fmt::format(", with a quota of {:.3g} from its control group", *cores.quota);
-  throw Error(
-      ErrorCode::kInvalidInput,
-      fmt::format("{} = {}: this process may use {} of the machine's {} core(s){}, and threads beyond "
-                  "that wait for each other; set it to {} or less, or to 0 for its part of them{}{}",
-                  name, threads, allowed, cores.machine, why, allowed, escape.empty() ? "" : ", or ",
-                  escape));
+  throw Error(ErrorCode::kInvalidInput,
+              "{} = {}: this process may use {} of the machine's {} core(s){}, and threads beyond that wait "
+              "for each other; set it to {} or less, or to 0 for its part of them{}{}",
+              name, threads, allowed, cores.machine, why, allowed, escape.empty() ? "" : ", or ", escape);
 }
 
 CoreCounts count_cores() {
@@ -141,8 +139,7 @@ std::string describe_shared_cores(const CoreCounts& cores, int num_local_ranks, 
   if (threads <= 1 || is_bound || threads * num_local_ranks <= cores.allowed()) return "";
   return fmt::format(
       "parallel.threads = {}: {} ranks share {} core(s) of this machine, and threads beyond that wait for "
-      "each other; "
-      "set it to {}",
+      "each other; set it to {}",
       threads, num_local_ranks, cores.allowed(), threads_per_rank(cores, num_local_ranks));
 }
 
@@ -154,8 +151,7 @@ std::string describe_idle_cores(const CoreCounts& cores, int num_local_ranks) {
   if (here >= could) return "";
   return fmt::format(
       "each of the {} ranks of this machine is bound to {} of its {} cores and could use {}: start with "
-      "`mpirun "
-      "--bind-to none`",
+      "`mpirun --bind-to none`",
       num_local_ranks, cores.affinity, cores.machine, could);
 }
 

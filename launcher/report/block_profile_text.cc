@@ -51,9 +51,8 @@ BlockProfile read_profile(const std::filesystem::path& file) {
       profile.blocks.push_back({block.at("block"), block.at("forward_ms"), block.at("backward_ms")});
     }
   } catch (const std::exception& e) {
-    throw Error(ErrorCode::kInvalidInput,
-                fmt::format("{}: no profile of blocks as `trireme plan --times` writes it: {}", file.string(),
-                            e.what()));
+    throw Error(ErrorCode::kInvalidInput, "{}: no profile of blocks as `trireme plan --times` writes it: {}",
+                file.string(), e.what());
   }
   check_times(profile, file);
   return profile;

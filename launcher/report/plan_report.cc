@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "launcher/host/device.h"
 #include "launcher/train/accumulation.h"

@@ -2,7 +2,6 @@
 // at most a hundred characters. Details are in plan_details.h.
 #include <fmt/core.h>
 
-#include <algorithm>
 #include <map>
 
 #include "launcher/families/model_family.h"

@@ -1,6 +1,7 @@
 // The memory of a step, of the rank that takes most.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -15,6 +16,8 @@ struct RankMemory {
 };
 
 /// The one with the largest peak_bytes, the first among equals. `ranks` is not empty.
-const RankMemory& largest(std::span<const RankMemory> ranks);
+inline const RankMemory& largest(std::span<const RankMemory> ranks) {
+  return *std::ranges::max_element(ranks, {}, &RankMemory::peak_bytes);
+}
 
 }  // namespace trireme

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "launcher/config/config.h"
-#include "launcher/host/path_error.h"
+#include "launcher/host/error_report.h"
 #include "parallel/plan/plan_text.h"
 
 namespace trireme {
@@ -88,11 +88,11 @@ void check_same_data(Communicator& comm, const std::string& fingerprint) {
   if (others.empty()) return;
   throw AgreedError(
       ErrorCode::kInvalidInput,
-      fmt::format(
-          "the data differs between machines: rank {} reads\n{}and rank 0 reads\n{}give every "
-          "machine the same files{}",
-          others[0], all[static_cast<std::size_t>(others[0])], all[0],
-          others.size() > 1 ? fmt::format(" (ranks {} have others, too)", format_ranks(others)) : ""));
+
+      "the data differs between machines: rank {} reads\n{}and rank 0 reads\n{}give every "
+      "machine the same files{}",
+      others[0], all[static_cast<std::size_t>(others[0])], all[0],
+      others.size() > 1 ? fmt::format(" (ranks {} have others, too)", format_ranks(others)) : "");
 }
 
 bool any_rank(Communicator& comm, bool mine) {

@@ -18,12 +18,6 @@
 namespace trireme {
 namespace {
 
-std::int64_t least_of_ranks(Communicator& comm, std::int64_t mine) {
-  std::int64_t least = mine;
-  for (const std::int64_t other : comm.all_gather_value(mine)) least = std::min(least, other);
-  return least;
-}
-
 /// With any cut: it is what is searched.
 PlannedJob uncut_job(JobConfig config, std::shared_ptr<const BlockList> blocks, int num_ranks) {
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kBlocks};
@@ -88,8 +82,7 @@ PipelineCut measured_cut(const JobConfig& config, const BlockProfile& profile, c
 BlockProfile known_or_measured(const JobConfig& config, const CutMeasurement& measurement) {
   if (std::filesystem::exists(measurement.file)) {
     BlockProfile known = read_profile(measurement.file);
-    const bool same_place =
-        known.device == to_string(measurement.device) && known.threads == measurement.threads;
+    const bool same_place = describe_other_place(known, measurement.device, measurement.threads).empty();
     if (same_place && describe_mismatch(known, config).empty()) return known;
   }
   prepare_output_folder(measurement.file.parent_path());
@@ -106,7 +99,8 @@ PipelineCut chosen_cut(const JobConfig& config, const std::shared_ptr<Communicat
     return given;
   const Watchdog::Scope watch(comm->status().get(), is_measured ? "the measuring of a cut into stages"
                                                                 : "the choice of a cut into stages");
-  const CutMemory memory{.num_ranks = comm->size(), .limit_bytes = least_of_ranks(*comm, choice.limit_bytes)};
+  const CutMemory memory{.num_ranks = comm->size(),
+                         .limit_bytes = std::ranges::min(comm->all_gather_value(choice.limit_bytes))};
   PipelineCut cut;
   run_stage(*comm, [&] {
     if (comm->rank() > 0) return;

@@ -25,8 +25,7 @@ std::string nothing_fits(const JobFit& fit) {
   }
   return text +
          ". Choose a smaller model, model.seq_len or vocabulary, a larger train.global_batch on more ranks, "
-         "or "
-         "devices with more memory";
+         "or devices with more memory";
 }
 
 // More ranks on the same machine would leave less to each.

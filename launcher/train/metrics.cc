@@ -93,8 +93,8 @@ void MetricsWriter::write_eval(std::int64_t step, const EvalMetrics& metrics) {
 void MetricsWriter::write_line(const std::string& line) {
   file_ << line << '\n' << std::flush;
   if (!file_.good()) {
-    throw Error(ErrorCode::kRuntime, fmt::format("cannot write {}: {}", options_.path.string(),
-                                                 std::generic_category().message(errno)));
+    throw Error(ErrorCode::kRuntime, "cannot write {}: {}", options_.path.string(),
+                std::generic_category().message(errno));
   }
 }
 

@@ -75,10 +75,9 @@ void say_on_standard_error_of(pid_t process, const std::string& text) {
 
 void end_mpirun(pid_t mpirun, int handle) {
   say_on_standard_error_of(
-      mpirun,
-      fmt::format("trireme: mpirun (process {}) hangs, although all of its processes have ended: a rank "
-                  "died while it connected to mpirun; mpirun is ended now\n",
-                  mpirun));
+      mpirun, fmt::format("trireme: mpirun (process {}) hangs, although all of its processes have ended: a "
+                          "rank died while it connected to mpirun; mpirun is ended now\n",
+                          mpirun));
   for (const int signal : {SIGTERM, SIGTERM, SIGKILL}) {
     syscall(SYS_pidfd_send_signal, handle, signal, nullptr, 0);
     if (has_ended(handle, kBetweenSignals)) return;

@@ -3,10 +3,8 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <span>
 #include <system_error>
 
-#include "runtime/base/atomic_file.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -23,17 +21,11 @@ OutputFolder prepare_output_folder(const std::filesystem::path& root) {
     write_text_file(probe, "writable\n");
   } catch (const Error& failure) {
     throw Error(ErrorCode::kInvalidInput,
-                fmt::format("cannot write into the output folder {}: {}; choose another with --out",
-                            root.string(), failure.what()));
+                "cannot write into the output folder {}: {}; choose another with --out", root.string(),
+                failure.what());
   }
   std::filesystem::remove(probe, error);
   return {root};
-}
-
-void write_text_file(const std::filesystem::path& path, std::string_view text) {
-  AtomicFile file(path);
-  file.writer().append(std::as_bytes(std::span(text)));
-  file.commit();
 }
 
 }  // namespace trireme

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <filesystem>
-#include <string_view>
+
+#include "runtime/base/atomic_file.h"
 
 namespace trireme {
 
@@ -20,9 +21,5 @@ struct OutputFolder {
 /// Creates the folder with its parents, and writes and removes a file in it. Throws Error(kInvalidInput) with
 /// the path and the system's reason.
 OutputFolder prepare_output_folder(const std::filesystem::path& root);
-
-/// Writes a whole file or none. Throws Error(kInvalidInput) where the folder does not take it,
-/// Error(kRuntime) when the disk is full.
-void write_text_file(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace trireme

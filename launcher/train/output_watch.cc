@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 FileIdentity identity_of(const fs::path& path) {
   const auto found = FileIdentity::of(path);
   if (found) return *found;
-  throw Error(ErrorCode::kRuntime, fmt::format("{} is gone: was it removed or renamed?", path.string()));
+  throw Error(ErrorCode::kRuntime, "{} is gone: was it removed or renamed?", path.string());
 }
 
 }  // namespace
@@ -29,8 +29,8 @@ OutputWatch::OutputWatch(OutputFolder out) : out_(std::move(out)) {
   metrics_ = identity_of(out_.metrics());
   fd_ = ::open(out_.root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd_ >= 0) return;
-  throw Error(ErrorCode::kRuntime,
-              fmt::format("cannot open the output folder {}: {}", out_.root.string(), std::strerror(errno)));
+  throw Error(ErrorCode::kRuntime, "cannot open the output folder {}: {}", out_.root.string(),
+              std::strerror(errno));
 }
 
 OutputWatch::~OutputWatch() {

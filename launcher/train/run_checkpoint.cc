@@ -25,8 +25,8 @@ fs::path save_checkpoint(CheckpointStore& store, const Engine& engine, const Run
     std::error_code error;
     fs::copy_file(*tokenizer_model, pending.folder() / kTokenizerModelFile, error);
     if (error) {
-      throw Error(ErrorCode::kRuntime, fmt::format("cannot copy {} into the checkpoint: {}",
-                                                   tokenizer_model->string(), error.message()));
+      throw Error(ErrorCode::kRuntime, "cannot copy {} into the checkpoint: {}", tokenizer_model->string(),
+                  error.message());
     }
   }
   const fs::path folder = pending.commit(to_content(state));
@@ -45,11 +45,10 @@ std::optional<Checkpoint> find_resume(const CheckpointStore& store, const Resume
   if (resume.kind == Resume::Kind::kNever) return std::nullopt;
   if (resume.kind == Resume::Kind::kAuto) {
     auto latest = store.latest(Verify::kChecksums);
-    TRIREME_CHECK(
-        latest || !store.holds_any(),
-        "{} holds checkpoints, but all of them are damaged (see the warnings above): restore one, or remove "
-        "them to start again from step 0",
-        store.root().string());
+    TRIREME_CHECK(latest || !store.holds_any(),
+                  "{} holds checkpoints, but all of them are damaged (see the warnings above): restore one, "
+                  "or remove them to start again from step 0",
+                  store.root().string());
     return latest;
   }
   try {
@@ -66,10 +65,9 @@ Checkpoint open_checkpoint_or_run(const fs::path& path) {
     if (!fs::is_directory(root)) continue;
     if (auto latest = CheckpointStore(root).latest(Verify::kChecksums)) return *latest;
   }
-  throw Error(
-      ErrorCode::kInvalidInput,
-      fmt::format("{} is not a checkpoint, and holds none: a checkpoint is a folder step-NNNNNN with a {}",
-                  path.string(), Manifest::kFileName));
+  throw Error(ErrorCode::kInvalidInput,
+              "{} is not a checkpoint, and holds none: a checkpoint is a folder step-NNNNNN with a {}",
+              path.string(), Manifest::kFileName);
 }
 
 }  // namespace trireme

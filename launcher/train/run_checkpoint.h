@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <optional>
-#include <string>
 
 #include "launcher/train/run_state.h"
 #include "parallel/run/engine.h"

@@ -1,7 +1,5 @@
 #include "launcher/train/run_log.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <iostream>
 

@@ -60,8 +60,8 @@ RunState read_run_state(const Checkpoint& checkpoint) {
     if (content.at("eval_loss").is_number()) state.eval_loss = content["eval_loss"].get<double>();
     return state;
   } catch (const std::exception& error) {
-    throw Error(ErrorCode::kInvalidInput, fmt::format("{} is not the checkpoint of a training run: {}",
-                                                      checkpoint.folder.string(), error.what()));
+    throw Error(ErrorCode::kInvalidInput, "{} is not the checkpoint of a training run: {}",
+                checkpoint.folder.string(), error.what());
   }
 }
 

@@ -65,16 +65,15 @@ std::string reason_to_stop(const StepResult& result, const PrecisionSection& pre
   if (!is_scaled(precision)) {
     const bool fp16 = precision.mode == PrecisionMode::kFp16;
     if (!result.skipped && (fp16 || std::isfinite(result.loss))) return "";
-    return fmt::format("the loss is {} and the gradient norm {}: {}", result.loss, result.grad_norm,
-                       fp16 ? "set precision.loss_scale = \"dynamic\", or precision.mode = \"bf16\""
-                            : "try a lower optimizer.lr, more optimizer.warmup_steps or a smaller "
-                              "optimizer.grad_clip");
+    return fmt::format(
+        "the loss is {} and the gradient norm {}: {}", result.loss, result.grad_norm,
+        fp16 ? "set precision.loss_scale = \"dynamic\", or precision.mode = \"bf16\""
+             : "try a lower optimizer.lr, more optimizer.warmup_steps or a smaller optimizer.grad_clip");
   }
   if (!result.skipped) return "";
   if (result.skipped_in_a_row >= precision.max_skips) {
     return fmt::format(
-        "{} steps in a row were skipped (precision.max_skips), the last one with a loss scale of "
-        "{}: {}",
+        "{} steps in a row were skipped (precision.max_skips), the last one with a loss scale of {}: {}",
         result.skipped_in_a_row, result.loss_scale, advice_on_skips(result, precision));
   }
   if (is_dynamic(precision) && next_scale(result, precision) < static_cast<float>(precision.min_scale)) {

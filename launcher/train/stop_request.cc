@@ -75,17 +75,4 @@ bool StopRequest::requested() const {
   return received_signal != 0;
 }
 
-const char* StopRequest::signal_name() const {
-  switch (received_signal) {
-    case SIGTERM:
-      return "SIGTERM";
-    case SIGINT:
-      return "SIGINT";
-    case SIGUSR1:
-      return "SIGUSR1";
-    default:
-      return "";
-  }
-}
-
 }  // namespace trireme

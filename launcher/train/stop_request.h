@@ -20,8 +20,6 @@ class StopRequest {
 
   /// True after a signal has come. Ranks must agree on it before they act.
   bool requested() const;
-  /// The signal's name, "SIGTERM"; empty before one came.
-  const char* signal_name() const;
 
  private:
   struct Listener;

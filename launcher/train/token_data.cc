@@ -98,11 +98,10 @@ std::optional<PreparedData> find_prepared_data(const fs::path& path) {
 
 std::int64_t vocab_of_data(const DataSection& data) {
   const auto prepared = data.kind == DataKind::kTokens ? find_prepared_data(data.train) : std::nullopt;
-  TRIREME_CHECK(
-      prepared,
-      "model.vocab is not known: give it, or model.size, or data.train = a folder that `trireme data "
-      "text` wrote (data.train = \"{}\" has no {})",
-      data.train, DatasetInfo::kFileName);
+  TRIREME_CHECK(prepared,
+                "model.vocab is not known: give it, or model.size, or data.train = a folder that `trireme "
+                "data text` wrote (data.train = \"{}\" has no {})",
+                data.train, DatasetInfo::kFileName);
   return prepared->info.vocab_size;
 }
 

@@ -1,7 +1,9 @@
 // The calls of a Communicator, for messages, for matching them between ranks and for counting them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 
 namespace trireme {
@@ -23,31 +25,11 @@ inline constexpr int kNumCallKinds = 11;
 
 /// "all_reduce": the name of the member function.
 constexpr std::string_view name(CallKind kind) {
-  switch (kind) {
-    case CallKind::kAllReduce:
-      return "all_reduce";
-    case CallKind::kReduceScatter:
-      return "reduce_scatter";
-    case CallKind::kAllGather:
-      return "all_gather";
-    case CallKind::kAllToAll:
-      return "all_to_all";
-    case CallKind::kBroadcast:
-      return "broadcast";
-    case CallKind::kSend:
-      return "send";
-    case CallKind::kRecv:
-      return "recv";
-    case CallKind::kBarrier:
-      return "barrier";
-    case CallKind::kAllGatherStrings:
-      return "all_gather_strings";
-    case CallKind::kAllGatherValues:
-      return "all_gather_values";
-    case CallKind::kSplit:
-      return "split";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {
+      "all_reduce", "reduce_scatter", "all_gather",         "all_to_all",        "broadcast", "send",
+      "recv",       "barrier",        "all_gather_strings", "all_gather_values", "split"};
+  static_assert(std::size(kNames) == kNumCallKinds);
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 }  // namespace trireme

@@ -152,8 +152,8 @@ void Communicator::check_pair(CallKind call, const Tensor& in, const Tensor& out
 void Communicator::check_reducible(CallKind call, const Tensor& tensor) const {
   if (tensor.dtype() != DType::kFloat16 && tensor.dtype() != DType::kBFloat16) return;
   throw Error(ErrorCode::kUnsupported,
-              fmt::format("{} on rank {} of {}: {} cannot be reduced by the {} communicator; reduce in fp32",
-                          name(call), rank(), size(), describe(tensor), kind()));
+              "{} on rank {} of {}: {} cannot be reduced by the {} communicator; reduce in fp32", name(call),
+              rank(), size(), describe(tensor), kind());
 }
 
 void Communicator::check_message(CallKind call, const Tensor& tensor, int peer, int tag) const {
@@ -165,11 +165,10 @@ void Communicator::check_message(CallKind call, const Tensor& tensor, int peer, 
   const bool sends = call == CallKind::kSend;
   const MessageChannel channel{
       .source = sends ? rank() : peer, .destination = sends ? peer : rank(), .tag = tag};
-  TRIREME_CHECK(
-      open_channels_.contains(channel),
-      "{} on rank {} of {}: the channel from rank {} to rank {} with tag {} is not open: name it in "
-      "open_channels first",
-      name(call), rank(), size(), channel.source, channel.destination, tag);
+  TRIREME_CHECK(open_channels_.contains(channel),
+                "{} on rank {} of {}: the channel from rank {} to rank {} with tag {} is not open: name it "
+                "in open_channels first",
+                name(call), rank(), size(), channel.source, channel.destination, tag);
 }
 
 void Communicator::open_channels(const std::vector<MessageChannel>& channels) {

@@ -6,11 +6,10 @@ namespace trireme {
 Device gpu_of_rank(const RankPlacement& placement) {
   const int gpus = placement.num_gpus;
   if (placement.num_local_ranks > gpus) {
-    throw Error(
-        ErrorCode::kUnsupported,
-        fmt::format("{} ranks were started on this machine, which shows {} GPU{}: each rank needs its own "
-                    "(CUDA_VISIBLE_DEVICES?); start at most {} rank{} a machine, or use device = \"cpu\"",
-                    placement.num_local_ranks, gpus, gpus == 1 ? "" : "s", gpus, gpus == 1 ? "" : "s"));
+    throw Error(ErrorCode::kUnsupported,
+                "{} ranks were started on this machine, which shows {} GPU{}: each rank needs its own "
+                "(CUDA_VISIBLE_DEVICES?); start at most {} rank{} a machine, or use device = \"cpu\"",
+                placement.num_local_ranks, gpus, gpus == 1 ? "" : "s", gpus, gpus == 1 ? "" : "s");
   }
   return {DeviceType::kCuda, placement.local_rank};
 }

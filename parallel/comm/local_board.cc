@@ -173,8 +173,7 @@ std::optional<LocalFailure> LocalBoard::failure() const {
 
 void LocalBoard::throw_if_failed() const {
   if (!failure_) return;
-  throw Error(ErrorCode::kCommunication,
-              fmt::format("rank {} failed: {}", failure_->rank, failure_->message));
+  throw Error(ErrorCode::kCommunication, "rank {} failed: {}", failure_->rank, failure_->message);
 }
 
 void LocalBoard::fail_locked(LocalFailure failure) {

@@ -22,7 +22,7 @@ void start_mpi() {
   int provided = MPI_THREAD_SINGLE;
   const int result = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
   if (result != MPI_SUCCESS) {
-    throw Error(ErrorCode::kCommunication, fmt::format("MPI_Init_thread failed with code {}", result));
+    throw Error(ErrorCode::kCommunication, "MPI_Init_thread failed with code {}", result);
   }
   if (provided < MPI_THREAD_SERIALIZED) {
     MPI_Finalize();

@@ -65,11 +65,12 @@ class MpiWork : public Work::Impl {
     if (std::ranges::any_of(operation_.requests, active)) job_->abandoned.push_back(std::move(operation_));
   }
 
-  /// post(request) makes one MPI call. Returns its index among the operation's requests.
-  template <class F>
-  std::size_t post(F post) {
+  /// Makes one MPI call, whose last argument is the request. Returns its index among the operation's
+  /// requests.
+  template <class Call, class... Args>
+  std::size_t post(Call call, Args... args) {
     MPI_Request request = MPI_REQUEST_NULL;
-    job_->check(post(&request), call_);
+    job_->check(call(args..., &request), call_);
     operation_.requests.push_back(request);
     return operation_.requests.size() - 1;
   }
@@ -106,9 +107,8 @@ class MpiWork : public Work::Impl {
     int received = 0;
     MPI_Get_count(&status, expected.type, &received);
     if (received == expected.count) return;
-    throw Error(ErrorCode::kCommunication,
-                fmt::format("{} expected {} elements, the peer sent {}", call_, expected.count,
-                            received == MPI_UNDEFINED ? "another dtype" : std::to_string(received)));
+    throw Error(ErrorCode::kCommunication, "{} expected {} elements, the peer sent {}", call_, expected.count,
+                received == MPI_UNDEFINED ? "another dtype" : std::to_string(received));
   }
 
   std::shared_ptr<MpiJob> job_;
@@ -160,10 +160,8 @@ Work MpiCommunicator::all_reduce_impl(const Tensor& inout, ReduceOp op) {
   auto work = std::make_unique<MpiWork>(job_, where(CallKind::kAllReduce), inout);
   const std::int64_t run = std::min(max_count_, reduction_run(inout.num_elems()));
   for_runs(inout.num_elems(), run, [&](std::int64_t first, int count) {
-    work->post([&](MPI_Request* request) {
-      return MPI_Iallreduce(MPI_IN_PLACE, at(inout, first), count, mpi_type(inout.dtype()), mpi_op(op), comm_,
-                            request);
-    });
+    work->post(MPI_Iallreduce, MPI_IN_PLACE, at(inout, first), count, mpi_type(inout.dtype()), mpi_op(op),
+               comm_);
   });
   return Work(std::move(work));
 }
@@ -176,10 +174,8 @@ Work MpiCommunicator::reduce_scatter_impl(const Tensor& in, const Tensor& out, R
   // everything on one rank first: on a slow wire that took nearly twice as long.
   for (int owner = 0; owner < size_; ++owner) {
     for_runs(n, max_count_, [&](std::int64_t first, int count) {
-      work->post([&](MPI_Request* request) {
-        return MPI_Ireduce(at(in, owner * n + first), at(out, first), count, type, mpi_op(op), owner, comm_,
-                           request);
-      });
+      work->post(MPI_Ireduce, at(in, owner * n + first), at(out, first), count, type, mpi_op(op), owner,
+                 comm_);
     });
   }
   return Work(std::move(work));
@@ -193,15 +189,11 @@ Work MpiCommunicator::all_gather_impl(const Tensor& in, const Tensor& out) {
   for_runs(n, max_piece(), [&](std::int64_t first, int count) {
     const void* from = in_place ? MPI_IN_PLACE : at(in, first);
     if (count == n) {
-      work->post([&](MPI_Request* request) {
-        return MPI_Iallgather(from, count, type, out.data(), count, type, comm_, request);
-      });
+      work->post(MPI_Iallgather, from, count, type, out.data(), count, type, comm_);
       return;
     }
     const MPI_Datatype runs = work->make_type(type, count, n);
-    work->post([&](MPI_Request* request) {
-      return MPI_Iallgather(from, count, type, at(out, first), 1, runs, comm_, request);
-    });
+    work->post(MPI_Iallgather, from, count, type, at(out, first), 1, runs, comm_);
   });
   return Work(std::move(work));
 }
@@ -212,15 +204,11 @@ Work MpiCommunicator::all_to_all_impl(const Tensor& in, const Tensor& out) {
   const MPI_Datatype type = mpi_type(in.dtype());
   for_runs(n, max_piece(), [&](std::int64_t first, int count) {
     if (count == n) {
-      work->post([&](MPI_Request* request) {
-        return MPI_Ialltoall(in.data(), count, type, out.data(), count, type, comm_, request);
-      });
+      work->post(MPI_Ialltoall, in.data(), count, type, out.data(), count, type, comm_);
       return;
     }
     const MPI_Datatype runs = work->make_type(type, count, n);
-    work->post([&](MPI_Request* request) {
-      return MPI_Ialltoall(at(in, first), 1, runs, at(out, first), 1, runs, comm_, request);
-    });
+    work->post(MPI_Ialltoall, at(in, first), 1, runs, at(out, first), 1, runs, comm_);
   });
   return Work(std::move(work));
 }
@@ -228,9 +216,7 @@ Work MpiCommunicator::all_to_all_impl(const Tensor& in, const Tensor& out) {
 Work MpiCommunicator::broadcast_impl(const Tensor& inout, int root) {
   auto work = std::make_unique<MpiWork>(job_, where(CallKind::kBroadcast), inout);
   for_runs(inout.num_elems(), max_count_, [&](std::int64_t first, int count) {
-    work->post([&](MPI_Request* request) {
-      return MPI_Ibcast(at(inout, first), count, mpi_type(inout.dtype()), root, comm_, request);
-    });
+    work->post(MPI_Ibcast, at(inout, first), count, mpi_type(inout.dtype()), root, comm_);
   });
   return Work(std::move(work));
 }
@@ -240,9 +226,7 @@ Work MpiCommunicator::send_impl(const Tensor& tensor, int peer, int tag) {
   auto work = std::make_unique<MpiWork>(
       job_, fmt::format("{} to rank {}, tag {}", where(CallKind::kSend), peer, tag), tensor);
   const auto send_run = [&](std::int64_t first, int count) {
-    work->post([&](MPI_Request* request) {
-      return MPI_Isend(at(tensor, first), count, mpi_type(tensor.dtype()), peer, tag, comm_, request);
-    });
+    work->post(MPI_Isend, at(tensor, first), count, mpi_type(tensor.dtype()), peer, tag, comm_);
   };
   if (tensor.num_elems() == 0) send_run(0, 0);
   for_runs(tensor.num_elems(), max_count_, send_run);
@@ -254,9 +238,7 @@ Work MpiCommunicator::recv_impl(const Tensor& tensor, int peer, int tag) {
       job_, fmt::format("{} from rank {}, tag {}", where(CallKind::kRecv), peer, tag), tensor);
   const MPI_Datatype type = mpi_type(tensor.dtype());
   const auto receive_run = [&](std::int64_t first, int count) {
-    const std::size_t index = work->post([&](MPI_Request* request) {
-      return MPI_Irecv(at(tensor, first), count, type, peer, tag, comm_, request);
-    });
+    const std::size_t index = work->post(MPI_Irecv, at(tensor, first), count, type, peer, tag, comm_);
     work->expect(index, type, count);
   };
   if (tensor.num_elems() == 0) receive_run(0, 0);

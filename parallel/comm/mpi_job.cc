@@ -35,7 +35,7 @@ void MpiJob::check(int result, const std::string& call) const {
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   MPI_Error_string(result, text, &length);
-  throw Error(ErrorCode::kCommunication, fmt::format("{} on rank {} of the job: {}", call, rank, text));
+  throw Error(ErrorCode::kCommunication, "{} on rank {} of the job: {}", call, rank, text);
 }
 
 void MpiJob::abort(const std::string& message) noexcept {

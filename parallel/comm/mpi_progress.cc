@@ -19,10 +19,9 @@ MpiProgress::MpiProgress() {
   int provided = MPI_THREAD_SINGLE;
   MPI_Query_thread(&provided);
   if (provided < MPI_THREAD_MULTIPLE) {
-    throw Error(
-        ErrorCode::kUnsupported,
-        "this MPI library takes calls from one thread at a time (ompi_info shows its thread support): "
-        "it cannot move data while a rank computes");
+    throw Error(ErrorCode::kUnsupported,
+                "this MPI library takes calls from one thread at a time (ompi_info shows its thread "
+                "support): it cannot move data while a rank computes");
   }
   thread_ = std::thread([this] { run(); });
 }

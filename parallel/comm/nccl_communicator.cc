@@ -74,45 +74,40 @@ void NcclCommunicator::bind_stream(void* compute_stream) {
   job_->set_compute_stream(static_cast<cudaStream_t>(compute_stream));
 }
 
-template <class Run>
+template <class Call, class... Args>
 Work NcclCommunicator::enqueue(const NcclChannel& channel, std::string text, std::vector<Tensor> tensors,
-                               Run run) {
+                               Call call, Args... args) {
   job_->throw_if_failed();
   CommEvent ready;
   ready.record(job_->compute_stream());
   ready.make_wait(channel.stream());
-  check_nccl(run(channel.comm(), channel.stream()), text);
+  check_nccl(call(args..., channel.comm(), channel.stream()), text);
   auto done = std::make_shared<CommEvent>();
   done->record(channel.stream());
   job_->add(std::move(text), done);
   return Work(std::make_unique<NcclWork>(job_, std::move(done), std::move(tensors)));
 }
 
-template <class Run>
-Work NcclCommunicator::collective(CallKind call, const Tensor& a, const Tensor& b, Run run) {
-  std::string text = fmt::format("{} of {} {} on rank {} of {}", name(call), name(a.dtype()),
+template <class Call, class... Args>
+Work NcclCommunicator::collective(CallKind kind, const Tensor& a, const Tensor& b, Call call, Args... args) {
+  std::string text = fmt::format("{} of {} {} on rank {} of {}", name(kind), name(a.dtype()),
                                  a.shape().to_string(), rank(), size());
-  return enqueue(*channel_, std::move(text), {a, b}, run);
+  return enqueue(*channel_, std::move(text), {a, b}, call, args...);
 }
 
 Work NcclCommunicator::all_reduce_impl(const Tensor& inout, ReduceOp op) {
-  return collective(CallKind::kAllReduce, inout, {}, [&](ncclComm_t comm, cudaStream_t stream) {
-    return ncclAllReduce(inout.data(), inout.data(), count_of(inout), nccl_type(inout.dtype()), nccl_op(op),
-                         comm, stream);
-  });
+  return collective(CallKind::kAllReduce, inout, {}, ncclAllReduce, inout.data(), inout.data(),
+                    count_of(inout), nccl_type(inout.dtype()), nccl_op(op));
 }
 
 Work NcclCommunicator::reduce_scatter_impl(const Tensor& in, const Tensor& out, ReduceOp op) {
-  return collective(CallKind::kReduceScatter, in, out, [&](ncclComm_t comm, cudaStream_t stream) {
-    return ncclReduceScatter(in.data(), out.data(), count_of(out), nccl_type(in.dtype()), nccl_op(op), comm,
-                             stream);
-  });
+  return collective(CallKind::kReduceScatter, in, out, ncclReduceScatter, in.data(), out.data(),
+                    count_of(out), nccl_type(in.dtype()), nccl_op(op));
 }
 
 Work NcclCommunicator::all_gather_impl(const Tensor& in, const Tensor& out) {
-  return collective(CallKind::kAllGather, in, out, [&](ncclComm_t comm, cudaStream_t stream) {
-    return ncclAllGather(in.data(), out.data(), count_of(in), nccl_type(in.dtype()), comm, stream);
-  });
+  return collective(CallKind::kAllGather, in, out, ncclAllGather, in.data(), out.data(), count_of(in),
+                    nccl_type(in.dtype()));
 }
 
 Work NcclCommunicator::all_to_all_impl(const Tensor& in, const Tensor& out) {
@@ -133,10 +128,8 @@ Work NcclCommunicator::all_to_all_impl(const Tensor& in, const Tensor& out) {
 }
 
 Work NcclCommunicator::broadcast_impl(const Tensor& inout, int root) {
-  return collective(CallKind::kBroadcast, inout, {}, [&](ncclComm_t comm, cudaStream_t stream) {
-    return ncclBroadcast(inout.data(), inout.data(), count_of(inout), nccl_type(inout.dtype()), root, comm,
-                         stream);
-  });
+  return collective(CallKind::kBroadcast, inout, {}, ncclBroadcast, inout.data(), inout.data(),
+                    count_of(inout), nccl_type(inout.dtype()), root);
 }
 
 void NcclCommunicator::open_channels_impl(const std::vector<MessageChannel>& channels) {

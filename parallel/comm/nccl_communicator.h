@@ -37,11 +37,12 @@ class NcclCommunicator : public Communicator {
   void all_gather_values_impl(std::span<const std::byte> mine, std::span<std::byte> all) override;
 
  private:
-  /// Calls run(comm, stream) between the events of [Note: streams of a communicator].
-  template <class Run>
-  Work enqueue(const NcclChannel& channel, std::string text, std::vector<Tensor> tensors, Run run);
-  template <class Run>
-  Work collective(CallKind call, const Tensor& a, const Tensor& b, Run run);
+  /// Calls call(args..., comm, stream) between the events of [Note: streams of a communicator].
+  template <class Call, class... Args>
+  Work enqueue(const NcclChannel& channel, std::string text, std::vector<Tensor> tensors, Call call,
+               Args... args);
+  template <class Call, class... Args>
+  Work collective(CallKind kind, const Tensor& a, const Tensor& b, Call call, Args... args);
 
   const std::shared_ptr<NcclJob> job_;
   const std::shared_ptr<Communicator> host_;

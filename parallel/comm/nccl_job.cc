@@ -20,14 +20,14 @@ void log_unless_success(cudaError_t result, const char* call) noexcept {
 
 void check_cuda(cudaError_t result, const std::string& call) {
   if (result == cudaSuccess) return;
-  throw Error(ErrorCode::kCommunication,
-              fmt::format("{} failed: {} ({})", call, cudaGetErrorString(result), cudaGetErrorName(result)));
+  throw Error(ErrorCode::kCommunication, "{} failed: {} ({})", call, cudaGetErrorString(result),
+              cudaGetErrorName(result));
 }
 
 void check_nccl(ncclResult_t result, const std::string& call) {
   if (result == ncclSuccess) return;
-  throw Error(ErrorCode::kCommunication, fmt::format("{} failed: {}: {} (NCCL_DEBUG=WARN shows more)", call,
-                                                     ncclGetErrorString(result), ncclGetLastError(nullptr)));
+  throw Error(ErrorCode::kCommunication, "{} failed: {}: {} (NCCL_DEBUG=WARN shows more)", call,
+              ncclGetErrorString(result), ncclGetLastError(nullptr));
 }
 
 CommEvent::CommEvent() {

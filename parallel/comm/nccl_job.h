@@ -5,7 +5,6 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>

@@ -8,8 +8,7 @@ namespace {
 [[noreturn]] void refuse() {
   throw Error(ErrorCode::kUnsupported,
               "this build has no NCCL: configure with `cmake --preset cuda` where CUDA and NCCL are "
-              "installed, or use "
-              "device = \"cpu\"");
+              "installed, or use device = \"cpu\"");
 }
 
 }  // namespace

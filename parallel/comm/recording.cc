@@ -8,35 +8,8 @@
 
 namespace trireme {
 
-std::string RecordedCall::to_string() const {
-  std::string text(name(kind));
-  if (kind == CallKind::kBarrier || kind == CallKind::kAllGatherStrings) return text;
-  if (kind == CallKind::kAllGatherValues) return text + fmt::format(" {} B", bytes);
-  text += fmt::format(" {} B {}", bytes, name(dtype));
-  if (kind == CallKind::kSend) text += fmt::format(" to {}, tag {}", peer, tag);
-  if (kind == CallKind::kRecv) text += fmt::format(" from {}, tag {}", peer, tag);
-  if (kind == CallKind::kBroadcast) text += fmt::format(" from {}", peer);
-  return text;
-}
-
 RecordingCommunicator::RecordingCommunicator(int rank, int size) : rank_(rank), size_(size) {
   TRIREME_CHECK(size >= 1 && rank >= 0 && rank < size, "there is no rank {} in a group of {}", rank, size);
-}
-
-TrafficCounts RecordingCommunicator::traffic_of(CallKind kind) const {
-  TrafficCounts counts;
-  for (const RecordedCall& call : calls_) {
-    if (call.kind != kind) continue;
-    counts.sent_bytes += call.sent_bytes;
-    ++counts.num_calls;
-  }
-  return counts;
-}
-
-std::string RecordingCommunicator::to_string() const {
-  std::string text;
-  for (const RecordedCall& call : calls_) text += call.to_string() + "\n";
-  return text;
 }
 
 void RecordingCommunicator::expect_split(std::vector<int> colors) {
@@ -62,66 +35,22 @@ std::shared_ptr<Communicator> RecordingCommunicator::split(int color) {
       static_cast<int>(std::count(colors.begin(), colors.end(), color)));
 }
 
-void RecordingCommunicator::record(RecordedCall call) {
-  call.sent_bytes = sent_bytes_of(call.kind, call.bytes, size_);
-  calls_.push_back(call);
-}
-
-Work RecordingCommunicator::all_reduce_impl(const Tensor& inout, ReduceOp) {
-  record({.kind = CallKind::kAllReduce, .dtype = inout.dtype(), .bytes = inout.size_bytes()});
+Work RecordingCommunicator::record(CallKind kind, const Tensor& full, int peer, int tag) {
+  const std::int64_t bytes = full.size_bytes();
+  calls_.push_back({kind, full.dtype(), bytes, sent_bytes_of(kind, bytes, size_), peer, tag});
   return {};
-}
-
-Work RecordingCommunicator::reduce_scatter_impl(const Tensor& in, const Tensor&, ReduceOp) {
-  record({.kind = CallKind::kReduceScatter, .dtype = in.dtype(), .bytes = in.size_bytes()});
-  return {};
-}
-
-Work RecordingCommunicator::all_gather_impl(const Tensor&, const Tensor& out) {
-  record({.kind = CallKind::kAllGather, .dtype = out.dtype(), .bytes = out.size_bytes()});
-  return {};
-}
-
-Work RecordingCommunicator::all_to_all_impl(const Tensor&, const Tensor& out) {
-  record({.kind = CallKind::kAllToAll, .dtype = out.dtype(), .bytes = out.size_bytes()});
-  return {};
-}
-
-Work RecordingCommunicator::broadcast_impl(const Tensor& inout, int root) {
-  record({.kind = CallKind::kBroadcast, .dtype = inout.dtype(), .bytes = inout.size_bytes(), .peer = root});
-  return {};
-}
-
-Work RecordingCommunicator::send_impl(const Tensor& tensor, int peer, int tag) {
-  record({.kind = CallKind::kSend,
-          .dtype = tensor.dtype(),
-          .bytes = tensor.size_bytes(),
-          .peer = peer,
-          .tag = tag});
-  return {};
-}
-
-Work RecordingCommunicator::recv_impl(const Tensor& tensor, int peer, int tag) {
-  record({.kind = CallKind::kRecv,
-          .dtype = tensor.dtype(),
-          .bytes = tensor.size_bytes(),
-          .peer = peer,
-          .tag = tag});
-  return {};
-}
-
-void RecordingCommunicator::barrier_impl() {
-  record({.kind = CallKind::kBarrier});
 }
 
 std::vector<std::string> RecordingCommunicator::all_gather_strings_impl(const std::string& text) {
-  record({.kind = CallKind::kAllGatherStrings});
+  calls_.push_back({.kind = CallKind::kAllGatherStrings});
   return std::vector<std::string>(static_cast<std::size_t>(size_), text);
 }
 
 void RecordingCommunicator::all_gather_values_impl(std::span<const std::byte> mine,
                                                    std::span<std::byte> all) {
-  record({.kind = CallKind::kAllGatherValues, .bytes = std::ssize(all)});
+  constexpr CallKind kKind = CallKind::kAllGatherValues;
+  calls_.push_back(
+      {.kind = kKind, .bytes = std::ssize(all), .sent_bytes = sent_bytes_of(kKind, std::ssize(all), size_)});
   for (auto to = all.begin(); to != all.end();) to = std::ranges::copy(mine, to).out;
 }
 

@@ -19,9 +19,6 @@ struct RecordedCall {
   std::int64_t sent_bytes = 0;  // what TrafficCounts counts for it
   int peer = -1;                // send and recv; root of a broadcast
   int tag = -1;                 // send and recv
-
-  /// "send 4096 B bf16 to 1, tag 3".
-  std::string to_string() const;
 };
 
 class RecordingCommunicator : public Communicator {
@@ -35,10 +32,6 @@ class RecordingCommunicator : public Communicator {
   DeviceType device_type() const override { return DeviceType::kMeta; }
 
   const std::vector<RecordedCall>& calls() const { return calls_; }
-  /// Sum over the calls of one kind.
-  TrafficCounts traffic_of(CallKind kind) const;
-  /// A line a call.
-  std::string to_string() const;
 
   /// Announces the colors, by rank, of the next split that is not announced yet: there are no peers to ask.
   void expect_split(std::vector<int> colors);
@@ -50,21 +43,32 @@ class RecordingCommunicator : public Communicator {
   void abort(const std::string&) noexcept override {}
 
  protected:
-  Work all_reduce_impl(const Tensor& inout, ReduceOp op) override;
-  Work reduce_scatter_impl(const Tensor& in, const Tensor& out, ReduceOp op) override;
-  Work all_gather_impl(const Tensor& in, const Tensor& out) override;
-  Work all_to_all_impl(const Tensor& in, const Tensor& out) override;
-  Work broadcast_impl(const Tensor& inout, int root) override;
-  Work send_impl(const Tensor& tensor, int peer, int tag) override;
-  Work recv_impl(const Tensor& tensor, int peer, int tag) override;
-  void barrier_impl() override;
+  Work all_reduce_impl(const Tensor& inout, ReduceOp) override { return record(CallKind::kAllReduce, inout); }
+  Work reduce_scatter_impl(const Tensor& in, const Tensor&, ReduceOp) override {
+    return record(CallKind::kReduceScatter, in);
+  }
+  Work all_gather_impl(const Tensor&, const Tensor& out) override {
+    return record(CallKind::kAllGather, out);
+  }
+  Work all_to_all_impl(const Tensor&, const Tensor& out) override { return record(CallKind::kAllToAll, out); }
+  Work broadcast_impl(const Tensor& inout, int root) override {
+    return record(CallKind::kBroadcast, inout, root);
+  }
+  Work send_impl(const Tensor& tensor, int peer, int tag) override {
+    return record(CallKind::kSend, tensor, peer, tag);
+  }
+  Work recv_impl(const Tensor& tensor, int peer, int tag) override {
+    return record(CallKind::kRecv, tensor, peer, tag);
+  }
+  void barrier_impl() override { calls_.push_back({.kind = CallKind::kBarrier}); }
   /// As many copies of `text` as there are ranks.
   std::vector<std::string> all_gather_strings_impl(const std::string& text) override;
   /// As many copies of `mine` as there are ranks.
   void all_gather_values_impl(std::span<const std::byte> mine, std::span<std::byte> all) override;
 
  private:
-  void record(RecordedCall call);
+  /// `full` is the full buffer.
+  Work record(CallKind kind, const Tensor& full, int peer = -1, int tag = -1);
 
   int rank_;
   int size_;

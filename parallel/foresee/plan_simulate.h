@@ -2,7 +2,6 @@
 // --timeline`.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "parallel/foresee/block_times.h"

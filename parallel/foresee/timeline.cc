@@ -7,21 +7,10 @@
 namespace trireme {
 
 std::string_view name(TimelineSpan::Kind kind) {
-  switch (kind) {
-    case TimelineSpan::Kind::kForward:
-      return "forward";
-    case TimelineSpan::Kind::kRecompute:
-      return "recompute";
-    case TimelineSpan::Kind::kBackward:
-      return "backward";
-    case TimelineSpan::Kind::kBackwardWeight:
-      return "weight gradient";
-    case TimelineSpan::Kind::kCommunication:
-      return "communication";
-    case TimelineSpan::Kind::kUpdate:
-      return "update";
-  }
-  return "unknown";
+  constexpr std::string_view kNames[] = {"forward",         "recompute",     "backward",
+                                         "weight gradient", "communication", "update"};
+  static_assert(std::size(kNames) == TimelineSpan::kNumKinds);
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 double Timeline::start_ms() const {

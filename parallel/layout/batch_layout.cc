@@ -58,10 +58,10 @@ void BatchLayout::check() const {
   } else {
     advice += fmt::format("; no micro-batch divides {} samples among {} ranks", global_batch, data_ranks);
   }
-  throw Error(ErrorCode::kInvalidInput, fmt::format("EngineOptions::global_batch = {} is not a multiple of "
-                                                    "EngineOptions::micro_batch x data ranks = {} x {} "
-                                                    "= {}: {}",
-                                                    global_batch, micro_batch, data_ranks, round, advice));
+  throw Error(ErrorCode::kInvalidInput,
+              "EngineOptions::global_batch = {} is not a multiple of EngineOptions::micro_batch x data ranks "
+              "= {} x {} = {}: {}",
+              global_batch, micro_batch, data_ranks, round, advice);
 }
 
 }  // namespace trireme

@@ -18,10 +18,9 @@ ParamStore::ParamStore(const Context& ctx, const BlockList& blocks, const ModelL
       groups_(layout.groups.size()) {
   const DeviceTraits& device = traits(ctx_.allocator->device().type);
   if (options.offload != Offload::kNone && !device.host_memory) {
-    throw Error(
-        ErrorCode::kUnsupported,
-        "offload = \"optimizer\" works where the device is the host, not on cuda yet: use a larger zero "
-        "stage or recompute to save device memory");
+    throw Error(ErrorCode::kUnsupported,
+                "offload = \"optimizer\" works where the device is the host, not on cuda yet: use a larger "
+                "zero stage or recompute to save device memory");
   }
   for (int g = 0; g < static_cast<int>(groups_.size()); ++g) {
     if (!holds(g)) continue;

@@ -2,7 +2,6 @@
 // sharded.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "kernels/backend.h"

@@ -13,11 +13,10 @@ void check_counts(const StageCounts& counts) {
   TRIREME_CHECK(counts.pipeline >= 1, "EngineOptions::pipeline.stages = {} must be 1 or more",
                 counts.pipeline);
   TRIREME_CHECK(counts.chunks >= 1, "EngineOptions::pipeline.chunks = {} must be 1 or more", counts.chunks);
-  TRIREME_CHECK(
-      counts.pipeline * counts.chunks <= counts.num_units,
-      "EngineOptions::pipeline.stages = {} of EngineOptions::pipeline.chunks = {} want {} blocks or "
-      "more, the model has {}: a stage holds at least one",
-      counts.pipeline, counts.chunks, counts.pipeline * counts.chunks, counts.num_units);
+  TRIREME_CHECK(counts.pipeline * counts.chunks <= counts.num_units,
+                "EngineOptions::pipeline.stages = {} of EngineOptions::pipeline.chunks = {} want {} blocks "
+                "or more, the model has {}: a stage holds at least one",
+                counts.pipeline, counts.chunks, counts.pipeline * counts.chunks, counts.num_units);
 }
 
 }  // namespace
@@ -47,13 +46,12 @@ int StageMap::chunk_of(int unit) const {
 
 void StageMap::check(const StageCounts& counts) const {
   check_counts(counts);
-  TRIREME_CHECK(
-      num_chunks() == counts.pipeline * counts.chunks,
-      "EngineOptions::pipeline.cut = [{}] makes {} stages, EngineOptions::pipeline.stages x "
-      "EngineOptions::pipeline.chunks = {} x {}: it lists the first block of every stage but the first, so "
-      "{} numbers",
-      fmt::join(first_units(), ", "), num_chunks(), counts.pipeline, counts.chunks,
-      counts.pipeline * counts.chunks - 1);
+  TRIREME_CHECK(num_chunks() == counts.pipeline * counts.chunks,
+                "EngineOptions::pipeline.cut = [{}] makes {} stages, EngineOptions::pipeline.stages x "
+                "EngineOptions::pipeline.chunks = {} x {}: it lists the first block of every stage but the "
+                "first, so {} numbers",
+                fmt::join(first_units(), ", "), num_chunks(), counts.pipeline, counts.chunks,
+                counts.pipeline * counts.chunks - 1);
   for (std::size_t c = 0; c + 1 < bounds.size(); ++c) {
     TRIREME_CHECK(
         bounds[c] < bounds[c + 1],

@@ -124,7 +124,7 @@ void StatisticStore::reduce(const Tensor& skip) {
       ctx_.run(MoveAverageArgs{.value = values_.slice(run.first, shape),
                                .sample = all.slice(row * owned_elems_ + run.first, shape),
                                .momentum = run.momentum,
-                               .skip = skip.defined() ? skip.const_view() : ConstTensorView{}});
+                               .skip = skip});
     }
   }
 }

@@ -2,7 +2,6 @@
 // every data rank. See [Note: running statistics].
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 

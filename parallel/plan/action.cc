@@ -122,10 +122,6 @@ const ActionTraits& traits(ActionKind kind) {
   return kTraits[static_cast<std::size_t>(kind)];
 }
 
-std::span<const ActionTraits> all_action_traits() {
-  return kTraits;
-}
-
 Action counterpart(const Action& message, int rank) {
   const ActionTraits& facts = traits(message.kind);
   return {.kind = facts.counterpart,

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -85,8 +84,6 @@ struct ActionTraits {
 };
 
 const ActionTraits& traits(ActionKind kind);
-/// In the order of the enum.
-std::span<const ActionTraits> all_action_traits();
 
 inline std::string_view name(ActionKind kind) {
   return traits(kind).name;

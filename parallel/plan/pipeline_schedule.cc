@@ -18,21 +18,18 @@ void check(PipelineSchedule schedule, int stages, int chunks, int micro_batches)
   if (schedule != PipelineSchedule::kInterleaved) {
     TRIREME_CHECK(chunks == 1,
                   "EngineOptions::pipeline.chunks = {} needs EngineOptions::pipeline.schedule = "
-                  "\"interleaved\"; \"{}\" "
-                  "runs one chunk a rank",
+                  "\"interleaved\"; \"{}\" runs one chunk a rank",
                   chunks, name(schedule));
     return;
   }
-  TRIREME_CHECK(
-      chunks > 1,
-      "EngineOptions::pipeline.schedule = \"interleaved\" needs EngineOptions::pipeline.chunks = 2 or more; "
-      "with one chunk a rank it is \"1f1b\"");
-  TRIREME_CHECK(
-      micro_batches >= stages,
-      "EngineOptions::pipeline.schedule = \"interleaved\" needs a micro-batch for each of its {0} stages and "
-      "has {1}: raise EngineOptions::global_batch, lower EngineOptions::micro_batch or "
-      "EngineOptions::pipeline.stages, or take \"1f1b\"",
-      stages, micro_batches);
+  TRIREME_CHECK(chunks > 1,
+                "EngineOptions::pipeline.schedule = \"interleaved\" needs EngineOptions::pipeline.chunks = 2 "
+                "or more; with one chunk a rank it is \"1f1b\"");
+  TRIREME_CHECK(micro_batches >= stages,
+                "EngineOptions::pipeline.schedule = \"interleaved\" needs a micro-batch for each of its {0} "
+                "stages and has {1}: raise EngineOptions::global_batch, lower EngineOptions::micro_batch or "
+                "EngineOptions::pipeline.stages, or take \"1f1b\"",
+                stages, micro_batches);
 }
 
 Tasks gpipe(int stage, int micro_batches) {
@@ -100,33 +97,15 @@ Tasks zero_bubble_h1(int stage, int stages, int micro_batches) {
 }
 
 std::string_view name(Kind kind) {
-  switch (kind) {
-    case Kind::kForward:
-      return "Forward";
-    case Kind::kBackward:
-      return "Backward";
-    case Kind::kBackwardInput:
-      return "BackwardInput";
-    case Kind::kBackwardWeight:
-      return "BackwardWeight";
-  }
-  return "unknown task";
+  constexpr std::string_view kNames[] = {"Forward", "Backward", "BackwardInput", "BackwardWeight"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 }  // namespace
 
 std::string_view name(PipelineSchedule schedule) {
-  switch (schedule) {
-    case PipelineSchedule::kGpipe:
-      return "gpipe";
-    case PipelineSchedule::kOneForwardOneBackward:
-      return "1f1b";
-    case PipelineSchedule::kInterleaved:
-      return "interleaved";
-    case PipelineSchedule::kZeroBubbleH1:
-      return "zb-h1";
-  }
-  return "unknown schedule";
+  constexpr std::string_view kNames[] = {"gpipe", "1f1b", "interleaved", "zb-h1"};
+  return kNames[static_cast<std::size_t>(schedule)];
 }
 
 std::string to_string(const PipelineTask& task) {

@@ -85,11 +85,10 @@ StepPlan plan_training_step(int num_units, const Mesh& mesh, const BatchLayout& 
   TRIREME_CHECK(given.recompute_every >= 0 && given.prefetch_depth >= 0,
                 "recompute_every {} and prefetch_depth {} must not be negative", given.recompute_every,
                 given.prefetch_depth);
-  TRIREME_CHECK(
-      given.recompute_every < std::max(num_units, 2),
-      "EngineOptions::recompute_every = {} recomputes nothing: a segment of {} blocks is all of the model's "
-      "{}, and the last segment is kept; use {} or less, or 0 to keep everything",
-      given.recompute_every, given.recompute_every, num_units, num_units - 1);
+  TRIREME_CHECK(given.recompute_every < std::max(num_units, 2),
+                "EngineOptions::recompute_every = {} recomputes nothing: a segment of {} blocks is all of "
+                "the model's {}, and the last segment is kept; use {} or less, or 0 to keep everything",
+                given.recompute_every, given.recompute_every, num_units, num_units - 1);
   const PlanOptions options = with_stages(num_units, mesh, given);
   const int micro_batches = static_cast<int>(batch.per_rank());
   const auto tasks = training_tasks(options, micro_batches);

@@ -168,12 +168,11 @@ void check_values(const Engine& engine, const SafetensorsReader& file,
     const auto bad = std::ranges::find_if(
         values, [&](float value) { return !std::isfinite(value) || (is_variance && value < 0.0f); });
     if (bad == values.end()) continue;
-    throw Error(
-        ErrorCode::kInvalidInput,
-        fmt::format("{}: element {} of tensor '{}' is {}, which is no {}: the file is damaged, or was "
-                    "saved after its training had failed; choose another one",
-                    file.path().string(), part->first + (bad - values.begin()), t.name, *bad,
-                    is_variance ? "variance" : "finite number"));
+    throw Error(ErrorCode::kInvalidInput,
+                "{}: element {} of tensor '{}' is {}, which is no {}: the file is damaged, or was "
+                "saved after its training had failed; choose another one",
+                file.path().string(), part->first + (bad - values.begin()), t.name, *bad,
+                is_variance ? "variance" : "finite number");
   }
 }
 

@@ -68,10 +68,10 @@ Tensor StepGraph::run(const ExecutionInput& input, const std::function<Tensor()>
   if (stage_ == Stage::kFirst) {
     losses = enqueue();
     if (draws_random()) {
-      throw Error(ErrorCode::kUnsupported,
-                  "EngineOptions::cuda_graph = true cannot replay steps that draw random numbers: take a "
-                  "model without "
-                  "dropout, or set EngineOptions::cuda_graph = false");
+      throw Error(
+          ErrorCode::kUnsupported,
+          "EngineOptions::cuda_graph = true cannot replay steps that draw random numbers: take a model "
+          "without dropout, or set EngineOptions::cuda_graph = false");
     }
     if (can_record()) stage_ = Stage::kPool;
   } else {

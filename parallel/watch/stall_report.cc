@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <vector>
 
 #include "parallel/watch/process_watch.h"

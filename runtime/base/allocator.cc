@@ -14,27 +14,11 @@ constexpr std::size_t kLargestHolders = 5;
 }  // namespace
 
 std::string_view name(MemoryCategory category) {
-  switch (category) {
-    case MemoryCategory::kParameters:
-      return "parameters";
-    case MemoryCategory::kGradients:
-      return "gradients";
-    case MemoryCategory::kOptimizer:
-      return "optimizer";
-    case MemoryCategory::kActivations:
-      return "activations";
-    case MemoryCategory::kCommunication:
-      return "communication";
-    case MemoryCategory::kBatch:
-      return "batch";
-    case MemoryCategory::kHost:
-      return "host";
-    case MemoryCategory::kData:
-      return "data";
-    case MemoryCategory::kWorkspace:
-      return "workspace";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"parameters",  "gradients",     "optimizer",
+                                         "activations", "communication", "batch",
+                                         "host",        "data",          "workspace"};
+  static_assert(std::size(kNames) == kNumMemoryCategories);
+  return kNames[static_cast<std::size_t>(category)];
 }
 
 std::int64_t MemoryCounts::total() const {
@@ -78,13 +62,12 @@ void* Allocator::allocate(std::size_t bytes, MemoryCategory category, const char
       counted && limit_bytes_ && stats_.current.total() + static_cast<std::int64_t>(size) > *limit_bytes_;
   void* data = over_limit ? nullptr : source_->allocate(size);
   if (data == nullptr) {
-    throw Error(
-        ErrorCode::kOutOfMemory,
-        fmt::format("out of memory on {}: {} more for {} do not fit{}; alive now: {}; the largest: {}",
-                    to_string(device_), format_bytes(static_cast<std::int64_t>(size)),
-                    holders_.describe(category, origin),
-                    over_limit ? fmt::format(" under the limit of {}", format_bytes(*limit_bytes_)) : "",
-                    to_string(stats_.current), holders_.describe_largest(kLargestHolders)));
+    throw Error(ErrorCode::kOutOfMemory,
+                "out of memory on {}: {} more for {} do not fit{}; alive now: {}; the largest: {}",
+                to_string(device_), format_bytes(static_cast<std::int64_t>(size)),
+                holders_.describe(category, origin),
+                over_limit ? fmt::format(" under the limit of {}", format_bytes(*limit_bytes_)) : "",
+                to_string(stats_.current), holders_.describe_largest(kLargestHolders));
   }
   holders_.add(data, size, category, origin);
   stats_.current[category] += static_cast<std::int64_t>(size);

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include <string>
+#include <span>
 #include <system_error>
 
 #include "runtime/base/error.h"
@@ -43,10 +43,16 @@ void AtomicFile::commit() {
   std::error_code error;
   std::filesystem::rename(writer_->path(), path_, error);
   if (error)
-    throw Error(ErrorCode::kRuntime, fmt::format("cannot rename {} to {}: {}", writer_->path().string(),
-                                                 path_.string(), error.message()));
+    throw Error(ErrorCode::kRuntime, "cannot rename {} to {}: {}", writer_->path().string(), path_.string(),
+                error.message());
   committed_ = true;
   sync_folder(path_.parent_path());
+}
+
+void write_text_file(const std::filesystem::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.writer().append(std::as_bytes(std::span(text)));
+  file.commit();
 }
 
 }  // namespace trireme

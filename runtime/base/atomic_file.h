@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <string_view>
 
 #include "runtime/base/file_writer.h"
 
@@ -30,5 +31,8 @@ class AtomicFile {
   std::unique_ptr<FileWriter> writer_;
   bool committed_ = false;
 };
+
+/// Writes a whole file or none. Throws as AtomicFile does.
+void write_text_file(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace trireme

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <utility>
 
 #include "runtime/base/allocator.h"
 
@@ -13,7 +14,8 @@ class Buffer {
   Buffer() = default;
   /// Uninitialised memory. Throws Error(kOutOfMemory). `origin` as in Allocator::allocate.
   Buffer(std::shared_ptr<Allocator> allocator, std::size_t bytes, MemoryCategory category,
-         const char* origin = "");
+         const char* origin = "")
+      : block_(std::make_shared<Block>(std::move(allocator), bytes, category, origin)) {}
 
   void* data() const { return block_ ? block_->data : nullptr; }
   std::size_t size_bytes() const { return block_ ? block_->bytes : 0; }
@@ -28,10 +30,11 @@ class Buffer {
     void* data = nullptr;
     std::size_t bytes = 0;
     MemoryCategory category = MemoryCategory::kActivations;
-    Block(std::shared_ptr<Allocator> a, std::size_t n, MemoryCategory c, const char* origin);
+    Block(std::shared_ptr<Allocator> a, std::size_t n, MemoryCategory c, const char* origin)
+        : allocator(std::move(a)), data(allocator->allocate(n, c, origin)), bytes(n), category(c) {}
     Block(const Block&) = delete;
     Block& operator=(const Block&) = delete;
-    ~Block();
+    ~Block() { allocator->deallocate(data, bytes, category); }
   };
   std::shared_ptr<Block> block_;
 };

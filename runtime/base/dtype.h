@@ -1,6 +1,7 @@
 // Element types of tensors.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -24,19 +25,8 @@ constexpr std::int64_t size_bytes(DType dtype) {
 }
 
 constexpr std::string_view name(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return "fp32";
-    case DType::kFloat16:
-      return "fp16";
-    case DType::kBFloat16:
-      return "bf16";
-    case DType::kInt32:
-      return "int32";
-    case DType::kUInt8:
-      return "uint8";
-  }
-  return "?";
+  constexpr std::string_view kNames[] = {"fp32", "fp16", "bf16", "int32", "uint8"};
+  return kNames[static_cast<std::size_t>(dtype)];
 }
 
 }  // namespace trireme

@@ -10,6 +10,8 @@
 #include <source_location>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 namespace trireme {
 
@@ -21,11 +23,28 @@ enum class ErrorCode {
   kRuntime,        // anything else that failed while running; exit code 1
 };
 
+/// A format text and the place that it stands at.
+template <class... Args>
+struct MessageFormat {
+  template <class Text>
+  consteval MessageFormat(const Text& format, std::source_location place = std::source_location::current())
+      : text(format), where(place) {}
+
+  fmt::format_string<Args...> text;
+  std::source_location where;
+};
+
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& message,
         std::source_location where = std::source_location::current())
       : std::runtime_error(message), code_(code), where_(where) {}
+  /// With the message fmt::format(format, first, rest...).
+  template <class First, class... Rest>
+  Error(ErrorCode code, MessageFormat<std::type_identity_t<First>, std::type_identity_t<Rest>...> format,
+        First&& first, Rest&&... rest)
+      : Error(code, fmt::format(format.text, std::forward<First>(first), std::forward<Rest>(rest)...),
+              format.where) {}
 
   ErrorCode code() const { return code_; }
   /// File and line that threw; for logs, not part of what().

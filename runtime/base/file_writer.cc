@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
@@ -18,15 +17,14 @@ constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 void sync_path(const std::filesystem::path& path, const char* what, int flags) {
   const int fd = ::open(path.c_str(), flags | O_CLOEXEC);
   if (fd < 0)
-    throw Error(ErrorCode::kRuntime,
-                fmt::format("cannot open {} {}: {}", what, path.string(), std::strerror(errno)));
+    throw Error(ErrorCode::kRuntime, "cannot open {} {}: {}", what, path.string(), std::strerror(errno));
   const int result = ::fsync(fd);
   const int error_number = errno;
   ::close(fd);
   // EINVAL: the file system cannot sync this.
   if (result != 0 && error_number != EINVAL)
-    throw Error(ErrorCode::kRuntime,
-                fmt::format("cannot sync {} {}: {}", what, path.string(), std::strerror(error_number)));
+    throw Error(ErrorCode::kRuntime, "cannot sync {} {}: {}", what, path.string(),
+                std::strerror(error_number));
 }
 
 }  // namespace
@@ -100,9 +98,8 @@ void FileWriter::write_at(std::uint64_t offset, std::span<const std::byte> bytes
 
 void FileWriter::fail(const char* action, int error_number) const {
   const bool full = error_number == ENOSPC || error_number == EDQUOT;
-  throw Error(ErrorCode::kRuntime, fmt::format("cannot {} {} after {} bytes: {}{}", action, path_.string(),
-                                               written_, std::strerror(error_number),
-                                               full ? "; free space there or write to another disk" : ""));
+  throw Error(ErrorCode::kRuntime, "cannot {} {} after {} bytes: {}{}", action, path_.string(), written_,
+              std::strerror(error_number), full ? "; free space there or write to another disk" : "");
 }
 
 void sync_file(const std::filesystem::path& path) {

@@ -35,8 +35,7 @@ RegularFile::RegularFile(const std::filesystem::path& path, const char* what) {
   }
   if (!reason.empty()) {
     ::close(fd_);  // no destructor runs for what was not constructed
-    throw Error(ErrorCode::kInvalidInput,
-                fmt::format("cannot read the {} {}: {}", what, path.string(), reason));
+    throw Error(ErrorCode::kInvalidInput, "cannot read the {} {}: {}", what, path.string(), reason);
   }
   size_ = static_cast<std::size_t>(info.st_size);
 }

@@ -18,7 +18,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "runtime/checkpoint/manifest.h"

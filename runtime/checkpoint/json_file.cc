@@ -18,7 +18,7 @@ nlohmann::json parse_json(std::string_view text) {
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorCode::kInvalidInput, fmt::format("it is not JSON ({:.200})", error.what()));
+    throw Error(ErrorCode::kInvalidInput, "it is not JSON ({:.200})", error.what());
   }
 }
 
@@ -27,7 +27,7 @@ nlohmann::json read_json_file(const std::filesystem::path& path, const char* wha
   try {
     return parse_json(text);
   } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("{} {} is damaged: {}", what, path.string(), error.what()));
+    throw Error(error.code(), "{} {} is damaged: {}", what, path.string(), error.what());
   }
 }
 

@@ -2,14 +2,11 @@
 // crash ([Note: nesting]).
 #pragma once
 
-#include <fmt/core.h>
-
 #include <concepts>
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <utility>
 
 #include "runtime/base/error.h"
 

@@ -68,12 +68,10 @@ void write_manifest(const Manifest& manifest, const std::filesystem::path& folde
     object[kOwnChecksum] = checksum_of(object);
     text = object.dump(2) + "\n";
   } catch (const json::exception& error) {
-    throw Error(ErrorCode::kInvalidInput, fmt::format("the manifest of {} cannot be written as JSON: {:.300}",
-                                                      folder.string(), error.what()));
+    throw Error(ErrorCode::kInvalidInput, "the manifest of {} cannot be written as JSON: {:.300}",
+                folder.string(), error.what());
   }
-  AtomicFile file(folder / Manifest::kFileName);
-  file.writer().append(std::as_bytes(std::span(text)));
-  file.commit();
+  write_text_file(folder / Manifest::kFileName, text);
 }
 
 Manifest read_manifest(const std::filesystem::path& folder) {
@@ -82,8 +80,8 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   try {
     return to_manifest(object);
   } catch (const std::exception& error) {
-    throw Error(ErrorCode::kInvalidInput,
-                fmt::format("checkpoint manifest {} is damaged: {:.300}", path.string(), error.what()));
+    throw Error(ErrorCode::kInvalidInput, "checkpoint manifest {} is damaged: {:.300}", path.string(),
+                error.what());
   }
 }
 

@@ -23,8 +23,8 @@ void rename_or_throw(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::rename(from, to, error);
   if (error)
-    throw Error(ErrorCode::kRuntime,
-                fmt::format("cannot rename {} to {}: {}", from.string(), to.string(), error.message()));
+    throw Error(ErrorCode::kRuntime, "cannot rename {} to {}: {}", from.string(), to.string(),
+                error.message());
 }
 
 void remove_or_warn(const fs::path& folder) noexcept {

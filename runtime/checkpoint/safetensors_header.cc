@@ -74,7 +74,7 @@ class HeaderReader final : public json::json_sax_t {
   }
 
   bool parse_error(std::size_t, const std::string&, const json::exception& error) override {
-    throw Error(ErrorCode::kInvalidInput, fmt::format("its header is not JSON ({:.200})", error.what()));
+    throw Error(ErrorCode::kInvalidInput, "its header is not JSON ({:.200})", error.what());
   }
 
  private:

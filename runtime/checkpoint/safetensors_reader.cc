@@ -21,9 +21,8 @@ constexpr std::uint64_t kLengthBytes = sizeof(std::uint64_t);
 /// Throws the reader's error: which file, and what is wrong with it.
 template <class... Args>
 [[noreturn]] void fail(const MappedFile& file, fmt::format_string<Args...> what, Args&&... args) {
-  throw Error(ErrorCode::kInvalidInput,
-              fmt::format("safetensors file {} is damaged: {}", file.path().string(),
-                          fmt::format(what, std::forward<Args>(args)...)));
+  throw Error(ErrorCode::kInvalidInput, "safetensors file {} is damaged: {}", file.path().string(),
+              fmt::format(what, std::forward<Args>(args)...));
 }
 
 /// The header's text, and in `data` what follows it.

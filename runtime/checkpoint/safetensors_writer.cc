@@ -33,8 +33,8 @@ std::string make_header(const std::filesystem::path& path, const std::vector<Saf
   try {
     text = header.dump();
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorCode::kInvalidInput,
-                fmt::format("{}: a tensor name or metadata is not UTF-8: {}", path.string(), error.what()));
+    throw Error(ErrorCode::kInvalidInput, "{}: a tensor name or metadata is not UTF-8: {}", path.string(),
+                error.what());
   }
   text.resize((text.size() + 7) / 8 * 8, ' ');
   TRIREME_CHECK(text.size() <= kMaxSafetensorsHeaderBytes, "{}: a header of {} bytes exceeds the format's {}",

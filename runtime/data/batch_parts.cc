@@ -19,8 +19,7 @@ Shape with_samples(const Shape& shape, std::int64_t count) {
     case 4:
       return {count, shape[1], shape[2], shape[3]};
     default:
-      throw Error(ErrorCode::kInvalidInput,
-                  fmt::format("cannot join batches of shape {}", shape.to_string()));
+      throw Error(ErrorCode::kInvalidInput, "cannot join batches of shape {}", shape.to_string());
   }
 }
 

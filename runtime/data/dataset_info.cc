@@ -36,8 +36,8 @@ DatasetInfo read_dataset_info(const std::filesystem::path& folder) {
   try {
     return to_info(json);
   } catch (const std::exception& error) {
-    throw Error(ErrorCode::kInvalidInput,
-                fmt::format("data set description {} is damaged: {:.300}", path.string(), error.what()));
+    throw Error(ErrorCode::kInvalidInput, "data set description {} is damaged: {:.300}", path.string(),
+                error.what());
   }
 }
 
@@ -53,19 +53,7 @@ void write_dataset_info(const DatasetInfo& info, const std::filesystem::path& fo
                                         {{"files", info.source_files},
                                          {"bytes", info.source_bytes},
                                          {"skipped_binary_files", info.skipped_binary_files}}}};
-  const std::string text = json.dump(2) + "\n";
-  AtomicFile file(folder / DatasetInfo::kFileName);
-  file.writer().append(std::as_bytes(std::span(text)));
-  file.commit();
-}
-
-std::unique_ptr<Tokenizer> load_dataset_tokenizer(const std::filesystem::path& folder) {
-  const DatasetInfo info = read_dataset_info(folder);
-  if (info.tokenizer == "bytes") return make_byte_tokenizer();
-  TRIREME_CHECK(info.tokenizer == "sentencepiece" && !info.tokenizer_model.empty(),
-                "{}: tokenizer \"{}\" with model \"{}\" is not one that this build knows",
-                (folder / DatasetInfo::kFileName).string(), info.tokenizer, info.tokenizer_model);
-  return load_sentencepiece(folder / info.tokenizer_model);
+  write_text_file(folder / DatasetInfo::kFileName, json.dump(2) + "\n");
 }
 
 }  // namespace trireme

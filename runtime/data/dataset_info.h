@@ -4,10 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <string>
-
-#include "runtime/data/tokenizer.h"
 
 namespace trireme {
 
@@ -29,8 +26,5 @@ DatasetInfo read_dataset_info(const std::filesystem::path& folder);
 
 /// Writes it, whole or not at all.
 void write_dataset_info(const DatasetInfo& info, const std::filesystem::path& folder);
-
-/// The tokenizer that the folder's tokens were made with.
-std::unique_ptr<Tokenizer> load_dataset_tokenizer(const std::filesystem::path& folder);
 
 }  // namespace trireme

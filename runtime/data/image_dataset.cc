@@ -1,7 +1,6 @@
 #include "runtime/data/image_dataset.h"
 
 #include <algorithm>
-#include <cassert>
 
 #include "runtime/base/error.h"
 #include "runtime/data/image_decode.h"
@@ -92,8 +91,8 @@ std::int32_t ImageDataset::render(std::int64_t index, const ImageRandom& random,
   for (std::int64_t tries = 0; tries < num_samples(); ++tries) {
     if (const auto label = render_if_good((index + tries) % num_samples(), random, out)) return *label;
   }
-  throw Error(ErrorCode::kInvalidInput, fmt::format("none of the {} pictures can be decoded; the first: {}",
-                                                    num_samples(), bad_.reasons().at(0)));
+  throw Error(ErrorCode::kInvalidInput, "none of the {} pictures can be decoded; the first: {}",
+              num_samples(), bad_.reasons().at(0));
 }
 
 std::int32_t ImageDataset::render_training_sample(std::int64_t sample, float* out) const {

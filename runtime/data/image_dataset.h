@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 
 #include "runtime/data/bad_images.h"
 #include "runtime/data/dataset.h"

@@ -6,7 +6,6 @@
 // decodes each picture once.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <vector>
 

@@ -60,11 +60,10 @@ std::vector<std::int64_t> read_idx_header(const MappedFile& file, int num_dims) 
   TRIREME_CHECK(size_of(file) >= header_bytes,
                 "IDX file {} is truncated: it has {} bytes, fewer than a header", name, size_of(file));
   const std::int64_t magic = big_endian_32(file, 0);
-  TRIREME_CHECK(
-      magic == 0x800 + num_dims,
-      "{} is not an IDX file of unsigned bytes in {} dimension(s): it begins with {:#010x} where {:#010x} is "
-      "expected",
-      name, num_dims, magic, 0x800 + num_dims);
+  TRIREME_CHECK(magic == 0x800 + num_dims,
+                "{} is not an IDX file of unsigned bytes in {} dimension(s): it begins with {:#010x} where "
+                "{:#010x} is expected",
+                name, num_dims, magic, 0x800 + num_dims);
   std::vector<std::int64_t> lengths;
   std::int64_t expected = 1;
   const std::int64_t available = size_of(file) - header_bytes;

@@ -17,7 +17,13 @@ class PictureMemory {
   explicit PictureMemory(Buffer buffer) : buffer_(std::move(buffer)) {}
 
   /// Room for `bytes`, for as long as this lives; null when less is left.
-  std::uint8_t* take(std::int64_t bytes);
+  std::uint8_t* take(std::int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (bytes > static_cast<std::int64_t>(buffer_.size_bytes()) - used_bytes_) return nullptr;
+    std::uint8_t* const data = static_cast<std::uint8_t*>(buffer_.data()) + used_bytes_;
+    used_bytes_ += bytes;
+    return data;
+  }
 
  private:
   const Buffer buffer_;

@@ -11,6 +11,7 @@
 #include "runtime/base/mapped_file.h"
 #include "runtime/data/text_sources.h"
 #include "runtime/data/token_file.h"
+#include "runtime/data/tokenizer.h"
 
 namespace trireme {
 namespace {
@@ -116,8 +117,7 @@ void remove_if_there(const fs::path& path) {
   std::error_code error;
   fs::remove(path, error);
   if (error)
-    throw Error(ErrorCode::kRuntime,
-                fmt::format("cannot remove earlier result {}: {}", path.string(), error.message()));
+    throw Error(ErrorCode::kRuntime, "cannot remove earlier result {}: {}", path.string(), error.message());
 }
 
 /// The results under their temporary names, and how they replace those of an earlier run.

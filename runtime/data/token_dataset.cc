@@ -103,10 +103,9 @@ void TokenDataset::check_ids(const Window& window, std::int64_t row, const HostB
   std::int64_t position = window.start, token = head;
   for (std::size_t i = 0; token < vocab_size_; ++i) ++position, token = targets[i];
   throw Error(ErrorCode::kRuntime,
-              fmt::format("token file {}: token {} at position {} is not below the vocabulary size {}; the "
-                          "file was damaged or replaced while the run reads it: restore it and start again, "
-                          "to resume",
-                          shards_[window.shard].path().string(), token, position, vocab_size_));
+              "token file {}: token {} at position {} is not below the vocabulary size {}; the file was "
+              "damaged or replaced while the run reads it: restore it and start again, to resume",
+              shards_[window.shard].path().string(), token, position, vocab_size_);
 }
 
 void TokenDataset::check_unchanged(const std::vector<Window>& windows) const {

@@ -62,11 +62,10 @@ void TokenFile::check_vocab(std::int64_t vocab_size) const {
   const auto first = std::find_if(tokens_.begin(), tokens_.end(),
                                   [vocab_size](std::uint16_t token) { return token >= vocab_size; });
   throw Error(ErrorCode::kInvalidInput,
-              fmt::format("token file {}: token {} at position {} is not below the vocabulary size {} "
-                          "(largest token of the file: {}); set TokenDataset::Options::vocab_size to more "
-                          "than that, or prepare "
-                          "the data with the tokenizer that the model is meant for",
-                          path().string(), *first, first - tokens_.begin(), vocab_size, max_token()));
+              "token file {}: token {} at position {} is not below the vocabulary size {} "
+              "(largest token of the file: {}); set TokenDataset::Options::vocab_size to "
+              "more than that, or prepare the data with the tokenizer that the model is meant for",
+              path().string(), *first, first - tokens_.begin(), vocab_size, max_token());
 }
 
 void TokenFile::check_unchanged() const {
@@ -74,9 +73,9 @@ void TokenFile::check_unchanged() const {
   const std::string change = describe_change(*identity_, FileIdentity::of(path(), identity_));
   if (change.empty()) return;
   throw Error(ErrorCode::kRuntime,
-              fmt::format("token file {} {}, while the run reads it: restore it and start again, to resume; "
-                          "new data is for a new run",
-                          path().string(), change));
+              "token file {} {}, while the run reads it: restore it and start again, to resume; "
+              "new data is for a new run",
+              path().string(), change);
 }
 
 TokenFileWriter::TokenFileWriter(const std::filesystem::path& path) : file_(path) {

@@ -7,10 +7,6 @@
 namespace trireme::ops {
 namespace {
 
-ConstTensorView view_or_none(const Tensor& t) {
-  return t.defined() ? t.const_view() : ConstTensorView{};
-}
-
 struct BatchNormBackward {
   Tensor x, result, mean, rstd;  // result: of a rectifier behind a residual
   ParamRef gamma, beta;
@@ -36,13 +32,13 @@ struct BatchNormBackward {
     const Tensor g = parameter(ctx, gamma, x.dtype()), b = parameter(ctx, beta, x.dtype());
     ctx.run(BatchNormBwdArgs{.dy = dy,
                              .x = x,
-                             .y = view_or_none(result),
+                             .y = result,
                              .gamma = g,
                              .beta = b,
                              .mean = mean,
                              .rstd = rstd,
                              .dx = dx,
-                             .dresidual = dresidual.defined() ? dresidual.view() : TensorView{},
+                             .dresidual = dresidual,
                              .dgamma = dgamma.view(),
                              .dbeta = dbeta.view(),
                              .dgamma_mode = dgamma.mode,
@@ -91,7 +87,7 @@ Tensor infer(Context& ctx, const Inputs& in, const BatchNormOptions& options) {
                              .beta = in.beta,
                              .mean = mean,
                              .variance = variance,
-                             .residual = view_or_none(in.residual),
+                             .residual = in.residual,
                              .y = y,
                              .epsilon = options.epsilon,
                              .rectify = options.rectify});
@@ -115,11 +111,11 @@ Tensor batch_norm(Context& ctx, const Tensor& input, ParamRef gamma, ParamRef be
   ctx.run(BatchNormFwdArgs{.x = in.x,
                            .gamma = in.gamma,
                            .beta = in.beta,
-                           .residual = view_or_none(in.residual),
+                           .residual = in.residual,
                            .y = y,
                            .mean = mean,
                            .rstd = rstd,
-                           .variance = variance_sample.defined() ? variance_sample.view() : TensorView{},
+                           .variance = variance_sample,
                            .epsilon = options.epsilon,
                            .rectify = options.rectify});
   if (mean_sample.defined()) ctx.backend->copy(ctx.exec, mean_sample, mean);

@@ -34,11 +34,10 @@ Tensor cast(Context& ctx, const Tensor& x, DType dtype) {
 
 Tensor parameter(Context& ctx, ParamRef ref, DType dtype) {
   const auto [value, center] = centered_parameter(ctx, ref, dtype);
-  TRIREME_CHECK(
-      center == 0.0f,
-      "a parameter {} whose 16-bit working copies are centered at {} is read by an op that does not "
-      "add that again: leave ParameterSpec::center at 0",
-      value.shape().to_string(), center);
+  TRIREME_CHECK(center == 0.0f,
+                "a parameter {} whose 16-bit working copies are centered at {} is read by an op that does "
+                "not add that again: leave ParameterSpec::center at 0",
+                value.shape().to_string(), center);
   return value;
 }
 

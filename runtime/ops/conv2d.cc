@@ -45,12 +45,8 @@ struct Conv2dBackward {
     const Tensor w = parameter(ctx, weight, x.dtype());
     const Tensor existing = gradients.has(x.id()) ? gradients.take(x.id()) : Tensor();  // of another use
     Tensor dx = existing.defined() && existing.unique() ? existing : ctx.empty(x.shape(), x.dtype());
-    ctx.run(Conv2dBwdDataArgs{.dy = dy,
-                              .weight = w,
-                              .dx_add = existing.defined() ? existing.const_view() : ConstTensorView{},
-                              .dx = dx,
-                              .geometry = geometry,
-                              .math = math});
+    ctx.run(Conv2dBwdDataArgs{
+        .dy = dy, .weight = w, .dx_add = existing, .dx = dx, .geometry = geometry, .math = math});
     gradients.add(ctx, x.id(), std::move(dx));
   }
 };
@@ -83,13 +79,12 @@ Tensor conv2d(Context& ctx, const Tensor& input, ParamRef weight, const Conv2dOp
   const Shape shape = result_shape(input.shape(), w.shape(), b, options.geometry);
   const Tensor x = cast(ctx, input, dtype);
   const Tensor y = ctx.empty(shape, dtype);
-  Conv2dFwdArgs args{.x = x,
-                     .weight = w,
-                     .bias = {},
-                     .y = y,
-                     .geometry = options.geometry,
-                     .math = ctx.precision.math_of(OpKind::kConv2d)};
-  if (b.defined()) args.bias = b;
+  const Conv2dFwdArgs args{.x = x,
+                           .weight = w,
+                           .bias = b,
+                           .y = y,
+                           .geometry = options.geometry,
+                           .math = ctx.precision.math_of(OpKind::kConv2d)};
   ctx.run(args);
   return recorded(
       ctx, y,

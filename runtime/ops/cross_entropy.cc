@@ -59,16 +59,15 @@ Tensor softmax_cross_entropy(Context& ctx, Tensor logits, const Tensor& targets,
   const TensorView rows{logits.data(), logits.dtype(),
                         Shape{logits.shape().num_rows(), logits.shape().dim(-1)}};
   const ConstTensorView flat_targets{targets.data(), DType::kInt32, Shape{targets.num_elems()}};
-  ctx.run(SoftmaxCrossEntropyArgs{
-      .logits = rows,
-      .targets = flat_targets,
-      .target_weights =
-          options.target_weights.defined() ? options.target_weights.const_view() : ConstTensorView{},
-      .loss = loss,
-      .inv_num_targets = inv_num_targets,
-      .label_smoothing = options.label_smoothing,
-      .gradient_scale = record ? ctx.gradient_scale.const_view() : ConstTensorView{},
-      .write_gradient = record});
+  ctx.run(
+      SoftmaxCrossEntropyArgs{.logits = rows,
+                              .targets = flat_targets,
+                              .target_weights = options.target_weights,
+                              .loss = loss,
+                              .inv_num_targets = inv_num_targets,
+                              .label_smoothing = options.label_smoothing,
+                              .gradient_scale = record ? ctx.gradient_scale.const_view() : ConstTensorView{},
+                              .write_gradient = record});
   return recorded(ctx, loss, CrossEntropyBackward{.dlogits = logits.detach(), .logits = logits_id});
 }
 

@@ -39,9 +39,8 @@ Tensor dropout(Context& ctx, const Tensor& input, float p, const Tensor& stream)
   const Tensor residual = stream.defined() ? cast(ctx, stream, dtype) : Tensor();
   const RngKey rng = ctx.next_rng();
   const Tensor y = ctx.empty(x.shape(), x.dtype());
-  DropoutArgs args{.x = x, .y = y, .p = p, .rng = rng, .first_sample = ctx.first_sample};
-  if (residual.defined()) args.residual = residual;
-  ctx.run(args);
+  ctx.run(DropoutArgs{
+      .x = x, .residual = residual, .y = y, .p = p, .rng = rng, .first_sample = ctx.first_sample});
   return recorded(
       ctx, y,
       DropoutBackward{

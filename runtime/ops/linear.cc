@@ -106,8 +106,8 @@ Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOp
                   .d = as_mutable_matrix(y),
                   .transpose_b = Transpose::kYes,
                   .math = ctx.precision.math_of(OpKind::kLinear),
+                  .bias = b,
                   .activation = options.activation};
-  if (b.defined()) args.bias = b;
   if (pre.defined()) args.pre_activation = as_mutable_matrix(pre);
   if (residual.defined()) args.residual = as_matrix(residual);
   ctx.run(args);

@@ -77,8 +77,7 @@ Tensor max_pool(Context& ctx, const Tensor& input, const PoolWindow& window) {
                 window.height, window.width);
   const Tensor y = ctx.empty(shape, x.dtype());
   const Tensor place = ctx.tape != nullptr ? ctx.empty(shape, DType::kUInt8) : Tensor();
-  ctx.run(MaxPoolFwdArgs{
-      .x = x, .y = y, .place = place.defined() ? place.view() : TensorView{}, .window = window});
+  ctx.run(MaxPoolFwdArgs{.x = x, .y = y, .place = place, .window = window});
   return recorded(ctx, y, MaxPoolBackward{.place = place, .shape = x.shape(), .window = window, .x = x.id()});
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 int fuzz_dataset_info(const std::uint8_t* data, std::size_t size) {
   input_file(DatasetInfo::kFileName, as_text(data, size));
-  taken([] { load_dataset_tokenizer(scratch_folder()); });
+  taken([] { read_dataset_info(scratch_folder()); });
   return 0;
 }
 

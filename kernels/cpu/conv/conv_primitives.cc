@@ -2,7 +2,6 @@
 
 #include <omp.h>
 
-#include <cassert>
 #include <optional>
 
 #include "runtime/base/error.h"
@@ -100,8 +99,7 @@ const ConvPrimitive& ConvPrimitives::get(ConvKind kind, const ConvShape& piece) 
   try {
     return primitives_.emplace(std::pair(kind, piece), make_primitive(kind, piece, engine_)).first->second;
   } catch (const dnnl::error& error) {
-    throw Error(ErrorCode::kUnsupported,
-                fmt::format("oneDNN has no convolution of {}: {}", piece.text(), error.what()));
+    throw Error(ErrorCode::kUnsupported, "oneDNN has no convolution of {}: {}", piece.text(), error.what());
   }
 }
 

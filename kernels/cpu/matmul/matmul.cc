@@ -121,8 +121,8 @@ void check_dtypes(const MatmulArgs& args) {
   check_one_float_type("matmul", {args.a, args.b});
   check_one_float_type("matmul", {args.d, args.bias, args.pre_activation, args.residual});
   if (args.d.dtype == args.a.dtype || args.d.dtype == DType::kFloat32) return;
-  throw Error(ErrorCode::kUnsupported,
-              fmt::format("matmul on cpu does not turn {} into {}", name(args.a.dtype), name(args.d.dtype)));
+  throw Error(ErrorCode::kUnsupported, "matmul on cpu does not turn {} into {}", name(args.a.dtype),
+              name(args.d.dtype));
 }
 
 void sum_columns_apart(const KernelContext& exec, const MatmulArgs& args) {

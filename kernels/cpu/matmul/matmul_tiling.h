@@ -74,8 +74,8 @@ inline Tile tile_at(const Extents& e, const Tiling& tiling, std::int64_t index) 
 
 inline void check_status(dnnl_status_t status, const Extents& e) {
   if (status == dnnl_success) return;
-  throw Error(ErrorCode::kRuntime, fmt::format("oneDNN sgemm of [{} x {} x {}] failed with status {}", e.m,
-                                               e.n, e.k, static_cast<int>(status)));
+  throw Error(ErrorCode::kRuntime, "oneDNN sgemm of [{} x {} x {}] failed with status {}", e.m, e.n, e.k,
+              static_cast<int>(status));
 }
 
 /// The tile that a thread takes next: its own share first, neighbours, which it finds in its cache when

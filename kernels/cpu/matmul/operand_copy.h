@@ -20,8 +20,6 @@
 // so the bits depend on nothing else.
 #pragma once
 
-#include <optional>
-
 #include "kernels/cpu/launch.h"
 #include "kernels/cpu/matmul/matmul_tiling.h"
 

@@ -1,8 +1,6 @@
 // Chooses the tile of an attention kernel by the head's size and the card's shared memory.
 #pragma once
 
-#include <algorithm>
-
 #include "kernels/cuda/attention/attention_tile.cuh"
 
 namespace trireme::cuda {
@@ -38,17 +36,16 @@ void for_tile(const KernelContext& exec, const char* op, std::int64_t head_dim, 
     if constexpr (D >= 128) {
       if (bytes_of(Tile<32, D, false>{}) <= available) return run(Tile<32, D, false>{});
     }
-    throw Error(
-        ErrorCode::kUnsupported,
-        fmt::format("{} on cuda: heads of {} need more shared memory than this card has ({} bytes a block)",
-                    op, head_dim, available));
+    throw Error(ErrorCode::kUnsupported,
+                "{} on cuda: heads of {} need more shared memory than this card has ({} bytes a block)", op,
+                head_dim, available);
   };
   if (head_dim <= 32) return choose(std::integral_constant<int, 32>{});
   if (head_dim <= 64) return choose(std::integral_constant<int, 64>{});
   if (head_dim <= 128) return choose(std::integral_constant<int, 128>{});
   if (head_dim <= 256) return choose(std::integral_constant<int, 256>{});
-  throw Error(ErrorCode::kUnsupported,
-              fmt::format("{} on cuda: heads of {} are larger than 256; use more heads", op, head_dim));
+  throw Error(ErrorCode::kUnsupported, "{} on cuda: heads of {} are larger than 256; use more heads", op,
+              head_dim);
 }
 
 /// Launches one block per tile of B rows, head and sample.

@@ -1,6 +1,5 @@
 // Convolutions: products of matrices where they are nothing else, the library's kernels where it has them,
 // the own ones for everything else.
-#include <cassert>
 
 #include "kernels/cuda/conv/conv_library.h"
 #include "kernels/cuda/conv/native_conv.h"

@@ -1,7 +1,6 @@
 #include "kernels/cuda/cudnn/cudnn_graph.h"
 
 #include <algorithm>
-#include <string>
 
 namespace trireme::cuda {
 namespace {
@@ -70,8 +69,7 @@ void check_cudnn(cudnnStatus_t status, const char* call) {
   if (status == CUDNN_STATUS_SUCCESS) return;
   char text[512] = "";
   cudnnGetLastErrorString(text, sizeof(text));
-  throw Error(ErrorCode::kRuntime,
-              fmt::format("cuda: {} failed: {}: {}", call, cudnnGetErrorString(status), text));
+  throw Error(ErrorCode::kRuntime, "cuda: {} failed: {}: {}", call, cudnnGetErrorString(status), text);
 }
 
 void CudnnPlan::run(cudnnHandle_t handle, const std::vector<std::int64_t>& ids,

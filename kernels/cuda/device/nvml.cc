@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <fmt/core.h>
 
+#include <utility>
+
 namespace trireme::cuda {
 namespace {
 
@@ -12,22 +14,15 @@ constexpr int kSuccess = 0;
 constexpr unsigned kMaxLinks = 18;
 
 const char* describe(int ancestor) {
-  switch (ancestor) {
-    case 0:
-      return "same board";
-    case 10:
-      return "PCIe, same switch";
-    case 20:
-      return "PCIe, several switches";
-    case 30:
-      return "PCIe, same host bridge";
-    case 40:
-      return "same CPU socket";
-    case 50:
-      return "across CPU sockets";
-    default:
-      return "unknown";
+  for (const auto& [value, text] : {std::pair{0, "same board"},
+                                    {10, "PCIe, same switch"},
+                                    {20, "PCIe, several switches"},
+                                    {30, "PCIe, same host bridge"},
+                                    {40, "same CPU socket"},
+                                    {50, "across CPU sockets"}}) {
+    if (ancestor == value) return text;
   }
+  return "unknown";
 }
 
 }  // namespace

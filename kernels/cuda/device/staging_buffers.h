@@ -2,6 +2,8 @@
 // stream before it reuses the source.
 #pragma once
 
+#include <cstring>
+
 #include "kernels/cuda/device/slot_ring.h"
 
 namespace trireme::cuda {
@@ -12,7 +14,13 @@ class StagingBuffers {
   static constexpr std::size_t kMaxBytes = std::size_t{256} << 10;
 
   /// Copies `bytes` <= kMaxBytes to the card, in order of `stream`; `src` may change when this returns.
-  void copy_to_device(void* dst, const void* src, std::size_t bytes, cudaStream_t stream);
+  void copy_to_device(void* dst, const void* src, std::size_t bytes, cudaStream_t stream) {
+    Slot& slot = slots_.acquire([] { return Slot{}; });
+    std::memcpy(slot.memory.data(), src, bytes);
+    check(cudaMemcpyAsync(dst, slot.memory.data(), bytes, cudaMemcpyHostToDevice, stream),
+          "copy to the card");
+    slot.done.record(stream);
+  }
 
  private:
   struct Slot {

@@ -17,11 +17,10 @@ Device current(Device device) {
   int count = 0;
   check(cudaGetDeviceCount(&count), "looking for GPUs");
   if (device.index < 0 || device.index >= count) {
-    throw Error(
-        ErrorCode::kUnsupported,
-        fmt::format("there is no {}: {} GPU{} visible to this process (numbered from 0); start at most that "
-                    "many ranks on this machine, or use device = \"cpu\"",
-                    to_string(device), count, count == 1 ? " is" : "s are"));
+    throw Error(ErrorCode::kUnsupported,
+                "there is no {}: {} GPU{} visible to this process (numbered from 0); start at most that "
+                "many ranks on this machine, or use device = \"cpu\"",
+                to_string(device), count, count == 1 ? " is" : "s are");
   }
   check(cudaSetDevice(device.index), "cudaSetDevice");
   return device;

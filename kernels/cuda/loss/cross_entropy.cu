@@ -1,6 +1,5 @@
 // Softmax and cross-entropy of a row by one block: the maximum and the sum in one pass, the gradient in a
 // second that finds the row in the cache.
-#include <algorithm>
 #include <cassert>
 
 #include "kernels/cuda/device/workspace.h"
@@ -100,11 +99,10 @@ void run_op(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args) {
     soft_cross_entropy_rows(exec, args, row_losses.as<float>());
   } else if (rows > 0) {
     for_float_type("softmax_cross_entropy", args.logits.dtype, [&]<class T>(T) {
-      if (rows_are_packable(cols, sizeof(T), {args.logits.data})) {
-        run_rows<T, kPack<T>>(exec, args, rows, cols, row_losses.as<float>());
-      } else {
-        run_rows<T, 1>(exec, args, rows, cols, row_losses.as<float>());
-      }
+      with_pack<T>(rows_are_packable(cols, sizeof(T), {args.logits.data}),
+                   [&]<int N>(std::integral_constant<int, N>) {
+                     run_rows<T, N>(exec, args, rows, cols, row_losses.as<float>());
+                   });
     });
   }
   launch(exec, "softmax_cross_entropy", 1, kSumThreads, 0, sum_losses_kernel, row_losses.as<float>(), rows,

@@ -106,16 +106,12 @@ void soft_cross_entropy_rows(const KernelContext& exec, const SoftmaxCrossEntrop
                             .count = static_cast<int>(args.targets.num_elems() / rows),
                             .smoothing = args.label_smoothing};
   for_float_type("softmax_cross_entropy", args.logits.dtype, [&]<class T>(T) {
-    const auto run = [&](auto kernel) {
-      launch(exec, "softmax_cross_entropy", grid_of(rows), kRowThreads, 0, kernel, args.logits.as<T>(),
-             targets, row_losses, cols, args.inv_num_targets, args.gradient_scale.as<float>(),
-             args.write_gradient);
-    };
-    if (rows_are_packable(cols, sizeof(T), {args.logits.data})) {
-      run(soft_cross_entropy_kernel<T, kPack<T>>);
-    } else {
-      run(soft_cross_entropy_kernel<T, 1>);
-    }
+    with_pack<T>(rows_are_packable(cols, sizeof(T), {args.logits.data}),
+                 [&]<int N>(std::integral_constant<int, N>) {
+                   launch(exec, "softmax_cross_entropy", grid_of(rows), kRowThreads, 0,
+                          soft_cross_entropy_kernel<T, N>, args.logits.as<T>(), targets, row_losses, cols,
+                          args.inv_num_targets, args.gradient_scale.as<float>(), args.write_gradient);
+                 });
   });
 }
 

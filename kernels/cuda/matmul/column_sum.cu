@@ -1,6 +1,5 @@
 #include "kernels/cuda/matmul/column_sum.cuh"
 
-#include <algorithm>
 #include <cassert>
 
 #include "kernels/cuda/device/workspace.h"
@@ -83,17 +82,13 @@ void run_op(const KernelContext& exec, const ColumnSumArgs& args) {
       exec, static_cast<std::size_t>(std::max<std::int64_t>(1, chunks * cols)) * sizeof(float));
   if (rows > 0) {
     for_float_type("column_sum", args.x.dtype, [&]<class T>(T) {
-      const auto run = [&]<int N>(std::integral_constant<int, N>) {
-        dim3 grid = grid_of(chunks);  // along x, where there may be more than 65535
-        grid.y = static_cast<unsigned>(ceil_div(cols, kWarp * N));
-        launch(exec, "column_sum", grid, dim3(kWarp, kRowThreads), 0, column_sum_kernel<T, N>, args.x.as<T>(),
-               partials.as<float>(), rows, cols);
-      };
-      if (rows_are_packable(cols, sizeof(T), {args.x.data})) {
-        run(std::integral_constant<int, kPack<T>>{});
-      } else {
-        run(std::integral_constant<int, 1>{});
-      }
+      with_pack<T>(rows_are_packable(cols, sizeof(T), {args.x.data}),
+                   [&]<int N>(std::integral_constant<int, N>) {
+                     dim3 grid = grid_of(chunks);  // along x, where there may be more than 65535
+                     grid.y = static_cast<unsigned>(ceil_div(cols, kWarp * N));
+                     launch(exec, "column_sum", grid, dim3(kWarp, kRowThreads), 0, column_sum_kernel<T, N>,
+                            args.x.as<T>(), partials.as<float>(), rows, cols);
+                   });
     });
   }
   sum_chunks(exec, "column_sum", partials.as<float>(), chunks, cols, cols, args.out.as<float>(), args.mode);

@@ -32,9 +32,8 @@ void check_dtypes(const MatmulArgs& args) {
     fits = fits && (!view.defined() || view.dtype == out);
   }
   if (fits) return;
-  throw Error(ErrorCode::kUnsupported,
-              fmt::format("matmul on cuda does not take {} x {} to {} with such an epilogue", name(in),
-                          name(args.b.dtype), name(out)));
+  throw Error(ErrorCode::kUnsupported, "matmul on cuda does not take {} x {} to {} with such an epilogue",
+              name(in), name(args.b.dtype), name(out));
 }
 
 // The activation inside of the library's kernel. Not in fp32: how the library rounds its tanh is not
@@ -57,9 +56,8 @@ void run_plain(const KernelContext& exec, const Product& product, const ProductP
     return fill_zero(exec, {pointers.d, product.out, Shape{product.m, product.n}});
   }
   if (stream.matmul_library().run(stream.get(), product, pointers)) return;
-  throw Error(ErrorCode::kUnsupported,
-              fmt::format("cuda: cuBLASLt has no algorithm for [{} x {} x {}], {} to {}", product.m,
-                          product.n, product.k, name(product.in), name(product.out)));
+  throw Error(ErrorCode::kUnsupported, "cuda: cuBLASLt has no algorithm for [{} x {} x {}], {} to {}",
+              product.m, product.n, product.k, name(product.in), name(product.out));
 }
 
 // The product, then the rest by a native kernel. In between it is in fp32, since 16 bits would round it once

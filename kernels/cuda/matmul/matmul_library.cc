@@ -16,7 +16,7 @@ constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 void check_lt(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   throw Error(status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorCode::kOutOfMemory : ErrorCode::kRuntime,
-              fmt::format("cuda: {} failed: {}", call, cublasLtGetStatusString(status)));
+              "cuda: {} failed: {}", call, cublasLtGetStatusString(status));
 }
 
 cudaDataType_t lt_type(DType dtype) {
@@ -28,7 +28,7 @@ cudaDataType_t lt_type(DType dtype) {
     case DType::kBFloat16:
       return CUDA_R_16BF;
     default:
-      throw Error(ErrorCode::kUnsupported, fmt::format("matmul on cuda does not take {}", name(dtype)));
+      throw Error(ErrorCode::kUnsupported, "matmul on cuda does not take {}", name(dtype));
   }
 }
 
@@ -229,9 +229,8 @@ bool MatmulLibrary::run(cudaStream_t stream, Product product, const ProductPoint
                      plan.b.get(), &beta, c, plan.c.get(), pointers.d, plan.d.get(), &plan.algorithm,
                      workspace_.data(), plan.workspace_bytes, stream);
   if (status != CUBLAS_STATUS_SUCCESS) {
-    throw Error(ErrorCode::kRuntime,
-                fmt::format("cuda: matmul of [{} x {} x {}], {} to {}, failed: {}", product.m, product.n,
-                            product.k, name(product.in), name(product.out), cublasLtGetStatusString(status)));
+    throw Error(ErrorCode::kRuntime, "cuda: matmul of [{} x {} x {}], {} to {}, failed: {}", product.m,
+                product.n, product.k, name(product.in), name(product.out), cublasLtGetStatusString(status));
   }
   return true;
 }

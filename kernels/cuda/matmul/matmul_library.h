@@ -11,7 +11,6 @@
 
 #include <cublasLt.h>
 
-#include <cstddef>
 #include <map>
 #include <memory>
 

@@ -163,19 +163,15 @@ void run_typed(const KernelContext& exec, const BatchNormBwdArgs& args, const Ro
   float* const base = memory.as<float>();
   const Factors factors{base, base + pitch, base + 2 * pitch};
   float* const sums = base + 3 * pitch;
-  const auto run = [&]<int N>(std::integral_constant<int, N>) {
-    launch_column_tiles<N>(exec, kOp, chunks, sums_kernel<T, N>, chunks, a, sums);
-    launch_join(exec, kOp, chunks.cols, join_sums_kernel<T>, chunks, sums, a.gamma, a.rstd,
-                channel_gradient(args.dgamma, args.dgamma_mode),
-                channel_gradient(args.dbeta, args.dbeta_mode), factors);
-    launch_column_tiles<N>(exec, kOp, chunks, batch_norm_bwd_kernel<T, N>, chunks, a, factors);
-  };
-  if (rows_are_packable(chunks.cols, sizeof(T),
-                        {a.dy, a.x, a.y, a.gamma, a.beta, a.mean, a.rstd, a.dx, a.dresidual, base})) {
-    run(std::integral_constant<int, kPack<T>>{});
-  } else {
-    run(std::integral_constant<int, 1>{});
-  }
+  with_pack<T>(rows_are_packable(chunks.cols, sizeof(T),
+                                 {a.dy, a.x, a.y, a.gamma, a.beta, a.mean, a.rstd, a.dx, a.dresidual, base}),
+               [&]<int N>(std::integral_constant<int, N>) {
+                 launch_column_tiles<N>(exec, kOp, chunks, sums_kernel<T, N>, chunks, a, sums);
+                 launch_join(exec, kOp, chunks.cols, join_sums_kernel<T>, chunks, sums, a.gamma, a.rstd,
+                             channel_gradient(args.dgamma, args.dgamma_mode),
+                             channel_gradient(args.dbeta, args.dbeta_mode), factors);
+                 launch_column_tiles<N>(exec, kOp, chunks, batch_norm_bwd_kernel<T, N>, chunks, a, factors);
+               });
 }
 
 }  // namespace

@@ -117,16 +117,12 @@ void normalize(const KernelContext& exec, const char* op, const RowChunks& chunk
     const T *x = args.x.template as<T>(), *gamma = args.gamma.template as<T>(),
             *beta = args.beta.template as<T>(), *residual = args.residual.template as<T>();
     T* y = args.y.template as<T>();
-    const auto run = [&]<int N>(std::integral_constant<int, N>) {
-      launch_column_tiles<N>(exec, op, chunks, normalize_kernel<T, N>, chunks, x, statistics, gamma, beta,
-                             residual, y, args.rectify == Rectify::kYes);
-    };
-    if (rows_are_packable(chunks.cols, sizeof(T),
-                          {x, gamma, beta, residual, y, statistics.mean, statistics.rstd})) {
-      run(std::integral_constant<int, kPack<T>>{});
-    } else {
-      run(std::integral_constant<int, 1>{});
-    }
+    with_pack<T>(rows_are_packable(chunks.cols, sizeof(T),
+                                   {x, gamma, beta, residual, y, statistics.mean, statistics.rstd}),
+                 [&]<int N>(std::integral_constant<int, N>) {
+                   launch_column_tiles<N>(exec, op, chunks, normalize_kernel<T, N>, chunks, x, statistics,
+                                          gamma, beta, residual, y, args.rectify == Rectify::kYes);
+                 });
   });
 }
 
@@ -146,15 +142,10 @@ void run_op(const KernelContext& exec, const BatchNormFwdArgs& args) {
   const Workspace moments(exec, static_cast<std::size_t>(2 * chunks.count * chunks.cols) * sizeof(float));
   for_float_type("batch_norm_fwd", args.x.dtype, [&]<class T>(T) {
     const T* x = args.x.as<T>();
-    const auto run = [&]<int N>(std::integral_constant<int, N>) {
+    with_pack<T>(rows_are_packable(chunks.cols, sizeof(T), {x}), [&]<int N>(std::integral_constant<int, N>) {
       launch_column_tiles<N>(exec, "batch_norm_fwd", chunks, moments_kernel<T, N>, chunks, x,
                              moments.as<float>());
-    };
-    if (rows_are_packable(chunks.cols, sizeof(T), {x})) {
-      run(std::integral_constant<int, kPack<T>>{});
-    } else {
-      run(std::integral_constant<int, 1>{});
-    }
+    });
   });
   float *mean = args.mean.as<float>(), *rstd = args.rstd.as<float>();
   launch_join(exec, "batch_norm_fwd", chunks.cols, join_moments_kernel, chunks, moments.as<float>(),

@@ -3,7 +3,6 @@
 //
 // Rows of up to kMaxFusedCols elements are read once by one kernel, whose warps keep their share of dgamma
 // and dbeta in registers. Longer rows take a kernel for the columns, then one for dx, which may overwrite dy.
-#include <algorithm>
 #include <cassert>
 
 #include "kernels/cuda/device/workspace.h"
@@ -193,14 +192,10 @@ void run_apart(const KernelContext& exec, const Pointers<T>& p, std::int64_t row
   dim3 grid = grid_of(ceil_div(rows, kChunkRows));
   grid.y = static_cast<unsigned>(ceil_div(cols, kThreads));
   launch(exec, "layer_norm_bwd", grid, kThreads, 0, layer_norm_bwd_columns_kernel<T>, p, rows, cols);
-  const auto run = [&](auto kernel) {
-    launch(exec, "layer_norm_bwd", grid_of(ceil_div(rows, kWarps)), kWarps * kWarp, 0, kernel, p, rows, cols);
-  };
-  if (packed) {
-    run(layer_norm_bwd_dx_kernel<T, kPack<T>>);
-  } else {
-    run(layer_norm_bwd_dx_kernel<T, 1>);
-  }
+  with_pack<T>(packed, [&]<int N>(std::integral_constant<int, N>) {
+    launch(exec, "layer_norm_bwd", grid_of(ceil_div(rows, kWarps)), kWarps * kWarp, 0,
+           layer_norm_bwd_dx_kernel<T, N>, p, rows, cols);
+  });
 }
 
 }  // namespace

@@ -66,16 +66,12 @@ void run_op(const KernelContext& exec, const LayerNormFwdArgs& args) {
   for_float_type("layer_norm_fwd", args.x.dtype, [&]<class T>(T) {
     const T *x = args.x.as<T>(), *gamma = args.gamma.as<T>(), *beta = args.beta.as<T>();
     T* y = args.y.as<T>();
-    const auto run = [&](auto kernel) {
-      launch(exec, "layer_norm_fwd", grid_of(ceil_div(rows, kRowsPerBlock)), kRowsPerBlock * kWarp, 0, kernel,
-             x, gamma, beta, y, args.mean.as<float>(), args.rstd.as<float>(), rows, cols, args.epsilon,
-             args.gamma_center);
-    };
-    if (rows_are_packable(cols, sizeof(T), {x, gamma, beta, y})) {
-      run(layer_norm_fwd_kernel<T, kPack<T>>);
-    } else {
-      run(layer_norm_fwd_kernel<T, 1>);
-    }
+    with_pack<T>(
+        rows_are_packable(cols, sizeof(T), {x, gamma, beta, y}), [&]<int N>(std::integral_constant<int, N>) {
+          launch(exec, "layer_norm_fwd", grid_of(ceil_div(rows, kRowsPerBlock)), kRowsPerBlock * kWarp, 0,
+                 layer_norm_fwd_kernel<T, N>, x, gamma, beta, y, args.mean.as<float>(), args.rstd.as<float>(),
+                 rows, cols, args.epsilon, args.gamma_center);
+        });
   });
 }
 

@@ -51,13 +51,11 @@ void run_op(const KernelContext& exec, const AvgPoolFwdArgs& args) {
   for_float_type("avg_pool_fwd", args.x.dtype, [&]<class T>(T) {
     const T* x = args.x.as<T>();
     T* y = args.y.as<T>();
-    if (rows_are_packable(p.channels, sizeof(T), {x, y})) {
-      launch(exec, "avg_pool_fwd", pool_grid<kPack<T>>(args.y.num_elems()), kThreads, 0,
-             avg_pool_fwd_kernel<T, kPack<T>>, p, x, y);
-    } else {
-      launch(exec, "avg_pool_fwd", pool_grid<1>(args.y.num_elems()), kThreads, 0, avg_pool_fwd_kernel<T, 1>,
-             p, x, y);
-    }
+    with_pack<T>(rows_are_packable(p.channels, sizeof(T), {x, y}),
+                 [&]<int N>(std::integral_constant<int, N>) {
+                   launch(exec, "avg_pool_fwd", pool_grid<N>(args.y.num_elems()), kThreads, 0,
+                          avg_pool_fwd_kernel<T, N>, p, x, y);
+                 });
   });
 }
 
@@ -68,13 +66,11 @@ void run_op(const KernelContext& exec, const AvgPoolBwdArgs& args) {
   for_float_type("avg_pool_bwd", args.dx.dtype, [&]<class T>(T) {
     const T* dy = args.dy.as<T>();
     T* dx = args.dx.as<T>();
-    if (rows_are_packable(p.channels, sizeof(T), {dy, dx})) {
-      launch(exec, "avg_pool_bwd", pool_grid<kPack<T>>(args.dx.num_elems()), kThreads, 0,
-             avg_pool_bwd_kernel<T, kPack<T>>, p, dy, dx);
-    } else {
-      launch(exec, "avg_pool_bwd", pool_grid<1>(args.dx.num_elems()), kThreads, 0, avg_pool_bwd_kernel<T, 1>,
-             p, dy, dx);
-    }
+    with_pack<T>(rows_are_packable(p.channels, sizeof(T), {dy, dx}),
+                 [&]<int N>(std::integral_constant<int, N>) {
+                   launch(exec, "avg_pool_bwd", pool_grid<N>(args.dx.num_elems()), kThreads, 0,
+                          avg_pool_bwd_kernel<T, N>, p, dy, dx);
+                 });
   });
 }
 

@@ -58,13 +58,11 @@ void run_op(const KernelContext& exec, const MaxPoolFwdArgs& args) {
     const T* x = args.x.as<T>();
     T* y = args.y.as<T>();
     std::uint8_t* place = args.place.as<std::uint8_t>();
-    if (rows_are_packable(p.channels, sizeof(T), {x, y, place})) {
-      launch(exec, "max_pool_fwd", pool_grid<kPack<T>>(args.y.num_elems()), kThreads, 0,
-             max_pool_fwd_kernel<T, kPack<T>>, p, x, y, place);
-    } else {
-      launch(exec, "max_pool_fwd", pool_grid<1>(args.y.num_elems()), kThreads, 0, max_pool_fwd_kernel<T, 1>,
-             p, x, y, place);
-    }
+    with_pack<T>(rows_are_packable(p.channels, sizeof(T), {x, y, place}),
+                 [&]<int N>(std::integral_constant<int, N>) {
+                   launch(exec, "max_pool_fwd", pool_grid<N>(args.y.num_elems()), kThreads, 0,
+                          max_pool_fwd_kernel<T, N>, p, x, y, place);
+                 });
   });
 }
 
@@ -77,13 +75,11 @@ void run_op(const KernelContext& exec, const MaxPoolBwdArgs& args) {
     const T* dy = args.dy.as<T>();
     T* dx = args.dx.as<T>();
     const std::uint8_t* place = args.place.as<std::uint8_t>();
-    if (rows_are_packable(p.channels, sizeof(T), {dy, dx, place})) {
-      launch(exec, "max_pool_bwd", pool_grid<kPack<T>>(args.dx.num_elems()), kThreads, 0,
-             max_pool_bwd_kernel<T, kPack<T>>, p, dy, place, dx);
-    } else {
-      launch(exec, "max_pool_bwd", pool_grid<1>(args.dx.num_elems()), kThreads, 0, max_pool_bwd_kernel<T, 1>,
-             p, dy, place, dx);
-    }
+    with_pack<T>(rows_are_packable(p.channels, sizeof(T), {dy, dx, place}),
+                 [&]<int N>(std::integral_constant<int, N>) {
+                   launch(exec, "max_pool_bwd", pool_grid<N>(args.dx.num_elems()), kThreads, 0,
+                          max_pool_bwd_kernel<T, N>, p, dy, place, dx);
+                 });
   });
 }
 

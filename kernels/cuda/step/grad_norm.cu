@@ -56,15 +56,11 @@ void run_op(const KernelContext& exec, const SquaredNormBlocksArgs& args) {
   check_dtype("squared_norm_blocks", DType::kFloat32, {args.partials});
   if (num_blocks == 0) return;
   for_float_type("squared_norm_blocks", args.x.dtype, [&]<class T>(T) {
-    const auto run = [&](auto kernel) {
+    with_pack<T>(are_aligned({args.x.data}), [&]<int N>(std::integral_constant<int, N>) {
       launch(exec, "squared_norm_blocks", grid_of(ceil_div(num_blocks, kBlocksPerGroup)),
-             kBlocksPerGroup * kWarp, 0, kernel, args.x.as<T>(), args.partials.as<float>(), num_blocks);
-    };
-    if (are_aligned({args.x.data})) {
-      run(squared_norm_blocks_kernel<T, kPack<T>>);
-    } else {
-      run(squared_norm_blocks_kernel<T, 1>);
-    }
+             kBlocksPerGroup * kWarp, 0, squared_norm_blocks_kernel<T, N>, args.x.as<T>(),
+             args.partials.as<float>(), num_blocks);
+    });
   });
 }
 

@@ -156,11 +156,9 @@ void run_op(const KernelContext& exec, const AdamWArgs& args) {
                              .step = args.step.as<std::int32_t>(),
                              .skip = args.skip.as<std::int32_t>()};
     W* working = args.working.as<W>();
-    if (packed) {
-      launch(exec, "adamw", grid_for(n, 4), kThreads, 0, adamw_kernel<W, G, 4>, p, a, working, n);
-    } else {
-      launch(exec, "adamw", grid_for(n, 1), kThreads, 0, adamw_kernel<W, G, 1>, p, a, working, n);
-    }
+    with_pack<float>(packed, [&]<int N>(std::integral_constant<int, N>) {
+      launch(exec, "adamw", grid_for(n, N), kThreads, 0, adamw_kernel<W, G, N>, p, a, working, n);
+    });
   });
 }
 
@@ -182,11 +180,9 @@ void run_op(const KernelContext& exec, const SgdArgs& args) {
                            .step = args.step.as<std::int32_t>(),
                            .skip = args.skip.as<std::int32_t>()};
     W* working = args.working.as<W>();
-    if (packed) {
-      launch(exec, "sgd", grid_for(n, 4), kThreads, 0, sgd_kernel<W, G, 4>, p, a, working, n);
-    } else {
-      launch(exec, "sgd", grid_for(n, 1), kThreads, 0, sgd_kernel<W, G, 1>, p, a, working, n);
-    }
+    with_pack<float>(packed, [&]<int N>(std::integral_constant<int, N>) {
+      launch(exec, "sgd", grid_for(n, N), kThreads, 0, sgd_kernel<W, G, N>, p, a, working, n);
+    });
   });
 }
 

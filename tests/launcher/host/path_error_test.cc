@@ -1,4 +1,4 @@
-#include "launcher/host/path_error.h"
+#include "launcher/host/error_report.h"
 
 #include <gtest/gtest.h>
 

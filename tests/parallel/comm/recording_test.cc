@@ -5,6 +5,7 @@
 
 #include "runtime/base/error.h"
 #include "tests/parallel/comm/conformance.h"
+#include "tests/support/recorded_calls.h"
 
 namespace trireme {
 namespace {
@@ -40,7 +41,7 @@ TEST(Recording, CountsByKind) {
   run_every_call(recording, TestMemory(DeviceType::kMeta));
   TrafficCounts sum;
   for (int kind = 0; kind < kNumCallKinds; ++kind) {
-    const TrafficCounts counts = recording.traffic_of(static_cast<CallKind>(kind));
+    const TrafficCounts counts = testing::traffic_of(recording, static_cast<CallKind>(kind));
     sum.sent_bytes += counts.sent_bytes;
     sum.num_calls += counts.num_calls;
   }
@@ -51,7 +52,7 @@ TEST(Recording, CountsByKind) {
 TEST(Recording, ListsCallsReadably) {
   RecordingCommunicator comm(1, 4);
   run_every_call(comm, TestMemory(DeviceType::kMeta));
-  EXPECT_EQ(comm.to_string(),
+  EXPECT_EQ(testing::to_string(comm),
             "all_reduce 28 B fp32\n"
             "all_reduce 0 B int32\n"
             "reduce_scatter 80 B fp32\n"
@@ -64,8 +65,8 @@ TEST(Recording, ListsCallsReadably) {
             "barrier\n"
             "all_gather_strings\n"
             "all_gather_values 32 B\n");
-  EXPECT_EQ(comm.traffic_of(CallKind::kAllReduce).num_calls, 2);
-  EXPECT_EQ(comm.traffic_of(CallKind::kAllReduce).sent_bytes, 2 * 28 * 3 / 4);
+  EXPECT_EQ(testing::traffic_of(comm, CallKind::kAllReduce).num_calls, 2);
+  EXPECT_EQ(testing::traffic_of(comm, CallKind::kAllReduce).sent_bytes, 2 * 28 * 3 / 4);
   EXPECT_EQ(comm.calls()[2].sent_bytes, 60);
 }
 

@@ -1,11 +1,11 @@
 // Bytes by kind of action as computed from the plan, against what the recording communicator counts.
-#include "parallel/foresee/action_bytes.h"
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "parallel/comm/recording.h"
 #include "parallel/foresee/predict.h"
+#include "tests/parallel/foresee/action_bytes.h"
 #include "tests/support/tiny_gpt.h"
 #include "tests/support/tiny_resnet.h"
 

@@ -7,6 +7,7 @@
 #include "parallel/comm/recording.h"
 #include "parallel/reduce/grad_accumulator.h"
 #include "tests/support/local_ranks.h"
+#include "tests/support/recorded_calls.h"
 
 namespace trireme {
 namespace {
@@ -91,8 +92,8 @@ TEST(ExchangeChunks, AreSummedAndGatheredEachOnItsOwn) {
   expected.insert(expected.end(), 7, CallKind::kAllGather);
   EXPECT_EQ(kinds, expected);
   const std::int64_t whole = 4 * kNormBlock * 4 * 101;
-  EXPECT_EQ(comm.traffic_of(CallKind::kAllToAll).sent_bytes, 2 * whole / 4 * 3);
-  EXPECT_EQ(comm.traffic_of(CallKind::kAllGather).sent_bytes, whole / 4 * 3);
+  EXPECT_EQ(testing::traffic_of(comm, CallKind::kAllToAll).sent_bytes, 2 * whole / 4 * 3);
+  EXPECT_EQ(testing::traffic_of(comm, CallKind::kAllGather).sent_bytes, whole / 4 * 3);
 }
 
 // 12 micro-batches: on 2 and 4 ranks a rank has two partial sums, which are exchanged in two rounds.

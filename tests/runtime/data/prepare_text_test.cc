@@ -8,6 +8,7 @@
 
 #include "runtime/data/sentencepiece_tokenizer.h"
 #include "runtime/data/token_file.h"
+#include "runtime/data/tokenizer.h"
 #include "tests/runtime/data/sample_text.h"
 #include "tests/support/temporary_folder.h"
 
@@ -33,7 +34,7 @@ TEST(PrepareText, BytesAreJoinedAndSplit) {
   write_file(folder / "in/b.txt", "abcdefgh");
   write_file(folder / "in/c", std::string("\0", 1));
   const auto summary = prepare_text({.inputs = {folder / "in"}, .output = folder / "out/deep"});
-  const auto tokenizer = load_dataset_tokenizer(folder / "out/deep");
+  const auto tokenizer = make_byte_tokenizer();
   EXPECT_EQ(text_of(folder / "out/deep/train.bin", *tokenizer), "0123456789\n\nabcdef");
   EXPECT_EQ(text_of(folder / "out/deep/eval.bin", *tokenizer), "gh");
   EXPECT_TRUE(summary.lossless);
@@ -92,7 +93,8 @@ TEST(PrepareText, SentencepieceModelGoesAlong) {
   EXPECT_EQ(summary.info.vocab_size, 350);
   EXPECT_EQ(read_file(folder / "out/tokenizer.model"), read_file(folder / "my.model"));
   fs::remove(folder / "my.model");
-  const auto tokenizer = load_dataset_tokenizer(folder / "out");
+  const auto tokenizer =
+      load_sentencepiece(folder / "out" / read_dataset_info(folder / "out").tokenizer_model);
   EXPECT_EQ(text_of(folder / "out/train.bin", *tokenizer), a + b);  // the separator decodes to nothing
   const TokenFile file(folder / "out/train.bin");
   const std::int32_t separator = tokenizer->document_separator().at(0);
@@ -118,7 +120,8 @@ TEST(PrepareText, LongTextsAreEncodedInPiecesWithoutLoss) {
                     .tokenizer = (folder / "my.model").string(),
                     .eval_fraction = 0.0},
                    [&](const PrepareTextProgress& progress) { reports.push_back(progress); });
-  EXPECT_EQ(text_of(folder / "out/train.bin", *load_dataset_tokenizer(folder / "out")), text + lines);
+  EXPECT_EQ(text_of(folder / "out/train.bin", *load_sentencepiece(folder / "out/tokenizer.model")),
+            text + lines);
   ASSERT_GE(reports.size(), 3u);
   for (std::size_t i = 1; i < reports.size(); ++i)
     EXPECT_GT(reports[i].bytes_done, reports[i - 1].bytes_done);

@@ -1,4 +1,4 @@
-#include "parallel/foresee/action_bytes.h"
+#include "tests/parallel/foresee/action_bytes.h"
 
 #include <algorithm>
 #include <optional>
