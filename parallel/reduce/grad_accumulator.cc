@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "parallel/layout/stage_groups.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -15,27 +16,13 @@ constexpr std::size_t kMaxExchanges = 2;
 }  // namespace
 
 GradAccumulator::GradAccumulator(const ModelLayout& layout, const BatchLayout& batch,
-                                 const GradAccumulatorOptions& options, Communicator& comm)
+                                 const GradReductionOptions& options, Communicator& comm)
     : layout_(layout),
-      batch_(batch),
       options_(options),
       comm_(comm),
       sharding_{comm.size(), comm.rank()},
-      each_(options.reduce_each_micro_batch && comm.size() > 1),
-      buckets_(layout.buckets.size()) {
-  TRIREME_CHECK(batch.data_ranks == comm.size(), "the batch is laid out for {} ranks, the group has {}",
-                batch.data_ranks, comm.size());
-  TRIREME_CHECK(!each_ || batch.assignment == Assignment::kStrided,
-                "reducing every micro-batch wants the strided assignment of micro-batches");
-  TRIREME_CHECK(options.dtype == DType::kFloat32 || options.reduction == Reduction::kCanonical,
-                "the fast reduction sums in fp32 only, not in {}: use the canonical one, or fp32 gradients",
-                name(options.dtype));
-  if (each_) return;
-  for (int r = 0; r < batch.data_ranks; ++r) {
-    partials_.push_back(partial_sums(batch.global_micro_batch(r, 0), batch.per_rank()));
-    num_rounds_ = std::max(num_rounds_, partials_.back().size());
-  }
-}
+      reduction_(make_reduction(batch, options, comm)),
+      buckets_(layout.buckets.size()) {}
 
 const ParamGroup& GradAccumulator::group_of(int bucket) const {
   return layout_.groups[static_cast<std::size_t>(layout_.buckets[static_cast<std::size_t>(bucket)].group)];
@@ -43,7 +30,7 @@ const ParamGroup& GradAccumulator::group_of(int bucket) const {
 
 // Gaps between parameters are zero: the norm reads them, and they travel.
 Tensor GradAccumulator::new_leaf(Context& ctx, const ParamGroup& group) const {
-  Tensor leaf = ctx.empty({sharding_.padded(group.num_elems)}, DType::kFloat32, leaf_category());
+  Tensor leaf = ctx.empty({sharding_.padded(group.num_elems)}, DType::kFloat32, reduction_->leaf_category());
   for (std::size_t s = 0; s < group.slots.size(); ++s) {
     const std::int64_t first = group.slots[s].offset + group.slots[s].shape.num_elems();
     const std::int64_t last = s + 1 < group.slots.size() ? group.slots[s + 1].offset : leaf.num_elems();
@@ -54,7 +41,7 @@ Tensor GradAccumulator::new_leaf(Context& ctx, const ParamGroup& group) const {
 
 void GradAccumulator::begin(Context& ctx, int unit, int /*micro_batch*/) {
   for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
-    Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
+    GradSum& bucket = buckets_[static_cast<std::size_t>(b)];
     // A leaf goes on where it is the sum of the micro-batches so far (fast), or where blocks above have
     // written their part of it (a merged group).
     if (bucket.leaf.defined()) continue;
@@ -64,7 +51,7 @@ void GradAccumulator::begin(Context& ctx, int unit, int /*micro_batch*/) {
 }
 
 GradientTarget GradAccumulator::target(const ParamUse& use) {
-  Bucket& bucket = buckets_[static_cast<std::size_t>(use.bucket)];
+  GradSum& bucket = buckets_[static_cast<std::size_t>(use.bucket)];
   const ParamSlot& slot = group_of(use.bucket).slots[static_cast<std::size_t>(use.slot)];
   auto written = bucket.written[static_cast<std::size_t>(use.slot)];
   const GradientMode mode = written ? GradientMode::kAccumulate : GradientMode::kOverwrite;
@@ -74,7 +61,7 @@ GradientTarget GradAccumulator::target(const ParamUse& use) {
 
 // Those of `unit`: the blocks of a merged group fill in their own.
 void GradAccumulator::fill_unwritten(Context& ctx, int b, int unit) {
-  Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
+  GradSum& bucket = buckets_[static_cast<std::size_t>(b)];
   const ParamGroup& group = group_of(b);
   const bool is_further_use = layout_.buckets[static_cast<std::size_t>(b)].use > 0;
   for (std::size_t s = 0; s < group.slots.size(); ++s) {
@@ -86,22 +73,20 @@ void GradAccumulator::fill_unwritten(Context& ctx, int b, int unit) {
 }
 
 void GradAccumulator::round_leaf(Context& ctx, int b) {
-  Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
+  GradSum& bucket = buckets_[static_cast<std::size_t>(b)];
   if (options_.dtype == DType::kFloat32) return;
-  const Tensor rounded = ctx.empty(bucket.leaf.shape(), options_.dtype, leaf_category());
+  const Tensor rounded = ctx.empty(bucket.leaf.shape(), options_.dtype, reduction_->leaf_category());
   ctx.run(CastArgs{.x = bucket.leaf, .y = rounded});
   bucket.leaf = rounded;
 }
 
 void GradAccumulator::end(Context& ctx, int unit, int micro_batch) {
   for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
-    Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
+    GradSum& bucket = buckets_[static_cast<std::size_t>(b)];
     fill_unwritten(ctx, b, unit);
     if (!completes(b, unit)) continue;
     round_leaf(ctx, b);
-    if (options_.reduction == Reduction::kFast || each_) continue;
-    push(ctx, bucket, std::exchange(bucket.leaf, Tensor()),
-         {batch_.global_micro_batch(comm_.rank(), micro_batch), 0});
+    reduction_->add_leaf(ctx, bucket, micro_batch);
   }
 }
 
@@ -116,55 +101,10 @@ std::vector<GradAccumulator::Leaf> GradAccumulator::take_leaves(Context& ctx, in
   return leaves;
 }
 
-void GradAccumulator::push(Context& ctx, Bucket& bucket, const Tensor& sum, Subtree subtree) {
-  bucket.sums.push_back(sum);
-  for (int joins = bucket.stack.push(subtree); joins > 0; --joins) {
-    const Tensor right = bucket.sums.back();
-    bucket.sums.pop_back();
-    ctx.run(AddArgs{.a = bucket.sums.back(), .b = right, .out = bucket.sums.back()});
-  }
-}
-
-GradAccumulator::Exchange GradAccumulator::exchange_of(Context& ctx, int b, int micro_batch) {
-  Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
-  Exchange exchange{.bucket = b, .micro_batch = micro_batch};
-  const auto receive = [&](std::int64_t elems) {
-    return exchange.received.emplace_back(ctx.empty({elems}, options_.dtype, MemoryCategory::kCommunication));
-  };
-  if (options_.reduction == Reduction::kFast) {
-    exchange.sources.push_back(std::exchange(bucket.leaf, Tensor()));
-    if (sharded()) {
-      const Tensor piece = receive(exchange.sources[0].num_elems() / comm_.size());
-      exchange.works.push_back(comm_.reduce_scatter(exchange.sources[0], piece, ReduceOp::kSum));
-    } else {
-      exchange.works.push_back(comm_.all_reduce(exchange.sources[0], ReduceOp::kSum));
-    }
-    return exchange;
-  }
-  if (each_) {
-    exchange.sources.push_back(std::exchange(bucket.leaf, Tensor()));
-  } else {
-    // A rank with fewer partial sums than others sends its last one again; nobody reads it.
-    for (std::size_t round = 0; round < num_rounds_; ++round) {
-      exchange.sources.push_back(bucket.sums[std::min(round, bucket.sums.size() - 1)]);
-    }
-  }
-  for (const Tensor& source : exchange.sources) receive(source.num_elems());
-  exchange.chunks = chunks_of(b);
-  for (const Chunk& chunk : exchange.chunks) {
-    const Shape length{chunk.num_elems};
-    for (std::size_t i = 0; i < exchange.sources.size(); ++i) {
-      exchange.works.push_back(comm_.all_to_all(exchange.sources[i].slice(chunk.first, length),
-                                                exchange.received[i].slice(chunk.first, length)));
-    }
-  }
-  return exchange;
-}
-
 // Only what is summed and gathered at once can overlap.
 std::vector<Chunk> GradAccumulator::chunks_of(int b) const {
   const std::int64_t elems = sharding_.padded(group_of(b).num_elems);
-  const bool gathers = !sharded() && !each_ && !gathers_after_uses(b);
+  const bool gathers = !sharded() && reduction_->completes_chunks() && !gathers_after_uses(b);
   if (!gathers || !options_.cut_exchanges) return {{0, elems}};
   return cut_exchange({.num_elems = elems, .elem_bytes = size_bytes(options_.dtype), .ranks = comm_.size()});
 }
@@ -172,118 +112,133 @@ std::vector<Chunk> GradAccumulator::chunks_of(int b) const {
 void GradAccumulator::start_reduce(Context& ctx, int unit, int micro_batch) {
   for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
     if (!completes(b, unit)) continue;
-    Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
+    GradSum& bucket = buckets_[static_cast<std::size_t>(b)];
     if (comm_.size() == 1) {
-      // Nothing to exchange; what the fast reduction has accumulated is the sum, of this micro-batch or of
-      // all.
-      if (bucket.leaf.defined()) add_to_sum(ctx, bucket, std::exchange(bucket.leaf, Tensor()));
+      reduction_->sum_alone(ctx, bucket);
       continue;
     }
-    exchanges_.push_back(exchange_of(ctx, b, micro_batch));
+    GradExchange& exchange = exchanges_.emplace_back(
+        GradExchange{.bucket = b, .micro_batch = micro_batch, .chunks = chunks_of(b)});
+    reduction_->start(ctx, bucket, exchange);
     if (exchanges_.size() >= kMaxExchanges) finish_exchange(ctx);
   }
 }
 
-void GradAccumulator::finish_exchange(Context& ctx) {
-  Exchange exchange = std::move(exchanges_.front());
+void GradAccumulator::finish_exchange(Context& ctx, Then then) {
+  GradExchange exchange = std::move(exchanges_.front());
   exchanges_.pop_front();
-  const bool canonical = options_.reduction == Reduction::kCanonical;
-  if (canonical && !each_) return finish_step(ctx, exchange, Sums::kPieces);
-  for (Work& work : exchange.works) work.wait();
-  return canonical ? finish_round(ctx, exchange) : finish_fast(ctx, exchange);
-}
-
-// Reducing once: the partial sums of all ranks, over what this rank owns of each chunk, become the sum.
-void GradAccumulator::finish_step(Context& ctx, Exchange& exchange, Sums sums) {
-  std::vector<Subtree> leaves;
-  for (const auto& partials : partials_) leaves.insert(leaves.end(), partials.begin(), partials.end());
-  const std::vector<Addition> additions = finish_tree(leaves);
-  exchange.sources.clear();
-  auto work = exchange.works.begin();
-  for (const Chunk& chunk : exchange.chunks) {
-    for (std::size_t round = 0; round < num_rounds_; ++round) (work++)->wait();
-    sum_chunk(ctx, exchange, chunk, additions);
-    if (sums == Sums::kGathered) start_gather_chunk(exchange.bucket, chunk);
-  }
-}
-
-// The last sum is written where it stays.
-void GradAccumulator::sum_chunk(Context& ctx, const Exchange& exchange, const Chunk& chunk,
-                                const std::vector<Addition>& additions) {
-  const std::int64_t piece = chunk.num_elems / comm_.size();
-  std::vector<Tensor> pieces;  // in order of their leaves
-  for (std::size_t r = 0; r < partials_.size(); ++r) {
-    for (std::size_t p = 0; p < partials_[r].size(); ++p) {
-      const std::int64_t first = chunk.first + static_cast<std::int64_t>(r) * piece;
-      pieces.push_back(exchange.received[p].slice(first, {piece}));
-    }
-  }
-  const Tensor kept = home_of_piece(ctx, exchange.bucket, chunk);
-  for (std::size_t i = 0; i < additions.size(); ++i) {
-    const Tensor& target = pieces[static_cast<std::size_t>(additions[i].target)];
-    const Tensor& source = pieces[static_cast<std::size_t>(additions[i].source)];
-    ctx.run(AddArgs{.a = target, .b = source, .out = i + 1 < additions.size() ? target : kept});
-  }
-  if (additions.empty()) ctx.backend->copy(ctx.exec, kept, pieces[0]);
-}
-
-Tensor GradAccumulator::home_of_piece(Context& ctx, int b, const Chunk& chunk) {
-  Bucket& bucket = buckets_[static_cast<std::size_t>(b)];
-  const Shape piece{chunk.num_elems / comm_.size()};
-  if (options_.sharded.gradients) {
-    bucket.sums = {ctx.empty(piece, options_.dtype, MemoryCategory::kGradients)};
-    return bucket.sums[0];
-  }
-  bucket.sums.resize(1);
-  return bucket.sums[0].slice(chunk.first + comm_.rank() * piece.num_elems(), piece);
-}
-
-// Reducing every micro-batch: one leaf of each rank, in rank order, enters this rank's binary counter.
-void GradAccumulator::finish_round(Context& ctx, Exchange& exchange) {
-  Bucket& bucket = buckets_[static_cast<std::size_t>(exchange.bucket)];
-  const std::int64_t piece = exchange.received[0].num_elems() / comm_.size();
-  for (int r = 0; r < comm_.size(); ++r) {
-    push(ctx, bucket, exchange.received[0].slice(r * piece, {piece}),
-         {batch_.global_micro_batch(r, exchange.micro_batch), 0});
-  }
-  // What has not joined a sum of an earlier round still lies in the receive buffer: a piece must not keep it
-  // alive.
-  const auto* begin = static_cast<const std::byte*>(exchange.received[0].data());
-  const auto* end = begin + exchange.received[0].size_bytes();
-  for (std::size_t i = 0; i < bucket.sums.size(); ++i) {
-    const auto* at = static_cast<const std::byte*>(bucket.sums[i].data());
-    if (at < begin || at >= end) continue;
-    const Tensor own = ctx.empty({piece}, options_.dtype, MemoryCategory::kGradients);
-    ctx.backend->copy(ctx.exec, own, bucket.sums[i]);
-    bucket.sums[i] = own;
-  }
-}
-
-void GradAccumulator::add_to_sum(Context& ctx, Bucket& bucket, const Tensor& gradient) {
-  if (bucket.sums.empty()) {
-    bucket.sums = {gradient};
-  } else {
-    ctx.run(AddArgs{.a = bucket.sums[0], .b = gradient, .out = bucket.sums[0]});
-  }
-}
-
-void GradAccumulator::finish_fast(Context& ctx, Exchange& exchange) {
-  Bucket& bucket = buckets_[static_cast<std::size_t>(exchange.bucket)];
-  if (!sharded()) {
-    bucket.sums = {exchange.sources[0]};
-  } else if (bucket.sums.empty()) {
-    const Tensor own = ctx.empty(exchange.received[0].shape(), DType::kFloat32, MemoryCategory::kGradients);
-    ctx.backend->copy(ctx.exec, own, exchange.received[0]);
-    bucket.sums = {own};
-  } else {
-    ctx.run(AddArgs{.a = bucket.sums[0], .b = exchange.received[0], .out = bucket.sums[0]});
-  }
+  reduction_->finish(ctx, buckets_[static_cast<std::size_t>(exchange.bucket)], exchange,
+                     [&](const Chunk& chunk) {
+                       if (then == Then::kGather) start_gather_chunk(exchange.bucket, chunk);
+                     });
 }
 
 void GradAccumulator::drop(int group) {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    if (layout_.buckets[b].group == group) buckets_[b] = Bucket{};
+    if (layout_.buckets[b].group == group) buckets_[b] = {};
   }
+}
+
+void GradAccumulator::complete_sums(Context& ctx) {
+  while (!exchanges_.empty()) finish_exchange(ctx);
+  for (Work& work : gathers_) work.wait();
+  gathers_.clear();
+  for (GradSum& bucket : buckets_) {
+    if (!bucket.sums.empty()) reduction_->complete(ctx, bucket);  // those of other stages are empty
+  }
+}
+
+void GradAccumulator::send_use(Context& ctx, int bucket, Communicator& comm, int stage) {
+  complete_sums(ctx);
+  tied_.push_back(comm.send(summed(bucket), stage, kTiedTag));
+}
+
+void GradAccumulator::receive_use(Context& ctx, int bucket, Communicator& comm, int stage) {
+  const std::int64_t elems = group_of(bucket).num_elems;
+  const bool is_piece = sharded() || gathers_after_uses(bucket);
+  const Tensor gradient =
+      ctx.empty({is_piece ? sharding_.piece(elems) : elems}, options_.dtype, MemoryCategory::kCommunication);
+  tied_.push_back(comm.recv(gradient, stage, kTiedTag));
+  buckets_[static_cast<std::size_t>(bucket)].sums = {gradient};
+}
+
+void GradAccumulator::start_gather(Context& ctx, int unit) {
+  for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
+    if (!completes(b, unit) || layout_.buckets[static_cast<std::size_t>(b)].use > 0) continue;
+    if (gathers_after_uses(b)) {
+      while (!exchanges_.empty()) finish_exchange(ctx);
+      for (Work& work : tied_) work.wait();
+      tied_.clear();
+      add_uses(ctx, layout_.buckets[static_cast<std::size_t>(b)].group);
+    }
+    while (!exchanges_.empty() && exchanges_.front().bucket != b) finish_exchange(ctx);
+    if (exchanges_.empty()) {
+      for (const Chunk& chunk : chunks_of(b)) start_gather_chunk(b, chunk);
+    } else {
+      finish_exchange(ctx, Then::kGather);
+    }
+  }
+}
+
+void GradAccumulator::start_gather_chunk(int b, const Chunk& chunk) {
+  const Tensor whole = sum_of(b).slice(chunk.first, {chunk.num_elems});
+  const std::int64_t piece = chunk.num_elems / comm_.size();
+  gathers_.push_back(comm_.all_gather(whole.slice(comm_.rank() * piece, {piece}), whole));
+}
+
+void GradAccumulator::finish(Context& ctx) {
+  complete_sums(ctx);
+  for (Work& work : tied_) work.wait();
+  tied_.clear();
+  for (int group = 0; group < static_cast<int>(layout_.groups.size()); ++group) add_uses(ctx, group);
+}
+
+// Buckets are in block order, so the uses of a tied parameter are added in block order.
+void GradAccumulator::add_uses(Context& ctx, int group) {
+  const int owner = owner_bucket(group);
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const GradBucket& further = layout_.buckets[b];
+    if (further.group != group || further.use == 0 || buckets_[b].sums.empty()) continue;
+    if (!buckets_[static_cast<std::size_t>(owner)].sums.empty()) {
+      const Tensor sum = summed(owner);
+      ctx.run(AddArgs{.a = sum, .b = summed(static_cast<int>(b)), .out = sum});
+    }
+    buckets_[b] = {};
+  }
+}
+
+bool GradAccumulator::gathers_after_uses(int bucket) const {
+  if (sharded() || comm_.size() == 1 || !reduction_->sums_pieces()) return false;
+  const int group = layout_.buckets[static_cast<std::size_t>(bucket)].group;
+  return std::ranges::any_of(layout_.buckets,
+                             [&](const GradBucket& other) { return other.group == group && other.use > 0; });
+}
+
+int GradAccumulator::owner_bucket(int group) const {
+  const auto owner = std::ranges::find_if(
+      layout_.buckets, [&](const GradBucket& o) { return o.group == group && o.use == 0; });
+  return static_cast<int>(owner - layout_.buckets.begin());
+}
+
+Tensor GradAccumulator::owned(int bucket) const {
+  if (sharded()) return piece_of(bucket);
+  return sum_of(bucket).slice(0, {group_of(bucket).num_elems});
+}
+
+Tensor GradAccumulator::piece_of(int bucket) const {
+  const std::int64_t elems = group_of(bucket).num_elems, piece = sharding_.piece(elems);
+  const Tensor& sum = sum_of(bucket);
+  return sum.num_elems() == piece ? sum : sum.slice(sharding_.first(elems), {piece});
+}
+
+const Tensor& GradAccumulator::sum_of(int bucket) const {
+  const std::vector<Tensor>& sums = buckets_[static_cast<std::size_t>(bucket)].sums;
+  TRIREME_CHECK(!sums.empty(), "group '{}' has no gradient", group_of(bucket).name);
+  return sums[0];
+}
+
+Tensor GradAccumulator::gradient(int group) const {
+  return owned(owner_bucket(group));
 }
 
 }  // namespace trireme

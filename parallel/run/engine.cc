@@ -86,7 +86,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                         .holdings = holdings_of_stage(layout_, stages_, groups_.coord()[Axis::kPipeline])});
   gradients_ = std::make_unique<GradAccumulator>(
       layout_, batch_,
-      GradAccumulatorOptions{.reduction = options.reduction,
+      GradReductionOptions{.reduction = options.reduction,
                              .sharded = sharded_by(options.zero),
                              .reduce_each_micro_batch = reduces_each_micro_batch(options),
                              .cut_exchanges = groups_.along(Axis::kData)->spans_machines(),

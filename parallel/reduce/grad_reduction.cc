@@ -1,0 +1,52 @@
+#include "parallel/reduce/grad_reduction.h"
+
+#include "runtime/base/error.h"
+
+namespace trireme {
+
+void GradReduction::push(Context& ctx, GradSum& sum, const Tensor& subtree_sum, Subtree subtree) {
+  sum.sums.push_back(subtree_sum);
+  for (int joins = sum.stack.push(subtree); joins > 0; --joins) {
+    const Tensor right = sum.sums.back();
+    sum.sums.pop_back();
+    ctx.run(AddArgs{.a = sum.sums.back(), .b = right, .out = sum.sums.back()});
+  }
+}
+
+void GradReduction::finish_stack(Context& ctx, GradSum& sum) {
+  for (const Addition& add : finish_tree(sum.stack.entries())) {
+    const Tensor& target = sum.sums[static_cast<std::size_t>(add.target)];
+    ctx.run(AddArgs{.a = target, .b = sum.sums[static_cast<std::size_t>(add.source)], .out = target});
+  }
+  sum.sums.resize(1);
+  sum.stack = {};
+}
+
+void GradReduction::start_all_to_all(Context& ctx, GradExchange& exchange) const {
+  for (const Tensor& source : exchange.sources) {
+    exchange.received.push_back(receive_buffer(ctx, source.num_elems()));
+  }
+  for (const Chunk& chunk : exchange.chunks) {
+    const Shape length{chunk.num_elems};
+    for (std::size_t i = 0; i < exchange.sources.size(); ++i) {
+      exchange.works.push_back(comm_.all_to_all(exchange.sources[i].slice(chunk.first, length),
+                                                exchange.received[i].slice(chunk.first, length)));
+    }
+  }
+}
+
+std::unique_ptr<GradReduction> make_reduction(const BatchLayout& batch, const GradReductionOptions& options,
+                                              Communicator& comm) {
+  const bool each = options.reduce_each_micro_batch && comm.size() > 1;  // one rank has nothing to reduce
+  TRIREME_CHECK(batch.data_ranks == comm.size(), "the batch is laid out for {} ranks, the group has {}",
+                batch.data_ranks, comm.size());
+  TRIREME_CHECK(!each || batch.assignment == Assignment::kStrided,
+                "reducing every micro-batch wants the strided assignment of micro-batches");
+  TRIREME_CHECK(options.dtype == DType::kFloat32 || options.reduction == Reduction::kCanonical,
+                "the fast reduction sums in fp32 only, not in {}: use the canonical one, or fp32 gradients",
+                name(options.dtype));
+  if (options.reduction == Reduction::kFast) return library_reduction(batch, options, comm);
+  return each ? each_micro_batch(batch, options, comm) : once_a_step(batch, options, comm);
+}
+
+}  // namespace trireme
