@@ -87,10 +87,10 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
   gradients_ = std::make_unique<GradAccumulator>(
       layout_, batch_,
       GradReductionOptions{.reduction = options.reduction,
-                             .sharded = sharded_by(options.zero),
-                             .reduce_each_micro_batch = reduces_each_micro_batch(options),
-                             .cut_exchanges = groups_.along(Axis::kData)->spans_machines(),
-                             .dtype = options.precision.grad_dtype},
+                           .sharded = sharded_by(options.zero),
+                           .reduce_each_micro_batch = reduces_each_micro_batch(options),
+                           .cut_exchanges = groups_.along(Axis::kData)->spans_machines(),
+                           .dtype = options.precision.grad_dtype},
       *groups_.along(Axis::kData));
   if (stages_.pipeline > 1) {
     shapes_ = std::make_unique<BoundaryShapes>(*blocks_, options.precision, *options.sample);
