@@ -47,7 +47,7 @@ TEST(ConfigText, KeysHoldTheReference) {
   const auto start = keys.find(begin), stop = keys.find(end);
   ASSERT_NE(start, std::string::npos);
   ASSERT_NE(stop, std::string::npos);
-  EXPECT_EQ(keys.substr(start + begin.size(), stop - start - begin.size()), config_reference())
+  EXPECT_TRUE(keys.substr(start + begin.size(), stop - start - begin.size()) == config_reference())
       << "replace the part between the markers by the output of `trireme train --help-keys`";
 }
 
