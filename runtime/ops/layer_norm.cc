@@ -7,10 +7,6 @@
 namespace trireme::ops {
 namespace {
 
-TensorView rows_of(const Tensor& t) {
-  return {t.data(), t.dtype(), Shape{t.shape().num_rows(), t.shape().dim(-1)}};
-}
-
 struct LayerNormBackward {
   Tensor x, mean, rstd;
   ParamRef gamma, beta;
@@ -27,18 +23,18 @@ struct LayerNormBackward {
     const GradientTarget dgamma = ctx.parameters->gradient(gamma);
     const GradientTarget dbeta = ctx.parameters->gradient(beta);
     const auto [g, center] = centered_parameter(ctx, gamma, x.dtype());
-    LayerNormBwdArgs args{.dy = rows_of(dy),
-                          .x = rows_of(x),
+    LayerNormBwdArgs args{.dy = dy.rows(),
+                          .x = x.rows(),
                           .gamma = g,
                           .mean = mean,
                           .rstd = rstd,
-                          .dx = rows_of(dx),
+                          .dx = dx.rows(),
                           .dgamma = dgamma.view(),
                           .dbeta = dbeta.view(),
                           .dgamma_mode = dgamma.mode,
                           .dbeta_mode = dbeta.mode,
                           .gamma_center = center};
-    if (existing.defined()) args.dx_add = rows_of(existing);
+    if (existing.defined()) args.dx_add = existing.rows();
     ctx.run(args);
     gradients.add(ctx, x.id(), std::move(dx));
   }
@@ -56,10 +52,10 @@ Tensor layer_norm(Context& ctx, const Tensor& input, ParamRef gamma, ParamRef be
   const Tensor y = ctx.empty(x.shape(), x.dtype());
   const Tensor mean = ctx.empty({x.shape().num_rows()});
   const Tensor rstd = ctx.empty({x.shape().num_rows()});
-  ctx.run(LayerNormFwdArgs{.x = rows_of(x),
+  ctx.run(LayerNormFwdArgs{.x = x.rows(),
                            .gamma = g,
                            .beta = b,
-                           .y = rows_of(y),
+                           .y = y.rows(),
                            .mean = mean,
                            .rstd = rstd,
                            .epsilon = epsilon,
