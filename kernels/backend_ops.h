@@ -98,6 +98,20 @@ struct AttentionBwdArgs {
   std::int64_t first_sample = 0;
 };
 
+/// y = g / (1 + e^-g) * u for x[m] = [g | u] (Shazeer 2020).
+struct SwigluFwdArgs {
+  static constexpr const char* kName = "swiglu_fwd";
+  ConstTensorView x;  // [M, 2 F]
+  TensorView y;       // [M, F]
+};
+
+struct SwigluBwdArgs {
+  static constexpr const char* kName = "swiglu_bwd";
+  ConstTensorView dy;  // [M, F]
+  ConstTensorView x;   // [M, 2 F]
+  TensorView dx;       // [M, 2 F]; may be x
+};
+
 /// x[b, t] = table[tokens[b, t]] (+ positions[t]).
 struct EmbeddingFwdArgs {
   static constexpr const char* kName = "embedding_fwd";
@@ -171,8 +185,9 @@ struct ScaleArgs {
 };
 
 /// The ops of this file, in the order of their structs.
-using FeatureOps = OpList<MatmulArgs, ColumnSumArgs, ActivationBwdArgs, LayerNormFwdArgs, LayerNormBwdArgs,
-                          AttentionFwdArgs, AttentionBwdArgs, EmbeddingFwdArgs, EmbeddingBwdArgs, DropoutArgs,
-                          SoftmaxCrossEntropyArgs, AddArgs, CastArgs, ScaleArgs>;
+using FeatureOps =
+    OpList<MatmulArgs, ColumnSumArgs, ActivationBwdArgs, LayerNormFwdArgs, LayerNormBwdArgs, AttentionFwdArgs,
+           AttentionBwdArgs, SwigluFwdArgs, SwigluBwdArgs, EmbeddingFwdArgs, EmbeddingBwdArgs, DropoutArgs,
+           SoftmaxCrossEntropyArgs, AddArgs, CastArgs, ScaleArgs>;
 
 }  // namespace trireme

@@ -49,6 +49,7 @@ enum class OpKind : std::uint8_t {
   kBatchNorm,
   kRelu,
   kPool,
+  kSwiglu,
 };
 
 struct OpPolicy {
@@ -75,6 +76,7 @@ struct OpPolicy {
 //   batch_norm             the widest of x, residual     fp32, running statistics too        the same
 //   relu                   stay as they are                                                  as its input
 //   pool                   stay as they are              sums in fp32                        as its input
+//   swiglu                 stay as they are              fp32                                as its input
 //
 // A wider residual than `linear` computes in is added behind it, as by `add`: a wide stream stays wide.
 // Parameters follow the op: a norm of an fp32 input in a bf16 job reads gamma and beta cast to fp32.
@@ -91,6 +93,7 @@ inline constexpr OpPolicy kOpPolicies[] = {
     {OpKind::kBatchNorm, "batch_norm", DtypeRule::kWidest, false},
     {OpKind::kRelu, "relu", DtypeRule::kAsInput, false},
     {OpKind::kPool, "pool", DtypeRule::kAsInput, false},
+    {OpKind::kSwiglu, "swiglu", DtypeRule::kAsInput, false},
 };
 inline constexpr std::size_t kNumOpKinds = std::size(kOpPolicies);
 

@@ -43,6 +43,10 @@ struct EpilogueTile {
 struct ActivationNumerics {
   void (*epilogue)(const EpilogueTile& tile);
   void (*gelu_bwd)(const float* dy, const float* pre, float* dx, std::int64_t n);
+  void (*swiglu)(const float* gate, const float* up, float* y, std::int64_t n);
+  /// dgate may be gate, dup may be up.
+  void (*swiglu_bwd)(const float* dy, const float* gate, const float* up, float* dgate, float* dup,
+                     std::int64_t n);
 };
 
 /// The random numbers of one op: see RngKey and [Note: random numbers].

@@ -9,6 +9,7 @@
 #include "runtime/ops/embedding.h"
 #include "runtime/ops/layer_norm.h"
 #include "runtime/ops/linear.h"
+#include "runtime/ops/swiglu.h"
 #include "tests/support/gradcheck.h"
 
 namespace trireme {
@@ -66,6 +67,19 @@ TEST(Gradients, Dropout) {
                     }});
 }
 
+TEST(Gradients, Swiglu) {
+  expect_gradients(
+      {.input = {3, 4, 2 * 9}, .op = [](Context& ctx, const Tensor& x) { return ops::swiglu(ctx, x); }});
+}
+
+// The gradient lies where the input was, if nobody else holds it.
+TEST(Gradients, SwigluBehindALinear) {
+  expect_gradients(
+      {.parameters = {{.name = "weight", .shape = {14, 5}}},
+       .input = {6, 5},
+       .op = [](Context& ctx, const Tensor& x) { return ops::swiglu(ctx, ops::linear(ctx, x, {0})); }});
+}
+
 TEST(Gradients, Embedding) {
   expect_gradients(
       {.parameters = {{.name = "table", .shape = {6, 5}}, {.name = "positions", .shape = {9, 5}}},
@@ -115,6 +129,9 @@ TEST(OpChecks, NameBothShapes) {
   });
   expect_refused("attention: qkv [2, 5]", [](Context& c) {
     ops::attention(c, c.empty({2, 5}), {.num_heads = 1});
+  });
+  expect_refused("swiglu: input [2, 5] is not [..., 2 F]", [](Context& c) {
+    ops::swiglu(c, c.empty({2, 5}));
   });
   expect_refused("embedding: needs int32 tokens", [](Context& c) {
     ops::embedding(c, c.empty({2, 5}), {0});
