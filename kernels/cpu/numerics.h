@@ -79,16 +79,16 @@ struct ElementwiseNumerics {
 struct LayerNormRows {
   const float* x;
   const float *gamma, *beta;
-  float *y, *mean, *rstd;
+  float *y, *mean, *rstd;  // mean and beta null: RMS norm
   std::int64_t rows, cols;
   float epsilon;
 };
 
 struct LayerNormBwdRows {
-  const float *dy, *x, *gamma, *mean, *rstd;
-  const float* dx_add;  // or null
+  const float *dy, *x, *gamma, *mean, *rstd;  // mean null: RMS norm
+  const float* dx_add;                        // or null
   float* dx;
-  float *dgamma, *dbeta;  // [cols]: grow by the sums over these rows
+  float *dgamma, *dbeta;  // [cols]: grow by the sums over these rows; dbeta stays where mean is null
   std::int64_t rows, cols;
 };
 
