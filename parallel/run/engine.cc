@@ -20,6 +20,14 @@ BatchLayout training_layout(const EngineOptions& options, int data_ranks) {
           .assignment = reduces_each_micro_batch(options) ? Assignment::kStrided : Assignment::kContiguous};
 }
 
+GradReductionOptions reduction_options(const EngineOptions& options, const Communicator& data_axis) {
+  return {.reduction = options.reduction,
+          .sharded = sharded_by(options.zero),
+          .reduce_each_micro_batch = reduces_each_micro_batch(options),
+          .cut_exchanges = data_axis.spans_machines(),
+          .dtype = options.precision.grad_dtype};
+}
+
 Context context_of(const EngineOptions& options) {
   Context ctx = Context::create(options.device, options.threads, options.memory_limit, options.backend);
   ctx.precision = options.precision;
@@ -82,13 +90,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                         .seed = options.seed,
                         .holdings = holdings_of_stage(layout_, stages_, groups_.coord()[Axis::kPipeline])});
   gradients_ = std::make_unique<GradAccumulator>(
-      layout_, batch_,
-      GradReductionOptions{.reduction = options.reduction,
-                           .sharded = sharded_by(options.zero),
-                           .reduce_each_micro_batch = reduces_each_micro_batch(options),
-                           .cut_exchanges = groups_.along(Axis::kData)->spans_machines(),
-                           .dtype = options.precision.grad_dtype},
-      *groups_.along(Axis::kData));
+      layout_, batch_, reduction_options(options, *groups_.along(Axis::kData)), *groups_.along(Axis::kData));
   if (stages_.pipeline > 1) {
     shapes_ = std::make_unique<BoundaryShapes>(*blocks_, options.precision, *options.sample);
   }
@@ -108,23 +110,23 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
   executor_ = std::make_unique<Executor>(*parts_, *tied_);
   scaler_ = std::make_unique<LossScaler>(ctx_, options.loss_scale);
   records_ = std::make_unique<StepRecords>(ctx_, batch_.per_rank() * groups_.mesh.size(Axis::kData));
-  Sharding sharding;
-  if (sharded_by(options.zero).optimizer)
-    sharding = {groups_.along(Axis::kData)->size(), groups_.along(Axis::kData)->rank()};
   optimizer_step_ = std::make_unique<OptimizerStep>(
       *parts_,
-      OptimizerStep::Options{
-          .optimizer = *optimizer_, .scaler = *scaler_, .max_norm = options.grad_clip, .sharding = sharding});
-  if (!options.cuda_graph) return;
-  if (comm->size() > 1) {
+      OptimizerStep::Options{.optimizer = *optimizer_, .scaler = *scaler_, .max_norm = options.grad_clip});
+  graph_ = make_graph();
+}
+
+std::unique_ptr<StepGraph> Engine::make_graph() const {
+  if (!options_.cuda_graph) return nullptr;
+  if (groups_.world->size() > 1) {
     throw Error(
         ErrorCode::kUnsupported,
         fmt::format(
             "EngineOptions::cuda_graph = true works with one rank, this job has {}: the operations of "
             "a communicator are not recorded; set it to false",
-            comm->size()));
+            groups_.world->size()));
   }
-  graph_ = std::make_unique<StepGraph>(ctx_);
+  return std::make_unique<StepGraph>(ctx_);
 }
 
 // It is reserved whole: how much of it a set will fill is not known before it was read.
@@ -268,7 +270,7 @@ Tensor Engine::infer(const HostBatch& batch) {
 }
 
 std::uint64_t Engine::state_hash() const {
-  return trireme::state_hash(*parts_, sharded_by(options_.zero));
+  return trireme::state_hash(*parts_);
 }
 
 std::optional<NonFiniteGradient> Engine::find_non_finite_gradient(const StepResult& skipped,

@@ -158,6 +158,7 @@ class Engine {
   Buffer reserve_data_cache() const;
   StepPlan make_plan() const;
   PlanOptions plan_options() const;
+  std::unique_ptr<StepGraph> make_graph() const;
   Tensor run_step(ExecutionInput& input, MemoryStats& memory);
   /// `step` counts from 0.
   ExecutionInput step_input(const BatchSource& source, std::int64_t num_targets, std::int64_t step) const;

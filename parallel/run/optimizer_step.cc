@@ -12,6 +12,7 @@ Tensor scalar(const Context& ctx) {
 OptimizerStep::OptimizerStep(const RankParts& parts, const Options& options)
     : parts_(parts),
       options_(options),
+      sharding_(parts.params.sharding()),
       scalars_{.lr = scalar(parts.ctx),
                .clip = scalar(parts.ctx),
                .step = options.scaler.updates(),
@@ -20,12 +21,12 @@ OptimizerStep::OptimizerStep(const RankParts& parts, const Options& options)
   std::vector<std::int64_t> blocks;  // of each group, padded: numbers of padding are zero and change no sum
   std::int64_t total = 0;
   for (const ParamGroup& group : parts_.layout.groups) {
-    blocks.push_back(options_.sharding.padded(group.num_elems) / kNormBlock);
+    blocks.push_back(sharding_.padded(group.num_elems) / kNormBlock);
     total += blocks.back();
   }
   // Where a rank has a part of the gradients it computes its own alone and holds the others' for the
   // exchange.
-  const bool sharded = options_.sharding.ranks > 1 || parts_.stages.pipeline > 1;
+  const bool sharded = sharding_.ranks > 1 || parts_.stages.pipeline > 1;
   all_norm_partials_ = parts_.ctx.empty(
       {total}, DType::kFloat32, sharded ? MemoryCategory::kCommunication : MemoryCategory::kGradients);
   std::int64_t first = 0;
@@ -41,8 +42,8 @@ void OptimizerStep::set_learning_rate(double lr) {
 }
 
 Tensor OptimizerStep::own_norms(std::size_t g) const {
-  const std::int64_t blocks = norm_partials_[g].num_elems() / options_.sharding.ranks;
-  return norm_partials_[g].slice(options_.sharding.rank * blocks, {blocks});
+  const std::int64_t blocks = norm_partials_[g].num_elems() / sharding_.ranks;
+  return norm_partials_[g].slice(sharding_.rank * blocks, {blocks});
 }
 
 void OptimizerStep::compute_norms() {

@@ -17,7 +17,6 @@ class OptimizerStep {
     const Optimizer& optimizer;
     LossScaler& scaler;
     float max_norm = 0.0f;  // 0: no clipping
-    Sharding sharding;      // of gradients and masters over the data axis
   };
   OptimizerStep(const RankParts& parts, const Options& options);
 
@@ -57,6 +56,7 @@ class OptimizerStep {
 
   const RankParts& parts_;
   const Options options_;
+  const Sharding sharding_;  // of gradients and masters over the data axis
   const UpdateScalars scalars_;
   const Tensor grad_norm_;
   Tensor all_norm_partials_;           // a number a norm block of every (padded) group

@@ -29,9 +29,10 @@ void clear_gaps(const ParamGroup& group, std::int64_t first, std::vector<float>&
 
 }  // namespace
 
-std::uint64_t state_hash(const RankParts& parts, const ShardedState& sharded) {
+std::uint64_t state_hash(const RankParts& parts) {
   const ParamStore& params = parts.params;
   const MeshGroups& groups = parts.groups;
+  const bool sharded = params.sharding().ranks > 1;
   std::uint64_t hash = 0;
   for (std::size_t g = 0; g < parts.layout.groups.size(); ++g) {
     if (!params.owns(static_cast<int>(g))) continue;
@@ -52,13 +53,13 @@ std::uint64_t state_hash(const RankParts& parts, const ShardedState& sharded) {
   }
   // Brought together, and counted once.
   const Tensor statistics = parts.statistics.whole();
-  if (statistics.defined() && (sharded.optimizer ? groups.world->rank() == 0 : parts.stage() == 0)) {
+  if (statistics.defined() && (sharded ? groups.world->rank() == 0 : parts.stage() == 0)) {
     hash += hash_blocks(parts.ctx.to_host(statistics), 0, kStatisticsStream);
   }
   // Pieces of all ranks: the sum does not care who holds what. Without sharding every data rank has all of
   // its stage, and what it says is its own.
-  if (!sharded.optimizer && !groups.spans(Axis::kPipeline)) return hash;
-  Communicator& others = sharded.optimizer ? *groups.world : *groups.along(Axis::kPipeline);
+  if (!sharded && !groups.spans(Axis::kPipeline)) return hash;
+  Communicator& others = sharded ? *groups.world : *groups.along(Axis::kPipeline);
   std::uint64_t total = 0;
   for (const std::uint64_t one : others.all_gather_value(hash)) total += one;
   return total;

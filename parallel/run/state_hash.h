@@ -9,6 +9,6 @@ namespace trireme {
 
 /// Of all parameters, optimizer state and running statistics in global order: equal on every layout that did
 /// the same steps. Collective.
-std::uint64_t state_hash(const RankParts& parts, const ShardedState& sharded);
+std::uint64_t state_hash(const RankParts& parts);
 
 }  // namespace trireme
