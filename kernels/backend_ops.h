@@ -43,25 +43,29 @@ struct ActivationBwdArgs {
   Activation activation = Activation::kGeluTanh;
 };
 
-/// y = (x - mean) * rstd * gamma + beta over the last dim; biased variance.
+/// y = (x - mean) * rstd * gamma + beta over the last dim; biased variance. Without mean and beta it is RMS
+/// norm (Zhang & Sennrich 2019): mean = 0, so rstd = 1 / sqrt(mean of x^2 + epsilon).
 struct LayerNormFwdArgs {
   static constexpr const char* kName = "layer_norm_fwd";
-  ConstTensorView x;            // [M, C]
-  ConstTensorView gamma, beta;  // [C]
-  TensorView y;                 // [M, C]
-  TensorView mean, rstd;        // [M] fp32
+  ConstTensorView x;      // [M, C]
+  ConstTensorView gamma;  // [C]
+  ConstTensorView beta;   // [C], or undefined, as mean is
+  TensorView y;           // [M, C]
+  TensorView mean;        // [M] fp32, or undefined
+  TensorView rstd;        // [M] fp32
   float epsilon = 1e-5f;
   float gamma_center = 0.0f;  // added to each element of gamma, in fp32
 };
 
 struct LayerNormBwdArgs {
   static constexpr const char* kName = "layer_norm_bwd";
-  ConstTensorView dy, x;       // [M, C]
-  ConstTensorView gamma;       // [C]
-  ConstTensorView mean, rstd;  // [M]
-  ConstTensorView dx_add;      // [M, C], or undefined: added to dx (the residual branch); may be dx itself
-  TensorView dx;               // [M, C]; may be dy or dx_add
-  TensorView dgamma, dbeta;    // [C] fp32
+  ConstTensorView dy, x;     // [M, C]
+  ConstTensorView gamma;     // [C]
+  ConstTensorView mean;      // [M], or undefined: as in forward
+  ConstTensorView rstd;      // [M]
+  ConstTensorView dx_add;    // [M, C], or undefined: added to dx (the residual branch); may be dx itself
+  TensorView dx;             // [M, C]; may be dy or dx_add
+  TensorView dgamma, dbeta;  // [C] fp32; dbeta undefined where mean is
   GradientMode dgamma_mode = GradientMode::kOverwrite;
   GradientMode dbeta_mode = GradientMode::kOverwrite;
   float gamma_center = 0.0f;  // as in forward
@@ -96,6 +100,50 @@ struct AttentionBwdArgs {
   float dropout_p = 0.0f;
   RngKey rng;
   std::int64_t first_sample = 0;
+};
+
+/// How fast the pairs of a head turn: pair i by t * frequencies[i] radians at position t (Su et al. 2021).
+struct RopeFrequencies {
+  static constexpr int kMaxPairs = 128;
+  int num_pairs = 0;  // head_dim / 2
+  double frequencies[kMaxPairs] = {};
+};
+
+/// Rotary positions for grouped queries (Ainslie et al. 2023): qkv[b, t] = [H heads of q | K of k | K of v]
+/// becomes what attention reads, [q | k | v] of H heads each. Elements i and i + D / 2 of every head of q and
+/// k are a pair (x, y), which turns to (x cos a - y sin a, y cos a + x sin a); head h reads k and v of head
+/// h K / H.
+struct RopeFwdArgs {
+  static constexpr const char* kName = "rope_fwd";
+  ConstTensorView qkv;  // [B, T, (H + 2 K) D]
+  TensorView out;       // [B, T, 3 H D]
+  int num_heads = 1;    // H, a multiple of K
+  int num_kv_heads = 1;
+  RopeFrequencies rope;
+};
+
+/// The gradient of a head of k or v is the sum over its H / K copies, in their order.
+struct RopeBwdArgs {
+  static constexpr const char* kName = "rope_bwd";
+  ConstTensorView dout;  // [B, T, 3 H D]
+  TensorView dqkv;       // [B, T, (H + 2 K) D]; may be dout where H = K
+  int num_heads = 1;
+  int num_kv_heads = 1;
+  RopeFrequencies rope;
+};
+
+/// y = g / (1 + e^-g) * u for x[m] = [g | u] (Shazeer 2020).
+struct SwigluFwdArgs {
+  static constexpr const char* kName = "swiglu_fwd";
+  ConstTensorView x;  // [M, 2 F]
+  TensorView y;       // [M, F]
+};
+
+struct SwigluBwdArgs {
+  static constexpr const char* kName = "swiglu_bwd";
+  ConstTensorView dy;  // [M, F]
+  ConstTensorView x;   // [M, 2 F]
+  TensorView dx;       // [M, 2 F]; may be x
 };
 
 /// x[b, t] = table[tokens[b, t]] (+ positions[t]).
@@ -171,8 +219,9 @@ struct ScaleArgs {
 };
 
 /// The ops of this file, in the order of their structs.
-using FeatureOps = OpList<MatmulArgs, ColumnSumArgs, ActivationBwdArgs, LayerNormFwdArgs, LayerNormBwdArgs,
-                          AttentionFwdArgs, AttentionBwdArgs, EmbeddingFwdArgs, EmbeddingBwdArgs, DropoutArgs,
-                          SoftmaxCrossEntropyArgs, AddArgs, CastArgs, ScaleArgs>;
+using FeatureOps =
+    OpList<MatmulArgs, ColumnSumArgs, ActivationBwdArgs, LayerNormFwdArgs, LayerNormBwdArgs, AttentionFwdArgs,
+           AttentionBwdArgs, RopeFwdArgs, RopeBwdArgs, SwigluFwdArgs, SwigluBwdArgs, EmbeddingFwdArgs,
+           EmbeddingBwdArgs, DropoutArgs, SoftmaxCrossEntropyArgs, AddArgs, CastArgs, ScaleArgs>;
 
 }  // namespace trireme

@@ -1,9 +1,11 @@
 #include "models/gpt.h"
 
+#include <fmt/ranges.h>
+
 #include <cmath>
 
-#include "models/gpt_embedding.h"
-#include "models/gpt_head.h"
+#include "models/token_embedding.h"
+#include "models/token_head.h"
 #include "models/transformer_block.h"
 #include "runtime/base/error.h"
 
@@ -15,12 +17,9 @@ GptConfig gpt_config_for_size(std::string_view size) {
   if (size == "774m") return {.layers = 36, .hidden = 1280, .heads = 20};
   if (size == "1.5b") return {.layers = 48, .hidden = 1600, .heads = 25};
   if (size == "13b") return {.layers = 40, .hidden = 5120, .heads = 40, .seq_len = 2048};
-  throw Error(
-      ErrorCode::kInvalidInput,
-      fmt::format(
-          "gpt: there is no size '{}'; use 124m, 350m, 774m, 1.5b or 13b, or give layers, hidden and heads "
-          "instead",
-          size));
+  throw Error(ErrorCode::kInvalidInput,
+              "gpt: there is no size '{}'; use {}, or give layers, hidden and heads instead", size,
+              fmt::join(kGptSizes, ", "));
 }
 
 BlockList build_gpt(const GptConfig& config) {
@@ -37,7 +36,11 @@ BlockList build_gpt(const GptConfig& config) {
                 config.hidden, config.heads);
   constexpr float kStddev = 0.02f;
   BlockList blocks;
-  blocks.push_back(std::make_unique<GptEmbedding>(config, kStddev));
+  blocks.push_back(std::make_unique<TokenEmbedding>(TokenEmbeddingConfig{.vocab = config.vocab,
+                                                                         .hidden = config.hidden,
+                                                                         .positions = config.seq_len,
+                                                                         .dropout = config.dropout,
+                                                                         .init_stddev = kStddev}));
   const TransformerBlockConfig layer{
       .hidden = config.hidden,
       .heads = config.heads,
@@ -47,7 +50,8 @@ BlockList build_gpt(const GptConfig& config) {
   for (std::int64_t i = 0; i < config.layers; ++i) {
     blocks.push_back(std::make_unique<TransformerBlock>(fmt::format("blocks.{}", i), layer));
   }
-  blocks.push_back(std::make_unique<GptHead>(config, kStddev));
+  blocks.push_back(std::make_unique<TokenHead>(TokenHeadConfig{
+      .vocab = config.vocab, .hidden = config.hidden, .tied = config.tied, .init_stddev = kStddev}));
   return blocks;
 }
 

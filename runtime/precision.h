@@ -42,6 +42,7 @@ enum class OpKind : std::uint8_t {
   kAttention,
   kEmbedding,
   kLayerNorm,
+  kRmsNorm,
   kDropout,
   kAdd,
   kSoftmaxCrossEntropy,
@@ -49,6 +50,8 @@ enum class OpKind : std::uint8_t {
   kBatchNorm,
   kRelu,
   kPool,
+  kRope,
+  kSwiglu,
 };
 
 struct OpPolicy {
@@ -67,6 +70,7 @@ struct OpPolicy {
 //                                                        in fp32
 //   embedding              the mode's dtype (its table)  the sum of both rows in fp32        the mode's dtype
 //   layer_norm             stay as they are              fp32                                as its input
+//   rms_norm               stay as they are              fp32                                as its input
 //   dropout                the widest of x, residual     fp32                                the same
 //   add                    the widest of both            fp32                                the same
 //   softmax_cross_entropy  stay as they are              fp32                                fp32; gradient
@@ -75,6 +79,8 @@ struct OpPolicy {
 //   batch_norm             the widest of x, residual     fp32, running statistics too        the same
 //   relu                   stay as they are                                                  as its input
 //   pool                   stay as they are              sums in fp32                        as its input
+//   rope                   stay as they are              fp32                                as its input
+//   swiglu                 stay as they are              fp32                                as its input
 //
 // A wider residual than `linear` computes in is added behind it, as by `add`: a wide stream stays wide.
 // Parameters follow the op: a norm of an fp32 input in a bf16 job reads gamma and beta cast to fp32.
@@ -84,6 +90,7 @@ inline constexpr OpPolicy kOpPolicies[] = {
     {OpKind::kAttention, "attention", DtypeRule::kCompute, true},
     {OpKind::kEmbedding, "embedding", DtypeRule::kCompute, false},
     {OpKind::kLayerNorm, "layer_norm", DtypeRule::kAsInput, false},
+    {OpKind::kRmsNorm, "rms_norm", DtypeRule::kAsInput, false},
     {OpKind::kDropout, "dropout", DtypeRule::kWidest, false},
     {OpKind::kAdd, "add", DtypeRule::kWidest, false},
     {OpKind::kSoftmaxCrossEntropy, "softmax_cross_entropy", DtypeRule::kAsInput, false},
@@ -91,6 +98,8 @@ inline constexpr OpPolicy kOpPolicies[] = {
     {OpKind::kBatchNorm, "batch_norm", DtypeRule::kWidest, false},
     {OpKind::kRelu, "relu", DtypeRule::kAsInput, false},
     {OpKind::kPool, "pool", DtypeRule::kAsInput, false},
+    {OpKind::kRope, "rope", DtypeRule::kAsInput, false},
+    {OpKind::kSwiglu, "swiglu", DtypeRule::kAsInput, false},
 };
 inline constexpr std::size_t kNumOpKinds = std::size(kOpPolicies);
 

@@ -39,6 +39,8 @@ class Tensor {
   void* data() const;
   TensorView view() const { return {data(), dtype_, shape_}; }
   ConstTensorView const_view() const { return {data(), dtype_, shape_}; }
+  /// [..., C] as rows [M, C].
+  TensorView rows() const { return {data(), dtype_, {shape_.num_rows(), shape_.dim(-1)}}; }
   operator TensorView() const { return view(); }
   operator ConstTensorView() const { return const_view(); }
 

@@ -37,7 +37,7 @@ void bwd_rows(const LayerNormBwdArgs& args, const float* gamma, std::int64_t fir
   numerics().layer_norm->bwd({.dy = dy,
                               .x = read(args.x, at, count, scratch + cols),
                               .gamma = gamma,
-                              .mean = args.mean.as<float>() + first,
+                              .mean = args.mean.defined() ? args.mean.as<float>() + first : nullptr,
                               .rstd = args.rstd.as<float>() + first,
                               .dx_add = read(args.dx_add, at, count, scratch + 2 * cols),
                               .dx = dx,
@@ -53,8 +53,9 @@ void bwd_rows(const LayerNormBwdArgs& args, const float* gamma, std::int64_t fir
 void run_op(const KernelContext& exec, const LayerNormFwdArgs& args) {
   check_one_float_type("layer_norm_fwd", {args.x, args.gamma, args.beta, args.y});
   check_fp32("layer_norm_fwd", {args.mean, args.rstd});
-  const std::int64_t cols = args.gamma.num_elems(), rows = args.mean.num_elems();
+  const std::int64_t cols = args.gamma.num_elems(), rows = args.rstd.num_elems();
   assert(args.x.num_elems() == rows * cols && args.y.num_elems() == rows * cols);
+  assert(args.mean.defined() == args.beta.defined());
   const bool converts = args.x.dtype != DType::kFloat32;
   const bool changes_gamma = converts || args.gamma_center != 0.0f;
   const ThreadScratch row(exec, converts ? cols : 0), gains(exec, changes_gamma ? cols : 0, 1),
@@ -72,7 +73,7 @@ void run_op(const KernelContext& exec, const LayerNormFwdArgs& args) {
                                   .gamma = gamma,
                                   .beta = beta,
                                   .y = y,
-                                  .mean = args.mean.as<float>() + first,
+                                  .mean = args.mean.defined() ? args.mean.as<float>() + first : nullptr,
                                   .rstd = args.rstd.as<float>() + first,
                                   .rows = now,
                                   .cols = cols,
@@ -85,7 +86,7 @@ void run_op(const KernelContext& exec, const LayerNormFwdArgs& args) {
 void run_op(const KernelContext& exec, const LayerNormBwdArgs& args) {
   check_one_float_type("layer_norm_bwd", {args.dy, args.x, args.gamma, args.dx_add, args.dx});
   check_fp32("layer_norm_bwd", {args.mean, args.rstd, args.dgamma, args.dbeta});
-  const std::int64_t cols = args.gamma.num_elems(), rows = args.mean.num_elems();
+  const std::int64_t cols = args.gamma.num_elems(), rows = args.rstd.num_elems();
   assert(args.x.num_elems() == rows * cols && args.dx.num_elems() == rows * cols);
   const std::int64_t pieces = ceil_div(rows, kBwdRows);
   const Workspace partials(exec, std::max<std::int64_t>(1, pieces * 2 * cols));
@@ -103,7 +104,9 @@ void run_op(const KernelContext& exec, const LayerNormBwdArgs& args) {
   });
   for_each_column_range(exec, cols, pieces * 2 * cols, [&](std::int64_t first, std::int64_t count) {
     finish(partials.data(), pieces, 2 * cols, args.dgamma, args.dgamma_mode, first, count);
-    finish(partials.data() + cols, pieces, 2 * cols, args.dbeta, args.dbeta_mode, first, count);
+    if (args.mean.defined()) {
+      finish(partials.data() + cols, pieces, 2 * cols, args.dbeta, args.dbeta_mode, first, count);
+    }
   });
 }
 

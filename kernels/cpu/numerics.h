@@ -43,6 +43,10 @@ struct EpilogueTile {
 struct ActivationNumerics {
   void (*epilogue)(const EpilogueTile& tile);
   void (*gelu_bwd)(const float* dy, const float* pre, float* dx, std::int64_t n);
+  void (*swiglu)(const float* gate, const float* up, float* y, std::int64_t n);
+  /// dgate may be gate, dup may be up.
+  void (*swiglu_bwd)(const float* dy, const float* gate, const float* up, float* dgate, float* dup,
+                     std::int64_t n);
 };
 
 /// The random numbers of one op: see RngKey and [Note: random numbers].
@@ -75,16 +79,16 @@ struct ElementwiseNumerics {
 struct LayerNormRows {
   const float* x;
   const float *gamma, *beta;
-  float *y, *mean, *rstd;
+  float *y, *mean, *rstd;  // mean and beta null: RMS norm
   std::int64_t rows, cols;
   float epsilon;
 };
 
 struct LayerNormBwdRows {
-  const float *dy, *x, *gamma, *mean, *rstd;
-  const float* dx_add;  // or null
+  const float *dy, *x, *gamma, *mean, *rstd;  // mean null: RMS norm
+  const float* dx_add;                        // or null
   float* dx;
-  float *dgamma, *dbeta;  // [cols]: grow by the sums over these rows
+  float *dgamma, *dbeta;  // [cols]: grow by the sums over these rows; dbeta stays where mean is null
   std::int64_t rows, cols;
 };
 

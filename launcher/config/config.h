@@ -27,10 +27,13 @@ struct ModelSection {
   std::int64_t layers = 0;
   std::int64_t hidden = 0;
   std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t ffn = 0;
   std::int64_t vocab = 0;
   std::int64_t seq_len = 0;
+  double rope_theta = 0.0;
   double dropout = 0.0;
-  bool tied = true;
+  std::optional<bool> tied;  // nothing: "auto"
   bool bias = true;
 };
 

@@ -1,12 +1,21 @@
 #include "launcher/config/config_keys.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "launcher/config/key_rules.h"
 #include "launcher/config/section_keys.h"
+#include "runtime/precision.h"
 
 namespace trireme {
 namespace {
+
+std::string names_of_ops() {
+  std::vector<std::string_view> names;
+  for (const OpPolicy& policy : kOpPolicies) names.push_back(policy.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
 
 void add_train_keys(std::vector<ConfigKey>& keys) {
   using T = TrainSection;
@@ -73,11 +82,11 @@ void add_precision_keys(std::vector<ConfigKey>& keys) {
       .add("max_skips", &P::max_skips, count_from(1), "In fp16: so many skipped steps in a row end the job.")
       .add("grad_dtype", &P::grad_dtype,
            "What parameter gradients are accumulated and exchanged in; `compute`: as the mode. 16 bits halve "
-           "their memory and traffic and cost accuracy; they want `parallel.reduction` = canonical.")
+           "their memory and traffic and cost accuracy; they need `parallel.reduction` = canonical.")
       .add("ops", &P::ops, any(),
            "Ops that compute in another dtype than the mode's, as { attention = \"fp32\" }: \"fp32\", and "
-           "for `linear` and `attention` \"tf32\". Ops: linear, attention, embedding, layer_norm, dropout, "
-           "add, softmax_cross_entropy, conv2d, batch_norm, relu, pool.");
+           "for `linear` and `attention` \"tf32\". Ops: " +
+               names_of_ops() + ".");
 }
 
 void add_engine_keys(std::vector<ConfigKey>& keys) {

@@ -33,16 +33,30 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
       .add("label_smoothing", &M::label_smoothing, from_to_below(0, 1),
            "Part of a label that is spread over all classes, in training.")
       .add("size", &M::size, one_of(all_of(&ModelFamily::sizes, {""})),
-           "A published GPT-2 or GPT-3 shape; the keys below override parts of it. Empty: the keys below "
-           "give the shape.")
+           "A published shape: of `gpt` 124m to 13b (GPT-2 and GPT-3), of `llama` 15m (for CPUs), 1b and 3b "
+           "(3.2), "
+           "8b (3.1). The keys below override parts of it. Empty: the keys below give the shape.")
       .add("layers", &M::layers, count_from(0), "Transformer blocks. 0: taken from `size`.")
       .add("hidden", &M::hidden, count_from(0), "Width of the residual stream. 0: taken from `size`.")
       .add("heads", &M::heads, count_from(0), "Attention heads; must divide `hidden`. 0: taken from `size`.")
+      .add("kv_heads", &M::kv_heads, count_from(0),
+           "Heads of keys and values, each read by as many query heads (grouped queries); must divide "
+           "`heads`. 0: "
+           "taken from `size`; without one, `heads`.")
+      .add("ffn", &M::ffn, count_from(0),
+           "Width of the MLP. 0: taken from `size`; without one, 8/3 of `hidden`, up to a multiple of 64.")
       .add("vocab", &M::vocab, count_from(0),
            "Tokens in the vocabulary. 0: taken from `size`; without one, from the training data's tokenizer.")
       .add("seq_len", &M::seq_len, count_from(0), "Context in tokens. 0: taken from `size`.")
+      .add("rope_theta", &M::rope_theta, at_least(0),
+           "Base of the rotary positions: the slowest pair of a head turns about once in 2 pi `rope_theta` "
+           "tokens. 0: "
+           "taken from `size`; without one, 10000.")
       .add("dropout", &M::dropout, from_to_below(0, 1), "Probability of dropping an activation.")
-      .add("tied", &M::tied, any(), "The output layer shares the token embedding.")
+      .add_boolean_or_auto(
+          "tied", &M::tied,
+          "The output layer shares the token embedding. `auto`: as published, without `size` of `gpt` "
+          "true, of `llama` false.")
       .add("bias", &M::bias, only(true, "this build's GPT always has them"),
            "Linear layers and norms have biases.");
   for (ConfigKey& key : keys) {

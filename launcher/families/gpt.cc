@@ -39,6 +39,7 @@ void fill_in(JobConfig& config) {
     fill(model.seq_len, sized.seq_len);
   }
   if (model.vocab == 0) model.vocab = vocab_of_data(config.data);
+  if (!model.tied) model.tied = true;
 }
 
 BlockList build(const ModelSection& model) {
@@ -48,7 +49,7 @@ BlockList build(const ModelSection& model) {
                     .vocab = model.vocab,
                     .seq_len = model.seq_len,
                     .dropout = static_cast<float>(model.dropout),
-                    .tied = model.tied});
+                    .tied = *model.tied});
 }
 
 std::string describe(const JobConfig& config) {
@@ -58,7 +59,7 @@ std::string describe(const JobConfig& config) {
 }
 
 std::string variant(const ModelSection& model) {
-  return model.tied ? ", tied" : ", untied";
+  return *model.tied ? ", tied" : ", untied";
 }
 
 }  // namespace

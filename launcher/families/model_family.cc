@@ -6,10 +6,10 @@
 
 namespace trireme {
 
-extern const ModelFamily kGptFamily, kResNetFamily;
+extern const ModelFamily kGptFamily, kLlamaFamily, kResNetFamily;
 
 std::span<const ModelFamily* const> model_families() {
-  static constexpr const ModelFamily* kFamilies[] = {&kGptFamily, &kResNetFamily};
+  static constexpr const ModelFamily* kFamilies[] = {&kGptFamily, &kLlamaFamily, &kResNetFamily};
   return kFamilies;
 }
 

@@ -18,8 +18,7 @@ struct Conv2dParameterGradients {
     if (bias.defined()) {
       const GradientTarget target = ctx.parameters->gradient(bias);
       if (target.mode != GradientMode::kIgnore) {
-        const ConstTensorView rows{dy.data(), dy.dtype(), {dy.shape().num_rows(), dy.shape().dim(-1)}};
-        ctx.run(ColumnSumArgs{.x = rows, .out = target.tensor, .mode = target.mode});
+        ctx.run(ColumnSumArgs{.x = dy.rows(), .out = target.tensor, .mode = target.mode});
       }
     }
     const GradientTarget target = ctx.parameters->gradient(weight);

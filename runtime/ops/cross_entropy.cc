@@ -56,11 +56,9 @@ Tensor softmax_cross_entropy(Context& ctx, Tensor logits, const Tensor& targets,
     logits = copy;
   }
   const Tensor loss = ctx.empty({});
-  const TensorView rows{logits.data(), logits.dtype(),
-                        Shape{logits.shape().num_rows(), logits.shape().dim(-1)}};
   const ConstTensorView flat_targets{targets.data(), DType::kInt32, Shape{targets.num_elems()}};
   ctx.run(
-      SoftmaxCrossEntropyArgs{.logits = rows,
+      SoftmaxCrossEntropyArgs{.logits = logits.rows(),
                               .targets = flat_targets,
                               .target_weights = options.target_weights,
                               .loss = loss,

@@ -7,16 +7,15 @@
 namespace trireme::ops {
 namespace {
 
-TensorView rows_of(const Tensor& t) {
-  return {t.data(), t.dtype(), Shape{t.shape().num_rows(), t.shape().dim(-1)}};
-}
-
-struct LayerNormBackward {
-  Tensor x, mean, rstd;
+struct NormBackward {
+  const char* op;
+  Tensor x, mean, rstd;  // RMS norm: without mean and beta
   ParamRef gamma, beta;
 
-  std::string name() const { return "layer_norm"; }
-  std::vector<Tensor> saved() const { return {x, mean, rstd}; }
+  std::string name() const { return op; }
+  std::vector<Tensor> saved() const {
+    return mean.defined() ? std::vector{x, mean, rstd} : std::vector{x, rstd};
+  }
 
   void backward(Context& ctx, Gradients& gradients, ValueId y) {
     const Tensor dy = gradients.take(y);
@@ -25,47 +24,58 @@ struct LayerNormBackward {
                 : dy.unique()                           ? dy
                                                         : ctx.empty(x.shape(), x.dtype());
     const GradientTarget dgamma = ctx.parameters->gradient(gamma);
-    const GradientTarget dbeta = ctx.parameters->gradient(beta);
+    const GradientTarget dbeta = mean.defined() ? ctx.parameters->gradient(beta) : GradientTarget();
     const auto [g, center] = centered_parameter(ctx, gamma, x.dtype());
-    LayerNormBwdArgs args{.dy = rows_of(dy),
-                          .x = rows_of(x),
+    LayerNormBwdArgs args{.dy = dy.rows(),
+                          .x = x.rows(),
                           .gamma = g,
-                          .mean = mean,
                           .rstd = rstd,
-                          .dx = rows_of(dx),
+                          .dx = dx.rows(),
                           .dgamma = dgamma.view(),
                           .dbeta = dbeta.view(),
                           .dgamma_mode = dgamma.mode,
                           .dbeta_mode = dbeta.mode,
                           .gamma_center = center};
-    if (existing.defined()) args.dx_add = rows_of(existing);
+    if (mean.defined()) args.mean = mean;
+    if (existing.defined()) args.dx_add = existing.rows();
     ctx.run(args);
     gradients.add(ctx, x.id(), std::move(dx));
   }
 };
 
+/// RMS norm where there is no beta.
+Tensor normalized(Context& ctx, const char* op, OpKind kind, const Tensor& input, ParamRef gamma,
+                  ParamRef beta, float epsilon) {
+  const Tensor x = cast(ctx, input, ctx.precision.dtype_of(kind, input.dtype()));
+  const auto [g, center] = centered_parameter(ctx, gamma, x.dtype());
+  TRIREME_CHECK(x.shape().rank() >= 1 && g.shape() == Shape{x.shape().dim(-1)},
+                "{}: input {} does not fit gamma {}", op, x.shape().to_string(), g.shape().to_string());
+  const Tensor y = ctx.empty(x.shape(), x.dtype());
+  LayerNormFwdArgs args{.x = x.rows(), .gamma = g, .y = y.rows(), .epsilon = epsilon, .gamma_center = center};
+  NormBackward backward{.op = op, .x = x, .gamma = gamma, .beta = beta};
+  Tensor b;  // lives until the kernel has run
+  if (beta.defined()) {
+    b = parameter(ctx, beta, x.dtype());
+    TRIREME_CHECK(b.shape() == g.shape(), "{}: gamma {} does not fit beta {}", op, g.shape().to_string(),
+                  b.shape().to_string());
+    backward.mean = ctx.empty({x.shape().num_rows()});
+    args.beta = b;
+    args.mean = backward.mean;
+  }
+  backward.rstd = ctx.empty({x.shape().num_rows()});
+  args.rstd = backward.rstd;
+  ctx.run(args);
+  return recorded(ctx, y, std::move(backward));
+}
+
 }  // namespace
 
 Tensor layer_norm(Context& ctx, const Tensor& input, ParamRef gamma, ParamRef beta, float epsilon) {
-  const Tensor x = cast(ctx, input, ctx.precision.dtype_of(OpKind::kLayerNorm, input.dtype()));
-  const auto [g, center] = centered_parameter(ctx, gamma, x.dtype());
-  const Tensor b = parameter(ctx, beta, x.dtype());
-  TRIREME_CHECK(x.shape().rank() >= 1 && g.shape() == Shape{x.shape().dim(-1)} && b.shape() == g.shape(),
-                "layer_norm: input {} does not fit gamma {} and beta {}", x.shape().to_string(),
-                g.shape().to_string(), b.shape().to_string());
-  const Tensor y = ctx.empty(x.shape(), x.dtype());
-  const Tensor mean = ctx.empty({x.shape().num_rows()});
-  const Tensor rstd = ctx.empty({x.shape().num_rows()});
-  ctx.run(LayerNormFwdArgs{.x = rows_of(x),
-                           .gamma = g,
-                           .beta = b,
-                           .y = rows_of(y),
-                           .mean = mean,
-                           .rstd = rstd,
-                           .epsilon = epsilon,
-                           .gamma_center = center});
-  return recorded(ctx, y,
-                  LayerNormBackward{.x = x, .mean = mean, .rstd = rstd, .gamma = gamma, .beta = beta});
+  return normalized(ctx, "layer_norm", OpKind::kLayerNorm, input, gamma, beta, epsilon);
+}
+
+Tensor rms_norm(Context& ctx, const Tensor& input, ParamRef gamma, float epsilon) {
+  return normalized(ctx, "rms_norm", OpKind::kRmsNorm, input, gamma, {}, epsilon);
 }
 
 }  // namespace trireme::ops

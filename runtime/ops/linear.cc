@@ -9,14 +9,6 @@
 namespace trireme::ops {
 namespace {
 
-// [..., C] as [rows, C].
-ConstTensorView as_matrix(const Tensor& t) {
-  return {t.data(), t.dtype(), Shape{t.shape().num_rows(), t.shape().dim(-1)}};
-}
-TensorView as_mutable_matrix(const Tensor& t) {
-  return {t.data(), t.dtype(), Shape{t.shape().num_rows(), t.shape().dim(-1)}};
-}
-
 struct LinearParameterGradients {
   Tensor dy, x;
   ParamRef weight, bias;
@@ -27,10 +19,10 @@ struct LinearParameterGradients {
     const GradientTarget dweight = ctx.parameters->gradient(weight);
     if (dweight.mode == GradientMode::kIgnore) {
       if (dbias.mode == GradientMode::kIgnore) return;
-      return ctx.run(ColumnSumArgs{.x = as_matrix(dy), .out = dbias.tensor, .mode = dbias.mode});
+      return ctx.run(ColumnSumArgs{.x = dy.rows(), .out = dbias.tensor, .mode = dbias.mode});
     }
-    ctx.run(MatmulArgs{.a = as_matrix(dy),
-                       .b = as_matrix(x),
+    ctx.run(MatmulArgs{.a = dy.rows(),
+                       .b = x.rows(),
                        .d = dweight.tensor,
                        .transpose_a = Transpose::kYes,
                        .math = math,
@@ -65,7 +57,7 @@ struct LinearBackward {
     if (x.id() == kNoValue) return;
     const Tensor w = parameter(ctx, weight, x.dtype());
     const Tensor dx = ctx.empty(x.shape(), x.dtype());
-    ctx.run(MatmulArgs{.a = as_matrix(dy), .b = w, .d = as_mutable_matrix(dx), .math = math});
+    ctx.run(MatmulArgs{.a = dy.rows(), .b = w, .d = dx.rows(), .math = math});
     gradients.add(ctx, x.id(), dx);
   }
 };
@@ -101,15 +93,15 @@ Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOp
   const bool save_pre = ctx.tape != nullptr && options.activation != Activation::kNone;
   const Tensor y = ctx.empty(shape, dtype);
   const Tensor pre = save_pre ? ctx.empty(shape, dtype) : Tensor();
-  MatmulArgs args{.a = as_matrix(x),
+  MatmulArgs args{.a = x.rows(),
                   .b = w,
-                  .d = as_mutable_matrix(y),
+                  .d = y.rows(),
                   .transpose_b = Transpose::kYes,
                   .math = ctx.precision.math_of(OpKind::kLinear),
                   .bias = b,
                   .activation = options.activation};
-  if (pre.defined()) args.pre_activation = as_mutable_matrix(pre);
-  if (residual.defined()) args.residual = as_matrix(residual);
+  if (pre.defined()) args.pre_activation = pre.rows();
+  if (residual.defined()) args.residual = residual.rows();
   ctx.run(args);
   return recorded(ctx, y,
                   LinearBackward{.x = x,

@@ -49,6 +49,16 @@ def draw_gpt(numbers):
     return model, data, {"kind": "tokens" if data["form"] == "tokens" else "synthetic"}
 
 
+def draw_llama(numbers):
+    model, data, section = draw_gpt(numbers)
+    kv_heads = numbers.randint(1, 2)
+    heads = kv_heads * numbers.randint(1, 3)
+    model = {**model, "name": "llama", "heads": heads, "kv_heads": kv_heads, "hidden": 2 * heads * numbers.randint(1, 6),
+             "ffn": numbers.choice([1, 7, 16, 33]), "rope_theta": numbers.choice([2.0, 10000.0])}
+    del model["dropout"]
+    return model, data, section
+
+
 def draw_resnet(numbers):
     form = often(numbers, {"synthetic": 1, "folders": 3, "cifar": 1, "idx": 1})
     classes = 10 if form in ("cifar", "idx") else numbers.randint(2, 7)
@@ -109,7 +119,9 @@ def draw_precision(numbers, model_name):
               "layer_norm": ["fp32"], "dropout": ["fp32"], "add": ["fp32"], "softmax_cross_entropy": ["fp32"]}
     of_resnet = {"conv2d": ["fp32"], "batch_norm": ["fp32"], "relu": ["fp32"], "pool": ["fp32"], "add": ["fp32"],
                  "linear": ["fp32", "tf32"], "softmax_cross_entropy": ["fp32"]}
-    known = of_gpt if model_name == "gpt" else of_resnet
+    of_llama = {"linear": ["fp32", "tf32"], "attention": ["fp32", "tf32"], "embedding": ["fp32"], "rms_norm": ["fp32"],
+                "rope": ["fp32"], "swiglu": ["fp32"], "softmax_cross_entropy": ["fp32"]}
+    known = {"gpt": of_gpt, "llama": of_llama}.get(model_name, of_resnet)
     if numbers.random() < 0.5:
         section["ops"] = {op: numbers.choice(known[op])
                           for op in numbers.sample(sorted(known), numbers.randint(1, 3))}
@@ -187,10 +199,11 @@ def draw_run(numbers, job, num_blocks):
 def draw(seed, number):
     """Draw `number` of `seed`: a job, its data, and two or three runs."""
     numbers = random.Random(f"{seed}/{number}")
-    is_gpt = numbers.random() < 0.72
-    model, data, data_section = (draw_gpt if is_gpt else draw_resnet)(numbers)
+    family = numbers.random()
+    has_tokens = family < 0.72
+    model, data, data_section = (draw_gpt if family < 0.5 else draw_llama if has_tokens else draw_resnet)(numbers)
     train = draw_train(numbers)
-    if not is_gpt:
+    if not has_tokens:
         train["global_batch"] = train["micro_batch"] * min(train["global_batch"] // train["micro_batch"], 6)
     data.update(seed=numbers.randrange(1 << 40), train_samples=numbers.randint(3, 40),
                 eval_samples=numbers.randint(1, 20))
@@ -203,7 +216,7 @@ def draw(seed, number):
            "checkpoint": {"every": numbers.choice([0, 1, 1, 2]) if train["steps"] > 2 else numbers.randint(0, 1),
                           "keep": 0},
            "log": {"state_hash_every": 1}}
-    num_blocks = model["layers"] + 2 if is_gpt else RESNET20_BLOCKS
+    num_blocks = model["layers"] + 2 if has_tokens else RESNET20_BLOCKS
     return Draw(number, job, data, [draw_run(numbers, job, num_blocks) for _ in range(numbers.randint(2, 3))])
 
 

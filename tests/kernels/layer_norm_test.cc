@@ -15,9 +15,11 @@ struct Reference {
   std::vector<double> y, mean, rstd, dx, dgamma, dbeta;
 };
 
+/// Without beta: RMS norm.
 Reference reference(std::int64_t rows, std::int64_t cols, const std::vector<float>& x,
                     const std::vector<float>& gamma, const std::vector<float>& beta,
                     const std::vector<float>& dy) {
+  const bool centered = !beta.empty();
   Reference r{.y = std::vector<double>(rows * cols),
               .mean = std::vector<double>(rows),
               .rstd = std::vector<double>(rows),
@@ -26,7 +28,7 @@ Reference reference(std::int64_t rows, std::int64_t cols, const std::vector<floa
               .dbeta = std::vector<double>(cols)};
   for (std::int64_t m = 0; m < rows; ++m) {
     double mean = 0, variance = 0, sum = 0, sum_xhat = 0;
-    for (std::int64_t c = 0; c < cols; ++c) mean += x[m * cols + c] / static_cast<double>(cols);
+    for (std::int64_t c = 0; centered && c < cols; ++c) mean += x[m * cols + c] / static_cast<double>(cols);
     for (std::int64_t c = 0; c < cols; ++c) {
       variance += (x[m * cols + c] - mean) * (x[m * cols + c] - mean) / static_cast<double>(cols);
     }
@@ -36,10 +38,10 @@ Reference reference(std::int64_t rows, std::int64_t cols, const std::vector<floa
     for (std::int64_t c = 0; c < cols; ++c) {
       const std::int64_t i = m * cols + c;
       const double xhat = (x[i] - mean) * rstd, scaled = double{dy[i]} * gamma[c];
-      r.y[i] = xhat * gamma[c] + beta[c];
+      r.y[i] = xhat * gamma[c] + (centered ? beta[c] : 0.0f);
       r.dgamma[c] += dy[i] * xhat;
       r.dbeta[c] += dy[i];
-      sum += scaled / static_cast<double>(cols);
+      if (centered) sum += scaled / static_cast<double>(cols);
       sum_xhat += scaled * xhat / static_cast<double>(cols);
     }
     for (std::int64_t c = 0; c < cols; ++c) {
@@ -84,14 +86,15 @@ class LayerNormTest : public KernelTest {
     const DeviceArray x = rig.upload(all, in.x, in.dtype), gamma = rig.upload(row, in.gamma, in.dtype);
     const DeviceArray y = rig.poisoned(all, in.dtype), mean = rig.poisoned({in.rows}),
                       rstd = rig.poisoned({in.rows});
-    rig.run(LayerNormFwdArgs{.x = x,
-                             .gamma = gamma,
-                             .beta = rig.upload(row, in.beta, in.dtype),
-                             .y = y,
-                             .mean = mean,
-                             .rstd = rstd,
-                             .epsilon = kEpsilon,
-                             .gamma_center = in.gamma_center});
+    const bool centered = !in.beta.empty();
+    const DeviceArray beta = rig.upload(row, centered ? in.beta : in.gamma, in.dtype);
+    LayerNormFwdArgs fwd{
+        .x = x, .gamma = gamma, .y = y, .rstd = rstd, .epsilon = kEpsilon, .gamma_center = in.gamma_center};
+    if (centered) {
+      fwd.beta = beta;
+      fwd.mean = mean;
+    }
+    rig.run(fwd);
     const DeviceArray dy = rig.upload(all, in.dy, in.dtype), dx_add = rig.upload(all, in.dx_add, in.dtype);
     const DeviceArray apart = rig.poisoned(all, in.dtype);
     const DeviceArray& dx = where == DxGoes::kApart ? apart : where == DxGoes::kOverDy ? dy : dx_add;
@@ -99,7 +102,8 @@ class LayerNormTest : public KernelTest {
       return mode == GradientMode::kAccumulate ? rig.upload(row, values) : rig.poisoned(row);
     };
     const DeviceArray dgamma = start(dgamma_mode, in.dgamma), dbeta = start(dbeta_mode, in.dbeta);
-    LayerNormBwdArgs args{.dy = dy, .x = x, .gamma = gamma, .mean = mean, .rstd = rstd, .dx = dx};
+    LayerNormBwdArgs args{.dy = dy, .x = x, .gamma = gamma, .rstd = rstd, .dx = dx};
+    if (centered) args.mean = mean;
     if (with_dx_add) args.dx_add = dx_add;
     if (dgamma_mode != GradientMode::kIgnore) args.dgamma = dgamma;
     if (dbeta_mode != GradientMode::kIgnore) args.dbeta = dbeta;
@@ -216,6 +220,35 @@ TEST_P(LayerNormTest, NanAndInfinityPropagate) {
       EXPECT_EQ(std::isnan(out[3][i]), i / 50 == 7) << i;
     }
     for (const float value : out[4]) EXPECT_TRUE(std::isnan(value));
+  }
+}
+
+// mean, beta and dbeta are undefined: RMS norm.
+TEST_P(LayerNormTest, WithoutMeanAndBeta) {
+  for (const auto& [rows, cols] :
+       {std::array<std::int64_t, 2>{1, 5}, {3, 127}, {127, 1000}, {65, 768}, {37, 1032}, {1000, 33}}) {
+    for (const DType dtype : kFloatTypes) {
+      for (const GradientMode mode : kModes) {
+        for (const DxGoes where : {DxGoes::kApart, DxGoes::kOverDy, DxGoes::kOverDxAdd}) {
+          SCOPED_TRACE(fmt::format("[{}, {}] {} mode {} dx {}", rows, cols, name(dtype),
+                                   static_cast<int>(mode), static_cast<int>(where)));
+          Inputs in = inputs(rows, cols, dtype);
+          in.beta.clear();
+          in.gamma_center = 1.0f;
+          std::vector<float> whole = in.gamma;
+          for (float& value : whole) value += 1.0f;
+          const Reference expected = reference(rows, cols, in.x, whole, {}, in.dy);
+          const Outputs out = same_bits_for_all_threads(
+              [&](const Rig& rig) { return run(rig, in, mode, GradientMode::kIgnore, true, where); });
+          expect_close(out[0], expected.y, tolerance_of(dtype, kForwardTolerance), "y");
+          expect_close(out[2], expected.rstd, kForwardTolerance, "rstd");
+          expect_close(out[3], accumulated(expected.dx, in.dx_add, GradientMode::kAccumulate),
+                       tolerance_of(dtype, kBackwardTolerance), "dx");
+          if (mode == GradientMode::kIgnore) continue;
+          expect_close(out[4], accumulated(expected.dgamma, in.dgamma, mode), kBackwardTolerance, "dgamma");
+        }
+      }
+    }
   }
 }
 

@@ -3,7 +3,7 @@
 
     torch_python.sh gpt_parity.py --trace PATH/gpt_trace --case adamw
 
-Runs the trace, then the same GPT-2 from the same weights and batches: losses, gradients, gradient norms, learning
+Runs the trace, then the same GPT-2 or Llama from the same weights and batches: losses, gradients, gradient norms, learning
 rates and the trained parameters must agree. Needs torch and numpy alone. Exit code 1 when a figure is out of bounds.
 """
 
@@ -53,6 +53,13 @@ def read_safetensors(path):
     return tensors
 
 
+def attend(q, k, v):
+    """Causal attention of [B, heads, T, D]."""
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+    future = torch.ones(*scores.shape[-2:], dtype=torch.bool).triu(1)
+    return scores.masked_fill(future, float("-inf")).softmax(dim=-1) @ v
+
+
 class Gpt:
     """GPT-2 over a dictionary of parameters."""
 
@@ -71,10 +78,7 @@ class Gpt:
         heads = self.config["heads"]
         q, k, v = (y.view(b, t, heads, c // heads).transpose(1, 2)
                    for y in self.affine(x, name + ".qkv").split(c, dim=2))
-        scores = q @ k.transpose(-2, -1) / math.sqrt(c // heads)
-        future = torch.ones(t, t, dtype=torch.bool).triu(1)
-        weights = scores.masked_fill(future, float("-inf")).softmax(dim=-1)
-        return self.affine((weights @ v).transpose(1, 2).reshape(b, t, c), name + ".out")
+        return self.affine(attend(q, k, v).transpose(1, 2).reshape(b, t, c), name + ".out")
 
     def logits(self, tokens):
         x = F.embedding(tokens, self.weights["embedding.tokens"]) + self.weights["embedding.positions"][:tokens.shape[1]]
@@ -85,6 +89,55 @@ class Gpt:
             x = x + self.affine(hidden, block + "mlp.down")
         head = "embedding.tokens" if self.config["tied"] else "head.weight"
         return F.linear(self.norm(x, "head.norm"), self.weights[head])
+
+
+class Llama(Gpt):
+    """Llama 3 over a dictionary of parameters; a pair of a head is a complex number that positions turn."""
+
+    def __init__(self, config, weights):
+        super().__init__(config, weights)
+        llama, pairs = config["llama"], config["hidden"] // config["heads"] // 2
+        frequencies = llama["rope_theta"] ** -(torch.arange(pairs, dtype=torch.float64) / pairs)
+        if llama["rope_factor"] != 1:  # Llama 3.1: by wavelength, low_freq_factor 1, high_freq_factor 4
+            wavelengths, context = 2 * math.pi / frequencies, llama["rope_original_context"]
+            smooth = ((context / wavelengths - 1) / (4 - 1)).clamp(0, 1)
+            frequencies = (1 - smooth) * frequencies / llama["rope_factor"] + smooth * frequencies
+        angles = torch.outer(torch.arange(config["seq_len"], dtype=torch.float64), frequencies)
+        self.turns = torch.polar(torch.ones_like(angles), angles).to(torch.complex64)
+
+    def rms(self, x, name):
+        return x * (x.square().mean(dim=-1, keepdim=True) + 1e-5).rsqrt() * self.weights[name + ".weight"]
+
+    def linear(self, x, name):
+        return F.linear(x, self.weights[name + ".weight"])
+
+    def turned(self, x):
+        """[B, heads, T, D]"""
+        turned = torch.complex(*x.chunk(2, dim=-1)) * self.turns[:x.shape[2]]
+        return torch.cat([turned.real, turned.imag], dim=-1)
+
+    def attention(self, x, name):
+        b, t, c = x.shape
+        heads, kv = self.config["heads"], self.config["llama"]["kv_heads"]
+        width = c // heads
+        q, k, v = (y.view(b, t, -1, width).transpose(1, 2)
+                   for y in self.linear(x, name + ".qkv").split([c, kv * width, kv * width], dim=2))
+        k, v = (y.repeat_interleave(heads // kv, dim=1) for y in (self.turned(k), v))
+        return self.linear(attend(self.turned(q), k, v).transpose(1, 2).reshape(b, t, c), name + ".out")
+
+    def logits(self, tokens):
+        x = F.embedding(tokens, self.weights["embedding.tokens"])
+        for i in range(self.config["layers"]):
+            block = f"blocks.{i}."
+            x = x + self.attention(self.rms(x, block + "norm1"), block + "attention")
+            gate, up = self.linear(self.rms(x, block + "norm2"), block + "mlp.gate_up").chunk(2, dim=-1)
+            x = x + self.linear(F.silu(gate) * up, block + "mlp.down")
+        head = "embedding.tokens" if self.config["tied"] else "head.weight"
+        return F.linear(self.rms(x, "head.norm"), self.weights[head])
+
+
+def build(config, weights):
+    return (Llama if config["llama"] else Gpt)(config, weights)
 
 
 def learning_rate(config, step):
@@ -151,7 +204,7 @@ class Report:
 def compare(config, tensors):
     torch.set_num_threads(1)  # small matrices
     initial = {n[len("initial."):]: t for n, t in tensors.items() if n.startswith("initial.")}
-    model = Gpt(config, initial)
+    model = build(config, initial)
     report = Report()
     report.require(("head.weight" in initial) != config["tied"], "a head of its own must be there when it is not tied")
     steps = list(train(config, model, tensors["inputs"], tensors["targets"]))
@@ -183,7 +236,7 @@ def mixed_curves(config, tensors):
     torch.set_num_threads(1)
     initial = {n[len("initial."):]: t for n, t in tensors.items() if n.startswith("initial.")}
     curves = [torch.tensor([loss for _, loss, _, _ in
-                            train(config, Gpt(config, initial), tensors["inputs"], tensors["targets"], autocast)])
+                            train(config, build(config, initial), tensors["inputs"], tensors["targets"], autocast)])
               for autocast in (False, True)]
     return (*curves, torch.tensor([step["loss"] for step in config["steps"]]))
 

@@ -1,4 +1,5 @@
-// Trains a small GPT for 20 or 50 steps and writes down everything that another framework needs to repeat it.
+// Trains a small GPT or Llama for 20 or 50 steps and writes down everything that another framework needs to
+// repeat it.
 //
 //   gpt_trace CASE FOLDER [SEED [RANKS ZERO]]     ranks are threads, ZERO a stage; without them one rank
 //
@@ -13,10 +14,12 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "models/gpt.h"
+#include "models/llama.h"
 #include "parallel/comm/local.h"
 #include "parallel/run/engine.h"
 #include "runtime/base/error.h"
@@ -29,6 +32,7 @@ namespace {
 
 struct Case {
   GptConfig model;
+  std::optional<LlamaConfig> llama;  // beside the sizes of `model`: then it is trained
   Precision precision;
   std::int64_t steps = 20;
   std::uint64_t seed = 11;
@@ -49,20 +53,41 @@ Case find_case(const std::string& name) {
   const OptimizerConfig sgd{
       .kind = OptimizerConfig::Kind::kSgd, .weight_decay = 0.1f, .momentum = 0.9f, .nesterov = false};
   const Precision bf16(PrecisionMode::kBf16);
+  // Of a context of 12, so that pairs are kept, slowed and in between.
+  const ops::RopeScaling kStretched{.factor = 4.0, .original_context = 12};
   const std::map<std::string, Case> cases{
       {"adamw", {.model = small, .optimizer = adamw}},
       {"odd_sizes",
        {.model = odd, .micro_batch = 3, .accumulation = 3, .optimizer = adamw, .ignore_every = 5}},
       {"untied_head", {.model = small, .optimizer = adamw}},
       {"bf16_autocast", {.model = small, .precision = bf16, .steps = 50, .optimizer = adamw}},
+      {"llama", {.model = small, .llama = LlamaConfig{.kv_heads = 2, .ffn = 176}, .optimizer = adamw}},
+      {"llama_scaled_rope",
+       {.model = {.layers = 2, .hidden = 42, .heads = 3, .vocab = 101, .seq_len = 21},
+        .llama = LlamaConfig{.kv_heads = 1, .ffn = 75, .rope_theta = 50.0, .rope_scaling = kStretched},
+        .micro_batch = 3,
+        .accumulation = 3,
+        .optimizer = adamw,
+        .grad_clip = 0.5f,
+        .ignore_every = 5}},
       {"sgd_momentum", {.model = small, .optimizer = sgd, .peak_lr = 0.1}},
   };
   const auto found = cases.find(name);
-  TRIREME_CHECK(found != cases.end(),
-                "there is no case '{}': use adamw, odd_sizes, untied_head, sgd_momentum or bf16_autocast",
-                name);
+  TRIREME_CHECK(
+      found != cases.end(),
+      "there is no case '{}': use adamw, odd_sizes, untied_head, sgd_momentum, bf16_autocast, llama "
+      "or llama_scaled_rope",
+      name);
   Case result = found->second;
-  result.model.tied = name != "untied_head";
+  result.model.tied = name != "untied_head" && name != "llama";
+  if (result.llama) {
+    result.llama->layers = result.model.layers;
+    result.llama->hidden = result.model.hidden;
+    result.llama->heads = result.model.heads;
+    result.llama->vocab = result.model.vocab;
+    result.llama->seq_len = result.model.seq_len;
+    result.llama->tied = result.model.tied;
+  }
   return result;
 }
 
@@ -139,7 +164,15 @@ Samples make_samples(const Case& c, std::int64_t count) {
 
 nlohmann::json describe(const Case& c, const LrSchedule& lr) {
   const bool adamw = c.optimizer.kind == OptimizerConfig::Kind::kAdamW;
-  return {{"layers", c.model.layers},
+  nlohmann::json llama;
+  if (c.llama) {
+    llama = {{"kv_heads", c.llama->kv_heads},
+             {"rope_theta", c.llama->rope_theta},
+             {"rope_factor", c.llama->rope_scaling.factor},
+             {"rope_original_context", c.llama->rope_scaling.original_context}};
+  }
+  return {{"llama", llama},
+          {"layers", c.model.layers},
           {"hidden", c.model.hidden},
           {"heads", c.model.heads},
           {"vocab", c.model.vocab},
@@ -165,7 +198,7 @@ nlohmann::json describe(const Case& c, const LrSchedule& lr) {
 
 void trace(const Case& c, const std::shared_ptr<Communicator>& comm, const std::filesystem::path& stem) {
   const std::int64_t global_batch = c.micro_batch * c.accumulation;
-  Engine engine(build_gpt(c.model), comm,
+  Engine engine(c.llama ? build_llama(*c.llama) : build_gpt(c.model), comm,
                 {.threads = 2,
                  .global_batch = global_batch,
                  .micro_batch = c.micro_batch,

@@ -48,8 +48,28 @@ void gelu_bwd(const float* dy, const float* pre, float* dx, std::int64_t n) {
   });
 }
 
+void swiglu(const float* gate, const float* up, float* y, std::int64_t n) {
+  for_each_group(n, [&]<int kCount>(std::int64_t i, auto lanes) {
+    const auto g = lanes.template load<kCount>(gate + i);
+    lanes.store(y + i, g * sigmoids(g).of_x * lanes.template load<kCount>(up + i));
+  });
+}
+
+void swiglu_bwd(const float* dy, const float* gate, const float* up, float* dgate, float* dup,
+                std::int64_t n) {
+  for_each_group(n, [&]<int kCount>(std::int64_t i, auto lanes) {
+    const auto g = lanes.template load<kCount>(gate + i);
+    const auto u = lanes.template load<kCount>(up + i);
+    const auto d = lanes.template load<kCount>(dy + i);
+    const auto sigmoid = sigmoids(g);
+    lanes.store(dgate + i, d * u * (sigmoid.of_x + g * sigmoid.of_x * sigmoid.of_minus_x));
+    lanes.store(dup + i, d * g * sigmoid.of_x);
+  });
+}
+
 }  // namespace
 
-const ActivationNumerics activation_numerics{.epilogue = epilogue, .gelu_bwd = gelu_bwd};
+const ActivationNumerics activation_numerics{
+    .epilogue = epilogue, .gelu_bwd = gelu_bwd, .swiglu = swiglu, .swiglu_bwd = swiglu_bwd};
 
 }  // namespace trireme::cpu::TRIREME_ISA

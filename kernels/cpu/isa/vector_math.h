@@ -131,6 +131,20 @@ template <int kCount>
 // sigmoid(v) and sigmoid(-v) are 1 / (1 + t) and t / (1 + t) with t = e^-|v| <= 1: nothing overflows.
 
 template <int kCount>
+struct Sigmoids {
+  VectorGroup<kCount> of_x, of_minus_x;
+};
+template <int kCount>
+[[gnu::always_inline]] inline Sigmoids<kCount> sigmoids(const VectorGroup<kCount>& x) {
+  const auto t = exp_of_magnitude(x);
+  const auto larger_one = reciprocal(t + 1.0f), smaller_one = t * larger_one;
+  const auto pick = [&](const auto& below_zero, const auto& other) {
+    return group_of<kCount>([&](int i) { return x.v[i] < 0.0f ? below_zero.v[i] : other.v[i]; });
+  };
+  return {.of_x = pick(smaller_one, larger_one), .of_minus_x = pick(larger_one, smaller_one)};
+}
+
+template <int kCount>
 [[gnu::always_inline]] inline VectorGroup<kCount> gelu(const VectorGroup<kCount>& x) {
   const auto t = exp_of_magnitude(x * (x * kGelu3 * x + kGelu1));
   const auto one_side = reciprocal(t + 1.0f);

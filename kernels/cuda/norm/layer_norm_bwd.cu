@@ -3,6 +3,7 @@
 //
 // Rows of up to kMaxFusedCols elements are read once by one kernel, whose warps keep their share of dgamma
 // and dbeta in registers. Longer rows take a kernel for the columns, then one for dx, which may overwrite dy.
+// Of RMS norm the mean pointer is null; there is no mean(g) and no dbeta.
 #include <cassert>
 
 #include "kernels/cuda/device/workspace.h"
@@ -23,10 +24,14 @@ template <class T>
 struct Pointers {
   const T *dy, *x, *gamma;
   float gamma_center;
-  const float *mean, *rstd;
+  const float* mean;  // or null
+  const float* rstd;
   const T* dx_add;  // or null
   T* dx;            // may be dy or dx_add
   float* partials;  // [chunk, 2, cols]: dgamma, dbeta
+
+  __device__ bool centered() const { return mean != nullptr; }
+  __device__ float mean_of(std::int64_t row) const { return centered() ? mean[row] : 0.0f; }
 };
 
 template <class T, int N>
@@ -72,7 +77,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
   const std::int64_t last_row = first_row + kFusedRows < rows ? first_row + kFusedRows : rows;
   float dgamma[P][N] = {}, dbeta[P][N] = {};
   for (std::int64_t row = first_row + warp; row < last_row; row += kWarps) {
-    const float mean = p.mean[row], rstd = p.rstd[row];
+    const float mean = p.mean_of(row), rstd = p.rstd[row];
     float g[P][N], xhat[P][N];
     float sum_g = 0.0f, sum_g_xhat = 0.0f;
 #pragma unroll
@@ -93,7 +98,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
         dbeta[k][i] += dy[i];
       }
     }
-    sum_g = warp_sum(sum_g) * inverse_cols;
+    sum_g = p.centered() ? warp_sum(sum_g) * inverse_cols : 0.0f;
     sum_g_xhat = warp_sum(sum_g_xhat) * inverse_cols;
 #pragma unroll
     for (int k = 0; k < P; ++k) {
@@ -120,7 +125,7 @@ __global__ void layer_norm_bwd_columns_kernel(Pointers<T> p, std::int64_t rows, 
 #pragma unroll 4
   for (std::int64_t row = first; row < last; ++row) {
     const float dy = to_float(p.dy[row * cols + col]);
-    dgamma += dy * (to_float(p.x[row * cols + col]) - p.mean[row]) * p.rstd[row];
+    dgamma += dy * (to_float(p.x[row * cols + col]) - p.mean_of(row)) * p.rstd[row];
     dbeta += dy;
   }
   float* out = p.partials + std::int64_t{blockIdx.x} * 2 * cols;
@@ -135,7 +140,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
   const std::int64_t row = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp;
   if (row >= rows) return;  // a whole warp
   const float inverse_cols = 1.0f / static_cast<float>(cols);
-  const float mean = p.mean[row], rstd = p.rstd[row];
+  const float mean = p.mean_of(row), rstd = p.rstd[row];
   const std::int64_t first = threadIdx.x % kWarp * N;
   const auto read = [&](std::int64_t c, float(&g)[N], float(&xhat)[N]) {
     float gamma[N];
@@ -158,7 +163,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
       sum_g_xhat += g[i] * xhat[i];
     }
   }
-  sum_g = warp_sum(sum_g) * inverse_cols;
+  sum_g = p.centered() ? warp_sum(sum_g) * inverse_cols : 0.0f;
   sum_g_xhat = warp_sum(sum_g_xhat) * inverse_cols;
   for (std::int64_t c = first; c < cols; c += kWarp * N) {
     read(c, g, xhat);
@@ -201,7 +206,7 @@ void run_apart(const KernelContext& exec, const Pointers<T>& p, std::int64_t row
 }  // namespace
 
 void run_op(const KernelContext& exec, const LayerNormBwdArgs& args) {
-  const std::int64_t cols = args.gamma.num_elems(), rows = args.mean.num_elems();
+  const std::int64_t cols = args.gamma.num_elems(), rows = args.rstd.num_elems();
   assert(args.x.num_elems() == rows * cols && args.dx.num_elems() == rows * cols);
   check_dtype("layer_norm_bwd", args.x.dtype, {args.dy, args.gamma, args.dx_add, args.dx});
   check_dtype("layer_norm_bwd", DType::kFloat32, {args.mean, args.rstd, args.dgamma, args.dbeta});
@@ -230,6 +235,7 @@ void run_op(const KernelContext& exec, const LayerNormBwdArgs& args) {
   }
   sum_chunks(exec, "layer_norm_bwd", partials.as<float>(), chunks, 2 * cols, cols, args.dgamma.as<float>(),
              args.dgamma_mode);
+  if (!args.mean.defined()) return;
   sum_chunks(exec, "layer_norm_bwd", partials.as<float>() + cols, chunks, 2 * cols, cols,
              args.dbeta.as<float>(), args.dbeta_mode);
 }

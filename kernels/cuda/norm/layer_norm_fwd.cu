@@ -1,4 +1,4 @@
-// Layer norm (Ba et al. 2016), forward: a warp a row.
+// Layer norm (Ba et al. 2016) and RMS norm (Zhang & Sennrich 2019), forward: a warp a row.
 #include <cassert>
 
 #include "kernels/cuda/launch.cuh"
@@ -11,7 +11,8 @@ namespace {
 
 constexpr int kRowsPerBlock = 4;
 
-// The row is read three times; after the first it comes from the cache next to the cores.
+// The row is read three times, of RMS norm (mean_out null) twice; after the first it comes from the cache
+// next to the cores.
 template <class T, int N>
 __global__ void __launch_bounds__(kRowsPerBlock* kWarp)
     layer_norm_fwd_kernel(const T* x, const T* gamma, const T* beta, T* y, float* mean_out, float* rstd_out,
@@ -24,14 +25,17 @@ __global__ void __launch_bounds__(kRowsPerBlock* kWarp)
   y += row * cols;
   const float inverse_cols = 1.0f / static_cast<float>(cols);
 
-  float sum = 0.0f;
-  for (std::int64_t c = first; c < cols; c += kStride) {
-    float v[N];
-    load<N>(x + c, v);
+  float mean = 0.0f;
+  if (mean_out != nullptr) {
+    float sum = 0.0f;
+    for (std::int64_t c = first; c < cols; c += kStride) {
+      float v[N];
+      load<N>(x + c, v);
 #pragma unroll
-    for (int i = 0; i < N; ++i) sum += v[i];
+      for (int i = 0; i < N; ++i) sum += v[i];
+    }
+    mean = warp_sum(sum) * inverse_cols;
   }
-  const float mean = warp_sum(sum) * inverse_cols;
   float squares = 0.0f;
   for (std::int64_t c = first; c < cols; c += kStride) {
     float v[N];
@@ -41,16 +45,16 @@ __global__ void __launch_bounds__(kRowsPerBlock* kWarp)
   }
   const float rstd = 1.0f / sqrtf(warp_sum(squares) * inverse_cols + epsilon);
   for (std::int64_t c = first; c < cols; c += kStride) {
-    float v[N], g[N], b[N];
+    float v[N], g[N], b[N] = {};
     load<N>(x + c, v);
     load<N>(gamma + c, g);
-    load<N>(beta + c, b);
+    if (beta != nullptr) load<N>(beta + c, b);
 #pragma unroll
     for (int i = 0; i < N; ++i) v[i] = (v[i] - mean) * rstd * (g[i] + gamma_center) + b[i];
     store<N>(y + c, v);
   }
   if (threadIdx.x % kWarp == 0) {
-    mean_out[row] = mean;
+    if (mean_out != nullptr) mean_out[row] = mean;
     rstd_out[row] = rstd;
   }
 }
@@ -58,7 +62,7 @@ __global__ void __launch_bounds__(kRowsPerBlock* kWarp)
 }  // namespace
 
 void run_op(const KernelContext& exec, const LayerNormFwdArgs& args) {
-  const std::int64_t cols = args.gamma.num_elems(), rows = args.mean.num_elems();
+  const std::int64_t cols = args.gamma.num_elems(), rows = args.rstd.num_elems();
   assert(args.x.num_elems() == rows * cols && args.y.num_elems() == rows * cols);
   check_dtype("layer_norm_fwd", args.x.dtype, {args.gamma, args.beta, args.y});
   check_dtype("layer_norm_fwd", DType::kFloat32, {args.mean, args.rstd});

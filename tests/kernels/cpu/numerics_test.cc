@@ -29,11 +29,12 @@ Floats random(std::int64_t n, float factor = 1.0f) {
 
 /// The results of one table for fixed inputs.
 struct Results {
-  Floats gelu, gelu_bwd, dropout, norms, y, statistics, dx, dgamma, logits, losses, adamw, sgd, out, dqkv;
+  Floats gelu, gelu_bwd, swiglu, swiglu_bwd, dropout, norms, y, statistics, dx, dgamma, logits, losses, adamw,
+      sgd, out, dqkv;
 
   std::vector<const Floats*> all() const {
-    return {&gelu,   &gelu_bwd, &dropout, &norms, &y,   &statistics, &dx,
-            &dgamma, &logits,   &losses,  &adamw, &sgd, &out,        &dqkv};
+    return {&gelu, &gelu_bwd, &swiglu, &swiglu_bwd, &dropout, &norms, &y,   &statistics,
+            &dx,   &dgamma,   &logits, &losses,     &adamw,   &sgd,   &out, &dqkv};
   }
 };
 
@@ -50,6 +51,11 @@ void run_elementwise(const Numerics& n, Results& r) {
                           .gelu = true});
   r.gelu_bwd.resize(x.size());
   n.activation->gelu_bwd(dy.data(), x.data(), r.gelu_bwd.data(), kRows * kCols);
+  r.swiglu.resize(x.size());
+  n.activation->swiglu(x.data(), dy.data(), r.swiglu.data(), kRows * kCols);
+  r.swiglu_bwd.resize(2 * x.size());
+  n.activation->swiglu_bwd(dy.data(), x.data(), dy.data(), r.swiglu_bwd.data(),
+                           r.swiglu_bwd.data() + x.size(), kRows * kCols);
   r.dropout.resize(x.size());
   n.elementwise->dropout({.x = x.data(),
                           .residual = dy.data(),

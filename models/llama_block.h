@@ -1,0 +1,30 @@
+// A layer of Llama: x + attention(norm(x)), then x + mlp(norm(x)).
+#pragma once
+
+#include "runtime/block.h"
+#include "runtime/ops/rope.h"
+
+namespace trireme {
+
+struct LlamaBlockConfig {
+  std::int64_t hidden = 2048;
+  std::int64_t heads = 32;
+  std::int64_t kv_heads = 8;
+  std::int64_t ffn = 8192;
+  RopeFrequencies rope;
+  float init_stddev = 0.02f;
+  float residual_stddev = 0.02f;  // of the two projections into the residual stream
+};
+
+class LlamaBlock final : public Block {
+ public:
+  LlamaBlock(std::string name, const LlamaBlockConfig& config);
+  /// [B, T, C] -> [B, T, C].
+  Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
+
+ private:
+  LlamaBlockConfig config_;
+  ParamRef norm1_weight_, qkv_weight_, attention_out_weight_, norm2_weight_, gate_up_weight_, down_weight_;
+};
+
+}  // namespace trireme

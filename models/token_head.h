@@ -1,0 +1,25 @@
+// Final norm, projection to the vocabulary, and the loss.
+#pragma once
+
+#include "runtime/block.h"
+
+namespace trireme {
+
+struct TokenHeadConfig {
+  std::int64_t vocab = 1, hidden = 1;
+  bool tied = true;       // shares the table of TokenEmbedding
+  bool rms_norm = false;  // in place of layer norm
+  float init_stddev = 0.02f;
+};
+
+class TokenHead final : public Block {
+ public:
+  explicit TokenHead(const TokenHeadConfig& config);
+  /// [B, T, C] -> the loss over batch.targets, or the logits [B, T, V] when there are none.
+  Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
+
+ private:
+  ParamRef norm_weight_, norm_bias_, weight_;  // no norm_bias_: RMS norm
+};
+
+}  // namespace trireme

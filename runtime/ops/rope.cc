@@ -1,0 +1,82 @@
+#include "runtime/ops/rope.h"
+
+#include <cmath>
+
+#include "runtime/base/error.h"
+#include "runtime/ops/cast.h"
+#include "runtime/tape.h"
+
+namespace trireme::ops {
+namespace {
+
+constexpr double kTwoPi = 6.283185307179586;
+
+double scaled(double frequency, const RopeScaling& scaling) {
+  if (scaling.factor == 1.0) return frequency;
+  // How often the original context turns the pair; 0 at the low, 1 at the high bound.
+  const double turns = static_cast<double>(scaling.original_context) * frequency / kTwoPi;
+  const double share =
+      (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
+  const double kept = std::min(1.0, std::max(0.0, share));
+  return (1.0 - kept) * frequency / scaling.factor + kept * frequency;
+}
+
+struct RopeBackward {
+  Shape shape;  // of the input
+  ValueId x = kNoValue;
+  RopeOptions options;
+
+  std::string name() const { return "rope"; }
+  std::vector<Tensor> saved() const { return {}; }
+
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
+    const Tensor dout = gradients.take(y);
+    const bool in_place = dout.unique() && options.num_heads == options.num_kv_heads;
+    Tensor dqkv = in_place ? dout : ctx.empty(shape, dout.dtype());
+    ctx.run(RopeBwdArgs{.dout = dout,
+                        .dqkv = dqkv,
+                        .num_heads = options.num_heads,
+                        .num_kv_heads = options.num_kv_heads,
+                        .rope = options.rope});
+    gradients.add(ctx, x, std::move(dqkv));
+  }
+};
+
+}  // namespace
+
+RopeFrequencies rope_frequencies(std::int64_t head_dim, double theta, const RopeScaling& scaling) {
+  TRIREME_CHECK(head_dim >= 2 && head_dim % 2 == 0 && head_dim <= 2 * RopeFrequencies::kMaxPairs,
+                "rope: head_dim {} must be even and at most {}", head_dim, 2 * RopeFrequencies::kMaxPairs);
+  TRIREME_CHECK(theta > 0 && scaling.factor >= 1 && scaling.original_context > 0 &&
+                    scaling.high_freq_factor > scaling.low_freq_factor,
+                "rope: theta {} must be positive, the factor {} at least 1, and high_freq_factor {} above "
+                "low_freq_factor {}",
+                theta, scaling.factor, scaling.high_freq_factor, scaling.low_freq_factor);
+  RopeFrequencies rope{.num_pairs = static_cast<int>(head_dim / 2)};
+  for (int i = 0; i < rope.num_pairs; ++i) {
+    const double exponent = -2.0 * i / static_cast<double>(head_dim);
+    rope.frequencies[i] = scaled(std::pow(theta, exponent), scaling);
+  }
+  return rope;
+}
+
+Tensor rope(Context& ctx, const Tensor& input, const RopeOptions& options) {
+  const std::int64_t heads = options.num_heads, kv_heads = options.num_kv_heads;
+  const std::int64_t head_dim = 2 * std::int64_t{options.rope.num_pairs};
+  TRIREME_CHECK(heads >= 1 && kv_heads >= 1 && heads % kv_heads == 0,
+                "rope: {} heads of k and v do not divide {} heads of queries", kv_heads, heads);
+  TRIREME_CHECK(
+      input.shape().rank() == 3 && input.shape().dim(2) == (heads + 2 * kv_heads) * head_dim,
+      "rope: input {} is not [B, T, (num_heads + 2 num_kv_heads) head_dim] with {} and {} heads of {}",
+      input.shape().to_string(), heads, kv_heads, head_dim);
+  const Tensor x = cast(ctx, input, ctx.precision.dtype_of(OpKind::kRope, input.dtype()));
+  const Tensor y = ctx.empty({x.shape().dim(0), x.shape().dim(1), 3 * heads * head_dim}, x.dtype());
+  ctx.run(RopeFwdArgs{.qkv = x,
+                      .out = y,
+                      .num_heads = options.num_heads,
+                      .num_kv_heads = options.num_kv_heads,
+                      .rope = options.rope});
+  return recorded(ctx, y, RopeBackward{.shape = x.shape(), .x = x.id(), .options = options});
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,12 @@
+// The gated activation of Llama's MLP (Shazeer 2020).
+#pragma once
+
+#include "runtime/context.h"
+
+namespace trireme::ops {
+
+/// Input [..., 2 F], packed [gate | up] -> [..., F]: gate / (1 + e^-gate) * up. Backward saves the input and
+/// may write the gradient over it.
+Tensor swiglu(Context& ctx, const Tensor& input);
+
+}  // namespace trireme::ops

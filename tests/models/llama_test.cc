@@ -1,0 +1,48 @@
+#include "models/llama.h"
+
+#include <gtest/gtest.h>
+
+#include "parallel/layout/model_layout.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+std::int64_t parameters_of(std::string_view size) {
+  return make_layout(build_llama(llama_config_for_size(size))).num_parameters;
+}
+
+// As counted from the published checkpoints.
+TEST(Llama, HasThePublishedNumberOfParameters) {
+  EXPECT_EQ(parameters_of("15m"), 15191712);
+  EXPECT_EQ(parameters_of("1b"), 1235814400);
+  EXPECT_EQ(parameters_of("3b"), 3212749824);
+  EXPECT_EQ(parameters_of("8b"), 8030261248);
+}
+
+TEST(Llama, DefaultWidthOfTheMlp) {
+  EXPECT_EQ(default_llama_ffn(384), 1024);
+  EXPECT_EQ(default_llama_ffn(4096), 10944);
+  EXPECT_EQ(default_llama_ffn(1), 64);
+}
+
+TEST(Llama, RefusesWhatCannotBeBuilt) {
+  const LlamaConfig tiny{
+      .layers = 1, .hidden = 24, .heads = 4, .kv_heads = 2, .ffn = 8, .vocab = 5, .seq_len = 4};
+  EXPECT_NO_THROW(build_llama(tiny));
+  const auto refused = [&](auto change) {
+    LlamaConfig config = tiny;
+    change(config);
+    EXPECT_THROW(build_llama(config), Error);
+  };
+  refused([](LlamaConfig& c) { c.heads = 5; });
+  refused([](LlamaConfig& c) { c.kv_heads = 3; });
+  refused([](LlamaConfig& c) { c.hidden = 12; });  // heads of 3
+  refused([](LlamaConfig& c) { c.ffn = 0; });
+  refused([](LlamaConfig& c) { c.layers = 2000000000; });
+  refused([](LlamaConfig& c) { c.rope_theta = 0; });
+  EXPECT_THROW(llama_config_for_size("124m"), Error);
+}
+
+}  // namespace
+}  // namespace trireme
