@@ -2,6 +2,7 @@
 #include "models/gpt.h"
 
 #include "launcher/families/model_family.h"
+#include "launcher/families/token_model.h"
 #include "launcher/train/token_data.h"
 #include "runtime/base/error.h"
 
@@ -13,12 +14,7 @@ constexpr std::string_view kKeys[] = {"size",    "layers",  "hidden", "heads", "
                                       "seq_len", "dropout", "tied",   "bias"};
 
 void check(const ModelSection& model) {
-  if (model.size.empty()) {
-    TRIREME_CHECK(model.layers > 0 && model.hidden > 0 && model.heads > 0 && model.seq_len > 0,
-                  "the model has no shape: give model.size, or all of model.layers = {}, model.hidden = {}, "
-                  "model.heads = {} and model.seq_len = {}",
-                  model.layers, model.hidden, model.heads, model.seq_len);
-  }
+  check_has_shape(model);
   if (model.hidden > 0 && model.heads > 0) {
     TRIREME_CHECK(model.hidden % model.heads == 0, "model.heads = {} does not divide model.hidden = {}",
                   model.heads, model.hidden);
@@ -58,10 +54,6 @@ std::string describe(const JobConfig& config) {
                      model.heads, model.vocab, model.seq_len);
 }
 
-std::string variant(const ModelSection& model) {
-  return *model.tied ? ", tied" : ", untied";
-}
-
 }  // namespace
 
 extern constexpr ModelFamily kGptFamily{.plural = "GPTs",
@@ -74,6 +66,6 @@ extern constexpr ModelFamily kGptFamily{.plural = "GPTs",
                                         .fill_in = fill_in,
                                         .build = build,
                                         .describe = describe,
-                                        .variant = variant};
+                                        .variant = tied_variant};
 
 }  // namespace trireme

@@ -2,6 +2,7 @@
 #include "models/llama.h"
 
 #include "launcher/families/model_family.h"
+#include "launcher/families/token_model.h"
 #include "launcher/train/token_data.h"
 #include "runtime/base/error.h"
 
@@ -20,12 +21,7 @@ LlamaConfig sized(const ModelSection& model) {
 }
 
 void check(const ModelSection& model) {
-  if (model.size.empty()) {
-    TRIREME_CHECK(model.layers > 0 && model.hidden > 0 && model.heads > 0 && model.seq_len > 0,
-                  "the model has no shape: give model.size, or all of model.layers = {}, model.hidden = {}, "
-                  "model.heads = {} and model.seq_len = {}",
-                  model.layers, model.hidden, model.heads, model.seq_len);
-  }
+  check_has_shape(model);
   const LlamaConfig base = sized(model);
   const std::int64_t hidden = model.hidden > 0 ? model.hidden : base.hidden;
   const std::int64_t heads = model.heads > 0 ? model.heads : base.heads;
@@ -82,10 +78,6 @@ std::string describe(const JobConfig& config) {
                      model.seq_len);
 }
 
-std::string variant(const ModelSection& model) {
-  return *model.tied ? ", tied" : ", untied";
-}
-
 }  // namespace
 
 extern constexpr ModelFamily kLlamaFamily{.plural = "Llamas",
@@ -98,6 +90,6 @@ extern constexpr ModelFamily kLlamaFamily{.plural = "Llamas",
                                           .fill_in = fill_in,
                                           .build = build,
                                           .describe = describe,
-                                          .variant = variant};
+                                          .variant = tied_variant};
 
 }  // namespace trireme
