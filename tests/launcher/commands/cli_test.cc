@@ -38,6 +38,24 @@ TEST_F(Cli, BadCommandLines) {
   EXPECT_THAT(refusal({"data", "text", "a.txt"}), HasSubstr("--out is required"));
 }
 
+TEST_F(Cli, DoctorCountsARoofline) {
+  testing::write_file(scratch_ / "job.toml",
+                      "[model]\nlayers = 2\nhidden = 32\nheads = 2\nvocab = 64\nseq_len = 16\n"
+                      "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 8\nmicro_batch = 2\n");
+  const ProgramResult table = run({"doctor", "--roofline", "job.toml"});
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("\none block of 2 (blocks.0 to blocks.1)\n"));
+  EXPECT_THAT(table.out, ::testing::ContainsRegex("\nH200: [0-9.]+ ms a step, [0-9]+ tokens/s\n"));
+  const ProgramResult json = run({"doctor", "--roofline", "job.toml", "--json"});
+  EXPECT_TRUE(nlohmann::json::accept(json.out)) << json.err;
+  EXPECT_THAT(refusal({"doctor", "--roofline", "none.toml"}), HasSubstr("none.toml"));
+  EXPECT_THAT(refusal({"doctor", "--roofline", "job.toml", "--set", "model.name=\"nosuch\""}),
+              HasSubstr("model.name = \"nosuch\" is out of range"));
+  EXPECT_THAT(refusal({"doctor", "--roofline", "job.toml", "--set", "parallel.pipeline=2"}),
+              HasSubstr("parallel.pipeline = 2"));
+  EXPECT_THAT(refusal({"doctor", "--set", "a=b"}), HasSubstr("--roofline"));
+}
+
 TEST_F(Cli, PlanDrawsATimeline) {
   testing::write_file(scratch_ / "job.toml",
                       "[model]\nlayers = 2\nhidden = 32\nheads = 2\nvocab = 64\nseq_len = 16\n"
