@@ -47,7 +47,7 @@ std::string describe(const Shape& shape) {
   return text;
 }
 
-// "bf16 2 x [8192,768] [768,2304]".
+// "bf16 2 x [8192,768]", "bf16 NT [8192,768] [2304,768]".
 template <class Args>
 std::string describe_operands(Args args) {
   std::vector<std::pair<std::string, int>> shapes;  // equal ones that follow each other once
@@ -60,6 +60,10 @@ std::string describe_operands(Args args) {
       shapes.emplace_back(shape, 1);
   });
   std::string text(name(first_operand(args).dtype));
+  if constexpr (requires { args.transpose_a; }) {
+    const auto letter = [](Transpose transpose) { return transpose == Transpose::kYes ? 'T' : 'N'; };
+    text += fmt::format(" {}{}", letter(args.transpose_a), letter(args.transpose_b));
+  }
   for (const auto& [shape, count] : shapes) {
     text += count == 1 ? " " + shape : fmt::format(" {} x {}", count, shape);
   }
