@@ -34,17 +34,19 @@ void bwd_rows(const LayerNormBwdArgs& args, const float* gamma, std::int64_t fir
   const std::int64_t at = first * cols, count = rows * cols;
   const float* dy = read(args.dy, at, count, scratch);
   float* dx = place(args.dx, at, scratch);
-  numerics().layer_norm->bwd({.dy = dy,
-                              .x = read(args.x, at, count, scratch + cols),
-                              .gamma = gamma,
-                              .mean = args.mean.defined() ? args.mean.as<float>() + first : nullptr,
-                              .rstd = args.rstd.as<float>() + first,
-                              .dx_add = read(args.dx_add, at, count, scratch + 2 * cols),
-                              .dx = dx,
-                              .dgamma = sums,
-                              .dbeta = sums + cols,
-                              .rows = rows,
-                              .cols = cols});
+  const LayerNormNumerics& norms = *numerics().layer_norm;
+  const auto bwd = args.mean.defined() ? norms.bwd : norms.rms_bwd;
+  bwd({.dy = dy,
+       .x = read(args.x, at, count, scratch + cols),
+       .gamma = gamma,
+       .mean = args.mean.defined() ? args.mean.as<float>() + first : nullptr,
+       .rstd = args.rstd.as<float>() + first,
+       .dx_add = read(args.dx_add, at, count, scratch + 2 * cols),
+       .dx = dx,
+       .dgamma = sums,
+       .dbeta = sums + cols,
+       .rows = rows,
+       .cols = cols});
   write(args.dx, at, count, dx);
 }
 
@@ -62,6 +64,7 @@ void run_op(const KernelContext& exec, const LayerNormFwdArgs& args) {
       shifts(exec, converts ? cols : 0, 1);
   const float* gamma = shifted(read(args.gamma, 0, cols, gains.of(0)), args.gamma_center, cols, gains.of(0));
   const float* beta = read(args.beta, 0, cols, shifts.of(0));
+  const auto fwd = args.mean.defined() ? numerics().layer_norm->fwd : numerics().layer_norm->rms_fwd;
   for_each_piece(exec, ceil_div(rows, kFwdRows), rows * cols, [&](std::int64_t piece) {
     const std::int64_t end = std::min(rows, (piece + 1) * kFwdRows);
     const std::int64_t step = std::min(kFwdRows, rows_at_once(args.x.dtype));
@@ -69,15 +72,15 @@ void run_op(const KernelContext& exec, const LayerNormFwdArgs& args) {
       const std::int64_t at = first * cols, now = std::min(step, end - first);
       const float* x = read(args.x, at, now * cols, row.mine());
       float* y = place(args.y, at, row.mine());
-      numerics().layer_norm->fwd({.x = x,
-                                  .gamma = gamma,
-                                  .beta = beta,
-                                  .y = y,
-                                  .mean = args.mean.defined() ? args.mean.as<float>() + first : nullptr,
-                                  .rstd = args.rstd.as<float>() + first,
-                                  .rows = now,
-                                  .cols = cols,
-                                  .epsilon = args.epsilon});
+      fwd({.x = x,
+           .gamma = gamma,
+           .beta = beta,
+           .y = y,
+           .mean = args.mean.defined() ? args.mean.as<float>() + first : nullptr,
+           .rstd = args.rstd.as<float>() + first,
+           .rows = now,
+           .cols = cols,
+           .epsilon = args.epsilon});
       write(args.y, at, now * cols, y);
     }
   });

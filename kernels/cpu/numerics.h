@@ -79,22 +79,24 @@ struct ElementwiseNumerics {
 struct LayerNormRows {
   const float* x;
   const float *gamma, *beta;
-  float *y, *mean, *rstd;  // mean and beta null: RMS norm
+  float *y, *mean, *rstd;
   std::int64_t rows, cols;
   float epsilon;
 };
 
 struct LayerNormBwdRows {
-  const float *dy, *x, *gamma, *mean, *rstd;  // mean null: RMS norm
-  const float* dx_add;                        // or null
+  const float *dy, *x, *gamma, *mean, *rstd;
+  const float* dx_add;  // or null
   float* dx;
-  float *dgamma, *dbeta;  // [cols]: grow by the sums over these rows; dbeta stays where mean is null
+  float *dgamma, *dbeta;  // [cols]: grow by the sums over these rows
   std::int64_t rows, cols;
 };
 
 struct LayerNormNumerics {
   void (*fwd)(const LayerNormRows& rows);
   void (*bwd)(const LayerNormBwdRows& rows);
+  void (*rms_fwd)(const LayerNormRows& rows);  // mean and beta are null
+  void (*rms_bwd)(const LayerNormBwdRows& rows);
 };
 
 /// One head of one sample.

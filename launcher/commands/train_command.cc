@@ -67,14 +67,15 @@ ExitCode train(JobConfig config, const TrainArguments& arguments, const LaunchEn
   config.parallel.pipeline_cut = chosen_cut(counted_on(config, rank.device.type), comm,
                                             {.measurement = measurement, .limit_bytes = limit.bytes});
   config.parallel = with_accumulation(counted_on(config, rank.device.type), blocks, comm, limit).parallel;
-  return Trainer({.config = config,
-                  .blocks = blocks,
-                  .out = output_root(arguments),
-                  .launch = launch,
-                  .comm = rank.comm,
-                  .device = rank.device,
-                  .arithmetic = arithmetic})
-      .run(stop);
+  return Trainer(start_run({.config = config,
+                            .blocks = blocks,
+                            .out = output_root(arguments),
+                            .launch = launch,
+                            .comm = rank.comm,
+                            .device = rank.device,
+                            .arithmetic = arithmetic}),
+                 stop)
+      .run();
 }
 
 ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& launch) {

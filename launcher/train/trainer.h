@@ -1,5 +1,4 @@
-// The loop of `trireme train`: prefetch, step, evaluate, save, report; stop when asked; go on where a run
-// stopped.
+// The loop of `trireme train`: step, evaluate, save, report; stop when asked.
 //
 // [Note: order of a step's records] The metrics line of a step is written before its checkpoint, and a
 // resumed run cuts the lines after its checkpoint off. So every step has one line, whenever the process dies.
@@ -18,61 +17,27 @@
 #pragma once
 
 #include <deque>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 
 #include "launcher/config/left_out.h"
-#include "launcher/host/env.h"
 #include "launcher/host/exit_code.h"
 #include "launcher/report/rank_memory.h"
-#include "launcher/train/build.h"
-#include "launcher/train/folder_lock.h"
-#include "launcher/train/output_folder.h"
-#include "launcher/train/output_watch.h"
-#include "launcher/train/run_checkpoint.h"
-#include "launcher/train/run_log.h"
+#include "launcher/train/run_start.h"
 #include "launcher/train/stop_request.h"
-#include "launcher/train/token_data.h"
-#include "launcher/train/training_batches.h"
 
 namespace trireme {
 
 class Trainer {
  public:
-  struct Options {
-    JobConfig config;                         // resolved, the same on every rank
-    std::shared_ptr<const BlockList> blocks;  // of its model
-    std::filesystem::path out;
-    LaunchEnvironment launch;
-    std::shared_ptr<Communicator> comm;
-    Device device;
-    Arithmetic arithmetic = {};  // the same on every rank; noted in checkpoints
-  };
-  explicit Trainer(Options options);
-  ~Trainer();
+  /// `stop` outlives this.
+  Trainer(TrainingRun run, const StopRequest& stop);
 
-  /// Collective. Returns kDone or kStopped. Throws AgreedError for what is refused before step 1 and for a
-  /// loss that is not finite; other errors are this rank's alone.
-  ExitCode run(const StopRequest& stop);
+  /// Collective. Returns kDone or kStopped. Throws AgreedError for a loss that is not finite; other errors
+  /// are this rank's alone.
+  ExitCode run();
 
  private:
-  // Before the first step, in this order:
-  void check_job();      // data, batch, memory
-  void choose_resume();  // collective: the same checkpoint on every rank
-  void read_resumed();   // what the checkpoint notes, compared with the data
-  void claim_output();   // rank 0
-  void build_engine();
-  void keep_pictures();  // decoded, in data.cache
-  void restore();        // collective: from the checkpoint, or from model.init_from
-  void load_initial_model();
-  void open_log();
-
-  /// Runs `stage` and adds the keys that would help to an Error(kOutOfMemory).
-  void with_memory_advice(const std::function<void()>& stage) const;
-
-  // The loop:
   /// Whether the run goes on, from one rank. Of all ranks the largest counts.
   enum class Standing : std::int32_t { kGoesOn, kAskedToStop, kOutputLost };
   struct StepReport {
@@ -86,9 +51,7 @@ class Trainer {
   /// that can be.
   bool agreed_to_stop();
   void step();
-  void traced_step(double lr);  // collective: the step of log.trace_step
-  /// Shows the other ranks what is not an action of a step, while the result lives.
-  Watchdog::Scope watched(std::string text) const { return {options_.comm->status().get(), std::move(text)}; }
+  void traced_step(double lr);          // collective: the step of log.trace_step
   void read_results(std::size_t left);  // until `left` steps wait to be read
   void read_result();
   /// Names the gradient that was not finite. Throws AgreedError where the job cannot go on. Collective.
@@ -103,42 +66,22 @@ class Trainer {
   [[noreturn]] void leave_output();  // collective: the loss is known to all
   ExitCode end(ExitCode code);
 
-  /// Collective. The hash of the state, which must be the same on every rank.
-  std::string agreed_state_hash();
-  bool is_first() const { return options_.comm->rank() == 0; }
   bool is_due(std::int64_t step, std::int64_t every) const { return every > 0 && step % every == 0; }
   std::int64_t num_targets() const {
-    return options_.config.train.global_batch * data_.train->targets_per_sample();
+    return run_.options.config.train.global_batch * run_.data.train->targets_per_sample();
   }
-  std::int64_t num_steps() const { return options_.config.train.steps; }
-  RunSummary initial_summary() const;
-  std::string describe_start() const;
   std::string describe_checkpoints() const;
 
-  Options options_;
-  OutputFolder out_;
-  CheckpointStore store_;
-  EngineOptions engine_options_;
-  LrSchedule lr_;
-  JobData data_;
-  std::unique_ptr<FolderLock> lock_;  // rank 0
-  std::optional<PreparedData> prepared_;
-  StepPrediction prediction_;
-  std::filesystem::path resume_folder_;  // empty: a fresh start
-  RunState resumed_;
-  std::unique_ptr<Engine> engine_;
-  std::unique_ptr<TrainingBatches> batches_;
-  std::unique_ptr<RunLog> log_;            // rank 0
-  std::unique_ptr<OutputWatch> watch_;     // rank 0
+  TrainingRun run_;
+  const StopRequest& stop_;
+  const LrSchedule lr_;
   std::optional<OutputWatch::Loss> lost_;  // of the output folder, known to rank 0
+  LeftOut left_out_;
   struct UnreadStep {
     double lr = 0, enqueue_ms = 0, data_wait_ms = 0;
   };
-  LeftOut left_out_;
   std::deque<UnreadStep> unread_;  // steps whose results are on the device (see [Note: results a step later])
-  const StopRequest* stop_ = nullptr;  // while run() runs
-  std::optional<Standing> standing_;   // of all ranks, after the step that was read last
-  std::int64_t last_saved_step_ = -1;
+  std::optional<Standing> standing_;  // of all ranks, after the step that was read last
 };
 
 }  // namespace trireme

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "parallel/layout/batch_layout.h"
-#include "parallel/run/executor.h"
+#include "parallel/run/execution_input.h"
 #include "runtime/data/prefetch.h"
 
 namespace trireme {

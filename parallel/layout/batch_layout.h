@@ -1,6 +1,7 @@
 // Cuts the global batch into micro-batches and assigns them to data ranks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace trireme {
@@ -31,6 +32,14 @@ struct BatchLayout {
   }
   std::int64_t first_sample(std::int64_t global_micro_batch) const {
     return global_micro_batch * micro_batch;
+  }
+  /// The samples of a rank's local micro-batch.
+  struct Samples {
+    std::int64_t first = 0, count = 0;
+  };
+  Samples samples_of(int data_rank, std::int64_t local) const {
+    const std::int64_t first = first_sample(global_micro_batch(data_rank, local));
+    return {first, std::min(micro_batch, global_batch - first)};
   }
 
   /// Throws Error(kInvalidInput), with numbers that would work, unless global_batch is a multiple of

@@ -73,6 +73,8 @@ class ParamStore {
     return groups_[static_cast<std::size_t>(group)].states[static_cast<std::size_t>(index)];
   }
   std::int64_t first_owned(int group) const;
+  /// Of masters and optimizer state over the data axis.
+  const Sharding& sharding() const { return sharding_; }
   const std::vector<std::string>& state_names() const { return state_names_; }
   /// All of a flat tensor of which every rank owns a piece (master or state), for saving. Collective from
   /// stage 1 on.

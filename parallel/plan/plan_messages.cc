@@ -34,21 +34,22 @@ std::optional<std::string> PlanMessages::disagreement(const Side& mine, const Si
   const std::size_t last = mine.messages.size() - 1;
   if (last >= other.messages.size() || other.messages[last] == mine.messages[last]) return std::nullopt;
   return fmt::format("{} {}, where rank {} (action {}) has {}", doing, mine.messages[last].to_string(),
-                     other.places[last].rank, other.places[last].position, other.messages[last].to_string());
+                     other.positions[last].rank, other.positions[last].action,
+                     other.messages[last].to_string());
 }
 
-std::optional<std::string> PlanMessages::add_send(const Place& place, const Action& send) {
-  Traffic& traffic = links_[link_of(place.rank, send)];
-  traffic.sent.messages.push_back(message_of(place.rank, send));
-  traffic.sent.places.push_back(place);
+std::optional<std::string> PlanMessages::add_send(const Position& position, const Action& send) {
+  Traffic& traffic = links_[link_of(position.rank, send)];
+  traffic.sent.messages.push_back(message_of(position.rank, send));
+  traffic.sent.positions.push_back(position);
   ++traffic.not_posted[{send.kind, send.unit}];
   return disagreement(traffic.sent, traffic.posted, "sends");
 }
 
-std::optional<std::string> PlanMessages::add_receive(const Place& place, const Action& receive) {
-  Traffic& traffic = links_[link_of(place.rank, receive)];
-  const Message& message = traffic.posted.messages.emplace_back(message_of(place.rank, receive));
-  traffic.posted.places.push_back(place);
+std::optional<std::string> PlanMessages::add_receive(const Position& position, const Action& receive) {
+  Traffic& traffic = links_[link_of(position.rank, receive)];
+  const Message& message = traffic.posted.messages.emplace_back(message_of(position.rank, receive));
+  traffic.posted.positions.push_back(position);
   --traffic.not_posted[{message.sent_by, message.unit}];
   return disagreement(traffic.posted, traffic.sent, "receives");
 }
@@ -67,30 +68,33 @@ bool PlanMessages::has_arrived(int rank, const Action& receive) const {
 
 bool PlanMessages::all_posted(int rank) const {
   return std::ranges::all_of(links_, [&](const auto& entry) {
-    return entry.first.source != rank || entry.second.posted.places.size() >= entry.second.sent.places.size();
+    return entry.first.source != rank ||
+           entry.second.posted.positions.size() >= entry.second.sent.positions.size();
   });
 }
 
-std::optional<PlanMessages::Place> PlanMessages::waiting_receive(int rank) const {
+std::optional<PlanMessages::Position> PlanMessages::waiting_receive(int rank) const {
   for (const auto& [link, traffic] : links_) {
-    if (link.destination != rank || traffic.posted.places.size() <= traffic.sent.places.size()) continue;
-    return traffic.posted.places[traffic.sent.places.size()];
+    if (link.destination != rank || traffic.posted.positions.size() <= traffic.sent.positions.size())
+      continue;
+    return traffic.posted.positions[traffic.sent.positions.size()];
   }
   return std::nullopt;
 }
 
 std::optional<PlanMessages::Unmatched> PlanMessages::unmatched_send() const {
   for (const auto& [link, traffic] : links_) {
-    const std::size_t posted = traffic.posted.places.size();
-    if (traffic.sent.places.size() > posted) return Unmatched{traffic.sent.places[posted], link.destination};
+    const std::size_t posted = traffic.posted.positions.size();
+    if (traffic.sent.positions.size() > posted)
+      return Unmatched{traffic.sent.positions[posted], link.destination};
   }
   return std::nullopt;
 }
 
 std::optional<PlanMessages::Unmatched> PlanMessages::unmatched_receive() const {
   for (const auto& [link, traffic] : links_) {
-    const std::size_t sent = traffic.sent.places.size();
-    if (traffic.posted.places.size() > sent) return Unmatched{traffic.posted.places[sent], link.source};
+    const std::size_t sent = traffic.sent.positions.size();
+    if (traffic.posted.positions.size() > sent) return Unmatched{traffic.posted.positions[sent], link.source};
   }
   return std::nullopt;
 }

@@ -15,10 +15,9 @@ namespace trireme {
 
 class PlanMessages {
  public:
-  /// The position of an action.
-  struct Place {
+  struct Position {
     int rank = 0;
-    std::size_t position = 0;
+    std::size_t action = 0;  // index in the rank's plan
   };
 
   struct SendingRank {
@@ -28,8 +27,8 @@ class PlanMessages {
   /// False while `send` would wait for the receive of an earlier one to be posted. See [Note: what blocks].
   bool can_send(const Action& send, const SendingRank& from) const;
   /// Enter one side of a message. Return what is wrong where the other side is another message.
-  std::optional<std::string> add_send(const Place& place, const Action& send);
-  std::optional<std::string> add_receive(const Place& place, const Action& receive);
+  std::optional<std::string> add_send(const Position& position, const Action& send);
+  std::optional<std::string> add_receive(const Position& position, const Action& receive);
 
   /// True if the message of a receive, entered or about to be, has been sent.
   bool has_arrived(int rank, const Action& receive) const;
@@ -37,11 +36,11 @@ class PlanMessages {
   bool all_posted(int rank) const;
 
   struct Unmatched {
-    Place place;
+    Position position;
     int peer = 0;
   };
   /// A receive of `rank` that was entered and whose message has not been sent.
-  std::optional<Place> waiting_receive(int rank) const;
+  std::optional<Position> waiting_receive(int rank) const;
   /// Anything that was entered on one side only.
   std::optional<Unmatched> unmatched_send() const;
   std::optional<Unmatched> unmatched_receive() const;
@@ -62,7 +61,7 @@ class PlanMessages {
   };
   struct Side {
     std::vector<Message> messages;
-    std::vector<Place> places;
+    std::vector<Position> positions;
   };
   struct Traffic {
     Side sent, posted;

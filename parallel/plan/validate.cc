@@ -68,10 +68,10 @@ class Simulation {
     return true;
   }
 
-  PlanError fail_at(const PlanMessages::Place& place, const std::string& what) const {
-    return {place.rank, static_cast<int>(place.position),
-            fmt::format("rank {}, action {} ({}): {}", place.rank, place.position,
-                        to_string(actions(place.rank)[place.position]), what)};
+  PlanError fail_at(const PlanMessages::Position& at, const std::string& what) const {
+    return {at.rank, static_cast<int>(at.action),
+            fmt::format("rank {}, action {} ({}): {}", at.rank, at.action,
+                        to_string(actions(at.rank)[at.action]), what)};
   }
 
   PlanError fail(int r, const std::string& what) const {
@@ -144,21 +144,21 @@ class Simulation {
   }
 
   // True if the sender of a receive has the send still before it.
-  bool will_be_sent(const PlanMessages::Place& place) const {
-    const Action& receive = actions(place.rank)[place.position];
+  bool will_be_sent(const PlanMessages::Position& at) const {
+    const Action& receive = actions(at.rank)[at.action];
     const auto& sender = actions(receive.peer);
-    const Action send = counterpart(receive, place.rank);
+    const Action send = counterpart(receive, at.rank);
     return std::find(sender.begin() + static_cast<std::ptrdiff_t>(position(receive.peer)), sender.end(),
                      send) != sender.end();
   }
 
   // The receive that everybody waits for in the end: best, one whose send is nowhere.
-  std::optional<PlanMessages::Place> culprit_receive() const {
-    std::optional<PlanMessages::Place> culprit;
+  std::optional<PlanMessages::Position> culprit_receive() const {
+    std::optional<PlanMessages::Position> culprit;
     for (int r = 0; r < num_ranks(); ++r) {
-      const auto place = messages_.waiting_receive(r);
-      if (place && !will_be_sent(*place)) return place;
-      if (place && !culprit) culprit = place;
+      const auto receive = messages_.waiting_receive(r);
+      if (receive && !will_be_sent(*receive)) return receive;
+      if (receive && !culprit) culprit = receive;
     }
     return culprit;
   }
@@ -169,8 +169,8 @@ class Simulation {
       where +=
           fmt::format("; rank {} {}", r, finished(r) ? "has finished" : "waits in " + to_string(current(r)));
     }
-    if (const auto place = culprit_receive()) {
-      return fail_at(*place, "a receive whose send never comes" + where);
+    if (const auto receive = culprit_receive()) {
+      return fail_at(*receive, "a receive whose send never comes" + where);
     }
     if (const auto send = messages_.unmatched_send()) return send_without_receive(*send, where);
     int r = 0;
@@ -182,14 +182,14 @@ class Simulation {
   }
 
   PlanError send_without_receive(const PlanMessages::Unmatched& send, const std::string& where = "") const {
-    return fail_at(send.place,
+    return fail_at(send.position,
                    fmt::format("a send without a receive: rank {} never takes it{}", send.peer, where));
   }
 
   std::optional<PlanError> final_state() {
     if (const auto send = messages_.unmatched_send()) return send_without_receive(*send);
     if (const auto receive = messages_.unmatched_receive()) {
-      return fail_at(receive->place,
+      return fail_at(receive->position,
                      fmt::format("a receive without a send: rank {} never sends", receive->peer));
     }
     for (int r = 0; r < num_ranks(); ++r) {

@@ -3,6 +3,7 @@
 #include "parallel/foresee/block_work.h"
 #include "parallel/layout/gradient_dtype.h"
 #include "parallel/plan/validate.h"
+#include "parallel/run/state_hash.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -17,6 +18,14 @@ BatchLayout training_layout(const EngineOptions& options, int data_ranks) {
           .micro_batch = options.micro_batch,
           .data_ranks = data_ranks,
           .assignment = reduces_each_micro_batch(options) ? Assignment::kStrided : Assignment::kContiguous};
+}
+
+GradReductionOptions reduction_options(const EngineOptions& options, const Communicator& data_axis) {
+  return {.reduction = options.reduction,
+          .sharded = sharded_by(options.zero),
+          .reduce_each_micro_batch = reduces_each_micro_batch(options),
+          .cut_exchanges = data_axis.spans_machines(),
+          .dtype = options.precision.grad_dtype};
 }
 
 Context context_of(const EngineOptions& options) {
@@ -46,10 +55,6 @@ const EngineOptions& checked(const EngineOptions& options) {
   TRIREME_CHECK(options.sample,
                 "a pipeline needs EngineOptions::sample: stages receive what they do not compute");
   return options;
-}
-
-Tensor scalar(const Context& ctx) {
-  return ctx.empty({}, DType::kFloat32, MemoryCategory::kOptimizer);
 }
 
 }  // namespace
@@ -85,39 +90,43 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                         .seed = options.seed,
                         .holdings = holdings_of_stage(layout_, stages_, groups_.coord()[Axis::kPipeline])});
   gradients_ = std::make_unique<GradAccumulator>(
-      layout_, batch_,
-      GradReductionOptions{.reduction = options.reduction,
-                           .sharded = sharded_by(options.zero),
-                           .reduce_each_micro_batch = reduces_each_micro_batch(options),
-                           .cut_exchanges = groups_.along(Axis::kData)->spans_machines(),
-                           .dtype = options.precision.grad_dtype},
-      *groups_.along(Axis::kData));
+      layout_, batch_, reduction_options(options, *groups_.along(Axis::kData)), *groups_.along(Axis::kData));
   if (stages_.pipeline > 1) {
     shapes_ = std::make_unique<BoundaryShapes>(*blocks_, options.precision, *options.sample);
   }
   statistics_ = std::make_unique<StatisticStore>(ctx_, *blocks_, batch_, groups_, stages_);
-  executor_ = std::make_unique<Executor>(ctx_, Executor::Parts{.blocks = *blocks_,
-                                                               .layout = layout_,
-                                                               .params = *params_,
-                                                               .statistics = *statistics_,
-                                                               .groups = groups_,
-                                                               .stages = stages_,
-                                                               .shapes = shapes_.get(),
-                                                               .watchdog = watchdog_.get()});
-  executor_->share_tied_parameters();
+  parts_.emplace(RankParts{.ctx = ctx_,
+                           .blocks = *blocks_,
+                           .layout = layout_,
+                           .stages = stages_,
+                           .groups = groups_,
+                           .params = *params_,
+                           .statistics = *statistics_,
+                           .gradients = *gradients_,
+                           .shapes = shapes_.get(),
+                           .watchdog = watchdog_.get()});
+  tied_ = std::make_unique<TiedParameters>(*parts_);
+  tied_->share();
+  executor_ = std::make_unique<Executor>(*parts_, *tied_);
   scaler_ = std::make_unique<LossScaler>(ctx_, options.loss_scale);
   records_ = std::make_unique<StepRecords>(ctx_, batch_.per_rank() * groups_.mesh.size(Axis::kData));
-  make_training_state();
-  if (!options.cuda_graph) return;
-  if (comm->size() > 1) {
+  optimizer_step_ = std::make_unique<OptimizerStep>(
+      *parts_,
+      OptimizerStep::Options{.optimizer = *optimizer_, .scaler = *scaler_, .max_norm = options.grad_clip});
+  graph_ = make_graph();
+}
+
+std::unique_ptr<StepGraph> Engine::make_graph() const {
+  if (!options_.cuda_graph) return nullptr;
+  if (groups_.world->size() > 1) {
     throw Error(
         ErrorCode::kUnsupported,
         fmt::format(
             "EngineOptions::cuda_graph = true works with one rank, this job has {}: the operations of "
             "a communicator are not recorded; set it to false",
-            comm->size()));
+            groups_.world->size()));
   }
-  graph_ = std::make_unique<StepGraph>(ctx_);
+  return std::make_unique<StepGraph>(ctx_);
 }
 
 // It is reserved whole: how much of it a set will fill is not known before it was read.
@@ -154,42 +163,11 @@ PlanOptions Engine::plan_options() const {
           .only_rank = options_.planning == Planning::kOwnRank ? groups_.world->rank() : -1};
 }
 
-void Engine::make_training_state() {
-  training_ = {.gradients = gradients_.get(),
-               .optimizer = optimizer_.get(),
-               .scaler = scaler_.get(),
-               .scalars = {.lr = scalar(ctx_),
-                           .clip = scalar(ctx_),
-                           .step = scaler_->updates(),
-                           .skip = scaler_->skip()},
-               .grad_norm = scalar(ctx_),
-               .max_norm = options_.grad_clip,
-               .after_grad_norm = nullptr};
-  if (sharded_by(options_.zero).optimizer)
-    training_.sharding = {groups_.along(Axis::kData)->size(), groups_.along(Axis::kData)->rank()};
-  std::vector<std::int64_t> blocks;  // of each group, padded: numbers of padding are zero and change no sum
-  std::int64_t total = 0;
-  for (const ParamGroup& group : layout_.groups) {
-    blocks.push_back(training_.sharding.padded(group.num_elems) / kNormBlock);
-    total += blocks.back();
-  }
-  // Where a rank has a part of the gradients it computes its own alone and holds the others' for the
-  // exchange.
-  const bool sharded = training_.sharding.ranks > 1 || stages_.pipeline > 1;
-  training_.all_norm_partials = ctx_.empty(
-      {total}, DType::kFloat32, sharded ? MemoryCategory::kCommunication : MemoryCategory::kGradients);
-  std::int64_t first = 0;
-  for (const std::int64_t n : blocks) {
-    training_.norm_partials.push_back(training_.all_norm_partials.slice(first, {n}));
-    first += n;
-  }
-}
-
 Engine::~Engine() = default;
 
 void Engine::refresh_parameters() {
   params_->refresh_working();
-  executor_->share_tied_parameters();
+  tied_->share();
 }
 
 void Engine::set_steps_done(std::int64_t steps) {
@@ -199,11 +177,9 @@ void Engine::set_steps_done(std::int64_t steps) {
 
 // Enqueues a step, or plays the recorded one; its losses.
 Tensor Engine::run_step(ExecutionInput& input, MemoryStats& memory) {
-  const auto enqueue = [&] {
-    return executor_->run(plan_.ranks[static_cast<std::size_t>(groups_.world->rank())], input, training_);
-  };
+  const auto enqueue = [&] { return executor_->run(own_plan(plan_), input, optimizer_step_.get()); };
   if (graph_) graph_->upload(input, groups_.coord()[Axis::kData]);
-  if (graph_ && !observer_) {
+  if (graph_ && !optimizer_step_->is_observed()) {
     Tensor losses = graph_->run(input, enqueue, [this] { return executor_->draws_random(); });
     memory = graph_->memory();
     return losses;
@@ -212,6 +188,16 @@ Tensor Engine::run_step(ExecutionInput& input, MemoryStats& memory) {
   Tensor losses = enqueue();
   memory = ctx_.allocator->stats();
   return losses;
+}
+
+ExecutionInput Engine::step_input(const BatchSource& source, std::int64_t num_targets,
+                                  std::int64_t step) const {
+  return {.source = source,
+          .batch = batch_,
+          .num_targets = num_targets,
+          .rng = {.seed = options_.seed, .step = static_cast<std::uint32_t>(step)},
+          .training = true,
+          .gradient_scale = scaler_->scale()};
 }
 
 StepResult Engine::step(const BatchSource& source, std::int64_t num_targets, double lr) {
@@ -228,16 +214,8 @@ void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, d
   ctx_.allocator->reset_peak();
   const std::int64_t sent_before = groups_.sent_bytes();
   const double exposed_before = groups_.exposed_ms();
-  const auto lr32 = static_cast<float>(lr);
-  ctx_.backend->copy_from_host(ctx_.exec, training_.scalars.lr, &lr32);
-  training_.after_grad_norm = observer_ ? [this] { observe(*gradients_); } : std::function<void()>();
-
-  ExecutionInput input{.source = source,
-                       .batch = batch_,
-                       .num_targets = num_targets,
-                       .rng = {.seed = options_.seed, .step = static_cast<std::uint32_t>(steps_done_)},
-                       .training = true,
-                       .gradient_scale = scaler_->scale()};
+  optimizer_step_->set_learning_rate(lr);
+  ExecutionInput input = step_input(source, num_targets, steps_done_);
   MemoryStats memory;
   const Tensor losses = run_step(input, memory);
   ++steps_done_;
@@ -246,7 +224,7 @@ void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, d
                  .memory = memory,
                  .sent_bytes = groups_.sent_bytes() - sent_before,
                  .comm_wait_ms = groups_.exposed_ms() - exposed_before},
-                losses, training_.grad_norm, *scaler_);
+                losses, optimizer_step_->grad_norm(), *scaler_);
 }
 
 StepResult Engine::collect() {
@@ -271,7 +249,7 @@ float Engine::evaluate(const BatchSource& source, std::int64_t num_samples, std:
                              .rng = {},
                              .training = false,
                              .observe_logits = observe};
-  const Tensor all = executor_->run(plan.ranks[static_cast<std::size_t>(groups_.world->rank())], input, {});
+  const Tensor all = executor_->run(own_plan(plan), input, nullptr);
   return tree_sum(in_global_order(ctx_.to_host(all), batch));
 }
 
@@ -291,13 +269,26 @@ Tensor Engine::infer(const HostBatch& batch) {
   return executor_->infer(batch);
 }
 
-void Engine::observe(const GradAccumulator& gradients) const {
-  for (std::size_t g = 0; g < layout_.groups.size(); ++g) {
-    if (!params_->owns(static_cast<int>(g))) continue;
-    const Tensor flat = params_->whole(static_cast<int>(g), gradients.gradient(static_cast<int>(g)));
-    for (const ParamSlot& slot : layout_.groups[g].slots)
-      observer_(slot.name, flat.slice(slot.offset, slot.shape));
+std::uint64_t Engine::state_hash() const {
+  return trireme::state_hash(*parts_);
+}
+
+std::optional<NonFiniteGradient> Engine::find_non_finite_gradient(const StepResult& skipped,
+                                                                  const BatchSource& source,
+                                                                  std::int64_t num_targets) {
+  NonFiniteSearch search(*parts_, batch_, *optimizer_step_);
+  // The replay takes the place of both buffers below, so that it needs no memory beyond that of the step.
+  const auto in_sums = skipped.step == steps_done_ ? search.find_in_sums() : std::nullopt;
+  ExecutionInput input = step_input(source, num_targets, skipped.step - 1);
+  input.observe_leaves = [&](int micro_batch, const auto& leaf) { search.look(micro_batch, leaf); };
+  if (input.gradient_scale.defined()) {
+    input.gradient_scale = optimizer_step_->clip_coefficient();
+    ctx_.backend->copy_from_host(ctx_.exec, input.gradient_scale, &skipped.loss_scale);
   }
+  if (graph_) graph_->reset();
+  executor_->run(own_plan(plan_), input, nullptr);
+  const auto found = search.first_of_ranks();
+  return found ? found : in_sums;
 }
 
 }  // namespace trireme

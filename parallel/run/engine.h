@@ -116,8 +116,9 @@ class Engine {
   /// Called in each step with complete gradients, before the update: (full name, gradient), multiplied by the
   /// loss scale. Where gradients are sharded they are gathered for it, so all ranks observe or none. A rank
   /// sees those of its stage.
-  using GradientObserver = std::function<void(const std::string& name, const Tensor& gradient)>;
-  void observe_gradients(GradientObserver observer) { observer_ = std::move(observer); }
+  void observe_gradients(OptimizerStep::GradientObserver observer) {
+    optimizer_step_->observe_gradients(std::move(observer));
+  }
 
   std::int64_t steps_done() const { return steps_done_; }
   /// For restored state. Without its loss_scale_state(): all of these steps count as updates.
@@ -157,10 +158,13 @@ class Engine {
   Buffer reserve_data_cache() const;
   StepPlan make_plan() const;
   PlanOptions plan_options() const;
-  void make_training_state();
+  std::unique_ptr<StepGraph> make_graph() const;
   Tensor run_step(ExecutionInput& input, MemoryStats& memory);
-  void observe(const GradAccumulator& gradients) const;
-  std::optional<NonFiniteGradient> non_finite_sum() const;
+  /// `step` counts from 0.
+  ExecutionInput step_input(const BatchSource& source, std::int64_t num_targets, std::int64_t step) const;
+  const RankPlan& own_plan(const StepPlan& plan) const {
+    return plan.ranks[static_cast<std::size_t>(groups_.world->rank())];
+  }
   std::vector<float> in_global_order(const std::vector<float>& losses, const BatchLayout& batch) const;
 
   const std::shared_ptr<const BlockList> blocks_;
@@ -178,12 +182,13 @@ class Engine {
   std::unique_ptr<StatisticStore> statistics_;
   std::unique_ptr<GradAccumulator> gradients_;
   std::unique_ptr<BoundaryShapes> shapes_;  // null: one stage
+  std::optional<RankParts> parts_;
+  std::unique_ptr<TiedParameters> tied_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<LossScaler> scaler_;
   std::unique_ptr<StepRecords> records_;
-  Executor::TrainingState training_;
+  std::unique_ptr<OptimizerStep> optimizer_step_;
   std::unique_ptr<StepGraph> graph_;  // null: every step is enqueued
-  GradientObserver observer_;
   std::int64_t steps_done_ = 0;
 };
 

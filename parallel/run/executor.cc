@@ -1,214 +1,154 @@
 #include "parallel/run/executor.h"
 
-#include "parallel/layout/stage_groups.h"
-#include "parallel/run/executor_run.h"
+#include "parallel/run/boundary_messages.h"
+#include "parallel/run/stage_compute.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
 
-Executor::Executor(Context ctx, const Parts& parts)
-    : ctx_(std::move(ctx)),
-      blocks_(parts.blocks),
-      layout_(parts.layout),
-      params_(parts.params),
-      statistics_(parts.statistics),
-      groups_(parts.groups),
-      stages_(parts.stages),
-      shapes_(parts.shapes),
-      watchdog_(parts.watchdog),
-      ties_(ties_between_stages(layout_, stages_)),
-      coord_(groups_.coord()) {}
+struct Executor::Run {
+  const ExecutionInput& input;
+  OptimizerStep* optimizer_step;  // null: evaluation, or a replay
+  StageCompute compute;
+  BoundaryMessages messages;
+  Tensor losses = {};  // [micro-batches of all ranks]
+};
 
-Executor::~Executor() = default;
-
-Tensor Executor::run(const RankPlan& plan, const ExecutionInput& input, TrainingState training) {
-  Run run{.input = input, .training = std::move(training)};
-  run.send_window = plan.send_window;
-  run.micro_batches.resize(static_cast<std::size_t>(input.batch.per_rank()));
-  run.local_losses = ctx_.zeros({input.batch.per_rank()});
+Tensor Executor::run(const RankPlan& plan, const ExecutionInput& input, OptimizerStep* optimizer_step) {
+  Run run{.input = input,
+          .optimizer_step = optimizer_step,
+          .compute = StageCompute(parts_, input),
+          .messages = BoundaryMessages(parts_, input, plan.send_window)};
+  const bool is_replay = input.observe_leaves != nullptr;
   for (std::size_t i = 0; i < plan.actions.size(); ++i) {
+    if (is_replay && !traits(plan.actions[i].kind).replayed) continue;
     play_named(run, plan.actions[i], i);
-    if (observer_) observer_(i);
+    if (observer_ && !is_replay) observer_(i);
   }
-  run.finish_sends(watchdog_);
-  return run.all_losses;
+  run.messages.finish_sends();
+  draws_random_ = draws_random_ || run.compute.draws_random();
+  return run.losses;
 }
 
-void Executor::replay(const RankPlan& plan, const ExecutionInput& input, GradAccumulator& gradients,
-                      const LeafObserver& observer) {
-  Run run{.input = input, .training = {.gradients = &gradients}, .observer = &observer};
-  run.send_window = plan.send_window;
-  run.micro_batches.resize(static_cast<std::size_t>(input.batch.per_rank()));
-  run.local_losses = ctx_.zeros({input.batch.per_rank()});
-  for (std::size_t i = 0; i < plan.actions.size(); ++i) {
-    if (traits(plan.actions[i].kind).replayed) play_named(run, plan.actions[i], i);
-  }
-  run.finish_sends(watchdog_);
-}
-
-std::string Executor::describe(const Run& run, const Action& action, std::size_t position) const {
-  const std::string play =
-      run.input.training ? fmt::format("step {}", run.input.rng.step + 1) : std::string("evaluation");
+std::string Executor::describe(const ExecutionInput& input, const Action& action,
+                               std::size_t position) const {
+  const std::string play = input.training ? fmt::format("step {}", input.rng.step + 1) : "evaluation";
   const std::string block =
-      action.unit >= 0 ? fmt::format(" of block '{}'", blocks_[static_cast<std::size_t>(action.unit)]->name())
-                       : "";
+      action.unit >= 0
+          ? fmt::format(" of block '{}'", parts_.blocks[static_cast<std::size_t>(action.unit)]->name())
+          : "";
   return fmt::format("{}, action {} ({}){}", play, position, to_string(action), block);
 }
 
 void Executor::play_named(Run& run, const Action& action, std::size_t position) {
-  const Watchdog::Scope watch(watchdog_, watchdog_ ? describe(run, action, position) : std::string());
+  const Watchdog::Scope watch(parts_.watchdog,
+                              parts_.watchdog ? describe(run.input, action, position) : std::string());
   try {
     play(run, action);
   } catch (const Error& e) {
-    throw Error(
-        e.code(),
-        fmt::format("rank {}, {}: {}", groups_.world->rank(), describe(run, action, position), e.what()),
-        e.where());
+    throw Error(e.code(),
+                fmt::format("rank {}, {}: {}", parts_.groups.world->rank(),
+                            describe(run.input, action, position), e.what()),
+                e.where());
   }
 }
 
 void Executor::play(Run& run, const Action& action) {
-  const MemoryHolderScope holder(*ctx_.allocator, action.unit >= 0
-                                                      ? blocks_[static_cast<std::size_t>(action.unit)]->name()
-                                                      : name(action.kind));
+  const MemoryHolderScope holder(
+      *parts_.ctx.allocator,
+      action.unit >= 0 ? parts_.blocks[static_cast<std::size_t>(action.unit)]->name() : name(action.kind));
+  auto& [input, optimizer_step, compute, messages, losses] = run;
   switch (action.kind) {
     case ActionKind::kForward:
-      return forward(run, action);
-    case ActionKind::kBackward:
-      return backward(run, action);
-    case ActionKind::kBackwardInput:
-      return backward_input(run, action);
-    case ActionKind::kBackwardWeight:
-      return backward_weight(run, action);
+      compute.read_batch(action);
+      return compute.forward(action, messages.take(Channel::kActivations, action));
     case ActionKind::kRecompute:
-      return recompute(run, action);
+      return compute.recompute(action);
+    case ActionKind::kBackward:
+      return compute.backward(action, messages.take(Channel::kGradients, action));
+    case ActionKind::kBackwardInput:
+      return compute.backward_input(action, messages.take(Channel::kGradients, action));
+    case ActionKind::kBackwardWeight:
+      return compute.backward_weight(action);
     case ActionKind::kGather:
+      return for_groups(action.unit, &ParamStore::gather);
     case ActionKind::kRelease:
-      return change_residency(action);
+      return for_groups(action.unit, &ParamStore::release);
     case ActionKind::kReduceGrad:
-      return run.training.gradients->start_reduce(ctx_, action.unit, action.micro_batch);
+      return parts_.gradients.start_reduce(parts_.ctx, action.unit, action.micro_batch);
     case ActionKind::kGatherGrad:
-      return run.training.gradients->start_gather(ctx_, action.unit);
-    case ActionKind::kReduceLoss:
-      return reduce_loss(run);
-    case ActionKind::kGradNorm:
-      return grad_norm(run);
-    case ActionKind::kGatherNorms:
-      return gather_norms(run);
-    case ActionKind::kBroadcastNorms:
-      return broadcast_norms(run);
-    case ActionKind::kClipGrad:
-      return clip_grad(run);
-    case ActionKind::kOptimStep:
-      return optim_step(run, action);
-    case ActionKind::kGatherUpdated:
-      return gather_updated(action);
-    case ActionKind::kReduceStatistics:
-      return statistics_.reduce(run.training.scalars.skip);
+      return parts_.gradients.start_gather(parts_.ctx, action.unit);
     case ActionKind::kSendActivation:
     case ActionKind::kSendGradient:
-      return send(run, action);
+      return messages.send(action, compute.take_sent(action));
     case ActionKind::kRecvActivation:
     case ActionKind::kRecvGradient:
-      return receive(run, action);
+      return messages.receive(action);
     case ActionKind::kSendTiedGradient:
     case ActionKind::kRecvTiedGradient:
     case ActionKind::kSendTiedParameters:
     case ActionKind::kRecvTiedParameters:
-      return exchange_tied(run, action);
+      return tied_.exchange(action);
+    case ActionKind::kReduceLoss:
+      messages.finish_sends();
+      losses = all_losses(compute.losses());
+      return;
+    case ActionKind::kGradNorm:
+      return optimizer_step->compute_norms();
+    case ActionKind::kGatherNorms:
+      return optimizer_step->gather_norms();
+    case ActionKind::kBroadcastNorms:
+      return optimizer_step->broadcast_norms();
+    case ActionKind::kClipGrad:
+      return optimizer_step->clip();
+    case ActionKind::kOptimStep:
+      return optimizer_step->update(action.unit);
+    case ActionKind::kGatherUpdated:
+      return optimizer_step->gather_updated(action.unit);
+    case ActionKind::kReduceStatistics:
+      return parts_.statistics.reduce(optimizer_step->skip());
   }
 }
 
-void Executor::change_residency(const Action& action) {
-  for (const int group : layout_.unit_groups[static_cast<std::size_t>(action.unit)]) {
-    action.kind == ActionKind::kGather ? params_.gather(group) : params_.release(group);
+void Executor::for_groups(int unit, void (ParamStore::*change)(int group)) {
+  for (const int group : parts_.layout.unit_groups[static_cast<std::size_t>(unit)]) {
+    (parts_.params.*change)(group);
   }
 }
 
-void Executor::reduce_loss(Run& run) {
-  run.finish_sends(watchdog_);
-  const std::int64_t mine = run.local_losses.num_elems();
-  if (groups_.world->size() == 1) {
-    run.all_losses = run.local_losses;
-    return;
+Tensor Executor::all_losses(const Tensor& mine) const {
+  const Mesh& mesh = parts_.groups.mesh;
+  if (mesh.num_ranks() == 1) return mine;
+  const std::int64_t count = mine.num_elems();
+  const Tensor all = parts_.ctx.empty({count * mesh.num_ranks()});
+  parts_.groups.world->all_gather(mine, all).wait();
+  return all.slice(count * mesh.rank({{Axis::kPipeline, mesh.size(Axis::kPipeline) - 1}}),
+                   {count * mesh.size(Axis::kData)});
+}
+
+Tensor Executor::infer(const HostBatch& batch) {
+  if (parts_.stages.pipeline > 1) {
+    throw Error(ErrorCode::kUnsupported,
+                "a model that is cut into stages does not infer: load its checkpoint into an engine of one "
+                "stage");
   }
-  const Tensor all = ctx_.empty({mine * groups_.world->size()});
-  groups_.world->all_gather(run.local_losses, all).wait();
-  const Mesh& mesh = groups_.mesh;
-  run.all_losses = all.slice(mine * mesh.rank({{Axis::kPipeline, mesh.size(Axis::kPipeline) - 1}}),
-                             {mine * mesh.size(Axis::kData)});
-}
-
-// This rank's part of the partial sums of group `g`: all of them where gradients are not sharded.
-Tensor Executor::own_norms(const TrainingState& training, std::size_t g) const {
-  const Tensor& all = training.norm_partials[g];
-  const std::int64_t blocks = all.num_elems() / training.sharding.ranks;
-  return all.slice(training.sharding.rank * blocks, {blocks});
-}
-
-void Executor::grad_norm(Run& run) {
-  TrainingState& training = run.training;
-  training.gradients->finish(ctx_);
-  for (std::size_t g = 0; g < layout_.groups.size(); ++g) {
-    if (!params_.owns(static_cast<int>(g))) continue;
-    const Tensor gradient = training.gradients->gradient(static_cast<int>(g));
-    ctx_.run(SquaredNormBlocksArgs{.x = gradient, .partials = own_norms(training, g)});
+  Batch on_device;
+  on_device.inputs =
+      parts_.ctx.from_host(batch.inputs.data(), batch.input_shape, batch.input_dtype, MemoryCategory::kBatch);
+  Activations activations;
+  for (std::size_t u = 0; u < parts_.blocks.size(); ++u) {
+    const auto unit = static_cast<int>(u);
+    if (parts_.params.shards_parameters()) for_groups(unit, &ParamStore::gather);
+    UnitParameters parameters(parts_, unit, nullptr);
+    UnitStatistics statistics(parts_.statistics, unit, -1);
+    Context ctx = parts_.ctx;
+    ctx.parameters = &parameters;
+    ctx.statistics = &statistics;
+    activations = parts_.blocks[u]->forward(ctx, activations, on_device);
+    if (parts_.params.shards_parameters()) for_groups(unit, &ParamStore::release);
   }
-}
-
-void Executor::gather_norms(Run& run) {
-  std::vector<Work> gathers;
-  for (std::size_t g = 0; g < layout_.groups.size(); ++g) {
-    if (!params_.owns(static_cast<int>(g))) continue;
-    gathers.push_back(
-        groups_.along(Axis::kData)->all_gather(own_norms(run.training, g), run.training.norm_partials[g]));
-  }
-  for (Work& gather : gathers) gather.wait();
-}
-
-void Executor::clip_grad(Run& run) {
-  TrainingState& training = run.training;
-  ctx_.run(ClipCoefficientArgs{.partials = training.all_norm_partials,
-                               .norm = training.grad_norm,
-                               .clip = training.scalars.clip,
-                               .max_norm = training.max_norm,
-                               .gradient_scale = training.scaler->scale()});
-  training.scaler->update(ctx_, training.grad_norm);
-  if (training.after_grad_norm) training.after_grad_norm();
-}
-
-// Every stage has filled in its own groups; those of neighbouring units lie beside each other.
-void Executor::broadcast_norms(Run& run) {
-  const auto owner = [&](std::size_t g) {
-    return stages_.stage_of(owner_unit(layout_, static_cast<int>(g)));
-  };
-  const std::vector<Tensor>& partials = run.training.norm_partials;
-  std::vector<Work> works;
-  std::int64_t first = 0;
-  for (std::size_t g = 0; g < partials.size();) {
-    const int stage = owner(g);
-    std::int64_t count = 0;
-    for (; g < partials.size() && owner(g) == stage; ++g) count += partials[g].num_elems();
-    works.push_back(groups_.along(Axis::kPipeline)
-                        ->broadcast(run.training.all_norm_partials.slice(first, {count}), stage));
-    first += count;
-  }
-  for (Work& work : works) work.wait();
-}
-
-void Executor::optim_step(Run& run, const Action& action) {
-  for (const int group : layout_.unit_groups[static_cast<std::size_t>(action.unit)]) {
-    if (owner_unit(layout_, group) != action.unit) continue;
-    params_.update(group, *run.training.optimizer, run.training.scalars,
-                   run.training.gradients->gradient(group));
-    run.training.gradients->drop(group);
-  }
-}
-
-void Executor::gather_updated(const Action& action) {
-  for (const int group : layout_.unit_groups[static_cast<std::size_t>(action.unit)]) {
-    if (owner_unit(layout_, group) == action.unit && params_.holds(group)) params_.gather_updated(group);
-  }
+  TRIREME_CHECK(activations.size() == 1, "the last block must return one tensor, got {}", activations.size());
+  return activations[0];
 }
 
 }  // namespace trireme

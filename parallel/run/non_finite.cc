@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <vector>
 
 namespace trireme {
@@ -14,28 +15,75 @@ std::string to_string(const NonFiniteGradient& found) {
   return fmt::format("{}, micro-batch {}, on rank {}", what, found.micro_batch, found.rank);
 }
 
-std::optional<UseOfUnit> find_non_finite(const Context& ctx, const ModelLayout& layout, int bucket,
-                                         const Tensor& gradient, const Tensor& partials) {
-  // Squares of what is not finite are not finite, and no other number of these sizes has such a square: the
-  // same test as the one that made the step be skipped.
-  ctx.run(SquaredNormBlocksArgs{.x = gradient.slice(0, {partials.num_elems() * kNormBlock}),
-                                .partials = partials});
-  const std::vector<float> norms = ctx.to_host(partials);
-  for (int unit = static_cast<int>(layout.uses.size()) - 1; unit >= 0; --unit) {
-    const std::vector<ParamUse>& uses = layout.uses[static_cast<std::size_t>(unit)];
-    for (int index = static_cast<int>(uses.size()) - 1; index >= 0; --index) {
-      const ParamUse& use = uses[static_cast<std::size_t>(index)];
-      if (use.bucket != bucket) continue;
-      const ParamSlot& slot =
-          layout.groups[static_cast<std::size_t>(use.group)].slots[static_cast<std::size_t>(use.slot)];
-      const auto first = norms.begin() + slot.offset / kNormBlock;
-      const auto last = first + (slot.shape.num_elems() + kNormBlock - 1) / kNormBlock;
-      if (std::any_of(first, last, [](float norm) { return !std::isfinite(norm); })) {
-        return UseOfUnit{unit, index};
-      }
-    }
+namespace {
+
+// True if any of the squares that a parameter has in its group's is not finite.
+bool has_non_finite(const std::vector<float>& norms, const ParamSlot& slot) {
+  const auto first = norms.begin() + slot.offset / kNormBlock;
+  const auto last = first + (slot.shape.num_elems() + kNormBlock - 1) / kNormBlock;
+  return std::any_of(first, last, [](float norm) { return !std::isfinite(norm); });
+}
+
+}  // namespace
+
+bool NonFiniteSearch::UseGradient::comes_before(const UseGradient& other) const {
+  return std::tuple(micro_batch, -unit, -index) < std::tuple(other.micro_batch, -other.unit, -other.index);
+}
+
+std::optional<NonFiniteGradient> NonFiniteSearch::find_in_sums() const {
+  for (std::size_t g = parts_.layout.groups.size(); g-- > 0;) {
+    const std::vector<float> norms = parts_.ctx.to_host(optimizer_step_.norm_partials()[g]);
+    const auto& slots = parts_.layout.groups[g].slots;
+    const auto slot =
+        std::find_if(slots.rbegin(), slots.rend(), [&](const auto& s) { return has_non_finite(norms, s); });
+    if (slot == slots.rend()) continue;
+    return NonFiniteGradient{.block = parts_.blocks[static_cast<std::size_t>(slot->block)]->name(),
+                             .parameter = slot->name};
   }
   return std::nullopt;
+}
+
+void NonFiniteSearch::look(int micro_batch, const GradAccumulator::Leaf& leaf) {
+  const ModelLayout& layout = parts_.layout;
+  const int group = layout.buckets[static_cast<std::size_t>(leaf.bucket)].group;
+  const Tensor& partials = optimizer_step_.norm_partials()[static_cast<std::size_t>(group)];
+  // Squares of what is not finite are not finite, and no other number of these sizes has such a square: the
+  // same test as the one that made the step be skipped.
+  parts_.ctx.run(SquaredNormBlocksArgs{.x = leaf.gradient.slice(0, {partials.num_elems() * kNormBlock}),
+                                       .partials = partials});
+  const std::vector<float> norms = parts_.ctx.to_host(partials);
+  UseGradient here{.micro_batch = batch_.global_micro_batch(parts_.data_rank(), micro_batch)};
+  for (std::size_t unit = 0; unit < layout.uses.size(); ++unit) {
+    for (std::size_t index = 0; index < layout.uses[unit].size(); ++index) {
+      const ParamUse& use = layout.uses[unit][index];
+      const auto& slots = layout.groups[static_cast<std::size_t>(use.group)].slots;
+      if (use.bucket != leaf.bucket || !has_non_finite(norms, slots[static_cast<std::size_t>(use.slot)]))
+        continue;
+      here.unit = static_cast<int>(unit);  // the last one: backward comes to it first
+      here.index = static_cast<int>(index);
+    }
+  }
+  if (here.unit >= 0 && (first_.unit < 0 || here.comes_before(first_))) first_ = here;
+}
+
+std::optional<NonFiniteGradient> NonFiniteSearch::first_of_ranks() const {
+  UseGradient first;
+  int rank = -1;
+  const auto firsts = parts_.groups.world->all_gather_value(first_);
+  for (int r = 0; r < parts_.groups.world->size(); ++r) {
+    const UseGradient& one = firsts[static_cast<std::size_t>(r)];
+    if (one.unit < 0 || (first.unit >= 0 && !one.comes_before(first))) continue;
+    first = one;
+    rank = r;
+  }
+  if (first.unit < 0) return std::nullopt;
+  const ParamUse& use =
+      parts_.layout.uses[static_cast<std::size_t>(first.unit)][static_cast<std::size_t>(first.index)];
+  const auto& slots = parts_.layout.groups[static_cast<std::size_t>(use.group)].slots;
+  return NonFiniteGradient{.block = parts_.blocks[static_cast<std::size_t>(first.unit)]->name(),
+                           .parameter = slots[static_cast<std::size_t>(use.slot)].name,
+                           .micro_batch = first.micro_batch,
+                           .rank = rank};
 }
 
 }  // namespace trireme

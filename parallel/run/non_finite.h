@@ -5,9 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "parallel/layout/model_layout.h"
-#include "runtime/block.h"
-#include "runtime/context.h"
+#include "parallel/run/optimizer_step.h"
+#include "parallel/run/rank_parts.h"
 
 namespace trireme {
 
@@ -22,16 +21,36 @@ struct NonFiniteGradient {
 /// "parameter 'head.weight' of block 'head', micro-batch 3, on rank 1".
 std::string to_string(const NonFiniteGradient& found);
 
-/// A parameter as a unit uses it: an index into ModelLayout::uses[unit].
-struct UseOfUnit {
-  int unit = -1, index = -1;
-};
+/// Looks for the gradient that made a step be skipped. Such a step leaves the parameters as they were, and
+/// everything is deterministic: so the same step is played again, and this sees the gradients after every
+/// backward. Steps that are not skipped pay nothing for it. Allocates nothing on the device: its memory is
+/// the optimizer step's, see OptimizerStep::norm_partials.
+class NonFiniteSearch {
+ public:
+  /// All outlive this.
+  NonFiniteSearch(const RankParts& parts, const BatchLayout& batch, const OptimizerStep& optimizer_step)
+      : parts_(parts), batch_(batch), optimizer_step_(optimizer_step) {}
 
-/// The parameter whose gradient is not finite, of several the one that backward comes to first. `gradient` is
-/// that of one micro-batch, of a whole bucket: flat, padded with zeros to whole norm blocks. `partials`,
-/// fp32, has a number for each norm block of the group and is overwritten. Allocates nothing; waits for the
-/// device.
-std::optional<UseOfUnit> find_non_finite(const Context& ctx, const ModelLayout& layout, int bucket,
-                                         const Tensor& gradient, const Tensor& partials);
+  /// From the norms of the last step, which every rank has of all groups. To be called before a replay.
+  std::optional<NonFiniteGradient> find_in_sums() const;
+  /// The LeafObserver of a replay. Waits for the device.
+  void look(int micro_batch, const GradAccumulator::Leaf& leaf);
+  /// The first one that any rank has seen. Collective.
+  std::optional<NonFiniteGradient> first_of_ranks() const;
+
+ private:
+  /// The gradient of a parameter as a unit uses it; unit -1 for none.
+  struct UseGradient {
+    std::int64_t micro_batch = -1;  // of the global batch
+    int unit = -1, index = -1;      // in ModelLayout::uses
+    /// In the order in which a step on one rank computes them.
+    bool comes_before(const UseGradient& other) const;
+  };
+
+  const RankParts& parts_;
+  const BatchLayout& batch_;
+  const OptimizerStep& optimizer_step_;
+  UseGradient first_;  // that this rank has seen
+};
 
 }  // namespace trireme

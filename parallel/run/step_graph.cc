@@ -1,7 +1,5 @@
 #include "parallel/run/step_graph.h"
 
-#include <algorithm>
-
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -18,28 +16,12 @@ class FixedPool {
   Allocator& allocator_;
 };
 
-void put(const Context& ctx, Tensor& tensor, const void* data, const Shape& shape, DType dtype) {
-  if (!tensor.defined()) tensor = ctx.empty(shape, dtype, MemoryCategory::kBatch);
-  TRIREME_CHECK(
-      tensor.shape() == shape && tensor.dtype() == dtype,
-      "EngineOptions::cuda_graph: a step's micro-batch is {} of {}, that of steps before was {} of {}",
-      shape.to_string(), name(dtype), tensor.shape().to_string(), name(tensor.dtype()));
-  ctx.backend->copy_from_host(ctx.exec, tensor, data);
-}
-
 }  // namespace
 
-void StepGraph::upload(ExecutionInput& input, int rank) {
-  const BatchLayout& layout = input.batch;
-  batches_.resize(static_cast<std::size_t>(layout.per_rank()));
-  for (std::int64_t m = 0; m < layout.per_rank(); ++m) {
-    Batch& batch = batches_[static_cast<std::size_t>(m)];
-    const std::int64_t first = layout.first_sample(layout.global_micro_batch(rank, m));
-    const HostBatch host = input.source(first, std::min(layout.micro_batch, layout.global_batch - first));
-    put(ctx_, batch.inputs, host.inputs.data(), host.input_shape, host.input_dtype);
-    put(ctx_, batch.targets, host.targets.data(), host.target_shape, DType::kInt32);
-    if (host.target_weights.empty()) continue;
-    put(ctx_, batch.target_weights, host.target_weights.data(), host.target_shape, DType::kFloat32);
+void StepGraph::upload(ExecutionInput& input, int data_rank) {
+  batches_.resize(static_cast<std::size_t>(input.batch.per_rank()));
+  for (std::size_t m = 0; m < batches_.size(); ++m) {
+    upload_batch(ctx_, input, data_rank, static_cast<std::int64_t>(m), batches_[m]);
   }
   input.uploaded = &batches_;
 }

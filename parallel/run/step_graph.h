@@ -21,7 +21,7 @@
 #include <memory>
 #include <vector>
 
-#include "parallel/run/executor.h"
+#include "parallel/run/execution_input.h"
 #include "runtime/context.h"
 
 namespace trireme {
@@ -32,7 +32,7 @@ class StepGraph {
   explicit StepGraph(const Context& ctx) : ctx_(ctx) {}
 
   /// Uploads this rank's micro-batches of `input`, and makes input.uploaded point to them.
-  void upload(ExecutionInput& input, int rank);
+  void upload(ExecutionInput& input, int data_rank);
 
   /// Runs a step: `enqueue` enqueues it and returns its losses; it is not called for a replayed step. Throws
   /// Error(kUnsupported) when `draws_random` answers true after the first step.

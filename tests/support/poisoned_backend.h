@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "parallel/run/executor.h"
+#include "parallel/run/execution_input.h"
 
 namespace trireme::testing {
 

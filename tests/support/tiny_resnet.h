@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "models/resnet.h"
-#include "parallel/run/executor.h"
+#include "parallel/run/execution_input.h"
 #include "runtime/base/rng.h"
 
 namespace trireme::testing {

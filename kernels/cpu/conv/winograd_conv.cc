@@ -108,7 +108,7 @@ void filter(const KernelContext& exec, std::int64_t images, const Filter& f) {
     const std::int64_t first = piece * of_piece, count = std::min(of_piece, squares.count() - first);
     float *const inputs = scratch.mine(), *const outputs = inputs + kPoints * in_pitch;
     for (std::int64_t s = 0; s < count; ++s) {
-      const Squares::Place at = squares.at(first + s);
+      const Squares::Square at = squares.at(first + s);
       const std::int64_t row = at.row - f.padding, col = at.col - f.padding;
       of_machine().input_to_points(f.in.patch(row, col, kIn), f.x + f.in.offset(at.image, row, col),
                                    {inputs + s * f.in.channels, in_pitch, kPanel});
@@ -128,7 +128,7 @@ void filter(const KernelContext& exec, std::int64_t images, const Filter& f) {
       }
     }
     for (std::int64_t s = 0; s < count; ++s) {
-      const Squares::Place at = squares.at(first + s);
+      const Squares::Square at = squares.at(first + s);
       const std::int64_t offset = f.out.offset(at.image, at.row, at.col);
       of_machine().points_to_output(f.out.patch(at.row, at.col, kOut),
                                     {outputs + s * f.out.channels, out_pitch, kPanel}, f.bias,

@@ -50,7 +50,7 @@ class GradientPoints {
   void transform(const float* x, const float* dy, std::int64_t first, std::int64_t count) const {
     const std::int64_t padding = shape_.padding;
     for_each_piece(exec_, count, count * (shape_.channels + shape_.outputs) * kPoints, [&](std::int64_t s) {
-      const Squares::Place at = squares_.at(first + s);
+      const Squares::Square at = squares_.at(first + s);
       const std::int64_t row = at.row - padding, col = at.col - padding;
       of_machine().input_to_points(in_.patch(row, col, kIn), x + in_.offset(at.image, row, col),
                                    {inputs_.data() + s * kPanel, in_pitch_, of_piece_ * kPanel});

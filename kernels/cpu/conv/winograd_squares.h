@@ -40,10 +40,10 @@ struct Squares {
         across(ceil_div(width, kOut)) {}
   std::int64_t count() const { return images * down * across; }
 
-  struct Place {
+  struct Square {
     std::int64_t image, row, col;  // of its first output pixel
   };
-  Place at(std::int64_t index) const {
+  Square at(std::int64_t index) const {
     const std::int64_t in_image = index % (down * across);
     return {index / (down * across), in_image / across * kOut, in_image % across * kOut};
   }

@@ -78,13 +78,13 @@ TEST_F(CudaLaunch, OutOfMemoryNamesTheKeysThatHelp) {
     return error_message(
         [&] {
           const StopRequest stop;
-          Trainer::Options options;
+          RunOptions options;
           options.config = config;
           options.blocks = build_blocks(config.model);
           options.out = folder / "out";
           options.comm = LocalWorld(1).communicator(0);
           options.device = {DeviceType::kCuda, 0};
-          Trainer(std::move(options)).run(stop);
+          Trainer(start_run(std::move(options)), stop).run();
         },
         ErrorCode::kOutOfMemory);
   };

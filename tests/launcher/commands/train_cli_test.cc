@@ -131,8 +131,9 @@ TEST_F(TrainCli, TracesOneStep) {
   EXPECT_EQ(updates, 2 + 3);   // GradNorm, ClipGrad, OptimStep of each block
   EXPECT_THAT(testing::read_file(scratch_ / "traced" / "trace.svg"), HasSubstr(">Step 2<"));
   EXPECT_EQ(summary("traced")["state_hash"], summary("plain")["state_hash"]);
-  EXPECT_THAT(refusal(train("bad", {"log.trace_step=2", "parallel.cuda_graph=true"})),
-              HasSubstr("log.trace_step = 2: a step that parallel.cuda_graph replays has no actions to time"));
+  EXPECT_THAT(
+      refusal(train("bad", {"log.trace_step=2", "parallel.cuda_graph=true"})),
+      HasSubstr("log.trace_step = 2: a step that parallel.cuda_graph replays has no actions to time"));
 }
 
 TEST_F(TrainCli, ResumedRunIsTheUninterruptedOne) {

@@ -104,13 +104,13 @@ std::vector<Calls> calls_of_run(JobConfig config, std::int64_t steps) {
   const StopRequest stop;
   std::vector<Calls> calls(kRanks);
   run_local_ranks(kRanks, [&](const std::shared_ptr<Communicator>& comm) {
-    Trainer::Options options;
+    RunOptions options;
     options.config = config;
     options.blocks = build_blocks(config.model);
     options.out = folder / "out";
     options.comm =
         std::make_shared<CountingCommunicator>(comm, calls[static_cast<std::size_t>(comm->rank())]);
-    Trainer(std::move(options)).run(stop);
+    Trainer(start_run(std::move(options)), stop).run();
   });
   return calls;
 }

@@ -1,15 +1,14 @@
-// The engine's state: its hash. What is saved of it stands in checkpoint_state.h.
+#include "parallel/run/state_hash.h"
+
 #include <algorithm>
 
-#include "parallel/run/engine.h"
 #include "runtime/checkpoint/hash.h"
 
 namespace trireme {
+namespace {
 
 // Beyond those of any optimizer's state.
 constexpr std::uint64_t kStatisticsStream = 1000;
-
-namespace {
 
 // The part of a group from element `first` on, as it is saved: parameters alone. The gaps between them are
 // zero in a state that was loaded, whatever an infinite learning rate made of them before.
@@ -30,36 +29,37 @@ void clear_gaps(const ParamGroup& group, std::int64_t first, std::vector<float>&
 
 }  // namespace
 
-std::uint64_t Engine::state_hash() const {
+std::uint64_t state_hash(const RankParts& parts) {
+  const ParamStore& params = parts.params;
+  const MeshGroups& groups = parts.groups;
+  const bool sharded = params.sharding().ranks > 1;
   std::uint64_t hash = 0;
-  for (std::size_t g = 0; g < layout_.groups.size(); ++g) {
-    if (!params_->owns(static_cast<int>(g))) continue;
-    const ParamGroup& group = layout_.groups[g];
-    const std::int64_t first = params_->first_owned(static_cast<int>(g));
+  for (std::size_t g = 0; g < parts.layout.groups.size(); ++g) {
+    if (!params.owns(static_cast<int>(g))) continue;
+    const ParamGroup& group = parts.layout.groups[g];
+    const std::int64_t first = params.first_owned(static_cast<int>(g));
     const auto add = [&](const Tensor& owned, std::uint64_t stream) {
       const std::int64_t count = std::min(owned.num_elems(), group.num_elems - first);  // without padding
       if (count <= 0) return;
       const auto block = static_cast<std::uint64_t>(group.first_norm_block + first / kNormBlock);
-      std::vector<float> values = ctx_.to_host(owned.slice(0, {count}));
+      std::vector<float> values = parts.ctx.to_host(owned.slice(0, {count}));
       clear_gaps(group, first, values);
       hash += hash_blocks(values, block, stream);
     };
-    add(params_->master(static_cast<int>(g)), 0);
-    for (std::size_t s = 0; s < params_->state_names().size(); ++s) {
-      add(params_->state(static_cast<int>(g), static_cast<int>(s)), s + 1);
+    add(params.master(static_cast<int>(g)), 0);
+    for (std::size_t s = 0; s < params.state_names().size(); ++s) {
+      add(params.state(static_cast<int>(g), static_cast<int>(s)), s + 1);
     }
   }
-  const bool sharded = options_.zero != ZeroStage::kNone;
   // Brought together, and counted once.
-  const Tensor statistics = statistics_->whole();
-  if (statistics.defined() &&
-      (sharded ? groups_.world->rank() == 0 : groups_.coord()[Axis::kPipeline] == 0)) {
-    hash += hash_blocks(ctx_.to_host(statistics), 0, kStatisticsStream);
+  const Tensor statistics = parts.statistics.whole();
+  if (statistics.defined() && (sharded ? groups.world->rank() == 0 : parts.stage() == 0)) {
+    hash += hash_blocks(parts.ctx.to_host(statistics), 0, kStatisticsStream);
   }
   // Pieces of all ranks: the sum does not care who holds what. Without sharding every data rank has all of
   // its stage, and what it says is its own.
-  if (!sharded && !groups_.spans(Axis::kPipeline)) return hash;
-  Communicator& others = sharded ? *groups_.world : *groups_.along(Axis::kPipeline);
+  if (!sharded && !groups.spans(Axis::kPipeline)) return hash;
+  Communicator& others = sharded ? *groups.world : *groups.along(Axis::kPipeline);
   std::uint64_t total = 0;
   for (const std::uint64_t one : others.all_gather_value(hash)) total += one;
   return total;

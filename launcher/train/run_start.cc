@@ -1,0 +1,300 @@
+#include "launcher/train/run_start.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "launcher/build_info.h"
+#include "launcher/families/model_family.h"
+#include "launcher/host/device.h"
+#include "launcher/host/machine.h"
+#include "launcher/report/field_keys.h"
+#include "launcher/train/accumulation.h"
+#include "launcher/train/agreement.h"
+#include "launcher/train/image_data.h"
+#include "launcher/train/memory_fit.h"
+#include "parallel/run/checkpoint_state.h"
+#include "runtime/base/log.h"
+
+namespace trireme {
+namespace {
+
+std::string hash_text(std::uint64_t hash) {
+  return fmt::format("{:016x}", hash);
+}
+
+// The layout of the rank's engine, and a warning about threads that do not fit the cores.
+void choose_engine_options(TrainingRun& run) {
+  run.engine_options = engine_options(run.options.config, *run.options.blocks);
+  run.engine_options.device = run.options.device;
+  const CoreCounts cores = count_cores();
+  if (run.options.config.parallel.threads == 0) {
+    run.engine_options.threads = threads_per_rank(cores, run.options.launch.num_local_ranks);
+    const std::string idle = describe_idle_cores(cores, run.options.launch.num_local_ranks);
+    if (!idle.empty() && run.is_first()) log_warning(idle);
+  } else if (!run.options.config.parallel.oversubscribe) {
+    const std::string shared =
+        describe_shared_cores(cores, run.options.launch.num_local_ranks, run.engine_options.threads);
+    if (!shared.empty() && run.is_first()) log_warning(shared);
+  }
+}
+
+void check_job(TrainingRun& run) {
+  const JobConfig& config = run.options.config;
+  batch_layout(config, run.comm().size());  // refuses what cannot be laid out
+  // Ranks of one machine read the same files: one of them reads them whole.
+  run.data = open_data(config, /*check_tokens=*/run.options.launch.local_rank == 0);
+  if (config.data.kind == DataKind::kTokens) run.prepared = find_prepared_data(config.data.train);
+  run.prediction = check_memory(counted_on(config, run.options.device.type), run.options.blocks,
+                                run.comm().size(), run.comm().rank(),
+                                memory_limit(config, run.options.device, run.options.launch.num_local_ranks));
+}
+
+void choose_resume(TrainingRun& run) {
+  std::string folder;
+  run_stage(run.comm(), [&] {
+    if (!run.is_first()) return;
+    const auto found = find_resume(run.store, run.options.config.checkpoint.resume);
+    const std::int64_t step = found ? found->manifest.step : 0;
+    TRIREME_CHECK(step <= run.num_steps(),
+                  "{} is of step {}, beyond train.steps = {}: raise it, or choose another --out",
+                  found->folder.string(), step, run.num_steps());
+    if (found) folder = found->folder.string();
+    if (run.options.config.checkpoint.resume.kind == Resume::Kind::kAuto)
+      return;  // it is the newest whole one
+    // Whole checkpoints of later steps would win the next `auto`, and push this run's out of checkpoint.keep.
+    const auto newest = run.store.latest(Verify::kSizes);
+    TRIREME_CHECK(
+        !newest || newest->manifest.step <= step,
+        "{} holds later checkpoints, up to step {}, but this run starts at step {}: choose another --out, "
+        "or remove them",
+        run.store.root().string(), newest->manifest.step, step);
+  });
+  run.resume_folder = text_of_rank(run.comm(), 0, folder);
+}
+
+void read_resumed(TrainingRun& run) {
+  if (!run.resume_folder.empty())
+    run.resumed = read_run_state(open_checkpoint(run.resume_folder, Verify::kSizes));
+  check_classes(run.options.config, run.data,
+                {.where = run.resume_folder.string(), .names = run.resumed.class_names});
+}
+
+void claim_output(TrainingRun& run) {
+  if (!run.is_first()) return;
+  prepare_output_folder(run.out.root);
+  run.lock = std::make_unique<FolderLock>(run.out.root);
+}
+
+void keep_pictures(TrainingRun& run) {
+  Buffer memory = run.engine->data_cache();
+  const std::int64_t wanted = run.engine_options.data_cache_bytes;
+  if (!memory.defined() && wanted > 0 && !traits(run.engine_options.device.type).host_memory) {
+    // The engine counts the GPU's memory; this is the host's.
+    const Context host = Context::create({DeviceType::kCpu, 0}, 1);
+    memory = Buffer(host.allocator, static_cast<std::size_t>(wanted), MemoryCategory::kData);
+  }
+  if (!memory.defined()) return;
+  const auto pictures = std::make_shared<PictureMemory>(memory);
+  for (const auto& images : {run.data.train_images, run.data.eval_images}) {
+    if (images) images->keep_in(pictures);
+  }
+}
+
+void build_engine(TrainingRun& run) {
+  run.comm().progress_in_background(run.options.config.parallel.progress_thread);
+  run.engine = std::make_unique<Engine>(run.options.blocks, run.options.comm, run.engine_options);
+  keep_pictures(run);
+}
+
+void load_initial_model(TrainingRun& run) {
+  const std::string& file = run.options.config.model.init_from;
+  const Watchdog::Scope watch = run.watched("the reading of " + file);
+  run_stage(run.comm(), [&] {
+    try {
+      check_model(*run.engine, file);
+    } catch (const Error& error) {
+      throw Error(error.code(), fmt::format("model.init_from: {}", error.what()), error.where());
+    }
+  });
+  run_stage(run.comm(), [&] { load_model(*run.engine, file); });
+  run.agreed_state_hash();  // of every rank's file
+}
+
+void restore(TrainingRun& run) {
+  if (run.resume_folder.empty()) {
+    if (!run.options.config.model.init_from.empty()) load_initial_model(run);
+    return;
+  }
+  const Watchdog::Scope watch = run.watched("the restoring of " + run.resume_folder.string());
+  Communicator& comm = run.comm();
+  run_stage(comm, [&] { load_state(*run.engine, run.resume_folder, StateParts::kAll); });
+  run.engine->set_steps_done(run.resumed.step);
+  if (run.resumed.loss_scale) {
+    const PrecisionSection &before = run.resumed.config.precision, &now = run.options.config.precision;
+    if (before.loss_scale != now.loss_scale || before.scale_init != now.scale_init) {
+      *run.resumed.loss_scale = {.updates = run.resumed.loss_scale->updates};  // what is set anew starts anew
+    }
+    run.engine->set_loss_scale_state(*run.resumed.loss_scale);
+  }
+  if (run.resume_folder.parent_path() == run.store.root()) run.last_saved_step = run.resumed.step;
+  const std::string hash = run.agreed_state_hash();
+  if (hash == run.resumed.state_hash) return;
+  throw AgreedError(ErrorCode::kInvalidInput,
+                    fmt::format("{}: the restored state has the hash {}, the manifest says {}",
+                                run.resume_folder.string(), hash, run.resumed.state_hash));
+}
+
+RunSummary initial_summary(const TrainingRun& run) {
+  RunSummary summary{.version = build_info::kVersion,
+                     .precision = to_word(run.options.config.precision.mode),
+                     .num_parameters = run.engine->layout().num_parameters,
+                     .loss = run.resumed.loss,
+                     .eval_loss = run.resumed.eval_loss,
+                     .throughput_unit = std::string(family_of(run.options.config.model).data.throughput_unit),
+                     .checkpoint = run.last_saved_step >= 0 ? run.resume_folder.string() : ""};
+  const int num_ranks = run.comm().size();
+  summary.layout = {.device = to_string(run.engine_options.device),
+                    .communicator = run.comm().kind(),
+                    .num_ranks = num_ranks,
+                    .num_data_ranks = run.engine->groups().mesh.size(Axis::kData),
+                    .num_pipeline_stages = run.engine->groups().mesh.size(Axis::kPipeline),
+                    .zero_stage = static_cast<int>(run.options.config.parallel.zero),
+                    .accumulate_unsharded = run.engine_options.accumulate_unsharded,
+                    .keep_gathered = run.engine_options.keep_gathered,
+                    .recompute_every = run.engine_options.recompute_every,
+                    .num_threads = run.engine_options.threads,
+                    .num_accumulated_micro_batches = run.engine->batch().per_rank(),
+                    .reduction = to_word(run.options.config.parallel.reduction)};
+  return summary;
+}
+
+std::string describe_start(const TrainingRun& run) {
+  const auto& [model, train] = std::tie(run.options.config.model, run.options.config.train);
+  const int num_ranks = run.comm().size();
+  const std::string sample = family_of(model).data.describe_sample(run.options.config);
+  return fmt::format(
+      "{} with {} parameters in {}; {} rank(s) x {} thread(s); a step is {} samples of {}, {} x {} on each "
+      "rank; "
+      "{} a rank{}",
+      model.name, run.engine->layout().num_parameters, to_word(run.options.config.precision.mode), num_ranks,
+      run.engine_options.threads, train.global_batch, sample, run.engine->batch().per_rank(),
+      train.micro_batch, format_bytes(run.prediction.memory.peak_total),
+      run.engine->stages().pipeline > 1 ? " of the first stage" : "");
+}
+
+void open_log(TrainingRun& run) {
+  // Stages in the middle of a pipeline never look at a batch.
+  const int stage = run.engine->groups().coord()[Axis::kPipeline],
+            last_stage = run.engine->groups().mesh.size(Axis::kPipeline) - 1;
+  const bool reads = stage == 0 || stage == last_stage;
+  const SampleSpec sample = sample_spec(run.options.config);
+  run.batches = std::make_unique<TrainingBatches>(
+      TrainingBatches::Options{.dataset = run.data.train,
+                               .batch = run.engine->batch(),
+                               .data_rank = run.engine->groups().coord()[Axis::kData],
+                               .first_step = run.engine->steps_done(),
+                               .num_steps = reads ? run.num_steps() : 0,
+                               .workers = num_data_workers(run.options.config, run.engine_options.threads),
+                               .sample_bytes = sample.input.num_elems() * size_bytes(sample.input_dtype)});
+  if (!run.is_first()) return;
+  write_text_file(run.out.config(), to_toml(run.options.config));
+  run.log =
+      std::make_unique<RunLog>(RunLog::Options{.out = run.out,
+                                               .resume_step = run.engine->steps_done(),
+                                               .evaluates_again = run.resumed.evaluation_due && run.data.eval,
+                                               .num_steps = run.num_steps(),
+                                               .log_every = run.options.config.log.every,
+                                               .terminal = output_is_terminal(run.options.launch),
+                                               .summary = initial_summary(run)});
+  run.watch = std::make_unique<OutputWatch>(run.out);
+  run.log->line(describe_start(run));
+  const std::string accumulation = describe_accumulation(run.engine_options, run.comm().size());
+  if (!accumulation.empty()) run.log->line(accumulation);
+  const std::string& init_from = run.options.config.model.init_from;
+  if (run.resume_folder.empty() && !init_from.empty())
+    run.log->line(fmt::format("starting from {}", init_from));
+  if (run.resume_folder.empty()) return;
+  run.log->line(fmt::format("resuming from {}", run.resume_folder.string()));
+  const bool scale_is_known = run.resumed.loss_scale && run.resumed.loss_scale->scale > 0;
+  if (run.engine_options.loss_scale.kind == LossScaleConfig::Kind::kDynamic && !scale_is_known) {
+    run.log->line(fmt::format(
+        "the loss scale starts at {}: the checkpoint has none, or precision.loss_scale or scale_init "
+        "was another",
+        run.engine_options.loss_scale.initial));
+  }
+  for (const std::string& change : describe_changes(run.resumed.config, run.options.config)) {
+    log_warning("the checkpoint was made with another " + change);
+  }
+  for (const std::string& change : describe_changes(run.resumed.arithmetic, run.options.arithmetic)) {
+    log_warning(fmt::format(
+        "the checkpoint was made with another {}: from here on last bits may differ from those of "
+        "a run that was not interrupted",
+        change));
+  }
+}
+
+}  // namespace
+
+// Only a job's own keys are missing from the message of an allocator.
+void TrainingRun::with_memory_advice(const std::function<void()>& stage) const {
+  try {
+    stage();
+  } catch (const AgreedError&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kOutOfMemory) throw;
+    throw Error(
+        error.code(),
+        fmt::format("{}; a step needs {}: {}", error.what(), format_bytes(prediction.memory.peak_total),
+                    describe(advise(prediction.memory.at_peak,
+                                    trireme::engine_options(options.config, *options.blocks)),
+                             batch_layout(options.config, comm().size()).data_ranks)),
+        error.where());
+  }
+}
+
+std::string TrainingRun::agreed_state_hash() const {
+  const std::uint64_t mine = engine->state_hash();
+  const std::vector<std::uint64_t> hashes = comm().all_gather_value(mine);
+  for (std::size_t rank = 1; rank < hashes.size(); ++rank) {
+    if (hashes[rank] == hashes[0]) continue;
+    throw AgreedError(
+        ErrorCode::kRuntime,
+        fmt::format("the state after step {} differs between ranks: rank {} has {}, rank 0 has {}: a "
+                    "fault of memory or of the network, or different builds; go on from a checkpoint",
+                    engine->steps_done(), rank, hash_text(hashes[rank]), hash_text(hashes[0])));
+  }
+  return hash_text(mine);
+}
+
+TrainingRun start_run(RunOptions options) {
+  const OutputFolder out{options.out};
+  TrainingRun run{.options = std::move(options), .out = out, .store = CheckpointStore(out.checkpoints())};
+  Communicator& comm = run.comm();
+  choose_engine_options(run);
+  {
+    const Watchdog::Scope watch = run.watched("the checks before the first step");
+    run_stage(comm, [&] { check_job(run); });
+    check_same_data(comm, run.data.fingerprint);
+  }
+  {
+    const Watchdog::Scope watch = run.watched("the choice of a checkpoint");
+    choose_resume(run);
+    run_stage(comm, [&] { read_resumed(run); });
+    run_stage(comm, [&] { claim_output(run); });
+  }
+  {
+    const Watchdog::Scope watch = run.watched("the making of the engine");
+    run_stage(comm, [&] { run.with_memory_advice([&] { build_engine(run); }); });
+  }
+  restore(run);
+  {
+    const Watchdog::Scope watch = run.watched("the opening of the log");
+    run_stage(comm, [&] { open_log(run); });
+  }
+  return run;
+}
+
+}  // namespace trireme

@@ -1,0 +1,63 @@
+// A run before its first step: the job is checked, a checkpoint chosen, the engine built, its state restored,
+// the log opened.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "launcher/host/env.h"
+#include "launcher/train/build.h"
+#include "launcher/train/folder_lock.h"
+#include "launcher/train/output_folder.h"
+#include "launcher/train/output_watch.h"
+#include "launcher/train/run_checkpoint.h"
+#include "launcher/train/run_log.h"
+#include "launcher/train/token_data.h"
+#include "launcher/train/training_batches.h"
+
+namespace trireme {
+
+struct RunOptions {
+  JobConfig config;                         // resolved, the same on every rank
+  std::shared_ptr<const BlockList> blocks;  // of its model
+  std::filesystem::path out;
+  LaunchEnvironment launch;
+  std::shared_ptr<Communicator> comm;
+  Device device;
+  Arithmetic arithmetic = {};  // the same on every rank; noted in checkpoints
+};
+
+/// A run on one rank, ready for its next step.
+struct TrainingRun {
+  RunOptions options;
+  OutputFolder out;
+  CheckpointStore store;
+  EngineOptions engine_options;
+  JobData data;
+  std::unique_ptr<FolderLock> lock;  // rank 0
+  std::optional<PreparedData> prepared;
+  StepPrediction prediction;
+  std::filesystem::path resume_folder;  // empty: a fresh start
+  RunState resumed;
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<TrainingBatches> batches;
+  std::unique_ptr<RunLog> log;         // rank 0
+  std::unique_ptr<OutputWatch> watch;  // rank 0
+  std::int64_t last_saved_step = -1;
+
+  Communicator& comm() const { return *options.comm; }
+  bool is_first() const { return comm().rank() == 0; }
+  std::int64_t num_steps() const { return options.config.train.steps; }
+  /// Shows the other ranks what is not an action of a step, while the result lives.
+  Watchdog::Scope watched(std::string text) const { return {comm().status().get(), std::move(text)}; }
+  /// Runs `stage` and adds the keys that would help to an Error(kOutOfMemory).
+  void with_memory_advice(const std::function<void()>& stage) const;
+  /// Collective. The hash of the state, which must be the same on every rank.
+  std::string agreed_state_hash() const;
+};
+
+/// Collective. Throws AgreedError for what is refused before step 1.
+TrainingRun start_run(RunOptions options);
+
+}  // namespace trireme

@@ -1,0 +1,55 @@
+// Messages between neighbouring units of two stages in one play of a plan: activations, and their gradients
+// back. See [Note: what blocks].
+#pragma once
+
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "parallel/plan/action.h"
+#include "parallel/run/execution_input.h"
+#include "parallel/run/rank_parts.h"
+
+namespace trireme {
+
+class BoundaryMessages {
+ public:
+  /// Of a plan with this RankPlan::send_window. All arguments outlive this.
+  BoundaryMessages(const RankParts& parts, const ExecutionInput& input, int send_window)
+      : parts_(parts), input_(input), send_window_(static_cast<std::size_t>(send_window)) {}
+
+  /// Starts to send what the action's unit has for its neighbour. Waits for earlier sends beyond the window.
+  /// Throws Error(kInvalidInput) for what is not of the shapes that the other stage expects.
+  void send(const Action& send, const std::vector<Tensor>& tensors);
+  /// Posts a receive.
+  void receive(const Action& receive);
+  /// Waits for what was received for the action's unit and micro-batch on a channel. Empty where nothing was:
+  /// its neighbour is on this rank.
+  std::vector<Tensor> take(Channel channel, const Action& user);
+  void finish_sends();
+
+ private:
+  struct Message {
+    int peer = -1;  // rank
+    std::vector<Tensor> tensors;
+    std::vector<Work> works;
+  };
+  struct Received {
+    Channel channel = Channel::kNone;
+    int unit = 0, micro_batch = 0;
+    auto operator<=>(const Received&) const = default;
+  };
+  void wait(Message& message);
+  /// What a unit hands to the next one in this play. See [Note: shapes of a play].
+  const std::vector<TensorSpec>& outputs_of(int unit, int micro_batch);
+  Communicator& stages() const { return *parts_.groups.along(Axis::kPipeline); }
+  int stage_of_peer(const Action& a) const { return parts_.groups.mesh.coord(a.peer)[Axis::kPipeline]; }
+
+  const RankParts& parts_;
+  const ExecutionInput& input_;
+  const std::size_t send_window_;
+  std::map<Received, Message> received_;
+  std::map<std::pair<ActionKind, int>, std::deque<Message>> sends_;  // the last ones, by kind and unit
+};
+
+}  // namespace trireme

@@ -1,0 +1,29 @@
+#include "parallel/run/execution_input.h"
+
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+void put(const Context& ctx, Tensor& tensor, const void* data, const Shape& shape, DType dtype) {
+  if (!tensor.defined()) tensor = ctx.empty(shape, dtype, MemoryCategory::kBatch);
+  TRIREME_CHECK(
+      tensor.shape() == shape && tensor.dtype() == dtype,
+      "EngineOptions::cuda_graph: a step's micro-batch is {} of {}, that of steps before was {} of {}",
+      shape.to_string(), name(dtype), tensor.shape().to_string(), name(tensor.dtype()));
+  ctx.backend->copy_from_host(ctx.exec, tensor, data);
+}
+
+}  // namespace
+
+void upload_batch(const Context& ctx, const ExecutionInput& input, int data_rank, std::int64_t micro_batch,
+                  Batch& batch) {
+  const auto [first, count] = input.batch.samples_of(data_rank, micro_batch);
+  const HostBatch host = input.source(first, count);
+  put(ctx, batch.inputs, host.inputs.data(), host.input_shape, host.input_dtype);
+  put(ctx, batch.targets, host.targets.data(), host.target_shape, DType::kInt32);
+  if (host.target_weights.empty()) return;
+  put(ctx, batch.target_weights, host.target_weights.data(), host.target_shape, DType::kFloat32);
+}
+
+}  // namespace trireme

@@ -1,0 +1,41 @@
+// What one play of a plan is about: samples, mode and observers.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "parallel/layout/batch_layout.h"
+#include "parallel/reduce/grad_accumulator.h"
+#include "runtime/block.h"
+#include "runtime/data/dataset.h"
+
+namespace trireme {
+
+/// Reads samples [first, first + count) of the step's global batch into host memory.
+using BatchSource = std::function<HostBatch(std::int64_t first, std::int64_t count)>;
+
+/// Sees what the last block gives without targets, and the targets, of a micro-batch of this rank.
+using LogitsObserver = std::function<void(const Tensor& logits, const Tensor& targets)>;
+
+/// Sees the parameter gradients of a micro-batch of this rank, by bucket (see ModelLayout), once all of the
+/// bucket's blocks have run backward.
+using LeafObserver = std::function<void(int micro_batch, const GradAccumulator::Leaf& leaf)>;
+
+struct ExecutionInput {
+  BatchSource source;
+  BatchLayout batch;
+  std::int64_t num_targets = 1;  // of the whole global batch: the loss is their mean
+  RngKey rng;                    // seed and step
+  bool training = true;
+  Tensor gradient_scale;  // [] fp32, or undefined: the factor of all gradients (see [Note: loss scaling])
+  const std::vector<Batch>* uploaded = nullptr;  // by local micro-batch, in place of `source`; or null
+  LogitsObserver observe_logits;                 // in evaluation; null: nobody
+  LeafObserver observe_leaves;                   // makes it a replay: see Executor::run
+};
+
+/// Uploads a local micro-batch of a data rank into `batch`, which keeps its buffers where it has any. Throws
+/// Error(kInvalidInput) where these are of other shapes.
+void upload_batch(const Context& ctx, const ExecutionInput& input, int data_rank, std::int64_t micro_batch,
+                  Batch& batch);
+
+}  // namespace trireme

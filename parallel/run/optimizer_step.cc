@@ -1,0 +1,121 @@
+#include "parallel/run/optimizer_step.h"
+
+namespace trireme {
+namespace {
+
+Tensor scalar(const Context& ctx) {
+  return ctx.empty({}, DType::kFloat32, MemoryCategory::kOptimizer);
+}
+
+}  // namespace
+
+OptimizerStep::OptimizerStep(const RankParts& parts, const Options& options)
+    : parts_(parts),
+      options_(options),
+      sharding_(parts.params.sharding()),
+      scalars_{.lr = scalar(parts.ctx),
+               .clip = scalar(parts.ctx),
+               .step = options.scaler.updates(),
+               .skip = options.scaler.skip()},
+      grad_norm_(scalar(parts.ctx)) {
+  std::vector<std::int64_t> blocks;  // of each group, padded: numbers of padding are zero and change no sum
+  std::int64_t total = 0;
+  for (const ParamGroup& group : parts_.layout.groups) {
+    blocks.push_back(sharding_.padded(group.num_elems) / kNormBlock);
+    total += blocks.back();
+  }
+  // Where a rank has a part of the gradients it computes its own alone and holds the others' for the
+  // exchange.
+  const bool sharded = sharding_.ranks > 1 || parts_.stages.pipeline > 1;
+  all_norm_partials_ = parts_.ctx.empty(
+      {total}, DType::kFloat32, sharded ? MemoryCategory::kCommunication : MemoryCategory::kGradients);
+  std::int64_t first = 0;
+  for (const std::int64_t n : blocks) {
+    norm_partials_.push_back(all_norm_partials_.slice(first, {n}));
+    first += n;
+  }
+}
+
+void OptimizerStep::set_learning_rate(double lr) {
+  const auto lr32 = static_cast<float>(lr);
+  parts_.ctx.backend->copy_from_host(parts_.ctx.exec, scalars_.lr, &lr32);
+}
+
+Tensor OptimizerStep::own_norms(std::size_t g) const {
+  const std::int64_t blocks = norm_partials_[g].num_elems() / sharding_.ranks;
+  return norm_partials_[g].slice(sharding_.rank * blocks, {blocks});
+}
+
+void OptimizerStep::compute_norms() {
+  parts_.gradients.finish(parts_.ctx);
+  for (std::size_t g = 0; g < norm_partials_.size(); ++g) {
+    if (!parts_.params.owns(static_cast<int>(g))) continue;
+    const Tensor gradient = parts_.gradients.gradient(static_cast<int>(g));
+    parts_.ctx.run(SquaredNormBlocksArgs{.x = gradient, .partials = own_norms(g)});
+  }
+}
+
+void OptimizerStep::gather_norms() {
+  std::vector<Work> gathers;
+  for (std::size_t g = 0; g < norm_partials_.size(); ++g) {
+    if (!parts_.params.owns(static_cast<int>(g))) continue;
+    gathers.push_back(parts_.groups.along(Axis::kData)->all_gather(own_norms(g), norm_partials_[g]));
+  }
+  for (Work& gather : gathers) gather.wait();
+}
+
+// Every stage has filled in its own groups; those of neighbouring units lie beside each other.
+void OptimizerStep::broadcast_norms() {
+  const auto owner = [&](std::size_t g) {
+    return parts_.stages.stage_of(owner_unit(parts_.layout, static_cast<int>(g)));
+  };
+  std::vector<Work> works;
+  std::int64_t first = 0;
+  for (std::size_t g = 0; g < norm_partials_.size();) {
+    const int stage = owner(g);
+    std::int64_t count = 0;
+    for (; g < norm_partials_.size() && owner(g) == stage; ++g) count += norm_partials_[g].num_elems();
+    works.push_back(
+        parts_.groups.along(Axis::kPipeline)->broadcast(all_norm_partials_.slice(first, {count}), stage));
+    first += count;
+  }
+  for (Work& work : works) work.wait();
+}
+
+void OptimizerStep::clip() {
+  parts_.ctx.run(ClipCoefficientArgs{.partials = all_norm_partials_,
+                                     .norm = grad_norm_,
+                                     .clip = scalars_.clip,
+                                     .max_norm = options_.max_norm,
+                                     .gradient_scale = options_.scaler.scale()});
+  options_.scaler.update(parts_.ctx, grad_norm_);
+  if (observer_) show_gradients();
+}
+
+void OptimizerStep::show_gradients() const {
+  for (std::size_t g = 0; g < parts_.layout.groups.size(); ++g) {
+    const auto group = static_cast<int>(g);
+    if (!parts_.params.owns(group)) continue;
+    const Tensor flat = parts_.params.whole(group, parts_.gradients.gradient(group));
+    for (const ParamSlot& slot : parts_.layout.groups[g].slots)
+      observer_(slot.name, flat.slice(slot.offset, slot.shape));
+  }
+}
+
+void OptimizerStep::update(int unit) {
+  for (const int group : parts_.layout.unit_groups[static_cast<std::size_t>(unit)]) {
+    if (owner_unit(parts_.layout, group) != unit) continue;
+    parts_.params.update(group, options_.optimizer, scalars_, parts_.gradients.gradient(group));
+    parts_.gradients.drop(group);
+  }
+}
+
+void OptimizerStep::gather_updated(int unit) {
+  for (const int group : parts_.layout.unit_groups[static_cast<std::size_t>(unit)]) {
+    if (owner_unit(parts_.layout, group) == unit && parts_.params.holds(group)) {
+      parts_.params.gather_updated(group);
+    }
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,67 @@
+// The end of a training step on a rank: the norm of the gradients, clipping, the decision to skip (AMP), and
+// the update. Its collectives are actions of the plan, written by plan/step_end.h.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "parallel/run/rank_parts.h"
+#include "runtime/loss_scaler.h"
+
+namespace trireme {
+
+class OptimizerStep {
+ public:
+  struct Options {
+    const Optimizer& optimizer;
+    LossScaler& scaler;
+    float max_norm = 0.0f;  // 0: no clipping
+  };
+  OptimizerStep(const RankParts& parts, const Options& options);
+
+  /// Called in each step with complete gradients, before the update. See Engine::observe_gradients.
+  using GradientObserver = std::function<void(const std::string& name, const Tensor& gradient)>;
+  void observe_gradients(GradientObserver observer) { observer_ = std::move(observer); }
+  bool is_observed() const { return observer_ != nullptr; }
+
+  void set_learning_rate(double lr);
+
+  // Actions, in this order:
+
+  void compute_norms();
+  /// From the other data ranks' pieces. Collective over the data axis.
+  void gather_norms();
+  /// Collective over the pipeline axis.
+  void broadcast_norms();
+  void clip();
+  /// Of what this rank owns of the unit's parameters.
+  void update(int unit);
+  /// See ParamStore::gather_updated.
+  void gather_updated(int unit);
+
+  /// [] fp32, before clipping and without the loss scale.
+  const Tensor& grad_norm() const { return grad_norm_; }
+  /// [] int32: see LossScaler::skip.
+  const Tensor& skip() const { return scalars_.skip; }
+  /// The memory of the clip coefficient, [] fp32, and by group of squares of its norm blocks, fp32. Those of
+  /// the last step, and free for others between steps.
+  const Tensor& clip_coefficient() const { return scalars_.clip; }
+  const std::vector<Tensor>& norm_partials() const { return norm_partials_; }
+
+ private:
+  /// This rank's part of the partial sums of a group: all of them where gradients are not sharded.
+  Tensor own_norms(std::size_t group) const;
+  void show_gradients() const;
+
+  const RankParts& parts_;
+  const Options options_;
+  const Sharding sharding_;  // of gradients and masters over the data axis
+  const UpdateScalars scalars_;
+  const Tensor grad_norm_;
+  Tensor all_norm_partials_;           // a number a norm block of every (padded) group
+  std::vector<Tensor> norm_partials_;  // slices of it
+  GradientObserver observer_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,51 @@
+// What a rank plays its plans with: its part of the model, its state, and its groups. An Engine owns them.
+#pragma once
+
+#include "parallel/layout/boundary_shapes.h"
+#include "parallel/layout/param_store.h"
+#include "parallel/layout/statistic_store.h"
+#include "parallel/mesh/mesh_groups.h"
+#include "parallel/reduce/grad_accumulator.h"
+#include "parallel/watch/watchdog.h"
+
+namespace trireme {
+
+struct RankParts {
+  Context& ctx;
+  const BlockList& blocks;
+  const ModelLayout& layout;
+  const StageMap& stages;
+  const MeshGroups& groups;
+  ParamStore& params;
+  StatisticStore& statistics;
+  GradAccumulator& gradients;
+  BoundaryShapes* shapes;  // null: one stage
+  Watchdog* watchdog;      // null: nobody watches
+
+  int data_rank() const { return groups.coord()[Axis::kData]; }
+  int stage() const { return groups.coord()[Axis::kPipeline]; }
+};
+
+/// Parameters as a unit's block sees them; `gradients` null: without their gradients.
+class UnitParameters final : public ParameterResolver {
+ public:
+  UnitParameters(const RankParts& parts, int unit, GradAccumulator* gradients)
+      : params_(parts.params),
+        uses_(parts.layout.uses[static_cast<std::size_t>(unit)]),
+        gradients_(gradients) {}
+
+  Tensor value(ParamRef ref) override { return params_.value(use(ref)); }
+  float center(ParamRef ref) const override { return params_.center(use(ref)); }
+  GradientTarget gradient(ParamRef ref) override {
+    return gradients_ != nullptr ? gradients_->target(use(ref)) : GradientTarget{};
+  }
+
+ private:
+  const ParamUse& use(ParamRef ref) const { return uses_.at(static_cast<std::size_t>(ref.index)); }
+
+  ParamStore& params_;
+  const std::vector<ParamUse>& uses_;
+  GradAccumulator* gradients_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,179 @@
+#include "parallel/run/stage_compute.h"
+
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+using TensorsByUnit = std::map<int, std::vector<Tensor>>;
+
+std::vector<Tensor> take(TensorsByUnit& tensors, int unit) {
+  auto taken = tensors.extract(unit);
+  return taken ? std::move(taken.mapped()) : std::vector<Tensor>();
+}
+
+}  // namespace
+
+StageCompute::StageCompute(const RankParts& parts, const ExecutionInput& input)
+    : parts_(parts),
+      input_(input),
+      micro_batches_(static_cast<std::size_t>(input.batch.per_rank())),
+      losses_(parts.ctx.zeros({input.batch.per_rank()})) {}
+
+void StageCompute::read_batch(const Action& action) {
+  // Of two stages only the first and the last look at the batch; in one, unit 0 has read it.
+  const bool reads = action.unit == 0 || (is_last(action.unit) && parts_.stages.pipeline > 1);
+  if (!reads) return;
+  Batch& batch = of(action).batch;
+  if (input_.uploaded != nullptr) {
+    batch = (*input_.uploaded)[static_cast<std::size_t>(action.micro_batch)];
+  } else {
+    upload_batch(parts_.ctx, input_, parts_.data_rank(), action.micro_batch, batch);
+  }
+  batch.inv_num_targets = 1.0f / static_cast<float>(input_.num_targets);
+}
+
+Activations StageCompute::run_unit(const Action& action, Recorded* record, Activations input) {
+  UnitParameters parameters(parts_, action.unit, nullptr);
+  UnitStatistics statistics(parts_.statistics, action.unit, input_.training ? action.micro_batch : -1);
+  Context ctx = parts_.ctx;
+  ctx.parameters = &parameters;
+  ctx.statistics = &statistics;
+  ctx.training = input_.training;
+  ctx.gradient_scale = input_.gradient_scale;
+  ctx.tape = record != nullptr ? &record->tape : nullptr;
+  ctx.rng = input_.rng;
+  ctx.rng.block = static_cast<std::uint16_t>(action.unit);
+  ctx.rng.op = 0;
+  ctx.first_sample = input_.batch.samples_of(parts_.data_rank(), action.micro_batch).first;
+  if (record != nullptr) {
+    for (Tensor& tensor : input) {
+      tensor = record->tape.watch(tensor);
+      record->inputs.push_back(tensor.id());
+    }
+  }
+  Activations output =
+      parts_.blocks[static_cast<std::size_t>(action.unit)]->forward(ctx, input, of(action).batch);
+  draws_random_ = draws_random_ || ctx.rng.op != 0;
+  for (Tensor& tensor : output) {
+    if (record != nullptr) record->outputs.push_back(tensor.id());
+    tensor = tensor.detach();
+  }
+  return output;
+}
+
+void StageCompute::observe_logits(const Action& action, Activations input) {
+  Batch& batch = of(action).batch;
+  const Tensor targets = std::exchange(batch.targets, Tensor());
+  const Activations logits = run_unit(action, nullptr, std::move(input));
+  batch.targets = targets;
+  input_.observe_logits(logits.at(0), targets);
+}
+
+void StageCompute::forward(const Action& action, Activations received) {
+  MicroBatch& mb = of(action);
+  std::unique_ptr<Recorded> record;
+  if (input_.training && action.keep == Keep::kTape) record = std::make_unique<Recorded>();
+  Activations input = received.empty() ? take(mb.outputs, action.unit - 1) : std::move(received);
+  if (input_.training && action.keep == Keep::kInput) mb.kept_inputs[action.unit] = input;
+  if (is_last(action.unit) && input_.observe_logits) observe_logits(action, input);
+  Activations output = run_unit(action, record.get(), std::move(input));
+  if (record != nullptr) mb.recorded[action.unit] = std::move(record);
+  if (!is_last(action.unit)) {
+    mb.outputs[action.unit] = std::move(output);
+    return;
+  }
+  TRIREME_CHECK(output.size() == 1 && output[0].num_elems() == 1,
+                "the last block must return one scalar, the loss");
+  parts_.ctx.backend->copy(parts_.ctx.exec, losses_.slice(action.micro_batch, {}), output[0].reshape({}));
+  output.clear();
+  if (!input_.training) mb = MicroBatch{};
+}
+
+void StageCompute::recompute(const Action& action) {
+  MicroBatch& mb = of(action);
+  Activations input = take(mb.kept_inputs, action.unit);
+  if (input.empty()) input = take(mb.outputs, action.unit - 1);  // recomputed just now
+  auto record = std::make_unique<Recorded>();
+  mb.outputs[action.unit] = run_unit(action, record.get(), std::move(input));
+  mb.recorded[action.unit] = std::move(record);
+}
+
+std::vector<Tensor> StageCompute::take_sent(const Action& send) {
+  MicroBatch& mb = of(send);
+  const bool activation = send.kind == ActionKind::kSendActivation;
+  auto sent = take(activation ? mb.outputs : mb.gradients, activation ? send.unit : send.unit - 1);
+  if (!input_.training) mb = MicroBatch{};
+  return sent;
+}
+
+Context StageCompute::backward_context(ParameterResolver& parameters) const {
+  Context ctx = parts_.ctx;
+  ctx.parameters = &parameters;
+  ctx.training = true;
+  return ctx;
+}
+
+StageCompute::Backward StageCompute::begin_backward(const Action& action, std::vector<Tensor> received) {
+  MicroBatch& mb = of(action);
+  Backward backward{.forward = std::move(mb.recorded.at(action.unit)), .seeds = {}};
+  mb.recorded.erase(action.unit);
+  mb.outputs.erase(action.unit);  // a recomputed output that nobody but this backward was for
+  std::vector<Tensor> gradients = received.empty() ? take(mb.gradients, action.unit) : std::move(received);
+  const std::vector<ValueId>& outputs = backward.forward->outputs;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i] == kNoValue) continue;
+    Tensor gradient = is_last(action.unit) ? Tensor() : std::move(gradients.at(i));
+    if (is_last(action.unit) || gradient.defined()) {
+      backward.seeds.push_back({outputs[i], std::move(gradient)});
+    }
+  }
+  return backward;
+}
+
+void StageCompute::differentiate(const Action& action, Backward backward, Context ctx) {
+  MicroBatch& mb = of(action);
+  std::vector<Tensor> gradients =
+      backward.forward->tape.backward(ctx, std::move(backward.seeds), backward.forward->inputs);
+  if (action.unit > 0) {
+    mb.gradients[action.unit - 1] = std::move(gradients);
+  } else {
+    mb = MicroBatch{};
+  }
+  if (is_last(action.unit) && parts_.stages.pipeline > 1) mb.batch = Batch{};
+}
+
+void StageCompute::end_backward(const Action& action) {
+  if (!input_.observe_leaves) return parts_.gradients.end(parts_.ctx, action.unit, action.micro_batch);
+  for (const auto& leaf : parts_.gradients.take_leaves(parts_.ctx, action.unit)) {
+    input_.observe_leaves(action.micro_batch, leaf);
+  }
+}
+
+void StageCompute::backward(const Action& action, std::vector<Tensor> received) {
+  Backward backward = begin_backward(action, std::move(received));
+  parts_.gradients.begin(parts_.ctx, action.unit, action.micro_batch);
+  UnitParameters parameters(parts_, action.unit, &parts_.gradients);
+  differentiate(action, std::move(backward), backward_context(parameters));
+  end_backward(action);
+}
+
+void StageCompute::backward_input(const Action& action, std::vector<Tensor> received) {
+  Backward backward = begin_backward(action, std::move(received));
+  DeferredGradients& deferred = deferred_[{action.unit, action.micro_batch}];
+  UnitParameters parameters(parts_, action.unit, nullptr);
+  StagedParameters staged(parts_.ctx, parameters, deferred);
+  Context ctx = backward_context(staged);
+  ctx.deferred = &deferred;
+  differentiate(action, std::move(backward), ctx);
+}
+
+void StageCompute::backward_weight(const Action& action) {
+  parts_.gradients.begin(parts_.ctx, action.unit, action.micro_batch);
+  UnitParameters parameters(parts_, action.unit, &parts_.gradients);
+  auto deferred = deferred_.extract({action.unit, action.micro_batch});
+  deferred.mapped().run(backward_context(parameters));
+  end_backward(action);
+}
+
+}  // namespace trireme

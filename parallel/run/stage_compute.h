@@ -1,0 +1,84 @@
+// Forward and backward of a stage's units in one play of a plan, and what is alive of its micro-batches in
+// between. Knows blocks, and no other stage.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "parallel/plan/action.h"
+#include "parallel/run/execution_input.h"
+#include "parallel/run/rank_parts.h"
+#include "runtime/deferred_gradients.h"
+#include "runtime/tape.h"
+
+namespace trireme {
+
+class StageCompute {
+ public:
+  /// Both outlive this.
+  StageCompute(const RankParts& parts, const ExecutionInput& input);
+
+  // Actions. `received`: what another stage has sent for the unit; empty: a unit of this rank has left it.
+
+  /// To be called before the Forward of each unit: those that look at the batch have it then.
+  void read_batch(const Action& action);
+  void forward(const Action& action, Activations received);
+  /// Activation checkpointing.
+  void recompute(const Action& action);
+  void backward(const Action& action, std::vector<Tensor> received);
+  /// See [Note: backward in two parts].
+  void backward_input(const Action& action, std::vector<Tensor> received);
+  void backward_weight(const Action& action);
+
+  /// What a send of an activation or a gradient takes.
+  std::vector<Tensor> take_sent(const Action& send);
+
+  /// By local micro-batch, fp32 on the device; 0 where this rank has none.
+  const Tensor& losses() const { return losses_; }
+  /// True when a block has drawn random numbers.
+  bool draws_random() const { return draws_random_; }
+
+ private:
+  /// A unit's forward, recorded for its backward.
+  struct Recorded {
+    Tape tape;
+    std::vector<ValueId> inputs, outputs;
+  };
+  /// What is alive of a micro-batch, by unit.
+  struct MicroBatch {
+    Batch batch;                                        // of the first and of the last unit, where they run
+    std::map<int, Activations> outputs;                 // until their user takes them
+    std::map<int, Activations> kept_inputs;             // for recompute
+    std::map<int, std::unique_ptr<Recorded>> recorded;  // until their backward
+    std::map<int, std::vector<Tensor>> gradients;       // of outputs
+  };
+  MicroBatch& of(const Action& a) { return micro_batches_[static_cast<std::size_t>(a.micro_batch)]; }
+  bool is_last(int unit) const { return unit == static_cast<int>(parts_.blocks.size()) - 1; }
+  /// Runs a unit's block; with `record`, what its backward needs goes there.
+  Activations run_unit(const Action& action, Recorded* record, Activations input);
+  /// The last block again, without targets: most of what a model computes is in front of it.
+  void observe_logits(const Action& action, Activations input);
+  /// A unit's backward, about to run.
+  struct Backward {
+    std::unique_ptr<Recorded> forward;
+    std::vector<Tape::Seed> seeds;
+  };
+  /// Takes what the forward left, and the gradients of the unit's outputs.
+  Backward begin_backward(const Action& action, std::vector<Tensor> received);
+  /// Leaves the gradients of the unit's inputs for the unit below; those of parameters go where `ctx` says.
+  void differentiate(const Action& action, Backward backward, Context ctx);
+  Context backward_context(ParameterResolver& parameters) const;
+  void end_backward(const Action& action);
+
+  const RankParts& parts_;
+  const ExecutionInput& input_;
+  std::vector<MicroBatch> micro_batches_;
+  // By unit and micro-batch, from BackwardInput to BackwardWeight.
+  std::map<std::pair<int, int>, DeferredGradients> deferred_;
+  Tensor losses_;
+  bool draws_random_ = false;
+};
+
+}  // namespace trireme
