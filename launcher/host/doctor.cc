@@ -55,6 +55,26 @@ void describe_all_reduce(const AllReduceBandwidth& report, const Line& line) {
   }
 }
 
+template <class Line>
+void describe_rates(const DeviceRates& rates, const Line& line) {
+  std::vector<std::string> products;
+  for (const auto& [math, tflops] : rates.products)
+    products.push_back(fmt::format("{} {:.1f}", math, tflops));
+  line("GPU 0 rates",
+       fmt::format("TFLOP/s: {}; copies {:.0f} GB/s, from the host {:.1f} GB/s; {:.2f} s to start",
+                   fmt::join(products, ", "), rates.copy_gb_per_s, rates.upload_gb_per_s, rates.start_s));
+}
+
+nlohmann::ordered_json rates_json(const std::optional<DeviceRates>& rates) {
+  nlohmann::ordered_json json;
+  if (!rates) return json;  // null
+  for (const auto& [math, tflops] : rates->products) json["tflops"][std::string(math)] = tflops;
+  json["copy_gb_per_s"] = rates->copy_gb_per_s;
+  json["upload_gb_per_s"] = rates->upload_gb_per_s;
+  json["start_s"] = rates->start_s;
+  return json;
+}
+
 nlohmann::ordered_json all_reduce_json(const std::optional<AllReduceBandwidth>& report) {
   nlohmann::ordered_json json;
   if (!report) return json;  // null
@@ -147,6 +167,7 @@ std::string to_text(const DoctorReport& report) {
     line("sgemm", fmt::format("{:.0f} GFLOP/s on {} threads", report.sgemm_gflops, report.cores.usable()));
   }
   if (report.gpus) describe_gpus(*report.gpus, line);
+  if (report.gpu_rates) describe_rates(*report.gpu_rates, line);
   if (!report.nccl.empty()) line("NCCL", report.nccl);
   line("oneDNN", report.onednn);
   line("MPI", fmt::format("standard {}; started {}", report.mpi_standard, describe_launch(report.launch)));
@@ -171,6 +192,7 @@ std::string to_json(const DoctorReport& report) {
                        {"quota", report.cores.quota ? Json(*report.cores.quota) : Json(nullptr)}}},
                      {"memory_bytes", report.memory_bytes},
                      {"sgemm_gflops", report.sgemm_gflops > 0 ? Json(report.sgemm_gflops) : Json(nullptr)},
+                     {"gpu_rates", rates_json(report.gpu_rates)},
                      {"all_reduce", all_reduce_json(report.all_reduce)},
                      {"gpus", gpus_json(report)},
                      {"onednn", report.onednn},

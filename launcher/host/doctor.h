@@ -7,6 +7,7 @@
 
 #include "kernels/backend.h"
 #include "launcher/host/all_reduce_bandwidth.h"
+#include "launcher/host/device_rates.h"
 #include "launcher/host/env.h"
 #include "launcher/host/machine.h"
 
@@ -24,6 +25,7 @@ struct DoctorReport {
   std::string nccl;                   // version, or empty
   LaunchEnvironment launch;
   double sgemm_gflops = 0;                       // 0: not measured
+  std::optional<DeviceRates> gpu_rates;          // of the first; empty: not measured, or none
   std::optional<AllReduceBandwidth> all_reduce;  // empty: not measured
 };
 

@@ -2,38 +2,21 @@
 
 #include <algorithm>
 
+#include "parallel/foresee/op_cost.h"
 #include "parallel/layout/shapes_only.h"
 
 namespace trireme {
 namespace {
 
 // The meta device has no streams: here its place is taken by the sum.
-void add(const KernelContext& exec, double operations) {
-  *static_cast<double*>(exec.stream) += operations;
-}
-
-void count_matmul(const KernelContext& exec, const MatmulArgs& args) {
-  const auto inner =
-      static_cast<double>(args.transpose_a == Transpose::kYes ? args.a.shape[0] : args.a.shape[1]);
-  add(exec, 2.0 * static_cast<double>(args.d.num_elems()) * inner);
-}
-
-// Two products over the context for each element of the output.
-void count_attention(const KernelContext& exec, const AttentionFwdArgs& args) {
-  const double pairs = 4.0 * static_cast<double>(args.out.num_elems() * args.out.shape[1]);
-  add(exec, args.causal ? pairs / 2 : pairs);
-}
-
-void count_conv2d(const KernelContext& exec, const Conv2dFwdArgs& args) {
-  const auto weights = static_cast<double>(args.weight.num_elems() / args.weight.shape[0]);
-  add(exec, 2.0 * static_cast<double>(args.y.num_elems()) * weights);
+template <class Args>
+void count(const KernelContext& exec, const Args& args) {
+  *static_cast<double*>(exec.stream) += operations_of(args);
 }
 
 Backend counting_backend() {
   Backend backend = meta_backend();
-  backend.ops.set<MatmulArgs>(count_matmul);
-  backend.ops.set<AttentionFwdArgs>(count_attention);
-  backend.ops.set<Conv2dFwdArgs>(count_conv2d);
+  backend.ops = OpTable<AllOps>::filled_by([]<class Args>(Op<Args>) -> Kernel<Args> { return count<Args>; });
   return backend;
 }
 

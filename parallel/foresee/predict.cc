@@ -79,24 +79,11 @@ std::unique_ptr<Engine> make_engine(const std::shared_ptr<const BlockList>& bloc
   return std::make_unique<Engine>(blocks, comm, options);
 }
 
-// Batches of the right shapes, without data.
-BatchSource shapes_only(const SampleSpec& sample) {
-  return [sample](std::int64_t, std::int64_t count) {
-    HostBatch batch{.input_shape = sample.input.batched(count),
-                    .target_shape = sample.target.batched(count),
-                    .input_dtype = sample.input_dtype};
-    if (sample.target_weights) {
-      batch.target_weights.resize(static_cast<std::size_t>(batch.target_shape.num_elems()));
-    }
-    return batch;
-  };
-}
-
 StepPrediction play_step(Engine& engine, const SampleSpec& sample) {
   const auto sent_before = sent_by_call(calls_of(engine.groups()));
   NeedRecorder recorder(*engine.context().allocator, engine.groups());
   engine.observe_actions([&](std::size_t) { recorder.after_action(); });
-  const StepResult result = engine.step(shapes_only(sample), 1, 0.0);
+  const StepResult result = engine.step(batches_without_data(sample), 1, 0.0);
   const auto rank = static_cast<std::size_t>(engine.communicator().rank());
   StepPrediction prediction{.memory = recorder.step(),
                             .sent_bytes = result.sent_bytes,
@@ -176,6 +163,18 @@ std::vector<std::vector<int>> classes_of_equal_needs(const BatchLayout& batch, c
 
 std::unique_ptr<Engine> engine_on_meta(const PlannedJob& job, int rank) {
   return make_engine(job.blocks, on_meta(job.options, job.sample), job.num_ranks, rank);
+}
+
+BatchSource batches_without_data(const SampleSpec& sample) {
+  return [sample](std::int64_t, std::int64_t count) {
+    HostBatch batch{.input_shape = sample.input.batched(count),
+                    .target_shape = sample.target.batched(count),
+                    .input_dtype = sample.input_dtype};
+    if (sample.target_weights) {
+      batch.target_weights.resize(static_cast<std::size_t>(batch.target_shape.num_elems()));
+    }
+    return batch;
+  };
 }
 
 StepPrediction predict_step(const std::shared_ptr<const BlockList>& blocks, EngineOptions options,

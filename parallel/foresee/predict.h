@@ -23,6 +23,9 @@ struct PlannedJob {
 /// An engine of the job's rank `rank` that counts and computes nothing: for its plan, layout and stages.
 std::unique_ptr<Engine> engine_on_meta(const PlannedJob& job, int rank = 0);
 
+/// Batches of the right shapes for it, without data.
+BatchSource batches_without_data(const SampleSpec& sample);
+
 /// The needs of one action of the plan.
 struct ActionNeed {
   MemoryCounts alive;           // at the moment within the action when the total was largest

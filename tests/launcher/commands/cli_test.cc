@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 
 #include "tests/launcher/commands/cli_fixture.h"
 
@@ -36,6 +38,38 @@ TEST_F(Cli, BadCommandLines) {
   EXPECT_THAT(refusal({"train"}), HasSubstr("which job?"));
   EXPECT_THAT(refusal({"train", "a.toml", "--sat", "x"}), HasSubstr("--sat"));
   EXPECT_THAT(refusal({"data", "text", "a.txt"}), HasSubstr("--out is required"));
+}
+
+TEST_F(Cli, DoctorCountsAndTimesTheCallsOfAStep) {
+  testing::write_file(scratch_ / "job.toml",
+                      "[model]\nlayers = 2\nhidden = 32\nheads = 2\nvocab = 64\nseq_len = 16\n"
+                      "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 8\nmicro_batch = 2\n");
+  const ProgramResult table = run({"doctor", "--roofline", "job.toml"});
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_THAT(table.out, HasSubstr("\none block of 2 (blocks.0 to blocks.1)\n"));
+  EXPECT_THAT(table.out, ::testing::ContainsRegex("\nH200: [0-9.]+ ms a step, [0-9]+ tokens/s\n"));
+  const ProgramResult json = run({"doctor", "--roofline", "job.toml", "--json"});
+  EXPECT_TRUE(nlohmann::json::accept(json.out)) << json.err;
+  const ProgramResult engines =
+      run({"doctor", "--engines", "job.toml", "--json", "--set", "parallel.threads=1"});
+  EXPECT_EQ(engines.exit_code, 0) << engines.err;
+  std::istringstream lines(engines.out);
+  std::set<std::string> calls;
+  for (std::string line; std::getline(lines, line);) {
+    const auto call = nlohmann::json::parse(line);
+    EXPECT_GT(call["us"].get<double>(), 0.0) << line;
+    EXPECT_GT(call["first_ms"].get<double>(), 0.0) << line;
+    calls.insert(call["call"].get<std::string>());
+  }
+  EXPECT_THAT(calls, ::testing::IsSupersetOf(
+                         {"matmul", "attention_fwd", "attention_bwd", "layer_norm_bwd", "adamw"}));
+  EXPECT_THAT(refusal({"doctor", "--engines", "none.toml"}), HasSubstr("none.toml"));
+  EXPECT_THAT(refusal({"doctor", "--roofline", "none.toml"}), HasSubstr("none.toml"));
+  EXPECT_THAT(refusal({"doctor", "--roofline", "job.toml", "--set", "model.name=\"nosuch\""}),
+              HasSubstr("model.name = \"nosuch\" is out of range"));
+  EXPECT_THAT(refusal({"doctor", "--roofline", "job.toml", "--set", "parallel.pipeline=2"}),
+              HasSubstr("parallel.pipeline = 2"));
+  EXPECT_THAT(refusal({"doctor", "--set", "a=b"}), HasSubstr("--roofline"));
 }
 
 TEST_F(Cli, PlanDrawsATimeline) {

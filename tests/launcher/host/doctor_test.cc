@@ -51,6 +51,19 @@ TEST(Doctor, MeasuresAllReduces) {
   EXPECT_THAT(to_text(report), ::testing::HasSubstr("2 ranks over local (cpu), 1.00 MiB: "));
 }
 
+// On the CPU, as a GPU's would be.
+TEST(Doctor, MeasuresADevice) {
+  DoctorReport report = examine({});
+  report.gpu_rates =
+      measure_device_rates({DeviceType::kCpu, 0}, 1, {.product = 64, .copy_bytes = 4096, .ms = 1});
+  const auto json = nlohmann::json::parse(to_json(report))["gpu_rates"];
+  EXPECT_EQ(json["tflops"].size(), 4u);
+  for (const auto& [math, tflops] : json["tflops"].items()) EXPECT_GT(tflops.get<double>(), 0.0) << math;
+  EXPECT_GT(json["copy_gb_per_s"].get<double>(), 0.0);
+  EXPECT_GT(json["upload_gb_per_s"].get<double>(), 0.0);
+  EXPECT_THAT(to_text(report), ::testing::HasSubstr("GPU 0 rates"));
+}
+
 TEST(Doctor, MeasuresARate) {
   const double gflops = measure_sgemm_gflops(1);
   EXPECT_GT(gflops, 0.0);

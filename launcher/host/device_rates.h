@@ -1,0 +1,30 @@
+// The rates that a device reaches in large products and copies: beside its data sheet, whether it is well.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/device.h"
+
+namespace trireme {
+
+struct DeviceRates {
+  struct Product {
+    std::string_view math;  // "fp32", "tf32", "fp16", "bf16"
+    double tflops = 0.0;    // TFLOP/s
+  };
+  double start_s = 0.0;  // until the device could be given work: its context, and libraries that load at once
+  std::vector<Product> products;
+  double copy_gb_per_s = 0.0;    // on the device, read and written
+  double upload_gb_per_s = 0.0;  // from pageable host memory
+};
+
+struct DeviceRateSizes {
+  std::int64_t product = 8192;  // M, N and K
+  std::int64_t copy_bytes = std::int64_t{1} << 30;
+  double ms = 100.0;  // of each measurement
+};
+
+DeviceRates measure_device_rates(Device device, int num_threads, const DeviceRateSizes& sizes);
+
+}  // namespace trireme

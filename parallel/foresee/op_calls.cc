@@ -1,0 +1,142 @@
+#include "parallel/foresee/op_calls.h"
+
+#include <map>
+#include <utility>
+
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+// What a backend does beside the ops of its table, as structs of arguments like theirs.
+struct FillZero {
+  static constexpr const char* kName = "fill_zero";
+  TensorView dst;
+};
+template <class Visit>
+void visit_views(FillZero& args, Visit visit) {
+  visit(args.dst, ViewUse::kWrite);
+}
+void run(const Context& ctx, const FillZero& args) {
+  ctx.backend->fill_zero(ctx.exec, args.dst);
+}
+
+struct Copy {
+  static constexpr const char* kName = "copy";
+  ConstTensorView src;
+  TensorView dst;
+};
+template <class Visit>
+void visit_views(Copy& args, Visit visit) {
+  visit(args.src, ViewUse::kRead);
+  visit(args.dst, ViewUse::kWrite);
+}
+void run(const Context& ctx, const Copy& args) {
+  ctx.backend->copy(ctx.exec, args.dst, args.src);
+}
+
+template <class Args>
+void run(const Context& ctx, const Args& args) {
+  ctx.run(args);
+}
+
+// "[8192,768]".
+std::string describe(const Shape& shape) {
+  std::string text = shape.to_string();
+  std::erase(text, ' ');
+  return text;
+}
+
+// "bf16 2 x [8192,768]", "bf16 NT [8192,768] [2304,768]".
+template <class Args>
+std::string describe_operands(Args args) {
+  std::vector<std::pair<std::string, int>> shapes;  // equal ones that follow each other once
+  visit_views(args, [&shapes](const auto& view, ViewUse use) {
+    if (!view.defined() || (!shapes.empty() && (use == ViewUse::kWrite || view.shape.rank() < 2))) return;
+    const std::string shape = describe(view.shape);
+    if (!shapes.empty() && shapes.back().first == shape)
+      ++shapes.back().second;
+    else
+      shapes.emplace_back(shape, 1);
+  });
+  std::string text(name(first_operand(args).dtype));
+  if constexpr (requires { args.transpose_a; }) {
+    const auto letter = [](Transpose transpose) { return transpose == Transpose::kYes ? 'T' : 'N'; };
+    text += fmt::format(" {}{}", letter(args.transpose_a), letter(args.transpose_b));
+  }
+  for (const auto& [shape, count] : shapes) {
+    text += count == 1 ? " " + shape : fmt::format(" {} x {}", count, shape);
+  }
+  return text;
+}
+
+template <class Args>
+BoundCall bind(const Context& ctx, Args args, const std::function<void(TensorView)>& fill) {
+  std::map<const void*, std::int64_t> bytes;  // of what was recorded, by where it lies
+  visit_views(args, [&](const auto& view, ViewUse) {
+    if (view.defined()) bytes[view.data] = std::max(bytes[view.data], bytes_of(view));
+  });
+  auto memory = std::make_shared<std::map<const void*, Tensor>>();
+  for (const auto& [where, size] : bytes) {
+    memory->emplace(where, ctx.empty({std::max<std::int64_t>(size, 1)}, DType::kUInt8));
+  }
+  visit_views(args, [&](auto& view, ViewUse) {
+    if (!view.defined()) return;
+    const TensorView whole = memory->at(view.data);
+    view.data = whole.data;
+    fill({whole.data, view.dtype, view.shape});
+  });
+  return [&ctx, args, memory] { run(ctx, args); };
+}
+
+// The stream of the meta device, which has none, is the list of calls.
+using Recorder = std::vector<OpCall>;
+
+template <class Args>
+void record(const KernelContext& exec, const Args& args) {
+  static_cast<Recorder*>(exec.stream)
+      ->push_back({.op = Args::kName,
+                   .operands = describe_operands(args),
+                   .cost = cost_of(args),
+                   .bind = [args](const Context& ctx, const auto& fill) { return bind(ctx, args, fill); }});
+}
+
+Backend recording_backend() {
+  Backend backend = meta_backend();
+  backend.make_stream = [](Device, std::shared_ptr<Allocator>) -> std::shared_ptr<void> {
+    return std::make_shared<Recorder>();
+  };
+  backend.fill_zero = [](const KernelContext& exec, TensorView dst) { record(exec, FillZero{dst}); };
+  backend.copy = [](const KernelContext& exec, TensorView dst, ConstTensorView src) {
+    record(exec, Copy{src, dst});
+  };
+  backend.ops = OpTable<AllOps>::filled_by([]<class Args>(Op<Args>) -> Kernel<Args> { return record<Args>; });
+  return backend;
+}
+
+}  // namespace
+
+StepCalls record_step(const PlannedJob& job) {
+  const Backend backend = recording_backend();
+  PlannedJob recorded = job;
+  recorded.options.backend = &backend;
+  const std::unique_ptr<Engine> engine = engine_on_meta(recorded);
+  auto& calls = *static_cast<Recorder*>(engine->context().exec.stream);
+  calls.clear();  // of the engine's making
+  std::size_t num_known = 0;
+  const std::vector<Action>& actions =
+      engine->plan().ranks[static_cast<std::size_t>(engine->communicator().rank())].actions;
+  engine->observe_actions([&](std::size_t index) {
+    for (; num_known < calls.size(); ++num_known) {
+      calls[num_known].unit = actions[index].unit;
+      calls[num_known].spent = traits(actions[index].kind).spent;
+    }
+  });
+  engine->step(batches_without_data(job.sample), 1, 0.0);
+  for (; num_known < calls.size(); ++num_known) calls[num_known].spent = TimeSpent::kExchange;
+  StepCalls step{.calls = std::move(calls), .unit_names = {}};
+  for (const auto& block : engine->blocks()) step.unit_names.push_back(block->name());
+  return step;
+}
+
+}  // namespace trireme

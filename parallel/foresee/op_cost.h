@@ -1,0 +1,96 @@
+// The least that a call of the operator table costs, whatever kernel computes it: bytes and arithmetic.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/backend_views.h"
+
+namespace trireme {
+
+/// The units that multiply, by how fast a card has them.
+enum class Arithmetic : std::uint8_t { kNone, kFp32, kTf32, kSixteenBit };
+inline constexpr int kNumArithmetics = static_cast<int>(Arithmetic::kSixteenBit) + 1;
+
+/// Bytes count each tensor once for reading and once for writing, as ViewUse says. Operations are those of
+/// matrix products, convolutions and attention; all else counts as none, as memory is slower.
+struct OpCost {
+  double bytes = 0.0;
+  double operations = 0.0;
+  Arithmetic arithmetic = Arithmetic::kNone;
+  bool operator==(const OpCost&) const = default;
+};
+
+inline Arithmetic arithmetic_of(DType operands, MathMode math) {
+  if (size_bytes(operands) == 2) return Arithmetic::kSixteenBit;
+  return math == MathMode::kTf32 ? Arithmetic::kTf32 : Arithmetic::kFp32;
+}
+
+// Floating-point operations; two for a multiplication and an addition.
+template <class Args>
+double operations_of(const Args&) {
+  return 0.0;
+}
+inline double operations_of(const MatmulArgs& args) {
+  const std::int64_t inner = args.a.shape[args.transpose_a == Transpose::kYes ? 0 : 1];
+  return 2.0 * static_cast<double>(args.d.num_elems()) * static_cast<double>(inner);
+}
+/// Two products over the context for each element of the output; causal: half of it.
+inline double operations_of(const AttentionFwdArgs& args) {
+  const double pairs = 4.0 * static_cast<double>(args.out.num_elems() * args.out.shape[1]);
+  return args.causal ? pairs / 2 : pairs;
+}
+/// Five products in place of two: the scores again, then the gradients of probabilities, q, k and v.
+inline double operations_of(const AttentionBwdArgs& args) {
+  const double pairs = 10.0 * static_cast<double>(args.out.num_elems() * args.out.shape[1]);
+  return args.causal ? pairs / 2 : pairs;
+}
+// The weights that an output channel reads, for each element of y or its gradient.
+inline double conv_operations(const ConstTensorView& y, const ConstTensorView& weight) {
+  return 2.0 * static_cast<double>(y.num_elems()) * static_cast<double>(weight.num_elems() / weight.shape[0]);
+}
+inline double operations_of(const Conv2dFwdArgs& args) {
+  return conv_operations(args.y, args.weight);
+}
+inline double operations_of(const Conv2dBwdDataArgs& args) {
+  return conv_operations(args.dy, args.weight);
+}
+inline double operations_of(const Conv2dBwdWeightArgs& args) {
+  return conv_operations(args.dy, args.dweight);
+}
+
+template <class View>
+std::int64_t bytes_of(const View& view) {
+  return view.defined() ? view.num_elems() * size_bytes(view.dtype) : 0;
+}
+
+inline std::int64_t bytes_moved(ViewUse use, std::int64_t bytes, std::int64_t written) {
+  if (use == ViewUse::kReadRows) return std::min(bytes, written);
+  return use == ViewUse::kReadTwice || use == ViewUse::kUpdate ? 2 * bytes : bytes;
+}
+
+/// The first that visit_views() visits: it names the size of the call and the dtype of what it multiplies.
+template <class Args>
+ConstTensorView first_operand(Args args) {
+  ConstTensorView first;
+  visit_views(args, [&first](const auto& view, ViewUse) {
+    if (!first.defined()) first = view;
+  });
+  return first;
+}
+
+/// Takes the arguments by value: visit_views() wants them so.
+template <class Args>
+OpCost cost_of(Args args) {
+  std::int64_t written = 0, moved = 0;
+  visit_views(args, [&](const auto& view, ViewUse use) {
+    if (use == ViewUse::kWrite) written += bytes_of(view);
+  });
+  visit_views(args,
+              [&](const auto& view, ViewUse use) { moved += bytes_moved(use, bytes_of(view), written); });
+  OpCost cost{.bytes = static_cast<double>(moved), .operations = operations_of(args)};
+  if constexpr (requires { args.math; })
+    cost.arithmetic = arithmetic_of(first_operand(args).dtype, args.math);
+  return cost;
+}
+
+}  // namespace trireme

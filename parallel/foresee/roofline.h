@@ -1,0 +1,62 @@
+// The time that a card needs for a step at the least, if each call ran at a good share of what the card's
+// data sheet promises: the number to beat (Williams et al. 2009).
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "parallel/foresee/op_calls.h"
+
+namespace trireme {
+
+/// Rates on paper, dense, SXM.
+struct CardRates {
+  std::string_view name;
+  double bytes_per_s = 0.0;
+  std::array<double, kNumArithmetics> operations_per_s{};  // by Arithmetic; kNone: unused
+};
+
+inline constexpr std::array<double, kNumArithmetics> kHopperOperations = {0.0, 67e12, 494.5e12, 989e12};
+inline constexpr std::array<CardRates, 2> kCards = {
+    {{"H100", 3.35e12, kHopperOperations}, {"H200", 4.8e12, kHopperOperations}}};
+
+/// The shares of them that good kernels reach.
+inline constexpr double kBandwidthShare = 0.9, kArithmeticShare = 0.8;
+
+/// The longer of what a call moves and what it computes. Its launch costs nothing.
+double roofline_seconds(const OpCost& cost, const CardRates& card);
+
+/// Equal calls of a unit.
+struct RooflineRow {
+  TimeSpent spent = TimeSpent::kForward;
+  std::string_view op;
+  std::string operands;
+  OpCost cost;                 // of one
+  std::int64_t num_calls = 0;  // a unit and step
+};
+
+/// Units that make equal calls; or, without units, what a step does for the whole model.
+struct RooflinePart {
+  std::vector<std::string> units;  // their names
+  std::vector<RooflineRow> rows;   // in the order of their first calls
+
+  std::int64_t num_units() const {
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(units.size()));
+  }
+  OpCost cost() const;  // of one unit; `arithmetic` is kNone
+  double seconds(const CardRates& card) const;
+};
+
+struct Roofline {
+  std::vector<RooflinePart> parts;  // by first unit; the whole model last
+
+  OpCost cost() const;  // of a step
+  double seconds(const CardRates& card) const;
+  /// The part with most units: the block of which the model is made.
+  const RooflinePart& block() const;
+};
+
+Roofline make_roofline(const StepCalls& step);
+
+}  // namespace trireme
