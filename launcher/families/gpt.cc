@@ -4,14 +4,15 @@
 #include "launcher/families/model_family.h"
 #include "launcher/families/token_model.h"
 #include "launcher/train/token_data.h"
+#include "models/gpt_hf.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
 namespace {
 
 constexpr std::string_view kNames[] = {"gpt"};
-constexpr std::string_view kKeys[] = {"size",    "layers",  "hidden", "heads", "vocab",
-                                      "seq_len", "dropout", "tied",   "bias"};
+constexpr std::string_view kKeys[] = {"from",  "size",    "layers",  "hidden", "heads",
+                                      "vocab", "seq_len", "dropout", "tied",   "bias"};
 
 void check(const ModelSection& model) {
   check_has_shape(model);
@@ -38,15 +39,35 @@ void fill_in(JobConfig& config) {
   if (!model.tied) model.tied = true;
 }
 
-BlockList build(const ModelSection& model) {
-  return build_gpt({.layers = model.layers,
-                    .hidden = model.hidden,
-                    .heads = model.heads,
-                    .vocab = model.vocab,
-                    .seq_len = model.seq_len,
-                    .dropout = static_cast<float>(model.dropout),
-                    .tied = *model.tied});
+GptConfig gpt_config(const ModelSection& model) {
+  return {.layers = model.layers,
+          .hidden = model.hidden,
+          .heads = model.heads,
+          .vocab = model.vocab,
+          .seq_len = model.seq_len,
+          .dropout = static_cast<float>(model.dropout),
+          .tied = *model.tied};
 }
+
+BlockList build(const ModelSection& model) {
+  return build_gpt(gpt_config(model));
+}
+
+ModelSection read_hf(const HfConfig& config) {
+  const GptConfig gpt = gpt_from_hf(config);
+  ModelSection model;
+  model.layers = gpt.layers;
+  model.hidden = gpt.hidden;
+  model.heads = gpt.heads;
+  model.vocab = gpt.vocab;
+  model.seq_len = gpt.seq_len;
+  model.tied = gpt.tied;
+  return model;
+}
+
+constexpr HfFormat kHf{.model_type = kGptHfType, .read = read_hf, .write = [](const ModelSection& model) {
+                         return gpt_to_hf(gpt_config(model));
+                       }};
 
 std::string describe(const JobConfig& config) {
   const ModelSection& model = config.model;
@@ -66,6 +87,7 @@ extern constexpr ModelFamily kGptFamily{.plural = "GPTs",
                                         .fill_in = fill_in,
                                         .build = build,
                                         .describe = describe,
-                                        .variant = tied_variant};
+                                        .variant = tied_variant,
+                                        .hf = &kHf};
 
 }  // namespace trireme
