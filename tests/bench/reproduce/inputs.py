@@ -1,9 +1,9 @@
-"""Real input that every machine has or can make: text of the compiler's headers, photographs-sized JPEG files."""
+"""Real input that every machine has or can make: text of the compiler's headers, JPEG files of the size of photographs."""
 import random
 import subprocess
 from pathlib import Path
 
-NUM_CLASSES, PICTURES_PER_CLASS, SIDE = 4, 100, 320
+NUM_CLASSES, PICTURES_PER_CLASS, SIDE = 4, 60, 900
 
 
 def prepare_text(trireme, folder):
@@ -19,10 +19,10 @@ def prepare_text(trireme, folder):
 
 
 def prepare_pictures(folder):
-    """JPEG files of SIDE x SIDE pixels in class folders. Made from a seed: soft shapes and grain, which cost a decoder what a
+    """JPEG files of SIDE x SIDE pixels in class folders: soft shapes and grain, which cost a decoder what a
     photograph costs."""
     from PIL import Image, ImageDraw, ImageFilter
-    data = folder / "pictures"
+    data = folder / f"pictures{SIDE}"
     if (data / "done").exists():
         return data / "train"
     for label in range(NUM_CLASSES):
@@ -33,7 +33,7 @@ def prepare_pictures(folder):
             picture = Image.effect_noise((SIDE, SIDE), 60).convert("RGB")
             pen = ImageDraw.Draw(picture)
             for _ in range(12):
-                x, y, size = draw.randrange(SIDE), draw.randrange(SIDE), draw.randrange(20, 120)
+                x, y, size = draw.randrange(SIDE), draw.randrange(SIDE), draw.randrange(SIDE // 16, SIDE // 3)
                 pen.ellipse((x, y, x + size, y + size), fill=tuple(draw.randrange(256) for _ in range(3)))
             picture.filter(ImageFilter.GaussianBlur(1)).save(place / f"{number:04}.jpg", quality=90)
     (data / "done").touch()

@@ -13,7 +13,7 @@ WARM_UP_STEPS = 3  # left out of medians: first uses, page faults
 
 
 class RunFailed(RuntimeError):
-    """With the command, the exit code and the last lines."""
+    """With the error, the exit code and the command's file."""
 
 
 def job_text(job):
@@ -101,9 +101,9 @@ class JobRunner:
         meant = 2 if what == "train" and variant.refused else 0
         # A plan that does not fit the machine is one all the same: exit code 2, after its JSON.
         if code != meant and not (what == "plan" and code == 2 and printed.startswith("{")):
-            lines = (printed + (place / f"{what}.err").read_text()).strip().splitlines()
-            raise RunFailed(f"exit code {code} in place of {meant}: {shlex.join(command)} (in {place})\n  "
-                            + "\n  ".join(lines[-4:]))
+            lines = (printed + (place / f"{what}.err").read_text()).strip().splitlines() or ["no output"]
+            error = next((line for line in lines if "error" in line), lines[-1])
+            raise RunFailed(f"{error} (exit code {code} in place of {meant}: {place / what}.sh)")
         result = {"key": key, "command": shlex.join(command), "folder": str(place.relative_to(self.folder.parent)),
                   "exit_code": code, "numbers": read()}
         shutil.rmtree(place / "out" / "checkpoints", ignore_errors=True)

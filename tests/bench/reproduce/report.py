@@ -11,7 +11,7 @@ body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding
 h1,h2{line-height:1.2} h2{margin-top:2.5rem;border-top:1px solid #bbb;padding-top:1rem}
 .wide{overflow-x:auto} table{border-collapse:collapse;width:100%;font-size:.9rem}
 th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #ddd;vertical-align:top}
-td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+th.n,td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 .v{padding:.1rem .5rem;border-radius:.3rem;white-space:nowrap;border:1px solid}
 .yes{background:#e3f1fa;border-color:#0072B2}.near{background:#fdf3dc;border-color:#b77f00}
 .no{background:#fbe6da;border-color:#D55E00;font-weight:bold}.none{background:#eee;border-color:#888}
@@ -25,7 +25,7 @@ def number(value, unit=""):
     if unit == "bytes" or (abs(value) >= 10000 and value == int(value)):
         text = f"{value:,.0f}"
     else:
-        text = f"{value:.4g}"
+        text = f"{value:.5g}"
     return f"{text} {unit}".strip()
 
 
@@ -48,6 +48,12 @@ def verdict_of(result):
         return NOT_RUN
     verdicts = [figure["verdict"] for figure in result["figures"]]
     return next(verdict for verdict in (DIFFERS, WITHIN_NOISE, REPRODUCED) if verdict in verdicts)
+
+
+def count_of(result):
+    """How many of its figures were reproduced, in words; nothing where there are none."""
+    good = sum(figure["verdict"] != DIFFERS for figure in result["figures"])
+    return f"{good} of {len(result['figures'])} figures" if result["figures"] else ""
 
 
 def machine_line(results):
@@ -92,7 +98,7 @@ def _section(result, experiment, out):
              f"<small>Source: {html.escape(result['source'])}. Device: {html.escape(result['device'])}.</small></p>"]
     if result["reason"]:
         return parts[0] + f"<p>{_mark(NOT_RUN)} {html.escape(result['reason'])}</p></section>"
-    parts.append("<div class=wide><table><tr><th>figure<th>documented<th>here<th>95 % interval<th>counts as reproduced<th>verdict"
+    parts.append("<div class=wide><table><tr><th>figure<th class=n>documented<th class=n>here<th class=n>95 % interval<th>counts as reproduced<th>verdict"
                  f"{_figure_rows(result)}</table></div><p><small>Refuted by: {html.escape(result['refuted_by'])}.</small></p>")
     for plot in experiment.plots:
         parts.append(f"<figure>{plots.draw(plot, result['variants'], _curves(out))}"
@@ -110,12 +116,12 @@ def _memory_table(results):
                     for name, variant, predicted, measured in rows)
     return (f"<section><h2 id=prediction>Predicted and measured memory</h2><p>Of {len(rows)} jobs that ran, {equal} needed at their "
             "peak the bytes that <code>trireme plan</code> predicted.</p><div class=wide><table><tr><th>experiment<th>variant"
-            f"<th>predicted bytes<th>measured bytes<th>difference{lines}</table></div></section>")
+            f"<th class=n>predicted bytes<th class=n>measured bytes<th class=n>difference{lines}</table></div></section>")
 
 
 def write_html(results, experiments, out):
     summary = "".join(f"<tr><td><a href=#{result['name']}>{html.escape(result['title'])}</a><td>{_mark(verdict_of(result))}"
-                      for result in results["experiments"])
+                      f"<td class=n>{count_of(result)}" for result in results["experiments"])
     sections = "".join(_section(result, experiment, out) for result, experiment in zip(results["experiments"], experiments))
     text = (f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
             f"<title>Trireme: documented gains, repeated</title><style>{STYLE}</style><h1>Documented gains, repeated</h1>"
@@ -129,7 +135,7 @@ def write_markdown(results, out):
              "| experiment | figure | documented | here | 95 % interval | verdict |", "| --- | --- | --- | --- | --- | --- |"]
     for result in results["experiments"]:
         if result["reason"]:
-            lines.append(f"| {result['title']} | | | | | {NOT_RUN}: {result['reason'].splitlines()[0]} |")
+            lines.append(f"| {result['title']} | | | | | {NOT_RUN}: {result['reason']} |")
         for figure in result["figures"]:
             because = f", because {figure['because']}" if figure["because"] else ""
             lines.append(f"| {result['title']} | {figure['name']} | {figure['documented'] or expected(figure)} | "
