@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Unpacks a bundle (third_party/bundle.sh) in a root folder with a C library, a shell and its tools, and nothing else, and
-# runs the gate's probe there: once as it is, where the machine has no device, and once with NVIDIA's libraries, with
-# which every program has to find all that it loads.
+# Unpacks a bundle (third_party/bundle.sh) in a root folder with a C library, a shell and its tools, and nothing else,
+# and runs the gate's probe there: once as it is, and once with NVIDIA's libraries, with which every program has to find
+# all that it loads. There is no device.
 #
 #   tests/package/bundle_in_empty_root.sh ARCHIVE.tar.xz BUILD_FOLDER      the folder that was packed
 #
@@ -27,8 +27,8 @@ die() { echo "bundle_in_empty_root.sh: $*" >&2; exit 1; }
 mount -t tmpfs none "$root" || exit 1
 mkdir -p "$root"/{bin,dev,lib64,proc,tmp,usr/local/cuda/lib64}
 ln -s ../bin "$root/usr/bin"
-tools=(bash basename cat cp cut date dirname env getconf grep gzip head kill ldd ls mkdir mktemp mv nproc readlink rm sed
-  sleep sort tail tar timeout tr uname wc)
+tools=(bash basename cat cp cut date dirname env getconf grep gzip head kill ldd ls mkdir mktemp mv nproc readlink rm
+  sed sleep sort tail tar timeout tr uname wc)
 for tool in "${tools[@]}"; do
   path=$(type -P "$tool") && cp -L "$path" "$root/bin/" || die "there is no $tool"
 done
@@ -56,16 +56,17 @@ probe() {
   [[ $(tar tzf "$root/gate/probe.tar.gz") == *probe/doctor.err* ]] || die "the archive lacks the logs"
 }
 probe "with a C library only"
+# By name, as there may be others beside them.
 nvidia=(libcud libcublas libcupti libnccl libnvrtc libnvJitLink)
-mapfile -t folders < <(ldd "$build"/bin/* 2>/dev/null | grep -oE '/[^ ]*/lib(cud|cublas|cupti|nccl)[^/ ]*' | xargs -r dirname |
-  sort -u)
+mapfile -t folders < <(ldd "$build"/bin/{trireme,libkernel_trace.so} 2>/dev/null |
+  grep -oE '/[^ ]*/lib(cud|cublas|cupti|nccl)[^/ ]*' | xargs -r dirname | sort -u)
 for library in $(for folder in "${folders[@]}"; do printf "$folder/%s*.so* " "${nvidia[@]}"; done); do
-  [ ! -f "$library" ] || { touch "$root/usr/local/cuda/lib64/${library##*/}" &&
-    mount --bind "$library" "$root/usr/local/cuda/lib64/${library##*/}"; }
+  place=$root/usr/local/cuda/lib64/${library##*/}
+  [ ! -f "$library" ] || { touch "$place" && mount --bind "$library" "$place"; }
 done
 for program in "$root"/trireme-bundle/bin/*; do
   missing=$(inside /trireme-bundle/run ldd "/trireme-bundle/bin/${program##*/}" | grep 'not found')
   [ -z "$missing" ] || die "${program##*/} lacks $missing"
 done
 probe "with NVIDIA's libraries too"
-grep -q '"doctor": {"state": "passed"' "$root/gate/probe.json" || die "doctor did not run: $(cat "$root/gate/probe.json")"
+grep -q '"doctor": {"state": "passed"' "$root/gate/probe.json" || die "no doctor: $(cat "$root/gate/probe.json")"

@@ -12,7 +12,8 @@ compare() {
 kernel_share() {
   local trace=$logs/trace_$1 bar=$2 tracer=$bundle/bin/libkernel_trace.so
   shift 2
-  CUDA_INJECTION64_PATH=$tracer TRIREME_KERNEL_TRACE=$trace.tsv gpt 124m bf16 --steps 20 --warmup 5 "$@" >"$trace.json" &&
+  CUDA_INJECTION64_PATH=$tracer TRIREME_KERNEL_TRACE=$trace.tsv \
+    gpt 124m bf16 --steps 20 --warmup 5 "$@" >"$trace.json" &&
     "$python" "$folder/kernel_share.py" --below "$bar" "$trace.tsv"
 }
 # Without CUPTI, which is one of NVIDIA's libraries, nsys has to do.

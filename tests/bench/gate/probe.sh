@@ -1,4 +1,4 @@
-# What one would want to know first of a card: whether it is well, which kernels serve the benchmarks, what a step takes.
+# What one wants to know first of a card: whether it is well, which kernels serve the benchmarks, what a step takes.
 
 jobs=$bundle/tests/bench tiny_gpt= tiny_resnet=
 if [ "$device" = cpu ]; then
@@ -34,8 +34,8 @@ start() {
   stage step_recorded 40 gpt 124m bf16 --steps 10 --warmup 3 --state-hash --cuda-graph
   stage step_enqueued 40 gpt 124m bf16 --steps 10 --warmup 3 --state-hash
   stage step_bits 10 check same_bits "$logs"/step_{recorded,enqueued}.out
-  stage start_lazy 30 start LAZY
-  stage start_eager 30 start EAGER
+  stage start_LAZY 30 start LAZY
+  stage start_EAGER 30 start EAGER
   engines 40 gpt2_124m fp16 $tiny_gpt
   engines 60 resnet50 bf16 $tiny_resnet
   engines 40 gpt2_124m tf32 $tiny_gpt

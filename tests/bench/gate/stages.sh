@@ -71,7 +71,7 @@ enter() {
   write_part running
 }
 
-# stage NAME SECONDS COMMAND...: a program or a function; its output to NAME.out, errors to NAME.err. Fails when it does.
+# stage NAME SECONDS COMMAND...: a program or a function; its output to NAME.out, errors to NAME.err. Fails as it does.
 stage() {
   local limit=$2 left=$((seconds - SECONDS)) status state=passed
   enter "$1"
@@ -117,8 +117,10 @@ end() {
 # Something ends the gate: so does the stage under way, and what it has printed counts.
 cut_off() {
   trap '' TERM INT HUP
-  [ -z "$child" ] || { kill "$child" && wait "$child"; } 2>/dev/null
+  [ -z "$child" ] || kill "$child" 2>/dev/null
   [ -z "$running" ] || record "cut off" 143 $(($(now_ms) - since))
+  write_part "cut off"  # before waiting: a second signal may be one that nobody can catch
+  [ -z "$child" ] || wait "$child"
   end "cut off" 75
 }
 # said KEY: the first text of that name in what doctor has printed, unless it is empty.
