@@ -110,10 +110,36 @@ class GpuGate(unittest.TestCase):
         call = json.dumps({"call": "attention_fwd", "notes": list(notes)})
         self.write_program(self.root / "fakes/trireme", f"""case "$*" in
           *--engines*) printf '%s\\n' '{call}' '{call}' ;;
+          train*) mkdir -p "$4" && echo '{{}}' >"$4/summary.json" ;;
           *) cat {self.root}/doctor.json ;;
           esac""")
-        run = json.dumps({"losses": [2.0], "grad_norms": [1.0], "state_hash": "ab"})
-        self.write_program(self.root / "fakes/gpt_train_bench", f"echo '[warning] of a library'; echo '{run}'")
+        run = json.dumps({"losses": [2.0], "grad_norms": [1.0], "state_hash": "ab", "tokens_per_s": 100.0,
+                          "step_ms": 9.0, "flops_per_token": 8e8, "peak_bytes": 60, "predicted_peak_bytes": 60})
+        self.write_program(self.root / "fakes/gpt_train_bench", f"""echo '[warning] of a library'; echo '{run}'
+          [ -z "$TRIREME_KERNEL_TRACE" ] || printf '0\\t50\\n50\\t99\\n99\\t100\\n' >"$TRIREME_KERNEL_TRACE" """)
+
+    def fake_peers(self):
+        """What the other parts need on a card, PyTorch too."""
+        images = json.dumps({"images_per_s": 100.0, "step_ms": 9.0, "peak_bytes": 60, "predicted_peak_bytes": 60})
+        self.write_program(self.root / "fakes/resnet_train_bench", f"echo '{images}'")
+        theirs = json.dumps({"images_per_s": 90.0, "tokens_per_s": 90.0, "peak_bytes": 80, "compiled": True})
+        self.write_program(self.root / "fakes/python", f"""case $1 in
+          */peers/*) case "$*" in *--compile*) echo '{theirs}' ;; *) exit 1 ;; esac ;;
+          *) exec {sys.executable} "$@" ;;
+          esac""")
+        # mpirun -np N [one_card.sh] [compute-sanitizer options...] PROGRAM
+        self.write_program(self.root / "fakes/mpirun", 'shift 2; exec "$@"')
+        self.write_program(self.bundle / "tests/comm/one_card.sh", 'exec "$@"')
+        self.write_program(self.root / "fakes/compute-sanitizer", """[ "$CUDA_MODULE_LOADING" = LAZY ] || exit 1
+          while [ "${1#-}" != "$1" ] || [ "$1" = all ] || [ "$1" = 9 ] || [ "$1" = no ] || [ "${1%check}" != "$1" ]; do
+          shift; done; exec "$@" """)
+        self.write_program(self.bundle / "run-tests", """mkdir -p "$TRIREME_TEST_LOGS"
+          echo ok >"$TRIREME_TEST_LOGS/one.log" """)
+        (self.bundle / "bin").mkdir()
+        (self.bundle / "bin/libkernel_trace.so").write_text("")
+        for program in ("nccl_gpt", "nccl_pipeline", "cuda_gpt_test", "cuda_resnet_test", "cuda_sixteen_bit_test",
+                        "cuda_conformance_test"):
+            self.write_program(self.root / "fakes" / program, """echo '{"state": "ab"}'""")
 
     def test_a_part_on_a_card(self):
         self.fake_card()
@@ -122,6 +148,40 @@ class GpuGate(unittest.TestCase):
         self.assertEqual((report["card"], report["architecture"]), ("NVIDIA H200", "sm_90"))
         self.assertEqual(len(report["stages"]["engines_gpt2_124m_bf16"]["result"]), 2)
         self.assertEqual(report["stages"]["step_recorded"]["result"]["state_hash"], "ab")
+
+    def test_every_part_on_a_card(self):
+        self.fake_card()
+        self.fake_peers()
+        expected = {
+            "tests": {"sixteen_bit", "models", "communicators"}, "conformance": {"conformance"},
+            "state": {"same_bits_bf16", "parity", "same_state", "pipeline_state"},
+            "bench-gpt": {"beside_124m_fp16", "native_trireme_124m_bf16", "kernel_share_recorded", "beside_350m_bf16"},
+            "bench-resnet": {"beside_resnet50_bf16", "native_trireme_resnet50_fp16"},
+            "sanitize": {"nccl", "races", "conformance_races"}}
+        reports = {}
+        for part, stages in expected.items():
+            status, text, reports[part], logs = self.run_part(
+                part, TRIREME_GATE_PYTHON=str(self.root / "fakes/python"),
+                PATH=f"{self.root}/fakes:" + os.environ["PATH"])
+            self.assertEqual((status, reports[part]["state"]), (0, "passed"), text)
+            self.assertLessEqual(stages, set(reports[part]["stages"]))
+            self.assertEqual({stage["state"] for stage in reports[part]["stages"].values()}, {"passed"})
+            if part in ("tests", "conformance"):
+                self.assertIn(f"{part}/tests/one.log", logs)
+        gpt = reports["bench-gpt"]["stages"]
+        beside = gpt["beside_124m_bf16"]["result"]
+        self.assertEqual((beside["speed"], beside["bar"]), (100 / 90, 1))
+        self.assertEqual(gpt["kernel_share_recorded"]["result"]["bar"], 0.03)
+        self.assertEqual(len(reports["state"]["stages"]["same_state"]["result"]), 3)
+
+    def test_a_missed_bar_fails_the_part(self):
+        self.fake_card()
+        self.fake_peers()
+        slow = json.dumps({"images_per_s": 89.0, "step_ms": 9.0, "peak_bytes": 60, "predicted_peak_bytes": 60})
+        self.write_program(self.root / "fakes/resnet_train_bench", f"echo '{slow}'")
+        status, text, report, _ = self.run_part("bench-resnet", TRIREME_GATE_PYTHON=str(self.root / "fakes/python"))
+        self.assertEqual((status, report["reason"]), (1, "not shown: beside_resnet50_fp16 beside_resnet50_bf16"), text)
+        self.assertFalse(report["stages"]["beside_resnet50_fp16"]["result"]["holds"])
 
     def test_native_attention_and_convolutions_fail_on_hopper(self):
         note = 'cuda: cuDNN 9.19.0 has no fitting engine for {} (code "7"); the slower native kernel runs'
