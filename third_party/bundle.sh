@@ -21,7 +21,7 @@ set -euo pipefail
 slim=
 if [ "${1:-}" = --slim ]; then slim=1 && shift; fi
 if [ $# != 2 ] || [ ! -d "$1/bin" ]; then
-  sed -n 's/^# \{0,1\}//; 2,20p' "$0" >&2
+  sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" >&2
   exit 2
 fi
 build=$(cd "$1" && pwd)

@@ -26,7 +26,7 @@ set -a
 
 usage() {
   [ $# = 0 ] || echo "gpu_gate.sh: $1" >&2
-  sed -n 's/^# \{0,1\}//; 2,23p' "$0" >&2
+  sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" >&2
   exit 2
 }
 part= out=gate device=cuda

@@ -9,7 +9,7 @@
 set -uo pipefail
 
 if [ "${1:-}" != --inside ]; then
-  [ $# = 2 ] && [ -f "$1" ] && [ -d "$2" ] || { sed -n 's/^# \{0,1\}//; 2,8p' "$0" >&2; exit 2; }
+  [ $# = 2 ] && [ -f "$1" ] && [ -d "$2" ] || { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
   own_root=(unshare --mount --fork)
   [ "$(id -u)" = 0 ] || own_root+=(--map-root-user)
   # A mount of its own is what containers may forbid.
