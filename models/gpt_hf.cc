@@ -72,6 +72,27 @@ GptConfig gpt_from_hf(const HfConfig& config) {
   return gpt;
 }
 
+nlohmann::ordered_json gpt_hf_config(const GptConfig& config) {
+  const double dropout = static_cast<double>(config.dropout);
+  return {{"architectures", {"GPT2LMHeadModel"}},
+          {"model_type", kGptHfType},
+          {"vocab_size", config.vocab},
+          {"n_positions", config.seq_len},
+          {"n_embd", config.hidden},
+          {"n_layer", config.layers},
+          {"n_head", config.heads},
+          {"n_inner", nullptr},
+          {"activation_function", "gelu_new"},
+          {"layer_norm_epsilon", kEpsilon},
+          {"embd_pdrop", dropout},
+          {"attn_pdrop", dropout},
+          {"resid_pdrop", dropout},
+          {"scale_attn_weights", true},
+          {"tie_word_embeddings", config.tied},
+          {"bos_token_id", nullptr},
+          {"eos_token_id", nullptr}};
+}
+
 HfModel gpt_to_hf(const GptConfig& config) {
   Table table(config.hidden);
   table.add("embedding.tokens", "transformer.wte.weight", {config.vocab, config.hidden});
@@ -85,24 +106,7 @@ HfModel gpt_to_hf(const GptConfig& config) {
   } else {
     table.add("head.weight", "lm_head.weight", {config.vocab, config.hidden});
   }
-  const double dropout = static_cast<double>(config.dropout);
-  return {.config = {{"architectures", {"GPT2LMHeadModel"}},
-                     {"model_type", kGptHfType},
-                     {"vocab_size", config.vocab},
-                     {"n_positions", config.seq_len},
-                     {"n_embd", config.hidden},
-                     {"n_layer", config.layers},
-                     {"n_head", config.heads},
-                     {"n_inner", nullptr},
-                     {"activation_function", "gelu_new"},
-                     {"layer_norm_epsilon", kEpsilon},
-                     {"embd_pdrop", dropout},
-                     {"attn_pdrop", dropout},
-                     {"resid_pdrop", dropout},
-                     {"scale_attn_weights", true},
-                     {"tie_word_embeddings", config.tied},
-                     {"bos_token_id", nullptr},
-                     {"eos_token_id", nullptr}},
+  return {.config = gpt_hf_config(config),
           .prefix = "transformer.",
           .tensors = std::move(table.tensors),
           .passed_over = std::move(passed_over)};

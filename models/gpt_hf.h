@@ -14,6 +14,9 @@ inline constexpr const char* kGptHfType = "gpt2";  // model_type of config.json
 /// that makes no sense, Error(kUnsupported) naming the key of what build_gpt() does not compute.
 GptConfig gpt_from_hf(const HfConfig& config);
 
+/// config.json of gpt_to_hf(). Every value of `config` that a forward pass depends on is in it.
+nlohmann::ordered_json gpt_hf_config(const GptConfig& config);
+
 /// GPT2LMHeadModel of this shape.
 HfModel gpt_to_hf(const GptConfig& config);
 

@@ -42,14 +42,14 @@ std::vector<HfTensor> tensors_of(const LlamaConfig& config) {
 void read_rope(const HfConfig& config, LlamaConfig& llama) {
   const bool new_form = config.has("rope_parameters");
   const HfConfig rope = config.object(new_form ? "rope_parameters" : "rope_scaling");
-  llama.rope_theta = (new_form ? rope : config).number("rope_theta", 10000.0);
+  llama.rope_theta = (new_form ? rope : config).positive("rope_theta", 10000.0);
   const std::string type_key = !rope.has("rope_type") && rope.has("type") ? "type" : "rope_type";
   const std::string type = rope.text(type_key, "default");
   if (type == "default") return;
   if (type != "llama3") rope.refuse(type_key, "\"default\" and \"llama3\"");
   const auto required = [&](const char* key) {
     if (!rope.has(key)) rope.refuse(key, "\"llama3\" with a number there");
-    return rope.number(key, 0);
+    return rope.positive(key, 1.0);
   };
   llama.rope_scaling = {.factor = required("factor"),
                         .low_freq_factor = required("low_freq_factor"),
@@ -86,29 +86,33 @@ LlamaConfig llama_from_hf(const HfConfig& config) {
   return llama;
 }
 
+nlohmann::ordered_json llama_hf_config(const LlamaConfig& config) {
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"model_type", kLlamaHfType},
+          {"vocab_size", config.vocab},
+          {"max_position_embeddings", config.seq_len},
+          {"hidden_size", config.hidden},
+          {"intermediate_size", config.ffn},
+          {"num_hidden_layers", config.layers},
+          {"num_attention_heads", config.heads},
+          {"num_key_value_heads", config.kv_heads},
+          {"head_dim", config.hidden / config.heads},
+          {"hidden_act", "silu"},
+          {"rms_norm_eps", kEpsilon},
+          {"rope_theta", config.rope_theta},
+          {"rope_scaling", rope_scaling_json(config.rope_scaling)},
+          {"attention_bias", false},
+          {"mlp_bias", false},
+          {"tie_word_embeddings", config.tied},
+          {"bos_token_id", nullptr},
+          {"eos_token_id", nullptr}};
+}
+
 HfModel llama_to_hf(const LlamaConfig& config) {
   // Frequencies, which older versions save; a head that is the token table.
   std::vector<std::string> passed_over{".rotary_emb.inv_freq"};
   if (config.tied) passed_over.emplace_back("lm_head.weight");
-  return {.config = {{"architectures", {"LlamaForCausalLM"}},
-                     {"model_type", kLlamaHfType},
-                     {"vocab_size", config.vocab},
-                     {"max_position_embeddings", config.seq_len},
-                     {"hidden_size", config.hidden},
-                     {"intermediate_size", config.ffn},
-                     {"num_hidden_layers", config.layers},
-                     {"num_attention_heads", config.heads},
-                     {"num_key_value_heads", config.kv_heads},
-                     {"head_dim", config.hidden / config.heads},
-                     {"hidden_act", "silu"},
-                     {"rms_norm_eps", kEpsilon},
-                     {"rope_theta", config.rope_theta},
-                     {"rope_scaling", rope_scaling_json(config.rope_scaling)},
-                     {"attention_bias", false},
-                     {"mlp_bias", false},
-                     {"tie_word_embeddings", config.tied},
-                     {"bos_token_id", nullptr},
-                     {"eos_token_id", nullptr}},
+  return {.config = llama_hf_config(config),
           .prefix = "model.",
           .tensors = tensors_of(config),
           .passed_over = std::move(passed_over)};

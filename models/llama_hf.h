@@ -15,6 +15,9 @@ inline constexpr const char* kLlamaHfType = "llama";  // model_type of config.js
 /// build_llama() does not compute.
 LlamaConfig llama_from_hf(const HfConfig& config);
 
+/// config.json of llama_to_hf(). Every value of `config` that a forward pass depends on is in it.
+nlohmann::ordered_json llama_hf_config(const LlamaConfig& config);
+
 /// LlamaForCausalLM of this shape.
 HfModel llama_to_hf(const LlamaConfig& config);
 

@@ -65,9 +65,10 @@ ModelSection read_hf(const HfConfig& config) {
   return model;
 }
 
-constexpr HfFormat kHf{.model_type = kGptHfType, .read = read_hf, .write = [](const ModelSection& model) {
-                         return gpt_to_hf(gpt_config(model));
-                       }};
+constexpr HfFormat kHf{.model_type = kGptHfType,
+                       .read = read_hf,
+                       .config = [](const ModelSection& model) { return gpt_hf_config(gpt_config(model)); },
+                       .write = [](const ModelSection& model) { return gpt_to_hf(gpt_config(model)); }};
 
 std::string describe(const JobConfig& config) {
   const ModelSection& model = config.model;

@@ -3,9 +3,11 @@
 #include <fmt/ranges.h>
 
 #include "launcher/families/model_family.h"
+#include "parallel/run/checkpoint_state.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/hf_config.h"
 #include "runtime/checkpoint/hf_source.h"
+#include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/safetensors_source.h"
 
 namespace trireme {
@@ -20,7 +22,8 @@ void check_same_model(const ModelSection& model, const std::filesystem::path& fo
                 model.name);
   theirs.seq_len = model.seq_len;  // a choice of the training, where no tensor has that size
   theirs.dropout = model.dropout;  // likewise
-  const nlohmann::ordered_json there = hf_model_of(theirs).config, here = hf_model_of(model).config;
+  const HfFormat& format = *family_of(model).hf;
+  const nlohmann::ordered_json there = format.config(theirs), here = format.config(model);
   for (const auto& [key, value] : here.items()) {
     TRIREME_CHECK(there.at(key) == value,
                   "{} makes a model whose {} is {}, and that of this job is {}: model.from = \"hf:{}\" takes "
@@ -65,6 +68,8 @@ std::unique_ptr<TensorSource> open_initial_weights(const ModelSection& model) {
   const std::filesystem::path place = model.init_from;
   std::error_code error;
   if (!std::filesystem::is_directory(place, error)) return std::make_unique<SafetensorsSource>(place);
+  TRIREME_CHECK(!std::filesystem::exists(place / Manifest::kFileName, error),
+                "{} is a checkpoint: name its {}", place.string(), kModelFile);
   check_same_model(model, place);
   return std::make_unique<HfSource>(place, hf_model_of(model));
 }

@@ -116,9 +116,11 @@ ModelSection read_hf(const HfConfig& config) {
   return model;
 }
 
-constexpr HfFormat kHf{.model_type = kLlamaHfType, .read = read_hf, .write = [](const ModelSection& model) {
-                         return llama_to_hf(llama_config(model));
-                       }};
+constexpr HfFormat kHf{
+    .model_type = kLlamaHfType,
+    .read = read_hf,
+    .config = [](const ModelSection& model) { return llama_hf_config(llama_config(model)); },
+    .write = [](const ModelSection& model) { return llama_to_hf(llama_config(model)); }};
 
 std::string describe(const JobConfig& config) {
   const ModelSection& model = config.model;

@@ -18,9 +18,10 @@ namespace trireme {
 
 /// A family in the format of Hugging Face's transformers.
 struct HfFormat {
-  std::string_view model_type;                   // of config.json
-  ModelSection (*read)(const HfConfig& config);  // the keys that it decides
-  HfModel (*write)(const ModelSection& model);   // of a filled in one
+  std::string_view model_type;                                  // of config.json
+  ModelSection (*read)(const HfConfig& config);                 // the keys that it decides
+  nlohmann::ordered_json (*config)(const ModelSection& model);  // of a filled in one
+  HfModel (*write)(const ModelSection& model);                  // likewise
 };
 
 struct ModelFamily {

@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/hf_config.h"
 
+#include <cmath>
 #include <system_error>
 
 #include "runtime/base/error.h"
@@ -47,10 +48,12 @@ std::int64_t HfConfig::count(const std::string& key, std::int64_t otherwise) con
   return static_cast<std::int64_t>(value);
 }
 
-double HfConfig::number(const std::string& key, double otherwise) const {
+double HfConfig::positive(const std::string& key, double otherwise) const {
   if (!has(key)) return otherwise;
-  TRIREME_CHECK(values_[key].is_number(), "{}, not a number", named(key));
-  return values_[key].get<double>();
+  const double value = values_[key].is_number() ? values_[key].get<double>() : 0.0;
+  const auto rounded = static_cast<float>(value);
+  TRIREME_CHECK(rounded > 0 && std::isfinite(rounded), "{}, not a positive number", named(key));
+  return value;
 }
 
 std::string HfConfig::text(const std::string& key, const std::string& otherwise) const {

@@ -22,7 +22,8 @@ class HfConfig {
   /// An integer from 1 on and below 2^31; `otherwise` (0: none) where the key is missing or null. These throw
   /// Error(kInvalidInput).
   std::int64_t count(const std::string& key, std::int64_t otherwise = 0) const;
-  double number(const std::string& key, double otherwise) const;
+  /// A positive number, also as fp32.
+  double positive(const std::string& key, double otherwise) const;
   std::string text(const std::string& key, const std::string& otherwise) const;
   bool flag(const std::string& key, bool otherwise) const;
   /// The object at `key`, as a configuration of its own. Null, missing: an empty one.

@@ -88,6 +88,11 @@ TEST_F(HfExchange, ShapesAreChecked) {
   EXPECT_THAT(error_message([&] { parse("from = " + from()); }),
               HasSubstr("model.kv_heads = 4 does not divide model.heads = 6"));
   config["num_key_value_heads"] = 2;
+  config["rope_theta"] = 0.0;
+  write(config);
+  EXPECT_THAT(error_message([&] { parse("from = " + from()); }),
+              HasSubstr("rope_theta is 0.0, not a positive number"));
+  config["rope_theta"] = 1.0;
   config["num_attention_heads"] = 8;
   config["head_dim"] = 3;
   write(config);
@@ -116,6 +121,8 @@ TEST_F(HfExchange, WeightsAreOfTheSameModel) {
               HasSubstr("whose tie_word_embeddings is false, and that of this job is true"));
   EXPECT_THAT(refusal([](ModelSection& model) { model.name = "gpt"; }),
               HasSubstr("is of model.name = \"llama\", not \"gpt\""));
+  testing::write_file(folder_ / "manifest.json", "{}");
+  EXPECT_THAT(refusal([](ModelSection&) {}), HasSubstr("is a checkpoint: name its model.safetensors"));
   EXPECT_THAT(refusal([](ModelSection& model) { model.init_from = "nowhere"; }), HasSubstr("nowhere"));
 }
 

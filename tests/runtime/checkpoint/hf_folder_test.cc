@@ -302,13 +302,16 @@ TEST_F(HfFolder, ConfigurationsNameFileAndKey) {
     EXPECT_THAT(message_of([&] { (void)c.count(key); }),
                 AllOf(HasSubstr(key), HasSubstr("not an integer from 1")));
   }
-  EXPECT_EQ(c.number("half", 1), 0.5);
-  EXPECT_THAT(message_of([&] { (void)c.number("act", 1); }), HasSubstr("act is \"relu\", not a number"));
+  EXPECT_EQ(c.positive("half", 1), 0.5);
+  EXPECT_THAT(message_of([&] { (void)c.positive("minus", 1); }),
+              HasSubstr("minus is -1, not a positive number"));
+  EXPECT_THAT(message_of([&] { (void)c.positive("act", 1); }),
+              HasSubstr("act is \"relu\", not a positive number"));
   EXPECT_THAT(message_of([&] { (void)c.flag("n", true); }), HasSubstr("n is 3, neither true nor false"));
   EXPECT_THAT(message_of([&] { (void)c.text("n", ""); }), HasSubstr("n is 3, not a text"));
   EXPECT_THAT(message_of([&] { (void)c.object("n"); }), HasSubstr("n is 3, not an object"));
-  EXPECT_THAT(message_of([&] { (void)c.object("rope").number("factor", 1); }),
-              HasSubstr("config.json: rope.factor is \"x\", not a number"));
+  EXPECT_THAT(message_of([&] { (void)c.object("rope").positive("factor", 1); }),
+              HasSubstr("config.json: rope.factor is \"x\", not a positive number"));
   EXPECT_FALSE(c.object("none").has("factor"));
   c.expect("eps", 1e-5);
   c.expect("missing", 4);
