@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Repeats the documented gains of each optimisation on this machine and writes out/reproduce/report.html: mixed precision,
-# recompute, ZeRO, pipeline schedules, accumulation, input pipeline, scaling. Installs what is missing and builds first. An
-# experiment is a file in examples/reproduce. Some ten minutes on two cores once it is built.
+# Repeats the documented gains of each optimisation on this machine and writes out/reproduce/report.html: mixed
+# precision, recompute, ZeRO, pipeline schedules, accumulation, input pipeline, scaling. Installs what is missing and
+# builds first. An experiment is a file in examples/reproduce. Some ten minutes on two cores once it is built.
 #
 #   examples/reproduce.sh [--quick | --full] [--only NAME...] [--list] [--resume] [--compare OLD.json] [--out DIR]
 set -euo pipefail

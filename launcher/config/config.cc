@@ -97,6 +97,8 @@ void apply_section(Reading& reading, std::string_view section, const toml::table
 void apply_table(Reading& reading, const toml::table& root, std::string_view source) {
   for (const auto& [section, node] : root) {
     const std::string where = at(source, section.source());
+    TRIREME_CHECK(!node.is_array_of_tables(), "{}: [[{}]] is a list of tables; write [{}]", where,
+                  section.str(), section.str());
     const toml::table* keys = node.as_table();
     TRIREME_CHECK(keys != nullptr, "{}: {} is outside of any section; did you mean {}, below its [section]?",
                   where, shortened(std::string(section.str())), nearest_key("", section.str()));

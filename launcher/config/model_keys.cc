@@ -73,7 +73,7 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
           "tied", &M::tied,
           "The output layer shares the token embedding. `auto`: as published, without `size` of `gpt` "
           "true, of `llama` false.")
-      .add("bias", &M::bias, only(true, "this build's GPT always has them"),
+      .add("bias", &M::bias, only(true, "GPTs always have them, Llamas never"),
            "Linear layers and norms have biases.");
   for (ConfigKey& key : keys) {
     KeyScope scope = for_families_with(key.name);

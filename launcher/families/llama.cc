@@ -48,6 +48,11 @@ void check(const ModelSection& model) {
                 "model.hidden = {} in model.heads = {} gives heads of {}, above the {} that rotary positions "
                 "are made for",
                 hidden, heads, hidden / heads, 2 * RopeFrequencies::kMaxPairs);
+  TRIREME_CHECK(
+      model.rope_theta == 0 || model.rope_theta >= 1,
+      "model.rope_theta = {}: the base of rotary positions is at least 1 (Llama 3: 500000), or 0 for "
+      "the size's",
+      model.rope_theta);
   const std::int64_t kv_heads = model.kv_heads > 0 ? model.kv_heads : base.kv_heads;
   TRIREME_CHECK(kv_heads == 0 || heads % kv_heads == 0,
                 "model.kv_heads = {} does not divide model.heads = {}", kv_heads, heads);
