@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 
 #include "runtime/base/error.h"
 
 namespace trireme {
 namespace {
 
-struct FloatFormat {
-  DType dtype;
-  std::string_view name;
-};
 constexpr FloatFormat kFormats[] = {
-    {DType::kFloat32, "F32"}, {DType::kFloat16, "F16"}, {DType::kBFloat16, "BF16"}};
+    {DType::kFloat32, "F32", "float32", std::numeric_limits<float>::infinity()},
+    {DType::kFloat16, "F16", "float16", 65520.0f},
+    {DType::kBFloat16, "BF16", "bfloat16", 0x1.FFp127f},
+};
 
 constexpr std::uint32_t kRebias = (127 - 15) << 23;             // of fp16's exponents
 constexpr std::uint32_t kSmallestNormal = kRebias + (1 << 23);  // fp16's, as fp32
@@ -65,14 +65,14 @@ std::uint16_t fp16_of(float value) {
 
 }  // namespace
 
-std::string_view safetensors_name(DType dtype) {
+const FloatFormat& float_format(DType dtype) {
   const auto* found = std::ranges::find(kFormats, dtype, &FloatFormat::dtype);
   if (found == std::end(kFormats)) throw Error(ErrorCode::kUnsupported, "{} holds no floats", name(dtype));
-  return found->name;
+  return *found;
 }
 
 bool is_float_data(const SafetensorsEntry& entry) {
-  return std::ranges::find(kFormats, entry.dtype, &FloatFormat::name) != std::end(kFormats);
+  return std::ranges::find(kFormats, entry.dtype, &FloatFormat::safetensors_name) != std::end(kFormats);
 }
 
 void copy_as_floats(const SafetensorsTensor& tensor, std::uint64_t first, std::span<float> out) {

@@ -13,10 +13,17 @@
 
 namespace trireme {
 
-/// "F32", "F16" or "BF16", as safetensors spells a dtype of floats. Throws Error(kUnsupported) for others.
-std::string_view safetensors_name(DType dtype);
+struct FloatFormat {
+  DType dtype;
+  std::string_view safetensors_name;  // "BF16"
+  std::string_view torch_name;        // "bfloat16"
+  float first_infinite;               // the least number of fp32 that becomes infinite
+};
 
-/// True for the three spellings above.
+/// Of fp32, fp16 and bf16. Throws Error(kUnsupported) for others.
+const FloatFormat& float_format(DType dtype);
+
+/// True for the spellings of these three.
 bool is_float_data(const SafetensorsEntry& entry);
 
 /// Elements [first, first + out.size()) of a flat tensor, exactly. The tensor is_float_data() and has them.

@@ -76,17 +76,21 @@ TEST(FloatData, RoundsToNearest) {
           << name << i;
     }
   }
-  EXPECT_EQ(rounded(65519.0f, DType::kFloat16), 0x7BFF);
-  EXPECT_EQ(rounded(65520.0f, DType::kFloat16), 0x7C00);
-  EXPECT_EQ(rounded(-1e30f, DType::kFloat16), 0xFC00);
+  for (const auto& [dtype, infinite] : {std::pair{DType::kFloat16, 0x7C00}, {DType::kBFloat16, 0x7F80}}) {
+    const float first = float_format(dtype).first_infinite;
+    EXPECT_EQ(rounded(first, dtype), infinite);
+    EXPECT_EQ(rounded(-first, dtype), infinite | 0x8000);
+    EXPECT_EQ(rounded(std::nextafter(first, 0.0f), dtype), infinite - 1);
+    EXPECT_EQ(rounded(std::numeric_limits<float>::infinity(), dtype), infinite);
+  }
 }
 
 TEST(FloatData, KnowsWhatHoldsFloats) {
   EXPECT_TRUE(is_float_data({"t", "F32", {}}));
   EXPECT_FALSE(is_float_data({"t", "F64", {}}));
   EXPECT_FALSE(is_float_data({"t", "I32", {}}));
-  EXPECT_EQ(safetensors_name(DType::kBFloat16), "BF16");
-  EXPECT_EQ(testing::message_of([] { safetensors_name(DType::kInt32); }), "int32 holds no floats");
+  EXPECT_EQ(float_format(DType::kBFloat16).safetensors_name, "BF16");
+  EXPECT_EQ(testing::message_of([] { (void)float_format(DType::kInt32); }), "int32 holds no floats");
 }
 
 }  // namespace

@@ -186,7 +186,7 @@ TEST_F(HfFolder, Fp16RefusesWhatItCannotHold) {
   const SafetensorsReader ours(folder_ / "ours");
   const HfModel model{.config = {{"model_type", "small"}}, .tensors = {{"plain", {{"p", {9}}}}}};
   EXPECT_THAT(message_of([&] { write_hf_folder(ours, model, DType::kFloat16, folder_ / "out"); }),
-              HasSubstr("tensor 'p' holds -65520, which fp16 cannot: choose bf16 or fp32"));
+              HasSubstr("tensor 'p' holds -65520, which fp16 cannot: choose a wider one"));
   EXPECT_EQ(folder_.num_entries(), 1);
   write_hf_folder(ours, model, DType::kBFloat16, folder_ / "out");
 }
