@@ -25,7 +25,9 @@ struct Problem {
   bool causal = true, backward = false;
   auto operator<=>(const Problem&) const = default;
 
-  CudnnGraph graph() const;
+  static int forms() { return 1; }
+  static const char* successor() { return "the slower native kernel runs"; }
+  CudnnGraph graph(int form) const;
   EngineLimits limits() const { return {.refused = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}}; }
   cudnnDataType_t type() const { return dtype == DType::kFloat16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16; }
   std::int64_t width() const { return heads * head_dim; }
@@ -134,7 +136,7 @@ CudnnGraph backward_graph(const Problem& p) {
   return graph;
 }
 
-CudnnGraph Problem::graph() const {
+CudnnGraph Problem::graph(int) const {
   if (const char* defect = defect_of(*this, cudnnGetVersion())) throw Error(ErrorCode::kUnsupported, defect);
   return backward ? backward_graph(*this) : forward_graph(*this);
 }
@@ -159,16 +161,18 @@ struct AttentionLibrary::State {
   CudnnPlans<Problem> plans;
   std::shared_ptr<Allocator> allocator;
 
-  void run(const CudnnPlan& plan, const std::vector<std::pair<Id, void*>>& tensors) const {
+  bool run(const Problem& problem, const std::vector<std::pair<Id, void*>>& tensors) {
     std::vector<std::int64_t> ids;
     std::vector<void*> pointers;
     for (const auto& [id, pointer] : tensors) {
       ids.push_back(id);
       pointers.push_back(pointer);
     }
-    // Given back at once: see [Note: stream-ordered reuse].
-    const Buffer workspace(allocator, plan.workspace_bytes(), MemoryCategory::kWorkspace);
-    plan.run(plans.handle(), ids, pointers, workspace.data());
+    return plans.run(problem, [&](const CudnnPlan& plan) {
+      // Given back at once: see [Note: stream-ordered reuse].
+      const Buffer workspace(allocator, plan.workspace_bytes(), MemoryCategory::kWorkspace);
+      return plan.run(plans.handle(), ids, pointers, workspace.data());
+    });
   }
 };
 
@@ -180,8 +184,7 @@ AttentionLibrary::~AttentionLibrary() = default;
 bool AttentionLibrary::run_fwd(const AttentionFwdArgs& args) {
   const Problem p = problem_of(args, false);
   if (!is_readable(p, {args.qkv.data, args.out.data, args.lse.data})) return false;
-  const CudnnPlan* plan = state_->plans.plan_for(p);
-  if (plan == nullptr) return false;
+  if (state_->plans.plan_for(p) == nullptr) return false;
   float scale = args.scale, hidden = hidden_score();
   std::vector<std::pair<Id, void*>> tensors = {{kQ, part_of(args.qkv.data, p, 0)},
                                                {kK, part_of(args.qkv.data, p, 1)},
@@ -190,16 +193,14 @@ bool AttentionLibrary::run_fwd(const AttentionFwdArgs& args) {
                                                {kStats, args.lse.data},
                                                {kScale, &scale}};
   if (p.causal) tensors.emplace_back(kHidden, &hidden);
-  state_->run(*plan, tensors);
-  return true;
+  return state_->run(p, tensors);
 }
 
 bool AttentionLibrary::run_bwd(const AttentionBwdArgs& args) {
   const Problem p = problem_of(args, true);
   if (!is_readable(p, {args.qkv.data, args.out.data, args.lse.data, args.dout.data, args.dqkv.data}))
     return false;
-  const CudnnPlan* plan = state_->plans.plan_for(p);
-  if (plan == nullptr) return false;
+  if (state_->plans.plan_for(p) == nullptr) return false;
   float scale = args.scale, one = 1.0f, hidden = hidden_score();
   const Buffer delta(state_->allocator,
                      static_cast<std::size_t>(p.samples * p.heads * p.seq_len) * sizeof(float),
@@ -217,8 +218,7 @@ bool AttentionLibrary::run_bwd(const AttentionBwdArgs& args) {
                                                {kScale, &scale},
                                                {kOne, &one}};
   if (p.causal) tensors.emplace_back(kHidden, &hidden);
-  state_->run(*plan, tensors);
-  return true;
+  return state_->run(p, tensors);
 }
 
 }  // namespace trireme::cuda

@@ -31,6 +31,23 @@ class CudnnTest : public ::testing::Test {
         Conv2dFwdArgs{.x = x, .weight = w, .y = y, .geometry = {.stride = 1, .padding = 1}, .math = math});
     return y.download();
   }
+  // The gradient of a 3 x 3 weight from ones in bf16, twice added: of the middle pixel twice the pixels of y.
+  static float weight_gradient(const Rig& rig, std::int64_t extent, std::int64_t channels) {
+    const auto ones = [&](const Shape& shape, DType dtype) {
+      return rig.upload(shape, std::vector<float>(static_cast<std::size_t>(shape.num_elems()), 1.0f), dtype);
+    };
+    const DeviceArray x = ones({1, extent, extent, channels}, DType::kBFloat16),
+                      dy = ones({1, extent, extent, 2}, DType::kBFloat16),
+                      dweight = rig.poisoned({2, channels, 3, 3});
+    for (const GradientMode mode : {GradientMode::kOverwrite, GradientMode::kAccumulate}) {
+      rig.run(Conv2dBwdWeightArgs{
+          .dy = dy, .x = x, .dweight = dweight, .geometry = {.stride = 1, .padding = 1}, .mode = mode});
+    }
+    const std::vector<float> all = dweight.download();
+    EXPECT_EQ(all.front(), all[all.size() - 9]);
+    EXPECT_EQ(all.front(), static_cast<float>(2 * (extent - 1) * (extent - 1))) << "of a corner";
+    return all[4];
+  }
   static void attend(const Rig& rig) {
     const DeviceArray qkv =
         rig.upload({1, 8, 3 * 16}, std::vector<float>(8 * 3 * 16, 0.5f), DType::kBFloat16);
@@ -99,6 +116,61 @@ TEST_F(CudnnTest, WhatNoEngineMayDoOwnKernelsDo) {
     EXPECT_EQ(convolve(Rig(DeviceType::kCuda, 1), 5)[24], 18.0f);
     EXPECT_EQ(dnn_counts().runs, runs);
   }
+}
+
+// What is built may be refused when it runs: the next proposal takes its place for good, and says so once.
+TEST_F(CudnnTest, ARefusalAtRunTimeIsNotTheEnd) {
+  emulation::set_dnn_engines({{.runs = false}, {.runs = false}, {.workspace_bytes = 64}});
+  const Rig rig(DeviceType::kCuda, 1);
+  const int refusals = dnn_counts().refusals, runs = dnn_counts().runs;
+  ::testing::internal::CaptureStdout();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(convolve(rig, 5)[24], 18.0f);
+  const std::string said = ::testing::internal::GetCapturedStdout();
+  EXPECT_EQ(dnn_counts().refusals, refusals + 2);
+  EXPECT_EQ(dnn_counts().runs, runs + 3);
+  for (const char* proposal : {"proposal 0.0 ", "proposal 0.1 "}) {
+    const std::size_t at = said.find(proposal);
+    ASSERT_NE(at, std::string::npos) << said;
+    EXPECT_EQ(said.find(proposal, at + 1), std::string::npos) << said;
+  }
+}
+
+TEST_F(CudnnTest, WhatIsRefusedToTheLastOwnKernelsDo) {
+  emulation::set_dnn_engines({{.runs = false}, {.runs = false}});
+  const int refusals = dnn_counts().refusals, runs = dnn_counts().runs;
+  const Rig rig(DeviceType::kCuda, 1);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(convolve(rig, 5)[24], 18.0f);
+    attend(rig);
+  }
+  EXPECT_EQ(library_calls(128), 0);
+  EXPECT_EQ(dnn_counts().runs, runs);
+  EXPECT_EQ(dnn_counts().refusals, refusals + 2 * (1 + 1) + 2 * 2) << "of each problem of a rank two, once";
+}
+
+// See [Note: results of another type].
+TEST_F(CudnnTest, SixteenBitGradientsHaveFp32Results) {
+  emulation::set_dnn_engines({{.is_classic = true}, {.workspace_bytes = 64}});
+  int runs = dnn_counts().runs;
+  EXPECT_EQ(weight_gradient(Rig(DeviceType::kCuda, 1), 20, 5), 800.0f);
+  EXPECT_EQ(dnn_counts().runs, runs + 2) << "by a graph of two operations";
+  emulation::set_dnn_engines({{.is_classic = true}});
+  runs = dnn_counts().runs;
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(weight_gradient(Rig(DeviceType::kCuda, 1), 20, 5), 800.0f);
+  const std::string said = ::testing::internal::GetCapturedStdout();
+  EXPECT_EQ(dnn_counts().runs, runs);
+  EXPECT_NE(said.find("products of gathered windows run"), std::string::npos) << said;
+  EXPECT_EQ(said.find("fitting engine"), said.rfind("fitting engine")) << said;
+  EXPECT_EQ(convolve(Rig(DeviceType::kCuda, 1), 5)[24], 18.0f) << "fp32 has one type";
+  EXPECT_EQ(dnn_counts().runs, runs + 1);
+}
+
+TEST_F(CudnnTest, GatheredWindowsComeInChunks) {
+  emulation::set_dnn_engines({{.builds = false}});
+  const Rig rig(DeviceType::kCuda, 1);
+  EXPECT_EQ(weight_gradient(rig, 62, 512), 2.0f * 62 * 62);
+  EXPECT_LT(rig.allocator().stats().peak[MemoryCategory::kWorkspace], std::int64_t{96} << 20);
 }
 
 // See [Note: defects of cuDNN's attention].
