@@ -3,6 +3,8 @@
 // break it.
 #include <gtest/gtest.h>
 
+#include "kernels/cuda/attention/attention_library.h"
+#include "kernels/cuda/device/stream.h"
 #include "tests/kernels/cuda/emulation/cudnn_emulation.h"
 #include "tests/kernels/kernel_test.h"
 
@@ -171,6 +173,48 @@ TEST_F(CudnnTest, GatheredWindowsComeInChunks) {
   const Rig rig(DeviceType::kCuda, 1);
   EXPECT_EQ(weight_gradient(rig, 62, 512), 2.0f * 62 * 62);
   EXPECT_LT(rig.allocator().stats().peak[MemoryCategory::kWorkspace], std::int64_t{96} << 20);
+}
+
+// See [Note: parts of an attention]: of 3 samples and 6 heads, whose scores take 512 bytes each.
+TEST_F(CudnnTest, AttentionGoesInPartsWithinItsWorkspace) {
+  emulation::set_dnn_engines({{.workspace_bytes = 64}});
+  const Rig rig(DeviceType::kCuda, 1);
+  const std::int64_t samples = 3, heads = 6, length = 16, width = 6 * 8;
+  const auto varied = [&](const Shape& shape, std::int64_t period) {
+    std::vector<float> values;
+    for (std::int64_t i = 0; i < shape.num_elems(); ++i)
+      values.push_back(static_cast<float>(i * 7 % period) / 64);
+    return rig.upload(shape, values, DType::kBFloat16);
+  };
+  const DeviceArray qkv = varied({samples, length, 3 * width}, 61),
+                    dout = varied({samples, length, width}, 53);
+  const DeviceArray out = rig.poisoned({samples, length, width}, DType::kBFloat16),
+                    lse = rig.poisoned({samples, heads, length});
+  rig.run(AttentionFwdArgs{.qkv = qkv, .out = out, .lse = lse, .num_heads = heads, .scale = 0.25f});
+  cuda::Stream& stream = cuda::stream_of(rig.exec());
+  const auto gradient = [&](std::int64_t most_bytes, int expected_runs) {
+    cuda::AttentionLibrary library(cuda::make_cudnn_handle(stream.get()), rig.shared_allocator(), most_bytes);
+    const DeviceArray dqkv = rig.poisoned({samples, length, 3 * width}, DType::kBFloat16);
+    const int before = dnn_counts().runs;
+    EXPECT_TRUE(library.run_bwd({.dout = dout,
+                                 .qkv = qkv,
+                                 .out = out,
+                                 .lse = lse,
+                                 .dqkv = dqkv,
+                                 .num_heads = heads,
+                                 .scale = 0.25f}));
+    EXPECT_EQ(dnn_counts().runs - before, expected_runs) << most_bytes;
+    return dqkv.download();
+  };
+  const std::vector<float> whole = gradient(cuda::kAttentionScoreBytes, 1);
+  struct Cap {
+    std::int64_t bytes;
+    int parts;
+  };
+  for (const auto& [bytes, parts] : {Cap{18 * 512, 1}, Cap{18 * 512 - 1, 3}, Cap{6 * 512, 3}, Cap{5 * 512, 6},
+                                     Cap{2 * 512, 9}, Cap{512, 18}, Cap{1, 18}}) {
+    EXPECT_TRUE(same_bits(gradient(bytes, parts), whole)) << bytes;
+  }
 }
 
 // See [Note: defects of cuDNN's attention].
