@@ -10,6 +10,11 @@
 // for it, equal parts with one plan. The shape alone decides, not the library's version. An engine may have a
 // quarter more in all; one head alone needs more than that from T = 25906 on, and the native kernel runs.
 //
+// [Note: intermediates of attention] The factors of products that exist only inside of the plan,
+// probabilities and the scores' gradients, are described with the type of the other factor, as tensor cores
+// take them. Versions whose engines match another description are asked once more with fp32 ones; all else is
+// fp32 in both.
+//
 // [Note: defects of cuDNN's attention] Some versions propose engines that compute wrong results or read
 // beyond their tensors. cuDNN's own frontend keeps a list of them and refuses or works around; here such
 // problems are the native kernels'.
@@ -34,7 +39,7 @@ struct Problem {
   bool causal = true, backward = false;
   auto operator<=>(const Problem&) const = default;
 
-  static int forms() { return 1; }
+  static int forms() { return 2; }
   static const char* successor() { return "the slower native kernel runs"; }
   CudnnGraph graph(int form) const;
   EngineLimits limits() const {
@@ -96,7 +101,7 @@ CudnnGraph::Tensor masked(CudnnGraph& graph, const Problem& p, const CudnnGraph:
   return graph.select(scores, graph.scalar(kHidden), graph.is_at_least(row, col));
 }
 
-CudnnGraph forward_graph(const Problem& p) {
+CudnnGraph forward_graph(const Problem& p, cudnnDataType_t factors) {
   CudnnGraph graph;
   const auto q = graph.input_or_output(kQ, p.type(), p.rows_dims(), p.packed_strides());
   const auto kt = graph.input_or_output(kK, p.type(), p.transposed_dims(), p.packed_transposed_strides());
@@ -110,11 +115,11 @@ CudnnGraph forward_graph(const Problem& p) {
   const auto exps = graph.pointwise(CUDNN_POINTWISE_EXP, graph.pointwise(CUDNN_POINTWISE_SUB, scores, max));
   const auto sum = graph.reduce(CUDNN_REDUCE_TENSOR_ADD, exps);
   graph.pointwise(CUDNN_POINTWISE_ADD, max, graph.pointwise(CUDNN_POINTWISE_LOG, sum), stats);
-  graph.matmul(graph.pointwise(CUDNN_POINTWISE_DIV, exps, sum, {}, p.type()), v, o);
+  graph.matmul(graph.pointwise(CUDNN_POINTWISE_DIV, exps, sum, {}, factors), v, o);
   return graph;
 }
 
-CudnnGraph backward_graph(const Problem& p) {
+CudnnGraph backward_graph(const Problem& p, cudnnDataType_t factors) {
   CudnnGraph graph;
   const auto packed = [&](Id id) {
     return graph.input_or_output(id, p.type(), p.rows_dims(), p.packed_strides());
@@ -139,18 +144,20 @@ CudnnGraph backward_graph(const Problem& p) {
   const auto scaled = graph.pointwise(CUDNN_POINTWISE_MUL, graph.matmul(q, kt), scale);
   const auto scores = masked(graph, p, graph.pointwise(CUDNN_POINTWISE_SUB, scaled, stats));
   const auto probabilities = graph.pointwise(CUDNN_POINTWISE_EXP, scores);
-  graph.matmul(graph.transpose(probabilities, transposed_scores, p.type()), dout, dv);
+  graph.matmul(graph.transpose(probabilities, transposed_scores, factors), dout, dv);
   const auto dp = graph.pointwise(CUDNN_POINTWISE_SUB, graph.matmul(dout, vt), delta);
   const auto ds =
       graph.pointwise(CUDNN_POINTWISE_MUL, graph.pointwise(CUDNN_POINTWISE_MUL, dp, probabilities), scale);
-  graph.matmul(graph.transpose(ds, transposed_scores, p.type()), q, dk);
+  graph.matmul(graph.transpose(ds, transposed_scores, factors), q, dk);
   graph.matmul(ds, graph.transpose(kt, p.packed_strides(), p.type()), dq);  // [Note: deterministic attention]
   return graph;
 }
 
-CudnnGraph Problem::graph(int) const {
+CudnnGraph Problem::graph(int form) const {
   if (const char* defect = defect_of(*this, cudnnGetVersion())) throw Error(ErrorCode::kUnsupported, defect);
-  return backward ? backward_graph(*this) : forward_graph(*this);
+  // See [Note: intermediates of attention].
+  const cudnnDataType_t factors = form == 0 ? type() : CUDNN_DATA_FLOAT;
+  return backward ? backward_graph(*this, factors) : forward_graph(*this, factors);
 }
 
 // Rows that the engines can read 16 bytes at a time.

@@ -147,7 +147,8 @@ TEST_F(CudnnTest, WhatIsRefusedToTheLastOwnKernelsDo) {
   }
   EXPECT_EQ(library_calls(128), 0);
   EXPECT_EQ(dnn_counts().runs, runs);
-  EXPECT_EQ(dnn_counts().refusals, refusals + 2 * (1 + 1) + 2 * 2) << "of each problem of a rank two, once";
+  EXPECT_EQ(dnn_counts().refusals, refusals + 2 + 3 * 4)
+      << "two of each graph: of a convolution one, of three attentions two each";
 }
 
 // See [Note: results of another type].
@@ -215,6 +216,12 @@ TEST_F(CudnnTest, AttentionGoesInPartsWithinItsWorkspace) {
                                      Cap{2 * 512, 9}, Cap{512, 18}, Cap{1, 18}}) {
     EXPECT_TRUE(same_bits(gradient(bytes, parts), whole)) << bytes;
   }
+}
+
+// See [Note: intermediates of attention].
+TEST_F(CudnnTest, AttentionIsAskedAgainWithFp32Intermediates) {
+  emulation::set_dnn_engines({{.is_wide = true}});
+  EXPECT_EQ(library_calls(64), 2);
 }
 
 // See [Note: defects of cuDNN's attention].

@@ -93,10 +93,21 @@ const DnnEngine& engine_of(const DnnData& plan) {
 // Whether the plan's engine can be built for its graph.
 bool builds(const DnnData& plan) {
   const DnnEngine& engine = engine_of(plan);
-  if (!engine.is_classic) return engine.builds;
   const auto& operations = plan.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
                                ->part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)
                                ->parts.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  const auto shortens = [](const auto& part) {
+    const DnnOperation op = emulation::operation_of(*part);
+    const DnnData* y = nullptr;
+    if (part->type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
+      y = part->part(CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
+    if (part->type == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR)
+      y = part->part(CUDNN_ATTR_OPERATION_RESHAPE_YDESC);
+    return y != nullptr && y->get<bool>(CUDNN_ATTR_TENSOR_IS_VIRTUAL) && op.x.type == CUDNN_DATA_FLOAT &&
+           (op.y.type == CUDNN_DATA_HALF || op.y.type == CUDNN_DATA_BFLOAT16);
+  };
+  if (engine.is_wide && std::any_of(operations.begin(), operations.end(), shortens)) return false;
+  if (!engine.is_classic) return engine.builds;
   const DnnOperation op = emulation::operation_of(*operations.front());
   return engine.builds && operations.size() == 1 && op.x.type == op.b.type && op.x.type == op.y.type;
 }
