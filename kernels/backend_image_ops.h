@@ -29,6 +29,11 @@ struct Conv2dFwdArgs {
   ConvGeometry geometry;
   MathMode math = MathMode::kFp32;
 };
+template <class Visit>
+void visit_views(Conv2dFwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.x, args.weight, args.bias);
+  visit_each<ViewUse::kWrite>(visit, args.y);
+}
 
 struct Conv2dBwdDataArgs {
   static constexpr const char* kName = "conv2d_bwd_data";
@@ -38,6 +43,11 @@ struct Conv2dBwdDataArgs {
   ConvGeometry geometry;
   MathMode math = MathMode::kFp32;
 };
+template <class Visit>
+void visit_views(Conv2dBwdDataArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.dy, args.weight, args.dx_add);
+  visit_each<ViewUse::kWrite>(visit, args.dx);
+}
 
 struct Conv2dBwdWeightArgs {
   static constexpr const char* kName = "conv2d_bwd_weight";
@@ -47,6 +57,11 @@ struct Conv2dBwdWeightArgs {
   MathMode math = MathMode::kFp32;
   GradientMode mode = GradientMode::kOverwrite;
 };
+template <class Visit>
+void visit_views(Conv2dBwdWeightArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.dy, args.x);
+  visit(args.dweight, use_of(args.mode));
+}
 
 /// y = rectify((x - mean) * rstd * gamma + beta + residual), mean and biased variance of each channel over
 /// the rows (Ioffe & Szegedy 2015).
@@ -61,6 +76,12 @@ struct BatchNormFwdArgs {
   float epsilon = 1e-5f;
   Rectify rectify = Rectify::kNo;
 };
+template <class Visit>
+void visit_views(BatchNormFwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kReadTwice>(visit, args.x);
+  visit_each<ViewUse::kRead>(visit, args.gamma, args.beta, args.residual);
+  visit_each<ViewUse::kWrite>(visit, args.y, args.mean, args.rstd, args.variance);
+}
 
 /// The same with given statistics.
 struct BatchNormInferArgs {
@@ -73,6 +94,11 @@ struct BatchNormInferArgs {
   float epsilon = 1e-5f;
   Rectify rectify = Rectify::kNo;
 };
+template <class Visit>
+void visit_views(BatchNormInferArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.x, args.gamma, args.beta, args.mean, args.variance, args.residual);
+  visit_each<ViewUse::kWrite>(visit, args.y);
+}
 
 /// With g = dy where the rectifier let pass (y > 0), else 0: dresidual = g, dbeta = sum g,
 /// dgamma = sum g xhat, dx = gamma rstd (g - (dbeta + xhat dgamma) / M).
@@ -89,6 +115,14 @@ struct BatchNormBwdArgs {
   GradientMode dbeta_mode = GradientMode::kOverwrite;
   Rectify rectify = Rectify::kNo;
 };
+template <class Visit>
+void visit_views(BatchNormBwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kReadTwice>(visit, args.dy, args.x, args.y);
+  visit_each<ViewUse::kRead>(visit, args.gamma, args.beta, args.mean, args.rstd);
+  visit_each<ViewUse::kWrite>(visit, args.dx, args.dresidual);
+  visit(args.dgamma, use_of(args.dgamma_mode));
+  visit(args.dbeta, use_of(args.dbeta_mode));
+}
 
 /// y = max(0, x); NaN passes. y may be x.
 struct ReluArgs {
@@ -96,6 +130,11 @@ struct ReluArgs {
   ConstTensorView x;
   TensorView y;
 };
+template <class Visit>
+void visit_views(ReluArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.x);
+  visit_each<ViewUse::kWrite>(visit, args.y);
+}
 
 /// dx = dy where y > 0, else 0. dx may be dy.
 struct ReluBwdArgs {
@@ -103,6 +142,11 @@ struct ReluBwdArgs {
   ConstTensorView dy, y;
   TensorView dx;
 };
+template <class Visit>
+void visit_views(ReluBwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.dy, args.y);
+  visit_each<ViewUse::kWrite>(visit, args.dx);
+}
 
 /// A window that slides over an image, `padding` pixels beyond its borders.
 struct PoolWindow {
@@ -118,6 +162,11 @@ struct MaxPoolFwdArgs {
   TensorView place;   // like y, uint8, or undefined: row * width + column of it within the window
   PoolWindow window;  // of at most 256 pixels; padding at most half of it
 };
+template <class Visit>
+void visit_views(MaxPoolFwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.x);
+  visit_each<ViewUse::kWrite>(visit, args.y, args.place);
+}
 
 struct MaxPoolBwdArgs {
   static constexpr const char* kName = "max_pool_bwd";
@@ -125,6 +174,11 @@ struct MaxPoolBwdArgs {
   TensorView dx;
   PoolWindow window;
 };
+template <class Visit>
+void visit_views(MaxPoolBwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.dy, args.place);
+  visit_each<ViewUse::kWrite>(visit, args.dx);
+}
 
 /// y = the sum of the window over its pixels, padding counted as zeros.
 struct AvgPoolFwdArgs {
@@ -133,6 +187,11 @@ struct AvgPoolFwdArgs {
   TensorView y;
   PoolWindow window;
 };
+template <class Visit>
+void visit_views(AvgPoolFwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.x);
+  visit_each<ViewUse::kWrite>(visit, args.y);
+}
 
 struct AvgPoolBwdArgs {
   static constexpr const char* kName = "avg_pool_bwd";
@@ -140,6 +199,11 @@ struct AvgPoolBwdArgs {
   TensorView dx;
   PoolWindow window;
 };
+template <class Visit>
+void visit_views(AvgPoolBwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.dy);
+  visit_each<ViewUse::kWrite>(visit, args.dx);
+}
 
 /// The ops of this file, in the order of their structs.
 using ImageOps = OpList<Conv2dFwdArgs, Conv2dBwdDataArgs, Conv2dBwdWeightArgs, BatchNormFwdArgs,

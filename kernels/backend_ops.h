@@ -26,6 +26,13 @@ struct MatmulArgs {
   TensorView bias_grad;       // [M] fp32, or undefined; only with transpose_a: out of ColumnSumArgs for x = a
   GradientMode bias_grad_mode = GradientMode::kOverwrite;
 };
+template <class Visit>
+void visit_views(MatmulArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.a, args.b, args.bias, args.residual);
+  visit(args.d, use_of(args.mode));
+  visit_each<ViewUse::kWrite>(visit, args.pre_activation);
+  visit(args.bias_grad, use_of(args.bias_grad_mode));
+}
 
 /// out[n] (+)= sum over rows of x[m, n], rows in order.
 struct ColumnSumArgs {
@@ -34,6 +41,11 @@ struct ColumnSumArgs {
   TensorView out;     // [N] fp32
   GradientMode mode = GradientMode::kOverwrite;
 };
+template <class Visit>
+void visit_views(ColumnSumArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.x);
+  visit(args.out, use_of(args.mode));
+}
 
 /// dx = dy * act'(pre). dx may be dy.
 struct ActivationBwdArgs {
@@ -42,6 +54,11 @@ struct ActivationBwdArgs {
   TensorView dx;
   Activation activation = Activation::kGeluTanh;
 };
+template <class Visit>
+void visit_views(ActivationBwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.dy, args.pre);
+  visit_each<ViewUse::kWrite>(visit, args.dx);
+}
 
 /// y = (x - mean) * rstd * gamma + beta over the last dim; biased variance. Without mean and beta it is RMS
 /// norm (Zhang & Sennrich 2019): mean = 0, so rstd = 1 / sqrt(mean of x^2 + epsilon).
@@ -56,6 +73,11 @@ struct LayerNormFwdArgs {
   float epsilon = 1e-5f;
   float gamma_center = 0.0f;  // added to each element of gamma, in fp32
 };
+template <class Visit>
+void visit_views(LayerNormFwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.x, args.gamma, args.beta);
+  visit_each<ViewUse::kWrite>(visit, args.y, args.mean, args.rstd);
+}
 
 struct LayerNormBwdArgs {
   static constexpr const char* kName = "layer_norm_bwd";
@@ -70,6 +92,13 @@ struct LayerNormBwdArgs {
   GradientMode dbeta_mode = GradientMode::kOverwrite;
   float gamma_center = 0.0f;  // as in forward
 };
+template <class Visit>
+void visit_views(LayerNormBwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.dy, args.x, args.gamma, args.mean, args.rstd, args.dx_add);
+  visit_each<ViewUse::kWrite>(visit, args.dx);
+  visit(args.dgamma, use_of(args.dgamma_mode));
+  visit(args.dbeta, use_of(args.dbeta_mode));
+}
 
 /// Softmax(scale Q K^T) V without ever holding [T, T] (Dao et al. 2022). Packed: qkv[b, t] = [q | k | v],
 /// each [num_heads, head_dim]. Dropout, when p > 0, drops probabilities: element index of (head, query, key)
@@ -87,6 +116,11 @@ struct AttentionFwdArgs {
   RngKey rng;
   std::int64_t first_sample = 0;
 };
+template <class Visit>
+void visit_views(AttentionFwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.qkv);
+  visit_each<ViewUse::kWrite>(visit, args.out, args.lse);
+}
 
 struct AttentionBwdArgs {
   static constexpr const char* kName = "attention_bwd";
@@ -101,6 +135,11 @@ struct AttentionBwdArgs {
   RngKey rng;
   std::int64_t first_sample = 0;
 };
+template <class Visit>
+void visit_views(AttentionBwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.qkv, args.dout, args.out, args.lse);
+  visit_each<ViewUse::kWrite>(visit, args.dqkv);
+}
 
 /// How fast the pairs of a head turn: pair i by t * frequencies[i] radians at position t (Su et al. 2021).
 struct RopeFrequencies {
@@ -121,6 +160,11 @@ struct RopeFwdArgs {
   int num_kv_heads = 1;
   RopeFrequencies rope;
 };
+template <class Visit>
+void visit_views(RopeFwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.qkv);
+  visit_each<ViewUse::kWrite>(visit, args.out);
+}
 
 /// The gradient of a head of k or v is the sum over its H / K copies, in their order.
 struct RopeBwdArgs {
@@ -131,6 +175,11 @@ struct RopeBwdArgs {
   int num_kv_heads = 1;
   RopeFrequencies rope;
 };
+template <class Visit>
+void visit_views(RopeBwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.dout);
+  visit_each<ViewUse::kWrite>(visit, args.dqkv);
+}
 
 /// y = g / (1 + e^-g) * u for x[m] = [g | u] (Shazeer 2020).
 struct SwigluFwdArgs {
@@ -138,6 +187,11 @@ struct SwigluFwdArgs {
   ConstTensorView x;  // [M, 2 F]
   TensorView y;       // [M, F]
 };
+template <class Visit>
+void visit_views(SwigluFwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.x);
+  visit_each<ViewUse::kWrite>(visit, args.y);
+}
 
 struct SwigluBwdArgs {
   static constexpr const char* kName = "swiglu_bwd";
@@ -145,6 +199,11 @@ struct SwigluBwdArgs {
   ConstTensorView x;   // [M, 2 F]
   TensorView dx;       // [M, 2 F]; may be x
 };
+template <class Visit>
+void visit_views(SwigluBwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.dy, args.x);
+  visit_each<ViewUse::kWrite>(visit, args.dx);
+}
 
 /// x[b, t] = table[tokens[b, t]] (+ positions[t]).
 struct EmbeddingFwdArgs {
@@ -154,6 +213,12 @@ struct EmbeddingFwdArgs {
   ConstTensorView positions;  // [>= T, C], or undefined
   TensorView x;               // [B, T, C]
 };
+template <class Visit>
+void visit_views(EmbeddingFwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.tokens);
+  visit_each<ViewUse::kReadRows>(visit, args.table, args.positions);
+  visit_each<ViewUse::kWrite>(visit, args.x);
+}
 
 /// Rows are added in token order; rows that no token names are zero (kOverwrite) or untouched (kAccumulate).
 struct EmbeddingBwdArgs {
@@ -165,6 +230,12 @@ struct EmbeddingBwdArgs {
   GradientMode dtable_mode = GradientMode::kOverwrite;
   GradientMode dpositions_mode = GradientMode::kOverwrite;
 };
+template <class Visit>
+void visit_views(EmbeddingBwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.dx, args.tokens);
+  visit(args.dtable, use_of(args.dtable_mode));
+  visit(args.dpositions, use_of(args.dpositions_mode));
+}
 
 /// y = keep ? x / (1 - p) : 0 (+ residual). Dim 0 of x is the sample; element e of global sample s is kept
 /// when uniform_from_bits(rng.draw(s, e / 4)[e % 4]) >= p. Applied to dy, without residual, it is its own
@@ -178,6 +249,11 @@ struct DropoutArgs {
   RngKey rng;
   std::int64_t first_sample = 0;
 };
+template <class Visit>
+void visit_views(DropoutArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.x, args.residual);
+  visit_each<ViewUse::kWrite>(visit, args.y);
+}
 
 /// loss = inv_num_targets * sum over rows of their losses, rows added in order. A row with K targets t_k >= 0
 /// of weights w_k (1 without target_weights; a negative target has weight 0), W their sum, and s =
@@ -195,6 +271,12 @@ struct SoftmaxCrossEntropyArgs {
   ConstTensorView gradient_scale;  // [] fp32, or undefined: 1. The loss scaler's factor; not part of the loss
   bool write_gradient = false;
 };
+template <class Visit>
+void visit_views(SoftmaxCrossEntropyArgs& args, Visit visit) {
+  visit(args.logits, args.write_gradient ? ViewUse::kUpdate : ViewUse::kRead);
+  visit_each<ViewUse::kRead>(visit, args.targets, args.target_weights, args.gradient_scale);
+  visit_each<ViewUse::kWrite>(visit, args.loss);
+}
 
 /// out = a + b; out may be a or b.
 struct AddArgs {
@@ -202,6 +284,11 @@ struct AddArgs {
   ConstTensorView a, b;
   TensorView out;
 };
+template <class Visit>
+void visit_views(AddArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.a, args.b);
+  visit_each<ViewUse::kWrite>(visit, args.out);
+}
 
 /// y = x - center in y's dtype, rounded to nearest, ties to even.
 struct CastArgs {
@@ -210,6 +297,11 @@ struct CastArgs {
   TensorView y;
   float center = 0.0f;
 };
+template <class Visit>
+void visit_views(CastArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.x);
+  visit_each<ViewUse::kWrite>(visit, args.y);
+}
 
 /// x *= *factor for a factor on the device.
 struct ScaleArgs {
@@ -217,6 +309,11 @@ struct ScaleArgs {
   TensorView x;
   ConstTensorView factor;  // [] fp32
 };
+template <class Visit>
+void visit_views(ScaleArgs& args, Visit visit) {
+  visit_each<ViewUse::kUpdate>(visit, args.x);
+  visit_each<ViewUse::kRead>(visit, args.factor);
+}
 
 /// The ops of this file, in the order of their structs.
 using FeatureOps =

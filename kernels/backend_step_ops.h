@@ -19,6 +19,11 @@ struct SquaredNormBlocksArgs {
   ConstTensorView x;    // [n], n a multiple of kNormBlock
   TensorView partials;  // [n / kNormBlock] fp32
 };
+template <class Visit>
+void visit_views(SquaredNormBlocksArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.x);
+  visit_each<ViewUse::kWrite>(visit, args.partials);
+}
 
 /// With s = *gradient_scale, the factor that the gradients carry: norm = sqrt(sum of partials, in order, in
 /// fp64) / s; clip = min(1, max_norm / (norm + 1e-6)) / s, or 1 / s when max_norm <= 0. So clip * gradient is
@@ -30,6 +35,11 @@ struct ClipCoefficientArgs {
   float max_norm = 0.0f;
   ConstTensorView gradient_scale;  // [] fp32, or undefined: 1
 };
+template <class Visit>
+void visit_views(ClipCoefficientArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.partials, args.gradient_scale);
+  visit_each<ViewUse::kWrite>(visit, args.norm, args.clip);
+}
 
 /// The fate of a step, decided on the device (GradScaler's rule, Micikevicius et al. 2018):
 ///   skip = norm is not finite
@@ -46,6 +56,13 @@ struct UpdateLossScaleArgs {
   float growth_factor = 2.0f, backoff_factor = 0.5f;
   std::int32_t growth_interval = 2000;
 };
+template <class Visit>
+void visit_views(UpdateLossScaleArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.norm);
+  visit_each<ViewUse::kUpdate>(visit, args.scale, args.clean_steps);
+  visit_each<ViewUse::kWrite>(visit, args.skip);
+  visit_each<ViewUse::kUpdate>(visit, args.skipped_in_a_row, args.step);
+}
 
 /// AdamW (Loshchilov & Hutter 2019), decoupled decay, bias-corrected:
 ///   g = clip * grad; m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2
@@ -62,6 +79,13 @@ struct AdamWArgs {
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, weight_decay = 0.0f;
   float working_center = 0.0f;
 };
+template <class Visit>
+void visit_views(AdamWArgs& args, Visit visit) {
+  visit_each<ViewUse::kUpdate>(visit, args.param, args.exp_avg, args.exp_avg_sq);
+  visit_each<ViewUse::kRead>(visit, args.grad);
+  visit_each<ViewUse::kWrite>(visit, args.working);
+  visit_each<ViewUse::kRead>(visit, args.lr, args.clip, args.step, args.skip);
+}
 
 /// SGD with momentum as in PyTorch: g = clip * grad + decay * p; buf = t == 1 ? g : momentum * buf + g;
 /// p -= lr * (nesterov ? g + momentum * buf : buf). Without momentum, `momentum_buffer` is undefined.
@@ -75,6 +99,13 @@ struct SgdArgs {
   float working_center = 0.0f;
   bool nesterov = false;
 };
+template <class Visit>
+void visit_views(SgdArgs& args, Visit visit) {
+  visit_each<ViewUse::kUpdate>(visit, args.param, args.momentum_buffer);
+  visit_each<ViewUse::kRead>(visit, args.grad);
+  visit_each<ViewUse::kWrite>(visit, args.working);
+  visit_each<ViewUse::kRead>(visit, args.lr, args.clip, args.step, args.skip);
+}
 
 /// value = (1 - momentum) value + momentum sample.
 struct MoveAverageArgs {
@@ -84,6 +115,11 @@ struct MoveAverageArgs {
   float momentum = 0.1f;
   ConstTensorView skip;  // [] int32, or undefined: nothing is written when it is not 0
 };
+template <class Visit>
+void visit_views(MoveAverageArgs& args, Visit visit) {
+  visit_each<ViewUse::kUpdate>(visit, args.value);
+  visit_each<ViewUse::kRead>(visit, args.sample, args.skip);
+}
 
 /// The ops of this file, in the order of their structs.
 using StepOps = OpList<SquaredNormBlocksArgs, ClipCoefficientArgs, UpdateLossScaleArgs, AdamWArgs, SgdArgs,

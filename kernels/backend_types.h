@@ -37,4 +37,28 @@ enum class MathMode : std::uint8_t {
   kTf32,  // rounded to 10 mantissa bits (to nearest, ties to even), accumulated in fp32
 };
 
+// [Note: tensors of a call] Beside each struct of arguments stands visit_views(args, visit): visit(view, use)
+// for every tensor of the call, undefined ones too; the operands that name its size come first. Whoever
+// counts what a call moves, or calls it on other memory, asks it. `args` is no const: views may be given
+// other memory.
+
+/// The traffic of a tensor of a call, whatever kernel computes it.
+enum class ViewUse : std::uint8_t {
+  kRead,
+  kReadTwice,  // statistics of all of it are needed before the first result
+  kReadRows,   // those that tokens name: as many as the result has
+  kWrite,
+  kUpdate,  // read and written
+};
+
+constexpr ViewUse use_of(GradientMode mode) {
+  return mode == GradientMode::kAccumulate ? ViewUse::kUpdate : ViewUse::kWrite;
+}
+
+/// visit(view, use) for each of `views`.
+template <ViewUse use, class Visit, class... Views>
+void visit_each(Visit& visit, Views&... views) {
+  (visit(views, use), ...);
+}
+
 }  // namespace trireme

@@ -18,7 +18,7 @@ GptConfig gpt_config_for_size(std::string_view size) {
   if (size == "1.5b") return {.layers = 48, .hidden = 1600, .heads = 25};
   if (size == "13b") return {.layers = 40, .hidden = 5120, .heads = 40, .seq_len = 2048};
   throw Error(ErrorCode::kInvalidInput,
-              "gpt: there is no size '{}'; use {}, or give layers, hidden and heads instead", size,
+              "gpt: there is no size '{}'; use {}, or give layers, hidden, heads and seq_len instead", size,
               fmt::join(kGptSizes, ", "));
 }
 

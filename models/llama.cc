@@ -29,7 +29,7 @@ LlamaConfig llama_config_for_size(std::string_view size) {
   }
   if (size == "8b") return {.layers = 32, .hidden = 4096, .ffn = 14336, .rope_scaling = {.factor = 8.0}};
   throw Error(ErrorCode::kInvalidInput,
-              "llama: there is no size '{}'; use {}, or give layers, hidden and heads instead", size,
+              "llama: there is no size '{}'; use {}, or give layers, hidden, heads and seq_len instead", size,
               fmt::join(kLlamaSizes, ", "));
 }
 

@@ -2,32 +2,47 @@
 # Packs a build, its tests and every shared library that they need into one archive, for x86-64 Linux machines where
 # nothing can be installed: Open MPI's runtime and plug-ins travel along, NVIDIA's libraries and the C library do not.
 #
-#   third_party/bundle.sh BUILD_FOLDER ARCHIVE.tar.xz     or .tar.gz: larger, for machines without xz
+#   third_party/bundle.sh [--slim] BUILD_FOLDER ARCHIVE.tar.xz     or .tar.gz: larger, for machines without xz
+#
+# --slim packs the programs of the GPU gate and no others, of a build for one GPU architecture
+# (-DCMAKE_CUDA_ARCHITECTURES=90); an archive of 45 MiB or more is refused.
 #
 # On the other machine:
 #   tar xf ARCHIVE.tar.xz && trireme-bundle/run trireme doctor
 #   trireme-bundle/run mpirun -np 2 trireme train job.toml
 #   trireme-bundle/run-tests 'unit|mpi|gpu'           the last line is "N passed, N failed, N skipped"
+#   trireme-bundle/tests/bench/gpu_gate.sh --part probe
 #
-# Environment: TRIREME_BUNDLE_PROGRAMS  a regular expression of program names to pack (default: what users and the GPU
-#                                       gate need; `.*` packs all tests)
-# Exit codes: 0 packed, 1 something is missing, 2 bad arguments.
+# Environment: TRIREME_BUNDLE_PROGRAMS  a regular expression of program names to pack (default: the GPU gate's, and
+#                                       without --slim tests of kernels and MPI; `.*` packs all tests)
+# Exit codes: 0 packed, 1 something is missing, or the archive too large, 2 bad arguments.
 set -euo pipefail
 
+slim=
+if [ "${1:-}" = --slim ]; then slim=1 && shift; fi
 if [ $# != 2 ] || [ ! -d "$1/bin" ]; then
-  sed -n 's/^# \{0,1\}//; 2,15p' "$0" >&2
+  sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" >&2
   exit 2
 fi
 build=$(cd "$1" && pwd)
 archive=$2
 source=$(cd "$(dirname "$0")/.." && pwd)
-programs=${TRIREME_BUNDLE_PROGRAMS:-trireme|gpt_train_bench|kernel_conformance_test|comm_mpi_test|cuda_(conformance|sixteen_bit|gpt|resnet)_test|comm_nccl_test|nccl_gpt|nccl_pipeline|libkernel_trace.so}
+programs='trireme|(gpt|resnet)_train_bench|cuda_(conformance|sixteen_bit|gpt|resnet)_test|comm_nccl_test|nccl_gpt'
+programs+='|nccl_pipeline|libkernel_trace.so'
+[ -n "$slim" ] || programs+='|kernel_conformance_test|comm_mpi_test'
+programs=${TRIREME_BUNDLE_PROGRAMS:-$programs}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bundle=$work/trireme-bundle
 mkdir -p "$bundle"/{bin,lib/hwloc,share,tests}
 
 die() { echo "bundle.sh: $*" >&2; exit 1; }
+
+if [ -n "$slim" ]; then
+  architectures=$(sed -n 's/^CMAKE_CUDA_ARCHITECTURES:[A-Z]*=//p' "$build/CMakeCache.txt")
+  [[ $architectures =~ ^[0-9]+a?(-real)?$ ]] ||
+    die "--slim is for one GPU architecture, and $build has '$architectures': set -DCMAKE_CUDA_ARCHITECTURES=90"
+fi
 
 # Programs: ours, and what starts ranks.
 for program in "$build"/bin/*; do
@@ -78,11 +93,11 @@ while read -r library; do
 done < <(needed)
 strip --strip-unneeded "$bundle"/lib/*.so* "$bundle"/lib/*/*.so 2>/dev/null || true
 
-# Sources that the GPU gate and the peers need.
+# Scripts and jobs of the GPU gate, and its peers.
 mkdir -p "$bundle/tests/bench/peers" "$bundle/tests/comm"
 cp "$source"/tests/parallel/comm/one_card.sh "$bundle/tests/comm/"
-cp "$source"/tests/bench/*.sh "$source"/tests/bench/*.py "$bundle/tests/bench/" 2>/dev/null || true
-cp "$source"/tests/bench/peers/* "$bundle/tests/bench/peers/" 2>/dev/null || true
+cp -r "$source"/tests/bench/{gpu_gate.sh,gate,gpt2_124m.toml,resnet50.toml} "$bundle/tests/bench/"
+cp "$source"/tests/bench/peers/{gpt_pytorch_cuda,resnet_pytorch}.py "$bundle/tests/bench/peers/"
 
 # The tests that need nothing but packed programs, one a line: name, labels, seconds, command.
 ctest --test-dir "$build" --show-only=json-v1 | python3 -c '
@@ -202,8 +217,9 @@ chmod +x "$bundle/run" "$bundle/run-tests"
 
 # The programs hold the same libraries: a dictionary as large as all of them together finds every repetition, so one
 # thread and programs side by side, sorted by name.
-compress=(xz -T1 --lzma2=preset=6,dict=128MiB)
+compress=(xz -T1 --lzma2=preset=1,dict=128MiB)
 [[ $archive != *.gz ]] || compress=(gzip -6)
 tar -C "$work" -c --sort=name --owner=0 --group=0 trireme-bundle | "${compress[@]}" >"$archive"
 bytes=$(stat -c %s "$archive")
+[ -z "$slim" ] || [ "$bytes" -lt $((45 << 20)) ] || die "$archive has $bytes bytes; a slim one has less than 45 MiB"
 echo "bundle.sh: $archive, $((bytes / 1048576)) MiB, $(wc -l <"$bundle/tests/list.tsv") tests"

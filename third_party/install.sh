@@ -5,6 +5,7 @@
 #   third_party/install.sh                 what building and testing need
 #   third_party/install.sh --build-only    what building and running need
 #   third_party/install.sh --all           also what .ci/run and contributors need
+#   third_party/install.sh --report        what building and examples/reproduce.sh need
 #   third_party/install.sh --fuzz          what building and libFuzzer need (tests/fuzz/README.md)
 #
 # Exit codes: 0 everything is there, 1 the package manager failed, 2 cannot install (no root, no apt) or bad option.
@@ -20,7 +21,8 @@ build_packages=(
   libjpeg62-turbo-dev libpng-dev
 )
 # Without a real BLAS, Debian's PyTorch multiplies matrices fifty times slower: no fair baseline.
-test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3 python3-torch python3-torchvision libopenblas0-openmp)
+report_packages=(python3 python3-matplotlib)
+test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3-torch python3-torchvision libopenblas0-openmp "${report_packages[@]}")
 check_packages=(git clang-format-14 clang-tidy-14)
 fuzz_packages=(clang-16 libclang-rt-16-dev libomp-16-dev)
 
@@ -28,8 +30,9 @@ case "${1:-}" in
   "") wanted=("${build_packages[@]}" "${test_packages[@]}") ;;
   --build-only) wanted=("${build_packages[@]}") ;;
   --all) wanted=("${build_packages[@]}" "${test_packages[@]}" "${check_packages[@]}") ;;
+  --report) wanted=("${build_packages[@]}" "${report_packages[@]}") ;;
   --fuzz) wanted=("${build_packages[@]}" "${fuzz_packages[@]}") ;;
-  *) sed -n 's/^# \{0,1\}//; 2,10p' "$0" >&2; exit 2 ;;
+  *) sed -n 's/^# \{0,1\}//; 2,11p' "$0" >&2; exit 2 ;;
 esac
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

@@ -7,8 +7,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <new>
+#include <string_view>
 #include <vector>
 
 #include "launcher/build_info.h"
@@ -47,6 +52,13 @@ void check_command_name(const CLI::App& app, int argc, const char* const* argv) 
                 fmt::join(names, ", "));
 }
 
+/// What a command prints may be all that it makes: a full disk or a closed pipe is a failure.
+void check_output() {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    throw Error(ErrorCode::kRuntime,
+                fmt::format("standard output cannot be written: {}", std::strerror(errno)));
+}
+
 int parse_and_run(int argc, const char* const* argv, const LaunchEnvironment& launch) {
   CLI::App app("Trireme trains neural networks on many processes, with the same bits on every layout.",
                "trireme");
@@ -69,7 +81,9 @@ int parse_and_run(int argc, const char* const* argv, const LaunchEnvironment& la
     report_error(fmt::format("{}\nRun `trireme --help`, or a command with --help.", error.what()));
     return as_int(ExitCode::kBadInput);
   }
-  return as_int(chosen(launch));
+  const int code = as_int(chosen(launch));
+  if (std::string_view(argv[1]) != "train") check_output();  // whose results are files
+  return code;
 }
 
 }  // namespace
@@ -81,6 +95,7 @@ int run_command_line(int argc, const char* const* argv) noexcept {
     if (launch.num_ranks > 1) rank = launch.rank;
     set_up_log(launch);
     report_bus_errors();
+    std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit of sizes is an error of its write then
     return parse_and_run(argc, argv, launch);
   } catch (const Error& error) {
     report_error(error.what(), rank);

@@ -105,6 +105,7 @@ ExitCode run_sample(const SampleArguments& arguments, const LaunchEnvironment& l
   SamplingOptions sampling = arguments.sampling;
   sampling.context = model.seq_len;
   sampling.vocab = model.vocab;
+  sampling.choices = std::min(model.vocab, tokenizer->vocab_size());
   TextPrinter printer(*tokenizer, arguments.prompt.empty() ? std::vector<std::int32_t>{} : prompt);
   const auto tokens = generate(engine, prompt, sampling, [&](std::span<const std::int32_t> so_far) {
     if (so_far.size() % kPrintEvery == 0) printer.print(so_far, /*all=*/false);

@@ -67,8 +67,10 @@ std::vector<std::int32_t> generate(Engine& engine, std::vector<std::int32_t> pro
   const std::size_t prompt_size = tokens.size();
   for (std::int64_t i = 0; i < options.num_tokens; ++i) {
     const std::vector<float> logits = next_logits(engine, tokens, options);
+    const auto choices = std::span(logits).first(
+        options.choices > 0 ? static_cast<std::size_t>(options.choices) : logits.size());
     const Philox4 words = RngKey{.seed = options.seed}.draw(static_cast<std::uint32_t>(i), 0);
-    tokens.push_back(choose_token(logits, options, uniform_from_bits(words[0])));
+    tokens.push_back(choose_token(choices, options, uniform_from_bits(words[0])));
     if (progress) progress(std::span(tokens).subspan(prompt_size));
   }
   return {tokens.begin() + static_cast<std::ptrdiff_t>(prompt_size), tokens.end()};

@@ -13,9 +13,10 @@ namespace trireme {
 struct SamplingOptions {
   std::int64_t num_tokens = 0;  // to generate
   std::int64_t context = 0;     // the model's: only that many last tokens are seen
-  std::int64_t vocab = 0;
-  double temperature = 1.0;  // 0: always the likeliest token
-  std::int64_t top_k = 0;    // choose among the k likeliest; 0: among all
+  std::int64_t vocab = 0;       // of the model
+  std::int64_t choices = 0;     // draw from the first of them, where a padded vocabulary has more; 0: all
+  double temperature = 1.0;     // 0: always the likeliest token
+  std::int64_t top_k = 0;       // choose among the k likeliest; 0: among all
   std::uint64_t seed = 0;
 };
 

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "launcher/config/config_keys.h"
 #include "launcher/config/config_value.h"
 #include "launcher/config/nearest_name.h"
+#include "launcher/families/hf_exchange.h"
 #include "runtime/base/error.h"
 #include "runtime/base/nesting.h"
 #include "runtime/base/regular_file.h"
@@ -95,6 +97,8 @@ void apply_section(Reading& reading, std::string_view section, const toml::table
 void apply_table(Reading& reading, const toml::table& root, std::string_view source) {
   for (const auto& [section, node] : root) {
     const std::string where = at(source, section.source());
+    TRIREME_CHECK(!node.is_array_of_tables(), "{}: [[{}]] is a list of tables; write [{}]", where,
+                  section.str(), section.str());
     const toml::table* keys = node.as_table();
     TRIREME_CHECK(keys != nullptr, "{}: {} is outside of any section; did you mean {}, below its [section]?",
                   where, shortened(std::string(section.str())), nearest_key("", section.str()));
@@ -190,10 +194,31 @@ void check_effects(const Reading& reading) {
   }
 }
 
+/// Settles model.from: what it says comes to the keys that are left open, as if it stood there.
+void take_shape(Reading& reading) {
+  constexpr std::size_t kPrefix = std::string_view("hf:").size();
+  JobConfig& config = reading.config;
+  const std::string from = std::exchange(config.model.from, "");
+  if (from.empty()) return;
+  TRIREME_CHECK(config.model.size.empty(), "model.from = \"{}\" and model.size = \"{}\" both give a shape",
+                from, config.model.size);
+  JobConfig shape;
+  shape.model = model_of_hf_folder(from.substr(kPrefix));
+  TRIREME_CHECK(!reading.given.contains("model.name") || config.model.name == shape.model.name,
+                "model.from = \"{}\" is of model.name = \"{}\", not \"{}\"", from, shape.model.name,
+                config.model.name);
+  const JobConfig defaults;
+  for (const ConfigKey& key : config_keys()) {
+    const bool open = key.section == "model" && key.get(config) == key.get(defaults);
+    if (open) key.set(config, key.get(shape));
+  }
+}
+
 Reading read_config(std::string_view toml, std::string_view source, std::span<const std::string> overrides) {
   Reading reading;
   apply_table(reading, parse_toml(toml, source), source);
   for (const std::string& text : overrides) apply_override(reading, text);
+  take_shape(reading);
   check_config(reading.config);
   return reading;
 }

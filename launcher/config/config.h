@@ -20,6 +20,7 @@ namespace trireme {
 
 struct ModelSection {
   std::string name = "gpt";
+  std::string from;  // empty in a parsed job: what it says is in the other keys
   std::string init_from;
   std::int64_t classes = 0;
   double label_smoothing = 0.0;
@@ -32,6 +33,9 @@ struct ModelSection {
   std::int64_t vocab = 0;
   std::int64_t seq_len = 0;
   double rope_theta = 0.0;
+  double rope_factor = 0.0;
+  std::array<double, 2> rope_freq_factors = {1.0, 4.0};
+  std::int64_t rope_original_context = 8192;
   double dropout = 0.0;
   std::optional<bool> tied;  // nothing: "auto"
   bool bias = true;

@@ -82,8 +82,8 @@ void check_pipeline(const JobConfig& config) {
   }
   if (parallel.pipeline > 1 && parallel.cuda_graph) {
     throw Error(ErrorCode::kUnsupported,
-                "parallel.pipeline = {} cannot be combined with `cuda_graph` = true: messages between stages "
-                "are not recorded: set it to false; or set parallel.pipeline = 1",
+                "parallel.pipeline = {} cannot be combined with parallel.cuda_graph = true: messages between "
+                "stages are not recorded: set it to false; or set parallel.pipeline = 1",
                 parallel.pipeline);
   }
 }
@@ -110,6 +110,9 @@ void check_config(const JobConfig& config) {
       "log.trace_step = {}: a step that parallel.cuda_graph replays has no actions to time; set one "
       "of them to its default",
       config.log.trace_step);
+  TRIREME_CHECK(config.log.trace_step <= config.train.steps,
+                "log.trace_step = {} is beyond the last step, train.steps = {}", config.log.trace_step,
+                config.train.steps);
   TRIREME_CHECK(!to_word(config.checkpoint.resume).empty(),
                 "checkpoint.resume is empty: \"auto\", \"never\" or the path of a checkpoint");
 }

@@ -68,6 +68,14 @@ KeyRule from_to_below(double least, double bound) {
               [=](double x) { return x >= least && x < bound; });
 }
 
+KeyRule empty_or_after(std::string prefix, const std::string& placeholder) {
+  return {.text = fmt::format("\"\" or \"{}{}\"", prefix, placeholder),
+          .allows = [prefix = std::move(prefix)](const ConfigValue& v) {
+            const auto& text = std::get<std::string>(v);
+            return text.empty() || (text.starts_with(prefix) && text.size() > prefix.size());
+          }};
+}
+
 KeyRule one_of(std::vector<std::string> choices) {
   std::string text;
   for (const std::string& choice : choices) text += fmt::format("{}\"{}\"", text.empty() ? "" : ", ", choice);

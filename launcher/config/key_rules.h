@@ -20,6 +20,8 @@ KeyRule between(double low, double high);
 KeyRule each_within(double low, double most);
 /// Each number of the value lies in [least, bound).
 KeyRule from_to_below(double least, double bound);
+/// A string that is empty, or has something behind `prefix`.
+KeyRule empty_or_after(std::string prefix, const std::string& placeholder);
 KeyRule one_of(std::vector<std::string> choices);
 /// A key that exists already, with the only value that this build can do.
 KeyRule only(ConfigValue value, std::string missing_feature);

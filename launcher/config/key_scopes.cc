@@ -1,8 +1,10 @@
 #include "launcher/config/key_scopes.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
+#include <vector>
 
 #include "launcher/families/model_family.h"
 
@@ -10,11 +12,11 @@ namespace trireme {
 namespace {
 
 KeyScope for_families(bool (*includes)(const ModelFamily&, std::string_view key), std::string_view key) {
-  std::string text;
+  std::vector<std::string_view> plurals;
   for (const ModelFamily* family : model_families()) {
-    if (includes(*family, key)) text += fmt::format("{}{}", text.empty() ? "" : ", ", family->plural);
+    if (includes(*family, key)) plurals.push_back(family->plural);
   }
-  return {.text = text,
+  return {.text = fmt::format("{}", fmt::join(plurals, " and ")),
           .decided_by = "model.name",
           .holds = [includes, key = std::string(key)](const JobConfig& job) {
             return includes(family_of(job.model), key);

@@ -24,10 +24,18 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
   SectionKeys<M>(keys, "model", &JobConfig::model)
       .add("name", &M::name, one_of(all_of(&ModelFamily::names)),
            "Architecture. `resnet20` and `resnet56` are those for CIFAR's small images.")
-      .add("init_from", &M::init_from, any(),
-           "A safetensors file that the parameters, and running statistics, start from: of this model's "
-           "names and shapes, in fp32; for ResNets those of torchvision. Empty: drawn from `train.seed`. A "
-           "run that goes on from a checkpoint does not read it.")
+      .add(
+          "from", &M::from, empty_or_after("hf:", "FOLDER"),
+          "A folder of Hugging Face's transformers whose config.json gives `name` and the shape, in place of "
+          "`size`; keys that are given go before it. Contexts of more than 2048 tokens without a table of "
+          "positions are cut to 2048. Weights are taken with `init_from`.")
+      .add(
+          "init_from", &M::init_from, any(),
+          "What the parameters, and running statistics, start from: a safetensors file of this model's names "
+          "and shapes, in fp32, for ResNets those of torchvision; or for GPTs and Llamas a folder of Hugging "
+          "Face's transformers, also of several shards, in fp32, fp16 or bf16. Empty: drawn from "
+          "`train.seed`. "
+          "A run that goes on from a checkpoint does not read it.")
       .add("classes", &M::classes, count_from(0),
            "Classes of the images. 0: those that the network was published for, 1000 or 10.")
       .add("label_smoothing", &M::label_smoothing, from_to_below(0, 1),
@@ -52,12 +60,20 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
            "Base of the rotary positions: the slowest pair of a head turns about once in 2 pi `rope_theta` "
            "tokens. 0: "
            "taken from `size`; without one, 10000.")
+      .add("rope_factor", &M::rope_factor, at_least(0),
+           "Llama 3.1's stretching of the context: what turns slowly turns so many times slower. 1: none. 0: "
+           "taken from `size`; without one, 1.")
+      .add("rope_freq_factors", &M::rope_freq_factors, above(0),
+           "Bounds of that: pairs are slowed down wholly that turn less than the first in "
+           "`rope_original_context`, and not at all that turn more than the second.")
+      .add("rope_original_context", &M::rope_original_context, count_from(1),
+           "Context in tokens before it was stretched.")
       .add("dropout", &M::dropout, from_to_below(0, 1), "Probability of dropping an activation.")
       .add_boolean_or_auto(
           "tied", &M::tied,
           "The output layer shares the token embedding. `auto`: as published, without `size` of `gpt` "
           "true, of `llama` false.")
-      .add("bias", &M::bias, only(true, "this build's GPT always has them"),
+      .add("bias", &M::bias, only(true, "GPTs always have them, Llamas never"),
            "Linear layers and norms have biases.");
   for (ConfigKey& key : keys) {
     KeyScope scope = for_families_with(key.name);

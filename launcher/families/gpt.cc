@@ -2,23 +2,20 @@
 #include "models/gpt.h"
 
 #include "launcher/families/model_family.h"
+#include "launcher/families/token_model.h"
 #include "launcher/train/token_data.h"
+#include "models/gpt_hf.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
 namespace {
 
 constexpr std::string_view kNames[] = {"gpt"};
-constexpr std::string_view kKeys[] = {"size",    "layers",  "hidden", "heads", "vocab",
-                                      "seq_len", "dropout", "tied",   "bias"};
+constexpr std::string_view kKeys[] = {"from",  "size",    "layers",  "hidden", "heads",
+                                      "vocab", "seq_len", "dropout", "tied",   "bias"};
 
 void check(const ModelSection& model) {
-  if (model.size.empty()) {
-    TRIREME_CHECK(model.layers > 0 && model.hidden > 0 && model.heads > 0 && model.seq_len > 0,
-                  "the model has no shape: give model.size, or all of model.layers = {}, model.hidden = {}, "
-                  "model.heads = {} and model.seq_len = {}",
-                  model.layers, model.hidden, model.heads, model.seq_len);
-  }
+  check_has_shape(model);
   if (model.hidden > 0 && model.heads > 0) {
     TRIREME_CHECK(model.hidden % model.heads == 0, "model.heads = {} does not divide model.hidden = {}",
                   model.heads, model.hidden);
@@ -42,24 +39,41 @@ void fill_in(JobConfig& config) {
   if (!model.tied) model.tied = true;
 }
 
-BlockList build(const ModelSection& model) {
-  return build_gpt({.layers = model.layers,
-                    .hidden = model.hidden,
-                    .heads = model.heads,
-                    .vocab = model.vocab,
-                    .seq_len = model.seq_len,
-                    .dropout = static_cast<float>(model.dropout),
-                    .tied = *model.tied});
+GptConfig gpt_config(const ModelSection& model) {
+  return {.layers = model.layers,
+          .hidden = model.hidden,
+          .heads = model.heads,
+          .vocab = model.vocab,
+          .seq_len = model.seq_len,
+          .dropout = static_cast<float>(model.dropout),
+          .tied = *model.tied};
 }
+
+BlockList build(const ModelSection& model) {
+  return build_gpt(gpt_config(model));
+}
+
+ModelSection read_hf(const HfConfig& config) {
+  const GptConfig gpt = gpt_from_hf(config);
+  ModelSection model;
+  model.layers = gpt.layers;
+  model.hidden = gpt.hidden;
+  model.heads = gpt.heads;
+  model.vocab = gpt.vocab;
+  model.seq_len = gpt.seq_len;
+  model.tied = gpt.tied;
+  return model;
+}
+
+constexpr HfFormat kHf{.model_type = kGptHfType,
+                       .read = read_hf,
+                       .config = [](const ModelSection& model) { return gpt_hf_config(gpt_config(model)); },
+                       .write = [](const ModelSection& model) { return gpt_to_hf(gpt_config(model)); }};
 
 std::string describe(const JobConfig& config) {
   const ModelSection& model = config.model;
   return fmt::format("{} layers, {} wide, {} heads, vocabulary {}, context {}", model.layers, model.hidden,
                      model.heads, model.vocab, model.seq_len);
-}
-
-std::string variant(const ModelSection& model) {
-  return *model.tied ? ", tied" : ", untied";
 }
 
 }  // namespace
@@ -74,6 +88,7 @@ extern constexpr ModelFamily kGptFamily{.plural = "GPTs",
                                         .fill_in = fill_in,
                                         .build = build,
                                         .describe = describe,
-                                        .variant = variant};
+                                        .variant = tied_variant,
+                                        .hf = &kHf};
 
 }  // namespace trireme

@@ -2,15 +2,29 @@
 #include "models/llama.h"
 
 #include "launcher/families/model_family.h"
+#include "launcher/families/token_model.h"
 #include "launcher/train/token_data.h"
+#include "models/llama_hf.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
 namespace {
 
 constexpr std::string_view kNames[] = {"llama"};
-constexpr std::string_view kKeys[] = {"size", "layers", "hidden",  "heads",      "kv_heads",
-                                      "ffn",  "vocab",  "seq_len", "rope_theta", "tied"};
+constexpr std::string_view kKeys[] = {"from",
+                                      "size",
+                                      "layers",
+                                      "hidden",
+                                      "heads",
+                                      "kv_heads",
+                                      "ffn",
+                                      "vocab",
+                                      "seq_len",
+                                      "rope_theta",
+                                      "rope_factor",
+                                      "rope_freq_factors",
+                                      "rope_original_context",
+                                      "tied"};
 
 /// Where model.size is empty: what build() starts from.
 constexpr LlamaConfig kUnsized{.kv_heads = 0, .ffn = 0, .vocab = 0, .rope_theta = 10000.0};
@@ -20,12 +34,7 @@ LlamaConfig sized(const ModelSection& model) {
 }
 
 void check(const ModelSection& model) {
-  if (model.size.empty()) {
-    TRIREME_CHECK(model.layers > 0 && model.hidden > 0 && model.heads > 0 && model.seq_len > 0,
-                  "the model has no shape: give model.size, or all of model.layers = {}, model.hidden = {}, "
-                  "model.heads = {} and model.seq_len = {}",
-                  model.layers, model.hidden, model.heads, model.seq_len);
-  }
+  check_has_shape(model);
   const LlamaConfig base = sized(model);
   const std::int64_t hidden = model.hidden > 0 ? model.hidden : base.hidden;
   const std::int64_t heads = model.heads > 0 ? model.heads : base.heads;
@@ -39,9 +48,20 @@ void check(const ModelSection& model) {
                 "model.hidden = {} in model.heads = {} gives heads of {}, above the {} that rotary positions "
                 "are made for",
                 hidden, heads, hidden / heads, 2 * RopeFrequencies::kMaxPairs);
+  TRIREME_CHECK(
+      model.rope_theta == 0 || model.rope_theta >= 1,
+      "model.rope_theta = {}: the base of rotary positions is at least 1 (Llama 3: 500000), or 0 for "
+      "the size's",
+      model.rope_theta);
   const std::int64_t kv_heads = model.kv_heads > 0 ? model.kv_heads : base.kv_heads;
   TRIREME_CHECK(kv_heads == 0 || heads % kv_heads == 0,
                 "model.kv_heads = {} does not divide model.heads = {}", kv_heads, heads);
+  TRIREME_CHECK(model.rope_factor == 0 || model.rope_factor >= 1,
+                "model.rope_factor = {} would make the context shorter: give 1 or more, or 0",
+                model.rope_factor);
+  TRIREME_CHECK(model.rope_freq_factors[0] < model.rope_freq_factors[1],
+                "model.rope_freq_factors = [{}, {}]: the lower comes first", model.rope_freq_factors[0],
+                model.rope_freq_factors[1]);
 }
 
 void fill_in(JobConfig& config) {
@@ -58,32 +78,60 @@ void fill_in(JobConfig& config) {
   fill(model.vocab, base.vocab);
   fill(model.seq_len, base.seq_len);
   fill(model.rope_theta, base.rope_theta);
+  fill(model.rope_factor, base.rope_scaling.factor);
   if (!model.tied) model.tied = base.tied;
   if (model.vocab == 0) model.vocab = vocab_of_data(config.data);
 }
 
-BlockList build(const ModelSection& model) {
-  return build_llama({.layers = model.layers,
-                      .hidden = model.hidden,
-                      .heads = model.heads,
-                      .kv_heads = model.kv_heads,
-                      .ffn = model.ffn,
-                      .vocab = model.vocab,
-                      .seq_len = model.seq_len,
-                      .rope_theta = model.rope_theta,
-                      .rope_scaling = sized(model).rope_scaling,
-                      .tied = *model.tied});
+LlamaConfig llama_config(const ModelSection& model) {
+  return {.layers = model.layers,
+          .hidden = model.hidden,
+          .heads = model.heads,
+          .kv_heads = model.kv_heads,
+          .ffn = model.ffn,
+          .vocab = model.vocab,
+          .seq_len = model.seq_len,
+          .rope_theta = model.rope_theta,
+          .rope_scaling = {.factor = model.rope_factor,
+                           .low_freq_factor = model.rope_freq_factors[0],
+                           .high_freq_factor = model.rope_freq_factors[1],
+                           .original_context = model.rope_original_context},
+          .tied = *model.tied};
 }
+
+BlockList build(const ModelSection& model) {
+  return build_llama(llama_config(model));
+}
+
+ModelSection read_hf(const HfConfig& config) {
+  const LlamaConfig llama = llama_from_hf(config);
+  ModelSection model;
+  model.layers = llama.layers;
+  model.hidden = llama.hidden;
+  model.heads = llama.heads;
+  model.kv_heads = llama.kv_heads;
+  model.ffn = llama.ffn;
+  model.vocab = llama.vocab;
+  model.seq_len = llama.seq_len;
+  model.rope_theta = llama.rope_theta;
+  model.rope_factor = llama.rope_scaling.factor;
+  model.rope_freq_factors = {llama.rope_scaling.low_freq_factor, llama.rope_scaling.high_freq_factor};
+  model.rope_original_context = llama.rope_scaling.original_context;
+  model.tied = llama.tied;
+  return model;
+}
+
+constexpr HfFormat kHf{
+    .model_type = kLlamaHfType,
+    .read = read_hf,
+    .config = [](const ModelSection& model) { return llama_hf_config(llama_config(model)); },
+    .write = [](const ModelSection& model) { return llama_to_hf(llama_config(model)); }};
 
 std::string describe(const JobConfig& config) {
   const ModelSection& model = config.model;
   return fmt::format("{} layers, {} wide, {} heads ({} of keys), MLP {}, vocabulary {}, context {}",
                      model.layers, model.hidden, model.heads, model.kv_heads, model.ffn, model.vocab,
                      model.seq_len);
-}
-
-std::string variant(const ModelSection& model) {
-  return *model.tied ? ", tied" : ", untied";
 }
 
 }  // namespace
@@ -98,6 +146,7 @@ extern constexpr ModelFamily kLlamaFamily{.plural = "Llamas",
                                           .fill_in = fill_in,
                                           .build = build,
                                           .describe = describe,
-                                          .variant = variant};
+                                          .variant = tied_variant,
+                                          .hf = &kHf};
 
 }  // namespace trireme

@@ -11,8 +11,18 @@
 #include "launcher/config/config.h"
 #include "launcher/train/data_module.h"
 #include "runtime/block.h"
+#include "runtime/checkpoint/hf_config.h"
+#include "runtime/checkpoint/hf_model.h"
 
 namespace trireme {
+
+/// A family in the format of Hugging Face's transformers.
+struct HfFormat {
+  std::string_view model_type;                                  // of config.json
+  ModelSection (*read)(const HfConfig& config);                 // the keys that it decides
+  nlohmann::ordered_json (*config)(const ModelSection& model);  // of a filled in one
+  HfModel (*write)(const ModelSection& model);                  // likewise
+};
 
 struct ModelFamily {
   std::string_view plural;                        // "GPTs", in the reference of keys and in messages
@@ -27,6 +37,7 @@ struct ModelFamily {
   BlockList (*build)(const ModelSection& model);  // of a filled in one
   std::string (*describe)(const JobConfig& config);   // its shape: "12 layers, 768 wide, ..."
   std::string (*variant)(const ModelSection& model);  // what the times of its blocks depend on beside that
+  const HfFormat* hf = nullptr;                       // null: it has none
 };
 
 std::span<const ModelFamily* const> model_families();

@@ -9,8 +9,6 @@
 namespace trireme {
 namespace {
 
-using Kind = TimelineSpan::Kind;
-
 // Pixels.
 constexpr double kLeft = 72, kRight = 24, kTop = 64;
 constexpr double kBar = 26, kLane = 6, kGap = 8;  // of a row: boxes, communication below them, space below
@@ -23,27 +21,27 @@ struct Rgb {
 };
 
 // Distinct for colour-blind readers too; white text is readable on all of them, in every shade.
-Rgb colour_of(Kind kind) {
-  switch (kind) {
-    case Kind::kForward:
+Rgb colour_of(TimeSpent spent) {
+  switch (spent) {
+    case TimeSpent::kForward:
       return {0x2f, 0x6f, 0xc0};
-    case Kind::kRecompute:
+    case TimeSpent::kRecompute:
       return {0x7d, 0x62, 0xb8};
-    case Kind::kBackward:
+    case TimeSpent::kBackward:
       return {0xc2, 0x5a, 0x1e};
-    case Kind::kBackwardWeight:
+    case TimeSpent::kBackwardWeight:
       return {0x1f, 0x86, 0x6a};
-    case Kind::kCommunication:
+    case TimeSpent::kExchange:
       return {0x8a, 0x8f, 0x98};
-    case Kind::kUpdate:
+    case TimeSpent::kUpdate:
       return {0x5c, 0x63, 0x6e};
   }
   return {0, 0, 0};
 }
 
 // Later chunks of a rank are darker.
-std::string fill_of(Kind kind, int chunk) {
-  const Rgb c = colour_of(kind);
+std::string fill_of(TimeSpent spent, int chunk) {
+  const Rgb c = colour_of(spent);
   const double shade = std::max(0.4, 1.0 - 0.22 * chunk);
   const auto part = [&](int value) { return static_cast<int>(std::lround(value * shade)); };
   return fmt::format("#{:02x}{:02x}{:02x}", part(c.r), part(c.g), part(c.b));
@@ -89,13 +87,13 @@ class Picture {
     double compute_ms = 0.0;
     int num_boxes = 0;
     for (const TimelineSpan& span : timeline.spans) {
-      kinds_.insert(span.kind);
+      shown_.insert(span.spent);
       has_chunks_ = has_chunks_ || span.chunk > 0;
-      if (span.kind == Kind::kCommunication) continue;
+      if (span.spent == TimeSpent::kExchange) continue;
       compute_ms += span.end_ms - span.start_ms;
       ++num_boxes;
     }
-    row_ = kBar + (kinds_.contains(Kind::kCommunication) ? kLane + 2 : 0) + kGap;
+    row_ = kBar + (shown_.contains(TimeSpent::kExchange) ? kLane + 2 : 0) + kGap;
     const double typical_ms = num_boxes > 0 ? compute_ms / num_boxes : 0.0;
     plot_ = typical_ms > 0.0 ? std::clamp(kBoxWidth * duration_ / typical_ms, kMinPlot, kMaxPlot) : kMinPlot;
   }
@@ -130,7 +128,7 @@ class Picture {
   }
 
   void box(const TimelineSpan& span) {
-    const bool lane = span.kind == Kind::kCommunication;
+    const bool lane = span.spent == TimeSpent::kExchange;
     const double x = x_of(span.start_ms), y = y_of(span.rank) + (lane ? kBar + 2 : 0);
     const double width = x_of(span.end_ms) - x,
                  seam = width > 3 ? 0.8 : 0;  // so that neighbours stay separate
@@ -138,7 +136,7 @@ class Picture {
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" rx=\"{}\" fill=\"{}\"><title>{}, "
         "{:.2f} to {:.2f} ms</title></rect>\n",
         x, y, std::max(width - seam, 0.4), lane ? kLane : kBar, seam > 0 ? "1.5" : "0",
-        fill_of(span.kind, lane ? 0 : span.chunk), escape(span.label), span.start_ms - start_,
+        fill_of(span.spent, lane ? 0 : span.chunk), escape(span.label), span.start_ms - start_,
         span.end_ms - start_);
     const std::string number = span.micro_batch >= 0 ? std::to_string(span.micro_batch) : "";
     if (lane || number.empty() || width < kDigit * static_cast<double>(number.size()) + 3) return;
@@ -171,8 +169,8 @@ class Picture {
       text(swatch.empty() ? x : x + 20, y, swatch.empty() ? "soft" : "ink", label);
       x += width;
     };
-    for (const Kind kind : kinds_)
-      entry(fmt::format("fill=\"{}\"", fill_of(kind, 0)), std::string(name(kind)));
+    for (const TimeSpent spent : shown_)
+      entry(fmt::format("fill=\"{}\"", fill_of(spent, 0)), std::string(name(spent)));
     entry("class=\"bubble\"",
           fmt::format("bubble: {:.1f} % of {} x {:.{}f} ms", 100 * timeline_.bubble_share(),
                       timeline_.num_ranks, duration_, duration_ < 100 ? 2 : 0));
@@ -183,7 +181,7 @@ class Picture {
   const Timeline& timeline_;
   const double start_, duration_;
   double row_ = 0.0, plot_ = 0.0;
-  std::set<Kind> kinds_;  // that occur
+  std::set<TimeSpent> shown_;  // that occur
   bool has_chunks_ = false;
   std::string svg_;
 };

@@ -19,11 +19,11 @@ std::string to_chrome_trace(const Timeline& timeline) {
   Json events = Json::array();
   std::set<std::pair<int, int>> threads;  // (rank, thread)
   for (const TimelineSpan& span : timeline.spans) {
-    const int thread = span.kind == TimelineSpan::Kind::kCommunication ? 1 : 0;
+    const int thread = span.spent == TimeSpent::kExchange ? 1 : 0;
     threads.insert({span.rank, thread});
     Json event = {{"ph", "X"},
                   {"name", span.label},
-                  {"cat", name(span.kind)},
+                  {"cat", name(span.spent)},
                   {"pid", span.rank},
                   {"tid", thread},
                   {"ts", span.start_ms * 1e3},

@@ -1,7 +1,8 @@
 // metrics.jsonl: one JSON object a line, a line a step, and a line an evaluation. Written by rank 0.
 //
 //   {"step":1,"loss":10.9,"lr":1e-05,"grad_norm":2.1,"loss_scale":1.0,"skipped":false,"step_ms":71.2,
-//    "tokens_per_s":8600.1,"data_wait_ms":0.01,"comm_wait_ms":0.2,"comm_bytes":1024,"peak_bytes":123456,"peak_rank":0,"memory":{"parameters":...}}
+//    "tokens_per_s":8600.1,"data_wait_ms":0.01,"comm_wait_ms":0.2,"comm_bytes":1024,
+//    "peak_bytes":123456,"peak_rank":0,"memory":{"parameters":...}}
 //   {"step":100,"eval_loss":4.2}                                           of images also "eval_top1",
 //   "eval_top5"
 //

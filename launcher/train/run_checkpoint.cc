@@ -63,7 +63,11 @@ Checkpoint open_checkpoint_or_run(const fs::path& path) {
   if (fs::exists(path / Manifest::kFileName)) return open_checkpoint(path, Verify::kChecksums);
   for (const fs::path& root : {path / "checkpoints", path}) {
     if (!fs::is_directory(root)) continue;
-    if (auto latest = CheckpointStore(root).latest(Verify::kChecksums)) return *latest;
+    const CheckpointStore store(root);
+    if (auto latest = store.latest(Verify::kChecksums)) return *latest;
+    TRIREME_CHECK(!store.holds_any(),
+                  "{} holds checkpoints, but all of them are damaged (see the warnings above)",
+                  root.string());
   }
   throw Error(ErrorCode::kInvalidInput,
               "{} is not a checkpoint, and holds none: a checkpoint is a folder step-NNNNNN with a {}",

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "launcher/build_info.h"
+#include "launcher/families/hf_exchange.h"
 #include "launcher/families/model_family.h"
 #include "launcher/host/device.h"
 #include "launcher/host/machine.h"
@@ -109,16 +110,18 @@ void build_engine(TrainingRun& run) {
 }
 
 void load_initial_model(TrainingRun& run) {
-  const std::string& file = run.options.config.model.init_from;
-  const Watchdog::Scope watch = run.watched("the reading of " + file);
+  const ModelSection& model = run.options.config.model;
+  const Watchdog::Scope watch = run.watched("the reading of " + model.init_from);
+  std::unique_ptr<TensorSource> weights;
   run_stage(run.comm(), [&] {
     try {
-      check_model(*run.engine, file);
+      weights = open_initial_weights(model);
+      check_model(*run.engine, *weights);
     } catch (const Error& error) {
       throw Error(error.code(), fmt::format("model.init_from: {}", error.what()), error.where());
     }
   });
-  run_stage(run.comm(), [&] { load_model(*run.engine, file); });
+  run_stage(run.comm(), [&] { load_model(*run.engine, *weights); });
   run.agreed_state_hash();  // of every rank's file
 }
 

@@ -20,24 +20,6 @@ std::map<int, int> chunks_of(const RankPlan& plan) {
   return chunks;
 }
 
-TimelineSpan::Kind kind_of(ActionKind kind) {
-  switch (traits(kind).spent) {
-    case TimeSpent::kForward:
-      return TimelineSpan::Kind::kForward;
-    case TimeSpent::kRecompute:
-      return TimelineSpan::Kind::kRecompute;
-    case TimeSpent::kBackward:
-      return TimelineSpan::Kind::kBackward;
-    case TimeSpent::kBackwardWeight:
-      return TimelineSpan::Kind::kBackwardWeight;
-    case TimeSpent::kUpdate:
-      return TimelineSpan::Kind::kUpdate;
-    case TimeSpent::kExchange:
-      return TimelineSpan::Kind::kCommunication;
-  }
-  return TimelineSpan::Kind::kCommunication;
-}
-
 }  // namespace
 
 ActionSpans::ActionSpans(const StepPlan& plan, const std::vector<std::string>& unit_names)
@@ -49,7 +31,7 @@ TimelineSpan ActionSpans::span(int rank, const Action& action, double start_ms, 
   const std::map<int, int>& chunks = chunks_[static_cast<std::size_t>(rank)];
   const auto chunk = chunks.find(action.unit);
   return {.rank = rank,
-          .kind = kind_of(action.kind),
+          .spent = traits(action.kind).spent,
           .chunk = chunk == chunks.end() ? 0 : chunk->second,
           .micro_batch = action.micro_batch,
           .label = to_text(action, unit_names_),

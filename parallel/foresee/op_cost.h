@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "kernels/backend_views.h"
+#include "kernels/backend.h"
 
 namespace trireme {
 

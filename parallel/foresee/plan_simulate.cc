@@ -68,8 +68,8 @@ class PlanSimulator {
 
   // When what a Forward or Backward receives is there; empty: not sent yet.
   std::optional<double> arrival(Rank& rank, const Action& action) {
-    const auto found =
-        rank.receives.find({action.kind == ActionKind::kForward, action.unit, action.micro_batch});
+    const auto found = rank.receives.find(
+        {traits(action.kind).takes_from == Channel::kActivations, action.unit, action.micro_batch});
     if (found == rank.receives.end()) return rank.now;
     const auto& [channel, place] = found->second;
     if (arrivals_[channel].size() <= place) return std::nullopt;
@@ -84,7 +84,7 @@ class PlanSimulator {
 
   bool compute(int rank, const Action& action) {
     Rank& state = ranks_[static_cast<std::size_t>(rank)];
-    const bool receives = action.kind != ActionKind::kRecompute && action.kind != ActionKind::kBackwardWeight;
+    const bool receives = traits(action.kind).takes_from != Channel::kNone;
     const auto at = receives ? arrival(state, action) : std::optional(state.now);
     if (!at) return false;
     const double start = std::max(*at, state.now);

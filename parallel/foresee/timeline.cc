@@ -6,13 +6,6 @@
 
 namespace trireme {
 
-std::string_view name(TimelineSpan::Kind kind) {
-  constexpr std::string_view kNames[] = {"forward",         "recompute",     "backward",
-                                         "weight gradient", "communication", "update"};
-  static_assert(std::size(kNames) == TimelineSpan::kNumKinds);
-  return kNames[static_cast<std::size_t>(kind)];
-}
-
 double Timeline::start_ms() const {
   return spans.empty() ? 0.0 : std::ranges::min_element(spans, {}, &TimelineSpan::start_ms)->start_ms;
 }
@@ -24,8 +17,7 @@ double Timeline::end_ms() const {
 double Timeline::busy_ms(int rank) const {
   double busy = 0.0;
   for (const TimelineSpan& span : spans) {
-    if (span.rank == rank && span.kind != TimelineSpan::Kind::kCommunication)
-      busy += span.end_ms - span.start_ms;
+    if (span.rank == rank && span.spent != TimeSpent::kExchange) busy += span.end_ms - span.start_ms;
   }
   return busy;
 }
@@ -44,11 +36,11 @@ Timeline merge_neighbours(const Timeline& timeline) {
   std::map<std::pair<int, bool>, std::size_t>
       last;  // (rank, whether communication) -> its latest merged span
   for (const TimelineSpan& span : timeline.spans) {
-    const std::pair lane(span.rank, span.kind == TimelineSpan::Kind::kCommunication);
+    const std::pair lane(span.rank, span.spent == TimeSpent::kExchange);
     const auto before = last.find(lane);
     if (before != last.end()) {
       TimelineSpan& open = merged.spans[before->second];
-      if (open.kind == span.kind && open.chunk == span.chunk && open.micro_batch == span.micro_batch &&
+      if (open.spent == span.spent && open.chunk == span.chunk && open.micro_batch == span.micro_batch &&
           open.end_ms == span.start_ms) {
         open.end_ms = span.end_ms;
         open.label = first_labels[before->second] + " ... " + span.label;

@@ -6,29 +6,18 @@
 #include <string_view>
 #include <vector>
 
+#include "parallel/plan/action.h"
+
 namespace trireme {
 
 struct TimelineSpan {
-  enum class Kind : std::uint8_t {
-    kForward,
-    kRecompute,
-    kBackward,        // both gradients, or that of the input where they run separately
-    kBackwardWeight,  // the parameters' gradient, where it runs on its own
-    kCommunication,   // may overlap the rank's other spans: drawn in a lane of its own
-    kUpdate,          // gradient norm and optimizer
-  };
-  static constexpr int kNumKinds = 6;
-
   int rank = 0;
-  Kind kind = Kind::kForward;
-  int chunk = 0;         // which of the rank's chunks: a shade of the colour
-  int micro_batch = -1;  // written into the box; -1: none
-  std::string label;     // "Forward stage 3 micro-batch 1"
+  TimeSpent spent = TimeSpent::kForward;  // exchanges are drawn in a lane of their own
+  int chunk = 0;                          // which of the rank's chunks: a shade of the colour
+  int micro_batch = -1;                   // written into the box; -1: none
+  std::string label;                      // "Forward stage 3 micro-batch 1"
   double start_ms = 0.0, end_ms = 0.0;
 };
-
-/// "forward", "weight gradient" ...
-std::string_view name(TimelineSpan::Kind kind);
 
 struct Timeline {
   int num_ranks = 0;

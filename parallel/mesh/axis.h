@@ -1,4 +1,4 @@
-// The axes of the mesh, by name. Nobody outside of mesh/ knows how many there are. Tensor parallelism, which
+// The axes of the mesh, by name. Other code names them and never counts them. Tensor parallelism, which
 // does not exist yet, will be an axis here.
 #pragma once
 

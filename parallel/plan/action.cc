@@ -17,7 +17,8 @@ constexpr std::array<ActionTraits, kNumActionKinds> kTraits{{
      .spent = TimeSpent::kForward,
      .micro_batch = Takes::kYes,
      .replayed = true,
-     .trains = false},
+     .trains = false,
+     .takes_from = Channel::kActivations},
     {.kind = kRecompute,
      .name = "Recompute",
      .spent = TimeSpent::kRecompute,
@@ -29,13 +30,15 @@ constexpr std::array<ActionTraits, kNumActionKinds> kTraits{{
      .micro_batch = Takes::kYes,
      .consumes_tape = true,
      .sums_gradient = true,
-     .replayed = true},
+     .replayed = true,
+     .takes_from = Channel::kGradients},
     {.kind = kBackwardInput,
      .name = "BackwardInput",
      .spent = TimeSpent::kBackward,
      .micro_batch = Takes::kYes,
      .consumes_tape = true,
-     .replayed = true},
+     .replayed = true,
+     .takes_from = Channel::kGradients},
     {.kind = kBackwardWeight,
      .name = "BackwardWeight",
      .spent = TimeSpent::kBackwardWeight,
@@ -117,6 +120,12 @@ constexpr bool is_in_order() {
 static_assert(is_in_order());
 
 }  // namespace
+
+std::string_view name(TimeSpent spent) {
+  constexpr std::array<std::string_view, kNumTimeSpent> kNames = {
+      "forward", "recompute", "backward", "weight gradient", "communication", "update"};
+  return kNames[static_cast<std::size_t>(spent)];
+}
 
 const ActionTraits& traits(ActionKind kind) {
   return kTraits[static_cast<std::size_t>(kind)];

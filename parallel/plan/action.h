@@ -55,7 +55,18 @@ enum class Scope : std::uint8_t {
 };
 
 /// The work that an action spends its time with.
-enum class TimeSpent : std::uint8_t { kExchange, kForward, kRecompute, kBackward, kBackwardWeight, kUpdate };
+enum class TimeSpent : std::uint8_t {
+  kForward,
+  kRecompute,
+  kBackward,        // both gradients, or that of the input where they run separately
+  kBackwardWeight,  // the parameters' gradient, where it runs on its own
+  kExchange,        // may overlap the rank's other work
+  kUpdate,          // gradient norm and optimizer
+};
+inline constexpr int kNumTimeSpent = static_cast<int>(TimeSpent::kUpdate) + 1;
+
+/// "forward", "weight gradient" ...
+std::string_view name(TimeSpent spent);
 
 enum class Direction : std::uint8_t { kNone, kSend, kReceive };
 
@@ -77,6 +88,8 @@ struct ActionTraits {
   bool replayed = false;       // by a replay, which only looks at gradients: neither sums nor updates
   bool trains = true;          // false: in evaluation, too
   Direction direction = Direction::kNone;
+  Channel takes_from =
+      Channel::kNone;  // waits for the message of its unit and micro-batch, where there is one
   Channel channel = Channel::kNone;
   // Of a message:
   ActionKind counterpart{};    // what the peer does

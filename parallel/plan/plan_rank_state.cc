@@ -126,8 +126,8 @@ std::vector<Action> PlanRankState::awaited(const Action& a) const {
     if (found == receives.end()) return {};
     return {{.kind = kind, .unit = a.unit, .micro_batch = a.micro_batch, .peer = found->second}};
   };
-  if (a.kind == kForward) return find(inputs_, kRecvActivation);
-  if (traits(a.kind).consumes_tape) return find(posted_, kRecvGradient);
+  if (traits(a.kind).takes_from == Channel::kActivations) return find(inputs_, kRecvActivation);
+  if (traits(a.kind).takes_from == Channel::kGradients) return find(posted_, kRecvGradient);
   if (a.kind == kRecvTiedParameters) return {a};
   return update_.awaited(a);
 }

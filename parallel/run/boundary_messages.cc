@@ -81,8 +81,8 @@ void BoundaryMessages::receive(const Action& receive) {
   }
 }
 
-std::vector<Tensor> BoundaryMessages::take(Channel channel, const Action& user) {
-  auto received = received_.extract({channel, user.unit, user.micro_batch});
+std::vector<Tensor> BoundaryMessages::take(const Action& user) {
+  auto received = received_.extract({traits(user.kind).takes_from, user.unit, user.micro_batch});
   if (!received) return {};
   wait(received.mapped());
   return std::move(received.mapped().tensors);

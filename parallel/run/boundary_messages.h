@@ -23,9 +23,9 @@ class BoundaryMessages {
   void send(const Action& send, const std::vector<Tensor>& tensors);
   /// Posts a receive.
   void receive(const Action& receive);
-  /// Waits for what was received for the action's unit and micro-batch on a channel. Empty where nothing was:
-  /// its neighbour is on this rank.
-  std::vector<Tensor> take(Channel channel, const Action& user);
+  /// Waits for what was received for the action's unit and micro-batch, on the channel that it takes from.
+  /// Empty where nothing was: its neighbour is on this rank.
+  std::vector<Tensor> take(const Action& user);
   void finish_sends();
 
  private:

@@ -1,16 +1,12 @@
 #include "parallel/run/checkpoint_state.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
-#include <set>
-#include <string_view>
 
 #include "runtime/base/error.h"
-#include "runtime/checkpoint/safetensors_reader.h"
+#include "runtime/checkpoint/safetensors_source.h"
 
 namespace trireme {
 namespace {
@@ -105,29 +101,10 @@ std::optional<CheckpointFile> write_file(const Engine& engine, const std::filesy
   return writer->commit();
 }
 
-// PyTorch counts the micro-batches that a batch norm saw; nothing here depends on it.
-bool is_count(const SafetensorsTensor& t) {
-  return t.name.ends_with(".num_batches_tracked");
-}
-
-void check_file(const SafetensorsReader& file, const std::vector<SavedTensor>& tensors) {
-  const std::string path = file.path().string();
-  std::set<std::string_view> names;
-  for (const SavedTensor& t : tensors) {
-    names.insert(t.name);
-    TRIREME_CHECK(file.has(t.name), "{} has no tensor '{}': it was saved from another model or optimizer",
-                  path, t.name);
-    const SafetensorsTensor& saved = file.tensor(t.name);
-    TRIREME_CHECK(saved.dtype == "F32" && saved.shape == dims_of(t.shape),
-                  "{}: tensor '{}' is {} [{}], this model needs F32 {}: it was saved from another model",
-                  path, t.name, saved.dtype, fmt::join(saved.shape, ", "), t.shape.to_string());
-  }
-  for (const SafetensorsTensor& saved : file.tensors()) {
-    TRIREME_CHECK(names.contains(saved.name) || is_count(saved),
-                  "{} holds the tensor '{}', which this model and optimizer do not have: it was saved from "
-                  "another model",
-                  path, saved.name);
-  }
+void check_names(const TensorSource& source, const std::vector<SavedTensor>& tensors) {
+  std::vector<SafetensorsEntry> wanted;
+  for (const SavedTensor& t : tensors) wanted.push_back({t.name, "F32", dims_of(t.shape)});
+  source.check(wanted);
 }
 
 // This rank's part of a tensor.
@@ -150,37 +127,36 @@ std::optional<OwnedPart> owned_part(const Engine& engine, const SavedTensor& t) 
   return OwnedPart{begin - t.offset, owned.slice(begin - first, {end - begin})};
 }
 
-std::vector<float> read_part(const SafetensorsReader& file, const SavedTensor& t, const OwnedPart& part) {
+std::vector<float> read_part(const TensorSource& source, const SavedTensor& t, const OwnedPart& part) {
   std::vector<float> values(static_cast<std::size_t>(part.values.num_elems()));
-  file.copy_floats(t.name, static_cast<std::uint64_t>(part.first), values);
+  source.copy_floats(t.name, static_cast<std::uint64_t>(part.first), values);
   return values;
 }
 
 // A model with such numbers would train, and give nothing but NaN: of what this rank has, so all ranks
 // together look at everything once.
-void check_values(const Engine& engine, const SafetensorsReader& file,
-                  const std::vector<SavedTensor>& tensors) {
+void check_values(const Engine& engine, const TensorSource& source, const std::vector<SavedTensor>& tensors) {
   for (const SavedTensor& t : tensors) {
     const auto part = owned_part(engine, t);
     if (!part) continue;
     const bool is_variance = t.group == kStatistics && t.name.ends_with(".running_var");
-    const std::vector<float> values = read_part(file, t, *part);
+    const std::vector<float> values = read_part(source, t, *part);
     const auto bad = std::ranges::find_if(
         values, [&](float value) { return !std::isfinite(value) || (is_variance && value < 0.0f); });
     if (bad == values.end()) continue;
     throw Error(ErrorCode::kInvalidInput,
                 "{}: element {} of tensor '{}' is {}, which is no {}: the file is damaged, or was "
                 "saved after its training had failed; choose another one",
-                file.path().string(), part->first + (bad - values.begin()), t.name, *bad,
+                source.place(), part->first + (bad - values.begin()), t.name, *bad,
                 is_variance ? "variance" : "finite number");
   }
 }
 
-void read_file(const Engine& engine, const SafetensorsReader& file, const std::vector<SavedTensor>& tensors) {
+void read_tensors(const Engine& engine, const TensorSource& source, const std::vector<SavedTensor>& tensors) {
   const Context& ctx = engine.context();
   for (const SavedTensor& t : tensors) {
     const auto part = owned_part(engine, t);
-    if (part) ctx.backend->copy_from_host(ctx.exec, part->values, read_part(file, t, *part).data());
+    if (part) ctx.backend->copy_from_host(ctx.exec, part->values, read_part(source, t, *part).data());
   }
 }
 
@@ -196,35 +172,31 @@ std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesyst
   return files;
 }
 
-void check_model(const Engine& engine, const std::filesystem::path& path) {
-  const SafetensorsReader file(path);
+void check_model(const Engine& engine, const TensorSource& source) {
   const std::vector<SavedTensor> tensors = model_tensors(engine);
-  check_file(file, tensors);
-  check_values(engine, file, tensors);
+  check_names(source, tensors);
+  check_values(engine, source, tensors);
 }
 
-void load_model(Engine& engine, const std::filesystem::path& path) {
-  const SafetensorsReader file(path);
-  const std::vector<SavedTensor> tensors = model_tensors(engine);
-  check_file(file, tensors);
-  check_values(engine, file, tensors);
+void load_model(Engine& engine, const TensorSource& source) {
+  check_model(engine, source);
   engine.parameters().settle();
-  read_file(engine, file, tensors);
+  read_tensors(engine, source, model_tensors(engine));
   engine.refresh_parameters();
 }
 
 void load_state(Engine& engine, const std::filesystem::path& folder, StateParts parts) {
-  const SafetensorsReader model(folder / kModelFile);
+  const SafetensorsSource model(folder / kModelFile);
   const std::vector<SavedTensor> tensors = model_tensors(engine);
-  check_file(model, tensors);
+  check_names(model, tensors);
   const std::vector<SavedTensor> state = optimizer_tensors(engine);
   engine.parameters().settle();
   if (parts == StateParts::kAll && !state.empty()) {
-    const SafetensorsReader optimizer(folder / kOptimizerFile);
-    check_file(optimizer, state);
-    read_file(engine, optimizer, state);
+    const SafetensorsSource optimizer(folder / kOptimizerFile);
+    check_names(optimizer, state);
+    read_tensors(engine, optimizer, state);
   }
-  read_file(engine, model, tensors);
+  read_tensors(engine, model, tensors);
   engine.refresh_parameters();
 }
 

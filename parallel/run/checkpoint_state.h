@@ -7,6 +7,7 @@
 
 #include "parallel/run/engine.h"
 #include "runtime/checkpoint/safetensors_writer.h"
+#include "runtime/checkpoint/tensor_source.h"
 
 namespace trireme {
 
@@ -18,16 +19,15 @@ inline constexpr const char* kOptimizerFile =
 /// they own. Collective. Throws Error naming the file when the disk refuses.
 std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesystem::path& folder);
 
-/// Loads parameters and running statistics from a safetensors file of this model's names and shapes, as F32,
-/// on every rank; PyTorch's counts of batches are passed over. For a ResNet these are torchvision's names.
+/// Loads parameters and running statistics from a source of this model's names and shapes, on every rank.
 /// Throws Error(kInvalidInput) naming the file and the first tensor that is missing, of another shape or
 /// dtype, or not the model's, or of which this rank's part has a number that is not finite or a negative
 /// variance; nothing is changed then. Collective where state is sharded.
-void load_model(Engine& engine, const std::filesystem::path& file);
+void load_model(Engine& engine, const TensorSource& source);
 
 /// Throws what load_model() would throw; on this rank alone. All ranks ask this before any of them loads:
 /// each sees its own file system and its own part of the numbers.
-void check_model(const Engine& engine, const std::filesystem::path& file);
+void check_model(const Engine& engine, const TensorSource& source);
 
 enum class StateParts {
   kAll,    // to go on training

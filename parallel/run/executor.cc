@@ -61,13 +61,13 @@ void Executor::play(Run& run, const Action& action) {
   switch (action.kind) {
     case ActionKind::kForward:
       compute.read_batch(action);
-      return compute.forward(action, messages.take(Channel::kActivations, action));
+      return compute.forward(action, messages.take(action));
     case ActionKind::kRecompute:
       return compute.recompute(action);
     case ActionKind::kBackward:
-      return compute.backward(action, messages.take(Channel::kGradients, action));
+      return compute.backward(action, messages.take(action));
     case ActionKind::kBackwardInput:
-      return compute.backward_input(action, messages.take(Channel::kGradients, action));
+      return compute.backward_input(action, messages.take(action));
     case ActionKind::kBackwardWeight:
       return compute.backward_weight(action);
     case ActionKind::kGather:

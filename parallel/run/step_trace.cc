@@ -21,9 +21,9 @@ std::chrono::steady_clock::time_point meet(Communicator& comm) {
 }
 
 void add_spans(Timeline& timeline, TimelineSpan span, double waited_ms) {
-  if (span.kind != TimelineSpan::Kind::kCommunication && waited_ms > 0.0) {
+  if (span.spent != TimeSpent::kExchange && waited_ms > 0.0) {
     TimelineSpan wait = span;
-    wait.kind = TimelineSpan::Kind::kCommunication;
+    wait.spent = TimeSpent::kExchange;
     wait.label = "wait in " + span.label;
     wait.end_ms = span.start_ms = std::min(span.start_ms + waited_ms, span.end_ms);
     timeline.spans.push_back(std::move(wait));

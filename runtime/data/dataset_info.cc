@@ -18,6 +18,10 @@ DatasetInfo to_info(const nlohmann::json& json) {
   TRIREME_CHECK(json.at("version") == kVersion, "it has version {}, this build reads version {}",
                 json.at("version").dump(), kVersion);
   const auto& sources = json.at("sources");
+  for (const char* count : {"vocab_size", "train_tokens", "eval_tokens"}) {
+    const auto value = read_integer<std::int64_t>(json, count);
+    TRIREME_CHECK(value >= 0, "its {} is {}", count, value);
+  }
   return {.tokenizer = json.at("tokenizer").get<std::string>(),
           .tokenizer_model = json.at("tokenizer_model").get<std::string>(),
           .vocab_size = read_integer<std::int64_t>(json, "vocab_size"),

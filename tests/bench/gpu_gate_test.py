@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
-"""Tries gpu_gate.sh out without a GPU: its stages, its peers and its report, on a bundle made of a build folder.
+"""Tries gpu_gate.sh out without a GPU: its parts in a dry run on a bundle made of a build folder, and what becomes of
+them on a card, with programs that only print.
 
     gpu_gate_test.py --bin build/release/bin --source . [unittest options]
 """
 
 import argparse
+import glob
 import json
 import os
 import pathlib
+import signal
 import sqlite3
 import subprocess
 import sys
+import tarfile
 import tempfile
+import time
 import unittest
 
 OPTIONS = None
@@ -23,125 +28,281 @@ class GpuGate(unittest.TestCase):
         self.root = pathlib.Path(self.folder.name)
         self.bundle = self.root / "bundle"
         self.bundle.mkdir()
-        (self.bundle / "run").write_text(f'#!/bin/sh\nPATH={OPTIONS.bin}:$PATH\nexec "$@"\n')
-        (self.bundle / "run").chmod(0o755)
+        self.write_program(self.bundle / "run", f'PATH={self.root}/fakes:{OPTIONS.bin}:$PATH exec "$@"')
         (self.bundle / "tests").mkdir()
         (self.bundle / "tests/bench").symlink_to(OPTIONS.source / "tests/bench")
 
     def tearDown(self):
         self.folder.cleanup()
 
-    def run_gate(self, *arguments, **environment):
-        return subprocess.run([self.bundle / "tests/bench/gpu_gate.sh", *arguments],
-                              capture_output=True, text=True, timeout=280, env={**os.environ, **environment})
+    def write_program(self, path, text):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("#!/bin/sh\n" + text + "\n")
+        path.chmod(0o755)
 
-    def test_dry_run(self):
+    def start(self, part, *options, **environment):
+        return subprocess.Popen([self.bundle / "tests/bench/gpu_gate.sh", "--part", part, "--out", self.root / "gate",
+                                 *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                env={**os.environ, "TRIREME_GATE_PYTHON": sys.executable, **environment})
+
+    def report(self, part):
+        """The part's JSON, and the names of its logs."""
+        with tarfile.open(self.root / "gate" / (part + ".tar.gz")) as archive:
+            names = archive.getnames()
+        return json.loads((self.root / "gate" / (part + ".json")).read_text()), names
+
+    def run_part(self, part, *options, **environment):
+        running = self.start(part, *options, **environment)
+        text, _ = running.communicate(timeout=280)
+        return running.returncode, text, *self.report(part)
+
+    def dry_run(self, part):
+        status, text, report, logs = self.run_part(part, "--dry-run")
+        stages = report["stages"]
         has_torch = subprocess.run([sys.executable, "-c", "import torch"], capture_output=True).returncode == 0
-        ended = self.run_gate("--dry-run", str(self.root / "results"), TRIREME_GATE_PYTHON=sys.executable)
-        gate = json.loads((self.root / "results/gate.json").read_text())
-        stages = gate["stages"]
         for name, stage in stages.items():
-            if name.startswith("pytorch_") and not has_torch:
-                continue
-            self.assertTrue(stage["ok"] or stage["status"].startswith("skipped: "), f"{name}: {stage}\n{ended.stdout}")
-        self.assertEqual(ended.returncode, 0 if has_torch else 1, ended.stdout + ended.stderr)
+            if has_torch or not name.startswith("pytorch_"):
+                self.assertIn(stage["state"], ("passed", "skipped"), f"{name}: {stage}\n{text}")
+            if stage["state"] == "passed":
+                self.assertIn(f"{part}/{name}.out", logs)
+        self.assertEqual(status, 0 if has_torch or part not in ("bench-gpt", "bench-resnet") else 1, text)
+        self.assertEqual((report["part"], report["dry_run"]), (part, True))
         self.assertIn("backends", stages["doctor"]["result"])
+        return stages, has_torch
+
+    def test_dry_run_of_probe(self):
+        stages, _ = self.dry_run("probe")
+        self.assertGreater(stages["rates"]["result"]["sgemm_gflops"], 0)
+        for job, call in (("gpt2_124m", "attention_fwd"), ("resnet50", "conv2d_bwd_weight")):
+            for precision in ("bf16", "fp16"):
+                calls = stages[f"engines_{job}_{precision}"]["result"]
+                self.assertIn(call, {line["call"] for line in calls})
+                self.assertEqual(stages[f"native_engines_{job}_{precision}"]["result"], {"native": []})
+        self.assertTrue(all(stages["step_bits"]["result"]["equal"].values()))
+
+    def test_dry_run_of_state(self):
+        stages, _ = self.dry_run("state")
         self.assertEqual(stages["parity"]["result"]["loss_errors"], [0] * 5)
-        self.assertTrue(all(stages["same_bits"]["result"]["equal"].values()))
-        runs = {size + "_" + mode for size in ("124m", "350m") for mode in ("fp32", "tf32", "bf16", "fp16")}
-        self.assertEqual(set(gate["runs"]), runs)
-        self.assertFalse([name for name in stages if name.startswith("sanitize_")])
-        for run, row in gate["runs"].items():
-            self.assertTrue(row["as_predicted"], run)
-        if has_torch:
-            ours, theirs = (stages[who + "_124m_fp32"]["result"]["tokens_per_s"] for who in ("trireme", "pytorch"))
-            self.assertEqual(gate["runs"]["124m_fp32"]["speed"], ours / theirs)
+        for precision in ("fp32", "tf32", "bf16", "fp16"):
+            self.assertTrue(all(stages["same_bits_" + precision]["result"]["equal"].values()))
 
-    def test_only_plays_what_matches(self):
-        ended = self.run_gate("--dry-run", "--only", "sanitize|doctor", str(self.root / "results"),
-                              TRIREME_GATE_PYTHON=sys.executable)
-        self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
-        stages = json.loads((self.root / "results/gate.json").read_text())["stages"]
-        self.assertTrue(stages["doctor"]["ok"])
-        self.assertEqual({name for name in stages if name != "doctor"},
-                         {"sanitize_" + name for name in ("sixteen_bit", "gpt", "resnet", "nccl", "races", "conformance",
-                                                          "conformance_races")})
+    def test_dry_runs_of_benchmarks(self):
+        for part, rate, run in (("bench-gpt", "tokens_per_s", "124m_fp16"),
+                                ("bench-resnet", "images_per_s", "resnet50_bf16")):
+            stages, has_torch = self.dry_run(part)
+            row = stages["beside_" + run]["result"]
+            self.assertTrue(row["as_predicted"])
+            self.assertNotIn("bar", row, "speeds of a dry run mean nothing")
+            if has_torch:
+                ours, theirs = (stages[who + run]["result"][rate] for who in ("trireme_", "pytorch_"))
+                self.assertEqual(row["speed"], ours / theirs)
 
-    def test_what_shows_nothing_is_not_green(self):
-        for only, status, message in [("nosuch", 2, "no stage matches"), ("sanitize", 1, "not shown")]:
-            ended = self.run_gate("--dry-run", "--only", only, str(self.root / only), TRIREME_GATE_PYTHON=sys.executable)
-            self.assertEqual(ended.returncode, status, ended.stdout + ended.stderr)
-            self.assertIn(message, ended.stderr)
+    def test_dry_runs_of_what_wants_a_card(self):
+        for part in ("tests", "conformance", "sanitize"):
+            stages, _ = self.dry_run(part)
+            self.assertEqual({stage["state"] for name, stage in stages.items() if name != "doctor"}, {"skipped"})
 
-    def report_of(self, *options, **stages):
-        results = self.root / "report"
-        results.mkdir(exist_ok=True)
-        for name, result in stages.items():
-            (results / f"{name}.out").write_text(json.dumps(result))
-        (results / "stages.tsv").write_text("".join(f"{name}\t0\t1\n" for name in stages))
-        ended = subprocess.run([sys.executable, OPTIONS.source / "tests/bench/gate_report.py", *options, results],
-                               capture_output=True, text=True)
-        return ended, json.loads((results / "gate.json").read_text())
+    def fake_card(self, architecture="sm_90", notes=(), devices=1):
+        """Programs that print what they would on a card, at once."""
+        device = {"name": "NVIDIA H200", "architecture": architecture}
+        doctor = {"gpus": {"devices": [device] * devices, "problem": "" if devices else "the driver is asleep"}}
+        (self.root / "doctor.json").write_text(json.dumps(doctor, indent=2) + "\n")
+        call = json.dumps({"call": "attention_fwd", "notes": list(notes)})
+        self.write_program(self.root / "fakes/trireme", f"""case "$*" in
+          *--engines*) printf '%s\\n' '{call}' '{call}' ;;
+          train*) mkdir -p "$4" && echo '{{}}' >"$4/summary.json" ;;
+          *) cat {self.root}/doctor.json ;;
+          esac""")
+        run = json.dumps({"losses": [2.0], "grad_norms": [1.0], "state_hash": "ab", "tokens_per_s": 100.0,
+                          "step_ms": 9.0, "flops_per_token": 8e8, "peak_bytes": 60, "predicted_peak_bytes": 60})
+        self.write_program(self.root / "fakes/gpt_train_bench", f"""echo '[warning] of a library'; echo '{run}'
+          [ -z "$TRIREME_KERNEL_TRACE" ] || printf '0\\t50\\n50\\t99\\n99\\t100\\n' >"$TRIREME_KERNEL_TRACE" """)
 
-    def test_the_report_of_a_card(self):
-        doctor = {"gpus": {"devices": [{"name": "NVIDIA H200"}]}}
-        ours = {"tokens_per_s": 1e5, "flops_per_token": 8e8, "peak_bytes": 60, "predicted_peak_bytes": 60}
-        theirs = {"tokens_per_s": 8e4, "peak_bytes": 80}
-        ended, gate = self.report_of(doctor=doctor, trireme_124m_bf16=ours, pytorch_124m_bf16=theirs,
-                                     trireme_350m_fp32=ours)
-        self.assertEqual(ended.returncode, 0, ended.stderr)
-        self.assertEqual(gate["runs"]["124m_bf16"],
-                         {"tokens_per_s": 1e5, "peak_bytes": 60, "as_predicted": True, "mfu": 8e13 / 989.4e12,
-                          "pytorch_tokens_per_s": 8e4, "pytorch_peak_bytes": 80, "speed": 1.25, "memory": 0.75})
-        self.assertEqual(gate["bars"], {}, "bf16 is not judged")
-        self.assertNotIn("speed", gate["runs"]["350m_fp32"])
+    def fake_peers(self):
+        """What the other parts need on a card, PyTorch too."""
+        images = json.dumps({"images_per_s": 100.0, "step_ms": 9.0, "peak_bytes": 60, "predicted_peak_bytes": 60})
+        self.write_program(self.root / "fakes/resnet_train_bench", f"echo '{images}'")
+        theirs = json.dumps({"images_per_s": 90.0, "tokens_per_s": 90.0, "peak_bytes": 80, "compiled": True})
+        self.write_program(self.root / "fakes/python", f"""case $1 in
+          */peers/*) case "$*" in *--compile*) echo '{theirs}' ;; *) exit 1 ;; esac ;;
+          *) exec {sys.executable} "$@" ;;
+          esac""")
+        # mpirun -np N [one_card.sh] [compute-sanitizer options...] PROGRAM
+        self.write_program(self.root / "fakes/mpirun", 'shift 2; exec "$@"')
+        self.write_program(self.bundle / "tests/comm/one_card.sh", 'exec "$@"')
+        self.write_program(self.root / "fakes/compute-sanitizer", """[ "$CUDA_MODULE_LOADING" = LAZY ] || exit 1
+          while [ "${1#-}" != "$1" ] || [ "$1" = all ] || [ "$1" = 9 ] || [ "$1" = no ] || [ "${1%check}" != "$1" ]; do
+          shift; done; exec "$@" """)
+        self.write_program(self.bundle / "run-tests", """mkdir -p "$TRIREME_TEST_LOGS"
+          echo ok >"$TRIREME_TEST_LOGS/one.log" """)
+        (self.bundle / "bin").mkdir()
+        (self.bundle / "bin/libkernel_trace.so").write_text("")
+        for program in ("nccl_gpt", "nccl_pipeline", "cuda_gpt_test", "cuda_resnet_test", "cuda_sixteen_bit_test",
+                        "cuda_conformance_test"):
+            self.write_program(self.root / "fakes" / program, """echo '{"state": "ab"}'""")
 
-    def test_a_missed_bar_fails_and_is_named(self):
-        def run(speed):
-            return {"tokens_per_s": speed, "flops_per_token": 8e8, "peak_bytes": 60, "predicted_peak_bytes": 60}
-        held = dict(trireme_124m_fp32=run(100.0), pytorch_124m_fp32={"tokens_per_s": 100.0, "peak_bytes": 80},
-                    trireme_350m_tf32=run(101.0), pytorch_350m_tf32={"tokens_per_s": 100.0, "peak_bytes": 80},
-                    kernel_share_recorded={"share_without_kernels": 0.029},
-                    kernel_share_enqueued={"share_without_kernels": 0.5})
-        ended, gate = self.report_of(**held)
-        self.assertEqual(ended.returncode, 0, ended.stderr)
-        self.assertEqual({what: bar["holds"] for what, bar in gate["bars"].items()},
-                         {"speed of 124m_fp32": True, "speed of 350m_tf32": True, "share without kernels": True})
-        for stage, result, named in (("trireme_124m_fp32", run(99.9), "speed of 124m_fp32 is 0.999, the bar 1.0"),
-                                     ("trireme_350m_tf32", run(50.0), "speed of 350m_tf32 is 0.500"),
-                                     ("kernel_share_recorded", {"share_without_kernels": 0.03},
-                                      "share without kernels is 0.030, the bar 0.03")):
-            ended, gate = self.report_of(**{**held, stage: result})
-            self.assertEqual(ended.returncode, 1, stage)
-            self.assertIn(named, ended.stderr)
-            self.assertEqual([bar["holds"] for bar in gate["bars"].values()].count(False), 1)
-            ended, gate = self.report_of("--dry-run", **{**held, stage: result})
-            self.assertEqual((ended.returncode, gate["bars"]), (0, {}), "speeds of a dry run mean nothing")
+    def test_a_part_on_a_card(self):
+        self.fake_card()
+        status, text, report, _ = self.run_part("probe")
+        self.assertEqual((status, report["state"], report["reason"]), (0, "passed", ""), text)
+        self.assertEqual((report["card"], report["architecture"]), ("NVIDIA H200", "sm_90"))
+        self.assertEqual(len(report["stages"]["engines_gpt2_124m_bf16"]["result"]), 2)
+        self.assertEqual(report["stages"]["step_recorded"]["result"]["state_hash"], "ab")
 
-    def test_slower_kernels_are_named(self):
-        (self.root / "report/tests").mkdir(parents=True)
-        warning = "cuDNN 9.19.0 has no fitting engine for {} ({}); the slower native kernel runs"
-        attention = warning.format("attention", "no engine is proposed")
-        convolution = warning.format("convolution", "no engine is proposed")
-        (self.root / "report/doctor.err").write_text(f"[warning] cuda: {attention}\n" * 2 + "something else\n")
-        (self.root / "report/tests/a.log").write_text(f"[warning] cuda: {convolution}\n")
-        ended, gate = self.report_of(doctor={})
-        self.assertEqual(ended.returncode, 0, ended.stderr)
-        self.assertEqual(gate["stages"]["doctor"]["own_kernels"], [attention])
-        self.assertEqual(gate["own_kernels"], [attention, convolution])
+    def test_every_part_on_a_card(self):
+        self.fake_card()
+        self.fake_peers()
+        expected = {
+            "tests": {"sixteen_bit", "models", "communicators"}, "conformance": {"conformance"},
+            "state": {"same_bits_bf16", "parity", "same_state", "pipeline_state"},
+            "bench-gpt": {"beside_124m_fp16", "native_trireme_124m_bf16", "kernel_share_recorded", "beside_350m_bf16"},
+            "bench-resnet": {"beside_resnet50_bf16", "native_trireme_resnet50_fp16"},
+            "sanitize": {"nccl", "races", "conformance_races"}}
+        reports = {}
+        for part, stages in expected.items():
+            status, text, reports[part], logs = self.run_part(
+                part, TRIREME_GATE_PYTHON=str(self.root / "fakes/python"),
+                PATH=f"{self.root}/fakes:" + os.environ["PATH"])
+            self.assertEqual((status, reports[part]["state"]), (0, "passed"), text)
+            self.assertLessEqual(stages, set(reports[part]["stages"]))
+            self.assertEqual({stage["state"] for stage in reports[part]["stages"].values()}, {"passed"})
+            if part in ("tests", "conformance"):
+                self.assertIn(f"{part}/tests/one.log", logs)
+        gpt = reports["bench-gpt"]["stages"]
+        beside = gpt["beside_124m_bf16"]["result"]
+        self.assertEqual((beside["speed"], beside["bar"]), (100 / 90, 1))
+        self.assertEqual(gpt["kernel_share_recorded"]["result"]["bar"], 0.03)
+        self.assertEqual(len(reports["state"]["stages"]["same_state"]["result"]), 3)
 
-    def test_memory_that_was_not_predicted_fails(self):
-        ended, _ = self.report_of(trireme_124m_fp32={"tokens_per_s": 1.0, "flops_per_token": 1.0, "peak_bytes": 61,
-                                                     "predicted_peak_bytes": 60})
-        self.assertEqual(ended.returncode, 1)
-        self.assertIn("124m_fp32", ended.stderr)
+    def test_a_missed_bar_fails_the_part(self):
+        self.fake_card()
+        self.fake_peers()
+        slow = json.dumps({"images_per_s": 89.0, "step_ms": 9.0, "peak_bytes": 60, "predicted_peak_bytes": 60})
+        self.write_program(self.root / "fakes/resnet_train_bench", f"echo '{slow}'")
+        status, text, report, _ = self.run_part("bench-resnet", TRIREME_GATE_PYTHON=str(self.root / "fakes/python"))
+        self.assertEqual((status, report["reason"]), (1, "not shown: beside_resnet50_fp16 beside_resnet50_bf16"), text)
+        self.assertFalse(report["stages"]["beside_resnet50_fp16"]["result"]["holds"])
+
+    def test_native_attention_and_convolutions_fail_on_hopper(self):
+        note = 'cuda: cuDNN 9.19.0 has no fitting engine for {} (code "7"); the slower native kernel runs'
+        for problem, architecture, expected in (("attention_fwd", "sm_90", 1), ("conv2d_bwd_weight", "sm_90", 1),
+                                                ("attention_fwd", "sm_80", 0), ("layer_norm", "sm_90", 0)):
+            self.fake_card(architecture, [note.format(problem)])
+            status, text, report, _ = self.run_part("probe")
+            self.assertEqual(status, expected, text)
+            stage = report["stages"]["native_engines_resnet50_fp16"]
+            self.assertEqual(stage["state"], "failed" if expected else "passed")
+            self.assertIn(f"no fitting engine for {problem}", stage["result"]["native"][0])
+
+    def test_what_is_skipped_on_a_card_has_shown_nothing(self):
+        self.fake_card()
+        status, text, report, _ = self.run_part("sanitize", PATH=self.path_without("compute-sanitizer"))
+        if any(glob.glob(f"/usr/local/cuda*/{folder}/compute-sanitizer") for folder in ("bin", "compute-sanitizer")):
+            self.skipTest("this machine has a compute-sanitizer in CUDA's folder")
+        self.assertEqual((status, report["state"]), (1, "failed"), text)
+        self.assertIn("races", report["reason"])
+
+    def path_without(self, program):
+        return ":".join(p for p in os.environ["PATH"].split(":") if not (pathlib.Path(p) / program).exists())
+
+    @unittest.skipIf(glob.glob("/dev/nvidia[0-9]*"), "this machine has a GPU")
+    def test_no_device(self):
+        self.fake_card(devices=0)
+        status, text, report, _ = self.run_part("probe")
+        self.assertEqual((status, report["state"]), (77, "no device"), text)
+        self.assertEqual(report["reason"], "no GPU: the driver is asleep")
+        self.write_program(self.root / "fakes/trireme", "echo 'trireme needs a \\\\ \"library\"' >&2; exit 2")
+        status, text, report, _ = self.run_part("probe")
+        self.assertEqual((status, report["reason"]), (77, 'no GPU: trireme needs a \\ "library"'), text)
+
+    def start_and_wait_for(self, log):
+        """The probe, once the second stage has printed a line and half of another."""
+        self.fake_card()
+        self.write_program(self.root / "fakes/trireme", f"""case "$*" in
+          *--no-measure*) cat {self.root}/doctor.json ;;
+          *) printf '{{"call": "first"}}\\n{{"call": "sec'; touch {log}; exec sleep 30 ;;
+          esac""")
+        running = self.start("probe")
+        self.addCleanup(running.stdout.close)
+        deadline = time.monotonic() + 60
+        while not log.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertTrue(log.exists())
+        return running
+
+    def test_what_is_cut_off_leaves_what_it_measured(self):
+        running = self.start_and_wait_for(self.root / "log")
+        running.send_signal(signal.SIGTERM)
+        self.assertEqual(running.wait(timeout=30), 75)
+        report, logs = self.report("probe")
+        self.assertEqual((report["state"], list(report["stages"])), ("cut off", ["doctor", "rates"]))
+        self.assertEqual(report["stages"]["doctor"]["state"], "passed")
+        self.assertEqual(report["stages"]["rates"]["state"], "cut off")
+        self.assertEqual(report["stages"]["rates"]["result"], {"call": "first"}, "half of a line says nothing")
+        self.assertIn("probe/rates.out", logs)
+
+    def test_what_is_killed_leaves_the_stages_before(self):
+        running = self.start_and_wait_for(self.root / "log")
+        running.kill()
+        running.wait()
+        report, logs = self.report("probe")
+        self.assertEqual((report["state"], report["stages"]["rates"]), ("running", {"state": "running"}))
+        self.assertEqual(report["stages"]["doctor"]["result"]["gpus"]["devices"][0]["name"], "NVIDIA H200")
+        self.assertIn("probe/doctor.out", logs)
+
+    def test_a_stage_that_hangs_is_cut_off_and_the_next_goes_on(self):
+        self.fake_card()
+        self.write_program(self.root / "fakes/gpt_train_bench", "exec sleep 30")
+        status, text, report, _ = self.run_part("probe", TRIREME_GATE_SECONDS="12")
+        self.assertEqual(status, 1, text)
+        self.assertEqual(report["stages"]["step_recorded"]["status"], 124)
+        self.assertEqual(report["stages"]["engines_gpt2_124m_fp32"]["error"], "no time left")
+        self.assertLess(report["seconds"], 30)
+
+    def test_wrong_arguments_show_the_usage(self):
+        for arguments in ([], ["--dry-run"], ["--help"], ["--part"], ["--part", "all"], ["--part", "probe", "folder"],
+                          ["--part", "probe", "--out"], ["--part", "probe", "--only", "doctor"]):
+            ended = subprocess.run([self.bundle / "tests/bench/gpu_gate.sh", *arguments], capture_output=True,
+                                   text=True, cwd=self.root, timeout=60)
+            self.assertEqual(ended.returncode, 2, arguments)
+            self.assertIn("gpu_gate.sh --part PART [--out DIR] [--dry-run]", ended.stderr)
+
+    def beside(self, ours, theirs=None, *options):
+        paths = []
+        for name, run in (("ours", ours), ("theirs", theirs)):
+            if run:
+                paths.append(self.root / (name + ".json"))
+                paths[-1].write_text(json.dumps(run) + "\n")
+        check = OPTIONS.source / "tests/bench/gate/check.py"
+        ended = subprocess.run([sys.executable, check, "beside", *options, *paths], capture_output=True, text=True)
+        return ended.returncode, json.loads(ended.stdout)
+
+    def test_runs_beside_pytorch(self):
+        ours = {"tokens_per_s": 1e5, "step_ms": 80.0, "flops_per_token": 8e8, "peak_bytes": 60,
+                "predicted_peak_bytes": 60}
+        theirs = {"tokens_per_s": 8e4, "peak_bytes": 80, "compiled": True}
+        card = ("--card", "NVIDIA H200", "--precision", "bf16")
+        status, report = self.beside(ours, theirs, *card)
+        self.assertEqual(status, 0)
+        self.assertEqual((report["speed"], report["memory"], report["mfu"]), (1.25, 0.75, 8e13 / 989.4e12))
+        for precision in ("bf16", "fp16", "tf32", "fp32"):
+            slow = {**ours, "tokens_per_s": 79_999.0}
+            status, report = self.beside(slow, theirs, "--precision", precision)
+            self.assertEqual((status, report["bar"], report["holds"]), (1, 1.0, False), precision)
+            self.assertEqual(self.beside(slow, theirs, "--precision", precision, "--device", "cpu")[0], 0)
+        self.assertEqual(self.beside({**ours, "peak_bytes": 61}, theirs)[0], 1, "memory was not predicted")
+        status, report = self.beside({**ours, "peak_bytes": 61})
+        self.assertEqual((status, "speed" in report), (1, False))
+        images = {"images_per_s": 10.0, "step_ms": 1.0, "peak_bytes": 1, "predicted_peak_bytes": 1}
+        status, report = self.beside(images, {"images_per_s": 20.0, "peak_bytes": 0, "compiled": True})
+        self.assertEqual((status, report["speed"]), (1, 0.5))
 
     def check(self, what, *runs):
         paths = []
         for i, run in enumerate(runs):
             paths.append(self.root / f"run{i}.json")
             paths[-1].write_text("[warning] of a library\n" + json.dumps(run) + "\n")
-        return subprocess.run([sys.executable, OPTIONS.source / "tests/bench/gate_check.py", what, *paths],
+        return subprocess.run([sys.executable, OPTIONS.source / "tests/bench/gate/check.py", what, *paths],
                               capture_output=True, text=True).returncode
 
     def test_differences_are_seen(self):
@@ -167,25 +328,14 @@ class GpuGate(unittest.TestCase):
         for path in (trace, lines):
             share = self.share_of(path)
             self.assertAlmostEqual(json.loads(share.stdout)["share_without_kernels"], 0.2)
+        self.assertEqual(self.share_of(lines, "--below", "0.21").returncode, 0)
+        self.assertEqual(self.share_of(lines, "--below", "0.19").returncode, 1)
         lines.write_text(lines.read_text() + "lost 7\n")
         self.assertNotEqual(self.share_of(lines).returncode, 0, "a trace with holes says nothing")
 
-    def share_of(self, trace):
-        return subprocess.run([sys.executable, OPTIONS.source / "tests/bench/kernel_share.py", trace],
+    def share_of(self, trace, *options):
+        return subprocess.run([sys.executable, OPTIONS.source / "tests/bench/gate/kernel_share.py", *options, trace],
                               capture_output=True, text=True)
-
-    def test_without_time_every_stage_fails_and_is_reported(self):
-        ended = self.run_gate("--dry-run", str(self.root / "results"), TRIREME_GATE_SECONDS="0",
-                              TRIREME_GATE_PYTHON=sys.executable)
-        self.assertEqual(ended.returncode, 1)
-        gate = json.loads((self.root / "results/gate.json").read_text())
-        self.assertEqual(gate["stages"]["doctor"]["status"], "124")
-
-    def test_wrong_arguments_show_the_usage(self):
-        for arguments in ([], ["--dry-run"], ["--help"], ["a", "b"], ["--only", "", "a"]):
-            ended = self.run_gate(*arguments)
-            self.assertEqual(ended.returncode, 2, arguments)
-            self.assertIn("gpu_gate.sh [--dry-run] [--only REGEX] RESULTS_FOLDER", ended.stderr)
 
 
 if __name__ == "__main__":

@@ -48,8 +48,10 @@ def read_safetensors(path):
         if name == "__metadata__":
             continue
         begin, end = (8 + header_bytes + offset for offset in entry["data_offsets"])
-        dtype = {"F32": "<f4", "I32": "<i4"}[entry["dtype"]]
+        dtype = {"F32": "<f4", "I32": "<i4", "F16": "<f2", "BF16": "<i2"}[entry["dtype"]]
         tensors[name] = torch.from_numpy(numpy.frombuffer(data[begin:end], dtype).reshape(entry["shape"]).copy())
+        if entry["dtype"] == "BF16":
+            tensors[name] = tensors[name].view(torch.bfloat16)
     return tensors
 
 

@@ -43,7 +43,7 @@ def import_torchvision():
 
 
 def write_safetensors(path, tensors):
-    dtypes = {torch.float32: "F32", torch.int64: "I64"}
+    dtypes = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int32: "I32", torch.int64: "I64"}
     header, offset = {}, 0
     for name, tensor in tensors.items():
         size = tensor.numel() * tensor.element_size()
@@ -54,7 +54,8 @@ def write_safetensors(path, tensors):
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for tensor in tensors.values():
-            file.write(tensor.contiguous().numpy().tobytes())
+            tensor = tensor.contiguous()  # NumPy has no bfloat16
+            file.write((tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy().tobytes())
 
 
 def make_model(torchvision, bias):

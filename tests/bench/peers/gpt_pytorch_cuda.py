@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The peer of `gpt_train_bench --device cuda`: the same GPT-2 in PyTorch at its best on one GPU (torch.compile, fused
+"""The peer of `gpt_train_bench --device cuda`: the same GPT-2 in PyTorch at its best on one GPU (`--compile`, fused
 AdamW, scaled_dot_product_attention) in the same precision: fp16 and bf16 as autocast, fp16 with a GradScaler.
 
-    gpt_pytorch_cuda.py --layers 12 --hidden 768 --heads 12 --vocab 50304 --context 1024 --micro-batch 8 --math bf16
+    gpt_pytorch_cuda.py --layers 12 --hidden 768 --heads 12 --vocab 50304 --context 1024 --micro-batch 8 --math bf16 \
+      --compile
 
 `--device cpu` is for trying the script out. Prints one JSON object: milliseconds a step (median), tokens/s, peak bytes,
 loss.
@@ -66,7 +67,7 @@ def parse_arguments():
         parser.add_argument("--" + name.replace("_", "-"), type=int, default=value)
     parser.add_argument("--math", choices=("fp32", "tf32", "fp16", "bf16"), default="fp32")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--compile", action="store_true")
     return parser.parse_args()
 
 
@@ -85,7 +86,7 @@ def main():
     autocast = torch.autocast(args.device, dtype=dtype, enabled=args.math in ("fp16", "bf16"))
     grad_scaler = torch.amp.GradScaler if hasattr(torch.amp, "GradScaler") else torch.cuda.amp.GradScaler  # before 2.3
     scaler = grad_scaler(enabled=args.math == "fp16" and on_gpu)
-    run = model if args.no_compile else torch.compile(model)
+    run = torch.compile(model) if args.compile else model
     data = torch.randint(args.vocab, (args.micro_batch, args.context + 1), device=args.device)
     inputs, targets = data[:, :-1].contiguous(), data[:, 1:].contiguous()
 
@@ -114,7 +115,7 @@ def main():
         "step_ms": median, "min_step_ms": min(step_ms), "tokens_per_s": tokens * 1e3 / median, "all_step_ms": step_ms,
         "peak_bytes": torch.cuda.max_memory_allocated() if on_gpu else 0,
         "reserved_bytes": torch.cuda.max_memory_reserved() if on_gpu else 0,
-        "torch": torch.__version__, "compiled": not args.no_compile, "math": args.math, "device": args.device,
+        "torch": torch.__version__, "compiled": args.compile, "math": args.math, "device": args.device,
     }))
 
 

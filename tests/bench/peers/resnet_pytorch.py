@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The peer of resnet_train_bench: torchvision's ResNet, trained by PyTorch on the CPU, channels-last.
+"""The peer of resnet_train_bench: torchvision's ResNet, trained by PyTorch, channels-last. On a GPU (`--device cuda`)
+16 bits are autocast, fp16 with a GradScaler, and a step uploads its batch from pinned memory.
 
     resnet_pytorch.py --model resnet50 --pixels 224 --micro-batch 16 --threads 2
 
-Prints one JSON object: milliseconds a step (median), images/s, loss.
+Prints one JSON object: milliseconds a step (median), images/s, peak bytes, loss.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import torch
 import torchvision
 
 
-def main():
+def parse_arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", default="resnet50")
     parser.add_argument("--pixels", type=int, default=224)
@@ -23,25 +24,58 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--warmup", type=int, default=1)
-    args = parser.parse_args()
+    parser.add_argument("--math", choices=("fp32", "tf32", "fp16", "bf16"), default="fp32")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cpu")
+    parser.add_argument("--compile", action="store_true")
+    return parser.parse_args()
+
+
+def main():
+    args = parse_arguments()
+    on_gpu = args.device == "cuda"
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
-    model = getattr(torchvision.models, args.model)().to(memory_format=torch.channels_last).train()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
-    images = torch.randn(args.micro_batch, 3, args.pixels, args.pixels).to(memory_format=torch.channels_last)
-    labels = torch.randint(0, 1000, (args.micro_batch,))
+    if on_gpu:
+        torch.backends.cudnn.benchmark = True
+        torch.backends.cudnn.allow_tf32 = args.math != "fp32"
+        torch.set_float32_matmul_precision("highest" if args.math == "fp32" else "high")
+    model = getattr(torchvision.models, args.model)().to(args.device, memory_format=torch.channels_last).train()
+    fused = {"fused": True} if on_gpu else {}
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, **fused)
+    # A CPU has no autocast to fp16: there the script is tried out in bf16.
+    dtype = torch.float16 if args.math == "fp16" and on_gpu else torch.bfloat16
+    autocast = torch.autocast(args.device, dtype=dtype, enabled=args.math in ("fp16", "bf16"))
+    grad_scaler = torch.amp.GradScaler if hasattr(torch.amp, "GradScaler") else torch.cuda.amp.GradScaler  # before 2.3
+    scaler = grad_scaler(enabled=args.math == "fp16" and on_gpu)
+    run = torch.compile(model) if args.compile else model
+    host_images = torch.randn(args.micro_batch, 3, args.pixels, args.pixels).to(memory_format=torch.channels_last)
+    host_labels = torch.randint(0, 1000, (args.micro_batch,))
+    if on_gpu:
+        host_images, host_labels = host_images.pin_memory(), host_labels.pin_memory()
+
     step_ms = []
     for step in range(args.warmup + args.steps):
+        if step == args.warmup and on_gpu:
+            torch.cuda.reset_peak_memory_stats()
         start = time.perf_counter()
+        images, labels = (part.to(args.device, non_blocking=True) for part in (host_images, host_labels))
         optimizer.zero_grad(set_to_none=True)
-        loss = torch.nn.functional.cross_entropy(model(images), labels)
-        loss.backward()
-        optimizer.step()
+        with autocast:
+            loss = torch.nn.functional.cross_entropy(run(images), labels)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        loss_value = loss.item()
+        if on_gpu:
+            torch.cuda.synchronize()
         if step >= args.warmup:
             step_ms.append((time.perf_counter() - start) * 1e3)
     median = statistics.median(step_ms)
-    print(json.dumps({"step_ms": median, "min_step_ms": min(step_ms), "images_per_s": args.micro_batch * 1e3 / median,
-                      "loss": loss.item()}))
+    print(json.dumps({
+        "step_ms": median, "min_step_ms": min(step_ms), "images_per_s": args.micro_batch * 1e3 / median,
+        "loss": loss_value, "all_step_ms": step_ms, "torch": torch.__version__, "compiled": args.compile,
+        "peak_bytes": torch.cuda.max_memory_allocated() if on_gpu else 0, "math": args.math, "device": args.device,
+    }))
 
 
 if __name__ == "__main__":

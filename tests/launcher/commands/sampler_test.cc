@@ -78,6 +78,13 @@ TEST_F(SamplerEngine, SeedDecides) {
   }
 }
 
+// Vocabularies are padded to round numbers: no text has the tokens behind the tokenizer's.
+TEST_F(SamplerEngine, PaddingOfTheVocabularyIsNeverDrawn) {
+  SamplingOptions few = options(40, 1);
+  few.choices = 5;
+  for (const std::int32_t token : generate(engine_, {1, 2, 3}, few)) EXPECT_LT(token, 5);
+}
+
 TEST_F(SamplerEngine, GenerationCanBeContinued) {
   // Greedy, so that the draws do not matter; 30 tokens outgrow the context of 16.
   SamplingOptions greedy = options(30, 1);

@@ -44,6 +44,13 @@ TEST(ConfigCheck, KeysThatNeedEachOther) {
                 c.optimizer.momentum = 0;
               }),
               HasSubstr("needs a momentum"));
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.model.name = "llama";
+                c.model.rope_theta = 1e-300;
+              }),
+              HasSubstr("model.rope_theta = 1e-300: the base"));
+  EXPECT_THAT(check_error([](JobConfig& c) { c.log.trace_step = c.train.steps + 1; }),
+              HasSubstr("is beyond the last step, train.steps"));
   EXPECT_THAT(check_error([](JobConfig& c) { c.checkpoint.resume = from_word<Resume>(""); }),
               HasSubstr("checkpoint.resume"));
   JobConfig synthetic = valid_job();

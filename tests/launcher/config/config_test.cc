@@ -73,6 +73,8 @@ TEST(Config, UnknownSectionNamesNearestAndPlace) {
 TEST(Config, KeyOutsideOfSections) {
   const std::string message = error_message([] { parse_config("steps = 5\n", "job.toml"); });
   EXPECT_THAT(message, StartsWith("job.toml:1:1: steps is outside of any section; did you mean train.steps"));
+  EXPECT_THAT(error_message([] { parse_config("[[train]]\nsteps = 2\n", "job.toml"); }),
+              HasSubstr("[[train]] is a list of tables; write [train]"));
 }
 
 TEST(Config, WrongTypeNamesKeyWantedAndFound) {

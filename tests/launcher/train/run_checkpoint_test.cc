@@ -107,6 +107,8 @@ TEST_F(RunCheckpoint, NothingWholeIsNoReasonToStartAgain) {
   EXPECT_EQ(find_resume(store_, {}), std::nullopt);
   std::filesystem::remove(save(1) / "model.safetensors");
   EXPECT_THAT(error_message([&] { find_resume(store_, {}); }), HasSubstr("all of them are damaged"));
+  EXPECT_THAT(error_message([&] { open_checkpoint_or_run(folder_ / "run"); }),
+              HasSubstr("all of them are damaged"));
 }
 
 TEST_F(RunCheckpoint, OtherFoldersAreRefused) {

@@ -9,8 +9,6 @@
 namespace trireme {
 namespace {
 
-using Kind = TimelineSpan::Kind;
-
 const std::vector<BlockTime> kBlocks = {{"embedding", 1, 2}, {"blocks.0", 3, 5}, {"head", 2, 7}};
 
 TEST(PlanSimulate, OneStageTakesTheTimeOfItsBlocks) {
@@ -36,7 +34,7 @@ TEST(PlanSimulate, RecomputeRunsForwardAgain) {
   EXPECT_EQ(timeline.duration_ms(), 6 + 14 + 4);  // the first two blocks again; the last segment is not
   double recompute = 0;
   for (const TimelineSpan& span : timeline.spans) {
-    if (span.kind == Kind::kRecompute) recompute += span.end_ms - span.start_ms;
+    if (span.spent == TimeSpent::kRecompute) recompute += span.end_ms - span.start_ms;
   }
   EXPECT_EQ(recompute, 4);
 }
@@ -94,8 +92,8 @@ TEST(PlanSimulate, TheGradientOfWeightsIsAKindOfItsOwn) {
   const Timeline timeline = simulate_plan(plan, {.blocks = kBlocks});
   double input_ms = 0, weight_ms = 0;
   for (const TimelineSpan& span : timeline.spans) {
-    if (span.kind == Kind::kBackward) input_ms += span.end_ms - span.start_ms;
-    if (span.kind == Kind::kBackwardWeight) weight_ms += span.end_ms - span.start_ms;
+    if (span.spent == TimeSpent::kBackward) input_ms += span.end_ms - span.start_ms;
+    if (span.spent == TimeSpent::kBackwardWeight) weight_ms += span.end_ms - span.start_ms;
   }
   EXPECT_EQ(input_ms, 4 * (2 + 5 / 2.0 + 7 / 2.0));  // the first stage's backward is in one part
   EXPECT_EQ(weight_ms, 4 * (5 / 2.0 + 7 / 2.0));

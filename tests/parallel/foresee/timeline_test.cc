@@ -8,14 +8,12 @@
 namespace trireme {
 namespace {
 
-using Kind = TimelineSpan::Kind;
-
 TEST(Timeline, CountsWhatRanksComputeAgainstTheWholeTime) {
   const Timeline timeline{
       .num_ranks = 2,
       .spans = {{.rank = 0, .label = "a", .start_ms = 2, .end_ms = 6},
-                {.rank = 0, .kind = Kind::kCommunication, .label = "b", .start_ms = 6, .end_ms = 8},
-                {.rank = 1, .kind = Kind::kBackward, .label = "c", .start_ms = 8, .end_ms = 12}}};
+                {.rank = 0, .spent = TimeSpent::kExchange, .label = "b", .start_ms = 6, .end_ms = 8},
+                {.rank = 1, .spent = TimeSpent::kBackward, .label = "c", .start_ms = 8, .end_ms = 12}}};
   EXPECT_EQ(timeline.start_ms(), 2);
   EXPECT_EQ(timeline.duration_ms(), 10);
   EXPECT_EQ(timeline.busy_ms(0), 4);
@@ -34,7 +32,7 @@ TEST(Timeline, OfASimulation) {
   EXPECT_EQ(timeline.num_ranks, 2);
   int sends = 0;
   for (const TimelineSpan& span : timeline.spans) {
-    if (span.kind != Kind::kCommunication) continue;
+    if (span.spent != TimeSpent::kExchange) continue;
     ++sends;
     EXPECT_EQ(span.end_ms - span.start_ms, 0.25);
   }

@@ -9,7 +9,7 @@
 
 #include "parallel/comm/local.h"
 #include "runtime/base/error.h"
-#include "runtime/checkpoint/safetensors_reader.h"
+#include "runtime/checkpoint/safetensors_source.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_gpt.h"
 #include "tests/support/tiny_resnet.h"
@@ -171,7 +171,7 @@ std::string load_with(const ResNetConfig& config, const std::string& tensor, std
     comm->barrier();
     const std::uint64_t before = engine.state_hash();
     try {
-      check_model(engine, folder / "changed");
+      check_model(engine, SafetensorsSource(folder / "changed"));
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kInvalidInput);
       const std::scoped_lock lock(mutex);

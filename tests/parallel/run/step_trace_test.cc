@@ -39,8 +39,8 @@ TEST(StepTrace, TimesEveryActionOfEveryRank) {
           EXPECT_GE(span.end_ms, span.start_ms);
           const bool back = action.kind == ActionKind::kBackward,
                      reduce = action.kind == ActionKind::kReduceGrad;
-          EXPECT_EQ(span.kind == TimelineSpan::Kind::kBackward, back);
-          EXPECT_TRUE(!reduce || span.kind == TimelineSpan::Kind::kCommunication);
+          EXPECT_EQ(span.spent == TimeSpent::kBackward, back);
+          EXPECT_TRUE(!reduce || span.spent == TimeSpent::kExchange);
           EXPECT_TRUE(!back || span.end_ms > span.start_ms);
           before = span.end_ms;
         }
@@ -76,14 +76,14 @@ TEST(StepTrace, TellsWaitingFromWork) {
       return TimelineSpan{};
     };
     const TimelineSpan first = of_rank(0, false), wait = of_rank(1, true), second = of_rank(1, false);
-    EXPECT_EQ(wait.kind, TimelineSpan::Kind::kCommunication);
+    EXPECT_EQ(wait.spent, TimeSpent::kExchange);
     EXPECT_EQ(wait.end_ms, second.start_ms);
-    EXPECT_EQ(second.kind, TimelineSpan::Kind::kForward);
-    EXPECT_EQ(first.kind, TimelineSpan::Kind::kForward);
+    EXPECT_EQ(second.spent, TimeSpent::kForward);
+    EXPECT_EQ(first.spent, TimeSpent::kForward);
     EXPECT_LE(timeline.busy_ms(1), timeline.duration_ms());
     int num_weights = 0;  // for whose gradients nobody waits
     for (const TimelineSpan& span : timeline.spans) {
-      num_weights += span.kind == TimelineSpan::Kind::kBackwardWeight ? 1 : 0;
+      num_weights += span.spent == TimeSpent::kBackwardWeight ? 1 : 0;
       EXPECT_FALSE(span.label.starts_with("wait in BackwardWeight")) << span.label;
     }
     EXPECT_EQ(num_weights, 2 * 2);  // of two units on the second stage, and two micro-batches

@@ -191,6 +191,8 @@ TEST(DatasetInfo, DamageIsNamed) {
     EXPECT_NE(text.find("no integer of 8 bytes"), std::string::npos) << text;
   }
   EXPECT_EQ(message(std::string(info).replace(info.find('@'), 1, "256")), "");
+  EXPECT_NE(message(std::string(info).replace(info.find('@'), 1, "-256")).find("its vocab_size is -256"),
+            std::string::npos);
   EXPECT_NE(message(R"({"format": "trireme-tokens", "version": 1})").find("sources"), std::string::npos);
 }
 

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """The share of time in which no kernel runs, from a trace of kernel_trace.cc, or one that nsys has exported to SQLite.
 
-    kernel_share.py TRACE.tsv|TRACE.sqlite
+    kernel_share.py [--below SHARE] TRACE.tsv|TRACE.sqlite
 
-Looks at the second half of the time between the first kernel and the last: steps that repeat each other. Kernels that
-overlap count once; copies and fills do not count as kernels.
+Fails where the share is not below SHARE. Looks at the second half of the time between the first kernel and the last:
+steps that repeat each other. Kernels that overlap count once; copies and fills do not count as kernels.
 """
 
+import argparse
 import json
 import pathlib
 import sqlite3
+import sys
 import sys
 
 
@@ -33,14 +35,19 @@ def read(path):
 
 
 def main():
-    kernels = read(pathlib.Path(sys.argv[1]))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--below", type=float, default=1.0)
+    parser.add_argument("trace", type=pathlib.Path)
+    args = parser.parse_args()
+    kernels = read(args.trace)
     begin, last = kernels[0][0], max(stop for _, stop in kernels)
     first = (begin + last) // 2
     window = last - first
-    in_kernels = busy(kernels, first, last)
+    share = 1 - busy(kernels, first, last) / window
     print(json.dumps({"kernels": sum(start >= first for start, _ in kernels), "window_ms": window * 1e-6,
-                      "share_without_kernels": 1 - in_kernels / window}))
+                      "share_without_kernels": share, "bar": args.below}))
+    return 0 if share < args.below else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

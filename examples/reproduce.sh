@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Repeats the documented gains of each optimisation on this machine and writes out/reproduce/report.html: mixed
+# precision, recompute, ZeRO, pipeline schedules, accumulation, input pipeline, scaling. Installs what is missing and
+# builds first. An experiment is a file in examples/reproduce. Some ten minutes on two cores once it is built.
+#
+#   examples/reproduce.sh [--quick | --full] [--only NAME...] [--list] [--resume] [--compare OLD.json] [--out DIR]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+third_party/install.sh --report </dev/null
+
+echo "reproduce: building"
+[ -e build/release/build.ninja ] ||
+  cmake --preset release -DTRIREME_BUILD_TESTS=OFF -DTRIREME_BUILD_EXAMPLES=OFF </dev/null >/dev/null
+cmake --build build/release --target trireme </dev/null
+
+# Debian's Python, which has Debian's matplotlib.
+python=${TRIREME_PYTHON:-/usr/bin/python3}
+exec "$python" tests/bench/reproduce "$@" </dev/null

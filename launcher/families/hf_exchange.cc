@@ -1,0 +1,77 @@
+#include "launcher/families/hf_exchange.h"
+
+#include <fmt/ranges.h>
+
+#include "launcher/families/model_family.h"
+#include "parallel/run/checkpoint_state.h"
+#include "runtime/base/error.h"
+#include "runtime/checkpoint/hf_config.h"
+#include "runtime/checkpoint/hf_source.h"
+#include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/safetensors_source.h"
+
+namespace trireme {
+namespace {
+
+/// Head counts and rotary positions show in no tensor's shape: loaded into another model, the same weights
+/// would compute something else.
+void check_same_model(const ModelSection& model, const std::filesystem::path& folder) {
+  ModelSection theirs = model_of_hf_folder(folder);
+  const std::string path = (folder / kHfConfigFile).string();
+  TRIREME_CHECK(theirs.name == model.name, "{} is of model.name = \"{}\", not \"{}\"", path, theirs.name,
+                model.name);
+  theirs.seq_len = model.seq_len;  // a choice of the training, where no tensor has that size
+  theirs.dropout = model.dropout;  // likewise
+  const HfFormat& format = *family_of(model).hf;
+  const nlohmann::ordered_json there = format.config(theirs), here = format.config(model);
+  for (const auto& [key, value] : here.items()) {
+    TRIREME_CHECK(there.at(key) == value,
+                  "{} makes a model whose {} is {}, and that of this job is {}: model.from = \"hf:{}\" takes "
+                  "the shape from there",
+                  path, key, there.at(key).dump(), value.dump(), folder.string());
+  }
+}
+
+}  // namespace
+
+ModelSection model_of_hf_folder(const std::filesystem::path& folder) {
+  const HfConfig config(folder);
+  const std::string type = config.model_type();
+  std::vector<std::string_view> known;
+  for (const ModelFamily* family : model_families()) {
+    if (family->hf == nullptr) continue;
+    if (family->hf->model_type == type) {
+      ModelSection model = family->hf->read(config);
+      model.name = family->names.front();
+      return model;
+    }
+    known.push_back(family->hf->model_type);
+  }
+  throw Error(ErrorCode::kUnsupported, "{}: model_type is \"{:.100}\", and this build knows {}",
+              config.path().string(), type, fmt::join(known, ", "));
+}
+
+HfModel hf_model_of(const ModelSection& model) {
+  const HfFormat* format = family_of(model).hf;
+  if (format == nullptr) {
+    std::string known;
+    for (const ModelFamily* family : model_families()) {
+      if (family->hf != nullptr) known += (known.empty() ? "" : ", ") + std::string(family->plural);
+    }
+    throw Error(ErrorCode::kUnsupported, "a {} has no form in Hugging Face's format here; {} have",
+                model.name, known);
+  }
+  return format->write(model);
+}
+
+std::unique_ptr<TensorSource> open_initial_weights(const ModelSection& model) {
+  const std::filesystem::path place = model.init_from;
+  std::error_code error;
+  if (!std::filesystem::is_directory(place, error)) return std::make_unique<SafetensorsSource>(place);
+  TRIREME_CHECK(!std::filesystem::exists(place / Manifest::kFileName, error),
+                "{} is a checkpoint: name its {}", place.string(), kModelFile);
+  check_same_model(model, place);
+  return std::make_unique<HfSource>(place, hf_model_of(model));
+}
+
+}  // namespace trireme

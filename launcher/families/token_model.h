@@ -1,0 +1,16 @@
+// What families of models over tokens have in common.
+#pragma once
+
+#include <string>
+
+#include "launcher/config/config.h"
+
+namespace trireme {
+
+/// Throws Error(kInvalidInput) where a model has neither a size nor layers, width, heads and context.
+void check_has_shape(const ModelSection& model);
+
+/// ", tied" or ", untied": ModelFamily::variant.
+std::string tied_variant(const ModelSection& model);
+
+}  // namespace trireme

@@ -1,0 +1,115 @@
+#include "models/gpt_hf.h"
+
+#include <fmt/format.h>
+
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr double kEpsilon = 1e-5;  // of layer norms
+
+struct Norm {
+  const char *ours, *theirs;
+};
+constexpr Norm kNorms[] = {{"norm1", "ln_1"}, {"norm2", "ln_2"}};
+
+struct Linear {
+  const char *ours, *theirs;
+  int in, out;  // widths, in those of the residual stream
+};
+constexpr Linear kLinears[] = {{"attention.qkv", "attn.c_attn", 1, 3},
+                               {"attention.out", "attn.c_proj", 1, 1},
+                               {"mlp.up", "mlp.c_fc", 1, 4},
+                               {"mlp.down", "mlp.c_proj", 4, 1}};
+
+class Table {
+ public:
+  explicit Table(std::int64_t hidden) : hidden_(hidden) {}
+
+  void add(std::string ours, std::string theirs, std::vector<std::int64_t> shape, bool transposed = false) {
+    tensors.push_back({std::move(ours), {{std::move(theirs), std::move(shape), transposed}}});
+  }
+  void add_norm(const std::string& ours, const std::string& theirs) {
+    for (const char* part : {".weight", ".bias"}) add(ours + part, theirs + part, {hidden_});
+  }
+  void add_layer(std::int64_t layer) {
+    const std::string ours = fmt::format("blocks.{}.", layer),
+                      theirs = fmt::format("transformer.h.{}.", layer);
+    for (const Norm& norm : kNorms) add_norm(ours + norm.ours, theirs + norm.theirs);
+    for (const Linear& linear : kLinears) {
+      const std::int64_t in = linear.in * hidden_, out = linear.out * hidden_;
+      add(ours + linear.ours + ".weight", theirs + linear.theirs + ".weight", {in, out}, /*transposed=*/true);
+      add(ours + linear.ours + ".bias", theirs + linear.theirs + ".bias", {out});
+    }
+  }
+
+  std::vector<HfTensor> tensors;
+
+ private:
+  std::int64_t hidden_;
+};
+
+}  // namespace
+
+GptConfig gpt_from_hf(const HfConfig& config) {
+  const GptConfig gpt{.layers = config.count("n_layer"),
+                      .hidden = config.count("n_embd"),
+                      .heads = config.count("n_head"),
+                      .vocab = config.count("vocab_size"),
+                      .seq_len = config.count("n_positions"),
+                      .tied = config.flag("tie_word_embeddings", true)};
+  const auto activation = config.text("activation_function", "gelu_new");
+  // Two names of one function.
+  if (activation != "gelu_new" && activation != "gelu_pytorch_tanh") {
+    config.refuse("activation_function", "\"gelu_new\"");
+  }
+  config.expect("layer_norm_epsilon", kEpsilon);
+  config.expect("n_inner", 4 * gpt.hidden);
+  config.expect("scale_attn_weights", true);
+  config.expect("scale_attn_by_inverse_layer_idx", false);
+  config.expect("add_cross_attention", false);
+  return gpt;
+}
+
+nlohmann::ordered_json gpt_hf_config(const GptConfig& config) {
+  const double dropout = static_cast<double>(config.dropout);
+  return {{"architectures", {"GPT2LMHeadModel"}},
+          {"model_type", kGptHfType},
+          {"vocab_size", config.vocab},
+          {"n_positions", config.seq_len},
+          {"n_embd", config.hidden},
+          {"n_layer", config.layers},
+          {"n_head", config.heads},
+          {"n_inner", nullptr},
+          {"activation_function", "gelu_new"},
+          {"layer_norm_epsilon", kEpsilon},
+          {"embd_pdrop", dropout},
+          {"attn_pdrop", dropout},
+          {"resid_pdrop", dropout},
+          {"scale_attn_weights", true},
+          {"tie_word_embeddings", config.tied},
+          {"bos_token_id", nullptr},
+          {"eos_token_id", nullptr}};
+}
+
+HfModel gpt_to_hf(const GptConfig& config) {
+  Table table(config.hidden);
+  table.add("embedding.tokens", "transformer.wte.weight", {config.vocab, config.hidden});
+  table.add("embedding.positions", "transformer.wpe.weight", {config.seq_len, config.hidden});
+  for (std::int64_t i = 0; i < config.layers; ++i) table.add_layer(i);
+  table.add_norm("head.norm", "transformer.ln_f");
+  // Masks, which older versions save; a head that is the token table.
+  std::vector<std::string> passed_over{".attn.bias", ".attn.masked_bias"};
+  if (config.tied) {
+    passed_over.emplace_back("lm_head.weight");
+  } else {
+    table.add("head.weight", "lm_head.weight", {config.vocab, config.hidden});
+  }
+  return {.config = gpt_hf_config(config),
+          .prefix = "transformer.",
+          .tensors = std::move(table.tensors),
+          .passed_over = std::move(passed_over)};
+}
+
+}  // namespace trireme

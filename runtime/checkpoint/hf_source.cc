@@ -1,0 +1,133 @@
+#include "runtime/checkpoint/hf_source.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include "runtime/base/error.h"
+#include "runtime/checkpoint/float_data.h"
+
+namespace trireme {
+namespace {
+
+std::int64_t num_elems(const std::vector<std::int64_t>& shape) {
+  std::int64_t product = 1;
+  for (const std::int64_t extent : shape) product *= extent;
+  return product;
+}
+
+/// The shape that the parts make, stacked.
+std::vector<std::int64_t> stacked_shape(const HfTensor& tensor) {
+  std::vector<std::int64_t> stacked;
+  for (const HfPart& part : tensor.parts) {
+    std::vector<std::int64_t> shape = part.shape;
+    if (part.transposed) std::swap(shape[0], shape[1]);
+    if (!stacked.empty()) shape[0] += stacked[0];
+    stacked = std::move(shape);
+  }
+  return stacked;
+}
+
+/// Elements [first, first + out.size()) of `stored`, a matrix [in, out], transposed: strips of its columns,
+/// so that each visit to a page of the file reads more than one number.
+void copy_transposed(const SafetensorsTensor& stored, std::int64_t first, std::span<float> out) {
+  constexpr std::int64_t kStrip = 64;
+  const std::int64_t rows = stored.shape[1], cols = stored.shape[0];  // of the result
+  const std::int64_t end = first + static_cast<std::int64_t>(out.size());
+  std::array<float, kStrip> strip;
+  for (std::int64_t row = first / cols; row * cols < end; row += kStrip) {
+    const std::int64_t count = std::min({kStrip, rows - row, (end + cols - 1) / cols - row});
+    for (std::int64_t col = 0; col < cols; ++col) {
+      copy_as_floats(stored, static_cast<std::uint64_t>(col * rows + row),
+                     std::span(strip).first(static_cast<std::size_t>(count)));
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t at = (row + i) * cols + col;
+        if (at >= first && at < end)
+          out[static_cast<std::size_t>(at - first)] = strip[static_cast<std::size_t>(i)];
+      }
+    }
+  }
+}
+
+}  // namespace
+
+HfSource::HfSource(const std::filesystem::path& folder, HfModel model)
+    : files_(folder), model_(std::move(model)) {
+  for (std::size_t i = 0; i < model_.tensors.size(); ++i) index_[model_.tensors[i].name] = i;
+  has_prefix_ = std::ranges::any_of(
+      files_.tensors(), [&](const auto& entry) { return entry.first.starts_with(model_.prefix); });
+}
+
+std::string HfSource::name_in_file(const std::string& name) const {
+  return !has_prefix_ && name.starts_with(model_.prefix) ? name.substr(model_.prefix.size()) : name;
+}
+
+const SafetensorsFolder::Found* HfSource::find(const HfPart& part) const {
+  const auto found = files_.tensors().find(name_in_file(part.name));
+  return found == files_.tensors().end() ? nullptr : &found->second;
+}
+
+void HfSource::check_part(const HfPart& part) const {
+  const std::string name = name_in_file(part.name);
+  const SafetensorsFolder::Found* found = find(part);
+  TRIREME_CHECK(found != nullptr, "{} has no tensor '{}': it was saved from another model", place(), name);
+  const SafetensorsTensor& stored = *found->tensor;
+  TRIREME_CHECK(
+      is_float_data(stored) && stored.shape == part.shape,
+      "{}: tensor '{}' is {} [{}], this model needs F32, F16 or BF16 [{}]: it was saved from another "
+      "model",
+      found->file.string(), name, stored.dtype, fmt::join(stored.shape, ", "), fmt::join(part.shape, ", "));
+}
+
+void HfSource::check_nothing_else() const {
+  std::set<std::string> known;
+  for (const HfTensor& tensor : model_.tensors) {
+    for (const HfPart& part : tensor.parts) known.insert(name_in_file(part.name));
+  }
+  for (const auto& [name, found] : files_.tensors()) {
+    const bool says_nothing = std::ranges::any_of(
+        model_.passed_over, [&name = name](const std::string& end) { return name.ends_with(end); });
+    TRIREME_CHECK(known.contains(name) || says_nothing,
+                  "{} holds the tensor '{}', which this model does not have: it was saved from another model",
+                  found.file.string(), name);
+  }
+}
+
+void HfSource::check(std::span<const SafetensorsEntry> wanted) const {
+  for (const SafetensorsEntry& entry : wanted) {
+    const auto found = index_.find(entry.name);
+    TRIREME_CHECK(found != index_.end(), "Hugging Face's format has no place for the tensor '{}'",
+                  entry.name);
+    const HfTensor& tensor = model_.tensors[found->second];
+    for (const HfPart& part : tensor.parts) check_part(part);
+    TRIREME_CHECK(stacked_shape(tensor) == entry.shape, "{} gives '{}' as [{}], this model needs [{}]",
+                  place(), entry.name, fmt::join(stacked_shape(tensor), ", "), fmt::join(entry.shape, ", "));
+  }
+  check_nothing_else();
+}
+
+void HfSource::copy_floats(const std::string& name, std::uint64_t first, std::span<float> out) const {
+  std::int64_t begin = 0;  // of the part, in our tensor
+  const auto from = static_cast<std::int64_t>(first);
+  const std::int64_t to = from + static_cast<std::int64_t>(out.size());
+  for (const HfPart& part : model_.tensors[index_.at(name)].parts) {
+    const std::int64_t end = begin + num_elems(part.shape);
+    const std::int64_t low = std::max(from, begin), high = std::min(to, end);
+    if (low < high) {
+      const std::span<float> target =
+          out.subspan(static_cast<std::size_t>(low - from), static_cast<std::size_t>(high - low));
+      const SafetensorsTensor& stored = *find(part)->tensor;
+      if (part.transposed) {
+        copy_transposed(stored, low - begin, target);
+      } else {
+        copy_as_floats(stored, static_cast<std::uint64_t>(low - begin), target);
+      }
+    }
+    begin = end;
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,75 @@
+#include "runtime/checkpoint/safetensors_folder.h"
+
+#include <system_error>
+
+#include "runtime/base/error.h"
+#include "runtime/checkpoint/json_file.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Tensor -> shard.
+std::map<std::string, std::string> read_index(const fs::path& path) {
+  const nlohmann::json index = read_json_file(path, "index of shards");
+  const auto map = index.is_object() ? index.find("weight_map") : index.end();
+  TRIREME_CHECK(index.is_object() && map != index.end() && map->is_object(),
+                "index of shards {} has no \"weight_map\"", path.string());
+  std::map<std::string, std::string> shards;
+  for (const auto& [tensor, shard] : map->items()) {
+    TRIREME_CHECK(shard.is_string(), "index of shards {}: the shard of '{}' is {:.100}, no name of a file",
+                  path.string(), tensor, shard.dump());
+    const auto name = shard.get<std::string>();
+    // A name alone: an index that was downloaded opens no file elsewhere.
+    TRIREME_CHECK(!name.empty() && name != "." && name != ".." && fs::path(name).filename() == name,
+                  "index of shards {}: the shard of '{}' is \"{:.100}\", which is no file of its folder",
+                  path.string(), tensor, name);
+    shards.emplace(tensor, name);
+  }
+  return shards;
+}
+
+}  // namespace
+
+SafetensorsFolder::SafetensorsFolder(const fs::path& folder) : path_(folder / kFileName) {
+  std::error_code error;
+  if (fs::exists(path_, error)) {
+    add(SafetensorsReader(path_));
+    return;
+  }
+  path_ = folder / kIndexName;
+  TRIREME_CHECK(fs::exists(path_, error), "{} has neither {} nor {}: weights in other formats are not read",
+                folder.string(), kFileName, kIndexName);
+  open_shards();
+}
+
+void SafetensorsFolder::open_shards() {
+  const auto shards = read_index(path_);
+  std::map<std::string, bool> opened;
+  for (const auto& [tensor, shard] : shards) {
+    if (!opened.emplace(shard, true).second) continue;
+    const fs::path file = path_.parent_path() / shard;
+    std::error_code error;
+    TRIREME_CHECK(fs::exists(file, error), "shard {} is missing: {} has tensor '{}' in it", file.string(),
+                  path_.string(), tensor);
+    add(SafetensorsReader(file));
+  }
+  for (const auto& [tensor, shard] : shards) {
+    const auto found = tensors_.find(tensor);
+    TRIREME_CHECK(found != tensors_.end() && found->second.file.filename() == shard,
+                  "shard {} has no tensor '{}', which {} has in it", (path_.parent_path() / shard).string(),
+                  tensor, path_.string());
+  }
+}
+
+void SafetensorsFolder::add(SafetensorsReader file) {
+  files_.push_back(std::move(file));
+  for (const SafetensorsTensor& tensor : files_.back().tensors()) {
+    const auto [other, is_new] = tensors_.emplace(tensor.name, Found{&tensor, files_.back().path()});
+    TRIREME_CHECK(is_new, "tensor '{}' is in two shards, {} and {}", tensor.name, other->second.file.string(),
+                  files_.back().path().string());
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,41 @@
+#include "runtime/checkpoint/safetensors_source.h"
+
+#include <fmt/ranges.h>
+
+#include <set>
+#include <string_view>
+
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+// PyTorch counts the micro-batches that a batch norm saw; nothing here depends on it.
+bool is_count(const SafetensorsTensor& tensor) {
+  return tensor.name.ends_with(".num_batches_tracked");
+}
+
+}  // namespace
+
+void SafetensorsSource::check(std::span<const SafetensorsEntry> wanted) const {
+  const std::string path = place();
+  std::set<std::string_view> names;
+  for (const SafetensorsEntry& entry : wanted) {
+    names.insert(entry.name);
+    TRIREME_CHECK(file_.has(entry.name),
+                  "{} has no tensor '{}': it was saved from another model or optimizer", path, entry.name);
+    const SafetensorsTensor& saved = file_.tensor(entry.name);
+    TRIREME_CHECK(saved.dtype == entry.dtype && saved.shape == entry.shape,
+                  "{}: tensor '{}' is {} [{}], this model needs {} [{}]: it was saved from another model",
+                  path, entry.name, saved.dtype, fmt::join(saved.shape, ", "), entry.dtype,
+                  fmt::join(entry.shape, ", "));
+  }
+  for (const SafetensorsTensor& saved : file_.tensors()) {
+    TRIREME_CHECK(names.contains(saved.name) || is_count(saved),
+                  "{} holds the tensor '{}', which this model and optimizer do not have: it was saved from "
+                  "another model",
+                  path, saved.name);
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,48 @@
+# GPT-2 beside PyTorch, one after the other, so that both see the card in the same state. What matters most comes first.
+
+# compare SIZE PRECISION
+compare() {
+  stage "trireme_$1_$2" 45 gpt "$1" "$2" --cuda-graph --steps "$steps" --warmup "$warmup"
+  judge_kernels "trireme_$1_$2"
+  # shellcheck disable=SC2046,SC2086  # options
+  stage "pytorch_$1_$2" 90 peer gpt_pytorch_cuda.py $(gpt_shape "$1") $peer_options --math "$2" --steps "$steps"
+  beside "$1_$2" "$2"
+}
+# kernel_share NAME BAR [OPTIONS]: the share of a step in which no kernel runs, which has to be less than BAR.
+kernel_share() {
+  local trace=$logs/trace_$1 bar=$2 tracer=$bundle/bin/libkernel_trace.so
+  shift 2
+  CUDA_INJECTION64_PATH=$tracer TRIREME_KERNEL_TRACE=$trace.tsv \
+    gpt 124m bf16 --steps 20 --warmup 5 "$@" >"$trace.json" &&
+    "$python" "$folder/kernel_share.py" --below "$bar" "$trace.tsv"
+}
+# Without CUPTI, which is one of NVIDIA's libraries, nsys has to do.
+kernel_share_nsys() {
+  local trace=$logs/trace_$1 bar=$2
+  shift 2
+  # shellcheck disable=SC2046
+  nsys profile --trace=cuda --sample=none --cpuctxsw=none --cuda-graph-trace=node --force-overwrite=true -o "$trace" \
+    "$bundle/run" gpt_train_bench $(gpt_shape 124m) --precision bf16 --device cuda --steps 20 --warmup 5 "$@" \
+    >"$trace.json" && nsys export --type=sqlite --force-overwrite=true -o "$trace.sqlite" "$trace.nsys-rep" >&2 &&
+    "$python" "$folder/kernel_share.py" --below "$bar" "$trace.sqlite"
+}
+
+for precision in bf16 fp16 tf32 fp32; do compare 124m $precision; done
+
+share=kernel_share
+if [ ! -e "$bundle/bin/libkernel_trace.so" ] || "$bundle/run" ldd "$bundle/bin/libkernel_trace.so" | grep -q 'not found'
+then
+  share=kernel_share_nsys
+fi
+for how in recorded enqueued; do
+  if [ "$device" = cpu ]; then
+    skip "kernel_share_$how" "dry run"
+  elif [ $share = kernel_share_nsys ] && ! command -v nsys >/dev/null; then
+    skip "kernel_share_$how" "this machine has neither CUPTI nor nsys"
+  elif [ $how = recorded ]; then
+    stage kernel_share_recorded 40 $share recorded 0.03 --cuda-graph
+  else
+    stage kernel_share_enqueued 40 $share enqueued 1
+  fi
+done
+for precision in bf16 tf32; do compare 350m $precision; done

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""What runs of a benchmark must have in common, and the bars of their speed: prints one JSON object, fails otherwise.
+
+    check.py parity CPU.json OTHER.json     the same steps, but for rounding; the memory that was predicted
+    check.py same_bits RUN.json RUN.json... the same bits in every step and in the state
+    check.py beside [OPTIONS] OURS.json [PYTORCH.json]
+                                            as fast as PyTorch, where that ran; the memory that was predicted
+
+A file's last line is what counts: warnings may come before it.
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+
+# fp32 on two devices: what the parity of models with PyTorch is held to, for losses; norms sum more.
+LOSS_TOLERANCE, NORM_TOLERANCE = 1e-4, 1e-3
+# Tokens/s or images/s over PyTorch's, at least, in every precision.
+SPEED_BAR = 1.0
+# Products per second on paper, dense, from NVIDIA's data sheets (H100 and H200: SXM).
+HOPPER = {"fp32": 66.9e12, "tf32": 494.7e12, "fp16": 989.4e12, "bf16": 989.4e12}
+PEAK_FLOPS = {"NVIDIA H200": HOPPER, "NVIDIA H100 80GB HBM3": HOPPER}
+MFU_FORMULA = "tokens/s x (6 N + 6 L T C) / data sheet; N without the position table, causal attention counted by half"
+
+
+def relative_errors(expected, actual):
+    return [abs(a - e) / abs(e) for e, a in zip(expected, actual)]
+
+
+def as_predicted(run):
+    return run["peak_bytes"] == run["predicted_peak_bytes"]
+
+
+def parity(cpu, other):
+    losses = relative_errors(cpu["losses"], other["losses"])
+    norms = relative_errors(cpu["grad_norms"], other["grad_norms"])
+    report = {"loss_errors": losses, "grad_norm_errors": norms, "predicted_peak_bytes": other["predicted_peak_bytes"],
+              "peak_bytes_cpu": cpu["peak_bytes"], "peak_bytes": other["peak_bytes"]}
+    close = max(losses) < LOSS_TOLERANCE and max(norms) < NORM_TOLERANCE
+    return report, close and as_predicted(cpu) and as_predicted(other) and cpu["peak_bytes"] == other["peak_bytes"]
+
+
+def same_bits(*runs):
+    keys = ("losses", "grad_norms", "state_hash")
+    equal = {key: all(run[key] == runs[0][key] for run in runs) for key in keys}
+    return {"equal": equal, "state_hash": runs[0]["state_hash"]}, all(equal.values())
+
+
+def beside(args, ours, theirs=None):
+    """Speeds of a dry run mean nothing and are not judged."""
+    rate = "images_per_s" if "images_per_s" in ours else "tokens_per_s"
+    report = {rate: ours[rate], "step_ms": ours["step_ms"], "peak_bytes": ours["peak_bytes"],
+              "as_predicted": as_predicted(ours)}
+    peak = PEAK_FLOPS.get(args.card, {}).get(args.precision)
+    if peak and "flops_per_token" in ours:
+        report.update(mfu=ours[rate] * ours["flops_per_token"] / peak, mfu_formula=MFU_FORMULA)
+    if theirs:
+        report.update({"pytorch_" + rate: theirs[rate]}, pytorch_peak_bytes=theirs["peak_bytes"],
+                      pytorch_compiled=theirs["compiled"], speed=ours[rate] / theirs[rate])
+        if theirs["peak_bytes"]:
+            report["memory"] = ours["peak_bytes"] / theirs["peak_bytes"]
+    if not theirs or args.device == "cpu":
+        return report, report["as_predicted"]
+    report.update(bar=SPEED_BAR, holds=report["speed"] >= SPEED_BAR)
+    return report, report["as_predicted"] and report["holds"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("parity", "same_bits", "beside"))
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--card", default="")
+    parser.add_argument("--precision", default="fp32")
+    parser.add_argument("files", nargs="+", type=pathlib.Path)
+    args = parser.parse_args()
+    runs = [json.loads(path.read_text().strip().splitlines()[-1]) for path in args.files]
+    report, passed = {"parity": parity, "same_bits": same_bits,
+                      "beside": lambda *runs: beside(args, *runs)}[args.what](*runs)
+    print(json.dumps(report))
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

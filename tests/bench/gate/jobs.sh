@@ -1,0 +1,57 @@
+# What several parts run: models to train, tiny ones in a dry run, and checks of what they print.
+
+gpt_shape() {
+  case $device:$1 in
+    cuda:124m) echo --layers 12 --hidden 768 --heads 12 --vocab 50304 --context 1024 --micro-batch 8 ;;
+    cuda:350m) echo --layers 24 --hidden 1024 --heads 16 --vocab 50304 --context 1024 --micro-batch 8 ;;
+    cuda:short) echo --layers 12 --hidden 768 --heads 12 --vocab 50257 --context 128 --micro-batch 2 ;;
+    *) echo --layers 2 --hidden 64 --heads 2 --vocab 100 --context 32 --micro-batch 2 ;;
+  esac
+}
+resnet_shape() {
+  case $device in
+    cuda) echo --model resnet50 --pixels 224 --micro-batch 256 ;;
+    *) echo --model resnet18 --pixels 32 --micro-batch 2 ;;
+  esac
+}
+steps=15 warmup=5 peer_options="--device cuda --compile" threads=$(nproc)
+[ "$device" = cuda ] || steps=2 warmup=1 peer_options="--device cpu" threads=1
+
+# gpt SIZE PRECISION [OPTIONS]: trains it, on the device `on` where that is set, and prints one JSON object.
+gpt() {
+  # shellcheck disable=SC2046  # options
+  "$bundle/run" gpt_train_bench $(gpt_shape "$1") --precision "$2" --device "${on:-$device}" --threads "$threads" \
+    "${@:3}"
+}
+resnet() {
+  # shellcheck disable=SC2046
+  "$bundle/run" resnet_train_bench $(resnet_shape) --precision "$1" --device "$device" --threads "$threads" "${@:2}"
+}
+# peer SCRIPT OPTIONS: the same model in PyTorch.
+peer() { "$python" "$bundle/tests/bench/peers/$1" "${@:2}"; }
+check() { "$python" "$folder/check.py" "$@"; }
+
+# beside RUN PRECISION: judges what the stages trireme_RUN and pytorch_RUN have printed, where the first has.
+beside() {
+  local report=("$logs/trireme_$1.out")
+  if [ ! -s "${report[0]}" ]; then
+    skip "beside_$1" "trireme_$1 printed nothing"
+    return
+  fi
+  [ ! -s "$logs/pytorch_$1.out" ] || report+=("$logs/pytorch_$1.out")
+  stage "beside_$1" 20 check beside --device "$device" --card "$card" --precision "$2" "${report[@]}"
+}
+
+# native_kernels LOG...: prints the problems that a library had no engine for. Fails where attention or a convolution is
+# among them on a Hopper card, for which cuDNN serves all that the benchmarks train.
+native_kernels() {
+  local found text list=
+  found=$(grep -ohE '(cuDNN [0-9.]+ has no fitting engine for|this build has no cuDNN;)[^"]*' "$@" | sort -u)
+  while IFS= read -r text; do
+    [ -z "$text" ] || list+=${list:+, }$(quoted "$text")
+  done <<<"$found"
+  echo "{\"native\": [$list]}"
+  [[ $architecture != sm_90* ]] || ! grep -qE 'attention|conv' <<<"$found"
+}
+# judge_kernels STAGE: of the logs that this stage has left.
+judge_kernels() { stage "native_$1" 10 native_kernels "$logs/$1.out" "$logs/$1.err"; }

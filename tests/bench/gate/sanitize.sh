@@ -1,0 +1,33 @@
+# Everything that calls the card, in small cases, for memory; the native kernels for races.
+
+sanitizer=$(command -v compute-sanitizer ||
+  ls /usr/local/cuda{,-*}/{bin,compute-sanitizer}/compute-sanitizer 2>/dev/null | head -n 1)
+small='-*LongSums*:*CopiedOperands*:*OneThreadMeansOne*'
+own='*LayerNorm*:*Attention*:*CrossEntropy*:*ColumnSum*:*Embedding*:*Optimizer*:*Elementwise*:*Dropout*:*LossScale*'
+own+=':*Cast*:*Conv*:*BatchNorm*:*Pool*:*SoftTargets*'
+# sanitize NAME SECONDS COMMAND...
+sanitize() {
+  if [ "$device" = cpu ]; then
+    skip "$1" "dry run"
+  elif [ -z "$sanitizer" ]; then
+    skip "$1" "this machine has no compute-sanitizer"
+  else
+    stage "$@"
+  fi
+}
+tool="$sanitizer --target-processes all --error-exitcode 9 --tool"
+races="$tool racecheck"
+# Libraries ask for what a driver or a card may lack and go on without it; what we ask for, we check ourselves.
+memory="$tool memcheck --report-api-errors no"
+# Kernels are checked as they are loaded: all of NCCL's and cuBLASLt's at once would take longer than there is time for.
+CUDA_MODULE_LOADING=LAZY
+# shellcheck disable=SC2086  # commands of words
+{
+  sanitize sixteen_bit 45 "$bundle/run" $memory cuda_sixteen_bit_test
+  sanitize gpt 60 "$bundle/run" $memory cuda_gpt_test
+  sanitize resnet 60 "$bundle/run" $memory cuda_resnet_test
+  sanitize nccl 60 "$bundle/run" mpirun -np 2 "$bundle/tests/comm/one_card.sh" $memory nccl_gpt
+  sanitize races 70 "$bundle/run" $races cuda_sixteen_bit_test
+  sanitize conformance 120 "$bundle/run" $memory cuda_conformance_test --gtest_filter="$small"
+  sanitize conformance_races 120 "$bundle/run" $races cuda_conformance_test --gtest_filter="$own"
+}

@@ -1,0 +1,150 @@
+# The stages of a part: each a command with a limit of time, its output among the logs, its outcome in the part's JSON.
+# Sourced by gpu_gate.sh, which sets part, out, device, seconds and bundle.
+
+work=$(mktemp -d)
+logs=$work/$part
+mkdir "$logs"
+trap 'rm -rf "$work"' EXIT
+names=() records=()      # of stages: what they are called, and a JSON object each
+running= child= since=0  # the stage under way, its process, when it began
+card= architecture= reason=
+
+# quoted TEXT: as a JSON string.
+quoted() {
+  local LC_ALL=C text=${1//\\/\\\\}
+  text=${text//\"/\\\"}
+  printf '"%s"' "${text//[[:cntrl:]]/ }"
+}
+now_ms() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
+# result_of FILE: the JSON that a stage has printed, among warnings maybe: the line that is an object, an array of them
+# where there are several, or all of it. A last line without its end was cut off.
+result_of() {
+  local line found=()
+  while IFS= read -r line; do
+    if [[ $line == "{"*"}" ]]; then found+=("$line"); fi
+  done <"$1"
+  case ${#found[@]} in
+    0) line=$(<"$1") && [[ $line != "{"*"}" ]] || echo "$line" ;;
+    1) echo "${found[0]}" ;;
+    *) printf '[%s' "${found[0]}" && printf ',\n %s' "${found[@]:1}" && echo ']' ;;
+  esac
+}
+
+# write_part STATE: PART.json and PART.tar.gz as of now, each replaced at once.
+write_part() {
+  local i
+  {
+    printf '{\n"part": "%s", "state": "%s", "reason": %s, "dry_run": %s,\n' "$part" "$1" "$(quoted "$reason")" \
+      "$([ "$device" = cpu ] && echo true || echo false)"
+    printf '"card": %s, "architecture": %s, "seconds": %s, "date": "%s",\n"stages": {' "$(quoted "$card")" \
+      "$(quoted "$architecture")" $SECONDS "$(date -u +%FT%TZ)"
+    for i in "${!names[@]}"; do
+      printf '%s\n%s: %s' "$([ "$i" = 0 ] || echo ,)" "$(quoted "${names[i]}")" "${records[i]}"
+    done
+    printf '\n}\n}\n'
+  } >"$out/$part.json.new" && mv "$out/$part.json.new" "$out/$part.json"
+  tar -C "$work" -czf "$out/$part.tar.gz.new" "$part" && mv "$out/$part.tar.gz.new" "$out/$part.tar.gz"
+}
+# record STATE STATUS MILLISECONDS: of the stage under way, which is the last of `names`.
+record() {
+  local result= last=
+  if [ -s "$logs/$running.out" ]; then
+    result=$(result_of "$logs/$running.out")
+    last=$(tail -n 1 "$logs/$running.out")
+  fi
+  records[${#names[@]} - 1]=$(
+    printf '{"state": "%s", "status": %s, "seconds": %d.%03d' "$1" "$2" $(($3 / 1000)) $(($3 % 1000))
+    if [ -n "$result" ]; then
+      printf ', "result": %s' "$result"
+    elif [ -n "$last" ]; then
+      printf ', "last_line": %s' "$(quoted "$last")"
+    fi
+    [ "$1" != failed ] || printf ', "error": %s' "$(quoted "$(tail -n 3 "$logs/$running.err")")"
+    printf '}'
+  )
+}
+# enter NAME: the next stage, which is under way from now.
+enter() {
+  running=$1 since=$(now_ms)
+  names+=("$1")
+  records+=('{"state": "running"}')
+  write_part running
+}
+
+# stage NAME SECONDS COMMAND...: a program or a function; its output to NAME.out, errors to NAME.err. Fails as it does.
+stage() {
+  local limit=$2 left=$((seconds - SECONDS)) status state=passed
+  enter "$1"
+  shift 2
+  ! declare -F "$1" >/dev/null || set -- bash -c '"$@"' - "$@"
+  [ "$left" -ge "$limit" ] || limit=$left
+  if [ "$limit" -lt 5 ]; then
+    status=124
+    echo "no time left" >"$logs/$running.err"
+  else
+    timeout -k 10 "$limit" "$@" >"$logs/$running.out" 2>"$logs/$running.err" </dev/null &
+    child=$!
+    wait $child
+    status=$?
+    child=
+  fi
+  [ $status = 0 ] || state=failed
+  record $state $status $(($(now_ms) - since))
+  printf '%-28s %s (%s s)\n' "$running" "$([ $status = 0 ] && echo ok || echo "FAILED, status $status")" \
+    $((($(now_ms) - since) / 1000))
+  [ $status = 0 ] || tail -n 6 "$logs/$running.out" "$logs/$running.err" 2>/dev/null
+  running=
+  write_part running
+  return $status
+}
+# skip NAME REASON: a stage that this build or machine cannot play.
+skip() {
+  names+=("$1")
+  records+=("{\"state\": \"skipped\", \"reason\": $(quoted "$2")}")
+  printf '%-28s skipped: %s\n' "$1" "$2"
+}
+
+begin_part() {
+  trap cut_off TERM INT HUP
+  write_part running
+}
+# end STATE STATUS
+end() {
+  write_part "$1"
+  echo "gpu_gate.sh: $part: $1 after $SECONDS s${reason:+, $reason}; $out/$part.json, $out/$part.tar.gz"
+  exit "$2"
+}
+# Something ends the gate: so does the stage under way, and what it has printed counts.
+cut_off() {
+  trap '' TERM INT HUP
+  [ -z "$child" ] || kill "$child" 2>/dev/null
+  [ -z "$running" ] || record "cut off" 143 $(($(now_ms) - since))
+  write_part "cut off"  # before waiting: a second signal may be one that nobody can catch
+  [ -z "$child" ] || wait "$child"
+  end "cut off" 75
+}
+# said KEY: the first text of that name in what doctor has printed, unless it is empty.
+said() { sed -n "s/^ *\"$1\": \"\(.\{1,\}\)\",\{0,1\}$/\1/p" "$logs/doctor.out" 2>/dev/null | sed q; }
+# The GPU that doctor has found. Where it finds none there is nothing to show; where there is one, the gate has failed.
+find_card() {
+  [ "$device" = cuda ] || return 0
+  card=$(said name) architecture=$(said architecture)
+  [ -z "$card" ] || return 0
+  reason=$(said problem)
+  reason=${reason:-$(tail -n 1 "$logs/doctor.err")}
+  reason="no GPU: ${reason:-this build is for CPUs}"
+  if ls /dev/nvidia[0-9]* /dev/dxg >/dev/null 2>&1; then end failed 1; else end "no device" 77; fi
+}
+# Passed when every stage has; skipped ones count as failures on a card, where they have shown nothing.
+end_part() {
+  local failed=() i
+  for i in "${!names[@]}"; do
+    case ${records[i]} in
+      '{"state": "passed"'*) ;;
+      '{"state": "skipped"'*) [ "$device" = cpu ] || failed+=("${names[i]}") ;;
+      *) failed+=("${names[i]}") ;;
+    esac
+  done
+  reason=${failed[*]:+not shown: ${failed[*]}}
+  if [ ${#failed[@]} = 0 ]; then end passed 0; else end failed 1; fi
+}

@@ -1,0 +1,123 @@
+"""Repeats the documented gains of mixed precision, ZeRO, pipelines, recompute and the rest on this machine, each as jobs run
+side by side in turns, and writes a report: report.html, report.md and results.json beside the files of every run."""
+import argparse
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+sys.path.insert(0, str(HERE))
+from compare import print_comparison  # noqa: E402
+from experiment import ExperimentError, read_experiments  # noqa: E402
+from inputs import prepare_pictures, prepare_text, substitute  # noqa: E402
+from job_runs import JobRunner  # noqa: E402
+from machine import cores, machine_facts  # noqa: E402
+from measure import Options, run_experiment, why_not  # noqa: E402
+
+
+def parse_options():
+    parser = argparse.ArgumentParser(prog="reproduce", description=__doc__.replace("\n", " "))
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="the default: some ten minutes on 2 cores")
+    size.add_argument("--full", action="store_true", help="more rounds and longer jobs")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these experiments")
+    parser.add_argument("--list", action="store_true", help="name the experiments and end")
+    parser.add_argument("--resume", action="store_true", help="go on with an interrupted run: what is finished stays")
+    parser.add_argument("--gpu", action="store_true", help="run on a GPU what can run there")
+    parser.add_argument("--compare", metavar="OLD.json", help="name what is slower or larger than in an earlier results.json")
+    parser.add_argument("--out", default="out/reproduce", help="folder of the report (default: %(default)s)")
+    parser.add_argument("--trireme", default=str(ROOT / "build/release/bin/trireme"), help="the program (default: %(default)s)")
+    parser.add_argument("--experiments", default=str(ROOT / "examples/reproduce"), help="folder of the experiments")
+    return parser.parse_args()
+
+
+def chosen_experiments(options):
+    experiments = read_experiments(Path(options.experiments))
+    known = [experiment.name for experiment in experiments]
+    unknown = [name for name in options.only or [] if name not in known]
+    if unknown:
+        raise ExperimentError(f"--only {' '.join(unknown)}: no such experiment; there are {', '.join(known)}")
+    return [experiment for experiment in experiments if not options.only or experiment.name in options.only]
+
+
+class Progress:
+    """A line for each run, with the time that is left at the pace so far."""
+
+    def __init__(self, runs):
+        self.runs, self.done, self.started = runs, 0, time.monotonic()
+
+    def __call__(self, what):
+        spent = time.monotonic() - self.started
+        left = f", about {spent / self.done * (self.runs - self.done) / 60:.0f} min left" if self.done > 2 else ""
+        self.done += 1
+        print(f"[{int(spent) // 60:02}:{int(spent) % 60:02}] {self.done}/{self.runs} {what}{left}", flush=True)
+
+
+def num_runs(experiment, how):
+    if why_not(experiment, how):
+        return 0
+    count = experiment.rounds["full" if how.full else "quick"] if experiment.runs else 1
+    return count * len(experiment.variants)
+
+
+def prepare_inputs(experiments, how, trireme, folder):
+    """Makes what the experiments that run here read, and puts the folders into their jobs."""
+    wanted = {need for experiment in experiments if not why_not(experiment, how) for need in experiment.needs}
+    folder.mkdir(parents=True, exist_ok=True)
+    places = {}
+    if "text" in wanted:
+        places["text"] = prepare_text(trireme, folder)
+    if "pictures" in wanted:
+        places["pictures"] = prepare_pictures(folder)
+    for experiment in experiments:
+        if not why_not(experiment, how):
+            experiment.job = substitute(experiment.job, places)
+
+
+def main():
+    options = parse_options()
+    experiments = chosen_experiments(options)
+    if options.list:
+        for experiment in experiments:
+            print(f"{experiment.name:22} {experiment.title}")
+        return 0
+    trireme = Path(options.trireme).resolve()
+    if not trireme.is_file():
+        raise ExperimentError(f"there is no program {trireme}: build it, or name it with --trireme")
+    out = Path(options.out).resolve()
+    if not options.resume:
+        for experiment in experiments:
+            shutil.rmtree(out / "runs" / experiment.name, ignore_errors=True)
+    facts = machine_facts(trireme)
+    how = Options(full=options.full, cores=cores(), gpu=options.gpu)
+    prepare_inputs(experiments, how, trireme, out / "inputs")
+    runner = JobRunner(trireme, out / "runs", facts["build"])
+    progress = Progress(sum(num_runs(experiment, how) for experiment in experiments))
+    results = {"machine": facts, "full": options.full,
+               "experiments": [run_experiment(experiment, runner, how, progress) for experiment in experiments]}
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    from report import write_report  # matplotlib loads slowly, and only here
+    write_report(results, experiments, out)
+    print(f"report: {out / 'report.html'}, {out / 'report.md'}, {out / 'results.json'}")
+    failed = [result["name"] for result in results["experiments"] if result.get("failed")]
+    for result in results["experiments"]:
+        if result.get("failed"):
+            print(f"reproduce: {result['name']} failed: {result['reason']}", file=sys.stderr)
+    worse = options.compare and print_comparison(json.loads(Path(options.compare).read_text()), results)
+    return 1 if failed or worse else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except ExperimentError as error:
+        print(f"reproduce: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("reproduce: stopped; --resume goes on with it", file=sys.stderr)
+        sys.exit(75)

@@ -1,0 +1,53 @@
+"""Two results of one machine: which figures and step times became worse beyond their noise."""
+from intervals import median_interval, overlap
+from machine import same_hardware
+
+# Of these numbers of a run, more is worse.
+COSTS = {"step_ms": "ms a step", "peak_bytes": "bytes at the peak", "comm_bytes": "bytes sent a step",
+         "data_wait_ms": "ms waiting for data"}
+SMALLEST_MS = 0.5  # differences of waits below it are no news
+
+
+def _costs(results):
+    found = {}
+    for experiment in results["experiments"]:
+        for variant in experiment["variants"]:
+            for key in COSTS:
+                values = [one["numbers"][key] for one in variant["rounds"] if key in one["numbers"]]
+                if values:
+                    found[experiment["name"], variant["name"], key] = values
+    return found
+
+
+def _is_worse(key, old, new):
+    if key.endswith("_bytes"):
+        return min(new) > max(old)
+    _, *old_range = median_interval(old)
+    _, *new_range = median_interval(new)
+    longer = median_interval(new)[0] - median_interval(old)[0]
+    return longer > SMALLEST_MS and not overlap(old_range, new_range) and min(new) > max(old)
+
+
+def find_worse(old, new):
+    """[(experiment, variant, key, old median, new median)], for what both have measured."""
+    before, after = _costs(old), _costs(new)
+    return [(*name, median_interval(before[name])[0], median_interval(after[name])[0])
+            for name in before if name in after and _is_worse(name[2], before[name], after[name])]
+
+
+def print_comparison(old, new):
+    """Returns whether anything is worse."""
+    if not same_hardware(old["machine"], new["machine"]):
+        print(f"compare: another machine ({old['machine']['processor']}, {old['machine']['cores']} cores): "
+              "its times say nothing about this build; only bytes are compared")
+        for results in (old, new):
+            for experiment in results["experiments"]:
+                for variant in experiment["variants"]:
+                    for one in variant["rounds"]:
+                        one["numbers"] = {k: v for k, v in one["numbers"].items() if not k.endswith("_ms")}
+    worse = find_worse(old, new)
+    for experiment, variant, key, before, after in worse:
+        print(f"compare: worse: {experiment}, {variant}: {before:.6g} -> {after:.6g} {COSTS[key]} ({after / before:.2f} times)")
+    if not worse:
+        print("compare: nothing is slower or larger beyond the noise")
+    return bool(worse)

@@ -1,0 +1,131 @@
+"""Experiments as data: one TOML file each, read and checked before anything runs. README.md lists the keys."""
+import dataclasses
+import tomllib
+
+from expression import ExpressionError, names
+
+PLOTS = ("bars", "memory", "curve")
+
+
+class ExperimentError(ValueError):
+    """Names the file and the key."""
+
+
+@dataclasses.dataclass
+class Variant:
+    name: str
+    title: str
+    ranks: int = 1
+    set: dict = dataclasses.field(default_factory=dict)
+    refused: bool = False  # the run is meant to end with exit code 2, before its first step
+
+
+@dataclasses.dataclass
+class Figure:
+    name: str
+    value: str
+    unit: str = ""
+    documented: str = ""
+    reproduced_if: list = None
+    formula: str = ""
+    within: float = 0.01
+    otherwise: str = ""
+
+
+@dataclasses.dataclass
+class Plot:
+    kind: str
+    title: str
+    value: str = ""
+    unit: str = ""
+
+
+@dataclasses.dataclass
+class Experiment:
+    name: str
+    title: str
+    documented: str
+    source: str
+    device: str
+    refuted_by: str
+    job: dict
+    variants: list
+    figures: list
+    plots: list
+    order: int = 100
+    runs: bool = True    # False: the plan says all, nothing is trained
+    seeds: bool = False  # each round has a seed of its own
+    rounds: dict = dataclasses.field(default_factory=lambda: {"quick": 3, "full": 9})
+    full: dict = dataclasses.field(default_factory=dict)  # keys of the job with --full
+    constants: dict = dataclasses.field(default_factory=dict)
+    needs: dict = dataclasses.field(default_factory=dict)
+    cannot: str = ""     # why it cannot be run yet; what would be needed
+
+
+def _flat(table, prefix=""):
+    """{"model": {"layers": 2}} -> {"model.layers": 2}. Dotted keys may be given as they are."""
+    flat = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def _make(kind, table, where):
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    for key in table:
+        if key not in fields:
+            raise ExperimentError(f"{where}: unknown key '{key}'; known: {', '.join(fields)}")
+    required = [name for name, field in fields.items()
+                if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING]
+    missing = [name for name in required if name not in table]
+    if missing:
+        raise ExperimentError(f"{where}: {', '.join(missing)} missing")
+    return kind(**table)
+
+
+def _check_names(experiment, text, where):
+    try:
+        used = names(text)
+    except ExpressionError as error:
+        raise ExperimentError(f"{where}: {error}") from None
+    known = {variant.name for variant in experiment.variants}
+    for name in used:
+        if name not in experiment.constants and name.split(".")[0] not in known:
+            raise ExperimentError(f"{where}: '{name}' is neither a constant nor of a variant ({', '.join(sorted(known))})")
+
+
+def read_experiment(path):
+    try:
+        table = tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ExperimentError(f"{path}: {error}") from None
+    variants = [_make(Variant, {"name": name, "title": name} | body | {"set": _flat(body.get("set", {}))},
+                      f"{path}: variants.{name}") for name, body in table.pop("variants", {}).items()]
+    figures = [_make(Figure, body, f"{path}: figure {number}") for number, body in enumerate(table.pop("figures", []), 1)]
+    plots = [_make(Plot, body, f"{path}: plot {number}") for number, body in enumerate(table.pop("plots", []), 1)]
+    table |= {"name": path.stem, "variants": variants, "figures": figures, "plots": plots,
+              "job": _flat(table.get("job", {})), "full": _flat(table.get("full", {}))}
+    experiment = _make(Experiment, table, str(path))
+    if experiment.cannot:
+        return experiment
+    if not variants or not figures:
+        raise ExperimentError(f"{path}: an experiment needs variants and figures, or 'cannot' with the reason")
+    for figure in figures:
+        where = f"{path}: figure '{figure.name}'"
+        _check_names(experiment, figure.value, where)
+        if figure.formula:
+            _check_names(experiment, figure.formula, where)
+        if bool(figure.formula) == bool(figure.reproduced_if):
+            raise ExperimentError(f"{where}: give reproduced_if = [low, high] or a formula, and not both")
+    for plot in plots:
+        if plot.kind not in PLOTS:
+            raise ExperimentError(f"{path}: plot kind '{plot.kind}'; known: {', '.join(PLOTS)}")
+    return experiment
+
+
+def read_experiments(folder):
+    """In the order of their key `order`, then by name."""
+    return sorted((read_experiment(path) for path in sorted(folder.glob("*.toml"))), key=lambda e: (e.order, e.name))

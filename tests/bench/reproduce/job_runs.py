@@ -1,0 +1,113 @@
+"""Runs `trireme plan` and `trireme train`, keeps every file and command, and reads the numbers back from those files."""
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import statistics
+import subprocess
+
+from machine import cores
+
+WARM_UP_STEPS = 3  # left out of medians: first uses, page faults
+
+
+class RunFailed(RuntimeError):
+    """With the error, the exit code and the command's file."""
+
+
+def job_text(job):
+    """A job file of dotted keys; JSON's strings, numbers, booleans and lists are TOML's."""
+    return "".join(f"{key} = {json.dumps(value)}\n" for key, value in sorted(job.items()))
+
+
+def _most(groups, key):
+    return max(group[key] for group in groups)
+
+
+def plan_numbers(plan):
+    """The largest rank's."""
+    groups = plan["groups"]
+    memory = {name: max(group["memory"][name] for group in groups) for name in groups[0]["memory"]}
+    return {"peak_bytes": _most(groups, "peak_bytes"), "comm_bytes": _most(groups, "comm_bytes"),
+            "state_bytes": _most(groups, "state_bytes"), "memory": memory, "bubble": plan["bubble_share"],
+            "parameters": plan["parameters"]}
+
+
+def run_numbers(out):
+    """Medians over the steps after the warm-up, of what a run wrote."""
+    summary = json.loads((out / "summary.json").read_text())
+    steps = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    steps = [step for step in steps if "step_ms" in step]
+    timed = steps[WARM_UP_STEPS:] or steps
+    numbers = {key: statistics.median(step[key] for step in timed)
+               for key in ("step_ms", "tokens_per_s", "images_per_s", "data_wait_ms", "comm_wait_ms", "comm_bytes")
+               if key in timed[0]}
+    last = steps[-max(1, len(steps) // 10):]
+    numbers |= {"loss": statistics.mean(step["loss"] for step in last), "wall_s": summary["wall_s"],
+                "peak_bytes": summary["peak_bytes"], "memory": summary["memory"], "steps": len(steps),
+                "parameters": summary["parameters"], "skipped_steps": summary["skipped_steps"]}
+    for key in ("eval_loss", "eval_top1"):
+        if summary.get(key) is not None:
+            numbers[key] = summary[key]
+    return numbers
+
+
+class JobRunner:
+    """`folder` receives a folder for each run. A finished run is not run again while program and job are the same."""
+
+    def __init__(self, trireme, folder, digest, mpiexec="mpirun"):
+        self.trireme, self.folder, self.digest, self.mpiexec = str(trireme), folder, digest, mpiexec
+
+    def plan(self, experiment, variant, job):
+        place = self.folder / experiment.name / variant.name
+        command = [self.trireme, "plan", "job.toml", "--ranks", str(variant.ranks), "--json"]
+        return self._once(place, "plan", command, job, variant, lambda: plan_numbers(json.loads((place / "plan.out").read_text())))
+
+    def train(self, experiment, variant, job, round_number):
+        place = self.folder / experiment.name / variant.name / f"round{round_number}"
+        command = [*self._launch(variant.ranks), self.trireme, "train", "job.toml", "--out", "out"]
+        out = place / "out"
+        return self._once(place, "train", command, job, variant, lambda: run_numbers(out) if not variant.refused else {},
+                          fresh=out)
+
+    def _launch(self, ranks):
+        if ranks == 1:
+            return []
+        options = ["-np", str(ranks), "--bind-to", "none"]
+        if os.geteuid() == 0:
+            options.append("--allow-run-as-root")
+        if ranks > cores():
+            options += ["--oversubscribe", "--mca", "mpi_yield_when_idle", "1"]
+        return [self.mpiexec, *options]
+
+    def _once(self, place, what, command, job, variant, read, fresh=None):
+        """{"numbers", "command", "folder"}, from the files of an earlier run where they are of the same job."""
+        text = job_text(job)
+        key = hashlib.sha256("\0".join([self.digest, text, *command[1:]]).encode()).hexdigest()
+        record = place / f"{what}.json"
+        if record.exists():
+            kept = json.loads(record.read_text())
+            if kept["key"] == key:
+                return kept
+        if fresh is not None:
+            shutil.rmtree(fresh, ignore_errors=True)
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "job.toml").write_text(text)
+        (place / f"{what}.sh").write_text(f"cd {shlex.quote(str(place))} && {shlex.join(command)}\n")
+        with open(place / f"{what}.out", "w") as out, open(place / f"{what}.err", "w") as err:
+            code = subprocess.run(command, cwd=place, stdin=subprocess.DEVNULL, stdout=out, stderr=err).returncode
+        printed = (place / f"{what}.out").read_text()
+        meant = 2 if what == "train" and variant.refused else 0
+        # A plan that does not fit the machine is one all the same: exit code 2, after its JSON.
+        if code != meant and not (what == "plan" and code == 2 and printed.startswith("{")):
+            lines = (printed + (place / f"{what}.err").read_text()).strip().splitlines() or ["no output"]
+            error = next((line for line in lines if "error" in line), lines[-1])
+            raise RunFailed(f"{error} (exit code {code} in place of {meant}: {place / what}.sh)")
+        result = {"key": key, "command": shlex.join(command), "folder": str(place.relative_to(self.folder.parent)),
+                  "exit_code": code, "numbers": read()}
+        shutil.rmtree(place / "out" / "checkpoints", ignore_errors=True)
+        partial = record.with_suffix(".partial")
+        partial.write_text(json.dumps(result, indent=1))
+        partial.rename(record)
+        return result

@@ -1,0 +1,44 @@
+"""The facts about this machine that decide a measurement: what results are kept by."""
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+
+def _processor():
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor() or platform.machine()
+    found = re.search(r"model name\s*:\s*(.+)", text)
+    return found.group(1).strip() if found else platform.machine()
+
+
+def _gpu():
+    if not shutil.which("nvidia-smi"):
+        return None
+    asked = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"], capture_output=True,
+                           text=True)
+    return asked.stdout.strip().split("\n")[0] if asked.returncode == 0 and asked.stdout.strip() else None
+
+
+def cores():
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def memory_bytes():
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def machine_facts(trireme):
+    """What a figure belongs to: hardware, and the program by its digest."""
+    return {"processor": _processor(), "cores": cores(), "memory_bytes": memory_bytes(), "gpu": _gpu(),
+            "system": platform.platform(), "build": hashlib.sha256(Path(trireme).read_bytes()).hexdigest()[:16]}
+
+
+def same_hardware(one, other):
+    return all(one.get(key) == other.get(key) for key in ("processor", "cores", "gpu"))

@@ -1,0 +1,74 @@
+"""Plots of an experiment as SVG text. Colours: Okabe and Ito's, which the colour-blind tell apart."""
+import io
+import statistics
+
+import matplotlib
+
+matplotlib.use("svg")
+import matplotlib.pyplot as plt  # noqa: E402
+
+COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000"]
+CATEGORIES = ["parameters", "gradients", "optimizer", "activations", "communication", "batch", "host", "data"]
+MIB = 1 << 20
+plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.fonttype": "none",
+                     "svg.hashsalt": "reproduce", "axes.prop_cycle": matplotlib.cycler(color=COLOURS)})
+
+
+def _svg(figure):
+    out = io.StringIO()
+    figure.savefig(out, format="svg", bbox_inches="tight", metadata={"Date": None})
+    plt.close(figure)
+    text = out.getvalue()
+    return text[text.index("<svg"):]
+
+
+def _axes(height):
+    return plt.subplots(figsize=(6.4, height))
+
+
+def _first(variant):
+    return variant["rounds"][0]["numbers"]
+
+
+def _bars(plot, variants, _):
+    figure, axes = _axes(0.7 + 0.4 * len(variants))
+    for row, variant in enumerate(variants):
+        values = [one["numbers"][plot.value] for one in variant["rounds"]]
+        axes.barh(row, statistics.median(values), color=COLOURS[0], height=0.6)
+        axes.plot(values, [row] * len(values), "o", color="#000000", markersize=3, zorder=3)
+    axes.set_yticks(range(len(variants)), [variant["title"] for variant in variants])
+    axes.invert_yaxis()
+    axes.set_xlabel(f"{plot.value.replace('_', ' ')} ({plot.unit}); bars: medians, dots: rounds")
+    return figure
+
+
+def _memory(plot, variants, _):
+    figure, axes = _axes(1.1 + 0.4 * len(variants))
+    left = [0.0] * len(variants)
+    for colour, category in zip(COLOURS, CATEGORIES):
+        sizes = [_first(variant).get("memory", _first(variant)["plan"]["memory"]).get(category, 0) / MIB for variant in variants]
+        if max(sizes) > 0:
+            axes.barh(range(len(variants)), sizes, left=left, color=colour, height=0.6, label=category, edgecolor="white")
+            left = [one + size for one, size in zip(left, sizes)]
+    axes.set_yticks(range(len(variants)), [variant["title"] for variant in variants])
+    axes.invert_yaxis()
+    axes.set_xlabel("MiB, each category at its own peak")
+    axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+    return figure
+
+
+def _curve(plot, variants, curves):
+    figure, axes = _axes(3.0)
+    # Thick below thin: equal curves are seen all the same.
+    for width, variant in zip([5.0, 2.5, 1.0, 0.5], variants):
+        axes.plot(*curves(variant["rounds"][0]["folder"], plot.value), linewidth=width, label=variant["title"])
+    axes.set_xlabel("step")
+    axes.set_ylabel(plot.value.replace("_", " "))
+    axes.legend(frameon=False)
+    return figure
+
+
+def draw(plot, variants, curves):
+    """`curves(folder, key)` gives ([steps], [values]) from a run's metrics. Returns SVG text."""
+    ran = [variant for variant in variants if "step_ms" in _first(variant)]
+    return _svg({"bars": _bars, "memory": _memory, "curve": _curve}[plot.kind](plot, ran or variants, curves))

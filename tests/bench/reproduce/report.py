@@ -1,0 +1,151 @@
+"""report.html, self-contained, and report.md from results.json."""
+import html
+import json
+
+import plots
+from measure import DIFFERS, NOT_RUN, REPRODUCED, WITHIN_NOISE
+
+MARKS = {REPRODUCED: "yes", WITHIN_NOISE: "near", DIFFERS: "no", NOT_RUN: "none"}
+STYLE = """
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}
+h1,h2{line-height:1.2} h2{margin-top:2.5rem;border-top:1px solid #bbb;padding-top:1rem}
+.wide{overflow-x:auto} table{border-collapse:collapse;width:100%;font-size:.9rem}
+th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #ddd;vertical-align:top}
+th.n,td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+.v{padding:.1rem .5rem;border-radius:.3rem;white-space:nowrap;border:1px solid}
+.yes{background:#e3f1fa;border-color:#0072B2}.near{background:#fdf3dc;border-color:#b77f00}
+.no{background:#fbe6da;border-color:#D55E00;font-weight:bold}.none{background:#eee;border-color:#888}
+code{font-size:.85rem} pre{overflow-x:auto;background:#f5f5f5;padding:.6rem;font-size:.8rem}
+svg{max-width:100%;height:auto} figure{margin:1rem 0} figcaption{font-size:.9rem;color:#444}
+@media print{h2{break-before:auto} section,figure,table{break-inside:avoid} details{display:none}}
+"""
+
+
+def number(value, unit=""):
+    if unit == "bytes" or (abs(value) >= 10000 and value == int(value)):
+        text = f"{value:,.0f}"
+    else:
+        text = f"{value:.5g}"
+    return f"{text} {unit}".strip()
+
+
+def interval(figure):
+    if figure["low"] == figure["high"]:
+        return "exact"
+    return f"{number(figure['low'])} to {number(figure['high'])}"
+
+
+def expected(figure):
+    low, high = figure["expected"]
+    if figure["formula"]:
+        return f"{number((low + high) / 2)} = {figure['formula']}"
+    return number(low) if low == high else f"{number(low)} to {number(high)}"
+
+
+def verdict_of(result):
+    """The worst of its figures."""
+    if result["reason"]:
+        return NOT_RUN
+    verdicts = [figure["verdict"] for figure in result["figures"]]
+    return next(verdict for verdict in (DIFFERS, WITHIN_NOISE, REPRODUCED) if verdict in verdicts)
+
+
+def count_of(result):
+    """How many of its figures were reproduced, in words; nothing where there are none."""
+    good = sum(figure["verdict"] != DIFFERS for figure in result["figures"])
+    return f"{good} of {len(result['figures'])} figures" if result["figures"] else ""
+
+
+def machine_line(results):
+    facts = results["machine"]
+    gpu = f", {facts['gpu']}" if facts["gpu"] else ", no GPU"
+    return f"{facts['processor']}, {facts['cores']} cores, {facts['memory_bytes'] / 2 ** 30:.0f} GiB{gpu}; build {facts['build']}"
+
+
+def memory_rows(results):
+    """(experiment, variant, predicted, measured), without the workspaces of libraries, one for each variant that ran."""
+    rows = {}
+    for result in results["experiments"]:
+        for one in result["memory"]:
+            rows[result["name"], one["variant"]] = (one["predicted"], one["measured"])
+    return [(*name, *sizes) for name, sizes in rows.items()]
+
+
+def _curves(out):
+    def read(folder, key):
+        steps = [json.loads(line) for line in (out / folder / "out" / "metrics.jsonl").read_text().splitlines()]
+        steps = [step for step in steps if key in step]
+        return [step["step"] for step in steps], [step[key] for step in steps]
+
+    return read
+
+
+def _mark(verdict):
+    return f'<span class="v {MARKS[verdict]}">{verdict}</span>'
+
+
+def _figure_rows(result):
+    rows = []
+    for figure in result["figures"]:
+        rows.append(f"<tr><td>{html.escape(figure['name'])}<td class=n>{html.escape(figure['documented'] or '-')}"
+                    f"<td class=n>{number(figure['value'], figure['unit'])}<td class=n>{interval(figure)}"
+                    f"<td>{html.escape(expected(figure))}<td>{_mark(figure['verdict'])} {html.escape(figure['because'])}")
+    return "".join(rows)
+
+
+def _section(result, experiment, out):
+    parts = [f"<section><h2 id={result['name']}>{html.escape(result['title'])}</h2><p>{html.escape(result['documented'])} "
+             f"<small>Source: {html.escape(result['source'])}. Device: {html.escape(result['device'])}.</small></p>"]
+    if result["reason"]:
+        return parts[0] + f"<p>{_mark(NOT_RUN)} {html.escape(result['reason'])}</p></section>"
+    parts.append("<div class=wide><table><tr><th>figure<th class=n>documented<th class=n>here<th class=n>95 % interval<th>counts as reproduced<th>verdict"
+                 f"{_figure_rows(result)}</table></div><p><small>Refuted by: {html.escape(result['refuted_by'])}.</small></p>")
+    for plot in experiment.plots:
+        parts.append(f"<figure>{plots.draw(plot, result['variants'], _curves(out))}"
+                     f"<figcaption>{html.escape(plot.title)}</figcaption></figure>")
+    commands = "\n".join(f"cd {out / one['folder']} && {one['command']}" for variant in result["variants"]
+                         for one in variant["rounds"])
+    parts.append(f"<details><summary>Commands</summary><pre>{html.escape(commands)}</pre></details></section>")
+    return "".join(parts)
+
+
+def _memory_table(results):
+    rows = memory_rows(results)
+    equal = sum(predicted == measured for *_, predicted, measured in rows)
+    lines = "".join(f"<tr><td>{name}<td>{variant}<td class=n>{predicted:,}<td class=n>{measured:,}<td class=n>{measured - predicted:+,}"
+                    for name, variant, predicted, measured in rows)
+    return (f"<section><h2 id=prediction>Predicted and measured memory</h2><p>Of {len(rows)} jobs that ran, {equal} needed at their "
+            "peak the bytes that <code>trireme plan</code> predicted.</p><div class=wide><table><tr><th>experiment<th>variant"
+            f"<th class=n>predicted bytes<th class=n>measured bytes<th class=n>difference{lines}</table></div></section>")
+
+
+def write_html(results, experiments, out):
+    summary = "".join(f"<tr><td><a href=#{result['name']}>{html.escape(result['title'])}</a><td>{_mark(verdict_of(result))}"
+                      f"<td class=n>{count_of(result)}" for result in results["experiments"])
+    sections = "".join(_section(result, experiment, out) for result, experiment in zip(results["experiments"], experiments))
+    text = (f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+            f"<title>Trireme: documented gains, repeated</title><style>{STYLE}</style><h1>Documented gains, repeated</h1>"
+            f"<p>{html.escape(machine_line(results))}. {'Full' if results['full'] else 'Quick'} run. Times were measured in turns; "
+            f"intervals are bootstrapped over rounds.</p><table>{summary}</table>{sections}{_memory_table(results)}</html>\n")
+    (out / "report.html").write_text(text)
+
+
+def write_markdown(results, out):
+    lines = ["# Documented gains, repeated", "", machine_line(results) + ".", "",
+             "| experiment | figure | documented | here | 95 % interval | verdict |", "| --- | --- | --- | --- | --- | --- |"]
+    for result in results["experiments"]:
+        if result["reason"]:
+            lines.append(f"| {result['title']} | | | | | {NOT_RUN}: {result['reason']} |")
+        for figure in result["figures"]:
+            because = f", because {figure['because']}" if figure["because"] else ""
+            lines.append(f"| {result['title']} | {figure['name']} | {figure['documented'] or expected(figure)} | "
+                         f"{number(figure['value'], figure['unit'])} | {interval(figure)} | {figure['verdict']}{because} |")
+    rows = memory_rows(results)
+    equal = sum(predicted == measured for *_, predicted, measured in rows)
+    lines += ["", f"Memory: of {len(rows)} jobs that ran, {equal} needed at their peak the bytes that were predicted."]
+    (out / "report.md").write_text("\n".join(lines) + "\n")
+
+
+def write_report(results, experiments, out):
+    write_html(results, experiments, out)
+    write_markdown(results, out)

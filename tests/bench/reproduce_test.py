@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""The tool behind examples/reproduce.sh: its arithmetic, its errors, and one whole run with real jobs."""
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "reproduce"))
+from compare import find_worse  # noqa: E402
+from experiment import ExperimentError, read_experiment, read_experiments  # noqa: E402
+from expression import ExpressionError, evaluate, names  # noqa: E402
+from intervals import median_interval, overlap  # noqa: E402
+from measure import DIFFERS, REPRODUCED, WITHIN_NOISE, judge  # noqa: E402
+
+TINY = """
+title = "tiny"
+documented = "Recompute saves memory."
+source = "none"
+device = "any"
+refuted_by = "more memory"
+rounds = { quick = 2, full = 2 }
+[job]
+model = { layers = 4, hidden = 32, heads = 2, seq_len = 32, vocab = 31 }
+data = { kind = "synthetic" }
+train = { steps = 5, global_batch = 2, micro_batch = 2 }
+[variants.plain]
+[variants.every2]
+set = { "parallel.recompute_every" = 2 }
+[variants.refused]
+refused = true
+set = { "parallel.memory_limit" = 1000 }
+[[figures]]
+name = "activations"
+value = "every2.memory.activations / plain.memory.activations"
+reproduced_if = [0.0, 0.999]
+[[figures]]
+name = "predicted"
+value = "plain.peak_bytes"
+formula = "plain.plan.peak_bytes"
+within = 0.0
+[[figures]]
+name = "refused"
+value = "refused.exit_code"
+reproduced_if = [2, 2]
+[[plots]]
+kind = "memory"
+title = "memory"
+[[plots]]
+kind = "bars"
+title = "time"
+value = "step_ms"
+unit = "ms"
+[[plots]]
+kind = "curve"
+title = "loss"
+value = "loss"
+"""
+
+
+class Expressions(unittest.TestCase):
+    def test_arithmetic_over_names(self):
+        numbers = {"a.step_ms": 6.0, "p": 4}
+        self.assertEqual(evaluate("(a.step_ms - p) / 2 ** 2 + max(p, 1)", numbers.__getitem__), 4.5)
+        self.assertEqual(names("a.step_ms / max(p, 2)"), {"a.step_ms", "p"})
+
+    def test_anything_else_is_refused(self):
+        for text in ("__import__('os')", "a if b else c", "a[0]", "'x' + 'y'", "1 +"):
+            with self.assertRaises(ExpressionError, msg=text):
+                evaluate(text, lambda name: 1.0)
+
+
+class Intervals(unittest.TestCase):
+    def test_equal_values_have_no_width(self):
+        self.assertEqual(median_interval([2.0, 2.0, 2.0]), (2.0, 2.0, 2.0))
+
+    def test_the_interval_holds_the_median_and_is_repeatable(self):
+        values = [1.0, 1.1, 0.9, 1.3, 1.05]
+        middle, low, high = median_interval(values)
+        self.assertEqual(middle, 1.05)
+        self.assertTrue(0.9 <= low < middle < high <= 1.3)
+        self.assertEqual(median_interval(values), (middle, low, high))
+
+    def test_verdicts(self):
+        figure = None
+        self.assertEqual(judge(figure, 0.5, 0.6, 0.7, [0.4, 0.8]), REPRODUCED)
+        self.assertEqual(judge(figure, 0.5, 0.6, 0.9, [0.4, 0.8]), WITHIN_NOISE)
+        self.assertEqual(judge(figure, 0.7, 0.85, 0.9, [0.4, 0.8]), DIFFERS)
+        self.assertTrue(overlap((1, 2), (2, 3)))
+
+
+def results(step_ms, peak=100):
+    rounds = [{"numbers": {"step_ms": one, "peak_bytes": peak}} for one in step_ms]
+    return {"experiments": [{"name": "e", "variants": [{"name": "v", "rounds": rounds}]}]}
+
+
+class Comparison(unittest.TestCase):
+    def test_noise_is_not_worse(self):
+        self.assertEqual(find_worse(results([10, 11, 12]), results([10.5, 11.5, 12.5])), [])
+
+    def test_a_slower_build_is_named(self):
+        self.assertEqual(find_worse(results([10, 11, 12]), results([20, 21, 22])), [("e", "v", "step_ms", 11, 21)])
+
+    def test_a_byte_more_is_named(self):
+        self.assertEqual(find_worse(results([10], 100), results([10], 101)), [("e", "v", "peak_bytes", 100, 101)])
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = Path(folder.name) / "tiny.toml"
+
+    def check_refused(self, text, *parts):
+        self.path.write_text(text)
+        with self.assertRaises(ExperimentError) as caught:
+            read_experiment(self.path)
+        for part in (str(self.path), *parts):
+            self.assertIn(part, str(caught.exception))
+
+    def test_what_is_wrong_is_named(self):
+        self.check_refused(TINY.replace("refuted_by", "refuted_bye"), "refuted_bye", "known:")
+        self.check_refused(TINY.replace('title = "tiny"\n', ""), "title missing")
+        self.check_refused(TINY.replace("every2.memory.act", "every3.memory.act"), "every3", "figure 'activations'")
+        self.check_refused(TINY.replace("reproduced_if = [2, 2]", ""), "figure 'refused'", "reproduced_if")
+        self.check_refused(TINY.replace('kind = "bars"', 'kind = "pie"'), "pie", "bars")
+        self.check_refused("title = ", "")
+
+    def test_all_that_are_shipped_are_whole(self):
+        experiments = read_experiments(HERE.parents[1] / "examples" / "reproduce")
+        self.assertGreater(len(experiments), 10)
+        for experiment in experiments:
+            self.assertTrue(experiment.documented and experiment.source)
+
+
+class WholeRun(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.experiments = self.folder / "experiments"
+        self.experiments.mkdir()
+        (self.experiments / "tiny.toml").write_text(TINY)
+
+    def reproduce(self, *options, code=0):
+        command = [sys.executable, str(HERE / "reproduce"), "--experiments", str(self.experiments), "--out",
+                   str(self.folder / "out"), "--trireme", ARGUMENTS.trireme, *options]
+        run = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual(run.returncode, code, run.stdout + run.stderr)
+        return run.stdout + run.stderr
+
+    def read(self):
+        return json.loads((self.folder / "out" / "results.json").read_text())["experiments"]
+
+    def test_figures_come_from_the_files_that_are_kept(self):
+        self.reproduce()
+        (result,) = self.read()
+        self.assertEqual([figure["verdict"] for figure in result["figures"]], [REPRODUCED] * 3)
+        runs = self.folder / "out" / "runs" / "tiny"
+        peaks = [json.loads((runs / name / "round0" / "out" / "summary.json").read_text())["memory"]["activations"]
+                 for name in ("every2", "plain")]
+        self.assertEqual(result["figures"][0]["value"], peaks[0] / peaks[1])
+        page = (self.folder / "out" / "report.html").read_text()
+        self.assertEqual(page.count("<svg"), 3)
+        self.assertNotIn("src=", page)  # nothing is loaded from elsewhere
+        self.assertIn("| tiny | refused |", (self.folder / "out" / "report.md").read_text())
+
+    def test_an_interrupted_run_goes_on(self):
+        self.reproduce()
+        record = self.folder / "out" / "runs" / "tiny" / "plain" / "round0" / "train.json"
+        before = record.stat().st_mtime_ns
+        (self.folder / "out" / "runs" / "tiny" / "every2" / "round1" / "train.json").unlink()
+        self.reproduce("--resume")
+        self.assertEqual(record.stat().st_mtime_ns, before)
+        self.assertEqual(len(self.read()[0]["variants"][1]["rounds"]), 2)
+
+    def test_failures_are_named_and_the_rest_is_reported(self):
+        (self.experiments / "broken.toml").write_text(TINY.replace("layers = 4", "layers = -4"))
+        self.assertIn("broken failed", self.reproduce(code=1))
+        self.assertEqual([bool(result["reason"]) for result in self.read()], [True, False])
+
+    def test_an_unknown_name_is_refused(self):
+        self.assertIn("there are tiny", self.reproduce("--only", "tinny", code=2))
+
+    def test_a_missing_program_is_refused(self):
+        self.assertIn("--trireme", self.reproduce("--trireme", str(self.folder / "nothing"), code=2))
+
+
+if __name__ == "__main__":
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        # The form in which GoogleTest reports, so that the summary counts and lists it.
+        print("reproduce_test: Skipped\nthis Python has no matplotlib: third_party/install.sh --report\n"
+              "[  SKIPPED ] reproduce_test (0 ms)\n[  SKIPPED ] 1 test, listed below:")
+        sys.exit(77)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--trireme", default=str(HERE.parents[1] / "build/release/bin/trireme"))
+    ARGUMENTS, rest = parser.parse_known_args()
+    unittest.main(argv=[sys.argv[0], *rest])

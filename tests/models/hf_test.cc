@@ -1,0 +1,201 @@
+// GPT-2 and Llama through folders of Hugging Face's format: every bit of the state, also into shards of
+// ranks.
+#include <gtest/gtest.h>
+
+#include "models/gpt_hf.h"
+#include "models/llama_hf.h"
+#include "parallel/comm/local.h"
+#include "parallel/run/checkpoint_state.h"
+#include "runtime/checkpoint/hf_source.h"
+#include "runtime/checkpoint/hf_writer.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+using testing::message_of;
+using testing::TemporaryFolder;
+using testing::write_file;
+
+const GptConfig kGpt{.layers = 2, .hidden = 21, .heads = 3, .vocab = 37, .seq_len = 11, .tied = false};
+const LlamaConfig kLlama{.layers = 2,
+                         .hidden = 36,
+                         .heads = 6,
+                         .kv_heads = 2,
+                         .ffn = 50,
+                         .vocab = 37,
+                         .seq_len = 11,
+                         .rope_theta = 100.0,
+                         .rope_scaling = {.factor = 2.0, .low_freq_factor = 1.5, .original_context = 7},
+                         .tied = true};
+
+struct Model {
+  std::function<BlockList()> build;
+  HfModel hf;
+};
+
+Model model_of(const std::string& type) {
+  if (type == kGptHfType) return {[] { return build_gpt(kGpt); }, gpt_to_hf(kGpt)};
+  return {[] { return build_llama(kLlama); }, llama_to_hf(kLlama)};
+}
+
+class HfModels : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(HfModels, TheStateComesBackOnEveryLayout) {
+  const Model model = model_of(GetParam());
+  const TemporaryFolder folder;
+  std::uint64_t hash = 0;
+  run_local_ranks(1, [&](const std::shared_ptr<Communicator>& comm) {
+    Engine engine(model.build(), comm, {.global_batch = 2, .micro_batch = 1, .seed = 3});
+    save_state(engine, folder.path());
+    hash = engine.state_hash();
+  });
+  write_hf_folder(SafetensorsReader(folder / kModelFile), model.hf, DType::kFloat32, folder / "hf");
+  for (const int ranks : {1, 2, 3}) {
+    run_local_ranks(ranks, [&](const std::shared_ptr<Communicator>& comm) {
+      Engine engine(model.build(), comm,
+                    {.global_batch = 6, .micro_batch = 1, .seed = 4, .zero = ZeroStage::kParameters});
+      EXPECT_NE(engine.state_hash(), hash);
+      const HfSource source(folder / "hf", model.hf);
+      check_model(engine, source);
+      load_model(engine, source);
+      EXPECT_EQ(engine.state_hash(), hash) << ranks;
+    });
+  }
+}
+
+// Files of the hub: without the prefix of what surrounds the body, with masks or frequencies, and a head that
+// repeats the token table.
+TEST_P(HfModels, ReadsWhatOlderFilesHave) {
+  const bool gpt = GetParam() == std::string_view(kGptHfType);
+  GptConfig tied = kGpt;
+  tied.tied = true;
+  const HfModel model = gpt ? gpt_to_hf(tied) : llama_to_hf(kLlama);
+  std::vector<SafetensorsEntry> wanted, stored;
+  run_local_ranks(1, [&](const std::shared_ptr<Communicator>& comm) {
+    const Engine engine(gpt ? build_gpt(tied) : build_llama(kLlama), comm,
+                        {.global_batch = 1, .micro_batch = 1});
+    const TemporaryFolder folder;
+    save_state(engine, folder.path());
+    const SafetensorsReader saved(folder / kModelFile);
+    wanted.assign(saved.tensors().begin(), saved.tensors().end());
+  });
+  for (const HfTensor& tensor : model.tensors) {
+    for (const HfPart& part : tensor.parts) {
+      EXPECT_TRUE(part.name.starts_with(model.prefix)) << part.name;
+      stored.push_back({part.name.substr(model.prefix.size()), "BF16", part.shape});
+    }
+  }
+  stored.push_back({gpt ? "h.1.attn.bias" : "layers.1.self_attn.rotary_emb.inv_freq", "F32", {3}});
+  stored.push_back({"lm_head.weight", "F32", {37, 21}});
+  const auto message = [&] {
+    const TemporaryFolder folder;
+    SafetensorsWriter writer(folder / kModelFile, stored);
+    for (const SafetensorsEntry& entry : stored) {
+      writer.append(std::vector<std::byte>(*safetensors_data_bytes(entry)));
+    }
+    writer.commit();
+    return message_of([&] { HfSource(folder.path(), model).check(wanted); });
+  };
+  EXPECT_EQ(message(), "");
+  stored.push_back({gpt ? "h.2.attn.c_attn.bias" : "layers.2.mlp.up_proj.weight", "F32", {3}});
+  EXPECT_NE(message(), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, HfModels, ::testing::Values(kGptHfType, kLlamaHfType));
+
+/// Of config.json with some values replaced; null removes one.
+HfConfig config_with(const TemporaryFolder& folder, const HfModel& model, const nlohmann::json& changes) {
+  nlohmann::json config = model.config;
+  config.merge_patch(changes);
+  write_file(folder / "config.json", config.dump());
+  return HfConfig(folder.path());
+}
+
+TEST(GptHf, TheShapeComesBack) {
+  const TemporaryFolder folder;
+  const GptConfig gpt = gpt_from_hf(config_with(folder, gpt_to_hf(kGpt), nlohmann::json::object()));
+  EXPECT_EQ(gpt_to_hf(gpt).config, gpt_to_hf(kGpt).config);
+  EXPECT_EQ(gpt.layers, 2);
+  EXPECT_EQ(gpt.seq_len, 11);
+  EXPECT_FALSE(gpt.tied);
+  // That of the published GPT-2: no word of what it shares, the widest layer in words of its own.
+  const HfConfig published = config_with(folder, gpt_to_hf(kGpt),
+                                         {{"tie_word_embeddings", nullptr},
+                                          {"n_inner", 84},
+                                          {"n_ctx", 11},
+                                          {"activation_function", "gelu_pytorch_tanh"}});
+  EXPECT_TRUE(gpt_from_hf(published).tied);
+}
+
+TEST(GptHf, RefusesWhatIsComputedOtherwise) {
+  const TemporaryFolder folder;
+  const auto message = [&](const nlohmann::json& changes) {
+    return message_of([&] { gpt_from_hf(config_with(folder, gpt_to_hf(kGpt), changes)); });
+  };
+  const std::string path = (folder / "config.json").string() + ": ";
+  EXPECT_EQ(message({{"activation_function", "relu"}}),
+            path + "activation_function is \"relu\", and this build has only \"gelu_new\"");
+  EXPECT_EQ(message({{"layer_norm_epsilon", 1e-6}}),
+            path + "layer_norm_epsilon is 1e-06, and this build has only 1e-05");
+  EXPECT_EQ(message({{"n_inner", 64}}), path + "n_inner is 64, and this build has only 84");
+  EXPECT_EQ(message({{"scale_attn_weights", false}}),
+            path + "scale_attn_weights is false, and this build has only true");
+  EXPECT_EQ(message({{"scale_attn_by_inverse_layer_idx", true}}),
+            path + "scale_attn_by_inverse_layer_idx is true, and this build has only false");
+  EXPECT_EQ(message({{"add_cross_attention", true}}),
+            path + "add_cross_attention is true, and this build has only false");
+  EXPECT_EQ(message({{"n_layer", nullptr}}), path + "n_layer is missing, not an integer from 1 to 2^31");
+}
+
+TEST(LlamaHf, TheShapeComesBack) {
+  const TemporaryFolder folder;
+  const HfModel model = llama_to_hf(kLlama);
+  EXPECT_EQ(llama_to_hf(llama_from_hf(config_with(folder, model, nlohmann::json::object()))).config,
+            model.config);
+  // The two newer forms of what says how positions turn; without it, and without kv_heads, the first Llama.
+  const nlohmann::json scaling = model.config.at("rope_scaling");
+  nlohmann::json together = scaling;
+  together["rope_theta"] = 100.0;
+  const nlohmann::json newer{
+      {"rope_scaling", nullptr}, {"rope_theta", nullptr}, {"rope_parameters", together}};
+  EXPECT_EQ(llama_to_hf(llama_from_hf(config_with(folder, model, newer))).config, model.config);
+  const nlohmann::json older{{"rope_scaling", {{"rope_type", nullptr}, {"type", "llama3"}}}};
+  EXPECT_EQ(llama_to_hf(llama_from_hf(config_with(folder, model, older))).config, model.config);
+  const LlamaConfig first = llama_from_hf(config_with(folder, model,
+                                                      {{"rope_scaling", nullptr},
+                                                       {"rope_theta", nullptr},
+                                                       {"num_key_value_heads", nullptr},
+                                                       {"head_dim", nullptr}}));
+  EXPECT_EQ(first.rope_scaling.factor, 1.0);
+  EXPECT_EQ(first.rope_theta, 10000.0);
+  EXPECT_EQ(first.kv_heads, 6);
+  EXPECT_EQ(llama_from_hf(config_with(folder, model, {{"max_position_embeddings", 131072}})).seq_len, 2048);
+}
+
+TEST(LlamaHf, RefusesWhatIsComputedOtherwise) {
+  const TemporaryFolder folder;
+  const auto message = [&](const nlohmann::json& changes) {
+    return message_of([&] { llama_from_hf(config_with(folder, llama_to_hf(kLlama), changes)); });
+  };
+  const std::string path = (folder / "config.json").string() + ": ";
+  EXPECT_EQ(message({{"hidden_act", "gelu"}}),
+            path + "hidden_act is \"gelu\", and this build has only \"silu\"");
+  EXPECT_EQ(message({{"rms_norm_eps", 1e-6}}), path + "rms_norm_eps is 1e-06, and this build has only 1e-05");
+  EXPECT_EQ(message({{"rms_norm_eps", nullptr}}),
+            path + "rms_norm_eps is missing, and this build has only 1e-05");
+  EXPECT_EQ(message({{"head_dim", 8}}), path + "head_dim is 8, and this build has only 6");
+  EXPECT_EQ(message({{"attention_bias", true}}),
+            path + "attention_bias is true, and this build has only false");
+  EXPECT_EQ(message({{"mlp_bias", true}}), path + "mlp_bias is true, and this build has only false");
+  EXPECT_EQ(message({{"rope_scaling", {{"rope_type", "yarn"}}}}),
+            path + "rope_scaling.rope_type is \"yarn\", and this build has only \"default\" and \"llama3\"");
+  EXPECT_EQ(message({{"rope_scaling", {{"rope_type", nullptr}, {"type", "linear"}}}}),
+            path + "rope_scaling.type is \"linear\", and this build has only \"default\" and \"llama3\"");
+  EXPECT_EQ(message({{"rope_scaling", {{"factor", nullptr}}}}),
+            path + "rope_scaling.factor is missing, and this build has only \"llama3\" with a number there");
+  EXPECT_EQ(message({{"hidden_size", "36"}}), path + "hidden_size is \"36\", not an integer from 1 to 2^31");
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,180 @@
+"""GPT-2 and Llama as PyTorch modules whose state has the names and shapes of Hugging Face's files, and the folders that
+hold them: what hf_parity.py compares with where transformers itself is not installed.
+
+Written from the papers and the format, not from its code: linear layers of GPT-2 keep [in, out], rotary positions turn
+the two halves of a head.
+"""
+
+import json
+import math
+import pathlib
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from gpt_parity import attend, read_safetensors
+from resnet_parity import write_safetensors
+
+
+class Transposed(nn.Module):
+    """A linear layer that keeps [in, out]."""
+
+    def __init__(self, wide_in, wide_out):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(wide_in, wide_out))
+        self.bias = nn.Parameter(torch.empty(wide_out))
+
+    def forward(self, x):
+        return x @ self.weight + self.bias
+
+
+def split_heads(x, heads):
+    b, t, c = x.shape
+    return x.view(b, t, heads, c // heads).transpose(1, 2)
+
+
+def join_heads(x):
+    b, h, t, d = x.shape
+    return x.transpose(1, 2).reshape(b, t, h * d)
+
+
+class GptLayer(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attn = nn.ModuleDict({"c_attn": Transposed(width, 3 * width), "c_proj": Transposed(width, width)})
+        self.mlp = nn.ModuleDict({"c_fc": Transposed(width, 4 * width), "c_proj": Transposed(4 * width, width)})
+
+    def forward(self, x):
+        q, k, v = (split_heads(y, self.heads) for y in self.attn["c_attn"](self.ln_1(x)).chunk(3, dim=-1))
+        x = x + self.attn["c_proj"](join_heads(attend(q, k, v)))
+        return x + self.mlp["c_proj"](F.gelu(self.mlp["c_fc"](self.ln_2(x)), approximate="tanh"))
+
+
+class Gpt(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        width = config["n_embd"]
+        self.transformer = nn.ModuleDict({
+            "wte": nn.Embedding(config["vocab_size"], width), "wpe": nn.Embedding(config["n_positions"], width),
+            "h": nn.ModuleList(GptLayer(width, config["n_head"]) for _ in range(config["n_layer"])),
+            "ln_f": nn.LayerNorm(width)})
+        self.lm_head = None if config["tie_word_embeddings"] else nn.Linear(width, config["vocab_size"], bias=False)
+
+    def forward(self, tokens):
+        net = self.transformer
+        x = net["wte"](tokens) + net["wpe"].weight[:tokens.shape[1]]
+        for layer in net["h"]:
+            x = layer(x)
+        x = net["ln_f"](x)
+        return F.linear(x, net["wte"].weight) if self.lm_head is None else self.lm_head(x)
+
+
+class RmsNorm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width))
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5) * self.weight
+
+
+def turned(x, angles):
+    first, second = x.chunk(2, dim=-1)
+    cos, sin = (f(angles[:x.shape[2]]).float() for f in (torch.cos, torch.sin))
+    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1)
+
+
+class LlamaLayer(nn.Module):
+    def __init__(self, config, angles):
+        super().__init__()
+        width, ffn = config["hidden_size"], config["intermediate_size"]
+        self.heads, self.kv_heads, self.angles = config["num_attention_heads"], config["num_key_value_heads"], angles
+        kv = width // self.heads * self.kv_heads
+        self.input_layernorm, self.post_attention_layernorm = RmsNorm(width), RmsNorm(width)
+        self.self_attn = nn.ModuleDict({name + "_proj": nn.Linear(width, out, bias=False)
+                                        for name, out in (("q", width), ("k", kv), ("v", kv), ("o", width))})
+        self.mlp = nn.ModuleDict({"gate_proj": nn.Linear(width, ffn, bias=False),
+                                  "up_proj": nn.Linear(width, ffn, bias=False),
+                                  "down_proj": nn.Linear(ffn, width, bias=False)})
+
+    def forward(self, x):
+        h, attn, mlp = self.input_layernorm(x), self.self_attn, self.mlp
+        q = turned(split_heads(attn["q_proj"](h), self.heads), self.angles)
+        k = turned(split_heads(attn["k_proj"](h), self.kv_heads), self.angles)
+        v = split_heads(attn["v_proj"](h), self.kv_heads)
+        k, v = (y.repeat_interleave(self.heads // self.kv_heads, dim=1) for y in (k, v))
+        x = x + attn["o_proj"](join_heads(attend(q, k, v)))
+        h = self.post_attention_layernorm(x)
+        return x + mlp["down_proj"](F.silu(mlp["gate_proj"](h)) * mlp["up_proj"](h))
+
+
+def rope_angles(config):
+    """[positions, pairs], in double."""
+    pairs = config["hidden_size"] // config["num_attention_heads"] // 2
+    rates = config["rope_theta"] ** -(torch.arange(pairs, dtype=torch.float64) / pairs)
+    scaling = config["rope_scaling"]
+    if scaling:
+        turns = scaling["original_max_position_embeddings"] * rates / (2 * math.pi)
+        low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+        kept = ((turns - low) / (high - low)).clamp(0, 1)
+        rates = rates * (kept + (1 - kept) / scaling["factor"])
+    return torch.outer(torch.arange(config["max_position_embeddings"], dtype=torch.float64), rates)
+
+
+class Llama(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        width, vocab, angles = config["hidden_size"], config["vocab_size"], rope_angles(config)
+        self.model = nn.ModuleDict({
+            "embed_tokens": nn.Embedding(vocab, width),
+            "layers": nn.ModuleList(LlamaLayer(config, angles) for _ in range(config["num_hidden_layers"])),
+            "norm": RmsNorm(width)})
+        self.lm_head = None if config["tie_word_embeddings"] else nn.Linear(width, vocab, bias=False)
+
+    def forward(self, tokens):
+        net = self.model
+        x = net["embed_tokens"](tokens)
+        for layer in net["layers"]:
+            x = layer(x)
+        x = net["norm"](x)
+        return F.linear(x, net["embed_tokens"].weight) if self.lm_head is None else self.lm_head(x)
+
+
+class Modules:
+    """Saves and loads them as transformers does its own."""
+
+    name = "modules of our own, in PyTorch " + torch.__version__
+
+    @staticmethod
+    def build(config):
+        return {"gpt2": Gpt, "llama": Llama}[config["model_type"]](config)
+
+    @staticmethod
+    def save(model, config, folder, dtype, shards):
+        folder.mkdir()
+        (folder / "config.json").write_text(json.dumps(config))
+        tensors = {name: tensor.to(dtype) for name, tensor in model.state_dict().items()}
+        if shards == 1:
+            write_safetensors(folder / "model.safetensors", tensors)
+            return
+        files = [f"model-{i + 1:05}-of-{shards:05}.safetensors" for i in range(shards)]
+        places = {name: files[i % shards] for i, name in enumerate(tensors)}
+        for file in files:
+            write_safetensors(folder / file, {name: t for name, t in tensors.items() if places[name] == file})
+        (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+
+    @staticmethod
+    def load(folder):
+        """The model, in fp32, and the dtypes of its tensors."""
+        tensors = read_safetensors(pathlib.Path(folder) / "model.safetensors")
+        model = Modules.build(json.loads((pathlib.Path(folder) / "config.json").read_text()))
+        model.load_state_dict({name: tensor.float() for name, tensor in tensors.items()}, strict=True)
+        return model, {tensor.dtype for tensor in tensors.values()}
+
+    @staticmethod
+    def logits(model, tokens):
+        with torch.no_grad():
+            return model(tokens.long())

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Takes GPT-2 and Llama out of folders of Hugging Face's format, trains them, and gives them back, both ways beside PyTorch.
+
+    torch_python.sh hf_parity.py --trireme PATH/trireme --trace PATH/hf_trace [--with transformers]
+
+For every case: a model is saved as transformers does it (one file, shards, fp16, bf16), and our logits are compared with
+those of who saved it; then a run starts from the folder (model.from, model.init_from), trains, `trireme export --format hf`
+writes a folder, and the logits of who loads that are compared with those of the run. "Who" is modules of our own
+(hf_models.py), or transformers. Exit code 1 when a figure is out of bounds, 77 (skipped) without transformers.
+"""
+
+import argparse
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import torch
+
+from gpt_parity import Report, read_safetensors, relative
+from hf_models import Modules
+from resnet_parity import write_safetensors
+
+LOGITS = 1e-4  # relative, and of the largest difference
+GPT = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": 2, "n_embd": 48, "n_head": 6,
+       "vocab_size": 101, "n_positions": 24, "tie_word_embeddings": True, "activation_function": "gelu_new",
+       "layer_norm_epsilon": 1e-5, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0,
+       "bos_token_id": None, "eos_token_id": None}
+LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 2, "hidden_size": 48,
+         "intermediate_size": 80, "num_attention_heads": 6, "num_key_value_heads": 2, "vocab_size": 101,
+         "max_position_embeddings": 24, "rms_norm_eps": 1e-5, "rope_theta": 500.0, "rope_scaling": None,
+         "hidden_act": "silu", "tie_word_embeddings": False, "bos_token_id": None, "eos_token_id": None}
+LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 3.0,
+          "original_max_position_embeddings": 12}
+CASES = {
+    "gpt2": GPT,
+    "gpt2, untied": {**GPT, "tie_word_embeddings": False, "n_head": 4},
+    "llama": LLAMA,
+    "llama, tied, scaled rope": {**LLAMA, "tie_word_embeddings": True, "rope_scaling": LLAMA3, "num_key_value_heads": 6},
+}
+# (dtype, shards) of what is read.
+FILES = ((torch.float32, 1), (torch.float32, 3), (torch.float16, 2), (torch.bfloat16, 1))
+WORDS = {torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16"}
+
+JOB = """
+[model]
+from = "hf:{folder}"
+init_from = "{folder}"
+[data]
+kind = "synthetic"
+[train]
+steps = 2
+global_batch = 4
+micro_batch = 2
+[optimizer]
+lr = 0.01
+[parallel]
+threads = 1
+"""
+
+
+def run(command, folder):
+    result = subprocess.run([str(word) for word in command], cwd=folder, capture_output=True, text=True, timeout=120)
+    if result.returncode != 0:
+        raise SystemExit(f"hf_parity.py: {command}: {result.stderr}")
+
+
+def randomize(model):
+    """Gains and biases, too, so that none can be mistaken for another."""
+    torch.manual_seed(5)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            is_gain = parameter.dim() == 1 and not name.endswith("bias")
+            parameter.copy_(torch.randn_like(parameter) * (0.1 if parameter.dim() == 1 else 0.2) + (1.0 if is_gain else 0.0))
+
+
+class Comparison:
+    def __init__(self, theirs, args, folder):
+        self.theirs, self.args, self.folder, self.report = theirs, args, folder, Report()
+        self.tokens = torch.randint(0, 101, (3, 24), generator=torch.Generator().manual_seed(3), dtype=torch.int32)
+        write_safetensors(folder / "tokens.safetensors", {"tokens": self.tokens})
+
+    def ours(self, place):
+        run([self.args.trace, place, "tokens.safetensors", "logits.safetensors"], self.folder)
+        return read_safetensors(self.folder / "logits.safetensors")["logits"]
+
+    def check(self, what, ours, theirs):
+        self.report.require(ours.shape == theirs.shape, f"{what}: {ours.shape} {theirs.shape}")
+        self.report.check(what, max(relative(ours, theirs), (ours - theirs).abs().max().item() / theirs.abs().max().item()),
+                          LOGITS)
+
+    def read(self, case, stem, model, config):
+        for dtype, shards in FILES:
+            folder = self.folder / f"{stem}-{WORDS[dtype]}-{shards}"
+            self.theirs.save(model, config, folder, dtype, shards)
+            files = len(list(folder.glob("*.safetensors")))
+            self.report.require(files == shards if shards == 1 else files > 1, f"{folder} has {files} files")
+            rounded = self.theirs.build(config)
+            rounded.load_state_dict({n: t.to(dtype).float() for n, t in model.state_dict().items()})
+            self.check(f"{case}: theirs read by us, {WORDS[dtype]}, {files} file(s)", self.ours(folder.name),
+                       self.theirs.logits(rounded, self.tokens))
+
+    def written(self, case, stem, model):
+        (self.folder / f"{stem}.toml").write_text(JOB.format(folder=f"{stem}-fp32-3"))
+        run([self.args.trireme, "train", f"{stem}.toml", "--out", stem], self.folder)
+        trained = self.ours(stem)
+        before = self.theirs.logits(model, self.tokens)
+        self.report.require(relative(trained, before) > 1e-2, f"{case}: training changed nothing")
+        for dtype, word in WORDS.items():
+            out = self.folder / f"{stem}-out-{word}"
+            run([self.args.trireme, "export", stem, "--format", "hf", "--dtype", word, "--out", out], self.folder)
+            back, dtypes = self.theirs.load(out)
+            self.report.require(dtypes == {dtype}, f"{out} holds {dtypes}")
+            theirs = self.theirs.logits(back, self.tokens)
+            if dtype == torch.float32:
+                self.check(f"{case}: a run of ours read by them", trained, theirs)
+            self.check(f"{case}: our {word} read by us and by them", self.ours(out), theirs)
+
+    def compare(self, case, config):
+        stem = case.replace(", ", "-").replace(" ", "-")
+        model = self.theirs.build(config)
+        randomize(model)
+        self.read(case, stem, model, config)
+        self.written(case, stem, model)
+
+
+def transformers_library():
+    try:
+        import transformers
+    except ImportError as error:
+        print(f"no transformers in {sys.executable} ({error}): pip install transformers, and set TRIREME_TORCH_PYTHON")
+        print("[  SKIPPED ] hf_parity.py (0 ms)\n[  SKIPPED ] 1 test, listed below:\n[  SKIPPED ] hf_parity.py")
+        sys.exit(77)
+
+    class Transformers:
+        name = f"transformers {transformers.__version__}, PyTorch {torch.__version__}"
+
+        @staticmethod
+        def build(config):
+            settings = {k: v for k, v in config.items() if k != "architectures"}
+            made = transformers.AutoConfig.for_model(**settings)
+            return transformers.AutoModelForCausalLM.from_config(made).eval()
+
+        @staticmethod
+        def save(model, config, folder, dtype, shards):
+            copy = Transformers.build(config)
+            copy.load_state_dict(model.state_dict())
+            copy.to(dtype).save_pretrained(folder, max_shard_size="50KB" if shards > 1 else "1GB")
+
+        @staticmethod
+        def load(folder):
+            model, info = transformers.AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
+            if any(info.values()):
+                raise SystemExit(f"hf_parity.py: {folder}: {info}")
+            dtypes = {parameter.dtype for parameter in model.parameters()}
+            return model.float().eval(), dtypes
+
+        @staticmethod
+        def logits(model, tokens):
+            with torch.no_grad():
+                return model(input_ids=tokens.long()).logits
+
+    return Transformers
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trireme", required=True, type=pathlib.Path)
+    parser.add_argument("--trace", required=True, type=pathlib.Path)
+    parser.add_argument("--with", dest="oracle", choices=("modules", "transformers"), default="modules")
+    args = parser.parse_args()
+    args.trireme, args.trace = args.trireme.resolve(), args.trace.resolve()
+    torch.set_num_threads(1)  # small matrices
+    theirs = transformers_library() if args.oracle == "transformers" else Modules
+    print(theirs.name)
+    print(f"{'relative difference':<58} {'reached':>9}  bound")
+    with tempfile.TemporaryDirectory(prefix="trireme-parity-") as folder:
+        comparison = Comparison(theirs, args, pathlib.Path(folder))
+        for case, config in CASES.items():
+            comparison.compare(case, config)
+    if comparison.report.failed:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

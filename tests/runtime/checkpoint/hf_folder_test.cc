@@ -1,0 +1,329 @@
+// Folders of Hugging Face's format, as HfSource reads and write_hf_folder() writes them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+#include <cmath>
+
+#include "runtime/checkpoint/hf_config.h"
+#include "runtime/checkpoint/hf_source.h"
+#include "runtime/checkpoint/hf_writer.h"
+#include "runtime/checkpoint/safetensors_writer.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::message_of;
+using testing::TemporaryFolder;
+using testing::write_file;
+
+/// Stacked, transposed and plain, in sizes that no strip divides.
+HfModel small_model() {
+  return {.config = {{"model_type", "small"}},
+          .prefix = "net.",
+          .tensors = {{"stacked", {{"net.a", {5, 7}}, {"net.b", {3, 7}}, {"net.c", {2, 7}}}},
+                      {"transposed", {{"net.t", {70, 131}, true}}},
+                      {"plain", {{"net.p", {9}}}},
+                      {"head", {{"top", {4, 7}}}}},
+          .passed_over = {".mask"}};
+}
+
+const std::vector<SafetensorsEntry> kOurs{{"stacked", "F32", {10, 7}},
+                                          {"transposed", "F32", {131, 70}},
+                                          {"plain", "F32", {9}},
+                                          {"head", "F32", {4, 7}}};
+
+std::size_t elems_of(const SafetensorsEntry& entry) {
+  std::size_t product = 1;
+  for (const std::int64_t extent : entry.shape) product *= static_cast<std::size_t>(extent);
+  return product;
+}
+
+/// Numbers that bf16 holds, no two of a tensor alike in their first 250.
+std::vector<float> numbers(std::size_t count, int start) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = static_cast<float>((static_cast<int>(i) + start) % 251) * (i / 251 % 2 == 0 ? 1.0f : -0.5f);
+  }
+  return values;
+}
+
+std::filesystem::path write_ours(const TemporaryFolder& folder) {
+  const auto path = folder / "ours.safetensors";
+  SafetensorsWriter writer(path, kOurs);
+  int start = 0;
+  for (const SafetensorsEntry& entry : kOurs) writer.append(numbers(elems_of(entry), ++start));
+  writer.commit();
+  return path;
+}
+
+/// A file with these tensors, of what `from` has or of zeros.
+void write_tensors(const std::filesystem::path& path, const std::vector<SafetensorsEntry>& entries) {
+  SafetensorsWriter writer(path, entries);
+  for (const SafetensorsEntry& entry : entries) {
+    writer.append(std::vector<std::byte>(*safetensors_data_bytes(entry)));
+  }
+  writer.commit();
+}
+
+std::vector<SafetensorsEntry> their_entries(const std::string& dtype = "F32") {
+  std::vector<SafetensorsEntry> entries;
+  for (const HfTensor& tensor : small_model().tensors) {
+    for (const HfPart& part : tensor.parts) entries.push_back({part.name, dtype, part.shape});
+  }
+  return entries;
+}
+
+class HfFolder : public ::testing::Test {
+ protected:
+  /// Of checking a folder that holds these tensors in one file.
+  std::string check_message(const std::vector<SafetensorsEntry>& entries) {
+    write_file(folder_ / "in/model.safetensors", "");
+    write_tensors(folder_ / "in/model.safetensors", entries);
+    return message_of([&] { HfSource(folder_ / "in", small_model()).check(kOurs); });
+  }
+  std::vector<SafetensorsEntry> changed(const std::string& name, auto change) {
+    auto entries = their_entries();
+    for (SafetensorsEntry& entry : entries) {
+      if (entry.name == name) change(entry);
+    }
+    return entries;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(HfFolder, AModelLeavesAndComesBackFromAnyElementOn) {
+  const SafetensorsReader ours(write_ours(folder_));
+  for (const auto& [name, dtype, word] :
+       {std::tuple{"fp32", DType::kFloat32, "float32"}, std::tuple{"bf16", DType::kBFloat16, "bfloat16"},
+        std::tuple{"fp16", DType::kFloat16, "float16"}}) {
+    write_hf_folder(ours, small_model(), dtype, folder_ / name);
+    const HfConfig config(folder_ / name);
+    EXPECT_EQ(config.model_type(), "small");
+    EXPECT_EQ(config.text("torch_dtype", ""), word);
+    const HfSource source(folder_ / name, small_model());
+    EXPECT_EQ(message_of([&] { source.check(kOurs); }), "");
+    for (const SafetensorsEntry& entry : kOurs) {
+      const std::size_t count = elems_of(entry);
+      std::vector<float> expected(count);
+      ours.copy_floats(entry.name, 0, expected);
+      for (std::size_t first = 0; first < count; first += 1 + first / 2) {
+        for (const std::size_t size : {std::size_t{0}, std::size_t{1}, (count - first) / 3, count - first}) {
+          std::vector<float> out(size);
+          source.copy_floats(entry.name, first, out);
+          const auto begin = expected.begin() + static_cast<std::ptrdiff_t>(first);
+          ASSERT_EQ(out, std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(size)))
+              << name << " " << entry.name << " " << first;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(folder_.num_entries(), 4);  // nothing temporary
+}
+
+TEST_F(HfFolder, TheirMatricesAreTransposed) {
+  const SafetensorsReader ours(write_ours(folder_));
+  write_hf_folder(ours, small_model(), DType::kFloat32, folder_ / "out");
+  const SafetensorsReader theirs(folder_ / "out/model.safetensors");
+  EXPECT_EQ(theirs.tensors().size(), 6u);
+  EXPECT_EQ(theirs.metadata().at("format"), "pt");
+  float there = 0, here = 0;
+  theirs.copy_floats("net.t", 69 * 131 + 5, std::span(&there, 1));
+  ours.copy_floats("transposed", 5 * 70 + 69, std::span(&here, 1));
+  EXPECT_EQ(there, here);
+  theirs.copy_floats("net.b", 2 * 7 + 6, std::span(&there, 1));
+  ours.copy_floats("stacked", (5 + 2) * 7 + 6, std::span(&here, 1));
+  EXPECT_EQ(there, here);
+}
+
+TEST_F(HfFolder, AFolderAppearsWholeOrNotAtAll) {
+  const auto path = write_ours(folder_);
+  const SafetensorsReader ours(path);
+  const auto out = folder_ / "out";
+  // A model of other sizes is noticed after its first tensors are written.
+  HfModel larger = small_model();
+  larger.tensors.back().parts.front().shape = {4, 8};
+  EXPECT_THAT(message_of([&] { write_hf_folder(ours, larger, DType::kFloat32, out); }),
+              HasSubstr("tensor 'head' is F32 [4, 7], too small for 'top'"));
+  HfModel smaller = small_model();
+  smaller.tensors[1].parts.front().shape = {70, 130};
+  EXPECT_THAT(message_of([&] { write_hf_folder(ours, smaller, DType::kFloat32, out); }),
+              HasSubstr("'transposed' of [131, 70] has 9170 elements"));
+  EXPECT_EQ(folder_.num_entries(), 1);
+
+  std::filesystem::create_directory(out);  // an empty one is as good as none
+  write_hf_folder(ours, small_model(), DType::kFloat32, folder_ / "out/");
+  EXPECT_THAT(message_of([&] { write_hf_folder(ours, small_model(), DType::kFloat32, out); }),
+              HasSubstr("out is there already: choose another folder, or remove it"));
+  EXPECT_THAT(message_of([&] { write_hf_folder(ours, small_model(), DType::kFloat32, path); }),
+              HasSubstr("is there already"));
+  EXPECT_THAT(message_of([&] { write_hf_folder(ours, small_model(), DType::kFloat32, folder_ / "no/out"); }),
+              HasSubstr("cannot make folder"));
+  EXPECT_EQ(folder_.num_entries(), 2);
+}
+
+TEST_F(HfFolder, RemainsOfAKilledWriterAreRemoved) {
+  const SafetensorsReader ours(write_ours(folder_));
+  // No process has this number and start time.
+  char host[256] = {};
+  ASSERT_EQ(::gethostname(host, sizeof host - 1), 0);
+  const auto remains = folder_ / (std::string(".out.tmp-1.1@") + host);
+  write_file(remains / "model.safetensors", "half");
+  write_hf_folder(ours, small_model(), DType::kFloat32, folder_ / "out");
+  EXPECT_FALSE(std::filesystem::exists(remains));
+}
+
+TEST_F(HfFolder, Fp16RefusesWhatItCannotHold) {
+  SafetensorsWriter writer(folder_ / "ours", {{"plain", "F32", {9}}});
+  std::vector<float> values(9, 65519.0f);
+  values[3] = -65520.0f;
+  writer.append(values);
+  writer.commit();
+  const SafetensorsReader ours(folder_ / "ours");
+  const HfModel model{.config = {{"model_type", "small"}}, .tensors = {{"plain", {{"p", {9}}}}}};
+  EXPECT_THAT(message_of([&] { write_hf_folder(ours, model, DType::kFloat16, folder_ / "out"); }),
+              HasSubstr("tensor 'p' holds -65520, which fp16 cannot: choose a wider one"));
+  EXPECT_EQ(folder_.num_entries(), 1);
+  write_hf_folder(ours, model, DType::kBFloat16, folder_ / "out");
+}
+
+TEST_F(HfFolder, NamesWhatIsMissingMisshapenOrTooMuch) {
+  EXPECT_EQ(check_message(their_entries()), "");
+  EXPECT_EQ(check_message(their_entries("F16")), "");
+  EXPECT_THAT(check_message(changed("net.b", [](auto& entry) { entry.name = "net.d"; })),
+              HasSubstr("in/model.safetensors has no tensor 'net.b'"));
+  EXPECT_THAT(
+      check_message(changed("net.t", [](auto& entry) { std::swap(entry.shape[0], entry.shape[1]); })),
+      HasSubstr("in/model.safetensors: tensor 'net.t' is F32 [131, 70], this model needs F32, F16 or BF16 "
+                "[70, 131]"));
+  EXPECT_THAT(check_message(changed("net.p", [](auto& entry) { entry.dtype = "F64"; })),
+              HasSubstr("tensor 'net.p' is F64 [9], this model needs F32, F16 or BF16 [9]"));
+  auto more = their_entries();
+  more.push_back({"net.h.0.mask", "U8", {3}});
+  EXPECT_EQ(check_message(more), "");
+  more.push_back({"net.h.0.bias", "F32", {3}});
+  EXPECT_THAT(check_message(more),
+              HasSubstr("in/model.safetensors holds the tensor 'net.h.0.bias', which this "
+                        "model does not have"));
+}
+
+// What a model without its head saves.
+TEST_F(HfFolder, NamesMayLackTheirPrefix) {
+  auto entries = their_entries();
+  for (SafetensorsEntry& entry : entries) {
+    if (entry.name.starts_with("net.")) entry.name = entry.name.substr(4);
+  }
+  EXPECT_EQ(check_message(entries), "");
+  entries.erase(entries.begin());
+  EXPECT_THAT(check_message(entries), HasSubstr("has no tensor 'a'"));
+}
+
+TEST_F(HfFolder, ReadsShards) {
+  const SafetensorsReader ours(write_ours(folder_));
+  write_hf_folder(ours, small_model(), DType::kFloat32, folder_ / "whole");
+  const SafetensorsReader whole(folder_ / "whole/model.safetensors");
+  const auto in = folder_ / "in";
+  nlohmann::json map;
+  const auto write_shard = [&](const std::string& name, std::size_t first, std::size_t end) {
+    std::vector<SafetensorsEntry> entries(whole.tensors().begin() + static_cast<std::ptrdiff_t>(first),
+                                          whole.tensors().begin() + static_cast<std::ptrdiff_t>(end));
+    SafetensorsWriter writer(in / name, entries);
+    for (std::size_t i = first; i < end; ++i) {
+      map[whole.tensors()[i].name] = name;
+      writer.append(whole.tensors()[i].data);
+    }
+    writer.commit();
+  };
+  const auto write_index = [&](const nlohmann::json& weights) {
+    write_file(in / "model.safetensors.index.json", nlohmann::json{{"weight_map", weights}}.dump());
+  };
+  write_file(in / "config.json", "{}");
+  EXPECT_THAT(message_of([&] { HfSource(in, small_model()); }),
+              HasSubstr("in has neither model.safetensors nor model.safetensors.index.json"));
+  write_shard("one", 0, 2);
+  write_shard("two", 2, 6);
+  write_index(map);
+  const HfSource source(in, small_model());
+  EXPECT_EQ(message_of([&] { source.check(kOurs); }), "");
+  std::vector<float> expected(70), values(70);
+  ours.copy_floats("stacked", 0, expected);
+  source.copy_floats("stacked", 0, values);
+  EXPECT_EQ(values, expected);
+
+  const auto open_message = [&] { return message_of([&] { HfSource(in, small_model()).check(kOurs); }); };
+  const nlohmann::json good = map;
+  map["net.c"] = "three";
+  write_index(map);
+  EXPECT_THAT(open_message(), AllOf(HasSubstr("shard"), HasSubstr("in/three is missing"),
+                                    HasSubstr("model.safetensors.index.json has tensor 'net.c' in it")));
+  map["net.c"] = "one";
+  write_index(map);
+  EXPECT_THAT(open_message(), HasSubstr("in/one has no tensor 'net.c', which "));
+  map["net.c"] = "../ours.safetensors";
+  write_index(map);
+  EXPECT_THAT(open_message(),
+              HasSubstr("the shard of 'net.c' is \"../ours.safetensors\", which is no file of its folder"));
+  map["net.c"] = 3;
+  write_index(map);
+  EXPECT_THAT(open_message(), HasSubstr("the shard of 'net.c' is 3, no name of a file"));
+  write_index(nullptr);
+  EXPECT_THAT(open_message(), HasSubstr("index.json has no \"weight_map\""));
+  write_shard("two", 2, 5);
+  write_index(good);
+  EXPECT_THAT(open_message(), HasSubstr("in/two has no tensor"));
+  write_shard("two", 0, 6);  // tensors of "one", too
+  write_index(good);
+  EXPECT_THAT(open_message(), AllOf(HasSubstr("is in two shards"), HasSubstr("in/one"), HasSubstr("in/two")));
+  write_file(in / "two", "no safetensors");
+  EXPECT_THAT(open_message(), HasSubstr("in/two is damaged"));
+}
+
+TEST_F(HfFolder, ConfigurationsNameFileAndKey) {
+  const auto config = [&](const std::string& text) {
+    write_file(folder_ / "c/config.json", text);
+    return HfConfig(folder_ / "c");
+  };
+  EXPECT_THAT(message_of([&] { HfConfig(folder_ / "none"); }), HasSubstr("there is no folder"));
+  std::filesystem::create_directory(folder_ / "empty");
+  EXPECT_THAT(message_of([&] { HfConfig(folder_ / "empty"); }), HasSubstr("empty has no config.json"));
+  EXPECT_THAT(message_of([&] { config("[1]"); }), HasSubstr("config.json is no JSON object"));
+  EXPECT_THAT(message_of([&] { config("{"); }), HasSubstr("config.json is damaged"));
+  EXPECT_THAT(message_of([&] { (void)config("{}").model_type(); }),
+              HasSubstr("c/config.json: model_type is missing, which names no architecture"));
+  const HfConfig c = config(R"({"n": 3, "zero": 0, "half": 0.5, "big": 4294967296, "minus": -1, "none": null,
+                                "eps": 1e-05, "act": "relu", "rope": {"factor": "x"}})");
+  EXPECT_EQ(c.count("n"), 3);
+  EXPECT_EQ(c.count("none", 7), 7);
+  for (const char* key : {"zero", "half", "big", "minus", "none", "act", "missing"}) {
+    EXPECT_THAT(message_of([&] { (void)c.count(key); }),
+                AllOf(HasSubstr(key), HasSubstr("not an integer from 1")));
+  }
+  EXPECT_EQ(c.positive("half", 1), 0.5);
+  EXPECT_THAT(message_of([&] { (void)c.positive("minus", 1); }),
+              HasSubstr("minus is -1, not a positive number"));
+  EXPECT_THAT(message_of([&] { (void)c.positive("act", 1); }),
+              HasSubstr("act is \"relu\", not a positive number"));
+  EXPECT_THAT(message_of([&] { (void)c.flag("n", true); }), HasSubstr("n is 3, neither true nor false"));
+  EXPECT_THAT(message_of([&] { (void)c.text("n", ""); }), HasSubstr("n is 3, not a text"));
+  EXPECT_THAT(message_of([&] { (void)c.object("n"); }), HasSubstr("n is 3, not an object"));
+  EXPECT_THAT(message_of([&] { (void)c.object("rope").positive("factor", 1); }),
+              HasSubstr("config.json: rope.factor is \"x\", not a positive number"));
+  EXPECT_FALSE(c.object("none").has("factor"));
+  c.expect("eps", 1e-5);
+  c.expect("missing", 4);
+  EXPECT_THAT(message_of([&] { c.expect("missing", 4, 5); }), HasSubstr("missing is missing"));
+  try {
+    c.expect("act", "silu");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+    EXPECT_THAT(error.what(), HasSubstr("act is \"relu\", and this build has only \"silu\""));
+  }
+}
+
+}  // namespace
+}  // namespace trireme
