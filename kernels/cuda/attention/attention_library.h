@@ -8,15 +8,19 @@
 
 namespace trireme::cuda {
 
+/// What a backward may write of its scores' gradients at a time: see [Note: parts of an attention].
+inline constexpr std::int64_t kAttentionScoreBytes = std::int64_t{1} << 30;
+
 class AttentionLibrary {
  public:
-  AttentionLibrary(std::shared_ptr<CudnnHandle> cudnn, std::shared_ptr<Allocator> allocator);
+  AttentionLibrary(std::shared_ptr<CudnnHandle> cudnn, std::shared_ptr<Allocator> allocator,
+                   std::int64_t score_bytes = kAttentionScoreBytes);
   ~AttentionLibrary();
   AttentionLibrary(const AttentionLibrary&) = delete;
   AttentionLibrary& operator=(const AttentionLibrary&) = delete;
 
-  /// False when the library cannot do it; nothing is enqueued then. 16-bit types without dropout. The first
-  /// refusal of a shape is logged.
+  /// False when the library cannot do it; results have no meaning then. 16-bit types without dropout. The
+  /// first refusal of a shape is logged.
   bool run_fwd(const AttentionFwdArgs& args);
   /// The same; only deterministic algorithms are taken.
   bool run_bwd(const AttentionBwdArgs& args);

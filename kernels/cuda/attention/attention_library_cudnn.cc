@@ -5,9 +5,20 @@
 // accumulator, so that dQ is one product of the graph, selects the engine that writes dS to a workspace of
 // B * heads * T * T elements instead; engines that cuDNN marks as nondeterministic are skipped in any case.
 //
+// [Note: parts of an attention] That workspace grows with T * T: 3.4 GB for 25 heads of 8192 tokens. So a
+// backward is computed by as many samples at a time, else by as many heads of a sample, as need at most 1 GiB
+// for it, equal parts with one plan. The shape alone decides, not the library's version. An engine may have a
+// quarter more in all; one head alone needs more than that from T = 25906 on, and the native kernel runs.
+//
+// [Note: intermediates of attention] The factors of products that exist only inside of the plan,
+// probabilities and the scores' gradients, are described with the type of the other factor, as tensor cores
+// take them. Versions whose engines match another description are asked once more with fp32 ones; all else is
+// fp32 in both.
+//
 // [Note: defects of cuDNN's attention] Some versions propose engines that compute wrong results or read
 // beyond their tensors. cuDNN's own frontend keeps a list of them and refuses or works around; here such
 // problems are the native kernels'.
+#include <algorithm>
 #include <compare>
 #include <limits>
 #include <utility>
@@ -19,16 +30,23 @@
 namespace trireme::cuda {
 namespace {
 
+constexpr std::size_t kMostWorkspaceBytes = kAttentionScoreBytes / 4 * 5;
+
 struct Problem {
   std::int64_t samples = 0, heads = 0, seq_len = 0, head_dim = 0;
+  std::int64_t all_heads = 0;  // of a row in memory, of which `heads` are computed
   DType dtype = DType::kBFloat16;
   bool causal = true, backward = false;
   auto operator<=>(const Problem&) const = default;
 
-  CudnnGraph graph() const;
-  EngineLimits limits() const { return {.refused = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}}; }
+  static int forms() { return 2; }
+  static const char* successor() { return "the slower native kernel runs"; }
+  CudnnGraph graph(int form) const;
+  EngineLimits limits() const {
+    return {.refused = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}, .most_workspace_bytes = kMostWorkspaceBytes};
+  }
   cudnnDataType_t type() const { return dtype == DType::kFloat16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16; }
-  std::int64_t width() const { return heads * head_dim; }
+  std::int64_t width() const { return all_heads * head_dim; }
   CudnnGraph::Extents rows_dims() const { return {samples, heads, seq_len, head_dim}; }
   CudnnGraph::Extents transposed_dims() const { return {samples, heads, head_dim, seq_len}; }
   CudnnGraph::Extents packed_strides() const { return {seq_len * 3 * width(), head_dim, 3 * width(), 1}; }
@@ -37,7 +55,7 @@ struct Problem {
   }
   CudnnGraph::Extents rows_strides() const { return {seq_len * width(), head_dim, width(), 1}; }
   CudnnGraph::Extents row_values_dims() const { return {samples, heads, seq_len, 1}; }
-  CudnnGraph::Extents row_values_strides() const { return {heads * seq_len, seq_len, 1, 1}; }
+  CudnnGraph::Extents row_values_strides() const { return {all_heads * seq_len, seq_len, 1, 1}; }
   std::string text() const {
     return fmt::format("deterministic attention, {} {} of [{}, {} heads, {}, {}]", name(dtype),
                        backward ? "backward" : "forward", samples, heads, seq_len, head_dim);
@@ -50,6 +68,7 @@ Problem problem_of(const Args& args, bool backward) {
           .heads = args.num_heads,
           .seq_len = args.qkv.shape[1],
           .head_dim = args.qkv.shape[2] / 3 / args.num_heads,
+          .all_heads = args.num_heads,
           .dtype = args.qkv.dtype,
           .causal = args.causal,
           .backward = backward};
@@ -82,7 +101,7 @@ CudnnGraph::Tensor masked(CudnnGraph& graph, const Problem& p, const CudnnGraph:
   return graph.select(scores, graph.scalar(kHidden), graph.is_at_least(row, col));
 }
 
-CudnnGraph forward_graph(const Problem& p) {
+CudnnGraph forward_graph(const Problem& p, cudnnDataType_t factors) {
   CudnnGraph graph;
   const auto q = graph.input_or_output(kQ, p.type(), p.rows_dims(), p.packed_strides());
   const auto kt = graph.input_or_output(kK, p.type(), p.transposed_dims(), p.packed_transposed_strides());
@@ -96,11 +115,11 @@ CudnnGraph forward_graph(const Problem& p) {
   const auto exps = graph.pointwise(CUDNN_POINTWISE_EXP, graph.pointwise(CUDNN_POINTWISE_SUB, scores, max));
   const auto sum = graph.reduce(CUDNN_REDUCE_TENSOR_ADD, exps);
   graph.pointwise(CUDNN_POINTWISE_ADD, max, graph.pointwise(CUDNN_POINTWISE_LOG, sum), stats);
-  graph.matmul(graph.pointwise(CUDNN_POINTWISE_DIV, exps, sum, {}, p.type()), v, o);
+  graph.matmul(graph.pointwise(CUDNN_POINTWISE_DIV, exps, sum, {}, factors), v, o);
   return graph;
 }
 
-CudnnGraph backward_graph(const Problem& p) {
+CudnnGraph backward_graph(const Problem& p, cudnnDataType_t factors) {
   CudnnGraph graph;
   const auto packed = [&](Id id) {
     return graph.input_or_output(id, p.type(), p.rows_dims(), p.packed_strides());
@@ -125,18 +144,20 @@ CudnnGraph backward_graph(const Problem& p) {
   const auto scaled = graph.pointwise(CUDNN_POINTWISE_MUL, graph.matmul(q, kt), scale);
   const auto scores = masked(graph, p, graph.pointwise(CUDNN_POINTWISE_SUB, scaled, stats));
   const auto probabilities = graph.pointwise(CUDNN_POINTWISE_EXP, scores);
-  graph.matmul(graph.transpose(probabilities, transposed_scores, p.type()), dout, dv);
+  graph.matmul(graph.transpose(probabilities, transposed_scores, factors), dout, dv);
   const auto dp = graph.pointwise(CUDNN_POINTWISE_SUB, graph.matmul(dout, vt), delta);
   const auto ds =
       graph.pointwise(CUDNN_POINTWISE_MUL, graph.pointwise(CUDNN_POINTWISE_MUL, dp, probabilities), scale);
-  graph.matmul(graph.transpose(ds, transposed_scores, p.type()), q, dk);
+  graph.matmul(graph.transpose(ds, transposed_scores, factors), q, dk);
   graph.matmul(ds, graph.transpose(kt, p.packed_strides(), p.type()), dq);  // [Note: deterministic attention]
   return graph;
 }
 
-CudnnGraph Problem::graph() const {
+CudnnGraph Problem::graph(int form) const {
   if (const char* defect = defect_of(*this, cudnnGetVersion())) throw Error(ErrorCode::kUnsupported, defect);
-  return backward ? backward_graph(*this) : forward_graph(*this);
+  // See [Note: intermediates of attention].
+  const cudnnDataType_t factors = form == 0 ? type() : CUDNN_DATA_FLOAT;
+  return backward ? backward_graph(*this, factors) : forward_graph(*this, factors);
 }
 
 // Rows that the engines can read 16 bytes at a time.
@@ -148,76 +169,121 @@ bool is_readable(const Problem& p, std::initializer_list<const void*> pointers) 
   return true;
 }
 
-// Queries, keys or values (part 0, 1, 2) in packed rows of 16-bit elements.
-void* part_of(const void* qkv, const Problem& p, std::int64_t part) {
-  return const_cast<std::uint16_t*>(static_cast<const std::uint16_t*>(qkv) + part * p.width());
+// The largest divisor of n that is at most `most`, or 1.
+std::int64_t divisor_within(std::int64_t n, std::int64_t most) {
+  for (std::int64_t divisor = std::min(n, most); divisor > 1; --divisor) {
+    if (n % divisor == 0) return divisor;
+  }
+  return 1;
 }
+
+// A part of the whole problem: see [Note: parts of an attention].
+Problem part_of(Problem whole, std::int64_t most_bytes) {
+  const std::int64_t head_bytes = whole.seq_len * whole.seq_len * size_bytes(whole.dtype);
+  const std::int64_t sample_bytes = whole.heads * head_bytes;
+  if (sample_bytes > most_bytes) whole.heads = divisor_within(whole.heads, most_bytes / head_bytes);
+  whole.samples = divisor_within(whole.samples, most_bytes / sample_bytes);
+  return whole;
+}
+
+// Where a part begins.
+struct PartPlace {
+  std::int64_t sample = 0, head = 0;
+
+  // In packed rows of 16-bit elements: queries, keys or values (0, 1, 2).
+  void* packed(const void* qkv, const Problem& p, std::int64_t which) const {
+    return at(qkv, (sample * p.seq_len * 3 + which) * p.width() + head * p.head_dim);
+  }
+  // In rows of as many elements as heads have.
+  void* rows(const void* data, const Problem& p) const {
+    return at(data, sample * p.seq_len * p.width() + head * p.head_dim);
+  }
+  // Of an fp32 value a row.
+  void* row_values(const void* data, const Problem& p) const {
+    return const_cast<float*>(static_cast<const float*>(data) + (sample * p.all_heads + head) * p.seq_len);
+  }
+
+ private:
+  static void* at(const void* data, std::int64_t elems) {
+    return const_cast<std::uint16_t*>(static_cast<const std::uint16_t*>(data) + elems);
+  }
+};
 
 }  // namespace
 
 struct AttentionLibrary::State {
   CudnnPlans<Problem> plans;
   std::shared_ptr<Allocator> allocator;
+  std::int64_t score_bytes;
 
-  void run(const CudnnPlan& plan, const std::vector<std::pair<Id, void*>>& tensors) const {
+  bool run(const Problem& problem, const std::vector<std::pair<Id, void*>>& tensors) {
     std::vector<std::int64_t> ids;
     std::vector<void*> pointers;
     for (const auto& [id, pointer] : tensors) {
       ids.push_back(id);
       pointers.push_back(pointer);
     }
-    // Given back at once: see [Note: stream-ordered reuse].
-    const Buffer workspace(allocator, plan.workspace_bytes(), MemoryCategory::kWorkspace);
-    plan.run(plans.handle(), ids, pointers, workspace.data());
+    return plans.run(problem, [&](const CudnnPlan& plan) {
+      // Given back at once: see [Note: stream-ordered reuse].
+      const Buffer workspace(allocator, plan.workspace_bytes(), MemoryCategory::kWorkspace);
+      return plan.run(plans.handle(), ids, pointers, workspace.data());
+    });
   }
 };
 
-AttentionLibrary::AttentionLibrary(std::shared_ptr<CudnnHandle> cudnn, std::shared_ptr<Allocator> allocator)
-    : state_(new State{.plans = CudnnPlans<Problem>(std::move(cudnn)), .allocator = std::move(allocator)}) {}
+AttentionLibrary::AttentionLibrary(std::shared_ptr<CudnnHandle> cudnn, std::shared_ptr<Allocator> allocator,
+                                   std::int64_t score_bytes)
+    : state_(new State{.plans = CudnnPlans<Problem>(std::move(cudnn)),
+                       .allocator = std::move(allocator),
+                       .score_bytes = score_bytes}) {}
 
 AttentionLibrary::~AttentionLibrary() = default;
 
 bool AttentionLibrary::run_fwd(const AttentionFwdArgs& args) {
   const Problem p = problem_of(args, false);
   if (!is_readable(p, {args.qkv.data, args.out.data, args.lse.data})) return false;
-  const CudnnPlan* plan = state_->plans.plan_for(p);
-  if (plan == nullptr) return false;
+  if (state_->plans.plan_for(p) == nullptr) return false;
+  const PartPlace all;
   float scale = args.scale, hidden = hidden_score();
-  std::vector<std::pair<Id, void*>> tensors = {{kQ, part_of(args.qkv.data, p, 0)},
-                                               {kK, part_of(args.qkv.data, p, 1)},
-                                               {kV, part_of(args.qkv.data, p, 2)},
+  std::vector<std::pair<Id, void*>> tensors = {{kQ, all.packed(args.qkv.data, p, 0)},
+                                               {kK, all.packed(args.qkv.data, p, 1)},
+                                               {kV, all.packed(args.qkv.data, p, 2)},
                                                {kO, args.out.data},
                                                {kStats, args.lse.data},
                                                {kScale, &scale}};
   if (p.causal) tensors.emplace_back(kHidden, &hidden);
-  state_->run(*plan, tensors);
-  return true;
+  return state_->run(p, tensors);
 }
 
 bool AttentionLibrary::run_bwd(const AttentionBwdArgs& args) {
-  const Problem p = problem_of(args, true);
+  const Problem whole = problem_of(args, true), p = part_of(whole, state_->score_bytes);
   if (!is_readable(p, {args.qkv.data, args.out.data, args.lse.data, args.dout.data, args.dqkv.data}))
     return false;
-  const CudnnPlan* plan = state_->plans.plan_for(p);
-  if (plan == nullptr) return false;
-  float scale = args.scale, one = 1.0f, hidden = hidden_score();
+  if (p != whole && p.seq_len % 4 != 0) return false;  // a part's fp32 row values are read so too
+  if (state_->plans.plan_for(p) == nullptr) return false;
   const Buffer delta(state_->allocator,
-                     static_cast<std::size_t>(p.samples * p.heads * p.seq_len) * sizeof(float),
+                     static_cast<std::size_t>(whole.samples * whole.heads * p.seq_len) * sizeof(float),
                      MemoryCategory::kWorkspace);
-  std::vector<std::pair<Id, void*>> tensors = {{kQ, part_of(args.qkv.data, p, 0)},
-                                               {kK, part_of(args.qkv.data, p, 1)},
-                                               {kV, part_of(args.qkv.data, p, 2)},
-                                               {kDQ, part_of(args.dqkv.data, p, 0)},
-                                               {kDK, part_of(args.dqkv.data, p, 1)},
-                                               {kDV, part_of(args.dqkv.data, p, 2)},
-                                               {kO, const_cast<void*>(args.out.data)},
-                                               {kDO, const_cast<void*>(args.dout.data)},
-                                               {kStats, const_cast<void*>(args.lse.data)},
-                                               {kDelta, delta.data()},
-                                               {kScale, &scale},
-                                               {kOne, &one}};
-  if (p.causal) tensors.emplace_back(kHidden, &hidden);
-  state_->run(*plan, tensors);
+  PartPlace place;
+  for (; place.sample < whole.samples; place.sample += p.samples) {
+    for (place.head = 0; place.head < whole.heads; place.head += p.heads) {
+      float scale = args.scale, one = 1.0f, hidden = hidden_score();
+      std::vector<std::pair<Id, void*>> tensors = {{kQ, place.packed(args.qkv.data, p, 0)},
+                                                   {kK, place.packed(args.qkv.data, p, 1)},
+                                                   {kV, place.packed(args.qkv.data, p, 2)},
+                                                   {kDQ, place.packed(args.dqkv.data, p, 0)},
+                                                   {kDK, place.packed(args.dqkv.data, p, 1)},
+                                                   {kDV, place.packed(args.dqkv.data, p, 2)},
+                                                   {kO, place.rows(args.out.data, p)},
+                                                   {kDO, place.rows(args.dout.data, p)},
+                                                   {kStats, place.row_values(args.lse.data, p)},
+                                                   {kDelta, place.row_values(delta.data(), p)},
+                                                   {kScale, &scale},
+                                                   {kOne, &one}};
+      if (p.causal) tensors.emplace_back(kHidden, &hidden);
+      if (!state_->run(p, tensors)) return false;
+    }
+  }
   return true;
 }
 

@@ -15,7 +15,7 @@ struct AttentionLibrary::State {
   }
 };
 
-AttentionLibrary::AttentionLibrary(std::shared_ptr<CudnnHandle>, std::shared_ptr<Allocator>)
+AttentionLibrary::AttentionLibrary(std::shared_ptr<CudnnHandle>, std::shared_ptr<Allocator>, std::int64_t)
     : state_(std::make_unique<State>()) {}
 
 AttentionLibrary::~AttentionLibrary() = default;

@@ -2,6 +2,7 @@
 // the own ones for everything else.
 
 #include "kernels/cuda/conv/conv_library.h"
+#include "kernels/cuda/conv/gathered_conv.h"
 #include "kernels/cuda/conv/native_conv.h"
 #include "kernels/cuda/device/stream.h"
 #include "kernels/cuda/launch.cuh"
@@ -73,6 +74,7 @@ void run_op(const KernelContext& exec, const Conv2dBwdWeightArgs& args) {
                                    .mode = args.mode});
   }
   if (stream_of(exec).conv_library().run_bwd_weight(exec, args)) return;
+  if (suits_gathering(args)) return gathered_bwd_weight(exec, args);
   native_conv_bwd_weight(exec, args);
 }
 

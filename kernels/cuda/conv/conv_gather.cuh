@@ -2,9 +2,9 @@
 #pragma once
 
 #include "kernels/cuda/conv/conv_shape.h"
-#include "kernels/cuda/conv/tile_product.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/pack.cuh"
+#include "kernels/cuda/tile_product.cuh"
 
 namespace trireme::cuda {
 

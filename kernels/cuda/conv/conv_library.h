@@ -15,8 +15,8 @@ class ConvLibrary {
   ConvLibrary(const ConvLibrary&) = delete;
   ConvLibrary& operator=(const ConvLibrary&) = delete;
 
-  // False when the library cannot do it; nothing is enqueued then. dtypes have been checked, and results have
-  // elements. The first refusal of a shape is logged. Only deterministic algorithms are taken.
+  // False when the library cannot do it; no result is touched then. dtypes have been checked, and results
+  // have elements. The first refusal of a shape is logged. Only deterministic algorithms are taken.
   bool run_fwd(const KernelContext& exec, const Conv2dFwdArgs& args);
   bool run_bwd_data(const KernelContext& exec, const Conv2dBwdDataArgs& args);
   bool run_bwd_weight(const KernelContext& exec, const Conv2dBwdWeightArgs& args);

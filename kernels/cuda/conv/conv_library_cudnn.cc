@@ -5,6 +5,12 @@
 // FFT) either: the error of those grows with their tiles. Which of them: [Note: engines of cuDNN]. What is
 // added to a result (a bias, another gradient) is added by a native kernel to sums in fp32, so that 16-bit
 // results are rounded once.
+//
+// [Note: results of another type] Weight gradients of 16-bit images, and what something is added to, are
+// fp32. The engines that were made for one type refuse that; those that are generated for a graph keep the
+// sum in fp32 and store it through an operation behind the convolution. So the graph with that operation
+// comes first, then the convolution alone, then products of gathered windows (gathered_conv.h), then the
+// native kernel.
 #include <initializer_list>
 #include <optional>
 
@@ -26,8 +32,14 @@ struct Problem {
   MathMode math = MathMode::kFp32;
   auto operator<=>(const Problem&) const = default;
 
-  CudnnGraph graph() const;
+  int forms() const { return in == out ? 1 : 2; }
+  CudnnGraph graph(int form) const;
   EngineLimits limits() const;
+  const char* successor() const {
+    const bool is_gathered =
+        kind == ConvolutionKind::kBwdWeight && in != DType::kFloat32 && shape.groups == 1;
+    return is_gathered ? "products of gathered windows run" : "the slower native kernel runs";
+  }
   std::string text() const {
     constexpr const char* kKinds[] = {"forward", "data gradient", "weight gradient"};
     return fmt::format("convolution, {} {} of {}", name(in), kKinds[static_cast<std::size_t>(kind)],
@@ -43,22 +55,36 @@ cudnnDataType_t cudnn_type(DType dtype) {
   return dtype == DType::kFloat16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
 }
 
-CudnnGraph Problem::graph() const {
+// See [Note: results of another type].
+CudnnGraph Problem::graph(int form) const {
   const ConvShape& s = shape;
   // Counted as [images, channels, height, width], whatever lies where.
   const auto channels_last = [](const CudnnGraph::Extents& d) {
     return CudnnGraph::Extents{d[1] * d[2] * d[3], 1, d[3] * d[1], d[1]};
   };
-  const auto type_of = [&](ConvolutionKind written) { return cudnn_type(kind == written ? out : in); };
   const CudnnGraph::Extents x{s.images, s.channels, s.height, s.width},
       weight{s.outputs, s.in_group, s.kernel_height, s.kernel_width},
       y{s.images, s.outputs, s.out_height, s.out_width};
   CudnnGraph made;
-  const auto x_tensor = made.input_or_output(kX, type_of(ConvolutionKind::kBwdData), x, channels_last(x));
-  const auto weight_tensor =
-      made.input_or_output(kWeight, type_of(ConvolutionKind::kBwdWeight), weight, channels_last(weight));
-  const auto y_tensor = made.input_or_output(kY, type_of(ConvolutionKind::kFwd), y, channels_last(y));
+  const bool casts = in != out && form == 0;
+  const auto tensor_of = [&](Id id, ConvolutionKind written, const CudnnGraph::Extents& dims) {
+    const bool is_result = kind == written;
+    if (is_result && casts) return made.intermediate(dims, channels_last(dims));
+    return made.input_or_output(id, cudnn_type(is_result ? out : in), dims, channels_last(dims));
+  };
+  const auto x_tensor = tensor_of(kX, ConvolutionKind::kBwdData, x),
+             weight_tensor = tensor_of(kWeight, ConvolutionKind::kBwdWeight, weight),
+             y_tensor = tensor_of(kY, ConvolutionKind::kFwd, y);
   made.convolution(kind, s.stride, s.padding, x_tensor, weight_tensor, y_tensor);
+  if (casts) {
+    const bool writes_x = kind == ConvolutionKind::kBwdData, writes_y = kind == ConvolutionKind::kFwd;
+    const auto& sum = writes_x ? x_tensor : writes_y ? y_tensor : weight_tensor;
+    made.pointwise(CUDNN_POINTWISE_IDENTITY, sum, {},
+                   made.input_or_output(writes_x   ? kX
+                                        : writes_y ? kY
+                                                   : kWeight,
+                                        cudnn_type(out), sum.dims, channels_last(sum.dims)));
+  }
   return made;
 }
 
@@ -104,11 +130,14 @@ void finish(const KernelContext& exec, void* sum, ConstTensorView bias, ConstTen
 struct ConvLibrary::State {
   CudnnPlans<Problem> plans;
 
-  void run(const KernelContext& exec, const CudnnPlan& plan, const void* x, const void* weight,
-           const void* y) const {
-    const Workspace workspace(exec, plan.workspace_bytes());
-    plan.run(plans.handle(), {kX, kWeight, kY},
-             {const_cast<void*>(x), const_cast<void*>(weight), const_cast<void*>(y)}, workspace.as<void>());
+  bool run(const KernelContext& exec, const Problem& problem, const void* x, const void* weight,
+           const void* y) {
+    return plans.run(problem, [&](const CudnnPlan& plan) {
+      const Workspace workspace(exec, plan.workspace_bytes());
+      return plan.run(plans.handle(), {kX, kWeight, kY},
+                      {const_cast<void*>(x), const_cast<void*>(weight), const_cast<void*>(y)},
+                      workspace.as<void>());
+    });
   }
 };
 
@@ -122,15 +151,15 @@ bool ConvLibrary::run_fwd(const KernelContext& exec, const Conv2dFwdArgs& args) 
   const ConvShape shape = conv_shape(args.x.shape, args.weight.shape, args.y.shape, args.geometry);
   const bool in_two = args.bias.defined();
   const DType out = in_two ? DType::kFloat32 : args.y.dtype;
-  const CudnnPlan* plan = state_->plans.plan_for(
-      {.kind = ConvolutionKind::kFwd, .shape = shape, .in = args.x.dtype, .out = out, .math = args.math});
-  if (plan == nullptr) return false;
+  const Problem problem{
+      .kind = ConvolutionKind::kFwd, .shape = shape, .in = args.x.dtype, .out = out, .math = args.math};
+  if (state_->plans.plan_for(problem) == nullptr) return false;
   const Workspace weight(exec, bytes_of(shape.weight_elems(), args.weight.dtype));
   pack_conv_weight(exec, "conv2d_fwd", shape, args.weight, weight.as<void>());
   std::optional<Workspace> apart;
   if (args.y.dtype != out) apart.emplace(exec, bytes_of(args.y.num_elems(), out));
   void* const sum = apart ? apart->as<void>() : args.y.data;
-  state_->run(exec, *plan, args.x.data, weight.as<void>(), sum);
+  if (!state_->run(exec, problem, args.x.data, weight.as<void>(), sum)) return false;
   if (in_two) finish(exec, sum, args.bias, {}, args.y);
   return true;
 }
@@ -140,12 +169,9 @@ bool ConvLibrary::run_bwd_data(const KernelContext& exec, const Conv2dBwdDataArg
   const ConvShape shape = conv_shape(args.dx.shape, args.weight.shape, args.dy.shape, args.geometry);
   const bool in_two = args.dx_add.defined();
   const DType out = in_two ? DType::kFloat32 : args.dx.dtype;
-  const CudnnPlan* plan = state_->plans.plan_for({.kind = ConvolutionKind::kBwdData,
-                                                  .shape = shape,
-                                                  .in = args.dy.dtype,
-                                                  .out = out,
-                                                  .math = args.math});
-  if (plan == nullptr) return false;
+  const Problem problem{
+      .kind = ConvolutionKind::kBwdData, .shape = shape, .in = args.dy.dtype, .out = out, .math = args.math};
+  if (state_->plans.plan_for(problem) == nullptr) return false;
   const Workspace weight(exec, bytes_of(shape.weight_elems(), args.weight.dtype));
   pack_conv_weight(exec, "conv2d_bwd_data", shape, args.weight, weight.as<void>());
   std::optional<Workspace> apart;
@@ -153,7 +179,7 @@ bool ConvLibrary::run_bwd_data(const KernelContext& exec, const Conv2dBwdDataArg
     apart.emplace(exec, bytes_of(args.dx.num_elems(), out));
   }
   void* const sum = apart ? apart->as<void>() : args.dx.data;
-  state_->run(exec, *plan, sum, weight.as<void>(), args.dy.data);
+  if (!state_->run(exec, problem, sum, weight.as<void>(), args.dy.data)) return false;
   if (in_two) finish(exec, sum, {}, args.dx_add, args.dx);
   return true;
 }
@@ -161,15 +187,16 @@ bool ConvLibrary::run_bwd_data(const KernelContext& exec, const Conv2dBwdDataArg
 bool ConvLibrary::run_bwd_weight(const KernelContext& exec, const Conv2dBwdWeightArgs& args) {
   if (args.dy.num_elems() == 0 || !is_readable({args.dy.data, args.x.data})) return false;
   const ConvShape shape = conv_shape(args.x.shape, args.dweight.shape, args.dy.shape, args.geometry);
-  const CudnnPlan* plan = state_->plans.plan_for({.kind = ConvolutionKind::kBwdWeight,
-                                                  .shape = shape,
-                                                  .in = args.dy.dtype,
-                                                  .out = DType::kFloat32,
-                                                  .math = args.math});
-  if (plan == nullptr) return false;
+  const Problem problem{.kind = ConvolutionKind::kBwdWeight,
+                        .shape = shape,
+                        .in = args.dy.dtype,
+                        .out = DType::kFloat32,
+                        .math = args.math};
+  if (state_->plans.plan_for(problem) == nullptr) return false;
   const Workspace packed(exec, bytes_of(shape.weight_elems(), DType::kFloat32));
-  state_->run(exec, *plan, args.x.data, packed.as<void>(), args.dy.data);
-  unpack_conv_gradient(exec, "conv2d_bwd_weight", shape, packed.as<float>(), args.dweight, args.mode);
+  if (!state_->run(exec, problem, args.x.data, packed.as<void>(), args.dy.data)) return false;
+  unpack_conv_gradient(exec, "conv2d_bwd_weight", shape, packed.as<float>(),
+                       shape.weight_elems() / shape.outputs, args.dweight, args.mode);
   return true;
 }
 

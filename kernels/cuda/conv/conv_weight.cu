@@ -18,12 +18,13 @@ __global__ void pack_kernel(const T* weight, T* packed, std::int64_t n, std::int
   if (i < n) packed[i] = weight[unpacked_index(i, channels, pixels)];
 }
 
-__global__ void unpack_kernel(const float* packed, float* gradient, std::int64_t n, std::int64_t channels,
-                              std::int64_t pixels, bool accumulate) {
+__global__ void unpack_kernel(const float* packed, std::int64_t pitch, float* gradient, std::int64_t n,
+                              std::int64_t channels, std::int64_t pixels, bool accumulate) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= n) return;
   float& to = gradient[unpacked_index(i, channels, pixels)];
-  to = accumulate ? to + packed[i] : packed[i];
+  const float value = packed[i / (channels * pixels) * pitch + i % (channels * pixels)];
+  to = accumulate ? to + value : value;
 }
 
 }  // namespace
@@ -40,12 +41,12 @@ void pack_conv_weight(const KernelContext& exec, const char* op, const ConvShape
 }
 
 void unpack_conv_gradient(const KernelContext& exec, const char* op, const ConvShape& shape,
-                          const float* packed, TensorView gradient, GradientMode mode) {
+                          const float* packed, std::int64_t pitch, TensorView gradient, GradientMode mode) {
   const std::int64_t n = shape.weight_elems(),
                      pixels = std::int64_t{shape.kernel_height} * shape.kernel_width;
   if (n == 0 || mode == GradientMode::kIgnore) return;
-  launch(exec, op, grid_of(ceil_div(n, kThreads)), kThreads, 0, unpack_kernel, packed, gradient.as<float>(),
-         n, shape.in_group, pixels, mode == GradientMode::kAccumulate);
+  launch(exec, op, grid_of(ceil_div(n, kThreads)), kThreads, 0, unpack_kernel, packed, pitch,
+         gradient.as<float>(), n, shape.in_group, pixels, mode == GradientMode::kAccumulate);
 }
 
 }  // namespace trireme::cuda

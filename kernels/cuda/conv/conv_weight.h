@@ -11,8 +11,9 @@ namespace trireme::cuda {
 void pack_conv_weight(const KernelContext& exec, const char* op, const ConvShape& shape,
                       ConstTensorView weight, void* packed);
 
-/// `gradient` [O, C / groups, R, S] fp32 = or += `packed` [O, R, S, C / groups].
+/// `gradient` [O, C / groups, R, S] fp32 = or += `packed` [O, R, S, C / groups], of which each output has
+/// `pitch` elements.
 void unpack_conv_gradient(const KernelContext& exec, const char* op, const ConvShape& shape,
-                          const float* packed, TensorView gradient, GradientMode mode);
+                          const float* packed, std::int64_t pitch, TensorView gradient, GradientMode mode);
 
 }  // namespace trireme::cuda

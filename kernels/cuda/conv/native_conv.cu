@@ -142,7 +142,8 @@ void native_conv_bwd_weight(const KernelContext& exec, const Conv2dBwdWeightArgs
            chunk_pixels);
   });
   sum_chunks(exec, kOp, partials, chunks, elems, elems, packed, GradientMode::kOverwrite);
-  unpack_conv_gradient(exec, kOp, shape, packed, args.dweight, args.mode);
+  unpack_conv_gradient(exec, kOp, shape, packed, shape.weight_elems() / shape.outputs, args.dweight,
+                       args.mode);
 }
 
 }  // namespace trireme::cuda

@@ -11,6 +11,12 @@ CudnnGraph::Extents packed_strides(const CudnnGraph::Extents& dims) {
   return {dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1};
 }
 
+// What other engines may yet take. The hundreds of a status are details of its category.
+bool is_refusal(cudnnStatus_t status) {
+  const int category = static_cast<int>(status) / 1000 * 1000;
+  return category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM;
+}
+
 // True if an engine has one of the notes.
 bool has_note(const CudnnDescriptor& config, const std::vector<cudnnBackendNumericalNote_t>& wanted) {
   const CudnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -72,7 +78,7 @@ void check_cudnn(cudnnStatus_t status, const char* call) {
   throw Error(ErrorCode::kRuntime, "cuda: {} failed: {}: {}", call, cudnnGetErrorString(status), text);
 }
 
-void CudnnPlan::run(cudnnHandle_t handle, const std::vector<std::int64_t>& ids,
+bool CudnnPlan::run(cudnnHandle_t handle, const std::vector<std::int64_t>& ids,
                     const std::vector<void*>& pointers, void* workspace) const {
   CudnnDescriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
   pack.set_array(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, static_cast<std::int64_t>(ids.size()),
@@ -81,7 +87,10 @@ void CudnnPlan::run(cudnnHandle_t handle, const std::vector<std::int64_t>& ids,
                  static_cast<std::int64_t>(pointers.size()), pointers.data());
   pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace);
   pack.finalize();
-  check_cudnn(cudnnBackendExecute(handle, plan_.get(), pack.get()), "cudnnBackendExecute");
+  const cudnnStatus_t status = cudnnBackendExecute(handle, plan_.get(), pack.get());
+  if (is_refusal(status)) return false;
+  check_cudnn(status, "cudnnBackendExecute");
+  return true;
 }
 
 CudnnGraph::Tensor CudnnGraph::add_tensor(std::int64_t id, cudnnDataType_t type, const Extents& dims,
@@ -105,6 +114,10 @@ CudnnGraph::Tensor CudnnGraph::input_or_output(std::int64_t id, cudnnDataType_t 
 
 CudnnGraph::Tensor CudnnGraph::scalar(std::int64_t id) {
   return add_tensor(id, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}, false, true);
+}
+
+CudnnGraph::Tensor CudnnGraph::intermediate(const Extents& dims, const Extents& strides) {
+  return add_tensor(next_id_++, CUDNN_DATA_FLOAT, dims, strides, true, false);
 }
 
 CudnnGraph::Tensor CudnnGraph::intermediate(const Extents& dims, cudnnDataType_t type) {
@@ -248,7 +261,8 @@ std::optional<CudnnPlan> CudnnGraph::build(cudnnHandle_t handle, const EngineLim
       configs.push_back(std::move(config));
     }
   }
-  for (CudnnDescriptor& config : configs) {
+  for (std::size_t place = limits.first; place < configs.size(); ++place) {
+    CudnnDescriptor& config = configs[place];
     if (has_note(config, limits.refused)) continue;
     CudnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     plan.set(kPlanHandle, CUDNN_TYPE_HANDLE, handle);
@@ -260,7 +274,7 @@ std::optional<CudnnPlan> CudnnGraph::build(cudnnHandle_t handle, const EngineLim
                                          CUDNN_TYPE_INT64, 1, &count, &bytes),
                 "cudnnBackendGetAttribute of a plan");
     if (static_cast<std::size_t>(bytes) > limits.most_workspace_bytes) continue;
-    return CudnnPlan(std::move(plan), std::move(config), static_cast<std::size_t>(bytes));
+    return CudnnPlan(std::move(plan), std::move(config), static_cast<std::size_t>(bytes), place);
   }
   return std::nullopt;
 }

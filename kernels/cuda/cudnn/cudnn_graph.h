@@ -57,17 +57,23 @@ class CudnnDescriptor {
 class CudnnPlan {
  public:
   /// `config` is what the plan has been made of, and stays as long.
-  CudnnPlan(CudnnDescriptor plan, CudnnDescriptor config, std::size_t workspace_bytes)
-      : config_(std::move(config)), plan_(std::move(plan)), workspace_bytes_(workspace_bytes) {}
+  CudnnPlan(CudnnDescriptor plan, CudnnDescriptor config, std::size_t workspace_bytes, std::size_t place)
+      : config_(std::move(config)),
+        plan_(std::move(plan)),
+        workspace_bytes_(workspace_bytes),
+        place_(place) {}
 
   std::size_t workspace_bytes() const { return workspace_bytes_; }
-  /// pointers[i] is the memory of the tensor with id ids[i]: on the card, or on the host for scalars.
-  void run(cudnnHandle_t handle, const std::vector<std::int64_t>& ids, const std::vector<void*>& pointers,
+  /// Among the proposals.
+  std::size_t place() const { return place_; }
+  /// pointers[i] is the memory of the tensor with id ids[i]: on the card, or on the host for scalars. False
+  /// when cuDNN refuses to run the plan after all; nothing is enqueued then.
+  bool run(cudnnHandle_t handle, const std::vector<std::int64_t>& ids, const std::vector<void*>& pointers,
            void* workspace) const;
 
  private:
   CudnnDescriptor config_, plan_;
-  std::size_t workspace_bytes_;
+  std::size_t workspace_bytes_, place_;
 };
 
 /// The choice among the engines that cuDNN proposes.
@@ -75,6 +81,7 @@ struct EngineLimits {
   std::vector<cudnnBackendNumericalNote_t> refused;  // engines with one of these notes are not
   std::size_t most_workspace_bytes = std::numeric_limits<std::size_t>::max();
   bool fallback = false;  // whether the ones behind the proposals are requested too: slower, for more shapes
+  std::size_t first = 0;  // proposals before this one are not taken
 };
 
 enum class ConvolutionKind : std::uint8_t { kFwd, kBwdData, kBwdWeight };
@@ -91,6 +98,8 @@ class CudnnGraph {
   Tensor input_or_output(std::int64_t id, cudnnDataType_t type, const Extents& dims, const Extents& strides);
   /// One fp32 value on the host.
   Tensor scalar(std::int64_t id);
+  /// fp32, inside of the plan.
+  Tensor intermediate(const Extents& dims, const Extents& strides);
 
   // Operations. Results live inside of the plan unless `to` says where.
   Tensor matmul(const Tensor& a, const Tensor& b, std::optional<Tensor> to = {});

@@ -7,6 +7,9 @@
 // run and the one that resumes it elsewhere, and their sums differ in the last bits. A table of measured
 // choices that travels with the job would be as exact; it is worth its key and its file when a card shows
 // that the heuristics lose.
+//
+// A plan that was built may still be refused when it runs. cuDNN says so before it enqueues anything; the
+// next proposal within the limits runs in its place from then on, and last the native kernel.
 #pragma once
 
 #include <map>
@@ -34,7 +37,9 @@ class CudnnHandle {
   cudnnHandle_t handle_ = nullptr;
 };
 
-/// `Problem` is ordered and has graph(), limits() and text(), which begins with the op's name.
+/// `Problem` is ordered and has forms(), the number of graphs that compute it, of which the first that has a
+/// plan is taken; graph(form); limits(); text(), which begins with the op's name; and successor(), which says
+/// what runs where cuDNN has nothing.
 template <class Problem>
 class CudnnPlans {
  public:
@@ -46,25 +51,50 @@ class CudnnPlans {
   const CudnnPlan* plan_for(const Problem& problem) {
     auto found = plans_.find(problem);
     if (found == plans_.end()) found = plans_.emplace(problem, build(problem)).first;
-    return found->second ? &*found->second : nullptr;
+    return found->second.plan ? &*found->second.plan : nullptr;
+  }
+
+  /// Runs the problem's plan, and the next one that can be built where cuDNN refuses. `run` is called with a
+  /// plan and says whether it ran. False when none is left; each refusal is said once.
+  template <class Run>
+  bool run(const Problem& problem, const Run& run) {
+    while (const CudnnPlan* plan = plan_for(problem)) {
+      if (run(*plan)) return true;
+      log_warning(fmt::format("cuda: cuDNN {} refused to run proposal {}.{} for {}; the next one runs",
+                              cudnn_version(), plans_.at(problem).form, plan->place(), problem.text()));
+      Choice next = build(problem, plans_.at(problem).form, plan->place() + 1);
+      plans_.erase(problem);
+      plans_.emplace(problem, std::move(next));
+    }
+    return false;
   }
 
  private:
-  std::optional<CudnnPlan> build(const Problem& problem) const {
-    std::string reason = "no engine is proposed";
-    try {
-      auto plan = problem.graph().build(handle_->get(), problem.limits());
-      if (plan) return plan;
-    } catch (const Error& error) {
-      reason = error.what();
+  struct Choice {
+    std::optional<CudnnPlan> plan;
+    int form = 0;
+  };
+
+  // The first plan from proposal `first` of `form` on.
+  Choice build(const Problem& problem, int form = 0, std::size_t first = 0) const {
+    std::string reason = first == 0 ? "no engine is proposed" : "none is left";
+    EngineLimits limits = problem.limits();
+    limits.first = first;
+    for (; form < problem.forms(); ++form, limits.first = 0) {
+      try {
+        auto plan = problem.graph(form).build(handle_->get(), limits);
+        if (plan) return {std::move(plan), form};
+      } catch (const Error& error) {
+        reason = error.what();
+      }
     }
-    log_warning(fmt::format("cuda: cuDNN {} has no fitting engine for {} ({}); the slower native kernel runs",
-                            cudnn_version(), problem.text(), reason));
-    return std::nullopt;
+    log_warning(fmt::format("cuda: cuDNN {} has no fitting engine for {} ({}); {}", cudnn_version(),
+                            problem.text(), reason, problem.successor()));
+    return {};
   }
 
   const std::shared_ptr<CudnnHandle> handle_;
-  std::map<Problem, std::optional<CudnnPlan>> plans_;  // gone before the handle
+  std::map<Problem, Choice> plans_;  // gone before the handle
 };
 
 }  // namespace trireme::cuda

@@ -7,6 +7,7 @@
 #include "kernels/cuda/device/workspace.h"
 #include "kernels/cuda/matmul/matmul_epilogue.h"
 #include "kernels/cuda/matmul/matmul_library.h"
+#include "kernels/cuda/matmul/native_matmul.h"
 #include "kernels/cuda/ops.h"
 #include "runtime/base/error.h"
 
@@ -48,16 +49,12 @@ Epilogue gelu_epilogue(const MatmulArgs& args) {
   return args.bias.defined() ? Epilogue::kGeluBias : Epilogue::kGelu;
 }
 
-// The product alone. Throws when the library cannot even do that.
+// The product alone.
 void run_plain(const KernelContext& exec, const Product& product, const ProductPointers& pointers) {
+  assert(!product.add_c && product.epilogue == Epilogue::kNone);
+  if (product.k == 0) return fill_zero(exec, {pointers.d, product.out, Shape{product.m, product.n}});
   Stream& stream = stream_of(exec);
-  if (product.k == 0) {
-    assert(!product.add_c);
-    return fill_zero(exec, {pointers.d, product.out, Shape{product.m, product.n}});
-  }
-  if (stream.matmul_library().run(stream.get(), product, pointers)) return;
-  throw Error(ErrorCode::kUnsupported, "cuda: cuBLASLt has no algorithm for [{} x {} x {}], {} to {}",
-              product.m, product.n, product.k, name(product.in), name(product.out));
+  if (!stream.matmul_library().run(stream.get(), product, pointers)) native_matmul(exec, product, pointers);
 }
 
 // The product, then the rest by a native kernel. In between it is in fp32, since 16 bits would round it once
@@ -94,6 +91,20 @@ void run_in_two(const KernelContext& exec, const MatmulArgs& args, Product produ
   matmul_epilogue(exec, rest);
 }
 
+// d += product.
+void accumulate(const KernelContext& exec, const MatmulArgs& args, const Product& product,
+                const ProductPointers& pointers) {
+  Product sum = product;
+  sum.add_c = true;
+  ProductPointers with_sum = pointers;
+  with_sum.c = pointers.d;
+  Stream& stream = stream_of(exec);
+  if (stream.matmul_library().run(stream.get(), sum, with_sum)) return;
+  MatmulArgs in_two = args;
+  in_two.residual = args.d;
+  run_in_two(exec, in_two, product, pointers);
+}
+
 }  // namespace
 
 void run_op(const KernelContext& exec, const MatmulArgs& args) {
@@ -111,9 +122,7 @@ void run_op(const KernelContext& exec, const MatmulArgs& args) {
   ProductPointers pointers{.a = args.a.data, .b = args.b.data, .d = args.d.data};
   if (args.mode == GradientMode::kAccumulate) {
     if (product.k == 0) return;
-    product.add_c = true;
-    pointers.c = args.d.data;
-    return run_plain(exec, product, pointers);
+    return accumulate(exec, args, product, pointers);
   }
   if (product.k == 0) return run_in_two(exec, args, product, pointers);
 

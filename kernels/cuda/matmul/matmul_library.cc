@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <deque>
+#include <string>
 
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
@@ -56,12 +58,34 @@ cublasComputeType_t lt_compute_type(const Product& product) {
                                                                           : CUBLAS_COMPUTE_32F;
 }
 
+// What other algorithms may yet take.
+bool is_refusal(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+         status == CUBLAS_STATUS_ARCH_MISMATCH;
+}
+
 bool has_bias(Epilogue epilogue) {
   return epilogue == Epilogue::kBias || epilogue == Epilogue::kGeluBias || epilogue == Epilogue::kGeluAuxBias;
 }
 
 bool has_aux(Epilogue epilogue) {
   return epilogue == Epilogue::kGeluAux || epilogue == Epilogue::kGeluAuxBias;
+}
+
+bool is_fused(const Product& product) {
+  return product.add_c || product.epilogue != Epilogue::kNone;
+}
+
+std::string text_of(const Product& p) {
+  return fmt::format("matmul of [{} x {} x {}], {} to {}{}", p.m, p.n, p.k, name(p.in), name(p.out),
+                     is_fused(p) ? ", with what is done to it" : "");
+}
+
+// What runs in place of a refused algorithm.
+const char* successor(const Product& product, bool was_last) {
+  if (!was_last) return "its next proposal runs";
+  return is_fused(product) ? "the product and the rest run one after the other"
+                           : "the slower native kernel runs";
 }
 
 int common_alignment(const ProductPointers& p) {
@@ -149,11 +173,14 @@ bool is_deterministic(const cublasLtMatmulAlgo_t& algorithm) {
 }  // namespace
 
 struct MatmulLibrary::Plan {
+  struct Candidate {
+    cublasLtMatmulAlgo_t algorithm;
+    std::size_t workspace_bytes;
+  };
+
   Description description;
-  Layout a, b, c, d;  // the library's: `a` is our b
-  bool usable = false;
-  cublasLtMatmulAlgo_t algorithm{};
-  std::size_t workspace_bytes = 0;
+  Layout a, b, c, d;                 // the library's: `a` is our b
+  std::deque<Candidate> candidates;  // the best first; what has refused to run is none
 
   explicit Plan(const Product& p)
       : description(p),
@@ -182,16 +209,15 @@ struct MatmulLibrary::Plan {
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
         handle, description.get(), a.get(), b.get(), c.get(), d.get(), preference.get(),
         static_cast<int>(found.size()), found.data(), &count);
-    if (status != CUBLAS_STATUS_SUCCESS && status != CUBLAS_STATUS_NOT_SUPPORTED &&
-        status != CUBLAS_STATUS_INVALID_VALUE) {
-      check_lt(status, "cublasLtMatmulAlgoGetHeuristic");
-    }
-    for (int i = 0; i < count && !usable; ++i) {
+    if (!is_refusal(status)) check_lt(status, "cublasLtMatmulAlgoGetHeuristic");
+    for (int i = 0; i < count; ++i) {
       const cublasLtMatmulHeuristicResult_t& result = found[static_cast<std::size_t>(i)];
       if (result.state != CUBLAS_STATUS_SUCCESS || !is_deterministic(result.algo)) continue;
-      algorithm = result.algo;
-      workspace_bytes = result.workspaceSize;
-      usable = true;
+      candidates.push_back({result.algo, result.workspaceSize});
+    }
+    if (candidates.empty() && !is_fused(product)) {
+      log_warning(fmt::format("cuda: cuBLASLt has no algorithm for {}; the slower native kernel runs",
+                              text_of(product)));
     }
   }
 };
@@ -220,19 +246,25 @@ MatmulLibrary::Plan& MatmulLibrary::plan_for(const Product& product, const Produ
 bool MatmulLibrary::run(cudaStream_t stream, Product product, const ProductPointers& pointers) {
   product.alignment = common_alignment(pointers);
   Plan& plan = plan_for(product, pointers);
-  if (!plan.usable) return false;
   plan.set_pointers(product, pointers);
   const float alpha = 1.0f, beta = product.add_c ? 1.0f : 0.0f;
   const void* c = product.add_c ? pointers.c : pointers.d;
-  const cublasStatus_t status =
-      cublasLtMatmul(handle_, plan.description.get(), &alpha, pointers.b, plan.a.get(), pointers.a,
-                     plan.b.get(), &beta, c, plan.c.get(), pointers.d, plan.d.get(), &plan.algorithm,
-                     workspace_.data(), plan.workspace_bytes, stream);
-  if (status != CUBLAS_STATUS_SUCCESS) {
-    throw Error(ErrorCode::kRuntime, "cuda: matmul of [{} x {} x {}], {} to {}, failed: {}", product.m,
-                product.n, product.k, name(product.in), name(product.out), cublasLtGetStatusString(status));
+  while (!plan.candidates.empty()) {
+    const Plan::Candidate& candidate = plan.candidates.front();
+    const cublasStatus_t status =
+        cublasLtMatmul(handle_, plan.description.get(), &alpha, pointers.b, plan.a.get(), pointers.a,
+                       plan.b.get(), &beta, c, plan.c.get(), pointers.d, plan.d.get(), &candidate.algorithm,
+                       workspace_.data(), candidate.workspace_bytes, stream);
+    if (status == CUBLAS_STATUS_SUCCESS) return true;
+    if (!is_refusal(status)) {
+      throw Error(ErrorCode::kRuntime, "cuda: {} failed: {}", text_of(product),
+                  cublasLtGetStatusString(status));
+    }
+    plan.candidates.pop_front();
+    log_warning(fmt::format("cuda: cuBLASLt refused to run {} ({}); {}", text_of(product),
+                            cublasLtGetStatusString(status), successor(product, plan.candidates.empty())));
   }
-  return true;
+  return false;
 }
 
 }  // namespace trireme::cuda

@@ -7,6 +7,12 @@
 // [Note: deterministic products] The same plan gives the same bits: algorithms that split K are taken only
 // where the parts are added in a fixed order by a second pass. Plans depend on shapes, dtypes, epilogue,
 // alignment and the card, and on nothing that differs between layouts of a job.
+//
+// [Note: refused products] The heuristics may propose what the library then refuses to run. It says so before
+// it enqueues anything, so the next proposal runs in its place, from then on and with a warning; the last
+// refusal of a product with an epilogue leaves the product and the rest one after the other, that of a plain
+// one the native kernel. The question to the heuristics has the layout of what is added; there is no field
+// for its factor, so a product with an addend is a problem of its own here.
 #pragma once
 
 #include <cublasLt.h>
@@ -56,8 +62,8 @@ class MatmulLibrary {
   MatmulLibrary(const MatmulLibrary&) = delete;
   MatmulLibrary& operator=(const MatmulLibrary&) = delete;
 
-  /// False when the library has no algorithm for it; nothing is enqueued then. The alignment of `product` is
-  /// filled in here.
+  /// False when the library has no algorithm for it, or none that runs; nothing is enqueued then. The
+  /// alignment of `product` is filled in here. See [Note: refused products].
   bool run(cudaStream_t stream, Product product, const ProductPointers& pointers);
 
  private:

@@ -3,6 +3,8 @@
 // break it.
 #include <gtest/gtest.h>
 
+#include "kernels/cuda/attention/attention_library.h"
+#include "kernels/cuda/device/stream.h"
 #include "tests/kernels/cuda/emulation/cudnn_emulation.h"
 #include "tests/kernels/kernel_test.h"
 
@@ -30,6 +32,23 @@ class CudnnTest : public ::testing::Test {
     rig.run(
         Conv2dFwdArgs{.x = x, .weight = w, .y = y, .geometry = {.stride = 1, .padding = 1}, .math = math});
     return y.download();
+  }
+  // The gradient of a 3 x 3 weight from ones in bf16, twice added: of the middle pixel twice the pixels of y.
+  static float weight_gradient(const Rig& rig, std::int64_t extent, std::int64_t channels) {
+    const auto ones = [&](const Shape& shape, DType dtype) {
+      return rig.upload(shape, std::vector<float>(static_cast<std::size_t>(shape.num_elems()), 1.0f), dtype);
+    };
+    const DeviceArray x = ones({1, extent, extent, channels}, DType::kBFloat16),
+                      dy = ones({1, extent, extent, 2}, DType::kBFloat16),
+                      dweight = rig.poisoned({2, channels, 3, 3});
+    for (const GradientMode mode : {GradientMode::kOverwrite, GradientMode::kAccumulate}) {
+      rig.run(Conv2dBwdWeightArgs{
+          .dy = dy, .x = x, .dweight = dweight, .geometry = {.stride = 1, .padding = 1}, .mode = mode});
+    }
+    const std::vector<float> all = dweight.download();
+    EXPECT_EQ(all.front(), all[all.size() - 9]);
+    EXPECT_EQ(all.front(), static_cast<float>(2 * (extent - 1) * (extent - 1))) << "of a corner";
+    return all[4];
   }
   static void attend(const Rig& rig) {
     const DeviceArray qkv =
@@ -99,6 +118,110 @@ TEST_F(CudnnTest, WhatNoEngineMayDoOwnKernelsDo) {
     EXPECT_EQ(convolve(Rig(DeviceType::kCuda, 1), 5)[24], 18.0f);
     EXPECT_EQ(dnn_counts().runs, runs);
   }
+}
+
+// What is built may be refused when it runs: the next proposal takes its place for good, and says so once.
+TEST_F(CudnnTest, ARefusalAtRunTimeIsNotTheEnd) {
+  emulation::set_dnn_engines({{.runs = false}, {.runs = false}, {.workspace_bytes = 64}});
+  const Rig rig(DeviceType::kCuda, 1);
+  const int refusals = dnn_counts().refusals, runs = dnn_counts().runs;
+  ::testing::internal::CaptureStdout();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(convolve(rig, 5)[24], 18.0f);
+  const std::string said = ::testing::internal::GetCapturedStdout();
+  EXPECT_EQ(dnn_counts().refusals, refusals + 2);
+  EXPECT_EQ(dnn_counts().runs, runs + 3);
+  for (const char* proposal : {"proposal 0.0 ", "proposal 0.1 "}) {
+    const std::size_t at = said.find(proposal);
+    ASSERT_NE(at, std::string::npos) << said;
+    EXPECT_EQ(said.find(proposal, at + 1), std::string::npos) << said;
+  }
+}
+
+TEST_F(CudnnTest, WhatIsRefusedToTheLastOwnKernelsDo) {
+  emulation::set_dnn_engines({{.runs = false}, {.runs = false}});
+  const int refusals = dnn_counts().refusals, runs = dnn_counts().runs;
+  const Rig rig(DeviceType::kCuda, 1);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(convolve(rig, 5)[24], 18.0f);
+    attend(rig);
+  }
+  EXPECT_EQ(library_calls(128), 0);
+  EXPECT_EQ(dnn_counts().runs, runs);
+  EXPECT_EQ(dnn_counts().refusals, refusals + 2 + 3 * 4)
+      << "two of each graph: of a convolution one, of three attentions two each";
+}
+
+// See [Note: results of another type].
+TEST_F(CudnnTest, SixteenBitGradientsHaveFp32Results) {
+  emulation::set_dnn_engines({{.is_classic = true}, {.workspace_bytes = 64}});
+  int runs = dnn_counts().runs;
+  EXPECT_EQ(weight_gradient(Rig(DeviceType::kCuda, 1), 20, 5), 800.0f);
+  EXPECT_EQ(dnn_counts().runs, runs + 2) << "by a graph of two operations";
+  emulation::set_dnn_engines({{.is_classic = true}});
+  runs = dnn_counts().runs;
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(weight_gradient(Rig(DeviceType::kCuda, 1), 20, 5), 800.0f);
+  const std::string said = ::testing::internal::GetCapturedStdout();
+  EXPECT_EQ(dnn_counts().runs, runs);
+  EXPECT_NE(said.find("products of gathered windows run"), std::string::npos) << said;
+  EXPECT_EQ(said.find("fitting engine"), said.rfind("fitting engine")) << said;
+  EXPECT_EQ(convolve(Rig(DeviceType::kCuda, 1), 5)[24], 18.0f) << "fp32 has one type";
+  EXPECT_EQ(dnn_counts().runs, runs + 1);
+}
+
+TEST_F(CudnnTest, GatheredWindowsComeInChunks) {
+  emulation::set_dnn_engines({{.builds = false}});
+  const Rig rig(DeviceType::kCuda, 1);
+  EXPECT_EQ(weight_gradient(rig, 62, 512), 2.0f * 62 * 62);
+  EXPECT_LT(rig.allocator().stats().peak[MemoryCategory::kWorkspace], std::int64_t{96} << 20);
+}
+
+// See [Note: parts of an attention]: of 3 samples and 6 heads, whose scores take 512 bytes each.
+TEST_F(CudnnTest, AttentionGoesInPartsWithinItsWorkspace) {
+  emulation::set_dnn_engines({{.workspace_bytes = 64}});
+  const Rig rig(DeviceType::kCuda, 1);
+  const std::int64_t samples = 3, heads = 6, length = 16, width = 6 * 8;
+  const auto varied = [&](const Shape& shape, std::int64_t period) {
+    std::vector<float> values;
+    for (std::int64_t i = 0; i < shape.num_elems(); ++i)
+      values.push_back(static_cast<float>(i * 7 % period) / 64);
+    return rig.upload(shape, values, DType::kBFloat16);
+  };
+  const DeviceArray qkv = varied({samples, length, 3 * width}, 61),
+                    dout = varied({samples, length, width}, 53);
+  const DeviceArray out = rig.poisoned({samples, length, width}, DType::kBFloat16),
+                    lse = rig.poisoned({samples, heads, length});
+  rig.run(AttentionFwdArgs{.qkv = qkv, .out = out, .lse = lse, .num_heads = heads, .scale = 0.25f});
+  cuda::Stream& stream = cuda::stream_of(rig.exec());
+  const auto gradient = [&](std::int64_t most_bytes, int expected_runs) {
+    cuda::AttentionLibrary library(cuda::make_cudnn_handle(stream.get()), rig.shared_allocator(), most_bytes);
+    const DeviceArray dqkv = rig.poisoned({samples, length, 3 * width}, DType::kBFloat16);
+    const int before = dnn_counts().runs;
+    EXPECT_TRUE(library.run_bwd({.dout = dout,
+                                 .qkv = qkv,
+                                 .out = out,
+                                 .lse = lse,
+                                 .dqkv = dqkv,
+                                 .num_heads = heads,
+                                 .scale = 0.25f}));
+    EXPECT_EQ(dnn_counts().runs - before, expected_runs) << most_bytes;
+    return dqkv.download();
+  };
+  const std::vector<float> whole = gradient(cuda::kAttentionScoreBytes, 1);
+  struct Cap {
+    std::int64_t bytes;
+    int parts;
+  };
+  for (const auto& [bytes, parts] : {Cap{18 * 512, 1}, Cap{18 * 512 - 1, 3}, Cap{6 * 512, 3}, Cap{5 * 512, 6},
+                                     Cap{2 * 512, 9}, Cap{512, 18}, Cap{1, 18}}) {
+    EXPECT_TRUE(same_bits(gradient(bytes, parts), whole)) << bytes;
+  }
+}
+
+// See [Note: intermediates of attention].
+TEST_F(CudnnTest, AttentionIsAskedAgainWithFp32Intermediates) {
+  emulation::set_dnn_engines({{.is_wide = true}});
+  EXPECT_EQ(library_calls(64), 2);
 }
 
 // See [Note: defects of cuDNN's attention].

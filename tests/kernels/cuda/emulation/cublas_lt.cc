@@ -32,6 +32,8 @@ namespace {
 
 constexpr std::size_t kWorkspaceBytes = 1024;  // of every algorithm
 
+emulation::ProductRefusals refusals;
+
 double read(const void* data, cudaDataType_t type, std::int64_t i) {
   switch (type) {
     case CUDA_R_32F:
@@ -137,6 +139,10 @@ struct EmulatedProduct {
 
 }  // namespace
 
+emulation::ProductRefusals& emulation::product_refusals() {
+  return refusals;
+}
+
 std::size_t cublasLtGetVersion() {
   return 0;
 }
@@ -232,7 +238,7 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t*,
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t desc,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t preference, int,
+                                              cublasLtMatmulPreference_t preference, int most,
                                               cublasLtMatmulHeuristicResult_t* results, int* count) {
   *count = 0;
   const std::int64_t m = desc->transpose_a == CUBLAS_OP_N ? a->rows : a->cols;
@@ -242,10 +248,11 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   if (k != other_k || d->rows != m || d->cols != n) return CUBLAS_STATUS_INVALID_VALUE;
   if (has(desc->epilogue, 128) && desc->aux_ld % 8 != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
   // It counts on the alignment that was promised, and works in memory that it was given.
-  results[0] = {.algo = {.data = {preference->alignment}},
-                .workspaceSize = std::min<std::size_t>(kWorkspaceBytes, preference->workspace_bytes),
-                .state = CUBLAS_STATUS_SUCCESS};
-  *count = 1;
+  for (*count = 0; *count < std::min(most, emulation::kProposedProducts); ++*count) {
+    results[*count] = {.algo = {.data = {preference->alignment, static_cast<std::uint64_t>(*count)}},
+                       .workspaceSize = std::min<std::size_t>(kWorkspaceBytes, preference->workspace_bytes),
+                       .state = CUBLAS_STATUS_SUCCESS};
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -263,6 +270,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   if (has(desc->epilogue, 128) && (desc->aux == nullptr || desc->aux_ld < d_layout->rows))
     return CUBLAS_STATUS_INVALID_VALUE;
   if (workspace == nullptr || workspace_bytes < kWorkspaceBytes) return CUBLAS_STATUS_INVALID_VALUE;
+  const bool is_fused = desc->epilogue != CUBLASLT_EPILOGUE_DEFAULT || *static_cast<const float*>(beta) != 0;
+  if (static_cast<int>(algo->data[1]) < (is_fused ? refusals.fused : refusals.plain)) {
+    ++refusals.count;
+    return algo->data[1] % 2 == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_INVALID_VALUE;
+  }
   ++emulation::counts().launches;
   emulated_enqueue(stream, [=] { std::memset(workspace, 0xFF, kWorkspaceBytes); });
   emulated_enqueue(stream, [product = EmulatedProduct{.desc = *desc,

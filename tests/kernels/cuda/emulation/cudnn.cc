@@ -90,6 +90,28 @@ const DnnEngine& engine_of(const DnnData& plan) {
   return plan.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)->part(CUDNN_ATTR_ENGINECFG_ENGINE)->engine;
 }
 
+// Whether the plan's engine can be built for its graph.
+bool builds(const DnnData& plan) {
+  const DnnEngine& engine = engine_of(plan);
+  const auto& operations = plan.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
+                               ->part(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)
+                               ->parts.at(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  const auto shortens = [](const auto& part) {
+    const DnnOperation op = emulation::operation_of(*part);
+    const DnnData* y = nullptr;
+    if (part->type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
+      y = part->part(CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
+    if (part->type == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR)
+      y = part->part(CUDNN_ATTR_OPERATION_RESHAPE_YDESC);
+    return y != nullptr && y->get<bool>(CUDNN_ATTR_TENSOR_IS_VIRTUAL) && op.x.type == CUDNN_DATA_FLOAT &&
+           (op.y.type == CUDNN_DATA_HALF || op.y.type == CUDNN_DATA_BFLOAT16);
+  };
+  if (engine.is_wide && std::any_of(operations.begin(), operations.end(), shortens)) return false;
+  if (!engine.is_classic) return engine.builds;
+  const DnnOperation op = emulation::operation_of(*operations.front());
+  return engine.builds && operations.size() == 1 && op.x.type == op.b.type && op.x.type == op.y.type;
+}
+
 // The addresses of the caller's tensors; values of the host are read now.
 bool bind_tensors(const DnnData& pack, std::map<std::int64_t, emulation::DnnMemory>& memory,
                   const std::vector<std::shared_ptr<const DnnData>>& operations) {
@@ -229,7 +251,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   DnnData& data = *descriptor->data;
   if (!emulation::is_sound(data)) return CUDNN_STATUS_BAD_PARAM;
-  if (data.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && !engine_of(data).builds)
+  if (data.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && !builds(data))
     return CUDNN_STATUS_NOT_SUPPORTED;
   if (data.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) propose(data);
   data.is_final = true;
@@ -246,6 +268,10 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   std::vector<DnnOperation> operations;
   for (const auto& part : parts) operations.push_back(emulation::operation_of(*part));
   const DnnEngine engine = engine_of(*plan->data);
+  if (!engine.runs) {
+    ++emulation::dnn_counts().refusals;
+    return CUDNN_STATUS_NOT_SUPPORTED;
+  }
   void* const workspace = variant_pack->data->get<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
   ++emulation::dnn_counts().runs;
   emulated_enqueue(handle->stream, [=] {

@@ -21,6 +21,9 @@ struct DnnEngine {
   std::size_t workspace_bytes = 0;
   bool builds = true;
   bool is_fallback = false;  // proposed behind the others, to those who ask
+  bool is_classic = false;   // takes one operation alone, whose tensors have one type
+  bool is_wide = false;      // takes no graph that shortens an fp32 result within
+  bool runs = true;          // what was built may be refused all the same
 
   bool has(cudnnBackendNumericalNote_t note) const;
 };
@@ -33,7 +36,7 @@ void set_dnn_version(std::size_t number);
 
 /// Since the start, of the whole process.
 struct DnnCounts {
-  int handles = 0, live_handles = 0, heuristics = 0, runs = 0;
+  int handles = 0, live_handles = 0, heuristics = 0, runs = 0, refusals = 0;
 };
 DnnCounts& dnn_counts();
 

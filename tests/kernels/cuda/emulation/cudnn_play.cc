@@ -107,6 +107,8 @@ void pointwise(const DnnOperation& op, const Operand& x, const Operand& b, const
         return y.set(at, left() * right());
       case CUDNN_POINTWISE_DIV:
         return y.set(at, left() / right());
+      case CUDNN_POINTWISE_IDENTITY:
+        return y.set(at, left());
       case CUDNN_POINTWISE_EXP:
         return y.set(at, std::exp(left()));
       case CUDNN_POINTWISE_LOG:

@@ -42,6 +42,16 @@ void hold(void* stream, bool on);
 /// Whether streams that are made from now on are held; of the calling thread.
 void hold_new_streams(bool on);
 
+/// Algorithms that cuBLASLt proposes for a product.
+inline constexpr int kProposedProducts = 3;
+/// The first so many of them are refused when they run: of products alone, and of those with an addend or an
+/// epilogue. Of the whole process.
+struct ProductRefusals {
+  int plain = 0, fused = 0;
+  int count = 0;  // of the refusals since the start
+};
+ProductRefusals& product_refusals();
+
 /// [Note: device memory is out of reach] Of the host: a processor with protection keys ends a program that
 /// reads or writes cudaMalloc's memory elsewhere than in kernels, copies and library calls, as a card's
 /// memory would. Other processors let it pass.
