@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The tool behind examples/reproduce.sh: its arithmetic, its errors, and one whole run with real jobs."""
 import argparse
+import csv
 import json
 import subprocess
 import sys
@@ -59,6 +60,29 @@ unit = "ms"
 kind = "curve"
 title = "loss"
 value = "loss"
+"""
+
+
+MATRIX = """
+[job]
+model = { layers = 2, hidden = 32, heads = 2, vocab = 31 }
+data = { kind = "synthetic" }
+train = { steps = 4, global_batch = 2, micro_batch = 2 }
+[model.gpt]
+model = { name = "gpt" }
+[model.llama]
+model = { name = "llama" }
+[batch."batch 2"]
+[size."gpt 16"]
+model = { seq_len = 16 }
+[size."llama 32"]
+model = { seq_len = 32 }
+[optimizer.adamw]
+[optimizer.none]
+parallel = { memory_limit = 1000 }
+[precision.fp32]
+[precision.bf16]
+precision = { mode = "bf16" }
 """
 
 
@@ -182,6 +206,17 @@ class WholeRun(unittest.TestCase):
         (self.experiments / "broken.toml").write_text(TINY.replace("layers = 4", "layers = -4"))
         self.assertIn("broken failed", self.reproduce(code=1))
         self.assertEqual([bool(result["reason"]) for result in self.read()], [True, False])
+
+    def test_a_matrix_has_every_combination(self):
+        (self.experiments / "matrix.toml").write_text(MATRIX)
+        self.reproduce("--only", "matrix")
+        with open(self.folder / "out" / "matrix.csv", newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual(len(rows), 8)  # a size is of the model that it is named for
+        self.assertEqual([row["outcome"] for row in rows], ["ran", "ran", "does not fit", "does not fit"] * 2)
+        for row in rows[:2]:
+            self.assertEqual(row["peak_bytes"], row["predicted_bytes"])
+        self.assertEqual((self.folder / "out" / "report.html").read_text().count("<svg"), 2)
 
     def test_an_unknown_name_is_refused(self):
         self.assertIn("there are tiny", self.reproduce("--only", "tinny", code=2))

@@ -12,10 +12,11 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE))
 from compare import print_comparison  # noqa: E402
-from experiment import ExperimentError, read_experiments  # noqa: E402
+from experiment import MATRIX, ExperimentError, read_experiments  # noqa: E402
 from inputs import prepare_pictures, prepare_text, substitute  # noqa: E402
 from job_runs import JobRunner  # noqa: E402
 from machine import cores, machine_facts  # noqa: E402
+from matrix import cells, read_matrix, run_matrix, write_csv  # noqa: E402
 from measure import Options, run_experiment, why_not  # noqa: E402
 
 
@@ -36,12 +37,17 @@ def parse_options():
 
 
 def chosen_experiments(options):
-    experiments = read_experiments(Path(options.experiments))
-    known = [experiment.name for experiment in experiments]
+    """(experiments, the matrix or None), as --only says."""
+    folder = Path(options.experiments)
+    experiments = read_experiments(folder)
+    matrix = read_matrix(folder / MATRIX) if (folder / MATRIX).exists() else None
+    known = [experiment.name for experiment in experiments] + ([matrix.name] if matrix else [])
     unknown = [name for name in options.only or [] if name not in known]
     if unknown:
         raise ExperimentError(f"--only {' '.join(unknown)}: no such experiment; there are {', '.join(known)}")
-    return [experiment for experiment in experiments if not options.only or experiment.name in options.only]
+    wanted = set(options.only or known)
+    return ([experiment for experiment in experiments if experiment.name in wanted],
+            matrix if matrix and matrix.name in wanted else None)
 
 
 class Progress:
@@ -80,27 +86,33 @@ def prepare_inputs(experiments, how, trireme, folder):
 
 def main():
     options = parse_options()
-    experiments = chosen_experiments(options)
+    experiments, matrix = chosen_experiments(options)
     if options.list:
         for experiment in experiments:
             print(f"{experiment.name:22} {experiment.title}")
+        if matrix:
+            print(f"{matrix.name:22} Model x batch x size x optimizer x precision: {len(list(cells(matrix)))} short runs")
         return 0
     trireme = Path(options.trireme).resolve()
     if not trireme.is_file():
         raise ExperimentError(f"there is no program {trireme}: build it, or name it with --trireme")
     out = Path(options.out).resolve()
     if not options.resume:
-        for experiment in experiments:
-            shutil.rmtree(out / "runs" / experiment.name, ignore_errors=True)
+        for part in (*experiments, *([matrix] if matrix else [])):
+            shutil.rmtree(out / "runs" / part.name, ignore_errors=True)
     facts = machine_facts(trireme)
     how = Options(full=options.full, cores=cores(), gpu=options.gpu)
     prepare_inputs(experiments, how, trireme, out / "inputs")
     runner = JobRunner(trireme, out / "runs", facts["build"])
-    progress = Progress(sum(num_runs(experiment, how) for experiment in experiments))
+    num_cells = len(list(cells(matrix))) if matrix else 0
+    progress = Progress(sum(num_runs(experiment, how) for experiment in experiments) + num_cells)
     results = {"machine": facts, "full": options.full,
-               "experiments": [run_experiment(experiment, runner, how, progress) for experiment in experiments]}
+               "experiments": [run_experiment(experiment, runner, how, progress) for experiment in experiments],
+               "matrix": run_matrix(matrix, runner, options.full, cores(), progress) if matrix else []}
     out.mkdir(parents=True, exist_ok=True)
     (out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    if matrix:
+        write_csv(results["matrix"], out / "matrix.csv")
     from report import write_report  # matplotlib loads slowly, and only here
     write_report(results, experiments, out)
     print(f"report: {out / 'report.html'}, {out / 'report.md'}, {out / 'results.json'}")

@@ -4,6 +4,7 @@ import tomllib
 
 from expression import ExpressionError, names
 
+MATRIX = "matrix.toml"
 PLOTS = ("bars", "memory", "curve")
 
 
@@ -62,15 +63,15 @@ class Experiment:
     cannot: str = ""     # why it cannot be run yet; what would be needed
 
 
-def _flat(table, prefix=""):
+def flat(table, prefix=""):
     """{"model": {"layers": 2}} -> {"model.layers": 2}. Dotted keys may be given as they are."""
-    flat = {}
+    result = {}
     for key, value in table.items():
         if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{key}.")
+            result |= flat(value, f"{prefix}{key}.")
         else:
-            flat[prefix + key] = value
-    return flat
+            result[prefix + key] = value
+    return result
 
 
 def _make(kind, table, where):
@@ -102,12 +103,12 @@ def read_experiment(path):
         table = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ExperimentError(f"{path}: {error}") from None
-    variants = [_make(Variant, {"name": name, "title": name} | body | {"set": _flat(body.get("set", {}))},
+    variants = [_make(Variant, {"name": name, "title": name} | body | {"set": flat(body.get("set", {}))},
                       f"{path}: variants.{name}") for name, body in table.pop("variants", {}).items()]
     figures = [_make(Figure, body, f"{path}: figure {number}") for number, body in enumerate(table.pop("figures", []), 1)]
     plots = [_make(Plot, body, f"{path}: plot {number}") for number, body in enumerate(table.pop("plots", []), 1)]
     table |= {"name": path.stem, "variants": variants, "figures": figures, "plots": plots,
-              "job": _flat(table.get("job", {})), "full": _flat(table.get("full", {}))}
+              "job": flat(table.get("job", {})), "full": flat(table.get("full", {}))}
     experiment = _make(Experiment, table, str(path))
     if experiment.cannot:
         return experiment
@@ -127,5 +128,6 @@ def read_experiment(path):
 
 
 def read_experiments(folder):
-    """In the order of their key `order`, then by name."""
-    return sorted((read_experiment(path) for path in sorted(folder.glob("*.toml"))), key=lambda e: (e.order, e.name))
+    """In the order of their key `order`, then by name. matrix.toml is no experiment."""
+    files = [path for path in sorted(folder.glob("*.toml")) if path.name != MATRIX]
+    return sorted((read_experiment(path) for path in files), key=lambda experiment: (experiment.order, experiment.name))

@@ -68,6 +68,22 @@ def _curve(plot, variants, curves):
     return figure
 
 
+def heat(rows, columns, cells, title):
+    """A table of numbers, coloured by how many times the smallest of its row each is. Empty cells: None."""
+    figure, axes = plt.subplots(figsize=(1.6 + 0.9 * len(columns), 0.9 + 0.32 * len(rows)))
+    least = [min((cells[i, j] for j in range(len(columns)) if cells[i, j]), default=None) for i in range(len(rows))]
+    shades = [[cells[i, j] / least[i] if cells[i, j] else float("nan") for j in range(len(columns))] for i in range(len(rows))]
+    axes.imshow(shades, cmap="cividis_r", aspect="auto", vmin=1.0)
+    for (i, j), value in cells.items():
+        text = f"{value:.3g}" if value else "-"
+        dark = value and shades[i][j] > 0.5 * (1 + max(one for row in shades for one in row if one == one))
+        axes.text(j, i, text, ha="center", va="center", color="white" if dark else "black")
+    axes.set_xticks(range(len(columns)), columns, rotation=30, ha="right")
+    axes.set_yticks(range(len(rows)), rows)
+    axes.set_title(title, loc="left", fontsize=9)
+    return _svg(figure)
+
+
 def draw(plot, variants, curves):
     """`curves(folder, key)` gives ([steps], [values]) from a run's metrics. Returns SVG text."""
     ran = [variant for variant in variants if "step_ms" in _first(variant)]

@@ -3,6 +3,7 @@ import html
 import json
 
 import plots
+from matrix import DIMENSIONS, heat_map
 from measure import DIFFERS, NOT_RUN, REPRODUCED, WITHIN_NOISE
 
 MARKS = {REPRODUCED: "yes", WITHIN_NOISE: "near", DIFFERS: "no", NOT_RUN: "none"}
@@ -68,6 +69,9 @@ def memory_rows(results):
     for result in results["experiments"]:
         for one in result["memory"]:
             rows[result["name"], one["variant"]] = (one["predicted"], one["measured"])
+    for row in results["matrix"]:
+        if row["outcome"] == "ran":
+            rows["matrix", ", ".join(row[name] for name in DIMENSIONS)] = (row["predicted_bytes"], row["peak_bytes"])
     return [(*name, *sizes) for name, sizes in rows.items()]
 
 
@@ -119,6 +123,19 @@ def _memory_table(results):
             f"<th class=n>predicted bytes<th class=n>measured bytes<th class=n>difference{lines}</table></div></section>")
 
 
+def _matrix_section(rows):
+    if not rows:
+        return ""
+    for row in rows:
+        row["peak_mib"] = row["peak_bytes"] / plots.MIB if row.get("peak_bytes") else None
+    missing = "".join(f"<li>{html.escape(', '.join(row[name] for name in DIMENSIONS))}: "
+                      f"{html.escape(row['outcome'])}" for row in rows if row["outcome"] != "ran")
+    return (f"<section><h2 id=matrix>Matrix of {len(rows)} short runs</h2><p>All cells: matrix.csv. Colours compare the cells "
+            "of a row.</p>" + "".join(f"<figure>{plots.heat(*heat_map(rows, key), title)}</figure>" for key, title in
+                                      (("step_ms", "milliseconds a step"), ("peak_mib", "peak memory, MiB")))
+            + (f"<ul>{missing}</ul>" if missing else "") + "</section>")
+
+
 def write_html(results, experiments, out):
     summary = "".join(f"<tr><td><a href=#{result['name']}>{html.escape(result['title'])}</a><td>{_mark(verdict_of(result))}"
                       f"<td class=n>{count_of(result)}" for result in results["experiments"])
@@ -126,7 +143,7 @@ def write_html(results, experiments, out):
     text = (f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
             f"<title>Trireme: documented gains, repeated</title><style>{STYLE}</style><h1>Documented gains, repeated</h1>"
             f"<p>{html.escape(machine_line(results))}. {'Full' if results['full'] else 'Quick'} run. Times were measured in turns; "
-            f"intervals are bootstrapped over rounds.</p><table>{summary}</table>{sections}{_memory_table(results)}</html>\n")
+            f"intervals are bootstrapped over rounds.</p><table>{summary}</table>{sections}{_matrix_section(results['matrix'])}{_memory_table(results)}</html>\n")
     (out / "report.html").write_text(text)
 
 
