@@ -110,10 +110,9 @@ class Intervals(unittest.TestCase):
         self.assertEqual(median_interval(values), (middle, low, high))
 
     def test_verdicts(self):
-        figure = None
-        self.assertEqual(judge(figure, 0.5, 0.6, 0.7, [0.4, 0.8]), REPRODUCED)
-        self.assertEqual(judge(figure, 0.5, 0.6, 0.9, [0.4, 0.8]), WITHIN_NOISE)
-        self.assertEqual(judge(figure, 0.7, 0.85, 0.9, [0.4, 0.8]), DIFFERS)
+        self.assertEqual(judge(0.5, 0.6, 0.7, [0.4, 0.8]), REPRODUCED)
+        self.assertEqual(judge(0.5, 0.6, 0.9, [0.4, 0.8]), WITHIN_NOISE)
+        self.assertEqual(judge(0.7, 0.85, 0.9, [0.4, 0.8]), DIFFERS)
         self.assertTrue(overlap((1, 2), (2, 3)))
 
 

@@ -57,7 +57,7 @@ def _value_of(experiment, rounds, round_number):
     return find
 
 
-def judge(figure, low, middle, high, expected):
+def judge(low, middle, high, expected):
     lowest, highest = expected
     if lowest <= low and high <= highest:
         return REPRODUCED
@@ -71,7 +71,7 @@ def measure_figure(experiment, figure, rounds, count):
     if figure.formula:
         target = evaluate(figure.formula, _value_of(experiment, rounds, 0))
         expected = sorted([target * (1 - figure.within), target * (1 + figure.within)])
-    verdict = judge(figure, low, middle, high, expected)
+    verdict = judge(low, middle, high, expected)
     return {"name": figure.name, "unit": figure.unit, "documented": figure.documented, "formula": figure.formula,
             "value": middle, "low": low, "high": high, "rounds": values, "expected": expected, "verdict": verdict,
             "because": figure.otherwise if verdict == DIFFERS else "", "expression": figure.value}
