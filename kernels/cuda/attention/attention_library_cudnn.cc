@@ -215,6 +215,7 @@ struct AttentionLibrary::State {
   CudnnPlans<Problem> plans;
   std::shared_ptr<Allocator> allocator;
   std::int64_t score_bytes;
+  bool told_of_length = false;
 
   bool run(const Problem& problem, const std::vector<std::pair<Id, void*>>& tensors) {
     std::vector<std::int64_t> ids;
@@ -259,7 +260,15 @@ bool AttentionLibrary::run_bwd(const AttentionBwdArgs& args) {
   const Problem whole = problem_of(args, true), p = part_of(whole, state_->score_bytes);
   if (!is_readable(p, {args.qkv.data, args.out.data, args.lse.data, args.dout.data, args.dqkv.data}))
     return false;
-  if (p != whole && p.seq_len % 4 != 0) return false;  // a part's fp32 row values are read so too
+  if (p != whole && p.seq_len % 4 != 0) {  // a part's fp32 row values are read 16 bytes at a time
+    if (!std::exchange(state_->told_of_length, true)) {
+      log_warning(
+          fmt::format("cuda: the backward of attention over {} tokens, no multiple of 4, cannot go in parts; "
+                      "the slower native kernel runs",
+                      p.seq_len));
+    }
+    return false;
+  }
   if (state_->plans.plan_for(p) == nullptr) return false;
   const Buffer delta(state_->allocator,
                      static_cast<std::size_t>(whole.samples * whole.heads * p.seq_len) * sizeof(float),
