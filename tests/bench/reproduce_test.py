@@ -151,6 +151,7 @@ class Files(unittest.TestCase):
         self.check_refused(TINY.replace("every2.memory.act", "every3.memory.act"), "every3", "figure 'activations'")
         self.check_refused(TINY.replace("reproduced_if = [2, 2]", ""), "figure 'refused'", "reproduced_if")
         self.check_refused(TINY.replace('kind = "bars"', 'kind = "pie"'), "pie", "bars")
+        self.check_refused(TINY.replace("[job]", "needs = { gpus = 1 }\n[job]"), "gpus", "cores")
         self.check_refused("title = ", "")
 
     def test_all_that_are_shipped_are_whole(self):

@@ -28,7 +28,6 @@ def parse_options():
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these experiments")
     parser.add_argument("--list", action="store_true", help="name the experiments and end")
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted run: what is finished stays")
-    parser.add_argument("--gpu", action="store_true", help="run on a GPU what can run there")
     parser.add_argument("--compare", metavar="OLD.json", help="name what is slower or larger than in an earlier results.json")
     parser.add_argument("--out", default="out/reproduce", help="folder of the report (default: %(default)s)")
     parser.add_argument("--trireme", default=str(ROOT / "build/release/bin/trireme"), help="the program (default: %(default)s)")
@@ -101,7 +100,7 @@ def main():
         for part in (*experiments, *([matrix] if matrix else [])):
             shutil.rmtree(out / "runs" / part.name, ignore_errors=True)
     facts = machine_facts(trireme)
-    how = Options(full=options.full, cores=cores(), gpu=options.gpu)
+    how = Options(full=options.full, cores=cores())
     prepare_inputs(experiments, how, trireme, out / "inputs")
     runner = JobRunner(trireme, out / "runs", facts["build"])
     num_cells = len(list(cells(matrix))) if matrix else 0

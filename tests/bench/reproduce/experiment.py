@@ -5,6 +5,7 @@ import tomllib
 from expression import ExpressionError, names
 
 MATRIX = "matrix.toml"
+NEEDS = ("cores", "text", "pictures")
 PLOTS = ("bars", "memory", "curve")
 
 
@@ -59,7 +60,7 @@ class Experiment:
     rounds: dict = dataclasses.field(default_factory=lambda: {"quick": 3, "full": 9})
     full: dict = dataclasses.field(default_factory=dict)  # keys of the job with --full
     constants: dict = dataclasses.field(default_factory=dict)
-    needs: dict = dataclasses.field(default_factory=dict)
+    needs: dict = dataclasses.field(default_factory=dict)  # cores; text, pictures
     cannot: str = ""     # why it cannot be run yet; what would be needed
 
 
@@ -112,6 +113,9 @@ def read_experiment(path):
     experiment = _make(Experiment, table, str(path))
     if experiment.cannot:
         return experiment
+    unknown = [need for need in experiment.needs if need not in NEEDS]
+    if unknown:
+        raise ExperimentError(f"{path}: needs {', '.join(unknown)}; known: {', '.join(NEEDS)}")
     if not variants or not figures:
         raise ExperimentError(f"{path}: an experiment needs variants and figures, or 'cannot' with the reason")
     for figure in figures:

@@ -41,7 +41,7 @@ def run_numbers(out):
     steps = [step for step in steps if "step_ms" in step]
     timed = steps[WARM_UP_STEPS:] or steps
     numbers = {key: statistics.median(step[key] for step in timed)
-               for key in ("step_ms", "tokens_per_s", "images_per_s", "data_wait_ms", "comm_wait_ms", "comm_bytes")
+               for key in ("step_ms", "tokens_per_s", "data_wait_ms", "comm_wait_ms", "comm_bytes")
                if key in timed[0]}
     last = steps[-max(1, len(steps) // 10):]
     numbers |= {"loss": statistics.mean(step["loss"] for step in last), "wall_s": summary["wall_s"],

@@ -12,7 +12,6 @@ REPRODUCED, WITHIN_NOISE, DIFFERS, NOT_RUN = "reproduced", "reproduced within th
 class Options:
     full: bool = False
     cores: int = 1
-    gpu: bool = False
 
 
 def why_not(experiment, options):
@@ -21,8 +20,6 @@ def why_not(experiment, options):
         return experiment.cannot
     if experiment.needs.get("cores", 1) > options.cores:
         return f"it needs {experiment.needs['cores']} cores, and this machine has {options.cores}"
-    if experiment.needs.get("gpu") and not options.gpu:
-        return "it needs a GPU"
     return ""
 
 
@@ -103,8 +100,7 @@ def run_experiment(experiment, runner, options, progress):
                     numbers |= run["numbers"] | {"exit_code": run["exit_code"]}
                     if "peak_bytes" in run["numbers"]:
                         result["memory"].append({"variant": variant.name, "predicted": plan["numbers"]["peak_bytes"],
-                                                 "measured": run["numbers"]["peak_bytes"],
-                                                 "workspace": run["numbers"]["memory"].get("workspace", 0)})
+                                                 "measured": run["numbers"]["peak_bytes"]})
                 rounds[variant.name].append(numbers)
                 variants[variant.name]["rounds"].append({"folder": run["folder"], "command": run["command"],
                                                          "numbers": numbers})
