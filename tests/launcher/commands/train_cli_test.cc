@@ -320,6 +320,24 @@ TEST_F(TrainCli, SamplesContinueThePrompt) {
   EXPECT_EQ(sample({"--seed", "1"}), text);
   EXPECT_NE(sample({"--seed", "2"}), text);
   EXPECT_EQ(sample({"--temperature", "0", "--seed", "1"}), sample({"--top-k", "1", "--seed", "2"}));
+  EXPECT_EQ(sample({"--no-cache", "--seed", "1"}), text);
+  EXPECT_EQ(sample({"--top-p", "1e-9", "--seed", "3"}), sample({"--temperature", "0"}));
+  EXPECT_THAT(refusal({"sample", "run", "--top-p", "0"}), HasSubstr("top_p must be above 0"));
+  const std::string stop = text.substr(12, 2);
+  const ProgramResult stopped = run({"sample", "run", "--prompt", "stroke ", "--tokens", "20", "--threads",
+                                     "1", "--seed", "1", "--stop", stop});
+  EXPECT_EQ(stopped.out, text.substr(0, text.find(stop, 7)) + "\n");
+  std::ofstream(scratch_ / "prompts.txt") << "stroke \nrow\n";
+  const ProgramResult lines =
+      run({"sample", "run", "--prompts", "prompts.txt", "--tokens", "20", "--threads", "1", "--seed", "1"});
+  std::istringstream objects(lines.out);
+  std::string object;
+  ASSERT_TRUE(std::getline(objects, object)) << lines.err;
+  EXPECT_EQ(nlohmann::json::parse(object)["text"].get<std::string>() + "\n", text);
+  ASSERT_TRUE(std::getline(objects, object)) << lines.err;
+  EXPECT_EQ(nlohmann::json::parse(object)["prompt"], "row");
+  EXPECT_FALSE(std::getline(objects, object));
+  EXPECT_THAT(refusal({"sample", "run", "--prompts", "absent.txt"}), HasSubstr("absent.txt"));
   EXPECT_THAT(refusal({"sample", "tokens", "--prompt", "x"}), HasSubstr("tokens is not a checkpoint"));
   EXPECT_THAT(refusal({"sample", "absent", "--prompt", "x"}), HasSubstr("absent"));
 }
