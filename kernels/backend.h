@@ -122,6 +122,9 @@ const Backend& backend_for(DeviceType type);
 // Each defined in its own folder.
 const Backend& cpu_backend();
 const Backend& meta_backend();
+/// The same, counting as MemoryCategory::kWorkspace what is known beforehand of the libraries of a device:
+/// attention's on cuda (attention_workspace.h).
+const Backend& meta_backend_for(DeviceType type);
 const Backend& cuda_backend();  // in builds with TRIREME_CUDA
 
 }  // namespace trireme

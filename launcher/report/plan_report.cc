@@ -99,7 +99,7 @@ PlanReport make_plan_report(const JobConfig& given, int num_ranks, int ranks_per
     for (ChunkReport& chunk : report.chunks) chunk.peak_bytes = peak_of_stage(report, chunk.stage);
   }
   const auto largest = std::ranges::max_element(
-      report.groups, {}, [](const RankGroupReport& group) { return group.prediction.memory.peak_total; });
+      report.groups, {}, [](const RankGroupReport& group) { return group.prediction.memory.device_peak; });
   report.fit = fit_memory(job, largest->prediction, limit);
   report.other_accumulations = other_accumulations(report, blocks, job.options, largest->ranks[0]);
   return report;

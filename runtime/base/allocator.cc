@@ -76,6 +76,10 @@ void* Allocator::allocate(std::size_t bytes, MemoryCategory category, const char
     stats_.peak_total = stats_.current.total();
     stats_.at_peak = stats_.current;
   }
+  if (stats_.current.with_workspaces() > stats_.device_peak) {
+    stats_.device_peak = stats_.current.with_workspaces();
+    stats_.at_device_peak = stats_.current;
+  }
   return data;
 }
 
@@ -108,6 +112,8 @@ void Allocator::reset_peak() {
   stats_.peak = stats_.current;
   stats_.at_peak = stats_.current;
   stats_.peak_total = stats_.current.total();
+  stats_.at_device_peak = stats_.current;
+  stats_.device_peak = stats_.current.with_workspaces();
 }
 
 MemoryHolderScope::MemoryHolderScope(Allocator& allocator, std::string_view name) : allocator_(allocator) {

@@ -44,6 +44,7 @@ struct MemoryCounts {
   std::int64_t operator[](MemoryCategory c) const { return bytes[static_cast<int>(c)]; }
   /// Sum over all categories but workspaces.
   std::int64_t total() const;
+  std::int64_t with_workspaces() const { return total() + (*this)[MemoryCategory::kWorkspace]; }
   bool operator==(const MemoryCounts&) const = default;
 };
 
@@ -52,6 +53,10 @@ struct MemoryStats {
   MemoryCounts peak;            // each category's own peak
   MemoryCounts at_peak;         // all categories at the moment when their total was largest
   std::int64_t peak_total = 0;  // that total
+  // The same with workspaces, which take memory of the device, too. Predicted are those of attention on cuda
+  // alone.
+  MemoryCounts at_device_peak;
+  std::int64_t device_peak = 0;
 };
 
 /// The source of an allocator's bytes; a backend supplies one. Not thread-safe: Allocator locks.

@@ -333,6 +333,11 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     reach(*event->state, event->state->recorded);
   return cudaSuccess;
 }
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  const bool records = stream != nullptr && stream->recording;
+  *status = records ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   if (stream->recording) return cudaErrorStreamCaptureUnsupported;
   stream->recording = std::make_unique<CUgraph_st>();
