@@ -84,6 +84,9 @@ struct Backend {
   std::unique_ptr<HostCopy> (*make_host_copy)(const KernelContext& exec, std::size_t bytes) = nullptr;
   /// exec.stream as the vendor's libraries know it (cudaStream_t), for communicators.
   void* (*native_stream)(const KernelContext& exec) = nullptr;
+  /// Makes all that copy_from_host() of up to `bytes` bytes keeps for itself, of which it else makes more as
+  /// it needs it. Null on backends that keep nothing.
+  void (*prepare_uploads)(const KernelContext& exec, std::size_t bytes) = nullptr;
   void (*copy_from_host)(const KernelContext& exec, TensorView dst, const void* src) = nullptr;
   void (*copy_to_host)(const KernelContext& exec, void* dst, ConstTensorView src) = nullptr;
   void (*copy)(const KernelContext& exec, TensorView dst, ConstTensorView src) = nullptr;  // same dtype

@@ -16,6 +16,7 @@ const Backend& cuda_backend() {
       .make_stream = cuda::make_stream,
       .make_host_copy = cuda::make_host_copy,
       .native_stream = cuda::native_stream,
+      .prepare_uploads = cuda::prepare_uploads,
       .copy_from_host = cuda::copy_from_host,
       .copy_to_host = cuda::copy_to_host,
       .copy = cuda::copy,

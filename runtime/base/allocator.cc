@@ -63,10 +63,13 @@ void* Allocator::allocate(std::size_t bytes, MemoryCategory category, const char
   void* data = over_limit ? nullptr : source_->allocate(size);
   if (data == nullptr) {
     throw Error(ErrorCode::kOutOfMemory,
-                "out of memory on {}: {} more for {} do not fit{}; alive now: {}; the largest: {}",
+                "out of memory on {}: {} more for {} do not fit{}{}; alive now: {}; the largest: {}",
                 to_string(device_), format_bytes(static_cast<std::int64_t>(size)),
                 holders_.describe(category, origin),
                 over_limit ? fmt::format(" under the limit of {}", format_bytes(*limit_bytes_)) : "",
+                keeps_ ? fmt::format("; of {} from the device nothing goes back while messages are under way",
+                                     format_bytes(source_->reserved_bytes()))
+                       : "",
                 to_string(stats_.current), holders_.describe_largest(kLargestHolders));
   }
   holders_.add(data, size, category, origin);
@@ -105,6 +108,17 @@ std::int64_t Allocator::reserved_bytes() const {
 void Allocator::use_fixed_pool(bool on) {
   const std::lock_guard lock(mutex_);
   source_->use_fixed_pool(on);
+}
+
+void Allocator::give_back() {
+  const std::lock_guard lock(mutex_);
+  source_->give_back();
+}
+
+void Allocator::keep(bool on) {
+  const std::lock_guard lock(mutex_);
+  keeps_ = on;
+  source_->keep(on);
 }
 
 void Allocator::reset_peak() {

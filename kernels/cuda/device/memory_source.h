@@ -13,7 +13,7 @@
 namespace trireme::cuda {
 
 /// Best fit among free blocks, split and merged with their neighbours. When the card is full, segments that
-/// are wholly free go back to it before allocate() returns nullptr.
+/// are wholly free go back to it before allocate() returns nullptr, unless keep() says otherwise.
 std::unique_ptr<MemorySource> make_memory_source(Device device);
 
 }  // namespace trireme::cuda

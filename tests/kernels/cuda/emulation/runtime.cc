@@ -162,6 +162,7 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
 // It waits for the card, which a stream that is recorded does not allow.
 cudaError_t cudaFree(void* data) {
   ++emulation::counts().mallocs;
+  ++emulation::counts().frees;
   if (streams_recorded > 0) return cudaErrorStreamCaptureUnsupported;
   DeviceMemory& memory = device_memory();
   const std::lock_guard lock(memory.mutex);
@@ -174,6 +175,7 @@ cudaError_t cudaFree(void* data) {
 }
 
 cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
+  ++emulation::counts().pinned;
   *data = std::malloc(bytes);
   return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
