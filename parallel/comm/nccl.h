@@ -31,7 +31,8 @@
 // [Note: failing operations] A watchdog asks NCCL for errors that come up while operations run, and looks for
 // operations that take longer than the timeout. Either ends the job on every rank, through the host
 // communicator, with a message that names the operation; the NCCL communicators are aborted, so that no
-// kernel waits for ever.
+// kernel waits for ever. No call to NCCL waits for a peer, and setting up has the same limit: see [Note:
+// owner of an ncclComm_t] in nccl_job.h.
 #pragma once
 
 #include <chrono>
