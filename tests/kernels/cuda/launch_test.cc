@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launcher/host/arithmetic.h"
 #include "launcher/host/device.h"
 #include "launcher/train/trainer.h"
 #include "parallel/comm/local.h"
@@ -66,6 +67,14 @@ TEST_F(CudaLaunch, MoreRanksThanGpus) {
   EXPECT_THAT(refusal({.local_rank = 3, .num_local_ranks = 4}),
               AllOf(HasSubstr("4 ranks were started on this machine, which shows 2 GPUs"),
                     HasSubstr("start at most 2 ranks a machine")));
+}
+
+// What plans of libraries depend on: recorded in checkpoints, compared between ranks.
+TEST_F(CudaLaunch, TheCardAndItsLibrariesDecideBits) {
+  const Arithmetic facts = arithmetic_of({DeviceType::kCuda, 0});
+  EXPECT_THAT(facts.at("GPU"), ContainsRegex(".+, sm_[0-9]+, [0-9]+ multiprocessors"));
+  for (const char* library : {"driver", "toolkit", "cuBLASLt"})
+    EXPECT_TRUE(facts.contains(library)) << library;
 }
 
 TEST_F(CudaLaunch, OutOfMemoryNamesTheKeysThatHelp) {
