@@ -70,6 +70,8 @@ struct Backend {
   const char* name = "";
   /// Null on backends whose device is the machine itself. Throws nothing but std::bad_alloc.
   DeviceReport (*examine_devices)() = nullptr;
+  /// The bytes of a device's memory that nobody holds. Null on backends whose device is the machine itself.
+  std::int64_t (*free_bytes)(Device device) = nullptr;
   /// The facts that decide the last bits of results on this machine, by name: {"instruction set":
   /// "x86_64_v4"}. Null where examine_devices says it all.
   std::map<std::string, std::string> (*arithmetic)() = nullptr;

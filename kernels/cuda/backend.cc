@@ -12,6 +12,7 @@ const Backend& cuda_backend() {
   static constexpr Backend kBackend{
       .name = "cuda",
       .examine_devices = cuda::examine_devices,
+      .free_bytes = cuda::free_bytes,
       .make_memory_source = cuda::make_memory_source,
       .make_stream = cuda::make_stream,
       .make_host_copy = cuda::make_host_copy,

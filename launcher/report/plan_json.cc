@@ -115,6 +115,7 @@ std::string to_json(const PlanReport& report) {
                      {"time_shares", describe_time_source(report)},
                      {"bubble_share", report.bubble_share},
                      {"note", report.note},
+                     {"context", report.context},
                      {"units", report.unit_names},
                      {"fit", fit_json(report.fit)},
                      {"groups", groups}};

@@ -169,6 +169,7 @@ std::string to_text(const PlanReport& report) {
   text += wrapped(describe_layout(report)) + wrapped(describe_step(report));
   if (!report.accumulation.empty()) text += wrapped(report.accumulation);
   if (!report.note.empty()) text += wrapped(report.note);
+  if (!report.context.empty()) text += wrapped(report.context);
   text += describe_stages(report) + describe_memory(report) + describe_workspace(report) +
           describe_other_accumulations(report);
   text += "\n" + describe_fit(report.fit);

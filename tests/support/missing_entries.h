@@ -17,6 +17,7 @@ inline std::set<std::string> missing_entries(const Backend& backend) {
     if (function == nullptr) missing.insert(name);
   };
   look("examine_devices", backend.examine_devices);
+  look("free_bytes", backend.free_bytes);
   look("arithmetic", backend.arithmetic);
   look("make_memory_source", backend.make_memory_source);
   look("make_stream", backend.make_stream);

@@ -182,4 +182,11 @@ std::unique_ptr<MemorySource> make_memory_source(Device device) {
   return std::make_unique<DeviceMemorySource>(device.index);
 }
 
+std::int64_t free_bytes(Device device) {
+  const DeviceGuard guard(device.index);
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return static_cast<std::int64_t>(free);
+}
+
 }  // namespace trireme::cuda

@@ -16,4 +16,7 @@ namespace trireme::cuda {
 /// are wholly free go back to it before allocate() returns nullptr, unless keep() says otherwise.
 std::unique_ptr<MemorySource> make_memory_source(Device device);
 
+/// Of the card, for all processes.
+std::int64_t free_bytes(Device device);
+
 }  // namespace trireme::cuda

@@ -160,6 +160,13 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
 }
 
 // It waits for the card, which a stream that is recorded does not allow.
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  DeviceMemory& memory = device_memory();
+  const std::lock_guard lock(memory.mutex);
+  *total = memory.limit;
+  *free = memory.limit - memory.bytes;
+  return cudaSuccess;
+}
 cudaError_t cudaFree(void* data) {
   ++emulation::counts().mallocs;
   ++emulation::counts().frees;

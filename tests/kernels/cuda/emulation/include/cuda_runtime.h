@@ -168,6 +168,7 @@ struct cudaDeviceProp {
   std::size_t totalGlobalMem;
 };
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int device);
 cudaError_t cudaGetDevice(int* device);
