@@ -39,8 +39,7 @@ class NcclCommunicator : public Communicator {
  private:
   /// Calls call(args..., comm, stream) between the events of [Note: streams of a communicator].
   template <class Call, class... Args>
-  Work enqueue(const NcclChannel& channel, std::string text, std::vector<Tensor> tensors, Call call,
-               Args... args);
+  Work enqueue(NcclChannel& channel, std::string text, std::vector<Tensor> tensors, Call call, Args... args);
   template <class Call, class... Args>
   Work collective(CallKind kind, const Tensor& a, const Tensor& b, Call call, Args... args);
 

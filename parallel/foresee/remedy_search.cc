@@ -103,10 +103,10 @@ std::optional<Remedy> smaller_cache(const PlannedJob& job, std::int64_t limit) {
   options.data_cache_bytes = 0;
   const auto without = predict(remedy.job, limit);
   if (!without) return std::nullopt;
-  const std::int64_t left = limit - without->memory.peak_total;
+  const std::int64_t left = limit - without->memory.device_peak;
   options.data_cache_bytes = std::min(job.options.data_cache_bytes - 1, left) / kMiB * kMiB;
   remedy.changes = changes_between(job, remedy.job);
-  remedy.peak_bytes = predict(remedy.job, limit)->memory.peak_total;
+  remedy.peak_bytes = predict(remedy.job, limit)->memory.device_peak;
   return remedy;
 }
 
@@ -138,7 +138,7 @@ std::optional<Remedy> find_remedy(const PlannedJob& job, std::int64_t limit_byte
     if (const auto prediction = predict(layout, limit_bytes)) {
       return Remedy{.job = layout,
                     .changes = changes_between(job, layout),
-                    .peak_bytes = prediction->memory.peak_total};
+                    .peak_bytes = prediction->memory.device_peak};
     }
   }
   return std::nullopt;
@@ -152,13 +152,13 @@ SmallestLayout smallest_layout(const PlannedJob& job) {
   for (const PlannedJob& layout : std::views::reverse(layouts_of(job))) {
     auto prediction = predict(layout, bound);
     if (!prediction) continue;
-    bound = prediction->memory.peak_total - 1;
+    bound = prediction->memory.device_peak - 1;
     least = std::move(*prediction);
     layout_of_least = layout;
   }
   SmallestLayout smallest{.changes = changes_between(job, layout_of_least),
-                          .peak_bytes = least.memory.peak_total,
-                          .action = least.describe(least.peak_action())};
+                          .peak_bytes = least.memory.device_peak,
+                          .action = least.describe(least.device_peak_action())};
   if (const auto i = largest_beside_state(least)) {
     smallest.block = least.unit_names[static_cast<std::size_t>(least.plan.actions[*i].unit)];
     smallest.block_action = least.describe(*i);

@@ -77,6 +77,10 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
       watchdog_(watch_over(comm, options.timeout_s)) {
   const Watchdog::Scope watch(watchdog_.get(), "the making of the engine");
   if (ctx_.backend->native_stream != nullptr) comm->bind_stream(ctx_.backend->native_stream(ctx_.exec));
+  if (stages_.pipeline > 1) {
+    shapes_ = std::make_unique<BoundaryShapes>(*blocks_, options.precision, *options.sample);
+  }
+  dry_run_ = make_dry_run();
   if (groups_.spans(Axis::kPipeline)) {
     groups_.along(Axis::kPipeline)
         ->open_channels(channels_between_stages(stages_, ties_between_stages(layout_, stages_)));
@@ -91,9 +95,6 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                         .holdings = holdings_of_stage(layout_, stages_, groups_.coord()[Axis::kPipeline])});
   gradients_ = std::make_unique<GradAccumulator>(
       layout_, batch_, reduction_options(options, *groups_.along(Axis::kData)), *groups_.along(Axis::kData));
-  if (stages_.pipeline > 1) {
-    shapes_ = std::make_unique<BoundaryShapes>(*blocks_, options.precision, *options.sample);
-  }
   statistics_ = std::make_unique<StatisticStore>(ctx_, *blocks_, batch_, groups_, stages_);
   parts_.emplace(RankParts{.ctx = ctx_,
                            .blocks = *blocks_,
@@ -114,6 +115,22 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
       *parts_,
       OptimizerStep::Options{.optimizer = *optimizer_, .scaler = *scaler_, .max_norm = options.grad_clip});
   graph_ = make_graph();
+}
+
+std::unique_ptr<DryRun> Engine::make_dry_run() {
+  if (!groups_.spans(Axis::kPipeline) || !is_asynchronous()) return nullptr;
+  auto dry_run = std::make_unique<DryRun>(
+      DryRun::Options{.ctx = ctx_,
+                      .blocks = *blocks_,
+                      .stages = stages_,
+                      .stage = groups_.coord()[Axis::kPipeline],
+                      .shapes = *shapes_,
+                      .sample = *options_.sample,
+                      .recomputes = options_.recompute_every > 0,
+                      .two_part_backward = options_.pipeline.schedule == PipelineSchedule::kZeroBubbleH1});
+  dry_run->cover({.num_samples = batch_.micro_batch, .training = true});
+  ctx_.allocator->give_back();
+  return dry_run;
 }
 
 std::unique_ptr<StepGraph> Engine::make_graph() const {
@@ -249,6 +266,10 @@ float Engine::evaluate(const BatchSource& source, std::int64_t num_samples, std:
                              .rng = {},
                              .training = false,
                              .observe_logits = observe};
+  for (std::int64_t m = 0; dry_run_ && m < batch.per_rank(); ++m) {
+    dry_run_->cover(
+        {.num_samples = batch.samples_of(groups_.coord()[Axis::kData], m).count, .training = false});
+  }
   const Tensor all = executor_->run(own_plan(plan), input, nullptr);
   return tree_sum(in_global_order(ctx_.to_host(all), batch));
 }

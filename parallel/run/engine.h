@@ -16,6 +16,7 @@
 #include "parallel/layout/sample_spec.h"
 #include "parallel/mesh/mesh_groups.h"
 #include "parallel/plan/planner.h"
+#include "parallel/run/dry_run.h"
 #include "parallel/run/executor.h"
 #include "parallel/run/non_finite.h"
 #include "parallel/run/step_graph.h"
@@ -158,6 +159,8 @@ class Engine {
  private:
   Buffer reserve_data_cache() const;
   StepPlan make_plan() const;
+  /// Null where nothing can wait: see [Note: dry runs].
+  std::unique_ptr<DryRun> make_dry_run();
   PlanOptions plan_options() const;
   std::unique_ptr<StepGraph> make_graph() const;
   Tensor run_step(ExecutionInput& input, MemoryStats& memory);
@@ -183,6 +186,7 @@ class Engine {
   std::unique_ptr<StatisticStore> statistics_;
   std::unique_ptr<GradAccumulator> gradients_;
   std::unique_ptr<BoundaryShapes> shapes_;  // null: one stage
+  std::unique_ptr<DryRun> dry_run_;         // null: nothing runs before it has to
   std::optional<RankParts> parts_;
   std::unique_ptr<TiedParameters> tied_;
   std::unique_ptr<Executor> executor_;

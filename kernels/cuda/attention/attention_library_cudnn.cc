@@ -5,11 +5,6 @@
 // accumulator, so that dQ is one product of the graph, selects the engine that writes dS to a workspace of
 // B * heads * T * T elements instead; engines that cuDNN marks as nondeterministic are skipped in any case.
 //
-// [Note: parts of an attention] That workspace grows with T * T: 3.4 GB for 25 heads of 8192 tokens. So a
-// backward is computed by as many samples at a time, else by as many heads of a sample, as need at most 1 GiB
-// for it, equal parts with one plan. The shape alone decides, not the library's version. An engine may have a
-// quarter more in all; one head alone needs more than that from T = 25906 on, and the native kernel runs.
-//
 // [Note: intermediates of attention] The factors of products that exist only inside of the plan,
 // probabilities and the scores' gradients, are described with the type of the other factor, as tensor cores
 // take them. Versions whose engines match another description are asked once more with fp32 ones; all else is
@@ -30,8 +25,6 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr std::size_t kMostWorkspaceBytes = kAttentionScoreBytes / 4 * 5;
-
 struct Problem {
   std::int64_t samples = 0, heads = 0, seq_len = 0, head_dim = 0;
   std::int64_t all_heads = 0;  // of a row in memory, of which `heads` are computed
@@ -43,7 +36,8 @@ struct Problem {
   static const char* successor() { return "the slower native kernel runs"; }
   CudnnGraph graph(int form) const;
   EngineLimits limits() const {
-    return {.refused = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}, .most_workspace_bytes = kMostWorkspaceBytes};
+    return {.refused = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC},
+            .most_workspace_bytes = static_cast<std::size_t>(attention_engine_bytes(kAttentionScoreBytes))};
   }
   cudnnDataType_t type() const { return dtype == DType::kFloat16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16; }
   std::int64_t width() const { return all_heads * head_dim; }
@@ -169,23 +163,6 @@ bool is_readable(const Problem& p, std::initializer_list<const void*> pointers) 
   return true;
 }
 
-// The largest divisor of n that is at most `most`, or 1.
-std::int64_t divisor_within(std::int64_t n, std::int64_t most) {
-  for (std::int64_t divisor = std::min(n, most); divisor > 1; --divisor) {
-    if (n % divisor == 0) return divisor;
-  }
-  return 1;
-}
-
-// A part of the whole problem: see [Note: parts of an attention].
-Problem part_of(Problem whole, std::int64_t most_bytes) {
-  const std::int64_t head_bytes = whole.seq_len * whole.seq_len * size_bytes(whole.dtype);
-  const std::int64_t sample_bytes = whole.heads * head_bytes;
-  if (sample_bytes > most_bytes) whole.heads = divisor_within(whole.heads, most_bytes / head_bytes);
-  whole.samples = divisor_within(whole.samples, most_bytes / sample_bytes);
-  return whole;
-}
-
 // Where a part begins.
 struct PartPlace {
   std::int64_t sample = 0, head = 0;
@@ -257,7 +234,11 @@ bool AttentionLibrary::run_fwd(const AttentionFwdArgs& args) {
 }
 
 bool AttentionLibrary::run_bwd(const AttentionBwdArgs& args) {
-  const Problem whole = problem_of(args, true), p = part_of(whole, state_->score_bytes);
+  const Problem whole = problem_of(args, true);
+  Problem p = whole;
+  const AttentionPart part = attention_part(args, state_->score_bytes);
+  p.samples = part.samples;
+  p.heads = part.heads;
   if (!is_readable(p, {args.qkv.data, args.out.data, args.lse.data, args.dout.data, args.dqkv.data}))
     return false;
   if (p != whole && p.seq_len % 4 != 0) {  // a part's fp32 row values are read 16 bytes at a time

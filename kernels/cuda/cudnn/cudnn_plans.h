@@ -10,6 +10,8 @@
 //
 // A plan that was built may still be refused when it runs. cuDNN says so before it enqueues anything; the
 // next proposal within the limits runs in its place from then on, and last the native kernel.
+//
+// None is built while a step is recorded: see expect_no_capture().
 #pragma once
 
 #include <map>
@@ -20,6 +22,7 @@
 
 #include "kernels/cuda/cudnn/cudnn_graph.h"
 #include "kernels/cuda/cudnn/cudnn_handle.h"
+#include "kernels/cuda/device/check.h"
 #include "runtime/base/log.h"
 
 namespace trireme::cuda {
@@ -32,8 +35,10 @@ class CudnnHandle {
   CudnnHandle& operator=(const CudnnHandle&) = delete;
 
   cudnnHandle_t get() const { return handle_; }
+  cudaStream_t stream() const { return stream_; }
 
  private:
+  const cudaStream_t stream_;
   cudnnHandle_t handle_ = nullptr;
 };
 
@@ -77,6 +82,7 @@ class CudnnPlans {
 
   // The first plan from proposal `first` of `form` on.
   Choice build(const Problem& problem, int form = 0, std::size_t first = 0) const {
+    expect_no_capture(handle_->stream(), problem.text());
     std::string reason = first == 0 ? "no engine is proposed" : "none is left";
     EngineLimits limits = problem.limits();
     limits.first = first;

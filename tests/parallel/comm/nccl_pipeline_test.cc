@@ -161,6 +161,31 @@ TEST_F(NcclPipeline, PredictionEqualsMeasurement) {
   }
 }
 
+// See [Note: dry runs]: what may wait for the whole device has happened when the first receive is posted. The
+// other tests show that it changes no bit.
+TEST_F(NcclPipeline, NoPlayMakesWhatMayWaitForTheDevice) {
+  for (const Layout& given :
+       {Layout{.stages = 4, .schedule = kZeroBubbleH1},
+        Layout{.stages = 2, .data = 2, .schedule = kInterleaved, .chunks = 2, .zero = 3},
+        Layout{.stages = 2, .schedule = kGpipe, .recompute = 1}}) {
+    for (const PrecisionMode mode : {PrecisionMode::kFp32, PrecisionMode::kBf16}) {
+      Layout layout = small(given);
+      layout.precision = Precision(mode);
+      run_ranks(layout, [&](Engine& engine) {
+        const emulation::Counts before = emulation::counts();
+        EXPECT_GT(before.choices, 0);
+        for (int step = 0; step < 2; ++step) testing::train(engine, layout, 1);
+        const emulation::Counts after = emulation::counts();
+        const std::string where =
+            fmt::format("{}, rank {}", layout.to_string(), engine.communicator().rank());
+        EXPECT_EQ(after.choices, before.choices) << "plans in a step of " << where;
+        EXPECT_EQ(after.pinned, before.pinned) << "page-locked memory in a step of " << where;
+        EXPECT_EQ(after.frees, before.frees) << where;
+      });
+    }
+  }
+}
+
 TEST_F(NcclPipeline, ACheckpointResumesUnderAnotherLayout) {
   const testing::TemporaryFolder folder;
   const Outcome expected = train(small({}), Evaluate::kYes);

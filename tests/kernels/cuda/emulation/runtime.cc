@@ -160,8 +160,16 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
 }
 
 // It waits for the card, which a stream that is recorded does not allow.
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  DeviceMemory& memory = device_memory();
+  const std::lock_guard lock(memory.mutex);
+  *total = memory.limit;
+  *free = memory.limit - memory.bytes;
+  return cudaSuccess;
+}
 cudaError_t cudaFree(void* data) {
   ++emulation::counts().mallocs;
+  ++emulation::counts().frees;
   if (streams_recorded > 0) return cudaErrorStreamCaptureUnsupported;
   DeviceMemory& memory = device_memory();
   const std::lock_guard lock(memory.mutex);
@@ -174,6 +182,7 @@ cudaError_t cudaFree(void* data) {
 }
 
 cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
+  ++emulation::counts().pinned;
   *data = std::malloc(bytes);
   return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
@@ -331,6 +340,11 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     event->mark->wait();
   else
     reach(*event->state, event->state->recorded);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  const bool records = stream != nullptr && stream->recording;
+  *status = records ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
