@@ -83,6 +83,13 @@ void NcclCommunicator::bind_stream(void* compute_stream) {
   job_->set_compute_stream(static_cast<cudaStream_t>(compute_stream));
 }
 
+void NcclCommunicator::watch_stream(const std::string& what) {
+  job_->throw_if_failed();
+  auto done = std::make_shared<CommEvent>();
+  done->record(job_->compute_stream());
+  job_->add(fmt::format("{} on rank {} of {}", what, rank(), size()), std::move(done));
+}
+
 template <class Call, class... Args>
 Work NcclCommunicator::enqueue(NcclChannel& channel, std::string text, std::vector<Tensor> tensors, Call call,
                                Args... args) {

@@ -19,6 +19,9 @@ class NcclCommunicator : public Communicator {
   std::string kind() const override { return "nccl"; }
   DeviceType device_type() const override { return DeviceType::kCuda; }
   void bind_stream(void* compute_stream) override;
+  bool records_graphs() const override { return true; }
+  void set_recording(bool on) override { job_->set_recording(on); }
+  void watch_stream(const std::string& what) override;
 
   std::shared_ptr<Communicator> split(int color) override;
   void abort(const std::string& message) noexcept override { job_->fail(message); }

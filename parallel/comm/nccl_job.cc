@@ -168,6 +168,7 @@ void NcclJob::await(const CommEvent& done, const std::string& text) const {
 }
 
 void NcclJob::add(std::string text, std::shared_ptr<CommEvent> done) {
+  if (recording_) return;
   const std::lock_guard lock(mutex_);
   operations_.push_back({.text = std::move(text),
                          .done = std::move(done),

@@ -132,6 +132,9 @@ class NcclJob {
   /// The host waits until `done` has passed, no longer than the timeout. Throws Error(kCommunication) naming
   /// `text`.
   void await(const CommEvent& done, const std::string& text) const;
+  /// What is recorded does not run: nobody watches it, and its events cannot be asked. Of the thread that
+  /// enqueues.
+  void set_recording(bool on) { recording_ = on; }
   void add(std::string text, std::shared_ptr<CommEvent> done);
   /// Keeps tensors until the operation that `done` belongs to has ended.
   void keep(const std::shared_ptr<CommEvent>& done, std::vector<Tensor> tensors);
@@ -146,6 +149,7 @@ class NcclJob {
   const Device device_;
   const std::chrono::seconds timeout_;
   cudaStream_t compute_stream_ = nullptr;
+  bool recording_ = false;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   bool ending_ = false;

@@ -63,7 +63,6 @@ std::vector<PlannedJob> layouts_of(const PlannedJob& job) {
   PlannedJob layout = job;
   for (const int ranks : rank_counts(job)) {
     layout.num_ranks = ranks;
-    if (ranks > 1) layout.options.cuda_graph = false;               // it wants one rank
     const int last_zero = data_ranks(layout) > 1 ? 3 : given_zero;  // alone there is nothing to shard
     for (std::int64_t micro_batch = job.options.micro_batch; micro_batch >= 1; --micro_batch) {
       const std::int64_t round = micro_batch * data_ranks(layout);

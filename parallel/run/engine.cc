@@ -134,16 +134,7 @@ std::unique_ptr<DryRun> Engine::make_dry_run() {
 }
 
 std::unique_ptr<StepGraph> Engine::make_graph() const {
-  if (!options_.cuda_graph) return nullptr;
-  if (groups_.world->size() > 1) {
-    throw Error(
-        ErrorCode::kUnsupported,
-        fmt::format(
-            "EngineOptions::cuda_graph = true works with one rank, this job has {}: the operations of "
-            "a communicator are not recorded; set it to false",
-            groups_.world->size()));
-  }
-  return std::make_unique<StepGraph>(ctx_);
+  return options_.cuda_graph ? std::make_unique<StepGraph>(ctx_, groups_.world) : nullptr;
 }
 
 // It is reserved whole: how much of it a set will fill is not known before it was read.
@@ -195,9 +186,14 @@ void Engine::set_steps_done(std::int64_t steps) {
 // Enqueues a step, or plays the recorded one; its losses.
 Tensor Engine::run_step(ExecutionInput& input, MemoryStats& memory) {
   const auto enqueue = [&] { return executor_->run(own_plan(plan_), input, optimizer_step_.get()); };
-  if (graph_) graph_->upload(input, groups_.coord()[Axis::kData]);
+  if (graph_) graph_->upload(own_plan(plan_), stages_, groups_.coord()[Axis::kData], input);
   if (graph_ && !optimizer_step_->is_observed()) {
-    Tensor losses = graph_->run(input, enqueue, [this] { return executor_->draws_random(); });
+    params_->settle();  // a graph waits for nothing that is none of its own, and leaves nothing under way
+    Tensor losses = graph_->run(input, [&] {
+      Tensor enqueued = enqueue();
+      params_->settle();
+      return enqueued;
+    });
     memory = graph_->memory();
     return losses;
   }
@@ -235,11 +231,12 @@ void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, d
   ExecutionInput input = step_input(source, num_targets, steps_done_);
   MemoryStats memory;
   const Tensor losses = run_step(input, memory);
+  if (!graph_ || !graph_->replayed()) enqueued_bytes_ = groups_.sent_bytes() - sent_before;
   ++steps_done_;
   records_->add(ctx_,
                 {.step = steps_done_,
                  .memory = memory,
-                 .sent_bytes = groups_.sent_bytes() - sent_before,
+                 .sent_bytes = enqueued_bytes_,
                  .comm_wait_ms = groups_.exposed_ms() - exposed_before},
                 losses, optimizer_step_->grad_norm(), *scaler_);
 }

@@ -31,7 +31,6 @@ Tensor Executor::run(const RankPlan& plan, const ExecutionInput& input, Optimize
     if (observer_ && !is_replay) observer_(i);
   }
   run.messages.finish_sends();
-  draws_random_ = draws_random_ || run.compute.draws_random();
   return run.losses;
 }
 
