@@ -141,6 +141,26 @@ void visit_views(AttentionBwdArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.dqkv);
 }
 
+/// Decoding: the attention of the T newest tokens to those before them and to each other, causal. Writes
+/// their keys and values at [first, first + T) of `keys` and `values`, which hold the earlier ones; sums are
+/// fp32, and kTf32 may round q, k and v. An undefined `out`: keys and values are kept, nothing else.
+struct AttentionCachedArgs {
+  static constexpr const char* kName = "attention_cached";
+  ConstTensorView qkv;      // [B, T, 3 * C]
+  TensorView keys, values;  // [B, num_heads, capacity, head_dim]
+  TensorView out;           // [B, T, C], or undefined
+  std::int64_t first = 0;   // first + T <= capacity
+  int num_heads = 1;
+  float scale = 1.0f;
+  MathMode math = MathMode::kFp32;
+};
+template <class Visit>
+void visit_views(AttentionCachedArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.qkv);
+  visit_each<ViewUse::kUpdate>(visit, args.keys, args.values);
+  visit_each<ViewUse::kWrite>(visit, args.out);
+}
+
 /// How fast the pairs of a head turn: pair i by t * frequencies[i] radians at position t (Su et al. 2021).
 struct RopeFrequencies {
   static constexpr int kMaxPairs = 128;
@@ -159,6 +179,7 @@ struct RopeFwdArgs {
   int num_heads = 1;    // H, a multiple of K
   int num_kv_heads = 1;
   RopeFrequencies rope;
+  std::int64_t first_position = 0;  // of token 0
 };
 template <class Visit>
 void visit_views(RopeFwdArgs& args, Visit visit) {
@@ -316,9 +337,9 @@ void visit_views(ScaleArgs& args, Visit visit) {
 }
 
 /// The ops of this file, in the order of their structs.
-using FeatureOps =
-    OpList<MatmulArgs, ColumnSumArgs, ActivationBwdArgs, LayerNormFwdArgs, LayerNormBwdArgs, AttentionFwdArgs,
-           AttentionBwdArgs, RopeFwdArgs, RopeBwdArgs, SwigluFwdArgs, SwigluBwdArgs, EmbeddingFwdArgs,
-           EmbeddingBwdArgs, DropoutArgs, SoftmaxCrossEntropyArgs, AddArgs, CastArgs, ScaleArgs>;
+using FeatureOps = OpList<MatmulArgs, ColumnSumArgs, ActivationBwdArgs, LayerNormFwdArgs, LayerNormBwdArgs,
+                          AttentionFwdArgs, AttentionBwdArgs, AttentionCachedArgs, RopeFwdArgs, RopeBwdArgs,
+                          SwigluFwdArgs, SwigluBwdArgs, EmbeddingFwdArgs, EmbeddingBwdArgs, DropoutArgs,
+                          SoftmaxCrossEntropyArgs, AddArgs, CastArgs, ScaleArgs>;
 
 }  // namespace trireme

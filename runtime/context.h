@@ -15,6 +15,7 @@
 namespace trireme {
 
 class DeferredGradients;
+class KeyValueCache;
 class Tape;
 
 struct Context {
@@ -29,6 +30,8 @@ struct Context {
   bool training = false;  // dropout and the like
   DeferredGradients* deferred =
       nullptr;  // in backward: takes the gradients of parameters; null: computed at once
+
+  KeyValueCache* cache = nullptr;  // decoding: the tokens before those of the input; null: there are none
 
   Precision precision;    // what each op computes in
   Tensor gradient_scale;  // [] fp32, or undefined: 1. The factor that a loss gives its gradient

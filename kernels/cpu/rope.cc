@@ -14,13 +14,14 @@ namespace {
 /// angles grow to the length of the context.
 class Turns {
  public:
-  Turns(const KernelContext& exec, const RopeFrequencies& rope, std::int64_t seq_len)
+  Turns(const KernelContext& exec, const RopeFrequencies& rope, std::int64_t seq_len,
+        std::int64_t first_position = 0)
       : pairs_(rope.num_pairs),
         sines_(seq_len * pairs_),
         table_(exec, std::max<std::int64_t>(1, 2 * sines_)) {
     for_each_piece(exec, seq_len, 64 * sines_, [&](std::int64_t t) {
       for (std::int64_t i = 0; i < pairs_; ++i) {
-        const double angle = static_cast<double>(t) * rope.frequencies[i];
+        const double angle = static_cast<double>(first_position + t) * rope.frequencies[i];
         table_.data()[t * pairs_ + i] = static_cast<float>(std::cos(angle));
         table_.data()[sines_ + t * pairs_ + i] = static_cast<float>(std::sin(angle));
       }
@@ -63,7 +64,7 @@ void run_op(const KernelContext& exec, const RopeFwdArgs& args) {
   const Heads heads = heads_of(args.num_heads, args.num_kv_heads, args.rope);
   const std::int64_t seq_len = args.qkv.shape[1], tokens = args.qkv.shape[0] * seq_len;
   assert(args.qkv.num_elems() == tokens * heads.packed() && args.out.num_elems() == tokens * heads.spread());
-  const Turns turns(exec, args.rope, seq_len);
+  const Turns turns(exec, args.rope, seq_len, args.first_position);
   const bool converts = args.qkv.dtype != DType::kFloat32;
   const ThreadScratch scratch(exec, converts ? heads.packed() + heads.spread() : 0);
   for_each_piece(exec, tokens, tokens * heads.spread(), [&](std::int64_t token) {

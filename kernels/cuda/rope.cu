@@ -12,6 +12,7 @@ struct RopeShape {
   std::int64_t seq_len;
   int heads, kv_heads;
   RopeFrequencies rope;
+  std::int64_t first_position = 0;
 };
 
 // The angles are computed in double: they grow to the length of the context.
@@ -19,7 +20,7 @@ struct Turns {
   float cosines[RopeFrequencies::kMaxPairs], sines[RopeFrequencies::kMaxPairs];
 
   __device__ void fill(const RopeShape& shape, std::int64_t token) {
-    const auto position = static_cast<double>(token % shape.seq_len);
+    const auto position = static_cast<double>(shape.first_position + token % shape.seq_len);
     for (int i = threadIdx.x; i < shape.rope.num_pairs; i += blockDim.x) {
       const double angle = position * shape.rope.frequencies[i];
       cosines[i] = static_cast<float>(cos(angle));
@@ -94,7 +95,8 @@ void run_op(const KernelContext& exec, const RopeFwdArgs& args) {
   if (tokens == 0) return;
   for_float_type("rope_fwd", args.qkv.dtype, [&]<class T>(T) {
     launch(exec, "rope_fwd", grid_of(tokens), kThreads, 0, rope_fwd_kernel<T>, args.qkv.as<T>(),
-           args.out.as<T>(), RopeShape{args.qkv.shape[1], args.num_heads, args.num_kv_heads, args.rope});
+           args.out.as<T>(),
+           RopeShape{args.qkv.shape[1], args.num_heads, args.num_kv_heads, args.rope, args.first_position});
   });
 }
 

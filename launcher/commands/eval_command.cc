@@ -2,8 +2,11 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numbers>
+#include <optional>
 #include <string>
 
 #include "launcher/commands/commands.h"
@@ -19,6 +22,7 @@
 #include "launcher/train/progress.h"
 #include "launcher/train/rank_session.h"
 #include "launcher/train/run_checkpoint.h"
+#include "launcher/train/token_data.h"
 #include "parallel/run/checkpoint_state.h"
 
 namespace trireme {
@@ -63,11 +67,36 @@ EngineOptions eval_engine_options(const JobConfig& config, const EvalArguments& 
   return options;
 }
 
-void print(const EvalMetrics& metrics, std::int64_t num_left_out, const Checkpoint& checkpoint,
-           const EvalArguments& arguments) {
+/// What the loss of a token means, whatever a token is.
+struct TextFigures {
+  double perplexity;
+  std::optional<double> bits_per_byte;  // where the data says how many bytes its tokens were made from
+};
+
+std::optional<TextFigures> text_figures(const JobConfig& config, const EvalMetrics& metrics) {
+  if (!family_of(config.model).writes_text) return std::nullopt;
+  TextFigures figures{.perplexity = std::exp(metrics.loss)};
+  const auto prepared =
+      config.data.kind == DataKind::kTokens ? find_prepared_data(config.data.eval) : std::nullopt;
+  if (prepared && prepared->info.source_bytes > 0) {
+    const auto tokens = static_cast<double>(prepared->info.train_tokens + prepared->info.eval_tokens);
+    figures.bits_per_byte =
+        metrics.loss * std::numbers::log2e * tokens / static_cast<double>(prepared->info.source_bytes);
+  }
+  return figures;
+}
+
+std::string describe(const TextFigures& figures) {
+  std::string text = fmt::format("  perplexity {:.3f}", figures.perplexity);
+  if (figures.bits_per_byte) text += fmt::format("  {:.4f} bits per byte", *figures.bits_per_byte);
+  return text;
+}
+
+void print(const EvalMetrics& metrics, const std::optional<TextFigures>& text, std::int64_t num_left_out,
+           const Checkpoint& checkpoint, const EvalArguments& arguments) {
   if (!arguments.json) {
-    fmt::print("{}: {} over {} samples\n", checkpoint.folder.string(), describe_eval(metrics),
-               metrics.num_samples);
+    fmt::print("{}: {}{} over {} samples\n", checkpoint.folder.string(), describe_eval(metrics),
+               text ? describe(*text) : "", metrics.num_samples);
     return;
   }
   nlohmann::ordered_json json = {{"checkpoint", checkpoint.folder.string()},
@@ -77,6 +106,8 @@ void print(const EvalMetrics& metrics, std::int64_t num_left_out, const Checkpoi
                                  {"loss", metrics.loss}};
   if (metrics.top1) json["top1"] = *metrics.top1;
   if (metrics.top5) json["top5"] = *metrics.top5;
+  if (text) json["perplexity"] = text->perplexity;
+  if (text && text->bits_per_byte) json["bits_per_byte"] = *text->bits_per_byte;
   fmt::print("{}\n", json.dump());
 }
 
@@ -111,15 +142,16 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
         std::unique_ptr<Engine> engine;
         run_stage(*comm, [&] { engine = std::make_unique<Engine>(blocks, rank.comm, options); });
         run_stage(*comm, [&] { load_state(*engine, checkpoint.folder, StateParts::kModel); });
-        const EvalMetrics metrics =
-            evaluate(*engine, {.dataset = data,
-                               .num_samples = data->num_samples(),
-                               .workers = num_data_workers(config, options.threads),
-                               .counts_top_k = family_of(config.model).has_class_logits});
+        const EvalMetrics metrics = evaluate(*engine, {.dataset = data,
+                                                       .num_samples = data->num_samples(),
+                                                       .workers = num_data_workers(config, options.threads),
+                                                       .counts_top_k = true});
         LeftOut left_out;
         left_out.gather(*comm, {data.get()});
-        if (comm->rank() == 0)
-          print(metrics, data->num_samples() - metrics.num_samples, checkpoint, arguments);
+        if (comm->rank() == 0) {
+          print(metrics, text_figures(config, metrics), data->num_samples() - metrics.num_samples, checkpoint,
+                arguments);
+        }
         return ExitCode::kDone;
       }});
 }

@@ -1,16 +1,20 @@
-// trireme sample CHECKPOINT --prompt TEXT --tokens N [--seed S] [--temperature T] [--top-k K] [--threads N]
+// trireme sample CHECKPOINT --prompt TEXT --tokens N [--seed S] [--temperature T] [--top-k K] [--top-p P] ...
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <span>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "launcher/commands/commands.h"
+#include "launcher/commands/generated_text.h"
 #include "launcher/commands/sampler.h"
 #include "launcher/families/model_family.h"
 #include "launcher/host/machine.h"
@@ -18,6 +22,7 @@
 #include "launcher/train/run_checkpoint.h"
 #include "parallel/comm/local.h"
 #include "parallel/run/checkpoint_state.h"
+#include "runtime/base/regular_file.h"
 #include "runtime/data/tokenizer.h"
 
 namespace trireme {
@@ -26,6 +31,9 @@ namespace {
 struct SampleArguments {
   std::string checkpoint;
   std::string prompt;
+  std::string prompts;             // a file
+  std::vector<std::string> stops;  // texts
+  bool stops_at_document = false;
   std::string tokenizer;
   int threads = 0;
   SamplingOptions sampling{.num_tokens = 100, .temperature = 0.8, .seed = 0};
@@ -35,11 +43,9 @@ std::unique_ptr<Tokenizer> find_tokenizer(const SampleArguments& arguments, cons
                                           const RunState& state) {
   if (!arguments.tokenizer.empty()) return load_tokenizer(arguments.tokenizer);
   TRIREME_CHECK(!state.tokenizer.empty(),
-                "{} does not say how its tokens were made: give --tokenizer bytes, or the path of a "
-                "sentencepiece model",
+                "{} does not say how its tokens were made: give --tokenizer bytes, or the path of its model",
                 checkpoint.folder.string());
-  if (state.tokenizer == "bytes") return make_byte_tokenizer();
-  return load_sentencepiece(checkpoint.folder / kTokenizerModelFile);
+  return load_saved_tokenizer(state.tokenizer, checkpoint.folder);
 }
 
 std::vector<std::int32_t> encode_prompt(const Tokenizer& tokenizer, const std::string& prompt,
@@ -56,33 +62,61 @@ std::vector<std::int32_t> encode_prompt(const Tokenizer& tokenizer, const std::s
 
 constexpr std::size_t kPrintEvery = 8;  // tokens
 
-/// Shows text while it grows.
-class TextPrinter {
- public:
-  TextPrinter(const Tokenizer& tokenizer, std::vector<std::int32_t> prompt)
-      : tokenizer_(tokenizer), tokens_(std::move(prompt)), prompt_size_(tokens_.size()) {}
+/// The prompts of a file, one a line.
+std::vector<std::string> read_prompts(const std::string& path) {
+  std::vector<std::string> prompts;
+  constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
+  std::istringstream lines(read_text_file({.path = path, .what = "file of prompts", .max_bytes = kMaxBytes}));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    prompts.push_back(line);
+  }
+  TRIREME_CHECK(!prompts.empty(), "{} has no line, and so no prompt", path);
+  return prompts;
+}
 
-  /// Prints what `generated` adds to the text. Without `all`, keeps back the end, which later tokens may
-  /// still change: the bytes of an unfinished character.
-  void print(std::span<const std::int32_t> generated, bool all) {
-    // Decoded together with the prompt: a subword at the seam may be written differently on its own.
-    tokens_.resize(prompt_size_);
-    tokens_.insert(tokens_.end(), generated.begin(), generated.end());
-    const std::string text = tokenizer_.decode(tokens_);
-    const std::size_t end = all ? text.size() : text.size() - std::min<std::size_t>(text.size(), 4);
-    if (end > printed_) {
-      fmt::print("{}", std::string_view(text).substr(printed_, end - printed_));
-      std::fflush(stdout);
-      printed_ = end;
-    }
+/// A trained model and what turns its tokens into text.
+class Sampler {
+ public:
+  Sampler(Engine& engine, const Tokenizer& tokenizer, const ModelSection& model,
+          const SampleArguments& arguments)
+      : engine_(engine), tokenizer_(tokenizer), arguments_(arguments), sampling_(arguments.sampling) {
+    sampling_.context = model.seq_len;
+    sampling_.vocab = model.vocab;
+    sampling_.choices = std::min(model.vocab, tokenizer.vocab_size());
+  }
+
+  /// The prompt and its continuation; `show` gets the pieces of both while they grow.
+  std::string write(const std::string& prompt, const std::function<void(std::string_view)>& show) const {
+    const auto tokens = encode_prompt(tokenizer_, prompt, sampling_.vocab);
+    GeneratedText text(tokenizer_, prompt.empty() ? std::vector<std::int32_t>{} : tokens, arguments_.stops,
+                       arguments_.stops_at_document);
+    std::size_t shown = 0;
+    const auto show_until = [&](std::size_t end) {
+      if (end <= shown) return;
+      show(std::string_view(text.text()).substr(shown, end - shown));
+      shown = end;
+    };
+    generate(engine_, tokens, sampling_, [&](std::span<const std::int32_t> so_far) {
+      const bool goes_on = text.update(so_far);
+      if (so_far.size() % kPrintEvery == 0) show_until(text.settled());
+      return goes_on;
+    });
+    show_until(text.text().size());
+    return text.text();
   }
 
  private:
+  Engine& engine_;
   const Tokenizer& tokenizer_;
-  std::vector<std::int32_t> tokens_;  // of the prompt, then generated
-  const std::size_t prompt_size_;
-  std::size_t printed_ = 0;  // bytes
+  const SampleArguments& arguments_;
+  SamplingOptions sampling_;
 };
+
+void print_piece(std::string_view piece) {
+  fmt::print("{}", piece);
+  std::fflush(stdout);
+}
 
 ExitCode run_sample(const SampleArguments& arguments, const LaunchEnvironment& launch) {
   TRIREME_CHECK(launch.num_ranks == 1, "`trireme sample` runs alone: leave out mpirun");
@@ -93,7 +127,8 @@ ExitCode run_sample(const SampleArguments& arguments, const LaunchEnvironment& l
   TRIREME_CHECK(family_of(model).writes_text, "{} is of a {}, which writes no text",
                 checkpoint.folder.string(), model.name);
   const auto tokenizer = find_tokenizer(arguments, checkpoint, state);
-  const auto prompt = encode_prompt(*tokenizer, arguments.prompt, model.vocab);
+  std::vector<std::string> prompts;
+  if (!arguments.prompts.empty()) prompts = read_prompts(arguments.prompts);
 
   const int threads = arguments.threads > 0 ? arguments.threads : count_cores().usable();
   // Plain SGD keeps no state: only the parameters take memory.
@@ -102,17 +137,24 @@ ExitCode run_sample(const SampleArguments& arguments, const LaunchEnvironment& l
                  .optimizer = {.kind = OptimizerConfig::Kind::kSgd},
                  .precision = build_precision(state.config.precision)});
   load_state(engine, checkpoint.folder, StateParts::kModel);
-  SamplingOptions sampling = arguments.sampling;
-  sampling.context = model.seq_len;
-  sampling.vocab = model.vocab;
-  sampling.choices = std::min(model.vocab, tokenizer->vocab_size());
-  TextPrinter printer(*tokenizer, arguments.prompt.empty() ? std::vector<std::int32_t>{} : prompt);
-  const auto tokens = generate(engine, prompt, sampling, [&](std::span<const std::int32_t> so_far) {
-    if (so_far.size() % kPrintEvery == 0) printer.print(so_far, /*all=*/false);
-  });
-  printer.print(tokens, /*all=*/true);
-  fmt::print("\n");
+  const Sampler sampler(engine, *tokenizer, model, arguments);
+  if (arguments.prompts.empty()) {
+    sampler.write(arguments.prompt, print_piece);
+    fmt::print("\n");
+    return ExitCode::kDone;
+  }
+  for (const std::string& prompt : prompts) {
+    const nlohmann::ordered_json line = {{"prompt", prompt},
+                                         {"text", sampler.write(prompt, [](std::string_view) {})}};
+    fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    std::fflush(stdout);
+  }
   return ExitCode::kDone;
+}
+
+CLI::Validator not_empty() {
+  return CLI::Validator([](const std::string& text) { return std::string(text.empty() ? "is empty" : ""); },
+                        "TEXT");
 }
 
 }  // namespace
@@ -123,7 +165,12 @@ void add_sample_command(CLI::App& app, Command& chosen) {
   SamplingOptions& sampling = arguments->sampling;
   command->add_option("CHECKPOINT", arguments->checkpoint, "A checkpoint, or the output folder of a run")
       ->required();
-  command->add_option("--prompt", arguments->prompt, "Text to continue");
+  CLI::Option* prompt = command->add_option("--prompt", arguments->prompt, "Text to continue");
+  command
+      ->add_option("--prompts", arguments->prompts,
+                   "A file with a prompt a line; prints a JSON object a line: prompt, text")
+      ->excludes(prompt)
+      ->check(not_empty());
   command->add_option("--tokens", sampling.num_tokens, "Tokens to generate (default: 100)")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 31));
   command->add_option("--seed", sampling.seed, "The same seed gives the same text (default: 0)");
@@ -131,10 +178,23 @@ void add_sample_command(CLI::App& app, Command& chosen) {
       ->check(CLI::Range(0.0, 100.0));
   command->add_option("--top-k", sampling.top_k, "Choose among the K likeliest tokens (default: 0, all)")
       ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--top-p", sampling.top_p,
+                   "Of those, among the fewest with this probability together (default: 1, all)")
+      ->check(CLI::Range(0.0, 1.0));
+  command->add_option("--stop", arguments->stops, "End before this text; may be repeated")
+      ->expected(1)
+      ->take_all()
+      ->check(not_empty());
+  command->add_flag("--stop-at-document", arguments->stops_at_document,
+                    "End where the model ends a document");
+  command->add_flag("!--no-cache", sampling.cache,
+                    "Compute every token from the whole context, not from cached keys and values");
   command->add_option("--threads", arguments->threads, "Host threads (default: 0, the cores it may use)")
       ->check(CLI::Range(0, 4096));
-  command->add_option("--tokenizer", arguments->tokenizer,
-                      "\"bytes\" or a sentencepiece model, over what the checkpoint says");
+  command->add_option(
+      "--tokenizer", arguments->tokenizer,
+      "\"bytes\" or the path of its model, as `trireme data text` takes it, over what the checkpoint says");
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_sample(*arguments, launch); };
   });

@@ -7,6 +7,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/rng.h"
+#include "runtime/key_value_cache.h"
 
 namespace trireme {
 namespace {
@@ -15,18 +16,29 @@ namespace {
 // what follows a token, so the padding changes nothing.
 constexpr std::int64_t kLengthStep = 32;
 
-std::vector<float> next_logits(Engine& engine, const std::vector<std::int32_t>& tokens,
-                               const SamplingOptions& options) {
-  const auto num_tokens = static_cast<std::int64_t>(tokens.size());
-  const std::int64_t seen = std::min(num_tokens, options.context);
-  const std::int64_t length = std::min((seen + kLengthStep - 1) / kLengthStep * kLengthStep, options.context);
+/// The last `seen` of the tokens, padded to `length`.
+HostBatch batch_of(const std::vector<std::int32_t>& tokens, std::int64_t seen, std::int64_t length) {
   HostBatch batch{.input_shape = {1, length}, .input_dtype = DType::kInt32};
   batch.inputs.resize(static_cast<std::size_t>(length) * sizeof(std::int32_t));
-  std::memcpy(batch.inputs.data(), tokens.data() + (num_tokens - seen),
+  std::memcpy(batch.inputs.data(), tokens.data() + (static_cast<std::int64_t>(tokens.size()) - seen),
               static_cast<std::size_t>(seen) * sizeof(std::int32_t));
-  const Tensor logits = engine.infer(batch);
-  const Tensor last = logits.slice((seen - 1) * options.vocab, {options.vocab});
-  return engine.context().to_host(last);
+  return batch;
+}
+
+std::vector<float> next_logits(Engine& engine, const std::vector<std::int32_t>& tokens,
+                               const SamplingOptions& options, KeyValueCache& cache) {
+  const auto num_tokens = static_cast<std::int64_t>(tokens.size());
+  const bool cached = options.cache && num_tokens <= options.context;
+  std::int64_t seen = std::min(num_tokens, options.context);
+  Tensor logits;
+  if (cached) {
+    seen -= cache.length();
+    logits = engine.infer(batch_of(tokens, seen, seen), &cache);
+  } else {
+    const std::int64_t padded = (seen + kLengthStep - 1) / kLengthStep * kLengthStep;
+    logits = engine.infer(batch_of(tokens, seen, std::min(padded, options.context)));
+  }
+  return engine.context().to_host(logits.slice((seen - 1) * options.vocab, {options.vocab}));
 }
 
 }  // namespace
@@ -53,25 +65,33 @@ std::int32_t choose_token(std::span<const float> logits, const SamplingOptions& 
                     options.temperature);
     cumulative.push_back(sum);
   }
+  if (options.top_p < 1.0) {
+    const auto last = std::lower_bound(cumulative.begin(), cumulative.end(), options.top_p * sum);
+    cumulative.erase(std::min(last, cumulative.end() - 1) + 1, cumulative.end());
+    sum = cumulative.back();
+  }
   const auto chosen = std::upper_bound(cumulative.begin(), cumulative.end(), uniform * sum);
-  return order[std::min(static_cast<std::size_t>(chosen - cumulative.begin()), k - 1)];
+  return order[std::min(static_cast<std::size_t>(chosen - cumulative.begin()), cumulative.size() - 1)];
 }
 
 std::vector<std::int32_t> generate(Engine& engine, std::vector<std::int32_t> prompt,
                                    const SamplingOptions& options,
-                                   const std::function<void(std::span<const std::int32_t>)>& progress) {
+                                   const std::function<bool(std::span<const std::int32_t>)>& goes_on) {
   TRIREME_CHECK(!prompt.empty(), "sampling starts from at least one token");
   TRIREME_CHECK(std::isfinite(options.temperature) && options.temperature >= 0,
                 "the temperature must be a number from 0 on, not {}", options.temperature);
+  TRIREME_CHECK(options.top_p > 0 && options.top_p <= 1, "top_p must be above 0 and at most 1, not {}",
+                options.top_p);
+  KeyValueCache cache(1, options.context);
   std::vector<std::int32_t> tokens = std::move(prompt);
   const std::size_t prompt_size = tokens.size();
   for (std::int64_t i = 0; i < options.num_tokens; ++i) {
-    const std::vector<float> logits = next_logits(engine, tokens, options);
+    const std::vector<float> logits = next_logits(engine, tokens, options, cache);
     const auto choices = std::span(logits).first(
         options.choices > 0 ? static_cast<std::size_t>(options.choices) : logits.size());
     const Philox4 words = RngKey{.seed = options.seed}.draw(static_cast<std::uint32_t>(i), 0);
     tokens.push_back(choose_token(choices, options, uniform_from_bits(words[0])));
-    if (progress) progress(std::span(tokens).subspan(prompt_size));
+    if (goes_on && !goes_on(std::span(tokens).subspan(prompt_size))) break;
   }
   return {tokens.begin() + static_cast<std::ptrdiff_t>(prompt_size), tokens.end()};
 }

@@ -30,7 +30,7 @@ void TopK::add(const Context& ctx, const Tensor& logits, const Tensor& targets) 
         rank_of_target(std::span(values).subspan(row * num_classes, num_classes), labels[row]);
     top1 += rank < 1;
     top5 += rank < 5;
-    ++num_samples;
+    ++num_targets;
   }
 }
 
@@ -39,7 +39,7 @@ TopK TopK::sum(std::span<const TopK> counts) {
   for (const TopK& one : counts) {
     total.top1 += one.top1;
     total.top5 += one.top5;
-    total.num_samples += one.num_samples;
+    total.num_targets += one.num_targets;
   }
   return total;
 }

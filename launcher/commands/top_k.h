@@ -1,4 +1,4 @@
-// Top-k accuracy: the share of samples whose class is among the k likeliest.
+// Top-k accuracy: the share of targets, classes or next tokens, that are among the k likeliest.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,12 @@ namespace trireme {
 /// Integers, so that sums do not depend on who adds them.
 std::int64_t rank_of_target(std::span<const float> logits, std::int32_t target);
 
-/// Counts over samples.
+/// Counts over targets.
 struct TopK {
-  std::int64_t top1 = 0, top5 = 0, num_samples = 0;
+  std::int64_t top1 = 0, top5 = 0, num_targets = 0;
 
-  /// A micro-batch: logits [B, C], targets [B] int32 in [0, C). Waits for the device.
+  /// A micro-batch: logits [..., C], as many targets as rows, int32 in [0, C), negative where left out. Waits
+  /// for the device.
   void add(const Context& ctx, const Tensor& logits, const Tensor& targets);
   /// Of the counts of all ranks.
   static TopK sum(std::span<const TopK> counts);

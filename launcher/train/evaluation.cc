@@ -47,16 +47,16 @@ EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options) {
       mine.add(engine.context(), logits, targets);
     };
   }
-  EvalMetrics metrics{.loss = engine.evaluate(source, options.num_samples,
-                                              options.num_samples * options.dataset->targets_per_sample(),
-                                              observe)};
+  const std::int64_t sample_targets = options.dataset->targets_per_sample();
+  const std::int64_t num_targets = options.num_samples * sample_targets;
+  EvalMetrics metrics{.loss = engine.evaluate(source, options.num_samples, num_targets, observe)};
   metrics.num_samples = options.num_samples;
   if (!options.counts_top_k) return metrics;
   const TopK all = TopK::sum(engine.communicator().all_gather_value(mine));
-  TRIREME_CHECK(all.num_samples > 0, "none of the {} samples to evaluate could be read", options.num_samples);
-  const auto total = static_cast<double>(all.num_samples);
-  metrics.loss *= static_cast<double>(options.num_samples) / total;  // the engine divided by all samples
-  metrics.num_samples = all.num_samples;
+  TRIREME_CHECK(all.num_targets > 0, "none of the {} samples to evaluate could be read", options.num_samples);
+  const auto total = static_cast<double>(all.num_targets);
+  metrics.loss *= static_cast<double>(num_targets) / total;  // the engine divided by those left out, too
+  metrics.num_samples = all.num_targets / sample_targets;
   metrics.top1 = static_cast<double>(all.top1) / total;
   metrics.top5 = static_cast<double>(all.top5) / total;
   return metrics;

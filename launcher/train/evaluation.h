@@ -1,4 +1,4 @@
-// The loss of a model over a data set, and for images how often it is right.
+// The loss of a model over a data set, and how often it is right.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ struct EvaluationOptions {
   std::shared_ptr<const Dataset> dataset;
   std::int64_t num_samples = 0;  // the first ones
   int workers = 1;               // threads that read ahead
-  bool counts_top_k = false;     // the model gives class logits
+  bool counts_top_k = false;     // of the classes, or of the next tokens
 };
 
 /// Collective. The same figures on every rank and layout.

@@ -39,7 +39,7 @@ struct EvalMetrics {
   double loss = 0;
   std::int64_t num_samples = 0;  // that counted
   std::optional<double> top1,
-      top5;  // part of the samples whose class is the likeliest, or among the five likeliest
+      top5;  // part of the targets that are the likeliest, or among the five likeliest
 };
 
 class MetricsWriter {

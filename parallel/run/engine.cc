@@ -286,8 +286,8 @@ std::vector<float> Engine::in_global_order(const std::vector<float>& losses, con
   return ordered;
 }
 
-Tensor Engine::infer(const HostBatch& batch) {
-  return executor_->infer(batch);
+Tensor Engine::infer(const HostBatch& batch, KeyValueCache* cache) {
+  return executor_->infer(batch, cache);
 }
 
 std::uint64_t Engine::state_hash() const {

@@ -107,8 +107,9 @@ class Engine {
                  const LogitsObserver& observe = {});
 
   /// Logits of the whole model on one batch, on this rank alone: for sampling and tests. Throws
-  /// Error(kUnsupported) where the model is cut into stages.
-  Tensor infer(const HostBatch& batch);
+  /// Error(kUnsupported) where the model is cut into stages. With a cache, `batch` has the tokens after those
+  /// that it holds, and adds them: see [Note: decoding].
+  Tensor infer(const HostBatch& batch, KeyValueCache* cache = nullptr);
 
   /// Hash of all parameters and optimizer state in global order: equal on every layout that did the same
   /// steps.

@@ -5,6 +5,7 @@
 #include "parallel/run/boundary_messages.h"
 #include "parallel/run/stage_compute.h"
 #include "runtime/base/error.h"
+#include "runtime/key_value_cache.h"
 
 namespace trireme {
 
@@ -130,7 +131,7 @@ Tensor Executor::all_losses(const Tensor& mine) const {
                    {count * mesh.size(Axis::kData)});
 }
 
-Tensor Executor::infer(const HostBatch& batch) {
+Tensor Executor::infer(const HostBatch& batch, KeyValueCache* cache) {
   if (parts_.stages.pipeline > 1) {
     throw Error(ErrorCode::kUnsupported,
                 "a model that is cut into stages does not infer: load its checkpoint into an engine of one "
@@ -148,9 +149,11 @@ Tensor Executor::infer(const HostBatch& batch) {
     Context ctx = parts_.ctx;
     ctx.parameters = &parameters;
     ctx.statistics = &statistics;
+    ctx.cache = cache;
     activations = parts_.blocks[u]->forward(ctx, activations, on_device);
     if (parts_.params.shards_parameters()) for_groups(unit, &ParamStore::release);
   }
+  if (cache != nullptr) cache->finish_forward(batch.input_shape.dim(1));
   TRIREME_CHECK(activations.size() == 1, "the last block must return one tensor, got {}", activations.size());
   return activations[0];
 }

@@ -35,7 +35,7 @@ class Executor {
   /// Runs all blocks forward on the same batch on every rank, without targets (collective where parameters
   /// are sharded); returns what the last block returns (logits). Throws Error(kUnsupported) where the model
   /// is cut into stages.
-  Tensor infer(const HostBatch& batch);
+  Tensor infer(const HostBatch& batch, KeyValueCache* cache);
 
  private:
   struct Run;  // one play

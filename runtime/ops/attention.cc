@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "runtime/base/error.h"
+#include "runtime/key_value_cache.h"
 #include "runtime/ops/cast.h"
 #include "runtime/tape.h"
 
@@ -39,6 +40,29 @@ struct AttentionBackward {
   }
 };
 
+/// Of the newest tokens, which the cache keeps. A first forward over many tokens has no earlier ones and goes
+/// the way of training; true then.
+bool attend_to_cached(Context& ctx, const Tensor& qkv, const Tensor& out, const AttentionOptions& options,
+                      float scale) {
+  TRIREME_CHECK(options.causal && ctx.tape == nullptr && !ctx.training,
+                "a key-value cache serves inference with causal attention");
+  const std::int64_t batch = qkv.shape().dim(0), tokens = qkv.shape().dim(1);
+  const std::int64_t head_dim = qkv.shape().dim(2) / (3 * options.num_heads);
+  const KeyValueCache::Layer& layer =
+      ctx.cache->next_layer(ctx, batch, tokens, options.num_heads, head_dim, qkv.dtype());
+  AttentionCachedArgs args{.qkv = qkv,
+                           .keys = layer.keys,
+                           .values = layer.values,
+                           .first = ctx.cache->length(),
+                           .num_heads = options.num_heads,
+                           .scale = scale,
+                           .math = ctx.precision.math_of(OpKind::kAttention)};
+  const bool is_first = args.first == 0 && tokens > 1;
+  if (!is_first) args.out = out;
+  ctx.run(args);
+  return is_first;
+}
+
 }  // namespace
 
 Tensor attention(Context& ctx, const Tensor& input, const AttentionOptions& options) {
@@ -52,10 +76,11 @@ Tensor attention(Context& ctx, const Tensor& input, const AttentionOptions& opti
   const std::int64_t tokens = qkv.shape().dim(1);
   const std::int64_t width = qkv.shape().dim(2) / 3;
   const Tensor out = ctx.empty({batch, tokens, width}, qkv.dtype());
+  const float scale = 1.0f / std::sqrt(static_cast<float>(width / options.num_heads));
+  if (ctx.cache != nullptr && !attend_to_cached(ctx, qkv, out, options, scale)) return out;
   const Tensor lse = ctx.empty({batch, options.num_heads, tokens});
   AttentionOptions used = options;
   if (!ctx.training) used.dropout_p = 0.0f;
-  const float scale = 1.0f / std::sqrt(static_cast<float>(width / options.num_heads));
   const RngKey rng = used.dropout_p > 0 ? ctx.next_rng() : RngKey{};
   ctx.run(AttentionFwdArgs{.qkv = qkv,
                            .out = out,

@@ -2,6 +2,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/deferred_gradients.h"
+#include "runtime/key_value_cache.h"
 #include "runtime/ops/cast.h"
 #include "runtime/tape.h"
 
@@ -50,11 +51,13 @@ Tensor embedding(Context& ctx, const Tensor& tokens, ParamRef table, ParamRef po
   Tensor places;
   if (positions.defined()) {
     places = parameter(ctx, positions, dtype);
-    TRIREME_CHECK(places.shape().rank() == 2 && places.shape().dim(1) == width &&
-                      places.shape().dim(0) >= tokens.shape().dim(1),
-                  "embedding: {} tokens of width {} do not fit position table {}", tokens.shape().dim(1),
-                  width, places.shape().to_string());
-    args.positions = places;
+    const std::int64_t first = ctx.cache != nullptr ? ctx.cache->length() : 0;
+    const std::int64_t end = first + tokens.shape().dim(1);
+    TRIREME_CHECK(
+        places.shape().rank() == 2 && places.shape().dim(1) == width && places.shape().dim(0) >= end,
+        "embedding: {} tokens of width {} do not fit position table {}", end, width,
+        places.shape().to_string());
+    args.positions = places = places.slice(first * width, {end - first, width});
   }
   const Tensor x = ctx.empty({tokens.shape().dim(0), tokens.shape().dim(1), width}, dtype);
   args.x = x;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "runtime/base/error.h"
+#include "runtime/key_value_cache.h"
 #include "runtime/ops/cast.h"
 #include "runtime/tape.h"
 
@@ -75,7 +76,8 @@ Tensor rope(Context& ctx, const Tensor& input, const RopeOptions& options) {
                       .out = y,
                       .num_heads = options.num_heads,
                       .num_kv_heads = options.num_kv_heads,
-                      .rope = options.rope});
+                      .rope = options.rope,
+                      .first_position = ctx.cache != nullptr ? ctx.cache->length() : 0});
   return recorded(ctx, y, RopeBackward{.shape = x.shape(), .x = x.id(), .options = options});
 }
 

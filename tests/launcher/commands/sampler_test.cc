@@ -6,8 +6,10 @@
 #include <cmath>
 #include <limits>
 
+#include "models/llama.h"
 #include "parallel/comm/local.h"
 #include "runtime/base/error.h"
+#include "runtime/key_value_cache.h"
 #include "tests/support/tiny_gpt.h"
 
 namespace trireme {
@@ -40,6 +42,15 @@ TEST(Sampler, TopKDropsTheTail) {
   EXPECT_EQ(choose_token(kLogits, {.temperature = 1.0, .top_k = 2}, 0.65), 1);  // 0.6 of 0.9
   EXPECT_EQ(choose_token(kLogits, {.temperature = 1.0, .top_k = 2}, 0.99), 2);
   EXPECT_EQ(choose_token(kLogits, {.temperature = 1.0, .top_k = 99}, 0.99), 0);
+}
+
+TEST(Sampler, TopPKeepsTheFewestThatReachIt) {
+  EXPECT_EQ(choose_token(kLogits, {.temperature = 1.0, .top_p = 0.5}, 0.99), 1);  // 0.6 alone
+  EXPECT_EQ(choose_token(kLogits, {.temperature = 1.0, .top_p = 0.7}, 0.65), 1);  // 0.6 of 0.9
+  EXPECT_EQ(choose_token(kLogits, {.temperature = 1.0, .top_p = 0.7}, 0.68), 2);
+  EXPECT_EQ(choose_token(kLogits, {.temperature = 1.0, .top_p = 0.95}, 0.99), 0);  // all three
+  EXPECT_EQ(choose_token(kLogits, {.temperature = 1.0, .top_k = 2, .top_p = 0.95}, 0.99), 2);
+  EXPECT_EQ(choose_token(kLogits, {.temperature = 1.0, .top_p = 1e-9}, 0.99), 1);
 }
 
 TEST(Sampler, EqualLogitsGoByTokenId) {
@@ -107,6 +118,76 @@ TEST_F(SamplerEngine, PaddingChangesNothing) {
   const Tensor logits = engine_.infer(batch);
   const auto last = engine_.context().to_host(logits.slice(4 * config_.vocab, {config_.vocab}));
   EXPECT_EQ(generate(engine_, prompt, greedy)[0], choose_token(last, greedy, 0.0));
+}
+
+TEST_F(SamplerEngine, TopPOutOfRangeIsRefused) {
+  for (const double top_p : {0.0, -0.5, 1.5, std::nan("")}) {
+    SamplingOptions wrong = options(1, 1);
+    wrong.top_p = top_p;
+    EXPECT_THROW(generate(engine_, {1}, wrong), Error) << top_p;
+  }
+}
+
+TEST_F(SamplerEngine, ACallerEndsTheText) {
+  const auto whole = generate(engine_, {1, 2, 3}, options(10, 1));
+  const auto part = generate(engine_, {1, 2, 3}, options(10, 1),
+                             [](std::span<const std::int32_t> so_far) { return so_far.size() < 4; });
+  EXPECT_EQ(part, std::vector<std::int32_t>(whole.begin(), whole.begin() + 4));
+}
+
+// Beyond the context of 16 too.
+void expect_same_tokens_with_the_cache(Engine& engine, const SamplingOptions& options) {
+  for (const std::vector<std::int32_t>& prompt :
+       {std::vector<std::int32_t>{7}, {1, 2, 3, 4, 5, 6, 7, 8, 9}, std::vector<std::int32_t>(20, 3)}) {
+    SamplingOptions plain = options;
+    plain.cache = false;
+    EXPECT_EQ(generate(engine, prompt, options), generate(engine, prompt, plain)) << prompt.size();
+  }
+}
+
+TEST_F(SamplerEngine, TheCacheGivesTheTokensOfWithout) {
+  for (const PrecisionMode mode :
+       {PrecisionMode::kFp32, PrecisionMode::kTf32, PrecisionMode::kFp16, PrecisionMode::kBf16}) {
+    const EngineOptions how{.seed = 3, .precision = Precision(mode)};
+    Engine gpt(build_gpt(config_), LocalWorld(1).communicator(0), how);
+    expect_same_tokens_with_the_cache(gpt, options(30, 5));
+    LlamaConfig shape{.layers = 2, .hidden = 32, .heads = 4, .kv_heads = 2, .ffn = 64, .vocab = 61};
+    shape.seq_len = config_.seq_len;
+    Engine llama(build_llama(shape), LocalWorld(1).communicator(0), how);
+    expect_same_tokens_with_the_cache(llama, options(30, 5));
+  }
+}
+
+// The last token's logits, given in pieces of 1, 4 and 3.
+TEST_F(SamplerEngine, LogitsOfPiecesAreThoseOfTheWhole) {
+  const std::vector<std::int32_t> tokens = {4, 9, 23, 1, 50, 17, 3, 3};
+  const auto batch_of = [&](std::size_t first, std::size_t count) {
+    HostBatch batch{.input_shape = {1, static_cast<std::int64_t>(count)}, .input_dtype = DType::kInt32};
+    batch.inputs.resize(count * sizeof(std::int32_t));
+    std::memcpy(batch.inputs.data(), tokens.data() + first, batch.inputs.size());
+    return batch;
+  };
+  const auto last_row = [&](const Tensor& logits) {
+    return engine_.context().to_host(logits.slice(logits.num_elems() - config_.vocab, {config_.vocab}));
+  };
+  KeyValueCache cache(1, config_.seq_len);
+  engine_.infer(batch_of(0, 1), &cache);
+  engine_.infer(batch_of(1, 4), &cache);
+  const auto in_pieces = last_row(engine_.infer(batch_of(5, 3), &cache));
+  EXPECT_EQ(cache.length(), 8);
+  const auto whole = last_row(engine_.infer(batch_of(0, 8)));
+  for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(in_pieces[i], whole[i], 1e-5) << i;
+  cache.clear();
+  const auto again = last_row(engine_.infer(batch_of(0, 8), &cache));
+  for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(again[i], whole[i], 1e-5) << i;
+}
+
+TEST_F(SamplerEngine, AFullCacheRefusesMore) {
+  KeyValueCache cache(1, 3);
+  HostBatch batch{.input_shape = {1, 2}, .input_dtype = DType::kInt32};
+  batch.inputs.resize(2 * sizeof(std::int32_t));
+  engine_.infer(batch, &cache);
+  EXPECT_THROW(engine_.infer(batch, &cache), Error);
 }
 
 }  // namespace

@@ -320,8 +320,44 @@ TEST_F(TrainCli, SamplesContinueThePrompt) {
   EXPECT_EQ(sample({"--seed", "1"}), text);
   EXPECT_NE(sample({"--seed", "2"}), text);
   EXPECT_EQ(sample({"--temperature", "0", "--seed", "1"}), sample({"--top-k", "1", "--seed", "2"}));
+  EXPECT_EQ(sample({"--no-cache", "--seed", "1"}), text);
+  EXPECT_EQ(sample({"--top-p", "1e-9", "--seed", "3"}), sample({"--temperature", "0"}));
+  EXPECT_THAT(refusal({"sample", "run", "--top-p", "0"}), HasSubstr("top_p must be above 0"));
+  const std::string stop = text.substr(12, 2);
+  const ProgramResult stopped = run({"sample", "run", "--prompt", "stroke ", "--tokens", "20", "--threads",
+                                     "1", "--seed", "1", "--stop", stop});
+  EXPECT_EQ(stopped.out, text.substr(0, text.find(stop, 7)) + "\n");
+  std::ofstream(scratch_ / "prompts.txt") << "stroke \nrow\n";
+  const ProgramResult lines =
+      run({"sample", "run", "--prompts", "prompts.txt", "--tokens", "20", "--threads", "1", "--seed", "1"});
+  std::istringstream objects(lines.out);
+  std::string object;
+  ASSERT_TRUE(std::getline(objects, object)) << lines.err;
+  // An untrained model writes bytes that are no text, which JSON cannot hold.
+  const std::string as_text =
+      json(text.substr(0, text.size() - 1)).dump(-1, ' ', false, json::error_handler_t::replace);
+  EXPECT_EQ(json::parse(object)["text"], json::parse(as_text));
+  ASSERT_TRUE(std::getline(objects, object)) << lines.err;
+  EXPECT_EQ(json::parse(object)["prompt"], "row");
+  EXPECT_FALSE(std::getline(objects, object));
+  EXPECT_THAT(refusal({"sample", "run", "--prompts", "absent.txt"}), HasSubstr("absent.txt"));
   EXPECT_THAT(refusal({"sample", "tokens", "--prompt", "x"}), HasSubstr("tokens is not a checkpoint"));
   EXPECT_THAT(refusal({"sample", "absent", "--prompt", "x"}), HasSubstr("absent"));
+}
+
+// A byte is a token here, so a token's loss in bits is the byte's.
+TEST_F(TrainCli, EvaluatesText) {
+  train_well("run");
+  const ProgramResult evaluated = run({"eval", "run", "--threads", "1", "--json"});
+  ASSERT_EQ(evaluated.exit_code, 0) << evaluated.err;
+  const auto figures = nlohmann::json::parse(evaluated.out);
+  const double loss = figures["loss"];
+  EXPECT_DOUBLE_EQ(figures["perplexity"], std::exp(loss));
+  EXPECT_NEAR(figures["bits_per_byte"], loss / std::log(2.0), 1e-9);
+  EXPECT_GT(figures["top1"], 0.0);
+  EXPECT_GE(figures["top5"], figures["top1"]);
+  EXPECT_THAT(run({"eval", "run", "--threads", "1"}).out,
+              AllOf(HasSubstr("perplexity"), HasSubstr("bits per byte"), HasSubstr("top-1")));
 }
 
 TEST_F(TrainCli, SubwordRunsSampleWithTheirOwnModel) {

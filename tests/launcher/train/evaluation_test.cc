@@ -9,6 +9,8 @@
 #include "models/resnet.h"
 #include "parallel/comm/local.h"
 #include "runtime/data/synthetic_images.h"
+#include "runtime/data/synthetic_tokens.h"
+#include "tests/support/tiny_gpt.h"
 #include "tests/support/tiny_resnet.h"
 
 namespace trireme {
@@ -27,11 +29,11 @@ TEST(TopK, RanksTheTarget) {
 
 TEST(TopK, SumsTheRanks) {
   const TopK counts[] = {
-      {.top1 = 1, .top5 = 4, .num_samples = 6}, {}, {.top1 = 2, .top5 = 2, .num_samples = 3}};
+      {.top1 = 1, .top5 = 4, .num_targets = 6}, {}, {.top1 = 2, .top5 = 2, .num_targets = 3}};
   const TopK total = TopK::sum(counts);
   EXPECT_EQ(total.top1, 3);
   EXPECT_EQ(total.top5, 6);
-  EXPECT_EQ(total.num_samples, 9);
+  EXPECT_EQ(total.num_targets, 9);
 }
 
 // 13 samples in micro-batches of 2: the last is a half, and some ranks have less to do.
@@ -70,6 +72,34 @@ TEST(Evaluation, IsTheSameOnEveryLayout) {
   }
   EXPECT_TRUE(std::isfinite(results[0].loss));
   EXPECT_GT(expected.top5, expected.top1);
+}
+
+// 5 sequences of 16 targets each.
+TEST(Evaluation, CountsTheNextTokens) {
+  const GptConfig config = testing::tiny_gpt_config();
+  const auto data = std::make_shared<SyntheticTokens>(SyntheticTokens::Options{
+      .num_samples = 5, .sequence_length = 16, .vocab_size = config.vocab, .seed = 2});
+  Engine engine(build_gpt(config), LocalWorld(1).communicator(0),
+                {.global_batch = 2, .micro_batch = 2, .seed = 3});
+  const EvalMetrics metrics = evaluate(engine, {.dataset = data, .num_samples = 5, .counts_top_k = true});
+  const EvalMetrics plain = evaluate(engine, {.dataset = data, .num_samples = 5});
+  EXPECT_EQ(metrics.loss, plain.loss);
+  EXPECT_EQ(metrics.num_samples, 5);
+  std::int64_t top1 = 0, top5 = 0;
+  for (std::int64_t i = 0; i < 5; ++i) {
+    const HostBatch sample = data->read_sequential(i, 1);
+    const auto logits = engine.context().to_host(engine.infer(sample));
+    for (std::size_t t = 0; t < 16; ++t) {
+      const auto vocab = static_cast<std::size_t>(config.vocab);
+      const std::int64_t rank =
+          rank_of_target(std::span(logits).subspan(t * vocab, vocab), sample.targets[t]);
+      top1 += rank < 1;
+      top5 += rank < 5;
+    }
+  }
+  EXPECT_EQ(metrics.top1, static_cast<double>(top1) / 80);
+  EXPECT_EQ(metrics.top5, static_cast<double>(top5) / 80);
+  EXPECT_GT(top5, 0);
 }
 
 }  // namespace

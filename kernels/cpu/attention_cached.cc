@@ -1,0 +1,114 @@
+// Attention of a few new tokens to many kept ones: a piece is one query of one head. It reads each key and
+// value once, so memory is what it waits for, and plain loops do.
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+
+#include "kernels/cpu/convert.h"
+#include "kernels/cpu/launch.h"
+#include "kernels/cpu/ops.h"
+
+namespace trireme::cpu {
+namespace {
+
+struct Extent {
+  std::int64_t samples, tokens, heads, head_dim, capacity;
+};
+
+Extent extent_of(const AttentionCachedArgs& args) {
+  return {.samples = args.qkv.shape[0],
+          .tokens = args.qkv.shape[1],
+          .heads = args.num_heads,
+          .head_dim = args.keys.shape[3],
+          .capacity = args.keys.shape[2]};
+}
+
+/// Element 0 of row `token` of head `head` in [B, num_heads, capacity, head_dim].
+std::int64_t row_of(const Extent& e, std::int64_t sample, std::int64_t head, std::int64_t token) {
+  return ((sample * e.heads + head) * e.capacity + token) * e.head_dim;
+}
+
+/// Element 0 of q, k or v (`part` 0, 1, 2) of a head in [B, T, 3 * C].
+std::int64_t packed_at(const Extent& e, std::int64_t sample, std::int64_t token, int part,
+                       std::int64_t head) {
+  return (((sample * e.tokens + token) * 3 + part) * e.heads + head) * e.head_dim;
+}
+
+/// As read(), with the rounding of kTf32.
+const float* read_operand(ConstTensorView x, MathMode math, std::int64_t first, std::int64_t count,
+                          float* buffer) {
+  if (x.dtype != DType::kFloat32 || math != MathMode::kTf32) return read(x, first, count, buffer);
+  numerics().cast->read(x.as<float>() + first, Element::kTf32, buffer, count);
+  return buffer;
+}
+
+float dot(const float* a, const float* b, std::int64_t n) {
+  float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+void add_scaled(const float* x, float factor, std::int64_t n, float* sum) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) sum[i] += factor * x[i];
+}
+
+/// The sum of the exponentials that replace the scores.
+float exponentiate(float* scores, std::int64_t n) {
+  const float largest = *std::max_element(scores, scores + n);
+  float sum = 0.0f;
+  for (std::int64_t i = 0; i < n; ++i) {
+    scores[i] = std::exp(scores[i] - largest);
+    sum += scores[i];
+  }
+  return sum;
+}
+
+void keep_row(const AttentionCachedArgs& args, const Extent& e, std::int64_t sample, std::int64_t head,
+              std::int64_t token, float* buffer) {
+  const std::int64_t to = row_of(e, sample, head, args.first + token);
+  const auto keep = [&](int part, TensorView rows) {
+    write(rows, to, e.head_dim,
+          read_operand(args.qkv, args.math, packed_at(e, sample, token, part, head), e.head_dim, buffer));
+  };
+  keep(1, args.keys);
+  keep(2, args.values);
+}
+
+/// `scratch` holds 3 head_dim + capacity floats.
+void attend(const AttentionCachedArgs& args, const Extent& e, std::int64_t sample, std::int64_t head,
+            std::int64_t token, float* scratch) {
+  const std::int64_t d = e.head_dim, seen = args.first + token + 1, row = row_of(e, sample, head, 0);
+  float *q_buffer = scratch, *buffer = q_buffer + d, *sum = buffer + d, *scores = sum + d;
+  const float* q = read_operand(args.qkv, args.math, packed_at(e, sample, token, 0, head), d, q_buffer);
+  for (std::int64_t i = 0; i < seen; ++i) {
+    scores[i] = args.scale * dot(q, read(args.keys, row + i * d, d, buffer), d);
+  }
+  const float total = exponentiate(scores, seen);
+  std::fill_n(sum, d, 0.0f);
+  for (std::int64_t i = 0; i < seen; ++i) {
+    add_scaled(read(args.values, row + i * d, d, buffer), scores[i] / total, d, sum);
+  }
+  write(args.out, ((sample * e.tokens + token) * e.heads + head) * d, d, sum);
+}
+
+}  // namespace
+
+void run_op(const KernelContext& exec, const AttentionCachedArgs& args) {
+  check_one_float_type("attention_cached", {args.qkv, args.keys, args.values, args.out});
+  const Extent e = extent_of(args);
+  assert(args.qkv.num_elems() == e.samples * e.tokens * 3 * e.heads * e.head_dim);
+  assert(args.first + e.tokens <= e.capacity && args.keys.num_elems() == args.values.num_elems());
+  const std::int64_t pieces = e.samples * e.heads * e.tokens;
+  const ThreadScratch scratch(exec, 3 * e.head_dim + e.capacity);
+  const auto for_each_query = [&](std::int64_t work, const auto& body) {
+    for_each_piece(exec, pieces, work, [&](std::int64_t i) {
+      body(args, e, i / e.tokens / e.heads, i / e.tokens % e.heads, i % e.tokens, scratch.mine());
+    });
+  };
+  for_each_query(2 * pieces * e.head_dim, keep_row);
+  if (args.out.defined()) for_each_query(4 * pieces * e.head_dim * (args.first + e.tokens), attend);
+}
+
+}  // namespace trireme::cpu
