@@ -3,14 +3,15 @@
 //
 // [Note: deterministic attention] The fast backward adds the tiles of dQ with atomics. Leaving out its fp32
 // accumulator, so that dQ is one product of the graph, selects the engine that writes dS to a workspace of
-// B * heads * T * T elements instead; engines that cuDNN marks as nondeterministic are skipped in any case.
+// B * heads * T * T elements instead; engines that cuDNN marks as nondeterministic come last.
 //
 // [Note: intermediates of attention] The factors of products that exist only inside of the plan,
 // probabilities and the scores' gradients, are described with the type of the other factor, as tensor cores
 // take them. Versions whose engines match another description are asked once more with fp32 ones; all else is
 // fp32 in both. Last, both are asked again of engines that are marked as nondeterministic: one is taken if it
 // gives the same bits in a trial of several calls of the problem's shape, on numbers whose sums depend on
-// their order. The trial is no proof; the log says that it was needed, and it runs when the plan is made.
+// their order. It runs when the plan is made, and the log says that it was needed. It is no proof: a race
+// that shows on one rank alone would give that rank another engine, and other last bits.
 //
 // [Note: defects of cuDNN's attention] Some versions propose engines that compute wrong results or read
 // beyond their tensors. cuDNN's own frontend keeps a list of them and refuses or works around; here such
