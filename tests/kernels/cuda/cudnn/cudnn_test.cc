@@ -251,6 +251,44 @@ TEST_F(CudnnTest, AttentionIsAskedAgainWithFp32Intermediates) {
   EXPECT_EQ(library_calls(64), 2);
 }
 
+// The same note, on engines that are marked as nondeterministic: a trial tells them apart, once a shape.
+TEST_F(CudnnTest, AttentionTakesAMarkedEngineThatRepeatsItsBits) {
+  const emulation::DnnEngine marked{.notes = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}},
+      steady{.notes = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}, .repeats = true};
+  emulation::set_dnn_engines({marked});
+  ::testing::internal::CaptureStdout();
+  {
+    const Rig rig(DeviceType::kCuda, 1);
+    attend(rig);
+    const int runs = dnn_counts().runs;
+    attend(rig);
+    EXPECT_EQ(dnn_counts().runs, runs) << "refused once, tried again";
+  }
+  std::string said = ::testing::internal::GetCapturedStdout();
+  EXPECT_THAT(said, ::testing::HasSubstr("as nondeterministic; it does not repeat its bits"));
+  EXPECT_THAT(said, ::testing::HasSubstr("has no fitting engine for deterministic attention, bf16 forward"));
+
+  emulation::set_dnn_engines({marked, steady});
+  ::testing::internal::CaptureStdout();
+  const Rig rig(DeviceType::kCuda, 1);
+  attend(rig);
+  const int runs = dnn_counts().runs;
+  attend(rig);
+  EXPECT_EQ(dnn_counts().runs, runs + 1);
+  said = ::testing::internal::GetCapturedStdout();
+  EXPECT_THAT(
+      said, ::testing::HasSubstr("marks proposal 1 for deterministic attention, bf16 forward of [1, 2 heads, "
+                                 "8, 8] as nondeterministic; it repeats its bits in a trial, and is taken"));
+
+  // What needs no trial goes before, wherever it is proposed; backward goes the same way.
+  emulation::set_dnn_engines({steady, {}});
+  ::testing::internal::CaptureStdout();
+  attend(Rig(DeviceType::kCuda, 1));
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
+  emulation::set_dnn_engines({steady});
+  EXPECT_GT(library_calls(64), 2) << "a trial, and a call of each";
+}
+
 // See [Note: defects of cuDNN's attention].
 TEST_F(CudnnTest, WhatAVersionGetsWrongOwnKernelsDo) {
   EXPECT_EQ(library_calls(65), 2);
