@@ -143,6 +143,12 @@ using cudaGraphExec_t = CUgraphExec_st*;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed = 2 };
 enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
 
+/// By the calling thread.
+int& emulated_streams_recorded();
+/// Of an event whose last record is part of a graph.
+cudaError_t emulated_await_captured(cudaStream_t stream, const CUevent_st& event);
+cudaError_t emulated_record_captured(cudaStream_t stream, CUevent_st& event);
+
 /// Puts an item behind those of a stream, and runs what need not wait.
 void emulated_append(cudaStream_t stream, EmulatedItem item);
 
