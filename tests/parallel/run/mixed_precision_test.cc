@@ -1,4 +1,4 @@
-// Training in tf32, fp16 and bf16: one mathematics, predicted memory, and how near the gradients are to
+// Training in tf32, fp16, bf16 and fp8: one mathematics, predicted memory, and how near the gradients are to
 // fp32's.
 #include <gtest/gtest.h>
 
@@ -190,12 +190,13 @@ TEST_P(MixedPrecision, PredictionEqualsMeasurement) {
 }
 
 constexpr PrecisionMode kTf32 = PrecisionMode::kTf32, kFp16 = PrecisionMode::kFp16,
-                        kBf16 = PrecisionMode::kBf16;
+                        kBf16 = PrecisionMode::kBf16, kFp8 = PrecisionMode::kFp8;
 
 INSTANTIATE_TEST_SUITE_P(Cases, MixedPrecision,
                          ::testing::Values(Case{kTf32}, Case{kFp16}, Case{kBf16},
                                            Case{kBf16, DType::kBFloat16}, Case{kFp16, DType::kFloat16},
-                                           Case{kBf16, DType::kFloat32, true}),
+                                           Case{kBf16, DType::kFloat32, true}, Case{kFp8},
+                                           Case{kFp8, DType::kBFloat16}),
                          [](const auto& info) { return info.param.to_string(); });
 
 // GPT-2's proportions at a size where rounding to 64 bytes does not matter.
@@ -269,7 +270,9 @@ TEST(MixedPrecisionGradients, AreNearFp32) {
   for (const auto& [c, scale, bound] :
        {Bound{{kTf32}, 1.0f, 0x1p-9}, Bound{{kFp16}, 65536.0f, 0x1p-9}, Bound{{kBf16}, 1.0f, 0x1p-7},
         // Four additions and a rounding of the leaves more.
-        Bound{{kFp16, DType::kFloat16}, 65536.0f, 0x1p-9}, Bound{{kBf16, DType::kBFloat16}, 1.0f, 0x1p-7}}) {
+        Bound{{kFp16, DType::kFloat16}, 65536.0f, 0x1p-9}, Bound{{kBf16, DType::kBFloat16}, 1.0f, 0x1p-7},
+        // Three mantissa bits forward, two backward; the errors of a sum's terms are independent.
+        Bound{{kFp8}, 1.0f, 0x1p-3}}) {
     const Gradients gradients = gradients_of(c, scale);
     const double all = relative_error(gradients, fp32);
     double worst = 0;
