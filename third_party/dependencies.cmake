@@ -11,6 +11,7 @@ find_package(nlohmann_json 3.10 REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(SentencePiece REQUIRED)
+find_package(PCRE2 REQUIRED)
 find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
 

@@ -17,7 +17,7 @@ build_packages=(
   libopenmpi-dev openmpi-bin openssh-client
   libdnnl-dev
   libfmt-dev libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
-  libsentencepiece-dev
+  libsentencepiece-dev libpcre2-dev
   libjpeg62-turbo-dev libpng-dev
 )
 # Without a real BLAS, Debian's PyTorch multiplies matrices fifty times slower: no fair baseline.

@@ -86,8 +86,10 @@ void add_data_command(CLI::App& app, Command& chosen) {
   CLI::App* text = data->add_subcommand("text", "Turn files and folders of text into token shards");
   text->add_option("INPUT", arguments->inputs, "Files and folders of text")->required();
   text->add_option("--out", arguments->out, "Folder for train.bin, eval.bin and dataset.json")->required();
-  auto* tokenizer = text->add_option("--tokenizer", arguments->tokenizer,
-                                     "\"bytes\", or the path of a sentencepiece model (default: bytes)");
+  auto* tokenizer = text->add_option(
+      "--tokenizer", arguments->tokenizer,
+      "\"bytes\", a sentencepiece model, or byte-level BPE: tokenizer.json, or a folder with it or with "
+      "vocab.json and merges.txt (default: bytes)");
   text->add_option("--train-tokenizer", arguments->train_vocab,
                    "Train a byte-pair vocabulary of this many tokens on the inputs first, and use it")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{65536}))

@@ -16,6 +16,7 @@
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/hf_writer.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/data/tokenizer.h"
 
 namespace trireme {
 namespace {
@@ -42,6 +43,18 @@ void write_model(const SafetensorsReader& model, const std::filesystem::path& ou
   writer.commit();
 }
 
+/// Beside the model, where transformers looks for it.
+void copy_tokenizer(const Checkpoint& checkpoint, const std::filesystem::path& out) {
+  const auto from = checkpoint.folder / tokenizer_file(kBpeTokenizer);
+  if (!std::filesystem::exists(from)) return;
+  std::error_code error;
+  std::filesystem::copy_file(from, out / from.filename(), std::filesystem::copy_options::overwrite_existing,
+                             error);
+  if (error)
+    throw Error(ErrorCode::kRuntime, "cannot copy {} to {}: {}", from.string(), out.string(),
+                error.message());
+}
+
 void check_out(const ExportArguments& arguments, ExportFormat format) {
   TRIREME_CHECK(!arguments.out.empty(), "--out is empty");
   if (format == ExportFormat::kHf) return;
@@ -60,6 +73,7 @@ ExitCode run_export(const ExportArguments& arguments, const LaunchEnvironment& l
   if (format == ExportFormat::kHf) {
     const JobConfig config = resolve(read_run_state(checkpoint).config);
     write_hf_folder(model, hf_model_of(config.model), kDTypes.at(arguments.dtype), arguments.out);
+    copy_tokenizer(checkpoint, arguments.out);
   } else {
     write_model(model, arguments.out);
   }

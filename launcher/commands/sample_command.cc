@@ -43,11 +43,9 @@ std::unique_ptr<Tokenizer> find_tokenizer(const SampleArguments& arguments, cons
                                           const RunState& state) {
   if (!arguments.tokenizer.empty()) return load_tokenizer(arguments.tokenizer);
   TRIREME_CHECK(!state.tokenizer.empty(),
-                "{} does not say how its tokens were made: give --tokenizer bytes, or the path of a "
-                "sentencepiece model",
+                "{} does not say how its tokens were made: give --tokenizer bytes, or the path of its model",
                 checkpoint.folder.string());
-  if (state.tokenizer == "bytes") return make_byte_tokenizer();
-  return load_sentencepiece(checkpoint.folder / kTokenizerModelFile);
+  return load_saved_tokenizer(state.tokenizer, checkpoint.folder);
 }
 
 std::vector<std::int32_t> encode_prompt(const Tokenizer& tokenizer, const std::string& prompt,
@@ -194,8 +192,9 @@ void add_sample_command(CLI::App& app, Command& chosen) {
                     "Compute every token from the whole context, not from cached keys and values");
   command->add_option("--threads", arguments->threads, "Host threads (default: 0, the cores it may use)")
       ->check(CLI::Range(0, 4096));
-  command->add_option("--tokenizer", arguments->tokenizer,
-                      "\"bytes\" or a sentencepiece model, over what the checkpoint says");
+  command->add_option(
+      "--tokenizer", arguments->tokenizer,
+      "\"bytes\" or the path of its model, as `trireme data text` takes it, over what the checkpoint says");
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_sample(*arguments, launch); };
   });

@@ -4,6 +4,7 @@
 
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/base/error.h"
+#include "runtime/data/tokenizer.h"
 
 namespace trireme {
 namespace {
@@ -23,7 +24,7 @@ fs::path save_checkpoint(CheckpointStore& store, const Engine& engine, const Run
   for (CheckpointFile& file : save_state(engine, pending.folder())) pending.add_file(std::move(file));
   if (tokenizer_model) {
     std::error_code error;
-    fs::copy_file(*tokenizer_model, pending.folder() / kTokenizerModelFile, error);
+    fs::copy_file(*tokenizer_model, pending.folder() / tokenizer_file(state.tokenizer), error);
     if (error) {
       throw Error(ErrorCode::kRuntime, "cannot copy {} into the checkpoint: {}", tokenizer_model->string(),
                   error.message());

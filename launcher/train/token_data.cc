@@ -21,7 +21,7 @@ fs::path shards_of(const std::string& path, const char* prepared_name) {
 
 std::string fingerprint_of(const TokenDataset& tokens) {
   ByteHash hash;
-  for (const TokenFile& shard : tokens.shards()) hash.update(std::as_bytes(shard.tokens()));
+  for (const TokenFile& shard : tokens.shards()) hash.update(shard.token_bytes());
   return fmt::format("{} tokens in {} file(s), hash {:016x}", tokens.num_tokens(), tokens.num_shards(),
                      hash.value());
 }

@@ -11,7 +11,7 @@ namespace trireme {
 struct DatasetInfo {
   static constexpr const char* kFileName = "dataset.json";
 
-  std::string tokenizer;        // "bytes" or "sentencepiece"
+  std::string tokenizer;        // Tokenizer::kind()
   std::string tokenizer_model;  // file name within the folder; empty for bytes
   std::int64_t vocab_size = 0;
   std::int64_t train_tokens = 0;

@@ -19,7 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
-constexpr const char* kModelName = "tokenizer.model";
+const std::string_view kModelNames[] = {tokenizer_file(kSentencePieceTokenizer),
+                                        tokenizer_file(kBpeTokenizer)};
 
 std::string_view as_text(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
@@ -73,15 +74,11 @@ class StreamEncoder {
   void append_text(std::string_view chunk) { append(tokenizer_.encode(chunk)); }
 
  private:
-  void append(std::span<const std::int32_t> ids) {
-    narrow_.assign(ids.begin(), ids.end());  // in range: the vocabulary was checked
-    output_.append(narrow_);
-  }
+  void append(std::span<const std::int32_t> ids) { output_.append(ids); }
 
   const Tokenizer& tokenizer_;
   TokenFileWriter& output_;
   const std::vector<std::int32_t> separator_;
-  std::vector<std::uint16_t> narrow_;
 };
 
 bool comes_back_unchanged(const Tokenizer& tokenizer, const fs::path& path) {
@@ -123,11 +120,14 @@ void remove_if_there(const fs::path& path) {
 /// The results under their temporary names, and how they replace those of an earlier run.
 struct Results {
   fs::path folder;
+  const TokenLayout& layout;
   TokenFileWriter train;
   std::optional<TokenFileWriter> eval;
   std::optional<AtomicFile> model;
+  std::string_view model_name;
 
-  explicit Results(const fs::path& f) : folder(f), train(f / "train.bin") {}
+  Results(const fs::path& f, const TokenLayout& layout_)
+      : folder(f), layout(layout_), train(f / "train.bin", layout_) {}
 
   void split(double eval_fraction) {
     const std::int64_t total = train.num_tokens();
@@ -136,20 +136,24 @@ struct Results {
     TRIREME_CHECK(num_train > 0, "{} tokens are too few to keep {} of them for evaluation", total,
                   eval_fraction);
     if (num_train == total) return;
-    eval.emplace(folder / "eval.bin");
+    eval.emplace(folder / "eval.bin", layout);
     train.move_tail(num_train, *eval);
   }
 
-  void copy_model(const fs::path& path) {
-    const MappedFile source(path, "sentencepiece model");
-    model.emplace(folder / kModelName).writer().append(source.bytes());
+  void save_model(const Tokenizer& tokenizer) {
+    model_name = tokenizer_file(tokenizer.kind());
+    if (model_name.empty()) return;
+    const std::string text = tokenizer.model_text();
+    model.emplace(folder / model_name).writer().append(std::as_bytes(std::span(text)));
   }
 
   void commit(const DatasetInfo& info) {
     // The description goes first and comes last: while the files are a mixture, there is none.
     remove_if_there(folder / DatasetInfo::kFileName);
     if (!eval) remove_if_there(folder / "eval.bin");
-    if (!model) remove_if_there(folder / kModelName);
+    for (const std::string_view name : kModelNames) {
+      if (name != model_name) remove_if_there(folder / name);
+    }
     train.commit();
     if (eval) eval->commit();
     if (model) model->commit();
@@ -160,7 +164,9 @@ struct Results {
 // A text called train.bin must not be overwritten.
 void check_not_overwritten(const TextSources& sources, const fs::path& output) {
   for (const fs::path& source : sources.files) {
-    for (const char* name : {"train.bin", "eval.bin", kModelName, DatasetInfo::kFileName}) {
+    for (const std::string_view name :
+         {std::string_view("train.bin"), std::string_view("eval.bin"), kModelNames[0], kModelNames[1],
+          std::string_view(DatasetInfo::kFileName)}) {
       std::error_code error;
       TRIREME_CHECK(!fs::equivalent(source, output / name, error) || error,
                     "input {} would be overwritten by the result {}: choose another output folder",
@@ -181,9 +187,6 @@ PrepareTextSummary prepare_text(const PrepareTextOptions& options,
                                 const std::function<void(const PrepareTextProgress&)>& progress) {
   check_options(options);
   const auto tokenizer = load_tokenizer(options.tokenizer);
-  TRIREME_CHECK(tokenizer->vocab_size() <= kMaxTokenVocab,
-                "tokenizer {} has {} tokens; token files hold ids up to {}", options.tokenizer,
-                tokenizer->vocab_size(), kMaxTokenVocab - 1);
   const TextSources sources = find_text(options.inputs, options.output);
   TRIREME_CHECK(!sources.files.empty(),
                 "no text was found in {} input(s), the first of which is {} ({} binary and {} empty files "
@@ -194,12 +197,12 @@ PrepareTextSummary prepare_text(const PrepareTextOptions& options,
   check_not_overwritten(sources, options.output);
 
   OutputFolder folder(options.output);
-  Results results(options.output);
+  Results results(options.output, TokenLayout::of_vocab(tokenizer->vocab_size()));
   encode_sources(sources, *tokenizer, results.train, progress);
   results.split(options.eval_fraction);
-  if (!tokenizer->model_path().empty()) results.copy_model(tokenizer->model_path());
+  results.save_model(*tokenizer);
   PrepareTextSummary summary{.info = {.tokenizer = std::string(tokenizer->kind()),
-                                      .tokenizer_model = results.model ? kModelName : "",
+                                      .tokenizer_model = std::string(results.model_name),
                                       .vocab_size = tokenizer->vocab_size(),
                                       .train_tokens = results.train.num_tokens(),
                                       .eval_tokens = results.eval ? results.eval->num_tokens() : 0,

@@ -34,9 +34,11 @@ class SentencePieceTokenizer final : public Tokenizer {
     TRIREME_CHECK(status.ok(), "{} is not a sentencepiece model: {}", model.string(), status.ToString());
   }
 
-  std::string_view kind() const override { return "sentencepiece"; }
+  std::string_view kind() const override { return kSentencePieceTokenizer; }
   std::int64_t vocab_size() const override { return processor_.GetPieceSize(); }
-  std::filesystem::path model_path() const override { return path_; }
+  std::string model_text() const override {
+    return std::string(as_text(MappedFile(path_, "sentencepiece model")));
+  }
 
   std::vector<std::int32_t> encode(std::string_view text) const override {
     std::vector<int> ids;
@@ -126,9 +128,9 @@ std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& model
 void train_sentencepiece(std::span<const std::filesystem::path> inputs, const std::filesystem::path& model,
                          const SentencePieceTraining& options) {
   TRIREME_CHECK(!inputs.empty(), "no text was given to train the vocabulary of {}", model.string());
-  TRIREME_CHECK(options.vocab_size > 0 && options.vocab_size <= kMaxTokenVocab,
+  TRIREME_CHECK(options.vocab_size > 0 && options.vocab_size <= kTokens16.max_vocab,
                 "a vocabulary of {} tokens was requested {}; token files hold 1 to {}", options.vocab_size,
-                model.string(), kMaxTokenVocab);
+                model.string(), kTokens16.max_vocab);
   AtomicFile output(model);  // an unwritable folder must not cost the training first
   const std::unordered_map<std::string, std::string> arguments = {
       {"model_type", "bpe"},

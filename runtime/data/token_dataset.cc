@@ -44,7 +44,7 @@ TokenDataset::TokenDataset(const Options& options)
   TRIREME_CHECK(sequence_length_ >= 1, "the sequence length must be at least 1, not {}", sequence_length_);
   for (const fs::path& path : find_shards(options.path)) {
     const TokenFile& shard = shards_.emplace_back(path);
-    const auto num_tokens = static_cast<std::int64_t>(shard.tokens().size());
+    const auto num_tokens = shard.num_tokens();
     first_window_.push_back(first_window_.back() + (num_tokens - 1) / sequence_length_);
   }
   TRIREME_CHECK(num_samples() > 0,
@@ -55,12 +55,12 @@ TokenDataset::TokenDataset(const Options& options)
 
 std::int64_t TokenDataset::num_tokens() const {
   std::int64_t total = 0;
-  for (const TokenFile& shard : shards_) total += static_cast<std::int64_t>(shard.tokens().size());
+  for (const TokenFile& shard : shards_) total += shard.num_tokens();
   return total;
 }
 
-std::uint16_t TokenDataset::max_token() const {
-  std::uint16_t largest = 0;
+std::int64_t TokenDataset::max_token() const {
+  std::int64_t largest = 0;
   for (const TokenFile& shard : shards_) largest = std::max(largest, shard.max_token());
   return largest;
 }
@@ -77,15 +77,15 @@ TokenDataset::WindowIndex TokenDataset::find(std::int64_t window) const {
 
 void TokenDataset::copy_window(const Window& window, std::int64_t row, HostBatch& batch) const {
   const auto length = static_cast<std::size_t>(sequence_length_);
-  const auto tokens = shards_[window.shard].tokens();
-  assert(window.start >= 0 && static_cast<std::size_t>(window.start) + length < tokens.size());
-  const auto from = tokens.subspan(static_cast<std::size_t>(window.start), length + 1);
+  const TokenFile& shard = shards_[window.shard];
+  assert(window.start >= 0 && window.start + sequence_length_ < shard.num_tokens());
   const std::size_t offset = static_cast<std::size_t>(row) * length;
   std::int32_t* targets = batch.targets.data() + offset;
-  std::copy(from.begin() + 1, from.end(), targets);
+  shard.read(window.start + 1, sequence_length_, targets);
   // Inputs are the first token and all targets but the last.
   std::byte* inputs = batch.inputs.data() + offset * sizeof(std::int32_t);
-  const std::int32_t head = from[0];
+  std::int32_t head = 0;
+  shard.read(window.start, 1, &head);
   std::memcpy(inputs, &head, sizeof head);
   std::memcpy(inputs + sizeof head, targets, (length - 1) * sizeof(std::int32_t));
 }
@@ -97,11 +97,14 @@ void TokenDataset::check_ids(const Window& window, std::int64_t row, const HostB
   std::int32_t head = 0;
   std::memcpy(&head, batch.inputs.data() + offset * sizeof head, sizeof head);
   const std::span<const std::int32_t> targets(batch.targets.data() + offset, length);
-  std::int32_t largest = head;  // a plain loop, which the compiler vectorises
-  for (const std::int32_t target : targets) largest = std::max(largest, target);
+  auto largest = static_cast<std::uint32_t>(head);  // a plain loop, which the compiler vectorises
+  for (const std::int32_t target : targets) largest = std::max(largest, static_cast<std::uint32_t>(target));
   if (largest < vocab_size_) return;
-  std::int64_t position = window.start, token = head;
-  for (std::size_t i = 0; token < vocab_size_; ++i) ++position, token = targets[i];
+  std::int64_t position = window.start, token = static_cast<std::uint32_t>(head);
+  for (std::size_t i = 0; token < vocab_size_; ++i) {
+    ++position;
+    token = static_cast<std::uint32_t>(targets[i]);
+  }
   throw Error(ErrorCode::kRuntime,
               "token file {}: token {} at position {} is not below the vocabulary size {}; the file was "
               "damaged or replaced while the run reads it: restore it and start again, to resume",
@@ -148,7 +151,7 @@ HostBatch TokenDataset::read_train(std::int64_t first, std::int64_t count) const
     const WindowIndex index = find((*order)(sample % num_samples()));
     const std::int64_t offset =
         epoch_offset(sequence_length_, seed_, order->epoch(), static_cast<std::uint32_t>(index.shard));
-    const auto num_tokens = static_cast<std::int64_t>(shards_[index.shard].tokens().size());
+    const auto num_tokens = shards_[index.shard].num_tokens();
     const std::int64_t last_start = num_tokens - 1 - sequence_length_;
     windows.push_back({index.shard, std::min(offset + index.window * sequence_length_, last_start)});
   }

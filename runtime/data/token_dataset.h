@@ -29,7 +29,7 @@ class TokenDataset final : public Dataset {
     std::filesystem::path path;  // a `.bin` file, or a folder whose `*.bin` files are taken in order of name
     std::int64_t sequence_length = 0;  // T
     std::uint64_t seed = 0;
-    std::int64_t vocab_size = kMaxTokenVocab;  // ids below it: see below
+    std::int64_t vocab_size = kTokens32.max_vocab;  // ids below it: see below
   };
 
   /// Throws Error(kInvalidInput) when the path is missing, a shard is damaged, or there are too few tokens
@@ -47,7 +47,7 @@ class TokenDataset final : public Dataset {
   std::size_t num_shards() const { return shards_.size(); }
   std::span<const TokenFile> shards() const { return shards_; }
   /// The largest token id of all shards; reads them whole.
-  std::uint16_t max_token() const;
+  std::int64_t max_token() const;
   /// Throws Error(kInvalidInput) naming the shard and position of a token id >= `vocab_size`.
   void check_vocab(std::int64_t vocab_size) const;
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "runtime/base/error.h"
 
@@ -15,11 +17,26 @@ static_assert(std::endian::native == std::endian::little, "token files are mappe
 using Header = std::array<std::int32_t, 256>;
 static_assert(sizeof(Header) == kTokenFileHeaderBytes);
 
-constexpr std::int64_t file_bytes(std::int64_t num_tokens) {
-  return kTokenFileHeaderBytes + num_tokens * static_cast<std::int64_t>(sizeof(std::uint16_t));
+constexpr std::int64_t file_bytes(const TokenLayout& layout, std::int64_t num_tokens) {
+  return kTokenFileHeaderBytes + num_tokens * layout.token_bytes;
+}
+
+/// Calls use(span of uint16 or uint32) for the tokens of a file.
+template <class Use>
+auto with_tokens(const TokenFile& file, const Use& use) {
+  const std::byte* data = file.token_bytes().data();
+  const auto count = static_cast<std::size_t>(file.num_tokens());
+  if (file.layout().token_bytes == kTokens16.token_bytes) {
+    return use(std::span(reinterpret_cast<const std::uint16_t*>(data), count));
+  }
+  return use(std::span(reinterpret_cast<const std::uint32_t*>(data), count));
 }
 
 }  // namespace
+
+const TokenLayout& TokenLayout::of_vocab(std::int64_t vocab_size) {
+  return vocab_size <= kTokens16.max_vocab ? kTokens16 : kTokens32;
+}
 
 TokenFile::TokenFile(const std::filesystem::path& path)
     : identity_(FileIdentity::of(path)), file_(path, "token file") {
@@ -32,40 +49,53 @@ TokenFile::TokenFile(const std::filesystem::path& path)
                 kTokenFileHeaderBytes);
   Header header{};
   std::memcpy(header.data(), bytes.data(), std::min<std::size_t>(bytes.size(), sizeof header));
-  TRIREME_CHECK(header[0] == kTokenFileMagic,
-                "{} is not a token file: its first word is {} where {} is expected. Make one with "
-                "`trireme data text INPUT... --out DIR`",
-                name, header[0], kTokenFileMagic);
+  layout_ = header[0] == kTokens32.magic ? &kTokens32 : &kTokens16;
+  TRIREME_CHECK(header[0] == layout_->magic,
+                "{} is not a token file: its first word is {} where {} is expected, or {} for 32-bit tokens. "
+                "Make one with `trireme data text INPUT... --out DIR`",
+                name, header[0], kTokens16.magic, kTokens32.magic);
   TRIREME_CHECK(size >= kTokenFileHeaderBytes,
                 "token file {} is truncated: it has {} bytes, fewer than its header of {} bytes", name, size,
                 kTokenFileHeaderBytes);
-  TRIREME_CHECK(header[1] == kTokenFileVersion, "token file {} has version {}, this build reads version {}",
-                name, header[1], kTokenFileVersion);
+  TRIREME_CHECK(header[1] == layout_->version, "token file {} has version {}, this build reads version {}",
+                name, header[1], layout_->version);
   TRIREME_CHECK(header[2] > 0, "token file {} has no tokens: its header counts {}", name, header[2]);
-  const std::int64_t expected = file_bytes(header[2]);
+  const std::int64_t expected = file_bytes(*layout_, header[2]);
   TRIREME_CHECK(size == expected,
                 "token file {} is {}: its header counts {} tokens, which take {} bytes, and it has {} bytes",
                 name, size < expected ? "truncated" : "damaged", header[2], expected, size);
-  tokens_ = {reinterpret_cast<const std::uint16_t*>(bytes.data() + kTokenFileHeaderBytes),
-             static_cast<std::size_t>(header[2])};
+  num_tokens_ = header[2];
 }
 
-std::uint16_t TokenFile::max_token() const {
-  // A plain loop, which the compiler vectorises; std::max_element does not.
-  std::uint16_t largest = 0;
-  for (const std::uint16_t token : tokens_) largest = std::max(largest, token);
-  return largest;
+void TokenFile::read(std::int64_t first, std::int64_t count, std::int32_t* to) const {
+  with_tokens(*this, [&](const auto& tokens) {
+    const auto part = tokens.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+    std::copy(part.begin(), part.end(), to);
+  });
+}
+
+std::int64_t TokenFile::max_token() const {
+  return with_tokens(*this, [](const auto& tokens) -> std::int64_t {
+    // A plain loop, which the compiler vectorises; std::max_element does not.
+    auto largest = tokens[0];
+    for (const auto token : tokens) largest = std::max(largest, token);
+    return largest;
+  });
 }
 
 void TokenFile::check_vocab(std::int64_t vocab_size) const {
-  if (vocab_size >= kMaxTokenVocab || max_token() < vocab_size) return;
-  const auto first = std::find_if(tokens_.begin(), tokens_.end(),
-                                  [vocab_size](std::uint16_t token) { return token >= vocab_size; });
+  const std::int64_t largest = vocab_size >= layout_->max_vocab ? 0 : max_token();
+  if (largest < vocab_size) return;
+  const auto [position, token] = with_tokens(*this, [vocab_size](const auto& tokens) {
+    const auto first =
+        std::find_if(tokens.begin(), tokens.end(), [&](std::int64_t id) { return id >= vocab_size; });
+    return std::pair<std::int64_t, std::int64_t>(first - tokens.begin(), *first);
+  });
   throw Error(ErrorCode::kInvalidInput,
               "token file {}: token {} at position {} is not below the vocabulary size {} "
               "(largest token of the file: {}); set TokenDataset::Options::vocab_size to "
               "more than that, or prepare the data with the tokenizer that the model is meant for",
-              path().string(), *first, first - tokens_.begin(), vocab_size, max_token());
+              path().string(), token, position, vocab_size, largest);
 }
 
 void TokenFile::check_unchanged() const {
@@ -78,18 +108,26 @@ void TokenFile::check_unchanged() const {
               path().string(), change);
 }
 
-TokenFileWriter::TokenFileWriter(const std::filesystem::path& path) : file_(path) {
+TokenFileWriter::TokenFileWriter(const std::filesystem::path& path, const TokenLayout& layout)
+    : file_(path), layout_(layout) {
   const Header header{};  // filled in by commit()
   file_.writer().append(std::as_bytes(std::span(header)));
 }
 
-void TokenFileWriter::append(std::span<const std::uint16_t> tokens) {
-  TRIREME_CHECK(num_tokens_ + static_cast<std::int64_t>(tokens.size()) <= kMaxTokensPerFile,
+void TokenFileWriter::append(std::span<const std::int32_t> tokens) {
+  if (layout_.token_bytes == kTokens32.token_bytes) return append_stored(std::as_bytes(tokens));
+  const std::vector<std::uint16_t> narrow(tokens.begin(), tokens.end());
+  append_stored(std::as_bytes(std::span(narrow)));
+}
+
+void TokenFileWriter::append_stored(std::span<const std::byte> tokens) {
+  const std::int64_t count = static_cast<std::int64_t>(tokens.size()) / layout_.token_bytes;
+  TRIREME_CHECK(num_tokens_ + count <= kMaxTokensPerFile,
                 "token file {} would exceed {} tokens, the most that its header can count; split the input "
                 "over several runs and train on a folder of shards",
                 file_.path().string(), kMaxTokensPerFile);
-  file_.writer().append(std::as_bytes(tokens));
-  num_tokens_ += static_cast<std::int64_t>(tokens.size());
+  file_.writer().append(tokens);
+  num_tokens_ += count;
 }
 
 void TokenFileWriter::move_tail(std::int64_t num_tokens, TokenFileWriter& target) {
@@ -98,19 +136,17 @@ void TokenFileWriter::move_tail(std::int64_t num_tokens, TokenFileWriter& target
   file_.writer().flush();
   {
     const MappedFile written(file_.writer().path(), "temporary token file");
-    const auto* tokens =
-        reinterpret_cast<const std::uint16_t*>(written.bytes().data() + kTokenFileHeaderBytes);
-    target.append({tokens + num_tokens, tokens + num_tokens_});
+    target.append_stored(written.bytes().subspan(static_cast<std::size_t>(file_bytes(layout_, num_tokens))));
   }
-  file_.writer().truncate(static_cast<std::uint64_t>(file_bytes(num_tokens)));
+  file_.writer().truncate(static_cast<std::uint64_t>(file_bytes(layout_, num_tokens)));
   num_tokens_ = num_tokens;
 }
 
 void TokenFileWriter::commit() {
   TRIREME_CHECK(num_tokens_ > 0, "token file {} would have no tokens", file_.path().string());
   Header header{};
-  header[0] = kTokenFileMagic;
-  header[1] = kTokenFileVersion;
+  header[0] = layout_.magic;
+  header[1] = layout_.version;
   header[2] = static_cast<std::int32_t>(num_tokens_);
   file_.writer().overwrite(0, std::as_bytes(std::span(header)));
   file_.commit();

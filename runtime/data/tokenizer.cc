@@ -7,7 +7,7 @@ namespace {
 
 class ByteTokenizer final : public Tokenizer {
  public:
-  std::string_view kind() const override { return "bytes"; }
+  std::string_view kind() const override { return kByteTokenizer; }
   std::int64_t vocab_size() const override { return 256; }
 
   std::vector<std::int32_t> encode(std::string_view text) const override {
@@ -35,7 +35,25 @@ std::unique_ptr<Tokenizer> make_byte_tokenizer() {
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_model) {
-  return name_or_model == "bytes" ? make_byte_tokenizer() : load_sentencepiece(name_or_model);
+  if (name_or_model == kByteTokenizer) return make_byte_tokenizer();
+  std::error_code error;
+  const std::filesystem::path path = name_or_model;
+  const bool is_bpe = path.extension() == ".json" || std::filesystem::is_directory(path, error);
+  return is_bpe ? load_bpe(path) : load_sentencepiece(path);
+}
+
+std::string_view tokenizer_file(std::string_view kind) {
+  if (kind == kSentencePieceTokenizer) return "tokenizer.model";
+  if (kind == kBpeTokenizer) return "tokenizer.json";
+  return "";
+}
+
+std::unique_ptr<Tokenizer> load_saved_tokenizer(std::string_view kind, const std::filesystem::path& folder) {
+  if (kind == kByteTokenizer) return make_byte_tokenizer();
+  if (kind == kSentencePieceTokenizer) return load_sentencepiece(folder / tokenizer_file(kind));
+  if (kind == kBpeTokenizer) return load_bpe(folder / tokenizer_file(kind));
+  throw Error(ErrorCode::kInvalidInput, "{} was made with a tokenizer \"{}\"; known are {}, {} and {}",
+              folder.string(), kind, kByteTokenizer, kSentencePieceTokenizer, kBpeTokenizer);
 }
 
 }  // namespace trireme

@@ -28,9 +28,9 @@ int fuzz_token_file(const std::uint8_t* data, std::size_t size) {
 std::vector<std::string> shards() {
   std::vector<std::string> files;
   for (const int count : {1, 5, 100}) {
-    std::vector<std::uint16_t> tokens;
-    for (int i = 0; i < count; ++i) tokens.push_back(static_cast<std::uint16_t>(7 * i));
-    TokenFileWriter writer(scratch_folder() / "seed.bin");
+    std::vector<std::int32_t> tokens;
+    for (int i = 0; i < count; ++i) tokens.push_back(7 * i);
+    TokenFileWriter writer(scratch_folder() / "seed.bin", kTokens16);
     writer.append(tokens);
     writer.commit();
     files.push_back(testing::read_file(scratch_folder() / "seed.bin"));

@@ -42,5 +42,6 @@ install(FILES
   third_party/cmake/FindCUDNN.cmake
   third_party/cmake/FindDNNL.cmake
   third_party/cmake/FindNCCL.cmake
+  third_party/cmake/FindPCRE2.cmake
   third_party/cmake/FindSentencePiece.cmake
   DESTINATION ${trireme_package_dir})

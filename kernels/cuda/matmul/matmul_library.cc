@@ -6,6 +6,7 @@
 #include <deque>
 #include <string>
 
+#include "kernels/cuda/device/check.h"
 #include "kernels/cuda/quantize.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
@@ -250,9 +251,11 @@ MatmulLibrary::~MatmulLibrary() {
   if (cublasLtDestroy(handle_) != CUBLAS_STATUS_SUCCESS) log_warning("cuda: cublasLtDestroy failed");
 }
 
-MatmulLibrary::Plan& MatmulLibrary::plan_for(const Product& product, const ProductPointers& pointers) {
+MatmulLibrary::Plan& MatmulLibrary::plan_for(cudaStream_t stream, const Product& product,
+                                             const ProductPointers& pointers) {
   std::unique_ptr<Plan>& plan = plans_[product];
   if (!plan) {
+    expect_no_capture(stream, text_of(product));
     auto fresh = std::make_unique<Plan>(product);
     fresh->set_pointers(product, pointers);
     fresh->choose(handle_, product);
@@ -264,7 +267,7 @@ MatmulLibrary::Plan& MatmulLibrary::plan_for(const Product& product, const Produ
 bool MatmulLibrary::run(cudaStream_t stream, Product product, const ProductPointers& pointers) {
   if (!takes_extents(product)) return false;
   product.alignment = common_alignment(pointers);
-  Plan& plan = plan_for(product, pointers);
+  Plan& plan = plan_for(stream, product, pointers);
   plan.set_pointers(product, pointers);
   const float alpha = 1.0f, beta = product.add_c ? 1.0f : 0.0f;
   const void* c = product.add_c ? pointers.c : pointers.d;

@@ -53,7 +53,7 @@ TEST_F(RunCheckpoint, StateComesBack) {
   EXPECT_EQ(state.tokenizer, "sentencepiece");
   EXPECT_EQ(state.class_names, (std::vector<std::string>{"ant", "caf\xC3\xA9"}));
   EXPECT_EQ(state.config.model.vocab, 61);
-  EXPECT_EQ(testing::read_file(saved / kTokenizerModelFile), "model");
+  EXPECT_EQ(testing::read_file(saved / "tokenizer.model"), "model");
 }
 
 TEST_F(RunCheckpoint, AnEvaluationIsNotedAfterwards) {

@@ -2,15 +2,19 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "runtime/data/bpe_model.h"
 #include "runtime/data/sentencepiece_tokenizer.h"
 #include "runtime/data/token_file.h"
 #include "runtime/data/tokenizer.h"
 #include "tests/runtime/data/sample_text.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/token_ids.h"
 
 namespace trireme {
 namespace {
@@ -25,7 +29,7 @@ using testing::write_file;
 /// The tokens of a shard as text.
 std::string text_of(const fs::path& path, const Tokenizer& tokenizer) {
   const TokenFile file(path);
-  return tokenizer.decode(std::vector<std::int32_t>(file.tokens().begin(), file.tokens().end()));
+  return tokenizer.decode(testing::token_ids(file));
 }
 
 TEST(PrepareText, BytesAreJoinedAndSplit) {
@@ -98,7 +102,32 @@ TEST(PrepareText, SentencepieceModelGoesAlong) {
   EXPECT_EQ(text_of(folder / "out/train.bin", *tokenizer), a + b);  // the separator decodes to nothing
   const TokenFile file(folder / "out/train.bin");
   const std::int32_t separator = tokenizer->document_separator().at(0);
-  EXPECT_EQ(std::count(file.tokens().begin(), file.tokens().end(), separator), 1);
+  EXPECT_EQ(std::ranges::count(testing::token_ids(file), separator), 1);
+}
+
+// A vocabulary of 70,000 tokens, most of which nothing uses.
+TEST(PrepareText, ByteLevelBpeKeepsItsFileAndWidth) {
+  const TemporaryFolder folder;
+  nlohmann::json vocab = nlohmann::json::object();
+  for (int byte = 0; byte < 256; ++byte) vocab[written_token(std::string(1, static_cast<char>(byte)))] = byte;
+  vocab["he"] = 69'999;
+  const nlohmann::json json = {{"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
+                               {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", {"h e"}}}}};
+  write_file(folder / "bpe" / "tokenizer.json", json.dump());
+  write_file(folder / "in" / "a.txt", "he said\nhe knew\n");
+  const auto summary = prepare_text(
+      {.inputs = {folder / "in"}, .output = folder / "out", .tokenizer = (folder / "bpe").string()});
+  EXPECT_TRUE(summary.lossless);
+  const DatasetInfo info = read_dataset_info(folder / "out");
+  EXPECT_EQ(info.tokenizer, "bpe");
+  EXPECT_EQ(info.tokenizer_model, "tokenizer.json");
+  EXPECT_EQ(info.vocab_size, 70'000);
+  const TokenFile file(folder / "out/train.bin");
+  EXPECT_EQ(&file.layout(), &kTokens32);
+  EXPECT_EQ(testing::token_ids(file).front(), 69'999);
+  const auto saved = load_saved_tokenizer("bpe", folder / "out");
+  EXPECT_EQ(text_of(folder / "out/train.bin", *saved) + text_of(folder / "out/eval.bin", *saved),
+            "he said\nhe knew\n");
 }
 
 TEST(PrepareText, LongTextsAreEncodedInPiecesWithoutLoss) {

@@ -20,9 +20,9 @@ using testing::TemporaryFolder;
 
 /// Tokens first, first + 1, ...: a window tells where it was cut.
 void write_counting(const std::filesystem::path& path, std::uint16_t first, std::size_t count) {
-  std::vector<std::uint16_t> tokens(count);
+  std::vector<std::int32_t> tokens(count);
   std::iota(tokens.begin(), tokens.end(), first);
-  TokenFileWriter writer(path);
+  TokenFileWriter writer(path, kTokens16);
   writer.append(tokens);
   writer.commit();
 }

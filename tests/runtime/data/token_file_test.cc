@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/support/temporary_folder.h"
+#include "tests/support/token_ids.h"
 
 namespace trireme {
 namespace {
@@ -17,8 +18,8 @@ using testing::read_file;
 using testing::TemporaryFolder;
 using testing::write_file;
 
-void write_tokens(const std::filesystem::path& path, const std::vector<std::uint16_t>& tokens) {
-  TokenFileWriter writer(path);
+void write_tokens(const std::filesystem::path& path, const std::vector<std::int32_t>& tokens) {
+  TokenFileWriter writer(path, kTokens16);
   writer.append(tokens);
   writer.commit();
 }
@@ -52,48 +53,74 @@ TEST(TokenFile, LayoutIsTheCommonOne) {
 
 TEST(TokenFile, RoundTrip) {
   const TemporaryFolder folder;
-  std::vector<std::uint16_t> tokens(700'000);
-  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::uint16_t>(i * 31 % 50257);
-  TokenFileWriter writer(folder / "a.bin");
+  std::vector<std::int32_t> tokens(700'000);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(i * 31 % 50257);
+  TokenFileWriter writer(folder / "a.bin", kTokens16);
   writer.append(std::span(tokens).first(3));
   writer.append(std::span(tokens).subspan(3));
   EXPECT_EQ(writer.num_tokens(), 700'000);
   EXPECT_FALSE(std::filesystem::exists(folder / "a.bin"));
   writer.commit();
   const TokenFile file(folder / "a.bin");
-  EXPECT_TRUE(std::equal(file.tokens().begin(), file.tokens().end(), tokens.begin(), tokens.end()));
+  EXPECT_EQ(testing::token_ids(file), tokens);
   EXPECT_EQ(file.max_token(), 50256);
   EXPECT_EQ(folder.num_entries(), 1);
 }
 
 TEST(TokenFile, TheTailMovesToAnotherFile) {
   const TemporaryFolder folder;
-  TokenFileWriter train(folder / "train.bin"), eval(folder / "eval.bin");
-  std::vector<std::uint16_t> tokens(1000);
-  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::uint16_t>(i);
+  TokenFileWriter train(folder / "train.bin", kTokens16), eval(folder / "eval.bin", kTokens16);
+  std::vector<std::int32_t> tokens(1000);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(i);
   train.append(tokens);
   train.move_tail(900, eval);
   train.commit();
   eval.commit();
   const TokenFile first(folder / "train.bin"), second(folder / "eval.bin");
-  EXPECT_EQ(first.tokens().size(), 900u);
-  EXPECT_EQ(first.tokens().back(), 899);
-  EXPECT_EQ(second.tokens().size(), 100u);
-  EXPECT_EQ(second.tokens().front(), 900);
+  tokens.resize(900);
+  EXPECT_EQ(testing::token_ids(first), tokens);
+  EXPECT_EQ(second.num_tokens(), 100);
+  EXPECT_EQ(testing::token_ids(second).front(), 900);
+}
+
+// Vocabularies of more than 65,536 tokens, such as Llama 3's.
+TEST(TokenFile, LargeVocabulariesHave32Bits) {
+  EXPECT_EQ(&TokenLayout::of_vocab(65536), &kTokens16);
+  EXPECT_EQ(&TokenLayout::of_vocab(65537), &kTokens32);
+  const TemporaryFolder folder;
+  TokenFileWriter train(folder / "train.bin", kTokens32), eval(folder / "eval.bin", kTokens32);
+  train.append(std::vector<std::int32_t>{7, 128'255, 256, 65'536});
+  train.move_tail(3, eval);
+  train.commit();
+  eval.commit();
+  const std::string bytes = read_file(folder / "train.bin");
+  ASSERT_EQ(bytes.size(), 1024u + 12u);
+  std::array<std::int32_t, 256> expected{20240801, 7, 3};
+  EXPECT_EQ(std::memcmp(bytes.data(), expected.data(), 1024), 0);
+  const TokenFile file(folder / "train.bin");
+  EXPECT_EQ(testing::token_ids(file), (std::vector<std::int32_t>{7, 128'255, 256}));
+  EXPECT_EQ(file.max_token(), 128'255);
+  EXPECT_EQ(testing::token_ids(TokenFile(folder / "eval.bin")), (std::vector<std::int32_t>{65'536}));
+  file.check_vocab(128'256);
+  expect_contains(message_of([&] { file.check_vocab(128'255); }), {"token 128255", "position 1"});
+  // Ids that no int32 holds.
+  write_raw(folder / "huge.bin", 20240801, 7, 1, 0);
+  write_file(folder / "huge.bin", read_file(folder / "huge.bin") + std::string("\x00\x00\x00\x80", 4));
+  expect_contains(message_of([&] { TokenFile(folder / "huge.bin").check_vocab(1000); }), {"2147483648"});
 }
 
 TEST(TokenFile, AnUncommittedWriterLeavesNothing) {
   const TemporaryFolder folder;
   {
-    TokenFileWriter writer(folder / "a.bin");
-    writer.append(std::vector<std::uint16_t>{1, 2, 3});
+    TokenFileWriter writer(folder / "a.bin", kTokens16);
+    writer.append(std::vector<std::int32_t>{1, 2, 3});
   }
   EXPECT_EQ(folder.num_entries(), 0);
 }
 
 TEST(TokenFile, NoTokensAreNotCommitted) {
   const TemporaryFolder folder;
-  TokenFileWriter writer(folder / "a.bin");
+  TokenFileWriter writer(folder / "a.bin", kTokens16);
   EXPECT_THROW(writer.commit(), Error);
 }
 
@@ -124,7 +151,7 @@ TEST(TokenFile, DamagedFilesSayWhatIsWrong) {
 
 TEST(TokenFile, VocabCheckNamesTokenAndPosition) {
   const TemporaryFolder folder;
-  std::vector<std::uint16_t> tokens(5000, 3);
+  std::vector<std::int32_t> tokens(5000, 3);
   tokens[4321] = 300;
   tokens[4322] = 301;
   write_tokens(folder / "a.bin", tokens);

@@ -16,7 +16,7 @@ TEST(ByteTokenizer, EveryByteComesBack) {
   const auto tokenizer = load_tokenizer("bytes");
   EXPECT_EQ(tokenizer->kind(), "bytes");
   EXPECT_EQ(tokenizer->vocab_size(), 256);
-  EXPECT_TRUE(tokenizer->model_path().empty());
+  EXPECT_TRUE(tokenizer->model_text().empty());
   std::string text;
   for (int byte = 0; byte < 256; ++byte) text += static_cast<char>(byte);
   const auto ids = tokenizer->encode(text);

@@ -1,0 +1,243 @@
+#include "runtime/data/bpe_model.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <system_error>
+
+#include "runtime/base/error.h"
+#include "runtime/base/regular_file.h"
+#include "runtime/checkpoint/json_file.h"
+#include "runtime/data/pre_tokenizer.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::size_t kMaxBytes = std::size_t{128} << 20;  // Llama 3.1's has 17 MB
+constexpr const char* kGpt2Separator = "<|endoftext|>";
+
+/// The character of each byte, and from U+0100 on the bytes of the characters.
+struct ByteCharacters {
+  std::array<char32_t, 256> of_byte{};
+  std::array<int, 324> byte_of{};  // -1: none
+
+  ByteCharacters() {
+    byte_of.fill(-1);
+    char32_t next = 256;
+    for (int byte = 0; byte < 256; ++byte) {
+      const bool prints = (byte >= 33 && byte <= 126) || (byte >= 161 && byte != 173);
+      const char32_t character = prints ? static_cast<char32_t>(byte) : next++;
+      of_byte[static_cast<std::size_t>(byte)] = character;
+      byte_of[character] = byte;
+    }
+  }
+};
+
+const ByteCharacters& byte_characters() {
+  static const ByteCharacters characters;
+  return characters;
+}
+
+/// Refuses what would change the tokens and is not known here.
+void expect(const Json& object, const char* key, std::initializer_list<Json> known) {
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return;
+  const bool fits = std::ranges::any_of(known, [&](const Json& value) { return *found == value; });
+  TRIREME_CHECK(fits, "its \"{}\" is {:.100}, which is not known here", key, found->dump());
+}
+
+void add_split(const Json& json, BpeModel& model) {
+  expect(json, "behavior", {"Isolated"});
+  expect(json, "invert", {false});
+  const Json& pattern = json.at("pattern");
+  if (pattern.contains("Regex")) {
+    model.patterns.push_back(pattern.at("Regex").get<std::string>());
+  } else {
+    model.patterns.push_back(any_of_texts({pattern.at("String").get<std::string>()}));
+  }
+}
+
+void add_pre_tokenizer(const Json& json, BpeModel& model) {
+  if (json.is_null()) return;
+  const std::string type = json.at("type").get<std::string>();
+  if (type == "Sequence") {
+    for (const Json& part : json.at("pretokenizers")) add_pre_tokenizer(part, model);
+  } else if (type == "Split") {
+    add_split(json, model);
+  } else if (type == "ByteLevel") {
+    expect(json, "add_prefix_space", {false});
+    if (json.value("use_regex", true)) model.patterns.emplace_back(kGpt2Pattern);
+  } else {
+    throw Error(ErrorCode::kInvalidInput,
+                "its pre-tokenizer is \"{:.100}\"; known are ByteLevel, Split and Sequence", type);
+  }
+}
+
+std::int32_t read_id(const Json& value) {
+  const bool fits =
+      value.is_number_integer() && value >= 0 && value < std::numeric_limits<std::int32_t>::max();
+  TRIREME_CHECK(fits, "its token id {:.100} is none", value.dump());
+  return value.get<std::int32_t>();
+}
+
+void read_vocabulary(const Json& vocab, BpeModel& model) {
+  TRIREME_CHECK(vocab.is_object() && !vocab.empty(), "its vocabulary has no tokens");
+  for (const auto& [token, id] : vocab.items()) {
+    model.learned.ids.emplace(bytes_of_token(token), read_id(id));
+  }
+}
+
+std::pair<std::string, std::string> read_merge(std::string_view line, std::size_t number) {
+  const std::size_t space = line.find(' ');
+  TRIREME_CHECK(space != std::string_view::npos && space > 0 && space + 1 < line.size() &&
+                    line.find(' ', space + 1) == std::string_view::npos,
+                "its merge {} is \"{:.100}\", not two tokens with a space between", number, line);
+  return {bytes_of_token(line.substr(0, space)), bytes_of_token(line.substr(space + 1))};
+}
+
+void read_merges(const Json& merges, BpeModel& model) {
+  TRIREME_CHECK(merges.is_array(), "it has no list of merges");
+  for (const Json& merge : merges) {
+    const std::size_t number = model.learned.merges.size();
+    if (merge.is_string()) {
+      model.learned.merges.push_back(read_merge(merge.get_ref<const std::string&>(), number));
+      continue;
+    }
+    TRIREME_CHECK(merge.is_array() && merge.size() == 2, "its merge {} is {:.100}, not two tokens", number,
+                  merge.dump());
+    model.learned.merges.emplace_back(bytes_of_token(merge[0].get_ref<const std::string&>()),
+                                      bytes_of_token(merge[1].get_ref<const std::string&>()));
+  }
+}
+
+void read_added(const Json& tokens, BpeModel& model) {
+  for (const Json& token : tokens) {
+    expect(token, "lstrip", {false});
+    expect(token, "rstrip", {false});
+    expect(token, "single_word", {false});
+    const std::string content = token.at("content").get<std::string>();
+    TRIREME_CHECK(!content.empty(), "an added token of its has no text");
+    model.added.emplace_back(content, read_id(token.at("id")));
+  }
+}
+
+BpeModel from_tokenizer_json(std::string text) {
+  const Json json = parse_json(text);
+  TRIREME_CHECK(json.is_object() && json.contains("model"), "it has no \"model\"");
+  const Json& bpe = json.at("model");
+  const std::string type = bpe.value("type", "BPE");
+  TRIREME_CHECK(type == "BPE", "its model is \"{:.100}\"; known is byte-level BPE", type);
+  TRIREME_CHECK(bpe.contains("merges"), "it has no merges");
+  expect(bpe, "dropout", {0.0});
+  expect(bpe, "byte_fallback", {false});
+  expect(bpe, "continuing_subword_prefix", {""});
+  expect(bpe, "end_of_word_suffix", {""});
+  if (const Json normalizer = json.value("normalizer", Json()); !normalizer.is_null()) {
+    const bool does_nothing =
+        normalizer.value("type", "") == "Sequence" && normalizer.value("normalizers", Json::array()).empty();
+    TRIREME_CHECK(does_nothing,
+                  "it changes the text first (\"normalizer\": {:.100}), which is not known here",
+                  normalizer.dump());
+  }
+  BpeModel model;
+  read_vocabulary(bpe.at("vocab"), model);
+  read_merges(bpe.at("merges"), model);
+  model.learned.whole_pieces = bpe.value("ignore_merges", false);
+  add_pre_tokenizer(json.value("pre_tokenizer", Json()), model);
+  read_added(json.value("added_tokens", Json::array()), model);
+  model.text = std::move(text);
+  return model;
+}
+
+BpeModel from_vocab_and_merges(const std::string& vocab, const std::string& merges) {
+  Json json_merges = Json::array();
+  std::istringstream lines(merges);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    const bool is_heading = json_merges.empty() && line.starts_with("#version");
+    if (!line.empty() && !is_heading) json_merges.push_back(line);
+  }
+  TRIREME_CHECK(!json_merges.empty(), "merges.txt has no merges");
+  const Json json_vocab = parse_json(vocab);
+  Json added = Json::array();
+  if (json_vocab.is_object() && json_vocab.contains(kGpt2Separator)) {
+    added.push_back({{"id", json_vocab[kGpt2Separator]}, {"content", kGpt2Separator}, {"special", true}});
+  }
+  const Json json = {
+      {"version", "1.0"},
+      {"added_tokens", added},
+      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}},
+      {"decoder", {{"type", "ByteLevel"}}},
+      {"model", {{"type", "BPE"}, {"vocab", json_vocab}, {"merges", json_merges}}}};
+  return from_tokenizer_json(json.dump());
+}
+
+BpeModel read_files(const fs::path& path) {
+  const auto read = [](const fs::path& file, const char* what) {
+    return read_text_file({.path = file, .what = what, .max_bytes = kMaxBytes});
+  };
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return from_tokenizer_json(read(path, "tokenizer"));
+  if (fs::exists(path / "tokenizer.json", error)) {
+    return from_tokenizer_json(read(path / "tokenizer.json", "tokenizer"));
+  }
+  TRIREME_CHECK(fs::exists(path / "vocab.json", error) || fs::exists(path / "merges.txt", error),
+                "the folder has neither tokenizer.json nor vocab.json and merges.txt");
+  return from_vocab_and_merges(read(path / "vocab.json", "vocabulary"),
+                               read(path / "merges.txt", "list of merges"));
+}
+
+}  // namespace
+
+std::string bytes_of_token(std::string_view written) {
+  const ByteCharacters& characters = byte_characters();
+  std::string bytes;
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    const auto first = static_cast<unsigned char>(written[i]);
+    // All characters of bytes have one or two bytes of UTF-8.
+    const bool two = first >= 0xC2 && first <= 0xC5 && i + 1 < written.size();
+    const char32_t character =
+        two ? static_cast<char32_t>((first & 0x1F) << 6 | (static_cast<unsigned char>(written[i + 1]) & 0x3F))
+            : first;
+    const bool known =
+        character < characters.byte_of.size() && characters.byte_of[character] >= 0 && (two || first < 0x80);
+    if (!known) {
+      bytes += written[i];
+      continue;
+    }
+    bytes += static_cast<char>(characters.byte_of[character]);
+    i += two ? 1 : 0;
+  }
+  return bytes;
+}
+
+std::string written_token(std::string_view bytes) {
+  std::string written;
+  for (const char byte : bytes) {
+    const char32_t character = byte_characters().of_byte[static_cast<unsigned char>(byte)];
+    if (character < 0x80) {
+      written += static_cast<char>(character);
+    } else {
+      written += static_cast<char>(0xC0 | character >> 6);
+      written += static_cast<char>(0x80 | (character & 0x3F));
+    }
+  }
+  return written;
+}
+
+BpeModel read_bpe_model(const fs::path& path) {
+  try {
+    return read_files(path);
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ErrorCode::kInvalidInput, "tokenizer {} is damaged: {:.300}", path.string(), error.what());
+  } catch (const Error& error) {
+    throw Error(error.code(), "tokenizer {}: {}", path.string(), error.what());
+  }
+}
+
+}  // namespace trireme

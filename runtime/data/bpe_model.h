@@ -1,0 +1,33 @@
+// A byte-level BPE vocabulary as its files hold it: `tokenizer.json` of Hugging Face's tokenizers, or GPT-2's
+// vocab.json and merges.txt.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/data/byte_pairs.h"
+
+namespace trireme {
+
+struct BpeModel {
+  BytePairs::Learned learned;
+  std::vector<std::pair<std::string, std::int32_t>>
+      added;                          // found in the text before it is cut: "<|endoftext|>"
+  std::vector<std::string> patterns;  // that cut the text, one after the other
+  std::string text;                   // of a tokenizer.json that says the same
+};
+
+/// Reads a tokenizer.json, or a folder that has one, or vocab.json and merges.txt. Throws
+/// Error(kInvalidInput) naming the file and what is missing, damaged, or of a kind that is not known.
+BpeModel read_bpe_model(const std::filesystem::path& path);
+
+/// The bytes of a token as files write them: a character for each, those of Latin-1 that print themselves,
+/// the others from U+0100 on. What is no such character stays as it is.
+std::string bytes_of_token(std::string_view written);
+/// The other way.
+std::string written_token(std::string_view bytes);
+
+}  // namespace trireme

@@ -1,0 +1,114 @@
+// Byte-level BPE, the tokens of GPT-2 and Llama 3.
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "runtime/base/error.h"
+#include "runtime/data/bpe_model.h"
+#include "runtime/data/pre_tokenizer.h"
+#include "runtime/data/tokenizer.h"
+
+namespace trireme {
+namespace {
+
+// What ends a document, and what begins one, in the vocabularies of GPT-2 and Llama 3.
+constexpr const char* kEnds[] = {"<|endoftext|>", "<|end_of_text|>", "</s>"};
+constexpr const char* kBegin = "<|begin_of_text|>";
+
+class BpeTokenizer final : public Tokenizer {
+ public:
+  BpeTokenizer(const std::filesystem::path& path, BpeModel model)
+      : path_(path), text_(std::move(model.text)) {
+    for (const auto& [bytes, id] : model.learned.ids) name_token(id, bytes);
+    std::vector<std::string> added;
+    for (const auto& [content, id] : model.added) {
+      tokens_[id] = content;
+      added_.emplace(content, id);
+      added.push_back(content);
+    }
+    if (!added.empty()) added_pattern_.emplace(any_of_texts(added));
+    for (const std::string& pattern : model.patterns) patterns_.emplace_back(pattern);
+    pairs_.emplace(std::move(model.learned));
+  }
+
+  std::string_view kind() const override { return kBpeTokenizer; }
+  std::int64_t vocab_size() const override { return std::int64_t{tokens_.rbegin()->first} + 1; }
+  std::string model_text() const override { return text_; }
+
+  std::vector<std::int32_t> encode(std::string_view text) const override {
+    std::vector<std::int32_t> ids;
+    Cache cache;
+    if (!added_pattern_) {
+      encode_plain(text, cache, ids);
+      return ids;
+    }
+    added_pattern_->split(text, [&](std::string_view part, bool is_added) {
+      if (is_added) {
+        ids.push_back(added_.find(part)->second);
+      } else {
+        encode_plain(part, cache, ids);
+      }
+    });
+    return ids;
+  }
+
+  std::string decode(std::span<const std::int32_t> ids) const override {
+    std::string text;
+    for (const std::int32_t id : ids) {
+      const auto found = tokens_.find(id);
+      TRIREME_CHECK(found != tokens_.end(), "token {} is not in the vocabulary of {} tokens of {}", id,
+                    tokens_.size(), path_.string());
+      text += found->second;
+    }
+    return text;
+  }
+
+  std::vector<std::int32_t> document_separator() const override {
+    for (const char* end : kEnds) {
+      const auto found = added_.find(end);
+      if (found == added_.end()) continue;
+      const auto begin = added_.find(kBegin);
+      if (begin == added_.end()) return {found->second};
+      return {found->second, begin->second};
+    }
+    return encode("\n\n");
+  }
+
+ private:
+  /// Words come again and again.
+  using Cache = std::unordered_map<std::string_view, std::vector<std::int32_t>>;
+
+  void name_token(std::int32_t id, const std::string& bytes) {
+    const bool is_new = tokens_.emplace(id, bytes).second;
+    TRIREME_CHECK(is_new, "two of its tokens have the id {}", id);
+  }
+
+  void encode_plain(std::string_view text, Cache& cache, std::vector<std::int32_t>& ids) const {
+    pre_tokenize(patterns_, text, [&](std::string_view piece) {
+      const auto [found, is_new] = cache.try_emplace(piece);
+      if (is_new) pairs_->encode(piece, found->second);
+      ids.insert(ids.end(), found->second.begin(), found->second.end());
+    });
+  }
+
+  std::filesystem::path path_;
+  std::string text_;
+  std::map<std::int32_t, std::string> tokens_;  // as bytes
+  std::map<std::string, std::int32_t, std::less<>> added_;
+  std::optional<TextPattern> added_pattern_;
+  std::vector<TextPattern> patterns_;
+  std::optional<BytePairs> pairs_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> load_bpe(const std::filesystem::path& path) {
+  BpeModel model = read_bpe_model(path);
+  try {
+    return std::make_unique<BpeTokenizer>(path, std::move(model));
+  } catch (const Error& error) {
+    throw Error(error.code(), "tokenizer {}: {}", path.string(), error.what());
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,38 @@
+// Cuts text into the pieces within which byte pairs are merged, by the regular expressions of a vocabulary.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trireme {
+
+/// A regular expression over UTF-8, with Unicode's classes of characters (PCRE2). Bytes that are no UTF-8
+/// match nothing.
+class TextPattern {
+ public:
+  /// Throws Error(kInvalidInput) with the place of what is wrong in the expression.
+  explicit TextPattern(const std::string& expression);
+
+  /// Calls visit(piece, is_match) for the matches and for what lies between them; together they are `text`.
+  void split(std::string_view text, const std::function<void(std::string_view, bool)>& visit) const;
+
+ private:
+  std::string expression_;
+  std::shared_ptr<const void> code_;
+};
+
+/// An expression that matches exactly `texts`, of several that fit the longest; there is at least one.
+std::string any_of_texts(std::vector<std::string> texts);
+
+/// The pieces of GPT-2: contractions, words and numbers with the space before them, signs, spaces.
+inline constexpr const char* kGpt2Pattern =
+    R"('(?:s|t|re|ve|m|ll|d)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+/// Calls visit(piece) for the pieces that `patterns` leave, each cutting those of the one before.
+void pre_tokenize(const std::vector<TextPattern>& patterns, std::string_view text,
+                  const std::function<void(std::string_view)>& visit);
+
+}  // namespace trireme

@@ -1,0 +1,183 @@
+// Byte-level BPE with a vocabulary of a few merges, whose tokens can be told by hand. tests/parity/bpe.py
+// compares real vocabularies with Hugging Face's library.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/error.h"
+#include "runtime/data/bpe_model.h"
+#include "runtime/data/pre_tokenizer.h"
+#include "runtime/data/tokenizer.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+using nlohmann::json;
+using testing::message_of;
+using testing::TemporaryFolder;
+using testing::write_file;
+
+constexpr const char* kLlama3Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+std::vector<std::string> pieces(const std::string& pattern, const std::string& text) {
+  std::vector<std::string> all;
+  pre_tokenize({TextPattern(pattern)}, text, [&](std::string_view piece) { all.emplace_back(piece); });
+  return all;
+}
+
+// The pieces are what tokenizers 0.23 gives for these texts.
+TEST(PreTokenizer, CutsAsGpt2) {
+  using Pieces = std::vector<std::string>;
+  EXPECT_EQ(pieces(kGpt2Pattern, "I'll  be\tthere's 12345 x\xc2\xb2!?\n\n done "),
+            (Pieces{"I", "'ll", " ", " be", "\t", "there", "'s", " 12345", " x", "\xc2\xb2", "!?", "\n\n",
+                    " done", " "}));
+  EXPECT_EQ(pieces(kGpt2Pattern, "na\xc3\xafve \xe4\xbd\xa0\xe5\xa5\xbd \xf0\x9f\x9a\xa2\xf0\x9f\x9a\xa2"),
+            (Pieces{"na\xc3\xafve", " \xe4\xbd\xa0\xe5\xa5\xbd", " \xf0\x9f\x9a\xa2\xf0\x9f\x9a\xa2"}));
+  EXPECT_EQ(pieces(kGpt2Pattern, "a\xff\xfe b"), (Pieces{"a", "\xff\xfe", " b"}));  // no UTF-8
+  EXPECT_TRUE(pieces(kGpt2Pattern, "").empty());
+}
+
+TEST(PreTokenizer, CutsAsLlama3) {
+  using Pieces = std::vector<std::string>;
+  EXPECT_EQ(pieces(kLlama3Pattern, "I'LL pay $12345;\n\n  if(x)\n"),
+            (Pieces{"I", "'LL", " pay", " $", "123", "45", ";\n\n", " ", " if", "(x", ")\n"}));
+}
+
+TEST(PreTokenizer, RefusesAWrongExpression) {
+  EXPECT_NE(message_of([] { TextPattern("a(b"); }).find("byte 3"), std::string::npos);
+}
+
+TEST(BpeModel, TokensAreWrittenAsCharactersOfBytes) {
+  EXPECT_EQ(written_token(" a\n\xc3"),
+            "\xc4\xa0"
+            "a\xc4\x8a\xc3\x83");
+  std::string all;
+  for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
+  EXPECT_EQ(bytes_of_token(written_token(all)), all);
+}
+
+/// 256 bytes, then what the merges give, then the added token.
+json tokenizer_of(const std::vector<std::pair<std::string, std::string>>& merges) {
+  json vocab = json::object(), list = json::array();
+  for (int byte = 0; byte < 256; ++byte) vocab[written_token(std::string(1, static_cast<char>(byte)))] = byte;
+  for (const auto& [left, right] : merges) {
+    list.push_back(written_token(left) + " " + written_token(right));
+    vocab[written_token(left + right)] = vocab.size();
+  }
+  const auto added = static_cast<int>(vocab.size());
+  return {{"added_tokens", {{{"id", added}, {"content", "<|endoftext|>"}, {"special", true}}}},
+          {"normalizer", nullptr},
+          {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
+          {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", list}}}};
+}
+
+class BpeTokenizerTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Tokenizer> load(const json& json) {
+    write_file(folder_ / "tokenizer.json", json.dump());
+    return load_tokenizer((folder_ / "tokenizer.json").string());
+  }
+  std::string refusal(const json& json) {
+    return message_of([&] { load(json); });
+  }
+
+  // 256 "he", 257 "ll", 258 "hell", 259 " w", 260 "aa", 261 "aaa"
+  const json small_ =
+      tokenizer_of({{"h", "e"}, {"l", "l"}, {"he", "ll"}, {" ", "w"}, {"a", "a"}, {"aa", "a"}});
+  TemporaryFolder folder_;
+};
+
+using Ids = std::vector<std::int32_t>;
+
+TEST_F(BpeTokenizerTest, MergesInTheirOrder) {
+  const auto tokenizer = load(small_);
+  EXPECT_EQ(tokenizer->kind(), "bpe");
+  EXPECT_EQ(tokenizer->vocab_size(), 263);
+  EXPECT_EQ(tokenizer->encode("hello"), (Ids{258, 'o'}));
+  EXPECT_EQ(tokenizer->encode("hello world"), (Ids{258, 'o', 259, 'o', 'r', 'l', 'd'}));
+  EXPECT_EQ(tokenizer->encode("lll"), (Ids{257, 'l'}));    // the first pair
+  EXPECT_EQ(tokenizer->encode("aaaaa"), (Ids{260, 261}));  // pairs of "aa" first, then one takes the last
+  EXPECT_EQ(tokenizer->encode("hel lo"), (Ids{256, 'l', ' ', 'l', 'o'}));  // pieces are not joined
+  EXPECT_EQ(tokenizer->encode("\xff"), (Ids{255}));
+  EXPECT_TRUE(tokenizer->encode("").empty());
+}
+
+TEST_F(BpeTokenizerTest, AddedTokensAreFoundInTheText) {
+  const auto tokenizer = load(small_);
+  EXPECT_EQ(tokenizer->encode("he<|endoftext|>he<|end"), (Ids{256, 262, 256, '<', '|', 'e', 'n', 'd'}));
+  EXPECT_EQ(tokenizer->document_separator(), (Ids{262}));
+  EXPECT_EQ(tokenizer->decode(Ids{258, 'o', 262}), "hello<|endoftext|>");
+  EXPECT_THROW(tokenizer->decode(Ids{263}), Error);
+  EXPECT_THROW(tokenizer->decode(Ids{-1}), Error);
+}
+
+TEST_F(BpeTokenizerTest, LongPiecesAreQuickAndEveryTextComesBack) {
+  const auto tokenizer = load(small_);
+  std::string all(300'000, 'a');
+  all += std::string(300'000, ' ') + "x" + std::string(300'000, '!');
+  for (int i = 0; i < 70'000; ++i) all += static_cast<char>(i * 7919 >> 5);
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode(all)), all);
+}
+
+TEST_F(BpeTokenizerTest, WholePiecesComeFirstWhereItSaysSo) {
+  json changed = small_;
+  changed["model"]["vocab"]["lo"] = 300;  // no merge gives it
+  EXPECT_EQ(load(changed)->encode("lo"), (Ids{'l', 'o'}));
+  changed["model"]["ignore_merges"] = true;
+  EXPECT_EQ(load(changed)->encode("lo"), (Ids{300}));
+}
+
+TEST_F(BpeTokenizerTest, VocabAndMergesAreTheSame) {
+  const json& model = small_["model"];
+  json vocab = model["vocab"];
+  vocab["<|endoftext|>"] = 262;
+  write_file(folder_ / "gpt2" / "vocab.json", vocab.dump());
+  std::string merges = "#version: 0.2\n";
+  for (const json& merge : model["merges"]) merges += merge.get<std::string>() + "\n";
+  EXPECT_NE(message_of([&] { load_bpe(folder_ / "gpt2"); }).find("merges.txt"), std::string::npos);
+  write_file(folder_ / "gpt2" / "merges.txt", merges);
+  const auto tokenizer = load_tokenizer((folder_ / "gpt2").string());
+  const std::string text = "hello world<|endoftext|>";
+  EXPECT_EQ(tokenizer->encode(text), load(small_)->encode(text));
+  // What is saved is a tokenizer.json.
+  write_file(folder_ / "saved" / "tokenizer.json", tokenizer->model_text());
+  EXPECT_EQ(load_saved_tokenizer("bpe", folder_ / "saved")->encode(text), tokenizer->encode(text));
+}
+
+TEST_F(BpeTokenizerTest, NamesWhatItDoesNotKnow) {
+  const auto changed = [&](const char* pointer, const json& value) {
+    json copy = small_;
+    copy[json::json_pointer(pointer)] = value;
+    return refusal(copy);
+  };
+  const auto expect_named = [](const std::string& message, const char* part) {
+    EXPECT_NE(message.find("tokenizer.json"), std::string::npos) << message;
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  expect_named(changed("/model/type", "WordPiece"), "WordPiece");
+  expect_named(changed("/model/end_of_word_suffix", "</w>"), "end_of_word_suffix");
+  expect_named(changed("/model/byte_fallback", true), "byte_fallback");
+  expect_named(changed("/normalizer", {{"type", "NFC"}}), "NFC");
+  expect_named(changed("/pre_tokenizer", {{"type", "Whitespace"}}), "Whitespace");
+  expect_named(changed("/pre_tokenizer/add_prefix_space", true), "add_prefix_space");
+  expect_named(changed("/added_tokens/0/lstrip", true), "lstrip");
+  expect_named(changed("/model/merges/0", "h"), "merge 0");
+  expect_named(changed("/model/merges/0", "q z"), "\"qz\"");
+  expect_named(changed("/model/vocab", {{"a", 0}}), "byte 0");
+  expect_named(changed("/model/vocab/a", -3), "-3");
+  expect_named(changed("/model/vocab/a", 98), "the id 98");
+  json without = small_;
+  without["model"].erase("merges");
+  expect_named(refusal(without), "no merges");
+  expect_named(message_of([&] {
+                 write_file(folder_ / "tokenizer.json", "{");
+                 load_bpe(folder_ / "tokenizer.json");
+               }),
+               "not JSON");
+  EXPECT_NE(message_of([&] { load_bpe(folder_ / "absent.json"); }).find("absent.json"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace trireme

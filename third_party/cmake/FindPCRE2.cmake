@@ -1,0 +1,12 @@
+# Debian's libpcre2-dev has no CMake package. Defines the target PCRE2::8, the library for 8-bit text.
+include(FindPackageHandleStandardArgs)
+find_path(PCRE2_INCLUDE_DIR pcre2.h)
+find_library(PCRE2_8_LIBRARY pcre2-8)
+find_package_handle_standard_args(PCRE2 REQUIRED_VARS PCRE2_8_LIBRARY PCRE2_INCLUDE_DIR)
+if(PCRE2_FOUND AND NOT TARGET PCRE2::8)
+  add_library(PCRE2::8 INTERFACE IMPORTED)
+  target_include_directories(PCRE2::8 INTERFACE ${PCRE2_INCLUDE_DIR})
+  target_compile_definitions(PCRE2::8 INTERFACE PCRE2_CODE_UNIT_WIDTH=8)
+  target_link_libraries(PCRE2::8 INTERFACE ${PCRE2_8_LIBRARY})
+endif()
+mark_as_advanced(PCRE2_INCLUDE_DIR PCRE2_8_LIBRARY)
