@@ -81,13 +81,13 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
   if (stages_.pipeline > 1) {
     shapes_ = std::make_unique<BoundaryShapes>(*blocks_, options.precision, *options.sample);
   }
+  check_fp8(ctx_);
   dry_run_ = make_dry_run();
   if (groups_.spans(Axis::kPipeline)) {
     groups_.along(Axis::kPipeline)
         ->open_channels(channels_between_stages(stages_, ties_between_stages(layout_, stages_)));
   }
   check_gradient_dtype(ctx_, *optimizer_);
-  check_fp8(ctx_);
   params_ = std::make_unique<ParamStore>(
       ctx_, *blocks_, layout_, *optimizer_, groups_.along(Axis::kData),
       ParamStoreOptions{.sharded = sharded_by(options.zero),
