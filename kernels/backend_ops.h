@@ -25,10 +25,14 @@ struct MatmulArgs {
   ConstTensorView residual;   // [M, N], or undefined: added after the activation; may be d itself
   TensorView bias_grad;       // [M] fp32, or undefined; only with transpose_a: out of ColumnSumArgs for x = a
   GradientMode bias_grad_mode = GradientMode::kOverwrite;
+  // [] fp32, both or neither: a and b are e4m3 or e5m2 codes of numbers that are these times as large. All
+  // other views are then bf16, d may be fp32. No bias_grad.
+  ConstTensorView a_inverse_scale, b_inverse_scale;
 };
 template <class Visit>
 void visit_views(MatmulArgs& args, Visit visit) {
   visit_each<ViewUse::kRead>(visit, args.a, args.b, args.bias, args.residual);
+  visit_each<ViewUse::kRead>(visit, args.a_inverse_scale, args.b_inverse_scale);
   visit(args.d, use_of(args.mode));
   visit_each<ViewUse::kWrite>(visit, args.pre_activation);
   visit(args.bias_grad, use_of(args.bias_grad_mode));
@@ -324,6 +328,24 @@ void visit_views(CastArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.y);
 }
 
+/// y = fp8 codes of x, and the factor that makes them x's numbers again: see [Note: fp8] in
+/// runtime/base/fp8.h. The scale is that of the largest maximum in `history`; of x's own where there is none
+/// yet.
+struct QuantizeArgs {
+  static constexpr const char* kName = "quantize";
+  ConstTensorView x;
+  ConstTensorView history;   // [kFp8HistoryElems] fp32, or undefined: none yet
+  TensorView y;              // as x, e4m3 or e5m2
+  TensorView inverse_scale;  // [] fp32
+  TensorView amax;           // [] fp32, or undefined: becomes the larger of it and the largest |x|
+};
+template <class Visit>
+void visit_views(QuantizeArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.x, args.history);
+  visit_each<ViewUse::kWrite>(visit, args.y, args.inverse_scale);
+  visit_each<ViewUse::kUpdate>(visit, args.amax);
+}
+
 /// x *= *factor for a factor on the device.
 struct ScaleArgs {
   static constexpr const char* kName = "scale";
@@ -340,6 +362,6 @@ void visit_views(ScaleArgs& args, Visit visit) {
 using FeatureOps = OpList<MatmulArgs, ColumnSumArgs, ActivationBwdArgs, LayerNormFwdArgs, LayerNormBwdArgs,
                           AttentionFwdArgs, AttentionBwdArgs, AttentionCachedArgs, RopeFwdArgs, RopeBwdArgs,
                           SwigluFwdArgs, SwigluBwdArgs, EmbeddingFwdArgs, EmbeddingBwdArgs, DropoutArgs,
-                          SoftmaxCrossEntropyArgs, AddArgs, CastArgs, ScaleArgs>;
+                          SoftmaxCrossEntropyArgs, AddArgs, CastArgs, QuantizeArgs, ScaleArgs>;
 
 }  // namespace trireme

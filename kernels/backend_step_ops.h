@@ -121,8 +121,25 @@ void visit_views(MoveAverageArgs& args, Visit visit) {
   visit_each<ViewUse::kRead>(visit, args.sample, args.skip);
 }
 
+/// The maxima of a step enter the histories of fp8 operands: see [Note: fp8] in runtime/base/fp8.h. What a
+/// history of column range [i E, (i + 1) E), E = kFp8HistoryElems, gains is the largest of column
+/// `first_column` + i E of all samples.
+struct MoveMaximaArgs {
+  static constexpr const char* kName = "move_maxima";
+  TensorView histories;     // [n, E] fp32
+  ConstTensorView samples;  // [micro-batches, columns] fp32
+  std::int64_t first_column = 0;
+  TensorView num_clipped;  // [] int32: += histories whose tensor was clipped in this step
+  ConstTensorView skip;    // [] int32, or undefined: nothing is written when it is not 0
+};
+template <class Visit>
+void visit_views(MoveMaximaArgs& args, Visit visit) {
+  visit_each<ViewUse::kUpdate>(visit, args.histories, args.num_clipped);
+  visit_each<ViewUse::kRead>(visit, args.samples, args.skip);
+}
+
 /// The ops of this file, in the order of their structs.
 using StepOps = OpList<SquaredNormBlocksArgs, ClipCoefficientArgs, UpdateLossScaleArgs, AdamWArgs, SgdArgs,
-                       MoveAverageArgs>;
+                       MoveAverageArgs, MoveMaximaArgs>;
 
 }  // namespace trireme

@@ -11,7 +11,8 @@ LlamaBlock::LlamaBlock(std::string name, const LlamaBlockConfig& config)
     : Block(std::move(name)), config_(config) {
   const std::int64_t c = config.hidden, head_dim = c / config.heads;
   const auto weight = [&](const char* key, std::int64_t out, std::int64_t in, float stddev) {
-    return declare({.name = key, .shape = {out, in}, .init = Initializer::normal(stddev)});
+    return declare(
+        {.name = key, .shape = {out, in}, .init = Initializer::normal(stddev), .allows_fp8 = true});
   };
   const auto gain = [&](const char* key) {
     return declare({.name = key, .shape = {c}, .init = Initializer::ones(), .decay = false, .center = 1.0f});

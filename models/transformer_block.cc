@@ -11,7 +11,8 @@ TransformerBlock::TransformerBlock(std::string name, const TransformerBlockConfi
     : Block(std::move(name)), config_(config) {
   const std::int64_t c = config.hidden;
   const auto weight = [&](const char* key, std::int64_t out, std::int64_t in, float stddev) {
-    return declare({.name = key, .shape = {out, in}, .init = Initializer::normal(stddev)});
+    return declare(
+        {.name = key, .shape = {out, in}, .init = Initializer::normal(stddev), .allows_fp8 = true});
   };
   const auto bias = [&](const char* key, std::int64_t n) {
     return declare({.name = key, .shape = {n}, .init = Initializer::zeros(), .decay = false});

@@ -39,7 +39,7 @@ Tensor Context::from_host(const void* data, const Shape& shape, DType dtype, Mem
 }
 
 std::vector<float> Context::to_host(const Tensor& tensor) const {
-  TRIREME_CHECK(tensor.dtype() != DType::kInt32 && tensor.dtype() != DType::kUInt8,
+  TRIREME_CHECK(size_bytes(tensor.dtype()) >= 2 && tensor.dtype() != DType::kInt32,
                 "to_host needs fp32, fp16 or bf16, got {}", name(tensor.dtype()));
   if (tensor.dtype() != DType::kFloat32) {
     const Tensor wide = empty(tensor.shape());

@@ -34,7 +34,9 @@ struct ParameterSpec {
   std::string name;  // within the block: "attention.qkv.weight"
   Shape shape;
   Initializer init;
-  bool decay = true;    // weight decay applies; by convention to matrices, not to biases and norms
+  bool decay = true;  // weight decay applies; by convention to matrices, not to biases and norms
+  bool allows_fp8 =
+      false;  // mode fp8 reads it so: weights of ops::linear alone; [Note: fp8] in runtime/base/fp8.h
   float center = 0.0f;  // see [Note: centered working copies]; only for ops that read it so
   std::string
       tied_to;  // full name ("embedding.tokens") of the parameter that this is another use of; or empty

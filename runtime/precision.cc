@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kModeNames[] = {"fp32", "tf32", "fp16", "bf16"};
+constexpr std::string_view kModeNames[] = {"fp32", "tf32", "fp16", "bf16", "fp8"};
 
 const OpPolicy& policy_of(OpKind op) {
   return kOpPolicies[static_cast<std::size_t>(op)];
@@ -15,7 +15,7 @@ const OpPolicy& policy_of(OpKind op) {
 
 DType dtype_of_mode(PrecisionMode mode) {
   if (mode == PrecisionMode::kFp16) return DType::kFloat16;
-  return mode == PrecisionMode::kBf16 ? DType::kBFloat16 : DType::kFloat32;
+  return mode == PrecisionMode::kBf16 || mode == PrecisionMode::kFp8 ? DType::kBFloat16 : DType::kFloat32;
 }
 
 }  // namespace
@@ -37,6 +37,10 @@ std::optional<PrecisionMode> find_precision_mode(std::string_view name) {
 
 DType wider(DType a, DType b) {
   return a == b ? a : DType::kFloat32;
+}
+
+bool Precision::has_fp8_products() const {
+  return mode_ == PrecisionMode::kFp8 && !overrides_[static_cast<std::size_t>(OpKind::kLinear)];
 }
 
 DType Precision::compute_dtype() const {

@@ -27,6 +27,7 @@ enum class PrecisionMode : std::uint8_t {
   kTf32,  // fp32 everywhere, but products read their inputs with 10 mantissa bits
   kFp16,  // 16-bit working copies, activations and their gradients; wants loss scaling
   kBf16,  // the same with fp32's range and 7 mantissa bits; no loss scaling
+  kFp8,   // as bf16, but products of inner linear layers read 8 bits: [Note: fp8] in runtime/base/fp8.h
 };
 
 /// The dtype that an op's inputs are cast to; its result has the same one, but for losses, which are fp32.
@@ -82,6 +83,7 @@ struct OpPolicy {
 //   rope                   stay as they are              fp32                                as its input
 //   swiglu                 stay as they are              fp32                                as its input
 //
+// In mode fp8 "the mode's dtype" is bf16; `linear` brings its operands to 8 bits from there.
 // A wider residual than `linear` computes in is added behind it, as by `add`: a wide stream stays wide.
 // Parameters follow the op: a norm of an fp32 input in a bf16 job reads gamma and beta cast to fp32.
 // An override, override_op(kAttention, kFp32), takes the place of the second column.
@@ -116,7 +118,9 @@ class Precision {
   explicit Precision(PrecisionMode mode) : mode_(mode) {}
 
   PrecisionMode mode() const { return mode_; }
-  /// Of working copies, and of what kCompute ops return.
+  /// True where `linear` reads 8 bits of the weights that allow it.
+  bool has_fp8_products() const;
+  /// Of working copies, and of what kCompute ops return: bf16 for kFp8.
   DType compute_dtype() const;
 
   /// Makes one op compute in kFp32 or, an op of matrix products, in kTf32. Throws Error(kInvalidInput) for

@@ -9,8 +9,11 @@
 // not count they stay. A block that runs twice (recompute) hands over the same sample twice.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
+#include "runtime/parameter.h"
 #include "runtime/tensor.h"
 
 namespace trireme {
@@ -28,6 +31,16 @@ struct StatisticRef {
   bool defined() const { return index >= 0; }
 };
 
+/// The operands of the products with a weight: see [Note: fp8] in runtime/base/fp8.h.
+enum class Fp8Operand : std::uint8_t { kInput, kWeight, kOutputGradient };
+inline constexpr int kNumFp8Operands = static_cast<int>(Fp8Operand::kOutputGradient) + 1;
+
+/// The maxima of an operand.
+struct Fp8Maxima {
+  Tensor history;  // [kFp8HistoryElems]
+  Tensor sample;   // []: takes the maximum of this micro-batch; undefined if it is not wanted
+};
+
 class StatisticResolver {
  public:
   virtual ~StatisticResolver() = default;
@@ -35,6 +48,8 @@ class StatisticResolver {
   virtual Tensor value(StatisticRef ref) = 0;
   /// The target of this micro-batch's sample, fp32; undefined if it is not wanted.
   virtual Tensor sample(StatisticRef ref) = 0;
+  /// Nothing where the products with `weight` are not in fp8.
+  virtual std::optional<Fp8Maxima> maxima(ParamRef /*weight*/, Fp8Operand) { return std::nullopt; }
 };
 
 }  // namespace trireme

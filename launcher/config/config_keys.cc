@@ -66,7 +66,11 @@ void add_precision_keys(std::vector<ConfigKey>& keys) {
   SectionKeys<P>(keys, "precision", &JobConfig::precision)
       .add("mode", &P::mode,
            "What matrix products and attention compute in, and in fp16 and bf16 what parameters' working "
-           "copies and activations are stored in. Masters, optimizer state and sums are fp32 in every mode.")
+           "copies and activations are stored in. Masters, optimizer state and sums are fp32 in every mode. "
+           "fp8: as bf16, but the products of linear layers inside of blocks read 8 bits, with scales from "
+           "the "
+           "largest magnitudes of the last 15 steps; on GPUs from sm_89 on. Not for models without such "
+           "layers.")
       .add_string_or_number(
           "loss_scale", &P::loss_scale, "\"dynamic\", \"off\" or a number above 0",
           "Scaling of the loss's gradient in fp16: `dynamic` (GradScaler's rule), a fixed number, or `off` "

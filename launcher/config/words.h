@@ -86,7 +86,8 @@ inline constexpr auto kWords<LrSchedule::Kind> =
                                            {LrSchedule::Kind::kOneCycle, "one_cycle"}});
 template <>
 inline const auto kWords<PrecisionMode> = with_names({PrecisionMode::kFp32, PrecisionMode::kTf32,
-                                                      PrecisionMode::kFp16, PrecisionMode::kBf16});
+                                                      PrecisionMode::kFp16, PrecisionMode::kBf16,
+                                                      PrecisionMode::kFp8});
 /// Of gradients; nothing: what the mode computes in.
 template <>
 inline constexpr auto kWords<std::optional<DType>> =

@@ -19,6 +19,7 @@ constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
 // Fields of other structs that messages name, as they stand there.
 constexpr std::pair<std::string_view, std::string_view> kOtherFields[] = {
     {"Precision::grad_dtype", "precision.grad_dtype"},
+    {"Precision::mode", "precision.mode"},
     {"Precision::override_op", "precision.ops"},
     {"TokenDataset::Options::vocab_size", "model.vocab"},
     {"TokenDataset::Options::sequence_length", "model.seq_len"},

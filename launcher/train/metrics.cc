@@ -79,6 +79,7 @@ void MetricsWriter::write_step(const StepMetrics& metrics) {
                {"peak_bytes", metrics.memory.peak_bytes},
                {"peak_rank", metrics.memory.rank},
                {"memory", memory}};
+  if (metrics.fp8_clipped) line["fp8_clipped"] = *metrics.fp8_clipped;
   if (!metrics.state_hash.empty()) line["state_hash"] = metrics.state_hash;
   write_line(line.dump());
 }

@@ -6,6 +6,7 @@
 //   {"step":100,"eval_loss":4.2}                                           of images also "eval_top1",
 //   "eval_top5"
 //
+// In mode fp8 also "fp8_clipped": of how many operands the largest numbers saturated.
 // Numbers that are not finite are written as null: JSON has no other.
 #pragma once
 
@@ -25,7 +26,8 @@ struct StepMetrics {
   double lr = 0;
   double grad_norm = 0;  // before clipping
   double loss_scale = 1;
-  bool skipped = false;  // no update, because a gradient was not finite
+  bool skipped = false;            // no update, because a gradient was not finite
+  std::optional<int> fp8_clipped;  // operands of fp8 products that exceeded their scale; none: not in fp8
   double step_ms = 0;
   double throughput = 0;        // targets or samples a second, over all ranks
   double data_wait_ms = 0;      // of step_ms, spent waiting for the micro-batches

@@ -37,6 +37,7 @@ void RunLog::step(const StepMetrics& metrics) {
   summary.num_steps = metrics.step;
   summary.loss = metrics.loss;
   if (metrics.skipped) ++summary.num_skipped;
+  if (metrics.fp8_clipped) summary.fp8_clipped = summary.fp8_clipped.value_or(0) + *metrics.fp8_clipped;
   RankMemory& memory = summary.memory;
   if (metrics.memory.peak_bytes > memory.peak_bytes) {
     memory.peak_bytes = metrics.memory.peak_bytes;

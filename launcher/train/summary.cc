@@ -32,27 +32,28 @@ std::string to_json(const RunSummary& summary) {
     const auto category = static_cast<MemoryCategory>(c);
     memory[std::string(name(category))] = summary.memory.peak[category];
   }
-  const Json json = {{"version", summary.version},
-                     {"status", summary.status},
-                     {"steps", summary.num_steps},
-                     {"first_step", summary.first_step},
-                     {"skipped_steps", summary.num_skipped},
-                     {"precision", summary.precision},
-                     {"parameters", summary.num_parameters},
-                     {"loss", summary.loss},
-                     {"eval_loss", summary.eval_loss ? Json(*summary.eval_loss) : Json(nullptr)},
-                     {"eval_top1", summary.eval_top1 ? Json(*summary.eval_top1) : Json(nullptr)},
-                     {"eval_top5", summary.eval_top5 ? Json(*summary.eval_top5) : Json(nullptr)},
-                     {"left_out_samples", summary.num_left_out},
-                     {"wall_s", summary.wall_s},
-                     {"step_ms", summary.mean_step_ms},
-                     {summary.throughput_unit + "_per_s", summary.throughput},
-                     {"peak_bytes", summary.memory.peak_bytes},
-                     {"peak_rank", summary.memory.rank},
-                     {"memory", memory},
-                     {"state_hash", summary.state_hash},
-                     {"checkpoint", summary.checkpoint},
-                     {"layout", layout_json(summary.layout)}};
+  Json json = {{"version", summary.version},
+               {"status", summary.status},
+               {"steps", summary.num_steps},
+               {"first_step", summary.first_step},
+               {"skipped_steps", summary.num_skipped},
+               {"precision", summary.precision},
+               {"parameters", summary.num_parameters},
+               {"loss", summary.loss},
+               {"eval_loss", summary.eval_loss ? Json(*summary.eval_loss) : Json(nullptr)},
+               {"eval_top1", summary.eval_top1 ? Json(*summary.eval_top1) : Json(nullptr)},
+               {"eval_top5", summary.eval_top5 ? Json(*summary.eval_top5) : Json(nullptr)},
+               {"left_out_samples", summary.num_left_out},
+               {"wall_s", summary.wall_s},
+               {"step_ms", summary.mean_step_ms},
+               {summary.throughput_unit + "_per_s", summary.throughput},
+               {"peak_bytes", summary.memory.peak_bytes},
+               {"peak_rank", summary.memory.rank},
+               {"memory", memory},
+               {"state_hash", summary.state_hash},
+               {"checkpoint", summary.checkpoint},
+               {"layout", layout_json(summary.layout)}};
+  if (summary.fp8_clipped) json["fp8_clipped"] = *summary.fp8_clipped;
   return json.dump(2) + "\n";
 }
 

@@ -28,10 +28,11 @@ struct RunLayout {
 struct RunSummary {
   std::string version;
   std::string precision = "fp32";
-  std::string status = "done";   // "done" or "stopped"
-  std::int64_t num_steps = 0;    // of the whole run
-  std::int64_t first_step = 1;   // of this process: above 1 after a resume
-  std::int64_t num_skipped = 0;  // of the steps of this process
+  std::string status = "done";              // "done" or "stopped"
+  std::int64_t num_steps = 0;               // of the whole run
+  std::int64_t first_step = 1;              // of this process: above 1 after a resume
+  std::int64_t num_skipped = 0;             // of the steps of this process
+  std::optional<std::int64_t> fp8_clipped;  // StepMetrics's, of all steps of this process
   std::int64_t num_parameters = 0;
   double loss = 0;                             // of the last step
   std::optional<double> eval_loss;             // of the last evaluation

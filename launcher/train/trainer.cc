@@ -54,20 +54,26 @@ ExitCode Trainer::run() {
 }
 
 // [Note: one exchange a step]
-RankMemory Trainer::exchange_reports(const MemoryStats& mine) {
+Trainer::StepReport Trainer::exchange_reports(const StepResult& mine) {
   look_at_output();
+  const MemoryStats& memory = mine.memory;
   const StepReport report{
-      .memory = {.rank = run_.comm().rank(), .peak_bytes = mine.peak_total, .peak = mine.peak},
+      .memory = {.rank = run_.comm().rank(), .peak_bytes = memory.peak_total, .peak = memory.peak},
       .standing = lost_               ? Standing::kOutputLost
                   : stop_.requested() ? Standing::kAskedToStop
-                                      : Standing::kGoesOn};
+                                      : Standing::kGoesOn,
+      .clipped = run_.engine->groups().coord()[Axis::kData] == 0 ? mine.clipped : 0};
   std::vector<RankMemory> memories;
+  StepReport all;
   standing_ = Standing::kGoesOn;
   for (const StepReport& one : run_.comm().all_gather_value(report)) {
     memories.push_back(one.memory);
     standing_ = std::max(*standing_, one.standing);
+    all.clipped += one.clipped;
   }
-  return largest(memories);
+  all.memory = largest(memories);
+  all.standing = *standing_;
+  return all;
 }
 
 bool Trainer::agreed_to_stop() {
@@ -146,7 +152,7 @@ void Trainer::read_result() {
   const StepResult result = run_.engine->collect();
   const UnreadStep step = unread_.front();
   unread_.pop_front();
-  const RankMemory memory = exchange_reports(result.memory);
+  const StepReport all = exchange_reports(result);
   // Parameters that are still under way hold up this exchange: they are a part of the step.
   const double step_ms = step.enqueue_ms + ms_since(start);
   const bool hashed = is_due(result.step, run_.options.config.log.state_hash_every);
@@ -158,12 +164,15 @@ void Trainer::read_result() {
                     .grad_norm = result.grad_norm,
                     .loss_scale = result.loss_scale,
                     .skipped = result.skipped,
+                    .fp8_clipped = run_.engine_options.precision.has_fp8_products()
+                                       ? std::optional<int>(all.clipped)
+                                       : std::nullopt,
                     .step_ms = step_ms,
                     .throughput = static_cast<double>(num_targets()) / step_ms * 1e3,
                     .data_wait_ms = step.data_wait_ms,
                     .comm_wait_ms = result.comm_wait_ms,
                     .comm_bytes = result.sent_bytes,
-                    .memory = memory,
+                    .memory = all.memory,
                     .state_hash = hash});
   }
   handle_skip(result);

@@ -43,9 +43,11 @@ class Trainer {
   struct StepReport {
     RankMemory memory;
     Standing standing = Standing::kGoesOn;
+    std::int32_t clipped = 0;  // StepResult's, of one rank of each stage
   };
-  /// Collective: [Note: one exchange a step]. The memory of the rank that takes most; sets standing_.
-  RankMemory exchange_reports(const MemoryStats& mine);
+  /// Collective: [Note: one exchange a step]. The memory of the rank that takes most, and what all stages
+  /// clipped; sets standing_.
+  StepReport exchange_reports(const StepResult& mine);
   /// Collective where no step was read since the last call, or something came after it. Whether any rank was
   /// asked to stop. Throws AgreedError when the output folder is lost, with a last checkpoint saved where
   /// that can be.

@@ -150,7 +150,8 @@ void Communicator::check_pair(CallKind call, const Tensor& in, const Tensor& out
 }
 
 void Communicator::check_reducible(CallKind call, const Tensor& tensor) const {
-  if (tensor.dtype() != DType::kFloat16 && tensor.dtype() != DType::kBFloat16) return;
+  const DType dtype = tensor.dtype();
+  if (dtype == DType::kFloat32 || dtype == DType::kInt32 || dtype == DType::kUInt8) return;
   throw Error(ErrorCode::kUnsupported,
               "{} on rank {} of {}: {} cannot be reduced by the {} communicator; reduce in fp32", name(call),
               rank(), size(), describe(tensor), kind());

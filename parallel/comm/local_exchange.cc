@@ -100,7 +100,9 @@ void reduce_any(const CallSignature& call, std::span<const CallPart> parts) {
       return reduce<std::uint8_t>(call, parts);
     case DType::kFloat16:
     case DType::kBFloat16:
-      assert(false && "Communicator has refused 16-bit reductions");
+    case DType::kE4m3:
+    case DType::kE5m2:
+      assert(false && "Communicator has refused reductions of small floats");
   }
 }
 

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// 16-bit floats are moved as their bits; Communicator has refused to reduce them.
+// 16-bit and 8-bit floats are moved as their bits; Communicator has refused to reduce them.
 MPI_Datatype mpi_type(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
@@ -21,6 +21,8 @@ MPI_Datatype mpi_type(DType dtype) {
     case DType::kBFloat16:
       return MPI_UINT16_T;
     case DType::kUInt8:
+    case DType::kE4m3:
+    case DType::kE5m2:
       return MPI_UINT8_T;
   }
   return MPI_DATATYPE_NULL;

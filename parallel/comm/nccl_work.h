@@ -26,7 +26,7 @@ class NcclWork : public Work::Impl {
   std::vector<Tensor> tensors_;
 };
 
-/// 16-bit floats are only moved; Communicator has refused to reduce them.
+/// 16-bit and 8-bit floats are only moved; Communicator has refused to reduce them.
 inline ncclDataType_t nccl_type(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
@@ -38,6 +38,8 @@ inline ncclDataType_t nccl_type(DType dtype) {
     case DType::kInt32:
       return ncclInt32;
     case DType::kUInt8:
+    case DType::kE4m3:
+    case DType::kE5m2:
       return ncclUint8;
   }
   return ncclUint8;

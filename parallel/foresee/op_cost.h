@@ -21,7 +21,7 @@ struct OpCost {
 };
 
 inline Arithmetic arithmetic_of(DType operands, MathMode math) {
-  if (size_bytes(operands) == 2) return Arithmetic::kSixteenBit;
+  if (size_bytes(operands) <= 2) return Arithmetic::kSixteenBit;  // fp8 too: at least as fast
   return math == MathMode::kTf32 ? Arithmetic::kTf32 : Arithmetic::kFp32;
 }
 

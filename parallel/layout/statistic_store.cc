@@ -1,9 +1,11 @@
 #include "parallel/layout/statistic_store.h"
 
 #include <algorithm>
-#include <set>
+#include <array>
+#include <string_view>
 
 #include "runtime/base/error.h"
+#include "runtime/base/fp8.h"
 
 namespace trireme {
 namespace {
@@ -15,57 +17,98 @@ std::int64_t round_up(std::int64_t n, std::int64_t unit) {
   return (n + unit - 1) / unit * unit;
 }
 
+// A history takes one.
+static_assert(kFp8HistoryElems == kAlignElems);
+
+constexpr std::array<std::string_view, kNumFp8Operands> kMaximaNames = {"input", "weight", "output_gradient"};
+
+bool allows_fp8(const ParameterSpec& spec) {
+  return spec.allows_fp8;
+}
+
 }  // namespace
+
+bool has_statistics(const Block& block, const Precision& precision) {
+  return !block.statistics().empty() ||
+         (precision.has_fp8_products() && std::ranges::any_of(block.parameters(), allows_fp8));
+}
 
 StatisticStore::StatisticStore(const Context& ctx, const BlockList& blocks, const BatchLayout& batch,
                                const MeshGroups& groups, const StageMap& stages)
     : ctx_(ctx), batch_(batch), groups_(groups) {
   lay_out(blocks, stages);
+  TRIREME_CHECK(
+      ctx_.precision.mode() != PrecisionMode::kFp8 || !maxima_of_.empty(),
+      "Precision::mode = fp8: this model has no product in fp8, so that it would train as in bf16; "
+      "take bf16. Linear layers inside of transformer blocks are in fp8, unless precision overrides "
+      "linear; convolutions and heads are not");
   if (owned_elems_ == 0) return;
   const MemoryHolderScope holder(*ctx_.allocator, "running statistics");
   values_ = ctx_.zeros({round_up(owned_elems_, kNormBlock)}, DType::kFloat32, MemoryCategory::kParameters);
   samples_ = ctx_.zeros({batch_.per_rank(), owned_elems_}, DType::kFloat32, MemoryCategory::kCommunication);
+  if (std::ranges::find(runs_, StatisticRule::kMaxima, &Run::rule) != runs_.end()) {
+    num_clipped_ = ctx_.zeros({}, DType::kInt32, MemoryCategory::kOptimizer);
+  }
   fill(blocks);
 }
 
 void StatisticStore::lay_out(const BlockList& blocks, const StageMap& stages) {
-  std::set<std::string> names;
-  for (std::size_t unit = 0; unit < blocks.size(); ++unit) {
-    const int stage = stages.stage_of(static_cast<int>(unit));
+  for (std::size_t u = 0; u < blocks.size(); ++u) {
+    const auto unit = static_cast<int>(u);
+    const Block& block = *blocks[u];
     first_of_unit_.push_back(entries_.size());
-    for (const StatisticSpec& spec : blocks[unit]->statistics()) {
-      const std::string name = blocks[unit]->full_name(spec);
-      TRIREME_CHECK(names.insert(name).second, "two statistics are called '{}'", name);
-      Entry& entry = entries_.emplace_back(Entry{.name = name, .shape = spec.shape, .offset = num_elems_});
-      num_elems_ += round_up(spec.shape.num_elems(), kAlignElems);
-      if (pieces_.empty() || pieces_.back().stage != stage) {
-        pieces_.push_back({.stage = stage, .first = entry.offset});
-      }
-      pieces_.back().last = num_elems_;
-      if (stage == groups_.coord()[Axis::kPipeline]) own(entry, spec.momentum);
+    for (const StatisticSpec& spec : block.statistics()) {
+      add({.name = block.full_name(spec), .shape = spec.shape}, spec.momentum, stages.stage_of(unit));
+    }
+    if (ctx_.precision.has_fp8_products()) add_maxima(block, unit, stages.stage_of(unit));
+  }
+}
+
+void StatisticStore::add_maxima(const Block& block, int unit, int stage) {
+  for (std::size_t p = 0; p < block.parameters().size(); ++p) {
+    const ParameterSpec& spec = block.parameters()[p];
+    if (!spec.allows_fp8) continue;
+    maxima_of_[{unit, static_cast<int>(p)}] = entries_.size();
+    for (const std::string_view operand : kMaximaNames) {
+      add({.name = fmt::format("{}.fp8_maxima.{}", block.full_name(spec), operand),
+           .shape = {kFp8HistoryElems},
+           .rule = StatisticRule::kMaxima},
+          0.0f, stage);
     }
   }
+}
+
+void StatisticStore::add(Entry entry, float momentum, int stage) {
+  TRIREME_CHECK(std::ranges::find(entries_, entry.name, &Entry::name) == entries_.end(),
+                "two statistics are called '{}'", entry.name);
+  entry.offset = num_elems_;
+  num_elems_ += round_up(entry.shape.num_elems(), kAlignElems);
+  if (pieces_.empty() || pieces_.back().stage != stage) {
+    pieces_.push_back({.stage = stage, .first = entry.offset});
+  }
+  pieces_.back().last = num_elems_;
+  if (stage == groups_.coord()[Axis::kPipeline]) own(entry, momentum);
+  entries_.push_back(std::move(entry));
 }
 
 void StatisticStore::own(Entry& entry, float momentum) {
   entry.owned_at = owned_elems_;
   owned_elems_ += round_up(entry.shape.num_elems(), kAlignElems);
-  if (!runs_.empty() && runs_.back().momentum == momentum) {
+  if (!runs_.empty() && runs_.back().rule == entry.rule && runs_.back().momentum == momentum) {
     runs_.back().last = owned_elems_;
   } else {
-    runs_.push_back({entry.owned_at, owned_elems_, momentum});
+    runs_.push_back({entry.owned_at, owned_elems_, entry.rule, momentum});
   }
 }
 
 void StatisticStore::fill(const BlockList& blocks) {
   std::vector<float> host(static_cast<std::size_t>(values_.num_elems()), 0.0f);
-  auto next = entries_.begin();
-  for (const auto& block : blocks) {
-    for (const StatisticSpec& spec : block->statistics()) {
-      if (next->owned_at >= 0) {
-        std::fill_n(host.begin() + next->owned_at, spec.shape.num_elems(), spec.initial);
-      }
-      ++next;
+  for (std::size_t unit = 0; unit < blocks.size(); ++unit) {
+    std::size_t next = first_of_unit_[unit];
+    for (const StatisticSpec& spec : blocks[unit]->statistics()) {
+      const Entry& entry = entries_[next++];
+      if (entry.owned_at < 0) continue;
+      std::fill_n(host.begin() + entry.owned_at, spec.shape.num_elems(), spec.initial);
     }
   }
   ctx_.backend->copy_from_host(ctx_.exec, values_, host.data());
@@ -112,21 +155,50 @@ void StatisticStore::reduce(const Tensor& skip) {
     all = ctx_.empty({data.size() * samples_.num_elems()}, DType::kFloat32, MemoryCategory::kCommunication);
     data.all_gather(samples_, all).wait();
   }
+  if (num_clipped_.defined()) ctx_.backend->fill_zero(ctx_.exec, num_clipped_);
+  for (const Run& run : runs_) {
+    if (run.rule == StatisticRule::kAverage) {
+      move_average(run, all, skip);
+      continue;
+    }
+    ctx_.run(MoveMaximaArgs{
+        .histories = values_.slice(run.first, {(run.last - run.first) / kFp8HistoryElems, kFp8HistoryElems}),
+        .samples = all.reshape({all.num_elems() / owned_elems_, owned_elems_}),
+        .first_column = run.first,
+        .num_clipped = num_clipped_,
+        .skip = skip});
+  }
+  discard_maxima();
+}
+
+void StatisticStore::discard_maxima() const {
+  if (num_clipped_.defined()) ctx_.backend->fill_zero(ctx_.exec, samples_);
+}
+
+void StatisticStore::move_average(const Run& run, const Tensor& all, const Tensor& skip) const {
   std::vector<std::int64_t> row_of(static_cast<std::size_t>(batch_.num_micro_batches()));
   for (int rank = 0; rank < batch_.data_ranks; ++rank) {
     for (std::int64_t m = 0; m < batch_.per_rank(); ++m) {
       row_of[static_cast<std::size_t>(batch_.global_micro_batch(rank, m))] = rank * batch_.per_rank() + m;
     }
   }
+  const Shape shape{run.last - run.first};
   for (const std::int64_t row : row_of) {
-    for (const Run& run : runs_) {
-      const Shape shape{run.last - run.first};
-      ctx_.run(MoveAverageArgs{.value = values_.slice(run.first, shape),
-                               .sample = all.slice(row * owned_elems_ + run.first, shape),
-                               .momentum = run.momentum,
-                               .skip = skip});
-    }
+    ctx_.run(MoveAverageArgs{.value = values_.slice(run.first, shape),
+                             .sample = all.slice(row * owned_elems_ + run.first, shape),
+                             .momentum = run.momentum,
+                             .skip = skip});
   }
+}
+
+std::optional<Fp8Maxima> StatisticStore::maxima(int unit, ParamRef weight, Fp8Operand operand,
+                                                int micro_batch) const {
+  const auto found = maxima_of_.find({unit, weight.index});
+  if (found == maxima_of_.end()) return std::nullopt;
+  const Entry& e = entries_.at(found->second + static_cast<std::size_t>(operand));
+  Fp8Maxima maxima{.history = values_.slice(e.owned_at, e.shape)};
+  if (micro_batch >= 0) maxima.sample = samples_.slice(micro_batch * owned_elems_ + e.owned_at, {});
+  return maxima;
 }
 
 }  // namespace trireme

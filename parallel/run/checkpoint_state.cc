@@ -33,11 +33,19 @@ std::vector<SavedTensor> tensors_of(const Engine& engine, const std::string& pre
   return tensors;
 }
 
-std::vector<SavedTensor> model_tensors(const Engine& engine) {
-  std::vector<SavedTensor> tensors = tensors_of(engine, "", -1);
+std::vector<SavedTensor> statistics_of(const Engine& engine, StatisticRule rule) {
+  std::vector<SavedTensor> tensors;
   for (const StatisticStore::Entry& entry : engine.statistics().entries()) {
+    if (entry.rule != rule) continue;
     tensors.push_back({entry.name, entry.shape, kStatistics, -1, entry.offset, entry.owned_at});
   }
+  return tensors;
+}
+
+std::vector<SavedTensor> model_tensors(const Engine& engine) {
+  std::vector<SavedTensor> tensors = tensors_of(engine, "", -1);
+  const std::vector<SavedTensor> more = statistics_of(engine, StatisticRule::kAverage);
+  tensors.insert(tensors.end(), more.begin(), more.end());
   return tensors;
 }
 
@@ -166,6 +174,10 @@ std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesyst
   std::vector<CheckpointFile> files;
   if (const auto file = write_file(engine, folder / kModelFile, model_tensors(engine)))
     files.push_back(*file);
+  const std::vector<SavedTensor> maxima = statistics_of(engine, StatisticRule::kMaxima);
+  if (!maxima.empty()) {
+    if (const auto file = write_file(engine, folder / kFp8MaximaFile, maxima)) files.push_back(*file);
+  }
   const std::vector<SavedTensor> state = optimizer_tensors(engine);
   if (state.empty()) return files;
   if (const auto file = write_file(engine, folder / kOptimizerFile, state)) files.push_back(*file);
@@ -195,6 +207,12 @@ void load_state(Engine& engine, const std::filesystem::path& folder, StateParts 
     const SafetensorsSource optimizer(folder / kOptimizerFile);
     check_names(optimizer, state);
     read_tensors(engine, optimizer, state);
+  }
+  const std::vector<SavedTensor> maxima = statistics_of(engine, StatisticRule::kMaxima);
+  if (!maxima.empty() && std::filesystem::exists(folder / kFp8MaximaFile)) {
+    const SafetensorsSource saved(folder / kFp8MaximaFile);
+    check_names(saved, maxima);
+    read_tensors(engine, saved, maxima);
   }
   read_tensors(engine, model, tensors);
   engine.refresh_parameters();

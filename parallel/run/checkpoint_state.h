@@ -15,7 +15,10 @@ inline constexpr const char* kModelFile = "model.safetensors";  // "blocks.0.mlp
 inline constexpr const char* kOptimizerFile =
     "optimizer.safetensors";  // "exp_avg.blocks.0.mlp.up.weight", fp32
 
-/// Rank 0 writes both files into `folder` (ignored elsewhere) and returns them; the others hand over what
+/// "blocks.0.mlp.up.weight.fp8_maxima.input", fp32; in mode fp8 alone. See [Note: fp8] in runtime/base/fp8.h.
+inline constexpr const char* kFp8MaximaFile = "fp8_maxima.safetensors";
+
+/// Rank 0 writes these files into `folder` (ignored elsewhere) and returns them; the others hand over what
 /// they own. Collective. Throws Error naming the file when the disk refuses.
 std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesystem::path& folder);
 
@@ -31,12 +34,13 @@ void check_model(const Engine& engine, const TensorSource& source);
 
 enum class StateParts {
   kAll,    // to go on training
-  kModel,  // parameters only: to sample or evaluate
+  kModel,  // without optimizer state: to sample or evaluate
 };
 
 /// Restores what save_state wrote, on every rank; collective where state is sharded. Names and shapes must be
 /// those of the engine's model: otherwise Error(kInvalidInput) naming the file, the first parameter that
-/// differs and both shapes, and nothing is changed. The caller restores steps_done.
+/// differs and both shapes, and nothing is changed. Histories of fp8 stay empty where the checkpoint was
+/// saved in another mode. The caller restores steps_done.
 void load_state(Engine& engine, const std::filesystem::path& folder, StateParts parts);
 
 }  // namespace trireme

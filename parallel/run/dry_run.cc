@@ -13,7 +13,8 @@ namespace {
 // Parameters, gradients and statistics of one block, as an engine has them, without values.
 class Scratch final : public ParameterResolver, public StatisticResolver {
  public:
-  Scratch(const Context& ctx, const Block& block) : block_(block), dtype_(ctx.precision.compute_dtype()) {
+  Scratch(const Context& ctx, const Block& block)
+      : block_(block), dtype_(ctx.precision.compute_dtype()), fp8_(ctx.precision.has_fp8_products()) {
     for (const ParameterSpec& spec : block.parameters()) {
       parameters_.push_back({.value = ctx.zeros(spec.shape, dtype_, MemoryCategory::kParameters),
                              .gradient = ctx.empty(spec.shape, DType::kFloat32, MemoryCategory::kGradients)});
@@ -36,6 +37,10 @@ class Scratch final : public ParameterResolver, public StatisticResolver {
   }
   Tensor value(StatisticRef ref) override { return running_.at(static_cast<std::size_t>(ref.index)); }
   Tensor sample(StatisticRef ref) override { return samples_.at(static_cast<std::size_t>(ref.index)); }
+  std::optional<Fp8Maxima> maxima(ParamRef weight, Fp8Operand) override {
+    const bool has = fp8_ && block_.parameters().at(static_cast<std::size_t>(weight.index)).allows_fp8;
+    return has ? std::optional(Fp8Maxima{}) : std::nullopt;
+  }
 
  private:
   struct Parameter {
@@ -44,6 +49,7 @@ class Scratch final : public ParameterResolver, public StatisticResolver {
   };
   const Block& block_;
   const DType dtype_;
+  const bool fp8_;
   std::vector<Parameter> parameters_;
   std::vector<Tensor> running_, samples_;
 };

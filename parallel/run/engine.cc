@@ -1,6 +1,7 @@
 #include "parallel/run/engine.h"
 
 #include "parallel/foresee/block_work.h"
+#include "parallel/layout/fp8_support.h"
 #include "parallel/layout/gradient_dtype.h"
 #include "parallel/plan/validate.h"
 #include "parallel/run/state_hash.h"
@@ -80,6 +81,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
   if (stages_.pipeline > 1) {
     shapes_ = std::make_unique<BoundaryShapes>(*blocks_, options.precision, *options.sample);
   }
+  check_fp8(ctx_);
   dry_run_ = make_dry_run();
   if (groups_.spans(Axis::kPipeline)) {
     groups_.along(Axis::kPipeline)
@@ -156,7 +158,7 @@ StepPlan Engine::make_plan() const {
 PlanOptions Engine::plan_options() const {
   const ShardedState sharded = sharded_by(options_.zero);
   std::vector<bool> statistics;
-  for (const auto& block : *blocks_) statistics.push_back(!block->statistics().empty());
+  for (const auto& block : *blocks_) statistics.push_back(has_statistics(*block, options_.precision));
   return {.shard_state = sharded.optimizer,
           .shard_parameters = sharded.parameters,
           .gather_gradients = !sharded.optimizer && options_.reduction == Reduction::kCanonical,
@@ -238,7 +240,7 @@ void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, d
                  .memory = memory,
                  .sent_bytes = enqueued_bytes_,
                  .comm_wait_ms = groups_.exposed_ms() - exposed_before},
-                losses, optimizer_step_->grad_norm(), *scaler_);
+                losses, optimizer_step_->grad_norm(), *scaler_, statistics_->num_clipped());
 }
 
 StepResult Engine::collect() {
@@ -305,6 +307,7 @@ std::optional<NonFiniteGradient> Engine::find_non_finite_gradient(const StepResu
   }
   if (graph_) graph_->reset();
   executor_->run(own_plan(plan_), input, nullptr);
+  statistics_->discard_maxima();
   const auto found = search.first_of_ranks();
   return found ? found : in_sums;
 }

@@ -104,9 +104,10 @@ std::vector<Tensor> StageCompute::take_sent(const Action& send) {
   return sent;
 }
 
-Context StageCompute::backward_context(ParameterResolver& parameters) const {
+Context StageCompute::backward_context(ParameterResolver& parameters, StatisticResolver* statistics) const {
   Context ctx = parts_.ctx;
   ctx.parameters = &parameters;
+  ctx.statistics = statistics;
   ctx.training = true;
   return ctx;
 }
@@ -151,7 +152,8 @@ void StageCompute::backward(const Action& action, std::vector<Tensor> received) 
   Backward backward = begin_backward(action, std::move(received));
   parts_.gradients.begin(parts_.ctx, action.unit, action.micro_batch);
   UnitParameters parameters(parts_, action.unit, &parts_.gradients);
-  differentiate(action, std::move(backward), backward_context(parameters));
+  UnitStatistics statistics(parts_.statistics, action.unit, action.micro_batch);
+  differentiate(action, std::move(backward), backward_context(parameters, &statistics));
   end_backward(action);
 }
 
@@ -160,7 +162,8 @@ void StageCompute::backward_input(const Action& action, std::vector<Tensor> rece
   DeferredGradients& deferred = deferred_[{action.unit, action.micro_batch}];
   UnitParameters parameters(parts_, action.unit, nullptr);
   StagedParameters staged(parts_.ctx, parameters, deferred);
-  Context ctx = backward_context(staged);
+  UnitStatistics statistics(parts_.statistics, action.unit, action.micro_batch);
+  Context ctx = backward_context(staged, &statistics);
   ctx.deferred = &deferred;
   differentiate(action, std::move(backward), ctx);
 }
@@ -169,7 +172,7 @@ void StageCompute::backward_weight(const Action& action) {
   parts_.gradients.begin(parts_.ctx, action.unit, action.micro_batch);
   UnitParameters parameters(parts_, action.unit, &parts_.gradients);
   auto deferred = deferred_.extract({action.unit, action.micro_batch});
-  deferred.mapped().run(backward_context(parameters));
+  deferred.mapped().run(backward_context(parameters, nullptr));
   end_backward(action);
 }
 

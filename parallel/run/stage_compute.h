@@ -67,7 +67,7 @@ class StageCompute {
   Backward begin_backward(const Action& action, std::vector<Tensor> received);
   /// Leaves the gradients of the unit's inputs for the unit below; those of parameters go where `ctx` says.
   void differentiate(const Action& action, Backward backward, Context ctx);
-  Context backward_context(ParameterResolver& parameters) const;
+  Context backward_context(ParameterResolver& parameters, StatisticResolver* statistics) const;
   void end_backward(const Action& action);
 
   const RankParts& parts_;

@@ -10,6 +10,13 @@ namespace {
 // Beyond those of any optimizer's state.
 constexpr std::uint64_t kStatisticsStream = 1000;
 
+// Histories of fp8 that are still empty count for nothing: a checkpoint that was saved in another mode has
+// none.
+bool counts(const RankParts& parts, const std::vector<float>& statistics) {
+  return !parts.ctx.precision.has_fp8_products() ||
+         std::ranges::any_of(statistics, [](float value) { return value != 0.0f; });
+}
+
 // The part of a group from element `first` on, as it is saved: parameters alone. The gaps between them are
 // zero in a state that was loaded, whatever an infinite learning rate made of them before.
 void clear_gaps(const ParamGroup& group, std::int64_t first, std::vector<float>& values) {
@@ -54,7 +61,8 @@ std::uint64_t state_hash(const RankParts& parts) {
   // Brought together, and counted once.
   const Tensor statistics = parts.statistics.whole();
   if (statistics.defined() && (sharded ? groups.world->rank() == 0 : parts.stage() == 0)) {
-    hash += hash_blocks(parts.ctx.to_host(statistics), 0, kStatisticsStream);
+    const std::vector<float> values = parts.ctx.to_host(statistics);
+    if (counts(parts, values)) hash += hash_blocks(values, 0, kStatisticsStream);
   }
   // Pieces of all ranks: the sum does not care who holds what. Without sharding every data rank has all of
   // its stage, and what it says is its own.

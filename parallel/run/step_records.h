@@ -22,22 +22,24 @@ struct StepResult {
   float loss_scale = 1;               // of this step
   bool skipped = false;               // the norm was not finite: parameters and optimizer state are as before
   std::int32_t skipped_in_a_row = 0;  // up to this step
-  MemoryStats memory;                 // peaks of this step on this rank
-  std::int64_t sent_bytes = 0;        // by this rank in this step
-  double comm_wait_ms = 0;            // of its thread, in posting and waiting: Communicator::exposed_ms
+  std::int32_t clipped =
+      0;  // mode fp8: operands of this stage that were clipped; [Note: fp8] in runtime/base/fp8.h
+  MemoryStats memory;           // peaks of this step on this rank
+  std::int64_t sent_bytes = 0;  // by this rank in this step
+  double comm_wait_ms = 0;      // of its thread, in posting and waiting: Communicator::exposed_ms
 };
 
 class StepRecords {
  public:
   static constexpr std::size_t kMaxPending = 2;
 
-  /// Records of `num_losses` losses, allocated here.
+  /// Records of `num_losses` losses, allocated here; in mode fp8 they count what was clipped.
   StepRecords(const Context& ctx, std::int64_t num_losses);
 
-  /// `known` is what is already known of a step; the rest is copied on the device. Throws
-  /// Error(kInvalidInput) when kMaxPending records wait to be read.
+  /// `known` is what is already known of a step; the rest is copied on the device. `num_clipped` [] int32 may
+  /// be undefined. Throws Error(kInvalidInput) when kMaxPending records wait to be read.
   void add(const Context& ctx, const StepResult& known, const Tensor& losses, const Tensor& grad_norm,
-           const LossScaler& scaler);
+           const LossScaler& scaler, const Tensor& num_clipped);
   std::size_t num_pending() const { return pending_.size(); }
 
   struct Record {
@@ -49,7 +51,8 @@ class StepRecords {
 
  private:
   struct Slot {
-    // [num_losses + kNumScalars] fp32: losses, norm, scale, and two int32, skip and how many in a row.
+    // [num_losses + kNumScalars] fp32: losses, norm, scale, and two int32, skip and how many in a row; in
+    // mode fp8 another one, how many were clipped.
     Tensor values;
     std::unique_ptr<HostCopy> host;  // null where the device is the host
   };
@@ -57,7 +60,7 @@ class StepRecords {
   struct Pending {
     StepResult known;
     std::size_t slot = 0;
-    bool scaled = false;
+    bool scaled = false, counts_clipped = false;
   };
   const std::int64_t num_losses_;
   Slot slots_[kMaxPending];

@@ -4,6 +4,7 @@
 #include "runtime/deferred_gradients.h"
 #include "runtime/ops/add.h"
 #include "runtime/ops/cast.h"
+#include "runtime/ops/quantize.h"
 #include "runtime/tape.h"
 
 namespace trireme::ops {
@@ -11,6 +12,7 @@ namespace {
 
 struct LinearParameterGradients {
   Tensor dy, x;
+  Tensor dy_inverse_scale, x_inverse_scale;  // of fp8 codes
   ParamRef weight, bias;
   MathMode math = MathMode::kFp32;
 
@@ -28,12 +30,17 @@ struct LinearParameterGradients {
                        .math = math,
                        .mode = dweight.mode,
                        .bias_grad = dbias.view(),
-                       .bias_grad_mode = dbias.mode});
+                       .bias_grad_mode = dbias.mode,
+                       .a_inverse_scale = dy_inverse_scale,
+                       .b_inverse_scale = x_inverse_scale});
   }
 };
 
 struct LinearBackward {
-  Tensor x, pre;  // pre only with an activation
+  Tensor x, pre;                  // pre only with an activation
+  Tensor x_inverse_scale;         // where x is fp8 codes
+  DType dtype = DType::kFloat32;  // of what x was, and of its gradient
+  ValueId input = kNoValue;
   ParamRef weight, bias;
   Activation activation = Activation::kNone;
   MathMode math = MathMode::kFp32;
@@ -41,7 +48,10 @@ struct LinearBackward {
 
   std::string name() const { return activation == Activation::kNone ? "linear" : "linear_gelu"; }
   std::vector<Tensor> saved() const {
-    return pre.defined() ? std::vector<Tensor>{x, pre} : std::vector<Tensor>{x};
+    std::vector<Tensor> tensors{x};
+    if (pre.defined()) tensors.push_back(pre);
+    if (x_inverse_scale.defined()) tensors.push_back(x_inverse_scale);
+    return tensors;
   }
 
   void backward(Context& ctx, Gradients& gradients, ValueId y) {
@@ -53,12 +63,43 @@ struct LinearBackward {
       dy = dpre;
       pre = Tensor();
     }
-    run_or_defer(ctx, LinearParameterGradients{dy, x, weight, bias, math});
-    if (x.id() == kNoValue) return;
-    const Tensor w = parameter(ctx, weight, x.dtype());
-    const Tensor dx = ctx.empty(x.shape(), x.dtype());
+    if (x_inverse_scale.defined()) return backward_fp8(ctx, gradients, std::move(dy));
+    run_or_defer(ctx,
+                 LinearParameterGradients{.dy = dy, .x = x, .weight = weight, .bias = bias, .math = math});
+    if (input == kNoValue) return;
+    const Tensor w = parameter(ctx, weight, dtype);
+    const Tensor dx = ctx.empty(x.shape(), dtype);
     ctx.run(MatmulArgs{.a = dy.rows(), .b = w, .d = dx.rows(), .math = math});
-    gradients.add(ctx, x.id(), dx);
+    gradients.add(ctx, input, dx);
+  }
+
+  // The bias gradient sums dy as it comes, so that of dy only the codes are left behind for the weight's.
+  void backward_fp8(Context& ctx, Gradients& gradients, Tensor dy) const {
+    if (bias.defined()) {
+      const GradientTarget dbias = ctx.parameters->gradient(bias);
+      if (dbias.mode != GradientMode::kIgnore) {
+        ctx.run(ColumnSumArgs{.x = dy.rows(), .out = dbias.tensor, .mode = dbias.mode});
+      }
+    }
+    const Quantized dy8 = quantize(ctx, dy, weight, Fp8Operand::kOutputGradient);
+    dy = Tensor();
+    run_or_defer(ctx, LinearParameterGradients{.dy = dy8.codes,
+                                               .x = x,
+                                               .dy_inverse_scale = dy8.inverse_scale,
+                                               .x_inverse_scale = x_inverse_scale,
+                                               .weight = weight,
+                                               .bias = {},
+                                               .math = math});
+    if (input == kNoValue) return;
+    const Quantized w8 = quantize(ctx, parameter(ctx, weight, dtype), weight, Fp8Operand::kWeight);
+    const Tensor dx = ctx.empty(x.shape(), dtype);
+    ctx.run(MatmulArgs{.a = dy8.codes.rows(),
+                       .b = w8.codes,
+                       .d = dx.rows(),
+                       .math = math,
+                       .a_inverse_scale = dy8.inverse_scale,
+                       .b_inverse_scale = w8.inverse_scale});
+    gradients.add(ctx, input, dx);
   }
 };
 
@@ -88,24 +129,35 @@ Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOp
   const Tensor b = options.bias.defined() ? parameter(ctx, options.bias, dtype) : Tensor();
   check_shapes(input, w, b, options.residual);
   const Tensor x = cast(ctx, input, dtype);
+  Quantized x8, w8;
+  if (multiplies_in_fp8(ctx, weight)) {
+    x8 = quantize(ctx, x, weight, Fp8Operand::kInput);
+    w8 = quantize(ctx, w, weight, Fp8Operand::kWeight);
+  }
+  const Tensor& a = x8.codes.defined() ? x8.codes : x;
   const Tensor residual = options.residual.defined() ? cast(ctx, options.residual, dtype) : Tensor();
   const Shape shape = x.shape().with_last(w.shape().dim(0));
   const bool save_pre = ctx.tape != nullptr && options.activation != Activation::kNone;
   const Tensor y = ctx.empty(shape, dtype);
   const Tensor pre = save_pre ? ctx.empty(shape, dtype) : Tensor();
-  MatmulArgs args{.a = x.rows(),
-                  .b = w,
+  MatmulArgs args{.a = a.rows(),
+                  .b = w8.codes.defined() ? w8.codes : w,
                   .d = y.rows(),
                   .transpose_b = Transpose::kYes,
                   .math = ctx.precision.math_of(OpKind::kLinear),
                   .bias = b,
-                  .activation = options.activation};
+                  .activation = options.activation,
+                  .a_inverse_scale = x8.inverse_scale,
+                  .b_inverse_scale = w8.inverse_scale};
   if (pre.defined()) args.pre_activation = pre.rows();
   if (residual.defined()) args.residual = residual.rows();
   ctx.run(args);
   return recorded(ctx, y,
-                  LinearBackward{.x = x,
+                  LinearBackward{.x = a,
                                  .pre = pre,
+                                 .x_inverse_scale = x8.inverse_scale,
+                                 .dtype = dtype,
+                                 .input = x.id(),
                                  .weight = weight,
                                  .bias = options.bias,
                                  .activation = options.activation,

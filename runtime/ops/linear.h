@@ -12,7 +12,8 @@ struct LinearOptions {
 };
 
 /// Input [..., K], weight [N, K] -> [..., N], in the compute dtype (see precision.h).
-/// Backward saves the input and, with an activation, its argument.
+/// Backward saves the input and, with an activation, its argument. In mode fp8, with a weight that allows it,
+/// the input is saved as its codes, a byte an element and a scale: see [Note: fp8] in runtime/base/fp8.h.
 Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOptions& options = {});
 
 }  // namespace trireme::ops

@@ -22,11 +22,11 @@ namespace {
 constexpr DType kF32 = DType::kFloat32, kF16 = DType::kFloat16, kB16 = DType::kBFloat16;
 
 TEST(Precision, ModesAndNames) {
-  for (const auto mode :
-       {PrecisionMode::kFp32, PrecisionMode::kTf32, PrecisionMode::kFp16, PrecisionMode::kBf16}) {
+  for (const auto mode : {PrecisionMode::kFp32, PrecisionMode::kTf32, PrecisionMode::kFp16,
+                          PrecisionMode::kBf16, PrecisionMode::kFp8}) {
     EXPECT_EQ(find_precision_mode(name(mode)), mode);
   }
-  EXPECT_EQ(find_precision_mode("fp8"), std::nullopt);
+  EXPECT_EQ(find_precision_mode("fp4"), std::nullopt);
   EXPECT_EQ(Precision(PrecisionMode::kTf32).compute_dtype(), kF32);
   EXPECT_EQ(Precision(PrecisionMode::kFp16).compute_dtype(), kF16);
   EXPECT_EQ(Precision(PrecisionMode::kTf32).math_of(OpKind::kLinear), MathMode::kTf32);

@@ -19,6 +19,7 @@
 #include "kernels/cpu/matmul/matmul_tiling.h"
 #include "kernels/cpu/matmul/operand_copy.h"
 #include "kernels/cpu/ops.h"
+#include "kernels/cpu/quantize.h"
 #include "runtime/base/error.h"
 
 namespace trireme::cpu {
@@ -130,9 +131,31 @@ void sum_columns_apart(const KernelContext& exec, const MatmulArgs& args) {
   run_op(exec, ColumnSumArgs{.x = args.a, .out = args.bias_grad, .mode = args.bias_grad_mode});
 }
 
+// The product of the numbers that fp8 codes stand for: see [Note: fp8].
+void multiply_fp8(const KernelContext& exec, const MatmulArgs& args) {
+  if (!is_fp8(args.a.dtype) || !is_fp8(args.b.dtype) || args.bias_grad.defined()) {
+    throw Error(ErrorCode::kUnsupported, "matmul on cpu does not take scaled {} and {}{}", name(args.a.dtype),
+                name(args.b.dtype), args.bias_grad.defined() ? " with a bias gradient" : "");
+  }
+  check_fp32("matmul", {args.a_inverse_scale, args.b_inverse_scale});
+  const auto floats = [](ConstTensorView codes) { return (codes.num_elems() + 1) / 2; };
+  const Workspace a(exec, floats(args.a)), b(exec, floats(args.b));
+  const auto numbers_of = [&exec](ConstTensorView codes, ConstTensorView inverse_scale, float* memory) {
+    auto* numbers = reinterpret_cast<std::uint16_t*>(memory);
+    dequantize(exec, codes, *inverse_scale.as<float>(), numbers);
+    return ConstTensorView{numbers, DType::kBFloat16, codes.shape};
+  };
+  MatmulArgs numbers = args;
+  numbers.a = numbers_of(args.a, args.a_inverse_scale, a.data());
+  numbers.b = numbers_of(args.b, args.b_inverse_scale, b.data());
+  numbers.a_inverse_scale = numbers.b_inverse_scale = {};
+  run_op(exec, numbers);
+}
+
 }  // namespace
 
 void run_op(const KernelContext& exec, const MatmulArgs& args) {
+  if (args.a_inverse_scale.defined()) return multiply_fp8(exec, args);
   check_dtypes(args);
   const bool ta = args.transpose_a == Transpose::kYes;
   [[maybe_unused]] const bool tb = args.transpose_b == Transpose::kYes;

@@ -3,12 +3,14 @@
 #include <cassert>
 #include <optional>
 
+#include "kernels/cuda/device/check.h"
 #include "kernels/cuda/device/stream.h"
 #include "kernels/cuda/device/workspace.h"
 #include "kernels/cuda/matmul/matmul_epilogue.h"
 #include "kernels/cuda/matmul/matmul_library.h"
 #include "kernels/cuda/matmul/native_matmul.h"
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/quantize.h"
 #include "runtime/base/error.h"
 
 namespace trireme::cuda {
@@ -28,7 +30,10 @@ Product product_of(const MatmulArgs& args) {
 
 void check_dtypes(const MatmulArgs& args) {
   const DType in = args.a.dtype, out = args.d.dtype;
-  bool fits = args.b.dtype == in && (out == in || out == DType::kFloat32);
+  const bool scaled = args.a_inverse_scale.defined();
+  bool fits = scaled == args.b_inverse_scale.defined() && scaled == is_fp8(in) &&
+              args.b.dtype == (scaled ? DType::kE4m3 : in) && !(scaled && args.bias_grad.defined()) &&
+              (out == (scaled ? DType::kBFloat16 : in) || out == DType::kFloat32);
   for (const ConstTensorView& view : {args.bias, ConstTensorView(args.pre_activation), args.residual}) {
     fits = fits && (!view.defined() || view.dtype == out);
   }
@@ -41,7 +46,8 @@ void check_dtypes(const MatmulArgs& args) {
 // documented, and fp32 results are held to 1e-5.
 bool library_may_activate(const MatmulArgs& args, const Product& product) {
   const bool exact = product.in == DType::kFloat32 && product.math == MathMode::kFp32;
-  return !exact && args.activation == Activation::kGeluTanh && !args.residual.defined() && product.n % 8 == 0;
+  return !exact && !is_fp8(product.in) && args.activation == Activation::kGeluTanh &&
+         !args.residual.defined() && product.n % 8 == 0;
 }
 
 Epilogue gelu_epilogue(const MatmulArgs& args) {
@@ -49,12 +55,30 @@ Epilogue gelu_epilogue(const MatmulArgs& args) {
   return args.bias.defined() ? Epilogue::kGeluBias : Epilogue::kGelu;
 }
 
+void run_plain(const KernelContext& exec, const Product& product, const ProductPointers& pointers);
+
+// The product of what fp8 codes stand for.
+void run_decoded(const KernelContext& exec, const Product& product, const ProductPointers& pointers) {
+  const Shape a_shape{product.m, product.k}, b_shape{product.n, product.k};
+  const Workspace a(exec, static_cast<std::size_t>(a_shape.num_elems()) * 2);
+  const Workspace b(exec, static_cast<std::size_t>(b_shape.num_elems()) * 2);
+  const auto scale = [](const void* data) { return ConstTensorView{data, DType::kFloat32, Shape{}}; };
+  dequantize(exec, {pointers.a, product.in, a_shape}, scale(pointers.a_inverse_scale), a.as<void>());
+  dequantize(exec, {pointers.b, DType::kE4m3, b_shape}, scale(pointers.b_inverse_scale), b.as<void>());
+  Product decoded = product;
+  decoded.in = DType::kBFloat16;
+  ProductPointers numbers = pointers;
+  numbers.a = a.as<void>(), numbers.b = b.as<void>();
+  run_plain(exec, decoded, numbers);
+}
+
 // The product alone.
 void run_plain(const KernelContext& exec, const Product& product, const ProductPointers& pointers) {
   assert(!product.add_c && product.epilogue == Epilogue::kNone);
   if (product.k == 0) return fill_zero(exec, {pointers.d, product.out, Shape{product.m, product.n}});
   Stream& stream = stream_of(exec);
-  if (!stream.matmul_library().run(stream.get(), product, pointers)) native_matmul(exec, product, pointers);
+  if (stream.matmul_library().run(stream.get(), product, pointers)) return;
+  is_fp8(product.in) ? run_decoded(exec, product, pointers) : native_matmul(exec, product, pointers);
 }
 
 // The product, then the rest by a native kernel. In between it is in fp32, since 16 bits would round it once
@@ -72,7 +96,8 @@ void run_in_two(const KernelContext& exec, const MatmulArgs& args, Product produ
   }
   product.out = DType::kFloat32;
   bool has_bias = false;
-  if (is_fp32 && args.bias.defined() && product.k > 0) {  // the library takes a bias of the product's dtype
+  // The library takes a bias of the product's dtype; of fp8, one in bf16.
+  if (is_fp32 && args.bias.defined() && product.k > 0 && !is_fp8(product.in)) {
     Product with_bias = product;
     with_bias.epilogue = Epilogue::kBias;
     pointers.bias = args.bias.data;
@@ -105,10 +130,7 @@ void accumulate(const KernelContext& exec, const MatmulArgs& args, const Product
   run_in_two(exec, in_two, product, pointers);
 }
 
-}  // namespace
-
-void run_op(const KernelContext& exec, const MatmulArgs& args) {
-  check_dtypes(args);
+void multiply(const KernelContext& exec, const MatmulArgs& args) {
   Product product = product_of(args);
   [[maybe_unused]] const bool ta = args.transpose_a == Transpose::kYes,
                               tb = args.transpose_b == Transpose::kYes;
@@ -119,7 +141,11 @@ void run_op(const KernelContext& exec, const MatmulArgs& args) {
     run_op(exec, ColumnSumArgs{.x = args.a, .out = args.bias_grad, .mode = args.bias_grad_mode});
   }
   if (product.m == 0 || product.n == 0) return;
-  ProductPointers pointers{.a = args.a.data, .b = args.b.data, .d = args.d.data};
+  ProductPointers pointers{.a = args.a.data,
+                           .b = args.b.data,
+                           .d = args.d.data,
+                           .a_inverse_scale = args.a_inverse_scale.data,
+                           .b_inverse_scale = args.b_inverse_scale.data};
   if (args.mode == GradientMode::kAccumulate) {
     if (product.k == 0) return;
     return accumulate(exec, args, product, pointers);
@@ -144,6 +170,46 @@ void run_op(const KernelContext& exec, const MatmulArgs& args) {
   }
   pointers.bias = nullptr;
   run_in_two(exec, args, product, pointers);
+}
+
+void require_fp8(const KernelContext& exec) {
+  int major = 0, minor = 0;
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, exec.device.index),
+        "cudaDeviceGetAttribute");
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, exec.device.index),
+        "cudaDeviceGetAttribute");
+  if (10 * major + minor >= 89) return;
+  throw Error(
+      ErrorCode::kUnsupported,
+      "matmul on cuda: fp8 needs a card of sm_89 (Ada), sm_90 (Hopper) or later; device {} is sm_{}{}",
+      exec.device.index, major, minor);
+}
+
+// The operands along k: see [Note: fp8 products].
+void multiply_fp8(const KernelContext& exec, const MatmulArgs& args) {
+  require_fp8(exec);
+  MatmulArgs along_k = args;
+  std::optional<Workspace> a, b;
+  const auto transpose = [&exec](ConstTensorView& codes, std::optional<Workspace>& memory) {
+    transpose_codes(exec, codes,
+                    memory.emplace(exec, static_cast<std::size_t>(codes.num_elems())).as<void>());
+    codes = {memory->as<void>(), codes.dtype, Shape{codes.shape[1], codes.shape[0]}};
+  };
+  if (args.transpose_a == Transpose::kYes) transpose(along_k.a, a);
+  if (args.transpose_b == Transpose::kNo) transpose(along_k.b, b);
+  along_k.transpose_a = Transpose::kNo;
+  along_k.transpose_b = Transpose::kYes;
+  multiply(exec, along_k);
+}
+
+}  // namespace
+
+void run_op(const KernelContext& exec, const MatmulArgs& args) {
+  check_dtypes(args);
+  if (args.a_inverse_scale.defined() && args.d.num_elems() > 0 && args.a.num_elems() > 0) {
+    return multiply_fp8(exec, args);
+  }
+  multiply(exec, args);
 }
 
 }  // namespace trireme::cuda

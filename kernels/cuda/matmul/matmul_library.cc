@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kernels/cuda/device/check.h"
+#include "kernels/cuda/quantize.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 
@@ -30,9 +31,22 @@ cudaDataType_t lt_type(DType dtype) {
       return CUDA_R_16F;
     case DType::kBFloat16:
       return CUDA_R_16BF;
+    case DType::kE4m3:
+      return CUDA_R_8F_E4M3;
+    case DType::kE5m2:
+      return CUDA_R_8F_E5M2;
     default:
       throw Error(ErrorCode::kUnsupported, "matmul on cuda does not take {}", name(dtype));
   }
+}
+
+DType b_type(const Product& product) {
+  return is_fp8(product.in) ? DType::kE4m3 : product.in;
+}
+
+// See [Note: fp8 products].
+bool takes_extents(const Product& p) {
+  return !is_fp8(p.in) || (p.m % 16 == 0 && p.n % 16 == 0 && p.k % 16 == 0);
 }
 
 cublasLtEpilogue_t lt_epilogue(Epilogue epilogue) {
@@ -85,8 +99,8 @@ std::string text_of(const Product& p) {
 // What runs in place of a refused algorithm.
 const char* successor(const Product& product, bool was_last) {
   if (!was_last) return "its next proposal runs";
-  return is_fused(product) ? "the product and the rest run one after the other"
-                           : "the slower native kernel runs";
+  if (is_fused(product)) return "the product and the rest run one after the other";
+  return is_fp8(product.in) ? "it runs in bf16" : "the slower native kernel runs";
 }
 
 int common_alignment(const ProductPointers& p) {
@@ -185,7 +199,8 @@ struct MatmulLibrary::Plan {
 
   explicit Plan(const Product& p)
       : description(p),
-        a(p.in, p.transpose_b == Transpose::kYes ? p.k : p.n, p.transpose_b == Transpose::kYes ? p.n : p.k),
+        a(b_type(p), p.transpose_b == Transpose::kYes ? p.k : p.n,
+          p.transpose_b == Transpose::kYes ? p.n : p.k),
         b(p.in, p.transpose_a == Transpose::kYes ? p.m : p.k, p.transpose_a == Transpose::kYes ? p.k : p.m),
         c(p.out, p.n, p.m),
         d(p.out, p.n, p.m) {}
@@ -193,6 +208,9 @@ struct MatmulLibrary::Plan {
   void set_pointers(const Product& product, const ProductPointers& pointers) {
     if (has_bias(product.epilogue)) description.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, pointers.bias);
     if (has_aux(product.epilogue)) description.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, pointers.aux);
+    if (!is_fp8(product.in)) return;
+    description.set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, pointers.b_inverse_scale);
+    description.set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, pointers.a_inverse_scale);
   }
 
   // The pointers have been set: what the epilogue can do may depend on them.
@@ -217,8 +235,8 @@ struct MatmulLibrary::Plan {
       candidates.push_back({result.algo, result.workspaceSize});
     }
     if (candidates.empty() && !is_fused(product)) {
-      log_warning(fmt::format("cuda: cuBLASLt has no algorithm for {}; the slower native kernel runs",
-                              text_of(product)));
+      log_warning(fmt::format("cuda: cuBLASLt has no algorithm for {}; {}", text_of(product),
+                              successor(product, /*was_last=*/true)));
     }
   }
 };
@@ -247,6 +265,7 @@ MatmulLibrary::Plan& MatmulLibrary::plan_for(cudaStream_t stream, const Product&
 }
 
 bool MatmulLibrary::run(cudaStream_t stream, Product product, const ProductPointers& pointers) {
+  if (!takes_extents(product)) return false;
   product.alignment = common_alignment(pointers);
   Plan& plan = plan_for(stream, product, pointers);
   plan.set_pointers(product, pointers);

@@ -13,6 +13,12 @@
 // refusal of a product with an epilogue leaves the product and the rest one after the other, that of a plain
 // one the native kernel. The question to the heuristics has the layout of what is added; there is no field
 // for its factor, so a product with an addend is a problem of its own here.
+//
+// [Note: fp8 products] The library multiplies fp8 codes on cards from sm_89 on, and only where both operands
+// lie along k: a [M, K], b [N, K]. What lies otherwise is transposed first, a byte an element, in workspace:
+// both operands of a weight's gradient, and the weight in that of an input. Extents are multiples of 16.
+// Other extents, and what the library refuses, are decoded to bf16, which holds the same numbers, and
+// multiplied there. Sums are fp32 throughout: CUBLASLT_MATMUL_DESC_FAST_ACCUM stays off.
 #pragma once
 
 #include <cublasLt.h>
@@ -39,7 +45,7 @@ enum class Epilogue : std::uint8_t {
 struct Product {
   std::int64_t m = 0, n = 0, k = 0;
   Transpose transpose_a = Transpose::kNo, transpose_b = Transpose::kNo;
-  DType in = DType::kFloat32, out = DType::kFloat32;
+  DType in = DType::kFloat32, out = DType::kFloat32;  // fp8: `in` is a's, b is e4m3
   MathMode math = MathMode::kFp32;
   Epilogue epilogue = Epilogue::kNone;
   bool add_c = false;   // beta = 1; only without activation
@@ -53,6 +59,7 @@ struct ProductPointers {
   void* d = nullptr;
   const void* bias = nullptr;
   void* aux = nullptr;
+  const void *a_inverse_scale = nullptr, *b_inverse_scale = nullptr;  // of fp8 codes
 };
 
 class MatmulLibrary {
@@ -63,7 +70,7 @@ class MatmulLibrary {
   MatmulLibrary& operator=(const MatmulLibrary&) = delete;
 
   /// False when the library has no algorithm for it, or none that runs; nothing is enqueued then. The
-  /// alignment of `product` is filled in here. See [Note: refused products].
+  /// alignment of `product` is filled in here. fp8: see [Note: fp8 products]. See [Note: refused products].
   bool run(cudaStream_t stream, Product product, const ProductPointers& pointers);
 
  private:

@@ -106,7 +106,8 @@ TEST_P(LlamaLayouts, EveryLayoutGivesTheSameState) {
 
 INSTANTIATE_TEST_SUITE_P(Precisions, LlamaLayouts,
                          ::testing::Combine(::testing::Values(PrecisionMode::kFp32, PrecisionMode::kTf32,
-                                                              PrecisionMode::kFp16, PrecisionMode::kBf16),
+                                                              PrecisionMode::kFp16, PrecisionMode::kBf16,
+                                                              PrecisionMode::kFp8),
                                             ::testing::Bool()),
                          [](const auto& info) {
                            return fmt::format("{}_{}", name(std::get<0>(info.param)),

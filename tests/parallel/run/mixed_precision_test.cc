@@ -1,7 +1,8 @@
-// Training in tf32, fp16 and bf16: one mathematics, predicted memory, and how near the gradients are to
+// Training in tf32, fp16, bf16 and fp8: one mathematics, predicted memory, and how near the gradients are to
 // fp32's.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <mutex>
@@ -190,12 +191,13 @@ TEST_P(MixedPrecision, PredictionEqualsMeasurement) {
 }
 
 constexpr PrecisionMode kTf32 = PrecisionMode::kTf32, kFp16 = PrecisionMode::kFp16,
-                        kBf16 = PrecisionMode::kBf16;
+                        kBf16 = PrecisionMode::kBf16, kFp8 = PrecisionMode::kFp8;
 
 INSTANTIATE_TEST_SUITE_P(Cases, MixedPrecision,
                          ::testing::Values(Case{kTf32}, Case{kFp16}, Case{kBf16},
                                            Case{kBf16, DType::kBFloat16}, Case{kFp16, DType::kFloat16},
-                                           Case{kBf16, DType::kFloat32, true}),
+                                           Case{kBf16, DType::kFloat32, true}, Case{kFp8},
+                                           Case{kFp8, DType::kBFloat16}),
                          [](const auto& info) { return info.param.to_string(); });
 
 // GPT-2's proportions at a size where rounding to 64 bytes does not matter.
@@ -269,7 +271,9 @@ TEST(MixedPrecisionGradients, AreNearFp32) {
   for (const auto& [c, scale, bound] :
        {Bound{{kTf32}, 1.0f, 0x1p-9}, Bound{{kFp16}, 65536.0f, 0x1p-9}, Bound{{kBf16}, 1.0f, 0x1p-7},
         // Four additions and a rounding of the leaves more.
-        Bound{{kFp16, DType::kFloat16}, 65536.0f, 0x1p-9}, Bound{{kBf16, DType::kBFloat16}, 1.0f, 0x1p-7}}) {
+        Bound{{kFp16, DType::kFloat16}, 65536.0f, 0x1p-9}, Bound{{kBf16, DType::kBFloat16}, 1.0f, 0x1p-7},
+        // Three mantissa bits forward, two backward; the errors of a sum's terms are independent.
+        Bound{{kFp8}, 1.0f, 0x1p-3}}) {
     const Gradients gradients = gradients_of(c, scale);
     const double all = relative_error(gradients, fp32);
     double worst = 0;
@@ -282,6 +286,59 @@ TEST(MixedPrecisionGradients, AreNearFp32) {
                std::log2(all), bound, worst_parameter, worst);
     EXPECT_LE(all, bound) << c.to_string();
   }
+}
+
+TEST(MixedPrecisionFp8, AModelWithoutFp8ProductsIsRefused) {
+  EngineOptions options = options_for({kFp8}, {});
+  options.precision.override_op(OpKind::kLinear, PrecisionMode::kFp32);
+  EXPECT_NE(testing::message_of([&] {
+              const Engine engine(build_gpt(model()), LocalWorld(1).communicator(0), options);
+            }).find("Precision::mode = fp8: this model has no product in fp8"),
+            std::string::npos);
+}
+
+// What counts as clipped is a matter of the histories, so every layout counts the same; each stage its own.
+TEST(MixedPrecisionFp8, ClippedOperandsAreCountedAlikeOnEveryLayout) {
+  const auto clipped = [](const Layout& layout) {
+    std::vector<int> counts;
+    run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
+      Engine engine(build_gpt(model()), comm, options_for({kFp8}, layout));
+      const GptConfig config = model();
+      for (int step = 0; step < 6; ++step) {
+        const int more = engine
+                             .step(testing::token_source(config.vocab, config.seq_len, step * kGlobalBatch),
+                                   kGlobalBatch * config.seq_len, 1e-1)
+                             .clipped;
+        if (comm->rank() == 0) counts.push_back(more);
+      }
+    });
+    return counts;
+  };
+  const std::vector<int> expected = clipped({});
+  EXPECT_EQ(expected[0], 0);  // no history yet
+  EXPECT_GT(*std::max_element(expected.begin(), expected.end()), 0);
+  EXPECT_EQ(clipped({.ranks = 4, .zero = 3, .recompute = 1}), expected);
+  EXPECT_EQ(clipped({.ranks = 2, .zero = 2}), expected);
+}
+
+// Histories of another mode's checkpoint are empty, and count for nothing in the hash.
+TEST(MixedPrecisionFp8, TakesUpAndLeavesCheckpointsOfBf16) {
+  const testing::TemporaryFolder folder;
+  Engine bf16(build_gpt(model()), LocalWorld(1).communicator(0), options_for({kBf16}, {}));
+  train(bf16, 2);
+  save_state(bf16, folder.path());
+  Engine fp8(build_gpt(model()), LocalWorld(1).communicator(0), options_for({kFp8}, {}));
+  load_state(fp8, folder.path(), StateParts::kAll);
+  fp8.set_steps_done(2);
+  EXPECT_EQ(fp8.state_hash(), bf16.state_hash());
+  train(fp8, 3);
+  EXPECT_FALSE(exists(folder.path() / kFp8MaximaFile));
+  save_state(fp8, folder.path());
+  EXPECT_TRUE(exists(folder.path() / kFp8MaximaFile));
+  Engine back(build_gpt(model()), LocalWorld(1).communicator(0), options_for({kBf16}, {}));
+  load_state(back, folder.path(), StateParts::kAll);
+  EXPECT_EQ(back.context().to_host(back.parameters().master(1)),
+            fp8.context().to_host(fp8.parameters().master(1)));
 }
 
 void add_in_fp32_only(const KernelContext& exec, const AddArgs& args) {

@@ -29,10 +29,10 @@ Outcome run(const Layout& layout, std::int64_t steps) {
   return testing::train_and_evaluate(layout, steps);
 }
 
-TEST(PipelineLayouts, SixteenBitsGiveTheSameState) {
-  for (const PrecisionMode mode : {PrecisionMode::kBf16, PrecisionMode::kFp16}) {
+TEST(PipelineLayouts, FewerBitsGiveTheSameState) {
+  for (const PrecisionMode mode : {PrecisionMode::kBf16, PrecisionMode::kFp16, PrecisionMode::kFp8}) {
     Precision precision(mode);
-    precision.grad_dtype = mode == PrecisionMode::kBf16 ? DType::kBFloat16 : DType::kFloat32;
+    precision.grad_dtype = mode != PrecisionMode::kFp16 ? DType::kBFloat16 : DType::kFloat32;
     const Outcome expected = run({.precision = precision}, 3);
     for (Layout layout : {Layout{.stages = 2, .data = 2, .zero = 2}, Layout{.stages = 4, .schedule = kGpipe},
                           Layout{.stages = 2, .data = 2, .schedule = kInterleaved, .chunks = 2, .zero = 3},

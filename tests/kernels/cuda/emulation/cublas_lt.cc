@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "runtime/base/fp8.h"
 #include "tests/kernels/cuda/emulation/tensor_core.h"
 
 struct EmulatedLtHandle {};
@@ -26,6 +27,7 @@ struct EmulatedLtDesc {
   const void* bias = nullptr;
   void* aux = nullptr;
   std::int64_t aux_ld = 0;
+  const float *a_scale = nullptr, *b_scale = nullptr;
 };
 
 namespace {
@@ -42,6 +44,10 @@ double read(const void* data, cudaDataType_t type, std::int64_t i) {
       return __half2float(static_cast<const __half*>(data)[i]);
     case CUDA_R_16BF:
       return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i]);
+    case CUDA_R_8F_E4M3:
+      return trireme::float_of_fp8(static_cast<const std::uint8_t*>(data)[i], trireme::kE4m3);
+    case CUDA_R_8F_E5M2:
+      return trireme::float_of_fp8(static_cast<const std::uint8_t*>(data)[i], trireme::kE5m2);
   }
   return 0;
 }
@@ -58,11 +64,18 @@ void write(void* data, cudaDataType_t type, std::int64_t i, double value) {
     case CUDA_R_16BF:
       static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16_rn(x);
       return;
+    case CUDA_R_8F_E4M3:
+    case CUDA_R_8F_E5M2:
+      return;  // no product of kernels/cuda gives codes
   }
 }
 
 double gelu(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+bool is_fp8(cudaDataType_t type) {
+  return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
 }
 
 bool has(cublasLtEpilogue_t epilogue, int bit) {
@@ -129,6 +142,7 @@ struct EmulatedProduct {
 
   void finish(std::int64_t row, std::int64_t col, double sum) const {
     sum *= alpha;
+    if (desc.a_scale != nullptr) sum *= static_cast<double>(*desc.a_scale) * *desc.b_scale;
     if (beta != 0) sum += beta * read(c, c_layout.type, row + col * c_layout.ld);
     if (has(desc.epilogue, 4)) sum += read(desc.bias, d_layout.type, row);
     if (has(desc.epilogue, 128)) write(desc.aux, d_layout.type, row + col * desc.aux_ld, sum);
@@ -203,6 +217,12 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
     case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
       fits = assign(desc->aux_ld, value, bytes);
       break;
+    case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
+      fits = assign(desc->a_scale, value, bytes);
+      break;
+    case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
+      fits = assign(desc->b_scale, value, bytes);
+      break;
   }
   return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -248,6 +268,18 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   const std::int64_t other_k = desc->transpose_b == CUBLAS_OP_N ? b->rows : b->cols;
   if (k != other_k || d->rows != m || d->cols != n) return CUBLAS_STATUS_INVALID_VALUE;
   if (has(desc->epilogue, 128) && desc->aux_ld % 8 != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
+  // fp8: both operands along k, not both e5m2, extents of 16, and no activation: cuBLAS's table of data
+  // types.
+  if (is_fp8(a->type) || is_fp8(b->type)) {
+    const bool along_k = desc->transpose_a == CUBLAS_OP_T && desc->transpose_b == CUBLAS_OP_N;
+    if (!along_k || !is_fp8(a->type) || !is_fp8(b->type) || m % 16 != 0 || n % 16 != 0 || k % 16 != 0 ||
+        (a->type == CUDA_R_8F_E5M2 && b->type == CUDA_R_8F_E5M2) || has(desc->epilogue, 32) ||
+        desc->a_scale == nullptr || desc->b_scale == nullptr ||
+        (d->type != CUDA_R_32F && d->type != CUDA_R_16BF) ||
+        (has(desc->epilogue, 4) && d->type != CUDA_R_16BF)) {
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
+  }
   // It counts on the alignment that was promised, and works in memory that it was given.
   for (*count = 0; *count < std::min(most, emulation::kProposedProducts); ++*count) {
     results[*count] = {.algo = {.data = {preference->alignment, static_cast<std::uint64_t>(*count)}},

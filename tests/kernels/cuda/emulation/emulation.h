@@ -82,6 +82,9 @@ struct Counts {
 };
 Counts& counts();
 
+/// Of the cards: 90 at first.
+int& compute_capability();
+
 void run_grid(Index grid, Index block, std::size_t dynamic_shared_bytes, const std::function<void()>& thread);
 
 // For the running thread of a block.

@@ -133,6 +133,11 @@ bool guards_device_memory() {
   return protection_key() >= 0;
 }
 
+int& compute_capability() {
+  static int capability = 90;
+  return capability;
+}
+
 Counts& counts() {
   thread_local Counts counts;
   return counts;
@@ -244,8 +249,11 @@ cudaError_t cudaSetDevice(int device) {
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
-  *value = static_cast<int>(kMostSharedBytes);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  const int capability = emulation::compute_capability();
+  *value = attribute == cudaDevAttrComputeCapabilityMajor   ? capability / 10
+           : attribute == cudaDevAttrComputeCapabilityMinor ? capability % 10
+                                                            : static_cast<int>(kMostSharedBytes);
   return cudaSuccess;
 }
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {

@@ -60,6 +60,11 @@ inline int atomicAdd(int* address, int value) {
   *address += value;
   return old;
 }
+inline int atomicMax(int* address, int value) {
+  const int old = *address;
+  if (value > old) *address = value;
+  return old;
+}
 inline float* emulated_dynamic_shared() {
   return static_cast<float*>(::emulation::dynamic_shared());
 }
@@ -83,7 +88,11 @@ enum cudaError_t {
   cudaErrorCapturedEvent = 907,
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
-enum cudaDeviceAttr { cudaDevAttrMaxSharedMemoryPerBlockOptin };
+enum cudaDeviceAttr {
+  cudaDevAttrMaxSharedMemoryPerBlockOptin,
+  cudaDevAttrComputeCapabilityMajor,
+  cudaDevAttrComputeCapabilityMinor
+};
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 inline constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
 

@@ -1,0 +1,27 @@
+#include "parallel/layout/fp8_support.h"
+
+#include "runtime/base/error.h"
+
+namespace trireme {
+
+void check_fp8(const Context& ctx) {
+  if (!ctx.precision.has_fp8_products()) return;
+  constexpr std::int64_t kExtent = 16;
+  const Shape some{kExtent, kExtent};
+  const Tensor numbers = ctx.zeros(some), product = ctx.empty(some, DType::kBFloat16);
+  const Tensor codes = ctx.empty(some, DType::kE4m3), inverse_scale = ctx.empty({});
+  try {
+    ctx.run(QuantizeArgs{.x = numbers, .y = codes, .inverse_scale = inverse_scale});
+    ctx.run(MatmulArgs{.a = codes,
+                       .b = codes,
+                       .d = product,
+                       .transpose_b = Transpose::kYes,
+                       .a_inverse_scale = inverse_scale,
+                       .b_inverse_scale = inverse_scale});
+  } catch (const Error& e) {
+    throw Error(e.code(), fmt::format("Precision::mode = fp8 is not possible here; take bf16: {}", e.what()),
+                e.where());
+  }
+}
+
+}  // namespace trireme

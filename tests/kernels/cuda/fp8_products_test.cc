@@ -1,0 +1,75 @@
+// fp8 products on cards without them, and where cuBLASLt has none: see [Note: fp8 products].
+#include <gmock/gmock.h>
+
+#include "runtime/base/error.h"
+#include "runtime/base/fp8.h"
+#include "tests/kernels/cuda/emulation/emulation.h"
+#include "tests/kernels/kernel_test.h"
+
+namespace trireme::testing {
+namespace {
+
+class Fp8Products : public ::testing::Test {
+ protected:
+  ~Fp8Products() override {
+    emulation::product_refusals() = {};
+    emulation::compute_capability() = 90;
+  }
+
+  // Small integers: e4m3 and every order of a sum are exact.
+  static std::vector<float> product(const Rig& rig, std::int64_t m, std::int64_t n, std::int64_t k,
+                                    Transpose ta, Transpose tb) {
+    const auto operand = [&](std::int64_t rows, std::int64_t cols, int period, const DeviceArray& codes,
+                             const DeviceArray& scale) {
+      std::vector<float> values;
+      for (std::int64_t i = 0; i < rows * cols; ++i) values.push_back(static_cast<float>(i % period) - 1.0f);
+      rig.run(QuantizeArgs{.x = rig.upload({rows, cols}, values), .y = codes, .inverse_scale = scale});
+    };
+    const bool a_down = ta == Transpose::kYes, b_down = tb == Transpose::kNo;
+    const Shape a_shape = a_down ? Shape{k, m} : Shape{m, k}, b_shape = b_down ? Shape{k, n} : Shape{n, k};
+    const DeviceArray a = rig.poisoned(a_shape, DType::kE5m2), b = rig.poisoned(b_shape, DType::kE4m3);
+    const DeviceArray a_scale = rig.poisoned({}), b_scale = rig.poisoned({}), d = rig.poisoned({m, n});
+    operand(a_shape[0], a_shape[1], 5, a, a_scale);
+    operand(b_shape[0], b_shape[1], 7, b, b_scale);
+    rig.run(MatmulArgs{.a = a,
+                       .b = b,
+                       .d = d,
+                       .transpose_a = ta,
+                       .transpose_b = tb,
+                       .a_inverse_scale = a_scale,
+                       .b_inverse_scale = b_scale});
+    return d.download();
+  }
+};
+
+TEST_F(Fp8Products, WhatTheLibraryRefusesRunsInBf16WithTheSameResult) {
+  const Rig cuda(DeviceType::kCuda, 1), cpu(DeviceType::kCpu, 1);
+  for (const Transpose ta : {Transpose::kNo, Transpose::kYes}) {
+    for (const Transpose tb : {Transpose::kNo, Transpose::kYes}) {
+      emulation::product_refusals() = {};
+      const auto expected = product(cpu, 48, 32, 64, ta, tb);
+      EXPECT_TRUE(same_bits(product(cuda, 48, 32, 64, ta, tb), expected));
+      EXPECT_TRUE(same_bits(product(cuda, 40, 23, 36, ta, tb), product(cpu, 40, 23, 36, ta, tb)));
+      emulation::product_refusals() = {.plain = 100, .fused = 100};
+      const Rig refused(DeviceType::kCuda, 1);
+      EXPECT_TRUE(same_bits(product(refused, 48, 32, 64, ta, tb), expected));
+    }
+  }
+}
+
+TEST_F(Fp8Products, CardsBeforeAdaAreRefusedByName) {
+  emulation::compute_capability() = 80;
+  const Rig rig(DeviceType::kCuda, 1);
+  try {
+    product(rig, 16, 16, 16, Transpose::kNo, Transpose::kYes);
+    FAIL() << "accepted";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::kUnsupported);
+    EXPECT_STREQ(
+        e.what(),
+        "matmul on cuda: fp8 needs a card of sm_89 (Ada), sm_90 (Hopper) or later; device 0 is sm_80");
+  }
+}
+
+}  // namespace
+}  // namespace trireme::testing
