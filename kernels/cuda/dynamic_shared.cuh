@@ -3,6 +3,10 @@
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
+
+#include "kernels/cuda/launch.cuh"
+
 namespace trireme::cuda {
 
 /// Aligned to 16 bytes.
@@ -13,6 +17,22 @@ __device__ inline float* dynamic_shared() {
 #else
   return emulated_dynamic_shared();
 #endif
+}
+
+/// What a block may have of it at most.
+inline std::size_t max_shared_bytes(const KernelContext& exec) {
+  int bytes = 0;
+  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, exec.device.index),
+        "cudaDeviceGetAttribute");
+  return static_cast<std::size_t>(bytes);
+}
+
+/// Before a launch of `kernel` with that much: beyond 48 KiB a card wants to be asked.
+template <class... Params>
+void allow_shared_bytes(const char* op, void (*kernel)(Params...), std::size_t bytes) {
+  check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+        op);
 }
 
 }  // namespace trireme::cuda

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/attention/attention_tile.cuh"
+#include "kernels/cuda/dynamic_shared.cuh"
 
 namespace trireme::cuda {
 
@@ -12,13 +13,6 @@ struct Tile {
   static constexpr int D = kDim;
   static constexpr bool kDropout = kDrops;
 };
-
-inline std::size_t max_shared_bytes(const KernelContext& exec) {
-  int bytes = 0;
-  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, exec.device.index),
-        "cudaDeviceGetAttribute");
-  return static_cast<std::size_t>(bytes);
-}
 
 /// Calls run(tile) with the smallest D that holds a head. B is 64 where that many rows fit into registers and
 /// shared memory, as bytes_of(tile) counts it, else 32; random numbers need registers too. Throws
@@ -54,9 +48,7 @@ void launch_tiles(const KernelContext& exec, const char* op, std::int64_t tiles,
                   std::int64_t samples, std::size_t shared_bytes, void (*kernel)(Params...), Args&&... args) {
   TRIREME_CHECK(samples <= 65535,
                 "{} on cuda: {} samples are too many for one launch; use a smaller micro-batch", op, samples);
-  check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
-        op);
+  allow_shared_bytes(op, kernel, shared_bytes);
   dim3 grid = grid_of(tiles);
   grid.y = static_cast<unsigned>(a.num_heads);
   grid.z = static_cast<unsigned>(samples);

@@ -141,7 +141,7 @@ void native_conv_bwd_weight(const KernelContext& exec, const Conv2dBwdWeightArgs
            kThreads, 0, conv_bwd_weight_kernel<T>, shape, args.dy.as<T>(), args.x.as<T>(), partials,
            chunk_pixels);
   });
-  sum_chunks(exec, kOp, partials, chunks, elems, elems, packed, GradientMode::kOverwrite);
+  sum_chunks(exec, kOp, {{.partials = partials, .out = packed}}, chunks, elems, elems);
   unpack_conv_gradient(exec, kOp, shape, packed, shape.weight_elems() / shape.outputs, args.dweight,
                        args.mode);
 }

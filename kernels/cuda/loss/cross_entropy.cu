@@ -1,8 +1,13 @@
 // Softmax and cross-entropy of a row by one block: the maximum and the sum in one pass, the gradient in a
-// second that finds the row in the cache.
+// second.
+//
+// [Note: rows on the chip] The second pass finds the row in shared memory, where two blocks of such rows fit
+// a multiprocessor. Longer ones it reads again: the rows of all blocks together are about as large as the
+// cache of the card, so part of them comes from memory.
 #include <cassert>
 
 #include "kernels/cuda/device/workspace.h"
+#include "kernels/cuda/dynamic_shared.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/loss/exp_sum.cuh"
 #include "kernels/cuda/loss/soft_cross_entropy.cuh"
@@ -16,10 +21,11 @@ namespace {
 template <class T, int N, int kBlockThreads>
 __global__ void __launch_bounds__(kBlockThreads)
     cross_entropy_kernel(T* logits, const std::int32_t* targets, float* row_losses, std::int64_t cols,
-                         float scale, const float* gradient_scale, bool write_gradient) {
+                         float scale, const float* gradient_scale, bool write_gradient, bool keep_row) {
   const std::int64_t row = blockIdx.x;
   const std::int32_t target = targets[row];
   T* x = logits + row * cols;
+  T* kept = keep_row ? reinterpret_cast<T*>(dynamic_shared()) : x;  // a thread reads what it has written
   const std::int64_t first = std::int64_t{threadIdx.x} * N;
   constexpr std::int64_t kStride = std::int64_t{kBlockThreads} * N;
   if (target < 0) {
@@ -32,8 +38,11 @@ __global__ void __launch_bounds__(kBlockThreads)
   ExpSum own = no_exps();
 #pragma unroll 4
   for (std::int64_t c = first; c < cols; c += kStride) {
+    const Pack<T, N> pack = load_pack<N>(x + c);
+    if (keep_row) *reinterpret_cast<Pack<T, N>*>(kept + c) = pack;
     float v[N];
-    load<N>(x + c, v);
+#pragma unroll
+    for (int i = 0; i < N; ++i) v[i] = to_float(pack.elems[i]);
     include(own, v);
   }
   // A target beyond the vocabulary must not read beyond the row; NaN says that something is wrong.
@@ -46,7 +55,7 @@ __global__ void __launch_bounds__(kBlockThreads)
 #pragma unroll 4
   for (std::int64_t c = first; c < cols; c += kStride) {
     float v[N];
-    load<N>(x + c, v);
+    load<N>(kept + c, v);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       v[i] = expf(v[i] - total.max) * factor;
@@ -72,10 +81,14 @@ __global__ void __launch_bounds__(kSumThreads)
 template <class T, int N>
 void run_rows(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args, std::int64_t rows,
               std::int64_t cols, float* row_losses) {
+  const std::size_t row_bytes = static_cast<std::size_t>(cols) * sizeof(T);
+  const bool keep_row = args.write_gradient && 2 * row_bytes <= max_shared_bytes(exec);
   const auto run = [&](auto kernel, int threads) {
-    launch(exec, "softmax_cross_entropy", grid_of(rows), threads, 0, kernel, args.logits.as<T>(),
+    const std::size_t shared_bytes = keep_row ? row_bytes : 0;
+    allow_shared_bytes("softmax_cross_entropy", kernel, shared_bytes);
+    launch(exec, "softmax_cross_entropy", grid_of(rows), threads, shared_bytes, kernel, args.logits.as<T>(),
            args.targets.as<std::int32_t>(), row_losses, cols, args.inv_num_targets,
-           args.gradient_scale.as<float>(), args.write_gradient);
+           args.gradient_scale.as<float>(), args.write_gradient, keep_row);
   };
   if (cols > 4096) {
     run(cross_entropy_kernel<T, N, 512>, 512);

@@ -1,6 +1,7 @@
 #include "kernels/cuda/matmul/column_sum.cuh"
 
 #include <cassert>
+#include <iterator>
 
 #include "kernels/cuda/device/workspace.h"
 #include "kernels/cuda/launch.cuh"
@@ -41,8 +42,15 @@ __global__ void column_sum_kernel(const T* x, float* partials, std::int64_t rows
   }
 }
 
-__global__ void sum_chunks_kernel(const float* partials, std::int64_t num_chunks, std::int64_t pitch,
-                                  std::int64_t cols, float* out, bool accumulate) {
+// As an argument of a kernel.
+struct AllTotals {
+  ChunkTotals of[2];
+};
+
+// blockIdx.y says which of the results.
+__global__ void sum_chunks_kernel(AllTotals totals, std::int64_t num_chunks, std::int64_t pitch,
+                                  std::int64_t cols) {
+  const auto [partials, out, mode] = totals.of[blockIdx.y];
   __shared__ float sums[kChunkThreads][kWarp + 1];
   const std::int64_t col = std::int64_t{blockIdx.x} * kWarp + threadIdx.x;
   const std::int64_t share = ceil_div(num_chunks, kChunkThreads);
@@ -58,16 +66,23 @@ __global__ void sum_chunks_kernel(const float* partials, std::int64_t num_chunks
   if (threadIdx.y != 0 || col >= cols) return;
   float total = 0.0f;
   for (int y = 0; y < kChunkThreads; ++y) total += sums[y][threadIdx.x];
-  out[col] = accumulate ? out[col] + total : total;
+  out[col] = mode == GradientMode::kAccumulate ? out[col] + total : total;
 }
 
 }  // namespace
 
-void sum_chunks(const KernelContext& exec, const char* op, const float* partials, std::int64_t num_chunks,
-                std::int64_t pitch, std::int64_t cols, float* out, GradientMode mode) {
-  if (mode == GradientMode::kIgnore || cols == 0) return;
-  launch(exec, op, grid_of(ceil_div(cols, kWarp)), dim3(kWarp, kChunkThreads), 0, sum_chunks_kernel, partials,
-         num_chunks, pitch, cols, out, mode == GradientMode::kAccumulate);
+void sum_chunks(const KernelContext& exec, const char* op, std::initializer_list<ChunkTotals> totals,
+                std::int64_t num_chunks, std::int64_t pitch, std::int64_t cols) {
+  assert(totals.size() <= std::size(AllTotals{}.of));
+  AllTotals wanted{};
+  unsigned count = 0;
+  for (const ChunkTotals& t : totals) {
+    if (t.mode != GradientMode::kIgnore) wanted.of[count++] = t;
+  }
+  if (count == 0 || cols == 0) return;
+  dim3 grid = grid_of(ceil_div(cols, kWarp));
+  grid.y = count;
+  launch(exec, op, grid, dim3(kWarp, kChunkThreads), 0, sum_chunks_kernel, wanted, num_chunks, pitch, cols);
 }
 
 void run_op(const KernelContext& exec, const ColumnSumArgs& args) {
@@ -91,7 +106,8 @@ void run_op(const KernelContext& exec, const ColumnSumArgs& args) {
                    });
     });
   }
-  sum_chunks(exec, "column_sum", partials.as<float>(), chunks, cols, cols, args.out.as<float>(), args.mode);
+  sum_chunks(exec, "column_sum", {{partials.as<float>(), args.out.as<float>(), args.mode}}, chunks, cols,
+             cols);
 }
 
 }  // namespace trireme::cuda

@@ -1,8 +1,10 @@
 // Layer norm, backward. With xhat = (x - mean) rstd and g = gamma dy:
 //   dx = rstd (g - mean(g) - xhat mean(g xhat)),  dgamma = sum over rows of dy xhat,  dbeta = sum of dy.
 //
-// Rows of up to kMaxFusedCols elements are read once by one kernel, whose warps keep their share of dgamma
-// and dbeta in registers. Longer rows take a kernel for the columns, then one for dx, which may overwrite dy.
+// Rows of up to kMaxFusedCols elements are read once from memory by one kernel, whose warps keep their share
+// of dgamma and dbeta in registers. What a row's second pass needs it finds in the cache next to the cores:
+// kept in registers too it would leave room for one block a multiprocessor. Longer rows take a kernel for the
+// columns, then one for dx, which may overwrite dy.
 // Of RMS norm the mean pointer is null; there is no mean(g) and no dbeta.
 #include <cassert>
 
@@ -18,7 +20,11 @@ namespace {
 
 constexpr int kWarps = 8;
 constexpr std::int64_t kFusedRows = 32;  // of a block of the fused kernel
-constexpr int kMaxFusedCols = 1024;
+constexpr int kMaxFusedCols = 2048;
+// Blocks of it on a multiprocessor at once, for lanes with so many columns: as registers allow.
+constexpr int blocks_for(int lane_cols) {
+  return lane_cols <= 32 ? 2 : 1;
+}
 
 template <class T>
 struct Pointers {
@@ -34,12 +40,33 @@ struct Pointers {
   __device__ float mean_of(std::int64_t row) const { return centered() ? mean[row] : 0.0f; }
 };
 
+// Neighbouring elements of a row.
+template <int N>
+struct Elements {
+  float dy[N], g[N], xhat[N];
+};
+
+template <int N, class T>
+__device__ Elements<N> read(const Pointers<T>& p, std::int64_t row_begin, std::int64_t col, float mean,
+                            float rstd) {
+  Elements<N> e;
+  load<N>(p.dy + row_begin + col, e.dy);
+  load<N>(p.x + row_begin + col, e.xhat);
+  load<N>(p.gamma + col, e.g);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    e.xhat[i] = (e.xhat[i] - mean) * rstd;
+    e.g[i] = e.dy[i] * (e.g[i] + p.gamma_center);
+  }
+  return e;
+}
+
 template <class T, int N>
-__device__ void store_dx(const Pointers<T>& p, std::int64_t at, const float (&g)[N], const float (&xhat)[N],
-                         float mean_g, float mean_g_xhat, float rstd) {
+__device__ void store_dx(const Pointers<T>& p, std::int64_t at, const Elements<N>& e, float mean_g,
+                         float mean_g_xhat, float rstd) {
   float dx[N];
 #pragma unroll
-  for (int i = 0; i < N; ++i) dx[i] = (g[i] - mean_g - xhat[i] * mean_g_xhat) * rstd;
+  for (int i = 0; i < N; ++i) dx[i] = (e.g[i] - mean_g - e.xhat[i] * mean_g_xhat) * rstd;
   if (p.dx_add != nullptr) {
     float other[N];
     load<N>(p.dx_add + at, other);
@@ -68,7 +95,7 @@ __device__ void store_partials(float (&shared)[kWarps][kWarp * N], const float (
 
 // A lane owns columns (p * kWarp + lane) * N of p < P.
 template <class T, int N, int P>
-__global__ void __launch_bounds__(kWarps* kWarp)
+__global__ void __launch_bounds__(kWarps* kWarp, blocks_for(N* P))
     layer_norm_bwd_kernel(Pointers<T> p, std::int64_t rows, std::int64_t cols) {
   __shared__ float shared[kWarps][kWarp * N];
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
@@ -78,24 +105,18 @@ __global__ void __launch_bounds__(kWarps* kWarp)
   float dgamma[P][N] = {}, dbeta[P][N] = {};
   for (std::int64_t row = first_row + warp; row < last_row; row += kWarps) {
     const float mean = p.mean_of(row), rstd = p.rstd[row];
-    float g[P][N], xhat[P][N];
     float sum_g = 0.0f, sum_g_xhat = 0.0f;
 #pragma unroll
     for (int k = 0; k < P; ++k) {
       const std::int64_t c = (k * kWarp + lane) * N;
       if (c >= cols) continue;
-      float dy[N], gamma[N];
-      load<N>(p.dy + row * cols + c, dy);
-      load<N>(p.x + row * cols + c, xhat[k]);
-      load<N>(p.gamma + c, gamma);
+      const Elements<N> e = read<N>(p, row * cols, c, mean, rstd);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        xhat[k][i] = (xhat[k][i] - mean) * rstd;
-        g[k][i] = dy[i] * (gamma[i] + p.gamma_center);
-        sum_g += g[k][i];
-        sum_g_xhat += g[k][i] * xhat[k][i];
-        dgamma[k][i] += dy[i] * xhat[k][i];
-        dbeta[k][i] += dy[i];
+        sum_g += e.g[i];
+        sum_g_xhat += e.g[i] * e.xhat[i];
+        dgamma[k][i] += e.dy[i] * e.xhat[i];
+        dbeta[k][i] += e.dy[i];
       }
     }
     sum_g = p.centered() ? warp_sum(sum_g) * inverse_cols : 0.0f;
@@ -103,7 +124,9 @@ __global__ void __launch_bounds__(kWarps* kWarp)
 #pragma unroll
     for (int k = 0; k < P; ++k) {
       const std::int64_t c = (k * kWarp + lane) * N;
-      if (c < cols) store_dx<T, N>(p, row * cols + c, g[k], xhat[k], sum_g, sum_g_xhat, rstd);
+      if (c >= cols) continue;
+      const Elements<N> e = read<N>(p, row * cols, c, mean, rstd);
+      store_dx<T, N>(p, row * cols + c, e, sum_g, sum_g_xhat, rstd);
     }
   }
   float* out = p.partials + std::int64_t{blockIdx.x} * 2 * cols;
@@ -142,32 +165,20 @@ __global__ void __launch_bounds__(kWarps* kWarp)
   const float inverse_cols = 1.0f / static_cast<float>(cols);
   const float mean = p.mean_of(row), rstd = p.rstd[row];
   const std::int64_t first = threadIdx.x % kWarp * N;
-  const auto read = [&](std::int64_t c, float(&g)[N], float(&xhat)[N]) {
-    float gamma[N];
-    load<N>(p.dy + row * cols + c, g);
-    load<N>(p.x + row * cols + c, xhat);
-    load<N>(p.gamma + c, gamma);
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      g[i] *= gamma[i] + p.gamma_center;
-      xhat[i] = (xhat[i] - mean) * rstd;
-    }
-  };
-  float g[N], xhat[N];
   float sum_g = 0.0f, sum_g_xhat = 0.0f;
   for (std::int64_t c = first; c < cols; c += kWarp * N) {
-    read(c, g, xhat);
+    const Elements<N> e = read<N>(p, row * cols, c, mean, rstd);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      sum_g += g[i];
-      sum_g_xhat += g[i] * xhat[i];
+      sum_g += e.g[i];
+      sum_g_xhat += e.g[i] * e.xhat[i];
     }
   }
   sum_g = p.centered() ? warp_sum(sum_g) * inverse_cols : 0.0f;
   sum_g_xhat = warp_sum(sum_g_xhat) * inverse_cols;
   for (std::int64_t c = first; c < cols; c += kWarp * N) {
-    read(c, g, xhat);
-    store_dx<T, N>(p, row * cols + c, g, xhat, sum_g, sum_g_xhat, rstd);
+    const Elements<N> e = read<N>(p, row * cols, c, mean, rstd);
+    store_dx<T, N>(p, row * cols + c, e, sum_g, sum_g_xhat, rstd);
   }
 }
 
@@ -177,18 +188,21 @@ void run_fused(const KernelContext& exec, const Pointers<T>& p, std::int64_t row
          layer_norm_bwd_kernel<T, N, P>, p, rows, cols);
 }
 
-// Few registers for few columns: P is what the row needs, in four sizes.
+// Few registers for few columns: P is what the row needs, in six sizes.
 template <class T>
 void run_fused(const KernelContext& exec, const Pointers<T>& p, std::int64_t rows, std::int64_t cols,
                bool packed) {
-  constexpr int N = kPack<T>;
-  if (!packed) return run_fused<T, 1, kMaxFusedCols / kWarp>(exec, p, rows, cols);
-  constexpr int kQuarter = kMaxFusedCols / kWarp / N / 4;
+  constexpr int N = kPack<T>, kStep = kMaxFusedCols / kWarp / N / 8;
   const std::int64_t packs = ceil_div(cols, kWarp * N);
-  if (packs <= kQuarter) return run_fused<T, N, kQuarter>(exec, p, rows, cols);
-  if (packs <= 2 * kQuarter) return run_fused<T, N, 2 * kQuarter>(exec, p, rows, cols);
-  if (packs <= 3 * kQuarter) return run_fused<T, N, 3 * kQuarter>(exec, p, rows, cols);
-  run_fused<T, N, 4 * kQuarter>(exec, p, rows, cols);
+  if (!packed && cols <= kMaxFusedCols / 2)
+    return run_fused<T, 1, kMaxFusedCols / kWarp / 2>(exec, p, rows, cols);
+  if (!packed) return run_fused<T, 1, kMaxFusedCols / kWarp>(exec, p, rows, cols);
+  if (packs <= kStep) return run_fused<T, N, kStep>(exec, p, rows, cols);
+  if (packs <= 2 * kStep) return run_fused<T, N, 2 * kStep>(exec, p, rows, cols);
+  if (packs <= 3 * kStep) return run_fused<T, N, 3 * kStep>(exec, p, rows, cols);
+  if (packs <= 4 * kStep) return run_fused<T, N, 4 * kStep>(exec, p, rows, cols);
+  if (packs <= 6 * kStep) return run_fused<T, N, 6 * kStep>(exec, p, rows, cols);
+  run_fused<T, N, 8 * kStep>(exec, p, rows, cols);
 }
 
 template <class T>
@@ -233,11 +247,11 @@ void run_op(const KernelContext& exec, const LayerNormBwdArgs& args) {
       }
     });
   }
-  sum_chunks(exec, "layer_norm_bwd", partials.as<float>(), chunks, 2 * cols, cols, args.dgamma.as<float>(),
-             args.dgamma_mode);
-  if (!args.mean.defined()) return;
-  sum_chunks(exec, "layer_norm_bwd", partials.as<float>() + cols, chunks, 2 * cols, cols,
-             args.dbeta.as<float>(), args.dbeta_mode);
+  const GradientMode dbeta_mode = args.mean.defined() ? args.dbeta_mode : GradientMode::kIgnore;
+  sum_chunks(exec, "layer_norm_bwd",
+             {{partials.as<float>(), args.dgamma.as<float>(), args.dgamma_mode},
+              {partials.as<float>() + cols, args.dbeta.as<float>(), dbeta_mode}},
+             chunks, 2 * cols, cols);
 }
 
 }  // namespace trireme::cuda

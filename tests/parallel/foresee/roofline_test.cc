@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "models/gpt.h"
@@ -119,6 +120,17 @@ TEST(Roofline, OfAStepCountsEachBlockOnceAndSumsItsRows) {
   EXPECT_DOUBLE_EQ(forward, work);
   const double attention = 6 * 3 * 4.0 * 16 * 16 * 32 / 2;
   EXPECT_DOUBLE_EQ(roofline.cost().operations, 3 * work + attention / 2);
+}
+
+// Gaps between small parameters are zeroed by one call a block, at the cost of little more than their bytes.
+TEST(Roofline, ABlocksGapsAreFilledAtOnce) {
+  std::map<int, int> fills;
+  for (const OpCall& call : record_step(gpt_job()).calls) {
+    if (call.op != "fill_zero") continue;
+    ++fills[call.unit];
+    EXPECT_LE(call.cost.bytes, 4.0 * 128 * 1024);
+  }
+  for (const int block : {1, 2, 3}) EXPECT_EQ(fills[block], 1);
 }
 
 TEST(Roofline, ACallOfTheTableIsBoundWhole) {
