@@ -11,7 +11,7 @@ SMALLEST_MS = 0.5  # differences of waits below it are no news
 def _costs(results):
     found = {}
     for experiment in results["experiments"]:
-        for variant in experiment["variants"]:
+        for variant in (one for one in experiment["variants"] if not one.get("peer")):
             for key in COSTS:
                 values = [one["numbers"][key] for one in variant["rounds"] if key in one["numbers"]]
                 if values:
@@ -33,6 +33,30 @@ def find_worse(old, new):
     before, after = _costs(old), _costs(new)
     return [(*name, median_interval(before[name])[0], median_interval(after[name])[0])
             for name in before if name in after and _is_worse(name[2], before[name], after[name])]
+
+
+def agreement(old, new):
+    """([experiments whose figures' intervals all overlap], [(experiment, figure) that do not]), for what both have."""
+    before = {(experiment["name"], figure["name"]): figure for experiment in old["experiments"]
+              for figure in experiment["figures"] if "value" in figure}
+    agreeing, apart = [], []
+    for experiment in new["experiments"]:
+        both = [(before[experiment["name"], figure["name"]], figure) for figure in experiment["figures"]
+                if "value" in figure and (experiment["name"], figure["name"]) in before]
+        differing = [(experiment["name"], one["name"]) for other, one in both
+                     if not overlap((other["low"], other["high"]), (one["low"], one["high"]))]
+        if both and not differing:
+            agreeing.append(experiment["name"])
+        apart += differing
+    return agreeing, apart
+
+
+def print_agreement(old, new):
+    agreeing, apart = agreement(old, new)
+    total = len(agreeing) + len({experiment for experiment, _ in apart})
+    print(f"compare: all intervals overlap in {len(agreeing)} of {total} experiments")
+    for experiment, figure in apart:
+        print(f"compare: apart: {experiment}: {figure}")
 
 
 def print_comparison(old, new):
