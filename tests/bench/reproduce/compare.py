@@ -1,4 +1,6 @@
 """Two results of one machine: which figures and step times became worse beyond their noise."""
+import statistics
+
 from intervals import median_interval, overlap
 from machine import same_hardware
 
@@ -6,6 +8,7 @@ from machine import same_hardware
 COSTS = {"step_ms": "ms a step", "peak_bytes": "bytes at the peak", "comm_bytes": "bytes sent a step",
          "data_wait_ms": "ms waiting for data"}
 SMALLEST_MS = 0.5  # differences of waits below it are no news
+LEAST_VARIANTS, NOTABLE_DRIFT = 8, 1.1
 
 
 def _costs(results):
@@ -19,9 +22,19 @@ def _costs(results):
     return found
 
 
-def _is_worse(key, old, new):
+def drift(old, new):
+    """How many times as long the steps of all variants take, in the median: another load of the machine, or a build that
+    is slower throughout. 1 where too few are measured to tell it from a variant that is slower by itself."""
+    before, after = _costs(old), _costs(new)
+    ratios = [statistics.median(after[name]) / statistics.median(before[name])
+              for name in before if name in after and name[2] == "step_ms"]
+    return statistics.median(ratios) if len(ratios) >= LEAST_VARIANTS else 1.0
+
+
+def _is_worse(key, old, new, scale):
     if key.endswith("_bytes"):
         return min(new) > max(old)
+    old = [max(1.0, scale) * value for value in old]
     _, *old_range = median_interval(old)
     _, *new_range = median_interval(new)
     longer = median_interval(new)[0] - median_interval(old)[0]
@@ -31,8 +44,9 @@ def _is_worse(key, old, new):
 def find_worse(old, new):
     """[(experiment, variant, key, old median, new median)], for what both have measured."""
     before, after = _costs(old), _costs(new)
+    scale = drift(old, new)
     return [(*name, median_interval(before[name])[0], median_interval(after[name])[0])
-            for name in before if name in after and _is_worse(name[2], before[name], after[name])]
+            for name in before if name in after and _is_worse(name[2], before[name], after[name], scale)]
 
 
 def agreement(old, new):
@@ -69,6 +83,10 @@ def print_comparison(old, new):
                 for variant in experiment["variants"]:
                     for one in variant["rounds"]:
                         one["numbers"] = {k: v for k, v in one["numbers"].items() if not k.endswith("_ms")}
+    overall = drift(old, new)
+    if overall > NOTABLE_DRIFT:
+        print(f"compare: all steps take {overall:.2f} times as long: the machine does other work, or the build is slower "
+              "throughout (run both again, in turns); below are those beyond that")
     worse = find_worse(old, new)
     for experiment, variant, key, before, after in worse:
         print(f"compare: worse: {experiment}, {variant}: {before:.6g} -> {after:.6g} {COSTS[key]} ({after / before:.2f} times)")

@@ -5,6 +5,7 @@ import statistics
 from pathlib import Path
 
 from compare import COSTS
+from experiment import ExperimentError
 from measure import NOT_RUN
 
 RESULTS = Path("tests/bench/results")
@@ -121,7 +122,7 @@ def readme_rows(results):
     lines = ["", f"`examples/reproduce.sh` on {machine_title(results['machine'])}: {good} of {len(figures)} figures reproduced, and "
              f"{results['memory_as_predicted']}", f"of {results['memory_runs']} jobs at the predicted byte of memory. "
              f"[All of them]({PAGE}), by machine.", "", "| experiment | figure | documented | here |", "| --- | --- | --- | --- |"]
-    lines += [f"| {title} | {figure['name']} | {figure.get('documented', '')} | {_cell(figure)} |"
+    lines += [f"| {title.split(':')[0]} | {figure['name']} | {figure.get('documented', '')} | {_cell(figure)} |"
               for title, figure in _telling(results)]
     return "\n".join([*lines, "", f"![{results['picture']['title']}]({PICTURE})"]) + "\n"
 
@@ -145,6 +146,8 @@ def pages(root):
     """{path: text}."""
     files = kept_files(root)
     kept = [json.loads(path.read_text()) for path in files]
+    if not kept:
+        raise ExperimentError(f"no results in {root / RESULTS}: examples/reproduce.sh --keep")
     shown = next((results for results in kept if results["machine"]["gpu"]), kept[0])
     readme = (root / "README.md").read_text()
     head, rest = readme.split(BEGIN)

@@ -38,7 +38,7 @@ def _bars(plot, variants, _):
         axes.plot(values, [row] * len(values), "o", color="#000000", markersize=3, zorder=3)
     axes.set_yticks(range(len(variants)), [variant["title"] for variant in variants])
     axes.invert_yaxis()
-    axes.set_xlabel(f"{plot.value.replace('_', ' ')} ({plot.unit}); bars: medians, dots: rounds")
+    axes.set_xlabel(f"{plot.value.removesuffix('_ms').removesuffix('_per_s').replace('_', ' ')} ({plot.unit}); bars: medians, dots: rounds")
     return figure
 
 

@@ -22,7 +22,8 @@ svg{max-width:100%;height:auto} figure{margin:1rem 0} figcaption{font-size:.9rem
 .wide table,.wide tbody,.wide tr,.wide td{display:block}.wide tr:first-child{display:none}.wide tr{border-bottom:2px solid #bbb;padding:.4rem 0}
 .wide td,.wide td.n{text-align:left;border:0;padding:.1rem 0}.wide td:first-child{font-weight:bold}
 .wide td[data-h]:not(:first-child)::before{content:attr(data-h) ": ";color:#555}}
-@media print{body{margin:0;max-width:none;font-size:11pt}h2{break-before:auto} section,figure,table{break-inside:avoid} details{display:none}}
+@media print{body{margin:0;max-width:none;font-size:11pt}.wide{overflow:visible}.v{white-space:normal}
+h2,p{break-after:avoid}figure,tr{break-inside:avoid}details{display:none}th,td{padding:.15rem .3rem}}
 """
 
 
