@@ -13,7 +13,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "reproduce"))
-from compare import agreement, find_worse  # noqa: E402
+from compare import agreement, drift, find_worse  # noqa: E402
 from experiment import ExperimentError, read_experiment, read_experiments  # noqa: E402
 from expression import ExpressionError, evaluate, names  # noqa: E402
 from intervals import median_interval, overlap  # noqa: E402
@@ -144,6 +144,17 @@ class Comparison(unittest.TestCase):
     def test_a_slower_build_is_named(self):
         self.assertEqual(find_worse(results([10, 11, 12]), results([20, 21, 22])), [("e", "v", "step_ms", 11, 21)])
 
+    def test_a_busy_machine_is_not_taken_for_a_worse_variant(self):
+        def many(*slow):
+            variants = [{"name": f"v{i}", "rounds": [{"numbers": {"step_ms": one * slow[i]}} for one in (10, 10.2, 10.1, 9.9, 9.8)]}
+                        for i in range(len(slow))]
+            return {"experiments": [{"name": "e", "variants": variants}]}
+
+        usual, busy = many(*[1] * 9), many(*[1.5] * 9)
+        self.assertEqual(find_worse(usual, busy), [])
+        self.assertAlmostEqual(drift(usual, busy), 1.5)
+        self.assertEqual([name[1] for name in find_worse(usual, many(*[1.5] * 8, 3))], ["v8"])
+
     def test_a_byte_more_is_named(self):
         self.assertEqual(find_worse(results([10], 100), results([10], 101)), [("e", "v", "peak_bytes", 100, 101)])
 
@@ -273,6 +284,12 @@ class WholeRun(unittest.TestCase):
         self.reproduce("--resume")
         self.assertEqual(record.stat().st_mtime_ns, before)
         self.assertEqual(len(self.read()[0]["variants"][1]["rounds"]), 2)
+
+    def test_too_little_memory_is_a_reason_and_no_failure(self):
+        (self.experiments / "tiny.toml").write_text(TINY.replace("[variants.plain]", "parallel = { memory_limit = 1000 }\n[variants.plain]"))
+        self.reproduce()
+        (result,) = self.read()
+        self.assertRegex(result["reason"], "plain needs [0-9,]+ bytes a rank")
 
     def test_failures_are_named_and_the_rest_is_reported(self):
         (self.experiments / "broken.toml").write_text(TINY.replace("layers = 4", "layers = -4"))

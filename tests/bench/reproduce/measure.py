@@ -103,6 +103,10 @@ def measure_figure(experiment, figure, rounds, count):
             "telling": figure.telling}
 
 
+class DoesNotFit(Exception):
+    """By the prediction, before anything is trained."""
+
+
 class _Rounds:
     """The runs of an experiment as they come in."""
 
@@ -130,6 +134,9 @@ class _Rounds:
         numbers = {"plan": plan["numbers"]}
         if not self.experiment.runs:
             return numbers, plan
+        if plan["exit_code"] == 2 and not variant.refused:
+            raise DoesNotFit(f"{variant.name} needs {plan['numbers']['peak_bytes']:,} bytes a rank, which this machine does not "
+                             "have (trireme plan job.toml shows where they are)")
         run = self.runner.train(self.experiment, variant, job, number)
         if "peak_bytes" in run["numbers"]:
             self.memory.append({"variant": variant.name, "predicted": plan["numbers"]["peak_bytes"],
@@ -173,9 +180,9 @@ def run_experiment(experiment, runner, options, progress):
                         raise
                     rounds.left_out[variant.name] = str(error)
         result["figures"] = [rounds.figure(figure, count) for figure in experiment.figures]
-    except RunFailed as error:
+    except (RunFailed, DoesNotFit) as error:
         result["reason"] = str(error)
-        result["failed"] = True
+        result["failed"] = isinstance(error, RunFailed)
     result["variants"] = [one for one in rounds.variants.values() if one["rounds"]]
     result["memory"] = rounds.memory
     return result
