@@ -168,7 +168,7 @@ class Comparison(unittest.TestCase):
         self.assertEqual(agreement(old, figures(("a", 2, 3), ("b", 3, 4), ("new", 1, 2))), (["a"], [("b", "f")]))
 
 
-KEPT = {"machine": {"processor": "P (1)", "cores": 2, "memory_bytes": 1, "gpu": None, "gpus": 0, "build": "b"}, "full": False,
+KEPT = {"machine": {"processor": "P (1)", "cores": 2, "memory_bytes": 1, "gpu": None, "gpus": 0, "build": "b", "load": 1.5}, "full": False,
         "picture": {"title": "Peak", "unit": "MiB", "bars": [["nothing", 12.5], ["all", 2.0]]},
         "experiments": [{"name": "e", "title": "E", "reason": "", "memory": [{"predicted": 3, "measured": 3}], "figures": [
             {"name": "ratio", "unit": "", "documented": "2", "value": 2.0, "low": 1.5, "high": 2.5, "verdict": REPRODUCED,
@@ -208,6 +208,9 @@ class Library(unittest.TestCase):
         self.assertIn("| E | ratio | 2 | 2 (1.5 to 2.5) |", readme)
         (self.root / "README.md").write_text(readme.replace("1.5", "1.6"))
         self.assertEqual([str(path) for path in pages_differ(self.root)], ["README.md"])
+
+    def test_the_pages_of_this_tree_are_those_of_its_results(self):
+        self.assertEqual(pages_differ(HERE.parents[1]), [])
 
 
 class Files(unittest.TestCase):

@@ -2,6 +2,7 @@
 import json
 import re
 import statistics
+import textwrap
 from pathlib import Path
 
 from compare import COSTS
@@ -11,8 +12,8 @@ from measure import NOT_RUN
 RESULTS = Path("tests/bench/results")
 PAGE, PICTURE = RESULTS / "reproduced.md", RESULTS / "reproduced.svg"
 BEGIN, END = "<!-- reproduced: begin -->\n", "<!-- reproduced: end -->\n"
-DIGITS, NUM_TELLING, MIB = 5, 6, 1 << 20
-FACTS = ("processor", "cores", "memory_bytes", "gpu", "gpus", "build")
+DIGITS, NUM_TELLING, MIB, WIDTH = 5, 6, 1 << 20, 118
+FACTS = ("processor", "cores", "memory_bytes", "gpu", "gpus", "build", "load")
 OF_A_FIGURE = ("name", "unit", "documented", "value", "low", "high", "verdict", "because", "telling")
 
 
@@ -91,9 +92,8 @@ def _cell(figure):
     return f"{_number(figure['value'])}{unit}{around}"
 
 
-def machines_text(paths):
-    """A Markdown table of figures by machine."""
-    kept = [json.loads(Path(path).read_text()) for path in paths]
+def _by_figure(kept):
+    """({(experiment, figure): None} in order, {(row, machine's column): text}, {row: what is documented})."""
     rows, cells, documented = {}, {}, {}
     for column, results in enumerate(kept):
         for experiment in results["experiments"]:
@@ -101,8 +101,34 @@ def machines_text(paths):
                 row = experiment["title"], figure["name"] or "all"
                 rows[row] = None
                 documented[row] = documented.get(row) or figure.get("documented", "")
-                verdict = f", {figure['verdict']}" if "value" in figure else ""
+                because = f", because {figure['because']}" if figure.get("because") else ""
+                verdict = f", {figure['verdict']}{because}" if "value" in figure else ""
                 cells[row, column] = _cell(figure) + verdict
+    return rows, cells, documented
+
+
+def _page_text(kept):
+    """Figures as lists, in lines that fit an editor."""
+    rows, cells, documented = _by_figure(kept)
+    lines, section = [], None
+    for experiment, figure in rows:
+        if experiment != section:
+            lines += ["", f"## {experiment}", ""]
+            section = experiment
+        said = documented[experiment, figure]
+        lines += textwrap.wrap(f"- {figure}" + (f"; documented: {said}" if said else ""), WIDTH, subsequent_indent="  ")
+        for column, results in enumerate(kept):
+            text = cells.get(((experiment, figure), column))
+            if text:
+                lines += textwrap.wrap(f"{machine_title(results['machine'])}: {text}", WIDTH, initial_indent="  - ",
+                                       subsequent_indent="    ")
+    return "\n".join(lines)
+
+
+def machines_text(paths):
+    """A Markdown table of figures by machine."""
+    kept = [json.loads(Path(path).read_text()) for path in paths]
+    rows, cells, documented = _by_figure(kept)
     titles = [machine_title(results["machine"]) for results in kept]
     lines = ["| experiment | figure | documented | " + " | ".join(titles) + " |", "| --- " * (3 + len(kept)) + "|"]
     lines += ["| " + " | ".join([*row, documented[row], *(cells.get((row, column), "") for column in range(len(kept)))]) + " |"
@@ -119,7 +145,7 @@ def _telling(results):
 def readme_rows(results):
     figures = [figure for experiment in results["experiments"] for figure in experiment["figures"] if "value" in figure]
     good = sum(figure["verdict"].startswith("reproduced") for figure in figures)
-    lines = ["", f"`examples/reproduce.sh` on {machine_title(results['machine'])}: {good} of {len(figures)} figures reproduced, and "
+    lines = ["", f"`examples/reproduce.sh` on {machine_title(results['machine'])}, load {results['machine']['load']:g}: {good} of {len(figures)} figures reproduced, and "
              f"{results['memory_as_predicted']}", f"of {results['memory_runs']} jobs at the predicted byte of memory. "
              f"[All of them]({PAGE}), by machine.", "", "| experiment | figure | documented | here |", "| --- | --- | --- | --- |"]
     lines += [f"| {title.split(':')[0]} | {figure['name']} | {figure.get('documented', '')} | {_cell(figure)} |"
@@ -129,7 +155,7 @@ def readme_rows(results):
 
 def picture(data):
     """Bars with their values, as SVG that needs nothing else."""
-    most, step, left, width = max(value for _, value in data["bars"]), 26, 190, 380
+    most, step, left, width = max(value for _, value in data["bars"]), 26, 220, 350
     parts = [f'<text x="0" y="14" font-weight="bold">{data["title"]}, {data["unit"]}</text>']
     for row, (title, value) in enumerate(data["bars"]):
         y = 24 + step * row
@@ -152,10 +178,10 @@ def pages(root):
     readme = (root / "README.md").read_text()
     head, rest = readme.split(BEGIN)
     _, tail = rest.split(END)
-    machines = "\n".join(f"- {machine_title(results['machine'])}: [{path.parent.name}]({path.parent.name}/reproduce.json)"
+    machines = "\n".join(f"- {machine_title(results['machine'])}, load {results['machine']['load']:g}: [{path.parent.name}]({path.parent.name}/reproduce.json)"
                          for path, results in zip(files, kept))
     page = ("# Documented gains, by machine\n\n`examples/reproduce.sh --keep` measured them; `--pages` wrote this page. In "
-            "brackets: 95 % intervals,\nbootstrapped over rounds.\n\n" + machines + "\n\n" + machines_text(files) + "\n")
+            "brackets: 95 % intervals,\nbootstrapped over rounds. Load: processes that wanted a core, those of the run included.\n\n" + machines + "\n" + _page_text(kept) + "\n")
     return {root / "README.md": head + BEGIN + readme_rows(shown) + END + tail, root / PAGE: page,
             root / PICTURE: picture(shown["picture"])}
 

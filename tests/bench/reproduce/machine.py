@@ -65,8 +65,9 @@ def memory_bytes():
 
 
 def machine_facts(trireme):
-    """What a figure belongs to: hardware, and the program by its digest."""
+    """What a figure belongs to: hardware, the program by its digest, and how busy the machine is."""
     return {"processor": _processor(), "cores": cores(), "memory_bytes": memory_bytes(), "gpu": _gpu(), "gpus": num_gpus(),
+            "load": round(os.getloadavg()[0], 1),
             "system": platform.platform(), "build": hashlib.sha256(Path(trireme).read_bytes()).hexdigest()[:16]}
 
 

@@ -1,9 +1,10 @@
 """Runs an experiment's variants in alternated rounds and judges its figures."""
 import dataclasses
+import random
 import statistics
 
 from expression import evaluate, names
-from intervals import median_interval
+from intervals import RESAMPLES, median_interval
 from job_runs import RunFailed
 
 # "fp32.loss.spread" and the like are of all rounds, the other numbers of one.
@@ -89,9 +90,26 @@ def judge(low, middle, high, expected):
     return WITHIN_NOISE if low <= highest and high >= lowest and lowest <= middle <= highest else DIFFERS
 
 
+def _over_rounds(experiment, figure, rounds, count):
+    """(value, low, high) of a figure of all rounds at once: resampled by round, as their seeds are shared."""
+    value = evaluate(figure.value, _value_of(experiment, rounds, 0))
+    draw, resampled = random.Random(1), []
+    for _ in range(RESAMPLES):
+        chosen = draw.choices(range(count), k=count)
+        if len(set(chosen)) > 1:
+            again = {name: [runs[one] for one in chosen] if runs else [] for name, runs in rounds.items()}
+            resampled.append(evaluate(figure.value, _value_of(experiment, again, 0)))
+    resampled.sort()
+    tail = int(0.025 * len(resampled))
+    return value, resampled[tail], resampled[-1 - tail]
+
+
 def measure_figure(experiment, figure, rounds, count):
     values = [evaluate(figure.value, _value_of(experiment, rounds, number)) for number in range(count)]
-    middle, low, high = median_interval(values)
+    if any(name.rpartition(".")[2] in OVER_ROUNDS for name in names(figure.value)):
+        middle, low, high = _over_rounds(experiment, figure, rounds, count)
+    else:
+        middle, low, high = median_interval(values)
     expected = figure.reproduced_if
     if figure.formula:
         target = evaluate(figure.formula, _value_of(experiment, rounds, 0))

@@ -73,7 +73,8 @@ def count_of(result):
 def machine_line(results):
     facts = results["machine"]
     gpu = f", {facts['gpu']}" if facts["gpu"] else ", no GPU"
-    return f"{facts['processor']}, {facts['cores']} cores, {facts['memory_bytes'] / 2 ** 30:.0f} GiB{gpu}; build {facts['build']}"
+    return (f"{facts['processor']}, {facts['cores']} cores, {facts['memory_bytes'] / 2 ** 30:.0f} GiB{gpu}, load {facts['load']:g}; "
+            f"build {facts['build']}")
 
 
 def memory_rows(results):
