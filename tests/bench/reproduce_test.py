@@ -141,6 +141,12 @@ class Comparison(unittest.TestCase):
     def test_noise_is_not_worse(self):
         self.assertEqual(find_worse(results([10, 11, 12]), results([10.5, 11.5, 12.5])), [])
 
+    def test_one_round_says_nothing_about_time(self):
+        self.assertEqual(find_worse(results([10]), results([20])), [])
+
+    def test_some_percent_are_the_session(self):
+        self.assertEqual(find_worse(results([10.0, 10.1, 10.2]), results([10.5, 10.6, 10.7])), [])
+
     def test_a_slower_build_is_named(self):
         self.assertEqual(find_worse(results([10, 11, 12]), results([20, 21, 22])), [("e", "v", "step_ms", 11, 21)])
 

@@ -1,4 +1,5 @@
 """Two results of one machine: which figures and step times became worse beyond their noise."""
+import math
 import statistics
 
 from intervals import median_interval, overlap
@@ -8,7 +9,9 @@ from machine import same_hardware
 COSTS = {"step_ms": "ms a step", "peak_bytes": "bytes at the peak", "comm_bytes": "bytes sent a step",
          "data_wait_ms": "ms waiting for data"}
 SMALLEST_MS = 0.5  # differences of waits below it are no news
-LEAST_VARIANTS, NOTABLE_DRIFT = 8, 1.1
+CHANCE = 0.005  # of rounds that lie apart by themselves
+LEAST_VARIANTS, LEAST_ROUNDS = 8, 3  # a single round does not know its noise
+NOTABLE = 1.1  # sessions differ by some percent that rounds of one session do not show
 
 
 def _costs(results):
@@ -34,11 +37,16 @@ def drift(old, new):
 def _is_worse(key, old, new, scale):
     if key.endswith("_bytes"):
         return min(new) > max(old)
+    if min(len(old), len(new)) < LEAST_ROUNDS:
+        return False
     old = [max(1.0, scale) * value for value in old]
-    _, *old_range = median_interval(old)
-    _, *new_range = median_interval(new)
-    longer = median_interval(new)[0] - median_interval(old)[0]
-    return longer > SMALLEST_MS and not overlap(old_range, new_range) and min(new) > max(old)
+    before, after = statistics.median(old), statistics.median(new)
+    if min(new) <= max(old) or after - before <= SMALLEST_MS or after <= NOTABLE * before:
+        return False
+    # All rounds lie apart: with 5 and 5 that is rare enough by itself, whatever single rounds stray. With fewer, their
+    # intervals have to lie apart, too.
+    return (1 / math.comb(len(old) + len(new), len(old)) < CHANCE
+            or not overlap(median_interval(old)[1:], median_interval(new)[1:]))
 
 
 def find_worse(old, new):
@@ -84,7 +92,7 @@ def print_comparison(old, new):
                     for one in variant["rounds"]:
                         one["numbers"] = {k: v for k, v in one["numbers"].items() if not k.endswith("_ms")}
     overall = drift(old, new)
-    if overall > NOTABLE_DRIFT:
+    if overall > NOTABLE:
         print(f"compare: all steps take {overall:.2f} times as long: the machine does other work, or the build is slower "
               "throughout (run both again, in turns); below are those beyond that")
     worse = find_worse(old, new)
