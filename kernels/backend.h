@@ -70,6 +70,8 @@ struct Backend {
   const char* name = "";
   /// Null on backends whose device is the machine itself. Throws nothing but std::bad_alloc.
   DeviceReport (*examine_devices)() = nullptr;
+  /// The bytes of a device's memory that nobody holds. Null on backends whose device is the machine itself.
+  std::int64_t (*free_bytes)(Device device) = nullptr;
   /// The facts that decide the last bits of results on this machine, by name: {"instruction set":
   /// "x86_64_v4"}. Null where examine_devices says it all.
   std::map<std::string, std::string> (*arithmetic)() = nullptr;
@@ -84,6 +86,9 @@ struct Backend {
   std::unique_ptr<HostCopy> (*make_host_copy)(const KernelContext& exec, std::size_t bytes) = nullptr;
   /// exec.stream as the vendor's libraries know it (cudaStream_t), for communicators.
   void* (*native_stream)(const KernelContext& exec) = nullptr;
+  /// Makes all that copy_from_host() of up to `bytes` bytes keeps for itself, of which it else makes more as
+  /// it needs it. Null on backends that keep nothing.
+  void (*prepare_uploads)(const KernelContext& exec, std::size_t bytes) = nullptr;
   void (*copy_from_host)(const KernelContext& exec, TensorView dst, const void* src) = nullptr;
   void (*copy_to_host)(const KernelContext& exec, void* dst, ConstTensorView src) = nullptr;
   void (*copy)(const KernelContext& exec, TensorView dst, ConstTensorView src) = nullptr;  // same dtype
@@ -122,6 +127,9 @@ const Backend& backend_for(DeviceType type);
 // Each defined in its own folder.
 const Backend& cpu_backend();
 const Backend& meta_backend();
+/// The same, counting as MemoryCategory::kWorkspace what is known beforehand of the libraries of a device:
+/// attention's on cuda (attention_workspace.h).
+const Backend& meta_backend_for(DeviceType type);
 const Backend& cuda_backend();  // in builds with TRIREME_CUDA
 
 }  // namespace trireme

@@ -12,10 +12,12 @@ const Backend& cuda_backend() {
   static constexpr Backend kBackend{
       .name = "cuda",
       .examine_devices = cuda::examine_devices,
+      .free_bytes = cuda::free_bytes,
       .make_memory_source = cuda::make_memory_source,
       .make_stream = cuda::make_stream,
       .make_host_copy = cuda::make_host_copy,
       .native_stream = cuda::native_stream,
+      .prepare_uploads = cuda::prepare_uploads,
       .copy_from_host = cuda::copy_from_host,
       .copy_to_host = cuda::copy_to_host,
       .copy = cuda::copy,

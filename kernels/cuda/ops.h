@@ -5,6 +5,7 @@
 
 namespace trireme::cuda {
 
+void prepare_uploads(const KernelContext& exec, std::size_t bytes);
 void copy_from_host(const KernelContext& exec, TensorView dst, const void* src);
 std::unique_ptr<HostCopy> make_host_copy(const KernelContext& exec, std::size_t bytes);
 void copy_to_host(const KernelContext& exec, void* dst, ConstTensorView src);

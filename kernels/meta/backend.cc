@@ -2,6 +2,7 @@
 // Running blocks on it counts bytes and checks shapes (see [Note: memory accounting]).
 #include <cstring>
 
+#include "kernels/attention_workspace.h"
 #include "kernels/backend.h"
 
 namespace trireme {
@@ -38,7 +39,25 @@ void zeros_to_host(const KernelContext&, void* dst, ConstTensorView src) {
   std::memset(dst, 0, static_cast<std::size_t>(src.num_elems() * size_bytes(src.dtype)));
 }
 
+void count_attention_workspace(const KernelContext& exec, const AttentionBwdArgs& args) {
+  const auto bytes = static_cast<std::size_t>(attention_bwd_workspace(args));
+  if (bytes == 0) return;
+  void* const data = exec.allocator->allocate(bytes, MemoryCategory::kWorkspace);
+  exec.allocator->deallocate(data, bytes, MemoryCategory::kWorkspace);
+}
+
+Backend with_workspaces_of_cuda() {
+  Backend backend = meta_backend();
+  backend.ops.set<AttentionBwdArgs>(count_attention_workspace);
+  return backend;
+}
+
 }  // namespace
+
+const Backend& meta_backend_for(DeviceType type) {
+  static const Backend of_cuda = with_workspaces_of_cuda();
+  return type == DeviceType::kCuda ? of_cuda : meta_backend();
+}
 
 const Backend& meta_backend() {
   static constexpr Backend kBackend{

@@ -1,5 +1,6 @@
 // trireme plan JOB.toml [--set key=value]... [--ranks N] [--ranks-per-machine M]
-//              [--json | --memory --actions --rank R] [--timeline FILE [--times FILE] [--send-ms X]]
+//              [--card FILE] [--json | --memory --actions --rank R] [--timeline FILE [--times FILE]
+//              [--send-ms X]]
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -32,7 +33,7 @@ struct PlanArguments {
   int ranks_per_machine = 0;
   bool json = false, memory = false, actions = false;
   std::optional<int> rank;
-  std::optional<std::string> timeline, times;
+  std::optional<std::string> timeline, times, card;
   double send_ms = 0.0;
 };
 
@@ -142,18 +143,26 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
                 "parallel.pipeline of 2 or more",
                 *arguments.times);
   batch_layout(config, arguments.num_ranks);  // refuses what cannot be laid out
+  std::optional<MeasuredCard> card;
+  if (arguments.card) {
+    TRIREME_CHECK(config.parallel.device != DeviceType::kCpu,
+                  "--card {}: the job says parallel.device = \"cpu\"", *arguments.card);
+    card = read_measured_card(*arguments.card);
+    config.parallel.device = DeviceType::kCuda;
+  }
   config = counted_on(std::move(config), device_of_plan(config, launch));
   std::optional<BlockProfile> profile;
   const bool knows_times = arguments.times && std::filesystem::exists(*arguments.times);
   if (measures_cut || arguments.timeline || arguments.times) profile = profile_of(arguments, config, launch);
   if (measures_cut || (has_stages && config.parallel.pipeline_cut.kind == PipelineCut::Kind::kFlops)) {
-    const MemoryLimit limit = planned_limit(config, arguments.num_ranks, arguments.ranks_per_machine);
+    const MemoryLimit limit =
+        planned_limit(config, arguments.num_ranks, arguments.ranks_per_machine, card ? &*card : nullptr);
     const CutMemory memory{.num_ranks = arguments.num_ranks, .limit_bytes = limit.bytes};
     config.parallel.pipeline_cut =
         measures_cut ? measured_cut(config, *profile, memory) : flops_cut(config, memory);
   }
   PlanReport report = make_plan_report(config, arguments.num_ranks, arguments.ranks_per_machine,
-                                       profile ? &*profile : nullptr);
+                                       profile ? &*profile : nullptr, card ? &*card : nullptr);
   if (measures_cut && !knows_times) {
     report.cut_note =
         "parallel.pipeline_cut = \"measured\": these times were measured just now; a run measures its own, "
@@ -188,6 +197,8 @@ void add_plan_command(CLI::App& app, Command& chosen) {
       ->add_option("--ranks-per-machine", arguments->ranks_per_machine,
                    "Ranks that share the memory of a machine like this one (default: all of them)")
       ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--card", arguments->card,
+                      "The card of each rank: what `trireme doctor --json` has printed where there is one");
   auto* memory = command->add_flag("--memory", arguments->memory,
                                    "Instead: memory and traffic by what they are for, to the byte");
   auto* actions =

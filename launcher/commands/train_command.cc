@@ -66,7 +66,10 @@ ExitCode train(JobConfig config, const TrainArguments& arguments, const LaunchEn
       .file = output_root(arguments) / "block_times.json"};
   config.parallel.pipeline_cut = chosen_cut(counted_on(config, rank.device.type), comm,
                                             {.measurement = measurement, .limit_bytes = limit.bytes});
-  config.parallel = with_accumulation(counted_on(config, rank.device.type), blocks, comm, limit).parallel;
+  const ParallelSection settled =
+      with_accumulation(counted_on(config, rank.device.type), blocks, comm, limit).parallel;
+  config.parallel.accumulate_unsharded = settled.accumulate_unsharded;
+  config.parallel.keep_gathered = settled.keep_gathered;
   return Trainer(start_run({.config = config,
                             .blocks = blocks,
                             .out = output_root(arguments),

@@ -80,12 +80,6 @@ void check_pipeline(const JobConfig& config) {
                   "parallel.pipeline_cut = \"{}\" cuts a model that parallel.pipeline = 1 leaves whole",
                   to_word(parallel.pipeline_cut));
   }
-  if (parallel.pipeline > 1 && parallel.cuda_graph) {
-    throw Error(ErrorCode::kUnsupported,
-                "parallel.pipeline = {} cannot be combined with parallel.cuda_graph = true: messages between "
-                "stages are not recorded: set it to false; or set parallel.pipeline = 1",
-                parallel.pipeline);
-  }
 }
 
 }  // namespace
@@ -100,11 +94,6 @@ void check_config(const JobConfig& config) {
                 config.optimizer.lr);
   TRIREME_CHECK(!config.optimizer.nesterov || config.optimizer.momentum > 0,
                 "optimizer.nesterov needs a momentum, but optimizer.momentum = 0");
-  TRIREME_CHECK(
-      !config.parallel.cuda_graph || config.model.dropout == 0,
-      "parallel.cuda_graph = true cannot replay steps that draw random numbers, but model.dropout = {}; "
-      "set cuda_graph = false or dropout = 0",
-      config.model.dropout);
   TRIREME_CHECK(
       !config.parallel.cuda_graph || config.log.trace_step == 0,
       "log.trace_step = {}: a step that parallel.cuda_graph replays has no actions to time; set one "

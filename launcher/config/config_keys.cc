@@ -162,8 +162,8 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
                  "step 1. An integer, or a string such as \"12 GiB\". 0: what the device has, or this rank's "
                  "part of the machine.")
       .add("cuda_graph", &L::cuda_graph, any(),
-           "Record a training step on the GPU and replay it from then on: one launch a step. One rank, no "
-           "dropout. No effect on CPUs. The results do not change.");
+           "Record a training step on the GPU, its exchanges between ranks included, and replay it from then "
+           "on: one launch a step. No effect on CPUs. The results do not change.");
 }
 
 void add_output_keys(std::vector<ConfigKey>& keys) {

@@ -10,10 +10,13 @@
 #include "kernels/backend.h"
 #include "launcher/build_info.h"
 #include "launcher/train/agreement.h"
+#include "parallel/comm/nccl.h"
 #include "parallel/plan/plan_text.h"
 
 namespace trireme {
 namespace {
+
+constexpr const char* kCardFact = "GPU";
 
 std::string host_name() {
   std::array<char, 256> name = {};
@@ -61,7 +64,13 @@ Arithmetic arithmetic_of(Device device) {
   const DeviceReport report = backend.examine_devices();
   for (const auto& [library, version] : report.versions) facts[library] = version;
   const auto index = static_cast<std::size_t>(device.index);
-  if (index < report.devices.size()) facts["GPU"] = report.devices[index].architecture;
+  if (index < report.devices.size()) {
+    // Libraries choose their algorithms by the card and the number of its multiprocessors.
+    const DeviceReport::Card& card = report.devices[index];
+    facts[kCardFact] =
+        fmt::format("{}, {}, {} multiprocessors", card.name, card.architecture, card.num_multiprocessors);
+  }
+  if (const std::string nccl = nccl_version(); !nccl.empty()) facts["NCCL"] = nccl;
   return facts;
 }
 
@@ -70,16 +79,18 @@ std::string describe_different_ranks(const std::vector<Arithmetic>& all,
   Arithmetic names;  // of all ranks
   for (const Arithmetic& one : all) names.insert(one.begin(), one.end());
   std::string text;
-  bool instructions = false, others = false;
+  bool instructions = false, cards = false, others = false;
   for (const auto& [name, value] : names) {
     const std::string values = describe_values(name, all, hosts);
     if (values.empty()) continue;
     text += fmt::format("\n  {}: {}", name, values);
+    const bool is_cards = name == kCardFact;
     const bool is_instructions = name.find("instruction set") != std::string::npos;
     // The maker counts with the newest instructions alone.
     const bool goes_with_them = instructions && values.find("none on") != std::string::npos;
     instructions = instructions || is_instructions;
-    others = others || (!is_instructions && !goes_with_them);
+    cards = cards || is_cards;
+    others = others || (!is_instructions && !is_cards && !goes_with_them);
   }
   if (text.empty()) return "";
   text = "the ranks' results would differ in their last bits:" + text;
@@ -87,6 +98,11 @@ std::string describe_different_ranks(const std::vector<Arithmetic>& all,
     text +=
         "\nlet all of them use the instructions of the weakest: oneDNN and Trireme's native kernels follow "
         "`mpirun -x ONEDNN_MAX_CPU_ISA=AVX2` (or the name above that is least)";
+  }
+  if (cards) {
+    text +=
+        "\ntrain on cards of one kind: libraries choose their algorithms by the card and the number of its "
+        "multiprocessors (a part of a card, MIG, counts as another card)";
   }
   if (others) text += "\ngive all machines the same build, libraries and kind of processor";
   return text;

@@ -1,5 +1,5 @@
-// The facts that decide the last bits of a job's results beside its keys: instruction sets, libraries, the
-// build.
+// The facts that decide the last bits of a job's results beside its keys: instruction sets, the card,
+// libraries, the build. Checkpoints record them, ranks compare them.
 #pragma once
 
 #include <map>

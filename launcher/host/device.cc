@@ -39,6 +39,7 @@ bool in_this_build(DeviceType type) {
 
 JobConfig counted_on(JobConfig config, DeviceType type) {
   if (!traits(type).host_memory) config.data.cache = 0;
+  config.parallel.device = type;
   return config;
 }
 
@@ -52,10 +53,10 @@ std::string note_on_device(const JobConfig& config) {
   } else {
     return "";
   }
-  return fmt::format(
-      "parallel.device = \"cuda\": {}, so the job is planned but cannot run here; the memory that a rank may "
-      "use is that of this machine's CPUs",
-      lack);
+  return fmt::format("parallel.device = \"cuda\": {}, so the job is planned but cannot run here{}", lack,
+                     config.parallel.memory_limit > 0
+                         ? ""
+                         : "; the memory that a rank may use is that of this machine's CPUs");
 }
 
 RankDevice choose_device(std::optional<DeviceType> wanted, const LaunchEnvironment& launch,

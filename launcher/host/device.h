@@ -25,7 +25,8 @@ bool in_this_build(DeviceType type);
 RankDevice choose_device(std::optional<DeviceType> wanted, const LaunchEnvironment& launch,
                          const std::shared_ptr<Communicator>& host, double timeout_s = 600);
 
-/// The job as far as the memory of such a device goes: a GPU does not hold what is kept in the host's.
+/// The job as far as the memory of such a device goes: a GPU does not hold what is kept in the host's, and
+/// has workspaces of its own.
 JobConfig counted_on(JobConfig config, DeviceType type);
 
 /// The caveat of a plan for GPUs that is made without any; empty where there is none.

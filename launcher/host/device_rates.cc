@@ -29,6 +29,34 @@ double seconds_of(const Context& ctx, double ms, const Run& run) {
   return timed(repeats) / repeats;
 }
 
+/// Makes libraries load what attention and convolutions of a training step need.
+void load_libraries(const Context& ctx) {
+  const auto tensor = [&](const Shape& shape) { return ctx.zeros(shape, DType::kBFloat16); };
+  const Shape rows{1, 128, 64}, packed{1, 128, 3 * 64};
+  const Tensor qkv = tensor(packed), out = tensor(rows), lse = ctx.zeros({1, 1, 128});
+  ctx.run(AttentionFwdArgs{.qkv = qkv, .out = out, .lse = lse, .num_heads = 1, .scale = 0.125f});
+  ctx.run(AttentionBwdArgs{.dout = tensor(rows),
+                           .qkv = qkv,
+                           .out = out,
+                           .lse = lse,
+                           .dqkv = tensor(packed),
+                           .num_heads = 1,
+                           .scale = 0.125f});
+  const ConvGeometry geometry{.stride = 1, .padding = 1};
+  const Tensor x = tensor({2, 16, 16, 64}), weight = tensor({64, 64, 3, 3}), y = tensor({2, 16, 16, 64});
+  ctx.run(Conv2dFwdArgs{.x = x, .weight = weight, .y = y, .geometry = geometry});
+  ctx.run(Conv2dBwdDataArgs{.dy = y, .weight = weight, .dx = x, .geometry = geometry});
+  ctx.backend->synchronize(ctx.exec);
+}
+
+/// What a device has lost to all that is not memory of `ctx`.
+std::int64_t context_bytes(const Context& ctx, Device device) {
+  if (ctx.backend->free_bytes == nullptr) return 0;
+  const DeviceReport::Card card =
+      ctx.backend->examine_devices().devices.at(static_cast<std::size_t>(device.index));
+  return card.memory_bytes - ctx.backend->free_bytes(device) - ctx.allocator->reserved_bytes();
+}
+
 }  // namespace
 
 DeviceRates measure_device_rates(Device device, int num_threads, const DeviceRateSizes& sizes) {
@@ -61,6 +89,8 @@ DeviceRates measure_device_rates(Device device, int num_threads, const DeviceRat
   const std::vector<std::byte> host(static_cast<std::size_t>(sizes.copy_bytes));
   rates.upload_gb_per_s =
       gigabytes / seconds_of(ctx, sizes.ms, [&] { ctx.backend->copy_from_host(ctx.exec, to, host.data()); });
+  load_libraries(ctx);
+  rates.context_bytes = context_bytes(ctx, device);
   return rates;
 }
 

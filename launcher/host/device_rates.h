@@ -13,6 +13,7 @@ struct DeviceRates {
     std::string_view math;  // "fp32", "tf32", "fp16", "bf16"
     double tflops = 0.0;    // TFLOP/s
   };
+  std::int64_t context_bytes = 0;  // see MeasuredCard; 0 on the machine itself
   double start_s = 0.0;  // until the device could be given work: its context, and libraries that load at once
   std::vector<Product> products;
   double copy_gb_per_s = 0.0;    // on the device, read and written
@@ -25,6 +26,7 @@ struct DeviceRateSizes {
   double ms = 100.0;  // of each measurement
 };
 
+/// On a device that nobody else uses.
 DeviceRates measure_device_rates(Device device, int num_threads, const DeviceRateSizes& sizes);
 
 }  // namespace trireme

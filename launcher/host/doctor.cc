@@ -63,6 +63,7 @@ void describe_rates(const DeviceRates& rates, const Line& line) {
   line("GPU 0 rates",
        fmt::format("TFLOP/s: {}; copies {:.0f} GB/s, from the host {:.1f} GB/s; {:.2f} s to start",
                    fmt::join(products, ", "), rates.copy_gb_per_s, rates.upload_gb_per_s, rates.start_s));
+  line("", "context and libraries: " + format_bytes(rates.context_bytes));
 }
 
 nlohmann::ordered_json rates_json(const std::optional<DeviceRates>& rates) {
@@ -72,6 +73,7 @@ nlohmann::ordered_json rates_json(const std::optional<DeviceRates>& rates) {
   json["copy_gb_per_s"] = rates->copy_gb_per_s;
   json["upload_gb_per_s"] = rates->upload_gb_per_s;
   json["start_s"] = rates->start_s;
+  json["context_bytes"] = rates->context_bytes;
   return json;
 }
 

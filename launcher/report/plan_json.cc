@@ -51,6 +51,8 @@ Json group_json(const RankGroupReport& group, const PlanReport& report) {
   return {{"ranks", group.ranks},
           {"peak_bytes", prediction.memory.peak_total},
           {"peak_action", prediction.peak_action()},
+          {"attention_workspace_bytes", prediction.memory.peak[MemoryCategory::kWorkspace]},
+          {"device_peak_bytes", prediction.memory.device_peak},
           {"memory", memory_json(prediction.memory.peak)},
           {"memory_peak_actions", moments},
           {"memory_at_peak", memory_json(prediction.memory.at_peak)},
@@ -113,6 +115,7 @@ std::string to_json(const PlanReport& report) {
                      {"time_shares", describe_time_source(report)},
                      {"bubble_share", report.bubble_share},
                      {"note", report.note},
+                     {"context", report.context},
                      {"units", report.unit_names},
                      {"fit", fit_json(report.fit)},
                      {"groups", groups}};

@@ -58,11 +58,20 @@ std::vector<BlockTime> block_times_of(const JobConfig& config, const BlockList& 
   return times;
 }
 
+std::string describe_context(const MeasuredCard& card) {
+  return fmt::format("context and libraries: {} of the card's {}, as measured on {} ({})",
+                     format_bytes(card.context_bytes), format_bytes(card.memory_bytes), card.name, card.file);
+}
+
 }  // namespace
 
-MemoryLimit planned_limit(const JobConfig& config, int num_ranks, int ranks_per_machine) {
+MemoryLimit planned_limit(const JobConfig& config, int num_ranks, int ranks_per_machine,
+                          const MeasuredCard* card) {
   TRIREME_CHECK(ranks_per_machine <= num_ranks, "--ranks-per-machine {} is more than --ranks {}",
                 ranks_per_machine, num_ranks);
+  if (card != nullptr && config.parallel.memory_limit == 0) {
+    return {card->usable_bytes(), fmt::format("{}, {}", card->name, card->file)};
+  }
   const int sharing = ranks_per_machine > 0 ? ranks_per_machine : num_ranks;
   MemoryLimit limit = memory_limit(config, {DeviceType::kCpu, 0}, sharing);
   if (config.parallel.memory_limit == 0 && num_ranks > 1) {
@@ -72,17 +81,18 @@ MemoryLimit planned_limit(const JobConfig& config, int num_ranks, int ranks_per_
 }
 
 PlanReport make_plan_report(const JobConfig& given, int num_ranks, int ranks_per_machine,
-                            const BlockProfile* profile) {
+                            const BlockProfile* profile, const MeasuredCard* card) {
   const BatchLayout batch = batch_layout(given, num_ranks);
   const auto blocks = build_blocks(given.model);
-  const MemoryLimit limit = planned_limit(given, num_ranks, ranks_per_machine);
+  const MemoryLimit limit = planned_limit(given, num_ranks, ranks_per_machine, card);
   const JobConfig config = with_accumulation(given, blocks, num_ranks, limit);
   const PlannedJob job = planned_job(config, blocks, num_ranks);
   const auto engine = engine_on_meta(job);  // plans, validates
   PlanReport report{.config = config,
                     .num_ranks = num_ranks,
                     .num_parameters = engine->layout().num_parameters,
-                    .note = note_on_device(config),
+                    .note = card == nullptr ? note_on_device(config) : "",
+                    .context = card == nullptr ? "" : describe_context(*card),
                     .accumulation = describe_accumulation(job.options, num_ranks),
                     .plan = engine->plan()};
   for (const auto& block : *blocks) report.unit_names.push_back(block->name());
@@ -99,7 +109,7 @@ PlanReport make_plan_report(const JobConfig& given, int num_ranks, int ranks_per
     for (ChunkReport& chunk : report.chunks) chunk.peak_bytes = peak_of_stage(report, chunk.stage);
   }
   const auto largest = std::ranges::max_element(
-      report.groups, {}, [](const RankGroupReport& group) { return group.prediction.memory.peak_total; });
+      report.groups, {}, [](const RankGroupReport& group) { return group.prediction.memory.device_peak; });
   report.fit = fit_memory(job, largest->prediction, limit);
   report.other_accumulations = other_accumulations(report, blocks, job.options, largest->ranks[0]);
   return report;

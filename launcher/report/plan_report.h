@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launcher/config/config.h"
+#include "launcher/host/measured_card.h"
 #include "launcher/report/block_profile.h"
 #include "launcher/report/pipeline_report.h"
 #include "launcher/train/memory_fit.h"
@@ -34,6 +35,7 @@ struct PlanReport {
   std::int64_t num_parameters = 0;
   std::vector<std::string> unit_names;
   std::string note;                 // on the device; or empty
+  std::string context;              // what a card's context and libraries take; or empty: not known
   std::string accumulation;         // see describe_accumulation()
   std::vector<ChunkReport> chunks;  // of the pipeline
   std::string measured_on;  // where their shares of the time are from: "cpu, 2 thread(s)"; empty: counted
@@ -49,12 +51,14 @@ struct PlanReport {
 /// model's size. Without parallel.memory_limit a rank may use its part of a machine like this one, which
 /// `ranks_per_machine` ranks share; 0: all of them. Throws Error(kInvalidInput) for a batch that does not
 /// divide, and for more ranks per machine than ranks.
+/// With a `card` a rank of a job for cuda may use that one's memory, less context and libraries.
 /// The stages' shares of the time are those of `profile`; null: of the arithmetic (see block_work.h).
 PlanReport make_plan_report(const JobConfig& config, int num_ranks, int ranks_per_machine = 0,
-                            const BlockProfile* profile = nullptr);
+                            const BlockProfile* profile = nullptr, const MeasuredCard* card = nullptr);
 
 /// It is not known yet where the ranks will run: the source says what is assumed.
-MemoryLimit planned_limit(const JobConfig& config, int num_ranks, int ranks_per_machine);
+MemoryLimit planned_limit(const JobConfig& config, int num_ranks, int ranks_per_machine,
+                          const MeasuredCard* card = nullptr);
 
 /// One screen.
 std::string to_text(const PlanReport& report);

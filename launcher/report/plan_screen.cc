@@ -121,6 +121,20 @@ std::string describe_memory(const PlanReport& report) {
          to_text(rows, {.num_kept = 6});
 }
 
+/// What is known of libraries' workspaces: on cuda, attention's.
+std::string describe_workspace(const PlanReport& report) {
+  std::int64_t most = 0, with_it = 0;
+  for (const RankGroupReport& group : report.groups) {
+    most = std::max(most, group.prediction.memory.peak[MemoryCategory::kWorkspace]);
+    with_it = std::max(with_it, group.prediction.memory.device_peak);
+  }
+  if (most == 0) return "";
+  return wrapped(fmt::format(
+      "attention's workspace: {} more while its backward runs, at most (cuDNN 9.25 and later need less); a "
+      "rank needs {} with it",
+      format_bytes(most), format_bytes(with_it)));
+}
+
 std::string describe_other_accumulations(const PlanReport& report) {
   if (report.other_accumulations.empty()) return "";
   const bool gathers = report.config.parallel.zero == 3;
@@ -155,7 +169,9 @@ std::string to_text(const PlanReport& report) {
   text += wrapped(describe_layout(report)) + wrapped(describe_step(report));
   if (!report.accumulation.empty()) text += wrapped(report.accumulation);
   if (!report.note.empty()) text += wrapped(report.note);
-  text += describe_stages(report) + describe_memory(report) + describe_other_accumulations(report);
+  if (!report.context.empty()) text += wrapped(report.context);
+  text += describe_stages(report) + describe_memory(report) + describe_workspace(report) +
+          describe_other_accumulations(report);
   text += "\n" + describe_fit(report.fit);
   return text +
          "\nmore: --memory (to the byte), --actions, --rank R (both, of one rank), --json, --timeline FILE\n";

@@ -23,7 +23,7 @@ JobConfig with_accumulation(JobConfig config, const std::shared_ptr<const BlockL
                             const MemoryLimit& limit) {
   const bool is_own = config.parallel.memory_limit > 0;
   const EngineOptions chosen =
-      choose_accumulation(blocks, engine_options(config, *blocks),
+      choose_accumulation(blocks, planned_job(config, blocks, num_ranks).options,
                           {.accumulate_unsharded = config.parallel.accumulate_unsharded,
                            .keep_gathered = config.parallel.keep_gathered},
                           sample_spec(config), num_ranks, is_own ? limit.bytes : limit.bytes / 8 * 7);

@@ -82,7 +82,8 @@ std::vector<int> pipeline_cut(const JobConfig& config, const BlockList& blocks) 
 }
 
 PlannedJob planned_job(const JobConfig& config, std::shared_ptr<const BlockList> blocks, int num_ranks) {
-  const EngineOptions options = engine_options(config, *blocks);
+  EngineOptions options = engine_options(config, *blocks);
+  options.device.type = config.parallel.device.value_or(DeviceType::kCpu);
   return {std::move(blocks), options, sample_spec(config), num_ranks};
 }
 

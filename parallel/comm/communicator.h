@@ -108,6 +108,14 @@ class Communicator {
   /// enqueued on it, and wait() makes it wait. Groups made by split share it. Host memory has no streams.
   virtual void bind_stream(void*) {}
 
+  /// True where operations can be recorded together with the stream that they are bound to: see StepGraph.
+  virtual bool records_graphs() const { return false; }
+  /// Whether operations, also of groups made by split, are recorded from now on, in place of being run.
+  virtual void set_recording(bool) {}
+  /// Looks after what was just enqueued on the bound stream, `what` for messages, as after an operation: an
+  /// end that does not come ends the job.
+  virtual void watch_stream(const std::string&) {}
+
   // Public calls check their arguments (shapes, dtypes, devices, peers: Error(kInvalidInput) naming the call,
   // the rank and both shapes), count the traffic, then call the `_impl` below. Collective over the group,
   // except send and recv. Asynchronous: the call never waits for a peer, wait() of its Work does. Tensors may

@@ -20,7 +20,8 @@
 //   streams, unless CUDA_DEVICE_MAX_CONNECTIONS says otherwise: set it to 32, the most, before the first
 //   CUDA call.
 // - A kernel that is loaded when it is first launched may make the card finish its work before: set
-//   CUDA_MODULE_LOADING=EAGER.
+//   CUDA_MODULE_LOADING=EAGER. What else may, an engine does before the first receive is posted, or not at
+//   all: see [Note: dry runs] in parallel/run/dry_run.h.
 // The launcher sets both (launcher/host/env.h); programs of your own have to.
 //
 // NCCL connects ranks at their first call of a kind, and lets their hosts wait for each other then. Channels
@@ -30,7 +31,8 @@
 // [Note: failing operations] A watchdog asks NCCL for errors that come up while operations run, and looks for
 // operations that take longer than the timeout. Either ends the job on every rank, through the host
 // communicator, with a message that names the operation; the NCCL communicators are aborted, so that no
-// kernel waits for ever.
+// kernel waits for ever. No call to NCCL waits for a peer, and setting up has the same limit: see [Note:
+// owner of an ncclComm_t] in nccl_job.h.
 #pragma once
 
 #include <chrono>

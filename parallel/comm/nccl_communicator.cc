@@ -52,15 +52,24 @@ NcclGroup group_of(Communicator& host) {
 
 // NCCL connects two ranks when their first message is enqueued, and lets both hosts wait for it: here, where
 // both have come, and not in a step, where one may never come unless the other goes on.
-void connect(const NcclChannel& channel, bool sends) {
+void connect(const NcclJob& job, NcclChannel& channel, const std::string& text, bool sends) {
   void* byte = nullptr;
   check_cuda(cudaMalloc(&byte, 1), "cudaMalloc");
-  const ncclResult_t result = sends ? ncclSend(byte, 1, ncclUint8, 1, channel.comm(), channel.stream())
-                                    : ncclRecv(byte, 1, ncclUint8, 0, channel.comm(), channel.stream());
-  const cudaError_t end = cudaStreamSynchronize(channel.stream());
-  (void)cudaFree(byte);
-  check_nccl(result, sends ? "the first send of a channel" : "the first receive of a channel");
-  check_cuda(end, "the first message of a channel");
+  const std::unique_ptr<void, void (*)(void*)> freed(byte, [](void* data) { (void)cudaFree(data); });
+  job.check(channel.run(job.timeout(),
+                        [&](ncclComm_t comm, cudaStream_t stream) {
+                          return sends ? ncclSend(byte, 1, ncclUint8, 1, comm, stream)
+                                       : ncclRecv(byte, 1, ncclUint8, 0, comm, stream);
+                        }),
+            text);
+  CommEvent done;
+  done.record(channel.stream());
+  job.await(done, text);
+}
+
+// Within a group NCCL takes calls whatever their communicator still does.
+bool is_taken(ncclResult_t result) {
+  return result == ncclSuccess || result == ncclInProgress;
 }
 
 }  // namespace
@@ -74,14 +83,23 @@ void NcclCommunicator::bind_stream(void* compute_stream) {
   job_->set_compute_stream(static_cast<cudaStream_t>(compute_stream));
 }
 
+void NcclCommunicator::watch_stream(const std::string& what) {
+  job_->throw_if_failed();
+  auto done = std::make_shared<CommEvent>();
+  done->record(job_->compute_stream());
+  job_->add(fmt::format("{} on rank {} of {}", what, rank(), size()), std::move(done));
+}
+
 template <class Call, class... Args>
-Work NcclCommunicator::enqueue(const NcclChannel& channel, std::string text, std::vector<Tensor> tensors,
-                               Call call, Args... args) {
+Work NcclCommunicator::enqueue(NcclChannel& channel, std::string text, std::vector<Tensor> tensors, Call call,
+                               Args... args) {
   job_->throw_if_failed();
   CommEvent ready;
   ready.record(job_->compute_stream());
   ready.make_wait(channel.stream());
-  check_nccl(call(args..., channel.comm(), channel.stream()), text);
+  job_->check(channel.run(job_->timeout(),
+                          [&](ncclComm_t comm, cudaStream_t stream) { return call(args..., comm, stream); }),
+              text);
   auto done = std::make_shared<CommEvent>();
   done->record(channel.stream());
   job_->add(std::move(text), done);
@@ -116,14 +134,14 @@ Work NcclCommunicator::all_to_all_impl(const Tensor& in, const Tensor& out) {
     const std::int64_t bytes = static_cast<std::int64_t>(count) * size_bytes(in.dtype());
     const ncclDataType_t type = nccl_type(in.dtype());
     ncclResult_t result = ncclGroupStart();
-    for (int peer = 0; peer < size() && result == ncclSuccess && count > 0; ++peer) {
+    for (int peer = 0; peer < size() && is_taken(result) && count > 0; ++peer) {
       const auto* from = static_cast<const std::byte*>(in.data()) + peer * bytes;
       auto* to = static_cast<std::byte*>(out.data()) + peer * bytes;
       result = ncclSend(from, count, type, peer, comm, stream);
-      if (result == ncclSuccess) result = ncclRecv(to, count, type, peer, comm, stream);
+      if (is_taken(result)) result = ncclRecv(to, count, type, peer, comm, stream);
     }
     const ncclResult_t end = ncclGroupEnd();
-    return result != ncclSuccess ? result : end;
+    return is_taken(result) ? end : result;
   });
 }
 
@@ -148,14 +166,17 @@ void NcclCommunicator::open_channels_impl(const std::vector<MessageChannel>& cha
                             .rank = channel.source == rank() ? 0 : 1,
                             .size = 2,
                             .most_blocks = kChannelBlocks});
-    connect(*message_channels_[channel], channel.source == rank());
+    connect(*job_, *message_channels_[channel],
+            fmt::format("the first message from rank {} to rank {} of {}, tag {},", channel.source,
+                        channel.destination, size(), channel.tag),
+            channel.source == rank());
   }
 }
 
 Work NcclCommunicator::send_impl(const Tensor& tensor, int peer, int tag) {
   std::string text = fmt::format("send of {} {} on rank {} of {} to rank {}, tag {}", name(tensor.dtype()),
                                  tensor.shape().to_string(), rank(), size(), peer, tag);
-  const NcclChannel& channel = *message_channels_.at({.source = rank(), .destination = peer, .tag = tag});
+  NcclChannel& channel = *message_channels_.at({.source = rank(), .destination = peer, .tag = tag});
   return enqueue(channel, std::move(text), {tensor}, [&](ncclComm_t comm, cudaStream_t stream) {
     if (tensor.num_elems() == 0) return ncclSuccess;  // NCCL takes an empty message on neither side
     return ncclSend(tensor.data(), count_of(tensor), nccl_type(tensor.dtype()), 1, comm, stream);
@@ -165,7 +186,7 @@ Work NcclCommunicator::send_impl(const Tensor& tensor, int peer, int tag) {
 Work NcclCommunicator::recv_impl(const Tensor& tensor, int peer, int tag) {
   std::string text = fmt::format("recv of {} {} on rank {} of {} from rank {}, tag {}", name(tensor.dtype()),
                                  tensor.shape().to_string(), rank(), size(), peer, tag);
-  const NcclChannel& channel = *message_channels_.at({.source = peer, .destination = rank(), .tag = tag});
+  NcclChannel& channel = *message_channels_.at({.source = peer, .destination = rank(), .tag = tag});
   return enqueue(channel, std::move(text), {tensor}, [&](ncclComm_t comm, cudaStream_t stream) {
     if (tensor.num_elems() == 0) return ncclSuccess;
     return ncclRecv(tensor.data(), count_of(tensor), nccl_type(tensor.dtype()), 0, comm, stream);

@@ -19,6 +19,9 @@ class NcclCommunicator : public Communicator {
   std::string kind() const override { return "nccl"; }
   DeviceType device_type() const override { return DeviceType::kCuda; }
   void bind_stream(void* compute_stream) override;
+  bool records_graphs() const override { return true; }
+  void set_recording(bool on) override { job_->set_recording(on); }
+  void watch_stream(const std::string& what) override;
 
   std::shared_ptr<Communicator> split(int color) override;
   void abort(const std::string& message) noexcept override { job_->fail(message); }
@@ -39,8 +42,7 @@ class NcclCommunicator : public Communicator {
  private:
   /// Calls call(args..., comm, stream) between the events of [Note: streams of a communicator].
   template <class Call, class... Args>
-  Work enqueue(const NcclChannel& channel, std::string text, std::vector<Tensor> tensors, Call call,
-               Args... args);
+  Work enqueue(NcclChannel& channel, std::string text, std::vector<Tensor> tensors, Call call, Args... args);
   template <class Call, class... Args>
   Work collective(CallKind kind, const Tensor& a, const Tensor& b, Call call, Args... args);
 

@@ -9,11 +9,25 @@ namespace trireme {
 namespace {
 
 constexpr auto kWatchPeriod = std::chrono::milliseconds(100);
+constexpr auto kPollPeriod = std::chrono::milliseconds(1);
+// Calls that NCCL has not finished are few and short: an abort does not wait longer for the end of one.
+constexpr auto kAbortPatience = std::chrono::seconds(2);
 
 void log_unless_success(cudaError_t result, const char* call) noexcept {
   // At the end of the process the driver may be gone before the last handle.
   if (result == cudaSuccess || result == cudaErrorCudartUnloading) return;
   log_error(std::string(call) + " failed: " + cudaGetErrorString(result));
+}
+
+// For the end of what is done already.
+constexpr auto kEndLimit = std::chrono::seconds(30);
+
+std::string describe_unfinished(const std::string& text, std::chrono::seconds limit) {
+  return fmt::format("{} has not ended within {} s: a rank may have died or be stuck", text, limit.count());
+}
+
+[[noreturn]] void throw_unfinished(const std::string& text, std::chrono::seconds limit) {
+  throw Error(ErrorCode::kCommunication, describe_unfinished(text, limit));
 }
 
 }  // namespace
@@ -38,14 +52,23 @@ CommEvent::~CommEvent() {
   log_unless_success(cudaEventDestroy(event_), "cudaEventDestroy");
 }
 
-NcclChannel::NcclChannel(const NcclGroup& group) {
+NcclChannel::NcclChannel(const NcclGroup& group, std::chrono::seconds limit,
+                         const std::function<void()>& check) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
   if (group.most_blocks > 0) config.maxCTAs = group.most_blocks;
   check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-  const ncclResult_t result = ncclCommInitRankConfig(&comm_, group.size, group.id, group.rank, &config);
-  if (result == ncclSuccess) return;
-  log_unless_success(cudaStreamDestroy(stream_), "cudaStreamDestroy");
-  check_nccl(result, "setting up " + group.text);
+  try {
+    ncclResult_t result = ncclCommInitRankConfig(&comm_, group.size, group.id, group.rank, &config);
+    if (result == ncclInProgress) result = await(limit, check);
+    const std::string text = "setting up " + group.text;
+    if (result == ncclInProgress) throw_unfinished(text, limit);
+    check_nccl(result, text);
+  } catch (...) {
+    if (comm_ != nullptr) abort();
+    log_unless_success(cudaStreamDestroy(stream_), "cudaStreamDestroy");
+    throw;
+  }
 }
 
 NcclChannel::~NcclChannel() {
@@ -54,7 +77,12 @@ NcclChannel::~NcclChannel() {
   if (clean) {
     // Work that nobody waited for may still run.
     log_unless_success(cudaStreamSynchronize(stream_), "waiting for the last communication");
-    if (ncclCommDestroy(comm_) != ncclSuccess) log_warning("ncclCommDestroy failed");
+    if (run(kEndLimit, [](ncclComm_t comm, cudaStream_t) { return ncclCommFinalize(comm); }) == ncclSuccess) {
+      if (ncclCommDestroy(comm_) != ncclSuccess) log_warning("ncclCommDestroy failed");
+    } else {
+      log_warning("ncclCommFinalize failed");
+      abort();
+    }
   } else {
     abort();
   }
@@ -62,14 +90,34 @@ NcclChannel::~NcclChannel() {
 }
 
 void NcclChannel::abort() noexcept {
-  const std::lock_guard lock(mutex_);
+  // In use for that long: NCCL or the driver hang in a call. The host communicator ends the process.
+  std::unique_lock lock(mutex_, kAbortPatience);
+  if (!lock.owns_lock()) return log_error("an NCCL communicator that is in use is not aborted");
   if (std::exchange(aborted_, true)) return;
   if (ncclCommAbort(comm_) != ncclSuccess) log_error("ncclCommAbort failed");
 }
 
-ncclResult_t NcclChannel::async_error() const {
+ncclResult_t NcclChannel::state() const {
   const std::lock_guard lock(mutex_);
-  if (aborted_) return ncclSuccess;
+  if (aborted_) return ncclRemoteError;
+  ncclResult_t error = ncclSuccess;
+  const ncclResult_t result = ncclCommGetAsyncError(comm_, &error);
+  return result != ncclSuccess ? result : error;
+}
+
+ncclResult_t NcclChannel::await(std::chrono::seconds limit, const std::function<void()>& check) const {
+  const auto end = Clock::now() + limit;
+  for (;;) {
+    const ncclResult_t result = state();
+    if (result != ncclInProgress || Clock::now() > end) return result;
+    check();
+    std::this_thread::sleep_for(kPollPeriod);
+  }
+}
+
+ncclResult_t NcclChannel::async_error() const {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || aborted_) return ncclSuccess;
   ncclResult_t error = ncclSuccess;
   const ncclResult_t result = ncclCommGetAsyncError(comm_, &error);
   return result != ncclSuccess ? result : error;
@@ -88,7 +136,7 @@ NcclJob::~NcclJob() {
 }
 
 std::shared_ptr<NcclChannel> NcclJob::make_channel(const NcclGroup& group) {
-  auto channel = std::make_shared<NcclChannel>(group);
+  auto channel = std::make_shared<NcclChannel>(group, timeout_, [this] { throw_if_failed(); });
   const std::lock_guard lock(mutex_);
   std::erase_if(channels_, [](const auto& known) { return known.expired(); });
   channels_.push_back(channel);
@@ -100,7 +148,27 @@ void NcclJob::throw_if_failed() const {
   if (!failure_.empty()) throw Error(ErrorCode::kCommunication, failure_);
 }
 
+void NcclJob::check(ncclResult_t result, const std::string& text) const {
+  if (result == ncclSuccess) return;
+  throw_if_failed();  // an abort ends the call with an error of its own
+  if (result == ncclInProgress) throw_unfinished(text, timeout_);
+  check_nccl(result, text);
+}
+
+void NcclJob::await(const CommEvent& done, const std::string& text) const {
+  const auto end = NcclChannel::Clock::now() + timeout_;
+  for (;;) {
+    const cudaError_t state = done.query();
+    if (state == cudaSuccess) return;
+    throw_if_failed();
+    if (state != cudaErrorNotReady) check_cuda(state, text);
+    if (NcclChannel::Clock::now() > end) throw_unfinished(text, timeout_);
+    std::this_thread::sleep_for(kPollPeriod);
+  }
+}
+
 void NcclJob::add(std::string text, std::shared_ptr<CommEvent> done) {
+  if (recording_) return;
   const std::lock_guard lock(mutex_);
   operations_.push_back({.text = std::move(text),
                          .done = std::move(done),
@@ -157,8 +225,7 @@ void NcclJob::look_after_operations() {
       } else if (state != cudaErrorNotReady) {
         problem = fmt::format("{} failed: {}", current->text, cudaGetErrorString(state));
       } else if (problem.empty() && now - current->started > timeout_) {
-        problem = fmt::format("{} has not ended within {} s: a rank may have died or be stuck", current->text,
-                              timeout_.count());
+        problem = describe_unfinished(current->text, timeout_);
       }
     }
   }

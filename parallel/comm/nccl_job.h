@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -52,23 +53,46 @@ struct NcclGroup {
 
 /// One ncclComm_t and its stream. Destroyed when all is well; aborted after a failure, and while an exception
 /// unwinds the stack, as operations may be in flight that no peer will join.
+///
+/// [Note: owner of an ncclComm_t] Whoever calls NCCL with it holds mutex_, and nobody does after an abort. No
+/// call waits for a peer: the communicator does not block, so a call that connects ranks returns, and whoever
+/// made it asks for its state until it is done. Between two questions the watchdog may take the communicator
+/// and abort it.
 class NcclChannel {
  public:
-  /// Waits for the other ranks of the group. On the current device.
-  explicit NcclChannel(const NcclGroup& group);
+  using Clock = std::chrono::steady_clock;
+
+  /// Waits for the other ranks of the group, no longer than `limit`; `check` is called in between, and may
+  /// throw. On the current device.
+  NcclChannel(const NcclGroup& group, std::chrono::seconds limit, const std::function<void()>& check);
   ~NcclChannel();
   NcclChannel(const NcclChannel&) = delete;
   NcclChannel& operator=(const NcclChannel&) = delete;
 
-  ncclComm_t comm() const { return comm_; }
   cudaStream_t stream() const { return stream_; }
+  /// call(comm, stream), until NCCL has enqueued what it does or failed. ncclInProgress: not within `limit`;
+  /// ncclRemoteError: aborted.
+  template <class Call>
+  ncclResult_t run(std::chrono::seconds limit, const Call& call) {
+    ncclResult_t result = ncclRemoteError;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!aborted_) result = call(comm_, stream_);
+    }
+    return result == ncclInProgress ? await(limit, [] {}) : result;
+  }
   /// Ends the kernels that wait for peers. From any thread; the channel can do nothing afterwards.
   void abort() noexcept;
-  /// The error that came up while operations ran; ncclSuccess where there is none.
+  /// The error that came up while operations ran; ncclSuccess where there is none, or where the communicator
+  /// is in use: its user learns of it then.
   ncclResult_t async_error() const;
 
  private:
-  mutable std::mutex mutex_;  // abort() against async_error()
+  /// The state of the last call; ncclRemoteError after an abort.
+  ncclResult_t state() const;
+  ncclResult_t await(std::chrono::seconds limit, const std::function<void()>& check) const;
+
+  mutable std::timed_mutex mutex_;
   ncclComm_t comm_ = nullptr;
   cudaStream_t stream_ = nullptr;
   bool aborted_ = false;
@@ -94,11 +118,23 @@ class NcclJob {
   cudaStream_t compute_stream() const { return compute_stream_; }
   void set_compute_stream(cudaStream_t stream) { compute_stream_ = stream; }
 
-  /// A channel that the watchdog looks after.
+  /// Of an operation, and of the setting up of a channel.
+  std::chrono::seconds timeout() const { return timeout_; }
+
+  /// A channel that the watchdog looks after. Throws Error(kCommunication) when the ranks of the group have
+  /// not met within the timeout, or the job has failed.
   std::shared_ptr<NcclChannel> make_channel(const NcclGroup& group);
 
   /// Throws Error(kCommunication) with the job's first failure.
   void throw_if_failed() const;
+  /// Throws as throw_if_failed() does, or naming `text` unless NCCL has taken the call with this result.
+  void check(ncclResult_t result, const std::string& text) const;
+  /// The host waits until `done` has passed, no longer than the timeout. Throws Error(kCommunication) naming
+  /// `text`.
+  void await(const CommEvent& done, const std::string& text) const;
+  /// What is recorded does not run: nobody watches it, and its events cannot be asked. Of the thread that
+  /// enqueues.
+  void set_recording(bool on) { recording_ = on; }
   void add(std::string text, std::shared_ptr<CommEvent> done);
   /// Keeps tensors until the operation that `done` belongs to has ended.
   void keep(const std::shared_ptr<CommEvent>& done, std::vector<Tensor> tensors);
@@ -113,6 +149,7 @@ class NcclJob {
   const Device device_;
   const std::chrono::seconds timeout_;
   cudaStream_t compute_stream_ = nullptr;
+  bool recording_ = false;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   bool ending_ = false;

@@ -127,7 +127,7 @@ std::int64_t bytes_of_stage(PlannedJob job, const StageMap& cut, int stage) {
   for (const std::vector<int>& ranks : classes_of_equal_needs(batch, mesh)) {
     if (mesh.coord(ranks[0])[Axis::kPipeline] != stage) continue;
     const StepPrediction step = predict_step(job.blocks, job.options, job.sample, job.num_ranks, ranks[0]);
-    most = std::max(most, step.memory.peak_total);
+    most = std::max(most, step.memory.device_peak);
   }
   return most;
 }

@@ -4,9 +4,9 @@ namespace trireme {
 
 MemoryFit fit_memory(const PlannedJob& job, const StepPrediction& prediction, std::int64_t limit_bytes) {
   MemoryFit fit{.limit_bytes = limit_bytes,
-                .peak_bytes = prediction.memory.peak_total,
-                .at_peak = prediction.memory.at_peak,
-                .action = prediction.describe(prediction.peak_action())};
+                .peak_bytes = prediction.memory.device_peak,
+                .at_peak = prediction.memory.at_device_peak,
+                .action = prediction.describe(prediction.device_peak_action())};
   if (fit.fits()) return fit;
   fit.remedy = find_remedy(job, limit_bytes);
   if (!fit.remedy) fit.smallest = smallest_layout(job);

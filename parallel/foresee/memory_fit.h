@@ -11,7 +11,7 @@ namespace trireme {
 
 struct MemoryFit {
   std::int64_t limit_bytes = 0;  // of a rank
-  std::int64_t peak_bytes = 0;   // needed
+  std::int64_t peak_bytes = 0;   // needed, with the workspaces that are predicted
   MemoryCounts at_peak;
   std::string action;                      // when: "Backward unit 3 (head) micro-batch 0"
   std::optional<Remedy> remedy;            // where it does not fit

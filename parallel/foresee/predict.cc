@@ -26,8 +26,15 @@ class NeedRecorder {
       step_.peak_total = stats.peak_total;
       step_.at_peak = stats.at_peak;
     }
+    if (stats.device_peak > step_.device_peak) {
+      step_.device_peak = stats.device_peak;
+      step_.at_device_peak = stats.at_device_peak;
+    }
     const std::int64_t sent = groups_.sent_bytes();
-    needs_.push_back({.alive = stats.at_peak, .peak = stats.peak, .sent_bytes = sent - sent_before_});
+    needs_.push_back({.alive = stats.at_peak,
+                      .peak = stats.peak,
+                      .device_peak = stats.device_peak,
+                      .sent_bytes = sent - sent_before_});
     sent_before_ = sent;
     allocator_.reset_peak();
   }
@@ -64,6 +71,7 @@ std::array<std::int64_t, kNumCallKinds> sent_by_call(const std::vector<RecordedC
 }
 
 EngineOptions on_meta(EngineOptions options, const SampleSpec& sample) {
+  if (options.backend == nullptr) options.backend = &meta_backend_for(options.device.type);
   options.device = {DeviceType::kMeta};
   options.threads = 1;
   options.memory_limit = std::nullopt;
@@ -122,6 +130,11 @@ std::int64_t StepPrediction::state_bytes() const {
 std::size_t StepPrediction::peak_action() const {
   const auto largest = std::ranges::max_element(
       actions, [](const ActionNeed& a, const ActionNeed& b) { return a.alive.total() < b.alive.total(); });
+  return static_cast<std::size_t>(largest - actions.begin());
+}
+
+std::size_t StepPrediction::device_peak_action() const {
+  const auto largest = std::ranges::max_element(actions, {}, &ActionNeed::device_peak);
   return static_cast<std::size_t>(largest - actions.begin());
 }
 
@@ -187,7 +200,7 @@ StepPrediction predict_largest_step(const std::shared_ptr<const BlockList>& bloc
   StepPrediction largest;
   for (const int rank : ranks_to_predict(options, num_ranks)) {
     StepPrediction prediction = predict_step(blocks, options, sample, num_ranks, rank);
-    if (largest.actions.empty() || prediction.memory.peak_total > largest.memory.peak_total) {
+    if (largest.actions.empty() || prediction.memory.device_peak > largest.memory.device_peak) {
       largest = std::move(prediction);
     }
   }
@@ -204,7 +217,8 @@ std::optional<StepPrediction> predict_within(std::int64_t limit,
   for (const int rank : ranks_to_predict(options, num_ranks)) {
     try {
       StepPrediction prediction = play_step(*make_engine(blocks, options, num_ranks, rank), sample);
-      if (largest.actions.empty() || prediction.memory.peak_total > largest.memory.peak_total) {
+      if (prediction.memory.device_peak > limit) return std::nullopt;
+      if (largest.actions.empty() || prediction.memory.device_peak > largest.memory.device_peak) {
         largest = std::move(prediction);
       }
     } catch (const Error& error) {

@@ -15,7 +15,7 @@ namespace trireme {
 /// A training job to foresee: what the ranks' engines will be made from.
 struct PlannedJob {
   std::shared_ptr<const BlockList> blocks;
-  EngineOptions options;  // device, threads and memory_limit are ignored
+  EngineOptions options;  // threads and memory_limit are ignored; of the device only workspaces are counted
   SampleSpec sample;
   int num_ranks = 1;
 };
@@ -28,14 +28,17 @@ BatchSource batches_without_data(const SampleSpec& sample);
 
 /// The needs of one action of the plan.
 struct ActionNeed {
-  MemoryCounts alive;           // at the moment within the action when the total was largest
-  MemoryCounts peak;            // each category's own peak within the action
-  std::int64_t sent_bytes = 0;  // by the calls that the action makes
+  MemoryCounts alive;            // at the moment within the action when the total was largest
+  MemoryCounts peak;             // each category's own peak within the action
+  std::int64_t device_peak = 0;  // with workspaces
+  std::int64_t sent_bytes = 0;   // by the calls that the action makes
 };
 
 struct StepPrediction {
-  MemoryStats memory;           // equal to the byte to StepResult::memory of a run, without workspaces
-  std::int64_t sent_bytes = 0;  // equal to StepResult::sent_bytes
+  // Equal to the byte to StepResult::memory of a run, without workspaces. These are attention's on cuda, an
+  // upper bound of what libraries of any version need for it (kernels/attention_workspace.h), else 0.
+  MemoryStats memory;
+  std::int64_t sent_bytes = 0;                             // equal to StepResult::sent_bytes
   std::array<std::int64_t, kNumCallKinds> sent_by_call{};  // the same, by kind of call
   std::vector<ActionNeed> actions;                         // by place in the rank's plan
   RankPlan plan;
@@ -48,6 +51,8 @@ struct StepPrediction {
   std::int64_t state_bytes() const;
   /// The first action at whose worst moment as much is alive as ever.
   std::size_t peak_action() const;
+  /// The same with workspaces.
+  std::size_t device_peak_action() const;
   /// The first action in which a category reaches its peak.
   std::size_t peak_action(MemoryCategory category) const;
   /// "Backward unit 3 (head) micro-batch 0".
@@ -59,10 +64,10 @@ struct StepPrediction {
 /// ascending order, by stage and first rank.
 std::vector<std::vector<int>> classes_of_equal_needs(const BatchLayout& batch, const Mesh& mesh);
 
-/// Predicts a step of rank `rank` of `num_ranks`. options.device, threads and memory_limit are ignored.
+/// Predicts a step of rank `rank` of `num_ranks`. See PlannedJob::options.
 StepPrediction predict_step(const std::shared_ptr<const BlockList>& blocks, EngineOptions options,
                             const SampleSpec& sample, int num_ranks, int rank);
-/// The same of the rank whose peak is the largest.
+/// The same of the rank whose peak, with workspaces, is the largest.
 StepPrediction predict_largest_step(const std::shared_ptr<const BlockList>& blocks,
                                     const EngineOptions& options, const SampleSpec& sample, int num_ranks);
 

@@ -15,7 +15,7 @@ struct FieldFacts {
 };
 
 // By Field.
-constexpr std::array<FieldFacts, 8> kFields = {{
+constexpr std::array<FieldFacts, 7> kFields = {{
     {"data_cache_bytes", false, [](const PlannedJob& j) { return j.options.data_cache_bytes; }},
     {"zero", false, [](const PlannedJob& j) { return static_cast<std::int64_t>(j.options.zero); }},
     {"accumulate_unsharded", true,
@@ -23,7 +23,6 @@ constexpr std::array<FieldFacts, 8> kFields = {{
     {"keep_gathered", true, [](const PlannedJob& j) { return std::int64_t{j.options.keep_gathered}; }},
     {"recompute_every", false, [](const PlannedJob& j) { return std::int64_t{j.options.recompute_every}; }},
     {"micro_batch", false, [](const PlannedJob& j) { return j.options.micro_batch; }},
-    {"cuda_graph", true, [](const PlannedJob& j) { return std::int64_t{j.options.cuda_graph}; }},
     {"num_ranks", false, [](const PlannedJob& j) { return std::int64_t{j.num_ranks}; }},
 }};
 

@@ -18,7 +18,6 @@ enum class Field : std::uint8_t {
   kKeepGathered,
   kRecomputeEvery,
   kMicroBatch,
-  kCudaGraph,
   kNumRanks,
 };
 

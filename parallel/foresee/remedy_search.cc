@@ -63,7 +63,6 @@ std::vector<PlannedJob> layouts_of(const PlannedJob& job) {
   PlannedJob layout = job;
   for (const int ranks : rank_counts(job)) {
     layout.num_ranks = ranks;
-    if (ranks > 1) layout.options.cuda_graph = false;               // it wants one rank
     const int last_zero = data_ranks(layout) > 1 ? 3 : given_zero;  // alone there is nothing to shard
     for (std::int64_t micro_batch = job.options.micro_batch; micro_batch >= 1; --micro_batch) {
       const std::int64_t round = micro_batch * data_ranks(layout);
@@ -103,10 +102,10 @@ std::optional<Remedy> smaller_cache(const PlannedJob& job, std::int64_t limit) {
   options.data_cache_bytes = 0;
   const auto without = predict(remedy.job, limit);
   if (!without) return std::nullopt;
-  const std::int64_t left = limit - without->memory.peak_total;
+  const std::int64_t left = limit - without->memory.device_peak;
   options.data_cache_bytes = std::min(job.options.data_cache_bytes - 1, left) / kMiB * kMiB;
   remedy.changes = changes_between(job, remedy.job);
-  remedy.peak_bytes = predict(remedy.job, limit)->memory.peak_total;
+  remedy.peak_bytes = predict(remedy.job, limit)->memory.device_peak;
   return remedy;
 }
 
@@ -138,7 +137,7 @@ std::optional<Remedy> find_remedy(const PlannedJob& job, std::int64_t limit_byte
     if (const auto prediction = predict(layout, limit_bytes)) {
       return Remedy{.job = layout,
                     .changes = changes_between(job, layout),
-                    .peak_bytes = prediction->memory.peak_total};
+                    .peak_bytes = prediction->memory.device_peak};
     }
   }
   return std::nullopt;
@@ -152,13 +151,13 @@ SmallestLayout smallest_layout(const PlannedJob& job) {
   for (const PlannedJob& layout : std::views::reverse(layouts_of(job))) {
     auto prediction = predict(layout, bound);
     if (!prediction) continue;
-    bound = prediction->memory.peak_total - 1;
+    bound = prediction->memory.device_peak - 1;
     least = std::move(*prediction);
     layout_of_least = layout;
   }
   SmallestLayout smallest{.changes = changes_between(job, layout_of_least),
-                          .peak_bytes = least.memory.peak_total,
-                          .action = least.describe(least.peak_action())};
+                          .peak_bytes = least.memory.device_peak,
+                          .action = least.describe(least.device_peak_action())};
   if (const auto i = largest_beside_state(least)) {
     smallest.block = least.unit_names[static_cast<std::size_t>(least.plan.actions[*i].unit)];
     smallest.block_action = least.describe(*i);

@@ -77,6 +77,10 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
       watchdog_(watch_over(comm, options.timeout_s)) {
   const Watchdog::Scope watch(watchdog_.get(), "the making of the engine");
   if (ctx_.backend->native_stream != nullptr) comm->bind_stream(ctx_.backend->native_stream(ctx_.exec));
+  if (stages_.pipeline > 1) {
+    shapes_ = std::make_unique<BoundaryShapes>(*blocks_, options.precision, *options.sample);
+  }
+  dry_run_ = make_dry_run();
   if (groups_.spans(Axis::kPipeline)) {
     groups_.along(Axis::kPipeline)
         ->open_channels(channels_between_stages(stages_, ties_between_stages(layout_, stages_)));
@@ -91,9 +95,6 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                         .holdings = holdings_of_stage(layout_, stages_, groups_.coord()[Axis::kPipeline])});
   gradients_ = std::make_unique<GradAccumulator>(
       layout_, batch_, reduction_options(options, *groups_.along(Axis::kData)), *groups_.along(Axis::kData));
-  if (stages_.pipeline > 1) {
-    shapes_ = std::make_unique<BoundaryShapes>(*blocks_, options.precision, *options.sample);
-  }
   statistics_ = std::make_unique<StatisticStore>(ctx_, *blocks_, batch_, groups_, stages_);
   parts_.emplace(RankParts{.ctx = ctx_,
                            .blocks = *blocks_,
@@ -116,17 +117,24 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
   graph_ = make_graph();
 }
 
+std::unique_ptr<DryRun> Engine::make_dry_run() {
+  if (!groups_.spans(Axis::kPipeline) || !is_asynchronous()) return nullptr;
+  auto dry_run = std::make_unique<DryRun>(
+      DryRun::Options{.ctx = ctx_,
+                      .blocks = *blocks_,
+                      .stages = stages_,
+                      .stage = groups_.coord()[Axis::kPipeline],
+                      .shapes = *shapes_,
+                      .sample = *options_.sample,
+                      .recomputes = options_.recompute_every > 0,
+                      .two_part_backward = options_.pipeline.schedule == PipelineSchedule::kZeroBubbleH1});
+  dry_run->cover({.num_samples = batch_.micro_batch, .training = true});
+  ctx_.allocator->give_back();
+  return dry_run;
+}
+
 std::unique_ptr<StepGraph> Engine::make_graph() const {
-  if (!options_.cuda_graph) return nullptr;
-  if (groups_.world->size() > 1) {
-    throw Error(
-        ErrorCode::kUnsupported,
-        fmt::format(
-            "EngineOptions::cuda_graph = true works with one rank, this job has {}: the operations of "
-            "a communicator are not recorded; set it to false",
-            groups_.world->size()));
-  }
-  return std::make_unique<StepGraph>(ctx_);
+  return options_.cuda_graph ? std::make_unique<StepGraph>(ctx_, groups_.world) : nullptr;
 }
 
 // It is reserved whole: how much of it a set will fill is not known before it was read.
@@ -178,9 +186,14 @@ void Engine::set_steps_done(std::int64_t steps) {
 // Enqueues a step, or plays the recorded one; its losses.
 Tensor Engine::run_step(ExecutionInput& input, MemoryStats& memory) {
   const auto enqueue = [&] { return executor_->run(own_plan(plan_), input, optimizer_step_.get()); };
-  if (graph_) graph_->upload(input, groups_.coord()[Axis::kData]);
+  if (graph_) graph_->upload(own_plan(plan_), stages_, groups_.coord()[Axis::kData], input);
   if (graph_ && !optimizer_step_->is_observed()) {
-    Tensor losses = graph_->run(input, enqueue, [this] { return executor_->draws_random(); });
+    params_->settle();  // a graph waits for nothing that is none of its own, and leaves nothing under way
+    Tensor losses = graph_->run(input, [&] {
+      Tensor enqueued = enqueue();
+      params_->settle();
+      return enqueued;
+    });
     memory = graph_->memory();
     return losses;
   }
@@ -218,11 +231,12 @@ void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, d
   ExecutionInput input = step_input(source, num_targets, steps_done_);
   MemoryStats memory;
   const Tensor losses = run_step(input, memory);
+  if (!graph_ || !graph_->replayed()) enqueued_bytes_ = groups_.sent_bytes() - sent_before;
   ++steps_done_;
   records_->add(ctx_,
                 {.step = steps_done_,
                  .memory = memory,
-                 .sent_bytes = groups_.sent_bytes() - sent_before,
+                 .sent_bytes = enqueued_bytes_,
                  .comm_wait_ms = groups_.exposed_ms() - exposed_before},
                 losses, optimizer_step_->grad_norm(), *scaler_);
 }
@@ -249,6 +263,10 @@ float Engine::evaluate(const BatchSource& source, std::int64_t num_samples, std:
                              .rng = {},
                              .training = false,
                              .observe_logits = observe};
+  for (std::int64_t m = 0; dry_run_ && m < batch.per_rank(); ++m) {
+    dry_run_->cover(
+        {.num_samples = batch.samples_of(groups_.coord()[Axis::kData], m).count, .training = false});
+  }
   const Tensor all = executor_->run(own_plan(plan), input, nullptr);
   return tree_sum(in_global_order(ctx_.to_host(all), batch));
 }

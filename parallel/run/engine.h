@@ -16,6 +16,7 @@
 #include "parallel/layout/sample_spec.h"
 #include "parallel/mesh/mesh_groups.h"
 #include "parallel/plan/planner.h"
+#include "parallel/run/dry_run.h"
 #include "parallel/run/executor.h"
 #include "parallel/run/non_finite.h"
 #include "parallel/run/step_graph.h"
@@ -54,7 +55,7 @@ struct EngineOptions {
   bool accumulate_unsharded = false;  // ZeRO-2 and 3: reduce gradients once a step, from whole buffers
   bool keep_gathered = false;  // ZeRO-3: gather parameters once a step (FSDP: reshard_after_forward = false)
   int recompute_every = 0;     // keep only the input of every segment of so many blocks; 0: keep everything
-  bool cuda_graph = false;     // record a step and play it (step_graph.h); one rank only
+  bool cuda_graph = false;     // record a step and play it (step_graph.h)
   int prefetch_depth = 1;      // ZeRO-3: gather this many runs of blocks ahead
   std::int64_t data_cache_bytes = 0;  // on the CPU: host memory for what the data sets of a rank keep
   std::int64_t group_min_bytes = 0;   // neighbouring blocks with fewer parameters share one ParamGroup
@@ -158,6 +159,8 @@ class Engine {
  private:
   Buffer reserve_data_cache() const;
   StepPlan make_plan() const;
+  /// Null where nothing can wait: see [Note: dry runs].
+  std::unique_ptr<DryRun> make_dry_run();
   PlanOptions plan_options() const;
   std::unique_ptr<StepGraph> make_graph() const;
   Tensor run_step(ExecutionInput& input, MemoryStats& memory);
@@ -183,6 +186,7 @@ class Engine {
   std::unique_ptr<StatisticStore> statistics_;
   std::unique_ptr<GradAccumulator> gradients_;
   std::unique_ptr<BoundaryShapes> shapes_;  // null: one stage
+  std::unique_ptr<DryRun> dry_run_;         // null: nothing runs before it has to
   std::optional<RankParts> parts_;
   std::unique_ptr<TiedParameters> tied_;
   std::unique_ptr<Executor> executor_;
@@ -190,6 +194,7 @@ class Engine {
   std::unique_ptr<StepRecords> records_;
   std::unique_ptr<OptimizerStep> optimizer_step_;
   std::unique_ptr<StepGraph> graph_;  // null: every step is enqueued
+  std::int64_t enqueued_bytes_ = 0;   // sent by the last step that was; a replayed one sends as many
   std::int64_t steps_done_ = 0;
 };
 

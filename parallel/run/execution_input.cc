@@ -16,6 +16,11 @@ void put(const Context& ctx, Tensor& tensor, const void* data, const Shape& shap
 
 }  // namespace
 
+bool reads_batch(const Action& action, const StageMap& stages) {
+  if (action.kind != ActionKind::kForward) return false;
+  return action.unit == 0 || (stages.pipeline > 1 && action.unit + 1 == stages.num_units());
+}
+
 void upload_batch(const Context& ctx, const ExecutionInput& input, int data_rank, std::int64_t micro_batch,
                   Batch& batch) {
   const auto [first, count] = input.batch.samples_of(data_rank, micro_batch);

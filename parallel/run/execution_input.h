@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "parallel/layout/batch_layout.h"
+#include "parallel/layout/stage_map.h"
+#include "parallel/plan/action.h"
 #include "parallel/reduce/grad_accumulator.h"
 #include "runtime/block.h"
 #include "runtime/data/dataset.h"
@@ -32,6 +34,10 @@ struct ExecutionInput {
   LogitsObserver observe_logits;                 // in evaluation; null: nobody
   LeafObserver observe_leaves;                   // makes it a replay: see Executor::run
 };
+
+/// True for the forwards that look at the batch: of two stages only the first and the last do; in one, unit 0
+/// reads it for all.
+bool reads_batch(const Action& action, const StageMap& stages);
 
 /// Uploads a local micro-batch of a data rank into `batch`, which keeps its buffers where it has any. Throws
 /// Error(kInvalidInput) where these are of other shapes.

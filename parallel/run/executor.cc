@@ -1,5 +1,7 @@
 #include "parallel/run/executor.h"
 
+#include <optional>
+
 #include "parallel/run/boundary_messages.h"
 #include "parallel/run/stage_compute.h"
 #include "runtime/base/error.h"
@@ -16,6 +18,8 @@ struct Executor::Run {
 };
 
 Tensor Executor::run(const RankPlan& plan, const ExecutionInput& input, OptimizerStep* optimizer_step) {
+  std::optional<MemoryKeepScope> keep;  // see [Note: dry runs]
+  if (parts_.groups.spans(Axis::kPipeline)) keep.emplace(*parts_.ctx.allocator);
   Run run{.input = input,
           .optimizer_step = optimizer_step,
           .compute = StageCompute(parts_, input),
@@ -27,7 +31,6 @@ Tensor Executor::run(const RankPlan& plan, const ExecutionInput& input, Optimize
     if (observer_ && !is_replay) observer_(i);
   }
   run.messages.finish_sends();
-  draws_random_ = draws_random_ || run.compute.draws_random();
   return run.losses;
 }
 

@@ -29,9 +29,6 @@ class Executor {
   /// sharded.
   Tensor run(const RankPlan& plan, const ExecutionInput& input, OptimizerStep* optimizer_step);
 
-  /// True when a block has drawn random numbers in any run so far.
-  bool draws_random() const { return draws_random_; }
-
   /// Runs all blocks forward on the same batch on every rank, without targets (collective where parameters
   /// are sharded); returns what the last block returns (logits). Throws Error(kUnsupported) where the model
   /// is cut into stages.
@@ -49,7 +46,6 @@ class Executor {
   const RankParts& parts_;
   TiedParameters& tied_;
   ActionObserver observer_;
-  bool draws_random_ = false;
 };
 
 }  // namespace trireme

@@ -21,9 +21,7 @@ StageCompute::StageCompute(const RankParts& parts, const ExecutionInput& input)
       losses_(parts.ctx.zeros({input.batch.per_rank()})) {}
 
 void StageCompute::read_batch(const Action& action) {
-  // Of two stages only the first and the last look at the batch; in one, unit 0 has read it.
-  const bool reads = action.unit == 0 || (is_last(action.unit) && parts_.stages.pipeline > 1);
-  if (!reads) return;
+  if (!reads_batch(action, parts_.stages)) return;
   Batch& batch = of(action).batch;
   if (input_.uploaded != nullptr) {
     batch = (*input_.uploaded)[static_cast<std::size_t>(action.micro_batch)];
@@ -54,7 +52,6 @@ Activations StageCompute::run_unit(const Action& action, Recorded* record, Activ
   }
   Activations output =
       parts_.blocks[static_cast<std::size_t>(action.unit)]->forward(ctx, input, of(action).batch);
-  draws_random_ = draws_random_ || ctx.rng.op != 0;
   for (Tensor& tensor : output) {
     if (record != nullptr) record->outputs.push_back(tensor.id());
     tensor = tensor.detach();

@@ -37,8 +37,6 @@ class StageCompute {
 
   /// By local micro-batch, fp32 on the device; 0 where this rank has none.
   const Tensor& losses() const { return losses_; }
-  /// True when a block has drawn random numbers.
-  bool draws_random() const { return draws_random_; }
 
  private:
   /// A unit's forward, recorded for its backward.
@@ -78,7 +76,6 @@ class StageCompute {
   // By unit and micro-batch, from BackwardInput to BackwardWeight.
   std::map<std::pair<int, int>, DeferredGradients> deferred_;
   Tensor losses_;
-  bool draws_random_ = false;
 };
 
 }  // namespace trireme

@@ -16,14 +16,42 @@ class FixedPool {
   Allocator& allocator_;
 };
 
+/// Between its beginning and its end, operations of the communicator are recorded.
+class RecordedExchanges {
+ public:
+  explicit RecordedExchanges(Communicator& world) : world_(world) { world_.set_recording(true); }
+  ~RecordedExchanges() { world_.set_recording(false); }
+  RecordedExchanges(const RecordedExchanges&) = delete;
+  RecordedExchanges& operator=(const RecordedExchanges&) = delete;
+
+ private:
+  Communicator& world_;
+};
+
 }  // namespace
 
-void StepGraph::upload(ExecutionInput& input, int data_rank) {
+StepGraph::StepGraph(const Context& ctx, std::shared_ptr<Communicator> world)
+    : ctx_(ctx), world_(std::move(world)) {
+  if (world_->size() == 1 || !can_record() || world_->records_graphs()) return;
+  throw Error(
+      ErrorCode::kUnsupported,
+      "EngineOptions::cuda_graph = true: the operations of the communicator \"{}\" of {} ranks are not "
+      "recorded; set it to false",
+      world_->kind(), world_->size());
+}
+
+void StepGraph::upload(const RankPlan& plan, const StageMap& stages, int data_rank, ExecutionInput& input) {
   batches_.resize(static_cast<std::size_t>(input.batch.per_rank()));
-  for (std::size_t m = 0; m < batches_.size(); ++m) {
-    upload_batch(ctx_, input, data_rank, static_cast<std::int64_t>(m), batches_[m]);
+  for (const Action& action : plan.actions) {
+    if (!reads_batch(action, stages)) continue;
+    const auto m = static_cast<std::size_t>(action.micro_batch);
+    upload_batch(ctx_, input, data_rank, action.micro_batch, batches_[m]);
   }
   input.uploaded = &batches_;
+  if (!step_.defined()) step_ = ctx_.empty({}, DType::kInt32, MemoryCategory::kBatch);
+  if (!can_record()) return;
+  ctx_.backend->copy_from_host(ctx_.exec, step_, &input.rng.step);
+  input.rng.device_step = static_cast<const std::uint32_t*>(step_.data());
 }
 
 void StepGraph::reset() {
@@ -32,8 +60,7 @@ void StepGraph::reset() {
   losses_ = Tensor();
 }
 
-Tensor StepGraph::run(const ExecutionInput& input, const std::function<Tensor()>& enqueue,
-                      const std::function<bool()>& draws_random) {
+Tensor StepGraph::run(const ExecutionInput& input, const std::function<Tensor()>& enqueue) {
   if (input.num_targets != num_targets_) reset();
   num_targets_ = input.num_targets;
   if (stage_ == Stage::kRecord) {
@@ -43,18 +70,13 @@ Tensor StepGraph::run(const ExecutionInput& input, const std::function<Tensor()>
   replayed_ = stage_ == Stage::kReplay;
   if (replayed_) {
     ctx_.backend->launch_graph(ctx_.exec, graph_);
+    world_->watch_stream("a recorded step");
     memory_ = recorded_memory_;
     return losses_;
   }
   Tensor losses;
   if (stage_ == Stage::kFirst) {
     losses = enqueue();
-    if (draws_random()) {
-      throw Error(
-          ErrorCode::kUnsupported,
-          "EngineOptions::cuda_graph = true cannot replay steps that draw random numbers: take a model "
-          "without dropout, or set EngineOptions::cuda_graph = false");
-    }
     if (can_record()) stage_ = Stage::kPool;
   } else {
     const FixedPool pool(*ctx_.allocator);
@@ -68,6 +90,7 @@ Tensor StepGraph::run(const ExecutionInput& input, const std::function<Tensor()>
 // Only records; nothing runs.
 Tensor StepGraph::record(const std::function<Tensor()>& enqueue) {
   const FixedPool pool(*ctx_.allocator);
+  const RecordedExchanges exchanges(*world_);
   ctx_.backend->begin_capture(ctx_.exec);
   Tensor losses;
   try {

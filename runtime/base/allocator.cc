@@ -63,10 +63,13 @@ void* Allocator::allocate(std::size_t bytes, MemoryCategory category, const char
   void* data = over_limit ? nullptr : source_->allocate(size);
   if (data == nullptr) {
     throw Error(ErrorCode::kOutOfMemory,
-                "out of memory on {}: {} more for {} do not fit{}; alive now: {}; the largest: {}",
+                "out of memory on {}: {} more for {} do not fit{}{}; alive now: {}; the largest: {}",
                 to_string(device_), format_bytes(static_cast<std::int64_t>(size)),
                 holders_.describe(category, origin),
                 over_limit ? fmt::format(" under the limit of {}", format_bytes(*limit_bytes_)) : "",
+                keeps_ ? fmt::format("; of {} from the device nothing goes back while messages are under way",
+                                     format_bytes(source_->reserved_bytes()))
+                       : "",
                 to_string(stats_.current), holders_.describe_largest(kLargestHolders));
   }
   holders_.add(data, size, category, origin);
@@ -75,6 +78,10 @@ void* Allocator::allocate(std::size_t bytes, MemoryCategory category, const char
   if (stats_.current.total() > stats_.peak_total) {
     stats_.peak_total = stats_.current.total();
     stats_.at_peak = stats_.current;
+  }
+  if (stats_.current.with_workspaces() > stats_.device_peak) {
+    stats_.device_peak = stats_.current.with_workspaces();
+    stats_.at_device_peak = stats_.current;
   }
   return data;
 }
@@ -103,11 +110,24 @@ void Allocator::use_fixed_pool(bool on) {
   source_->use_fixed_pool(on);
 }
 
+void Allocator::give_back() {
+  const std::lock_guard lock(mutex_);
+  source_->give_back();
+}
+
+void Allocator::keep(bool on) {
+  const std::lock_guard lock(mutex_);
+  keeps_ = on;
+  source_->keep(on);
+}
+
 void Allocator::reset_peak() {
   const std::lock_guard lock(mutex_);
   stats_.peak = stats_.current;
   stats_.at_peak = stats_.current;
   stats_.peak_total = stats_.current.total();
+  stats_.at_device_peak = stats_.current;
+  stats_.device_peak = stats_.current.with_workspaces();
 }
 
 MemoryHolderScope::MemoryHolderScope(Allocator& allocator, std::string_view name) : allocator_(allocator) {

@@ -44,6 +44,7 @@ struct MemoryCounts {
   std::int64_t operator[](MemoryCategory c) const { return bytes[static_cast<int>(c)]; }
   /// Sum over all categories but workspaces.
   std::int64_t total() const;
+  std::int64_t with_workspaces() const { return total() + (*this)[MemoryCategory::kWorkspace]; }
   bool operator==(const MemoryCounts&) const = default;
 };
 
@@ -52,6 +53,10 @@ struct MemoryStats {
   MemoryCounts peak;            // each category's own peak
   MemoryCounts at_peak;         // all categories at the moment when their total was largest
   std::int64_t peak_total = 0;  // that total
+  // The same with workspaces, which take memory of the device, too. Predicted are those of attention on cuda
+  // alone.
+  MemoryCounts at_device_peak;
+  std::int64_t device_peak = 0;
 };
 
 /// The source of an allocator's bytes; a backend supplies one. Not thread-safe: Allocator locks.
@@ -67,6 +72,10 @@ class MemorySource {
   /// and the pool keeps its addresses until the end. For work that is recorded with its addresses and
   /// replayed again; sources of backends that record nothing ignore it.
   virtual void use_fixed_pool(bool /*on*/) {}
+  /// Gives back to the device what is cached. The device may have to finish all of its work first.
+  virtual void give_back() {}
+  /// While on, nothing goes back to the device; where it is full, allocate() returns nullptr.
+  virtual void keep(bool /*on*/) {}
 };
 
 class Allocator {
@@ -84,8 +93,9 @@ class Allocator {
 
   MemoryStats stats() const;
   std::int64_t reserved_bytes() const;
-  /// See MemorySource::use_fixed_pool.
+  // See MemorySource.
   void use_fixed_pool(bool on);
+  void give_back();
   /// Starts a new measurement: peaks become what is alive now.
   void reset_peak();
 
@@ -94,6 +104,9 @@ class Allocator {
 
  private:
   friend class MemoryHolderScope;
+  friend class MemoryKeepScope;
+
+  void keep(bool on);
 
   const Device device_;
   const std::unique_ptr<MemorySource> source_;
@@ -101,6 +114,20 @@ class Allocator {
   mutable std::mutex mutex_;
   MemoryStats stats_;
   MemoryHolders holders_;
+  bool keeps_ = false;
+};
+
+/// While it lives, nothing goes back to the device, which might wait for the host then: while messages are
+/// under way whose peers wait for this rank. A device that is full is out of memory. Scopes do not nest.
+class MemoryKeepScope {
+ public:
+  explicit MemoryKeepScope(Allocator& allocator) : allocator_(allocator) { allocator_.keep(true); }
+  ~MemoryKeepScope() { allocator_.keep(false); }
+  MemoryKeepScope(const MemoryKeepScope&) = delete;
+  MemoryKeepScope& operator=(const MemoryKeepScope&) = delete;
+
+ private:
+  Allocator& allocator_;
 };
 
 /// While it lives, what is allocated has the holder `name`: a block, a group of parameters.

@@ -37,11 +37,14 @@ struct RngKey {
   std::uint32_t step = 0;
   std::uint16_t block = 0;
   std::uint16_t op = 0;
+  const std::uint32_t* device_step = nullptr;  // where kernels find the step, in place of `step`: recorded
+                                               // work runs in many steps
 
   /// Words for elements 4*group .. 4*group+3 of global sample `sample`.
   TRIREME_HOST_DEVICE constexpr Philox4 draw(std::uint32_t sample, std::uint32_t group) const {
-    return philox4x32({group, sample, step, (std::uint32_t{block} << 16) | op},
-                      {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+    return philox4x32(
+        {group, sample, device_step != nullptr ? *device_step : step, (std::uint32_t{block} << 16) | op},
+        {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
   }
 };
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/attention_workspace.h"
 #include "kernels/backend.h"
 #include "tests/support/missing_entries.h"
 
@@ -24,8 +25,8 @@ class MetaTest : public ::testing::Test {
 // A null entry would crash the first plan that has the op.
 TEST_F(MetaTest, BothTablesLackWhatTheirDevicesDoNotHave) {
   // Only a device beside the machine has these.
-  std::set<std::string> of_cards = {"examine_devices", "make_host_copy", "native_stream",
-                                    "begin_capture",   "end_capture",    "launch_graph"};
+  std::set<std::string> of_cards = {"examine_devices", "free_bytes",    "make_host_copy", "native_stream",
+                                    "prepare_uploads", "begin_capture", "end_capture",    "launch_graph"};
   EXPECT_EQ(missing_entries(cpu_backend()), of_cards);
   // And only a device that computes has these.
   of_cards.insert({"arithmetic", "make_stream"});
@@ -45,6 +46,39 @@ TEST_F(MetaTest, AllocatesMoreThanAnyMachineHas) {
   EXPECT_EQ(allocator_.stats().peak_total, std::int64_t{100} << 40);
   for (void* data : seen) allocator_.deallocate(data, kTerabyte, MemoryCategory::kParameters);
   EXPECT_EQ(allocator_.reserved_bytes(), 0);
+}
+
+AttentionBwdArgs attention_of(std::int64_t samples, int heads, std::int64_t length) {
+  const Shape rows{samples, length, heads * 64}, packed{samples, length, 3 * heads * 64};
+  return {.dout = {nullptr, DType::kBFloat16, rows},
+          .qkv = {nullptr, DType::kBFloat16, packed},
+          .out = {nullptr, DType::kBFloat16, rows},
+          .lse = {nullptr, DType::kFloat32, {samples, heads, length}},
+          .dqkv = {nullptr, DType::kBFloat16, packed},
+          .num_heads = heads};
+}
+
+// See [Note: parts of an attention].
+TEST_F(MetaTest, CountsTheWorkspaceOfAttentionForJobsOnCudaAlone) {
+  const std::int64_t rows = 2 * 25 * 8192 * 4, head = std::int64_t{8192} * 8192 * 2;
+  const AttentionBwdArgs args = attention_of(2, 25, 8192);
+  const auto peak_on = [&](DeviceType type) {
+    allocator_.reset_peak();
+    meta_backend_for(type).run(exec_, args);
+    return allocator_.stats().peak[MemoryCategory::kWorkspace];
+  };
+  EXPECT_EQ(peak_on(DeviceType::kCuda), 5 * head + rows) << "5 of 25 heads are the most within 1 GiB";
+  EXPECT_EQ(peak_on(DeviceType::kCpu), 0);
+  EXPECT_EQ(allocator_.stats().current[MemoryCategory::kWorkspace], 0);
+  EXPECT_EQ(attention_bwd_workspace(args, std::int64_t{1} << 40), 50 * head + rows) << "without the cap";
+  EXPECT_EQ(attention_bwd_workspace(attention_of(4, 12, 1024)), 4 * 12 * (1024 * 1024 * 2 + 1024 * 4));
+  // What the native kernels do.
+  AttentionBwdArgs with_dropout = args;
+  with_dropout.dropout_p = 0.1f;
+  EXPECT_EQ(attention_bwd_workspace(with_dropout), 0);
+  EXPECT_EQ(attention_bwd_workspace(attention_of(2, 25, 8190)), 0) << "no parts of rows of no multiple of 4";
+  EXPECT_GT(attention_bwd_workspace(attention_of(1, 1, 25904)), 0);
+  EXPECT_EQ(attention_bwd_workspace(attention_of(1, 1, 25908)), 0);
 }
 
 TEST_F(MetaTest, OpsTouchNoMemory) {

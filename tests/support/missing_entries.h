@@ -17,11 +17,13 @@ inline std::set<std::string> missing_entries(const Backend& backend) {
     if (function == nullptr) missing.insert(name);
   };
   look("examine_devices", backend.examine_devices);
+  look("free_bytes", backend.free_bytes);
   look("arithmetic", backend.arithmetic);
   look("make_memory_source", backend.make_memory_source);
   look("make_stream", backend.make_stream);
   look("make_host_copy", backend.make_host_copy);
   look("native_stream", backend.native_stream);
+  look("prepare_uploads", backend.prepare_uploads);
   look("copy_from_host", backend.copy_from_host);
   look("copy_to_host", backend.copy_to_host);
   look("copy", backend.copy);

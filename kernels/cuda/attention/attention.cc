@@ -5,25 +5,13 @@
 #include "kernels/cuda/ops.h"
 
 namespace trireme::cuda {
-namespace {
-
-// The library has no fp32 attention, and its dropout draws other numbers than [Note: random numbers] says.
-template <class Args>
-bool suits_library(const Args& args) {
-  const DType dtype = args.qkv.dtype;
-  return (dtype == DType::kFloat16 || dtype == DType::kBFloat16) && args.dropout_p <= 0.0f &&
-         args.qkv.num_elems() > 0;
-}
-
-}  // namespace
-
 void run_op(const KernelContext& exec, const AttentionFwdArgs& args) {
-  if (suits_library(args) && stream_of(exec).attention_library().run_fwd(args)) return;
+  if (suits_attention_library(args) && stream_of(exec).attention_library().run_fwd(args)) return;
   native_attention_fwd(exec, args);
 }
 
 void run_op(const KernelContext& exec, const AttentionBwdArgs& args) {
-  if (suits_library(args) && stream_of(exec).attention_library().run_bwd(args)) return;
+  if (suits_attention_library(args) && stream_of(exec).attention_library().run_bwd(args)) return;
   native_attention_bwd(exec, args);
 }
 

@@ -3,13 +3,11 @@
 
 #include <memory>
 
+#include "kernels/attention_workspace.h"
 #include "kernels/backend.h"
 #include "kernels/cuda/cudnn/cudnn_handle.h"
 
 namespace trireme::cuda {
-
-/// What a backward may write of its scores' gradients at a time: see [Note: parts of an attention].
-inline constexpr std::int64_t kAttentionScoreBytes = std::int64_t{1} << 30;
 
 class AttentionLibrary {
  public:

@@ -3,34 +3,31 @@
 //
 // [Note: deterministic attention] The fast backward adds the tiles of dQ with atomics. Leaving out its fp32
 // accumulator, so that dQ is one product of the graph, selects the engine that writes dS to a workspace of
-// B * heads * T * T elements instead; engines that cuDNN marks as nondeterministic are skipped in any case.
-//
-// [Note: parts of an attention] That workspace grows with T * T: 3.4 GB for 25 heads of 8192 tokens. So a
-// backward is computed by as many samples at a time, else by as many heads of a sample, as need at most 1 GiB
-// for it, equal parts with one plan. The shape alone decides, not the library's version. An engine may have a
-// quarter more in all; one head alone needs more than that from T = 25906 on, and the native kernel runs.
+// B * heads * T * T elements instead; engines that cuDNN marks as nondeterministic come last.
 //
 // [Note: intermediates of attention] The factors of products that exist only inside of the plan,
 // probabilities and the scores' gradients, are described with the type of the other factor, as tensor cores
 // take them. Versions whose engines match another description are asked once more with fp32 ones; all else is
-// fp32 in both.
+// fp32 in both. Last, both are asked again of engines that are marked as nondeterministic: one is taken if it
+// gives the same bits in a trial of several calls of the problem's shape, on numbers whose sums depend on
+// their order. It runs when the plan is made, and the log says that it was needed. It is no proof: a race
+// that shows on one rank alone would give that rank another engine, and other last bits.
 //
 // [Note: defects of cuDNN's attention] Some versions propose engines that compute wrong results or read
 // beyond their tensors. cuDNN's own frontend keeps a list of them and refuses or works around; here such
 // problems are the native kernels'.
-#include <algorithm>
+#include <cmath>
 #include <compare>
 #include <limits>
 #include <utility>
 
 #include "kernels/cuda/attention/attention_library.h"
 #include "kernels/cuda/cudnn/cudnn_plans.h"
+#include "kernels/cuda/cudnn/repeated_call.h"
 #include "runtime/base/buffer.h"
 
 namespace trireme::cuda {
 namespace {
-
-constexpr std::size_t kMostWorkspaceBytes = kAttentionScoreBytes / 4 * 5;
 
 struct Problem {
   std::int64_t samples = 0, heads = 0, seq_len = 0, head_dim = 0;
@@ -39,11 +36,17 @@ struct Problem {
   bool causal = true, backward = false;
   auto operator<=>(const Problem&) const = default;
 
-  static int forms() { return 2; }
+  static int forms() { return 4; }
+  // See [Note: intermediates of attention].
+  static bool has_wide_factors(int form) { return form % 2 == 1; }
+  static bool wants_trial(int form) { return form >= 2; }
   static const char* successor() { return "the slower native kernel runs"; }
   CudnnGraph graph(int form) const;
-  EngineLimits limits() const {
-    return {.refused = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}, .most_workspace_bytes = kMostWorkspaceBytes};
+  EngineLimits limits(int form) const {
+    EngineLimits made{.most_workspace_bytes =
+                          static_cast<std::size_t>(attention_engine_bytes(kAttentionScoreBytes))};
+    (wants_trial(form) ? made.wanted : made.refused) = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC};
+    return made;
   }
   cudnnDataType_t type() const { return dtype == DType::kFloat16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16; }
   std::int64_t width() const { return all_heads * head_dim; }
@@ -156,7 +159,7 @@ CudnnGraph backward_graph(const Problem& p, cudnnDataType_t factors) {
 CudnnGraph Problem::graph(int form) const {
   if (const char* defect = defect_of(*this, cudnnGetVersion())) throw Error(ErrorCode::kUnsupported, defect);
   // See [Note: intermediates of attention].
-  const cudnnDataType_t factors = form == 0 ? type() : CUDNN_DATA_FLOAT;
+  const cudnnDataType_t factors = has_wide_factors(form) ? CUDNN_DATA_FLOAT : type();
   return backward ? backward_graph(*this, factors) : forward_graph(*this, factors);
 }
 
@@ -167,23 +170,6 @@ bool is_readable(const Problem& p, std::initializer_list<const void*> pointers) 
     if (reinterpret_cast<std::uintptr_t>(pointer) % 16 != 0) return false;
   }
   return true;
-}
-
-// The largest divisor of n that is at most `most`, or 1.
-std::int64_t divisor_within(std::int64_t n, std::int64_t most) {
-  for (std::int64_t divisor = std::min(n, most); divisor > 1; --divisor) {
-    if (n % divisor == 0) return divisor;
-  }
-  return 1;
-}
-
-// A part of the whole problem: see [Note: parts of an attention].
-Problem part_of(Problem whole, std::int64_t most_bytes) {
-  const std::int64_t head_bytes = whole.seq_len * whole.seq_len * size_bytes(whole.dtype);
-  const std::int64_t sample_bytes = whole.heads * head_bytes;
-  if (sample_bytes > most_bytes) whole.heads = divisor_within(whole.heads, most_bytes / head_bytes);
-  whole.samples = divisor_within(whole.samples, most_bytes / sample_bytes);
-  return whole;
 }
 
 // Where a part begins.
@@ -209,34 +195,109 @@ struct PartPlace {
   }
 };
 
+// The caller's memory of a whole problem; of a forward the first three.
+struct Operands {
+  const void *qkv = nullptr, *out = nullptr, *lse = nullptr, *dout = nullptr;
+  void *dqkv = nullptr, *delta = nullptr;
+};
+
+// Numbers on the host that a plan reads when it runs.
+struct Scalars {
+  float scale = 1.0f, one = 1.0f, hidden = hidden_score();
+};
+
+using Tensors = std::vector<std::pair<Id, void*>>;
+
+Tensors tensors_of(const Problem& p, const PartPlace& place, const Operands& memory, Scalars& scalars) {
+  Tensors tensors = {{kQ, place.packed(memory.qkv, p, 0)},      {kK, place.packed(memory.qkv, p, 1)},
+                     {kV, place.packed(memory.qkv, p, 2)},      {kO, place.rows(memory.out, p)},
+                     {kStats, place.row_values(memory.lse, p)}, {kScale, &scalars.scale}};
+  if (p.backward) {
+    tensors.insert(tensors.end(), {{kDQ, place.packed(memory.dqkv, p, 0)},
+                                   {kDK, place.packed(memory.dqkv, p, 1)},
+                                   {kDV, place.packed(memory.dqkv, p, 2)},
+                                   {kDO, place.rows(memory.dout, p)},
+                                   {kDelta, place.row_values(memory.delta, p)},
+                                   {kOne, &scalars.one}});
+  }
+  if (p.causal) tensors.emplace_back(kHidden, &scalars.hidden);
+  return tensors;
+}
+
 }  // namespace
 
 struct AttentionLibrary::State {
+  State(std::shared_ptr<CudnnHandle> cudnn, std::shared_ptr<Allocator> memory, std::int64_t most_bytes)
+      : plans(std::move(cudnn),
+              [this](const Problem& problem, int form, const CudnnPlan& plan) {
+                return !Problem::wants_trial(form) || repeats(problem, plan);
+              }),
+        allocator(std::move(memory)),
+        score_bytes(most_bytes) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
   CudnnPlans<Problem> plans;
   std::shared_ptr<Allocator> allocator;
   std::int64_t score_bytes;
   bool told_of_length = false;
 
-  bool run(const Problem& problem, const std::vector<std::pair<Id, void*>>& tensors) {
+  bool run(const CudnnPlan& plan, const Tensors& tensors) {
     std::vector<std::int64_t> ids;
     std::vector<void*> pointers;
     for (const auto& [id, pointer] : tensors) {
       ids.push_back(id);
       pointers.push_back(pointer);
     }
-    return plans.run(problem, [&](const CudnnPlan& plan) {
-      // Given back at once: see [Note: stream-ordered reuse].
-      const Buffer workspace(allocator, plan.workspace_bytes(), MemoryCategory::kWorkspace);
-      return plan.run(plans.handle(), ids, pointers, workspace.data());
-    });
+    // Given back at once: see [Note: stream-ordered reuse].
+    const Buffer workspace(allocator, plan.workspace_bytes(), MemoryCategory::kWorkspace);
+    return plan.run(plans.handle(), ids, pointers, workspace.data());
+  }
+  bool run(const Problem& problem, const Tensors& tensors) {
+    return plans.run(problem, [&](const CudnnPlan& plan) { return run(plan, tensors); });
+  }
+
+  // The trial of [Note: intermediates of attention].
+  bool repeats(const Problem& p, const CudnnPlan& plan) {
+    const auto tokens = static_cast<std::size_t>(p.samples * p.seq_len),
+               width = static_cast<std::size_t>(p.width()),
+               rows = tokens * static_cast<std::size_t>(p.all_heads);
+    const auto memory = [&](std::size_t bytes) {
+      return Buffer(allocator, bytes, MemoryCategory::kWorkspace);
+    };
+    const Buffer qkv = memory(6 * tokens * width), dqkv = memory(6 * tokens * width),
+                 out = memory(2 * tokens * width), dout = memory(2 * tokens * width), lse = memory(4 * rows),
+                 delta = memory(4 * rows);
+    fill_for_trial(plans.stream(), qkv.data(), 3 * tokens * width, p.dtype);
+    fill_for_trial(plans.stream(), out.data(), tokens * width, p.dtype);
+    fill_for_trial(plans.stream(), dout.data(), tokens * width, p.dtype);
+    // Of probabilities about as large as those of scores around 0.
+    const std::vector<float> values(rows, std::log(static_cast<float>(p.seq_len)));
+    check(cudaMemcpyAsync(lse.data(), values.data(), 4 * rows, cudaMemcpyHostToDevice, plans.stream()),
+          "copy to the card");
+    Scalars scalars{.scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim))};
+    const Tensors tensors = tensors_of(p, {},
+                                       {.qkv = qkv.data(),
+                                        .out = out.data(),
+                                        .lse = lse.data(),
+                                        .dout = dout.data(),
+                                        .dqkv = dqkv.data(),
+                                        .delta = delta.data()},
+                                       scalars);
+    const std::vector<CallOutput> outputs =
+        p.backward ? std::vector<CallOutput>{{dqkv.data(), 6 * tokens * width}}
+                   : std::vector<CallOutput>{{out.data(), 2 * tokens * width}, {lse.data(), 4 * rows}};
+    const bool repeated = repeats_its_bits(plans.stream(), outputs, [&] { return run(plan, tensors); });
+    log_warning(fmt::format(
+        "cuda: cuDNN {} marks proposal {} for {} as nondeterministic; it {}", cudnn_version(), plan.place(),
+        p.text(), repeated ? "repeats its bits in a trial, and is taken" : "does not repeat its bits"));
+    return repeated;
   }
 };
 
 AttentionLibrary::AttentionLibrary(std::shared_ptr<CudnnHandle> cudnn, std::shared_ptr<Allocator> allocator,
                                    std::int64_t score_bytes)
-    : state_(new State{.plans = CudnnPlans<Problem>(std::move(cudnn)),
-                       .allocator = std::move(allocator),
-                       .score_bytes = score_bytes}) {}
+    : state_(std::make_unique<State>(std::move(cudnn), std::move(allocator), score_bytes)) {}
 
 AttentionLibrary::~AttentionLibrary() = default;
 
@@ -244,20 +305,17 @@ bool AttentionLibrary::run_fwd(const AttentionFwdArgs& args) {
   const Problem p = problem_of(args, false);
   if (!is_readable(p, {args.qkv.data, args.out.data, args.lse.data})) return false;
   if (state_->plans.plan_for(p) == nullptr) return false;
-  const PartPlace all;
-  float scale = args.scale, hidden = hidden_score();
-  std::vector<std::pair<Id, void*>> tensors = {{kQ, all.packed(args.qkv.data, p, 0)},
-                                               {kK, all.packed(args.qkv.data, p, 1)},
-                                               {kV, all.packed(args.qkv.data, p, 2)},
-                                               {kO, args.out.data},
-                                               {kStats, args.lse.data},
-                                               {kScale, &scale}};
-  if (p.causal) tensors.emplace_back(kHidden, &hidden);
-  return state_->run(p, tensors);
+  Scalars scalars{.scale = args.scale};
+  return state_->run(
+      p, tensors_of(p, {}, {.qkv = args.qkv.data, .out = args.out.data, .lse = args.lse.data}, scalars));
 }
 
 bool AttentionLibrary::run_bwd(const AttentionBwdArgs& args) {
-  const Problem whole = problem_of(args, true), p = part_of(whole, state_->score_bytes);
+  const Problem whole = problem_of(args, true);
+  Problem p = whole;
+  const AttentionPart part = attention_part(args, state_->score_bytes);
+  p.samples = part.samples;
+  p.heads = part.heads;
   if (!is_readable(p, {args.qkv.data, args.out.data, args.lse.data, args.dout.data, args.dqkv.data}))
     return false;
   if (p != whole && p.seq_len % 4 != 0) {  // a part's fp32 row values are read 16 bytes at a time
@@ -273,24 +331,17 @@ bool AttentionLibrary::run_bwd(const AttentionBwdArgs& args) {
   const Buffer delta(state_->allocator,
                      static_cast<std::size_t>(whole.samples * whole.heads * p.seq_len) * sizeof(float),
                      MemoryCategory::kWorkspace);
+  const Operands memory{.qkv = args.qkv.data,
+                        .out = args.out.data,
+                        .lse = args.lse.data,
+                        .dout = args.dout.data,
+                        .dqkv = args.dqkv.data,
+                        .delta = delta.data()};
   PartPlace place;
   for (; place.sample < whole.samples; place.sample += p.samples) {
     for (place.head = 0; place.head < whole.heads; place.head += p.heads) {
-      float scale = args.scale, one = 1.0f, hidden = hidden_score();
-      std::vector<std::pair<Id, void*>> tensors = {{kQ, place.packed(args.qkv.data, p, 0)},
-                                                   {kK, place.packed(args.qkv.data, p, 1)},
-                                                   {kV, place.packed(args.qkv.data, p, 2)},
-                                                   {kDQ, place.packed(args.dqkv.data, p, 0)},
-                                                   {kDK, place.packed(args.dqkv.data, p, 1)},
-                                                   {kDV, place.packed(args.dqkv.data, p, 2)},
-                                                   {kO, place.rows(args.out.data, p)},
-                                                   {kDO, place.rows(args.dout.data, p)},
-                                                   {kStats, place.row_values(args.lse.data, p)},
-                                                   {kDelta, place.row_values(delta.data(), p)},
-                                                   {kScale, &scale},
-                                                   {kOne, &one}};
-      if (p.causal) tensors.emplace_back(kHidden, &hidden);
-      if (!state_->run(p, tensors)) return false;
+      Scalars scalars{.scale = args.scale};
+      if (!state_->run(p, tensors_of(p, place, memory, scalars))) return false;
     }
   }
   return true;

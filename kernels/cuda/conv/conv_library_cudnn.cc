@@ -34,7 +34,7 @@ struct Problem {
 
   int forms() const { return in == out ? 1 : 2; }
   CudnnGraph graph(int form) const;
-  EngineLimits limits() const;
+  EngineLimits limits(int form) const;
   const char* successor() const {
     const bool is_gathered =
         kind == ConvolutionKind::kBwdWeight && in != DType::kFloat32 && shape.groups == 1;
@@ -89,7 +89,7 @@ CudnnGraph Problem::graph(int form) const {
 }
 
 // See [Note: engines of convolutions].
-EngineLimits Problem::limits() const {
+EngineLimits Problem::limits(int) const {
   EngineLimits made{
       .refused = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION,
                   CUDNN_NUMERICAL_NOTE_WINOGRAD, CUDNN_NUMERICAL_NOTE_FFT},

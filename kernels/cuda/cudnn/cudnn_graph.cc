@@ -264,6 +264,7 @@ std::optional<CudnnPlan> CudnnGraph::build(cudnnHandle_t handle, const EngineLim
   for (std::size_t place = limits.first; place < configs.size(); ++place) {
     CudnnDescriptor& config = configs[place];
     if (has_note(config, limits.refused)) continue;
+    if (!limits.wanted.empty() && !has_note(config, limits.wanted)) continue;
     CudnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     plan.set(kPlanHandle, CUDNN_TYPE_HANDLE, handle);
     plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);

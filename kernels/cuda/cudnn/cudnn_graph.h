@@ -79,6 +79,7 @@ class CudnnPlan {
 /// The choice among the engines that cuDNN proposes.
 struct EngineLimits {
   std::vector<cudnnBackendNumericalNote_t> refused;  // engines with one of these notes are not
+  std::vector<cudnnBackendNumericalNote_t> wanted;   // nor those with none of these; empty: all are
   std::size_t most_workspace_bytes = std::numeric_limits<std::size_t>::max();
   bool fallback = false;  // whether the ones behind the proposals are requested too: slower, for more shapes
   std::size_t first = 0;  // proposals before this one are not taken

@@ -4,7 +4,7 @@
 
 namespace trireme::cuda {
 
-CudnnHandle::CudnnHandle(cudaStream_t stream) {
+CudnnHandle::CudnnHandle(cudaStream_t stream) : stream_(stream) {
   check_cudnn(cudnnCreate(&handle_), "cudnnCreate");
   const cudnnStatus_t status = cudnnSetStream(handle_, stream);
   if (status == CUDNN_STATUS_SUCCESS) return;

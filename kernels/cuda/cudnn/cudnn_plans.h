@@ -10,8 +10,11 @@
 //
 // A plan that was built may still be refused when it runs. cuDNN says so before it enqueues anything; the
 // next proposal within the limits runs in its place from then on, and last the native kernel.
+//
+// None is built while a step is recorded: see expect_no_capture().
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,6 +23,7 @@
 
 #include "kernels/cuda/cudnn/cudnn_graph.h"
 #include "kernels/cuda/cudnn/cudnn_handle.h"
+#include "kernels/cuda/device/check.h"
 #include "runtime/base/log.h"
 
 namespace trireme::cuda {
@@ -32,20 +36,27 @@ class CudnnHandle {
   CudnnHandle& operator=(const CudnnHandle&) = delete;
 
   cudnnHandle_t get() const { return handle_; }
+  cudaStream_t stream() const { return stream_; }
 
  private:
+  const cudaStream_t stream_;
   cudnnHandle_t handle_ = nullptr;
 };
 
 /// `Problem` is ordered and has forms(), the number of graphs that compute it, of which the first that has a
-/// plan is taken; graph(form); limits(); text(), which begins with the op's name; and successor(), which says
-/// what runs where cuDNN has nothing.
+/// plan is taken; graph(form); limits(form); text(), which begins with the op's name; and successor(), which
+/// says what runs where cuDNN has nothing.
 template <class Problem>
 class CudnnPlans {
  public:
-  explicit CudnnPlans(std::shared_ptr<CudnnHandle> handle) : handle_(std::move(handle)) {}
+  /// Whether a plan of a form that has been built may be taken.
+  using Trial = std::function<bool(const Problem& problem, int form, const CudnnPlan& plan)>;
+
+  explicit CudnnPlans(std::shared_ptr<CudnnHandle> handle, Trial trial = {})
+      : handle_(std::move(handle)), trial_(std::move(trial)) {}
 
   cudnnHandle_t handle() const { return handle_->get(); }
+  cudaStream_t stream() const { return handle_->stream(); }
 
   /// Null where cuDNN has none, which is said once. See [Note: engines of cuDNN].
   const CudnnPlan* plan_for(const Problem& problem) {
@@ -77,13 +88,16 @@ class CudnnPlans {
 
   // The first plan from proposal `first` of `form` on.
   Choice build(const Problem& problem, int form = 0, std::size_t first = 0) const {
+    expect_no_capture(handle_->stream(), problem.text());
     std::string reason = first == 0 ? "no engine is proposed" : "none is left";
-    EngineLimits limits = problem.limits();
-    limits.first = first;
-    for (; form < problem.forms(); ++form, limits.first = 0) {
+    for (; form < problem.forms(); ++form, first = 0) {
+      EngineLimits limits = problem.limits(form);
+      limits.first = first;
       try {
-        auto plan = problem.graph(form).build(handle_->get(), limits);
-        if (plan) return {std::move(plan), form};
+        while (auto plan = problem.graph(form).build(handle_->get(), limits)) {
+          if (!trial_ || trial_(problem, form, *plan)) return {std::move(plan), form};
+          limits.first = plan->place() + 1;
+        }
       } catch (const Error& error) {
         reason = error.what();
       }
@@ -94,6 +108,7 @@ class CudnnPlans {
   }
 
   const std::shared_ptr<CudnnHandle> handle_;
+  const Trial trial_;
   std::map<Problem, Choice> plans_;  // gone before the handle
 };
 

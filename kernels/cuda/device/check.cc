@@ -53,6 +53,17 @@ void check(cudaError_t result, const char* what, std::source_location where) {
   throw Error(code_of(result), message, where);
 }
 
+void expect_no_capture(cudaStream_t stream, const std::string& problem) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  if (status == cudaStreamCaptureStatusNone) return;
+  throw Error(
+      ErrorCode::kRuntime,
+      "cuda: a step is being recorded, and {} has no plan yet: libraries choose one when a call of its shape "
+      "first runs, which must be before; run such a step unrecorded first",
+      problem);
+}
+
 void check_noexcept(cudaError_t result, const char* what) noexcept {
   // At the end of the process the driver may be gone before the last handle.
   if (result == cudaSuccess || result == cudaErrorCudartUnloading) return;

@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <source_location>
+#include <string>
 
 namespace trireme::cuda {
 
@@ -15,5 +16,10 @@ void check(cudaError_t result, const char* what,
 
 /// For destructors: logs instead of throwing.
 void check_noexcept(cudaError_t result, const char* what) noexcept;
+
+/// Throws Error(kRuntime) naming `problem` while `stream` records work. Plans are made before: heuristics may
+/// load modules, allocate and wait, which is no part of a graph, and a choice that only a recording has seen
+/// would be another one than that of the steps before it.
+void expect_no_capture(cudaStream_t stream, const std::string& problem);
 
 }  // namespace trireme::cuda

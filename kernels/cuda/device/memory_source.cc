@@ -71,9 +71,11 @@ class DeviceMemorySource final : public MemorySource {
 
   void use_fixed_pool(bool on) override {
     // Memory that the other pool keeps for reuse would lie idle from now on.
-    if (on && !fixed_pool_) give_back_free_segments();
+    if (on && !fixed_pool_ && !keeps_) give_back_free_segments();
     fixed_pool_ = on;
   }
+  void give_back() override { give_back_free_segments(); }
+  void keep(bool on) override { keeps_ = on; }
 
  private:
   struct Block {
@@ -97,7 +99,7 @@ class DeviceMemorySource final : public MemorySource {
     const std::size_t bytes =
         kind.small ? kSmallSegment : std::max(kLargeSegment, rounded(size, kSegmentGranule));
     void* data = try_cuda_malloc(bytes);
-    if (data == nullptr && !kind.fixed) {  // cudaFree is refused while work is recorded
+    if (data == nullptr && !kind.fixed && !keeps_) {  // cudaFree is refused while work is recorded
       give_back_free_segments();
       data = try_cuda_malloc(bytes);
     }
@@ -170,7 +172,7 @@ class DeviceMemorySource final : public MemorySource {
   std::map<std::uintptr_t, Segment> segments_;  // by start
   std::map<std::uintptr_t, Block> blocks_;      // all, by address
   FreeBlocks free_[2][2];                       // [fixed][small]
-  bool fixed_pool_ = false;
+  bool fixed_pool_ = false, keeps_ = false;
   std::int64_t reserved_bytes_ = 0;
 };
 
@@ -178,6 +180,13 @@ class DeviceMemorySource final : public MemorySource {
 
 std::unique_ptr<MemorySource> make_memory_source(Device device) {
   return std::make_unique<DeviceMemorySource>(device.index);
+}
+
+std::int64_t free_bytes(Device device) {
+  const DeviceGuard guard(device.index);
+  std::size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return static_cast<std::int64_t>(free);
 }
 
 }  // namespace trireme::cuda

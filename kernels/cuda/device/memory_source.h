@@ -13,7 +13,10 @@
 namespace trireme::cuda {
 
 /// Best fit among free blocks, split and merged with their neighbours. When the card is full, segments that
-/// are wholly free go back to it before allocate() returns nullptr.
+/// are wholly free go back to it before allocate() returns nullptr, unless keep() says otherwise.
 std::unique_ptr<MemorySource> make_memory_source(Device device);
+
+/// Of the card, for all processes.
+std::int64_t free_bytes(Device device);
 
 }  // namespace trireme::cuda

@@ -15,6 +15,12 @@ class SlotRing {
  public:
   explicit SlotRing(std::size_t most) : most_(most) {}
 
+  /// Makes all that there may be.
+  template <class Make>
+  void fill(Make make) {
+    while (slots_.size() < most_) slots_.emplace_back(make());
+  }
+
   /// One that the card is done with; a new one of `make()` where there is none; at `most` slots the oldest,
   /// for which the host waits, being that far ahead of the card.
   template <class Make>

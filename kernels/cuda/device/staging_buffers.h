@@ -13,6 +13,10 @@ class StagingBuffers {
   /// Larger copies are worth a stream of their own (upload_stream.h).
   static constexpr std::size_t kMaxBytes = std::size_t{256} << 10;
 
+  /// Makes all buffers that copies may need.
+  void prepare() {
+    slots_.fill([] { return Slot{}; });
+  }
   /// Copies `bytes` <= kMaxBytes to the card, in order of `stream`; `src` may change when this returns.
   void copy_to_device(void* dst, const void* src, std::size_t bytes, cudaStream_t stream) {
     Slot& slot = slots_.acquire([] { return Slot{}; });

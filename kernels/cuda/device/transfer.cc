@@ -15,6 +15,12 @@ std::size_t bytes_of(const ConstTensorView& view) {
 
 }  // namespace
 
+void prepare_uploads(const KernelContext& exec, std::size_t bytes) {
+  Stream& stream = stream_of(exec);
+  stream.staging_buffers().prepare();
+  if (bytes > StagingBuffers::kMaxBytes) stream.upload_stream().prepare(stream.get());
+}
+
 void copy_from_host(const KernelContext& exec, TensorView dst, const void* src) {
   const std::size_t bytes = bytes_of(dst);
   if (bytes == 0) return;

@@ -27,6 +27,10 @@ class UploadStream {
   /// The buffers on the card are MemoryCategory::kWorkspace of `allocator`.
   explicit UploadStream(std::shared_ptr<Allocator> allocator) : allocator_(std::move(allocator)) {}
 
+  /// Makes all buffers that copies may need.
+  void prepare(cudaStream_t compute) {
+    slots_.fill([&] { return make_slot(compute); });
+  }
   /// Copies `bytes` to the card, in the order of `compute`; `src` may change when this returns. The stream
   /// that frees this object's buffers must have been waited for.
   void copy_to_device(void* dst, const void* src, std::size_t bytes, cudaStream_t compute);

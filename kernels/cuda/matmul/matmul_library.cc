@@ -6,6 +6,7 @@
 #include <deque>
 #include <string>
 
+#include "kernels/cuda/device/check.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 
@@ -232,9 +233,11 @@ MatmulLibrary::~MatmulLibrary() {
   if (cublasLtDestroy(handle_) != CUBLAS_STATUS_SUCCESS) log_warning("cuda: cublasLtDestroy failed");
 }
 
-MatmulLibrary::Plan& MatmulLibrary::plan_for(const Product& product, const ProductPointers& pointers) {
+MatmulLibrary::Plan& MatmulLibrary::plan_for(cudaStream_t stream, const Product& product,
+                                             const ProductPointers& pointers) {
   std::unique_ptr<Plan>& plan = plans_[product];
   if (!plan) {
+    expect_no_capture(stream, text_of(product));
     auto fresh = std::make_unique<Plan>(product);
     fresh->set_pointers(product, pointers);
     fresh->choose(handle_, product);
@@ -245,7 +248,7 @@ MatmulLibrary::Plan& MatmulLibrary::plan_for(const Product& product, const Produ
 
 bool MatmulLibrary::run(cudaStream_t stream, Product product, const ProductPointers& pointers) {
   product.alignment = common_alignment(pointers);
-  Plan& plan = plan_for(product, pointers);
+  Plan& plan = plan_for(stream, product, pointers);
   plan.set_pointers(product, pointers);
   const float alpha = 1.0f, beta = product.add_c ? 1.0f : 0.0f;
   const void* c = product.add_c ? pointers.c : pointers.d;

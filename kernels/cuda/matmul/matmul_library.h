@@ -69,7 +69,7 @@ class MatmulLibrary {
  private:
   struct Plan;
 
-  Plan& plan_for(const Product& product, const ProductPointers& pointers);
+  Plan& plan_for(cudaStream_t stream, const Product& product, const ProductPointers& pointers);
 
   cublasLtHandle_t handle_ = nullptr;
   Buffer workspace_;

@@ -34,8 +34,8 @@ for precision in bf16 fp32 fp16 tf32; do stage "same_bits_$precision" 45 same_bi
 stage parity 60 parity
 stage train 40 train
 if [ "$device" = cuda ]; then
-  stage same_state 90 same_state
-  stage pipeline_state 120 "$bundle/run" mpirun -np 4 "$one_card" nccl_pipeline
+  stage same_state 150 same_state
+  stage pipeline_state 200 "$bundle/run" mpirun -np 4 "$one_card" nccl_pipeline
 else
   skip same_state "dry run"
   skip pipeline_state "dry run"

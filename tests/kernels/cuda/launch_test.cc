@@ -1,9 +1,12 @@
 // Messages of `trireme train` about GPUs that are missing, too few, too small or too new for their driver: in
 // the emulation, whose cards are as many and as large as a test wants.
+#include <cuda_runtime.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launcher/host/arithmetic.h"
 #include "launcher/host/device.h"
+#include "launcher/host/device_rates.h"
 #include "launcher/train/trainer.h"
 #include "parallel/comm/local.h"
 #include "tests/kernels/cuda/emulation/emulation.h"
@@ -66,6 +69,26 @@ TEST_F(CudaLaunch, MoreRanksThanGpus) {
   EXPECT_THAT(refusal({.local_rank = 3, .num_local_ranks = 4}),
               AllOf(HasSubstr("4 ranks were started on this machine, which shows 2 GPUs"),
                     HasSubstr("start at most 2 ranks a machine")));
+}
+
+// What plans of libraries depend on: recorded in checkpoints, compared between ranks.
+TEST_F(CudaLaunch, TheCardAndItsLibrariesDecideBits) {
+  const Arithmetic facts = arithmetic_of({DeviceType::kCuda, 0});
+  EXPECT_THAT(facts.at("GPU"), ContainsRegex(".+, sm_[0-9]+, [0-9]+ multiprocessors"));
+  for (const char* library : {"driver", "toolkit", "cuBLASLt"})
+    EXPECT_TRUE(facts.contains(library)) << library;
+}
+
+// What a card has lost beside the memory of tensors, here to somebody else.
+TEST_F(CudaLaunch, ContextAndLibrariesAreMeasured) {
+  const std::int64_t card = std::int64_t{1} << 30, other = std::int64_t{10} << 20;
+  emulation::set_memory_limit(static_cast<std::size_t>(card));
+  void* data = nullptr;
+  ASSERT_EQ(cudaMalloc(&data, static_cast<std::size_t>(other)), cudaSuccess);
+  const DeviceRates rates =
+      measure_device_rates({DeviceType::kCuda, 0}, 1, {.product = 64, .copy_bytes = 4096, .ms = 1});
+  EXPECT_EQ(rates.context_bytes, other);
+  EXPECT_EQ(cudaFree(data), cudaSuccess);
 }
 
 TEST_F(CudaLaunch, OutOfMemoryNamesTheKeysThatHelp) {

@@ -1,8 +1,10 @@
 // Products that cuBLASLt proposes and then refuses to run: see [Note: refused products].
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "runtime/base/error.h"
 #include "tests/kernels/cuda/emulation/emulation.h"
 #include "tests/kernels/kernel_test.h"
 
@@ -90,6 +92,28 @@ TEST_F(RefusedProductTest, RunOtherwise) {
       EXPECT_EQ(emulation::product_refusals().count, once) << "what was refused is asked again";
     }
   }
+}
+
+// A shape that no step before has had.
+TEST_F(RefusedProductTest, NoAlgorithmIsChosenInARecordedStep) {
+  const Rig rig(DeviceType::kCuda, 1);
+  const DeviceArray small = rig.upload({8, 8}, counted(64, 3)), large = rig.upload({16, 8}, counted(128, 3));
+  const DeviceArray small_result = rig.poisoned({8, 8}), large_result = rig.poisoned({16, 8});
+  const auto known = [&] { rig.run(MatmulArgs{.a = small, .b = small, .d = small_result}); };
+  const auto unknown = [&] { rig.run(MatmulArgs{.a = large, .b = small, .d = large_result}); };
+  known();
+  rig->begin_capture(rig.exec());
+  known();
+  try {
+    unknown();
+    ADD_FAILURE() << "chosen in a recorded step";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kRuntime);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("a step is being recorded, and matmul of [16 x 8 x 8]"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("run such a step unrecorded first"));
+  }
+  rig->end_capture(rig.exec());
+  unknown();
 }
 
 TEST_F(RefusedProductTest, EachIsSaidOnce) {

@@ -66,11 +66,12 @@ class SixteenBit : public ::testing::TestWithParam<DType> {
   }
 
   // run(dtype) returns its outputs; those of 16 bits must be the fp32 ones but for rounding.
+  // `roundings`: of results, and of what is stored in 16 bits on the way.
   template <class Run>
-  void compare(Run run) {
+  void compare(Run run, int roundings = 1) {
     const std::vector<Tensor> expected = run(DType::kFloat32), actual = run(GetParam());
     ASSERT_EQ(actual.size(), expected.size());
-    const double tolerance = GetParam() == DType::kBFloat16 ? 4e-3 : 5e-4;
+    const double tolerance = roundings * (GetParam() == DType::kBFloat16 ? 4e-3 : 5e-4);  // unit round-offs
     for (std::size_t o = 0; o < actual.size(); ++o) {
       const std::vector<float> a = download(actual[o]), e = download(expected[o]);
       double difference = 0, norm = 0;
@@ -211,7 +212,8 @@ TEST_P(SixteenBit, Attention) {
     SCOPED_TRACE(c.head_dim);
     const std::int64_t width = c.heads * c.head_dim;
     const auto x = random(c.samples * c.length * 3 * width), d = random(c.samples * c.length * width);
-    compare([&](DType dtype) {
+    // cuDNN rounds the probabilities and the scores' gradients too, as factors of products: 1e-3 in fp16.
+    const auto run = [&](DType dtype) {
       const Tensor qkv = upload(dtype, {c.samples, c.length, 3 * width}, x);
       const Tensor out = poisoned(dtype, {c.samples, c.length, width});
       const Tensor lse = poisoned(DType::kFloat32, {c.samples, c.heads, c.length});
@@ -234,7 +236,8 @@ TEST_P(SixteenBit, Attention) {
                                 .causal = c.causal,
                                 .dropout_p = c.dropout});
       return std::vector<Tensor>{out, lse, dqkv};
-    });
+    };
+    compare(run, /*roundings=*/2);
   }
 }
 

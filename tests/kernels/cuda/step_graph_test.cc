@@ -172,23 +172,36 @@ std::string refusal(const std::function<void()>& run) {
   return "";
 }
 
-TEST(StepGraph, RandomNumbersAreRefused) {
+// Masks are drawn from the step's number, which a recorded step finds on the device.
+TEST(StepGraph, PlaysDropout) {
   GptConfig config = kModel;
-  config.dropout = 0.1f;
-  Engine engine(build_gpt(config), LocalWorld(1).communicator(0), options(true));
-  EXPECT_THAT(refusal([&] {
-                engine.step(testing::token_source(config.vocab, config.seq_len, 0), kGlobalBatch, 1e-3);
-              }),
-              HasSubstr("a model without dropout"));
+  config.dropout = 0.3f;
+  const auto hashes_of = [&](const EngineOptions& o) {
+    Engine engine(build_gpt(config), LocalWorld(1).communicator(0), o);
+    std::vector<std::uint64_t> hashes;
+    for (int i = 0; i < kSteps; ++i) {
+      engine.step(testing::token_source(config.vocab, config.seq_len, i * kGlobalBatch),
+                  kGlobalBatch * config.seq_len, 1e-2);
+      hashes.push_back(engine.state_hash());
+    }
+    EXPECT_EQ(o.cuda_graph, engine.step_graph() != nullptr && engine.step_graph()->replayed());
+    return hashes;
+  };
+  const auto enqueued = hashes_of(options(false));
+  EXPECT_EQ(hashes_of(options(true)), enqueued);
+  config.dropout = 0.0f;
+  EXPECT_NE(hashes_of(options(true)), enqueued);
 }
 
-TEST(StepGraph, MoreRanksAreRefused) {
-  const std::string message = refusal([] {
-    run_local_ranks(2, [](const std::shared_ptr<Communicator>& comm) {
-      Engine engine(build_gpt(kModel), comm, options(true, DeviceType::kCpu));
+// Threads as ranks exchange through the host, which no graph records.
+TEST(StepGraph, CommunicatorsThatAreNotRecordedAreRefused) {
+  const auto start = [](DeviceType device) {
+    run_local_ranks(2, [device](const std::shared_ptr<Communicator>& comm) {
+      Engine engine(build_gpt(kModel), comm, options(true, device));
     });
-  });
-  EXPECT_THAT(message, HasSubstr("works with one rank, this job has 2"));
+  };
+  start(DeviceType::kCpu);  // every step is enqueued there
+  EXPECT_THAT(refusal([&] { start(DeviceType::kCuda); }), HasSubstr("the communicator \"local\" of 2 ranks"));
 }
 
 // No host synchronisation inside a step, skipped or not: only the reading of its result waits.

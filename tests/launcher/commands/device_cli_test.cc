@@ -10,6 +10,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 #ifdef TRIREME_WITH_CUDA
 constexpr bool kWithCuda = true;
@@ -75,6 +76,31 @@ TEST_F(DeviceCli, PlanSaysWhatThisBuildLacks) {
                                          (kWithCuda ? std::string("this machine has none: (") + kReason + ")"
                                                     : "this build has no backend for GPUs")));
   EXPECT_THAT(planned.out, HasSubstr("is that of this machine's CPUs"));
+}
+
+// What doctor has found on a machine with a card is enough to plan for it elsewhere.
+TEST_F(DeviceCli, PlansForAMeasuredCard) {
+  const auto plan = [&](const std::string& rates) {
+    testing::write_file(
+        scratch_ / "card.json",
+        R"({"gpus": {"devices": [{"name": "Some GPU", "memory_bytes": 8589934592}]}, "gpu_rates": )" + rates +
+            "}");
+    return run({"plan", "job.toml", "--card", "card.json"});
+  };
+  const ProgramResult planned = plan(R"({"context_bytes": 1073741824})");
+  EXPECT_EQ(planned.exit_code, 0) << planned.err;
+  EXPECT_THAT(
+      planned.out,
+      AllOf(HasSubstr("\ncontext and libraries: 1.00 GiB of the card's 8.00 GiB, as measured on Some GPU"),
+            HasSubstr(" of 7.00 GiB (Some GPU, card.json)"), Not(HasSubstr("cannot run here"))));
+  for (const char* rates :
+       {"null", "{}", R"({"context_bytes": 9589934592})", R"({"context_bytes": "much"})"}) {
+    const ProgramResult refused = plan(rates);
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.err, AllOf(HasSubstr("card.json: "), HasSubstr("gpu_rates.context_bytes"))) << rates;
+  }
+  EXPECT_THAT(run({"plan", "job.toml", "--card", "card.json", "--set", "parallel.device=cpu"}).err,
+              HasSubstr("--card card.json: the job says parallel.device = \"cpu\""));
 }
 
 }  // namespace

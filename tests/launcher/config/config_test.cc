@@ -117,13 +117,6 @@ TEST(Config, NumbersMustHoldInFp32) {
   EXPECT_THAT(parse_error("[precision]\nloss_scale = 1e-50\n"), HasSubstr("precision.loss_scale"));
 }
 
-TEST(Config, WhatTheBuildLacksIsUnsupported) {
-  const auto refused = [](const std::string& override_text) {
-    return parse_error("", {"parallel.pipeline=2", override_text}, ErrorCode::kUnsupported);
-  };
-  EXPECT_THAT(refused("parallel.cuda_graph=true"), HasSubstr("are not recorded"));
-}
-
 TEST(Config, LossScaleIsAWordOrANumber) {
   EXPECT_EQ(to_word(parse("", {"precision.loss_scale=1024"}).precision.loss_scale), "1024");
   EXPECT_EQ(parse("[precision]\nloss_scale = 0.5\n").precision.loss_scale.scale, 0.5);

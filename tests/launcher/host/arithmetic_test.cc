@@ -1,5 +1,6 @@
 #include "launcher/host/arithmetic.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,6 +38,24 @@ TEST(Arithmetic, ALibraryThatOneRankLacksIsADifference) {
   const std::string text = describe_different_ranks({{{"oneDNN", "2.6.3"}}, {}}, {"a", "b"});
   EXPECT_THAT(text, AllOf(HasSubstr("oneDNN: 2.6.3 on rank 0 (a), none on rank 1 (b)"),
                           HasSubstr("the same build, libraries"), Not(HasSubstr("ONEDNN_MAX_CPU_ISA"))));
+}
+
+TEST(Arithmetic, UnlikeCardsAreNamed) {
+  const auto card = [](const char* name, int multiprocessors) -> Arithmetic {
+    return {{"GPU", fmt::format("{}, sm_90, {} multiprocessors", name, multiprocessors)},
+            {"cuDNN", "9.19.0"}};
+  };
+  const Arithmetic sxm = card("NVIDIA H100 80GB HBM3", 132), pcie = card("NVIDIA H100 PCIe", 114);
+  EXPECT_EQ(describe_different_ranks({sxm, sxm}, {"a", "b"}), "");
+  EXPECT_THAT(
+      describe_different_ranks({sxm, pcie, sxm}, {"a", "b", "c"}),
+      AllOf(HasSubstr("GPU: NVIDIA H100 80GB HBM3, sm_90, 132 multiprocessors on ranks 0, 2 (a and 1 more "
+                      "hosts), NVIDIA H100 PCIe, sm_90, 114 multiprocessors on rank 1 (b)"),
+            HasSubstr("train on cards of one kind"), Not(HasSubstr("the same build, libraries"))));
+  EXPECT_THAT(
+      describe_changes(sxm, pcie),
+      ElementsAre("GPU (NVIDIA H100 80GB HBM3, sm_90, 132 multiprocessors, now NVIDIA H100 PCIe, sm_90, 114 "
+                  "multiprocessors)"));
 }
 
 TEST(Arithmetic, RanksRefuseTogether) {

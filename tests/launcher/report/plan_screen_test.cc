@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "kernels/attention_workspace.h"
 #include "launcher/report/plan_details.h"
 #include "launcher/report/plan_report.h"
 #include "launcher/report/text_table.h"
@@ -70,6 +71,61 @@ TEST(PlanScreen, OfPipelines) {
   config.parallel.schedule = PipelineSchedule::kInterleaved;
   config.parallel.chunks = 2;
   EXPECT_THAT(screen_of(config, 8), ContainsRegex("\n  3 +6-7 +5-6, 13 +[0-9.]+ % "));
+}
+
+// GPT-2 1.5B at 8192 tokens, planned for a card of 80 GB on a machine that need not have one.
+JobConfig long_context() {
+  JobConfig config;
+  config.data.kind = DataKind::kSynthetic;
+  config.model = {.size = "1.5b", .seq_len = 8192};
+  config.train = {.global_batch = 16, .micro_batch = 16};
+  config.precision.mode = PrecisionMode::kBf16;
+  config.parallel.recompute_every = 1;
+  config.parallel.device = DeviceType::kCuda;
+  config.parallel.memory_limit = 80'000'000'000;
+  return resolve(config);
+}
+
+TEST(PlanScreen, ShowsTheWorkspaceOfAttention) {
+  const PlanReport report = make_plan_report(long_context(), 1);
+  const MemoryStats& memory = report.groups[0].prediction.memory;
+  const std::int64_t head = std::int64_t{8192} * 8192 * 2, rows = 16 * 25 * 8192 * 4;
+  EXPECT_EQ(memory.peak[MemoryCategory::kWorkspace], 5 * head + rows);
+  EXPECT_TRUE(report.fit.fits());
+  EXPECT_EQ(report.fit.peak_bytes, memory.device_peak);
+  EXPECT_THAT(screen_of(long_context(), 1), HasSubstr("\nattention's workspace: 652.50 MiB more while"));
+  EXPECT_THAT(memory_details(report), ContainsRegex(fmt::format("\n  workspace +{} ", 5 * head + rows)));
+  EXPECT_THAT(to_json(report), HasSubstr(fmt::format("\"attention_workspace_bytes\": {}", 5 * head + rows)));
+
+  // The same job on the CPU has none, and the same memory beside it.
+  JobConfig config = long_context();
+  config.parallel.device = DeviceType::kCpu;
+  const PlanReport on_cpu = make_plan_report(config, 1);
+  const MemoryStats& of_cpu = on_cpu.groups[0].prediction.memory;
+  EXPECT_EQ(of_cpu.peak[MemoryCategory::kWorkspace], 0);
+  EXPECT_EQ(of_cpu.peak_total, memory.peak_total);
+  EXPECT_EQ(of_cpu.device_peak, of_cpu.peak_total);
+  EXPECT_THAT(to_text(on_cpu), Not(HasSubstr("attention's workspace")));
+}
+
+// Without [Note: parts of an attention] it would not fit.
+TEST(PlanScreen, OfALongContextFitsForThePartsOfAttention) {
+  const JobConfig config = long_context();
+  Backend whole = meta_backend();
+  whole.ops.set<AttentionBwdArgs>([](const KernelContext& exec, const AttentionBwdArgs& args) {
+    const auto bytes =
+        static_cast<std::size_t>(attention_bwd_workspace(args, std::numeric_limits<std::int64_t>::max() / 8));
+    exec.allocator->deallocate(exec.allocator->allocate(bytes, MemoryCategory::kWorkspace), bytes,
+                               MemoryCategory::kWorkspace);
+  });
+  PlannedJob job = planned_job(config, build_blocks(config.model), 1);
+  const auto peak = [&] {
+    return predict_step(job.blocks, job.options, job.sample, job.num_ranks, 0).memory.device_peak;
+  };
+  EXPECT_LT(peak(), config.parallel.memory_limit);
+  job.options.backend = &whole;
+  EXPECT_GT(peak(), config.parallel.memory_limit);
+  fmt::print("with all heads at a time: {}\n", format_bytes(peak()));
 }
 
 TEST(PlanScreen, SaysWhatWouldHelp) {

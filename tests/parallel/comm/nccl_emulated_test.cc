@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <thread>
 
 #include "parallel/comm/local.h"
 #include "parallel/comm/nccl.h"
@@ -19,6 +20,18 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr int kMostRanks = 4;
+
+template <class Action>
+class Finally {
+ public:
+  explicit Finally(Action action) : action_(std::move(action)) {}
+  ~Finally() { action_(); }
+  Finally(const Finally&) = delete;
+  Finally& operator=(const Finally&) = delete;
+
+ private:
+  Action action_;
+};
 
 // A rank a card, as in a job; `host` is what MPI is there.
 std::shared_ptr<Communicator> emulated_nccl(const std::shared_ptr<Communicator>& host,
@@ -37,6 +50,8 @@ class Nccl : public ::testing::Test {
   ~Nccl() override {
     nccl_emulation::fail_operations_of(-1);
     nccl_emulation::fail_setup_of(-1);
+    nccl_emulation::never_set_up(false);
+    EXPECT_EQ(nccl_emulation::misuses(), 0);
     emulation::set_events_pending(false);
     emulation::set_device_count(1);
     test_memory_kind() = {};
@@ -101,7 +116,7 @@ TEST_F(Nccl, AnErrorOfOneRankEndsAllWithItsMessage) {
 
 TEST_F(Nccl, AnOperationThatDoesNotEndIsNamed) {
   const Outcome outcome = failures([](const std::shared_ptr<Communicator>& host, int rank) {
-    const auto comm = emulated_nccl(host, std::chrono::seconds(rank == 1 ? 0 : 600));
+    const auto comm = emulated_nccl(host, std::chrono::seconds(rank == 1 ? 1 : 600));
     const TestMemory memory;
     if (rank == 1) emulation::set_events_pending(true);
     comm->barrier();
@@ -111,7 +126,7 @@ TEST_F(Nccl, AnOperationThatDoesNotEndIsNamed) {
   EXPECT_THAT(
       outcome.first,
       HasSubstr(
-          "rank 1: all_reduce of fp32 [4] on rank 1 of 2 has not ended within 0 s: a rank may have died"));
+          "rank 1: all_reduce of fp32 [4] on rank 1 of 2 has not ended within 1 s: a rank may have died"));
   for (const std::string& message : outcome.messages)
     EXPECT_THAT(message, HasSubstr("on rank 1 of 2 has not ended"));
 }
@@ -126,6 +141,41 @@ TEST_F(Nccl, ARankThatCannotSetUpEndsAll) {
               AllOf(HasSubstr("rank 1: setting up NCCL on rank 1 of 2 failed: unhandled system error"),
                     HasSubstr("NCCL_DEBUG=WARN shows more")));
   EXPECT_THAT(outcome.messages[0], HasSubstr("rank 1 failed: setting up NCCL on rank 1 of 2 failed"));
+}
+
+TEST_F(Nccl, ASetUpThatDoesNotEndIsNamed) {
+  nccl_emulation::never_set_up(true);
+  const Outcome outcome = failures([](const std::shared_ptr<Communicator>& host, int) {
+    (void)emulated_nccl(host, std::chrono::seconds(0));
+  });
+  for (const std::string& message : outcome.messages) {
+    EXPECT_THAT(message,
+                ::testing::MatchesRegex("setting up NCCL on rank [01] of 2 has not ended within 0 s: a rank "
+                                        "may have died or be stuck"));
+  }
+}
+
+// [Note: owner of an ncclComm_t]: rank 0 is inside of a call, whose peer never comes, when its watchdog ends
+// the job.
+TEST_F(Nccl, ACallThatConnectsEndsWithTheJob) {
+  for (int round = 0; round < 5; ++round) {
+    const Outcome outcome = failures([](const std::shared_ptr<Communicator>& host, int rank) {
+      const auto comm = emulated_nccl(host);
+      const TestMemory memory;
+      comm->barrier();
+      if (rank == 0) {
+        std::thread watchdog([&] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          comm->abort("the watchdog has seen enough");
+        });
+        const Finally join([&] { watchdog.join(); });
+        comm->all_reduce(memory.filled(4, DType::kFloat32, [](auto) { return 1; }), ReduceOp::kSum).wait();
+      }
+      for (;;) comm->barrier();
+    });
+    EXPECT_THAT(outcome.first, HasSubstr("rank 0: the watchdog has seen enough"));
+    EXPECT_EQ(outcome.messages[0], "the watchdog has seen enough");
+  }
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Trains a tiny GPT on as many GPUs as there are ranks and prints what must not depend on their number, as
-// JSON:
+// Trains a tiny GPT on as many GPUs as there are ranks, with enqueued steps and with recorded ones, and
+// prints what must not depend on their number, as JSON; exit code 1 where the two differ:
 //   mpirun -np N nccl_gpt
 #include <fmt/core.h>
 
@@ -11,7 +11,13 @@
 namespace trireme {
 namespace {
 
-void train(const std::shared_ptr<Communicator>& comm, Device device) {
+struct Outcome {
+  float loss = 0;
+  std::uint64_t hash = 0;
+  bool operator==(const Outcome&) const = default;
+};
+
+Outcome train(const std::shared_ptr<Communicator>& comm, Device device, bool recorded) {
   GptConfig config = testing::tiny_gpt_config();
   config.dropout = 0.1f;
   constexpr std::int64_t kGlobalBatch = 8;
@@ -21,14 +27,23 @@ void train(const std::shared_ptr<Communicator>& comm, Device device) {
                  .micro_batch = 2,
                  .seed = 5,
                  .optimizer = {.weight_decay = 0.1f},
-                 .grad_clip = 0.5f});
+                 .grad_clip = 0.5f,
+                 .cuda_graph = recorded});
   StepResult result;
   for (int step = 0; step < 4; ++step) {
     result = engine.step(testing::token_source(config.vocab, config.seq_len, step * kGlobalBatch),
                          kGlobalBatch * config.seq_len, 1e-2);
   }
-  const std::uint64_t hash = engine.state_hash();
-  if (comm->rank() == 0) fmt::print("{{\"loss\": {:.9g}, \"state_hash\": \"{:016x}\"}}\n", result.loss, hash);
+  return {.loss = result.loss, .hash = engine.state_hash()};
+}
+
+int compare(const std::shared_ptr<Communicator>& comm, Device device) {
+  const Outcome enqueued = train(comm, device, false), recorded = train(comm, device, true);
+  if (comm->rank() == 0) {
+    fmt::print("{{\"loss\": {:.9g}, \"state_hash\": \"{:016x}\", \"recorded_state_hash\": \"{:016x}\"}}\n",
+               enqueued.loss, enqueued.hash, recorded.hash);
+  }
+  return enqueued == recorded ? 0 : 1;
 }
 
 }  // namespace
@@ -36,8 +51,5 @@ void train(const std::shared_ptr<Communicator>& comm, Device device) {
 
 int main() {
   using namespace trireme;
-  return run_over_nccl([](const auto& comm, Device device) {
-    train(comm, device);
-    return 0;
-  });
+  return run_over_nccl([](const auto& comm, Device device) { return compare(comm, device); });
 }

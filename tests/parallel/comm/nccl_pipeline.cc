@@ -44,16 +44,18 @@ bool as_predicted(const PipelineLayout& layout, const Communicator& comm, const 
          peak.bytes;
 }
 
+// Each schedule once, on one mesh: what more there is runs in the emulation, and ranks that share a card are
+// slow.
 std::vector<PipelineLayout> layouts_of(int ranks) {
   using enum PipelineSchedule;
   std::vector<PipelineLayout> layouts;
-  for (const int stages : {2, 4}) {
-    if (ranks % stages != 0) continue;
-    const int data = ranks / stages;
-    layouts.push_back({.stages = stages, .data = data, .schedule = kOneForwardOneBackward, .zero = 3});
-    layouts.push_back({.stages = stages, .data = data, .schedule = kGpipe});
-    layouts.push_back({.stages = stages, .data = data, .schedule = kInterleaved, .chunks = 2});
-    layouts.push_back({.stages = stages, .data = data, .schedule = kZeroBubbleH1, .zero = 3, .recompute = 1});
+  if (ranks % 2 == 0) {
+    layouts.push_back({.stages = 2, .data = ranks / 2, .schedule = kOneForwardOneBackward, .zero = 3});
+    layouts.push_back({.stages = 2, .data = ranks / 2, .schedule = kInterleaved, .chunks = 2});
+  }
+  if (ranks % 4 == 0) {
+    layouts.push_back({.stages = 4, .data = ranks / 4, .schedule = kGpipe});
+    layouts.push_back({.stages = 4, .data = ranks / 4, .schedule = kZeroBubbleH1, .zero = 3, .recompute = 1});
   }
   return layouts;
 }
@@ -88,5 +90,5 @@ int compare(const std::shared_ptr<Communicator>& comm, Device device) {
 int main() {
   using namespace trireme;
   return run_over_nccl([](const auto& comm, Device device) { return compare(comm, device) == 0 ? 0 : 1; },
-                       std::chrono::seconds(60));
+                       std::chrono::seconds(240));
 }

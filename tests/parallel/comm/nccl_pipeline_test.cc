@@ -96,6 +96,86 @@ class NcclPipeline : public ::testing::Test {
   }
 };
 
+// What a recorded step sends and draws is what an enqueued one does, on every layout: the last two of four
+// steps are replayed.
+TEST_F(NcclPipeline, RecordedStepsAreEnqueuedOnes) {
+  const std::vector<Layout> layouts = {
+      {.data = 2, .zero = 0},
+      {.data = 4, .zero = 1},
+      {.data = 2, .zero = 2},
+      {.data = 4, .zero = 3, .prefetch = 2},
+      {.stages = 2, .schedule = kGpipe},
+      {.stages = 2, .data = 2, .schedule = kOneForwardOneBackward, .zero = 3, .recompute = 1},
+      {.stages = 2, .schedule = kInterleaved, .chunks = 2, .zero = 1},
+      {.stages = 4, .schedule = kZeroBubbleH1, .tied = false, .precision = Precision(PrecisionMode::kFp16)}};
+  for (const Layout& given : layouts) {
+    const Layout layout = small(given);
+    std::mutex mutex;
+    std::vector<std::array<Outcome, 2>> outcomes;
+    run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& host) {
+      std::array<Outcome, 2> mine;
+      std::array<std::int64_t, 2> sent{};
+      for (const bool recorded : {false, true}) {
+        EngineOptions options = layout.options();
+        options.device = {DeviceType::kCuda, host->rank()};
+        options.cuda_graph = recorded;
+        const auto comm = make_nccl_communicator(host, options.device, kLongerThanAnyTest);
+        Engine engine(build_gpt(layout.model()), comm, options);
+        const StepResult last = testing::train(engine, layout, 4);
+        mine[recorded] = {engine.state_hash(), last.loss, last.grad_norm};
+        sent[recorded] = last.sent_bytes;
+        EXPECT_EQ(recorded, engine.step_graph() != nullptr && engine.step_graph()->replayed());
+        host->barrier();
+      }
+      const std::lock_guard lock(mutex);
+      EXPECT_EQ(sent[0], sent[1]) << layout.to_string();
+      outcomes.push_back(mine);
+    });
+    for (const auto& [enqueued, recorded] : outcomes) {
+      EXPECT_TRUE(enqueued == recorded && enqueued == outcomes[0][0]) << layout.to_string();
+    }
+  }
+}
+
+// An evaluation in between, another number of targets, and memory as predicted.
+TEST_F(NcclPipeline, RecordedStepsGoOnAfterOtherWork) {
+  const Layout layout = small({.stages = 2, .data = 2, .zero = 3});
+  const auto blocks = std::make_shared<const BlockList>(build_gpt(layout.model()));
+  std::mutex mutex;
+  std::vector<std::array<std::uint64_t, 2>> hashes;
+  run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& host) {
+    std::array<std::uint64_t, 2> mine{};
+    for (const bool recorded : {false, true}) {
+      EngineOptions options = layout.options();
+      options.device = {DeviceType::kCuda, host->rank()};
+      options.cuda_graph = recorded;
+      const auto comm = make_nccl_communicator(host, options.device, kLongerThanAnyTest);
+      Engine engine(build_gpt(layout.model()), comm, options);
+      const StepPrediction predicted =
+          predict_step(blocks, options, *options.sample, layout.ranks(), host->rank());
+      for (int step = 0; step < 9; ++step) {
+        const std::int64_t targets = layout.global_batch * layout.gpt.seq_len - (step >= 5 ? 3 : 0);
+        StepResult result = engine.step(
+            testing::token_source(layout.gpt.vocab, layout.gpt.seq_len, step * layout.global_batch), targets,
+            1e-2);
+        result.memory.peak[MemoryCategory::kWorkspace] = 0;
+        const std::lock_guard lock(mutex);
+        EXPECT_EQ(result.memory.peak.bytes, predicted.memory.peak.bytes) << "step " << step;
+        EXPECT_EQ(result.sent_bytes, predicted.sent_bytes) << "step " << step;
+      }
+      testing::outcome_of(engine, layout, {});
+      mine[recorded] = engine.state_hash();
+      host->barrier();
+    }
+    const std::lock_guard lock(mutex);
+    hashes.push_back(mine);
+  });
+  for (const auto& [enqueued, recorded] : hashes) {
+    EXPECT_EQ(enqueued, recorded);
+    EXPECT_EQ(enqueued, hashes[0][0]);
+  }
+}
+
 struct NcclPipelineLayouts : NcclPipeline, ::testing::WithParamInterface<std::tuple<int, int>> {};
 
 TEST_P(NcclPipelineLayouts, GiveTheStateOfOneProcess) {
@@ -161,6 +241,31 @@ TEST_F(NcclPipeline, PredictionEqualsMeasurement) {
   }
 }
 
+// See [Note: dry runs]: what may wait for the whole device has happened when the first receive is posted. The
+// other tests show that it changes no bit.
+TEST_F(NcclPipeline, NoPlayMakesWhatMayWaitForTheDevice) {
+  for (const Layout& given :
+       {Layout{.stages = 4, .schedule = kZeroBubbleH1},
+        Layout{.stages = 2, .data = 2, .schedule = kInterleaved, .chunks = 2, .zero = 3},
+        Layout{.stages = 2, .schedule = kGpipe, .recompute = 1}}) {
+    for (const PrecisionMode mode : {PrecisionMode::kFp32, PrecisionMode::kBf16}) {
+      Layout layout = small(given);
+      layout.precision = Precision(mode);
+      run_ranks(layout, [&](Engine& engine) {
+        const emulation::Counts before = emulation::counts();
+        EXPECT_GT(before.choices, 0);
+        for (int step = 0; step < 2; ++step) testing::train(engine, layout, 1);
+        const emulation::Counts after = emulation::counts();
+        const std::string where =
+            fmt::format("{}, rank {}", layout.to_string(), engine.communicator().rank());
+        EXPECT_EQ(after.choices, before.choices) << "plans in a step of " << where;
+        EXPECT_EQ(after.pinned, before.pinned) << "page-locked memory in a step of " << where;
+        EXPECT_EQ(after.frees, before.frees) << where;
+      });
+    }
+  }
+}
+
 TEST_F(NcclPipeline, ACheckpointResumesUnderAnotherLayout) {
   const testing::TemporaryFolder folder;
   const Outcome expected = train(small({}), Evaluate::kYes);
@@ -194,6 +299,29 @@ TEST_F(NcclPipeline, AMessageThatDoesNotComeEndsAll) {
         if (rank == 0 && read == 5) std::this_thread::sleep_for(std::chrono::milliseconds(2500));
       });
   EXPECT_THAT(message, HasSubstr("has not ended within 1 s: a rank may have died or be stuck"));
+}
+
+// A replay is watched as one operation.
+TEST_F(NcclPipeline, ARecordedStepThatDoesNotEndIsNamed) {
+  const Layout layout = small({.data = 2});
+  std::string message;
+  try {
+    run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& host) {
+      EngineOptions options = layout.options();
+      options.device = {DeviceType::kCuda, host->rank()};
+      options.cuda_graph = true;
+      emulation::hold_new_streams(true);  // as on a card: what is enqueued does not hold the host up
+      const auto comm = make_nccl_communicator(host, options.device, std::chrono::seconds(2));
+      Engine engine(build_gpt(layout.model()), comm, options);
+      testing::train(engine, layout, 3);
+      if (host->rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(4));
+      testing::train(engine, layout, 6);
+    });
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  EXPECT_THAT(message,
+              HasSubstr("a recorded step on rank 0 of 2 has not ended within 2 s: a rank may have died"));
 }
 
 // Ranks whose host waits at a message that the other would send afterwards.

@@ -201,22 +201,6 @@ TEST(RemedySearch, ParametersNeedNotBeKeptGathered) {
   EXPECT_THAT(changes_within(neither), ElementsAre(gradients, Change{Field::kKeepGathered, 0}));
 }
 
-TEST(RemedySearch, ARecordedStepGivesWayToMoreRanks) {
-  PlannedJob job = small_job();
-  job.options.cuda_graph = true;
-  job.options.recompute_every = 1;
-  job.options.micro_batch = 1;
-  const auto found = find_remedy(job, peak_with(job, [](PlannedJob& j) {
-                                   j.options.cuda_graph = false;
-                                   j.options.zero = ZeroStage::kParameters;
-                                   j.num_ranks = 12;
-                                 }));
-  ASSERT_TRUE(found);
-  EXPECT_GT(found->job.num_ranks, 1);
-  EXPECT_FALSE(found->job.options.cuda_graph);
-  EXPECT_THAT(found->changes, ::testing::Contains(Change{Field::kCudaGraph, 0}));
-}
-
 // Only waiting for data may grow: before anything else of the job is changed.
 TEST(RemedySearch, ASmallerDataCacheComesFirst) {
   PlannedJob job = small_job();

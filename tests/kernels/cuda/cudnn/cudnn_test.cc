@@ -1,10 +1,12 @@
 // The graphs that attention and convolutions ask of cuDNN, played by emulation/cudnn.cc. That their results
 // are right, the conformance suite shows beside these tests: the engines that the emulation proposes first
 // break it.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/attention/attention_library.h"
 #include "kernels/cuda/device/stream.h"
+#include "runtime/base/error.h"
 #include "tests/kernels/cuda/emulation/cudnn_emulation.h"
 #include "tests/kernels/kernel_test.h"
 
@@ -207,7 +209,7 @@ TEST_F(CudnnTest, AttentionGoesInPartsWithinItsWorkspace) {
     EXPECT_EQ(dnn_counts().runs - before, expected_runs) << most_bytes;
     return dqkv.download();
   };
-  const std::vector<float> whole = gradient(cuda::kAttentionScoreBytes, 1);
+  const std::vector<float> whole = gradient(kAttentionScoreBytes, 1);
   struct Cap {
     std::int64_t bytes;
     int parts;
@@ -218,10 +220,73 @@ TEST_F(CudnnTest, AttentionGoesInPartsWithinItsWorkspace) {
   }
 }
 
+// An engine of cuDNN before 9.25, which has a workspace for the scores' gradients: what the meta backend
+// counts is what is held.
+TEST_F(CudnnTest, TheWorkspaceOfAttentionIsThePredictedOne) {
+  const std::int64_t samples = 3, heads = 6, length = 20, width = 6 * 8, head_bytes = length * length * 2;
+  for (const auto& [cap, part] : {std::pair{18 * head_bytes, 18}, {6 * head_bytes, 6}, {2 * head_bytes, 2}}) {
+    emulation::set_dnn_engines({{.workspace_bytes = static_cast<std::size_t>(part * head_bytes)}});
+    const Rig rig(DeviceType::kCuda, 1);
+    const DeviceArray qkv = rig.poisoned({samples, length, 3 * width}, DType::kBFloat16);
+    const DeviceArray out = rig.poisoned({samples, length, width}, DType::kBFloat16),
+                      dout = rig.poisoned({samples, length, width}, DType::kBFloat16),
+                      dqkv = rig.poisoned({samples, length, 3 * width}, DType::kBFloat16);
+    const DeviceArray lse = rig.poisoned({samples, heads, length});
+    const AttentionBwdArgs args{
+        .dout = dout, .qkv = qkv, .out = out, .lse = lse, .dqkv = dqkv, .num_heads = heads, .scale = 0.25f};
+    cuda::AttentionLibrary library(cuda::make_cudnn_handle(cuda::stream_of(rig.exec()).get()),
+                                   rig.shared_allocator(), cap);
+    rig.allocator().reset_peak();
+    const std::int64_t before = rig.allocator().stats().current[MemoryCategory::kWorkspace];
+    EXPECT_TRUE(library.run_bwd(args));
+    EXPECT_EQ(rig.allocator().stats().peak[MemoryCategory::kWorkspace] - before,
+              attention_bwd_workspace(args, cap))
+        << part << " heads at a time";
+  }
+}
+
 // See [Note: intermediates of attention].
 TEST_F(CudnnTest, AttentionIsAskedAgainWithFp32Intermediates) {
   emulation::set_dnn_engines({{.is_wide = true}});
   EXPECT_EQ(library_calls(64), 2);
+}
+
+// The same note, on engines that are marked as nondeterministic: a trial tells them apart, once a shape.
+TEST_F(CudnnTest, AttentionTakesAMarkedEngineThatRepeatsItsBits) {
+  const emulation::DnnEngine marked{.notes = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}},
+      steady{.notes = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}, .repeats = true};
+  emulation::set_dnn_engines({marked});
+  ::testing::internal::CaptureStdout();
+  {
+    const Rig rig(DeviceType::kCuda, 1);
+    attend(rig);
+    const int runs = dnn_counts().runs;
+    attend(rig);
+    EXPECT_EQ(dnn_counts().runs, runs) << "refused once, tried again";
+  }
+  std::string said = ::testing::internal::GetCapturedStdout();
+  EXPECT_THAT(said, ::testing::HasSubstr("as nondeterministic; it does not repeat its bits"));
+  EXPECT_THAT(said, ::testing::HasSubstr("has no fitting engine for deterministic attention, bf16 forward"));
+
+  emulation::set_dnn_engines({marked, steady});
+  ::testing::internal::CaptureStdout();
+  const Rig rig(DeviceType::kCuda, 1);
+  attend(rig);
+  const int runs = dnn_counts().runs;
+  attend(rig);
+  EXPECT_EQ(dnn_counts().runs, runs + 1);
+  said = ::testing::internal::GetCapturedStdout();
+  EXPECT_THAT(
+      said, ::testing::HasSubstr("marks proposal 1 for deterministic attention, bf16 forward of [1, 2 heads, "
+                                 "8, 8] as nondeterministic; it repeats its bits in a trial, and is taken"));
+
+  // What needs no trial goes before, wherever it is proposed; backward goes the same way.
+  emulation::set_dnn_engines({steady, {}});
+  ::testing::internal::CaptureStdout();
+  attend(Rig(DeviceType::kCuda, 1));
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
+  emulation::set_dnn_engines({steady});
+  EXPECT_GT(library_calls(64), 2) << "a trial, and a call of each";
 }
 
 // See [Note: defects of cuDNN's attention].
@@ -251,6 +316,25 @@ TEST_F(CudnnTest, TheFirstThatFitsIsTaken) {
   EXPECT_EQ(
       rig.allocator().stats().peak[MemoryCategory::kWorkspace],
       static_cast<std::int64_t>(Allocator::rounded(2 * 4 * 3 * 3 * sizeof(float)) + Allocator::rounded(100)));
+}
+
+TEST_F(CudnnTest, NoPlanIsBuiltInARecordedStep) {
+  const Rig rig(DeviceType::kCuda, 1);
+  convolve(rig, 5);
+  const DeviceArray x = rig.upload({1, 6, 6, 4}, std::vector<float>(144, 1.0f));
+  const DeviceArray w = rig.upload({2, 4, 3, 3}, std::vector<float>(72, 0.5f)),
+                    y = rig.poisoned({1, 6, 6, 2});
+  const int asked = dnn_counts().heuristics;
+  rig->begin_capture(rig.exec());
+  try {
+    rig.run(Conv2dFwdArgs{.x = x, .weight = w, .y = y, .geometry = {.stride = 1, .padding = 1}});
+    ADD_FAILURE() << "built in a recorded step";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kRuntime);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("a step is being recorded, and "));
+  }
+  rig->end_capture(rig.exec());
+  EXPECT_EQ(dnn_counts().heuristics, asked);
 }
 
 TEST_F(CudnnTest, RunsInRecordedSteps) {

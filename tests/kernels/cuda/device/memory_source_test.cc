@@ -81,6 +81,34 @@ TEST(CudaMemorySource, FreeSegmentsGoBackWhenTheCardIsFull) {
   EXPECT_EQ(emulation::allocated_bytes(), 90 * kMiB);
 }
 
+// cudaFree waits for the card, and so for messages of peers that may be waiting for this rank.
+TEST(CudaMemorySource, NothingGoesBackWhileMessagesAreUnderWay) {
+  const MemoryLimit limit(100 * kMiB);
+  Allocator allocator({DeviceType::kCuda, 0}, source());
+  const auto activations = [&](std::size_t bytes) {
+    return allocator.allocate(bytes, MemoryCategory::kActivations);
+  };
+  allocator.deallocate(activations(60 * kMiB), 60 * kMiB, MemoryCategory::kActivations);
+  {
+    const MemoryKeepScope keep(allocator);
+    const long before = emulation::counts().frees;
+    allocator.deallocate(activations(50 * kMiB), 50 * kMiB, MemoryCategory::kActivations);
+    try {
+      (void)activations(90 * kMiB);
+      ADD_FAILURE() << "fits";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory);
+      EXPECT_NE(
+          std::string(error.what()).find("of 60.00 MiB from the device nothing goes back while messages"),
+          std::string::npos)
+          << error.what();
+    }
+    EXPECT_EQ(emulation::counts().frees, before);
+  }
+  EXPECT_NE(activations(90 * kMiB), nullptr);
+  EXPECT_EQ(emulation::allocated_bytes(), 90 * kMiB);
+}
+
 TEST(CudaMemorySource, SmallRequestsTakeWhatIsLeft) {
   const MemoryLimit limit(10 * kMiB);
   const auto memory = source();

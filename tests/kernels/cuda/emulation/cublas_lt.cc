@@ -241,6 +241,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulPreference_t preference, int most,
                                               cublasLtMatmulHeuristicResult_t* results, int* count) {
   *count = 0;
+  ++emulation::counts().choices;
   const std::int64_t m = desc->transpose_a == CUBLAS_OP_N ? a->rows : a->cols;
   const std::int64_t k = desc->transpose_a == CUBLAS_OP_N ? a->cols : a->rows;
   const std::int64_t n = desc->transpose_b == CUBLAS_OP_N ? b->cols : b->rows;

@@ -75,7 +75,10 @@ struct Counts {
   long waits = 0;        // of the host, for a stream, an event or the device
   long event_waits = 0;  // of these, for an event: not for what was enqueued behind it
   long uploads = 0;      // copies to the device that have been done
+  long choices = 0;      // of an algorithm for a product
+  long pinned = 0;       // pieces of page-locked memory made
   long mallocs = 0;      // of device memory, and its frees: both may wait for the device
+  long frees = 0;        // alone
 };
 Counts& counts();
 

@@ -160,8 +160,16 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
 }
 
 // It waits for the card, which a stream that is recorded does not allow.
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  DeviceMemory& memory = device_memory();
+  const std::lock_guard lock(memory.mutex);
+  *total = memory.limit;
+  *free = memory.limit - memory.bytes;
+  return cudaSuccess;
+}
 cudaError_t cudaFree(void* data) {
   ++emulation::counts().mallocs;
+  ++emulation::counts().frees;
   if (streams_recorded > 0) return cudaErrorStreamCaptureUnsupported;
   DeviceMemory& memory = device_memory();
   const std::lock_guard lock(memory.mutex);
@@ -174,6 +182,7 @@ cudaError_t cudaFree(void* data) {
 }
 
 cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
+  ++emulation::counts().pinned;
   *data = std::malloc(bytes);
   return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
@@ -280,11 +289,61 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   finish(stream);
   return cudaSuccess;
 }
+namespace {
+
+// The stream becomes a part of what is recorded, if it is none yet.
+cudaError_t await_captured(cudaStream_t stream, const CUevent_st& event) {
+  const std::shared_ptr<EmulatedRecording> recording = event.recording.lock();
+  if (!recording || stream == nullptr || (stream->recording && stream->recording != recording)) {
+    return cudaErrorCapturedEvent;
+  }
+  if (!stream->recording) {
+    stream->recording = recording;
+    recording->forked.push_back(stream);
+  }
+  EmulatedRecording::Item& item = recording->add(stream);
+  item.kind = EmulatedRecording::Kind::kAwaitMark;
+  item.mark = event.recorded_mark;
+  return cudaSuccess;
+}
+
+// A card refuses to end a recording while a stream has work that the first one does not wait for.
+bool is_joined(const EmulatedRecording& recording, cudaStream_t forked) {
+  using Kind = EmulatedRecording::Kind;
+  const auto last = std::find_if(recording.items.rbegin(), recording.items.rend(),
+                                 [&](const auto& item) { return item.stream == forked; });
+  return last->kind == Kind::kRecordMark &&
+         std::any_of(recording.items.begin(), recording.items.end(), [&](const auto& item) {
+           return item.stream == nullptr && item.kind == Kind::kAwaitMark && item.mark == last->mark;
+         });
+}
+
+void play(const EmulatedRecording& recording, cudaStream_t origin) {
+  std::vector<std::shared_ptr<emulation::StreamMark>> marks(recording.num_marks);
+  for (auto& mark : marks) mark = std::make_shared<emulation::StreamMark>();
+  for (const EmulatedRecording::Item& item : recording.items) {
+    const cudaStream_t stream = item.stream == nullptr ? origin : item.stream;
+    switch (item.kind) {
+      case EmulatedRecording::Kind::kWork:
+        emulated_enqueue(stream, item.work);
+        break;
+      case EmulatedRecording::Kind::kRecordMark:
+        emulated_enqueue(stream, [mark = marks[item.mark]] { mark->set(); });
+        break;
+      case EmulatedRecording::Kind::kAwaitMark:
+        emulated_enqueue(stream, [mark = marks[item.mark]] { mark->wait(); });
+        break;
+    }
+  }
+}
+
+}  // namespace
+
 // A stream that does its work at once is the calling thread.
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  if (event->is_captured) return await_captured(stream, *event);
   if (stream != nullptr && stream->recording)
-    return cudaErrorStreamCaptureUnsupported;  // nothing that is recorded waits for others
-  if (event->is_captured) return cudaErrorCapturedEvent;
+    return cudaErrorStreamCaptureUnsupported;  // nothing that is recorded waits for what is not
   const EmulatedEventState& state = *event->state;
   if (event->mark) {
     emulated_enqueue(stream, [mark = event->mark] { mark->wait(); });
@@ -305,7 +364,14 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->is_captured = stream != nullptr && stream->recording;
-  if (event->is_captured) return cudaSuccess;
+  if (event->is_captured) {
+    event->recording = stream->recording;
+    event->recorded_mark = stream->recording->num_marks++;
+    EmulatedRecording::Item& item = stream->recording->add(stream);
+    item.kind = EmulatedRecording::Kind::kRecordMark;
+    item.mark = event->recorded_mark;
+    return cudaSuccess;
+  }
   event->mark = nullptr;
   if (stream != nullptr && stream->thread) {
     event->mark = std::make_shared<emulation::StreamMark>();
@@ -333,20 +399,33 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     reach(*event->state, event->state->recorded);
   return cudaSuccess;
 }
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  const bool records = stream != nullptr && stream->recording;
+  *status = records ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   if (stream->recording) return cudaErrorStreamCaptureUnsupported;
-  stream->recording = std::make_unique<CUgraph_st>();
+  stream->recording = std::make_shared<EmulatedRecording>();
+  stream->recording->origin = stream;
   ++streams_recorded;
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
-  if (!stream->recording) return cudaErrorStreamCaptureUnsupported;
-  *graph = stream->recording.release();
+  if (!stream->recording || stream->recording->origin != stream) return cudaErrorStreamCaptureUnsupported;
+  const std::shared_ptr<EmulatedRecording> recording = std::exchange(stream->recording, nullptr);
   --streams_recorded;
+  bool joined = true;
+  for (const cudaStream_t forked : recording->forked) {
+    forked->recording = nullptr;
+    joined = joined && is_joined(*recording, forked);
+  }
+  if (!joined) return cudaErrorStreamCaptureUnsupported;
+  *graph = new CUgraph_st{recording};
   return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
-  *exec = new CUgraphExec_st{graph->work};
+  *exec = new CUgraphExec_st{graph->recording};
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
@@ -359,7 +438,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   ++emulation::counts().graphs;
-  for (const auto& work : exec->work) emulated_enqueue(stream, work);
+  play(*exec->recording, stream);
   return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int* version) {

@@ -1,7 +1,10 @@
 #include <nccl.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <map>
 #include <mutex>
 #include <set>
@@ -24,15 +27,36 @@ struct EmulatedNcclComm {
   TestMemory memory{DeviceType::kCpu};
   std::set<std::pair<CallKind, int>> connected;  // calls and peers
   std::atomic<bool> lost_peer = false;
+  ncclUniqueId id{};
+  std::atomic<int> users = 0;       // threads inside of a call
+  std::atomic<bool> ended = false;  // destroyed, or aborted
+  // A call that connects, in a thread of its own.
+  std::future<ncclResult_t> connecting;
 };
 
 namespace {
 
-std::atomic<int> failing_operations{-1}, failing_setup{-1};
+std::atomic<int> failing_operations{-1}, failing_setup{-1}, num_misuses{0};
+std::atomic<bool> setup_hangs{false};
+
+// A call of the program with a communicator.
+class Use {
+ public:
+  explicit Use(ncclComm_t comm) : comm_(comm) {
+    if (comm_->users.fetch_add(1) > 0 || comm_->ended) ++num_misuses;
+  }
+  ~Use() { --comm_->users; }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+
+ private:
+  const ncclComm_t comm_;
+};
 
 struct Worlds {
   struct Pair {
     std::shared_ptr<LocalWorld> streams, hosts;
+    int size = 0, arrived = 0;
   };
   std::mutex mutex;
   int next = 0;
@@ -133,20 +157,40 @@ void play(const std::vector<Operation>& operations) {
   }
 }
 
-ncclResult_t launch(std::vector<Operation> operations) {
-  if (operations.empty()) return ncclSuccess;
-  try {
-    connect(operations);
-  } catch (const Error&) {
-    return ncclRemoteError;
-  }
+bool are_connected(const std::vector<Operation>& operations) {
+  return std::ranges::all_of(operations, [](const Operation& one) {
+    return one.peer == one.comm->hosts->rank() || one.comm->connected.contains({one.call, one.peer});
+  });
+}
+
+void give_to_stream(std::vector<Operation> operations) {
   const cudaStream_t stream = operations.front().stream;
   emulated_give_thread(stream);
   emulated_enqueue(stream, [all = std::move(operations)] { play(all); });
-  return ncclSuccess;
+}
+
+// All are of one communicator.
+ncclResult_t launch(std::vector<Operation> operations) {
+  if (operations.empty()) return ncclSuccess;
+  const ncclComm_t comm = operations.front().comm;
+  if (are_connected(operations)) {
+    give_to_stream(std::move(operations));
+    return ncclSuccess;
+  }
+  comm->connecting = std::async(std::launch::async, [all = std::move(operations)]() mutable {
+    try {
+      connect(all);
+    } catch (const Error&) {
+      return ncclRemoteError;
+    }
+    give_to_stream(std::move(all));
+    return ncclSuccess;
+  });
+  return ncclInProgress;
 }
 
 ncclResult_t enqueue(Operation operation) {
+  const Use use(operation.comm);
   if (group().depth == 0) return launch({std::move(operation)});
   group().operations.push_back(std::move(operation));
   return ncclSuccess;
@@ -180,6 +224,12 @@ void fail_operations_of(int rank) {
 void fail_setup_of(int rank) {
   failing_setup = rank;
 }
+void never_set_up(bool on) {
+  setup_hangs = on;
+}
+int misuses() {
+  return num_misuses;
+}
 
 }  // namespace nccl_emulation
 
@@ -194,30 +244,53 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   std::memcpy(id->internal, name.data(), name.size());
   return ncclSuccess;
 }
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclConfig_t*) {
-  if (rank == failing_setup) return ncclSystemError;
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
+  if (config->blocking != 0) return ncclInvalidArgument;
   const std::lock_guard lock(worlds().mutex);
   Worlds::Pair& pair = worlds().by_id[id.internal];
-  if (!pair.streams) pair = {std::make_shared<LocalWorld>(size), std::make_shared<LocalWorld>(size)};
+  if (!pair.streams)
+    pair = {std::make_shared<LocalWorld>(size), std::make_shared<LocalWorld>(size), size,
+            setup_hangs ? -1 : 0};
+  ++pair.arrived;
+  if (rank == failing_setup) return ncclSystemError;
   *comm = new EmulatedNcclComm{pair.streams->communicator(rank), pair.hosts->communicator(rank)};
   open_channels_of_pairs(*(*comm)->streams, {0});
   open_channels_of_pairs(*(*comm)->hosts, {0});
+  (*comm)->id = id;
+  return ncclInProgress;
+}
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  const Use use(comm);
   return ncclSuccess;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  { const Use use(comm); }
   delete comm;
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  const Use use(comm);
+  comm->ended = true;
   comm->streams->abort("NCCL was aborted");
   comm->hosts->abort("NCCL was aborted");
+  if (comm->connecting.valid()) comm->connecting.wait();
   const std::lock_guard lock(worlds().mutex);
   worlds().aborted.emplace_back(comm);
   return ncclSuccess;
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
-  const bool failed = comm->streams->rank() == failing_operations || comm->lost_peer;
-  *error = failed ? ncclRemoteError : ncclSuccess;
+  const Use use(comm);
+  {
+    const std::lock_guard lock(worlds().mutex);
+    const Worlds::Pair& pair = worlds().by_id.at(comm->id.internal);
+    *error = pair.arrived < pair.size ? ncclInProgress : ncclSuccess;
+  }
+  if (comm->connecting.valid()) {
+    const bool ready = comm->connecting.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    *error = ready ? comm->connecting.get() : ncclInProgress;
+  }
+  if (comm->streams->rank() == failing_operations || comm->lost_peer) *error = ncclRemoteError;
   return ncclSuccess;
 }
 const char* ncclGetErrorString(ncclResult_t result) {

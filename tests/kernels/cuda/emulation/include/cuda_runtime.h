@@ -88,14 +88,30 @@ enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 inline constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
 
 // A graph is the list of what was enqueued while its stream was recorded.
-using EmulatedWork = std::vector<std::function<void()>>;
+struct CUstream_st;
+// What streams do, in the order in which the host said it. Marks of events are numbers: each launch has its
+// own.
+struct EmulatedRecording {
+  enum class Kind { kWork, kRecordMark, kAwaitMark };
+  struct Item {
+    CUstream_st* stream;  // null: the one that the graph is launched on
+    Kind kind = Kind::kWork;
+    std::function<void()> work = {};
+    std::size_t mark = 0;
+  };
+  CUstream_st* origin = nullptr;
+  std::vector<CUstream_st*> forked;
+  std::vector<Item> items;
+  std::size_t num_marks = 0;
+
+  Item& add(CUstream_st* stream) { return items.emplace_back(Item{stream == origin ? nullptr : stream}); }
+};
 struct CUgraph_st {
-  EmulatedWork work;
+  std::shared_ptr<EmulatedRecording> recording;
 };
 struct CUgraphExec_st {
-  EmulatedWork work;
+  std::shared_ptr<EmulatedRecording> recording;
 };
-struct CUstream_st;
 // Of an event: how often it has been recorded, and how many of these the stream has come to.
 struct EmulatedEventState {
   std::atomic<long> recorded = 0, reached = 0;
@@ -108,7 +124,7 @@ struct EmulatedItem {
   bool is_ready() const { return !awaited || awaited->reached >= record; }
 };
 struct CUstream_st {
-  std::unique_ptr<CUgraph_st> recording;              // null: work is done
+  std::shared_ptr<EmulatedRecording> recording;       // null: work is done
   std::unique_ptr<::emulation::StreamThread> thread;  // null: at once
   bool is_held = false;                               // or when something waits for it
   std::deque<EmulatedItem> waiting;
@@ -117,12 +133,15 @@ struct CUevent_st {
   std::shared_ptr<EmulatedEventState> state = std::make_shared<EmulatedEventState>();
   std::shared_ptr<::emulation::StreamMark> mark;  // of a stream with a thread
   bool is_captured = false;                       // its last record is part of a graph
+  std::weak_ptr<EmulatedRecording> recording;     // that graph, while it is recorded
+  std::size_t recorded_mark = 0;                  // in it
 };
 using cudaStream_t = CUstream_st*;
 using cudaEvent_t = CUevent_st*;
 using cudaGraph_t = CUgraph_st*;
 using cudaGraphExec_t = CUgraphExec_st*;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed = 2 };
+enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
 
 /// Puts an item behind those of a stream, and runs what need not wait.
 void emulated_append(cudaStream_t stream, EmulatedItem item);
@@ -130,7 +149,10 @@ void emulated_append(cudaStream_t stream, EmulatedItem item);
 /// Does `work` now, or in the stream's thread, or when the graph that is being recorded is launched, or when
 /// the stream comes to it. It alone reaches device memory.
 inline void emulated_enqueue(cudaStream_t stream, std::function<void()> on_card) {
-  if (stream != nullptr && stream->recording) return stream->recording->work.push_back(std::move(on_card));
+  if (stream != nullptr && stream->recording) {
+    stream->recording->add(stream).work = std::move(on_card);
+    return;
+  }
   auto work = [on_card = std::move(on_card)] {
     const ::emulation::DeviceAccess access;
     on_card();
@@ -167,6 +189,7 @@ struct cudaDeviceProp {
   std::size_t totalGlobalMem;
 };
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int device);
 cudaError_t cudaGetDevice(int* device);
@@ -182,6 +205,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status);
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags);

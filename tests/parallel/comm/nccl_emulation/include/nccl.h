@@ -6,7 +6,13 @@
 
 #include <cstddef>
 
-enum ncclResult_t { ncclSuccess = 0, ncclSystemError = 2, ncclRemoteError = 6, ncclInProgress = 7 };
+enum ncclResult_t {
+  ncclSuccess = 0,
+  ncclSystemError = 2,
+  ncclInvalidArgument = 4,
+  ncclRemoteError = 6,
+  ncclInProgress = 7
+};
 enum ncclDataType_t { ncclUint8, ncclInt32, ncclFloat16, ncclFloat32, ncclBfloat16 };
 enum ncclRedOp_t { ncclSum, ncclMax };
 struct ncclUniqueId {
@@ -16,15 +22,16 @@ struct EmulatedNcclComm;
 using ncclComm_t = EmulatedNcclComm*;
 
 struct ncclConfig_t {
-  int maxCTAs;
+  int blocking, maxCTAs;
 };
 #define NCCL_CONFIG_INITIALIZER \
-  { .maxCTAs = 0 }
+  { .blocking = 1, .maxCTAs = 0 }
 
 ncclResult_t ncclGetVersion(int* version);
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t* config);
+ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);

@@ -1,0 +1,69 @@
+// The workspace of attention's backward on cuda, a function of the shapes alone: kernels/cuda keeps to it,
+// and the meta backend counts it for jobs that will run there.
+//
+// [Note: parts of an attention] cuDNN before 9.25 writes the scores' gradients of a deterministic backward to
+// a workspace that grows with T * T: 3.4 GB for 25 heads of 8192 tokens. So a backward is computed by as many
+// samples at a time, else by as many heads of a sample, as need at most 1 GiB for it, equal parts with one
+// plan. The shape alone decides, not the library's version. An engine may have a quarter more in all; one
+// head alone needs more than that from T = 25906 on, and the native kernel runs.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/backend_ops.h"
+
+namespace trireme {
+
+/// The most that a backward may write of its scores' gradients at a time.
+inline constexpr std::int64_t kAttentionScoreBytes = std::int64_t{1} << 30;
+
+/// The most workspace that an engine may have for a part of `score_bytes`.
+constexpr std::int64_t attention_engine_bytes(std::int64_t score_bytes) {
+  return score_bytes / 4 * 5;
+}
+
+/// The library has no fp32 attention, and its dropout draws other numbers than [Note: random numbers] says.
+template <class Args>
+bool suits_attention_library(const Args& args) {
+  return size_bytes(args.qkv.dtype) == 2 && args.dropout_p <= 0.0f && args.qkv.num_elems() > 0;
+}
+
+/// What is computed at a time.
+struct AttentionPart {
+  std::int64_t samples = 0, heads = 0;
+};
+
+/// The largest divisor of n that is at most `most`, or 1.
+inline std::int64_t divisor_within(std::int64_t n, std::int64_t most) {
+  for (std::int64_t divisor = std::min(n, most); divisor > 1; --divisor) {
+    if (n % divisor == 0) return divisor;
+  }
+  return 1;
+}
+
+/// See [Note: parts of an attention].
+inline AttentionPart attention_part(const AttentionBwdArgs& args,
+                                    std::int64_t score_bytes = kAttentionScoreBytes) {
+  const std::int64_t samples = args.qkv.shape[0], heads = args.num_heads, seq_len = args.qkv.shape[1];
+  const std::int64_t head_bytes = seq_len * seq_len * size_bytes(args.qkv.dtype);
+  if (heads * head_bytes > score_bytes) return {1, divisor_within(heads, score_bytes / head_bytes)};
+  return {divisor_within(samples, score_bytes / (heads * head_bytes)), heads};
+}
+
+/// The bytes that the backward holds beside its tensors while it runs: the gradients of a part's scores, and
+/// a sum for each row of scores. 0 where the native kernel runs. Later versions of the library need less.
+inline std::int64_t attention_bwd_workspace(const AttentionBwdArgs& args,
+                                            std::int64_t score_bytes = kAttentionScoreBytes) {
+  if (!suits_attention_library(args)) return 0;
+  const std::int64_t samples = args.qkv.shape[0], heads = args.num_heads, seq_len = args.qkv.shape[1];
+  const AttentionPart part = attention_part(args, score_bytes);
+  const std::int64_t scores = part.samples * part.heads * seq_len * seq_len * size_bytes(args.qkv.dtype);
+  const bool is_whole = part.samples == samples && part.heads == heads;
+  if (scores > attention_engine_bytes(score_bytes) || (!is_whole && seq_len % 4 != 0)) return 0;
+  const auto charged = [](std::int64_t bytes) {
+    return static_cast<std::int64_t>(Allocator::rounded(static_cast<std::size_t>(bytes)));
+  };
+  return charged(scores) + charged(samples * heads * seq_len * std::int64_t{sizeof(float)});
+}
+
+}  // namespace trireme
