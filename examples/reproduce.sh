@@ -3,7 +3,8 @@
 # precision, recompute, ZeRO, pipeline schedules, accumulation, input pipeline, scaling. Installs what is missing and
 # builds first. An experiment is a file in examples/reproduce. Some ten minutes on two cores once it is built.
 #
-#   examples/reproduce.sh [--quick | --full] [--only NAME...] [--list] [--resume] [--compare OLD.json] [--out DIR]
+#   examples/reproduce.sh [--quick | --full] [--only NAME...] [--list] [--resume] [--gpu] [--peer PYTHON] [--keep]
+#                         [--compare OLD.json] [--out DIR]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

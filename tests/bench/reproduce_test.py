@@ -3,6 +3,7 @@
 import argparse
 import csv
 import json
+import random
 import subprocess
 import sys
 import tempfile
@@ -12,11 +13,13 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "reproduce"))
-from compare import find_worse  # noqa: E402
+from compare import agreement, drift, find_worse  # noqa: E402
 from experiment import ExperimentError, read_experiment, read_experiments  # noqa: E402
 from expression import ExpressionError, evaluate, names  # noqa: E402
 from intervals import median_interval, overlap  # noqa: E402
-from measure import DIFFERS, REPRODUCED, WITHIN_NOISE, judge  # noqa: E402
+from library import BEGIN, END, keep, machines_text, pages_differ, write_pages  # noqa: E402
+from machine import why_no_cuda, why_no_namespaces  # noqa: E402
+from measure import DIFFERS, NOT_RUN, REPRODUCED, WITHIN_NOISE, judge  # noqa: E402
 
 TINY = """
 title = "tiny"
@@ -106,8 +109,21 @@ class Intervals(unittest.TestCase):
         values = [1.0, 1.1, 0.9, 1.3, 1.05]
         middle, low, high = median_interval(values)
         self.assertEqual(middle, 1.05)
-        self.assertTrue(0.9 <= low < middle < high <= 1.3)
+        self.assertTrue(0 <= low < middle < high)
         self.assertEqual(median_interval(values), (middle, low, high))
+
+    def test_few_values_get_honest_intervals(self):
+        for count, least in ((3, 0.88), (5, 0.94), (11, 0.94)):
+            draw = random.Random(count)
+            held = 0
+            for _ in range(300):
+                _, low, high = median_interval([draw.gauss(10, 1) for _ in range(count)])
+                held += low <= 10 <= high
+            self.assertGreater(held / 300, least, count)
+
+    def test_no_bound_falls_below_zero(self):
+        self.assertEqual(median_interval([0.0, 0.1, 5.0])[1], 0.0)
+        self.assertLess(median_interval([-1.0, 0.1, 5.0])[1], 0.0)
 
     def test_verdicts(self):
         self.assertEqual(judge(0.5, 0.6, 0.7, [0.4, 0.8]), REPRODUCED)
@@ -125,11 +141,82 @@ class Comparison(unittest.TestCase):
     def test_noise_is_not_worse(self):
         self.assertEqual(find_worse(results([10, 11, 12]), results([10.5, 11.5, 12.5])), [])
 
+    def test_one_round_says_nothing_about_time(self):
+        self.assertEqual(find_worse(results([10]), results([20])), [])
+
+    def test_some_percent_are_the_session(self):
+        self.assertEqual(find_worse(results([10.0, 10.1, 10.2]), results([10.5, 10.6, 10.7])), [])
+
     def test_a_slower_build_is_named(self):
         self.assertEqual(find_worse(results([10, 11, 12]), results([20, 21, 22])), [("e", "v", "step_ms", 11, 21)])
 
+    def test_a_busy_machine_is_not_taken_for_a_worse_variant(self):
+        def many(*slow):
+            variants = [{"name": f"v{i}", "rounds": [{"numbers": {"step_ms": one * slow[i]}} for one in (10, 10.2, 10.1, 9.9, 9.8)]}
+                        for i in range(len(slow))]
+            return {"experiments": [{"name": "e", "variants": variants}]}
+
+        usual, busy = many(*[1] * 9), many(*[1.5] * 9)
+        self.assertEqual(find_worse(usual, busy), [])
+        self.assertAlmostEqual(drift(usual, busy), 1.5)
+        self.assertEqual([name[1] for name in find_worse(usual, many(*[1.5] * 8, 3))], ["v8"])
+
     def test_a_byte_more_is_named(self):
         self.assertEqual(find_worse(results([10], 100), results([10], 101)), [("e", "v", "peak_bytes", 100, 101)])
+
+
+    def test_overlapping_intervals_are_counted(self):
+        def figures(*ranges):
+            return {"experiments": [{"name": name, "figures": [{"name": "f", "value": low, "low": low, "high": high}]}
+                                    for name, low, high in ranges]}
+
+        old = figures(("a", 1, 2), ("b", 1, 2), ("gone", 1, 2))
+        self.assertEqual(agreement(old, figures(("a", 2, 3), ("b", 3, 4), ("new", 1, 2))), (["a"], [("b", "f")]))
+
+
+KEPT = {"machine": {"processor": "P (1)", "cores": 2, "memory_bytes": 1, "gpu": None, "gpus": 0, "build": "b", "load": 1.5}, "full": False,
+        "picture": {"title": "Peak", "unit": "MiB", "bars": [["nothing", 12.5], ["all", 2.0]]},
+        "experiments": [{"name": "e", "title": "E", "reason": "", "memory": [{"predicted": 3, "measured": 3}], "figures": [
+            {"name": "ratio", "unit": "", "documented": "2", "value": 2.0, "low": 1.5, "high": 2.5, "verdict": REPRODUCED,
+             "because": "", "telling": True, "rounds": [2.0]}],
+            "variants": [{"name": "v", "title": "v", "rounds": [{"folder": "x", "numbers": {"step_ms": 1.23456789}}]}]},
+            {"name": "n", "title": "N", "reason": "it needs more", "figures": [], "variants": [], "memory": []}]}
+
+
+class Library(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        self.file = keep(KEPT, self.root)
+
+    def test_results_are_kept_by_machine_and_comparable(self):
+        self.assertEqual(self.file.parent.name, "p-1-2-cores")
+        kept = json.loads(self.file.read_text())
+        self.assertEqual(kept["experiments"][0]["variants"][0]["rounds"], [{"numbers": {"step_ms": 1.2346}}])
+        self.assertEqual(find_worse(kept, kept), [])
+        self.assertEqual(agreement(kept, kept), (["e"], []))
+
+    def test_machines_stand_side_by_side(self):
+        other = KEPT | {"machine": KEPT["machine"] | {"processor": "Q"}}
+        text = machines_text([self.file, keep(other, self.root)])
+        self.assertIn("| P (1), 2 cores | Q, 2 cores |", text)
+        self.assertIn("| E | ratio | 2 | 2 (1.5 to 2.5), reproduced | 2 (1.5 to 2.5), reproduced |", text)
+        self.assertIn("not run: it needs more", text)
+
+    def test_pages_are_generated_and_a_stale_one_is_named(self):
+        (self.root / "README.md").write_text(f"before\n{BEGIN}{END}after\n")
+        self.assertEqual(len(pages_differ(self.root)), 3)
+        write_pages(self.root)
+        self.assertEqual(pages_differ(self.root), [])
+        readme = (self.root / "README.md").read_text()
+        self.assertTrue(readme.startswith("before\n") and readme.endswith("after\n"))
+        self.assertIn("| E | ratio | 2 | 2 (1.5 to 2.5) |", readme)
+        (self.root / "README.md").write_text(readme.replace("1.5", "1.6"))
+        self.assertEqual([str(path) for path in pages_differ(self.root)], ["README.md"])
+
+    def test_the_pages_of_this_tree_are_those_of_its_results(self):
+        self.assertEqual(pages_differ(HERE.parents[1]), [])
 
 
 class Files(unittest.TestCase):
@@ -152,6 +239,11 @@ class Files(unittest.TestCase):
         self.check_refused(TINY.replace("reproduced_if = [2, 2]", ""), "figure 'refused'", "reproduced_if")
         self.check_refused(TINY.replace('kind = "bars"', 'kind = "pie"'), "pie", "bars")
         self.check_refused(TINY.replace("[job]", "needs = { gpus = 1 }\n[job]"), "gpus", "cores")
+        self.check_refused(TINY.replace("[variants.every2]", "[variants.every2]\npeer = \"jax\""), "jax", "eager")
+        self.check_refused(TINY.replace("[variants.every2]", "[variants.every2]\nresumes = { of = \"every2\", step = 1 }"),
+                           "every2", "another variant")
+        self.check_refused(TINY.replace("[variants.every2]", "[variants.every2]\nranks = 3\nranks_per_host = 2"), "3 ranks")
+        self.check_refused(TINY.replace('kind = "bars"', 'kind = "waterfall"\nvariants = ["plane"]'), "time", "in order")
         self.check_refused("title = ", "")
 
     def test_all_that_are_shipped_are_whole(self):
@@ -202,6 +294,12 @@ class WholeRun(unittest.TestCase):
         self.assertEqual(record.stat().st_mtime_ns, before)
         self.assertEqual(len(self.read()[0]["variants"][1]["rounds"]), 2)
 
+    def test_too_little_memory_is_a_reason_and_no_failure(self):
+        (self.experiments / "tiny.toml").write_text(TINY.replace("[variants.plain]", "parallel = { memory_limit = 1000 }\n[variants.plain]"))
+        self.reproduce()
+        (result,) = self.read()
+        self.assertRegex(result["reason"], "plain needs [0-9,]+ bytes a rank")
+
     def test_failures_are_named_and_the_rest_is_reported(self):
         (self.experiments / "broken.toml").write_text(TINY.replace("layers = 4", "layers = -4"))
         self.assertIn("broken failed", self.reproduce(code=1))
@@ -217,6 +315,61 @@ class WholeRun(unittest.TestCase):
         for row in rows[:2]:
             self.assertEqual(row["peak_bytes"], row["predicted_bytes"])
         self.assertEqual((self.folder / "out" / "report.html").read_text().count("<svg"), 2)
+
+    def test_a_variant_resumes_from_another(self):
+        text = TINY.replace("[variants.refused]", """[variants.resumed]
+resumes = { of = "plain", step = 2 }
+[variants.refused]""").replace("[variants.plain]", "[variants.plain]\nset = { checkpoint.every = 2, checkpoint.keep = 0 }")
+        figure = '[[figures]]\nname = "again"\nvalue = "resumed.last_loss"\nformula = "plain.last_loss"\nwithin = 0.0\n'
+        (self.experiments / "tiny.toml").write_text(text.replace("[[plots]]", figure + "[[plots]]", 1))
+        self.reproduce()
+        self.assertEqual(self.read()[0]["figures"][-1]["verdict"], REPRODUCED)
+
+    def test_hosts_with_slow_links_or_the_reason(self):
+        (self.experiments / "tiny.toml").write_text(TINY.replace(
+            "[variants.every2]", '[variants.every2]\nranks = 2\nlink = "1gbit"').replace("micro_batch = 2", "micro_batch = 1"))
+        self.reproduce()
+        (result,) = self.read()
+        self.assertEqual(result["reason"], why_no_namespaces())
+        if not result["reason"]:
+            self.assertIn("on_hosts.py --hosts 2", result["variants"][1]["rounds"][0]["command"])
+
+    def test_without_a_gpu_each_experiment_says_so(self):
+        reason = why_no_cuda(ARGUMENTS.trireme)
+        if reason:
+            self.reproduce("--gpu")
+            self.assertEqual(self.read()[0]["reason"], reason)
+            self.assertIn("not run: it needs", (self.folder / "out" / "report.md").read_text())
+
+    def test_pytorch_stands_beside_or_says_what_is_missing(self):
+        (self.experiments / "tiny.toml").write_text(TINY.replace("[variants.refused]", """[variants.eager]
+peer = "eager"
+[variants.compiled]
+peer = "compiled"
+[variants.refused]""").replace("[[plots]]", """[[figures]]
+name = "eager"
+value = "eager.parameters / plain.parameters"
+formula = "1"
+within = 0.0
+[[figures]]
+name = "compiled"
+value = "compiled.step_ms"
+reproduced_if = [0, 1e9]
+[[plots]]""", 1))
+        self.reproduce()
+        self.assertEqual([figure["because"] for figure in self.read()[0]["figures"][3:]],
+                         ["it needs a Python with PyTorch, named with --peer PYTHON"] * 2)
+        self.reproduce("--peer", sys.executable)
+        eager, compiled = self.read()[0]["figures"][3:]
+        try:
+            import torch
+        except ImportError:
+            self.assertIn("no PyTorch", eager["because"])
+            return
+        self.assertEqual(eager["verdict"], REPRODUCED)
+        if not hasattr(torch, "compile"):
+            self.assertEqual(compiled["verdict"], NOT_RUN)
+            self.assertIn("no torch.compile", compiled["because"])
 
     def test_an_unknown_name_is_refused(self):
         self.assertIn("there are tiny", self.reproduce("--only", "tinny", code=2))

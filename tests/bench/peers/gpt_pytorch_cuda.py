@@ -5,8 +5,8 @@ AdamW, scaled_dot_product_attention) in the same precision: fp16 and bf16 as aut
     gpt_pytorch_cuda.py --layers 12 --hidden 768 --heads 12 --vocab 50304 --context 1024 --micro-batch 8 --math bf16 \
       --compile
 
-`--device cpu` is for trying the script out. Prints one JSON object: milliseconds a step (median), tokens/s, peak bytes,
-loss.
+Prints one JSON object: milliseconds a step (median), tokens/s, peak bytes, loss. `--device cpu` computes on `--threads`
+cores; AdamW is fused there from PyTorch 2.4 on, attention from 2.0 on.
 """
 
 import argparse
@@ -63,7 +63,7 @@ class Gpt(nn.Module):
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, value in dict(layers=12, hidden=768, heads=12, vocab=50304, context=1024, micro_batch=8, steps=20,
-                            warmup=5).items():
+                            warmup=5, threads=1).items():
         parser.add_argument("--" + name.replace("_", "-"), type=int, default=value)
     parser.add_argument("--math", choices=("fp32", "tf32", "fp16", "bf16"), default="fp32")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
@@ -74,13 +74,18 @@ def parse_arguments():
 def main():
     args = parse_arguments()
     on_gpu = args.device == "cuda"
+    if args.compile and not hasattr(torch, "compile"):
+        raise SystemExit(f"error: PyTorch {torch.__version__} has no torch.compile; 2.0 has")
+    version = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    fused = on_gpu or version >= (2, 4)
+    torch.set_num_threads(args.threads)
     torch.set_float32_matmul_precision("highest" if args.math == "fp32" else "high")
     torch.manual_seed(1)
     model = Gpt(args).to(args.device)
     decay = [p for p in model.parameters() if p.dim() >= 2]
     rest = [p for p in model.parameters() if p.dim() < 2]
     groups = [{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.99), **({"fused": True} if on_gpu else {}))
+    optimizer = torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.99), **({"fused": True} if fused else {}))
     # A CPU has no autocast to fp16: there the script is tried out in bf16.
     dtype = torch.float16 if args.math == "fp16" and on_gpu else torch.bfloat16
     autocast = torch.autocast(args.device, dtype=dtype, enabled=args.math in ("fp16", "bf16"))
@@ -115,7 +120,7 @@ def main():
         "step_ms": median, "min_step_ms": min(step_ms), "tokens_per_s": tokens * 1e3 / median, "all_step_ms": step_ms,
         "peak_bytes": torch.cuda.max_memory_allocated() if on_gpu else 0,
         "reserved_bytes": torch.cuda.max_memory_reserved() if on_gpu else 0,
-        "torch": torch.__version__, "compiled": args.compile, "math": args.math, "device": args.device,
+        "torch": torch.__version__, "compiled": args.compile, "fused_adamw": fused, "math": args.math, "device": args.device,
     }))
 
 

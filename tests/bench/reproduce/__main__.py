@@ -11,13 +11,15 @@ sys.dont_write_bytecode = True
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE))
-from compare import print_comparison  # noqa: E402
+from compare import print_agreement, print_comparison  # noqa: E402
 from experiment import MATRIX, ExperimentError, read_experiments  # noqa: E402
 from inputs import prepare_pictures, prepare_text, substitute  # noqa: E402
 from job_runs import JobRunner  # noqa: E402
-from machine import cores, machine_facts  # noqa: E402
+from library import keep, kept_files, machines_text, pages_differ, waterfall, write_pages  # noqa: E402
+from machine import cores, machine_facts, num_gpus, why_no_cuda, why_no_namespaces  # noqa: E402
 from matrix import cells, read_matrix, run_matrix, write_csv  # noqa: E402
-from measure import Options, run_experiment, why_not  # noqa: E402
+from measure import Options, num_rounds, run_experiment, why_not  # noqa: E402
+from peer import why_no_peer  # noqa: E402
 
 
 def parse_options():
@@ -28,7 +30,16 @@ def parse_options():
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these experiments")
     parser.add_argument("--list", action="store_true", help="name the experiments and end")
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted run: what is finished stays")
-    parser.add_argument("--compare", metavar="OLD.json", help="name what is slower or larger than in an earlier results.json")
+    parser.add_argument("--compare", metavar="OLD.json", help="name what is slower or larger than in earlier results, and count the "
+                        "experiments whose intervals overlap")
+    parser.add_argument("--of", metavar="NEW.json", help="run nothing: compare or keep these results")
+    parser.add_argument("--gpu", action="store_true", help="every job on the GPU")
+    parser.add_argument("--peer", metavar="PYTHON", help="a Python with PyTorch, for the experiments beside it")
+    parser.add_argument("--keep", action="store_true", help="put the results among tests/bench/results, by machine")
+    parser.add_argument("--machines", nargs="*", metavar="FILE", help="run nothing: print kept results side by side "
+                        "(default: all of tests/bench/results)")
+    parser.add_argument("--pages", action="store_true", help="run nothing: write the pages that show the kept results")
+    parser.add_argument("--check-pages", action="store_true", help="run nothing: whether those pages are as --pages writes them")
     parser.add_argument("--out", default="out/reproduce", help="folder of the report (default: %(default)s)")
     parser.add_argument("--trireme", default=str(ROOT / "build/release/bin/trireme"), help="the program (default: %(default)s)")
     parser.add_argument("--experiments", default=str(ROOT / "examples/reproduce"), help="folder of the experiments")
@@ -65,8 +76,41 @@ class Progress:
 def num_runs(experiment, how):
     if why_not(experiment, how):
         return 0
-    count = experiment.rounds["full" if how.full else "quick"] if experiment.runs else 1
-    return count * len(experiment.variants)
+    return num_rounds(experiment, how) * len([one for one in experiment.variants if not (one.peer and how.no_peer)])
+
+
+def how_to_run(options, experiments, trireme):
+    """What this machine has for them."""
+    links = any(variant.link for experiment in experiments for variant in experiment.variants)
+    peers = any(variant.peer for experiment in experiments for variant in experiment.variants)
+    gpu = options.gpu or any(experiment.needs.get("gpu") for experiment in experiments)
+    return Options(full=options.full, cores=cores(), gpu=options.gpu, gpus=num_gpus(),
+                   no_cuda=why_no_cuda(trireme) if gpu else "", no_namespaces=why_no_namespaces() if links else "",
+                   no_peer=why_no_peer(options.peer) if peers else "")
+
+
+def without_runs(options):
+    """The exit code of what needs no run; None: runs are wanted."""
+    if options.of:
+        new = json.loads(Path(options.of).read_text())
+        if options.keep:
+            print(f"kept: {keep(new, ROOT)}; --pages writes the pages anew")
+        if not options.compare:
+            return 0
+        old = json.loads(Path(options.compare).read_text())
+        print_agreement(old, new)
+        return 1 if print_comparison(old, new) else 0
+    if options.machines is not None:
+        print(machines_text(options.machines or kept_files(ROOT)))
+        return 0
+    if options.pages:
+        write_pages(ROOT)
+        return 0
+    if options.check_pages:
+        for page in pages_differ(ROOT):
+            print(f"{page} is not what --pages writes")
+        return 1 if pages_differ(ROOT) else 0
+    return None
 
 
 def prepare_inputs(experiments, how, trireme, folder):
@@ -85,6 +129,9 @@ def prepare_inputs(experiments, how, trireme, folder):
 
 def main():
     options = parse_options()
+    done = without_runs(options)
+    if done is not None:
+        return done
     experiments, matrix = chosen_experiments(options)
     if options.list:
         for experiment in experiments:
@@ -100,14 +147,15 @@ def main():
         for part in (*experiments, *([matrix] if matrix else [])):
             shutil.rmtree(out / "runs" / part.name, ignore_errors=True)
     facts = machine_facts(trireme)
-    how = Options(full=options.full, cores=cores())
+    how = how_to_run(options, experiments, trireme)
     prepare_inputs(experiments, how, trireme, out / "inputs")
-    runner = JobRunner(trireme, out / "runs", facts["build"])
+    runner = JobRunner(trireme, out / "runs", facts["build"], peer=options.peer or "")
     num_cells = len(list(cells(matrix))) if matrix else 0
     progress = Progress(sum(num_runs(experiment, how) for experiment in experiments) + num_cells)
     results = {"machine": facts, "full": options.full,
                "experiments": [run_experiment(experiment, runner, how, progress) for experiment in experiments],
-               "matrix": run_matrix(matrix, runner, options.full, cores(), progress) if matrix else []}
+               "matrix": run_matrix(matrix, runner, how, progress) if matrix else []}
+    results["picture"] = waterfall(results, experiments)
     out.mkdir(parents=True, exist_ok=True)
     (out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     if matrix:
@@ -119,7 +167,13 @@ def main():
     for result in results["experiments"]:
         if result.get("failed"):
             print(f"reproduce: {result['name']} failed: {result['reason']}", file=sys.stderr)
-    worse = options.compare and print_comparison(json.loads(Path(options.compare).read_text()), results)
+    if options.keep:
+        print(f"kept: {keep(results, ROOT)}; --pages writes the pages anew")
+    worse = False
+    if options.compare:
+        old = json.loads(Path(options.compare).read_text())
+        print_agreement(old, results)
+        worse = print_comparison(old, results)
     return 1 if failed or worse else 0
 
 

@@ -1,4 +1,7 @@
 """Two results of one machine: which figures and step times became worse beyond their noise."""
+import math
+import statistics
+
 from intervals import median_interval, overlap
 from machine import same_hardware
 
@@ -6,12 +9,15 @@ from machine import same_hardware
 COSTS = {"step_ms": "ms a step", "peak_bytes": "bytes at the peak", "comm_bytes": "bytes sent a step",
          "data_wait_ms": "ms waiting for data"}
 SMALLEST_MS = 0.5  # differences of waits below it are no news
+CHANCE = 0.005  # of rounds that lie apart by themselves
+LEAST_VARIANTS, LEAST_ROUNDS = 8, 3  # a single round does not know its noise
+NOTABLE = 1.1  # sessions differ by some percent that rounds of one session do not show
 
 
 def _costs(results):
     found = {}
     for experiment in results["experiments"]:
-        for variant in experiment["variants"]:
+        for variant in (one for one in experiment["variants"] if not one.get("peer")):
             for key in COSTS:
                 values = [one["numbers"][key] for one in variant["rounds"] if key in one["numbers"]]
                 if values:
@@ -19,20 +25,60 @@ def _costs(results):
     return found
 
 
-def _is_worse(key, old, new):
+def drift(old, new):
+    """How many times as long the steps of all variants take, in the median: another load of the machine, or a build that
+    is slower throughout. 1 where too few are measured to tell it from a variant that is slower by itself."""
+    before, after = _costs(old), _costs(new)
+    ratios = [statistics.median(after[name]) / statistics.median(before[name])
+              for name in before if name in after and name[2] == "step_ms"]
+    return statistics.median(ratios) if len(ratios) >= LEAST_VARIANTS else 1.0
+
+
+def _is_worse(key, old, new, scale):
     if key.endswith("_bytes"):
         return min(new) > max(old)
-    _, *old_range = median_interval(old)
-    _, *new_range = median_interval(new)
-    longer = median_interval(new)[0] - median_interval(old)[0]
-    return longer > SMALLEST_MS and not overlap(old_range, new_range) and min(new) > max(old)
+    if min(len(old), len(new)) < LEAST_ROUNDS:
+        return False
+    old = [max(1.0, scale) * value for value in old]
+    before, after = statistics.median(old), statistics.median(new)
+    if min(new) <= max(old) or after - before <= SMALLEST_MS or after <= NOTABLE * before:
+        return False
+    # All rounds lie apart: with 5 and 5 that is rare enough by itself, whatever single rounds stray. With fewer, their
+    # intervals have to lie apart, too.
+    return (1 / math.comb(len(old) + len(new), len(old)) < CHANCE
+            or not overlap(median_interval(old)[1:], median_interval(new)[1:]))
 
 
 def find_worse(old, new):
     """[(experiment, variant, key, old median, new median)], for what both have measured."""
     before, after = _costs(old), _costs(new)
+    scale = drift(old, new)
     return [(*name, median_interval(before[name])[0], median_interval(after[name])[0])
-            for name in before if name in after and _is_worse(name[2], before[name], after[name])]
+            for name in before if name in after and _is_worse(name[2], before[name], after[name], scale)]
+
+
+def agreement(old, new):
+    """([experiments whose figures' intervals all overlap], [(experiment, figure) that do not]), for what both have."""
+    before = {(experiment["name"], figure["name"]): figure for experiment in old["experiments"]
+              for figure in experiment["figures"] if "value" in figure}
+    agreeing, apart = [], []
+    for experiment in new["experiments"]:
+        both = [(before[experiment["name"], figure["name"]], figure) for figure in experiment["figures"]
+                if "value" in figure and (experiment["name"], figure["name"]) in before]
+        differing = [(experiment["name"], one["name"]) for other, one in both
+                     if not overlap((other["low"], other["high"]), (one["low"], one["high"]))]
+        if both and not differing:
+            agreeing.append(experiment["name"])
+        apart += differing
+    return agreeing, apart
+
+
+def print_agreement(old, new):
+    agreeing, apart = agreement(old, new)
+    total = len(agreeing) + len({experiment for experiment, _ in apart})
+    print(f"compare: all intervals overlap in {len(agreeing)} of {total} experiments")
+    for experiment, figure in apart:
+        print(f"compare: apart: {experiment}: {figure}")
 
 
 def print_comparison(old, new):
@@ -45,6 +91,10 @@ def print_comparison(old, new):
                 for variant in experiment["variants"]:
                     for one in variant["rounds"]:
                         one["numbers"] = {k: v for k, v in one["numbers"].items() if not k.endswith("_ms")}
+    overall = drift(old, new)
+    if overall > NOTABLE:
+        print(f"compare: all steps take {overall:.2f} times as long: the machine does other work, or the build is slower "
+              "throughout (run both again, in turns); below are those beyond that")
     worse = find_worse(old, new)
     for experiment, variant, key, before, after in worse:
         print(f"compare: worse: {experiment}, {variant}: {before:.6g} -> {after:.6g} {COSTS[key]} ({after / before:.2f} times)")

@@ -5,8 +5,9 @@ import tomllib
 from expression import ExpressionError, names
 
 MATRIX = "matrix.toml"
-NEEDS = ("cores", "text", "pictures")
-PLOTS = ("bars", "memory", "curve")
+NEEDS = ("cores", "text", "pictures", "gpu")
+PLOTS = ("bars", "memory", "curve", "waterfall")
+PEERS = ("eager", "compiled")
 
 
 class ExperimentError(ValueError):
@@ -20,6 +21,10 @@ class Variant:
     ranks: int = 1
     set: dict = dataclasses.field(default_factory=dict)
     refused: bool = False  # the run is meant to end with exit code 2, before its first step
+    link: str = ""         # each host a network namespace, with a link of this rate, such as "100mbit"
+    ranks_per_host: int = 1
+    resumes: dict = dataclasses.field(default_factory=dict)  # {of = VARIANT, step = N}: from its checkpoint of the same round
+    peer: str = ""         # the same model in PyTorch: "eager" or "compiled"
 
 
 @dataclasses.dataclass
@@ -32,6 +37,7 @@ class Figure:
     formula: str = ""
     within: float = 0.01
     otherwise: str = ""
+    telling: bool = False  # among the rows of the README
 
 
 @dataclasses.dataclass
@@ -40,6 +46,7 @@ class Plot:
     title: str
     value: str = ""
     unit: str = ""
+    variants: list = dataclasses.field(default_factory=list)  # of a waterfall, in order
 
 
 @dataclasses.dataclass
@@ -57,10 +64,10 @@ class Experiment:
     order: int = 100
     runs: bool = True    # False: the plan says all, nothing is trained
     seeds: bool = False  # each round has a seed of its own
-    rounds: dict = dataclasses.field(default_factory=lambda: {"quick": 3, "full": 9})
+    rounds: dict = dataclasses.field(default_factory=lambda: {"quick": 5, "full": 11})
     full: dict = dataclasses.field(default_factory=dict)  # keys of the job with --full
     constants: dict = dataclasses.field(default_factory=dict)
-    needs: dict = dataclasses.field(default_factory=dict)  # cores; text, pictures
+    needs: dict = dataclasses.field(default_factory=dict)  # cores; text, pictures; gpu
     cannot: str = ""     # why it cannot be run yet; what would be needed
 
 
@@ -99,6 +106,15 @@ def _check_names(experiment, text, where):
             raise ExperimentError(f"{where}: '{name}' is neither a constant nor of a variant ({', '.join(sorted(known))})")
 
 
+def _check_variant(variant, known, where):
+    if variant.peer and variant.peer not in PEERS:
+        raise ExperimentError(f"{where}: peer '{variant.peer}'; known: {', '.join(PEERS)}")
+    if variant.resumes and (set(variant.resumes) != {"of", "step"} or variant.resumes["of"] not in known - {variant.name}):
+        raise ExperimentError(f"{where}: resumes = {{ of = VARIANT, step = N }}, of another variant")
+    if variant.ranks_per_host < 1 or variant.ranks % variant.ranks_per_host:
+        raise ExperimentError(f"{where}: {variant.ranks} ranks are not hosts of {variant.ranks_per_host}")
+
+
 def read_experiment(path):
     try:
         table = tomllib.loads(path.read_text())
@@ -118,6 +134,8 @@ def read_experiment(path):
         raise ExperimentError(f"{path}: needs {', '.join(unknown)}; known: {', '.join(NEEDS)}")
     if not variants or not figures:
         raise ExperimentError(f"{path}: an experiment needs variants and figures, or 'cannot' with the reason")
+    for variant in variants:
+        _check_variant(variant, {one.name for one in variants}, f"{path}: variants.{variant.name}")
     for figure in figures:
         where = f"{path}: figure '{figure.name}'"
         _check_names(experiment, figure.value, where)
@@ -128,6 +146,8 @@ def read_experiment(path):
     for plot in plots:
         if plot.kind not in PLOTS:
             raise ExperimentError(f"{path}: plot kind '{plot.kind}'; known: {', '.join(PLOTS)}")
+        if plot.kind == "waterfall" and not set(plot.variants) <= {variant.name for variant in variants}:
+            raise ExperimentError(f"{path}: plot '{plot.title}': variants = [...] names those of the experiment, in order")
     return experiment
 
 

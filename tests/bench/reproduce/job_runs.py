@@ -6,8 +6,12 @@ import shlex
 import shutil
 import statistics
 import subprocess
+import sys
+from pathlib import Path
 
-from machine import cores
+from machine import NET, cores
+
+PEER = Path(__file__).resolve().parents[1] / "peers" / "gpt_pytorch_cuda.py"
 
 WARM_UP_STEPS = 3  # left out of medians: first uses, page faults
 
@@ -47,6 +51,9 @@ def run_numbers(out):
     numbers |= {"loss": statistics.mean(step["loss"] for step in last), "wall_s": summary["wall_s"],
                 "peak_bytes": summary["peak_bytes"], "memory": summary["memory"], "steps": len(steps),
                 "parameters": summary["parameters"], "skipped_steps": summary["skipped_steps"]}
+    # Starting, ending and checkpoints: what of the run is in no step.
+    numbers |= {"last_loss": steps[-1]["loss"],
+                "outside_ms": 1000 * summary["wall_s"] - sum(step["step_ms"] for step in steps)}
     for key in ("eval_loss", "eval_top1"):
         if summary.get(key) is not None:
             numbers[key] = summary[key]
@@ -56,8 +63,9 @@ def run_numbers(out):
 class JobRunner:
     """`folder` receives a folder for each run. A finished run is not run again while program and job are the same."""
 
-    def __init__(self, trireme, folder, digest, mpiexec="mpirun"):
+    def __init__(self, trireme, folder, digest, mpiexec="mpirun", peer=""):
         self.trireme, self.folder, self.digest, self.mpiexec = str(trireme), folder, digest, mpiexec
+        self.peer_python = peer
 
     def plan(self, experiment, variant, job):
         place = self.folder / experiment.name / variant.name
@@ -66,12 +74,34 @@ class JobRunner:
 
     def train(self, experiment, variant, job, round_number):
         place = self.folder / experiment.name / variant.name / f"round{round_number}"
-        command = [*self._launch(variant.ranks), self.trireme, "train", "job.toml", "--out", "out"]
+        if variant.resumes:
+            source = self.folder / experiment.name / variant.resumes["of"] / f"round{round_number}" / "out"
+            job = job | {"checkpoint.resume": str(source / "checkpoints" / f"step-{variant.resumes['step']:06}")}
+        command = [*self._launch(variant), self.trireme, "train", "job.toml", "--out", "out"]
         out = place / "out"
-        return self._once(place, "train", command, job, variant, lambda: run_numbers(out) if not variant.refused else {},
-                          fresh=out)
+        result = self._once(place, "train", command, job, variant,
+                            lambda: run_numbers(out) if not variant.refused else {}, fresh=out)
+        if variant.name not in {one.resumes.get("of") for one in experiment.variants}:
+            shutil.rmtree(out / "checkpoints", ignore_errors=True)
+        return result
 
-    def _launch(self, ranks):
+    def peer(self, experiment, variant, job, round_number):
+        """The same model, batch and number of steps in PyTorch."""
+        place = self.folder / experiment.name / variant.name / f"round{round_number}"
+        keys = {"layers": "model.layers", "hidden": "model.hidden", "heads": "model.heads", "vocab": "model.vocab",
+                "context": "model.seq_len", "micro-batch": "train.micro_batch", "threads": "parallel.threads"}
+        words = [word for name, key in keys.items() for word in (f"--{name}", str(job[key]))]
+        words += ["--warmup", str(WARM_UP_STEPS), "--steps", str(job["train.steps"] - WARM_UP_STEPS),
+                  "--math", job.get("precision.mode", "fp32"),
+                  "--device", "cuda" if job.get("parallel.device") == "cuda" else "cpu"]
+        command = [self.peer_python, str(PEER), *words, *(["--compile"] if variant.peer == "compiled" else [])]
+        return self._once(place, "peer", command, job, variant, lambda: json.loads((place / "peer.out").read_text()))
+
+    def _launch(self, variant):
+        ranks = variant.ranks
+        if variant.link:
+            hosts = ["--hosts", str(ranks // variant.ranks_per_host), "--ranks-per-host", str(variant.ranks_per_host)]
+            return [sys.executable, "-B", str(NET / "on_hosts.py"), *hosts, "--rate", variant.link, "--"]
         if ranks == 1:
             return []
         options = ["-np", str(ranks), "--bind-to", "none"]
@@ -102,11 +132,10 @@ class JobRunner:
         # A plan that does not fit the machine is one all the same: exit code 2, after its JSON.
         if code != meant and not (what == "plan" and code == 2 and printed.startswith("{")):
             lines = (printed + (place / f"{what}.err").read_text()).strip().splitlines() or ["no output"]
-            error = next((line for line in lines if "error" in line), lines[-1])
+            error = next((line for line in lines if "error" in line.lower()), lines[-1])
             raise RunFailed(f"{error} (exit code {code} in place of {meant}: {place / what}.sh)")
         result = {"key": key, "command": shlex.join(command), "folder": str(place.relative_to(self.folder.parent)),
                   "exit_code": code, "numbers": read()}
-        shutil.rmtree(place / "out" / "checkpoints", ignore_errors=True)
         partial = record.with_suffix(".partial")
         partial.write_text(json.dumps(result, indent=1))
         partial.rename(record)

@@ -5,7 +5,10 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+
+NET = Path(__file__).resolve().parents[2] / "net"
 
 
 def _processor():
@@ -25,6 +28,33 @@ def _gpu():
     return asked.stdout.strip().split("\n")[0] if asked.returncode == 0 and asked.stdout.strip() else None
 
 
+def num_gpus():
+    if not shutil.which("nvidia-smi"):
+        return 0
+    return subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True).stdout.count("GPU ")
+
+
+def why_no_cuda(trireme):
+    """What is missing for jobs on a GPU; empty: nothing."""
+    if not num_gpus():
+        return "it needs an NVIDIA GPU with its driver, and nvidia-smi lists none here"
+    doctor = subprocess.run([str(trireme), "doctor", "--no-measure", "--json"], capture_output=True, text=True).stdout
+    if '"cuda"' not in doctor:
+        return "it needs a build with CUDA (cmake --preset cuda), named with --trireme"
+    return ""
+
+
+def why_no_namespaces():
+    """What is missing for hosts as network namespaces; empty: nothing."""
+    sys.path.insert(0, str(NET))
+    from hosts import Hosts, Unavailable
+    try:
+        with Hosts(1, rate="1gbit"):
+            return ""
+    except (Unavailable, RuntimeError) as lack:
+        return f"it needs network namespaces as hosts with slow links: {lack}"
+
+
 def cores():
     """Those that this process may use."""
     return len(os.sched_getaffinity(0))
@@ -35,8 +65,9 @@ def memory_bytes():
 
 
 def machine_facts(trireme):
-    """What a figure belongs to: hardware, and the program by its digest."""
-    return {"processor": _processor(), "cores": cores(), "memory_bytes": memory_bytes(), "gpu": _gpu(),
+    """What a figure belongs to: hardware, the program by its digest, and how busy the machine is."""
+    return {"processor": _processor(), "cores": cores(), "memory_bytes": memory_bytes(), "gpu": _gpu(), "gpus": num_gpus(),
+            "load": round(os.getloadavg()[0], 1),
             "system": platform.platform(), "build": hashlib.sha256(Path(trireme).read_bytes()).hexdigest()[:16]}
 
 

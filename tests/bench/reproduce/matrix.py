@@ -24,6 +24,7 @@ class Matrix:
     job: dict
     dimensions: dict  # name -> {"models": [...]} of choices
     full: dict
+    variants: tuple = ()
 
 
 def read_matrix(path):
@@ -47,10 +48,11 @@ def cells(matrix):
             yield combination
 
 
-def run_cell(matrix, combination, runner, full, threads):
+def run_cell(matrix, combination, runner, how):
     """A row of the table."""
     names = dict(zip(DIMENSIONS, (choice.name for choice in combination)))
-    job = {"parallel.threads": threads} | matrix.job | (matrix.full if full else {})
+    job = {"parallel.threads": how.cores} | matrix.job | (matrix.full if how.full else {})
+    job |= {"parallel.device": "cuda"} if how.gpu else {}
     for choice in combination:
         job |= choice.set
     variant = Variant(name="-".join(names.values()).replace(" ", "_"), title="")
@@ -66,11 +68,14 @@ def run_cell(matrix, combination, runner, full, threads):
                   "samples_per_s": 1000 * job["train.global_batch"] / run["step_ms"]}
 
 
-def run_matrix(matrix, runner, full, threads, progress):
+def run_matrix(matrix, runner, how, progress):
+    if how.gpu and how.no_cuda:
+        return [dict(zip(DIMENSIONS, (choice.name for choice in combination))) | {"outcome": how.no_cuda}
+                for combination in cells(matrix)]
     rows = []
     for combination in cells(matrix):
         progress("matrix: " + ", ".join(choice.name for choice in combination))
-        rows.append(run_cell(matrix, combination, runner, full, threads))
+        rows.append(run_cell(matrix, combination, runner, how))
     return rows
 
 

@@ -1,10 +1,14 @@
 """Runs an experiment's variants in alternated rounds and judges its figures."""
 import dataclasses
+import random
+import statistics
 
-from expression import evaluate
-from intervals import median_interval
+from expression import evaluate, names
+from intervals import RESAMPLES, median_interval
 from job_runs import RunFailed
 
+# "fp32.loss.spread" and the like are of all rounds, the other numbers of one.
+OVER_ROUNDS = {"mean": statistics.mean, "spread": statistics.stdev}
 REPRODUCED, WITHIN_NOISE, DIFFERS, NOT_RUN = "reproduced", "reproduced within the noise", "differs", "not run"
 
 
@@ -12,6 +16,11 @@ REPRODUCED, WITHIN_NOISE, DIFFERS, NOT_RUN = "reproduced", "reproduced within th
 class Options:
     full: bool = False
     cores: int = 1
+    gpu: bool = False         # every job on the GPU
+    gpus: int = 0
+    no_cuda: str = ""         # what is missing for a GPU
+    no_namespaces: str = ""   # and for hosts with slow links
+    no_peer: str = ""         # and for PyTorch
 
 
 def why_not(experiment, options):
@@ -20,7 +29,22 @@ def why_not(experiment, options):
         return experiment.cannot
     if experiment.needs.get("cores", 1) > options.cores:
         return f"it needs {experiment.needs['cores']} cores, and this machine has {options.cores}"
+    if (options.gpu or experiment.needs.get("gpu")) and experiment.runs:
+        ranks = max(variant.ranks for variant in experiment.variants)
+        if options.no_cuda:
+            return options.no_cuda
+        if ranks > options.gpus:
+            return f"it needs {ranks} GPUs, and this machine has {options.gpus}"
+    if options.no_namespaces and any(variant.link for variant in experiment.variants):
+        return options.no_namespaces
+    if options.no_peer and all(depends_on_peer(experiment, figure) for figure in experiment.figures):
+        return options.no_peer
     return ""
+
+
+def depends_on_peer(experiment, figure):
+    peers = {variant.name for variant in experiment.variants if variant.peer}
+    return any(name.split(".")[0] in peers for name in names(figure.value))
 
 
 def job_of(experiment, variant, options, round_number):
@@ -28,6 +52,8 @@ def job_of(experiment, variant, options, round_number):
     job = {"parallel.threads": max(1, options.cores // variant.ranks)} | experiment.job
     if options.full:
         job |= experiment.full
+    if options.gpu or experiment.needs.get("gpu"):
+        job["parallel.device"] = "cuda"
     job |= variant.set
     if experiment.seeds:
         job["train.seed"] = round_number + 1
@@ -47,6 +73,9 @@ def _value_of(experiment, rounds, round_number):
             return experiment.constants[name]
         variant, _, path = name.partition(".")
         try:
+            number_name, _, over_rounds = path.rpartition(".")
+            if over_rounds in OVER_ROUNDS:
+                return OVER_ROUNDS[over_rounds]([_lookup(one, number_name) for one in rounds[variant]])
             return _lookup(rounds[variant][round_number], path)
         except (KeyError, TypeError):
             raise RunFailed(f"{experiment.name}: '{name}' is not among the numbers of {variant}") from None
@@ -61,9 +90,26 @@ def judge(low, middle, high, expected):
     return WITHIN_NOISE if low <= highest and high >= lowest and lowest <= middle <= highest else DIFFERS
 
 
+def _over_rounds(experiment, figure, rounds, count):
+    """(value, low, high) of a figure of all rounds at once: resampled by round, as their seeds are shared."""
+    value = evaluate(figure.value, _value_of(experiment, rounds, 0))
+    draw, resampled = random.Random(1), []
+    for _ in range(RESAMPLES):
+        chosen = draw.choices(range(count), k=count)
+        if len(set(chosen)) > 1:
+            again = {name: [runs[one] for one in chosen] if runs else [] for name, runs in rounds.items()}
+            resampled.append(evaluate(figure.value, _value_of(experiment, again, 0)))
+    resampled.sort()
+    tail = int(0.025 * len(resampled))
+    return value, resampled[tail], resampled[-1 - tail]
+
+
 def measure_figure(experiment, figure, rounds, count):
     values = [evaluate(figure.value, _value_of(experiment, rounds, number)) for number in range(count)]
-    middle, low, high = median_interval(values)
+    if any(name.rpartition(".")[2] in OVER_ROUNDS for name in names(figure.value)):
+        middle, low, high = _over_rounds(experiment, figure, rounds, count)
+    else:
+        middle, low, high = median_interval(values)
     expected = figure.reproduced_if
     if figure.formula:
         target = evaluate(figure.formula, _value_of(experiment, rounds, 0))
@@ -71,7 +117,61 @@ def measure_figure(experiment, figure, rounds, count):
     verdict = judge(low, middle, high, expected)
     return {"name": figure.name, "unit": figure.unit, "documented": figure.documented, "formula": figure.formula,
             "value": middle, "low": low, "high": high, "rounds": values, "expected": expected, "verdict": verdict,
-            "because": figure.otherwise if verdict == DIFFERS else "", "expression": figure.value}
+            "because": figure.otherwise if verdict == DIFFERS else "", "expression": figure.value,
+            "telling": figure.telling}
+
+
+class DoesNotFit(Exception):
+    """By the prediction, before anything is trained."""
+
+
+class _Rounds:
+    """The runs of an experiment as they come in."""
+
+    def __init__(self, experiment, runner, options):
+        self.experiment, self.runner, self.options = experiment, runner, options
+        self.variants = {variant.name: {"name": variant.name, "title": variant.title, "ranks": variant.ranks, "peer": variant.peer,
+                                        "rounds": []}
+                         for variant in experiment.variants}
+        self.numbers = {name: [] for name in self.variants}
+        self.left_out = {variant.name: options.no_peer for variant in experiment.variants if variant.peer and options.no_peer}
+        self.memory = []
+
+    def run(self, variant, number):
+        job = job_of(self.experiment, variant, self.options, number)
+        if variant.peer:
+            run = self.runner.peer(self.experiment, variant, job, number)
+            numbers = run["numbers"]
+        else:
+            numbers, run = self._train(variant, job, number)
+        self.numbers[variant.name].append(numbers)
+        self.variants[variant.name]["rounds"].append({"folder": run["folder"], "command": run["command"], "numbers": numbers})
+
+    def _train(self, variant, job, number):
+        plan = self.runner.plan(self.experiment, variant, job)
+        numbers = {"plan": plan["numbers"]}
+        if not self.experiment.runs:
+            return numbers, plan
+        if plan["exit_code"] == 2 and not variant.refused:
+            raise DoesNotFit(f"{variant.name} needs {plan['numbers']['peak_bytes']:,} bytes a rank, which this machine does not "
+                             "have (trireme plan job.toml shows where they are)")
+        run = self.runner.train(self.experiment, variant, job, number)
+        if "peak_bytes" in run["numbers"]:
+            self.memory.append({"variant": variant.name, "predicted": plan["numbers"]["peak_bytes"],
+                                "measured": run["numbers"]["peak_bytes"]})
+        return numbers | run["numbers"] | {"exit_code": run["exit_code"]}, run
+
+    def figure(self, figure, count):
+        for name in sorted(names(figure.value)):
+            reason = self.left_out.get(name.split(".")[0])
+            if reason:
+                return {"name": figure.name, "unit": figure.unit, "documented": figure.documented, "verdict": NOT_RUN,
+                        "because": reason, "expression": figure.value}
+        return measure_figure(self.experiment, figure, self.numbers, count)
+
+
+def num_rounds(experiment, options):
+    return experiment.rounds["full" if options.full else "quick"] if experiment.runs else 1
 
 
 def run_experiment(experiment, runner, options, progress):
@@ -81,33 +181,26 @@ def run_experiment(experiment, runner, options, progress):
               "reason": why_not(experiment, options), "figures": [], "variants": [], "memory": []}
     if result["reason"]:
         return result
-    count = experiment.rounds["full" if options.full else "quick"] if experiment.runs else 1
-    variants = {variant.name: {"name": variant.name, "title": variant.title, "ranks": variant.ranks, "rounds": []}
-                for variant in experiment.variants}
-    rounds = {name: [] for name in variants}
+    count = num_rounds(experiment, options)
+    rounds = _Rounds(experiment, runner, options)
     try:
         for number in range(count):
-            # In alternated order: what drifts hits all variants alike.
+            # In alternated order: what drifts hits all variants alike. What resumes comes after what it resumes.
             order = experiment.variants if number % 2 == 0 else experiment.variants[::-1]
-            for variant in order:
+            for variant in sorted(order, key=lambda one: bool(one.resumes)):
+                if variant.name in rounds.left_out:
+                    continue
                 progress(f"{experiment.name}: {variant.name}" + (f", round {number + 1} of {count}" if count > 1 else ""))
-                job = job_of(experiment, variant, options, number)
-                plan = runner.plan(experiment, variant, job)
-                numbers = {"plan": plan["numbers"]}
-                run = plan
-                if experiment.runs:
-                    run = runner.train(experiment, variant, job, number)
-                    numbers |= run["numbers"] | {"exit_code": run["exit_code"]}
-                    if "peak_bytes" in run["numbers"]:
-                        result["memory"].append({"variant": variant.name, "predicted": plan["numbers"]["peak_bytes"],
-                                                 "measured": run["numbers"]["peak_bytes"]})
-                rounds[variant.name].append(numbers)
-                variants[variant.name]["rounds"].append({"folder": run["folder"], "command": run["command"],
-                                                         "numbers": numbers})
-        result["variants"] = list(variants.values())
-        result["figures"] = [measure_figure(experiment, figure, rounds, count) for figure in experiment.figures]
-    except RunFailed as error:
-        result["variants"] = list(variants.values())
+                try:
+                    rounds.run(variant, number)
+                except RunFailed as error:
+                    if not variant.peer:
+                        raise
+                    rounds.left_out[variant.name] = str(error)
+        result["figures"] = [rounds.figure(figure, count) for figure in experiment.figures]
+    except (RunFailed, DoesNotFit) as error:
         result["reason"] = str(error)
-        result["failed"] = True
+        result["failed"] = isinstance(error, RunFailed)
+    result["variants"] = [one for one in rounds.variants.values() if one["rounds"]]
+    result["memory"] = rounds.memory
     return result

@@ -38,7 +38,7 @@ def _bars(plot, variants, _):
         axes.plot(values, [row] * len(values), "o", color="#000000", markersize=3, zorder=3)
     axes.set_yticks(range(len(variants)), [variant["title"] for variant in variants])
     axes.invert_yaxis()
-    axes.set_xlabel(f"{plot.value.replace('_', ' ')} ({plot.unit}); bars: medians, dots: rounds")
+    axes.set_xlabel(f"{plot.value.removesuffix('_ms').removesuffix('_per_s').replace('_', ' ')} ({plot.unit}); bars: medians, dots: rounds")
     return figure
 
 
@@ -54,6 +54,25 @@ def _memory(plot, variants, _):
     axes.invert_yaxis()
     axes.set_xlabel("MiB, each category at its own peak")
     axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
+    return figure
+
+
+def _waterfall(plot, variants, _):
+    """From bar to bar: what each step takes away, or adds."""
+    figure, axes = _axes(0.9 + 0.4 * len(plot.variants))
+    named = {variant["name"]: variant for variant in variants}
+    values = [statistics.median(one["numbers"][plot.value] for one in named[name]["rounds"]) / (MIB if plot.unit == "MiB" else 1)
+              for name in plot.variants]
+    for row, value in enumerate(values):
+        before = values[row - 1] if row else value
+        axes.barh(row, value, color=COLOURS[0], height=0.6)
+        axes.barh(row, before - value, left=value, color=COLOURS[1], height=0.6, hatch="//", edgecolor="white")
+        share = f" ({value / values[0]:.0%})" if row else ""
+        axes.text(max(before, value), row, f" {value:.3g}{share}", va="center")
+    axes.set_yticks(range(len(values)), [named[name]["title"] for name in plot.variants])
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.2 * max(values))
+    axes.set_xlabel(f"{plot.unit}; hatched: what the step changed")
     return figure
 
 
@@ -87,4 +106,7 @@ def heat(rows, columns, cells, title):
 def draw(plot, variants, curves):
     """`curves(folder, key)` gives ([steps], [values]) from a run's metrics. Returns SVG text."""
     ran = [variant for variant in variants if "step_ms" in _first(variant)]
-    return _svg({"bars": _bars, "memory": _memory, "curve": _curve}[plot.kind](plot, ran or variants, curves))
+    if plot.kind in ("memory", "curve"):  # PyTorch's runs tell neither
+        ran = [variant for variant in ran if not variant["peer"]]
+    draw_kind = {"bars": _bars, "waterfall": _waterfall, "memory": _memory, "curve": _curve}[plot.kind]
+    return _svg(draw_kind(plot, ran or variants, curves))

@@ -18,7 +18,12 @@ th.n,td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 .no{background:#fbe6da;border-color:#D55E00;font-weight:bold}.none{background:#eee;border-color:#888}
 code{font-size:.85rem} pre{overflow-x:auto;background:#f5f5f5;padding:.6rem;font-size:.8rem}
 svg{max-width:100%;height:auto} figure{margin:1rem 0} figcaption{font-size:.9rem;color:#444}
-@media print{h2{break-before:auto} section,figure,table{break-inside:avoid} details{display:none}}
+@media(max-width:40rem){body{margin:1rem auto}.v{white-space:normal}th.n,td.n{white-space:normal}
+.wide table,.wide tbody,.wide tr,.wide td{display:block}.wide tr:first-child{display:none}.wide tr{border-bottom:2px solid #bbb;padding:.4rem 0}
+.wide td,.wide td.n{text-align:left;border:0;padding:.1rem 0}.wide td:first-child{font-weight:bold}
+.wide td[data-h]:not(:first-child)::before{content:attr(data-h) ": ";color:#555}}
+@media print{body{margin:0;max-width:none;font-size:11pt}.wide{overflow:visible}.v{white-space:normal}
+h2,p{break-after:avoid}figure,tr{break-inside:avoid}details{display:none}th,td{padding:.15rem .3rem}}
 """
 
 
@@ -30,13 +35,21 @@ def number(value, unit=""):
     return f"{text} {unit}".strip()
 
 
+def here(figure):
+    return number(figure["value"], figure["unit"]) if "value" in figure else "-"
+
+
 def interval(figure):
+    if "value" not in figure:
+        return "-"
     if figure["low"] == figure["high"]:
         return "exact"
     return f"{number(figure['low'])} to {number(figure['high'])}"
 
 
 def expected(figure):
+    if "value" not in figure:
+        return figure["documented"]
     low, high = figure["expected"]
     if figure["formula"]:
         return f"{number((low + high) / 2)} = {figure['formula']}"
@@ -48,19 +61,20 @@ def verdict_of(result):
     if result["reason"]:
         return NOT_RUN
     verdicts = [figure["verdict"] for figure in result["figures"]]
-    return next(verdict for verdict in (DIFFERS, WITHIN_NOISE, REPRODUCED) if verdict in verdicts)
+    return next(verdict for verdict in (DIFFERS, WITHIN_NOISE, REPRODUCED, NOT_RUN) if verdict in verdicts)
 
 
 def count_of(result):
     """How many of its figures were reproduced, in words; nothing where there are none."""
-    good = sum(figure["verdict"] != DIFFERS for figure in result["figures"])
+    good = sum(figure["verdict"] in (REPRODUCED, WITHIN_NOISE) for figure in result["figures"])
     return f"{good} of {len(result['figures'])} figures" if result["figures"] else ""
 
 
 def machine_line(results):
     facts = results["machine"]
     gpu = f", {facts['gpu']}" if facts["gpu"] else ", no GPU"
-    return f"{facts['processor']}, {facts['cores']} cores, {facts['memory_bytes'] / 2 ** 30:.0f} GiB{gpu}; build {facts['build']}"
+    return (f"{facts['processor']}, {facts['cores']} cores, {facts['memory_bytes'] / 2 ** 30:.0f} GiB{gpu}, load {facts['load']:g}; "
+            f"build {facts['build']}")
 
 
 def memory_rows(results):
@@ -91,9 +105,9 @@ def _mark(verdict):
 def _figure_rows(result):
     rows = []
     for figure in result["figures"]:
-        rows.append(f"<tr><td>{html.escape(figure['name'])}<td class=n>{html.escape(figure['documented'] or '-')}"
-                    f"<td class=n>{number(figure['value'], figure['unit'])}<td class=n>{interval(figure)}"
-                    f"<td>{html.escape(expected(figure))}<td>{_mark(figure['verdict'])} {html.escape(figure['because'])}")
+        rows.append(f"<tr><td>{html.escape(figure['name'])}<td class=n data-h=documented>{html.escape(figure['documented'] or '-')}"
+                    f"<td class=n data-h=here>{here(figure)}<td class=n data-h='95 % interval'>{interval(figure)}"
+                    f"<td data-h='counts as reproduced'>{html.escape(expected(figure))}<td>{_mark(figure['verdict'])} {html.escape(figure['because'])}")
     return "".join(rows)
 
 
@@ -116,7 +130,8 @@ def _section(result, experiment, out):
 def _memory_table(results):
     rows = memory_rows(results)
     equal = sum(predicted == measured for *_, predicted, measured in rows)
-    lines = "".join(f"<tr><td>{name}<td>{variant}<td class=n>{predicted:,}<td class=n>{measured:,}<td class=n>{measured - predicted:+,}"
+    lines = "".join(f"<tr><td>{name}<td>{variant}<td class=n data-h=predicted>{predicted:,}<td class=n data-h=measured>{measured:,}"
+                    f"<td class=n data-h=difference>{measured - predicted:+,}"
                     for name, variant, predicted, measured in rows)
     return (f"<section><h2 id=prediction>Predicted and measured memory</h2><p>Of {len(rows)} jobs that ran, {equal} needed at their "
             "peak the bytes that <code>trireme plan</code> predicted.</p><div class=wide><table><tr><th>experiment<th>variant"
@@ -156,7 +171,7 @@ def write_markdown(results, out):
         for figure in result["figures"]:
             because = f", because {figure['because']}" if figure["because"] else ""
             lines.append(f"| {result['title']} | {figure['name']} | {figure['documented'] or expected(figure)} | "
-                         f"{number(figure['value'], figure['unit'])} | {interval(figure)} | {figure['verdict']}{because} |")
+                         f"{here(figure)} | {interval(figure)} | {figure['verdict']}{because} |")
     rows = memory_rows(results)
     equal = sum(predicted == measured for *_, predicted, measured in rows)
     lines += ["", f"Memory: of {len(rows)} jobs that ran, {equal} needed at their peak the bytes that were predicted."]
