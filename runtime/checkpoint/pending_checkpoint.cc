@@ -5,8 +5,8 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/file_writer.h"
-#include "runtime/base/log.h"
 #include "runtime/checkpoint/checkpoint_name.h"
+#include "runtime/checkpoint/pending_folder.h"
 #include "runtime/checkpoint/writer_mark.h"
 
 namespace trireme {
@@ -17,20 +17,6 @@ namespace fs = std::filesystem;
 fs::path entry(const fs::path& root, CheckpointName::Kind kind, std::int64_t step) {
   const bool final = kind == CheckpointName::Kind::kFinal;
   return root / CheckpointName{.kind = kind, .step = step, .mark = final ? "" : writer_mark()}.to_string();
-}
-
-void rename_or_throw(const fs::path& from, const fs::path& to) {
-  std::error_code error;
-  fs::rename(from, to, error);
-  if (error)
-    throw Error(ErrorCode::kRuntime, "cannot rename {} to {}: {}", from.string(), to.string(),
-                error.message());
-}
-
-void remove_or_warn(const fs::path& folder) noexcept {
-  std::error_code error;
-  fs::remove_all(folder, error);
-  if (error) log_error(fmt::format("cannot remove {}: {}", folder.string(), error.message()));
 }
 
 }  // namespace
@@ -50,7 +36,7 @@ PendingCheckpoint::PendingCheckpoint(PendingCheckpoint&& other) noexcept
       files_(std::move(other.files_)) {}
 
 PendingCheckpoint::~PendingCheckpoint() {
-  if (!temporary_.empty()) remove_or_warn(temporary_);
+  if (!temporary_.empty()) remove_or_log(temporary_);
 }
 
 std::vector<CheckpointFile> PendingCheckpoint::describe_files() const {
@@ -86,7 +72,7 @@ fs::path PendingCheckpoint::commit(nlohmann::json content) {
   const fs::path aside = entry(root_, CheckpointName::Kind::kReplaced, step_);
   const bool replaces = fs::exists(target);
   if (replaces) {
-    remove_or_warn(aside);  // of an earlier commit of this process that could not remove it
+    remove_or_log(aside);  // of an earlier commit of this process that could not remove it
     rename_or_throw(target, aside);
   }
   try {
@@ -97,7 +83,7 @@ fs::path PendingCheckpoint::commit(nlohmann::json content) {
   }
   temporary_.clear();
   sync_folder(root_);
-  if (replaces) remove_or_warn(aside);
+  if (replaces) remove_or_log(aside);
   return target;
 }
 

@@ -12,18 +12,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void remove_or_log(const fs::path& folder) noexcept {
-  std::error_code error;
-  fs::remove_all(folder, error);
-  if (error) log_error(fmt::format("cannot remove {}: {}", folder.string(), error.message()));
-}
-
 /// "out/" and "out" are one place; a relative one gets a parent.
 fs::path normalized(const fs::path& place) {
   return fs::absolute(place / "").lexically_normal().parent_path();
 }
 
 }  // namespace
+
+void remove_or_log(const fs::path& folder) noexcept {
+  std::error_code error;
+  fs::remove_all(folder, error);
+  if (error) log_error(fmt::format("cannot remove {}: {}", folder.string(), error.message()));
+}
+
+void rename_or_throw(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (error)
+    throw Error(ErrorCode::kRuntime, "cannot rename {} to {}: {}", from.string(), to.string(),
+                error.message());
+}
 
 PendingFolder::PendingFolder(const fs::path& place) : place_(normalized(place)) {
   std::error_code error;
@@ -45,11 +53,7 @@ PendingFolder::~PendingFolder() {
 
 void PendingFolder::commit() {
   sync_folder(temporary_);
-  std::error_code error;
-  fs::rename(temporary_, place_, error);
-  if (error)
-    throw Error(ErrorCode::kRuntime, "cannot rename {} to {}: {}", temporary_.string(), place_.string(),
-                error.message());
+  rename_or_throw(temporary_, place_);
   temporary_.clear();
   sync_folder(place_.parent_path());
 }

@@ -6,6 +6,11 @@
 
 namespace trireme {
 
+/// An entry that stays costs space only: that is logged.
+void remove_or_log(const std::filesystem::path& folder) noexcept;
+/// Throws Error(kRuntime) naming both.
+void rename_or_throw(const std::filesystem::path& from, const std::filesystem::path& to);
+
 class PendingFolder {
  public:
   /// Makes ".<name>.tmp-<mark>" beside `place`, and removes those of writers that died. Throws

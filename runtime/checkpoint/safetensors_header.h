@@ -3,13 +3,30 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "runtime/checkpoint/safetensors_format.h"
-
 namespace trireme {
+
+/// A tensor as a header declares it; dtype as the format spells it ("F32", "BF16", "I32", "U8", ...).
+struct SafetensorsEntry {
+  std::string name;
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+};
+
+/// Headers above this are refused by every reader of the format.
+inline constexpr std::uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
+inline constexpr std::string_view kSafetensorsMetadataKey = "__metadata__";
+
+/// Bytes of one element; nullopt for a dtype that the format does not have.
+std::optional<std::uint64_t> safetensors_dtype_bytes(std::string_view dtype);
+
+/// Bytes of the tensor's data; nullopt when the dtype is unknown, an extent negative, or the product too
+/// large.
+std::optional<std::uint64_t> safetensors_data_bytes(const SafetensorsEntry& entry);
 
 struct SafetensorsHeader {
   struct Tensor : SafetensorsEntry {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "runtime/base/mapped_file.h"
-#include "runtime/checkpoint/safetensors_format.h"
+#include "runtime/checkpoint/safetensors_header.h"
 
 namespace trireme {
 

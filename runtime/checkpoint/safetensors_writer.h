@@ -11,7 +11,7 @@
 
 #include "runtime/base/atomic_file.h"
 #include "runtime/checkpoint/hash.h"
-#include "runtime/checkpoint/safetensors_format.h"
+#include "runtime/checkpoint/safetensors_header.h"
 
 namespace trireme {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "runtime/checkpoint/safetensors_format.h"
+#include "runtime/checkpoint/safetensors_header.h"
 
 namespace trireme {
 

@@ -1,5 +1,6 @@
 // Safetensors files.
-#include "runtime/checkpoint/safetensors.h"
+#include "runtime/checkpoint/safetensors_reader.h"
+#include "runtime/checkpoint/safetensors_writer.h"
 
 #include <algorithm>
 

@@ -15,7 +15,8 @@
 #include "parallel/run/checkpoint_state.h"
 #include "parallel/run/engine.h"
 #include "runtime/base/error.h"
-#include "runtime/checkpoint/safetensors.h"
+#include "runtime/checkpoint/safetensors_reader.h"
+#include "runtime/checkpoint/safetensors_writer.h"
 
 namespace trireme {
 namespace {
