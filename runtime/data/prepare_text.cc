@@ -62,25 +62,6 @@ class OutputFolder {
   bool made_ = false;
 };
 
-/// Encodes documents into one stream.
-class StreamEncoder {
- public:
-  StreamEncoder(const Tokenizer& tokenizer, TokenFileWriter& output)
-      : tokenizer_(tokenizer), output_(output), separator_(tokenizer.document_separator()) {}
-
-  void begin_document() {
-    if (output_.num_tokens() > 0) append(separator_);
-  }
-  void append_text(std::string_view chunk) { append(tokenizer_.encode(chunk)); }
-
- private:
-  void append(std::span<const std::int32_t> ids) { output_.append(ids); }
-
-  const Tokenizer& tokenizer_;
-  TokenFileWriter& output_;
-  const std::vector<std::int32_t> separator_;
-};
-
 bool comes_back_unchanged(const Tokenizer& tokenizer, const fs::path& path) {
   const MappedFile file(path, "input");
   const std::string_view text = first_chunk(as_text(file), std::size_t{1} << 16);
@@ -89,15 +70,15 @@ bool comes_back_unchanged(const Tokenizer& tokenizer, const fs::path& path) {
 
 void encode_sources(const TextSources& sources, const Tokenizer& tokenizer, TokenFileWriter& output,
                     const std::function<void(const PrepareTextProgress&)>& progress) {
-  StreamEncoder stream(tokenizer, output);
+  const std::vector<std::int32_t> separator = tokenizer.document_separator();
   PrepareTextProgress state{.bytes_total = sources.bytes};
   std::int64_t reported = 0;
   for (const fs::path& path : sources.files) {
     const MappedFile file(path, "input");
-    stream.begin_document();
+    if (output.num_tokens() > 0) output.append(separator);
     for (std::string_view rest = as_text(file); !rest.empty();) {
       const std::string_view chunk = first_chunk(rest, kChunkBytes);
-      stream.append_text(chunk);
+      output.append(tokenizer.encode(chunk));
       rest.remove_prefix(chunk.size());
       state.bytes_done += static_cast<std::int64_t>(chunk.size());
       state.num_tokens = output.num_tokens();
