@@ -13,8 +13,7 @@ struct FillZero {
   static constexpr const char* kName = "fill_zero";
   TensorView dst;
 };
-template <class Visit>
-void visit_views(FillZero& args, Visit visit) {
+void visit_views(FillZero& args, auto visit) {
   visit(args.dst, ViewUse::kWrite);
 }
 void run(const Context& ctx, const FillZero& args) {
@@ -26,8 +25,7 @@ struct Copy {
   ConstTensorView src;
   TensorView dst;
 };
-template <class Visit>
-void visit_views(Copy& args, Visit visit) {
+void visit_views(Copy& args, auto visit) {
   visit(args.src, ViewUse::kRead);
   visit(args.dst, ViewUse::kWrite);
 }
@@ -35,8 +33,7 @@ void run(const Context& ctx, const Copy& args) {
   ctx.backend->copy(ctx.exec, args.dst, args.src);
 }
 
-template <class Args>
-void run(const Context& ctx, const Args& args) {
+void run(const Context& ctx, const auto& args) {
   ctx.run(args);
 }
 
@@ -48,8 +45,7 @@ std::string describe(const Shape& shape) {
 }
 
 // "bf16 2 x [8192,768]", "bf16 NT [8192,768] [2304,768]".
-template <class Args>
-std::string describe_operands(Args args) {
+std::string describe_operands(auto args) {
   std::vector<std::pair<std::string, int>> shapes;  // equal ones that follow each other once
   visit_views(args, [&shapes](const auto& view, ViewUse use) {
     if (!view.defined() || (!shapes.empty() && (use == ViewUse::kWrite || view.shape.rank() < 2))) return;
@@ -70,8 +66,7 @@ std::string describe_operands(Args args) {
   return text;
 }
 
-template <class Args>
-BoundCall bind(const Context& ctx, Args args, const std::function<void(TensorView)>& fill) {
+BoundCall bind(const Context& ctx, auto args, const std::function<void(TensorView)>& fill) {
   std::map<const void*, std::int64_t> bytes;  // of what was recorded, by where it lies
   visit_views(args, [&](const auto& view, ViewUse) {
     if (view.defined()) bytes[view.data] = std::max(bytes[view.data], bytes_of(view));

@@ -24,8 +24,7 @@ RangeCosts range_costs(const std::vector<double>& blocks) {
 /// The bounds of the cut of least `join`ed cost, from `cost(first, last, chunk)` of each chunk, by dynamic
 /// programming over where a chunk begins, the last chunk first; of equal cuts the one with the smallest
 /// bounds. Empty where every cut is infinite.
-template <typename Cost, typename Join>
-std::vector<int> cheapest_bounds(const StageCounts& counts, const Cost& cost, const Join& join) {
+std::vector<int> cheapest_bounds(const StageCounts& counts, const auto& cost, const auto& join) {
   const int num_blocks = counts.num_units, num_chunks = counts.pipeline * counts.chunks;
   const auto n = static_cast<std::size_t>(num_blocks);
   std::vector<double> after(n + 1, kInfinite);  // [first] of the chunks after this one, from block `first`
