@@ -10,7 +10,6 @@
 
 namespace trireme {
 
-
 /// Writes the checkpoint of engine.steps_done(), whole or not at all, then removes all but the newest
 /// `config.checkpoint.keep`. Collective: rank 0 writes, with its `state` and `tokenizer_model`, and returns
 /// the folder; the others return nothing.

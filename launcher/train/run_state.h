@@ -25,7 +25,7 @@ struct RunState {
   JobConfig config;                          // resolved
   Arithmetic arithmetic;                     // of the ranks; empty: of a build that did not save it
   std::vector<std::string> class_names;      // by label; empty: no classes, without names, or not saved
-  std::string tokenizer;  // Tokenizer::kind(), its file is beside; or empty: not known
+  std::string tokenizer;                     // Tokenizer::kind(), its file is beside; or empty: not known
 };
 
 /// As the content of a manifest.
