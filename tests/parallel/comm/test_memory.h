@@ -66,6 +66,8 @@ class TestMemory {
         static_cast<std::uint16_t*>(tensor.data())[i] = static_cast<std::uint16_t>(value);
         return;
       case DType::kUInt8:
+      case DType::kE4m3:
+      case DType::kE5m2:
         static_cast<std::uint8_t*>(tensor.data())[i] = static_cast<std::uint8_t>(value);
         return;
     }
@@ -106,6 +108,8 @@ class TestMemory {
       case DType::kBFloat16:
         return static_cast<const std::uint16_t*>(tensor.data())[i];
       case DType::kUInt8:
+      case DType::kE4m3:
+      case DType::kE5m2:
         return static_cast<const std::uint8_t*>(tensor.data())[i];
     }
     return 0;
