@@ -83,6 +83,7 @@ struct OptimizerSection {
   bool nesterov = false;
   LrSchedule::Kind schedule = LrSchedule::Kind::kCosine;
   std::int64_t warmup_steps = 0;
+  std::int64_t decay_steps = 0;
   double grad_clip = 1.0;
 };
 

@@ -39,7 +39,7 @@ void add_optimizer_keys(std::vector<ConfigKey>& keys) {
       .add("name", &O::name, "Update rule.")
       .add("lr", &O::lr, above(0), "Peak learning rate.")
       .add("min_lr", &O::min_lr, at_least(0),
-           "What the learning rate of `linear`, `cosine` and `one_cycle` comes down to: of `one_cycle` at "
+           "What the learning rate of all but `constant` comes down to: of `one_cycle` at "
            "the last step, of the others at the step that would follow it, as of PyTorch's CosineAnnealingLR "
            "with T_max = the steps after the warm-up. Of S steps, W of them warm-up, step s counted from 0 "
            "has min_lr + c (lr - min_lr) with p = (s - W) / (S - W) and c = 1 - p for `linear`, (1 + cos(pi "
@@ -52,11 +52,15 @@ void add_optimizer_keys(std::vector<ConfigKey>& keys) {
       .add("nesterov", &O::nesterov, any(), "`sgd`: Nesterov's form of momentum.")
       .add("schedule", &O::schedule,
            "Course of the learning rate after the warm-up, down to `min_lr`. `one_cycle`: half a cosine up "
-           "from lr / 25 within `warmup_steps` (0: 30 % of the steps), then half a cosine down.")
+           "from lr / 25 within `warmup_steps` (0: 30 % of the steps), then half a cosine down. `wsd`: at "
+           "`lr` until "
+           "`decay_steps` before the end, then linearly down.")
       .add(
           "warmup_steps", &O::warmup_steps, count_from(0),
           "Steps in which the learning rate rises linearly, to `lr` at the step after them. Fewer than "
           "`train.steps`: else `lr` would never be reached, which is refused, and with `constant` warned of.")
+      .add("decay_steps", &O::decay_steps, count_from(0),
+           "`wsd`: the last steps, in which the learning rate comes down. 0: a tenth of `train.steps`.")
       .add("grad_clip", &O::grad_clip, at_least(0),
            "Gradients are scaled down to this global L2 norm. 0: no clipping.");
 }

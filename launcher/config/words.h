@@ -83,7 +83,8 @@ inline constexpr auto kWords<LrSchedule::Kind> =
     std::to_array<Word<LrSchedule::Kind>>({{LrSchedule::Kind::kConstant, "constant"},
                                            {LrSchedule::Kind::kLinear, "linear"},
                                            {LrSchedule::Kind::kCosine, "cosine"},
-                                           {LrSchedule::Kind::kOneCycle, "one_cycle"}});
+                                           {LrSchedule::Kind::kOneCycle, "one_cycle"},
+                                           {LrSchedule::Kind::kWsd, "wsd"}});
 template <>
 inline const auto kWords<PrecisionMode> = with_names({PrecisionMode::kFp32, PrecisionMode::kTf32,
                                                       PrecisionMode::kFp16, PrecisionMode::kBf16,

@@ -132,7 +132,8 @@ LrSchedule lr_schedule(const JobConfig& config) {
           .peak = section.lr,
           .floor = section.min_lr,
           .warmup_steps = section.warmup_steps,
-          .total_steps = config.train.steps};
+          .total_steps = config.train.steps,
+          .decay_steps = section.decay_steps};
 }
 
 SampleSpec sample_spec(const JobConfig& config) {

@@ -30,10 +30,12 @@ double LrSchedule::at(std::int64_t step) const {
   if (step < warmup_steps)
     return peak * static_cast<double>(step + 1) / static_cast<double>(warmup_steps + 1);
   if (kind == Kind::kConstant) return peak;
-  const double span = static_cast<double>(std::max<std::int64_t>(1, total_steps - warmup_steps));
-  const double progress = std::min(1.0, static_cast<double>(step - warmup_steps) / span);
+  std::int64_t first = warmup_steps;  // of those that come down
+  if (kind == Kind::kWsd) first = total_steps - (decay_steps > 0 ? decay_steps : total_steps / 10);
+  const double span = static_cast<double>(std::max<std::int64_t>(1, total_steps - first));
+  const double progress = std::clamp(static_cast<double>(step - first) / span, 0.0, 1.0);
   const double share =
-      kind == Kind::kLinear ? 1.0 - progress : 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
+      kind == Kind::kCosine ? 0.5 * (1.0 + std::cos(std::numbers::pi * progress)) : 1.0 - progress;
   return floor + share * (peak - floor);
 }
 

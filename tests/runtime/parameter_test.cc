@@ -72,6 +72,23 @@ TEST(LrScheduleTest, LastStepIsAboveTheFloor) {
   EXPECT_NEAR(schedule.at(9), 0.04, 1e-15);
 }
 
+TEST(LrScheduleTest, WarmUpStableDecay) {
+  LrSchedule wsd{.kind = LrSchedule::Kind::kWsd,
+                 .peak = 1.0,
+                 .floor = 0.2,
+                 .warmup_steps = 3,
+                 .total_steps = 100,
+                 .decay_steps = 4};
+  EXPECT_DOUBLE_EQ(wsd.at(0), 0.25);
+  for (const std::int64_t step : {3, 50, 96}) EXPECT_DOUBLE_EQ(wsd.at(step), 1.0) << step;
+  EXPECT_DOUBLE_EQ(wsd.at(97), 0.8);
+  EXPECT_DOUBLE_EQ(wsd.at(99), 0.4);
+  EXPECT_DOUBLE_EQ(wsd.at(100), 0.2);
+  wsd.decay_steps = 0;  // a tenth
+  EXPECT_DOUBLE_EQ(wsd.at(90), 1.0);
+  EXPECT_DOUBLE_EQ(wsd.at(95), 0.6);
+}
+
 // torch.optim.lr_scheduler.OneCycleLR(max_lr=1, total_steps=10, final_div_factor=1e4) at each step.
 TEST(LrScheduleTest, OneCycleIsPyTorchs) {
   const LrSchedule cycle{

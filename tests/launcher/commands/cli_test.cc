@@ -218,7 +218,7 @@ TEST_F(Cli, BadJobs) {
   EXPECT_THAT(refusal({"train", "absent.toml"}), HasSubstr("absent.toml: No such file"));
   EXPECT_THAT(refusal({"train", job, "--set", "train.stesp=1"}), HasSubstr("did you mean train.steps?"));
   EXPECT_THAT(refusal({"train", "--set", "train.steps=x", job}), HasSubstr("needs an integer"));
-  EXPECT_THAT(refusal({"train", job, "--set", "precision.mode=fp8"}), HasSubstr("\"fp16\", \"bf16\""));
+  EXPECT_THAT(refusal({"train", job, "--set", "precision.mode=fp4"}), HasSubstr("\"fp16\", \"bf16\""));
   EXPECT_THAT(refusal({"train", job, "--set", "precision.ops={atention=\"fp32\"}"}),
               HasSubstr("no op 'atention'; did you mean 'attention'?"));
   EXPECT_THAT(refusal({"train", job, "--set", "train.global_batch=10"}),

@@ -62,7 +62,7 @@ TEST(ConfigCheck, KeysThatNeedEachOther) {
 TEST(ConfigCheck, WarmUpLeavesStepsToTheSchedule) {
   JobConfig config = valid_job();
   config.train.steps = 10;
-  for (const char* schedule : {"linear", "cosine", "one_cycle"}) {
+  for (const char* schedule : {"linear", "cosine", "one_cycle", "wsd"}) {
     config.optimizer.schedule = from_word<LrSchedule::Kind>(schedule);
     for (const std::int64_t warmup : {10, 11, 1000}) {
       config.optimizer.warmup_steps = warmup;
@@ -76,6 +76,15 @@ TEST(ConfigCheck, WarmUpLeavesStepsToTheSchedule) {
       EXPECT_EQ(check_schedule(config), "");
     }
   }
+  config.optimizer.schedule = LrSchedule::Kind::kWsd;
+  config.optimizer.warmup_steps = 4;
+  config.optimizer.decay_steps = 6;
+  EXPECT_EQ(check_schedule(config), "");
+  config.optimizer.decay_steps = 7;
+  EXPECT_THAT(
+      error_message([&] { check_schedule(config); }),
+      HasSubstr("optimizer.warmup_steps = 4 and optimizer.decay_steps = 7 are more than train.steps = 10"));
+  config.optimizer.warmup_steps = 9;
   config.optimizer.schedule = LrSchedule::Kind::kConstant;
   EXPECT_EQ(check_schedule(config), "");
   config.optimizer.warmup_steps = 10;
