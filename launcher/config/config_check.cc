@@ -108,11 +108,13 @@ void check_config(const JobConfig& config) {
 
 std::string check_schedule(const JobConfig& config) {
   const OptimizerSection& optimizer = config.optimizer;
-  TRIREME_CHECK(optimizer.schedule != LrSchedule::Kind::kWsd ||
-                    optimizer.warmup_steps + optimizer.decay_steps <= config.train.steps,
-                "optimizer.warmup_steps = {} and optimizer.decay_steps = {} are more than train.steps = {}",
-                optimizer.warmup_steps, optimizer.decay_steps, config.train.steps);
-  if (optimizer.warmup_steps < config.train.steps) return "";
+  if (optimizer.warmup_steps < config.train.steps) {
+    TRIREME_CHECK(optimizer.schedule != LrSchedule::Kind::kWsd ||
+                      optimizer.warmup_steps + optimizer.decay_steps <= config.train.steps,
+                  "optimizer.warmup_steps = {} and optimizer.decay_steps = {} are more than train.steps = {}",
+                  optimizer.warmup_steps, optimizer.decay_steps, config.train.steps);
+    return "";
+  }
   TRIREME_CHECK(optimizer.schedule == LrSchedule::Kind::kConstant,
                 "optimizer.warmup_steps = {} leaves none of train.steps = {} to optimizer.schedule = \"{}\": "
                 "the learning rate would not come to optimizer.lr = {} and down again; take fewer warm-up "
