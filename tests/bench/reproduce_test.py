@@ -20,6 +20,7 @@ from intervals import median_interval, overlap  # noqa: E402
 from library import BEGIN, END, keep, machines_text, pages_differ, write_pages  # noqa: E402
 from machine import why_no_cuda, why_no_namespaces  # noqa: E402
 from measure import DIFFERS, NOT_RUN, REPRODUCED, WITHIN_NOISE, judge  # noqa: E402
+from report import memory_rows  # noqa: E402
 
 TINY = """
 title = "tiny"
@@ -217,6 +218,15 @@ class Library(unittest.TestCase):
 
     def test_the_pages_of_this_tree_are_those_of_its_results(self):
         self.assertEqual(pages_differ(HERE.parents[1]), [])
+
+
+class Memory(unittest.TestCase):
+    def test_a_round_that_differs_is_not_hidden_by_others(self):
+        rounds = [{"variant": "v", "predicted": 8, "measured": measured} for measured in (8, 9, 8)]
+        results = {"experiments": [{"name": "e", "memory": rounds}], "matrix": []}
+        self.assertEqual(memory_rows(results), [("e", "v", 8, 9)])
+        self.assertEqual(memory_rows({"experiments": [{"name": "e", "memory": rounds[:1]}], "matrix": []}),
+                         [("e", "v", 8, 8)])
 
 
 class Files(unittest.TestCase):

@@ -146,7 +146,7 @@ def readme_rows(results):
     figures = [figure for experiment in results["experiments"] for figure in experiment["figures"] if "value" in figure]
     good = sum(figure["verdict"].startswith("reproduced") for figure in figures)
     lines = ["", f"`examples/reproduce.sh` on {machine_title(results['machine'])}, load {results['machine']['load']:g}: {good} of {len(figures)} figures reproduced, and "
-             f"{results['memory_as_predicted']}", f"of {results['memory_runs']} jobs at the predicted byte of memory. "
+             f"{results['memory_as_predicted']}", f"of {results['memory_runs']} runs at the predicted byte of memory. "
              f"[All of them]({PAGE}), by machine.", "", "| experiment | figure | documented | here |", "| --- | --- | --- | --- |"]
     lines += [f"| {title.split(':')[0]} | {figure['name']} | {figure.get('documented', '')} | {_cell(figure)} |"
               for title, figure in _telling(results)]

@@ -78,11 +78,14 @@ def machine_line(results):
 
 
 def memory_rows(results):
-    """(experiment, variant, predicted, measured), without the workspaces of libraries, one for each variant that ran."""
+    """(experiment, variant, predicted, measured), without the workspaces of libraries, one for each variant that ran: of
+    its rounds, one in which they differ, where there is one."""
     rows = {}
     for result in results["experiments"]:
         for one in result["memory"]:
-            rows[result["name"], one["variant"]] = (one["predicted"], one["measured"])
+            name, sizes = (result["name"], one["variant"]), (one["predicted"], one["measured"])
+            if name not in rows or sizes[0] != sizes[1]:
+                rows[name] = sizes
     for row in results["matrix"]:
         if row["outcome"] == "ran":
             rows["matrix", ", ".join(row[name] for name in DIMENSIONS)] = (row["predicted_bytes"], row["peak_bytes"])
@@ -174,7 +177,7 @@ def write_markdown(results, out):
                          f"{here(figure)} | {interval(figure)} | {figure['verdict']}{because} |")
     rows = memory_rows(results)
     equal = sum(predicted == measured for *_, predicted, measured in rows)
-    lines += ["", f"Memory: of {len(rows)} jobs that ran, {equal} needed at their peak the bytes that were predicted."]
+    lines += ["", f"Memory: of {len(rows)} variants that ran, {equal} needed at their peak the bytes that were predicted, in every round."]
     (out / "report.md").write_text("\n".join(lines) + "\n")
 
 
