@@ -13,7 +13,7 @@ h1,h2{line-height:1.2} h2{margin-top:2.5rem;border-top:1px solid #bbb;padding-to
 .wide{overflow-x:auto} table{border-collapse:collapse;width:100%;font-size:.9rem}
 th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #ddd;vertical-align:top}
 th.n,td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-.v{padding:.1rem .5rem;border-radius:.3rem;white-space:nowrap;border:1px solid}
+.v{padding:.1rem .5rem;border-radius:.3rem;white-space:nowrap;display:inline-block;border:1px solid}
 .yes{background:#e3f1fa;border-color:#0072B2}.near{background:#fdf3dc;border-color:#b77f00}
 .no{background:#fbe6da;border-color:#D55E00;font-weight:bold}.none{background:#eee;border-color:#888}
 code{font-size:.85rem} pre{overflow-x:auto;background:#f5f5f5;padding:.6rem;font-size:.8rem}
