@@ -38,6 +38,7 @@ struct ModelSection {
   std::int64_t rope_original_context = 8192;
   double dropout = 0.0;
   std::optional<bool> tied;  // nothing: "auto"
+  std::int64_t tensor_chunks = 1;
   bool bias = true;
 };
 
