@@ -27,6 +27,7 @@ TransformerBlock::TransformerBlock(std::string name, const TransformerBlockConfi
   TRIREME_CHECK(config.heads % config.chunks == 0 && 4 * c % config.chunks == 0,
                 "{} heads and a width of {} cannot be cut into {} tensor chunks", config.heads, c,
                 config.chunks);
+  if (config.chunks > 1) declare_tensor_sums({.forward = 2, .backward = 2});
   const auto gain = [&](const char* key) {
     return declare({.name = key, .shape = {c}, .init = Initializer::ones(), .decay = false, .center = 1.0f});
   };

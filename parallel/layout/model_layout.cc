@@ -25,6 +25,9 @@ struct Builder {
     ParamGroup group{.name = name,
                      .chunk = specs[static_cast<std::size_t>(indices.front())].slice.chunk,
                      .first_norm_block = layout.num_norm_blocks};
+    for (const int index : indices) {
+      group.chunks = std::max(group.chunks, specs[static_cast<std::size_t>(index)].slice.chunks);
+    }
     std::map<std::pair<bool, float>, std::vector<int>> kinds;  // (does not decay, center)
     for (const int index : indices) {
       const ParameterSpec& spec = specs[static_cast<std::size_t>(index)];

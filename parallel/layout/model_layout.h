@@ -48,6 +48,7 @@ struct ParamGroup {
   std::vector<ParamRun> runs;         // all of the elements, in order
   std::int64_t num_elems = 0;         // with gaps; a multiple of kNormBlock
   int chunk = -1;                     // of which tensor chunk; -1: of none, every tensor place has it
+  int chunks = 1;                     // of how many
   std::int64_t first_norm_block = 0;  // index of its first block of kNormBlock elements in the model
 };
 

@@ -74,17 +74,23 @@ std::vector<std::int64_t> dims_of(const Shape& shape) {
 Tensor whole_on_first(const Engine& engine, const SavedTensor& t) {
   if (t.group == kStatistics) return engine.statistics().whole();
   const MeshGroups& groups = engine.groups();
+  const ParamGroup& group = engine.layout().groups[static_cast<std::size_t>(t.group)];
   const int stage = engine.stages().stage_of(owner_unit(engine.layout(), t.group));
+  const int place = place_of(group, groups.mesh.size(Axis::kTensor));
   const Coord here = groups.coord();
   Tensor flat;
-  if (here[Axis::kPipeline] == stage) flat = engine.parameters().whole(t.group, owned_of(engine, t));
-  if (stage == 0 || here[Axis::kData] != 0) return flat;
-  // To all stages, although the first would do: there are no channels to it but for a step's messages.
-  if (here[Axis::kPipeline] != stage) {
-    const std::int64_t elems = engine.layout().groups[static_cast<std::size_t>(t.group)].num_elems;
-    flat = engine.context().empty({elems}, DType::kFloat32, MemoryCategory::kCommunication);
-  }
-  groups.along(Axis::kPipeline)->broadcast(flat, stage).wait();
+  if (engine.parameters().owns(t.group)) flat = engine.parameters().whole(t.group, owned_of(engine, t));
+  // To all of the axis, although the first would do: there are no channels to it but for a step's messages.
+  const auto spread = [&](Axis axis, int from) {
+    if (from == 0) return;
+    if (!flat.defined()) {
+      flat = engine.context().empty({group.num_elems}, DType::kFloat32, MemoryCategory::kCommunication);
+    }
+    groups.along(axis)->broadcast(flat, from).wait();
+  };
+  if (here[Axis::kData] != 0) return flat;
+  if (here[Axis::kTensor] == place) spread(Axis::kPipeline, stage);
+  if (here[Axis::kPipeline] == 0) spread(Axis::kTensor, place);
   return flat;
 }
 

@@ -75,7 +75,7 @@ TEST(ActionBytes, OfThePlanAreWhatTheCommunicatorSends) {
             const int ranks = stages * data;
             for (int rank = 0; rank < ranks; rank += data) {
               const auto comm = std::make_shared<RecordingCommunicator>(rank, ranks);
-              expect_mesh_splits(*comm, mesh_of(ranks, stages));
+              expect_mesh_splits(*comm, mesh_of(ranks, stages, 1));
               const Engine engine(model.blocks, comm, options);
               const StepPrediction step = predict_step(model.blocks, options, model.sample, ranks, rank);
               const Bytes planned = sent_by_kind({.blocks = *model.blocks,
