@@ -73,8 +73,7 @@ void initialize_parameter(const ParameterSpec& spec, const std::string& full_nam
     std::fill(out.begin(), out.end(), spec.init.kind == Initializer::Kind::kOnes ? 1.0f : 0.0f);
     return;
   }
-  const std::uint64_t stream =
-      hash_name(full_name.substr(0, full_name.size() - chunk_suffix(spec.slice).size()));
+  const std::uint64_t stream = hash_name(whole_name(spec.slice, full_name));
   for (std::int64_t at = 0; at < count;) {
     const SliceRun run = run_from(spec.slice, spec.shape, first + at);
     const std::int64_t n = std::min(run.count, count - at);

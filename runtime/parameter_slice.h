@@ -36,6 +36,11 @@ struct ParameterSlice {
 /// ".chunk3", the end of the name of a chunk's parameter; empty for the whole.
 std::string chunk_suffix(const ParameterSlice& slice);
 
+/// Of the whole parameter that a slice of `shape` is of.
+Shape whole_shape(const ParameterSlice& slice, const Shape& shape);
+/// "blocks.0.mlp.up.weight" of "blocks.0.mlp.up.weight.chunk3".
+std::string whole_name(const ParameterSlice& slice, const std::string& name);
+
 /// Neighbours in both the slice and the whole: elements [first, first + count) of the slice are those of the
 /// whole from `first_of_whole` on.
 struct SliceRun {

@@ -54,6 +54,11 @@ void check_precision(const JobConfig& config) {
                 "precision.grad_dtype = \"{}\" needs parallel.reduction = \"canonical\": the library's own "
                 "all-reduce sums in fp32 only",
                 to_word(precision.grad_dtype));
+  TRIREME_CHECK(
+      precision.mode != PrecisionMode::kFp8 || config.model.tensor_chunks == 1,
+      "precision.mode = \"fp8\" does not go with model.tensor_chunks = {} yet: chunks would have scales of "
+      "their own; use \"bf16\", or one chunk",
+      config.model.tensor_chunks);
   TRIREME_CHECK(precision.loss_scale.kind != LossScaleConfig::Kind::kDynamic ||
                     precision.min_scale <= precision.scale_init,
                 "precision.min_scale = {} is above precision.scale_init = {}", precision.min_scale,

@@ -108,6 +108,7 @@ std::string to_json(const PlanReport& report) {
                      {"recompute_every", report.config.parallel.recompute_every},
                      {"reduction", to_word(report.config.parallel.reduction)},
                      {"pipeline", report.config.parallel.pipeline},
+                     {"tensor", report.config.parallel.tensor},
                      {"schedule", to_word(report.config.parallel.schedule)},
                      {"stages", chunks},
                      {"pipeline_cut", to_word(report.config.parallel.pipeline_cut)},

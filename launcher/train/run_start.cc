@@ -75,9 +75,21 @@ void choose_resume(TrainingRun& run) {
   run.resume_folder = text_of_rank(run.comm(), 0, folder);
 }
 
+// The chunks decide which sums are made: a run that went on with others would be no run of its own.
+void check_chunks(const TrainingRun& run) {
+  const std::int64_t before = run.resumed.config.model.tensor_chunks,
+                     now = run.options.config.model.tensor_chunks;
+  TRIREME_CHECK(
+      before == now,
+      "{} was made with model.tensor_chunks = {}, and the job has {}: another mathematics, whose results "
+      "would be those of neither. Set it to {}, or begin anew with model.init_from = \"{}\"",
+      run.resume_folder.string(), before, now, before, (run.resume_folder / kModelFile).string());
+}
+
 void read_resumed(TrainingRun& run) {
   if (!run.resume_folder.empty())
     run.resumed = read_run_state(open_checkpoint(run.resume_folder, Verify::kSizes));
+  if (!run.resume_folder.empty()) check_chunks(run);
   check_classes(run.options.config, run.data,
                 {.where = run.resume_folder.string(), .names = run.resumed.class_names});
 }
@@ -166,6 +178,7 @@ RunSummary initial_summary(const TrainingRun& run) {
                     .num_ranks = num_ranks,
                     .num_data_ranks = run.engine->groups().mesh.size(Axis::kData),
                     .num_pipeline_stages = run.engine->groups().mesh.size(Axis::kPipeline),
+                    .num_tensor_ranks = run.engine->groups().mesh.size(Axis::kTensor),
                     .zero_stage = static_cast<int>(run.options.config.parallel.zero),
                     .accumulate_unsharded = run.engine_options.accumulate_unsharded,
                     .keep_gathered = run.engine_options.keep_gathered,

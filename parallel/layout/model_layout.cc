@@ -48,7 +48,8 @@ struct Builder {
                                .name = full,
                                .shape = spec.shape,
                                .offset = group.num_elems,
-                               .center = spec.center});
+                               .center = spec.center,
+                               .slice = spec.slice});
         group.num_elems += round_up(spec.shape.num_elems(), kNormBlock);
         layout.num_parameters += spec.shape.num_elems();
       }

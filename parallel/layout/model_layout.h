@@ -33,6 +33,7 @@ struct ParamSlot {
   Shape shape;
   std::int64_t offset = 0;  // elements from the start of the group
   float center = 0.0f;      // see [Note: centered working copies]
+  ParameterSlice slice;     // of a parameter that is cut into tensor chunks
 };
 
 /// Elements [first, last) of a group that all decay, or all do not, and have one center.

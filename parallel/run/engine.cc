@@ -85,7 +85,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
   if (stages_.pipeline > 1) {
     shapes_ = std::make_unique<BoundaryShapes>(*blocks_, options.precision, *options.sample);
   }
-  check_fp8(ctx_);
+  check_fp8(ctx_, layout_);
   if (groups_.spans(Axis::kTensor)) {
     tensor_ = std::make_unique<TensorExchange>(*groups_.along(Axis::kTensor));
     ctx_.tensor = tensor_.get();
