@@ -149,8 +149,8 @@ TEST_F(CudnnTest, WhatIsRefusedToTheLastOwnKernelsDo) {
   }
   EXPECT_EQ(library_calls(128), 0);
   EXPECT_EQ(dnn_counts().runs, runs);
-  EXPECT_EQ(dnn_counts().refusals, refusals + 2 + 3 * 4)
-      << "two of each graph: of a convolution one, of three attentions two each";
+  EXPECT_EQ(dnn_counts().refusals, refusals + 2 * (1 + 2 * 2 + 3))
+      << "two of each graph: of a convolution one, of two attentions forward two each, backward three";
 }
 
 // See [Note: results of another type].
@@ -249,6 +249,16 @@ TEST_F(CudnnTest, TheWorkspaceOfAttentionIsThePredictedOne) {
 TEST_F(CudnnTest, AttentionIsAskedAgainWithFp32Intermediates) {
   emulation::set_dnn_engines({{.is_wide = true}});
   EXPECT_EQ(library_calls(64), 2);
+}
+
+// The same note: of backward first in the types of cuDNN's own frontend.
+TEST_F(CudnnTest, AttentionsBackwardIsAskedAsTheFrontendAsks) {
+  emulation::set_dnn_engines({{.widens = true}});
+  EXPECT_EQ(library_calls(64), 1) << "backward alone";
+  emulation::set_dnn_engines({{}});
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(library_calls(64), 2);
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
 }
 
 // The same note, on engines that are marked as nondeterministic: a trial tells them apart, once a shape.

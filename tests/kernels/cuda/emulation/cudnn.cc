@@ -107,6 +107,12 @@ bool builds(const DnnData& plan) {
            (op.y.type == CUDNN_DATA_HALF || op.y.type == CUDNN_DATA_BFLOAT16);
   };
   if (engine.is_wide && std::any_of(operations.begin(), operations.end(), shortens)) return false;
+  const auto widens = [](const auto& part) {
+    const DnnOperation op = emulation::operation_of(*part);
+    return part->type == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR && op.x.type != CUDNN_DATA_FLOAT &&
+           op.y.type == CUDNN_DATA_FLOAT;
+  };
+  if (engine.widens && std::none_of(operations.begin(), operations.end(), widens)) return false;
   if (!engine.is_classic) return engine.builds;
   const DnnOperation op = emulation::operation_of(*operations.front());
   return engine.builds && operations.size() == 1 && op.x.type == op.b.type && op.x.type == op.y.type;
