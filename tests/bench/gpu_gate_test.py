@@ -194,6 +194,27 @@ class GpuGate(unittest.TestCase):
             self.assertEqual(stage["state"], "failed" if expected else "passed")
             self.assertIn(f"no fitting engine for {problem}", stage["result"]["native"][0])
 
+    def native_kernels(self, architecture, text):
+        """The exit status of the check, and what it found in a log with this text."""
+        log = self.root / "stage.out"
+        log.write_text(text)
+        script = (f"cd {OPTIONS.source}/tests/bench/gate && part=x device=cuda seconds=9 out={self.root} bundle=. &&"
+                  f". ./stages.sh && . ./jobs.sh && architecture={architecture} && native_kernels {log}")
+        ended = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+        return ended.returncode, json.loads(ended.stdout)["native"]
+
+    def test_products_of_gathered_windows_are_no_native_kernels(self):
+        note = 'cuda: cuDNN 9.19.0 has no fitting engine for convolution, bf16 weight gradient (code "7"); {} run'
+        served, native = note.format("products of gathered windows"), note.format("the slower native kernels")
+        for logged in ("[warning] {}\n".format, lambda text: json.dumps({"call": "x", "notes": [text]}) + "\n"):
+            self.assertEqual(self.native_kernels("sm_90", logged(served)), (0, []))
+            status, found = self.native_kernels("sm_90", logged(served) + logged(native))
+            self.assertEqual((status, len(found)), (1, 1), found)
+            self.assertIn("slower native kernels run", found[0])
+            self.assertEqual(self.native_kernels("sm_80", logged(native))[0], 0)
+        both = json.dumps({"notes": [served, native]}) + "\n"
+        self.assertEqual(self.native_kernels("sm_90", both)[0], 1)
+
     def test_what_is_skipped_on_a_card_has_shown_nothing(self):
         self.fake_card()
         status, text, report, _ = self.run_part("sanitize", PATH=self.path_without("compute-sanitizer"))
@@ -240,6 +261,24 @@ class GpuGate(unittest.TestCase):
         self.assertEqual(report["stages"]["rates"]["state"], "cut off")
         self.assertEqual(report["stages"]["rates"]["result"], {"call": "first"}, "half of a line says nothing")
         self.assertIn("probe/rates.out", logs)
+
+    def test_no_signal_is_lost(self):
+        """Whatever the script is at; bash forgets a signal where a command substitutes two others."""
+        self.fake_card()
+        self.write_program(self.root / "fakes/trireme", f"""case "$*" in
+          *=fp32*) exec sleep 9 ;;
+          *) cat {self.root}/doctor.json ;;
+          esac""")
+        for i in range(20):
+            gate = self.root / f"gate{i}"
+            running = self.start("probe", "--out", gate)
+            while not (gate / "probe.json").exists():
+                time.sleep(0.002)
+            time.sleep(0.02 * i)
+            running.send_signal(signal.SIGTERM)
+            text, _ = running.communicate(timeout=60)
+            self.assertEqual((running.returncode, "unexpected" in text), (75, False), text)
+            self.assertEqual(json.loads((gate / "probe.json").read_text())["state"], "cut off")
 
     def test_what_is_killed_leaves_the_stages_before(self):
         running = self.start_and_wait_for(self.root / "log")

@@ -43,12 +43,18 @@ beside() {
 }
 
 # native_kernels LOG...: prints the problems that a library had no engine for. Fails where attention or a convolution is
-# among them on a Hopper card, for which cuDNN serves all that the benchmarks train.
+# among them on a Hopper card, for which cuDNN serves all that the benchmarks train. Weight gradients that cuBLASLt
+# computes instead, as products of gathered windows, are none of them.
 native_kernels() {
-  local found text list=
-  found=$(grep -ohE '(cuDNN [0-9.]+ has no fitting engine for|this build has no cuDNN;)[^"]*' "$@" | sort -u)
+  local found text list= what='(cuDNN [0-9.]+ has no fitting engine for|this build has no cuDNN;)'
+  found=$({
+    grep -hv '^{' "$@" | grep -oE "$what.*"
+    grep -h '^{' "$@" | grep -oE "$what"'([^"\\]|\\.)*' # in JSON, where a quote is escaped
+  } | grep -v 'gathered windows run$' | sort -u)
   while IFS= read -r text; do
-    [ -z "$text" ] || list+=${list:+, }$(quoted "$text")
+    [ -n "$text" ] || continue
+    quote "$text"
+    list+=${list:+, }$quoted
   done <<<"$found"
   echo "{\"native\": [$list]}"
   [[ $architecture != sm_90* ]] || ! grep -qE 'attention|conv' <<<"$found"
