@@ -74,7 +74,7 @@ class GpuGate(unittest.TestCase):
         stages, _ = self.dry_run("probe")
         self.assertGreater(stages["rates"]["result"]["sgemm_gflops"], 0)
         for job, call in (("gpt2_124m", "attention_fwd"), ("resnet50", "conv2d_bwd_weight")):
-            for precision in ("bf16", "fp16"):
+            for precision in ("bf16", "fp16", "fp8") if job == "gpt2_124m" else ("bf16", "fp16"):
                 calls = stages[f"engines_{job}_{precision}"]["result"]
                 self.assertIn(call, {line["call"] for line in calls})
                 self.assertEqual(stages[f"native_engines_{job}_{precision}"]["result"], {"native": []})
@@ -83,7 +83,7 @@ class GpuGate(unittest.TestCase):
     def test_dry_run_of_state(self):
         stages, _ = self.dry_run("state")
         self.assertEqual(stages["parity"]["result"]["loss_errors"], [0] * 5)
-        for precision in ("fp32", "tf32", "bf16", "fp16"):
+        for precision in ("fp32", "tf32", "bf16", "fp16", "fp8"):
             self.assertTrue(all(stages["same_bits_" + precision]["result"]["equal"].values()))
 
     def test_dry_runs_of_benchmarks(self):
@@ -154,7 +154,7 @@ class GpuGate(unittest.TestCase):
         self.fake_peers()
         expected = {
             "tests": {"sixteen_bit", "models", "communicators"}, "conformance": {"conformance"},
-            "state": {"same_bits_bf16", "parity", "same_state", "pipeline_state"},
+            "state": {"same_bits_bf16", "parity", "same_state", "pipeline_state", "recorded_pipeline"},
             "bench-gpt": {"beside_124m_fp16", "native_trireme_124m_bf16", "kernel_share_recorded", "beside_350m_bf16"},
             "bench-resnet": {"beside_resnet50_bf16", "native_trireme_resnet50_fp16"},
             "sanitize": {"nccl", "races", "conformance_races"}}
@@ -299,12 +299,18 @@ class GpuGate(unittest.TestCase):
         self.assertLess(report["seconds"], 30)
 
     def test_wrong_arguments_show_the_usage(self):
-        for arguments in ([], ["--dry-run"], ["--help"], ["--part"], ["--part", "all"], ["--part", "probe", "folder"],
+        for arguments in ([], ["--dry-run"], ["--part"], ["--part", "all"], ["--part", "probe", "folder"],
                           ["--part", "probe", "--out"], ["--part", "probe", "--only", "doctor"]):
             ended = subprocess.run([self.bundle / "tests/bench/gpu_gate.sh", *arguments], capture_output=True,
                                    text=True, cwd=self.root, timeout=60)
             self.assertEqual(ended.returncode, 2, arguments)
             self.assertIn("gpu_gate.sh --part PART [--out DIR] [--dry-run]", ended.stderr)
+
+    def test_help_is_no_mistake(self):
+        ended = subprocess.run([self.bundle / "tests/bench/gpu_gate.sh", "--help"], capture_output=True, text=True)
+        self.assertEqual((ended.returncode, ended.stderr), (0, ""))
+        self.assertIn("probe, tests, bench-gpt, state", ended.stdout)
+        self.assertNotIn("set -uo", ended.stdout)
 
     def beside(self, ours, theirs=None, *options):
         paths = []
