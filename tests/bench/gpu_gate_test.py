@@ -212,6 +212,10 @@ class GpuGate(unittest.TestCase):
             self.assertEqual((status, len(found)), (1, 1), found)
             self.assertIn("slower native kernels run", found[0])
             self.assertEqual(self.native_kernels("sm_80", logged(native))[0], 0)
+        for problem in ("bf16 attention with dropout; the slower native kernel runs",
+                        "matmul of [40 x 23 x 36], e5m2 to fp32, extents that are no multiples of 16; it runs in bf16"):
+            status, found = self.native_kernels("sm_90", f"[warning] cuda: no library takes {problem}\n")
+            self.assertEqual((status, found), (1, [f"no library takes {problem}"]))
         both = json.dumps({"notes": [served, native]}) + "\n"
         self.assertEqual(self.native_kernels("sm_90", both)[0], 1)
 

@@ -257,8 +257,10 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   DnnData& data = *descriptor->data;
   if (!emulation::is_sound(data)) return CUDNN_STATUS_BAD_PARAM;
-  if (data.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && !builds(data))
-    return CUDNN_STATUS_NOT_SUPPORTED;
+  if (data.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
+    if (engine_of(data).lacks_memory) return CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
+    if (!builds(data)) return CUDNN_STATUS_NOT_SUPPORTED;
+  }
   if (data.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) propose(data);
   data.is_final = true;
   return CUDNN_STATUS_SUCCESS;
