@@ -141,22 +141,36 @@ std::vector<float> read_part(const TensorSource& source, const SavedTensor& t, c
   return values;
 }
 
-// A model with such numbers would train, and give nothing but NaN: of what this rank has, so all ranks
-// together look at everything once.
-void check_values(const Engine& engine, const TensorSource& source, const std::vector<SavedTensor>& tensors) {
+/// What the elements of a tensor are.
+struct Elements {
+  const char* text;
+  bool (*holds)(float value);
+};
+constexpr Elements kFinite{"finite number", [](float value) { return std::isfinite(value); }};
+constexpr Elements kVariance{"variance", [](float value) { return std::isfinite(value) && value >= 0.0f; }};
+constexpr Elements kMaximum{"maximum of magnitudes", [](float value) { return value >= 0.0f; }};
+
+Elements elements_of(const SavedTensor& t, StatisticRule rule) {
+  if (t.group != kStatistics) return kFinite;
+  if (rule == StatisticRule::kMaxima) return kMaximum;
+  return t.name.ends_with(".running_var") ? kVariance : kFinite;
+}
+
+// A model with other numbers would train, and give nothing but NaN: of what this rank has, so all ranks
+// together look at everything once. `rule` is that of the statistics among them.
+void check_values(const Engine& engine, const TensorSource& source, const std::vector<SavedTensor>& tensors,
+                  StatisticRule rule) {
   for (const SavedTensor& t : tensors) {
     const auto part = owned_part(engine, t);
     if (!part) continue;
-    const bool is_variance = t.group == kStatistics && t.name.ends_with(".running_var");
+    const Elements elements = elements_of(t, rule);
     const std::vector<float> values = read_part(source, t, *part);
-    const auto bad = std::ranges::find_if(
-        values, [&](float value) { return !std::isfinite(value) || (is_variance && value < 0.0f); });
+    const auto bad = std::ranges::find_if_not(values, elements.holds);
     if (bad == values.end()) continue;
     throw Error(ErrorCode::kInvalidInput,
                 "{}: element {} of tensor '{}' is {}, which is no {}: the file is damaged, or was "
                 "saved after its training had failed; choose another one",
-                source.place(), part->first + (bad - values.begin()), t.name, *bad,
-                is_variance ? "variance" : "finite number");
+                source.place(), part->first + (bad - values.begin()), t.name, *bad, elements.text);
   }
 }
 
@@ -187,7 +201,7 @@ std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesyst
 void check_model(const Engine& engine, const TensorSource& source) {
   const std::vector<SavedTensor> tensors = model_tensors(engine);
   check_names(source, tensors);
-  check_values(engine, source, tensors);
+  check_values(engine, source, tensors, StatisticRule::kAverage);
 }
 
 void load_model(Engine& engine, const TensorSource& source) {
@@ -212,6 +226,7 @@ void load_state(Engine& engine, const std::filesystem::path& folder, StateParts 
   if (!maxima.empty() && std::filesystem::exists(folder / kFp8MaximaFile)) {
     const SafetensorsSource saved(folder / kFp8MaximaFile);
     check_names(saved, maxima);
+    check_values(engine, saved, maxima, StatisticRule::kMaxima);
     read_tensors(engine, saved, maxima);
   }
   read_tensors(engine, model, tensors);
