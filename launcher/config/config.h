@@ -168,6 +168,9 @@ void check_config(const JobConfig& config);
 /// steps go on with the same course; else empty.
 std::string check_schedule(const JobConfig& config);
 
+/// A warning that recorded steps of a pipeline have not run on a device of this type; empty where they have.
+std::string doubt_about_recorded_steps(const JobConfig& config, DeviceType device);
+
 /// The resolved configuration: every key that has an effect, with its value. A pure function of `config`, so
 /// ranks can compare it, and parse_config gives the same configuration back.
 std::string to_toml(const JobConfig& config);

@@ -111,6 +111,16 @@ void check_config(const JobConfig& config) {
                 "checkpoint.resume is empty: \"auto\", \"never\" or the path of a checkpoint");
 }
 
+std::string doubt_about_recorded_steps(const JobConfig& config, DeviceType device) {
+  const ParallelSection& parallel = config.parallel;
+  if (device != DeviceType::kCuda || !parallel.cuda_graph || parallel.pipeline == 1) return "";
+  return fmt::format(
+      "parallel.cuda_graph = true with parallel.pipeline = {} has not run on a GPU yet: a recorded step need "
+      "not run all its branches at once, and stages that wait for each other's messages may then wait "
+      "forever. If the first steps do not end, set parallel.cuda_graph = false",
+      parallel.pipeline);
+}
+
 std::string check_schedule(const JobConfig& config) {
   const OptimizerSection& optimizer = config.optimizer;
   if (optimizer.warmup_steps < config.train.steps) {

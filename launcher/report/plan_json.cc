@@ -51,7 +51,7 @@ Json group_json(const RankGroupReport& group, const PlanReport& report) {
   return {{"ranks", group.ranks},
           {"peak_bytes", prediction.memory.peak_total},
           {"peak_action", prediction.peak_action()},
-          {"attention_workspace_bytes", prediction.memory.peak[MemoryCategory::kWorkspace]},
+          {"workspace_bytes", prediction.memory.peak[MemoryCategory::kWorkspace]},
           {"device_peak_bytes", prediction.memory.device_peak},
           {"memory", memory_json(prediction.memory.peak)},
           {"memory_peak_actions", moments},

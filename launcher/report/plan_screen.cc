@@ -126,7 +126,7 @@ std::string describe_memory(const PlanReport& report) {
          to_text(rows, {.num_kept = 6});
 }
 
-/// What is known of libraries' workspaces: on cuda, attention's.
+/// What is known of workspaces on cuda: attention's, and that of products and convolutions.
 std::string describe_workspace(const PlanReport& report) {
   std::int64_t most = 0, with_it = 0;
   for (const RankGroupReport& group : report.groups) {
@@ -135,8 +135,8 @@ std::string describe_workspace(const PlanReport& report) {
   }
   if (most == 0) return "";
   return wrapped(fmt::format(
-      "attention's workspace: {} more while its backward runs, at most (cuDNN 9.25 and later need less); a "
-      "rank needs {} with it",
+      "workspace of attention and products: {} more at its peak (cuDNN 9.25 and later need less for "
+      "attention's backward, engines of convolutions may take more); a rank needs {} with it",
       format_bytes(most), format_bytes(with_it)));
 }
 

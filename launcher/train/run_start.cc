@@ -25,10 +25,12 @@ std::string hash_text(std::uint64_t hash) {
   return fmt::format("{:016x}", hash);
 }
 
-// The layout of the rank's engine, and a warning about threads that do not fit the cores.
+// The layout of the rank's engine, and warnings: of recorded pipelines, of threads that do not fit the cores.
 void choose_engine_options(TrainingRun& run) {
   run.engine_options = engine_options(run.options.config, *run.options.blocks);
   run.engine_options.device = run.options.device;
+  const std::string doubt = doubt_about_recorded_steps(run.options.config, run.options.device.type);
+  if (!doubt.empty() && run.is_first()) log_warning(doubt);
   const CoreCounts cores = count_cores();
   if (run.options.config.parallel.threads == 0) {
     run.engine_options.threads = threads_per_rank(cores, run.options.launch.num_local_ranks);

@@ -217,23 +217,37 @@ void for_each_owned(const Engine& engine, const TensorSource& source, const std:
   }
 }
 
-// A model with such numbers would train, and give nothing but NaN: of what this rank has, so all ranks
-// together look at everything once.
-void check_values(const Engine& engine, const TensorSource& source, const std::vector<SavedTensor>& tensors) {
+/// What the elements of a tensor are.
+struct Elements {
+  const char* text;
+  bool (*holds)(float value);
+};
+constexpr Elements kFinite{"finite number", [](float value) { return std::isfinite(value); }};
+constexpr Elements kVariance{"variance", [](float value) { return std::isfinite(value) && value >= 0.0f; }};
+constexpr Elements kMaximum{"maximum of magnitudes", [](float value) { return value >= 0.0f; }};
+
+Elements elements_of(const SavedTensor& t, StatisticRule rule) {
+  if (!t.is_statistic()) return kFinite;
+  if (rule == StatisticRule::kMaxima) return kMaximum;
+  return t.name.ends_with(".running_var") ? kVariance : kFinite;
+}
+
+// A model with other numbers would train, and give nothing but NaN: of what this rank has, so all ranks
+// together look at everything once. `rule` is that of the statistics among them.
+void check_values(const Engine& engine, const TensorSource& source, const std::vector<SavedTensor>& tensors,
+                  StatisticRule rule) {
   for_each_owned(
       engine, source, tensors,
       [&](const SavedTensor& t, const SavedPart& part, const OwnedPart& owned,
           const std::vector<float>& values) {
-        const bool is_variance = t.is_statistic() && t.name.ends_with(".running_var");
-        const auto bad = std::ranges::find_if(
-            values, [&](float value) { return !std::isfinite(value) || (is_variance && value < 0.0f); });
+        const Elements elements = elements_of(t, rule);
+        const auto bad = std::ranges::find_if_not(values, elements.holds);
         if (bad == values.end()) return;
         const SliceRun place = run_from(part.slice, part.shape, owned.first + (bad - values.begin()));
         throw Error(ErrorCode::kInvalidInput,
                     "{}: element {} of tensor '{}' is {}, which is no {}: the file is damaged, or was "
                     "saved after its training had failed; choose another one",
-                    source.place(), place.first_of_whole, t.name, *bad,
-                    is_variance ? "variance" : "finite number");
+                    source.place(), place.first_of_whole, t.name, *bad, elements.text);
       });
 }
 
@@ -265,7 +279,7 @@ std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesyst
 void check_model(const Engine& engine, const TensorSource& source) {
   const std::vector<SavedTensor> tensors = model_tensors(engine);
   check_names(source, tensors);
-  check_values(engine, source, tensors);
+  check_values(engine, source, tensors, StatisticRule::kAverage);
 }
 
 void load_model(Engine& engine, const TensorSource& source) {
@@ -290,6 +304,7 @@ void load_state(Engine& engine, const std::filesystem::path& folder, StateParts 
   if (!maxima.empty() && std::filesystem::exists(folder / kFp8MaximaFile)) {
     const SafetensorsSource saved(folder / kFp8MaximaFile);
     check_names(saved, maxima);
+    check_values(engine, saved, maxima, StatisticRule::kMaxima);
     read_tensors(engine, saved, maxima);
   }
   read_tensors(engine, model, tensors);

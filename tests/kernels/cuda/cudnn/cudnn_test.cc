@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "kernels/cuda/attention/attention_library.h"
 #include "kernels/cuda/device/stream.h"
+#include "kernels/product_workspace.h"
 #include "runtime/base/error.h"
 #include "tests/kernels/cuda/emulation/cudnn_emulation.h"
 #include "tests/kernels/kernel_test.h"
@@ -122,6 +125,20 @@ TEST_F(CudnnTest, WhatNoEngineMayDoOwnKernelsDo) {
   }
 }
 
+// What says nothing about the problem must not choose another engine: other ranks would not choose it.
+TEST_F(CudnnTest, ALackOfMemoryIsNoRefusal) {
+  emulation::set_dnn_engines({{.lacks_memory = true}, {}});
+  const Rig rig(DeviceType::kCuda, 1);
+  for (const auto& call : {std::function<void()>([&] { convolve(rig, 5); }), {[&] { attend(rig); }}}) {
+    try {
+      call();
+      ADD_FAILURE() << "another engine was taken";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory) << error.what();
+    }
+  }
+}
+
 // What is built may be refused when it runs: the next proposal takes its place for good, and says so once.
 TEST_F(CudnnTest, ARefusalAtRunTimeIsNotTheEnd) {
   emulation::set_dnn_engines({{.runs = false}, {.runs = false}, {.workspace_bytes = 64}});
@@ -149,8 +166,8 @@ TEST_F(CudnnTest, WhatIsRefusedToTheLastOwnKernelsDo) {
   }
   EXPECT_EQ(library_calls(128), 0);
   EXPECT_EQ(dnn_counts().runs, runs);
-  EXPECT_EQ(dnn_counts().refusals, refusals + 2 + 3 * 4)
-      << "two of each graph: of a convolution one, of three attentions two each";
+  EXPECT_EQ(dnn_counts().refusals, refusals + 2 * (1 + 2 * 2 + 3))
+      << "two of each graph: of a convolution one, of two attentions forward two each, backward three";
 }
 
 // See [Note: results of another type].
@@ -251,6 +268,16 @@ TEST_F(CudnnTest, AttentionIsAskedAgainWithFp32Intermediates) {
   EXPECT_EQ(library_calls(64), 2);
 }
 
+// The same note: of backward first in the types of cuDNN's own frontend.
+TEST_F(CudnnTest, AttentionsBackwardIsAskedAsTheFrontendAsks) {
+  emulation::set_dnn_engines({{.widens = true}});
+  EXPECT_EQ(library_calls(64), 1) << "backward alone";
+  emulation::set_dnn_engines({{}});
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(library_calls(64), 2);
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
+}
+
 // The same note, on engines that are marked as nondeterministic: a trial tells them apart, once a shape.
 TEST_F(CudnnTest, AttentionTakesAMarkedEngineThatRepeatsItsBits) {
   const emulation::DnnEngine marked{.notes = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}},
@@ -289,6 +316,33 @@ TEST_F(CudnnTest, AttentionTakesAMarkedEngineThatRepeatsItsBits) {
   EXPECT_GT(library_calls(64), 2) << "a trial, and a call of each";
 }
 
+TEST_F(CudnnTest, AttentionThatNoLibraryTakesIsNamedOnce) {
+  const Rig rig(DeviceType::kCuda, 1);
+  const auto attend_with = [&](std::int64_t head_dim, float dropout_p) {
+    const Shape shape{1, 8, 2 * head_dim};
+    const DeviceArray qkv =
+        rig.upload({1, 8, 6 * head_dim}, std::vector<float>(static_cast<std::size_t>(48 * head_dim), 0.5f),
+                   DType::kBFloat16);
+    const DeviceArray out = rig.poisoned(shape, DType::kBFloat16), lse = rig.poisoned({1, 2, 8});
+    rig.run(AttentionFwdArgs{
+        .qkv = qkv, .out = out, .lse = lse, .num_heads = 2, .scale = 1.0f, .dropout_p = dropout_p});
+  };
+  const int runs = dnn_counts().runs;
+  ::testing::internal::CaptureStdout();
+  for (int i = 0; i < 2; ++i) {
+    attend_with(20, 0.0f);
+    attend_with(16, 0.25f);
+  }
+  const std::string said = ::testing::internal::GetCapturedStdout();
+  EXPECT_EQ(dnn_counts().runs, runs);
+  for (const char* problem :
+       {"no library takes bf16 attention of heads of 20 elements, no multiple of 8; ",
+        "no library takes bf16 attention with dropout; the slower native kernel runs"}) {
+    EXPECT_NE(said.find(problem), std::string::npos) << said;
+    EXPECT_EQ(said.find(problem), said.rfind(problem)) << said;
+  }
+}
+
 // See [Note: defects of cuDNN's attention].
 TEST_F(CudnnTest, WhatAVersionGetsWrongOwnKernelsDo) {
   EXPECT_EQ(library_calls(65), 2);
@@ -316,6 +370,33 @@ TEST_F(CudnnTest, TheFirstThatFitsIsTaken) {
   EXPECT_EQ(
       rig.allocator().stats().peak[MemoryCategory::kWorkspace],
       static_cast<std::int64_t>(Allocator::rounded(2 * 4 * 3 * 3 * sizeof(float)) + Allocator::rounded(100)));
+}
+
+// Beside that of the engine.
+TEST_F(CudnnTest, TheWorkspaceOfConvolutionsIsThePredictedOne) {
+  emulation::set_dnn_engines({{.workspace_bytes = 640}});
+  const Rig rig(DeviceType::kCuda, 1);
+  const auto expect_as_predicted = [&](const auto& args) {
+    rig.run(args);
+    rig.allocator().reset_peak();
+    const std::int64_t before = rig.allocator().stats().current[MemoryCategory::kWorkspace];
+    rig.run(args);
+    EXPECT_EQ(rig.allocator().stats().peak[MemoryCategory::kWorkspace] - before, conv_workspace(args) + 640);
+  };
+  for (const DType dtype : {DType::kFloat32, DType::kFloat16}) {
+    const DeviceArray x = rig.poisoned({1, 9, 9, 8}, dtype), w = rig.poisoned({16, 8, 3, 3}, dtype),
+                      y = rig.poisoned({1, 9, 9, 16}, dtype), bias = rig.poisoned({16}, dtype),
+                      dx = rig.poisoned({1, 9, 9, 8}, dtype);
+    const ConvGeometry geometry{.stride = 1, .padding = 1};
+    expect_as_predicted(Conv2dFwdArgs{.x = x, .weight = w, .y = y, .geometry = geometry});
+    expect_as_predicted(Conv2dFwdArgs{.x = x, .weight = w, .bias = bias, .y = y, .geometry = geometry});
+    expect_as_predicted(Conv2dBwdDataArgs{.dy = y, .weight = w, .dx = dx, .geometry = geometry});
+    for (const DeviceArray* add : {&x, &dx}) {
+      const Conv2dBwdDataArgs args{.dy = y, .weight = w, .dx_add = *add, .dx = dx, .geometry = geometry};
+      expect_as_predicted(args);
+      EXPECT_GT(conv_workspace(args), dtype == DType::kFloat16 || add == &dx ? 4 * 9 * 9 * 8 : 0);
+    }
+  }
 }
 
 TEST_F(CudnnTest, NoPlanIsBuiltInARecordedStep) {
