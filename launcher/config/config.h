@@ -59,6 +59,8 @@ struct DataSection {
   double mixup = 0.0;
   double mosaic = 0.0;
   std::optional<int> workers;  // nothing: "auto"
+  double mask_probability = 0.15;
+  std::int64_t mask_token = 0;
   std::int64_t cache = 0;
   ImageDataset::OnBadImage on_bad_image = ImageDataset::OnBadImage::kFail;
   std::int64_t max_pixels = 67108864;

@@ -16,7 +16,12 @@ KeyScope for_families(bool (*includes)(const ModelFamily&, std::string_view key)
   for (const ModelFamily* family : model_families()) {
     if (includes(*family, key)) plurals.push_back(family->plural);
   }
-  return {.text = fmt::format("{}", fmt::join(plurals, " and ")),
+  std::string text;
+  for (std::size_t i = 0; i < plurals.size(); ++i) {
+    if (i > 0) text += i + 1 < plurals.size() ? ", " : " and ";
+    text += plurals[i];
+  }
+  return {.text = std::move(text),
           .decided_by = "model.name",
           .holds = [includes, key = std::string(key)](const JobConfig& job) {
             return includes(family_of(job.model), key);
@@ -36,6 +41,11 @@ KeyScope for_families_with(std::string_view key) {
 KeyScope for_image_models() {
   return for_families(
       [](const ModelFamily& family, std::string_view) { return family.data.kind == DataKind::kImages; }, "");
+}
+
+KeyScope for_masked_models() {
+  return for_families([](const ModelFamily& family, std::string_view) { return family.data.masks_tokens; },
+                      "");
 }
 
 KeyScope for_crop(ViewOptions::Crop crop) {

@@ -12,6 +12,8 @@ namespace trireme {
 /// Families of models that have a key of [model].
 KeyScope for_families_with(std::string_view key);
 KeyScope for_image_models();
+/// Of families that are trained on masked tokens.
+KeyScope for_masked_models();
 /// data.crop = `crop`.
 KeyScope for_crop(ViewOptions::Crop crop);
 

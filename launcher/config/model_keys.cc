@@ -43,7 +43,8 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
       .add("size", &M::size, one_of(all_of(&ModelFamily::sizes, {""})),
            "A published shape: of `gpt` 124m to 13b (GPT-2 and GPT-3), of `llama` 15m (for CPUs), 1b and 3b "
            "(3.2), "
-           "8b (3.1). The keys below override parts of it. Empty: the keys below give the shape.")
+           "8b (3.1), of `bert` tiny, base and large. The keys below override parts of it. Empty: the keys "
+           "below give the shape.")
       .add("layers", &M::layers, count_from(0), "Transformer blocks. 0: taken from `size`.")
       .add("hidden", &M::hidden, count_from(0), "Width of the residual stream. 0: taken from `size`.")
       .add("heads", &M::heads, count_from(0), "Attention heads; must divide `hidden`. 0: taken from `size`.")
@@ -54,7 +55,8 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
       .add("ffn", &M::ffn, count_from(0),
            "Width of the MLP. 0: taken from `size`; without one, 8/3 of `hidden`, up to a multiple of 64.")
       .add("vocab", &M::vocab, count_from(0),
-           "Tokens in the vocabulary. 0: taken from `size`; without one, from the training data's tokenizer.")
+           "Tokens in the vocabulary. 0: taken from `size`; without one, from the training data's tokenizer, "
+           "of `bert` with one more for masks.")
       .add("seq_len", &M::seq_len, count_from(0), "Context in tokens. 0: taken from `size`.")
       .add("rope_theta", &M::rope_theta, at_least(0),
            "Base of the rotary positions: the slowest pair of a head turns about once in 2 pi `rope_theta` "

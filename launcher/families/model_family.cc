@@ -6,10 +6,11 @@
 
 namespace trireme {
 
-extern const ModelFamily kGptFamily, kLlamaFamily, kResNetFamily;
+extern const ModelFamily kBertFamily, kGptFamily, kLlamaFamily, kResNetFamily;
 
 std::span<const ModelFamily* const> model_families() {
-  static constexpr const ModelFamily* kFamilies[] = {&kGptFamily, &kLlamaFamily, &kResNetFamily};
+  static constexpr const ModelFamily* kFamilies[] = {&kGptFamily, &kLlamaFamily, &kBertFamily,
+                                                     &kResNetFamily};
   return kFamilies;
 }
 

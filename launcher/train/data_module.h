@@ -27,6 +27,7 @@ struct DataModule {
   std::string_view throughput_unit;  // "tokens": what a second is counted in
   int max_auto_workers = 1;  // threads that read ahead with data.workers = "auto", where a rank has as many
   bool in_order_of_classes = false;                    // samples, so that the first ones are no fair choice
+  bool masks_tokens = false;                           // masked language modelling
   SampleSpec (*sample_spec)(const JobConfig& config);  // the shapes of one training sample
   std::string (*describe_sample)(const JobConfig& config);    // "1024 tokens"
   JobData (*open)(const JobConfig& config, bool read_whole);  // see open_data()

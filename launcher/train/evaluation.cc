@@ -48,7 +48,7 @@ EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options) {
     };
   }
   const std::int64_t sample_targets = options.dataset->targets_per_sample();
-  const std::int64_t num_targets = options.num_samples * sample_targets;
+  const std::int64_t num_targets = options.dataset->num_sequential_targets(0, options.num_samples);
   EvalMetrics metrics{.loss = engine.evaluate(source, options.num_samples, num_targets, observe)};
   metrics.num_samples = options.num_samples;
   if (!options.counts_top_k) return metrics;
@@ -56,7 +56,7 @@ EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options) {
   TRIREME_CHECK(all.num_targets > 0, "none of the {} samples to evaluate could be read", options.num_samples);
   const auto total = static_cast<double>(all.num_targets);
   metrics.loss *= static_cast<double>(num_targets) / total;  // the engine divided by those left out, too
-  metrics.num_samples = all.num_targets / sample_targets;
+  metrics.num_samples -= (num_targets - all.num_targets) / sample_targets;
   metrics.top1 = static_cast<double>(all.top1) / total;
   metrics.top5 = static_cast<double>(all.top5) / total;
   return metrics;

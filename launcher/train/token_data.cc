@@ -2,6 +2,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/hash.h"
+#include "runtime/data/masked_tokens.h"
 #include "runtime/data/synthetic_tokens.h"
 #include "runtime/data/token_dataset.h"
 
@@ -88,6 +89,27 @@ JobData open_token_data(const JobConfig& config, bool read_whole) {
   return data;
 }
 
+std::shared_ptr<const Dataset> masked(const JobConfig& config, std::shared_ptr<const Dataset> tokens) {
+  if (tokens == nullptr) return nullptr;
+  const std::int64_t vocab = config.model.vocab, mask = config.data.mask_token;
+  return std::make_shared<MaskedTokens>(
+      MaskedTokens::Options{.tokens = std::move(tokens),
+                            .seed = static_cast<std::uint64_t>(config.train.seed),
+                            .probability = config.data.mask_probability,
+                            .mask_token = static_cast<std::int32_t>(mask > 0 ? mask : vocab - 1),
+                            .vocab_size = vocab});
+}
+
+JobData masked(const JobConfig& config, JobData data) {
+  data.train = masked(config, std::move(data.train));
+  data.eval = masked(config, std::move(data.eval));
+  return data;
+}
+
+std::string describe_tokens(const JobConfig& config) {
+  return fmt::format("{} tokens", config.model.seq_len);
+}
+
 }  // namespace
 
 std::optional<PreparedData> find_prepared_data(const fs::path& path) {
@@ -105,13 +127,23 @@ std::int64_t vocab_of_data(const DataSection& data) {
   return prepared->info.vocab_size;
 }
 
-const DataModule kTokenData{
+const DataModule kTokenData{.kind = DataKind::kTokens,
+                            .source = "the folder of token shards that `trireme data text` wrote",
+                            .throughput_unit = "tokens",
+                            .sample_spec = token_sample_spec,
+                            .describe_sample = describe_tokens,
+                            .open = open_token_data,
+                            .open_eval = open_token_eval_data};
+
+const DataModule kMaskedTokenData{
     .kind = DataKind::kTokens,
-    .source = "the folder of token shards that `trireme data text` wrote",
+    .source = kTokenData.source,
     .throughput_unit = "tokens",
+    .masks_tokens = true,
     .sample_spec = token_sample_spec,
-    .describe_sample = [](const JobConfig& config) { return fmt::format("{} tokens", config.model.seq_len); },
-    .open = open_token_data,
-    .open_eval = open_token_eval_data};
+    .describe_sample = describe_tokens,
+    .open = [](const JobConfig& config,
+               bool read_whole) { return masked(config, open_token_data(config, read_whole)); },
+    .open_eval = [](const JobConfig& config) { return masked(config, open_token_eval_data(config)); }};
 
 }  // namespace trireme

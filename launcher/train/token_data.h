@@ -11,6 +11,8 @@
 namespace trireme {
 
 extern const DataModule kTokenData;
+/// The same tokens for masked language modelling.
+extern const DataModule kMaskedTokenData;
 
 /// The description beside prepared tokens, for a path as in data.train; empty where there is none.
 struct PreparedData {

@@ -110,7 +110,7 @@ void Trainer::step() {
   if (traced) {
     traced_step(lr);
   } else {
-    run_.engine->enqueue_step(run_.batches->source(), num_targets(), lr);
+    run_.engine->enqueue_step(run_.batches->source(), num_targets(run_.engine->steps_done()), lr);
   }
   unread_.push_back({.lr = lr, .enqueue_ms = ms_since(start), .data_wait_ms = run_.batches->take_wait_ms()});
 
@@ -130,9 +130,14 @@ void Trainer::step() {
   if (saves || evaluates) standing_.reset();  // that took a while: the ranks are asked again
 }
 
+std::int64_t Trainer::num_targets(std::int64_t steps_done) const {
+  const std::int64_t global_batch = run_.options.config.train.global_batch;
+  return run_.data.train->num_train_targets(steps_done * global_batch, global_batch);
+}
+
 void Trainer::traced_step(double lr) {
   const StepTrace trace(*run_.engine);
-  run_.engine->enqueue_step(run_.batches->source(), num_targets(), lr);
+  run_.engine->enqueue_step(run_.batches->source(), num_targets(run_.engine->steps_done()), lr);
   const Timeline timeline = trace.gather();
   if (!run_.is_first()) return;
   write_text_file(run_.out.trace_json(), to_chrome_trace(timeline));
@@ -155,6 +160,8 @@ void Trainer::read_result() {
   const StepReport all = exchange_reports(result);
   // Parameters that are still under way hold up this exchange: they are a part of the step.
   const double step_ms = step.enqueue_ms + ms_since(start);
+  const std::int64_t elems_per_step =
+      run_.options.config.train.global_batch * run_.data.train->targets_per_sample();
   const bool hashed = is_due(result.step, run_.options.config.log.state_hash_every);
   const std::string hash = hashed ? run_.agreed_state_hash() : "";
   if (run_.is_first()) {
@@ -168,7 +175,7 @@ void Trainer::read_result() {
                                        ? std::optional<int>(all.clipped)
                                        : std::nullopt,
                     .step_ms = step_ms,
-                    .throughput = static_cast<double>(num_targets()) / step_ms * 1e3,
+                    .throughput = static_cast<double>(elems_per_step) / step_ms * 1e3,
                     .data_wait_ms = step.data_wait_ms,
                     .comm_wait_ms = result.comm_wait_ms,
                     .comm_bytes = result.sent_bytes,
@@ -190,7 +197,7 @@ void Trainer::handle_skip(const StepResult& result) {
         [this, first](std::int64_t sample, std::int64_t count) {
           return run_.data.train->read_train(first + sample, count);
         },
-        num_targets());
+        num_targets(result.step - 1));
     skip = describe_skip(result, precision, culprit);
   }
   if (reason.empty() && run_.is_first() && !skip.empty()) log_warning(skip);

@@ -69,9 +69,8 @@ class Trainer {
   ExitCode end(ExitCode code);
 
   bool is_due(std::int64_t step, std::int64_t every) const { return every > 0 && step % every == 0; }
-  std::int64_t num_targets() const {
-    return run_.options.config.train.global_batch * run_.data.train->targets_per_sample();
-  }
+  /// Of the whole batch of the step that follows `steps_done` others (see [Note: varying targets]).
+  std::int64_t num_targets(std::int64_t steps_done) const;
   std::string describe_checkpoints() const;
 
   TrainingRun run_;

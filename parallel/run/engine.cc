@@ -237,7 +237,7 @@ StepResult Engine::step(const BatchSource& source, std::int64_t num_targets, dou
 }
 
 void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, double lr) {
-  TRIREME_CHECK(num_targets > 0, "a step needs at least one target, got {}", num_targets);
+  TRIREME_CHECK(num_targets >= 0, "a step cannot have {} targets", num_targets);
   TRIREME_CHECK(num_pending() < StepRecords::kMaxPending,
                 "{} steps are under way: collect the oldest one first", num_pending());
   ctx_.allocator->reset_peak();

@@ -80,8 +80,9 @@ class Engine {
   ~Engine();
 
   /// One optimizer step with learning rate `lr`. `source` is asked for this rank's micro-batches, in order;
-  /// `num_targets` counts the targets of the whole global batch. Collective over all ranks. After an Error
-  /// the engine must not be used for further steps.
+  /// `num_targets` counts the targets of the whole global batch; without any, loss and gradients are 0, and
+  /// the update is that of zero gradients. Collective over all ranks. After an Error the engine must not be
+  /// used for further steps.
   StepResult step(const BatchSource& source, std::int64_t num_targets, double lr);
 
   /// The same step without its result: nothing in it waits for the device, whatever becomes of the step. At

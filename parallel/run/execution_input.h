@@ -26,7 +26,7 @@ using LeafObserver = std::function<void(int micro_batch, const GradAccumulator::
 struct ExecutionInput {
   BatchSource source;
   BatchLayout batch;
-  std::int64_t num_targets = 1;  // of the whole global batch: the loss is their mean
+  std::int64_t num_targets = 1;  // of the whole global batch: the loss is their mean, 0 of none
   RngKey rng;                    // seed and step
   bool training = true;
   Tensor gradient_scale;  // [] fp32, or undefined: the factor of all gradients (see [Note: loss scaling])

@@ -28,7 +28,7 @@ void StageCompute::read_batch(const Action& action) {
   } else {
     upload_batch(parts_.ctx, input_, parts_.data_rank(), action.micro_batch, batch);
   }
-  batch.inv_num_targets = 1.0f / static_cast<float>(input_.num_targets);
+  batch.inv_num_targets = input_.num_targets > 0 ? 1.0f / static_cast<float>(input_.num_targets) : 0.0f;
 }
 
 Activations StageCompute::run_unit(const Action& action, Recorded* record, Activations input) {

@@ -30,8 +30,18 @@ class Dataset {
   virtual ~Dataset() = default;
   /// Samples in one pass (an epoch).
   virtual std::int64_t num_samples() const = 0;
-  /// Targets that one sample contributes to the loss (T for tokens, 1 for a label).
+  /// Targets that one sample contributes to the loss (T for tokens, 1 for a label), at most where their
+  /// number varies.
   virtual std::int64_t targets_per_sample() const = 0;
+  /// Targets of samples [first, first + count) of read_train(), and of read_sequential(): what their loss is
+  /// divided by. Counted without reading, so that every rank knows the number of a whole batch; those of
+  /// samples that are left out count. Thread-safe.
+  virtual std::int64_t num_train_targets(std::int64_t /*first*/, std::int64_t count) const {
+    return count * targets_per_sample();
+  }
+  virtual std::int64_t num_sequential_targets(std::int64_t /*first*/, std::int64_t count) const {
+    return count * targets_per_sample();
+  }
   /// Reads samples by their index in training order: sample i of the run belongs to epoch i / num_samples()
   /// and its position there follows from the seed alone. Thread-safe.
   virtual HostBatch read_train(std::int64_t first, std::int64_t count) const = 0;

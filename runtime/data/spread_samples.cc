@@ -13,6 +13,20 @@ SpreadSamples::SpreadSamples(std::shared_ptr<const Dataset> data, std::int64_t c
                 data_->num_samples());
 }
 
+// sample * n / count without its product, which may be large.
+std::int64_t SpreadSamples::index_of(std::int64_t sample) const {
+  const std::int64_t step = data_->num_samples() / count_, rest = data_->num_samples() % count_;
+  return sample * step + sample * rest / count_;
+}
+
+std::int64_t SpreadSamples::num_sequential_targets(std::int64_t first, std::int64_t count) const {
+  std::int64_t num_targets = 0;
+  for (std::int64_t i = first; i < first + count; ++i) {
+    num_targets += data_->num_sequential_targets(index_of(i), 1);
+  }
+  return num_targets;
+}
+
 HostBatch SpreadSamples::read_train(std::int64_t, std::int64_t) const {
   throw Error(ErrorCode::kUnsupported, "a part of a data set is for evaluation only");
 }
@@ -21,11 +35,9 @@ HostBatch SpreadSamples::read_sequential(std::int64_t first, std::int64_t count)
   TRIREME_CHECK(first >= 0 && count >= 0 && first + count <= count_,
                 "samples {} to {} were requested, and there are {}", first, first + count - 1, count_);
   if (count == 0) return data_->read_sequential(0, 0);
-  // i * n / count without its product, which may be large.
-  const std::int64_t step = data_->num_samples() / count_, rest = data_->num_samples() % count_;
   std::vector<HostBatch> parts;
   for (std::int64_t i = first; i < first + count; ++i) {
-    parts.push_back(data_->read_sequential(i * step + i * rest / count_, 1));
+    parts.push_back(data_->read_sequential(index_of(i), 1));
   }
   return join_batches(std::move(parts));
 }

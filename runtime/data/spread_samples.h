@@ -16,6 +16,7 @@ class SpreadSamples final : public Dataset {
 
   std::int64_t num_samples() const override { return count_; }
   std::int64_t targets_per_sample() const override { return data_->targets_per_sample(); }
+  std::int64_t num_sequential_targets(std::int64_t first, std::int64_t count) const override;
   /// Throws Error(kUnsupported): in training every sample counts.
   HostBatch read_train(std::int64_t first, std::int64_t count) const override;
   HostBatch read_sequential(std::int64_t first, std::int64_t count) const override;
@@ -23,6 +24,9 @@ class SpreadSamples final : public Dataset {
   std::vector<std::string> left_out() const override { return data_->left_out(); }
 
  private:
+  /// In the other set.
+  std::int64_t index_of(std::int64_t sample) const;
+
   const std::shared_ptr<const Dataset> data_;
   const std::int64_t count_;
 };

@@ -1,0 +1,32 @@
+// BERT (Devlin et al. 2019) as blocks: embedding, post-norm transformer blocks, head of masked language
+// modelling.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "runtime/block.h"
+
+namespace trireme {
+
+struct BertConfig {
+  std::int64_t layers = 12;
+  std::int64_t hidden = 768;
+  std::int64_t heads = 12;
+  std::int64_t vocab = 30522;
+  std::int64_t seq_len = 512;  // longest context: rows of the position table
+  float dropout = 0.0f;        // on embeddings, attention probabilities and both residual branches
+};
+
+/// "tiny": that of Turc et al. 2019, for CPUs. "base", "large": the uncased ones of Devlin et al.
+inline constexpr std::string_view kBertSizes[] = {"tiny", "base", "large"};
+
+/// Throws Error(kInvalidInput) for a size that is none of kBertSizes.
+BertConfig bert_config_for_size(std::string_view size);
+
+/// layers + 2 blocks: "embedding", "blocks.0" ..., "head". Weights are normal(0, 0.02), norms one, biases
+/// zero. The GELU is the tanh approximation ("gelu_new" of Hugging Face's transformers). Throws
+/// Error(kInvalidInput) when heads does not divide hidden.
+BlockList build_bert(const BertConfig& config);
+
+}  // namespace trireme

@@ -1,0 +1,33 @@
+#include "models/bert_embedding.h"
+
+#include "runtime/ops/add.h"
+#include "runtime/ops/dropout.h"
+#include "runtime/ops/embedding.h"
+#include "runtime/ops/layer_norm.h"
+
+namespace trireme {
+
+BertEmbedding::BertEmbedding(const BertEmbeddingConfig& config)
+    : Block("embedding"), dropout_(config.dropout) {
+  constexpr std::int64_t kTypes = 2;
+  const Initializer init = Initializer::normal(kBertInitStddev);
+  tokens_ = declare({.name = "tokens", .shape = {config.vocab, config.hidden}, .init = init});
+  positions_ = declare({.name = "positions", .shape = {config.positions, config.hidden}, .init = init});
+  types_ = declare({.name = "types", .shape = {kTypes, config.hidden}, .init = init});
+  norm_weight_ = declare({.name = "norm.weight",
+                          .shape = {config.hidden},
+                          .init = Initializer::ones(),
+                          .decay = false,
+                          .center = 1.0f});
+  norm_bias_ =
+      declare({.name = "norm.bias", .shape = {config.hidden}, .init = Initializer::zeros(), .decay = false});
+}
+
+Activations BertEmbedding::forward(Context& ctx, const Activations&, const Batch& batch) const {
+  const Tensor types = ctx.zeros(batch.inputs.shape(), DType::kInt32);
+  Tensor x = ops::embedding(ctx, batch.inputs, tokens_, positions_);
+  x = ops::add(ctx, x, ops::embedding(ctx, types, types_));
+  return {ops::dropout(ctx, ops::layer_norm(ctx, x, norm_weight_, norm_bias_, kBertNormEpsilon), dropout_)};
+}
+
+}  // namespace trireme

@@ -1,0 +1,28 @@
+// BERT's embedding: tokens, positions and token types, normalised.
+#pragma once
+
+#include "runtime/block.h"
+
+namespace trireme {
+
+inline constexpr float kBertInitStddev = 0.02f;
+inline constexpr float kBertNormEpsilon = 1e-12f;
+
+struct BertEmbeddingConfig {
+  std::int64_t vocab = 1, hidden = 1;
+  std::int64_t positions = 1;
+  float dropout = 0.0f;
+};
+
+class BertEmbedding final : public Block {
+ public:
+  explicit BertEmbedding(const BertEmbeddingConfig& config);
+  /// tokens [B, T] int32, T <= positions -> [B, T, C]. All tokens are of type 0: a sample is one segment.
+  Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
+
+ private:
+  float dropout_;
+  ParamRef tokens_, positions_, types_, norm_weight_, norm_bias_;
+};
+
+}  // namespace trireme

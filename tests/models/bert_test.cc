@@ -1,0 +1,44 @@
+#include "models/bert.h"
+
+#include <gtest/gtest.h>
+
+#include "parallel/layout/model_layout.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+std::int64_t parameters_of(std::string_view size) {
+  return make_layout(build_bert(bert_config_for_size(size))).num_parameters;
+}
+
+// Published: the uncased encoders with their pooler, 4,385,920 (Turc et al. 2019), 109,482,240 and
+// 335,141,888. The head of masked language modelling has a transform, its norm and a bias of its own in the
+// pooler's place, which is one matrix and bias.
+std::int64_t with_masked_head(std::int64_t published, std::int64_t hidden) {
+  const std::int64_t pooler = hidden * hidden + hidden, transform = pooler, norm = 2 * hidden, bias = 30522;
+  return published - pooler + transform + norm + bias;
+}
+
+TEST(Bert, HasThePublishedNumberOfParameters) {
+  EXPECT_EQ(parameters_of("tiny"), with_masked_head(4385920, 128));
+  EXPECT_EQ(parameters_of("base"), with_masked_head(109482240, 768));
+  EXPECT_EQ(parameters_of("large"), with_masked_head(335141888, 1024));
+}
+
+TEST(Bert, RefusesWhatCannotBeBuilt) {
+  const BertConfig tiny{.layers = 1, .hidden = 24, .heads = 4, .vocab = 5, .seq_len = 4};
+  EXPECT_NO_THROW(build_bert(tiny));
+  const auto refused = [&](auto change) {
+    BertConfig config = tiny;
+    change(config);
+    EXPECT_THROW(build_bert(config), Error);
+  };
+  refused([](BertConfig& c) { c.heads = 5; });
+  refused([](BertConfig& c) { c.vocab = 0; });
+  refused([](BertConfig& c) { c.layers = 2000000000; });
+  EXPECT_THROW(bert_config_for_size("124m"), Error);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,140 @@
+// BERT: the same bits on every layout in every precision, and predicted memory, while the number of targets
+// varies from step to step.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <mutex>
+
+#include "models/bert.h"
+#include "parallel/comm/local.h"
+#include "parallel/foresee/predict.h"
+#include "runtime/data/masked_tokens.h"
+#include "runtime/data/synthetic_tokens.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kGlobalBatch = 8, kSteps = 4, kSeqLen = 9, kVocab = 37;
+
+struct Layout {
+  int ranks = 1, zero = 0, recompute = 0;
+  PipelineOptions pipeline;
+  std::string to_string() const {
+    return fmt::format("{} ranks, zero {}, recompute {}, {} stages, {}", ranks, zero, recompute,
+                       pipeline.stages, name(pipeline.schedule));
+  }
+};
+
+const Layout kLayouts[] = {
+    {.ranks = 2, .zero = 0},
+    {.ranks = 4, .zero = 1, .recompute = 1},
+    {.ranks = 4, .zero = 2},
+    {.ranks = 4, .zero = 3, .recompute = 2},
+    {.ranks = 2, .pipeline = {.stages = 2, .schedule = PipelineSchedule::kGpipe}},
+    {.ranks = 4, .zero = 3, .pipeline = {.stages = 2}},
+    {.ranks = 2,
+     .recompute = 1,
+     .pipeline = {.stages = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2}},
+    {.ranks = 4, .zero = 2, .pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1}}};
+
+EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
+  EngineOptions options{.global_batch = kGlobalBatch,
+                        .micro_batch = 1,
+                        .seed = 3,
+                        .optimizer = {.weight_decay = 0.1f},
+                        .grad_clip = 0.5f,
+                        .zero = static_cast<ZeroStage>(layout.zero),
+                        .recompute_every = layout.recompute,
+                        .pipeline = layout.pipeline,
+                        .sample = SampleSpec{.input = {kSeqLen}, .target = {kSeqLen}},
+                        .precision = Precision(mode)};
+  if (mode == PrecisionMode::kFp16) options.loss_scale = {.kind = LossScaleConfig::Kind::kDynamic};
+  return options;
+}
+
+struct Outcome {
+  std::uint64_t hash = 0;
+  float eval_loss = 0, train_loss = 0;
+  bool operator==(const Outcome&) const = default;
+};
+
+MaskedTokens masked_tokens(double probability) {
+  return MaskedTokens({.tokens = std::make_shared<SyntheticTokens>(SyntheticTokens::Options{
+                           .num_samples = 16, .sequence_length = kSeqLen, .vocab_size = kVocab, .seed = 1}),
+                       .seed = 2,
+                       .probability = probability,
+                       .mask_token = kVocab - 1,
+                       .vocab_size = kVocab});
+}
+
+BatchSource source(const MaskedTokens& data, std::int64_t first) {
+  return [&data, first](std::int64_t sample, std::int64_t count) {
+    return data.read_train(first + sample, count);
+  };
+}
+
+class BertLayouts : public ::testing::TestWithParam<PrecisionMode> {
+ protected:
+  static BertConfig model() {
+    return {.layers = 3, .hidden = 24, .heads = 4, .vocab = kVocab, .seq_len = kSeqLen, .dropout = 0.1f};
+  }
+
+  static Outcome run(const Layout& layout, double probability = 0.15) {
+    const MaskedTokens data = masked_tokens(probability);
+    const auto blocks = std::make_shared<const BlockList>(build_bert(model()));
+    const EngineOptions options = options_for(GetParam(), layout);
+    Outcome outcome;
+    std::mutex mutex;
+    run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
+      Engine engine(blocks, comm, options);
+      const StepPrediction predicted =
+          predict_step(blocks, options, *options.sample, layout.ranks, comm->rank());
+      float train_loss = 0;
+      while (engine.steps_done() < kSteps) {
+        const std::int64_t first = engine.steps_done() * kGlobalBatch;
+        const std::int64_t num_targets = data.num_train_targets(first, kGlobalBatch);
+        StepResult result = engine.step(source(data, first), num_targets, 1e-2);
+        if (num_targets == 0) {
+          EXPECT_EQ(result.grad_norm, 0);
+        }
+        // The first scale is too large where few targets share the loss.
+        EXPECT_EQ(result.skipped, !std::isfinite(result.grad_norm));
+        EXPECT_TRUE(!result.skipped || GetParam() == PrecisionMode::kFp16);
+        train_loss += result.loss;
+        result.memory.peak[MemoryCategory::kWorkspace] = 0;
+        const std::lock_guard lock(mutex);
+        EXPECT_EQ(result.memory.peak.bytes, predicted.memory.peak.bytes) << layout.to_string();
+        EXPECT_EQ(result.memory.peak_total, predicted.memory.peak_total) << layout.to_string();
+        EXPECT_EQ(result.sent_bytes, predicted.sent_bytes) << layout.to_string();
+      }
+      const Outcome mine{engine.state_hash(), engine.evaluate(source(data, 777), 5, 5 * kSeqLen), train_loss};
+      if (comm->rank() == 0) outcome = mine;
+    });
+    return outcome;
+  }
+};
+
+TEST_P(BertLayouts, EveryLayoutGivesTheSameState) {
+  const Outcome expected = run({});
+  EXPECT_TRUE(std::isfinite(expected.eval_loss));
+  for (const Layout& layout : kLayouts) EXPECT_TRUE(run(layout) == expected) << layout.to_string();
+}
+
+TEST_P(BertLayouts, StepsWithoutTargetsToo) {
+  constexpr double kNone = 1e-9, kFew = 0.02;  // of kFew, some steps have none
+  for (const double probability : {kNone, kFew}) {
+    const Outcome expected = run({}, probability);
+    EXPECT_TRUE(run({.ranks = 4, .zero = 3}, probability) == expected);
+    EXPECT_TRUE(run({.ranks = 2, .pipeline = {.stages = 2}}, probability) == expected);
+    EXPECT_EQ(expected.train_loss == 0, probability == kNone);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, BertLayouts,
+                         ::testing::Values(PrecisionMode::kFp32, PrecisionMode::kTf32, PrecisionMode::kFp16,
+                                           PrecisionMode::kBf16, PrecisionMode::kFp8),
+                         [](const auto& info) { return std::string(name(info.param)); });
+
+}  // namespace
+}  // namespace trireme
