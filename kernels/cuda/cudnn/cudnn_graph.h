@@ -52,10 +52,11 @@ class CudnnDescriptor {
     check_cudnn(cudnnBackendSetAttribute(descriptor_, name, type, count, values), "cudnnBackendSetAttribute");
   }
   void finalize() { check_cudnn(cudnnBackendFinalize(descriptor_), "cudnnBackendFinalize"); }
-  /// False when cuDNN refuses; throws as check_cudnn() at every other failure.
+  /// False when cuDNN refuses, or cannot compile this engine's kernels, which is the same on every rank;
+  /// throws as check_cudnn() at every other failure.
   bool try_finalize() {
     const cudnnStatus_t status = cudnnBackendFinalize(descriptor_);
-    if (is_refusal(status)) return false;
+    if (is_refusal(status) || status == CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED) return false;
     check_cudnn(status, "cudnnBackendFinalize");
     return true;
   }
