@@ -64,7 +64,7 @@ TEST_F(HfExchange, GivenKeysGoBefore) {
   EXPECT_THAT(error_message([&] { parse("from = " + from() + "\nsize = \"1b\""); }),
               HasSubstr("both give a shape"));
   EXPECT_THAT(error_message([&] { parse("from = " + from() + "\ndropout = 0.5"); }),
-              HasSubstr("model.dropout is for GPTs and has no effect with model.name = \"llama\""));
+              HasSubstr("model.dropout is for GPTs and BERTs and has no effect with model.name = \"llama\""));
   EXPECT_THAT(error_message([&] { parse("from = \"" + folder_.path().string() + "\""); }),
               HasSubstr("\"\" or \"hf:FOLDER\""));
   EXPECT_THAT(error_message([&] { parse("from = \"hf:\""); }), HasSubstr("\"\" or \"hf:FOLDER\""));
