@@ -104,6 +104,10 @@ void check_config(const JobConfig& config) {
       "log.trace_step = {}: a step that parallel.cuda_graph replays has no actions to time; set one "
       "of them to its default",
       config.log.trace_step);
+  TRIREME_CHECK(!config.parallel.cuda_graph || !family_of(config.model).data.masks_tokens,
+                "parallel.cuda_graph replays a step as it was recorded, and a {}'s number of targets differs "
+                "from step to step: set it to false",
+                config.model.name);
   TRIREME_CHECK(config.log.trace_step <= config.train.steps,
                 "log.trace_step = {} is beyond the last step, train.steps = {}", config.log.trace_step,
                 config.train.steps);

@@ -32,7 +32,8 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
       .add(
           "init_from", &M::init_from, any(),
           "What the parameters, and running statistics, start from: a safetensors file of this model's names "
-          "and shapes, in fp32, for ResNets those of torchvision; or for GPTs and Llamas a folder of Hugging "
+          "and shapes, in fp32, for ResNets those of torchvision; or for GPTs, Llamas and BERTs a folder of "
+          "Hugging "
           "Face's transformers, also of several shards, in fp32, fp16 or bf16. Empty: drawn from "
           "`train.seed`. "
           "A run that goes on from a checkpoint does not read it.")

@@ -4,13 +4,15 @@
 #include "launcher/families/model_family.h"
 #include "launcher/families/token_model.h"
 #include "launcher/train/token_data.h"
+#include "models/bert_hf.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
 namespace {
 
 constexpr std::string_view kNames[] = {"bert"};
-constexpr std::string_view kKeys[] = {"size", "layers", "hidden", "heads", "vocab", "seq_len", "dropout"};
+constexpr std::string_view kKeys[] = {"from",  "size",  "layers",  "hidden",
+                                      "heads", "vocab", "seq_len", "dropout"};
 
 BertConfig sized(const ModelSection& model) {
   return model.size.empty() ? BertConfig{.vocab = 0} : bert_config_for_size(model.size);
@@ -40,14 +42,34 @@ void fill_in(JobConfig& config) {
                 config.data.mask_token, model.vocab);
 }
 
-BlockList build(const ModelSection& model) {
-  return build_bert({.layers = model.layers,
-                     .hidden = model.hidden,
-                     .heads = model.heads,
-                     .vocab = model.vocab,
-                     .seq_len = model.seq_len,
-                     .dropout = static_cast<float>(model.dropout)});
+BertConfig bert_config(const ModelSection& model) {
+  return {.layers = model.layers,
+          .hidden = model.hidden,
+          .heads = model.heads,
+          .vocab = model.vocab,
+          .seq_len = model.seq_len,
+          .dropout = static_cast<float>(model.dropout)};
 }
+
+BlockList build(const ModelSection& model) {
+  return build_bert(bert_config(model));
+}
+
+ModelSection read_hf(const HfConfig& config) {
+  const BertConfig bert = bert_from_hf(config);
+  ModelSection model;
+  model.layers = bert.layers;
+  model.hidden = bert.hidden;
+  model.heads = bert.heads;
+  model.vocab = bert.vocab;
+  model.seq_len = bert.seq_len;
+  return model;
+}
+
+constexpr HfFormat kHf{.model_type = kBertHfType,
+                       .read = read_hf,
+                       .config = [](const ModelSection& model) { return bert_hf_config(bert_config(model)); },
+                       .write = [](const ModelSection& model) { return bert_to_hf(bert_config(model)); }};
 
 std::string describe(const JobConfig& config) {
   const ModelSection& model = config.model;
@@ -66,6 +88,7 @@ extern constexpr ModelFamily kBertFamily{.plural = "BERTs",
                                          .fill_in = fill_in,
                                          .build = build,
                                          .describe = describe,
-                                         .variant = [](const ModelSection&) { return std::string(); }};
+                                         .variant = [](const ModelSection&) { return std::string(); },
+                                         .hf = &kHf};
 
 }  // namespace trireme

@@ -48,6 +48,39 @@ class LayoutJobs(JobTest):
                     self.assertIn(m["peak_rank"], largest["ranks"], keys)
                     self.assertEqual(m["comm_bytes"], groups[0]["comm_bytes"], keys)
 
+    def test_a_bert_has_the_same_state_and_the_planned_memory_on_every_layout(self):
+        self.job.write_text("""
+[model]
+name = "bert"
+layers = 3
+hidden = 32
+heads = 2
+vocab = 61
+seq_len = 12
+dropout = 0.1
+[data]
+kind = "synthetic"
+eval = "synthetic"
+[train]
+steps = 6
+global_batch = 8
+micro_batch = 1
+eval_batches = 2
+[parallel]
+threads = 1
+""")
+        self.run_job(0, "one")
+        expected = [(m.get("loss"), m.get("eval_loss")) for m in self.metrics("one")]
+        for ranks, keys in ((2, ()), (4, ("zero=3",)), (2, ("pipeline=2",)), (4, ("pipeline=2", "zero=2", "schedule=zb-h1")),
+                            (2, ("zero=1", "recompute_every=1"))):
+            sets = [part for key in keys for part in ("--set", f"parallel.{key}")]
+            out = f"np{ranks}-" + "-".join(keys).replace("=", "")
+            self.run_job(ranks, out, *sets)
+            self.assertEqual(self.state(out), self.state("one"), keys)
+            self.assertEqual([(m.get("loss"), m.get("eval_loss")) for m in self.metrics(out)], expected, keys)
+            planned = max(group["peak_bytes"] for group in self.plan(ranks, *sets)["groups"])
+            self.assertEqual({m["peak_bytes"] for m in self.metrics(out) if "loss" in m}, {planned}, keys)
+
     def test_a_gpt_of_24_layers_learns_the_same_in_4_stages(self):
         root = Path(__file__).resolve().parents[2]
         text = [str(path) for path in (root / "README.md", *sorted(root.glob("*/README.md")))]

@@ -2,6 +2,7 @@
 // ranks.
 #include <gtest/gtest.h>
 
+#include "models/bert_hf.h"
 #include "models/gpt_hf.h"
 #include "models/llama_hf.h"
 #include "parallel/comm/local.h"
@@ -18,6 +19,7 @@ using testing::TemporaryFolder;
 using testing::write_file;
 
 const GptConfig kGpt{.layers = 2, .hidden = 21, .heads = 3, .vocab = 37, .seq_len = 11, .tied = false};
+const BertConfig kBert{.layers = 2, .hidden = 21, .heads = 3, .vocab = 37, .seq_len = 11};
 const LlamaConfig kLlama{.layers = 2,
                          .hidden = 36,
                          .heads = 6,
@@ -36,10 +38,12 @@ struct Model {
 
 Model model_of(const std::string& type) {
   if (type == kGptHfType) return {[] { return build_gpt(kGpt); }, gpt_to_hf(kGpt)};
+  if (type == kBertHfType) return {[] { return build_bert(kBert); }, bert_to_hf(kBert)};
   return {[] { return build_llama(kLlama); }, llama_to_hf(kLlama)};
 }
 
 class HfModels : public ::testing::TestWithParam<const char*> {};
+class OlderHfFiles : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(HfModels, TheStateComesBackOnEveryLayout) {
   const Model model = model_of(GetParam());
@@ -66,7 +70,7 @@ TEST_P(HfModels, TheStateComesBackOnEveryLayout) {
 
 // Files of the hub: without the prefix of what surrounds the body, with masks or frequencies, and a head that
 // repeats the token table.
-TEST_P(HfModels, ReadsWhatOlderFilesHave) {
+TEST_P(OlderHfFiles, AreRead) {
   const bool gpt = GetParam() == std::string_view(kGptHfType);
   GptConfig tied = kGpt;
   tied.tied = true;
@@ -102,7 +106,8 @@ TEST_P(HfModels, ReadsWhatOlderFilesHave) {
   EXPECT_NE(message(), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, HfModels, ::testing::Values(kGptHfType, kLlamaHfType));
+INSTANTIATE_TEST_SUITE_P(Families, OlderHfFiles, ::testing::Values(kGptHfType, kLlamaHfType));
+INSTANTIATE_TEST_SUITE_P(Families, HfModels, ::testing::Values(kGptHfType, kLlamaHfType, kBertHfType));
 
 /// Of config.json with some values replaced; null removes one.
 HfConfig config_with(const TemporaryFolder& folder, const HfModel& model, const nlohmann::json& changes) {
@@ -146,6 +151,25 @@ TEST(GptHf, RefusesWhatIsComputedOtherwise) {
   EXPECT_EQ(message({{"add_cross_attention", true}}),
             path + "add_cross_attention is true, and this build has only false");
   EXPECT_EQ(message({{"n_layer", nullptr}}), path + "n_layer is missing, not an integer from 1 to 2^31");
+}
+
+TEST(BertHf, TheShapeComesBack) {
+  const TemporaryFolder folder;
+  const HfModel model = bert_to_hf(kBert);
+  const BertConfig bert = bert_from_hf(config_with(folder, model, nlohmann::json::object()));
+  EXPECT_EQ(bert_to_hf(bert).config, model.config);
+}
+
+TEST(BertHf, RefusesWhatIsComputedOtherwise) {
+  const TemporaryFolder folder;
+  const auto refusal = [&](const nlohmann::json& changes) {
+    return message_of([&] { bert_from_hf(config_with(folder, bert_to_hf(kBert), changes)); });
+  };
+  EXPECT_NE(refusal({{"hidden_act", "gelu"}}).find("hidden_act"), std::string::npos);
+  EXPECT_NE(refusal({{"layer_norm_eps", 1e-5}}).find("layer_norm_eps"), std::string::npos);
+  EXPECT_NE(refusal({{"position_embedding_type", "relative_key"}}).find("position_embedding_type"),
+            std::string::npos);
+  EXPECT_NE(refusal({{"is_decoder", true}}).find("is_decoder"), std::string::npos);
 }
 
 TEST(LlamaHf, TheShapeComesBack) {

@@ -3,7 +3,7 @@
 
     torch_python.sh gpt_parity.py --trace PATH/gpt_trace --case adamw
 
-Runs the trace, then the same GPT-2 or Llama from the same weights and batches: losses, gradients, gradient norms, learning
+Runs the trace, then the same GPT-2, Llama or BERT from the same weights and batches: losses, gradients, gradient norms, learning
 rates and the trained parameters must agree. Needs torch and numpy alone. Exit code 1 when a figure is out of bounds.
 """
 
@@ -138,8 +138,36 @@ class Llama(Gpt):
         return F.linear(self.rms(x, "head.norm"), self.weights[head])
 
 
+class Bert(Gpt):
+    """BERT over a dictionary of parameters: post-norm, every token sees all."""
+
+    def norm(self, x, name):
+        return F.layer_norm(x, x.shape[-1:], self.weights[name + ".weight"], self.weights[name + ".bias"], eps=1e-12)
+
+    def attention(self, x, name):
+        b, t, c = x.shape
+        heads = self.config["heads"]
+        q, k, v = (y.view(b, t, heads, c // heads).transpose(1, 2)
+                   for y in self.affine(x, name + ".qkv").split(c, dim=2))
+        seen = (q @ k.transpose(-2, -1) / math.sqrt(c // heads)).softmax(dim=-1) @ v
+        return self.affine(seen.transpose(1, 2).reshape(b, t, c), name + ".out")
+
+    def logits(self, tokens):
+        table = self.weights["embedding.tokens"]
+        x = F.embedding(tokens, table) + self.weights["embedding.positions"][:tokens.shape[1]]
+        x = self.norm(x + self.weights["embedding.types"][0], "embedding.norm")
+        for i in range(self.config["layers"]):
+            block = f"blocks.{i}."
+            x = self.norm(x + self.attention(x, block + "attention"), block + "norm1")
+            hidden = F.gelu(self.affine(x, block + "mlp.up"), approximate="tanh")
+            x = self.norm(x + self.affine(hidden, block + "mlp.down"), block + "norm2")
+        x = self.norm(F.gelu(self.affine(x, "head.transform"), approximate="tanh"), "head.norm")
+        return F.linear(x, table, self.weights["head.bias"])
+
+
 def build(config, weights):
-    return (Llama if config["llama"] else Gpt)(config, weights)
+    family = Bert if config["bert"] else Llama if config["llama"] else Gpt
+    return family(config, weights)
 
 
 def learning_rate(config, step):

@@ -1,5 +1,5 @@
-// Trains a small GPT or Llama for 20 or 50 steps and writes down everything that another framework needs to
-// repeat it.
+// Trains a small GPT, Llama or BERT for 20 or 50 steps and writes down everything that another framework
+// needs to repeat it.
 //
 //   gpt_trace CASE FOLDER [SEED [RANKS ZERO]]     ranks are threads, ZERO a stage; without them one rank
 //
@@ -18,12 +18,15 @@
 #include <string>
 #include <vector>
 
+#include "models/bert.h"
 #include "models/gpt.h"
 #include "models/llama.h"
 #include "parallel/comm/local.h"
 #include "parallel/run/engine.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/safetensors_writer.h"
+#include "runtime/data/masked_tokens.h"
+#include "runtime/data/synthetic_tokens.h"
 #include "runtime/optim/lr_schedule.h"
 #include "tests/support/tiny_gpt.h"
 
@@ -33,6 +36,7 @@ namespace {
 struct Case {
   GptConfig model;
   std::optional<LlamaConfig> llama;  // beside the sizes of `model`: then it is trained
+  std::optional<BertConfig> bert;    // likewise, on masked tokens
   Precision precision;
   std::int64_t steps = 20;
   std::uint64_t seed = 11;
@@ -70,13 +74,14 @@ Case find_case(const std::string& name) {
         .optimizer = adamw,
         .grad_clip = 0.5f,
         .ignore_every = 5}},
+      {"bert", {.model = small, .bert = BertConfig{}, .optimizer = adamw}},
       {"sgd_momentum", {.model = small, .optimizer = sgd, .peak_lr = 0.1}},
   };
   const auto found = cases.find(name);
   TRIREME_CHECK(
       found != cases.end(),
-      "there is no case '{}': use adamw, odd_sizes, untied_head, sgd_momentum, bf16_autocast, llama "
-      "or llama_scaled_rope",
+      "there is no case '{}': use adamw, odd_sizes, untied_head, sgd_momentum, bf16_autocast, llama, "
+      "llama_scaled_rope or bert",
       name);
   Case result = found->second;
   result.model.tied = name != "untied_head" && name != "llama";
@@ -88,7 +93,19 @@ Case find_case(const std::string& name) {
     result.llama->seq_len = result.model.seq_len;
     result.llama->tied = result.model.tied;
   }
+  if (result.bert) {
+    result.bert = BertConfig{.layers = result.model.layers,
+                             .hidden = result.model.hidden,
+                             .heads = result.model.heads,
+                             .vocab = result.model.vocab,
+                             .seq_len = result.model.seq_len};
+  }
   return result;
+}
+
+BlockList build(const Case& c) {
+  if (c.bert) return build_bert(*c.bert);
+  return c.llama ? build_llama(*c.llama) : build_gpt(c.model);
 }
 
 // Tensors of one file, kept in memory until it is written.
@@ -145,13 +162,24 @@ struct Samples {
   }
 };
 
+HostBatch first_samples(const Case& c, std::int64_t count) {
+  const std::int64_t vocab = c.model.vocab, length = c.model.seq_len;
+  if (!c.bert) return testing::token_source(vocab, length, 0)(0, count);
+  const auto tokens = std::make_shared<SyntheticTokens>(SyntheticTokens::Options{
+      .num_samples = count, .sequence_length = length, .vocab_size = vocab, .seed = c.seed});
+  return MaskedTokens({.tokens = tokens,
+                       .seed = c.seed,
+                       .mask_token = static_cast<std::int32_t>(vocab - 1),
+                       .vocab_size = vocab})
+      .read_train(0, count);
+}
+
 // Few enough that they come again and the loss falls under any optimizer.
 Samples make_samples(const Case& c, std::int64_t count) {
   const std::int64_t distinct = 4 * c.micro_batch * c.accumulation;
   Samples samples{.seq_len = c.model.seq_len};
   for (std::int64_t first = 0; first < count; first += distinct) {
-    const HostBatch some =
-        testing::token_source(c.model.vocab, c.model.seq_len, 0)(0, std::min(distinct, count - first));
+    const HostBatch some = first_samples(c, std::min(distinct, count - first));
     samples.all.inputs.insert(samples.all.inputs.end(), some.inputs.begin(), some.inputs.end());
     samples.all.targets.insert(samples.all.targets.end(), some.targets.begin(), some.targets.end());
   }
@@ -172,6 +200,7 @@ nlohmann::json describe(const Case& c, const LrSchedule& lr) {
              {"rope_original_context", c.llama->rope_scaling.original_context}};
   }
   return {{"llama", llama},
+          {"bert", c.bert.has_value()},
           {"layers", c.model.layers},
           {"hidden", c.model.hidden},
           {"heads", c.model.heads},
@@ -198,7 +227,7 @@ nlohmann::json describe(const Case& c, const LrSchedule& lr) {
 
 void trace(const Case& c, const std::shared_ptr<Communicator>& comm, const std::filesystem::path& stem) {
   const std::int64_t global_batch = c.micro_batch * c.accumulation;
-  Engine engine(c.llama ? build_llama(*c.llama) : build_gpt(c.model), comm,
+  Engine engine(build(c), comm,
                 {.threads = 2,
                  .global_batch = global_batch,
                  .micro_batch = c.micro_batch,

@@ -1,4 +1,4 @@
-"""GPT-2 and Llama as PyTorch modules whose state has the names and shapes of Hugging Face's files, and the folders that
+"""GPT-2, Llama and BERT as PyTorch modules whose state has the names and shapes of Hugging Face's files, and the folders that
 hold them: what hf_parity.py compares with where transformers itself is not installed.
 
 Written from the papers and the format, not from its code: linear layers of GPT-2 keep [in, out], rotary positions turn
@@ -143,6 +143,57 @@ class Llama(nn.Module):
         return F.linear(x, net["embed_tokens"].weight) if self.lm_head is None else self.lm_head(x)
 
 
+class BertLayer(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        width, self.heads = config["hidden_size"], config["num_attention_heads"]
+        self.attention = nn.ModuleDict({
+            "self": nn.ModuleDict({name: nn.Linear(width, width) for name in ("query", "key", "value")}),
+            "output": nn.ModuleDict({"dense": nn.Linear(width, width), "LayerNorm": nn.LayerNorm(width, eps=1e-12)})})
+        self.intermediate = nn.ModuleDict({"dense": nn.Linear(width, 4 * width)})
+        self.output = nn.ModuleDict({"dense": nn.Linear(4 * width, width), "LayerNorm": nn.LayerNorm(width, eps=1e-12)})
+
+    def forward(self, x):
+        own, out = self.attention["self"], self.attention["output"]
+        q, k, v = (split_heads(own[name](x), self.heads) for name in ("query", "key", "value"))
+        scores = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).softmax(-1)
+        x = out["LayerNorm"](x + out["dense"](join_heads(scores @ v)))
+        h = F.gelu(self.intermediate["dense"](x), approximate="tanh")
+        return self.output["LayerNorm"](x + self.output["dense"](h))
+
+
+class BertPredictions(nn.Module):
+    def __init__(self, width, vocab):
+        super().__init__()
+        self.transform = nn.ModuleDict({"dense": nn.Linear(width, width), "LayerNorm": nn.LayerNorm(width, eps=1e-12)})
+        self.bias = nn.Parameter(torch.empty(vocab))
+
+    def forward(self, x, table):
+        x = self.transform["LayerNorm"](F.gelu(self.transform["dense"](x), approximate="tanh"))
+        return F.linear(x, table, self.bias)
+
+
+class Bert(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        width, vocab = config["hidden_size"], config["vocab_size"]
+        self.bert = nn.ModuleDict({
+            "embeddings": nn.ModuleDict({
+                "word_embeddings": nn.Embedding(vocab, width),
+                "position_embeddings": nn.Embedding(config["max_position_embeddings"], width),
+                "token_type_embeddings": nn.Embedding(2, width), "LayerNorm": nn.LayerNorm(width, eps=1e-12)}),
+            "encoder": nn.ModuleDict({"layer": nn.ModuleList(BertLayer(config) for _ in range(config["num_hidden_layers"]))})})
+        self.cls = nn.ModuleDict({"predictions": BertPredictions(width, vocab)})
+
+    def forward(self, tokens):
+        net = self.bert["embeddings"]
+        x = net["word_embeddings"](tokens) + net["position_embeddings"].weight[:tokens.shape[1]]
+        x = net["LayerNorm"](x + net["token_type_embeddings"].weight[0])
+        for layer in self.bert["encoder"]["layer"]:
+            x = layer(x)
+        return self.cls["predictions"](x, net["word_embeddings"].weight)
+
+
 class Modules:
     """Saves and loads them as transformers does its own."""
 
@@ -150,7 +201,7 @@ class Modules:
 
     @staticmethod
     def build(config):
-        return {"gpt2": Gpt, "llama": Llama}[config["model_type"]](config)
+        return {"gpt2": Gpt, "llama": Llama, "bert": Bert}[config["model_type"]](config)
 
     @staticmethod
     def save(model, config, folder, dtype, shards):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Takes GPT-2 and Llama out of folders of Hugging Face's format, trains them, and gives them back, both ways beside PyTorch.
+"""Takes GPT-2, Llama and BERT out of folders of Hugging Face's format, trains them, and gives them back, both ways beside PyTorch.
 
     torch_python.sh hf_parity.py --trireme PATH/trireme --trace PATH/hf_trace [--with transformers]
 
@@ -10,6 +10,7 @@ writes a folder, and the logits of who loads that are compared with those of the
 """
 
 import argparse
+import json
 import pathlib
 import subprocess
 import sys
@@ -30,12 +31,17 @@ LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidd
          "intermediate_size": 80, "num_attention_heads": 6, "num_key_value_heads": 2, "vocab_size": 101,
          "max_position_embeddings": 24, "rms_norm_eps": 1e-5, "rope_theta": 500.0, "rope_scaling": None,
          "hidden_act": "silu", "tie_word_embeddings": False, "bos_token_id": None, "eos_token_id": None}
+BERT = {"model_type": "bert", "architectures": ["BertForMaskedLM"], "num_hidden_layers": 2, "hidden_size": 48,
+        "intermediate_size": 192, "num_attention_heads": 6, "vocab_size": 101, "max_position_embeddings": 24,
+        "type_vocab_size": 2, "hidden_act": "gelu_new", "layer_norm_eps": 1e-12, "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0, "tie_word_embeddings": True}
 LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 3.0,
           "original_max_position_embeddings": 12}
 CASES = {
     "gpt2": GPT,
     "gpt2, untied": {**GPT, "tie_word_embeddings": False, "n_head": 4},
     "llama": LLAMA,
+    "bert": BERT,
     "llama, tied, scaled rope": {**LLAMA, "tie_word_embeddings": True, "rope_scaling": LLAMA3, "num_key_value_heads": 6},
 }
 # (dtype, shards) of what is read.
@@ -132,6 +138,10 @@ def transformers_library():
         print("[  SKIPPED ] hf_parity.py (0 ms)\n[  SKIPPED ] 1 test, listed below:\n[  SKIPPED ] hf_parity.py")
         sys.exit(77)
 
+    def auto_class(config):
+        masked = config["model_type"] == "bert"
+        return transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
+
     class Transformers:
         name = f"transformers {transformers.__version__}, PyTorch {torch.__version__}"
 
@@ -139,7 +149,7 @@ def transformers_library():
         def build(config):
             settings = {k: v for k, v in config.items() if k != "architectures"}
             made = transformers.AutoConfig.for_model(**settings)
-            return transformers.AutoModelForCausalLM.from_config(made).eval()
+            return auto_class(config).from_config(made).eval()
 
         @staticmethod
         def save(model, config, folder, dtype, shards):
@@ -149,7 +159,8 @@ def transformers_library():
 
         @staticmethod
         def load(folder):
-            model, info = transformers.AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
+            auto = auto_class(json.loads((folder / "config.json").read_text()))
+            model, info = auto.from_pretrained(folder, output_loading_info=True)
             if any(info.values()):
                 raise SystemExit(f"hf_parity.py: {folder}: {info}")
             dtypes = {parameter.dtype for parameter in model.parameters()}

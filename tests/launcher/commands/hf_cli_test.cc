@@ -106,7 +106,7 @@ TEST_F(Cli, ModelsWithoutAFormInHuggingFacesFormatAreRefused) {
   testing::write_file(scratch_ / "job.toml", std::string("[model]\nname = \"resnet20\"\n") + kRest);
   ASSERT_EQ(run({"train", "job.toml", "--out", "run"}).exit_code, 0);
   EXPECT_THAT(refusal({"export", "run", "--format", "hf", "--out", "x"}),
-              HasSubstr("a resnet20 has no form in Hugging Face's format here; GPTs, Llamas have"));
+              HasSubstr("a resnet20 has no form in Hugging Face's format here; GPTs, Llamas, BERTs have"));
 }
 
 }  // namespace

@@ -49,6 +49,15 @@ TEST(ConfigCheck, KeysThatNeedEachOther) {
                 c.model.rope_theta = 1e-300;
               }),
               HasSubstr("model.rope_theta = 1e-300: the base"));
+  EXPECT_THAT(check_error([](JobConfig& c) { c.model = {.name = "bert", .size = "tiny", .heads = 3}; }),
+              HasSubstr("model.heads = 3 does not divide model.hidden = 128"));
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.model = {.name = "bert", .size = "tiny"};
+                c.parallel.cuda_graph = true;
+              }),
+              HasSubstr("a bert's number of targets differs"));
+  EXPECT_THAT(check_error([](JobConfig& c) { c.model = {.name = "bert", .size = "124m"}; }),
+              HasSubstr("bert: there is no size '124m'; use tiny, base, large"));
   EXPECT_THAT(check_error([](JobConfig& c) { c.log.trace_step = c.train.steps + 1; }),
               HasSubstr("is beyond the last step, train.steps"));
   EXPECT_THAT(check_error([](JobConfig& c) { c.checkpoint.resume = from_word<Resume>(""); }),

@@ -77,7 +77,7 @@ TEST_F(HfExchange, UnknownArchitecturesNameTheKnown) {
   EXPECT_THAT(error_message([&] { parse("from = " + from()); }, ErrorCode::kUnsupported),
               AllOf(HasSubstr("config.json: model_type is \"mamba\", and this build knows gpt2, llama")));
   EXPECT_THAT(error_message([&] { hf_model_of({.name = "resnet50"}); }, ErrorCode::kUnsupported),
-              HasSubstr("a resnet50 has no form in Hugging Face's format here; GPTs, Llamas have"));
+              HasSubstr("a resnet50 has no form in Hugging Face's format here; GPTs, Llamas, BERTs have"));
 }
 
 // A shape that config.json cannot have made is refused like one that keys make.

@@ -1,0 +1,119 @@
+#include "models/bert_hf.h"
+
+#include <fmt/format.h>
+
+#include "models/bert_embedding.h"
+
+namespace trireme {
+namespace {
+
+struct Linear {
+  const char *ours, *theirs;
+  int in, out;  // widths, in those of the residual stream
+};
+constexpr Linear kLinears[] = {{"attention.out", "attention.output.dense", 1, 1},
+                               {"mlp.up", "intermediate.dense", 1, 4},
+                               {"mlp.down", "output.dense", 4, 1}};
+
+class Table {
+ public:
+  explicit Table(std::int64_t hidden) : hidden_(hidden) {}
+
+  void add(std::string ours, std::string theirs, std::vector<std::int64_t> shape) {
+    tensors.push_back({std::move(ours), {{std::move(theirs), std::move(shape)}}});
+  }
+  void add_norm(const std::string& ours, const std::string& theirs) {
+    for (const char* part : {".weight", ".bias"}) add(ours + part, theirs + part, {hidden_});
+  }
+  void add_linear(const std::string& ours, const std::string& theirs, std::int64_t in, std::int64_t out) {
+    add(ours + ".weight", theirs + ".weight", {out, in});
+    add(ours + ".bias", theirs + ".bias", {out});
+  }
+  void add_layer(std::int64_t layer) {
+    const std::string ours = fmt::format("blocks.{}.", layer),
+                      theirs = fmt::format("bert.encoder.layer.{}.", layer);
+    HfTensor weight{ours + "attention.qkv.weight", {}}, bias{ours + "attention.qkv.bias", {}};
+    for (const char* part : {"query", "key", "value"}) {
+      const std::string name = theirs + "attention.self." + part;
+      weight.parts.push_back({name + ".weight", {hidden_, hidden_}});
+      bias.parts.push_back({name + ".bias", {hidden_}});
+    }
+    tensors.push_back(std::move(weight));
+    tensors.push_back(std::move(bias));
+    for (const Linear& linear : kLinears) {
+      add_linear(ours + linear.ours, theirs + linear.theirs, linear.in * hidden_, linear.out * hidden_);
+    }
+    add_norm(ours + "norm1", theirs + "attention.output.LayerNorm");
+    add_norm(ours + "norm2", theirs + "output.LayerNorm");
+  }
+
+  std::vector<HfTensor> tensors;
+
+ private:
+  std::int64_t hidden_;
+};
+
+}  // namespace
+
+BertConfig bert_from_hf(const HfConfig& config) {
+  const BertConfig bert{.layers = config.count("num_hidden_layers"),
+                        .hidden = config.count("hidden_size"),
+                        .heads = config.count("num_attention_heads"),
+                        .vocab = config.count("vocab_size"),
+                        .seq_len = config.count("max_position_embeddings", 512)};
+  const auto activation = config.text("hidden_act", "gelu");
+  // Two names of one function.
+  if (activation != "gelu_new" && activation != "gelu_pytorch_tanh") {
+    config.refuse("hidden_act", "\"gelu_new\"");
+  }
+  config.expect("layer_norm_eps", static_cast<double>(kBertNormEpsilon));
+  config.expect("intermediate_size", 4 * bert.hidden);
+  config.expect("type_vocab_size", 2);
+  config.expect("position_embedding_type", "absolute");
+  config.expect("is_decoder", false);
+  config.expect("tie_word_embeddings", true);
+  return bert;
+}
+
+nlohmann::ordered_json bert_hf_config(const BertConfig& config) {
+  const double dropout = static_cast<double>(config.dropout);
+  return {{"architectures", {"BertForMaskedLM"}},
+          {"model_type", kBertHfType},
+          {"vocab_size", config.vocab},
+          {"hidden_size", config.hidden},
+          {"num_hidden_layers", config.layers},
+          {"num_attention_heads", config.heads},
+          {"intermediate_size", 4 * config.hidden},
+          {"max_position_embeddings", config.seq_len},
+          {"type_vocab_size", 2},
+          {"hidden_act", "gelu_new"},
+          {"layer_norm_eps", 1e-12},
+          {"hidden_dropout_prob", dropout},
+          {"attention_probs_dropout_prob", dropout},
+          {"position_embedding_type", "absolute"},
+          {"is_decoder", false},
+          {"tie_word_embeddings", true}};
+}
+
+HfModel bert_to_hf(const BertConfig& config) {
+  Table table(config.hidden);
+  const std::string embeddings = "bert.embeddings.", head = "cls.predictions.";
+  table.add("embedding.tokens", embeddings + "word_embeddings.weight", {config.vocab, config.hidden});
+  table.add("embedding.positions", embeddings + "position_embeddings.weight",
+            {config.seq_len, config.hidden});
+  table.add("embedding.types", embeddings + "token_type_embeddings.weight", {2, config.hidden});
+  table.add_norm("embedding.norm", embeddings + "LayerNorm");
+  for (std::int64_t i = 0; i < config.layers; ++i) table.add_layer(i);
+  table.add_linear("head.transform", head + "transform.dense", config.hidden, config.hidden);
+  table.add_norm("head.norm", head + "transform.LayerNorm");
+  table.add("head.bias", head + "bias", {config.vocab});
+  // Numbers of positions, which older versions save; the tied table and bias again; other heads.
+  return {.config = bert_hf_config(config),
+          .prefix = "bert.",
+          .tensors = std::move(table.tensors),
+          .passed_over = {"embeddings.position_ids", "cls.predictions.decoder.weight",
+                          "cls.predictions.decoder.bias", "pooler.dense.weight", "pooler.dense.bias",
+                          "cls.seq_relationship.weight", "cls.seq_relationship.bias"}};
+}
+
+}  // namespace trireme
