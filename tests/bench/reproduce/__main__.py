@@ -15,7 +15,7 @@ from compare import print_agreement, print_comparison  # noqa: E402
 from experiment import MATRIX, ExperimentError, read_experiments  # noqa: E402
 from inputs import prepare_pictures, prepare_text, substitute  # noqa: E402
 from job_runs import JobRunner  # noqa: E402
-from library import keep, kept_files, machines_text, pages_differ, waterfall, write_pages  # noqa: E402
+from library import keep, kept_files, machines_text, pages_differ, read_results, waterfall, write_pages  # noqa: E402
 from machine import cores, machine_facts, num_gpus, why_no_cuda, why_no_namespaces  # noqa: E402
 from matrix import cells, read_matrix, run_matrix, write_csv  # noqa: E402
 from measure import Options, num_rounds, run_experiment, why_not  # noqa: E402
@@ -91,13 +91,17 @@ def how_to_run(options, experiments, trireme):
 
 def without_runs(options):
     """The exit code of what needs no run; None: runs are wanted."""
+    if options.of and not (options.compare or options.keep):
+        raise ExperimentError(f"--of {options.of}: say what to do with it, --compare OLD.json or --keep")
+    if options.compare:
+        read_results(options.compare)  # before anything runs
     if options.of:
-        new = json.loads(Path(options.of).read_text())
+        new = read_results(options.of)
         if options.keep:
             print(f"kept: {keep(new, ROOT)}; --pages writes the pages anew")
         if not options.compare:
             return 0
-        old = json.loads(Path(options.compare).read_text())
+        old = read_results(options.compare)
         print_agreement(old, new)
         return 1 if print_comparison(old, new) else 0
     if options.machines is not None:
@@ -171,7 +175,7 @@ def main():
         print(f"kept: {keep(results, ROOT)}; --pages writes the pages anew")
     worse = False
     if options.compare:
-        old = json.loads(Path(options.compare).read_text())
+        old = read_results(options.compare)
         print_agreement(old, results)
         worse = print_comparison(old, results)
     return 1 if failed or worse else 0

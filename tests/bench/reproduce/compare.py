@@ -11,6 +11,7 @@ COSTS = {"step_ms": "ms a step", "peak_bytes": "bytes at the peak", "comm_bytes"
 SMALLEST_MS = 0.5  # differences of waits below it are no news
 CHANCE = 0.005  # of rounds that lie apart by themselves
 LEAST_VARIANTS, LEAST_ROUNDS = 8, 3  # a single round does not know its noise
+EXACT = 1e-4  # kept numbers were once rounded to 5 digits
 NOTABLE = 1.1  # sessions differ by some percent that rounds of one session do not show
 
 
@@ -36,7 +37,7 @@ def drift(old, new):
 
 def _is_worse(key, old, new, scale):
     if key.endswith("_bytes"):
-        return min(new) > max(old)
+        return min(new) > (1 + EXACT) * max(old)
     if min(len(old), len(new)) < LEAST_ROUNDS:
         return False
     old = [max(1.0, scale) * value for value in old]
@@ -57,6 +58,10 @@ def find_worse(old, new):
             for name in before if name in after and _is_worse(name[2], before[name], after[name], scale)]
 
 
+def _rounded_interval(figure):
+    return (figure["low"] - EXACT / 2 * abs(figure["low"]), figure["high"] + EXACT / 2 * abs(figure["high"]))
+
+
 def agreement(old, new):
     """([experiments whose figures' intervals all overlap], [(experiment, figure) that do not]), for what both have."""
     before = {(experiment["name"], figure["name"]): figure for experiment in old["experiments"]
@@ -66,7 +71,7 @@ def agreement(old, new):
         both = [(before[experiment["name"], figure["name"]], figure) for figure in experiment["figures"]
                 if "value" in figure and (experiment["name"], figure["name"]) in before]
         differing = [(experiment["name"], one["name"]) for other, one in both
-                     if not overlap((other["low"], other["high"]), (one["low"], one["high"]))]
+                     if not overlap(_rounded_interval(other), _rounded_interval(one))]
         if both and not differing:
             agreeing.append(experiment["name"])
         apart += differing
@@ -99,5 +104,5 @@ def print_comparison(old, new):
     for experiment, variant, key, before, after in worse:
         print(f"compare: worse: {experiment}, {variant}: {before:.6g} -> {after:.6g} {COSTS[key]} ({after / before:.2f} times)")
     if not worse:
-        print("compare: nothing is slower or larger beyond the noise")
-    return bool(worse)
+        print("compare: nothing is slower or larger beyond the noise" + (" but all steps alike" if overall > NOTABLE else ""))
+    return bool(worse) or overall > NOTABLE

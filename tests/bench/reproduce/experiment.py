@@ -1,5 +1,6 @@
 """Experiments as data: one TOML file each, read and checked before anything runs. README.md lists the keys."""
 import dataclasses
+import re
 import tomllib
 
 from expression import ExpressionError, names
@@ -82,11 +83,22 @@ def flat(table, prefix=""):
     return result
 
 
+_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false", dict: "a table", list: "a list"}
+
+
+def _kinds_of(field):
+    return (int, float) if field.type is float else (field.type,) if field.type in _WORDS else ()
+
+
 def _make(kind, table, where):
     fields = {field.name: field for field in dataclasses.fields(kind)}
     for key in table:
         if key not in fields:
             raise ExperimentError(f"{where}: unknown key '{key}'; known: {', '.join(fields)}")
+    for key, value in table.items():
+        kinds = _kinds_of(fields[key])
+        if kinds and (not isinstance(value, kinds) or isinstance(value, bool) != (kinds == (bool,))):
+            raise ExperimentError(f"{where}: {key} = {value!r} wants {' or '.join(_WORDS[one] for one in kinds)}")
     required = [name for name, field in fields.items()
                 if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING]
     missing = [name for name in required if name not in table]
@@ -107,6 +119,8 @@ def _check_names(experiment, text, where):
 
 
 def _check_variant(variant, known, where):
+    if not re.fullmatch(r"[a-z0-9_]+", variant.name):
+        raise ExperimentError(f"{where}: names of variants are made of a to z, 0 to 9 and _, as they name folders")
     if variant.peer and variant.peer not in PEERS:
         raise ExperimentError(f"{where}: peer '{variant.peer}'; known: {', '.join(PEERS)}")
     if variant.resumes and (set(variant.resumes) != {"of", "step"} or variant.resumes["of"] not in known - {variant.name}):
@@ -120,6 +134,9 @@ def read_experiment(path):
         table = tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ExperimentError(f"{path}: {error}") from None
+    for name, body in table.get("variants", {}).items():
+        if not isinstance(body, dict) or not isinstance(body.get("set", {}), dict):
+            raise ExperimentError(f"{path}: variants.{name}: wants a table, and a table of keys as its `set`")
     variants = [_make(Variant, {"name": name, "title": name} | body | {"set": flat(body.get("set", {}))},
                       f"{path}: variants.{name}") for name, body in table.pop("variants", {}).items()]
     figures = [_make(Figure, body, f"{path}: figure {number}") for number, body in enumerate(table.pop("figures", []), 1)]
@@ -129,6 +146,14 @@ def read_experiment(path):
     experiment = _make(Experiment, table, str(path))
     if experiment.cannot:
         return experiment
+    for size in ("quick", "full"):
+        if not isinstance(experiment.rounds.get(size), int) or experiment.rounds[size] < 1:
+            raise ExperimentError(f"{path}: rounds = {{ quick = N, full = N }}, each 1 or more")
+    for figure in figures:
+        if figure.reproduced_if and [isinstance(one, (int, float)) for one in figure.reproduced_if] != [True, True]:
+            raise ExperimentError(f"{path}: figure '{figure.name}': reproduced_if = [low, high], two numbers")
+    if not isinstance(experiment.needs.get("cores", 1), int):
+        raise ExperimentError(f"{path}: needs.cores = {experiment.needs['cores']!r} wants a whole number")
     unknown = [need for need in experiment.needs if need not in NEEDS]
     if unknown:
         raise ExperimentError(f"{path}: needs {', '.join(unknown)}; known: {', '.join(NEEDS)}")
@@ -143,6 +168,9 @@ def read_experiment(path):
             _check_names(experiment, figure.formula, where)
         if bool(figure.formula) == bool(figure.reproduced_if):
             raise ExperimentError(f"{where}: give reproduced_if = [low, high] or a formula, and not both")
+    twice = {figure.name for figure in figures if [one.name for one in figures].count(figure.name) > 1}
+    if twice:
+        raise ExperimentError(f"{path}: two figures are called '{min(twice)}'")
     for plot in plots:
         if plot.kind not in PLOTS:
             raise ExperimentError(f"{path}: plot kind '{plot.kind}'; known: {', '.join(PLOTS)}")

@@ -35,6 +35,8 @@ def names(text):
         if isinstance(node, (ast.Name, ast.Attribute)):
             found.add(_dotted(node))
         elif isinstance(node, ast.Call):
+            if not isinstance(node.func, ast.Name) or node.func.id not in _FUNCTIONS:
+                raise ExpressionError(f"'{ast.unparse(node.func)}' is no function here; {', '.join(_FUNCTIONS)} are")
             for argument in node.args:
                 visit(argument)
         else:

@@ -13,6 +13,7 @@ from machine import NET, cores
 
 PEER = Path(__file__).resolve().parents[1] / "peers" / "gpt_pytorch_cuda.py"
 
+END_S = 15  # for a run that is interrupted
 WARM_UP_STEPS = 3  # left out of medians: first uses, page faults
 
 
@@ -58,6 +59,20 @@ def run_numbers(out):
         if summary.get(key) is not None:
             numbers[key] = summary[key]
     return numbers
+
+
+def _wait_for(process):
+    """Its exit code. Whoever is interrupted gives it time to end its ranks and to take its network down."""
+    try:
+        return process.wait()
+    except BaseException:
+        process.terminate()
+        try:
+            process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        raise
 
 
 class JobRunner:
@@ -114,7 +129,7 @@ class JobRunner:
     def _once(self, place, what, command, job, variant, read, fresh=None):
         """{"numbers", "command", "folder"}, from the files of an earlier run where they are of the same job."""
         text = job_text(job)
-        key = hashlib.sha256("\0".join([self.digest, text, *command[1:]]).encode()).hexdigest()
+        key = hashlib.sha256("\0".join([self.digest, text, *(command[1:] if what != "peer" else command)]).encode()).hexdigest()
         record = place / f"{what}.json"
         if record.exists():
             kept = json.loads(record.read_text())
@@ -126,7 +141,7 @@ class JobRunner:
         (place / "job.toml").write_text(text)
         (place / f"{what}.sh").write_text(f"cd {shlex.quote(str(place))} && {shlex.join(command)}\n")
         with open(place / f"{what}.out", "w") as out, open(place / f"{what}.err", "w") as err:
-            code = subprocess.run(command, cwd=place, stdin=subprocess.DEVNULL, stdout=out, stderr=err).returncode
+            code = _wait_for(subprocess.Popen(command, cwd=place, stdin=subprocess.DEVNULL, stdout=out, stderr=err))
         printed = (place / f"{what}.out").read_text()
         meant = 2 if what == "train" and variant.refused else 0
         # A plan that does not fit the machine is one all the same: exit code 2, after its JSON.

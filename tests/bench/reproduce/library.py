@@ -12,7 +12,7 @@ from measure import NOT_RUN
 RESULTS = Path("tests/bench/results")
 PAGE, PICTURE = RESULTS / "reproduced.md", RESULTS / "reproduced.svg"
 BEGIN, END = "<!-- reproduced: begin -->\n", "<!-- reproduced: end -->\n"
-DIGITS, NUM_TELLING, MIB, WIDTH = 5, 6, 1 << 20, 118
+DIGITS, NUM_TELLING, MIB, WIDTH = 12, 6, 1 << 20, 118
 FACTS = ("processor", "cores", "memory_bytes", "gpu", "gpus", "build", "load")
 OF_A_FIGURE = ("name", "unit", "documented", "value", "low", "high", "verdict", "because", "telling")
 
@@ -24,7 +24,10 @@ def machine_name(facts):
 
 
 def _short(value):
-    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+    """Numbers of bytes stay what they are: later runs are compared with them."""
+    if not isinstance(value, float):
+        return value
+    return int(value) if value.is_integer() else float(f"{value:.{DIGITS}g}")
 
 
 def _part(table, keys):
@@ -70,6 +73,22 @@ def keep(results, root):
     text = re.sub(r"[\[{][^\[\]{}]*[\]}]", lambda found: re.sub(r"\s*\n\s*", " ", found.group()), text)
     path.write_text(text + "\n")
     return path
+
+
+def read_results(path):
+    """A results.json, or what was kept of one."""
+    try:
+        results = json.loads(Path(path).read_text())
+        for experiment in results["experiments"]:
+            for figure in experiment["figures"]:
+                figure["name"]
+            for variant in experiment["variants"]:
+                variant["name"], [one["numbers"] for one in variant["rounds"]]
+        if not set(results["machine"]) >= set(FACTS):
+            raise KeyError("machine")
+    except (OSError, UnicodeDecodeError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ExperimentError(f"{path} is no results.json of this tool: {error!r}") from None
+    return results
 
 
 def kept_files(root):
@@ -127,7 +146,7 @@ def _page_text(kept):
 
 def machines_text(paths):
     """A Markdown table of figures by machine."""
-    kept = [json.loads(Path(path).read_text()) for path in paths]
+    kept = [read_results(path) for path in paths]
     rows, cells, documented = _by_figure(kept)
     titles = [machine_title(results["machine"]) for results in kept]
     lines = ["| experiment | figure | documented | " + " | ".join(titles) + " |", "| --- " * (3 + len(kept)) + "|"]

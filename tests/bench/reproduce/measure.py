@@ -3,7 +3,7 @@ import dataclasses
 import random
 import statistics
 
-from expression import evaluate, names
+from expression import ExpressionError, evaluate, names
 from intervals import RESAMPLES, median_interval
 from job_runs import RunFailed
 
@@ -201,6 +201,8 @@ def run_experiment(experiment, runner, options, progress):
     except (RunFailed, DoesNotFit) as error:
         result["reason"] = str(error)
         result["failed"] = isinstance(error, RunFailed)
+    except (ExpressionError, ArithmeticError, statistics.StatisticsError) as error:
+        result |= {"reason": f"{experiment.name}.toml: a figure cannot be computed: {error}", "failed": True, "figures": []}
     result["variants"] = [one for one in rounds.variants.values() if one["rounds"]]
     result["memory"] = rounds.memory
     return result

@@ -1,4 +1,5 @@
 """Plots of an experiment as SVG text. Colours: Okabe and Ito's, which the colour-blind tell apart."""
+import html
 import io
 import statistics
 
@@ -89,6 +90,8 @@ def _curve(plot, variants, curves):
 
 def heat(rows, columns, cells, title):
     """A table of numbers, coloured by how many times the smallest of its row each is. Empty cells: None."""
+    if not any(cells.values()):
+        return f"<p>{html.escape(title)}: no cell has a number here.</p>"
     figure, axes = plt.subplots(figsize=(1.6 + 0.9 * len(columns), 0.9 + 0.32 * len(rows)))
     least = [min((cells[i, j] for j in range(len(columns)) if cells[i, j]), default=None) for i in range(len(rows))]
     shades = [[cells[i, j] / least[i] if cells[i, j] else float("nan") for j in range(len(columns))] for i in range(len(rows))]
@@ -108,5 +111,13 @@ def draw(plot, variants, curves):
     ran = [variant for variant in variants if "step_ms" in _first(variant)]
     if plot.kind in ("memory", "curve"):  # PyTorch's runs tell neither
         ran = [variant for variant in ran if not variant["peer"]]
+    try:
+        return _drawn(plot, ran or variants, curves)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        plt.close("all")
+        return f"<p>{html.escape(plot.title)}: not drawn, because of {html.escape(repr(error))} in its value.</p>"
+
+
+def _drawn(plot, variants, curves):
     draw_kind = {"bars": _bars, "waterfall": _waterfall, "memory": _memory, "curve": _curve}[plot.kind]
-    return _svg(draw_kind(plot, ran or variants, curves))
+    return _svg(draw_kind(plot, variants, curves))
