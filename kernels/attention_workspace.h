@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "kernels/backend_ops.h"
+#include "kernels/product_workspace.h"
 
 namespace trireme {
 
@@ -22,10 +23,12 @@ constexpr std::int64_t attention_engine_bytes(std::int64_t score_bytes) {
   return score_bytes / 4 * 5;
 }
 
-/// The library has no fp32 attention, and its dropout draws other numbers than [Note: random numbers] says.
+/// The library has no fp32 attention, its dropout draws other numbers than [Note: random numbers] says, and
+/// it reads rows of heads 16 bytes at a time.
 template <class Args>
 bool suits_attention_library(const Args& args) {
-  return size_bytes(args.qkv.dtype) == 2 && args.dropout_p <= 0.0f && args.qkv.num_elems() > 0;
+  return size_bytes(args.qkv.dtype) == 2 && args.dropout_p <= 0.0f && args.qkv.num_elems() > 0 &&
+         args.qkv.shape[2] / 3 / args.num_heads % 8 == 0;
 }
 
 /// What is computed at a time.
@@ -60,10 +63,7 @@ inline std::int64_t attention_bwd_workspace(const AttentionBwdArgs& args,
   const std::int64_t scores = part.samples * part.heads * seq_len * seq_len * size_bytes(args.qkv.dtype);
   const bool is_whole = part.samples == samples && part.heads == heads;
   if (scores > attention_engine_bytes(score_bytes) || (!is_whole && seq_len % 4 != 0)) return 0;
-  const auto charged = [](std::int64_t bytes) {
-    return static_cast<std::int64_t>(Allocator::rounded(static_cast<std::size_t>(bytes)));
-  };
-  return charged(scores) + charged(samples * heads * seq_len * std::int64_t{sizeof(float)});
+  return charged_bytes(scores) + charged_bytes(samples * heads * seq_len * std::int64_t{sizeof(float)});
 }
 
 }  // namespace trireme

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <bit>
 #include <cmath>
 
 #include "models/token_embedding.h"
@@ -34,6 +35,11 @@ BlockList build_gpt(const GptConfig& config) {
                 config.layers, kMaxLayers);
   TRIREME_CHECK(config.hidden % config.heads == 0, "gpt: hidden {} is not a multiple of heads {}",
                 config.hidden, config.heads);
+  TRIREME_CHECK(config.tensor_chunks >= 1 &&
+                    std::has_single_bit(static_cast<unsigned>(config.tensor_chunks)) &&
+                    config.heads % config.tensor_chunks == 0,
+                "gpt: tensor_chunks {} must be a power of two that divides heads {}", config.tensor_chunks,
+                config.heads);
   constexpr float kStddev = 0.02f;
   BlockList blocks;
   blocks.push_back(std::make_unique<TokenEmbedding>(TokenEmbeddingConfig{.vocab = config.vocab,
@@ -46,7 +52,8 @@ BlockList build_gpt(const GptConfig& config) {
       .heads = config.heads,
       .dropout = config.dropout,
       .init_stddev = kStddev,
-      .residual_stddev = kStddev / std::sqrt(2.0f * static_cast<float>(config.layers))};
+      .residual_stddev = kStddev / std::sqrt(2.0f * static_cast<float>(config.layers)),
+      .chunks = config.tensor_chunks};
   for (std::int64_t i = 0; i < config.layers; ++i) {
     blocks.push_back(std::make_unique<TransformerBlock>(fmt::format("blocks.{}", i), layer));
   }

@@ -16,6 +16,7 @@ struct GptConfig {
   std::int64_t seq_len = 1024;  // longest context: rows of the position table
   float dropout = 0.0f;         // on embeddings, attention probabilities and both residual branches
   bool tied = true;             // the head shares the token table
+  int tensor_chunks = 1;        // that the layers are cut into; divides heads
 };
 
 /// GPT-2's (context 1024), and GPT-3's 13B (40 layers, 5120 wide, 40 heads, context 2048).

@@ -1,37 +1,82 @@
 #include "models/transformer_block.h"
 
+#include <utility>
+
+#include "runtime/base/error.h"
 #include "runtime/ops/attention.h"
+#include "runtime/ops/chunks.h"
 #include "runtime/ops/dropout.h"
 #include "runtime/ops/layer_norm.h"
-#include "runtime/ops/linear.h"
 
 namespace trireme {
+namespace {
+
+ParameterSpec weight(const char* name, const Shape& shape, float stddev) {
+  return {.name = name, .shape = shape, .init = Initializer::normal(stddev), .allows_fp8 = true};
+}
+
+ParameterSpec zeros(std::string name, std::int64_t size) {
+  return {.name = std::move(name), .shape = {size}, .init = Initializer::zeros(), .decay = false};
+}
+
+}  // namespace
 
 TransformerBlock::TransformerBlock(std::string name, const TransformerBlockConfig& config)
-    : Block(std::move(name)), config_(config) {
+    : Block(std::move(name)), config_(config), chunks_(static_cast<std::size_t>(config.chunks)) {
   const std::int64_t c = config.hidden;
-  const auto weight = [&](const char* key, std::int64_t out, std::int64_t in, float stddev) {
-    return declare(
-        {.name = key, .shape = {out, in}, .init = Initializer::normal(stddev), .allows_fp8 = true});
-  };
-  const auto bias = [&](const char* key, std::int64_t n) {
-    return declare({.name = key, .shape = {n}, .init = Initializer::zeros(), .decay = false});
-  };
+  TRIREME_CHECK(config.heads % config.chunks == 0 && 4 * c % config.chunks == 0,
+                "{} heads and a width of {} cannot be cut into {} tensor chunks", config.heads, c,
+                config.chunks);
+  if (config.chunks > 1) declare_tensor_sums({.forward = 2, .backward = 2});
   const auto gain = [&](const char* key) {
     return declare({.name = key, .shape = {c}, .init = Initializer::ones(), .decay = false, .center = 1.0f});
   };
+  const auto slice = [&](int chunk, CutDim dim, int sections = 1) {
+    if (config.chunks == 1) return ParameterSlice{};
+    return ParameterSlice{.chunk = chunk, .chunks = config.chunks, .dim = dim, .sections = sections};
+  };
+  // A row-parallel layer adds its bias once: it is a parameter of the first chunk.
+  const auto declare_rows_bias = [&](const char* name, int chunk) {
+    if (chunk > 0) return ParamRef{};
+    ParameterSpec bias = zeros(name, c);
+    if (config.chunks > 1) bias.slice.chunk = chunk;
+    return declare(std::move(bias));
+  };
   norm1_weight_ = gain("norm1.weight");
-  norm1_bias_ = bias("norm1.bias", c);
-  qkv_weight_ = weight("attention.qkv.weight", 3 * c, c, config.init_stddev);
-  qkv_bias_ = bias("attention.qkv.bias", 3 * c);
-  attention_out_weight_ = weight("attention.out.weight", c, c, config.residual_stddev);
-  attention_out_bias_ = bias("attention.out.bias", c);
+  norm1_bias_ = declare(zeros("norm1.bias", c));
+  for (int i = 0; i < config.chunks; ++i) {
+    Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
+    chunk.qkv_weight = declare(
+        slice_of(weight("attention.qkv.weight", {3 * c, c}, config.init_stddev), slice(i, CutDim::kRows, 3)));
+    chunk.qkv_bias = declare(slice_of(zeros("attention.qkv.bias", 3 * c), slice(i, CutDim::kRows, 3)));
+    chunk.out_weight = declare(
+        slice_of(weight("attention.out.weight", {c, c}, config.residual_stddev), slice(i, CutDim::kColumns)));
+    chunk.out_bias = declare_rows_bias("attention.out.bias", i);
+  }
   norm2_weight_ = gain("norm2.weight");
-  norm2_bias_ = bias("norm2.bias", c);
-  up_weight_ = weight("mlp.up.weight", 4 * c, c, config.init_stddev);
-  up_bias_ = bias("mlp.up.bias", 4 * c);
-  down_weight_ = weight("mlp.down.weight", c, 4 * c, config.residual_stddev);
-  down_bias_ = bias("mlp.down.bias", c);
+  norm2_bias_ = declare(zeros("norm2.bias", c));
+  for (int i = 0; i < config.chunks; ++i) {
+    Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
+    chunk.up_weight =
+        declare(slice_of(weight("mlp.up.weight", {4 * c, c}, config.init_stddev), slice(i, CutDim::kRows)));
+    chunk.up_bias = declare(slice_of(zeros("mlp.up.bias", 4 * c), slice(i, CutDim::kRows)));
+    chunk.down_weight = declare(
+        slice_of(weight("mlp.down.weight", {c, 4 * c}, config.residual_stddev), slice(i, CutDim::kColumns)));
+    chunk.down_bias = declare_rows_bias("mlp.down.bias", i);
+  }
+}
+
+Tensor TransformerBlock::attend(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const {
+  h = ops::linear(ctx, h, chunk.qkv_weight, {.bias = chunk.qkv_bias, .cut = cut});
+  return ops::attention(ctx, h,
+                        {.num_heads = static_cast<int>(config_.heads) / config_.chunks,
+                         .causal = config_.causal,
+                         .dropout_p = config_.dropout});
+}
+
+Tensor TransformerBlock::widen(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const {
+  return ops::linear(ctx, h, chunk.up_weight,
+                     {.bias = chunk.up_bias, .activation = Activation::kGeluTanh, .cut = cut});
 }
 
 Tensor TransformerBlock::project(Context& ctx, const Tensor& x, ParamRef weight, ParamRef bias,
@@ -44,15 +89,44 @@ Tensor TransformerBlock::project(Context& ctx, const Tensor& x, ParamRef weight,
 
 Activations TransformerBlock::forward(Context& ctx, const Activations& input, const Batch&) const {
   const Tensor& x = input.at(0);
+  if (config_.chunks > 1) return {forward_chunks(ctx, x)};
+  const Chunk& all = chunks_.front();
   Tensor h = ops::layer_norm(ctx, x, norm1_weight_, norm1_bias_);
-  h = ops::linear(ctx, h, qkv_weight_, {.bias = qkv_bias_});
-  h = ops::attention(
-      ctx, h,
-      {.num_heads = static_cast<int>(config_.heads), .causal = config_.causal, .dropout_p = config_.dropout});
-  const Tensor mid = project(ctx, h, attention_out_weight_, attention_out_bias_, x);
+  h = attend(ctx, std::move(h), all, ops::LinearCut::kNone);
+  const Tensor mid = project(ctx, h, all.out_weight, all.out_bias, x);
   h = ops::layer_norm(ctx, mid, norm2_weight_, norm2_bias_);
-  h = ops::linear(ctx, h, up_weight_, {.bias = up_bias_, .activation = Activation::kGeluTanh});
-  return {project(ctx, h, down_weight_, down_bias_, mid)};
+  h = widen(ctx, h, all, ops::LinearCut::kNone);
+  return {project(ctx, h, all.down_weight, all.down_bias, mid)};
+}
+
+// Each chunk draws with the number of its own, whoever computes it.
+Tensor TransformerBlock::forward_chunks(Context& ctx, const Tensor& x) const {
+  const ChunkRange own = ops::own_chunks(ctx, config_.chunks);
+  const auto sum_over_chunks = [&](const Tensor& input, auto compute) {
+    std::vector<Tensor> copies = ops::copy_to_chunks(ctx, input, own);
+    ops::ChunkSum sum(own);
+    const std::uint16_t first_op = ctx.rng.op;
+    for (int i = 0; i < own.count; ++i) {
+      ctx.rng.op = static_cast<std::uint16_t>(first_op + own.first + i);
+      sum.add(ctx, compute(std::exchange(copies[static_cast<std::size_t>(i)], Tensor()),
+                           chunks_[static_cast<std::size_t>(own.first + i)]));
+    }
+    ctx.rng.op = static_cast<std::uint16_t>(first_op + config_.chunks);
+    return sum.finish(ctx);
+  };
+  const Tensor attended =
+      sum_over_chunks(ops::layer_norm(ctx, x, norm1_weight_, norm1_bias_), [&](Tensor h, const Chunk& chunk) {
+        h = attend(ctx, std::move(h), chunk, ops::LinearCut::kColumns);
+        return ops::linear(ctx, h, chunk.out_weight, {.bias = chunk.out_bias, .cut = ops::LinearCut::kRows});
+      });
+  const Tensor mid = ops::dropout(ctx, attended, config_.dropout, x);
+  const Tensor widened = sum_over_chunks(
+      ops::layer_norm(ctx, mid, norm2_weight_, norm2_bias_), [&](Tensor h, const Chunk& chunk) {
+        h = widen(ctx, h, chunk, ops::LinearCut::kColumns);
+        return ops::linear(ctx, h, chunk.down_weight,
+                           {.bias = chunk.down_bias, .cut = ops::LinearCut::kRows});
+      });
+  return ops::dropout(ctx, widened, config_.dropout, mid);
 }
 
 }  // namespace trireme

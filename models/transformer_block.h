@@ -1,7 +1,10 @@
 // A pre-norm transformer layer: x + attention(norm(x)), then x + mlp(norm(x)).
 #pragma once
 
+#include <vector>
+
 #include "runtime/block.h"
+#include "runtime/ops/linear.h"
 
 namespace trireme {
 
@@ -12,6 +15,7 @@ struct TransformerBlockConfig {
   bool causal = true;
   float init_stddev = 0.02f;
   float residual_stddev = 0.02f;  // of the two projections into the residual stream
+  int chunks = 1;                 // divides heads: [Note: tensor chunks] in runtime/parameter_slice.h
 };
 
 class TransformerBlock final : public Block {
@@ -21,12 +25,20 @@ class TransformerBlock final : public Block {
   Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
 
  private:
+  /// Of one chunk. A row-parallel layer adds its bias once: in the first chunk, the others have none.
+  struct Chunk {
+    ParamRef qkv_weight, qkv_bias, out_weight, out_bias;
+    ParamRef up_weight, up_bias, down_weight, down_bias;
+  };
+  Tensor attend(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const;
+  Tensor widen(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const;
   /// residual + dropout(x W^T + b), in one kernel where there is no dropout.
   Tensor project(Context& ctx, const Tensor& x, ParamRef weight, ParamRef bias, const Tensor& residual) const;
+  Tensor forward_chunks(Context& ctx, const Tensor& x) const;
 
   TransformerBlockConfig config_;
-  ParamRef norm1_weight_, norm1_bias_, qkv_weight_, qkv_bias_, attention_out_weight_, attention_out_bias_;
-  ParamRef norm2_weight_, norm2_bias_, up_weight_, up_bias_, down_weight_, down_bias_;
+  ParamRef norm1_weight_, norm1_bias_, norm2_weight_, norm2_bias_;
+  std::vector<Chunk> chunks_;
 };
 
 }  // namespace trireme

@@ -28,6 +28,13 @@ struct Batch {
 /// The output of a block, and the input of the next: usually one tensor.
 using Activations = std::vector<Tensor>;
 
+/// Sums over the tensor axis that each forward of a block makes, and each backward: see
+/// runtime/tensor_axis.h.
+struct TensorSums {
+  int forward = 0, backward = 0;
+  bool operator==(const TensorSums&) const = default;
+};
+
 class Block {
  public:
   explicit Block(std::string name) : Block(name, name) {}
@@ -42,6 +49,7 @@ class Block {
   const std::string& name() const { return name_; }
   const std::vector<ParameterSpec>& parameters() const { return parameters_; }
   const std::vector<StatisticSpec>& statistics() const { return statistics_; }
+  const TensorSums& tensor_sums() const { return tensor_sums_; }
   std::string full_name(const ParameterSpec& spec) const { return full_name(spec.name); }
   std::string full_name(const StatisticSpec& spec) const { return full_name(spec.name); }
 
@@ -55,6 +63,7 @@ class Block {
     parameters_.push_back(std::move(spec));
     return {static_cast<int>(parameters_.size()) - 1};
   }
+  void declare_tensor_sums(const TensorSums& sums) { tensor_sums_ = sums; }
   StatisticRef declare_statistic(StatisticSpec spec) {
     statistics_.push_back(std::move(spec));
     return {static_cast<int>(statistics_.size()) - 1};
@@ -66,6 +75,7 @@ class Block {
   std::string name_, prefix_;
   std::vector<ParameterSpec> parameters_;
   std::vector<StatisticSpec> statistics_;
+  TensorSums tensor_sums_;
 };
 
 using BlockList = std::vector<std::unique_ptr<Block>>;

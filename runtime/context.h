@@ -17,6 +17,7 @@ namespace trireme {
 class DeferredGradients;
 class KeyValueCache;
 class Tape;
+class TensorAxis;
 
 struct Context {
   const Backend* backend = nullptr;
@@ -25,6 +26,8 @@ struct Context {
   std::shared_ptr<void> stream;  // owns exec.stream
   ParameterResolver* parameters = nullptr;
   StatisticResolver* statistics = nullptr;  // null: training leaves none behind
+
+  TensorAxis* tensor = nullptr;  // null: all chunks of the model are computed here
 
   Tape* tape = nullptr;   // null: inference, nothing is recorded or saved
   bool training = false;  // dropout and the like

@@ -25,30 +25,61 @@ void normal_pair(std::uint32_t a, std::uint32_t b, float stddev, float out[2]) {
   out[1] = static_cast<float>(radius * std::sin(angle));
 }
 
+// Elements [first, first + out.size()) of the stream that a name has.
+void fill_normal(std::uint64_t stream, std::uint64_t seed, float stddev, std::int64_t first,
+                 std::span<float> out) {
+  const std::int64_t last = first + static_cast<std::int64_t>(out.size());
+  for (std::int64_t group = first / 4; 4 * group < last; ++group) {
+    const auto key = static_cast<std::uint64_t>(group);
+    const Philox4 words =
+        philox4x32({static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32),
+                    static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)},
+                   {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+    float values[4];
+    normal_pair(words[0], words[1], stddev, values);
+    normal_pair(words[2], words[3], stddev, values + 2);
+    for (std::int64_t i = std::max(first, 4 * group); i < std::min(last, 4 * group + 4); ++i)
+      out[static_cast<std::size_t>(i - first)] = values[i - 4 * group];
+  }
+}
+
 }  // namespace
+
+ParameterSpec slice_of(ParameterSpec whole, const ParameterSlice& slice) {
+  ParameterSpec spec = std::move(whole);
+  spec.slice = slice;
+  if (slice.is_whole()) return spec;
+  const bool rows = slice.dim == CutDim::kRows;
+  const std::int64_t parts = slice.chunks * (rows ? slice.sections : 1);
+  TRIREME_CHECK(
+      spec.shape.rank() >= 1 && (rows || spec.shape.rank() == 2) && spec.shape[rows ? 0 : 1] % parts == 0,
+      "parameter '{}' {} cannot be cut into {} chunks", spec.name, spec.shape.to_string(), slice.chunks);
+  spec.name += chunk_suffix(slice);
+  if (spec.shape.rank() == 1) {
+    spec.shape = {spec.shape[0] / slice.chunks};
+  } else {
+    spec.shape = {spec.shape[0] / (rows ? slice.chunks : 1), spec.shape[1] / (rows ? 1 : slice.chunks)};
+  }
+  return spec;
+}
 
 void initialize_parameter(const ParameterSpec& spec, const std::string& full_name, std::uint64_t seed,
                           std::int64_t first, std::span<float> out) {
   const auto count = static_cast<std::int64_t>(out.size());
-  TRIREME_CHECK(first % 4 == 0 && first >= 0 && first + count <= spec.shape.num_elems(),
+  TRIREME_CHECK(first >= 0 && first + count <= spec.shape.num_elems(),
                 "parameter {} has {} elements; cannot initialise {} from {}", full_name,
                 spec.shape.num_elems(), count, first);
   if (spec.init.kind != Initializer::Kind::kNormal) {
     std::fill(out.begin(), out.end(), spec.init.kind == Initializer::Kind::kOnes ? 1.0f : 0.0f);
     return;
   }
-  const std::uint64_t stream = hash_name(full_name);
-  for (std::int64_t i = 0; i < count; i += 4) {
-    const auto group = static_cast<std::uint64_t>(first + i) / 4;
-    const Philox4 words =
-        philox4x32({static_cast<std::uint32_t>(group), static_cast<std::uint32_t>(group >> 32),
-                    static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)},
-                   {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
-    float values[4];
-    normal_pair(words[0], words[1], spec.init.stddev, values);
-    normal_pair(words[2], words[3], spec.init.stddev, values + 2);
-    for (std::int64_t j = 0; j < std::min<std::int64_t>(4, count - i); ++j)
-      out[static_cast<std::size_t>(i + j)] = values[j];
+  const std::uint64_t stream = hash_name(whole_name(spec.slice, full_name));
+  for (std::int64_t at = 0; at < count;) {
+    const SliceRun run = run_from(spec.slice, spec.shape, first + at);
+    const std::int64_t n = std::min(run.count, count - at);
+    fill_normal(stream, seed, spec.init.stddev, run.first_of_whole,
+                out.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(n)));
+    at += n;
   }
 }
 

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "kernels/backend.h"
+#include "runtime/parameter_slice.h"
 #include "runtime/tensor.h"
 
 namespace trireme {
@@ -40,7 +41,11 @@ struct ParameterSpec {
   float center = 0.0f;  // see [Note: centered working copies]; only for ops that read it so
   std::string
       tied_to;  // full name ("embedding.tokens") of the parameter that this is another use of; or empty
+  ParameterSlice slice = {};  // what it is of a larger one; `name` ends with chunk_suffix(slice)
 };
+
+/// What `slice` is of the parameter `whole`. The dimension that is cut must divide.
+ParameterSpec slice_of(ParameterSpec whole, const ParameterSlice& slice);
 
 /// A block's handle of one of its own parameters.
 struct ParamRef {
@@ -66,8 +71,8 @@ class ParameterResolver {
   virtual GradientTarget gradient(ParamRef ref) = 0;
 };
 
-/// Elements [first, first + out.size()) of a fresh parameter: a function of (seed, full name, element) alone.
-/// `first` is a multiple of 4. Host memory.
+/// Elements [first, first + out.size()) of a fresh parameter: a function of (seed, full name, element) alone,
+/// of the whole parameter where it is a slice of one. Host memory.
 void initialize_parameter(const ParameterSpec& spec, const std::string& full_name, std::uint64_t seed,
                           std::int64_t first, std::span<float> out);
 

@@ -31,7 +31,7 @@ __device__ void raise(float* maximum, float value) {
   if (threadIdx.x % kWarp == 0) atomicMax(reinterpret_cast<int*>(maximum), __builtin_bit_cast(int, value));
 }
 
-// Calls visit(first, values) for all elements, N or fewer of them at a time.
+// Calls visit(first, values) for all elements: N of them at a time, then the rest one by one.
 template <int N, class T, class Visit>
 __device__ void for_each_pack(const T* x, std::int64_t n, const Visit& visit) {
   const std::int64_t stride = std::int64_t{gridDim.x} * kThreads * N;
@@ -39,16 +39,24 @@ __device__ void for_each_pack(const T* x, std::int64_t n, const Visit& visit) {
     if (i + N <= n) {
       float values[N];
       load<N>(x + i, values);
-      for (int j = 0; j < N; ++j) visit(i + j, values[j]);
+      visit(i, values);
     } else {
-      for (std::int64_t j = i; j < n; ++j) visit(j, to_float(x[j]));
+      for (std::int64_t j = i; j < n; ++j) {
+        const float value[1] = {to_float(x[j])};
+        visit(j, value);
+      }
     }
   }
 }
 
-__device__ inline float larger_magnitude(float largest, float x) {
-  const float magnitude = fabsf(x);
-  return magnitude > largest ? magnitude : largest;  // NaN is no maximum
+template <int N>
+__device__ float larger_magnitude(float largest, const float (&values)[N]) {
+#pragma unroll
+  for (int j = 0; j < N; ++j) {
+    const float magnitude = fabsf(values[j]);
+    if (magnitude > largest) largest = magnitude;  // NaN is no maximum
+  }
+  return largest;
 }
 
 // The tensor's own maximum, where no history stands for it.
@@ -56,7 +64,8 @@ template <int N, class T>
 __global__ void own_maximum_kernel(const T* x, std::int64_t n, const float* history, float* own) {
   if (history != nullptr && fp8_reference(history) > 0.0f) return;
   float largest = 0.0f;
-  for_each_pack<N>(x, n, [&](std::int64_t, float value) { largest = larger_magnitude(largest, value); });
+  for_each_pack<N>(x, n,
+                   [&](std::int64_t, const auto& values) { largest = larger_magnitude(largest, values); });
   raise(own, largest);
 }
 
@@ -69,9 +78,12 @@ __global__ void quantize_kernel(const T* x, std::int64_t n, const float* history
   const float scale = power_of_two(exponent);
   if (blockIdx.x == 0 && threadIdx.x == 0) *inverse_scale = power_of_two(-exponent);
   float largest = 0.0f;
-  for_each_pack<N>(x, n, [&](std::int64_t i, float value) {
-    largest = larger_magnitude(largest, value);
-    codes[i] = fp8_of(value * scale, format);
+  for_each_pack<N>(x, n, [&]<int M>(std::int64_t i, const float(&values)[M]) {
+    largest = larger_magnitude(largest, values);
+    Pack<std::uint8_t, M> pack;
+#pragma unroll
+    for (int j = 0; j < M; ++j) pack.elems[j] = fp8_of(values[j] * scale, format);
+    *reinterpret_cast<Pack<std::uint8_t, M>*>(codes + i) = pack;
   });
   if (amax != nullptr) raise(amax, largest);
 }
@@ -82,23 +94,33 @@ __global__ void dequantize_kernel(const std::uint8_t* codes, std::int64_t n, con
   if (i < n) numbers[i] = from_float<__nv_bfloat16>(float_of_fp8(codes[i], format) * *inverse_scale);
 }
 
-constexpr int kTile = 32;  // codes on a side; a block moves one tile
+constexpr int kTile = 64;  // codes on a side; a block moves one tile
 
+// N codes an access, which divides rows and columns.
+template <int N>
 __global__ void transpose_codes_kernel(const std::uint8_t* x, std::int64_t rows, std::int64_t cols,
                                        std::uint8_t* y) {
-  __shared__ std::uint8_t tile[kTile][kTile + 4];
+  using Codes = Pack<std::uint8_t, N>;
+  alignas(4) __shared__ std::uint8_t tile[kTile][kTile + 4];
+  constexpr int kAcross = kTile / N, kDown = kThreads / kAcross;  // threads
   const std::int64_t tiles_across = (cols + kTile - 1) / kTile;
   const std::int64_t first_row = blockIdx.x / tiles_across * kTile,
                      first_col = blockIdx.x % tiles_across * kTile;
-  const int lane = static_cast<int>(threadIdx.x % kTile);
-  for (int i = static_cast<int>(threadIdx.x / kTile); i < kTile; i += kThreads / kTile) {
-    if (first_row + i < rows && first_col + lane < cols)
-      tile[i][lane] = x[(first_row + i) * cols + first_col + lane];
+  const int lane = static_cast<int>(threadIdx.x % kAcross) * N;
+  for (int i = static_cast<int>(threadIdx.x / kAcross); i < kTile; i += kDown) {
+    if (first_row + i < rows && first_col + lane < cols) {
+      *reinterpret_cast<Codes*>(&tile[i][lane]) =
+          *reinterpret_cast<const Codes*>(x + (first_row + i) * cols + first_col + lane);
+    }
   }
   __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x / kTile); i < kTile; i += kThreads / kTile) {
-    if (first_col + i < cols && first_row + lane < rows)
-      y[(first_col + i) * rows + first_row + lane] = tile[lane][i];
+  for (int i = static_cast<int>(threadIdx.x / kAcross); i < kTile; i += kDown) {
+    if (first_col + i < cols && first_row + lane < rows) {
+      Codes codes;
+#pragma unroll
+      for (int j = 0; j < N; ++j) codes.elems[j] = tile[lane + j][i];
+      *reinterpret_cast<Codes*>(y + (first_col + i) * rows + first_row + lane) = codes;
+    }
   }
 }
 
@@ -118,8 +140,9 @@ void dequantize(const KernelContext& exec, ConstTensorView codes, ConstTensorVie
 
 void transpose_codes(const KernelContext& exec, ConstTensorView codes, void* transposed) {
   const std::int64_t rows = codes.shape[0], cols = codes.shape[1];
+  const bool packed = rows % 4 == 0 && cols % 4 == 0 && are_aligned({codes.data, transposed});
   launch(exec, "transpose", grid_of(ceil_div(rows, kTile) * ceil_div(cols, kTile)), kThreads, 0,
-         transpose_codes_kernel, codes.as<std::uint8_t>(), rows, cols,
+         packed ? transpose_codes_kernel<4> : transpose_codes_kernel<1>, codes.as<std::uint8_t>(), rows, cols,
          static_cast<std::uint8_t*>(transposed));
 }
 
@@ -133,7 +156,7 @@ void run_op(const KernelContext& exec, const QuantizeArgs& args) {
   const Workspace own(exec, sizeof(float));
   fill_zero(exec, {own.as<float>(), DType::kFloat32, Shape{}});
   for_float_type("quantize", args.x.dtype, [&]<class T>(T) {
-    with_pack<T>(are_aligned({args.x.data}), [&]<int N>(std::integral_constant<int, N>) {
+    with_pack<T>(are_aligned({args.x.data, args.y.data}), [&]<int N>(std::integral_constant<int, N>) {
       const T* x = args.x.as<T>();
       const float* history = args.history.as<float>();
       launch(exec, "quantize", grid_for(std::max<std::int64_t>(n, 1), N), kThreads, 0,

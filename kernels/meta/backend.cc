@@ -4,6 +4,7 @@
 
 #include "kernels/attention_workspace.h"
 #include "kernels/backend.h"
+#include "kernels/product_workspace.h"
 
 namespace trireme {
 namespace {
@@ -39,8 +40,8 @@ void zeros_to_host(const KernelContext&, void* dst, ConstTensorView src) {
   std::memset(dst, 0, static_cast<std::size_t>(src.num_elems() * size_bytes(src.dtype)));
 }
 
-void count_attention_workspace(const KernelContext& exec, const AttentionBwdArgs& args) {
-  const auto bytes = static_cast<std::size_t>(attention_bwd_workspace(args));
+void count_workspace(const KernelContext& exec, std::int64_t num_bytes) {
+  const auto bytes = static_cast<std::size_t>(num_bytes);
   if (bytes == 0) return;
   void* const data = exec.allocator->allocate(bytes, MemoryCategory::kWorkspace);
   exec.allocator->deallocate(data, bytes, MemoryCategory::kWorkspace);
@@ -48,7 +49,18 @@ void count_attention_workspace(const KernelContext& exec, const AttentionBwdArgs
 
 Backend with_workspaces_of_cuda() {
   Backend backend = meta_backend();
-  backend.ops.set<AttentionBwdArgs>(count_attention_workspace);
+  backend.ops.set<AttentionBwdArgs>([](const KernelContext& exec, const AttentionBwdArgs& args) {
+    count_workspace(exec, attention_bwd_workspace(args));
+  });
+  backend.ops.set<MatmulArgs>([](const KernelContext& exec, const MatmulArgs& args) {
+    count_workspace(exec, matmul_workspace(args));
+  });
+  backend.ops.set<Conv2dFwdArgs>([](const KernelContext& exec, const Conv2dFwdArgs& args) {
+    count_workspace(exec, conv_workspace(args));
+  });
+  backend.ops.set<Conv2dBwdDataArgs>([](const KernelContext& exec, const Conv2dBwdDataArgs& args) {
+    count_workspace(exec, conv_workspace(args));
+  });
   return backend;
 }
 

@@ -51,7 +51,13 @@ JobConfig job_of(const DoctorArguments& arguments, const LaunchEnvironment& laun
   TRIREME_CHECK(launch.num_ranks == 1,
                 "`trireme doctor {}` is about one device and runs alone, not as {} ranks",
                 engines ? "--engines" : "--roofline", launch.num_ranks);
-  return resolve(load_config(engines ? *arguments.engines : *arguments.roofline, arguments.overrides));
+  JobConfig config =
+      resolve(load_config(engines ? *arguments.engines : *arguments.roofline, arguments.overrides));
+  TRIREME_CHECK(config.parallel.pipeline == 1,
+                "`trireme doctor {}` is about the calls of one rank with the whole model, but "
+                "parallel.pipeline = {}: add --set parallel.pipeline=1",
+                engines ? "--engines" : "--roofline", config.parallel.pipeline);
+  return config;
 }
 
 ExitCode show_roofline(const DoctorArguments& arguments, const LaunchEnvironment& launch) {

@@ -47,6 +47,7 @@ JobConfig eval_config(const RunState& state, const EvalArguments& arguments) {
   // an evaluation does not have.
   const ParallelSection whole;
   config.parallel.pipeline = whole.pipeline;
+  config.parallel.tensor = whole.tensor;
   config.parallel.schedule = whole.schedule;
   config.parallel.chunks = whole.chunks;
   config.parallel.pipeline_cut = whole.pipeline_cut;

@@ -197,8 +197,10 @@ void add_plan_command(CLI::App& app, Command& chosen) {
       ->add_option("--ranks-per-machine", arguments->ranks_per_machine,
                    "Ranks that share the memory of a machine like this one (default: all of them)")
       ->check(CLI::Range(1, 1 << 20));
-  command->add_option("--card", arguments->card,
-                      "The card of each rank: what `trireme doctor --json` has printed where there is one");
+  command->add_option(
+      "--card", arguments->card,
+      "The card of each rank: what `trireme doctor --json` has printed where there is one, or "
+      "probe.json of tests/bench/gpu_gate.sh");
   auto* memory = command->add_flag("--memory", arguments->memory,
                                    "Instead: memory and traffic by what they are for, to the byte");
   auto* actions =

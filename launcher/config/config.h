@@ -38,6 +38,7 @@ struct ModelSection {
   std::int64_t rope_original_context = 8192;
   double dropout = 0.0;
   std::optional<bool> tied;  // nothing: "auto"
+  std::int64_t tensor_chunks = 1;
   bool bias = true;
 };
 
@@ -104,6 +105,7 @@ struct PrecisionSection {
 
 struct ParallelSection {
   std::int64_t pipeline = 1;
+  std::int64_t tensor = 1;
   std::int64_t zero = 0;
   std::optional<bool> accumulate_unsharded;  // nothing: "auto"
   std::optional<bool> keep_gathered;         // likewise
@@ -167,6 +169,9 @@ void check_config(const JobConfig& config);
 /// warm-up, and so never reaches optimizer.lr. With "constant" that is a warning, which is returned, as more
 /// steps go on with the same course; else empty.
 std::string check_schedule(const JobConfig& config);
+
+/// A warning that recorded steps of a pipeline have not run on a device of this type; empty where they have.
+std::string doubt_about_recorded_steps(const JobConfig& config, DeviceType device);
 
 /// The resolved configuration: every key that has an effect, with its value. A pure function of `config`, so
 /// ranks can compare it, and parse_config gives the same configuration back.

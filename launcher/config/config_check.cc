@@ -54,6 +54,11 @@ void check_precision(const JobConfig& config) {
                 "precision.grad_dtype = \"{}\" needs parallel.reduction = \"canonical\": the library's own "
                 "all-reduce sums in fp32 only",
                 to_word(precision.grad_dtype));
+  TRIREME_CHECK(
+      precision.mode != PrecisionMode::kFp8 || config.model.tensor_chunks == 1,
+      "precision.mode = \"fp8\" does not go with model.tensor_chunks = {} yet: chunks would have scales of "
+      "their own; use \"bf16\", or one chunk",
+      config.model.tensor_chunks);
   TRIREME_CHECK(precision.loss_scale.kind != LossScaleConfig::Kind::kDynamic ||
                     precision.min_scale <= precision.scale_init,
                 "precision.min_scale = {} is above precision.scale_init = {}", precision.min_scale,
@@ -108,6 +113,16 @@ void check_config(const JobConfig& config) {
                 config.train.steps);
   TRIREME_CHECK(!to_word(config.checkpoint.resume).empty(),
                 "checkpoint.resume is empty: \"auto\", \"never\" or the path of a checkpoint");
+}
+
+std::string doubt_about_recorded_steps(const JobConfig& config, DeviceType device) {
+  const ParallelSection& parallel = config.parallel;
+  if (device != DeviceType::kCuda || !parallel.cuda_graph || parallel.pipeline == 1) return "";
+  return fmt::format(
+      "parallel.cuda_graph = true with parallel.pipeline = {} has not run on a GPU yet: a recorded step need "
+      "not run all its branches at once, and stages that wait for each other's messages may then wait "
+      "forever. If the first steps do not end, set parallel.cuda_graph = false",
+      parallel.pipeline);
 }
 
 std::string check_schedule(const JobConfig& config) {

@@ -101,8 +101,15 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
   using L = ParallelSection;
   SectionKeys<L>(keys, "parallel", &JobConfig::parallel)
       .add("pipeline", &L::pipeline, from_to(1, 4096),
-           "Pipeline stages that the blocks are cut into; data ranks = ranks / stages. The results do not "
+           "Pipeline stages that the blocks are cut into; data ranks = ranks / stages / `tensor`. The "
+           "results do not "
            "change.")
+      .add("tensor", &L::tensor, from_to(1, 64),
+           "Tensor parallelism: ranks, neighbours in their numbers, that share the `model.tensor_chunks` of "
+           "every "
+           "layer and read the same samples; data ranks = ranks / stages / `tensor`. Divides "
+           "`model.tensor_chunks`. "
+           "The results do not change.")
       .add("zero", &L::zero, from_to(0, 3),
            "ZeRO stage: each data rank keeps only its piece of 1: masters and optimizer state, 2: gradients "
            "too, 3: parameters too (FSDP, fully sharded). The results do not change.")

@@ -1,6 +1,8 @@
 // GPT-2 and GPT-3.
 #include "models/gpt.h"
 
+#include <bit>
+
 #include "launcher/families/model_family.h"
 #include "launcher/families/token_model.h"
 #include "launcher/train/token_data.h"
@@ -11,8 +13,8 @@ namespace trireme {
 namespace {
 
 constexpr std::string_view kNames[] = {"gpt"};
-constexpr std::string_view kKeys[] = {"from",  "size",    "layers",  "hidden", "heads",
-                                      "vocab", "seq_len", "dropout", "tied",   "bias"};
+constexpr std::string_view kKeys[] = {"from",    "size",    "layers", "hidden", "heads",        "vocab",
+                                      "seq_len", "dropout", "tied",   "bias",   "tensor_chunks"};
 
 void check(const ModelSection& model) {
   check_has_shape(model);
@@ -20,6 +22,8 @@ void check(const ModelSection& model) {
     TRIREME_CHECK(model.hidden % model.heads == 0, "model.heads = {} does not divide model.hidden = {}",
                   model.heads, model.hidden);
   }
+  TRIREME_CHECK(std::has_single_bit(static_cast<std::uint64_t>(model.tensor_chunks)),
+                "model.tensor_chunks = {} is not a power of two", model.tensor_chunks);
 }
 
 void fill_in(JobConfig& config) {
@@ -46,7 +50,8 @@ GptConfig gpt_config(const ModelSection& model) {
           .vocab = model.vocab,
           .seq_len = model.seq_len,
           .dropout = static_cast<float>(model.dropout),
-          .tied = *model.tied};
+          .tied = *model.tied,
+          .tensor_chunks = static_cast<int>(model.tensor_chunks)};
 }
 
 BlockList build(const ModelSection& model) {

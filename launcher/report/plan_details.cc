@@ -37,8 +37,9 @@ std::string describe_group(const std::vector<int>& ranks, const StepPrediction& 
   }
   text += fmt::format("  {:<15} {:>20} {:>20}\n", "total", "", memory.peak_total);
   if (const std::int64_t workspace = memory.peak[MemoryCategory::kWorkspace]; workspace > 0) {
-    text += fmt::format("  {:<15} {:>20} {:>20}  attention's, at most; peak with it in {}\n", "workspace",
-                        workspace, memory.device_peak, prediction.describe(prediction.device_peak_action()));
+    text +=
+        fmt::format("  {:<15} {:>20} {:>20}  of attention and products; peak with it in {}\n", "workspace",
+                    workspace, memory.device_peak, prediction.describe(prediction.device_peak_action()));
   }
   text += fmt::format("  {:<15} {:>20} {:>20}  parameters, gradients and optimizer when it steps\n", "state",
                       "", prediction.state_bytes());

@@ -27,11 +27,16 @@ std::string describe_sharding(const ParallelSection& parallel) {
 
 std::string describe_layout(const PlanReport& report) {
   const JobConfig& job = report.config;
-  const std::int64_t stages = job.parallel.pipeline, data = report.num_ranks / stages;
+  const Mesh& mesh = report.plan.mesh;
+  const int stages = mesh.size(Axis::kPipeline), data = mesh.size(Axis::kData),
+            tensor = mesh.size(Axis::kTensor);
   std::string text = "layout: " + plural(report.num_ranks, "rank");
-  if (stages > 1) {
-    text += fmt::format(" = {} stages x {}, schedule {}", stages, plural(data, "data rank"),
-                        to_word(job.parallel.schedule));
+  if (stages > 1 || tensor > 1) {
+    text += " = ";
+    if (stages > 1) text += fmt::format("{} stages x ", stages);
+    text += plural(data, "data rank");
+    if (tensor > 1) text += fmt::format(" x {} tensor ranks", tensor);
+    if (stages > 1) text += fmt::format(", schedule {}", to_word(job.parallel.schedule));
     if (job.parallel.chunks > 1) text += fmt::format(" with {} chunks a stage", job.parallel.chunks);
   } else if (data > 1) {
     text += ", data parallel";
@@ -73,7 +78,7 @@ std::string describe_stages(const PlanReport& report) {
   std::map<int, std::vector<const ChunkReport*>> stages;
   for (const ChunkReport& chunk : report.chunks) stages[chunk.stage].push_back(&chunk);
   TextRows rows{{"stage", "ranks", "blocks", "time", "parameters"}};
-  const int data = report.plan.mesh.size(Axis::kData);
+  const int data = report.plan.mesh.size(Axis::kData) * report.plan.mesh.size(Axis::kTensor);
   for (const auto& [stage, chunks] : stages) {
     double share = 0;
     std::int64_t parameters = 0;
@@ -121,7 +126,7 @@ std::string describe_memory(const PlanReport& report) {
          to_text(rows, {.num_kept = 6});
 }
 
-/// What is known of libraries' workspaces: on cuda, attention's.
+/// What is known of workspaces on cuda: attention's, and that of products and convolutions.
 std::string describe_workspace(const PlanReport& report) {
   std::int64_t most = 0, with_it = 0;
   for (const RankGroupReport& group : report.groups) {
@@ -130,8 +135,8 @@ std::string describe_workspace(const PlanReport& report) {
   }
   if (most == 0) return "";
   return wrapped(fmt::format(
-      "attention's workspace: {} more while its backward runs, at most (cuDNN 9.25 and later need less); a "
-      "rank needs {} with it",
+      "workspace of attention and products: {} more at its peak (cuDNN 9.25 and later need less for "
+      "attention's backward, engines of convolutions may take more); a rank needs {} with it",
       format_bytes(most), format_bytes(with_it)));
 }
 

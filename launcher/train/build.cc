@@ -88,7 +88,8 @@ PlannedJob planned_job(const JobConfig& config, std::shared_ptr<const BlockList>
 }
 
 BatchLayout batch_layout(const JobConfig& config, int num_ranks) {
-  const Mesh mesh = mesh_of(num_ranks, static_cast<int>(config.parallel.pipeline));
+  const Mesh mesh = mesh_of(num_ranks, static_cast<int>(config.parallel.pipeline),
+                            static_cast<int>(config.parallel.tensor));
   const BatchLayout batch{.global_batch = config.train.global_batch,
                           .micro_batch = config.train.micro_batch,
                           .data_ranks = mesh.size(Axis::kData)};
@@ -120,6 +121,7 @@ EngineOptions engine_options(const JobConfig& config, const BlockList& blocks) {
                        .schedule = config.parallel.schedule,
                        .chunks = static_cast<int>(config.parallel.chunks),
                        .cut = pipeline_cut(config, blocks)},
+          .tensor = static_cast<int>(config.parallel.tensor),
           .sample = sample_spec(config),
           .timeout_s = config.parallel.timeout_s,
           .precision = build_precision(config.precision),

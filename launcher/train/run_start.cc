@@ -25,10 +25,12 @@ std::string hash_text(std::uint64_t hash) {
   return fmt::format("{:016x}", hash);
 }
 
-// The layout of the rank's engine, and a warning about threads that do not fit the cores.
+// The layout of the rank's engine, and warnings: of recorded pipelines, of threads that do not fit the cores.
 void choose_engine_options(TrainingRun& run) {
   run.engine_options = engine_options(run.options.config, *run.options.blocks);
   run.engine_options.device = run.options.device;
+  const std::string doubt = doubt_about_recorded_steps(run.options.config, run.options.device.type);
+  if (!doubt.empty() && run.is_first()) log_warning(doubt);
   const CoreCounts cores = count_cores();
   if (run.options.config.parallel.threads == 0) {
     run.engine_options.threads = threads_per_rank(cores, run.options.launch.num_local_ranks);
@@ -75,9 +77,21 @@ void choose_resume(TrainingRun& run) {
   run.resume_folder = text_of_rank(run.comm(), 0, folder);
 }
 
+// The chunks decide which sums are made: a run that went on with others would be no run of its own.
+void check_chunks(const TrainingRun& run) {
+  const std::int64_t before = run.resumed.config.model.tensor_chunks,
+                     now = run.options.config.model.tensor_chunks;
+  TRIREME_CHECK(
+      before == now,
+      "{} was made with model.tensor_chunks = {}, and the job has {}: another mathematics, whose results "
+      "would be those of neither. Set it to {}, or begin anew with model.init_from = \"{}\"",
+      run.resume_folder.string(), before, now, before, (run.resume_folder / kModelFile).string());
+}
+
 void read_resumed(TrainingRun& run) {
   if (!run.resume_folder.empty())
     run.resumed = read_run_state(open_checkpoint(run.resume_folder, Verify::kSizes));
+  if (!run.resume_folder.empty()) check_chunks(run);
   check_classes(run.options.config, run.data,
                 {.where = run.resume_folder.string(), .names = run.resumed.class_names});
 }
@@ -166,6 +180,7 @@ RunSummary initial_summary(const TrainingRun& run) {
                     .num_ranks = num_ranks,
                     .num_data_ranks = run.engine->groups().mesh.size(Axis::kData),
                     .num_pipeline_stages = run.engine->groups().mesh.size(Axis::kPipeline),
+                    .num_tensor_ranks = run.engine->groups().mesh.size(Axis::kTensor),
                     .zero_stage = static_cast<int>(run.options.config.parallel.zero),
                     .accumulate_unsharded = run.engine_options.accumulate_unsharded,
                     .keep_gathered = run.engine_options.keep_gathered,

@@ -15,6 +15,7 @@ Json layout_json(const RunLayout& layout) {
           {"ranks", layout.num_ranks},
           {"data_ranks", layout.num_data_ranks},
           {"pipeline", layout.num_pipeline_stages},
+          {"tensor", layout.num_tensor_ranks},
           {"zero", layout.zero_stage},
           {"accumulate_unsharded", layout.accumulate_unsharded},
           {"keep_gathered", layout.keep_gathered},

@@ -17,6 +17,7 @@ struct RunLayout {
   int num_ranks = 1;
   int num_data_ranks = 1;
   int num_pipeline_stages = 1;
+  int num_tensor_ranks = 1;
   int zero_stage = 0;
   bool accumulate_unsharded = false, keep_gathered = false;
   int recompute_every = 0;

@@ -1,5 +1,6 @@
 #include "parallel/comm/nccl_job.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "runtime/base/error.h"
@@ -10,6 +11,10 @@ namespace {
 
 constexpr auto kWatchPeriod = std::chrono::milliseconds(100);
 constexpr auto kPollPeriod = std::chrono::milliseconds(1);
+// NCCL hands every call of a communicator that does not block to a thread of its own, which takes tens of
+// microseconds. So a call is asked for without sleeping at first, then ever less often.
+constexpr auto kSpinPeriod = std::chrono::microseconds(200);
+constexpr std::chrono::microseconds kFirstSleep{20}, kLongestSleep{1000};
 // Calls that NCCL has not finished are few and short: an abort does not wait longer for the end of one.
 constexpr auto kAbortPatience = std::chrono::seconds(2);
 
@@ -106,12 +111,19 @@ ncclResult_t NcclChannel::state() const {
 }
 
 ncclResult_t NcclChannel::await(std::chrono::seconds limit, const std::function<void()>& check) const {
-  const auto end = Clock::now() + limit;
+  const auto start = Clock::now();
+  auto sleep = kFirstSleep;
   for (;;) {
     const ncclResult_t result = state();
-    if (result != ncclInProgress || Clock::now() > end) return result;
+    const auto waited = Clock::now() - start;
+    if (result != ncclInProgress || waited > limit) return result;
     check();
-    std::this_thread::sleep_for(kPollPeriod);
+    if (waited < kSpinPeriod) {
+      std::this_thread::yield();
+      continue;
+    }
+    std::this_thread::sleep_for(sleep);
+    sleep = std::min(sleep * 5 / 2, kLongestSleep);
   }
 }
 

@@ -9,7 +9,7 @@ namespace trireme {
 namespace {
 
 bool accumulates(const EngineOptions& options, int num_ranks) {
-  const int data_ranks = mesh_of(num_ranks, options.pipeline.stages).size(Axis::kData);
+  const int data_ranks = mesh_of(num_ranks, options.pipeline.stages, options.tensor).size(Axis::kData);
   return data_ranks > 1 && options.global_batch > options.micro_batch * data_ranks;
 }
 

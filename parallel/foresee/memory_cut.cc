@@ -119,7 +119,7 @@ std::vector<int> kinds_of(const BlockList& blocks) {
 std::int64_t bytes_of_stage(PlannedJob job, const StageMap& cut, int stage) {
   job.options.pipeline.cut = cut.first_units();
   job.options.planning = Planning::kOwnRank;
-  const Mesh mesh = mesh_of(job.num_ranks, job.options.pipeline.stages);
+  const Mesh mesh = mesh_of(job.num_ranks, job.options.pipeline.stages, job.options.tensor);
   const BatchLayout batch{.global_batch = job.options.global_batch,
                           .micro_batch = job.options.micro_batch,
                           .data_ranks = mesh.size(Axis::kData)};

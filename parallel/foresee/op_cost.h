@@ -8,8 +8,8 @@
 namespace trireme {
 
 /// The units that multiply, by how fast a card has them.
-enum class Arithmetic : std::uint8_t { kNone, kFp32, kTf32, kSixteenBit };
-inline constexpr int kNumArithmetics = static_cast<int>(Arithmetic::kSixteenBit) + 1;
+enum class Arithmetic : std::uint8_t { kNone, kFp32, kTf32, kSixteenBit, kFp8 };
+inline constexpr int kNumArithmetics = static_cast<int>(Arithmetic::kFp8) + 1;
 
 /// Bytes count each tensor once for reading and once for writing, as ViewUse says. Operations are those of
 /// matrix products, convolutions and attention; all else counts as none, as memory is slower.
@@ -21,7 +21,8 @@ struct OpCost {
 };
 
 inline Arithmetic arithmetic_of(DType operands, MathMode math) {
-  if (size_bytes(operands) <= 2) return Arithmetic::kSixteenBit;  // fp8 too: at least as fast
+  if (size_bytes(operands) == 1) return Arithmetic::kFp8;
+  if (size_bytes(operands) == 2) return Arithmetic::kSixteenBit;
   return math == MathMode::kTf32 ? Arithmetic::kTf32 : Arithmetic::kFp32;
 }
 

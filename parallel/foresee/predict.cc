@@ -83,7 +83,7 @@ EngineOptions on_meta(EngineOptions options, const SampleSpec& sample) {
 std::unique_ptr<Engine> make_engine(const std::shared_ptr<const BlockList>& blocks,
                                     const EngineOptions& options, int num_ranks, int rank) {
   const auto comm = std::make_shared<RecordingCommunicator>(rank, num_ranks);
-  expect_mesh_splits(*comm, mesh_of(num_ranks, options.pipeline.stages));
+  expect_mesh_splits(*comm, mesh_of(num_ranks, options.pipeline.stages, options.tensor));
   return std::make_unique<Engine>(blocks, comm, options);
 }
 
@@ -105,7 +105,7 @@ StepPrediction play_step(Engine& engine, const SampleSpec& sample) {
 
 // One rank of each class of equal needs.
 std::vector<int> ranks_to_predict(const EngineOptions& options, int num_ranks) {
-  const Mesh mesh = mesh_of(num_ranks, options.pipeline.stages);
+  const Mesh mesh = mesh_of(num_ranks, options.pipeline.stages, options.tensor);
   const BatchLayout batch{.global_batch = options.global_batch,
                           .micro_batch = options.micro_batch,
                           .data_ranks = mesh.size(Axis::kData)};
@@ -164,11 +164,20 @@ std::vector<std::vector<int>> classes_of_equal_needs(const BatchLayout& batch, c
     }
   }
   std::vector<std::vector<int>> all;
+  // The first tensor place has the biases that are added once.
+  const auto add = [&](int stage, const std::vector<int>& data_ranks, int first_place, int last_place) {
+    if (first_place == last_place) return;
+    std::vector<int>& ranks = all.emplace_back();
+    for (const int data : data_ranks) {
+      for (int place = first_place; place < last_place; ++place) {
+        ranks.push_back(mesh.rank({{Axis::kPipeline, stage}, {Axis::kData, data}, {Axis::kTensor, place}}));
+      }
+    }
+  };
   for (int stage = 0; stage < mesh.size(Axis::kPipeline); ++stage) {
-    for (const std::vector<int>& places : classes) {
-      std::vector<int>& ranks = all.emplace_back();
-      for (const int place : places)
-        ranks.push_back(mesh.rank({{Axis::kPipeline, stage}, {Axis::kData, place}}));
+    for (const std::vector<int>& data_ranks : classes) {
+      add(stage, data_ranks, 0, 1);
+      add(stage, data_ranks, 1, mesh.size(Axis::kTensor));
     }
   }
   return all;

@@ -21,8 +21,13 @@ struct Builder {
   std::map<std::string, std::pair<int, int>> owners;  // full name -> group, slot
 
   void add_group(const std::string& name, int block, const std::vector<int>& indices) {
-    ParamGroup group{.name = name, .first_norm_block = layout.num_norm_blocks};
     const auto& specs = blocks[static_cast<std::size_t>(block)]->parameters();
+    ParamGroup group{.name = name,
+                     .chunk = specs[static_cast<std::size_t>(indices.front())].slice.chunk,
+                     .first_norm_block = layout.num_norm_blocks};
+    for (const int index : indices) {
+      group.chunks = std::max(group.chunks, specs[static_cast<std::size_t>(index)].slice.chunks);
+    }
     std::map<std::pair<bool, float>, std::vector<int>> kinds;  // (does not decay, center)
     for (const int index : indices) {
       const ParameterSpec& spec = specs[static_cast<std::size_t>(index)];
@@ -43,7 +48,8 @@ struct Builder {
                                .name = full,
                                .shape = spec.shape,
                                .offset = group.num_elems,
-                               .center = spec.center});
+                               .center = spec.center,
+                               .slice = spec.slice});
         group.num_elems += round_up(spec.shape.num_elems(), kNormBlock);
         layout.num_parameters += spec.shape.num_elems();
       }
@@ -94,7 +100,7 @@ struct Builder {
     for (int b = 0; b < static_cast<int>(blocks.size()); ++b) {
       const Block& block = *blocks[static_cast<std::size_t>(b)];
       layout.uses[static_cast<std::size_t>(b)].resize(block.parameters().size());
-      std::vector<int> own;
+      std::map<int, std::vector<int>> own;  // by chunk
       for (int i = 0; i < static_cast<int>(block.parameters().size()); ++i) {
         const ParameterSpec& spec = block.parameters()[static_cast<std::size_t>(i)];
         if (!spec.tied_to.empty()) {
@@ -102,10 +108,12 @@ struct Builder {
         } else if (tied_targets.contains(block.full_name(spec))) {
           add_group(block.full_name(spec), b, {i});
         } else {
-          own.push_back(i);
+          own[spec.slice.chunk].push_back(i);
         }
       }
-      if (!own.empty()) add_group(block.name(), b, own);
+      for (const auto& [chunk, indices] : own) {
+        add_group(chunk < 0 ? block.name() : fmt::format("{} chunk {}", block.name(), chunk), b, indices);
+      }
     }
     return std::move(layout);
   }
@@ -125,7 +133,8 @@ class Merger {
   ModelLayout merge() {
     ModelLayout after{.num_norm_blocks = before_.num_norm_blocks, .num_parameters = before_.num_parameters};
     for (std::size_t g = 0; g < before_.groups.size(); ++g) {
-      const bool joins = g > 0 && is_small(g - 1) && is_small(g) && chunk_of(g - 1) == chunk_of(g);
+      const bool joins = g > 0 && is_small(g - 1) && is_small(g) && chunk_of(g - 1) == chunk_of(g) &&
+                         before_.groups[g - 1].chunk == before_.groups[g].chunk;
       const int first_slot = joins ? static_cast<int>(after.groups.back().slots.size()) : 0;
       if (joins) {
         append(after.groups.back(), before_.groups[g]);

@@ -11,6 +11,10 @@
 // with it every sum. A merged group is resident from the first gather of any of its blocks to the last
 // release, and its gradient is complete, and reduced, with the backward of its first block. Tied groups stay
 // alone.
+//
+// [Note: groups of chunks] Of a block that is cut into tensor chunks, the parameters of each chunk form a
+// group of their own, behind the group of those that all chunks read. So the unit in which state is sharded,
+// gathered and reduced lies with the ranks of one tensor place.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +33,7 @@ struct ParamSlot {
   Shape shape;
   std::int64_t offset = 0;  // elements from the start of the group
   float center = 0.0f;      // see [Note: centered working copies]
+  ParameterSlice slice;     // of a parameter that is cut into tensor chunks
 };
 
 /// Elements [first, last) of a group that all decay, or all do not, and have one center.
@@ -43,6 +48,8 @@ struct ParamGroup {
   std::vector<ParamSlot> slots;
   std::vector<ParamRun> runs;         // all of the elements, in order
   std::int64_t num_elems = 0;         // with gaps; a multiple of kNormBlock
+  int chunk = -1;                     // of which tensor chunk; -1: of none, every tensor place has it
+  int chunks = 1;                     // of how many
   std::int64_t first_norm_block = 0;  // index of its first block of kNormBlock elements in the model
 };
 

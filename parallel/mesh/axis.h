@@ -1,5 +1,4 @@
-// The axes of the mesh, by name. Other code names them and never counts them. Tensor parallelism, which
-// does not exist yet, will be an axis here.
+// The axes of the mesh, by name. Other code names them and never counts them.
 #pragma once
 
 #include <array>
@@ -13,13 +12,14 @@ namespace trireme {
 /// Outermost first: ranks that differ on the last axis alone are neighbours.
 enum class Axis : std::uint8_t {
   kPipeline,  // stages that the blocks are cut into
-  kData,  // ranks that hold the same blocks and split the global batch (ZeRO, FSDP: and share their state)
+  kData,    // ranks that hold the same blocks and split the global batch (ZeRO, FSDP: and share their state)
+  kTensor,  // ranks that share the chunks of every block; they read the same samples
 };
 
 // For mesh/ alone: what it is made of.
-inline constexpr std::array kAxes{Axis::kPipeline, Axis::kData};
+inline constexpr std::array kAxes{Axis::kPipeline, Axis::kData, Axis::kTensor};
 
-/// "pipeline", "data".
+/// "pipeline", "data", "tensor".
 std::string_view name(Axis axis);
 
 /// A number for each axis; those that are not given have a default.

@@ -1,11 +1,14 @@
 #include "parallel/mesh/mesh.h"
 
+#include <array>
+
 #include "runtime/base/error.h"
 
 namespace trireme {
 
 std::string_view name(Axis axis) {
-  return axis == Axis::kPipeline ? "pipeline" : "data";
+  constexpr std::array<std::string_view, kAxes.size()> kNames = {"pipeline", "data", "tensor"};
+  return kNames[static_cast<std::size_t>(axis)];
 }
 
 int Mesh::num_ranks() const {
@@ -48,13 +51,19 @@ std::vector<std::vector<int>> Mesh::groups(Axis axis) const {
   return groups;
 }
 
-Mesh mesh_of(int num_ranks, int stages) {
+Mesh mesh_of(int num_ranks, int stages, int tensor) {
   TRIREME_CHECK(stages >= 1, "EngineOptions::pipeline.stages = {} must be 1 or more", stages);
-  TRIREME_CHECK(num_ranks % stages == 0,
+  TRIREME_CHECK(tensor >= 1, "EngineOptions::tensor = {} must be 1 or more", tensor);
+  TRIREME_CHECK(
+      num_ranks % tensor == 0,
+      "EngineOptions::tensor = {} ranks that share every block cannot be taken from {} rank(s): start "
+      "a multiple of {} ranks",
+      tensor, num_ranks, tensor * stages);
+  TRIREME_CHECK(num_ranks / tensor % stages == 0,
                 "EngineOptions::pipeline.stages = {} stages cannot share {} rank(s) equally: start a "
                 "multiple of {} ranks",
-                stages, num_ranks, stages);
-  return {{Axis::kPipeline, stages}, {Axis::kData, num_ranks / stages}};
+                stages, num_ranks, stages * tensor);
+  return {{Axis::kPipeline, stages}, {Axis::kData, num_ranks / stages / tensor}, {Axis::kTensor, tensor}};
 }
 
 }  // namespace trireme

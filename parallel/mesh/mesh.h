@@ -22,8 +22,8 @@ class Mesh : public PerAxis {
   std::vector<std::vector<int>> groups(Axis axis) const;
 };
 
-/// `num_ranks` ranks in `stages` stages. Throws Error(kInvalidInput), naming pipeline.stages, where they
-/// cannot be.
-Mesh mesh_of(int num_ranks, int stages);
+/// `num_ranks` ranks in `stages` stages of data ranks, each of them `tensor` ranks. Throws
+/// Error(kInvalidInput), naming pipeline.stages or tensor, where they cannot be.
+Mesh mesh_of(int num_ranks, int stages, int tensor);
 
 }  // namespace trireme

@@ -47,8 +47,9 @@ double MeshGroups::exposed_ms() const {
 
 MeshGroups split_mesh(std::shared_ptr<Communicator> world, const Mesh& mesh) {
   TRIREME_CHECK(world->size() == mesh.num_ranks(),
-                "a mesh of {} stages x {} data ranks needs {} ranks, not {}", mesh.size(Axis::kPipeline),
-                mesh.size(Axis::kData), mesh.num_ranks(), world->size());
+                "a mesh of {} stages x {} data ranks x {} tensor ranks needs {} ranks, not {}",
+                mesh.size(Axis::kPipeline), mesh.size(Axis::kData), mesh.size(Axis::kTensor),
+                mesh.num_ranks(), world->size());
   MeshGroups groups;
   groups.mesh = mesh;
   groups.world = world;

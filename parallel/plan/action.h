@@ -20,9 +20,11 @@ enum class ActionKind : std::uint8_t {
   kBackwardInput,   // the same in two parts: consumes what the forward left, for the gradient of the unit's
                     // input
   kBackwardWeight,  // consumes what that left, without the parameters; adds into the partial sums
-  kReduceGrad,      // add the unit's gradient over the data ranks, of one micro-batch each or of the whole
-                    // step; each rank has its piece of the sum (a reduce-scatter)
-  kGatherGrad,      // give every data rank all pieces of the sum (ZeRO-0), with all uses of what is tied
+  kSumChunks,   // add what the tensor chunks of the unit return, or their gradients of what they read, over
+                // the tensor ranks: a part of the Forward, Recompute or Backward before it
+  kReduceGrad,  // add the unit's gradient over the data ranks, of one micro-batch each or of the whole
+                // step; each rank has its piece of the sum (a reduce-scatter)
+  kGatherGrad,  // give every data rank all pieces of the sum (ZeRO-0), with all uses of what is tied
   // Messages between stages.
   kSendActivation,  // output of the unit, to the rank that runs the next
   kRecvActivation,  // input of the unit: posted here, complete when its Forward needs it
@@ -37,6 +39,7 @@ enum class ActionKind : std::uint8_t {
   kReduceLoss,        // the step's loss from all micro-batches' losses
   kGradNorm,          // finish the sums of gradients; squares of what this rank has of them, block by block
   kGatherNorms,       // those of the other data ranks' pieces (ZeRO-1 to 3)
+  kGatherChunkNorms,  // those of the other tensor ranks' chunks
   kBroadcastNorms,    // those of the other stages' parameters
   kClipGrad,          // norm, clip coefficient, whether the step is skipped, and the next loss scale
   kOptimStep,         // update what this rank owns of the unit's parameters
@@ -49,7 +52,8 @@ inline constexpr int kNumActionKinds = static_cast<int>(ActionKind::kReduceStati
 /// The ranks that take part in an action.
 enum class Scope : std::uint8_t {
   kRank,      // the rank alone, or a pair
-  kData,      // the ranks of its stage: the data axis
+  kData,      // the ranks of its stage and tensor place: the data axis
+  kTensor,    // the ranks that share its micro-batches: the tensor axis
   kPipeline,  // the ranks with its coordinates in all stages: the pipeline axis
   kWorld,
 };

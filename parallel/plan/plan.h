@@ -9,8 +9,15 @@
 #include "parallel/layout/stage_map.h"
 #include "parallel/mesh/mesh.h"
 #include "parallel/plan/action.h"
+#include "runtime/block.h"
 
 namespace trireme {
+
+/// Of the sums that a block makes, those in one action of its unit.
+inline int sums_of(const Action& action, const TensorSums& block) {
+  if (action.kind == ActionKind::kForward || action.kind == ActionKind::kRecompute) return block.forward;
+  return traits(action.kind).consumes_tape ? block.backward : 0;
+}
 
 struct RankPlan {
   std::vector<Action> actions;
@@ -33,10 +40,16 @@ struct StepPlan {
   bool sharded_parameters = false;  // units start and end released (ZeRO-3)
   bool keeps_gathered = false;      // and are gathered once
   OwedExchanges owed;
-  StageMap stages;              // without bounds: all units on every rank
-  std::vector<TiedUnits> ties;  // between stages
+  StageMap stages;                      // without bounds: all units on every rank
+  std::vector<TiedUnits> ties;          // between stages
+  std::vector<TensorSums> tensor_sums;  // by unit; empty: none makes any
   std::vector<RankPlan> ranks;
 
+  /// Sums over the tensor axis that an action makes, each an action behind it.
+  int sums_of(const Action& action) const {
+    if (tensor_sums.empty() || !computes(action.kind)) return 0;
+    return trireme::sums_of(action, tensor_sums[static_cast<std::size_t>(action.unit)]);
+  }
   bool owes_statistics(int stage) const {
     return !owed.has_statistics.empty() && owed.has_statistics[static_cast<std::size_t>(stage)];
   }

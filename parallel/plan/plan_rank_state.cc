@@ -28,6 +28,7 @@ PlanRankState::PlanRankState(const StepPlan& plan, int rank)
 
 Problem PlanRankState::apply(const Action& a) {
   if (auto problem = check_form(a)) return problem;
+  if (auto problem = check_sums(a)) return problem;
   const ActionTraits& facts = traits(a.kind);
   if (facts.direction != Direction::kNone) {
     if (auto problem = check_peer(a)) return problem;
@@ -55,6 +56,8 @@ Problem PlanRankState::apply(const Action& a) {
     case kRecvActivation:
     case kRecvGradient:
       return receive(a);
+    case kSumChunks:
+      return std::nullopt;
     case kReduceLoss:
       return reduce_loss();
     default:
@@ -81,6 +84,27 @@ Problem PlanRankState::check_form(const Action& a) const {
   return std::nullopt;
 }
 
+// What an action sums over the tensor axis comes at once behind it.
+Problem PlanRankState::check_sums(const Action& a) {
+  if (a.kind != kSumChunks) {
+    if (auto problem = missing_sums()) return problem;
+    owed_sums_ = plan_.sums_of(a);
+    sums_of_ = {a.unit, a.micro_batch};
+    return std::nullopt;
+  }
+  if (owed_sums_ == 0 || sums_of_ != UnitBatch{a.unit, a.micro_batch}) {
+    return "the action before it leaves nothing to sum over the tensor axis";
+  }
+  --owed_sums_;
+  return std::nullopt;
+}
+
+Problem PlanRankState::missing_sums() const {
+  if (owed_sums_ == 0) return std::nullopt;
+  return fmt::format("{} SumChunks of unit {} micro-batch {} must come first", owed_sums_, sums_of_.first,
+                     sums_of_.second);
+}
+
 // Tied parameters are those of a unit of another stage, too: PlanUpdateState knows which.
 Problem PlanRankState::check_stage(const Action& a) const {
   if (plan_.stages.bounds.empty() || traits(a.kind).channel == Channel::kTied) return std::nullopt;
@@ -93,6 +117,10 @@ Problem PlanRankState::check_peer(const Action& a) const {
   if (a.peer < 0 || a.peer >= plan_.mesh.num_ranks()) return fmt::format("there is no rank {}", a.peer);
   if (a.peer == rank_) return "a rank cannot exchange with itself";
   const Coord peer = plan_.mesh.coord(a.peer);
+  if (peer[Axis::kTensor] != coord_[Axis::kTensor]) {
+    return fmt::format("rank {} has place {} on the tensor axis, this rank {}: their chunks differ", a.peer,
+                       peer[Axis::kTensor], coord_[Axis::kTensor]);
+  }
   if (peer[Axis::kData] == coord_[Axis::kData]) return std::nullopt;
   return fmt::format("rank {} has coordinate {} on the data axis, this rank {}: their micro-batches differ",
                      a.peer, peer[Axis::kData], coord_[Axis::kData]);
@@ -232,6 +260,7 @@ Problem PlanRankState::missing_forward() const {
 
 // Ranks that make no collective with others would end early unnoticed.
 Problem PlanRankState::at_end() const {
+  if (auto problem = missing_sums()) return problem;
   for (int u = 0; u < plan_.num_units; ++u) {
     if (resident_[static_cast<std::size_t>(u)] == plan_.sharded_parameters) {
       return fmt::format("unit {} is left {}", u, plan_.sharded_parameters ? "gathered" : "released");

@@ -46,9 +46,11 @@ Problem PlanUpdateState::apply(const Action& a, bool backward_done) {
       return grad_norm();
     case kGatherNorms:
       return once(a.kind, plan_.owed.gathers_norms, has_done(kGradNorm), "GradNorm");
+    case kGatherChunkNorms:
+      return once(a.kind, plan_.mesh.size(Axis::kTensor) > 1, has_done(last_norms(kGatherNorms)),
+                  "the norms of this rank's chunks are complete");
     case kBroadcastNorms:
-      return once(a.kind, plan_.mesh.size(Axis::kPipeline) > 1,
-                  has_done(plan_.owed.gathers_norms ? kGatherNorms : kGradNorm),
+      return once(a.kind, plan_.mesh.size(Axis::kPipeline) > 1, has_done(last_norms(kGatherChunkNorms)),
                   "the norms of this stage are complete");
     case kClipGrad:
       return clip_grad();
@@ -185,13 +187,16 @@ Problem PlanUpdateState::grad_norm() {
   return once(kGradNorm, true, true, "");
 }
 
-bool PlanUpdateState::norms_are_complete() const {
-  if (plan_.mesh.size(Axis::kPipeline) > 1) return has_done(kBroadcastNorms);
-  return has_done(plan_.owed.gathers_norms ? kGatherNorms : kGradNorm);
+// From the inside out: data axis, tensor axis, pipeline axis.
+ActionKind PlanUpdateState::last_norms(ActionKind outermost) const {
+  if (outermost == kBroadcastNorms && plan_.mesh.size(Axis::kPipeline) > 1) return kBroadcastNorms;
+  if (outermost != kGatherNorms && plan_.mesh.size(Axis::kTensor) > 1) return kGatherChunkNorms;
+  return plan_.owed.gathers_norms ? kGatherNorms : kGradNorm;
 }
 
 Problem PlanUpdateState::clip_grad() {
-  return once(kClipGrad, true, norms_are_complete(), "the norms of all parameters are complete");
+  return once(kClipGrad, true, has_done(last_norms(kBroadcastNorms)),
+              "the norms of all parameters are complete");
 }
 
 Problem PlanUpdateState::optim_step(const Action& a) {

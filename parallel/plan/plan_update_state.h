@@ -54,7 +54,8 @@ class PlanUpdateState {
   std::optional<Action> missing(ActionKind kind) const;
   bool is_mine(int unit) const;
   bool has_done(ActionKind kind) const { return done_.contains(kind); }
-  bool norms_are_complete() const;
+  /// The last of the exchanges up to `outermost` that complete the norms.
+  ActionKind last_norms(ActionKind outermost) const;
 
   const StepPlan& plan_;
   const int rank_;

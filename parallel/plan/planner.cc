@@ -31,6 +31,7 @@ StepPlan empty_plan(const Mesh& mesh, const PlanOptions& options) {
           .owed = owed_exchanges(mesh, options),
           .stages = options.stages,
           .ties = options.ties,
+          .tensor_sums = options.tensor_sums,
           .ranks = std::vector<RankPlan>(static_cast<std::size_t>(mesh.num_ranks()))};
 }
 

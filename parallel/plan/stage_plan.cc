@@ -204,6 +204,11 @@ RankPlan plan_stage(const StageTasks& tasks, const PlanOptions& options) {
     for (const int unit : gathers[i]) plan.actions.push_back({.kind = kGather, .unit = unit});
     append(runs[i].before);
     plan.actions.push_back(action);
+    if (!options.tensor_sums.empty()) {
+      const Action sum{.kind = kSumChunks, .unit = action.unit, .micro_batch = action.micro_batch};
+      const int sums = sums_of(action, options.tensor_sums[static_cast<std::size_t>(action.unit)]);
+      plan.actions.insert(plan.actions.end(), static_cast<std::size_t>(sums), sum);
+    }
     append(runs[i].after);
     for (const int unit : releases[i]) plan.actions.push_back({.kind = kRelease, .unit = unit});
     if (!traits(action.kind).sums_gradient) continue;

@@ -73,6 +73,7 @@ std::vector<Action> end_of_step(int stage, const Mesh& mesh, const PlanOptions& 
   actions.push_back({.kind = kReduceLoss});
   actions.push_back({.kind = kGradNorm});
   if (owed.gathers_norms) actions.push_back({.kind = kGatherNorms});
+  if (mesh.size(Axis::kTensor) > 1) actions.push_back({.kind = kGatherChunkNorms});
   if (mesh.size(Axis::kPipeline) > 1) actions.push_back({.kind = kBroadcastNorms});
   actions.push_back({.kind = kClipGrad});
   // A unit's copies travel while the next unit is updated.

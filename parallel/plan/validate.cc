@@ -18,6 +18,7 @@ struct Group {
 std::vector<Group> groups_of(const Mesh& mesh) {
   std::vector<Group> groups;
   for (const auto& ranks : mesh.groups(Axis::kData)) groups.push_back({Scope::kData, ranks});
+  for (const auto& ranks : mesh.groups(Axis::kTensor)) groups.push_back({Scope::kTensor, ranks});
   for (const auto& ranks : mesh.groups(Axis::kPipeline)) groups.push_back({Scope::kPipeline, ranks});
   Group& world = groups.emplace_back();
   for (int r = 0; r < mesh.num_ranks(); ++r) world.ranks.push_back(r);

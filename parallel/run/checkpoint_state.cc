@@ -13,21 +13,38 @@ namespace {
 
 constexpr int kStatistics = -1;
 
-// One tensor of a file: its name there, and where it lies in which flat tensor of the engine.
+// A part of a tensor of a file: where it lies in which flat tensor of the engine.
+struct SavedPart {
+  int group = 0;  // kStatistics: none
+  std::int64_t offset = 0;
+  Shape shape;
+  ParameterSlice slice;
+};
+
+// One tensor of a file, whole whatever chunks it is cut into, so that files know no chunks either.
 struct SavedTensor {
   std::string name;
   Shape shape;
-  int group = 0;   // kStatistics: none
-  int state = -1;  // of the optimizer; -1: the master
-  std::int64_t offset = 0;
+  std::vector<SavedPart> parts;
+  int state = -1;              // of the optimizer; -1: the master
   std::int64_t owned_at = -1;  // of a statistic, in what this rank has of them; -1: another stage has it
+
+  bool is_statistic() const { return parts[0].group == kStatistics; }
 };
 
 std::vector<SavedTensor> tensors_of(const Engine& engine, const std::string& prefix, int state) {
   std::vector<SavedTensor> tensors;
+  std::map<std::string, std::size_t> places;
   for (std::size_t g = 0; g < engine.layout().groups.size(); ++g) {
     for (const ParamSlot& slot : engine.layout().groups[g].slots) {
-      tensors.push_back({prefix + slot.name, slot.shape, static_cast<int>(g), state, slot.offset});
+      const SavedPart part{static_cast<int>(g), slot.offset, slot.shape, slot.slice};
+      const std::string name = prefix + whole_name(slot.slice, slot.name);
+      const auto [place, is_new] = places.emplace(name, tensors.size());
+      if (is_new) {
+        tensors.push_back({name, whole_shape(slot.slice, slot.shape), {part}, state});
+      } else {
+        tensors[place->second].parts.push_back(part);
+      }
     }
   }
   return tensors;
@@ -37,7 +54,10 @@ std::vector<SavedTensor> statistics_of(const Engine& engine, StatisticRule rule)
   std::vector<SavedTensor> tensors;
   for (const StatisticStore::Entry& entry : engine.statistics().entries()) {
     if (entry.rule != rule) continue;
-    tensors.push_back({entry.name, entry.shape, kStatistics, -1, entry.offset, entry.owned_at});
+    tensors.push_back({.name = entry.name,
+                       .shape = entry.shape,
+                       .parts = {{.group = kStatistics, .offset = entry.offset, .shape = entry.shape}},
+                       .owned_at = entry.owned_at});
   }
   return tensors;
 }
@@ -59,9 +79,9 @@ std::vector<SavedTensor> optimizer_tensors(const Engine& engine) {
   return tensors;
 }
 
-// This rank's shard of the group that `t` belongs to.
-const Tensor& owned_of(const Engine& engine, const SavedTensor& t) {
-  return t.state < 0 ? engine.parameters().master(t.group) : engine.parameters().state(t.group, t.state);
+// This rank's shard of a group: of its masters, or of a state of the optimizer.
+const Tensor& owned_of(const Engine& engine, int group, int state) {
+  return state < 0 ? engine.parameters().master(group) : engine.parameters().state(group, state);
 }
 
 std::vector<std::int64_t> dims_of(const Shape& shape) {
@@ -70,25 +90,69 @@ std::vector<std::int64_t> dims_of(const Shape& shape) {
   return dims;
 }
 
-// All of a flat tensor, on rank 0 and on some more. Collective.
-Tensor whole_on_first(const Engine& engine, const SavedTensor& t) {
-  if (t.group == kStatistics) return engine.statistics().whole();
+// All of a group's flat tensor, on rank 0 and on some more. Collective.
+Tensor whole_on_first(const Engine& engine, int g, int state) {
+  if (g == kStatistics) return engine.statistics().whole();
   const MeshGroups& groups = engine.groups();
-  const int stage = engine.stages().stage_of(owner_unit(engine.layout(), t.group));
+  const ParamGroup& group = engine.layout().groups[static_cast<std::size_t>(g)];
+  const int stage = engine.stages().stage_of(owner_unit(engine.layout(), g));
+  const int place = place_of(group, groups.mesh.size(Axis::kTensor));
   const Coord here = groups.coord();
   Tensor flat;
-  if (here[Axis::kPipeline] == stage) flat = engine.parameters().whole(t.group, owned_of(engine, t));
-  if (stage == 0 || here[Axis::kData] != 0) return flat;
-  // To all stages, although the first would do: there are no channels to it but for a step's messages.
-  if (here[Axis::kPipeline] != stage) {
-    const std::int64_t elems = engine.layout().groups[static_cast<std::size_t>(t.group)].num_elems;
-    flat = engine.context().empty({elems}, DType::kFloat32, MemoryCategory::kCommunication);
-  }
-  groups.along(Axis::kPipeline)->broadcast(flat, stage).wait();
+  if (engine.parameters().owns(g)) flat = engine.parameters().whole(g, owned_of(engine, g, state));
+  // To all of the axis, although the first would do: there are no channels to it but for a step's messages.
+  const auto spread = [&](Axis axis, int from) {
+    if (from == 0) return;
+    if (!flat.defined()) {
+      flat = engine.context().empty({group.num_elems}, DType::kFloat32, MemoryCategory::kCommunication);
+    }
+    groups.along(axis)->broadcast(flat, from).wait();
+  };
+  if (here[Axis::kData] != 0) return flat;
+  if (here[Axis::kTensor] == place) spread(Axis::kPipeline, stage);
+  if (here[Axis::kPipeline] == 0) spread(Axis::kTensor, place);
   return flat;
 }
 
-// Gathers one group at a time; rank 0 writes it.
+// The flat tensors that neighbouring tensors of a file are made of: one group, or those of a block's chunks.
+class WholeGroups {
+ public:
+  explicit WholeGroups(const Engine& engine) : engine_(engine) {}
+
+  // Collective.
+  const std::map<int, Tensor>& of(const SavedTensor& t) {
+    const bool are_here = t.state == state_ && std::ranges::all_of(t.parts, [&](const SavedPart& part) {
+                            return flat_.contains(part.group);
+                          });
+    if (are_here) return flat_;
+    flat_.clear();  // before the next gather
+    state_ = t.state;
+    for (const SavedPart& part : t.parts) flat_[part.group] = whole_on_first(engine_, part.group, t.state);
+    return flat_;
+  }
+
+ private:
+  const Engine& engine_;
+  int state_ = -1;
+  std::map<int, Tensor> flat_;  // by group
+};
+
+std::vector<float> assemble(const Engine& engine, const SavedTensor& t, const std::map<int, Tensor>& flat) {
+  std::vector<float> whole;
+  for (const SavedPart& part : t.parts) {
+    std::vector<float> values = engine.context().to_host(flat.at(part.group).slice(part.offset, part.shape));
+    if (part.slice.is_whole()) return values;
+    whole.resize(static_cast<std::size_t>(t.shape.num_elems()));
+    for (std::int64_t at = 0; at < part.shape.num_elems();) {
+      const SliceRun run = run_from(part.slice, part.shape, at);
+      std::copy_n(values.begin() + run.first, run.count, whole.begin() + run.first_of_whole);
+      at += run.count;
+    }
+  }
+  return whole;
+}
+
+// Rank 0 writes.
 std::optional<CheckpointFile> write_file(const Engine& engine, const std::filesystem::path& path,
                                          const std::vector<SavedTensor>& tensors) {
   std::vector<SafetensorsEntry> entries;
@@ -97,13 +161,10 @@ std::optional<CheckpointFile> write_file(const Engine& engine, const std::filesy
   if (engine.communicator().rank() == 0) {
     writer.emplace(path, entries, std::map<std::string, std::string>{{"format", "trireme"}});
   }
-  Tensor flat;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const SavedTensor& t = tensors[i];
-    const bool next_flat = i == 0 || t.group != tensors[i - 1].group || t.state != tensors[i - 1].state;
-    if (next_flat) flat = Tensor();  // before the next gather: one group at a time
-    if (next_flat) flat = whole_on_first(engine, t);
-    if (writer) writer->append(engine.context().to_host(flat.slice(t.offset, t.shape)));
+  WholeGroups groups(engine);
+  for (const SavedTensor& t : tensors) {
+    const std::map<int, Tensor>& flat = groups.of(t);
+    if (writer) writer->append(assemble(engine, t, flat));
   }
   if (!writer) return std::nullopt;
   return writer->commit();
@@ -115,57 +176,88 @@ void check_names(const TensorSource& source, const std::vector<SavedTensor>& ten
   source.check(wanted);
 }
 
-// This rank's part of a tensor.
+// What this rank has of a part of a tensor.
 struct OwnedPart {
-  std::int64_t first = 0;  // element of the tensor
+  std::int64_t first = 0;  // element of the part
   Tensor values;           // from there on
 };
 
-std::optional<OwnedPart> owned_part(const Engine& engine, const SavedTensor& t) {
-  if (t.group == kStatistics) {
+std::optional<OwnedPart> owned_part(const Engine& engine, const SavedTensor& t, const SavedPart& part) {
+  if (t.is_statistic()) {
     if (t.owned_at < 0) return std::nullopt;
     return OwnedPart{0, engine.statistics().values().slice(t.owned_at, t.shape)};
   }
-  if (!engine.parameters().owns(t.group)) return std::nullopt;
-  const Tensor& owned = owned_of(engine, t);
-  const std::int64_t first = engine.parameters().first_owned(t.group);
-  const std::int64_t begin = std::max(t.offset, first);
-  const std::int64_t end = std::min(t.offset + t.shape.num_elems(), first + owned.num_elems());
+  if (!engine.parameters().owns(part.group)) return std::nullopt;
+  const Tensor& owned = owned_of(engine, part.group, t.state);
+  const std::int64_t first = engine.parameters().first_owned(part.group);
+  const std::int64_t begin = std::max(part.offset, first);
+  const std::int64_t end = std::min(part.offset + part.shape.num_elems(), first + owned.num_elems());
   if (end <= begin) return std::nullopt;
-  return OwnedPart{begin - t.offset, owned.slice(begin - first, {end - begin})};
+  return OwnedPart{begin - part.offset, owned.slice(begin - first, {end - begin})};
 }
 
-std::vector<float> read_part(const TensorSource& source, const SavedTensor& t, const OwnedPart& part) {
-  std::vector<float> values(static_cast<std::size_t>(part.values.num_elems()));
-  source.copy_floats(t.name, static_cast<std::uint64_t>(part.first), values);
-  return values;
-}
-
-// A model with such numbers would train, and give nothing but NaN: of what this rank has, so all ranks
-// together look at everything once.
-void check_values(const Engine& engine, const TensorSource& source, const std::vector<SavedTensor>& tensors) {
+// Calls `visit(tensor, part, what this rank has of it, its values in the source)` for all that it has.
+template <class Visit>
+void for_each_owned(const Engine& engine, const TensorSource& source, const std::vector<SavedTensor>& tensors,
+                    const Visit& visit) {
   for (const SavedTensor& t : tensors) {
-    const auto part = owned_part(engine, t);
-    if (!part) continue;
-    const bool is_variance = t.group == kStatistics && t.name.ends_with(".running_var");
-    const std::vector<float> values = read_part(source, t, *part);
-    const auto bad = std::ranges::find_if(
-        values, [&](float value) { return !std::isfinite(value) || (is_variance && value < 0.0f); });
-    if (bad == values.end()) continue;
-    throw Error(ErrorCode::kInvalidInput,
-                "{}: element {} of tensor '{}' is {}, which is no {}: the file is damaged, or was "
-                "saved after its training had failed; choose another one",
-                source.place(), part->first + (bad - values.begin()), t.name, *bad,
-                is_variance ? "variance" : "finite number");
+    for (const SavedPart& part : t.parts) {
+      const auto owned = owned_part(engine, t, part);
+      if (!owned) continue;
+      std::vector<float> values(static_cast<std::size_t>(owned->values.num_elems()));
+      for (std::span<float> left = values; !left.empty();) {
+        const auto done = static_cast<std::int64_t>(values.size() - left.size());
+        const SliceRun run = run_from(part.slice, part.shape, owned->first + done);
+        const std::size_t count = std::min(left.size(), static_cast<std::size_t>(run.count));
+        source.copy_floats(t.name, static_cast<std::uint64_t>(run.first_of_whole), left.first(count));
+        left = left.subspan(count);
+      }
+      visit(t, part, *owned, values);
+    }
   }
+}
+
+/// What the elements of a tensor are.
+struct Elements {
+  const char* text;
+  bool (*holds)(float value);
+};
+constexpr Elements kFinite{"finite number", [](float value) { return std::isfinite(value); }};
+constexpr Elements kVariance{"variance", [](float value) { return std::isfinite(value) && value >= 0.0f; }};
+constexpr Elements kMaximum{"maximum of magnitudes", [](float value) { return value >= 0.0f; }};
+
+Elements elements_of(const SavedTensor& t, StatisticRule rule) {
+  if (!t.is_statistic()) return kFinite;
+  if (rule == StatisticRule::kMaxima) return kMaximum;
+  return t.name.ends_with(".running_var") ? kVariance : kFinite;
+}
+
+// A model with other numbers would train, and give nothing but NaN: of what this rank has, so all ranks
+// together look at everything once. `rule` is that of the statistics among them.
+void check_values(const Engine& engine, const TensorSource& source, const std::vector<SavedTensor>& tensors,
+                  StatisticRule rule) {
+  for_each_owned(
+      engine, source, tensors,
+      [&](const SavedTensor& t, const SavedPart& part, const OwnedPart& owned,
+          const std::vector<float>& values) {
+        const Elements elements = elements_of(t, rule);
+        const auto bad = std::ranges::find_if_not(values, elements.holds);
+        if (bad == values.end()) return;
+        const SliceRun place = run_from(part.slice, part.shape, owned.first + (bad - values.begin()));
+        throw Error(ErrorCode::kInvalidInput,
+                    "{}: element {} of tensor '{}' is {}, which is no {}: the file is damaged, or was "
+                    "saved after its training had failed; choose another one",
+                    source.place(), place.first_of_whole, t.name, *bad, elements.text);
+      });
 }
 
 void read_tensors(const Engine& engine, const TensorSource& source, const std::vector<SavedTensor>& tensors) {
   const Context& ctx = engine.context();
-  for (const SavedTensor& t : tensors) {
-    const auto part = owned_part(engine, t);
-    if (part) ctx.backend->copy_from_host(ctx.exec, part->values, read_part(source, t, *part).data());
-  }
+  for_each_owned(
+      engine, source, tensors,
+      [&](const SavedTensor&, const SavedPart&, const OwnedPart& owned, const std::vector<float>& values) {
+        ctx.backend->copy_from_host(ctx.exec, owned.values, values.data());
+      });
 }
 
 }  // namespace
@@ -187,7 +279,7 @@ std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesyst
 void check_model(const Engine& engine, const TensorSource& source) {
   const std::vector<SavedTensor> tensors = model_tensors(engine);
   check_names(source, tensors);
-  check_values(engine, source, tensors);
+  check_values(engine, source, tensors, StatisticRule::kAverage);
 }
 
 void load_model(Engine& engine, const TensorSource& source) {
@@ -212,6 +304,7 @@ void load_state(Engine& engine, const std::filesystem::path& folder, StateParts 
   if (!maxima.empty() && std::filesystem::exists(folder / kFp8MaximaFile)) {
     const SafetensorsSource saved(folder / kFp8MaximaFile);
     check_names(saved, maxima);
+    check_values(engine, saved, maxima, StatisticRule::kMaxima);
     read_tensors(engine, saved, maxima);
   }
   read_tensors(engine, model, tensors);

@@ -44,6 +44,10 @@ StageMap stages_of(const EngineOptions& options, const BlockList& blocks) {
   return cut_by_work(blocks, *options.sample, pipeline.stages, pipeline.chunks);
 }
 
+TensorPlace tensor_place(const MeshGroups& groups) {
+  return {.places = groups.mesh.size(Axis::kTensor), .place = groups.coord()[Axis::kTensor]};
+}
+
 // What does not go together with stages, with the reason.
 const EngineOptions& checked(const EngineOptions& options) {
   if (options.pipeline.stages == 1) {
@@ -67,10 +71,10 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                const EngineOptions& options)
     : blocks_(std::move(blocks)),
       options_(checked(options)),
-      groups_(split_mesh(comm, mesh_of(comm->size(), options.pipeline.stages))),
+      groups_(split_mesh(comm, mesh_of(comm->size(), options.pipeline.stages, options.tensor))),
       batch_(training_layout(options, groups_.mesh.size(Axis::kData))),
       stages_(stages_of(options, *blocks_)),
-      layout_(make_layout(*blocks_, options.group_min_bytes, stages_)),
+      layout_(for_place(make_layout(*blocks_, options.group_min_bytes, stages_), tensor_place(groups_))),
       plan_(make_plan()),
       ctx_(context_of(options)),
       data_cache_(reserve_data_cache()),
@@ -81,7 +85,11 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
   if (stages_.pipeline > 1) {
     shapes_ = std::make_unique<BoundaryShapes>(*blocks_, options.precision, *options.sample);
   }
-  check_fp8(ctx_);
+  check_fp8(ctx_, layout_);
+  if (groups_.spans(Axis::kTensor)) {
+    tensor_ = std::make_unique<TensorExchange>(*groups_.along(Axis::kTensor));
+    ctx_.tensor = tensor_.get();
+  }
   dry_run_ = make_dry_run();
   if (groups_.spans(Axis::kPipeline)) {
     groups_.along(Axis::kPipeline)
@@ -107,6 +115,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                            .statistics = *statistics_,
                            .gradients = *gradients_,
                            .shapes = shapes_.get(),
+                           .tensor = tensor_.get(),
                            .watchdog = watchdog_.get()});
   tied_ = std::make_unique<TiedParameters>(*parts_);
   tied_->share();
@@ -159,6 +168,10 @@ PlanOptions Engine::plan_options() const {
   const ShardedState sharded = sharded_by(options_.zero);
   std::vector<bool> statistics;
   for (const auto& block : *blocks_) statistics.push_back(has_statistics(*block, options_.precision));
+  std::vector<TensorSums> tensor_sums;
+  if (groups_.spans(Axis::kTensor)) {
+    for (const auto& block : *blocks_) tensor_sums.push_back(block->tensor_sums());
+  }
   return {.shard_state = sharded.optimizer,
           .shard_parameters = sharded.parameters,
           .gather_gradients = !sharded.optimizer && options_.reduction == Reduction::kCanonical,
@@ -169,6 +182,7 @@ PlanOptions Engine::plan_options() const {
           .schedule = options_.pipeline.schedule,
           .stages = stages_,
           .ties = ties_between_stages(layout_, stages_),
+          .tensor_sums = tensor_sums,
           .statistics = statistics,
           .only_rank = options_.planning == Planning::kOwnRank ? groups_.world->rank() : -1};
 }

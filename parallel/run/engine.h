@@ -60,6 +60,7 @@ struct EngineOptions {
   std::int64_t data_cache_bytes = 0;  // on the CPU: host memory for what the data sets of a rank keep
   std::int64_t group_min_bytes = 0;   // neighbouring blocks with fewer parameters share one ParamGroup
   PipelineOptions pipeline;
+  int tensor = 1;  // ranks that share the tensor chunks of every block: [Note: tensor chunks]
   std::optional<SampleSpec> sample;  // what every batch consists of; a pipeline needs to know
   double timeout_s = 0;              // an action that takes longer ends the job (watchdog.h); 0: never
   Precision precision;
@@ -183,6 +184,7 @@ class Engine {
   Buffer data_cache_;
   const std::unique_ptr<Optimizer> optimizer_;
   const std::unique_ptr<Watchdog> watchdog_;  // null: nobody watches
+  std::unique_ptr<TensorExchange> tensor_;    // null: one tensor rank
   std::unique_ptr<ParamStore> params_;
   std::unique_ptr<StatisticStore> statistics_;
   std::unique_ptr<GradAccumulator> gradients_;

@@ -62,6 +62,7 @@ void Executor::play(Run& run, const Action& action) {
       *parts_.ctx.allocator,
       action.unit >= 0 ? parts_.blocks[static_cast<std::size_t>(action.unit)]->name() : name(action.kind));
   auto& [input, optimizer_step, compute, messages, losses] = run;
+  if (parts_.tensor != nullptr && action.kind != ActionKind::kSumChunks) parts_.tensor->check_settled();
   switch (action.kind) {
     case ActionKind::kForward:
       compute.read_batch(action);
@@ -78,6 +79,8 @@ void Executor::play(Run& run, const Action& action) {
       return for_groups(action.unit, &ParamStore::gather);
     case ActionKind::kRelease:
       return for_groups(action.unit, &ParamStore::release);
+    case ActionKind::kSumChunks:
+      return parts_.tensor->settle_sum();
     case ActionKind::kReduceGrad:
       return parts_.gradients.start_reduce(parts_.ctx, action.unit, action.micro_batch);
     case ActionKind::kGatherGrad:
@@ -101,6 +104,8 @@ void Executor::play(Run& run, const Action& action) {
       return optimizer_step->compute_norms();
     case ActionKind::kGatherNorms:
       return optimizer_step->gather_norms();
+    case ActionKind::kGatherChunkNorms:
+      return optimizer_step->gather_chunk_norms();
     case ActionKind::kBroadcastNorms:
       return optimizer_step->broadcast_norms();
     case ActionKind::kClipGrad:
@@ -126,15 +131,25 @@ Tensor Executor::all_losses(const Tensor& mine) const {
   const std::int64_t count = mine.num_elems();
   const Tensor all = parts_.ctx.empty({count * mesh.num_ranks()});
   parts_.groups.world->all_gather(mine, all).wait();
-  return all.slice(count * mesh.rank({{Axis::kPipeline, mesh.size(Axis::kPipeline) - 1}}),
-                   {count * mesh.size(Axis::kData)});
+  const auto first_of = [&](int data) {  // of the last stage; all tensor ranks have the same
+    return count * mesh.rank({{Axis::kPipeline, mesh.size(Axis::kPipeline) - 1}, {Axis::kData, data}});
+  };
+  const int data_ranks = mesh.size(Axis::kData);
+  if (mesh.size(Axis::kTensor) == 1) return all.slice(first_of(0), {count * data_ranks});
+  const Tensor losses = parts_.ctx.empty({count * data_ranks});
+  for (int data = 0; data < data_ranks; ++data) {
+    parts_.ctx.backend->copy(parts_.ctx.exec, losses.slice(count * data, {count}),
+                             all.slice(first_of(data), {count}));
+  }
+  return losses;
 }
 
 Tensor Executor::infer(const HostBatch& batch, KeyValueCache* cache) {
-  if (parts_.stages.pipeline > 1) {
-    throw Error(ErrorCode::kUnsupported,
-                "a model that is cut into stages does not infer: load its checkpoint into an engine of one "
-                "stage");
+  if (parts_.stages.pipeline > 1 || parts_.tensor != nullptr) {
+    throw Error(
+        ErrorCode::kUnsupported,
+        "a model that is cut into stages or shared by tensor ranks does not infer: load its checkpoint "
+        "into an engine of one rank");
   }
   Batch on_device;
   on_device.inputs =

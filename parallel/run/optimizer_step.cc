@@ -1,5 +1,7 @@
 #include "parallel/run/optimizer_step.h"
 
+#include <algorithm>
+
 namespace trireme {
 namespace {
 
@@ -26,7 +28,7 @@ OptimizerStep::OptimizerStep(const RankParts& parts, const Options& options)
   }
   // Where a rank has a part of the gradients it computes its own alone and holds the others' for the
   // exchange.
-  const bool sharded = sharding_.ranks > 1 || parts_.stages.pipeline > 1;
+  const bool sharded = sharding_.ranks > 1 || parts_.stages.pipeline > 1 || parts_.tensor != nullptr;
   all_norm_partials_ = parts_.ctx.empty(
       {total}, DType::kFloat32, sharded ? MemoryCategory::kCommunication : MemoryCategory::kGradients);
   std::int64_t first = 0;
@@ -62,6 +64,44 @@ void OptimizerStep::gather_norms() {
     gathers.push_back(parts_.groups.along(Axis::kData)->all_gather(own_norms(g), norm_partials_[g]));
   }
   for (Work& gather : gathers) gather.wait();
+}
+
+// Each place packs its own, so that one exchange does for all chunks of the stage. The first place may have
+// more: of biases that are added once.
+void OptimizerStep::gather_chunk_norms() {
+  const TensorPlace here = parts_.tensor_place();
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(here.places), 0);  // by place
+  const auto for_each_chunk = [&](auto visit) {
+    for (std::size_t g = 0; g < norm_partials_.size(); ++g) {
+      const ParamGroup& group = parts_.layout.groups[g];
+      const int unit = owner_unit(parts_.layout, static_cast<int>(g));
+      if (group.chunk >= 0 && parts_.stages.stage_of(unit) == parts_.stage()) {
+        visit(norm_partials_[g], place_of(group, here.places));
+      }
+    }
+  };
+  for_each_chunk(
+      [&](const Tensor& norms, int place) { counts[static_cast<std::size_t>(place)] += norms.num_elems(); });
+  const std::int64_t count = *std::ranges::max_element(counts);
+  if (count == 0) return;  // a stage without chunks
+  const Context& ctx = parts_.ctx;
+  const Tensor all = ctx.zeros({count * here.places}, DType::kFloat32, MemoryCategory::kCommunication);
+  std::vector<std::int64_t> next;
+  const auto copy_each = [&](auto copy) {
+    next.assign(static_cast<std::size_t>(here.places), 0);
+    for_each_chunk([&](const Tensor& norms, int place) {
+      std::int64_t& at = next[static_cast<std::size_t>(place)];
+      copy(norms, all.slice(place * count + at, {norms.num_elems()}), place);
+      at += norms.num_elems();
+    });
+  };
+  copy_each([&](const Tensor& norms, const Tensor& packed, int place) {
+    if (place == here.place) ctx.backend->copy(ctx.exec, packed, norms);
+  });
+  parts_.groups.along(Axis::kTensor)->all_gather(all.slice(here.place * count, {count}), all).wait();
+  copy_each([&](const Tensor& norms, const Tensor& packed, int place) {
+    if (place != here.place) ctx.backend->copy(ctx.exec, norms, packed);
+  });
 }
 
 // Every stage has filled in its own groups; those of neighbouring units lie beside each other.

@@ -32,6 +32,8 @@ class OptimizerStep {
   void compute_norms();
   /// From the other data ranks' pieces. Collective over the data axis.
   void gather_norms();
+  /// Of the other tensor ranks' chunks. Collective over the tensor axis.
+  void gather_chunk_norms();
   /// Collective over the pipeline axis.
   void broadcast_norms();
   void clip();

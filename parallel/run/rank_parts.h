@@ -4,8 +4,10 @@
 #include "parallel/layout/boundary_shapes.h"
 #include "parallel/layout/param_store.h"
 #include "parallel/layout/statistic_store.h"
+#include "parallel/layout/tensor_place.h"
 #include "parallel/mesh/mesh_groups.h"
 #include "parallel/reduce/grad_accumulator.h"
+#include "parallel/run/tensor_exchange.h"
 #include "parallel/watch/watchdog.h"
 
 namespace trireme {
@@ -20,10 +22,14 @@ struct RankParts {
   StatisticStore& statistics;
   GradAccumulator& gradients;
   BoundaryShapes* shapes;  // null: one stage
+  TensorExchange* tensor;  // null: one tensor rank
   Watchdog* watchdog;      // null: nobody watches
 
   int data_rank() const { return groups.coord()[Axis::kData]; }
   int stage() const { return groups.coord()[Axis::kPipeline]; }
+  TensorPlace tensor_place() const {
+    return {.places = groups.mesh.size(Axis::kTensor), .place = groups.coord()[Axis::kTensor]};
+  }
 };
 
 /// Parameters as a unit's block sees them; `gradients` null: without their gradients.

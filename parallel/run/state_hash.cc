@@ -42,8 +42,9 @@ std::uint64_t state_hash(const RankParts& parts) {
   const bool sharded = params.sharding().ranks > 1;
   std::uint64_t hash = 0;
   for (std::size_t g = 0; g < parts.layout.groups.size(); ++g) {
-    if (!params.owns(static_cast<int>(g))) continue;
     const ParamGroup& group = parts.layout.groups[g];
+    const bool is_counted_elsewhere = group.chunk < 0 && parts.tensor_place().place > 0;
+    if (!params.owns(static_cast<int>(g)) || is_counted_elsewhere) continue;
     const std::int64_t first = params.first_owned(static_cast<int>(g));
     const auto add = [&](const Tensor& owned, std::uint64_t stream) {
       const std::int64_t count = std::min(owned.num_elems(), group.num_elems - first);  // without padding
@@ -60,17 +61,23 @@ std::uint64_t state_hash(const RankParts& parts) {
   }
   // Brought together, and counted once.
   const Tensor statistics = parts.statistics.whole();
-  if (statistics.defined() && (sharded ? groups.world->rank() == 0 : parts.stage() == 0)) {
+  if (statistics.defined() && parts.stage() == 0 && parts.tensor_place().place == 0 &&
+      (!sharded || parts.data_rank() == 0)) {
     const std::vector<float> values = parts.ctx.to_host(statistics);
     if (counts(parts, values)) hash += hash_blocks(values, 0, kStatisticsStream);
   }
-  // Pieces of all ranks: the sum does not care who holds what. Without sharding every data rank has all of
-  // its stage, and what it says is its own.
-  if (!sharded && !groups.spans(Axis::kPipeline)) return hash;
-  Communicator& others = sharded ? *groups.world : *groups.along(Axis::kPipeline);
-  std::uint64_t total = 0;
-  for (const std::uint64_t one : others.all_gather_value(hash)) total += one;
-  return total;
+  // The sum does not care who holds what. Without sharding every data rank has all of its stage and tensor
+  // place, and what it says is its own.
+  const auto add_along = [&](Axis axis) {
+    if (!groups.spans(axis)) return;
+    std::uint64_t total = 0;
+    for (const std::uint64_t one : groups.along(axis)->all_gather_value(hash)) total += one;
+    hash = total;
+  };
+  if (sharded) add_along(Axis::kData);
+  add_along(Axis::kTensor);
+  add_along(Axis::kPipeline);
+  return hash;
 }
 
 }  // namespace trireme

@@ -45,6 +45,7 @@ struct LinearBackward {
   Activation activation = Activation::kNone;
   MathMode math = MathMode::kFp32;
   ValueId residual = kNoValue;
+  LinearCut cut = LinearCut::kNone;
 
   std::string name() const { return activation == Activation::kNone ? "linear" : "linear_gelu"; }
   std::vector<Tensor> saved() const {
@@ -68,7 +69,7 @@ struct LinearBackward {
                  LinearParameterGradients{.dy = dy, .x = x, .weight = weight, .bias = bias, .math = math});
     if (input == kNoValue) return;
     const Tensor w = parameter(ctx, weight, dtype);
-    const Tensor dx = ctx.empty(x.shape(), dtype);
+    const Tensor dx = ctx.empty(x.shape(), cut == LinearCut::kColumns ? DType::kFloat32 : dtype);
     ctx.run(MatmulArgs{.a = dy.rows(), .b = w, .d = dx.rows(), .math = math});
     gradients.add(ctx, input, dx);
   }
@@ -126,11 +127,15 @@ Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOp
     return add(ctx, linear(ctx, input, weight, product), options.residual);
   }
   const Tensor w = parameter(ctx, weight, dtype);
-  const Tensor b = options.bias.defined() ? parameter(ctx, options.bias, dtype) : Tensor();
+  const DType result = options.cut == LinearCut::kRows ? DType::kFloat32 : dtype;
+  const Tensor b = options.bias.defined() ? parameter(ctx, options.bias, result) : Tensor();
   check_shapes(input, w, b, options.residual);
   const Tensor x = cast(ctx, input, dtype);
   Quantized x8, w8;
-  if (multiplies_in_fp8(ctx, weight)) {
+  TRIREME_CHECK(options.cut != LinearCut::kRows ||
+                    (options.activation == Activation::kNone && !options.residual.defined()),
+                "linear: a partial sum takes neither an activation nor a residual");
+  if (options.cut == LinearCut::kNone && multiplies_in_fp8(ctx, weight)) {
     x8 = quantize(ctx, x, weight, Fp8Operand::kInput);
     w8 = quantize(ctx, w, weight, Fp8Operand::kWeight);
   }
@@ -138,7 +143,7 @@ Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOp
   const Tensor residual = options.residual.defined() ? cast(ctx, options.residual, dtype) : Tensor();
   const Shape shape = x.shape().with_last(w.shape().dim(0));
   const bool save_pre = ctx.tape != nullptr && options.activation != Activation::kNone;
-  const Tensor y = ctx.empty(shape, dtype);
+  const Tensor y = ctx.empty(shape, result);
   const Tensor pre = save_pre ? ctx.empty(shape, dtype) : Tensor();
   MatmulArgs args{.a = a.rows(),
                   .b = w8.codes.defined() ? w8.codes : w,
@@ -162,7 +167,8 @@ Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOp
                                  .bias = options.bias,
                                  .activation = options.activation,
                                  .math = args.math,
-                                 .residual = residual.id()});
+                                 .residual = residual.id(),
+                                 .cut = options.cut});
 }
 
 }  // namespace trireme::ops

@@ -5,10 +5,18 @@
 
 namespace trireme::ops {
 
+/// What a linear layer is of one that is cut into chunks: see [Note: tensor chunks].
+enum class LinearCut : std::uint8_t {
+  kNone,
+  kColumns,  // some of the outputs; the gradient of the input is a partial sum, in fp32
+  kRows,     // some of the inputs; the result is a partial sum, in fp32, its gradient has the compute dtype
+};
+
 struct LinearOptions {
   ParamRef bias;  // [N], or undefined
   Activation activation = Activation::kNone;
   Tensor residual;  // like the result, or undefined: added last, in the same pass unless it is wider
+  LinearCut cut = LinearCut::kNone;  // kRows has neither activation nor residual
 };
 
 /// Input [..., K], weight [N, K] -> [..., N], in the compute dtype (see precision.h).

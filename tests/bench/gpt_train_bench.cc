@@ -65,8 +65,8 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("--lr-warmup", o.lr.warmup_steps);
   app.add_option("--seed", o.seed);
   app.add_option("--device", o.device, "cpu or cuda")->check(CLI::IsMember({"cpu", "cuda"}));
-  app.add_option("--precision", o.precision, "fp32, tf32, fp16 (with dynamic loss scaling) or bf16")
-      ->check(CLI::IsMember({"fp32", "tf32", "fp16", "bf16"}));
+  app.add_option("--precision", o.precision, "fp32, tf32, fp16 (with dynamic loss scaling), bf16 or fp8")
+      ->check(CLI::IsMember({"fp32", "tf32", "fp16", "bf16", "fp8"}));
   app.add_option("--train", o.train, "token shard to train on (default: synthetic tokens)");
   app.add_option("--eval", o.eval, "token shard to evaluate on, whole, after the last step");
   app.add_flag("--fast-reduction", o.fast_reduction);

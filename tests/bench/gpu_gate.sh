@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The facts that only a GPU can show, a part at a time, inside of an unpacked bundle (third_party/bundle.sh).
 #
-#   trireme-bundle/tests/bench/gpu_gate.sh --part PART [--out DIR] [--dry-run]
+#   trireme-bundle/tests/bench/gpu_gate.sh --part PART [--out DIR] [--dry-run] | --help
 #
 #   probe         first, 5 minutes: the machine, its rates, every call of a step by itself, a step recorded and not
 #   tests         the communicators, GPT and ResNet on the card, beside the CPU
@@ -11,7 +11,9 @@
 #   bench-resnet  ResNet-50's images/s beside PyTorch's, compiled and channels-last
 #   sanitize      the tests under compute-sanitizer
 #
-# Each takes less than 8 minutes on a Hopper card (an estimate until one has run it), and parts run in any order.
+# Each takes less than 8 minutes on a Hopper card (an estimate until one has run it), and parts run in any order. All
+# together may take 51 minutes, by their limits. Who has a card for half an hour runs, in this order,
+# probe, tests, bench-gpt, state.
 # --dry-run tries a part without a GPU: the same stages on the CPU in tiny shapes.
 # --out is where PART.json and PART.tar.gz go (default: gate): what each stage found, and their logs. Both are written
 # anew after every stage, so that a part which is cut off leaves what it measured.
@@ -24,9 +26,10 @@ set -uo pipefail
 # Stages run functions in a shell of their own, which `timeout` can end: everything is exported.
 set -a
 
+help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"; }
 usage() {
-  [ $# = 0 ] || echo "gpu_gate.sh: $1" >&2
-  sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" >&2
+  echo "gpu_gate.sh: $1" >&2
+  help >&2
   exit 2
 }
 part= out=gate device=cuda
@@ -38,6 +41,7 @@ while [ $# != 0 ]; do
       shift
       ;;
     --dry-run) device=cpu ;;
+    --help | -h) help && exit ;;
     *) usage "unknown argument '$1'" ;;
   esac
   shift

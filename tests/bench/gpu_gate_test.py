@@ -74,7 +74,7 @@ class GpuGate(unittest.TestCase):
         stages, _ = self.dry_run("probe")
         self.assertGreater(stages["rates"]["result"]["sgemm_gflops"], 0)
         for job, call in (("gpt2_124m", "attention_fwd"), ("resnet50", "conv2d_bwd_weight")):
-            for precision in ("bf16", "fp16"):
+            for precision in ("bf16", "fp16", "fp8") if job == "gpt2_124m" else ("bf16", "fp16"):
                 calls = stages[f"engines_{job}_{precision}"]["result"]
                 self.assertIn(call, {line["call"] for line in calls})
                 self.assertEqual(stages[f"native_engines_{job}_{precision}"]["result"], {"native": []})
@@ -83,7 +83,7 @@ class GpuGate(unittest.TestCase):
     def test_dry_run_of_state(self):
         stages, _ = self.dry_run("state")
         self.assertEqual(stages["parity"]["result"]["loss_errors"], [0] * 5)
-        for precision in ("fp32", "tf32", "bf16", "fp16"):
+        for precision in ("fp32", "tf32", "bf16", "fp16", "fp8"):
             self.assertTrue(all(stages["same_bits_" + precision]["result"]["equal"].values()))
 
     def test_dry_runs_of_benchmarks(self):
@@ -154,7 +154,7 @@ class GpuGate(unittest.TestCase):
         self.fake_peers()
         expected = {
             "tests": {"sixteen_bit", "models", "communicators"}, "conformance": {"conformance"},
-            "state": {"same_bits_bf16", "parity", "same_state", "pipeline_state"},
+            "state": {"same_bits_bf16", "parity", "same_state", "pipeline_state", "recorded_pipeline"},
             "bench-gpt": {"beside_124m_fp16", "native_trireme_124m_bf16", "kernel_share_recorded", "beside_350m_bf16"},
             "bench-resnet": {"beside_resnet50_bf16", "native_trireme_resnet50_fp16"},
             "sanitize": {"nccl", "races", "conformance_races"}}
@@ -193,6 +193,31 @@ class GpuGate(unittest.TestCase):
             stage = report["stages"]["native_engines_resnet50_fp16"]
             self.assertEqual(stage["state"], "failed" if expected else "passed")
             self.assertIn(f"no fitting engine for {problem}", stage["result"]["native"][0])
+
+    def native_kernels(self, architecture, text):
+        """The exit status of the check, and what it found in a log with this text."""
+        log = self.root / "stage.out"
+        log.write_text(text)
+        script = (f"cd {OPTIONS.source}/tests/bench/gate && part=x device=cuda seconds=9 out={self.root} bundle=. &&"
+                  f". ./stages.sh && . ./jobs.sh && architecture={architecture} && native_kernels {log}")
+        ended = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+        return ended.returncode, json.loads(ended.stdout)["native"]
+
+    def test_products_of_gathered_windows_are_no_native_kernels(self):
+        note = 'cuda: cuDNN 9.19.0 has no fitting engine for convolution, bf16 weight gradient (code "7"); {} run'
+        served, native = note.format("products of gathered windows"), note.format("the slower native kernels")
+        for logged in ("[warning] {}\n".format, lambda text: json.dumps({"call": "x", "notes": [text]}) + "\n"):
+            self.assertEqual(self.native_kernels("sm_90", logged(served)), (0, []))
+            status, found = self.native_kernels("sm_90", logged(served) + logged(native))
+            self.assertEqual((status, len(found)), (1, 1), found)
+            self.assertIn("slower native kernels run", found[0])
+            self.assertEqual(self.native_kernels("sm_80", logged(native))[0], 0)
+        for problem in ("bf16 attention with dropout; the slower native kernel runs",
+                        "matmul of [40 x 23 x 36], e5m2 to fp32, extents that are no multiples of 16; it runs in bf16"):
+            status, found = self.native_kernels("sm_90", f"[warning] cuda: no library takes {problem}\n")
+            self.assertEqual((status, found), (1, [f"no library takes {problem}"]))
+        both = json.dumps({"notes": [served, native]}) + "\n"
+        self.assertEqual(self.native_kernels("sm_90", both)[0], 1)
 
     def test_what_is_skipped_on_a_card_has_shown_nothing(self):
         self.fake_card()
@@ -241,6 +266,24 @@ class GpuGate(unittest.TestCase):
         self.assertEqual(report["stages"]["rates"]["result"], {"call": "first"}, "half of a line says nothing")
         self.assertIn("probe/rates.out", logs)
 
+    def test_no_signal_is_lost(self):
+        """Whatever the script is at; bash forgets a signal where a command substitutes two others."""
+        self.fake_card()
+        self.write_program(self.root / "fakes/trireme", f"""case "$*" in
+          *=fp32*) exec sleep 9 ;;
+          *) cat {self.root}/doctor.json ;;
+          esac""")
+        for i in range(20):
+            gate = self.root / f"gate{i}"
+            running = self.start("probe", "--out", gate)
+            while not (gate / "probe.json").exists():
+                time.sleep(0.002)
+            time.sleep(0.02 * i)
+            running.send_signal(signal.SIGTERM)
+            text, _ = running.communicate(timeout=60)
+            self.assertEqual((running.returncode, "unexpected" in text), (75, False), text)
+            self.assertEqual(json.loads((gate / "probe.json").read_text())["state"], "cut off")
+
     def test_what_is_killed_leaves_the_stages_before(self):
         running = self.start_and_wait_for(self.root / "log")
         running.kill()
@@ -260,12 +303,18 @@ class GpuGate(unittest.TestCase):
         self.assertLess(report["seconds"], 30)
 
     def test_wrong_arguments_show_the_usage(self):
-        for arguments in ([], ["--dry-run"], ["--help"], ["--part"], ["--part", "all"], ["--part", "probe", "folder"],
+        for arguments in ([], ["--dry-run"], ["--part"], ["--part", "all"], ["--part", "probe", "folder"],
                           ["--part", "probe", "--out"], ["--part", "probe", "--only", "doctor"]):
             ended = subprocess.run([self.bundle / "tests/bench/gpu_gate.sh", *arguments], capture_output=True,
                                    text=True, cwd=self.root, timeout=60)
             self.assertEqual(ended.returncode, 2, arguments)
             self.assertIn("gpu_gate.sh --part PART [--out DIR] [--dry-run]", ended.stderr)
+
+    def test_help_is_no_mistake(self):
+        ended = subprocess.run([self.bundle / "tests/bench/gpu_gate.sh", "--help"], capture_output=True, text=True)
+        self.assertEqual((ended.returncode, ended.stderr), (0, ""))
+        self.assertIn("probe, tests, bench-gpt, state", ended.stdout)
+        self.assertNotIn("set -uo", ended.stdout)
 
     def beside(self, ours, theirs=None, *options):
         paths = []

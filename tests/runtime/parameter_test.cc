@@ -112,5 +112,38 @@ TEST(OptimizerTest, RefusesNumbersWithoutSense) {
   EXPECT_EQ(make_optimizer({.kind = OptimizerConfig::Kind::kSgd})->state_names().size(), 0u);
 }
 
+// Every chunk of [q | k | v] rows, of plain rows and of columns starts with the numbers of the whole
+// parameter.
+TEST(Initialize, SlicesStartAsTheWholeDoes) {
+  const ParameterSpec whole{.name = "w", .shape = {12, 10}, .init = Initializer::normal(1.0f)};
+  std::vector<float> all(120);
+  initialize_parameter(whole, "block.w", 5, 0, all);
+  for (const auto& [dim, sections] :
+       {std::pair{CutDim::kRows, 3}, {CutDim::kRows, 1}, {CutDim::kColumns, 1}}) {
+    std::vector<int> times(120, 0);  // that an element was met
+    for (int chunk = 0; chunk < 2; ++chunk) {
+      const ParameterSpec spec =
+          slice_of(whole, {.chunk = chunk, .chunks = 2, .dim = dim, .sections = sections});
+      EXPECT_EQ(spec.shape, dim == CutDim::kRows ? Shape({6, 10}) : Shape({12, 5}));
+      EXPECT_EQ(whole_shape(spec.slice, spec.shape), whole.shape);
+      EXPECT_EQ(whole_name(spec.slice, "block." + spec.name), "block.w");
+      std::vector<float> values(60), piece(7);
+      initialize_parameter(spec, "block." + spec.name, 5, 0, values);
+      initialize_parameter(spec, "block." + spec.name, 5, 13, piece);
+      for (std::size_t i = 0; i < piece.size(); ++i) EXPECT_EQ(piece[i], values[13 + i]);
+      for (std::int64_t at = 0; at < 60; ++at) {
+        const auto place = static_cast<std::size_t>(run_from(spec.slice, spec.shape, at).first_of_whole);
+        EXPECT_EQ(values[static_cast<std::size_t>(at)], all[place]) << at;
+        ++times[place];
+      }
+    }
+    EXPECT_EQ(times, std::vector<int>(120, 1));
+  }
+  // The second half of the keys' rows.
+  const ParameterSlice second{.chunk = 1, .chunks = 2, .dim = CutDim::kRows, .sections = 3};
+  EXPECT_EQ(run_from(second, {6, 10}, 20).first_of_whole, 60);
+  EXPECT_THROW(slice_of(whole, {.chunk = 0, .chunks = 8, .dim = CutDim::kRows}), Error);
+}
+
 }  // namespace
 }  // namespace trireme

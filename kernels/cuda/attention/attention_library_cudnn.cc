@@ -7,8 +7,10 @@
 //
 // [Note: intermediates of attention] The factors of products that exist only inside of the plan,
 // probabilities and the scores' gradients, are described with the type of the other factor, as tensor cores
-// take them. Versions whose engines match another description are asked once more with fp32 ones; all else is
-// fp32 in both. Last, both are asked again of engines that are marked as nondeterministic: one is taken if it
+// take them. The keys turned for dQ exist only inside, too, and cuDNN's own frontend leaves them fp32, as it
+// does all that it gives no type: backward is asked in that form first, then with keys of their own type.
+// Versions whose engines match another description are asked once more with fp32 factors; all else is fp32
+// in every form. Last, all are asked again of engines that are marked as nondeterministic: one is taken if it
 // gives the same bits in a trial of several calls of the problem's shape, on numbers whose sums depend on
 // their order. It runs when the plan is made, and the log says that it was needed. It is no proof: a race
 // that shows on one rank alone would give that rank another engine, and other last bits.
@@ -36,10 +38,16 @@ struct Problem {
   bool causal = true, backward = false;
   auto operator<=>(const Problem&) const = default;
 
-  static int forms() { return 4; }
   // See [Note: intermediates of attention].
-  static bool has_wide_factors(int form) { return form % 2 == 1; }
-  static bool wants_trial(int form) { return form >= 2; }
+  int descriptions() const { return backward ? 3 : 2; }
+  int forms() const { return 2 * descriptions(); }
+  bool wants_trial(int form) const { return form >= descriptions(); }
+  cudnnDataType_t keys_type(int form) const {
+    return backward && form % descriptions() == 0 ? CUDNN_DATA_FLOAT : type();
+  }
+  cudnnDataType_t factors_type(int form) const {
+    return form % descriptions() == descriptions() - 1 ? CUDNN_DATA_FLOAT : type();
+  }
   static const char* successor() { return "the slower native kernel runs"; }
   CudnnGraph graph(int form) const;
   EngineLimits limits(int form) const {
@@ -122,7 +130,7 @@ CudnnGraph forward_graph(const Problem& p, cudnnDataType_t factors) {
   return graph;
 }
 
-CudnnGraph backward_graph(const Problem& p, cudnnDataType_t factors) {
+CudnnGraph backward_graph(const Problem& p, cudnnDataType_t factors, cudnnDataType_t keys) {
   CudnnGraph graph;
   const auto packed = [&](Id id) {
     return graph.input_or_output(id, p.type(), p.rows_dims(), p.packed_strides());
@@ -152,15 +160,14 @@ CudnnGraph backward_graph(const Problem& p, cudnnDataType_t factors) {
   const auto ds =
       graph.pointwise(CUDNN_POINTWISE_MUL, graph.pointwise(CUDNN_POINTWISE_MUL, dp, probabilities), scale);
   graph.matmul(graph.transpose(ds, transposed_scores, factors), q, dk);
-  graph.matmul(ds, graph.transpose(kt, p.packed_strides(), p.type()), dq);  // [Note: deterministic attention]
+  graph.matmul(ds, graph.transpose(kt, p.packed_strides(), keys), dq);  // [Note: deterministic attention]
   return graph;
 }
 
 CudnnGraph Problem::graph(int form) const {
   if (const char* defect = defect_of(*this, cudnnGetVersion())) throw Error(ErrorCode::kUnsupported, defect);
-  // See [Note: intermediates of attention].
-  const cudnnDataType_t factors = has_wide_factors(form) ? CUDNN_DATA_FLOAT : type();
-  return backward ? backward_graph(*this, factors) : forward_graph(*this, factors);
+  const cudnnDataType_t factors = factors_type(form);
+  return backward ? backward_graph(*this, factors, keys_type(form)) : forward_graph(*this, factors);
 }
 
 // Rows that the engines can read 16 bytes at a time.
@@ -230,7 +237,7 @@ struct AttentionLibrary::State {
   State(std::shared_ptr<CudnnHandle> cudnn, std::shared_ptr<Allocator> memory, std::int64_t most_bytes)
       : plans(std::move(cudnn),
               [this](const Problem& problem, int form, const CudnnPlan& plan) {
-                return !Problem::wants_trial(form) || repeats(problem, plan);
+                return !problem.wants_trial(form) || repeats(problem, plan);
               }),
         allocator(std::move(memory)),
         score_bytes(most_bytes) {}

@@ -7,15 +7,10 @@
 #include "kernels/cuda/device/stream.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ops.h"
+#include "kernels/product_workspace.h"
 
 namespace trireme::cuda {
 namespace {
-
-// A pixel of y is a pixel of x times the weight.
-bool is_product(const Shape& weight, const ConvGeometry& geometry) {
-  return weight[2] == 1 && weight[3] == 1 && geometry.stride == 1 && geometry.padding == 0 &&
-         geometry.groups == 1;
-}
 
 // Channels-last images, or a weight of one pixel, as a matrix of `cols` columns.
 template <class View>

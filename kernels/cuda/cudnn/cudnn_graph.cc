@@ -11,12 +11,6 @@ CudnnGraph::Extents packed_strides(const CudnnGraph::Extents& dims) {
   return {dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1};
 }
 
-// What other engines may yet take. The hundreds of a status are details of its category.
-bool is_refusal(cudnnStatus_t status) {
-  const int category = static_cast<int>(status) / 1000 * 1000;
-  return category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM;
-}
-
 // True if an engine has one of the notes.
 bool has_note(const CudnnDescriptor& config, const std::vector<cudnnBackendNumericalNote_t>& wanted) {
   const CudnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -71,11 +65,22 @@ constexpr cudnnBackendAttributeName_t kPlanHandle = CUDNN_ATTR_EXECUTION_PLAN_HA
 
 }  // namespace
 
+// The thousands of a status are its category, the rest are details.
+bool is_refusal(cudnnStatus_t status) {
+  const int category = static_cast<int>(status) / 1000 * 1000;
+  return category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM;
+}
+
 void check_cudnn(cudnnStatus_t status, const char* call) {
   if (status == CUDNN_STATUS_SUCCESS) return;
   char text[512] = "";
   cudnnGetLastErrorString(text, sizeof(text));
-  throw Error(ErrorCode::kRuntime, "cuda: {} failed: {}: {}", call, cudnnGetErrorString(status), text);
+  const bool lacks_memory = status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
+                            status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+  const ErrorCode code = is_refusal(status) ? ErrorCode::kUnsupported
+                         : lacks_memory     ? ErrorCode::kOutOfMemory
+                                            : ErrorCode::kRuntime;
+  throw Error(code, "cuda: {} failed: {}: {}", call, cudnnGetErrorString(status), text);
 }
 
 bool CudnnPlan::run(cudnnHandle_t handle, const std::vector<std::int64_t>& ids,

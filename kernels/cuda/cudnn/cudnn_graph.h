@@ -16,7 +16,13 @@
 
 namespace trireme::cuda {
 
-/// Throws Error(kRuntime) with cuDNN's own last message unless `status` is success.
+/// True for what another engine or graph may yet do: a problem that is not supported. All other failures, of
+/// memory or the driver, say nothing about the problem: who took another engine for them would take one that
+/// other ranks do not.
+bool is_refusal(cudnnStatus_t status);
+
+/// Throws Error with cuDNN's own last message unless `status` is success: kUnsupported for a refusal,
+/// kOutOfMemory for a lack of memory, else kRuntime.
 void check_cudnn(cudnnStatus_t status, const char* call);
 
 /// An owned backend descriptor.
@@ -46,8 +52,14 @@ class CudnnDescriptor {
     check_cudnn(cudnnBackendSetAttribute(descriptor_, name, type, count, values), "cudnnBackendSetAttribute");
   }
   void finalize() { check_cudnn(cudnnBackendFinalize(descriptor_), "cudnnBackendFinalize"); }
-  /// Finalizes, or says that cuDNN cannot.
-  bool try_finalize() { return cudnnBackendFinalize(descriptor_) == CUDNN_STATUS_SUCCESS; }
+  /// False when cuDNN refuses, or cannot compile this engine's kernels, which is the same on every rank;
+  /// throws as check_cudnn() at every other failure.
+  bool try_finalize() {
+    const cudnnStatus_t status = cudnnBackendFinalize(descriptor_);
+    if (is_refusal(status) || status == CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED) return false;
+    check_cudnn(status, "cudnnBackendFinalize");
+    return true;
+  }
 
  private:
   cudnnBackendDescriptor_t descriptor_ = nullptr;

@@ -99,6 +99,7 @@ class CudnnPlans {
           limits.first = plan->place() + 1;
         }
       } catch (const Error& error) {
+        if (error.code() != ErrorCode::kUnsupported) throw;
         reason = error.what();
       }
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <list>
 
 #include "kernels/cuda/device/handle.h"
@@ -15,6 +16,9 @@ class SlotRing {
  public:
   explicit SlotRing(std::size_t most) : most_(most) {}
 
+  /// At least so many from now on.
+  void allow(std::size_t most) { most_ = std::max(most_, most); }
+
   /// Makes all that there may be.
   template <class Make>
   void fill(Make make) {
@@ -22,11 +26,13 @@ class SlotRing {
   }
 
   /// One that the card is done with; a new one of `make()` where there is none; at `most` slots the oldest,
-  /// for which the host waits, being that far ahead of the card.
+  /// for which the host waits, being that far ahead of the card. None of the last `held` < `most` slots,
+  /// which were acquired and not used yet.
   template <class Make>
-  Slot& acquire(Make make) {
-    auto slot = std::find_if(slots_.begin(), slots_.end(), [](const Slot& s) { return s.done.passed(); });
-    if (slot == slots_.end()) {
+  Slot& acquire(Make make, std::size_t held = 0) {
+    const auto end = std::prev(slots_.end(), static_cast<std::ptrdiff_t>(held));
+    auto slot = std::find_if(slots_.begin(), end, [](const Slot& s) { return s.done.passed(); });
+    if (slot == end) {
       if (slots_.size() < most_) return slots_.emplace_back(make());
       slot = slots_.begin();
       slot->done.wait();
@@ -36,7 +42,7 @@ class SlotRing {
   }
 
  private:
-  const std::size_t most_;
+  std::size_t most_;
   std::list<Slot> slots_;  // in order of their last use, the oldest first
 };
 

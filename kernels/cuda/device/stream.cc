@@ -5,6 +5,7 @@
 #include "kernels/cuda/attention/attention_library.h"
 #include "kernels/cuda/conv/conv_library.h"
 #include "kernels/cuda/cudnn/cudnn_handle.h"
+#include "kernels/cuda/device/slow_paths.h"
 #include "kernels/cuda/device/staging_buffers.h"
 #include "kernels/cuda/device/upload_stream.h"
 #include "kernels/cuda/matmul/matmul_library.h"
@@ -53,6 +54,11 @@ AttentionLibrary& Stream::attention_library() {
 ConvLibrary& Stream::conv_library() {
   if (!conv_) conv_ = std::make_unique<ConvLibrary>(cudnn());
   return *conv_;
+}
+
+SlowPaths& Stream::slow_paths() {
+  if (!slow_paths_) slow_paths_ = std::make_unique<SlowPaths>();
+  return *slow_paths_;
 }
 
 StagingBuffers& Stream::staging_buffers() {

@@ -15,6 +15,7 @@ class MatmulLibrary;
 class AttentionLibrary;
 class ConvLibrary;
 class CudnnHandle;
+class SlowPaths;
 class StagingBuffers;
 class UploadStream;
 
@@ -36,6 +37,7 @@ class Stream {
   ConvLibrary& conv_library();
   StagingBuffers& staging_buffers();
   UploadStream& upload_stream();
+  SlowPaths& slow_paths();
 
  private:
   const std::shared_ptr<CudnnHandle>& cudnn();
@@ -49,6 +51,7 @@ class Stream {
   std::unique_ptr<ConvLibrary> conv_;
   std::unique_ptr<StagingBuffers> staging_;
   std::unique_ptr<UploadStream> upload_;
+  std::unique_ptr<SlowPaths> slow_paths_;
 };
 
 /// The stream of a context. Throws Error(kInvalidInput) when it has none.

@@ -18,7 +18,7 @@ std::size_t bytes_of(const ConstTensorView& view) {
 void prepare_uploads(const KernelContext& exec, std::size_t bytes) {
   Stream& stream = stream_of(exec);
   stream.staging_buffers().prepare();
-  if (bytes > StagingBuffers::kMaxBytes) stream.upload_stream().prepare(stream.get());
+  if (bytes > StagingBuffers::kMaxBytes) stream.upload_stream().prepare(bytes, stream.get());
 }
 
 void copy_from_host(const KernelContext& exec, TensorView dst, const void* src) {
@@ -28,7 +28,7 @@ void copy_from_host(const KernelContext& exec, TensorView dst, const void* src) 
   if (bytes <= StagingBuffers::kMaxBytes) {
     stream.staging_buffers().copy_to_device(dst.data, src, bytes, stream.get());
   } else {
-    stream.upload_stream().copy_to_device(dst.data, src, bytes, stream.get());
+    stream.upload_stream().copy_to_device(dst.data, src, bytes, exec.num_threads, stream.get());
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 namespace trireme::cuda {
 
@@ -16,20 +17,52 @@ UploadStream::Slot UploadStream::make_slot(cudaStream_t compute) {
   return slot;
 }
 
-void UploadStream::copy_to_device(void* dst, const void* src, std::size_t bytes, cudaStream_t compute) {
-  for (std::size_t first = 0; first < bytes; first += kPieceBytes) {
-    const std::size_t piece = std::min(kPieceBytes, bytes - first);
-    Slot& slot = slots_.acquire([&] { return make_slot(compute); });
-    std::memcpy(slot.host.data(), static_cast<const std::byte*>(src) + first, piece);
-    check(cudaMemcpyAsync(slot.card.data(), slot.host.data(), piece, cudaMemcpyHostToDevice, stream_.get()),
-          "copy to the card");
-    slot.arrived.record(stream_.get());
-    slot.arrived.make_wait(compute);
-    check(cudaMemcpyAsync(static_cast<std::byte*>(dst) + first, slot.card.data(), piece,
-                          cudaMemcpyDeviceToDevice, compute),
-          "copy on the card");
-    slot.done.record(compute);
+void UploadStream::allow_for(std::size_t bytes) {
+  slots_.allow(std::min(kMaxPieces, (bytes + kPieceBytes - 1) / kPieceBytes));
+}
+
+void UploadStream::prepare(std::size_t bytes, cudaStream_t compute) {
+  allow_for(bytes);
+  slots_.fill([&] { return make_slot(compute); });
+}
+
+// As many pieces at a time as there are threads: read side by side, then enqueued in their order.
+void UploadStream::copy_to_device(void* dst, const void* src, std::size_t bytes, int num_threads,
+                                  cudaStream_t compute) {
+  allow_for(bytes);
+  const std::size_t at_once = std::clamp<std::size_t>(static_cast<std::size_t>(num_threads), 1, kLeastPieces);
+  std::vector<Piece> pieces;
+  for (std::size_t first = 0; first < bytes;) {
+    pieces.clear();
+    for (; first < bytes && pieces.size() < at_once; first += kPieceBytes) {
+      Slot& slot = slots_.acquire([&] { return make_slot(compute); }, pieces.size());
+      pieces.push_back({&slot, first, std::min(kPieceBytes, bytes - first)});
+    }
+    read(pieces, static_cast<const std::byte*>(src));
+    for (const Piece& piece : pieces) enqueue(piece, static_cast<std::byte*>(dst), compute);
   }
+}
+
+void UploadStream::read(const std::vector<Piece>& pieces, const std::byte* src) {
+  const auto read_one = [src](const Piece& piece) {
+    std::memcpy(piece.slot->host.data(), src + piece.first, piece.bytes);
+  };
+  std::vector<std::jthread> others;  // ends when they have
+  others.reserve(pieces.size());
+  for (std::size_t i = 1; i < pieces.size(); ++i) others.emplace_back(read_one, pieces[i]);
+  read_one(pieces.front());
+}
+
+void UploadStream::enqueue(const Piece& piece, std::byte* dst, cudaStream_t compute) {
+  Slot& slot = *piece.slot;
+  check(
+      cudaMemcpyAsync(slot.card.data(), slot.host.data(), piece.bytes, cudaMemcpyHostToDevice, stream_.get()),
+      "copy to the card");
+  slot.arrived.record(stream_.get());
+  slot.arrived.make_wait(compute);
+  check(cudaMemcpyAsync(dst + piece.first, slot.card.data(), piece.bytes, cudaMemcpyDeviceToDevice, compute),
+        "copy on the card");
+  slot.done.record(compute);
 }
 
 }  // namespace trireme::cuda

@@ -11,6 +11,7 @@
 #include "kernels/cuda/matmul/native_matmul.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/quantize.h"
+#include "kernels/product_workspace.h"
 #include "runtime/base/error.h"
 
 namespace trireme::cuda {
@@ -40,14 +41,6 @@ void check_dtypes(const MatmulArgs& args) {
   if (fits) return;
   throw Error(ErrorCode::kUnsupported, "matmul on cuda does not take {} x {} to {} with such an epilogue",
               name(in), name(args.b.dtype), name(out));
-}
-
-// The activation inside of the library's kernel. Not in fp32: how the library rounds its tanh is not
-// documented, and fp32 results are held to 1e-5.
-bool library_may_activate(const MatmulArgs& args, const Product& product) {
-  const bool exact = product.in == DType::kFloat32 && product.math == MathMode::kFp32;
-  return !exact && !is_fp8(product.in) && args.activation == Activation::kGeluTanh &&
-         !args.residual.defined() && product.n % 8 == 0;
 }
 
 Epilogue gelu_epilogue(const MatmulArgs& args) {
@@ -81,8 +74,9 @@ void run_plain(const KernelContext& exec, const Product& product, const ProductP
   is_fp8(product.in) ? run_decoded(exec, product, pointers) : native_matmul(exec, product, pointers);
 }
 
-// The product, then the rest by a native kernel. In between it is in fp32, since 16 bits would round it once
-// more than the contract does; in fp32 it needs no memory of its own where pre_activation or d can hold it.
+// The product, then the rest by a native kernel. matmul_workspace() counts what it takes. In between it is in
+// fp32, since 16 bits would round it once more than the contract does; in fp32 it needs no memory of its own
+// where pre_activation or d can hold it.
 void run_in_two(const KernelContext& exec, const MatmulArgs& args, Product product,
                 ProductPointers pointers) {
   const bool in_place = args.residual.defined() && args.residual.data == args.d.data;
@@ -162,7 +156,7 @@ void multiply(const KernelContext& exec, const MatmulArgs& args) {
     pointers.c = args.residual.data;
     if (stream.matmul_library().run(stream.get(), fused, pointers)) return;
     pointers.c = nullptr;
-  } else if (library_may_activate(args, product)) {
+  } else if (library_may_activate(args)) {
     fused.epilogue = gelu_epilogue(args);
     pointers.aux = args.pre_activation.data;
     if (stream.matmul_library().run(stream.get(), fused, pointers)) return;

@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/device/check.h"
 #include "kernels/cuda/quantize.h"
+#include "kernels/product_workspace.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 
@@ -46,7 +47,7 @@ DType b_type(const Product& product) {
 
 // See [Note: fp8 products].
 bool takes_extents(const Product& p) {
-  return !is_fp8(p.in) || (p.m % 16 == 0 && p.n % 16 == 0 && p.k % 16 == 0);
+  return !is_fp8(p.in) || takes_fp8_extents(p.m, p.n, p.k);
 }
 
 cublasLtEpilogue_t lt_epilogue(Epilogue epilogue) {
@@ -265,7 +266,13 @@ MatmulLibrary::Plan& MatmulLibrary::plan_for(cudaStream_t stream, const Product&
 }
 
 bool MatmulLibrary::run(cudaStream_t stream, Product product, const ProductPointers& pointers) {
-  if (!takes_extents(product)) return false;
+  if (!takes_extents(product)) {
+    if (!is_fused(product)) {
+      slow_paths_.tell(text_of(product) + ", extents that are no multiples of 16",
+                       successor(product, /*was_last=*/true));
+    }
+    return false;
+  }
   product.alignment = common_alignment(pointers);
   Plan& plan = plan_for(stream, product, pointers);
   plan.set_pointers(product, pointers);

@@ -27,6 +27,7 @@
 #include <memory>
 
 #include "kernels/backend.h"
+#include "kernels/cuda/device/slow_paths.h"
 #include "runtime/base/buffer.h"
 
 namespace trireme::cuda {
@@ -81,6 +82,7 @@ class MatmulLibrary {
   cublasLtHandle_t handle_ = nullptr;
   Buffer workspace_;
   std::map<Product, std::unique_ptr<Plan>> plans_;
+  SlowPaths slow_paths_;
 };
 
 }  // namespace trireme::cuda

@@ -2,7 +2,10 @@
 //
 // [Note: batch statistics on cuda] As on the cpu: rows are cut into chunks by shape alone, each gives its own
 // mean and its sum of squares about it, and the chunks are put together in order, in fp64 (Chan, Golub &
-// LeVeque 1979). A large mean costs no digits, and nothing depends on which block comes first.
+// LeVeque 1979). A chunk's own come from rows that a thread holds a few of at a time, put together by the
+// same formula in fp32, first those of a thread, then the threads in their order: so x is read once for its
+// statistics, where a mean first and squares about it then would read it twice, and a card's chunks together
+// are larger than its cache. A large mean costs no digits, and nothing depends on which block comes first.
 #include <cassert>
 
 #include "kernels/cuda/device/workspace.h"
@@ -12,37 +15,89 @@
 namespace trireme::cuda {
 namespace {
 
-// moments[chunk]: means [cols], then sums of squares about them [cols].
+// Numbers of N columns: how many, their means, and their sums of squares about these.
+template <int N>
+struct Moments {
+  float count = 0.0f;
+  float mean[N] = {}, squares[N] = {};
+
+  __device__ void join(float other_count, const float (&other_mean)[N], const float (&other_squares)[N]) {
+    if (other_count == 0.0f) return;
+    const float share = other_count / (count + other_count);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float apart = other_mean[i] - mean[i];
+      mean[i] += apart * share;
+      squares[i] += other_squares[i] + apart * apart * count * share;
+    }
+    count += other_count;
+  }
+};
+
+constexpr int kHeldRows = 4;  // of a thread, in registers
+
+// The moments of up to kHeldRows rows from `row` on, joined to those of the rows before.
+template <class T, int N>
+__device__ void add_rows(const TileShare& own, std::int64_t cols, const T* x, std::int64_t row,
+                         Moments<N>& all) {
+  Pack<T, N> held[kHeldRows];
+  int rows = 0;
+#pragma unroll
+  for (int r = 0; r < kHeldRows; ++r) {
+    const std::int64_t at = row + std::int64_t{r} * own.step;
+    if (at >= own.last) break;
+    held[r] = load_pack<N>(x + at * cols + own.col);
+    ++rows;
+  }
+  const auto count = static_cast<float>(rows);
+  float mean[N] = {}, squares[N] = {};
+#pragma unroll
+  for (int r = 0; r < kHeldRows; ++r) {
+    if (r >= rows) break;
+#pragma unroll
+    for (int i = 0; i < N; ++i) mean[i] += to_float(held[r].elems[i]);
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) mean[i] /= count;
+#pragma unroll
+  for (int r = 0; r < kHeldRows; ++r) {
+    if (r >= rows) break;
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float apart = to_float(held[r].elems[i]) - mean[i];
+      squares[i] += apart * apart;
+    }
+  }
+  all.join(count, mean, squares);
+}
+
+// moments[chunk]: means [cols], then sums of squares about them [cols]. Reads x once.
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads) moments_kernel(RowChunks chunks, const T* x, float* moments) {
-  __shared__ float shared[kThreads * N];
+  __shared__ float shared[2 * kThreads * N];
   const TileShare own = tile_share<N>(chunks);
-  const std::int64_t first_row = std::int64_t{blockIdx.x} * chunks.chunk_rows;
-  float mean[N] = {}, squares[N] = {};
-  for (std::int64_t row = own.first; own.has_columns && row < own.last; row += own.step) {
-    float v[N];
-    load<N>(x + row * chunks.cols + own.col, v);
-#pragma unroll
-    for (int i = 0; i < N; ++i) mean[i] += v[i];
+  Moments<N> all;
+  for (std::int64_t row = own.first; own.has_columns && row < own.last; row += kHeldRows * own.step) {
+    add_rows<T, N>(own, chunks.cols, x, row, all);
   }
-  sum_over_rows<N>(mean, shared);
-  const float inverse = 1.0f / static_cast<float>(own.last - first_row);
+  float* const mine = shared + 2 * N * (threadIdx.y * blockDim.x + threadIdx.x);
 #pragma unroll
-  for (int i = 0; i < N; ++i) mean[i] *= inverse;
-  // The second reading finds the chunk in a cache.
-  for (std::int64_t row = own.first; own.has_columns && row < own.last; row += own.step) {
-    float v[N];
-    load<N>(x + row * chunks.cols + own.col, v);
-#pragma unroll
-    for (int i = 0; i < N; ++i) squares[i] += (v[i] - mean[i]) * (v[i] - mean[i]);
-  }
-  sum_over_rows<N>(squares, shared);
+  for (int i = 0; i < N; ++i) mine[i] = all.mean[i], mine[N + i] = all.squares[i];
+  __syncthreads();
   if (threadIdx.y != 0 || !own.has_columns) return;
+  for (int y = 1; y < own.step; ++y) {
+    const float* const other = shared + 2 * N * (y * blockDim.x + threadIdx.x);
+    float mean[N], squares[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) mean[i] = other[i], squares[i] = other[N + i];
+    const std::int64_t rest = own.last - own.first - y;  // rows from that thread's first on
+    all.join(static_cast<float>(rest > 0 ? ceil_div(rest, own.step) : 0), mean, squares);
+  }
   float* out = moments + 2 * blockIdx.x * chunks.cols + own.col;
 #pragma unroll
   for (int i = 0; i < N; ++i) {
-    out[i] = mean[i];
-    out[chunks.cols + i] = squares[i];
+    out[i] = all.mean[i];
+    out[chunks.cols + i] = all.squares[i];
   }
 }
 

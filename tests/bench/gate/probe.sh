@@ -36,6 +36,7 @@ start() {
   stage step_bits 10 check same_bits "$logs"/step_{recorded,enqueued}.out
   stage start_LAZY 30 start LAZY
   stage start_EAGER 30 start EAGER
+  engines 40 gpt2_124m fp8 $tiny_gpt
   engines 40 gpt2_124m fp16 $tiny_gpt
   engines 60 resnet50 bf16 $tiny_resnet
   engines 40 gpt2_124m tf32 $tiny_gpt

@@ -7,15 +7,20 @@ mkdir "$logs"
 trap 'rm -rf "$work"' EXIT
 names=() records=()      # of stages: what they are called, and a JSON object each
 running= child= since=0  # the stage under way, its process, when it began
+now_ms=0                 # see look_at_clock
 card= architecture= reason=
 
-# quoted TEXT: as a JSON string.
-quoted() {
+# Bash 5.2 loses a signal that it traps while a command waits for the first of two substitutions of commands. So no
+# command here has more than one, and what many need sets a variable.
+
+# quote TEXT: sets `quoted` to it as a JSON string.
+quote() {
   local LC_ALL=C text=${1//\\/\\\\}
   text=${text//\"/\\\"}
-  printf '"%s"' "${text//[[:cntrl:]]/ }"
+  quoted="\"${text//[[:cntrl:]]/ }\""
 }
-now_ms() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
+# Sets now_ms.
+look_at_clock() { now_ms=$((${EPOCHREALTIME/[.,]/} / 1000)); }
 # result_of FILE: the JSON that a stage has printed, among warnings maybe: the line that is an object, an array of them
 # where there are several, or all of it. A last line without its end was cut off.
 result_of() {
@@ -32,14 +37,20 @@ result_of() {
 
 # write_part STATE: PART.json and PART.tar.gz as of now, each replaced at once.
 write_part() {
-  local i
+  local i date separator= dry_run=false
+  [ "$device" != cpu ] || dry_run=true
+  date=$(date -u +%FT%TZ)
   {
-    printf '{\n"part": "%s", "state": "%s", "reason": %s, "dry_run": %s,\n' "$part" "$1" "$(quoted "$reason")" \
-      "$([ "$device" = cpu ] && echo true || echo false)"
-    printf '"card": %s, "architecture": %s, "seconds": %s, "date": "%s",\n"stages": {' "$(quoted "$card")" \
-      "$(quoted "$architecture")" $SECONDS "$(date -u +%FT%TZ)"
+    quote "$reason"
+    printf '{\n"part": "%s", "state": "%s", "reason": %s, "dry_run": %s,\n' "$part" "$1" "$quoted" $dry_run
+    quote "$card"
+    printf '"card": %s, ' "$quoted"
+    quote "$architecture"
+    printf '"architecture": %s, "seconds": %s, "date": "%s",\n"stages": {' "$quoted" $SECONDS "$date"
     for i in "${!names[@]}"; do
-      printf '%s\n%s: %s' "$([ "$i" = 0 ] || echo ,)" "$(quoted "${names[i]}")" "${records[i]}"
+      quote "${names[i]}"
+      printf '%s\n%s: %s' "$separator" "$quoted" "${records[i]}"
+      separator=,
     done
     printf '\n}\n}\n'
   } >"$out/$part.json.new" && mv "$out/$part.json.new" "$out/$part.json"
@@ -47,25 +58,29 @@ write_part() {
 }
 # record STATE STATUS MILLISECONDS: of the stage under way, which is the last of `names`.
 record() {
-  local result= last=
+  local result= last= text
   if [ -s "$logs/$running.out" ]; then
     result=$(result_of "$logs/$running.out")
     last=$(tail -n 1 "$logs/$running.out")
   fi
-  records[${#names[@]} - 1]=$(
-    printf '{"state": "%s", "status": %s, "seconds": %d.%03d' "$1" "$2" $(($3 / 1000)) $(($3 % 1000))
-    if [ -n "$result" ]; then
-      printf ', "result": %s' "$result"
-    elif [ -n "$last" ]; then
-      printf ', "last_line": %s' "$(quoted "$last")"
-    fi
-    [ "$1" != failed ] || printf ', "error": %s' "$(quoted "$(tail -n 3 "$logs/$running.err")")"
-    printf '}'
-  )
+  printf -v text '{"state": "%s", "status": %s, "seconds": %d.%03d' "$1" "$2" $(($3 / 1000)) $(($3 % 1000))
+  if [ -n "$result" ]; then
+    text+=", \"result\": $result"
+  elif [ -n "$last" ]; then
+    quote "$last"
+    text+=", \"last_line\": $quoted"
+  fi
+  if [ "$1" = failed ]; then
+    last=$(tail -n 3 "$logs/$running.err")
+    quote "$last"
+    text+=", \"error\": $quoted"
+  fi
+  records[${#names[@]} - 1]="$text}"
 }
 # enter NAME: the next stage, which is under way from now.
 enter() {
-  running=$1 since=$(now_ms)
+  look_at_clock
+  running=$1 since=$now_ms
   names+=("$1")
   records+=('{"state": "running"}')
   write_part running
@@ -73,7 +88,7 @@ enter() {
 
 # stage NAME SECONDS COMMAND...: a program or a function; its output to NAME.out, errors to NAME.err. Fails as it does.
 stage() {
-  local limit=$2 left=$((seconds - SECONDS)) status state=passed
+  local limit=$2 left=$((seconds - SECONDS)) status state=passed outcome=ok
   enter "$1"
   shift 2
   ! declare -F "$1" >/dev/null || set -- bash -c '"$@"' - "$@"
@@ -88,10 +103,10 @@ stage() {
     status=$?
     child=
   fi
-  [ $status = 0 ] || state=failed
-  record $state $status $(($(now_ms) - since))
-  printf '%-28s %s (%s s)\n' "$running" "$([ $status = 0 ] && echo ok || echo "FAILED, status $status")" \
-    $((($(now_ms) - since) / 1000))
+  [ $status = 0 ] || state=failed outcome="FAILED, status $status"
+  look_at_clock
+  record $state $status $((now_ms - since))
+  printf '%-28s %s (%s s)\n' "$running" "$outcome" $(((now_ms - since) / 1000))
   [ $status = 0 ] || tail -n 6 "$logs/$running.out" "$logs/$running.err" 2>/dev/null
   running=
   write_part running
@@ -100,7 +115,8 @@ stage() {
 # skip NAME REASON: a stage that this build or machine cannot play.
 skip() {
   names+=("$1")
-  records+=("{\"state\": \"skipped\", \"reason\": $(quoted "$2")}")
+  quote "$2"
+  records+=("{\"state\": \"skipped\", \"reason\": $quoted}")
   printf '%-28s skipped: %s\n' "$1" "$2"
 }
 
@@ -118,7 +134,8 @@ end() {
 cut_off() {
   trap '' TERM INT HUP
   [ -z "$child" ] || kill "$child" 2>/dev/null
-  [ -z "$running" ] || record "cut off" 143 $(($(now_ms) - since))
+  look_at_clock
+  [ -z "$running" ] || record "cut off" 143 $((now_ms - since))
   write_part "cut off"  # before waiting: a second signal may be one that nobody can catch
   [ -z "$child" ] || wait "$child"
   end "cut off" 75
@@ -128,7 +145,8 @@ said() { sed -n "s/^ *\"$1\": \"\(.\{1,\}\)\",\{0,1\}$/\1/p" "$logs/doctor.out" 
 # The GPU that doctor has found. Where it finds none there is nothing to show; where there is one, the gate has failed.
 find_card() {
   [ "$device" = cuda ] || return 0
-  card=$(said name) architecture=$(said architecture)
+  card=$(said name)
+  architecture=$(said architecture)
   [ -z "$card" ] || return 0
   reason=$(said problem)
   reason=${reason:-$(tail -n 1 "$logs/doctor.err")}

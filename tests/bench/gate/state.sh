@@ -30,13 +30,16 @@ train() {
     "$bundle/run" trireme train "$logs/train.toml" --out "$work/train" >&2 && cat "$work/train/summary.json"
 }
 
-for precision in bf16 fp32 fp16 tf32; do stage "same_bits_$precision" 45 same_bits $precision; done
+for precision in bf16 fp32 fp16 fp8 tf32; do stage "same_bits_$precision" 45 same_bits $precision; done
 stage parity 60 parity
 stage train 40 train
 if [ "$device" = cuda ]; then
   stage same_state 150 same_state
   stage pipeline_state 200 "$bundle/run" mpirun -np 4 "$one_card" nccl_pipeline
+  # Last, as it may hang: a graph need not run its branches at once.
+  stage recorded_pipeline 60 "$bundle/run" mpirun -np 4 "$one_card" nccl_pipeline --recorded
 else
   skip same_state "dry run"
   skip pipeline_state "dry run"
+  skip recorded_pipeline "dry run"
 fi

@@ -1,6 +1,7 @@
 // fp8 products on cards without them, and where cuBLASLt has none: see [Note: fp8 products].
 #include <gmock/gmock.h>
 
+#include "kernels/product_workspace.h"
 #include "runtime/base/error.h"
 #include "runtime/base/fp8.h"
 #include "tests/kernels/cuda/emulation/emulation.h"
@@ -55,6 +56,66 @@ TEST_F(Fp8Products, WhatTheLibraryRefusesRunsInBf16WithTheSameResult) {
       EXPECT_TRUE(same_bits(product(refused, 48, 32, 64, ta, tb), expected));
     }
   }
+}
+
+TEST_F(Fp8Products, ExtentsThatTheLibraryDoesNotTakeAreNamedOnce) {
+  const Rig rig(DeviceType::kCuda, 1);
+  ::testing::internal::CaptureStdout();
+  for (int i = 0; i < 2; ++i) {
+    product(rig, 48, 32, 64, Transpose::kNo, Transpose::kYes);
+    product(rig, 40, 23, 36, Transpose::kNo, Transpose::kYes);
+  }
+  const std::string said = ::testing::internal::GetCapturedStdout();
+  const char* problem =
+      "cuda: no library takes matmul of [40 x 23 x 36], e5m2 to fp32, extents that are no "
+      "multiples of 16; it runs in bf16";
+  EXPECT_NE(said.find(problem), std::string::npos) << said;
+  EXPECT_EQ(said.find("no library takes"), said.rfind("no library takes")) << said;
+}
+
+// What is predicted of a product is what it takes, beside the library's own.
+TEST_F(Fp8Products, WorkspaceIsThePredictedOne) {
+  const Rig rig(DeviceType::kCuda, 1);
+  const auto expect_as_predicted = [&](const MatmulArgs& args, std::int64_t least) {
+    rig.run(args);  // the library makes its own
+    rig.allocator().reset_peak();
+    const std::int64_t before = rig.allocator().stats().current[MemoryCategory::kWorkspace];
+    rig.run(args);
+    const std::int64_t taken = rig.allocator().stats().peak[MemoryCategory::kWorkspace] - before;
+    EXPECT_EQ(taken, matmul_workspace(args));
+    EXPECT_GE(taken, least);
+  };
+  const DeviceArray scale = rig.upload(Shape{}, std::vector<float>{1.0f});
+  for (const std::int64_t k : {64, 36}) {
+    const std::int64_t m = 48, n = 32, decoded = k == 36 ? 2 * (m + n) * k : 0;
+    const DeviceArray a = rig.poisoned({m, k}, DType::kE4m3), b = rig.poisoned({n, k}, DType::kE4m3);
+    const DeviceArray at = rig.poisoned({k, m}, DType::kE4m3), bt = rig.poisoned({k, n}, DType::kE4m3);
+    const DeviceArray d = rig.poisoned({m, n}, DType::kBFloat16),
+                      pre = rig.poisoned({m, n}, DType::kBFloat16), gradient = rig.poisoned({m, n});
+    MatmulArgs args{.a = a, .b = b, .d = d, .transpose_b = Transpose::kYes};
+    args.a_inverse_scale = args.b_inverse_scale = scale;
+    expect_as_predicted(args, decoded);
+    args.activation = Activation::kGeluTanh;
+    args.pre_activation = pre;
+    expect_as_predicted(args, decoded + 4 * m * n);
+    expect_as_predicted({.a = at,
+                         .b = bt,
+                         .d = gradient,
+                         .transpose_a = Transpose::kYes,
+                         .mode = GradientMode::kAccumulate,
+                         .a_inverse_scale = scale,
+                         .b_inverse_scale = scale},
+                        decoded + (m + n) * k);
+  }
+  // bf16, whose activation the library does unless something else follows it.
+  const DeviceArray a = rig.poisoned({48, 64}, DType::kBFloat16),
+                    b = rig.poisoned({64, 32}, DType::kBFloat16),
+                    d = rig.poisoned({48, 32}, DType::kBFloat16);
+  MatmulArgs args{.a = a, .b = b, .d = d, .activation = Activation::kGeluTanh};
+  expect_as_predicted(args, 0);
+  EXPECT_EQ(matmul_workspace(args), 0);
+  args.residual = d;
+  expect_as_predicted(args, 4 * 48 * 32);
 }
 
 TEST_F(Fp8Products, CardsBeforeAdaAreRefusedByName) {

@@ -87,7 +87,7 @@ TEST_F(Cli, DoctorCountsAndTimesTheCallsOfAStep) {
   EXPECT_THAT(refusal({"doctor", "--roofline", "job.toml", "--set", "model.name=\"nosuch\""}),
               HasSubstr("model.name = \"nosuch\" is out of range"));
   EXPECT_THAT(refusal({"doctor", "--roofline", "job.toml", "--set", "parallel.pipeline=2"}),
-              HasSubstr("parallel.pipeline = 2"));
+              HasSubstr("parallel.pipeline = 2: add --set parallel.pipeline=1"));
   EXPECT_THAT(refusal({"doctor", "--set", "a=b"}), HasSubstr("--roofline"));
 }
 

@@ -99,6 +99,14 @@ TEST_F(DeviceCli, PlansForAMeasuredCard) {
     EXPECT_EQ(refused.exit_code, 2);
     EXPECT_THAT(refused.err, AllOf(HasSubstr("card.json: "), HasSubstr("gpu_rates.context_bytes"))) << rates;
   }
+  // A part of the gate, whose stage has printed it, and one without that stage.
+  const std::string stage = R"({"state": "passed", "result": {"gpus": {"devices": [{"name": "Some GPU", )"
+                            R"("memory_bytes": 8589934592}]}, "gpu_rates": {"context_bytes": 1073741824}}})";
+  testing::write_file(scratch_ / "probe.json", R"({"part": "probe", "stages": {"rates": )" + stage + "}}");
+  EXPECT_THAT(run({"plan", "job.toml", "--card", "probe.json"}).out, HasSubstr(" of 7.00 GiB (Some GPU, "));
+  testing::write_file(scratch_ / "state.json", R"({"part": "state", "stages": {"doctor": )" + stage + "}}");
+  EXPECT_THAT(run({"plan", "job.toml", "--card", "state.json"}).err,
+              AllOf(HasSubstr("state.json: "), HasSubstr("probe.json of tests/bench/gpu_gate.sh")));
   EXPECT_THAT(run({"plan", "job.toml", "--card", "card.json", "--set", "parallel.device=cpu"}).err,
               HasSubstr("--card card.json: the job says parallel.device = \"cpu\""));
 }

@@ -101,6 +101,18 @@ TEST(ConfigCheck, WarmUpLeavesStepsToTheSchedule) {
   EXPECT_NO_THROW(parse_config(to_toml(config), "a checkpoint's"));  // for eval and sample
 }
 
+TEST(ConfigCheck, RecordedPipelinesAreDoubted) {
+  JobConfig config = valid_job();
+  config.parallel.cuda_graph = true;
+  EXPECT_EQ(doubt_about_recorded_steps(config, DeviceType::kCuda), "");
+  config.parallel.pipeline = 2;
+  EXPECT_THAT(doubt_about_recorded_steps(config, DeviceType::kCuda),
+              HasSubstr("parallel.cuda_graph = true with parallel.pipeline = 2 has not run on a GPU yet"));
+  EXPECT_EQ(doubt_about_recorded_steps(config, DeviceType::kCpu), "");
+  config.parallel.cuda_graph = false;
+  EXPECT_EQ(doubt_about_recorded_steps(config, DeviceType::kCuda), "");
+}
+
 TEST(ConfigCheck, StagesChunksAndCut) {
   EXPECT_THAT(check_error([](JobConfig& c) {
                 c.parallel.pipeline = 2;

@@ -93,9 +93,10 @@ TEST(PlanScreen, ShowsTheWorkspaceOfAttention) {
   EXPECT_EQ(memory.peak[MemoryCategory::kWorkspace], 5 * head + rows);
   EXPECT_TRUE(report.fit.fits());
   EXPECT_EQ(report.fit.peak_bytes, memory.device_peak);
-  EXPECT_THAT(screen_of(long_context(), 1), HasSubstr("\nattention's workspace: 652.50 MiB more while"));
+  EXPECT_THAT(screen_of(long_context(), 1),
+              HasSubstr("\nworkspace of attention and products: 652.50 MiB more at"));
   EXPECT_THAT(memory_details(report), ContainsRegex(fmt::format("\n  workspace +{} ", 5 * head + rows)));
-  EXPECT_THAT(to_json(report), HasSubstr(fmt::format("\"attention_workspace_bytes\": {}", 5 * head + rows)));
+  EXPECT_THAT(to_json(report), HasSubstr(fmt::format("\"workspace_bytes\": {}", 5 * head + rows)));
 
   // The same job on the CPU has none, and the same memory beside it.
   JobConfig config = long_context();
@@ -105,7 +106,7 @@ TEST(PlanScreen, ShowsTheWorkspaceOfAttention) {
   EXPECT_EQ(of_cpu.peak[MemoryCategory::kWorkspace], 0);
   EXPECT_EQ(of_cpu.peak_total, memory.peak_total);
   EXPECT_EQ(of_cpu.device_peak, of_cpu.peak_total);
-  EXPECT_THAT(to_text(on_cpu), Not(HasSubstr("attention's workspace")));
+  EXPECT_THAT(to_text(on_cpu), Not(HasSubstr("workspace of")));
 }
 
 // Without [Note: parts of an attention] it would not fit.

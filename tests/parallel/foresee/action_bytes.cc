@@ -7,6 +7,7 @@
 #include "parallel/comm/communicator.h"
 #include "parallel/layout/boundary_shapes.h"
 #include "parallel/layout/stage_groups.h"
+#include "parallel/layout/tensor_place.h"
 #include "parallel/reduce/reduction_tree.h"
 
 namespace trireme {
@@ -24,6 +25,7 @@ class Pricing {
         layout_(facts.layout),
         stages_(facts.plan.stages),
         data_(facts.plan.mesh.size(Axis::kData)),
+        tensor_(facts.plan.mesh.size(Axis::kTensor)),
         stage_(facts.plan.mesh.coord(facts.rank)[Axis::kPipeline]),
         exchange_{data_, 0},
         sharded_(sharded_by(options_.zero)),
@@ -48,6 +50,10 @@ class Pricing {
       case kRelease:
         for (const int g : groups_of(action.unit)) --users_[static_cast<std::size_t>(g)];
         return 0;
+      case kSumChunks:
+        return sum_of_chunks(action.unit);
+      case kGatherChunkNorms:
+        return gather_chunk_norms();
       case kReduceGrad:
         return reduce_gradient(action.unit);
       case kSendActivation:
@@ -199,6 +205,24 @@ class Pricing {
     return sent;
   }
 
+  // fp32, of the shape that the unit returns: an all-reduce.
+  std::int64_t sum_of_chunks(int unit) {
+    if (!shapes_) shapes_.emplace(facts_.blocks, options_.precision, *options_.sample);
+    const auto specs = shapes_->of(unit, {.num_samples = options_.micro_batch});
+    return sent_bytes_of(CallKind::kAllReduce, specs.at(0).shape.num_elems() * kFloatBytes, tensor_);
+  }
+
+  // Of the place that has most.
+  std::int64_t gather_chunk_norms() const {
+    std::vector<std::int64_t> bytes(static_cast<std::size_t>(tensor_), 0);
+    for (int g = 0; g < static_cast<int>(layout_.groups.size()); ++g) {
+      const ParamGroup& group = layout_.groups[static_cast<std::size_t>(g)];
+      if (group.chunk < 0 || stages_.stage_of(owner_unit(layout_, g)) != stage_) continue;
+      bytes[static_cast<std::size_t>(place_of(group, tensor_))] += norm_bytes(g);
+    }
+    return sent_bytes_of(CallKind::kAllGather, tensor_ * *std::ranges::max_element(bytes), tensor_);
+  }
+
   // Samples of all micro-batches; each statistic begins at a whole cache line.
   std::int64_t statistics() const {
     constexpr std::int64_t kAlign = 16;
@@ -216,7 +240,7 @@ class Pricing {
   const EngineOptions& options_;
   const ModelLayout& layout_;
   const StageMap& stages_;
-  const int data_, stage_;
+  const int data_, tensor_, stage_;
   const Sharding exchange_;  // of sums in flight
   const ShardedState sharded_;
   const Sharding sharding_;  // of masters

@@ -19,6 +19,7 @@ struct Model {
   std::string name;
   std::shared_ptr<const BlockList> blocks;
   SampleSpec sample;
+  int tensor = 1;
 };
 
 std::vector<Model> models() {
@@ -30,6 +31,12 @@ std::vector<Model> models() {
                    std::make_shared<const BlockList>(build_gpt(config)),
                    {.input = {config.seq_len}, .target = {config.seq_len}}});
   }
+  GptConfig in_chunks = testing::tiny_gpt_config();
+  in_chunks.tensor_chunks = 2;
+  all.push_back({"gpt in chunks",
+                 std::make_shared<const BlockList>(build_gpt(in_chunks)),
+                 {.input = {in_chunks.seq_len}, .target = {in_chunks.seq_len}},
+                 in_chunks.tensor_chunks});
   all.push_back({"resnet",
                  std::make_shared<const BlockList>(build_resnet(testing::tiny_resnet_config())),
                  {.input = {testing::kTinyPixels, testing::kTinyPixels, 3},
@@ -41,7 +48,9 @@ std::vector<Model> models() {
 Bytes measured(const StepPrediction& step) {
   Bytes sent;
   for (std::size_t i = 0; i < step.actions.size(); ++i) {
-    if (step.actions[i].sent_bytes > 0) sent[step.plan.actions[i].kind] += step.actions[i].sent_bytes;
+    const ActionKind kind = step.plan.actions[i].kind;  // sums over the tensor axis are made in what computes
+    if (step.actions[i].sent_bytes > 0)
+      sent[computes(kind) ? kSumChunks : kind] += step.actions[i].sent_bytes;
   }
   return sent;
 }
@@ -70,12 +79,13 @@ TEST(ActionBytes, OfThePlanAreWhatTheCommunicatorSends) {
                                   .reduction = reduction,
                                   .zero = static_cast<ZeroStage>(zero),
                                   .pipeline = {.stages = stages},
+                                  .tensor = model.tensor,
                                   .sample = model.sample};
             options.device = {DeviceType::kMeta};
-            const int ranks = stages * data;
-            for (int rank = 0; rank < ranks; rank += data) {
+            const int ranks = stages * data * model.tensor;
+            for (int rank = 0; rank<ranks; rank += model.tensor> 1 ? 1 : data) {
               const auto comm = std::make_shared<RecordingCommunicator>(rank, ranks);
-              expect_mesh_splits(*comm, mesh_of(ranks, stages));
+              expect_mesh_splits(*comm, mesh_of(ranks, stages, model.tensor));
               const Engine engine(model.blocks, comm, options);
               const StepPrediction step = predict_step(model.blocks, options, model.sample, ranks, rank);
               const Bytes planned = sent_by_kind({.blocks = *model.blocks,

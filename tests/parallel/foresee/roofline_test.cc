@@ -41,6 +41,16 @@ TEST(Roofline, CountsAProductByHand) {
             (OpCost{2.0 * (4 * 8 + 4 * 16) + 2 * 4.0 * 8 * 16, 2.0 * 4 * 8 * 16, Arithmetic::kSixteenBit}));
 }
 
+TEST(Roofline, CountsFp8AtItsOwnRate) {
+  const MatmulArgs args{
+      .a = view({4, 8}, DType::kE5m2), .b = view({8, 16}, DType::kE4m3), .d = view({4, 16})};
+  EXPECT_EQ(cost_of(args),
+            (OpCost{1.0 * (4 * 8 + 8 * 16) + 2.0 * 4 * 16, 2.0 * 4 * 8 * 16, Arithmetic::kFp8}));
+  for (const CardRates& card : kCards) {
+    EXPECT_DOUBLE_EQ(roofline_seconds({0, 1979e12, Arithmetic::kFp8}, card), 1 / kArithmeticShare);
+  }
+}
+
 TEST(Roofline, CountsAConvolutionByHand) {
   // 3 x 3 over 4 of 8 channels (2 groups), stride 2: 5 x 5 pixels of 6 become 3 x 3.
   const ConvGeometry geometry{.stride = 2, .padding = 1, .groups = 2};

@@ -37,9 +37,9 @@ TEST(Mesh, AnAxisThatIsNotGivenHasOneRank) {
 }
 
 TEST(Mesh, RanksThatTheStagesCannotShareAreRefused) {
-  EXPECT_EQ(mesh_of(6, 2), (Mesh{{Axis::kPipeline, 2}, {Axis::kData, 3}}));
-  EXPECT_THROW(mesh_of(6, 4), Error);
-  EXPECT_THROW(mesh_of(6, 0), Error);
+  EXPECT_EQ(mesh_of(6, 2, 1), (Mesh{{Axis::kPipeline, 2}, {Axis::kData, 3}}));
+  EXPECT_THROW(mesh_of(6, 4, 1), Error);
+  EXPECT_THROW(mesh_of(6, 0, 1), Error);
 }
 
 TEST(MeshGroups, ACommunicatorRanksItsGroupByPosition) {

@@ -21,15 +21,15 @@ struct Case {
   int zero = 0, stages = 1, data = 1, chunks = 1, recompute = 0, prefetch = 1;
   PipelineSchedule schedule = kOneForwardOneBackward;
   bool keep_gathered = false, accumulate_unsharded = false, tied = false;
-  int units = 6;
+  int units = 6, tensor = 1;
 
   std::string to_string() const {
     return fmt::format(
-        "zero {}{}{}, {} stages of {} chunk(s) x {} ranks, {}, recompute {}, prefetch {}, {} units{}", zero,
-        keep_gathered ? " kept gathered" : "", accumulate_unsharded ? " unsharded" : "", stages, chunks, data,
-        name(schedule), recompute, prefetch, units, tied ? ", tied" : "");
+        "zero {}{}{}, {} stages of {} chunk(s) x {} ranks x {}, {}, recompute {}, prefetch {}, {} units{}",
+        zero, keep_gathered ? " kept gathered" : "", accumulate_unsharded ? " unsharded" : "", stages, chunks,
+        data, tensor, name(schedule), recompute, prefetch, units, tied ? ", tied" : "");
   }
-  Mesh mesh() const { return {{Axis::kData, data}, {Axis::kPipeline, stages}}; }
+  Mesh mesh() const { return {{Axis::kData, data}, {Axis::kPipeline, stages}, {Axis::kTensor, tensor}}; }
   bool reduces_each() const { return zero >= 2 && !accumulate_unsharded; }
   BatchLayout batch(std::int64_t samples) const {
     return {.global_batch = samples,
@@ -46,6 +46,10 @@ struct Case {
                         .prefetch_depth = prefetch,
                         .schedule = schedule,
                         .stages = StageMap::even({.num_units = units, .pipeline = stages, .chunks = chunks})};
+    if (tensor > 1) {
+      options.tensor_sums.assign(static_cast<std::size_t>(units), {.forward = 2, .backward = 1});
+      options.tensor_sums[0] = {};
+    }
     if (recompute == 2) options.statistics = std::vector<bool>(static_cast<std::size_t>(units), true);
     if (tied && stages > 1) options.ties = {{.owner = 0, .user = units - 1}};
     return options;
@@ -80,6 +84,18 @@ std::vector<Case> cases() {
   all.push_back({.zero = 3, .stages = 2, .data = 2, .recompute = 1, .keep_gathered = true});
   all.push_back({.zero = 3, .data = 2, .prefetch = 2, .keep_gathered = true, .accumulate_unsharded = true});
   all.push_back({.zero = 2, .stages = 2, .accumulate_unsharded = true});
+  for (const int zero : {0, 1, 3}) {
+    for (const PipelineSchedule schedule : {kOneForwardOneBackward, kZeroBubbleH1}) {
+      all.push_back({.zero = zero,
+                     .stages = 2,
+                     .data = 2,
+                     .recompute = zero == 1 ? 2 : 0,
+                     .schedule = schedule,
+                     .tied = true,
+                     .tensor = 2});
+    }
+    all.push_back({.zero = zero, .recompute = 1, .tensor = 4});
+  }
   all.push_back({.units = 1});
   all.push_back({.zero = 3, .data = 2, .units = 1});
   all.push_back({.stages = 2, .units = 2});
@@ -117,8 +133,8 @@ TEST(PlanMutations, NoActionOfAStepCanBeLeftOut) {
 TEST(PlanMutations, NoActionOfAnEvaluationCanBeLeftOut) {
   std::set<ActionKind> kinds;
   for (const Case& c : cases()) expect_that_nothing_can_be_left_out(c.evaluation(), c.to_string(), kinds);
-  EXPECT_EQ(kinds, (std::set<ActionKind>{kGather, kRelease, kForward, kSendActivation, kRecvActivation,
-                                         kReduceLoss}));
+  EXPECT_EQ(kinds, (std::set<ActionKind>{kGather, kRelease, kForward, kSumChunks, kSendActivation,
+                                         kRecvActivation, kReduceLoss}));
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <limits>
 #include <map>
 #include <mutex>
 
@@ -339,6 +341,28 @@ TEST(MixedPrecisionFp8, TakesUpAndLeavesCheckpointsOfBf16) {
   load_state(back, folder.path(), StateParts::kAll);
   EXPECT_EQ(back.context().to_host(back.parameters().master(1)),
             fp8.context().to_host(fp8.parameters().master(1)));
+}
+
+// A history that no step can have left is refused by name; infinity is one of a step that overflowed.
+TEST(MixedPrecisionFp8, DamagedMaximaAreRefused) {
+  const testing::TemporaryFolder folder;
+  Engine engine(build_gpt(model()), LocalWorld(1).communicator(0), options_for({kFp8}, {}));
+  train(engine, 2);
+  save_state(engine, folder.path());
+  const auto load_with_last = [&](float value) {
+    std::fstream file(folder.path() / kFp8MaximaFile, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-static_cast<std::streamoff>(sizeof(value)), std::ios::end);
+    file.write(reinterpret_cast<const char*>(&value), sizeof(value));
+    file.close();
+    return testing::message_of([&] { load_state(engine, folder.path(), StateParts::kAll); });
+  };
+  for (const float value : {-1.0f, std::numeric_limits<float>::quiet_NaN()}) {
+    EXPECT_NE(load_with_last(value).find("which is no maximum of magnitudes: the file is damaged"),
+              std::string::npos)
+        << load_with_last(value);
+  }
+  EXPECT_EQ(load_with_last(std::numeric_limits<float>::infinity()), "");
+  EXPECT_EQ(load_with_last(0.5f), "");
 }
 
 void add_in_fp32_only(const KernelContext& exec, const AddArgs& args) {

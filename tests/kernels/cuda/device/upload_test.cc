@@ -2,6 +2,8 @@
 // [Note: held streams].
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "kernels/cuda/device/upload_stream.h"
 #include "tests/kernels/cuda/emulation/emulation.h"
 #include "tests/kernels/kernel_test.h"
@@ -79,15 +81,37 @@ TEST_F(UploadTest, AHostFarAheadWaitsForTheOldestOnly) {
   const TensorView batch = allocate({kPiece});
   const std::vector<std::int32_t> source(kPiece, 7);
   const auto before = emulation::counts();
-  for (std::size_t i = 0; i < UploadStream::kMaxPieces; ++i)
+  for (std::size_t i = 0; i < UploadStream::kLeastPieces; ++i)
     rig->copy_from_host(rig.exec(), batch, source.data());
   EXPECT_EQ(emulation::counts().waits, before.waits);
   rig->copy_from_host(rig.exec(), batch, source.data());
   EXPECT_EQ(emulation::counts().waits, before.waits + 1);
   EXPECT_EQ(emulation::counts().event_waits, before.event_waits + 1) << "it waited for the stream";
   EXPECT_EQ(rig.allocator().stats().current[MemoryCategory::kWorkspace],
-            static_cast<std::int64_t>(UploadStream::kMaxPieces * UploadStream::kPieceBytes));
+            static_cast<std::int64_t>(UploadStream::kLeastPieces * UploadStream::kPieceBytes));
   EXPECT_EQ(rig.allocator().stats().peak_total, static_cast<std::int64_t>(UploadStream::kPieceBytes));
+}
+
+// A batch of images finds a buffer for each of its pieces, and several threads read it.
+TEST_F(UploadTest, ABatchWaitsForNoStepBeforeIt) {
+  constexpr std::int64_t kPieces = 40;
+  const Rig threads(DeviceType::kCuda, 3);
+  const TensorView batch = allocate({kPieces * kPiece - 5});
+  std::vector<std::int32_t> source(static_cast<std::size_t>(batch.num_elems()));
+  std::iota(source.begin(), source.end(), 0);
+  emulation::hold(threads->native_stream(threads.exec()), true);
+  threads->prepare_uploads(threads.exec(), source.size() * sizeof(std::int32_t));
+  threads->synchronize(threads.exec());
+  const auto before = emulation::counts();
+  threads->copy_from_host(threads.exec(), batch, source.data());
+  EXPECT_EQ(emulation::counts().waits, before.waits);
+  EXPECT_EQ(emulation::counts().pinned, before.pinned);
+  EXPECT_EQ(emulation::counts().uploads, before.uploads + kPieces);
+  EXPECT_EQ(threads.allocator().stats().current[MemoryCategory::kWorkspace],
+            static_cast<std::int64_t>(kPieces * UploadStream::kPieceBytes));
+  std::vector<std::int32_t> arrived(source.size());
+  threads->copy_to_host(threads.exec(), arrived.data(), batch);
+  EXPECT_EQ(arrived, source);
 }
 
 // Memory comes in the order of the compute stream: what had it before may still write to it.

@@ -107,6 +107,12 @@ bool builds(const DnnData& plan) {
            (op.y.type == CUDNN_DATA_HALF || op.y.type == CUDNN_DATA_BFLOAT16);
   };
   if (engine.is_wide && std::any_of(operations.begin(), operations.end(), shortens)) return false;
+  const auto widens = [](const auto& part) {
+    const DnnOperation op = emulation::operation_of(*part);
+    return part->type == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR && op.x.type != CUDNN_DATA_FLOAT &&
+           op.y.type == CUDNN_DATA_FLOAT;
+  };
+  if (engine.widens && std::none_of(operations.begin(), operations.end(), widens)) return false;
   if (!engine.is_classic) return engine.builds;
   const DnnOperation op = emulation::operation_of(*operations.front());
   return engine.builds && operations.size() == 1 && op.x.type == op.b.type && op.x.type == op.y.type;
@@ -251,8 +257,10 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudn
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
   DnnData& data = *descriptor->data;
   if (!emulation::is_sound(data)) return CUDNN_STATUS_BAD_PARAM;
-  if (data.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR && !builds(data))
-    return CUDNN_STATUS_NOT_SUPPORTED;
+  if (data.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
+    if (engine_of(data).lacks_memory) return CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
+    if (!builds(data)) return CUDNN_STATUS_NOT_SUPPORTED;
+  }
   if (data.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) propose(data);
   data.is_final = true;
   return CUDNN_STATUS_SUCCESS;

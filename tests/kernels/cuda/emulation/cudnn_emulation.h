@@ -20,11 +20,13 @@ struct DnnEngine {
   std::vector<cudnnBackendNumericalNote_t> notes;
   std::size_t workspace_bytes = 0;
   bool builds = true;
-  bool is_fallback = false;  // proposed behind the others, to those who ask
-  bool is_classic = false;   // takes one operation alone, whose tensors have one type
-  bool is_wide = false;      // takes no graph that shortens an fp32 result within
-  bool repeats = false;      // gives the same bits, whatever its notes say
-  bool runs = true;          // what was built may be refused all the same
+  bool lacks_memory = false;  // when it is built
+  bool is_fallback = false;   // proposed behind the others, to those who ask
+  bool is_classic = false;    // takes one operation alone, whose tensors have one type
+  bool is_wide = false;       // takes no graph that shortens an fp32 result within
+  bool widens = false;        // takes only graphs that turn a tensor of 16 bits into an fp32 one
+  bool repeats = false;       // gives the same bits, whatever its notes say
+  bool runs = true;           // what was built may be refused all the same
 
   bool has(cudnnBackendNumericalNote_t note) const;
 };

@@ -58,13 +58,13 @@ class Operand {
     }
   }
 
- private:
   std::int64_t offset(const Index& at) const {
     std::int64_t sum = 0;
     for (std::size_t d = 0; d < 4; ++d) sum += tensor_.dims[d] == 1 ? 0 : at[d] * tensor_.strides[d];
     return sum;
   }
 
+ private:
   const DnnTensor tensor_;
   const DnnMemory memory_;
 };
@@ -155,6 +155,17 @@ std::vector<double> read_all(const Operand& operand, bool as_tf32 = false,
   return values;
 }
 
+// The caller's elements where they lie.
+std::shared_ptr<std::vector<double>> values_in_place(const Operand& operand) {
+  auto values = std::make_shared<std::vector<double>>();
+  for_each(operand.dims(), [&](const Index& at) {
+    const auto i = static_cast<std::size_t>(operand.offset(at));
+    if (i >= values->size()) values->resize(i + 1, std::numeric_limits<double>::quiet_NaN());
+    (*values)[i] = operand.get(at);
+  });
+  return values;
+}
+
 std::size_t flat(const Index& dims, const Index& at) {
   return static_cast<std::size_t>(((at[0] * dims[1] + at[1]) * dims[2] + at[2]) * dims[3] + at[3]);
 }
@@ -229,7 +240,11 @@ void play(const std::vector<DnnOperation>& operations, std::map<std::int64_t, Dn
   for (const DnnOperation& op : operations) {
     switch (op.kind) {
       case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
-        memory[op.y.id] = memory[op.x.id];  // the same memory in other strides
+        // The same memory in other strides, and another type.
+        if (memory[op.x.id].data == nullptr || op.x.type == op.y.type)
+          memory[op.y.id] = memory[op.x.id];
+        else
+          memory[op.y.id].values = values_in_place(operand(op.x));
         break;
       case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
         pointwise(op, operand(op.x), operand(op.has_b ? op.b : op.x), operand(op.t.id != 0 ? op.t : op.x),

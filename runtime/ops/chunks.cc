@@ -1,0 +1,126 @@
+#include "runtime/ops/chunks.h"
+
+#include <memory>
+#include <utility>
+
+#include "runtime/base/error.h"
+#include "runtime/ops/cast.h"
+#include "runtime/tape.h"
+
+namespace trireme::ops {
+namespace {
+
+DType linear_dtype(const Context& ctx, DType input) {
+  return ctx.precision.dtype_of(OpKind::kLinear, input);
+}
+
+// Into memory that nobody else sees.
+Tensor sum_of(const Context& ctx, const Tensor& a, const Tensor& b) {
+  const Tensor sum = a.use_count() == 1 ? a : b.use_count() == 1 ? b : ctx.empty(a.shape());
+  ctx.run(AddArgs{.a = a, .b = b, .out = sum});
+  return sum;
+}
+
+// Backward comes to the chunks from the last to the first: a tree over a power of two of leaves is the same
+// from either side.
+class GradientTree {
+ public:
+  GradientTree(const ChunkRange& range, ValueId input, DType dtype)
+      : range_(range), input_(input), dtype_(dtype) {}
+
+  void add(Context& ctx, Gradients& gradients, Tensor partial) {
+    int level = 0;
+    while (!stack_.empty() && stack_.back().first == level) {
+      partial = sum_of(ctx, std::exchange(partial, Tensor()), std::exchange(stack_.back().second, Tensor()));
+      stack_.pop_back();
+      ++level;
+    }
+    stack_.emplace_back(level, std::move(partial));
+    if (++added_ < range_.count) return;
+    const Tensor sum = std::exchange(stack_.back().second, Tensor());
+    stack_.clear();
+    if (ctx.tensor != nullptr) ctx.tensor->sum_partials(ctx, sum);
+    if (dtype_ == DType::kFloat32) return gradients.add(ctx, input_, sum);
+    const Tensor rounded = ctx.empty(sum.shape(), dtype_);
+    ctx.run(CastArgs{.x = sum, .y = rounded});
+    gradients.add(ctx, input_, rounded);
+  }
+
+ private:
+  const ChunkRange range_;
+  const ValueId input_;
+  const DType dtype_;
+  int added_ = 0;
+  std::vector<std::pair<int, Tensor>> stack_;  // levels descend
+};
+
+struct CopyBackward {
+  std::shared_ptr<GradientTree> tree;
+
+  std::string name() const { return "copy_to_chunk"; }
+  std::vector<Tensor> saved() const { return {}; }
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
+    tree->add(ctx, gradients, gradients.take(y));
+  }
+};
+
+struct SumBackward {
+  std::vector<ValueId> partials;
+
+  std::string name() const { return "sum_of_chunks"; }
+  std::vector<Tensor> saved() const { return {}; }
+  void backward(Context& ctx, Gradients& gradients, ValueId y) const {
+    const Tensor dy = gradients.take(y);
+    for (const ValueId partial : partials) gradients.add(ctx, partial, dy);
+  }
+};
+
+}  // namespace
+
+ChunkRange own_chunks(const Context& ctx, int chunks) {
+  return ctx.tensor != nullptr ? ctx.tensor->own_chunks(chunks) : ChunkRange{0, chunks};
+}
+
+std::vector<Tensor> copy_to_chunks(Context& ctx, const Tensor& input, const ChunkRange& range) {
+  TRIREME_CHECK(range.count >= 1 && (range.count & (range.count - 1)) == 0,
+                "a rank computes a power of two of chunks, not {}", range.count);
+  const Tensor x = cast(ctx, input, linear_dtype(ctx, input.dtype()));
+  const bool differentiates = ctx.tape != nullptr && x.id() != kNoValue;
+  const auto tree = differentiates ? std::make_shared<GradientTree>(range, x.id(), x.dtype()) : nullptr;
+  std::vector<Tensor> copies;
+  for (int i = 0; i < range.count; ++i) {
+    copies.push_back(differentiates ? recorded(ctx, x.detach(), CopyBackward{tree}) : x);
+  }
+  return copies;
+}
+
+void ChunkSum::add(Context& ctx, const Tensor& partial) {
+  TRIREME_CHECK(partial.dtype() == DType::kFloat32, "a partial sum of a chunk is fp32, not {}",
+                name(partial.dtype()));
+  partials_.push_back(partial.id());
+  Entry entry{0, partial.detach()};
+  while (!stack_.empty() && stack_.back().level == entry.level) {
+    entry = {entry.level + 1,
+             sum_of(ctx, std::exchange(stack_.back().sum, Tensor()), std::exchange(entry.sum, Tensor()))};
+    stack_.pop_back();
+  }
+  stack_.push_back(std::move(entry));
+  ++added_;
+}
+
+Tensor ChunkSum::finish(Context& ctx) {
+  TRIREME_CHECK(added_ == range_.count && stack_.size() == 1, "{} of {} chunks were added", added_,
+                range_.count);
+  const Tensor sum = std::exchange(stack_.back().sum, Tensor());
+  stack_.clear();
+  if (ctx.tensor != nullptr) ctx.tensor->sum_partials(ctx, sum);
+  const DType dtype = linear_dtype(ctx, DType::kFloat32);
+  Tensor y = sum;
+  if (dtype != DType::kFloat32) {
+    y = ctx.empty(sum.shape(), dtype);
+    ctx.run(CastArgs{.x = sum, .y = y});
+  }
+  return recorded(ctx, y, SumBackward{.partials = std::move(partials_)});
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,53 @@
+// The slice of a larger parameter that one tensor chunk holds.
+//
+// [Note: tensor chunks] A model may be cut into G chunks (EngineOptions::tensor_chunks): heads of attention
+// and columns of the MLP. Each chunk is a set of parameters of its own, and what a block computes of a chunk
+// is a product of its own: a column-parallel linear layer, the core, and a row-parallel linear layer, whose
+// result is a partial sum (Shoeybi et al. 2019). Partial sums are fp32 and are added in one binary tree over
+// the chunks, and so are the gradients of what the chunks read. The number of chunks is mathematics, like the
+// micro-batch: it decides which sums are made. Who computes a chunk does not.
+//
+// Elements of a chunk keep the random numbers of the whole parameter, so that models start alike whatever
+// they are cut into.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/base/shape.h"
+
+namespace trireme {
+
+enum class CutDim : std::uint8_t {
+  kRows,     // [N / G, K] of [N, K], [N / G] of [N]
+  kColumns,  // [N, K / G] of [N, K]
+};
+
+struct ParameterSlice {
+  int chunk = -1;  // that reads it; -1: all of the block
+  int chunks = 1;  // that the larger parameter is cut into; 1: this is the whole
+  CutDim dim = CutDim::kRows;
+  int sections = 1;  // kRows: equal parts that are each cut: 3 for packed [q | k | v]
+
+  bool is_whole() const { return chunks == 1; }
+  bool operator==(const ParameterSlice&) const = default;
+};
+
+/// ".chunk3", the end of the name of a chunk's parameter; empty for the whole.
+std::string chunk_suffix(const ParameterSlice& slice);
+
+/// Of the whole parameter that a slice of `shape` is of.
+Shape whole_shape(const ParameterSlice& slice, const Shape& shape);
+/// "blocks.0.mlp.up.weight" of "blocks.0.mlp.up.weight.chunk3".
+std::string whole_name(const ParameterSlice& slice, const std::string& name);
+
+/// Neighbours in both the slice and the whole: elements [first, first + count) of the slice are those of the
+/// whole from `first_of_whole` on.
+struct SliceRun {
+  std::int64_t first = 0, first_of_whole = 0, count = 0;
+};
+
+/// The run that element `at` of a slice of `shape` lies in, from `at` on.
+SliceRun run_from(const ParameterSlice& slice, const Shape& shape, std::int64_t at);
+
+}  // namespace trireme

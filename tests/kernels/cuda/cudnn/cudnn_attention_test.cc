@@ -1,0 +1,176 @@
+// The graphs that attention asks of cuDNN: their parts, their types, the engines that it takes.
+#include <gmock/gmock.h>
+
+#include "kernels/attention_workspace.h"
+#include "kernels/cuda/attention/attention_library.h"
+#include "kernels/cuda/device/stream.h"
+#include "tests/kernels/cuda/cudnn/cudnn_test.h"
+
+namespace trireme::testing {
+namespace {
+
+// See [Note: parts of an attention]: of 3 samples and 6 heads, whose scores take 512 bytes each.
+TEST_F(CudnnTest, AttentionGoesInPartsWithinItsWorkspace) {
+  emulation::set_dnn_engines({{.workspace_bytes = 64}});
+  const Rig rig(DeviceType::kCuda, 1);
+  const std::int64_t samples = 3, heads = 6, length = 16, width = 6 * 8;
+  const auto varied = [&](const Shape& shape, std::int64_t period) {
+    std::vector<float> values;
+    for (std::int64_t i = 0; i < shape.num_elems(); ++i)
+      values.push_back(static_cast<float>(i * 7 % period) / 64);
+    return rig.upload(shape, values, DType::kBFloat16);
+  };
+  const DeviceArray qkv = varied({samples, length, 3 * width}, 61),
+                    dout = varied({samples, length, width}, 53);
+  const DeviceArray out = rig.poisoned({samples, length, width}, DType::kBFloat16),
+                    lse = rig.poisoned({samples, heads, length});
+  rig.run(AttentionFwdArgs{.qkv = qkv, .out = out, .lse = lse, .num_heads = heads, .scale = 0.25f});
+  cuda::Stream& stream = cuda::stream_of(rig.exec());
+  const auto gradient = [&](std::int64_t most_bytes, int expected_runs) {
+    cuda::AttentionLibrary library(cuda::make_cudnn_handle(stream.get()), rig.shared_allocator(), most_bytes);
+    const DeviceArray dqkv = rig.poisoned({samples, length, 3 * width}, DType::kBFloat16);
+    const int before = dnn_counts().runs;
+    EXPECT_TRUE(library.run_bwd({.dout = dout,
+                                 .qkv = qkv,
+                                 .out = out,
+                                 .lse = lse,
+                                 .dqkv = dqkv,
+                                 .num_heads = heads,
+                                 .scale = 0.25f}));
+    EXPECT_EQ(dnn_counts().runs - before, expected_runs) << most_bytes;
+    return dqkv.download();
+  };
+  const std::vector<float> whole = gradient(kAttentionScoreBytes, 1);
+  struct Cap {
+    std::int64_t bytes;
+    int parts;
+  };
+  for (const auto& [bytes, parts] : {Cap{18 * 512, 1}, Cap{18 * 512 - 1, 3}, Cap{6 * 512, 3}, Cap{5 * 512, 6},
+                                     Cap{2 * 512, 9}, Cap{512, 18}, Cap{1, 18}}) {
+    EXPECT_TRUE(same_bits(gradient(bytes, parts), whole)) << bytes;
+  }
+}
+
+// An engine of cuDNN before 9.25, which has a workspace for the scores' gradients: what the meta backend
+// counts is what is held.
+TEST_F(CudnnTest, TheWorkspaceOfAttentionIsThePredictedOne) {
+  const std::int64_t samples = 3, heads = 6, length = 20, width = 6 * 8, head_bytes = length * length * 2;
+  for (const auto& [cap, part] : {std::pair{18 * head_bytes, 18}, {6 * head_bytes, 6}, {2 * head_bytes, 2}}) {
+    emulation::set_dnn_engines({{.workspace_bytes = static_cast<std::size_t>(part * head_bytes)}});
+    const Rig rig(DeviceType::kCuda, 1);
+    const DeviceArray qkv = rig.poisoned({samples, length, 3 * width}, DType::kBFloat16);
+    const DeviceArray out = rig.poisoned({samples, length, width}, DType::kBFloat16),
+                      dout = rig.poisoned({samples, length, width}, DType::kBFloat16),
+                      dqkv = rig.poisoned({samples, length, 3 * width}, DType::kBFloat16);
+    const DeviceArray lse = rig.poisoned({samples, heads, length});
+    const AttentionBwdArgs args{
+        .dout = dout, .qkv = qkv, .out = out, .lse = lse, .dqkv = dqkv, .num_heads = heads, .scale = 0.25f};
+    cuda::AttentionLibrary library(cuda::make_cudnn_handle(cuda::stream_of(rig.exec()).get()),
+                                   rig.shared_allocator(), cap);
+    rig.allocator().reset_peak();
+    const std::int64_t before = rig.allocator().stats().current[MemoryCategory::kWorkspace];
+    EXPECT_TRUE(library.run_bwd(args));
+    EXPECT_EQ(rig.allocator().stats().peak[MemoryCategory::kWorkspace] - before,
+              attention_bwd_workspace(args, cap))
+        << part << " heads at a time";
+  }
+}
+
+// See [Note: intermediates of attention].
+TEST_F(CudnnTest, AttentionIsAskedAgainWithFp32Intermediates) {
+  emulation::set_dnn_engines({{.is_wide = true}});
+  EXPECT_EQ(library_calls(64), 2);
+}
+
+// The same note: of backward first in the types of cuDNN's own frontend.
+TEST_F(CudnnTest, AttentionsBackwardIsAskedAsTheFrontendAsks) {
+  emulation::set_dnn_engines({{.widens = true}});
+  EXPECT_EQ(library_calls(64), 1) << "backward alone";
+  emulation::set_dnn_engines({{}});
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(library_calls(64), 2);
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
+}
+
+// The same note, on engines that are marked as nondeterministic: a trial tells them apart, once a shape.
+TEST_F(CudnnTest, AttentionTakesAMarkedEngineThatRepeatsItsBits) {
+  const emulation::DnnEngine marked{.notes = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}},
+      steady{.notes = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}, .repeats = true};
+  emulation::set_dnn_engines({marked});
+  ::testing::internal::CaptureStdout();
+  {
+    const Rig rig(DeviceType::kCuda, 1);
+    attend(rig);
+    const int runs = dnn_counts().runs;
+    attend(rig);
+    EXPECT_EQ(dnn_counts().runs, runs) << "refused once, tried again";
+  }
+  std::string said = ::testing::internal::GetCapturedStdout();
+  EXPECT_THAT(said, ::testing::HasSubstr("as nondeterministic; it does not repeat its bits"));
+  EXPECT_THAT(said, ::testing::HasSubstr("has no fitting engine for deterministic attention, bf16 forward"));
+
+  emulation::set_dnn_engines({marked, steady});
+  ::testing::internal::CaptureStdout();
+  const Rig rig(DeviceType::kCuda, 1);
+  attend(rig);
+  const int runs = dnn_counts().runs;
+  attend(rig);
+  EXPECT_EQ(dnn_counts().runs, runs + 1);
+  said = ::testing::internal::GetCapturedStdout();
+  EXPECT_THAT(
+      said, ::testing::HasSubstr("marks proposal 1 for deterministic attention, bf16 forward of [1, 2 heads, "
+                                 "8, 8] as nondeterministic; it repeats its bits in a trial, and is taken"));
+
+  // What needs no trial goes before, wherever it is proposed; backward goes the same way.
+  emulation::set_dnn_engines({steady, {}});
+  ::testing::internal::CaptureStdout();
+  attend(Rig(DeviceType::kCuda, 1));
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
+  emulation::set_dnn_engines({steady});
+  EXPECT_GT(library_calls(64), 2) << "a trial, and a call of each";
+}
+
+TEST_F(CudnnTest, AttentionThatNoLibraryTakesIsNamedOnce) {
+  const Rig rig(DeviceType::kCuda, 1);
+  const auto attend_with = [&](std::int64_t head_dim, float dropout_p) {
+    const Shape shape{1, 8, 2 * head_dim};
+    const DeviceArray qkv =
+        rig.upload({1, 8, 6 * head_dim}, std::vector<float>(static_cast<std::size_t>(48 * head_dim), 0.5f),
+                   DType::kBFloat16);
+    const DeviceArray out = rig.poisoned(shape, DType::kBFloat16), lse = rig.poisoned({1, 2, 8});
+    rig.run(AttentionFwdArgs{
+        .qkv = qkv, .out = out, .lse = lse, .num_heads = 2, .scale = 1.0f, .dropout_p = dropout_p});
+  };
+  const int runs = dnn_counts().runs;
+  ::testing::internal::CaptureStdout();
+  for (int i = 0; i < 2; ++i) {
+    attend_with(20, 0.0f);
+    attend_with(16, 0.25f);
+  }
+  const std::string said = ::testing::internal::GetCapturedStdout();
+  EXPECT_EQ(dnn_counts().runs, runs);
+  for (const char* problem :
+       {"no library takes bf16 attention of heads of 20 elements, no multiple of 8; ",
+        "no library takes bf16 attention with dropout; the slower native kernel runs"}) {
+    EXPECT_NE(said.find(problem), std::string::npos) << said;
+    EXPECT_EQ(said.find(problem), said.rfind(problem)) << said;
+  }
+}
+
+// See [Note: defects of cuDNN's attention].
+TEST_F(CudnnTest, WhatAVersionGetsWrongOwnKernelsDo) {
+  EXPECT_EQ(library_calls(65), 2);
+  EXPECT_EQ(library_calls(1), 1) << "no backward of a single token";
+  emulation::set_dnn_version(91500);
+  EXPECT_EQ(library_calls(65), 1);
+  EXPECT_EQ(library_calls(128), 2);
+  for (const std::size_t version : {91000, 91001}) {
+    emulation::set_dnn_version(version);
+    EXPECT_EQ(library_calls(128), 0);
+  }
+  emulation::set_dnn_version(90900);
+  EXPECT_EQ(library_calls(128), 2);
+}
+
+}  // namespace
+}  // namespace trireme::testing

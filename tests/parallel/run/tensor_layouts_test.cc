@@ -1,0 +1,217 @@
+// The tensor axis: the same bits on every layout of a model in chunks, in every precision, and predicted
+// memory and traffic.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <mutex>
+
+#include "models/gpt.h"
+#include "parallel/comm/local.h"
+#include "parallel/foresee/predict.h"
+#include "parallel/run/checkpoint_state.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tiny_gpt.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kGlobalBatch = 8, kSteps = 3, kSeqLen = 9, kVocab = 37;
+constexpr int kChunks = 8, kMaxRanks = 8;
+
+struct Layout {
+  int tensor = 1, data = 1, zero = 0, recompute = 0;
+  PipelineOptions pipeline;
+
+  int ranks() const { return tensor * data * pipeline.stages; }
+  std::string to_string() const {
+    return fmt::format("{} tensor x {} data ranks x {} stages of {} chunk(s), {}, zero {}, recompute {}",
+                       tensor, data, pipeline.stages, pipeline.chunks, name(pipeline.schedule), zero,
+                       recompute);
+  }
+};
+
+GptConfig model(bool tied, int chunks = kChunks) {
+  return {.layers = 4,
+          .hidden = 32,
+          .heads = 8,
+          .vocab = kVocab,
+          .seq_len = kSeqLen,
+          .dropout = 0.1f,
+          .tied = tied,
+          .tensor_chunks = chunks};
+}
+
+EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
+  EngineOptions options{.global_batch = kGlobalBatch,
+                        .micro_batch = 1,
+                        .seed = 5,
+                        .optimizer = {.weight_decay = 0.1f},
+                        .grad_clip = 0.5f,
+                        .zero = static_cast<ZeroStage>(layout.zero),
+                        .recompute_every = layout.recompute,
+                        .pipeline = layout.pipeline,
+                        .tensor = layout.tensor,
+                        .sample = SampleSpec{.input = {kSeqLen}, .target = {kSeqLen}},
+                        .precision = Precision(mode)};
+  if (mode == PrecisionMode::kFp16) options.loss_scale = {.kind = LossScaleConfig::Kind::kDynamic};
+  return options;
+}
+
+std::vector<PipelineOptions> pipelines() {
+  return {{.stages = 1},
+          {.stages = 2, .schedule = PipelineSchedule::kGpipe},
+          {.stages = 2, .schedule = PipelineSchedule::kOneForwardOneBackward},
+          {.stages = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2},
+          {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1},
+          {.stages = 4, .schedule = PipelineSchedule::kOneForwardOneBackward}};
+}
+
+// Tensor ranks x data ranks x stages and their schedules x ZeRO x recompute, up to eight ranks.
+std::vector<Layout> all_layouts() {
+  std::vector<Layout> all;
+  for (const PipelineOptions& pipeline : pipelines()) {
+    for (const int tensor : {1, 2, 4, 8}) {
+      for (const int data : {1, 2, 4}) {
+        for (const int zero : {0, 1, 2, 3}) {
+          for (const int recompute : {0, 1, 2}) {
+            const Layout layout{tensor, data, zero, recompute, pipeline};
+            if (layout.ranks() <= kMaxRanks && (data > 1 || zero == 0 || zero == 3)) all.push_back(layout);
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
+struct Outcome {
+  std::uint64_t hash = 0;
+  float loss = 0, eval_loss = 0;
+  bool operator==(const Outcome&) const = default;
+};
+
+void train(Engine& engine, std::int64_t to_step, const std::function<void(const StepResult&)>& look) {
+  while (engine.steps_done() < to_step) {
+    const std::int64_t first = engine.steps_done() * kGlobalBatch;
+    look(engine.step(testing::token_source(kVocab, kSeqLen, first), kGlobalBatch * kSeqLen, 1e-2));
+  }
+}
+
+Outcome run(PrecisionMode mode, bool tied, const Layout& layout) {
+  const auto blocks = std::make_shared<const BlockList>(build_gpt(model(tied)));
+  const EngineOptions options = options_for(mode, layout);
+  Outcome outcome;
+  std::mutex mutex;
+  run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
+    Engine engine(blocks, comm, options);
+    const StepPrediction predicted =
+        predict_step(blocks, options, *options.sample, layout.ranks(), comm->rank());
+    Outcome mine;
+    train(engine, kSteps, [&](StepResult result) {
+      result.memory.peak[MemoryCategory::kWorkspace] = 0;
+      mine.loss = result.loss;
+      const std::lock_guard lock(mutex);
+      EXPECT_EQ(result.memory.peak.bytes, predicted.memory.peak.bytes) << layout.to_string();
+      EXPECT_EQ(result.memory.peak_total, predicted.memory.peak_total) << layout.to_string();
+      EXPECT_EQ(result.sent_bytes, predicted.sent_bytes) << layout.to_string();
+    });
+    mine.hash = engine.state_hash();
+    mine.eval_loss = engine.evaluate(testing::token_source(kVocab, kSeqLen, 777), 5, 5 * kSeqLen);
+    const std::lock_guard lock(mutex);
+    if (comm->rank() == 0) outcome = mine;
+  });
+  return outcome;
+}
+
+TEST(TensorLayouts, EveryLayoutGivesTheSameState) {
+  const Outcome expected = run(PrecisionMode::kFp32, true, {});
+  EXPECT_TRUE(std::isfinite(expected.eval_loss));
+  const std::vector<Layout> layouts = all_layouts();
+  EXPECT_GE(layouts.size(), 150u);
+  for (const Layout& layout : layouts) {
+    EXPECT_TRUE(run(PrecisionMode::kFp32, true, layout) == expected) << layout.to_string();
+  }
+}
+
+class TensorLayouts : public ::testing::TestWithParam<std::tuple<PrecisionMode, bool>> {};
+
+const Layout kSome[] = {
+    {.tensor = 8},
+    {.tensor = 2, .data = 4, .zero = 2},
+    {.tensor = 4, .data = 2, .zero = 3, .recompute = 2},
+    {.tensor = 2, .data = 2, .zero = 1, .pipeline = {.stages = 2}},
+    {.tensor = 2, .recompute = 1, .pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1}}};
+
+TEST_P(TensorLayouts, GiveTheSameStateInEveryPrecision) {
+  const auto [mode, tied] = GetParam();
+  const Outcome expected = run(mode, tied, {});
+  for (const Layout& layout : kSome) EXPECT_TRUE(run(mode, tied, layout) == expected) << layout.to_string();
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, TensorLayouts,
+                         ::testing::Combine(::testing::Values(PrecisionMode::kFp32, PrecisionMode::kTf32,
+                                                              PrecisionMode::kFp16, PrecisionMode::kBf16),
+                                            ::testing::Bool()),
+                         [](const auto& info) {
+                           return fmt::format("{}_{}", name(std::get<0>(info.param)),
+                                              std::get<1>(info.param) ? "tied" : "untied");
+                         });
+
+// Stopped after two steps on one layout, and gone on with on another.
+TEST(TensorLayouts, CheckpointsResumeOnAnyOther) {
+  const Outcome expected = run(PrecisionMode::kBf16, true, {});
+  for (const Layout& from : kSome) {
+    const testing::TemporaryFolder folder;
+    run_local_ranks(from.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
+      Engine engine(build_gpt(model(true)), comm, options_for(PrecisionMode::kBf16, from));
+      train(engine, kSteps - 1, [](const StepResult&) {});
+      save_state(engine, folder.path());
+    });
+    for (const Layout& to : {Layout{}, Layout{.tensor = 4, .data = 2, .zero = 2}, kSome[4]}) {
+      run_local_ranks(to.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
+        Engine engine(build_gpt(model(true)), comm, options_for(PrecisionMode::kBf16, to));
+        load_state(engine, folder.path(), StateParts::kAll);
+        engine.set_steps_done(kSteps - 1);
+        train(engine, kSteps, [](const StepResult&) {});
+        EXPECT_EQ(engine.state_hash(), expected.hash) << from.to_string() << " -> " << to.to_string();
+      });
+    }
+  }
+}
+
+// The number of chunks decides last bits alone.
+TEST(TensorLayouts, ModelsInChunksStartAlike) {
+  const auto first_loss = [](int chunks) {
+    float loss = 0;
+    run_local_ranks(1, [&](const std::shared_ptr<Communicator>& comm) {
+      Engine engine(build_gpt(model(true, chunks)), comm, options_for(PrecisionMode::kFp32, {}));
+      loss = engine.evaluate(testing::token_source(kVocab, kSeqLen, 0), 4, 4 * kSeqLen);
+    });
+    return loss;
+  };
+  for (const int chunks : {2, 4, 8}) EXPECT_NEAR(first_loss(chunks), first_loss(1), 1e-6) << chunks;
+}
+
+TEST(TensorLayouts, WhatCannotBeSharedIsRefused) {
+  const auto refusal = [](const GptConfig& config, int ranks, int tensor) {
+    std::string message;
+    run_local_ranks(ranks, [&](const std::shared_ptr<Communicator>& comm) {
+      try {
+        const Engine engine(build_gpt(config), comm, options_for(PrecisionMode::kFp32, {.tensor = tensor}));
+      } catch (const Error& error) {
+        if (comm->rank() == 0) message = error.what();
+      }
+    });
+    return message;
+  };
+  EXPECT_NE(refusal(model(true, 1), 2, 2).find("the model has one tensor chunk"), std::string::npos);
+  EXPECT_NE(refusal(model(true, 2), 4, 4).find("cannot share the 2 tensor chunks of 'blocks.0 chunk 0'"),
+            std::string::npos);
+  EXPECT_NE(refusal(model(true), 3, 2).find("start a multiple of 2 ranks"), std::string::npos);
+  EXPECT_THROW(build_gpt(model(true, 3)), Error);
+  EXPECT_THROW(build_gpt(model(true, 16)), Error);
+}
+
+}  // namespace
+}  // namespace trireme
