@@ -8,6 +8,14 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# Debian's Python, which has Debian's matplotlib.
+python=${TRIREME_PYTHON:-/usr/bin/python3}
+for word in "$@"; do  # what needs neither packages nor a build
+  case $word in
+  -h | --help | --list) [ ! -x "$python" ] || exec "$python" tests/bench/reproduce "$@" ;;
+  esac
+done
+
 third_party/install.sh --report </dev/null
 
 echo "reproduce: building"
@@ -15,6 +23,4 @@ echo "reproduce: building"
   cmake --preset release -DTRIREME_BUILD_TESTS=OFF -DTRIREME_BUILD_EXAMPLES=OFF </dev/null >/dev/null
 cmake --build build/release --target trireme </dev/null
 
-# Debian's Python, which has Debian's matplotlib.
-python=${TRIREME_PYTHON:-/usr/bin/python3}
 exec "$python" tests/bench/reproduce "$@" </dev/null

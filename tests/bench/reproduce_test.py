@@ -13,13 +13,13 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "reproduce"))
-from compare import agreement, drift, find_worse  # noqa: E402
+from compare import agreement, drift, find_worse, print_comparison  # noqa: E402
 from experiment import ExperimentError, read_experiment, read_experiments  # noqa: E402
 from expression import ExpressionError, evaluate, names  # noqa: E402
 from intervals import median_interval, overlap  # noqa: E402
-from library import BEGIN, END, keep, machines_text, pages_differ, write_pages  # noqa: E402
+from library import BEGIN, END, keep, machines_text, pages_differ, read_results, write_pages  # noqa: E402
 from machine import why_no_cuda, why_no_namespaces  # noqa: E402
-from measure import DIFFERS, NOT_RUN, REPRODUCED, WITHIN_NOISE, judge  # noqa: E402
+from measure import DIFFERS, NOT_RUN, REPRODUCED, UNDECIDED, WITHIN_NOISE, judge  # noqa: E402
 from report import memory_rows  # noqa: E402
 
 TINY = """
@@ -129,7 +129,11 @@ class Intervals(unittest.TestCase):
     def test_verdicts(self):
         self.assertEqual(judge(0.5, 0.6, 0.7, [0.4, 0.8]), REPRODUCED)
         self.assertEqual(judge(0.5, 0.6, 0.9, [0.4, 0.8]), WITHIN_NOISE)
-        self.assertEqual(judge(0.7, 0.85, 0.9, [0.4, 0.8]), DIFFERS)
+        self.assertEqual(judge(0.4, 0.6, 0.9, [0.5, 0.8]), UNDECIDED)  # its ends lie more than twice apart
+        self.assertEqual(judge(0.0, 0.6, 1.1, [0.0, 1.0]), WITHIN_NOISE)  # of 0, nothing is a multiple
+        self.assertEqual(judge(0.7, 0.85, 0.9, [0.4, 0.8]), UNDECIDED)
+        self.assertEqual(judge(0.81, 0.85, 0.9, [0.4, 0.8]), DIFFERS)
+        self.assertEqual(judge(0.1, 0.2, 0.39, [0.4, 0.8]), DIFFERS)
         self.assertTrue(overlap((1, 2), (2, 3)))
 
 
@@ -194,9 +198,29 @@ class Library(unittest.TestCase):
     def test_results_are_kept_by_machine_and_comparable(self):
         self.assertEqual(self.file.parent.name, "p-1-2-cores")
         kept = json.loads(self.file.read_text())
-        self.assertEqual(kept["experiments"][0]["variants"][0]["rounds"], [{"numbers": {"step_ms": 1.2346}}])
+        self.assertEqual(kept["experiments"][0]["variants"][0]["rounds"], [{"numbers": {"step_ms": 1.23456789}}])
         self.assertEqual(find_worse(kept, kept), [])
+        self.assertEqual(find_worse(kept, KEPT), [])
         self.assertEqual(agreement(kept, kept), (["e"], []))
+
+    def test_bytes_are_kept_whole(self):
+        exact = 123456789012345.0
+        results = json.loads(json.dumps(KEPT))
+        results["experiments"][0]["variants"][0]["rounds"][0]["numbers"] = {"peak_bytes": exact}
+        kept = json.loads(keep(results, self.root).read_text())
+        self.assertEqual(kept["experiments"][0]["variants"][0]["rounds"][0]["numbers"], {"peak_bytes": int(exact)})
+
+    def test_a_part_of_the_experiments_is_not_kept(self):
+        with self.assertRaisesRegex(ExperimentError, "--only e"):
+            keep(KEPT | {"only": ["e"]}, self.root)
+
+    def test_what_is_no_result_is_refused(self):
+        for text in ("", "[]", "{}", '{"experiments": [1]}', '{"experiments": [], "machine": {}}'):
+            (self.root / "bad.json").write_text(text)
+            with self.assertRaisesRegex(ExperimentError, "bad.json"):
+                read_results(self.root / "bad.json")
+        with self.assertRaisesRegex(ExperimentError, "--quick"):
+            print_comparison(KEPT, KEPT | {"full": True})
 
     def test_machines_stand_side_by_side(self):
         other = KEPT | {"machine": KEPT["machine"] | {"processor": "Q"}}
@@ -254,6 +278,11 @@ class Files(unittest.TestCase):
                            "every2", "another variant")
         self.check_refused(TINY.replace("[variants.every2]", "[variants.every2]\nranks = 3\nranks_per_host = 2"), "3 ranks")
         self.check_refused(TINY.replace('kind = "bars"', 'kind = "waterfall"\nvariants = ["plane"]'), "time", "in order")
+        self.check_refused(TINY.replace("[variants.plain]", "[variants.pl-ain]"), "pl-ain")
+        self.check_refused(TINY.replace("rounds = { quick = 2", 'rounds = { quick = "2"'), "rounds")
+        self.check_refused(TINY.replace('value = "plain.peak_bytes"', 'value = "sqrt(plain.peak_bytes)"'), "sqrt", "log2")
+        self.check_refused(TINY.replace('name = "predicted"', 'name = "activations"'), "activations")
+        self.check_refused(TINY.replace('title = "tiny"', 'title = 5'), "title", "a text")
         self.check_refused("title = ", "")
 
     def test_all_that_are_shipped_are_whole(self):
@@ -386,6 +415,15 @@ reproduced_if = [0, 1e9]
 
     def test_a_missing_program_is_refused(self):
         self.assertIn("--trireme", self.reproduce("--trireme", str(self.folder / "nothing"), code=2))
+        self.assertIn("is no trireme", self.reproduce("--trireme", "/bin/true", code=2))
+
+    def test_options_that_make_no_sense_are_refused_before_anything_runs(self):
+        (self.folder / "file").write_text("")
+        self.assertIn("cannot be written", self.reproduce("--out", str(self.folder / "file" / "out"), code=2))
+        self.assertIn("leave --only out", self.reproduce("--only", "tiny", "--keep", code=2))
+        self.assertIn("--compare OLD.json or --keep", self.reproduce("--of", str(self.folder / "file"), code=2))
+        self.assertIn("no results.json", self.reproduce("--compare", str(self.folder / "file"), code=2))
+        self.assertFalse((self.folder / "out" / "runs").exists())
 
 
 if __name__ == "__main__":

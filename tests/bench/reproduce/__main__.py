@@ -3,6 +3,7 @@ side by side in turns, and writes a report: report.html, report.md and results.j
 import argparse
 import json
 import shutil
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -19,7 +20,7 @@ from library import keep, kept_files, machines_text, pages_differ, read_results,
 from machine import cores, machine_facts, num_gpus, why_no_cuda, why_no_namespaces  # noqa: E402
 from matrix import cells, read_matrix, run_matrix, write_csv  # noqa: E402
 from measure import Options, num_rounds, run_experiment, why_not  # noqa: E402
-from peer import why_no_peer  # noqa: E402
+from peer import peer_version, why_no_peer  # noqa: E402
 
 
 def parse_options():
@@ -61,14 +62,17 @@ def chosen_experiments(options):
 
 
 class Progress:
-    """A line for each run, with the time that is left at the pace so far."""
+    """A line for each run, with the time that is left at the pace of those that were really run."""
 
-    def __init__(self, runs):
-        self.runs, self.done, self.started = runs, 0, time.monotonic()
+    def __init__(self, runs, runner):
+        self.runs, self.runner = runs, runner
+        self.done, self.ran, self.started, self.processes = 0, 0, time.monotonic(), 0
 
     def __call__(self, what):
         spent = time.monotonic() - self.started
-        left = f", about {spent / self.done * (self.runs - self.done) / 60:.0f} min left" if self.done > 2 else ""
+        self.ran += self.runner.started > self.processes
+        self.processes = self.runner.started
+        left = f", about {spent / self.ran * (self.runs - self.done) / 60:.0f} min left" if self.ran > 2 else ""
         self.done += 1
         print(f"[{int(spent) // 60:02}:{int(spent) % 60:02}] {self.done}/{self.runs} {what}{left}", flush=True)
 
@@ -131,8 +135,21 @@ def prepare_inputs(experiments, how, trireme, folder):
             experiment.job = substitute(experiment.job, places)
 
 
+def check_program(trireme):
+    if not trireme.is_file():
+        raise ExperimentError(f"there is no program {trireme}: build it, or name it with --trireme")
+    try:
+        said = subprocess.run([str(trireme), "--version"], capture_output=True, text=True).stdout
+    except (OSError, UnicodeDecodeError) as error:
+        raise ExperimentError(f"--trireme {trireme} cannot be run: {error}") from None
+    if not said.startswith("trireme "):
+        raise ExperimentError(f"--trireme {trireme} is no trireme: its --version says '{said.strip()[:60]}'")
+
+
 def main():
     options = parse_options()
+    if options.keep and options.only:
+        raise ExperimentError("--keep wants all experiments: leave --only out")
     done = without_runs(options)
     if done is not None:
         return done
@@ -144,23 +161,26 @@ def main():
             print(f"{matrix.name:22} Model x batch x size x optimizer x precision: {len(list(cells(matrix)))} short runs")
         return 0
     trireme = Path(options.trireme).resolve()
-    if not trireme.is_file():
-        raise ExperimentError(f"there is no program {trireme}: build it, or name it with --trireme")
+    check_program(trireme)
     out = Path(options.out).resolve()
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "results.json").touch()
+    except OSError as error:
+        raise ExperimentError(f"--out {out} cannot be written: {error.strerror}") from None
     if not options.resume:
         for part in (*experiments, *([matrix] if matrix else [])):
             shutil.rmtree(out / "runs" / part.name, ignore_errors=True)
-    facts = machine_facts(trireme)
+    facts = machine_facts(trireme) | {"pytorch": peer_version(options.peer) if options.peer else ""}
     how = how_to_run(options, experiments, trireme)
     prepare_inputs(experiments, how, trireme, out / "inputs")
     runner = JobRunner(trireme, out / "runs", facts["build"], peer=options.peer or "")
     num_cells = len(list(cells(matrix))) if matrix else 0
-    progress = Progress(sum(num_runs(experiment, how) for experiment in experiments) + num_cells)
-    results = {"machine": facts, "full": options.full,
+    progress = Progress(sum(num_runs(experiment, how) for experiment in experiments) + num_cells, runner)
+    results = {"machine": facts, "full": options.full, "only": options.only or [],
                "experiments": [run_experiment(experiment, runner, how, progress) for experiment in experiments],
                "matrix": run_matrix(matrix, runner, how, progress) if matrix else []}
     results["picture"] = waterfall(results, experiments)
-    out.mkdir(parents=True, exist_ok=True)
     (out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     if matrix:
         write_csv(results["matrix"], out / "matrix.csv")

@@ -2,6 +2,7 @@
 import math
 import statistics
 
+from experiment import ExperimentError
 from intervals import median_interval, overlap
 from machine import same_hardware
 
@@ -88,6 +89,8 @@ def print_agreement(old, new):
 
 def print_comparison(old, new):
     """Returns whether anything is worse."""
+    if old["full"] != new["full"]:
+        raise ExperimentError("--compare: one of the two is of --quick, the other of --full: their jobs differ")
     if not same_hardware(old["machine"], new["machine"]):
         print(f"compare: another machine ({old['machine']['processor']}, {old['machine']['cores']} cores): "
               "its times say nothing about this build; only bytes are compared")

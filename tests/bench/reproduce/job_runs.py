@@ -81,6 +81,7 @@ class JobRunner:
     def __init__(self, trireme, folder, digest, mpiexec="mpirun", peer=""):
         self.trireme, self.folder, self.digest, self.mpiexec = str(trireme), folder, digest, mpiexec
         self.peer_python = peer
+        self.started = 0  # processes; what an earlier run has left is not counted
 
     def plan(self, experiment, variant, job):
         place = self.folder / experiment.name / variant.name
@@ -142,6 +143,7 @@ class JobRunner:
         (place / f"{what}.sh").write_text(f"cd {shlex.quote(str(place))} && {shlex.join(command)}\n")
         with open(place / f"{what}.out", "w") as out, open(place / f"{what}.err", "w") as err:
             code = _wait_for(subprocess.Popen(command, cwd=place, stdin=subprocess.DEVNULL, stdout=out, stderr=err))
+        self.started += 1
         printed = (place / f"{what}.out").read_text()
         meant = 2 if what == "train" and variant.refused else 0
         # A plan that does not fit the machine is one all the same: exit code 2, after its JSON.
@@ -150,7 +152,7 @@ class JobRunner:
             error = next((line for line in lines if "error" in line.lower()), lines[-1])
             raise RunFailed(f"{error} (exit code {code} in place of {meant}: {place / what}.sh)")
         result = {"key": key, "command": shlex.join(command), "folder": str(place.relative_to(self.folder.parent)),
-                  "exit_code": code, "numbers": read()}
+                  "exit_code": code, "load": round(os.getloadavg()[0], 1), "numbers": read()}
         partial = record.with_suffix(".partial")
         partial.write_text(json.dumps(result, indent=1))
         partial.rename(record)

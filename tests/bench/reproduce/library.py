@@ -7,7 +7,7 @@ from pathlib import Path
 
 from compare import COSTS
 from experiment import ExperimentError
-from measure import NOT_RUN
+from measure import NOT_RUN, REPRODUCED, WITHIN_NOISE
 
 RESULTS = Path("tests/bench/results")
 PAGE, PICTURE = RESULTS / "reproduced.md", RESULTS / "reproduced.svg"
@@ -66,6 +66,8 @@ def small(results):
 
 def keep(results, root):
     """Returns the file. A line an experiment's variant or figure, for readable differences."""
+    if results.get("only"):
+        raise ExperimentError("--keep wants all experiments of a run: these are of --only " + " ".join(results["only"]))
     path = root / RESULTS / machine_name(results["machine"]) / "reproduce.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(small(results), indent=1)
@@ -120,7 +122,7 @@ def _by_figure(kept):
                 row = experiment["title"], figure["name"] or "all"
                 rows[row] = None
                 documented[row] = documented.get(row) or figure.get("documented", "")
-                because = f", because {figure['because']}" if figure.get("because") else ""
+                because = f", {figure['because']}" if figure.get("because") else ""
                 verdict = f", {figure['verdict']}{because}" if "value" in figure else ""
                 cells[row, column] = _cell(figure) + verdict
     return rows, cells, documented
@@ -163,8 +165,10 @@ def _telling(results):
 
 def readme_rows(results):
     figures = [figure for experiment in results["experiments"] for figure in experiment["figures"] if "value" in figure]
-    good = sum(figure["verdict"].startswith("reproduced") for figure in figures)
-    lines = ["", f"`examples/reproduce.sh` on {machine_title(results['machine'])}, load {results['machine']['load']:g}: {good} of {len(figures)} figures reproduced, and "
+    near = sum(figure["verdict"] == WITHIN_NOISE for figure in figures)
+    good = sum(figure["verdict"] == REPRODUCED for figure in figures)
+    lines = ["", f"`examples/reproduce.sh` on {machine_title(results['machine'])}, load {results['machine']['load']:g}: {good} of {len(figures)} figures "
+             f"reproduced, {near} more within the noise, and "
              f"{results['memory_as_predicted']}", f"of {results['memory_runs']} runs at the predicted byte of memory. "
              f"[All of them]({PAGE}), by machine.", "", "| experiment | figure | documented | here |", "| --- | --- | --- | --- |"]
     lines += [f"| {title.split(':')[0]} | {figure['name']} | {figure.get('documented', '')} | {_cell(figure)} |"

@@ -10,6 +10,8 @@ from job_runs import RunFailed
 # "fp32.loss.spread" and the like are of all rounds, the other numbers of one.
 OVER_ROUNDS = {"mean": statistics.mean, "spread": statistics.stdev}
 REPRODUCED, WITHIN_NOISE, DIFFERS, NOT_RUN = "reproduced", "reproduced within the noise", "differs", "not run"
+UNDECIDED = "too noisy to tell"
+TOO_WIDE = 2.0  # an interval whose ends lie further apart than this many times decides nothing beyond itself
 
 
 @dataclasses.dataclass
@@ -87,7 +89,11 @@ def judge(low, middle, high, expected):
     lowest, highest = expected
     if lowest <= low and high <= highest:
         return REPRODUCED
-    return WITHIN_NOISE if low <= highest and high >= lowest and lowest <= middle <= highest else DIFFERS
+    if low > highest or high < lowest:
+        return DIFFERS
+    if not lowest <= middle <= highest or 0 < TOO_WIDE * low < high:
+        return UNDECIDED
+    return WITHIN_NOISE
 
 
 def _over_rounds(experiment, figure, rounds, count):
@@ -117,7 +123,7 @@ def measure_figure(experiment, figure, rounds, count):
     verdict = judge(low, middle, high, expected)
     return {"name": figure.name, "unit": figure.unit, "documented": figure.documented, "formula": figure.formula,
             "value": middle, "low": low, "high": high, "rounds": values, "expected": expected, "verdict": verdict,
-            "because": figure.otherwise if verdict == DIFFERS else "", "expression": figure.value,
+            "because": f"perhaps because {figure.otherwise}" if figure.otherwise and verdict == DIFFERS else "", "expression": figure.value,
             "telling": figure.telling}
 
 
@@ -145,7 +151,8 @@ class _Rounds:
         else:
             numbers, run = self._train(variant, job, number)
         self.numbers[variant.name].append(numbers)
-        self.variants[variant.name]["rounds"].append({"folder": run["folder"], "command": run["command"], "numbers": numbers})
+        kept = {key: run[key] for key in ("folder", "command", "load") if key in run}
+        self.variants[variant.name]["rounds"].append(kept | {"numbers": numbers})
 
     def _train(self, variant, job, number):
         plan = self.runner.plan(self.experiment, variant, job)

@@ -1,4 +1,4 @@
-"""Whether a Python has PyTorch."""
+"""Whether a Python has PyTorch, and which."""
 import subprocess
 
 
@@ -14,3 +14,10 @@ def why_no_peer(python):
         last = (asked.stderr.strip().splitlines() or ["no output"])[-1]
         return f"--peer {python} has no PyTorch ({last}): pip install torch, or Debian's python3-torch"
     return ""
+
+
+def peer_version(python):
+    """PyTorch's, such as "2.9.1+cpu"; empty without."""
+    if why_no_peer(python):
+        return ""
+    return subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True).stdout.strip()

@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000"]
 CATEGORIES = ["parameters", "gradients", "optimizer", "activations", "communication", "batch", "host", "data"]
 MIB = 1 << 20
+STRAY = 2.0  # times the largest median
 plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.fonttype": "none",
                      "svg.hashsalt": "reproduce", "axes.prop_cycle": matplotlib.cycler(color=COLOURS)})
 
@@ -33,10 +34,16 @@ def _first(variant):
 
 def _bars(plot, variants, _):
     figure, axes = _axes(0.7 + 0.4 * len(variants))
-    for row, variant in enumerate(variants):
-        values = [one["numbers"][plot.value] for one in variant["rounds"]]
+    rows = [[one["numbers"][plot.value] for one in variant["rounds"]] for variant in variants]
+    # A round that strays far is named at the edge; it would squash all others.
+    limit = STRAY * max(statistics.median(values) for values in rows)
+    for row, values in enumerate(rows):
         axes.barh(row, statistics.median(values), color=COLOURS[0], height=0.6)
-        axes.plot(values, [row] * len(values), "o", color="#000000", markersize=3, zorder=3)
+        inside = [value for value in values if value <= limit or limit <= 0]
+        axes.plot(inside, [row] * len(inside), "o", color="#000000", markersize=3, zorder=3)
+        if len(inside) < len(values):
+            beyond = ", ".join(f"{value:.4g}" for value in sorted(values) if value > limit)
+            axes.text(limit, row, f"also {beyond} \u2192", ha="right", va="center")
     axes.set_yticks(range(len(variants)), [variant["title"] for variant in variants])
     axes.invert_yaxis()
     axes.set_xlabel(f"{plot.value.removesuffix('_ms').removesuffix('_per_s').replace('_', ' ')} ({plot.unit}); bars: medians, dots: rounds")

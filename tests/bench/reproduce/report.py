@@ -1,12 +1,13 @@
 """report.html, self-contained, and report.md from results.json."""
 import html
 import json
+import shlex
 
 import plots
 from matrix import DIMENSIONS, heat_map
-from measure import DIFFERS, NOT_RUN, REPRODUCED, WITHIN_NOISE
+from measure import DIFFERS, NOT_RUN, REPRODUCED, UNDECIDED, WITHIN_NOISE
 
-MARKS = {REPRODUCED: "yes", WITHIN_NOISE: "near", DIFFERS: "no", NOT_RUN: "none"}
+MARKS = {REPRODUCED: "yes", WITHIN_NOISE: "near", UNDECIDED: "near", DIFFERS: "no", NOT_RUN: "none"}
 STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}
 h1,h2{line-height:1.2} h2{margin-top:2.5rem;border-top:1px solid #bbb;padding-top:1rem}
@@ -23,7 +24,7 @@ svg{max-width:100%;height:auto} figure{margin:1rem 0} figcaption{font-size:.9rem
 .wide td,.wide td.n{text-align:left;border:0;padding:.1rem 0}.wide td:first-child{font-weight:bold}
 .wide td[data-h]:not(:first-child)::before{content:attr(data-h) ": ";color:#555}}
 @media print{body{margin:0;max-width:none;font-size:11pt}.wide{overflow:visible}.v{white-space:normal}
-h2,p{break-after:avoid}figure,tr{break-inside:avoid}details{display:none}th,td{padding:.15rem .3rem}}
+h2,p{break-after:avoid}figure,tr{break-inside:avoid}pre{white-space:pre-wrap;overflow-wrap:anywhere}th,td{padding:.15rem .3rem}}
 """
 
 
@@ -61,20 +62,23 @@ def verdict_of(result):
     if result["reason"]:
         return NOT_RUN
     verdicts = [figure["verdict"] for figure in result["figures"]]
-    return next(verdict for verdict in (DIFFERS, WITHIN_NOISE, REPRODUCED, NOT_RUN) if verdict in verdicts)
+    return next(verdict for verdict in (DIFFERS, UNDECIDED, WITHIN_NOISE, REPRODUCED, NOT_RUN) if verdict in verdicts)
 
 
 def count_of(result):
     """How many of its figures were reproduced, in words; nothing where there are none."""
-    good = sum(figure["verdict"] in (REPRODUCED, WITHIN_NOISE) for figure in result["figures"])
-    return f"{good} of {len(result['figures'])} figures" if result["figures"] else ""
+    counts = [(sum(figure["verdict"] == verdict for figure in result["figures"]), words)
+              for verdict, words in ((REPRODUCED, "reproduced"), (WITHIN_NOISE, "within the noise"), (UNDECIDED, "too noisy"),
+                                     (DIFFERS, "different"), (NOT_RUN, "not run"))]
+    return ", ".join(f"{count} {words}" for count, words in counts if count)
 
 
 def machine_line(results):
     facts = results["machine"]
     gpu = f", {facts['gpu']}" if facts["gpu"] else ", no GPU"
+    torch = f", PyTorch {facts['pytorch']}" if facts.get("pytorch") else ""
     return (f"{facts['processor']}, {facts['cores']} cores, {facts['memory_bytes'] / 2 ** 30:.0f} GiB{gpu}, load {facts['load']:g}; "
-            f"build {facts['build']}")
+            f"build {facts['build']}{torch}")
 
 
 def memory_rows(results):
@@ -124,10 +128,20 @@ def _section(result, experiment, out):
     for plot in experiment.plots:
         parts.append(f"<figure>{plots.draw(plot, result['variants'], _curves(out))}"
                      f"<figcaption>{html.escape(plot.title)}</figcaption></figure>")
-    commands = "\n".join(f"cd {out / one['folder']} && {one['command']}" for variant in result["variants"]
-                         for one in variant["rounds"])
-    parts.append(f"<details><summary>Commands</summary><pre>{html.escape(commands)}</pre></details></section>")
+    parts.append(f"<details><summary>How each figure was computed, and the commands</summary><pre>{html.escape(_trace(result, out))}"
+                 "</pre></details></section>")
     return "".join(parts)
+
+
+def _trace(result, out):
+    """From figures to the numbers of runs, and from runs to their commands and files."""
+    lines = [f"{figure['name']} = {figure['expression']}" for figure in result["figures"]]
+    lines += ["", "The numbers are medians over steps, from out/metrics.jsonl, out/summary.json and plan.out in these folders:"]
+    for variant in result["variants"]:
+        for one in variant["rounds"]:
+            load = f"  # load {one['load']:g}" if "load" in one else ""
+            lines.append(f"cd {shlex.quote(str(out / one['folder']))} && {one['command']}{load}")
+    return "\n".join(lines)
 
 
 def _memory_table(results):
@@ -161,7 +175,8 @@ def write_html(results, experiments, out):
     text = (f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
             f"<title>Trireme: documented gains, repeated</title><style>{STYLE}</style><h1>Documented gains, repeated</h1>"
             f"<p>{html.escape(machine_line(results))}. {'Full' if results['full'] else 'Quick'} run. Times were measured in turns; "
-            f"intervals are bootstrapped over rounds.</p><table>{summary}</table>{sections}{_matrix_section(results['matrix'])}{_memory_table(results)}</html>\n")
+            f"intervals are bootstrapped over rounds.</p><table>{summary}</table>{sections}{_matrix_section(results['matrix'])}{_memory_table(results)}"
+            "<script>addEventListener('beforeprint',()=>document.querySelectorAll('details').forEach(one=>one.open=true))</script></html>\n")
     (out / "report.html").write_text(text)
 
 
@@ -172,7 +187,7 @@ def write_markdown(results, out):
         if result["reason"]:
             lines.append(f"| {result['title']} | | | | | {NOT_RUN}: {result['reason']} |")
         for figure in result["figures"]:
-            because = f", because {figure['because']}" if figure["because"] else ""
+            because = f", {figure['because']}" if figure["because"] else ""
             lines.append(f"| {result['title']} | {figure['name']} | {figure['documented'] or expected(figure)} | "
                          f"{here(figure)} | {interval(figure)} | {figure['verdict']}{because} |")
     rows = memory_rows(results)
