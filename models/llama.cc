@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <bit>
 #include <cmath>
 
 #include "models/llama_block.h"
@@ -52,6 +53,11 @@ BlockList build_llama(const LlamaConfig& config) {
                 config.hidden, config.heads);
   TRIREME_CHECK(config.heads % config.kv_heads == 0, "llama: heads {} is not a multiple of kv_heads {}",
                 config.heads, config.kv_heads);
+  TRIREME_CHECK(config.tensor_chunks >= 1 &&
+                    std::has_single_bit(static_cast<unsigned>(config.tensor_chunks)) &&
+                    config.kv_heads % config.tensor_chunks == 0 && config.ffn % config.tensor_chunks == 0,
+                "llama: tensor_chunks {} must be a power of two that divides kv_heads {} and ffn {}",
+                config.tensor_chunks, config.kv_heads, config.ffn);
   constexpr float kStddev = 0.02f;
   BlockList blocks;
   blocks.push_back(std::make_unique<TokenEmbedding>(
@@ -63,7 +69,8 @@ BlockList build_llama(const LlamaConfig& config) {
       .ffn = config.ffn,
       .rope = ops::rope_frequencies(config.hidden / config.heads, config.rope_theta, config.rope_scaling),
       .init_stddev = kStddev,
-      .residual_stddev = kStddev / std::sqrt(2.0f * static_cast<float>(config.layers))};
+      .residual_stddev = kStddev / std::sqrt(2.0f * static_cast<float>(config.layers)),
+      .chunks = config.tensor_chunks};
   for (std::int64_t i = 0; i < config.layers; ++i) {
     blocks.push_back(std::make_unique<LlamaBlock>(fmt::format("blocks.{}", i), layer));
   }

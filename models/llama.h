@@ -20,7 +20,8 @@ struct LlamaConfig {
   std::int64_t seq_len = 2048;  // context in training; positions have no table
   double rope_theta = 500000.0;
   ops::RopeScaling rope_scaling;
-  bool tied = false;  // the head shares the token table
+  bool tied = false;      // the head shares the token table
+  int tensor_chunks = 1;  // that the layers are cut into; divides kv_heads and ffn
 };
 
 /// "15m": that of the TinyStories models (Karpathy's llama2.c), for CPUs. "1b", "3b": Llama 3.2; "8b": Llama

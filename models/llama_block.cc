@@ -1,40 +1,89 @@
 #include "models/llama_block.h"
 
+#include <utility>
+
+#include "runtime/base/error.h"
+#include "runtime/ops/add.h"
 #include "runtime/ops/attention.h"
+#include "runtime/ops/chunks.h"
 #include "runtime/ops/layer_norm.h"
-#include "runtime/ops/linear.h"
 #include "runtime/ops/swiglu.h"
 
 namespace trireme {
 
 LlamaBlock::LlamaBlock(std::string name, const LlamaBlockConfig& config)
-    : Block(std::move(name)), config_(config) {
+    : Block(std::move(name)), config_(config), chunks_(static_cast<std::size_t>(config.chunks)) {
   const std::int64_t c = config.hidden, head_dim = c / config.heads;
-  const auto weight = [&](const char* key, std::int64_t out, std::int64_t in, float stddev) {
-    return declare(
-        {.name = key, .shape = {out, in}, .init = Initializer::normal(stddev), .allows_fp8 = true});
+  TRIREME_CHECK(config.kv_heads % config.chunks == 0 && config.ffn % config.chunks == 0,
+                "{} heads of keys and values and a width of {} cannot be cut into {} tensor chunks",
+                config.kv_heads, config.ffn, config.chunks);
+  if (config.chunks > 1) declare_tensor_sums({.forward = 2, .backward = 2});
+  const auto weight = [&](const char* key, std::int64_t out, std::int64_t in, float stddev, int chunk,
+                          CutDim dim, std::array<int, 3> sections = {1, 0, 0}) {
+    ParameterSlice slice;
+    if (config.chunks > 1)
+      slice = {.chunk = chunk, .chunks = config.chunks, .dim = dim, .sections = sections};
+    return declare(slice_of(
+        {.name = key, .shape = {out, in}, .init = Initializer::normal(stddev), .allows_fp8 = true}, slice));
   };
   const auto gain = [&](const char* key) {
     return declare({.name = key, .shape = {c}, .init = Initializer::ones(), .decay = false, .center = 1.0f});
   };
   norm1_weight_ = gain("norm1.weight");
-  qkv_weight_ =
-      weight("attention.qkv.weight", (config.heads + 2 * config.kv_heads) * head_dim, c, config.init_stddev);
-  attention_out_weight_ = weight("attention.out.weight", c, c, config.residual_stddev);
+  const int group = static_cast<int>(config.heads / config.kv_heads);
+  for (int i = 0; i < config.chunks; ++i) {
+    Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
+    chunk.qkv_weight = weight("attention.qkv.weight", (config.heads + 2 * config.kv_heads) * head_dim, c,
+                              config.init_stddev, i, CutDim::kRows, {group, 1, 1});
+    chunk.out_weight = weight("attention.out.weight", c, c, config.residual_stddev, i, CutDim::kColumns);
+  }
   norm2_weight_ = gain("norm2.weight");
-  gate_up_weight_ = weight("mlp.gate_up.weight", 2 * config.ffn, c, config.init_stddev);
-  down_weight_ = weight("mlp.down.weight", c, config.ffn, config.residual_stddev);
+  for (int i = 0; i < config.chunks; ++i) {
+    Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
+    chunk.gate_up_weight =
+        weight("mlp.gate_up.weight", 2 * config.ffn, c, config.init_stddev, i, CutDim::kRows, {1, 1, 0});
+    chunk.down_weight = weight("mlp.down.weight", c, config.ffn, config.residual_stddev, i, CutDim::kColumns);
+  }
+}
+
+Tensor LlamaBlock::attend(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const {
+  const int heads = static_cast<int>(config_.heads) / config_.chunks;
+  const int kv_heads = static_cast<int>(config_.kv_heads) / config_.chunks;
+  h = ops::linear(ctx, h, chunk.qkv_weight, {.cut = cut});
+  h = ops::rope(ctx, h, {.num_heads = heads, .num_kv_heads = kv_heads, .rope = config_.rope});
+  return ops::attention(ctx, h, {.num_heads = heads});
+}
+
+Tensor LlamaBlock::widen(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const {
+  h = ops::linear(ctx, h, chunk.gate_up_weight, {.cut = cut});
+  return ops::swiglu(ctx, h);
 }
 
 Activations LlamaBlock::forward(Context& ctx, const Activations& input, const Batch&) const {
   const Tensor& x = input.at(0);
-  const int heads = static_cast<int>(config_.heads), kv_heads = static_cast<int>(config_.kv_heads);
-  Tensor h = ops::linear(ctx, ops::rms_norm(ctx, x, norm1_weight_), qkv_weight_);
-  h = ops::rope(ctx, h, {.num_heads = heads, .num_kv_heads = kv_heads, .rope = config_.rope});
-  h = ops::attention(ctx, h, {.num_heads = heads});
-  const Tensor mid = ops::linear(ctx, h, attention_out_weight_, {.residual = x});
-  h = ops::linear(ctx, ops::rms_norm(ctx, mid, norm2_weight_), gate_up_weight_);
-  return {ops::linear(ctx, ops::swiglu(ctx, h), down_weight_, {.residual = mid})};
+  if (config_.chunks > 1) return {forward_chunks(ctx, x)};
+  const Chunk& all = chunks_.front();
+  Tensor h = attend(ctx, ops::rms_norm(ctx, x, norm1_weight_), all, ops::LinearCut::kNone);
+  const Tensor mid = ops::linear(ctx, h, all.out_weight, {.residual = x});
+  h = widen(ctx, ops::rms_norm(ctx, mid, norm2_weight_), all, ops::LinearCut::kNone);
+  return {ops::linear(ctx, h, all.down_weight, {.residual = mid})};
+}
+
+Tensor LlamaBlock::forward_chunks(Context& ctx, const Tensor& x) const {
+  const Tensor attended =
+      ops::sum_over_chunks(ctx, ops::rms_norm(ctx, x, norm1_weight_), config_.chunks, [&](Tensor h, int i) {
+        const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
+        return ops::linear(ctx, attend(ctx, std::move(h), chunk, ops::LinearCut::kColumns), chunk.out_weight,
+                           {.cut = ops::LinearCut::kRows});
+      });
+  const Tensor mid = ops::add(ctx, attended, x);
+  const Tensor widened =
+      ops::sum_over_chunks(ctx, ops::rms_norm(ctx, mid, norm2_weight_), config_.chunks, [&](Tensor h, int i) {
+        const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
+        return ops::linear(ctx, widen(ctx, std::move(h), chunk, ops::LinearCut::kColumns), chunk.down_weight,
+                           {.cut = ops::LinearCut::kRows});
+      });
+  return ops::add(ctx, widened, mid);
 }
 
 }  // namespace trireme

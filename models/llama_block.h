@@ -1,7 +1,10 @@
 // A layer of Llama: x + attention(norm(x)), then x + mlp(norm(x)).
 #pragma once
 
+#include <vector>
+
 #include "runtime/block.h"
+#include "runtime/ops/linear.h"
 #include "runtime/ops/rope.h"
 
 namespace trireme {
@@ -14,6 +17,7 @@ struct LlamaBlockConfig {
   RopeFrequencies rope;
   float init_stddev = 0.02f;
   float residual_stddev = 0.02f;  // of the two projections into the residual stream
+  int chunks = 1;                 // divides kv_heads and ffn: [Note: tensor chunks]
 };
 
 class LlamaBlock final : public Block {
@@ -23,8 +27,16 @@ class LlamaBlock final : public Block {
   Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
 
  private:
+  struct Chunk {
+    ParamRef qkv_weight, out_weight, gate_up_weight, down_weight;
+  };
+  Tensor attend(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const;
+  Tensor widen(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const;
+  Tensor forward_chunks(Context& ctx, const Tensor& x) const;
+
   LlamaBlockConfig config_;
-  ParamRef norm1_weight_, qkv_weight_, attention_out_weight_, norm2_weight_, gate_up_weight_, down_weight_;
+  ParamRef norm1_weight_, norm2_weight_;
+  std::vector<Chunk> chunks_;
 };
 
 }  // namespace trireme

@@ -31,10 +31,11 @@ TransformerBlock::TransformerBlock(std::string name, const TransformerBlockConfi
   const auto gain = [&](const char* key) {
     return declare({.name = key, .shape = {c}, .init = Initializer::ones(), .decay = false, .center = 1.0f});
   };
-  const auto slice = [&](int chunk, CutDim dim, int sections = 1) {
+  const auto slice = [&](int chunk, CutDim dim, std::array<int, 3> sections = {1, 0, 0}) {
     if (config.chunks == 1) return ParameterSlice{};
     return ParameterSlice{.chunk = chunk, .chunks = config.chunks, .dim = dim, .sections = sections};
   };
+  constexpr std::array<int, 3> kPacked = {1, 1, 1};  // [q | k | v]
   // A row-parallel layer adds its bias once: it is a parameter of the first chunk.
   const auto declare_rows_bias = [&](const char* name, int chunk) {
     if (chunk > 0) return ParamRef{};
@@ -46,9 +47,9 @@ TransformerBlock::TransformerBlock(std::string name, const TransformerBlockConfi
   norm1_bias_ = declare(zeros("norm1.bias", c));
   for (int i = 0; i < config.chunks; ++i) {
     Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
-    chunk.qkv_weight = declare(
-        slice_of(weight("attention.qkv.weight", {3 * c, c}, config.init_stddev), slice(i, CutDim::kRows, 3)));
-    chunk.qkv_bias = declare(slice_of(zeros("attention.qkv.bias", 3 * c), slice(i, CutDim::kRows, 3)));
+    chunk.qkv_weight = declare(slice_of(weight("attention.qkv.weight", {3 * c, c}, config.init_stddev),
+                                        slice(i, CutDim::kRows, kPacked)));
+    chunk.qkv_bias = declare(slice_of(zeros("attention.qkv.bias", 3 * c), slice(i, CutDim::kRows, kPacked)));
     chunk.out_weight = declare(
         slice_of(weight("attention.out.weight", {c, c}, config.residual_stddev), slice(i, CutDim::kColumns)));
     chunk.out_bias = declare_rows_bias("attention.out.bias", i);
@@ -99,29 +100,17 @@ Activations TransformerBlock::forward(Context& ctx, const Activations& input, co
   return {project(ctx, h, all.down_weight, all.down_bias, mid)};
 }
 
-// Each chunk draws with the number of its own, whoever computes it.
 Tensor TransformerBlock::forward_chunks(Context& ctx, const Tensor& x) const {
-  const ChunkRange own = ops::own_chunks(ctx, config_.chunks);
-  const auto sum_over_chunks = [&](const Tensor& input, auto compute) {
-    std::vector<Tensor> copies = ops::copy_to_chunks(ctx, input, own);
-    ops::ChunkSum sum(own);
-    const std::uint16_t first_op = ctx.rng.op;
-    for (int i = 0; i < own.count; ++i) {
-      ctx.rng.op = static_cast<std::uint16_t>(first_op + own.first + i);
-      sum.add(ctx, compute(std::exchange(copies[static_cast<std::size_t>(i)], Tensor()),
-                           chunks_[static_cast<std::size_t>(own.first + i)]));
-    }
-    ctx.rng.op = static_cast<std::uint16_t>(first_op + config_.chunks);
-    return sum.finish(ctx);
-  };
-  const Tensor attended =
-      sum_over_chunks(ops::layer_norm(ctx, x, norm1_weight_, norm1_bias_), [&](Tensor h, const Chunk& chunk) {
+  const Tensor attended = ops::sum_over_chunks(
+      ctx, ops::layer_norm(ctx, x, norm1_weight_, norm1_bias_), config_.chunks, [&](Tensor h, int i) {
+        const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
         h = attend(ctx, std::move(h), chunk, ops::LinearCut::kColumns);
         return ops::linear(ctx, h, chunk.out_weight, {.bias = chunk.out_bias, .cut = ops::LinearCut::kRows});
       });
   const Tensor mid = ops::dropout(ctx, attended, config_.dropout, x);
-  const Tensor widened = sum_over_chunks(
-      ops::layer_norm(ctx, mid, norm2_weight_, norm2_bias_), [&](Tensor h, const Chunk& chunk) {
+  const Tensor widened = ops::sum_over_chunks(
+      ctx, ops::layer_norm(ctx, mid, norm2_weight_, norm2_bias_), config_.chunks, [&](Tensor h, int i) {
+        const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
         h = widen(ctx, h, chunk, ops::LinearCut::kColumns);
         return ops::linear(ctx, h, chunk.down_weight,
                            {.bias = chunk.down_bias, .cut = ops::LinearCut::kRows});

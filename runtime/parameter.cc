@@ -50,7 +50,7 @@ ParameterSpec slice_of(ParameterSpec whole, const ParameterSlice& slice) {
   spec.slice = slice;
   if (slice.is_whole()) return spec;
   const bool rows = slice.dim == CutDim::kRows;
-  const std::int64_t parts = slice.chunks * (rows ? slice.sections : 1);
+  const std::int64_t parts = slice.chunks * num_section_units(slice);
   TRIREME_CHECK(
       spec.shape.rank() >= 1 && (rows || spec.shape.rank() == 2) && spec.shape[rows ? 0 : 1] % parts == 0,
       "parameter '{}' {} cannot be cut into {} chunks", spec.name, spec.shape.to_string(), slice.chunks);

@@ -3,8 +3,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace trireme {
+
+int num_section_units(const ParameterSlice& slice) {
+  if (slice.dim == CutDim::kColumns) return 1;
+  return std::accumulate(slice.sections.begin(), slice.sections.end(), 0);
+}
 
 std::string chunk_suffix(const ParameterSlice& slice) {
   return slice.is_whole() ? "" : fmt::format(".chunk{}", slice.chunk);
@@ -24,13 +30,23 @@ Shape whole_shape(const ParameterSlice& slice, const Shape& shape) {
 
 SliceRun run_from(const ParameterSlice& slice, const Shape& shape, std::int64_t at) {
   if (slice.is_whole()) return {at, at, shape.num_elems() - at};
-  // Runs of one length lie one behind the other in the slice, and in the whole as far apart as all chunks'.
   const std::int64_t rows = shape[0], columns = shape.num_elems() / std::max<std::int64_t>(rows, 1);
-  const std::int64_t length = slice.dim == CutDim::kRows ? rows / slice.sections * columns : columns;
-  const std::int64_t run = at / length, within = at % length;
-  return {.first = at,
-          .first_of_whole = (run * slice.chunks + slice.chunk) * length + within,
-          .count = length - within};
+  // Runs lie one behind the other in the slice, and in the whole between those of the other chunks.
+  const auto run = [&](std::int64_t start, std::int64_t length) {
+    const std::int64_t within = at - start;
+    return SliceRun{.first = at,
+                    .first_of_whole = start * slice.chunks + slice.chunk * length + within,
+                    .count = length - within};
+  };
+  if (slice.dim == CutDim::kColumns) return run(at / columns * columns, columns);
+  const std::int64_t unit = rows / num_section_units(slice) * columns;
+  std::int64_t start = 0;
+  for (const int size : slice.sections) {
+    const std::int64_t length = size * unit;
+    if (at < start + length) return run(start, length);
+    start += length;
+  }
+  return run(start, 0);  // behind the last
 }
 
 }  // namespace trireme

@@ -11,6 +11,7 @@
 // they are cut into.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -27,11 +28,16 @@ struct ParameterSlice {
   int chunk = -1;  // that reads it; -1: all of the block
   int chunks = 1;  // that the larger parameter is cut into; 1: this is the whole
   CutDim dim = CutDim::kRows;
-  int sections = 1;  // kRows: equal parts that are each cut: 3 for packed [q | k | v]
+  /// kRows: relative sizes of parts that are each cut: {2, 1, 1} for packed [q | k | v] where two heads share
+  /// one of k and v. 0: no such part.
+  std::array<int, 3> sections = {1, 0, 0};
 
   bool is_whole() const { return chunks == 1; }
   bool operator==(const ParameterSlice&) const = default;
 };
+
+/// The sum of the sections' sizes, which divides the rows of a slice; 1 for kColumns.
+int num_section_units(const ParameterSlice& slice);
 
 /// ".chunk3", the end of the name of a chunk's parameter; empty for the whole.
 std::string chunk_suffix(const ParameterSlice& slice);

@@ -1,8 +1,6 @@
 // GPT-2 and GPT-3.
 #include "models/gpt.h"
 
-#include <bit>
-
 #include "launcher/families/model_family.h"
 #include "launcher/families/token_model.h"
 #include "launcher/train/token_data.h"
@@ -22,8 +20,7 @@ void check(const ModelSection& model) {
     TRIREME_CHECK(model.hidden % model.heads == 0, "model.heads = {} does not divide model.hidden = {}",
                   model.heads, model.hidden);
   }
-  TRIREME_CHECK(std::has_single_bit(static_cast<std::uint64_t>(model.tensor_chunks)),
-                "model.tensor_chunks = {} is not a power of two", model.tensor_chunks);
+  check_tensor_chunks(model, "heads", model.heads > 0 ? model.heads : gpt_config_for_size(model.size).heads);
 }
 
 void fill_in(JobConfig& config) {

@@ -24,7 +24,8 @@ constexpr std::string_view kKeys[] = {"from",
                                       "rope_factor",
                                       "rope_freq_factors",
                                       "rope_original_context",
-                                      "tied"};
+                                      "tied",
+                                      "tensor_chunks"};
 
 /// Where model.size is empty: what build() starts from.
 constexpr LlamaConfig kUnsized{.kv_heads = 0, .ffn = 0, .vocab = 0, .rope_theta = 10000.0};
@@ -56,6 +57,7 @@ void check(const ModelSection& model) {
   const std::int64_t kv_heads = model.kv_heads > 0 ? model.kv_heads : base.kv_heads;
   TRIREME_CHECK(kv_heads == 0 || heads % kv_heads == 0,
                 "model.kv_heads = {} does not divide model.heads = {}", kv_heads, heads);
+  check_tensor_chunks(model, "kv_heads", kv_heads > 0 ? kv_heads : heads);
   TRIREME_CHECK(model.rope_factor == 0 || model.rope_factor >= 1,
                 "model.rope_factor = {} would make the context shorter: give 1 or more, or 0",
                 model.rope_factor);
@@ -96,7 +98,8 @@ LlamaConfig llama_config(const ModelSection& model) {
                            .low_freq_factor = model.rope_freq_factors[0],
                            .high_freq_factor = model.rope_freq_factors[1],
                            .original_context = model.rope_original_context},
-          .tied = *model.tied};
+          .tied = *model.tied,
+          .tensor_chunks = static_cast<int>(model.tensor_chunks)};
 }
 
 BlockList build(const ModelSection& model) {

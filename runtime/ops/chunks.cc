@@ -123,4 +123,18 @@ Tensor ChunkSum::finish(Context& ctx) {
   return recorded(ctx, y, SumBackward{.partials = std::move(partials_)});
 }
 
+Tensor sum_over_chunks(Context& ctx, const Tensor& input, int chunks,
+                       const std::function<Tensor(Tensor input, int chunk)>& compute) {
+  const ChunkRange own = own_chunks(ctx, chunks);
+  std::vector<Tensor> copies = copy_to_chunks(ctx, input, own);
+  ChunkSum sum(own);
+  const std::uint16_t first_op = ctx.rng.op;
+  for (int i = 0; i < own.count; ++i) {
+    ctx.rng.op = static_cast<std::uint16_t>(first_op + own.first + i);
+    sum.add(ctx, compute(std::exchange(copies[static_cast<std::size_t>(i)], Tensor()), own.first + i));
+  }
+  ctx.rng.op = static_cast<std::uint16_t>(first_op + chunks);
+  return sum.finish(ctx);
+}
+
 }  // namespace trireme::ops

@@ -2,6 +2,7 @@
 // return. See [Note: tensor chunks] in runtime/parameter_slice.h.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "runtime/context.h"
@@ -37,5 +38,10 @@ class ChunkSum {
   std::vector<Entry> stack_;
   std::vector<ValueId> partials_;
 };
+
+/// The sum over all chunks of compute(input, chunk), a partial sum in fp32. Each chunk draws random numbers
+/// with an op number of its own, whoever computes it: `compute` draws at most once.
+Tensor sum_over_chunks(Context& ctx, const Tensor& input, int chunks,
+                       const std::function<Tensor(Tensor input, int chunk)>& compute);
 
 }  // namespace trireme::ops

@@ -53,6 +53,8 @@ Case find_case(const std::string& name) {
   const GptConfig small{.layers = 3, .hidden = 64, .heads = 4, .vocab = 257, .seq_len = 32};
   // No size is a multiple of what a kernel likes to be given: heads of 7, rows of 3 x 21.
   const GptConfig odd{.layers = 2, .hidden = 42, .heads = 6, .vocab = 101, .seq_len = 21};
+  const GptConfig in_chunks{
+      .layers = 3, .hidden = 64, .heads = 8, .vocab = 257, .seq_len = 32, .tensor_chunks = 8};
   const OptimizerConfig adamw{.weight_decay = 0.1f, .beta2 = 0.99f};
   const OptimizerConfig sgd{
       .kind = OptimizerConfig::Kind::kSgd, .weight_decay = 0.1f, .momentum = 0.9f, .nesterov = false};
@@ -74,6 +76,11 @@ Case find_case(const std::string& name) {
         .optimizer = adamw,
         .grad_clip = 0.5f,
         .ignore_every = 5}},
+      {"tensor_chunks", {.model = in_chunks, .optimizer = adamw}},
+      {"llama_chunks",
+       {.model = small,
+        .llama = LlamaConfig{.kv_heads = 2, .ffn = 176, .tensor_chunks = 2},
+        .optimizer = adamw}},
       {"bert", {.model = small, .bert = BertConfig{}, .optimizer = adamw}},
       {"sgd_momentum", {.model = small, .optimizer = sgd, .peak_lr = 0.1}},
   };
@@ -81,10 +88,10 @@ Case find_case(const std::string& name) {
   TRIREME_CHECK(
       found != cases.end(),
       "there is no case '{}': use adamw, odd_sizes, untied_head, sgd_momentum, bf16_autocast, llama, "
-      "llama_scaled_rope or bert",
+      "llama_scaled_rope, llama_chunks, tensor_chunks or bert",
       name);
   Case result = found->second;
-  result.model.tied = name != "untied_head" && name != "llama";
+  result.model.tied = name != "untied_head" && name != "llama" && name != "llama_chunks";
   if (result.llama) {
     result.llama->layers = result.model.layers;
     result.llama->hidden = result.model.hidden;
@@ -118,20 +125,42 @@ class TraceFile {
     const std::span<const std::byte> bytes = std::as_bytes(std::span(values));
     data_.insert(data_.end(), bytes.begin(), bytes.end());
   }
-  void add(const std::string& name, const Engine& engine, const Tensor& tensor) {
+  /// Of a parameter in tensor chunks, all of them, one after the other: they are put together.
+  void add(const std::string& prefix, const Engine& engine, const ParamSlot& slot, const Tensor& tensor) {
+    const std::string name = prefix + whole_name(slot.slice, slot.name);
+    const Shape whole = whole_shape(slot.slice, slot.shape);
+    Whole& put =
+        wholes_
+            .try_emplace(name,
+                         Whole{.values = std::vector<float>(static_cast<std::size_t>(whole.num_elems()))})
+            .first->second;
+    const std::vector<float> values = engine.context().to_host(tensor);
+    for (std::int64_t at = 0; at < slot.shape.num_elems();) {
+      const SliceRun run = run_from(slot.slice, slot.shape, at);
+      std::copy_n(values.begin() + at, run.count, put.values.begin() + run.first_of_whole);
+      at += run.count;
+    }
+    if (++put.chunks < slot.slice.chunks) return;
     std::vector<std::int64_t> shape;
-    for (int dim = 0; dim < tensor.shape().rank(); ++dim) shape.push_back(tensor.shape().dim(dim));
-    add(name, "F32", shape, engine.context().to_host(tensor));
+    for (int dim = 0; dim < whole.rank(); ++dim) shape.push_back(whole.dim(dim));
+    add(name, "F32", shape, put.values);
+    wholes_.erase(name);
   }
   void write(const std::filesystem::path& path) const {
+    TRIREME_CHECK(wholes_.empty(), "not all chunks of {} came", wholes_.begin()->first);
     SafetensorsWriter writer(path, entries_);
     writer.append(data_);
     writer.commit();
   }
 
  private:
+  struct Whole {
+    std::vector<float> values;
+    int chunks = 0;  // that came
+  };
   std::vector<SafetensorsEntry> entries_;
   std::vector<std::byte> data_;
+  std::map<std::string, Whole> wholes_;
 };
 
 void add_parameters(TraceFile& file, const std::string& prefix, const Engine& engine) {
@@ -139,9 +168,17 @@ void add_parameters(TraceFile& file, const std::string& prefix, const Engine& en
     const Tensor master =
         engine.parameters().whole(static_cast<int>(g), engine.parameters().master(static_cast<int>(g)));
     for (const ParamSlot& slot : engine.layout().groups[g].slots) {
-      file.add(prefix + slot.name, engine, master.slice(slot.offset, slot.shape));
+      file.add(prefix, engine, slot, master.slice(slot.offset, slot.shape));
     }
   }
+}
+
+const ParamSlot& find_slot(const Engine& engine, const std::string& name) {
+  for (const ParamGroup& group : engine.layout().groups) {
+    const auto found = std::ranges::find(group.slots, name, &ParamSlot::name);
+    if (found != group.slots.end()) return *found;
+  }
+  throw Error(ErrorCode::kRuntime, "there is no parameter '{}'", name);
 }
 
 // All samples of all steps: inputs and targets, [steps * samples, T].
@@ -248,7 +285,7 @@ void trace(const Case& c, const std::shared_ptr<Communicator>& comm, const std::
   file.add("targets", "I32", batch_shape, samples.all.targets);
   add_parameters(file, "initial.", engine);
   engine.observe_gradients([&](const std::string& name, const Tensor& gradient) {
-    if (engine.steps_done() == 0) file.add("gradient." + name, engine, gradient);
+    if (engine.steps_done() == 0) file.add("gradient.", engine, find_slot(engine, name), gradient);
   });
 
   nlohmann::json report = describe(c, lr);

@@ -118,8 +118,10 @@ TEST(Initialize, SlicesStartAsTheWholeDoes) {
   const ParameterSpec whole{.name = "w", .shape = {12, 10}, .init = Initializer::normal(1.0f)};
   std::vector<float> all(120);
   initialize_parameter(whole, "block.w", 5, 0, all);
-  for (const auto& [dim, sections] :
-       {std::pair{CutDim::kRows, 3}, {CutDim::kRows, 1}, {CutDim::kColumns, 1}}) {
+  for (const auto& [dim, sections] : {std::pair{CutDim::kRows, std::array{1, 1, 1}},
+                                      {CutDim::kRows, std::array{1, 0, 0}},
+                                      {CutDim::kRows, std::array{4, 1, 1}},
+                                      {CutDim::kColumns, std::array{1, 0, 0}}}) {
     std::vector<int> times(120, 0);  // that an element was met
     for (int chunk = 0; chunk < 2; ++chunk) {
       const ParameterSpec spec =
@@ -140,8 +142,12 @@ TEST(Initialize, SlicesStartAsTheWholeDoes) {
     EXPECT_EQ(times, std::vector<int>(120, 1));
   }
   // The second half of the keys' rows.
-  const ParameterSlice second{.chunk = 1, .chunks = 2, .dim = CutDim::kRows, .sections = 3};
+  const ParameterSlice second{.chunk = 1, .chunks = 2, .dim = CutDim::kRows, .sections = {1, 1, 1}};
   EXPECT_EQ(run_from(second, {6, 10}, 20).first_of_whole, 60);
+  // Of [8 q | 2 k | 2 v] rows, the second halves: q from row 4, k at row 9, v at row 11.
+  const ParameterSlice grouped{.chunk = 1, .chunks = 2, .dim = CutDim::kRows, .sections = {4, 1, 1}};
+  for (const auto& [at, row] : {std::pair{0, 4}, {3, 7}, {4, 9}, {5, 11}})
+    EXPECT_EQ(run_from(grouped, {6, 10}, 10 * at).first_of_whole, 10 * row);
   EXPECT_THROW(slice_of(whole, {.chunk = 0, .chunks = 8, .dim = CutDim::kRows}), Error);
 }
 

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "models/gpt.h"
+#include "models/llama.h"
 #include "parallel/comm/local.h"
 #include "parallel/foresee/predict.h"
 #include "parallel/run/checkpoint_state.h"
@@ -31,7 +32,7 @@ struct Layout {
   }
 };
 
-GptConfig model(bool tied, int chunks = kChunks) {
+GptConfig gpt(bool tied, int chunks = kChunks) {
   return {.layers = 4,
           .hidden = 32,
           .heads = 8,
@@ -40,6 +41,19 @@ GptConfig model(bool tied, int chunks = kChunks) {
           .dropout = 0.1f,
           .tied = tied,
           .tensor_chunks = chunks};
+}
+
+LlamaConfig llama(bool tied) {
+  return {.layers = 4,
+          .hidden = 32,
+          .heads = 16,
+          .kv_heads = 8,
+          .ffn = 40,
+          .vocab = kVocab,
+          .seq_len = kSeqLen,
+          .rope_theta = 100.0,
+          .tied = tied,
+          .tensor_chunks = kChunks};
 }
 
 EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
@@ -98,8 +112,10 @@ void train(Engine& engine, std::int64_t to_step, const std::function<void(const 
   }
 }
 
-Outcome run(PrecisionMode mode, bool tied, const Layout& layout) {
-  const auto blocks = std::make_shared<const BlockList>(build_gpt(model(tied)));
+using Build = std::function<BlockList(bool tied)>;
+
+Outcome run(const Build& build, PrecisionMode mode, bool tied, const Layout& layout) {
+  const auto blocks = std::make_shared<const BlockList>(build(tied));
   const EngineOptions options = options_for(mode, layout);
   Outcome outcome;
   std::mutex mutex;
@@ -124,17 +140,23 @@ Outcome run(PrecisionMode mode, bool tied, const Layout& layout) {
   return outcome;
 }
 
+const Build kGpt = [](bool tied) { return build_gpt(gpt(tied)); };
+const Build kLlama = [](bool tied) { return build_llama(llama(tied)); };
+
 TEST(TensorLayouts, EveryLayoutGivesTheSameState) {
-  const Outcome expected = run(PrecisionMode::kFp32, true, {});
+  const Outcome expected = run(kGpt, PrecisionMode::kFp32, true, {});
   EXPECT_TRUE(std::isfinite(expected.eval_loss));
   const std::vector<Layout> layouts = all_layouts();
   EXPECT_GE(layouts.size(), 150u);
   for (const Layout& layout : layouts) {
-    EXPECT_TRUE(run(PrecisionMode::kFp32, true, layout) == expected) << layout.to_string();
+    EXPECT_TRUE(run(kGpt, PrecisionMode::kFp32, true, layout) == expected) << layout.to_string();
   }
 }
 
-class TensorLayouts : public ::testing::TestWithParam<std::tuple<PrecisionMode, bool>> {};
+class TensorLayouts : public ::testing::TestWithParam<std::tuple<PrecisionMode, bool>> {
+ protected:
+  static void check(const Build& build);
+};
 
 const Layout kSome[] = {
     {.tensor = 8},
@@ -143,10 +165,20 @@ const Layout kSome[] = {
     {.tensor = 2, .data = 2, .zero = 1, .pipeline = {.stages = 2}},
     {.tensor = 2, .recompute = 1, .pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1}}};
 
-TEST_P(TensorLayouts, GiveTheSameStateInEveryPrecision) {
+void TensorLayouts::check(const Build& build) {
   const auto [mode, tied] = GetParam();
-  const Outcome expected = run(mode, tied, {});
-  for (const Layout& layout : kSome) EXPECT_TRUE(run(mode, tied, layout) == expected) << layout.to_string();
+  const Outcome expected = run(build, mode, tied, {});
+  EXPECT_TRUE(std::isfinite(expected.eval_loss));
+  for (const Layout& layout : kSome)
+    EXPECT_TRUE(run(build, mode, tied, layout) == expected) << layout.to_string();
+}
+
+TEST_P(TensorLayouts, GiveTheSameStateInEveryPrecision) {
+  check(kGpt);
+}
+
+TEST_P(TensorLayouts, OfLlamasToo) {
+  check(kLlama);
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, TensorLayouts,
@@ -160,17 +192,17 @@ INSTANTIATE_TEST_SUITE_P(Precisions, TensorLayouts,
 
 // Stopped after two steps on one layout, and gone on with on another.
 TEST(TensorLayouts, CheckpointsResumeOnAnyOther) {
-  const Outcome expected = run(PrecisionMode::kBf16, true, {});
+  const Outcome expected = run(kGpt, PrecisionMode::kBf16, true, {});
   for (const Layout& from : kSome) {
     const testing::TemporaryFolder folder;
     run_local_ranks(from.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
-      Engine engine(build_gpt(model(true)), comm, options_for(PrecisionMode::kBf16, from));
+      Engine engine(build_gpt(gpt(true)), comm, options_for(PrecisionMode::kBf16, from));
       train(engine, kSteps - 1, [](const StepResult&) {});
       save_state(engine, folder.path());
     });
     for (const Layout& to : {Layout{}, Layout{.tensor = 4, .data = 2, .zero = 2}, kSome[4]}) {
       run_local_ranks(to.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
-        Engine engine(build_gpt(model(true)), comm, options_for(PrecisionMode::kBf16, to));
+        Engine engine(build_gpt(gpt(true)), comm, options_for(PrecisionMode::kBf16, to));
         load_state(engine, folder.path(), StateParts::kAll);
         engine.set_steps_done(kSteps - 1);
         train(engine, kSteps, [](const StepResult&) {});
@@ -185,7 +217,7 @@ TEST(TensorLayouts, ModelsInChunksStartAlike) {
   const auto first_loss = [](int chunks) {
     float loss = 0;
     run_local_ranks(1, [&](const std::shared_ptr<Communicator>& comm) {
-      Engine engine(build_gpt(model(true, chunks)), comm, options_for(PrecisionMode::kFp32, {}));
+      Engine engine(build_gpt(gpt(true, chunks)), comm, options_for(PrecisionMode::kFp32, {}));
       loss = engine.evaluate(testing::token_source(kVocab, kSeqLen, 0), 4, 4 * kSeqLen);
     });
     return loss;
@@ -205,12 +237,12 @@ TEST(TensorLayouts, WhatCannotBeSharedIsRefused) {
     });
     return message;
   };
-  EXPECT_NE(refusal(model(true, 1), 2, 2).find("the model has one tensor chunk"), std::string::npos);
-  EXPECT_NE(refusal(model(true, 2), 4, 4).find("cannot share the 2 tensor chunks of 'blocks.0 chunk 0'"),
+  EXPECT_NE(refusal(gpt(true, 1), 2, 2).find("the model has one tensor chunk"), std::string::npos);
+  EXPECT_NE(refusal(gpt(true, 2), 4, 4).find("cannot share the 2 tensor chunks of 'blocks.0 chunk 0'"),
             std::string::npos);
-  EXPECT_NE(refusal(model(true), 3, 2).find("start a multiple of 2 ranks"), std::string::npos);
-  EXPECT_THROW(build_gpt(model(true, 3)), Error);
-  EXPECT_THROW(build_gpt(model(true, 16)), Error);
+  EXPECT_NE(refusal(gpt(true), 3, 2).find("start a multiple of 2 ranks"), std::string::npos);
+  EXPECT_THROW(build_gpt(gpt(true, 3)), Error);
+  EXPECT_THROW(build_gpt(gpt(true, 16)), Error);
 }
 
 }  // namespace
