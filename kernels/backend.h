@@ -29,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/backend_chunk_ops.h"
 #include "kernels/backend_image_ops.h"
 #include "kernels/backend_ops.h"
 #include "kernels/backend_step_ops.h"
@@ -62,7 +63,7 @@ class HostCopy {
   virtual const void* wait() = 0;
 };
 
-using AllOps = decltype(joined(FeatureOps{}, ImageOps{}, StepOps{}));
+using AllOps = decltype(joined(FeatureOps{}, ChunkOps{}, ImageOps{}, StepOps{}));
 
 [[noreturn]] void throw_missing_op(const char* device, const char* op);
 

@@ -230,22 +230,26 @@ void visit_views(SwigluBwdArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.dx);
 }
 
-/// x[b, t] = table[tokens[b, t]] (+ positions[t]).
+/// x[b, t] = table[tokens[b, t]] (+ positions[t]). With first_id >= 0 the table is a piece of a larger one:
+/// it has ids [first_id, first_id + V), what it has not is 0, and the result is added to x.
 struct EmbeddingFwdArgs {
   static constexpr const char* kName = "embedding_fwd";
-  ConstTensorView tokens;     // [B, T] int32, each in [0, V)
-  ConstTensorView table;      // [V, C]
-  ConstTensorView positions;  // [>= T, C], or undefined
-  TensorView x;               // [B, T, C]
+  ConstTensorView tokens;      // [B, T] int32, each in [0, V)
+  ConstTensorView table;       // [V, C]
+  ConstTensorView positions;   // [>= T, C], or undefined
+  TensorView x;                // [B, T, C]
+  std::int64_t first_id = -1;  // of a piece
+  std::int64_t num_ids = 0;    // of all pieces
 };
 template <class Visit>
 void visit_views(EmbeddingFwdArgs& args, Visit visit) {
   visit_each<ViewUse::kRead>(visit, args.tokens);
   visit_each<ViewUse::kReadRows>(visit, args.table, args.positions);
-  visit_each<ViewUse::kWrite>(visit, args.x);
+  visit(args.x, args.first_id < 0 ? ViewUse::kWrite : ViewUse::kUpdate);
 }
 
 /// Rows are added in token order; rows that no token names are zero (kOverwrite) or untouched (kAccumulate).
+/// Of a piece of a table, as in EmbeddingFwdArgs, other ids are passed over.
 struct EmbeddingBwdArgs {
   static constexpr const char* kName = "embedding_bwd";
   ConstTensorView dx;      // [B, T, C]
@@ -254,6 +258,7 @@ struct EmbeddingBwdArgs {
   TensorView dpositions;   // [>= T, C] fp32, or undefined; rows >= T as rows without token
   GradientMode dtable_mode = GradientMode::kOverwrite;
   GradientMode dpositions_mode = GradientMode::kOverwrite;
+  std::int64_t first_id = -1;  // of a piece
 };
 template <class Visit>
 void visit_views(EmbeddingBwdArgs& args, Visit visit) {

@@ -25,8 +25,8 @@ struct OpList {
   }
 };
 
-template <class... A, class... B, class... C>
-OpList<A..., B..., C...> joined(OpList<A...>, OpList<B...>, OpList<C...>);
+template <class... A, class... B, class... C, class... D>
+OpList<A..., B..., C..., D...> joined(OpList<A...>, OpList<B...>, OpList<C...>, OpList<D...>);
 
 template <class List>
 class OpTable;

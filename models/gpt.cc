@@ -8,6 +8,7 @@
 #include "models/token_embedding.h"
 #include "models/token_head.h"
 #include "models/transformer_block.h"
+#include "models/vocab_chunks.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -41,11 +42,13 @@ BlockList build_gpt(const GptConfig& config) {
                 "gpt: tensor_chunks {} must be a power of two that divides heads {}", config.tensor_chunks,
                 config.heads);
   constexpr float kStddev = 0.02f;
+  const int cut = vocab_chunks(config.vocab, config.tensor_chunks);
   BlockList blocks;
   blocks.push_back(std::make_unique<TokenEmbedding>(TokenEmbeddingConfig{.vocab = config.vocab,
                                                                          .hidden = config.hidden,
                                                                          .positions = config.seq_len,
                                                                          .dropout = config.dropout,
+                                                                         .chunks = cut,
                                                                          .init_stddev = kStddev}));
   const TransformerBlockConfig layer{
       .hidden = config.hidden,
@@ -57,8 +60,11 @@ BlockList build_gpt(const GptConfig& config) {
   for (std::int64_t i = 0; i < config.layers; ++i) {
     blocks.push_back(std::make_unique<TransformerBlock>(fmt::format("blocks.{}", i), layer));
   }
-  blocks.push_back(std::make_unique<TokenHead>(TokenHeadConfig{
-      .vocab = config.vocab, .hidden = config.hidden, .tied = config.tied, .init_stddev = kStddev}));
+  blocks.push_back(std::make_unique<TokenHead>(TokenHeadConfig{.vocab = config.vocab,
+                                                               .hidden = config.hidden,
+                                                               .tied = config.tied,
+                                                               .chunks = cut,
+                                                               .init_stddev = kStddev}));
   return blocks;
 }
 

@@ -8,6 +8,7 @@
 #include "models/llama_block.h"
 #include "models/token_embedding.h"
 #include "models/token_head.h"
+#include "models/vocab_chunks.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -59,9 +60,10 @@ BlockList build_llama(const LlamaConfig& config) {
                 "llama: tensor_chunks {} must be a power of two that divides kv_heads {} and ffn {}",
                 config.tensor_chunks, config.kv_heads, config.ffn);
   constexpr float kStddev = 0.02f;
+  const int cut = vocab_chunks(config.vocab, config.tensor_chunks);
   BlockList blocks;
-  blocks.push_back(std::make_unique<TokenEmbedding>(
-      TokenEmbeddingConfig{.vocab = config.vocab, .hidden = config.hidden, .init_stddev = kStddev}));
+  blocks.push_back(std::make_unique<TokenEmbedding>(TokenEmbeddingConfig{
+      .vocab = config.vocab, .hidden = config.hidden, .chunks = cut, .init_stddev = kStddev}));
   const LlamaBlockConfig layer{
       .hidden = config.hidden,
       .heads = config.heads,
@@ -78,6 +80,7 @@ BlockList build_llama(const LlamaConfig& config) {
                                                                .hidden = config.hidden,
                                                                .tied = config.tied,
                                                                .rms_norm = true,
+                                                               .chunks = cut,
                                                                .init_stddev = kStddev}));
   return blocks;
 }

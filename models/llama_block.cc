@@ -20,11 +20,9 @@ LlamaBlock::LlamaBlock(std::string name, const LlamaBlockConfig& config)
   if (config.chunks > 1) declare_tensor_sums({.forward = 2, .backward = 2});
   const auto weight = [&](const char* key, std::int64_t out, std::int64_t in, float stddev, int chunk,
                           CutDim dim, std::array<int, 3> sections = {1, 0, 0}) {
-    ParameterSlice slice;
-    if (config.chunks > 1)
-      slice = {.chunk = chunk, .chunks = config.chunks, .dim = dim, .sections = sections};
-    return declare(slice_of(
-        {.name = key, .shape = {out, in}, .init = Initializer::normal(stddev), .allows_fp8 = true}, slice));
+    return declare(
+        slice_of({.name = key, .shape = {out, in}, .init = Initializer::normal(stddev), .allows_fp8 = true},
+                 slice_of_chunk(chunk, config.chunks, dim, sections)));
   };
   const auto gain = [&](const char* key) {
     return declare({.name = key, .shape = {c}, .init = Initializer::ones(), .decay = false, .center = 1.0f});

@@ -8,13 +8,20 @@ namespace trireme {
 TokenEmbedding::TokenEmbedding(const TokenEmbeddingConfig& config)
     : Block("embedding"), dropout_(config.dropout) {
   const Initializer init = Initializer::normal(config.init_stddev);
-  tokens_ = declare({.name = "tokens", .shape = {config.vocab, config.hidden}, .init = init});
+  for (int i = 0; i < config.chunks; ++i) {
+    tokens_.push_back(
+        declare(slice_of({.name = "tokens", .shape = {config.vocab, config.hidden}, .init = init},
+                         slice_of_chunk(i, config.chunks, CutDim::kRows))));
+  }
+  if (config.chunks > 1) declare_tensor_sums({.forward = 1, .backward = 0});
   if (config.positions == 0) return;
   positions_ = declare({.name = "positions", .shape = {config.positions, config.hidden}, .init = init});
 }
 
 Activations TokenEmbedding::forward(Context& ctx, const Activations&, const Batch& batch) const {
-  return {ops::dropout(ctx, ops::embedding(ctx, batch.inputs, tokens_, positions_), dropout_)};
+  const Tensor x = tokens_.size() == 1 ? ops::embedding(ctx, batch.inputs, tokens_.front(), positions_)
+                                       : ops::embedding_in_chunks(ctx, batch.inputs, tokens_, positions_);
+  return {ops::dropout(ctx, x, dropout_)};
 }
 
 }  // namespace trireme

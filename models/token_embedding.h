@@ -1,6 +1,8 @@
 // Token embedding, with learned positions or without, and dropout.
 #pragma once
 
+#include <vector>
+
 #include "runtime/block.h"
 
 namespace trireme {
@@ -9,6 +11,7 @@ struct TokenEmbeddingConfig {
   std::int64_t vocab = 1, hidden = 1;
   std::int64_t positions = 0;  // rows of the position table; 0: none
   float dropout = 0.0f;
+  int chunks = 1;  // of the table's rows; divides vocab: [Note: tensor chunks] in runtime/parameter_slice.h
   float init_stddev = 0.02f;
 };
 
@@ -20,7 +23,8 @@ class TokenEmbedding final : public Block {
 
  private:
   float dropout_;
-  ParamRef tokens_, positions_;
+  std::vector<ParamRef> tokens_;  // by chunk
+  ParamRef positions_;
 };
 
 }  // namespace trireme

@@ -1,6 +1,8 @@
 // Final norm, projection to the vocabulary, and the loss.
 #pragma once
 
+#include <vector>
+
 #include "runtime/block.h"
 
 namespace trireme {
@@ -9,6 +11,7 @@ struct TokenHeadConfig {
   std::int64_t vocab = 1, hidden = 1;
   bool tied = true;       // shares the table of TokenEmbedding
   bool rms_norm = false;  // in place of layer norm
+  int chunks = 1;         // of the vocabulary, which it divides; those of TokenEmbedding where it is tied
   float init_stddev = 0.02f;
 };
 
@@ -19,7 +22,10 @@ class TokenHead final : public Block {
   Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
 
  private:
-  ParamRef norm_weight_, norm_bias_, weight_;  // no norm_bias_: RMS norm
+  Activations forward_chunks(Context& ctx, const Tensor& x, const Batch& batch) const;
+
+  ParamRef norm_weight_, norm_bias_;  // no norm_bias_: RMS norm
+  std::vector<ParamRef> weights_;     // by chunk
 };
 
 }  // namespace trireme

@@ -32,8 +32,7 @@ TransformerBlock::TransformerBlock(std::string name, const TransformerBlockConfi
     return declare({.name = key, .shape = {c}, .init = Initializer::ones(), .decay = false, .center = 1.0f});
   };
   const auto slice = [&](int chunk, CutDim dim, std::array<int, 3> sections = {1, 0, 0}) {
-    if (config.chunks == 1) return ParameterSlice{};
-    return ParameterSlice{.chunk = chunk, .chunks = config.chunks, .dim = dim, .sections = sections};
+    return slice_of_chunk(chunk, config.chunks, dim, sections);
   };
   constexpr std::array<int, 3> kPacked = {1, 1, 1};  // [q | k | v]
   // A row-parallel layer adds its bias once: it is a parameter of the first chunk.

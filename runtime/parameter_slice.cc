@@ -7,6 +7,11 @@
 
 namespace trireme {
 
+ParameterSlice slice_of_chunk(int chunk, int chunks, CutDim dim, std::array<int, 3> sections) {
+  if (chunks == 1) return {};
+  return {.chunk = chunk, .chunks = chunks, .dim = dim, .sections = sections};
+}
+
 int num_section_units(const ParameterSlice& slice) {
   if (slice.dim == CutDim::kColumns) return 1;
   return std::accumulate(slice.sections.begin(), slice.sections.end(), 0);

@@ -36,6 +36,9 @@ struct ParameterSlice {
   bool operator==(const ParameterSlice&) const = default;
 };
 
+/// Of chunk `chunk` of `chunks`; of one, the whole.
+ParameterSlice slice_of_chunk(int chunk, int chunks, CutDim dim, std::array<int, 3> sections = {1, 0, 0});
+
 /// The sum of the sections' sizes, which divides the rows of a slice; 1 for kColumns.
 int num_section_units(const ParameterSlice& slice);
 

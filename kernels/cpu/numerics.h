@@ -156,6 +156,12 @@ struct CrossEntropyNumerics {
   /// `scale`.
   float (*soft_row)(float* logits, std::int64_t cols, const SoftTargets& targets, float scale,
                     bool write_gradient);
+  /// The maximum of a row, and the sum of exp(logit - max).
+  void (*exp_sum)(const float* logits, std::int64_t cols, float& max, float& sum);
+  /// a, b, out [2, rows]: maxima and sums. `out` may be a or b.
+  void (*join_exp_sums)(const float* a, const float* b, float* out, std::int64_t rows);
+  /// logits become exp(logit - max) * factor.
+  void (*softmax)(float* logits, std::int64_t cols, float max, float factor);
 };
 
 /// y[j * y_pitch + i] = x[i * x_pitch + j] for i < rows, j < cols.

@@ -16,6 +16,17 @@ namespace {
 
 constexpr int kRowThreads = 128;  // of a block that handles a row
 
+// Of a table, or of a piece of one that begins with a later id.
+struct Ids {
+  std::int64_t first, count;
+
+  // The row of a token's, or -1: it is of another piece.
+  __device__ std::int64_t row(std::int32_t token) const {
+    const std::int64_t row = token - first;
+    return row >= 0 && row < count ? row : -1;
+  }
+};
+
 template <class T, int N>
 __global__ void embedding_fwd_kernel(const std::int32_t* tokens, const T* table, const T* positions, T* x,
                                      std::int64_t seq_len, std::int64_t cols) {
@@ -35,6 +46,28 @@ __global__ void embedding_fwd_kernel(const std::int32_t* tokens, const T* table,
   }
 }
 
+// Adds to x what this piece of a table has. x has no negative zeros: what is 0 in all pieces but one adds up
+// to the same bits in any order.
+template <class T, int N>
+__global__ void embedding_piece_kernel(const std::int32_t* tokens, const T* table, const T* positions, T* x,
+                                       std::int64_t seq_len, std::int64_t cols, Ids ids) {
+  const std::int64_t place = blockIdx.x;
+  const std::int64_t row = ids.row(tokens[place]);
+  if (row < 0 && positions == nullptr) return;
+  for (std::int64_t c = std::int64_t{threadIdx.x} * N; c < cols; c += std::int64_t{kRowThreads} * N) {
+    float sum[N] = {}, v[N];
+    const auto add = [&](const T* more) {
+      load<N>(more, v);
+#pragma unroll
+      for (int i = 0; i < N; ++i) sum[i] += v[i];
+    };
+    if (row >= 0) add(table + row * cols + c);
+    if (positions != nullptr) add(positions + place % seq_len * cols + c);
+    add(x + place * cols + c);
+    store<N>(x + place * cols + c, sum);
+  }
+}
+
 // The positions of each token id. All but `cursor` by token id or by place.
 struct Buckets {
   int* count;   // [V] places of this id; zero at first
@@ -45,9 +78,11 @@ struct Buckets {
   int* sorted;  // [places] in order within a bucket
 };
 
-__global__ void count_kernel(const std::int32_t* tokens, int num_places, Buckets b) {
+__global__ void count_kernel(const std::int32_t* tokens, int num_places, Ids ids, Buckets b) {
   const int place = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
-  if (place < num_places) atomicAdd(b.count + tokens[place], 1);
+  if (place >= num_places) return;
+  const std::int64_t id = ids.row(tokens[place]);
+  if (id >= 0) atomicAdd(b.count + id, 1);
 }
 
 __global__ void begin_kernel(int num_ids, Buckets b) {
@@ -55,17 +90,19 @@ __global__ void begin_kernel(int num_ids, Buckets b) {
   if (id < num_ids && b.count[id] > 0) b.first[id] = atomicAdd(b.cursor, b.count[id]);
 }
 
-__global__ void fill_kernel(const std::int32_t* tokens, int num_places, Buckets b) {
+__global__ void fill_kernel(const std::int32_t* tokens, int num_places, Ids ids, Buckets b) {
   const int place = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
   if (place >= num_places) return;
-  const int id = tokens[place];
+  const std::int64_t id = ids.row(tokens[place]);
+  if (id < 0) return;
   b.slots[b.first[id] + atomicAdd(b.filled + id, 1)] = place;
 }
 
-__global__ void sort_kernel(const std::int32_t* tokens, int num_places, Buckets b) {
+__global__ void sort_kernel(const std::int32_t* tokens, int num_places, Ids ids, Buckets b) {
   const int place = static_cast<int>(blockIdx.x * kThreads + threadIdx.x);
   if (place >= num_places) return;
-  const int id = tokens[place];
+  const std::int64_t id = ids.row(tokens[place]);
+  if (id < 0) return;
   const int* bucket = b.slots + b.first[id];
   const int count = b.count[id];
   int rank = 0;
@@ -76,10 +113,11 @@ __global__ void sort_kernel(const std::int32_t* tokens, int num_places, Buckets 
 
 // A block a place; the first place of a bucket does the bucket's work.
 template <class T, int N>
-__global__ void embedding_bwd_kernel(const T* dx, const std::int32_t* tokens, Buckets b, float* dtable,
-                                     std::int64_t cols) {
+__global__ void embedding_bwd_kernel(const T* dx, const std::int32_t* tokens, Ids ids, Buckets b,
+                                     float* dtable, std::int64_t cols) {
   const int place = static_cast<int>(blockIdx.x);
-  const std::int64_t id = tokens[place];
+  const std::int64_t id = ids.row(tokens[place]);
+  if (id < 0) return;
   const int* bucket = b.sorted + b.first[id];
   if (bucket[0] != place) return;
   const int count = b.count[id];
@@ -133,16 +171,17 @@ void table_bwd(const KernelContext& exec, const EmbeddingBwdArgs& args, bool pac
   b.sorted = b.slots + places;
   fill_zero(exec, {b.count, DType::kInt32, Shape{2 * num_ids + 1}});
   const auto* tokens = args.tokens.as<std::int32_t>();
+  const Ids ids{.first = std::max<std::int64_t>(0, args.first_id), .count = num_ids};
   const int n = static_cast<int>(places);
   const dim3 by_place = grid_of(ceil_div(places, kThreads));
-  launch(exec, "embedding_bwd", by_place, kThreads, 0, count_kernel, tokens, n, b);
+  launch(exec, "embedding_bwd", by_place, kThreads, 0, count_kernel, tokens, n, ids, b);
   launch(exec, "embedding_bwd", grid_of(ceil_div(num_ids, kThreads)), kThreads, 0, begin_kernel,
          static_cast<int>(num_ids), b);
-  launch(exec, "embedding_bwd", by_place, kThreads, 0, fill_kernel, tokens, n, b);
-  launch(exec, "embedding_bwd", by_place, kThreads, 0, sort_kernel, tokens, n, b);
+  launch(exec, "embedding_bwd", by_place, kThreads, 0, fill_kernel, tokens, n, ids, b);
+  launch(exec, "embedding_bwd", by_place, kThreads, 0, sort_kernel, tokens, n, ids, b);
   with_pack<T>(packed, [&]<int N>(std::integral_constant<int, N>) {
     launch(exec, "embedding_bwd", grid_of(places), kRowThreads, 0, embedding_bwd_kernel<T, N>,
-           args.dx.as<T>(), tokens, b, args.dtable.as<float>(), cols);
+           args.dx.as<T>(), tokens, ids, b, args.dtable.as<float>(), cols);
   });
 }
 
@@ -167,9 +206,16 @@ void run_op(const KernelContext& exec, const EmbeddingFwdArgs& args) {
   for_float_type("embedding_fwd", args.x.dtype, [&]<class T>(T) {
     with_pack<T>(rows_are_packable(cols, sizeof(T), {args.table.data, args.positions.data, args.x.data}),
                  [&]<int N>(std::integral_constant<int, N>) {
-                   launch(exec, "embedding_fwd", grid_of(places), kRowThreads, 0, embedding_fwd_kernel<T, N>,
-                          args.tokens.as<std::int32_t>(), args.table.as<T>(), args.positions.as<T>(),
-                          args.x.as<T>(), args.tokens.shape.dim(-1), cols);
+                   const auto run = [&](auto kernel, auto... more) {
+                     launch(exec, "embedding_fwd", grid_of(places), kRowThreads, 0, kernel,
+                            args.tokens.as<std::int32_t>(), args.table.as<T>(), args.positions.as<T>(),
+                            args.x.as<T>(), args.tokens.shape.dim(-1), cols, more...);
+                   };
+                   if (args.first_id < 0) {
+                     run(embedding_fwd_kernel<T, N>);
+                   } else {
+                     run(embedding_piece_kernel<T, N>, Ids{args.first_id, args.table.shape[0]});
+                   }
                  });
   });
 }

@@ -74,8 +74,8 @@ constexpr HfFormat kHf{.model_type = kGptHfType,
 
 std::string describe(const JobConfig& config) {
   const ModelSection& model = config.model;
-  return fmt::format("{} layers, {} wide, {} heads, vocabulary {}, context {}", model.layers, model.hidden,
-                     model.heads, model.vocab, model.seq_len);
+  return fmt::format("{} layers, {} wide, {} heads, vocabulary {}, context {}{}", model.layers, model.hidden,
+                     model.heads, model.vocab, model.seq_len, chunks_text(model));
 }
 
 }  // namespace

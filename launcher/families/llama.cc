@@ -132,9 +132,9 @@ constexpr HfFormat kHf{
 
 std::string describe(const JobConfig& config) {
   const ModelSection& model = config.model;
-  return fmt::format("{} layers, {} wide, {} heads ({} of keys), MLP {}, vocabulary {}, context {}",
+  return fmt::format("{} layers, {} wide, {} heads ({} of keys), MLP {}, vocabulary {}, context {}{}",
                      model.layers, model.hidden, model.heads, model.kv_heads, model.ffn, model.vocab,
-                     model.seq_len);
+                     model.seq_len, chunks_text(model));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "launcher/families/token_model.h"
 
+#include <fmt/format.h>
+
 #include <bit>
 
 #include "runtime/base/error.h"
@@ -19,6 +21,19 @@ void check_tensor_chunks(const ModelSection& model, const char* key, std::int64_
                 "model.tensor_chunks = {} is not a power of two", model.tensor_chunks);
   TRIREME_CHECK(number % model.tensor_chunks == 0, "model.tensor_chunks = {} does not divide model.{} = {}",
                 model.tensor_chunks, key, number);
+}
+
+std::string chunks_text(const ModelSection& model) {
+  const std::int64_t chunks = model.tensor_chunks;
+  if (chunks == 1) return "";
+  std::string text = fmt::format(", {} tensor chunks", chunks);
+  if (model.vocab % chunks != 0) {
+    text += fmt::format(
+        " of the layers alone (they do not divide the vocabulary, so every tensor rank has all of it; "
+        "model.vocab = {} would be cut)",
+        (model.vocab + chunks - 1) / chunks * chunks);
+  }
+  return text;
 }
 
 std::string tied_variant(const ModelSection& model) {

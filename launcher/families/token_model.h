@@ -14,6 +14,10 @@ void check_has_shape(const ModelSection& model);
 /// model.`key`.
 void check_tensor_chunks(const ModelSection& model, const char* key, std::int64_t number);
 
+/// ", 8 tensor chunks", and whether the vocabulary is whole all the same; "" without chunks: part of
+/// ModelFamily::describe.
+std::string chunks_text(const ModelSection& model);
+
 /// ", tied" or ", untied": ModelFamily::variant.
 std::string tied_variant(const ModelSection& model);
 

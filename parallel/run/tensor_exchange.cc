@@ -28,6 +28,13 @@ void TensorExchange::sum_partials(Context& ctx, const Tensor& partial) {
   places_.all_gather(from(0), flat).wait();
 }
 
+Tensor TensorExchange::gather_partials(Context& ctx, const Tensor& own) {
+  ++unsettled_;
+  Tensor all = ctx.empty({places_.size() * own.num_elems()}, DType::kFloat32, MemoryCategory::kCommunication);
+  places_.all_gather(own.reshape({own.num_elems()}), all).wait();
+  return all;
+}
+
 void TensorExchange::settle_sum() {
   TRIREME_CHECK(unsettled_ > 0,
                 "the block makes fewer sums over the tensor axis than Block::tensor_sums() says");

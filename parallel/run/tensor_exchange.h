@@ -19,6 +19,7 @@ class TensorExchange final : public TensorAxis {
 
   ChunkRange own_chunks(int chunks) const override;
   void sum_partials(Context& ctx, const Tensor& partial) override;
+  Tensor gather_partials(Context& ctx, const Tensor& own) override;
 
   /// The action of a sum that was made. Throws where a block has made none.
   void settle_sum();

@@ -1,9 +1,13 @@
 #include "runtime/ops/embedding.h"
 
+#include <utility>
+#include <vector>
+
 #include "runtime/base/error.h"
 #include "runtime/deferred_gradients.h"
 #include "runtime/key_value_cache.h"
 #include "runtime/ops/cast.h"
+#include "runtime/ops/chunks.h"
 #include "runtime/tape.h"
 
 namespace trireme::ops {
@@ -38,31 +42,118 @@ struct EmbeddingBackward {
   }
 };
 
+struct ChunkGradients {
+  Tensor dx, tokens;
+  std::vector<ParamRef> tables;  // of own chunks
+  int first_chunk = 0;
+  ParamRef positions;
+
+  void run(Context& ctx) const {
+    for (std::size_t i = 0; i < tables.size(); ++i) {
+      const GradientTarget dtable = ctx.parameters->gradient(tables[i]);
+      const bool first = i == 0 && positions.defined();
+      const GradientTarget dpositions = first ? ctx.parameters->gradient(positions) : GradientTarget{};
+      const auto chunk = first_chunk + static_cast<std::int64_t>(i);
+      ctx.run(EmbeddingBwdArgs{.dx = dx,
+                               .tokens = tokens,
+                               .dtable = dtable.view(),
+                               .dpositions = dpositions.view(),
+                               .dtable_mode = dtable.mode,
+                               .dpositions_mode = dpositions.mode,
+                               .first_id = chunk * dtable.view().shape[0]});
+    }
+  }
+};
+
+struct ChunksBackward {
+  Tensor tokens;
+  std::vector<ParamRef> tables;
+  int first_chunk = 0;
+  ParamRef positions;
+
+  std::string name() const { return "embedding_in_chunks"; }
+  std::vector<Tensor> saved() const { return {tokens}; }
+
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
+    run_or_defer(ctx, ChunkGradients{gradients.take(y), tokens, tables, first_chunk, positions});
+  }
+};
+
+void check_tokens(const Tensor& tokens, const Tensor& rows) {
+  TRIREME_CHECK(tokens.shape().rank() == 2 && tokens.dtype() == DType::kInt32 && rows.shape().rank() == 2,
+                "embedding: needs int32 tokens [B, T] and a table [V, C], got {} {} and {}",
+                name(tokens.dtype()), tokens.shape().to_string(), rows.shape().to_string());
+}
+
+// The rows of the position table that the tokens of a sequence get.
+Tensor places_of(Context& ctx, const Tensor& tokens, ParamRef positions, std::int64_t width, DType dtype) {
+  const Tensor places = parameter(ctx, positions, dtype);
+  const std::int64_t first = ctx.cache != nullptr ? ctx.cache->length() : 0;
+  const std::int64_t end = first + tokens.shape().dim(1);
+  TRIREME_CHECK(places.shape().rank() == 2 && places.shape().dim(1) == width && places.shape().dim(0) >= end,
+                "embedding: {} tokens of width {} do not fit position table {}", end, width,
+                places.shape().to_string());
+  return places.slice(first * width, {end - first, width});
+}
+
+// The sum over the tensor ranks of x, which is 0 in all of them but one, or but two in the first.
+Tensor summed_over_ranks(Context& ctx, const Tensor& x) {
+  if (ctx.tensor == nullptr) return x;
+  if (x.dtype() == DType::kFloat32) {
+    ctx.tensor->sum_partials(ctx, x);
+    return x;
+  }
+  const Tensor wide = ctx.empty(x.shape());
+  ctx.run(CastArgs{.x = x, .y = wide});
+  ctx.tensor->sum_partials(ctx, wide);
+  ctx.run(CastArgs{.x = wide, .y = x});
+  return x;
+}
+
 }  // namespace
 
 Tensor embedding(Context& ctx, const Tensor& tokens, ParamRef table, ParamRef positions) {
   const DType dtype = ctx.precision.dtype_of(OpKind::kEmbedding, ctx.precision.compute_dtype());
   const Tensor rows = parameter(ctx, table, dtype);
-  TRIREME_CHECK(tokens.shape().rank() == 2 && tokens.dtype() == DType::kInt32 && rows.shape().rank() == 2,
-                "embedding: needs int32 tokens [B, T] and a table [V, C], got {} {} and {}",
-                name(tokens.dtype()), tokens.shape().to_string(), rows.shape().to_string());
+  check_tokens(tokens, rows);
   const std::int64_t width = rows.shape().dim(1);
   EmbeddingFwdArgs args{.tokens = tokens, .table = rows};
   Tensor places;
-  if (positions.defined()) {
-    places = parameter(ctx, positions, dtype);
-    const std::int64_t first = ctx.cache != nullptr ? ctx.cache->length() : 0;
-    const std::int64_t end = first + tokens.shape().dim(1);
-    TRIREME_CHECK(
-        places.shape().rank() == 2 && places.shape().dim(1) == width && places.shape().dim(0) >= end,
-        "embedding: {} tokens of width {} do not fit position table {}", end, width,
-        places.shape().to_string());
-    args.positions = places = places.slice(first * width, {end - first, width});
-  }
+  if (positions.defined()) args.positions = places = places_of(ctx, tokens, positions, width, dtype);
   const Tensor x = ctx.empty({tokens.shape().dim(0), tokens.shape().dim(1), width}, dtype);
   args.x = x;
   ctx.run(args);
   return recorded(ctx, x, EmbeddingBackward{.tokens = tokens, .table = table, .positions = positions});
+}
+
+Tensor embedding_in_chunks(Context& ctx, const Tensor& tokens, std::span<const ParamRef> tables,
+                           ParamRef positions) {
+  const DType dtype = ctx.precision.dtype_of(OpKind::kEmbedding, ctx.precision.compute_dtype());
+  const ChunkRange own = own_chunks(ctx, static_cast<int>(tables.size()));
+  Tensor x;
+  std::vector<ParamRef> mine;
+  for (int chunk = own.first; chunk < own.first + own.count; ++chunk) {
+    mine.push_back(tables[static_cast<std::size_t>(chunk)]);
+    const Tensor rows = parameter(ctx, mine.back(), dtype);
+    check_tokens(tokens, rows);
+    const std::int64_t width = rows.shape().dim(1);
+    if (!x.defined()) x = ctx.zeros({tokens.shape().dim(0), tokens.shape().dim(1), width}, dtype);
+    EmbeddingFwdArgs args{.tokens = tokens,
+                          .table = rows,
+                          .x = x,
+                          .first_id = chunk * rows.shape().dim(0),
+                          .num_ids = static_cast<std::int64_t>(tables.size()) * rows.shape().dim(0)};
+    Tensor places;
+    if (chunk == 0 && positions.defined()) {
+      args.positions = places = places_of(ctx, tokens, positions, width, dtype);
+    }
+    ctx.run(args);
+  }
+  x = summed_over_ranks(ctx, x);
+  return recorded(
+      ctx, x,
+      ChunksBackward{
+          .tokens = tokens, .tables = std::move(mine), .first_chunk = own.first, .positions = positions});
 }
 
 }  // namespace trireme::ops

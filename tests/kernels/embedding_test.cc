@@ -96,6 +96,66 @@ void EmbeddingTest::backward_in_every_mode(DType dtype) {
   }
 }
 
+// Pieces of a table, one after the other or each into an x of its own that are added afterwards: the same
+// bits, those of the whole table.
+TEST_P(EmbeddingTest, InPieces) {
+  constexpr std::int64_t kSamples = 3, kSeqLen = 20, kPieces = 4, kRows = 5, kCols = 33,
+                         kVocab = kPieces * kRows;
+  const auto tokens = random_ints(kSamples * kSeqLen, 0, kVocab - 1);
+  for (const DType dtype : kFloatTypes) {
+    auto table = random(kVocab * kCols, 1.0f, dtype);
+    for (std::size_t i = 0; i < table.size(); i += 7) table[i] = -0.0f;
+    const auto positions = random(kSeqLen * kCols, 1.0f, dtype);
+    const auto dx = random(kSamples * kSeqLen * kCols, 1.0f, dtype);
+    const auto run = [&](bool together) {
+      return same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+        const DeviceArray dev_tokens = rig.upload({kSamples, kSeqLen}, tokens);
+        const DeviceArray dev_positions = rig.upload({kSeqLen, kCols}, positions, dtype);
+        const DeviceArray dev_dx = rig.upload({kSamples, kSeqLen, kCols}, dx, dtype);
+        const std::vector<float> nothing(kSamples * kSeqLen * kCols, 0.0f);
+        std::vector<DeviceArray> xs;
+        Outputs out(2);
+        for (std::int64_t p = 0; p < kPieces; ++p) {
+          const auto begin = table.begin() + p * kRows * kCols;
+          const std::vector<float> rows(begin, begin + kRows * kCols);
+          if (p == 0 || !together) xs.push_back(rig.upload({kSamples, kSeqLen, kCols}, nothing, dtype));
+          const DeviceArray piece = rig.upload({kRows, kCols}, rows, dtype);
+          EmbeddingFwdArgs args{
+              .tokens = dev_tokens, .table = piece, .x = xs.back(), .first_id = p * kRows, .num_ids = kVocab};
+          if (p == 0) args.positions = dev_positions;
+          rig.run(args);
+          const DeviceArray dtable = rig.poisoned({kRows, kCols});
+          rig.run(EmbeddingBwdArgs{.dx = dev_dx,
+                                   .tokens = dev_tokens,
+                                   .dtable = dtable,
+                                   .dpositions_mode = GradientMode::kIgnore,
+                                   .first_id = p * kRows});
+          const auto gradient = dtable.download();
+          out[1].insert(out[1].end(), gradient.begin(), gradient.end());
+        }
+        out[0] = xs[0].download();
+        for (std::size_t i = 1; i < xs.size(); ++i) {
+          const auto more = xs[i].download();
+          for (std::size_t j = 0; j < more.size(); ++j) out[0][j] += more[j];
+        }
+        for (float& value : out[0]) value = rounded(value, dtype);
+        return out;
+      });
+    };
+    const Outputs together = run(true), apart = run(false);
+    EXPECT_TRUE(same_bits(together[0], apart[0])) << name(dtype);
+    EXPECT_TRUE(same_bits(together[1], apart[1])) << name(dtype);
+    std::vector<double> dtable(kVocab * kCols, 0.0);
+    for (std::int64_t i = 0; i < kSamples * kSeqLen * kCols; ++i) {
+      const std::int64_t row = i / kCols, col = i % kCols;
+      const float sum = table[tokens[row] * kCols + col] + positions[row % kSeqLen * kCols + col];
+      ASSERT_EQ(together[0][i], rounded(sum, dtype)) << name(dtype) << i;
+      dtable[tokens[row] * kCols + col] += dx[i];
+    }
+    expect_close(together[1], dtable, kBackwardTolerance, "dtable");
+  }
+}
+
 TEST_P(EmbeddingTest, AnIdBeyondTheTableIsRefused) {
   if (GetParam() != DeviceType::kCpu) GTEST_SKIP() << "ids on a GPU are not checked: the host would wait";
   for (const std::int32_t wrong : {7, 70000, -1, std::numeric_limits<std::int32_t>::max()}) {
@@ -112,7 +172,10 @@ TEST_P(EmbeddingTest, AnIdBeyondTheTableIsRefused) {
                                .dpositions_mode = GradientMode::kIgnore});
     };
     const std::string words = fmt::format("token id {} at index 1 of [1, 3] is not in [0, 7)", wrong);
-    for (const std::string& message : {message_of(forward), message_of(backward)}) {
+    const auto piece = [&] {
+      rig.run(EmbeddingFwdArgs{.tokens = tokens, .table = table, .x = x, .first_id = 0, .num_ids = 7});
+    };
+    for (const std::string& message : {message_of(forward), message_of(backward), message_of(piece)}) {
       EXPECT_NE(message.find(words), std::string::npos) << message;
     }
     x.download();  // nothing beside it was written

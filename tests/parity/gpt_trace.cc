@@ -54,7 +54,7 @@ Case find_case(const std::string& name) {
   // No size is a multiple of what a kernel likes to be given: heads of 7, rows of 3 x 21.
   const GptConfig odd{.layers = 2, .hidden = 42, .heads = 6, .vocab = 101, .seq_len = 21};
   const GptConfig in_chunks{
-      .layers = 3, .hidden = 64, .heads = 8, .vocab = 257, .seq_len = 32, .tensor_chunks = 8};
+      .layers = 3, .hidden = 64, .heads = 8, .vocab = 264, .seq_len = 32, .tensor_chunks = 8};
   const OptimizerConfig adamw{.weight_decay = 0.1f, .beta2 = 0.99f};
   const OptimizerConfig sgd{
       .kind = OptimizerConfig::Kind::kSgd, .weight_decay = 0.1f, .momentum = 0.9f, .nesterov = false};

@@ -24,6 +24,7 @@ install(DIRECTORY runtime parallel models DESTINATION ${CMAKE_INSTALL_INCLUDEDIR
   FILES_MATCHING PATTERN "*.h" PATTERN "mpi_*.h" EXCLUDE PATTERN "nccl_*.h" EXCLUDE)
 install(FILES
   kernels/backend.h
+  kernels/backend_chunk_ops.h
   kernels/backend_image_ops.h
   kernels/backend_ops.h
   kernels/backend_step_ops.h

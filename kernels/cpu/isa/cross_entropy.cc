@@ -57,8 +57,33 @@ float soft_row(float* logits, std::int64_t cols, const SoftTargets& t, float sca
   return total * __builtin_logf(sum) - (1.0f - t.smoothing) * hits - even * sum_logits;
 }
 
+void exp_sum(const float* logits, std::int64_t cols, float& max, float& sum) {
+  const float largest = max_over(logits, cols);
+  float total = 0.0f;
+#pragma omp simd reduction(+ : total)
+  for (std::int64_t j = 0; j < cols; ++j) total += exp_approx(logits[j] - largest);
+  max = largest;
+  sum = total;
+}
+
+void join_exp_sums(const float* a, const float* b, float* out, std::int64_t rows) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const float max = a[i] > b[i] ? a[i] : b[i];
+    const float sum = a[rows + i] * exp_approx(a[i] - max) + b[rows + i] * exp_approx(b[i] - max);
+    out[i] = max;
+    out[rows + i] = sum;
+  }
+}
+
+void softmax(float* logits, std::int64_t cols, float max, float factor) {
+#pragma omp simd
+  for (std::int64_t j = 0; j < cols; ++j) logits[j] = exp_approx(logits[j] - max) * factor;
+}
+
 }  // namespace
 
-const CrossEntropyNumerics cross_entropy_numerics{.row = row, .soft_row = soft_row};
+const CrossEntropyNumerics cross_entropy_numerics{
+    .row = row, .soft_row = soft_row, .exp_sum = exp_sum, .join_exp_sums = join_exp_sums, .softmax = softmax};
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -10,6 +10,7 @@
 #include "kernels/cuda/dynamic_shared.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/loss/exp_sum.cuh"
+#include "kernels/cuda/loss/row_losses.cuh"
 #include "kernels/cuda/loss/soft_cross_entropy.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/pack.cuh"
@@ -99,6 +100,11 @@ void run_rows(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args, st
 
 }  // namespace
 
+void sum_row_losses(const KernelContext& exec, const float* row_losses, std::int64_t rows, float scale,
+                    float* loss) {
+  launch(exec, "softmax_cross_entropy", 1, kSumThreads, 0, sum_losses_kernel, row_losses, rows, scale, loss);
+}
+
 void run_op(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args) {
   const std::int64_t cols = args.logits.shape.dim(-1), rows = args.logits.num_elems() / cols;
   assert(rows == 0 || args.targets.num_elems() % rows == 0);
@@ -118,8 +124,7 @@ void run_op(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args) {
                    });
     });
   }
-  launch(exec, "softmax_cross_entropy", 1, kSumThreads, 0, sum_losses_kernel, row_losses.as<float>(), rows,
-         args.inv_num_targets, args.loss.as<float>());
+  sum_row_losses(exec, row_losses.as<float>(), rows, args.inv_num_targets, args.loss.as<float>());
 }
 
 }  // namespace trireme::cuda

@@ -17,7 +17,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kGlobalBatch = 8, kSteps = 3, kSeqLen = 9, kVocab = 37;
+constexpr std::int64_t kGlobalBatch = 8, kSteps = 3, kSeqLen = 9, kVocab = 40;
 constexpr int kChunks = 8, kMaxRanks = 8;
 
 struct Layout {
@@ -212,6 +212,18 @@ TEST(TensorLayouts, CheckpointsResumeOnAnyOther) {
   }
 }
 
+// A vocabulary that the chunks do not divide stays whole on every rank.
+TEST(TensorLayouts, AnOddVocabularyIsNotCut) {
+  const Build odd = [](bool tied) {
+    GptConfig config = gpt(tied);
+    config.vocab = kVocab + 1;
+    return build_gpt(config);
+  };
+  const Outcome expected = run(odd, PrecisionMode::kBf16, true, {});
+  for (const Layout& layout : kSome)
+    EXPECT_TRUE(run(odd, PrecisionMode::kBf16, true, layout) == expected) << layout.to_string();
+}
+
 // The number of chunks decides last bits alone.
 TEST(TensorLayouts, ModelsInChunksStartAlike) {
   const auto first_loss = [](int chunks) {
@@ -238,7 +250,7 @@ TEST(TensorLayouts, WhatCannotBeSharedIsRefused) {
     return message;
   };
   EXPECT_NE(refusal(gpt(true, 1), 2, 2).find("the model has one tensor chunk"), std::string::npos);
-  EXPECT_NE(refusal(gpt(true, 2), 4, 4).find("cannot share the 2 tensor chunks of 'blocks.0 chunk 0'"),
+  EXPECT_NE(refusal(gpt(true, 2), 4, 4).find("cannot share the 2 tensor chunks of 'embedding"),
             std::string::npos);
   EXPECT_NE(refusal(gpt(true), 3, 2).find("start a multiple of 2 ranks"), std::string::npos);
   EXPECT_THROW(build_gpt(gpt(true, 3)), Error);
