@@ -24,11 +24,11 @@ constexpr std::int64_t attention_engine_bytes(std::int64_t score_bytes) {
 }
 
 /// The library has no fp32 attention, its dropout draws other numbers than [Note: random numbers] says, and
-/// it reads rows of heads 16 bytes at a time.
+/// it reads rows of heads 16 bytes at a time. Documents within a row are the native kernel's.
 template <class Args>
 bool suits_attention_library(const Args& args) {
-  return size_bytes(args.qkv.dtype) == 2 && args.dropout_p <= 0.0f && args.qkv.num_elems() > 0 &&
-         args.qkv.shape[2] / 3 / args.num_heads % 8 == 0;
+  return size_bytes(args.qkv.dtype) == 2 && args.dropout_p <= 0.0f && !args.key_bounds.defined() &&
+         args.qkv.num_elems() > 0 && args.qkv.shape[2] / 3 / args.num_heads % 8 == 0;
 }
 
 /// What is computed at a time.

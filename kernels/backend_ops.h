@@ -107,6 +107,11 @@ void visit_views(LayerNormBwdArgs& args, Visit visit) {
 /// Softmax(scale Q K^T) V without ever holding [T, T] (Dao et al. 2022). Packed: qkv[b, t] = [q | k | v],
 /// each [num_heads, head_dim]. Dropout, when p > 0, drops probabilities: element index of (head, query, key)
 /// is (head * T + query) * T + key within its sample, drawn as in DropoutArgs.
+///
+/// [Note: documents of a row] With key_bounds the T tokens of a sample are a sequence of documents, and a
+/// token sees those of its own: key_bounds[b, t] is [first, end) of the document of token t, first <= t <
+/// end. Packed rows and padding are the same then: a padding token is a document of one token, which no other
+/// token sees.
 struct AttentionFwdArgs {
   static constexpr const char* kName = "attention_fwd";
   ConstTensorView qkv;  // [B, T, 3 * C]
@@ -119,10 +124,11 @@ struct AttentionFwdArgs {
   float dropout_p = 0.0f;
   RngKey rng;
   std::int64_t first_sample = 0;
+  ConstTensorView key_bounds;  // [B, T, 2] int32, or undefined: a sample is one document
 };
 template <class Visit>
 void visit_views(AttentionFwdArgs& args, Visit visit) {
-  visit_each<ViewUse::kRead>(visit, args.qkv);
+  visit_each<ViewUse::kRead>(visit, args.qkv, args.key_bounds);
   visit_each<ViewUse::kWrite>(visit, args.out, args.lse);
 }
 
@@ -138,10 +144,11 @@ struct AttentionBwdArgs {
   float dropout_p = 0.0f;
   RngKey rng;
   std::int64_t first_sample = 0;
+  ConstTensorView key_bounds;  // as in forward
 };
 template <class Visit>
 void visit_views(AttentionBwdArgs& args, Visit visit) {
-  visit_each<ViewUse::kRead>(visit, args.qkv, args.dout, args.out, args.lse);
+  visit_each<ViewUse::kRead>(visit, args.qkv, args.dout, args.out, args.lse, args.key_bounds);
   visit_each<ViewUse::kWrite>(visit, args.dqkv);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/activation.h"
 #include "runtime/base/allocator.h"
 #include "runtime/base/device.h"
 #include "runtime/base/tensor_view.h"
@@ -22,11 +23,6 @@ enum class GradientMode : std::uint8_t {
   kIgnore,      // not wanted, the view is undefined
   kOverwrite,   // view = gradient
   kAccumulate,  // view += gradient
-};
-
-enum class Activation : std::uint8_t {
-  kNone,
-  kGeluTanh,  // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), as in GPT-2
 };
 
 enum class Transpose : std::uint8_t { kNo, kYes };

@@ -14,11 +14,13 @@ void run_op(const KernelContext& exec, const ActivationBwdArgs& args) {
     if (args.dx.data != args.dy.data) copy(exec, args.dx, args.dy);
     return;
   }
+  const ActivationNumerics& activation = *numerics().activation;
+  const auto bwd = args.activation == Activation::kTanh ? activation.tanh_bwd : activation.gelu_bwd;
   for_each_range(exec, n, kBuffer, [&](std::int64_t first, std::int64_t count) {
     float dy[kBuffer], pre[kBuffer];
     const float* from = read(args.dy, first, count, dy);
     float* dx = place(args.dx, first, dy);
-    numerics().activation->gelu_bwd(from, read(args.pre, first, count, pre), dx, count);
+    bwd(from, read(args.pre, first, count, pre), dx, count);
     write(args.dx, first, count, dx);
   });
 }

@@ -41,7 +41,10 @@ AttentionHead head_at(const Args& args, std::int64_t sample, std::int64_t head) 
           .dropout_p = args.dropout_p,
           .first_elem = head * seq_len * seq_len,
           .sample = global_sample,
-          .key = philox_key(args.rng)};
+          .key = philox_key(args.rng),
+          .key_bounds = args.key_bounds.defined()
+                            ? args.key_bounds.template as<std::int32_t>() + 2 * sample * seq_len
+                            : nullptr};
 }
 
 // Runs body(sample, head, scratch of the thread) for all heads of all samples.

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 
+#include "kernels/activation.h"
 #include "kernels/cpu/image_numerics.h"
 #include "kernels/cpu/matmul/gemm_numerics.h"
 
@@ -37,12 +38,13 @@ struct EpilogueTile {
   float* pre_activation;           // like d, or null
   const float* residual;           // [rows, cols], or null; may be d
   std::int64_t residual_pitch;
-  bool gelu;
+  Activation activation;
 };
 
 struct ActivationNumerics {
   void (*epilogue)(const EpilogueTile& tile);
   void (*gelu_bwd)(const float* dy, const float* pre, float* dx, std::int64_t n);
+  void (*tanh_bwd)(const float* dy, const float* pre, float* dx, std::int64_t n);
   void (*swiglu)(const float* gate, const float* up, float* y, std::int64_t n);
   /// dgate may be gate, dup may be up.
   void (*swiglu_bwd)(const float* dy, const float* gate, const float* up, float* dgate, float* dup,
@@ -113,6 +115,7 @@ struct AttentionHead {
   std::int64_t first_elem;  // of this head's (0, 0) probability within its sample
   std::uint32_t sample;
   PhiloxKey key;
+  const std::int32_t* key_bounds;  // [T, 2], or null; see [Note: documents of a row]
 };
 
 struct AttentionFwdHead {

@@ -10,6 +10,13 @@
 namespace trireme::cuda {
 namespace {
 
+struct TanhBackward {
+  __device__ float operator()(float dy, float pre) const {
+    const float y = tanhf(pre);
+    return dy * (1.0f - y * y);
+  }
+};
+
 struct GeluBackward {
   __device__ float operator()(float dy, float pre) const { return dy * gelu_derivative(pre); }
 };
@@ -17,7 +24,7 @@ struct GeluBackward {
 // One row of threads per N columns; `product` may be `d`, `pre_activation` and `residual` may be null.
 template <class T, int N>
 __global__ void epilogue_kernel(const float* product, const T* bias, T* pre_activation, const T* residual,
-                                T* d, std::int64_t n, std::int64_t cols, bool use_gelu) {
+                                T* d, std::int64_t n, std::int64_t cols, Activation activation) {
   const std::int64_t first = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * N;
   if (first >= n) return;  // n is a multiple of N
   float x[N];
@@ -29,9 +36,12 @@ __global__ void epilogue_kernel(const float* product, const T* bias, T* pre_acti
     for (int i = 0; i < N; ++i) x[i] += b[i];
   }
   if (pre_activation != nullptr) store<N>(pre_activation + first, x);
-  if (use_gelu) {
+  if (activation == Activation::kGeluTanh) {
 #pragma unroll
     for (int i = 0; i < N; ++i) x[i] = gelu(x[i]);
+  } else if (activation == Activation::kTanh) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) x[i] = tanhf(x[i]);
   }
   if (residual != nullptr) {
     float r[N];
@@ -53,8 +63,10 @@ void run_op(const KernelContext& exec, const ActivationBwdArgs& args) {
     return;
   }
   for_float_type("activation_bwd", args.dx.dtype, [&]<class T>(T) {
-    map<kPack<T>>(exec, "activation_bwd", GeluBackward{}, n, args.dx.as<T>(), args.dy.as<T>(),
-                  args.pre.as<T>());
+    const auto run = [&](auto function) {
+      map<kPack<T>>(exec, "activation_bwd", function, n, args.dx.as<T>(), args.dy.as<T>(), args.pre.as<T>());
+    };
+    args.activation == Activation::kTanh ? run(TanhBackward{}) : run(GeluBackward{});
   });
 }
 
@@ -65,11 +77,10 @@ void matmul_epilogue(const KernelContext& exec, const MatmulEpilogue& e) {
     const T *bias = e.bias.as<T>(), *residual = e.residual.as<T>();
     const float* product = e.product.as<float>();
     T *pre = e.pre_activation.as<T>(), *d = e.d.as<T>();
-    const bool use_gelu = e.activation == Activation::kGeluTanh;
     with_pack<T>(rows_are_packable(cols, sizeof(T), {product, bias, pre, residual, d}),
                  [&]<int N>(std::integral_constant<int, N>) {
                    launch(exec, "matmul epilogue", grid_of(ceil_div(n, N * kThreads)), kThreads, 0,
-                          epilogue_kernel<T, N>, product, bias, pre, residual, d, n, cols, use_gelu);
+                          epilogue_kernel<T, N>, product, bias, pre, residual, d, n, cols, e.activation);
                  });
   });
 }

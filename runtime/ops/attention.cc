@@ -19,7 +19,11 @@ struct AttentionBackward {
   std::int64_t first_sample = 0;
 
   std::string name() const { return "attention"; }
-  std::vector<Tensor> saved() const { return {qkv, out, lse}; }
+  std::vector<Tensor> saved() const {
+    std::vector<Tensor> tensors{qkv, out, lse};
+    if (options.key_bounds.defined()) tensors.push_back(options.key_bounds);
+    return tensors;
+  }
 
   void backward(Context& ctx, Gradients& gradients, ValueId y) {
     const Tensor dout = gradients.take(y);
@@ -35,7 +39,8 @@ struct AttentionBackward {
                              .math = math,
                              .dropout_p = options.dropout_p,
                              .rng = rng,
-                             .first_sample = first_sample});
+                             .first_sample = first_sample,
+                             .key_bounds = options.key_bounds});
     gradients.add(ctx, qkv.id(), dqkv);
   }
 };
@@ -70,6 +75,12 @@ Tensor attention(Context& ctx, const Tensor& input, const AttentionOptions& opti
                     input.shape().dim(2) % (3 * options.num_heads) == 0,
                 "attention: qkv {} is not [B, T, 3 * num_heads * head_dim] with {} heads",
                 input.shape().to_string(), options.num_heads);
+  const Tensor& bounds = options.key_bounds;
+  TRIREME_CHECK(
+      !bounds.defined() || (ctx.cache == nullptr && bounds.dtype() == DType::kInt32 &&
+                            bounds.shape() == Shape({input.shape().dim(0), input.shape().dim(1), 2})),
+      "attention: bounds of keys {} {} are not int32 [B, T, 2] of qkv {}, or there is a cache",
+      name(bounds.dtype()), bounds.shape().to_string(), input.shape().to_string());
   const Tensor qkv = cast(ctx, input, ctx.precision.dtype_of(OpKind::kAttention, input.dtype()));
   const MathMode math = ctx.precision.math_of(OpKind::kAttention);
   const std::int64_t batch = qkv.shape().dim(0);
@@ -91,7 +102,8 @@ Tensor attention(Context& ctx, const Tensor& input, const AttentionOptions& opti
                            .math = math,
                            .dropout_p = used.dropout_p,
                            .rng = rng,
-                           .first_sample = ctx.first_sample});
+                           .first_sample = ctx.first_sample,
+                           .key_bounds = used.key_bounds});
   return recorded(ctx, out,
                   AttentionBackward{.qkv = qkv,
                                     .out = out,

@@ -1,5 +1,6 @@
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "tests/kernels/kernel_test.h"
 
@@ -14,7 +15,24 @@ struct Case {
   float dropout_p = 0.0f;
   DType dtype = DType::kFloat32;
   MathMode math = MathMode::kFp32;
+  std::vector<std::int64_t> documents = {};  // lengths in each sample; empty: it is one
 };
+
+/// [B, T, 2], or empty: see [Note: documents of a row].
+std::vector<std::int32_t> key_bounds(const Case& c) {
+  std::vector<std::int32_t> bounds;
+  for (std::int64_t b = 0; b < c.samples; ++b) {
+    std::int64_t first = 0;
+    for (const std::int64_t length : c.documents) {
+      for (std::int64_t i = 0; i < length; ++i) {
+        bounds.push_back(static_cast<std::int32_t>(first));
+        bounds.push_back(static_cast<std::int32_t>(first + length));
+      }
+      first += length;
+    }
+  }
+  return bounds;
+}
 
 /// Softmax attention as in a textbook, [T, T] and all.
 class Reference {
@@ -29,7 +47,7 @@ class Reference {
   bool has_one_winner(std::int64_t b, std::int64_t h, std::int64_t i) const {
     constexpr double kGap = 30.0, kRounding = 1e-5;  // the latter relative to the sum of |products|
     double best = -std::numeric_limits<double>::infinity(), second = best, magnitude = 0.0;
-    for (std::int64_t j = 0; j < (c_.causal ? i + 1 : c_.seq_len); ++j) {
+    for (std::int64_t j = first_key(i); j < end_of_keys(i); ++j) {
       const double s = score(b, h, i, j, &magnitude);
       second = std::max(second, std::min(best, s));
       best = std::max(best, s);
@@ -50,6 +68,23 @@ class Reference {
   }
 
  private:
+  std::int64_t first_key(std::int64_t i) const {
+    std::int64_t first = 0;
+    for (const std::int64_t length : c_.documents) {
+      if (i < first + length) break;
+      first += length;
+    }
+    return first;
+  }
+  std::int64_t end_of_keys(std::int64_t i) const {
+    if (c_.causal) return i + 1;
+    std::int64_t end = 0;
+    for (const std::int64_t length : c_.documents) {
+      if (i < (end += length)) return end;
+    }
+    return c_.seq_len;
+  }
+
   std::int64_t at(std::int64_t b, std::int64_t t, int part, std::int64_t h) const {
     return ((b * c_.seq_len + t) * 3 + part) * c_.heads * c_.head_dim + h * c_.head_dim;
   }
@@ -77,17 +112,17 @@ class Reference {
   }
 
   void row(std::int64_t b, std::int64_t h, std::int64_t i, const std::vector<float>& dout) {
-    const std::int64_t keys = c_.causal ? i + 1 : c_.seq_len, d = c_.head_dim;
+    const std::int64_t first = first_key(i), keys = end_of_keys(i), d = c_.head_dim;
     const std::int64_t q = at(b, i, 0, h), o = (b * c_.seq_len + i) * c_.heads * d + h * d;
-    std::vector<double> p(keys), dp(keys);
+    std::vector<double> p(keys), dp(keys);  // 0 before `first`
     double max = -std::numeric_limits<double>::infinity(), sum = 0, delta = 0;
-    for (std::int64_t j = 0; j < keys; ++j) {
+    for (std::int64_t j = first; j < keys; ++j) {
       p[j] = score(b, h, i, j);
       max = std::max(max, p[j]);
     }
-    for (double& value : p) sum += value = std::exp(value - max);
+    for (std::int64_t j = first; j < keys; ++j) sum += p[j] = std::exp(p[j] - max);
     lse[(b * c_.heads + h) * c_.seq_len + i] = max + std::log(sum);
-    for (std::int64_t j = 0; j < keys; ++j) {
+    for (std::int64_t j = first; j < keys; ++j) {
       p[j] /= sum;
       const double w = weight(b, h, i, j);
       const std::int64_t v = at(b, j, 2, h);
@@ -98,7 +133,7 @@ class Reference {
       }
       delta += p[j] * dp[j];
     }
-    for (std::int64_t j = 0; j < keys; ++j) {
+    for (std::int64_t j = first; j < keys; ++j) {
       const double ds = p[j] * (dp[j] - delta) * scale_;
       const std::int64_t k = at(b, j, 1, h);
       for (std::int64_t x = 0; x < d; ++x) {
@@ -130,6 +165,10 @@ class AttentionTest : public KernelTest {
     const DeviceArray out = rig.poisoned({c.samples, c.seq_len, width}, c.dtype);
     const DeviceArray lse = rig.poisoned({c.samples, c.heads, c.seq_len});
     const DeviceArray dqkv = rig.poisoned({c.samples, c.seq_len, 3 * width}, c.dtype);
+    const std::vector<std::int32_t> host_bounds = key_bounds(c);
+    std::optional<DeviceArray> bounds;
+    if (!host_bounds.empty()) bounds.emplace(rig.upload({c.samples, c.seq_len, 2}, host_bounds));
+    const ConstTensorView bounds_view = bounds ? ConstTensorView(*bounds) : ConstTensorView{};
     rig.run(AttentionFwdArgs{.qkv = dev_qkv,
                              .out = out,
                              .lse = lse,
@@ -139,7 +178,8 @@ class AttentionTest : public KernelTest {
                              .math = c.math,
                              .dropout_p = c.dropout_p,
                              .rng = kRng,
-                             .first_sample = kFirstSample});
+                             .first_sample = kFirstSample,
+                             .key_bounds = bounds_view});
     rig.run(AttentionBwdArgs{.dout = rig.upload({c.samples, c.seq_len, width}, dout, c.dtype),
                              .qkv = dev_qkv,
                              .out = out,
@@ -151,7 +191,8 @@ class AttentionTest : public KernelTest {
                              .math = c.math,
                              .dropout_p = c.dropout_p,
                              .rng = kRng,
-                             .first_sample = kFirstSample});
+                             .first_sample = kFirstSample,
+                             .key_bounds = bounds_view});
     return {out.download(), lse.download(), dqkv.download()};
   }
 
@@ -200,6 +241,41 @@ TEST_P(AttentionTest, SixteenBits) {
       check(c);
     }
   }
+}
+
+TEST_P(AttentionTest, DocumentsOfARowDoNotSeeEachOther) {
+  for (Case c :
+       {Case{2, 3, 3, 5, false, 0.0f, DType::kFloat32, MathMode::kFp32, {1, 2}},
+        Case{1, 64, 2, 16, false, 0.0f, DType::kFloat32, MathMode::kFp32, {30, 33, 1}},
+        Case{2, 200, 2, 33, false, 0.0f, DType::kFloat32, MathMode::kFp32, {64, 1, 1, 70, 60, 1, 1, 1, 1}},
+        Case{1, 300, 1, 8, false, 0.0f, DType::kFloat32, MathMode::kFp32, {10, 200, 5, 85}},
+        Case{1, 130, 2, 16, false, 0.2f, DType::kFloat32, MathMode::kFp32, {65, 65}}}) {
+    for (const DType dtype : kFloatTypes) {
+      c.dtype = dtype;
+      c.causal = false;
+      check(c);
+      c.causal = true;
+      check(c);
+    }
+  }
+}
+
+// The bits of a document do not depend on what is beside it, where it lies in the same tiles.
+TEST_P(AttentionTest, PaddingDoesNotMatter) {
+  const Case c{
+      .samples = 1, .seq_len = 150, .heads = 2, .head_dim = 16, .causal = false, .documents = {100, 49, 1}};
+  const std::int64_t width = c.heads * c.head_dim, elems = c.seq_len * width;
+  auto qkv = random(3 * elems);
+  const auto dout = random(elems);
+  const Outputs before = run(rig(), c, qkv, dout);
+  for (std::int64_t i = 100 * 3 * width; i < 3 * elems; ++i) qkv[i] += 1.0f;
+  const Outputs after = run(rig(), c, qkv, dout);
+  const auto head = [](const std::vector<float>& x, std::int64_t count) {
+    return std::vector<float>(x.begin(), x.begin() + count);
+  };
+  EXPECT_TRUE(same_bits(head(before[0], 100 * width), head(after[0], 100 * width)));
+  EXPECT_TRUE(same_bits(head(before[2], 100 * 3 * width), head(after[2], 100 * 3 * width)));
+  EXPECT_FALSE(same_bits(before[0], after[0]));
 }
 
 // Against the reference of rounded inputs; where the mathematics is done in fp32, as tensor cores may, or

@@ -120,7 +120,7 @@ TEST_P(ElementwiseTest, ActivationBwd) {
     for (const std::int64_t n : kSizes) {
       const auto dy = random(n, 1.0f, dtype), pre = random(n, 6.0f, dtype);
       for (const bool in_place : {false, true}) {
-        for (const Activation activation : {Activation::kNone, Activation::kGeluTanh}) {
+        for (const Activation activation : {Activation::kNone, Activation::kGeluTanh, Activation::kTanh}) {
           SCOPED_TRACE(fmt::format("{} {} in place {}", name(dtype), n, in_place));
           const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
             const DeviceArray dev_dy = rig.upload({n}, dy, dtype), apart = rig.poisoned({n}, dtype);
@@ -131,7 +131,10 @@ TEST_P(ElementwiseTest, ActivationBwd) {
           });
           std::vector<double> expected(n);
           for (std::int64_t i = 0; i < n; ++i) {
-            expected[i] = dy[i] * (activation == Activation::kNone ? 1.0 : gelu_derivative(pre[i]));
+            const double tanh = std::tanh(double{pre[i]});
+            const double slope =
+                activation == Activation::kGeluTanh ? gelu_derivative(pre[i]) : 1.0 - tanh * tanh;
+            expected[i] = dy[i] * (activation == Activation::kNone ? 1.0 : slope);
           }
           // GELU's derivative has a zero near -0.75.
           expect_close(out[0], expected,

@@ -261,6 +261,32 @@ void MatmulTest::check_epilogues(const Case& c) {
   }
 }
 
+TEST_P(MatmulTest, Tanh) {
+  const std::int64_t m = 37, n = 33, k = 5;
+  for (const DType dtype : kFloatTypes) {
+    const auto a = random(m * k, 1.0f, dtype), b = random(n * k, 1.0f, dtype), bias = random(n, 1.0f, dtype);
+    const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+      const DeviceArray d = rig.poisoned({m, n}, dtype), pre = rig.poisoned({m, n}, dtype);
+      rig.run(MatmulArgs{.a = rig.upload({m, k}, a, dtype),
+                         .b = rig.upload({n, k}, b, dtype),
+                         .d = d,
+                         .transpose_b = Transpose::kYes,
+                         .bias = rig.upload({n}, bias, dtype),
+                         .activation = Activation::kTanh,
+                         .pre_activation = pre});
+      return {d.download(), pre.download()};
+    });
+    std::vector<double> expected(static_cast<std::size_t>(m * n));
+    for (std::int64_t i = 0; i < m * n; ++i) {
+      double sum = bias[i % n];
+      for (std::int64_t x = 0; x < k; ++x) sum += double{a[i / n * k + x]} * b[i % n * k + x];
+      expected[i] = std::tanh(sum);
+    }
+    expect_close(out[0], expected, tolerance_of(dtype, kForwardTolerance).for_terms(k + 1.0, expected.size()),
+                 "tanh");
+  }
+}
+
 TEST_P(MatmulTest, ResidualInPlaceChangesNoBits) {
   const std::int64_t m = 130, n = 70, k = 50;
   const auto a = random(m * k), b = random(k * n), bias = random(n), residual = random(m * n);

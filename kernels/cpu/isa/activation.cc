@@ -6,15 +6,24 @@ namespace {
 
 // All in one pass: the activation hides what the tests in its loop take. What is left of a row counts as a
 // vector, so that a value's bits do not depend on where its row was cut.
-void gelu_row(const EpilogueTile& tile, float* d, float* pre, const float* residual) {
+template <class Function>
+void activated_row(const EpilogueTile& tile, float* d, float* pre, const float* residual, const Function& f) {
   for_each_group(tile.cols, [&]<int kCount>(std::int64_t j, auto lanes) {
     auto value = lanes.template load<kCount>(d + j);
     if (tile.bias != nullptr) value = value + lanes.template load<kCount>(tile.bias + j);
     if (pre != nullptr) lanes.store(pre + j, value);
-    value = gelu(value);
+    value = f(value);
     if (residual != nullptr) value = value + lanes.template load<kCount>(residual + j);
     lanes.store(d + j, value);
   });
+}
+
+void gelu_row(const EpilogueTile& tile, float* d, float* pre, const float* residual) {
+  activated_row(tile, d, pre, residual, [](const auto& x) { return gelu(x); });
+}
+
+void tanh_row(const EpilogueTile& tile, float* d, float* pre, const float* residual) {
+  activated_row(tile, d, pre, residual, [](const auto& x) { return tanh(x); });
 }
 
 void row_without_activation(const EpilogueTile& tile, float* d, float* pre, const float* residual) {
@@ -37,7 +46,17 @@ void epilogue(const EpilogueTile& tile) {
     float* d = tile.d + i * tile.pitch;
     float* pre = tile.pre_activation != nullptr ? tile.pre_activation + i * tile.pitch : nullptr;
     const float* residual = tile.residual != nullptr ? tile.residual + i * tile.residual_pitch : nullptr;
-    (tile.gelu ? gelu_row : row_without_activation)(tile, d, pre, residual);
+    switch (tile.activation) {
+      case Activation::kNone:
+        row_without_activation(tile, d, pre, residual);
+        break;
+      case Activation::kGeluTanh:
+        gelu_row(tile, d, pre, residual);
+        break;
+      case Activation::kTanh:
+        tanh_row(tile, d, pre, residual);
+        break;
+    }
   }
 }
 
@@ -45,6 +64,13 @@ void gelu_bwd(const float* dy, const float* pre, float* dx, std::int64_t n) {
   for_each_group(n, [&]<int kCount>(std::int64_t i, auto lanes) {
     lanes.store(dx + i,
                 lanes.template load<kCount>(dy + i) * gelu_derivative(lanes.template load<kCount>(pre + i)));
+  });
+}
+
+void tanh_bwd(const float* dy, const float* pre, float* dx, std::int64_t n) {
+  for_each_group(n, [&]<int kCount>(std::int64_t i, auto lanes) {
+    lanes.store(dx + i,
+                lanes.template load<kCount>(dy + i) * tanh_derivative(lanes.template load<kCount>(pre + i)));
   });
 }
 
@@ -69,7 +95,10 @@ void swiglu_bwd(const float* dy, const float* gate, const float* up, float* dgat
 
 }  // namespace
 
-const ActivationNumerics activation_numerics{
-    .epilogue = epilogue, .gelu_bwd = gelu_bwd, .swiglu = swiglu, .swiglu_bwd = swiglu_bwd};
+const ActivationNumerics activation_numerics{.epilogue = epilogue,
+                                             .gelu_bwd = gelu_bwd,
+                                             .tanh_bwd = tanh_bwd,
+                                             .swiglu = swiglu,
+                                             .swiglu_bwd = swiglu_bwd};
 
 }  // namespace trireme::cpu::TRIREME_ISA

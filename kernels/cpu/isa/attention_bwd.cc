@@ -89,17 +89,17 @@ void softmax_bwd(const ScoreTile& t, const AttentionHead& h, const Scratch& s) {
   zero_padded_keys(t, s.ds);
 }
 
-void add_tile(const AttentionHead& h, const ScoreTile& t, ConstTile v, const Scratch& s) {
+/// `over_queries`: kOverwrite for the first tile of these keys.
+void add_tile(const AttentionHead& h, const ScoreTile& t, ConstTile v, const Scratch& s, Store over_queries) {
   const std::int64_t row = t.first_key * s.width;
   products_of_tile(t, h, {s.k + row, s.width}, {s.q_columns, kBlock}, s.p);
   products_of_tile(t, h, {v.data + t.first_key * v.pitch, v.pitch}, {s.dout_columns, kBlock}, s.ds);
+  hide_other_documents(t, h, s.p);
   softmax_bwd(t, h, s);
-  const bool first_queries = h.causal ? t.first_query == t.first_key : t.first_query == 0;
-  const Store over_queries = first_queries ? Store::kOverwrite : Store::kAccumulate;
   add_over_queries(t, s.p, {s.dout, s.width}, s.width, {s.dv.data + row, s.dv.pitch}, over_queries);
   add_over_queries(t, s.ds, {s.q, s.width}, s.width, {s.dk.data + row, s.dk.pitch}, over_queries);
   add_over_keys(t, s.ds, {s.k + row, s.width}, s.width, s.dq,
-                t.first_key == 0 ? Store::kOverwrite : Store::kAccumulate);
+                t.is_first ? Store::kOverwrite : Store::kAccumulate);
 }
 
 /// delta[q] = out[q] . dout[q] of `queries` rows, zero beyond. Products are summed lane by lane, and the
@@ -162,11 +162,14 @@ void run(const AttentionBwdHead& a) {
   if (leaves_gaps(h)) {
     for (std::int64_t i = 0; i < kBlock * kBlock; ++i) s.p[i] = s.ds[i] = s.mask[i] = 0.0f;
   }
+  std::int64_t keys_met = 0;  // by queries so far; their first ones grow with the queries
   for (std::int64_t first = 0; first < h.seq_len; first += kBlock) {
     const std::int64_t queries = smaller(kBlock, h.seq_len - first);
     load_queries(a, s, first, queries);
-    for (std::int64_t key = 0; key < end_of_keys(h, first); key += kBlock) {
-      add_tile(h, score_tile(h, key, first), v, s);
+    const KeyRange keys = seen_keys(h, first);
+    for (std::int64_t key = keys.first; key < keys.end; key += kBlock) {
+      add_tile(h, score_tile(h, key, first), v, s, key < keys_met ? Store::kAccumulate : Store::kOverwrite);
+      if (key >= keys_met) keys_met = key + kBlock;
     }
     if (in_place) return;
     write_rows(advance(a.dq, element, first * h.qkv_pitch), element, h.qkv_pitch, s.dq, queries, h.head_dim);

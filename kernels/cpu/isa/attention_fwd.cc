@@ -48,7 +48,7 @@ struct Softmax {
 // factor by which earlier tiles shrink.
 [[gnu::noinline]] void exponentiate_columns(const ScoreTile& t, float* p, Softmax& softmax,
                                             std::int64_t query) {
-  const bool first = t.first_key == 0;
+  const bool first = t.is_first;
   Vector max[kColumns], sum[kColumns];
 #pragma GCC unroll 4
   for (int c = 0; c < kColumns; ++c) {
@@ -87,9 +87,10 @@ struct Softmax {
 
 void add_tile(const AttentionHead& h, const ScoreTile& t, ConstTile k, const Scratch& s, Softmax& softmax) {
   products_of_tile(t, h, {k.data + t.first_key * k.pitch, k.pitch}, {s.q_columns, kBlock}, s.p);
+  hide_other_documents(t, h, s.p);
   for (std::int64_t q = 0; q < kBlock; q += kColumnQueries) exponentiate_columns(t, s.p, softmax, q);
   zero_padded_keys(t, s.p);
-  if (t.first_key > 0) {
+  if (!t.is_first) {
     for (std::int64_t q = 0; q < t.padded_queries; ++q) {
       for (std::int64_t c = 0; c < s.width; ++c) s.acc[q * s.width + c] *= softmax.rescale[q];
     }
@@ -99,7 +100,7 @@ void add_tile(const AttentionHead& h, const ScoreTile& t, ConstTile k, const Scr
     for (std::int64_t i = 0; i < t.padded_keys * kBlock; ++i) s.p[i] *= s.mask[i];
   }
   add_over_keys(t, s.p, {s.v + t.first_key * s.width, s.width}, s.width, {s.acc, s.width},
-                t.first_key == 0 ? Store::kOverwrite : Store::kAccumulate);
+                t.is_first ? Store::kOverwrite : Store::kAccumulate);
 }
 
 [[gnu::noinline]] void write_block(const AttentionFwdHead& a, std::int64_t first_query, std::int64_t queries,
@@ -141,7 +142,8 @@ void run(const AttentionFwdHead& a) {
     const std::int64_t queries = smaller(kBlock, h.seq_len - first);
     load_columns(h, first, queries, s);
     Softmax softmax;
-    for (std::int64_t key = 0; key < end_of_keys(h, first); key += kBlock) {
+    const KeyRange keys = seen_keys(h, first);
+    for (std::int64_t key = keys.first; key < keys.end; key += kBlock) {
       add_tile(h, score_tile(h, key, first), k, s, softmax);
     }
     write_block(a, first, queries, s, softmax);

@@ -26,10 +26,27 @@ struct ScoreTile {
   std::int64_t keys, queries;                // that exist
   std::int64_t padded_keys, padded_queries;  // that are computed: multiples of kStrip
   bool diagonal;                             // the causal mask cuts through it
+  bool is_first;                             // of its queries
+};
+
+/// The keys that some query of a tile row sees; `first` is that of a tile.
+struct KeyRange {
+  std::int64_t first, end;
 };
 
 inline std::int64_t smaller(std::int64_t a, std::int64_t b) {
   return a < b ? a : b;
+}
+
+inline KeyRange seen_keys(const AttentionHead& h, std::int64_t first_query) {
+  const std::int64_t queries_end = smaller(h.seq_len, first_query + kBlock);
+  KeyRange keys{0, h.causal ? queries_end : h.seq_len};
+  if (h.key_bounds == nullptr) return keys;
+  // A query sees itself, so that every tile row has the tile on the diagonal.
+  keys.first = smaller(h.key_bounds[2 * first_query], first_query) / kBlock * kBlock;
+  const std::int64_t end = h.key_bounds[2 * queries_end - 1];
+  keys.end = smaller(keys.end, end > queries_end ? end : queries_end);
+  return keys;
 }
 
 inline ScoreTile score_tile(const AttentionHead& h, std::int64_t first_key, std::int64_t first_query) {
@@ -41,7 +58,8 @@ inline ScoreTile score_tile(const AttentionHead& h, std::int64_t first_key, std:
           .queries = queries,
           .padded_keys = round_up(keys, kStrip),
           .padded_queries = round_up(queries, kStrip),
-          .diagonal = h.causal && first_key == first_query};
+          .diagonal = h.causal && first_key == first_query,
+          .is_first = first_key == seen_keys(h, first_query).first};
 }
 
 /// Elements as the outputs hold them: kTf32 rounds inputs of products alone.
@@ -64,11 +82,6 @@ inline void write_rows(void* to, Element element, std::int64_t to_pitch, FloatRo
   }
 }
 
-/// One past the last key that the queries of this tile row see.
-inline std::int64_t end_of_keys(const AttentionHead& h, std::int64_t first_query) {
-  return h.causal ? smaller(h.seq_len, first_query + kBlock) : h.seq_len;
-}
-
 /// Queries as the products of scores want them.
 inline void scale_columns(const AttentionHead& h, float* columns, std::int64_t width) {
   for (std::int64_t i = 0; i < kBlock * width; ++i) columns[i] *= h.scale;
@@ -82,6 +95,23 @@ inline void products_of_tile(const ScoreTile& t, const AttentionHead& h, ConstTi
     gemm_strip<ReadA::kRows>(t.padded_queries - query, h.head_dim, {rows.data + key * rows.pitch, rows.pitch},
                              {columns.data + query, columns.pitch}, out + key * kBlock + query, kBlock,
                              Store::kOverwrite);
+  }
+}
+
+/// A score that any seen one exceeds by so much that exp() of the difference is 0; not infinity, whose
+/// difference to itself is NaN.
+constexpr float kHiddenScore = -1e30f;
+
+/// Scores of keys outside of their queries' documents become kHiddenScore. Where such a key came first in a
+/// row, the factor 0 of the first seen one takes it out of the row's sums again.
+inline void hide_other_documents(const ScoreTile& t, const AttentionHead& h, float* scores) {
+  if (h.key_bounds == nullptr) return;
+  const std::int32_t *first = h.key_bounds + 2 * t.first_query, *last = first + 2 * (t.queries - 1);
+  if (last[0] <= t.first_key && first[1] >= t.first_key + t.keys) return;  // bounds grow with the queries
+  for (std::int64_t q = 0; q < t.queries; ++q) {
+    const std::int64_t begin = first[2 * q] - t.first_key, end = first[2 * q + 1] - t.first_key;
+    for (std::int64_t k = 0; k < smaller(begin, t.keys); ++k) scores[k * kBlock + q] = kHiddenScore;
+    for (std::int64_t k = end > 0 ? end : 0; k < t.keys; ++k) scores[k * kBlock + q] = kHiddenScore;
   }
 }
 

@@ -144,6 +144,32 @@ template <int kCount>
   return {.of_x = pick(smaller_one, larger_one), .of_minus_x = pick(larger_one, smaller_one)};
 }
 
+/// (1 - t) / (1 + t) with t = e^-2|x|; near 0, where that cancels, Cephes' polynomial (Moshier 1989).
+template <int kCount>
+[[gnu::always_inline]] inline VectorGroup<kCount> tanh(const VectorGroup<kCount>& x) {
+  constexpr float kNear = 0.625f;
+  const auto t = exp_of_magnitude(x + x);
+  const auto magnitude = (t * -1.0f + 1.0f) * reciprocal(t + 1.0f);
+  return group_of<kCount>([&](int i) {
+    const Vector v = x.v[i], square = v * v;
+    Vector p = square * -5.70498872745e-3f + 2.06390887954e-2f;
+    p = p * square - 5.37397155531e-2f;
+    p = p * square + 1.33314422036e-1f;
+    p = p * square - 3.33332819422e-1f;
+    const Vector near = p * square * v + v;
+    const Vector far = v < 0.0f ? -magnitude.v[i] : magnitude.v[i];
+    return square < kNear * kNear ? near : far;
+  });
+}
+
+/// 1 - tanh(x)^2 = 4 t / (1 + t)^2.
+template <int kCount>
+[[gnu::always_inline]] inline VectorGroup<kCount> tanh_derivative(const VectorGroup<kCount>& x) {
+  const auto t = exp_of_magnitude(x + x);
+  const auto inverse = reciprocal(t + 1.0f);
+  return t * 4.0f * inverse * inverse;
+}
+
 template <int kCount>
 [[gnu::always_inline]] inline VectorGroup<kCount> gelu(const VectorGroup<kCount>& x) {
   const auto t = exp_of_magnitude(x * (x * kGelu3 * x + kGelu1));

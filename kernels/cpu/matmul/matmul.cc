@@ -81,7 +81,7 @@ dnnl_status_t compute_tile(const MatmulArgs& args, const Operands& operands, con
   float* d = args.d.as<float>() + t.row * e.n + t.col;
   const std::int64_t offset = t.row * e.n + t.col;
   const float* residual = args.residual.defined() ? args.residual.as<float>() + offset : nullptr;
-  const bool gelu = args.activation == Activation::kGeluTanh;
+  const bool activates = args.activation != Activation::kNone;
   float beta = args.mode == GradientMode::kAccumulate ? 1.0f : 0.0f;
   std::int64_t residual_pitch = e.n;
   const bool starts = starts_from_residual(args);
@@ -94,7 +94,7 @@ dnnl_status_t compute_tile(const MatmulArgs& args, const Operands& operands, con
     residual_pitch = t.cols;
   }
   const dnnl_status_t status = sgemm_tile(operands, e.k, t, beta, d, e.n);
-  if (!starts && (args.bias.defined() || args.pre_activation.defined() || gelu || residual != nullptr)) {
+  if (!starts && (args.bias.defined() || args.pre_activation.defined() || activates || residual != nullptr)) {
     numerics().activation->epilogue({
         .d = d,
         .rows = t.rows,
@@ -104,7 +104,7 @@ dnnl_status_t compute_tile(const MatmulArgs& args, const Operands& operands, con
         .pre_activation = args.pre_activation.defined() ? args.pre_activation.as<float>() + offset : nullptr,
         .residual = residual,
         .residual_pitch = residual_pitch,
-        .gelu = gelu,
+        .activation = args.activation,
     });
   }
   return status;

@@ -156,7 +156,7 @@ class PanelProduct {
                                        .pre_activation = kept,
                                        .residual = read(added, at, t.cols, residual),
                                        .residual_pitch = t.cols,
-                                       .gelu = args_.activation == Activation::kGeluTanh});
+                                       .activation = args_.activation});
       write(args_.pre_activation, at, t.cols, kept);
     }
     write(args_.d, at, t.cols, sum);

@@ -15,9 +15,11 @@ template <class Args>
 bool is_for_library(const KernelContext& exec, const Args& args) {
   if (suits_attention_library(args)) return true;
   if (size_bytes(args.qkv.dtype) != 2 || args.qkv.num_elems() == 0) return false;
-  const std::string problem = args.dropout_p > 0.0f ? "with dropout"
-                                                    : fmt::format("of heads of {} elements, no multiple of 8",
-                                                                  args.qkv.shape[2] / 3 / args.num_heads);
+  const std::string problem =
+      args.dropout_p > 0.0f ? "with dropout"
+      : args.key_bounds.defined()
+          ? "within documents of a row"
+          : fmt::format("of heads of {} elements, no multiple of 8", args.qkv.shape[2] / 3 / args.num_heads);
   stream_of(exec).slow_paths().tell(fmt::format("{} attention {}", name(args.qkv.dtype), problem),
                                     "the slower native kernel runs");
   return false;

@@ -65,7 +65,8 @@ AttentionProblem problem_of(const Args& args, bool packed) {
           .dropout_p = args.dropout_p,
           .rng = args.rng,
           .first_sample = args.first_sample,
-          .packed = packed};
+          .packed = packed,
+          .key_bounds = args.key_bounds.template as<std::int32_t>()};
 }
 
 }  // namespace trireme::cuda

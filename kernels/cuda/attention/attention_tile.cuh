@@ -42,8 +42,24 @@ struct AttentionProblem {
   float dropout_p;
   RngKey rng;
   std::int64_t first_sample;
-  bool packed;  // rows may be read 16 bytes at a time
+  bool packed;                     // rows may be read 16 bytes at a time
+  const std::int32_t* key_bounds;  // [B, T, 2], or null; see [Note: documents of a row]
 };
+
+/// A range of a sample's tokens.
+struct TokenRange {
+  std::int64_t first, end;
+};
+
+/// The documents of the tile of B rows from `first_row` on; `first` is that of a tile.
+template <int B>
+__device__ TokenRange documents_of_tile(const AttentionProblem& a, std::int64_t sample,
+                                        std::int64_t first_row) {
+  if (a.key_bounds == nullptr) return {0, a.seq_len};
+  const std::int64_t last = (first_row + B < a.seq_len ? first_row + B : a.seq_len) - 1;
+  const std::int32_t* bounds = a.key_bounds + sample * a.seq_len * 2;
+  return {bounds[2 * first_row] / B * B, bounds[2 * last + 1]};
+}
 
 /// Rows [first, first + B) as floats; zeros beyond seq_len and head_dim. All threads of the block call.
 template <int B, int D, class T>
@@ -192,8 +208,12 @@ __device__ inline float row_max(float value) {
 }
 
 /// True when the probability of (query, key) is part of the sum.
-__device__ inline bool is_visible(const AttentionProblem& a, std::int64_t query, std::int64_t key) {
-  return query < a.seq_len && key < a.seq_len && (!a.causal || key <= query);
+__device__ inline bool is_visible(const AttentionProblem& a, std::int64_t sample, std::int64_t query,
+                                  std::int64_t key) {
+  if (query >= a.seq_len || key >= a.seq_len || (a.causal && key > query)) return false;
+  if (a.key_bounds == nullptr) return true;
+  const std::int32_t* bounds = a.key_bounds + (sample * a.seq_len + query) * 2;
+  return key >= bounds[0] && key < bounds[1];
 }
 
 /// The factor of dropout for the probability of (query, key) of a head: 0 or 1 / (1 - p).

@@ -52,7 +52,7 @@ template <bool kDropout>
 __device__ Gradients gradients_at(const AttentionProblem& a, std::int64_t sample, std::int64_t head,
                                   std::int64_t query, std::int64_t key, float score, float product, float lse,
                                   float delta) {
-  if (!is_visible(a, query, key)) return {0.0f, 0.0f};
+  if (!is_visible(a, sample, query, key)) return {0.0f, 0.0f};
   const float p = expf(a.scale * score - lse);
   const float weight = dropout_weight<kDropout>(a, sample, head, query, key);
   return {p * weight, p * (weight * product - delta) * a.scale};
@@ -82,7 +82,10 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   load_tile<B, D, T>(a, qkv_rows(x.qkv, a, sample, head, 1), first_key, keys);
   load_tile<B, D, T>(a, qkv_rows(x.qkv, a, sample, head, 2), first_key, values);
   float dkeys[R][OwnCols<D>::kCount] = {}, dvalues[R][OwnCols<D>::kCount] = {};
-  for (std::int64_t first_query = a.causal ? first_key : 0; first_query < a.seq_len; first_query += B) {
+  // Keys are seen by the queries of their documents.
+  const TokenRange seen = documents_of_tile<B>(a, sample, first_key);
+  for (std::int64_t first_query = a.causal ? first_key : seen.first; first_query < seen.end;
+       first_query += B) {
     __syncthreads();  // the previous tiles have been read
     load_tile<B, D, T>(a, qkv_rows(x.qkv, a, sample, head, 0), first_query, queries);
     load_tile<B, D, T>(a, head_rows(x.dout, a, sample, head), first_query, douts);
@@ -133,7 +136,8 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   const std::int64_t head = blockIdx.y, sample = blockIdx.z;
   // The longest rows of a causal mask first.
   const std::int64_t first_query = (std::int64_t{gridDim.x} - 1 - blockIdx.x) * B;
-  const std::int64_t end = a.causal && first_query + B < a.seq_len ? first_query + B : a.seq_len;
+  const TokenRange seen = documents_of_tile<B>(a, sample, first_query);
+  const std::int64_t end = a.causal && first_query + B < seen.end ? first_query + B : seen.end;
   const std::int64_t row_values = (sample * a.num_heads + head) * a.seq_len;
 
   load_tile<B, D, T>(a, qkv_rows(x.qkv, a, sample, head, 0), first_query, queries);
@@ -141,7 +145,7 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   load_row_values<B>(a, x.lse + row_values, first_query, lse);
   load_row_values<B>(a, x.delta + row_values, first_query, delta);
   float dqueries[R][OwnCols<D>::kCount] = {};
-  for (std::int64_t first_key = 0; first_key < end; first_key += B) {
+  for (std::int64_t first_key = seen.first; first_key < end; first_key += B) {
     __syncthreads();  // the previous tiles have been read
     load_tile<B, D, T>(a, qkv_rows(x.qkv, a, sample, head, 1), first_key, keys);
     load_tile<B, D, T>(a, qkv_rows(x.qkv, a, sample, head, 2), first_key, values);

@@ -27,7 +27,8 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   const std::int64_t head = blockIdx.y, sample = blockIdx.z;
   // The longest rows of a causal mask first, so that the short ones fill the gaps at the end.
   const std::int64_t first_query = (std::int64_t{gridDim.x} - 1 - blockIdx.x) * B;
-  const std::int64_t end = a.causal && first_query + B < a.seq_len ? first_query + B : a.seq_len;
+  const TokenRange seen = documents_of_tile<B>(a, sample, first_query);
+  const std::int64_t end = a.causal && first_query + B < seen.end ? first_query + B : seen.end;
 
   load_tile<B, D, T>(a, qkv_rows(qkv, a, sample, head, 0), first_query, queries);
   float sum[R][OwnCols<D>::kCount] = {};
@@ -37,7 +38,7 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
     max[i] = -FLT_MAX;  // not infinity, whose difference to itself is NaN
     exp_sum[i] = 0.0f;
   }
-  for (std::int64_t first_key = 0; first_key < end; first_key += B) {
+  for (std::int64_t first_key = seen.first; first_key < end; first_key += B) {
     __syncthreads();  // the previous tiles have been read
     load_tile<B, D, T>(a, qkv_rows(qkv, a, sample, head, 1), first_key, keys);
     load_tile<B, D, T>(a, qkv_rows(qkv, a, sample, head, 2), first_key, values);
@@ -50,7 +51,7 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
       float new_max = max[i];
 #pragma unroll
       for (int j = 0; j < R; ++j) {
-        const bool visible = is_visible(a, query, first_key + tx + kTileSide * j);
+        const bool visible = is_visible(a, sample, query, first_key + tx + kTileSide * j);
         p[i][j] = visible ? a.scale * p[i][j] : -INFINITY;
         new_max = fmaxf(new_max, p[i][j]);
       }

@@ -48,7 +48,7 @@ void run_elementwise(const Numerics& n, Results& r) {
                           .bias = bias.data(),
                           .residual = dy.data(),
                           .residual_pitch = kCols,
-                          .gelu = true});
+                          .activation = Activation::kGeluTanh});
   r.gelu_bwd.resize(x.size());
   n.activation->gelu_bwd(dy.data(), x.data(), r.gelu_bwd.data(), kRows * kCols);
   r.swiglu.resize(x.size());
@@ -205,7 +205,8 @@ TEST(NumericsTest, GeluKeepsRelativeAccuracy) {
   for (const Numerics* const* table = supported_numerics(); *table != nullptr; ++table) {
     SCOPED_TRACE((*table)->isa);
     Floats y = x, dx(x.size());
-    (*table)->activation->epilogue({.d = y.data(), .rows = 1, .cols = n, .pitch = n, .gelu = true});
+    (*table)->activation->epilogue(
+        {.d = y.data(), .rows = 1, .cols = n, .pitch = n, .activation = Activation::kGeluTanh});
     (*table)->activation->gelu_bwd(dy.data(), x.data(), dx.data(), n);
     for (std::size_t i = 0; i < x.size(); ++i) {
       // The exponent's round-off: |2 u| grows with x^3.
@@ -226,14 +227,36 @@ TEST(NumericsTest, GeluAtItsEnds) {
     SCOPED_TRACE((*table)->isa);
     const ActivationNumerics& activation = *(*table)->activation;
     Floats y = x, dx(x.size());
-    activation.epilogue({.d = y.data(), .rows = 1, .cols = n, .pitch = n, .gelu = true});
+    activation.epilogue(
+        {.d = y.data(), .rows = 1, .cols = n, .pitch = n, .activation = Activation::kGeluTanh});
     activation.gelu_bwd(dy.data(), x.data(), dx.data(), n);
     EXPECT_EQ(y, expected);
     EXPECT_EQ(dx, slopes);
     Floats beyond{kInfinity, std::numeric_limits<float>::quiet_NaN()};
-    activation.epilogue({.d = beyond.data(), .rows = 1, .cols = 2, .pitch = 2, .gelu = true});
+    activation.epilogue(
+        {.d = beyond.data(), .rows = 1, .cols = 2, .pitch = 2, .activation = Activation::kGeluTanh});
     EXPECT_EQ(beyond[0], kInfinity);
     EXPECT_TRUE(std::isnan(beyond[1]));
+  }
+}
+
+TEST(NumericsTest, TanhKeepsRelativeAccuracy) {
+  Floats x{1e-30f, -1e-6f, 100.0f, -1e30f};
+  for (float value = -12.0f; value < 12.0f; value += 1e-3f) x.push_back(value);
+  const auto n = static_cast<std::int64_t>(x.size());
+  const Floats dy(x.size(), 1.0f);
+  for (const Numerics* const* table = supported_numerics(); *table != nullptr; ++table) {
+    SCOPED_TRACE((*table)->isa);
+    Floats y = x, dx(x.size());
+    (*table)->activation->epilogue(
+        {.d = y.data(), .rows = 1, .cols = n, .pitch = n, .activation = Activation::kTanh});
+    (*table)->activation->tanh_bwd(dy.data(), x.data(), dx.data(), n);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double exact = std::tanh(double{x[i]}), cosh = std::cosh(std::min(50.0, std::fabs(double{x[i]})));
+      EXPECT_NEAR(y[i], exact, 3e-7 * std::fabs(exact)) << x[i];
+      // What is denormal may be 0.
+      EXPECT_NEAR(dx[i], 1 / (cosh * cosh), 2e-6 / (cosh * cosh) + 1.2e-38) << x[i];
+    }
   }
 }
 
@@ -246,19 +269,31 @@ TEST(NumericsTest, GeluIsTheSameInVectorsAndAlone) {
   std::copy(ends.begin(), ends.end(), x.begin());
   for (const Numerics* const* n = supported_numerics(); *n != nullptr; ++n) {
     Floats row = x, alone = x;
-    (*n)->activation->epilogue(
-        {.d = row.data(), .rows = 1, .cols = kCols, .pitch = kCols, .bias = nullptr, .gelu = true});
+    (*n)->activation->epilogue({.d = row.data(),
+                                .rows = 1,
+                                .cols = kCols,
+                                .pitch = kCols,
+                                .bias = nullptr,
+                                .activation = Activation::kGeluTanh});
     for (float& value : alone) {
-      (*n)->activation->epilogue(
-          {.d = &value, .rows = 1, .cols = 1, .pitch = 1, .bias = nullptr, .gelu = true});
+      (*n)->activation->epilogue({.d = &value,
+                                  .rows = 1,
+                                  .cols = 1,
+                                  .pitch = 1,
+                                  .bias = nullptr,
+                                  .activation = Activation::kGeluTanh});
     }
     EXPECT_EQ(bits(row), bits(alone)) << (*n)->isa;
     // Rows of all groups of vectors, and of parts of one.
     const Floats dy = random(kCols, 1.0f);
     for (const std::int64_t cols : {1, 15, 16, 31, 32, 64, 113, 127, 128}) {
       Floats part(x.begin(), x.begin() + cols), slope(x), slope_of_part(part);
-      (*n)->activation->epilogue(
-          {.d = part.data(), .rows = 1, .cols = cols, .pitch = cols, .bias = nullptr, .gelu = true});
+      (*n)->activation->epilogue({.d = part.data(),
+                                  .rows = 1,
+                                  .cols = cols,
+                                  .pitch = cols,
+                                  .bias = nullptr,
+                                  .activation = Activation::kGeluTanh});
       EXPECT_EQ(bits(part), bits(Floats(alone.begin(), alone.begin() + cols))) << (*n)->isa << " " << cols;
       (*n)->activation->gelu_bwd(dy.data(), x.data(), slope.data(), kCols);
       (*n)->activation->gelu_bwd(dy.data(), x.data(), slope_of_part.data(), cols);

@@ -1,0 +1,14 @@
+// The functions that a product or an elementwise op can end in.
+#pragma once
+
+#include <cstdint>
+
+namespace trireme {
+
+enum class Activation : std::uint8_t {
+  kNone,
+  kGeluTanh,  // 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), as in GPT-2
+  kTanh,
+};
+
+}  // namespace trireme
