@@ -4,6 +4,7 @@
 
 #include "models/bert_block.h"
 #include "models/bert_embedding.h"
+#include "models/document_class_head.h"
 #include "models/masked_token_head.h"
 #include "runtime/base/error.h"
 
@@ -20,9 +21,10 @@ BertConfig bert_config_for_size(std::string_view size) {
 
 BlockList build_bert(const BertConfig& config) {
   TRIREME_CHECK(config.layers >= 1 && config.hidden >= 1 && config.heads >= 1 && config.vocab >= 1 &&
-                    config.seq_len >= 1,
-                "bert: layers {}, hidden {}, heads {}, vocab {} and seq_len {} must all be positive",
-                config.layers, config.hidden, config.heads, config.vocab, config.seq_len);
+                    config.seq_len >= 1 && config.classes >= 0,
+                "bert: layers {}, hidden {}, heads {}, vocab {} and seq_len {} must all be positive, and "
+                "classes {} not negative",
+                config.layers, config.hidden, config.heads, config.vocab, config.seq_len, config.classes);
   constexpr std::int64_t kMaxLayers = 10000;  // see build_gpt
   TRIREME_CHECK(config.layers <= kMaxLayers, "bert: {} layers are more than the {} that are supported",
                 config.layers, kMaxLayers);
@@ -37,7 +39,12 @@ BlockList build_bert(const BertConfig& config) {
   for (std::int64_t i = 0; i < config.layers; ++i) {
     blocks.push_back(std::make_unique<BertBlock>(fmt::format("blocks.{}", i), layer));
   }
-  blocks.push_back(std::make_unique<MaskedTokenHead>(config.vocab, config.hidden));
+  if (config.classes > 0) {
+    blocks.push_back(std::make_unique<DocumentClassHead>(DocumentClassHeadConfig{
+        .hidden = config.hidden, .classes = config.classes, .dropout = config.dropout}));
+  } else {
+    blocks.push_back(std::make_unique<MaskedTokenHead>(config.vocab, config.hidden));
+  }
   return blocks;
 }
 

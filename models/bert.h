@@ -1,5 +1,5 @@
-// BERT (Devlin et al. 2019) as blocks: embedding, post-norm transformer blocks, head of masked language
-// modelling.
+// BERT (Devlin et al. 2019) as blocks: embedding, post-norm transformer blocks, and a head of masked language
+// modelling or of classification.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@ struct BertConfig {
   std::int64_t vocab = 30522;
   std::int64_t seq_len = 512;  // longest context: rows of the position table
   float dropout = 0.0f;        // on embeddings, attention probabilities and both residual branches
+  std::int64_t classes = 0;    // of documents; 0: masked language modelling
 };
 
 /// "tiny": that of Turc et al. 2019, for CPUs. "base", "large": the uncased ones of Devlin et al.
@@ -24,9 +25,9 @@ inline constexpr std::string_view kBertSizes[] = {"tiny", "base", "large"};
 /// Throws Error(kInvalidInput) for a size that is none of kBertSizes.
 BertConfig bert_config_for_size(std::string_view size);
 
-/// layers + 2 blocks: "embedding", "blocks.0" ..., "head". Weights are normal(0, 0.02), norms one, biases
-/// zero. The GELU is the tanh approximation ("gelu_new" of Hugging Face's transformers). Throws
-/// Error(kInvalidInput) when heads does not divide hidden.
+/// layers + 2 blocks: "embedding", "blocks.0" ..., "head", the one thing that depends on the task. Weights
+/// are normal(0, 0.02), norms one, biases zero. The GELU is the tanh approximation ("gelu_new" of Hugging
+/// Face's transformers). Throws Error(kInvalidInput) when heads does not divide hidden.
 BlockList build_bert(const BertConfig& config);
 
 }  // namespace trireme

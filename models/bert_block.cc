@@ -51,11 +51,17 @@ Tensor BertBlock::add_and_norm(Context& ctx, const Tensor& x, const Linear& line
 Activations BertBlock::forward(Context& ctx, const Activations& input, const Batch&) const {
   const Tensor& x = input.at(0);
   Tensor h = ops::linear(ctx, x, qkv_.weight, {.bias = qkv_.bias});
-  h = ops::attention(
-      ctx, h, {.num_heads = static_cast<int>(config_.heads), .causal = false, .dropout_p = config_.dropout});
+  const Tensor bounds = input.size() > 1 ? input[1] : Tensor();
+  h = ops::attention(ctx, h,
+                     {.num_heads = static_cast<int>(config_.heads),
+                      .causal = false,
+                      .dropout_p = config_.dropout,
+                      .key_bounds = bounds});
   const Tensor mid = add_and_norm(ctx, h, attention_out_, x, norm1_);
   h = ops::linear(ctx, mid, up_.weight, {.bias = up_.bias, .activation = Activation::kGeluTanh});
-  return {add_and_norm(ctx, h, down_, mid, norm2_)};
+  Tensor out = add_and_norm(ctx, h, down_, mid, norm2_);
+  if (!bounds.defined()) return {std::move(out)};
+  return {std::move(out), bounds};
 }
 
 }  // namespace trireme

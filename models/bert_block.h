@@ -14,7 +14,8 @@ struct BertBlockConfig {
 class BertBlock final : public Block {
  public:
   BertBlock(std::string name, const BertBlockConfig& config);
-  /// [B, T, C] -> [B, T, C]. Every token sees all T.
+  /// [B, T, C] -> [B, T, C]. Every token sees all T, or with key bounds [B, T, 2], which are handed on, its
+  /// document.
   Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
 
  private:

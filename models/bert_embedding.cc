@@ -24,10 +24,19 @@ BertEmbedding::BertEmbedding(const BertEmbeddingConfig& config)
 }
 
 Activations BertEmbedding::forward(Context& ctx, const Activations&, const Batch& batch) const {
-  const Tensor types = ctx.zeros(batch.inputs.shape(), DType::kInt32);
-  Tensor x = ops::embedding(ctx, batch.inputs, tokens_, positions_);
+  const bool has_documents = batch.key_bounds.defined();
+  const Tensor types = has_documents ? batch.types : ctx.zeros(batch.inputs.shape(), DType::kInt32);
+  Tensor x;
+  if (has_documents) {
+    x = ops::embedding(ctx, batch.inputs, tokens_);
+    x = ops::add(ctx, x, ops::embedding(ctx, batch.positions, positions_));
+  } else {
+    x = ops::embedding(ctx, batch.inputs, tokens_, positions_);
+  }
   x = ops::add(ctx, x, ops::embedding(ctx, types, types_));
-  return {ops::dropout(ctx, ops::layer_norm(ctx, x, norm_weight_, norm_bias_, kBertNormEpsilon), dropout_)};
+  x = ops::dropout(ctx, ops::layer_norm(ctx, x, norm_weight_, norm_bias_, kBertNormEpsilon), dropout_);
+  if (!has_documents) return {x};
+  return {x, batch.key_bounds};
 }
 
 }  // namespace trireme

@@ -17,7 +17,8 @@ struct BertEmbeddingConfig {
 class BertEmbedding final : public Block {
  public:
   explicit BertEmbedding(const BertEmbeddingConfig& config);
-  /// tokens [B, T] int32, T <= positions -> [B, T, C]. All tokens are of type 0: a sample is one segment.
+  /// tokens [B, T] int32, T <= positions -> [B, T, C]; of rows of documents also their key bounds, which each
+  /// layer hands to the next: layers see no batch.
   Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
 
  private:

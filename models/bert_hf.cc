@@ -77,22 +77,31 @@ BertConfig bert_from_hf(const HfConfig& config) {
 
 nlohmann::ordered_json bert_hf_config(const BertConfig& config) {
   const double dropout = static_cast<double>(config.dropout);
-  return {{"architectures", {"BertForMaskedLM"}},
-          {"model_type", kBertHfType},
-          {"vocab_size", config.vocab},
-          {"hidden_size", config.hidden},
-          {"num_hidden_layers", config.layers},
-          {"num_attention_heads", config.heads},
-          {"intermediate_size", 4 * config.hidden},
-          {"max_position_embeddings", config.seq_len},
-          {"type_vocab_size", 2},
-          {"hidden_act", "gelu_new"},
-          {"layer_norm_eps", 1e-12},
-          {"hidden_dropout_prob", dropout},
-          {"attention_probs_dropout_prob", dropout},
-          {"position_embedding_type", "absolute"},
-          {"is_decoder", false},
-          {"tie_word_embeddings", true}};
+  nlohmann::ordered_json json = {
+      {"architectures", {config.classes > 0 ? "BertForSequenceClassification" : "BertForMaskedLM"}},
+      {"model_type", kBertHfType},
+      {"vocab_size", config.vocab},
+      {"hidden_size", config.hidden},
+      {"num_hidden_layers", config.layers},
+      {"num_attention_heads", config.heads},
+      {"intermediate_size", 4 * config.hidden},
+      {"max_position_embeddings", config.seq_len},
+      {"type_vocab_size", 2},
+      {"hidden_act", "gelu_new"},
+      {"layer_norm_eps", 1e-12},
+      {"hidden_dropout_prob", dropout},
+      {"attention_probs_dropout_prob", dropout},
+      {"position_embedding_type", "absolute"},
+      {"is_decoder", false},
+      {"tie_word_embeddings", true}};
+  if (config.classes > 0) {  // transformers counts its labels by their names
+    for (std::int64_t label = 0; label < config.classes; ++label) {
+      json["id2label"][std::to_string(label)] = fmt::format("LABEL_{}", label);
+      json["label2id"][fmt::format("LABEL_{}", label)] = label;
+    }
+    json["problem_type"] = "single_label_classification";
+  }
+  return json;
 }
 
 HfModel bert_to_hf(const BertConfig& config) {
@@ -104,6 +113,18 @@ HfModel bert_to_hf(const BertConfig& config) {
   table.add("embedding.types", embeddings + "token_type_embeddings.weight", {2, config.hidden});
   table.add_norm("embedding.norm", embeddings + "LayerNorm");
   for (std::int64_t i = 0; i < config.layers; ++i) table.add_layer(i);
+  if (config.classes > 0) {
+    table.add_linear("head.pooler", "bert.pooler.dense", config.hidden, config.hidden);
+    table.add_linear("head.classifier", "classifier", config.hidden, config.classes);
+    return {.config = bert_hf_config(config),
+            .prefix = "bert.",
+            .tensors = std::move(table.tensors),
+            .passed_over = {
+                "embeddings.position_ids", "cls.predictions.bias", "cls.predictions.transform.dense.weight",
+                "cls.predictions.transform.dense.bias", "cls.predictions.transform.LayerNorm.weight",
+                "cls.predictions.transform.LayerNorm.bias", "cls.predictions.decoder.weight",
+                "cls.predictions.decoder.bias", "cls.seq_relationship.weight", "cls.seq_relationship.bias"}};
+  }
   table.add_linear("head.transform", head + "transform.dense", config.hidden, config.hidden);
   table.add_norm("head.norm", head + "transform.LayerNorm");
   table.add("head.bias", head + "bias", {config.vocab});

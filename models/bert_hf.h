@@ -16,8 +16,8 @@ BertConfig bert_from_hf(const HfConfig& config);
 /// config.json of bert_to_hf(). Every value of `config` that a forward pass depends on is in it.
 nlohmann::ordered_json bert_hf_config(const BertConfig& config);
 
-/// BertForMaskedLM of this shape. The pooler and the head for next sentences of BertForPreTraining are passed
-/// over.
+/// BertForMaskedLM of this shape, or BertForSequenceClassification where it has classes. Other heads in a
+/// file are passed over.
 HfModel bert_to_hf(const BertConfig& config);
 
 }  // namespace trireme

@@ -21,6 +21,9 @@ struct Batch {
   Tensor inputs;          // tokens [B, T] int32, images [B, H, W, C]
   Tensor targets;         // tokens [B, T] int32 (negative: ignored), labels [B] or [B, K] int32
   Tensor target_weights;  // [B, K] fp32, or undefined: all 1
+  // Of rows of documents, all int32; undefined: a sample is one document of type 0. See DocumentRows.
+  Tensor key_bounds;        // [B, T, 2]
+  Tensor positions, types;  // [B, T]
   /// Weight of one target in the loss: 1 / (targets of the global batch).
   float inv_num_targets = 1.0f;
 };

@@ -49,6 +49,15 @@ class Profiler {
         ctx_.from_host(batch.inputs.data(), batch.input_shape, batch.input_dtype, MemoryCategory::kBatch);
     batch_.targets =
         ctx_.from_host(batch.targets.data(), batch.target_shape, DType::kInt32, MemoryCategory::kBatch);
+    const DocumentRows& documents = batch.documents;
+    if (!documents.empty()) {
+      const Shape& rows = batch.input_shape;
+      batch_.key_bounds = ctx_.from_host(documents.key_bounds.data(), {rows.dim(0), rows.dim(1), 2},
+                                         DType::kInt32, MemoryCategory::kBatch);
+      batch_.positions =
+          ctx_.from_host(documents.positions.data(), rows, DType::kInt32, MemoryCategory::kBatch);
+      batch_.types = ctx_.from_host(documents.types.data(), rows, DType::kInt32, MemoryCategory::kBatch);
+    }
     batch_.inv_num_targets =
         1.0f / static_cast<float>(std::max<std::int64_t>(1, batch.target_shape.num_elems()));
   }

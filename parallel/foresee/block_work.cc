@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "parallel/foresee/op_cost.h"
+#include "parallel/layout/sample_batch.h"
 #include "parallel/layout/shapes_only.h"
 
 namespace trireme {
@@ -28,9 +29,8 @@ std::vector<double> count_block_work(const BlockList& blocks, const SampleSpec& 
   Context ctx = Context::create({DeviceType::kMeta}, 1, std::nullopt, &backend);
   ctx.exec.stream = &operations;
   ctx.training = true;  // norms take their statistics from the batch
-  Batch batch{.inputs = ctx.empty(sample.input.batched(1), sample.input_dtype),
-              .targets = ctx.empty(sample.target.batched(1), DType::kInt32)};
-  if (sample.target_weights) batch.target_weights = ctx.empty(sample.target.batched(1), DType::kFloat32);
+  const Batch batch =
+      make_batch(sample, 1, [&](const Shape& shape, DType dtype) { return ctx.empty(shape, dtype); });
   std::vector<double> work;
   Activations activations;
   for (const auto& block : blocks) {

@@ -195,6 +195,12 @@ BatchSource batches_without_data(const SampleSpec& sample) {
     if (sample.target_weights) {
       batch.target_weights.resize(static_cast<std::size_t>(batch.target_shape.num_elems()));
     }
+    if (sample.documents) {
+      const auto tokens = static_cast<std::size_t>(batch.input_shape.num_elems());
+      batch.documents.key_bounds.resize(2 * tokens);
+      batch.documents.positions.resize(tokens);
+      batch.documents.types.resize(tokens);
+    }
     return batch;
   };
 }

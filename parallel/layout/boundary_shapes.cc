@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "parallel/layout/sample_batch.h"
 #include "parallel/layout/shapes_only.h"
 
 namespace trireme {
@@ -23,8 +24,8 @@ std::vector<std::vector<TensorSpec>> BoundaryShapes::run(const Play& play) const
   Context ctx = Context::create({DeviceType::kMeta}, 1);
   ctx.precision = precision_;
   ctx.training = play.training;
-  const Batch batch{.inputs = ctx.empty(sample_.input.batched(play.num_samples), sample_.input_dtype),
-                    .targets = ctx.empty(sample_.target.batched(play.num_samples), DType::kInt32)};
+  const Batch batch = make_batch(sample_, play.num_samples,
+                                 [&](const Shape& shape, DType dtype) { return ctx.empty(shape, dtype); });
   std::vector<std::vector<TensorSpec>> outputs;
   Activations activations;
   for (std::size_t u = 0; u + 1 < blocks_.size(); ++u) {

@@ -276,8 +276,26 @@ std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesyst
   return files;
 }
 
+namespace {
+
+std::vector<SavedTensor> model_tensors_in(const Engine& engine, const TensorSource& source) {
+  std::vector<SavedTensor> tensors = model_tensors(engine);
+  std::erase_if(tensors, [&](const SavedTensor& t) { return source.is_new(t.name); });
+  return tensors;
+}
+
+}  // namespace
+
+std::vector<std::string> new_tensors(const Engine& engine, const TensorSource& source) {
+  std::vector<std::string> names;
+  for (const SavedTensor& t : model_tensors(engine)) {
+    if (source.is_new(t.name)) names.push_back(t.name);
+  }
+  return names;
+}
+
 void check_model(const Engine& engine, const TensorSource& source) {
-  const std::vector<SavedTensor> tensors = model_tensors(engine);
+  const std::vector<SavedTensor> tensors = model_tensors_in(engine, source);
   check_names(source, tensors);
   check_values(engine, source, tensors, StatisticRule::kAverage);
 }
@@ -285,7 +303,7 @@ void check_model(const Engine& engine, const TensorSource& source) {
 void load_model(Engine& engine, const TensorSource& source) {
   check_model(engine, source);
   engine.parameters().settle();
-  read_tensors(engine, source, model_tensors(engine));
+  read_tensors(engine, source, model_tensors_in(engine, source));
   engine.refresh_parameters();
 }
 

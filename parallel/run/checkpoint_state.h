@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "parallel/run/engine.h"
@@ -27,6 +28,9 @@ std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesyst
 /// dtype, or not the model's, or of which this rank's part has a number that is not finite or a negative
 /// variance; nothing is changed then. Collective where state is sharded.
 void load_model(Engine& engine, const TensorSource& source);
+
+/// The tensors that load_model() would leave as they are, as the source says.
+std::vector<std::string> new_tensors(const Engine& engine, const TensorSource& source);
 
 /// Throws what load_model() would throw; on this rank alone. All ranks ask this before any of them loads:
 /// each sees its own file system and its own part of the numbers.

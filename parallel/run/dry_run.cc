@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "parallel/layout/sample_batch.h"
 #include "runtime/base/error.h"
 #include "runtime/deferred_gradients.h"
 #include "runtime/tape.h"
@@ -81,22 +82,17 @@ std::size_t DryRun::upload_bytes(const BoundaryShapes::Play& play) const {
   if (!reads) return 0;
   const SampleSpec& sample = options_.sample;
   const std::int64_t input = sample.input.num_elems() * size_bytes(sample.input_dtype),
-                     target = sample.target.num_elems() * size_bytes(DType::kInt32);
-  return static_cast<std::size_t>(std::max(input, target) * play.num_samples);
+                     target = sample.target.num_elems() * size_bytes(DType::kInt32),
+                     bounds = sample.documents ? 2 * input : 0;
+  return static_cast<std::size_t>(std::max({input, target, bounds}) * play.num_samples);
 }
 
 // What StageCompute gives a unit: the first and the last look at the batch.
 Batch DryRun::batch_of(int unit, const BoundaryShapes::Play& play) const {
-  Batch batch;
-  if (unit != 0 && !is_last(unit)) return batch;
-  const auto& [ctx, sample] = std::tie(options_.ctx, options_.sample);
-  const Shape targets = sample.target.batched(play.num_samples);
-  batch.inputs =
-      ctx.zeros(sample.input.batched(play.num_samples), sample.input_dtype, MemoryCategory::kBatch);
-  batch.targets = ctx.zeros(targets, DType::kInt32, MemoryCategory::kBatch);
-  if (sample.target_weights)
-    batch.target_weights = ctx.zeros(targets, DType::kFloat32, MemoryCategory::kBatch);
-  return batch;
+  if (unit != 0 && !is_last(unit)) return {};
+  return make_batch(options_.sample, play.num_samples, [&](const Shape& shape, DType dtype) {
+    return options_.ctx.zeros(shape, dtype, MemoryCategory::kBatch);
+  });
 }
 
 void DryRun::run(int unit, const BoundaryShapes::Play& play) const {

@@ -27,8 +27,15 @@ void upload_batch(const Context& ctx, const ExecutionInput& input, int data_rank
   const HostBatch host = input.source(first, count);
   put(ctx, batch.inputs, host.inputs.data(), host.input_shape, host.input_dtype);
   put(ctx, batch.targets, host.targets.data(), host.target_shape, DType::kInt32);
-  if (host.target_weights.empty()) return;
-  put(ctx, batch.target_weights, host.target_weights.data(), host.target_shape, DType::kFloat32);
+  if (!host.target_weights.empty()) {
+    put(ctx, batch.target_weights, host.target_weights.data(), host.target_shape, DType::kFloat32);
+  }
+  if (host.documents.empty()) return;
+  const Shape& rows = host.input_shape;
+  const DocumentRows& documents = host.documents;
+  put(ctx, batch.key_bounds, documents.key_bounds.data(), {rows.dim(0), rows.dim(1), 2}, DType::kInt32);
+  put(ctx, batch.positions, documents.positions.data(), rows, DType::kInt32);
+  put(ctx, batch.types, documents.types.data(), rows, DType::kInt32);
 }
 
 }  // namespace trireme

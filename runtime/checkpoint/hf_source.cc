@@ -54,8 +54,8 @@ void copy_transposed(const SafetensorsTensor& stored, std::int64_t first, std::s
 
 }  // namespace
 
-HfSource::HfSource(const std::filesystem::path& folder, HfModel model)
-    : files_(folder), model_(std::move(model)) {
+HfSource::HfSource(const std::filesystem::path& folder, HfModel model, std::string new_head)
+    : files_(folder), model_(std::move(model)), new_head_(std::move(new_head)) {
   for (std::size_t i = 0; i < model_.tensors.size(); ++i) index_[model_.tensors[i].name] = i;
   has_prefix_ = std::ranges::any_of(
       files_.tensors(), [&](const auto& entry) { return entry.first.starts_with(model_.prefix); });
@@ -68,6 +68,12 @@ std::string HfSource::name_in_file(const std::string& name) const {
 const SafetensorsFolder::Found* HfSource::find(const HfPart& part) const {
   const auto found = files_.tensors().find(name_in_file(part.name));
   return found == files_.tensors().end() ? nullptr : &found->second;
+}
+
+bool HfSource::is_new(const std::string& name) const {
+  if (new_head_.empty() || !name.starts_with(new_head_)) return false;
+  const std::vector<HfPart>& parts = model_.tensors[index_.at(name)].parts;
+  return std::ranges::none_of(parts, [&](const HfPart& part) { return find(part) != nullptr; });
 }
 
 void HfSource::check_part(const HfPart& part) const {

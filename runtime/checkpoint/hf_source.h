@@ -15,12 +15,13 @@ namespace trireme {
 /// Reads the mapped files in place: memory is that of what is copied out.
 class HfSource final : public TensorSource {
  public:
-  /// Throws what SafetensorsFolder does.
-  HfSource(const std::filesystem::path& folder, HfModel model);
+  /// `new_head` as in SafetensorsSource. Throws what SafetensorsFolder does.
+  HfSource(const std::filesystem::path& folder, HfModel model, std::string new_head = {});
 
   std::string place() const override { return files_.path().string(); }
   /// Names their tensors and files. Tensors may be in fp32, fp16 or bf16.
   void check(std::span<const SafetensorsEntry> wanted) const override;
+  bool is_new(const std::string& name) const override;
   void copy_floats(const std::string& name, std::uint64_t first, std::span<float> out) const override;
 
  private:
@@ -34,6 +35,7 @@ class HfSource final : public TensorSource {
   HfModel model_;
   std::map<std::string, std::size_t> index_;  // our name -> tensor
   bool has_prefix_ = false;
+  std::string new_head_;
 };
 
 }  // namespace trireme

@@ -60,6 +60,9 @@ HostBatch join_batches(std::vector<HostBatch> parts) {
     append(batch.inputs, part.inputs);
     append(batch.targets, part.targets);
     append(batch.target_weights, part.target_weights);
+    append(batch.documents.key_bounds, part.documents.key_bounds);
+    append(batch.documents.positions, part.documents.positions);
+    append(batch.documents.types, part.documents.types);
     part = {};
   }
   return batch;

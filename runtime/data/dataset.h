@@ -11,6 +11,18 @@
 
 namespace trireme {
 
+/// Rows of tokens that hold several documents, or fewer tokens than the row: packed or padded. All int32.
+///
+/// Each row is a sequence of documents; a padding token is a document of its own. A token sees those of its
+/// document and counts its position from the document's start, so that a document is computed as if it were
+/// alone in its row.
+struct DocumentRows {
+  std::vector<std::int32_t> key_bounds;  // [B, T, 2]: first and one past the last token of the document
+  std::vector<std::int32_t> positions;   // [B, T]: in the document
+  std::vector<std::int32_t> types;       // [B, T]: of its two segments, 0 or 1
+  bool empty() const { return positions.empty(); }
+};
+
 /// Samples of a micro-batch in host memory, ready to be copied to a device.
 ///
 /// Tokens: inputs and targets [B, T] int32. Images: inputs [B, H, W, 3] fp32, normalised, red first; targets
@@ -23,6 +35,7 @@ struct HostBatch {
   std::vector<std::byte> inputs;
   std::vector<std::int32_t> targets;
   std::vector<float> target_weights;  // of target_shape; empty: all 1
+  DocumentRows documents;             // of tokens; empty: a row is one document of type 0
 };
 
 class Dataset {
@@ -42,6 +55,10 @@ class Dataset {
   virtual std::int64_t num_sequential_targets(std::int64_t /*first*/, std::int64_t count) const {
     return count * targets_per_sample();
   }
+  /// The ends of the documents in the row of a sample, in order; the tokens from the last on are padding.
+  /// Empty: the row is one document. Known without reading. Thread-safe.
+  virtual std::vector<std::int32_t> train_documents(std::int64_t /*sample*/) const { return {}; }
+  virtual std::vector<std::int32_t> sequential_documents(std::int64_t /*sample*/) const { return {}; }
   /// Reads samples by their index in training order: sample i of the run belongs to epoch i / num_samples()
   /// and its position there follows from the seed alone. Thread-safe.
   virtual HostBatch read_train(std::int64_t first, std::int64_t count) const = 0;

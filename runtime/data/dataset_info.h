@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace trireme {
 
@@ -15,7 +16,10 @@ struct DatasetInfo {
   std::string tokenizer_model;  // file name within the folder; empty for bytes
   std::int64_t vocab_size = 0;
   std::int64_t train_tokens = 0;
-  std::int64_t eval_tokens = 0;  // 0: there is no eval.bin
+  std::int64_t eval_tokens = 0;      // 0: there is no eval.bin
+  std::int64_t train_documents = 0;  // 0: the tokens are a stream
+  std::int64_t eval_documents = 0;
+  std::vector<std::string> classes;  // of documents, by label; empty: they have none
   std::int64_t source_files = 0;
   std::int64_t source_bytes = 0;
   std::int64_t skipped_binary_files = 0;

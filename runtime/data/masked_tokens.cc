@@ -1,5 +1,6 @@
 #include "runtime/data/masked_tokens.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/base/error.h"
@@ -30,10 +31,26 @@ MaskedTokens::MaskedTokens(const Options& options) : options_(options) {
                 options.vocab_size);
 }
 
+std::vector<bool> MaskedTokens::maskable(std::int64_t sample, Stream stream) const {
+  const auto length = static_cast<std::size_t>(targets_per_sample());
+  const std::vector<std::int32_t> ends =
+      stream == Stream::kTrain ? train_documents(sample) : sequential_documents(sample);
+  if (ends.empty()) return std::vector<bool>(length, true);
+  std::vector<bool> tokens(length, false);
+  std::fill_n(tokens.begin(), ends.back(), true);
+  tokens[0] = false;
+  for (const std::int32_t end : ends) {
+    if (static_cast<std::size_t>(end) < length) tokens[static_cast<std::size_t>(end)] = false;
+  }
+  return tokens;
+}
+
 std::int64_t MaskedTokens::count_targets(std::int64_t first, std::int64_t count, Stream stream) const {
   std::int64_t num_targets = 0;
   for (std::int64_t sample = first; sample < first + count; ++sample) {
+    const std::vector<bool> tokens = maskable(sample, stream);
     for (std::int64_t t = 0; t < targets_per_sample(); ++t) {
+      if (!tokens[static_cast<std::size_t>(t)]) continue;
       const Philox4 words = draw(options_.seed, sample, t, static_cast<std::uint32_t>(stream));
       num_targets += is_target(words, options_.probability) ? 1 : 0;
     }
@@ -44,12 +61,15 @@ std::int64_t MaskedTokens::count_targets(std::int64_t first, std::int64_t count,
 HostBatch MaskedTokens::mask(HostBatch batch, std::int64_t first, Stream stream) const {
   constexpr std::uint32_t kTenth = 429496729;  // of 2^32
   const std::int64_t length = targets_per_sample();
+  std::vector<bool> tokens;
   std::byte* at = batch.inputs.data();
   for (std::size_t i = 0; i < batch.targets.size(); ++i, at += sizeof(std::int32_t)) {
     const auto index = static_cast<std::int64_t>(i);
+    if (index % length == 0) tokens = maskable(first + index / length, stream);
+    batch.targets[i] = -1;
+    if (!tokens[static_cast<std::size_t>(index % length)]) continue;
     const Philox4 words =
         draw(options_.seed, first + index / length, index % length, static_cast<std::uint32_t>(stream));
-    batch.targets[i] = -1;
     if (!is_target(words, options_.probability)) continue;
     std::memcpy(&batch.targets[i], at, sizeof(std::int32_t));
     std::int32_t input = batch.targets[i];

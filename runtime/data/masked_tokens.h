@@ -9,7 +9,8 @@
 namespace trireme {
 
 /// The inputs of another set, of which some tokens are targets, with the others -1. Of the targets 80 % are
-/// replaced by the mask token, 10 % by a random one, and the others stay.
+/// replaced by the mask token, 10 % by a random one, and the others stay. In rows of documents, padding and
+/// the first token of each document, its class token, are never targets.
 ///
 /// [Note: varying targets] Masks follow from the seed, the sample's index in training order, which says the
 /// epoch, and the position. So the number of targets differs from step to step, and every rank counts those
@@ -38,11 +39,19 @@ class MaskedTokens final : public Dataset {
   HostBatch read_train(std::int64_t first, std::int64_t count) const override;
   HostBatch read_sequential(std::int64_t first, std::int64_t count) const override;
   std::int64_t samples_per_read() const override { return options_.tokens->samples_per_read(); }
+  std::vector<std::int32_t> train_documents(std::int64_t sample) const override {
+    return options_.tokens->train_documents(sample);
+  }
+  std::vector<std::int32_t> sequential_documents(std::int64_t sample) const override {
+    return options_.tokens->sequential_documents(sample);
+  }
   std::vector<std::string> left_out() const override { return options_.tokens->left_out(); }
 
  private:
   /// Last counter words of draws, outside of those of ops (see RngKey::draw).
   enum class Stream : std::uint32_t { kTrain = 0xFFFF0013u, kSequential = 0xFFFF0014u };
+  /// Of each token of a sample's row whether the seed may choose it.
+  std::vector<bool> maskable(std::int64_t sample, Stream stream) const;
   std::int64_t count_targets(std::int64_t first, std::int64_t count, Stream stream) const;
   HostBatch mask(HostBatch batch, std::int64_t first, Stream stream) const;
 

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <string_view>
 #include <system_error>
 
-#include "runtime/base/atomic_file.h"
 #include "runtime/base/error.h"
 #include "runtime/base/mapped_file.h"
+#include "runtime/data/prepared_folder.h"
 #include "runtime/data/text_sources.h"
 #include "runtime/data/token_file.h"
 #include "runtime/data/tokenizer.h"
@@ -19,9 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
-const std::string_view kModelNames[] = {tokenizer_file(kSentencePieceTokenizer),
-                                        tokenizer_file(kBpeTokenizer)};
-
 std::string_view as_text(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
@@ -38,29 +34,6 @@ std::string_view first_chunk(std::string_view text, std::size_t max_bytes) {
   while (size > max_bytes - 4 && is_continuation(text[size])) --size;
   return text.substr(0, size);
 }
-
-/// Makes the output folder, and removes it again unless keep() was called.
-class OutputFolder {
- public:
-  explicit OutputFolder(const fs::path& path) : path_(path) {
-    std::error_code error;
-    TRIREME_CHECK(!fs::exists(path, error) || fs::is_directory(path, error),
-                  "output {} exists and is not a folder", path.string());
-    made_ = fs::create_directories(path, error);
-    TRIREME_CHECK(!error, "cannot make output folder {}: {}", path.string(), error.message());
-  }
-  OutputFolder(const OutputFolder&) = delete;
-  OutputFolder& operator=(const OutputFolder&) = delete;
-  ~OutputFolder() {
-    std::error_code ignored;  // fails where somebody has put something there meanwhile, which is right
-    if (made_) fs::remove(path_, ignored);
-  }
-  void keep() { made_ = false; }
-
- private:
-  fs::path path_;
-  bool made_ = false;
-};
 
 bool comes_back_unchanged(const Tokenizer& tokenizer, const fs::path& path) {
   const MappedFile file(path, "input");
@@ -91,69 +64,13 @@ void encode_sources(const TextSources& sources, const Tokenizer& tokenizer, Toke
   }
 }
 
-void remove_if_there(const fs::path& path) {
-  std::error_code error;
-  fs::remove(path, error);
-  if (error)
-    throw Error(ErrorCode::kRuntime, "cannot remove earlier result {}: {}", path.string(), error.message());
-}
-
-/// The results under their temporary names, and how they replace those of an earlier run.
-struct Results {
-  fs::path folder;
-  const TokenLayout& layout;
-  TokenFileWriter train;
-  std::optional<TokenFileWriter> eval;
-  std::optional<AtomicFile> model;
-  std::string_view model_name;
-
-  Results(const fs::path& f, const TokenLayout& layout_)
-      : folder(f), layout(layout_), train(f / "train.bin", layout_) {}
-
-  void split(double eval_fraction) {
-    const std::int64_t total = train.num_tokens();
-    const auto num_train =
-        static_cast<std::int64_t>(std::floor(static_cast<double>(total) * (1.0 - eval_fraction)));
-    TRIREME_CHECK(num_train > 0, "{} tokens are too few to keep {} of them for evaluation", total,
-                  eval_fraction);
-    if (num_train == total) return;
-    eval.emplace(folder / "eval.bin", layout);
-    train.move_tail(num_train, *eval);
-  }
-
-  void save_model(const Tokenizer& tokenizer) {
-    model_name = tokenizer_file(tokenizer.kind());
-    if (model_name.empty()) return;
-    const std::string text = tokenizer.model_text();
-    model.emplace(folder / model_name).writer().append(std::as_bytes(std::span(text)));
-  }
-
-  void commit(const DatasetInfo& info) {
-    // The description goes first and comes last: while the files are a mixture, there is none.
-    remove_if_there(folder / DatasetInfo::kFileName);
-    if (!eval) remove_if_there(folder / "eval.bin");
-    for (const std::string_view name : kModelNames) {
-      if (name != model_name) remove_if_there(folder / name);
-    }
-    train.commit();
-    if (eval) eval->commit();
-    if (model) model->commit();
-    write_dataset_info(info, folder);
-  }
-};
-
-// A text called train.bin must not be overwritten.
-void check_not_overwritten(const TextSources& sources, const fs::path& output) {
-  for (const fs::path& source : sources.files) {
-    for (const std::string_view name :
-         {std::string_view("train.bin"), std::string_view("eval.bin"), kModelNames[0], kModelNames[1],
-          std::string_view(DatasetInfo::kFileName)}) {
-      std::error_code error;
-      TRIREME_CHECK(!fs::equivalent(source, output / name, error) || error,
-                    "input {} would be overwritten by the result {}: choose another output folder",
-                    source.string(), (output / name).string());
-    }
-  }
+void split(PreparedFolder& results, double eval_fraction) {
+  const std::int64_t total = results.train().num_tokens();
+  const auto num_train =
+      static_cast<std::int64_t>(std::floor(static_cast<double>(total) * (1.0 - eval_fraction)));
+  TRIREME_CHECK(num_train > 0, "{} tokens are too few to keep {} of them for evaluation", total,
+                eval_fraction);
+  if (num_train < total) results.train().move_tail(num_train, results.eval());
 }
 
 void check_options(const PrepareTextOptions& options) {
@@ -175,24 +92,23 @@ PrepareTextSummary prepare_text(const PrepareTextOptions& options,
                 options.inputs.size(), options.inputs.front().string(), sources.num_skipped_binary,
                 sources.num_skipped_empty);
 
-  check_not_overwritten(sources, options.output);
+  // A text called train.bin must stay.
+  for (const fs::path& source : sources.files) check_not_overwritten(source, options.output);
 
-  OutputFolder folder(options.output);
-  Results results(options.output, TokenLayout::of_vocab(tokenizer->vocab_size()));
-  encode_sources(sources, *tokenizer, results.train, progress);
-  results.split(options.eval_fraction);
+  PreparedFolder results(options.output, TokenLayout::of_vocab(tokenizer->vocab_size()));
+  encode_sources(sources, *tokenizer, results.train(), progress);
+  split(results, options.eval_fraction);
   results.save_model(*tokenizer);
   PrepareTextSummary summary{.info = {.tokenizer = std::string(tokenizer->kind()),
-                                      .tokenizer_model = std::string(results.model_name),
+                                      .tokenizer_model = std::string(results.model_name()),
                                       .vocab_size = tokenizer->vocab_size(),
-                                      .train_tokens = results.train.num_tokens(),
-                                      .eval_tokens = results.eval ? results.eval->num_tokens() : 0,
+                                      .train_tokens = results.train().num_tokens(),
+                                      .eval_tokens = results.num_eval_tokens(),
                                       .source_files = static_cast<std::int64_t>(sources.files.size()),
                                       .source_bytes = sources.bytes,
                                       .skipped_binary_files = sources.num_skipped_binary},
                              .skipped_empty_files = sources.num_skipped_empty,
                              .lossless = comes_back_unchanged(*tokenizer, sources.files.front())};
-  folder.keep();
   results.commit(summary.info);
   return summary;
 }

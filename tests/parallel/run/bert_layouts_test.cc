@@ -9,13 +9,17 @@
 #include "models/bert.h"
 #include "parallel/comm/local.h"
 #include "parallel/foresee/predict.h"
+#include "runtime/data/document_dataset.h"
 #include "runtime/data/masked_tokens.h"
 #include "runtime/data/synthetic_tokens.h"
+#include "tests/support/sample_documents.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trireme {
 namespace {
 
 constexpr std::int64_t kGlobalBatch = 8, kSteps = 4, kSeqLen = 9, kVocab = 37;
+constexpr std::int32_t kNumDocuments = 21;
 
 struct Layout {
   int ranks = 1, zero = 0, recompute = 0;
@@ -38,7 +42,7 @@ const Layout kLayouts[] = {
      .pipeline = {.stages = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2}},
     {.ranks = 4, .zero = 2, .pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1}}};
 
-EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
+EngineOptions options_for(PrecisionMode mode, const Layout& layout, bool documents) {
   EngineOptions options{.global_batch = kGlobalBatch,
                         .micro_batch = 1,
                         .seed = 3,
@@ -47,7 +51,7 @@ EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
                         .zero = static_cast<ZeroStage>(layout.zero),
                         .recompute_every = layout.recompute,
                         .pipeline = layout.pipeline,
-                        .sample = SampleSpec{.input = {kSeqLen}, .target = {kSeqLen}},
+                        .sample = SampleSpec{.input = {kSeqLen}, .target = {kSeqLen}, .documents = documents},
                         .precision = Precision(mode)};
   if (mode == PrecisionMode::kFp16) options.loss_scale = {.kind = LossScaleConfig::Kind::kDynamic};
   return options;
@@ -59,16 +63,34 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
-MaskedTokens masked_tokens(double probability) {
-  return MaskedTokens({.tokens = std::make_shared<SyntheticTokens>(SyntheticTokens::Options{
-                           .num_samples = 16, .sequence_length = kSeqLen, .vocab_size = kVocab, .seed = 1}),
-                       .seed = 2,
-                       .probability = probability,
-                       .mask_token = kVocab - 1,
-                       .vocab_size = kVocab});
+std::shared_ptr<const Dataset> masked(std::shared_ptr<const Dataset> tokens, double probability) {
+  return std::make_shared<MaskedTokens>(MaskedTokens::Options{.tokens = std::move(tokens),
+                                                              .seed = 2,
+                                                              .probability = probability,
+                                                              .mask_token = kVocab - 1,
+                                                              .vocab_size = kVocab});
 }
 
-BatchSource source(const MaskedTokens& data, std::int64_t first) {
+std::shared_ptr<const Dataset> masked_tokens(double probability) {
+  return masked(std::make_shared<SyntheticTokens>(SyntheticTokens::Options{
+                    .num_samples = 16, .sequence_length = kSeqLen, .vocab_size = kVocab, .seed = 1}),
+                probability);
+}
+
+std::shared_ptr<const Dataset> documents(bool pack, DocumentDataset::Targets targets) {
+  static const testing::TemporaryFolder folder;
+  static const std::filesystem::path path =
+      testing::write_sample_documents(folder / "train.bin", {.count = kNumDocuments, .vocab = kVocab - 1});
+  return std::make_shared<DocumentDataset>(DocumentDataset::Options{.path = path,
+                                                                    .sequence_length = kSeqLen,
+                                                                    .pack = pack,
+                                                                    .class_token = kVocab - 1,
+                                                                    .targets = targets,
+                                                                    .seed = 4,
+                                                                    .vocab_size = kVocab});
+}
+
+BatchSource source(const Dataset& data, std::int64_t first) {
   return [&data, first](std::int64_t sample, std::int64_t count) {
     return data.read_train(first + sample, count);
   };
@@ -81,9 +103,12 @@ class BertLayouts : public ::testing::TestWithParam<PrecisionMode> {
   }
 
   static Outcome run(const Layout& layout, double probability = 0.15) {
-    const MaskedTokens data = masked_tokens(probability);
-    const auto blocks = std::make_shared<const BlockList>(build_bert(model()));
-    const EngineOptions options = options_for(GetParam(), layout);
+    return run(layout, model(), *masked_tokens(probability));
+  }
+
+  static Outcome run(const Layout& layout, const BertConfig& config, const Dataset& data) {
+    const auto blocks = std::make_shared<const BlockList>(build_bert(config));
+    const EngineOptions options = options_for(GetParam(), layout, !data.train_documents(0).empty());
     Outcome outcome;
     std::mutex mutex;
     run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
@@ -128,6 +153,32 @@ TEST_P(BertLayouts, StepsWithoutTargetsToo) {
     EXPECT_TRUE(run({.ranks = 4, .zero = 3}, probability) == expected);
     EXPECT_TRUE(run({.ranks = 2, .pipeline = {.stages = 2}}, probability) == expected);
     EXPECT_EQ(expected.train_loss == 0, probability == kNone);
+  }
+}
+
+TEST_P(BertLayouts, PaddedAndPackedDocumentsToo) {
+  for (const bool pack : {false, true}) {
+    SCOPED_TRACE(pack ? "packed" : "padded");
+    const auto data = masked(documents(pack, DocumentDataset::Targets::kTokens), 0.15);
+    const Outcome expected = run({}, model(), *data);
+    EXPECT_GT(expected.train_loss, 0);
+    for (const Layout& layout : kLayouts) {
+      EXPECT_TRUE(run(layout, model(), *data) == expected) << layout.to_string();
+    }
+  }
+}
+
+TEST_P(BertLayouts, ClassesOfDocumentsToo) {
+  BertConfig config = model();
+  config.classes = 3;
+  for (const bool pack : {false, true}) {
+    SCOPED_TRACE(pack ? "packed" : "padded");
+    const auto data = documents(pack, DocumentDataset::Targets::kLabels);
+    EXPECT_EQ(data->num_train_targets(0, data->num_samples()), kNumDocuments);
+    const Outcome expected = run({}, config, *data);
+    for (const Layout& layout : kLayouts) {
+      EXPECT_TRUE(run(layout, config, *data) == expected) << layout.to_string();
+    }
   }
 }
 
