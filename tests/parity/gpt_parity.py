@@ -139,28 +139,39 @@ class Llama(Gpt):
 
 
 class Bert(Gpt):
-    """BERT over a dictionary of parameters: post-norm, every token sees all."""
+    """BERT over a dictionary of parameters: post-norm, every token sees all of its document."""
 
     def norm(self, x, name):
         return F.layer_norm(x, x.shape[-1:], self.weights[name + ".weight"], self.weights[name + ".bias"], eps=1e-12)
 
-    def attention(self, x, name):
+    def attention(self, x, name, hidden):
         b, t, c = x.shape
         heads = self.config["heads"]
         q, k, v = (y.view(b, t, heads, c // heads).transpose(1, 2)
                    for y in self.affine(x, name + ".qkv").split(c, dim=2))
-        seen = (q @ k.transpose(-2, -1) / math.sqrt(c // heads)).softmax(dim=-1) @ v
-        return self.affine(seen.transpose(1, 2).reshape(b, t, c), name + ".out")
+        scores = q @ k.transpose(-2, -1) / math.sqrt(c // heads)
+        if hidden is not None:
+            scores = scores.masked_fill(hidden, float("-inf"))
+        return self.affine((scores.softmax(dim=-1) @ v).transpose(1, 2).reshape(b, t, c), name + ".out")
 
-    def logits(self, tokens):
+    def logits(self, tokens, documents=None):
         table = self.weights["embedding.tokens"]
-        x = F.embedding(tokens, table) + self.weights["embedding.positions"][:tokens.shape[1]]
-        x = self.norm(x + self.weights["embedding.types"][0], "embedding.norm")
+        x, hidden = F.embedding(tokens, table), None
+        if documents is None:
+            x = x + self.weights["embedding.positions"][:tokens.shape[1]] + self.weights["embedding.types"][0]
+        else:
+            bounds, positions, types = (d.long() for d in documents)
+            x = x + self.weights["embedding.positions"][positions] + self.weights["embedding.types"][types]
+            keys = torch.arange(tokens.shape[1])
+            hidden = ((keys < bounds[..., :1]) | (keys >= bounds[..., 1:])).unsqueeze(1)
+        x = self.norm(x, "embedding.norm")
         for i in range(self.config["layers"]):
             block = f"blocks.{i}."
-            x = self.norm(x + self.attention(x, block + "attention"), block + "norm1")
-            hidden = F.gelu(self.affine(x, block + "mlp.up"), approximate="tanh")
-            x = self.norm(x + self.affine(hidden, block + "mlp.down"), block + "norm2")
+            x = self.norm(x + self.attention(x, block + "attention", hidden), block + "norm1")
+            up = F.gelu(self.affine(x, block + "mlp.up"), approximate="tanh")
+            x = self.norm(x + self.affine(up, block + "mlp.down"), block + "norm2")
+        if self.config["classes"] > 0:
+            return self.affine(self.affine(x, "head.pooler").tanh(), "head.classifier")
         x = self.norm(F.gelu(self.affine(x, "head.transform"), approximate="tanh"), "head.norm")
         return F.linear(x, table, self.weights["head.bias"])
 
@@ -188,8 +199,9 @@ def make_optimizer(config, weights):
     return torch.optim.SGD(groups, lr=1.0, momentum=config["momentum"])
 
 
-def train(config, model, inputs, targets, autocast=False):
-    """Yields (learning rate, loss, gradient norm, gradients before clipping) of every step."""
+def train(config, model, inputs, targets, autocast=False, documents=None):
+    """Yields (learning rate, loss, gradient norm, gradients before clipping) of every step. documents: key bounds,
+    positions and types of the tokens."""
     optimizer = make_optimizer(config, model.weights)
     parameters = list(model.weights.values())
     for step in range(len(inputs)):
@@ -199,11 +211,13 @@ def train(config, model, inputs, targets, autocast=False):
         optimizer.zero_grad()
         num_targets = (targets[step] >= 0).sum()
         loss = 0.0
-        for x, y in zip(inputs[step].split(config["micro_batch"]), targets[step].split(config["micro_batch"])):
+        size = config["micro_batch"]
+        for at, (x, y) in enumerate(zip(inputs[step].split(size), targets[step].split(size))):
             with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-                logits = model.logits(x.long())
-                mean = F.cross_entropy(logits.flatten(0, 1).float(), y.long().flatten(), ignore_index=-1)
-            part = mean * ((y >= 0).sum() / num_targets)
+                more = [] if documents is None else [[d[step].split(size)[at] for d in documents]]
+                logits = model.logits(x.long(), *more)
+                total = F.cross_entropy(logits.flatten(0, 1).float(), y.long().flatten(), ignore_index=-1, reduction="sum")
+            part = total / num_targets
             part.backward()
             loss += part.item()
         gradients = {name: w.grad.clone() for name, w in model.weights.items()}
@@ -237,7 +251,8 @@ def compare(config, tensors):
     model = build(config, initial)
     report = Report()
     report.require(("head.weight" in initial) != config["tied"], "a head of its own must be there when it is not tied")
-    steps = list(train(config, model, tensors["inputs"], tensors["targets"]))
+    documents = [tensors[n] for n in ("key_bounds", "positions", "types")] if "types" in tensors else None
+    steps = list(train(config, model, tensors["inputs"], tensors["targets"], documents=documents))
     ours = config["steps"]
     report.require(len(ours) == len(steps) == 20, f"20 steps were expected, not {len(ours)}")
     report.require(any(norm > config["grad_clip"] for _, _, norm, _ in steps), "no step was clipped")

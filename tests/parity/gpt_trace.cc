@@ -4,7 +4,8 @@
 //   gpt_trace CASE FOLDER [SEED [RANKS ZERO]]     ranks are threads, ZERO a stage; without them one rank
 //
 // FOLDER/CASE.safetensors holds "initial.<parameter>", "gradient.<parameter>" (step 1, before clipping),
-// "final.<parameter>", "inputs" and "targets" [steps, samples, T] int32; FOLDER/CASE.json the configuration
+// "final.<parameter>", "inputs" and "targets" [steps, samples, T] int32, of rows of documents "key_bounds",
+// "positions" and "types", too; FOLDER/CASE.json the configuration
 // and the learning rate, loss and gradient norm of every step. gpt_parity.py reads both.
 #include <fmt/format.h>
 
@@ -25,18 +26,24 @@
 #include "parallel/run/engine.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/safetensors_writer.h"
+#include "runtime/data/document_dataset.h"
 #include "runtime/data/masked_tokens.h"
 #include "runtime/data/synthetic_tokens.h"
 #include "runtime/optim/lr_schedule.h"
+#include "tests/support/sample_documents.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_gpt.h"
 
 namespace trireme {
 namespace {
 
+enum class Rows { kFull, kPadded, kPacked };
+
 struct Case {
   GptConfig model;
   std::optional<LlamaConfig> llama;  // beside the sizes of `model`: then it is trained
-  std::optional<BertConfig> bert;    // likewise, on masked tokens
+  std::optional<BertConfig> bert;    // likewise, on masked tokens, or with classes on labels
+  Rows rows = Rows::kFull;           // of BERT's tokens
   Precision precision;
   std::int64_t steps = 20;
   std::uint64_t seed = 11;
@@ -82,13 +89,29 @@ Case find_case(const std::string& name) {
         .llama = LlamaConfig{.kv_heads = 2, .ffn = 176, .tensor_chunks = 2},
         .optimizer = adamw}},
       {"bert", {.model = small, .bert = BertConfig{}, .optimizer = adamw}},
+      {"bert_padded",
+       {.model = odd, .bert = BertConfig{}, .rows = Rows::kPadded, .micro_batch = 3, .optimizer = adamw}},
+      {"bert_packed", {.model = small, .bert = BertConfig{}, .rows = Rows::kPacked, .optimizer = adamw}},
+      {"bert_classes",
+       {.model = small,
+        .bert = BertConfig{.classes = 3},
+        .rows = Rows::kPadded,
+        .optimizer = adamw,
+        .grad_clip = 0.3f}},
+      {"bert_packed_classes",
+       {.model = odd,
+        .bert = BertConfig{.classes = 3},
+        .rows = Rows::kPacked,
+        .optimizer = adamw,
+        .grad_clip = 0.3f}},
       {"sgd_momentum", {.model = small, .optimizer = sgd, .peak_lr = 0.1}},
   };
   const auto found = cases.find(name);
   TRIREME_CHECK(
       found != cases.end(),
       "there is no case '{}': use adamw, odd_sizes, untied_head, sgd_momentum, bf16_autocast, llama, "
-      "llama_scaled_rope, llama_chunks, tensor_chunks or bert",
+      "llama_scaled_rope, llama_chunks, tensor_chunks, bert, bert_padded, bert_packed, bert_classes or "
+      "bert_packed_classes",
       name);
   Case result = found->second;
   result.model.tied = name != "untied_head" && name != "llama" && name != "llama_chunks";
@@ -105,7 +128,8 @@ Case find_case(const std::string& name) {
                              .hidden = result.model.hidden,
                              .heads = result.model.heads,
                              .vocab = result.model.vocab,
-                             .seq_len = result.model.seq_len};
+                             .seq_len = result.model.seq_len,
+                             .classes = result.bert->classes};
   }
   return result;
 }
@@ -189,10 +213,16 @@ struct Samples {
   HostBatch read(std::int64_t first, std::int64_t count) const {
     const auto begin = first * seq_len, end = (first + count) * seq_len;
     constexpr std::int64_t kBytes = sizeof(std::int32_t);
-    return {.input_shape = {count, seq_len},
-            .target_shape = {count, seq_len},
-            .inputs = {all.inputs.begin() + begin * kBytes, all.inputs.begin() + end * kBytes},
-            .targets = {all.targets.begin() + begin, all.targets.begin() + end}};
+    HostBatch batch{.input_shape = {count, seq_len},
+                    .target_shape = {count, seq_len},
+                    .inputs = {all.inputs.begin() + begin * kBytes, all.inputs.begin() + end * kBytes},
+                    .targets = {all.targets.begin() + begin, all.targets.begin() + end}};
+    const DocumentRows& d = all.documents;
+    if (d.empty()) return batch;
+    batch.documents = {.key_bounds = {d.key_bounds.begin() + 2 * begin, d.key_bounds.begin() + 2 * end},
+                       .positions = {d.positions.begin() + begin, d.positions.begin() + end},
+                       .types = {d.types.begin() + begin, d.types.begin() + end}};
+    return batch;
   }
   std::int64_t count_targets(std::int64_t first, std::int64_t count) const {
     return std::ranges::count_if(read(first, count).targets, [](std::int32_t t) { return t >= 0; });
@@ -202,8 +232,24 @@ struct Samples {
 HostBatch first_samples(const Case& c, std::int64_t count) {
   const std::int64_t vocab = c.model.vocab, length = c.model.seq_len;
   if (!c.bert) return testing::token_source(vocab, length, 0)(0, count);
-  const auto tokens = std::make_shared<SyntheticTokens>(SyntheticTokens::Options{
-      .num_samples = count, .sequence_length = length, .vocab_size = vocab, .seed = c.seed});
+  const testing::TemporaryFolder folder;
+  std::shared_ptr<const Dataset> tokens;
+  if (c.rows == Rows::kFull) {
+    tokens = std::make_shared<SyntheticTokens>(SyntheticTokens::Options{
+        .num_samples = count, .sequence_length = length, .vocab_size = vocab, .seed = c.seed});
+  } else {
+    using Targets = DocumentDataset::Targets;
+    const testing::SampleDocuments documents{
+        .count = 211, .max_tokens = 37, .vocab = static_cast<std::int32_t>(vocab - 1)};
+    tokens = std::make_shared<DocumentDataset>(
+        DocumentDataset::Options{.path = testing::write_sample_documents(folder / "train.bin", documents),
+                                 .sequence_length = length,
+                                 .pack = c.rows == Rows::kPacked,
+                                 .class_token = static_cast<std::int32_t>(vocab - 1),
+                                 .targets = c.bert->classes > 0 ? Targets::kLabels : Targets::kTokens,
+                                 .seed = c.seed});
+  }
+  if (c.bert->classes > 0) return tokens->read_train(0, count);
   return MaskedTokens({.tokens = tokens,
                        .seed = c.seed,
                        .mask_token = static_cast<std::int32_t>(vocab - 1),
@@ -219,6 +265,11 @@ Samples make_samples(const Case& c, std::int64_t count) {
     const HostBatch some = first_samples(c, std::min(distinct, count - first));
     samples.all.inputs.insert(samples.all.inputs.end(), some.inputs.begin(), some.inputs.end());
     samples.all.targets.insert(samples.all.targets.end(), some.targets.begin(), some.targets.end());
+    DocumentRows& documents = samples.all.documents;
+    const DocumentRows& more = some.documents;
+    documents.key_bounds.insert(documents.key_bounds.end(), more.key_bounds.begin(), more.key_bounds.end());
+    documents.positions.insert(documents.positions.end(), more.positions.begin(), more.positions.end());
+    documents.types.insert(documents.types.end(), more.types.begin(), more.types.end());
   }
   for (std::size_t i = 0; c.ignore_every > 0 && i < samples.all.targets.size();
        i += static_cast<std::size_t>(c.ignore_every)) {
@@ -238,6 +289,7 @@ nlohmann::json describe(const Case& c, const LrSchedule& lr) {
   }
   return {{"llama", llama},
           {"bert", c.bert.has_value()},
+          {"classes", c.bert ? c.bert->classes : 0},
           {"layers", c.model.layers},
           {"hidden", c.model.hidden},
           {"heads", c.model.heads},
@@ -283,6 +335,12 @@ void trace(const Case& c, const std::shared_ptr<Communicator>& comm, const std::
   const std::vector<std::int64_t> batch_shape{c.steps, global_batch, c.model.seq_len};
   file.add("inputs", "I32", batch_shape, samples.all.inputs);
   file.add("targets", "I32", batch_shape, samples.all.targets);
+  const DocumentRows& documents = samples.all.documents;
+  if (!documents.empty()) {
+    file.add("key_bounds", "I32", {c.steps, global_batch, c.model.seq_len, 2}, documents.key_bounds);
+    file.add("positions", "I32", batch_shape, documents.positions);
+    file.add("types", "I32", batch_shape, documents.types);
+  }
   add_parameters(file, "initial.", engine);
   engine.observe_gradients([&](const std::string& name, const Tensor& gradient) {
     if (engine.steps_done() == 0) file.add("gradient.", engine, find_slot(engine, name), gradient);

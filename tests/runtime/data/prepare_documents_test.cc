@@ -1,0 +1,78 @@
+#include "runtime/data/prepare_documents.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "runtime/base/error.h"
+#include "runtime/data/document_file.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class PrepareDocumentsTest : public ::testing::Test {
+ protected:
+  DatasetInfo prepare(const std::string& text, bool labelled = true, double eval_fraction = 0.0) {
+    std::ofstream(folder_ / "in.tsv") << text;
+    return prepare_documents({.inputs = {folder_ / "in.tsv"},
+                              .output = folder_ / "out",
+                              .labelled = labelled,
+                              .eval_fraction = eval_fraction});
+  }
+  std::string refusal(const std::string& text) {
+    try {
+      prepare(text);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing was refused";
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(PrepareDocumentsTest, ALineIsADocument) {
+  const DatasetInfo info = prepare("b\tfirst\tsecond\r\n\na\tlast");
+  EXPECT_THAT(info.classes, ElementsAre("a", "b"));
+  EXPECT_EQ(info.train_documents, 2);
+  EXPECT_EQ(info.train_tokens, 15);
+  const DocumentFile file(folder_ / "out" / "train.bin");
+  ASSERT_EQ(file.documents().size(), 2u);
+  EXPECT_EQ(file.documents()[0].num_tokens, 11);
+  EXPECT_EQ(file.documents()[0].first_segment, 5);
+  EXPECT_EQ(file.documents()[0].label, 1);
+  EXPECT_EQ(file.documents()[1].first_segment, 4);
+  EXPECT_EQ(file.first_token(1), 11);
+  const DatasetInfo read = read_dataset_info(folder_ / "out");
+  EXPECT_EQ(read.classes, info.classes);
+  EXPECT_EQ(read.train_documents, 2);
+}
+
+TEST_F(PrepareDocumentsTest, EvaluationIsSpreadOverTheLines) {
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += std::string(1, static_cast<char>('a' + i)) + "\n";
+  const DatasetInfo info = prepare(text, /*labelled=*/false, 0.25);
+  EXPECT_EQ(info.train_documents, 15);
+  EXPECT_EQ(info.eval_documents, 5);
+  std::vector<std::int32_t> tokens(5);
+  DocumentFile(folder_ / "out" / "eval.bin").tokens().read(0, 5, tokens.data());
+  EXPECT_THAT(tokens, ElementsAre('d', 'h', 'l', 'p', 't'));
+  prepare(text, /*labelled=*/false);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out" / "eval.documents"));
+}
+
+TEST_F(PrepareDocumentsTest, LinesThatAreNoDocumentsAreNamed) {
+  EXPECT_THAT(refusal("a\tx\nno label\n"), HasSubstr("in.tsv:2"));
+  EXPECT_THAT(refusal("a\tx\ty\tz\n"), HasSubstr("in.tsv:1"));
+  EXPECT_THAT(refusal("a\tx\na\ty\n"), HasSubstr("all 2 documents have the label 'a'"));
+  EXPECT_THAT(refusal("\n"), HasSubstr("there is no text"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out"));
+}
+
+}  // namespace
+}  // namespace trireme
