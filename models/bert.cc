@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <bit>
+
 #include "models/bert_block.h"
 #include "models/bert_embedding.h"
 #include "models/document_class_head.h"
@@ -30,12 +32,20 @@ BlockList build_bert(const BertConfig& config) {
                 config.layers, kMaxLayers);
   TRIREME_CHECK(config.hidden % config.heads == 0, "bert: hidden {} is not a multiple of heads {}",
                 config.hidden, config.heads);
+  TRIREME_CHECK(config.tensor_chunks >= 1 &&
+                    std::has_single_bit(static_cast<unsigned>(config.tensor_chunks)) &&
+                    config.heads % config.tensor_chunks == 0,
+                "bert: tensor_chunks {} must be a power of two that divides heads {}", config.tensor_chunks,
+                config.heads);
   BlockList blocks;
   blocks.push_back(std::make_unique<BertEmbedding>(BertEmbeddingConfig{.vocab = config.vocab,
                                                                        .hidden = config.hidden,
                                                                        .positions = config.seq_len,
                                                                        .dropout = config.dropout}));
-  const BertBlockConfig layer{.hidden = config.hidden, .heads = config.heads, .dropout = config.dropout};
+  const BertBlockConfig layer{.hidden = config.hidden,
+                              .heads = config.heads,
+                              .dropout = config.dropout,
+                              .chunks = config.tensor_chunks};
   for (std::int64_t i = 0; i < config.layers; ++i) {
     blocks.push_back(std::make_unique<BertBlock>(fmt::format("blocks.{}", i), layer));
   }

@@ -17,6 +17,8 @@ struct BertConfig {
   std::int64_t seq_len = 512;  // longest context: rows of the position table
   float dropout = 0.0f;        // on embeddings, attention probabilities and both residual branches
   std::int64_t classes = 0;    // of documents; 0: masked language modelling
+  /// Of the layers; a power of two that divides heads: [Note: tensor chunks] in runtime/parameter_slice.h.
+  int tensor_chunks = 1;
 };
 
 /// "tiny": that of Turc et al. 2019, for CPUs. "base", "large": the uncased ones of Devlin et al.
@@ -27,7 +29,8 @@ BertConfig bert_config_for_size(std::string_view size);
 
 /// layers + 2 blocks: "embedding", "blocks.0" ..., "head", the one thing that depends on the task. Weights
 /// are normal(0, 0.02), norms one, biases zero. The GELU is the tanh approximation ("gelu_new" of Hugging
-/// Face's transformers). Throws Error(kInvalidInput) when heads does not divide hidden.
+/// Face's transformers). Throws Error(kInvalidInput) when heads does not divide hidden, or
+/// tensor_chunks heads.
 BlockList build_bert(const BertConfig& config);
 
 }  // namespace trireme

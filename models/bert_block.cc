@@ -1,7 +1,11 @@
 #include "models/bert_block.h"
 
+#include <utility>
+
 #include "models/bert_embedding.h"
+#include "runtime/base/error.h"
 #include "runtime/ops/attention.h"
+#include "runtime/ops/chunks.h"
 #include "runtime/ops/dropout.h"
 #include "runtime/ops/layer_norm.h"
 #include "runtime/ops/linear.h"
@@ -9,23 +13,40 @@
 namespace trireme {
 
 BertBlock::BertBlock(std::string name, const BertBlockConfig& config)
-    : Block(std::move(name)), config_(config) {
+    : Block(std::move(name)), config_(config), chunks_(static_cast<std::size_t>(config.chunks)) {
   const std::int64_t c = config.hidden;
-  qkv_ = declare_linear("attention.qkv", 3 * c, c);
-  attention_out_ = declare_linear("attention.out", c, c);
+  TRIREME_CHECK(config.heads % config.chunks == 0, "{} heads cannot be cut into {} tensor chunks",
+                config.heads, config.chunks);
+  if (config.chunks > 1) declare_tensor_sums({.forward = 2, .backward = 2});
+  const auto slice = [&](int chunk, CutDim dim, std::array<int, 3> sections = {1, 0, 0}) {
+    return slice_of_chunk(chunk, config.chunks, dim, sections);
+  };
+  for (int i = 0; i < config.chunks; ++i) {
+    Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
+    chunk.qkv = declare_linear("attention.qkv", 3 * c, c, slice(i, CutDim::kRows, {1, 1, 1}));
+    chunk.attention_out = declare_linear("attention.out", c, c, slice(i, CutDim::kColumns));
+  }
   norm1_ = declare_norm("norm1");
-  up_ = declare_linear("mlp.up", 4 * c, c);
-  down_ = declare_linear("mlp.down", c, 4 * c);
+  for (int i = 0; i < config.chunks; ++i) {
+    Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
+    chunk.up = declare_linear("mlp.up", 4 * c, c, slice(i, CutDim::kRows));
+    chunk.down = declare_linear("mlp.down", c, 4 * c, slice(i, CutDim::kColumns));
+  }
   norm2_ = declare_norm("norm2");
 }
 
-BertBlock::Linear BertBlock::declare_linear(const std::string& key, std::int64_t out, std::int64_t in) {
-  return {
-      .weight = declare({.name = key + ".weight",
-                         .shape = {out, in},
-                         .init = Initializer::normal(kBertInitStddev),
-                         .allows_fp8 = true}),
-      .bias = declare({.name = key + ".bias", .shape = {out}, .init = Initializer::zeros(), .decay = false})};
+BertBlock::Linear BertBlock::declare_linear(const std::string& key, std::int64_t out, std::int64_t in,
+                                            const ParameterSlice& slice) {
+  const ParamRef weight = declare(slice_of({.name = key + ".weight",
+                                            .shape = {out, in},
+                                            .init = Initializer::normal(kBertInitStddev),
+                                            .allows_fp8 = true},
+                                           slice));
+  ParameterSpec bias{.name = key + ".bias", .shape = {out}, .init = Initializer::zeros(), .decay = false};
+  if (slice.dim == CutDim::kRows) return {.weight = weight, .bias = declare(slice_of(bias, slice))};
+  if (slice.chunk > 0) return {.weight = weight, .bias = {}};
+  bias.slice.chunk = slice.chunk;  // whole, and of the first chunk
+  return {.weight = weight, .bias = declare(std::move(bias))};
 }
 
 BertBlock::Linear BertBlock::declare_norm(const std::string& key) {
@@ -48,20 +69,56 @@ Tensor BertBlock::add_and_norm(Context& ctx, const Tensor& x, const Linear& line
   return ops::layer_norm(ctx, sum, norm.weight, norm.bias, kBertNormEpsilon);
 }
 
+Tensor BertBlock::attend(Context& ctx, const Tensor& x, const Tensor& bounds, const Chunk& chunk,
+                         ops::LinearCut cut) const {
+  return ops::projected_attention(ctx, x,
+                                  [qkv = chunk.qkv, cut](Context& inner, const Tensor& input) {
+                                    return ops::linear(inner, input, qkv.weight,
+                                                       {.bias = qkv.bias, .cut = cut});
+                                  },
+                                  {.num_heads = static_cast<int>(config_.heads) / config_.chunks,
+                                   .causal = false,
+                                   .dropout_p = config_.dropout,
+                                   .key_bounds = bounds});
+}
+
 Activations BertBlock::forward(Context& ctx, const Activations& input, const Batch&) const {
   const Tensor& x = input.at(0);
-  Tensor h = ops::linear(ctx, x, qkv_.weight, {.bias = qkv_.bias});
   const Tensor bounds = input.size() > 1 ? input[1] : Tensor();
-  h = ops::attention(ctx, h,
-                     {.num_heads = static_cast<int>(config_.heads),
-                      .causal = false,
-                      .dropout_p = config_.dropout,
-                      .key_bounds = bounds});
-  const Tensor mid = add_and_norm(ctx, h, attention_out_, x, norm1_);
-  h = ops::linear(ctx, mid, up_.weight, {.bias = up_.bias, .activation = Activation::kGeluTanh});
-  Tensor out = add_and_norm(ctx, h, down_, mid, norm2_);
+  Tensor out;
+  if (config_.chunks > 1) {
+    out = forward_chunks(ctx, x, bounds);
+  } else {
+    const Chunk& all = chunks_.front();
+    Tensor h = attend(ctx, x, bounds, all, ops::LinearCut::kNone);
+    const Tensor mid = add_and_norm(ctx, h, all.attention_out, x, norm1_);
+    h = ops::linear(ctx, mid, all.up.weight, {.bias = all.up.bias, .activation = Activation::kGeluTanh});
+    out = add_and_norm(ctx, h, all.down, mid, norm2_);
+  }
   if (!bounds.defined()) return {std::move(out)};
   return {std::move(out), bounds};
+}
+
+Tensor BertBlock::forward_chunks(Context& ctx, const Tensor& x, const Tensor& bounds) const {
+  const auto norm = [&](const Tensor& sum, const Tensor& residual, const Linear& parameters) {
+    return ops::layer_norm(ctx, ops::dropout(ctx, sum, config_.dropout, residual), parameters.weight,
+                           parameters.bias, kBertNormEpsilon);
+  };
+  const Tensor attended = ops::sum_over_chunks(ctx, x, config_.chunks, [&](const Tensor& h, int i) {
+    const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
+    return ops::linear(ctx, attend(ctx, h, bounds, chunk, ops::LinearCut::kColumns),
+                       chunk.attention_out.weight,
+                       {.bias = chunk.attention_out.bias, .cut = ops::LinearCut::kRows});
+  });
+  const Tensor mid = norm(attended, x, norm1_);
+  const Tensor widened = ops::sum_over_chunks(ctx, mid, config_.chunks, [&](const Tensor& h, int i) {
+    const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
+    const Tensor wide = ops::linear(
+        ctx, h, chunk.up.weight,
+        {.bias = chunk.up.bias, .activation = Activation::kGeluTanh, .cut = ops::LinearCut::kColumns});
+    return ops::linear(ctx, wide, chunk.down.weight, {.bias = chunk.down.bias, .cut = ops::LinearCut::kRows});
+  });
+  return norm(widened, mid, norm2_);
 }
 
 }  // namespace trireme

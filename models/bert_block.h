@@ -1,7 +1,10 @@
 // A post-norm transformer layer: norm(x + attention(x)), then norm(x + mlp(x)).
 #pragma once
 
+#include <vector>
+
 #include "runtime/block.h"
+#include "runtime/ops/linear.h"
 
 namespace trireme {
 
@@ -9,6 +12,7 @@ struct BertBlockConfig {
   std::int64_t hidden = 768;
   std::int64_t heads = 12;
   float dropout = 0.0f;
+  int chunks = 1;  // divides heads: [Note: tensor chunks] in runtime/parameter_slice.h
 };
 
 class BertBlock final : public Block {
@@ -22,14 +26,23 @@ class BertBlock final : public Block {
   struct Linear {
     ParamRef weight, bias;
   };
-  Linear declare_linear(const std::string& key, std::int64_t out, std::int64_t in);
+  /// Of one chunk. The row-parallel layers, `attention_out` and `down`, have a bias in the first chunk alone.
+  struct Chunk {
+    Linear qkv, attention_out, up, down;
+  };
+  Linear declare_linear(const std::string& key, std::int64_t out, std::int64_t in,
+                        const ParameterSlice& slice);
   Linear declare_norm(const std::string& key);
+  Tensor attend(Context& ctx, const Tensor& x, const Tensor& bounds, const Chunk& chunk,
+                ops::LinearCut cut) const;
   /// norm(residual + dropout(x W^T + b)).
   Tensor add_and_norm(Context& ctx, const Tensor& x, const Linear& linear, const Tensor& residual,
                       const Linear& norm) const;
+  Tensor forward_chunks(Context& ctx, const Tensor& x, const Tensor& bounds) const;
 
   BertBlockConfig config_;
-  Linear qkv_, attention_out_, norm1_, up_, down_, norm2_;
+  std::vector<Chunk> chunks_;
+  Linear norm1_, norm2_;
 };
 
 }  // namespace trireme

@@ -44,12 +44,16 @@ LlamaBlock::LlamaBlock(std::string name, const LlamaBlockConfig& config)
   }
 }
 
-Tensor LlamaBlock::attend(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const {
+Tensor LlamaBlock::attend(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const {
   const int heads = static_cast<int>(config_.heads) / config_.chunks;
   const int kv_heads = static_cast<int>(config_.kv_heads) / config_.chunks;
-  h = ops::linear(ctx, h, chunk.qkv_weight, {.cut = cut});
-  h = ops::rope(ctx, h, {.num_heads = heads, .num_kv_heads = kv_heads, .rope = config_.rope});
-  return ops::attention(ctx, h, {.num_heads = heads});
+  const ops::RopeOptions rope{.num_heads = heads, .num_kv_heads = kv_heads, .rope = config_.rope};
+  return ops::projected_attention(ctx, h,
+                                  [weight = chunk.qkv_weight, cut, rope](Context& inner, const Tensor& x) {
+                                    return ops::rope(inner, ops::linear(inner, x, weight, {.cut = cut}),
+                                                     rope);
+                                  },
+                                  {.num_heads = heads});
 }
 
 Tensor LlamaBlock::widen(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const {
@@ -68,10 +72,10 @@ Activations LlamaBlock::forward(Context& ctx, const Activations& input, const Ba
 }
 
 Tensor LlamaBlock::forward_chunks(Context& ctx, const Tensor& x) const {
-  const Tensor attended =
-      ops::sum_over_chunks(ctx, ops::rms_norm(ctx, x, norm1_weight_), config_.chunks, [&](Tensor h, int i) {
+  const Tensor attended = ops::sum_over_chunks(
+      ctx, ops::rms_norm(ctx, x, norm1_weight_), config_.chunks, [&](const Tensor& h, int i) {
         const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
-        return ops::linear(ctx, attend(ctx, std::move(h), chunk, ops::LinearCut::kColumns), chunk.out_weight,
+        return ops::linear(ctx, attend(ctx, h, chunk, ops::LinearCut::kColumns), chunk.out_weight,
                            {.cut = ops::LinearCut::kRows});
       });
   const Tensor mid = ops::add(ctx, attended, x);

@@ -30,7 +30,7 @@ class LlamaBlock final : public Block {
   struct Chunk {
     ParamRef qkv_weight, out_weight, gate_up_weight, down_weight;
   };
-  Tensor attend(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const;
+  Tensor attend(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const;
   Tensor widen(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const;
   Tensor forward_chunks(Context& ctx, const Tensor& x) const;
 

@@ -66,12 +66,15 @@ TransformerBlock::TransformerBlock(std::string name, const TransformerBlockConfi
   }
 }
 
-Tensor TransformerBlock::attend(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const {
-  h = ops::linear(ctx, h, chunk.qkv_weight, {.bias = chunk.qkv_bias, .cut = cut});
-  return ops::attention(ctx, h,
-                        {.num_heads = static_cast<int>(config_.heads) / config_.chunks,
-                         .causal = config_.causal,
-                         .dropout_p = config_.dropout});
+Tensor TransformerBlock::attend(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const {
+  return ops::projected_attention(
+      ctx, h,
+      [weight = chunk.qkv_weight, bias = chunk.qkv_bias, cut](Context& inner, const Tensor& x) {
+        return ops::linear(inner, x, weight, {.bias = bias, .cut = cut});
+      },
+      {.num_heads = static_cast<int>(config_.heads) / config_.chunks,
+       .causal = config_.causal,
+       .dropout_p = config_.dropout});
 }
 
 Tensor TransformerBlock::widen(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const {
@@ -92,7 +95,7 @@ Activations TransformerBlock::forward(Context& ctx, const Activations& input, co
   if (config_.chunks > 1) return {forward_chunks(ctx, x)};
   const Chunk& all = chunks_.front();
   Tensor h = ops::layer_norm(ctx, x, norm1_weight_, norm1_bias_);
-  h = attend(ctx, std::move(h), all, ops::LinearCut::kNone);
+  h = attend(ctx, h, all, ops::LinearCut::kNone);
   const Tensor mid = project(ctx, h, all.out_weight, all.out_bias, x);
   h = ops::layer_norm(ctx, mid, norm2_weight_, norm2_bias_);
   h = widen(ctx, h, all, ops::LinearCut::kNone);
@@ -103,7 +106,7 @@ Tensor TransformerBlock::forward_chunks(Context& ctx, const Tensor& x) const {
   const Tensor attended = ops::sum_over_chunks(
       ctx, ops::layer_norm(ctx, x, norm1_weight_, norm1_bias_), config_.chunks, [&](Tensor h, int i) {
         const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
-        h = attend(ctx, std::move(h), chunk, ops::LinearCut::kColumns);
+        h = attend(ctx, h, chunk, ops::LinearCut::kColumns);
         return ops::linear(ctx, h, chunk.out_weight, {.bias = chunk.out_bias, .cut = ops::LinearCut::kRows});
       });
   const Tensor mid = ops::dropout(ctx, attended, config_.dropout, x);

@@ -30,7 +30,7 @@ class TransformerBlock final : public Block {
     ParamRef qkv_weight, qkv_bias, out_weight, out_bias;
     ParamRef up_weight, up_bias, down_weight, down_bias;
   };
-  Tensor attend(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const;
+  Tensor attend(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const;
   Tensor widen(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const;
   /// residual + dropout(x W^T + b), in one kernel where there is no dropout.
   Tensor project(Context& ctx, const Tensor& x, ParamRef weight, ParamRef bias, const Tensor& residual) const;

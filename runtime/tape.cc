@@ -7,6 +7,10 @@
 
 namespace trireme {
 
+std::string_view name(Recompute recompute) {
+  return recompute == Recompute::kNone ? "none" : "selective";
+}
+
 bool Gradients::has(ValueId id) const {
   return id != kNoValue &&
          (slots_[static_cast<std::size_t>(id)].unit || slots_[static_cast<std::size_t>(id)].tensor.defined());

@@ -6,8 +6,10 @@
 // order, so the sum is the same on every run.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/context.h"
@@ -50,8 +52,19 @@ class Node {
   virtual void backward(Context& ctx, Gradients& gradients) = 0;
 };
 
+/// What backward runs again in place of keeping it. See [Note: selective recompute] in
+/// runtime/ops/attention.h.
+enum class Recompute : std::uint8_t { kNone, kSelective };
+
+/// "none", "selective".
+std::string_view name(Recompute recompute);
+
 class Tape {
  public:
+  explicit Tape(Recompute recompute = Recompute::kNone) : recompute_(recompute) {}
+  /// For ops that can do either.
+  Recompute recompute() const { return recompute_; }
+
   /// A tracked leaf sharing the tensor's memory: an input whose gradient backward() returns.
   Tensor watch(const Tensor& input);
   /// A fresh id for the output of a node about to be recorded.
@@ -74,6 +87,7 @@ class Tape {
   std::string to_string() const;
 
  private:
+  Recompute recompute_;
   std::vector<std::unique_ptr<Node>> nodes_;
   ValueId num_values_ = 0;
 };

@@ -91,7 +91,7 @@ class Profiler {
   }
 
   BlockTime run_once(const Block& block, int index, WorkingParameters& parameters, Activations& output) {
-    Tape tape;
+    Tape tape(options_.recompute);
     Context ctx = ctx_;
     ctx.parameters = &parameters;
     ctx.tape = &tape;

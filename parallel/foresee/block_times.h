@@ -8,6 +8,7 @@
 
 #include "runtime/block.h"
 #include "runtime/data/dataset.h"
+#include "runtime/tape.h"
 
 namespace trireme {
 
@@ -24,6 +25,7 @@ struct BlockTimesOptions {
   int threads = 1;
   std::optional<std::int64_t> memory_limit;
   Precision precision;
+  Recompute recompute = Recompute::kNone;
   int repeats = 3;  // after one that is not counted, or more, up to 100 ms in all; the fastest counts
 };
 

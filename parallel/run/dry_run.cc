@@ -116,7 +116,7 @@ void DryRun::run(int unit, const BoundaryShapes::Play& play) const {
     return;
   }
 
-  Tape tape;
+  Tape tape(options_.recompute);
   std::vector<ValueId> input_ids;
   for (Tensor& tensor : input) {
     tensor = tape.watch(tensor);

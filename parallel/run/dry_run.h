@@ -19,6 +19,7 @@
 #include "parallel/layout/boundary_shapes.h"
 #include "parallel/layout/stage_map.h"
 #include "runtime/context.h"
+#include "runtime/tape.h"
 
 namespace trireme {
 
@@ -32,7 +33,8 @@ class DryRun {
     int stage = 0;  // whose units are run
     BoundaryShapes& shapes;
     SampleSpec sample;
-    bool recomputes = false;
+    bool recomputes = false;  // whole blocks
+    Recompute recompute = Recompute::kNone;
     bool two_part_backward = false;  // see [Note: backward in two parts]
   };
   explicit DryRun(Options options) : options_(std::move(options)) {}

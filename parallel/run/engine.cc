@@ -116,7 +116,8 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                            .gradients = *gradients_,
                            .shapes = shapes_.get(),
                            .tensor = tensor_.get(),
-                           .watchdog = watchdog_.get()});
+                           .watchdog = watchdog_.get(),
+                           .recompute = options.recompute});
   tied_ = std::make_unique<TiedParameters>(*parts_);
   tied_->share();
   executor_ = std::make_unique<Executor>(*parts_, *tied_);
@@ -138,6 +139,7 @@ std::unique_ptr<DryRun> Engine::make_dry_run() {
                       .shapes = *shapes_,
                       .sample = *options_.sample,
                       .recomputes = options_.recompute_every > 0,
+                      .recompute = options_.recompute,
                       .two_part_backward = options_.pipeline.schedule == PipelineSchedule::kZeroBubbleH1});
   dry_run->cover({.num_samples = batch_.micro_batch, .training = true});
   ctx_.allocator->give_back();

@@ -9,6 +9,7 @@
 #include "parallel/reduce/grad_accumulator.h"
 #include "parallel/run/tensor_exchange.h"
 #include "parallel/watch/watchdog.h"
+#include "runtime/tape.h"
 
 namespace trireme {
 
@@ -24,6 +25,7 @@ struct RankParts {
   BoundaryShapes* shapes;  // null: one stage
   TensorExchange* tensor;  // null: one tensor rank
   Watchdog* watchdog;      // null: nobody watches
+  Recompute recompute;     // of each tape
 
   int data_rank() const { return groups.coord()[Axis::kData]; }
   int stage() const { return groups.coord()[Axis::kPipeline]; }

@@ -70,7 +70,7 @@ void StageCompute::observe_logits(const Action& action, Activations input) {
 void StageCompute::forward(const Action& action, Activations received) {
   MicroBatch& mb = of(action);
   std::unique_ptr<Recorded> record;
-  if (input_.training && action.keep == Keep::kTape) record = std::make_unique<Recorded>();
+  if (input_.training && action.keep == Keep::kTape) record = std::make_unique<Recorded>(parts_.recompute);
   Activations input = received.empty() ? take(mb.outputs, action.unit - 1) : std::move(received);
   if (input_.training && action.keep == Keep::kInput) mb.kept_inputs[action.unit] = input;
   if (is_last(action.unit) && input_.observe_logits) observe_logits(action, input);
@@ -91,7 +91,7 @@ void StageCompute::recompute(const Action& action) {
   MicroBatch& mb = of(action);
   Activations input = take(mb.kept_inputs, action.unit);
   if (input.empty()) input = take(mb.outputs, action.unit - 1);  // recomputed just now
-  auto record = std::make_unique<Recorded>();
+  auto record = std::make_unique<Recorded>(parts_.recompute);
   mb.outputs[action.unit] = run_unit(action, record.get(), std::move(input));
   mb.recorded[action.unit] = std::move(record);
 }

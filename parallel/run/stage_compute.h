@@ -41,6 +41,7 @@ class StageCompute {
  private:
   /// A unit's forward, recorded for its backward.
   struct Recorded {
+    explicit Recorded(Recompute recompute) : tape(recompute) {}
     Tape tape;
     std::vector<ValueId> inputs, outputs;
   };

@@ -1,6 +1,7 @@
 #include "runtime/ops/attention.h"
 
 #include <cmath>
+#include <utility>
 
 #include "runtime/base/error.h"
 #include "runtime/key_value_cache.h"
@@ -10,23 +11,16 @@
 namespace trireme::ops {
 namespace {
 
-struct AttentionBackward {
-  Tensor qkv, out, lse;
+// What forward leaves beside queries, keys and values.
+struct Core {
+  Tensor out, lse;
   AttentionOptions options;
   float scale = 1.0f;
   MathMode math = MathMode::kFp32;
   RngKey rng;
   std::int64_t first_sample = 0;
 
-  std::string name() const { return "attention"; }
-  std::vector<Tensor> saved() const {
-    std::vector<Tensor> tensors{qkv, out, lse};
-    if (options.key_bounds.defined()) tensors.push_back(options.key_bounds);
-    return tensors;
-  }
-
-  void backward(Context& ctx, Gradients& gradients, ValueId y) {
-    const Tensor dout = gradients.take(y);
+  Tensor backward(Context& ctx, const Tensor& qkv, const Tensor& dout) const {
     const Tensor dqkv = ctx.empty(qkv.shape(), qkv.dtype());
     ctx.run(AttentionBwdArgs{.dout = dout,
                              .qkv = qkv,
@@ -41,7 +35,48 @@ struct AttentionBackward {
                              .rng = rng,
                              .first_sample = first_sample,
                              .key_bounds = options.key_bounds});
-    gradients.add(ctx, qkv.id(), dqkv);
+    return dqkv;
+  }
+};
+
+// Beside `input`.
+std::vector<Tensor> saved_with(const Tensor& input, const Core& core) {
+  std::vector<Tensor> tensors{input, core.out, core.lse};
+  if (core.options.key_bounds.defined()) tensors.push_back(core.options.key_bounds);
+  return tensors;
+}
+
+struct AttentionBackward {
+  Tensor qkv;
+  Core core;
+
+  std::string name() const { return "attention"; }
+  std::vector<Tensor> saved() const { return saved_with(qkv, core); }
+
+  void backward(Context& ctx, Gradients& gradients, ValueId y) const {
+    const Tensor dout = gradients.take(y);
+    gradients.add(ctx, qkv.id(), core.backward(ctx, qkv, dout));
+  }
+};
+
+// Runs the projection again, on a tape of its own.
+struct ProjectedAttentionBackward {
+  Tensor input;
+  QkvProjection project;
+  Core core;
+
+  std::string name() const { return "projected_attention"; }
+  std::vector<Tensor> saved() const { return saved_with(input, core); }
+
+  void backward(Context& ctx, Gradients& gradients, ValueId y) const {
+    Tape tape;
+    Context again = ctx;
+    again.tape = &tape;
+    const Tensor watched = tape.watch(input);
+    Tensor qkv = project(again, watched);
+    const ValueId id = qkv.id();
+    const Tensor dqkv = core.backward(ctx, std::exchange(qkv, Tensor()), gradients.take(y));
+    gradients.add(ctx, input.id(), tape.backward(ctx, {{id, dqkv}}, {watched.id()}).front());
   }
 };
 
@@ -68,51 +103,73 @@ bool attend_to_cached(Context& ctx, const Tensor& qkv, const Tensor& out, const 
   return is_first;
 }
 
+// In the dtype of attention.
+Tensor checked_qkv(Context& ctx, const Tensor& qkv, const AttentionOptions& options) {
+  TRIREME_CHECK(
+      qkv.shape().rank() == 3 && options.num_heads >= 1 && qkv.shape().dim(2) % (3 * options.num_heads) == 0,
+      "attention: qkv {} is not [B, T, 3 * num_heads * head_dim] with {} heads", qkv.shape().to_string(),
+      options.num_heads);
+  const Tensor& bounds = options.key_bounds;
+  TRIREME_CHECK(!bounds.defined() || (ctx.cache == nullptr && bounds.dtype() == DType::kInt32 &&
+                                      bounds.shape() == Shape({qkv.shape().dim(0), qkv.shape().dim(1), 2})),
+                "attention: bounds of keys {} {} are not int32 [B, T, 2] of qkv {}, or there is a cache",
+                name(bounds.dtype()), bounds.shape().to_string(), qkv.shape().to_string());
+  return cast(ctx, qkv, ctx.precision.dtype_of(OpKind::kAttention, qkv.dtype()));
+}
+
+/// Writes core.out and the rest of `core`; false if there is no backward, as with cached tokens.
+bool run_core(Context& ctx, const Tensor& qkv, const AttentionOptions& options, Core& core) {
+  const std::int64_t width = qkv.shape().dim(2) / 3;
+  core.options = options;
+  if (!ctx.training) core.options.dropout_p = 0.0f;
+  core.scale = 1.0f / std::sqrt(static_cast<float>(width / options.num_heads));
+  core.math = ctx.precision.math_of(OpKind::kAttention);
+  core.first_sample = ctx.first_sample;
+  if (ctx.cache != nullptr && !attend_to_cached(ctx, qkv, core.out, options, core.scale)) return false;
+  core.lse = ctx.empty({qkv.shape().dim(0), options.num_heads, qkv.shape().dim(1)});
+  if (core.options.dropout_p > 0) core.rng = ctx.next_rng();
+  ctx.run(AttentionFwdArgs{.qkv = qkv,
+                           .out = core.out,
+                           .lse = core.lse,
+                           .num_heads = options.num_heads,
+                           .scale = core.scale,
+                           .causal = options.causal,
+                           .math = core.math,
+                           .dropout_p = core.options.dropout_p,
+                           .rng = core.rng,
+                           .first_sample = core.first_sample,
+                           .key_bounds = options.key_bounds});
+  return true;
+}
+
 }  // namespace
 
 Tensor attention(Context& ctx, const Tensor& input, const AttentionOptions& options) {
-  TRIREME_CHECK(input.shape().rank() == 3 && options.num_heads >= 1 &&
-                    input.shape().dim(2) % (3 * options.num_heads) == 0,
-                "attention: qkv {} is not [B, T, 3 * num_heads * head_dim] with {} heads",
-                input.shape().to_string(), options.num_heads);
-  const Tensor& bounds = options.key_bounds;
-  TRIREME_CHECK(
-      !bounds.defined() || (ctx.cache == nullptr && bounds.dtype() == DType::kInt32 &&
-                            bounds.shape() == Shape({input.shape().dim(0), input.shape().dim(1), 2})),
-      "attention: bounds of keys {} {} are not int32 [B, T, 2] of qkv {}, or there is a cache",
-      name(bounds.dtype()), bounds.shape().to_string(), input.shape().to_string());
-  const Tensor qkv = cast(ctx, input, ctx.precision.dtype_of(OpKind::kAttention, input.dtype()));
-  const MathMode math = ctx.precision.math_of(OpKind::kAttention);
-  const std::int64_t batch = qkv.shape().dim(0);
-  const std::int64_t tokens = qkv.shape().dim(1);
-  const std::int64_t width = qkv.shape().dim(2) / 3;
-  const Tensor out = ctx.empty({batch, tokens, width}, qkv.dtype());
-  const float scale = 1.0f / std::sqrt(static_cast<float>(width / options.num_heads));
-  if (ctx.cache != nullptr && !attend_to_cached(ctx, qkv, out, options, scale)) return out;
-  const Tensor lse = ctx.empty({batch, options.num_heads, tokens});
-  AttentionOptions used = options;
-  if (!ctx.training) used.dropout_p = 0.0f;
-  const RngKey rng = used.dropout_p > 0 ? ctx.next_rng() : RngKey{};
-  ctx.run(AttentionFwdArgs{.qkv = qkv,
-                           .out = out,
-                           .lse = lse,
-                           .num_heads = used.num_heads,
-                           .scale = scale,
-                           .causal = used.causal,
-                           .math = math,
-                           .dropout_p = used.dropout_p,
-                           .rng = rng,
-                           .first_sample = ctx.first_sample,
-                           .key_bounds = used.key_bounds});
-  return recorded(ctx, out,
-                  AttentionBackward{.qkv = qkv,
-                                    .out = out,
-                                    .lse = lse,
-                                    .options = used,
-                                    .scale = scale,
-                                    .math = math,
-                                    .rng = rng,
-                                    .first_sample = ctx.first_sample});
+  const Tensor qkv = checked_qkv(ctx, input, options);
+  Core core;
+  core.out = ctx.empty(qkv.shape().with_last(qkv.shape().dim(2) / 3), qkv.dtype());
+  if (!run_core(ctx, qkv, options, core)) return core.out;
+  return recorded(ctx, core.out, AttentionBackward{.qkv = qkv, .core = core});
+}
+
+Tensor projected_attention(Context& ctx, const Tensor& input, const QkvProjection& project,
+                           const AttentionOptions& options) {
+  if (ctx.tape == nullptr || ctx.tape->recompute() == Recompute::kNone) {
+    return attention(ctx, project(ctx, input), options);
+  }
+  // What is kept is what the projection reads.
+  const Tensor x = cast(ctx, input, ctx.precision.dtype_of(OpKind::kLinear, input.dtype()));
+  const auto project_to_core = [project, options](Context& again, const Tensor& read) {
+    return checked_qkv(again, project(again, read), options);
+  };
+  Context forward = ctx;
+  forward.tape = nullptr;
+  const Tensor qkv = project_to_core(forward, x.detach());
+  Core core;
+  core.out = ctx.empty(qkv.shape().with_last(qkv.shape().dim(2) / 3), qkv.dtype());
+  run_core(ctx, qkv, options, core);
+  return recorded(ctx, core.out,
+                  ProjectedAttentionBackward{.input = x, .project = project_to_core, .core = core});
 }
 
 }  // namespace trireme::ops

@@ -1,5 +1,16 @@
 // Multi-head self-attention that never materialises [T, T] (Dao et al. 2022).
+//
+// [Note: selective recompute] An attention that never has [T, T] leaves little of its core to save: the
+// output, which the projection behind it saves in any case, and one float a query and head. Most of what it
+// saves are queries, keys and values, three times the width of the stream. They are one product away from the
+// input of the block's attention, which that product saves for the gradient of its weight. So
+// Recompute::kSelective drops them after forward and makes that product (and the rotation of queries and
+// keys) again in backward; softmax and its sums are not made twice. Rejected: to run the core again, as
+// Korthikanti et al. 2022 do with [T, T] in memory. It would save one float a query and head, for more
+// arithmetic the longer the context is.
 #pragma once
+
+#include <functional>
 
 #include "runtime/context.h"
 
@@ -15,5 +26,13 @@ struct AttentionOptions {
 /// Input [B, T, 3 C], packed [q | k | v], each [num_heads, C / num_heads] -> [B, T, C]; scale 1 /
 /// sqrt(head_dim). Backward saves the input, the output and one float a query and head.
 Tensor attention(Context& ctx, const Tensor& input, const AttentionOptions& options);
+
+/// Makes [B, T, 3 C] of the input of a block's attention, alike every time: it draws no random numbers.
+using QkvProjection = std::function<Tensor(Context&, const Tensor& input)>;
+
+/// attention(ctx, project(ctx, input), options), the same bits. A tape with Recompute::kSelective saves
+/// `input` in place of what `project` makes of it: see [Note: selective recompute].
+Tensor projected_attention(Context& ctx, const Tensor& input, const QkvProjection& project,
+                           const AttentionOptions& options);
 
 }  // namespace trireme::ops

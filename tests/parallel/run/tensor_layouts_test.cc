@@ -6,6 +6,7 @@
 #include <cmath>
 #include <mutex>
 
+#include "models/bert.h"
 #include "models/gpt.h"
 #include "models/llama.h"
 #include "parallel/comm/local.h"
@@ -23,12 +24,13 @@ constexpr int kChunks = 8, kMaxRanks = 8;
 struct Layout {
   int tensor = 1, data = 1, zero = 0, recompute = 0;
   PipelineOptions pipeline;
+  Recompute inside = Recompute::kNone;
 
   int ranks() const { return tensor * data * pipeline.stages; }
   std::string to_string() const {
-    return fmt::format("{} tensor x {} data ranks x {} stages of {} chunk(s), {}, zero {}, recompute {}",
+    return fmt::format("{} tensor x {} data ranks x {} stages of {} chunk(s), {}, zero {}, recompute {}, {}",
                        tensor, data, pipeline.stages, pipeline.chunks, name(pipeline.schedule), zero,
-                       recompute);
+                       recompute, name(inside));
   }
 };
 
@@ -64,6 +66,7 @@ EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
                         .grad_clip = 0.5f,
                         .zero = static_cast<ZeroStage>(layout.zero),
                         .recompute_every = layout.recompute,
+                        .recompute = layout.inside,
                         .pipeline = layout.pipeline,
                         .tensor = layout.tensor,
                         .sample = SampleSpec{.input = {kSeqLen}, .target = {kSeqLen}},
@@ -78,6 +81,7 @@ std::vector<PipelineOptions> pipelines() {
           {.stages = 2, .schedule = PipelineSchedule::kOneForwardOneBackward},
           {.stages = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2},
           {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1},
+          {.stages = 3, .schedule = PipelineSchedule::kZeroBubbleH1},
           {.stages = 4, .schedule = PipelineSchedule::kOneForwardOneBackward}};
 }
 
@@ -89,7 +93,9 @@ std::vector<Layout> all_layouts() {
       for (const int data : {1, 2, 4}) {
         for (const int zero : {0, 1, 2, 3}) {
           for (const int recompute : {0, 1, 2}) {
-            const Layout layout{tensor, data, zero, recompute, pipeline};
+            Layout layout{tensor, data, zero, recompute, pipeline};
+            // With and without, on every kind of layout.
+            if ((all.size() + all.size() / 3) % 2 == 1) layout.inside = Recompute::kSelective;
             if (layout.ranks() <= kMaxRanks && (data > 1 || zero == 0 || zero == 3)) all.push_back(layout);
           }
         }
@@ -163,7 +169,11 @@ const Layout kSome[] = {
     {.tensor = 2, .data = 4, .zero = 2},
     {.tensor = 4, .data = 2, .zero = 3, .recompute = 2},
     {.tensor = 2, .data = 2, .zero = 1, .pipeline = {.stages = 2}},
-    {.tensor = 2, .recompute = 1, .pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1}}};
+    {.tensor = 2, .recompute = 1, .pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1}},
+    {.tensor = 2, .inside = Recompute::kSelective},
+    {.tensor = 4,
+     .pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1},
+     .inside = Recompute::kSelective}};
 
 void TensorLayouts::check(const Build& build) {
   const auto [mode, tied] = GetParam();
@@ -189,6 +199,25 @@ INSTANTIATE_TEST_SUITE_P(Precisions, TensorLayouts,
                            return fmt::format("{}_{}", name(std::get<0>(info.param)),
                                               std::get<1>(info.param) ? "tied" : "untied");
                          });
+
+// Whose embedding and head every tensor rank has whole.
+TEST(TensorLayouts, OfBertsToo) {
+  const Build bert = [](bool) {
+    return build_bert({.layers = 4,
+                       .hidden = 32,
+                       .heads = 8,
+                       .vocab = kVocab,
+                       .seq_len = kSeqLen,
+                       .dropout = 0.1f,
+                       .tensor_chunks = kChunks});
+  };
+  for (const PrecisionMode mode : {PrecisionMode::kFp32, PrecisionMode::kBf16}) {
+    const Outcome expected = run(bert, mode, true, {});
+    EXPECT_TRUE(std::isfinite(expected.eval_loss));
+    for (const Layout& layout : kSome)
+      EXPECT_TRUE(run(bert, mode, true, layout) == expected) << layout.to_string();
+  }
+}
 
 // Stopped after two steps on one layout, and gone on with on another.
 TEST(TensorLayouts, CheckpointsResumeOnAnyOther) {
