@@ -1,4 +1,5 @@
 // trireme data text INPUT... --out DIR [--tokenizer bytes|MODEL] [--train-tokenizer N] [--eval-fraction F]
+// trireme data documents FILE... --out DIR [--tokenizer bytes|MODEL] [--unlabelled] [--eval-fraction F]
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -12,6 +13,7 @@
 #include "runtime/base/allocator.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
+#include "runtime/data/prepare_documents.h"
 #include "runtime/data/prepare_text.h"
 #include "runtime/data/sentencepiece_tokenizer.h"
 #include "runtime/data/text_sources.h"
@@ -56,6 +58,49 @@ void print_summary(const PrepareTextSummary& summary, const std::string& out) {
   }
 }
 
+struct DocumentsArguments {
+  std::vector<std::string> inputs;
+  std::string out;
+  std::string tokenizer = "bytes";
+  bool unlabelled = false;
+  double eval_fraction = 0.1;
+};
+
+ExitCode run_data_documents(const DocumentsArguments& arguments, const LaunchEnvironment& launch) {
+  TRIREME_CHECK(launch.num_ranks == 1, "`trireme data` runs alone: leave out mpirun");
+  const DatasetInfo info = prepare_documents({.inputs = {arguments.inputs.begin(), arguments.inputs.end()},
+                                              .output = arguments.out,
+                                              .tokenizer = arguments.tokenizer,
+                                              .labelled = !arguments.unlabelled,
+                                              .eval_fraction = arguments.eval_fraction});
+  fmt::print(
+      "{}: {} training and {} evaluation documents of {} and {} tokens, {} classes, vocabulary {} ({})\n",
+      arguments.out, info.train_documents, info.eval_documents, info.train_tokens, info.eval_tokens,
+      info.classes.size(), info.vocab_size, info.tokenizer);
+  return ExitCode::kDone;
+}
+
+void add_documents_command(CLI::App& data, Command& chosen) {
+  auto arguments = std::make_shared<DocumentsArguments>();
+  CLI::App* command =
+      data.add_subcommand("documents", "Turn lines of text, each with a label, into documents for BERT");
+  command
+      ->add_option("FILE", arguments->inputs,
+                   "Files of lines \"label TAB text\", or \"label TAB text TAB second text\"")
+      ->required();
+  command
+      ->add_option("--out", arguments->out,
+                   "Folder for train.bin, train.documents, the same of eval, and dataset.json")
+      ->required();
+  command->add_option("--tokenizer", arguments->tokenizer, "As of `trireme data text` (default: bytes)");
+  command->add_flag("--unlabelled", arguments->unlabelled, "The lines have no labels: \"text\"");
+  command->add_option("--eval-fraction", arguments->eval_fraction,
+                      "Part of the documents, spread evenly, that is kept for evaluation (default: 0.1)");
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](const LaunchEnvironment& launch) { return run_data_documents(*arguments, launch); };
+  });
+}
+
 ExitCode run_data_text(const TextArguments& arguments, const LaunchEnvironment& launch) {
   TRIREME_CHECK(launch.num_ranks == 1, "`trireme data` runs alone: leave out mpirun");
   PrepareTextOptions options{.inputs = {arguments.inputs.begin(), arguments.inputs.end()},
@@ -82,6 +127,7 @@ ExitCode run_data_text(const TextArguments& arguments, const LaunchEnvironment& 
 void add_data_command(CLI::App& app, Command& chosen) {
   CLI::App* data = app.add_subcommand("data", "Prepare data for training");
   data->require_subcommand(1);
+  add_documents_command(*data, chosen);
   auto arguments = std::make_shared<TextArguments>();
   CLI::App* text = data->add_subcommand("text", "Turn files and folders of text into token shards");
   text->add_option("INPUT", arguments->inputs, "Files and folders of text")->required();

@@ -22,6 +22,7 @@ struct ModelSection {
   std::string name = "gpt";
   std::string from;  // empty in a parsed job: what it says is in the other keys
   std::string init_from;
+  ModelTask task = ModelTask::kMaskedTokens;
   std::int64_t classes = 0;
   double label_smoothing = 0.0;
   std::string size;  // empty: given by the keys below
@@ -61,6 +62,8 @@ struct DataSection {
   std::optional<int> workers;  // nothing: "auto"
   double mask_probability = 0.15;
   std::int64_t mask_token = 0;
+  bool pack = false;
+  std::int64_t class_token = 0;
   std::int64_t cache = 0;
   ImageDataset::OnBadImage on_bad_image = ImageDataset::OnBadImage::kFail;
   std::int64_t max_pixels = 67108864;

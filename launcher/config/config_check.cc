@@ -16,9 +16,15 @@ namespace {
 void check_data(const JobConfig& config) {
   const DataSection& data = config.data;
   const DataModule& module = family_of(config.model).data;
-  TRIREME_CHECK(data.kind == DataKind::kSynthetic || data.kind == module.kind,
+  const bool fits = data.kind == module.kind || (data.kind == DataKind::kDocuments && module.takes_documents);
+  TRIREME_CHECK(data.kind == DataKind::kSynthetic || fits,
                 "data.kind = \"{}\" is not what {} is trained on: set it to \"{}\" or \"synthetic\"",
                 to_word(data.kind), config.model.name, to_word(module.kind));
+  TRIREME_CHECK(config.model.task != ModelTask::kClassify || data.kind == DataKind::kDocuments,
+                "model.task = \"classify\" learns from data.kind = \"documents\", and it is \"{}\"",
+                to_word(data.kind));
+  TRIREME_CHECK(!data.pack || data.kind == DataKind::kDocuments,
+                "data.pack = true packs documents, and data.kind = \"{}\" has none", to_word(data.kind));
   TRIREME_CHECK(data.kind == DataKind::kSynthetic || !data.train.empty(), "data.train is missing: {}",
                 module.source);
   for (const auto& [key, value] : {std::pair{"mixup", data.mixup}, {"mosaic", data.mosaic}}) {

@@ -48,7 +48,9 @@ void add_data_keys(std::vector<ConfigKey>& keys) {
   using D = DataSection;
   SectionKeys<D>(keys, "data", &JobConfig::data)
       .add("kind", &D::kind,
-           "`tokens`: shards made by `trireme data text`, for GPT. `images`: labelled pictures, for ResNets. "
+           "`tokens`: shards made by `trireme data text`, for GPT. `documents`: texts of their own, made by "
+           "`trireme "
+           "data documents`, for BERT. `images`: labelled pictures, for ResNets. "
            "`synthetic`: random tokens or images, for speed measurements.")
       .add("train", &D::train, any(),
            "A `.bin` token shard, a folder of them, or a folder that `trireme data text` wrote (its "
@@ -66,7 +68,15 @@ void add_data_keys(std::vector<ConfigKey>& keys) {
            "Probability of a token to be a target: 80 % of them are masked, 10 % become random tokens.")
       .add("mask_token", &D::mask_token, count_from(0),
            "The id that stands for a masked token, 103 of BERT's own vocabulary. 0: the last one of "
-           "`model.vocab`, which has one more than the data's tokenizer where it is not given.");
+           "`model.vocab`, which has one more than the data's tokenizer where it is not given.")
+      .add("pack", &D::pack, any(),
+           "`documents`: a row holds as many as fit, which do not see each other. false: each has a row of "
+           "its own, "
+           "padded.")
+      .add("class_token", &D::class_token, count_from(0),
+           "`documents`: the id put in front of each, where its class is read, 101 of BERT's own vocabulary. "
+           "0: that "
+           "of `mask_token`.");
   add_image_keys(keys);
 }
 

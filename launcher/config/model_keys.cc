@@ -32,13 +32,20 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
       .add(
           "init_from", &M::init_from, any(),
           "What the parameters, and running statistics, start from: a safetensors file of this model's names "
-          "and shapes, in fp32, for ResNets those of torchvision; or for GPTs, Llamas and BERTs a folder of "
+          "and shapes, in fp32, for ResNets those of torchvision; a checkpoint or the output folder of a "
+          "run; or for GPTs, Llamas and BERTs a folder of "
           "Hugging "
           "Face's transformers, also of several shards, in fp32, fp16 or bf16. Empty: drawn from "
           "`train.seed`. "
           "A run that goes on from a checkpoint does not read it.")
+      .add("task", &M::task,
+           "`mlm`: masked language modelling. `classify`: a class for each document, of `data.kind` = "
+           "documents, "
+           "with a head of its own: `init_from` takes the encoder then, also of a model of the other task.")
       .add("classes", &M::classes, count_from(0),
-           "Classes of the images. 0: those that the network was published for, 1000 or 10.")
+           "Classes of the images, or of documents with `task` = classify. 0: those that the network was "
+           "published "
+           "for, 1000 or 10; those of the data.")
       .add("label_smoothing", &M::label_smoothing, from_to_below(0, 1),
            "Part of a label that is spread over all classes, in training.")
       .add("size", &M::size, one_of(all_of(&ModelFamily::sizes, {""})),

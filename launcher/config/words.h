@@ -22,7 +22,10 @@
 
 namespace trireme {
 
-enum class DataKind : std::uint8_t { kTokens, kImages, kSynthetic };
+enum class DataKind : std::uint8_t { kTokens, kDocuments, kImages, kSynthetic };
+
+/// What a model of text learns.
+enum class ModelTask : std::uint8_t { kMaskedTokens, kClassify };
 
 /// The partition of the blocks into pipeline stages.
 struct PipelineCut {
@@ -65,8 +68,12 @@ inline constexpr int kWords = 0;  // none
 
 template <>
 inline constexpr auto kWords<DataKind> = std::to_array<Word<DataKind>>({{DataKind::kTokens, "tokens"},
+                                                                        {DataKind::kDocuments, "documents"},
                                                                         {DataKind::kImages, "images"},
                                                                         {DataKind::kSynthetic, "synthetic"}});
+template <>
+inline constexpr auto kWords<ModelTask> =
+    std::to_array<Word<ModelTask>>({{ModelTask::kMaskedTokens, "mlm"}, {ModelTask::kClassify, "classify"}});
 template <>
 inline constexpr auto kWords<ViewOptions::Crop> =
     std::to_array<Word<ViewOptions::Crop>>({{ViewOptions::Crop::kRandomResized, "resized"},

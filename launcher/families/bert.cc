@@ -1,4 +1,4 @@
-// BERT, trained by masked language modelling.
+// BERT: masked language modelling, and classification of documents.
 #include "models/bert.h"
 
 #include "launcher/families/model_family.h"
@@ -11,8 +11,8 @@ namespace trireme {
 namespace {
 
 constexpr std::string_view kNames[] = {"bert"};
-constexpr std::string_view kKeys[] = {"from",  "size",  "layers",  "hidden",
-                                      "heads", "vocab", "seq_len", "dropout"};
+constexpr std::string_view kKeys[] = {"from",   "task",  "classes", "size",    "layers",
+                                      "hidden", "heads", "vocab",   "seq_len", "dropout"};
 
 BertConfig sized(const ModelSection& model) {
   return model.size.empty() ? BertConfig{.vocab = 0} : bert_config_for_size(model.size);
@@ -38,6 +38,21 @@ void fill_in(JobConfig& config) {
   fill(model.vocab, base.vocab);
   fill(model.seq_len, base.seq_len);
   if (model.vocab == 0) model.vocab = vocab_of_data(config.data) + 1;  // the mask token
+  if (model.task == ModelTask::kMaskedTokens) {
+    model.classes = 0;  // a key of the other task
+  } else if (model.classes == 0) {
+    const auto prepared = find_prepared_data(config.data.train);
+    TRIREME_CHECK(
+        prepared && !prepared->info.classes.empty(),
+        "model.classes is not known: give it, or data.train = a folder that `trireme data documents` wrote "
+        "with labels (data.train = \"{}\" has none)",
+        config.data.train);
+    model.classes = static_cast<std::int64_t>(prepared->info.classes.size());
+  }
+  TRIREME_CHECK(model.task == ModelTask::kMaskedTokens || model.classes >= 2,
+                "model.classes = {}: a classification has two or more", model.classes);
+  TRIREME_CHECK(config.data.class_token < model.vocab, "data.class_token = {} is not below model.vocab = {}",
+                config.data.class_token, model.vocab);
   TRIREME_CHECK(config.data.mask_token < model.vocab, "data.mask_token = {} is not below model.vocab = {}",
                 config.data.mask_token, model.vocab);
 }
@@ -48,7 +63,8 @@ BertConfig bert_config(const ModelSection& model) {
           .heads = model.heads,
           .vocab = model.vocab,
           .seq_len = model.seq_len,
-          .dropout = static_cast<float>(model.dropout)};
+          .dropout = static_cast<float>(model.dropout),
+          .classes = model.task == ModelTask::kClassify ? model.classes : 0};
 }
 
 BlockList build(const ModelSection& model) {
@@ -73,8 +89,9 @@ constexpr HfFormat kHf{.model_type = kBertHfType,
 
 std::string describe(const JobConfig& config) {
   const ModelSection& model = config.model;
-  return fmt::format("{} layers, {} wide, {} heads, vocabulary {}, context {}", model.layers, model.hidden,
-                     model.heads, model.vocab, model.seq_len);
+  return fmt::format("{} layers, {} wide, {} heads, vocabulary {}, context {}{}", model.layers, model.hidden,
+                     model.heads, model.vocab, model.seq_len,
+                     model.classes > 0 ? fmt::format(", {} classes", model.classes) : "");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "launcher/families/model_family.h"
+#include "launcher/train/run_checkpoint.h"
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/hf_config.h"
@@ -22,6 +23,8 @@ void check_same_model(const ModelSection& model, const std::filesystem::path& fo
                 model.name);
   theirs.seq_len = model.seq_len;  // a choice of the training, where no tensor has that size
   theirs.dropout = model.dropout;  // likewise
+  theirs.task = model.task;        // of the head alone
+  theirs.classes = model.classes;
   const HfFormat& format = *family_of(model).hf;
   const nlohmann::ordered_json there = format.config(theirs), here = format.config(model);
   for (const auto& [key, value] : here.items()) {
@@ -67,11 +70,15 @@ HfModel hf_model_of(const ModelSection& model) {
 std::unique_ptr<TensorSource> open_initial_weights(const ModelSection& model) {
   const std::filesystem::path place = model.init_from;
   std::error_code error;
-  if (!std::filesystem::is_directory(place, error)) return std::make_unique<SafetensorsSource>(place);
-  TRIREME_CHECK(!std::filesystem::exists(place / Manifest::kFileName, error),
-                "{} is a checkpoint: name its {}", place.string(), kModelFile);
+  const std::string new_head = model.task == ModelTask::kClassify ? "head." : "";
+  if (!std::filesystem::is_directory(place, error))
+    return std::make_unique<SafetensorsSource>(place, new_head);
+  if (std::filesystem::exists(place / Manifest::kFileName, error) ||
+      std::filesystem::is_directory(place / "checkpoints", error)) {
+    return std::make_unique<SafetensorsSource>(open_checkpoint_or_run(place).folder / kModelFile, new_head);
+  }
   check_same_model(model, place);
-  return std::make_unique<HfSource>(place, hf_model_of(model));
+  return std::make_unique<HfSource>(place, hf_model_of(model), new_head);
 }
 
 }  // namespace trireme

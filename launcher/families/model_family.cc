@@ -14,6 +14,10 @@ std::span<const ModelFamily* const> model_families() {
   return kFamilies;
 }
 
+bool counts_classes(const ModelSection& model) {
+  return family_of(model).has_class_logits || model.task == ModelTask::kClassify;
+}
+
 const ModelFamily& family_of(const ModelSection& model) {
   for (const ModelFamily* family : model_families()) {
     if (std::ranges::find(family->names, model.name) != family->names.end()) return *family;

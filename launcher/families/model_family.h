@@ -30,7 +30,7 @@ struct ModelFamily {
   std::span<const std::string_view> sizes;        // what model.size may be, beside empty
   std::span<const std::string_view> keys;         // of [model], beside those of every family
   const DataModule& data;                         // what it is trained on
-  bool has_class_logits = false;                  // an evaluation counts top-1 and top-5
+  bool has_class_logits = false;                  // whatever its task
   bool writes_text = false;                       // `trireme sample`
   void (*check)(const ModelSection& model);       // throws Error(kInvalidInput) for keys that make no model
   void (*fill_in)(JobConfig& config);             // what a job leaves to the model's name and to its data
@@ -41,6 +41,9 @@ struct ModelFamily {
 };
 
 std::span<const ModelFamily* const> model_families();
+
+/// True where an evaluation counts top-1 and top-5.
+bool counts_classes(const ModelSection& model);
 
 /// Of model.name. Throws Error(kInvalidInput) for a name that no family has.
 const ModelFamily& family_of(const ModelSection& model);

@@ -18,6 +18,8 @@ struct JobData {
   std::shared_ptr<const Dataset> eval;  // null: none
   // Of data.kind = "images", what the samples are made from; eval_images as eval.
   std::shared_ptr<ImageSource> train_images, eval_images;
+  // Of data.kind = "documents" with labels, by label.
+  std::vector<std::string> train_classes, eval_classes;
   std::string fingerprint;  // a line a key, of what the files hold; empty without `read_whole`
 };
 
@@ -28,6 +30,7 @@ struct DataModule {
   int max_auto_workers = 1;  // threads that read ahead with data.workers = "auto", where a rank has as many
   bool in_order_of_classes = false;                    // samples, so that the first ones are no fair choice
   bool masks_tokens = false;                           // masked language modelling
+  bool takes_documents = false;                        // DataKind::kDocuments, too
   SampleSpec (*sample_spec)(const JobConfig& config);  // the shapes of one training sample
   std::string (*describe_sample)(const JobConfig& config);    // "1024 tokens"
   JobData (*open)(const JobConfig& config, bool read_whole);  // see open_data()

@@ -103,8 +103,10 @@ SampleSpec image_sample_spec(const JobConfig& config) {
 }  // namespace
 
 void check_classes(const JobConfig& config, const JobData& data, const ClassNames& saved) {
-  const ClassNames train = names_of("data.train", config.data.train, data.train_images.get()),
-                   eval = names_of("data.eval", config.data.eval, data.eval_images.get());
+  ClassNames train = names_of("data.train", config.data.train, data.train_images.get()),
+             eval = names_of("data.eval", config.data.eval, data.eval_images.get());
+  if (!data.train_classes.empty()) train = {config.data.train, data.train_classes};
+  if (!data.eval_classes.empty()) eval = {config.data.eval, data.eval_classes};
   check_same_classes(saved, train,
                      "Labels of the run that goes on would mean other classes: restore the class folders, or "
                      "begin anew, in another --out or with checkpoint.resume = \"never\"");

@@ -1,6 +1,6 @@
 #include "launcher/train/run_start.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <tuple>
@@ -48,7 +48,8 @@ void check_job(TrainingRun& run) {
   batch_layout(config, run.comm().size());  // refuses what cannot be laid out
   // Ranks of one machine read the same files: one of them reads them whole.
   run.data = open_data(config, /*check_tokens=*/run.options.launch.local_rank == 0);
-  if (config.data.kind == DataKind::kTokens) run.prepared = find_prepared_data(config.data.train);
+  if (config.data.kind == DataKind::kTokens || config.data.kind == DataKind::kDocuments)
+    run.prepared = find_prepared_data(config.data.train);
   run.prediction = check_memory(counted_on(config, run.options.device.type), run.options.blocks,
                                 run.comm().size(), run.comm().rank(),
                                 memory_limit(config, run.options.device, run.options.launch.num_local_ranks));
@@ -136,6 +137,7 @@ void load_initial_model(TrainingRun& run) {
     }
   });
   run_stage(run.comm(), [&] { load_model(*run.engine, *weights); });
+  run.new_tensors = new_tensors(*run.engine, *weights);
   run.agreed_state_hash();  // of every rank's file
 }
 
@@ -235,7 +237,11 @@ void open_log(TrainingRun& run) {
   if (!accumulation.empty()) run.log->line(accumulation);
   const std::string& init_from = run.options.config.model.init_from;
   if (run.resume_folder.empty() && !init_from.empty())
-    run.log->line(fmt::format("starting from {}", init_from));
+    run.log->line(fmt::format(
+        "starting from {}{}", init_from,
+        run.new_tensors.empty()
+            ? ""
+            : fmt::format("; not there, and drawn from train.seed: {}", fmt::join(run.new_tensors, ", "))));
   if (run.resume_folder.empty()) return;
   run.log->line(fmt::format("resuming from {}", run.resume_folder.string()));
   const bool scale_is_known = run.resumed.loss_scale && run.resumed.loss_scale->scale > 0;

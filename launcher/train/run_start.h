@@ -40,6 +40,7 @@ struct TrainingRun {
   StepPrediction prediction;
   std::filesystem::path resume_folder;  // empty: a fresh start
   RunState resumed;
+  std::vector<std::string> new_tensors;  // that model.init_from has not
   std::unique_ptr<Engine> engine;
   std::unique_ptr<TrainingBatches> batches;
   std::unique_ptr<RunLog> log;         // rank 0

@@ -1,7 +1,11 @@
 #include "launcher/train/token_data.h"
 
+#include <algorithm>
+
 #include "runtime/base/error.h"
+#include "runtime/base/log.h"
 #include "runtime/checkpoint/hash.h"
+#include "runtime/data/document_dataset.h"
 #include "runtime/data/masked_tokens.h"
 #include "runtime/data/synthetic_tokens.h"
 #include "runtime/data/token_dataset.h"
@@ -18,6 +22,11 @@ constexpr std::int64_t kSyntheticSamples = 1024;
 fs::path shards_of(const std::string& path, const char* prepared_name) {
   const bool prepared = fs::is_directory(path) && fs::exists(fs::path(path) / DatasetInfo::kFileName);
   return prepared ? fs::path(path) / prepared_name : fs::path(path);
+}
+
+/// The last token of the vocabulary, where the job names none.
+std::int64_t mask_token(const JobConfig& config) {
+  return config.data.mask_token > 0 ? config.data.mask_token : config.model.vocab - 1;
 }
 
 std::string fingerprint_of(const TokenDataset& tokens) {
@@ -45,12 +54,52 @@ std::shared_ptr<const Dataset> open_tokens(const JobConfig& config, const char* 
   }
 }
 
+// For the times of blocks, also of a classifier: ids that are tokens and labels alike.
 std::shared_ptr<const Dataset> synthetic_tokens(const JobConfig& config) {
-  return std::make_shared<SyntheticTokens>(
-      SyntheticTokens::Options{.num_samples = kSyntheticSamples,
-                               .sequence_length = config.model.seq_len,
-                               .vocab_size = config.model.vocab,
-                               .seed = static_cast<std::uint64_t>(config.train.seed)});
+  const std::int64_t vocab = config.model.vocab;
+  return std::make_shared<SyntheticTokens>(SyntheticTokens::Options{
+      .num_samples = kSyntheticSamples,
+      .sequence_length = config.model.seq_len,
+      .vocab_size = config.model.task == ModelTask::kClassify ? std::min(vocab, config.model.classes) : vocab,
+      .seed = static_cast<std::uint64_t>(config.train.seed)});
+}
+
+/// `names`: receives those of the classes, where they are known.
+std::shared_ptr<const Dataset> open_documents(const JobConfig& config, const char* key,
+                                              const std::string& path, const char* prepared_name,
+                                              std::vector<std::string>& names, std::string* fingerprint) {
+  const bool classifies = config.model.task == ModelTask::kClassify;
+  const std::int64_t token = config.data.class_token > 0 ? config.data.class_token : mask_token(config);
+  using Targets = DocumentDataset::Targets;
+  try {
+    if (const auto prepared = find_prepared_data(path); prepared && classifies)
+      names = prepared->info.classes;
+    const auto documents = std::make_shared<DocumentDataset>(
+        DocumentDataset::Options{.path = shards_of(path, prepared_name),
+                                 .sequence_length = config.model.seq_len,
+                                 .pack = config.data.pack,
+                                 .class_token = static_cast<std::int32_t>(token),
+                                 .targets = classifies ? Targets::kLabels : Targets::kTokens,
+                                 .seed = static_cast<std::uint64_t>(config.train.seed),
+                                 .vocab_size = config.model.vocab});
+    TRIREME_CHECK(!classifies || documents->file().max_label() < config.model.classes,
+                  "label {} of {} is not below model.classes = {}", documents->file().max_label(), path,
+                  config.model.classes);
+    if (fingerprint == nullptr) return documents;
+    if (documents->num_cut() > 0) {
+      log_warning(fmt::format(
+          "{} = \"{}\": {} of {} documents are longer than model.seq_len = {} and are cut", key, path,
+          documents->num_cut(), documents->file().documents().size(), config.model.seq_len));
+    }
+    ByteHash hash;
+    hash.update(documents->file().tokens().token_bytes());
+    hash.update(std::as_bytes(std::span(documents->file().documents())));
+    *fingerprint += fmt::format("{}: {} documents, hash {:016x}\n", key, documents->file().documents().size(),
+                                hash.value());
+    return documents;
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: {}", key, error.what()), error.where());
+  }
 }
 
 // A loss over tokens of another vocabulary would mean nothing.
@@ -66,11 +115,19 @@ void check_same_tokenizer(const DataSection& data) {
 }
 
 SampleSpec token_sample_spec(const JobConfig& config) {
-  return {.input = {config.model.seq_len}, .input_dtype = DType::kInt32, .target = {config.model.seq_len}};
+  return {.input = {config.model.seq_len},
+          .input_dtype = DType::kInt32,
+          .target = {config.model.seq_len},
+          .documents = config.data.kind == DataKind::kDocuments};
 }
 
 JobData open_token_eval_data(const JobConfig& config) {
   if (config.data.kind == DataKind::kSynthetic) return {.eval = synthetic_tokens(config)};
+  if (config.data.kind == DataKind::kDocuments) {
+    JobData data;
+    data.eval = open_documents(config, "data.eval", config.data.eval, "eval.bin", data.eval_classes, nullptr);
+    return data;
+  }
   return {.eval = open_tokens(config, "data.eval", shards_of(config.data.eval, "eval.bin"), nullptr)};
 }
 
@@ -81,6 +138,15 @@ JobData open_token_data(const JobConfig& config, bool read_whole) {
   }
   JobData data;
   std::string* fingerprint = read_whole ? &data.fingerprint : nullptr;
+  if (config.data.kind == DataKind::kDocuments) {
+    data.train =
+        open_documents(config, "data.train", config.data.train, "train.bin", data.train_classes, fingerprint);
+    if (config.data.eval.empty()) return data;
+    check_same_tokenizer(config.data);
+    data.eval =
+        open_documents(config, "data.eval", config.data.eval, "eval.bin", data.eval_classes, fingerprint);
+    return data;
+  }
   data.train = open_tokens(config, "data.train", shards_of(config.data.train, "train.bin"), fingerprint);
   if (!config.data.eval.empty()) {
     check_same_tokenizer(config.data);
@@ -91,16 +157,16 @@ JobData open_token_data(const JobConfig& config, bool read_whole) {
 
 std::shared_ptr<const Dataset> masked(const JobConfig& config, std::shared_ptr<const Dataset> tokens) {
   if (tokens == nullptr) return nullptr;
-  const std::int64_t vocab = config.model.vocab, mask = config.data.mask_token;
   return std::make_shared<MaskedTokens>(
       MaskedTokens::Options{.tokens = std::move(tokens),
                             .seed = static_cast<std::uint64_t>(config.train.seed),
                             .probability = config.data.mask_probability,
-                            .mask_token = static_cast<std::int32_t>(mask > 0 ? mask : vocab - 1),
-                            .vocab_size = vocab});
+                            .mask_token = static_cast<std::int32_t>(mask_token(config)),
+                            .vocab_size = config.model.vocab});
 }
 
 JobData masked(const JobConfig& config, JobData data) {
+  if (config.model.task == ModelTask::kClassify) return data;
   data.train = masked(config, std::move(data.train));
   data.eval = masked(config, std::move(data.eval));
   return data;
@@ -119,10 +185,11 @@ std::optional<PreparedData> find_prepared_data(const fs::path& path) {
 }
 
 std::int64_t vocab_of_data(const DataSection& data) {
-  const auto prepared = data.kind == DataKind::kTokens ? find_prepared_data(data.train) : std::nullopt;
+  const bool has_tokens = data.kind == DataKind::kTokens || data.kind == DataKind::kDocuments;
+  const auto prepared = has_tokens ? find_prepared_data(data.train) : std::nullopt;
   TRIREME_CHECK(prepared,
                 "model.vocab is not known: give it, or model.size, or data.train = a folder that `trireme "
-                "data text` wrote (data.train = \"{}\" has no {})",
+                "data` wrote (data.train = \"{}\" has no {})",
                 data.train, DatasetInfo::kFileName);
   return prepared->info.vocab_size;
 }
@@ -140,6 +207,7 @@ const DataModule kMaskedTokenData{
     .source = kTokenData.source,
     .throughput_unit = "tokens",
     .masks_tokens = true,
+    .takes_documents = true,
     .sample_spec = token_sample_spec,
     .describe_sample = describe_tokens,
     .open = [](const JobConfig& config,

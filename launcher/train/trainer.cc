@@ -225,13 +225,16 @@ void Trainer::evaluate() {
   std::int64_t num_samples = run_.data.eval->num_samples();
   if (train.eval_batches > 0) num_samples = std::min(num_samples, train.eval_batches * train.global_batch);
   const ModelFamily& family = family_of(run_.options.config.model);
-  const bool spreads = family.data.in_order_of_classes && num_samples < run_.data.eval->num_samples();
+  // Packed rows come by length.
+  const bool in_order =
+      family.data.in_order_of_classes || run_.options.config.data.kind == DataKind::kDocuments;
+  const bool spreads = in_order && num_samples < run_.data.eval->num_samples();
   const EvalMetrics metrics = trireme::evaluate(
       *run_.engine, {.dataset = spreads ? std::make_shared<const SpreadSamples>(run_.data.eval, num_samples)
                                         : run_.data.eval,
                      .num_samples = num_samples,
                      .workers = num_data_workers(run_.options.config, run_.engine_options.threads),
-                     .counts_top_k = family.has_class_logits});
+                     .counts_top_k = counts_classes(run_.options.config.model)});
   report_left_out();
   if (!run_.is_first()) return;
   const std::int64_t step = run_.engine->steps_done();
@@ -265,6 +268,7 @@ void Trainer::save(Evaluation evaluation) {
                  .config = run_.options.config,
                  .arithmetic = run_.options.arithmetic,
                  .class_names = run_.resumed.class_names};
+  if (!run_.data.train_classes.empty()) state.class_names = run_.data.train_classes;
   if (run_.data.train_images && !run_.data.train_images->class_names().empty()) {
     state.class_names = as_utf8(run_.data.train_images->class_names());
   }

@@ -47,7 +47,10 @@ struct LinearBackward {
   ValueId residual = kNoValue;
   LinearCut cut = LinearCut::kNone;
 
-  std::string name() const { return activation == Activation::kNone ? "linear" : "linear_gelu"; }
+  std::string name() const {
+    if (activation == Activation::kNone) return "linear";
+    return activation == Activation::kTanh ? "linear_tanh" : "linear_gelu";
+  }
   std::vector<Tensor> saved() const {
     std::vector<Tensor> tensors{x};
     if (pre.defined()) tensors.push_back(pre);

@@ -4,6 +4,7 @@ import struct
 import zlib
 
 TOKEN_MAGIC = 20240520
+DOCUMENT_MAGIC = 20241119
 CIFAR_PIXELS = 3 * 32 * 32
 
 
@@ -34,6 +35,17 @@ def write_tokens(folder, numbers, data):
             write_shard(folder / split / f"{shard}.bin", numbers, num_tokens + numbers.randrange(data["seq_len"]),
                         data["vocab"])
         write_shard(folder / split / "short.bin", numbers, 1, data["vocab"])
+
+
+def write_documents(folder, numbers, data):
+    """Lengths up to more than a row, in two segments, with labels."""
+    for split, count in (("train", data["train_samples"]), ("eval", data["eval_samples"])):
+        lengths = [numbers.randint(1, data["seq_len"] + 3) for _ in range(count)]
+        write_shard(folder / f"{split}.bin", numbers, sum(lengths), data["vocab"] - 1)
+        content = struct.pack("<256i", DOCUMENT_MAGIC, 1, count, *[0] * 253)
+        for length in lengths:
+            content += struct.pack("<3i", length, numbers.randint(0, length), numbers.randrange(data["classes"]))
+        (folder / f"{split}.documents").write_bytes(content)
 
 
 def write_class_folders(folder, numbers, data):
@@ -67,14 +79,14 @@ def write_idx(folder, numbers, data):
             struct.pack(">II", 0x801, count) + bytes(numbers.randrange(10) for _ in range(count)))
 
 
-WRITERS = {"tokens": write_tokens, "folders": write_class_folders, "cifar": write_cifar, "idx": write_idx}
+WRITERS = {"tokens": write_tokens, "documents": write_documents, "folders": write_class_folders, "cifar": write_cifar, "idx": write_idx}
 
 
 def paths(folder, data):
     """Values of data.train and data.eval."""
     if data["form"] == "synthetic":
         return "", "synthetic too"
-    if data["form"] == "tokens" and data["shards"] == 1:
+    if data["form"] == "documents" or (data["form"] == "tokens" and data["shards"] == 1):
         return str(folder / "train.bin"), str(folder / "eval.bin")
     if data["form"] in ("tokens", "folders"):
         return str(folder / "train"), str(folder / "eval")

@@ -59,6 +59,23 @@ def draw_llama(numbers):
     return model, data, section
 
 
+def draw_bert(numbers):
+    model, data, section = draw_gpt(numbers)
+    model = {**model, "name": "bert", "vocab": max(model["vocab"], 3)}
+    del model["tied"]
+    data["vocab"] = model["vocab"]
+    if numbers.random() < 0.3:
+        return model, data, section
+    model.update(seq_len=numbers.choice([2, 7, 11, 16, 70]), task=numbers.choice(["mlm", "classify"]))
+    data.update(form="documents", seq_len=model["seq_len"], classes=numbers.randint(2, 6))
+    if model["task"] == "classify":
+        model["classes"] = data["classes"]
+    section = {"kind": "documents", "pack": numbers.random() < 0.6}
+    if model["task"] == "mlm":
+        section["mask_probability"] = numbers.choice([0.001, 0.15, 1.0])
+    return model, data, section
+
+
 def draw_resnet(numbers):
     form = often(numbers, {"synthetic": 1, "folders": 3, "cifar": 1, "idx": 1})
     classes = 10 if form in ("cifar", "idx") else numbers.randint(2, 7)
@@ -121,7 +138,7 @@ def draw_precision(numbers, model_name):
                  "linear": ["fp32", "tf32"], "softmax_cross_entropy": ["fp32"]}
     of_llama = {"linear": ["fp32", "tf32"], "attention": ["fp32", "tf32"], "embedding": ["fp32"], "rms_norm": ["fp32"],
                 "rope": ["fp32"], "swiglu": ["fp32"], "softmax_cross_entropy": ["fp32"]}
-    known = {"gpt": of_gpt, "llama": of_llama}.get(model_name, of_resnet)
+    known = {"gpt": of_gpt, "bert": of_gpt, "llama": of_llama}.get(model_name, of_resnet)
     if numbers.random() < 0.5:
         section["ops"] = {op: numbers.choice(known[op])
                           for op in numbers.sample(sorted(known), numbers.randint(1, 3))}
@@ -200,8 +217,10 @@ def draw(seed, number):
     """Draw `number` of `seed`: a job, its data, and two or three runs."""
     numbers = random.Random(f"{seed}/{number}")
     family = numbers.random()
-    has_tokens = family < 0.72
-    model, data, data_section = (draw_gpt if family < 0.5 else draw_llama if has_tokens else draw_resnet)(numbers)
+    has_tokens = family < 0.76
+    draw_model = (draw_gpt if family < 0.36 else draw_llama if family < 0.54 else
+                  draw_bert if has_tokens else draw_resnet)
+    model, data, data_section = draw_model(numbers)
     train = draw_train(numbers)
     if not has_tokens:
         train["global_batch"] = train["micro_batch"] * min(train["global_batch"] // train["micro_batch"], 6)

@@ -30,8 +30,8 @@ std::span<const Reader> readers();
 const Reader& find_reader(std::string_view name);
 
 // Of each file; see readers.cc.
-extern const Reader kJobFile, kOverrides, kManifest, kDatasetInfo, kTokenFile, kBpe, kSafetensors, kCifar,
-    kIdx, kJpeg, kPng, kBlockTimes, kMetrics, kHfConfig, kHfIndex;
+extern const Reader kJobFile, kOverrides, kManifest, kDatasetInfo, kTokenFile, kDocumentFile, kBpe,
+    kSafetensors, kCifar, kIdx, kJpeg, kPng, kBlockTimes, kMetrics, kHfConfig, kHfIndex;
 
 /// Runs `action`, of which a refusal of the input is a fine end. True: it was taken.
 template <class Action>

@@ -7,9 +7,9 @@
 namespace trireme::fuzz {
 
 std::span<const Reader> readers() {
-  static const std::array kReaders = {kJobFile,     kOverrides, kManifest, kDatasetInfo, kTokenFile,
-                                      kSafetensors, kCifar,     kIdx,      kJpeg,        kPng,
-                                      kBlockTimes,  kMetrics,   kHfConfig, kHfIndex,     kBpe};
+  static const std::array kReaders = {
+      kJobFile, kOverrides, kManifest, kDatasetInfo, kTokenFile, kDocumentFile, kSafetensors, kCifar,
+      kIdx,     kJpeg,      kPng,      kBlockTimes,  kMetrics,   kHfConfig,     kHfIndex,     kBpe};
   return kReaders;
 }
 

@@ -81,6 +81,58 @@ threads = 1
             planned = max(group["peak_bytes"] for group in self.plan(ranks, *sets)["groups"])
             self.assertEqual({m["peak_bytes"] for m in self.metrics(out) if "loss" in m}, {planned}, keys)
 
+    def test_bert_classifies_documents_from_a_pretrained_encoder(self):
+        lines = []
+        for i in range(200):  # letters of one half of the alphabet
+            word = "".join(chr((97 if i % 2 else 110) + (i * 7 + j * j) % 13) for j in range(2 + i % 13))
+            lines.append(f"{'early' if i % 2 else 'late'}\t{word}\t{word[::-1]}\n")
+        (self.folder / "lines.tsv").write_text("".join(lines))
+        subprocess.run([OPTIONS.trireme, "data", "documents", str(self.folder / "lines.tsv"), "--out",
+                        str(self.folder / "data"), "--eval-fraction", "0.2"], check=True, capture_output=True, timeout=60)
+        self.job.write_text(f"""
+[model]
+name = "bert"
+layers = 2
+hidden = 32
+heads = 2
+seq_len = 32
+dropout = 0.1
+[data]
+kind = "documents"
+train = "{self.folder / "data"}"
+eval = "{self.folder / "data"}"
+pack = true
+[train]
+steps = 20
+global_batch = 8
+micro_batch = 2
+eval_every = 20
+[optimizer]
+lr = 3e-3
+[parallel]
+threads = 1
+""")
+        self.run_job(0, "mlm")
+        layouts = ((2, ("zero=3",)), (2, ("pipeline=2",)), (4, ("pipeline=2", "zero=1", "recompute_every=1")))
+        for pack in ("true", "false"):
+            tune = ("--set", "model.task=classify", "--set", f"data.pack={pack}", "--set", "train.steps=40",
+                    "--set", f"model.init_from={self.folder / 'mlm'}")
+            one = "one-" + pack
+            stdout, stderr = self.start(0, one, *tune).communicate(timeout=240)
+            self.assertIn("drawn from train.seed: head.pooler.weight", stdout, stderr)
+            top1 = [m["eval_top1"] for m in self.metrics(one) if "eval_top1" in m]
+            self.assertGreater(top1[-1], 0.9)
+            for ranks, keys in layouts:
+                sets = [*tune, *(part for key in keys for part in ("--set", f"parallel.{key}"))]
+                out = f"{pack}-np{ranks}-" + "-".join(keys).replace("=", "")
+                self.run_job(ranks, out, *sets)
+                self.assertEqual(self.state(out), self.state(one), keys)
+                planned = max(group["peak_bytes"] for group in self.plan(ranks, *sets)["groups"])
+                self.assertEqual({m["peak_bytes"] for m in self.metrics(out) if "loss" in m}, {planned}, keys)
+            done = subprocess.run([OPTIONS.trireme, "eval", str(self.folder / one), "--json"], check=True,
+                                  capture_output=True, text=True, timeout=60)
+            self.assertEqual(json.loads(done.stdout)["top1"], top1[-1])
+
     def test_a_gpt_of_24_layers_learns_the_same_in_4_stages(self):
         root = Path(__file__).resolve().parents[2]
         text = [str(path) for path in (root / "README.md", *sorted(root.glob("*/README.md")))]

@@ -8,8 +8,10 @@
 namespace trireme {
 namespace {
 
-std::int64_t parameters_of(std::string_view size) {
-  return make_layout(build_bert(bert_config_for_size(size))).num_parameters;
+std::int64_t parameters_of(std::string_view size, std::int64_t classes = 0) {
+  BertConfig config = bert_config_for_size(size);
+  config.classes = classes;
+  return make_layout(build_bert(config)).num_parameters;
 }
 
 // Published: the uncased encoders with their pooler, 4,385,920 (Turc et al. 2019), 109,482,240 and
@@ -26,6 +28,12 @@ TEST(Bert, HasThePublishedNumberOfParameters) {
   EXPECT_EQ(parameters_of("large"), with_masked_head(335141888, 1024));
 }
 
+TEST(Bert, AClassifierIsTheEncoderItsPoolerAndOneMatrix) {
+  EXPECT_EQ(parameters_of("tiny", 3), 4385920 + 3 * 128 + 3);
+  EXPECT_EQ(parameters_of("base", 2), 109482240 + 2 * 768 + 2);
+  EXPECT_EQ(parameters_of("large", 2), 335141888 + 2 * 1024 + 2);
+}
+
 TEST(Bert, RefusesWhatCannotBeBuilt) {
   const BertConfig tiny{.layers = 1, .hidden = 24, .heads = 4, .vocab = 5, .seq_len = 4};
   EXPECT_NO_THROW(build_bert(tiny));
@@ -36,6 +44,7 @@ TEST(Bert, RefusesWhatCannotBeBuilt) {
   };
   refused([](BertConfig& c) { c.heads = 5; });
   refused([](BertConfig& c) { c.vocab = 0; });
+  refused([](BertConfig& c) { c.classes = -1; });
   refused([](BertConfig& c) { c.layers = 2000000000; });
   EXPECT_THROW(bert_config_for_size("124m"), Error);
 }

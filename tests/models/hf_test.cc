@@ -9,6 +9,7 @@
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/checkpoint/hf_source.h"
 #include "runtime/checkpoint/hf_writer.h"
+#include "runtime/checkpoint/safetensors_source.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trireme {
@@ -31,6 +32,13 @@ const LlamaConfig kLlama{.layers = 2,
                          .rope_scaling = {.factor = 2.0, .low_freq_factor = 1.5, .original_context = 7},
                          .tied = true};
 
+const char* const kClassifier = "a classifier";  // of kBert's shape
+BertConfig classifier() {
+  BertConfig config = kBert;
+  config.classes = 3;
+  return config;
+}
+
 struct Model {
   std::function<BlockList()> build;
   HfModel hf;
@@ -39,6 +47,7 @@ struct Model {
 Model model_of(const std::string& type) {
   if (type == kGptHfType) return {[] { return build_gpt(kGpt); }, gpt_to_hf(kGpt)};
   if (type == kBertHfType) return {[] { return build_bert(kBert); }, bert_to_hf(kBert)};
+  if (type == kClassifier) return {[] { return build_bert(classifier()); }, bert_to_hf(classifier())};
   return {[] { return build_llama(kLlama); }, llama_to_hf(kLlama)};
 }
 
@@ -107,7 +116,43 @@ TEST_P(OlderHfFiles, AreRead) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, OlderHfFiles, ::testing::Values(kGptHfType, kLlamaHfType));
-INSTANTIATE_TEST_SUITE_P(Families, HfModels, ::testing::Values(kGptHfType, kLlamaHfType, kBertHfType));
+INSTANTIATE_TEST_SUITE_P(Families, HfModels,
+                         ::testing::Values(kGptHfType, kLlamaHfType, kBertHfType, kClassifier));
+
+// From our checkpoint and from their folder alike; a head of its own kind is taken with the rest.
+TEST(NewHeads, OfAClassifierOnAnotherModelsEncoder) {
+  const TemporaryFolder folder;
+  run_local_ranks(1, [&](const std::shared_ptr<Communicator>& comm) {
+    Engine engine(build_bert(kBert), comm, {.global_batch = 1, .micro_batch = 1, .seed = 3});
+    save_state(engine, folder.path());
+  });
+  const std::filesystem::path file = folder / kModelFile;
+  write_hf_folder(SafetensorsReader(file), bert_to_hf(kBert), DType::kFloat32, folder / "hf");
+  const auto start = [](const TensorSource& source, int ranks) {
+    std::uint64_t hash = 0;
+    run_local_ranks(ranks, [&](const std::shared_ptr<Communicator>& comm) {
+      Engine engine(build_bert(classifier()), comm,
+                    {.global_batch = 2, .micro_batch = 1, .seed = 5, .zero = ZeroStage::kParameters});
+      const std::vector<std::string> expected{"head.pooler.weight", "head.classifier.weight",
+                                              "head.pooler.bias", "head.classifier.bias"};
+      EXPECT_EQ(new_tensors(engine, source), expected);
+      load_model(engine, source);
+      const std::uint64_t mine = engine.state_hash();
+      if (comm->rank() == 0) hash = mine;
+    });
+    return hash;
+  };
+  const SafetensorsSource ours(file, "head.");
+  const std::uint64_t hash = start(ours, 1);
+  EXPECT_EQ(start(ours, 2), hash);
+  EXPECT_EQ(start(HfSource(folder / "hf", bert_to_hf(classifier()), "head."), 1), hash);
+  run_local_ranks(1, [&](const std::shared_ptr<Communicator>& comm) {
+    Engine same(build_bert(kBert), comm, {.global_batch = 1, .micro_batch = 1});
+    EXPECT_TRUE(new_tensors(same, ours).empty());
+    Engine other(build_bert(classifier()), comm, {.global_batch = 1, .micro_batch = 1});
+    EXPECT_NE(message_of([&] { check_model(other, SafetensorsSource(file)); }), "");
+  });
+}
 
 /// Of config.json with some values replaced; null removes one.
 HfConfig config_with(const TemporaryFolder& folder, const HfModel& model, const nlohmann::json& changes) {

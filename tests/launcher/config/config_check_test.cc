@@ -58,6 +58,18 @@ TEST(ConfigCheck, KeysThatNeedEachOther) {
               HasSubstr("a bert's number of targets differs"));
   EXPECT_THAT(check_error([](JobConfig& c) { c.model = {.name = "bert", .size = "124m"}; }),
               HasSubstr("bert: there is no size '124m'; use tiny, base, large"));
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.model = {.name = "bert", .size = "tiny"};
+                c.model.task = ModelTask::kClassify;
+              }),
+              HasSubstr("model.task = \"classify\" learns from data.kind = \"documents\""));
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.model = {.name = "bert", .size = "tiny"};
+                c.data.pack = true;
+              }),
+              HasSubstr("data.pack = true packs documents"));
+  EXPECT_THAT(check_error([](JobConfig& c) { c.data.kind = DataKind::kDocuments; }),
+              HasSubstr("data.kind = \"documents\" is not what gpt is trained on"));
   EXPECT_THAT(check_error([](JobConfig& c) { c.log.trace_step = c.train.steps + 1; }),
               HasSubstr("is beyond the last step, train.steps"));
   EXPECT_THAT(check_error([](JobConfig& c) { c.checkpoint.resume = from_word<Resume>(""); }),

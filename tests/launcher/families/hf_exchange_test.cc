@@ -122,7 +122,7 @@ TEST_F(HfExchange, WeightsAreOfTheSameModel) {
   EXPECT_THAT(refusal([](ModelSection& model) { model.name = "gpt"; }),
               HasSubstr("is of model.name = \"llama\", not \"gpt\""));
   testing::write_file(folder_ / "manifest.json", "{}");
-  EXPECT_THAT(refusal([](ModelSection&) {}), HasSubstr("is a checkpoint: name its model.safetensors"));
+  EXPECT_THAT(refusal([](ModelSection&) {}), HasSubstr("manifest"));
   EXPECT_THAT(refusal([](ModelSection& model) { model.init_from = "nowhere"; }), HasSubstr("nowhere"));
 }
 

@@ -63,6 +63,24 @@ TEST(Gradients, AttentionCausalAndNot) {
   }
 }
 
+TEST(Gradients, AttentionWithinDocuments) {
+  expect_gradients({.input = {2, 5, 3 * 8}, .op = [](Context& ctx, const Tensor& x) {
+                      const std::int32_t bounds[] = {0, 2, 0, 2, 2, 5, 2, 5, 2, 5,  //
+                                                     0, 4, 0, 4, 0, 4, 0, 4, 4, 5};
+                      const Tensor key_bounds = ctx.from_host(bounds, {2, 5, 2}, DType::kInt32);
+                      return ops::attention(ctx, x,
+                                            {.num_heads = 2, .causal = false, .key_bounds = key_bounds});
+                    }});
+}
+
+TEST(Gradients, LinearWithTanh) {
+  expect_gradients({.parameters = {{.name = "weight", .shape = {5, 7}}, {.name = "bias", .shape = {5}}},
+                    .input = {4, 7},
+                    .op = [](Context& ctx, const Tensor& x) {
+                      return ops::linear(ctx, x, {0}, {.bias = {1}, .activation = Activation::kTanh});
+                    }});
+}
+
 TEST(Gradients, AttentionWithDropout) {
   expect_gradients({.input = {2, 9, 3 * 6}, .op = [](Context& ctx, const Tensor& x) {
                       return ops::attention(ctx, x, {.num_heads = 3, .dropout_p = 0.4f});
