@@ -67,6 +67,8 @@ int parse_and_run(int argc, const char* const* argv, const LaunchEnvironment& la
   Command chosen;
   add_train_command(app, chosen);
   add_plan_command(app, chosen);
+  add_calibrate_command(app, chosen);
+  add_predict_command(app, chosen);
   add_eval_command(app, chosen);
   add_export_command(app, chosen);
   add_sample_command(app, chosen);

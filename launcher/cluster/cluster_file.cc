@@ -1,0 +1,211 @@
+#include "launcher/cluster/cluster_file.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "launcher/config/config_keys.h"
+#include "launcher/config/nearest_name.h"
+#include "runtime/base/error.h"
+#include "runtime/base/regular_file.h"
+
+namespace trireme {
+namespace {
+
+/// A table of the file while it is read: every key must be taken.
+class Section {
+ public:
+  Section(const toml::table& table, std::string source, std::string name)
+      : table_(table), source_(std::move(source)), name_(std::move(name)) {}
+
+  const toml::node* take(const std::string& key) {
+    known_.push_back(key);
+    return table_.get(key);
+  }
+
+  void number(const std::string& key, double& value) {
+    if (const toml::node* node = take(key)) value = require<double>(*node, key, "a number");
+  }
+  void text(const std::string& key, std::string& value) {
+    if (const toml::node* node = take(key)) value = require<std::string>(*node, key, "a string");
+  }
+  void flag(const std::string& key, bool& value) {
+    if (const toml::node* node = take(key)) value = require<bool>(*node, key, "true or false");
+  }
+  template <class Part>
+  void numbers(Part& part, std::span<const ClusterField<Part>> fields) {
+    for (const ClusterField<Part>& field : fields) number(field.name, part.*field.value);
+  }
+
+  /// A table of this one; nothing where it is absent.
+  const toml::table* table(const std::string& key) {
+    const toml::node* node = take(key);
+    TRIREME_CHECK(node == nullptr || node->is_table(), "{}: {} needs a section [{}]", at(*node),
+                  full_name(key), full_name(key));
+    return node == nullptr ? nullptr : node->as_table();
+  }
+
+  /// Refuses what nobody has taken.
+  void check_keys() const {
+    for (const auto& [key, node] : table_) {
+      const std::string found(key.str());
+      if (std::find(known_.begin(), known_.end(), found) != known_.end()) continue;
+      throw Error(ErrorCode::kInvalidInput, "{}: unknown key {}; did you mean {}?", at(node),
+                  full_name(found), full_name(nearest_name(found, known_)));
+    }
+  }
+
+  std::string full_name(const std::string& key) const { return name_.empty() ? key : name_ + "." + key; }
+
+ private:
+  std::string at(const toml::node& node) const {
+    return fmt::format("{}:{}:{}", source_, node.source().begin.line, node.source().begin.column);
+  }
+
+  template <class Value>
+  Value require(const toml::node& node, const std::string& key, const char* what) const {
+    const std::optional<Value> value = node.value<Value>();
+    TRIREME_CHECK(value, "{}: {} needs {}", at(node), full_name(key), what);
+    return *value;
+  }
+
+  const toml::table& table_;
+  std::string source_, name_;
+  std::vector<std::string> known_;
+};
+
+/// Calls read(name, section) for each table in the table `kind`.
+template <class Read>
+void for_each_part(Section& file, const std::string& source, const std::string& kind, const Read& read) {
+  const toml::table* parts = file.table(kind);
+  if (parts == nullptr) return;
+  for (const auto& [key, node] : *parts) {
+    const std::string name(key.str());
+    TRIREME_CHECK(node.is_table(), "{}: {}.{} needs a section [{}.{}]", source, kind, name, kind, name);
+    Section section(*node.as_table(), source, kind + "." + name);
+    read(name, section);
+    section.check_keys();
+  }
+}
+
+ClusterDevice read_device(const std::string& name, Section& section, const std::string& source) {
+  ClusterDevice device{.name = name, .family = name};
+  section.text("family", device.family);
+  section.text("inside", device.inside);
+  section.text("between", device.between);
+  section.numbers(device, device_fields());
+  if (const toml::table* peaks = section.table("peak_tflops")) {
+    Section dtypes(*peaks, source, section.full_name("peak_tflops"));
+    for (const char* dtype : {"fp32", "tf32", "fp16", "bf16", "fp8"}) {
+      double tflops = 0;
+      if (dtypes.take(dtype) == nullptr) continue;
+      dtypes.number(dtype, tflops);
+      device.peak_tflops[dtype] = tflops;
+    }
+    dtypes.check_keys();
+  }
+  return device;
+}
+
+void read_framework(Section& section, const std::string& source, ClusterFramework& framework) {
+  section.text("name", framework.name);
+  std::string attention = framework.attention == AttentionKernel::kFlash ? "flash" : "unfused";
+  section.text("attention", attention);
+  TRIREME_CHECK(attention == "flash" || attention == "unfused",
+                "{}: framework.attention = \"{}\" must be flash or unfused", source, attention);
+  framework.attention = attention == "flash" ? AttentionKernel::kFlash : AttentionKernel::kUnfused;
+  section.flag("recompute", framework.recompute);
+  section.flag("scattered_messages", framework.scattered_messages);
+  section.numbers(framework, framework_fields());
+}
+
+std::string quoted(const std::string& text) {
+  return to_toml(ConfigValue(text));
+}
+
+std::string number_text(double number) {
+  return fmt::format("{:.6g}", number);
+}
+
+template <class Part>
+std::string numbers_text(const Part& part, std::span<const ClusterField<Part>> fields) {
+  std::string text;
+  for (const ClusterField<Part>& field : fields) {
+    text += fmt::format("{} = {}{}\n", field.name, number_text(part.*field.value),
+                        field.fit_width > 0 ? "  # fitted by calibrate" : "");
+  }
+  return text;
+}
+
+}  // namespace
+
+Cluster parse_cluster(std::string_view text, const std::string& source) {
+  toml::table root;
+  try {
+    root = toml::parse(text, source);
+  } catch (const toml::parse_error& error) {
+    throw Error(ErrorCode::kInvalidInput, "{}:{}:{}: {}", source, error.source().begin.line,
+                error.source().begin.column, error.description());
+  }
+  Cluster cluster;
+  Section file(root, source, "");
+  file.text("name", cluster.name);
+  double ranks_per_node = cluster.ranks_per_node;
+  file.number("ranks_per_node", ranks_per_node);
+  TRIREME_CHECK(ranks_per_node >= 1 && ranks_per_node <= 1 << 20 && ranks_per_node == int(ranks_per_node),
+                "{}: ranks_per_node = {} must be a whole number from 1 on", source, ranks_per_node);
+  cluster.ranks_per_node = static_cast<int>(ranks_per_node);
+  for_each_part(file, source, "devices", [&](const std::string& name, Section& section) {
+    cluster.devices.push_back(read_device(name, section, source));
+  });
+  for_each_part(file, source, "links", [&](const std::string& name, Section& section) {
+    cluster.links.push_back({.name = name});
+    section.numbers(cluster.links.back(), link_fields());
+  });
+  if (const toml::table* table = file.table("host")) {
+    Section section(*table, source, "host");
+    section.numbers(cluster.host, host_fields());
+    section.check_keys();
+  }
+  if (const toml::table* table = file.table("framework")) {
+    Section section(*table, source, "framework");
+    read_framework(section, source, cluster.framework);
+    section.check_keys();
+  }
+  file.check_keys();
+  check_cluster(cluster, source);
+  return cluster;
+}
+
+Cluster read_cluster(const std::filesystem::path& file) {
+  return parse_cluster(read_text_file({.path = file, .what = "cluster file", .max_bytes = 1 << 20}),
+                       file.string());
+}
+
+std::string to_toml(const Cluster& cluster) {
+  std::string text =
+      fmt::format("name = {}\nranks_per_node = {}\n", quoted(cluster.name), cluster.ranks_per_node);
+  for (const ClusterDevice& device : cluster.devices) {
+    std::string peaks;
+    for (const auto& [dtype, tflops] : device.peak_tflops) {
+      peaks += fmt::format("{}{} = {}", peaks.empty() ? "" : ", ", dtype, number_text(tflops));
+    }
+    text += fmt::format("\n[devices.{}]\nfamily = {}\ninside = {}\n", quoted(device.name),
+                        quoted(device.family), quoted(device.inside));
+    if (!device.between.empty()) text += fmt::format("between = {}\n", quoted(device.between));
+    text += fmt::format("peak_tflops = {{ {} }}\n{}", peaks, numbers_text(device, device_fields()));
+  }
+  for (const ClusterLink& link : cluster.links) {
+    text += fmt::format("\n[links.{}]\n{}", quoted(link.name), numbers_text(link, link_fields()));
+  }
+  text += "\n[host]\n" + numbers_text(cluster.host, host_fields());
+  const ClusterFramework& framework = cluster.framework;
+  text += fmt::format(
+      "\n[framework]\nname = {}\nattention = \"{}\"\nrecompute = {}\nscattered_messages = {}\n{}",
+      quoted(framework.name), framework.attention == AttentionKernel::kFlash ? "flash" : "unfused",
+      framework.recompute, framework.scattered_messages, numbers_text(framework, framework_fields()));
+  return text;
+}
+
+}  // namespace trireme

@@ -1,0 +1,81 @@
+// trireme calibrate RUNS.csv --cluster C.toml --out C2.toml [--folds K] [--seed S] [--skip-bad]
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/cluster/cluster_file.h"
+#include "launcher/cluster/runs_file.h"
+#include "launcher/commands/commands.h"
+#include "launcher/report/prediction_error.h"
+#include "parallel/cluster/calibrate.h"
+#include "parallel/cluster/step_time.h"
+#include "runtime/base/atomic_file.h"
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+
+namespace trireme {
+namespace {
+
+struct CalibrateArguments {
+  std::string runs, cluster, out;
+  int folds = 10;
+  std::uint64_t seed = 1;
+  bool skip_bad = false;
+};
+
+std::vector<double> errors_of(const Cluster& cluster, const std::vector<TrainingRun>& runs) {
+  std::vector<double> errors;
+  for (const TrainingRun& run : runs) {
+    errors.push_back(predict_step(cluster, run).total_s() * 1e3 / *run.step_ms - 1);
+  }
+  return errors;
+}
+
+ExitCode run_calibrate(const CalibrateArguments& arguments) {
+  const Cluster cluster = read_cluster(arguments.cluster);
+  const RunsFile file =
+      read_runs(arguments.runs, cluster, arguments.skip_bad ? BadRows::kSkip : BadRows::kRefuse);
+  for (const std::string& reason : file.skipped) log_warning(reason + "; skipped");
+  for (std::size_t i = 0; i < file.runs.size(); ++i) {
+    TRIREME_CHECK(file.runs[i].step_ms, "{}, column step_ms: a run to calibrate with needs it: {}",
+                  arguments.runs, file.lines[i]);
+  }
+  const Cluster fitted = calibrate(cluster, file.runs);
+  const std::vector<double> unseen = cross_validate(cluster, file.runs, arguments.folds, arguments.seed);
+  fmt::print("{} coefficients fitted to {} runs of {}\n", num_coefficients(cluster), file.runs.size(),
+             arguments.runs);
+  fmt::print("As described:    {}\n", error_summary(errors_of(cluster, file.runs)));
+  fmt::print("Calibrated:      {}\n", error_summary(errors_of(fitted, file.runs)));
+  fmt::print("Cross-validated: {}, {} folds\n{}", error_summary(unseen), arguments.folds,
+             error_tables(file.runs, unseen, file.lines));
+  write_text_file(arguments.out,
+                  fmt::format("# Calibrated with {} runs of {}; cross-validated error: {}.\n{}",
+                              file.runs.size(), std::filesystem::path(arguments.runs).filename().string(),
+                              error_summary(unseen), to_toml(fitted)));
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+void add_calibrate_command(CLI::App& app, Command& chosen) {
+  auto arguments = std::make_shared<CalibrateArguments>();
+  CLI::App* command =
+      app.add_subcommand("calibrate", "Fit the description of a cluster to measured training steps");
+  command->add_option("RUNS", arguments->runs, "Measured steps, a CSV file: a run a row")->required();
+  command->add_option("--cluster", arguments->cluster, "The cluster, a TOML file")->required();
+  command->add_option("--out", arguments->out, "Where the calibrated cluster is written")->required();
+  command->add_option("--folds", arguments->folds, "Parts of the cross-validation (default: 10)");
+  command->add_option("--seed", arguments->seed, "Of the shuffle before the cross-validation (default: 1)");
+  command->add_flag("--skip-bad", arguments->skip_bad,
+                    "Leave out rows that are no runs, with a warning each");
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](const LaunchEnvironment&) { return run_calibrate(*arguments); };
+  });
+}
+
+}  // namespace trireme

@@ -1,0 +1,37 @@
+// Fits the coefficients of a cluster to measured steps.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "parallel/cluster/cluster.h"
+#include "parallel/cluster/training_run.h"
+
+namespace trireme {
+
+/// [Note: calibration] Coefficients are fitted in their logarithms: the sum over runs of
+///     2 (sqrt(1 + (r / scale)^2) - 1),   r = log(predicted / measured),
+/// which is about |r| for large r, so that few odd runs do not decide, plus (stiffness * x / width)^2 /
+/// scale^2 for x, the change of a coefficient's logarithm: what runs do not show stays as the file says.
+struct CalibrationOptions {
+  double scale = 0.06;
+  double stiffness = 0.03;
+  int most_iterations = 40;
+};
+
+/// The cluster with fitted coefficients. Runs must have `step_ms`. Throws Error(kInvalidInput) as
+/// predict_step(), and without runs.
+Cluster calibrate(const Cluster& cluster, std::span<const TrainingRun> runs,
+                  const CalibrationOptions& options = {});
+
+/// predicted / measured - 1 of each run, predicted by a cluster that was calibrated without it: runs are
+/// dealt into `num_folds` by a seeded shuffle. Throws Error(kInvalidInput) for fewer runs than folds, or one
+/// fold.
+std::vector<double> cross_validate(const Cluster& cluster, std::span<const TrainingRun> runs, int num_folds,
+                                   std::uint64_t seed, const CalibrationOptions& options = {});
+
+/// How many coefficients calibrate() fits.
+int num_coefficients(const Cluster& cluster);
+
+}  // namespace trireme

@@ -1,0 +1,43 @@
+#include "parallel/cluster/exchange_time.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/base/error.h"
+
+namespace trireme {
+
+ClusterNetwork::ClusterNetwork(const Cluster& cluster, const ClusterDevice& device)
+    : cluster_(cluster),
+      device_(device),
+      inside_(cluster.link(device.inside)),
+      ranks_per_node_(cluster.ranks_per_node) {}
+
+const ClusterLink& ClusterNetwork::between() const {
+  TRIREME_CHECK(
+      !device_.between.empty(),
+      "the run needs more than the {} ranks of a node, and devices.{} has no link between nodes: say "
+      "between = \"LINK\"",
+      ranks_per_node_, device_.name);
+  return cluster_.link(device_.between);
+}
+
+double ClusterNetwork::gather_s(double bytes, RankGroup group) const {
+  if (group.size < 2) return 0;
+  const double share = (group.size - 1.0) / group.size * bytes;
+  const double hops = std::log2(group.size);
+  const double inside_s = share * inside_.ranks_sharing / (inside_.gb_s * 1e9);
+  if (!crosses_nodes(static_cast<long>(group.size) * group.stride)) {
+    return hops * inside_.latency_us * 1e-6 + inside_s;
+  }
+  const ClusterLink& wire = between();
+  const double groups = std::min(static_cast<double>(group.stride), wire.ranks_sharing);
+  return hops * wire.latency_us * 1e-6 + std::max(inside_s, share * groups / (wire.gb_s * 1e9));
+}
+
+double ClusterNetwork::message_s(double bytes, int distance) const {
+  const ClusterLink& link = distance >= ranks_per_node_ ? between() : inside_;
+  return link.latency_us * 1e-6 + bytes * link.ranks_sharing / (link.gb_s * 1e9);
+}
+
+}  // namespace trireme

@@ -1,0 +1,58 @@
+// Seconds that one micro-batch takes in the layers of a GPT on one rank, exchanges of tensor ranks included.
+#pragma once
+
+#include "parallel/cluster/cluster.h"
+#include "parallel/cluster/exchange_time.h"
+#include "parallel/cluster/training_run.h"
+
+namespace trireme {
+
+/// The larger of two times that overlap, rounded where they are equal: (a^4 + b^4)^(1/4).
+double overlapped_s(double a, double b);
+
+/// [Note: rate of a product] A product of [m, k] and [k, n] takes
+///     2 m n k / (peak * efficiency * s(m) s(n) s(k)) + ramp / peak,   s(x) = x / (x + half_dim):
+/// small dims leave parts of a tile, or of the chip, without work, and every product starts and ends once.
+/// Passes over tensors take their bytes over the memory's rate. A layer takes the longer of this and of the
+/// host's time to launch its kernels.
+class LayerTimes {
+ public:
+  /// Keeps references to all of it. Throws Error(kInvalidInput) for a precision without a peak.
+  LayerTimes(const Cluster& cluster, const TrainingRun& run);
+
+  /// A transformer layer.
+  double layer_forward_s() const;
+  double layer_backward_s() const;
+  /// Products with the vocabulary, cross-entropy and their backward.
+  double head_s() const;
+  /// Embedding and its backward.
+  double embedding_s() const;
+  /// A pass that moves `bytes` of the device's memory.
+  double memory_s(double bytes) const;
+  /// Parameters of a layer, and of the embedding, on a tensor rank.
+  double layer_elems() const;
+  double embedding_elems() const;
+
+ private:
+  struct Product {
+    double m, n, k;
+  };
+  double product_s(Product product) const;
+  double attention_s() const;
+  double tensor_sum_s() const;
+  /// Products, attention and passes, forward.
+  double linear_s() const;
+  double passes_s() const;
+  double host_s() const;
+  double accumulate_s(double elems) const;
+
+  const Cluster& cluster_;
+  const ClusterDevice& device_;
+  const TrainingRun& run_;
+  ClusterNetwork network_;
+  double tokens_;
+  double peak_;         // FLOP/s of 16-bit products, or of the run's dtype
+  double linear_rate_;  // times that, of linear layers: fp8
+};
+
+}  // namespace trireme

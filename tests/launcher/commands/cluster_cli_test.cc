@@ -1,0 +1,123 @@
+// `trireme calibrate` and `trireme predict`.
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "launcher/cluster/cluster_file.h"
+#include "launcher/cluster/runs_file.h"
+#include "parallel/cluster/calibrate.h"
+#include "parallel/cluster/step_time.h"
+#include "tests/launcher/commands/cli_fixture.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::filesystem::path kRoot = TRIREME_SOURCE_DIR;
+const std::filesystem::path kExamples = kRoot / "examples/clusters";
+const std::filesystem::path kMegatron = kRoot / "tests/bench/megatron_sc21.csv";
+
+double relative_error(const Cluster& cluster, const TrainingRun& run) {
+  return predict_step(cluster, run).total_s() * 1e3 / *run.step_ms - 1;
+}
+
+double mean_absolute(const std::vector<double>& errors) {
+  double sum = 0;
+  for (const double error : errors) sum += std::abs(error);
+  return sum / static_cast<double>(errors.size());
+}
+
+TEST_F(Cli, PredictsTheTenModelsOfMegatron) {
+  const ProgramResult result =
+      run({"predict", kMegatron, "--cluster", kExamples / "megatron-sc21.toml", "--out", "predicted.csv"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("10 runs predicted; of measured ones, absolute error: mean "));
+  const Cluster cluster = read_cluster(kExamples / "megatron-sc21.toml");
+  const RunsFile file = read_runs(scratch_ / "predicted.csv", cluster, BadRows::kRefuse);
+  ASSERT_EQ(file.runs.size(), 10u);
+  EXPECT_TRUE(file.header.ends_with(",step_ms,predicted_ms"));
+  for (std::size_t i = 0; i < file.runs.size(); ++i) {
+    EXPECT_LT(std::abs(relative_error(cluster, file.runs[i])), 0.10) << file.lines[i];
+    const double predicted = std::stod(file.lines[i].substr(file.lines[i].rfind(',') + 1));
+    EXPECT_NEAR(predicted / *file.runs[i].step_ms - 1, relative_error(cluster, file.runs[i]), 1e-4);
+  }
+}
+
+TEST_F(Cli, MegatronsClusterHasTheCoefficientsOfVTrains) {
+  Cluster fitted = read_cluster(kExamples / "vtrain-multi-calibrated.toml");
+  const Cluster cluster = read_cluster(kExamples / "megatron-sc21.toml");
+  fitted.name = cluster.name;
+  fitted.framework.name = cluster.framework.name;
+  fitted.framework.scattered_messages = cluster.framework.scattered_messages;
+  fitted.framework.elementwise_passes = cluster.framework.elementwise_passes;
+  fitted.framework.softmax_passes = cluster.framework.softmax_passes;
+  EXPECT_EQ(to_toml(fitted), to_toml(cluster));
+}
+
+TEST_F(Cli, CalibratesAndPredictsWithTheResult) {
+  const ProgramResult result = run({"calibrate", kMegatron, "--cluster", kExamples / "a100-80.toml", "--out",
+                                    "fitted.toml", "--folds", "5"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("coefficients fitted to 10 runs"));
+  EXPECT_THAT(result.out, HasSubstr("Cross-validated: mean "));
+  EXPECT_THAT(result.out, HasSubstr("Worst runs:"));
+  const Cluster before = read_cluster(kExamples / "a100-80.toml");
+  const Cluster fitted = read_cluster(scratch_ / "fitted.toml");
+  std::vector<double> errors_before, errors;
+  for (const TrainingRun& run : read_runs(kMegatron, before, BadRows::kRefuse).runs) {
+    errors_before.push_back(relative_error(before, run));
+    errors.push_back(relative_error(fitted, run));
+  }
+  EXPECT_LT(mean_absolute(errors), 0.7 * mean_absolute(errors_before));
+}
+
+TEST_F(Cli, BadInputOfPredictionsIsRefused) {
+  std::ofstream(scratch_ / "bad.csv") << testing::read_file(kMegatron) + "x,a100-80gb,fp16,no\n";
+  const std::string cluster = kExamples / "megatron-sc21.toml";
+  EXPECT_THAT(refusal({"predict", "bad.csv", "--cluster", cluster, "--out", "p.csv"}),
+              HasSubstr("bad.csv:12: 4 cells, the header has 18"));
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "p.csv"));
+  EXPECT_THAT(refusal({"predict", kMegatron, "--cluster", kExamples / "t4.toml", "--out", "p.csv"}),
+              HasSubstr("column gpu: the cluster has no device \"a100-80gb\""));
+  EXPECT_THAT(refusal({"predict", kMegatron, "--cluster", "none.toml", "--out", "p.csv"}),
+              HasSubstr("none.toml"));
+  EXPECT_THAT(refusal({"calibrate", kMegatron, "--cluster", cluster, "--out", "c.toml", "--folds", "11"}),
+              HasSubstr("11 folds"));
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "c.toml"));
+  const ProgramResult skipped =
+      run({"predict", "bad.csv", "--cluster", cluster, "--out", "p.csv", "--skip-bad"});
+  EXPECT_EQ(skipped.exit_code, 0) << skipped.err;
+  EXPECT_THAT(skipped.err, HasSubstr("bad.csv:12: 4 cells"));
+  EXPECT_THAT(skipped.out, HasSubstr("10 runs predicted"));
+}
+
+/// Measured steps of public tables, beside the source tree; no part of it.
+class MeasuredRuns : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
+
+TEST_P(MeasuredRuns, AreForeseenWithin8Percent) {
+  const auto [table, name] = GetParam();
+  const auto file = kRoot.parent_path() / "shared/data/cluster_runs" / table;
+  if (!std::filesystem::exists(file)) GTEST_SKIP() << "there is no ../shared/data/cluster_runs/" << table;
+  const Cluster cluster = read_cluster(kExamples / (std::string(name) + ".toml"));
+  const std::vector<TrainingRun> runs = read_runs(file, cluster, BadRows::kRefuse).runs;
+  EXPECT_LE(mean_absolute(cross_validate(cluster, runs, 10, 1)), 0.08);
+  const Cluster committed = read_cluster(kExamples / (std::string(name) + "-calibrated.toml"));
+  const Cluster fitted = parse_cluster(to_toml(calibrate(cluster, runs)), "fitted");
+  for (const TrainingRun& run : runs) {
+    EXPECT_NEAR(predict_step(fitted, run).total_s() / predict_step(committed, run).total_s(), 1, 0.01);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tables, MeasuredRuns,
+                         ::testing::Values(std::pair("vtrain_single.csv", "vtrain-single"),
+                                           std::pair("vtrain_multi.csv", "vtrain-multi"),
+                                           std::pair("mosaicml.csv", "mosaicml")),
+                         [](const auto& info) {
+                           const std::string table = info.param.first;
+                           return table.substr(0, table.find('.'));
+                         });
+
+}  // namespace
+}  // namespace trireme
