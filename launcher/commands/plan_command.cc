@@ -151,6 +151,9 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
     config.parallel.device = DeviceType::kCuda;
   }
   config = counted_on(std::move(config), device_of_plan(config, launch));
+  if (arguments.ranks_per_machine > 0) {
+    config.parallel.hosts = hosts_of(arguments.num_ranks, arguments.ranks_per_machine);
+  }
   std::optional<BlockProfile> profile;
   const bool knows_times = arguments.times && std::filesystem::exists(*arguments.times);
   if (measures_cut || arguments.timeline || arguments.times) profile = profile_of(arguments, config, launch);
@@ -195,7 +198,7 @@ void add_plan_command(CLI::App& app, Command& chosen) {
       ->check(CLI::Range(1, 1 << 20));
   command
       ->add_option("--ranks-per-machine", arguments->ranks_per_machine,
-                   "Ranks that share the memory of a machine like this one (default: all of them)")
+                   "Ranks of each machine like this one, which share its memory (default: all of them)")
       ->check(CLI::Range(1, 1 << 20));
   command->add_option(
       "--card", arguments->card,

@@ -56,6 +56,7 @@ ExitCode train(JobConfig config, const TrainArguments& arguments, const LaunchEn
     const Watchdog::Scope scope = session.inside("the choice of a device");
     return choose_device(config.parallel.device, launch, comm, config.parallel.timeout_s);
   }();
+  config.parallel.hosts = comm->hosts();
   const Arithmetic arithmetic = arithmetic_of(rank.device);
   check_same_arithmetic(*comm, arithmetic);
   const auto threads = static_cast<int>(config.parallel.threads);

@@ -121,6 +121,9 @@ struct ParallelSection {
   std::int64_t chunks = 1;
   PipelineCut pipeline_cut;
   Reduction reduction = Reduction::kCanonical;
+  Exchange exchange = Exchange::kAuto;
+  HostMap
+      hosts;  // of every rank; no key: the communicator's, or as `trireme plan --ranks-per-machine` has it
   double timeout_s = 1800.0;
   std::optional<DeviceType> device;  // nothing: "auto"
   std::int64_t threads = 0;

@@ -158,6 +158,16 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
       .add("reduction", &L::reduction,
            "`canonical`: the same bits on every layout. `fast`: the communication library's own all-reduce. "
            "Over MPI on slow links: faster with several ranks a host, a tenth slower with one.")
+      .add(
+          "exchange", &L::exchange,
+          "Gradients and parameters between data ranks that have several hosts: `flat`: between all ranks at "
+          "once. `hierarchical`: summed inside of each host first, and gathered over the hosts first, so "
+          "that "
+          "one copy leaves and enters a host in place of one for each of its ranks. It needs equally many "
+          "data ranks on every host, neighbours in their numbers, and for `reduction` = canonical a power of "
+          "two of micro-batches that a host sums at once; else the exchange is flat, and the run says why. "
+          "`auto`: hierarchical where it is possible. The results do not change, but with `reduction` = "
+          "fast.")
       .add("timeout_s", &L::timeout_s, at_least(0),
            "Seconds that an action of a step, an evaluation, a checkpoint, a part of the start or the end "
            "(MPI_Init and MPI_Finalize, too), or a wait in one of them may take. Then the job ends with the "

@@ -11,6 +11,7 @@
 
 #include "parallel/layout/param_store.h"
 #include "parallel/plan/pipeline_schedule.h"
+#include "parallel/reduce/exchange_choice.h"
 #include "parallel/reduce/grad_accumulator.h"
 #include "runtime/base/device.h"
 #include "runtime/base/error.h"
@@ -123,6 +124,9 @@ inline constexpr auto kWords<PipelineCut::Kind> =
 template <>
 inline constexpr auto kWords<Reduction> =
     std::to_array<Word<Reduction>>({{Reduction::kCanonical, "canonical"}, {Reduction::kFast, "fast"}});
+template <>
+inline constexpr auto kWords<Exchange> = std::to_array<Word<Exchange>>(
+    {{Exchange::kAuto, "auto"}, {Exchange::kFlat, "flat"}, {Exchange::kHierarchical, "hierarchical"}});
 /// The device to compute on; nothing: any that there is.
 template <>
 inline constexpr auto kWords<std::optional<DeviceType>> = std::to_array<Word<std::optional<DeviceType>>>(

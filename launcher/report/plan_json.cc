@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/report/field_keys.h"
+#include "launcher/report/placement.h"
 #include "launcher/report/plan_details.h"
 #include "launcher/report/plan_report.h"
 
@@ -26,6 +27,20 @@ Json action_json(const Action& action, const std::vector<std::string>& unit_name
   if (action.micro_batch >= 0) json["micro_batch"] = action.micro_batch;
   if (action.peer >= 0) json["peer"] = action.peer;
   return json;
+}
+
+Json places_json(const PlanReport& report) {
+  Json places = Json::array();
+  for (int rank = 0; rank < report.num_ranks; ++rank) {
+    const Coord coord = report.plan.mesh.coord(rank);
+    Json place = {{"rank", rank}};
+    for (const Axis axis : {Axis::kPipeline, Axis::kData, Axis::kTensor}) {
+      place[std::string(name(axis))] = coord[axis];
+    }
+    place["host"] = report.hosts[static_cast<std::size_t>(rank)];
+    places.push_back(place);
+  }
+  return places;
 }
 
 std::string describe_time_source(const PlanReport& report) {
@@ -107,6 +122,10 @@ std::string to_json(const PlanReport& report) {
                      {"keep_gathered", *report.config.parallel.keep_gathered},
                      {"recompute_every", report.config.parallel.recompute_every},
                      {"reduction", to_word(report.config.parallel.reduction)},
+                     {"exchange", word_of(report.exchange)},
+                     {"exchange_note", report.exchange.why_flat},
+                     {"tensor_warning", report.tensor_warning},
+                     {"places", places_json(report)},
                      {"pipeline", report.config.parallel.pipeline},
                      {"tensor", report.config.parallel.tensor},
                      {"schedule", to_word(report.config.parallel.schedule)},

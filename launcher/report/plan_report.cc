@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "launcher/host/device.h"
+#include "launcher/report/placement.h"
 #include "launcher/train/accumulation.h"
 #include "launcher/train/build.h"
 #include "parallel/foresee/accumulation_choice.h"
@@ -85,7 +86,9 @@ PlanReport make_plan_report(const JobConfig& given, int num_ranks, int ranks_per
   const BatchLayout batch = batch_layout(given, num_ranks);
   const auto blocks = build_blocks(given.model);
   const MemoryLimit limit = planned_limit(given, num_ranks, ranks_per_machine, card);
-  const JobConfig config = with_accumulation(given, blocks, num_ranks, limit);
+  JobConfig config = given;
+  if (ranks_per_machine > 0) config.parallel.hosts = hosts_of(num_ranks, ranks_per_machine);
+  config = with_accumulation(config, blocks, num_ranks, limit);
   const PlannedJob job = planned_job(config, blocks, num_ranks);
   const auto engine = engine_on_meta(job);  // plans, validates
   PlanReport report{.config = config,
@@ -94,12 +97,16 @@ PlanReport make_plan_report(const JobConfig& given, int num_ranks, int ranks_per
                     .note = card == nullptr ? note_on_device(config) : "",
                     .context = card == nullptr ? "" : describe_context(*card),
                     .accumulation = describe_accumulation(job.options, num_ranks),
+                    .hosts = engine->hosts(),
+                    .exchange = engine->exchange(),
                     .plan = engine->plan()};
   for (const auto& block : *blocks) report.unit_names.push_back(block->name());
   for (const std::vector<int>& ranks : classes_of_equal_needs(batch, engine->groups().mesh)) {
     report.groups.push_back(
         {.ranks = ranks, .prediction = predict_step(blocks, job.options, job.sample, num_ranks, ranks[0])});
   }
+  report.tensor_warning =
+      warn_of_tensor_over_hosts({engine->groups().mesh, report.hosts}, report.groups[0].prediction);
   if (engine->stages().pipeline > 1) {
     const std::vector<BlockTime> times = block_times_of(config, *blocks, profile);
     if (profile != nullptr)

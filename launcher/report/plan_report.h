@@ -37,6 +37,9 @@ struct PlanReport {
   std::string note;                 // on the device; or empty
   std::string context;              // what a card's context and libraries take; or empty: not known
   std::string accumulation;         // see describe_accumulation()
+  HostMap hosts;                    // of every rank
+  ExchangeChoice exchange;          // of the data axis
+  std::string tensor_warning;       // see warn_of_tensor_over_hosts()
   std::vector<ChunkReport> chunks;  // of the pipeline
   std::string measured_on;  // where their shares of the time are from: "cpu, 2 thread(s)"; empty: counted
   std::string cut_note;     // what may make a run's cut another one; or empty

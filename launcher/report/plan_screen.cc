@@ -5,6 +5,7 @@
 #include <map>
 
 #include "launcher/families/model_family.h"
+#include "launcher/report/placement.h"
 #include "launcher/report/plan_report.h"
 #include "launcher/report/text_table.h"
 #include "launcher/train/accumulation.h"
@@ -173,10 +174,15 @@ std::string to_text(const PlanReport& report) {
                                          family_of(job.model).describe(job)));
   text += wrapped(describe_layout(report)) + wrapped(describe_step(report));
   if (!report.accumulation.empty()) text += wrapped(report.accumulation);
+  const Placement placement{report.plan.mesh, report.hosts};
+  for (const std::string& line :
+       {describe_exchange(placement, job.parallel.exchange, report.exchange), report.tensor_warning}) {
+    if (!line.empty()) text += wrapped(line);
+  }
   if (!report.note.empty()) text += wrapped(report.note);
   if (!report.context.empty()) text += wrapped(report.context);
-  text += describe_stages(report) + describe_memory(report) + describe_workspace(report) +
-          describe_other_accumulations(report);
+  text += describe_hosts(placement) + describe_stages(report) + describe_memory(report) +
+          describe_workspace(report) + describe_other_accumulations(report);
   text += "\n" + describe_fit(report.fit);
   return text +
          "\nmore: --memory (to the byte), --actions, --rank R (both, of one rank), --json, --timeline FILE\n";

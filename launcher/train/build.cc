@@ -108,6 +108,8 @@ EngineOptions engine_options(const JobConfig& config, const BlockList& blocks) {
           .optimizer = optimizer_config(config.optimizer),
           .grad_clip = static_cast<float>(config.optimizer.grad_clip),
           .reduction = config.parallel.reduction,
+          .exchange = config.parallel.exchange,
+          .hosts = config.parallel.hosts,
           .zero = static_cast<ZeroStage>(config.parallel.zero),
           .offload = config.parallel.offload,
           .accumulate_unsharded = config.parallel.accumulate_unsharded.value_or(false),

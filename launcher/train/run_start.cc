@@ -11,6 +11,7 @@
 #include "launcher/host/device.h"
 #include "launcher/host/machine.h"
 #include "launcher/report/field_keys.h"
+#include "launcher/report/placement.h"
 #include "launcher/train/accumulation.h"
 #include "launcher/train/agreement.h"
 #include "launcher/train/image_data.h"
@@ -189,7 +190,9 @@ RunSummary initial_summary(const TrainingRun& run) {
                     .recompute_every = run.engine_options.recompute_every,
                     .num_threads = run.engine_options.threads,
                     .num_accumulated_micro_batches = run.engine->batch().per_rank(),
-                    .reduction = to_word(run.options.config.parallel.reduction)};
+                    .reduction = to_word(run.options.config.parallel.reduction),
+                    .num_hosts = num_hosts(run.engine->hosts()),
+                    .exchange = word_of(run.engine->exchange())};
   return summary;
 }
 
@@ -235,6 +238,12 @@ void open_log(TrainingRun& run) {
   run.log->line(describe_start(run));
   const std::string accumulation = describe_accumulation(run.engine_options, run.comm().size());
   if (!accumulation.empty()) run.log->line(accumulation);
+  const Placement placement{run.engine->groups().mesh, run.engine->hosts()};
+  const std::string exchange =
+      describe_exchange(placement, run.options.config.parallel.exchange, run.engine->exchange());
+  if (!exchange.empty()) run.log->line(exchange);
+  const std::string far_tensor = warn_of_tensor_over_hosts(placement, run.prediction);
+  if (!far_tensor.empty()) log_warning(far_tensor);
   const std::string& init_from = run.options.config.model.init_from;
   if (run.resume_folder.empty() && !init_from.empty())
     run.log->line(fmt::format(

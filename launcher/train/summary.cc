@@ -22,7 +22,9 @@ Json layout_json(const RunLayout& layout) {
           {"recompute_every", layout.recompute_every},
           {"threads", layout.num_threads},
           {"accumulated_micro_batches", layout.num_accumulated_micro_batches},
-          {"reduction", layout.reduction}};
+          {"reduction", layout.reduction},
+          {"hosts", layout.num_hosts},
+          {"exchange", layout.exchange}};
 }
 
 }  // namespace

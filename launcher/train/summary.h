@@ -24,6 +24,8 @@ struct RunLayout {
   int num_threads = 1;                             // a rank
   std::int64_t num_accumulated_micro_batches = 1;  // a rank and step
   std::string reduction = "canonical";
+  int num_hosts = 1;
+  std::string exchange = "flat";  // of the data axis, what was done
 };
 
 struct RunSummary {

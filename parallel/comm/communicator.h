@@ -104,6 +104,9 @@ class Communicator {
   virtual DeviceType device_type() const = 0;
   /// True if ranks of the group talk over a network that the host drives; the same on all of them.
   virtual bool spans_machines() const { return false; }
+  /// By rank, the number of its host: of the ranks that share memory with it. Hosts are numbered from 0 in
+  /// the order of their first ranks; the same on all ranks. One host, where the implementation knows none.
+  virtual std::vector<int> hosts() const { return std::vector<int>(static_cast<std::size_t>(size()), 0); }
   /// Says on which stream this rank computes (Backend::native_stream): operations start after what is
   /// enqueued on it, and wait() makes it wait. Groups made by split share it. Host memory has no streams.
   virtual void bind_stream(void*) {}

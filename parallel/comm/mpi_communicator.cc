@@ -120,6 +120,27 @@ class MpiWork : public Work::Impl {
   std::vector<Expected> expected_;
 };
 
+// Ranks that share memory know each other by the first of them. Names would not do: two hosts may have one.
+std::vector<int> find_hosts(const MpiJob& job, MPI_Comm comm, int rank, int size) {
+  MPI_Comm node = MPI_COMM_NULL;
+  job.check(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node),
+            "MPI_Comm_split_type");
+  int first = rank;
+  job.check(MPI_Bcast(&first, 1, MPI_INT, 0, node), "MPI_Bcast of a host's first rank");
+  MPI_Comm_free(&node);
+  std::vector<int> firsts(static_cast<std::size_t>(size));
+  job.check(MPI_Allgather(&first, 1, MPI_INT, firsts.data(), 1, MPI_INT, comm),
+            "MPI_Allgather of hosts' first ranks");
+  std::vector<int> numbers(static_cast<std::size_t>(size), 0);  // by first rank
+  int num_hosts = 0;
+  for (std::size_t r = 0; r < firsts.size(); ++r) {
+    if (firsts[r] == static_cast<int>(r)) numbers[r] = num_hosts++;
+  }
+  std::vector<int> hosts;
+  for (const int of_rank : firsts) hosts.push_back(numbers[static_cast<std::size_t>(of_rank)]);
+  return hosts;
+}
+
 }  // namespace
 
 MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiJob> job, MPI_Comm comm, std::int64_t max_count)
@@ -128,13 +149,11 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiJob> job, MPI_Comm comm, std
   MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   MPI_Comm_rank(comm_, &rank_);
   MPI_Comm_size(comm_, &size_);
-  MPI_Comm node = MPI_COMM_NULL;
-  job_->check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &node),
-              "MPI_Comm_split_type");
-  int num_local = 0;
-  MPI_Comm_size(node, &num_local);
-  MPI_Comm_free(&node);
-  spans_machines_ = num_local < size_;
+  hosts_ = find_hosts(*job_, comm_, rank_, size_);
+}
+
+bool MpiCommunicator::spans_machines() const {
+  return std::ranges::any_of(hosts_, [](int host) { return host > 0; });
 }
 
 MpiCommunicator::~MpiCommunicator() {

@@ -17,7 +17,8 @@ class MpiCommunicator : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::string kind() const override { return "mpi"; }
-  bool spans_machines() const override { return spans_machines_; }
+  bool spans_machines() const override;
+  std::vector<int> hosts() const override { return hosts_; }
   DeviceType device_type() const override { return DeviceType::kCpu; }
   std::shared_ptr<Communicator> split(int color) override;
   void abort(const std::string& message) noexcept override { job_->abort(message); }
@@ -46,7 +47,7 @@ class MpiCommunicator : public Communicator {
   std::int64_t max_count_;
   int rank_ = 0;
   int size_ = 1;
-  bool spans_machines_ = false;
+  std::vector<int> hosts_;
 };
 
 }  // namespace trireme

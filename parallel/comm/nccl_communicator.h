@@ -18,6 +18,7 @@ class NcclCommunicator : public Communicator {
   int size() const override { return host_->size(); }
   std::string kind() const override { return "nccl"; }
   DeviceType device_type() const override { return DeviceType::kCuda; }
+  std::vector<int> hosts() const override { return host_->hosts(); }
   void bind_stream(void* compute_stream) override;
   bool records_graphs() const override { return true; }
   void set_recording(bool on) override { job_->set_recording(on); }

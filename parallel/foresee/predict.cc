@@ -83,8 +83,11 @@ EngineOptions on_meta(EngineOptions options, const SampleSpec& sample) {
 std::unique_ptr<Engine> make_engine(const std::shared_ptr<const BlockList>& blocks,
                                     const EngineOptions& options, int num_ranks, int rank) {
   const auto comm = std::make_shared<RecordingCommunicator>(rank, num_ranks);
-  expect_mesh_splits(*comm, mesh_of(num_ranks, options.pipeline.stages, options.tensor));
-  return std::make_unique<Engine>(blocks, comm, options);
+  EngineOptions here = options;
+  here.hosts = hosts_like(options.hosts, num_ranks);
+  expect_mesh_splits(*comm, mesh_of(num_ranks, options.pipeline.stages, options.tensor),
+                     exchange_of(here, num_ranks).data_ranks_per_host);
+  return std::make_unique<Engine>(blocks, comm, here);
 }
 
 StepPrediction play_step(Engine& engine, const SampleSpec& sample) {

@@ -7,13 +7,12 @@
 namespace trireme {
 
 ParamStore::ParamStore(const Context& ctx, const BlockList& blocks, const ModelLayout& layout,
-                       const Optimizer& optimizer, std::shared_ptr<Communicator> comm,
-                       const ParamStoreOptions& options)
+                       const Optimizer& optimizer, DataAxis axis, const ParamStoreOptions& options)
     : ctx_(ctx),
       layout_(layout),
-      comm_(std::move(comm)),
+      axis_(std::move(axis)),
       options_(options),
-      sharding_(options.sharded.optimizer ? Sharding{comm_->size(), comm_->rank()} : Sharding{}),
+      sharding_(options.sharded.optimizer ? axis_.sharding() : Sharding{}),
       state_names_(optimizer.state_names()),
       groups_(layout.groups.size()) {
   const DeviceTraits& device = traits(ctx_.allocator->device().type);
@@ -90,10 +89,12 @@ Tensor ParamStore::value(const ParamUse& use) {
   const ParamGroup& layout = layout_.groups[static_cast<std::size_t>(use.group)];
   const ParamSlot& slot = layout.slots[static_cast<std::size_t>(use.slot)];
   group.gather.wait();
-  const Tensor& resident = options_.sharded.parameters ? group.gathered : group.working;
-  TRIREME_CHECK(resident.defined(), "parameter '{}' is used while its group '{}' is released", slot.name,
+  TRIREME_CHECK(resident(group).defined(), "parameter '{}' is used while its group '{}' is released",
+                slot.name, layout.name);
+  TRIREME_CHECK(!group.owes_in_host,
+                "parameter '{}' is used before its group '{}' is gathered inside of the host", slot.name,
                 layout.name);
-  return resident.slice(slot.offset, slot.shape);
+  return resident(group).slice(slot.offset, slot.shape);
 }
 
 float ParamStore::center(const ParamUse& use) const {
@@ -116,13 +117,27 @@ void ParamStore::gather(int group) {
   Group& g = groups_[static_cast<std::size_t>(group)];
   if (g.users++ > 0) return;
   g.gather.wait();
-  if (comm_->size() == 1) {
+  if (axis_.size() == 1) {
     g.gathered = g.working;
     return;
   }
-  g.gathered = ctx_.empty({g.working.num_elems() * comm_->size()}, options_.working_dtype,
+  g.gathered = ctx_.empty({g.working.num_elems() * axis_.size()}, options_.working_dtype,
                           MemoryCategory::kCommunication);
-  g.gather = comm_->all_gather(g.working, g.gathered);
+  start_gather(g, g.working, g.gathered);
+}
+
+void ParamStore::start_gather(Group& group, const Tensor& own, const Tensor& whole) {
+  group.gather = axis_.gather(own, whole);
+  group.owes_in_host = axis_.is_hierarchical();
+}
+
+// Blocks that share a group find it done by the first of them.
+void ParamStore::gather_in_host(int group) {
+  Group& g = groups_[static_cast<std::size_t>(group)];
+  if (!g.owes_in_host) return;
+  g.gather.wait();
+  g.gather = axis_.gather_in_host(resident(g));
+  g.owes_in_host = false;
 }
 
 void ParamStore::release(int group) {
@@ -132,19 +147,20 @@ void ParamStore::release(int group) {
   if (--g.users > 0) return;
   g.gather.wait();
   g.gathered = Tensor();
+  g.owes_in_host = false;
 }
 
 void ParamStore::gather_updated(int group) {
   Group& g = groups_[static_cast<std::size_t>(group)];
   g.gather.wait();
-  g.gather = comm_->all_gather(owned_working(group), g.working);
+  start_gather(g, owned_working(group), g.working);
 }
 
 Tensor ParamStore::whole(int group, const Tensor& owned) const {
   if (sharding_.ranks == 1) return owned;
   const Tensor all =
       ctx_.empty({owned.num_elems() * sharding_.ranks}, owned.dtype(), MemoryCategory::kCommunication);
-  comm_->all_gather(owned, all).wait();
+  axis_.gather_and_wait(owned, all);
   return all.slice(0, {layout_.groups[static_cast<std::size_t>(group)].num_elems});
 }
 
@@ -188,7 +204,10 @@ void ParamStore::refresh_working() {
                           .center = run.center});
       });
     }
-    if (gathers_updates()) gather_updated(g);
+    if (gathers_updates()) {
+      gather_updated(g);
+      gather_in_host(g);
+    }
   }
 }
 

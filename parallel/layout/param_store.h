@@ -20,9 +20,8 @@
 #include <string>
 #include <vector>
 
-#include "parallel/comm/communicator.h"
+#include "parallel/layout/data_axis.h"
 #include "parallel/layout/model_layout.h"
-#include "parallel/layout/sharding.h"
 #include "parallel/layout/stage_groups.h"
 #include "runtime/context.h"
 #include "runtime/optim/optimizer.h"
@@ -45,13 +44,12 @@ struct ParamStoreOptions {
 
 class ParamStore {
  public:
-  /// Allocates all groups that are held; on a device that computes, initialises what this rank owns. `comm`
-  /// is that of the data axis; collective over it from stage 1 on. Copies of what other stages own are to be
+  /// Allocates all groups that are held; on a device that computes, initialises what this rank owns.
+  /// Collective over the data axis from stage 1 on. Copies of what other stages own are to be
   /// received before their first use. Throws Error(kUnsupported) for offload from a device with memory of its
   /// own.
   ParamStore(const Context& ctx, const BlockList& blocks, const ModelLayout& layout,
-             const Optimizer& optimizer, std::shared_ptr<Communicator> comm,
-             const ParamStoreOptions& options);
+             const Optimizer& optimizer, DataAxis axis, const ParamStoreOptions& options);
 
   /// The working copy of a parameter, which is it minus center(use). Throws when its group is not resident.
   Tensor value(const ParamUse& use);
@@ -60,6 +58,9 @@ class ParamStore {
   /// Makes a sharded group's working copy resident, or keeps it so for one more user.
   /// Collective.
   void gather(int group);
+  /// The second half of what was gathered, or brought up to date, on an axis of two levels: from the other
+  /// ranks of the host. Collective over those.
+  void gather_in_host(int group);
   /// Gives up one use; the last one frees the gathered copy.
   void release(int group);
 
@@ -75,6 +76,7 @@ class ParamStore {
   std::int64_t first_owned(int group) const;
   /// Of masters and optimizer state over the data axis.
   const Sharding& sharding() const { return sharding_; }
+  const DataAxis& axis() const { return axis_; }
   const std::vector<std::string>& state_names() const { return state_names_; }
   /// All of a flat tensor of which every rank owns a piece (master or state), for saving. Collective from
   /// stage 1 on.
@@ -87,7 +89,7 @@ class ParamStore {
   void update(int group, const Optimizer& optimizer, const UpdateScalars& scalars, const Tensor& gradient);
   /// True if a working copy is whole, and updated in pieces by several ranks.
   bool gathers_updates() const {
-    return options_.sharded.optimizer && !options_.sharded.parameters && comm_->size() > 1;
+    return options_.sharded.optimizer && !options_.sharded.parameters && axis_.size() > 1;
   }
   /// Starts to bring a whole working copy up to date from all ranks' pieces. Collective.
   void gather_updated(int group);
@@ -108,9 +110,10 @@ class ParamStore {
     Tensor gathered;  // of a piece, while resident
     Tensor master;
     std::vector<Tensor> states;
-    Work gather;              // of `working` or `gathered`
-    std::vector<Work> sends;  // of `working`, to stages that hold a copy
-    int users = 0;            // gather() minus release()
+    Work gather;                // of `working` or `gathered`
+    bool owes_in_host = false;  // what it brings is to be gathered inside of the host, too
+    std::vector<Work> sends;    // of `working`, to stages that hold a copy
+    int users = 0;              // gather() minus release()
   };
   Holding holding(int group) const {
     return options_.holdings.empty() ? Holding::kOwned : options_.holdings[static_cast<std::size_t>(group)];
@@ -119,13 +122,18 @@ class ParamStore {
   void initialize(const BlockList& blocks, int group, std::uint64_t seed);
   /// This rank's piece of the working copy.
   Tensor owned_working(int group) const;
+  const Tensor& resident(const Group& group) const {
+    return options_.sharded.parameters ? group.gathered : group.working;
+  }
+  /// Starts to gather `own` into `whole`, both of the group.
+  void start_gather(Group& group, const Tensor& own, const Tensor& whole);
   /// Calls visit(first, length, run) for the part of every run that this rank owns, relative to its piece.
   template <class Visit>
   void for_each_owned_run(int group, const Visit& visit) const;
 
   const Context ctx_;
   const ModelLayout& layout_;
-  const std::shared_ptr<Communicator> comm_;
+  const DataAxis axis_;
   const ParamStoreOptions options_;
   const Sharding sharding_;
   std::vector<std::string> state_names_;

@@ -23,6 +23,16 @@ int color(const Mesh& mesh, Axis axis, int rank) {
   return mesh.rank_along(axis, rank, 0);
 }
 
+// The same of the ranks of a host, and of those at one place of all hosts.
+int color_in_host(const Mesh& mesh, int rank, int data_ranks_per_host) {
+  const int data = mesh.coord(rank)[Axis::kData];
+  return mesh.rank_along(Axis::kData, rank, data / data_ranks_per_host * data_ranks_per_host);
+}
+
+int color_over_hosts(const Mesh& mesh, int rank, int data_ranks_per_host) {
+  return mesh.rank_along(Axis::kData, rank, mesh.coord(rank)[Axis::kData] % data_ranks_per_host);
+}
+
 }  // namespace
 
 std::vector<Communicator*> MeshGroups::all() const {
@@ -30,6 +40,7 @@ std::vector<Communicator*> MeshGroups::all() const {
   for (const auto& comm : along_) {
     if (comm && std::ranges::find(all, comm.get()) == all.end()) all.push_back(comm.get());
   }
+  if (in_host) all.insert(all.end(), {in_host.get(), over_hosts.get()});
   return all;
 }
 
@@ -45,7 +56,7 @@ double MeshGroups::exposed_ms() const {
   return ms;
 }
 
-MeshGroups split_mesh(std::shared_ptr<Communicator> world, const Mesh& mesh) {
+MeshGroups split_mesh(std::shared_ptr<Communicator> world, const Mesh& mesh, int data_ranks_per_host) {
   TRIREME_CHECK(world->size() == mesh.num_ranks(),
                 "a mesh of {} stages x {} data ranks x {} tensor ranks needs {} ranks, not {}",
                 mesh.size(Axis::kPipeline), mesh.size(Axis::kData), mesh.size(Axis::kTensor),
@@ -59,13 +70,25 @@ MeshGroups split_mesh(std::shared_ptr<Communicator> world, const Mesh& mesh) {
   for (const Axis axis : axes_to_split(mesh)) {
     groups.along_[static_cast<std::size_t>(axis)] = world->split(color(mesh, axis, world->rank()));
   }
+  if (data_ranks_per_host > 1) {
+    groups.in_host = world->split(color_in_host(mesh, world->rank(), data_ranks_per_host));
+    groups.over_hosts = world->split(color_over_hosts(mesh, world->rank(), data_ranks_per_host));
+  }
   return groups;
 }
 
-void expect_mesh_splits(RecordingCommunicator& world, const Mesh& mesh) {
+void expect_mesh_splits(RecordingCommunicator& world, const Mesh& mesh, int data_ranks_per_host) {
   for (const Axis axis : axes_to_split(mesh)) {
     std::vector<int> colors;
     for (int rank = 0; rank < mesh.num_ranks(); ++rank) colors.push_back(color(mesh, axis, rank));
+    world.expect_split(colors);
+  }
+  if (data_ranks_per_host == 1) return;
+  for (const auto& color_of : {color_in_host, color_over_hosts}) {
+    std::vector<int> colors;
+    for (int rank = 0; rank < mesh.num_ranks(); ++rank) {
+      colors.push_back(color_of(mesh, rank, data_ranks_per_host));
+    }
     world.expect_split(colors);
   }
 }

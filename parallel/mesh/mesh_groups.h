@@ -14,6 +14,9 @@ class RecordingCommunicator;
 struct MeshGroups {
   Mesh mesh;
   std::shared_ptr<Communicator> world;
+  // The data axis on two levels, where its exchanges are hierarchical; else null. See [Note: two levels].
+  std::shared_ptr<Communicator> in_host;     // the data ranks of this rank's host
+  std::shared_ptr<Communicator> over_hosts;  // those at this rank's place of every host
 
   /// Ranks of the group are positions on the axis. `world` itself where the axis is all of the mesh. Null for
   /// an axis of one rank in a larger mesh; never so for the data axis, over which state is sharded.
@@ -29,14 +32,16 @@ struct MeshGroups {
   double exposed_ms() const;
 
  private:
-  friend MeshGroups split_mesh(std::shared_ptr<Communicator> world, const Mesh& mesh);
+  friend MeshGroups split_mesh(std::shared_ptr<Communicator> world, const Mesh& mesh,
+                               int data_ranks_per_host);
   std::array<std::shared_ptr<Communicator>, kAxes.size()> along_;
 };
 
-/// Collective over `world`. Throws Error(kInvalidInput) unless it has mesh.num_ranks() ranks.
-MeshGroups split_mesh(std::shared_ptr<Communicator> world, const Mesh& mesh);
+/// Collective over `world`. With `data_ranks_per_host` of 2 or more the data axis gets two levels, of runs of
+/// so many neighbours. Throws Error(kInvalidInput) unless `world` has mesh.num_ranks() ranks.
+MeshGroups split_mesh(std::shared_ptr<Communicator> world, const Mesh& mesh, int data_ranks_per_host = 1);
 
 /// Announces the splits that split_mesh will make.
-void expect_mesh_splits(RecordingCommunicator& world, const Mesh& mesh);
+void expect_mesh_splits(RecordingCommunicator& world, const Mesh& mesh, int data_ranks_per_host = 1);
 
 }  // namespace trireme

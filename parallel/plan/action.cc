@@ -11,6 +11,7 @@ using enum ActionKind;
 
 constexpr std::array<ActionTraits, kNumActionKinds> kTraits{{
     {.kind = kGather, .name = "Gather", .scope = Scope::kData, .replayed = true, .trains = false},
+    {.kind = kGatherInHost, .name = "GatherInHost", .scope = Scope::kHost, .replayed = true, .trains = false},
     {.kind = kRelease, .name = "Release", .replayed = true, .trains = false},
     {.kind = kForward,
      .name = "Forward",
@@ -51,8 +52,13 @@ constexpr std::array<ActionTraits, kNumActionKinds> kTraits{{
      .micro_batch = Takes::kYes,
      .replayed = true,
      .trains = false},
+    {.kind = kReduceGradInHost,
+     .name = "ReduceGradInHost",
+     .scope = Scope::kHost,
+     .micro_batch = Takes::kMaybe},
     {.kind = kReduceGrad, .name = "ReduceGrad", .scope = Scope::kData, .micro_batch = Takes::kMaybe},
     {.kind = kGatherGrad, .name = "GatherGrad", .scope = Scope::kData},
+    {.kind = kGatherGradInHost, .name = "GatherGradInHost", .scope = Scope::kHost},
     {.kind = kSendActivation,
      .name = "SendActivation",
      .micro_batch = Takes::kYes,
@@ -115,6 +121,7 @@ constexpr std::array<ActionTraits, kNumActionKinds> kTraits{{
     {.kind = kClipGrad, .name = "ClipGrad", .spent = TimeSpent::kUpdate, .unit = Takes::kNo},
     {.kind = kOptimStep, .name = "OptimStep", .spent = TimeSpent::kUpdate},
     {.kind = kGatherUpdated, .name = "GatherUpdated", .scope = Scope::kData},
+    {.kind = kGatherUpdatedInHost, .name = "GatherUpdatedInHost", .scope = Scope::kHost},
     {.kind = kReduceStatistics, .name = "ReduceStatistics", .scope = Scope::kData, .unit = Takes::kNo},
 }};
 

@@ -11,7 +11,13 @@
 namespace trireme {
 
 enum class ActionKind : std::uint8_t {
+  // On a data axis of two levels ([Note: two levels] in layout/data_axis.h) every exchange over it has two
+  // halves. What is reduced is reduced inside of each host first, and then over the hosts; what is gathered
+  // is gathered over the hosts first, and then inside of each. The half inside of a host is an action of its
+  // own, with InHost in its name. Of the exchanges below, GatherNorms has both halves in one action, and that
+  // of statistics has one level.
   kGather,          // make the unit's parameters resident from their shards (FSDP: unshard, all-gather)
+  kGatherInHost,    // the second half of it
   kRelease,         // drop the gathered parameters again (FSDP: reshard)
   kForward,         // run the unit on a micro-batch
   kRecompute,       // run it again, from its kept input or after the unit before it, to rebuild what backward
@@ -20,11 +26,14 @@ enum class ActionKind : std::uint8_t {
   kBackwardInput,   // the same in two parts: consumes what the forward left, for the gradient of the unit's
                     // input
   kBackwardWeight,  // consumes what that left, without the parameters; adds into the partial sums
-  kSumChunks,   // add what the tensor chunks of the unit return, or their gradients of what they read, over
-                // the tensor ranks: a part of the Forward, Recompute or Backward before it
-  kReduceGrad,  // add the unit's gradient over the data ranks, of one micro-batch each or of the whole
-                // step; each rank has its piece of the sum (a reduce-scatter)
-  kGatherGrad,  // give every data rank all pieces of the sum (ZeRO-0), with all uses of what is tied
+  kSumChunks,  // add what the tensor chunks of the unit return, or their gradients of what they read, over
+               // the tensor ranks: a part of the Forward, Recompute or Backward before it
+  kReduceGradInHost,  // the first half of a ReduceGrad
+  kReduceGrad,        // add the unit's gradient over the data ranks, of one micro-batch each or of the whole
+                      // step; each rank has its piece of the sum (a reduce-scatter)
+  kGatherGrad,        // give every data rank all pieces of the sum (ZeRO-0), with all uses of what is tied
+  kGatherGradInHost,  // the second half of it; with the library's sum, which every host has a part of on each
+                      // rank, all of it
   // Messages between stages.
   kSendActivation,  // output of the unit, to the rank that runs the next
   kRecvActivation,  // input of the unit: posted here, complete when its Forward needs it
@@ -45,7 +54,8 @@ enum class ActionKind : std::uint8_t {
   kOptimStep,         // update what this rank owns of the unit's parameters
   kGatherUpdated,     // bring the unit's working copy up to date from the data ranks' pieces (ZeRO-1 and 2;
                       // all-gather)
-  kReduceStatistics,  // move the running statistics of the stage by those of all its micro-batches
+  kGatherUpdatedInHost,  // the second half of it
+  kReduceStatistics,     // move the running statistics of the stage by those of all its micro-batches
 };
 inline constexpr int kNumActionKinds = static_cast<int>(ActionKind::kReduceStatistics) + 1;
 
@@ -53,6 +63,7 @@ inline constexpr int kNumActionKinds = static_cast<int>(ActionKind::kReduceStati
 enum class Scope : std::uint8_t {
   kRank,      // the rank alone, or a pair
   kData,      // the ranks of its stage and tensor place: the data axis
+  kHost,      // those of them on its host, where the data axis has two levels
   kTensor,    // the ranks that share its micro-batches: the tensor axis
   kPipeline,  // the ranks with its coordinates in all stages: the pipeline axis
   kWorld,

@@ -28,8 +28,9 @@ struct RankPlan {
 
 /// The exchanges that a step needs beside messages and losses, by what each rank keeps.
 struct OwedExchanges {
-  bool gathers_gradients = false;    // every data rank updates everything: GatherGrad of every unit
-  bool gathers_norms = false;        // a data rank has pieces of the gradients: GatherNorms
+  bool gathers_gradients = false;          // every data rank updates everything: GatherGrad of every unit
+  bool gathers_gradients_in_host = false;  // on two levels: GatherGradInHost of every unit
+  bool gathers_norms = false;              // a data rank has pieces of the gradients: GatherNorms
   bool gathers_updated = false;      // and updates pieces of working copies that are whole: GatherUpdated
   std::vector<bool> has_statistics;  // by stage: ReduceStatistics; empty: none has
 };
@@ -39,6 +40,7 @@ struct StepPlan {
   int num_units = 0;
   bool sharded_parameters = false;  // units start and end released (ZeRO-3)
   bool keeps_gathered = false;      // and are gathered once
+  int data_ranks_per_host = 1;      // 2 or more: the data axis has two levels, of runs of so many
   OwedExchanges owed;
   StageMap stages;                      // without bounds: all units on every rank
   std::vector<TiedUnits> ties;          // between stages
@@ -50,6 +52,7 @@ struct StepPlan {
     if (tensor_sums.empty() || !computes(action.kind)) return 0;
     return trireme::sums_of(action, tensor_sums[static_cast<std::size_t>(action.unit)]);
   }
+  bool is_hierarchical() const { return data_ranks_per_host > 1; }
   bool owes_statistics(int stage) const {
     return !owed.has_statistics.empty() && owed.has_statistics[static_cast<std::size_t>(stage)];
   }

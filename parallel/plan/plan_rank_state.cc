@@ -39,6 +39,8 @@ Problem PlanRankState::apply(const Action& a) {
   switch (a.kind) {
     case kGather:
       return gather(a);
+    case kGatherInHost:
+      return gather_in_host(a);
     case kRelease:
       return release(a);
     case kForward:
@@ -109,7 +111,8 @@ Problem PlanRankState::missing_sums() const {
 Problem PlanRankState::check_stage(const Action& a) const {
   if (plan_.stages.bounds.empty() || traits(a.kind).channel == Channel::kTied) return std::nullopt;
   const int stage = plan_.stages.stage_of(a.unit);
-  if (stage == coord_[Axis::kPipeline] || a.kind == kGatherUpdated) return std::nullopt;
+  const bool of_copies = a.kind == kGatherUpdated || a.kind == kGatherUpdatedInHost;
+  if (stage == coord_[Axis::kPipeline] || of_copies) return std::nullopt;
   return fmt::format("the unit is of stage {}, this rank of stage {}", stage, coord_[Axis::kPipeline]);
 }
 
@@ -133,17 +136,28 @@ Problem PlanRankState::gather(const Action& a) {
            "last";
   }
   resident_[static_cast<std::size_t>(a.unit)] = true;
+  if (plan_.is_hierarchical()) owed_in_host_.insert(a.unit);
+  return std::nullopt;
+}
+
+Problem PlanRankState::gather_in_host(const Action& a) {
+  if (owed_in_host_.erase(a.unit) == 0) return "the unit was not gathered over the hosts before";
   return std::nullopt;
 }
 
 Problem PlanRankState::release(const Action& a) {
   if (!resident_[static_cast<std::size_t>(a.unit)]) return "the unit's parameters are not gathered";
   if (!plan_.sharded_parameters) return "unsharded parameters cannot be released";
+  if (owed_in_host_.contains(a.unit)) return "the unit's parameters were gathered over the hosts in vain";
   resident_[static_cast<std::size_t>(a.unit)] = false;
   return std::nullopt;
 }
 
 Problem PlanRankState::require_resident(const Action& a) const {
+  if (owed_in_host_.contains(a.unit)) {
+    return "uses the unit's parameters before they are gathered inside of the host; a GatherInHost must come "
+           "first";
+  }
   if (resident_[static_cast<std::size_t>(a.unit)]) return std::nullopt;
   return "uses the unit's parameters while they are released; a Gather must come first";
 }

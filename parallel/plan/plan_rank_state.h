@@ -40,6 +40,7 @@ class PlanRankState {
   Problem missing_sums() const;
   Problem require_resident(const Action& action) const;
   Problem gather(const Action& action);
+  Problem gather_in_host(const Action& action);
   Problem release(const Action& action);
   Problem forward(const Action& action);
   Problem recompute(const Action& action);
@@ -57,6 +58,7 @@ class PlanRankState {
   const Coord coord_;
   std::vector<bool> resident_;
   std::set<int> gathered_;           // units that a Gather has made resident
+  std::set<int> owed_in_host_;       // units that are gathered over the hosts, and not inside of them yet
   std::set<UnitBatch> forwards_;     // that have run
   std::set<UnitBatch> outputs_;      // output of the unit is here
   std::map<UnitBatch, int> inputs_;  // input of the unit has been posted, of this rank

@@ -19,6 +19,7 @@ bool PlanUpdateState::is_mine(int unit) const {
 Problem PlanUpdateState::sum_gradient(const Action& a) {
   if (has_done(kGradNorm)) return "comes after GradNorm: its gradient would be lost";
   if (reduced_.contains(a.unit)) return "the unit's gradient of the whole step is already reduced";
+  if (reducing_in_host_.contains(a.unit)) return "comes between the two halves of a reduction of the unit";
   const auto before = last_summed_.find(a.unit);
   if (before != last_summed_.end() && before->second > a.micro_batch) {
     return fmt::format("micro-batch {} of the unit was summed before it: gradients are summed in order",
@@ -31,10 +32,14 @@ Problem PlanUpdateState::sum_gradient(const Action& a) {
 
 Problem PlanUpdateState::apply(const Action& a, bool backward_done) {
   switch (a.kind) {
+    case kReduceGradInHost:
+      return reduce_grad_in_host(a);
     case kReduceGrad:
       return reduce_grad(a);
     case kGatherGrad:
       return gather_grad(a);
+    case kGatherGradInHost:
+      return gather_grad_in_host(a);
     case kSendTiedGradient:
       return send_tied_gradient(a, backward_done);
     case kRecvTiedGradient:
@@ -58,6 +63,8 @@ Problem PlanUpdateState::apply(const Action& a, bool backward_done) {
       return optim_step(a);
     case kGatherUpdated:
       return gather_updated(a);
+    case kGatherUpdatedInHost:
+      return gather_updated_in_host(a);
     case kReduceStatistics:
       return once(a.kind, plan_.owes_statistics(stage_), has_done(kClipGrad), "ClipGrad");
     default:
@@ -73,19 +80,37 @@ Problem PlanUpdateState::once(ActionKind kind, bool owed, bool ready, const char
 }
 
 // Of the whole step, after its last backward; or of one micro-batch, before the next one's backward.
-Problem PlanUpdateState::reduce_grad(const Action& a) {
+Problem PlanUpdateState::check_reducible(const Action& a) const {
   const auto open = unreduced_.find(a.unit);
   if (open == unreduced_.end()) return "the unit has no gradient to reduce";
   if (a.micro_batch < 0) {
     if (reduced_apart_.contains(a.unit)) return "earlier micro-batches of the unit were reduced on their own";
-    reduced_.insert(a.unit);
   } else if (open->second != std::set<int>{a.micro_batch}) {
     return fmt::format(
         "the gradient of micro-batch {} is not reduced on its own: it was added to others or is missing",
         a.micro_batch);
   }
-  if (a.micro_batch >= 0) reduced_apart_.insert(a.unit);
-  unreduced_.erase(open);
+  return std::nullopt;
+}
+
+Problem PlanUpdateState::reduce_grad_in_host(const Action& a) {
+  if (!plan_.is_hierarchical()) return "has nothing to exchange in this plan";
+  if (auto problem = check_reducible(a)) return problem;
+  if (!reducing_in_host_.emplace(a.unit, a.micro_batch).second) return "comes a second time";
+  return std::nullopt;
+}
+
+Problem PlanUpdateState::reduce_grad(const Action& a) {
+  if (auto problem = check_reducible(a)) return problem;
+  if (plan_.is_hierarchical()) {
+    const auto in_host = reducing_in_host_.find(a.unit);
+    if (in_host == reducing_in_host_.end() || in_host->second != a.micro_batch) {
+      return "comes before the gradient is reduced inside of the host";
+    }
+    reducing_in_host_.erase(in_host);
+  }
+  (a.micro_batch < 0 ? reduced_ : reduced_apart_).insert(a.unit);
+  unreduced_.erase(a.unit);
   return std::nullopt;
 }
 
@@ -97,6 +122,28 @@ Problem PlanUpdateState::gather_grad(const Action& a) {
     if (!was_made(use)) return "comes before " + to_string(use);
   }
   if (!gathered_.insert(a.unit).second) return "comes a second time";
+  return std::nullopt;
+}
+
+Problem PlanUpdateState::gather_grad_in_host(const Action& a) {
+  if (!plan_.owed.gathers_gradients_in_host) return "has nothing to exchange in this plan";
+  if (!(plan_.owed.gathers_gradients ? gathered_ : reduced_).contains(a.unit)) {
+    return "comes before the unit's gradient is exchanged over the hosts";
+  }
+  if (has_done(kGradNorm)) return "comes after GradNorm, which needs it";
+  if (!gathered_in_host_.insert(a.unit).second) return "comes a second time";
+  return std::nullopt;
+}
+
+Problem PlanUpdateState::missing_gather() const {
+  for (const int unit : reduced_) {
+    if (plan_.owed.gathers_gradients && !gathered_.contains(unit)) {
+      return fmt::format("the gradient of unit {} is not gathered yet", unit);
+    }
+    if (plan_.owed.gathers_gradients_in_host && !gathered_in_host_.contains(unit)) {
+      return fmt::format("the gradient of unit {} is not gathered inside of the host yet", unit);
+    }
+  }
   return std::nullopt;
 }
 
@@ -135,6 +182,10 @@ Problem PlanUpdateState::check_tie(const Action& a) const {
 
 Problem PlanUpdateState::send_tied_gradient(const Action& a, bool backward_done) {
   if (!backward_done || !unreduced_.empty()) return "comes before the last gradient of this rank is reduced";
+  // Pieces are sent; where there are none, whole gradients.
+  if (plan_.owed.gathers_gradients_in_host && !plan_.owed.gathers_gradients) {
+    if (auto problem = missing_gather()) return problem;
+  }
   return tied_gradient(a);
 }
 
@@ -179,11 +230,7 @@ Problem PlanUpdateState::grad_norm() {
   for (const ActionKind kind : {kSendTiedGradient, kRecvTiedGradient}) {
     if (const auto action = missing(kind)) return to_string(*action) + " has not come";
   }
-  for (const int unit : reduced_) {
-    if (plan_.owed.gathers_gradients && !gathered_.contains(unit)) {
-      return fmt::format("the gradient of unit {} is not gathered yet", unit);
-    }
-  }
+  if (auto problem = missing_gather()) return problem;
   return once(kGradNorm, true, true, "");
 }
 
@@ -215,6 +262,13 @@ Problem PlanUpdateState::gather_updated(const Action& a) {
   return std::nullopt;
 }
 
+Problem PlanUpdateState::gather_updated_in_host(const Action& a) {
+  if (!plan_.is_hierarchical()) return "has nothing to exchange in this plan";
+  if (!copied_.contains(a.unit)) return "comes before the unit's parameters are gathered over the hosts";
+  if (!copied_in_host_.insert(a.unit).second) return "comes a second time";
+  return std::nullopt;
+}
+
 Problem PlanUpdateState::at_end() const {
   if (!unreduced_.empty())
     return fmt::format("the gradient of unit {} is never reduced", unreduced_.begin()->first);
@@ -226,6 +280,12 @@ Problem PlanUpdateState::at_end() const {
     if (!updated_.contains(unit)) return fmt::format("unit {} is never updated: it has no OptimStep", unit);
     if (plan_.owed.gathers_updated && !copied_.contains(unit)) {
       return fmt::format("the update of unit {} is never gathered: it has no GatherUpdated", unit);
+    }
+  }
+  for (const int unit : copied_) {
+    if (plan_.is_hierarchical() && !copied_in_host_.contains(unit)) {
+      return fmt::format(
+          "the update of unit {} never spreads inside of the host: it has no GatherUpdatedInHost", unit);
     }
   }
   if (plan_.owes_statistics(stage_) && !has_done(kReduceStatistics)) {

@@ -32,8 +32,11 @@ class PlanUpdateState {
   Problem at_end() const;
 
  private:
+  Problem check_reducible(const Action& action) const;
+  Problem reduce_grad_in_host(const Action& action);
   Problem reduce_grad(const Action& action);
   Problem gather_grad(const Action& action);
+  Problem gather_grad_in_host(const Action& action);
   Problem send_tied_gradient(const Action& action, bool backward_done);
   Problem tied_gradient(const Action& action);
   Problem tied_parameters(const Action& action);
@@ -41,6 +44,9 @@ class PlanUpdateState {
   Problem clip_grad();
   Problem optim_step(const Action& action);
   Problem gather_updated(const Action& action);
+  Problem gather_updated_in_host(const Action& action);
+  /// A unit with a complete sum that is not gathered as it must be.
+  Problem missing_gather() const;
   /// An action that comes once a step: `owed` says whether at all, `ready` whether what it needs has come.
   Problem once(ActionKind kind, bool owed, bool ready, const char* needs);
 
@@ -63,12 +69,15 @@ class PlanUpdateState {
   const bool trains_;
   std::map<int, int> last_summed_;          // unit -> micro-batch
   std::map<int, std::set<int>> unreduced_;  // unit -> micro-batches whose gradients are not reduced yet
+  std::map<int, int> reducing_in_host_;     // unit -> micro-batch of a ReduceGradInHost, until its ReduceGrad
   std::set<int> reduced_;                   // units whose gradient of the whole step is reduced
   std::set<int> reduced_apart_;             // units with a micro-batch that was reduced on its own
-  std::set<int> gathered_;                  // units whose gradient every data rank has
-  std::vector<Action> tied_;                // exchanges for tied parameters that were made
-  std::set<int> updated_, copied_;          // units by OptimStep, by GatherUpdated
-  std::set<ActionKind> done_;               // what comes once a step
+  std::set<int> gathered_;          // units whose gradient every data rank has; of two levels, part of
+  std::set<int> gathered_in_host_;  // and all of it
+  std::vector<Action> tied_;        // exchanges for tied parameters that were made
+  std::set<int> updated_, copied_;  // units by OptimStep, by GatherUpdated
+  std::set<int> copied_in_host_;    // by GatherUpdatedInHost
+  std::set<ActionKind> done_;       // what comes once a step
 };
 
 }  // namespace trireme

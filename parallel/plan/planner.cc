@@ -20,6 +20,9 @@ PlanOptions with_stages(int num_units, const Mesh& mesh, PlanOptions options) {
       "{} units were cut into {} stages, the model has {} and the mesh {}", options.stages.num_units(),
       options.stages.pipeline, num_units, mesh.size(Axis::kPipeline));
   options.gather_gradients = options.gather_gradients && mesh.size(Axis::kData) > 1;
+  const int data = mesh.size(Axis::kData), per_host = options.data_ranks_per_host;
+  TRIREME_CHECK(per_host == 1 || (per_host > 1 && per_host < data && data % per_host == 0),
+                "{} data ranks are not several hosts of {} each", data, per_host);
   return options;
 }
 
@@ -28,6 +31,7 @@ StepPlan empty_plan(const Mesh& mesh, const PlanOptions& options) {
           .num_units = options.stages.num_units(),
           .sharded_parameters = options.shard_parameters,
           .keeps_gathered = options.shard_parameters && options.keep_gathered,
+          .data_ranks_per_host = options.data_ranks_per_host,
           .owed = owed_exchanges(mesh, options),
           .stages = options.stages,
           .ties = options.ties,

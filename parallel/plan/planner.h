@@ -12,6 +12,7 @@ struct PlanOptions {
   bool shard_state = false;              // ZeRO-1 to 3: a data rank updates its pieces alone
   bool shard_parameters = false;         // ZeRO-3: Gather and Release around every use
   bool gather_gradients = false;         // ZeRO-0: GatherGrad after the exchange of pieces; of several ranks
+  int data_ranks_per_host = 1;           // 2 or more: exchanges over the data axis have two levels
   bool keep_gathered = false;            // ZeRO-3: one Gather before all uses of the step, one Release after
   bool reduce_each_micro_batch = false;  // ZeRO-2 and 3: ReduceGrad after every backward, not only the last
   int recompute_every = 0;  // k: keep only the input of each segment of k units; 0: keep everything

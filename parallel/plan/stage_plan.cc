@@ -179,14 +179,41 @@ std::vector<Residency> residencies(const std::vector<UnitRun>& runs, const PlanO
   return all;
 }
 
+// The gathering of gradients after the last backward of units: what gathers overlap is the next unit's
+// backward, and on two levels that of the one after it.
+class GradGathers {
+ public:
+  explicit GradGathers(const PlanOptions& options)
+      : over_hosts_(options.gather_gradients),
+        in_host_(options.data_ranks_per_host > 1 && !options.shard_state) {}
+
+  /// `next`: the unit whose sum is started now; -1: none.
+  void advance(std::vector<Action>& actions, int next) {
+    int gathered = summed_;  // over the hosts
+    if (over_hosts_ && summed_ >= 0) actions.push_back({.kind = kGatherGrad, .unit = summed_});
+    if (over_hosts_) gathered = std::exchange(gathered_, summed_);
+    if (in_host_ && gathered >= 0) actions.push_back({.kind = kGatherGradInHost, .unit = gathered});
+    summed_ = next;
+  }
+  void finish(std::vector<Action>& actions) {
+    for (int left = 0; left < 2; ++left) advance(actions, -1);
+  }
+
+ private:
+  const bool over_hosts_, in_host_;
+  int summed_ = -1;    // the unit whose pieces are on their way
+  int gathered_ = -1;  // the one whose pieces are gathered over the hosts
+};
+
 }  // namespace
 
 RankPlan plan_stage(const StageTasks& tasks, const PlanOptions& options) {
   const std::vector<UnitRun> runs = Compute(tasks, options).runs();
-  std::vector<std::vector<int>> gathers(runs.size()), releases(runs.size());
+  std::vector<std::vector<int>> gathers(runs.size()), in_host(runs.size()), releases(runs.size());
   if (options.shard_parameters) {
     for (const Residency& r : residencies(runs, options)) {
       gathers[r.gather_at].push_back(r.unit);
+      if (options.data_ranks_per_host > 1) in_host[r.first_use].push_back(r.unit);
       releases[r.last_use].push_back(r.unit);
     }
   }
@@ -194,14 +221,17 @@ RankPlan plan_stage(const StageTasks& tasks, const PlanOptions& options) {
   const auto append = [&](const std::vector<Action>& more) {
     plan.actions.insert(plan.actions.end(), more.begin(), more.end());
   };
-  int summed = -1;  // the unit whose pieces are on their way: gathered behind the next unit's backward
-  const auto gather_grad = [&](int next) {
-    if (summed >= 0) plan.actions.push_back({.kind = kGatherGrad, .unit = summed});
-    summed = next;
+  GradGathers grad_gathers(options);
+  const auto reduce_grad = [&](int unit, int micro_batch) {
+    if (options.data_ranks_per_host > 1) {
+      plan.actions.push_back({.kind = kReduceGradInHost, .unit = unit, .micro_batch = micro_batch});
+    }
+    plan.actions.push_back({.kind = kReduceGrad, .unit = unit, .micro_batch = micro_batch});
   };
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const Action& action = runs[i].action;
     for (const int unit : gathers[i]) plan.actions.push_back({.kind = kGather, .unit = unit});
+    for (const int unit : in_host[i]) plan.actions.push_back({.kind = kGatherInHost, .unit = unit});
     append(runs[i].before);
     plan.actions.push_back(action);
     if (!options.tensor_sums.empty()) {
@@ -213,13 +243,14 @@ RankPlan plan_stage(const StageTasks& tasks, const PlanOptions& options) {
     for (const int unit : releases[i]) plan.actions.push_back({.kind = kRelease, .unit = unit});
     if (!traits(action.kind).sums_gradient) continue;
     if (options.reduce_each_micro_batch) {
-      plan.actions.push_back({.kind = kReduceGrad, .unit = action.unit, .micro_batch = action.micro_batch});
+      reduce_grad(action.unit, action.micro_batch);
     } else if (action.micro_batch + 1 == tasks.micro_batches) {
-      if (options.gather_gradients) gather_grad(gathers_at_end(options, action.unit) ? -1 : action.unit);
-      plan.actions.push_back({.kind = kReduceGrad, .unit = action.unit});
+      const bool later = options.gather_gradients && gathers_at_end(options, action.unit);
+      grad_gathers.advance(plan.actions, later ? -1 : action.unit);
+      reduce_grad(action.unit, -1);
     }
   }
-  gather_grad(-1);
+  grad_gathers.finish(plan.actions);
   return plan;
 }
 

@@ -30,11 +30,16 @@ TieActions tie_actions(int stage, const PlanOptions& options, const OwedExchange
       add_once(sends.before_norm, {.kind = kSendTiedGradient, .unit = tie.user, .peer = owner});
       add_once(receives.after_update, {.kind = kRecvTiedParameters, .unit = tie.owner, .peer = owner});
       if (owed.gathers_updated) add_once(gathers_updated, {.kind = kGatherUpdated, .unit = tie.owner});
+      if (owed.gathers_updated && options.data_ranks_per_host > 1) {
+        add_once(gathers_updated, {.kind = kGatherUpdatedInHost, .unit = tie.owner});
+      }
     }
     if (owner == stage) {
       add_once(receives.before_norm, {.kind = kRecvTiedGradient, .unit = tie.user, .peer = user});
       add_once(sends.after_update, {.kind = kSendTiedParameters, .unit = tie.owner, .peer = user});
-      if (owed.gathers_gradients) add_once(gathers, {.kind = kGatherGrad, .unit = tie.owner});
+      if (!owed.gathers_gradients) continue;
+      add_once(gathers, {.kind = kGatherGrad, .unit = tie.owner});
+      if (owed.gathers_gradients_in_host) add_once(gathers, {.kind = kGatherGradInHost, .unit = tie.owner});
     }
   }
   append(sends.before_norm, receives.before_norm);
@@ -50,6 +55,7 @@ OwedExchanges owed_exchanges(const Mesh& mesh, const PlanOptions& options) {
   OwedExchanges owed;
   if (mesh.size(Axis::kData) > 1) {
     owed.gathers_gradients = options.gather_gradients;
+    owed.gathers_gradients_in_host = options.data_ranks_per_host > 1 && !options.shard_state;
     owed.gathers_norms = options.shard_state;
     owed.gathers_updated = options.shard_state && !options.shard_parameters;
   }
@@ -77,11 +83,19 @@ std::vector<Action> end_of_step(int stage, const Mesh& mesh, const PlanOptions& 
   if (mesh.size(Axis::kPipeline) > 1) actions.push_back({.kind = kBroadcastNorms});
   actions.push_back({.kind = kClipGrad});
   // A unit's copies travel while the next unit is updated.
+  int travelling = -1;  // over the hosts
+  const auto gather_in_host = [&](int next) {
+    if (travelling >= 0) actions.push_back({.kind = kGatherUpdatedInHost, .unit = travelling});
+    if (options.data_ranks_per_host > 1) travelling = next;
+  };
   for (int unit = 0; unit < options.stages.num_units(); ++unit) {
     if (options.stages.stage_of(unit) != stage) continue;
     actions.push_back({.kind = kOptimStep, .unit = unit});
-    if (owed.gathers_updated) actions.push_back({.kind = kGatherUpdated, .unit = unit});
+    if (!owed.gathers_updated) continue;
+    actions.push_back({.kind = kGatherUpdated, .unit = unit});
+    gather_in_host(unit);
   }
+  gather_in_host(-1);
   if (!owed.has_statistics.empty() && owed.has_statistics[static_cast<std::size_t>(stage)]) {
     actions.push_back({.kind = kReduceStatistics});
   }

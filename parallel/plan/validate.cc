@@ -15,8 +15,14 @@ struct Group {
   std::vector<int> ranks;
 };
 
-std::vector<Group> groups_of(const Mesh& mesh) {
+std::vector<Group> groups_of(const Mesh& mesh, int data_ranks_per_host) {
   std::vector<Group> groups;
+  for (const auto& ranks : mesh.groups(Axis::kData)) {
+    for (auto first = ranks.begin(); data_ranks_per_host > 1 && first < ranks.end();
+         first += data_ranks_per_host) {
+      groups.push_back({Scope::kHost, {first, first + data_ranks_per_host}});
+    }
+  }
   for (const auto& ranks : mesh.groups(Axis::kData)) groups.push_back({Scope::kData, ranks});
   for (const auto& ranks : mesh.groups(Axis::kTensor)) groups.push_back({Scope::kTensor, ranks});
   for (const auto& ranks : mesh.groups(Axis::kPipeline)) groups.push_back({Scope::kPipeline, ranks});
@@ -28,7 +34,9 @@ std::vector<Group> groups_of(const Mesh& mesh) {
 class Simulation {
  public:
   explicit Simulation(const StepPlan& plan)
-      : plan_(plan), groups_(groups_of(plan.mesh)), positions_(plan.ranks.size(), 0) {
+      : plan_(plan),
+        groups_(groups_of(plan.mesh, plan.data_ranks_per_host)),
+        positions_(plan.ranks.size(), 0) {
     for (int r = 0; r < num_ranks(); ++r) ranks_.emplace_back(plan, r);
   }
 

@@ -6,7 +6,8 @@
 // arrived; it is gathered once where the plan says that parameters are kept; backward follows its forward,
 // and the gradient of its output, and comes in micro-batch order; gradients are reduced after their last
 // backward, gathered where every rank updates everything, and before the norm; tied parameters are exchanged;
-// norms are complete before the clip coefficient, that before the update; every unit is updated once, and
+// where the data axis has two levels, both halves of each exchange come, in their order; norms are complete
+// before the clip coefficient, that before the update; every unit is updated once, and
 // every copy of it brought up to date. At the end nothing is left gathered, forwarded or in flight, and every
 // rank has run its units on all of its micro-batches and has the loss. Of a plan that the planner writes no
 // action can be left out.

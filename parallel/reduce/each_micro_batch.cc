@@ -1,9 +1,11 @@
 // Canonical, every micro-batch: each leaf is exchanged as it is, and every rank runs the binary counter on
 // buffers of its piece's size. Leaves are then only staging for the exchange and are counted as
-// communication.
+// communication. On two levels the leaves of a host's ranks, which are neighbours in every round, are summed
+// first.
+#include <bit>
 #include <utility>
 
-#include "parallel/reduce/grad_reduction.h"
+#include "parallel/reduce/host_sum.h"
 
 namespace trireme {
 namespace {
@@ -14,20 +16,28 @@ class EachMicroBatch final : public GradReduction {
 
   MemoryCategory leaf_category() const override { return MemoryCategory::kCommunication; }
 
+  void start_in_host(Context& ctx, GradSum& sum, GradExchange& exchange) override {
+    exchange.sources = {std::exchange(sum.leaf, Tensor())};
+    exchange.received = {receive_buffer(ctx, exchange.sources[0].num_elems())};
+    start_host_sum(axis_, exchange);
+  }
+
   void start(Context& ctx, GradSum& sum, GradExchange& exchange) override {
-    exchange.sources.push_back(std::exchange(sum.leaf, Tensor()));
+    if (!sums_in_host()) exchange.sources = {std::exchange(sum.leaf, Tensor())};
     start_all_to_all(ctx, exchange);
   }
 
-  // One leaf of each rank, in rank order.
+  // One leaf of each rank in rank order, or the sum of each host's in the order of hosts.
   void finish(Context& ctx, GradSum& sum, GradExchange& exchange,
               const std::function<void(const Chunk&)>& /*chunk_is_summed*/) override {
     for (Work& work : exchange.works) work.wait();
     const Tensor& received = exchange.received[0];
-    const std::int64_t piece = received.num_elems() / comm_.size();
-    for (int r = 0; r < comm_.size(); ++r) {
-      push(ctx, sum, received.slice(r * piece, {piece}),
-           {batch_.global_micro_batch(r, exchange.micro_batch), 0});
+    const std::int64_t piece = received.num_elems() / axis_.size();
+    const int per_host = axis_.ranks_per_host();
+    const int level = std::bit_width(static_cast<unsigned>(per_host)) - 1;
+    for (int h = 0; h < axis_.num_hosts(); ++h) {
+      push(ctx, sum, received.slice(h * piece, {piece}),
+           {batch_.global_micro_batch(h * per_host, exchange.micro_batch), level});
     }
     // What has not joined a sum of an earlier round still lies in the receive buffer: a piece must not keep
     // it alive.
@@ -48,8 +58,8 @@ class EachMicroBatch final : public GradReduction {
 }  // namespace
 
 std::unique_ptr<GradReduction> each_micro_batch(const BatchLayout& batch, const GradReductionOptions& options,
-                                                Communicator& comm) {
-  return std::make_unique<EachMicroBatch>(batch, options, comm);
+                                                const DataAxis& axis) {
+  return std::make_unique<EachMicroBatch>(batch, options, axis);
 }
 
 }  // namespace trireme

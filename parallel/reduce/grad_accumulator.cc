@@ -19,12 +19,12 @@ constexpr std::int64_t kMaxFilledBetween = 32 * 1024;
 }  // namespace
 
 GradAccumulator::GradAccumulator(const ModelLayout& layout, const BatchLayout& batch,
-                                 const GradReductionOptions& options, Communicator& comm)
+                                 const GradReductionOptions& options, const DataAxis& axis)
     : layout_(layout),
       options_(options),
-      comm_(comm),
-      sharding_{comm.size(), comm.rank()},
-      reduction_(make_reduction(batch, options, comm)),
+      axis_(axis),
+      sharding_(axis.sharding()),
+      reduction_(make_reduction(batch, options, axis)),
       buckets_(layout.buckets.size()) {}
 
 const ParamGroup& GradAccumulator::group_of(int bucket) const {
@@ -120,21 +120,38 @@ std::vector<Chunk> GradAccumulator::chunks_of(int b) const {
   const std::int64_t elems = sharding_.padded(group_of(b).num_elems);
   const bool gathers = !sharded() && reduction_->completes_chunks() && !gathers_after_uses(b);
   if (!gathers || !options_.cut_exchanges) return {{0, elems}};
-  return cut_exchange({.num_elems = elems, .elem_bytes = size_bytes(options_.dtype), .ranks = comm_.size()});
+  return cut_exchange({.num_elems = elems, .elem_bytes = size_bytes(options_.dtype), .ranks = axis_.size()});
+}
+
+GradExchange& GradAccumulator::open_exchange(int b, int micro_batch) {
+  return exchanges_.emplace_back(
+      GradExchange{.bucket = b, .micro_batch = micro_batch, .chunks = chunks_of(b)});
+}
+
+void GradAccumulator::start_reduce_in_host(Context& ctx, int unit, int micro_batch) {
+  for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
+    if (!completes(b, unit)) continue;
+    reduction_->start_in_host(ctx, buckets_[static_cast<std::size_t>(b)], open_exchange(b, micro_batch));
+  }
 }
 
 void GradAccumulator::start_reduce(Context& ctx, int unit, int micro_batch) {
   for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
     if (!completes(b, unit)) continue;
     GradSum& bucket = buckets_[static_cast<std::size_t>(b)];
-    if (comm_.size() == 1) {
+    if (axis_.size() == 1) {
       reduction_->sum_alone(ctx, bucket);
       continue;
     }
-    GradExchange& exchange = exchanges_.emplace_back(
-        GradExchange{.bucket = b, .micro_batch = micro_batch, .chunks = chunks_of(b)});
+    const auto waiting = std::ranges::find_if(
+        exchanges_, [&](const GradExchange& open) { return open.bucket == b && !open.has_started; });
+    TRIREME_CHECK(!axis_.is_hierarchical() || waiting != exchanges_.end(),
+                  "group '{}' was not summed inside of its host before", group_of(b).name);
+    GradExchange& exchange = axis_.is_hierarchical() ? *waiting : open_exchange(b, micro_batch);
     reduction_->start(ctx, bucket, exchange);
-    if (exchanges_.size() >= kMaxExchanges) finish_exchange(ctx);
+    exchange.has_started = true;
+    const auto num_started = std::ranges::count(exchanges_, true, &GradExchange::has_started);
+    if (static_cast<std::size_t>(num_started) >= kMaxExchanges) finish_exchange(ctx);
   }
 }
 
@@ -155,8 +172,7 @@ void GradAccumulator::drop(int group) {
 
 void GradAccumulator::complete_sums(Context& ctx) {
   while (!exchanges_.empty()) finish_exchange(ctx);
-  for (Work& work : gathers_) work.wait();
-  gathers_.clear();
+  for (ChunkGather& gather : gathers_) gather.work.wait();  // the half inside of hosts may still come
   for (GradSum& bucket : buckets_) {
     if (!bucket.sums.empty()) reduction_->complete(ctx, bucket);  // those of other stages are empty
   }
@@ -195,13 +211,31 @@ void GradAccumulator::start_gather(Context& ctx, int unit) {
 }
 
 void GradAccumulator::start_gather_chunk(int b, const Chunk& chunk) {
-  const Tensor whole = sum_of(b).slice(chunk.first, {chunk.num_elems});
-  const std::int64_t piece = chunk.num_elems / comm_.size();
-  gathers_.push_back(comm_.all_gather(whole.slice(comm_.rank() * piece, {piece}), whole));
+  const Tensor whole = chunk_of_sum(b, chunk);
+  const std::int64_t piece = chunk.num_elems / axis_.size();
+  gathers_.push_back({b, chunk, axis_.gather(whole.slice(sharding_.rank * piece, {piece}), whole)});
+}
+
+void GradAccumulator::start_gather_in_host(Context& ctx, int unit) {
+  for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
+    if (!completes(b, unit)) continue;
+    if (!reduction_->sums_pieces()) {
+      while (std::ranges::find(exchanges_, b, &GradExchange::bucket) != exchanges_.end())
+        finish_exchange(ctx);
+      gathers_.push_back({b, {0, sum_of(b).num_elems()}, axis_.gather_in_host(sum_of(b))});
+      continue;
+    }
+    for (ChunkGather& gather : gathers_) {
+      if (gather.bucket != b) continue;
+      gather.work.wait();
+      gather.work = axis_.gather_in_host(chunk_of_sum(b, gather.chunk));
+    }
+  }
 }
 
 void GradAccumulator::finish(Context& ctx) {
   complete_sums(ctx);
+  gathers_.clear();
   for (Work& work : tied_) work.wait();
   tied_.clear();
   for (int group = 0; group < static_cast<int>(layout_.groups.size()); ++group) add_uses(ctx, group);
@@ -222,7 +256,7 @@ void GradAccumulator::add_uses(Context& ctx, int group) {
 }
 
 bool GradAccumulator::gathers_after_uses(int bucket) const {
-  if (sharded() || comm_.size() == 1 || !reduction_->sums_pieces()) return false;
+  if (sharded() || axis_.size() == 1 || !reduction_->sums_pieces()) return false;
   const int group = layout_.buckets[static_cast<std::size_t>(bucket)].group;
   return std::ranges::any_of(layout_.buckets,
                              [&](const GradBucket& other) { return other.group == group && other.use > 0; });

@@ -25,7 +25,7 @@ namespace trireme {
 class GradAccumulator {
  public:
   GradAccumulator(const ModelLayout& layout, const BatchLayout& batch, const GradReductionOptions& options,
-                  Communicator& comm);
+                  const DataAxis& axis);
 
   /// Opens the buffers of `unit`'s buckets for the backward of a local micro-batch.
   void begin(Context& ctx, int unit, int micro_batch);
@@ -42,6 +42,9 @@ class GradAccumulator {
   /// Nothing is added to any sum. Allocates what end() does, when end() does.
   std::vector<Leaf> take_leaves(Context& ctx, int unit);
 
+  /// On a data axis of two levels, before start_reduce(): starts to sum `unit`'s buckets inside of the host.
+  /// Collective over its ranks.
+  void start_reduce_in_host(Context& ctx, int unit, int micro_batch);
   /// Starts the exchange of `unit`'s buckets: of `micro_batch`, or of the whole step when it is -1.
   /// Collective.
   void start_reduce(Context& ctx, int unit, int micro_batch);
@@ -53,6 +56,9 @@ class GradAccumulator {
   /// Not sharded: starts to give every rank all pieces of the sums of `unit`, whose exchange was started: of
   /// the groups that it declares, with all their uses. Collective.
   void start_gather(Context& ctx, int unit);
+  /// On two levels, behind it: the same inside of the host. With the library's sum, which start_gather() has
+  /// nothing to do for, of all groups that `unit` uses. Collective over the ranks of the host.
+  void start_gather_in_host(Context& ctx, int unit);
   /// Finishes all exchanges and adds the uses of tied parameters. Afterwards gradient(group) is complete, of
   /// the groups that this rank's stage owns.
   void finish(Context& ctx);
@@ -76,6 +82,11 @@ class GradAccumulator {
   void round_leaf(Context& ctx, int bucket);
   std::vector<Chunk> chunks_of(int bucket) const;
   void start_gather_chunk(int bucket, const Chunk& chunk);
+  Tensor chunk_of_sum(int bucket, const Chunk& chunk) const {
+    return sum_of(bucket).slice(chunk.first, {chunk.num_elems});
+  }
+  /// A bucket whose exchange comes next.
+  GradExchange& open_exchange(int bucket, int micro_batch);
   /// What an exchange leaves where the whole gradient is wanted: pieces, or a gather that has started.
   enum class Then : std::uint8_t { kPieces, kGather };
   void finish_exchange(Context& ctx, Then then = Then::kPieces);
@@ -94,12 +105,17 @@ class GradAccumulator {
 
   const ModelLayout& layout_;
   const GradReductionOptions options_;
-  Communicator& comm_;
+  const DataAxis axis_;
   const Sharding sharding_;  // of the exchange, ZeRO or not
   const std::unique_ptr<GradReduction> reduction_;
   std::vector<GradSum> buckets_;
   std::deque<GradExchange> exchanges_;
-  std::vector<Work> gathers_;
+  struct ChunkGather {
+    int bucket = 0;
+    Chunk chunk;
+    Work work;
+  };
+  std::vector<ChunkGather> gathers_;
   std::vector<Work> tied_;  // messages about uses
 };
 

@@ -1,5 +1,6 @@
 #include "parallel/reduce/grad_reduction.h"
 
+#include "parallel/reduce/host_sum.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -23,30 +24,34 @@ void GradReduction::finish_stack(Context& ctx, GradSum& sum) {
 }
 
 void GradReduction::start_all_to_all(Context& ctx, GradExchange& exchange) const {
-  for (const Tensor& source : exchange.sources) {
-    exchange.received.push_back(receive_buffer(ctx, source.num_elems()));
+  if (!sums_in_host()) {
+    for (const Tensor& source : exchange.sources) {
+      exchange.received.push_back(receive_buffer(ctx, source.num_elems()));
+    }
   }
-  for (const Chunk& chunk : exchange.chunks) {
-    const Shape length{chunk.num_elems};
+  for (std::size_t c = 0; c < exchange.chunks.size(); ++c) {
+    const Chunk& chunk = exchange.chunks[c];
+    if (sums_in_host()) finish_host_sum(ctx, axis_, exchange, c);
+    const Shape length{chunk.num_elems / axis_.ranks_per_host()};
     for (std::size_t i = 0; i < exchange.sources.size(); ++i) {
-      exchange.works.push_back(comm_.all_to_all(exchange.sources[i].slice(chunk.first, length),
-                                                exchange.received[i].slice(chunk.first, length)));
+      exchange.works.push_back(axis_.over_hosts().all_to_all(
+          exchange.sources[i].slice(chunk.first, length), exchange.received[i].slice(chunk.first, length)));
     }
   }
 }
 
 std::unique_ptr<GradReduction> make_reduction(const BatchLayout& batch, const GradReductionOptions& options,
-                                              Communicator& comm) {
-  const bool each = options.reduce_each_micro_batch && comm.size() > 1;  // one rank has nothing to reduce
-  TRIREME_CHECK(batch.data_ranks == comm.size(), "the batch is laid out for {} ranks, the group has {}",
-                batch.data_ranks, comm.size());
+                                              const DataAxis& axis) {
+  const bool each = options.reduce_each_micro_batch && axis.size() > 1;  // one rank has nothing to reduce
+  TRIREME_CHECK(batch.data_ranks == axis.size(), "the batch is laid out for {} ranks, the group has {}",
+                batch.data_ranks, axis.size());
   TRIREME_CHECK(!each || batch.assignment == Assignment::kStrided,
                 "reducing every micro-batch wants the strided assignment of micro-batches");
   TRIREME_CHECK(options.dtype == DType::kFloat32 || options.reduction == Reduction::kCanonical,
                 "the fast reduction sums in fp32 only, not in {}: use the canonical one, or fp32 gradients",
                 name(options.dtype));
-  if (options.reduction == Reduction::kFast) return library_reduction(batch, options, comm);
-  return each ? each_micro_batch(batch, options, comm) : once_a_step(batch, options, comm);
+  if (options.reduction == Reduction::kFast) return library_reduction(batch, options, axis);
+  return each ? each_micro_batch(batch, options, axis) : once_a_step(batch, options, axis);
 }
 
 }  // namespace trireme

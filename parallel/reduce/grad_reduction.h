@@ -5,18 +5,21 @@
 //   each_micro_batch.cc  canonical, after each one: buffers of a piece's size
 //   library_reduction.cc the library's own all-reduce or reduce-scatter ("fast")
 //
+// Each runs on a data axis of one level or of two ([Note: two levels] in layout/data_axis.h). Of two, hosts
+// sum what their ranks have first, in start_in_host(): the canonical strategies as host_sum.h says, the
+// library's with its reduce-scatter, so that its all-reduce is one along both sides of the grid of hosts and
+// places.
+//
 // [Note: another strategy] A file with a class, and its line in make_reduction(). Nothing else knows which
-// one runs: plans say when start() and finish() come. A hierarchical one would reduce inside of a machine in
-// start(), keep the works of both levels in GradExchange::works, and exchange between machines in finish().
+// one runs: plans say when start_in_host(), start() and finish() come.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <vector>
 
-#include "parallel/comm/communicator.h"
 #include "parallel/layout/batch_layout.h"
-#include "parallel/layout/sharding.h"
+#include "parallel/layout/data_axis.h"
 #include "parallel/reduce/exchange_chunks.h"
 #include "parallel/reduce/reduction_tree.h"
 #include "runtime/context.h"
@@ -48,13 +51,15 @@ struct GradExchange {
   int micro_batch = -1;                   // -1: of the whole step
   std::vector<Tensor> sources, received;  // by round
   std::vector<Chunk> chunks;
-  std::vector<Work> works;  // by chunk, and by round in it
+  std::vector<Work> in_host_works;  // of two levels, by chunk
+  bool has_started = false;         // what follows them
+  std::vector<Work> works;          // by chunk, and by round in it
 };
 
 class GradReduction {
  public:
-  GradReduction(const BatchLayout& batch, const GradReductionOptions& options, Communicator& comm)
-      : batch_(batch), options_(options), comm_(comm) {}
+  GradReduction(const BatchLayout& batch, const GradReductionOptions& options, const DataAxis& axis)
+      : batch_(batch), options_(options), axis_(axis) {}
   virtual ~GradReduction() = default;
 
   /// What leaves are counted as.
@@ -66,8 +71,10 @@ class GradReduction {
 
   /// `sum.leaf` is complete: takes it, or leaves it to the next backward or to start().
   virtual void add_leaf(Context& /*ctx*/, GradSum& /*sum*/, int /*micro_batch*/) {}
-  /// Starts to exchange `sum` with the other ranks. Sets all of `exchange` but bucket, micro_batch and
-  /// chunks.
+  /// On an axis of two levels, first: starts to sum `sum` inside of the host.
+  virtual void start_in_host(Context& ctx, GradSum& sum, GradExchange& exchange) = 0;
+  /// Starts to exchange `sum` with the other ranks, or of two levels the host's sums with the other hosts.
+  /// Sets all of `exchange` but bucket, micro_batch and chunks.
   virtual void start(Context& ctx, GradSum& sum, GradExchange& exchange) = 0;
   /// Waits for the exchange and adds. `chunk_is_summed` is called for each chunk if completes_chunks().
   virtual void finish(Context& ctx, GradSum& sum, GradExchange& exchange,
@@ -85,23 +92,26 @@ class GradReduction {
   Tensor receive_buffer(Context& ctx, std::int64_t elems) const {
     return ctx.empty({elems}, options_.dtype, MemoryCategory::kCommunication);
   }
-  /// Starts to send each source's chunks to the ranks that own their pieces.
+  /// Starts to send each source's chunks to the ranks that own their pieces; of two levels, as soon as the
+  /// host's sum of each is complete.
   void start_all_to_all(Context& ctx, GradExchange& exchange) const;
+  /// True if start_in_host() comes before start().
+  bool sums_in_host() const { return axis_.is_hierarchical(); }
 
   const BatchLayout batch_;
   const GradReductionOptions options_;
-  Communicator& comm_;
+  const DataAxis axis_;
 };
 
 /// The strategy for these options. Throws Error(kInvalidInput) where they exclude each other.
 std::unique_ptr<GradReduction> make_reduction(const BatchLayout& batch, const GradReductionOptions& options,
-                                              Communicator& comm);
+                                              const DataAxis& axis);
 
 // Each defined in its own file.
-std::unique_ptr<GradReduction> once_a_step(const BatchLayout&, const GradReductionOptions&, Communicator&);
+std::unique_ptr<GradReduction> once_a_step(const BatchLayout&, const GradReductionOptions&, const DataAxis&);
 std::unique_ptr<GradReduction> each_micro_batch(const BatchLayout&, const GradReductionOptions&,
-                                                Communicator&);
+                                                const DataAxis&);
 std::unique_ptr<GradReduction> library_reduction(const BatchLayout&, const GradReductionOptions&,
-                                                 Communicator&);
+                                                 const DataAxis&);
 
 }  // namespace trireme

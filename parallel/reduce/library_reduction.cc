@@ -1,5 +1,7 @@
 // The library's own all-reduce or reduce-scatter ("fast"): one buffer, in which backward accumulates the
-// micro-batches. The order of additions between ranks is the library's.
+// micro-batches. The order of additions between ranks is the library's. On two levels: a reduce-scatter
+// inside of the host, then either over the hosts, and the gathering inside of the host that the plan has (the
+// two-dimensional all-reduce of Ying et al. 2018, "Image Classification at Supercomputer Scale").
 #include <utility>
 
 #include "parallel/reduce/grad_reduction.h"
@@ -12,19 +14,32 @@ class LibraryReduction final : public GradReduction {
   using GradReduction::GradReduction;
 
   MemoryCategory leaf_category() const override {
-    return options_.reduce_each_micro_batch && comm_.size() > 1 ? MemoryCategory::kCommunication
+    return options_.reduce_each_micro_batch && axis_.size() > 1 ? MemoryCategory::kCommunication
                                                                 : MemoryCategory::kGradients;
   }
   bool sums_pieces() const override { return options_.sharded.optimizer; }
 
-  void start(Context& ctx, GradSum& sum, GradExchange& exchange) override {
+  void start_in_host(Context& ctx, GradSum& sum, GradExchange& exchange) override {
     const Tensor& source = exchange.sources.emplace_back(std::exchange(sum.leaf, Tensor()));
+    const Tensor& part =
+        exchange.received.emplace_back(receive_buffer(ctx, source.num_elems() / axis_.ranks_per_host()));
+    exchange.in_host_works.push_back(axis_.in_host().reduce_scatter(source, part, ReduceOp::kSum));
+  }
+
+  void start(Context& ctx, GradSum& sum, GradExchange& exchange) override {
+    if (sums_in_host()) {
+      exchange.in_host_works[0].wait();
+    } else {
+      exchange.sources = {std::exchange(sum.leaf, Tensor())};
+    }
+    const Tensor source = sums_in_host() ? exchange.received[0] : exchange.sources[0];
     if (!sums_pieces()) {
-      exchange.works.push_back(comm_.all_reduce(source, ReduceOp::kSum));
+      exchange.works.push_back(axis_.over_hosts().all_reduce(source, ReduceOp::kSum));
       return;
     }
-    exchange.received.push_back(receive_buffer(ctx, source.num_elems() / comm_.size()));
-    exchange.works.push_back(comm_.reduce_scatter(source, exchange.received[0], ReduceOp::kSum));
+    const Tensor& piece =
+        exchange.received.emplace_back(receive_buffer(ctx, source.num_elems() / axis_.num_hosts()));
+    exchange.works.push_back(axis_.over_hosts().reduce_scatter(source, piece, ReduceOp::kSum));
   }
 
   void finish(Context& ctx, GradSum& sum, GradExchange& exchange,
@@ -32,12 +47,16 @@ class LibraryReduction final : public GradReduction {
     exchange.works[0].wait();
     if (!sums_pieces()) {
       sum.sums = {exchange.sources[0]};
+      if (sums_in_host()) {
+        ctx.backend->copy(ctx.exec, axis_.part_of_place(sum.sums[0]), exchange.received[0]);
+      }
     } else if (sum.sums.empty()) {
-      const Tensor own = ctx.empty(exchange.received[0].shape(), DType::kFloat32, MemoryCategory::kGradients);
-      ctx.backend->copy(ctx.exec, own, exchange.received[0]);
+      const Tensor& piece = exchange.received.back();
+      const Tensor own = ctx.empty(piece.shape(), DType::kFloat32, MemoryCategory::kGradients);
+      ctx.backend->copy(ctx.exec, own, piece);
       sum.sums = {own};
     } else {
-      add(ctx, sum, exchange.received[0]);
+      add(ctx, sum, exchange.received.back());
     }
   }
 
@@ -61,8 +80,8 @@ class LibraryReduction final : public GradReduction {
 }  // namespace
 
 std::unique_ptr<GradReduction> library_reduction(const BatchLayout& batch,
-                                                 const GradReductionOptions& options, Communicator& comm) {
-  return std::make_unique<LibraryReduction>(batch, options, comm);
+                                                 const GradReductionOptions& options, const DataAxis& axis) {
+  return std::make_unique<LibraryReduction>(batch, options, axis);
 }
 
 }  // namespace trireme

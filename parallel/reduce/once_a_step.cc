@@ -1,34 +1,48 @@
 // Canonical, once a step: complete subtrees of this rank's run of micro-batches are joined at once; the
 // partial sums that are left are exchanged by all-to-all and added in tree order on the rank that owns the
-// piece. A run of 2^k micro-batches keeps k buffers of the model's size and one leaf of a block's.
+// piece. A run of 2^k micro-batches keeps k buffers of the model's size and one leaf of a block's. On two
+// levels a rank has one partial sum, and a host exchanges the sum of its ranks'.
 #include <algorithm>
 #include <utility>
 
-#include "parallel/reduce/grad_reduction.h"
+#include "parallel/reduce/host_sum.h"
+#include "runtime/base/error.h"
 
 namespace trireme {
 namespace {
 
 class OnceAStep final : public GradReduction {
  public:
-  OnceAStep(const BatchLayout& batch, const GradReductionOptions& options, Communicator& comm)
-      : GradReduction(batch, options, comm) {
-    for (int r = 0; r < batch.data_ranks; ++r) {
-      partials_.push_back(partial_sums(batch.global_micro_batch(r, 0), batch.per_rank()));
+  OnceAStep(const BatchLayout& batch, const GradReductionOptions& options, const DataAxis& axis)
+      : GradReduction(batch, options, axis) {
+    const int per_host = axis.ranks_per_host();
+    for (int h = 0; h < axis.num_hosts(); ++h) {
+      partials_.push_back(
+          partial_sums(batch.global_micro_batch(h * per_host, 0), per_host * batch.per_rank()));
       num_rounds_ = std::max(num_rounds_, partials_.back().size());
     }
+    TRIREME_CHECK(per_host == 1 || num_rounds_ == 1,
+                  "{} micro-batches on each of {} ranks of a host are no complete subtree of the sum over "
+                  "all: their number must be a power of two",
+                  batch.per_rank(), per_host);
   }
 
   bool completes_chunks() const override { return true; }
 
   void add_leaf(Context& ctx, GradSum& sum, int micro_batch) override {
     push(ctx, sum, std::exchange(sum.leaf, Tensor()),
-         {batch_.global_micro_batch(comm_.rank(), micro_batch), 0});
+         {batch_.global_micro_batch(axis_.rank(), micro_batch), 0});
+  }
+
+  void start_in_host(Context& ctx, GradSum& sum, GradExchange& exchange) override {
+    exchange.sources = {sum.sums[0]};
+    exchange.received = {receive_buffer(ctx, sum.sums[0].num_elems())};
+    start_host_sum(axis_, exchange);
   }
 
   void start(Context& ctx, GradSum& sum, GradExchange& exchange) override {
     // A rank with fewer partial sums than others sends its last one again; nobody reads it.
-    for (std::size_t round = 0; round < num_rounds_; ++round) {
+    for (std::size_t round = 0; round < num_rounds_ && !sums_in_host(); ++round) {
       exchange.sources.push_back(sum.sums[std::min(round, sum.sums.size() - 1)]);
     }
     start_all_to_all(ctx, exchange);
@@ -49,13 +63,14 @@ class OnceAStep final : public GradReduction {
   }
 
   void complete(Context& ctx, GradSum& sum) override {
-    if (comm_.size() == 1) finish_stack(ctx, sum);
+    if (axis_.size() == 1) finish_stack(ctx, sum);
   }
 
  private:
-  /// All ranks' partial sums over what this rank owns of a chunk, in order of their leaves.
+  /// All ranks' (of two levels: hosts') partial sums over what this rank owns of a chunk, in order of their
+  /// leaves.
   std::vector<Tensor> pieces_of(const GradExchange& exchange, const Chunk& chunk) const {
-    const std::int64_t piece = chunk.num_elems / comm_.size();
+    const std::int64_t piece = chunk.num_elems / axis_.size();
     std::vector<Tensor> pieces;
     for (std::size_t r = 0; r < partials_.size(); ++r) {
       for (std::size_t p = 0; p < partials_[r].size(); ++p) {
@@ -68,35 +83,24 @@ class OnceAStep final : public GradReduction {
 
   /// The memory that this rank's piece of a chunk's sum stays in.
   Tensor piece_of_sum(Context& ctx, GradSum& sum, const Chunk& chunk) const {
-    const Shape piece{chunk.num_elems / comm_.size()};
+    const Shape piece{chunk.num_elems / axis_.size()};
     if (options_.sharded.gradients) {
       sum.sums = {ctx.empty(piece, options_.dtype, MemoryCategory::kGradients)};
       return sum.sums[0];
     }
     sum.sums.resize(1);
-    return sum.sums[0].slice(chunk.first + comm_.rank() * piece.num_elems(), piece);
+    return sum.sums[0].slice(chunk.first + axis_.sharding().rank * piece.num_elems(), piece);
   }
 
-  /// The last addition writes `result`.
-  static void add_pieces(Context& ctx, const std::vector<Tensor>& pieces,
-                         const std::vector<Addition>& additions, const Tensor& result) {
-    for (std::size_t i = 0; i < additions.size(); ++i) {
-      const Tensor& target = pieces[static_cast<std::size_t>(additions[i].target)];
-      const Tensor& source = pieces[static_cast<std::size_t>(additions[i].source)];
-      ctx.run(AddArgs{.a = target, .b = source, .out = i + 1 < additions.size() ? target : result});
-    }
-    if (additions.empty()) ctx.backend->copy(ctx.exec, result, pieces[0]);
-  }
-
-  std::vector<std::vector<Subtree>> partials_;  // by rank
-  std::size_t num_rounds_ = 0;                  // most partial sums of any rank
+  std::vector<std::vector<Subtree>> partials_;  // by rank; of two levels, by host
+  std::size_t num_rounds_ = 0;                  // most partial sums of any
 };
 
 }  // namespace
 
 std::unique_ptr<GradReduction> once_a_step(const BatchLayout& batch, const GradReductionOptions& options,
-                                           Communicator& comm) {
-  return std::make_unique<OnceAStep>(batch, options, comm);
+                                           const DataAxis& axis) {
+  return std::make_unique<OnceAStep>(batch, options, axis);
 }
 
 }  // namespace trireme

@@ -48,6 +48,15 @@ TensorPlace tensor_place(const MeshGroups& groups) {
   return {.places = groups.mesh.size(Axis::kTensor), .place = groups.coord()[Axis::kTensor]};
 }
 
+// With the hosts filled in.
+EngineOptions on_hosts(EngineOptions options, const Communicator& world) {
+  if (options.hosts.empty()) options.hosts = world.hosts();
+  TRIREME_CHECK(options.hosts.size() == static_cast<std::size_t>(world.size()),
+                "EngineOptions::hosts has the hosts of {} ranks; the job has {}", options.hosts.size(),
+                world.size());
+  return options;
+}
+
 // What does not go together with stages, with the reason.
 const EngineOptions& checked(const EngineOptions& options) {
   if (options.pipeline.stages == 1) {
@@ -64,14 +73,22 @@ const EngineOptions& checked(const EngineOptions& options) {
 
 }  // namespace
 
+ExchangeChoice exchange_of(const EngineOptions& options, int num_ranks) {
+  const Mesh mesh = mesh_of(num_ranks, options.pipeline.stages, options.tensor);
+  return choose_exchange(options.exchange, mesh, options.hosts,
+                         training_layout(options, mesh.size(Axis::kData)), options.reduction);
+}
+
 Engine::Engine(BlockList blocks, std::shared_ptr<Communicator> comm, const EngineOptions& options)
     : Engine(std::make_shared<const BlockList>(std::move(blocks)), std::move(comm), options) {}
 
 Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communicator> comm,
                const EngineOptions& options)
     : blocks_(std::move(blocks)),
-      options_(checked(options)),
-      groups_(split_mesh(comm, mesh_of(comm->size(), options.pipeline.stages, options.tensor))),
+      options_(on_hosts(checked(options), *comm)),
+      exchange_(exchange_of(options_, comm->size())),
+      groups_(split_mesh(comm, mesh_of(comm->size(), options.pipeline.stages, options.tensor),
+                         exchange_.data_ranks_per_host)),
       batch_(training_layout(options, groups_.mesh.size(Axis::kData))),
       stages_(stages_of(options, *blocks_)),
       layout_(for_place(make_layout(*blocks_, options.group_min_bytes, stages_), tensor_place(groups_))),
@@ -97,14 +114,14 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
   }
   check_gradient_dtype(ctx_, *optimizer_);
   params_ = std::make_unique<ParamStore>(
-      ctx_, *blocks_, layout_, *optimizer_, groups_.along(Axis::kData),
+      ctx_, *blocks_, layout_, *optimizer_, DataAxis(groups_),
       ParamStoreOptions{.sharded = sharded_by(options.zero),
                         .offload = options.offload,
                         .working_dtype = options.precision.compute_dtype(),
                         .seed = options.seed,
                         .holdings = holdings_of_stage(layout_, stages_, groups_.coord()[Axis::kPipeline])});
   gradients_ = std::make_unique<GradAccumulator>(
-      layout_, batch_, reduction_options(options, *groups_.along(Axis::kData)), *groups_.along(Axis::kData));
+      layout_, batch_, reduction_options(options, *groups_.along(Axis::kData)), DataAxis(groups_));
   statistics_ = std::make_unique<StatisticStore>(ctx_, *blocks_, batch_, groups_, stages_);
   parts_.emplace(RankParts{.ctx = ctx_,
                            .blocks = *blocks_,
@@ -177,6 +194,7 @@ PlanOptions Engine::plan_options() const {
   return {.shard_state = sharded.optimizer,
           .shard_parameters = sharded.parameters,
           .gather_gradients = !sharded.optimizer && options_.reduction == Reduction::kCanonical,
+          .data_ranks_per_host = exchange_.data_ranks_per_host,
           .keep_gathered = options_.keep_gathered,
           .reduce_each_micro_batch = reduces_each_micro_batch(options_),
           .recompute_every = options_.recompute_every,

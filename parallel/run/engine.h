@@ -16,6 +16,7 @@
 #include "parallel/layout/sample_spec.h"
 #include "parallel/mesh/mesh_groups.h"
 #include "parallel/plan/planner.h"
+#include "parallel/reduce/exchange_choice.h"
 #include "parallel/run/dry_run.h"
 #include "parallel/run/executor.h"
 #include "parallel/run/non_finite.h"
@@ -50,6 +51,9 @@ struct EngineOptions {
   OptimizerConfig optimizer;
   float grad_clip = 0.0f;  // largest global gradient norm; 0: no clipping
   Reduction reduction = Reduction::kCanonical;
+  Exchange exchange = Exchange::kAuto;  // over the data axis: two levels where it spans hosts, or one
+  HostMap hosts;  // of every rank; empty: Communicator::hosts(). A prediction, which has nobody to ask, takes
+                  // more or less ranks than these as hosts like these, and an empty map as one host
   ZeroStage zero = ZeroStage::kNone;
   Offload offload = Offload::kNone;
   bool accumulate_unsharded = false;  // ZeRO-2 and 3: reduce gradients once a step, from whole buffers
@@ -71,6 +75,9 @@ struct EngineOptions {
       rewrite_plan;  // changes what the planner wrote, before it is validated: a step, an evaluation
   const Backend* backend = nullptr;  // in place of the device's own table: instrumented in tests
 };
+
+/// Of an engine with these options, whose `hosts` are all there, and so many ranks.
+ExchangeChoice exchange_of(const EngineOptions& options, int num_ranks);
 
 class Engine {
  public:
@@ -151,6 +158,10 @@ class Engine {
   /// Of all ranks.
   Communicator& communicator() const { return *groups_.world; }
   const MeshGroups& groups() const { return groups_; }
+  /// Whether exchanges over the data axis have one level or two, and why.
+  const ExchangeChoice& exchange() const { return exchange_; }
+  /// Of every rank.
+  const HostMap& hosts() const { return options_.hosts; }
   /// Which blocks run on which stage.
   const StageMap& stages() const { return stages_; }
   /// What watches that the ranks of this machine are there, and get on in steps and in what callers put into
@@ -176,6 +187,7 @@ class Engine {
 
   const std::shared_ptr<const BlockList> blocks_;
   const EngineOptions options_;
+  const ExchangeChoice exchange_;
   const MeshGroups groups_;
   const BatchLayout batch_;
   const StageMap stages_;

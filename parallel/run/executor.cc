@@ -76,15 +76,16 @@ void Executor::play(Run& run, const Action& action) {
     case ActionKind::kBackwardWeight:
       return compute.backward_weight(action);
     case ActionKind::kGather:
-      return for_groups(action.unit, &ParamStore::gather);
+    case ActionKind::kGatherInHost:
+    case ActionKind::kReduceGradInHost:
+    case ActionKind::kReduceGrad:
+    case ActionKind::kGatherGrad:
+    case ActionKind::kGatherGradInHost:
+      return exchange_over_data(action);
     case ActionKind::kRelease:
       return for_groups(action.unit, &ParamStore::release);
     case ActionKind::kSumChunks:
       return parts_.tensor->settle_sum();
-    case ActionKind::kReduceGrad:
-      return parts_.gradients.start_reduce(parts_.ctx, action.unit, action.micro_batch);
-    case ActionKind::kGatherGrad:
-      return parts_.gradients.start_gather(parts_.ctx, action.unit);
     case ActionKind::kSendActivation:
     case ActionKind::kSendGradient:
       return messages.send(action, compute.take_sent(action));
@@ -114,8 +115,28 @@ void Executor::play(Run& run, const Action& action) {
       return optimizer_step->update(action.unit);
     case ActionKind::kGatherUpdated:
       return optimizer_step->gather_updated(action.unit);
+    case ActionKind::kGatherUpdatedInHost:
+      return optimizer_step->gather_updated_in_host(action.unit);
     case ActionKind::kReduceStatistics:
       return parts_.statistics.reduce(optimizer_step->skip());
+  }
+}
+
+// Of parameters and gradients, before the norm.
+void Executor::exchange_over_data(const Action& action) {
+  switch (action.kind) {
+    case ActionKind::kGather:
+      return for_groups(action.unit, &ParamStore::gather);
+    case ActionKind::kGatherInHost:
+      return for_groups(action.unit, &ParamStore::gather_in_host);
+    case ActionKind::kReduceGradInHost:
+      return parts_.gradients.start_reduce_in_host(parts_.ctx, action.unit, action.micro_batch);
+    case ActionKind::kReduceGrad:
+      return parts_.gradients.start_reduce(parts_.ctx, action.unit, action.micro_batch);
+    case ActionKind::kGatherGrad:
+      return parts_.gradients.start_gather(parts_.ctx, action.unit);
+    default:
+      return parts_.gradients.start_gather_in_host(parts_.ctx, action.unit);
   }
 }
 
@@ -157,7 +178,10 @@ Tensor Executor::infer(const HostBatch& batch, KeyValueCache* cache) {
   Activations activations;
   for (std::size_t u = 0; u < parts_.blocks.size(); ++u) {
     const auto unit = static_cast<int>(u);
-    if (parts_.params.shards_parameters()) for_groups(unit, &ParamStore::gather);
+    if (parts_.params.shards_parameters()) {
+      for_groups(unit, &ParamStore::gather);
+      for_groups(unit, &ParamStore::gather_in_host);
+    }
     UnitParameters parameters(parts_, unit, nullptr);
     UnitStatistics statistics(parts_.statistics, unit, -1);
     Context ctx = parts_.ctx;

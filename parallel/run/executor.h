@@ -39,6 +39,7 @@ class Executor {
   std::string describe(const ExecutionInput& input, const Action& action, std::size_t position) const;
   void play_named(Run& run, const Action& action, std::size_t position);
   void play(Run& run, const Action& action);
+  void exchange_over_data(const Action& action);
   void for_groups(int unit, void (ParamStore::*change)(int group));
   /// From each rank's own. Collective over the world.
   Tensor all_losses(const Tensor& mine) const;

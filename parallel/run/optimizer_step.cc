@@ -57,13 +57,19 @@ void OptimizerStep::compute_norms() {
   }
 }
 
+// Of two levels: a number a norm block is too little to be two actions.
 void OptimizerStep::gather_norms() {
-  std::vector<Work> gathers;
-  for (std::size_t g = 0; g < norm_partials_.size(); ++g) {
-    if (!parts_.params.owns(static_cast<int>(g))) continue;
-    gathers.push_back(parts_.groups.along(Axis::kData)->all_gather(own_norms(g), norm_partials_[g]));
-  }
-  for (Work& gather : gathers) gather.wait();
+  const DataAxis& axis = parts_.params.axis();
+  const auto gather_each = [&](auto start) {
+    std::vector<Work> gathers;
+    for (std::size_t g = 0; g < norm_partials_.size(); ++g) {
+      if (parts_.params.owns(static_cast<int>(g))) gathers.push_back(start(g));
+    }
+    for (Work& gather : gathers) gather.wait();
+  };
+  gather_each([&](std::size_t g) { return axis.gather(own_norms(g), norm_partials_[g]); });
+  if (axis.is_hierarchical())
+    gather_each([&](std::size_t g) { return axis.gather_in_host(norm_partials_[g]); });
 }
 
 // Each place packs its own, so that one exchange does for all chunks of the stage. The first place may have
@@ -150,12 +156,20 @@ void OptimizerStep::update(int unit) {
   }
 }
 
-void OptimizerStep::gather_updated(int unit) {
+void OptimizerStep::for_updated_groups(int unit, void (ParamStore::*gather)(int group)) {
   for (const int group : parts_.layout.unit_groups[static_cast<std::size_t>(unit)]) {
     if (owner_unit(parts_.layout, group) == unit && parts_.params.holds(group)) {
-      parts_.params.gather_updated(group);
+      (parts_.params.*gather)(group);
     }
   }
+}
+
+void OptimizerStep::gather_updated(int unit) {
+  for_updated_groups(unit, &ParamStore::gather_updated);
+}
+
+void OptimizerStep::gather_updated_in_host(int unit) {
+  for_updated_groups(unit, &ParamStore::gather_in_host);
 }
 
 }  // namespace trireme

@@ -39,8 +39,9 @@ class OptimizerStep {
   void clip();
   /// Of what this rank owns of the unit's parameters.
   void update(int unit);
-  /// See ParamStore::gather_updated.
+  /// See ParamStore::gather_updated, and gather_in_host().
   void gather_updated(int unit);
+  void gather_updated_in_host(int unit);
 
   /// [] fp32, before clipping and without the loss scale.
   const Tensor& grad_norm() const { return grad_norm_; }
@@ -52,6 +53,7 @@ class OptimizerStep {
   const std::vector<Tensor>& norm_partials() const { return norm_partials_; }
 
  private:
+  void for_updated_groups(int unit, void (ParamStore::*gather)(int group));
   /// This rank's part of the partial sums of a group: all of them where gradients are not sharded.
   Tensor own_norms(std::size_t group) const;
   void show_gradients() const;

@@ -46,7 +46,10 @@ void TiedParameters::share() {
   for (const Use& use : uses_) {
     if (!use.is_first || use.user_stage != parts_.stage()) continue;
     parts_.params.receive_working(use.group, *comm, use.owner_stage);
-    if (parts_.params.gathers_updates()) parts_.params.gather_updated(use.group);
+    if (parts_.params.gathers_updates()) {
+      parts_.params.gather_updated(use.group);
+      parts_.params.gather_in_host(use.group);
+    }
   }
   parts_.params.settle();
 }

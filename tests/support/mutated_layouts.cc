@@ -118,6 +118,23 @@ void add_large(std::vector<MutatedLayout>& all) {
   all.push_back(layout_of({.stages = 3, .data = 1, .micro_batches = 4}, 2, kGpipe));
 }
 
+// Exchanges on two levels: two hosts of two data ranks each.
+void add_hosts(std::vector<MutatedLayout>& all) {
+  for (const int zero : {0, 1, 2, 3}) {
+    for (const int stages : {1, 2}) {
+      for (const Reduction reduction : {Reduction::kCanonical, Reduction::kFast}) {
+        if (stages == 2 && reduction == Reduction::kFast && zero > 1) continue;
+        all.push_back(layout_of({.stages = stages, .data = 4, .micro_batches = 2}, zero));
+        all.back().in.tied = stages == 2;
+        all.back().reduction = reduction;
+        all.back().ranks_per_host = 2;
+      }
+    }
+  }
+  all.push_back(all.back());
+  all.back().in.group_min_bytes = 1 << 13;
+}
+
 MutatedLayout random_layout(std::mt19937_64& random) {
   const auto draw = [&](int least, int most) {
     return least + static_cast<int>(random() % static_cast<unsigned>(most - least + 1));
@@ -158,6 +175,7 @@ std::vector<MutatedLayout> mutated_layouts() {
   add_exchanges(all);
   add_batch_norm(all);
   add_large(all);
+  add_hosts(all);
   return all;
 }
 
@@ -169,16 +187,18 @@ std::vector<MutatedLayout> random_layouts(std::size_t count, std::uint64_t seed)
 }
 
 std::string MutatedLayout::to_string() const {
-  return fmt::format(
-      "{}{}{}{}{}, {} micro-batches", in.to_string(), model == Model::kResNet ? ", batch norm" : "",
-      reduction == Reduction::kFast ? ", fast reduction" : "",
-      in.precision.mode() == PrecisionMode::kBf16 ? ", bf16" : "",
-      in.group_min_bytes > 0 ? ", shared groups" : "", in.global_batch / in.micro_batch / in.data);
+  return fmt::format("{}{}{}{}{}{}, {} micro-batches", in.to_string(),
+                     model == Model::kResNet ? ", batch norm" : "",
+                     reduction == Reduction::kFast ? ", fast reduction" : "",
+                     in.precision.mode() == PrecisionMode::kBf16 ? ", bf16" : "",
+                     in.group_min_bytes > 0 ? ", shared groups" : "", ranks_per_host > 0 ? ", hosts" : "",
+                     in.global_batch / in.micro_batch / in.data);
 }
 
 EngineOptions MutatedLayout::options() const {
   EngineOptions options = in.options();
   options.reduction = reduction;
+  if (ranks_per_host > 0) options.hosts = hosts_of(in.ranks(), ranks_per_host);
   if (in.precision.mode() == PrecisionMode::kFp16) {
     options.loss_scale = {.kind = LossScaleConfig::Kind::kDynamic, .initial = kLossScale};
   }

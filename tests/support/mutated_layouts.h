@@ -19,6 +19,7 @@ struct MutatedLayout {
   PipelineLayout in;
   Model model = Model::kGpt;
   Reduction reduction = Reduction::kCanonical;
+  int ranks_per_host = 0;  // 0: all on one
 
   std::string to_string() const;
   EngineOptions options() const;
@@ -26,7 +27,7 @@ struct MutatedLayout {
 };
 
 /// Stages x data ranks x ZeRO x schedule x recompute x tied parameters x batch norm x accumulation x
-/// reduction, on 1 to 8 ranks.
+/// reduction x hosts, on 1 to 8 ranks.
 std::vector<MutatedLayout> mutated_layouts();
 /// As many others, drawn from `seed`.
 std::vector<MutatedLayout> random_layouts(std::size_t count, std::uint64_t seed);

@@ -141,6 +141,31 @@ TEST(PlanReport, RanksShareTheMemoryOfTheirMachine) {
               HasSubstr("--ranks-per-machine 4 is more than --ranks 2"));
 }
 
+// Machines are hosts: between them data ranks exchange on two levels, and tensor ranks should not be on
+// several.
+TEST(PlanReport, SaysHowHostsExchange) {
+  JobConfig config = synthetic_job();
+  const PlanReport two_levels = make_plan_report(config, 8, 2);
+  EXPECT_THAT(
+      to_text(two_levels),
+      AllOf(HasSubstr("exchange: hierarchical: gradients are summed over the 2 data ranks of a host"),
+            HasSubstr("ranks, and their coordinates, by host:"), HasSubstr("  3     6-7    0         6-7")));
+  const auto json = nlohmann::json::parse(to_json(two_levels));
+  EXPECT_EQ(json["exchange"], "hierarchical");
+  EXPECT_EQ(json["places"][5],
+            nlohmann::json({{"rank", 5}, {"pipeline", 0}, {"data", 5}, {"tensor", 0}, {"host", 2}}));
+  config.parallel.exchange = Exchange::kFlat;
+  EXPECT_EQ(nlohmann::json::parse(to_json(make_plan_report(config, 8, 2)))["exchange"], "flat");
+  config.parallel.exchange = Exchange::kHierarchical;
+  EXPECT_THAT(to_text(make_plan_report(config, 8)),
+              HasSubstr("exchange: flat, not hierarchical: no data axis spans hosts"));
+  config.model.tensor_chunks = 2;
+  config.parallel.tensor = 2;
+  EXPECT_EQ(make_plan_report(config, 4, 2).tensor_warning, "");
+  EXPECT_THAT(make_plan_report(config, 4, 1).tensor_warning,
+              AllOf(HasSubstr("parallel.tensor = 2 spans hosts: each rank sends"), HasSubstr("a step")));
+}
+
 // A segment of all blocks is the last one, which is kept.
 TEST(PlanReport, RecomputeThatRecomputesNothingIsRefused) {
   JobConfig config = synthetic_job();  // 2 layers, 4 blocks

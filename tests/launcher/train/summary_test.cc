@@ -26,6 +26,8 @@ TEST(Summary, FiguresLayoutAndHash) {
   EXPECT_EQ(read["state_hash"], "abcd");
   EXPECT_EQ(read["layout"]["ranks"], 4);
   EXPECT_EQ(read["layout"]["reduction"], "fast");
+  EXPECT_EQ(read["layout"]["exchange"], "flat");
+  EXPECT_EQ(read["layout"]["hosts"], 1);
   EXPECT_EQ(read["layout"]["keep_gathered"], true);
   EXPECT_EQ(read["layout"]["accumulate_unsharded"], false);
   EXPECT_EQ(read["memory"]["gradients"], 128);

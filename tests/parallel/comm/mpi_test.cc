@@ -21,6 +21,7 @@ void knows_its_node(const MpiSession& session) {
   // The tests run on one machine.
   EXPECT_EQ(session.local_rank(), session.world()->rank());
   EXPECT_EQ(session.num_local_ranks(), session.world()->size());
+  EXPECT_EQ(session.world()->hosts(), std::vector<int>(static_cast<std::size_t>(session.world()->size()), 0));
   EXPECT_THROW(MpiSession second, Error);
   EXPECT_THROW((void)session.make_communicator(0), Error);
   EXPECT_THROW((void)session.make_communicator(kMaxMpiCount + 1), Error);

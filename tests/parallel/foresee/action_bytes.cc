@@ -27,6 +27,7 @@ class Pricing {
         data_(facts.plan.mesh.size(Axis::kData)),
         tensor_(facts.plan.mesh.size(Axis::kTensor)),
         stage_(facts.plan.mesh.coord(facts.rank)[Axis::kPipeline]),
+        per_host_(facts.plan.data_ranks_per_host),
         exchange_{data_, 0},
         sharded_(sharded_by(options_.zero)),
         sharding_(sharded_.optimizer ? exchange_ : Sharding{}),
@@ -47,6 +48,8 @@ class Pricing {
     switch (action.kind) {
       case kGather:
         return gather(action.unit);
+      case kGatherInHost:
+        return gather_in_host(action.unit);
       case kRelease:
         for (const int g : groups_of(action.unit)) --users_[static_cast<std::size_t>(g)];
         return 0;
@@ -56,6 +59,8 @@ class Pricing {
         return gather_chunk_norms();
       case kReduceGrad:
         return reduce_gradient(action.unit);
+      case kReduceGradInHost:
+        return reduce_gradient_in_host(action.unit);
       case kSendActivation:
         return boundary(action.unit, /*gradients=*/false);
       case kSendGradient:
@@ -67,13 +72,17 @@ class Pricing {
         return sent_bytes_of(CallKind::kAllGather, kFloatBytes * per_rank() * facts_.plan.mesh.num_ranks(),
                              facts_.plan.mesh.num_ranks());
       case kGatherGrad:
-        return gather_grad(action.unit);
+        return gather_grad(action.unit, [this](std::int64_t bytes) { return gathered(bytes); });
+      case kGatherGradInHost:
+        return gather_grad(action.unit, [this](std::int64_t bytes) { return gathered_in_host(bytes); });
       case kGatherNorms:
         return gather_norms();
       case kBroadcastNorms:
         return broadcast_norms();
       case kGatherUpdated:
-        return gather_updated(action.unit);
+        return gather_updated(action.unit, [this](std::int64_t bytes) { return gathered(bytes); });
+      case kGatherUpdatedInHost:
+        return gather_updated(action.unit, [this](std::int64_t bytes) { return gathered_in_host(bytes); });
       case kReduceStatistics:
         return statistics();
       default:
@@ -91,34 +100,48 @@ class Pricing {
   }
   std::int64_t working_bytes() const { return size_bytes(options_.precision.compute_dtype()); }
   std::int64_t grad_bytes() const { return size_bytes(options_.precision.grad_dtype); }
+  // Of two levels, the R-th part of a buffer that a rank's place has: over the hosts.
   std::int64_t along_data(CallKind kind, std::int64_t bytes) const {
-    return sent_bytes_of(kind, bytes, data_);
+    return sent_bytes_of(kind, bytes / per_host_, data_ / per_host_);
   }
-  std::int64_t gathered(int group) const {
-    return along_data(CallKind::kAllGather, exchange_.padded(elems(group)) * working_bytes());
+  std::int64_t gathered(std::int64_t bytes) const { return along_data(CallKind::kAllGather, bytes); }
+  std::int64_t gathered_in_host(std::int64_t bytes) const {
+    return sent_bytes_of(CallKind::kAllGather, bytes, per_host_);
   }
+  std::int64_t whole_bytes(int group) const { return exchange_.padded(elems(group)) * working_bytes(); }
   Holding holding(int group) const { return holdings_[static_cast<std::size_t>(group)]; }
 
   // A group that an earlier user still keeps is here already.
   std::int64_t gather(int unit) {
     std::int64_t sent = 0;
     for (const int g : groups_of(unit)) {
-      if (users_[static_cast<std::size_t>(g)]++ == 0) sent += gathered(g);
+      if (users_[static_cast<std::size_t>(g)]++ > 0) continue;
+      sent += gathered(whole_bytes(g));
+      owes_in_host_.insert(g);
     }
     return sent;
   }
 
-  std::int64_t gather_updated(int unit) const {
+  std::int64_t gather_in_host(int unit) {
+    std::int64_t sent = 0;
+    for (const int g : groups_of(unit)) {
+      if (owes_in_host_.erase(g) > 0) sent += gathered_in_host(whole_bytes(g));
+    }
+    return sent;
+  }
+
+  template <class Bytes>
+  std::int64_t gather_updated(int unit, Bytes bytes_of) const {
     std::int64_t sent = 0;
     for (int g = 0; g < static_cast<int>(layout_.groups.size()); ++g) {
-      if (owner_unit(layout_, g) == unit && holding(g) != Holding::kNothing) sent += gathered(g);
+      if (owner_unit(layout_, g) == unit && holding(g) != Holding::kNothing) sent += bytes_of(whole_bytes(g));
     }
     return sent;
   }
 
   // Partial sums of a rank that reduces once a step; every rank sends as many as the one that has most.
   std::int64_t rounds() const {
-    if (each_) return 1;
+    if (each_ || per_host_ > 1) return 1;
     std::size_t most = 0;
     for (int rank = 0; rank < data_; ++rank) {
       most = std::max(most, partial_sums(rank * per_rank(), per_rank()).size());
@@ -140,12 +163,26 @@ class Pricing {
     return sent;
   }
 
-  // Further uses of a group were added to its sum before.
-  std::int64_t gather_grad(int unit) const {
+  std::int64_t reduce_gradient_in_host(int unit) const {
     std::int64_t sent = 0;
     for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
-      if (bucket(b).unit != unit || bucket(b).use > 0) continue;
-      sent += along_data(CallKind::kAllGather, exchange_.padded(elems(bucket(b).group)) * grad_bytes());
+      if (bucket(b).unit != unit) continue;
+      const bool fast = options_.reduction == Reduction::kFast;
+      sent += sent_bytes_of(fast ? CallKind::kReduceScatter : CallKind::kAllToAll,
+                            exchange_.padded(elems(bucket(b).group)) * grad_bytes(), per_host_);
+    }
+    return sent;
+  }
+
+  // Further uses of a group were added to its sum before, or are whole until then in the library's sum.
+  template <class Bytes>
+  std::int64_t gather_grad(int unit, Bytes bytes_of) const {
+    std::int64_t sent = 0;
+    for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
+      const bool added = bucket(b).use > 0 && options_.reduction == Reduction::kCanonical;
+      if (bucket(b).unit == unit && !added) {
+        sent += bytes_of(exchange_.padded(elems(bucket(b).group)) * grad_bytes());
+      }
     }
     return sent;
   }
@@ -186,7 +223,9 @@ class Pricing {
   std::int64_t gather_norms() const {
     std::int64_t sent = 0;
     for (int g = 0; g < static_cast<int>(layout_.groups.size()); ++g) {
-      if (holding(g) == Holding::kOwned) sent += along_data(CallKind::kAllGather, norm_bytes(g));
+      if (holding(g) != Holding::kOwned) continue;
+      sent += gathered(norm_bytes(g));
+      if (per_host_ > 1) sent += gathered_in_host(norm_bytes(g));
     }
     return sent;
   }
@@ -233,19 +272,20 @@ class Pricing {
         owned += (spec.shape.num_elems() + kAlign - 1) / kAlign * kAlign;
       }
     }
-    return along_data(CallKind::kAllGather, data_ * per_rank() * owned * kFloatBytes);
+    return sent_bytes_of(CallKind::kAllGather, data_ * per_rank() * owned * kFloatBytes, data_);
   }
 
   const TrafficFacts& facts_;
   const EngineOptions& options_;
   const ModelLayout& layout_;
   const StageMap& stages_;
-  const int data_, tensor_, stage_;
+  const int data_, tensor_, stage_, per_host_;
   const Sharding exchange_;  // of sums in flight
   const ShardedState sharded_;
   const Sharding sharding_;  // of masters
   const std::vector<Holding> holdings_;
   std::vector<int> users_;  // of each group, while it is gathered
+  std::set<int> owes_in_host_;
   const bool each_;
   std::optional<BoundaryShapes> shapes_;
 };

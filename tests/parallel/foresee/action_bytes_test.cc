@@ -67,37 +67,47 @@ std::string to_string(const Bytes& bytes) {
   return text;
 }
 
+// Of one rank of the job.
+void expect_planned_bytes(const Model& model, const EngineOptions& options, int ranks, int rank,
+                          const std::string& where) {
+  const PlannedJob job{model.blocks, options, model.sample, ranks};
+  const auto engine = engine_on_meta(job, rank);
+  const StepPrediction step = predict_step(model.blocks, options, model.sample, ranks, rank);
+  const Bytes planned = sent_by_kind({.blocks = *model.blocks,
+                                      .options = options,
+                                      .layout = engine->layout(),
+                                      .plan = engine->plan(),
+                                      .rank = rank});
+  EXPECT_EQ(to_string(planned), to_string(measured(step))) << where << ", rank " << rank;
+  EXPECT_EQ(total(planned), step.sent_bytes) << where << ", rank " << rank;
+}
+
+// Data ranks, how many of them a host has, and the samples of each.
+struct Ranks {
+  int data, per_host, samples;
+};
+
 TEST(ActionBytes, OfThePlanAreWhatTheCommunicatorSends) {
   for (const Model& model : models()) {
     for (const int stages : {1, 2}) {
-      for (const int data : {1, 2, 3}) {
+      for (const Ranks& r : {Ranks{1, 1, 6}, {2, 2, 6}, {3, 3, 6}, {4, 2, 4}}) {
         for (const Reduction reduction : {Reduction::kCanonical, Reduction::kFast}) {
           for (const int zero : {0, 1, 2, 3}) {
-            EngineOptions options{.global_batch = 6 * data,
-                                  .micro_batch = 2,
-                                  .grad_clip = 1.0f,
-                                  .reduction = reduction,
-                                  .zero = static_cast<ZeroStage>(zero),
-                                  .pipeline = {.stages = stages},
-                                  .tensor = model.tensor,
-                                  .sample = model.sample};
-            options.device = {DeviceType::kMeta};
-            const int ranks = stages * data * model.tensor;
-            for (int rank = 0; rank<ranks; rank += model.tensor> 1 ? 1 : data) {
-              const auto comm = std::make_shared<RecordingCommunicator>(rank, ranks);
-              expect_mesh_splits(*comm, mesh_of(ranks, stages, model.tensor));
-              const Engine engine(model.blocks, comm, options);
-              const StepPrediction step = predict_step(model.blocks, options, model.sample, ranks, rank);
-              const Bytes planned = sent_by_kind({.blocks = *model.blocks,
-                                                  .options = options,
-                                                  .layout = engine.layout(),
-                                                  .plan = engine.plan(),
-                                                  .rank = rank});
-              const std::string where =
-                  fmt::format("{}, {} stages x {} ranks, zero {}, fast {}, rank {}", model.name, stages, data,
-                              zero, reduction == Reduction::kFast, rank);
-              EXPECT_EQ(to_string(planned), to_string(measured(step))) << where;
-              EXPECT_EQ(total(planned), step.sent_bytes) << where;
+            const int ranks = stages * r.data * model.tensor;
+            const EngineOptions options{.global_batch = r.samples * r.data,
+                                        .micro_batch = 2,
+                                        .grad_clip = 1.0f,
+                                        .reduction = reduction,
+                                        .hosts = hosts_of(ranks, r.per_host * model.tensor),
+                                        .zero = static_cast<ZeroStage>(zero),
+                                        .pipeline = {.stages = stages},
+                                        .tensor = model.tensor,
+                                        .sample = model.sample};
+            const std::string where =
+                fmt::format("{}, {} stages x {} ranks of {} a host, zero {}, fast {}", model.name, stages,
+                            r.data, r.per_host, zero, reduction == Reduction::kFast);
+            for (int rank = 0; rank<ranks; rank += model.tensor> 1 ? 1 : r.data) {
+              expect_planned_bytes(model, options, ranks, rank, where);
             }
           }
         }

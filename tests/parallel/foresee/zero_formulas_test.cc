@@ -30,7 +30,7 @@ StateBytes measured(const BlockList& blocks, const ModelLayout& layout, ZeroStag
   Context grad_ctx = ctx;
   const auto comm = std::make_shared<RecordingCommunicator>(ranks - 1, ranks);
   const auto optimizer = make_optimizer({.kind = OptimizerConfig::Kind::kAdamW});
-  const ParamStore store(ctx, blocks, layout, *optimizer, comm,
+  const ParamStore store(ctx, blocks, layout, *optimizer, DataAxis(comm),
                          {.sharded = sharded_by(zero), .working_dtype = DType::kBFloat16});
   const bool each = zero >= ZeroStage::kGradients;
   const BatchLayout batch{.global_batch = ranks,

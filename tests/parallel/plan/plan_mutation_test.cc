@@ -21,13 +21,14 @@ struct Case {
   int zero = 0, stages = 1, data = 1, chunks = 1, recompute = 0, prefetch = 1;
   PipelineSchedule schedule = kOneForwardOneBackward;
   bool keep_gathered = false, accumulate_unsharded = false, tied = false;
-  int units = 6, tensor = 1;
+  int units = 6, tensor = 1, per_host = 1;
 
   std::string to_string() const {
     return fmt::format(
-        "zero {}{}{}, {} stages of {} chunk(s) x {} ranks x {}, {}, recompute {}, prefetch {}, {} units{}",
+        "zero {}{}{}, {} stages of {} chunk(s) x {} ranks of {} a host x {}, {}, recompute {}, prefetch {}, "
+        "{} units{}",
         zero, keep_gathered ? " kept gathered" : "", accumulate_unsharded ? " unsharded" : "", stages, chunks,
-        data, tensor, name(schedule), recompute, prefetch, units, tied ? ", tied" : "");
+        data, per_host, tensor, name(schedule), recompute, prefetch, units, tied ? ", tied" : "");
   }
   Mesh mesh() const { return {{Axis::kData, data}, {Axis::kPipeline, stages}, {Axis::kTensor, tensor}}; }
   bool reduces_each() const { return zero >= 2 && !accumulate_unsharded; }
@@ -40,6 +41,7 @@ struct Case {
     PlanOptions options{.shard_state = zero >= 1,
                         .shard_parameters = zero == 3,
                         .gather_gradients = zero == 0,
+                        .data_ranks_per_host = per_host,
                         .keep_gathered = keep_gathered,
                         .reduce_each_micro_batch = reduces_each(),
                         .recompute_every = recompute,
@@ -96,6 +98,12 @@ std::vector<Case> cases() {
     }
     all.push_back({.zero = zero, .recompute = 1, .tensor = 4});
   }
+  for (const int zero : {0, 1, 2, 3}) {
+    all.push_back({.zero = zero, .data = 4, .per_host = 2});
+    all.push_back({.zero = zero, .stages = 2, .data = 4, .recompute = 1, .tied = true, .per_host = 2});
+  }
+  all.push_back({.zero = 3, .data = 4, .prefetch = 2, .keep_gathered = true, .per_host = 2});
+  all.push_back({.zero = 3, .data = 4, .accumulate_unsharded = true, .tensor = 2, .per_host = 2});
   all.push_back({.units = 1});
   all.push_back({.zero = 3, .data = 2, .units = 1});
   all.push_back({.stages = 2, .units = 2});
@@ -133,8 +141,8 @@ TEST(PlanMutations, NoActionOfAStepCanBeLeftOut) {
 TEST(PlanMutations, NoActionOfAnEvaluationCanBeLeftOut) {
   std::set<ActionKind> kinds;
   for (const Case& c : cases()) expect_that_nothing_can_be_left_out(c.evaluation(), c.to_string(), kinds);
-  EXPECT_EQ(kinds, (std::set<ActionKind>{kGather, kRelease, kForward, kSumChunks, kSendActivation,
-                                         kRecvActivation, kReduceLoss}));
+  EXPECT_EQ(kinds, (std::set<ActionKind>{kGather, kGatherInHost, kRelease, kForward, kSumChunks,
+                                         kSendActivation, kRecvActivation, kReduceLoss}));
 }
 
 }  // namespace

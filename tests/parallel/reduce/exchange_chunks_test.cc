@@ -59,12 +59,13 @@ Tensor in_fp32(Context& ctx, const Tensor& values) {
 }
 
 // One step: element e of micro-batch g has a value of its own. Returns the whole gradient.
-Tensor reduce_step(Context& ctx, Communicator& comm, DType dtype) {
+Tensor reduce_step(Context& ctx, const DataAxis& axis, DType dtype, std::int64_t micro_batches = 12) {
+  const Communicator& comm = axis.all();
   BlockList blocks;
   blocks.push_back(std::make_unique<Matrix>());
   const ModelLayout layout = make_layout(blocks);
-  const BatchLayout batch{.global_batch = 12, .data_ranks = comm.size()};
-  GradAccumulator gradients(layout, batch, {.cut_exchanges = true, .dtype = dtype}, comm);
+  const BatchLayout batch{.global_batch = micro_batches, .data_ranks = comm.size()};
+  GradAccumulator gradients(layout, batch, {.cut_exchanges = true, .dtype = dtype}, axis);
   for (int m = 0; m < batch.per_rank(); ++m) {
     gradients.begin(ctx, 0, m);
     const Tensor leaf = gradients.target(layout.uses[0][0]).tensor;
@@ -74,8 +75,10 @@ Tensor reduce_step(Context& ctx, Communicator& comm, DType dtype) {
     }
     gradients.end(ctx, 0, m);
   }
+  if (axis.is_hierarchical()) gradients.start_reduce_in_host(ctx, 0, -1);
   gradients.start_reduce(ctx, 0, -1);
   if (comm.size() > 1) gradients.start_gather(ctx, 0);
+  if (axis.is_hierarchical()) gradients.start_gather_in_host(ctx, 0);
   gradients.finish(ctx);
   return gradients.gradient(0);
 }
@@ -106,6 +109,25 @@ TEST(ExchangeChunks, ChangeNoBitOfTheSum) {
     for (const int ranks : {2, 3, 4}) {
       run_local_contexts(ranks, [&](LocalRank& rank) {
         const Tensor sum = in_fp32(rank.ctx, reduce_step(rank.ctx, *rank.comm, dtype));
+        EXPECT_TRUE(rank.ctx.to_host(sum) == expected) << ranks << " ranks, " << name(dtype);
+      });
+    }
+  }
+}
+
+// On two levels, each chunk is summed inside of the host, over the hosts, and gathered over both.
+TEST(ExchangeChunks, ChangeNoBitOnTwoLevels) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const auto& [ranks, per_host] : {std::pair{4, 2}, {6, 2}, {8, 4}}) {
+      const std::int64_t micro_batches = 2 * ranks;
+      std::vector<float> expected;
+      run_local_contexts(1, [&](LocalRank& rank) {
+        expected =
+            rank.ctx.to_host(in_fp32(rank.ctx, reduce_step(rank.ctx, *rank.comm, dtype, micro_batches)));
+      });
+      run_local_contexts(ranks, [&](LocalRank& rank) {
+        const MeshGroups groups = split_mesh(rank.comm, {{Axis::kData, ranks}}, per_host);
+        const Tensor sum = in_fp32(rank.ctx, reduce_step(rank.ctx, DataAxis(groups), dtype, micro_batches));
         EXPECT_TRUE(rank.ctx.to_host(sum) == expected) << ranks << " ranks, " << name(dtype);
       });
     }

@@ -1,0 +1,74 @@
+// The data axis as exchanges of gradients and parameters see it: one level of ranks, or two, hosts and the
+// ranks of each.
+//
+// [Note: two levels] N = H x R data ranks lie on H hosts, R neighbours on each. A buffer is summed inside of
+// each host first, so that one copy of it leaves a host in place of R, and gathered over the hosts first, so
+// that one copy enters. The rank at place p of host h owns piece p H + h of a buffer. So the ranks at one
+// place of all hosts own a contiguous part of it, one R-th, and every exchange of either level is a plain
+// collective over contiguous memory. Bytes that a host sends: (H-1)/H of a buffer for the sum and as many for
+// the gathering, the least that there is. Without hosts in between, as if each rank had a host of its own: R
+// = 1, and rank r owns piece r.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "parallel/comm/communicator.h"
+#include "parallel/layout/sharding.h"
+#include "parallel/mesh/mesh_groups.h"
+
+namespace trireme {
+
+class DataAxis {
+ public:
+  explicit DataAxis(const MeshGroups& groups)
+      : all_(groups.along(Axis::kData)), in_host_(groups.in_host), over_hosts_(groups.over_hosts) {}
+  /// One level.
+  DataAxis(std::shared_ptr<Communicator> all) : all_(std::move(all)) {}
+  /// The same; `all` outlives this.
+  DataAxis(Communicator& all) : all_(std::shared_ptr<Communicator>(), &all) {}
+
+  int size() const { return all_->size(); }
+  int rank() const { return all_->rank(); }
+  bool is_hierarchical() const { return in_host_ != nullptr; }
+  /// H and R of [Note: two levels].
+  int num_hosts() const { return over_hosts().size(); }
+  int ranks_per_host() const { return is_hierarchical() ? in_host_->size() : 1; }
+
+  /// All ranks.
+  Communicator& all() const { return *all_; }
+  /// The ranks at this rank's place of every host; of one level, all ranks.
+  Communicator& over_hosts() const { return is_hierarchical() ? *over_hosts_ : *all_; }
+  /// The ranks of this rank's host; only of two levels.
+  Communicator& in_host() const { return *in_host_; }
+
+  /// What this rank owns of a buffer that is cut over the axis.
+  Sharding sharding() const {
+    const int shard = is_hierarchical() ? in_host_->rank() * num_hosts() + over_hosts_->rank() : rank();
+    return {size(), shard};
+  }
+  /// What the ranks at this rank's place own of it together.
+  Tensor part_of_place(const Tensor& whole) const {
+    const std::int64_t part = whole.num_elems() / ranks_per_host();
+    return is_hierarchical() ? whole.slice(in_host_->rank() * part, {part}) : whole;
+  }
+
+  /// Starts to gather pieces: all of `whole`, or of two levels part_of_place(whole). `own` may be this rank's
+  /// piece of it. Collective over over_hosts().
+  Work gather(const Tensor& own, const Tensor& whole) const {
+    return over_hosts().all_gather(own, part_of_place(whole));
+  }
+  /// Starts the second half, of two levels: part_of_place(whole) of every rank of the host becomes `whole`.
+  Work gather_in_host(const Tensor& whole) const { return in_host_->all_gather(part_of_place(whole), whole); }
+  /// Both, and waits.
+  void gather_and_wait(const Tensor& own, const Tensor& whole) const {
+    gather(own, whole).wait();
+    if (is_hierarchical()) gather_in_host(whole).wait();
+  }
+
+ private:
+  std::shared_ptr<Communicator> all_;
+  std::shared_ptr<Communicator> in_host_, over_hosts_;  // null: one level
+};
+
+}  // namespace trireme
