@@ -73,8 +73,10 @@ class GpuGate(unittest.TestCase):
     def test_dry_run_of_probe(self):
         stages, _ = self.dry_run("probe")
         self.assertGreater(stages["rates"]["result"]["sgemm_gflops"], 0)
-        for job, call in (("gpt2_124m", "attention_fwd"), ("resnet50", "conv2d_bwd_weight")):
-            for precision in ("bf16", "fp16", "fp8") if job == "gpt2_124m" else ("bf16", "fp16"):
+        for job, call, precisions in (("gpt2_124m", "attention_fwd", ("bf16", "fp16", "fp8")),
+                                      ("llama_grouped", "attention_bwd", ("bf16",)),
+                                      ("resnet50", "conv2d_bwd_weight", ("bf16", "fp16"))):
+            for precision in precisions:
                 calls = stages[f"engines_{job}_{precision}"]["result"]
                 self.assertIn(call, {line["call"] for line in calls})
                 self.assertEqual(stages[f"native_engines_{job}_{precision}"]["result"], {"native": []})
