@@ -28,7 +28,7 @@ constexpr std::int64_t attention_engine_bytes(std::int64_t score_bytes) {
 template <class Args>
 bool suits_attention_library(const Args& args) {
   return size_bytes(args.qkv.dtype) == 2 && args.dropout_p <= 0.0f && !args.key_bounds.defined() &&
-         args.qkv.num_elems() > 0 && args.qkv.shape[2] / 3 / args.num_heads % 8 == 0;
+         args.qkv.num_elems() > 0 && packed_heads(args).dim % 8 == 0;
 }
 
 /// What is computed at a time.
@@ -53,17 +53,34 @@ inline AttentionPart attention_part(const AttentionBwdArgs& args,
   return {divisor_within(samples, score_bytes / (heads * head_bytes)), heads};
 }
 
-/// The bytes that the backward holds beside its tensors while it runs: the gradients of a part's scores, and
-/// a sum for each row of scores. 0 where the native kernel runs. Later versions of the library need less.
+/// The library takes no part of rows whose fp32 values do not begin at multiples of 16 bytes.
+inline bool goes_in_parts(const AttentionBwdArgs& args, const AttentionPart& part) {
+  return (part.samples == args.qkv.shape[0] && part.heads == args.num_heads) || args.qkv.shape[1] % 4 == 0;
+}
+
+/// Of the copied keys and values of `samples` samples in [Note: grouped queries on cuda], or of their
+/// gradients.
+inline std::int64_t repeated_heads_bytes(ConstTensorView qkv, const PackedHeads& heads,
+                                         std::int64_t samples) {
+  return samples * qkv.shape[1] * 2 * heads.width() * size_bytes(qkv.dtype);
+}
+
+/// The bytes that the backward holds beside its tensors while it runs: the gradients of a part's scores, a
+/// sum for each row of scores, and for grouped queries the copied keys and values with their gradients. 0
+/// where the native kernel runs. Later versions of the library need less.
 inline std::int64_t attention_bwd_workspace(const AttentionBwdArgs& args,
                                             std::int64_t score_bytes = kAttentionScoreBytes) {
   if (!suits_attention_library(args)) return 0;
-  const std::int64_t samples = args.qkv.shape[0], heads = args.num_heads, seq_len = args.qkv.shape[1];
+  const PackedHeads heads = packed_heads(args);
+  const std::int64_t seq_len = args.qkv.shape[1];
   const AttentionPart part = attention_part(args, score_bytes);
   const std::int64_t scores = part.samples * part.heads * seq_len * seq_len * size_bytes(args.qkv.dtype);
-  const bool is_whole = part.samples == samples && part.heads == heads;
-  if (scores > attention_engine_bytes(score_bytes) || (!is_whole && seq_len % 4 != 0)) return 0;
-  return charged_bytes(scores) + charged_bytes(samples * heads * seq_len * std::int64_t{sizeof(float)});
+  if (scores > attention_engine_bytes(score_bytes) || !goes_in_parts(args, part)) return 0;
+  const std::int64_t samples = heads.group() > 1 ? part.samples : args.qkv.shape[0];
+  const std::int64_t copies =
+      heads.group() > 1 ? 2 * charged_bytes(repeated_heads_bytes(args.qkv, heads, samples)) : 0;
+  const std::int64_t rows = samples * heads.queries * seq_len;
+  return charged_bytes(scores) + charged_bytes(rows * std::int64_t{sizeof(float)}) + copies;
 }
 
 }  // namespace trireme

@@ -104,9 +104,30 @@ void visit_views(LayerNormBwdArgs& args, Visit visit) {
   visit(args.dbeta, use_of(args.dbeta_mode));
 }
 
-/// Softmax(scale Q K^T) V without ever holding [T, T] (Dao et al. 2022). Packed: qkv[b, t] = [q | k | v],
-/// each [num_heads, head_dim]. Dropout, when p > 0, drops probabilities: element index of (head, query, key)
-/// is (head * T + query) * T + key within its sample, drawn as in DropoutArgs.
+/// The heads of packed rows [q | k | v]: H of queries, K of keys and as many of values, of D elements each.
+struct PackedHeads {
+  std::int64_t queries, keys, dim;
+
+  /// Heads of queries that read one head of keys: head h reads head h / group().
+  std::int64_t group() const { return queries / keys; }
+  /// Elements of a row, and of its queries or its output.
+  std::int64_t packed() const { return (queries + 2 * keys) * dim; }
+  std::int64_t width() const { return queries * dim; }
+};
+/// 0 heads of keys: as many as of queries.
+inline PackedHeads packed_heads(std::int64_t row_elems, std::int64_t queries, std::int64_t keys) {
+  if (keys == 0) keys = queries;
+  return {queries, keys, row_elems / (queries + 2 * keys)};
+}
+template <class Args>
+PackedHeads packed_heads(const Args& args) {
+  return packed_heads(args.qkv.shape[2], args.num_heads, args.num_kv_heads);
+}
+
+/// Softmax(scale Q K^T) V without ever holding [T, T] (Dao et al. 2022). Packed: qkv[b, t] = [q | k | v], H
+/// heads of q, K of k and of v (Ainslie et al. 2023), see PackedHeads. Dropout, when p > 0, drops
+/// probabilities: element index of (head, query, key) is (head * T + query) * T + key within its sample,
+/// drawn as in DropoutArgs.
 ///
 /// [Note: documents of a row] With key_bounds the T tokens of a sample are a sequence of documents, and a
 /// token sees those of its own: key_bounds[b, t] is [first, end) of the document of token t, first <= t <
@@ -114,10 +135,11 @@ void visit_views(LayerNormBwdArgs& args, Visit visit) {
 /// token sees.
 struct AttentionFwdArgs {
   static constexpr const char* kName = "attention_fwd";
-  ConstTensorView qkv;  // [B, T, 3 * C]
-  TensorView out;       // [B, T, C]
-  TensorView lse;       // [B, num_heads, T] fp32: log-sum-exp of the scaled scores
-  int num_heads = 1;
+  ConstTensorView qkv;   // [B, T, (H + 2 K) D]
+  TensorView out;        // [B, T, H D]
+  TensorView lse;        // [B, H, T] fp32: log-sum-exp of the scaled scores
+  int num_heads = 1;     // H
+  int num_kv_heads = 0;  // K, a divisor of H; 0: H
   float scale = 1.0f;
   bool causal = true;
   MathMode math = MathMode::kFp32;
@@ -132,12 +154,14 @@ void visit_views(AttentionFwdArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.out, args.lse);
 }
 
+/// The gradient of a head of k or v is the sum over the heads of q that read it, in their order.
 struct AttentionBwdArgs {
   static constexpr const char* kName = "attention_bwd";
-  ConstTensorView dout, qkv, out;  // [B, T, C], [B, T, 3 * C], [B, T, C]
-  ConstTensorView lse;             // [B, num_heads, T]
-  TensorView dqkv;                 // [B, T, 3 * C]
+  ConstTensorView dout, qkv, out;  // [B, T, H D], [B, T, (H + 2 K) D], [B, T, H D]
+  ConstTensorView lse;             // [B, H, T]
+  TensorView dqkv;                 // as qkv
   int num_heads = 1;
+  int num_kv_heads = 0;  // as in forward
   float scale = 1.0f;
   bool causal = true;
   MathMode math = MathMode::kFp32;
@@ -157,11 +181,12 @@ void visit_views(AttentionBwdArgs& args, Visit visit) {
 /// fp32, and kTf32 may round q, k and v. An undefined `out`: keys and values are kept, nothing else.
 struct AttentionCachedArgs {
   static constexpr const char* kName = "attention_cached";
-  ConstTensorView qkv;      // [B, T, 3 * C]
-  TensorView keys, values;  // [B, num_heads, capacity, head_dim]
-  TensorView out;           // [B, T, C], or undefined
+  ConstTensorView qkv;      // [B, T, (H + 2 K) D]
+  TensorView keys, values;  // [B, K, capacity, D]
+  TensorView out;           // [B, T, H D], or undefined
   std::int64_t first = 0;   // first + T <= capacity
   int num_heads = 1;
+  int num_kv_heads = 0;  // as in AttentionFwdArgs
   float scale = 1.0f;
   MathMode math = MathMode::kFp32;
 };
@@ -179,16 +204,14 @@ struct RopeFrequencies {
   double frequencies[kMaxPairs] = {};
 };
 
-/// Rotary positions for grouped queries (Ainslie et al. 2023): qkv[b, t] = [H heads of q | K of k | K of v]
-/// becomes what attention reads, [q | k | v] of H heads each. Elements i and i + D / 2 of every head of q and
-/// k are a pair (x, y), which turns to (x cos a - y sin a, y cos a + x sin a); head h reads k and v of head
-/// h K / H.
+/// Rotary positions of packed rows as attention reads them: elements i and i + D / 2 of every head of q and k
+/// are a pair (x, y), which turns to (x cos a - y sin a, y cos a + x sin a); v is copied.
 struct RopeFwdArgs {
   static constexpr const char* kName = "rope_fwd";
-  ConstTensorView qkv;  // [B, T, (H + 2 K) D]
-  TensorView out;       // [B, T, 3 H D]
-  int num_heads = 1;    // H, a multiple of K
-  int num_kv_heads = 1;
+  ConstTensorView qkv;   // [B, T, (H + 2 K) D]
+  TensorView out;        // as qkv; may be qkv
+  int num_heads = 1;     // H
+  int num_kv_heads = 0;  // K, as in AttentionFwdArgs
   RopeFrequencies rope;
   std::int64_t first_position = 0;  // of token 0
 };
@@ -198,13 +221,13 @@ void visit_views(RopeFwdArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.out);
 }
 
-/// The gradient of a head of k or v is the sum over its H / K copies, in their order.
+/// Turns the gradients of q and k back.
 struct RopeBwdArgs {
   static constexpr const char* kName = "rope_bwd";
-  ConstTensorView dout;  // [B, T, 3 H D]
-  TensorView dqkv;       // [B, T, (H + 2 K) D]; may be dout where H = K
+  ConstTensorView dout;  // [B, T, (H + 2 K) D]
+  TensorView dqkv;       // as dout; may be dout
   int num_heads = 1;
-  int num_kv_heads = 1;
+  int num_kv_heads = 0;
   RopeFrequencies rope;
 };
 template <class Visit>

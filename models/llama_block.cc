@@ -53,7 +53,7 @@ Tensor LlamaBlock::attend(Context& ctx, const Tensor& h, const Chunk& chunk, ops
                                     return ops::rope(inner, ops::linear(inner, x, weight, {.cut = cut}),
                                                      rope);
                                   },
-                                  {.num_heads = heads});
+                                  {.num_heads = heads, .num_kv_heads = kv_heads});
 }
 
 Tensor LlamaBlock::widen(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const {

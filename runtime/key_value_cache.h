@@ -18,7 +18,7 @@ struct Context;
 class KeyValueCache {
  public:
   struct Layer {
-    Tensor keys, values;  // [B, num_heads, capacity, head_dim]
+    Tensor keys, values;  // [B, num_kv_heads, capacity, head_dim]
   };
 
   /// Of `batch` sequences of at most `capacity` tokens.
@@ -31,7 +31,7 @@ class KeyValueCache {
   /// Of the attention that runs next; allocated when it runs first. Throws Error(kInvalidInput) where `batch`
   /// sequences of `num_tokens` more do not fit.
   const Layer& next_layer(const Context& ctx, std::int64_t batch, std::int64_t num_tokens,
-                          std::int64_t num_heads, std::int64_t head_dim, DType dtype);
+                          std::int64_t num_kv_heads, std::int64_t head_dim, DType dtype);
   /// After a forward over `num_tokens` tokens a sequence.
   void finish_forward(std::int64_t num_tokens);
   /// Forgets all tokens.

@@ -96,7 +96,7 @@ strip --strip-unneeded "$bundle"/lib/*.so* "$bundle"/lib/*/*.so 2>/dev/null || t
 # Scripts and jobs of the GPU gate, and its peers.
 mkdir -p "$bundle/tests/bench/peers" "$bundle/tests/comm"
 cp "$source"/tests/parallel/comm/one_card.sh "$bundle/tests/comm/"
-cp -r "$source"/tests/bench/{gpu_gate.sh,gate,gpt2_124m.toml,resnet50.toml} "$bundle/tests/bench/"
+cp -r "$source"/tests/bench/{gpu_gate.sh,gate,gpt2_124m.toml,resnet50.toml,llama_grouped.toml} "$bundle/tests/bench/"
 cp "$source"/tests/bench/peers/{gpt_pytorch_cuda,resnet_pytorch}.py "$bundle/tests/bench/peers/"
 
 # The tests that need nothing but packed programs, one a line: name, labels, seconds, command.

@@ -21,26 +21,25 @@ Element element_read(DType dtype, MathMode math) {
   return dtype == DType::kFloat32 && math == MathMode::kTf32 ? Element::kTf32 : element_of(dtype);
 }
 
+/// Head `head` of the queries, and what it reads.
 template <class Args>
-AttentionHead head_at(const Args& args, std::int64_t sample, std::int64_t head) {
-  const std::int64_t seq_len = args.qkv.shape[1], width = args.qkv.shape[2] / 3;
-  const std::int64_t head_dim = width / args.num_heads;
-  const std::int64_t q = sample * seq_len * 3 * width + head * head_dim;
-  const auto global_sample = static_cast<std::uint32_t>(args.first_sample + sample);
+AttentionHead head_at(const Args& args, const PackedHeads& heads, std::int64_t sample, std::int64_t head) {
+  const std::int64_t seq_len = args.qkv.shape[1], row = sample * seq_len * heads.packed();
+  const std::int64_t k = row + (heads.queries + head / heads.group()) * heads.dim;
   return {.element = element_read(args.qkv.dtype, args.math),
-          .q = address(args.qkv, q),
-          .k = address(args.qkv, q + width),
-          .v = address(args.qkv, q + 2 * width),
-          .qkv_pitch = 3 * width,
-          .out = address(args.out, sample * seq_len * width + head * head_dim),
-          .out_pitch = width,
+          .q = address(args.qkv, row + head * heads.dim),
+          .k = address(args.qkv, k),
+          .v = address(args.qkv, k + heads.keys * heads.dim),
+          .qkv_pitch = heads.packed(),
+          .out = address(args.out, sample * seq_len * heads.width() + head * heads.dim),
+          .out_pitch = heads.width(),
           .seq_len = seq_len,
-          .head_dim = head_dim,
+          .head_dim = heads.dim,
           .scale = args.scale,
           .causal = args.causal,
           .dropout_p = args.dropout_p,
           .first_elem = head * seq_len * seq_len,
-          .sample = global_sample,
+          .sample = static_cast<std::uint32_t>(args.first_sample + sample),
           .key = philox_key(args.rng),
           .key_bounds = args.key_bounds.defined()
                             ? args.key_bounds.template as<std::int32_t>() + 2 * sample * seq_len
@@ -63,37 +62,43 @@ void for_each_head(const KernelContext& exec, std::int64_t samples, std::int64_t
 void run_op(const KernelContext& exec, const AttentionFwdArgs& args) {
   check_one_float_type("attention_fwd", {args.qkv, args.out});
   check_fp32("attention_fwd", {args.lse});
+  const PackedHeads heads = packed_heads(args);
   const std::int64_t samples = args.qkv.shape[0], seq_len = args.qkv.shape[1];
-  const std::int64_t head_dim = args.qkv.shape[2] / 3 / args.num_heads;
-  assert(args.out.num_elems() * 3 == args.qkv.num_elems());
-  assert(args.lse.num_elems() == samples * args.num_heads * seq_len);
+  assert(args.out.num_elems() == samples * seq_len * heads.width());
+  assert(args.lse.num_elems() == samples * heads.queries * seq_len);
   const AttentionFwdNumerics& attention = *numerics().attention_fwd;
-  for_each_head(exec, samples, args.num_heads, attention.scratch_floats(seq_len, head_dim),
+  for_each_head(exec, samples, heads.queries, attention.scratch_floats(seq_len, heads.dim),
                 [&](std::int64_t sample, std::int64_t head, float* scratch) {
-                  AttentionFwdHead piece{.head = head_at(args, sample, head)};
+                  AttentionFwdHead piece{.head = head_at(args, heads, sample, head)};
                   piece.out = const_cast<void*>(piece.head.out);
-                  piece.lse = args.lse.as<float>() + (sample * args.num_heads + head) * seq_len;
+                  piece.lse = args.lse.as<float>() + (sample * heads.queries + head) * seq_len;
                   piece.scratch = scratch;
                   attention.run(piece);
                 });
 }
 
+// A piece is a head of keys with all that reads it, so that one thread sums its gradients.
 void run_op(const KernelContext& exec, const AttentionBwdArgs& args) {
   check_one_float_type("attention_bwd", {args.dout, args.qkv, args.out, args.dqkv});
   check_fp32("attention_bwd", {args.lse});
+  const PackedHeads heads = packed_heads(args);
   const std::int64_t samples = args.qkv.shape[0], seq_len = args.qkv.shape[1];
-  const std::int64_t width = args.qkv.shape[2] / 3, head_dim = width / args.num_heads;
-  assert(args.dqkv.num_elems() == args.qkv.num_elems() && args.dout.num_elems() * 3 == args.qkv.num_elems());
+  assert(args.dqkv.num_elems() == args.qkv.num_elems());
+  assert(args.dout.num_elems() == samples * seq_len * heads.width());
   const AttentionBwdNumerics& attention = *numerics().attention_bwd;
-  for_each_head(exec, samples, args.num_heads, attention.scratch_floats(seq_len, head_dim),
-                [&](std::int64_t sample, std::int64_t head, float* scratch) {
-                  const std::int64_t q = sample * seq_len * 3 * width + head * head_dim;
-                  attention.run({.head = head_at(args, sample, head),
-                                 .dout = address(args.dout, sample * seq_len * width + head * head_dim),
-                                 .lse = args.lse.as<float>() + (sample * args.num_heads + head) * seq_len,
-                                 .dq = address(args.dqkv, q),
-                                 .dk = address(args.dqkv, q + width),
-                                 .dv = address(args.dqkv, q + 2 * width),
+  for_each_head(exec, samples, heads.keys, attention.scratch_floats(seq_len, heads.dim),
+                [&](std::int64_t sample, std::int64_t kv_head, float* scratch) {
+                  const std::int64_t head = kv_head * heads.group();
+                  const std::int64_t row = sample * seq_len * heads.packed();
+                  const std::int64_t k = row + (heads.queries + kv_head) * heads.dim;
+                  const std::int64_t out = sample * seq_len * heads.width() + head * heads.dim;
+                  attention.run({.head = head_at(args, heads, sample, head),
+                                 .group = heads.group(),
+                                 .dout = address(args.dout, out),
+                                 .lse = args.lse.as<float>() + (sample * heads.queries + head) * seq_len,
+                                 .dq = address(args.dqkv, row + head * heads.dim),
+                                 .dk = address(args.dqkv, k),
+                                 .dv = address(args.dqkv, k + heads.keys * heads.dim),
                                  .scratch = scratch});
                 });
 }

@@ -12,26 +12,25 @@ namespace trireme::cpu {
 namespace {
 
 struct Extent {
-  std::int64_t samples, tokens, heads, head_dim, capacity;
+  std::int64_t samples, tokens, capacity;
+  PackedHeads heads;
 };
 
 Extent extent_of(const AttentionCachedArgs& args) {
   return {.samples = args.qkv.shape[0],
           .tokens = args.qkv.shape[1],
-          .heads = args.num_heads,
-          .head_dim = args.keys.shape[3],
-          .capacity = args.keys.shape[2]};
+          .capacity = args.keys.shape[2],
+          .heads = packed_heads(args)};
 }
 
-/// Element 0 of row `token` of head `head` in [B, num_heads, capacity, head_dim].
-std::int64_t row_of(const Extent& e, std::int64_t sample, std::int64_t head, std::int64_t token) {
-  return ((sample * e.heads + head) * e.capacity + token) * e.head_dim;
+/// Element 0 of row `token` of head `kv_head` in [B, K, capacity, D].
+std::int64_t row_of(const Extent& e, std::int64_t sample, std::int64_t kv_head, std::int64_t token) {
+  return ((sample * e.heads.keys + kv_head) * e.capacity + token) * e.heads.dim;
 }
 
-/// Element 0 of q, k or v (`part` 0, 1, 2) of a head in [B, T, 3 * C].
-std::int64_t packed_at(const Extent& e, std::int64_t sample, std::int64_t token, int part,
-                       std::int64_t head) {
-  return (((sample * e.tokens + token) * 3 + part) * e.heads + head) * e.head_dim;
+/// Element 0 of head `head` of a packed row, counted over those of q, then of k, then of v.
+std::int64_t packed_at(const Extent& e, std::int64_t sample, std::int64_t token, std::int64_t head) {
+  return (sample * e.tokens + token) * e.heads.packed() + head * e.heads.dim;
 }
 
 /// As read(), with the rounding of kTf32.
@@ -65,23 +64,24 @@ float exponentiate(float* scores, std::int64_t n) {
   return sum;
 }
 
-void keep_row(const AttentionCachedArgs& args, const Extent& e, std::int64_t sample, std::int64_t head,
+void keep_row(const AttentionCachedArgs& args, const Extent& e, std::int64_t sample, std::int64_t kv_head,
               std::int64_t token, float* buffer) {
-  const std::int64_t to = row_of(e, sample, head, args.first + token);
-  const auto keep = [&](int part, TensorView rows) {
-    write(rows, to, e.head_dim,
-          read_operand(args.qkv, args.math, packed_at(e, sample, token, part, head), e.head_dim, buffer));
+  const std::int64_t to = row_of(e, sample, kv_head, args.first + token);
+  const auto keep = [&](std::int64_t head, TensorView rows) {
+    const std::int64_t from = packed_at(e, sample, token, head);
+    write(rows, to, e.heads.dim, read_operand(args.qkv, args.math, from, e.heads.dim, buffer));
   };
-  keep(1, args.keys);
-  keep(2, args.values);
+  keep(e.heads.queries + kv_head, args.keys);
+  keep(e.heads.queries + e.heads.keys + kv_head, args.values);
 }
 
 /// `scratch` holds 3 head_dim + capacity floats.
 void attend(const AttentionCachedArgs& args, const Extent& e, std::int64_t sample, std::int64_t head,
             std::int64_t token, float* scratch) {
-  const std::int64_t d = e.head_dim, seen = args.first + token + 1, row = row_of(e, sample, head, 0);
+  const std::int64_t d = e.heads.dim, seen = args.first + token + 1;
+  const std::int64_t row = row_of(e, sample, head / e.heads.group(), 0);
   float *q_buffer = scratch, *buffer = q_buffer + d, *sum = buffer + d, *scores = sum + d;
-  const float* q = read_operand(args.qkv, args.math, packed_at(e, sample, token, 0, head), d, q_buffer);
+  const float* q = read_operand(args.qkv, args.math, packed_at(e, sample, token, head), d, q_buffer);
   for (std::int64_t i = 0; i < seen; ++i) {
     scores[i] = args.scale * dot(q, read(args.keys, row + i * d, d, buffer), d);
   }
@@ -90,7 +90,7 @@ void attend(const AttentionCachedArgs& args, const Extent& e, std::int64_t sampl
   for (std::int64_t i = 0; i < seen; ++i) {
     add_scaled(read(args.values, row + i * d, d, buffer), scores[i] / total, d, sum);
   }
-  write(args.out, ((sample * e.tokens + token) * e.heads + head) * d, d, sum);
+  write(args.out, ((sample * e.tokens + token) * e.heads.queries + head) * d, d, sum);
 }
 
 }  // namespace
@@ -98,17 +98,18 @@ void attend(const AttentionCachedArgs& args, const Extent& e, std::int64_t sampl
 void run_op(const KernelContext& exec, const AttentionCachedArgs& args) {
   check_one_float_type("attention_cached", {args.qkv, args.keys, args.values, args.out});
   const Extent e = extent_of(args);
-  assert(args.qkv.num_elems() == e.samples * e.tokens * 3 * e.heads * e.head_dim);
+  assert(e.heads.dim == args.keys.shape[3] && e.heads.keys == args.keys.shape[1]);
   assert(args.first + e.tokens <= e.capacity && args.keys.num_elems() == args.values.num_elems());
-  const std::int64_t pieces = e.samples * e.heads * e.tokens;
-  const ThreadScratch scratch(exec, 3 * e.head_dim + e.capacity);
-  const auto for_each_query = [&](std::int64_t work, const auto& body) {
-    for_each_piece(exec, pieces, work, [&](std::int64_t i) {
-      body(args, e, i / e.tokens / e.heads, i / e.tokens % e.heads, i % e.tokens, scratch.mine());
+  const ThreadScratch scratch(exec, 3 * e.heads.dim + e.capacity);
+  const auto for_each_row = [&](std::int64_t heads, std::int64_t work_of_row, const auto& body) {
+    const std::int64_t pieces = e.samples * heads * e.tokens;
+    for_each_piece(exec, pieces, pieces * work_of_row, [&](std::int64_t i) {
+      body(args, e, i / e.tokens / heads, i / e.tokens % heads, i % e.tokens, scratch.mine());
     });
   };
-  for_each_query(2 * pieces * e.head_dim, keep_row);
-  if (args.out.defined()) for_each_query(4 * pieces * e.head_dim * (args.first + e.tokens), attend);
+  for_each_row(e.heads.keys, 2 * e.heads.dim, keep_row);
+  if (!args.out.defined()) return;
+  for_each_row(e.heads.queries, 4 * e.heads.dim * (args.first + e.tokens), attend);
 }
 
 }  // namespace trireme::cpu

@@ -125,10 +125,13 @@ struct AttentionFwdHead {
   float* scratch;  // scratch_floats(seq_len, head_dim)
 };
 
+/// `group` heads of queries that read one of keys and values: `head` is their first, the others follow it in
+/// every row of q, out, dout and dq, and in lse.
 struct AttentionBwdHead {
   AttentionHead head;
-  const void* dout;  // rows `out_pitch` apart
-  const float* lse;
+  std::int64_t group;
+  const void* dout;    // rows `out_pitch` apart
+  const float* lse;    // [group, T]
   void *dq, *dk, *dv;  // rows `qkv_pitch` apart
   float* scratch;
 };

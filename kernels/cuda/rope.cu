@@ -9,8 +9,8 @@ namespace trireme::cuda {
 namespace {
 
 struct RopeShape {
-  std::int64_t seq_len;
-  int heads, kv_heads;
+  std::int64_t seq_len = 0;
+  int turned_heads = 0, heads = 0;  // q and k's, and all with v's
   RopeFrequencies rope;
   std::int64_t first_position = 0;
 };
@@ -37,78 +37,53 @@ __device__ void store_turned(T* to, int pairs, float x, float y, float cosine, f
   to[pairs] = from_float<T>(y * cosine + x * sine);
 }
 
+// Turns by +-angle. `to` may be `from`: a thread reads what it writes, and writes last.
 template <class T>
-__global__ void __launch_bounds__(kThreads) rope_fwd_kernel(const T* qkv, T* out, RopeShape shape) {
+__global__ void __launch_bounds__(kThreads)
+    rope_kernel(const T* from, T* to, RopeShape shape, float direction) {
   __shared__ Turns turns;
   const std::int64_t token = blockIdx.x;
   turns.fill(shape, token);
-  const int pairs = shape.rope.num_pairs, dim = 2 * pairs;
-  const T* q = qkv + token * (shape.heads + 2 * shape.kv_heads) * dim;
-  const T *k = q + shape.heads * dim, *v = k + shape.kv_heads * dim;
-  T* to = out + token * 3 * shape.heads * dim;
+  const int pairs = shape.rope.num_pairs, turned = shape.turned_heads * pairs;
+  const std::int64_t row = token * shape.heads * 2 * pairs;
   for (int e = threadIdx.x; e < shape.heads * pairs; e += blockDim.x) {
-    const int head = e / pairs, i = e % pairs;
-    const int at = head * dim + i, kv = head / (shape.heads / shape.kv_heads) * dim + i;
-    const float c = turns.cosines[i], s = turns.sines[i];
-    T *k_to = to + shape.heads * dim + at, *v_to = k_to + shape.heads * dim;
-    store_turned(to + at, pairs, to_float(q[at]), to_float(q[at + pairs]), c, s);
-    store_turned(k_to, pairs, to_float(k[kv]), to_float(k[kv + pairs]), c, s);
-    v_to[0] = v[kv];
-    v_to[pairs] = v[kv + pairs];
+    const std::int64_t at = row + e / pairs * 2 * pairs + e % pairs;
+    const T x = from[at], y = from[at + pairs];
+    if (e < turned) {
+      store_turned(to + at, pairs, to_float(x), to_float(y), turns.cosines[e % pairs],
+                   direction * turns.sines[e % pairs]);
+    } else {
+      to[at] = x;
+      to[at + pairs] = y;
+    }
   }
 }
 
-// `dqkv` may be `dout` where no head is copied: a thread reads what it writes, and writes last.
-template <class T>
-__global__ void __launch_bounds__(kThreads) rope_bwd_kernel(const T* dout, T* dqkv, RopeShape shape) {
-  __shared__ Turns turns;
-  const std::int64_t token = blockIdx.x;
-  turns.fill(shape, token);
-  const int pairs = shape.rope.num_pairs, dim = 2 * pairs, copies = shape.heads / shape.kv_heads;
-  const T* dq = dout + token * 3 * shape.heads * dim;
-  T* to = dqkv + token * (shape.heads + 2 * shape.kv_heads) * dim;
-  for (int e = threadIdx.x; e < shape.heads * pairs; e += blockDim.x) {
-    const int at = e / pairs * dim + e % pairs, i = e % pairs;
-    store_turned(to + at, pairs, to_float(dq[at]), to_float(dq[at + pairs]), turns.cosines[i],
-                 -turns.sines[i]);
-  }
-  for (int e = threadIdx.x; e < 2 * shape.kv_heads * pairs; e += blockDim.x) {  // k's, then v's
-    const int head = e / pairs, i = e % pairs;
-    const T* from = dq + (shape.heads + head * copies) * dim + i;
-    float x = 0.0f, y = 0.0f;
-    for (int copy = 0; copy < copies; ++copy) {
-      x += to_float(from[copy * dim]);
-      y += to_float(from[copy * dim + pairs]);
-    }
-    const bool is_key = head < shape.kv_heads;
-    store_turned(to + (shape.heads + head) * dim + i, pairs, x, y, is_key ? turns.cosines[i] : 1.0f,
-                 is_key ? -turns.sines[i] : 0.0f);
-  }
+void turn_rows(const KernelContext& exec, const char* op, ConstTensorView from, TensorView to,
+               const PackedHeads& heads, RopeShape shape, float direction) {
+  check_dtype(op, from.dtype, {to});
+  const std::int64_t tokens = from.shape[0] * from.shape[1];
+  assert(heads.dim == 2 * shape.rope.num_pairs && to.num_elems() == tokens * heads.packed());
+  if (tokens == 0) return;
+  shape.seq_len = from.shape[1];
+  shape.turned_heads = static_cast<int>(heads.queries + heads.keys);
+  shape.heads = static_cast<int>(heads.queries + 2 * heads.keys);
+  for_float_type(op, from.dtype, [&]<class T>(T) {
+    launch(exec, op, grid_of(tokens), kThreads, 0, rope_kernel<T>, from.as<T>(), to.as<T>(), shape,
+           direction);
+  });
 }
 
 }  // namespace
 
 void run_op(const KernelContext& exec, const RopeFwdArgs& args) {
-  assert(args.num_heads % args.num_kv_heads == 0);
-  check_dtype("rope_fwd", args.qkv.dtype, {args.out});
-  const std::int64_t tokens = args.qkv.shape[0] * args.qkv.shape[1];
-  if (tokens == 0) return;
-  for_float_type("rope_fwd", args.qkv.dtype, [&]<class T>(T) {
-    launch(exec, "rope_fwd", grid_of(tokens), kThreads, 0, rope_fwd_kernel<T>, args.qkv.as<T>(),
-           args.out.as<T>(),
-           RopeShape{args.qkv.shape[1], args.num_heads, args.num_kv_heads, args.rope, args.first_position});
-  });
+  turn_rows(exec, "rope_fwd", args.qkv, args.out, packed_heads(args),
+            {.rope = args.rope, .first_position = args.first_position}, 1.0f);
 }
 
 void run_op(const KernelContext& exec, const RopeBwdArgs& args) {
-  assert(args.num_heads % args.num_kv_heads == 0);
-  check_dtype("rope_bwd", args.dout.dtype, {args.dqkv});
-  const std::int64_t tokens = args.dout.shape[0] * args.dout.shape[1];
-  if (tokens == 0) return;
-  for_float_type("rope_bwd", args.dout.dtype, [&]<class T>(T) {
-    launch(exec, "rope_bwd", grid_of(tokens), kThreads, 0, rope_bwd_kernel<T>, args.dout.as<T>(),
-           args.dqkv.as<T>(), RopeShape{args.dout.shape[1], args.num_heads, args.num_kv_heads, args.rope});
-  });
+  turn_rows(exec, "rope_bwd", args.dout, args.dqkv,
+            packed_heads(args.dout.shape[2], args.num_heads, args.num_kv_heads), {.rope = args.rope}, -1.0f);
 }
 
 }  // namespace trireme::cuda

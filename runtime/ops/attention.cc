@@ -28,6 +28,7 @@ struct Core {
                              .lse = lse,
                              .dqkv = dqkv,
                              .num_heads = options.num_heads,
+                             .num_kv_heads = options.num_kv_heads,
                              .scale = scale,
                              .causal = options.causal,
                              .math = math,
@@ -80,6 +81,10 @@ struct ProjectedAttentionBackward {
   }
 };
 
+PackedHeads heads_of(const Tensor& qkv, const AttentionOptions& options) {
+  return packed_heads(qkv.shape().dim(2), options.num_heads, options.num_kv_heads);
+}
+
 /// Of the newest tokens, which the cache keeps. A first forward over many tokens has no earlier ones and goes
 /// the way of training; true then.
 bool attend_to_cached(Context& ctx, const Tensor& qkv, const Tensor& out, const AttentionOptions& options,
@@ -87,14 +92,15 @@ bool attend_to_cached(Context& ctx, const Tensor& qkv, const Tensor& out, const 
   TRIREME_CHECK(options.causal && ctx.tape == nullptr && !ctx.training,
                 "a key-value cache serves inference with causal attention");
   const std::int64_t batch = qkv.shape().dim(0), tokens = qkv.shape().dim(1);
-  const std::int64_t head_dim = qkv.shape().dim(2) / (3 * options.num_heads);
+  const PackedHeads heads = heads_of(qkv, options);
   const KeyValueCache::Layer& layer =
-      ctx.cache->next_layer(ctx, batch, tokens, options.num_heads, head_dim, qkv.dtype());
+      ctx.cache->next_layer(ctx, batch, tokens, heads.keys, heads.dim, qkv.dtype());
   AttentionCachedArgs args{.qkv = qkv,
                            .keys = layer.keys,
                            .values = layer.values,
                            .first = ctx.cache->length(),
                            .num_heads = options.num_heads,
+                           .num_kv_heads = options.num_kv_heads,
                            .scale = scale,
                            .math = ctx.precision.math_of(OpKind::kAttention)};
   const bool is_first = args.first == 0 && tokens > 1;
@@ -105,10 +111,13 @@ bool attend_to_cached(Context& ctx, const Tensor& qkv, const Tensor& out, const 
 
 // In the dtype of attention.
 Tensor checked_qkv(Context& ctx, const Tensor& qkv, const AttentionOptions& options) {
-  TRIREME_CHECK(
-      qkv.shape().rank() == 3 && options.num_heads >= 1 && qkv.shape().dim(2) % (3 * options.num_heads) == 0,
-      "attention: qkv {} is not [B, T, 3 * num_heads * head_dim] with {} heads", qkv.shape().to_string(),
-      options.num_heads);
+  const int kv_heads = options.num_kv_heads == 0 ? options.num_heads : options.num_kv_heads;
+  TRIREME_CHECK(options.num_heads >= 1 && kv_heads >= 1 && options.num_heads % kv_heads == 0,
+                "attention: {} heads of k and v do not divide {} heads of queries", kv_heads,
+                options.num_heads);
+  TRIREME_CHECK(qkv.shape().rank() == 3 && qkv.shape().dim(2) % (options.num_heads + 2 * kv_heads) == 0,
+                "attention: qkv {} is not [B, T, (num_heads + 2 num_kv_heads) head_dim] with {} and {} heads",
+                qkv.shape().to_string(), options.num_heads, kv_heads);
   const Tensor& bounds = options.key_bounds;
   TRIREME_CHECK(!bounds.defined() || (ctx.cache == nullptr && bounds.dtype() == DType::kInt32 &&
                                       bounds.shape() == Shape({qkv.shape().dim(0), qkv.shape().dim(1), 2})),
@@ -119,10 +128,9 @@ Tensor checked_qkv(Context& ctx, const Tensor& qkv, const AttentionOptions& opti
 
 /// Writes core.out and the rest of `core`; false if there is no backward, as with cached tokens.
 bool run_core(Context& ctx, const Tensor& qkv, const AttentionOptions& options, Core& core) {
-  const std::int64_t width = qkv.shape().dim(2) / 3;
   core.options = options;
   if (!ctx.training) core.options.dropout_p = 0.0f;
-  core.scale = 1.0f / std::sqrt(static_cast<float>(width / options.num_heads));
+  core.scale = 1.0f / std::sqrt(static_cast<float>(heads_of(qkv, options).dim));
   core.math = ctx.precision.math_of(OpKind::kAttention);
   core.first_sample = ctx.first_sample;
   if (ctx.cache != nullptr && !attend_to_cached(ctx, qkv, core.out, options, core.scale)) return false;
@@ -132,6 +140,7 @@ bool run_core(Context& ctx, const Tensor& qkv, const AttentionOptions& options, 
                            .out = core.out,
                            .lse = core.lse,
                            .num_heads = options.num_heads,
+                           .num_kv_heads = options.num_kv_heads,
                            .scale = core.scale,
                            .causal = options.causal,
                            .math = core.math,
@@ -147,7 +156,7 @@ bool run_core(Context& ctx, const Tensor& qkv, const AttentionOptions& options, 
 Tensor attention(Context& ctx, const Tensor& input, const AttentionOptions& options) {
   const Tensor qkv = checked_qkv(ctx, input, options);
   Core core;
-  core.out = ctx.empty(qkv.shape().with_last(qkv.shape().dim(2) / 3), qkv.dtype());
+  core.out = ctx.empty(qkv.shape().with_last(heads_of(qkv, options).width()), qkv.dtype());
   if (!run_core(ctx, qkv, options, core)) return core.out;
   return recorded(ctx, core.out, AttentionBackward{.qkv = qkv, .core = core});
 }
@@ -166,7 +175,7 @@ Tensor projected_attention(Context& ctx, const Tensor& input, const QkvProjectio
   forward.tape = nullptr;
   const Tensor qkv = project_to_core(forward, x.detach());
   Core core;
-  core.out = ctx.empty(qkv.shape().with_last(qkv.shape().dim(2) / 3), qkv.dtype());
+  core.out = ctx.empty(qkv.shape().with_last(heads_of(qkv, options).width()), qkv.dtype());
   run_core(ctx, qkv, options, core);
   return recorded(ctx, core.out,
                   ProjectedAttentionBackward{.input = x, .project = project_to_core, .core = core});

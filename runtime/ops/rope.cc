@@ -23,7 +23,6 @@ double scaled(double frequency, const RopeScaling& scaling) {
 }
 
 struct RopeBackward {
-  Shape shape;  // of the input
   ValueId x = kNoValue;
   RopeOptions options;
 
@@ -32,8 +31,7 @@ struct RopeBackward {
 
   void backward(Context& ctx, Gradients& gradients, ValueId y) {
     const Tensor dout = gradients.take(y);
-    const bool in_place = dout.unique() && options.num_heads == options.num_kv_heads;
-    Tensor dqkv = in_place ? dout : ctx.empty(shape, dout.dtype());
+    Tensor dqkv = dout.unique() ? dout : ctx.empty(dout.shape(), dout.dtype());
     ctx.run(RopeBwdArgs{.dout = dout,
                         .dqkv = dqkv,
                         .num_heads = options.num_heads,
@@ -71,14 +69,14 @@ Tensor rope(Context& ctx, const Tensor& input, const RopeOptions& options) {
       "rope: input {} is not [B, T, (num_heads + 2 num_kv_heads) head_dim] with {} and {} heads of {}",
       input.shape().to_string(), heads, kv_heads, head_dim);
   const Tensor x = cast(ctx, input, ctx.precision.dtype_of(OpKind::kRope, input.dtype()));
-  const Tensor y = ctx.empty({x.shape().dim(0), x.shape().dim(1), 3 * heads * head_dim}, x.dtype());
+  const Tensor y = ctx.empty(x.shape(), x.dtype());
   ctx.run(RopeFwdArgs{.qkv = x,
                       .out = y,
                       .num_heads = options.num_heads,
                       .num_kv_heads = options.num_kv_heads,
                       .rope = options.rope,
                       .first_position = ctx.cache != nullptr ? ctx.cache->length() : 0});
-  return recorded(ctx, y, RopeBackward{.shape = x.shape(), .x = x.id(), .options = options});
+  return recorded(ctx, y, RopeBackward{.x = x.id(), .options = options});
 }
 
 }  // namespace trireme::ops

@@ -1,4 +1,4 @@
-// Rotary positions (Su et al. 2021) for grouped queries (Ainslie et al. 2023).
+// Rotary positions (Su et al. 2021) of packed queries, keys and values.
 #pragma once
 
 #include "kernels/backend.h"
@@ -25,9 +25,8 @@ struct RopeOptions {
   RopeFrequencies rope;
 };
 
-/// Input [B, T, (num_heads + 2 num_kv_heads) head_dim], packed [q | k | v] -> [B, T, 3 num_heads head_dim],
-/// as attention() reads it: q and k turned by their positions, each head of k and v beside every query head
-/// that reads it. Backward saves nothing.
+/// Input [B, T, (num_heads + 2 num_kv_heads) head_dim], packed [q | k | v] as attention() reads it -> as
+/// input: q and k turned by their positions. Backward saves nothing.
 Tensor rope(Context& ctx, const Tensor& input, const RopeOptions& options);
 
 }  // namespace trireme::ops

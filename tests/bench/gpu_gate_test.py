@@ -73,8 +73,10 @@ class GpuGate(unittest.TestCase):
     def test_dry_run_of_probe(self):
         stages, _ = self.dry_run("probe")
         self.assertGreater(stages["rates"]["result"]["sgemm_gflops"], 0)
-        for job, call in (("gpt2_124m", "attention_fwd"), ("resnet50", "conv2d_bwd_weight")):
-            for precision in ("bf16", "fp16", "fp8") if job == "gpt2_124m" else ("bf16", "fp16"):
+        for job, call, precisions in (("gpt2_124m", "attention_fwd", ("bf16", "fp16", "fp8")),
+                                      ("llama_grouped", "attention_bwd", ("bf16",)),
+                                      ("resnet50", "conv2d_bwd_weight", ("bf16", "fp16"))):
+            for precision in precisions:
                 calls = stages[f"engines_{job}_{precision}"]["result"]
                 self.assertIn(call, {line["call"] for line in calls})
                 self.assertEqual(stages[f"native_engines_{job}_{precision}"]["result"], {"native": []})
@@ -85,6 +87,7 @@ class GpuGate(unittest.TestCase):
         self.assertEqual(stages["parity"]["result"]["loss_errors"], [0] * 5)
         for precision in ("fp32", "tf32", "bf16", "fp16", "fp8"):
             self.assertTrue(all(stages["same_bits_" + precision]["result"]["equal"].values()))
+        self.assertEqual(stages["grouped"]["state"], "passed")
 
     def test_dry_runs_of_benchmarks(self):
         for part, rate, run in (("bench-gpt", "tokens_per_s", "124m_fp16"),
@@ -110,7 +113,7 @@ class GpuGate(unittest.TestCase):
         call = json.dumps({"call": "attention_fwd", "notes": list(notes)})
         self.write_program(self.root / "fakes/trireme", f"""case "$*" in
           *--engines*) printf '%s\\n' '{call}' '{call}' ;;
-          train*) mkdir -p "$4" && echo '{{}}' >"$4/summary.json" ;;
+          train*) mkdir -p "$4" && echo '{{"state_hash": "ab"}}' >"$4/summary.json" ;;
           *) cat {self.root}/doctor.json ;;
           esac""")
         run = json.dumps({"losses": [2.0], "grad_norms": [1.0], "state_hash": "ab", "tokens_per_s": 100.0,
@@ -154,7 +157,7 @@ class GpuGate(unittest.TestCase):
         self.fake_peers()
         expected = {
             "tests": {"sixteen_bit", "models", "communicators"}, "conformance": {"conformance"},
-            "state": {"same_bits_bf16", "parity", "same_state", "pipeline_state", "recorded_pipeline"},
+            "state": {"same_bits_bf16", "parity", "grouped", "same_state", "pipeline_state", "recorded_pipeline"},
             "bench-gpt": {"beside_124m_fp16", "native_trireme_124m_bf16", "kernel_share_recorded", "beside_350m_bf16"},
             "bench-resnet": {"beside_resnet50_bf16", "native_trireme_resnet50_fp16"},
             "sanitize": {"nccl", "races", "conformance_races"}}

@@ -12,9 +12,10 @@ struct Case {
   int heads;
   std::int64_t head_dim, capacity;
   std::vector<std::int64_t> pieces;  // tokens of each call
+  int kv_heads = heads;
 };
-const Case kCases[] = {
-    {1, 1, 1, 1, {1}}, {2, 3, 5, 9, {4, 1, 1, 2}}, {1, 2, 64, 300, {1, 270, 1, 20}}, {3, 4, 16, 40, {40}}};
+const Case kCases[] = {{1, 1, 1, 1, {1}},    {2, 3, 5, 9, {4, 1, 1, 2}},     {1, 2, 64, 300, {1, 270, 1, 20}},
+                       {3, 4, 16, 40, {40}}, {2, 6, 8, 20, {7, 1, 1, 5}, 2}, {1, 4, 16, 12, {9, 3}, 1}};
 
 class AttentionCachedTest : public KernelTest {
  protected:
@@ -24,6 +25,7 @@ class AttentionCachedTest : public KernelTest {
     return sum;
   }
   static std::int64_t width(const Case& c) { return c.heads * c.head_dim; }
+  static std::int64_t packed(const Case& c) { return (c.heads + 2 * c.kv_heads) * c.head_dim; }
   static float scale(const Case& c) { return 1.0f / std::sqrt(static_cast<float>(c.head_dim)); }
 
   /// Tokens [first, first + count) of every sample of x [B, T, cols].
@@ -40,19 +42,20 @@ class AttentionCachedTest : public KernelTest {
   /// The outputs of the pieces one after the other, then keys and values.
   static Outputs run(const Rig& rig, const Case& c, const std::vector<float>& qkv, DType dtype,
                      MathMode math = MathMode::kFp32) {
-    const DeviceArray keys = rig.poisoned({c.samples, c.heads, c.capacity, c.head_dim}, dtype);
-    const DeviceArray values = rig.poisoned({c.samples, c.heads, c.capacity, c.head_dim}, dtype);
+    const DeviceArray keys = rig.poisoned({c.samples, c.kv_heads, c.capacity, c.head_dim}, dtype);
+    const DeviceArray values = rig.poisoned({c.samples, c.kv_heads, c.capacity, c.head_dim}, dtype);
     Outputs outputs;
     std::int64_t first = 0;
     for (const std::int64_t tokens : c.pieces) {
       const DeviceArray out = rig.poisoned({c.samples, tokens, width(c)}, dtype);
-      rig.run(AttentionCachedArgs{.qkv = rig.upload({c.samples, tokens, 3 * width(c)},
-                                                    tokens_of(c, qkv, 3 * width(c), first, tokens), dtype),
+      rig.run(AttentionCachedArgs{.qkv = rig.upload({c.samples, tokens, packed(c)},
+                                                    tokens_of(c, qkv, packed(c), first, tokens), dtype),
                                   .keys = keys,
                                   .values = values,
                                   .out = out,
                                   .first = first,
                                   .num_heads = c.heads,
+                                  .num_kv_heads = c.kv_heads,
                                   .scale = scale(c),
                                   .math = math});
       outputs.push_back(out.download());
@@ -67,7 +70,8 @@ class AttentionCachedTest : public KernelTest {
   static std::vector<double> reference(const Case& c, const std::vector<float>& qkv) {
     const std::int64_t t = total(c), d = c.head_dim;
     const auto at = [&](std::int64_t b, std::int64_t token, int part, std::int64_t h) {
-      return qkv.data() + (((b * t + token) * 3 + part) * c.heads + h) * d;
+      const std::int64_t head = part == 0 ? h : c.heads + (part - 1) * c.kv_heads + h * c.kv_heads / c.heads;
+      return qkv.data() + (b * t + token) * packed(c) + head * d;
     };
     std::vector<double> out(c.samples * t * width(c), 0.0);
     for (std::int64_t b = 0; b < c.samples; ++b) {
@@ -105,9 +109,9 @@ class AttentionCachedTest : public KernelTest {
 TEST_P(AttentionCachedTest, PiecesAreCausalAttention) {
   for (const DType dtype : kFloatTypes) {
     for (const Case& c : kCases) {
-      SCOPED_TRACE(fmt::format("{} {} samples, {} heads of {}, {} pieces", name(dtype), c.samples, c.heads,
-                               c.head_dim, c.pieces.size()));
-      const auto qkv = random(c.samples * total(c) * 3 * width(c), 1.0f, dtype);
+      SCOPED_TRACE(fmt::format("{} {} samples, {} heads on {} of {}, {} pieces", name(dtype), c.samples,
+                               c.heads, c.kv_heads, c.head_dim, c.pieces.size()));
+      const auto qkv = random(c.samples * total(c) * packed(c), 1.0f, dtype);
       const std::vector<double> expected = reference(c, qkv);
       const Outputs results =
           same_bits_for_all_threads([&](const Rig& rig) { return run(rig, c, qkv, dtype); });

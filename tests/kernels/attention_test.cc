@@ -16,6 +16,10 @@ struct Case {
   DType dtype = DType::kFloat32;
   MathMode math = MathMode::kFp32;
   std::vector<std::int64_t> documents = {};  // lengths in each sample; empty: it is one
+  int kv_heads = heads;
+
+  std::int64_t width() const { return heads * head_dim; }
+  std::int64_t packed() const { return (heads + 2 * kv_heads) * head_dim; }
 };
 
 /// [B, T, 2], or empty: see [Note: documents of a row].
@@ -56,10 +60,9 @@ class Reference {
   }
 
   void run(const std::vector<float>& dout) {
-    const std::int64_t width = c_.heads * c_.head_dim;
-    out.assign(c_.samples * c_.seq_len * width, 0.0);
+    out.assign(c_.samples * c_.seq_len * c_.width(), 0.0);
     lse.assign(c_.samples * c_.heads * c_.seq_len, 0.0);
-    dqkv.assign(c_.samples * c_.seq_len * 3 * width, 0.0);
+    dqkv.assign(c_.samples * c_.seq_len * c_.packed(), 0.0);
     for (std::int64_t b = 0; b < c_.samples; ++b) {
       for (std::int64_t h = 0; h < c_.heads; ++h) {
         for (std::int64_t i = 0; i < c_.seq_len; ++i) row(b, h, i, dout);
@@ -85,8 +88,11 @@ class Reference {
     return c_.seq_len;
   }
 
+  /// Of query head h: its query, or the key or value that it reads (part 0, 1, 2).
   std::int64_t at(std::int64_t b, std::int64_t t, int part, std::int64_t h) const {
-    return ((b * c_.seq_len + t) * 3 + part) * c_.heads * c_.head_dim + h * c_.head_dim;
+    const std::int64_t head =
+        part == 0 ? h : c_.heads + (part - 1) * c_.kv_heads + h * c_.kv_heads / c_.heads;
+    return (b * c_.seq_len + t) * c_.packed() + head * c_.head_dim;
   }
 
   /// *magnitude, if given, grows to the sum of |q k| times the scale.
@@ -159,20 +165,22 @@ class AttentionTest : public KernelTest {
 
   Outputs run(const Rig& rig, const Case& c, const std::vector<float>& qkv,
               const std::vector<float>& dout) const {
-    const std::int64_t width = c.heads * c.head_dim;
     const float scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim));
-    const DeviceArray dev_qkv = rig.upload({c.samples, c.seq_len, 3 * width}, qkv, c.dtype);
-    const DeviceArray out = rig.poisoned({c.samples, c.seq_len, width}, c.dtype);
+    const DeviceArray dev_qkv = rig.upload({c.samples, c.seq_len, c.packed()}, qkv, c.dtype);
+    const DeviceArray out = rig.poisoned({c.samples, c.seq_len, c.width()}, c.dtype);
     const DeviceArray lse = rig.poisoned({c.samples, c.heads, c.seq_len});
-    const DeviceArray dqkv = rig.poisoned({c.samples, c.seq_len, 3 * width}, c.dtype);
     const std::vector<std::int32_t> host_bounds = key_bounds(c);
     std::optional<DeviceArray> bounds;
     if (!host_bounds.empty()) bounds.emplace(rig.upload({c.samples, c.seq_len, 2}, host_bounds));
     const ConstTensorView bounds_view = bounds ? ConstTensorView(*bounds) : ConstTensorView{};
+    const DeviceArray dqkv = rig.poisoned({c.samples, c.seq_len, c.packed()}, c.dtype);
+    // 0 stands for as many as of queries.
+    const int kv_heads = c.kv_heads == c.heads ? 0 : c.kv_heads;
     rig.run(AttentionFwdArgs{.qkv = dev_qkv,
                              .out = out,
                              .lse = lse,
                              .num_heads = c.heads,
+                             .num_kv_heads = kv_heads,
                              .scale = scale,
                              .causal = c.causal,
                              .math = c.math,
@@ -180,12 +188,13 @@ class AttentionTest : public KernelTest {
                              .rng = kRng,
                              .first_sample = kFirstSample,
                              .key_bounds = bounds_view});
-    rig.run(AttentionBwdArgs{.dout = rig.upload({c.samples, c.seq_len, width}, dout, c.dtype),
+    rig.run(AttentionBwdArgs{.dout = rig.upload({c.samples, c.seq_len, c.width()}, dout, c.dtype),
                              .qkv = dev_qkv,
                              .out = out,
                              .lse = lse,
                              .dqkv = dqkv,
                              .num_heads = c.heads,
+                             .num_kv_heads = kv_heads,
                              .scale = scale,
                              .causal = c.causal,
                              .math = c.math,
@@ -197,10 +206,11 @@ class AttentionTest : public KernelTest {
   }
 
   void check(const Case& c) {
-    SCOPED_TRACE(fmt::format("{} B {} T {} heads {} of {} causal {} dropout {}", name(c.dtype), c.samples,
-                             c.seq_len, c.heads, c.head_dim, c.causal, c.dropout_p));
-    const std::int64_t elems = c.samples * c.seq_len * c.heads * c.head_dim;
-    const auto qkv = random(3 * elems, 2.0f, c.dtype), dout = random(elems, 1.0f, c.dtype);
+    SCOPED_TRACE(fmt::format("{} B {} T {} heads {} on {} of {} causal {} dropout {}", name(c.dtype),
+                             c.samples, c.seq_len, c.heads, c.kv_heads, c.head_dim, c.causal, c.dropout_p));
+    const std::int64_t tokens = c.samples * c.seq_len;
+    const auto qkv = random(tokens * c.packed(), 2.0f, c.dtype),
+               dout = random(tokens * c.width(), 1.0f, c.dtype);
     const Outputs outputs = same_bits_for_all_threads([&](const Rig& rig) { return run(rig, c, qkv, dout); });
     Reference reference(c, qkv, 1.0f / std::sqrt(static_cast<float>(c.head_dim)), kRng, kFirstSample);
     reference.run(dout);
@@ -257,6 +267,46 @@ TEST_P(AttentionTest, DocumentsOfARowDoNotSeeEachOther) {
       c.causal = true;
       check(c);
     }
+  }
+}
+
+TEST_P(AttentionTest, GroupsOfQueriesReadOneHeadOfKeys) {
+  for (const DType dtype : kFloatTypes) {
+    for (Case c : {Case{1, 3, 2, 5}, Case{2, 65, 6, 16}, Case{1, 64, 4, 32}, Case{1, 130, 4, 8, false},
+                   Case{2, 40, 4, 8, true, 0.25f},
+                   Case{1, 130, 4, 8, false, 0.0f, dtype, MathMode::kFp32, {64, 1, 65}}}) {
+      c.dtype = dtype;
+      for (const int kv_heads : {1, 2}) {
+        c.kv_heads = kv_heads;
+        check(c);
+      }
+    }
+  }
+}
+
+// Copies of the heads of keys beside those of queries give the same output; their gradients are summed.
+TEST_P(AttentionTest, GroupedQueriesAreThoseOfCopiedKeys) {
+  Case grouped{.samples = 2, .seq_len = 70, .heads = 6, .head_dim = 8};
+  const Case copied = grouped;
+  grouped.kv_heads = 2;
+  const std::int64_t tokens = grouped.samples * grouped.seq_len;
+  const auto qkv = random(tokens * grouped.packed(), 2.0f), dout = random(tokens * grouped.width());
+  std::vector<float> spread;
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    const float* row = qkv.data() + t * grouped.packed();
+    spread.insert(spread.end(), row, row + grouped.width());
+    for (std::int64_t i = 0; i < 2 * copied.heads; ++i) {
+      const float* head = row + grouped.width() + i / 3 * grouped.head_dim;
+      spread.insert(spread.end(), head, head + grouped.head_dim);
+    }
+  }
+  const Outputs results = run(rig(), grouped, qkv, dout), expected = run(rig(), copied, spread, dout);
+  EXPECT_TRUE(same_bits(results[0], expected[0]));
+  EXPECT_TRUE(same_bits(results[1], expected[1]));
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    const float* row = results[2].data() + t * grouped.packed();
+    const float* wide = expected[2].data() + t * copied.packed();
+    for (std::int64_t i = 0; i < grouped.width(); ++i) ASSERT_EQ(row[i], wide[i]) << "dq " << i;
   }
 }
 

@@ -72,6 +72,14 @@ TEST_F(MetaTest, CountsTheWorkspaceOfAttentionForJobsOnCudaAlone) {
   EXPECT_EQ(allocator_.stats().current[MemoryCategory::kWorkspace], 0);
   EXPECT_EQ(attention_bwd_workspace(args, std::int64_t{1} << 40), 50 * head + rows) << "without the cap";
   EXPECT_EQ(attention_bwd_workspace(attention_of(4, 12, 1024)), 4 * 12 * (1024 * 1024 * 2 + 1024 * 4));
+  // See [Note: grouped queries on cuda]: copied keys and values, and their gradients, of a part's samples.
+  AttentionBwdArgs grouped = attention_of(4, 8, 4096);
+  grouped.num_kv_heads = 2;
+  grouped.qkv.shape = grouped.dqkv.shape = {4, 4096, (8 + 2 * 2) * 64};
+  const std::int64_t sample = std::int64_t{8} * 4096 * 4096 * 2;
+  EXPECT_EQ(attention_bwd_workspace(grouped),
+            4 * sample + 4 * 8 * 4096 * 4 + 2 * 4 * 4096 * (2 * 8 * 64) * 2);
+  EXPECT_EQ(attention_bwd_workspace(grouped, sample), sample + 8 * 4096 * 4 + 2 * 4096 * (2 * 8 * 64) * 2);
   // What the native kernels do.
   AttentionBwdArgs with_dropout = args;
   with_dropout.dropout_p = 0.1f;

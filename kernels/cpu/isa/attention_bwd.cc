@@ -1,5 +1,6 @@
-// Attention backward for one head. Probabilities are computed again from the log-sum-exp; the sum over keys
-// of p * dp is the dot product of out and dout (Dao et al. 2022, appendix B).
+// Attention backward for one head of keys and those of queries that read it, one after the other.
+// Probabilities are computed again from the log-sum-exp; the sum over keys of p * dp is the dot product of
+// out and dout (Dao et al. 2022, appendix B).
 #include "kernels/cpu/isa/attention_tile.h"
 #include "kernels/cpu/isa/vector_math.h"
 #include "kernels/cpu/numerics.h"
@@ -7,8 +8,8 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-/// The scratch of one head. Pitch of tiles of scores and of *_columns is kBlock, of all else the padded head
-/// dim.
+/// The scratch of a group of heads. Pitch of tiles of scores and of *_columns is kBlock, of all else the
+/// padded head dim.
 struct Scratch {
   std::int64_t width;               // head dim, padded
   float *k, *v;                     // [T padded, width]
@@ -89,7 +90,7 @@ void softmax_bwd(const ScoreTile& t, const AttentionHead& h, const Scratch& s) {
   zero_padded_keys(t, s.ds);
 }
 
-/// `over_queries`: kOverwrite for the first tile of these keys.
+/// `over_queries`: kOverwrite for the first tile of these keys in a group of heads.
 void add_tile(const AttentionHead& h, const ScoreTile& t, ConstTile v, const Scratch& s, Store over_queries) {
   const std::int64_t row = t.first_key * s.width;
   products_of_tile(t, h, {s.k + row, s.width}, {s.q_columns, kBlock}, s.p);
@@ -146,23 +147,29 @@ void load_queries(const AttentionBwdHead& a, const Scratch& s, std::int64_t firs
   for (std::int64_t q = 0; q < kBlock; ++q) s.lse[q] = q < queries ? a.lse[first + q] : 0.0f;
 }
 
-void run(const AttentionBwdHead& a) {
+/// Head `index` of the group.
+AttentionBwdHead head_of_group(const AttentionBwdHead& a, std::int64_t index) {
+  AttentionBwdHead one = a;
   const AttentionHead& h = a.head;
-  Scratch s = lay_out(a.scratch, h.seq_len, h.head_dim);
-  const bool in_place = writes_gradients(h);
-  if (in_place) {
-    s.dq = {static_cast<float*>(a.dq), h.qkv_pitch};
-    s.dk = {static_cast<float*>(a.dk), h.qkv_pitch};
-    s.dv = {static_cast<float*>(a.dv), h.qkv_pitch};
-  }
   const Element element = output_element(h);
-  const std::int64_t padded_len = round_up(h.seq_len, kStrip);
-  pack_rows(s.k, s.width, padded_len, {h.k, h.element, h.qkv_pitch}, h.seq_len, h.head_dim);
-  const ConstTile v = rows_of_keys(h, h.v, s.v, s.width);
-  if (leaves_gaps(h)) {
-    for (std::int64_t i = 0; i < kBlock * kBlock; ++i) s.p[i] = s.ds[i] = s.mask[i] = 0.0f;
-  }
-  std::int64_t keys_met = 0;  // by queries so far; their first ones grow with the queries
+  const std::int64_t elems = index * h.head_dim;
+  one.head.q = advance(h.q, h.element, elems);
+  one.head.out = advance(h.out, element, elems);
+  one.head.first_elem = h.first_elem + index * h.seq_len * h.seq_len;
+  one.dout = advance(a.dout, h.element, elems);
+  one.lse = a.lse + index * h.seq_len;
+  one.dq = advance(a.dq, element, elems);
+  return one;
+}
+
+/// `begins_sums`: no head of queries before this one reads the keys.
+void add_head(const AttentionBwdHead& a, ConstTile v, Scratch s, bool begins_sums) {
+  const AttentionHead& h = a.head;
+  const Element element = output_element(h);
+  const bool in_place = writes_gradients(h);
+  if (in_place) s.dq = {static_cast<float*>(a.dq), h.qkv_pitch};
+  // By queries so far; their first ones grow with the queries.
+  std::int64_t keys_met = begins_sums ? 0 : h.seq_len;
   for (std::int64_t first = 0; first < h.seq_len; first += kBlock) {
     const std::int64_t queries = smaller(kBlock, h.seq_len - first);
     load_queries(a, s, first, queries);
@@ -174,6 +181,25 @@ void run(const AttentionBwdHead& a) {
     if (in_place) return;
     write_rows(advance(a.dq, element, first * h.qkv_pitch), element, h.qkv_pitch, s.dq, queries, h.head_dim);
   }
+}
+
+void run(const AttentionBwdHead& a) {
+  const AttentionHead& h = a.head;
+  Scratch s = lay_out(a.scratch, h.seq_len, h.head_dim);
+  const bool in_place = writes_gradients(h);
+  if (in_place) {
+    s.dk = {static_cast<float*>(a.dk), h.qkv_pitch};
+    s.dv = {static_cast<float*>(a.dv), h.qkv_pitch};
+  }
+  const Element element = output_element(h);
+  const std::int64_t padded_len = round_up(h.seq_len, kStrip);
+  pack_rows(s.k, s.width, padded_len, {h.k, h.element, h.qkv_pitch}, h.seq_len, h.head_dim);
+  const ConstTile v = rows_of_keys(h, h.v, s.v, s.width);
+  if (leaves_gaps(h)) {
+    for (std::int64_t i = 0; i < kBlock * kBlock; ++i) s.p[i] = s.ds[i] = s.mask[i] = 0.0f;
+  }
+  for (std::int64_t i = 0; i < a.group; ++i) add_head(head_of_group(a, i), v, s, i == 0);
+  if (in_place) return;
   write_rows(a.dk, element, h.qkv_pitch, s.dk, h.seq_len, h.head_dim);
   write_rows(a.dv, element, h.qkv_pitch, s.dv, h.seq_len, h.head_dim);
 }

@@ -3,8 +3,10 @@
 
 #include "kernels/cuda/attention/attention_library.h"
 #include "kernels/cuda/attention/native_attention.h"
+#include "kernels/cuda/attention/repeated_heads.h"
 #include "kernels/cuda/device/slow_paths.h"
 #include "kernels/cuda/device/stream.h"
+#include "kernels/cuda/device/workspace.h"
 #include "kernels/cuda/ops.h"
 
 namespace trireme::cuda {
@@ -19,21 +21,64 @@ bool is_for_library(const KernelContext& exec, const Args& args) {
       args.dropout_p > 0.0f ? "with dropout"
       : args.key_bounds.defined()
           ? "within documents of a row"
-          : fmt::format("of heads of {} elements, no multiple of 8", args.qkv.shape[2] / 3 / args.num_heads);
+          : fmt::format("of heads of {} elements, no multiple of 8", packed_heads(args).dim);
   stream_of(exec).slow_paths().tell(fmt::format("{} attention {}", name(args.qkv.dtype), problem),
                                     "the slower native kernel runs");
   return false;
 }
 
+// The memory of samples [first, first + count) alone; the tensors of attention have three dims.
+template <class View>
+View samples_of(View view, std::int64_t first, std::int64_t count) {
+  if (!view.defined()) return view;
+  const std::int64_t sample_bytes = view.num_elems() / view.shape[0] * size_bytes(view.dtype);
+  view.data = view.template as<char>() + first * sample_bytes;
+  view.shape = {count, view.shape[1], view.shape[2]};
+  return view;
+}
+
+// See [Note: grouped queries on cuda].
+bool run_library_fwd(const KernelContext& exec, const AttentionFwdArgs& args) {
+  AttentionLibrary& library = stream_of(exec).attention_library();
+  const PackedHeads heads = packed_heads(args);
+  if (library.run_fwd(args)) return true;
+  if (heads.group() == 1 || !AttentionLibrary::exists()) return false;
+  const Workspace rows(exec,
+                       static_cast<std::size_t>(repeated_heads_bytes(args.qkv, heads, args.qkv.shape[0])));
+  const RepeatedHeads repeated{.rows = rows.as<void>()};
+  repeat_heads(exec, args.qkv, heads, repeated.rows);
+  return library.run_fwd(args, &repeated);
+}
+
+bool run_library_bwd(const KernelContext& exec, const AttentionBwdArgs& args) {
+  AttentionLibrary& library = stream_of(exec).attention_library();
+  const PackedHeads heads = packed_heads(args);
+  const AttentionPart part = attention_part(args);
+  const bool copies = heads.group() > 1 && AttentionLibrary::exists() && goes_in_parts(args, part);
+  if (!copies) return library.run_bwd(args);
+  const std::int64_t samples = part.samples;
+  const auto bytes = static_cast<std::size_t>(repeated_heads_bytes(args.qkv, heads, samples));
+  const Workspace rows(exec, bytes), gradients(exec, bytes);
+  const RepeatedHeads repeated{.rows = rows.as<void>(), .gradients = gradients.as<void>()};
+  for (std::int64_t first = 0; first < args.qkv.shape[0]; first += samples) {
+    AttentionBwdArgs some = args;
+    visit_views(some, [&](auto& view, ViewUse) { view = samples_of(view, first, samples); });
+    repeat_heads(exec, some.qkv, heads, repeated.rows);
+    if (!library.run_bwd(some, &repeated)) return false;
+    add_repeated(exec, repeated.gradients, heads, some.dqkv);
+  }
+  return true;
+}
+
 }  // namespace
 
 void run_op(const KernelContext& exec, const AttentionFwdArgs& args) {
-  if (is_for_library(exec, args) && stream_of(exec).attention_library().run_fwd(args)) return;
+  if (is_for_library(exec, args) && run_library_fwd(exec, args)) return;
   native_attention_fwd(exec, args);
 }
 
 void run_op(const KernelContext& exec, const AttentionBwdArgs& args) {
-  if (is_for_library(exec, args) && stream_of(exec).attention_library().run_bwd(args)) return;
+  if (is_for_library(exec, args) && run_library_bwd(exec, args)) return;
   native_attention_bwd(exec, args);
 }
 

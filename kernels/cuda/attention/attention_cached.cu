@@ -13,35 +13,35 @@ namespace {
 
 struct CachedProblem {
   std::int64_t tokens, capacity, first;
-  int heads, head_dim;
+  int heads, kv_heads, head_dim;
   float scale;
 
-  /// Element 0 of q, k or v (`part` 0, 1, 2) of a head in [B, T, 3 * C].
-  __device__ std::int64_t packed_at(std::int64_t sample, std::int64_t token, int part, int head) const {
-    return (((sample * tokens + token) * 3 + part) * heads + head) * head_dim;
+  /// Element 0 of a head of a packed row, counted over those of q, then of k, then of v.
+  __device__ std::int64_t packed_at(std::int64_t sample, std::int64_t token, int head) const {
+    return ((sample * tokens + token) * (heads + 2 * kv_heads) + head) * head_dim;
   }
-  /// Element 0 of a row in [B, num_heads, capacity, head_dim].
-  __device__ std::int64_t row_of(std::int64_t sample, int head, std::int64_t token) const {
-    return ((sample * heads + head) * capacity + token) * head_dim;
+  /// Element 0 of a row in [B, K, capacity, D].
+  __device__ std::int64_t row_of(std::int64_t sample, int kv_head, std::int64_t token) const {
+    return ((sample * kv_heads + kv_head) * capacity + token) * head_dim;
   }
 };
 
-// Grid: T, num_heads, B.
+// Grid: T, K, B.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     keep_rows_kernel(CachedProblem a, const T* qkv, T* keys, T* values) {
   const std::int64_t token = blockIdx.x, sample = blockIdx.z;
-  const int head = static_cast<int>(blockIdx.y);
-  const std::int64_t to = a.row_of(sample, head, a.first + token);
-  const T* k = qkv + a.packed_at(sample, token, 1, head);
-  const T* v = qkv + a.packed_at(sample, token, 2, head);
+  const int kv_head = static_cast<int>(blockIdx.y);
+  const std::int64_t to = a.row_of(sample, kv_head, a.first + token);
+  const T* k = qkv + a.packed_at(sample, token, a.heads + kv_head);
+  const T* v = k + a.kv_heads * a.head_dim;
   for (int i = threadIdx.x; i < a.head_dim; i += blockDim.x) {
     keys[to + i] = k[i];
     values[to + i] = v[i];
   }
 }
 
-// Shared: q and the sum [head_dim], the tile's probabilities [kThreads].
+// Grid: T, H, B. Shared: q and the sum [head_dim], the tile's probabilities [kThreads].
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     attend_kernel(CachedProblem a, const T* qkv, const T* keys, const T* values, T* out) {
@@ -50,9 +50,9 @@ __global__ void __launch_bounds__(kThreads)
   float* p = sum + a.head_dim;
   const std::int64_t token = blockIdx.x, sample = blockIdx.z;
   const int head = static_cast<int>(blockIdx.y), me = static_cast<int>(threadIdx.x);
-  const std::int64_t seen = a.first + token + 1, row = a.row_of(sample, head, 0);
+  const std::int64_t seen = a.first + token + 1, row = a.row_of(sample, head / (a.heads / a.kv_heads), 0);
   for (int i = me; i < a.head_dim; i += kThreads) {
-    q[i] = a.scale * to_float(qkv[a.packed_at(sample, token, 0, head) + i]);
+    q[i] = a.scale * to_float(qkv[a.packed_at(sample, token, head) + i]);
     sum[i] = 0.0f;
   }
   float max = -FLT_MAX, total = 0.0f;  // the same in all threads
@@ -90,22 +90,26 @@ __global__ void __launch_bounds__(kThreads)
 
 void run_op(const KernelContext& exec, const AttentionCachedArgs& args) {
   check_dtype("attention_cached", args.qkv.dtype, {args.keys, args.values, args.out});
+  const PackedHeads heads = packed_heads(args);
   const CachedProblem a{.tokens = args.qkv.shape[1],
                         .capacity = args.keys.shape[2],
                         .first = args.first,
                         .heads = args.num_heads,
-                        .head_dim = static_cast<int>(args.keys.shape[3]),
+                        .kv_heads = static_cast<int>(heads.keys),
+                        .head_dim = static_cast<int>(heads.dim),
                         .scale = args.scale};
   assert(a.first + a.tokens <= a.capacity);
   if (args.qkv.num_elems() == 0) return;
-  const dim3 grid(static_cast<unsigned>(a.tokens), static_cast<unsigned>(a.heads),
-                  static_cast<unsigned>(args.qkv.shape[0]));
+  const auto grid = [&](int num_heads) {
+    return dim3(static_cast<unsigned>(a.tokens), static_cast<unsigned>(num_heads),
+                static_cast<unsigned>(args.qkv.shape[0]));
+  };
   const auto shared = static_cast<std::size_t>(2 * a.head_dim + kThreads) * sizeof(float);
   for_float_type("attention_cached", args.qkv.dtype, [&]<class T>(T) {
-    launch(exec, "attention_cached", grid, kThreads, 0, keep_rows_kernel<T>, a, args.qkv.as<T>(),
+    launch(exec, "attention_cached", grid(a.kv_heads), kThreads, 0, keep_rows_kernel<T>, a, args.qkv.as<T>(),
            args.keys.as<T>(), args.values.as<T>());
     if (!args.out.defined()) return;
-    launch(exec, "attention_cached", grid, kThreads, shared, attend_kernel<T>, a, args.qkv.as<T>(),
+    launch(exec, "attention_cached", grid(a.heads), kThreads, shared, attend_kernel<T>, a, args.qkv.as<T>(),
            args.keys.as<T>(), args.values.as<T>(), args.out.as<T>());
   });
 }

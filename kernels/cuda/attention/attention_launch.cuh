@@ -42,24 +42,31 @@ void for_tile(const KernelContext& exec, const char* op, std::int64_t head_dim, 
               head_dim);
 }
 
+struct TileGrid {
+  std::int64_t tiles, heads, samples;
+};
+
 /// Launches one block per tile of B rows, head and sample.
 template <class... Params, class... Args>
-void launch_tiles(const KernelContext& exec, const char* op, std::int64_t tiles, const AttentionProblem& a,
-                  std::int64_t samples, std::size_t shared_bytes, void (*kernel)(Params...), Args&&... args) {
-  TRIREME_CHECK(samples <= 65535,
-                "{} on cuda: {} samples are too many for one launch; use a smaller micro-batch", op, samples);
+void launch_tiles(const KernelContext& exec, const char* op, const TileGrid& of, std::size_t shared_bytes,
+                  void (*kernel)(Params...), Args&&... args) {
+  TRIREME_CHECK(of.samples <= 65535,
+                "{} on cuda: {} samples are too many for one launch; use a smaller micro-batch", op,
+                of.samples);
   allow_shared_bytes(op, kernel, shared_bytes);
-  dim3 grid = grid_of(tiles);
-  grid.y = static_cast<unsigned>(a.num_heads);
-  grid.z = static_cast<unsigned>(samples);
+  dim3 grid = grid_of(of.tiles);
+  grid.y = static_cast<unsigned>(of.heads);
+  grid.z = static_cast<unsigned>(of.samples);
   launch(exec, op, grid, kTileThreads, shared_bytes, kernel, std::forward<Args>(args)...);
 }
 
 template <class Args>
 AttentionProblem problem_of(const Args& args, bool packed) {
+  const PackedHeads heads = packed_heads(args);
   return {.seq_len = args.qkv.shape[1],
           .num_heads = args.num_heads,
-          .head_dim = static_cast<int>(args.qkv.shape[2] / 3 / args.num_heads),
+          .num_kv_heads = static_cast<int>(heads.keys),
+          .head_dim = static_cast<int>(heads.dim),
           .scale = args.scale,
           .causal = args.causal,
           .dropout_p = args.dropout_p,

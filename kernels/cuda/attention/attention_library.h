@@ -5,6 +5,7 @@
 
 #include "kernels/attention_workspace.h"
 #include "kernels/backend.h"
+#include "kernels/cuda/attention/repeated_heads.h"
 #include "kernels/cuda/cudnn/cudnn_handle.h"
 
 namespace trireme::cuda {
@@ -17,11 +18,15 @@ class AttentionLibrary {
   AttentionLibrary(const AttentionLibrary&) = delete;
   AttentionLibrary& operator=(const AttentionLibrary&) = delete;
 
+  /// False in a build without it, whose run_fwd() and run_bwd() say so once.
+  static bool exists();
+
   /// False when the library cannot do it; results have no meaning then. 16-bit types without dropout. The
-  /// first refusal of a shape is logged.
-  bool run_fwd(const AttentionFwdArgs& args);
-  /// The same; only deterministic algorithms are taken.
-  bool run_bwd(const AttentionBwdArgs& args);
+  /// first refusal of a shape is logged. Keys and values are those in `repeated`, unless it is null.
+  bool run_fwd(const AttentionFwdArgs& args, const RepeatedHeads* repeated = nullptr);
+  /// The same; only deterministic algorithms are taken. Grouped queries want `repeated`, whose gradients are
+  /// written in place of those of k and v.
+  bool run_bwd(const AttentionBwdArgs& args, const RepeatedHeads* repeated = nullptr);
 
  private:
   struct State;

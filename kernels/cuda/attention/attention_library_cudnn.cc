@@ -18,6 +18,7 @@
 // [Note: defects of cuDNN's attention] Some versions propose engines that compute wrong results or read
 // beyond their tensors. cuDNN's own frontend keeps a list of them and refuses or works around; here such
 // problems are the native kernels'.
+#include <cassert>
 #include <cmath>
 #include <compare>
 #include <limits>
@@ -32,8 +33,10 @@ namespace trireme::cuda {
 namespace {
 
 struct Problem {
-  std::int64_t samples = 0, heads = 0, seq_len = 0, head_dim = 0;
-  std::int64_t all_heads = 0;  // of a row in memory, of which `heads` are computed
+  std::int64_t samples = 0, heads = 0, kv_heads = 0, seq_len = 0, head_dim = 0;
+  // Of a row in memory, of which those above are computed.
+  std::int64_t all_heads = 0, all_kv_heads = 0;
+  bool repeated = false;  // see [Note: grouped queries on cuda]
   DType dtype = DType::kBFloat16;
   bool causal = true, backward = false;
   auto operator<=>(const Problem&) const = default;
@@ -48,7 +51,10 @@ struct Problem {
   cudnnDataType_t factors_type(int form) const {
     return form % descriptions() == descriptions() - 1 ? CUDNN_DATA_FLOAT : type();
   }
-  static const char* successor() { return "the slower native kernel runs"; }
+  const char* successor() const {
+    return kv_heads < heads ? "keys and values are copied for each head of queries"
+                            : "the slower native kernel runs";
+  }
   CudnnGraph graph(int form) const;
   EngineLimits limits(int form) const {
     EngineLimits made{.most_workspace_bytes =
@@ -57,29 +63,37 @@ struct Problem {
     return made;
   }
   cudnnDataType_t type() const { return dtype == DType::kFloat16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16; }
+  // Elements of a row of the output, of packed queries, and of keys or values.
   std::int64_t width() const { return all_heads * head_dim; }
+  std::int64_t pitch() const { return (all_heads + 2 * all_kv_heads) * head_dim; }
+  std::int64_t kv_pitch() const { return repeated ? 2 * width() : pitch(); }
   CudnnGraph::Extents rows_dims() const { return {samples, heads, seq_len, head_dim}; }
-  CudnnGraph::Extents transposed_dims() const { return {samples, heads, head_dim, seq_len}; }
-  CudnnGraph::Extents packed_strides() const { return {seq_len * 3 * width(), head_dim, 3 * width(), 1}; }
-  CudnnGraph::Extents packed_transposed_strides() const {
-    return {seq_len * 3 * width(), head_dim, 1, 3 * width()};
-  }
+  CudnnGraph::Extents kv_dims() const { return {samples, kv_heads, seq_len, head_dim}; }
+  CudnnGraph::Extents transposed_dims() const { return {samples, kv_heads, head_dim, seq_len}; }
+  CudnnGraph::Extents packed_strides() const { return {seq_len * pitch(), head_dim, pitch(), 1}; }
+  CudnnGraph::Extents kv_strides() const { return {seq_len * kv_pitch(), head_dim, kv_pitch(), 1}; }
+  CudnnGraph::Extents transposed_strides() const { return {seq_len * kv_pitch(), head_dim, 1, kv_pitch()}; }
   CudnnGraph::Extents rows_strides() const { return {seq_len * width(), head_dim, width(), 1}; }
   CudnnGraph::Extents row_values_dims() const { return {samples, heads, seq_len, 1}; }
   CudnnGraph::Extents row_values_strides() const { return {all_heads * seq_len, seq_len, 1, 1}; }
   std::string text() const {
-    return fmt::format("deterministic attention, {} {} of [{}, {} heads, {}, {}]", name(dtype),
-                       backward ? "backward" : "forward", samples, heads, seq_len, head_dim);
+    const std::string grouped = kv_heads < heads ? fmt::format(" on {}", kv_heads) : "";
+    return fmt::format("deterministic attention, {} {} of [{}, {}{} heads, {}, {}]", name(dtype),
+                       backward ? "backward" : "forward", samples, heads, grouped, seq_len, head_dim);
   }
 };
 
 template <class Args>
-Problem problem_of(const Args& args, bool backward) {
+Problem problem_of(const Args& args, bool backward, bool repeated) {
+  const PackedHeads heads = packed_heads(args);
   return {.samples = args.qkv.shape[0],
-          .heads = args.num_heads,
+          .heads = heads.queries,
+          .kv_heads = repeated ? heads.queries : heads.keys,
           .seq_len = args.qkv.shape[1],
-          .head_dim = args.qkv.shape[2] / 3 / args.num_heads,
-          .all_heads = args.num_heads,
+          .head_dim = heads.dim,
+          .all_heads = heads.queries,
+          .all_kv_heads = heads.keys,
+          .repeated = repeated,
           .dtype = args.qkv.dtype,
           .causal = args.causal,
           .backward = backward};
@@ -115,8 +129,8 @@ CudnnGraph::Tensor masked(CudnnGraph& graph, const Problem& p, const CudnnGraph:
 CudnnGraph forward_graph(const Problem& p, cudnnDataType_t factors) {
   CudnnGraph graph;
   const auto q = graph.input_or_output(kQ, p.type(), p.rows_dims(), p.packed_strides());
-  const auto kt = graph.input_or_output(kK, p.type(), p.transposed_dims(), p.packed_transposed_strides());
-  const auto v = graph.input_or_output(kV, p.type(), p.rows_dims(), p.packed_strides());
+  const auto kt = graph.input_or_output(kK, p.type(), p.transposed_dims(), p.transposed_strides());
+  const auto v = graph.input_or_output(kV, p.type(), p.kv_dims(), p.kv_strides());
   const auto o = graph.input_or_output(kO, p.type(), p.rows_dims(), p.rows_strides());
   const auto stats =
       graph.input_or_output(kStats, CUDNN_DATA_FLOAT, p.row_values_dims(), p.row_values_strides());
@@ -135,8 +149,11 @@ CudnnGraph backward_graph(const Problem& p, cudnnDataType_t factors, cudnnDataTy
   const auto packed = [&](Id id) {
     return graph.input_or_output(id, p.type(), p.rows_dims(), p.packed_strides());
   };
+  const auto keys_or_values = [&](Id id) {
+    return graph.input_or_output(id, p.type(), p.kv_dims(), p.kv_strides());
+  };
   const auto transposed = [&](Id id) {
-    return graph.input_or_output(id, p.type(), p.transposed_dims(), p.packed_transposed_strides());
+    return graph.input_or_output(id, p.type(), p.transposed_dims(), p.transposed_strides());
   };
   const auto row_values = [&](Id id) {
     return graph.input_or_output(id, CUDNN_DATA_FLOAT, p.row_values_dims(), p.row_values_strides());
@@ -144,8 +161,9 @@ CudnnGraph backward_graph(const Problem& p, cudnnDataType_t factors, cudnnDataTy
   const auto rows = [&](Id id) {
     return graph.input_or_output(id, p.type(), p.rows_dims(), p.rows_strides());
   };
-  const auto q = packed(kQ), kt = transposed(kK), vt = transposed(kV), dq = packed(kDQ), dk = packed(kDK),
-             dv = packed(kDV), o = rows(kO), dout = rows(kDO), stats = row_values(kStats);
+  const auto q = packed(kQ), kt = transposed(kK), vt = transposed(kV), dq = packed(kDQ),
+             dk = keys_or_values(kDK), dv = keys_or_values(kDV), o = rows(kO), dout = rows(kDO),
+             stats = row_values(kStats);
   const auto scale = graph.scalar(kScale);
   const CudnnGraph::Extents transposed_scores = {p.heads * p.seq_len * p.seq_len, p.seq_len * p.seq_len, 1,
                                                  p.seq_len};
@@ -160,7 +178,7 @@ CudnnGraph backward_graph(const Problem& p, cudnnDataType_t factors, cudnnDataTy
   const auto ds =
       graph.pointwise(CUDNN_POINTWISE_MUL, graph.pointwise(CUDNN_POINTWISE_MUL, dp, probabilities), scale);
   graph.matmul(graph.transpose(ds, transposed_scores, factors), q, dk);
-  graph.matmul(ds, graph.transpose(kt, p.packed_strides(), keys), dq);  // [Note: deterministic attention]
+  graph.matmul(ds, graph.transpose(kt, p.kv_strides(), keys), dq);  // [Note: deterministic attention]
   return graph;
 }
 
@@ -183,30 +201,33 @@ bool is_readable(const Problem& p, std::initializer_list<const void*> pointers) 
 struct PartPlace {
   std::int64_t sample = 0, head = 0;
 
-  // In packed rows of 16-bit elements: queries, keys or values (0, 1, 2).
-  void* packed(const void* qkv, const Problem& p, std::int64_t which) const {
-    return at(qkv, (sample * p.seq_len * 3 + which) * p.width() + head * p.head_dim);
-  }
-  // In rows of as many elements as heads have.
-  void* rows(const void* data, const Problem& p) const {
-    return at(data, sample * p.seq_len * p.width() + head * p.head_dim);
+  // In rows of 16-bit elements, `pitch` of them each.
+  void* rows(const void* data, const Problem& p, std::int64_t pitch) const {
+    const std::int64_t elems = sample * p.seq_len * pitch + head * p.head_dim;
+    return const_cast<std::uint16_t*>(static_cast<const std::uint16_t*>(data) + elems);
   }
   // Of an fp32 value a row.
   void* row_values(const void* data, const Problem& p) const {
     return const_cast<float*>(static_cast<const float*>(data) + (sample * p.all_heads + head) * p.seq_len);
   }
-
- private:
-  static void* at(const void* data, std::int64_t elems) {
-    return const_cast<std::uint16_t*>(static_cast<const std::uint16_t*>(data) + elems);
-  }
 };
 
-// The caller's memory of a whole problem; of a forward the first three.
+// The caller's memory of a whole problem; of a forward the first five.
 struct Operands {
-  const void *qkv = nullptr, *out = nullptr, *lse = nullptr, *dout = nullptr;
-  void *dqkv = nullptr, *delta = nullptr;
+  const void *q = nullptr, *k = nullptr, *v = nullptr, *out = nullptr, *lse = nullptr, *dout = nullptr;
+  void *dq = nullptr, *dk = nullptr, *dv = nullptr, *delta = nullptr;
 };
+
+// Keys and values, or their gradients.
+struct KeysAndValues {
+  void *keys, *values;
+};
+KeysAndValues keys_and_values(const Problem& p, const void* packed, void* repeated) {
+  const std::int64_t first = p.repeated ? 0 : p.width(),
+                     row = p.repeated ? p.width() : p.all_kv_heads * p.head_dim;
+  auto* const data = static_cast<std::uint16_t*>(p.repeated ? repeated : const_cast<void*>(packed));
+  return {data + first, data + first + row};
+}
 
 // Numbers on the host that a plan reads when it runs.
 struct Scalars {
@@ -216,14 +237,17 @@ struct Scalars {
 using Tensors = std::vector<std::pair<Id, void*>>;
 
 Tensors tensors_of(const Problem& p, const PartPlace& place, const Operands& memory, Scalars& scalars) {
-  Tensors tensors = {{kQ, place.packed(memory.qkv, p, 0)},      {kK, place.packed(memory.qkv, p, 1)},
-                     {kV, place.packed(memory.qkv, p, 2)},      {kO, place.rows(memory.out, p)},
-                     {kStats, place.row_values(memory.lse, p)}, {kScale, &scalars.scale}};
+  const auto q = [&](const void* data) { return place.rows(data, p, p.pitch()); };
+  const auto kv = [&](const void* data) { return place.rows(data, p, p.kv_pitch()); };
+  const auto out = [&](const void* data) { return place.rows(data, p, p.width()); };
+  Tensors tensors = {{kQ, q(memory.q)},        {kK, kv(memory.k)},
+                     {kV, kv(memory.v)},       {kO, out(memory.out)},
+                     {kScale, &scalars.scale}, {kStats, place.row_values(memory.lse, p)}};
   if (p.backward) {
-    tensors.insert(tensors.end(), {{kDQ, place.packed(memory.dqkv, p, 0)},
-                                   {kDK, place.packed(memory.dqkv, p, 1)},
-                                   {kDV, place.packed(memory.dqkv, p, 2)},
-                                   {kDO, place.rows(memory.dout, p)},
+    tensors.insert(tensors.end(), {{kDQ, q(memory.dq)},
+                                   {kDK, kv(memory.dk)},
+                                   {kDV, kv(memory.dv)},
+                                   {kDO, out(memory.dout)},
                                    {kDelta, place.row_values(memory.delta, p)},
                                    {kOne, &scalars.one}});
   }
@@ -267,33 +291,42 @@ struct AttentionLibrary::State {
   // The trial of [Note: intermediates of attention].
   bool repeats(const Problem& p, const CudnnPlan& plan) {
     const auto tokens = static_cast<std::size_t>(p.samples * p.seq_len),
-               width = static_cast<std::size_t>(p.width()),
-               rows = tokens * static_cast<std::size_t>(p.all_heads);
+               width = static_cast<std::size_t>(p.width()), pitch = static_cast<std::size_t>(p.pitch()),
+               copies = p.repeated ? 2 * width : 0, rows = tokens * static_cast<std::size_t>(p.all_heads);
     const auto memory = [&](std::size_t bytes) {
       return Buffer(allocator, bytes, MemoryCategory::kWorkspace);
     };
-    const Buffer qkv = memory(6 * tokens * width), dqkv = memory(6 * tokens * width),
-                 out = memory(2 * tokens * width), dout = memory(2 * tokens * width), lse = memory(4 * rows),
-                 delta = memory(4 * rows);
-    fill_for_trial(plans.stream(), qkv.data(), 3 * tokens * width, p.dtype);
-    fill_for_trial(plans.stream(), out.data(), tokens * width, p.dtype);
-    fill_for_trial(plans.stream(), dout.data(), tokens * width, p.dtype);
+    const auto numbers = [&](std::size_t elems) {
+      Buffer made = memory(2 * elems);
+      if (elems > 0) fill_for_trial(plans.stream(), made.data(), elems, p.dtype);
+      return made;
+    };
+    const Buffer qkv = numbers(tokens * pitch), kv = numbers(tokens * copies), out = numbers(tokens * width),
+                 dout = numbers(tokens * width), dqkv = memory(2 * tokens * pitch),
+                 dkv = memory(2 * tokens * copies), lse = memory(4 * rows), delta = memory(4 * rows);
     // Of probabilities about as large as those of scores around 0.
     const std::vector<float> values(rows, std::log(static_cast<float>(p.seq_len)));
     check(cudaMemcpyAsync(lse.data(), values.data(), 4 * rows, cudaMemcpyHostToDevice, plans.stream()),
           "copy to the card");
     Scalars scalars{.scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim))};
+    const auto [k, v] = keys_and_values(p, qkv.data(), kv.data());
+    const auto [dk, dv] = keys_and_values(p, dqkv.data(), dkv.data());
     const Tensors tensors = tensors_of(p, {},
-                                       {.qkv = qkv.data(),
+                                       {.q = qkv.data(),
+                                        .k = k,
+                                        .v = v,
                                         .out = out.data(),
                                         .lse = lse.data(),
                                         .dout = dout.data(),
-                                        .dqkv = dqkv.data(),
+                                        .dq = dqkv.data(),
+                                        .dk = dk,
+                                        .dv = dv,
                                         .delta = delta.data()},
                                        scalars);
-    const std::vector<CallOutput> outputs =
-        p.backward ? std::vector<CallOutput>{{dqkv.data(), 6 * tokens * width}}
-                   : std::vector<CallOutput>{{out.data(), 2 * tokens * width}, {lse.data(), 4 * rows}};
+    std::vector<CallOutput> outputs;
+    if (!p.backward) outputs = {{out.data(), 2 * tokens * width}, {lse.data(), 4 * rows}};
+    if (p.backward) outputs = {{dqkv.data(), 2 * tokens * pitch}};
+    if (p.backward && p.repeated) outputs.push_back({dkv.data(), 2 * tokens * copies});
     const bool repeated = repeats_its_bits(plans.stream(), outputs, [&] { return run(plan, tensors); });
     log_warning(fmt::format(
         "cuda: cuDNN {} marks proposal {} for {} as nondeterministic; it {}", cudnn_version(), plan.place(),
@@ -308,24 +341,29 @@ AttentionLibrary::AttentionLibrary(std::shared_ptr<CudnnHandle> cudnn, std::shar
 
 AttentionLibrary::~AttentionLibrary() = default;
 
-bool AttentionLibrary::run_fwd(const AttentionFwdArgs& args) {
-  const Problem p = problem_of(args, false);
+bool AttentionLibrary::exists() {
+  return true;
+}
+
+bool AttentionLibrary::run_fwd(const AttentionFwdArgs& args, const RepeatedHeads* repeated) {
+  const Problem p = problem_of(args, false, repeated != nullptr);
   if (!is_readable(p, {args.qkv.data, args.out.data, args.lse.data})) return false;
   if (state_->plans.plan_for(p) == nullptr) return false;
   Scalars scalars{.scale = args.scale};
-  return state_->run(
-      p, tensors_of(p, {}, {.qkv = args.qkv.data, .out = args.out.data, .lse = args.lse.data}, scalars));
+  const auto [k, v] = keys_and_values(p, args.qkv.data, repeated != nullptr ? repeated->rows : nullptr);
+  const Operands memory{.q = args.qkv.data, .k = k, .v = v, .out = args.out.data, .lse = args.lse.data};
+  return state_->run(p, tensors_of(p, {}, memory, scalars));
 }
 
-bool AttentionLibrary::run_bwd(const AttentionBwdArgs& args) {
-  const Problem whole = problem_of(args, true);
+bool AttentionLibrary::run_bwd(const AttentionBwdArgs& args, const RepeatedHeads* repeated) {
+  const Problem whole = problem_of(args, true, repeated != nullptr);
   Problem p = whole;
   const AttentionPart part = attention_part(args, state_->score_bytes);
   p.samples = part.samples;
-  p.heads = part.heads;
+  p.heads = p.kv_heads = part.heads;
   if (!is_readable(p, {args.qkv.data, args.out.data, args.lse.data, args.dout.data, args.dqkv.data}))
     return false;
-  if (p != whole && p.seq_len % 4 != 0) {  // a part's fp32 row values are read 16 bytes at a time
+  if (!goes_in_parts(args, part)) {
     if (!std::exchange(state_->told_of_length, true)) {
       log_warning(
           fmt::format("cuda: the backward of attention over {} tokens, no multiple of 4, cannot go in parts; "
@@ -334,15 +372,23 @@ bool AttentionLibrary::run_bwd(const AttentionBwdArgs& args) {
     }
     return false;
   }
+  assert(whole.kv_heads == whole.heads);
   if (state_->plans.plan_for(p) == nullptr) return false;
   const Buffer delta(state_->allocator,
                      static_cast<std::size_t>(whole.samples * whole.heads * p.seq_len) * sizeof(float),
                      MemoryCategory::kWorkspace);
-  const Operands memory{.qkv = args.qkv.data,
+  const auto [k, v] = keys_and_values(p, args.qkv.data, repeated != nullptr ? repeated->rows : nullptr);
+  const auto [dk, dv] =
+      keys_and_values(p, args.dqkv.data, repeated != nullptr ? repeated->gradients : nullptr);
+  const Operands memory{.q = args.qkv.data,
+                        .k = k,
+                        .v = v,
                         .out = args.out.data,
                         .lse = args.lse.data,
                         .dout = args.dout.data,
-                        .dqkv = args.dqkv.data,
+                        .dq = args.dqkv.data,
+                        .dk = dk,
+                        .dv = dv,
                         .delta = delta.data()};
   PartPlace place;
   for (; place.sample < whole.samples; place.sample += p.samples) {

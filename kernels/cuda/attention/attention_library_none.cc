@@ -20,11 +20,15 @@ AttentionLibrary::AttentionLibrary(std::shared_ptr<CudnnHandle>, std::shared_ptr
 
 AttentionLibrary::~AttentionLibrary() = default;
 
-bool AttentionLibrary::run_fwd(const AttentionFwdArgs&) {
+bool AttentionLibrary::exists() {
+  return false;
+}
+
+bool AttentionLibrary::run_fwd(const AttentionFwdArgs&, const RepeatedHeads*) {
   return state_->refuse();
 }
 
-bool AttentionLibrary::run_bwd(const AttentionBwdArgs&) {
+bool AttentionLibrary::run_bwd(const AttentionBwdArgs&, const RepeatedHeads*) {
   return state_->refuse();
 }
 

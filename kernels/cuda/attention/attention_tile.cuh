@@ -36,7 +36,7 @@ struct HeadRows {
 /// The problem, common to all blocks.
 struct AttentionProblem {
   std::int64_t seq_len;
-  int num_heads, head_dim;
+  int num_heads, num_kv_heads, head_dim;
   float scale;
   bool causal;
   float dropout_p;
@@ -44,6 +44,9 @@ struct AttentionProblem {
   std::int64_t first_sample;
   bool packed;                     // rows may be read 16 bytes at a time
   const std::int32_t* key_bounds;  // [B, T, 2], or null; see [Note: documents of a row]
+
+  /// Heads of queries that read one head of keys.
+  __host__ __device__ int group() const { return num_heads / num_kv_heads; }
 };
 
 /// A range of a sample's tokens.
@@ -229,15 +232,25 @@ __device__ float dropout_weight(const AttentionProblem& a, std::int64_t sample, 
              : 0.0f;
 }
 
-/// Query, key or value (part 0, 1, 2) rows of a head in packed [B, T, 3 C].
+/// Rows of a head in packed [B, T, (H + 2 K) D], heads counted over those of q, then of k, then of v.
 template <class T>
-__host__ __device__ HeadRows<T> qkv_rows(T* qkv, const AttentionProblem& a, std::int64_t sample,
-                                         std::int64_t head, int part) {
-  const std::int64_t width = std::int64_t{a.num_heads} * a.head_dim;
-  return {qkv + sample * a.seq_len * 3 * width + part * width + head * a.head_dim, 3 * width};
+__host__ __device__ HeadRows<T> packed_rows(T* qkv, const AttentionProblem& a, std::int64_t sample,
+                                            std::int64_t head) {
+  const std::int64_t pitch = std::int64_t{a.num_heads + 2 * a.num_kv_heads} * a.head_dim;
+  return {qkv + sample * a.seq_len * pitch + head * a.head_dim, pitch};
+}
+template <class T>
+__host__ __device__ HeadRows<T> key_rows(T* qkv, const AttentionProblem& a, std::int64_t sample,
+                                         std::int64_t kv_head) {
+  return packed_rows(qkv, a, sample, a.num_heads + kv_head);
+}
+template <class T>
+__host__ __device__ HeadRows<T> value_rows(T* qkv, const AttentionProblem& a, std::int64_t sample,
+                                           std::int64_t kv_head) {
+  return packed_rows(qkv, a, sample, a.num_heads + a.num_kv_heads + kv_head);
 }
 
-/// Rows of a head in [B, T, C].
+/// Rows of a head in [B, T, H D].
 template <class T>
 __host__ __device__ HeadRows<T> head_rows(T* x, const AttentionProblem& a, std::int64_t sample,
                                           std::int64_t head) {

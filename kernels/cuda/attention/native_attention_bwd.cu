@@ -2,7 +2,8 @@
 // delta = rowsum(dO * O):  dV = (W P)^T dO,  dS = scale P (W dO V^T - delta),  dQ = dS K,  dK = dS^T Q.
 //
 // Keys' and values' gradients are summed over queries by blocks that own keys, queries' gradients over keys
-// by blocks that own queries: S is computed twice, and no two blocks write to one place.
+// by blocks that own queries: S is computed twice, and no two blocks write to one place. Where several heads
+// of queries read one of keys, the block of the keys goes over them in their order.
 #include <cassert>
 
 #include "kernels/cuda/attention/attention_launch.cuh"
@@ -76,48 +77,51 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   float* lse = shared_product + kTileFloats<B, B>;
   float* delta = lse + B;
   const int ty = threadIdx.x / kTileSide, tx = threadIdx.x % kTileSide;
-  const std::int64_t head = blockIdx.y, sample = blockIdx.z, first_key = std::int64_t{blockIdx.x} * B;
-  const std::int64_t row_values = (sample * a.num_heads + head) * a.seq_len;
-
-  load_tile<B, D, T>(a, qkv_rows(x.qkv, a, sample, head, 1), first_key, keys);
-  load_tile<B, D, T>(a, qkv_rows(x.qkv, a, sample, head, 2), first_key, values);
-  float dkeys[R][OwnCols<D>::kCount] = {}, dvalues[R][OwnCols<D>::kCount] = {};
+  const std::int64_t kv_head = blockIdx.y, sample = blockIdx.z, first_key = std::int64_t{blockIdx.x} * B;
+  const std::int64_t first_head = kv_head * a.group();
   // Keys are seen by the queries of their documents.
   const TokenRange seen = documents_of_tile<B>(a, sample, first_key);
-  for (std::int64_t first_query = a.causal ? first_key : seen.first; first_query < seen.end;
-       first_query += B) {
-    __syncthreads();  // the previous tiles have been read
-    load_tile<B, D, T>(a, qkv_rows(x.qkv, a, sample, head, 0), first_query, queries);
-    load_tile<B, D, T>(a, head_rows(x.dout, a, sample, head), first_query, douts);
-    load_row_values<B>(a, x.lse + row_values, first_query, lse);
-    load_row_values<B>(a, x.delta + row_values, first_query, delta);
-    __syncthreads();
-    float weighted[R][R], dscores[R][R];
-    dot_rows<D, R>(keys, queries, weighted);
-    dot_rows<D, R>(values, douts, dscores);
+  const std::int64_t first_tile = a.causal ? first_key : seen.first;
+
+  load_tile<B, D, T>(a, key_rows(x.qkv, a, sample, kv_head), first_key, keys);
+  load_tile<B, D, T>(a, value_rows(x.qkv, a, sample, kv_head), first_key, values);
+  float dkeys[R][OwnCols<D>::kCount] = {}, dvalues[R][OwnCols<D>::kCount] = {};
+  for (std::int64_t head = first_head; head < first_head + a.group(); ++head) {
+    const std::int64_t row_values = (sample * a.num_heads + head) * a.seq_len;
+    for (std::int64_t first_query = first_tile; first_query < seen.end; first_query += B) {
+      __syncthreads();  // the previous tiles have been read
+      load_tile<B, D, T>(a, packed_rows(x.qkv, a, sample, head), first_query, queries);
+      load_tile<B, D, T>(a, head_rows(x.dout, a, sample, head), first_query, douts);
+      load_row_values<B>(a, x.lse + row_values, first_query, lse);
+      load_row_values<B>(a, x.delta + row_values, first_query, delta);
+      __syncthreads();
+      float weighted[R][R], dscores[R][R];
+      dot_rows<D, R>(keys, queries, weighted);
+      dot_rows<D, R>(values, douts, dscores);
 #pragma unroll
-    for (int i = 0; i < R; ++i) {
+      for (int i = 0; i < R; ++i) {
 #pragma unroll
-      for (int j = 0; j < R; ++j) {
-        const int query = tx + kTileSide * j;
-        const Gradients g =
-            gradients_at<kDropout>(a, sample, head, first_query + query, first_key + ty * R + i,
-                                   weighted[i][j], dscores[i][j], lse[query], delta[query]);
-        weighted[i][j] = g.weighted;
-        dscores[i][j] = g.dscore;
+        for (int j = 0; j < R; ++j) {
+          const int query = tx + kTileSide * j;
+          const Gradients g =
+              gradients_at<kDropout>(a, sample, head, first_query + query, first_key + ty * R + i,
+                                     weighted[i][j], dscores[i][j], lse[query], delta[query]);
+          weighted[i][j] = g.weighted;
+          dscores[i][j] = g.dscore;
+        }
       }
+      share_product<B, R>(shared_product, weighted);
+      add_product<B, D, R>(shared_product, douts, dvalues);
+      share_product<B, R>(shared_product, dscores);
+      add_product<B, D, R>(shared_product, queries, dkeys);
     }
-    share_product<B, R>(shared_product, weighted);
-    add_product<B, D, R>(shared_product, douts, dvalues);
-    share_product<B, R>(shared_product, dscores);
-    add_product<B, D, R>(shared_product, queries, dkeys);
   }
 #pragma unroll
   for (int i = 0; i < R; ++i) {
     const std::int64_t key = first_key + ty * R + i;
     if (key >= a.seq_len) continue;
-    store_row<D, T>(a, qkv_rows(x.dqkv, a, sample, head, 1), key, dkeys[i], 1.0f);
-    store_row<D, T>(a, qkv_rows(x.dqkv, a, sample, head, 2), key, dvalues[i], 1.0f);
+    store_row<D, T>(a, key_rows(x.dqkv, a, sample, kv_head), key, dkeys[i], 1.0f);
+    store_row<D, T>(a, value_rows(x.dqkv, a, sample, kv_head), key, dvalues[i], 1.0f);
   }
 }
 
@@ -133,22 +137,22 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   float* lse = shared_product + kTileFloats<B, B>;
   float* delta = lse + B;
   const int ty = threadIdx.x / kTileSide, tx = threadIdx.x % kTileSide;
-  const std::int64_t head = blockIdx.y, sample = blockIdx.z;
+  const std::int64_t head = blockIdx.y, sample = blockIdx.z, kv_head = head / a.group();
   // The longest rows of a causal mask first.
   const std::int64_t first_query = (std::int64_t{gridDim.x} - 1 - blockIdx.x) * B;
   const TokenRange seen = documents_of_tile<B>(a, sample, first_query);
   const std::int64_t end = a.causal && first_query + B < seen.end ? first_query + B : seen.end;
   const std::int64_t row_values = (sample * a.num_heads + head) * a.seq_len;
 
-  load_tile<B, D, T>(a, qkv_rows(x.qkv, a, sample, head, 0), first_query, queries);
+  load_tile<B, D, T>(a, packed_rows(x.qkv, a, sample, head), first_query, queries);
   load_tile<B, D, T>(a, head_rows(x.dout, a, sample, head), first_query, douts);
   load_row_values<B>(a, x.lse + row_values, first_query, lse);
   load_row_values<B>(a, x.delta + row_values, first_query, delta);
   float dqueries[R][OwnCols<D>::kCount] = {};
   for (std::int64_t first_key = seen.first; first_key < end; first_key += B) {
     __syncthreads();  // the previous tiles have been read
-    load_tile<B, D, T>(a, qkv_rows(x.qkv, a, sample, head, 1), first_key, keys);
-    load_tile<B, D, T>(a, qkv_rows(x.qkv, a, sample, head, 2), first_key, values);
+    load_tile<B, D, T>(a, key_rows(x.qkv, a, sample, kv_head), first_key, keys);
+    load_tile<B, D, T>(a, value_rows(x.qkv, a, sample, kv_head), first_key, values);
     __syncthreads();
     float scores[R][R], dscores[R][R];
     dot_rows<D, R>(queries, keys, scores);
@@ -170,16 +174,17 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
 #pragma unroll
   for (int i = 0; i < R; ++i) {
     const std::int64_t query = first_query + ty * R + i;
-    if (query < a.seq_len) store_row<D, T>(a, qkv_rows(x.dqkv, a, sample, head, 0), query, dqueries[i], 1.0f);
+    if (query < a.seq_len) store_row<D, T>(a, packed_rows(x.dqkv, a, sample, head), query, dqueries[i], 1.0f);
   }
 }
 
 }  // namespace
 
 void native_attention_bwd(const KernelContext& exec, const AttentionBwdArgs& args) {
-  const std::int64_t samples = args.qkv.shape[0], seq_len = args.qkv.shape[1], width = args.qkv.shape[2] / 3;
-  const std::int64_t head_dim = width / args.num_heads;
-  assert(args.dqkv.num_elems() == args.qkv.num_elems() && args.dout.num_elems() * 3 == args.qkv.num_elems());
+  const PackedHeads heads = packed_heads(args);
+  const std::int64_t samples = args.qkv.shape[0], seq_len = args.qkv.shape[1], head_dim = heads.dim;
+  assert(args.dqkv.num_elems() == args.qkv.num_elems());
+  assert(args.dout.num_elems() == samples * seq_len * heads.width());
   check_dtype("attention_bwd", args.qkv.dtype, {args.dout, args.out, args.dqkv});
   check_dtype("attention_bwd", DType::kFloat32, {args.lse});
   if (args.qkv.num_elems() == 0) return;
@@ -200,9 +205,9 @@ void native_attention_bwd(const KernelContext& exec, const AttentionBwdArgs& arg
     for_tile(exec, "attention_bwd", head_dim, args.dropout_p > 0.0f, bytes_of, [&](auto tile) {
       constexpr int B = decltype(tile)::B, D = decltype(tile)::D;
       const std::int64_t tiles = ceil_div(seq_len, B);
-      launch_tiles(exec, "attention_bwd", tiles, a, samples, bwd_shared_bytes<B, D>(),
+      launch_tiles(exec, "attention_bwd", {tiles, heads.keys, samples}, bwd_shared_bytes<B, D>(),
                    attention_bwd_keys_kernel<T, B, D, decltype(tile)::kDropout>, a, pointers);
-      launch_tiles(exec, "attention_bwd", tiles, a, samples, bwd_shared_bytes<B, D>(),
+      launch_tiles(exec, "attention_bwd", {tiles, heads.queries, samples}, bwd_shared_bytes<B, D>(),
                    attention_bwd_queries_kernel<T, B, D, decltype(tile)::kDropout>, a, pointers);
     });
   });

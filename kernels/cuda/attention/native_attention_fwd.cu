@@ -24,13 +24,13 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   float* values = keys + kTileFloats<B, D>;
   float* probabilities = values + kTileFloats<B, D>;
   const int ty = threadIdx.x / kTileSide, tx = threadIdx.x % kTileSide;
-  const std::int64_t head = blockIdx.y, sample = blockIdx.z;
+  const std::int64_t head = blockIdx.y, sample = blockIdx.z, kv_head = head / a.group();
   // The longest rows of a causal mask first, so that the short ones fill the gaps at the end.
   const std::int64_t first_query = (std::int64_t{gridDim.x} - 1 - blockIdx.x) * B;
   const TokenRange seen = documents_of_tile<B>(a, sample, first_query);
   const std::int64_t end = a.causal && first_query + B < seen.end ? first_query + B : seen.end;
 
-  load_tile<B, D, T>(a, qkv_rows(qkv, a, sample, head, 0), first_query, queries);
+  load_tile<B, D, T>(a, packed_rows(qkv, a, sample, head), first_query, queries);
   float sum[R][OwnCols<D>::kCount] = {};
   float max[R], exp_sum[R];  // exp_sum: the thread's own columns only
 #pragma unroll
@@ -40,8 +40,8 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   }
   for (std::int64_t first_key = seen.first; first_key < end; first_key += B) {
     __syncthreads();  // the previous tiles have been read
-    load_tile<B, D, T>(a, qkv_rows(qkv, a, sample, head, 1), first_key, keys);
-    load_tile<B, D, T>(a, qkv_rows(qkv, a, sample, head, 2), first_key, values);
+    load_tile<B, D, T>(a, key_rows(qkv, a, sample, kv_head), first_key, keys);
+    load_tile<B, D, T>(a, value_rows(qkv, a, sample, kv_head), first_key, values);
     __syncthreads();
     float p[R][R];
     dot_rows<D, R>(queries, keys, p);
@@ -84,10 +84,10 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
 }  // namespace
 
 void native_attention_fwd(const KernelContext& exec, const AttentionFwdArgs& args) {
-  const std::int64_t samples = args.qkv.shape[0], seq_len = args.qkv.shape[1], width = args.qkv.shape[2] / 3;
-  const std::int64_t head_dim = width / args.num_heads;
-  assert(args.out.num_elems() * 3 == args.qkv.num_elems());
-  assert(args.lse.num_elems() == samples * args.num_heads * seq_len);
+  const PackedHeads heads = packed_heads(args);
+  const std::int64_t samples = args.qkv.shape[0], seq_len = args.qkv.shape[1], head_dim = heads.dim;
+  assert(args.out.num_elems() == samples * seq_len * heads.width());
+  assert(args.lse.num_elems() == samples * heads.queries * seq_len);
   check_dtype("attention_fwd", args.qkv.dtype, {args.out});
   check_dtype("attention_fwd", DType::kFloat32, {args.lse});
   if (args.qkv.num_elems() == 0) return;
@@ -97,9 +97,9 @@ void native_attention_fwd(const KernelContext& exec, const AttentionFwdArgs& arg
     const auto bytes_of = [](auto tile) { return fwd_shared_bytes<tile.B, tile.D>(); };
     for_tile(exec, "attention_fwd", head_dim, args.dropout_p > 0.0f, bytes_of, [&](auto tile) {
       constexpr int B = decltype(tile)::B, D = decltype(tile)::D;
-      launch_tiles(exec, "attention_fwd", ceil_div(seq_len, B), a, samples, fwd_shared_bytes<B, D>(),
-                   attention_fwd_kernel<T, B, D, decltype(tile)::kDropout>, a, args.qkv.as<T>(),
-                   args.out.as<T>(), args.lse.as<float>());
+      launch_tiles(exec, "attention_fwd", {ceil_div(seq_len, B), heads.queries, samples},
+                   fwd_shared_bytes<B, D>(), attention_fwd_kernel<T, B, D, decltype(tile)::kDropout>, a,
+                   args.qkv.as<T>(), args.out.as<T>(), args.lse.as<float>());
     });
   });
 }

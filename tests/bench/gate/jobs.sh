@@ -44,13 +44,13 @@ beside() {
 
 # native_kernels LOG...: prints the problems that a library had no engine for. Fails where attention, a convolution or an
 # fp8 product is among them on a Hopper card, where libraries serve all that the benchmarks train. Weight gradients that cuBLASLt
-# computes instead, as products of gathered windows, are none of them.
+# computes instead, as products of gathered windows, and grouped queries on copied keys are none of them.
 native_kernels() {
   local found text list= what='(cuDNN [0-9.]+ has no fitting engine for|this build has no cuDNN;|no library takes)'
   found=$({
     grep -hv '^{' "$@" | grep -oE "$what.*"
     grep -h '^{' "$@" | grep -oE "$what"'([^"\\]|\\.)*' # in JSON, where a quote is escaped
-  } | grep -v 'gathered windows run$' | sort -u)
+  } | grep -vE '(gathered windows run|keys and values are copied for each head of queries)$' | sort -u)
   while IFS= read -r text; do
     [ -n "$text" ] || continue
     quote "$text"

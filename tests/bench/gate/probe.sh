@@ -1,9 +1,10 @@
 # What one wants to know first of a card: whether it is well, which kernels serve the benchmarks, what a step takes.
 
-jobs=$bundle/tests/bench tiny_gpt= tiny_resnet=
+jobs=$bundle/tests/bench tiny_gpt= tiny_resnet= tiny_llama=
 if [ "$device" = cpu ]; then
   tiny="--set parallel.device=cpu --set train.global_batch=1 --set train.micro_batch=1"
   tiny_gpt="$tiny --set model.seq_len=32"
+  tiny_llama="$tiny_gpt --set model.hidden=256 --set model.ffn=256 --set model.vocab=256"
   tiny_resnet="$tiny --set model.name=resnet18 --set data.image_size=32"
 fi
 
@@ -36,6 +37,7 @@ start() {
   stage step_bits 10 check same_bits "$logs"/step_{recorded,enqueued}.out
   stage start_LAZY 30 start LAZY
   stage start_EAGER 30 start EAGER
+  engines 40 llama_grouped bf16 $tiny_llama
   engines 40 gpt2_124m fp8 $tiny_gpt
   engines 40 gpt2_124m fp16 $tiny_gpt
   engines 60 resnet50 bf16 $tiny_resnet

@@ -30,9 +30,25 @@ train() {
     "$bundle/run" trireme train "$logs/train.toml" --out "$work/train" >&2 && cat "$work/train/summary.json"
 }
 
+# The same of grouped queries, whose gradients of keys are sums over the heads of a group: twice, by the command line.
+grouped() {
+  local run states=$logs/grouped_states.txt
+  printf '%s\n' '[model]' 'name = "llama"' 'layers = 2' 'hidden = 128' 'heads = 8' 'kv_heads = 2' 'ffn = 128' \
+    'vocab = 100' 'seq_len = 256' '[data]' 'kind = "synthetic"' '[train]' 'steps = 3' 'global_batch = 4' \
+    'micro_batch = 2' '[optimizer]' 'lr = 1e-3' '[precision]' 'mode = "bf16"' '[parallel]' "device = \"$device\"" \
+    >"$logs/grouped.toml"
+  for run in once again; do
+    "$bundle/run" trireme train "$logs/grouped.toml" --out "$work/grouped_$run" >&2 || return 1
+    grep -o '"state_hash": *"[^"]*"' "$work/grouped_$run/summary.json" || return 1
+  done >"$states"
+  cat "$work/grouped_once/summary.json"
+  [ "$(sort -u "$states" | wc -l)" = 1 ]
+}
+
 for precision in bf16 fp32 fp16 fp8 tf32; do stage "same_bits_$precision" 45 same_bits $precision; done
 stage parity 60 parity
 stage train 40 train
+stage grouped 60 grouped
 if [ "$device" = cuda ]; then
   stage same_state 150 same_state
   stage pipeline_state 200 "$bundle/run" mpirun -np 4 "$one_card" nccl_pipeline

@@ -206,23 +206,26 @@ TEST_P(SixteenBit, Attention) {
     std::int64_t samples, length, heads, head_dim;
     bool causal;
     float dropout;
+    std::int64_t kv_heads = heads;
   };
-  for (const Case& c : {Case{2, 70, 2, 16, true, 0.0f}, Case{1, 33, 3, 7, false, 0.0f},
-                        Case{2, 20, 1, 64, true, 0.2f}, Case{1, 40, 1, 96, true, 0.0f}}) {
+  for (const Case& c :
+       {Case{2, 70, 2, 16, true, 0.0f}, Case{1, 33, 3, 7, false, 0.0f}, Case{2, 20, 1, 64, true, 0.2f},
+        Case{1, 40, 1, 96, true, 0.0f}, Case{2, 128, 6, 16, true, 0.0f, 2}}) {
     SCOPED_TRACE(c.head_dim);
-    const std::int64_t width = c.heads * c.head_dim;
-    const auto x = random(c.samples * c.length * 3 * width), d = random(c.samples * c.length * width);
+    const std::int64_t width = c.heads * c.head_dim, packed = (c.heads + 2 * c.kv_heads) * c.head_dim;
+    const auto x = random(c.samples * c.length * packed), d = random(c.samples * c.length * width);
     // cuDNN rounds the probabilities and the scores' gradients too, as factors of products: 1e-3 in fp16.
     const auto run = [&](DType dtype) {
-      const Tensor qkv = upload(dtype, {c.samples, c.length, 3 * width}, x);
+      const Tensor qkv = upload(dtype, {c.samples, c.length, packed}, x);
       const Tensor out = poisoned(dtype, {c.samples, c.length, width});
       const Tensor lse = poisoned(DType::kFloat32, {c.samples, c.heads, c.length});
-      const Tensor dqkv = poisoned(dtype, {c.samples, c.length, 3 * width});
-      const int heads = static_cast<int>(c.heads);
+      const Tensor dqkv = poisoned(dtype, {c.samples, c.length, packed});
+      const int heads = static_cast<int>(c.heads), kv_heads = static_cast<int>(c.kv_heads);
       ctx_.run(AttentionFwdArgs{.qkv = qkv,
                                 .out = out,
                                 .lse = lse,
                                 .num_heads = heads,
+                                .num_kv_heads = kv_heads,
                                 .scale = 0.25f,
                                 .causal = c.causal,
                                 .dropout_p = c.dropout});
@@ -232,6 +235,7 @@ TEST_P(SixteenBit, Attention) {
                                 .lse = lse,
                                 .dqkv = dqkv,
                                 .num_heads = heads,
+                                .num_kv_heads = kv_heads,
                                 .scale = 0.25f,
                                 .causal = c.causal,
                                 .dropout_p = c.dropout});

@@ -81,6 +81,15 @@ TEST(Gradients, LinearWithTanh) {
                     }});
 }
 
+TEST(Gradients, AttentionOfGroupedQueries) {
+  for (const int kv_heads : {1, 2}) {
+    expect_gradients(
+        {.input = {2, 13, (4 + 2 * kv_heads) * 3}, .op = [kv_heads](Context& ctx, const Tensor& x) {
+           return ops::attention(ctx, x, {.num_heads = 4, .num_kv_heads = kv_heads});
+         }});
+  }
+}
+
 TEST(Gradients, AttentionWithDropout) {
   expect_gradients({.input = {2, 9, 3 * 6}, .op = [](Context& ctx, const Tensor& x) {
                       return ops::attention(ctx, x, {.num_heads = 3, .dropout_p = 0.4f});

@@ -76,6 +76,93 @@ TEST_F(CudnnTest, TheWorkspaceOfAttentionIsThePredictedOne) {
   }
 }
 
+struct GroupedAttention {
+  std::int64_t samples = 3, length = 16;
+  int heads = 6, kv_heads = 2;
+  std::int64_t packed() const { return (heads + 2 * kv_heads) * std::int64_t{8}; }
+  std::int64_t width() const { return heads * std::int64_t{8}; }
+
+  std::vector<float> numbers(std::int64_t count, std::int64_t period) const {
+    std::vector<float> values;
+    for (std::int64_t i = 0; i < count; ++i) values.push_back(static_cast<float>(i * 7 % period) / 64);
+    return values;
+  }
+  // Output and gradient in `dtype`; fp32's are of the native kernels.
+  std::array<std::vector<float>, 2> run(const Rig& rig, DType dtype, std::int64_t* peak = nullptr) const {
+    const DeviceArray qkv = rig.upload({samples, length, packed()}, numbers(samples * length * packed(), 61),
+                                       dtype),
+                      dout = rig.upload({samples, length, width()}, numbers(samples * length * width(), 53),
+                                        dtype);
+    const DeviceArray out = rig.poisoned({samples, length, width()}, dtype),
+                      lse = rig.poisoned({samples, heads, length}),
+                      dqkv = rig.poisoned({samples, length, packed()}, dtype);
+    rig.run(AttentionFwdArgs{
+        .qkv = qkv, .out = out, .lse = lse, .num_heads = heads, .num_kv_heads = kv_heads, .scale = 0.25f});
+    const AttentionBwdArgs args{.dout = dout,
+                                .qkv = qkv,
+                                .out = out,
+                                .lse = lse,
+                                .dqkv = dqkv,
+                                .num_heads = heads,
+                                .num_kv_heads = kv_heads,
+                                .scale = 0.25f};
+    rig.allocator().reset_peak();
+    const std::int64_t before = rig.allocator().stats().current[MemoryCategory::kWorkspace];
+    rig.run(args);
+    if (peak != nullptr) {
+      *peak = rig.allocator().stats().peak[MemoryCategory::kWorkspace] - before;
+      EXPECT_EQ(*peak, attention_bwd_workspace(args));
+    }
+    return {out.download(), dqkv.download()};
+  }
+};
+
+// See [Note: grouped queries on cuda]: forward by the counts of heads, backward on copies, as native kernels
+// compute it up to the rounding of the factors; a head's gradient is a sum of as many rounded ones.
+TEST_F(CudnnTest, GroupedQueriesAreTheLibrarys) {
+  const GroupedAttention grouped;
+  emulation::set_dnn_engines(
+      {{.workspace_bytes = static_cast<std::size_t>(18 * grouped.length * grouped.length * 2)}});
+  const Rig rig(DeviceType::kCuda, 1);
+  const int before = dnn_counts().runs;
+  std::int64_t peak = 0;
+  ::testing::internal::CaptureStdout();
+  const auto results = grouped.run(rig, DType::kBFloat16, &peak);
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(dnn_counts().runs - before, 2);
+  EXPECT_GT(peak, 0);
+  const auto expected = grouped.run(rig, DType::kFloat32);
+  for (std::size_t r = 0; r < results.size(); ++r) {
+    ASSERT_EQ(results[r].size(), expected[r].size());
+    for (std::size_t i = 0; i < expected[r].size(); ++i) {
+      EXPECT_NEAR(results[r][i], expected[r][i], 0.02f * (1.0f + std::abs(expected[r][i]))) << r << " " << i;
+    }
+  }
+}
+
+// A library without an engine for fewer heads of keys computes the forward on copies, which is said once.
+TEST_F(CudnnTest, GroupedQueriesThatAreRefusedAreCopied) {
+  const GroupedAttention grouped;
+  emulation::set_dnn_engines({{}});
+  const auto by_counts = grouped.run(Rig(DeviceType::kCuda, 1), DType::kBFloat16);
+  emulation::set_dnn_engines({{.groups_heads = false}});
+  const Rig rig(DeviceType::kCuda, 1);
+  const int before = dnn_counts().runs;
+  ::testing::internal::CaptureStdout();
+  const auto first = grouped.run(rig, DType::kBFloat16);
+  const auto second = grouped.run(rig, DType::kBFloat16);
+  const std::string said = ::testing::internal::GetCapturedStdout();
+  EXPECT_EQ(dnn_counts().runs - before, 4);
+  for (std::size_t r = 0; r < first.size(); ++r) {
+    EXPECT_TRUE(same_bits(first[r], by_counts[r])) << r;
+    EXPECT_TRUE(same_bits(second[r], by_counts[r])) << r;
+  }
+  const std::string sentence = "keys and values are copied for each head of queries";
+  EXPECT_THAT(said, ::testing::HasSubstr("forward of [3, 6 on 2 heads, 16, 8]"));
+  EXPECT_NE(said.find(sentence), std::string::npos) << said;
+  EXPECT_EQ(said.find(sentence), said.rfind(sentence)) << said;
+}
+
 // See [Note: intermediates of attention].
 TEST_F(CudnnTest, AttentionIsAskedAgainWithFp32Intermediates) {
   emulation::set_dnn_engines({{.is_wide = true}});

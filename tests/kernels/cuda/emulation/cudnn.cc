@@ -113,6 +113,11 @@ bool builds(const DnnData& plan) {
            op.y.type == CUDNN_DATA_FLOAT;
   };
   if (engine.widens && std::none_of(operations.begin(), operations.end(), widens)) return false;
+  const auto groups = [](const auto& part) {
+    const DnnOperation op = emulation::operation_of(*part);
+    return part->type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR && op.x.dims[1] != op.b.dims[1];
+  };
+  if (!engine.groups_heads && std::any_of(operations.begin(), operations.end(), groups)) return false;
   if (!engine.is_classic) return engine.builds;
   const DnnOperation op = emulation::operation_of(*operations.front());
   return engine.builds && operations.size() == 1 && op.x.type == op.b.type && op.x.type == op.y.type;

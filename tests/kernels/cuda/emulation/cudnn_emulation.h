@@ -25,6 +25,7 @@ struct DnnEngine {
   bool is_classic = false;    // takes one operation alone, whose tensors have one type
   bool is_wide = false;       // takes no graph that shortens an fp32 result within
   bool widens = false;        // takes only graphs that turn a tensor of 16 bits into an fp32 one
+  bool groups_heads = true;   // takes products whose factors have unlike counts of heads
   bool repeats = false;       // gives the same bits, whatever its notes say
   bool runs = true;           // what was built may be refused all the same
 

@@ -170,13 +170,15 @@ std::size_t flat(const Index& dims, const Index& at) {
   return static_cast<std::size_t>(((at[0] * dims[1] + at[1]) * dims[2] + at[2]) * dims[3] + at[3]);
 }
 
-// Tensor cores take two factors of one type: what stands beside 16 bits is rounded to them.
+// Tensor cores take two factors of one type: what stands beside 16 bits is rounded to them. Heads of a factor
+// that has fewer are read by neighbouring heads of the result.
 void matmul(const Operand& a, const Operand& b, const Operand& c, const DnnEngine& engine) {
   const std::vector<double> left = read_all(a, false, b.type()), right = read_all(b, false, a.type());
   const auto depth = static_cast<std::size_t>(a.dims()[3]), columns = static_cast<std::size_t>(b.dims()[3]);
   for_each(c.dims(), [&](const Index& at) {
-    const Index of_a{at[0] % a.dims()[0], at[1] % a.dims()[1], at[2], 0};
-    const Index of_b{at[0] % b.dims()[0], at[1] % b.dims()[1], 0, at[3]};
+    const auto head_of = [&](const Operand& x) { return at[1] * x.dims()[1] / c.dims()[1]; };
+    const Index of_a{at[0] % a.dims()[0], head_of(a), at[2], 0};
+    const Index of_b{at[0] % b.dims()[0], head_of(b), 0, at[3]};
     const double* row = left.data() + flat(a.dims(), of_a);
     const double* column = right.data() + flat(b.dims(), of_b);
     double sum = 0;
