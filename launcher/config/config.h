@@ -117,6 +117,7 @@ struct ParallelSection {
   Offload offload = Offload::kNone;
   bool progress_thread = false;
   std::int64_t recompute_every = 0;
+  Recompute recompute = Recompute::kNone;
   PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
   std::int64_t chunks = 1;
   PipelineCut pipeline_cut;

@@ -141,6 +141,13 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
       .add("recompute_every", &L::recompute_every, count_from(0),
            "Activation checkpointing: keep only the input of every segment of so many blocks, fewer than the "
            "model has, and run it again in backward. 0: keep everything. The results do not change.")
+      .add(
+          "recompute", &L::recompute,
+          "`selective`: attention's queries, keys and values are dropped after forward and made again in "
+          "backward, from the input that is kept in any case: of a GPT 3/16 of what its blocks keep, for at "
+          "most a twelfth more arithmetic. Softmax is not run again: there is no matrix over pairs of tokens "
+          "that it could save. With `recompute_every`, which keeps no block whole, segments need less while "
+          "their backward runs. The results do not change.")
       .add("schedule", &L::schedule,
            "Order of micro-batches in a pipeline: `gpipe` all forwards, then all backwards; `1f1b` in turns, "
            "with fewer micro-batches alive; `interleaved` the same with several chunks of blocks on every "

@@ -79,13 +79,12 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
       .add("rope_original_context", &M::rope_original_context, count_from(1),
            "Context in tokens before it was stretched.")
       .add("dropout", &M::dropout, from_to_below(0, 1), "Probability of dropping an activation.")
-      .add("tensor_chunks", &M::tensor_chunks, from_to(1, 64),
-           "Chunks that the heads and the MLP of every layer are cut into, and the vocabulary where they "
-           "divide "
-           "it, each computed on its own; sums over chunks are made in one binary tree. A power of two that "
-           "divides `heads`, of `llama` `kv_heads` and `ffn`. It decides the last bits of the results, like "
-           "`train.micro_batch`, and is "
-           "kept for the whole of a training.")
+      .add(
+          "tensor_chunks", &M::tensor_chunks, from_to(1, 64),
+          "Chunks that the heads and the MLP of every layer are cut into, and of GPTs and Llamas the "
+          "vocabulary where they divide it, each computed on its own; sums over chunks are made in one "
+          "binary tree. A power of two that divides `heads`, of `llama` `kv_heads` and `ffn`. It decides the "
+          "last bits of the results, like `train.micro_batch`, and is kept for the whole of a training.")
       .add_boolean_or_auto(
           "tied", &M::tied,
           "The output layer shares the token embedding. `auto`: as published, without `size` of `gpt` "

@@ -20,6 +20,7 @@
 #include "runtime/optim/lr_schedule.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/precision.h"
+#include "runtime/tape.h"
 
 namespace trireme {
 
@@ -110,6 +111,8 @@ inline constexpr auto kWords<LossScaleConfig::Kind> = std::to_array<Word<LossSca
 template <>
 inline constexpr auto kWords<Offload> = std::to_array<Word<Offload>>({{Offload::kNone, "none"},
                                                                       {Offload::kOptimizer, "optimizer"}});
+template <>
+inline const auto kWords<Recompute> = with_names({Recompute::kNone, Recompute::kSelective});
 template <>
 inline const auto kWords<PipelineSchedule> = with_names({PipelineSchedule::kGpipe,
                                                          PipelineSchedule::kOneForwardOneBackward,

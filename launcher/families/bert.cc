@@ -11,8 +11,8 @@ namespace trireme {
 namespace {
 
 constexpr std::string_view kNames[] = {"bert"};
-constexpr std::string_view kKeys[] = {"from",   "task",  "classes", "size",    "layers",
-                                      "hidden", "heads", "vocab",   "seq_len", "dropout"};
+constexpr std::string_view kKeys[] = {"from",  "task",  "classes", "size",    "layers",       "hidden",
+                                      "heads", "vocab", "seq_len", "dropout", "tensor_chunks"};
 
 BertConfig sized(const ModelSection& model) {
   return model.size.empty() ? BertConfig{.vocab = 0} : bert_config_for_size(model.size);
@@ -24,6 +24,7 @@ void check(const ModelSection& model) {
   const std::int64_t hidden = model.hidden > 0 ? model.hidden : base.hidden;
   const std::int64_t heads = model.heads > 0 ? model.heads : base.heads;
   TRIREME_CHECK(hidden % heads == 0, "model.heads = {} does not divide model.hidden = {}", heads, hidden);
+  check_tensor_chunks(model, "heads", heads);
 }
 
 void fill_in(JobConfig& config) {
@@ -64,7 +65,8 @@ BertConfig bert_config(const ModelSection& model) {
           .vocab = model.vocab,
           .seq_len = model.seq_len,
           .dropout = static_cast<float>(model.dropout),
-          .classes = model.task == ModelTask::kClassify ? model.classes : 0};
+          .classes = model.task == ModelTask::kClassify ? model.classes : 0,
+          .tensor_chunks = static_cast<int>(model.tensor_chunks)};
 }
 
 BlockList build(const ModelSection& model) {
@@ -89,9 +91,11 @@ constexpr HfFormat kHf{.model_type = kBertHfType,
 
 std::string describe(const JobConfig& config) {
   const ModelSection& model = config.model;
-  return fmt::format("{} layers, {} wide, {} heads, vocabulary {}, context {}{}", model.layers, model.hidden,
-                     model.heads, model.vocab, model.seq_len,
-                     model.classes > 0 ? fmt::format(", {} classes", model.classes) : "");
+  std::string text = fmt::format("{} layers, {} wide, {} heads, vocabulary {}, context {}", model.layers,
+                                 model.hidden, model.heads, model.vocab, model.seq_len);
+  if (model.classes > 0) text += fmt::format(", {} classes", model.classes);
+  if (model.tensor_chunks > 1) text += fmt::format(", {} tensor chunks of the layers", model.tensor_chunks);
+  return text;
 }
 
 }  // namespace

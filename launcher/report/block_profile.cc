@@ -25,9 +25,11 @@ BlockProfile measure_profile(const JobConfig& config, const Device& device, int 
           .precision = to_word(config.precision.mode),
           .device = to_string(device),
           .threads = threads,
-          .blocks = measure_block_times(
-              *blocks, data.train->read_train(0, config.train.micro_batch),
-              {.device = device, .threads = threads, .precision = build_precision(config.precision)})};
+          .blocks = measure_block_times(*blocks, data.train->read_train(0, config.train.micro_batch),
+                                        {.device = device,
+                                         .threads = threads,
+                                         .precision = build_precision(config.precision),
+                                         .recompute = config.parallel.recompute})};
 }
 
 std::string describe_mismatch(const BlockProfile& profile, const JobConfig& config) {

@@ -92,6 +92,7 @@ Json fit_json(const JobFit& fit) {
                       {"ranks", fit.remedy->job.num_ranks},
                       {"zero", static_cast<int>(options.zero)},
                       {"recompute_every", options.recompute_every},
+                      {"tensor", options.tensor},
                       {"micro_batch", options.micro_batch},
                       {"peak_bytes", fit.remedy->peak_bytes}};
   }
@@ -121,6 +122,7 @@ std::string to_json(const PlanReport& report) {
                      {"accumulate_unsharded", *report.config.parallel.accumulate_unsharded},
                      {"keep_gathered", *report.config.parallel.keep_gathered},
                      {"recompute_every", report.config.parallel.recompute_every},
+                     {"recompute", to_word(report.config.parallel.recompute)},
                      {"reduction", to_word(report.config.parallel.reduction)},
                      {"exchange", word_of(report.exchange)},
                      {"exchange_note", report.exchange.why_flat},

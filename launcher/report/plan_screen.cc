@@ -46,11 +46,27 @@ std::string describe_layout(const PlanReport& report) {
   text += "; " + to_word(job.precision.mode);
   if (job.parallel.recompute_every > 0)
     text += fmt::format("; recompute every {}", job.parallel.recompute_every);
+  if (job.parallel.recompute != Recompute::kNone)
+    text += fmt::format("; recompute {}", to_word(job.parallel.recompute));
   if (job.parallel.offload != Offload::kNone)
     text += fmt::format("; offload {}", to_word(job.parallel.offload));
   if (job.parallel.reduction != Reduction::kCanonical)
     text += fmt::format("; reduction {}", to_word(job.parallel.reduction));
   return text;
+}
+
+/// The map rank -> coordinates, where ranks share samples.
+std::string describe_ranks(const Mesh& mesh) {
+  const int tensor = mesh.size(Axis::kTensor);
+  if (tensor == 1) return "";
+  TextRows rows{{"ranks", "pipeline", "data", "tensor"}};
+  for (int first = 0; first < mesh.num_ranks(); first += tensor) {
+    const Coord coord = mesh.coord(first);
+    rows.push_back({fmt::format("{}-{}", first, first + tensor - 1),
+                    fmt::format("{}", coord[Axis::kPipeline]), fmt::format("{}", coord[Axis::kData]),
+                    fmt::format("0-{}", tensor - 1)});
+  }
+  return "\nranks, and their coordinates:\n" + to_text(rows, {.num_left = 4, .num_kept = 4, .most_rows = 8});
 }
 
 std::string describe_step(const PlanReport& report) {
@@ -181,8 +197,9 @@ std::string to_text(const PlanReport& report) {
   }
   if (!report.note.empty()) text += wrapped(report.note);
   if (!report.context.empty()) text += wrapped(report.context);
-  text += describe_hosts(placement) + describe_stages(report) + describe_memory(report) +
-          describe_workspace(report) + describe_other_accumulations(report);
+  const std::string hosts = describe_hosts(placement);
+  text += (hosts.empty() ? describe_ranks(report.plan.mesh) : hosts) + describe_stages(report) +
+          describe_memory(report) + describe_workspace(report) + describe_other_accumulations(report);
   text += "\n" + describe_fit(report.fit);
   return text +
          "\nmore: --memory (to the byte), --actions, --rank R (both, of one rank), --json, --timeline FILE\n";

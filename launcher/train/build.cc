@@ -115,6 +115,7 @@ EngineOptions engine_options(const JobConfig& config, const BlockList& blocks) {
           .accumulate_unsharded = config.parallel.accumulate_unsharded.value_or(false),
           .keep_gathered = config.parallel.keep_gathered.value_or(false),
           .recompute_every = static_cast<int>(config.parallel.recompute_every),
+          .recompute = config.parallel.recompute,
           .cuda_graph = config.parallel.cuda_graph,
           .prefetch_depth = static_cast<int>(config.parallel.prefetch_depth),
           .data_cache_bytes = config.data.kind == DataKind::kImages ? config.data.cache : 0,

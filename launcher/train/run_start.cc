@@ -188,6 +188,7 @@ RunSummary initial_summary(const TrainingRun& run) {
                     .accumulate_unsharded = run.engine_options.accumulate_unsharded,
                     .keep_gathered = run.engine_options.keep_gathered,
                     .recompute_every = run.engine_options.recompute_every,
+                    .recompute = std::string(name(run.engine_options.recompute)),
                     .num_threads = run.engine_options.threads,
                     .num_accumulated_micro_batches = run.engine->batch().per_rank(),
                     .reduction = to_word(run.options.config.parallel.reduction),

@@ -20,6 +20,7 @@ Json layout_json(const RunLayout& layout) {
           {"accumulate_unsharded", layout.accumulate_unsharded},
           {"keep_gathered", layout.keep_gathered},
           {"recompute_every", layout.recompute_every},
+          {"recompute", layout.recompute},
           {"threads", layout.num_threads},
           {"accumulated_micro_batches", layout.num_accumulated_micro_batches},
           {"reduction", layout.reduction},

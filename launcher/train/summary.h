@@ -21,6 +21,7 @@ struct RunLayout {
   int zero_stage = 0;
   bool accumulate_unsharded = false, keep_gathered = false;
   int recompute_every = 0;
+  std::string recompute = "none";
   int num_threads = 1;                             // a rank
   std::int64_t num_accumulated_micro_batches = 1;  // a rank and step
   std::string reduction = "canonical";

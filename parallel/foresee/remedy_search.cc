@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <ranges>
+#include <set>
 
 namespace trireme {
 namespace {
@@ -12,16 +13,40 @@ std::int64_t fewest_micro_batches(const EngineOptions& options) {
   return options.pipeline.schedule == PipelineSchedule::kInterleaved ? options.pipeline.stages : 1;
 }
 
+// Ranks that share every sample.
+int ranks_a_sample(const EngineOptions& options) {
+  return options.pipeline.stages * options.tensor;
+}
+
 std::int64_t data_ranks(const PlannedJob& job) {
-  return job.num_ranks / job.options.pipeline.stages;
+  return job.num_ranks / ranks_a_sample(job.options);
+}
+
+// As many chunks as every block that has any can share.
+int tensor_chunks(const BlockList& blocks) {
+  int least = 0;
+  for (const auto& block : blocks) {
+    for (const ParameterSpec& spec : block->parameters()) {
+      if (!spec.slice.is_whole()) least = least == 0 ? spec.slice.chunks : std::min(least, spec.slice.chunks);
+    }
+  }
+  return std::max(least, 1);
+}
+
+std::vector<int> tensor_choices(const PlannedJob& job) {
+  std::vector<int> choices{job.options.tensor};
+  const int chunks = tensor_chunks(*job.blocks);
+  for (int more = 2 * job.options.tensor; more <= chunks; more *= 2) choices.push_back(more);
+  return choices;
 }
 
 // A micro-batch may have one sample, so data ranks that divide the samples are enough.
-std::vector<int> rank_counts(const PlannedJob& job) {
-  std::vector<int> counts;
-  for (std::int64_t data = data_ranks(job); data <= job.options.global_batch; ++data) {
-    if (job.options.global_batch % data == 0) {
-      counts.push_back(static_cast<int>(data) * job.options.pipeline.stages);
+std::set<int> rank_counts(const PlannedJob& job) {
+  std::set<int> counts;
+  for (const int tensor : tensor_choices(job)) {
+    for (std::int64_t data = 1; data <= job.options.global_batch; ++data) {
+      const int ranks = static_cast<int>(data) * job.options.pipeline.stages * tensor;
+      if (job.options.global_batch % data == 0 && ranks >= job.num_ranks) counts.insert(ranks);
     }
   }
   return counts;
@@ -55,26 +80,34 @@ void add_accumulations(const PlannedJob& job, std::vector<PlannedJob>& all) {
   }
 }
 
+/// Of a micro-batch, tensor ranks and ranks in all: recompute, then ZeRO.
+void add_cheap_changes(PlannedJob layout, const PlannedJob& job, std::vector<PlannedJob>& all) {
+  const auto given_zero = static_cast<int>(job.options.zero);
+  const int last_zero = data_ranks(layout) > 1 ? 3 : given_zero;  // alone there is nothing to shard
+  for (const int k : recompute_choices(job)) {
+    layout.options.recompute_every = k;
+    for (int zero = given_zero; zero <= last_zero; ++zero) {
+      layout.options.zero = static_cast<ZeroStage>(zero);
+      add_accumulations(layout, all);
+    }
+  }
+}
+
 /// In the order of the note.
 std::vector<PlannedJob> layouts_of(const PlannedJob& job) {
-  const std::vector<int> recompute = recompute_choices(job);
-  const auto given_zero = static_cast<int>(job.options.zero);
   std::vector<PlannedJob> all;
   PlannedJob layout = job;
   for (const int ranks : rank_counts(job)) {
     layout.num_ranks = ranks;
-    const int last_zero = data_ranks(layout) > 1 ? 3 : given_zero;  // alone there is nothing to shard
     for (std::int64_t micro_batch = job.options.micro_batch; micro_batch >= 1; --micro_batch) {
-      const std::int64_t round = micro_batch * data_ranks(layout);
-      if (job.options.global_batch % round != 0) continue;
-      if (job.options.global_batch / round < fewest_micro_batches(job.options)) continue;
       layout.options.micro_batch = micro_batch;
-      for (const int k : recompute) {
-        layout.options.recompute_every = k;
-        for (int zero = given_zero; zero <= last_zero; ++zero) {
-          layout.options.zero = static_cast<ZeroStage>(zero);
-          add_accumulations(layout, all);
-        }
+      for (const int tensor : tensor_choices(job)) {
+        layout.options.tensor = tensor;
+        if (ranks % ranks_a_sample(layout.options) != 0) continue;
+        const std::int64_t round = micro_batch * data_ranks(layout);
+        if (job.options.global_batch % round != 0) continue;
+        if (job.options.global_batch / round < fewest_micro_batches(job.options)) continue;
+        add_cheap_changes(layout, job, all);
       }
     }
   }

@@ -3,11 +3,11 @@
 // [Note: order of remedies] Changes are tried from cheap to expensive, and the first that fits is told: a
 // smaller data cache, then a larger `zero` (more messages; with it what accumulate_unsharded and
 // keep_gathered keep over the micro-batches of a step is given up, in the order of [Note: order of
-// accumulation]), then `recompute_every` (a third more work; longer segments first), then a smaller
-// `micro_batch` (matmuls that fill the device less), then more ranks (they cost money; every
-// number that shares the micro-batches evenly, in ascending order). A more expensive change is tried together
-// with the cheaper ones. None of them changes the results, except that a different micro-batch rounds
-// differently.
+// accumulation]), then `recompute_every` (a third more work; longer segments first), then a larger `tensor`
+// where the model has chunks (four sums of a block's activations a micro-batch, which it waits for), then a
+// smaller `micro_batch` (matmuls that fill the device less), then more ranks (they cost money; every number
+// that shares the micro-batches evenly, in ascending order). A more expensive change is tried together with
+// the cheaper ones. None of them changes the results, except that a different micro-batch rounds differently.
 //
 // A layout is predicted up to the first byte beyond the limit, a step of few micro-batches first: what does
 // not fit is mostly known after the parameters, or the first forward. Some thousand layouts of 13e9

@@ -7,7 +7,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from jobs import IMAGE_JOB, OPTIONS, JobTest, command, main
+from jobs import IMAGE_JOB, OPTIONS, JobTest, command, kill_job, main
 
 
 class LayoutJobs(JobTest):
@@ -132,6 +132,51 @@ threads = 1
             done = subprocess.run([OPTIONS.trireme, "eval", str(self.folder / one), "--json"], check=True,
                                   capture_output=True, text=True, timeout=60)
             self.assertEqual(json.loads(done.stdout)["top1"], top1[-1])
+
+    IN_CHUNKS = ("--set", "model.heads=4", "--set", "model.tensor_chunks=4")
+
+    def test_tensor_ranks_come_to_the_same_state_in_the_planned_memory(self):
+        short = (*self.IN_CHUNKS, "--set", "train.steps=6")
+        self.run_job(0, "one", *short)
+        losses = [m["loss"] for m in self.metrics("one") if "loss" in m]
+        for ranks, keys in ((2, ("tensor=2",)), (4, ("tensor=4", "recompute_every=1")),
+                            (4, ("tensor=2", "zero=3", "recompute=selective")),
+                            (4, ("tensor=2", "pipeline=2", "schedule=zb-h1", "recompute=selective"))):
+            sets = [part for key in keys for part in ("--set", f"parallel.{key}")]
+            out = f"np{ranks}-" + "-".join(keys).replace("=", "")
+            self.run_job(ranks, out, *short, *sets)
+            self.assertEqual(self.state(out), self.state("one"), keys)
+            steps = [m for m in self.metrics(out) if "loss" in m]
+            self.assertEqual([m["loss"] for m in steps], losses, keys)
+            groups = self.plan(ranks, *short, *sets)["groups"]
+            self.assertEqual({m["peak_bytes"] for m in steps}, {max(g["peak_bytes"] for g in groups)}, keys)
+            self.assertEqual({m["comm_bytes"] for m in steps}, {groups[0]["comm_bytes"]}, keys)
+        refusal = self.run_job(0, "one", *short, "--set", "train.steps=8", "--set", "model.tensor_chunks=2", expect=2)
+        self.assertIn("was made with model.tensor_chunks = 4, and the job has 2", " ".join(refusal.split()))
+
+    def test_a_killed_job_goes_on_with_other_tensor_ranks(self):
+        keeps = (*self.IN_CHUNKS, "--set", "checkpoint.every=1")
+        process, _ = self.start_and_wait_for_steps(4, "moved", *keeps, "--set", "parallel.tensor=4")
+        kill_job(process)
+        done = max(int(path.name.split("-")[1]) for path in (self.folder / "moved" / "checkpoints").glob("step-??????"))
+        for more, ranks, tensor in ((1, 2, 2), (2, 4, 2), (3, 0, 1)):
+            self.run_job(ranks, "moved", *keeps, "--set", f"train.steps={done + more}", "--set",
+                         f"parallel.tensor={tensor}")
+        self.run_job(0, "one", *self.IN_CHUNKS, "--set", f"train.steps={done + 3}")
+        self.assertEqual(self.state("moved"), self.state("one"))
+
+    def test_a_model_that_one_rank_cannot_hold_trains_in_tensor_ranks(self):
+        job = (*self.IN_CHUNKS, "--set", "model.hidden=64", "--set", "train.global_batch=1", "--set",
+               "train.micro_batch=1", "--set", "train.steps=2")
+        shared = ("--set", "parallel.tensor=4")
+        limit = max(group["peak_bytes"] for group in self.plan(4, *job, *shared)["groups"])
+        limited = (*job, "--set", f"parallel.memory_limit={limit}")
+        remedy = self.plan(1, *limited)["fit"]["remedy"]
+        self.assertEqual((remedy["tensor"], remedy["ranks"]), (4, 4))
+        refusal = self.run_job(0, "alone", *limited, expect=2)
+        self.assertIn("with parallel.tensor = 4 and 4 ranks it fits", " ".join(refusal.split()))
+        self.run_job(4, "shared", *limited, *shared)
+        self.assertEqual({m["peak_bytes"] for m in self.metrics("shared") if "loss" in m}, {limit})
 
     def test_a_gpt_of_24_layers_learns_the_same_in_4_stages(self):
         root = Path(__file__).resolve().parents[2]

@@ -104,14 +104,16 @@ Case find_case(const std::string& name) {
         .rows = Rows::kPacked,
         .optimizer = adamw,
         .grad_clip = 0.3f}},
+      {"bert_chunks",
+       {.model = small, .bert = BertConfig{.tensor_chunks = 4}, .rows = Rows::kPacked, .optimizer = adamw}},
       {"sgd_momentum", {.model = small, .optimizer = sgd, .peak_lr = 0.1}},
   };
   const auto found = cases.find(name);
   TRIREME_CHECK(
       found != cases.end(),
       "there is no case '{}': use adamw, odd_sizes, untied_head, sgd_momentum, bf16_autocast, llama, "
-      "llama_scaled_rope, llama_chunks, tensor_chunks, bert, bert_padded, bert_packed, bert_classes or "
-      "bert_packed_classes",
+      "llama_scaled_rope, llama_chunks, tensor_chunks, bert, bert_padded, bert_packed, bert_classes, "
+      "bert_packed_classes or bert_chunks",
       name);
   Case result = found->second;
   result.model.tied = name != "untied_head" && name != "llama" && name != "llama_chunks";
@@ -129,7 +131,8 @@ Case find_case(const std::string& name) {
                              .heads = result.model.heads,
                              .vocab = result.model.vocab,
                              .seq_len = result.model.seq_len,
-                             .classes = result.bert->classes};
+                             .classes = result.bert->classes,
+                             .tensor_chunks = result.bert->tensor_chunks};
   }
   return result;
 }

@@ -179,6 +179,24 @@ std::vector<MutatedLayout> mutated_layouts() {
   return all;
 }
 
+std::vector<MutatedLayout> mutated_tensor_layouts() {
+  std::vector<MutatedLayout> all;
+  for (const int zero : {0, 1, 3}) {
+    for (const int data : {1, 2}) {
+      for (const PipelineSchedule schedule : {kOneForwardOneBackward, kZeroBubbleH1}) {
+        const int stages = schedule == kZeroBubbleH1 ? 2 : 1;
+        MutatedLayout& layout =
+            all.emplace_back(layout_of({.stages = stages, .data = data, .micro_batches = 2}, zero, schedule));
+        layout.in.tensor = 2;
+        layout.in.gpt.tensor_chunks = 2;
+        layout.in.recompute = zero == 1 ? 1 : 0;
+        layout.in.tied = data == 1;
+      }
+    }
+  }
+  return all;
+}
+
 std::vector<MutatedLayout> random_layouts(std::size_t count, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<MutatedLayout> all;

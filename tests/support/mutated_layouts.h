@@ -29,6 +29,8 @@ struct MutatedLayout {
 /// Stages x data ranks x ZeRO x schedule x recompute x tied parameters x batch norm x accumulation x
 /// reduction x hosts, on 1 to 8 ranks.
 std::vector<MutatedLayout> mutated_layouts();
+/// Tensor ranks x data ranks x stages x ZeRO x recompute, on 2 to 8 ranks.
+std::vector<MutatedLayout> mutated_tensor_layouts();
 /// As many others, drawn from `seed`.
 std::vector<MutatedLayout> random_layouts(std::size_t count, std::uint64_t seed);
 

@@ -36,8 +36,9 @@ struct PipelineLayout {
   std::int64_t global_batch = 16, micro_batch = 2;
   bool accumulate_unsharded = false, keep_gathered = false;
   int prefetch = 1;
+  int tensor = 1;
 
-  int ranks() const { return stages * data; }
+  int ranks() const { return stages * data * tensor; }
   GptConfig model() const {
     GptConfig config = gpt;
     config.tied = tied;
@@ -47,7 +48,8 @@ struct PipelineLayout {
     return fmt::format("{} stages x {} ranks, {}, {} chunk(s), zero {}{}{}, recompute {}, prefetch {}, {}{}",
                        stages, data, name(schedule), chunks, zero, accumulate_unsharded ? ", unsharded" : "",
                        keep_gathered ? ", kept gathered" : "", recompute, prefetch, tied ? "tied" : "untied",
-                       cut.empty() ? "" : ", uneven");
+                       cut.empty() ? "" : ", uneven") +
+           (tensor > 1 ? fmt::format(", {} tensor ranks", tensor) : "");
   }
   EngineOptions options() const {
     const Shape tokens{gpt.seq_len};
@@ -63,6 +65,7 @@ struct PipelineLayout {
             .prefetch_depth = prefetch,
             .group_min_bytes = group_min_bytes,
             .pipeline = {.stages = stages, .schedule = schedule, .chunks = chunks, .cut = cut},
+            .tensor = tensor,
             .sample = SampleSpec{.input = tokens, .target = tokens},
             .precision = precision};
   }

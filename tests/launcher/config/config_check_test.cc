@@ -33,6 +33,24 @@ TEST(ConfigCheck, ModelNeedsAShape) {
   EXPECT_NO_THROW(check_config(sized));
 }
 
+TEST(ConfigCheck, TensorChunksDivideTheModel) {
+  const std::string not_a_power = "model.tensor_chunks = 3 is not a power of two";
+  EXPECT_THAT(check_error([](JobConfig& c) { c.model.tensor_chunks = 3; }), HasSubstr(not_a_power));
+  EXPECT_THAT(check_error([](JobConfig& c) { c.model.tensor_chunks = 8; }),
+              HasSubstr("model.tensor_chunks = 8 does not divide model.heads = 4"));
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.model = {.name = "bert", .size = "tiny"};
+                c.model.tensor_chunks = 4;
+              }),
+              HasSubstr("model.tensor_chunks = 4 does not divide model.heads = 2"));
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.model.name = "llama";
+                c.model.kv_heads = 2;
+                c.model.tensor_chunks = 4;
+              }),
+              HasSubstr("model.tensor_chunks = 4 does not divide model.kv_heads = 2"));
+}
+
 TEST(ConfigCheck, KeysThatNeedEachOther) {
   EXPECT_THAT(check_error([](JobConfig& c) { c.model = {.name = "resnet50"}; }),
               HasSubstr("data.kind = \"tokens\" is not what resnet50 is trained on"));

@@ -116,6 +116,29 @@ TEST(ActionBytes, OfThePlanAreWhatTheCommunicatorSends) {
   }
 }
 
+// Shoeybi et al. 2019: of a block four all-reduces of its activations a micro-batch, here in fp32; and one of
+// the embedding, one of the head, and three numbers a token for the loss, which each rank sends to all
+// others.
+TEST(ActionBytes, OfTheTensorAxisAreFourAllReducesABlock) {
+  for (const int tensor : {2, 4, 8}) {
+    constexpr std::int64_t kBatch = 2, kMicroBatches = 3, kLayers = 5;
+    const GptConfig config{
+        .layers = kLayers, .hidden = 32, .heads = 8, .vocab = 64, .seq_len = 6, .tensor_chunks = 8};
+    const SampleSpec sample{.input = {config.seq_len}, .target = {config.seq_len}};
+    const EngineOptions options{
+        .global_batch = kBatch * kMicroBatches, .micro_batch = kBatch, .tensor = tensor, .sample = sample};
+    const std::int64_t tokens = kBatch * config.seq_len;
+    const std::int64_t all_reduce = 2 * (tensor - 1) * tokens * config.hidden * 4 / tensor;
+    const std::int64_t statistics = (tensor - 1) * 3 * tokens * 4;
+    const auto blocks = std::make_shared<const BlockList>(build_gpt(config));
+    for (int rank = 0; rank < tensor; ++rank) {
+      EXPECT_EQ(measured(predict_step(blocks, options, sample, tensor, rank))[kSumChunks],
+                kMicroBatches * ((4 * kLayers + 2) * all_reduce + statistics))
+          << tensor;
+    }
+  }
+}
+
 // One job, four plans.
 TEST(ActionBytes, EveryZeroStageHasItsOwnActions) {
   for (const Model& model : models()) {

@@ -138,6 +138,39 @@ TEST(RemedySearch, RanksAreThoseThatShareTheBatchEvenly) {
   }
 }
 
+// One sample: what a rank cannot hold, tensor ranks share where the model has chunks.
+TEST(RemedySearch, TensorRanksShareWhatIsTooLargeForOne) {
+  PlannedJob job =
+      job_of({.layers = 4, .hidden = 64, .heads = 4, .vocab = 40, .seq_len = 4, .tensor_chunks = 4}, 1, 1);
+  const std::int64_t limit = peak_with(job, [](PlannedJob& j) {
+    j.options.tensor = 4;
+    j.num_ranks = 4;
+  });
+  ASSERT_GT(largest_peak(job), 2 * limit);
+  const auto found = find_remedy(job, limit);
+  ASSERT_TRUE(found);
+  EXPECT_THAT(found->changes, ElementsAre(Change{Field::kTensor, 4}, Change{Field::kNumRanks, 4}));
+  EXPECT_EQ(found->peak_bytes, limit);
+  EXPECT_EQ(to_text(found->changes), "tensor = 4 and 4 ranks");
+  // With as many ranks as there are, too.
+  job.num_ranks = 4;
+  job.options.tensor = 2;
+  job.options.global_batch = 2;
+  job.options.zero = ZeroStage::kParameters;
+  job.options.recompute_every = 1;
+  const std::int64_t with_two = largest_peak(job);
+  const std::int64_t with_four = peak_with(job, [](PlannedJob& j) { j.options.tensor = 4; });
+  ASSERT_LT(with_four, with_two);
+  const auto with_same_ranks = find_remedy(job, with_four);
+  ASSERT_TRUE(with_same_ranks);
+  EXPECT_THAT(with_same_ranks->changes, ElementsAre(Change{Field::kTensor, 4}));
+  job.blocks = std::make_shared<const BlockList>(
+      build_gpt({.layers = 4, .hidden = 64, .heads = 4, .vocab = 40, .seq_len = 4}));
+  job.num_ranks = 1;
+  job.options = {.global_batch = 1, .micro_batch = 1};
+  EXPECT_FALSE(find_remedy(job, limit));
+}
+
 // Of 132 blocks segments of 3 need less than those of any power of two.
 TEST(RemedySearch, RecomputeTriesSegmentsOfManyLengths) {
   const PlannedJob job =

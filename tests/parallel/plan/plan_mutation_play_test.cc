@@ -141,6 +141,15 @@ TEST(PlanMutationPlays, AChangedEvaluationIsRejectedOrHarmless) {
   expect_no_harm("evaluations", PlayedPlan::kEvaluation);
 }
 
+TEST(PlanMutationPlays, AChangedStepOfTensorRanksIsRejectedOrHarmless) {
+  const auto layouts = testing::mutated_tensor_layouts();
+  Count count;
+  for (std::size_t i = 0; i < layouts.size(); i += kEveryLayout)
+    try_all(layouts[i], PlayedPlan::kStep, count);
+  print("steps of tensor ranks", count);
+  EXPECT_EQ(count.tried, count.rejected + count.harmless);
+}
+
 // Whether an action that is left out changes memory alone, or of many ranks one that has but padding to
 // update.
 bool may_be_missing(const Action& action, const testing::MutatedLayout& layout) {
