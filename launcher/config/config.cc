@@ -59,7 +59,7 @@ std::string nearest_key(std::string_view section, std::string_view name) {
 
 [[noreturn]] void throw_unknown_section(std::string_view section, const std::string& where) {
   for (const ConfigKey& key : config_keys()) {
-    if (key.type != KeyType::kStringTable || key.name != section) continue;
+    if (!is_table(key.type) || key.name != section) continue;
     throw Error(ErrorCode::kInvalidInput, "{}: unknown section [{}]; did you mean [{}]?", where,
                 shortened(std::string(section)), key.full_name());
   }
@@ -135,7 +135,7 @@ const ConfigKey* find_table_key(std::string_view section, std::string_view name)
   if (table == name) return nullptr;
   const auto keys = config_keys();
   const auto found = std::ranges::find_if(keys, [&](const ConfigKey& key) {
-    return key.type == KeyType::kStringTable && key.section == section && key.name == table;
+    return is_table(key.type) && key.section == section && key.name == table;
   });
   return found == keys.end() ? nullptr : &*found;
 }
@@ -143,13 +143,18 @@ const ConfigKey* find_table_key(std::string_view section, std::string_view name)
 /// Sets one entry of a table and leaves the others: precision.ops.attention=fp32.
 void set_entry(JobConfig& config, const ConfigKey& key, const std::string& entry, const toml::node& node,
                const std::string& where) {
-  const auto* text = node.as_string();
-  TRIREME_CHECK(text != nullptr && !entry.empty(), "{}: {}.{} needs a string, found {}", where,
-                key.full_name(), shortened(entry), describe_node(node));
-  auto table = std::get<std::map<std::string, std::string>>(key.get(config));
-  table[entry] = text->get();
-  check_value(key, table, where);
-  key.set(config, table);
+  const bool of_numbers = key.type == KeyType::kNumberTable;
+  const auto value = read_value(node, of_numbers ? KeyType::kNumber : KeyType::kString);
+  TRIREME_CHECK(value && !entry.empty(), "{}: {}.{} needs {}, found {}", where, key.full_name(),
+                shortened(entry), of_numbers ? "a number" : "a string", describe_node(node));
+  ConfigValue all = key.get(config);
+  if (of_numbers) {
+    std::get<std::map<std::string, double>>(all)[entry] = std::get<double>(*value);
+  } else {
+    std::get<std::map<std::string, std::string>>(all)[entry] = std::get<std::string>(*value);
+  }
+  check_value(key, all, where);
+  key.set(config, all);
 }
 
 void apply_override(Reading& reading, const std::string& text) {

@@ -76,6 +76,7 @@ struct TrainSection {
   std::int64_t seed = 1;
   std::int64_t eval_every = 0;
   std::int64_t eval_batches = 0;
+  std::vector<std::string> freeze;  // patterns of parameters
 };
 
 struct OptimizerSection {
@@ -91,6 +92,7 @@ struct OptimizerSection {
   std::int64_t warmup_steps = 0;
   std::int64_t decay_steps = 0;
   double grad_clip = 1.0;
+  std::map<std::string, double> lr_scale, decay_scale;  // pattern of parameters -> factor
 };
 
 struct PrecisionSection {

@@ -30,7 +30,14 @@ void add_train_keys(std::vector<ConfigKey>& keys) {
            "Steps between evaluations. 0: after the last step only.")
       .add("eval_batches", &T::eval_batches, count_from(0),
            "Global batches that one evaluation reads, the same ones each time: of tokens the first ones, of "
-           "images samples spread evenly over all. 0: the whole evaluation set.");
+           "images samples spread evenly over all. 0: the whole evaluation set.")
+      .add("freeze", &T::freeze, any(),
+           "Patterns of parameters that keep their values, as [\"embedding*\", \"blocks.?.*\"]: `*` stands "
+           "for "
+           "any characters, `?` for one; names as in checkpoints. What is frozen has no gradient, no "
+           "optimizer "
+           "state and no exchange of either. A checkpoint resumes with the same patterns alone; "
+           "`model.init_from` takes the weights of any.");
 }
 
 void add_optimizer_keys(std::vector<ConfigKey>& keys) {
@@ -62,7 +69,17 @@ void add_optimizer_keys(std::vector<ConfigKey>& keys) {
       .add("decay_steps", &O::decay_steps, count_from(0),
            "`wsd`: the last steps, in which the learning rate comes down. 0: a tenth of `train.steps`.")
       .add("grad_clip", &O::grad_clip, at_least(0),
-           "Gradients are scaled down to this global L2 norm. 0: no clipping.");
+           "Gradients are scaled down to this global L2 norm. 0: no clipping.")
+      .add("lr_scale", &O::lr_scale, above(0),
+           "Factors of the learning rate by patterns of parameters, as { \"head*\" = 10.0 }; of several that "
+           "match "
+           "the longest counts. Patterns as of `train.freeze`. Decoupled weight decay is scaled with it, as "
+           "the "
+           "learning rate of a parameter group is in PyTorch.")
+      .add("decay_scale", &O::decay_scale, at_least(0),
+           "Factors of `weight_decay` by patterns of parameters, likewise, as { \"embedding*\" = 0.0 }. "
+           "Without "
+           "a pattern 1 for matrices, 0 for biases and norms.");
 }
 
 void add_precision_keys(std::vector<ConfigKey>& keys) {
@@ -248,6 +265,9 @@ const KeyTypeTexts& texts_of(KeyType type) {
       {KeyType::kBooleanOrAuto, "boolean or string", "true, false or \"auto\""},
       {KeyType::kStringTable, "table of strings",
        "a table of strings, such as { name = \"text\" } (one entry: --set section.key.name=text)"},
+      {KeyType::kStringList, "list of strings", "a list of strings, such as [\"text\"]"},
+      {KeyType::kNumberTable, "table of numbers",
+       "a table of numbers, such as { \"name\" = 0.5 } (one entry: --set section.key.name=0.5)"},
   };
   return *std::ranges::find(kTexts, type, &KeyTypeTexts::type);
 }

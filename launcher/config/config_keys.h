@@ -15,8 +15,9 @@
 
 namespace trireme {
 
-using ConfigValue = std::variant<bool, std::int64_t, double, std::string, std::array<double, 2>,
-                                 std::array<double, 3>, std::map<std::string, std::string>>;
+using ConfigValue =
+    std::variant<bool, std::int64_t, double, std::string, std::array<double, 2>, std::array<double, 3>,
+                 std::map<std::string, std::string>, std::vector<std::string>, std::map<std::string, double>>;
 
 enum class KeyType : std::uint8_t {
   kBoolean,
@@ -29,7 +30,12 @@ enum class KeyType : std::uint8_t {
   kStringOrNumber,  // kept as text
   kBooleanOrAuto,   // true, false, or the string "auto"
   kStringTable,     // { name = "text", ... }
+  kStringList,      // ["text", ...]
+  kNumberTable,     // { name = 0.5, ... }
 };
+constexpr bool is_table(KeyType type) {
+  return type == KeyType::kStringTable || type == KeyType::kNumberTable;
+}
 
 /// "an integer", for messages.
 std::string_view describe(KeyType type);

@@ -35,6 +35,16 @@ std::string quote_toml(std::string_view text) {
   return out + "\"";
 }
 
+/// Of quoted keys and values that are TOML.
+template <class Value>
+std::string table_text(const std::map<std::string, Value>& table, auto value_text) {
+  std::string text;
+  for (const auto& [key, value] : table) {
+    text += fmt::format("{} {} = {}", text.empty() ? "" : ",", quote_toml(key), value_text(value));
+  }
+  return text.empty() ? "{}" : "{" + text + " }";
+}
+
 struct ToToml {
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(std::int64_t value) const { return std::to_string(value); }
@@ -47,11 +57,15 @@ struct ToToml {
     return fmt::format("[{}, {}, {}]", number_text(value[0]), number_text(value[1]), number_text(value[2]));
   }
   std::string operator()(const std::map<std::string, std::string>& table) const {
+    return table_text(table, quote_toml);
+  }
+  std::string operator()(const std::map<std::string, double>& table) const {
+    return table_text(table, number_text);
+  }
+  std::string operator()(const std::vector<std::string>& list) const {
     std::string text;
-    for (const auto& [key, value] : table) {
-      text += fmt::format("{} {} = {}", text.empty() ? "" : ",", quote_toml(key), quote_toml(value));
-    }
-    return text.empty() ? "{}" : "{" + text + " }";
+    for (const std::string& value : list) text += (text.empty() ? "" : ", ") + quote_toml(value);
+    return "[" + text + "]";
   }
 };
 

@@ -57,6 +57,29 @@ std::optional<ConfigValue> read_string_table(const toml::node& node) {
   return values;
 }
 
+std::optional<ConfigValue> read_number_table(const toml::node& node) {
+  const toml::table* table = node.as_table();
+  if (table == nullptr) return std::nullopt;
+  std::map<std::string, double> values;
+  for (const auto& [name, value] : *table) {
+    const auto number = read_number(value);
+    if (!number) return std::nullopt;
+    values.emplace(name.str(), *number);
+  }
+  return values;
+}
+
+std::optional<ConfigValue> read_string_list(const toml::node& node) {
+  const toml::array* list = node.as_array();
+  if (list == nullptr) return std::nullopt;
+  std::vector<std::string> values;
+  for (const toml::node& value : *list) {
+    if (!value.is_string()) return std::nullopt;
+    values.push_back(value.as_string()->get());
+  }
+  return values;
+}
+
 template <std::size_t kCount>
 std::optional<ConfigValue> read_numbers(const toml::node& node) {
   const toml::array* list = node.as_array();
@@ -85,6 +108,11 @@ ConfigValue in_fp32(const ConfigValue& value) {
   if (const auto* triple = std::get_if<std::array<double, 3>>(&value)) {
     return std::array{in_fp32((*triple)[0]), in_fp32((*triple)[1]), in_fp32((*triple)[2])};
   }
+  if (const auto* table = std::get_if<std::map<std::string, double>>(&value)) {
+    std::map<std::string, double> rounded = *table;
+    for (auto& [name, number] : rounded) number = in_fp32(number);
+    return rounded;
+  }
   return value;
 }
 
@@ -93,6 +121,9 @@ bool is_finite(const ConfigValue& value) {
   if (const auto* number = std::get_if<double>(&value)) return finite(*number);
   if (const auto* pair = std::get_if<std::array<double, 2>>(&value)) {
     return std::ranges::all_of(*pair, finite);
+  }
+  if (const auto* table = std::get_if<std::map<std::string, double>>(&value)) {
+    return std::ranges::all_of(*table, [&](const auto& entry) { return finite(entry.second); });
   }
   const auto* triple = std::get_if<std::array<double, 3>>(&value);
   return triple == nullptr || std::ranges::all_of(*triple, finite);
@@ -146,6 +177,10 @@ std::optional<ConfigValue> read_value(const toml::node& node, KeyType type) {
       break;
     case KeyType::kStringTable:
       return read_string_table(node);
+    case KeyType::kStringList:
+      return read_string_list(node);
+    case KeyType::kNumberTable:
+      return read_number_table(node);
     case KeyType::kNumberPair:
       return read_numbers<2>(node);
     case KeyType::kNumberTriple:

@@ -13,11 +13,16 @@ double as_number(const ConfigValue& value) {
                                                : static_cast<double>(std::get<std::int64_t>(value));
 }
 
-/// All numbers of a value of type number, two or three numbers.
+/// All numbers of a value of type number, two or three numbers, or table of numbers.
 std::vector<double> numbers_of(const ConfigValue& value) {
   if (const auto* pair = std::get_if<std::array<double, 2>>(&value)) return {pair->begin(), pair->end()};
   if (const auto* triple = std::get_if<std::array<double, 3>>(&value))
     return {triple->begin(), triple->end()};
+  if (const auto* table = std::get_if<std::map<std::string, double>>(&value)) {
+    std::vector<double> numbers;
+    for (const auto& [name, number] : *table) numbers.push_back(number);
+    return numbers;
+  }
   return {as_number(value)};
 }
 

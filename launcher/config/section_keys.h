@@ -29,6 +29,10 @@ constexpr KeyType key_type() {
     return KeyType::kString;
   } else if constexpr (std::is_same_v<T, std::map<std::string, std::string>>) {
     return KeyType::kStringTable;
+  } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    return KeyType::kStringList;
+  } else if constexpr (std::is_same_v<T, std::map<std::string, double>>) {
+    return KeyType::kNumberTable;
   } else if constexpr (std::is_same_v<T, std::array<double, 3>>) {
     return KeyType::kNumberTriple;
   } else {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "launcher/families/model_family.h"
+#include "launcher/train/parameter_patterns.h"
 #include "parallel/foresee/block_work.h"
 #include "parallel/foresee/stage_cut.h"
 #include "parallel/layout/stage_map.h"
@@ -51,6 +52,7 @@ JobConfig resolve(JobConfig config) {
   const bool cuts =
       config.parallel.pipeline > 1 && config.parallel.pipeline_cut.kind != PipelineCut::Kind::kMeasured;
   if (cuts) pipeline_cut(config, *build_blocks(config.model));  // refuses what cannot be cut
+  if (!parameter_rules(config).empty()) check_patterns(config, *build_blocks(config.model));
   return config;
 }
 
@@ -106,6 +108,7 @@ EngineOptions engine_options(const JobConfig& config, const BlockList& blocks) {
           .micro_batch = config.train.micro_batch,
           .seed = static_cast<std::uint64_t>(config.train.seed),
           .optimizer = optimizer_config(config.optimizer),
+          .rules = parameter_rules(config),
           .grad_clip = static_cast<float>(config.optimizer.grad_clip),
           .reduction = config.parallel.reduction,
           .exchange = config.parallel.exchange,

@@ -16,6 +16,7 @@ std::int64_t round_up(std::int64_t n, std::int64_t unit) {
 
 struct Builder {
   const BlockList& blocks;
+  const ParameterRules& rules;
   ModelLayout layout;
   std::set<std::string> tied_targets;
   std::map<std::string, std::pair<int, int>> owners;  // full name -> group, slot
@@ -24,6 +25,7 @@ struct Builder {
     const auto& specs = blocks[static_cast<std::size_t>(block)]->parameters();
     ParamGroup group{.name = name,
                      .chunk = specs[static_cast<std::size_t>(indices.front())].slice.chunk,
+                     .frozen = rule_of_index(block, indices.front()).frozen,
                      .first_norm_block = layout.num_norm_blocks};
     for (const int index : indices) {
       group.chunks = std::max(group.chunks, specs[static_cast<std::size_t>(index)].slice.chunks);
@@ -34,7 +36,7 @@ struct Builder {
       kinds[{!spec.decay, spec.center}].push_back(index);
     }
     for (const auto& [kind, members] : kinds) {
-      const std::int64_t first = group.num_elems;
+      bool joins = false;  // a run ends with its kind
       for (const int index : members) {
         const ParameterSpec& spec = specs[static_cast<std::size_t>(index)];
         const std::string full = blocks[static_cast<std::size_t>(block)]->full_name(spec);
@@ -50,13 +52,15 @@ struct Builder {
                                .offset = group.num_elems,
                                .center = spec.center,
                                .slice = spec.slice});
-        group.num_elems += round_up(spec.shape.num_elems(), kNormBlock);
+        const std::int64_t elems = round_up(spec.shape.num_elems(), kNormBlock);
+        add_to_runs(group, rule_of_index(block, index), {.last = elems, .center = kind.second}, joins);
+        joins = true;
         layout.num_parameters += spec.shape.num_elems();
+        if (group.frozen) layout.num_frozen += spec.shape.num_elems();
       }
-      group.runs.push_back({first, group.num_elems, !kind.first, kind.second});
     }
     layout.num_norm_blocks += group.num_elems / kNormBlock;
-    const int bucket = add_bucket(block, static_cast<int>(layout.groups.size()), 0);
+    const int bucket = add_bucket(block, static_cast<int>(layout.groups.size()), 0, group.frozen);
     for (std::size_t s = 0; s < group.slots.size(); ++s) {
       layout.uses[static_cast<std::size_t>(block)][static_cast<std::size_t>(group.slots[s].index)] = {
           static_cast<int>(layout.groups.size()), static_cast<int>(s), bucket};
@@ -64,10 +68,33 @@ struct Builder {
     layout.groups.push_back(std::move(group));
   }
 
-  int add_bucket(int unit, int group, int use) {
+  ParameterRule rule_of_index(int block, int index) const {
+    const Block& b = *blocks[static_cast<std::size_t>(block)];
+    const ParameterSpec& spec = b.parameters()[static_cast<std::size_t>(index)];
+    return rule_of(rules, spec, b.full_name(spec));
+  }
+
+  // Appends elements to a group: `run.last` of them, with the last run if it `joins` and has the same rule.
+  void add_to_runs(ParamGroup& group, const ParameterRule& rule, ParamRun run, bool joins) {
+    auto& scales = layout.lr_scales;
+    const auto scale = std::ranges::find(scales, rule.lr_scale);
+    run.lr = static_cast<int>(scale - scales.begin());
+    if (scale == scales.end()) scales.push_back(rule.lr_scale);
+    run.decay = rule.decay;
+    run.first = group.num_elems;
+    group.num_elems += run.last;
+    run.last = group.num_elems;
+    if (joins && group.runs.back().decay == run.decay && group.runs.back().lr == run.lr) {
+      group.runs.back().last = run.last;
+    } else {
+      group.runs.push_back(run);
+    }
+  }
+
+  int add_bucket(int unit, int group, int use, bool frozen) {
     const int bucket = static_cast<int>(layout.buckets.size());
     layout.buckets.push_back({unit, group, use});
-    layout.unit_buckets[static_cast<std::size_t>(unit)].push_back(bucket);
+    if (!frozen) layout.unit_buckets[static_cast<std::size_t>(unit)].push_back(bucket);
     layout.unit_groups[static_cast<std::size_t>(unit)].push_back(group);  // a block has one bucket a group
     return bucket;
   }
@@ -84,8 +111,9 @@ struct Builder {
     TRIREME_CHECK(shape == spec.shape, "parameter '{}' {} is tied to '{}' of another shape {}",
                   b.full_name(spec), spec.shape.to_string(), spec.tied_to, shape.to_string());
     const auto use = std::ranges::count(layout.buckets, group, &GradBucket::group);
+    const bool frozen = layout.groups[static_cast<std::size_t>(group)].frozen;
     layout.uses[static_cast<std::size_t>(block)][static_cast<std::size_t>(index)] = {
-        group, slot, add_bucket(block, group, static_cast<int>(use))};
+        group, slot, add_bucket(block, group, static_cast<int>(use), frozen)};
   }
 
   ModelLayout build() {
@@ -100,7 +128,7 @@ struct Builder {
     for (int b = 0; b < static_cast<int>(blocks.size()); ++b) {
       const Block& block = *blocks[static_cast<std::size_t>(b)];
       layout.uses[static_cast<std::size_t>(b)].resize(block.parameters().size());
-      std::map<int, std::vector<int>> own;  // by chunk
+      std::map<std::pair<int, bool>, std::vector<int>> own;  // by chunk, then those that are frozen
       for (int i = 0; i < static_cast<int>(block.parameters().size()); ++i) {
         const ParameterSpec& spec = block.parameters()[static_cast<std::size_t>(i)];
         if (!spec.tied_to.empty()) {
@@ -108,16 +136,35 @@ struct Builder {
         } else if (tied_targets.contains(block.full_name(spec))) {
           add_group(block.full_name(spec), b, {i});
         } else {
-          own[spec.slice.chunk].push_back(i);
+          own[{spec.slice.chunk, rule_of_index(b, i).frozen}].push_back(i);
         }
       }
-      for (const auto& [chunk, indices] : own) {
-        add_group(chunk < 0 ? block.name() : fmt::format("{} chunk {}", block.name(), chunk), b, indices);
+      for (const auto& [part, indices] : own) {
+        std::string name = block.name();
+        if (part.first >= 0) name += fmt::format(" chunk {}", part.first);
+        add_group(part.second ? name + " frozen" : name, b, indices);
       }
     }
     return std::move(layout);
   }
 };
+
+void check_rules(const BlockList& blocks, const ParameterRules& rules) {
+  if (rules.empty()) return;
+  const std::vector<std::string> names = parameter_names(blocks);
+  std::vector<std::string> patterns = rules.frozen;
+  for (const auto& [pattern, scale] : rules.lr_scale) {
+    TRIREME_CHECK(scale > 0, "ParameterRules::lr_scale of '{}' must be above 0, got {}", pattern, scale);
+    patterns.push_back(pattern);
+  }
+  for (const auto& [pattern, scale] : rules.decay_scale) {
+    TRIREME_CHECK(scale >= 0, "ParameterRules::decay_scale of '{}' must not be negative, got {}", pattern,
+                  scale);
+    patterns.push_back(pattern);
+  }
+  const std::string unmatched = unmatched_pattern(patterns, names);
+  TRIREME_CHECK(unmatched.empty(), "ParameterRules: no parameter is called like '{}'", unmatched);
+}
 
 // Rewrites a layout with a group a block into one with fewer groups. See [Note: merged groups].
 class Merger {
@@ -131,10 +178,14 @@ class Merger {
   }
 
   ModelLayout merge() {
-    ModelLayout after{.num_norm_blocks = before_.num_norm_blocks, .num_parameters = before_.num_parameters};
+    ModelLayout after{.num_norm_blocks = before_.num_norm_blocks,
+                      .num_parameters = before_.num_parameters,
+                      .num_frozen = before_.num_frozen,
+                      .lr_scales = before_.lr_scales};
     for (std::size_t g = 0; g < before_.groups.size(); ++g) {
       const bool joins = g > 0 && is_small(g - 1) && is_small(g) && chunk_of(g - 1) == chunk_of(g) &&
-                         before_.groups[g - 1].chunk == before_.groups[g].chunk;
+                         before_.groups[g - 1].chunk == before_.groups[g].chunk &&
+                         before_.groups[g - 1].frozen == before_.groups[g].frozen;
       const int first_slot = joins ? static_cast<int>(after.groups.back().slots.size()) : 0;
       if (joins) {
         append(after.groups.back(), before_.groups[g]);
@@ -167,8 +218,10 @@ class Merger {
       slot.offset += to.num_elems;
       to.slots.push_back(std::move(slot));
     }
-    for (const ParamRun& run : from.runs) {
-      to.runs.push_back({to.num_elems + run.first, to.num_elems + run.last, run.decay, run.center});
+    for (ParamRun run : from.runs) {
+      run.first += to.num_elems;
+      run.last += to.num_elems;
+      to.runs.push_back(run);
     }
     to.num_elems += from.num_elems;
     to.name = to.name.substr(0, to.name.find(" to ")) + " to " + from.name;
@@ -188,9 +241,11 @@ class Merger {
       std::vector<int>& groups = after.unit_groups.emplace_back();
       for (const int b : before_.unit_buckets[u]) {
         const int bucket = bucket_of[static_cast<std::size_t>(b)];
-        if (std::ranges::find(buckets, bucket) != buckets.end()) continue;
-        buckets.push_back(bucket);
-        groups.push_back(after.buckets[static_cast<std::size_t>(bucket)].group);
+        if (std::ranges::find(buckets, bucket) == buckets.end()) buckets.push_back(bucket);
+      }
+      for (const int g : before_.unit_groups[u]) {
+        const int group = moved_[static_cast<std::size_t>(g)].group;
+        if (std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
       }
       std::vector<ParamUse>& uses = after.uses.emplace_back();
       for (const ParamUse& use : before_.uses[u]) {
@@ -210,10 +265,16 @@ class Merger {
 
 }  // namespace
 
-ModelLayout make_layout(const BlockList& blocks, std::int64_t group_min_bytes, const StageMap& stages) {
+ModelLayout make_layout(const BlockList& blocks, std::int64_t group_min_bytes, const StageMap& stages,
+                        const ParameterRules& rules) {
   TRIREME_CHECK(!blocks.empty(), "a model needs at least one block");
   TRIREME_CHECK(group_min_bytes >= 0, "group_min_bytes = {} must not be negative", group_min_bytes);
-  return Merger(Builder{.blocks = blocks}.build(), group_min_bytes, stages).merge();
+  check_rules(blocks, rules);
+  ModelLayout layout =
+      Merger(Builder{.blocks = blocks, .rules = rules}.build(), group_min_bytes, stages).merge();
+  TRIREME_CHECK(rules.frozen.empty() || layout.num_frozen < layout.num_parameters,
+                "ParameterRules::frozen leaves none of {} parameters to train", layout.num_parameters);
+  return layout;
 }
 
 }  // namespace trireme

@@ -4,7 +4,14 @@
 // first, then by their center, each starting at a multiple of kNormBlock elements, the gaps zero. A parameter
 // that another block is tied to gets a group of its own, just before its block's, and each use of it has a
 // gradient buffer of its own (a bucket; gradient bucketing): uses accumulate separately and are added in
-// block order. The order depends on the model alone, never on the layout of ranks.
+// block order. The order depends on the model and on what is frozen alone, never on the layout of ranks.
+//
+// [Note: frozen parameters] What is frozen of a block is a group of its own, behind the group of what is
+// trained. So a group has gradients, optimizer state and an update, or none of them, and all that is done
+// with flat groups (shards, exchanges, norms) is done for trained ones alone, with no range inside of a group
+// to know of. A frozen group has working copies and masters, is gathered like any other, and no unit's
+// backward writes its bucket. Rejected: the trained part as a prefix of one group, which every piece of every
+// shard would have to be cut by; and lists of frozen elements beside buffers for all, which save no memory.
 //
 // [Note: merged groups] Neighbouring groups that are both smaller than `group_min_bytes` become one, one
 // behind the other, so that they travel in one message and are padded once. The order of elements stays, and
@@ -21,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/layout/parameter_rules.h"
 #include "parallel/layout/stage_map.h"
 #include "runtime/block.h"
 
@@ -36,11 +44,12 @@ struct ParamSlot {
   ParameterSlice slice;     // of a parameter that is cut into tensor chunks
 };
 
-/// Elements [first, last) of a group that all decay, or all do not, and have one center.
+/// Elements [first, last) of a group with one rule of the update and one center.
 struct ParamRun {
   std::int64_t first = 0, last = 0;
-  bool decay = true;
+  float decay = 1.0f;  // factor of weight decay
   float center = 0.0f;
+  int lr = 0;  // in ModelLayout::lr_scales
 };
 
 struct ParamGroup {
@@ -50,6 +59,7 @@ struct ParamGroup {
   std::int64_t num_elems = 0;         // with gaps; a multiple of kNormBlock
   int chunk = -1;                     // of which tensor chunk; -1: of none, every tensor place has it
   int chunks = 1;                     // of how many
+  bool frozen = false;                // see [Note: frozen parameters]
   std::int64_t first_norm_block = 0;  // index of its first block of kNormBlock elements in the model
 };
 
@@ -69,18 +79,21 @@ struct ParamUse {
 
 struct ModelLayout {
   std::vector<ParamGroup> groups;
-  std::vector<GradBucket> buckets;             // by unit, ascending
+  std::vector<GradBucket> buckets;             // by unit, ascending; those of frozen groups stay empty
   std::vector<std::vector<int>> unit_buckets;  // [unit] -> buckets that its backward writes
   std::vector<std::vector<int>> unit_groups;   // [unit] -> groups that it uses, each once
   std::vector<std::vector<ParamUse>> uses;     // [unit][ParamRef::index]
   std::int64_t num_norm_blocks = 0;
-  std::int64_t num_parameters = 0;  // tied ones once, without gaps
+  std::int64_t num_parameters = 0;     // tied ones once, without gaps
+  std::int64_t num_frozen = 0;         // of these
+  std::vector<float> lr_scales{1.0f};  // factors of the learning rate, each once; the first is 1
 };
 
 /// Throws Error(kInvalidInput) for a duplicate name, or a tie to a parameter that no earlier block declares
 /// or whose shape differs. `group_min_bytes`: of fp32 parameters, see [Note: merged groups]; 0 merges
-/// nothing. With `stages`, nothing over the bound of two chunks either.
+/// nothing. With `stages`, nothing over the bound of two chunks either. Throws, too, for a pattern of `rules`
+/// that no parameter has, and where nothing is left to train.
 ModelLayout make_layout(const BlockList& blocks, std::int64_t group_min_bytes = 0,
-                        const StageMap& stages = {});
+                        const StageMap& stages = {}, const ParameterRules& rules = {});
 
 }  // namespace trireme

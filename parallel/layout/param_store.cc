@@ -23,7 +23,7 @@ ParamStore::ParamStore(const Context& ctx, const BlockList& blocks, const ModelL
   }
   for (int g = 0; g < static_cast<int>(groups_.size()); ++g) {
     if (!holds(g)) continue;
-    allocate(g, state_names_.size());
+    allocate(g, layout.groups[static_cast<std::size_t>(g)].frozen ? 0 : state_names_.size());
     if (owns(g) && device.computes) initialize(blocks, g, options.seed);
   }
   refresh_working();
@@ -173,12 +173,14 @@ void ParamStore::update(int index, const Optimizer& optimizer, const UpdateScala
     UpdateSegment segment{.param = group.master.slice(first, length),
                           .grad = gradient.slice(first, length),
                           .decay = run.decay};
+    UpdateScalars of_run = scalars;
+    of_run.lr = scalars.lr.slice(run.lr, Shape{});
     if (options_.working_dtype != DType::kFloat32) {
       segment.working = owned_working(index).slice(first, length);
       segment.working_center = run.center;
     }
     for (const Tensor& state : group.states) segment.state.push_back(state.slice(first, length));
-    optimizer.update(ctx_, segment, scalars);
+    optimizer.update(ctx_, segment, of_run);
   });
 }
 

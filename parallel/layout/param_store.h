@@ -85,7 +85,8 @@ class ParamStore {
   /// True if gather() and release() are called around uses.
   bool shards_parameters() const { return options_.sharded.parameters; }
 
-  /// Updates what this rank owns of a group from its gradient, flat like the master.
+  /// Updates what this rank owns of a group from its gradient, flat like the master. `scalars.lr` is by
+  /// ModelLayout::lr_scales.
   void update(int group, const Optimizer& optimizer, const UpdateScalars& scalars, const Tensor& gradient);
   /// True if a working copy is whole, and updated in pieces by several ranks.
   bool gathers_updates() const {

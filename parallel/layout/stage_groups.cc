@@ -21,14 +21,28 @@ std::vector<Holding> holdings_of_stage(const ModelLayout& layout, const StageMap
   return holdings;
 }
 
-std::vector<TiedUnits> ties_between_stages(const ModelLayout& layout, const StageMap& stages) {
+namespace {
+
+template <class Counts>
+std::vector<TiedUnits> ties_where(const ModelLayout& layout, const StageMap& stages, const Counts& counts) {
   std::vector<TiedUnits> ties;
   for (const GradBucket& bucket : layout.buckets) {
+    if (!counts(layout.groups[static_cast<std::size_t>(bucket.group)])) continue;
     const TiedUnits tie{.owner = owner_unit(layout, bucket.group), .user = bucket.unit};
     if (stages.stage_of(tie.owner) == stages.stage_of(tie.user)) continue;
     if (std::ranges::find(ties, tie) == ties.end()) ties.push_back(tie);
   }
   return ties;
+}
+
+}  // namespace
+
+std::vector<TiedUnits> ties_between_stages(const ModelLayout& layout, const StageMap& stages) {
+  return ties_where(layout, stages, [](const ParamGroup&) { return true; });
+}
+
+std::vector<TiedUnits> trained_ties(const ModelLayout& layout, const StageMap& stages) {
+  return ties_where(layout, stages, [](const ParamGroup& group) { return !group.frozen; });
 }
 
 std::vector<MessageChannel> channels_between_stages(const StageMap& stages,
@@ -55,9 +69,12 @@ std::vector<MessageChannel> channels_between_stages(const StageMap& stages,
 
 std::vector<int> tied_buckets(const ModelLayout& layout, const TiedUnits& tie) {
   std::vector<int> buckets;
-  for (const int b : layout.unit_buckets[static_cast<std::size_t>(tie.user)]) {
-    const GradBucket& bucket = layout.buckets[static_cast<std::size_t>(b)];
-    if (bucket.use > 0 && owner_unit(layout, bucket.group) == tie.owner) buckets.push_back(b);
+  const std::vector<int>& held = layout.unit_groups[static_cast<std::size_t>(tie.user)];
+  for (std::size_t b = 0; b < layout.buckets.size(); ++b) {
+    const GradBucket& bucket = layout.buckets[b];
+    if (bucket.use == 0 || bucket.unit != tie.user || owner_unit(layout, bucket.group) != tie.owner) continue;
+    const bool is_here = std::ranges::find(held, bucket.group) != held.end();  // of another tensor place else
+    if (is_here) buckets.push_back(static_cast<int>(b));
   }
   return buckets;
 }

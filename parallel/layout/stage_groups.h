@@ -41,6 +41,9 @@ std::vector<Holding> holdings_of_stage(const ModelLayout& layout, const StageMap
 /// Each pair once, by user.
 std::vector<TiedUnits> ties_between_stages(const ModelLayout& layout, const StageMap& stages);
 
+/// Those of parameters that are trained: a step exchanges their gradients and new values.
+std::vector<TiedUnits> trained_ties(const ModelLayout& layout, const StageMap& stages);
+
 /// The pair of two tied units: buckets of `user`'s gradients, and their groups.
 std::vector<int> tied_buckets(const ModelLayout& layout, const TiedUnits& tie);
 

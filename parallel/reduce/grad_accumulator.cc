@@ -65,6 +65,7 @@ void GradAccumulator::begin(Context& ctx, int unit, int /*micro_batch*/) {
 }
 
 GradientTarget GradAccumulator::target(const ParamUse& use) {
+  if (group_of(use.bucket).frozen) return {};
   GradSum& bucket = buckets_[static_cast<std::size_t>(use.bucket)];
   const ParamSlot& slot = group_of(use.bucket).slots[static_cast<std::size_t>(use.slot)];
   auto written = bucket.written[static_cast<std::size_t>(use.slot)];

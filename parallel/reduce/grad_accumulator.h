@@ -29,7 +29,7 @@ class GradAccumulator {
 
   /// Opens the buffers of `unit`'s buckets for the backward of a local micro-batch.
   void begin(Context& ctx, int unit, int micro_batch);
-  /// Where the gradient of one of `unit`'s parameters goes, between begin and end.
+  /// Where the gradient of one of `unit`'s parameters goes, between begin and end: nowhere, of a frozen one.
   GradientTarget target(const ParamUse& use);
   /// Closes them: parameters without a gradient become zero, complete subtrees are joined.
   void end(Context& ctx, int unit, int micro_batch);

@@ -36,6 +36,7 @@ std::vector<SavedTensor> tensors_of(const Engine& engine, const std::string& pre
   std::vector<SavedTensor> tensors;
   std::map<std::string, std::size_t> places;
   for (std::size_t g = 0; g < engine.layout().groups.size(); ++g) {
+    if (state >= 0 && engine.layout().groups[g].frozen) continue;
     for (const ParamSlot& slot : engine.layout().groups[g].slots) {
       const SavedPart part{static_cast<int>(g), slot.offset, slot.shape, slot.slice};
       const std::string name = prefix + whole_name(slot.slice, slot.name);

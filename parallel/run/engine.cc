@@ -91,7 +91,8 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                          exchange_.data_ranks_per_host)),
       batch_(training_layout(options, groups_.mesh.size(Axis::kData))),
       stages_(stages_of(options, *blocks_)),
-      layout_(for_place(make_layout(*blocks_, options.group_min_bytes, stages_), tensor_place(groups_))),
+      layout_(for_place(make_layout(*blocks_, options.group_min_bytes, stages_, options.rules),
+                        tensor_place(groups_))),
       plan_(make_plan()),
       ctx_(context_of(options)),
       data_cache_(reserve_data_cache()),
@@ -201,7 +202,7 @@ PlanOptions Engine::plan_options() const {
           .prefetch_depth = options_.prefetch_depth,
           .schedule = options_.pipeline.schedule,
           .stages = stages_,
-          .ties = ties_between_stages(layout_, stages_),
+          .ties = trained_ties(layout_, stages_),
           .tensor_sums = tensor_sums,
           .statistics = statistics,
           .only_rank = options_.planning == Planning::kOwnRank ? groups_.world->rank() : -1};

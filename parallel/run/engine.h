@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 
+#include "parallel/layout/parameter_rules.h"
 #include "parallel/layout/sample_spec.h"
 #include "parallel/mesh/mesh_groups.h"
 #include "parallel/plan/planner.h"
@@ -49,6 +50,7 @@ struct EngineOptions {
   std::int64_t micro_batch = 1;              // samples a forward
   std::uint64_t seed = 0;                    // initial parameters and dropout
   OptimizerConfig optimizer;
+  ParameterRules rules;    // what is frozen, and factors of learning rate and weight decay by name
   float grad_clip = 0.0f;  // largest global gradient norm; 0: no clipping
   Reduction reduction = Reduction::kCanonical;
   Exchange exchange = Exchange::kAuto;  // over the data axis: two levels where it spans hosts, or one

@@ -32,6 +32,7 @@ bool NonFiniteSearch::UseGradient::comes_before(const UseGradient& other) const 
 
 std::optional<NonFiniteGradient> NonFiniteSearch::find_in_sums() const {
   for (std::size_t g = parts_.layout.groups.size(); g-- > 0;) {
+    if (parts_.layout.groups[g].frozen) continue;
     const std::vector<float> norms = parts_.ctx.to_host(optimizer_step_.norm_partials()[g]);
     const auto& slots = parts_.layout.groups[g].slots;
     const auto slot =

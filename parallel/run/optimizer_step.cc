@@ -15,7 +15,8 @@ OptimizerStep::OptimizerStep(const RankParts& parts, const Options& options)
     : parts_(parts),
       options_(options),
       sharding_(parts.params.sharding()),
-      scalars_{.lr = scalar(parts.ctx),
+      scalars_{.lr = parts.ctx.empty({static_cast<std::int64_t>(parts.layout.lr_scales.size())},
+                                     DType::kFloat32, MemoryCategory::kOptimizer),
                .clip = scalar(parts.ctx),
                .step = options.scaler.updates(),
                .skip = options.scaler.skip()},
@@ -23,7 +24,7 @@ OptimizerStep::OptimizerStep(const RankParts& parts, const Options& options)
   std::vector<std::int64_t> blocks;  // of each group, padded: numbers of padding are zero and change no sum
   std::int64_t total = 0;
   for (const ParamGroup& group : parts_.layout.groups) {
-    blocks.push_back(sharding_.padded(group.num_elems) / kNormBlock);
+    blocks.push_back(group.frozen ? 0 : sharding_.padded(group.num_elems) / kNormBlock);
     total += blocks.back();
   }
   // Where a rank has a part of the gradients it computes its own alone and holds the others' for the
@@ -39,8 +40,11 @@ OptimizerStep::OptimizerStep(const RankParts& parts, const Options& options)
 }
 
 void OptimizerStep::set_learning_rate(double lr) {
-  const auto lr32 = static_cast<float>(lr);
-  parts_.ctx.backend->copy_from_host(parts_.ctx.exec, scalars_.lr, &lr32);
+  std::vector<float> scaled;
+  for (const float scale : parts_.layout.lr_scales) {
+    scaled.push_back(static_cast<float>(lr * static_cast<double>(scale)));
+  }
+  parts_.ctx.backend->copy_from_host(parts_.ctx.exec, scalars_.lr, scaled.data());
 }
 
 Tensor OptimizerStep::own_norms(std::size_t g) const {
@@ -51,7 +55,7 @@ Tensor OptimizerStep::own_norms(std::size_t g) const {
 void OptimizerStep::compute_norms() {
   parts_.gradients.finish(parts_.ctx);
   for (std::size_t g = 0; g < norm_partials_.size(); ++g) {
-    if (!parts_.params.owns(static_cast<int>(g))) continue;
+    if (!trains(g)) continue;
     const Tensor gradient = parts_.gradients.gradient(static_cast<int>(g));
     parts_.ctx.run(SquaredNormBlocksArgs{.x = gradient, .partials = own_norms(g)});
   }
@@ -63,7 +67,7 @@ void OptimizerStep::gather_norms() {
   const auto gather_each = [&](auto start) {
     std::vector<Work> gathers;
     for (std::size_t g = 0; g < norm_partials_.size(); ++g) {
-      if (parts_.params.owns(static_cast<int>(g))) gathers.push_back(start(g));
+      if (trains(g)) gathers.push_back(start(g));
     }
     for (Work& gather : gathers) gather.wait();
   };
@@ -81,7 +85,7 @@ void OptimizerStep::gather_chunk_norms() {
     for (std::size_t g = 0; g < norm_partials_.size(); ++g) {
       const ParamGroup& group = parts_.layout.groups[g];
       const int unit = owner_unit(parts_.layout, static_cast<int>(g));
-      if (group.chunk >= 0 && parts_.stages.stage_of(unit) == parts_.stage()) {
+      if (group.chunk >= 0 && !group.frozen && parts_.stages.stage_of(unit) == parts_.stage()) {
         visit(norm_partials_[g], place_of(group, here.places));
       }
     }
@@ -121,6 +125,7 @@ void OptimizerStep::broadcast_norms() {
     const int stage = owner(g);
     std::int64_t count = 0;
     for (; g < norm_partials_.size() && owner(g) == stage; ++g) count += norm_partials_[g].num_elems();
+    if (count == 0) continue;  // a stage that trains nothing
     works.push_back(
         parts_.groups.along(Axis::kPipeline)->broadcast(all_norm_partials_.slice(first, {count}), stage));
     first += count;
@@ -141,7 +146,7 @@ void OptimizerStep::clip() {
 void OptimizerStep::show_gradients() const {
   for (std::size_t g = 0; g < parts_.layout.groups.size(); ++g) {
     const auto group = static_cast<int>(g);
-    if (!parts_.params.owns(group)) continue;
+    if (!trains(g)) continue;
     const Tensor flat = parts_.params.whole(group, parts_.gradients.gradient(group));
     for (const ParamSlot& slot : parts_.layout.groups[g].slots)
       observer_(slot.name, flat.slice(slot.offset, slot.shape));
@@ -150,7 +155,7 @@ void OptimizerStep::show_gradients() const {
 
 void OptimizerStep::update(int unit) {
   for (const int group : parts_.layout.unit_groups[static_cast<std::size_t>(unit)]) {
-    if (owner_unit(parts_.layout, group) != unit) continue;
+    if (owner_unit(parts_.layout, group) != unit || !trains(static_cast<std::size_t>(group))) continue;
     parts_.params.update(group, options_.optimizer, scalars_, parts_.gradients.gradient(group));
     parts_.gradients.drop(group);
   }
@@ -158,7 +163,8 @@ void OptimizerStep::update(int unit) {
 
 void OptimizerStep::for_updated_groups(int unit, void (ParamStore::*gather)(int group)) {
   for (const int group : parts_.layout.unit_groups[static_cast<std::size_t>(unit)]) {
-    if (owner_unit(parts_.layout, group) == unit && parts_.params.holds(group)) {
+    const bool frozen = parts_.layout.groups[static_cast<std::size_t>(group)].frozen;
+    if (owner_unit(parts_.layout, group) == unit && parts_.params.holds(group) && !frozen) {
       (parts_.params.*gather)(group);
     }
   }

@@ -37,7 +37,7 @@ class OptimizerStep {
   /// Collective over the pipeline axis.
   void broadcast_norms();
   void clip();
-  /// Of what this rank owns of the unit's parameters.
+  /// Of what this rank owns of the unit's parameters, and trains.
   void update(int unit);
   /// See ParamStore::gather_updated, and gather_in_host().
   void gather_updated(int unit);
@@ -47,8 +47,8 @@ class OptimizerStep {
   const Tensor& grad_norm() const { return grad_norm_; }
   /// [] int32: see LossScaler::skip.
   const Tensor& skip() const { return scalars_.skip; }
-  /// The memory of the clip coefficient, [] fp32, and by group of squares of its norm blocks, fp32. Those of
-  /// the last step, and free for others between steps.
+  /// The memory of the clip coefficient, [] fp32, and by group of squares of its norm blocks, fp32, none of a
+  /// frozen one. Those of the last step, and free for others between steps.
   const Tensor& clip_coefficient() const { return scalars_.clip; }
   const std::vector<Tensor>& norm_partials() const { return norm_partials_; }
 
@@ -56,6 +56,10 @@ class OptimizerStep {
   void for_updated_groups(int unit, void (ParamStore::*gather)(int group));
   /// This rank's part of the partial sums of a group: all of them where gradients are not sharded.
   Tensor own_norms(std::size_t group) const;
+  /// Whether this rank's stage owns a group and trains it.
+  bool trains(std::size_t group) const {
+    return parts_.params.owns(static_cast<int>(group)) && !parts_.layout.groups[group].frozen;
+  }
   void show_gradients() const;
 
   const RankParts& parts_;

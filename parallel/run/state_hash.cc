@@ -55,7 +55,7 @@ std::uint64_t state_hash(const RankParts& parts) {
       hash += hash_blocks(values, block, stream);
     };
     add(params.master(static_cast<int>(g)), 0);
-    for (std::size_t s = 0; s < params.state_names().size(); ++s) {
+    for (std::size_t s = 0; s < params.state_names().size() && !group.frozen; ++s) {
       add(params.state(static_cast<int>(g), static_cast<int>(s)), s + 1);
     }
   }

@@ -24,7 +24,8 @@ void TiedParameters::exchange(const Action& action) {
   for (const Use& use : uses_) {
     const bool ours = (use.owner_stage == mine && use.user_stage == peer) ||
                       (use.user_stage == mine && use.owner_stage == peer);
-    if (!ours || action.unit != (of_gradient ? use.units.user : use.units.owner)) continue;
+    const bool frozen = parts_.layout.groups[static_cast<std::size_t>(use.group)].frozen;
+    if (frozen || !ours || action.unit != (of_gradient ? use.units.user : use.units.owner)) continue;
     if (action.kind == ActionKind::kSendTiedGradient) {
       parts_.gradients.send_use(parts_.ctx, use.bucket, comm, peer);
     } else if (action.kind == ActionKind::kRecvTiedGradient) {

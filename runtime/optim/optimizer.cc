@@ -28,7 +28,7 @@ class AdamW final : public Optimizer {
                       .beta1 = config_.beta1,
                       .beta2 = config_.beta2,
                       .epsilon = config_.epsilon,
-                      .weight_decay = segment.decay ? config_.weight_decay : 0.0f,
+                      .weight_decay = segment.decay * config_.weight_decay,
                       .working_center = segment.working_center});
   }
 
@@ -58,7 +58,7 @@ class Sgd final : public Optimizer {
                     .step = scalars.step,
                     .skip = scalars.skip,
                     .momentum = config_.momentum,
-                    .weight_decay = segment.decay ? config_.weight_decay : 0.0f,
+                    .weight_decay = segment.decay * config_.weight_decay,
                     .working_center = segment.working_center,
                     .nesterov = config_.nesterov});
   }

@@ -33,13 +33,13 @@ struct UpdateScalars {
   Tensor skip;  // int32, or undefined: nothing is updated when it is not 0
 };
 
-/// A flat run of elements with one decay rule and one center; all views of equal length.
+/// A flat run of elements with one factor of weight decay and one center; all views of equal length.
 struct UpdateSegment {
   TensorView param, working;  // working undefined when the master is the working copy
   ConstTensorView grad;
   std::vector<TensorView> state;  // in the order of state_names()
-  bool decay = true;
-  float working_center = 0.0f;  // see [Note: centered working copies]
+  float decay = 1.0f;             // factor of OptimizerConfig::weight_decay
+  float working_center = 0.0f;    // see [Note: centered working copies]
 };
 
 class Optimizer {

@@ -1,0 +1,67 @@
+#include "launcher/train/parameter_patterns.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "launcher/config/nearest_name.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+// The least edit distance of `text` to neighbouring parts of a dotted name: a pattern tells a part of a name.
+int distance_to_parts(std::string_view text, std::string_view name) {
+  int least = std::numeric_limits<int>::max();
+  for (std::size_t first = 0; first <= name.size();) {
+    for (std::size_t end = name.find('.', first);; end = name.find('.', end + 1)) {
+      least = std::min(least, edit_distance(text, name.substr(first, end - first)));
+      if (end == std::string_view::npos) break;
+    }
+    const std::size_t dot = name.find('.', first);
+    if (dot == std::string_view::npos) break;
+    first = dot + 1;
+  }
+  return least;
+}
+
+std::string nearest_parameter(const std::string& pattern, const std::vector<std::string>& names) {
+  std::string text = pattern;
+  std::erase_if(text, [](char c) { return c == '*' || c == '?'; });
+  if (text.ends_with('.')) text.pop_back();
+  return *std::ranges::min_element(names, {},
+                                   [&](const std::string& name) { return distance_to_parts(text, name); });
+}
+
+void check_pattern(const std::string& key, const std::string& pattern,
+                   const std::vector<std::string>& names) {
+  if (unmatched_pattern({&pattern, 1}, names).empty()) return;
+  throw Error(ErrorCode::kInvalidInput,
+              "{}: \"{}\" matches none of the model's {} parameters; the nearest is '{}' (`*` stands for any "
+              "characters)",
+              key, pattern, names.size(), nearest_parameter(pattern, names));
+}
+
+}  // namespace
+
+ParameterRules parameter_rules(const JobConfig& config) {
+  return {.frozen = config.train.freeze,
+          .lr_scale = config.optimizer.lr_scale,
+          .decay_scale = config.optimizer.decay_scale};
+}
+
+void check_patterns(const JobConfig& config, const BlockList& blocks) {
+  const ParameterRules rules = parameter_rules(config);
+  const std::vector<std::string> names = parameter_names(blocks);
+  for (const std::string& pattern : rules.frozen) check_pattern("train.freeze", pattern, names);
+  for (const auto& [pattern, scale] : rules.lr_scale) check_pattern("optimizer.lr_scale", pattern, names);
+  for (const auto& [pattern, scale] : rules.decay_scale)
+    check_pattern("optimizer.decay_scale", pattern, names);
+  const bool trains = std::ranges::any_of(names, [&](const std::string& name) {
+    return std::ranges::none_of(rules.frozen,
+                                [&](const std::string& pattern) { return matches_pattern(pattern, name); });
+  });
+  TRIREME_CHECK(trains, "train.freeze = {} leaves none of the model's {} parameters to train",
+                fmt::format("[\"{}\"]", fmt::join(rules.frozen, "\", \"")), names.size());
+}
+
+}  // namespace trireme

@@ -1,0 +1,16 @@
+// The keys that name parameters by patterns, and whether a model has any that are called so.
+#pragma once
+
+#include "launcher/config/config.h"
+#include "parallel/layout/parameter_rules.h"
+
+namespace trireme {
+
+/// EngineOptions::rules of a job.
+ParameterRules parameter_rules(const JobConfig& config);
+
+/// Throws Error(kInvalidInput) for a pattern that matches no parameter, naming the key and the parameter
+/// whose name is nearest, and where train.freeze leaves nothing to train.
+void check_patterns(const JobConfig& config, const BlockList& blocks);
+
+}  // namespace trireme
