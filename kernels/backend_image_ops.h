@@ -1,5 +1,5 @@
 // The arguments of the operator table's entries for images, NHWC: convolution, batch norm, rectifier,
-// pooling. The contracts are those of backend.h.
+// pooling, and what makes tokens of images and one of all tokens. The contracts are those of backend.h.
 #pragma once
 
 #include <compare>
@@ -205,9 +205,73 @@ void visit_views(AvgPoolBwdArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.dx);
 }
 
+/// y[b] = [first, x[b, 0], ..., x[b, N - 1]] + positions; without `first` y has the N tokens of x.
+struct TokenPositionsFwdArgs {
+  static constexpr const char* kName = "token_positions_fwd";
+  ConstTensorView x;          // [B, N, C]
+  ConstTensorView first;      // [C], or undefined
+  ConstTensorView positions;  // [T, C], T = N + 1, or N without `first`
+  TensorView y;               // [B, T, C]; without `first` it may be x
+};
+template <class Visit>
+void visit_views(TokenPositionsFwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.x, args.first, args.positions);
+  visit_each<ViewUse::kWrite>(visit, args.y);
+}
+
+/// Sums over samples are added in their order.
+struct TokenPositionsBwdArgs {
+  static constexpr const char* kName = "token_positions_bwd";
+  ConstTensorView dy;     // [B, T, C]
+  TensorView dx;          // [B, T - 1, C], or undefined: it is not wanted, or it is dy
+  TensorView dfirst;      // [C] fp32
+  TensorView dpositions;  // [T, C] fp32
+  GradientMode dfirst_mode = GradientMode::kIgnore;
+  GradientMode dpositions_mode = GradientMode::kOverwrite;
+};
+template <class Visit>
+void visit_views(TokenPositionsBwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.dy);
+  visit_each<ViewUse::kWrite>(visit, args.dx);
+  visit(args.dfirst, use_of(args.dfirst_mode));
+  visit(args.dpositions, use_of(args.dpositions_mode));
+}
+
+/// y[b] = sum over n of weights[b, n] x[b, n], weights[b] = softmax(scores[b]): sequence pooling (Hassani et
+/// al. 2021).
+struct SequencePoolFwdArgs {
+  static constexpr const char* kName = "sequence_pool_fwd";
+  ConstTensorView x;       // [B, N, C]
+  ConstTensorView scores;  // [B, N]
+  TensorView weights;      // [B, N] fp32
+  TensorView y;            // [B, C]
+};
+template <class Visit>
+void visit_views(SequencePoolFwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.x, args.scores);
+  visit_each<ViewUse::kWrite>(visit, args.weights, args.y);
+}
+
+/// dx[b, n] = weights[b, n] dy[b]; dscores[b, n] = weights[b, n] (g[n] - sum over m of weights[b, m] g[m]),
+/// g[n] = dy[b] . x[b, n].
+struct SequencePoolBwdArgs {
+  static constexpr const char* kName = "sequence_pool_bwd";
+  ConstTensorView dy;       // [B, C]
+  ConstTensorView x;        // [B, N, C]
+  ConstTensorView weights;  // [B, N] fp32, what fwd left
+  TensorView dx;            // [B, N, C]
+  TensorView dscores;       // [B, N]
+};
+template <class Visit>
+void visit_views(SequencePoolBwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.dy, args.x, args.weights);
+  visit_each<ViewUse::kWrite>(visit, args.dx, args.dscores);
+}
+
 /// The ops of this file, in the order of their structs.
 using ImageOps = OpList<Conv2dFwdArgs, Conv2dBwdDataArgs, Conv2dBwdWeightArgs, BatchNormFwdArgs,
                         BatchNormInferArgs, BatchNormBwdArgs, ReluArgs, ReluBwdArgs, MaxPoolFwdArgs,
-                        MaxPoolBwdArgs, AvgPoolFwdArgs, AvgPoolBwdArgs>;
+                        MaxPoolBwdArgs, AvgPoolFwdArgs, AvgPoolBwdArgs, TokenPositionsFwdArgs,
+                        TokenPositionsBwdArgs, SequencePoolFwdArgs, SequencePoolBwdArgs>;
 
 }  // namespace trireme

@@ -297,6 +297,12 @@ void visit_views(EmbeddingBwdArgs& args, Visit visit) {
   visit(args.dpositions, use_of(args.dpositions_mode));
 }
 
+/// What dropout keeps or drops as one.
+enum class DropUnit : std::uint8_t {
+  kElement,
+  kSample,  // stochastic depth (Huang et al. 2016): the first element of a sample decides for all
+};
+
 /// y = keep ? x / (1 - p) : 0 (+ residual). Dim 0 of x is the sample; element e of global sample s is kept
 /// when uniform_from_bits(rng.draw(s, e / 4)[e % 4]) >= p. Applied to dy, without residual, it is its own
 /// backward.
@@ -306,6 +312,7 @@ struct DropoutArgs {
   ConstTensorView residual;  // like x, or undefined
   TensorView y;              // may be x or residual
   float p = 0.0f;
+  DropUnit unit = DropUnit::kElement;
   RngKey rng;
   std::int64_t first_sample = 0;
 };

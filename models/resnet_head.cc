@@ -1,6 +1,8 @@
 #include "models/resnet_head.h"
 
-#include "runtime/ops/cross_entropy.h"
+#include <utility>
+
+#include "models/class_loss.h"
 #include "runtime/ops/linear.h"
 #include "runtime/ops/pool.h"
 
@@ -15,10 +17,7 @@ ResNetHead::ResNetHead(const ResNetConfig& config, std::int64_t channels)
 
 Activations ResNetHead::forward(Context& ctx, const Activations& input, const Batch& batch) const {
   Tensor logits = ops::linear(ctx, ops::global_pool(ctx, input.at(0)), weight_, {.bias = bias_});
-  if (!batch.targets.defined()) return {std::move(logits)};
-  return {ops::softmax_cross_entropy(
-      ctx, std::move(logits), batch.targets, batch.inv_num_targets,
-      {.label_smoothing = ctx.training ? label_smoothing_ : 0.0f, .target_weights = batch.target_weights})};
+  return class_loss(ctx, std::move(logits), batch, label_smoothing_);
 }
 
 }  // namespace trireme

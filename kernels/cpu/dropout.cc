@@ -6,6 +6,17 @@
 #include "kernels/cpu/random.h"
 
 namespace trireme::cpu {
+namespace {
+
+// n elements of a sample that is kept or dropped whole.
+void drop_whole(const float* x, const float* residual, float* y, std::int64_t n, bool keep, float p) {
+  const float inverse = 1.0f / (1.0f - p);
+  for (std::int64_t i = 0; i < n; ++i) {
+    y[i] = (keep ? x[i] * inverse : 0.0f) + (residual != nullptr ? residual[i] : 0.0f);
+  }
+}
+
+}  // namespace
 
 void run_op(const KernelContext& exec, const DropoutArgs& args) {
   check_one_float_type("dropout", {args.x, args.residual, args.y});
@@ -22,6 +33,14 @@ void run_op(const KernelContext& exec, const DropoutArgs& args) {
     const std::int64_t count = std::min(kBuffer, sample_elems - first);
     float x[kBuffer], residual[kBuffer];
     float* y = place(args.y, offset, x);
+    if (args.unit == DropUnit::kSample) {
+      const auto global = static_cast<std::uint32_t>(args.first_sample + sample);
+      const bool keep = uniform_from_bits(args.rng.draw(global, 0)[0]) >= args.p;
+      const float* from = read(args.x, offset, count, x);
+      drop_whole(from, read(args.residual, offset, count, residual), y, count, keep, args.p);
+      write(args.y, offset, count, y);
+      return;
+    }
     numerics().elementwise->dropout({.x = read(args.x, offset, count, x),
                                      .residual = read(args.residual, offset, count, residual),
                                      .y = y,

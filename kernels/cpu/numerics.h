@@ -43,7 +43,8 @@ struct EpilogueTile {
 
 struct ActivationNumerics {
   void (*epilogue)(const EpilogueTile& tile);
-  void (*gelu_bwd)(const float* dy, const float* pre, float* dx, std::int64_t n);
+  void (*gelu_tanh_bwd)(const float* dy, const float* pre, float* dx, std::int64_t n);
+  void (*gelu_bwd)(const float* dy, const float* pre, float* dx, std::int64_t n);  // the exact one
   void (*tanh_bwd)(const float* dy, const float* pre, float* dx, std::int64_t n);
   void (*swiglu)(const float* gate, const float* up, float* y, std::int64_t n);
   /// dgate may be gate, dup may be up.

@@ -17,6 +17,10 @@ struct TanhBackward {
   }
 };
 
+struct GeluTanhBackward {
+  __device__ float operator()(float dy, float pre) const { return dy * gelu_tanh_derivative(pre); }
+};
+
 struct GeluBackward {
   __device__ float operator()(float dy, float pre) const { return dy * gelu_derivative(pre); }
 };
@@ -37,6 +41,9 @@ __global__ void epilogue_kernel(const float* product, const T* bias, T* pre_acti
   }
   if (pre_activation != nullptr) store<N>(pre_activation + first, x);
   if (activation == Activation::kGeluTanh) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) x[i] = gelu_tanh(x[i]);
+  } else if (activation == Activation::kGelu) {
 #pragma unroll
     for (int i = 0; i < N; ++i) x[i] = gelu(x[i]);
   } else if (activation == Activation::kTanh) {
@@ -66,7 +73,8 @@ void run_op(const KernelContext& exec, const ActivationBwdArgs& args) {
     const auto run = [&](auto function) {
       map<kPack<T>>(exec, "activation_bwd", function, n, args.dx.as<T>(), args.dy.as<T>(), args.pre.as<T>());
     };
-    args.activation == Activation::kTanh ? run(TanhBackward{}) : run(GeluBackward{});
+    if (args.activation == Activation::kTanh) return run(TanhBackward{});
+    args.activation == Activation::kGelu ? run(GeluBackward{}) : run(GeluTanhBackward{});
   });
 }
 

@@ -7,16 +7,20 @@
 namespace trireme::cuda {
 namespace {
 
-// A thread a group of 4 elements: one draw. kPacked: groups are whole and aligned.
+// A thread a group of 4 elements: one draw, of its own or of the sample's first group. kPacked: groups are
+// whole and aligned.
 template <class T, bool kPacked>
 __global__ void dropout_kernel(const T* x, const T* residual, T* y, std::int64_t samples,
-                               std::int64_t sample_elems, float p, RngKey rng, std::int64_t first_sample) {
+                               std::int64_t sample_elems, float p, DropUnit unit, RngKey rng,
+                               std::int64_t first_sample) {
   const std::int64_t groups = ceil_div(sample_elems, 4);
   const std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const std::int64_t sample = index / groups, group = index % groups;
   if (sample >= samples) return;
-  const Philox4 bits =
-      rng.draw(static_cast<std::uint32_t>(first_sample + sample), static_cast<std::uint32_t>(group));
+  const bool whole = unit == DropUnit::kSample;
+  Philox4 bits = rng.draw(static_cast<std::uint32_t>(first_sample + sample),
+                          whole ? 0u : static_cast<std::uint32_t>(group));
+  if (whole) bits[1] = bits[2] = bits[3] = bits[0];
   const float inverse = 1.0f / (1.0f - p);
   const std::int64_t first = sample * sample_elems + group * 4;
   if constexpr (kPacked) {
@@ -56,7 +60,7 @@ void run_op(const KernelContext& exec, const DropoutArgs& args) {
     T* y = args.y.as<T>();
     const auto run = [&](auto kernel) {
       launch(exec, "dropout", grid_of(ceil_div(threads, kThreads)), kThreads, 0, kernel, x, residual, y,
-             samples, sample_elems, args.p, args.rng, args.first_sample);
+             samples, sample_elems, args.p, args.unit, args.rng, args.first_sample);
     };
     if (sample_elems % 4 == 0 && are_aligned({x, residual, y})) {
       run(dropout_kernel<T, true>);

@@ -1,4 +1,4 @@
-// GELU with the tanh approximation and its derivative (Hendrycks & Gimpel 2016), as in GPT-2.
+// GELU (Hendrycks & Gimpel 2016) and its derivative: exact, and with the tanh approximation, as in GPT-2.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,14 +16,28 @@ __host__ __device__ inline float gelu_gate(float x) {
   return 1.0f / (1.0f + expf(-2.0f * kGeluScale * (x + kGeluCubic * x * x * x)));
 }
 
-__host__ __device__ inline float gelu(float x) {
+__host__ __device__ inline float gelu_tanh(float x) {
   return x * gelu_gate(x);
 }
 
-__host__ __device__ inline float gelu_derivative(float x) {
+__host__ __device__ inline float gelu_tanh_derivative(float x) {
   const float gate = gelu_gate(x), rest = gelu_gate(-x);  // u is odd in x: the two add up to 1
   const float slope = kGeluScale * (1.0f + 3.0f * kGeluCubic * x * x);
   return gate + 2.0f * x * gate * rest * slope;
+}
+
+/// Phi(x) of the normal distribution.
+__host__ __device__ inline float normal_below(float x) {
+  return 0.5f * erfcf(-0.70710678118654752f * x);
+}
+
+__host__ __device__ inline float gelu(float x) {
+  return x * normal_below(x);
+}
+
+__host__ __device__ inline float gelu_derivative(float x) {
+  constexpr float kDensityAtZero = 0.3989422804014327f;  // 1 / sqrt(2 pi)
+  return normal_below(x) + x * kDensityAtZero * expf(-0.5f * x * x);
 }
 
 }  // namespace trireme::cuda

@@ -9,4 +9,8 @@ namespace trireme::ops {
 /// sample. Without training or with p = 0 it is input (+ residual). Backward saves nothing.
 Tensor dropout(Context& ctx, const Tensor& input, float p, const Tensor& residual = {});
 
+/// Stochastic depth (Huang et al. 2016): the same of whole samples, each kept with probability 1 - p. So a
+/// residual branch is left out.
+Tensor drop_path(Context& ctx, const Tensor& input, float p, const Tensor& residual = {});
+
 }  // namespace trireme::ops

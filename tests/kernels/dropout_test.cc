@@ -14,11 +14,11 @@ enum class Out { kApart, kOverX, kOverResidual };
 class DropoutTest : public KernelTest {
  protected:
   static std::vector<float> expected(const Shape& shape, float p, const std::vector<float>& x,
-                                     const std::vector<float>* residual) {
+                                     const std::vector<float>* residual, DropUnit unit = DropUnit::kElement) {
     const std::int64_t sample_elems = shape.num_elems() / shape[0];
     std::vector<float> y(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) {
-      const auto e = static_cast<std::uint32_t>(i % sample_elems);
+      const auto e = static_cast<std::uint32_t>(unit == DropUnit::kSample ? 0 : i % sample_elems);
       const auto sample = static_cast<std::uint32_t>(kFirstSample + i / sample_elems);
       const bool keep = uniform_from_bits(kRng.draw(sample, e / 4)[e % 4]) >= p;
       y[i] = (keep ? x[i] / (1.0f - p) : 0.0f) + (residual ? (*residual)[i] : 0.0f);
@@ -70,6 +70,32 @@ TEST_P(DropoutTest, SixteenBits) {
       });
       const auto want = expected(shape, 0.3f, x, &residual);
       expect_close(out[0], {want.begin(), want.end()}, tolerance_of(dtype, kForwardTolerance), "y");
+    }
+  }
+}
+
+TEST_P(DropoutTest, WholeSamples) {
+  for (const Shape& shape : {Shape{1, 1}, Shape{16, 3}, Shape{7, 4099}, Shape{9, 5, 8}}) {
+    for (const DType dtype : kFloatTypes) {
+      for (const Out where : {Out::kApart, Out::kOverX, Out::kOverResidual}) {
+        SCOPED_TRACE(fmt::format("{} {} out {}", name(dtype), shape.to_string(), static_cast<int>(where)));
+        const auto x = random(shape.num_elems(), 1.0f, dtype), added = random(shape.num_elems(), 1.0f, dtype);
+        const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+          const DeviceArray dev_x = rig.upload(shape, x, dtype), residual = rig.upload(shape, added, dtype);
+          const DeviceArray apart = rig.poisoned(shape, dtype);
+          const DeviceArray& y = where == Out::kApart ? apart : where == Out::kOverX ? dev_x : residual;
+          rig.run(DropoutArgs{.x = dev_x,
+                              .residual = residual,
+                              .y = y,
+                              .p = 0.4f,
+                              .unit = DropUnit::kSample,
+                              .rng = kRng,
+                              .first_sample = kFirstSample});
+          return {y.download()};
+        });
+        const auto want = expected(shape, 0.4f, x, &added, DropUnit::kSample);
+        expect_close(out[0], {want.begin(), want.end()}, tolerance_of(dtype, kForwardTolerance), "y");
+      }
     }
   }
 }

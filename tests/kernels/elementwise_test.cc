@@ -110,9 +110,19 @@ TEST_P(ElementwiseTest, ColumnSumOfVeryManyRows) {
   EXPECT_EQ(out.download()[0], 0.25f * kRows);
 }
 
-double gelu_derivative(double x) {
+double gelu_tanh_derivative(double x) {
   const double a = std::sqrt(2 / M_PI), t = std::tanh(a * (x + 0.044715 * x * x * x));
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * a * (1 + 3 * 0.044715 * x * x);
+}
+
+double gelu_derivative(double x) {
+  return 0.5 * std::erfc(-x / std::sqrt(2)) + x * std::exp(-x * x / 2) / std::sqrt(2 * M_PI);
+}
+
+double derivative(Activation activation, double x) {
+  if (activation == Activation::kNone) return 1.0;
+  if (activation == Activation::kTanh) return 1.0 - std::tanh(x) * std::tanh(x);
+  return activation == Activation::kGelu ? gelu_derivative(x) : gelu_tanh_derivative(x);
 }
 
 TEST_P(ElementwiseTest, ActivationBwd) {
@@ -120,8 +130,10 @@ TEST_P(ElementwiseTest, ActivationBwd) {
     for (const std::int64_t n : kSizes) {
       const auto dy = random(n, 1.0f, dtype), pre = random(n, 6.0f, dtype);
       for (const bool in_place : {false, true}) {
-        for (const Activation activation : {Activation::kNone, Activation::kGeluTanh, Activation::kTanh}) {
-          SCOPED_TRACE(fmt::format("{} {} in place {}", name(dtype), n, in_place));
+        for (const Activation activation :
+             {Activation::kNone, Activation::kGeluTanh, Activation::kGelu, Activation::kTanh}) {
+          SCOPED_TRACE(fmt::format("{} {} in place {} activation {}", name(dtype), n, in_place,
+                                   static_cast<int>(activation)));
           const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
             const DeviceArray dev_dy = rig.upload({n}, dy, dtype), apart = rig.poisoned({n}, dtype);
             const DeviceArray dev_pre = rig.upload({n}, pre, dtype);
@@ -131,10 +143,7 @@ TEST_P(ElementwiseTest, ActivationBwd) {
           });
           std::vector<double> expected(n);
           for (std::int64_t i = 0; i < n; ++i) {
-            const double tanh = std::tanh(double{pre[i]});
-            const double slope =
-                activation == Activation::kGeluTanh ? gelu_derivative(pre[i]) : 1.0 - tanh * tanh;
-            expected[i] = dy[i] * (activation == Activation::kNone ? 1.0 : slope);
+            expected[i] = dy[i] * derivative(activation, pre[i]);
           }
           // GELU's derivative has a zero near -0.75.
           expect_close(out[0], expected,

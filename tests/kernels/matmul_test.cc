@@ -24,6 +24,10 @@ double gelu(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
+double exact_gelu(double x) {
+  return 0.5 * x * std::erfc(-x / std::sqrt(2));
+}
+
 using Case = MatmulCase;
 
 class MatmulTest : public KernelTest {
@@ -227,16 +231,18 @@ void MatmulTest::check_epilogues(const Case& c) {
   const auto a = random(c.m * c.k, 1.0f, c.in), b = random(c.k * c.n, 1.0f, c.in);
   const auto bias = random(c.n, 1.0f, dtype), residual = random(c.m * c.n, 1.0f, dtype);
   const std::vector<double> bare = product(c, a, b);
-  for (int bits = 0; bits < 32; ++bits) {
+  for (int bits = 0; bits < 64; ++bits) {
     const bool with_bias = bits & 1, with_gelu = bits & 2, with_pre = bits & 4, with_residual = bits & 8;
-    const bool in_place = bits & 16;
-    if (in_place && !with_residual) continue;
-    SCOPED_TRACE(fmt::format("{} {}x{}x{} bias {} gelu {} pre {} residual {} in place {}", name(dtype), c.m,
-                             c.n, c.k, with_bias, with_gelu, with_pre, with_residual, in_place));
+    const bool in_place = bits & 16, exact = bits & 32;
+    if ((in_place && !with_residual) || (exact && !with_gelu)) continue;
+    SCOPED_TRACE(fmt::format("{} {}x{}x{} bias {} gelu {} pre {} residual {} in place {} exact {}",
+                             name(dtype), c.m, c.n, c.k, with_bias, with_gelu, with_pre, with_residual,
+                             in_place, exact));
     std::vector<double> pre = bare, expected = bare;
     for (std::int64_t i = 0; i < c.m * c.n; ++i) {
       pre[i] += with_bias ? bias[i % c.n] : 0.0f;
-      expected[i] = (with_gelu ? gelu(pre[i]) : pre[i]) + (with_residual ? residual[i] : 0.0f);
+      const double activated = exact ? exact_gelu(pre[i]) : with_gelu ? gelu(pre[i]) : pre[i];
+      expected[i] = activated + (with_residual ? residual[i] : 0.0f);
     }
     const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
       const Shape all{c.m, c.n};
@@ -248,7 +254,7 @@ void MatmulTest::check_epilogues(const Case& c) {
       MatmulArgs args{.a = device_a, .b = device_b, .d = d};
       args.transpose_b = Transpose::kYes;
       if (with_bias) args.bias = device_bias;
-      if (with_gelu) args.activation = Activation::kGeluTanh;
+      if (with_gelu) args.activation = exact ? Activation::kGelu : Activation::kGeluTanh;
       if (with_pre) args.pre_activation = kept;
       if (with_residual) args.residual = in_place ? d.view() : other.view();
       rig.run(args);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains torchvision's ResNet-50 and ours from the same weights on the same images, and compares.
 
-    torch_python.sh resnet_parity.py --trace PATH/resnet_trace [--pixels 64] [--micro-batch 8] [--accumulation 2] [--bias 2]
+    torch_python.sh resnet_parity.py --trace PATH/image_trace [--pixels 64] [--micro-batch 8] [--accumulation 2] [--bias 2]
 
 Writes torchvision's weights, with running statistics that are not the first ones, to a safetensors file in its names;
 the trace loads it, trains, and saves it again in the same names. Logits, gradients, running statistics and losses
@@ -101,7 +101,7 @@ def train(model, images, labels, micro_batch):
 def compare(torchvision, args, folder):
     model = make_model(torchvision, args.bias)
     write_safetensors(folder / "model.safetensors", model.state_dict())
-    subprocess.run([args.trace, str(folder), str(args.pixels), str(args.micro_batch), str(args.accumulation),
+    subprocess.run([args.trace, "resnet50", str(folder), str(args.pixels), str(args.micro_batch), str(args.accumulation),
                     str(STEPS), str(LR)], check=True)
     trace = read_safetensors(folder / "trace.safetensors")
     ours = json.loads((folder / "trace.json").read_text())["losses"]
@@ -135,7 +135,7 @@ def compare(torchvision, args, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trace", required=True, help="the program resnet_trace")
+    parser.add_argument("--trace", required=True, help="the program image_trace")
     parser.add_argument("--pixels", type=int, default=64)
     parser.add_argument("--micro-batch", type=int, default=8)
     parser.add_argument("--accumulation", type=int, default=2)

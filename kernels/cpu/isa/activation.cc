@@ -18,6 +18,10 @@ void activated_row(const EpilogueTile& tile, float* d, float* pre, const float* 
   });
 }
 
+void gelu_tanh_row(const EpilogueTile& tile, float* d, float* pre, const float* residual) {
+  activated_row(tile, d, pre, residual, [](const auto& x) { return gelu_tanh(x); });
+}
+
 void gelu_row(const EpilogueTile& tile, float* d, float* pre, const float* residual) {
   activated_row(tile, d, pre, residual, [](const auto& x) { return gelu(x); });
 }
@@ -51,6 +55,9 @@ void epilogue(const EpilogueTile& tile) {
         row_without_activation(tile, d, pre, residual);
         break;
       case Activation::kGeluTanh:
+        gelu_tanh_row(tile, d, pre, residual);
+        break;
+      case Activation::kGelu:
         gelu_row(tile, d, pre, residual);
         break;
       case Activation::kTanh:
@@ -60,10 +67,17 @@ void epilogue(const EpilogueTile& tile) {
   }
 }
 
+void gelu_tanh_bwd(const float* dy, const float* pre, float* dx, std::int64_t n) {
+  for_each_group(n, [&]<int kCount>(std::int64_t i, auto lanes) {
+    const auto slope = gelu_tanh_derivative(lanes.template load<kCount>(pre + i));
+    lanes.store(dx + i, lanes.template load<kCount>(dy + i) * slope);
+  });
+}
+
 void gelu_bwd(const float* dy, const float* pre, float* dx, std::int64_t n) {
   for_each_group(n, [&]<int kCount>(std::int64_t i, auto lanes) {
-    lanes.store(dx + i,
-                lanes.template load<kCount>(dy + i) * gelu_derivative(lanes.template load<kCount>(pre + i)));
+    const auto slope = gelu_derivative(lanes.template load<kCount>(pre + i));
+    lanes.store(dx + i, lanes.template load<kCount>(dy + i) * slope);
   });
 }
 
@@ -96,6 +110,7 @@ void swiglu_bwd(const float* dy, const float* gate, const float* up, float* dgat
 }  // namespace
 
 const ActivationNumerics activation_numerics{.epilogue = epilogue,
+                                             .gelu_tanh_bwd = gelu_tanh_bwd,
                                              .gelu_bwd = gelu_bwd,
                                              .tanh_bwd = tanh_bwd,
                                              .swiglu = swiglu,

@@ -50,7 +50,7 @@ void run_elementwise(const Numerics& n, Results& r) {
                           .residual_pitch = kCols,
                           .activation = Activation::kGeluTanh});
   r.gelu_bwd.resize(x.size());
-  n.activation->gelu_bwd(dy.data(), x.data(), r.gelu_bwd.data(), kRows * kCols);
+  n.activation->gelu_tanh_bwd(dy.data(), x.data(), r.gelu_bwd.data(), kRows * kCols);
   r.swiglu.resize(x.size());
   n.activation->swiglu(x.data(), dy.data(), r.swiglu.data(), kRows * kCols);
   r.swiglu_bwd.resize(2 * x.size());
@@ -207,7 +207,7 @@ TEST(NumericsTest, GeluKeepsRelativeAccuracy) {
     Floats y = x, dx(x.size());
     (*table)->activation->epilogue(
         {.d = y.data(), .rows = 1, .cols = n, .pitch = n, .activation = Activation::kGeluTanh});
-    (*table)->activation->gelu_bwd(dy.data(), x.data(), dx.data(), n);
+    (*table)->activation->gelu_tanh_bwd(dy.data(), x.data(), dx.data(), n);
     for (std::size_t i = 0; i < x.size(); ++i) {
       // The exponent's round-off: |2 u| grows with x^3.
       const double relative = x[i] < -5.0f ? 2e-5 : 2e-6;
@@ -229,7 +229,7 @@ TEST(NumericsTest, GeluAtItsEnds) {
     Floats y = x, dx(x.size());
     activation.epilogue(
         {.d = y.data(), .rows = 1, .cols = n, .pitch = n, .activation = Activation::kGeluTanh});
-    activation.gelu_bwd(dy.data(), x.data(), dx.data(), n);
+    activation.gelu_tanh_bwd(dy.data(), x.data(), dx.data(), n);
     EXPECT_EQ(y, expected);
     EXPECT_EQ(dx, slopes);
     Floats beyond{kInfinity, std::numeric_limits<float>::quiet_NaN()};
@@ -256,6 +256,47 @@ TEST(NumericsTest, TanhKeepsRelativeAccuracy) {
       EXPECT_NEAR(y[i], exact, 3e-7 * std::fabs(exact)) << x[i];
       // What is denormal may be 0.
       EXPECT_NEAR(dx[i], 1 / (cosh * cosh), 2e-6 / (cosh * cosh) + 1.2e-38) << x[i];
+    }
+  }
+}
+
+TEST(NumericsTest, ExactGelu) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  Floats x;
+  for (float value = -13.0f; value < 20.0f; value += 1e-3f) x.push_back(value);
+  const std::size_t num_values = x.size();
+  for (const float end : {100.0f, -100.0f, 3e38f, -3e38f, 0.0f, -0.0f}) x.push_back(end);
+  const auto n = static_cast<std::int64_t>(x.size());
+  const Floats dy(x.size(), 1.0f), slopes{1.0f, 0.0f, 1.0f, 0.0f, 0.5f, 0.5f};
+  const auto run = [](const Numerics& table, Floats& y, std::int64_t cols) {
+    table.activation->epilogue(
+        {.d = y.data(), .rows = 1, .cols = cols, .pitch = cols, .activation = Activation::kGelu});
+  };
+  for (const Numerics* const* table = supported_numerics(); *table != nullptr; ++table) {
+    SCOPED_TRACE((*table)->isa);
+    Floats y = x, dx(x.size());
+    run(**table, y, n);
+    (*table)->activation->gelu_bwd(dy.data(), x.data(), dx.data(), n);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double below = 0.5 * std::erfc(-static_cast<double>(x[i]) / std::sqrt(2.0));
+      // The exponent's round-off: x^2 / 2 of it.
+      const double relative = x[i] < -5.0f ? 1e-5 : 2e-6;
+      ASSERT_NEAR(y[i], x[i] * below, relative * std::fabs(x[i] * below)) << x[i];
+      const double bell = std::exp(-0.5 * static_cast<double>(x[i]) * x[i]) / std::sqrt(2 * M_PI);
+      ASSERT_NEAR(dx[i], below + x[i] * bell, 5e-7) << x[i];
+      if (i >= num_values) {
+        EXPECT_EQ(dx[i], slopes[i - num_values]) << x[i];
+      }
+    }
+    Floats beyond{kInfinity, std::numeric_limits<float>::quiet_NaN()};
+    run(**table, beyond, 2);
+    EXPECT_EQ(beyond[0], kInfinity);
+    EXPECT_TRUE(std::isnan(beyond[1]));
+    // Alone as in vectors.
+    for (std::size_t i = 0; i < x.size(); i += 997) {
+      Floats alone{x[i]};
+      run(**table, alone, 1);
+      EXPECT_EQ(bits(alone)[0], bits({y[i]})[0]) << x[i];
     }
   }
 }
@@ -295,8 +336,8 @@ TEST(NumericsTest, GeluIsTheSameInVectorsAndAlone) {
                                   .bias = nullptr,
                                   .activation = Activation::kGeluTanh});
       EXPECT_EQ(bits(part), bits(Floats(alone.begin(), alone.begin() + cols))) << (*n)->isa << " " << cols;
-      (*n)->activation->gelu_bwd(dy.data(), x.data(), slope.data(), kCols);
-      (*n)->activation->gelu_bwd(dy.data(), x.data(), slope_of_part.data(), cols);
+      (*n)->activation->gelu_tanh_bwd(dy.data(), x.data(), slope.data(), kCols);
+      (*n)->activation->gelu_tanh_bwd(dy.data(), x.data(), slope_of_part.data(), cols);
       slope.resize(static_cast<std::size_t>(cols));
       EXPECT_EQ(bits(slope_of_part), bits(slope)) << (*n)->isa << " " << cols;
     }

@@ -33,6 +33,14 @@ TEST(Gradients, LinearWithGelu) {
                     }});
 }
 
+TEST(Gradients, LinearWithExactGelu) {
+  expect_gradients({.parameters = {{.name = "weight", .shape = {9, 4}}, {.name = "bias", .shape = {9}}},
+                    .input = {6, 4},
+                    .op = [](Context& ctx, const Tensor& x) {
+                      return ops::linear(ctx, x, {0}, {.bias = {1}, .activation = Activation::kGelu});
+                    }});
+}
+
 TEST(Gradients, LinearWithResidual) {
   expect_gradients(
       {.parameters = {{.name = "weight", .shape = {5, 5}}},
@@ -99,6 +107,12 @@ TEST(Gradients, AttentionWithDropout) {
 TEST(Gradients, Dropout) {
   expect_gradients({.input = {3, 17}, .op = [](Context& ctx, const Tensor& x) {
                       return ops::dropout(ctx, x, 0.3f, ops::add(ctx, x, x));
+                    }});
+}
+
+TEST(Gradients, DropPath) {
+  expect_gradients({.input = {8, 3, 5}, .op = [](Context& ctx, const Tensor& x) {
+                      return ops::drop_path(ctx, x, 0.4f, ops::add(ctx, x, x));
                     }});
 }
 
@@ -205,6 +219,7 @@ TEST(OpChecks, NameBothShapes) {
     ops::embedding(c, c.empty({2, 5}), {0});
   });
   expect_refused("p = 1 is not in [0, 1)", [](Context& c) { ops::dropout(c, c.empty({2, 5}), 1.0f); });
+  expect_refused("p = -0.5 is not in [0, 1)", [](Context& c) { ops::drop_path(c, c.empty({2, 5}), -0.5f); });
   expect_refused("add: fp32 [2] and fp32 [3] differ",
                  [](Context& c) { ops::add(c, c.empty({2}), c.empty({3})); });
   expect_refused("want 2 int32 targets", [](Context& c) {

@@ -11,6 +11,9 @@
 #include "runtime/ops/linear.h"
 #include "runtime/ops/pool.h"
 #include "runtime/ops/relu.h"
+#include "runtime/ops/reshape.h"
+#include "runtime/ops/sequence_pool.h"
+#include "runtime/ops/token_positions.h"
 #include "runtime/tape.h"
 #include "tests/support/gradcheck.h"
 
@@ -59,6 +62,36 @@ TEST(ImageGradients, Pools) {
       {.input = {2, 3, 5, 4}, .op = [](Context& ctx, const Tensor& x) { return ops::global_pool(ctx, x); }});
   expect_gradients(
       {.input = {1, 1, 1, 4}, .op = [](Context& ctx, const Tensor& x) { return ops::global_pool(ctx, x); }});
+}
+
+// As patches become tokens: another shape, a first token, positions; with the input used elsewhere too.
+TEST(ImageGradients, TokenPositions) {
+  for (const bool has_first : {false, true}) {
+    std::vector<ParameterSpec> parameters = {{.name = "positions", .shape = {1, has_first ? 7 : 6, 5}}};
+    if (has_first) parameters.push_back({.name = "first", .shape = {1, 1, 5}});
+    expect_gradients(
+        {.parameters = parameters, .input = {3, 2, 3, 5}, .op = [has_first](Context& ctx, const Tensor& x) {
+           const Tensor tokens = ops::reshape(ctx, ops::add(ctx, x, x), {3, 6, 5});
+           const Tensor y = ops::token_positions(
+               ctx, tokens, {.first = has_first ? ParamRef{1} : ParamRef{}, .positions = {0}});
+           return ops::reshape(ctx, y, {3, y.num_elems() / 3});
+         }});
+  }
+}
+
+TEST(ImageGradients, SequencePool) {
+  expect_gradients({.parameters = {{.name = "weight", .shape = {1, 5}}},
+                    .input = {3, 6, 5},
+                    .op = [](Context& ctx, const Tensor& x) {
+                      return ops::sequence_pool(ctx, x, ops::linear(ctx, x, {0}));
+                    }});
+}
+
+// The pool that leaves the first token alone.
+TEST(ImageGradients, FirstToken) {
+  expect_gradients({.input = {3, 1, 6, 5}, .op = [](Context& ctx, const Tensor& x) {
+                      return ops::reshape(ctx, ops::avg_pool(ctx, x, {.stride = 6}), {3, 5});
+                    }});
 }
 
 TEST(ImageGradients, SoftTargets) {
@@ -190,6 +223,16 @@ TEST(ImageOpChecks, NameBothShapes) {
   expect_refused("max_pool: needs images", [](Context& c) { ops::max_pool(c, c.empty({2, 5}), {}); });
   expect_refused("padding at most half", [](Context& c) {
     ops::max_pool(c, c.empty({2, 5, 5, 1}), {.height = 2, .width = 2, .padding = 2});
+  });
+  expect_refused("token_positions: 5 tokens of width 4 do not fit position table [4, 3, 3, 3]",
+                 [](Context& c) {
+                   ops::token_positions(c, c.empty({2, 5, 4}), {.positions = {0}});
+                 });
+  expect_refused("token_positions: a first token [4] does not fit tokens [2, 5, 3]", [](Context& c) {
+    ops::token_positions(c, c.empty({2, 5, 3}), {.first = {1}, .positions = {0}});
+  });
+  expect_refused("sequence_pool: scores [2, 4] do not fit tokens [2, 5, 3]", [](Context& c) {
+    ops::sequence_pool(c, c.empty({2, 5, 3}), c.empty({2, 4}));
   });
   expect_refused("larger than input", [](Context& c) {
     ops::avg_pool(c, c.empty({2, 5, 5, 1}), {.height = 6, .width = 2});

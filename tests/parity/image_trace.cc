@@ -1,6 +1,7 @@
-// Trains a ResNet-50 from weights in torchvision's names and writes down what resnet_parity.py compares.
+// Trains a model of images from weights in our names, of resnet50 and vit torchvision's, and writes down what
+// resnet_parity.py and vit_parity.py compare.
 //
-//   resnet_trace FOLDER PIXELS MICRO_BATCH ACCUMULATION STEPS LR
+//   image_trace MODEL FOLDER PIXELS MICRO_BATCH ACCUMULATION STEPS LR
 //
 // Reads FOLDER/model.safetensors and writes FOLDER/trace.safetensors (inputs, targets, logits of the first
 // micro-batch before the first step, gradients of step 1, running statistics after it), FOLDER/trace.json
@@ -15,9 +16,12 @@
 #include <string>
 #include <vector>
 
+#include "models/cct.h"
 #include "models/resnet.h"
+#include "models/vit.h"
 #include "parallel/comm/local.h"
 #include "parallel/run/checkpoint_state.h"
+#include "runtime/base/error.h"
 #include "runtime/checkpoint/safetensors_writer.h"
 #include "tests/support/tiny_resnet.h"
 
@@ -25,6 +29,7 @@ namespace trireme {
 namespace {
 
 struct Options {
+  std::string model;
   std::filesystem::path folder;
   std::int64_t pixels, micro_batch, accumulation, steps;
   double lr;
@@ -56,9 +61,26 @@ class TraceFile {
   std::vector<std::byte> data_;
 };
 
+// The sizes of the last three are those of vit_parity.py.
+BlockList build(const std::string& model, std::int64_t pixels) {
+  if (model == "resnet50") return build_resnet(*find_resnet_config("resnet50"));
+  if (model == "cct") {
+    return build_cct({.layers = 3, .hidden = 48, .heads = 3, .ffn = 64, .image_size = pixels, .classes = 7});
+  }
+  TRIREME_CHECK(model == "vit" || model == "vit_mean", "there is no model {}", model);
+  return build_vit({.layers = 3,
+                    .hidden = 48,
+                    .heads = 3,
+                    .ffn = 96,
+                    .patch = 8,
+                    .image_size = pixels,
+                    .classes = 7,
+                    .pool = model == "vit" ? TokenPool::kClassToken : TokenPool::kMean});
+}
+
 void trace(const Options& o, const std::shared_ptr<Communicator>& comm) {
   Engine engine(
-      build_resnet(*find_resnet_config("resnet50")), comm,
+      build(o.model, o.pixels), comm,
       {.threads = 2,
        .global_batch = o.global_batch(),
        .micro_batch = o.micro_batch,
@@ -96,20 +118,21 @@ void trace(const Options& o, const std::shared_ptr<Communicator>& comm) {
 
 int main(int argc, char** argv) {
   using namespace trireme;
-  if (argc != 7) {
-    fmt::print(stderr, "usage: resnet_trace FOLDER PIXELS MICRO_BATCH ACCUMULATION STEPS LR\n");
+  if (argc != 8) {
+    fmt::print(stderr, "usage: image_trace MODEL FOLDER PIXELS MICRO_BATCH ACCUMULATION STEPS LR\n");
     return 2;
   }
   try {
-    const Options options{.folder = argv[1],
-                          .pixels = std::stoll(argv[2]),
-                          .micro_batch = std::stoll(argv[3]),
-                          .accumulation = std::stoll(argv[4]),
-                          .steps = std::stoll(argv[5]),
-                          .lr = std::stod(argv[6])};
+    const Options options{.model = argv[1],
+                          .folder = argv[2],
+                          .pixels = std::stoll(argv[3]),
+                          .micro_batch = std::stoll(argv[4]),
+                          .accumulation = std::stoll(argv[5]),
+                          .steps = std::stoll(argv[6]),
+                          .lr = std::stod(argv[7])};
     run_local_ranks(1, [&](const std::shared_ptr<Communicator>& comm) { trace(options, comm); });
   } catch (const std::exception& e) {
-    fmt::print(stderr, "resnet_trace: {}\n", e.what());
+    fmt::print(stderr, "image_trace: {}\n", e.what());
     return 1;
   }
   return 0;

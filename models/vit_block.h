@@ -1,0 +1,45 @@
+// A pre-norm transformer layer of images: x + attention(norm(x)), then x + mlp(norm(x)), with exact GELU and
+// stochastic depth on both branches (Dosovitskiy et al. 2021; Huang et al. 2016).
+#pragma once
+
+#include "runtime/block.h"
+
+namespace trireme {
+
+inline constexpr float kVitInitStddev = 0.02f;
+
+struct VitBlockConfig {
+  std::int64_t hidden = 768;
+  std::int64_t heads = 12;
+  std::int64_t ffn = 3072;
+  bool qkv_bias = true;
+  float norm_epsilon = 1e-6f;
+  float dropout = 0.0f;           // on attention probabilities and both residual branches
+  float stochastic_depth = 0.0f;  // probability that a sample leaves a branch out
+};
+
+class VitBlock final : public Block {
+ public:
+  /// Parameters have the names of torchvision's EncoderBlock behind `prefix`.
+  VitBlock(std::string name, std::string prefix, const VitBlockConfig& config);
+  /// [B, T, C] -> [B, T, C]. Every token sees all T.
+  Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
+
+ private:
+  struct Linear {
+    ParamRef weight, bias;
+  };
+  Linear declare_linear(const std::string& weight, const std::string& bias, std::int64_t out,
+                        std::int64_t in);
+  Linear declare_norm(const std::string& key);
+  /// residual + drop_path(dropout(x W^T + b)).
+  Tensor add_branch(Context& ctx, const Tensor& x, const Linear& linear, const Tensor& residual) const;
+
+  VitBlockConfig config_;
+  Linear norm1_, qkv_, out_, norm2_, up_, down_;
+};
+
+/// That of layer `layer` of `layers`: from 0 at the first to `rate` at the last (Huang et al. 2016).
+float stochastic_depth_of_layer(float rate, std::int64_t layer, std::int64_t layers);
+
+}  // namespace trireme
