@@ -190,8 +190,8 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
           "one copy leaves and enters a host in place of one for each of its ranks. It needs equally many "
           "data ranks on every host, neighbours in their numbers, and for `reduction` = canonical a power of "
           "two of micro-batches that a host sums at once; else the exchange is flat, and the run says why. "
-          "`auto`: hierarchical where it is possible. The results do not change, but with `reduction` = "
-          "fast.")
+          "`auto`: hierarchical where it is possible and `reduction` = canonical. The results do not change, "
+          "but with `reduction` = fast.")
       .add("timeout_s", &L::timeout_s, at_least(0),
            "Seconds that an action of a step, an evaluation, a checkpoint, a part of the start or the end "
            "(MPI_Init and MPI_Finalize, too), or a wait in one of them may take. Then the job ends with the "

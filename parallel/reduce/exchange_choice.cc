@@ -29,7 +29,9 @@ std::string obstacle(const Mesh& mesh, int per_host, const BatchLayout& batch, R
 
 ExchangeChoice choose_exchange(Exchange wanted, const Mesh& mesh, const HostMap& hosts,
                                const BatchLayout& batch, Reduction reduction) {
-  if (wanted == Exchange::kFlat || mesh.size(Axis::kData) == 1) return {};
+  // Libraries have algorithms for hosts of their own: over MPI two levels of them were slower than one.
+  const bool leaves_it_to_library = wanted == Exchange::kAuto && reduction == Reduction::kFast;
+  if (wanted == Exchange::kFlat || leaves_it_to_library || mesh.size(Axis::kData) == 1) return {};
   const int per_host = ranks_per_host(mesh, hosts, Axis::kData);
   ExchangeChoice choice{.why_flat = obstacle(mesh, per_host, batch, reduction)};
   if (choice.why_flat.empty()) choice.data_ranks_per_host = per_host;

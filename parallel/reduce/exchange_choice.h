@@ -11,9 +11,9 @@
 namespace trireme {
 
 enum class Exchange : std::uint8_t {
-  kAuto,          // two levels where they are possible: a host then sends least
+  kAuto,          // two levels where they are possible and the sum is canonical: a host then sends least
   kFlat,          // one level
-  kHierarchical,  // as kAuto; where they are not possible, ExchangeChoice::why_flat is for people
+  kHierarchical,  // where they are possible; else ExchangeChoice::why_flat is for people
 };
 
 struct ExchangeChoice {

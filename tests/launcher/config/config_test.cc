@@ -58,8 +58,11 @@ TEST(Config, UnknownKeyNamesNearestAndPlace) {
 
 TEST(Config, UnknownKeyOfAnotherSection) {
   EXPECT_THAT(parse_error("[train]\nlr = 0.1\n"), HasSubstr("did you mean optimizer.lr?"));
-  EXPECT_THAT(parse_error("[parallel]\nrecompute = \"attention\"\n"),
+  EXPECT_THAT(parse_error("[parallel]\nrecompute_evry = 2\n"),
               HasSubstr("did you mean parallel.recompute_every?"));
+  EXPECT_THAT(
+      parse_error("[parallel]\nrecompute = \"attention\"\n"),
+      HasSubstr("parallel.recompute = \"attention\" is out of range; allowed: \"none\", \"selective\""));
   EXPECT_THAT(parse_error("[parallel]\nrecompute_every = \"attention\"\n"),
               HasSubstr("parallel.recompute_every needs an integer, found the string \"attention\""));
 }

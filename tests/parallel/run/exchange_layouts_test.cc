@@ -222,7 +222,9 @@ TEST(ExchangeChoice, TakesTwoLevelsWhereAHostsMicroBatchesAreACompleteSubtree) {
   EXPECT_NE(why_flat({0, 0, 0, 1, 1, 1}, of_six).find("are no power of two"), std::string::npos);
   EXPECT_NE(why_flat({0, 0, 1, 1}, three_each).find("the 6 micro-batches of a host's 2 data ranks"),
             std::string::npos);
-  EXPECT_EQ(choice(Exchange::kAuto, {0, 0, 0, 1, 1, 1}, of_six, Reduction::kFast).data_ranks_per_host, 3);
+  EXPECT_EQ(choice(Exchange::kHierarchical, {0, 0, 0, 1, 1, 1}, of_six, Reduction::kFast).data_ranks_per_host,
+            3);
+  EXPECT_EQ(choice(Exchange::kAuto, {0, 0, 0, 1, 1, 1}, of_six, Reduction::kFast).data_ranks_per_host, 1);
 }
 
 // Unequal hosts exchange on one level, with the same bits.
