@@ -28,9 +28,8 @@ inline constexpr std::string_view kBertSizes[] = {"tiny", "base", "large"};
 BertConfig bert_config_for_size(std::string_view size);
 
 /// layers + 2 blocks: "embedding", "blocks.0" ..., "head", the one thing that depends on the task. Weights
-/// are normal(0, 0.02), norms one, biases zero. The GELU is the tanh approximation ("gelu_new" of Hugging
-/// Face's transformers). Throws Error(kInvalidInput) when heads does not divide hidden, or
-/// tensor_chunks heads.
+/// are normal(0, 0.02), norms one, biases zero. The GELU is exact. Throws Error(kInvalidInput) when heads
+/// does not divide hidden, or tensor_chunks heads.
 BlockList build_bert(const BertConfig& config);
 
 }  // namespace trireme

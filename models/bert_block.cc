@@ -92,7 +92,7 @@ Activations BertBlock::forward(Context& ctx, const Activations& input, const Bat
     const Chunk& all = chunks_.front();
     Tensor h = attend(ctx, x, bounds, all, ops::LinearCut::kNone);
     const Tensor mid = add_and_norm(ctx, h, all.attention_out, x, norm1_);
-    h = ops::linear(ctx, mid, all.up.weight, {.bias = all.up.bias, .activation = Activation::kGeluTanh});
+    h = ops::linear(ctx, mid, all.up.weight, {.bias = all.up.bias, .activation = Activation::kGelu});
     out = add_and_norm(ctx, h, all.down, mid, norm2_);
   }
   if (!bounds.defined()) return {std::move(out)};
@@ -115,7 +115,7 @@ Tensor BertBlock::forward_chunks(Context& ctx, const Tensor& x, const Tensor& bo
     const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
     const Tensor wide = ops::linear(
         ctx, h, chunk.up.weight,
-        {.bias = chunk.up.bias, .activation = Activation::kGeluTanh, .cut = ops::LinearCut::kColumns});
+        {.bias = chunk.up.bias, .activation = Activation::kGelu, .cut = ops::LinearCut::kColumns});
     return ops::linear(ctx, wide, chunk.down.weight, {.bias = chunk.down.bias, .cut = ops::LinearCut::kRows});
   });
   return norm(widened, mid, norm2_);

@@ -61,11 +61,7 @@ BertConfig bert_from_hf(const HfConfig& config) {
                         .heads = config.count("num_attention_heads"),
                         .vocab = config.count("vocab_size"),
                         .seq_len = config.count("max_position_embeddings", 512)};
-  const auto activation = config.text("hidden_act", "gelu");
-  // Two names of one function.
-  if (activation != "gelu_new" && activation != "gelu_pytorch_tanh") {
-    config.refuse("hidden_act", "\"gelu_new\"");
-  }
+  config.expect("hidden_act", "gelu");
   config.expect("layer_norm_eps", static_cast<double>(kBertNormEpsilon));
   config.expect("intermediate_size", 4 * bert.hidden);
   config.expect("type_vocab_size", 2);
@@ -87,7 +83,7 @@ nlohmann::ordered_json bert_hf_config(const BertConfig& config) {
       {"intermediate_size", 4 * config.hidden},
       {"max_position_embeddings", config.seq_len},
       {"type_vocab_size", 2},
-      {"hidden_act", "gelu_new"},
+      {"hidden_act", "gelu"},
       {"layer_norm_eps", 1e-12},
       {"hidden_dropout_prob", dropout},
       {"attention_probs_dropout_prob", dropout},

@@ -27,7 +27,7 @@ MaskedTokenHead::MaskedTokenHead(std::int64_t vocab, std::int64_t hidden) : Bloc
 
 Activations MaskedTokenHead::forward(Context& ctx, const Activations& input, const Batch& batch) const {
   Tensor x = ops::linear(ctx, input.at(0), transform_weight_,
-                         {.bias = transform_bias_, .activation = Activation::kGeluTanh});
+                         {.bias = transform_bias_, .activation = Activation::kGelu});
   x = ops::layer_norm(ctx, x, norm_weight_, norm_bias_, kBertNormEpsilon);
   Tensor logits = ops::linear(ctx, x, weight_, {.bias = bias_});
   if (!batch.targets.defined()) return {std::move(logits)};

@@ -168,11 +168,11 @@ class Bert(Gpt):
         for i in range(self.config["layers"]):
             block = f"blocks.{i}."
             x = self.norm(x + self.attention(x, block + "attention", hidden), block + "norm1")
-            up = F.gelu(self.affine(x, block + "mlp.up"), approximate="tanh")
+            up = F.gelu(self.affine(x, block + "mlp.up"))
             x = self.norm(x + self.affine(up, block + "mlp.down"), block + "norm2")
         if self.config["classes"] > 0:
             return self.affine(self.affine(x, "head.pooler").tanh(), "head.classifier")
-        x = self.norm(F.gelu(self.affine(x, "head.transform"), approximate="tanh"), "head.norm")
+        x = self.norm(F.gelu(self.affine(x, "head.transform")), "head.norm")
         return F.linear(x, table, self.weights["head.bias"])
 
 

@@ -158,7 +158,7 @@ class BertLayer(nn.Module):
         q, k, v = (split_heads(own[name](x), self.heads) for name in ("query", "key", "value"))
         scores = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).softmax(-1)
         x = out["LayerNorm"](x + out["dense"](join_heads(scores @ v)))
-        h = F.gelu(self.intermediate["dense"](x), approximate="tanh")
+        h = F.gelu(self.intermediate["dense"](x))
         return self.output["LayerNorm"](x + self.output["dense"](h))
 
 
@@ -169,7 +169,7 @@ class BertPredictions(nn.Module):
         self.bias = nn.Parameter(torch.empty(vocab))
 
     def forward(self, x, table):
-        x = self.transform["LayerNorm"](F.gelu(self.transform["dense"](x), approximate="tanh"))
+        x = self.transform["LayerNorm"](F.gelu(self.transform["dense"](x)))
         return F.linear(x, table, self.bias)
 
 

@@ -33,7 +33,7 @@ LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidd
          "hidden_act": "silu", "tie_word_embeddings": False, "bos_token_id": None, "eos_token_id": None}
 BERT = {"model_type": "bert", "architectures": ["BertForMaskedLM"], "num_hidden_layers": 2, "hidden_size": 48,
         "intermediate_size": 192, "num_attention_heads": 6, "vocab_size": 101, "max_position_embeddings": 24,
-        "type_vocab_size": 2, "hidden_act": "gelu_new", "layer_norm_eps": 1e-12, "hidden_dropout_prob": 0.0,
+        "type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-12, "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0, "tie_word_embeddings": True}
 LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 3.0,
           "original_max_position_embeddings": 12}

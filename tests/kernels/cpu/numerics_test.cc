@@ -156,6 +156,7 @@ void run_attention(const Numerics& n, Results& r) {
   n.attention_fwd->run({.head = head, .out = r.out.data(), .lse = lse.data(), .scratch = fwd_scratch.data()});
   Floats bwd_scratch(n.attention_bwd->scratch_floats(kSeqLen, kHeadDim));
   n.attention_bwd->run({.head = head,
+                        .group = 1,
                         .dout = dout.data(),
                         .lse = lse.data(),
                         .dq = r.dqkv.data(),

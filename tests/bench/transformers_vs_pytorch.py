@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Trains the same Llama and BERT-base with Trireme and with PyTorch on this machine's CPU, and compares.
+
+    tests/bench/transformers_vs_pytorch.py --trireme build/release/bin/trireme --python python3 [--model llama]
+
+The programs take turns, so that whatever else the machine does slows both: `trireme train` on synthetic data, as one rank
+of all threads, and peers/transformers_pytorch.py, not compiled and, with --compile, compiled too. fp32. Prints
+milliseconds a step, the ratio of each round, and parameters. Exit code 1 where these are not as many.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+PEER = pathlib.Path(__file__).resolve().parent / "peers" / "transformers_pytorch.py"
+AIM = 1.3
+
+# What the job and the peer are told of each model.
+MODELS = {
+    "llama": dict(
+        about="Llama: 8 layers, 512 wide, 8 heads of which 4 for keys and values, context 256, vocabulary 8192",
+        job=dict(layers=8, hidden=512, heads=8, kv_heads=4, ffn=1408, seq_len=256, vocab=8192, tied=False),
+        peer=dict(layers=8, hidden=512, heads=8, kv_heads=4, ffn=1408, context=256, vocab=8192), micro_batch=8),
+    "bert": dict(
+        about="BERT-base, masked language modelling, context 128",
+        job=dict(size="base", seq_len=128),
+        peer=dict(layers=12, hidden=768, heads=12, context=128, vocab=30522), micro_batch=8),
+}
+
+
+def toml(sections):
+    def value(x):
+        return json.dumps(x)
+    return "\n".join(f"[{name}]\n" + "\n".join(f"{key} = {value(x)}" for key, x in keys.items())
+                     for name, keys in sections.items())
+
+
+def job_of(name, model, args):
+    return toml({
+        "model": {"name": name, **model["job"]}, "data": {"kind": "synthetic"},
+        "train": {"steps": args.warmup + args.steps, "global_batch": model["micro_batch"],
+                  "micro_batch": model["micro_batch"]},
+        "optimizer": {"lr": 1e-4, "weight_decay": 0.1, "betas": [0.9, 0.95], "schedule": "constant"},
+        "parallel": {"threads": args.threads}, "checkpoint": {"resume": "never"}})
+
+
+def ours(name, model, args, folder):
+    (folder / "job.toml").write_text(job_of(name, model, args))
+    out = folder / "out"
+    done = subprocess.run([args.trireme, "train", folder / "job.toml", "--out", out], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        sys.exit(f"transformers_vs_pytorch: trireme ended with status {done.returncode}:\n{done.stdout}")
+    steps = [json.loads(line)["step_ms"] for line in (out / "metrics.jsonl").read_text().splitlines()]
+    summary = json.loads((out / "summary.json").read_text())
+    return {"step_ms": statistics.median(steps[args.warmup:]), "parameters": summary["parameters"]}
+
+
+def theirs(name, model, args, compiled):
+    words = [word for key, value in model["peer"].items() for word in ("--" + key.replace("_", "-"), str(value))]
+    command = [args.python, str(PEER), "--model", name, *words, "--micro-batch", str(model["micro_batch"]),
+               "--threads", str(args.threads), "--steps", str(args.steps), "--warmup", str(args.warmup)]
+    done = subprocess.run(command + ["--compile"] * compiled, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"transformers_vs_pytorch: {' '.join(command)} ended with status {done.returncode}")
+    return json.loads(done.stdout)
+
+
+def compare(name, args):
+    model, rounds = MODELS[name], []
+    kinds = ["pytorch"] + ["pytorch, compiled"] * args.compile
+    for _ in range(args.rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            rounds.append({"trireme": ours(name, model, args, pathlib.Path(folder))})
+        for kind in kinds:
+            rounds[-1][kind] = theirs(name, model, args, kind != "pytorch")
+    first = rounds[0]
+    print(f"\n{model['about']}; {model['micro_batch']} samples a step, {args.threads} threads; load"
+          f" {os.getloadavg()[0]:.1f}; PyTorch {first['pytorch']['torch']}, AdamW"
+          f" {'fused' if first['pytorch']['fused_adamw'] else 'not fused'}")
+    for kind in first:
+        print(f"  {kind:<18} {statistics.median(r[kind]['step_ms'] for r in rounds):10.1f} ms/step,"
+              f" {first[kind]['parameters']} parameters")
+    for kind in kinds:
+        ratios = sorted(r[kind]["step_ms"] / r["trireme"]["step_ms"] for r in rounds)
+        print(f"  {kind} : trireme {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}; aim {AIM})",
+              flush=True)
+    return first["trireme"]["parameters"] == first["pytorch"]["parameters"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trireme", required=True)
+    parser.add_argument("--python", default="python3", help="a Python with PyTorch")
+    parser.add_argument("--model", action="append", choices=MODELS, help="default: all")
+    for name, value in dict(rounds=3, threads=2, steps=3, warmup=1).items():
+        parser.add_argument("--" + name, type=int, default=value)
+    parser.add_argument("--compile", action="store_true")
+    args = parser.parse_args()
+    same = [compare(name, args) for name in args.model or MODELS]
+    if not all(same):
+        sys.exit("transformers_vs_pytorch: parameters differ, so the times do not compare")
+
+
+if __name__ == "__main__":
+    main()
