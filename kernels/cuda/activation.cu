@@ -59,22 +59,25 @@ __global__ void epilogue_kernel(const float* product, const T* bias, T* pre_acti
   store<N>(d + first, x);
 }
 
+template <class T, class Function>
+void run_backward(const KernelContext& exec, const ActivationBwdArgs& args, Function function) {
+  map<kPack<T>>(exec, "activation_bwd", function, args.dx.num_elems(), args.dx.as<T>(), args.dy.as<T>(),
+                args.pre.as<T>());
+}
+
 }  // namespace
 
 void run_op(const KernelContext& exec, const ActivationBwdArgs& args) {
-  const std::int64_t n = args.dx.num_elems();
-  assert(args.dy.num_elems() == n && args.pre.num_elems() == n);
+  assert(args.dy.num_elems() == args.dx.num_elems() && args.pre.num_elems() == args.dx.num_elems());
   check_dtype("activation_bwd", args.dx.dtype, {args.dy, args.pre});
   if (args.activation == Activation::kNone) {
     if (args.dx.data != args.dy.data) copy(exec, args.dx, args.dy);
     return;
   }
   for_float_type("activation_bwd", args.dx.dtype, [&]<class T>(T) {
-    const auto run = [&](auto function) {
-      map<kPack<T>>(exec, "activation_bwd", function, n, args.dx.as<T>(), args.dy.as<T>(), args.pre.as<T>());
-    };
-    if (args.activation == Activation::kTanh) return run(TanhBackward{});
-    args.activation == Activation::kGelu ? run(GeluBackward{}) : run(GeluTanhBackward{});
+    if (args.activation == Activation::kTanh) return run_backward<T>(exec, args, TanhBackward{});
+    if (args.activation == Activation::kGelu) return run_backward<T>(exec, args, GeluBackward{});
+    run_backward<T>(exec, args, GeluTanhBackward{});
   });
 }
 

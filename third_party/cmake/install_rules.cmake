@@ -23,6 +23,7 @@ endif()
 install(DIRECTORY runtime parallel models DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/trireme
   FILES_MATCHING PATTERN "*.h" PATTERN "mpi_*.h" EXCLUDE PATTERN "nccl_*.h" EXCLUDE)
 install(FILES
+  kernels/activation.h
   kernels/backend.h
   kernels/backend_chunk_ops.h
   kernels/backend_image_ops.h

@@ -256,6 +256,8 @@ TEST(Config, EveryKeyReachesItsOwnMember) {
     if (auto* p = std::get_if<std::array<double, 2>>(&changed)) *p = {0.25, 0.5};
     if (auto* p = std::get_if<std::array<double, 3>>(&changed)) *p = {0.25, 0.5, 0.75};
     if (auto* t = std::get_if<std::map<std::string, std::string>>(&changed)) (*t)["linear"] = "fp32";
+    if (auto* l = std::get_if<std::vector<std::string>>(&changed)) l->push_back("head*");
+    if (auto* t = std::get_if<std::map<std::string, double>>(&changed)) (*t)["head*"] = 0.5;
     key.set(config, changed);
     EXPECT_EQ(key.get(config), changed) << key.full_name();
     int num_changed = 0;
