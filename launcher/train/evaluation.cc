@@ -4,8 +4,10 @@
 #include <vector>
 
 #include "launcher/commands/top_k.h"
+#include "launcher/families/model_family.h"
 #include "runtime/base/error.h"
 #include "runtime/data/prefetch.h"
+#include "runtime/data/spread_samples.h"
 
 namespace trireme {
 namespace {
@@ -25,6 +27,30 @@ std::vector<BatchRequest> requests_of(const BatchLayout& batch, int data_rank) {
 }
 
 }  // namespace
+
+EvaluationOptions evaluation_of(const JobConfig& config, std::shared_ptr<const Dataset> data) {
+  const TrainSection& train = config.train;
+  EvaluationOptions evaluation{.num_samples = data->num_samples(),
+                               .counts_top_k = counts_classes(config.model)};
+  if (train.eval_batches > 0) {
+    evaluation.num_samples = std::min(evaluation.num_samples, train.eval_batches * train.global_batch);
+  }
+  // Packed rows come by length.
+  const bool in_order =
+      family_of(config.model).data.in_order_of_classes || config.data.kind == DataKind::kDocuments;
+  const bool spreads = in_order && evaluation.num_samples < data->num_samples();
+  evaluation.dataset =
+      spreads ? std::make_shared<const SpreadSamples>(data, evaluation.num_samples) : std::move(data);
+  return evaluation;
+}
+
+void check_has_targets(const EvaluationOptions& evaluation) {
+  const std::int64_t count = evaluation.num_samples;
+  TRIREME_CHECK(count == 0 || evaluation.dataset->num_sequential_targets(0, count) > 0,
+                "data.eval: none of the {} samples that an evaluation reads has a target: raise "
+                "data.mask_probability or train.eval_batches, or take more samples",
+                count);
+}
 
 EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options) {
   const BatchLayout batch{.global_batch = options.num_samples,

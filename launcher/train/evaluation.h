@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "launcher/config/config.h"
 #include "launcher/train/metrics.h"
 #include "parallel/run/engine.h"
 
@@ -14,6 +15,12 @@ struct EvaluationOptions {
   int workers = 1;               // threads that read ahead
   bool counts_top_k = false;     // of the classes, or of the next tokens
 };
+
+/// The samples of `data` that an evaluation of the job reads, one by one.
+EvaluationOptions evaluation_of(const JobConfig& config, std::shared_ptr<const Dataset> data);
+
+/// Throws Error(kInvalidInput) where none of them has a target, as where few tokens are masked.
+void check_has_targets(const EvaluationOptions& evaluation);
 
 /// Collective. The same figures on every rank and layout.
 EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options);

@@ -14,6 +14,7 @@
 #include "launcher/report/placement.h"
 #include "launcher/train/accumulation.h"
 #include "launcher/train/agreement.h"
+#include "launcher/train/evaluation.h"
 #include "launcher/train/image_data.h"
 #include "launcher/train/memory_fit.h"
 #include "parallel/run/checkpoint_state.h"
@@ -320,6 +321,9 @@ TrainingRun start_run(RunOptions options) {
     const Watchdog::Scope watch = run.watched("the choice of a checkpoint");
     choose_resume(run);
     run_stage(comm, [&] { read_resumed(run); });
+    run_stage(comm, [&] {
+      if (run.data.eval) check_has_targets(evaluation_of(run.options.config, run.data.eval));
+    });
     run_stage(comm, [&] { claim_output(run); });
   }
   {

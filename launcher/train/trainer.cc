@@ -6,7 +6,6 @@
 #include <chrono>
 #include <utility>
 
-#include "launcher/families/model_family.h"
 #include "launcher/report/timeline_svg.h"
 #include "launcher/report/timeline_trace.h"
 #include "launcher/train/agreement.h"
@@ -15,7 +14,6 @@
 #include "parallel/run/step_trace.h"
 #include "runtime/base/log.h"
 #include "runtime/data/class_names.h"
-#include "runtime/data/spread_samples.h"
 
 namespace trireme {
 namespace {
@@ -221,20 +219,9 @@ std::string Trainer::describe_checkpoints() const {
 void Trainer::evaluate() {
   const Watchdog::Scope watch =
       run_.watched(fmt::format("the evaluation after step {}", run_.engine->steps_done()));
-  const auto& train = run_.options.config.train;
-  std::int64_t num_samples = run_.data.eval->num_samples();
-  if (train.eval_batches > 0) num_samples = std::min(num_samples, train.eval_batches * train.global_batch);
-  const ModelFamily& family = family_of(run_.options.config.model);
-  // Packed rows come by length.
-  const bool in_order =
-      family.data.in_order_of_classes || run_.options.config.data.kind == DataKind::kDocuments;
-  const bool spreads = in_order && num_samples < run_.data.eval->num_samples();
-  const EvalMetrics metrics = trireme::evaluate(
-      *run_.engine, {.dataset = spreads ? std::make_shared<const SpreadSamples>(run_.data.eval, num_samples)
-                                        : run_.data.eval,
-                     .num_samples = num_samples,
-                     .workers = num_data_workers(run_.options.config, run_.engine_options.threads),
-                     .counts_top_k = counts_classes(run_.options.config.model)});
+  EvaluationOptions evaluation = evaluation_of(run_.options.config, run_.data.eval);
+  evaluation.workers = num_data_workers(run_.options.config, run_.engine_options.threads);
+  const EvalMetrics metrics = trireme::evaluate(*run_.engine, evaluation);
   report_left_out();
   if (!run_.is_first()) return;
   const std::int64_t step = run_.engine->steps_done();

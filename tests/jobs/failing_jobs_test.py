@@ -116,7 +116,8 @@ class FailingJobs(JobTest):
 
     def test_bad_sharding_is_refused_before_step_1(self):
         for setting, words in (("train.global_batch=6", "train.global_batch"), ("parallel.zero=4", "parallel.zero"),
-                               ("parallel.recompute=attention", "parallel.recompute_every"),
+                               ("parallel.recompute=attention", "parallel.recompute = "),
+                               ("parallel.recompute_evry=2", "parallel.recompute_every"),
                                ("parallel.recompute_every=-1", "parallel.recompute_every"),
                                ("parallel.offload=everything", "parallel.offload"),
                                ("parallel.prefetch_depth=-1", "parallel.prefetch_depth")):
