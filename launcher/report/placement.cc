@@ -35,9 +35,8 @@ std::string warn_of_tensor_over_hosts(const Placement& placement, const StepPred
   }
   return fmt::format(
       "parallel.tensor = {} spans hosts: each rank sends {} a step for the sums of its layers, much of it to "
-      "other "
-      "hosts, and every layer waits for it. Let a host have a multiple of {} ranks, or use fewer tensor "
-      "ranks",
+      "other hosts, and every layer waits for it. Let a host have a multiple of {} ranks, or use fewer "
+      "tensor ranks",
       placement.mesh.size(Axis::kTensor), format_bytes(bytes), placement.mesh.size(Axis::kTensor));
 }
 
