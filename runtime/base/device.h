@@ -44,7 +44,7 @@ struct Device {
 
 inline std::string to_string(Device device) {
   std::string text(name(device.type));
-  if (traits(device.type).numbered) text += ":" + std::to_string(device.index);
+  if (traits(device.type).numbered) text.append(1, ':').append(std::to_string(device.index));
   return text;
 }
 
