@@ -1,0 +1,23 @@
+// What families of transformers of images have in common.
+#pragma once
+
+#include <string>
+
+#include "launcher/config/config.h"
+
+namespace trireme {
+
+/// Throws Error(kInvalidInput) where a model has neither a size nor layers, width and heads.
+void check_has_image_shape(const ModelSection& model);
+
+/// Throws Error(kInvalidInput) where `heads` heads do not divide a width of `hidden`.
+void check_heads(std::int64_t hidden, std::int64_t heads);
+
+/// Gives model.image_size and data.image_size, of which a job may leave one to the other, or both to what was
+/// `published`. Throws Error(kInvalidInput) where they differ: the positions are made for one size.
+void fill_in_image_size(JobConfig& config, std::int64_t published);
+
+/// "12 layers, 768 wide, 12 heads, MLP 3072, 1000 classes": part of ModelFamily::describe.
+std::string image_transformer_text(const ModelSection& model);
+
+}  // namespace trireme
