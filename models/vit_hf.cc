@@ -2,49 +2,24 @@
 
 #include <fmt/format.h>
 
+#include "models/encoder_hf.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
 namespace {
 
-class Table {
- public:
-  explicit Table(const VitConfig& config) : hidden_(config.hidden), ffn_(config.ffn) {}
-
-  void add(std::string ours, std::string theirs, std::vector<std::int64_t> shape) {
-    tensors.push_back({std::move(ours), {{std::move(theirs), std::move(shape)}}});
-  }
-  void add_norm(const std::string& ours, const std::string& theirs) {
-    for (const char* part : {".weight", ".bias"}) add(ours + part, theirs + part, {hidden_});
-  }
-  void add_linear(const std::string& ours, const std::string& theirs, std::int64_t in, std::int64_t out) {
-    add(ours + ".weight", theirs + ".weight", {out, in});
-    add(ours + ".bias", theirs + ".bias", {out});
-  }
-  void add_layer(std::int64_t layer) {
-    const std::string ours = fmt::format("encoder.layers.encoder_layer_{}.", layer),
-                      theirs = fmt::format("vit.encoder.layer.{}.", layer);
-    HfTensor weight{ours + "self_attention.in_proj_weight", {}},
-        bias{ours + "self_attention.in_proj_bias", {}};
-    for (const char* part : {"query", "key", "value"}) {
-      const std::string name = theirs + "attention.attention." + part;
-      weight.parts.push_back({name + ".weight", {hidden_, hidden_}});
-      bias.parts.push_back({name + ".bias", {hidden_}});
-    }
-    tensors.push_back(std::move(weight));
-    tensors.push_back(std::move(bias));
-    add_linear(ours + "self_attention.out_proj", theirs + "attention.output.dense", hidden_, hidden_);
-    add_linear(ours + "mlp.0", theirs + "intermediate.dense", hidden_, ffn_);
-    add_linear(ours + "mlp.3", theirs + "output.dense", ffn_, hidden_);
-    add_norm(ours + "ln_1", theirs + "layernorm_before");
-    add_norm(ours + "ln_2", theirs + "layernorm_after");
-  }
-
-  std::vector<HfTensor> tensors;
-
- private:
-  std::int64_t hidden_, ffn_;
-};
+void add_layer(EncoderHfTable& table, std::int64_t layer, const VitConfig& config) {
+  const std::string ours = fmt::format("encoder.layers.encoder_layer_{}.", layer),
+                    theirs = fmt::format("vit.encoder.layer.{}.", layer);
+  table.add_qkv(ours + "self_attention.in_proj_weight", ours + "self_attention.in_proj_bias",
+                theirs + "attention.attention.");
+  table.add_linear(ours + "self_attention.out_proj", theirs + "attention.output.dense", config.hidden,
+                   config.hidden);
+  table.add_linear(ours + "mlp.0", theirs + "intermediate.dense", config.hidden, config.ffn);
+  table.add_linear(ours + "mlp.3", theirs + "output.dense", config.ffn, config.hidden);
+  table.add_norm(ours + "ln_1", theirs + "layernorm_before");
+  table.add_norm(ours + "ln_2", theirs + "layernorm_after");
+}
 
 }  // namespace
 
@@ -97,14 +72,14 @@ nlohmann::ordered_json vit_hf_config(const VitConfig& config) {
 }
 
 HfModel vit_to_hf(const VitConfig& config) {
-  Table table(config);
+  EncoderHfTable table(config.hidden);
   const std::string embeddings = "vit.embeddings.", patches = embeddings + "patch_embeddings.projection.";
   table.add("class_token", embeddings + "cls_token", {1, 1, config.hidden});
   table.add("conv_proj.weight", patches + "weight", {config.hidden, 3, config.patch, config.patch});
   table.add("conv_proj.bias", patches + "bias", {config.hidden});
   table.add("encoder.pos_embedding", embeddings + "position_embeddings",
             {1, config.num_tokens(), config.hidden});
-  for (std::int64_t i = 0; i < config.layers; ++i) table.add_layer(i);
+  for (std::int64_t i = 0; i < config.layers; ++i) add_layer(table, i, config);
   table.add_norm("encoder.ln", "vit.layernorm");
   table.add_linear("heads.head", "classifier", config.hidden, config.classes);
   return {.config = vit_hf_config(config),

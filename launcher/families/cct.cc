@@ -18,9 +18,8 @@ CctConfig sized(const ModelSection& model) {
 }
 
 void check(const ModelSection& model) {
-  check_has_image_shape(model);
   const CctConfig base = sized(model);
-  check_heads(model.hidden > 0 ? model.hidden : base.hidden, model.heads > 0 ? model.heads : base.heads);
+  check_image_shape(model, {.hidden = base.hidden, .heads = base.heads});
 }
 
 void fill_in(JobConfig& config) {

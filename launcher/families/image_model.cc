@@ -4,14 +4,13 @@
 
 namespace trireme {
 
-void check_has_image_shape(const ModelSection& model) {
+void check_image_shape(const ModelSection& model, const PublishedShape& published) {
   TRIREME_CHECK(!model.size.empty() || (model.layers > 0 && model.hidden > 0 && model.heads > 0),
                 "the model has no shape: give model.size, or all of model.layers = {}, model.hidden = {} and "
                 "model.heads = {}",
                 model.layers, model.hidden, model.heads);
-}
-
-void check_heads(std::int64_t hidden, std::int64_t heads) {
+  const std::int64_t hidden = model.hidden > 0 ? model.hidden : published.hidden;
+  const std::int64_t heads = model.heads > 0 ? model.heads : published.heads;
   TRIREME_CHECK(hidden % heads == 0, "model.heads = {} does not divide model.hidden = {}", heads, hidden);
 }
 

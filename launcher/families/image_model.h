@@ -7,11 +7,14 @@
 
 namespace trireme {
 
-/// Throws Error(kInvalidInput) where a model has neither a size nor layers, width and heads.
-void check_has_image_shape(const ModelSection& model);
+/// Of model.size, where a job does not say.
+struct PublishedShape {
+  std::int64_t hidden, heads;
+};
 
-/// Throws Error(kInvalidInput) where `heads` heads do not divide a width of `hidden`.
-void check_heads(std::int64_t hidden, std::int64_t heads);
+/// Throws Error(kInvalidInput) where a model has neither a size nor layers, width and heads, and where the
+/// heads do not divide the width.
+void check_image_shape(const ModelSection& model, const PublishedShape& published);
 
 /// Gives model.image_size and data.image_size, of which a job may leave one to the other, or both to what was
 /// `published`. Throws Error(kInvalidInput) where they differ: the positions are made for one size.

@@ -31,9 +31,8 @@ VitConfig sized(const ModelSection& model) {
 }
 
 void check(const ModelSection& model) {
-  check_has_image_shape(model);
   const VitConfig base = sized(model);
-  check_heads(model.hidden > 0 ? model.hidden : base.hidden, model.heads > 0 ? model.heads : base.heads);
+  check_image_shape(model, {.hidden = base.hidden, .heads = base.heads});
   const std::int64_t patch = model.patch > 0 ? model.patch : base.patch;
   TRIREME_CHECK(
       model.image_size == 0 || (model.image_size >= patch && model.image_size % patch == 0),
