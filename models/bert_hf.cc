@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "models/bert_embedding.h"
+#include "models/encoder_hf.h"
 
 namespace trireme {
 namespace {
@@ -15,43 +16,16 @@ constexpr Linear kLinears[] = {{"attention.out", "attention.output.dense", 1, 1}
                                {"mlp.up", "intermediate.dense", 1, 4},
                                {"mlp.down", "output.dense", 4, 1}};
 
-class Table {
- public:
-  explicit Table(std::int64_t hidden) : hidden_(hidden) {}
-
-  void add(std::string ours, std::string theirs, std::vector<std::int64_t> shape) {
-    tensors.push_back({std::move(ours), {{std::move(theirs), std::move(shape)}}});
+void add_layer(EncoderHfTable& table, std::int64_t layer, std::int64_t hidden) {
+  const std::string ours = fmt::format("blocks.{}.", layer),
+                    theirs = fmt::format("bert.encoder.layer.{}.", layer);
+  table.add_qkv(ours + "attention.qkv.weight", ours + "attention.qkv.bias", theirs + "attention.self.");
+  for (const Linear& linear : kLinears) {
+    table.add_linear(ours + linear.ours, theirs + linear.theirs, linear.in * hidden, linear.out * hidden);
   }
-  void add_norm(const std::string& ours, const std::string& theirs) {
-    for (const char* part : {".weight", ".bias"}) add(ours + part, theirs + part, {hidden_});
-  }
-  void add_linear(const std::string& ours, const std::string& theirs, std::int64_t in, std::int64_t out) {
-    add(ours + ".weight", theirs + ".weight", {out, in});
-    add(ours + ".bias", theirs + ".bias", {out});
-  }
-  void add_layer(std::int64_t layer) {
-    const std::string ours = fmt::format("blocks.{}.", layer),
-                      theirs = fmt::format("bert.encoder.layer.{}.", layer);
-    HfTensor weight{ours + "attention.qkv.weight", {}}, bias{ours + "attention.qkv.bias", {}};
-    for (const char* part : {"query", "key", "value"}) {
-      const std::string name = theirs + "attention.self." + part;
-      weight.parts.push_back({name + ".weight", {hidden_, hidden_}});
-      bias.parts.push_back({name + ".bias", {hidden_}});
-    }
-    tensors.push_back(std::move(weight));
-    tensors.push_back(std::move(bias));
-    for (const Linear& linear : kLinears) {
-      add_linear(ours + linear.ours, theirs + linear.theirs, linear.in * hidden_, linear.out * hidden_);
-    }
-    add_norm(ours + "norm1", theirs + "attention.output.LayerNorm");
-    add_norm(ours + "norm2", theirs + "output.LayerNorm");
-  }
-
-  std::vector<HfTensor> tensors;
-
- private:
-  std::int64_t hidden_;
-};
+  table.add_norm(ours + "norm1", theirs + "attention.output.LayerNorm");
+  table.add_norm(ours + "norm2", theirs + "output.LayerNorm");
+}
 
 }  // namespace
 
@@ -101,14 +75,14 @@ nlohmann::ordered_json bert_hf_config(const BertConfig& config) {
 }
 
 HfModel bert_to_hf(const BertConfig& config) {
-  Table table(config.hidden);
+  EncoderHfTable table(config.hidden);
   const std::string embeddings = "bert.embeddings.", head = "cls.predictions.";
   table.add("embedding.tokens", embeddings + "word_embeddings.weight", {config.vocab, config.hidden});
   table.add("embedding.positions", embeddings + "position_embeddings.weight",
             {config.seq_len, config.hidden});
   table.add("embedding.types", embeddings + "token_type_embeddings.weight", {2, config.hidden});
   table.add_norm("embedding.norm", embeddings + "LayerNorm");
-  for (std::int64_t i = 0; i < config.layers; ++i) table.add_layer(i);
+  for (std::int64_t i = 0; i < config.layers; ++i) add_layer(table, i, config.hidden);
   if (config.classes > 0) {
     table.add_linear("head.pooler", "bert.pooler.dense", config.hidden, config.hidden);
     table.add_linear("head.classifier", "classifier", config.hidden, config.classes);

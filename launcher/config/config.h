@@ -33,6 +33,13 @@ struct ModelSection {
   std::int64_t ffn = 0;
   std::int64_t vocab = 0;
   std::int64_t seq_len = 0;
+  // Of transformers of images:
+  std::int64_t image_size = 0;
+  std::int64_t patch = 0;
+  std::int64_t convs = 0;
+  std::string pool = "class";
+  double norm_epsilon = 0.0;
+  double stochastic_depth = 0.0;
   double rope_theta = 0.0;
   double rope_factor = 0.0;
   std::array<double, 2> rope_freq_factors = {1.0, 4.0};

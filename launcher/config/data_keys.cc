@@ -49,8 +49,7 @@ void add_data_keys(std::vector<ConfigKey>& keys) {
   SectionKeys<D>(keys, "data", &JobConfig::data)
       .add("kind", &D::kind,
            "`tokens`: shards made by `trireme data text`, for GPT. `documents`: texts of their own, made by "
-           "`trireme "
-           "data documents`, for BERT. `images`: labelled pictures, for ResNets. "
+           "`trireme data documents`, for BERT. `images`: labelled pictures, for ResNets, ViTs and CCTs. "
            "`synthetic`: random tokens or images, for speed measurements.")
       .add("train", &D::train, any(),
            "A `.bin` token shard, a folder of them, or a folder that `trireme data text` wrote (its "

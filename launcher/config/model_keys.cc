@@ -23,7 +23,7 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
   using M = ModelSection;
   SectionKeys<M>(keys, "model", &JobConfig::model)
       .add("name", &M::name, one_of(all_of(&ModelFamily::names)),
-           "Architecture. `resnet20` and `resnet56` are those for CIFAR's small images.")
+           "Architecture. `resnet20`, `resnet56` and `cct` are those for CIFAR's small images.")
       .add(
           "from", &M::from, empty_or_after("hf:", "FOLDER"),
           "A folder of Hugging Face's transformers whose config.json gives `name` and the shape, in place of "
@@ -32,8 +32,8 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
       .add(
           "init_from", &M::init_from, any(),
           "What the parameters, and running statistics, start from: a safetensors file of this model's names "
-          "and shapes, in fp32, for ResNets those of torchvision; a checkpoint or the output folder of a "
-          "run; or for GPTs, Llamas and BERTs a folder of "
+          "and shapes, in fp32, for ResNets and ViTs those of torchvision; a checkpoint or the output folder "
+          "of a run; or for GPTs, Llamas, BERTs and ViTs a folder of "
           "Hugging "
           "Face's transformers, also of several shards, in fp32, fp16 or bf16. Empty: drawn from "
           "`train.seed`. "
@@ -51,8 +51,9 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
       .add("size", &M::size, one_of(all_of(&ModelFamily::sizes, {""})),
            "A published shape: of `gpt` 124m to 13b (GPT-2 and GPT-3), of `llama` 15m (for CPUs), 1b and 3b "
            "(3.2), "
-           "8b (3.1), of `bert` tiny, base and large. The keys below override parts of it. Empty: the keys "
-           "below give the shape.")
+           "8b (3.1), of `bert` tiny, base and large, of `vit` ti, s, b, l and h, of `cct` "
+           "layers/kernelxconvs. "
+           "The keys below override parts of it. Empty: the keys below give the shape.")
       .add("layers", &M::layers, count_from(0), "Transformer blocks. 0: taken from `size`.")
       .add("hidden", &M::hidden, count_from(0), "Width of the residual stream. 0: taken from `size`.")
       .add("heads", &M::heads, count_from(0), "Attention heads; must divide `hidden`. 0: taken from `size`.")
@@ -60,12 +61,33 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
            "Heads of keys and values, each read by as many query heads (grouped queries); must divide "
            "`heads`. 0: "
            "taken from `size`; without one, `heads`.")
-      .add("ffn", &M::ffn, count_from(0),
-           "Width of the MLP. 0: taken from `size`; without one, 8/3 of `hidden`, up to a multiple of 64.")
+      .add(
+          "ffn", &M::ffn, count_from(0),
+          "Width of the MLP. 0: taken from `size`; without one, of `llama` 8/3 of `hidden`, up to a multiple "
+          "of 64, of `vit` 4 times `hidden`, of `cct` `hidden`.")
       .add("vocab", &M::vocab, count_from(0),
            "Tokens in the vocabulary. 0: taken from `size`; without one, from the training data's tokenizer, "
            "of `bert` with one more for masks.")
       .add("seq_len", &M::seq_len, count_from(0), "Context in tokens. 0: taken from `size`.")
+      .add(
+          "image_size", &M::image_size, from_to(0, 4096),
+          "Side of the images that positions are learned for, in pixels. 0: `data.image_size`, which must be "
+          "the same.")
+      .add(
+          "patch", &M::patch, from_to(0, 4096),
+          "Side of the patches that become tokens, in pixels; must divide the image. 0: as published, 16, of "
+          "size h 14.")
+      .add(
+          "convs", &M::convs, from_to(0, 16),
+          "Convolutions of 3 x 3 that make tokens, each with a max pool that halves the image. 0: taken from "
+          "`size`; without one, 2.")
+      .add("pool", &M::pool, one_of({"class", "mean"}),
+           "What the classes are read from: a class token before the patches, or the mean of all tokens.")
+      .add("norm_epsilon", &M::norm_epsilon, at_least(0),
+           "Added to the variance in every norm. 0: as published, 1e-6.")
+      .add("stochastic_depth", &M::stochastic_depth, from_to_below(0, 1),
+           "Probability that a sample leaves a residual branch of the last layer out, in training; that of "
+           "earlier layers falls evenly to 0 at the first.")
       .add("rope_theta", &M::rope_theta, at_least(0),
            "Base of the rotary positions: the slowest pair of a head turns about once in 2 pi `rope_theta` "
            "tokens. 0: "

@@ -6,11 +6,11 @@
 
 namespace trireme {
 
-extern const ModelFamily kBertFamily, kGptFamily, kLlamaFamily, kResNetFamily;
+extern const ModelFamily kBertFamily, kCctFamily, kGptFamily, kLlamaFamily, kResNetFamily, kVitFamily;
 
 std::span<const ModelFamily* const> model_families() {
-  static constexpr const ModelFamily* kFamilies[] = {&kGptFamily, &kLlamaFamily, &kBertFamily,
-                                                     &kResNetFamily};
+  static constexpr const ModelFamily* kFamilies[] = {&kGptFamily,    &kLlamaFamily, &kBertFamily,
+                                                     &kResNetFamily, &kVitFamily,   &kCctFamily};
   return kFamilies;
 }
 

@@ -48,6 +48,13 @@ std::int64_t HfConfig::count(const std::string& key, std::int64_t otherwise) con
   return static_cast<std::int64_t>(value);
 }
 
+std::int64_t HfConfig::num_entries(const std::string& key, std::int64_t otherwise) const {
+  if (!has(key)) return otherwise;
+  TRIREME_CHECK(values_[key].is_object() && !values_[key].empty(), "{}, not an object with entries",
+                named(key));
+  return static_cast<std::int64_t>(values_[key].size());
+}
+
 double HfConfig::positive(const std::string& key, double otherwise) const {
   if (!has(key)) return otherwise;
   const double value = values_[key].is_number() ? values_[key].get<double>() : 0.0;

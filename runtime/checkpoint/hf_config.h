@@ -22,6 +22,8 @@ class HfConfig {
   /// An integer from 1 on and below 2^31; `otherwise` (0: none) where the key is missing or null. These throw
   /// Error(kInvalidInput).
   std::int64_t count(const std::string& key, std::int64_t otherwise = 0) const;
+  /// Entries of the object at `key`, one or more; `otherwise` where the key is missing or null.
+  std::int64_t num_entries(const std::string& key, std::int64_t otherwise) const;
   /// A positive number, also as fp32.
   double positive(const std::string& key, double otherwise) const;
   std::string text(const std::string& key, const std::string& otherwise) const;

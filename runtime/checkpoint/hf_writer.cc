@@ -19,7 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A part of one of our tensors: [rows, cols] as it is there, from element `first` on.
+/// A part of one of our tensors: [rows, cols] as it is there, all dims but the first as columns, from element
+/// `first` on.
 struct Region {
   const SafetensorsTensor* tensor;
   std::uint64_t first;
@@ -27,10 +28,11 @@ struct Region {
 };
 
 Region region_of(const SafetensorsTensor& tensor, const HfPart& part, std::uint64_t first) {
-  const auto extent = [&](std::size_t dim) { return static_cast<std::uint64_t>(part.shape[dim]); };
-  if (part.shape.size() == 1) return {&tensor, first, extent(0), 1};
-  return part.transposed ? Region{&tensor, first, extent(1), extent(0)}
-                         : Region{&tensor, first, extent(0), extent(1)};
+  const auto rows = static_cast<std::uint64_t>(part.shape[0]);
+  std::uint64_t cols = 1;
+  for (std::size_t dim = 1; dim < part.shape.size(); ++dim)
+    cols *= static_cast<std::uint64_t>(part.shape[dim]);
+  return part.transposed ? Region{&tensor, first, cols, rows} : Region{&tensor, first, rows, cols};
 }
 
 /// Appends numbers to the file in its dtype.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains the same Llama and BERT-base with Trireme and with PyTorch on this machine's CPU, and compares.
+"""Trains the same Llama, BERT-base and ViT-B/16 with Trireme and with PyTorch on this machine's CPU, and compares.
 
     tests/bench/transformers_vs_pytorch.py --trireme build/release/bin/trireme --python python3 [--model llama]
 
@@ -30,6 +30,10 @@ MODELS = {
         about="BERT-base, masked language modelling, context 128",
         job=dict(size="base", seq_len=128),
         peer=dict(layers=12, hidden=768, heads=12, context=128, vocab=30522), micro_batch=8),
+    "vit": dict(
+        about="ViT-B/16, 1000 classes, images of 224 x 224",
+        job=dict(size="b"),
+        peer=dict(layers=12, hidden=768, heads=12, image_size=224, patch=16, classes=1000), micro_batch=8),
 }
 
 

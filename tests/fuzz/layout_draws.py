@@ -96,6 +96,22 @@ def draw_resnet(numbers):
     return model, data, section
 
 
+def draw_image_transformer(numbers):
+    resnet, data, section = draw_resnet(numbers)
+    heads = numbers.randint(1, 3)
+    model = {"name": numbers.choice(["vit", "cct"]), "layers": numbers.randint(1, 4), "heads": heads,
+             "hidden": heads * numbers.randint(1, 8), "ffn": numbers.choice([1, 7, 16, 33]),
+             "classes": resnet["classes"], "label_smoothing": resnet["label_smoothing"],
+             "dropout": often(numbers, {0.0: 3, 0.1: 4, 0.5: 1}), "stochastic_depth": numbers.choice([0.0, 0.1, 0.6])}
+    if model["name"] == "vit":
+        model["patch"] = numbers.randint(1, 4)
+        model["pool"] = numbers.choice(["class", "mean"])
+        section["image_size"] = model["patch"] * numbers.randint(1, 4)
+    else:
+        model["convs"] = numbers.randint(1, 3)
+    return model, data, section
+
+
 def draw_train(numbers):
     micro_batch = numbers.choice([1, 1, 2, 2, 3, 4])
     micro_batches = often(numbers, {1: 1, 2: 3, 3: 2, 4: 4, 5: 1, 6: 3, 8: 3, 12: 2})
@@ -138,7 +154,9 @@ def draw_precision(numbers, model_name):
                  "linear": ["fp32", "tf32"], "softmax_cross_entropy": ["fp32"]}
     of_llama = {"linear": ["fp32", "tf32"], "attention": ["fp32", "tf32"], "embedding": ["fp32"], "rms_norm": ["fp32"],
                 "rope": ["fp32"], "swiglu": ["fp32"], "softmax_cross_entropy": ["fp32"]}
-    known = {"gpt": of_gpt, "bert": of_gpt, "llama": of_llama}.get(model_name, of_resnet)
+    of_images = {**of_gpt, "conv2d": ["fp32"], "relu": ["fp32"], "pool": ["fp32"]}
+    known = {"gpt": of_gpt, "bert": of_gpt, "llama": of_llama, "vit": of_images,
+             "cct": of_images}.get(model_name, of_resnet)
     if numbers.random() < 0.5:
         section["ops"] = {op: numbers.choice(known[op])
                           for op in numbers.sample(sorted(known), numbers.randint(1, 3))}
@@ -217,9 +235,9 @@ def draw(seed, number):
     """Draw `number` of `seed`: a job, its data, and two or three runs."""
     numbers = random.Random(f"{seed}/{number}")
     family = numbers.random()
-    has_tokens = family < 0.76
-    draw_model = (draw_gpt if family < 0.36 else draw_llama if family < 0.54 else
-                  draw_bert if has_tokens else draw_resnet)
+    has_tokens = family < 0.70
+    draw_model = (draw_gpt if family < 0.34 else draw_llama if family < 0.50 else draw_bert if has_tokens
+                  else draw_resnet if family < 0.84 else draw_image_transformer)
     model, data, data_section = draw_model(numbers)
     train = draw_train(numbers)
     if not has_tokens:
@@ -235,7 +253,7 @@ def draw(seed, number):
            "checkpoint": {"every": numbers.choice([0, 1, 1, 2]) if train["steps"] > 2 else numbers.randint(0, 1),
                           "keep": 0},
            "log": {"state_hash_every": 1}}
-    num_blocks = model["layers"] + 2 if has_tokens else RESNET20_BLOCKS
+    num_blocks = model["layers"] + 2 if "layers" in model else RESNET20_BLOCKS
     return Draw(number, job, data, [draw_run(numbers, job, num_blocks) for _ in range(numbers.randint(2, 3))])
 
 

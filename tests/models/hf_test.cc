@@ -1,10 +1,11 @@
-// GPT-2 and Llama through folders of Hugging Face's format: every bit of the state, also into shards of
-// ranks.
+// GPT-2, Llama, BERT and ViT through folders of Hugging Face's format: every bit of the state, also into
+// shards of ranks.
 #include <gtest/gtest.h>
 
 #include "models/bert_hf.h"
 #include "models/gpt_hf.h"
 #include "models/llama_hf.h"
+#include "models/vit_hf.h"
 #include "parallel/comm/local.h"
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/checkpoint/hf_source.h"
@@ -39,6 +40,15 @@ BertConfig classifier() {
   return config;
 }
 
+const VitConfig kVit{.layers = 2,
+                     .hidden = 21,
+                     .heads = 3,
+                     .ffn = 34,
+                     .patch = 4,
+                     .image_size = 12,
+                     .classes = 5,
+                     .norm_epsilon = 1e-12};
+
 struct Model {
   std::function<BlockList()> build;
   HfModel hf;
@@ -48,6 +58,7 @@ Model model_of(const std::string& type) {
   if (type == kGptHfType) return {[] { return build_gpt(kGpt); }, gpt_to_hf(kGpt)};
   if (type == kBertHfType) return {[] { return build_bert(kBert); }, bert_to_hf(kBert)};
   if (type == kClassifier) return {[] { return build_bert(classifier()); }, bert_to_hf(classifier())};
+  if (type == kVitHfType) return {[] { return build_vit(kVit); }, vit_to_hf(kVit)};
   return {[] { return build_llama(kLlama); }, llama_to_hf(kLlama)};
 }
 
@@ -117,7 +128,7 @@ TEST_P(OlderHfFiles, AreRead) {
 
 INSTANTIATE_TEST_SUITE_P(Families, OlderHfFiles, ::testing::Values(kGptHfType, kLlamaHfType));
 INSTANTIATE_TEST_SUITE_P(Families, HfModels,
-                         ::testing::Values(kGptHfType, kLlamaHfType, kBertHfType, kClassifier));
+                         ::testing::Values(kGptHfType, kLlamaHfType, kBertHfType, kClassifier, kVitHfType));
 
 // From our checkpoint and from their folder alike; a head of its own kind is taken with the rest.
 TEST(NewHeads, OfAClassifierOnAnotherModelsEncoder) {
@@ -215,6 +226,40 @@ TEST(BertHf, RefusesWhatIsComputedOtherwise) {
   EXPECT_NE(refusal({{"position_embedding_type", "relative_key"}}).find("position_embedding_type"),
             std::string::npos);
   EXPECT_NE(refusal({{"is_decoder", true}}).find("is_decoder"), std::string::npos);
+}
+
+TEST(VitHf, TheShapeComesBack) {
+  const TemporaryFolder folder;
+  const HfModel model = vit_to_hf(kVit);
+  const VitConfig vit = vit_from_hf(config_with(folder, model, nlohmann::json::object()));
+  EXPECT_EQ(vit_to_hf(vit).config, model.config);
+  EXPECT_EQ(vit.norm_epsilon, 1e-12);
+  EXPECT_EQ(vit.classes, 5);
+  // Names of classes may be any; a folder without them is of two.
+  EXPECT_EQ(vit_from_hf(
+                config_with(folder, model,
+                            {{"id2label",
+                              {{"0", "cat"}, {"1", "dog"}, {"2", nullptr}, {"3", nullptr}, {"4", nullptr}}}}))
+                .classes,
+            2);
+  EXPECT_EQ(vit_from_hf(config_with(folder, model, {{"id2label", nullptr}})).classes, 2);
+}
+
+TEST(VitHf, RefusesWhatIsComputedOtherwise) {
+  const TemporaryFolder folder;
+  const auto message = [&](const nlohmann::json& changes) {
+    return message_of([&] { vit_from_hf(config_with(folder, vit_to_hf(kVit), changes)); });
+  };
+  const std::string path = (folder / "config.json").string() + ": ";
+  EXPECT_EQ(message({{"hidden_act", "gelu_new"}}),
+            path + "hidden_act is \"gelu_new\", and this build has only \"gelu\"");
+  EXPECT_EQ(message({{"num_channels", 1}}), path + "num_channels is 1, and this build has only 3");
+  EXPECT_EQ(message({{"qkv_bias", false}}), path + "qkv_bias is false, and this build has only true");
+  EXPECT_EQ(message({{"patch_size", 0}}), path + "patch_size is 0, not an integer from 1 to 2^31");
+  EXPECT_EQ(message({{"id2label", "cats"}}), path + "id2label is \"cats\", not an object with entries");
+  VitConfig mean = kVit;
+  mean.pool = TokenPool::kMean;
+  EXPECT_NE(message_of([&] { vit_to_hf(mean); }).find("pools by the mean"), std::string::npos);
 }
 
 TEST(LlamaHf, TheShapeComesBack) {

@@ -1,5 +1,5 @@
-"""GPT-2, Llama and BERT as PyTorch modules whose state has the names and shapes of Hugging Face's files, and the folders that
-hold them: what hf_parity.py compares with where transformers itself is not installed.
+"""GPT-2, Llama, BERT and ViT as PyTorch modules whose state has the names and shapes of Hugging Face's files, and the
+folders that hold them: what hf_parity.py compares with where transformers itself is not installed.
 
 Written from the papers and the format, not from its code: linear layers of GPT-2 keep [in, out], rotary positions turn
 the two halves of a head.
@@ -194,6 +194,58 @@ class Bert(nn.Module):
         return self.cls["predictions"](x, net["word_embeddings"].weight)
 
 
+class VitLayer(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        width, ffn, eps = config["hidden_size"], config["intermediate_size"], config["layer_norm_eps"]
+        self.heads = config["num_attention_heads"]
+        self.layernorm_before, self.layernorm_after = nn.LayerNorm(width, eps=eps), nn.LayerNorm(width, eps=eps)
+        self.attention = nn.ModuleDict({
+            "attention": nn.ModuleDict({name: nn.Linear(width, width) for name in ("query", "key", "value")}),
+            "output": nn.ModuleDict({"dense": nn.Linear(width, width)})})
+        self.intermediate = nn.ModuleDict({"dense": nn.Linear(width, ffn)})
+        self.output = nn.ModuleDict({"dense": nn.Linear(ffn, width)})
+
+    def forward(self, x):
+        h, own = self.layernorm_before(x), self.attention["attention"]
+        q, k, v = (split_heads(own[name](h), self.heads) for name in ("query", "key", "value"))
+        scores = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).softmax(-1)
+        x = x + self.attention["output"]["dense"](join_heads(scores @ v))
+        return x + self.output["dense"](F.gelu(self.intermediate["dense"](self.layernorm_after(x))))
+
+
+class VitEmbeddings(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        width, patch = config["hidden_size"], config["patch_size"]
+        tokens = (config["image_size"] // patch) ** 2 + 1
+        self.cls_token = nn.Parameter(torch.empty(1, 1, width))
+        self.position_embeddings = nn.Parameter(torch.empty(1, tokens, width))
+        self.patch_embeddings = nn.ModuleDict({"projection": nn.Conv2d(3, width, patch, stride=patch)})
+
+    def forward(self, images):
+        x = self.patch_embeddings["projection"](images).flatten(2).transpose(1, 2)
+        return torch.cat([self.cls_token.expand(len(x), 1, -1), x], dim=1) + self.position_embeddings
+
+
+class Vit(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        width = config["hidden_size"]
+        self.vit = nn.ModuleDict({
+            "embeddings": VitEmbeddings(config),
+            "encoder": nn.ModuleDict({"layer": nn.ModuleList(
+                VitLayer(config) for _ in range(config["num_hidden_layers"]))}),
+            "layernorm": nn.LayerNorm(width, eps=config["layer_norm_eps"])})
+        self.classifier = nn.Linear(width, len(config["id2label"]))
+
+    def forward(self, images):
+        x = self.vit["embeddings"](images)
+        for layer in self.vit["encoder"]["layer"]:
+            x = layer(x)
+        return self.classifier(self.vit["layernorm"](x)[:, 0])
+
+
 class Modules:
     """Saves and loads them as transformers does its own."""
 
@@ -201,7 +253,7 @@ class Modules:
 
     @staticmethod
     def build(config):
-        return {"gpt2": Gpt, "llama": Llama, "bert": Bert}[config["model_type"]](config)
+        return {"gpt2": Gpt, "llama": Llama, "bert": Bert, "vit": Vit}[config["model_type"]](config)
 
     @staticmethod
     def save(model, config, folder, dtype, shards):
@@ -226,6 +278,7 @@ class Modules:
         return model, {tensor.dtype for tensor in tensors.values()}
 
     @staticmethod
-    def logits(model, tokens):
+    def logits(model, inputs):
+        """Of tokens [B, T], or of images [B, H, W, 3]."""
         with torch.no_grad():
-            return model(tokens.long())
+            return model(inputs.permute(0, 3, 1, 2) if inputs.is_floating_point() else inputs.long())

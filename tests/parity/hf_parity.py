@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Takes GPT-2, Llama and BERT out of folders of Hugging Face's format, trains them, and gives them back, both ways beside PyTorch.
+"""Takes GPT-2, Llama, BERT and ViT out of folders of Hugging Face's format, trains them, and gives them back, both
+ways beside PyTorch.
 
     torch_python.sh hf_parity.py --trireme PATH/trireme --trace PATH/hf_trace [--with transformers]
 
@@ -35,6 +36,10 @@ BERT = {"model_type": "bert", "architectures": ["BertForMaskedLM"], "num_hidden_
         "intermediate_size": 192, "num_attention_heads": 6, "vocab_size": 101, "max_position_embeddings": 24,
         "type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-12, "hidden_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0, "tie_word_embeddings": True}
+VIT = {"model_type": "vit", "architectures": ["ViTForImageClassification"], "num_hidden_layers": 2, "hidden_size": 48,
+       "intermediate_size": 80, "num_attention_heads": 6, "image_size": 24, "patch_size": 8, "num_channels": 3,
+       "hidden_act": "gelu", "layer_norm_eps": 1e-12, "qkv_bias": True, "hidden_dropout_prob": 0.0,
+       "attention_probs_dropout_prob": 0.0, "id2label": {str(i): f"LABEL_{i}" for i in range(7)}}
 LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 3.0,
           "original_max_position_embeddings": 12}
 CASES = {
@@ -42,6 +47,7 @@ CASES = {
     "gpt2, untied": {**GPT, "tie_word_embeddings": False, "n_head": 4},
     "llama": LLAMA,
     "bert": BERT,
+    "vit": VIT,
     "llama, tied, scaled rope": {**LLAMA, "tie_word_embeddings": True, "rope_scaling": LLAMA3, "num_key_value_heads": 6},
 }
 # (dtype, shards) of what is read.
@@ -83,11 +89,19 @@ def randomize(model):
 class Comparison:
     def __init__(self, theirs, args, folder):
         self.theirs, self.args, self.folder, self.report = theirs, args, folder, Report()
-        self.tokens = torch.randint(0, 101, (3, 24), generator=torch.Generator().manual_seed(3), dtype=torch.int32)
-        write_safetensors(folder / "tokens.safetensors", {"tokens": self.tokens})
+        self.inputs = None
+
+    def draw_inputs(self, config):
+        generator = torch.Generator().manual_seed(3)
+        if config["model_type"] == "vit":
+            size = config["image_size"]
+            name, self.inputs = "images", torch.randn((3, size, size, 3), generator=generator)
+        else:
+            name, self.inputs = "tokens", torch.randint(0, 101, (3, 24), generator=generator, dtype=torch.int32)
+        write_safetensors(self.folder / "inputs.safetensors", {name: self.inputs})
 
     def ours(self, place):
-        run([self.args.trace, place, "tokens.safetensors", "logits.safetensors"], self.folder)
+        run([self.args.trace, place, "inputs.safetensors", "logits.safetensors"], self.folder)
         return read_safetensors(self.folder / "logits.safetensors")["logits"]
 
     def check(self, what, ours, theirs):
@@ -104,26 +118,27 @@ class Comparison:
             rounded = self.theirs.build(config)
             rounded.load_state_dict({n: t.to(dtype).float() for n, t in model.state_dict().items()})
             self.check(f"{case}: theirs read by us, {WORDS[dtype]}, {files} file(s)", self.ours(folder.name),
-                       self.theirs.logits(rounded, self.tokens))
+                       self.theirs.logits(rounded, self.inputs))
 
     def written(self, case, stem, model):
         (self.folder / f"{stem}.toml").write_text(JOB.format(folder=f"{stem}-fp32-3"))
         run([self.args.trireme, "train", f"{stem}.toml", "--out", stem], self.folder)
         trained = self.ours(stem)
-        before = self.theirs.logits(model, self.tokens)
+        before = self.theirs.logits(model, self.inputs)
         self.report.require(relative(trained, before) > 1e-2, f"{case}: training changed nothing")
         for dtype, word in WORDS.items():
             out = self.folder / f"{stem}-out-{word}"
             run([self.args.trireme, "export", stem, "--format", "hf", "--dtype", word, "--out", out], self.folder)
             back, dtypes = self.theirs.load(out)
             self.report.require(dtypes == {dtype}, f"{out} holds {dtypes}")
-            theirs = self.theirs.logits(back, self.tokens)
+            theirs = self.theirs.logits(back, self.inputs)
             if dtype == torch.float32:
                 self.check(f"{case}: a run of ours read by them", trained, theirs)
             self.check(f"{case}: our {word} read by us and by them", self.ours(out), theirs)
 
     def compare(self, case, config):
         stem = case.replace(", ", "-").replace(" ", "-")
+        self.draw_inputs(config)
         model = self.theirs.build(config)
         randomize(model)
         self.read(case, stem, model, config)
@@ -139,8 +154,9 @@ def transformers_library():
         sys.exit(77)
 
     def auto_class(config):
-        masked = config["model_type"] == "bert"
-        return transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
+        return {"bert": transformers.AutoModelForMaskedLM,
+                "vit": transformers.AutoModelForImageClassification}.get(config["model_type"],
+                                                                         transformers.AutoModelForCausalLM)
 
     class Transformers:
         name = f"transformers {transformers.__version__}, PyTorch {torch.__version__}"
@@ -167,9 +183,11 @@ def transformers_library():
             return model.float().eval(), dtypes
 
         @staticmethod
-        def logits(model, tokens):
+        def logits(model, inputs):
             with torch.no_grad():
-                return model(input_ids=tokens.long()).logits
+                if inputs.is_floating_point():
+                    return model(pixel_values=inputs.permute(0, 3, 1, 2)).logits
+                return model(input_ids=inputs.long()).logits
 
     return Transformers
 

@@ -1,9 +1,10 @@
 // Logits of a model, for other frameworks to compare with.
 //
-//   hf_trace PLACE TOKENS LOGITS
+//   hf_trace PLACE INPUTS LOGITS
 //
-// PLACE is a folder of Hugging Face's transformers, or a run of `trireme train`; TOKENS a safetensors file
-// with "tokens" [B, T] int32; LOGITS is written, with "logits" [B, T, vocab]. One thread, fp32.
+// PLACE is a folder of Hugging Face's transformers, or a run of `trireme train`; INPUTS a safetensors file
+// with "tokens" [B, T] int32 or "images" [B, S, S, 3] fp32; LOGITS is written, with "logits" [B, T, vocab] or
+// [B, classes]. One thread, fp32.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -50,13 +51,25 @@ std::vector<float> logits_of(const std::filesystem::path& place, const HostBatch
 void trace(const std::filesystem::path& place, const std::filesystem::path& in,
            const std::filesystem::path& out) {
   const SafetensorsReader file(in);
-  const SafetensorsTensor& tokens = file.tensor("tokens");
-  const std::int64_t rows = tokens.shape.at(0), length = tokens.shape.at(1);
-  HostBatch batch{.input_shape = {rows, length}, .input_dtype = DType::kInt32};
-  batch.inputs.assign(tokens.data.begin(), tokens.data.end());
+  const SafetensorsTensor& inputs = file.tensors().front();
+  const std::vector<std::int64_t>& shape = inputs.shape;
+  HostBatch batch;
+  std::vector<std::int64_t> rows;  // dims of the logits but the last
+  if (inputs.name == "images") {
+    batch.input_shape = {shape.at(0), shape.at(1), shape.at(2), shape.at(3)};
+    batch.input_dtype = DType::kFloat32;
+    rows = {shape.at(0)};
+  } else {
+    batch.input_shape = {shape.at(0), shape.at(1)};
+    batch.input_dtype = DType::kInt32;
+    rows = shape;
+  }
+  batch.inputs.assign(inputs.data.begin(), inputs.data.end());
   const std::vector<float> logits = logits_of(place, batch);
-  const auto vocab = static_cast<std::int64_t>(logits.size()) / (rows * length);
-  SafetensorsWriter writer(out, {{"logits", "F32", {rows, length, vocab}}});
+  auto count = static_cast<std::int64_t>(logits.size());
+  for (const std::int64_t dim : rows) count /= dim;
+  rows.push_back(count);
+  SafetensorsWriter writer(out, {{"logits", "F32", rows}});
   writer.append(logits);
   writer.commit();
 }
@@ -66,7 +79,7 @@ void trace(const std::filesystem::path& place, const std::filesystem::path& in,
 
 int main(int argc, char** argv) {
   if (argc != 4) {
-    fmt::print(stderr, "usage: hf_trace PLACE TOKENS LOGITS\n");
+    fmt::print(stderr, "usage: hf_trace PLACE INPUTS LOGITS\n");
     return 2;
   }
   try {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The peer of transformers_vs_pytorch.py: a Llama or a BERT, trained by PyTorch on the CPU, in its idiom.
+"""The peer of transformers_vs_pytorch.py: a Llama, a BERT or a ViT, trained by PyTorch on the CPU, in its idiom.
 
     transformers_pytorch.py --model llama --layers 6 --hidden 288 --heads 6 --ffn 768 --vocab 32000 --context 256
 
@@ -121,11 +121,39 @@ class Bert(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1)
 
 
+class VitLayer(BertLayer):
+    """The same parts, each norm before its branch."""
+
+    def forward(self, x):
+        x = x + self.attention(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class Vit(nn.Module):
+    """The classes are read from a class token before the patches."""
+
+    def __init__(self, args):
+        super().__init__()
+        self.patches = nn.Conv2d(3, args.hidden, args.patch, stride=args.patch)
+        self.class_token = nn.Parameter(torch.zeros(1, 1, args.hidden))
+        self.positions = nn.Parameter(torch.zeros(1, (args.image_size // args.patch) ** 2 + 1, args.hidden))
+        self.layers = nn.Sequential(*(VitLayer(args) for _ in range(args.layers)))
+        self.norm, self.head = nn.LayerNorm(args.hidden, eps=1e-6), nn.Linear(args.hidden, args.classes)
+
+    def forward(self, images, targets):
+        x = self.patches(images).flatten(2).transpose(1, 2)
+        x = torch.cat((self.class_token.expand(len(x), -1, -1), x), dim=1) + self.positions
+        return F.cross_entropy(self.head(self.norm(self.layers(x)[:, 0])), targets)
+
+
+MODELS = {"llama": Llama, "bert": Bert, "vit": Vit}
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, choices=["llama", "bert"])
-    for name, value in dict(layers=2, hidden=128, heads=2, kv_heads=0, ffn=0, vocab=256, context=64, micro_batch=4,
-                            threads=2, steps=3, warmup=1).items():
+    parser.add_argument("--model", required=True, choices=MODELS)
+    for name, value in dict(layers=2, hidden=128, heads=2, kv_heads=0, ffn=0, vocab=256, context=64, image_size=32,
+                            patch=4, classes=10, micro_batch=4, threads=2, steps=3, warmup=1).items():
         parser.add_argument("--" + name.replace("_", "-"), type=int, default=value)
     parser.add_argument("--tied", action="store_true", help="the head of a Llama shares the token embedding")
     parser.add_argument("--compile", action="store_true")
@@ -133,6 +161,9 @@ def parse_arguments():
 
 
 def batch_of(args):
+    if args.model == "vit":
+        return (torch.randn(args.micro_batch, 3, args.image_size, args.image_size),
+                torch.randint(args.classes, (args.micro_batch,)))
     tokens = torch.randint(args.vocab, (args.micro_batch, args.context + 1))
     inputs, targets = tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()
     if args.model == "bert":
@@ -153,7 +184,7 @@ def main():
     args = parse_arguments()
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
-    model = (Llama if args.model == "llama" else Bert)(args)
+    model = MODELS[args.model](args)
     for parameter in model.parameters():
         if parameter.dim() >= 2:
             nn.init.normal_(parameter, std=0.02)

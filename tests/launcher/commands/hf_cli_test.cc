@@ -23,6 +23,9 @@ const char* const kLlama =
     "name = \"llama\"\nlayers = 2\nhidden = 24\nheads = 6\nkv_heads = 2\nvocab = 40\nseq_len = 10\n"
     "rope_factor = 4\nrope_original_context = 5\n";
 
+const char* const kVit =
+    "name = \"vit\"\nlayers = 2\nhidden = 24\nheads = 6\npatch = 4\nimage_size = 8\nclasses = 3\n";
+
 class HfCli : public Cli, public ::testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
@@ -98,15 +101,16 @@ TEST_P(HfCli, Refusals) {
               HasSubstr("model.init_from: hf has neither model.safetensors nor"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, HfCli, ::testing::Values(kGpt, kLlama), [](const auto& param) {
-  return std::string(param.param == kGpt ? "Gpt" : "Llama");
+INSTANTIATE_TEST_SUITE_P(Families, HfCli, ::testing::Values(kGpt, kLlama, kVit), [](const auto& param) {
+  return std::string(param.param == kGpt ? "Gpt" : param.param == kVit ? "Vit" : "Llama");
 });
 
 TEST_F(Cli, ModelsWithoutAFormInHuggingFacesFormatAreRefused) {
   testing::write_file(scratch_ / "job.toml", std::string("[model]\nname = \"resnet20\"\n") + kRest);
   ASSERT_EQ(run({"train", "job.toml", "--out", "run"}).exit_code, 0);
-  EXPECT_THAT(refusal({"export", "run", "--format", "hf", "--out", "x"}),
-              HasSubstr("a resnet20 has no form in Hugging Face's format here; GPTs, Llamas, BERTs have"));
+  EXPECT_THAT(
+      refusal({"export", "run", "--format", "hf", "--out", "x"}),
+      HasSubstr("a resnet20 has no form in Hugging Face's format here; GPTs, Llamas, BERTs, ViTs have"));
 }
 
 }  // namespace

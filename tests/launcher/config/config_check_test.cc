@@ -74,6 +74,12 @@ TEST(ConfigCheck, KeysThatNeedEachOther) {
                 c.parallel.cuda_graph = true;
               }),
               HasSubstr("a bert's number of targets differs"));
+  EXPECT_THAT(check_error([](JobConfig& c) { c.model = {.name = "vit", .size = "b", .heads = 5}; }),
+              HasSubstr("model.heads = 5 does not divide model.hidden = 768"));
+  EXPECT_THAT(check_error([](JobConfig& c) { c.model = {.name = "cct", .layers = 2, .hidden = 64}; }),
+              HasSubstr("all of model.layers = 2, model.hidden = 64 and model.heads = 0"));
+  EXPECT_THAT(check_error([](JobConfig& c) { c.model = {.name = "vit", .size = "tiny"}; }),
+              HasSubstr("vit: there is no size 'tiny'; use ti, s, b, l, h"));
   EXPECT_THAT(check_error([](JobConfig& c) { c.model = {.name = "bert", .size = "124m"}; }),
               HasSubstr("bert: there is no size '124m'; use tiny, base, large"));
   EXPECT_THAT(check_error([](JobConfig& c) {

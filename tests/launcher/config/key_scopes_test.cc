@@ -33,8 +33,8 @@ std::string image_error(const std::string& more, const std::vector<std::string>&
 TEST(KeyScopes, AKeyWithoutEffectIsRefused) {
   EXPECT_THAT(
       parse_error("", {"model.classes=10"}),
-      StartsWith("--set model.classes=10: model.classes is for BERTs and ResNets and has no effect with "
-                 "model.name = \"gpt\": take it out"));
+      StartsWith("--set model.classes=10: model.classes is for BERTs, ResNets, ViTs and CCTs and has no "
+                 "effect with model.name = \"gpt\": take it out"));
   EXPECT_THAT(parse_error("", {"model.label_smoothing=0.1"}), HasSubstr("model.label_smoothing is for"));
   for (const char* image_key :
        {"image_size = 32", "crop = \"center\"", "flip = false", "mean = [0.5, 0.5, 0.5]", "cache = 1024",

@@ -63,8 +63,10 @@ TEST_F(HfExchange, GivenKeysGoBefore) {
               HasSubstr("is of model.name = \"llama\", not \"gpt\""));
   EXPECT_THAT(error_message([&] { parse("from = " + from() + "\nsize = \"1b\""); }),
               HasSubstr("both give a shape"));
-  EXPECT_THAT(error_message([&] { parse("from = " + from() + "\ndropout = 0.5"); }),
-              HasSubstr("model.dropout is for GPTs and BERTs and has no effect with model.name = \"llama\""));
+  EXPECT_THAT(
+      error_message([&] { parse("from = " + from() + "\ndropout = 0.5"); }),
+      HasSubstr(
+          "model.dropout is for GPTs, BERTs, ViTs and CCTs and has no effect with model.name = \"llama\""));
   EXPECT_THAT(error_message([&] { parse("from = \"" + folder_.path().string() + "\""); }),
               HasSubstr("\"\" or \"hf:FOLDER\""));
   EXPECT_THAT(error_message([&] { parse("from = \"hf:\""); }), HasSubstr("\"\" or \"hf:FOLDER\""));
@@ -76,8 +78,9 @@ TEST_F(HfExchange, UnknownArchitecturesNameTheKnown) {
   write({{"model_type", "mamba"}});
   EXPECT_THAT(error_message([&] { parse("from = " + from()); }, ErrorCode::kUnsupported),
               AllOf(HasSubstr("config.json: model_type is \"mamba\", and this build knows gpt2, llama")));
-  EXPECT_THAT(error_message([&] { hf_model_of({.name = "resnet50"}); }, ErrorCode::kUnsupported),
-              HasSubstr("a resnet50 has no form in Hugging Face's format here; GPTs, Llamas, BERTs have"));
+  EXPECT_THAT(
+      error_message([&] { hf_model_of({.name = "resnet50"}); }, ErrorCode::kUnsupported),
+      HasSubstr("a resnet50 has no form in Hugging Face's format here; GPTs, Llamas, BERTs, ViTs have"));
 }
 
 // A shape that config.json cannot have made is refused like one that keys make.

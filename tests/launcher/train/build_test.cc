@@ -180,6 +180,57 @@ TEST(Build, BlocksOfAResNet) {
   EXPECT_EQ(blocks->back()->parameters()[0].shape, (Shape{7, 64}));
 }
 
+JobConfig image_transformer(ModelSection model) {
+  JobConfig config;
+  config.model = std::move(model);
+  config.data.kind = DataKind::kSynthetic;
+  return config;
+}
+
+TEST(Build, BlocksOfImageTransformers) {
+  const JobConfig vit = resolve(image_transformer({.name = "vit", .size = "ti", .pool = "mean"}));
+  EXPECT_EQ(vit.model.ffn, 768);
+  EXPECT_EQ(vit.model.patch, 16);
+  EXPECT_EQ(vit.model.classes, 1000);
+  EXPECT_EQ(vit.data.image_size, 224);
+  const auto blocks = build_blocks(vit.model);
+  EXPECT_EQ(blocks->size(), 14u);
+  EXPECT_EQ(blocks->front()->parameters().back().shape, (Shape{1, 196, 192}));
+  JobConfig free = image_transformer(
+      {.name = "vit", .layers = 2, .hidden = 24, .heads = 2, .patch = 8, .norm_epsilon = 1e-12});
+  free.data.image_size = 40;
+  free = resolve(free);
+  EXPECT_EQ(free.model.image_size, 40);
+  EXPECT_EQ(free.model.ffn, 96);
+  EXPECT_EQ(build_blocks(free.model)->front()->parameters().back().shape, (Shape{1, 26, 24}));
+  const JobConfig cct = resolve(image_transformer({.name = "cct", .size = "7/3x1"}));
+  EXPECT_EQ(cct.data.image_size, 32);
+  EXPECT_EQ(cct.model.classes, 10);
+  EXPECT_EQ(build_blocks(cct.model)->front()->parameters().back().shape, (Shape{256, 256}));
+}
+
+TEST(Build, ImagesMustFitTheTransformer) {
+  const auto refusal = [](const ModelSection& model, std::int64_t image_size) {
+    JobConfig config = image_transformer(model);
+    config.data.image_size = image_size;
+    return error_message([&] { resolve(config); });
+  };
+  const ModelSection vit{.name = "vit", .size = "b"};
+  EXPECT_THAT(refusal(vit, 225),
+              HasSubstr("data.image_size = 225: a side of so many pixels is no whole number "
+                        "of patches, model.patch = 16"));
+  EXPECT_THAT(refusal(vit, 8), HasSubstr("data.image_size = 8: a side of so many pixels is no whole number"));
+  ModelSection sized = vit;
+  sized.image_size = 100;
+  EXPECT_THAT(refusal(sized, 0), HasSubstr("model.image_size = 100: a side of so many pixels"));
+  sized.image_size = 112;
+  EXPECT_THAT(refusal(sized, 224), HasSubstr("data.image_size = 224 is not model.image_size = 112"));
+  sized.patch = 14;
+  EXPECT_NO_THROW(resolve(image_transformer(sized)));
+  EXPECT_THAT(refusal({.name = "cct", .size = "2/3x2", .image_size = 28}, 32),
+              HasSubstr("data.image_size = 32 is not model.image_size = 28"));
+}
+
 TEST(Build, ScheduleCarriesTheJob) {
   JobConfig config;
   config.train.steps = 100;
