@@ -69,6 +69,7 @@ int parse_and_run(int argc, const char* const* argv, const LaunchEnvironment& la
   add_plan_command(app, chosen);
   add_calibrate_command(app, chosen);
   add_predict_command(app, chosen);
+  add_run_command(app, chosen);
   add_eval_command(app, chosen);
   add_export_command(app, chosen);
   add_sample_command(app, chosen);

@@ -23,6 +23,7 @@ void add_eval_command(CLI::App& app, Command& chosen);
 void add_export_command(CLI::App& app, Command& chosen);
 void add_plan_command(CLI::App& app, Command& chosen);
 void add_predict_command(CLI::App& app, Command& chosen);
+void add_run_command(CLI::App& app, Command& chosen);
 void add_sample_command(CLI::App& app, Command& chosen);
 void add_train_command(CLI::App& app, Command& chosen);
 

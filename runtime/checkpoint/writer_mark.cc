@@ -39,7 +39,11 @@ std::optional<std::string> process_identity(std::string_view pid) {
 }  // namespace
 
 std::string writer_mark() {
-  const std::string pid = std::to_string(::getpid());
+  return writer_mark(::getpid());
+}
+
+std::string writer_mark(int process) {
+  const std::string pid = std::to_string(process);
   return fmt::format("{}@{}", process_identity(pid).value_or(pid + ".0"), host_name());
 }
 

@@ -9,6 +9,8 @@ namespace trireme {
 
 /// "<process>.<start>@<host>" of this process. The start time tells it from later processes with its number.
 std::string writer_mark();
+/// The same of another process of this host.
+std::string writer_mark(int process);
 
 enum class WriterState : std::uint8_t {
   kAlive,

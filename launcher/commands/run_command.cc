@@ -1,0 +1,75 @@
+// trireme run JOB.toml [--ranks N|MIN:MAX] [--max-restarts N] [--hosts FILE] [--set key=value]... [--out DIR]
+//             [-- mpirun options]
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/commands/commands.h"
+#include "launcher/config/config.h"
+#include "launcher/supervise/supervisor.h"
+#include "launcher/train/build.h"
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+
+namespace trireme {
+namespace {
+
+struct RunArguments {
+  Supervisor::Options options;
+  std::string ranks, out;
+};
+
+RankRange ranks_of(const RunArguments& arguments) {
+  if (!arguments.ranks.empty()) return parse_ranks(arguments.ranks);
+  if (arguments.options.hosts.empty()) return {.min = 1, .max = 1};
+  return {.min = 1, .max = std::max(1, num_slots(arguments.options.hosts))};
+}
+
+ExitCode run_supervised(const RunArguments& arguments, const LaunchEnvironment& launch) {
+  TRIREME_CHECK(!launch.under_mpi(), "`trireme run` starts mpirun itself: run it alone, with --ranks {}",
+                launch.num_ranks);
+  Supervisor::Options options = arguments.options;
+  options.launch = launch;
+  options.ranks = ranks_of(arguments);
+  options.config = resolve(load_config(options.job, options.overrides));
+  if (options.config.checkpoint.every == 0)
+    log_warning(
+        "checkpoint.every = 0: a job that is started again begins anew; set it, so that less is lost");
+  options.out = arguments.out.empty()
+                    ? std::filesystem::path("runs") / std::filesystem::path(options.job).stem()
+                    : std::filesystem::path(arguments.out);
+  return Supervisor(std::move(options)).run();
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, Command& chosen) {
+  auto arguments = std::make_shared<RunArguments>();
+  Supervisor::Options& options = arguments->options;
+  CLI::App* command =
+      app.add_subcommand("run", "Run a training job under mpirun, and start it again until it is done");
+  command->add_option("JOB", options.job, "The job, a TOML file")->required();
+  command->add_option(
+      "--ranks", arguments->ranks,
+      "Ranks, or MIN:MAX: as many as there is room for and a valid plan (default: 1, or the slots of "
+      "--hosts)");
+  command->add_option("--max-restarts", options.max_restarts, "Restarts before it gives up (default: 20)")
+      ->check(CLI::Range(0, 1 << 20));
+  command->add_option("--hosts", options.hosts,
+                      "mpirun's host file, read again before each start and while fewer than "
+                      "MAX ranks run");
+  command->add_option("--set", options.overrides, "section.key=value, over what the job says; repeatable")
+      ->allow_extra_args(false);
+  command->add_option("--out", arguments->out, "Folder for results (default: runs/ and the job's name)");
+  command->add_option("--mpirun", options.mpirun, "The program that starts ranks (default: mpirun)");
+  command->add_option("OPTIONS", options.mpirun_options, "After --: options of mpirun");
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](const LaunchEnvironment& launch) { return run_supervised(*arguments, launch); };
+  });
+}
+
+}  // namespace trireme

@@ -1,0 +1,58 @@
+#include "launcher/supervise/decision.h"
+
+#include <fmt/core.h>
+
+#include "launcher/host/exit_code.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::chrono::milliseconds kFirstDelay{500};
+
+bool is_failure(const Attempt& attempt) {
+  if (!attempt.end) return false;
+  const int code = attempt.end->exit_code;
+  return code != static_cast<int>(ExitCode::kDone) && code != static_cast<int>(ExitCode::kStopped);
+}
+
+}  // namespace
+
+int num_failures_in_a_row(const std::vector<Attempt>& attempts) {
+  int number = 0;
+  std::optional<std::int64_t> step;  // of the last attempt that has an end
+  for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt) {
+    // An attempt whose supervisor died says nothing of the step, for or against.
+    if (!attempt->end) continue;
+    if (!is_failure(*attempt) || attempt->end->step != step.value_or(attempt->end->step)) break;
+    step = attempt->end->step;
+    ++number;
+  }
+  return number;
+}
+
+Decision decide(const std::vector<Attempt>& attempts, const RestartLimits& limits) {
+  using Kind = Decision::Kind;
+  const Attempt::End& end = *attempts.back().end;
+  const auto code = static_cast<ExitCode>(end.exit_code);
+  if (code == ExitCode::kDone) return {.kind = Kind::kDone, .reason = "the job is done"};
+  if (code == ExitCode::kBadInput)
+    return {.kind = Kind::kGiveUp, .reason = "the job was refused (exit code 2), and would be again"};
+  if (limits.stop_requested) return {.kind = Kind::kStopped, .reason = "stopped early, as requested"};
+  const int failures = num_failures_in_a_row(attempts);
+  if (failures >= kSameStepLimit)
+    return {.kind = Kind::kGiveUp,
+            .reason = fmt::format("{} attempts in a row ended in step {}: the job cannot go on from there",
+                                  failures, end.step)};
+  const auto restarts = static_cast<int>(attempts.size()) - 1;
+  if (restarts >= limits.max_restarts)
+    return {.kind = Kind::kGiveUp,
+            .reason = fmt::format("{} restart(s) have been used (--max-restarts {})", restarts,
+                                  limits.max_restarts)};
+  if (code == ExitCode::kStopped)
+    return {.kind = Kind::kRestart, .reason = "the job stopped early, with a checkpoint"};
+  return {.kind = Kind::kRestart,
+          .reason = fmt::format("exit code {} in step {}", end.exit_code, end.step),
+          .delay = kFirstDelay * (1 << (failures - 1))};
+}
+
+}  // namespace trireme

@@ -1,0 +1,62 @@
+// What a supervisor has done and seen, as JSON lines in the output folder: for people, and for the supervisor
+// that takes over after this one's death.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+/// One start of the job under mpirun, and its end.
+struct Attempt {
+  int number = 1;  // counted over all of the folder's history
+  int num_ranks = 1;
+  std::int64_t first_step = 1;  // that it is to compute: the newest whole checkpoint's and one
+  std::string process;          // empty: not started yet; mpirun's mark (runtime/checkpoint/writer_mark.h)
+  std::string tag;              // of its processes: see job_process.h
+
+  struct End {
+    int exit_code = 0;      // as a shell has it: 128 and the number of the signal that ended mpirun
+    std::int64_t step = 1;  // that was not finished
+    std::string verdict;    // the job's own words, or mpirun's; may be empty
+    double seconds = 0;     // from its start on
+  };
+  std::optional<End> end;  // absent: running, or its supervisor died
+};
+
+/// `folder`/supervisor.jsonl.
+class History {
+ public:
+  /// Reads what is there: of a line that a dying supervisor left unfinished nothing. Throws
+  /// Error(kInvalidInput) naming file and line of any other that is damaged.
+  explicit History(const std::filesystem::path& folder);
+
+  const std::filesystem::path& path() const { return path_; }
+  /// Attempts since the last time that a supervisor came to an end of its own, oldest first.
+  const std::vector<Attempt>& attempts() const { return attempts_; }
+  int next_number() const { return next_number_; }
+
+  // Each line is synced before the call returns. They throw Error(kRuntime) where it cannot be written.
+  void begin(const Attempt& attempt);
+  // Of the last attempt:
+  void set_process(const std::string& process);
+  void end(const Attempt::End& end);
+  void note(const std::string& event, const std::string& what);
+  /// "done", "stopped" or "gave_up": attempts() counts anew for the next supervisor.
+  void close(const std::string& outcome, const std::string& what);
+
+  /// A line an attempt: "attempt 2: 4 ranks from step 6, failed in step 9 after 3.1 s, exit code 137: ...".
+  std::string to_text() const;
+
+ private:
+  void append(const std::string& line);
+
+  std::filesystem::path path_;
+  std::vector<Attempt> attempts_;
+  int next_number_ = 1;
+};
+
+}  // namespace trireme

@@ -1,0 +1,58 @@
+#include "launcher/supervise/job_words.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kTailBytes = 1 << 16;
+constexpr const char* kError = "trireme: error: ";
+constexpr const char* kOfMpirun = "mpirun noticed that process rank ";
+constexpr std::size_t kMostBytes = 4096;
+
+/// "rank 3: ...": the word of a rank that ends the job.
+bool is_word_of_rank(const std::string& line) {
+  constexpr std::string_view kRank = "rank ";
+  if (!line.starts_with(kRank)) return false;
+  const auto end = line.find_first_not_of("0123456789", kRank.size());
+  return end != std::string::npos && end > kRank.size() && line.compare(end, 2, ": ") == 0;
+}
+
+}  // namespace
+
+std::int64_t last_step(const std::filesystem::path& metrics) {
+  std::ifstream file(metrics, std::ios::binary | std::ios::ate);
+  if (!file) return 0;
+  const std::int64_t begin = std::max<std::int64_t>(0, static_cast<std::int64_t>(file.tellg()) - kTailBytes);
+  file.seekg(begin);
+  std::int64_t step = 0;
+  for (std::string line; std::getline(file, line) && !file.eof();) {
+    const auto parsed = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!parsed.is_object() || !parsed.contains("step")) continue;  // the end of a line that began before
+    if (parsed["step"].is_number_integer()) step = parsed["step"];
+  }
+  return step;
+}
+
+std::string verdict_of(const std::filesystem::path& log) {
+  std::ifstream file(log);
+  std::string verdict, of_mpirun;
+  bool belongs = false;
+  for (std::string line; std::getline(file, line);) {
+    const auto found = line.find(kError);
+    if (verdict.empty() && (found != std::string::npos || is_word_of_rank(line))) {
+      verdict = found == std::string::npos ? line : line.substr(found + std::string_view(kError).size());
+      belongs = true;
+    } else if (belongs && line.starts_with("  ") && verdict.size() < kMostBytes) {
+      verdict += "\n" + line;
+    } else {
+      belongs = false;
+    }
+    if (line.starts_with(kOfMpirun)) of_mpirun = line;
+  }
+  return verdict.empty() ? of_mpirun : verdict;
+}
+
+}  // namespace trireme

@@ -1,0 +1,92 @@
+#include "launcher/supervise/rank_choice.h"
+
+#include <charconv>
+#include <fstream>
+#include <sstream>
+
+#include "launcher/host/device.h"
+#include "launcher/report/plan_report.h"
+#include "launcher/train/build.h"
+#include "launcher/train/chosen_cut.h"
+#include "parallel/comm/local.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kMostRanks = 1 << 20;
+
+std::optional<int> to_count(std::string_view text) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole && number >= 0 && number <= kMostRanks ? std::optional(number) : std::nullopt;
+}
+
+/// Throws Error(kInvalidInput) with the reason where the job cannot run so.
+void check_plan(JobConfig config, int num_ranks, const LaunchEnvironment& launch) {
+  batch_layout(config, num_ranks);
+  const DeviceType device =
+      config.parallel.device
+          ? *config.parallel.device
+          : choose_device(config.parallel.device, launch, LocalWorld(1).communicator(0)).device.type;
+  config = counted_on(std::move(config), device);
+  const auto cut = config.parallel.pipeline_cut.kind;
+  // Where the job measures, it is not known yet where it will cut: by arithmetic stands for it.
+  if (config.parallel.pipeline > 1 &&
+      (cut == PipelineCut::Kind::kFlops || cut == PipelineCut::Kind::kMeasured)) {
+    const MemoryLimit limit = planned_limit(config, num_ranks, 0);
+    config.parallel.pipeline_cut = flops_cut(config, {.num_ranks = num_ranks, .limit_bytes = limit.bytes});
+  }
+  const PlanReport report = make_plan_report(config, num_ranks);
+  TRIREME_CHECK(report.fit.fits(), "{}", to_text(report.fit));
+}
+
+}  // namespace
+
+RankRange parse_ranks(const std::string& text) {
+  const auto colon = text.find(':');
+  const auto min = to_count(std::string_view(text).substr(0, colon));
+  const auto max = colon == std::string::npos ? min : to_count(std::string_view(text).substr(colon + 1));
+  TRIREME_CHECK(min && max && *min >= 1, "--ranks {}: it takes a number of ranks, or MIN:MAX, from 1 on",
+                text);
+  TRIREME_CHECK(*min <= *max, "--ranks {}: MIN {} is above MAX {}", text, *min, *max);
+  return {.min = *min, .max = *max};
+}
+
+int num_slots(const std::filesystem::path& host_file) {
+  std::ifstream file(host_file);
+  TRIREME_CHECK(file, "--hosts {}: the file cannot be read", host_file.string());
+  int total = 0, number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string host, word;
+    if (!(words >> host)) continue;
+    int slots = 1;
+    while (words >> word) {
+      if (!word.starts_with("slots=")) continue;
+      const auto count = to_count(std::string_view(word).substr(6));
+      TRIREME_CHECK(count, "--hosts {}:{}: \"{}\" is no number of slots", host_file.string(), number, word);
+      slots = *count;
+    }
+    total += slots;
+  }
+  return total;
+}
+
+int choose_ranks(const JobConfig& config, const RankRange& range, const LaunchEnvironment& launch) {
+  std::string reason;
+  for (int num_ranks = range.max; num_ranks >= range.min; --num_ranks) {
+    try {
+      check_plan(config, num_ranks, launch);
+      return num_ranks;
+    } catch (const Error& error) {
+      if (reason.empty()) reason = fmt::format("{} rank(s): {}", num_ranks, error.what());
+    }
+  }
+  throw Error(ErrorCode::kInvalidInput, "no number of ranks from {} to {} can run the job; {}", range.min,
+              range.max, reason);
+}
+
+}  // namespace trireme

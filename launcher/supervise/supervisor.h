@@ -1,0 +1,73 @@
+// Starts a job under mpirun, and starts it again from its newest whole checkpoint until it is done or cannot
+// be.
+//
+// [Note: repair from outside] A rank that is lost ends the whole job, within about a second, and all of it
+// starts again: no rank is repaired or replaced while others run. Any layout goes on from a checkpoint with
+// the same bits, so nothing but the steps since then is lost. Rejected: shrinking communicators inside of the
+// job (ULFM), which Open MPI 4.1 does not have, and whose state after a fault would have to be proved right
+// in every action of a step.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/config/config.h"
+#include "launcher/host/env.h"
+#include "launcher/host/exit_code.h"
+#include "launcher/supervise/decision.h"
+#include "launcher/supervise/history.h"
+#include "launcher/supervise/job_process.h"
+#include "launcher/supervise/lease.h"
+#include "launcher/supervise/rank_choice.h"
+#include "launcher/supervise/signal_inbox.h"
+#include "launcher/train/output_folder.h"
+
+namespace trireme {
+
+class Supervisor {
+ public:
+  struct Options {
+    std::string job;                     // TOML file
+    std::vector<std::string> overrides;  // of keys, for `trireme train`
+    JobConfig config;                    // of both, resolved
+    std::filesystem::path out;
+    RankRange ranks;
+    int max_restarts = 20;
+    std::string hosts;  // mpirun's host file, read again before each attempt; empty: none
+    std::string mpirun = "mpirun";
+    std::vector<std::string> mpirun_options;
+    LaunchEnvironment launch;
+  };
+
+  /// Takes the folder over: ends a job that a supervisor left behind. Throws Error(kInvalidInput) where
+  /// another supervisor has the folder, and where no number of ranks can run the job.
+  explicit Supervisor(Options options);
+
+  /// kDone; kBadInput where the job was refused; kStopped after a signal; kFailed when it gave up, with the
+  /// history on standard error.
+  ExitCode run();
+
+ private:
+  void end_orphan();
+  int choose_ranks_now() const;
+  std::vector<std::string> command(int num_ranks) const;
+  void run_attempt(int num_ranks);
+  void watch(JobProcess& job, const Attempt& attempt, const std::filesystem::path& log);
+  void react_to_signals(const JobProcess& job);
+  bool may_grow(const Attempt& attempt);
+  bool wait(std::chrono::milliseconds delay);
+  ExitCode finish(const Decision& decision);
+
+  Options options_;
+  OutputFolder out_;
+  std::unique_ptr<Lease> lease_;
+  History history_;
+  SignalInbox inbox_;
+  int num_signals_ = 0;
+  int seen_slots_ = 0;    // that did not make more ranks possible
+  bool growing_ = false;  // the attempt was told to stop for that
+};
+
+}  // namespace trireme

@@ -1,0 +1,93 @@
+"""A job under `trireme run` in the background, for tests that strike it: its history, its ranks, what is left of it."""
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+from jobs import OPTIONS, kill_job, processes_below
+
+# Steps of some 30 ms, so that there is time to strike between two.
+SLOWER = ("train.steps=40", "checkpoint.every=5", "model.hidden=64", "model.layers=4", "train.global_batch=32")
+
+
+def sets(*keys):
+    return [part for key in keys for part in ("--set", key)]
+
+
+def read_lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class Supervised:
+    """A `trireme run` in the background, its history and its ranks."""
+
+    def __init__(self, test, out, *more, ranks="2", keys=()):
+        self.test, self.out = test, test.folder / out
+        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        line = [OPTIONS.trireme, "run", test.job, "--out", self.out, "--mpirun", OPTIONS.mpiexec, "--ranks", ranks, *more,
+                *sets(*SLOWER, *keys), "--", *root, "--oversubscribe", "--bind-to", "none"]
+        self.log = open(test.folder / f"{out}.{time.time_ns()}.log", "w+")
+        self.process = subprocess.Popen([str(word) for word in line], stdout=self.log, stderr=subprocess.STDOUT,
+                                        stdin=subprocess.DEVNULL, start_new_session=True)
+        test.addCleanup(self.clean_up)
+
+    def clean_up(self):
+        if self.process.poll() is None:
+            kill_job(self.process)
+        self.log.close()
+
+    def output(self):
+        return Path(self.log.name).read_text()
+
+    def end(self, expect=0, timeout=120):
+        code = self.process.wait(timeout=timeout)
+        self.test.assertEqual(code, expect, self.output())
+        return self.output()
+
+    def events(self, kind=None):
+        return [event for event in read_lines(self.out / "supervisor.jsonl") if kind in (None, event["event"])]
+
+    def step(self):
+        try:
+            lines = (self.out / "metrics.jsonl").read_text().splitlines()
+            return json.loads(lines[-1])["step"]
+        except (OSError, IndexError, ValueError, KeyError):
+            return 0
+
+    def wait_for_step(self, step, attempt=1):
+        deadline = time.time() + 60
+        while self.step() < step or len(self.events("started")) < attempt:
+            self.test.assertLess(time.time(), deadline, self.output())
+            self.test.assertIsNone(self.process.poll(), self.output())
+            time.sleep(0.002)
+
+    def rank(self, number):
+        """The process of a rank of the attempt that runs."""
+        for pid in processes_below(int(self.events("started")[-1]["process"].split(".")[0])):
+            try:
+                variables = Path(f"/proc/{pid}/environ").read_text().split("\0")
+            except OSError:
+                continue
+            if f"OMPI_COMM_WORLD_RANK={number}" in variables:
+                return pid
+        self.test.fail(f"no rank {number}: {self.output()}")
+
+    def tagged(self):
+        """Processes of any attempt that are alive."""
+        tags = {f"TRIREME_ATTEMPT={event['tag']}" for event in self.events("begin")}
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and tags & set((entry / "environ").read_text().split("\0")) and is_alive(entry.name):
+                    found.append(int(entry.name))
+            except OSError:
+                pass
+        return found

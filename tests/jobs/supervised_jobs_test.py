@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Jobs under `trireme run`: whatever ends them, they go on and end with the state of a run that nothing disturbed.
+
+    supervised_jobs_test.py --trireme build/release/bin/trireme --mpiexec mpirun [unittest options]
+"""
+import os
+import signal
+import subprocess
+
+from jobs import OPTIONS, JobTest, main
+from supervised import SLOWER, Supervised, is_alive, sets
+
+
+class SupervisedJobs(JobTest):
+    _undisturbed = None
+
+    def undisturbed(self):
+        """The state at the end of a run that nothing disturbs, on one rank."""
+        if SupervisedJobs._undisturbed is None:
+            self.run_job(0, "undisturbed", *sets(*SLOWER))
+            SupervisedJobs._undisturbed = self.state("undisturbed")
+        return SupervisedJobs._undisturbed
+
+    def check(self, run):
+        self.assertEqual(self.state(run.out.name), self.undisturbed(), run.output())
+        steps = [line["step"] for line in self.metrics(run.out.name) if "loss" in line]
+        self.assertEqual(steps, list(range(1, 41)), "every step has one line")
+        self.check_that_nothing_is_left(run)
+
+    def check_that_nothing_is_left(self, run):
+        self.assertEqual(run.tagged(), [], "processes are left")
+        self.assertEqual((run.out / ".supervisor").read_text(), "", "a lease is left")
+
+    def test_a_rank_that_a_signal_ends(self):
+        for number in (signal.SIGKILL, signal.SIGSEGV):
+            with self.subTest(number.name):
+                run = Supervised(self, number.name)
+                run.wait_for_step(12)
+                victim = run.rank(1)
+                os.kill(victim, number)
+                output = run.end()
+                ends = run.events("end")
+                self.assertEqual([end["exit_code"] for end in ends], [128 + number, 0], output)
+                self.assertRegex(ends[0]["verdict"], rf"rank 1 \(process {victim}\) died|process rank 1 with PID", output)
+                self.assertGreater(run.events("begin")[1]["first_step"], 5, "it goes on from a checkpoint")
+                self.check(run)
+
+    def test_a_rank_that_is_stopped_is_named_by_the_watchdog(self):
+        run = Supervised(self, "stopped", keys=(f"parallel.timeout_s={OPTIONS.timeout}",))
+        run.wait_for_step(12)
+        victim = run.rank(1)
+        os.kill(victim, signal.SIGSTOP)
+        run.end()
+        self.assertRegex(run.events("end")[0]["verdict"], rf"held up .* by rank 1 \(process {victim}, stopped by a signal\)")
+        self.check(run)
+
+    def test_a_supervisor_that_is_killed_is_followed_by_another(self):
+        first = Supervised(self, "orphan")
+        first.wait_for_step(8)
+        foreign = subprocess.Popen(["sleep", "600"])
+        self.addCleanup(foreign.wait)
+        self.addCleanup(foreign.kill)
+        orphans = first.tagged()
+        first.process.kill()
+        first.process.wait()
+        self.assertTrue(any(is_alive(pid) for pid in orphans), "the job outlives its supervisor")
+        second = Supervised(self, "orphan")
+        output = second.end()
+        self.assertFalse(any(is_alive(pid) for pid in orphans), output)
+        self.assertIsNone(foreign.poll(), "a process of another origin was ended")
+        self.assertRegex(output, r"attempt 1 \(process \d+ on .*\) was left without a supervisor; it was told to stop")
+        self.check(second)
+
+    def test_fewer_ranks_when_hosts_lose_slots_and_more_when_they_come_back(self):
+        hosts = self.folder / "hosts"
+        hosts.write_text("localhost slots=4\n")
+        run = Supervised(self, "shrunk", "--hosts", hosts, ranks="2:4", keys=("train.steps=40",))
+        run.wait_for_step(12)
+        hosts.write_text("localhost slots=3  # which do not divide the batch\n")
+        os.kill(run.rank(3), signal.SIGKILL)
+        run.wait_for_step(17, attempt=2)
+        hosts.write_text("localhost slots=4\n")
+        run.end()
+        self.assertEqual([event["ranks"] for event in run.events("begin")][:2], [4, 2], run.output())
+        self.assertEqual([event["ranks"] for event in run.events("begin")][2:], [4], run.output())
+        self.check(run)
+
+    def test_a_step_that_fails_three_times_is_reported(self):
+        run = Supervised(self, "hopeless", keys=("optimizer.lr=1e38", "optimizer.grad_clip=0"))
+        output = run.end(expect=1)
+        self.assertEqual(len(run.events("begin")), 3, output)
+        self.assertEqual(len({event["step"] for event in run.events("end")}), 1, output)
+        self.assertRegex(output, r"3 attempts in a row ended in step \d+")
+        self.assertRegex(output, r"attempt 1: 2 rank\(s\) .*\n.*attempt 2: .*\n.*attempt 3: ")
+        self.assertEqual(run.events()[-1]["event"], "gave_up")
+        self.check_that_nothing_is_left(run)
+
+    def test_bad_input_is_refused(self):
+        for ranks, keys, words in (("4:2", (), "MIN 4 is above MAX 2"), ("two", (), "--ranks two"),
+                                   ("3", (), "no number of ranks from 3 to 3 can run the job.*train.global_batch"),
+                                   ("1", ("parallel.pipeline=2",), "no number of ranks.*parallel.pipeline"),
+                                   ("1", ("train.stps=3",), "train.steps")):
+            with self.subTest(words):
+                run = Supervised(self, "refused", ranks=ranks, keys=keys)
+                output = run.end(expect=2)
+                self.assertRegex(output, words)
+                self.assertEqual(run.events("begin"), [])
+        self.job = self.folder / "missing.toml"
+        self.assertIn("missing.toml", Supervised(self, "refused").end(expect=2))
+
+    def test_what_the_job_refuses_is_not_tried_again(self):
+        run = Supervised(self, "refused", keys=('data.kind="tokens"', 'data.train="nowhere"'))
+        output = run.end(expect=2)
+        self.assertIn("nowhere", output)
+        self.assertLessEqual(len(run.events("begin")), 1, output)
+
+    def test_two_supervisors_of_one_folder(self):
+        first = Supervised(self, "shared", keys=("train.steps=1000000",))
+        first.wait_for_step(3)
+        second = Supervised(self, "shared")
+        output = second.end(expect=2)
+        self.assertRegex(output, rf"another supervisor .*: process {first.process.pid} on {os.uname().nodename}")
+        self.assertIsNone(first.process.poll(), "the first goes on")
+        first.process.send_signal(signal.SIGTERM)
+        first.end(expect=75)
+        self.assertEqual(first.events()[-1]["event"], "stopped")
+        self.check_that_nothing_is_left(first)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+#include "launcher/supervise/history.h"
+
+#include <gtest/gtest.h>
+
+#include "launcher/supervise/job_words.h"
+#include "launcher/supervise/lease.h"
+#include "launcher/supervise/rank_choice.h"
+#include "runtime/base/error.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidInput);
+    return error.what();
+  }
+  return "";
+}
+
+class SupervisedFolder : public ::testing::Test {
+ protected:
+  const testing::TemporaryFolder folder_;
+  const std::filesystem::path root_ = folder_.path();
+};
+
+TEST_F(SupervisedFolder, IsReadBackByTheNextSupervisor) {
+  {
+    History history(root_);
+    history.begin({.number = history.next_number(), .num_ranks = 4, .first_step = 1, .tag = "a#1"});
+    history.set_process("12.34@host");
+    history.end({.exit_code = 137, .step = 7, .verdict = "rank 1 \xff died\n  while", .seconds = 1.5});
+    history.begin({.number = history.next_number(), .num_ranks = 2, .first_step = 6, .tag = "a#2"});
+  }
+  std::ofstream(root_ / "supervisor.jsonl", std::ios::app)
+      << R"({"event":"end","atte)";  // it died in this line
+  History history(root_);
+  ASSERT_EQ(history.attempts().size(), 2u);
+  EXPECT_EQ(history.attempts()[0].process, "12.34@host");
+  EXPECT_EQ(history.attempts()[0].end->exit_code, 137);
+  EXPECT_EQ(history.attempts()[1].num_ranks, 2);
+  EXPECT_EQ(history.attempts()[1].tag, "a#2");
+  EXPECT_FALSE(history.attempts()[1].end);
+  EXPECT_EQ(history.next_number(), 3);
+  history.close("done", "the job is done");
+  const History next(root_);
+  EXPECT_TRUE(next.attempts().empty());
+  EXPECT_EQ(next.next_number(), 3);
+}
+
+TEST_F(SupervisedFolder, ADamagedLineIsNamed) {
+  std::ofstream(root_ / "supervisor.jsonl") << "{\"event\":\"restart\",\"what\":\"\"}\n{\"event\":\n";
+  EXPECT_NE(error_of([&] { History history(root_); }).find("supervisor.jsonl:2: "), std::string::npos);
+}
+
+TEST_F(SupervisedFolder, HasOneSupervisorAtATime) {
+  {
+    Lease first(root_);
+    first.renew();
+    const std::string error = error_of([&] { Lease second(root_); });
+    EXPECT_NE(error.find(fmt::format("process {} on ", ::getpid())), std::string::npos) << error;
+  }
+  const Lease after(root_);  // no throw: the first has gone
+}
+
+TEST_F(SupervisedFolder, AnotherHostHasItUntilItsLeaseIsOver) {
+  const auto file = root_ / ".supervisor";
+  std::ofstream(file) << "4711.1@another-host\n";
+  const std::string error = error_of([&] { Lease lease(root_); });
+  EXPECT_NE(error.find("process 4711 on another-host"), std::string::npos) << error;
+  std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now() - 2 * Lease::kLease);
+  const Lease lease(root_);
+}
+
+TEST_F(SupervisedFolder, LastStepIsOfWholeLines) {
+  const auto metrics = root_ / "metrics.jsonl";
+  EXPECT_EQ(last_step(metrics), 0);
+  std::ofstream(metrics) << "{\"step\":1}\n{\"step\":2}\n{\"step\":3";
+  EXPECT_EQ(last_step(metrics), 2);
+}
+
+TEST_F(SupervisedFolder, VerdictIsTheJobsOwnBeforeThatOfMpirun) {
+  const auto log = root_ / "log";
+  const std::string of_mpirun =
+      "mpirun noticed that process rank 1 with PID 12 on node a exited on signal 9 (Killed).\n";
+  std::ofstream(log) << "step 1/40\n" << of_mpirun;
+  EXPECT_TRUE(verdict_of(log).starts_with("mpirun noticed that process rank 1"));
+  std::ofstream(log) << "step 1/40\nrank 0: the job is held up by rank 1, while\n  rank 0 waits\nelse\n"
+                     << of_mpirun;
+  EXPECT_EQ(verdict_of(log), "rank 0: the job is held up by rank 1, while\n  rank 0 waits");
+  std::ofstream(log) << "trireme: error: rank 1: no space left\n" << of_mpirun;
+  EXPECT_EQ(verdict_of(log), "rank 1: no space left");
+  EXPECT_EQ(verdict_of(root_ / "none"), "");
+}
+
+TEST(RankChoice, ReadsRangesAndHostFiles) {
+  EXPECT_EQ(parse_ranks("4").min, 4);
+  EXPECT_EQ(parse_ranks("2:4").max, 4);
+  for (const char* bad : {"", "0", "4:2", "2:", ":4", "-1", "a", "1:2:3", "99999999999"})
+    EXPECT_NE(error_of([&] { parse_ranks(bad); }), "") << bad;
+  const testing::TemporaryFolder folder;
+  const auto hosts = folder.path() / "hosts";
+  std::ofstream(hosts) << "# two\na slots=3 max_slots=4\n\nb  # slots=7\n";
+  EXPECT_EQ(num_slots(hosts), 4);
+  std::ofstream(hosts) << "a slots=3\nb slots=two\n";
+  EXPECT_NE(error_of([&] { num_slots(hosts); }).find("hosts:2: "), std::string::npos);
+  EXPECT_NE(error_of([&] { num_slots(folder.path() / "none"); }), "");
+}
+
+}  // namespace
+}  // namespace trireme
