@@ -17,6 +17,7 @@ using Command = std::function<ExitCode(const LaunchEnvironment&)>;
 
 // Each adds its subcommand with options to `app`, and sets `chosen` when the command line names it.
 void add_calibrate_command(CLI::App& app, Command& chosen);
+void add_checkpoint_command(CLI::App& app, Command& chosen);
 void add_data_command(CLI::App& app, Command& chosen);
 void add_doctor_command(CLI::App& app, Command& chosen);
 void add_eval_command(CLI::App& app, Command& chosen);

@@ -14,6 +14,7 @@ import re
 import resource
 import signal
 import statistics
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -96,6 +97,9 @@ class Injection:
             file.seek(-1, os.SEEK_CUR)
             file.write(bytes([byte[0] ^ 1]))
         self.sigkill()
+        verified = subprocess.run([OPTIONS.trireme, "checkpoint", "verify", self.damaged], capture_output=True, text=True)
+        self.case.assertEqual(verified.returncode, 1, verified)
+        self.case.assertRegex(verified.stdout, rf"{self.damaged}  damaged: .*{path.name} was changed after it was written")
 
     def newest(self):
         return max((self.run.out / "checkpoints").glob("step-*"))

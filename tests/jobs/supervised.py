@@ -73,7 +73,7 @@ class Supervised:
         """The process of a rank of the attempt that runs."""
         for pid in processes_below(int(self.events("started")[-1]["process"].split(".")[0])):
             try:
-                variables = Path(f"/proc/{pid}/environ").read_text().split("\0")
+                variables = Path(f"/proc/{pid}/environ").read_text(errors="replace").split("\0")
             except OSError:
                 continue
             if f"OMPI_COMM_WORLD_RANK={number}" in variables:
@@ -86,7 +86,7 @@ class Supervised:
         found = []
         for entry in Path("/proc").iterdir():
             try:
-                if entry.name.isdigit() and tags & set((entry / "environ").read_text().split("\0")) and is_alive(entry.name):
+                if entry.name.isdigit() and tags & set((entry / "environ").read_text(errors="replace").split("\0")) and is_alive(entry.name):
                     found.append(int(entry.name))
             except OSError:
                 pass
