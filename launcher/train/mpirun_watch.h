@@ -12,8 +12,8 @@ namespace trireme {
 
 class MpirunWatch {
  public:
-  /// Starts that process, beside this one. Before other threads start. Does nothing where the parent is not
-  /// Open MPI's mpirun or its daemon on another machine, or the system cannot tell.
+  /// Starts that process, beside this one. No other thread may be running but ones that wait. Does nothing
+  /// where the parent is not Open MPI's mpirun or its daemon on another machine, or the system cannot tell.
   explicit MpirunWatch(int local_rank);
   MpirunWatch(const MpirunWatch&) = delete;
   MpirunWatch& operator=(const MpirunWatch&) = delete;

@@ -40,7 +40,7 @@ sigset_t stop_signals() {
 struct StopRequest::Listener {
   std::array<struct sigaction, kSignals.size()> former_actions;
   sigset_t former_mask;
-  std::binary_semaphore done{0};
+  std::binary_semaphore started{0}, done{0};
   std::thread thread;
 
   Listener() {
@@ -53,8 +53,12 @@ struct StopRequest::Listener {
     for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &former_actions[i]);
     thread = std::thread([this, set] {
       pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+      started.release();
       done.acquire();
     });
+    // From here on that thread only waits. One that still starts may hold the allocator's lock, and a process
+    // that is forked meanwhile (mpirun_watch.h) would find it locked for ever.
+    started.acquire();
   }
   ~Listener() {
     done.release();
