@@ -57,16 +57,16 @@ BlockList build_cct(const CctConfig& config) {
   blocks.push_back(std::make_unique<ConvTokenizer>(config));
   for (std::int64_t i = 0; i < config.layers; ++i) {
     const std::string name = fmt::format("blocks.{}", i);
-    blocks.push_back(std::make_unique<VitBlock>(
-        name, name,
-        VitBlockConfig{
-            .hidden = config.hidden,
-            .heads = config.heads,
-            .ffn = config.ffn,
-            .qkv_bias = false,
-            .norm_epsilon = kNormEpsilon,
-            .dropout = config.dropout,
-            .stochastic_depth = stochastic_depth_of_layer(config.stochastic_depth, i, config.layers)}));
+    blocks.push_back(std::make_unique<VitBlock>(name, name,
+                                                VitBlockConfig{.hidden = config.hidden,
+                                                               .heads = config.heads,
+                                                               .ffn = config.ffn,
+                                                               .qkv_bias = false,
+                                                               .norm_epsilon = kNormEpsilon,
+                                                               .dropout = config.dropout,
+                                                               .stochastic_depth = stochastic_depth_of_layer(
+                                                                   config.stochastic_depth, i, config.layers),
+                                                               .chunks = config.tensor_chunks}));
   }
   blocks.push_back(
       std::make_unique<TokenPoolHead>(TokenPoolHeadConfig{.prefix = "head",

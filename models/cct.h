@@ -23,6 +23,7 @@ struct CctConfig {
   float dropout = 0.0f;           // on embeddings, attention probabilities and both residual branches
   float stochastic_depth = 0.0f;  // of the last layer; that of the others grows from 0
   float label_smoothing = 0.0f;   // of the loss in training
+  int tensor_chunks = 1;          // of the layers: [Note: tensor chunks] in runtime/parameter_slice.h
 
   /// Side of what the tokenizer makes of an image, in tokens.
   std::int64_t side() const;
@@ -36,7 +37,8 @@ CctConfig cct_config_for_size(std::string_view size);
 
 /// layers + 2 blocks: "tokenizer", "blocks.0" ..., "head". Images are [B, image_size, image_size, 3] fp32.
 /// Linear weights are normal(0, 0.02), positions normal(0, 0.2), kernels as in He et al. 2015. Throws
-/// Error(kInvalidInput) for numbers that are not positive and heads that do not divide hidden.
+/// Error(kInvalidInput) for numbers that are not positive, heads that do not divide hidden and
+/// chunks that do not divide heads and ffn.
 BlockList build_cct(const CctConfig& config);
 
 }  // namespace trireme

@@ -53,7 +53,8 @@ BlockList build_vit(const VitConfig& config) {
             .ffn = config.ffn,
             .norm_epsilon = static_cast<float>(config.norm_epsilon),
             .dropout = config.dropout,
-            .stochastic_depth = stochastic_depth_of_layer(config.stochastic_depth, i, config.layers)}));
+            .stochastic_depth = stochastic_depth_of_layer(config.stochastic_depth, i, config.layers),
+            .chunks = config.tensor_chunks}));
   }
   blocks.push_back(std::make_unique<TokenPoolHead>(
       TokenPoolHeadConfig{.norm = "encoder.ln",

@@ -23,6 +23,7 @@ struct VitConfig {
   float dropout = 0.0f;           // on embeddings, attention probabilities and both residual branches
   float stochastic_depth = 0.0f;  // of the last layer; that of the others grows from 0
   float label_smoothing = 0.0f;   // of the loss in training
+  int tensor_chunks = 1;          // of the layers: [Note: tensor chunks] in runtime/parameter_slice.h
 
   std::int64_t num_patches() const { return (image_size / patch) * (image_size / patch); }
   std::int64_t num_tokens() const { return num_patches() + (pool == TokenPool::kClassToken ? 1 : 0); }
@@ -37,7 +38,8 @@ VitConfig vit_config_for_size(std::string_view size);
 
 /// layers + 2 blocks: "embedding", "blocks.0" ..., "head". Images are [B, image_size, image_size, 3] fp32.
 /// Weights are normal(0, 0.02), of the patches normal(0, 1 / sqrt(3 patch^2)), norms one, biases zero. Throws
-/// Error(kInvalidInput) for numbers that are not positive, heads that do not divide hidden, and an image that
+/// Error(kInvalidInput) for numbers that are not positive, heads that do not divide hidden, chunks that
+/// do not divide heads and ffn, and an image that
 /// is no whole number of patches.
 BlockList build_vit(const VitConfig& config);
 

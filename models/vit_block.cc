@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "runtime/base/error.h"
 #include "runtime/ops/attention.h"
+#include "runtime/ops/chunks.h"
 #include "runtime/ops/dropout.h"
 #include "runtime/ops/layer_norm.h"
 #include "runtime/ops/linear.h"
@@ -10,24 +12,48 @@
 namespace trireme {
 
 VitBlock::VitBlock(std::string name, std::string prefix, const VitBlockConfig& config)
-    : Block(std::move(name), std::move(prefix)), config_(config) {
+    : Block(std::move(name), std::move(prefix)),
+      config_(config),
+      chunks_(static_cast<std::size_t>(config.chunks)) {
   const std::int64_t c = config.hidden;
+  TRIREME_CHECK(config.heads % config.chunks == 0 && config.ffn % config.chunks == 0,
+                "{} heads and an MLP of {} cannot be cut into {} tensor chunks", config.heads, config.ffn,
+                config.chunks);
+  if (config.chunks > 1) declare_tensor_sums({.forward = 2, .backward = 2});
+  const auto slice = [&](int chunk, CutDim dim, std::array<int, 3> sections = {1, 0, 0}) {
+    return slice_of_chunk(chunk, config.chunks, dim, sections);
+  };
   norm1_ = declare_norm("ln_1");
-  qkv_ = declare_linear("self_attention.in_proj_weight", config.qkv_bias ? "self_attention.in_proj_bias" : "",
-                        3 * c, c);
-  out_ = declare_linear("self_attention.out_proj.weight", "self_attention.out_proj.bias", c, c);
+  for (int i = 0; i < config.chunks; ++i) {
+    Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
+    chunk.qkv =
+        declare_linear("self_attention.in_proj_weight", config.qkv_bias ? "self_attention.in_proj_bias" : "",
+                       3 * c, c, slice(i, CutDim::kRows, {1, 1, 1}));
+    chunk.out = declare_linear("self_attention.out_proj.weight", "self_attention.out_proj.bias", c, c,
+                               slice(i, CutDim::kColumns));
+  }
   norm2_ = declare_norm("ln_2");
-  up_ = declare_linear("mlp.0.weight", "mlp.0.bias", config.ffn, c);
-  down_ = declare_linear("mlp.3.weight", "mlp.3.bias", c, config.ffn);
+  for (int i = 0; i < config.chunks; ++i) {
+    Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
+    chunk.up = declare_linear("mlp.0.weight", "mlp.0.bias", config.ffn, c, slice(i, CutDim::kRows));
+    chunk.down = declare_linear("mlp.3.weight", "mlp.3.bias", c, config.ffn, slice(i, CutDim::kColumns));
+  }
 }
 
 VitBlock::Linear VitBlock::declare_linear(const std::string& weight, const std::string& bias,
-                                          std::int64_t out, std::int64_t in) {
+                                          std::int64_t out, std::int64_t in, const ParameterSlice& slice) {
   Linear linear;
-  linear.weight = declare(
-      {.name = weight, .shape = {out, in}, .init = Initializer::normal(kVitInitStddev), .allows_fp8 = true});
+  linear.weight = declare(slice_of(
+      {.name = weight, .shape = {out, in}, .init = Initializer::normal(kVitInitStddev), .allows_fp8 = true},
+      slice));
   if (bias.empty()) return linear;
-  linear.bias = declare({.name = bias, .shape = {out}, .init = Initializer::zeros(), .decay = false});
+  ParameterSpec spec{.name = bias, .shape = {out}, .init = Initializer::zeros(), .decay = false};
+  if (slice.dim == CutDim::kRows) {
+    linear.bias = declare(slice_of(spec, slice));
+  } else if (slice.chunk <= 0) {
+    spec.slice.chunk = slice.chunk;  // whole, and of the first chunk
+    linear.bias = declare(std::move(spec));
+  }
   return linear;
 }
 
@@ -44,26 +70,62 @@ VitBlock::Linear VitBlock::declare_norm(const std::string& key) {
 
 Tensor VitBlock::add_branch(Context& ctx, const Tensor& x, const Linear& linear,
                             const Tensor& residual) const {
-  const bool drops = ctx.training && config_.dropout > 0.0f;
-  const bool skips = ctx.training && config_.stochastic_depth > 0.0f;
-  if (!drops && !skips) {
+  const bool drops = config_.dropout > 0.0f || config_.stochastic_depth > 0.0f;
+  if (!ctx.training || !drops) {
     return ops::linear(ctx, x, linear.weight, {.bias = linear.bias, .residual = residual});
   }
-  const Tensor y = ops::linear(ctx, x, linear.weight, {.bias = linear.bias});
-  if (!skips) return ops::dropout(ctx, y, config_.dropout, residual);
+  return add_dropped(ctx, ops::linear(ctx, x, linear.weight, {.bias = linear.bias}), residual);
+}
+
+Tensor VitBlock::add_dropped(Context& ctx, const Tensor& y, const Tensor& residual) const {
+  if (!ctx.training || config_.stochastic_depth == 0.0f) {
+    return ops::dropout(ctx, y, config_.dropout, residual);
+  }
   return ops::drop_path(ctx, ops::dropout(ctx, y, config_.dropout), config_.stochastic_depth, residual);
+}
+
+Tensor VitBlock::attend(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const {
+  return ops::attention(ctx, ops::linear(ctx, h, chunk.qkv.weight, {.bias = chunk.qkv.bias, .cut = cut}),
+                        {.num_heads = static_cast<int>(config_.heads) / config_.chunks,
+                         .causal = false,
+                         .dropout_p = config_.dropout});
+}
+
+Tensor VitBlock::widen(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const {
+  return ops::linear(ctx, h, chunk.up.weight,
+                     {.bias = chunk.up.bias, .activation = Activation::kGelu, .cut = cut});
 }
 
 Activations VitBlock::forward(Context& ctx, const Activations& input, const Batch&) const {
   const Tensor& x = input.at(0);
+  if (config_.chunks > 1) return {forward_chunks(ctx, x)};
+  const Chunk& all = chunks_.front();
   Tensor h = ops::layer_norm(ctx, x, norm1_.weight, norm1_.bias, config_.norm_epsilon);
-  h = ops::linear(ctx, h, qkv_.weight, {.bias = qkv_.bias});
-  h = ops::attention(
-      ctx, h, {.num_heads = static_cast<int>(config_.heads), .causal = false, .dropout_p = config_.dropout});
-  const Tensor mid = add_branch(ctx, h, out_, x);
+  h = attend(ctx, h, all, ops::LinearCut::kNone);
+  const Tensor mid = add_branch(ctx, h, all.out, x);
   h = ops::layer_norm(ctx, mid, norm2_.weight, norm2_.bias, config_.norm_epsilon);
-  h = ops::linear(ctx, h, up_.weight, {.bias = up_.bias, .activation = Activation::kGelu});
-  return {add_branch(ctx, h, down_, mid)};
+  h = widen(ctx, h, all, ops::LinearCut::kNone);
+  return {add_branch(ctx, h, all.down, mid)};
+}
+
+Tensor VitBlock::forward_chunks(Context& ctx, const Tensor& x) const {
+  const auto project = [&](const Tensor& h, const Linear& linear) {
+    return ops::linear(ctx, h, linear.weight, {.bias = linear.bias, .cut = ops::LinearCut::kRows});
+  };
+  const Tensor attended =
+      ops::sum_over_chunks(ctx, ops::layer_norm(ctx, x, norm1_.weight, norm1_.bias, config_.norm_epsilon),
+                           config_.chunks, [&](const Tensor& h, int i) {
+                             const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
+                             return project(attend(ctx, h, chunk, ops::LinearCut::kColumns), chunk.out);
+                           });
+  const Tensor mid = add_dropped(ctx, attended, x);
+  const Tensor widened =
+      ops::sum_over_chunks(ctx, ops::layer_norm(ctx, mid, norm2_.weight, norm2_.bias, config_.norm_epsilon),
+                           config_.chunks, [&](const Tensor& h, int i) {
+                             const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
+                             return project(widen(ctx, h, chunk, ops::LinearCut::kColumns), chunk.down);
+                           });
+  return add_dropped(ctx, widened, mid);
 }
 
 float stochastic_depth_of_layer(float rate, std::int64_t layer, std::int64_t layers) {

@@ -2,7 +2,10 @@
 // stochastic depth on both branches (Dosovitskiy et al. 2021; Huang et al. 2016).
 #pragma once
 
+#include <vector>
+
 #include "runtime/block.h"
+#include "runtime/ops/linear.h"
 
 namespace trireme {
 
@@ -16,6 +19,7 @@ struct VitBlockConfig {
   float norm_epsilon = 1e-6f;
   float dropout = 0.0f;           // on attention probabilities and both residual branches
   float stochastic_depth = 0.0f;  // probability that a sample leaves a branch out
+  int chunks = 1;                 // divides heads and ffn: [Note: tensor chunks] in runtime/parameter_slice.h
 };
 
 class VitBlock final : public Block {
@@ -29,14 +33,25 @@ class VitBlock final : public Block {
   struct Linear {
     ParamRef weight, bias;
   };
-  Linear declare_linear(const std::string& weight, const std::string& bias, std::int64_t out,
-                        std::int64_t in);
+  /// Of one chunk. The row-parallel layers, `out` and `down`, have a bias in the first chunk alone.
+  struct Chunk {
+    Linear qkv, out, up, down;
+  };
+  /// An empty name of the bias: none.
+  Linear declare_linear(const std::string& weight, const std::string& bias, std::int64_t out, std::int64_t in,
+                        const ParameterSlice& slice);
   Linear declare_norm(const std::string& key);
+  Tensor attend(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const;
+  Tensor widen(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const;
   /// residual + drop_path(dropout(x W^T + b)).
   Tensor add_branch(Context& ctx, const Tensor& x, const Linear& linear, const Tensor& residual) const;
+  /// residual + drop_path(dropout(y)).
+  Tensor add_dropped(Context& ctx, const Tensor& y, const Tensor& residual) const;
+  Tensor forward_chunks(Context& ctx, const Tensor& x) const;
 
   VitBlockConfig config_;
-  Linear norm1_, qkv_, out_, norm2_, up_, down_;
+  Linear norm1_, norm2_;
+  std::vector<Chunk> chunks_;
 };
 
 /// That of layer `layer` of `layers`: from 0 at the first to `rate` at the last (Huang et al. 2016).

@@ -105,8 +105,8 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
           "tensor_chunks", &M::tensor_chunks, from_to(1, 64),
           "Chunks that the heads and the MLP of every layer are cut into, and of GPTs and Llamas the "
           "vocabulary where they divide it, each computed on its own; sums over chunks are made in one "
-          "binary tree. A power of two that divides `heads`, of `llama` `kv_heads` and `ffn`. It decides the "
-          "last bits of the results, like `train.micro_batch`, and is kept for the whole of a training.")
+          "binary tree. A power of two that divides `heads` and `ffn`, of `llama` `kv_heads` too. It decides "
+          "the last bits of the results, like `train.micro_batch`, and is kept for the whole of a training.")
       .add_boolean_or_auto(
           "tied", &M::tied,
           "The output layer shares the token embedding. `auto`: as published, without `size` of `gpt` "

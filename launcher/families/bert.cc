@@ -2,6 +2,7 @@
 #include "models/bert.h"
 
 #include "launcher/families/model_family.h"
+#include "launcher/families/tensor_chunks.h"
 #include "launcher/families/token_model.h"
 #include "launcher/train/token_data.h"
 #include "models/bert_hf.h"
@@ -94,7 +95,7 @@ std::string describe(const JobConfig& config) {
   std::string text = fmt::format("{} layers, {} wide, {} heads, vocabulary {}, context {}", model.layers,
                                  model.hidden, model.heads, model.vocab, model.seq_len);
   if (model.classes > 0) text += fmt::format(", {} classes", model.classes);
-  if (model.tensor_chunks > 1) text += fmt::format(", {} tensor chunks of the layers", model.tensor_chunks);
+  text += layer_chunks_text(model);
   return text;
 }
 

@@ -3,15 +3,16 @@
 
 #include "launcher/families/image_model.h"
 #include "launcher/families/model_family.h"
+#include "launcher/families/tensor_chunks.h"
 #include "launcher/train/image_data.h"
 
 namespace trireme {
 namespace {
 
 constexpr std::string_view kNames[] = {"cct"};
-constexpr std::string_view kKeys[] = {"size",    "layers",           "hidden",         "heads",
-                                      "ffn",     "image_size",       "convs",          "classes",
-                                      "dropout", "stochastic_depth", "label_smoothing"};
+constexpr std::string_view kKeys[] = {"size",    "layers",           "hidden",          "heads",
+                                      "ffn",     "image_size",       "convs",           "classes",
+                                      "dropout", "stochastic_depth", "label_smoothing", "tensor_chunks"};
 
 CctConfig sized(const ModelSection& model) {
   return model.size.empty() ? CctConfig{.ffn = 0} : cct_config_for_size(model.size);
@@ -32,6 +33,7 @@ void fill_in(JobConfig& config) {
   fill(model.hidden, base.hidden);
   fill(model.heads, base.heads);
   fill(model.ffn, base.ffn > 0 ? base.ffn : model.hidden);
+  check_tensor_chunks(model, "ffn", model.ffn);
   fill(model.convs, base.convs);
   fill(model.classes, base.classes);
   fill_in_image_size(config, base.image_size);
@@ -47,7 +49,8 @@ BlockList build(const ModelSection& model) {
                     .classes = model.classes,
                     .dropout = static_cast<float>(model.dropout),
                     .stochastic_depth = static_cast<float>(model.stochastic_depth),
-                    .label_smoothing = static_cast<float>(model.label_smoothing)});
+                    .label_smoothing = static_cast<float>(model.label_smoothing),
+                    .tensor_chunks = static_cast<int>(model.tensor_chunks)});
 }
 
 std::string describe(const JobConfig& config) {

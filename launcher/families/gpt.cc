@@ -2,6 +2,7 @@
 #include "models/gpt.h"
 
 #include "launcher/families/model_family.h"
+#include "launcher/families/tensor_chunks.h"
 #include "launcher/families/token_model.h"
 #include "launcher/train/token_data.h"
 #include "models/gpt_hf.h"

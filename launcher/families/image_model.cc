@@ -1,5 +1,6 @@
 #include "launcher/families/image_model.h"
 
+#include "launcher/families/tensor_chunks.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -12,6 +13,7 @@ void check_image_shape(const ModelSection& model, const PublishedShape& publishe
   const std::int64_t hidden = model.hidden > 0 ? model.hidden : published.hidden;
   const std::int64_t heads = model.heads > 0 ? model.heads : published.heads;
   TRIREME_CHECK(hidden % heads == 0, "model.heads = {} does not divide model.hidden = {}", heads, hidden);
+  check_tensor_chunks(model, "heads", heads);
 }
 
 void fill_in_image_size(JobConfig& config, std::int64_t published) {
@@ -26,8 +28,8 @@ void fill_in_image_size(JobConfig& config, std::int64_t published) {
 }
 
 std::string image_transformer_text(const ModelSection& model) {
-  return fmt::format("{} layers, {} wide, {} heads, MLP {}, {} classes", model.layers, model.hidden,
-                     model.heads, model.ffn, model.classes);
+  return fmt::format("{} layers, {} wide, {} heads, MLP {}, {} classes{}", model.layers, model.hidden,
+                     model.heads, model.ffn, model.classes, layer_chunks_text(model));
 }
 
 }  // namespace trireme

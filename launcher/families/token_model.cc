@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <bit>
-
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -14,13 +12,6 @@ void check_has_shape(const ModelSection& model) {
       "the model has no shape: give model.size, or all of model.layers = {}, model.hidden = {}, "
       "model.heads = {} and model.seq_len = {}",
       model.layers, model.hidden, model.heads, model.seq_len);
-}
-
-void check_tensor_chunks(const ModelSection& model, const char* key, std::int64_t number) {
-  TRIREME_CHECK(std::has_single_bit(static_cast<std::uint64_t>(model.tensor_chunks)),
-                "model.tensor_chunks = {} is not a power of two", model.tensor_chunks);
-  TRIREME_CHECK(number % model.tensor_chunks == 0, "model.tensor_chunks = {} does not divide model.{} = {}",
-                model.tensor_chunks, key, number);
 }
 
 std::string chunks_text(const ModelSection& model) {

@@ -10,10 +10,6 @@ namespace trireme {
 /// Throws Error(kInvalidInput) where a model has neither a size nor layers, width, heads and context.
 void check_has_shape(const ModelSection& model);
 
-/// Throws Error(kInvalidInput) where model.tensor_chunks is no power of two that divides `number` of
-/// model.`key`.
-void check_tensor_chunks(const ModelSection& model, const char* key, std::int64_t number);
-
 /// ", 8 tensor chunks", and whether the vocabulary is whole all the same; "" without chunks: part of
 /// ModelFamily::describe.
 std::string chunks_text(const ModelSection& model);

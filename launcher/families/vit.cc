@@ -3,6 +3,7 @@
 
 #include "launcher/families/image_model.h"
 #include "launcher/families/model_family.h"
+#include "launcher/families/tensor_chunks.h"
 #include "launcher/train/image_data.h"
 #include "models/vit_hf.h"
 #include "runtime/base/error.h"
@@ -24,7 +25,8 @@ constexpr std::string_view kKeys[] = {"from",
                                       "norm_epsilon",
                                       "dropout",
                                       "stochastic_depth",
-                                      "label_smoothing"};
+                                      "label_smoothing",
+                                      "tensor_chunks"};
 
 VitConfig sized(const ModelSection& model) {
   return model.size.empty() ? VitConfig{.ffn = 0} : vit_config_for_size(model.size);
@@ -50,6 +52,7 @@ void fill_in(JobConfig& config) {
   fill(model.hidden, base.hidden);
   fill(model.heads, base.heads);
   fill(model.ffn, base.ffn > 0 ? base.ffn : 4 * model.hidden);
+  check_tensor_chunks(model, "ffn", model.ffn);
   fill(model.patch, base.patch);
   fill(model.classes, base.classes);
   fill(model.norm_epsilon, 1e-6);
@@ -73,7 +76,8 @@ VitConfig vit_config(const ModelSection& model) {
           .norm_epsilon = model.norm_epsilon,
           .dropout = static_cast<float>(model.dropout),
           .stochastic_depth = static_cast<float>(model.stochastic_depth),
-          .label_smoothing = static_cast<float>(model.label_smoothing)};
+          .label_smoothing = static_cast<float>(model.label_smoothing),
+          .tensor_chunks = static_cast<int>(model.tensor_chunks)};
 }
 
 BlockList build(const ModelSection& model) {

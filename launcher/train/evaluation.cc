@@ -78,6 +78,7 @@ EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options) {
   EvalMetrics metrics{.loss = engine.evaluate(source, options.num_samples, num_targets, observe)};
   metrics.num_samples = options.num_samples;
   if (!options.counts_top_k) return metrics;
+  if (engine.groups().coord()[Axis::kTensor] > 0) mine = {};  // tensor ranks see the same logits
   const TopK all = TopK::sum(engine.communicator().all_gather_value(mine));
   TRIREME_CHECK(all.num_targets > 0, "none of the {} samples to evaluate could be read", options.num_samples);
   const auto total = static_cast<double>(all.num_targets);

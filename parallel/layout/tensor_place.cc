@@ -25,7 +25,7 @@ ModelLayout for_place(ModelLayout layout, const TensorPlace& place) {
   TRIREME_CHECK(
       has_chunks,
       "EngineOptions::tensor = {}: the model has one tensor chunk, and nothing that ranks could share; "
-      "build it with {} chunks or more",
+      "transformers can be built with {} chunks or more",
       place.places, place.places);
   const auto is_elsewhere = [&](int g) {
     const ParamGroup& group = layout.groups[static_cast<std::size_t>(g)];

@@ -112,6 +112,15 @@ def draw_image_transformer(numbers):
     return model, data, section
 
 
+def cut_into_chunks(numbers, model):
+    """Tensor chunks of a transformer, whose sizes are multiplied by their number."""
+    chunks = often(numbers, {1: 5, 2: 3, 4: 2})
+    if chunks > 1:
+        model["tensor_chunks"] = chunks
+        for key in {"hidden", "heads", "kv_heads", "ffn"} & set(model):
+            model[key] *= chunks
+
+
 def draw_train(numbers):
     micro_batch = numbers.choice([1, 1, 2, 2, 3, 4])
     micro_batches = often(numbers, {1: 1, 2: 3, 3: 2, 4: 4, 5: 1, 6: 3, 8: 3, 12: 2})
@@ -170,23 +179,27 @@ def draw_cut(numbers, num_blocks, num_stages):
     return ", ".join(str(first) for first in sorted(numbers.sample(range(1, num_blocks), num_stages - 1)))
 
 
-def draw_ranks(numbers, num_blocks, micro_batches):
-    """Stages and data ranks that the job can have."""
+def draw_ranks(numbers, num_blocks, micro_batches, tensor):
+    """Stages and data ranks that the job can have beside so many tensor ranks."""
     pairs = [(stages, data) for stages in range(1, min(num_blocks, 5) + 1) for data in range(1, 7)
-             if micro_batches % data == 0 and 2 <= stages * data <= 6]
-    weights = [1.0 if stages * data <= 4 else 0.15 for stages, data in pairs]
+             if micro_batches % data == 0 and 2 <= stages * data * tensor <= 6]
+    weights = [1.0 if stages * data * tensor <= 4 else 0.15 for stages, data in pairs]
     return numbers.choices(pairs, weights)[0]
 
 
 def draw_layout(numbers, job, num_blocks):
     micro_batches = job["train"]["global_batch"] // job["train"]["micro_batch"]
+    chunks = job["model"].get("tensor_chunks", 1)
+    tensor = numbers.choice([ranks for ranks in (1, 2, 4) if chunks % ranks == 0])
     if numbers.random() < 0.1:
         stages, data_ranks = 1, 1
     else:
-        stages, data_ranks = draw_ranks(numbers, num_blocks, micro_batches)
+        stages, data_ranks = draw_ranks(numbers, num_blocks, micro_batches, tensor)
     if numbers.random() < 0.02:  # most of these are refused
         data_ranks += 1
     keys = {"pipeline": stages, "zero": numbers.randint(0, 3)}
+    if tensor > 1:
+        keys["tensor"] = tensor
     if stages > 1:
         most_chunks = min(3, num_blocks // stages)
         interleaved = most_chunks > 1 and (micro_batches >= stages * data_ranks or numbers.random() < 0.05)
@@ -216,7 +229,7 @@ def draw_layout(numbers, job, num_blocks):
         keys["data.cache"] = numbers.choice([1000, 20000, "1 MiB"])
     if numbers.random() < 0.1:
         keys["log.trace_step"] = numbers.randint(1, job["train"]["steps"])
-    ranks = stages * data_ranks
+    ranks = stages * data_ranks * tensor
     exact_memory = keys.get("parallel.pipeline_cut") != "measured" and numbers.random() < 0.4
     return Layout(0 if ranks == 1 and numbers.random() < 0.5 else ranks, keys, exact_memory)
 
@@ -239,6 +252,8 @@ def draw(seed, number):
     draw_model = (draw_gpt if family < 0.34 else draw_llama if family < 0.50 else draw_bert if has_tokens
                   else draw_resnet if family < 0.84 else draw_image_transformer)
     model, data, data_section = draw_model(numbers)
+    if "layers" in model:
+        cut_into_chunks(numbers, model)
     train = draw_train(numbers)
     if not has_tokens:
         train["global_batch"] = train["micro_batch"] * min(train["global_batch"] // train["micro_batch"], 6)

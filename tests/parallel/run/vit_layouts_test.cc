@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <mutex>
+#include <span>
 
 #include "models/cct.h"
 #include "models/vit.h"
@@ -20,9 +21,10 @@ constexpr std::int64_t kGlobalBatch = 8, kSteps = 3, kPixels = 12, kClasses = 5;
 struct Layout {
   int ranks = 1, zero = 0, recompute = 0, threads = 1;
   PipelineOptions pipeline;
+  int tensor = 1;
   std::string to_string() const {
-    return fmt::format("{} ranks, zero {}, recompute {}, {} stages, {}", ranks, zero, recompute,
-                       pipeline.stages, name(pipeline.schedule));
+    return fmt::format("{} ranks, {} of them tensor ranks, zero {}, recompute {}, {} stages, {}", ranks,
+                       tensor, zero, recompute, pipeline.stages, name(pipeline.schedule));
   }
 };
 
@@ -39,6 +41,16 @@ const Layout kLayouts[] = {
      .pipeline = {.stages = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2}},
     {.ranks = 4, .zero = 2, .pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1}}};
 
+// Of models in kChunks tensor chunks.
+constexpr int kChunks = 4;
+const Layout kTensorLayouts[] = {
+    {.ranks = 2, .zero = 3},
+    {.ranks = 4, .tensor = 4},
+    {.ranks = 4, .zero = 2, .recompute = 2, .tensor = 2},
+    {.ranks = 4, .recompute = 1, .pipeline = {.stages = 2}, .tensor = 2},
+    {.ranks = 8, .zero = 3, .tensor = 4},
+    {.ranks = 4, .pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1}, .tensor = 2}};
+
 EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
   EngineOptions options{
       .threads = layout.threads,
@@ -50,13 +62,14 @@ EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
       .zero = static_cast<ZeroStage>(layout.zero),
       .recompute_every = layout.recompute,
       .pipeline = layout.pipeline,
+      .tensor = layout.tensor,
       .sample = SampleSpec{.input = {kPixels, kPixels, 3}, .input_dtype = DType::kFloat32, .target = {}},
       .precision = Precision(mode)};
   if (mode == PrecisionMode::kFp16) options.loss_scale = {.kind = LossScaleConfig::Kind::kDynamic};
   return options;
 }
 
-VitConfig vit(TokenPool pool) {
+VitConfig vit(TokenPool pool, int chunks, float dropout) {
   return {.layers = 3,
           .hidden = 24,
           .heads = 4,
@@ -65,22 +78,25 @@ VitConfig vit(TokenPool pool) {
           .image_size = kPixels,
           .classes = kClasses,
           .pool = pool,
-          .dropout = 0.1f,
-          .stochastic_depth = 0.5f,
-          .label_smoothing = 0.1f};
+          .dropout = dropout,
+          .stochastic_depth = 5 * dropout,
+          .label_smoothing = 0.1f,
+          .tensor_chunks = chunks};
 }
 
-BlockList build(const std::string& model) {
-  if (model == "vit") return build_vit(vit(TokenPool::kClassToken));
-  if (model == "vit_mean") return build_vit(vit(TokenPool::kMean));
+BlockList build(const std::string& model, float dropout) {
+  const int chunks = model.ends_with("_chunks") ? kChunks : 1;
+  if (model == "vit" || model == "vit_chunks") return build_vit(vit(TokenPool::kClassToken, chunks, dropout));
+  if (model == "vit_mean") return build_vit(vit(TokenPool::kMean, chunks, dropout));
   return build_cct({.layers = 3,
                     .hidden = 24,
                     .heads = 4,
                     .ffn = 24,
                     .image_size = kPixels,
                     .classes = kClasses,
-                    .dropout = 0.1f,
-                    .stochastic_depth = 0.5f});
+                    .dropout = dropout,
+                    .stochastic_depth = 5 * dropout,
+                    .tensor_chunks = chunks});
 }
 
 struct Outcome {
@@ -89,41 +105,67 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
+Outcome run_on(const Layout& layout, const std::string& model, PrecisionMode mode, float dropout = 0.1f) {
+  const auto blocks = std::make_shared<const BlockList>(build(model, dropout));
+  const EngineOptions options = options_for(mode, layout);
+  Outcome outcome;
+  std::mutex mutex;
+  run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
+    Engine engine(blocks, comm, options);
+    const StepPrediction predicted =
+        predict_step(blocks, options, *options.sample, layout.ranks, comm->rank());
+    float train_loss = 0;
+    while (engine.steps_done() < kSteps) {
+      const std::int64_t first = engine.steps_done() * kGlobalBatch;
+      StepResult result = engine.step(testing::image_source(kPixels, kClasses, first), kGlobalBatch, 1e-2);
+      train_loss += result.loss;
+      result.memory.peak[MemoryCategory::kWorkspace] = 0;
+      const std::lock_guard lock(mutex);
+      EXPECT_EQ(result.memory.peak.bytes, predicted.memory.peak.bytes) << layout.to_string();
+      EXPECT_EQ(result.memory.peak_total, predicted.memory.peak_total) << layout.to_string();
+      EXPECT_EQ(result.sent_bytes, predicted.sent_bytes) << layout.to_string();
+    }
+    const Outcome mine{engine.state_hash(),
+                       engine.evaluate(testing::image_source(kPixels, kClasses, 777), 5, 5), train_loss};
+    if (comm->rank() == 0) outcome = mine;
+  });
+  return outcome;
+}
+
 class VitLayouts : public ::testing::TestWithParam<std::tuple<const char*, PrecisionMode>> {
  protected:
   static Outcome run(const Layout& layout) {
-    const auto& [model, mode] = GetParam();
-    const auto blocks = std::make_shared<const BlockList>(build(model));
-    const EngineOptions options = options_for(mode, layout);
-    Outcome outcome;
-    std::mutex mutex;
-    run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
-      Engine engine(blocks, comm, options);
-      const StepPrediction predicted =
-          predict_step(blocks, options, *options.sample, layout.ranks, comm->rank());
-      float train_loss = 0;
-      while (engine.steps_done() < kSteps) {
-        const std::int64_t first = engine.steps_done() * kGlobalBatch;
-        StepResult result = engine.step(testing::image_source(kPixels, kClasses, first), kGlobalBatch, 1e-2);
-        train_loss += result.loss;
-        result.memory.peak[MemoryCategory::kWorkspace] = 0;
-        const std::lock_guard lock(mutex);
-        EXPECT_EQ(result.memory.peak.bytes, predicted.memory.peak.bytes) << layout.to_string();
-        EXPECT_EQ(result.memory.peak_total, predicted.memory.peak_total) << layout.to_string();
-        EXPECT_EQ(result.sent_bytes, predicted.sent_bytes) << layout.to_string();
-      }
-      const Outcome mine{engine.state_hash(),
-                         engine.evaluate(testing::image_source(kPixels, kClasses, 777), 5, 5), train_loss};
-      if (comm->rank() == 0) outcome = mine;
-    });
-    return outcome;
+    return run_on(layout, std::get<0>(GetParam()), std::get<1>(GetParam()));
+  }
+  static void check(std::span<const Layout> layouts) {
+    const Outcome expected = run({});
+    EXPECT_TRUE(std::isfinite(expected.eval_loss));
+    for (const Layout& layout : layouts) EXPECT_TRUE(run(layout) == expected) << layout.to_string();
   }
 };
 
 TEST_P(VitLayouts, EveryLayoutGivesTheSameState) {
-  const Outcome expected = run({});
-  EXPECT_TRUE(std::isfinite(expected.eval_loss));
-  for (const Layout& layout : kLayouts) EXPECT_TRUE(run(layout) == expected) << layout.to_string();
+  check(kLayouts);
+}
+
+class VitTensorLayouts : public VitLayouts {};
+
+TEST_P(VitTensorLayouts, GiveTheSameState) {
+  check(kTensorLayouts);
+}
+
+TEST(VitChunks, DecideLastBitsAlone) {
+  for (const std::string model : {"vit", "cct"}) {
+    const Outcome whole = run_on({}, model, PrecisionMode::kFp32, 0.0f),
+                  cut = run_on({}, model + "_chunks", PrecisionMode::kFp32, 0.0f);
+    EXPECT_NE(whole.hash, cut.hash);
+    EXPECT_NEAR(whole.train_loss, cut.train_loss, 1e-4f * whole.train_loss) << model;
+    EXPECT_NEAR(whole.eval_loss, cut.eval_loss, 1e-4f * whole.eval_loss) << model;
+  }
+}
+
+std::string name_of(const ::testing::TestParamInfo<std::tuple<const char*, PrecisionMode>>& info) {
+  return std::string(std::get<0>(info.param)) + "_" + std::string(name(std::get<1>(info.param)));
 }
 
 INSTANTIATE_TEST_SUITE_P(ModelsAndPrecisions, VitLayouts,
@@ -131,10 +173,13 @@ INSTANTIATE_TEST_SUITE_P(ModelsAndPrecisions, VitLayouts,
                                             ::testing::Values(PrecisionMode::kFp32, PrecisionMode::kTf32,
                                                               PrecisionMode::kFp16, PrecisionMode::kBf16,
                                                               PrecisionMode::kFp8)),
-                         [](const auto& info) {
-                           return std::string(std::get<0>(info.param)) + "_" +
-                                  std::string(name(std::get<1>(info.param)));
-                         });
+                         name_of);
+
+INSTANTIATE_TEST_SUITE_P(ModelsAndPrecisions, VitTensorLayouts,
+                         ::testing::Combine(::testing::Values("vit_chunks", "cct_chunks"),
+                                            ::testing::Values(PrecisionMode::kFp32, PrecisionMode::kFp16,
+                                                              PrecisionMode::kBf16)),
+                         name_of);
 
 }  // namespace
 }  // namespace trireme
