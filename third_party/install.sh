@@ -17,6 +17,7 @@ build_packages=(
   libopenmpi-dev openmpi-bin openssh-client
   libdnnl-dev
   libfmt-dev libspdlog-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev
+  libmicrohttpd-dev
   libsentencepiece-dev libpcre2-dev
   libjpeg62-turbo-dev libpng-dev
 )

@@ -152,6 +152,9 @@ struct LogSection {
   std::int64_t every = 10;
   std::int64_t state_hash_every = 0;
   std::int64_t trace_step = 0;
+  std::string prometheus;  // empty: no file
+  std::string listen;      // empty: no server
+  bool tensorboard = false;
 };
 
 struct JobConfig {

@@ -7,6 +7,8 @@
 #include "launcher/config/config.h"
 #include "launcher/config/nearest_name.h"
 #include "launcher/families/model_family.h"
+#include "launcher/observe/listen_address.h"
+#include "launcher/observe/metrics_file.h"
 #include "runtime/base/error.h"
 #include "runtime/precision.h"
 
@@ -114,6 +116,8 @@ void check_config(const JobConfig& config) {
                 "parallel.cuda_graph replays a step as it was recorded, and a {}'s number of targets differs "
                 "from step to step: set it to false",
                 config.model.name);
+  if (!config.log.prometheus.empty()) check_metrics_path(config.log.prometheus);
+  if (!config.log.listen.empty()) parse_listen_address(config.log.listen);
   TRIREME_CHECK(config.log.trace_step <= config.train.steps,
                 "log.trace_step = {} is beyond the last step, train.steps = {}", config.log.trace_step,
                 config.train.steps);

@@ -232,7 +232,22 @@ void add_output_keys(std::vector<ConfigKey>& keys) {
            "Steps between hashes of the training state in metrics.jsonl. 0: never.")
       .add("trace_step", &G::trace_step, count_from(0),
            "The step whose actions are timed, on every rank: `trace.json` for Perfetto and `trace.svg` in "
-           "the output folder. 0: none.");
+           "the output folder. 0: none.")
+      .add("prometheus", &G::prometheus, any(),
+           "A file that rank 0 writes the metrics of the run to, in Prometheus's text format, for the "
+           "textfile collector of node-exporter: after steps, at most once a second, and at evaluations, "
+           "checkpoints and the end. Its name ends in `.prom`. A relative path lies in the output folder "
+           "and does not lead out of it; an absolute one may be anywhere, as the collector's folder is, and "
+           "its folder exists. A reader sees a whole file. What cannot be written later is a warning. "
+           "Empty: none.")
+      .add("listen", &G::listen, any(),
+           "An address such as \"127.0.0.1:9464\" or \"[::1]:9464\" at which rank 0 serves the same text "
+           "over HTTP, under /metrics. Port 0 takes a free one, which the log names. Anybody who reaches "
+           "the address can read the metrics: one that is not this machine's alone is warned of. Empty: "
+           "none.")
+      .add("tensorboard", &G::tensorboard, any(),
+           "The scalars of metrics.jsonl as TensorBoard's event files, in `tensorboard/` of the output "
+           "folder.");
 }
 
 std::vector<ConfigKey> make_keys() {

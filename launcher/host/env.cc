@@ -134,6 +134,7 @@ LaunchEnvironment read_launch_environment(const EnvironmentLookup& lookup) {
   launch.num_local_ranks =
       read_integer(lookup, {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_TASKS_PER_NODE"})
           .value_or(1);
+  launch.attempt = lookup(kAttemptVariable).value_or("");
   return launch;
 }
 

@@ -12,6 +12,9 @@ namespace trireme {
 using EnvironmentLookup = std::function<std::optional<std::string>(const char* name)>;
 std::optional<std::string> environment_variable(const char* name);
 
+/// Holds the tag of an attempt (launcher/supervise/history.h).
+inline constexpr const char* kAttemptVariable = "TRIREME_ATTEMPT";
+
 /// The start of this process, known before MPI is initialised.
 struct LaunchEnvironment {
   /// For the job's ranks on this machine to find each other before MPI runs; empty: not told.
@@ -21,6 +24,7 @@ struct LaunchEnvironment {
   int num_ranks = 1;
   int local_rank = 0;  // on this machine
   int num_local_ranks = 1;
+  std::string attempt;  // the tag of `trireme run`, in the variable below; empty: started by something else
 
   bool under_mpi() const { return !launcher.empty(); }
 };

@@ -47,6 +47,24 @@ std::string describe_group(const std::vector<int>& ranks, const StepPrediction& 
   return text + describe_traffic(prediction);
 }
 
+std::string_view axis_of(ActionKind kind) {
+  // Blocks send nothing but what tensor ranks add up.
+  if (computes(kind)) return name(Axis::kTensor);
+  switch (traits(kind).scope) {
+    case Scope::kRank:  // messages between stages
+    case Scope::kPipeline:
+      return name(Axis::kPipeline);
+    case Scope::kData:
+    case Scope::kHost:
+      return name(Axis::kData);
+    case Scope::kTensor:
+      return name(Axis::kTensor);
+    case Scope::kWorld:
+      break;
+  }
+  return "world";
+}
+
 }  // namespace
 
 std::vector<MemoryCategory> predicted_categories() {
@@ -72,6 +90,15 @@ std::map<std::string, std::int64_t> sent_by_call(const StepPrediction& predictio
   for (int c = 0; c < kNumCallKinds; ++c) {
     const std::int64_t bytes = prediction.sent_by_call[static_cast<std::size_t>(c)];
     if (bytes > 0) sent[std::string(name(static_cast<CallKind>(c)))] = bytes;
+  }
+  return sent;
+}
+
+std::map<std::string, std::int64_t> sent_by_axis(const StepPrediction& prediction) {
+  std::map<std::string, std::int64_t> sent;
+  for (std::size_t i = 0; i < prediction.actions.size(); ++i) {
+    const std::int64_t bytes = prediction.actions[i].sent_bytes;
+    if (bytes > 0) sent[std::string(axis_of(prediction.plan.actions[i].kind))] += bytes;
   }
   return sent;
 }

@@ -18,6 +18,8 @@ std::vector<MemoryCategory> predicted_categories();
 /// Bytes sent by actions of each kind, and by calls of each kind, without those that send nothing.
 std::map<std::string, std::int64_t> sent_by_action(const StepPrediction& prediction);
 std::map<std::string, std::int64_t> sent_by_call(const StepPrediction& prediction);
+/// Likewise by axis of the mesh; "world" for what all ranks exchange.
+std::map<std::string, std::int64_t> sent_by_axis(const StepPrediction& prediction);
 
 /// `trireme plan --memory`: every category's bytes, at the peak and at its own, and what is sent by what; of
 /// all ranks, equal ones once, or of one.

@@ -27,9 +27,17 @@ std::string line_of(const std::string& event, Json fields) {
   return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+std::int64_t unix_time_of(const std::string& text) {
+  std::tm time{};
+  const char* end = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%SZ", &time);
+  if (end == nullptr || *end != '\0') throw std::runtime_error(fmt::format("'{}' is no time", text));
+  return timegm(&time);
+}
+
 Attempt attempt_of(const Json& line) {
   return {.number = line.at("attempt"),
           .num_ranks = line.at("ranks"),
+          .began_s = unix_time_of(line.at("time")),
           .first_step = line.at("first_step"),
           .process = "",
           .tag = line.at("tag"),
@@ -43,14 +51,20 @@ Attempt::End end_of(const Json& line) {
           .seconds = line.at("seconds")};
 }
 
-}  // namespace
+/// What a file says up to the end of its last whole line.
+struct Content {
+  std::vector<Attempt> attempts;
+  int next_number = 1;
+  std::size_t whole_bytes = 0, bytes = 0;
+};
 
-History::History(const std::filesystem::path& folder) : path_(folder / "supervisor.jsonl") {
-  std::ifstream file(path_);
+Content read_content(const std::filesystem::path& path) {
+  Content result;
+  std::ifstream file(path);
   std::ostringstream content;
   content << file.rdbuf();
   const std::string text = content.str();
-  std::size_t begin = 0, whole = 0;
+  std::size_t begin = 0;
   for (int number = 1; begin < text.size(); ++number) {
     const auto line_end = text.find('\n', begin);
     if (line_end == std::string::npos) break;
@@ -59,24 +73,42 @@ History::History(const std::filesystem::path& folder) : path_(folder / "supervis
                                     text.begin() + static_cast<std::ptrdiff_t>(line_end));
       const std::string event = line.at("event");
       if (event == "begin") {
-        attempts_.push_back(attempt_of(line));
-        next_number_ = attempts_.back().number + 1;
-      } else if (event == "started" && !attempts_.empty()) {
-        attempts_.back().process = line.at("process");
-      } else if (event == "end" && !attempts_.empty()) {
-        attempts_.back().end = end_of(line);
+        result.attempts.push_back(attempt_of(line));
+        result.next_number = result.attempts.back().number + 1;
+      } else if (event == "started" && !result.attempts.empty()) {
+        result.attempts.back().process = line.at("process");
+      } else if (event == "end" && !result.attempts.empty()) {
+        result.attempts.back().end = end_of(line);
       } else if (event == "done" || event == "stopped" || event == "gave_up") {
-        attempts_.clear();
+        result.attempts.clear();
       }
     } catch (const std::exception& error) {
       throw Error(
           ErrorCode::kInvalidInput,
           "{}:{}: the supervisor's history is damaged: {:.200}; move the file away to begin a new one",
-          path_.string(), number, error.what());
+          path.string(), number, error.what());
     }
-    begin = whole = line_end + 1;
+    begin = result.whole_bytes = line_end + 1;
   }
-  if (whole < text.size()) std::filesystem::resize_file(path_, whole);
+  result.bytes = text.size();
+  return result;
+}
+
+std::filesystem::path history_file(const std::filesystem::path& folder) {
+  return folder / "supervisor.jsonl";
+}
+
+}  // namespace
+
+std::vector<Attempt> read_attempts(const std::filesystem::path& folder) {
+  return read_content(history_file(folder)).attempts;
+}
+
+History::History(const std::filesystem::path& folder) : path_(history_file(folder)) {
+  Content content = read_content(path_);
+  attempts_ = std::move(content.attempts);
+  next_number_ = content.next_number;
+  if (content.whole_bytes < content.bytes) std::filesystem::resize_file(path_, content.whole_bytes);
 }
 
 void History::append(const std::string& line) {

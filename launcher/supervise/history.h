@@ -14,6 +14,7 @@ namespace trireme {
 struct Attempt {
   int number = 1;  // counted over all of the folder's history
   int num_ranks = 1;
+  std::int64_t began_s = 0;     // Unix time, of what was read; 0: begun by this process
   std::int64_t first_step = 1;  // that it is to compute: the newest whole checkpoint's and one
   std::string process;          // empty: not started yet; mpirun's mark (runtime/checkpoint/writer_mark.h)
   std::string tag;              // of its processes: see job_process.h
@@ -26,6 +27,10 @@ struct Attempt {
   };
   std::optional<End> end;  // absent: running, or its supervisor died
 };
+
+/// Attempts of `folder`'s history as it is now, as History::attempts(), for a process that is not the
+/// supervisor: nothing is changed. Empty where there is no history. Throws as History does.
+std::vector<Attempt> read_attempts(const std::filesystem::path& folder);
 
 /// `folder`/supervisor.jsonl.
 class History {

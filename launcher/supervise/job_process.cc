@@ -21,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kTagVariable = "TRIREME_ATTEMPT";
 constexpr auto kPoll = std::chrono::milliseconds(20);
 
 /// What posix_spawn() wants to be told, released at the end.
@@ -72,7 +71,7 @@ JobProcess::JobProcess(const Options& options) : tag_(options.tag) {
   for (const std::string& word : options.command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   const SpawnSettings settings(options.log);
-  set_environment_variable(kTagVariable, tag_.c_str());
+  set_environment_variable(kAttemptVariable, tag_.c_str());
   const int error =
       posix_spawnp(&process_, arguments[0], &settings.files, &settings.attributes, arguments.data(), environ);
   TRIREME_CHECK(error == 0, "cannot start {}: {}; --mpirun PATH says where it is", options.command[0],
@@ -100,7 +99,7 @@ std::optional<int> JobProcess::poll() {
 }
 
 std::vector<int> tagged_processes(const std::string& tag) {
-  const std::string variable = fmt::format("{}={}", kTagVariable, tag);
+  const std::string variable = fmt::format("{}={}", kAttemptVariable, tag);
   std::vector<int> found;
   std::error_code error;
   for (fs::directory_iterator entry("/proc", error), end; !error && entry != end; entry.increment(error)) {

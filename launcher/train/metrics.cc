@@ -42,6 +42,18 @@ std::uintmax_t kept_bytes(const MetricsWriter::Options& options) {
 
 }  // namespace
 
+double recorded_step_seconds(const std::filesystem::path& path, std::int64_t first, std::int64_t last) {
+  double ms = 0;
+  std::ifstream file(path, std::ios::binary);
+  for (std::string text; std::getline(file, text);) {
+    const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (!line.is_object() || !line.contains("step_ms") || !line["step_ms"].is_number()) continue;
+    const std::int64_t step = line.value("step", std::int64_t{0});
+    if (step >= first && step <= last) ms += line["step_ms"].get<double>();
+  }
+  return ms / 1e3;
+}
+
 MetricsWriter::MetricsWriter(Options options) : options_(std::move(options)) {
   const auto& path = options_.path;
   std::error_code error;

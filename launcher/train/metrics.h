@@ -44,6 +44,10 @@ struct EvalMetrics {
       top5;  // part of the targets that are the likeliest, or among the five likeliest
 };
 
+/// The sum of step_ms, in seconds, of the lines of the steps from `first` to `last`. What is damaged or
+/// missing counts nothing.
+double recorded_step_seconds(const std::filesystem::path& path, std::int64_t first, std::int64_t last);
+
 class MetricsWriter {
  public:
   struct Options {

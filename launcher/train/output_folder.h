@@ -15,6 +15,7 @@ struct OutputFolder {
   std::filesystem::path summary() const { return root / "summary.json"; }
   std::filesystem::path trace_json() const { return root / "trace.json"; }
   std::filesystem::path trace_svg() const { return root / "trace.svg"; }
+  std::filesystem::path tensorboard() const { return root / "tensorboard"; }
   std::filesystem::path checkpoints() const { return root / "checkpoints"; }
 };
 

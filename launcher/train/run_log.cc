@@ -32,6 +32,7 @@ RunLog::RunLog(Options options)
 
 void RunLog::step(const StepMetrics& metrics) {
   metrics_.write_step(metrics);
+  if (options_.monitor) options_.monitor->step(metrics);
   progress_.step(metrics, Clock::now());
   RunSummary& summary = options_.summary;
   summary.num_steps = metrics.step;
@@ -52,20 +53,23 @@ void RunLog::step(const StepMetrics& metrics) {
   timed_targets_ += metrics.throughput * metrics.step_ms / 1e3;
 }
 
-void RunLog::eval(std::int64_t step, const EvalMetrics& metrics) {
+void RunLog::eval(std::int64_t step, const EvalMetrics& metrics, double seconds) {
   metrics_.write_eval(step, metrics);
+  if (options_.monitor) options_.monitor->eval(step, metrics, seconds);
   progress_.eval(step, metrics);
   options_.summary.eval_loss = metrics.loss;
   options_.summary.eval_top1 = metrics.top1;
   options_.summary.eval_top5 = metrics.top5;
 }
 
-void RunLog::checkpoint(const std::filesystem::path& folder) {
+void RunLog::checkpoint(const std::filesystem::path& folder, std::int64_t step, double seconds) {
+  if (options_.monitor) options_.monitor->checkpoint(step, seconds);
   options_.summary.checkpoint = folder.string();
 }
 
 void RunLog::finish(const std::string& status, const std::string& state_hash) {
   progress_.finish();
+  if (options_.monitor) options_.monitor->finish();
   RunSummary& summary = options_.summary;
   summary.status = status;
   summary.state_hash = state_hash;

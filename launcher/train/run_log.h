@@ -1,11 +1,13 @@
-// Everything a run leaves for people and scripts: the progress line, metrics.jsonl, summary.json. Rank 0
-// only.
+// Everything a run leaves for people and scripts: the progress line, metrics.jsonl, summary.json, and what
+// observe/ shows to other programs. Rank 0 only.
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "launcher/observe/run_monitor.h"
 #include "launcher/train/metrics.h"
 #include "launcher/train/output_folder.h"
 #include "launcher/train/progress.h"
@@ -22,15 +24,17 @@ class RunLog {
     std::int64_t num_steps = 0;
     std::int64_t log_every = 10;
     bool terminal = false;
-    RunSummary summary;  // what is known at the start; the rest is filled in here
+    RunSummary summary;                             // what is known at the start; the rest is filled in here
+    std::unique_ptr<RunMonitor> monitor = nullptr;  // null: no program looks on
   };
   explicit RunLog(Options options);
 
   void step(const StepMetrics& metrics);
-  void eval(std::int64_t step, const EvalMetrics& metrics);
+  // `seconds`: how long it took.
+  void eval(std::int64_t step, const EvalMetrics& metrics, double seconds);
   /// Notes the number of samples left out so far, each counted once.
   void left_out(std::int64_t count) { options_.summary.num_left_out = count; }
-  void checkpoint(const std::filesystem::path& folder);
+  void checkpoint(const std::filesystem::path& folder, std::int64_t step, double seconds);
   /// A line for people.
   void line(std::string_view text) { progress_.line(text); }
 

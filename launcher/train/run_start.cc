@@ -17,6 +17,7 @@
 #include "launcher/train/evaluation.h"
 #include "launcher/train/image_data.h"
 #include "launcher/train/memory_fit.h"
+#include "launcher/train/monitor_start.h"
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/base/log.h"
 
@@ -228,6 +229,9 @@ void open_log(TrainingRun& run) {
                                .sample_bytes = sample.input.num_elems() * size_bytes(sample.input_dtype)});
   if (!run.is_first()) return;
   write_text_file(run.out.config(), to_toml(run.options.config));
+  const RunSummary summary = initial_summary(run);
+  auto monitor = start_monitor(run, summary);
+  const std::string url = monitor && monitor->server() ? monitor->server()->url() : "";
   run.log =
       std::make_unique<RunLog>(RunLog::Options{.out = run.out,
                                                .resume_step = run.engine->steps_done(),
@@ -235,9 +239,11 @@ void open_log(TrainingRun& run) {
                                                .num_steps = run.num_steps(),
                                                .log_every = run.options.config.log.every,
                                                .terminal = output_is_terminal(run.options.launch),
-                                               .summary = initial_summary(run)});
+                                               .summary = summary,
+                                               .monitor = std::move(monitor)});
   run.watch = std::make_unique<OutputWatch>(run.out);
   run.log->line(describe_start(run));
+  if (!url.empty()) run.log->line("metrics at " + url);
   const std::string accumulation = describe_accumulation(run.engine_options, run.comm().size());
   if (!accumulation.empty()) run.log->line(accumulation);
   const Placement placement{run.engine->groups().mesh, run.engine->hosts()};

@@ -221,11 +221,12 @@ void Trainer::evaluate() {
       run_.watched(fmt::format("the evaluation after step {}", run_.engine->steps_done()));
   EvaluationOptions evaluation = evaluation_of(run_.options.config, run_.data.eval);
   evaluation.workers = num_data_workers(run_.options.config, run_.engine_options.threads);
+  const auto start = Clock::now();
   const EvalMetrics metrics = trireme::evaluate(*run_.engine, evaluation);
   report_left_out();
   if (!run_.is_first()) return;
   const std::int64_t step = run_.engine->steps_done();
-  run_.log->eval(step, metrics);
+  run_.log->eval(step, metrics, ms_since(start) / 1e3);
   if (run_.last_saved_step == step) note_evaluation(run_.store.folder_of(step), metrics.loss);
 }
 
@@ -246,6 +247,7 @@ void Trainer::report_left_out() {
 void Trainer::save(Evaluation evaluation) {
   const Watchdog::Scope watch =
       run_.watched(fmt::format("the checkpoint of step {}", run_.engine->steps_done()));
+  const auto start = Clock::now();
   report_left_out();
   look_at_output();
   RunState state{.step = run_.engine->steps_done(),
@@ -271,7 +273,7 @@ void Trainer::save(Evaluation evaluation) {
   }
   const auto folder = save_checkpoint(run_.store, *run_.engine, state, model);
   run_.last_saved_step = run_.engine->steps_done();
-  if (run_.log) run_.log->checkpoint(folder);
+  if (run_.log) run_.log->checkpoint(folder, run_.last_saved_step, ms_since(start) / 1e3);
 }
 
 ExitCode Trainer::end(ExitCode code) {

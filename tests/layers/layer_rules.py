@@ -33,6 +33,7 @@ VENDOR_HEADERS = (
     (re.compile(r"^nccl[^/]*\.h$"), ("parallel/comm",)),
     (re.compile(r"^(oneapi/dnnl/|dnnl)"), ("kernels/cpu",)),
     (re.compile(r"^(cublas|cudnn|cutlass|cub/|nvtx)"), ("kernels/cuda",)),
+    (re.compile(r"^microhttpd\.h$"), ("launcher/observe",)),
     (re.compile(r"^(cuda[^/]*\.h|cuda/.*)$"), ("kernels/cuda", "parallel/comm")),
 )
 

@@ -32,7 +32,7 @@ TEST_F(RunLogTest, SummaryOfARun) {
     metrics.memory.peak[MemoryCategory::kBatch] = step == 3 ? 70 : 60;
     log.step(metrics);
   }
-  log.eval(4, {.loss = 1.5});
+  log.eval(4, {.loss = 1.5}, /*seconds=*/0.1);
   log.finish("done", "abc");
   EXPECT_EQ(summary()["steps"], 4);
   EXPECT_EQ(summary()["first_step"], 1);

@@ -1,0 +1,17 @@
+// The address that log.listen names.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace trireme {
+
+struct ListenAddress {
+  std::string host;  // a name or a number, without brackets
+  std::string port;  // "0": any free one
+};
+
+/// Reads "127.0.0.1:9464", "localhost:9464" or "[::1]:9464". Throws Error(kInvalidInput) naming the key.
+ListenAddress parse_listen_address(std::string_view text);
+
+}  // namespace trireme

@@ -1,0 +1,47 @@
+// Scalars of a run as TensorBoard reads them: records of TensorFlow's TFRecord format, each an Event message.
+// https://www.tensorflow.org/tutorials/load_data/tfrecord, tensorboard/compat/proto/event.proto
+//
+// Each step's record goes to the system in one piece, so that a process that is killed leaves whole records,
+// and at most one that is cut off: readers stop before it. A run that goes on begins a file of its own, whose
+// first step tells the reader to forget the steps that are made again.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "launcher/train/metrics.h"
+
+namespace trireme {
+
+/// CRC-32C (Castagnoli), RFC 3720, B.4.
+std::uint32_t crc32c(std::string_view bytes);
+
+class TensorBoardFile {
+ public:
+  /// Makes `folder`, and a file in it. Throws Error(kInvalidInput) naming log.tensorboard where it cannot.
+  TensorBoardFile(const std::filesystem::path& folder, double now_s, std::int64_t first_step);
+  TensorBoardFile(const TensorBoardFile&) = delete;
+  TensorBoardFile& operator=(const TensorBoardFile&) = delete;
+  ~TensorBoardFile();
+
+  // Values are rounded to fp32, as the format has them. A record that cannot be written ends the file, with
+  // a warning; the run goes on.
+  void write_step(const StepMetrics& metrics, const std::string& throughput_unit, double now_s);
+  void write_eval(std::int64_t step, const EvalMetrics& metrics, double now_s);
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  using Scalar = std::pair<std::string, double>;
+  void write_scalars(std::int64_t step, std::span<const Scalar> scalars, double now_s);
+  void write_record(std::string_view event);
+
+  std::filesystem::path path_;
+  int fd_ = -1;  // -1: ended
+};
+
+}  // namespace trireme

@@ -1,0 +1,86 @@
+#include "launcher/train/monitor_start.h"
+
+#include <fmt/core.h>
+
+#include "launcher/observe/metrics_file.h"
+#include "launcher/report/plan_details.h"
+#include "launcher/supervise/history.h"
+#include "runtime/base/log.h"
+
+namespace trireme {
+namespace {
+
+MetricLabels info_of(const JobConfig& config, const RunSummary& summary) {
+  const RunLayout& layout = summary.layout;
+  return {{"version", summary.version},
+          {"model", config.model.name},
+          {"parameters", std::to_string(summary.num_parameters)},
+          {"precision", summary.precision},
+          {"device", layout.device},
+          {"communicator", layout.communicator},
+          {"ranks", std::to_string(layout.num_ranks)},
+          {"data_ranks", std::to_string(layout.num_data_ranks)},
+          {"pipeline", std::to_string(layout.num_pipeline_stages)},
+          {"tensor", std::to_string(layout.num_tensor_ranks)},
+          {"zero", std::to_string(layout.zero_stage)},
+          {"recompute_every", std::to_string(layout.recompute_every)},
+          {"hosts", std::to_string(layout.num_hosts)},
+          {"exchange", layout.exchange}};
+}
+
+/// Nothing where this process is not an attempt of the folder's supervisor.
+std::optional<Restarts> restarts_before(const TrainingRun& run) {
+  const std::string& tag = run.options.launch.attempt;
+  if (tag.empty()) return std::nullopt;
+  try {
+    const std::vector<Attempt> attempts = read_attempts(run.out.root);
+    if (attempts.empty() || attempts.back().tag != tag) return std::nullopt;
+    const Attempt& first = attempts.front();
+    return Restarts{.count = static_cast<std::int64_t>(attempts.size()) - 1,
+                    .began_s = static_cast<double>(first.began_s),
+                    .useful_seconds =
+                        recorded_step_seconds(run.out.metrics(), first.first_step, run.engine->steps_done())};
+  } catch (const std::exception& error) {
+    log_warning(fmt::format("the metrics leave restarts and goodput out: {}", error.what()));
+    return std::nullopt;
+  }
+}
+
+RunFacts facts_of(const TrainingRun& run, const RunSummary& summary) {
+  const JobConfig& config = run.options.config;
+  const std::int64_t global_batch = config.train.global_batch;
+  return {.run = std::filesystem::absolute(run.out.root).lexically_normal().string(),
+          .info = info_of(config, summary),
+          .throughput_unit = summary.throughput_unit,
+          .resume_step = run.engine->steps_done(),
+          .num_steps = run.num_steps(),
+          .samples_per_step = global_batch,
+          .targets_per_step = global_batch * run.data.train->targets_per_sample(),
+          .knows_exposed_comm = traits(run.options.device.type).host_memory,
+          .predicted_bytes = run.prediction.memory.peak_total,
+          .limit_bytes = memory_limit(config, run.options.device, run.options.launch.num_local_ranks).bytes,
+          .sent_by_axis = sent_by_axis(run.prediction),
+          .restarts = restarts_before(run)};
+}
+
+}  // namespace
+
+std::unique_ptr<RunMonitor> start_monitor(const TrainingRun& run, const RunSummary& summary) {
+  const LogSection& log = run.options.config.log;
+  if (log.prometheus.empty() && log.listen.empty() && !log.tensorboard) return nullptr;
+  auto monitor = std::make_unique<RunMonitor>(
+      RunMonitor::Options{.metrics_file = log.prometheus.empty() ? std::filesystem::path()
+                                                                 : metrics_file(log.prometheus, run.out.root),
+                          .listen = log.listen,
+                          .tensorboard = log.tensorboard ? run.out.tensorboard() : std::filesystem::path(),
+                          .facts = facts_of(run, summary)});
+  if (monitor->server() && !monitor->server()->is_loopback()) {
+    log_warning(fmt::format(
+        "log.listen = \"{}\": whoever reaches this address can read the metrics of the run, without a "
+        "password; \"127.0.0.1\" is this machine's alone",
+        log.listen));
+  }
+  return monitor;
+}
+
+}  // namespace trireme

@@ -1,0 +1,103 @@
+#include "launcher/observe/metrics_server.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+int port_of(const MetricsServer& server) {
+  return std::stoi(server.url().substr(server.url().rfind(':') + 1));
+}
+
+/// A connection that has sent `text` and waits.
+class Client {
+ public:
+  explicit Client(int port, std::string_view text = "") : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(::send(fd_, text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+  }
+  Client(const Client&) = delete;
+  ~Client() { ::close(fd_); }
+
+  /// All that comes until the server closes.
+  std::string answer() {
+    std::string text;
+    char bytes[4096];
+    for (ssize_t n; (n = ::recv(fd_, bytes, sizeof bytes, 0)) > 0;)
+      text.append(bytes, static_cast<std::size_t>(n));
+    return text;
+  }
+
+ private:
+  int fd_;
+};
+
+std::string request(int port, std::string_view line) {
+  return Client(port, std::string(line) + " HTTP/1.1\r\nHost: x\r\n\r\n").answer();
+}
+
+TEST(MetricsServer, ServesOneText) {
+  int calls = 0;
+  const MetricsServer server("127.0.0.1:0", [&] { return "x " + std::to_string(++calls) + "\n"; });
+  EXPECT_TRUE(server.is_loopback());
+  const int port = port_of(server);
+  const std::string answer = request(port, "GET /metrics");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(answer, HasSubstr("text/plain; version=0.0.4"));
+  EXPECT_TRUE(answer.ends_with("\r\n\r\nx 1\n")) << answer;
+  EXPECT_TRUE(request(port, "GET /metrics?x=1").ends_with("x 2\n"));
+  EXPECT_TRUE(request(port, "HEAD /metrics").ends_with("\r\n\r\n"));
+  EXPECT_THAT(request(port, "GET /"), StartsWith("HTTP/1.1 404 "));
+  EXPECT_THAT(request(port, "DELETE /metrics"), StartsWith("HTTP/1.1 405 "));
+  EXPECT_THAT(Client(port, "nonsense\r\n\r\n").answer(), testing::Not(HasSubstr("200")));
+}
+
+TEST(MetricsServer, APortThatIsTakenIsNamed) {
+  const auto text = [] { return std::string(); };
+  const MetricsServer first("127.0.0.1:0", text);
+  const std::string address = "127.0.0.1:" + std::to_string(port_of(first));
+  try {
+    const MetricsServer second(address, text);
+    FAIL() << "two servers at one port";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidInput);
+    EXPECT_THAT(error.what(), HasSubstr("log.listen = \"" + address + "\""));
+    EXPECT_THAT(error.what(), HasSubstr("in use"));
+  }
+}
+
+TEST(MetricsServer, AnAddressOfEverybodyIsNoLoopback) {
+  const MetricsServer server("0.0.0.0:0", [] { return std::string(); });
+  EXPECT_FALSE(server.is_loopback());
+}
+
+TEST(MetricsServer, ClientsThatSayNothingAreClosedAndMakeRoom) {
+  const MetricsServer server("127.0.0.1:0", [] { return std::string("x 1\n"); });
+  const int port = port_of(server);
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<std::unique_ptr<Client>> silent;
+  // More than are let in, so that this one waits for them to be closed.
+  for (unsigned i = 0; i < MetricsServer::kMaxConnections + 4; ++i)
+    silent.push_back(std::make_unique<Client>(port, "GET /met"));
+  EXPECT_TRUE(request(port, "GET /metrics").ends_with("x 1\n"));
+  EXPECT_EQ(silent.front()->answer(), "");
+  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::seconds(MetricsServer::kMaxSeconds - 1));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,11 @@
+# libmicrohttpd ships no CMake package. Defines the target MicroHttpd::MicroHttpd.
+include(FindPackageHandleStandardArgs)
+find_path(MICROHTTPD_INCLUDE_DIR microhttpd.h)
+find_library(MICROHTTPD_LIBRARY microhttpd)
+find_package_handle_standard_args(MicroHttpd REQUIRED_VARS MICROHTTPD_LIBRARY MICROHTTPD_INCLUDE_DIR)
+if(MicroHttpd_FOUND AND NOT TARGET MicroHttpd::MicroHttpd)
+  add_library(MicroHttpd::MicroHttpd INTERFACE IMPORTED)
+  target_include_directories(MicroHttpd::MicroHttpd INTERFACE ${MICROHTTPD_INCLUDE_DIR})
+  target_link_libraries(MicroHttpd::MicroHttpd INTERFACE ${MICROHTTPD_LIBRARY})
+endif()
+mark_as_advanced(MICROHTTPD_INCLUDE_DIR MICROHTTPD_LIBRARY)
