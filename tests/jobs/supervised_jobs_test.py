@@ -12,19 +12,20 @@ from supervised import SLOWER, Supervised, is_alive, sets
 
 
 class SupervisedJobs(JobTest):
-    _undisturbed = None
+    _undisturbed = {}
 
-    def undisturbed(self):
+    def undisturbed(self, steps):
         """The state at the end of a run that nothing disturbs, on one rank."""
-        if SupervisedJobs._undisturbed is None:
-            self.run_job(0, "undisturbed", *sets(*SLOWER))
-            SupervisedJobs._undisturbed = self.state("undisturbed")
-        return SupervisedJobs._undisturbed
+        if steps not in SupervisedJobs._undisturbed:
+            out = f"undisturbed{steps}"
+            self.run_job(0, out, *sets(*SLOWER, f"train.steps={steps}"))
+            SupervisedJobs._undisturbed[steps] = self.state(out)
+        return SupervisedJobs._undisturbed[steps]
 
-    def check(self, run):
-        self.assertEqual(self.state(run.out.name), self.undisturbed(), run.output())
-        steps = [line["step"] for line in self.metrics(run.out.name) if "loss" in line]
-        self.assertEqual(steps, list(range(1, 41)), "every step has one line")
+    def check(self, run, steps=40):
+        self.assertEqual(self.state(run.out.name), self.undisturbed(steps), run.output())
+        lines = [line["step"] for line in self.metrics(run.out.name) if "loss" in line]
+        self.assertEqual(lines, list(range(1, steps + 1)), "every step has one line")
         self.check_that_nothing_is_left(run)
 
     def check_that_nothing_is_left(self, run):
@@ -74,7 +75,8 @@ class SupervisedJobs(JobTest):
     def test_fewer_ranks_when_hosts_lose_slots_and_more_when_they_come_back(self):
         hosts = self.folder / "hosts"
         hosts.write_text("localhost slots=4\n")
-        run = Supervised(self, "shrunk", "--hosts", hosts, ranks="2:4", keys=("train.steps=40",))
+        steps = 160  # seconds: the hosts are looked at once in a second
+        run = Supervised(self, "shrunk", "--hosts", hosts, ranks="2:4", keys=(f"train.steps={steps}",))
         run.wait_for_step(12)
         hosts.write_text("localhost slots=3  # which do not divide the batch\n")
         os.kill(run.rank(3), signal.SIGKILL)
@@ -83,7 +85,7 @@ class SupervisedJobs(JobTest):
         run.end()
         self.assertEqual([event["ranks"] for event in run.events("begin")][:2], [4, 2], run.output())
         self.assertEqual([event["ranks"] for event in run.events("begin")][2:], [4], run.output())
-        self.check(run)
+        self.check(run, steps)
 
     def test_a_step_that_fails_three_times_is_reported(self):
         run = Supervised(self, "hopeless", keys=("optimizer.lr=1e38", "optimizer.grad_clip=0"))
