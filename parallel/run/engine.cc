@@ -1,5 +1,7 @@
 #include "parallel/run/engine.h"
 
+#include <chrono>
+
 #include "parallel/foresee/block_work.h"
 #include "parallel/layout/fp8_support.h"
 #include "parallel/layout/gradient_dtype.h"
@@ -136,9 +138,11 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                            .tensor = tensor_.get(),
                            .watchdog = watchdog_.get(),
                            .recompute = options.recompute});
+  clock_ = std::make_unique<PhaseClock>(groups_);
   tied_ = std::make_unique<TiedParameters>(*parts_);
   tied_->share();
   executor_ = std::make_unique<Executor>(*parts_, *tied_);
+  executor_->time_actions(clock_.get());
   scaler_ = std::make_unique<LossScaler>(ctx_, options.loss_scale);
   records_ = std::make_unique<StepRecords>(ctx_, batch_.per_rank() * groups_.mesh.size(Axis::kData));
   optimizer_step_ = std::make_unique<OptimizerStep>(
@@ -250,6 +254,15 @@ ExecutionInput Engine::step_input(const BatchSource& source, std::int64_t num_ta
           .gradient_scale = scaler_->scale()};
 }
 
+BatchSource Engine::timed(const BatchSource& source) const {
+  return [&source, clock = clock_.get()](std::int64_t first, std::int64_t count) {
+    const auto start = std::chrono::steady_clock::now();
+    HostBatch batch = source(first, count);
+    clock->add_data_wait(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    return batch;
+  };
+}
+
 StepResult Engine::step(const BatchSource& source, std::int64_t num_targets, double lr) {
   TRIREME_CHECK(num_pending() == 0, "{} step(s) wait to be collected before another one is asked for",
                 num_pending());
@@ -265,7 +278,8 @@ void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, d
   const std::int64_t sent_before = groups_.sent_bytes();
   const double exposed_before = groups_.exposed_ms();
   optimizer_step_->set_learning_rate(lr);
-  ExecutionInput input = step_input(source, num_targets, steps_done_);
+  clock_->reset();
+  ExecutionInput input = step_input(timed(source), num_targets, steps_done_);
   MemoryStats memory;
   const Tensor losses = run_step(input, memory);
   if (!graph_ || !graph_->replayed()) enqueued_bytes_ = groups_.sent_bytes() - sent_before;
@@ -274,7 +288,8 @@ void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, d
                 {.step = steps_done_,
                  .memory = memory,
                  .sent_bytes = enqueued_bytes_,
-                 .comm_wait_ms = groups_.exposed_ms() - exposed_before},
+                 .comm_wait_ms = groups_.exposed_ms() - exposed_before,
+                 .phases = is_asynchronous() ? std::nullopt : std::optional(clock_->phases())},
                 losses, optimizer_step_->grad_norm(), *scaler_, statistics_->num_clipped());
 }
 

@@ -182,6 +182,8 @@ class Engine {
   Tensor run_step(ExecutionInput& input, MemoryStats& memory);
   /// `step` counts from 0.
   ExecutionInput step_input(const BatchSource& source, std::int64_t num_targets, std::int64_t step) const;
+  /// The same batches; what they are waited for is timed. `source` outlives it.
+  BatchSource timed(const BatchSource& source) const;
   const RankPlan& own_plan(const StepPlan& plan) const {
     return plan.ranks[static_cast<std::size_t>(groups_.world->rank())];
   }
@@ -207,6 +209,7 @@ class Engine {
   std::unique_ptr<DryRun> dry_run_;         // null: nothing runs before it has to
   std::optional<RankParts> parts_;
   std::unique_ptr<TiedParameters> tied_;
+  std::unique_ptr<PhaseClock> clock_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<LossScaler> scaler_;
   std::unique_ptr<StepRecords> records_;

@@ -25,12 +25,16 @@ Tensor Executor::run(const RankPlan& plan, const ExecutionInput& input, Optimize
           .compute = StageCompute(parts_, input),
           .messages = BoundaryMessages(parts_, input, plan.send_window)};
   const bool is_replay = input.observe_leaves != nullptr;
+  PhaseClock* const clock = is_replay ? nullptr : clock_;
+  if (clock != nullptr) clock->start();
   for (std::size_t i = 0; i < plan.actions.size(); ++i) {
     if (is_replay && !traits(plan.actions[i].kind).replayed) continue;
     play_named(run, plan.actions[i], i);
+    if (clock != nullptr) clock->lap(traits(plan.actions[i].kind).spent);
     if (observer_ && !is_replay) observer_(i);
   }
   run.messages.finish_sends();
+  if (clock != nullptr) clock->lap(TimeSpent::kExchange);
   return run.losses;
 }
 
