@@ -151,9 +151,10 @@ struct CheckpointSection {
 struct LogSection {
   std::int64_t every = 10;
   std::int64_t state_hash_every = 0;
-  std::int64_t trace_step = 0;
+  TraceSteps trace_step;
   std::string prometheus;  // empty: no file
   std::string listen;      // empty: no server
+  GpuSensorChoice gpus = GpuSensorChoice::kJob;
   bool tensorboard = false;
 };
 

@@ -108,19 +108,19 @@ void check_config(const JobConfig& config) {
   TRIREME_CHECK(!config.optimizer.nesterov || config.optimizer.momentum > 0,
                 "optimizer.nesterov needs a momentum, but optimizer.momentum = 0");
   TRIREME_CHECK(
-      !config.parallel.cuda_graph || config.log.trace_step == 0,
+      !config.parallel.cuda_graph || config.log.trace_step.first == 0,
       "log.trace_step = {}: a step that parallel.cuda_graph replays has no actions to time; set one "
       "of them to its default",
-      config.log.trace_step);
+      to_word(config.log.trace_step));
   TRIREME_CHECK(!config.parallel.cuda_graph || !family_of(config.model).data.masks_tokens,
                 "parallel.cuda_graph replays a step as it was recorded, and a {}'s number of targets differs "
                 "from step to step: set it to false",
                 config.model.name);
   if (!config.log.prometheus.empty()) check_metrics_path(config.log.prometheus);
   if (!config.log.listen.empty()) parse_listen_address(config.log.listen);
-  TRIREME_CHECK(config.log.trace_step <= config.train.steps,
-                "log.trace_step = {} is beyond the last step, train.steps = {}", config.log.trace_step,
-                config.train.steps);
+  TRIREME_CHECK(config.log.trace_step.last <= config.train.steps,
+                "log.trace_step = {} is beyond the last step, train.steps = {}",
+                to_word(config.log.trace_step), config.train.steps);
   TRIREME_CHECK(!to_word(config.checkpoint.resume).empty(),
                 "checkpoint.resume is empty: \"auto\", \"never\" or the path of a checkpoint");
 }

@@ -94,8 +94,9 @@ TEST(ConfigCheck, KeysThatNeedEachOther) {
               HasSubstr("data.pack = true packs documents"));
   EXPECT_THAT(check_error([](JobConfig& c) { c.data.kind = DataKind::kDocuments; }),
               HasSubstr("data.kind = \"documents\" is not what gpt is trained on"));
-  EXPECT_THAT(check_error([](JobConfig& c) { c.log.trace_step = c.train.steps + 1; }),
-              HasSubstr("is beyond the last step, train.steps"));
+  EXPECT_THAT(
+      check_error([](JobConfig& c) { c.log.trace_step.first = c.log.trace_step.last = c.train.steps + 1; }),
+      HasSubstr("is beyond the last step, train.steps"));
   EXPECT_THAT(check_error([](JobConfig& c) { c.checkpoint.resume = from_word<Resume>(""); }),
               HasSubstr("checkpoint.resume"));
   JobConfig synthetic = valid_job();
