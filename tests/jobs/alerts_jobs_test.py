@@ -171,9 +171,9 @@ class Job:
 
 class Alerts(JobTest):
     def setUp(self):
-        super().setUp()
         if not shutil.which("prometheus"):
             self.skipTest("prometheus is missing: apt-get install prometheus")
+        super().setUp()
         self.gpus = self.folder / "gpus"
         self.gpus.write_text("")
         path = OPTIONS.fake_nvml + ":" + os.environ.get("LD_LIBRARY_PATH", "")
