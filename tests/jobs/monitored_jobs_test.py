@@ -7,6 +7,7 @@ examples/monitoring, beside what a job shows.
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -188,7 +189,9 @@ class MonitoredJobs(JobTest):
                 break
         host, port = line.split("/")[2].split(":")
         clients = []
-        for _ in range(300):
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(limit[1], 4096), limit[1]))
+        for _ in range(2000):
             client = socket.socket()
             client.setblocking(False)
             client.connect_ex((host, int(port)))
