@@ -46,10 +46,10 @@ struct TileGrid {
   std::int64_t tiles, heads, samples;
 };
 
-/// Launches one block per tile of B rows, head and sample.
+/// Launches one block of `threads` per tile of B rows, head and sample.
 template <class... Params, class... Args>
-void launch_tiles(const KernelContext& exec, const char* op, const TileGrid& of, std::size_t shared_bytes,
-                  void (*kernel)(Params...), Args&&... args) {
+void launch_tiles(const KernelContext& exec, const char* op, const TileGrid& of, int threads,
+                  std::size_t shared_bytes, void (*kernel)(Params...), Args&&... args) {
   TRIREME_CHECK(of.samples <= 65535,
                 "{} on cuda: {} samples are too many for one launch; use a smaller micro-batch", op,
                 of.samples);
@@ -57,7 +57,7 @@ void launch_tiles(const KernelContext& exec, const char* op, const TileGrid& of,
   dim3 grid = grid_of(of.tiles);
   grid.y = static_cast<unsigned>(of.heads);
   grid.z = static_cast<unsigned>(of.samples);
-  launch(exec, op, grid, kTileThreads, shared_bytes, kernel, std::forward<Args>(args)...);
+  launch(exec, op, grid, threads, shared_bytes, kernel, std::forward<Args>(args)...);
 }
 
 template <class Args>

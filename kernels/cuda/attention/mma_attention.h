@@ -1,0 +1,17 @@
+// Attention of fp32 on tensor cores: tf32 factors for MathMode::kTf32, and for kFp32 three products for one
+// ([Note: three products for one] in tf32_mma.cuh). Heads as in native_attention.h, dropout too.
+#pragma once
+
+#include "kernels/backend.h"
+
+namespace trireme::cuda {
+
+/// For fp32 on cards from sm_80 on that this build has code for. Others are told once.
+bool suits_tensor_cores(const KernelContext& exec, DType dtype);
+
+void mma_attention_fwd(const KernelContext& exec, const AttentionFwdArgs& args);
+/// No atomics: one kernel sums the gradients of keys and values, another those of queries. `delta`
+/// [B, num_heads, T] is rowsum(dout * out).
+void mma_attention_bwd(const KernelContext& exec, const AttentionBwdArgs& args, const float* delta);
+
+}  // namespace trireme::cuda
