@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/attention/attention_tile.cuh"
+#include "kernels/cuda/attention/tf32_mma.cuh"
 #include "kernels/cuda/dynamic_shared.cuh"
 
 namespace trireme::cuda {
@@ -58,6 +59,16 @@ void launch_tiles(const KernelContext& exec, const char* op, const TileGrid& of,
   grid.y = static_cast<unsigned>(of.heads);
   grid.z = static_cast<unsigned>(of.samples);
   launch(exec, op, grid, threads, shared_bytes, kernel, std::forward<Args>(args)...);
+}
+
+/// Calls run(T{}, precision) with the element type and what tensor cores make of it: tf32 holds 16 bits.
+template <class Run>
+void for_mma_type(const char* op, DType dtype, MathMode math, Run run) {
+  using Tf32 = std::integral_constant<MmaPrecision, MmaPrecision::kTf32>;
+  if (dtype == DType::kFloat32 && math != MathMode::kTf32) {
+    return run(float{}, std::integral_constant<MmaPrecision, MmaPrecision::kThreeTf32>{});
+  }
+  for_float_type(op, dtype, [&]<class T>(T) { run(T{}, Tf32{}); });
 }
 
 template <class Args>

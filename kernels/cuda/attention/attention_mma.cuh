@@ -92,21 +92,21 @@ __device__ float mma_factor(float x) {
 
 /// Writes row `row` of a product's [16, 8 kTiles], times `factor`; `half` says which of the lane's two rows
 /// it is, `first_col` is the product's first column.
-template <int kTiles>
-__device__ void store_mma_row(const AttentionProblem& a, HeadRows<float> rows, std::int64_t row, int half,
+template <int kTiles, class T>
+__device__ void store_mma_row(const AttentionProblem& a, HeadRows<T> rows, std::int64_t row, int half,
                               const float (&sum)[kTiles][4], float factor, int first_col = 0) {
   const MmaLane lane = mma_lane();
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
     const int col = first_col + n * kMmaCols + 2 * lane.t;
-    float* out = rows.first + row * rows.pitch + col;
+    T* out = rows.first + row * rows.pitch + col;
     const float v[2] = {sum[n][2 * half] * factor, sum[n][2 * half + 1] * factor};
     if (a.packed) {
       if (col < a.head_dim) store<2>(out, v);
     } else {
 #pragma unroll
       for (int w = 0; w < 2; ++w) {
-        if (col + w < a.head_dim) out[w] = v[w];
+        if (col + w < a.head_dim) out[w] = from_float<T>(v[w]);
       }
     }
   }

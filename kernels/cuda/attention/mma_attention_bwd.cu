@@ -21,7 +21,8 @@ constexpr std::size_t mma_bwd_queries_shared_bytes() {
 struct QueryRows {
   float lse[2], delta[2];
 };
-__device__ QueryRows query_rows(const AttentionProblem& a, const BwdPointers<float>& x, std::int64_t sample,
+template <class T>
+__device__ QueryRows query_rows(const AttentionProblem& a, const BwdPointers<T>& x, std::int64_t sample,
                                 std::int64_t head, std::int64_t query) {
   const std::int64_t first = (sample * a.num_heads + head) * a.seq_len;
   QueryRows rows{};
@@ -69,9 +70,9 @@ __device__ void share_mma_product(float* p, const float (&values)[kTiles][4]) {
 }
 
 // Eight warps: of a [B, B] product each has 16 rows of queries, of a [B, D] product 16 rows of keys.
-template <MmaPrecision kPrecision, int B, int D, bool kDropout>
+template <class T, MmaPrecision kPrecision, int B, int D, bool kDropout>
 __global__ void __launch_bounds__(kTileThreads)
-    mma_attention_bwd_keys_kernel(AttentionProblem a, BwdPointers<float> x) {
+    mma_attention_bwd_keys_kernel(AttentionProblem a, BwdPointers<T> x) {
   constexpr int kRowWarps = B / kMmaRows, kColWarps = kTileThreads / kWarp / kRowWarps;
   constexpr int kScoreTiles = B / kColWarps / kMmaCols, kTiles = D / kColWarps / kMmaCols;
   constexpr int kPitch = D + kTilePad;
@@ -89,8 +90,8 @@ __global__ void __launch_bounds__(kTileThreads)
   // Keys are seen by the queries of their documents.
   const TokenRange seen = documents_of_tile<B>(a, sample, first_key);
   const std::int64_t first_tile = a.causal ? first_key : seen.first;
-  const auto load = [&](HeadRows<const float> rows, std::int64_t first, float* tile) {
-    load_tile<B, D, float>(a, rows, first, tile, [](float v) { return mma_factor<kPrecision>(v); });
+  const auto load = [&](HeadRows<const T> rows, std::int64_t first, float* tile) {
+    load_tile<B, D, T>(a, rows, first, tile, [](float v) { return mma_factor<kPrecision>(v); });
   };
 
   load(key_rows(x.qkv, a, sample, kv_head), first_key, keys);
@@ -126,9 +127,9 @@ __global__ void __launch_bounds__(kTileThreads)
   }
 }
 
-template <MmaPrecision kPrecision, int B, int D, bool kDropout>
+template <class T, MmaPrecision kPrecision, int B, int D, bool kDropout>
 __global__ void __launch_bounds__(kMmaThreads<B>)
-    mma_attention_bwd_queries_kernel(AttentionProblem a, BwdPointers<float> x) {
+    mma_attention_bwd_queries_kernel(AttentionProblem a, BwdPointers<T> x) {
   constexpr int kTiles = B / kMmaCols, kPitch = D + kTilePad;
   float* queries = dynamic_shared();
   float* douts = queries + kTileFloats<B, D>;
@@ -142,9 +143,9 @@ __global__ void __launch_bounds__(kMmaThreads<B>)
   const std::int64_t query = first_query + warp_row + lane.g;  // and query + 8
   const TokenRange seen = documents_of_tile<B>(a, sample, first_query);
   const std::int64_t end = a.causal && first_query + B < seen.end ? first_query + B : seen.end;
-  const auto load = [&](HeadRows<const float> rows, std::int64_t first, float* tile) {
-    load_tile<B, D, float, kMmaThreads<B>>(a, rows, first, tile,
-                                           [](float v) { return mma_factor<kPrecision>(v); });
+  const auto load = [&](HeadRows<const T> rows, std::int64_t first, float* tile) {
+    load_tile<B, D, T, kMmaThreads<B>>(a, rows, first, tile,
+                                       [](float v) { return mma_factor<kPrecision>(v); });
   };
 
   load(packed_rows(x.qkv, a, sample, head), first_query, queries);
@@ -174,36 +175,38 @@ __global__ void __launch_bounds__(kMmaThreads<B>)
   }
 }
 
-template <MmaPrecision kPrecision>
+template <class T, MmaPrecision kPrecision>
 void run_bwd(const KernelContext& exec, const AttentionBwdArgs& args, const float* delta) {
   const PackedHeads heads = packed_heads(args);
   const std::int64_t samples = args.qkv.shape[0], seq_len = args.qkv.shape[1];
   const AttentionProblem a = problem_of(
-      args, rows_are_packable(heads.dim, sizeof(float), {args.qkv.data, args.dout.data, args.dqkv.data}));
-  const BwdPointers<float> pointers{.dout = args.dout.as<float>(),
-                                    .qkv = args.qkv.as<float>(),
-                                    .lse = args.lse.as<float>(),
-                                    .delta = delta,
-                                    .dqkv = args.dqkv.as<float>()};
+      args, rows_are_packable(heads.dim, sizeof(T), {args.qkv.data, args.dout.data, args.dqkv.data}));
+  const BwdPointers<T> pointers{.dout = args.dout.as<T>(),
+                                .qkv = args.qkv.as<T>(),
+                                .lse = args.lse.as<float>(),
+                                .delta = delta,
+                                .dqkv = args.dqkv.as<T>()};
   const auto bytes_of = [](auto tile) { return mma_bwd_keys_shared_bytes<tile.B, tile.D>(); };
   for_tile(exec, "attention_bwd", heads.dim, args.dropout_p > 0.0f, bytes_of, [&](auto tile) {
     constexpr int B = decltype(tile)::B, D = decltype(tile)::D;
     constexpr bool kDropout = decltype(tile)::kDropout;
     const std::int64_t tiles = ceil_div(seq_len, B);
     launch_tiles(exec, "attention_bwd", {tiles, heads.keys, samples}, kTileThreads,
-                 mma_bwd_keys_shared_bytes<B, D>(), mma_attention_bwd_keys_kernel<kPrecision, B, D, kDropout>,
-                 a, pointers);
+                 mma_bwd_keys_shared_bytes<B, D>(),
+                 mma_attention_bwd_keys_kernel<T, kPrecision, B, D, kDropout>, a, pointers);
     launch_tiles(exec, "attention_bwd", {tiles, heads.queries, samples}, kMmaThreads<B>,
                  mma_bwd_queries_shared_bytes<B, D>(),
-                 mma_attention_bwd_queries_kernel<kPrecision, B, D, kDropout>, a, pointers);
+                 mma_attention_bwd_queries_kernel<T, kPrecision, B, D, kDropout>, a, pointers);
   });
 }
 
 }  // namespace
 
 void mma_attention_bwd(const KernelContext& exec, const AttentionBwdArgs& args, const float* delta) {
-  if (args.math == MathMode::kTf32) return run_bwd<MmaPrecision::kTf32>(exec, args, delta);
-  run_bwd<MmaPrecision::kThreeTf32>(exec, args, delta);
+  for_mma_type("attention_bwd", args.qkv.dtype, args.math,
+               [&]<class T, MmaPrecision kPrecision>(T, std::integral_constant<MmaPrecision, kPrecision>) {
+                 run_bwd<T, kPrecision>(exec, args, delta);
+               });
 }
 
 }  // namespace trireme::cuda

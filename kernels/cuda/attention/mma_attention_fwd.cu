@@ -53,9 +53,9 @@ __device__ void add_scores(const AttentionProblem& a, std::int64_t sample, std::
   }
 }
 
-template <MmaPrecision kPrecision, int B, int D, bool kDropout>
+template <class T, MmaPrecision kPrecision, int B, int D, bool kDropout>
 __global__ void __launch_bounds__(kMmaThreads<B>)
-    mma_attention_fwd_kernel(AttentionProblem a, const float* qkv, float* out, float* lse) {
+    mma_attention_fwd_kernel(AttentionProblem a, const T* qkv, T* out, float* lse) {
   float* queries = dynamic_shared();
   float* keys = queries + kTileFloats<B, D>;
   float* values = keys + kTileFloats<B, D>;
@@ -66,9 +66,9 @@ __global__ void __launch_bounds__(kMmaThreads<B>)
   const std::int64_t query = first_query + lane.warp * kMmaRows + lane.g;  // and query + 8
   const TokenRange seen = documents_of_tile<B>(a, sample, first_query);
   const std::int64_t end = a.causal && first_query + B < seen.end ? first_query + B : seen.end;
-  const auto load = [&](HeadRows<const float> rows, std::int64_t first, float* tile) {
-    load_tile<B, D, float, kMmaThreads<B>>(a, rows, first, tile,
-                                           [](float x) { return mma_factor<kPrecision>(x); });
+  const auto load = [&](HeadRows<const T> rows, std::int64_t first, float* tile) {
+    load_tile<B, D, T, kMmaThreads<B>>(a, rows, first, tile,
+                                       [](float x) { return mma_factor<kPrecision>(x); });
   };
 
   load(packed_rows(qkv, a, sample, head), first_query, queries);
@@ -98,19 +98,19 @@ __global__ void __launch_bounds__(kMmaThreads<B>)
   }
 }
 
-template <MmaPrecision kPrecision>
+template <class T, MmaPrecision kPrecision>
 void run_fwd(const KernelContext& exec, const AttentionFwdArgs& args) {
   const PackedHeads heads = packed_heads(args);
   const std::int64_t samples = args.qkv.shape[0], seq_len = args.qkv.shape[1];
   const AttentionProblem a =
-      problem_of(args, rows_are_packable(heads.dim, sizeof(float), {args.qkv.data, args.out.data}));
+      problem_of(args, rows_are_packable(heads.dim, sizeof(T), {args.qkv.data, args.out.data}));
   const auto bytes_of = [](auto tile) { return mma_fwd_shared_bytes<tile.B, tile.D>(); };
   for_tile(exec, "attention_fwd", heads.dim, args.dropout_p > 0.0f, bytes_of, [&](auto tile) {
     constexpr int B = decltype(tile)::B, D = decltype(tile)::D;
     launch_tiles(exec, "attention_fwd", {ceil_div(seq_len, B), heads.queries, samples}, kMmaThreads<B>,
                  mma_fwd_shared_bytes<B, D>(),
-                 mma_attention_fwd_kernel<kPrecision, B, D, decltype(tile)::kDropout>, a,
-                 args.qkv.as<float>(), args.out.as<float>(), args.lse.as<float>());
+                 mma_attention_fwd_kernel<T, kPrecision, B, D, decltype(tile)::kDropout>, a, args.qkv.as<T>(),
+                 args.out.as<T>(), args.lse.as<float>());
   });
 }
 
@@ -130,21 +130,22 @@ int newest_code_for(int capability) {
 }  // namespace
 
 bool suits_tensor_cores(const KernelContext& exec, DType dtype) {
-  if (dtype != DType::kFloat32) return false;
   int major = 0, minor = 0;
   check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, exec.device.index),
         "cudaDeviceGetAttribute");
   check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, exec.device.index),
         "cudaDeviceGetAttribute");
   if (newest_code_for(10 * major + minor) >= 80) return true;
-  stream_of(exec).slow_paths().tell("fp32 attention without tensor cores of sm_80",
+  stream_of(exec).slow_paths().tell(fmt::format("{} attention without tensor cores of sm_80", name(dtype)),
                                     "the slower native kernel runs");
   return false;
 }
 
 void mma_attention_fwd(const KernelContext& exec, const AttentionFwdArgs& args) {
-  if (args.math == MathMode::kTf32) return run_fwd<MmaPrecision::kTf32>(exec, args);
-  run_fwd<MmaPrecision::kThreeTf32>(exec, args);
+  for_mma_type("attention_fwd", args.qkv.dtype, args.math,
+               [&]<class T, MmaPrecision kPrecision>(T, std::integral_constant<MmaPrecision, kPrecision>) {
+                 run_fwd<T, kPrecision>(exec, args);
+               });
 }
 
 }  // namespace trireme::cuda

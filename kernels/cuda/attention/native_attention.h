@@ -1,6 +1,6 @@
-// Attention by native kernels: any dtype, head size up to 256, and dropout. fp32 runs on tensor cores where
-// the card has them (mma_attention.h). 16-bit types are computed with in fp32 on the plain cores, and so
-// better served by the library where it can.
+// Attention by native kernels: any dtype, head size up to 256, and dropout. On tensor cores where the card
+// has them (mma_attention.h), else in fp32 arithmetic on the plain cores. 16-bit types are better served by
+// the library where it can.
 #pragma once
 
 #include "kernels/backend.h"

@@ -78,7 +78,8 @@ class MmaAttention : public ::testing::Test {
   }
 
   // Output, lse and gradients of two grouped heads each, in documents, within several tiles.
-  static Outputs run(const Rig& rig, MathMode math, std::int64_t head_dim = 40, float dropout_p = 0.0f) {
+  static Outputs run(const Rig& rig, MathMode math, std::int64_t head_dim = 40, float dropout_p = 0.0f,
+                     DType dtype = DType::kFloat32) {
     const std::int64_t samples = 2, seq_len = 150, heads = 4, kv_heads = 2;
     std::vector<float> values;
     for (std::int64_t i = 0; i < samples * seq_len * (heads + 2 * kv_heads) * head_dim; ++i) {
@@ -90,11 +91,12 @@ class MmaAttention : public ::testing::Test {
       bounds.push_back(second ? 90 : 0);
       bounds.push_back(second ? 150 : 90);
     }
-    const DeviceArray qkv = rig.upload({samples, seq_len, (heads + 2 * kv_heads) * head_dim}, values);
+    const DeviceArray qkv = rig.upload({samples, seq_len, (heads + 2 * kv_heads) * head_dim}, values, dtype);
     values.resize(static_cast<std::size_t>(samples * seq_len * heads * head_dim));
-    const DeviceArray dout = rig.upload({samples, seq_len, heads * head_dim}, values),
+    const DeviceArray dout = rig.upload({samples, seq_len, heads * head_dim}, values, dtype),
                       key_bounds = rig.upload({samples, seq_len, 2}, bounds);
-    const DeviceArray out = rig.poisoned(dout.view().shape), dqkv = rig.poisoned(qkv.view().shape),
+    const DeviceArray out = rig.poisoned(dout.view().shape, dtype),
+                      dqkv = rig.poisoned(qkv.view().shape, dtype),
                       lse = rig.poisoned({samples, heads, seq_len});
     const float scale = 1.0f / std::sqrt(static_cast<float>(head_dim));
     rig.run(AttentionFwdArgs{.qkv = qkv,
@@ -140,6 +142,23 @@ TEST_F(MmaAttention, CardsBeforeSm80RunThePlainKernel) {
       EXPECT_LT(error(tf32[i], plain[i]), 1e-3) << i;
       EXPECT_GT(error(tf32[i], plain[i]), 5e-6) << i;
     }
+  }
+}
+
+// Their factors are exact; probabilities and scores' gradients are rounded as the library rounds them, or
+// less.
+TEST_F(MmaAttention, SixteenBitsRunOnTensorCoresToo) {
+  for (const auto& [dtype, roundoff] :
+       {std::pair(DType::kFloat16, 0x1p-11), std::pair(DType::kBFloat16, 0x1p-8)}) {
+    emulation::compute_capability() = 90;
+    const Outputs outputs = run(Rig(DeviceType::kCuda, 1), MathMode::kFp32, 40, 0.0f, dtype);
+    emulation::compute_capability() = 75;
+    const Outputs plain = run(Rig(DeviceType::kCuda, 1), MathMode::kFp32, 40, 0.0f, dtype);
+    EXPECT_FALSE(same_bits(outputs[0], plain[0]));
+    EXPECT_LT(error(outputs[0], plain[0]), roundoff);
+    EXPECT_LT(error(outputs[1], plain[1]), 2e-6);
+    EXPECT_FALSE(same_bits(outputs[2], plain[2]));
+    EXPECT_LT(error(outputs[2], plain[2]), 2 * roundoff);
   }
 }
 
