@@ -34,7 +34,7 @@ Activations BertEmbedding::forward(Context& ctx, const Activations&, const Batch
     x = ops::embedding(ctx, batch.inputs, tokens_, positions_);
   }
   x = ops::add(ctx, x, ops::embedding(ctx, types, types_));
-  x = ops::dropout(ctx, ops::layer_norm(ctx, x, norm_weight_, norm_bias_, kBertNormEpsilon), dropout_);
+  x = ops::dropout(ctx, ops::layer_norm(ctx, x, norm_weight_, norm_bias_, {.epsilon = kBertNormEpsilon}), dropout_);
   if (!has_documents) return {x};
   return {x, batch.key_bounds};
 }

@@ -28,7 +28,7 @@ MaskedTokenHead::MaskedTokenHead(std::int64_t vocab, std::int64_t hidden) : Bloc
 Activations MaskedTokenHead::forward(Context& ctx, const Activations& input, const Batch& batch) const {
   Tensor x = ops::linear(ctx, input.at(0), transform_weight_,
                          {.bias = transform_bias_, .activation = Activation::kGelu});
-  x = ops::layer_norm(ctx, x, norm_weight_, norm_bias_, kBertNormEpsilon);
+  x = ops::layer_norm(ctx, x, norm_weight_, norm_bias_, {.epsilon = kBertNormEpsilon});
   Tensor logits = ops::linear(ctx, x, weight_, {.bias = bias_});
   if (!batch.targets.defined()) return {std::move(logits)};
   return {ops::softmax_cross_entropy(ctx, std::move(logits), batch.targets, batch.inv_num_targets)};

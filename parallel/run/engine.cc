@@ -57,8 +57,21 @@ EngineOptions on_hosts(EngineOptions options, const Communicator& world) {
   return options;
 }
 
+// Throws where a block has no shards of a sequence.
+void check_sequence(const EngineOptions& options, const BlockList& blocks) {
+  if (!options.sequence) return;
+  for (const auto& block : blocks) {
+    TRIREME_CHECK(block->sequence_calls().has_value(),
+                  "EngineOptions::sequence: block '{}' has no rows of a sequence that tensor ranks could share",
+                  block->name());
+  }
+}
+
 // What does not go together with stages, with the reason.
 const EngineOptions& checked(const EngineOptions& options) {
+  TRIREME_CHECK(!options.sequence || options.tensor > 1,
+                "EngineOptions::sequence wants EngineOptions::tensor = 2 or more: one rank has nobody to share "
+                "a sequence with");
   if (options.pipeline.stages == 1) {
     TRIREME_CHECK(options.pipeline.chunks == 1,
                   "EngineOptions::pipeline.chunks = {} wants EngineOptions::pipeline.stages = 2 or more: one "
@@ -99,13 +112,15 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
       optimizer_(make_optimizer(options.optimizer)),
       watchdog_(watch_over(comm, options.timeout_s)) {
   const Watchdog::Scope watch(watchdog_.get(), "the making of the engine");
+  check_sequence(options_, *blocks_);
   if (ctx_.backend->native_stream != nullptr) comm->bind_stream(ctx_.backend->native_stream(ctx_.exec));
   if (stages_.pipeline > 1) {
-    shapes_ = std::make_unique<BoundaryShapes>(*blocks_, options.precision, *options.sample);
+    shapes_ = std::make_unique<BoundaryShapes>(*blocks_, options.precision, *options.sample,
+                                               options.sequence ? options.tensor : 1);
   }
   check_fp8(ctx_, layout_);
   if (groups_.spans(Axis::kTensor)) {
-    tensor_ = std::make_unique<TensorExchange>(*groups_.along(Axis::kTensor));
+    tensor_ = std::make_unique<TensorExchange>(*groups_.along(Axis::kTensor), options.sequence);
     ctx_.tensor = tensor_.get();
   }
   dry_run_ = make_dry_run();
@@ -188,9 +203,11 @@ PlanOptions Engine::plan_options() const {
   const ShardedState sharded = sharded_by(options_.zero);
   std::vector<bool> statistics;
   for (const auto& block : *blocks_) statistics.push_back(has_statistics(*block, options_.precision));
-  std::vector<TensorSums> tensor_sums;
-  if (groups_.spans(Axis::kTensor)) {
-    for (const auto& block : *blocks_) tensor_sums.push_back(block->tensor_sums());
+  std::vector<TensorCalls> tensor_calls;
+  for (const auto& block : *blocks_) {
+    if (!groups_.spans(Axis::kTensor)) break;
+    tensor_calls.push_back(options_.sequence ? block->sequence_calls().value_or(TensorCalls{})
+                                             : block->tensor_calls());
   }
   return {.shard_state = sharded.optimizer,
           .shard_parameters = sharded.parameters,
@@ -203,7 +220,7 @@ PlanOptions Engine::plan_options() const {
           .schedule = options_.pipeline.schedule,
           .stages = stages_,
           .ties = trained_ties(layout_, stages_),
-          .tensor_sums = tensor_sums,
+          .tensor_calls = tensor_calls,
           .statistics = statistics,
           .only_rank = options_.planning == Planning::kOwnRank ? groups_.world->rank() : -1};
 }

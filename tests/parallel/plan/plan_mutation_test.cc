@@ -22,6 +22,7 @@ struct Case {
   PipelineSchedule schedule = kOneForwardOneBackward;
   bool keep_gathered = false, accumulate_unsharded = false, tied = false;
   int units = 6, tensor = 1, per_host = 1;
+  bool sequence = false;
 
   std::string to_string() const {
     return fmt::format(
@@ -49,8 +50,12 @@ struct Case {
                         .schedule = schedule,
                         .stages = StageMap::even({.num_units = units, .pipeline = stages, .chunks = chunks})};
     if (tensor > 1) {
-      options.tensor_sums.assign(static_cast<std::size_t>(units), {.forward = 2, .backward = 1});
-      options.tensor_sums[0] = {};
+      using enum TensorCall;
+      const TensorCalls sequence_calls{.forward = {kGatherRows, kScatterSum},
+                                       .backward = {kGatherRows, kScatterSum, kSum}};
+      options.tensor_calls.assign(static_cast<std::size_t>(units),
+                                  sequence ? sequence_calls : TensorCalls::sums(2, 1));
+      options.tensor_calls[0] = {};
     }
     if (recompute == 2) options.statistics = std::vector<bool>(static_cast<std::size_t>(units), true);
     if (tied && stages > 1) options.ties = {{.owner = 0, .user = units - 1}};
