@@ -41,7 +41,8 @@ BlockList build_bert(const BertConfig& config) {
   blocks.push_back(std::make_unique<BertEmbedding>(BertEmbeddingConfig{.vocab = config.vocab,
                                                                        .hidden = config.hidden,
                                                                        .positions = config.seq_len,
-                                                                       .dropout = config.dropout}));
+                                                                       .dropout = config.dropout,
+                                                                       .layer_chunks = config.tensor_chunks}));
   const BertBlockConfig layer{.hidden = config.hidden,
                               .heads = config.heads,
                               .dropout = config.dropout,
@@ -51,9 +52,12 @@ BlockList build_bert(const BertConfig& config) {
   }
   if (config.classes > 0) {
     blocks.push_back(std::make_unique<DocumentClassHead>(DocumentClassHeadConfig{
-        .hidden = config.hidden, .classes = config.classes, .dropout = config.dropout}));
+        .hidden = config.hidden,
+        .classes = config.classes,
+        .dropout = config.dropout,
+        .layer_chunks = config.tensor_chunks}));
   } else {
-    blocks.push_back(std::make_unique<MaskedTokenHead>(config.vocab, config.hidden));
+    blocks.push_back(std::make_unique<MaskedTokenHead>(config.vocab, config.hidden, config.tensor_chunks));
   }
   return blocks;
 }

@@ -15,4 +15,18 @@ inline TensorCalls pre_norm_sequence_calls() {
                        kSum}};
 }
 
+/// Of norm(x + attention(x)), then norm(x + mlp(x)).
+inline TensorCalls post_norm_sequence_calls() {
+  using enum TensorCall;
+  return {.forward = {kGatherRows, kScatterSum, kGatherRows, kScatterSum},
+          .backward = {kSum, kGatherRows, kGatherRows, kScatterSum, kSum, kGatherRows, kGatherRows,
+                       kScatterSum}};
+}
+
+/// Of a head that every rank has whole: it gathers its input, and backward gathers it again.
+inline TensorCalls whole_head_sequence_calls() {
+  using enum TensorCall;
+  return {.forward = {kGatherRows}, .backward = {kGatherRows}};
+}
+
 }  // namespace trireme

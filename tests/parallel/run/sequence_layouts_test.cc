@@ -6,6 +6,7 @@
 #include <cmath>
 #include <mutex>
 
+#include "models/bert.h"
 #include "models/gpt.h"
 #include "models/llama.h"
 #include "parallel/comm/local.h"
@@ -218,6 +219,75 @@ INSTANTIATE_TEST_SUITE_P(Precisions, SequenceLayouts,
                            return fmt::format("{}_{}", name(std::get<0>(info.param)),
                                               std::get<1>(info.param) ? "tied" : "untied");
                          });
+
+// Whose embedding and head every tensor rank has whole.
+TEST(SequenceLayouts, OfBertsToo) {
+  const auto bert = [](std::int64_t classes) -> Build {
+    return [classes](bool) {
+      return build_bert({.layers = 4,
+                         .hidden = 32,
+                         .heads = 8,
+                         .vocab = kVocab,
+                         .seq_len = kSeqLen,
+                         .dropout = 0.1f,
+                         .classes = classes,
+                         .tensor_chunks = kChunks});
+    };
+  };
+  for (const PrecisionMode mode : {PrecisionMode::kFp32, PrecisionMode::kBf16}) {
+    for (const std::int64_t classes : {std::int64_t{0}, kVocab}) {
+      const Outcome expected = run(bert(classes), mode, true, {});
+      EXPECT_TRUE(std::isfinite(expected.eval_loss));
+      for (const Layout& layout : kSome)
+        EXPECT_TRUE(run(bert(classes), mode, true, layout) == expected) << layout.to_string();
+    }
+  }
+}
+
+// Logits take a second forward of the head, whose rows are gathered for it.
+TEST(SequenceLayouts, LogitsCanBeObserved) {
+  const auto logits_of = [](const Layout& layout) {
+    std::vector<float> seen;
+    run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
+      GptConfig config = gpt(true);
+      config.vocab = kVocab + 1;
+      Engine engine(build_gpt(config), comm, options_for(PrecisionMode::kFp32, layout));
+      engine.evaluate(testing::token_source(kVocab, kSeqLen, 777), 5, 5 * kSeqLen,
+                      [&](const Tensor& logits, const Tensor&) {
+                        const std::vector<float> mine = engine.context().to_host(logits);
+                        if (comm->rank() == 0) seen.insert(seen.end(), mine.begin(), mine.end());
+                      });
+    });
+    return seen;
+  };
+  const std::vector<float> expected = logits_of({});
+  EXPECT_EQ(expected.size(), 5u * kSeqLen * (kVocab + 1));
+  EXPECT_EQ(logits_of({.tensor = 4, .sequence = true}), expected);
+}
+
+TEST(SequenceLayouts, WhatCannotBeSharedIsRefused) {
+  const auto refusal = [](const GptConfig& config, const Layout& layout) {
+    std::string message;
+    run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
+      try {
+        Engine engine(build_gpt(config), comm, options_for(PrecisionMode::kFp32, layout));
+        engine.step(testing::token_source(kVocab, config.seq_len, 0), kGlobalBatch * config.seq_len, 1e-2);
+      } catch (const Error& error) {
+        if (comm->rank() == 0) message = error.what();
+      }
+    });
+    return message;
+  };
+  GptConfig short_one = gpt(true), whole = gpt(true);
+  short_one.seq_len = kSeqLen - 2;
+  whole.tensor_chunks = 1;
+  EXPECT_NE(refusal(gpt(true), {.sequence = true}).find("EngineOptions::sequence wants"), std::string::npos);
+  EXPECT_NE(refusal(short_one, {.tensor = 4, .sequence = true})
+                .find("4 tensor ranks cannot share a sequence of 6 tokens equally"),
+            std::string::npos);
+  EXPECT_NE(refusal(whole, {.tensor = 2, .sequence = true}).find("the model has one tensor chunk"),
+            std::string::npos);
+}
 
 // Of a vocabulary that the chunks do not divide every rank has embedding and head whole: shards begin behind
 // the one, and are gathered before the other.
