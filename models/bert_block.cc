@@ -106,8 +106,7 @@ Activations BertBlock::forward(Context& ctx, const Activations& input, const Bat
 Tensor BertBlock::forward_chunks(Context& ctx, const Tensor& x, const Tensor& bounds) const {
   const auto norm = [&](const Tensor& sum, const Tensor& residual, const Linear& parameters) {
     return ops::layer_norm(ctx, ops::stream_dropout(ctx, sum, config_.dropout, residual), parameters.weight,
-                           parameters.bias,
-                           {.epsilon = kBertNormEpsilon, .row_groups = config_.chunks});
+                           parameters.bias, {.epsilon = kBertNormEpsilon, .row_groups = config_.chunks});
   };
   const Tensor attended = ops::sum_over_chunks(ctx, x, config_.chunks, [&](const Tensor& h, int i) {
     const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];

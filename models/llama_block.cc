@@ -84,8 +84,8 @@ Tensor LlamaBlock::forward_chunks(Context& ctx, const Tensor& x) const {
                            {.cut = ops::LinearCut::kRows});
       });
   const Tensor mid = ops::add(ctx, attended, x);
-  const Tensor widened =
-      ops::sum_over_chunks(ctx, ops::rms_norm(ctx, mid, norm2_weight_, norm), config_.chunks, [&](Tensor h, int i) {
+  const Tensor widened = ops::sum_over_chunks(
+      ctx, ops::rms_norm(ctx, mid, norm2_weight_, norm), config_.chunks, [&](Tensor h, int i) {
         const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
         return ops::linear(ctx, widen(ctx, std::move(h), chunk, ops::LinearCut::kColumns), chunk.down_weight,
                            {.cut = ops::LinearCut::kRows});

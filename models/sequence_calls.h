@@ -10,17 +10,17 @@ namespace trireme {
 /// what its chunks have read again, scatters the gradient of that, and sums the norm's.
 inline TensorCalls pre_norm_sequence_calls() {
   using enum TensorCall;
-  return {.forward = {kGatherRows, kScatterSum, kGatherRows, kScatterSum},
-          .backward = {kGatherRows, kGatherRows, kScatterSum, kSum, kGatherRows, kGatherRows, kScatterSum,
-                       kSum}};
+  return {
+      .forward = {kGatherRows, kScatterSum, kGatherRows, kScatterSum},
+      .backward = {kGatherRows, kGatherRows, kScatterSum, kSum, kGatherRows, kGatherRows, kScatterSum, kSum}};
 }
 
 /// Of norm(x + attention(x)), then norm(x + mlp(x)).
 inline TensorCalls post_norm_sequence_calls() {
   using enum TensorCall;
-  return {.forward = {kGatherRows, kScatterSum, kGatherRows, kScatterSum},
-          .backward = {kSum, kGatherRows, kGatherRows, kScatterSum, kSum, kGatherRows, kGatherRows,
-                       kScatterSum}};
+  return {
+      .forward = {kGatherRows, kScatterSum, kGatherRows, kScatterSum},
+      .backward = {kSum, kGatherRows, kGatherRows, kScatterSum, kSum, kGatherRows, kGatherRows, kScatterSum}};
 }
 
 /// Of a head that every rank has whole: it gathers its input, and backward gathers it again.

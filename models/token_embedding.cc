@@ -26,10 +26,9 @@ TokenEmbedding::TokenEmbedding(const TokenEmbeddingConfig& config)
 }
 
 Activations TokenEmbedding::forward(Context& ctx, const Activations&, const Batch& batch) const {
-  const Tensor x =
-      tokens_.size() == 1
-          ? ops::to_shard(ctx, ops::embedding(ctx, batch.inputs, tokens_.front(), positions_))
-          : ops::embedding_in_chunks(ctx, batch.inputs, tokens_, positions_);
+  const Tensor x = tokens_.size() == 1
+                       ? ops::to_shard(ctx, ops::embedding(ctx, batch.inputs, tokens_.front(), positions_))
+                       : ops::embedding_in_chunks(ctx, batch.inputs, tokens_, positions_);
   return {ops::stream_dropout(ctx, x, dropout_)};
 }
 

@@ -30,7 +30,8 @@ Tensor side_by_side(Context& ctx, const std::vector<Tensor>& pieces, int chunks)
 
 }  // namespace
 
-TokenHead::TokenHead(const TokenHeadConfig& config) : Block("head"), norm_{.row_groups = config.layer_chunks} {
+TokenHead::TokenHead(const TokenHeadConfig& config)
+    : Block("head"), norm_{.row_groups = config.layer_chunks} {
   norm_weight_ = declare({.name = "norm.weight",
                           .shape = {config.hidden},
                           .init = Initializer::ones(),
@@ -52,8 +53,7 @@ TokenHead::TokenHead(const TokenHeadConfig& config) : Block("head"), norm_{.row_
   using enum TensorCall;
   if (config.chunks > 1) {
     declare_tensor_calls(TensorCalls::sums(1, 1));
-    declare_sequence_calls(
-        {.forward = {kGatherRows, kSum}, .backward = {kGatherRows, kScatterSum, kSum}});
+    declare_sequence_calls({.forward = {kGatherRows, kSum}, .backward = {kGatherRows, kScatterSum, kSum}});
   } else if (config.layer_chunks > 1) {
     declare_sequence_calls({.forward = {kGatherRows}, .backward = {kGatherRows, kSum}});
   }

@@ -112,19 +112,19 @@ Tensor VitBlock::forward_chunks(Context& ctx, const Tensor& x) const {
   const auto project = [&](const Tensor& h, const Linear& linear) {
     return ops::linear(ctx, h, linear.weight, {.bias = linear.bias, .cut = ops::LinearCut::kRows});
   };
-  const Tensor attended =
-      ops::sum_over_chunks(ctx, ops::layer_norm(ctx, x, norm1_.weight, norm1_.bias, {.epsilon = config_.norm_epsilon}),
-                           config_.chunks, [&](const Tensor& h, int i) {
-                             const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
-                             return project(attend(ctx, h, chunk, ops::LinearCut::kColumns), chunk.out);
-                           });
+  const Tensor attended = ops::sum_over_chunks(
+      ctx, ops::layer_norm(ctx, x, norm1_.weight, norm1_.bias, {.epsilon = config_.norm_epsilon}),
+      config_.chunks, [&](const Tensor& h, int i) {
+        const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
+        return project(attend(ctx, h, chunk, ops::LinearCut::kColumns), chunk.out);
+      });
   const Tensor mid = add_dropped(ctx, attended, x);
-  const Tensor widened =
-      ops::sum_over_chunks(ctx, ops::layer_norm(ctx, mid, norm2_.weight, norm2_.bias, {.epsilon = config_.norm_epsilon}),
-                           config_.chunks, [&](const Tensor& h, int i) {
-                             const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
-                             return project(widen(ctx, h, chunk, ops::LinearCut::kColumns), chunk.down);
-                           });
+  const Tensor widened = ops::sum_over_chunks(
+      ctx, ops::layer_norm(ctx, mid, norm2_.weight, norm2_.bias, {.epsilon = config_.norm_epsilon}),
+      config_.chunks, [&](const Tensor& h, int i) {
+        const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
+        return project(widen(ctx, h, chunk, ops::LinearCut::kColumns), chunk.down);
+      });
   return add_dropped(ctx, widened, mid);
 }
 

@@ -1,7 +1,8 @@
 // What a node keeps of a tensor for its backward: the tensor, or something that it is built from again.
 //
 // An op that saves its input keeps a SavedTensor. Whoever gave it that input may have told the tape that
-// there is a smaller way to keep it (Tape::save_as): a shard that is gathered again ([Note: sequence shards]).
+// there is a smaller way to keep it (Tape::save_as): a shard that is gathered again ([Note: sequence
+// shards]).
 #pragma once
 
 #include <memory>

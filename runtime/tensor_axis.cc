@@ -7,10 +7,11 @@ namespace trireme {
 Shape shard_shape(const Shape& stream, int ranks) {
   TRIREME_CHECK(stream.rank() == 3, "the sequence of {} is not shared: it is no stream [B, T, C]",
                 stream.to_string());
-  TRIREME_CHECK(stream.dim(1) % ranks == 0,
-                "{} tensor ranks cannot share a sequence of {} tokens equally: use a length that is a multiple "
-                "of {}, or do not shard the sequence",
-                ranks, stream.dim(1), ranks);
+  TRIREME_CHECK(
+      stream.dim(1) % ranks == 0,
+      "{} tensor ranks cannot share a sequence of {} tokens equally: use a length that is a multiple "
+      "of {}, or do not shard the sequence",
+      ranks, stream.dim(1), ranks);
   return {stream.dim(0), stream.dim(1) / ranks, stream.dim(2)};
 }
 

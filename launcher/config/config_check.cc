@@ -97,9 +97,10 @@ void check_pipeline(const JobConfig& config) {
 
 void check_sequence(const JobConfig& config) {
   if (!config.parallel.sequence) return;
-  TRIREME_CHECK(config.parallel.tensor > 1,
-                "parallel.sequence = true needs parallel.tensor = 2 or more: one tensor rank has nobody to share "
-                "the sequence with");
+  TRIREME_CHECK(
+      config.parallel.tensor > 1,
+      "parallel.sequence = true needs parallel.tensor = 2 or more: one tensor rank has nobody to share "
+      "the sequence with");
   TRIREME_CHECK(config.model.seq_len % config.parallel.tensor == 0,
                 "parallel.sequence = true: parallel.tensor = {} ranks cannot share model.seq_len = {} tokens "
                 "equally; use a sequence that is a multiple of {}, or parallel.sequence = false",

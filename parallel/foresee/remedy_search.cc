@@ -35,7 +35,8 @@ int tensor_chunks(const BlockList& blocks) {
 
 bool can_share_sequence(const PlannedJob& job, int tensor) {
   return tensor > 1 && job.sample.input.dim(0) % tensor == 0 &&
-         std::ranges::all_of(*job.blocks, [](const auto& block) { return block->sequence_calls().has_value(); });
+         std::ranges::all_of(*job.blocks,
+                             [](const auto& block) { return block->sequence_calls().has_value(); });
 }
 
 std::vector<int> tensor_choices(const PlannedJob& job) {

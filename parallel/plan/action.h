@@ -33,7 +33,7 @@ enum class ActionKind : std::uint8_t {
   // Parts of it as well, where the tensor ranks share the sequence: [Note: sequence shards].
   kReduceScatterSequence,  // such a sum, of which each rank gets its rows
   kGatherSequence,         // all rows of what each rank has its shard of
-  kReduceGradInHost,  // the first half of a ReduceGrad
+  kReduceGradInHost,       // the first half of a ReduceGrad
   kReduceGrad,        // add the unit's gradient over the data ranks, of one micro-batch each or of the whole
                       // step; each rank has its piece of the sum (a reduce-scatter)
   kGatherGrad,        // give every data rank all pieces of the sum (ZeRO-0), with all uses of what is tied

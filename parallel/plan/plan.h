@@ -44,8 +44,8 @@ struct StepPlan {
   bool keeps_gathered = false;      // and are gathered once
   int data_ranks_per_host = 1;      // 2 or more: the data axis has two levels, of runs of so many
   OwedExchanges owed;
-  StageMap stages;                      // without bounds: all units on every rank
-  std::vector<TiedUnits> ties;          // between stages
+  StageMap stages;                        // without bounds: all units on every rank
+  std::vector<TiedUnits> ties;            // between stages
   std::vector<TensorCalls> tensor_calls;  // by unit; empty: none makes any
   std::vector<RankPlan> ranks;
 

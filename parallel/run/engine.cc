@@ -61,18 +61,20 @@ EngineOptions on_hosts(EngineOptions options, const Communicator& world) {
 void check_sequence(const EngineOptions& options, const BlockList& blocks) {
   if (!options.sequence) return;
   for (const auto& block : blocks) {
-    TRIREME_CHECK(block->sequence_calls().has_value(),
-                  "EngineOptions::sequence: block '{}' has no rows of a sequence that tensor ranks could share; "
-                  "GPTs, Llamas and BERTs in 2 or more tensor chunks have them",
-                  block->name());
+    TRIREME_CHECK(
+        block->sequence_calls().has_value(),
+        "EngineOptions::sequence: block '{}' has no rows of a sequence that tensor ranks could share; "
+        "GPTs, Llamas and BERTs in 2 or more tensor chunks have them",
+        block->name());
   }
 }
 
 // What does not go together with stages, with the reason.
 const EngineOptions& checked(const EngineOptions& options) {
-  TRIREME_CHECK(!options.sequence || options.tensor > 1,
-                "EngineOptions::sequence wants EngineOptions::tensor = 2 or more: one rank has nobody to share "
-                "a sequence with");
+  TRIREME_CHECK(
+      !options.sequence || options.tensor > 1,
+      "EngineOptions::sequence wants EngineOptions::tensor = 2 or more: one rank has nobody to share "
+      "a sequence with");
   if (options.pipeline.stages == 1) {
     TRIREME_CHECK(options.pipeline.chunks == 1,
                   "EngineOptions::pipeline.chunks = {} wants EngineOptions::pipeline.stages = 2 or more: one "

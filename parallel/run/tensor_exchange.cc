@@ -68,10 +68,11 @@ void TensorExchange::settle(ActionKind kind) {
 }
 
 void TensorExchange::check_settled() const {
-  TRIREME_CHECK(unsettled_.empty(),
-                "the block does {} things over the tensor axis, the first of them a {}, that it has not declared "
-                "(Block::tensor_calls(), of a sharded sequence Block::sequence_calls())",
-                unsettled_.size(), name(action_of(unsettled_.front())));
+  TRIREME_CHECK(
+      unsettled_.empty(),
+      "the block does {} things over the tensor axis, the first of them a {}, that it has not declared "
+      "(Block::tensor_calls(), of a sharded sequence Block::sequence_calls())",
+      unsettled_.size(), name(action_of(unsettled_.front())));
 }
 
 }  // namespace trireme

@@ -3,9 +3,10 @@
 // [Note: sums of chunks] A place has a complete subtree of the tree over all chunks, so the places' partial
 // sums, added pairwise in their order, are the rest of the tree: the same additions on every number of ranks.
 // Each place adds the same piece of all partial sums, and gets the other pieces of the sum: an all-to-all and
-// an all-gather, the bytes of an all-reduce. Where places share the sequence each keeps its piece, which is its
-// shard, and the all-gather comes where all rows are read. In a plan every call is an action of its own
-// (SumChunks, ReduceScatterSequence, GatherSequence), behind the Forward, Recompute or Backward that makes it.
+// an all-gather, the bytes of an all-reduce. Where places share the sequence each keeps its piece, which is
+// its shard, and the all-gather comes where all rows are read. In a plan every call is an action of its own
+// (SumChunks, ReduceScatterSequence, GatherSequence), behind the Forward, Recompute or Backward that makes
+// it.
 #pragma once
 
 #include <deque>

@@ -178,9 +178,9 @@ Tensor projected_attention(Context& ctx, const Tensor& input, const QkvProjectio
   Core core;
   core.out = ctx.empty(qkv.shape().with_last(heads_of(qkv, options).width()), qkv.dtype());
   run_core(ctx, qkv, options, core);
-  return recorded(ctx, core.out,
-                  ProjectedAttentionBackward{
-                      .input = SavedTensor(ctx, x), .project = project_to_core, .core = core});
+  return recorded(
+      ctx, core.out,
+      ProjectedAttentionBackward{.input = SavedTensor(ctx, x), .project = project_to_core, .core = core});
 }
 
 }  // namespace trireme::ops

@@ -76,7 +76,8 @@ struct ChunksBackward {
   std::vector<Tensor> saved() const { return {tokens}; }
 
   void backward(Context& ctx, Gradients& gradients, ValueId y) {
-    run_or_defer(ctx, ChunkGradients{all_rows(ctx, gradients.take(y)), tokens, tables, first_chunk, positions});
+    run_or_defer(ctx,
+                 ChunkGradients{all_rows(ctx, gradients.take(y)), tokens, tables, first_chunk, positions});
   }
 };
 

@@ -66,24 +66,26 @@ struct NormBackward {
   void sum_groups(Context& ctx, const Rows& rows, const LayerNormBwdArgs& whole, const GradientTarget& dgamma,
                   const GradientTarget& dbeta) const {
     const std::int64_t cols = x.shape().dim(-1), num = mean.defined() ? 2 : 1;
-    const Tensor sums = sum_in_row_groups(
-        ctx, x.shape().num_rows(), row_groups, num * cols, [&](const RowRange& range, const Tensor& sum) {
-          const auto of = [&](const Tensor& all) { return all.slice(range.first * cols, {range.count, cols}); };
-          LayerNormBwdArgs args = whole;
-          args.dy = of(rows.dy);
-          args.x = of(x);
-          args.dx = of(rows.dx);
-          if (rows.existing.defined()) args.dx_add = of(rows.existing);
-          args.rstd = rstd.slice(range.first, {range.count});
-          args.dgamma = sum.slice(0, {cols});
-          args.dgamma_mode = GradientMode::kOverwrite;
-          if (mean.defined()) {
-            args.mean = mean.slice(range.first, {range.count});
-            args.dbeta = sum.slice(cols, {cols});
-            args.dbeta_mode = GradientMode::kOverwrite;
-          }
-          ctx.run(args);
-        });
+    const Tensor sums = sum_in_row_groups(ctx, x.shape().num_rows(), row_groups, num * cols,
+                                          [&](const RowRange& range, const Tensor& sum) {
+                                            const auto of = [&](const Tensor& all) {
+                                              return all.slice(range.first * cols, {range.count, cols});
+                                            };
+                                            LayerNormBwdArgs args = whole;
+                                            args.dy = of(rows.dy);
+                                            args.x = of(x);
+                                            args.dx = of(rows.dx);
+                                            if (rows.existing.defined()) args.dx_add = of(rows.existing);
+                                            args.rstd = rstd.slice(range.first, {range.count});
+                                            args.dgamma = sum.slice(0, {cols});
+                                            args.dgamma_mode = GradientMode::kOverwrite;
+                                            if (mean.defined()) {
+                                              args.mean = mean.slice(range.first, {range.count});
+                                              args.dbeta = sum.slice(cols, {cols});
+                                              args.dbeta_mode = GradientMode::kOverwrite;
+                                            }
+                                            ctx.run(args);
+                                          });
     put(ctx, dgamma, sums.slice(0, {cols}));
     if (mean.defined()) put(ctx, dbeta, sums.slice(cols, {cols}));
   }
@@ -99,8 +101,7 @@ Tensor normalized(Context& ctx, const char* op, OpKind kind, const Tensor& input
   const Tensor y = ctx.empty(x.shape(), x.dtype());
   LayerNormFwdArgs args{
       .x = x.rows(), .gamma = g, .y = y.rows(), .epsilon = options.epsilon, .gamma_center = center};
-  NormBackward backward{
-      .op = op, .x = x, .gamma = gamma, .beta = beta, .row_groups = options.row_groups};
+  NormBackward backward{.op = op, .x = x, .gamma = gamma, .beta = beta, .row_groups = options.row_groups};
   Tensor b;  // lives until the kernel has run
   if (beta.defined()) {
     b = parameter(ctx, beta, x.dtype());

@@ -70,9 +70,8 @@ struct LinearBackward {
       pre = Tensor();
     }
     if (x_inverse_scale.defined()) return backward_fp8(ctx, gradients, std::move(dy));
-    run_or_defer(ctx,
-                 LinearParameterGradients{
-                     .dy = dy, .x = x.take(ctx), .weight = weight, .bias = bias, .math = math});
+    run_or_defer(ctx, LinearParameterGradients{
+                          .dy = dy, .x = x.take(ctx), .weight = weight, .bias = bias, .math = math});
     if (input == kNoValue) return;
     const Tensor w = parameter(ctx, weight, dtype);
     const Tensor dx = ctx.empty(x.shape(), cut == LinearCut::kColumns ? DType::kFloat32 : dtype);

@@ -1,5 +1,6 @@
 // The residual stream between sums over the tensor axis, of which a rank may have a shard: see
-// [Note: sequence shards] in runtime/tensor_axis.h. Without sequence shards all of these return what they get.
+// [Note: sequence shards] in runtime/tensor_axis.h. Without sequence shards all of these return what they
+// get.
 #pragma once
 
 #include <memory>

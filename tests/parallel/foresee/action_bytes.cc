@@ -194,8 +194,7 @@ class Pricing {
 
   std::int64_t boundary(int unit, bool gradients) {
     if (!shapes_) {
-      shapes_.emplace(facts_.blocks, options_.precision, *options_.sample,
-                      options_.sequence ? tensor_ : 1);
+      shapes_.emplace(facts_.blocks, options_.precision, *options_.sample, options_.sequence ? tensor_ : 1);
     }
     std::int64_t sent = 0;
     for (const TensorSpec& spec : shapes_->of(unit, {.num_samples = options_.micro_batch})) {

@@ -56,7 +56,8 @@ Bytes measured(const StepPrediction& step) {
   Bytes sent;
   for (std::size_t i = 0; i < step.actions.size(); ++i) {
     const ActionKind kind = step.plan.actions[i].kind;
-    if (step.actions[i].sent_bytes > 0) sent[computes(kind) ? kTensorCalls : kind] += step.actions[i].sent_bytes;
+    if (step.actions[i].sent_bytes > 0)
+      sent[computes(kind) ? kTensorCalls : kind] += step.actions[i].sent_bytes;
   }
   return sent;
 }
@@ -92,7 +93,8 @@ void expect_planned_bytes(const Model& model, const EngineOptions& options, int 
                                       .layout = engine->layout(),
                                       .plan = engine->plan(),
                                       .rank = rank});
-  EXPECT_EQ(to_string(with_tensor_calls_as_one(planned)), to_string(measured(step))) << where << ", rank " << rank;
+  EXPECT_EQ(to_string(with_tensor_calls_as_one(planned)), to_string(measured(step)))
+      << where << ", rank " << rank;
   EXPECT_EQ(total(planned), step.sent_bytes) << where << ", rank " << rank;
 }
 

@@ -55,9 +55,9 @@ TEST(SequenceMemory, ActivationsOfALayerFollowThePublishedFormulas) {
     const std::int64_t sequence = bytes_a_layer({.tensor = t, .sequence = true});
     EXPECT_EQ(sequence, ((34 - 2) * kSbh + kNorms + kAttention) / t) << t;
     EXPECT_EQ(bytes_a_layer({.tensor = t, .sequence = true, .recompute_every = 1}), 2 * kSbh / t) << t;
-    fmt::print("{} tensor ranks: {:.2f} sbh a layer, {:.2f} with the sequence shared; published {:.2f}, {:.2f}\n",
-               t, static_cast<double>(tensor) / kSbh, static_cast<double>(sequence) / kSbh, 10 + 24.0 / t,
-               34.0 / t);
+    fmt::print(
+        "{} tensor ranks: {:.2f} sbh a layer, {:.2f} with the sequence shared; published {:.2f}, {:.2f}\n", t,
+        static_cast<double>(tensor) / kSbh, static_cast<double>(sequence) / kSbh, 10 + 24.0 / t, 34.0 / t);
   }
 }
 

@@ -183,17 +183,16 @@ class SequenceLayouts : public ::testing::TestWithParam<std::tuple<PrecisionMode
   static void check(const Build& build);
 };
 
-const Layout kSome[] = {
-    {.tensor = 4},
-    {.tensor = 8, .sequence = true},
-    {.tensor = 2, .data = 4, .zero = 2, .sequence = true},
-    {.tensor = 4, .data = 2, .zero = 3, .recompute = 2, .sequence = true},
-    {.tensor = 2, .data = 2, .zero = 1, .pipeline = {.stages = 2}, .sequence = true},
-    {.tensor = 2, .inside = Recompute::kSelective, .sequence = true},
-    {.tensor = 4,
-     .pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1},
-     .inside = Recompute::kSelective,
-     .sequence = true}};
+const Layout kSome[] = {{.tensor = 4},
+                        {.tensor = 8, .sequence = true},
+                        {.tensor = 2, .data = 4, .zero = 2, .sequence = true},
+                        {.tensor = 4, .data = 2, .zero = 3, .recompute = 2, .sequence = true},
+                        {.tensor = 2, .data = 2, .zero = 1, .pipeline = {.stages = 2}, .sequence = true},
+                        {.tensor = 2, .inside = Recompute::kSelective, .sequence = true},
+                        {.tensor = 4,
+                         .pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1},
+                         .inside = Recompute::kSelective,
+                         .sequence = true}};
 
 void SequenceLayouts::check(const Build& build) {
   const auto [mode, tied] = GetParam();
