@@ -261,12 +261,13 @@ class Pricing {
   }
 
   // Where the sequence is shared, tensor ranks gather sums of two kinds. Of a layer, and of the head in
-  // backward, those for a norm's gain and bias; of the head in forward, three numbers a token.
+  // backward, those for a norm's gain and bias; of a head in chunks in forward, three numbers a token.
   std::int64_t gather_of_sums(int unit) {
     const bool is_head = unit + 1 == static_cast<int>(facts_.blocks.size());
     const std::int64_t tokens = options_.micro_batch * options_.sample->input.num_elems();
     const std::int64_t width = stream_elems(unit) / tokens;
-    const bool of_loss = is_head && !std::exchange(in_backward_, !in_backward_);
+    const bool in_chunks = std::ranges::count(facts_.plan.tensor_calls.back().forward, TensorCall::kSum) > 0;
+    const bool of_loss = is_head && in_chunks && !std::exchange(in_backward_, !in_backward_);
     return sent_bytes_of(CallKind::kAllGather, tensor_ * (of_loss ? 3 * tokens : 2 * width) * kFloatBytes,
                          tensor_);
   }
