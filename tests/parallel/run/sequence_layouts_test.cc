@@ -9,6 +9,7 @@
 #include "models/bert.h"
 #include "models/gpt.h"
 #include "models/llama.h"
+#include "models/vit.h"
 #include "parallel/comm/local.h"
 #include "parallel/foresee/predict.h"
 #include "parallel/run/checkpoint_state.h"
@@ -286,6 +287,18 @@ TEST(SequenceLayouts, WhatCannotBeSharedIsRefused) {
             std::string::npos);
   EXPECT_NE(refusal(whole, {.tensor = 2, .sequence = true}).find("the model has one tensor chunk"),
             std::string::npos);
+  run_local_ranks(2, [](const std::shared_ptr<Communicator>& comm) {  // with a class token
+    const VitConfig vit{
+        .layers = 1, .hidden = 16, .heads = 2, .ffn = 32, .patch = 4, .image_size = 16, .tensor_chunks = 2};
+    try {
+      const Engine engine(build_vit(vit), comm, {.tensor = 2, .sequence = true});
+      ADD_FAILURE() << "not refused";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("block 'embedding' has no rows of a sequence"),
+                std::string::npos)
+          << error.what();
+    }
+  });
 }
 
 // Of a vocabulary that the chunks do not divide every rank has embedding and head whole: shards begin behind
