@@ -119,6 +119,7 @@ struct PrecisionSection {
 struct ParallelSection {
   std::int64_t pipeline = 1;
   std::int64_t tensor = 1;
+  bool sequence = false;
   std::int64_t zero = 0;
   std::optional<bool> accumulate_unsharded;  // nothing: "auto"
   std::optional<bool> keep_gathered;         // likewise

@@ -104,6 +104,18 @@ void check_pipeline(const JobConfig& config) {
   }
 }
 
+void check_sequence(const JobConfig& config) {
+  if (!config.parallel.sequence) return;
+  TRIREME_CHECK(
+      config.parallel.tensor > 1,
+      "parallel.sequence = true needs parallel.tensor = 2 or more: one tensor rank has nobody to share "
+      "the sequence with");
+  TRIREME_CHECK(config.model.seq_len % config.parallel.tensor == 0,
+                "parallel.sequence = true: parallel.tensor = {} ranks cannot share model.seq_len = {} tokens "
+                "equally; use a sequence that is a multiple of {}, or parallel.sequence = false",
+                config.parallel.tensor, config.model.seq_len, config.parallel.tensor);
+}
+
 }  // namespace
 
 void check_config(const JobConfig& config) {
@@ -112,6 +124,7 @@ void check_config(const JobConfig& config) {
   check_data(config);
   check_precision(config);
   check_pipeline(config);
+  check_sequence(config);
   TRIREME_CHECK(config.optimizer.min_lr <= config.optimizer.lr,
                 "optimizer.min_lr = {} is above optimizer.lr = {}", config.optimizer.min_lr,
                 config.optimizer.lr);

@@ -127,6 +127,11 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
            "layer and read the same samples; data ranks = ranks / stages / `tensor`. Divides "
            "`model.tensor_chunks`. "
            "The results do not change.")
+      .add("sequence", &L::sequence, any(),
+           "Sequence parallelism: the `tensor` ranks share the rows of norms, dropout and the residual "
+           "stream as well, so that all activations of a layer are divided by `tensor`. Its sums become "
+           "reduce-scatters and all-gathers, and each layer gathers twice more in backward. For GPTs, Llamas "
+           "and BERTs, where `tensor` divides the sequence. The results do not change.")
       .add("zero", &L::zero, from_to(0, 3),
            "ZeRO stage: each data rank keeps only its piece of 1: masters and optimizer state, 2: gradients "
            "too, 3: parameters too (FSDP, fully sharded). The results do not change.")

@@ -67,7 +67,8 @@ struct EngineOptions {
   std::int64_t data_cache_bytes = 0;       // on the CPU: host memory for what the data sets of a rank keep
   std::int64_t group_min_bytes = 0;        // neighbouring blocks with fewer parameters share one ParamGroup
   PipelineOptions pipeline;
-  int tensor = 1;  // ranks that share the tensor chunks of every block: [Note: tensor chunks]
+  int tensor = 1;         // ranks that share the tensor chunks of every block: [Note: tensor chunks]
+  bool sequence = false;  // and the rows of the residual stream: [Note: sequence shards]
   std::optional<SampleSpec> sample;  // what every batch consists of; a pipeline needs to know
   double timeout_s = 0;              // an action that takes longer ends the job (watchdog.h); 0: never
   Precision precision;

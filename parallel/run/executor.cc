@@ -66,7 +66,7 @@ void Executor::play(Run& run, const Action& action) {
       *parts_.ctx.allocator,
       action.unit >= 0 ? parts_.blocks[static_cast<std::size_t>(action.unit)]->name() : name(action.kind));
   auto& [input, optimizer_step, compute, messages, losses] = run;
-  if (parts_.tensor != nullptr && action.kind != ActionKind::kSumChunks) parts_.tensor->check_settled();
+  if (parts_.tensor != nullptr && !is_tensor_call(action.kind)) parts_.tensor->check_settled();
   switch (action.kind) {
     case ActionKind::kForward:
       compute.read_batch(action);
@@ -89,7 +89,9 @@ void Executor::play(Run& run, const Action& action) {
     case ActionKind::kRelease:
       return for_groups(action.unit, &ParamStore::release);
     case ActionKind::kSumChunks:
-      return parts_.tensor->settle_sum();
+    case ActionKind::kReduceScatterSequence:
+    case ActionKind::kGatherSequence:
+      return parts_.tensor->settle(action.kind);
     case ActionKind::kSendActivation:
     case ActionKind::kSendGradient:
       return messages.send(action, compute.take_sent(action));

@@ -150,6 +150,22 @@ TEST(ConfigCheck, RecordedPipelinesAreDoubted) {
   EXPECT_EQ(doubt_about_recorded_steps(config, DeviceType::kCuda), "");
 }
 
+TEST(ConfigCheck, SequencesAreSharedEqually) {
+  EXPECT_THAT(check_error([](JobConfig& c) { c.parallel.sequence = true; }),
+              HasSubstr("parallel.sequence = true needs parallel.tensor = 2 or more"));
+  const std::string odd = "parallel.tensor = 4 ranks cannot share model.seq_len = 30 tokens equally";
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.model.seq_len = 30;
+                c.parallel.tensor = 4;
+                c.parallel.sequence = true;
+              }),
+              HasSubstr(odd));
+  JobConfig shared = valid_job();
+  shared.parallel.tensor = 4;
+  shared.parallel.sequence = true;
+  EXPECT_NO_THROW(check_config(shared));
+}
+
 TEST(ConfigCheck, StagesChunksAndCut) {
   EXPECT_THAT(check_error([](JobConfig& c) {
                 c.parallel.pipeline = 2;
