@@ -111,7 +111,7 @@ class SupervisedJobs(JobTest):
 
     def test_bad_input_is_refused(self):
         for ranks, keys, words in (("4:2", (), "MIN 4 is above MAX 2"), ("two", (), "--ranks two"),
-                                   ("3", (), "no number of ranks from 3 to 3 can run the job.*train.global_batch"),
+                                   ("17", (), "no number of ranks from 17 to 17 can run the job.*train.global_batch"),
                                    ("1", ("parallel.pipeline=2",), "no number of ranks.*parallel.pipeline"),
                                    ("1", ("train.stps=3",), "train.steps")):
             with self.subTest(words):
