@@ -85,6 +85,7 @@ struct TrainSection {
   std::int64_t eval_every = 0;
   std::int64_t eval_batches = 0;
   std::vector<std::string> freeze;  // patterns of parameters
+  double max_minutes = 0;
 };
 
 struct OptimizerSection {
@@ -147,6 +148,7 @@ struct ParallelSection {
 struct CheckpointSection {
   std::int64_t every = 0;
   std::int64_t keep = 2;
+  std::int64_t verify_every = 0;
   Resume resume;
 };
 

@@ -22,7 +22,10 @@ void add_train_keys(std::vector<ConfigKey>& keys) {
   SectionKeys<T>(keys, "train", &JobConfig::train)
       .add("steps", &T::steps, count_from(1), "Optimizer steps of the whole run, resumed parts included.")
       .add("global_batch", &T::global_batch, count_from(1),
-           "Samples a step over all ranks; a multiple of `micro_batch` x data ranks.")
+           "Samples a step over all ranks; a multiple of `micro_batch`. Where its micro-batches do not "
+           "divide by "
+           "the data ranks, some of them compute one less and wait; with `zero` 2 and 3 that asks for "
+           "`parallel.accumulate_unsharded`, and `auto` takes it.")
       .add("micro_batch", &T::micro_batch, count_from(1),
            "Samples that a rank runs forward and backward at once; the rest is accumulated.")
       .add("seed", &T::seed, at_least(0), "Key of initial parameters, sample order and dropout.")
@@ -37,7 +40,13 @@ void add_train_keys(std::vector<ConfigKey>& keys) {
            "any characters, `?` for one; names as in checkpoints. What is frozen has no gradient, no "
            "optimizer "
            "state and no exchange of either. A checkpoint resumes with the same patterns alone; "
-           "`model.init_from` takes the weights of any.");
+           "`model.init_from` takes the weights of any.")
+      .add("max_minutes", &T::max_minutes, at_least(0),
+           "Minutes from the start of this run after which it has stopped, with a checkpoint and exit code "
+           "75: "
+           "for slices of a scheduler's time. It stops when another two of its longest steps and checkpoints "
+           "would not fit any more, after one step at least. 0: no limit. Of `trireme run` it is the limit "
+           "of all its attempts.");
 }
 
 void add_optimizer_keys(std::vector<ConfigKey>& keys) {
@@ -226,6 +235,13 @@ void add_output_keys(std::vector<ConfigKey>& keys) {
       .add("every", &C::every, count_from(0),
            "Steps between checkpoints. 0: only after the last step, or when stopped early.")
       .add("keep", &C::keep, count_from(0), "Newest checkpoints that are kept. 0: all.")
+      .add("verify_every", &C::verify_every, count_from(0),
+           "Steps between comparisons of the state of data ranks, which has the same bits on all of them. 0: "
+           "never. A bit that flipped in memory ends the job with the ranks and the steps in which it "
+           "happened. Each checkpoint is verified before it is saved, so that the newest one is from before. "
+           "On CPUs, shards of ZeRO and what a single data rank has carry a checksum from each update to the "
+           "next, and working copies are compared in each step; on GPUs ZeRO is refused with it. The results "
+           "do not change.")
       .add("resume", &C::resume, "",
            "`auto`: from the newest whole checkpoint of the output folder, if there is one. `never`: from "
            "step 0. Else the path of a checkpoint.");

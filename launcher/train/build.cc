@@ -132,7 +132,8 @@ EngineOptions engine_options(const JobConfig& config, const BlockList& blocks) {
           .sample = sample_spec(config),
           .timeout_s = config.parallel.timeout_s,
           .precision = build_precision(config.precision),
-          .loss_scale = loss_scale_config(config.precision)};
+          .loss_scale = loss_scale_config(config.precision),
+          .verify_state = config.checkpoint.verify_every > 0};
 }
 
 LrSchedule lr_schedule(const JobConfig& config) {

@@ -225,7 +225,7 @@ std::string describe_start(const TrainingRun& run) {
       "rank; "
       "{} a rank{}",
       model.name, run.engine->layout().num_parameters, to_word(run.options.config.precision.mode), num_ranks,
-      run.engine_options.threads, train.global_batch, sample, run.engine->batch().per_rank(),
+      run.engine_options.threads, train.global_batch, sample, num_accumulated(run.engine->batch()),
       train.micro_batch, format_bytes(run.prediction.memory.peak_total),
       run.engine->stages().pipeline > 1 ? " of the first stage" : "");
 }

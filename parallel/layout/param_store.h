@@ -73,6 +73,8 @@ class ParamStore {
   const Tensor& state(int group, int index) const {
     return groups_[static_cast<std::size_t>(group)].states[static_cast<std::size_t>(index)];
   }
+  /// The working copy: whole, or from stage 3 on this rank's piece. A gather into it may be under way.
+  const Tensor& working(int group) const { return groups_[static_cast<std::size_t>(group)].working; }
   std::int64_t first_owned(int group) const;
   /// Of masters and optimizer state over the data axis.
   const Sharding& sharding() const { return sharding_; }

@@ -163,9 +163,12 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
   executor_->time_actions(clock_.get());
   scaler_ = std::make_unique<LossScaler>(ctx_, options.loss_scale);
   records_ = std::make_unique<StepRecords>(ctx_, batch_.per_rank() * groups_.mesh.size(Axis::kData));
-  optimizer_step_ = std::make_unique<OptimizerStep>(
-      *parts_,
-      OptimizerStep::Options{.optimizer = *optimizer_, .scaler = *scaler_, .max_norm = options.grad_clip});
+  if (options.verify_state) verifier_ = std::make_unique<StateVerifier>(*parts_);
+  optimizer_step_ =
+      std::make_unique<OptimizerStep>(*parts_, OptimizerStep::Options{.optimizer = *optimizer_,
+                                                                      .scaler = *scaler_,
+                                                                      .max_norm = options.grad_clip,
+                                                                      .verifier = verifier_.get()});
   graph_ = make_graph();
 }
 
@@ -238,6 +241,7 @@ Engine::~Engine() = default;
 void Engine::refresh_parameters() {
   params_->refresh_working();
   tied_->share();
+  if (verifier_) verifier_->forget();
 }
 
 void Engine::set_steps_done(std::int64_t steps) {

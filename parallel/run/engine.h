@@ -21,6 +21,7 @@
 #include "parallel/run/dry_run.h"
 #include "parallel/run/executor.h"
 #include "parallel/run/non_finite.h"
+#include "parallel/run/state_check.h"
 #include "parallel/run/step_graph.h"
 #include "parallel/run/step_records.h"
 #include "runtime/base/buffer.h"
@@ -73,6 +74,7 @@ struct EngineOptions {
   double timeout_s = 0;              // an action that takes longer ends the job (watchdog.h); 0: never
   Precision precision;
   LossScaleConfig loss_scale;  // off: right for all modes but fp16
+  bool verify_state = false;               // Engine::verifier(), see [Note: state checks]
   Planning planning = Planning::kAllRanks;
   std::function<void(StepPlan&)>
       rewrite_plan;  // changes what the planner wrote, before it is validated: a step, an evaluation
@@ -127,6 +129,9 @@ class Engine {
   /// Hash of all parameters and optimizer state in global order: equal on every layout that did the same
   /// steps.
   std::uint64_t state_hash() const;
+
+  /// What looks for bits that flipped; null without EngineOptions::verify_state.
+  const StateVerifier* verifier() const { return verifier_.get(); }
 
   /// Called in each step with complete gradients, before the update: (full name, gradient), multiplied by the
   /// loss scale. Where gradients are sharded they are gathered for it, so all ranks observe or none. A rank
@@ -214,6 +219,7 @@ class Engine {
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<LossScaler> scaler_;
   std::unique_ptr<StepRecords> records_;
+  std::unique_ptr<StateVerifier> verifier_;
   std::unique_ptr<OptimizerStep> optimizer_step_;
   std::unique_ptr<StepGraph> graph_;  // null: every step is enqueued
   std::int64_t enqueued_bytes_ = 0;   // sent by the last step that was; a replayed one sends as many

@@ -22,15 +22,15 @@ struct Case {
   PipelineSchedule schedule = kOneForwardOneBackward;
   bool keep_gathered = false, accumulate_unsharded = false, tied = false;
   int units = 6, tensor = 1, per_host = 1;
-  bool sequence = false;
+  bool sequence = false, uneven = false;
 
   std::string to_string() const {
     return fmt::format(
         "zero {}{}{}, {} stages of {} chunk(s) x {} ranks of {} a host x {}, {}, recompute {}, prefetch {}, "
-        "{} units{}",
+        "{} units{}{}",
         zero, keep_gathered ? " kept gathered" : "", accumulate_unsharded ? " unsharded" : "", stages, chunks,
         data, per_host, tensor, name(schedule), recompute, prefetch, units,
-        fmt::format("{}{}", tied ? ", tied" : "", sequence ? ", sequence" : ""));
+        fmt::format("{}{}", tied ? ", tied" : "", sequence ? ", sequence" : ""), uneven ? ", uneven" : "");
   }
   Mesh mesh() const { return {{Axis::kData, data}, {Axis::kPipeline, stages}, {Axis::kTensor, tensor}}; }
   bool reduces_each() const { return zero >= 2 && !accumulate_unsharded; }
@@ -62,7 +62,9 @@ struct Case {
     if (tied && stages > 1) options.ties = {{.owner = 0, .user = units - 1}};
     return options;
   }
-  StepPlan step() const { return plan_training_step(units, mesh(), batch(3L * data), options()); }
+  StepPlan step() const {
+    return plan_training_step(units, mesh(), batch(3L * data - (uneven ? 1 : 0)), options());
+  }
   StepPlan evaluation() const {
     return plan_evaluation(units, mesh(),
                            {.global_batch = 3L * data - 1, .micro_batch = 1, .data_ranks = data}, options());
@@ -119,6 +121,18 @@ std::vector<Case> cases() {
   }
   all.push_back({.zero = 3, .data = 4, .prefetch = 2, .keep_gathered = true, .per_host = 2});
   all.push_back({.zero = 3, .data = 4, .accumulate_unsharded = true, .tensor = 2, .per_host = 2});
+  for (const int zero : {0, 1, 2, 3}) {
+    for (const int stages : {1, 2}) {
+      all.push_back({.zero = zero,
+                     .stages = stages,
+                     .data = 3,
+                     .recompute = stages - 1,
+                     .accumulate_unsharded = zero >= 2,
+                     .tied = stages == 2,
+                     .uneven = true});
+    }
+  }
+  all.push_back({.zero = 3, .data = 2, .keep_gathered = true, .accumulate_unsharded = true, .uneven = true});
   all.push_back({.units = 1});
   all.push_back({.zero = 3, .data = 2, .units = 1});
   all.push_back({.stages = 2, .units = 2});
