@@ -170,12 +170,30 @@ Tensor product(Context& ctx, const Tensor& input, ParamRef weight, const LinearO
                                  .cut = options.cut});
 }
 
+struct AdaptedInputBackward {
+  ValueId x = kNoValue;
+
+  std::string name() const { return "adapted_input"; }
+  std::vector<Tensor> saved() const { return {}; }
+  void backward(Context& ctx, Gradients& gradients, ValueId y) const {
+    gradients.add(ctx, x, gradients.take(y));
+  }
+};
+
+// x as a value of its own, without a copy: the gradients of its two products are one sum before they meet
+// that of other uses of x. So a projection that backward runs again on its own gives the same bits.
+Tensor adapted_input(Context& ctx, const Tensor& x) {
+  if (ctx.tape == nullptr || x.id() == kNoValue) return x;
+  return recorded(ctx, x.detach(), AdaptedInputBackward{x.id()});
+}
+
 // What the adapter adds comes in as the residual of the product with the weight: the sum is rounded once. An
 // activation comes after both.
 Tensor adapted(Context& ctx, const Tensor& input, ParamRef weight, const LinearOptions& options,
                const Adapter& adapter) {
   TRIREME_CHECK(options.cut == LinearCut::kNone, "linear: a weight in tensor chunks has no adapter");
-  const Tensor x = cast(ctx, input, ctx.precision.dtype_of(OpKind::kLinear, input.dtype()));
+  const Tensor x =
+      adapted_input(ctx, cast(ctx, input, ctx.precision.dtype_of(OpKind::kLinear, input.dtype())));
   const bool activates = options.activation != Activation::kNone;
   Tensor added = low_rank(ctx, x, adapter, activates ? Tensor() : options.residual);
   Tensor y = product(ctx, x, weight, {.bias = options.bias, .residual = std::move(added)});
