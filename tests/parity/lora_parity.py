@@ -25,7 +25,7 @@ from hf_models import Modules
 from hf_parity import GPT, LLAMA, randomize, run
 from resnet_parity import write_safetensors
 
-RANK, ALPHA, RATE, TOKENS = 4, 6.0, 0.5, 16
+RANK, ALPHA, RATE, TOKENS = 4, 6.0, 0.5, 24
 # Our targets, and which of their layers share A there: the parts of packed weights.
 CASES = {"gpt2": (GPT, ["*"], ()),
          "llama": (LLAMA, ["attention.qkv", "attention.out", "mlp.*"],
@@ -36,7 +36,6 @@ JOB = """
 [model]
 from = "hf:base"
 init_from = "base"
-seq_len = {tokens}
 [data]
 kind = "tokens"
 train = "tokens.bin"
@@ -112,7 +111,7 @@ class Case:
 
     def train(self, steps):
         """Our run of so many steps, and its adapters as PEFT's folder has them."""
-        (self.folder / "job.toml").write_text(JOB.format(tokens=TOKENS, steps=steps, rank=RANK, alpha=ALPHA, rate=RATE,
+        (self.folder / "job.toml").write_text(JOB.format(steps=steps, rank=RANK, alpha=ALPHA, rate=RATE,
                                                          targets=json.dumps(self.targets)))
         run([self.args.trireme, "train", "job.toml", "--out", f"run-{steps}"], self.folder)
         run([self.args.trireme, "export", f"run-{steps}", "--format", "hf", "--adapters", "--out", f"peft-{steps}"],
@@ -126,13 +125,15 @@ class Case:
         self.report.require(ours.shape == theirs.shape, f"{what}: {ours.shape} {theirs.shape}")
         self.report.check(f"{self.name}: {what}", relative(ours, theirs), bound)
 
-    def check_adapters(self, what, tensors, layers, matrices, bound, kinds):
+    def check_adapters(self, what, tensors, layers, matrices, bound, kinds, start):
+        """Of what training has made of them since `start`, where B was zero."""
         worst = {kind: 0.0 for kind in kinds}
         for layer in layers:
             for kind in kinds:
                 name = (group_of(layer, self.shared) if kind == "A" else layer) + "." + kind
-                ours = tensors[f"{PREFIX}{layer}.lora_{kind}.weight"]
-                worst[kind] = max(worst[kind], relative(ours, matrices[name].detach()))
+                key = f"{PREFIX}{layer}.lora_{kind}.weight"
+                before = start[key] if kind == "A" else torch.zeros_like(start[key])
+                worst[kind] = max(worst[kind], relative(tensors[key] - before, matrices[name].detach() - before))
         for kind, figure in worst.items():
             self.report.check(f"{self.name}: {what} of {kind}, the worst of {len(layers)}", figure, bound)
 
@@ -150,10 +151,10 @@ class Case:
         matrices = adapt(model, first, layers, self.shared, zero_b=True)
         sgd_step(model, matrices, tokens)
         # B began at zero: what it is after a step is its gradient, but for the rate.
-        self.check_adapters("gradient of step 1", first, layers, matrices, 1e-3, "B")
+        self.check_adapters("gradient of step 1", first, layers, matrices, 1e-3, "B", first)
         for _ in range(2):
             sgd_step(model, matrices, tokens)
-        self.check_adapters("after step 3, all", last, layers, matrices, 1e-3, "AB")
+        self.check_adapters("three steps' change", last, layers, matrices, 1e-3, "AB", first)
 
         write_safetensors(self.folder / "inputs.safetensors", {"tokens": tokens[:, :-1].contiguous()})
         run([self.args.trace, "run-3", "inputs.safetensors", "logits.safetensors"], self.folder)

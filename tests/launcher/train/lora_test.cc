@@ -228,19 +228,16 @@ TEST(LoraModel, OptimizerStateAndGradientsAreThoseOfTheAdapters) {
   const Trained wider = train_adapters(layout, lora);
   EXPECT_EQ(whole.frozen_elems, 0);
   EXPECT_EQ(adapters.frozen_elems, whole.trained_elems);
-  // Of a layer: 18 C for each of the rows of A and columns of B.
-  EXPECT_EQ(adapters.trained_elems, 2 * 18 * 128 * 8);
+  // Of a layer 16 C for each row of A and column of B: 4, 2, 5 and 5 of qkv, out, up and down.
+  EXPECT_EQ(adapters.trained_elems, 2 * 16 * 128 * 8);
   EXPECT_EQ(wider.trained_elems, 2 * adapters.trained_elems);
   EXPECT_LT(10 * adapters.trained_elems, whole.trained_elems);
-  const auto saved = [&](const Trained& run, MemoryCategory category) {
-    return whole.memory.peak[category] - run.memory.peak[category];
-  };
   for (const Trained* run : {&adapters, &wider}) {
-    const std::int64_t elems = whole.trained_elems - run->trained_elems;
-    EXPECT_EQ(saved(*run, MemoryCategory::kOptimizer), 2 * 4 * elems);  // two moments in fp32
-    // Of 4 micro-batches: the sums of a binary counter, and a number a norm block.
-    EXPECT_GE(saved(*run, MemoryCategory::kGradients), 3 * 4 * elems);
-    EXPECT_LE(saved(*run, MemoryCategory::kGradients), 4 * 4 * elems);
+    const std::int64_t saved_elems = whole.trained_elems - run->trained_elems;
+    EXPECT_EQ(whole.memory.peak[MemoryCategory::kOptimizer] - run->memory.peak[MemoryCategory::kOptimizer],
+              2 * 4 * saved_elems);  // two moments in fp32
+    // Of 4 micro-batches: at most three sums of a binary counter, and a few numbers.
+    EXPECT_LE(run->memory.peak[MemoryCategory::kGradients], 3 * 4 * run->trained_elems + 8192);
   }
 }
 
