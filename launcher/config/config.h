@@ -22,6 +22,7 @@ struct ModelSection {
   std::string name = "gpt";
   std::string from;  // empty in a parsed job: what it says is in the other keys
   std::string init_from;
+  bool new_head = false;
   ModelTask task = ModelTask::kMaskedTokens;
   std::int64_t classes = 0;
   double label_smoothing = 0.0;

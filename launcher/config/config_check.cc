@@ -41,6 +41,15 @@ void check_data(const JobConfig& config) {
                 data.crop_aspect[1]);
 }
 
+void check_new_head(const ModelSection& model) {
+  if (!model.new_head) return;
+  TRIREME_CHECK(!model.init_from.empty(),
+                "model.new_head = true needs model.init_from: without it all of the model is new");
+  TRIREME_CHECK(
+      counts_classes(model) || family_of(model).class_head.empty(),
+      "model.new_head = true needs model.task = \"classify\": only a head of classes is drawn anew");
+}
+
 void check_op_overrides(const PrecisionSection& precision) {
   std::vector<std::string> known;
   for (const OpPolicy& policy : kOpPolicies) known.emplace_back(policy.name);
@@ -109,6 +118,7 @@ void check_pipeline(const JobConfig& config) {
 
 void check_config(const JobConfig& config) {
   family_of(config.model).check(config.model);
+  check_new_head(config.model);
   check_data(config);
   check_precision(config);
   check_pipeline(config);

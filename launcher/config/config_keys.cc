@@ -52,11 +52,11 @@ void add_lora_keys(std::vector<ConfigKey>& keys) {
            "their "
            "weights without \".weight\", whole or from a dot on, with patterns as of `train.freeze`; "
            "[\"*\"]: all "
-           "inner ones. y = x W^T becomes x W^T + (alpha / rank) (x A^T) B^T; A and B are trained, and all "
-           "other "
-           "parameters are frozen but a head for classification (`model.task = \"classify\"`). Of packed "
-           "weights "
-           "(qkv, gate_up) the parts share A. Not with tensor chunks. Empty: no adapters.")
+           "inner ones. y = x W^T becomes x W^T + (alpha / rank) (x A^T) B^T. A and B are trained; all other "
+           "parameters are frozen, but for the layer of classes with `model.task` = classify or "
+           "`model.new_head`. Of packed weights (qkv, gate_up) the parts share A. Not with tensor chunks. "
+           "Empty: "
+           "no adapters.")
       .add("rank", &M::lora_rank, count_from(1),
            "Rows of A and columns of B, at most the smaller dim of a weight.")
       .only(with_targets)

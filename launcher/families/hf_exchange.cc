@@ -39,6 +39,12 @@ void check_same_model(const ModelSection& model, const std::filesystem::path& fo
   }
 }
 
+NewHead new_head_of(const ModelSection& model) {
+  const std::string prefix(family_of(model).class_head);
+  if (model.new_head) return {.prefix = prefix, .when = NewHead::When::kAlways};
+  return {.prefix = model.task == ModelTask::kClassify ? prefix : ""};
+}
+
 /// Weights from before there were adapters, which begin anew.
 class WithNewAdapters final : public TensorSource {
  public:
@@ -58,7 +64,7 @@ class WithNewAdapters final : public TensorSource {
 };
 
 std::unique_ptr<TensorSource> open_file(const ModelSection& model, const std::filesystem::path& file,
-                                        const std::string& new_head) {
+                                        const NewHead& new_head) {
   auto weights = std::make_unique<SafetensorsSource>(file, new_head);
   const bool has_adapters =
       std::ranges::any_of(weights->file().tensors(), is_adapter_name, &SafetensorsTensor::name);
@@ -106,7 +112,7 @@ HfModel hf_model_of(const ModelSection& model) {
 std::unique_ptr<TensorSource> open_initial_weights(const ModelSection& model) {
   const std::filesystem::path place = model.init_from;
   std::error_code error;
-  const std::string new_head = model.task == ModelTask::kClassify ? "head." : "";
+  const NewHead new_head = new_head_of(model);
   if (!std::filesystem::is_directory(place, error)) return open_file(model, place, new_head);
   if (std::filesystem::exists(place / Manifest::kFileName, error) ||
       std::filesystem::is_directory(place / "checkpoints", error)) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "launcher/families/model_family.h"
 #include "launcher/train/parameter_patterns.h"
 #include "parallel/layout/parameter_rules.h"
 #include "runtime/base/error.h"
@@ -83,7 +84,8 @@ SavedAdapters saved_adapters(const ModelSection& model, const BlockList& blocks)
 std::vector<std::string> trained_with_adapters(const ModelSection& model) {
   if (!model.has_adapters()) return {};
   std::vector<std::string> patterns{fmt::format("*{}", kAdapterA), fmt::format("*{}", kAdapterB)};
-  if (model.task == ModelTask::kClassify) patterns.emplace_back("head.*");  // which may be new
+  const bool tunes_head = model.task == ModelTask::kClassify || model.new_head;
+  if (tunes_head) patterns.push_back(fmt::format("{}*", family_of(model).class_head));
   return patterns;
 }
 

@@ -237,6 +237,25 @@ TEST_P(LoraCli, PeftsFolderIsTheMergedOne) {
 INSTANTIATE_TEST_SUITE_P(Families, LoraCli, ::testing::ValuesIn(kFamilies),
                          [](const auto& info) { return std::string(info.param.name); });
 
+// A head of other classes is trained beside the adapters, and goes with them.
+TEST_F(Cli, LoraTrainsANewHead) {
+  const Family& vit = kFamilies[3];
+  testing::write_file(scratch_ / "base.toml", std::string("[model]\n") + vit.model + kRest);
+  ASSERT_EQ(run({"train", "base.toml", "--out", "base"}).exit_code, 0);
+  const ProgramResult tuned =
+      run({"train", "base.toml", "--out", "run", "--set", "train.lora.targets=[\"in_proj\"]", "--set",
+           "model.init_from=base", "--set", "model.classes=5", "--set", "model.new_head=true"});
+  ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
+  ASSERT_EQ(run({"export", "run", "--format", "hf", "--adapters", "--out", "peft"}).exit_code, 0);
+  const json config = json::parse(testing::read_file(scratch_ / "peft/adapter_config.json"));
+  EXPECT_EQ(config.at("modules_to_save"), json({"classifier"}));
+  EXPECT_TRUE(config.at("task_type").is_null());
+  const auto peft = read_file(scratch_ / "peft/adapter_model.safetensors");
+  EXPECT_THAT(peft, SizeIs(2 * 6 + 2));
+  EXPECT_EQ(peft.at("base_model.model.classifier.weight").shape, (std::vector<std::int64_t>{5, 24}));
+  EXPECT_NE(peft.at("base_model.model.classifier.bias").data, std::vector<float>(5));
+}
+
 class LoraRefusals : public Cli {};
 
 TEST_F(LoraRefusals, SayWhatToDo) {
