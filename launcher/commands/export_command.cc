@@ -109,16 +109,19 @@ ExitCode run_export(const ExportArguments& arguments, const LaunchEnvironment& l
   check_out(arguments, format);
   const Checkpoint checkpoint = open_checkpoint_or_run(arguments.checkpoint);
   const SafetensorsReader model(checkpoint.folder / kModelFile);
-  const JobConfig config = resolve(read_run_state(checkpoint).config);
-  const SavedAdapters adapters = saved_adapters(config.model, *build_blocks(config.model));
+  const bool is_adapted = std::ranges::any_of(model.tensors(), is_adapter_name, &SafetensorsTensor::name);
+  TRIREME_CHECK(is_adapted || !arguments.adapters, "--adapters: {} was trained without train.lora",
+                checkpoint.folder.string());
+  ModelSection section;  // of what needs it
+  if (is_adapted || format == ExportFormat::kHf) section = resolve(read_run_state(checkpoint).config).model;
+  const SavedAdapters adapters =
+      is_adapted ? saved_adapters(section, *build_blocks(section)) : SavedAdapters{};
   const MergedModel merged(model, adapters);
   std::size_t num_tensors = merged.entries().size();
   if (arguments.adapters) {
-    TRIREME_CHECK(config.model.has_adapters(), "--adapters: {} was trained without train.lora",
-                  checkpoint.folder.string());
-    num_tensors = write_adapters(model, adapters, config.model, arguments);
+    num_tensors = write_adapters(model, adapters, section, arguments);
   } else if (format == ExportFormat::kHf) {
-    write_hf_folder(merged, hf_model_of(config.model), kDTypes.at(arguments.dtype), arguments.out);
+    write_hf_folder(merged, hf_model_of(section), kDTypes.at(arguments.dtype), arguments.out);
   } else {
     write_model(merged, arguments.out);
   }

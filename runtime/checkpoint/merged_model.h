@@ -23,6 +23,7 @@ struct SavedAdapters {
   std::vector<SavedAdapter> layers;  // empty: the model has none
 };
 
+/// For one thread.
 class MergedModel {
  public:
   /// The file outlives this. Throws Error(kInvalidInput), naming the file and the tensor, where adapters are
