@@ -82,6 +82,8 @@ ModelSection read_hf(const HfConfig& config) {
   model.heads = bert.heads;
   model.vocab = bert.vocab;
   model.seq_len = bert.seq_len;
+  model.classes = bert.classes;
+  if (bert.classes > 0) model.task = ModelTask::kClassify;
   return model;
 }
 
