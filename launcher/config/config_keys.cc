@@ -49,6 +49,30 @@ void add_train_keys(std::vector<ConfigKey>& keys) {
            "of all its attempts.");
 }
 
+void add_lora_keys(std::vector<ConfigKey>& keys) {
+  using M = ModelSection;
+  const KeyScope with_targets{.text = "jobs with train.lora.targets",
+                              .decided_by = "train.lora.targets",
+                              .holds = [](const JobConfig& job) { return job.model.has_adapters(); },
+                              .refuses_defaults = true};
+  SectionKeys<M>(keys, "train.lora", &JobConfig::model)
+      .add("targets", &M::lora_targets, any(),
+           "Linear layers that get a low-rank adapter (LoRA), as [\"attention.qkv\", \"mlp.*\"]: names of "
+           "their "
+           "weights without \".weight\", whole or from a dot on, with patterns as of `train.freeze`; "
+           "[\"*\"]: all "
+           "inner ones. y = x W^T becomes x W^T + (alpha / rank) (x A^T) B^T. A and B are trained; all other "
+           "parameters are frozen, but for the layer of classes with `model.task` = classify or "
+           "`model.new_head`. Of packed weights (qkv, gate_up) the parts share A. Not with tensor chunks. "
+           "Empty: "
+           "no adapters.")
+      .add("rank", &M::lora_rank, count_from(1),
+           "Rows of A and columns of B, at most the smaller dim of a weight.")
+      .only(with_targets)
+      .add("alpha", &M::lora_alpha, above(0), "What the adapters add is scaled by alpha / rank.")
+      .only(with_targets);
+}
+
 void add_optimizer_keys(std::vector<ConfigKey>& keys) {
   using O = OptimizerSection;
   SectionKeys<O>(keys, "optimizer", &JobConfig::optimizer)
@@ -282,6 +306,7 @@ std::vector<ConfigKey> make_keys() {
   add_model_keys(keys);
   add_data_keys(keys);
   add_train_keys(keys);
+  add_lora_keys(keys);
   add_optimizer_keys(keys);
   add_precision_keys(keys);
   add_engine_keys(keys);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "launcher/families/model_family.h"
+#include "launcher/train/lora.h"
 #include "launcher/train/parameter_patterns.h"
 #include "parallel/foresee/block_work.h"
 #include "parallel/foresee/stage_cut.h"
@@ -57,7 +58,9 @@ JobConfig resolve(JobConfig config) {
 }
 
 std::shared_ptr<const BlockList> build_blocks(const ModelSection& model) {
-  return std::make_shared<const BlockList>(family_of(model).build(model));
+  BlockList blocks = family_of(model).build(model);
+  if (model.has_adapters()) add_adapters(blocks, model);
+  return std::make_shared<const BlockList>(std::move(blocks));
 }
 
 std::vector<int> pipeline_cut(const JobConfig& config, const BlockList& blocks) {

@@ -21,6 +21,7 @@
 #include "launcher/train/memory_fit.h"
 #include "launcher/train/monitor_start.h"
 #include "parallel/run/checkpoint_state.h"
+#include "runtime/adapter.h"
 #include "runtime/base/log.h"
 
 namespace trireme {
@@ -158,7 +159,8 @@ void load_initial_model(TrainingRun& run) {
   });
   run_stage(run.comm(), [&] { load_model(*run.engine, *weights); });
   run.new_tensors = new_tensors(*run.engine, *weights);
-  run.agreed_state_hash();  // of every rank's file
+  std::erase_if(run.new_tensors, is_adapter_name);  // nobody expects those there
+  run.agreed_state_hash();                          // of every rank's file
 }
 
 void restore(TrainingRun& run) {
@@ -220,11 +222,15 @@ std::string describe_start(const TrainingRun& run) {
   const auto& [model, train] = std::tie(run.options.config.model, run.options.config.train);
   const int num_ranks = run.comm().size();
   const std::string sample = family_of(model).data.describe_sample(run.options.config);
+  const ModelLayout& layout = run.engine->layout();
+  const std::string trained = layout.num_frozen == 0 ? ""
+                                                     : fmt::format(", {} of them trained,",
+                                                                   layout.num_parameters - layout.num_frozen);
   return fmt::format(
-      "{} with {} parameters in {}; {} rank(s) x {} thread(s); a step is {} samples of {}, {} x {} on each "
+      "{} with {} parameters{} in {}; {} rank(s) x {} thread(s); a step is {} samples of {}, {} x {} on each "
       "rank; "
       "{} a rank{}",
-      model.name, run.engine->layout().num_parameters, to_word(run.options.config.precision.mode), num_ranks,
+      model.name, layout.num_parameters, trained, to_word(run.options.config.precision.mode), num_ranks,
       run.engine_options.threads, train.global_batch, sample, num_accumulated(run.engine->batch()),
       train.micro_batch, format_bytes(run.prediction.memory.peak_total),
       run.engine->stages().pipeline > 1 ? " of the first stage" : "");
