@@ -31,6 +31,7 @@ StepPlan empty_plan(const Mesh& mesh, const PlanOptions& options) {
           .num_units = options.stages.num_units(),
           .sharded_parameters = options.shard_parameters,
           .keeps_gathered = options.shard_parameters && options.keep_gathered,
+          .evaluates_averages = options.evaluates_averages,
           .data_ranks_per_host = options.data_ranks_per_host,
           .owed = owed_exchanges(mesh, options),
           .stages = options.stages,
@@ -123,14 +124,19 @@ StepPlan plan_evaluation(int num_units, const Mesh& mesh, const BatchLayout& bat
   StepPlan plan = empty_plan(mesh, options);
   for (int r = 0; r < mesh.num_ranks(); ++r) {
     const Coord coord = mesh.coord(r);
-    const RankPlan full =
-        plan_of_rank(plan_stage({.stage = coord[Axis::kPipeline],
-                                 .tasks = evaluation_tasks(options.stages, coord[Axis::kPipeline], rounds),
-                                 .micro_batches = rounds,
-                                 .training = false},
-                                options),
-                     mesh, r);
+    const int stage = coord[Axis::kPipeline];
+    const RankPlan full = plan_of_rank(plan_stage({.stage = stage,
+                                                   .tasks = evaluation_tasks(options.stages, stage, rounds),
+                                                   .micro_batches = rounds,
+                                                   .training = false},
+                                                  options),
+                                       mesh, r);
+    RankPlan swap;
+    if (options.evaluates_averages) {
+      swap = plan_of_rank({.actions = swap_of_averages(stage, mesh, options)}, mesh, r);
+    }
     RankPlan& rank = plan.ranks[static_cast<std::size_t>(r)];
+    rank.actions = swap.actions;
     for (const Action& action : full.actions) {
       const bool idle =
           action.micro_batch >= 0 &&
@@ -142,6 +148,7 @@ StepPlan plan_evaluation(int num_units, const Mesh& mesh, const BatchLayout& bat
         rank.micro_batches = m + 1;
     }
     rank.actions.push_back({.kind = ActionKind::kReduceLoss});
+    rank.actions.insert(rank.actions.end(), swap.actions.begin(), swap.actions.end());
   }
   return plan;
 }

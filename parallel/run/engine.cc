@@ -48,6 +48,13 @@ TensorPlace tensor_place(const MeshGroups& groups) {
   return {.places = groups.mesh.size(Axis::kTensor), .place = groups.coord()[Axis::kTensor]};
 }
 
+// With what the optimizer asks of the layout.
+ParameterRules rules_of(const EngineOptions& options) {
+  ParameterRules rules = options.rules;
+  rules.separates_matrices = options.optimizer.kind == OptimizerConfig::Kind::kMuon;
+  return rules;
+}
+
 // With the hosts filled in.
 EngineOptions on_hosts(EngineOptions options, const Communicator& world) {
   if (options.hosts.empty()) options.hosts = world.hosts();
@@ -57,8 +64,19 @@ EngineOptions on_hosts(EngineOptions options, const Communicator& world) {
   return options;
 }
 
-// What does not go together with stages, with the reason.
+void check_update(const EngineOptions& options) {
+  TRIREME_CHECK(options.ema >= 0 && options.ema < 1, "EngineOptions::ema must be in [0, 1), got {}",
+                options.ema);
+  TRIREME_CHECK(
+      options.zero <= largest_zero(options),
+      "Muon updates whole matrices, of which a rank has a piece with EngineOptions::zero = {}: set it "
+      "to 0",
+      static_cast<int>(options.zero));
+}
+
+// What does not go together, with the reason.
 const EngineOptions& checked(const EngineOptions& options) {
+  check_update(options);
   if (options.pipeline.stages == 1) {
     TRIREME_CHECK(options.pipeline.chunks == 1,
                   "EngineOptions::pipeline.chunks = {} wants EngineOptions::pipeline.stages = 2 or more: one "
@@ -72,6 +90,10 @@ const EngineOptions& checked(const EngineOptions& options) {
 }
 
 }  // namespace
+
+ZeroStage largest_zero(const EngineOptions& options) {
+  return options.optimizer.kind == OptimizerConfig::Kind::kMuon ? ZeroStage::kNone : ZeroStage::kParameters;
+}
 
 ExchangeChoice exchange_of(const EngineOptions& options, int num_ranks) {
   const Mesh mesh = mesh_of(num_ranks, options.pipeline.stages, options.tensor);
@@ -91,7 +113,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                          exchange_.data_ranks_per_host)),
       batch_(training_layout(options, groups_.mesh.size(Axis::kData))),
       stages_(stages_of(options, *blocks_)),
-      layout_(for_place(make_layout(*blocks_, options.group_min_bytes, stages_, options.rules),
+      layout_(for_place(make_layout(*blocks_, options.group_min_bytes, stages_, rules_of(options)),
                         tensor_place(groups_))),
       plan_(make_plan()),
       ctx_(context_of(options)),
@@ -120,6 +142,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                         .offload = options.offload,
                         .working_dtype = options.precision.compute_dtype(),
                         .seed = options.seed,
+                        .ema = options.ema,
                         .holdings = holdings_of_stage(layout_, stages_, groups_.coord()[Axis::kPipeline])});
   gradients_ = std::make_unique<GradAccumulator>(
       layout_, batch_, reduction_options(options, *groups_.along(Axis::kData)), DataAxis(groups_));
@@ -285,13 +308,17 @@ StepResult Engine::collect() {
 }
 
 float Engine::evaluate(const BatchSource& source, std::int64_t num_samples, std::int64_t num_targets,
-                       const LogitsObserver& observe) {
+                       const LogitsObserver& observe, Weights weights) {
   TRIREME_CHECK(num_samples > 0 && num_targets > 0, "nothing to evaluate: {} samples, {} targets",
                 num_samples, num_targets);
+  TRIREME_CHECK(weights == Weights::kParameters || params_->has_averages(),
+                "there are no averages to evaluate: EngineOptions::ema is 0");
   const BatchLayout batch{.global_batch = num_samples,
                           .micro_batch = options_.micro_batch,
                           .data_ranks = groups_.mesh.size(Axis::kData)};
-  StepPlan plan = plan_evaluation(static_cast<int>(blocks_->size()), groups_.mesh, batch, plan_options());
+  PlanOptions plan_of = plan_options();
+  plan_of.evaluates_averages = weights == Weights::kAverages;
+  StepPlan plan = plan_evaluation(static_cast<int>(blocks_->size()), groups_.mesh, batch, plan_of);
   if (options_.rewrite_plan) options_.rewrite_plan(plan);
   if (options_.planning == Planning::kAllRanks) validate(plan);
   const ExecutionInput input{.source = source,
@@ -304,7 +331,7 @@ float Engine::evaluate(const BatchSource& source, std::int64_t num_samples, std:
     dry_run_->cover(
         {.num_samples = batch.samples_of(groups_.coord()[Axis::kData], m).count, .training = false});
   }
-  const Tensor all = executor_->run(own_plan(plan), input, nullptr);
+  const Tensor all = executor_->run(own_plan(plan), input, optimizer_step_.get());
   return tree_sum(in_global_order(ctx_.to_host(all), batch));
 }
 

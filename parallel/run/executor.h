@@ -19,7 +19,7 @@ class Executor {
   using ActionObserver = std::function<void(std::size_t action)>;
   void observe_actions(ActionObserver observer) { observer_ = std::move(observer); }
 
-  /// Plays all actions in order; evaluation has no `optimizer_step`. An Error that an action throws is
+  /// Plays all actions in order; a replay has no `optimizer_step`. An Error that an action throws is
   /// rethrown with rank, action and block in front. Returns the losses of all micro-batches by data rank and
   /// its micro-batch, [M] fp32 on the device.
   ///
