@@ -34,6 +34,7 @@ struct ExportArguments {
   std::string out;
   std::string format = "safetensors";  // a word of kFormats
   std::string dtype = "fp32";          // of kDTypes
+  bool ema = false;
 };
 
 /// The tensors of `model` as a file of their own, whole or not at all. Readers of the field go by "format".
@@ -70,7 +71,8 @@ ExitCode run_export(const ExportArguments& arguments, const LaunchEnvironment& l
   const ExportFormat format = kFormats.at(arguments.format);
   check_out(arguments, format);
   const Checkpoint checkpoint = open_checkpoint_or_run(arguments.checkpoint);
-  const SafetensorsReader model(checkpoint.folder / kModelFile);
+  if (arguments.ema) check_averages(checkpoint);
+  const SafetensorsReader model(checkpoint.folder / (arguments.ema ? kAveragesFile : kModelFile));
   if (format == ExportFormat::kHf) {
     const JobConfig config = resolve(read_run_state(checkpoint).config);
     write_hf_folder(model, hf_model_of(config.model), kDTypes.at(arguments.dtype), arguments.out);
@@ -100,6 +102,7 @@ void add_export_command(CLI::App& app, Command& chosen) {
       ->check(CLI::IsMember(kFormats));
   command->add_option("--dtype", arguments->dtype, "With --format hf: fp32 (default), fp16 or bf16")
       ->check(CLI::IsMember(kDTypes));
+  command->add_flag("--ema", arguments->ema, "The averages of a run with train.ema, not the parameters");
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_export(*arguments, launch); };
   });

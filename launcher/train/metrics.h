@@ -4,7 +4,7 @@
 //    "tokens_per_s":8600.1,"data_wait_ms":0.01,"comm_wait_ms":0.2,"comm_bytes":1024,
 //    "peak_bytes":123456,"peak_rank":0,"memory":{"parameters":...}}
 //   {"step":100,"eval_loss":4.2}                                           of images also "eval_top1",
-//   "eval_top5"
+//   "eval_top5", and with train.ema "eval_weights":"ema"
 //
 // In mode fp8 also "fp8_clipped": of how many operands the largest numbers saturated.
 // Numbers that are not finite are written as null: JSON has no other.
@@ -39,6 +39,7 @@ struct StepMetrics {
 
 struct EvalMetrics {
   double loss = 0;
+  bool of_averages = false;      // in place of the parameters: train.ema
   std::int64_t num_samples = 0;  // that counted
   std::optional<double> top1,
       top5;  // part of the targets that are the likeliest, or among the five likeliest

@@ -13,4 +13,7 @@ ParameterRules parameter_rules(const JobConfig& config);
 /// whose name is nearest, and where train.freeze leaves nothing to train.
 void check_patterns(const JobConfig& config, const BlockList& blocks);
 
+/// Throws Error(kInvalidInput) where Muon has no matrix to update.
+void check_matrices(const JobConfig& config, const BlockList& blocks);
+
 }  // namespace trireme
