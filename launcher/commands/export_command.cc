@@ -39,6 +39,7 @@ struct ExportArguments {
   std::string format = "safetensors";  // a word of kFormats
   std::string dtype = "fp32";          // of kDTypes
   bool adapters = false;               // alone, as PEFT's folder
+  bool ema = false;
 };
 
 /// The tensors of `model` as a file of their own, whole or not at all. Readers of the field go by "format".
@@ -108,7 +109,8 @@ ExitCode run_export(const ExportArguments& arguments, const LaunchEnvironment& l
   const ExportFormat format = kFormats.at(arguments.format);
   check_out(arguments, format);
   const Checkpoint checkpoint = open_checkpoint_or_run(arguments.checkpoint);
-  const SafetensorsReader model(checkpoint.folder / kModelFile);
+  if (arguments.ema) check_averages(checkpoint);
+  const SafetensorsReader model(checkpoint.folder / (arguments.ema ? kAveragesFile : kModelFile));
   const bool is_adapted = std::ranges::any_of(model.tensors(), is_adapter_name, &SafetensorsTensor::name);
   TRIREME_CHECK(is_adapted || !arguments.adapters, "--adapters: {} was trained without train.lora",
                 checkpoint.folder.string());
@@ -152,6 +154,7 @@ void add_export_command(CLI::App& app, Command& chosen) {
       "--adapters", arguments->adapters,
       "With --format hf: the low-rank adapters of train.lora alone, as a folder of PEFT; without it, "
       "they are merged into the weights");
+  command->add_flag("--ema", arguments->ema, "The averages of a run with train.ema, not the parameters");
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_export(*arguments, launch); };
   });

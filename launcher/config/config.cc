@@ -244,11 +244,24 @@ void take_shape(Reading& reading) {
   }
 }
 
+/// The defaults of an optimizer where they are not those of the table: what its authors took.
+void take_optimizer_defaults(Reading& reading) {
+  OptimizerSection& optimizer = reading.config.optimizer;
+  const auto is_open = [&](const char* key) { return !reading.given.contains(key); };
+  if (optimizer.name == OptimizerConfig::Kind::kLion && is_open("optimizer.betas")) {
+    optimizer.betas = {0.9, 0.99};
+  }
+  if (optimizer.name != OptimizerConfig::Kind::kMuon) return;
+  if (is_open("optimizer.momentum")) optimizer.momentum = 0.95;
+  if (is_open("optimizer.nesterov")) optimizer.nesterov = true;
+}
+
 Reading read_config(std::string_view toml, std::string_view source, std::span<const std::string> overrides) {
   Reading reading;
   apply_table(reading, parse_toml(toml, source), source);
   for (const std::string& text : overrides) apply_override(reading, text);
   take_shape(reading);
+  take_optimizer_defaults(reading);
   check_config(reading.config);
   return reading;
 }

@@ -92,6 +92,7 @@ struct TrainSection {
   std::int64_t eval_batches = 0;
   std::vector<std::string> freeze;  // patterns of parameters
   double max_minutes = 0;
+  double ema = 0.0;
 };
 
 struct OptimizerSection {
@@ -103,6 +104,7 @@ struct OptimizerSection {
   double epsilon = 1e-8;
   double momentum = 0.9;
   bool nesterov = false;
+  MuonScale adjust_lr = MuonScale::kOriginal;
   LrSchedule::Kind schedule = LrSchedule::Kind::kCosine;
   std::int64_t warmup_steps = 0;
   std::int64_t decay_steps = 0;

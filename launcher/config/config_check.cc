@@ -126,6 +126,24 @@ void check_sequence(const JobConfig& config) {
                 config.parallel.tensor, config.model.seq_len, config.parallel.tensor);
 }
 
+void check_optimizer(const JobConfig& config) {
+  const OptimizerSection& optimizer = config.optimizer;
+  TRIREME_CHECK(optimizer.min_lr <= optimizer.lr, "optimizer.min_lr = {} is above optimizer.lr = {}",
+                optimizer.min_lr, optimizer.lr);
+  TRIREME_CHECK(!optimizer.nesterov || optimizer.momentum > 0,
+                "optimizer.nesterov needs a momentum, but optimizer.momentum = 0");
+  if (optimizer.name != OptimizerConfig::Kind::kMuon) return;
+  TRIREME_CHECK(config.parallel.zero == 0,
+                "optimizer.name = \"muon\" updates whole matrices, of which a rank has a piece with "
+                "parallel.zero = {}: set parallel.zero = 0, or take another optimizer",
+                config.parallel.zero);
+  TRIREME_CHECK(
+      config.model.tensor_chunks == 1,
+      "optimizer.name = \"muon\" updates whole matrices, which model.tensor_chunks = {} cuts: set it "
+      "to 1, or take another optimizer",
+      config.model.tensor_chunks);
+}
+
 }  // namespace
 
 void check_config(const JobConfig& config) {
@@ -136,11 +154,7 @@ void check_config(const JobConfig& config) {
   check_pipeline(config);
   check_sequence(config);
   check_adapters(config);
-  TRIREME_CHECK(config.optimizer.min_lr <= config.optimizer.lr,
-                "optimizer.min_lr = {} is above optimizer.lr = {}", config.optimizer.min_lr,
-                config.optimizer.lr);
-  TRIREME_CHECK(!config.optimizer.nesterov || config.optimizer.momentum > 0,
-                "optimizer.nesterov needs a momentum, but optimizer.momentum = 0");
+  check_optimizer(config);
   TRIREME_CHECK(
       !config.parallel.cuda_graph || config.log.trace_step.first == 0,
       "log.trace_step = {}: a step that parallel.cuda_graph replays has no actions to time; set one "

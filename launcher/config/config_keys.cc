@@ -46,7 +46,12 @@ void add_train_keys(std::vector<ConfigKey>& keys) {
            "75: "
            "for slices of a scheduler's time. It stops when another two of its longest steps and checkpoints "
            "would not fit any more, after one step at least. 0: no limit. Of `trireme run` it is the limit "
-           "of all its attempts.");
+           "of all its attempts.")
+      .add("ema", &T::ema, from_to_below(0, 1),
+           "Decay of an exponential moving average of the trained parameters, as 0.999: kept in fp32 beside "
+           "the optimizer's state, moved after every update that is not skipped, from the initial parameters "
+           "on. Evaluations are of the averages, and say so; `trireme eval`, `sample` and `export` take them "
+           "with --ema. Running statistics stay what they are. 0: none.");
 }
 
 void add_lora_keys(std::vector<ConfigKey>& keys) {
@@ -76,7 +81,14 @@ void add_lora_keys(std::vector<ConfigKey>& keys) {
 void add_optimizer_keys(std::vector<ConfigKey>& keys) {
   using O = OptimizerSection;
   SectionKeys<O>(keys, "optimizer", &JobConfig::optimizer)
-      .add("name", &O::name, "Update rule.")
+      .add("name", &O::name,
+           "Update rule. `lion` keeps one moment in place of two, and wants an `lr` 3 to 10 times smaller "
+           "than "
+           "`adamw`, with as much more `weight_decay`. `muon` makes the momentum of each matrix orthogonal, "
+           "by five rounds of Newton-Schulz in fp32, and updates what is no matrix of two dimensions between "
+           "the first block and the last (embeddings, head, biases, norms) as `adamw` does, with the same "
+           "`lr` "
+           "but for `adjust_lr` and `lr_scale`; it needs `parallel.zero` = 0 and `model.tensor_chunks` = 1.")
       .add("lr", &O::lr, above(0), "Peak learning rate.")
       .add("min_lr", &O::min_lr, at_least(0),
            "What the learning rate of all but `constant` comes down to: of `one_cycle` at "
@@ -85,11 +97,20 @@ void add_optimizer_keys(std::vector<ConfigKey>& keys) {
            "has min_lr + c (lr - min_lr) with p = (s - W) / (S - W) and c = 1 - p for `linear`, (1 + cos(pi "
            "p)) / 2 for `cosine`; from 0.4 to 0.04 in 10 steps the last has 0.076 and 0.0488.")
       .add("weight_decay", &O::weight_decay, at_least(0),
-           "Decoupled for `adamw`, added to the gradient for `sgd`; matrices only, not biases and norms.")
-      .add("betas", &O::betas, from_to_below(0, 1), "`adamw`: decay of both moments.")
-      .add("epsilon", &O::epsilon, above(0), "`adamw`: added to the root of the second moment.")
-      .add("momentum", &O::momentum, from_to_below(0, 1), "`sgd`: 0 keeps no momentum buffer.")
-      .add("nesterov", &O::nesterov, any(), "`sgd`: Nesterov's form of momentum.")
+           "Added to the gradient for `sgd`, else decoupled; matrices only, not biases and norms.")
+      .add("betas", &O::betas, from_to_below(0, 1),
+           "`adamw`, and what `muon` updates so: decay of both moments. `lion`: of the moment in the update, "
+           "and of the moment; 0.9 and 0.99 where nothing is given.")
+      .add("epsilon", &O::epsilon, above(0),
+           "`adamw`, and what `muon` updates so: added to the root of the second moment.")
+      .add("momentum", &O::momentum, from_to_below(0, 1),
+           "`sgd`: 0 keeps no momentum buffer. `muon`: 0.95 where nothing is given.")
+      .add("nesterov", &O::nesterov, any(),
+           "`sgd`, `muon`: Nesterov's form of momentum. `muon`: true where nothing is given.")
+      .add("adjust_lr", &O::adjust_lr,
+           "`muon`: factor of the learning rate of a matrix of r rows and c columns, as of "
+           "torch.optim.Muon's adjust_lr_fn. `original`: sqrt(max(1, r / c)). `match_rms_adamw`: 0.2 "
+           "sqrt(max(r, c)), updates as large as those of `adamw`, for its `lr` and `weight_decay`.")
       .add("schedule", &O::schedule,
            "Course of the learning rate after the warm-up, down to `min_lr`. `one_cycle`: half a cosine up "
            "from lr / 25 within `warmup_steps` (0: 30 % of the steps), then half a cosine down. `wsd`: at "

@@ -46,6 +46,7 @@ std::string_view type_text(KeyType type);
 struct KeyRule {
   std::string text;                                // "at least 1"; empty: any
   std::function<bool(const ConfigValue&)> allows;  // null: any
+  std::vector<std::string> words;                  // all values, where they are words
   std::string missing_feature;                     // why another value would be right one day, but not yet
 };
 

@@ -22,7 +22,8 @@ OptimizerConfig optimizer_config(const OptimizerSection& section) {
           .beta2 = static_cast<float>(section.betas[1]),
           .epsilon = static_cast<float>(section.epsilon),
           .momentum = static_cast<float>(section.momentum),
-          .nesterov = section.nesterov};
+          .nesterov = section.nesterov,
+          .muon_scale = section.adjust_lr};
 }
 
 LossScaleConfig loss_scale_config(const PrecisionSection& section) {
@@ -54,6 +55,9 @@ JobConfig resolve(JobConfig config) {
       config.parallel.pipeline > 1 && config.parallel.pipeline_cut.kind != PipelineCut::Kind::kMeasured;
   if (cuts) pipeline_cut(config, *build_blocks(config.model));  // refuses what cannot be cut
   if (!parameter_rules(config).empty()) check_patterns(config, *build_blocks(config.model));
+  if (config.optimizer.name == OptimizerConfig::Kind::kMuon) {
+    check_matrices(config, *build_blocks(config.model));
+  }
   return config;
 }
 
@@ -112,6 +116,7 @@ EngineOptions engine_options(const JobConfig& config, const BlockList& blocks) {
           .seed = static_cast<std::uint64_t>(config.train.seed),
           .optimizer = optimizer_config(config.optimizer),
           .rules = parameter_rules(config),
+          .ema = static_cast<float>(config.train.ema),
           .grad_clip = static_cast<float>(config.optimizer.grad_clip),
           .reduction = config.parallel.reduction,
           .exchange = config.parallel.exchange,

@@ -68,4 +68,18 @@ void check_patterns(const JobConfig& config, const BlockList& blocks) {
                 fmt::format("[\"{}\"]", fmt::join(rules.frozen, "\", \"")), names.size());
 }
 
+void check_matrices(const JobConfig& config, const BlockList& blocks) {
+  const ParameterRules rules = parameter_rules(config);
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    for (const ParameterSpec& spec : blocks[b]->parameters()) {
+      const bool frozen = rule_of(rules, spec, blocks[b]->full_name(spec)).frozen;
+      if (!frozen && is_hidden_matrix(blocks, b, spec)) return;
+    }
+  }
+  throw Error(ErrorCode::kInvalidInput,
+              "optimizer.name = \"muon\" updates weights of two dimensions between the first block and the "
+              "last, and {} has none to train: take \"adamw\" or \"sgd\"",
+              config.model.name);
+}
+
 }  // namespace trireme

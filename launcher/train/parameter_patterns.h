@@ -16,4 +16,7 @@ std::string nearest_parameter(const std::string& pattern, const std::vector<std:
 /// whose name is nearest, and where train.freeze leaves nothing to train.
 void check_patterns(const JobConfig& config, const BlockList& blocks);
 
+/// Throws Error(kInvalidInput) where Muon has no matrix to update.
+void check_matrices(const JobConfig& config, const BlockList& blocks);
+
 }  // namespace trireme

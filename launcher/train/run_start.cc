@@ -184,7 +184,9 @@ void restore(TrainingRun& run) {
   // Histories of fp8 that this mode has no use for are in the manifest's.
   const bool leaves_fp8 = run.resumed.config.precision.mode == PrecisionMode::kFp8 &&
                           run.options.config.precision.mode != PrecisionMode::kFp8;
-  if (hash == run.resumed.state_hash || leaves_fp8) return;
+  // Averages that begin with this run, or end with the one before, are in one of the two alone.
+  const bool changes_averages = (run.resumed.config.train.ema > 0) != (run.options.config.train.ema > 0);
+  if (hash == run.resumed.state_hash || leaves_fp8 || changes_averages) return;
   throw AgreedError(ErrorCode::kInvalidInput,
                     fmt::format("{}: the restored state has the hash {}, the manifest says {}",
                                 run.resume_folder.string(), hash, run.resumed.state_hash));
@@ -196,6 +198,7 @@ RunSummary initial_summary(const TrainingRun& run) {
                      .num_parameters = run.engine->layout().num_parameters,
                      .loss = run.resumed.loss,
                      .eval_loss = run.resumed.eval_loss,
+                     .eval_of_averages = run.resumed.eval_loss && run.resumed.config.train.ema > 0,
                      .throughput_unit = std::string(family_of(run.options.config.model).data.throughput_unit),
                      .checkpoint = run.last_saved_step >= 0 ? run.resume_folder.string() : ""};
   const int num_ranks = run.comm().size();

@@ -256,6 +256,7 @@ void Trainer::evaluate() {
       run_.watched(fmt::format("the evaluation after step {}", run_.engine->steps_done()));
   EvaluationOptions evaluation = evaluation_of(run_.options.config, run_.data.eval);
   evaluation.workers = num_data_workers(run_.options.config, run_.engine_options.threads);
+  if (run_.engine->parameters().has_averages()) evaluation.weights = Weights::kAverages;
   const auto start = Clock::now();
   const EvalMetrics metrics = trireme::evaluate(*run_.engine, evaluation);
   report_left_out();

@@ -55,6 +55,11 @@ ParameterRule rule_of(const ParameterRules& rules, const ParameterSpec& spec, st
           .decay = scale_of(rules.decay_scale, name, spec.decay ? 1.0f : 0.0f)};
 }
 
+bool is_hidden_matrix(const BlockList& blocks, std::size_t block, const ParameterSpec& spec) {
+  return block > 0 && block + 1 < blocks.size() && spec.decay && spec.shape.rank() == 2 &&
+         spec.tied_to.empty();
+}
+
 std::vector<std::string> parameter_names(const BlockList& blocks) {
   std::vector<std::string> names;
   for (const auto& block : blocks) {

@@ -31,6 +31,7 @@ StepPlan empty_plan(const Mesh& mesh, const PlanOptions& options) {
           .num_units = options.stages.num_units(),
           .sharded_parameters = options.shard_parameters,
           .keeps_gathered = options.shard_parameters && options.keep_gathered,
+          .evaluates_averages = options.evaluates_averages,
           .data_ranks_per_host = options.data_ranks_per_host,
           .owed = owed_exchanges(mesh, options),
           .stages = options.stages,
@@ -129,14 +130,21 @@ StepPlan plan_evaluation(int num_units, const Mesh& mesh, const BatchLayout& bat
   StepPlan plan = empty_plan(mesh, options);
   for (int r = 0; r < mesh.num_ranks(); ++r) {
     const Coord coord = mesh.coord(r);
+    const int stage = coord[Axis::kPipeline];
     RankPlan& rank = plan.ranks[static_cast<std::size_t>(r)];
-    rank = plan_of_rank(plan_stage({.stage = coord[Axis::kPipeline],
-                                    .tasks = evaluation_tasks(options.stages, coord[Axis::kPipeline], rounds),
+    rank = plan_of_rank(plan_stage({.stage = stage,
+                                    .tasks = evaluation_tasks(options.stages, stage, rounds),
                                     .micro_batches = rounds,
                                     .training = false},
                                    options),
                         mesh, batch, r);
+    RankPlan swap;
+    if (options.evaluates_averages) {
+      swap = plan_of_rank({.actions = swap_of_averages(stage, mesh, options)}, mesh, batch, r);
+    }
+    rank.actions.insert(rank.actions.begin(), swap.actions.begin(), swap.actions.end());
     rank.actions.push_back({.kind = ActionKind::kReduceLoss});
+    rank.actions.insert(rank.actions.end(), swap.actions.begin(), swap.actions.end());
   }
   return plan;
 }

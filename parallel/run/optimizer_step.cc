@@ -164,6 +164,14 @@ void OptimizerStep::update(int unit) {
   }
 }
 
+void OptimizerStep::swap_averages(int unit) {
+  for (const int group : parts_.layout.unit_groups[static_cast<std::size_t>(unit)]) {
+    if (owner_unit(parts_.layout, group) == unit && trains(static_cast<std::size_t>(group))) {
+      parts_.params.swap_averages(group);
+    }
+  }
+}
+
 void OptimizerStep::for_updated_groups(int unit, void (ParamStore::*gather)(int group)) {
   for (const int group : parts_.layout.unit_groups[static_cast<std::size_t>(unit)]) {
     const bool frozen = parts_.layout.groups[static_cast<std::size_t>(group)].frozen;

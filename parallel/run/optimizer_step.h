@@ -41,6 +41,8 @@ class OptimizerStep {
   void clip();
   /// Of what this rank owns of the unit's parameters, and trains.
   void update(int unit);
+  /// Of what this rank owns of the unit's parameters; in an evaluation. See ParamStore::swap_averages.
+  void swap_averages(int unit);
   /// See ParamStore::gather_updated, and gather_in_host().
   void gather_updated(int unit);
   void gather_updated_in_host(int unit);

@@ -131,7 +131,7 @@ def draw_train(numbers):
 
 
 def draw_optimizer(numbers, steps):
-    section = {"name": numbers.choice(["adamw", "sgd"]),
+    section = {"name": numbers.choice(["adamw", "sgd", "lion"]),
                "lr": often(numbers, {1e-3: 4, 0.03: 4, 1.0: 1, 3e38: 1}),
                "schedule": numbers.choice(["constant", "linear", "cosine", "one_cycle"]),
                "warmup_steps": numbers.randrange(steps), "weight_decay": numbers.choice([0.0, 0.1, 0.01]),
@@ -267,6 +267,8 @@ def draw(seed, number):
                 eval_samples=numbers.randint(1, 20))
     if data["form"] != "synthetic" and numbers.random() < 0.3:
         train["eval_batches"] = 0  # the whole set
+    if numbers.random() < 0.3:
+        train["ema"] = numbers.choice([0.5, 0.999])
     job = {"model": model, "data": data_section, "train": train,
            "optimizer": draw_optimizer(numbers, train["steps"]),
            "precision": draw_precision(numbers, model["name"]),

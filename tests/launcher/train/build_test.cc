@@ -172,6 +172,14 @@ TEST(Build, OptionsCarryTheJob) {
   EXPECT_EQ(adamw.optimizer.epsilon, 0.25f);
   EXPECT_EQ(adamw.reduction, Reduction::kCanonical);
   EXPECT_EQ(adamw.memory_limit, std::nullopt);
+  EXPECT_EQ(adamw.ema, 0.0f);
+
+  config.train.ema = 0.75;
+  config.optimizer = {.name = OptimizerConfig::Kind::kMuon, .adjust_lr = MuonScale::kMatchRmsAdamW};
+  const EngineOptions muon = engine_options(config, BlockList());
+  EXPECT_EQ(muon.ema, 0.75f);
+  EXPECT_EQ(muon.optimizer.kind, OptimizerConfig::Kind::kMuon);
+  EXPECT_EQ(muon.optimizer.muon_scale, MuonScale::kMatchRmsAdamW);
 }
 
 TEST(Build, BlocksOfAResNet) {
