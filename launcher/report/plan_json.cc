@@ -108,7 +108,10 @@ Json time_json(const PlanTime& time) {
           {"mfu", time.price.mfu},
           {"compute_ms", time.price.compute_ms},
           {"bubble_share", time.price.bubble_share},
-          {"exposed_communication_ms", time.price.exposed_ms}};
+          {"exposed_communication_ms", time.price.exposed_ms},
+          {"steps", time.steps},
+          {"hours", time.hours},
+          {"cost", time.cost}};
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ struct PlanTime {
   std::string cluster, device;
   PlanPrice price;
   double samples_per_s = 0, tokens_per_s = 0;  // of all ranks; 0 tokens: samples have none
+  std::int64_t steps = 0;                      // of the job
+  double hours = 0, cost = 0;  // of all of them, steps alone; the cost by price_per_hour, 0: not known
 };
 
 PlanTime plan_time(const JobConfig& config, const PlannedJob& job, const StepPlan& plan,

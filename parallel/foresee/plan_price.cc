@@ -20,18 +20,21 @@ double peak_of(const PlannedJob& job, const Cluster& cluster, const ClusterDevic
 }  // namespace
 
 PlanPrice price_plan(const PlannedJob& job, const StepPlan& plan, const Cluster& cluster,
-                     const ClusterDevice& device) {
+                     const ClusterDevice& device, KeepTimeline keep) {
   const StepPrice price(job, cluster, device);
-  ActionTimes times{.unit_names = {}, .of = {}, .overlap = cluster.host.overlap};
+  ActionTimes times{
+      .unit_names = {}, .of = {}, .overlap = cluster.host.overlap, .labels = keep == KeepTimeline::kYes};
   for (const auto& block : *job.blocks) times.unit_names.push_back(block->name());
   times.of = [&](int rank, const Action& action) { return price.of(plan.mesh.coord(rank), action); };
   PlanPrice result{.timeline = simulate_plan(plan, times)};
   times.of = [&](int rank, const Action& action) -> ActionTime {
     return {.compute_ms = price.of(plan.mesh.coord(rank), action).compute_ms, .exchange_ms = 0.0};
   };
+  times.labels = false;
   const Timeline alone = simulate_plan(plan, times);
   result.step_ms = result.timeline.end_ms();
   result.exposed_ms = result.step_ms - alone.end_ms();
+  if (keep == KeepTimeline::kNo) result.timeline.spans.clear();
   for (int rank = 0; rank < alone.num_ranks; ++rank) {
     result.compute_ms = std::max(result.compute_ms, alone.busy_ms(rank));
   }

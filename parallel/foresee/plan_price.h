@@ -15,11 +15,13 @@ struct PlanPrice {
   double exposed_ms = 0;          // of exchanges: the step less what it is without them
   double forward_operations = 0;  // of a sample, all ranks together
   double mfu = 0;                 // three times these, of all samples, over what the peaks promise
-  Timeline timeline;
+  Timeline timeline;              // empty unless it was asked for
 };
+
+enum class KeepTimeline { kNo, kYes };
 
 /// Throws Error(kInvalidInput) as StepPrice does, and where `plan` blocks.
 PlanPrice price_plan(const PlannedJob& job, const StepPlan& plan, const Cluster& cluster,
-                     const ClusterDevice& device);
+                     const ClusterDevice& device, KeepTimeline keep = KeepTimeline::kNo);
 
 }  // namespace trireme

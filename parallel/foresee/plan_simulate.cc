@@ -125,7 +125,14 @@ class PlanSimulator {
   void add_span(int rank, const Action& action, double start, double end,
                 std::optional<TimeSpent> spent = std::nullopt) {
     if (end <= start) return;
-    timeline_.spans.push_back(spans_.span(rank, action, start, end));
+    if (times_.labels)
+      timeline_.spans.push_back(spans_.span(rank, action, start, end));
+    else
+      timeline_.spans.push_back({.rank = rank,
+                                 .spent = traits(action.kind).spent,
+                                 .micro_batch = action.micro_batch,
+                                 .start_ms = start,
+                                 .end_ms = end});
     if (spent) timeline_.spans.back().spent = *spent;
   }
 

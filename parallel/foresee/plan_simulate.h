@@ -36,6 +36,7 @@ struct ActionTimes {
   std::vector<std::string> unit_names;
   std::function<ActionTime(int rank, const Action& action)> of;
   double overlap = 1.0;  // share of an exchange over the data axis that passes beside the rank's work
+  bool labels = true;    // of spans: they take longer than all else where there are many ranks
 };
 
 /// The same with a time for every action. Exchanges over the data axis begin when the last rank of the group

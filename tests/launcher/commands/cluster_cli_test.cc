@@ -192,5 +192,26 @@ TEST_F(Cli, DrawsTheTimelineOfAClusterWithoutMeasuring) {
   EXPECT_THAT(svg.str(), HasSubstr("a100-80.toml (a100-80gb)"));
 }
 
+TEST_F(Cli, SearchesLayoutsAndWritesTheFastest) {
+  const std::string job = write_job(scratch_ / "job.toml"), cluster = kExamples / "a100-80.toml";
+  const ProgramResult found =
+      run({"plan", job, "--cluster", cluster, "--ranks", "4", "--search", "--write", "best.toml"});
+  ASSERT_EQ(found.exit_code, 0) << found.err;
+  EXPECT_THAT(found.out, HasSubstr("against the one above"));
+  const ProgramResult json = run({"plan", job, "--cluster", cluster, "--ranks", "4", "--search", "--json"});
+  const ProgramResult plan =
+      run({"plan", scratch_ / "best.toml", "--cluster", cluster, "--ranks", "4", "--json"});
+  ASSERT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_DOUBLE_EQ(planned_ms(plan.out), planned_ms(json.out));  // the first layout's
+}
+
+TEST_F(Cli, NamesTheClosestLayoutOfAJobThatFitsNowhere) {
+  const ProgramResult found =
+      run({"plan", write_job(scratch_ / "job.toml"), "--cluster", kExamples / "a100-80.toml", "--ranks", "2",
+           "--search", "--set", "parallel.memory_limit=100000"});
+  EXPECT_EQ(found.exit_code, 2);
+  EXPECT_THAT(found.out, HasSubstr("no layout fits; closest is tensor = 1"));
+}
+
 }  // namespace
 }  // namespace trireme
