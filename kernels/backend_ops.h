@@ -304,8 +304,8 @@ enum class DropUnit : std::uint8_t {
 };
 
 /// y = keep ? x / (1 - p) : 0 (+ residual). Dim 0 of x is the sample; element e of global sample s is kept
-/// when uniform_from_bits(rng.draw(s, e / 4)[e % 4]) >= p. Applied to dy, without residual, it is its own
-/// backward.
+/// when uniform_from_bits(rng.draw(s, e / 4)[e % 4]) >= p. Of a part of each sample, its elements from
+/// `first_elem` on. Applied to dy, without residual, it is its own backward.
 struct DropoutArgs {
   static constexpr const char* kName = "dropout";
   ConstTensorView x;         // [B, ...]
@@ -315,6 +315,7 @@ struct DropoutArgs {
   DropUnit unit = DropUnit::kElement;
   RngKey rng;
   std::int64_t first_sample = 0;
+  std::int64_t first_elem = 0;
 };
 template <class Visit>
 void visit_views(DropoutArgs& args, Visit visit) {

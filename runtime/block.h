@@ -7,12 +7,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/context.h"
 #include "runtime/parameter.h"
 #include "runtime/tensor.h"
+#include "runtime/tensor_axis.h"
 
 namespace trireme {
 
@@ -31,13 +33,6 @@ struct Batch {
 /// The output of a block, and the input of the next: usually one tensor.
 using Activations = std::vector<Tensor>;
 
-/// Sums over the tensor axis that each forward of a block makes, and each backward: see
-/// runtime/tensor_axis.h.
-struct TensorSums {
-  int forward = 0, backward = 0;
-  bool operator==(const TensorSums&) const = default;
-};
-
 class Block {
  public:
   explicit Block(std::string name) : Block(name, name) {}
@@ -52,7 +47,10 @@ class Block {
   const std::string& name() const { return name_; }
   const std::vector<ParameterSpec>& parameters() const { return parameters_; }
   const std::vector<StatisticSpec>& statistics() const { return statistics_; }
-  const TensorSums& tensor_sums() const { return tensor_sums_; }
+  /// What it has the ranks of the tensor axis do together: see runtime/tensor_axis.h.
+  const TensorCalls& tensor_calls() const { return tensor_calls_; }
+  /// The same of a sharded sequence. Empty: the block does not know of shards.
+  const std::optional<TensorCalls>& sequence_calls() const { return sequence_calls_; }
   std::string full_name(const ParameterSpec& spec) const { return full_name(spec.name); }
   std::string full_name(const StatisticSpec& spec) const { return full_name(spec.name); }
 
@@ -66,7 +64,8 @@ class Block {
     parameters_.push_back(std::move(spec));
     return {static_cast<int>(parameters_.size()) - 1};
   }
-  void declare_tensor_sums(const TensorSums& sums) { tensor_sums_ = sums; }
+  void declare_tensor_calls(TensorCalls calls) { tensor_calls_ = std::move(calls); }
+  void declare_sequence_calls(TensorCalls calls) { sequence_calls_ = std::move(calls); }
   StatisticRef declare_statistic(StatisticSpec spec) {
     statistics_.push_back(std::move(spec));
     return {static_cast<int>(statistics_.size()) - 1};
@@ -78,7 +77,8 @@ class Block {
   std::string name_, prefix_;
   std::vector<ParameterSpec> parameters_;
   std::vector<StatisticSpec> statistics_;
-  TensorSums tensor_sums_;
+  TensorCalls tensor_calls_;
+  std::optional<TensorCalls> sequence_calls_;
 };
 
 using BlockList = std::vector<std::unique_ptr<Block>>;

@@ -214,8 +214,9 @@ void take_shape(Reading& reading) {
                 config.model.name);
   const JobConfig defaults;
   for (const ConfigKey& key : config_keys()) {
-    const bool open = key.section == "model" && key.get(config) == key.get(defaults);
-    if (open) key.set(config, key.get(shape));
+    if (key.section != "model" || key.get(config) != key.get(defaults)) continue;
+    // What a key leaves open with its default is open; a task has no such value.
+    if (key.name != "task" || !reading.given.contains(key.full_name())) key.set(config, key.get(shape));
   }
 }
 

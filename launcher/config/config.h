@@ -22,6 +22,7 @@ struct ModelSection {
   std::string name = "gpt";
   std::string from;  // empty in a parsed job: what it says is in the other keys
   std::string init_from;
+  bool new_head = false;
   ModelTask task = ModelTask::kMaskedTokens;
   std::int64_t classes = 0;
   double label_smoothing = 0.0;
@@ -118,6 +119,7 @@ struct PrecisionSection {
 struct ParallelSection {
   std::int64_t pipeline = 1;
   std::int64_t tensor = 1;
+  bool sequence = false;
   std::int64_t zero = 0;
   std::optional<bool> accumulate_unsharded;  // nothing: "auto"
   std::optional<bool> keep_gathered;         // likewise
@@ -151,9 +153,10 @@ struct CheckpointSection {
 struct LogSection {
   std::int64_t every = 10;
   std::int64_t state_hash_every = 0;
-  std::int64_t trace_step = 0;
+  TraceSteps trace_step;
   std::string prometheus;  // empty: no file
   std::string listen;      // empty: no server
+  GpuSensorChoice gpus = GpuSensorChoice::kJob;
   bool tensorboard = false;
 };
 

@@ -41,6 +41,15 @@ void check_data(const JobConfig& config) {
                 data.crop_aspect[1]);
 }
 
+void check_new_head(const ModelSection& model) {
+  if (!model.new_head) return;
+  TRIREME_CHECK(!model.init_from.empty(),
+                "model.new_head = true needs model.init_from: without it all of the model is new");
+  TRIREME_CHECK(
+      counts_classes(model) || family_of(model).class_head.empty(),
+      "model.new_head = true needs model.task = \"classify\": only a head of classes is drawn anew");
+}
+
 void check_op_overrides(const PrecisionSection& precision) {
   std::vector<std::string> known;
   for (const OpPolicy& policy : kOpPolicies) known.emplace_back(policy.name);
@@ -95,32 +104,46 @@ void check_pipeline(const JobConfig& config) {
   }
 }
 
+void check_sequence(const JobConfig& config) {
+  if (!config.parallel.sequence) return;
+  TRIREME_CHECK(
+      config.parallel.tensor > 1,
+      "parallel.sequence = true needs parallel.tensor = 2 or more: one tensor rank has nobody to share "
+      "the sequence with");
+  TRIREME_CHECK(config.model.seq_len % config.parallel.tensor == 0,
+                "parallel.sequence = true: parallel.tensor = {} ranks cannot share model.seq_len = {} tokens "
+                "equally; use a sequence that is a multiple of {}, or parallel.sequence = false",
+                config.parallel.tensor, config.model.seq_len, config.parallel.tensor);
+}
+
 }  // namespace
 
 void check_config(const JobConfig& config) {
   family_of(config.model).check(config.model);
+  check_new_head(config.model);
   check_data(config);
   check_precision(config);
   check_pipeline(config);
+  check_sequence(config);
   TRIREME_CHECK(config.optimizer.min_lr <= config.optimizer.lr,
                 "optimizer.min_lr = {} is above optimizer.lr = {}", config.optimizer.min_lr,
                 config.optimizer.lr);
   TRIREME_CHECK(!config.optimizer.nesterov || config.optimizer.momentum > 0,
                 "optimizer.nesterov needs a momentum, but optimizer.momentum = 0");
   TRIREME_CHECK(
-      !config.parallel.cuda_graph || config.log.trace_step == 0,
+      !config.parallel.cuda_graph || config.log.trace_step.first == 0,
       "log.trace_step = {}: a step that parallel.cuda_graph replays has no actions to time; set one "
       "of them to its default",
-      config.log.trace_step);
+      to_word(config.log.trace_step));
   TRIREME_CHECK(!config.parallel.cuda_graph || !family_of(config.model).data.masks_tokens,
                 "parallel.cuda_graph replays a step as it was recorded, and a {}'s number of targets differs "
                 "from step to step: set it to false",
                 config.model.name);
   if (!config.log.prometheus.empty()) check_metrics_path(config.log.prometheus);
   if (!config.log.listen.empty()) parse_listen_address(config.log.listen);
-  TRIREME_CHECK(config.log.trace_step <= config.train.steps,
-                "log.trace_step = {} is beyond the last step, train.steps = {}", config.log.trace_step,
-                config.train.steps);
+  TRIREME_CHECK(config.log.trace_step.last <= config.train.steps,
+                "log.trace_step = {} is beyond the last step, train.steps = {}",
+                to_word(config.log.trace_step), config.train.steps);
   TRIREME_CHECK(!to_word(config.checkpoint.resume).empty(),
                 "checkpoint.resume is empty: \"auto\", \"never\" or the path of a checkpoint");
 }

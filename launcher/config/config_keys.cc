@@ -127,6 +127,11 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
            "layer and read the same samples; data ranks = ranks / stages / `tensor`. Divides "
            "`model.tensor_chunks`. "
            "The results do not change.")
+      .add("sequence", &L::sequence, any(),
+           "Sequence parallelism: the `tensor` ranks share the rows of norms, dropout and the residual "
+           "stream as well, so that all activations of a layer are divided by `tensor`. Its sums become "
+           "reduce-scatters and all-gathers, and each layer gathers twice more in backward. For GPTs, Llamas "
+           "and BERTs, where `tensor` divides the sequence. The results do not change.")
       .add("zero", &L::zero, from_to(0, 3),
            "ZeRO stage: each data rank keeps only its piece of 1: masters and optimizer state, 2: gradients "
            "too, 3: parameters too (FSDP, fully sharded). The results do not change.")
@@ -230,9 +235,11 @@ void add_output_keys(std::vector<ConfigKey>& keys) {
            "Steps between progress lines when the output is not a terminal.")
       .add("state_hash_every", &G::state_hash_every, count_from(0),
            "Steps between hashes of the training state in metrics.jsonl. 0: never.")
-      .add("trace_step", &G::trace_step, count_from(0),
-           "The step whose actions are timed, on every rank: `trace.json` for Perfetto and `trace.svg` in "
-           "the output folder. 0: none.")
+      .add_string_or_number(
+          "trace_step", &G::trace_step, "0 or more, \"100-200\", \"100-200/20\"",
+          "The step whose actions are timed, on every rank: `trace.json` for Perfetto and `trace.svg` in the "
+          "output folder. A range, and one of so many steps in it, writes `trace-000100.json` and "
+          "`trace-000100.svg` for each. 0: none.")
       .add("prometheus", &G::prometheus, any(),
            "A file that rank 0 writes the metrics of the run to, in Prometheus's text format, for the "
            "textfile collector of node-exporter: after steps, at most once a second, and at evaluations, "
@@ -245,6 +252,10 @@ void add_output_keys(std::vector<ConfigKey>& keys) {
            "over HTTP, under /metrics. Port 0 takes a free one, which the log names. Anybody who reaches "
            "the address can read the metrics: one that is not this machine's alone is warned of. Empty: "
            "none.")
+      .add("gpus", &G::gpus,
+           "The GPUs of rank 0's machine whose sensors `prometheus` and `listen` show, as the driver tells "
+           "them: those that rank 0 sees in a job on GPUs, all that the machine has, or none. The names are "
+           "not those of dcgm-exporter.")
       .add("tensorboard", &G::tensorboard, any(),
            "The scalars of metrics.jsonl as TensorBoard's event files, in `tensorboard/` of the output "
            "folder.");

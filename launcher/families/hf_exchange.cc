@@ -35,6 +35,12 @@ void check_same_model(const ModelSection& model, const std::filesystem::path& fo
   }
 }
 
+NewHead new_head_of(const ModelSection& model) {
+  const std::string prefix(family_of(model).class_head);
+  if (model.new_head) return {.prefix = prefix, .when = NewHead::When::kAlways};
+  return {.prefix = model.task == ModelTask::kClassify ? prefix : ""};
+}
+
 }  // namespace
 
 ModelSection model_of_hf_folder(const std::filesystem::path& folder) {
@@ -70,7 +76,7 @@ HfModel hf_model_of(const ModelSection& model) {
 std::unique_ptr<TensorSource> open_initial_weights(const ModelSection& model) {
   const std::filesystem::path place = model.init_from;
   std::error_code error;
-  const std::string new_head = model.task == ModelTask::kClassify ? "head." : "";
+  const NewHead new_head = new_head_of(model);
   if (!std::filesystem::is_directory(place, error))
     return std::make_unique<SafetensorsSource>(place, new_head);
   if (std::filesystem::exists(place / Manifest::kFileName, error) ||

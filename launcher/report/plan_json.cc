@@ -145,6 +145,7 @@ std::string to_json(const PlanReport& report) {
                {"places", places_json(report)},
                {"pipeline", report.config.parallel.pipeline},
                {"tensor", report.config.parallel.tensor},
+               {"sequence", report.config.parallel.sequence},
                {"schedule", to_word(report.config.parallel.schedule)},
                {"stages", chunks},
                {"pipeline_cut", to_word(report.config.parallel.pipeline_cut)},

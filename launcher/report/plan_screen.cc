@@ -37,6 +37,7 @@ std::string describe_layout(const PlanReport& report) {
     if (stages > 1) text += fmt::format("{} stages x ", stages);
     text += plural(data, "data rank");
     if (tensor > 1) text += fmt::format(" x {} tensor ranks", tensor);
+    if (job.parallel.sequence) text += " that share the sequence";
     if (stages > 1) text += fmt::format(", schedule {}", to_word(job.parallel.schedule));
     if (job.parallel.chunks > 1) text += fmt::format(" with {} chunks a stage", job.parallel.chunks);
   } else if (data > 1) {

@@ -128,6 +128,7 @@ EngineOptions engine_options(const JobConfig& config, const BlockList& blocks) {
                        .chunks = static_cast<int>(config.parallel.chunks),
                        .cut = pipeline_cut(config, blocks)},
           .tensor = static_cast<int>(config.parallel.tensor),
+          .sequence = config.parallel.sequence,
           .sample = sample_spec(config),
           .timeout_s = config.parallel.timeout_s,
           .precision = build_precision(config.precision),

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 #include "launcher/build_info.h"
@@ -15,6 +16,7 @@
 #include "launcher/train/accumulation.h"
 #include "launcher/train/agreement.h"
 #include "launcher/train/evaluation.h"
+#include "launcher/train/flop_rates.h"
 #include "launcher/train/image_data.h"
 #include "launcher/train/memory_fit.h"
 #include "launcher/train/monitor_start.h"
@@ -119,6 +121,21 @@ void keep_pictures(TrainingRun& run) {
   for (const auto& images : {run.data.train_images, run.data.eval_images}) {
     if (images) images->keep_in(pictures);
   }
+}
+
+// [Note: MFU]. Before the engine is made, which may need all of the device's memory.
+void measure_peak(TrainingRun& run) {
+  const EngineOptions& options = run.engine_options;
+  double rate = 0;
+  run_stage(run.comm(), [&] {
+    run.step_flops =
+        step_operations({run.options.blocks, options, sample_spec(run.options.config), run.comm().size()});
+  });
+  // All at once: ranks may share a device, or the cores of a machine.
+  run_stage(run.comm(),
+            [&] { rate = measure_product_rate(options.device, options.threads, options.precision); });
+  const std::vector<double> rates = run.comm().all_gather_value(rate);
+  if (std::ranges::min(rates) > 0) run.peak_flops = std::accumulate(rates.begin(), rates.end(), 0.0);
 }
 
 void build_engine(TrainingRun& run) {
@@ -331,6 +348,10 @@ TrainingRun start_run(RunOptions options) {
       if (run.data.eval) check_has_targets(evaluation_of(run.options.config, run.data.eval));
     });
     run_stage(comm, [&] { claim_output(run); });
+  }
+  {
+    const Watchdog::Scope watch = run.watched("the measurement of the device's peak");
+    measure_peak(run);
   }
   {
     const Watchdog::Scope watch = run.watched("the making of the engine");

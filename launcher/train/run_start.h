@@ -41,6 +41,8 @@ struct TrainingRun {
   std::filesystem::path resume_folder;  // empty: a fresh start
   RunState resumed;
   std::vector<std::string> new_tensors;  // that model.init_from has not
+  double step_flops = 0;                 // floating-point operations of a step, over all ranks
+  double peak_flops = 0;                 // FLOP/s of all ranks at their best; 0: not measured. [Note: MFU]
   std::unique_ptr<Engine> engine;
   std::unique_ptr<TrainingBatches> batches;
   std::unique_ptr<RunLog> log;         // rank 0

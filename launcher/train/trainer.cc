@@ -52,7 +52,7 @@ ExitCode Trainer::run() {
 }
 
 // [Note: one exchange a step]
-Trainer::StepReport Trainer::exchange_reports(const StepResult& mine) {
+Trainer::JobReport Trainer::exchange_reports(const StepResult& mine) {
   look_at_output();
   const MemoryStats& memory = mine.memory;
   const StepReport report{
@@ -60,17 +60,23 @@ Trainer::StepReport Trainer::exchange_reports(const StepResult& mine) {
       .standing = lost_               ? Standing::kOutputLost
                   : stop_.requested() ? Standing::kAskedToStop
                                       : Standing::kGoesOn,
-      .clipped = run_.engine->groups().coord()[Axis::kData] == 0 ? mine.clipped : 0};
+      .clipped = run_.engine->groups().coord()[Axis::kData] == 0 ? mine.clipped : 0,
+      .busy_ms = mine.phases ? mine.phases->busy_s() * 1e3 : 0};
   std::vector<RankMemory> memories;
-  StepReport all;
+  std::vector<double> busy_ms;
+  JobReport all;
   standing_ = Standing::kGoesOn;
-  for (const StepReport& one : run_.comm().all_gather_value(report)) {
+  const auto start = Clock::now();
+  const std::vector<StepReport> reports = run_.comm().all_gather_value(report);
+  all.exchange_s = ms_since(start) / 1e3;
+  for (const StepReport& one : reports) {
     memories.push_back(one.memory);
+    busy_ms.push_back(one.busy_ms);
     standing_ = std::max(*standing_, one.standing);
     all.clipped += one.clipped;
   }
   all.memory = largest(memories);
-  all.standing = *standing_;
+  if (mine.phases) all.times = RankTimes(std::move(busy_ms));
   return all;
 }
 
@@ -104,7 +110,7 @@ void Trainer::leave_output() {
 void Trainer::step() {
   const auto start = Clock::now();
   const double lr = lr_.at(run_.engine->steps_done());
-  const bool traced = run_.engine->steps_done() + 1 == run_.options.config.log.trace_step;
+  const bool traced = run_.options.config.log.trace_step.has(run_.engine->steps_done() + 1);
   if (traced) {
     traced_step(lr);
   } else {
@@ -138,9 +144,12 @@ void Trainer::traced_step(double lr) {
   run_.engine->enqueue_step(run_.batches->source(), num_targets(run_.engine->steps_done()), lr);
   const Timeline timeline = trace.gather();
   if (!run_.is_first()) return;
-  write_text_file(run_.out.trace_json(), to_chrome_trace(timeline));
-  write_text_file(run_.out.trace_svg(),
-                  to_svg(merge_neighbours(timeline), fmt::format("Step {}", run_.engine->steps_done()),
+  const std::int64_t step = run_.engine->steps_done();
+  const auto of_step =
+      run_.options.config.log.trace_step.is_one() ? std::nullopt : std::optional<std::int64_t>(step);
+  write_text_file(run_.out.trace_json(of_step), to_chrome_trace(timeline));
+  write_text_file(run_.out.trace_svg(of_step),
+                  to_svg(merge_neighbours(timeline), fmt::format("Step {}", step),
                          fmt::format("Measured on {} rank(s), {} thread(s) each", timeline.num_ranks,
                                      run_.engine_options.threads)));
 }
@@ -155,7 +164,7 @@ void Trainer::read_result() {
   const StepResult result = run_.engine->collect();
   const UnreadStep step = unread_.front();
   unread_.pop_front();
-  const StepReport all = exchange_reports(result);
+  const JobReport all = exchange_reports(result);
   // Parameters that are still under way hold up this exchange: they are a part of the step.
   const double step_ms = step.enqueue_ms + ms_since(start);
   const std::int64_t elems_per_step =
@@ -163,22 +172,28 @@ void Trainer::read_result() {
   const bool hashed = is_due(result.step, run_.options.config.log.state_hash_every);
   const std::string hash = hashed ? run_.agreed_state_hash() : "";
   if (run_.is_first()) {
-    run_.log->step({.step = result.step,
-                    .loss = result.loss,
-                    .lr = step.lr,
-                    .grad_norm = result.grad_norm,
-                    .loss_scale = result.loss_scale,
-                    .skipped = result.skipped,
-                    .fp8_clipped = run_.engine_options.precision.has_fp8_products()
-                                       ? std::optional<int>(all.clipped)
-                                       : std::nullopt,
-                    .step_ms = step_ms,
-                    .throughput = static_cast<double>(elems_per_step) / step_ms * 1e3,
-                    .data_wait_ms = step.data_wait_ms,
-                    .comm_wait_ms = result.comm_wait_ms,
-                    .comm_bytes = result.sent_bytes,
-                    .memory = all.memory,
-                    .state_hash = hash});
+    run_.log->step(
+        {.step = result.step,
+         .loss = result.loss,
+         .lr = step.lr,
+         .grad_norm = result.grad_norm,
+         .loss_scale = result.loss_scale,
+         .skipped = result.skipped,
+         .fp8_clipped = run_.engine_options.precision.has_fp8_products() ? std::optional<int>(all.clipped)
+                                                                         : std::nullopt,
+         .step_ms = step_ms,
+         .throughput = static_cast<double>(elems_per_step) / step_ms * 1e3,
+         .data_wait_ms = step.data_wait_ms,
+         .comm_wait_ms = result.comm_wait_ms,
+         .phases = phases_of_step(result.phases, step.data_wait_ms / 1e3, all.exchange_s,
+                                  std::exchange(checkpoint_s_, 0)),
+         .rank_times = all.times,
+         .flops_per_s = run_.step_flops / step_ms * 1e3,
+         .mfu = run_.peak_flops > 0 ? std::optional(run_.step_flops / step_ms * 1e3 / run_.peak_flops)
+                                    : std::nullopt,
+         .comm_bytes = result.sent_bytes,
+         .memory = all.memory,
+         .state_hash = hash});
   }
   handle_skip(result);
 }
@@ -273,7 +288,9 @@ void Trainer::save(Evaluation evaluation) {
   }
   const auto folder = save_checkpoint(run_.store, *run_.engine, state, model);
   run_.last_saved_step = run_.engine->steps_done();
-  if (run_.log) run_.log->checkpoint(folder, run_.last_saved_step, ms_since(start) / 1e3);
+  const double seconds = ms_since(start) / 1e3;
+  checkpoint_s_ += seconds;
+  if (run_.log) run_.log->checkpoint(folder, run_.last_saved_step, seconds);
 }
 
 ExitCode Trainer::end(ExitCode code) {

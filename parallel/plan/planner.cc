@@ -35,7 +35,7 @@ StepPlan empty_plan(const Mesh& mesh, const PlanOptions& options) {
           .owed = owed_exchanges(mesh, options),
           .stages = options.stages,
           .ties = options.ties,
-          .tensor_sums = options.tensor_sums,
+          .tensor_calls = options.tensor_calls,
           .ranks = std::vector<RankPlan>(static_cast<std::size_t>(mesh.num_ranks()))};
 }
 

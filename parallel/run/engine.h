@@ -67,7 +67,8 @@ struct EngineOptions {
   std::int64_t data_cache_bytes = 0;       // on the CPU: host memory for what the data sets of a rank keep
   std::int64_t group_min_bytes = 0;        // neighbouring blocks with fewer parameters share one ParamGroup
   PipelineOptions pipeline;
-  int tensor = 1;  // ranks that share the tensor chunks of every block: [Note: tensor chunks]
+  int tensor = 1;         // ranks that share the tensor chunks of every block: [Note: tensor chunks]
+  bool sequence = false;  // and the rows of the residual stream: [Note: sequence shards]
   std::optional<SampleSpec> sample;  // what every batch consists of; a pipeline needs to know
   double timeout_s = 0;              // an action that takes longer ends the job (watchdog.h); 0: never
   Precision precision;
@@ -182,6 +183,8 @@ class Engine {
   Tensor run_step(ExecutionInput& input, MemoryStats& memory);
   /// `step` counts from 0.
   ExecutionInput step_input(const BatchSource& source, std::int64_t num_targets, std::int64_t step) const;
+  /// The same batches; what they are waited for is timed. `source` outlives it.
+  BatchSource timed(const BatchSource& source) const;
   const RankPlan& own_plan(const StepPlan& plan) const {
     return plan.ranks[static_cast<std::size_t>(groups_.world->rank())];
   }
@@ -207,6 +210,7 @@ class Engine {
   std::unique_ptr<DryRun> dry_run_;         // null: nothing runs before it has to
   std::optional<RankParts> parts_;
   std::unique_ptr<TiedParameters> tied_;
+  std::unique_ptr<PhaseClock> clock_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<LossScaler> scaler_;
   std::unique_ptr<StepRecords> records_;

@@ -5,6 +5,7 @@
 #include "runtime/ops/add.h"
 #include "runtime/ops/cast.h"
 #include "runtime/ops/quantize.h"
+#include "runtime/saved_tensor.h"
 #include "runtime/tape.h"
 
 namespace trireme::ops {
@@ -37,7 +38,8 @@ struct LinearParameterGradients {
 };
 
 struct LinearBackward {
-  Tensor x, pre;                  // pre only with an activation
+  SavedTensor x;
+  Tensor pre;                     // only with an activation
   Tensor x_inverse_scale;         // where x is fp8 codes
   DType dtype = DType::kFloat32;  // of what x was, and of its gradient
   ValueId input = kNoValue;
@@ -52,7 +54,7 @@ struct LinearBackward {
     return activation == Activation::kTanh ? "linear_tanh" : "linear_gelu";
   }
   std::vector<Tensor> saved() const {
-    std::vector<Tensor> tensors{x};
+    std::vector<Tensor> tensors{x.kept()};
     if (pre.defined()) tensors.push_back(pre);
     if (x_inverse_scale.defined()) tensors.push_back(x_inverse_scale);
     return tensors;
@@ -68,8 +70,8 @@ struct LinearBackward {
       pre = Tensor();
     }
     if (x_inverse_scale.defined()) return backward_fp8(ctx, gradients, std::move(dy));
-    run_or_defer(ctx,
-                 LinearParameterGradients{.dy = dy, .x = x, .weight = weight, .bias = bias, .math = math});
+    run_or_defer(ctx, LinearParameterGradients{
+                          .dy = dy, .x = x.take(ctx), .weight = weight, .bias = bias, .math = math});
     if (input == kNoValue) return;
     const Tensor w = parameter(ctx, weight, dtype);
     const Tensor dx = ctx.empty(x.shape(), cut == LinearCut::kColumns ? DType::kFloat32 : dtype);
@@ -78,7 +80,7 @@ struct LinearBackward {
   }
 
   // The bias gradient sums dy as it comes, so that of dy only the codes are left behind for the weight's.
-  void backward_fp8(Context& ctx, Gradients& gradients, Tensor dy) const {
+  void backward_fp8(Context& ctx, Gradients& gradients, Tensor dy) {
     if (bias.defined()) {
       const GradientTarget dbias = ctx.parameters->gradient(bias);
       if (dbias.mode != GradientMode::kIgnore) {
@@ -88,7 +90,7 @@ struct LinearBackward {
     const Quantized dy8 = quantize(ctx, dy, weight, Fp8Operand::kOutputGradient);
     dy = Tensor();
     run_or_defer(ctx, LinearParameterGradients{.dy = dy8.codes,
-                                               .x = x,
+                                               .x = x.take(ctx),
                                                .dy_inverse_scale = dy8.inverse_scale,
                                                .x_inverse_scale = x_inverse_scale,
                                                .weight = weight,
@@ -161,7 +163,7 @@ Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOp
   if (residual.defined()) args.residual = residual.rows();
   ctx.run(args);
   return recorded(ctx, y,
-                  LinearBackward{.x = a,
+                  LinearBackward{.x = SavedTensor(ctx, a),
                                  .pre = pre,
                                  .x_inverse_scale = x8.inverse_scale,
                                  .dtype = dtype,

@@ -200,6 +200,9 @@ def draw_layout(numbers, job, num_blocks):
     keys = {"pipeline": stages, "zero": numbers.randint(0, 3)}
     if tensor > 1:
         keys["tensor"] = tensor
+        shares = {"gpt", "llama", "bert"} if job["model"].get("seq_len", 1) % tensor == 0 else set()
+        if job["model"]["name"] in shares and numbers.random() < 0.5:
+            keys["sequence"] = True
     if stages > 1:
         most_chunks = min(3, num_blocks // stages)
         interleaved = most_chunks > 1 and (micro_batches >= stages * data_ranks or numbers.random() < 0.05)

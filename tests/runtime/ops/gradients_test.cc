@@ -63,6 +63,23 @@ TEST(Gradients, RmsNormBesideAResidual) {
        .op = [](Context& ctx, const Tensor& x) { return ops::add(ctx, x, ops::rms_norm(ctx, x, {0})); }});
 }
 
+// Groups of unequal sizes, and more groups than rows.
+TEST(Gradients, NormsInRowGroups) {
+  for (const int row_groups : {2, 4, 16}) {
+    expect_gradients({.parameters = {{.name = "gamma", .shape = {33}}, {.name = "beta", .shape = {33}}},
+                      .input = {3, 3, 33},
+                      .op = [row_groups](Context& ctx, const Tensor& x) {
+                        const ops::NormOptions options{.row_groups = row_groups};
+                        return ops::add(ctx, x, ops::layer_norm(ctx, x, {0}, {1}, options));
+                      }});
+    expect_gradients({.parameters = {{.name = "gamma", .shape = {33}}},
+                      .input = {3, 3, 33},
+                      .op = [row_groups](Context& ctx, const Tensor& x) {
+                        return ops::rms_norm(ctx, x, {0}, {.row_groups = row_groups});
+                      }});
+  }
+}
+
 TEST(Gradients, AttentionCausalAndNot) {
   for (const bool causal : {true, false}) {
     expect_gradients({.input = {2, 13, 3 * 8}, .op = [causal](Context& ctx, const Tensor& x) {
