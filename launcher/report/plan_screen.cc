@@ -196,6 +196,7 @@ std::string to_text(const PlanReport& report) {
        {describe_exchange(placement, job.parallel.exchange, report.exchange), report.tensor_warning}) {
     if (!line.empty()) text += wrapped(line);
   }
+  if (report.time) text += to_text(*report.time);
   if (!report.note.empty()) text += wrapped(report.note);
   if (!report.context.empty()) text += wrapped(report.context);
   const std::string hosts = describe_hosts(placement);

@@ -34,12 +34,15 @@ Timeline plan_timeline(const PlanReport& report, const BlockProfile& profile, do
   return simulate_plan(report.plan, {.blocks = profile.blocks, .send_ms = send_ms});
 }
 
+std::string describe_source(const BlockProfile& profile) {
+  return fmt::format("block times on {}, {} thread(s), {}, micro-batches of {}", profile.device,
+                     profile.threads, profile.precision, profile.micro_batch);
+}
+
 void write_timeline(const std::filesystem::path& file, const Timeline& timeline, const PlanReport& report,
-                    const BlockProfile& profile) {
+                    const std::string& source) {
   check_timeline_name(file);
-  const std::string note =
-      fmt::format("Simulated from block times on {}, {} thread(s), {}, micro-batches of {}", profile.device,
-                  profile.threads, profile.precision, profile.micro_batch);
+  const std::string note = "Simulated from " + source;
   write_text_file(file, file.extension() == ".svg"
                             ? to_svg(merge_neighbours(timeline), title_of(report), note)
                             : to_chrome_trace(timeline));
