@@ -6,6 +6,7 @@
 // be run again.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -51,8 +52,15 @@ class Block {
   const TensorCalls& tensor_calls() const { return tensor_calls_; }
   /// The same of a sharded sequence. Empty: the block does not know of shards.
   const std::optional<TensorCalls>& sequence_calls() const { return sequence_calls_; }
+  /// Of a weight; null: it has none. See [Note: adapters] in runtime/adapter.h.
+  const Adapter* adapter(ParamRef weight) const;
   std::string full_name(const ParameterSpec& spec) const { return full_name(spec.name); }
   std::string full_name(const StatisticSpec& spec) const { return full_name(spec.name); }
+
+  /// Gives the weight of an inner linear layer an adapter of `rank`, before the block runs for the first
+  /// time. Throws Error(kInvalidInput) where the rank is larger than a dim of the weight, and
+  /// Error(kUnsupported) for a weight in tensor chunks.
+  void add_adapter(ParamRef weight, std::int64_t rank, float scale);
 
   /// `input` is empty for the first block. The last block of a model being trained returns the loss, a
   /// scalar; a last block must return logits instead when batch.targets is undefined.
@@ -79,6 +87,7 @@ class Block {
   std::vector<StatisticSpec> statistics_;
   TensorCalls tensor_calls_;
   std::optional<TensorCalls> sequence_calls_;
+  std::map<int, Adapter> adapters_;  // by the index of their weight
 };
 
 using BlockList = std::vector<std::unique_ptr<Block>>;

@@ -49,6 +49,12 @@ struct ModelSection {
   std::optional<bool> tied;  // nothing: "auto"
   std::int64_t tensor_chunks = 1;
   bool bias = true;
+  // [train.lora]: adapters are parameters of the model.
+  std::vector<std::string> lora_targets;  // empty: none
+  std::int64_t lora_rank = 8;
+  double lora_alpha = 16.0;
+
+  bool has_adapters() const { return !lora_targets.empty(); }
 };
 
 struct DataSection {
@@ -85,6 +91,8 @@ struct TrainSection {
   std::int64_t eval_every = 0;
   std::int64_t eval_batches = 0;
   std::vector<std::string> freeze;  // patterns of parameters
+  double max_minutes = 0;
+  double ema = 0.0;
 };
 
 struct OptimizerSection {
@@ -96,6 +104,7 @@ struct OptimizerSection {
   double epsilon = 1e-8;
   double momentum = 0.9;
   bool nesterov = false;
+  MuonScale adjust_lr = MuonScale::kOriginal;
   LrSchedule::Kind schedule = LrSchedule::Kind::kCosine;
   std::int64_t warmup_steps = 0;
   std::int64_t decay_steps = 0;
@@ -147,6 +156,7 @@ struct ParallelSection {
 struct CheckpointSection {
   std::int64_t every = 0;
   std::int64_t keep = 2;
+  std::int64_t verify_every = 0;
   Resume resume;
 };
 
@@ -191,6 +201,9 @@ void check_config(const JobConfig& config);
 /// warm-up, and so never reaches optimizer.lr. With "constant" that is a warning, which is returned, as more
 /// steps go on with the same course; else empty.
 std::string check_schedule(const JobConfig& config);
+
+/// A warning that adapters of a model that begins with random weights are trained; empty: they are not.
+std::string doubt_about_adapters(const JobConfig& config);
 
 /// A warning that recorded steps of a pipeline have not run on a device of this type; empty where they have.
 std::string doubt_about_recorded_steps(const JobConfig& config, DeviceType device);

@@ -100,8 +100,14 @@ template <>
 inline constexpr auto kWords<ImageDataset::OnBadImage> = std::to_array<Word<ImageDataset::OnBadImage>>(
     {{ImageDataset::OnBadImage::kFail, "fail"}, {ImageDataset::OnBadImage::kSkip, "skip"}});
 template <>
-inline constexpr auto kWords<OptimizerConfig::Kind> = std::to_array<Word<OptimizerConfig::Kind>>(
-    {{OptimizerConfig::Kind::kAdamW, "adamw"}, {OptimizerConfig::Kind::kSgd, "sgd"}});
+inline constexpr auto kWords<OptimizerConfig::Kind> =
+    std::to_array<Word<OptimizerConfig::Kind>>({{OptimizerConfig::Kind::kAdamW, "adamw"},
+                                                {OptimizerConfig::Kind::kSgd, "sgd"},
+                                                {OptimizerConfig::Kind::kLion, "lion"},
+                                                {OptimizerConfig::Kind::kMuon, "muon"}});
+template <>
+inline constexpr auto kWords<MuonScale> = std::to_array<Word<MuonScale>>(
+    {{MuonScale::kOriginal, "original"}, {MuonScale::kMatchRmsAdamW, "match_rms_adamw"}});
 template <>
 inline constexpr auto kWords<LrSchedule::Kind> =
     std::to_array<Word<LrSchedule::Kind>>({{LrSchedule::Kind::kConstant, "constant"},

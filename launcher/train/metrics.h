@@ -7,7 +7,7 @@
 //    "checkpoint":0.0},"flops_per_s":2.1e12,"mfu":0.61,
 //    "slowest_rank":1,"slowest_excess_ms":0.7,"rank_step_ms":[70.1,70.8]}
 //   {"step":100,"eval_loss":4.2}                                           of images also "eval_top1",
-//   "eval_top5"
+//   "eval_top5", and with train.ema "eval_weights":"ema"
 //
 // phase_s is of rank 0 (phase_seconds.h); its checkpoint is the one that was saved since the line before.
 // rank_step_ms are the times that ranks were busy, without waiting for others; the three keys at the end are
@@ -53,6 +53,7 @@ struct StepMetrics {
 
 struct EvalMetrics {
   double loss = 0;
+  bool of_averages = false;      // in place of the parameters: train.ema
   std::int64_t num_samples = 0;  // that counted
   std::optional<double> top1,
       top5;  // part of the targets that are the likeliest, or among the five likeliest

@@ -21,6 +21,7 @@
 #include "launcher/train/memory_fit.h"
 #include "launcher/train/monitor_start.h"
 #include "parallel/run/checkpoint_state.h"
+#include "runtime/adapter.h"
 #include "runtime/base/log.h"
 
 namespace trireme {
@@ -158,7 +159,8 @@ void load_initial_model(TrainingRun& run) {
   });
   run_stage(run.comm(), [&] { load_model(*run.engine, *weights); });
   run.new_tensors = new_tensors(*run.engine, *weights);
-  run.agreed_state_hash();  // of every rank's file
+  std::erase_if(run.new_tensors, is_adapter_name);  // nobody expects those there
+  run.agreed_state_hash();                          // of every rank's file
 }
 
 void restore(TrainingRun& run) {
@@ -182,7 +184,9 @@ void restore(TrainingRun& run) {
   // Histories of fp8 that this mode has no use for are in the manifest's.
   const bool leaves_fp8 = run.resumed.config.precision.mode == PrecisionMode::kFp8 &&
                           run.options.config.precision.mode != PrecisionMode::kFp8;
-  if (hash == run.resumed.state_hash || leaves_fp8) return;
+  // Averages that begin with this run, or end with the one before, are in one of the two alone.
+  const bool changes_averages = (run.resumed.config.train.ema > 0) != (run.options.config.train.ema > 0);
+  if (hash == run.resumed.state_hash || leaves_fp8 || changes_averages) return;
   throw AgreedError(ErrorCode::kInvalidInput,
                     fmt::format("{}: the restored state has the hash {}, the manifest says {}",
                                 run.resume_folder.string(), hash, run.resumed.state_hash));
@@ -194,6 +198,7 @@ RunSummary initial_summary(const TrainingRun& run) {
                      .num_parameters = run.engine->layout().num_parameters,
                      .loss = run.resumed.loss,
                      .eval_loss = run.resumed.eval_loss,
+                     .eval_of_averages = run.resumed.eval_loss && run.resumed.config.train.ema > 0,
                      .throughput_unit = std::string(family_of(run.options.config.model).data.throughput_unit),
                      .checkpoint = run.last_saved_step >= 0 ? run.resume_folder.string() : ""};
   const int num_ranks = run.comm().size();
@@ -220,12 +225,16 @@ std::string describe_start(const TrainingRun& run) {
   const auto& [model, train] = std::tie(run.options.config.model, run.options.config.train);
   const int num_ranks = run.comm().size();
   const std::string sample = family_of(model).data.describe_sample(run.options.config);
+  const ModelLayout& layout = run.engine->layout();
+  const std::string trained = layout.num_frozen == 0 ? ""
+                                                     : fmt::format(", {} of them trained,",
+                                                                   layout.num_parameters - layout.num_frozen);
   return fmt::format(
-      "{} with {} parameters in {}; {} rank(s) x {} thread(s); a step is {} samples of {}, {} x {} on each "
+      "{} with {} parameters{} in {}; {} rank(s) x {} thread(s); a step is {} samples of {}, {} x {} on each "
       "rank; "
       "{} a rank{}",
-      model.name, run.engine->layout().num_parameters, to_word(run.options.config.precision.mode), num_ranks,
-      run.engine_options.threads, train.global_batch, sample, run.engine->batch().per_rank(),
+      model.name, layout.num_parameters, trained, to_word(run.options.config.precision.mode), num_ranks,
+      run.engine_options.threads, train.global_batch, sample, num_accumulated(run.engine->batch()),
       train.micro_batch, format_bytes(run.prediction.memory.peak_total),
       run.engine->stages().pipeline > 1 ? " of the first stage" : "");
 }

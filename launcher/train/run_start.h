@@ -2,6 +2,7 @@
 // the log opened.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +27,7 @@ struct RunOptions {
   std::shared_ptr<Communicator> comm;
   Device device;
   Arithmetic arithmetic = {};  // the same on every rank; noted in checkpoints
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();  // of the process
 };
 
 /// A run on one rank, ready for its next step.

@@ -27,7 +27,11 @@ double ms_since(Clock::time_point start) {
 }  // namespace
 
 Trainer::Trainer(TrainingRun run, const StopRequest& stop)
-    : run_(std::move(run)), stop_(stop), lr_(lr_schedule(run_.options.config)) {}
+    : run_(std::move(run)),
+      stop_(stop),
+      lr_(lr_schedule(run_.options.config)),
+      verification_(*run_.engine, run_.options.config.checkpoint.verify_every),
+      time_limit_(run_.options.config.train.max_minutes) {}
 
 ExitCode Trainer::run() {
   try {
@@ -57,13 +61,15 @@ Trainer::JobReport Trainer::exchange_reports(const StepResult& mine) {
   const MemoryStats& memory = mine.memory;
   const StepReport report{
       .memory = {.rank = run_.comm().rank(), .peak_bytes = memory.peak_total, .peak = memory.peak},
-      .standing = lost_               ? Standing::kOutputLost
-                  : stop_.requested() ? Standing::kAskedToStop
-                                      : Standing::kGoesOn,
+      .standing = lost_          ? Standing::kOutputLost
+                  : is_to_stop() ? Standing::kAskedToStop
+                                 : Standing::kGoesOn,
       .clipped = run_.engine->groups().coord()[Axis::kData] == 0 ? mine.clipped : 0,
-      .busy_ms = mine.phases ? mine.phases->busy_s() * 1e3 : 0};
+      .busy_ms = mine.phases ? mine.phases->busy_s() * 1e3 : 0,
+      .check = mine.step > 0 ? verification_.look(mine.step) : StateCheck{}};
   std::vector<RankMemory> memories;
   std::vector<double> busy_ms;
+  std::vector<StateCheck> checks;
   JobReport all;
   standing_ = Standing::kGoesOn;
   const auto start = Clock::now();
@@ -73,11 +79,24 @@ Trainer::JobReport Trainer::exchange_reports(const StepResult& mine) {
     memories.push_back(one.memory);
     busy_ms.push_back(one.busy_ms);
     standing_ = std::max(*standing_, one.standing);
+    checks.push_back(one.check);
     all.clipped += one.clipped;
   }
   all.memory = largest(memories);
   if (mine.phases) all.times = RankTimes(std::move(busy_ms));
+  if (mine.step > 0) verification_.judge(mine.step, checks);
   return all;
+}
+
+bool Trainer::is_to_stop() {
+  if (stop_.requested()) return true;
+  const std::int64_t step = run_.engine->steps_done();
+  if (step == run_.resumed.step) return false;  // slices that are too short get on, too
+  if (step == run_.num_steps()) return false;
+  if (!run_.is_first() || !time_limit_.is_up(Clock::now() - run_.options.start)) return false;
+  run_.log->line(fmt::format("train.max_minutes = {}: time for a last checkpoint",
+                             run_.options.config.train.max_minutes));
+  return true;
 }
 
 bool Trainer::agreed_to_stop() {
@@ -125,8 +144,8 @@ void Trainer::step() {
   const bool saves = last || is_due(step, config.checkpoint.every);
   // What stands between two steps wants the results of all steps before it. A device that has finished when
   // the call returns is read at once: it costs nothing, and a skipped step is then explained exactly.
-  const bool waits =
-      evaluates || saves || is_due(step, config.log.state_hash_every) || !run_.engine->is_asynchronous();
+  const bool waits = evaluates || saves || is_due(step, config.log.state_hash_every) ||
+                     verification_.is_due(step) || !run_.engine->is_asynchronous();
   read_results(waits ? 0 : 1);
   // The checkpoint first: an evaluation may fail, and what was trained stands.
   if (saves) save(evaluates ? Evaluation::kToCome : Evaluation::kNone);
@@ -215,6 +234,7 @@ void Trainer::handle_skip(const StepResult& result) {
   }
   if (reason.empty() && run_.is_first() && !skip.empty()) log_warning(skip);
   if (reason.empty()) return;
+  verification_.verify_now();  // the reason may be that a bit flipped
   throw AgreedError(ErrorCode::kRuntime,
                     fmt::format("step {}: {}{}; {}", result.step, reason, skip.empty() ? "" : "; " + skip,
                                 describe_checkpoints()));
@@ -236,6 +256,7 @@ void Trainer::evaluate() {
       run_.watched(fmt::format("the evaluation after step {}", run_.engine->steps_done()));
   EvaluationOptions evaluation = evaluation_of(run_.options.config, run_.data.eval);
   evaluation.workers = num_data_workers(run_.options.config, run_.engine_options.threads);
+  if (run_.engine->parameters().has_averages()) evaluation.weights = Weights::kAverages;
   const auto start = Clock::now();
   const EvalMetrics metrics = trireme::evaluate(*run_.engine, evaluation);
   report_left_out();
@@ -265,6 +286,7 @@ void Trainer::save(Evaluation evaluation) {
   const auto start = Clock::now();
   report_left_out();
   look_at_output();
+  verification_.verify_now();
   RunState state{.step = run_.engine->steps_done(),
                  .evaluation_due = evaluation == Evaluation::kToCome,
                  .state_hash = run_.agreed_state_hash(),
@@ -288,7 +310,9 @@ void Trainer::save(Evaluation evaluation) {
   }
   const auto folder = save_checkpoint(run_.store, *run_.engine, state, model);
   run_.last_saved_step = run_.engine->steps_done();
-  const double seconds = ms_since(start) / 1e3;
+  const Clock::duration took = Clock::now() - start;
+  time_limit_.saved(took);
+  const double seconds = std::chrono::duration<double>(took).count();
   checkpoint_s_ += seconds;
   if (run_.log) run_.log->checkpoint(folder, run_.last_saved_step, seconds);
 }

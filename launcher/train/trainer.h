@@ -24,7 +24,9 @@
 #include "launcher/host/exit_code.h"
 #include "launcher/report/rank_memory.h"
 #include "launcher/train/run_start.h"
+#include "launcher/train/state_verification.h"
 #include "launcher/train/stop_request.h"
+#include "launcher/train/time_limit.h"
 
 namespace trireme {
 
@@ -45,6 +47,7 @@ class Trainer {
     Standing standing = Standing::kGoesOn;
     std::int32_t clipped = 0;  // StepResult's, of one rank of each stage
     double busy_ms = 0;        // StepPhases::busy_s
+    StateCheck check;
   };
   /// Of all ranks.
   struct JobReport {
@@ -53,7 +56,8 @@ class Trainer {
     RankTimes times;
     double exchange_s = 0;  // of this rank, in the exchange
   };
-  /// Collective: [Note: one exchange a step]. Sets standing_.
+  /// Collective: [Note: one exchange a step]. Sets standing_. Throws AgreedError where the state of a rank is
+  /// corrupt.
   JobReport exchange_reports(const StepResult& mine);
   /// Collective where no step was read since the last call, or something came after it. Whether any rank was
   /// asked to stop. Throws AgreedError when the output folder is lost, with a last checkpoint saved where
@@ -71,6 +75,7 @@ class Trainer {
   /// What the step that is saved has of an evaluation.
   enum class Evaluation : std::uint8_t { kNone, kToCome };
   void save(Evaluation evaluation);  // collective
+  bool is_to_stop();                 // asked to, or on rank 0 its time is up
   void look_at_output();             // rank 0: from a loss on, checkpoints go to the refuge
   [[noreturn]] void leave_output();  // collective: the loss is known to all
   ExitCode end(ExitCode code);
@@ -85,6 +90,8 @@ class Trainer {
   const LrSchedule lr_;
   std::optional<OutputWatch::Loss> lost_;  // of the output folder, known to rank 0
   LeftOut left_out_;
+  StateVerification verification_;
+  TimeLimit time_limit_;
   struct UnreadStep {
     double lr = 0, enqueue_ms = 0, data_wait_ms = 0;
   };

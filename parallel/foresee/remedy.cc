@@ -38,7 +38,7 @@ std::vector<Change> changes_that_reduce(MemoryCategory category, const EngineOpt
     if (helps) changes.push_back({field, value});
   };
   const auto shard = [&](ZeroStage zero) {
-    add(options.zero < zero, Field::kZero, static_cast<std::int64_t>(zero));
+    add(options.zero < zero && zero <= largest_zero(options), Field::kZero, static_cast<std::int64_t>(zero));
   };
   std::int64_t fewer = options.micro_batch - 1;
   while (fewer > 1 && options.micro_batch % fewer != 0) --fewer;  // so that it divides the global batch

@@ -92,7 +92,8 @@ void add_accumulations(const PlannedJob& job, std::vector<PlannedJob>& all) {
 /// Of a micro-batch, tensor ranks and ranks in all: recompute, then a shared sequence, then ZeRO.
 void add_cheap_changes(PlannedJob layout, const PlannedJob& job, std::vector<PlannedJob>& all) {
   const auto given_zero = static_cast<int>(job.options.zero);
-  const int last_zero = data_ranks(layout) > 1 ? 3 : given_zero;  // alone there is nothing to shard
+  // Alone there is nothing to shard.
+  const int last_zero = data_ranks(layout) > 1 ? static_cast<int>(largest_zero(job.options)) : given_zero;
   for (const int k : recompute_choices(job)) {
     layout.options.recompute_every = k;
     for (const bool sequence : {false, true}) {

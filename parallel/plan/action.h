@@ -60,6 +60,8 @@ enum class ActionKind : std::uint8_t {
   kGatherUpdated,     // bring the unit's working copy up to date from the data ranks' pieces (ZeRO-1 and 2;
                       // all-gather)
   kGatherUpdatedInHost,  // the second half of it
+  kSwapAverages,         // exchange the unit's parameters with their averages: around an evaluation of these,
+                         // before what brings working copies up to date. See [Note: averages]
   kReduceStatistics,     // move the running statistics of the stage by those of all its micro-batches
 };
 inline constexpr int kNumActionKinds = static_cast<int>(ActionKind::kReduceStatistics) + 1;

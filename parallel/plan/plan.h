@@ -42,6 +42,7 @@ struct StepPlan {
   int num_units = 0;
   bool sharded_parameters = false;  // units start and end released (ZeRO-3)
   bool keeps_gathered = false;      // and are gathered once
+  bool evaluates_averages = false;  // an evaluation between two SwapAverages of every unit
   int data_ranks_per_host = 1;      // 2 or more: the data axis has two levels, of runs of so many
   OwedExchanges owed;
   StageMap stages;                        // without bounds: all units on every rank

@@ -134,6 +134,7 @@ Problem PlanRankState::check_peer(const Action& a) const {
 }
 
 Problem PlanRankState::gather(const Action& a) {
+  if (auto problem = update_.begin_evaluation()) return problem;
   if (resident_[static_cast<std::size_t>(a.unit)]) return "the unit's parameters are already gathered";
   if (!gathered_.insert(a.unit).second && plan_.keeps_gathered) {
     return "gathers the unit's parameters a second time; the plan keeps them from their first use to their "
@@ -185,6 +186,7 @@ Problem PlanRankState::forward(const Action& a) {
     return "its input is not there: neither computed here nor received";
   }
   if (has_loss_) return "comes after ReduceLoss";
+  if (auto problem = update_.begin_evaluation()) return problem;
   if (!trains_ && a.keep != Keep::kNothing) return "keeps what no backward will consume";
   if (!forwards_.insert(here).second) return "runs a second time";
   if (inputs_.erase(here) == 0) outputs_.erase(below);
@@ -260,7 +262,8 @@ Problem PlanRankState::reduce_loss() {
   }
   if (has_loss_) return "comes a second time";
   has_loss_ = true;
-  return missing_forward();
+  if (auto problem = missing_forward()) return problem;
+  return update_.end_evaluation();
 }
 
 Problem PlanRankState::missing_forward() const {

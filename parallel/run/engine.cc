@@ -50,6 +50,13 @@ TensorPlace tensor_place(const MeshGroups& groups) {
   return {.places = groups.mesh.size(Axis::kTensor), .place = groups.coord()[Axis::kTensor]};
 }
 
+// With what the optimizer asks of the layout.
+ParameterRules rules_of(const EngineOptions& options) {
+  ParameterRules rules = options.rules;
+  rules.separates_matrices = options.optimizer.kind == OptimizerConfig::Kind::kMuon;
+  return rules;
+}
+
 // With the hosts filled in.
 EngineOptions on_hosts(EngineOptions options, const Communicator& world) {
   if (options.hosts.empty()) options.hosts = world.hosts();
@@ -71,8 +78,19 @@ void check_sequence(const EngineOptions& options, const BlockList& blocks) {
   }
 }
 
-// What does not go together with stages, with the reason.
+void check_update(const EngineOptions& options) {
+  TRIREME_CHECK(options.ema >= 0 && options.ema < 1, "EngineOptions::ema must be in [0, 1), got {}",
+                options.ema);
+  TRIREME_CHECK(
+      options.zero <= largest_zero(options),
+      "Muon updates whole matrices, of which a rank has a piece with EngineOptions::zero = {}: set it "
+      "to 0",
+      static_cast<int>(options.zero));
+}
+
+// What does not go together, with the reason.
 const EngineOptions& checked(const EngineOptions& options) {
+  check_update(options);
   TRIREME_CHECK(
       !options.sequence || options.tensor > 1,
       "EngineOptions::sequence wants EngineOptions::tensor = 2 or more: one rank has nobody to share "
@@ -90,6 +108,10 @@ const EngineOptions& checked(const EngineOptions& options) {
 }
 
 }  // namespace
+
+ZeroStage largest_zero(const EngineOptions& options) {
+  return options.optimizer.kind == OptimizerConfig::Kind::kMuon ? ZeroStage::kNone : ZeroStage::kParameters;
+}
 
 ExchangeChoice exchange_of(const EngineOptions& options, int num_ranks) {
   const Mesh mesh = mesh_of(num_ranks, options.pipeline.stages, options.tensor);
@@ -109,7 +131,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                          exchange_.data_ranks_per_host)),
       batch_(training_layout(options, groups_.mesh.size(Axis::kData))),
       stages_(stages_of(options, *blocks_)),
-      layout_(for_place(make_layout(*blocks_, options.group_min_bytes, stages_, options.rules),
+      layout_(for_place(make_layout(*blocks_, options.group_min_bytes, stages_, rules_of(options)),
                         tensor_place(groups_))),
       plan_(make_plan()),
       ctx_(context_of(options)),
@@ -140,6 +162,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                         .offload = options.offload,
                         .working_dtype = options.precision.compute_dtype(),
                         .seed = options.seed,
+                        .ema = options.ema,
                         .holdings = holdings_of_stage(layout_, stages_, groups_.coord()[Axis::kPipeline])});
   gradients_ = std::make_unique<GradAccumulator>(
       layout_, batch_, reduction_options(options, *groups_.along(Axis::kData)), DataAxis(groups_));
@@ -163,9 +186,12 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
   executor_->time_actions(clock_.get());
   scaler_ = std::make_unique<LossScaler>(ctx_, options.loss_scale);
   records_ = std::make_unique<StepRecords>(ctx_, batch_.per_rank() * groups_.mesh.size(Axis::kData));
-  optimizer_step_ = std::make_unique<OptimizerStep>(
-      *parts_,
-      OptimizerStep::Options{.optimizer = *optimizer_, .scaler = *scaler_, .max_norm = options.grad_clip});
+  if (options.verify_state) verifier_ = std::make_unique<StateVerifier>(*parts_);
+  optimizer_step_ =
+      std::make_unique<OptimizerStep>(*parts_, OptimizerStep::Options{.optimizer = *optimizer_,
+                                                                      .scaler = *scaler_,
+                                                                      .max_norm = options.grad_clip,
+                                                                      .verifier = verifier_.get()});
   graph_ = make_graph();
 }
 
@@ -238,6 +264,7 @@ Engine::~Engine() = default;
 void Engine::refresh_parameters() {
   params_->refresh_working();
   tied_->share();
+  if (verifier_) verifier_->forget();
 }
 
 void Engine::set_steps_done(std::int64_t steps) {
@@ -321,9 +348,11 @@ StepResult Engine::collect() {
 }
 
 float Engine::evaluate(const BatchSource& source, std::int64_t num_samples, std::int64_t num_targets,
-                       const LogitsObserver& observe) {
+                       const LogitsObserver& observe, Weights weights) {
   TRIREME_CHECK(num_samples > 0 && num_targets > 0, "nothing to evaluate: {} samples, {} targets",
                 num_samples, num_targets);
+  TRIREME_CHECK(weights == Weights::kParameters || params_->has_averages(),
+                "there are no averages to evaluate: EngineOptions::ema is 0");
   const BatchLayout batch{.global_batch = num_samples,
                           .micro_batch = options_.micro_batch,
                           .data_ranks = groups_.mesh.size(Axis::kData)};
@@ -332,6 +361,7 @@ float Engine::evaluate(const BatchSource& source, std::int64_t num_samples, std:
     std::vector<TensorCall>& calls = how.tensor_calls.back().forward;
     calls.insert(calls.end(), calls.begin(), calls.end());
   }
+  how.evaluates_averages = weights == Weights::kAverages;
   StepPlan plan = plan_evaluation(static_cast<int>(blocks_->size()), groups_.mesh, batch, how);
   if (options_.rewrite_plan) options_.rewrite_plan(plan);
   if (options_.planning == Planning::kAllRanks) validate(plan);
@@ -346,7 +376,7 @@ float Engine::evaluate(const BatchSource& source, std::int64_t num_samples, std:
         {.num_samples = batch.samples_of(groups_.coord()[Axis::kData], m).count, .training = false});
     if (tensor_) tensor_->forget_calls();
   }
-  const Tensor all = executor_->run(own_plan(plan), input, nullptr);
+  const Tensor all = executor_->run(own_plan(plan), input, optimizer_step_.get());
   return tree_sum(in_global_order(ctx_.to_host(all), batch));
 }
 

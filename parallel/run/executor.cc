@@ -11,7 +11,7 @@ namespace trireme {
 
 struct Executor::Run {
   const ExecutionInput& input;
-  OptimizerStep* optimizer_step;  // null: evaluation, or a replay
+  OptimizerStep* optimizer_step;  // null: a replay
   StageCompute compute;
   BoundaryMessages messages;
   Tensor losses = {};  // [micro-batches of all ranks]
@@ -123,6 +123,8 @@ void Executor::play(Run& run, const Action& action) {
       return optimizer_step->gather_updated(action.unit);
     case ActionKind::kGatherUpdatedInHost:
       return optimizer_step->gather_updated_in_host(action.unit);
+    case ActionKind::kSwapAverages:
+      return optimizer_step->swap_averages(action.unit);
     case ActionKind::kReduceStatistics:
       return parts_.statistics.reduce(optimizer_step->skip());
   }

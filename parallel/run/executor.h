@@ -23,7 +23,7 @@ class Executor {
   /// Read between the actions of run(), replays apart; null: none. Outlives this.
   void time_actions(PhaseClock* clock) { clock_ = clock; }
 
-  /// Plays all actions in order; evaluation has no `optimizer_step`. An Error that an action throws is
+  /// Plays all actions in order; a replay has no `optimizer_step`. An Error that an action throws is
   /// rethrown with rank, action and block in front. Returns the losses of all micro-batches by data rank and
   /// its micro-batch, [M] fp32 on the device.
   ///

@@ -17,6 +17,7 @@ class SafetensorsSource final : public TensorSource {
   explicit SafetensorsSource(const std::filesystem::path& file, NewHead new_head = {})
       : file_(file), new_head_(std::move(new_head)) {}
 
+  const SafetensorsReader& file() const { return file_; }
   std::string place() const override { return file_.path().string(); }
   /// PyTorch's counts of batches may be there, too.
   void check(std::span<const SafetensorsEntry> wanted) const override;

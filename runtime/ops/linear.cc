@@ -2,8 +2,10 @@
 
 #include "runtime/base/error.h"
 #include "runtime/deferred_gradients.h"
+#include "runtime/ops/activation.h"
 #include "runtime/ops/add.h"
 #include "runtime/ops/cast.h"
+#include "runtime/ops/low_rank.h"
 #include "runtime/ops/quantize.h"
 #include "runtime/saved_tensor.h"
 #include "runtime/tape.h"
@@ -122,15 +124,9 @@ void check_shapes(const Tensor& x, const Tensor& w, const Tensor& bias, const Te
                 shape.to_string());
 }
 
-}  // namespace
-
-Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOptions& options) {
+// act(x W^T + b) + residual, by the weight alone.
+Tensor product(Context& ctx, const Tensor& input, ParamRef weight, const LinearOptions& options) {
   const DType dtype = ctx.precision.dtype_of(OpKind::kLinear, input.dtype());
-  if (options.residual.defined() && wider(options.residual.dtype(), dtype) != dtype) {
-    LinearOptions product = options;  // see precision.h: a wide stream stays wide
-    product.residual = {};
-    return add(ctx, linear(ctx, input, weight, product), options.residual);
-  }
   const Tensor w = parameter(ctx, weight, dtype);
   const DType result = options.cut == LinearCut::kRows ? DType::kFloat32 : dtype;
   const Tensor b = options.bias.defined() ? parameter(ctx, options.bias, result) : Tensor();
@@ -174,6 +170,52 @@ Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOp
                                  .math = args.math,
                                  .residual = residual.id(),
                                  .cut = options.cut});
+}
+
+struct AdaptedInputBackward {
+  ValueId x = kNoValue;
+
+  std::string name() const { return "adapted_input"; }
+  std::vector<Tensor> saved() const { return {}; }
+  void backward(Context& ctx, Gradients& gradients, ValueId y) const {
+    gradients.add(ctx, x, gradients.take(y));
+  }
+};
+
+// x as a value of its own, without a copy: the gradients of its two products are one sum before they meet
+// that of other uses of x. So a projection that backward runs again on its own gives the same bits.
+Tensor adapted_input(Context& ctx, const Tensor& x) {
+  if (ctx.tape == nullptr || x.id() == kNoValue) return x;
+  return recorded(ctx, x.detach(), AdaptedInputBackward{x.id()});
+}
+
+// What the adapter adds comes in as the residual of the product with the weight: the sum is rounded once. An
+// activation comes after both.
+Tensor adapted(Context& ctx, const Tensor& input, ParamRef weight, const LinearOptions& options,
+               const Adapter& adapter) {
+  TRIREME_CHECK(options.cut == LinearCut::kNone, "linear: a weight in tensor chunks has no adapter");
+  const Tensor x =
+      adapted_input(ctx, cast(ctx, input, ctx.precision.dtype_of(OpKind::kLinear, input.dtype())));
+  const bool activates = options.activation != Activation::kNone;
+  Tensor added = low_rank(ctx, x, adapter, activates ? Tensor() : options.residual);
+  Tensor y = product(ctx, x, weight, {.bias = options.bias, .residual = std::move(added)});
+  if (!activates) return y;
+  y = activation(ctx, y, options.activation);
+  return options.residual.defined() ? add(ctx, y, options.residual) : y;
+}
+
+}  // namespace
+
+Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOptions& options) {
+  const DType dtype = ctx.precision.dtype_of(OpKind::kLinear, input.dtype());
+  if (options.residual.defined() && wider(options.residual.dtype(), dtype) != dtype) {
+    LinearOptions narrow = options;  // see precision.h: a wide stream stays wide
+    narrow.residual = {};
+    return add(ctx, linear(ctx, input, weight, narrow), options.residual);
+  }
+  const Adapter* adapter = ctx.parameters->adapter(weight);
+  return adapter != nullptr ? adapted(ctx, input, weight, options, *adapter)
+                            : product(ctx, input, weight, options);
 }
 
 }  // namespace trireme::ops

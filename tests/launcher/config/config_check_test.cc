@@ -51,6 +51,26 @@ TEST(ConfigCheck, TensorChunksDivideTheModel) {
               HasSubstr("model.tensor_chunks = 4 does not divide model.kv_heads = 2"));
 }
 
+TEST(ConfigCheck, MuonNeedsWholeMatrices) {
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.optimizer.name = OptimizerConfig::Kind::kMuon;
+                c.parallel.zero = 2;
+              }),
+              HasSubstr("optimizer.name = \"muon\" updates whole matrices, of which a rank has a piece with "
+                        "parallel.zero = 2: set parallel.zero = 0"));
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.optimizer.name = OptimizerConfig::Kind::kMuon;
+                c.model.tensor_chunks = 2;
+              }),
+              HasSubstr("which model.tensor_chunks = 2 cuts: set it to 1"));
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.optimizer.name = OptimizerConfig::Kind::kMuon;
+                c.optimizer.nesterov = true;
+                c.optimizer.momentum = 0;
+              }),
+              HasSubstr("optimizer.nesterov needs a momentum"));
+}
+
 TEST(ConfigCheck, KeysThatNeedEachOther) {
   EXPECT_THAT(check_error([](JobConfig& c) { c.model = {.name = "resnet50"}; }),
               HasSubstr("data.kind = \"tokens\" is not what resnet50 is trained on"));

@@ -119,11 +119,12 @@ TEST(Metrics, ALineAStep) {
     // Readable before the writer is gone.
     EXPECT_EQ(read_lines(path).size(), 1u);
     writer.write_eval(3, {.loss = 1.5});
+    writer.write_eval(4, {.loss = 1.25, .of_averages = true});
     metrics.state_hash = "00ff";
     writer.write_step(metrics);
   }
   const auto lines = read_lines(path);
-  ASSERT_EQ(lines.size(), 3u);
+  ASSERT_EQ(lines.size(), 4u);
   const json& line = lines[0];
   for (const char* key :
        {"step", "loss", "lr", "grad_norm", "loss_scale", "skipped", "step_ms", "tokens_per_s", "data_wait_ms",
@@ -143,7 +144,8 @@ TEST(Metrics, ALineAStep) {
   EXPECT_EQ(line["memory"]["parameters"], 640);
   EXPECT_EQ(line["memory"]["workspace"], 64);
   EXPECT_EQ(lines[1], json({{"step", 3}, {"eval_loss", 1.5}}));
-  EXPECT_EQ(lines[2]["state_hash"], "00ff");
+  EXPECT_EQ(lines[2], json({{"step", 4}, {"eval_loss", 1.25}, {"eval_weights", "ema"}}));
+  EXPECT_EQ(lines[3]["state_hash"], "00ff");
 }
 
 TEST(Metrics, NotFiniteIsNull) {

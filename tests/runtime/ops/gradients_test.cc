@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/error.h"
+#include "runtime/ops/activation.h"
 #include "runtime/ops/add.h"
 #include "runtime/ops/attention.h"
 #include "runtime/ops/cross_entropy.h"
@@ -9,6 +10,7 @@
 #include "runtime/ops/embedding.h"
 #include "runtime/ops/layer_norm.h"
 #include "runtime/ops/linear.h"
+#include "runtime/ops/low_rank.h"
 #include "runtime/ops/rope.h"
 #include "runtime/ops/swiglu.h"
 #include "tests/support/gradcheck.h"
@@ -46,6 +48,59 @@ TEST(Gradients, LinearWithResidual) {
       {.parameters = {{.name = "weight", .shape = {5, 5}}},
        .input = {4, 5},
        .op = [](Context& ctx, const Tensor& x) { return ops::linear(ctx, x, {0}, {.residual = x}); }});
+}
+
+TEST(Gradients, LowRank) {
+  for (const bool has_residual : {false, true}) {
+    expect_gradients({.parameters = {{.name = "a", .shape = {3, 5}}, {.name = "b", .shape = {5, 3}}},
+                      .input = {2, 3, 5},
+                      .op = [=](Context& ctx, const Tensor& x) {
+                        return ops::low_rank(ctx, x, {.a = {0}, .b = {1}, .scale = 1.75f},
+                                             has_residual ? x : Tensor());
+                      }});
+  }
+}
+
+TEST(Gradients, Activation) {
+  for (const Activation activation : {Activation::kGeluTanh, Activation::kGelu, Activation::kTanh}) {
+    expect_gradients({.input = {6, 9}, .op = [=](Context& ctx, const Tensor& x) {
+                        return ops::activation(ctx, x, activation);
+                      }});
+  }
+}
+
+// The weight {0} with an adapter of {2} and {3}.
+class WithAdapter final : public ParameterResolver {
+ public:
+  explicit WithAdapter(ParameterResolver& parameters) : parameters_(parameters) {}
+  Tensor value(ParamRef ref) override { return parameters_.value(ref); }
+  GradientTarget gradient(ParamRef ref) override { return parameters_.gradient(ref); }
+  const Adapter* adapter(ParamRef weight) const override { return weight.index == 0 ? &adapter_ : nullptr; }
+
+ private:
+  ParameterResolver& parameters_;
+  const Adapter adapter_{.a = {2}, .b = {3}, .scale = 0.5f};
+};
+
+TEST(Gradients, LinearWithAnAdapter) {
+  for (const bool has_residual : {false, true}) {
+    for (const Activation activation : {Activation::kNone, Activation::kGelu}) {
+      expect_gradients(
+          {.parameters = {{.name = "weight", .shape = {5, 5}},
+                          {.name = "bias", .shape = {5}},
+                          {.name = "a", .shape = {2, 5}},
+                          {.name = "b", .shape = {5, 2}}},
+           .input = {4, 5},
+           .op = [=](Context& ctx, const Tensor& x) {
+             WithAdapter parameters(*ctx.parameters);
+             Context adapted = ctx;
+             adapted.parameters = &parameters;
+             return ops::linear(
+                 adapted, x, {0},
+                 {.bias = {1}, .activation = activation, .residual = has_residual ? x : Tensor()});
+           }});
+    }
+  }
 }
 
 TEST(Gradients, LayerNormBesideAResidual) {
