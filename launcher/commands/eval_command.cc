@@ -49,6 +49,7 @@ JobConfig eval_config(const RunState& state, const EvalArguments& arguments) {
   const ParallelSection whole;
   config.parallel.pipeline = whole.pipeline;
   config.parallel.tensor = whole.tensor;
+  config.parallel.sequence = whole.sequence;
   config.parallel.schedule = whole.schedule;
   config.parallel.chunks = whole.chunks;
   config.parallel.pipeline_cut = whole.pipeline_cut;

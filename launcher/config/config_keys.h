@@ -55,6 +55,8 @@ struct KeyScope {
   std::string text;        // what it is for: "GPTs"
   std::string decided_by;  // the full name of the key that says which
   std::function<bool(const JobConfig&)> holds;
+  bool refuses_defaults =
+      false;  // outside of it a key is refused even with its default: all of it is for this
 };
 
 struct ConfigKey {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "launcher/families/model_family.h"
+#include "launcher/train/lora.h"
 #include "launcher/train/parameter_patterns.h"
 #include "parallel/foresee/block_work.h"
 #include "parallel/foresee/stage_cut.h"
@@ -61,7 +62,9 @@ JobConfig resolve(JobConfig config) {
 }
 
 std::shared_ptr<const BlockList> build_blocks(const ModelSection& model) {
-  return std::make_shared<const BlockList>(family_of(model).build(model));
+  BlockList blocks = family_of(model).build(model);
+  if (model.has_adapters()) add_adapters(blocks, model);
+  return std::make_shared<const BlockList>(std::move(blocks));
 }
 
 std::vector<int> pipeline_cut(const JobConfig& config, const BlockList& blocks) {
@@ -133,10 +136,12 @@ EngineOptions engine_options(const JobConfig& config, const BlockList& blocks) {
                        .chunks = static_cast<int>(config.parallel.chunks),
                        .cut = pipeline_cut(config, blocks)},
           .tensor = static_cast<int>(config.parallel.tensor),
+          .sequence = config.parallel.sequence,
           .sample = sample_spec(config),
           .timeout_s = config.parallel.timeout_s,
           .precision = build_precision(config.precision),
-          .loss_scale = loss_scale_config(config.precision)};
+          .loss_scale = loss_scale_config(config.precision),
+          .verify_state = config.checkpoint.verify_every > 0};
 }
 
 LrSchedule lr_schedule(const JobConfig& config) {

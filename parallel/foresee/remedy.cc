@@ -15,13 +15,14 @@ struct FieldFacts {
 };
 
 // By Field.
-constexpr std::array<FieldFacts, 8> kFields = {{
+constexpr std::array<FieldFacts, 9> kFields = {{
     {"data_cache_bytes", false, [](const PlannedJob& j) { return j.options.data_cache_bytes; }},
     {"zero", false, [](const PlannedJob& j) { return static_cast<std::int64_t>(j.options.zero); }},
     {"accumulate_unsharded", true,
      [](const PlannedJob& j) { return std::int64_t{j.options.accumulate_unsharded}; }},
     {"keep_gathered", true, [](const PlannedJob& j) { return std::int64_t{j.options.keep_gathered}; }},
     {"recompute_every", false, [](const PlannedJob& j) { return std::int64_t{j.options.recompute_every}; }},
+    {"sequence", true, [](const PlannedJob& j) { return std::int64_t{j.options.sequence}; }},
     {"tensor", false, [](const PlannedJob& j) { return std::int64_t{j.options.tensor}; }},
     {"micro_batch", false, [](const PlannedJob& j) { return j.options.micro_batch; }},
     {"num_ranks", false, [](const PlannedJob& j) { return std::int64_t{j.num_ranks}; }},

@@ -176,6 +176,7 @@ void check_rules(const BlockList& blocks, const ParameterRules& rules) {
   if (rules.empty()) return;
   const std::vector<std::string> names = parameter_names(blocks);
   std::vector<std::string> patterns = rules.frozen;
+  patterns.insert(patterns.end(), rules.trained.begin(), rules.trained.end());
   for (const auto& [pattern, scale] : rules.lr_scale) {
     TRIREME_CHECK(scale > 0, "ParameterRules::lr_scale of '{}' must be above 0, got {}", pattern, scale);
     patterns.push_back(pattern);
@@ -296,8 +297,9 @@ ModelLayout make_layout(const BlockList& blocks, std::int64_t group_min_bytes, c
   check_rules(blocks, rules);
   ModelLayout layout =
       Merger(Builder{.blocks = blocks, .rules = rules}.build(), group_min_bytes, stages).merge();
-  TRIREME_CHECK(rules.frozen.empty() || layout.num_frozen < layout.num_parameters,
-                "ParameterRules::frozen leaves none of {} parameters to train", layout.num_parameters);
+  TRIREME_CHECK(!rules.freezes() || layout.num_frozen < layout.num_parameters,
+                "ParameterRules: what is frozen leaves none of {} parameters to train",
+                layout.num_parameters);
   TRIREME_CHECK(
       !rules.separates_matrices || std::ranges::any_of(layout.groups, &ParamGroup::matrices),
       "an optimizer that updates whole matrices has nothing to do: no block between the first and the "

@@ -87,6 +87,8 @@ class ParamStore {
   const Tensor& state(int group, int index) const {
     return groups_[static_cast<std::size_t>(group)].states[static_cast<std::size_t>(index)];
   }
+  /// The working copy: whole, or from stage 3 on this rank's piece. A gather into it may be under way.
+  const Tensor& working(int group) const { return groups_[static_cast<std::size_t>(group)].working; }
   /// The same of a group's averages; of a frozen group the master.
   const Tensor& average(int group) const;
   bool has_averages() const { return options_.ema > 0; }

@@ -18,12 +18,17 @@ bool matches_pattern(std::string_view pattern, std::string_view name);
 
 struct ParameterRules {
   std::vector<std::string> frozen;            // patterns: no gradient, no optimizer state, no update
+  std::vector<std::string> trained;           // patterns: unless there are none, what matches none is frozen
   std::map<std::string, double> lr_scale;     // pattern -> factor of the learning rate, above 0
   std::map<std::string, double> decay_scale;  // pattern -> factor of weight decay, at least 0
   bool separates_matrices = false;            // see [Note: groups of matrices] in model_layout.h
 
-  bool empty() const { return frozen.empty() && lr_scale.empty() && decay_scale.empty(); }
+  bool empty() const { return !freezes() && lr_scale.empty() && decay_scale.empty(); }
+  bool freezes() const { return !frozen.empty() || !trained.empty(); }
 };
+
+/// Of a parameter's name, in tensor chunks that of the whole.
+bool is_frozen(const ParameterRules& rules, std::string_view name);
 
 /// The rule of one parameter. Of several patterns that match, the longest counts, the last of equals in
 /// alphabetical order.

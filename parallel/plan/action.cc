@@ -52,6 +52,18 @@ constexpr std::array<ActionTraits, kNumActionKinds> kTraits{{
      .micro_batch = Takes::kYes,
      .replayed = true,
      .trains = false},
+    {.kind = kReduceScatterSequence,
+     .name = "ReduceScatterSequence",
+     .scope = Scope::kTensor,
+     .micro_batch = Takes::kYes,
+     .replayed = true,
+     .trains = false},
+    {.kind = kGatherSequence,
+     .name = "GatherSequence",
+     .scope = Scope::kTensor,
+     .micro_batch = Takes::kYes,
+     .replayed = true,
+     .trains = false},
     {.kind = kReduceGradInHost,
      .name = "ReduceGradInHost",
      .scope = Scope::kHost,
@@ -146,6 +158,15 @@ std::string_view name(TimeSpent spent) {
 
 const ActionTraits& traits(ActionKind kind) {
   return kTraits[static_cast<std::size_t>(kind)];
+}
+
+ActionKind action_of(TensorCall call) {
+  constexpr std::array kKinds{kSumChunks, kReduceScatterSequence, kGatherSequence};
+  return kKinds[static_cast<std::size_t>(call)];
+}
+
+bool is_tensor_call(ActionKind kind) {
+  return traits(kind).scope == Scope::kTensor && traits(kind).unit == Takes::kYes;
 }
 
 Action counterpart(const Action& message, int rank) {

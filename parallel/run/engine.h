@@ -21,6 +21,7 @@
 #include "parallel/run/dry_run.h"
 #include "parallel/run/executor.h"
 #include "parallel/run/non_finite.h"
+#include "parallel/run/state_check.h"
 #include "parallel/run/step_graph.h"
 #include "parallel/run/step_records.h"
 #include "runtime/base/buffer.h"
@@ -74,11 +75,13 @@ struct EngineOptions {
   std::int64_t data_cache_bytes = 0;       // on the CPU: host memory for what the data sets of a rank keep
   std::int64_t group_min_bytes = 0;        // neighbouring blocks with fewer parameters share one ParamGroup
   PipelineOptions pipeline;
-  int tensor = 1;  // ranks that share the tensor chunks of every block: [Note: tensor chunks]
+  int tensor = 1;         // ranks that share the tensor chunks of every block: [Note: tensor chunks]
+  bool sequence = false;  // and the rows of the residual stream: [Note: sequence shards]
   std::optional<SampleSpec> sample;  // what every batch consists of; a pipeline needs to know
   double timeout_s = 0;              // an action that takes longer ends the job (watchdog.h); 0: never
   Precision precision;
   LossScaleConfig loss_scale;  // off: right for all modes but fp16
+  bool verify_state = false;               // Engine::verifier(), see [Note: state checks]
   Planning planning = Planning::kAllRanks;
   std::function<void(StepPlan&)>
       rewrite_plan;  // changes what the planner wrote, before it is validated: a step, an evaluation
@@ -138,6 +141,9 @@ class Engine {
   /// did the same steps.
   std::uint64_t state_hash() const;
 
+  /// What looks for bits that flipped; null without EngineOptions::verify_state.
+  const StateVerifier* verifier() const { return verifier_.get(); }
+
   /// Called in each step with complete gradients, before the update: (full name, gradient), multiplied by the
   /// loss scale. Where gradients are sharded they are gathered for it, so all ranks observe or none. A rank
   /// sees those of its stage.
@@ -193,6 +199,8 @@ class Engine {
   Tensor run_step(ExecutionInput& input, MemoryStats& memory);
   /// `step` counts from 0.
   ExecutionInput step_input(const BatchSource& source, std::int64_t num_targets, std::int64_t step) const;
+  /// The same batches; what they are waited for is timed. `source` outlives it.
+  BatchSource timed(const BatchSource& source) const;
   const RankPlan& own_plan(const StepPlan& plan) const {
     return plan.ranks[static_cast<std::size_t>(groups_.world->rank())];
   }
@@ -218,9 +226,11 @@ class Engine {
   std::unique_ptr<DryRun> dry_run_;         // null: nothing runs before it has to
   std::optional<RankParts> parts_;
   std::unique_ptr<TiedParameters> tied_;
+  std::unique_ptr<PhaseClock> clock_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<LossScaler> scaler_;
   std::unique_ptr<StepRecords> records_;
+  std::unique_ptr<StateVerifier> verifier_;
   std::unique_ptr<OptimizerStep> optimizer_step_;
   std::unique_ptr<StepGraph> graph_;  // null: every step is enqueued
   std::int64_t enqueued_bytes_ = 0;   // sent by the last step that was; a replayed one sends as many

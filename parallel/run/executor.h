@@ -5,6 +5,7 @@
 #include "parallel/run/execution_input.h"
 #include "parallel/run/optimizer_step.h"
 #include "parallel/run/rank_parts.h"
+#include "parallel/run/step_phases.h"
 #include "parallel/run/tied_parameters.h"
 
 namespace trireme {
@@ -18,6 +19,9 @@ class Executor {
   /// which action needs what.
   using ActionObserver = std::function<void(std::size_t action)>;
   void observe_actions(ActionObserver observer) { observer_ = std::move(observer); }
+
+  /// Read between the actions of run(), replays apart; null: none. Outlives this.
+  void time_actions(PhaseClock* clock) { clock_ = clock; }
 
   /// Plays all actions in order; a replay has no `optimizer_step`. An Error that an action throws is
   /// rethrown with rank, action and block in front. Returns the losses of all micro-batches by data rank and
@@ -47,6 +51,7 @@ class Executor {
   const RankParts& parts_;
   TiedParameters& tied_;
   ActionObserver observer_;
+  PhaseClock* clock_ = nullptr;
 };
 
 }  // namespace trireme

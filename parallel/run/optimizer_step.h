@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "parallel/run/rank_parts.h"
+#include "parallel/run/state_check.h"
 #include "runtime/loss_scaler.h"
 
 namespace trireme {
@@ -16,7 +17,8 @@ class OptimizerStep {
   struct Options {
     const Optimizer& optimizer;
     LossScaler& scaler;
-    float max_norm = 0.0f;  // 0: no clipping
+    float max_norm = 0.0f;              // 0: no clipping
+    StateVerifier* verifier = nullptr;  // null: nothing is verified
   };
   OptimizerStep(const RankParts& parts, const Options& options);
 

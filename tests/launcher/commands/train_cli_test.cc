@@ -98,6 +98,17 @@ TEST_F(TrainCli, TracesOneStep) {
       HasSubstr("log.trace_step = 2: a step that parallel.cuda_graph replays has no actions to time"));
 }
 
+TEST_F(TrainCli, TracesStepsOfARange) {
+  train_well("traced", {"log.trace_step=2-5/2"});
+  for (int step = 1; step <= 6; ++step) {
+    for (const char* suffix : {"json", "svg"}) {
+      const auto file = scratch_ / "traced" / fmt::format("trace-{:06}.{}", step, suffix);
+      EXPECT_EQ(std::filesystem::exists(file), step == 2 || step == 4) << file;
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "traced" / "trace.json"));
+}
+
 TEST_F(TrainCli, ResumedRunIsTheUninterruptedOne) {
   train_well("whole");
   train_well("parts", {"train.steps=4"});

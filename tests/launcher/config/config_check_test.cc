@@ -114,8 +114,9 @@ TEST(ConfigCheck, KeysThatNeedEachOther) {
               HasSubstr("data.pack = true packs documents"));
   EXPECT_THAT(check_error([](JobConfig& c) { c.data.kind = DataKind::kDocuments; }),
               HasSubstr("data.kind = \"documents\" is not what gpt is trained on"));
-  EXPECT_THAT(check_error([](JobConfig& c) { c.log.trace_step = c.train.steps + 1; }),
-              HasSubstr("is beyond the last step, train.steps"));
+  EXPECT_THAT(
+      check_error([](JobConfig& c) { c.log.trace_step.first = c.log.trace_step.last = c.train.steps + 1; }),
+      HasSubstr("is beyond the last step, train.steps"));
   EXPECT_THAT(check_error([](JobConfig& c) { c.checkpoint.resume = from_word<Resume>(""); }),
               HasSubstr("checkpoint.resume"));
   JobConfig synthetic = valid_job();
@@ -167,6 +168,22 @@ TEST(ConfigCheck, RecordedPipelinesAreDoubted) {
   EXPECT_EQ(doubt_about_recorded_steps(config, DeviceType::kCpu), "");
   config.parallel.cuda_graph = false;
   EXPECT_EQ(doubt_about_recorded_steps(config, DeviceType::kCuda), "");
+}
+
+TEST(ConfigCheck, SequencesAreSharedEqually) {
+  EXPECT_THAT(check_error([](JobConfig& c) { c.parallel.sequence = true; }),
+              HasSubstr("parallel.sequence = true needs parallel.tensor = 2 or more"));
+  const std::string odd = "parallel.tensor = 4 ranks cannot share model.seq_len = 30 tokens equally";
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.model.seq_len = 30;
+                c.parallel.tensor = 4;
+                c.parallel.sequence = true;
+              }),
+              HasSubstr(odd));
+  JobConfig shared = valid_job();
+  shared.parallel.tensor = 4;
+  shared.parallel.sequence = true;
+  EXPECT_NO_THROW(check_config(shared));
 }
 
 TEST(ConfigCheck, StagesChunksAndCut) {

@@ -71,6 +71,34 @@ TEST(Metrics, APipeIsRefusedAtOnce) {
               ::testing::HasSubstr("metrics.jsonl: it is a pipe"));
 }
 
+TEST(Metrics, WhereTheTimeGoes) {
+  const testing::TemporaryFolder scratch;
+  const auto path = scratch / "metrics.jsonl";
+  MetricsWriter writer({.path = path});
+  const StepPhases engine{.forward_s = 0.25, .backward_s = 0.5, .exchange_s = 0.125, .optimizer_s = 1};
+  writer.write_step({.step = 1,
+                     .step_ms = 12,
+                     .phases = phases_of_step(engine, 0.0625, 0.125, 3),
+                     .rank_times = RankTimes({11, 9.5}),
+                     .flops_per_s = 1e9,
+                     .mfu = 0.25});
+  writer.write_step({.step = 2, .step_ms = 12, .phases = phases_of_step({}, 0.0625, 0.125, 3)});
+  const auto lines = read_lines(path);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0]["phase_s"], json({{"data_wait", 0.0625},
+                                       {"forward", 0.25},
+                                       {"backward", 0.5},
+                                       {"exchange", 0.25},
+                                       {"optimizer", 1.0},
+                                       {"checkpoint", 3.0}}));
+  EXPECT_EQ(lines[0]["mfu"], 0.25);
+  EXPECT_EQ(lines[0]["flops_per_s"], 1e9);
+  EXPECT_EQ(lines[0]["slowest_rank"], 0);
+  EXPECT_EQ(lines[0]["slowest_excess_ms"], 1.5);
+  EXPECT_EQ(lines[0]["rank_step_ms"], json({11, 9.5}));
+  EXPECT_EQ(lines[1]["phase_s"], json({{"data_wait", 0.0625}, {"checkpoint", 3.0}}));
+}
+
 TEST(Metrics, ALineAStep) {
   const testing::TemporaryFolder scratch;
   const auto path = scratch / "metrics.jsonl";
@@ -103,7 +131,10 @@ TEST(Metrics, ALineAStep) {
         "comm_wait_ms", "comm_bytes", "peak_bytes", "peak_rank", "memory"}) {
     EXPECT_TRUE(line.contains(key)) << key;
   }
-  EXPECT_FALSE(line.contains("state_hash"));
+  // What is not known is left out.
+  for (const char* key : {"state_hash", "phase_s", "mfu", "flops_per_s", "slowest_rank", "rank_step_ms"}) {
+    EXPECT_FALSE(line.contains(key)) << key;
+  }
   EXPECT_EQ(line["loss"].get<float>(), 0.1f);
   EXPECT_EQ(line["skipped"], false);
   EXPECT_EQ(line["comm_bytes"], 77);
