@@ -125,9 +125,10 @@ std::uint64_t StateVerifier::hash_of_owned(int group) const {
   const bool is_own_copy = params.shards_parameters() && working.data() != params.master(group).data();
   if (is_own_copy) hash = combine(hash, hash_of(working));
   if (parts_.layout.groups[static_cast<std::size_t>(group)].frozen) return hash;
-  for (std::size_t s = 0; s < params.state_names().size(); ++s) {
+  for (std::size_t s = 0; s < params.state_names(group).size(); ++s) {
     hash = combine(hash, hash_of(params.state(group, static_cast<int>(s))));
   }
+  if (params.has_averages()) hash = combine(hash, hash_of(params.average(group)));
   return hash;
 }
 
