@@ -47,7 +47,7 @@ TEST_F(CheckpointCli, ADamagedTensorIsNamed) {
   const ProgramResult result = checkpoint({"verify", "run"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.out, AllOf(HasSubstr("model.safetensors was changed after it was written"),
-                                HasSubstr("; changed: 'norm.bias'\n"), HasSubstr("whole\n")));
+                                HasSubstr("; changed: 'head.norm.weight'\n"), HasSubstr("whole\n")));
 }
 
 TEST_F(CheckpointCli, DiffSaysWhatIsDifferent) {
@@ -57,16 +57,16 @@ TEST_F(CheckpointCli, DiffSaysWhatIsDifferent) {
   train("other", {"--set", "train.seed=2"});
   const ProgramResult other = checkpoint({"diff", "run", "other"});
   EXPECT_EQ(other.exit_code, 1);
-  EXPECT_THAT(other.out,
-              AllOf(HasSubstr("train.seed (1, now 2)\n"), Not(HasSubstr("step (")),
-                    HasSubstr("model.safetensors: norm.weight: "), HasSubstr(" of 16 values differ, by ")));
+  EXPECT_THAT(other.out, AllOf(HasSubstr("train.seed (1, now 2)\n"), Not(HasSubstr("step (")),
+                               HasSubstr("model.safetensors: head.norm.weight: "),
+                               HasSubstr(" of 16 values differ, by ")));
   const ProgramResult earlier = checkpoint({"diff", folder(3).string(), folder(4).string()});
   EXPECT_THAT(earlier.out,
               AllOf(HasSubstr("step (3, now 4)\n"), HasSubstr("optimizer.safetensors: exp_avg.")));
   train("wide", {"--set", "model.hidden=32"});
-  EXPECT_THAT(
-      checkpoint({"diff", "run", "wide"}).out,
-      AllOf(HasSubstr("model.hidden (16, now 32)\n"), HasSubstr("norm.weight: F32 [16], and F32 [32]\n")));
+  EXPECT_THAT(checkpoint({"diff", "run", "wide"}).out,
+              AllOf(HasSubstr("model.hidden (16, now 32)\n"),
+                    HasSubstr("head.norm.weight: F32 [16], and F32 [32]\n")));
   train("deep", {"--set", "model.layers=2"});
   EXPECT_THAT(checkpoint({"diff", "run", "deep"}).out, HasSubstr(": only in deep/checkpoints/step-000004\n"));
   EXPECT_EQ(checkpoint({"diff", "run", "nowhere"}).exit_code, 2);
