@@ -20,6 +20,7 @@ const char* peak_name(Arithmetic arithmetic, DType dtype) {
       return dtype == DType::kFloat16 ? "fp16" : "bf16";
     case Arithmetic::kNone:
     case Arithmetic::kFp32:
+    case Arithmetic::kThreeTf32:  // devices without tf32 have none; measured calls know better
       break;
   }
   return "fp32";
