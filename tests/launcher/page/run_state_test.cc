@@ -54,9 +54,10 @@ TEST_F(RunStateTest, EventsComeFromAllFiles) {
   std::filesystem::create_directories(folder_ / "checkpoints/step-000002");
   std::filesystem::create_directories(folder_ / "checkpoints/.tmp-step-000003-x");
   std::string kinds;
-  for (const auto& event : state()["events"]) kinds += event["kind"].get<std::string>() + " ";
+  const auto found = state();
+  for (const auto& event : found["events"]) kinds += event["kind"].get<std::string>() + " ";
   EXPECT_EQ(kinds, "restart checkpoint skip warning failure ");
-  EXPECT_THAT(state()["events"].back()["text"].get<std::string>(), HasSubstr("137 rank 1 died"));
+  EXPECT_THAT(found["events"].back()["text"].get<std::string>(), HasSubstr("137 rank 1 died"));
 }
 
 TEST_F(RunStateTest, ARunEndsWithItsSummaryAndDamageIsAbsence) {
