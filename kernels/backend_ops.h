@@ -51,6 +51,19 @@ void visit_views(ColumnSumArgs& args, Visit visit) {
   visit(args.out, use_of(args.mode));
 }
 
+/// y = act(x), where no matmul has it as its epilogue. y may be x.
+struct ActivationFwdArgs {
+  static constexpr const char* kName = "activation_fwd";
+  ConstTensorView x;
+  TensorView y;
+  Activation activation = Activation::kGeluTanh;
+};
+template <class Visit>
+void visit_views(ActivationFwdArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.x);
+  visit_each<ViewUse::kWrite>(visit, args.y);
+}
+
 /// dx = dy * act'(pre). dx may be dy.
 struct ActivationBwdArgs {
   static constexpr const char* kName = "activation_bwd";
@@ -304,8 +317,8 @@ enum class DropUnit : std::uint8_t {
 };
 
 /// y = keep ? x / (1 - p) : 0 (+ residual). Dim 0 of x is the sample; element e of global sample s is kept
-/// when uniform_from_bits(rng.draw(s, e / 4)[e % 4]) >= p. Applied to dy, without residual, it is its own
-/// backward.
+/// when uniform_from_bits(rng.draw(s, e / 4)[e % 4]) >= p. Of a part of each sample, its elements from
+/// `first_elem` on. Applied to dy, without residual, it is its own backward.
 struct DropoutArgs {
   static constexpr const char* kName = "dropout";
   ConstTensorView x;         // [B, ...]
@@ -315,6 +328,7 @@ struct DropoutArgs {
   DropUnit unit = DropUnit::kElement;
   RngKey rng;
   std::int64_t first_sample = 0;
+  std::int64_t first_elem = 0;
 };
 template <class Visit>
 void visit_views(DropoutArgs& args, Visit visit) {
@@ -388,11 +402,12 @@ void visit_views(QuantizeArgs& args, Visit visit) {
   visit_each<ViewUse::kUpdate>(visit, args.amax);
 }
 
-/// x *= *factor for a factor on the device.
+/// x *= *factor for a factor on the device, or x *= constant.
 struct ScaleArgs {
   static constexpr const char* kName = "scale";
   TensorView x;
-  ConstTensorView factor;  // [] fp32
+  ConstTensorView factor;  // [] fp32, or undefined: it is `constant`
+  float constant = 1.0f;
 };
 template <class Visit>
 void visit_views(ScaleArgs& args, Visit visit) {
@@ -401,9 +416,10 @@ void visit_views(ScaleArgs& args, Visit visit) {
 }
 
 /// The ops of this file, in the order of their structs.
-using FeatureOps = OpList<MatmulArgs, ColumnSumArgs, ActivationBwdArgs, LayerNormFwdArgs, LayerNormBwdArgs,
-                          AttentionFwdArgs, AttentionBwdArgs, AttentionCachedArgs, RopeFwdArgs, RopeBwdArgs,
-                          SwigluFwdArgs, SwigluBwdArgs, EmbeddingFwdArgs, EmbeddingBwdArgs, DropoutArgs,
-                          SoftmaxCrossEntropyArgs, AddArgs, CastArgs, QuantizeArgs, ScaleArgs>;
+using FeatureOps =
+    OpList<MatmulArgs, ColumnSumArgs, ActivationFwdArgs, ActivationBwdArgs, LayerNormFwdArgs,
+           LayerNormBwdArgs, AttentionFwdArgs, AttentionBwdArgs, AttentionCachedArgs, RopeFwdArgs,
+           RopeBwdArgs, SwigluFwdArgs, SwigluBwdArgs, EmbeddingFwdArgs, EmbeddingBwdArgs, DropoutArgs,
+           SoftmaxCrossEntropyArgs, AddArgs, CastArgs, QuantizeArgs, ScaleArgs>;
 
 }  // namespace trireme

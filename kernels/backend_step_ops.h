@@ -87,6 +87,26 @@ void visit_views(AdamWArgs& args, Visit visit) {
   visit_each<ViewUse::kRead>(visit, args.lr, args.clip, args.step, args.skip);
 }
 
+/// Lion (Chen et al. 2023), decoupled decay:
+///   g = clip * grad;  p -= lr * decay * p;  p -= lr * sign(b1 m + (1-b1) g);  m = b2 m + (1-b2) g
+/// The sign of 0 is 0, of NaN it is NaN.
+struct LionArgs {
+  static constexpr const char* kName = "lion";
+  TensorView param, exp_avg;       // [n] fp32
+  ConstTensorView grad;            // [n] fp32, fp16 or bf16
+  TensorView working;              // as in AdamWArgs
+  ConstTensorView lr, clip, skip;  // likewise
+  float beta1 = 0.9f, beta2 = 0.99f, weight_decay = 0.0f;
+  float working_center = 0.0f;
+};
+template <class Visit>
+void visit_views(LionArgs& args, Visit visit) {
+  visit_each<ViewUse::kUpdate>(visit, args.param, args.exp_avg);
+  visit_each<ViewUse::kRead>(visit, args.grad);
+  visit_each<ViewUse::kWrite>(visit, args.working);
+  visit_each<ViewUse::kRead>(visit, args.lr, args.clip, args.skip);
+}
+
 /// SGD with momentum as in PyTorch: g = clip * grad + decay * p; buf = t == 1 ? g : momentum * buf + g;
 /// p -= lr * (nesterov ? g + momentum * buf : buf). Without momentum, `momentum_buffer` is undefined.
 struct SgdArgs {
@@ -94,7 +114,7 @@ struct SgdArgs {
   TensorView param, momentum_buffer;  // [n] fp32
   ConstTensorView grad;               // [n] fp32, fp16 or bf16
   TensorView working;
-  ConstTensorView lr, clip, step, skip;  // as in AdamWArgs
+  ConstTensorView lr, clip, step, skip;  // as in AdamWArgs; clip may be undefined: 1
   float momentum = 0.0f, weight_decay = 0.0f;
   float working_center = 0.0f;
   bool nesterov = false;
@@ -105,6 +125,51 @@ void visit_views(SgdArgs& args, Visit visit) {
   visit_each<ViewUse::kRead>(visit, args.grad);
   visit_each<ViewUse::kWrite>(visit, args.working);
   visit_each<ViewUse::kRead>(visit, args.lr, args.clip, args.step, args.skip);
+}
+
+/// The matrix that Muon makes orthogonal (Jordan et al. 2024, as in torch.optim.Muon):
+///   g = clip * grad;  m += (1 - momentum) (g - m);  update = nesterov ? g + momentum (m - g) : m
+struct MuonMomentumArgs {
+  static constexpr const char* kName = "muon_momentum";
+  TensorView momentum_buffer;  // [n] fp32
+  TensorView update;           // [n] fp32
+  ConstTensorView grad;        // [n] fp32, fp16 or bf16
+  ConstTensorView clip;        // [] fp32
+  ConstTensorView skip;  // [] int32, or undefined: the buffer stays, and the update is 0, when it is not 0
+  float momentum = 0.95f;
+  bool nesterov = true;
+};
+template <class Visit>
+void visit_views(MuonMomentumArgs& args, Visit visit) {
+  visit_each<ViewUse::kUpdate>(visit, args.momentum_buffer);
+  visit_each<ViewUse::kWrite>(visit, args.update);
+  visit_each<ViewUse::kRead>(visit, args.grad, args.clip, args.skip);
+}
+
+/// factor = 1 / max(sqrt(sum of partials, in order, in fp64), epsilon): of squares as of SquaredNormBlocks.
+struct InverseNormArgs {
+  static constexpr const char* kName = "inverse_norm";
+  ConstTensorView partials;  // [k] fp32
+  TensorView factor;         // [] fp32
+  float epsilon = 1e-7f;
+};
+template <class Visit>
+void visit_views(InverseNormArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.partials);
+  visit_each<ViewUse::kWrite>(visit, args.factor);
+}
+
+/// y = scale * x + identity * I. y may be x.
+struct ScaleAddIdentityArgs {
+  static constexpr const char* kName = "scale_add_identity";
+  ConstTensorView x;  // [m, m] fp32
+  TensorView y;       // [m, m] fp32
+  float scale = 1.0f, identity = 0.0f;
+};
+template <class Visit>
+void visit_views(ScaleAddIdentityArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.x);
+  visit_each<ViewUse::kWrite>(visit, args.y);
 }
 
 /// value = (1 - momentum) value + momentum sample.
@@ -139,7 +204,8 @@ void visit_views(MoveMaximaArgs& args, Visit visit) {
 }
 
 /// The ops of this file, in the order of their structs.
-using StepOps = OpList<SquaredNormBlocksArgs, ClipCoefficientArgs, UpdateLossScaleArgs, AdamWArgs, SgdArgs,
-                       MoveAverageArgs, MoveMaximaArgs>;
+using StepOps =
+    OpList<SquaredNormBlocksArgs, ClipCoefficientArgs, UpdateLossScaleArgs, AdamWArgs, LionArgs, SgdArgs,
+           MuonMomentumArgs, InverseNormArgs, ScaleAddIdentityArgs, MoveAverageArgs, MoveMaximaArgs>;
 
 }  // namespace trireme

@@ -38,10 +38,12 @@ BlockList build_bert(const BertConfig& config) {
                 "bert: tensor_chunks {} must be a power of two that divides heads {}", config.tensor_chunks,
                 config.heads);
   BlockList blocks;
-  blocks.push_back(std::make_unique<BertEmbedding>(BertEmbeddingConfig{.vocab = config.vocab,
-                                                                       .hidden = config.hidden,
-                                                                       .positions = config.seq_len,
-                                                                       .dropout = config.dropout}));
+  blocks.push_back(
+      std::make_unique<BertEmbedding>(BertEmbeddingConfig{.vocab = config.vocab,
+                                                          .hidden = config.hidden,
+                                                          .positions = config.seq_len,
+                                                          .dropout = config.dropout,
+                                                          .layer_chunks = config.tensor_chunks}));
   const BertBlockConfig layer{.hidden = config.hidden,
                               .heads = config.heads,
                               .dropout = config.dropout,
@@ -50,10 +52,13 @@ BlockList build_bert(const BertConfig& config) {
     blocks.push_back(std::make_unique<BertBlock>(fmt::format("blocks.{}", i), layer));
   }
   if (config.classes > 0) {
-    blocks.push_back(std::make_unique<DocumentClassHead>(DocumentClassHeadConfig{
-        .hidden = config.hidden, .classes = config.classes, .dropout = config.dropout}));
+    blocks.push_back(
+        std::make_unique<DocumentClassHead>(DocumentClassHeadConfig{.hidden = config.hidden,
+                                                                    .classes = config.classes,
+                                                                    .dropout = config.dropout,
+                                                                    .layer_chunks = config.tensor_chunks}));
   } else {
-    blocks.push_back(std::make_unique<MaskedTokenHead>(config.vocab, config.hidden));
+    blocks.push_back(std::make_unique<MaskedTokenHead>(config.vocab, config.hidden, config.tensor_chunks));
   }
   return blocks;
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "models/bert_embedding.h"
+#include "models/sequence_calls.h"
 #include "runtime/base/error.h"
 #include "runtime/ops/attention.h"
 #include "runtime/ops/chunks.h"
@@ -17,7 +18,10 @@ BertBlock::BertBlock(std::string name, const BertBlockConfig& config)
   const std::int64_t c = config.hidden;
   TRIREME_CHECK(config.heads % config.chunks == 0, "{} heads cannot be cut into {} tensor chunks",
                 config.heads, config.chunks);
-  if (config.chunks > 1) declare_tensor_sums({.forward = 2, .backward = 2});
+  if (config.chunks > 1) {
+    declare_tensor_calls(TensorCalls::sums(2, 2));
+    declare_sequence_calls(post_norm_sequence_calls());
+  }
   const auto slice = [&](int chunk, CutDim dim, std::array<int, 3> sections = {1, 0, 0}) {
     return slice_of_chunk(chunk, config.chunks, dim, sections);
   };
@@ -66,7 +70,7 @@ Tensor BertBlock::add_and_norm(Context& ctx, const Tensor& x, const Linear& line
   Tensor sum = drops ? ops::dropout(ctx, ops::linear(ctx, x, linear.weight, {.bias = linear.bias}),
                                     config_.dropout, residual)
                      : ops::linear(ctx, x, linear.weight, {.bias = linear.bias, .residual = residual});
-  return ops::layer_norm(ctx, sum, norm.weight, norm.bias, kBertNormEpsilon);
+  return ops::layer_norm(ctx, sum, norm.weight, norm.bias, {.epsilon = kBertNormEpsilon});
 }
 
 Tensor BertBlock::attend(Context& ctx, const Tensor& x, const Tensor& bounds, const Chunk& chunk,
@@ -101,8 +105,8 @@ Activations BertBlock::forward(Context& ctx, const Activations& input, const Bat
 
 Tensor BertBlock::forward_chunks(Context& ctx, const Tensor& x, const Tensor& bounds) const {
   const auto norm = [&](const Tensor& sum, const Tensor& residual, const Linear& parameters) {
-    return ops::layer_norm(ctx, ops::dropout(ctx, sum, config_.dropout, residual), parameters.weight,
-                           parameters.bias, kBertNormEpsilon);
+    return ops::layer_norm(ctx, ops::stream_dropout(ctx, sum, config_.dropout, residual), parameters.weight,
+                           parameters.bias, {.epsilon = kBertNormEpsilon, .row_groups = config_.chunks});
   };
   const Tensor attended = ops::sum_over_chunks(ctx, x, config_.chunks, [&](const Tensor& h, int i) {
     const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];

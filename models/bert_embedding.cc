@@ -4,11 +4,14 @@
 #include "runtime/ops/dropout.h"
 #include "runtime/ops/embedding.h"
 #include "runtime/ops/layer_norm.h"
+#include "runtime/ops/sequence_shard.h"
 
 namespace trireme {
 
 BertEmbedding::BertEmbedding(const BertEmbeddingConfig& config)
-    : Block("embedding"), dropout_(config.dropout) {
+    : Block("embedding"), dropout_(config.dropout), layer_chunks_(config.layer_chunks) {
+  using enum TensorCall;
+  if (config.layer_chunks > 1) declare_sequence_calls({.forward = {}, .backward = {kSum, kGatherRows}});
   constexpr std::int64_t kTypes = 2;
   const Initializer init = Initializer::normal(kBertInitStddev);
   tokens_ = declare({.name = "tokens", .shape = {config.vocab, config.hidden}, .init = init});
@@ -33,8 +36,10 @@ Activations BertEmbedding::forward(Context& ctx, const Activations&, const Batch
   } else {
     x = ops::embedding(ctx, batch.inputs, tokens_, positions_);
   }
-  x = ops::add(ctx, x, ops::embedding(ctx, types, types_));
-  x = ops::dropout(ctx, ops::layer_norm(ctx, x, norm_weight_, norm_bias_, kBertNormEpsilon), dropout_);
+  x = ops::to_shard(ctx, ops::add(ctx, x, ops::embedding(ctx, types, types_)));
+  x = ops::layer_norm(ctx, x, norm_weight_, norm_bias_,
+                      {.epsilon = kBertNormEpsilon, .row_groups = layer_chunks_});
+  x = ops::stream_dropout(ctx, x, dropout_);
   if (!has_documents) return {x};
   return {x, batch.key_bounds};
 }

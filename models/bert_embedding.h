@@ -12,6 +12,7 @@ struct BertEmbeddingConfig {
   std::int64_t vocab = 1, hidden = 1;
   std::int64_t positions = 1;
   float dropout = 0.0f;
+  int layer_chunks = 1;  // tensor chunks of the blocks behind it
 };
 
 class BertEmbedding final : public Block {
@@ -23,6 +24,7 @@ class BertEmbedding final : public Block {
 
  private:
   float dropout_;
+  int layer_chunks_;
   ParamRef tokens_, positions_, types_, norm_weight_, norm_bias_;
 };
 

@@ -8,6 +8,9 @@
 namespace trireme {
 namespace {
 
+constexpr const char* kClassifierClass = "BertForSequenceClassification";
+constexpr std::int64_t kLabelsOfNone = 2;  // of a classifier whose config.json names no labels
+
 struct Linear {
   const char *ours, *theirs;
   int in, out;  // widths, in those of the residual stream
@@ -30,11 +33,13 @@ void add_layer(EncoderHfTable& table, std::int64_t layer, std::int64_t hidden) {
 }  // namespace
 
 BertConfig bert_from_hf(const HfConfig& config) {
+  const bool classifies = config.architecture() == kClassifierClass;
   const BertConfig bert{.layers = config.count("num_hidden_layers"),
                         .hidden = config.count("hidden_size"),
                         .heads = config.count("num_attention_heads"),
                         .vocab = config.count("vocab_size"),
-                        .seq_len = config.count("max_position_embeddings", 512)};
+                        .seq_len = config.count("max_position_embeddings", 512),
+                        .classes = classifies ? config.num_entries("id2label", kLabelsOfNone) : 0};
   config.expect("hidden_act", "gelu");
   config.expect("layer_norm_eps", static_cast<double>(kBertNormEpsilon));
   config.expect("intermediate_size", 4 * bert.hidden);
@@ -48,7 +53,7 @@ BertConfig bert_from_hf(const HfConfig& config) {
 nlohmann::ordered_json bert_hf_config(const BertConfig& config) {
   const double dropout = static_cast<double>(config.dropout);
   nlohmann::ordered_json json = {
-      {"architectures", {config.classes > 0 ? "BertForSequenceClassification" : "BertForMaskedLM"}},
+      {"architectures", {config.classes > 0 ? kClassifierClass : "BertForMaskedLM"}},
       {"model_type", kBertHfType},
       {"vocab_size", config.vocab},
       {"hidden_size", config.hidden},

@@ -9,7 +9,7 @@ namespace trireme {
 
 inline constexpr const char* kBertHfType = "bert";  // model_type of config.json
 
-/// The shape. Throws Error(kInvalidInput) for a number that makes no sense, Error(kUnsupported) naming the
+/// The shape, and the classes of a BertForSequenceClassification. Throws Error(kInvalidInput) for a number that makes no sense, Error(kUnsupported) naming the
 /// key of what build_bert() does not compute.
 BertConfig bert_from_hf(const HfConfig& config);
 

@@ -1,14 +1,17 @@
 #include "models/document_class_head.h"
 
 #include "models/bert_embedding.h"
+#include "models/sequence_calls.h"
 #include "runtime/ops/cross_entropy.h"
 #include "runtime/ops/dropout.h"
 #include "runtime/ops/linear.h"
+#include "runtime/ops/sequence_shard.h"
 
 namespace trireme {
 
 DocumentClassHead::DocumentClassHead(const DocumentClassHeadConfig& config)
     : Block("head"), dropout_(config.dropout) {
+  if (config.layer_chunks > 1) declare_sequence_calls(whole_head_sequence_calls());
   const auto declare_weight = [&](const char* key, std::int64_t out) {
     return declare(
         {.name = key, .shape = {out, config.hidden}, .init = Initializer::normal(kBertInitStddev)});
@@ -23,8 +26,8 @@ DocumentClassHead::DocumentClassHead(const DocumentClassHeadConfig& config)
 }
 
 Activations DocumentClassHead::forward(Context& ctx, const Activations& input, const Batch& batch) const {
-  Tensor x =
-      ops::linear(ctx, input.at(0), pooler_weight_, {.bias = pooler_bias_, .activation = Activation::kTanh});
+  Tensor x = ops::linear(ctx, ops::to_whole(ctx, input.at(0)), pooler_weight_,
+                         {.bias = pooler_bias_, .activation = Activation::kTanh});
   x = ops::dropout(ctx, x, dropout_);
   Tensor logits = ops::linear(ctx, x, weight_, {.bias = bias_});
   if (!batch.targets.defined()) return {std::move(logits)};

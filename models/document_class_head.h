@@ -8,6 +8,7 @@ namespace trireme {
 struct DocumentClassHeadConfig {
   std::int64_t hidden = 1, classes = 2;
   float dropout = 0.0f;  // before the classifier
+  int layer_chunks = 1;  // tensor chunks of the blocks before it
 };
 
 /// A document is read at its first token, wherever that is in the row: there its target is, and all other

@@ -49,6 +49,7 @@ BlockList build_gpt(const GptConfig& config) {
                                                                          .positions = config.seq_len,
                                                                          .dropout = config.dropout,
                                                                          .chunks = cut,
+                                                                         .layer_chunks = config.tensor_chunks,
                                                                          .init_stddev = kStddev}));
   const TransformerBlockConfig layer{
       .hidden = config.hidden,
@@ -64,6 +65,7 @@ BlockList build_gpt(const GptConfig& config) {
                                                                .hidden = config.hidden,
                                                                .tied = config.tied,
                                                                .chunks = cut,
+                                                               .layer_chunks = config.tensor_chunks,
                                                                .init_stddev = kStddev}));
   return blocks;
 }

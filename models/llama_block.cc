@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "models/sequence_calls.h"
 #include "runtime/base/error.h"
 #include "runtime/ops/add.h"
 #include "runtime/ops/attention.h"
@@ -17,7 +18,10 @@ LlamaBlock::LlamaBlock(std::string name, const LlamaBlockConfig& config)
   TRIREME_CHECK(config.kv_heads % config.chunks == 0 && config.ffn % config.chunks == 0,
                 "{} heads of keys and values and a width of {} cannot be cut into {} tensor chunks",
                 config.kv_heads, config.ffn, config.chunks);
-  if (config.chunks > 1) declare_tensor_sums({.forward = 2, .backward = 2});
+  if (config.chunks > 1) {
+    declare_tensor_calls(TensorCalls::sums(2, 2));
+    declare_sequence_calls(pre_norm_sequence_calls());
+  }
   const auto weight = [&](const char* key, std::int64_t out, std::int64_t in, float stddev, int chunk,
                           CutDim dim, std::array<int, 3> sections = {1, 0, 0}) {
     return declare(
@@ -72,15 +76,16 @@ Activations LlamaBlock::forward(Context& ctx, const Activations& input, const Ba
 }
 
 Tensor LlamaBlock::forward_chunks(Context& ctx, const Tensor& x) const {
+  const ops::NormOptions norm{.row_groups = config_.chunks};
   const Tensor attended = ops::sum_over_chunks(
-      ctx, ops::rms_norm(ctx, x, norm1_weight_), config_.chunks, [&](const Tensor& h, int i) {
+      ctx, ops::rms_norm(ctx, x, norm1_weight_, norm), config_.chunks, [&](const Tensor& h, int i) {
         const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
         return ops::linear(ctx, attend(ctx, h, chunk, ops::LinearCut::kColumns), chunk.out_weight,
                            {.cut = ops::LinearCut::kRows});
       });
   const Tensor mid = ops::add(ctx, attended, x);
-  const Tensor widened =
-      ops::sum_over_chunks(ctx, ops::rms_norm(ctx, mid, norm2_weight_), config_.chunks, [&](Tensor h, int i) {
+  const Tensor widened = ops::sum_over_chunks(
+      ctx, ops::rms_norm(ctx, mid, norm2_weight_, norm), config_.chunks, [&](Tensor h, int i) {
         const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
         return ops::linear(ctx, widen(ctx, std::move(h), chunk, ops::LinearCut::kColumns), chunk.down_weight,
                            {.cut = ops::LinearCut::kRows});

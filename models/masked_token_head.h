@@ -7,7 +7,8 @@ namespace trireme {
 
 class MaskedTokenHead final : public Block {
  public:
-  MaskedTokenHead(std::int64_t vocab, std::int64_t hidden);
+  /// `layer_chunks`: tensor chunks of the blocks before it.
+  MaskedTokenHead(std::int64_t vocab, std::int64_t hidden, int layer_chunks = 1);
   /// [B, T, C] -> the loss over batch.targets, or the logits [B, T, V] when there are none.
   Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
 

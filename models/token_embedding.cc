@@ -2,6 +2,7 @@
 
 #include "runtime/ops/dropout.h"
 #include "runtime/ops/embedding.h"
+#include "runtime/ops/sequence_shard.h"
 
 namespace trireme {
 
@@ -13,15 +14,22 @@ TokenEmbedding::TokenEmbedding(const TokenEmbeddingConfig& config)
         declare(slice_of({.name = "tokens", .shape = {config.vocab, config.hidden}, .init = init},
                          slice_of_chunk(i, config.chunks, CutDim::kRows))));
   }
-  if (config.chunks > 1) declare_tensor_sums({.forward = 1, .backward = 0});
+  using enum TensorCall;
+  if (config.chunks > 1) declare_tensor_calls({.forward = {kSum}, .backward = {}});
+  if (config.chunks > 1) {
+    declare_sequence_calls({.forward = {kScatterSum}, .backward = {kGatherRows}});
+  } else if (config.layer_chunks > 1) {
+    declare_sequence_calls({.forward = {}, .backward = {kGatherRows}});
+  }
   if (config.positions == 0) return;
   positions_ = declare({.name = "positions", .shape = {config.positions, config.hidden}, .init = init});
 }
 
 Activations TokenEmbedding::forward(Context& ctx, const Activations&, const Batch& batch) const {
-  const Tensor x = tokens_.size() == 1 ? ops::embedding(ctx, batch.inputs, tokens_.front(), positions_)
-                                       : ops::embedding_in_chunks(ctx, batch.inputs, tokens_, positions_);
-  return {ops::dropout(ctx, x, dropout_)};
+  const Tensor x = tokens_.size() == 1
+                       ? ops::to_shard(ctx, ops::embedding(ctx, batch.inputs, tokens_.front(), positions_))
+                       : ops::embedding_in_chunks(ctx, batch.inputs, tokens_, positions_);
+  return {ops::stream_dropout(ctx, x, dropout_)};
 }
 
 }  // namespace trireme

@@ -12,6 +12,7 @@ struct TokenEmbeddingConfig {
   std::int64_t positions = 0;  // rows of the position table; 0: none
   float dropout = 0.0f;
   int chunks = 1;  // of the table's rows; divides vocab: [Note: tensor chunks] in runtime/parameter_slice.h
+  int layer_chunks = 1;  // of the blocks behind it
   float init_stddev = 0.02f;
 };
 

@@ -5,9 +5,9 @@
 #include "runtime/base/error.h"
 #include "runtime/ops/chunks.h"
 #include "runtime/ops/cross_entropy.h"
-#include "runtime/ops/layer_norm.h"
 #include "runtime/ops/linear.h"
 #include "runtime/ops/piece_cross_entropy.h"
+#include "runtime/ops/sequence_shard.h"
 
 namespace trireme {
 namespace {
@@ -30,7 +30,8 @@ Tensor side_by_side(Context& ctx, const std::vector<Tensor>& pieces, int chunks)
 
 }  // namespace
 
-TokenHead::TokenHead(const TokenHeadConfig& config) : Block("head") {
+TokenHead::TokenHead(const TokenHeadConfig& config)
+    : Block("head"), norm_{.row_groups = config.layer_chunks} {
   norm_weight_ = declare({.name = "norm.weight",
                           .shape = {config.hidden},
                           .init = Initializer::ones(),
@@ -49,14 +50,20 @@ TokenHead::TokenHead(const TokenHeadConfig& config) : Block("head") {
                           .tied_to = config.tied ? "embedding.tokens" + chunk_suffix(slice) : ""},
                          slice)));
   }
-  if (config.chunks > 1) declare_tensor_sums({.forward = 1, .backward = 1});
+  using enum TensorCall;
+  if (config.chunks > 1) {
+    declare_tensor_calls(TensorCalls::sums(1, 1));
+    declare_sequence_calls({.forward = {kGatherRows, kSum}, .backward = {kGatherRows, kScatterSum, kSum}});
+  } else if (config.layer_chunks > 1) {
+    declare_sequence_calls({.forward = {kGatherRows}, .backward = {kGatherRows, kSum}});
+  }
 }
 
 Activations TokenHead::forward(Context& ctx, const Activations& input, const Batch& batch) const {
-  const Tensor x = norm_bias_.defined() ? ops::layer_norm(ctx, input.at(0), norm_weight_, norm_bias_)
-                                        : ops::rms_norm(ctx, input.at(0), norm_weight_);
+  const Tensor x = norm_bias_.defined() ? ops::layer_norm(ctx, input.at(0), norm_weight_, norm_bias_, norm_)
+                                        : ops::rms_norm(ctx, input.at(0), norm_weight_, norm_);
   if (weights_.size() > 1) return forward_chunks(ctx, x, batch);
-  Tensor logits = ops::linear(ctx, x, weights_.front());
+  Tensor logits = ops::linear(ctx, ops::to_whole(ctx, x), weights_.front());
   if (!batch.targets.defined()) return {std::move(logits)};
   return {ops::softmax_cross_entropy(ctx, std::move(logits), batch.targets, batch.inv_num_targets)};
 }

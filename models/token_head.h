@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/block.h"
+#include "runtime/ops/layer_norm.h"
 
 namespace trireme {
 
@@ -12,6 +13,7 @@ struct TokenHeadConfig {
   bool tied = true;       // shares the table of TokenEmbedding
   bool rms_norm = false;  // in place of layer norm
   int chunks = 1;         // of the vocabulary, which it divides; those of TokenEmbedding where it is tied
+  int layer_chunks = 1;   // of the blocks before it
   float init_stddev = 0.02f;
 };
 
@@ -24,6 +26,7 @@ class TokenHead final : public Block {
  private:
   Activations forward_chunks(Context& ctx, const Tensor& x, const Batch& batch) const;
 
+  ops::NormOptions norm_;
   ParamRef norm_weight_, norm_bias_;  // no norm_bias_: RMS norm
   std::vector<ParamRef> weights_;     // by chunk
 };

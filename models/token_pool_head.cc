@@ -39,7 +39,7 @@ TokenPoolHead::TokenPoolHead(const TokenPoolHeadConfig& config)
 
 Tensor TokenPoolHead::pooled(Context& ctx, const Tensor& x) const {
   const auto norm = [&](const Tensor& y) {
-    return ops::layer_norm(ctx, y, norm_weight_, norm_bias_, norm_epsilon_);
+    return ops::layer_norm(ctx, y, norm_weight_, norm_bias_, {.epsilon = norm_epsilon_});
   };
   const std::int64_t samples = x.shape()[0], tokens = x.shape()[1], width = x.shape()[2];
   const Shape as_image{samples, 1, tokens, width};

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "models/sequence_calls.h"
 #include "runtime/base/error.h"
 #include "runtime/ops/attention.h"
 #include "runtime/ops/chunks.h"
@@ -27,7 +28,10 @@ TransformerBlock::TransformerBlock(std::string name, const TransformerBlockConfi
   TRIREME_CHECK(config.heads % config.chunks == 0 && 4 * c % config.chunks == 0,
                 "{} heads and a width of {} cannot be cut into {} tensor chunks", config.heads, c,
                 config.chunks);
-  if (config.chunks > 1) declare_tensor_sums({.forward = 2, .backward = 2});
+  if (config.chunks > 1) {
+    declare_tensor_calls(TensorCalls::sums(2, 2));
+    declare_sequence_calls(pre_norm_sequence_calls());
+  }
   const auto gain = [&](const char* key) {
     return declare({.name = key, .shape = {c}, .init = Initializer::ones(), .decay = false, .center = 1.0f});
   };
@@ -103,21 +107,22 @@ Activations TransformerBlock::forward(Context& ctx, const Activations& input, co
 }
 
 Tensor TransformerBlock::forward_chunks(Context& ctx, const Tensor& x) const {
+  const ops::NormOptions norm{.row_groups = config_.chunks};
   const Tensor attended = ops::sum_over_chunks(
-      ctx, ops::layer_norm(ctx, x, norm1_weight_, norm1_bias_), config_.chunks, [&](Tensor h, int i) {
+      ctx, ops::layer_norm(ctx, x, norm1_weight_, norm1_bias_, norm), config_.chunks, [&](Tensor h, int i) {
         const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
         h = attend(ctx, h, chunk, ops::LinearCut::kColumns);
         return ops::linear(ctx, h, chunk.out_weight, {.bias = chunk.out_bias, .cut = ops::LinearCut::kRows});
       });
-  const Tensor mid = ops::dropout(ctx, attended, config_.dropout, x);
+  const Tensor mid = ops::stream_dropout(ctx, attended, config_.dropout, x);
   const Tensor widened = ops::sum_over_chunks(
-      ctx, ops::layer_norm(ctx, mid, norm2_weight_, norm2_bias_), config_.chunks, [&](Tensor h, int i) {
+      ctx, ops::layer_norm(ctx, mid, norm2_weight_, norm2_bias_, norm), config_.chunks, [&](Tensor h, int i) {
         const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
         h = widen(ctx, h, chunk, ops::LinearCut::kColumns);
         return ops::linear(ctx, h, chunk.down_weight,
                            {.bias = chunk.down_bias, .cut = ops::LinearCut::kRows});
       });
-  return ops::dropout(ctx, widened, config_.dropout, mid);
+  return ops::stream_dropout(ctx, widened, config_.dropout, mid);
 }
 
 }  // namespace trireme

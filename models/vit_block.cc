@@ -19,7 +19,7 @@ VitBlock::VitBlock(std::string name, std::string prefix, const VitBlockConfig& c
   TRIREME_CHECK(config.heads % config.chunks == 0 && config.ffn % config.chunks == 0,
                 "{} heads and an MLP of {} cannot be cut into {} tensor chunks", config.heads, config.ffn,
                 config.chunks);
-  if (config.chunks > 1) declare_tensor_sums({.forward = 2, .backward = 2});
+  if (config.chunks > 1) declare_tensor_calls(TensorCalls::sums(2, 2));
   const auto slice = [&](int chunk, CutDim dim, std::array<int, 3> sections = {1, 0, 0}) {
     return slice_of_chunk(chunk, config.chunks, dim, sections);
   };
@@ -100,10 +100,10 @@ Activations VitBlock::forward(Context& ctx, const Activations& input, const Batc
   const Tensor& x = input.at(0);
   if (config_.chunks > 1) return {forward_chunks(ctx, x)};
   const Chunk& all = chunks_.front();
-  Tensor h = ops::layer_norm(ctx, x, norm1_.weight, norm1_.bias, config_.norm_epsilon);
+  Tensor h = ops::layer_norm(ctx, x, norm1_.weight, norm1_.bias, {.epsilon = config_.norm_epsilon});
   h = attend(ctx, h, all, ops::LinearCut::kNone);
   const Tensor mid = add_branch(ctx, h, all.out, x);
-  h = ops::layer_norm(ctx, mid, norm2_.weight, norm2_.bias, config_.norm_epsilon);
+  h = ops::layer_norm(ctx, mid, norm2_.weight, norm2_.bias, {.epsilon = config_.norm_epsilon});
   h = widen(ctx, h, all, ops::LinearCut::kNone);
   return {add_branch(ctx, h, all.down, mid)};
 }
@@ -112,19 +112,19 @@ Tensor VitBlock::forward_chunks(Context& ctx, const Tensor& x) const {
   const auto project = [&](const Tensor& h, const Linear& linear) {
     return ops::linear(ctx, h, linear.weight, {.bias = linear.bias, .cut = ops::LinearCut::kRows});
   };
-  const Tensor attended =
-      ops::sum_over_chunks(ctx, ops::layer_norm(ctx, x, norm1_.weight, norm1_.bias, config_.norm_epsilon),
-                           config_.chunks, [&](const Tensor& h, int i) {
-                             const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
-                             return project(attend(ctx, h, chunk, ops::LinearCut::kColumns), chunk.out);
-                           });
+  const Tensor attended = ops::sum_over_chunks(
+      ctx, ops::layer_norm(ctx, x, norm1_.weight, norm1_.bias, {.epsilon = config_.norm_epsilon}),
+      config_.chunks, [&](const Tensor& h, int i) {
+        const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
+        return project(attend(ctx, h, chunk, ops::LinearCut::kColumns), chunk.out);
+      });
   const Tensor mid = add_dropped(ctx, attended, x);
-  const Tensor widened =
-      ops::sum_over_chunks(ctx, ops::layer_norm(ctx, mid, norm2_.weight, norm2_.bias, config_.norm_epsilon),
-                           config_.chunks, [&](const Tensor& h, int i) {
-                             const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
-                             return project(widen(ctx, h, chunk, ops::LinearCut::kColumns), chunk.down);
-                           });
+  const Tensor widened = ops::sum_over_chunks(
+      ctx, ops::layer_norm(ctx, mid, norm2_.weight, norm2_.bias, {.epsilon = config_.norm_epsilon}),
+      config_.chunks, [&](const Tensor& h, int i) {
+        const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
+        return project(widen(ctx, h, chunk, ops::LinearCut::kColumns), chunk.down);
+      });
   return add_dropped(ctx, widened, mid);
 }
 

@@ -6,13 +6,16 @@
 // be run again.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/context.h"
 #include "runtime/parameter.h"
 #include "runtime/tensor.h"
+#include "runtime/tensor_axis.h"
 
 namespace trireme {
 
@@ -31,13 +34,6 @@ struct Batch {
 /// The output of a block, and the input of the next: usually one tensor.
 using Activations = std::vector<Tensor>;
 
-/// Sums over the tensor axis that each forward of a block makes, and each backward: see
-/// runtime/tensor_axis.h.
-struct TensorSums {
-  int forward = 0, backward = 0;
-  bool operator==(const TensorSums&) const = default;
-};
-
 class Block {
  public:
   explicit Block(std::string name) : Block(name, name) {}
@@ -52,9 +48,19 @@ class Block {
   const std::string& name() const { return name_; }
   const std::vector<ParameterSpec>& parameters() const { return parameters_; }
   const std::vector<StatisticSpec>& statistics() const { return statistics_; }
-  const TensorSums& tensor_sums() const { return tensor_sums_; }
+  /// What it has the ranks of the tensor axis do together: see runtime/tensor_axis.h.
+  const TensorCalls& tensor_calls() const { return tensor_calls_; }
+  /// The same of a sharded sequence. Empty: the block does not know of shards.
+  const std::optional<TensorCalls>& sequence_calls() const { return sequence_calls_; }
+  /// Of a weight; null: it has none. See [Note: adapters] in runtime/adapter.h.
+  const Adapter* adapter(ParamRef weight) const;
   std::string full_name(const ParameterSpec& spec) const { return full_name(spec.name); }
   std::string full_name(const StatisticSpec& spec) const { return full_name(spec.name); }
+
+  /// Gives the weight of an inner linear layer an adapter of `rank`, before the block runs for the first
+  /// time. Throws Error(kInvalidInput) where the rank is larger than a dim of the weight, and
+  /// Error(kUnsupported) for a weight in tensor chunks.
+  void add_adapter(ParamRef weight, std::int64_t rank, float scale);
 
   /// `input` is empty for the first block. The last block of a model being trained returns the loss, a
   /// scalar; a last block must return logits instead when batch.targets is undefined.
@@ -66,7 +72,8 @@ class Block {
     parameters_.push_back(std::move(spec));
     return {static_cast<int>(parameters_.size()) - 1};
   }
-  void declare_tensor_sums(const TensorSums& sums) { tensor_sums_ = sums; }
+  void declare_tensor_calls(TensorCalls calls) { tensor_calls_ = std::move(calls); }
+  void declare_sequence_calls(TensorCalls calls) { sequence_calls_ = std::move(calls); }
   StatisticRef declare_statistic(StatisticSpec spec) {
     statistics_.push_back(std::move(spec));
     return {static_cast<int>(statistics_.size()) - 1};
@@ -78,7 +85,9 @@ class Block {
   std::string name_, prefix_;
   std::vector<ParameterSpec> parameters_;
   std::vector<StatisticSpec> statistics_;
-  TensorSums tensor_sums_;
+  TensorCalls tensor_calls_;
+  std::optional<TensorCalls> sequence_calls_;
+  std::map<int, Adapter> adapters_;  // by the index of their weight
 };
 
 using BlockList = std::vector<std::unique_ptr<Block>>;

@@ -23,6 +23,7 @@ class DeferredTargets final : public ParameterResolver {
     }
     return parameters_.gradient(ref);
   }
+  const Adapter* adapter(ParamRef weight) const override { return parameters_.adapter(weight); }
 
  private:
   ParameterResolver& parameters_;

@@ -49,6 +49,7 @@ class StagedParameters final : public ParameterResolver {
   GradientTarget gradient(ParamRef ref) override {
     return deferred_.stage(ctx_, ref, parameters_.value(ref).shape());
   }
+  const Adapter* adapter(ParamRef weight) const override { return parameters_.adapter(weight); }
 
  private:
   const Context& ctx_;

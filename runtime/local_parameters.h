@@ -10,15 +10,22 @@ namespace trireme {
 
 class LocalParameters : public ParameterResolver {
  public:
-  /// Allocates and initialises `specs`; `prefix` + "." + spec.name keys the random numbers.
+  /// Allocates and initialises `specs`, none of which has an adapter; `prefix` + "." + spec.name keys the
+  /// random numbers.
   LocalParameters(const Context& ctx, const std::vector<ParameterSpec>& specs, const std::string& prefix,
                   std::uint64_t seed);
+  /// Those of a block that outlives this.
   LocalParameters(const Context& ctx, const Block& block, std::uint64_t seed)
-      : LocalParameters(ctx, block.parameters(), block.name(), seed) {}
+      : LocalParameters(ctx, block.parameters(), block.name(), seed) {
+    block_ = &block;
+  }
 
   Tensor value(ParamRef ref) override { return entry(ref).value; }
   /// Overwrites on the first use since clear_gradients(), accumulates afterwards.
   GradientTarget gradient(ParamRef ref) override;
+  const Adapter* adapter(ParamRef weight) const override {
+    return block_ != nullptr ? block_->adapter(weight) : nullptr;
+  }
 
   /// The gradient of the last backward; throws if none arrived.
   const Tensor& gradient_of(ParamRef ref) const;
@@ -31,6 +38,7 @@ class LocalParameters : public ParameterResolver {
     bool written = false;
   };
   Entry& entry(ParamRef ref) { return entries_.at(static_cast<std::size_t>(ref.index)); }
+  const Block* block_ = nullptr;  // null: made of specs
   std::vector<Entry> entries_;
 };
 

@@ -25,8 +25,25 @@ void normal_pair(std::uint32_t a, std::uint32_t b, float stddev, float out[2]) {
   out[1] = static_cast<float>(radius * std::sin(angle));
 }
 
+// The middle of one of 2^24 equal parts of (-bound, bound): neither end, and symmetric.
+float uniform(std::uint32_t word, float bound) {
+  constexpr double kParts = 16777216.0;
+  const double place = (static_cast<double>(word >> 8) + 0.5) / kParts;  // (0, 1)
+  return static_cast<float>((2.0 * place - 1.0) * static_cast<double>(bound));
+}
+
+// Four elements of what `init` draws.
+void draw(const Initializer& init, const Philox4& words, float out[4]) {
+  if (init.kind == Initializer::Kind::kUniform) {
+    for (int i = 0; i < 4; ++i) out[i] = uniform(words[static_cast<std::size_t>(i)], init.width);
+    return;
+  }
+  normal_pair(words[0], words[1], init.width, out);
+  normal_pair(words[2], words[3], init.width, out + 2);
+}
+
 // Elements [first, first + out.size()) of the stream that a name has.
-void fill_normal(std::uint64_t stream, std::uint64_t seed, float stddev, std::int64_t first,
+void fill_random(std::uint64_t stream, std::uint64_t seed, const Initializer& init, std::int64_t first,
                  std::span<float> out) {
   const std::int64_t last = first + static_cast<std::int64_t>(out.size());
   for (std::int64_t group = first / 4; 4 * group < last; ++group) {
@@ -36,8 +53,7 @@ void fill_normal(std::uint64_t stream, std::uint64_t seed, float stddev, std::in
                     static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)},
                    {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
     float values[4];
-    normal_pair(words[0], words[1], stddev, values);
-    normal_pair(words[2], words[3], stddev, values + 2);
+    draw(init, words, values);
     for (std::int64_t i = std::max(first, 4 * group); i < std::min(last, 4 * group + 4); ++i)
       out[static_cast<std::size_t>(i - first)] = values[i - 4 * group];
   }
@@ -69,15 +85,16 @@ void initialize_parameter(const ParameterSpec& spec, const std::string& full_nam
   TRIREME_CHECK(first >= 0 && first + count <= spec.shape.num_elems(),
                 "parameter {} has {} elements; cannot initialise {} from {}", full_name,
                 spec.shape.num_elems(), count, first);
-  if (spec.init.kind != Initializer::Kind::kNormal) {
-    std::fill(out.begin(), out.end(), spec.init.kind == Initializer::Kind::kOnes ? 1.0f : 0.0f);
+  const Initializer::Kind kind = spec.init.kind;
+  if (kind == Initializer::Kind::kZeros || kind == Initializer::Kind::kOnes) {
+    std::fill(out.begin(), out.end(), kind == Initializer::Kind::kOnes ? 1.0f : 0.0f);
     return;
   }
   const std::uint64_t stream = hash_name(whole_name(spec.slice, full_name));
   for (std::int64_t at = 0; at < count;) {
     const SliceRun run = run_from(spec.slice, spec.shape, first + at);
     const std::int64_t n = std::min(run.count, count - at);
-    fill_normal(stream, seed, spec.init.stddev, run.first_of_whole,
+    fill_random(stream, seed, spec.init, run.first_of_whole,
                 out.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(n)));
     at += n;
   }

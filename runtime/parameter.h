@@ -17,18 +17,20 @@
 #include <string>
 
 #include "kernels/backend.h"
+#include "runtime/adapter.h"
 #include "runtime/parameter_slice.h"
 #include "runtime/tensor.h"
 
 namespace trireme {
 
 struct Initializer {
-  enum class Kind : std::uint8_t { kZeros, kOnes, kNormal } kind = Kind::kZeros;
-  float stddev = 0.0f;  // kNormal, mean 0
+  enum class Kind : std::uint8_t { kZeros, kOnes, kNormal, kUniform } kind = Kind::kZeros;
+  float width = 0.0f;  // kNormal: the standard deviation, mean 0; kUniform: within (-width, width)
 
   static Initializer zeros() { return {Kind::kZeros, 0.0f}; }
   static Initializer ones() { return {Kind::kOnes, 0.0f}; }
   static Initializer normal(float stddev) { return {Kind::kNormal, stddev}; }
+  static Initializer uniform(float bound) { return {Kind::kUniform, bound}; }
 };
 
 struct ParameterSpec {
@@ -36,8 +38,9 @@ struct ParameterSpec {
   Shape shape;
   Initializer init;
   bool decay = true;  // weight decay applies; by convention to matrices, not to biases and norms
-  bool allows_fp8 =
-      false;  // mode fp8 reads it so: weights of ops::linear alone; [Note: fp8] in runtime/base/fp8.h
+  // The weight of an inner linear layer, read by ops::linear alone: mode fp8 reads it in 8 bits ([Note: fp8]
+  // in runtime/base/fp8.h), and it can have an adapter ([Note: adapters] in runtime/adapter.h).
+  bool allows_fp8 = false;
   float center = 0.0f;  // see [Note: centered working copies]; only for ops that read it so
   std::string
       tied_to;  // full name ("embedding.tokens") of the parameter that this is another use of; or empty
@@ -46,12 +49,6 @@ struct ParameterSpec {
 
 /// What `slice` is of the parameter `whole`. The dimension that is cut must divide.
 ParameterSpec slice_of(ParameterSpec whole, const ParameterSlice& slice);
-
-/// A block's handle of one of its own parameters.
-struct ParamRef {
-  int index = -1;
-  bool defined() const { return index >= 0; }
-};
 
 /// The target of a parameter's gradient: `mode` kIgnore when it is not wanted.
 struct GradientTarget {
@@ -69,6 +66,8 @@ class ParameterResolver {
   /// 0, but for 16-bit working copies of a spec with another center.
   virtual float center(ParamRef) const { return 0.0f; }
   virtual GradientTarget gradient(ParamRef ref) = 0;
+  /// That of a weight of ops::linear; null: it has none. See [Note: adapters] in runtime/adapter.h.
+  virtual const Adapter* adapter(ParamRef weight) const = 0;
 };
 
 /// Elements [first, first + out.size()) of a fresh parameter: a function of (seed, full name, element) alone,

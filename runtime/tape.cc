@@ -49,6 +49,11 @@ void Gradients::add(Context& ctx, ValueId id, Tensor gradient) {
   slot = sum.detach();
 }
 
+std::shared_ptr<RebuiltTensor> Tape::saved_as(ValueId id) const {
+  const auto found = rebuilt_.find(id);
+  return found != rebuilt_.end() ? found->second : nullptr;
+}
+
 Tensor Tape::watch(const Tensor& input) {
   return input.with_id(new_value());
 }
@@ -73,6 +78,7 @@ std::vector<Tensor> Tape::backward(Context& ctx, std::vector<Seed> seeds,
   }
   std::vector<Tensor> result;
   for (const ValueId id : inputs) result.push_back(gradients.has(id) ? gradients.take(id) : Tensor());
+  rebuilt_.clear();
   num_values_ = 0;
   return result;
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -52,6 +53,9 @@ class Node {
   virtual void backward(Context& ctx, Gradients& gradients) = 0;
 };
 
+/// A value that is not kept for backward: see saved_tensor.h.
+class RebuiltTensor;
+
 /// What backward runs again in place of keeping it. See [Note: selective recompute] in
 /// runtime/ops/attention.h.
 enum class Recompute : std::uint8_t { kNone, kSelective };
@@ -70,6 +74,10 @@ class Tape {
   /// A fresh id for the output of a node about to be recorded.
   ValueId new_value() { return num_values_++; }
   void record(std::unique_ptr<Node> node) { nodes_.push_back(std::move(node)); }
+  /// Nodes that save value `id` as a SavedTensor keep `rebuilt` in its place.
+  void save_as(ValueId id, std::shared_ptr<RebuiltTensor> rebuilt) { rebuilt_[id] = std::move(rebuilt); }
+  /// Null: the value is kept as it is.
+  std::shared_ptr<RebuiltTensor> saved_as(ValueId id) const;
 
   /// Runs all nodes in reverse from `output_gradients` (outputs and their gradients in pairs; a scalar loss
   /// has an empty gradient tensor: its seed is 1). Returns the gradients of `inputs`, undefined where none
@@ -89,6 +97,7 @@ class Tape {
  private:
   Recompute recompute_;
   std::vector<std::unique_ptr<Node>> nodes_;
+  std::map<ValueId, std::shared_ptr<RebuiltTensor>> rebuilt_;
   ValueId num_values_ = 0;
 };
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cassert>
 
 #include "kernels/cpu/convert.h"
@@ -5,6 +6,28 @@
 #include "kernels/cpu/ops.h"
 
 namespace trireme::cpu {
+
+void run_op(const KernelContext& exec, const ActivationFwdArgs& args) {
+  check_one_float_type("activation_fwd", {args.x, args.y});
+  const std::int64_t n = args.y.num_elems();
+  assert(args.x.num_elems() == n);
+  for_each_range(exec, n, kBuffer, [&](std::int64_t first, std::int64_t count) {
+    float buffer[kBuffer];
+    float* y = place(args.y, first, buffer);
+    const float* x = read(args.x, first, count, y);
+    if (x != y) std::copy(x, x + count, y);
+    numerics().activation->epilogue({.d = y,
+                                     .rows = 1,
+                                     .cols = count,
+                                     .pitch = count,
+                                     .bias = nullptr,
+                                     .pre_activation = nullptr,
+                                     .residual = nullptr,
+                                     .residual_pitch = 0,
+                                     .activation = args.activation});
+    write(args.y, first, count, y);
+  });
+}
 
 void run_op(const KernelContext& exec, const ActivationBwdArgs& args) {
   check_one_float_type("activation_bwd", {args.dy, args.pre, args.dx});

@@ -45,7 +45,7 @@ void run_op(const KernelContext& exec, const DropoutArgs& args) {
                                      .residual = read(args.residual, offset, count, residual),
                                      .y = y,
                                      .n = count,
-                                     .first_elem = first,
+                                     .first_elem = args.first_elem + first,
                                      .sample = static_cast<std::uint32_t>(args.first_sample + sample),
                                      .p = args.p,
                                      .key = key});

@@ -22,7 +22,7 @@ void run_op(const KernelContext& exec, const AddArgs& args) {
 void run_op(const KernelContext& exec, const ScaleArgs& args) {
   check_one_float_type("scale", {args.x});
   check_fp32("scale", {args.factor});
-  const float factor = *args.factor.as<float>();
+  const float factor = args.factor.data != nullptr ? *args.factor.as<float>() : args.constant;
   for_each_range(exec, args.x.num_elems(), kBuffer, [&](std::int64_t first, std::int64_t count) {
     float buffer[kBuffer];
     read(args.x, first, count, buffer);

@@ -197,6 +197,14 @@ struct AdamWRun {
   float rsqrt_bias2;  // 1 / sqrt(1 - beta2^t)
 };
 
+struct LionRun {
+  float *param, *exp_avg;
+  const float* grad;
+  std::int64_t n;
+  float clip, lr, beta1, beta2;
+  float decay;  // lr * weight_decay
+};
+
 struct SgdRun {
   float* param;
   float* momentum_buffer;  // or null
@@ -208,6 +216,7 @@ struct SgdRun {
 
 struct OptimizerNumerics {
   void (*adamw)(const AdamWRun& run);
+  void (*lion)(const LionRun& run);
   void (*sgd)(const SgdRun& run);
 };
 

@@ -1,4 +1,4 @@
-// The activation as a native kernel: its backward, and the part of a matmul's epilogue that the library
+// The activation as a native kernel: forward, backward, and the part of a matmul's epilogue that the library
 // leaves.
 #include <cassert>
 
@@ -9,6 +9,18 @@
 
 namespace trireme::cuda {
 namespace {
+
+struct Tanh {
+  __device__ float operator()(float x) const { return tanhf(x); }
+};
+
+struct GeluTanh {
+  __device__ float operator()(float x) const { return gelu_tanh(x); }
+};
+
+struct Gelu {
+  __device__ float operator()(float x) const { return gelu(x); }
+};
 
 struct TanhBackward {
   __device__ float operator()(float dy, float pre) const {
@@ -60,12 +72,31 @@ __global__ void epilogue_kernel(const float* product, const T* bias, T* pre_acti
 }
 
 template <class T, class Function>
+void run_forward(const KernelContext& exec, const ActivationFwdArgs& args, Function function) {
+  map<kPack<T>>(exec, "activation_fwd", function, args.y.num_elems(), args.y.as<T>(), args.x.as<T>());
+}
+
+template <class T, class Function>
 void run_backward(const KernelContext& exec, const ActivationBwdArgs& args, Function function) {
   map<kPack<T>>(exec, "activation_bwd", function, args.dx.num_elems(), args.dx.as<T>(), args.dy.as<T>(),
                 args.pre.as<T>());
 }
 
 }  // namespace
+
+void run_op(const KernelContext& exec, const ActivationFwdArgs& args) {
+  assert(args.x.num_elems() == args.y.num_elems());
+  check_dtype("activation_fwd", args.y.dtype, {args.x});
+  if (args.activation == Activation::kNone) {
+    if (args.y.data != args.x.data) copy(exec, args.y, args.x);
+    return;
+  }
+  for_float_type("activation_fwd", args.y.dtype, [&]<class T>(T) {
+    if (args.activation == Activation::kTanh) return run_forward<T>(exec, args, Tanh{});
+    if (args.activation == Activation::kGelu) return run_forward<T>(exec, args, Gelu{});
+    run_forward<T>(exec, args, GeluTanh{});
+  });
+}
 
 void run_op(const KernelContext& exec, const ActivationBwdArgs& args) {
   assert(args.dy.num_elems() == args.dx.num_elems() && args.pre.num_elems() == args.dx.num_elems());

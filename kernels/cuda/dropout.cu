@@ -7,22 +7,24 @@
 namespace trireme::cuda {
 namespace {
 
-// A thread a group of 4 elements: one draw, of its own or of the sample's first group. kPacked: groups are
-// whole and aligned.
+// A thread a group of 4 elements: one draw, of its own or of the sample's first group. Groups are those of
+// the whole sample, of which x has sample_elems elements from first_elem on. kPacked: groups are whole and
+// aligned.
 template <class T, bool kPacked>
 __global__ void dropout_kernel(const T* x, const T* residual, T* y, std::int64_t samples,
                                std::int64_t sample_elems, float p, DropUnit unit, RngKey rng,
-                               std::int64_t first_sample) {
-  const std::int64_t groups = ceil_div(sample_elems, 4);
+                               std::int64_t first_sample, std::int64_t first_elem) {
+  const std::int64_t skipped = first_elem % 4;  // elements of the first group
+  const std::int64_t groups = ceil_div(skipped + sample_elems, 4);
   const std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const std::int64_t sample = index / groups, group = index % groups;
   if (sample >= samples) return;
   const bool whole = unit == DropUnit::kSample;
   Philox4 bits = rng.draw(static_cast<std::uint32_t>(first_sample + sample),
-                          whole ? 0u : static_cast<std::uint32_t>(group));
+                          whole ? 0u : static_cast<std::uint32_t>(first_elem / 4 + group));
   if (whole) bits[1] = bits[2] = bits[3] = bits[0];
   const float inverse = 1.0f / (1.0f - p);
-  const std::int64_t first = sample * sample_elems + group * 4;
+  const std::int64_t of_sample = group * 4 - skipped, first = sample * sample_elems + of_sample;
   if constexpr (kPacked) {
     float v[4];
     load<4>(x + first, v);
@@ -38,7 +40,7 @@ __global__ void dropout_kernel(const T* x, const T* residual, T* y, std::int64_t
   } else {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      if (group * 4 + i >= sample_elems) continue;
+      if (of_sample + i < 0 || of_sample + i >= sample_elems) continue;
       float v = uniform_from_bits(bits[i]) >= p ? to_float(x[first + i]) * inverse : 0.0f;
       if (residual != nullptr) v += to_float(residual[first + i]);
       y[first + i] = from_float<T>(v);
@@ -54,15 +56,15 @@ void run_op(const KernelContext& exec, const DropoutArgs& args) {
   check_dtype("dropout", args.x.dtype, {args.residual, args.y});
   if (n == 0) return;
   const std::int64_t samples = args.x.shape[0], sample_elems = n / samples;
-  const std::int64_t threads = samples * ceil_div(sample_elems, 4);
+  const std::int64_t threads = samples * ceil_div(args.first_elem % 4 + sample_elems, 4);
   for_float_type("dropout", args.x.dtype, [&]<class T>(T) {
     const T *x = args.x.as<T>(), *residual = args.residual.as<T>();
     T* y = args.y.as<T>();
     const auto run = [&](auto kernel) {
       launch(exec, "dropout", grid_of(ceil_div(threads, kThreads)), kThreads, 0, kernel, x, residual, y,
-             samples, sample_elems, args.p, args.unit, args.rng, args.first_sample);
+             samples, sample_elems, args.p, args.unit, args.rng, args.first_sample, args.first_elem);
     };
-    if (sample_elems % 4 == 0 && are_aligned({x, residual, y})) {
+    if (sample_elems % 4 == 0 && args.first_elem % 4 == 0 && are_aligned({x, residual, y})) {
       run(dropout_kernel<T, true>);
     } else {
       run(dropout_kernel<T, false>);

@@ -11,8 +11,9 @@ struct Sum {
 };
 
 struct Scale {
-  const float* factor;
-  __device__ float operator()(float x) const { return x * *factor; }
+  const float* factor;  // null: `constant`
+  float constant;
+  __device__ float operator()(float x) const { return x * (factor != nullptr ? *factor : constant); }
 };
 
 }  // namespace
@@ -30,7 +31,7 @@ void run_op(const KernelContext& exec, const ScaleArgs& args) {
   check_dtype("scale", DType::kFloat32, {args.factor});
   for_float_type("scale", args.x.dtype, [&]<class T>(T) {
     T* x = args.x.as<T>();
-    map<kPack<T>>(exec, "scale", Scale{args.factor.as<float>()}, args.x.num_elems(), x, x);
+    map<kPack<T>>(exec, "scale", Scale{args.factor.as<float>(), args.constant}, args.x.num_elems(), x, x);
   });
 }
 

@@ -89,12 +89,42 @@ void for_each_part(Section& file, const std::string& source, const std::string& 
   }
 }
 
+std::vector<MeasuredOp> read_calls(const toml::node& node, const std::string& where) {
+  std::vector<MeasuredOp> calls;
+  const toml::array* rows = node.as_array();
+  TRIREME_CHECK(rows != nullptr && !rows->empty(), "{} needs calls: [[bytes, operations, us], ...]", where);
+  for (const toml::node& row : *rows) {
+    const toml::array* numbers = row.as_array();
+    TRIREME_CHECK(numbers != nullptr && numbers->size() == 3, "{}: a call is [bytes, operations, us]", where);
+    double values[3];
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::optional<double> value = numbers->get(i)->value<double>();
+      TRIREME_CHECK(value, "{}: a call is three numbers, [bytes, operations, us]", where);
+      values[i] = *value;
+    }
+    calls.push_back({.bytes = values[0], .operations = values[1], .us = values[2]});
+  }
+  return calls;
+}
+
 ClusterDevice read_device(const std::string& name, Section& section, const std::string& source) {
   ClusterDevice device{.name = name, .family = name};
   section.text("family", device.family);
   section.text("inside", device.inside);
   section.text("between", device.between);
   section.numbers(device, device_fields());
+  std::string type(trireme::name(device.type));
+  section.text("type", type);
+  TRIREME_CHECK(type == "cuda" || type == "cpu", "{}: {} = \"{}\" must be cuda or cpu", source,
+                section.full_name("type"), type);
+  device.type = type == "cpu" ? DeviceType::kCpu : DeviceType::kCuda;
+  if (const toml::table* measured = section.table("measured")) {
+    for (const auto& [op, calls] : *measured) {
+      device.measured[std::string(op.str())] =
+          read_calls(calls, fmt::format("{}:{}: {}.\"{}\"", source, calls.source().begin.line,
+                                        section.full_name("measured"), op.str()));
+    }
+  }
   if (const toml::table* peaks = section.table("peak_tflops")) {
     Section dtypes(*peaks, source, section.full_name("peak_tflops"));
     for (const char* dtype : {"fp32", "tf32", "fp16", "bf16", "fp8"}) {
@@ -118,6 +148,20 @@ void read_framework(Section& section, const std::string& source, ClusterFramewor
   section.flag("recompute", framework.recompute);
   section.flag("scattered_messages", framework.scattered_messages);
   section.numbers(framework, framework_fields());
+}
+
+std::string measured_text(const ClusterDevice& device) {
+  if (device.measured.empty()) return "";
+  std::string text =
+      fmt::format("\n[devices.{}.measured]  # [bytes, operations, us]\n", to_toml(ConfigValue(device.name)));
+  for (const auto& [op, calls] : device.measured) {
+    text += fmt::format("{} = [\n", to_toml(ConfigValue(op)));
+    for (const MeasuredOp& call : calls) {
+      text += fmt::format("  [{}, {}, {:.4g}],\n", call.bytes, call.operations, call.us);
+    }
+    text += "]\n";
+  }
+  return text;
 }
 
 std::string quoted(const std::string& text) {
@@ -194,7 +238,9 @@ std::string to_toml(const Cluster& cluster) {
     text += fmt::format("\n[devices.{}]\nfamily = {}\ninside = {}\n", quoted(device.name),
                         quoted(device.family), quoted(device.inside));
     if (!device.between.empty()) text += fmt::format("between = {}\n", quoted(device.between));
-    text += fmt::format("peak_tflops = {{ {} }}\n{}", peaks, numbers_text(device, device_fields()));
+    text += fmt::format("type = \"{}\"\npeak_tflops = {{ {} }}\n{}", trireme::name(device.type), peaks,
+                        numbers_text(device, device_fields()));
+    text += measured_text(device);
   }
   for (const ClusterLink& link : cluster.links) {
     text += fmt::format("\n[links.{}]\n{}", quoted(link.name), numbers_text(link, link_fields()));

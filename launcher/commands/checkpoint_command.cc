@@ -1,5 +1,7 @@
 // trireme checkpoint list RUN
 // trireme checkpoint verify CHECKPOINT|RUN
+// trireme checkpoint diff A B
+// trireme checkpoint prune RUN --keep N
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -9,7 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "launcher/commands/checkpoint_diff.h"
 #include "launcher/commands/commands.h"
+#include "launcher/train/folder_lock.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/checkpoint_name.h"
 #include "runtime/checkpoint/checkpoint_store.h"
@@ -71,10 +75,64 @@ ExitCode look_at(const fs::path& path, Verify verify) {
   return whole ? ExitCode::kDone : ExitCode::kFailed;
 }
 
+/// A checkpoint, or the newest whole one of a run.
+Checkpoint checkpoint_of(const fs::path& path) {
+  if (fs::exists(path / Manifest::kFileName)) return open_checkpoint(path, Verify::kChecksums);
+  const auto newest = CheckpointStore(store_of(path)).latest(Verify::kChecksums);
+  TRIREME_CHECK(newest.has_value(), "{} holds no whole checkpoint", path.string());
+  return *newest;
+}
+
+ExitCode diff(const fs::path& a, const fs::path& b) {
+  const std::vector<std::string> lines = describe_differences(checkpoint_of(a), checkpoint_of(b));
+  for (const std::string& line : lines) fmt::print("{}\n", line);
+  if (lines.empty()) fmt::print("the same: settings, tensors and values\n");
+  return lines.empty() ? ExitCode::kDone : ExitCode::kFailed;
+}
+
+ExitCode prune(const fs::path& path, std::int64_t keep) {
+  const fs::path root = store_of(path);
+  const FolderLock lock(root == path ? root.parent_path() : path);  // no run writes there
+  const std::vector<fs::path> before = step_folders(root);
+  CheckpointStore(root).prune(keep);
+  for (const fs::path& folder : before)
+    fmt::print("{}  {}\n", folder.string(), fs::exists(folder) ? "kept" : "removed");
+  return ExitCode::kDone;
+}
+
+void add_diff(CLI::App& command, Command& chosen) {
+  struct Paths {
+    std::string a, b;
+  };
+  auto paths = std::make_shared<Paths>();
+  CLI::App* one = command.add_subcommand("diff", "Compare two checkpoints: exit code 1 where they differ");
+  one->add_option("A", paths->a, "A checkpoint, or the output folder of a run: its newest one")->required();
+  one->add_option("B", paths->b, "Another one")->required();
+  one->callback(
+      [paths, &chosen] { chosen = [paths](const LaunchEnvironment&) { return diff(paths->a, paths->b); }; });
+}
+
+void add_prune(CLI::App& command, Command& chosen) {
+  struct Arguments {
+    std::string path;
+    std::int64_t keep = 0;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* one = command.add_subcommand(
+      "prune", "Remove whole checkpoints but the newest ones; damaged ones stay to be looked at");
+  one->add_option("PATH", arguments->path, "The output folder of a run that is not running")->required();
+  one->add_option("--keep", arguments->keep, "Newest whole checkpoints that stay, 1 or more")
+      ->required()
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
+  one->callback([arguments, &chosen] {
+    chosen = [arguments](const LaunchEnvironment&) { return prune(arguments->path, arguments->keep); };
+  });
+}
+
 }  // namespace
 
 void add_checkpoint_command(CLI::App& app, Command& chosen) {
-  CLI::App* command = app.add_subcommand("checkpoint", "Look at checkpoints");
+  CLI::App* command = app.add_subcommand("checkpoint", "Look at checkpoints, compare and remove them");
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* description, Verify verify) {
     auto path = std::make_shared<std::string>();
@@ -86,6 +144,8 @@ void add_checkpoint_command(CLI::App& app, Command& chosen) {
     });
   };
   add("list", "Show steps and bytes, comparing the files' sizes with the manifest", Verify::kSizes);
+  add_diff(*command, chosen);
+  add_prune(*command, chosen);
   add("verify", "Read every file, comparing checksums with the manifest", Verify::kChecksums);
 }
 

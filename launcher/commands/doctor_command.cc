@@ -1,4 +1,5 @@
 // trireme doctor [--json] [--no-measure]
+// trireme doctor --measure OUT.toml
 // trireme doctor --engines JOB.toml [--set key=value]... [--json]
 // trireme doctor --roofline JOB.toml [--set key=value]... [--json]
 #include <fmt/core.h>
@@ -7,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -14,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/cluster/cluster_file.h"
+#include "launcher/cluster/measure_cluster.h"
 #include "launcher/commands/commands.h"
 #include "launcher/host/device.h"
 #include "launcher/host/doctor.h"
@@ -24,6 +28,8 @@
 #include "launcher/train/build.h"
 #include "launcher/train/rank_session.h"
 #include "parallel/comm/local.h"
+#include "runtime/base/atomic_file.h"
+#include "runtime/base/log.h"
 
 namespace trireme {
 namespace {
@@ -32,6 +38,7 @@ struct DoctorArguments {
   bool json = false;
   bool no_measure = false;
   std::optional<std::string> engines, roofline;  // a job
+  std::optional<std::string> measure;            // the cluster file to write
   std::vector<std::string> overrides;
 };
 
@@ -112,9 +119,46 @@ ExitCode show_engines(const DoctorArguments& arguments, const LaunchEnvironment&
   return failed ? ExitCode::kFailed : ExitCode::kDone;
 }
 
+/// What the first rank measures, while the others do the same beside it.
+ExitCode write_cluster(const std::string& file, const LaunchEnvironment& launch, const RankDevice& rank) {
+  const int ranks_here = std::max(launch.num_local_ranks, 1);
+  MeasuredRank measured{.device = rank.device,
+                        .threads = threads_per_rank(count_cores(), ranks_here),
+                        .num_ranks = ranks_here,
+                        .memory_bytes = total_memory_bytes() / ranks_here};
+  if (rank.comm->size() > 1) measured.link = measure_link(rank);
+  const Cluster now = measure_cluster(measured, [&](const std::string& what) {
+    if (launch.rank == 0) log_info("measuring " + what);
+    rank.comm->barrier();
+  });
+  if (launch.rank != 0) return ExitCode::kDone;
+  const bool adds = std::filesystem::exists(file);
+  const Cluster cluster = adds ? merged(read_cluster(file), now) : now;
+  write_text_file(file, fmt::format("# Measured by `trireme doctor --measure`.\n{}", to_toml(cluster)));
+  fmt::print("{}: {} {} of {} rank(s) on this machine, {} thread(s) each\n", file,
+             adds ? "has now" : "describes", now.devices[0].name, ranks_here, measured.threads);
+  return ExitCode::kDone;
+}
+
+ExitCode measure(const DoctorArguments& arguments, const LaunchEnvironment& launch) {
+  TRIREME_CHECK(launch.num_ranks == std::max(launch.num_local_ranks, 1),
+                "`trireme doctor --measure` describes one machine, but its {} ranks are on several",
+                launch.num_ranks);
+  if (launch.num_ranks == 1) {
+    return write_cluster(*arguments.measure, launch,
+                         choose_device(std::nullopt, launch, LocalWorld(1).communicator(0)));
+  }
+  return run_as_rank(launch, {.run = [&](RankSession& session) {
+                       const Watchdog::Scope scope = session.inside("the measuring of this machine");
+                       return write_cluster(*arguments.measure, launch,
+                                            choose_device(std::nullopt, launch, session.comm()));
+                     }});
+}
+
 ExitCode run_doctor(const DoctorArguments& arguments, const LaunchEnvironment& launch) {
   TRIREME_CHECK(arguments.overrides.empty() || arguments.engines || arguments.roofline,
                 "--set changes a job: it needs --engines or --roofline");
+  if (arguments.measure) return measure(arguments, launch);
   if (arguments.engines) return show_engines(arguments, launch);
   if (arguments.roofline) return show_roofline(arguments, launch);
   DoctorReport report = examine(launch);
@@ -149,6 +193,12 @@ void add_doctor_command(CLI::App& app, Command& chosen) {
       ->add_option("--roofline", arguments->roofline,
                    "Instead: the least time that an H100 and an H200 need for each call of a step of "
                    "this job, a TOML file")
+      ->excludes(engines);
+  command
+      ->add_option(
+          "--measure", arguments->measure,
+          "Instead: times what models are made of, and under mpirun the exchanges of the ranks, and "
+          "writes this machine as a cluster for `trireme plan --cluster`; adds to a file that exists")
       ->excludes(engines);
   command->add_option("--set", arguments->overrides, "section.key=value, over what the job says; repeatable")
       ->allow_extra_args(false);

@@ -1,4 +1,4 @@
-// trireme eval CHECKPOINT [--data PATH] [--on-bad-image fail|skip] [--threads N] [--json]
+// trireme eval CHECKPOINT [--data PATH] [--on-bad-image fail|skip] [--ema] [--threads N] [--json]
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -33,6 +33,7 @@ struct EvalArguments {
   std::string data;
   std::string on_bad_image;
   int threads = 0;
+  bool ema = false;
   bool json = false;
 };
 
@@ -48,6 +49,7 @@ JobConfig eval_config(const RunState& state, const EvalArguments& arguments) {
   const ParallelSection whole;
   config.parallel.pipeline = whole.pipeline;
   config.parallel.tensor = whole.tensor;
+  config.parallel.sequence = whole.sequence;
   config.parallel.schedule = whole.schedule;
   config.parallel.chunks = whole.chunks;
   config.parallel.pipeline_cut = whole.pipeline_cut;
@@ -62,6 +64,7 @@ EngineOptions eval_engine_options(const JobConfig& config, const EvalArguments& 
       arguments.threads > 0 ? arguments.threads : threads_per_rank(count_cores(), launch.num_local_ranks);
   options.global_batch = options.micro_batch * num_ranks;
   options.optimizer = {.kind = OptimizerConfig::Kind::kSgd};  // keeps no state
+  options.ema = 0;                                            // averages are loaded as parameters
   options.cuda_graph = false;
   options.keep_gathered = false;  // of the training's layout and memory
   options.data_cache_bytes = 0;   // every sample is read once
@@ -105,6 +108,7 @@ void print(const EvalMetrics& metrics, const std::optional<TextFigures>& text, s
                                  {"samples", metrics.num_samples},
                                  {"left_out_samples", num_left_out},
                                  {"loss", metrics.loss}};
+  if (metrics.of_averages) json["weights"] = "ema";
   if (metrics.top1) json["top1"] = *metrics.top1;
   if (metrics.top5) json["top5"] = *metrics.top5;
   if (text) json["perplexity"] = text->perplexity;
@@ -125,6 +129,7 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
           run_stage(*comm, [&] {
             check_threads(arguments.threads, count_cores(), "--threads");
             checkpoint = open_checkpoint_or_run(arguments.checkpoint);
+            if (arguments.ema) check_averages(checkpoint);
             const RunState state = read_run_state(checkpoint);
             config = eval_config(state, arguments);
             const JobData opened = open_eval_data(config);
@@ -142,11 +147,13 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
             eval_engine_options(config, arguments, rank.device, launch, comm->size(), *blocks);
         std::unique_ptr<Engine> engine;
         run_stage(*comm, [&] { engine = std::make_unique<Engine>(blocks, rank.comm, options); });
-        run_stage(*comm, [&] { load_state(*engine, checkpoint.folder, StateParts::kModel); });
-        const EvalMetrics metrics = evaluate(*engine, {.dataset = data,
-                                                       .num_samples = data->num_samples(),
-                                                       .workers = num_data_workers(config, options.threads),
-                                                       .counts_top_k = true});
+        const StateParts parts = arguments.ema ? StateParts::kAverages : StateParts::kModel;
+        run_stage(*comm, [&] { load_state(*engine, checkpoint.folder, parts); });
+        EvalMetrics metrics = evaluate(*engine, {.dataset = data,
+                                                 .num_samples = data->num_samples(),
+                                                 .workers = num_data_workers(config, options.threads),
+                                                 .counts_top_k = true});
+        metrics.of_averages = arguments.ema;
         LeftOut left_out;
         left_out.gather(*comm, {data.get()});
         if (comm->rank() == 0) {
@@ -174,6 +181,7 @@ void add_eval_command(CLI::App& app, Command& chosen) {
   command
       ->add_option("--threads", arguments->threads, "Host threads a rank (default: 0, its part of the cores)")
       ->check(CLI::Range(0, 4096));
+  command->add_flag("--ema", arguments->ema, "The averages of a run with train.ema, not the parameters");
   command->add_flag("--json", arguments->json, "As JSON");
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_eval(*arguments, launch); };

@@ -1,7 +1,8 @@
-// trireme export CHECKPOINT --out FILE, or --format hf --out FOLDER
+// trireme export CHECKPOINT --out FILE, or --format hf [--adapters] --out FOLDER
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -11,10 +12,13 @@
 #include "launcher/commands/commands.h"
 #include "launcher/families/hf_exchange.h"
 #include "launcher/train/build.h"
+#include "launcher/train/lora.h"
 #include "launcher/train/run_checkpoint.h"
+#include "parallel/layout/parameter_rules.h"
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/hf_writer.h"
+#include "runtime/checkpoint/peft_writer.h"
 #include "runtime/checkpoint/safetensors_reader.h"
 #include "runtime/checkpoint/safetensors_writer.h"
 #include "runtime/data/tokenizer.h"
@@ -34,14 +38,48 @@ struct ExportArguments {
   std::string out;
   std::string format = "safetensors";  // a word of kFormats
   std::string dtype = "fp32";          // of kDTypes
+  bool adapters = false;               // alone, as PEFT's folder
+  bool ema = false;
 };
 
 /// The tensors of `model` as a file of their own, whole or not at all. Readers of the field go by "format".
-void write_model(const SafetensorsReader& model, const std::filesystem::path& out) {
-  const std::vector<SafetensorsEntry> entries(model.tensors().begin(), model.tensors().end());
+void write_model(const MergedModel& model, const std::filesystem::path& out) {
+  const std::vector<SafetensorsEntry> entries = model.entries();
   SafetensorsWriter writer(out, entries, std::map<std::string, std::string>{{"format", "pt"}});
-  for (const SafetensorsTensor& tensor : model.tensors()) writer.append(tensor.data);
+  constexpr std::uint64_t kPiece = 1 << 18;
+  std::vector<float> values;
+  for (const SafetensorsEntry& entry : entries) {
+    const SafetensorsTensor& tensor = model.file().tensor(entry.name);
+    for (std::uint64_t done = 0; done < tensor.num_elems; done += values.size()) {
+      values.resize(std::min(kPiece, tensor.num_elems - done));
+      model.copy_floats(tensor, done, values);
+      writer.append(values);
+    }
+  }
   writer.commit();
+}
+
+/// The adapters alone. What else was trained goes with them. Returns how many tensors of ours that is.
+std::size_t write_adapters(const SafetensorsReader& model, const SavedAdapters& adapters,
+                           const ModelSection& section, const ExportArguments& arguments) {
+  const HfModel hf = hf_model_of(section);
+  const std::vector<std::string> trained = trained_with_adapters(section);
+  std::vector<std::string> whole;
+  for (const SafetensorsTensor& tensor : model.tensors()) {
+    const bool is_trained = std::ranges::any_of(
+        trained, [&](const std::string& pattern) { return matches_pattern(pattern, tensor.name); });
+    if (is_trained && !is_adapter_name(tensor.name)) whole.push_back(tensor.name);
+  }
+  const std::size_t count = whole.size() + 2 * adapters.layers.size();
+  const std::filesystem::path base = section.init_from;
+  const bool base_is_theirs = !base.empty() && std::filesystem::exists(base / kHfConfigFile);
+  write_peft_folder(model,
+                    {.hf = hf,
+                     .adapters = adapters,
+                     .trained_whole = std::move(whole),
+                     .base = base_is_theirs ? section.init_from : ""},
+                    kDTypes.at(arguments.dtype), arguments.out);
+  return count;
 }
 
 /// Beside the model, where transformers looks for it.
@@ -59,6 +97,7 @@ void copy_tokenizer(const Checkpoint& checkpoint, const std::filesystem::path& o
 void check_out(const ExportArguments& arguments, ExportFormat format) {
   TRIREME_CHECK(!arguments.out.empty(), "--out is empty");
   if (format == ExportFormat::kHf) return;
+  TRIREME_CHECK(!arguments.adapters, "--adapters writes a folder of Hugging Face's PEFT: add --format hf");
   TRIREME_CHECK(!std::filesystem::is_directory(arguments.out), "--out \"{}\" is not the name of a file",
                 arguments.out);
   TRIREME_CHECK(arguments.dtype == "fp32",
@@ -70,15 +109,26 @@ ExitCode run_export(const ExportArguments& arguments, const LaunchEnvironment& l
   const ExportFormat format = kFormats.at(arguments.format);
   check_out(arguments, format);
   const Checkpoint checkpoint = open_checkpoint_or_run(arguments.checkpoint);
-  const SafetensorsReader model(checkpoint.folder / kModelFile);
-  if (format == ExportFormat::kHf) {
-    const JobConfig config = resolve(read_run_state(checkpoint).config);
-    write_hf_folder(model, hf_model_of(config.model), kDTypes.at(arguments.dtype), arguments.out);
-    copy_tokenizer(checkpoint, arguments.out);
+  if (arguments.ema) check_averages(checkpoint);
+  const SafetensorsReader model(checkpoint.folder / (arguments.ema ? kAveragesFile : kModelFile));
+  const bool is_adapted = std::ranges::any_of(model.tensors(), is_adapter_name, &SafetensorsTensor::name);
+  TRIREME_CHECK(is_adapted || !arguments.adapters, "--adapters: {} was trained without train.lora",
+                checkpoint.folder.string());
+  ModelSection section;  // of what needs it
+  if (is_adapted || format == ExportFormat::kHf) section = resolve(read_run_state(checkpoint).config).model;
+  const SavedAdapters adapters =
+      is_adapted ? saved_adapters(section, *build_blocks(section)) : SavedAdapters{};
+  const MergedModel merged(model, adapters);
+  std::size_t num_tensors = merged.entries().size();
+  if (arguments.adapters) {
+    num_tensors = write_adapters(model, adapters, section, arguments);
+  } else if (format == ExportFormat::kHf) {
+    write_hf_folder(merged, hf_model_of(section), kDTypes.at(arguments.dtype), arguments.out);
   } else {
-    write_model(model, arguments.out);
+    write_model(merged, arguments.out);
   }
-  fmt::print("{}: {} tensors of {}\n", arguments.out, model.tensors().size(), checkpoint.folder.string());
+  if (format == ExportFormat::kHf) copy_tokenizer(checkpoint, arguments.out);
+  fmt::print("{}: {} tensors of {}\n", arguments.out, num_tensors, checkpoint.folder.string());
   return ExitCode::kDone;
 }
 
@@ -100,6 +150,11 @@ void add_export_command(CLI::App& app, Command& chosen) {
       ->check(CLI::IsMember(kFormats));
   command->add_option("--dtype", arguments->dtype, "With --format hf: fp32 (default), fp16 or bf16")
       ->check(CLI::IsMember(kDTypes));
+  command->add_flag(
+      "--adapters", arguments->adapters,
+      "With --format hf: the low-rank adapters of train.lora alone, as a folder of PEFT; without it, "
+      "they are merged into the weights");
+  command->add_flag("--ema", arguments->ema, "The averages of a run with train.ema, not the parameters");
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_export(*arguments, launch); };
   });

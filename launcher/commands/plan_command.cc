@@ -1,9 +1,11 @@
 // trireme plan JOB.toml [--set key=value]... [--ranks N] [--ranks-per-machine M]
 //              [--card FILE] [--json | --memory --actions --rank R] [--timeline FILE [--times FILE]
-//              [--send-ms X]]
+//              [--send-ms X]] [--cluster C.toml [--device NAME] [--search [--vary-micro-batch] [--write
+//              JOB2.toml]]]
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -13,6 +15,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/host/device.h"
 #include "launcher/host/machine.h"
+#include "launcher/report/layouts_report.h"
 #include "launcher/report/plan_details.h"
 #include "launcher/report/plan_report.h"
 #include "launcher/report/plan_timeline.h"
@@ -33,7 +36,10 @@ struct PlanArguments {
   int ranks_per_machine = 0;
   bool json = false, memory = false, actions = false;
   std::optional<int> rank;
-  std::optional<std::string> timeline, times, card;
+  std::optional<std::string> timeline, times, card, cluster;
+  std::string device;  // of the cluster
+  bool search = false, vary_micro_batch = false;
+  std::optional<std::string> write;
   double send_ms = 0.0;
 };
 
@@ -65,6 +71,13 @@ void check_arguments(const PlanArguments& arguments, const LaunchEnvironment& la
                 arguments.num_ranks);
   check_file_name("--timeline", arguments.timeline);
   check_file_name("--times", arguments.times);
+  check_file_name("--write", arguments.write);
+  TRIREME_CHECK(
+      !arguments.search || (!arguments.timeline && !arguments.times && !arguments.memory &&
+                            !arguments.actions && !arguments.rank),
+      "--search shows many layouts: --timeline, --times, --memory, --actions and --rank are for one");
+  TRIREME_CHECK(!arguments.cluster || !arguments.card,
+                "--cluster and --card both say what device the ranks have: give one");
   if (arguments.timeline) check_timeline_name(*arguments.timeline);
   TRIREME_CHECK(
       !arguments.timeline || !arguments.times || !names_one_file(*arguments.timeline, *arguments.times),
@@ -107,6 +120,12 @@ BlockProfile profile_of(const PlanArguments& arguments, const JobConfig& config,
   return profile;
 }
 
+/// Of a cluster's node, where the user does not say.
+int ranks_of_machine(const PlanArguments& arguments, const ClusterChoice* cluster) {
+  if (arguments.ranks_per_machine > 0 || cluster == nullptr) return arguments.ranks_per_machine;
+  return std::min(arguments.num_ranks, cluster->cluster.ranks_per_node);
+}
+
 std::string describe(const std::string& file, const Timeline& timeline, const Mesh& mesh) {
   std::string text =
       fmt::format("\n{}: forward and backward of a step take {:.2f} ms, the bubble is {:.1f} %\n", file,
@@ -131,6 +150,18 @@ std::string describe(const PlanArguments& arguments, const PlanReport& report) {
   return text;
 }
 
+/// Searches in place of planning.
+ExitCode show_layouts(const PlanArguments& arguments, const JobConfig& job, const ClusterChoice& cluster) {
+  const LayoutsReport report = find_layouts(job, cluster,
+                                            {.num_ranks = arguments.num_ranks,
+                                             .ranks_per_machine = ranks_of_machine(arguments, &cluster),
+                                             .varies_micro_batch = arguments.vary_micro_batch});
+  fmt::print("{}", arguments.json ? to_json(report) : to_text(report));
+  if (report.found.best.empty()) return ExitCode::kBadInput;
+  if (arguments.write) write_text_file(*arguments.write, to_toml(report.configs[0]));
+  return ExitCode::kDone;
+}
+
 ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launch) {
   check_arguments(arguments, launch);
   JobConfig config = resolve(load_config(arguments.job, arguments.overrides));
@@ -142,6 +173,11 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
                 "--times {} is about how long blocks take: it needs --timeline FILE, or a job with "
                 "parallel.pipeline of 2 or more",
                 *arguments.times);
+  if (arguments.search) {
+    return show_layouts(
+        arguments, config,
+        read_cluster_choice(*arguments.cluster, arguments.device, threads_of_rank(arguments, config)));
+  }
   batch_layout(config, arguments.num_ranks);  // refuses what cannot be laid out
   std::optional<MeasuredCard> card;
   if (arguments.card) {
@@ -150,22 +186,29 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
     card = read_measured_card(*arguments.card);
     config.parallel.device = DeviceType::kCuda;
   }
-  config = counted_on(std::move(config), device_of_plan(config, launch));
-  if (arguments.ranks_per_machine > 0) {
-    config.parallel.hosts = hosts_of(arguments.num_ranks, arguments.ranks_per_machine);
+  std::optional<ClusterChoice> cluster;
+  if (arguments.cluster) {
+    cluster = read_cluster_choice(*arguments.cluster, arguments.device, threads_of_rank(arguments, config));
+    config.parallel.device = cluster->ranks_device().type;
+    card = card_of(*cluster);
   }
+  config = counted_on(std::move(config), device_of_plan(config, launch));
+  const int ranks_per_machine = ranks_of_machine(arguments, cluster ? &*cluster : nullptr);
+  if (ranks_per_machine > 0) config.parallel.hosts = hosts_of(arguments.num_ranks, ranks_per_machine);
   std::optional<BlockProfile> profile;
   const bool knows_times = arguments.times && std::filesystem::exists(*arguments.times);
-  if (measures_cut || arguments.timeline || arguments.times) profile = profile_of(arguments, config, launch);
+  if (measures_cut || (arguments.timeline && !cluster) || arguments.times)
+    profile = profile_of(arguments, config, launch);
   if (measures_cut || (has_stages && config.parallel.pipeline_cut.kind == PipelineCut::Kind::kFlops)) {
     const MemoryLimit limit =
-        planned_limit(config, arguments.num_ranks, arguments.ranks_per_machine, card ? &*card : nullptr);
+        planned_limit(config, arguments.num_ranks, ranks_per_machine, card ? &*card : nullptr);
     const CutMemory memory{.num_ranks = arguments.num_ranks, .limit_bytes = limit.bytes};
     config.parallel.pipeline_cut =
         measures_cut ? measured_cut(config, *profile, memory) : flops_cut(config, memory);
   }
-  PlanReport report = make_plan_report(config, arguments.num_ranks, arguments.ranks_per_machine,
-                                       profile ? &*profile : nullptr, card ? &*card : nullptr);
+  PlanReport report =
+      make_plan_report(config, arguments.num_ranks, ranks_per_machine, profile ? &*profile : nullptr,
+                       card ? &*card : nullptr, cluster ? &*cluster : nullptr);
   if (measures_cut && !knows_times) {
     report.cut_note =
         "parallel.pipeline_cut = \"measured\": these times were measured just now; a run measures its own, "
@@ -176,8 +219,12 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
   if (arguments.timeline) {
     TRIREME_CHECK(arguments.send_ms >= 0, "--send-ms {} is no time",
                   arguments.send_ms);  // NaN passes CLI's check
-    const Timeline timeline = plan_timeline(report, *profile, arguments.send_ms);
-    write_timeline(*arguments.timeline, timeline, report, *profile);
+    const Timeline timeline =
+        cluster ? report.time->price.timeline : plan_timeline(report, *profile, arguments.send_ms);
+    const std::string source =
+        cluster ? fmt::format("the description of {} ({})", *arguments.cluster, cluster->device)
+                : describe_source(*profile);
+    write_timeline(*arguments.timeline, timeline, report, source);
     if (!arguments.json) text += describe(*arguments.timeline, timeline, report.plan.mesh);
   }
   fmt::print("{}", text);
@@ -204,6 +251,21 @@ void add_plan_command(CLI::App& app, Command& chosen) {
       "--card", arguments->card,
       "The card of each rank: what `trireme doctor --json` has printed where there is one, or "
       "probe.json of tests/bench/gpu_gate.sh");
+  auto* cluster = command->add_option(
+      "--cluster", arguments->cluster,
+      "The time of a step on a cluster that this file describes (see `trireme doctor --measure`, "
+      "examples/clusters): its devices' memory is the limit");
+  command->add_option("--device", arguments->device, "The device of the ranks, where the cluster has several")
+      ->needs(cluster);
+  auto* search = command->add_flag("--search", arguments->search,
+                                   "Instead: the ten fastest layouts that fit, of all that --ranks can have");
+  search->needs(cluster);
+  command
+      ->add_flag("--vary-micro-batch", arguments->vary_micro_batch,
+                 "--search may change train.micro_batch, and with it the last bits of the results")
+      ->needs(search);
+  command->add_option("--write", arguments->write, "The job with the fastest layout found, a TOML file")
+      ->needs(search);
   auto* memory = command->add_flag("--memory", arguments->memory,
                                    "Instead: memory and traffic by what they are for, to the byte");
   auto* actions =

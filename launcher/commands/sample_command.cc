@@ -36,6 +36,7 @@ struct SampleArguments {
   bool stops_at_document = false;
   std::string tokenizer;
   int threads = 0;
+  bool ema = false;
   SamplingOptions sampling{.num_tokens = 100, .temperature = 0.8, .seed = 0};
 };
 
@@ -122,6 +123,7 @@ ExitCode run_sample(const SampleArguments& arguments, const LaunchEnvironment& l
   TRIREME_CHECK(launch.num_ranks == 1, "`trireme sample` runs alone: leave out mpirun");
   check_threads(arguments.threads, count_cores(), "--threads");
   const Checkpoint checkpoint = open_checkpoint_or_run(arguments.checkpoint);
+  if (arguments.ema) check_averages(checkpoint);
   const RunState state = read_run_state(checkpoint);
   const ModelSection& model = state.config.model;
   TRIREME_CHECK(family_of(model).writes_text, "{} is of a {}, which writes no text",
@@ -136,7 +138,7 @@ ExitCode run_sample(const SampleArguments& arguments, const LaunchEnvironment& l
                 {.threads = threads,
                  .optimizer = {.kind = OptimizerConfig::Kind::kSgd},
                  .precision = build_precision(state.config.precision)});
-  load_state(engine, checkpoint.folder, StateParts::kModel);
+  load_state(engine, checkpoint.folder, arguments.ema ? StateParts::kAverages : StateParts::kModel);
   const Sampler sampler(engine, *tokenizer, model, arguments);
   if (arguments.prompts.empty()) {
     sampler.write(arguments.prompt, print_piece);
@@ -190,6 +192,7 @@ void add_sample_command(CLI::App& app, Command& chosen) {
                     "End where the model ends a document");
   command->add_flag("!--no-cache", sampling.cache,
                     "Compute every token from the whole context, not from cached keys and values");
+  command->add_flag("--ema", arguments->ema, "The averages of a run with train.ema, not the parameters");
   command->add_option("--threads", arguments->threads, "Host threads (default: 0, the cores it may use)")
       ->check(CLI::Range(0, 4096));
   command->add_option(

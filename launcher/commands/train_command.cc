@@ -91,24 +91,27 @@ ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& lau
   const StopRequest stop;
   JobConfig config;
   std::exception_ptr problem;  // for the ranks to agree on
-  return run_as_rank(launch, {.read_limit =
-                                  [&] {
-                                    try {
-                                      config = resolve(load_config(arguments.job, arguments.overrides));
-                                    } catch (...) {
-                                      problem = std::current_exception();
-                                    }
-                                    return config.parallel.timeout_s;
-                                  },
-                              .run =
-                                  [&](RankSession& session) {
-                                    run_stage(*session.comm(), [&] {
-                                      if (problem) std::rethrow_exception(problem);
-                                      const std::string warning = check_schedule(config);
-                                      if (!warning.empty()) log_warning(warning);
-                                    });
-                                    return train(config, arguments, launch, session, stop);
-                                  }});
+  return run_as_rank(
+      launch,
+      {.read_limit =
+           [&] {
+             try {
+               config = resolve(load_config(arguments.job, arguments.overrides));
+             } catch (...) {
+               problem = std::current_exception();
+             }
+             return config.parallel.timeout_s;
+           },
+       .run =
+           [&](RankSession& session) {
+             run_stage(*session.comm(), [&] {
+               if (problem) std::rethrow_exception(problem);
+               for (const std::string& warning : {check_schedule(config), doubt_about_adapters(config)}) {
+                 if (!warning.empty()) log_warning(warning);
+               }
+             });
+             return train(config, arguments, launch, session, stop);
+           }});
 }
 
 }  // namespace

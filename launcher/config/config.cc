@@ -82,14 +82,24 @@ const ConfigKey& require_key(std::string_view section, std::string_view name, co
               section, shortened(std::string(name)), nearest_key(section, name), section, known);
 }
 
+bool is_section(std::string_view name) {
+  const auto sections = config_sections();
+  return std::ranges::find(sections, name) != sections.end();
+}
+
+/// `where` stands for the places of its keys where there is no `source`.
 void apply_section(Reading& reading, std::string_view section, const toml::table& keys,
                    std::string_view source, const std::string& where) {
-  const auto sections = config_sections();
-  if (std::find(sections.begin(), sections.end(), section) == sections.end()) {
-    throw_unknown_section(section, where);
-  }
+  if (!is_section(section)) throw_unknown_section(section, where);
   for (const auto& [name, value] : keys) {
-    const std::string key_where = at(source, name.source());
+    const std::string key_where = source.empty() ? where : at(source, name.source());
+    const std::string inner = fmt::format("{}.{}", section, name.str());
+    if (is_section(inner)) {
+      TRIREME_CHECK(value.is_table(), "{}: {} is a section: [{}], or {{ key = value, ... }}; found {}",
+                    key_where, inner, inner, describe_node(value));
+      apply_section(reading, inner, *value.as_table(), source, key_where);
+      continue;
+    }
     set_key(reading, require_key(section, name.str(), key_where), value, key_where);
   }
 }
@@ -157,6 +167,14 @@ void set_entry(JobConfig& config, const ConfigKey& key, const std::string& entry
   key.set(config, all);
 }
 
+/// Of the longest section that a key's full name begins with: "train.lora" of "train.lora.rank".
+std::string::size_type end_of_section(const std::string& name) {
+  for (auto dot = name.rfind('.'); dot != std::string::npos && dot > 0; dot = name.rfind('.', dot - 1)) {
+    if (is_section(name.substr(0, dot))) return dot;
+  }
+  return name.find('.');
+}
+
 void apply_override(Reading& reading, const std::string& text) {
   const std::string readable = as_utf8({text}).front();
   const std::string where = "--set " + shortened(readable);
@@ -167,8 +185,11 @@ void apply_override(Reading& reading, const std::string& text) {
   const auto dot = name.find('.');
   TRIREME_CHECK(dot != std::string::npos, "{}: needs section.key=value; did you mean {}?", where,
                 nearest_key("", name));
-  const std::string section = name.substr(0, dot), key_name = name.substr(dot + 1);
   toml::table table = parse_override_value(value);
+  if (is_section(name) && table["v"].is_table())
+    return apply_section(reading, name, *table["v"].as_table(), "", where);
+  const std::string::size_type end = end_of_section(name);
+  const std::string section = name.substr(0, end), key_name = name.substr(end + 1);
   if (const ConfigKey* of_entry = find_table_key(section, key_name)) {
     return set_entry(reading.config, *of_entry, key_name.substr(of_entry->name.size() + 1), *table.get("v"),
                      where);
@@ -188,14 +209,17 @@ void check_effects(const Reading& reading) {
   for (const auto& [name, where] : reading.given) {
     const ConfigKey& key = find_key(name);
     const KeyScope* scope = key.scope_without(reading.config);
-    if (scope == nullptr || key.get(reading.config) == key.get(JobConfig()))
+    if (scope == nullptr) continue;
+    if (!scope->refuses_defaults && key.get(reading.config) == key.get(JobConfig()))
       continue;  // the default is no wish
-    throw Error(ErrorCode::kInvalidInput,
-                "{}: {} is for {} and has no effect with {} = {}: take it out (of a job that "
-                "others use as it is, with --set {}={})",
-                where, name, scope->text, scope->decided_by,
-                to_toml(find_key(scope->decided_by).get(reading.config)), name,
-                to_toml(key.get(JobConfig())));
+    const std::string remedy =
+        scope->refuses_defaults
+            ? fmt::format("take it out, or set {}", scope->decided_by)
+            : fmt::format("take it out (of a job that others use as it is, with --set {}={})", name,
+                          to_toml(key.get(JobConfig())));
+    throw Error(ErrorCode::kInvalidInput, "{}: {} is for {} and has no effect with {} = {}: {}", where, name,
+                scope->text, scope->decided_by, to_toml(find_key(scope->decided_by).get(reading.config)),
+                remedy);
   }
 }
 
@@ -214,9 +238,22 @@ void take_shape(Reading& reading) {
                 config.model.name);
   const JobConfig defaults;
   for (const ConfigKey& key : config_keys()) {
-    const bool open = key.section == "model" && key.get(config) == key.get(defaults);
-    if (open) key.set(config, key.get(shape));
+    if (key.section != "model" || key.get(config) != key.get(defaults)) continue;
+    // What a key leaves open with its default is open; a task has no such value.
+    if (key.name != "task" || !reading.given.contains(key.full_name())) key.set(config, key.get(shape));
   }
+}
+
+/// The defaults of an optimizer where they are not those of the table: what its authors took.
+void take_optimizer_defaults(Reading& reading) {
+  OptimizerSection& optimizer = reading.config.optimizer;
+  const auto is_open = [&](const char* key) { return !reading.given.contains(key); };
+  if (optimizer.name == OptimizerConfig::Kind::kLion && is_open("optimizer.betas")) {
+    optimizer.betas = {0.9, 0.99};
+  }
+  if (optimizer.name != OptimizerConfig::Kind::kMuon) return;
+  if (is_open("optimizer.momentum")) optimizer.momentum = 0.95;
+  if (is_open("optimizer.nesterov")) optimizer.nesterov = true;
 }
 
 Reading read_config(std::string_view toml, std::string_view source, std::span<const std::string> overrides) {
@@ -224,6 +261,7 @@ Reading read_config(std::string_view toml, std::string_view source, std::span<co
   apply_table(reading, parse_toml(toml, source), source);
   for (const std::string& text : overrides) apply_override(reading, text);
   take_shape(reading);
+  take_optimizer_defaults(reading);
   check_config(reading.config);
   return reading;
 }

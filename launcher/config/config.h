@@ -22,6 +22,7 @@ struct ModelSection {
   std::string name = "gpt";
   std::string from;  // empty in a parsed job: what it says is in the other keys
   std::string init_from;
+  bool new_head = false;
   ModelTask task = ModelTask::kMaskedTokens;
   std::int64_t classes = 0;
   double label_smoothing = 0.0;
@@ -48,6 +49,12 @@ struct ModelSection {
   std::optional<bool> tied;  // nothing: "auto"
   std::int64_t tensor_chunks = 1;
   bool bias = true;
+  // [train.lora]: adapters are parameters of the model.
+  std::vector<std::string> lora_targets;  // empty: none
+  std::int64_t lora_rank = 8;
+  double lora_alpha = 16.0;
+
+  bool has_adapters() const { return !lora_targets.empty(); }
 };
 
 struct DataSection {
@@ -84,6 +91,8 @@ struct TrainSection {
   std::int64_t eval_every = 0;
   std::int64_t eval_batches = 0;
   std::vector<std::string> freeze;  // patterns of parameters
+  double max_minutes = 0;
+  double ema = 0.0;
 };
 
 struct OptimizerSection {
@@ -95,6 +104,7 @@ struct OptimizerSection {
   double epsilon = 1e-8;
   double momentum = 0.9;
   bool nesterov = false;
+  MuonScale adjust_lr = MuonScale::kOriginal;
   LrSchedule::Kind schedule = LrSchedule::Kind::kCosine;
   std::int64_t warmup_steps = 0;
   std::int64_t decay_steps = 0;
@@ -118,6 +128,7 @@ struct PrecisionSection {
 struct ParallelSection {
   std::int64_t pipeline = 1;
   std::int64_t tensor = 1;
+  bool sequence = false;
   std::int64_t zero = 0;
   std::optional<bool> accumulate_unsharded;  // nothing: "auto"
   std::optional<bool> keep_gathered;         // likewise
@@ -145,15 +156,17 @@ struct ParallelSection {
 struct CheckpointSection {
   std::int64_t every = 0;
   std::int64_t keep = 2;
+  std::int64_t verify_every = 0;
   Resume resume;
 };
 
 struct LogSection {
   std::int64_t every = 10;
   std::int64_t state_hash_every = 0;
-  std::int64_t trace_step = 0;
+  TraceSteps trace_step;
   std::string prometheus;  // empty: no file
   std::string listen;      // empty: no server
+  GpuSensorChoice gpus = GpuSensorChoice::kJob;
   bool tensorboard = false;
 };
 
@@ -188,6 +201,9 @@ void check_config(const JobConfig& config);
 /// warm-up, and so never reaches optimizer.lr. With "constant" that is a warning, which is returned, as more
 /// steps go on with the same course; else empty.
 std::string check_schedule(const JobConfig& config);
+
+/// A warning that adapters of a model that begins with random weights are trained; empty: they are not.
+std::string doubt_about_adapters(const JobConfig& config);
 
 /// A warning that recorded steps of a pipeline have not run on a device of this type; empty where they have.
 std::string doubt_about_recorded_steps(const JobConfig& config, DeviceType device);

@@ -41,6 +41,15 @@ void check_data(const JobConfig& config) {
                 data.crop_aspect[1]);
 }
 
+void check_new_head(const ModelSection& model) {
+  if (!model.new_head) return;
+  TRIREME_CHECK(!model.init_from.empty(),
+                "model.new_head = true needs model.init_from: without it all of the model is new");
+  TRIREME_CHECK(
+      counts_classes(model) || family_of(model).class_head.empty(),
+      "model.new_head = true needs model.task = \"classify\": only a head of classes is drawn anew");
+}
+
 void check_op_overrides(const PrecisionSection& precision) {
   std::vector<std::string> known;
   for (const OpPolicy& policy : kOpPolicies) known.emplace_back(policy.name);
@@ -73,6 +82,16 @@ void check_precision(const JobConfig& config) {
                 precision.scale_init);
 }
 
+void check_adapters(const JobConfig& config) {
+  if (!config.model.has_adapters()) return;
+  TRIREME_CHECK(
+      config.model.tensor_chunks == 1 && config.parallel.tensor == 1,
+      "train.lora does not go with model.tensor_chunks = {} and parallel.tensor = {} yet: of a weight in "
+      "chunks, A or B would have to be in chunks too, and the other one read by all of them; take one "
+      "chunk, and ZeRO or stages to share memory",
+      config.model.tensor_chunks, config.parallel.tensor);
+}
+
 void check_pipeline(const JobConfig& config) {
   const ParallelSection& parallel = config.parallel;
   const bool interleaved = parallel.schedule == PipelineSchedule::kInterleaved;
@@ -95,34 +114,73 @@ void check_pipeline(const JobConfig& config) {
   }
 }
 
+void check_sequence(const JobConfig& config) {
+  if (!config.parallel.sequence) return;
+  TRIREME_CHECK(
+      config.parallel.tensor > 1,
+      "parallel.sequence = true needs parallel.tensor = 2 or more: one tensor rank has nobody to share "
+      "the sequence with");
+  TRIREME_CHECK(config.model.seq_len % config.parallel.tensor == 0,
+                "parallel.sequence = true: parallel.tensor = {} ranks cannot share model.seq_len = {} tokens "
+                "equally; use a sequence that is a multiple of {}, or parallel.sequence = false",
+                config.parallel.tensor, config.model.seq_len, config.parallel.tensor);
+}
+
+void check_optimizer(const JobConfig& config) {
+  const OptimizerSection& optimizer = config.optimizer;
+  TRIREME_CHECK(optimizer.min_lr <= optimizer.lr, "optimizer.min_lr = {} is above optimizer.lr = {}",
+                optimizer.min_lr, optimizer.lr);
+  TRIREME_CHECK(!optimizer.nesterov || optimizer.momentum > 0,
+                "optimizer.nesterov needs a momentum, but optimizer.momentum = 0");
+  if (optimizer.name != OptimizerConfig::Kind::kMuon) return;
+  TRIREME_CHECK(config.parallel.zero == 0,
+                "optimizer.name = \"muon\" updates whole matrices, of which a rank has a piece with "
+                "parallel.zero = {}: set parallel.zero = 0, or take another optimizer",
+                config.parallel.zero);
+  TRIREME_CHECK(
+      config.model.tensor_chunks == 1,
+      "optimizer.name = \"muon\" updates whole matrices, which model.tensor_chunks = {} cuts: set it "
+      "to 1, or take another optimizer",
+      config.model.tensor_chunks);
+}
+
 }  // namespace
 
 void check_config(const JobConfig& config) {
   family_of(config.model).check(config.model);
+  check_new_head(config.model);
   check_data(config);
   check_precision(config);
   check_pipeline(config);
-  TRIREME_CHECK(config.optimizer.min_lr <= config.optimizer.lr,
-                "optimizer.min_lr = {} is above optimizer.lr = {}", config.optimizer.min_lr,
-                config.optimizer.lr);
-  TRIREME_CHECK(!config.optimizer.nesterov || config.optimizer.momentum > 0,
-                "optimizer.nesterov needs a momentum, but optimizer.momentum = 0");
+  check_sequence(config);
+  check_adapters(config);
+  check_optimizer(config);
   TRIREME_CHECK(
-      !config.parallel.cuda_graph || config.log.trace_step == 0,
+      !config.parallel.cuda_graph || config.log.trace_step.first == 0,
       "log.trace_step = {}: a step that parallel.cuda_graph replays has no actions to time; set one "
       "of them to its default",
-      config.log.trace_step);
+      to_word(config.log.trace_step));
   TRIREME_CHECK(!config.parallel.cuda_graph || !family_of(config.model).data.masks_tokens,
                 "parallel.cuda_graph replays a step as it was recorded, and a {}'s number of targets differs "
                 "from step to step: set it to false",
                 config.model.name);
   if (!config.log.prometheus.empty()) check_metrics_path(config.log.prometheus);
   if (!config.log.listen.empty()) parse_listen_address(config.log.listen);
-  TRIREME_CHECK(config.log.trace_step <= config.train.steps,
-                "log.trace_step = {} is beyond the last step, train.steps = {}", config.log.trace_step,
-                config.train.steps);
+  TRIREME_CHECK(config.log.trace_step.last <= config.train.steps,
+                "log.trace_step = {} is beyond the last step, train.steps = {}",
+                to_word(config.log.trace_step), config.train.steps);
   TRIREME_CHECK(!to_word(config.checkpoint.resume).empty(),
                 "checkpoint.resume is empty: \"auto\", \"never\" or the path of a checkpoint");
+}
+
+std::string doubt_about_adapters(const JobConfig& config) {
+  const bool starts_anew =
+      config.model.init_from.empty() && (config.checkpoint.resume.kind == Resume::Kind::kAuto ||
+                                         config.checkpoint.resume.kind == Resume::Kind::kNever);
+  if (!config.model.has_adapters() || !starts_anew) return "";
+  return "train.lora without model.init_from: the weights that the adapters are for, and that stay as they "
+         "are, "
+         "are drawn from train.seed";
 }
 
 std::string doubt_about_recorded_steps(const JobConfig& config, DeviceType device) {

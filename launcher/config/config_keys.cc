@@ -22,7 +22,10 @@ void add_train_keys(std::vector<ConfigKey>& keys) {
   SectionKeys<T>(keys, "train", &JobConfig::train)
       .add("steps", &T::steps, count_from(1), "Optimizer steps of the whole run, resumed parts included.")
       .add("global_batch", &T::global_batch, count_from(1),
-           "Samples a step over all ranks; a multiple of `micro_batch` x data ranks.")
+           "Samples a step over all ranks; a multiple of `micro_batch`. Where its micro-batches do not "
+           "divide by "
+           "the data ranks, some of them compute one less and wait; with `zero` 2 and 3 that asks for "
+           "`parallel.accumulate_unsharded`, and `auto` takes it.")
       .add("micro_batch", &T::micro_batch, count_from(1),
            "Samples that a rank runs forward and backward at once; the rest is accumulated.")
       .add("seed", &T::seed, at_least(0), "Key of initial parameters, sample order and dropout.")
@@ -37,13 +40,55 @@ void add_train_keys(std::vector<ConfigKey>& keys) {
            "any characters, `?` for one; names as in checkpoints. What is frozen has no gradient, no "
            "optimizer "
            "state and no exchange of either. A checkpoint resumes with the same patterns alone; "
-           "`model.init_from` takes the weights of any.");
+           "`model.init_from` takes the weights of any.")
+      .add("max_minutes", &T::max_minutes, at_least(0),
+           "Minutes from the start of this run after which it has stopped, with a checkpoint and exit code "
+           "75: "
+           "for slices of a scheduler's time. It stops when another two of its longest steps and checkpoints "
+           "would not fit any more, after one step at least. 0: no limit. Of `trireme run` it is the limit "
+           "of all its attempts.")
+      .add("ema", &T::ema, from_to_below(0, 1),
+           "Decay of an exponential moving average of the trained parameters, as 0.999: kept in fp32 beside "
+           "the optimizer's state, moved after every update that is not skipped, from the initial parameters "
+           "on. Evaluations are of the averages, and say so; `trireme eval`, `sample` and `export` take them "
+           "with --ema. Running statistics stay what they are. 0: none.");
+}
+
+void add_lora_keys(std::vector<ConfigKey>& keys) {
+  using M = ModelSection;
+  const KeyScope with_targets{.text = "jobs with train.lora.targets",
+                              .decided_by = "train.lora.targets",
+                              .holds = [](const JobConfig& job) { return job.model.has_adapters(); },
+                              .refuses_defaults = true};
+  SectionKeys<M>(keys, "train.lora", &JobConfig::model)
+      .add("targets", &M::lora_targets, any(),
+           "Linear layers that get a low-rank adapter (LoRA), as [\"attention.qkv\", \"mlp.*\"]: names of "
+           "their "
+           "weights without \".weight\", whole or from a dot on, with patterns as of `train.freeze`; "
+           "[\"*\"]: all "
+           "inner ones. y = x W^T becomes x W^T + (alpha / rank) (x A^T) B^T. A and B are trained; all other "
+           "parameters are frozen, but for the layer of classes with `model.task` = classify or "
+           "`model.new_head`. Of packed weights (qkv, gate_up) the parts share A. Not with tensor chunks. "
+           "Empty: "
+           "no adapters.")
+      .add("rank", &M::lora_rank, count_from(1),
+           "Rows of A and columns of B, at most the smaller dim of a weight.")
+      .only(with_targets)
+      .add("alpha", &M::lora_alpha, above(0), "What the adapters add is scaled by alpha / rank.")
+      .only(with_targets);
 }
 
 void add_optimizer_keys(std::vector<ConfigKey>& keys) {
   using O = OptimizerSection;
   SectionKeys<O>(keys, "optimizer", &JobConfig::optimizer)
-      .add("name", &O::name, "Update rule.")
+      .add("name", &O::name,
+           "Update rule. `lion` keeps one moment in place of two, and wants an `lr` 3 to 10 times smaller "
+           "than "
+           "`adamw`, with as much more `weight_decay`. `muon` makes the momentum of each matrix orthogonal, "
+           "by five rounds of Newton-Schulz in fp32, and updates what is no matrix of two dimensions between "
+           "the first block and the last (embeddings, head, biases, norms) as `adamw` does, with the same "
+           "`lr` "
+           "but for `adjust_lr` and `lr_scale`; it needs `parallel.zero` = 0 and `model.tensor_chunks` = 1.")
       .add("lr", &O::lr, above(0), "Peak learning rate.")
       .add("min_lr", &O::min_lr, at_least(0),
            "What the learning rate of all but `constant` comes down to: of `one_cycle` at "
@@ -52,11 +97,20 @@ void add_optimizer_keys(std::vector<ConfigKey>& keys) {
            "has min_lr + c (lr - min_lr) with p = (s - W) / (S - W) and c = 1 - p for `linear`, (1 + cos(pi "
            "p)) / 2 for `cosine`; from 0.4 to 0.04 in 10 steps the last has 0.076 and 0.0488.")
       .add("weight_decay", &O::weight_decay, at_least(0),
-           "Decoupled for `adamw`, added to the gradient for `sgd`; matrices only, not biases and norms.")
-      .add("betas", &O::betas, from_to_below(0, 1), "`adamw`: decay of both moments.")
-      .add("epsilon", &O::epsilon, above(0), "`adamw`: added to the root of the second moment.")
-      .add("momentum", &O::momentum, from_to_below(0, 1), "`sgd`: 0 keeps no momentum buffer.")
-      .add("nesterov", &O::nesterov, any(), "`sgd`: Nesterov's form of momentum.")
+           "Added to the gradient for `sgd`, else decoupled; matrices only, not biases and norms.")
+      .add("betas", &O::betas, from_to_below(0, 1),
+           "`adamw`, and what `muon` updates so: decay of both moments. `lion`: of the moment in the update, "
+           "and of the moment; 0.9 and 0.99 where nothing is given.")
+      .add("epsilon", &O::epsilon, above(0),
+           "`adamw`, and what `muon` updates so: added to the root of the second moment.")
+      .add("momentum", &O::momentum, from_to_below(0, 1),
+           "`sgd`: 0 keeps no momentum buffer. `muon`: 0.95 where nothing is given.")
+      .add("nesterov", &O::nesterov, any(),
+           "`sgd`, `muon`: Nesterov's form of momentum. `muon`: true where nothing is given.")
+      .add("adjust_lr", &O::adjust_lr,
+           "`muon`: factor of the learning rate of a matrix of r rows and c columns, as of "
+           "torch.optim.Muon's adjust_lr_fn. `original`: sqrt(max(1, r / c)). `match_rms_adamw`: 0.2 "
+           "sqrt(max(r, c)), updates as large as those of `adamw`, for its `lr` and `weight_decay`.")
       .add("schedule", &O::schedule,
            "Course of the learning rate after the warm-up, down to `min_lr`. `one_cycle`: half a cosine up "
            "from lr / 25 within `warmup_steps` (0: 30 % of the steps), then half a cosine down. `wsd`: at "
@@ -127,6 +181,11 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
            "layer and read the same samples; data ranks = ranks / stages / `tensor`. Divides "
            "`model.tensor_chunks`. "
            "The results do not change.")
+      .add("sequence", &L::sequence, any(),
+           "Sequence parallelism: the `tensor` ranks share the rows of norms, dropout and the residual "
+           "stream as well, so that all activations of a layer are divided by `tensor`. Its sums become "
+           "reduce-scatters and all-gathers, and each layer gathers twice more in backward. For GPTs, Llamas "
+           "and BERTs, where `tensor` divides the sequence. The results do not change.")
       .add("zero", &L::zero, from_to(0, 3),
            "ZeRO stage: each data rank keeps only its piece of 1: masters and optimizer state, 2: gradients "
            "too, 3: parameters too (FSDP, fully sharded). The results do not change.")
@@ -221,6 +280,13 @@ void add_output_keys(std::vector<ConfigKey>& keys) {
       .add("every", &C::every, count_from(0),
            "Steps between checkpoints. 0: only after the last step, or when stopped early.")
       .add("keep", &C::keep, count_from(0), "Newest checkpoints that are kept. 0: all.")
+      .add("verify_every", &C::verify_every, count_from(0),
+           "Steps between comparisons of the state of data ranks, which has the same bits on all of them. 0: "
+           "never. A bit that flipped in memory ends the job with the ranks and the steps in which it "
+           "happened. Each checkpoint is verified before it is saved, so that the newest one is from before. "
+           "On CPUs, shards of ZeRO and what a single data rank has carry a checksum from each update to the "
+           "next, and working copies are compared in each step; on GPUs ZeRO is refused with it. The results "
+           "do not change.")
       .add("resume", &C::resume, "",
            "`auto`: from the newest whole checkpoint of the output folder, if there is one. `never`: from "
            "step 0. Else the path of a checkpoint.");
@@ -230,9 +296,11 @@ void add_output_keys(std::vector<ConfigKey>& keys) {
            "Steps between progress lines when the output is not a terminal.")
       .add("state_hash_every", &G::state_hash_every, count_from(0),
            "Steps between hashes of the training state in metrics.jsonl. 0: never.")
-      .add("trace_step", &G::trace_step, count_from(0),
-           "The step whose actions are timed, on every rank: `trace.json` for Perfetto and `trace.svg` in "
-           "the output folder. 0: none.")
+      .add_string_or_number(
+          "trace_step", &G::trace_step, "0 or more, \"100-200\", \"100-200/20\"",
+          "The step whose actions are timed, on every rank: `trace.json` for Perfetto and `trace.svg` in the "
+          "output folder. A range, and one of so many steps in it, writes `trace-000100.json` and "
+          "`trace-000100.svg` for each. 0: none.")
       .add("prometheus", &G::prometheus, any(),
            "A file that rank 0 writes the metrics of the run to, in Prometheus's text format, for the "
            "textfile collector of node-exporter: after steps, at most once a second, and at evaluations, "
@@ -245,6 +313,10 @@ void add_output_keys(std::vector<ConfigKey>& keys) {
            "over HTTP, under /metrics. Port 0 takes a free one, which the log names. Anybody who reaches "
            "the address can read the metrics: one that is not this machine's alone is warned of. Empty: "
            "none.")
+      .add("gpus", &G::gpus,
+           "The GPUs of rank 0's machine whose sensors `prometheus` and `listen` show, as the driver tells "
+           "them: those that rank 0 sees in a job on GPUs, all that the machine has, or none. The names are "
+           "not those of dcgm-exporter.")
       .add("tensorboard", &G::tensorboard, any(),
            "The scalars of metrics.jsonl as TensorBoard's event files, in `tensorboard/` of the output "
            "folder.");
@@ -255,6 +327,7 @@ std::vector<ConfigKey> make_keys() {
   add_model_keys(keys);
   add_data_keys(keys);
   add_train_keys(keys);
+  add_lora_keys(keys);
   add_optimizer_keys(keys);
   add_precision_keys(keys);
   add_engine_keys(keys);

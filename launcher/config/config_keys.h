@@ -46,6 +46,7 @@ std::string_view type_text(KeyType type);
 struct KeyRule {
   std::string text;                                // "at least 1"; empty: any
   std::function<bool(const ConfigValue&)> allows;  // null: any
+  std::vector<std::string> words;                  // all values, where they are words
   std::string missing_feature;                     // why another value would be right one day, but not yet
 };
 
@@ -54,6 +55,8 @@ struct KeyScope {
   std::string text;        // what it is for: "GPTs"
   std::string decided_by;  // the full name of the key that says which
   std::function<bool(const JobConfig&)> holds;
+  bool refuses_defaults =
+      false;  // outside of it a key is refused even with its default: all of it is for this
 };
 
 struct ConfigKey {

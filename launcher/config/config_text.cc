@@ -138,8 +138,10 @@ std::vector<std::string> describe_changes(const JobConfig& before, const JobConf
   std::vector<std::string> changes;
   for (const ConfigKey& key : config_keys()) {
     const bool mathematics = key.section == "model" || key.section == "data" || key.section == "train" ||
-                             key.section == "optimizer" || key.section == "precision";
-    const bool pace = key.section == "data" && (key.name == "workers" || key.name == "cache");
+                             key.section == "train.lora" || key.section == "optimizer" ||
+                             key.section == "precision";
+    const bool pace = (key.section == "data" && (key.name == "workers" || key.name == "cache")) ||
+                      key.full_name() == "train.max_minutes";
     if (key.scope_without(now) != nullptr) continue;
     if (!mathematics || pace || key.get(before) == key.get(now)) continue;
     changes.push_back(

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "launcher/config/nearest_name.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -197,6 +198,12 @@ void check_value(const ConfigKey& key, const ConfigValue& value, const std::stri
     throw Error(ErrorCode::kUnsupported, "{}: {} = {} is not available: {}; set it to {}", where,
                 key.full_name(), shortened(to_toml(value)), key.rule.missing_feature,
                 to_toml(key.get(JobConfig())));
+  }
+  if (!key.rule.words.empty()) {
+    const auto& word = std::get<std::string>(value);
+    throw Error(ErrorCode::kInvalidInput, "{}: {} = {} is out of range; did you mean \"{}\"? Allowed: {}",
+                where, key.full_name(), shortened(to_toml(value)), nearest_name(word, key.rule.words),
+                key.rule.text);
   }
   throw Error(ErrorCode::kInvalidInput, "{}: {} = {} is out of range{}; allowed: {}", where, key.full_name(),
               shortened(to_toml(value)), is_allowed(value) ? " in fp32, where it is " + to_toml(rounded) : "",

@@ -38,6 +38,9 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
           "Face's transformers, also of several shards, in fp32, fp16 or bf16. Empty: drawn from "
           "`train.seed`. "
           "A run that goes on from a checkpoint does not read it.")
+      .add("new_head", &M::new_head, any(),
+           "The layer that makes classes starts from `train.seed` although `init_from` has one: fine-tuning "
+           "for other classes. With `init_from`; for images, and for documents with `task` = classify.")
       .add("task", &M::task,
            "`mlm`: masked language modelling. `classify`: a class for each document, of `data.kind` = "
            "documents, "

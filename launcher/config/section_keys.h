@@ -83,7 +83,9 @@ class SectionKeys {
   SectionKeys& add(std::string name, T Section::*member, std::string help) {
     std::string all;
     for (const auto& entry : kWords<T>) all += fmt::format("{}\"{}\"", all.empty() ? "" : ", ", entry.word);
-    return add(std::move(name), member, std::move(all), std::move(help));
+    add(std::move(name), member, std::move(all), std::move(help));
+    for (const auto& entry : kWords<T>) keys_.back().rule.words.emplace_back(entry.word);
+    return *this;
   }
 
   template <IsWord T>

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 
@@ -48,6 +49,12 @@ std::string to_word(const Resume& resume) {
   return resume.kind == Resume::Kind::kCheckpoint ? resume.path : to_word(resume.kind);
 }
 
+std::string to_word(const TraceSteps& steps) {
+  if (steps.first == steps.last) return std::to_string(steps.first);
+  const std::string range = fmt::format("{}-{}", steps.first, steps.last);
+  return steps.every == 1 ? range : fmt::format("{}/{}", range, steps.every);
+}
+
 bool read_word(std::string_view word, PipelineCut& cut) {
   cut = {};
   if (read_word(word, cut.kind)) return true;
@@ -74,6 +81,21 @@ bool read_word(std::string_view word, Resume& resume) {
   resume = {};
   if (!read_word(word, resume.kind)) resume = {Resume::Kind::kCheckpoint, std::string(word)};
   return true;
+}
+
+bool read_word(std::string_view word, TraceSteps& steps) {
+  steps = {};
+  const auto dash = word.find('-'), slash = word.find('/');
+  constexpr std::int64_t kEnd = std::int64_t{1} << 31;
+  if (!read_number(word.substr(0, std::min(dash, slash)), steps.first) || steps.first >= kEnd) return false;
+  steps.last = steps.first;
+  if (dash == std::string_view::npos) return steps.first >= 0 && slash == dash;
+  const std::string_view rest = word.substr(dash + 1);
+  const auto end = rest.find('/');
+  if (!read_number(rest.substr(0, end), steps.last)) return false;
+  if (end != std::string_view::npos && !read_number(rest.substr(end + 1), steps.every)) return false;
+  return steps.first > 0 && steps.last >= steps.first && steps.last < kEnd && steps.every > 0 &&
+         steps.every < kEnd;
 }
 
 }  // namespace trireme

@@ -51,6 +51,21 @@ struct Resume {
   bool operator==(const Resume&) const = default;
 };
 
+/// The steps whose actions are timed.
+struct TraceSteps {
+  std::int64_t first = 0, last = 0;  // 0: none
+  std::int64_t every = 1;
+  bool operator==(const TraceSteps&) const = default;
+
+  bool has(std::int64_t step) const {
+    return first > 0 && step >= first && step <= last && (step - first) % every == 0;
+  }
+  bool is_one() const { return first > 0 && last - first < every; }
+};
+
+/// The GPUs whose sensors are read.
+enum class GpuSensorChoice : std::uint8_t { kJob, kAll, kNone };
+
 template <class T>
 struct Word {
   T value;
@@ -85,8 +100,14 @@ template <>
 inline constexpr auto kWords<ImageDataset::OnBadImage> = std::to_array<Word<ImageDataset::OnBadImage>>(
     {{ImageDataset::OnBadImage::kFail, "fail"}, {ImageDataset::OnBadImage::kSkip, "skip"}});
 template <>
-inline constexpr auto kWords<OptimizerConfig::Kind> = std::to_array<Word<OptimizerConfig::Kind>>(
-    {{OptimizerConfig::Kind::kAdamW, "adamw"}, {OptimizerConfig::Kind::kSgd, "sgd"}});
+inline constexpr auto kWords<OptimizerConfig::Kind> =
+    std::to_array<Word<OptimizerConfig::Kind>>({{OptimizerConfig::Kind::kAdamW, "adamw"},
+                                                {OptimizerConfig::Kind::kSgd, "sgd"},
+                                                {OptimizerConfig::Kind::kLion, "lion"},
+                                                {OptimizerConfig::Kind::kMuon, "muon"}});
+template <>
+inline constexpr auto kWords<MuonScale> = std::to_array<Word<MuonScale>>(
+    {{MuonScale::kOriginal, "original"}, {MuonScale::kMatchRmsAdamW, "match_rms_adamw"}});
 template <>
 inline constexpr auto kWords<LrSchedule::Kind> =
     std::to_array<Word<LrSchedule::Kind>>({{LrSchedule::Kind::kConstant, "constant"},
@@ -125,6 +146,9 @@ inline constexpr auto kWords<PipelineCut::Kind> =
                                             {PipelineCut::Kind::kBlocks, "blocks"},
                                             {PipelineCut::Kind::kMeasured, "measured"}});
 template <>
+inline constexpr auto kWords<GpuSensorChoice> = std::to_array<Word<GpuSensorChoice>>(
+    {{GpuSensorChoice::kJob, "job"}, {GpuSensorChoice::kAll, "all"}, {GpuSensorChoice::kNone, "none"}});
+template <>
 inline constexpr auto kWords<Reduction> =
     std::to_array<Word<Reduction>>({{Reduction::kCanonical, "canonical"}, {Reduction::kFast, "fast"}});
 template <>
@@ -155,6 +179,7 @@ std::string to_word(const PipelineCut& cut);           // "3, 6" of a list
 std::string to_word(const LossScaleChoice& choice);    // "1024"
 std::string to_word(const std::optional<int>& count);  // nothing: "auto"
 std::string to_word(const Resume& resume);
+std::string to_word(const TraceSteps& steps);  // "100", "100-200/20"
 
 /// Sets `value` to the value of `word`. False if it has none.
 template <HasWords T>
@@ -170,6 +195,7 @@ bool read_word(std::string_view word, PipelineCut& cut);
 bool read_word(std::string_view word, LossScaleChoice& choice);    // positive, also in fp32
 bool read_word(std::string_view word, std::optional<int>& count);  // 0 to 256
 bool read_word(std::string_view word, Resume& resume);
+bool read_word(std::string_view word, TraceSteps& steps);
 
 /// Throws Error(kInvalidInput) if the word has no value.
 template <class T>

@@ -12,8 +12,8 @@ namespace trireme {
 namespace {
 
 constexpr std::string_view kNames[] = {"bert"};
-constexpr std::string_view kKeys[] = {"from",  "task",  "classes", "size",    "layers",       "hidden",
-                                      "heads", "vocab", "seq_len", "dropout", "tensor_chunks"};
+constexpr std::string_view kKeys[] = {"from",   "task",  "new_head", "classes", "size",    "layers",
+                                      "hidden", "heads", "vocab",    "seq_len", "dropout", "tensor_chunks"};
 
 BertConfig sized(const ModelSection& model) {
   return model.size.empty() ? BertConfig{.vocab = 0} : bert_config_for_size(model.size);
@@ -82,6 +82,8 @@ ModelSection read_hf(const HfConfig& config) {
   model.heads = bert.heads;
   model.vocab = bert.vocab;
   model.seq_len = bert.seq_len;
+  model.classes = bert.classes;
+  if (bert.classes > 0) model.task = ModelTask::kClassify;
   return model;
 }
 
@@ -106,6 +108,7 @@ extern constexpr ModelFamily kBertFamily{.plural = "BERTs",
                                          .sizes = kBertSizes,
                                          .keys = kKeys,
                                          .data = kMaskedTokenData,
+                                         .class_head = "head.",
                                          .check = check,
                                          .fill_in = fill_in,
                                          .build = build,

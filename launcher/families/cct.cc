@@ -10,9 +10,19 @@ namespace trireme {
 namespace {
 
 constexpr std::string_view kNames[] = {"cct"};
-constexpr std::string_view kKeys[] = {"size",    "layers",           "hidden",          "heads",
-                                      "ffn",     "image_size",       "convs",           "classes",
-                                      "dropout", "stochastic_depth", "label_smoothing", "tensor_chunks"};
+constexpr std::string_view kKeys[] = {"size",
+                                      "layers",
+                                      "hidden",
+                                      "heads",
+                                      "ffn",
+                                      "image_size",
+                                      "convs",
+                                      "classes",
+                                      "new_head",
+                                      "dropout",
+                                      "stochastic_depth",
+                                      "label_smoothing",
+                                      "tensor_chunks"};
 
 CctConfig sized(const ModelSection& model) {
   return model.size.empty() ? CctConfig{.ffn = 0} : cct_config_for_size(model.size);
@@ -67,6 +77,7 @@ extern constexpr ModelFamily kCctFamily{.plural = "CCTs",
                                         .keys = kKeys,
                                         .data = kImageData,
                                         .has_class_logits = true,
+                                        .class_head = "head.fc.",
                                         .check = check,
                                         .fill_in = fill_in,
                                         .build = build,

@@ -2,9 +2,13 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "launcher/families/model_family.h"
 #include "launcher/train/run_checkpoint.h"
 #include "parallel/run/checkpoint_state.h"
+#include "runtime/adapter.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/hf_config.h"
 #include "runtime/checkpoint/hf_source.h"
@@ -33,6 +37,44 @@ void check_same_model(const ModelSection& model, const std::filesystem::path& fo
                   "the shape from there",
                   path, key, there.at(key).dump(), value.dump(), folder.string());
   }
+}
+
+NewHead new_head_of(const ModelSection& model) {
+  const std::string prefix(family_of(model).class_head);
+  if (model.new_head) return {.prefix = prefix, .when = NewHead::When::kAlways};
+  return {.prefix = model.task == ModelTask::kClassify ? prefix : ""};
+}
+
+/// Weights from before there were adapters, which begin anew.
+class WithNewAdapters final : public TensorSource {
+ public:
+  explicit WithNewAdapters(std::unique_ptr<TensorSource> weights) : weights_(std::move(weights)) {}
+
+  std::string place() const override { return weights_->place(); }
+  void check(std::span<const SafetensorsEntry> wanted) const override { weights_->check(wanted); }
+  bool is_new(const std::string& name) const override {
+    return is_adapter_name(name) || weights_->is_new(name);
+  }
+  void copy_floats(const std::string& name, std::uint64_t first, std::span<float> out) const override {
+    weights_->copy_floats(name, first, out);
+  }
+
+ private:
+  std::unique_ptr<TensorSource> weights_;
+};
+
+std::unique_ptr<TensorSource> open_file(const ModelSection& model, const std::filesystem::path& file,
+                                        const NewHead& new_head) {
+  auto weights = std::make_unique<SafetensorsSource>(file, new_head);
+  const bool has_adapters =
+      std::ranges::any_of(weights->file().tensors(), is_adapter_name, &SafetensorsTensor::name);
+  TRIREME_CHECK(
+      model.has_adapters() || !has_adapters,
+      "{} has low-rank adapters, and the job has none: give it the train.lora of the run that made them, or "
+      "take the merged model of `trireme export RUN --out FILE`",
+      weights->place());
+  if (!model.has_adapters() || has_adapters) return weights;
+  return std::make_unique<WithNewAdapters>(std::move(weights));
 }
 
 }  // namespace
@@ -70,15 +112,16 @@ HfModel hf_model_of(const ModelSection& model) {
 std::unique_ptr<TensorSource> open_initial_weights(const ModelSection& model) {
   const std::filesystem::path place = model.init_from;
   std::error_code error;
-  const std::string new_head = model.task == ModelTask::kClassify ? "head." : "";
-  if (!std::filesystem::is_directory(place, error))
-    return std::make_unique<SafetensorsSource>(place, new_head);
+  const NewHead new_head = new_head_of(model);
+  if (!std::filesystem::is_directory(place, error)) return open_file(model, place, new_head);
   if (std::filesystem::exists(place / Manifest::kFileName, error) ||
       std::filesystem::is_directory(place / "checkpoints", error)) {
-    return std::make_unique<SafetensorsSource>(open_checkpoint_or_run(place).folder / kModelFile, new_head);
+    return open_file(model, open_checkpoint_or_run(place).folder / kModelFile, new_head);
   }
   check_same_model(model, place);
-  return std::make_unique<HfSource>(place, hf_model_of(model), new_head);
+  auto weights = std::make_unique<HfSource>(place, hf_model_of(model), new_head);
+  if (!model.has_adapters()) return weights;
+  return std::make_unique<WithNewAdapters>(std::move(weights));
 }
 
 }  // namespace trireme

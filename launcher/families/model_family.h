@@ -31,6 +31,7 @@ struct ModelFamily {
   std::span<const std::string_view> keys;         // of [model], beside those of every family
   const DataModule& data;                         // what it is trained on
   bool has_class_logits = false;                  // whatever its task
+  std::string_view class_head = {};               // begins the names of the tensors that model.new_head draws
   bool writes_text = false;                       // `trireme sample`
   void (*check)(const ModelSection& model);       // throws Error(kInvalidInput) for keys that make no model
   void (*fill_in)(JobConfig& config);             // what a job leaves to the model's name and to its data

@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kKeys[] = {"classes", "label_smoothing"};
+constexpr std::string_view kKeys[] = {"classes", "new_head", "label_smoothing"};
 
 void fill_in(JobConfig& config) {
   const ResNetConfig published = *find_resnet_config(config.model.name);
@@ -36,6 +36,7 @@ extern constexpr ModelFamily kResNetFamily{.plural = "ResNets",
                                            .keys = kKeys,
                                            .data = kImageData,
                                            .has_class_logits = true,
+                                           .class_head = "fc.",
                                            .check = [](const ModelSection&) {},
                                            .fill_in = fill_in,
                                            .build = build,

@@ -1,14 +1,13 @@
 #include "launcher/host/arithmetic.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "kernels/backend.h"
 #include "launcher/build_info.h"
+#include "launcher/host/machine.h"
 #include "launcher/train/agreement.h"
 #include "parallel/comm/nccl.h"
 #include "parallel/plan/plan_text.h"
@@ -17,11 +16,6 @@ namespace trireme {
 namespace {
 
 constexpr const char* kCardFact = "GPU";
-
-std::string host_name() {
-  std::array<char, 256> name = {};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown host";
-}
 
 std::string value_of(const Arithmetic& facts, const std::string& name) {
   const auto found = facts.find(name);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <sstream>
@@ -158,6 +159,11 @@ std::string describe_idle_cores(const CoreCounts& cores, int num_local_ranks) {
 std::int64_t total_memory_bytes() {
   const std::int64_t machine = static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
   return std::min(machine, cgroup_memory_limit().value_or(machine));
+}
+
+std::string host_name() {
+  std::array<char, 256> name = {};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown host";
 }
 
 std::string cpu_model() {

@@ -52,6 +52,8 @@ void check_threads(const ParallelSection& section);
 /// Bytes of memory, of the machine or of the control group where that is less.
 std::int64_t total_memory_bytes();
 
+std::string host_name();
+
 /// "Intel Xeon ...", or empty where unknown.
 std::string cpu_model();
 

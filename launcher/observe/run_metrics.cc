@@ -19,8 +19,7 @@ void RunMetrics::step(const StepMetrics& metrics, double now_s) {
   state_.num_skipped_in_a_row = metrics.skipped ? state_.num_skipped_in_a_row + 1 : 0;
   state_.num_clipped += metrics.fp8_clipped.value_or(0);
   state_.sent_bytes += metrics.comm_bytes;
-  state_.data_wait_s += metrics.data_wait_ms / kSecondsPerMs;
-  state_.comm_wait_s += metrics.comm_wait_ms / kSecondsPerMs;
+  state_.phases.add(metrics.phases);
   show(/*may_wait=*/false);
 }
 
@@ -73,7 +72,9 @@ std::string RunMetrics::text_of(const State& state, double now_s) const {
              "Unix time at which this process was ready for its first step.", start_s_);
   write_training(text, state);
   write_time(text, state);
-  write_resources(text, state);
+  write_memory(text, state);
+  write_traffic(text, state);
+  write_checkpoints(text, state);
   write_goodput(text, state, now_s);
   return text.text();
 }
@@ -117,46 +118,84 @@ void RunMetrics::write_time(PrometheusText& text, const State& state) const {
   text.family("trireme_step_seconds", MetricType::kHistogram, "Duration of the steps of this process.")
       .sample(state.step_seconds);
   text.family("trireme_phase_seconds_total", kCounter,
-              "Seconds of rank 0 within steps (data_wait, exposed_communication) and between them "
-              "(evaluation, checkpoint).")
-      .sample(state.data_wait_s, {{"phase", "data_wait"}});
-  if (facts_.knows_exposed_comm) text.sample(state.comm_wait_s, {{"phase", "exposed_communication"}});
-  text.sample(state.eval_s, {{"phase", "evaluation"}}).sample(state.save_s, {{"phase", "checkpoint"}});
+              "Seconds of rank 0 within steps, and between them (checkpoint, evaluation).");
+  state.phases.visit([&](std::string_view phase, double seconds) {
+    if (phase != name(Phase::kCheckpoint)) text.sample(seconds, {{"phase", std::string(phase)}});
+  });
+  // Of all checkpoints, also of one whose step's successor has not ended.
+  text.sample(state.save_s, {{"phase", std::string(name(Phase::kCheckpoint))}})
+      .sample(state.eval_s, {{"phase", "evaluation"}});
   if (!state.last) return;
   const StepMetrics& last = *state.last;
   text.gauge("trireme_last_step_timestamp_seconds", "Unix time at the end of the last step.",
              state.last_step_s);
   text.gauge("trireme_last_step_seconds", "Duration of the last step.", last.step_ms / kSecondsPerMs);
-  text.family("trireme_last_step_phase_seconds", kGauge, "Of it in a phase, on rank 0.")
-      .sample(last.data_wait_ms / kSecondsPerMs, {{"phase", "data_wait"}});
-  if (facts_.knows_exposed_comm)
-    text.sample(last.comm_wait_ms / kSecondsPerMs, {{"phase", "exposed_communication"}});
-  text.gauge("trireme_" + facts_.throughput_unit + "_per_second", "Of the last step, over all ranks.",
-             last.throughput);
+  text.family("trireme_last_step_phase_seconds", kGauge,
+              "Of it in a phase, on rank 0; checkpoint: of saving one since the step before.");
+  last.phases.visit([&](std::string_view phase, double seconds) {
+    text.sample(seconds, {{"phase", std::string(phase)}});
+  });
+  write_rates(text, last);
+  write_ranks(text, last.rank_times);
 }
 
-void RunMetrics::write_resources(PrometheusText& text, const State& state) const {
+void RunMetrics::write_rates(PrometheusText& text, const StepMetrics& last) const {
+  text.gauge("trireme_" + facts_.throughput_unit + "_per_second", "Of the last step, over all ranks.",
+             last.throughput);
+  if (last.flops_per_s > 0)
+    text.gauge("trireme_model_flops_per_second",
+               "Floating-point operations that the mathematics of the last step needs, over its duration.",
+               last.flops_per_s);
+  if (facts_.peak_flops > 0)
+    text.gauge("trireme_peak_flops_per_second", "Of all ranks in a large product, measured at the start.",
+               facts_.peak_flops);
+  if (last.mfu)
+    text.gauge("trireme_mfu_ratio", "Of the last step: the first of these two over the second.", *last.mfu);
+}
+
+void RunMetrics::write_ranks(PrometheusText& text, const RankTimes& times) const {
+  if (!times.known()) return;
+  text.gauge("trireme_slowest_rank", "The rank that was busy longest in the last step.",
+             std::int64_t{times.slowest()});
+  text.gauge("trireme_slowest_rank_excess_seconds", "Its time above the median of the others.",
+             times.excess_ms() / kSecondsPerMs);
+  if (!times.is_listed()) return;
+  text.family("trireme_rank_busy_seconds", kGauge, "Of the last step, without waiting for other ranks.");
+  for (std::size_t rank = 0; rank < times.busy_ms().size(); ++rank)
+    text.sample(times.busy_ms()[rank] / kSecondsPerMs, {{"rank", std::to_string(rank)}});
+}
+
+void RunMetrics::write_memory(PrometheusText& text, const State& state) const {
   text.gauge("trireme_memory_predicted_peak_bytes", "Peak of rank 0 in a step, by the plan.",
              facts_.predicted_bytes);
   if (facts_.limit_bytes > 0)
     text.gauge("trireme_memory_limit_bytes", "What a rank may hold, without library workspaces.",
                facts_.limit_bytes);
-  if (state.last) {
-    const RankMemory& memory = state.last->memory;
-    text.family("trireme_memory_peak_bytes", kGauge,
-                "Peak in the last step of the rank that takes most, without library workspaces.")
-        .sample(memory.peak_bytes, {{"rank", std::to_string(memory.rank)}});
-    text.family("trireme_memory_category_peak_bytes", kGauge,
-                "The same by category: each has its peak at a moment of its own.");
-    for (int c = 0; c < kNumMemoryCategories; ++c) {
-      const auto category = static_cast<MemoryCategory>(c);
-      text.sample(memory.peak[category],
-                  {{"category", std::string(name(category))}, {"rank", std::to_string(memory.rank)}});
-    }
+  if (!state.last) return;
+  const RankMemory& memory = state.last->memory;
+  text.family("trireme_memory_peak_bytes", kGauge,
+              "Peak in the last step of the rank that takes most, without library workspaces.")
+      .sample(memory.peak_bytes, {{"rank", std::to_string(memory.rank)}});
+  text.family("trireme_memory_category_peak_bytes", kGauge,
+              "The same by category: each has its peak at a moment of its own.");
+  for (int c = 0; c < kNumMemoryCategories; ++c) {
+    const auto category = static_cast<MemoryCategory>(c);
+    text.sample(memory.peak[category],
+                {{"category", std::string(name(category))}, {"rank", std::to_string(memory.rank)}});
   }
+}
+
+void RunMetrics::write_traffic(PrometheusText& text, const State& state) const {
   text.counter("trireme_sent_bytes_total", "Sent by rank 0 in the steps of this process.", state.sent_bytes);
+  text.family("trireme_axis_sent_bytes_total", kCounter,
+              "The same by axis of the mesh: those of the plan, for each step.");
+  for (const auto& [axis, bytes] : facts_.sent_by_axis)
+    text.sample(bytes * state.step_seconds.count, {{"axis", axis}});
   text.family("trireme_planned_step_sent_bytes", kGauge, "Sent by rank 0 in a step, by the plan.");
   for (const auto& [axis, bytes] : facts_.sent_by_axis) text.sample(bytes, {{"axis", axis}});
+}
+
+void RunMetrics::write_checkpoints(PrometheusText& text, const State& state) const {
   text.counter("trireme_checkpoints_total", "Saved by this process.", state.num_checkpoints);
   if (state.num_checkpoints == 0) return;
   text.gauge("trireme_last_checkpoint_step", "The step of the newest of them.", state.checkpoint_step);

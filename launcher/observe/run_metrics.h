@@ -34,12 +34,12 @@ struct RunFacts {
   MetricLabels info;  // version, model, layout
   std::string throughput_unit = "tokens";
   std::int64_t resume_step = 0;
-  std::int64_t num_steps = 0;         // of the whole run
-  std::int64_t samples_per_step = 0;  // over all ranks
-  std::int64_t targets_per_step = 0;  // likewise
-  bool knows_exposed_comm = true;     // false: StepMetrics::comm_wait_ms is not measured on this device
-  std::int64_t predicted_bytes = 0;   // the peak of rank 0
-  std::int64_t limit_bytes = 0;       // of a rank; 0: none is known
+  std::int64_t num_steps = 0;                        // of the whole run
+  std::int64_t samples_per_step = 0;                 // over all ranks
+  std::int64_t targets_per_step = 0;                 // likewise
+  double peak_flops = 0;                             // FLOP/s of all ranks at their best; 0: not measured
+  std::int64_t predicted_bytes = 0;                  // the peak of rank 0
+  std::int64_t limit_bytes = 0;                      // of a rank; 0: none is known
   std::map<std::string, std::int64_t> sent_by_axis;  // of rank 0 in a step, by the plan
   std::optional<Restarts> restarts;                  // nothing: not under `trireme run`
 };
@@ -68,7 +68,8 @@ class RunMetrics {
     double last_step_s = 0;
     Histogram step_seconds;
     std::int64_t num_skipped = 0, num_skipped_in_a_row = 0, num_clipped = 0, sent_bytes = 0;
-    double data_wait_s = 0, comm_wait_s = 0, eval_s = 0, save_s = 0;
+    PhaseSeconds phases;  // sums
+    double eval_s = 0, save_s = 0;
     std::optional<std::pair<std::int64_t, EvalMetrics>> eval;
     std::int64_t num_checkpoints = 0, checkpoint_step = 0;
     double checkpoint_s = 0, last_save_s = 0;
@@ -77,7 +78,11 @@ class RunMetrics {
   std::string text_of(const State& state, double now_s) const;
   void write_training(PrometheusText& text, const State& state) const;
   void write_time(PrometheusText& text, const State& state) const;
-  void write_resources(PrometheusText& text, const State& state) const;
+  void write_rates(PrometheusText& text, const StepMetrics& last) const;
+  void write_ranks(PrometheusText& text, const RankTimes& times) const;
+  void write_memory(PrometheusText& text, const State& state) const;
+  void write_traffic(PrometheusText& text, const State& state) const;
+  void write_checkpoints(PrometheusText& text, const State& state) const;
   void write_goodput(PrometheusText& text, const State& state, double now_s) const;
 
   const RunFacts facts_;

@@ -6,7 +6,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "launcher/observe/machine_metrics.h"
 #include "launcher/observe/metrics_server.h"
 #include "launcher/observe/run_metrics.h"
 #include "launcher/observe/tensorboard_file.h"
@@ -17,10 +19,13 @@ namespace trireme {
 class RunMonitor {
  public:
   struct Options {
-    std::filesystem::path metrics_file;  // empty: none
-    std::string listen;                  // log.listen; empty: no server
-    std::filesystem::path tensorboard;   // the folder; empty: no event files
+    std::filesystem::path metrics_file;           // empty: none
+    std::string listen;                           // log.listen; empty: no server
+    std::filesystem::path tensorboard;            // the folder; empty: no event files
+    std::vector<Hyperparameter> hyperparameters;  // for TensorBoard
     RunFacts facts;
+    std::filesystem::path checkpoints;  // the folder, which may not be there yet
+    std::optional<std::vector<std::string>> pci_bus_ids = std::vector<std::string>{};  // MachineMetrics's
   };
   /// Throws Error(kInvalidInput) naming the key where a file or a server cannot be made.
   explicit RunMonitor(Options options);
@@ -41,13 +46,16 @@ class RunMonitor {
 
  private:
   void write_file(double now_s);
+  /// What the machine adds to the text of the run.
+  std::string with_machine(std::string text) const;
 
   Options options_;
   RunMetrics metrics_;
   double last_write_s_ = 0;
   bool warned_ = false, finished_ = false;
   std::optional<TensorBoardFile> tensorboard_;
-  std::unique_ptr<MetricsServer> server_;  // last: its thread reads metrics_
+  std::optional<MachineMetrics> machine_;
+  std::unique_ptr<MetricsServer> server_;  // last: its thread reads metrics_ and machine_
 };
 
 }  // namespace trireme

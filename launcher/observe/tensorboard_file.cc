@@ -10,58 +10,19 @@
 #include <cstring>
 #include <vector>
 
+#include "launcher/observe/wire_format.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 
 namespace trireme {
 namespace {
 
-static_assert(std::endian::native == std::endian::little,
-              "records are little-endian, and written as they are");
-
 // Fields of tensorboard's protocol messages.
 constexpr int kEventWallTime = 1, kEventStep = 2, kEventFileVersion = 3, kEventSummary = 5, kEventSession = 7;
 constexpr int kSessionStatus = 1, kSessionStart = 1;
-constexpr int kSummaryValue = 1, kValueTag = 1, kValueSimple = 2;
+constexpr int kSummaryValue = 1;
 
-template <class T>
-void append_bytes(std::string& to, T value) {
-  char bytes[sizeof value];
-  std::memcpy(bytes, &value, sizeof value);
-  to.append(bytes, sizeof value);
-}
-
-// Wire types of protocol buffers: https://protobuf.dev/programming-guides/encoding/
-void append_varint(std::string& to, std::uint64_t value) {
-  constexpr std::uint64_t kLow = 0x7f, kMore = 0x80;
-  for (; value > kLow; value >>= 7) to += static_cast<char>((value & kLow) | kMore);
-  to += static_cast<char>(value);
-}
-
-void append_key(std::string& to, int field, int wire_type) {
-  append_varint(to, static_cast<std::uint64_t>(field) << 3 | static_cast<std::uint64_t>(wire_type));
-}
-
-void append_integer(std::string& to, int field, std::int64_t value) {
-  append_key(to, field, 0);
-  append_varint(to, static_cast<std::uint64_t>(value));
-}
-
-void append_double(std::string& to, int field, double value) {
-  append_key(to, field, 1);
-  append_bytes(to, value);
-}
-
-void append_text(std::string& to, int field, std::string_view value) {
-  append_key(to, field, 2);
-  append_varint(to, value.size());
-  to += value;
-}
-
-void append_float(std::string& to, int field, float value) {
-  append_key(to, field, 5);
-  append_bytes(to, value);
-}
+constexpr std::size_t kStepsOfAHistogram = 100;
 
 std::array<std::uint32_t, 256> crc_table() {
   constexpr std::uint32_t kReversedPolynomial = 0x82f63b78;
@@ -89,7 +50,8 @@ std::uint32_t crc32c(std::string_view bytes) {
   return ~crc;
 }
 
-TensorBoardFile::TensorBoardFile(const std::filesystem::path& folder, double now_s, std::int64_t first_step) {
+TensorBoardFile::TensorBoardFile(const std::filesystem::path& folder, double now_s, std::int64_t first_step)
+    : last_step_(first_step - 1) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   // Readers take files in the order of their names, which begin with the time.
@@ -114,36 +76,62 @@ TensorBoardFile::~TensorBoardFile() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+void TensorBoardFile::write_hyperparameters(const std::vector<Hyperparameter>& hyperparameters,
+                                            double now_s) {
+  const std::string value = session_start_value(hyperparameters, now_s);
+  write_values(last_step_, {&value, 1}, now_s);
+}
+
 void TensorBoardFile::write_step(const StepMetrics& metrics, const std::string& throughput_unit,
                                  double now_s) {
-  const Scalar scalars[] = {{"train/loss", metrics.loss},
-                            {"train/lr", metrics.lr},
-                            {"train/grad_norm", metrics.grad_norm},
-                            {"train/loss_scale", metrics.loss_scale},
-                            {"train/skipped", metrics.skipped ? 1 : 0},
-                            {"time/step_ms", metrics.step_ms},
-                            {"time/data_wait_ms", metrics.data_wait_ms},
-                            {"time/comm_wait_ms", metrics.comm_wait_ms},
-                            {"time/" + throughput_unit + "_per_s", metrics.throughput},
-                            {"memory/peak_bytes", static_cast<double>(metrics.memory.peak_bytes)}};
-  write_scalars(metrics.step, scalars, now_s);
+  std::vector<std::string> values;
+  const auto add = [&](std::string_view tag, double number) { values.push_back(scalar_value(tag, number)); };
+  add("train/loss", metrics.loss);
+  add("train/lr", metrics.lr);
+  add("train/grad_norm", metrics.grad_norm);
+  add("train/loss_scale", metrics.loss_scale);
+  add("train/skipped", metrics.skipped ? 1 : 0);
+  add("time/step_ms", metrics.step_ms);
+  add("time/data_wait_ms", metrics.data_wait_ms);
+  add("time/comm_wait_ms", metrics.comm_wait_ms);
+  add("time/" + throughput_unit + "_per_s", metrics.throughput);
+  if (metrics.flops_per_s > 0) add("time/flops_per_s", metrics.flops_per_s);
+  if (metrics.mfu) add("time/mfu", *metrics.mfu);
+  metrics.phases.visit(
+      [&](std::string_view phase, double seconds) { add(fmt::format("phase_s/{}", phase), seconds); });
+  if (metrics.rank_times.known()) {
+    add("ranks/slowest_rank", metrics.rank_times.slowest());
+    add("ranks/slowest_excess_ms", metrics.rank_times.excess_ms());
+  }
+  add("memory/peak_bytes", static_cast<double>(metrics.memory.peak_bytes));
+  last_step_ = metrics.step;
+  if (metrics.step_ms > 0) step_ms_.push_back(metrics.step_ms);
+  if (step_ms_.size() >= kStepsOfAHistogram) values.push_back(take_histogram());
+  write_values(metrics.step, values, now_s);
 }
 
 void TensorBoardFile::write_eval(std::int64_t step, const EvalMetrics& metrics, double now_s) {
-  std::vector<Scalar> scalars = {{"eval/loss", metrics.loss}};
-  if (metrics.top1) scalars.emplace_back("eval/top1", *metrics.top1);
-  if (metrics.top5) scalars.emplace_back("eval/top5", *metrics.top5);
-  write_scalars(step, scalars, now_s);
+  std::vector<std::string> values = {scalar_value("eval/loss", metrics.loss)};
+  if (metrics.top1) values.push_back(scalar_value("eval/top1", *metrics.top1));
+  if (metrics.top5) values.push_back(scalar_value("eval/top5", *metrics.top5));
+  write_values(step, values, now_s);
 }
 
-void TensorBoardFile::write_scalars(std::int64_t step, std::span<const Scalar> scalars, double now_s) {
-  std::string summary, value, event;
-  for (const auto& [tag, number] : scalars) {
-    value.clear();
-    append_text(value, kValueTag, tag);
-    append_float(value, kValueSimple, static_cast<float>(number));
-    append_text(summary, kSummaryValue, value);
-  }
+void TensorBoardFile::write_end(SessionEnd end, double now_s) {
+  std::vector<std::string> values = {session_end_value(end, now_s)};
+  if (!step_ms_.empty()) values.push_back(take_histogram());
+  write_values(last_step_, values, now_s);
+}
+
+std::string TensorBoardFile::take_histogram() {
+  std::string value = histogram_value("time/step_ms_histogram", step_ms_);
+  step_ms_.clear();
+  return value;
+}
+
+void TensorBoardFile::write_values(std::int64_t step, std::span<const std::string> values, double now_s) {
+  std::string summary, event;
+  for (const std::string& value : values) append_text(summary, kSummaryValue, value);
   append_double(event, kEventWallTime, now_s);
   append_integer(event, kEventStep, step);
   append_text(event, kEventSummary, summary);

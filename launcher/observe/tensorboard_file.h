@@ -1,5 +1,6 @@
-// Scalars of a run as TensorBoard reads them: records of TensorFlow's TFRecord format, each an Event message.
-// https://www.tensorflow.org/tutorials/load_data/tfrecord, tensorboard/compat/proto/event.proto
+// A run as TensorBoard reads it, scalars, histograms and hyperparameters: records of TensorFlow's TFRecord
+// format, each an Event message. https://www.tensorflow.org/tutorials/load_data/tfrecord,
+// tensorboard/compat/proto/event.proto
 //
 // Each step's record goes to the system in one piece, so that a process that is killed leaves whole records,
 // and at most one that is cut off: readers stop before it. A run that goes on begins a file of its own, whose
@@ -11,8 +12,9 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <vector>
 
+#include "launcher/observe/tensorboard_values.h"
 #include "launcher/train/metrics.h"
 
 namespace trireme {
@@ -28,20 +30,26 @@ class TensorBoardFile {
   TensorBoardFile& operator=(const TensorBoardFile&) = delete;
   ~TensorBoardFile();
 
-  // Values are rounded to fp32, as the format has them. A record that cannot be written ends the file, with
-  // a warning; the run goes on.
+  // A record that cannot be written ends the file, with a warning; the run goes on.
+  void write_hyperparameters(const std::vector<Hyperparameter>& hyperparameters, double now_s);
+  /// Its scalars, and once in a hundred steps a histogram of their times.
   void write_step(const StepMetrics& metrics, const std::string& throughput_unit, double now_s);
   void write_eval(std::int64_t step, const EvalMetrics& metrics, double now_s);
+  /// The last record: the histogram of the steps that are left.
+  void write_end(SessionEnd end, double now_s);
 
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  using Scalar = std::pair<std::string, double>;
-  void write_scalars(std::int64_t step, std::span<const Scalar> scalars, double now_s);
+  std::string take_histogram();
+  /// `values`: written by tensorboard_values.h.
+  void write_values(std::int64_t step, std::span<const std::string> values, double now_s);
   void write_record(std::string_view event);
 
   std::filesystem::path path_;
   int fd_ = -1;  // -1: ended
+  std::int64_t last_step_ = 0;
+  std::vector<double> step_ms_;  // since the last histogram
 };
 
 }  // namespace trireme

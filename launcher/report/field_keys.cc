@@ -10,10 +10,11 @@ namespace {
 
 // Fields of EngineOptions whose key is not their name in [parallel].
 constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
-    {"pipeline.stages", "parallel.pipeline"}, {"pipeline.schedule", "parallel.schedule"},
-    {"pipeline.chunks", "parallel.chunks"},   {"pipeline.cut", "parallel.pipeline_cut"},
-    {"micro_batch", "train.micro_batch"},     {"global_batch", "train.global_batch"},
-    {"data_cache_bytes", "data.cache"},
+    {"pipeline.stages", "parallel.pipeline"},    {"pipeline.schedule", "parallel.schedule"},
+    {"pipeline.chunks", "parallel.chunks"},      {"pipeline.cut", "parallel.pipeline_cut"},
+    {"micro_batch", "train.micro_batch"},        {"global_batch", "train.global_batch"},
+    {"data_cache_bytes", "data.cache"},          {"ema", "train.ema"},
+    {"verify_state", "checkpoint.verify_every"},
 };
 
 // Fields of other structs that messages name, as they stand there.

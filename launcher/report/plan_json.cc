@@ -99,6 +99,21 @@ Json fit_json(const JobFit& fit) {
   return json;
 }
 
+Json time_json(const PlanTime& time) {
+  return {{"cluster", time.cluster},
+          {"device", time.device},
+          {"step_ms", time.price.step_ms},
+          {"samples_per_s", time.samples_per_s},
+          {"tokens_per_s", time.tokens_per_s},
+          {"mfu", time.price.mfu},
+          {"compute_ms", time.price.compute_ms},
+          {"bubble_share", time.price.bubble_share},
+          {"exposed_communication_ms", time.price.exposed_ms},
+          {"steps", time.steps},
+          {"hours", time.hours},
+          {"cost", time.cost}};
+}
+
 }  // namespace
 
 std::string to_json(const PlanReport& report) {
@@ -113,34 +128,36 @@ std::string to_json(const PlanReport& report) {
                       {"time_share", chunk.time_share},
                       {"peak_bytes", chunk.peak_bytes}});
   }
-  const Json json = {{"ranks", report.num_ranks},
-                     {"precision", to_word(report.config.precision.mode)},
-                     {"parameters", report.num_parameters},
-                     {"global_batch", report.config.train.global_batch},
-                     {"micro_batch", report.config.train.micro_batch},
-                     {"zero", report.config.parallel.zero},
-                     {"accumulate_unsharded", *report.config.parallel.accumulate_unsharded},
-                     {"keep_gathered", *report.config.parallel.keep_gathered},
-                     {"recompute_every", report.config.parallel.recompute_every},
-                     {"recompute", to_word(report.config.parallel.recompute)},
-                     {"reduction", to_word(report.config.parallel.reduction)},
-                     {"exchange", word_of(report.exchange)},
-                     {"exchange_note", report.exchange.why_flat},
-                     {"tensor_warning", report.tensor_warning},
-                     {"places", places_json(report)},
-                     {"pipeline", report.config.parallel.pipeline},
-                     {"tensor", report.config.parallel.tensor},
-                     {"schedule", to_word(report.config.parallel.schedule)},
-                     {"stages", chunks},
-                     {"pipeline_cut", to_word(report.config.parallel.pipeline_cut)},
-                     {"cut_note", report.cut_note},
-                     {"time_shares", describe_time_source(report)},
-                     {"bubble_share", report.bubble_share},
-                     {"note", report.note},
-                     {"context", report.context},
-                     {"units", report.unit_names},
-                     {"fit", fit_json(report.fit)},
-                     {"groups", groups}};
+  Json json = {{"ranks", report.num_ranks},
+               {"precision", to_word(report.config.precision.mode)},
+               {"parameters", report.num_parameters},
+               {"global_batch", report.config.train.global_batch},
+               {"micro_batch", report.config.train.micro_batch},
+               {"zero", report.config.parallel.zero},
+               {"accumulate_unsharded", *report.config.parallel.accumulate_unsharded},
+               {"keep_gathered", *report.config.parallel.keep_gathered},
+               {"recompute_every", report.config.parallel.recompute_every},
+               {"recompute", to_word(report.config.parallel.recompute)},
+               {"reduction", to_word(report.config.parallel.reduction)},
+               {"exchange", word_of(report.exchange)},
+               {"exchange_note", report.exchange.why_flat},
+               {"tensor_warning", report.tensor_warning},
+               {"places", places_json(report)},
+               {"pipeline", report.config.parallel.pipeline},
+               {"tensor", report.config.parallel.tensor},
+               {"sequence", report.config.parallel.sequence},
+               {"schedule", to_word(report.config.parallel.schedule)},
+               {"stages", chunks},
+               {"pipeline_cut", to_word(report.config.parallel.pipeline_cut)},
+               {"cut_note", report.cut_note},
+               {"time_shares", describe_time_source(report)},
+               {"bubble_share", report.bubble_share},
+               {"note", report.note},
+               {"context", report.context},
+               {"units", report.unit_names},
+               {"fit", fit_json(report.fit)},
+               {"groups", groups}};
+  if (report.time) json["time"] = time_json(*report.time);
   return json.dump(1) + "\n";
 }
 

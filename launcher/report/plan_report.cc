@@ -82,7 +82,8 @@ MemoryLimit planned_limit(const JobConfig& config, int num_ranks, int ranks_per_
 }
 
 PlanReport make_plan_report(const JobConfig& given, int num_ranks, int ranks_per_machine,
-                            const BlockProfile* profile, const MeasuredCard* card) {
+                            const BlockProfile* profile, const MeasuredCard* card,
+                            const ClusterChoice* cluster) {
   const BatchLayout batch = batch_layout(given, num_ranks);
   const auto blocks = build_blocks(given.model);
   const MemoryLimit limit = planned_limit(given, num_ranks, ranks_per_machine, card);
@@ -95,7 +96,7 @@ PlanReport make_plan_report(const JobConfig& given, int num_ranks, int ranks_per
                     .num_ranks = num_ranks,
                     .num_parameters = engine->layout().num_parameters,
                     .note = card == nullptr ? note_on_device(config) : "",
-                    .context = card == nullptr ? "" : describe_context(*card),
+                    .context = card == nullptr || card->context_bytes == 0 ? "" : describe_context(*card),
                     .accumulation = describe_accumulation(job.options, num_ranks),
                     .hosts = engine->hosts(),
                     .exchange = engine->exchange(),
@@ -118,6 +119,7 @@ PlanReport make_plan_report(const JobConfig& given, int num_ranks, int ranks_per
   const auto largest = std::ranges::max_element(
       report.groups, {}, [](const RankGroupReport& group) { return group.prediction.memory.device_peak; });
   report.fit = fit_memory(job, largest->prediction, limit);
+  if (cluster != nullptr) report.time = plan_time(config, job, report.plan, *cluster);
   report.other_accumulations = other_accumulations(report, blocks, job.options, largest->ranks[0]);
   return report;
 }

@@ -2,6 +2,7 @@
 // action; and how it says so in short (see plan_details.h for the rest).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "launcher/host/measured_card.h"
 #include "launcher/report/block_profile.h"
 #include "launcher/report/pipeline_report.h"
+#include "launcher/report/plan_time.h"
 #include "launcher/train/memory_fit.h"
 #include "parallel/foresee/predict.h"
 #include "parallel/layout/model_layout.h"
@@ -48,6 +50,7 @@ struct PlanReport {
   std::vector<RankGroupReport> groups;
   JobFit fit;                                           // of the group that needs most
   std::vector<AccumulationReport> other_accumulations;  // those that make a difference
+  std::optional<PlanTime> time;                         // on a described cluster
 };
 
 /// Plans, validates and predicts a step of a resolved job on `num_ranks` ranks; allocates nothing of the
@@ -55,9 +58,11 @@ struct PlanReport {
 /// `ranks_per_machine` ranks share; 0: all of them. Throws Error(kInvalidInput) for a batch that does not
 /// divide, and for more ranks per machine than ranks.
 /// With a `card` a rank of a job for cuda may use that one's memory, less context and libraries.
+/// With a `cluster` the step is timed on it, too.
 /// The stages' shares of the time are those of `profile`; null: of the arithmetic (see block_work.h).
 PlanReport make_plan_report(const JobConfig& config, int num_ranks, int ranks_per_machine = 0,
-                            const BlockProfile* profile = nullptr, const MeasuredCard* card = nullptr);
+                            const BlockProfile* profile = nullptr, const MeasuredCard* card = nullptr,
+                            const ClusterChoice* cluster = nullptr);
 
 /// It is not known yet where the ranks will run: the source says what is assumed.
 MemoryLimit planned_limit(const JobConfig& config, int num_ranks, int ranks_per_machine,

@@ -37,6 +37,7 @@ std::string describe_layout(const PlanReport& report) {
     if (stages > 1) text += fmt::format("{} stages x ", stages);
     text += plural(data, "data rank");
     if (tensor > 1) text += fmt::format(" x {} tensor ranks", tensor);
+    if (job.parallel.sequence) text += " that share the sequence";
     if (stages > 1) text += fmt::format(", schedule {}", to_word(job.parallel.schedule));
     if (job.parallel.chunks > 1) text += fmt::format(" with {} chunks a stage", job.parallel.chunks);
   } else if (data > 1) {
@@ -71,10 +72,10 @@ std::string describe_ranks(const Mesh& mesh) {
 
 std::string describe_step(const PlanReport& report) {
   const TrainSection& train = report.config.train;
-  const std::int64_t data = report.plan.mesh.size(Axis::kData);
-  const std::int64_t count = train.global_batch / train.micro_batch / data;
-  return fmt::format("step: {}; {} micro-batch{} of {}{}", plural(train.global_batch, "sample"), count,
-                     count == 1 ? "" : "es", train.micro_batch, data > 1 ? " on each data rank" : "");
+  const BatchLayout batch = batch_layout(report.config, report.num_ranks);
+  return fmt::format("step: {}; {} micro-batch{} of {}{}", plural(train.global_batch, "sample"),
+                     num_accumulated(batch), batch.per_rank() == 1 ? "" : "es", train.micro_batch,
+                     batch.data_ranks > 1 ? " on each data rank" : "");
 }
 
 /// "0-4, 9" and, of one chunk, the names of its first and last block.
@@ -195,6 +196,7 @@ std::string to_text(const PlanReport& report) {
        {describe_exchange(placement, job.parallel.exchange, report.exchange), report.tensor_warning}) {
     if (!line.empty()) text += wrapped(line);
   }
+  if (report.time) text += to_text(*report.time);
   if (!report.note.empty()) text += wrapped(report.note);
   if (!report.context.empty()) text += wrapped(report.context);
   const std::string hosts = describe_hosts(placement);

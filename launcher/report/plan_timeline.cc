@@ -4,6 +4,8 @@
 
 #include "launcher/report/timeline_svg.h"
 #include "launcher/report/timeline_trace.h"
+#include "launcher/train/accumulation.h"
+#include "launcher/train/build.h"
 #include "launcher/train/output_folder.h"
 #include "parallel/foresee/plan_simulate.h"
 #include "runtime/base/error.h"
@@ -13,11 +15,11 @@ namespace {
 
 std::string title_of(const PlanReport& report) {
   const JobConfig& job = report.config;
-  const std::int64_t stages = job.parallel.pipeline, data = report.num_ranks / stages;
+  const std::int64_t stages = job.parallel.pipeline;
   return fmt::format(
       "{}{} rank(s), {} micro-batch(es)",
       stages > 1 ? fmt::format("{}: {} stages on ", to_word(job.parallel.schedule), stages) : "",
-      report.num_ranks, job.train.global_batch / job.train.micro_batch / data);
+      report.num_ranks, num_accumulated(batch_layout(job, report.num_ranks)));
 }
 
 }  // namespace
@@ -32,12 +34,15 @@ Timeline plan_timeline(const PlanReport& report, const BlockProfile& profile, do
   return simulate_plan(report.plan, {.blocks = profile.blocks, .send_ms = send_ms});
 }
 
+std::string describe_source(const BlockProfile& profile) {
+  return fmt::format("block times on {}, {} thread(s), {}, micro-batches of {}", profile.device,
+                     profile.threads, profile.precision, profile.micro_batch);
+}
+
 void write_timeline(const std::filesystem::path& file, const Timeline& timeline, const PlanReport& report,
-                    const BlockProfile& profile) {
+                    const std::string& source) {
   check_timeline_name(file);
-  const std::string note =
-      fmt::format("Simulated from block times on {}, {} thread(s), {}, micro-batches of {}", profile.device,
-                  profile.threads, profile.precision, profile.micro_batch);
+  const std::string note = "Simulated from " + source;
   write_text_file(file, file.extension() == ".svg"
                             ? to_svg(merge_neighbours(timeline), title_of(report), note)
                             : to_chrome_trace(timeline));

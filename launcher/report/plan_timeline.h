@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "launcher/report/block_profile.h"
 #include "launcher/report/plan_report.h"
@@ -15,8 +16,12 @@ void check_timeline_name(const std::filesystem::path& file);
 /// The step of all ranks with the times of `profile`, and sends that take `send_ms`.
 Timeline plan_timeline(const PlanReport& report, const BlockProfile& profile, double send_ms);
 
-/// Writes a picture (.svg) or a trace-event file (.json), whole or not at all.
+/// "block times on cpu, 2 thread(s), fp32, micro-batches of 4".
+std::string describe_source(const BlockProfile& profile);
+
+/// Writes a picture (.svg) or a trace-event file (.json), whole or not at all; the picture names the source
+/// of its times.
 void write_timeline(const std::filesystem::path& file, const Timeline& timeline, const PlanReport& report,
-                    const BlockProfile& profile);
+                    const std::string& source);
 
 }  // namespace trireme

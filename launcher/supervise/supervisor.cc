@@ -112,10 +112,24 @@ std::vector<std::string> Supervisor::command(int num_ranks) const {
   words.insert(words.end(), {"-np", std::to_string(num_ranks), fs::read_symlink("/proc/self/exe").string(),
                              "train", options_.job, "--out", out_.root.string()});
   for (const std::string& one : options_.overrides) words.insert(words.end(), {"--set", one});
+  if (options_.config.train.max_minutes > 0)
+    words.insert(words.end(), {"--set", fmt::format("train.max_minutes={}", std::max(1e-6, minutes_left()))});
   // A start from a named checkpoint, or from step 0, is the first attempt's only.
   const bool again = history_.attempts().size() > 1 && CheckpointStore(out_.checkpoints()).holds_any();
   if (again) words.insert(words.end(), {"--set", "checkpoint.resume=auto"});
   return words;
+}
+
+double Supervisor::minutes_left() const {
+  return options_.config.train.max_minutes - Seconds(Clock::now() - start_).count() / 60;
+}
+
+// A job that stops on its own has seen its limit; one that fails may leave too little for another attempt.
+bool Supervisor::time_is_up() const {
+  if (options_.config.train.max_minutes == 0) return false;
+  const bool stopped =
+      history_.attempts().back().end->exit_code == static_cast<int>(ExitCode::kStopped) && !growing_;
+  return stopped || minutes_left() <= 0;
 }
 
 bool Supervisor::may_grow(const Attempt& attempt) {
@@ -216,8 +230,8 @@ ExitCode Supervisor::run() {
   int num_ranks = choose_ranks_now();
   while (true) {
     run_attempt(num_ranks);
-    Decision decision = decide(history_.attempts(),
-                               {.max_restarts = options_.max_restarts, .stop_requested = num_signals_ > 0});
+    Decision decision = decide(history_.attempts(), {.max_restarts = options_.max_restarts,
+                                                     .stop_requested = num_signals_ > 0 || time_is_up()});
     if (decision.kind != Decision::Kind::kRestart) return finish(decision);
     history_.note("restart", decision.reason);
     say(fmt::format("{}; again in {:.1f} s", decision.reason, Seconds(decision.delay).count()));

@@ -8,6 +8,7 @@
 // in every action of a step.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -57,6 +58,9 @@ class Supervisor {
   void watch(JobProcess& job, const Attempt& attempt, const std::filesystem::path& log);
   void react_to_signals(const JobProcess& job);
   bool may_grow(const Attempt& attempt);
+  /// Of train.max_minutes, which is 0 where there is no limit.
+  double minutes_left() const;
+  bool time_is_up() const;
   bool wait(std::chrono::milliseconds delay);
   ExitCode finish(const Decision& decision);
 
@@ -65,6 +69,7 @@ class Supervisor {
   std::unique_ptr<Lease> lease_;
   History history_;
   SignalInbox inbox_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   int num_signals_ = 0;
   int seen_slots_ = 0;    // that did not make more ranks possible
   bool growing_ = false;  // the attempt was told to stop for that

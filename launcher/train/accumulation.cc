@@ -55,6 +55,11 @@ JobConfig with_accumulation(JobConfig config, const std::shared_ptr<const BlockL
   return config;
 }
 
+std::string num_accumulated(const BatchLayout& batch) {
+  return batch.is_even() ? fmt::format("{}", batch.per_rank())
+                         : fmt::format("{} or {}", batch.per_rank() - 1, batch.per_rank());
+}
+
 std::string describe_accumulation(const EngineOptions& options, int num_ranks) {
   if (!has_gradients_to_keep(options, num_ranks)) return "";
   std::string text = fmt::format("gradients are reduced {}",

@@ -23,4 +23,7 @@ JobConfig with_accumulation(JobConfig config, const std::shared_ptr<const BlockL
 /// both keys make no difference.
 std::string describe_accumulation(const EngineOptions& options, int num_ranks);
 
+/// Micro-batches of a data rank: "3", or "2 or 3" where they are unequally many.
+std::string num_accumulated(const BatchLayout& batch);
+
 }  // namespace trireme

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "launcher/families/model_family.h"
+#include "launcher/train/lora.h"
 #include "launcher/train/parameter_patterns.h"
 #include "parallel/foresee/block_work.h"
 #include "parallel/foresee/stage_cut.h"
@@ -21,7 +22,8 @@ OptimizerConfig optimizer_config(const OptimizerSection& section) {
           .beta2 = static_cast<float>(section.betas[1]),
           .epsilon = static_cast<float>(section.epsilon),
           .momentum = static_cast<float>(section.momentum),
-          .nesterov = section.nesterov};
+          .nesterov = section.nesterov,
+          .muon_scale = section.adjust_lr};
 }
 
 LossScaleConfig loss_scale_config(const PrecisionSection& section) {
@@ -53,11 +55,16 @@ JobConfig resolve(JobConfig config) {
       config.parallel.pipeline > 1 && config.parallel.pipeline_cut.kind != PipelineCut::Kind::kMeasured;
   if (cuts) pipeline_cut(config, *build_blocks(config.model));  // refuses what cannot be cut
   if (!parameter_rules(config).empty()) check_patterns(config, *build_blocks(config.model));
+  if (config.optimizer.name == OptimizerConfig::Kind::kMuon) {
+    check_matrices(config, *build_blocks(config.model));
+  }
   return config;
 }
 
 std::shared_ptr<const BlockList> build_blocks(const ModelSection& model) {
-  return std::make_shared<const BlockList>(family_of(model).build(model));
+  BlockList blocks = family_of(model).build(model);
+  if (model.has_adapters()) add_adapters(blocks, model);
+  return std::make_shared<const BlockList>(std::move(blocks));
 }
 
 std::vector<int> pipeline_cut(const JobConfig& config, const BlockList& blocks) {
@@ -109,6 +116,7 @@ EngineOptions engine_options(const JobConfig& config, const BlockList& blocks) {
           .seed = static_cast<std::uint64_t>(config.train.seed),
           .optimizer = optimizer_config(config.optimizer),
           .rules = parameter_rules(config),
+          .ema = static_cast<float>(config.train.ema),
           .grad_clip = static_cast<float>(config.optimizer.grad_clip),
           .reduction = config.parallel.reduction,
           .exchange = config.parallel.exchange,
@@ -128,10 +136,12 @@ EngineOptions engine_options(const JobConfig& config, const BlockList& blocks) {
                        .chunks = static_cast<int>(config.parallel.chunks),
                        .cut = pipeline_cut(config, blocks)},
           .tensor = static_cast<int>(config.parallel.tensor),
+          .sequence = config.parallel.sequence,
           .sample = sample_spec(config),
           .timeout_s = config.parallel.timeout_s,
           .precision = build_precision(config.precision),
-          .loss_scale = loss_scale_config(config.precision)};
+          .loss_scale = loss_scale_config(config.precision),
+          .verify_state = config.checkpoint.verify_every > 0};
 }
 
 LrSchedule lr_schedule(const JobConfig& config) {

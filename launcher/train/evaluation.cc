@@ -75,7 +75,9 @@ EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options) {
   }
   const std::int64_t sample_targets = options.dataset->targets_per_sample();
   const std::int64_t num_targets = options.dataset->num_sequential_targets(0, options.num_samples);
-  EvalMetrics metrics{.loss = engine.evaluate(source, options.num_samples, num_targets, observe)};
+  EvalMetrics metrics{
+      .loss = engine.evaluate(source, options.num_samples, num_targets, observe, options.weights),
+      .of_averages = options.weights == Weights::kAverages};
   metrics.num_samples = options.num_samples;
   if (!options.counts_top_k) return metrics;
   if (engine.groups().coord()[Axis::kTensor] > 0) mine = {};  // tensor ranks see the same logits

@@ -13,7 +13,8 @@ struct EvaluationOptions {
   std::shared_ptr<const Dataset> dataset;
   std::int64_t num_samples = 0;  // the first ones
   int workers = 1;               // threads that read ahead
-  bool counts_top_k = false;     // of the classes, or of the next tokens
+  Weights weights = Weights::kParameters;
+  bool counts_top_k = false;  // of the classes, or of the next tokens
 };
 
 /// The samples of `data` that an evaluation of the job reads, one by one.

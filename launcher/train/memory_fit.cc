@@ -16,8 +16,8 @@ std::string nothing_fits(const JobFit& fit) {
   const std::string with =
       s.changes.empty() ? "in the smallest layout" : "with " + describe_as_keys(s.changes);
   std::string text = fmt::format(
-      "no larger parallel.zero, recompute, larger parallel.tensor (up to model.tensor_chunks), smaller "
-      "train.micro_batch or more ranks (up to one a sample and tensor place of "
+      "no larger parallel.zero, parallel.sequence, recompute, larger parallel.tensor (up to "
+      "model.tensor_chunks), smaller train.micro_batch or more ranks (up to one a sample and tensor place of "
       "train.global_batch = {}) make it fit: even {} a rank needs {}, in {}",
       fit.global_batch, with, format_bytes(s.peak_bytes), s.action);
   if (!s.block.empty()) {

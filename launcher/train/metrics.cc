@@ -91,6 +91,16 @@ void MetricsWriter::write_step(const StepMetrics& metrics) {
                {"peak_bytes", metrics.memory.peak_bytes},
                {"peak_rank", metrics.memory.rank},
                {"memory", memory}};
+  Json phases;
+  metrics.phases.visit([&](std::string_view phase, double seconds) { phases[std::string(phase)] = seconds; });
+  if (!phases.is_null()) line["phase_s"] = phases;
+  if (metrics.flops_per_s > 0) line["flops_per_s"] = metrics.flops_per_s;
+  if (metrics.mfu) line["mfu"] = *metrics.mfu;
+  if (metrics.rank_times.known()) {
+    line["slowest_rank"] = metrics.rank_times.slowest();
+    line["slowest_excess_ms"] = metrics.rank_times.excess_ms();
+  }
+  if (metrics.rank_times.is_listed()) line["rank_step_ms"] = metrics.rank_times.busy_ms();
   if (metrics.fp8_clipped) line["fp8_clipped"] = *metrics.fp8_clipped;
   if (!metrics.state_hash.empty()) line["state_hash"] = metrics.state_hash;
   write_line(line.dump());
@@ -100,6 +110,7 @@ void MetricsWriter::write_eval(std::int64_t step, const EvalMetrics& metrics) {
   Json line = {{"step", step}, {"eval_loss", metrics.loss}};
   if (metrics.top1) line["eval_top1"] = *metrics.top1;
   if (metrics.top5) line["eval_top5"] = *metrics.top5;
+  if (metrics.of_averages) line["eval_weights"] = "ema";
   write_line(line.dump());
 }
 

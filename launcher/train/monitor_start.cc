@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "launcher/config/config_keys.h"
 #include "launcher/observe/metrics_file.h"
 #include "launcher/report/plan_details.h"
 #include "launcher/supervise/history.h"
@@ -56,11 +57,50 @@ RunFacts facts_of(const TrainingRun& run, const RunSummary& summary) {
           .num_steps = run.num_steps(),
           .samples_per_step = global_batch,
           .targets_per_step = global_batch * run.data.train->targets_per_sample(),
-          .knows_exposed_comm = traits(run.options.device.type).host_memory,
+          .peak_flops = run.peak_flops,
           .predicted_bytes = run.prediction.memory.peak_total,
           .limit_bytes = memory_limit(config, run.options.device, run.options.launch.num_local_ranks).bytes,
           .sent_by_axis = sent_by_axis(run.prediction),
           .restarts = restarts_before(run)};
+}
+
+struct AsHyperparameter {
+  std::variant<bool, double, std::string> operator()(bool value) const { return value; }
+  std::variant<bool, double, std::string> operator()(std::int64_t value) const {
+    return static_cast<double>(value);
+  }
+  std::variant<bool, double, std::string> operator()(double value) const { return value; }
+  std::variant<bool, double, std::string> operator()(const std::string& value) const { return value; }
+  std::variant<bool, double, std::string> operator()(const auto& list) const { return to_toml(list); }
+};
+
+/// The keys that have an effect on what is learned, or how fast.
+std::vector<Hyperparameter> hyperparameters_of(const JobConfig& config) {
+  std::vector<Hyperparameter> found;
+  for (const ConfigKey& key : config_keys()) {
+    const bool is_outcome = key.section == "log" || key.section == "checkpoint";
+    if (is_outcome || key.scope_without(config) != nullptr) continue;
+    found.emplace_back(key.full_name(), std::visit(AsHyperparameter(), key.get(config)));
+  }
+  return found;
+}
+
+/// See LogSection::gpus.
+std::optional<std::vector<std::string>> gpus_of(const TrainingRun& run) {
+  std::vector<std::string> pci_bus_ids;
+  switch (run.options.config.log.gpus) {
+    case GpuSensorChoice::kAll:
+      return std::nullopt;
+    case GpuSensorChoice::kNone:
+      break;
+    case GpuSensorChoice::kJob:
+      const Backend& backend = backend_for(run.options.device.type);
+      if (backend.examine_devices == nullptr) break;
+      for (const DeviceReport::Card& card : backend.examine_devices().devices) {
+        if (!card.pci_bus_id.empty()) pci_bus_ids.push_back(card.pci_bus_id);
+      }
+  }
+  return pci_bus_ids;
 }
 
 }  // namespace
@@ -73,7 +113,10 @@ std::unique_ptr<RunMonitor> start_monitor(const TrainingRun& run, const RunSumma
                                                                  : metrics_file(log.prometheus, run.out.root),
                           .listen = log.listen,
                           .tensorboard = log.tensorboard ? run.out.tensorboard() : std::filesystem::path(),
-                          .facts = facts_of(run, summary)});
+                          .hyperparameters = hyperparameters_of(run.options.config),
+                          .facts = facts_of(run, summary),
+                          .checkpoints = std::filesystem::absolute(run.out.checkpoints()),
+                          .pci_bus_ids = gpus_of(run)});
   if (monitor->server() && !monitor->server()->is_loopback()) {
     log_warning(fmt::format(
         "log.listen = \"{}\": whoever reaches this address can read the metrics of the run, without a "

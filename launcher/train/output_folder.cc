@@ -9,6 +9,22 @@
 
 namespace trireme {
 
+namespace {
+
+std::string trace_stem(std::optional<std::int64_t> step) {
+  return step ? fmt::format("trace-{:06}", *step) : "trace";
+}
+
+}  // namespace
+
+std::filesystem::path OutputFolder::trace_json(std::optional<std::int64_t> step) const {
+  return root / (trace_stem(step) + ".json");
+}
+
+std::filesystem::path OutputFolder::trace_svg(std::optional<std::int64_t> step) const {
+  return root / (trace_stem(step) + ".svg");
+}
+
 OutputFolder prepare_output_folder(const std::filesystem::path& root) {
   std::error_code error;
   std::filesystem::create_directories(root, error);

@@ -1,7 +1,9 @@
 // The folder that a run writes: created, and proved writable before step 1.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 
 #include "runtime/base/atomic_file.h"
 
@@ -13,8 +15,9 @@ struct OutputFolder {
   std::filesystem::path config() const { return root / "config.toml"; }
   std::filesystem::path metrics() const { return root / "metrics.jsonl"; }
   std::filesystem::path summary() const { return root / "summary.json"; }
-  std::filesystem::path trace_json() const { return root / "trace.json"; }
-  std::filesystem::path trace_svg() const { return root / "trace.svg"; }
+  // Of the only traced step, or of one of several.
+  std::filesystem::path trace_json(std::optional<std::int64_t> step) const;
+  std::filesystem::path trace_svg(std::optional<std::int64_t> step) const;
   std::filesystem::path tensorboard() const { return root / "tensorboard"; }
   std::filesystem::path checkpoints() const { return root / "checkpoints"; }
 };

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "launcher/config/nearest_name.h"
+#include "launcher/train/lora.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -24,6 +25,8 @@ int distance_to_parts(std::string_view text, std::string_view name) {
   return least;
 }
 
+}  // namespace
+
 std::string nearest_parameter(const std::string& pattern, const std::vector<std::string>& names) {
   std::string text = pattern;
   std::erase_if(text, [](char c) { return c == '*' || c == '?'; });
@@ -31,6 +34,8 @@ std::string nearest_parameter(const std::string& pattern, const std::vector<std:
   return *std::ranges::min_element(names, {},
                                    [&](const std::string& name) { return distance_to_parts(text, name); });
 }
+
+namespace {
 
 void check_pattern(const std::string& key, const std::string& pattern,
                    const std::vector<std::string>& names) {
@@ -45,6 +50,7 @@ void check_pattern(const std::string& key, const std::string& pattern,
 
 ParameterRules parameter_rules(const JobConfig& config) {
   return {.frozen = config.train.freeze,
+          .trained = trained_with_adapters(config.model),
           .lr_scale = config.optimizer.lr_scale,
           .decay_scale = config.optimizer.decay_scale};
 }
@@ -56,12 +62,24 @@ void check_patterns(const JobConfig& config, const BlockList& blocks) {
   for (const auto& [pattern, scale] : rules.lr_scale) check_pattern("optimizer.lr_scale", pattern, names);
   for (const auto& [pattern, scale] : rules.decay_scale)
     check_pattern("optimizer.decay_scale", pattern, names);
-  const bool trains = std::ranges::any_of(names, [&](const std::string& name) {
-    return std::ranges::none_of(rules.frozen,
-                                [&](const std::string& pattern) { return matches_pattern(pattern, name); });
-  });
+  const bool trains =
+      std::ranges::any_of(names, [&](const std::string& name) { return !is_frozen(rules, name); });
   TRIREME_CHECK(trains, "train.freeze = {} leaves none of the model's {} parameters to train",
                 fmt::format("[\"{}\"]", fmt::join(rules.frozen, "\", \"")), names.size());
+}
+
+void check_matrices(const JobConfig& config, const BlockList& blocks) {
+  const ParameterRules rules = parameter_rules(config);
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    for (const ParameterSpec& spec : blocks[b]->parameters()) {
+      const bool frozen = rule_of(rules, spec, blocks[b]->full_name(spec)).frozen;
+      if (!frozen && is_hidden_matrix(blocks, b, spec)) return;
+    }
+  }
+  throw Error(ErrorCode::kInvalidInput,
+              "optimizer.name = \"muon\" updates weights of two dimensions between the first block and the "
+              "last, and {} has none to train: take \"adamw\" or \"sgd\"",
+              config.model.name);
 }
 
 }  // namespace trireme

@@ -9,8 +9,14 @@ namespace trireme {
 /// EngineOptions::rules of a job.
 ParameterRules parameter_rules(const JobConfig& config);
 
+/// The one of `names`, which are not empty, that a pattern without a match most likely meant.
+std::string nearest_parameter(const std::string& pattern, const std::vector<std::string>& names);
+
 /// Throws Error(kInvalidInput) for a pattern that matches no parameter, naming the key and the parameter
 /// whose name is nearest, and where train.freeze leaves nothing to train.
 void check_patterns(const JobConfig& config, const BlockList& blocks);
+
+/// Throws Error(kInvalidInput) where Muon has no matrix to update.
+void check_matrices(const JobConfig& config, const BlockList& blocks);
 
 }  // namespace trireme

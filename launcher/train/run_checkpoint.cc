@@ -14,6 +14,12 @@ using Json = nlohmann::json;
 
 }  // namespace
 
+void check_averages(const Checkpoint& checkpoint) {
+  TRIREME_CHECK(fs::exists(checkpoint.folder / kAveragesFile),
+                "{} has no averages of the parameters: it is of a run without train.ema; leave out --ema",
+                checkpoint.folder.string());
+}
+
 fs::path save_checkpoint(CheckpointStore& store, const Engine& engine, const RunState& state,
                          const std::optional<fs::path>& tokenizer_model) {
   if (engine.communicator().rank() != 0) {

@@ -24,6 +24,9 @@ void note_evaluation(const std::filesystem::path& folder, double eval_loss);
 /// Error(kInvalidInput) when a path was given and there is no whole checkpoint.
 std::optional<Checkpoint> find_resume(const CheckpointStore& store, const Resume& resume);
 
+/// Throws Error(kInvalidInput) where a checkpoint has no averages of the parameters.
+void check_averages(const Checkpoint& checkpoint);
+
 /// A step folder, or a run's output folder (then its newest checkpoint), as users name it.
 Checkpoint open_checkpoint_or_run(const std::filesystem::path& path);
 

@@ -60,6 +60,7 @@ void RunLog::eval(std::int64_t step, const EvalMetrics& metrics, double seconds)
   options_.summary.eval_loss = metrics.loss;
   options_.summary.eval_top1 = metrics.top1;
   options_.summary.eval_top5 = metrics.top5;
+  options_.summary.eval_of_averages = metrics.of_averages;
 }
 
 void RunLog::checkpoint(const std::filesystem::path& folder, std::int64_t step, double seconds) {

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 #include "launcher/build_info.h"
@@ -15,10 +16,12 @@
 #include "launcher/train/accumulation.h"
 #include "launcher/train/agreement.h"
 #include "launcher/train/evaluation.h"
+#include "launcher/train/flop_rates.h"
 #include "launcher/train/image_data.h"
 #include "launcher/train/memory_fit.h"
 #include "launcher/train/monitor_start.h"
 #include "parallel/run/checkpoint_state.h"
+#include "runtime/adapter.h"
 #include "runtime/base/log.h"
 
 namespace trireme {
@@ -121,6 +124,21 @@ void keep_pictures(TrainingRun& run) {
   }
 }
 
+// [Note: MFU]. Before the engine is made, which may need all of the device's memory.
+void measure_peak(TrainingRun& run) {
+  const EngineOptions& options = run.engine_options;
+  double rate = 0;
+  run_stage(run.comm(), [&] {
+    run.step_flops =
+        step_operations({run.options.blocks, options, sample_spec(run.options.config), run.comm().size()});
+  });
+  // All at once: ranks may share a device, or the cores of a machine.
+  run_stage(run.comm(),
+            [&] { rate = measure_product_rate(options.device, options.threads, options.precision); });
+  const std::vector<double> rates = run.comm().all_gather_value(rate);
+  if (std::ranges::min(rates) > 0) run.peak_flops = std::accumulate(rates.begin(), rates.end(), 0.0);
+}
+
 void build_engine(TrainingRun& run) {
   run.comm().progress_in_background(run.options.config.parallel.progress_thread);
   run.engine = std::make_unique<Engine>(run.options.blocks, run.options.comm, run.engine_options);
@@ -141,7 +159,8 @@ void load_initial_model(TrainingRun& run) {
   });
   run_stage(run.comm(), [&] { load_model(*run.engine, *weights); });
   run.new_tensors = new_tensors(*run.engine, *weights);
-  run.agreed_state_hash();  // of every rank's file
+  std::erase_if(run.new_tensors, is_adapter_name);  // nobody expects those there
+  run.agreed_state_hash();                          // of every rank's file
 }
 
 void restore(TrainingRun& run) {
@@ -165,7 +184,9 @@ void restore(TrainingRun& run) {
   // Histories of fp8 that this mode has no use for are in the manifest's.
   const bool leaves_fp8 = run.resumed.config.precision.mode == PrecisionMode::kFp8 &&
                           run.options.config.precision.mode != PrecisionMode::kFp8;
-  if (hash == run.resumed.state_hash || leaves_fp8) return;
+  // Averages that begin with this run, or end with the one before, are in one of the two alone.
+  const bool changes_averages = (run.resumed.config.train.ema > 0) != (run.options.config.train.ema > 0);
+  if (hash == run.resumed.state_hash || leaves_fp8 || changes_averages) return;
   throw AgreedError(ErrorCode::kInvalidInput,
                     fmt::format("{}: the restored state has the hash {}, the manifest says {}",
                                 run.resume_folder.string(), hash, run.resumed.state_hash));
@@ -177,6 +198,7 @@ RunSummary initial_summary(const TrainingRun& run) {
                      .num_parameters = run.engine->layout().num_parameters,
                      .loss = run.resumed.loss,
                      .eval_loss = run.resumed.eval_loss,
+                     .eval_of_averages = run.resumed.eval_loss && run.resumed.config.train.ema > 0,
                      .throughput_unit = std::string(family_of(run.options.config.model).data.throughput_unit),
                      .checkpoint = run.last_saved_step >= 0 ? run.resume_folder.string() : ""};
   const int num_ranks = run.comm().size();
@@ -203,12 +225,16 @@ std::string describe_start(const TrainingRun& run) {
   const auto& [model, train] = std::tie(run.options.config.model, run.options.config.train);
   const int num_ranks = run.comm().size();
   const std::string sample = family_of(model).data.describe_sample(run.options.config);
+  const ModelLayout& layout = run.engine->layout();
+  const std::string trained = layout.num_frozen == 0 ? ""
+                                                     : fmt::format(", {} of them trained,",
+                                                                   layout.num_parameters - layout.num_frozen);
   return fmt::format(
-      "{} with {} parameters in {}; {} rank(s) x {} thread(s); a step is {} samples of {}, {} x {} on each "
+      "{} with {} parameters{} in {}; {} rank(s) x {} thread(s); a step is {} samples of {}, {} x {} on each "
       "rank; "
       "{} a rank{}",
-      model.name, run.engine->layout().num_parameters, to_word(run.options.config.precision.mode), num_ranks,
-      run.engine_options.threads, train.global_batch, sample, run.engine->batch().per_rank(),
+      model.name, layout.num_parameters, trained, to_word(run.options.config.precision.mode), num_ranks,
+      run.engine_options.threads, train.global_batch, sample, num_accumulated(run.engine->batch()),
       train.micro_batch, format_bytes(run.prediction.memory.peak_total),
       run.engine->stages().pipeline > 1 ? " of the first stage" : "");
 }
@@ -331,6 +357,10 @@ TrainingRun start_run(RunOptions options) {
       if (run.data.eval) check_has_targets(evaluation_of(run.options.config, run.data.eval));
     });
     run_stage(comm, [&] { claim_output(run); });
+  }
+  {
+    const Watchdog::Scope watch = run.watched("the measurement of the device's peak");
+    measure_peak(run);
   }
   {
     const Watchdog::Scope watch = run.watched("the making of the engine");

@@ -2,6 +2,7 @@
 // the log opened.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +27,7 @@ struct RunOptions {
   std::shared_ptr<Communicator> comm;
   Device device;
   Arithmetic arithmetic = {};  // the same on every rank; noted in checkpoints
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();  // of the process
 };
 
 /// A run on one rank, ready for its next step.
@@ -41,6 +43,8 @@ struct TrainingRun {
   std::filesystem::path resume_folder;  // empty: a fresh start
   RunState resumed;
   std::vector<std::string> new_tensors;  // that model.init_from has not
+  double step_flops = 0;                 // floating-point operations of a step, over all ranks
+  double peak_flops = 0;                 // FLOP/s of all ranks at their best; 0: not measured. [Note: MFU]
   std::unique_ptr<Engine> engine;
   std::unique_ptr<TrainingBatches> batches;
   std::unique_ptr<RunLog> log;         // rank 0

@@ -57,6 +57,7 @@ std::string to_json(const RunSummary& summary) {
                {"state_hash", summary.state_hash},
                {"checkpoint", summary.checkpoint},
                {"layout", layout_json(summary.layout)}};
+  if (summary.eval_of_averages) json["eval_weights"] = "ema";
   if (summary.fp8_clipped) json["fp8_clipped"] = *summary.fp8_clipped;
   return json.dump(2) + "\n";
 }

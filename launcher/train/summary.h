@@ -41,6 +41,7 @@ struct RunSummary {
   double loss = 0;                             // of the last step
   std::optional<double> eval_loss;             // of the last evaluation
   std::optional<double> eval_top1, eval_top5;  // likewise, of images
+  bool eval_of_averages = false;               // of that evaluation
   std::int64_t num_left_out = 0;               // samples of this process that could not be read
   double wall_s = 0;                           // of this process, from its first step on
   double mean_step_ms = 0;  // over the steps of this process but the first, which fills caches

@@ -27,7 +27,11 @@ double ms_since(Clock::time_point start) {
 }  // namespace
 
 Trainer::Trainer(TrainingRun run, const StopRequest& stop)
-    : run_(std::move(run)), stop_(stop), lr_(lr_schedule(run_.options.config)) {}
+    : run_(std::move(run)),
+      stop_(stop),
+      lr_(lr_schedule(run_.options.config)),
+      verification_(*run_.engine, run_.options.config.checkpoint.verify_every),
+      time_limit_(run_.options.config.train.max_minutes) {}
 
 ExitCode Trainer::run() {
   try {
@@ -52,26 +56,47 @@ ExitCode Trainer::run() {
 }
 
 // [Note: one exchange a step]
-Trainer::StepReport Trainer::exchange_reports(const StepResult& mine) {
+Trainer::JobReport Trainer::exchange_reports(const StepResult& mine) {
   look_at_output();
   const MemoryStats& memory = mine.memory;
   const StepReport report{
       .memory = {.rank = run_.comm().rank(), .peak_bytes = memory.peak_total, .peak = memory.peak},
-      .standing = lost_               ? Standing::kOutputLost
-                  : stop_.requested() ? Standing::kAskedToStop
-                                      : Standing::kGoesOn,
-      .clipped = run_.engine->groups().coord()[Axis::kData] == 0 ? mine.clipped : 0};
+      .standing = lost_          ? Standing::kOutputLost
+                  : is_to_stop() ? Standing::kAskedToStop
+                                 : Standing::kGoesOn,
+      .clipped = run_.engine->groups().coord()[Axis::kData] == 0 ? mine.clipped : 0,
+      .busy_ms = mine.phases ? mine.phases->busy_s() * 1e3 : 0,
+      .check = mine.step > 0 ? verification_.look(mine.step) : StateCheck{}};
   std::vector<RankMemory> memories;
-  StepReport all;
+  std::vector<double> busy_ms;
+  std::vector<StateCheck> checks;
+  JobReport all;
   standing_ = Standing::kGoesOn;
-  for (const StepReport& one : run_.comm().all_gather_value(report)) {
+  const auto start = Clock::now();
+  const std::vector<StepReport> reports = run_.comm().all_gather_value(report);
+  all.exchange_s = ms_since(start) / 1e3;
+  for (const StepReport& one : reports) {
     memories.push_back(one.memory);
+    busy_ms.push_back(one.busy_ms);
     standing_ = std::max(*standing_, one.standing);
+    checks.push_back(one.check);
     all.clipped += one.clipped;
   }
   all.memory = largest(memories);
-  all.standing = *standing_;
+  if (mine.phases) all.times = RankTimes(std::move(busy_ms));
+  if (mine.step > 0) verification_.judge(mine.step, checks);
   return all;
+}
+
+bool Trainer::is_to_stop() {
+  if (stop_.requested()) return true;
+  const std::int64_t step = run_.engine->steps_done();
+  if (step == run_.resumed.step) return false;  // slices that are too short get on, too
+  if (step == run_.num_steps()) return false;
+  if (!run_.is_first() || !time_limit_.is_up(Clock::now() - run_.options.start)) return false;
+  run_.log->line(fmt::format("train.max_minutes = {}: time for a last checkpoint",
+                             run_.options.config.train.max_minutes));
+  return true;
 }
 
 bool Trainer::agreed_to_stop() {
@@ -104,7 +129,7 @@ void Trainer::leave_output() {
 void Trainer::step() {
   const auto start = Clock::now();
   const double lr = lr_.at(run_.engine->steps_done());
-  const bool traced = run_.engine->steps_done() + 1 == run_.options.config.log.trace_step;
+  const bool traced = run_.options.config.log.trace_step.has(run_.engine->steps_done() + 1);
   if (traced) {
     traced_step(lr);
   } else {
@@ -119,8 +144,8 @@ void Trainer::step() {
   const bool saves = last || is_due(step, config.checkpoint.every);
   // What stands between two steps wants the results of all steps before it. A device that has finished when
   // the call returns is read at once: it costs nothing, and a skipped step is then explained exactly.
-  const bool waits =
-      evaluates || saves || is_due(step, config.log.state_hash_every) || !run_.engine->is_asynchronous();
+  const bool waits = evaluates || saves || is_due(step, config.log.state_hash_every) ||
+                     verification_.is_due(step) || !run_.engine->is_asynchronous();
   read_results(waits ? 0 : 1);
   // The checkpoint first: an evaluation may fail, and what was trained stands.
   if (saves) save(evaluates ? Evaluation::kToCome : Evaluation::kNone);
@@ -138,9 +163,12 @@ void Trainer::traced_step(double lr) {
   run_.engine->enqueue_step(run_.batches->source(), num_targets(run_.engine->steps_done()), lr);
   const Timeline timeline = trace.gather();
   if (!run_.is_first()) return;
-  write_text_file(run_.out.trace_json(), to_chrome_trace(timeline));
-  write_text_file(run_.out.trace_svg(),
-                  to_svg(merge_neighbours(timeline), fmt::format("Step {}", run_.engine->steps_done()),
+  const std::int64_t step = run_.engine->steps_done();
+  const auto of_step =
+      run_.options.config.log.trace_step.is_one() ? std::nullopt : std::optional<std::int64_t>(step);
+  write_text_file(run_.out.trace_json(of_step), to_chrome_trace(timeline));
+  write_text_file(run_.out.trace_svg(of_step),
+                  to_svg(merge_neighbours(timeline), fmt::format("Step {}", step),
                          fmt::format("Measured on {} rank(s), {} thread(s) each", timeline.num_ranks,
                                      run_.engine_options.threads)));
 }
@@ -155,7 +183,7 @@ void Trainer::read_result() {
   const StepResult result = run_.engine->collect();
   const UnreadStep step = unread_.front();
   unread_.pop_front();
-  const StepReport all = exchange_reports(result);
+  const JobReport all = exchange_reports(result);
   // Parameters that are still under way hold up this exchange: they are a part of the step.
   const double step_ms = step.enqueue_ms + ms_since(start);
   const std::int64_t elems_per_step =
@@ -163,22 +191,28 @@ void Trainer::read_result() {
   const bool hashed = is_due(result.step, run_.options.config.log.state_hash_every);
   const std::string hash = hashed ? run_.agreed_state_hash() : "";
   if (run_.is_first()) {
-    run_.log->step({.step = result.step,
-                    .loss = result.loss,
-                    .lr = step.lr,
-                    .grad_norm = result.grad_norm,
-                    .loss_scale = result.loss_scale,
-                    .skipped = result.skipped,
-                    .fp8_clipped = run_.engine_options.precision.has_fp8_products()
-                                       ? std::optional<int>(all.clipped)
-                                       : std::nullopt,
-                    .step_ms = step_ms,
-                    .throughput = static_cast<double>(elems_per_step) / step_ms * 1e3,
-                    .data_wait_ms = step.data_wait_ms,
-                    .comm_wait_ms = result.comm_wait_ms,
-                    .comm_bytes = result.sent_bytes,
-                    .memory = all.memory,
-                    .state_hash = hash});
+    run_.log->step(
+        {.step = result.step,
+         .loss = result.loss,
+         .lr = step.lr,
+         .grad_norm = result.grad_norm,
+         .loss_scale = result.loss_scale,
+         .skipped = result.skipped,
+         .fp8_clipped = run_.engine_options.precision.has_fp8_products() ? std::optional<int>(all.clipped)
+                                                                         : std::nullopt,
+         .step_ms = step_ms,
+         .throughput = static_cast<double>(elems_per_step) / step_ms * 1e3,
+         .data_wait_ms = step.data_wait_ms,
+         .comm_wait_ms = result.comm_wait_ms,
+         .phases = phases_of_step(result.phases, step.data_wait_ms / 1e3, all.exchange_s,
+                                  std::exchange(checkpoint_s_, 0)),
+         .rank_times = all.times,
+         .flops_per_s = run_.step_flops / step_ms * 1e3,
+         .mfu = run_.peak_flops > 0 ? std::optional(run_.step_flops / step_ms * 1e3 / run_.peak_flops)
+                                    : std::nullopt,
+         .comm_bytes = result.sent_bytes,
+         .memory = all.memory,
+         .state_hash = hash});
   }
   handle_skip(result);
 }
@@ -200,6 +234,7 @@ void Trainer::handle_skip(const StepResult& result) {
   }
   if (reason.empty() && run_.is_first() && !skip.empty()) log_warning(skip);
   if (reason.empty()) return;
+  verification_.verify_now();  // the reason may be that a bit flipped
   throw AgreedError(ErrorCode::kRuntime,
                     fmt::format("step {}: {}{}; {}", result.step, reason, skip.empty() ? "" : "; " + skip,
                                 describe_checkpoints()));
@@ -221,6 +256,7 @@ void Trainer::evaluate() {
       run_.watched(fmt::format("the evaluation after step {}", run_.engine->steps_done()));
   EvaluationOptions evaluation = evaluation_of(run_.options.config, run_.data.eval);
   evaluation.workers = num_data_workers(run_.options.config, run_.engine_options.threads);
+  if (run_.engine->parameters().has_averages()) evaluation.weights = Weights::kAverages;
   const auto start = Clock::now();
   const EvalMetrics metrics = trireme::evaluate(*run_.engine, evaluation);
   report_left_out();
@@ -250,6 +286,7 @@ void Trainer::save(Evaluation evaluation) {
   const auto start = Clock::now();
   report_left_out();
   look_at_output();
+  verification_.verify_now();
   RunState state{.step = run_.engine->steps_done(),
                  .evaluation_due = evaluation == Evaluation::kToCome,
                  .state_hash = run_.agreed_state_hash(),
@@ -273,7 +310,11 @@ void Trainer::save(Evaluation evaluation) {
   }
   const auto folder = save_checkpoint(run_.store, *run_.engine, state, model);
   run_.last_saved_step = run_.engine->steps_done();
-  if (run_.log) run_.log->checkpoint(folder, run_.last_saved_step, ms_since(start) / 1e3);
+  const Clock::duration took = Clock::now() - start;
+  time_limit_.saved(took);
+  const double seconds = std::chrono::duration<double>(took).count();
+  checkpoint_s_ += seconds;
+  if (run_.log) run_.log->checkpoint(folder, run_.last_saved_step, seconds);
 }
 
 ExitCode Trainer::end(ExitCode code) {

@@ -11,9 +11,9 @@
 // checkpoint is gone. Earlier checkpoints and config.toml may be removed under a run; it does not need them.
 //
 // [Note: one exchange a step] What ranks tell each other of a step beside the plan's collectives goes in one
-// exchange of plain values when its results are read: memory, and whether the run goes on. It is no part of
-// comm_bytes, which are those of the plan. A state hash that is due, a checkpoint and an evaluation make
-// exchanges of their own.
+// exchange of plain values when its results are read: memory, how long they were busy, whether the run goes
+// on. It is no part of comm_bytes, which are those of the plan. A state hash that is due, a checkpoint and an
+// evaluation make exchanges of their own.
 #pragma once
 
 #include <deque>
@@ -24,7 +24,9 @@
 #include "launcher/host/exit_code.h"
 #include "launcher/report/rank_memory.h"
 #include "launcher/train/run_start.h"
+#include "launcher/train/state_verification.h"
 #include "launcher/train/stop_request.h"
+#include "launcher/train/time_limit.h"
 
 namespace trireme {
 
@@ -44,10 +46,19 @@ class Trainer {
     RankMemory memory;
     Standing standing = Standing::kGoesOn;
     std::int32_t clipped = 0;  // StepResult's, of one rank of each stage
+    double busy_ms = 0;        // StepPhases::busy_s
+    StateCheck check;
   };
-  /// Collective: [Note: one exchange a step]. The memory of the rank that takes most, and what all stages
-  /// clipped; sets standing_.
-  StepReport exchange_reports(const StepResult& mine);
+  /// Of all ranks.
+  struct JobReport {
+    RankMemory memory;  // of the one that takes most
+    std::int32_t clipped = 0;
+    RankTimes times;
+    double exchange_s = 0;  // of this rank, in the exchange
+  };
+  /// Collective: [Note: one exchange a step]. Sets standing_. Throws AgreedError where the state of a rank is
+  /// corrupt.
+  JobReport exchange_reports(const StepResult& mine);
   /// Collective where no step was read since the last call, or something came after it. Whether any rank was
   /// asked to stop. Throws AgreedError when the output folder is lost, with a last checkpoint saved where
   /// that can be.
@@ -64,6 +75,7 @@ class Trainer {
   /// What the step that is saved has of an evaluation.
   enum class Evaluation : std::uint8_t { kNone, kToCome };
   void save(Evaluation evaluation);  // collective
+  bool is_to_stop();                 // asked to, or on rank 0 its time is up
   void look_at_output();             // rank 0: from a loss on, checkpoints go to the refuge
   [[noreturn]] void leave_output();  // collective: the loss is known to all
   ExitCode end(ExitCode code);
@@ -78,10 +90,13 @@ class Trainer {
   const LrSchedule lr_;
   std::optional<OutputWatch::Loss> lost_;  // of the output folder, known to rank 0
   LeftOut left_out_;
+  StateVerification verification_;
+  TimeLimit time_limit_;
   struct UnreadStep {
     double lr = 0, enqueue_ms = 0, data_wait_ms = 0;
   };
   std::deque<UnreadStep> unread_;  // steps whose results are on the device (see [Note: results a step later])
+  double checkpoint_s_ = 0;        // of saving since the step that was read last
   std::optional<Standing> standing_;  // of all ranks, after the step that was read last
 };
 

@@ -25,7 +25,7 @@ Prefetcher::RequestSource requests(const TrainingBatches::Options& options) {
     if (step >= num_steps) return std::nullopt;
     const std::int64_t first =
         step * batch.global_batch + batch.first_sample(batch.global_micro_batch(data_rank, done));
-    if (++done == batch.per_rank()) {
+    if (++done == batch.count_of(data_rank)) {
       done = 0;
       ++step;
     }

@@ -48,6 +48,7 @@ std::span<const ClusterField<ClusterDevice>> device_fields() {
       {"matmul_efficiency", &ClusterDevice::matmul_efficiency, 0.01, 1, 0.1},
       {"attention_efficiency", &ClusterDevice::attention_efficiency, 0.01, 1, 0.2},
       {"price_per_hour", &ClusterDevice::price_per_hour, 0, kMost},
+      {"threads", &ClusterDevice::threads, 0, 1 << 20},
   };
   return kFields;
 }
@@ -69,6 +70,7 @@ std::span<const ClusterField<ClusterHost>> host_fields() {
       {"message_us", &ClusterHost::message_us, 1e-3, kMost, 0.7},
       {"micro_batch_ms", &ClusterHost::micro_batch_ms, 1e-3, kMost, 0.7},
       {"step_ms", &ClusterHost::step_ms, 1e-3, kMost, 0.7},
+      {"overlap", &ClusterHost::overlap, 0, 1},
   };
   return kFields;
 }
@@ -111,7 +113,17 @@ void check_cluster(const Cluster& cluster, const std::string& where) {
       TRIREME_CHECK(tflops > 0 && tflops < kMost, "{}peak_tflops.{} = {} must be above 0", section, dtype,
                     tflops);
     }
-    check_link_name(cluster, device.inside, section + "inside");
+    for (const auto& [op, calls] : device.measured) {
+      for (const MeasuredOp& call : calls) {
+        TRIREME_CHECK(call.bytes > 0 && call.operations >= 0 && call.us > 0 && call.us < kMost,
+                      "{}measured.\"{}\": [{}, {}, {}] needs bytes and us above 0, operations of 0 or more",
+                      section, op, call.bytes, call.operations, call.us);
+      }
+    }
+    TRIREME_CHECK(!device.inside.empty() || cluster.ranks_per_node == 1,
+                  "{}inside is missing: the link among the {} ranks of a node", section,
+                  cluster.ranks_per_node);
+    if (!device.inside.empty()) check_link_name(cluster, device.inside, section + "inside");
     if (!device.between.empty()) check_link_name(cluster, device.between, section + "between");
   }
   for (const ClusterLink& link : cluster.links) {

@@ -6,14 +6,24 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/device.h"
+
 namespace trireme {
+
+/// A measured call of an operator.
+struct MeasuredOp {
+  double bytes = 0;       // that it moves at the least
+  double operations = 0;  // of products, convolutions and attention; else 0
+  double us = 0;
+};
 
 /// One kind of device.
 struct ClusterDevice {
   std::string name;
   /// Devices of one family share what calibration fits: they are one chip with other memory.
   std::string family;
-  /// Links among the ranks of a node, and of a node to others, by name. `between` is empty for a single node.
+  /// Links among the ranks of a node, and of a node to others, by name. `inside` is empty where a node has
+  /// one rank, `between` for a single node.
   std::string inside, between;
   /// TFLOP/s of dense products by dtype: fp32, tf32, fp16, bf16, fp8.
   std::map<std::string, double> peak_tflops;
@@ -24,6 +34,11 @@ struct ClusterDevice {
   double attention_efficiency = 0.4;
   /// Of one device for an hour, in any currency; 0 where it is not known.
   double price_per_hour = 0;
+  DeviceType type = DeviceType::kCuda;
+  /// Host threads of a rank for which this is true; 0: any number.
+  double threads = 0;
+  /// Calls by operator and dtype ("matmul fp32 NT"): efficiency curves. See [Note: time of an operator].
+  std::map<std::string, std::vector<MeasuredOp>> measured;
 };
 
 /// A wire: what `ranks_sharing` ranks share, each direction.
@@ -42,6 +57,7 @@ struct ClusterHost {
   double message_us = 100;       // each send to another pipeline stage
   double micro_batch_ms = 1;
   double step_ms = 10;
+  double overlap = 1;  // share of an exchange's time that passes beside computation
 };
 
 /// Attention as kernels: scores written to memory, or kept on chip.

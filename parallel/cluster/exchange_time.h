@@ -14,7 +14,8 @@ struct RankGroup {
 /// The links of one kind of device.
 class ClusterNetwork {
  public:
-  /// Keeps references to `cluster`, which must live longer. Throws Error(kInvalidInput) for a missing link.
+  /// Keeps references to both, which must live longer. Exchanges throw Error(kInvalidInput) for a link that
+  /// they need and that is missing.
   ClusterNetwork(const Cluster& cluster, const ClusterDevice& device);
 
   /// All-gather, or reduce-scatter, of `bytes` in all, by a ring: (n-1)/n of the bytes pass each link. Groups
@@ -27,11 +28,11 @@ class ClusterNetwork {
 
  private:
   bool crosses_nodes(long reach) const { return reach > ranks_per_node_; }
+  const ClusterLink& inside() const;
   const ClusterLink& between() const;
 
   const Cluster& cluster_;
   const ClusterDevice& device_;
-  const ClusterLink& inside_;
   int ranks_per_node_;
 };
 

@@ -13,6 +13,12 @@ bool accumulates(const EngineOptions& options, int num_ranks) {
   return data_ranks > 1 && options.global_batch > options.micro_batch * data_ranks;
 }
 
+// Rounds of a micro-batch a rank would leave places empty: [Note: uneven layouts].
+bool is_uneven(const EngineOptions& options, int num_ranks) {
+  const int data_ranks = mesh_of(num_ranks, options.pipeline.stages, options.tensor).size(Axis::kData);
+  return options.global_batch % (options.micro_batch * data_ranks) != 0;
+}
+
 // The values to try, the one that sends less first.
 std::vector<bool> values_of(std::optional<bool> settled, bool makes_a_difference) {
   if (settled) return {*settled};
@@ -33,7 +39,8 @@ EngineOptions choose_accumulation(const std::shared_ptr<const BlockList>& blocks
                                   const AccumulationChoice& choice, const SampleSpec& sample, int num_ranks,
                                   std::int64_t limit_bytes) {
   const auto parameters = values_of(choice.keep_gathered, has_parameters_to_keep(options, num_ranks));
-  const auto gradients = values_of(choice.accumulate_unsharded, has_gradients_to_keep(options, num_ranks));
+  auto gradients = values_of(choice.accumulate_unsharded, has_gradients_to_keep(options, num_ranks));
+  if (!choice.accumulate_unsharded && is_uneven(options, num_ranks)) gradients = {true};
   for (const bool keep_gathered : parameters) {
     for (const bool accumulate_unsharded : gradients) {
       options.keep_gathered = keep_gathered;

@@ -26,6 +26,7 @@ class WorkingParameters final : public ParameterResolver {
   }
   Tensor value(ParamRef ref) override { return working_.at(static_cast<std::size_t>(ref.index)); }
   GradientTarget gradient(ParamRef ref) override { return masters_.gradient(ref); }
+  const Adapter* adapter(ParamRef weight) const override { return masters_.adapter(weight); }
 
  private:
   LocalParameters masters_;

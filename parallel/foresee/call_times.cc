@@ -15,8 +15,8 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-void measure(const OpCall& call, const Context& ctx, const RandomOperands& operands, double ms_a_call,
-             CallTime& time) {
+void measure(const OpCall& call, const Context& ctx, const RandomOperands& operands,
+             const CallTimesOptions& options, CallTime& time) {
   const BoundCall run = call.bind(ctx, [&](TensorView memory) { operands.fill(memory); });
   const auto timed = [&](int times) {
     ctx.backend->synchronize(ctx.exec);
@@ -29,8 +29,11 @@ void measure(const OpCall& call, const Context& ctx, const RandomOperands& opera
   time.first_ms = timed(1);
   time.workspace_bytes = ctx.allocator->stats().peak[MemoryCategory::kWorkspace];
   constexpr double kMostRepeats = 1000;
-  const int repeats = static_cast<int>(std::clamp(ms_a_call / std::max(timed(1), 1e-6), 1.0, kMostRepeats));
-  time.us = timed(repeats) * 1e3 / repeats;
+  const int repeats =
+      static_cast<int>(std::clamp(options.ms_a_call / std::max(timed(1), 1e-6), 1.0, kMostRepeats));
+  double fastest = timed(repeats);
+  for (int batch = 1; batch < options.batches; ++batch) fastest = std::min(fastest, timed(repeats));
+  time.us = fastest * 1e3 / repeats;
 }
 
 std::vector<CallTime> distinct_calls(const StepCalls& step, std::vector<const OpCall*>& examples) {
@@ -43,8 +46,11 @@ std::vector<CallTime> distinct_calls(const StepCalls& step, std::vector<const Op
       ++same->num_calls;
       continue;
     }
-    times.push_back(
-        {.op = std::string(call.op), .operands = call.operands, .cost = call.cost, .num_calls = 1});
+    times.push_back({.op = std::string(call.op),
+                     .operands = call.operands,
+                     .cost = call.cost,
+                     .shape = call.shape,
+                     .num_calls = 1});
     examples.push_back(&call);
   }
   return times;
@@ -62,7 +68,7 @@ void measure_call_times(const StepCalls& step, const CallTimesOptions& options,
     CallTime& time = times[i];
     std::string failure;
     try {
-      measure(*examples[i], ctx, operands, options.ms_a_call, time);
+      measure(*examples[i], ctx, operands, options, time);
     } catch (const Error& error) {
       failure = error.what();
     }

@@ -12,6 +12,7 @@ namespace trireme {
 struct CallTime {
   std::string op, operands;
   OpCost cost;
+  OpShape shape;
   std::int64_t num_calls = 0;  // of a step
   double first_ms = 0.0;       // with the choice of an engine, plans and the loading of modules
   double us = 0.0;             // of a later call, on average over many in a row; operands may stay in a cache
@@ -23,6 +24,7 @@ struct CallTimesOptions {
   Device device;
   int threads = 1;
   double ms_a_call = 10.0;  // of repeating it
+  int batches = 1;          // of as many repetitions: the fastest counts
   /// What was logged since it was last asked for: the notes of a call that has run. Empty: nobody asks.
   std::function<std::vector<std::string>()> take_notes;
 };

@@ -93,6 +93,7 @@ void record(const KernelContext& exec, const Args& args) {
       ->push_back({.op = Args::kName,
                    .operands = describe_operands(args),
                    .cost = cost_of(args),
+                   .shape = shape_of(args),
                    .bind = [args](const Context& ctx, const auto& fill) { return bind(ctx, args, fill); }});
 }
 

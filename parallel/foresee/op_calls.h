@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "parallel/foresee/op_cost.h"
+#include "parallel/foresee/op_time.h"
 #include "parallel/foresee/predict.h"
 
 namespace trireme {
@@ -19,6 +19,7 @@ struct OpCall {
   std::string_view op;   // Args::kName, "copy" or "fill_zero"
   std::string operands;  // dtype and shape of the first; shapes of the others but results and vectors
   OpCost cost;
+  OpShape shape;
   int unit = -1;                          // -1: the whole model
   TimeSpent spent = TimeSpent::kForward;  // kExchange: the sums of gradients and the end of the step
   /// The same call on `ctx`, which outlives it, on memory that is allocated there and holds no values yet.

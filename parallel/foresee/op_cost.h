@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-/// The units that multiply, by how fast a card has them.
-enum class Arithmetic : std::uint8_t { kNone, kFp32, kTf32, kSixteenBit, kFp8 };
+/// The units that multiply, by how fast a card has them. kThreeTf32: fp32 as three products of tf32.
+enum class Arithmetic : std::uint8_t { kNone, kFp32, kThreeTf32, kTf32, kSixteenBit, kFp8 };
 inline constexpr int kNumArithmetics = static_cast<int>(Arithmetic::kFp8) + 1;
 
 /// Bytes count each tensor once for reading and once for writing, as ViewUse says. Operations are those of
@@ -25,6 +25,14 @@ inline Arithmetic arithmetic_of(DType operands, MathMode math) {
   if (size_bytes(operands) == 2) return Arithmetic::kSixteenBit;
   return math == MathMode::kTf32 ? Arithmetic::kTf32 : Arithmetic::kFp32;
 }
+
+/// fp32 attention runs on tensor cores: [Note: three products for one] in kernels/cuda/attention.
+template <class Args>
+inline constexpr Arithmetic kFp32Arithmetic = Arithmetic::kFp32;
+template <>
+inline constexpr Arithmetic kFp32Arithmetic<AttentionFwdArgs> = Arithmetic::kThreeTf32;
+template <>
+inline constexpr Arithmetic kFp32Arithmetic<AttentionBwdArgs> = Arithmetic::kThreeTf32;
 
 // Floating-point operations; two for a multiplication and an addition.
 template <class Args>
@@ -89,8 +97,10 @@ OpCost cost_of(Args args) {
   visit_views(args,
               [&](const auto& view, ViewUse use) { moved += bytes_moved(use, bytes_of(view), written); });
   OpCost cost{.bytes = static_cast<double>(moved), .operations = operations_of(args)};
-  if constexpr (requires { args.math; })
+  if constexpr (requires { args.math; }) {
     cost.arithmetic = arithmetic_of(first_operand(args).dtype, args.math);
+    if (cost.arithmetic == Arithmetic::kFp32) cost.arithmetic = kFp32Arithmetic<Args>;
+  }
   return cost;
 }
 

@@ -1,6 +1,8 @@
 #include "parallel/foresee/plan_simulate.h"
 
 #include <algorithm>
+#include <array>
+#include <deque>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -22,24 +24,30 @@ bool waits_for_all(ActionKind kind) {
   return traits(kind).scope == Scope::kWorld || traits(kind).scope == Scope::kPipeline;
 }
 
-std::vector<std::string> names_of(const std::vector<BlockTime>& blocks) {
-  std::vector<std::string> names;
-  for (const BlockTime& time : blocks) names.push_back(time.block);
-  return names;
+bool brings_parameters(ActionKind kind) {
+  return kind == ActionKind::kGather || kind == ActionKind::kGatherInHost;
 }
+
+/// The norm and the clipping need all gradients, and all norms.
+bool needs_all_exchanges(ActionKind kind) {
+  return traits(kind).spent == TimeSpent::kUpdate && traits(kind).unit == Takes::kNo;
+}
+
+/// One exchange over a group, once for all of its ranks.
+struct GroupExchange {
+  std::vector<std::tuple<int, Action>> posted;  // by which ranks
+  double last_post = 0.0, duration = 0.0;
+  std::optional<double> end;  // once all have posted it
+};
 
 class PlanSimulator {
  public:
-  PlanSimulator(const StepPlan& plan, const PlanTimes& times)
+  PlanSimulator(const StepPlan& plan, const ActionTimes& times)
       : plan_(plan),
         times_(times),
-        names_(names_of(times.blocks)),
-        spans_(plan, names_),
+        spans_(plan, times.unit_names),
         ranks_(plan.ranks.size()),
-        timeline_{.num_ranks = static_cast<int>(plan.ranks.size())} {
-    TRIREME_CHECK(times.blocks.size() == static_cast<std::size_t>(plan.num_units),
-                  "times of {} blocks for a plan of {} units", times.blocks.size(), plan.num_units);
-  }
+        timeline_{.num_ranks = static_cast<int>(plan.ranks.size())} {}
 
   Timeline run() {
     bool moved = true;
@@ -55,58 +63,184 @@ class PlanSimulator {
   }
 
  private:
-  using Link = std::tuple<int, int, bool>;     // from, to, whether activations
-  using Message = std::tuple<bool, int, int>;  // whether an activation, unit, micro-batch
+  using Link = std::tuple<int, int, Channel>;     // from, to
+  using Message = std::tuple<Channel, int, int>;  // unit, micro-batch
+  using Group = std::tuple<Scope, int>;           // its first rank
+  struct Pending {
+    const GroupExchange* exchange;
+    int unit;
+    bool brings_parameters;
+  };
   struct Rank {
     std::size_t next = 0;
-    double now = 0.0;
+    double now = 0.0, wire_free = 0.0;
     std::map<Message, std::pair<Link, std::size_t>> receives;  // in flight: which message of which channel
+    std::vector<std::pair<Link, std::size_t>> tied_receives;
+    std::vector<Pending> pending;
+    std::map<Scope, std::size_t> num_posted;
+    const GroupExchange* waits_for = nullptr;
   };
 
   bool done(std::size_t rank) const { return ranks_[rank].next == plan_.ranks[rank].actions.size(); }
   const Action& next(std::size_t rank) const { return plan_.ranks[rank].actions[ranks_[rank].next]; }
 
-  // When what a Forward or Backward receives is there; empty: not sent yet.
-  std::optional<double> arrival(Rank& rank, const Action& action) {
-    const auto found = rank.receives.find(
-        {traits(action.kind).takes_from == Channel::kActivations, action.unit, action.micro_batch});
-    if (found == rank.receives.end()) return rank.now;
-    const auto& [channel, place] = found->second;
-    if (arrivals_[channel].size() <= place) return std::nullopt;
-    const double at = arrivals_[channel][place];
-    rank.receives.erase(found);
+  std::optional<double> arrival(const std::pair<Link, std::size_t>& message) {
+    const std::vector<double>& arrived = arrivals_[message.first];
+    if (arrived.size() <= message.second) return std::nullopt;
+    return arrived[message.second];
+  }
+
+  /// When all that an action needs is there; empty: not known yet.
+  std::optional<double> ready(Rank& rank, const Action& action) {
+    const Message wanted{traits(action.kind).takes_from, action.unit, action.micro_batch};
+    const auto found = rank.receives.find(wanted);
+    double at = rank.now;
+    if (found != rank.receives.end()) {
+      const std::optional<double> arrived = arrival(found->second);
+      if (!arrived) return std::nullopt;
+      at = std::max(at, *arrived);
+    }
+    const bool all = needs_all_exchanges(action.kind);
+    for (const Pending& pending : rank.pending) {
+      const bool needed =
+          all || (computes(action.kind) && pending.brings_parameters && pending.unit == action.unit);
+      if (!needed) continue;
+      if (!pending.exchange->end) return std::nullopt;
+      at = std::max(at, *pending.exchange->end);
+    }
+    for (const auto& message : rank.tied_receives) {
+      if (!all) break;
+      const std::optional<double> arrived = arrival(message);
+      if (!arrived) return std::nullopt;
+      at = std::max(at, *arrived);
+    }
+    if (found != rank.receives.end()) rank.receives.erase(found);
+    if (all) {
+      rank.pending.clear();
+      rank.tied_receives.clear();
+    }
     return at;
   }
 
-  void add_span(int rank, const Action& action, double start, double end) {
-    if (end > start) timeline_.spans.push_back(spans_.span(rank, action, start, end));
+  void add_span(int rank, const Action& action, double start, double end,
+                std::optional<TimeSpent> spent = std::nullopt) {
+    if (end <= start) return;
+    if (times_.labels)
+      timeline_.spans.push_back(spans_.span(rank, action, start, end));
+    else
+      timeline_.spans.push_back({.rank = rank,
+                                 .spent = traits(action.kind).spent,
+                                 .micro_batch = action.micro_batch,
+                                 .start_ms = start,
+                                 .end_ms = end});
+    if (spent) timeline_.spans.back().spent = *spent;
   }
 
-  bool compute(int rank, const Action& action) {
+  bool compute(int rank, const Action& action, double ms) {
     Rank& state = ranks_[static_cast<std::size_t>(rank)];
-    const bool receives = traits(action.kind).takes_from != Channel::kNone;
-    const auto at = receives ? arrival(state, action) : std::optional(state.now);
-    if (!at) return false;
-    const double start = std::max(*at, state.now);
-    state.now = start + duration(action.kind, times_.blocks[static_cast<std::size_t>(action.unit)],
-                                 times_.weight_share);
-    add_span(rank, action, start, state.now);
+    const std::optional<double> start = ready(state, action);
+    if (!start) return false;
+    state.now = *start + ms;
+    add_span(rank, action, *start, state.now);
     return true;
+  }
+
+  /// What a rank computes for an exchange.
+  void prepare(int rank, const Action& action, double ms) {
+    Rank& state = ranks_[static_cast<std::size_t>(rank)];
+    add_span(rank, action, state.now, state.now + ms, TimeSpent::kUpdate);
+    state.now += ms;
+  }
+
+  std::vector<int> members(Scope scope, int rank) const {
+    const Axis axis = scope == Scope::kTensor ? Axis::kTensor : Axis::kData;
+    int first = 0, size = plan_.mesh.size(axis);
+    if (scope == Scope::kHost) {
+      size = plan_.data_ranks_per_host;
+      first = plan_.mesh.coord(rank)[axis] / size * size;
+    }
+    std::vector<int> ranks;
+    for (int position = first; position < first + size; ++position) {
+      ranks.push_back(plan_.mesh.rank_along(axis, rank, position));
+    }
+    return ranks;
+  }
+
+  const GroupExchange& post(int rank, const Action& action, double ms) {
+    Rank& state = ranks_[static_cast<std::size_t>(rank)];
+    const Scope scope = traits(action.kind).scope;
+    const std::vector<int> group = members(scope, rank);
+    std::deque<GroupExchange>& all = exchanges_[{scope, group[0]}];
+    const std::size_t place = state.num_posted[scope]++;
+    if (all.size() <= place) all.resize(place + 1);
+    GroupExchange& exchange = all[place];
+    exchange.posted.emplace_back(rank, action);
+    exchange.last_post = std::max(exchange.last_post, state.now);
+    exchange.duration = std::max(exchange.duration, ms);
+    if (exchange.posted.size() < group.size()) return exchange;
+    double start = exchange.last_post;
+    for (const int member : group)
+      start = std::max(start, ranks_[static_cast<std::size_t>(member)].wire_free);
+    exchange.end = start + exchange.duration;
+    for (const auto& [member, its_action] : exchange.posted) {
+      ranks_[static_cast<std::size_t>(member)].wire_free = *exchange.end;
+      add_span(member, its_action, start, *exchange.end);
+    }
+    return exchange;
+  }
+
+  /// An exchange over the tensor or the data axis.
+  bool exchange(int rank, const Action& action, const ActionTime& time) {
+    Rank& state = ranks_[static_cast<std::size_t>(rank)];
+    const bool blocks = traits(action.kind).scope == Scope::kTensor;
+    if (state.waits_for == nullptr) {
+      prepare(rank, action, time.compute_ms);
+      if (!time.exchange_ms) return true;
+      const GroupExchange& posted = post(rank, action, *time.exchange_ms);
+      if (!blocks) state.pending.push_back({&posted, action.unit, brings_parameters(action.kind)});
+      if (!blocks && times_.overlap >= 1) return true;
+      state.waits_for = &posted;
+    }
+    if (!state.waits_for->end) return false;
+    const double hidden = blocks ? 0 : times_.overlap * state.waits_for->duration;
+    state.now = std::max(state.now, *state.waits_for->end - hidden);
+    state.waits_for = nullptr;
+    return true;
+  }
+
+  void send(int rank, const Action& action, const ActionTime& time) {
+    Rank& state = ranks_[static_cast<std::size_t>(rank)];
+    prepare(rank, action, time.compute_ms);
+    const double at = state.now + time.exchange_ms.value_or(0.0);
+    arrivals_[{rank, action.peer, traits(action.kind).channel}].push_back(at);
+    add_span(rank, action, state.now, at);
+  }
+
+  void receive(int rank, const Action& action) {
+    Rank& state = ranks_[static_cast<std::size_t>(rank)];
+    const Channel channel = traits(action.kind).channel;
+    const Link link{action.peer, rank, channel};
+    const std::pair message(link, num_receives_[link]++);
+    if (channel == Channel::kTied)
+      state.tied_receives.push_back(message);
+    else
+      state.receives[{channel, action.unit, action.micro_batch}] = message;
   }
 
   bool run_next(int rank) {
     Rank& state = ranks_[static_cast<std::size_t>(rank)];
     const Action& action = next(static_cast<std::size_t>(rank));
-    const bool activation = traits(action.kind).channel == Channel::kActivations;
     if (waits_for_all(action.kind)) return false;
-    if (computes(action.kind)) {
-      if (!compute(rank, action)) return false;
-    } else if (is_send(action.kind) && traits(action.kind).channel != Channel::kTied) {
-      arrivals_[{rank, action.peer, activation}].push_back(state.now + times_.send_ms);
-      add_span(rank, action, state.now, state.now + times_.send_ms);
-    } else if (is_receive(action.kind) && traits(action.kind).channel != Channel::kTied) {
-      const Link channel{action.peer, rank, activation};
-      state.receives[{activation, action.unit, action.micro_batch}] = {channel, num_receives_[channel]++};
+    const ActionTime time = times_.of(rank, action);
+    if (computes(action.kind) || traits(action.kind).spent == TimeSpent::kUpdate) {
+      if (!compute(rank, action, time.compute_ms)) return false;
+    } else if (is_collective(action.kind)) {
+      if (!exchange(rank, action, time)) return false;
+    } else if (is_send(action.kind)) {
+      send(rank, action, time);
+    } else {
+      prepare(rank, action, time.compute_ms);
+      if (is_receive(action.kind)) receive(rank, action);
     }
     ++state.next;
     return true;
@@ -114,14 +248,20 @@ class PlanSimulator {
 
   // Ranks that all stand before a collective of all go on together.
   bool meet() {
-    double last = 0.0;
+    double last = 0.0, exchange_ms = 0.0;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       if (done(rank) || !waits_for_all(next(rank).kind)) return false;
+    }
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      const ActionTime time = times_.of(static_cast<int>(rank), next(rank));
+      prepare(static_cast<int>(rank), next(rank), time.compute_ms);
+      exchange_ms = std::max(exchange_ms, time.exchange_ms.value_or(0.0));
       last = std::max(last, ranks_[rank].now);
     }
-    for (Rank& rank : ranks_) {
-      rank.now = last;
-      ++rank.next;
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+      add_span(static_cast<int>(rank), next(rank), last, last + exchange_ms);
+      ranks_[rank].now = last + exchange_ms;
+      ++ranks_[rank].next;
     }
     return !ranks_.empty();
   }
@@ -130,26 +270,41 @@ class PlanSimulator {
     std::string waiting;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       if (done(rank)) continue;
-      waiting +=
-          fmt::format("{}rank {} in {}", waiting.empty() ? "" : "; ", rank, to_text(next(rank), names_));
+      waiting += fmt::format("{}rank {} in {}", waiting.empty() ? "" : "; ", rank,
+                             to_text(next(rank), times_.unit_names));
     }
     TRIREME_CHECK(waiting.empty(), "the plan blocks: {}", waiting);
   }
 
   const StepPlan& plan_;
-  const PlanTimes& times_;
-  const std::vector<std::string> names_;
+  const ActionTimes& times_;
   const ActionSpans spans_;
   std::vector<Rank> ranks_;
   std::map<Link, std::vector<double>> arrivals_;  // of each message, in the order sent
   std::map<Link, std::size_t> num_receives_;
+  std::map<Group, std::deque<GroupExchange>> exchanges_;
   Timeline timeline_;
 };
 
 }  // namespace
 
-Timeline simulate_plan(const StepPlan& plan, const PlanTimes& times) {
+Timeline simulate_plan(const StepPlan& plan, const ActionTimes& times) {
   return PlanSimulator(plan, times).run();
+}
+
+Timeline simulate_plan(const StepPlan& plan, const PlanTimes& times) {
+  TRIREME_CHECK(times.blocks.size() == static_cast<std::size_t>(plan.num_units),
+                "times of {} blocks for a plan of {} units", times.blocks.size(), plan.num_units);
+  ActionTimes actions;
+  for (const BlockTime& time : times.blocks) actions.unit_names.push_back(time.block);
+  actions.of = [&times](int, const Action& action) -> ActionTime {
+    if (computes(action.kind)) {
+      return {duration(action.kind, times.blocks[static_cast<std::size_t>(action.unit)], times.weight_share)};
+    }
+    const bool sends = is_send(action.kind) && traits(action.kind).channel != Channel::kTied;
+    return {.compute_ms = 0.0, .exchange_ms = sends ? std::optional(times.send_ms) : std::nullopt};
+  };
+  return simulate_plan(plan, actions);
 }
 
 }  // namespace trireme

@@ -156,7 +156,7 @@ std::vector<std::vector<int>> classes_of_equal_needs(const BatchLayout& batch, c
   std::vector<std::vector<int>> levels_of_class;
   for (int rank = 0; rank < batch.data_ranks; ++rank) {
     std::vector<int> levels;
-    for (const Subtree& sum : partial_sums(rank * batch.per_rank(), batch.per_rank()))
+    for (const Subtree& sum : partial_sums(batch.first_of(rank), batch.count_of(rank)))
       levels.push_back(sum.level);
     const auto same = std::ranges::find(levels_of_class, levels);
     if (same != levels_of_class.end()) {

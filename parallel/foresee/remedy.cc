@@ -15,13 +15,14 @@ struct FieldFacts {
 };
 
 // By Field.
-constexpr std::array<FieldFacts, 8> kFields = {{
+constexpr std::array<FieldFacts, 9> kFields = {{
     {"data_cache_bytes", false, [](const PlannedJob& j) { return j.options.data_cache_bytes; }},
     {"zero", false, [](const PlannedJob& j) { return static_cast<std::int64_t>(j.options.zero); }},
     {"accumulate_unsharded", true,
      [](const PlannedJob& j) { return std::int64_t{j.options.accumulate_unsharded}; }},
     {"keep_gathered", true, [](const PlannedJob& j) { return std::int64_t{j.options.keep_gathered}; }},
     {"recompute_every", false, [](const PlannedJob& j) { return std::int64_t{j.options.recompute_every}; }},
+    {"sequence", true, [](const PlannedJob& j) { return std::int64_t{j.options.sequence}; }},
     {"tensor", false, [](const PlannedJob& j) { return std::int64_t{j.options.tensor}; }},
     {"micro_batch", false, [](const PlannedJob& j) { return j.options.micro_batch; }},
     {"num_ranks", false, [](const PlannedJob& j) { return std::int64_t{j.num_ranks}; }},
@@ -37,7 +38,7 @@ std::vector<Change> changes_that_reduce(MemoryCategory category, const EngineOpt
     if (helps) changes.push_back({field, value});
   };
   const auto shard = [&](ZeroStage zero) {
-    add(options.zero < zero, Field::kZero, static_cast<std::int64_t>(zero));
+    add(options.zero < zero && zero <= largest_zero(options), Field::kZero, static_cast<std::int64_t>(zero));
   };
   std::int64_t fewer = options.micro_batch - 1;
   while (fewer > 1 && options.micro_batch % fewer != 0) --fewer;  // so that it divides the global batch

@@ -17,6 +17,7 @@ enum class Field : std::uint8_t {
   kAccumulateUnsharded,
   kKeepGathered,
   kRecomputeEvery,
+  kSequence,
   kTensor,
   kMicroBatch,
   kNumRanks,

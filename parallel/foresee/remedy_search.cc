@@ -33,10 +33,19 @@ int tensor_chunks(const BlockList& blocks) {
   return std::max(least, 1);
 }
 
+bool can_share_sequence(const PlannedJob& job, int tensor) {
+  return tensor > 1 && job.sample.input.dim(0) % tensor == 0 &&
+         std::ranges::all_of(*job.blocks,
+                             [](const auto& block) { return block->sequence_calls().has_value(); });
+}
+
 std::vector<int> tensor_choices(const PlannedJob& job) {
   std::vector<int> choices{job.options.tensor};
   const int chunks = tensor_chunks(*job.blocks);
-  for (int more = 2 * job.options.tensor; more <= chunks; more *= 2) choices.push_back(more);
+  for (int more = 2 * job.options.tensor; more <= chunks; more *= 2) {
+    if (job.options.sequence && !can_share_sequence(job, more)) break;
+    choices.push_back(more);
+  }
   return choices;
 }
 
@@ -80,15 +89,21 @@ void add_accumulations(const PlannedJob& job, std::vector<PlannedJob>& all) {
   }
 }
 
-/// Of a micro-batch, tensor ranks and ranks in all: recompute, then ZeRO.
+/// Of a micro-batch, tensor ranks and ranks in all: recompute, then a shared sequence, then ZeRO.
 void add_cheap_changes(PlannedJob layout, const PlannedJob& job, std::vector<PlannedJob>& all) {
   const auto given_zero = static_cast<int>(job.options.zero);
-  const int last_zero = data_ranks(layout) > 1 ? 3 : given_zero;  // alone there is nothing to shard
+  // Alone there is nothing to shard.
+  const int last_zero = data_ranks(layout) > 1 ? static_cast<int>(largest_zero(job.options)) : given_zero;
   for (const int k : recompute_choices(job)) {
     layout.options.recompute_every = k;
-    for (int zero = given_zero; zero <= last_zero; ++zero) {
-      layout.options.zero = static_cast<ZeroStage>(zero);
-      add_accumulations(layout, all);
+    for (const bool sequence : {false, true}) {
+      const bool is_given = sequence == job.options.sequence;
+      if (!is_given && (!sequence || !can_share_sequence(layout, layout.options.tensor))) continue;
+      layout.options.sequence = sequence;
+      for (int zero = given_zero; zero <= last_zero; ++zero) {
+        layout.options.zero = static_cast<ZeroStage>(zero);
+        add_accumulations(layout, all);
+      }
     }
   }
 }

@@ -3,7 +3,8 @@
 // [Note: order of remedies] Changes are tried from cheap to expensive, and the first that fits is told: a
 // smaller data cache, then a larger `zero` (more messages; with it what accumulate_unsharded and
 // keep_gathered keep over the micro-batches of a step is given up, in the order of [Note: order of
-// accumulation]), then `recompute_every` (a third more work; longer segments first), then a larger `tensor`
+// accumulation]), then `sequence`, where tensor ranks can share it (two gathers more a block), then
+// `recompute_every` (a third more work; longer segments first), then a larger `tensor`
 // where the model has chunks (four sums of a block's activations a micro-batch, which it waits for), then a
 // smaller `micro_batch` (matmuls that fill the device less), then more ranks (they cost money; every number
 // that shares the micro-batches evenly, in ascending order). A more expensive change is tried together with

@@ -17,8 +17,8 @@ struct CardRates {
   std::array<double, kNumArithmetics> operations_per_s{};  // by Arithmetic; kNone: unused
 };
 
-inline constexpr std::array<double, kNumArithmetics> kHopperOperations = {0.0, 67e12, 494.5e12, 989e12,
-                                                                          1979e12};
+inline constexpr std::array<double, kNumArithmetics> kHopperOperations = {0.0,      67e12,  494.5e12 / 3,
+                                                                          494.5e12, 989e12, 1979e12};
 inline constexpr std::array<CardRates, 2> kCards = {
     {{"H100", 3.35e12, kHopperOperations}, {"H200", 4.8e12, kHopperOperations}}};
 

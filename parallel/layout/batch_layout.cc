@@ -49,6 +49,8 @@ void BatchLayout::check() const {
                 global_batch, global_batch / micro_batch, micro_batch, kMaxMicroBatches);
   const std::int64_t round = micro_batch * data_ranks;
   if (global_batch % round == 0) return;
+  const bool is_uneven = global_batch % micro_batch == 0 && global_batch > round;
+  if (is_uneven && assignment == Assignment::kContiguous) return;
   const std::int64_t above = (global_batch / round + 1) * round, below = above - round;
   std::string advice = fmt::format("EngineOptions::global_batch = {}{} would do",
                                    below > 0 ? fmt::format("{} or ", below) : "", above);
@@ -58,6 +60,7 @@ void BatchLayout::check() const {
   } else {
     advice += fmt::format("; no micro-batch divides {} samples among {} ranks", global_batch, data_ranks);
   }
+  if (is_uneven) advice += "; EngineOptions::accumulate_unsharded = true lets ranks have unequally many";
   throw Error(ErrorCode::kInvalidInput,
               "EngineOptions::global_batch = {} is not a multiple of EngineOptions::micro_batch x data ranks "
               "= {} x {} = {}: {}",

@@ -15,20 +15,35 @@ enum class Assignment : std::uint8_t {
 /// The cut of the global batch into micro-batches, and who computes which.
 ///
 /// Global micro-batch g holds samples [g * micro_batch, (g + 1) * micro_batch) of the step.
+///
+/// [Note: uneven layouts] Where the micro-batches do not divide by the data ranks, the first ranks have one
+/// more than the others, which are idle for its time. That asks for runs of neighbours: the sum over a run of
+/// any length is a few subtrees of the same tree, so the bits are those of every other layout. Rounds of a
+/// micro-batch a rank would leave places empty in the last one, and are refused.
 struct BatchLayout {
   std::int64_t global_batch = 1;
   std::int64_t micro_batch = 1;
   int data_ranks = 1;
   Assignment assignment = Assignment::kContiguous;
 
-  /// For training both divide exactly (check()); evaluation may end in a smaller micro-batch and in idle
-  /// places.
+  /// For training whole ones (check()); evaluation may end in a smaller micro-batch.
   std::int64_t num_micro_batches() const { return (global_batch + micro_batch - 1) / micro_batch; }
+  /// Of the ranks that have most.
   std::int64_t per_rank() const { return (num_micro_batches() + data_ranks - 1) / data_ranks; }
-  /// The global index of a rank's local micro-batch.
+  bool is_even() const { return num_micro_batches() % data_ranks == 0; }
+  /// The micro-batches of a rank, and of contiguous ones the global index of its first.
+  std::int64_t count_of(int data_rank) const {
+    const std::int64_t more = num_micro_batches() % data_ranks;
+    return num_micro_batches() / data_ranks + (data_rank < more ? 1 : 0);
+  }
+  std::int64_t first_of(int data_rank) const {
+    const std::int64_t more = num_micro_batches() % data_ranks;
+    return data_rank * (num_micro_batches() / data_ranks) + std::min<std::int64_t>(data_rank, more);
+  }
+  /// The global index of a rank's local micro-batch; num_micro_batches() or more where it has none.
   std::int64_t global_micro_batch(int data_rank, std::int64_t local) const {
-    return assignment == Assignment::kContiguous ? data_rank * per_rank() + local
-                                                 : local * data_ranks + data_rank;
+    if (assignment == Assignment::kStrided) return local * data_ranks + data_rank;
+    return local < count_of(data_rank) ? first_of(data_rank) + local : num_micro_batches();
   }
   std::int64_t first_sample(std::int64_t global_micro_batch) const {
     return global_micro_batch * micro_batch;
@@ -43,7 +58,7 @@ struct BatchLayout {
   }
 
   /// Throws Error(kInvalidInput), with numbers that would work, unless global_batch is a multiple of
-  /// micro_batch * data_ranks.
+  /// micro_batch and has one for every data rank; of strided ones equally many.
   void check() const;
 };
 

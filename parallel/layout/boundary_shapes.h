@@ -34,8 +34,9 @@ class BoundaryShapes {
     auto operator<=>(const Play&) const = default;
   };
 
-  /// Every batch has the shapes of `sample`.
-  BoundaryShapes(const BlockList& blocks, const Precision& precision, const SampleSpec& sample);
+  /// Every batch has the shapes of `sample`. `sequence_ranks`: of the tensor axis, that share the sequence.
+  BoundaryShapes(const BlockList& blocks, const Precision& precision, const SampleSpec& sample,
+                 int sequence_ranks = 1);
 
   /// The output of `unit`, any but the last.
   const std::vector<TensorSpec>& of(int unit, const Play& play);
@@ -46,6 +47,7 @@ class BoundaryShapes {
   const BlockList& blocks_;
   const Precision precision_;
   const SampleSpec sample_;
+  const int sequence_ranks_;
   std::map<Play, std::vector<std::vector<TensorSpec>>> known_;  // by unit
 };
 

@@ -14,6 +14,9 @@ std::int64_t round_up(std::int64_t n, std::int64_t unit) {
   return (n + unit - 1) / unit * unit;
 }
 
+/// The groups of a block's parameters, in their order.
+enum class GroupKind : std::uint8_t { kPlain, kMatrices, kFrozen };
+
 struct Builder {
   const BlockList& blocks;
   const ParameterRules& rules;
@@ -21,11 +24,12 @@ struct Builder {
   std::set<std::string> tied_targets;
   std::map<std::string, std::pair<int, int>> owners;  // full name -> group, slot
 
-  void add_group(const std::string& name, int block, const std::vector<int>& indices) {
+  void add_group(const std::string& name, int block, const std::vector<int>& indices, bool matrices = false) {
     const auto& specs = blocks[static_cast<std::size_t>(block)]->parameters();
     ParamGroup group{.name = name,
                      .chunk = specs[static_cast<std::size_t>(indices.front())].slice.chunk,
                      .frozen = rule_of_index(block, indices.front()).frozen,
+                     .matrices = matrices,
                      .first_norm_block = layout.num_norm_blocks};
     for (const int index : indices) {
       group.chunks = std::max(group.chunks, specs[static_cast<std::size_t>(index)].slice.chunks);
@@ -53,8 +57,10 @@ struct Builder {
                                .center = spec.center,
                                .slice = spec.slice});
         const std::int64_t elems = round_up(spec.shape.num_elems(), kNormBlock);
-        add_to_runs(group, rule_of_index(block, index), {.last = elems, .center = kind.second}, joins);
-        joins = true;
+        ParamRun run{.last = elems, .center = kind.second};
+        if (matrices) run.matrix = spec.shape;
+        add_to_runs(group, rule_of_index(block, index), run, joins);
+        joins = !matrices;
         layout.num_parameters += spec.shape.num_elems();
         if (group.frozen) layout.num_frozen += spec.shape.num_elems();
       }
@@ -72,6 +78,21 @@ struct Builder {
     const Block& b = *blocks[static_cast<std::size_t>(block)];
     const ParameterSpec& spec = b.parameters()[static_cast<std::size_t>(index)];
     return rule_of(rules, spec, b.full_name(spec));
+  }
+
+  // Of a parameter that is not tied.
+  GroupKind kind_of(int block, int index) const {
+    const ParameterRule rule = rule_of_index(block, index);
+    if (rule.frozen) return GroupKind::kFrozen;
+    const Block& b = *blocks[static_cast<std::size_t>(block)];
+    const ParameterSpec& spec = b.parameters()[static_cast<std::size_t>(index)];
+    const bool is_matrix = is_hidden_matrix(blocks, static_cast<std::size_t>(block), spec);
+    if (!rules.separates_matrices || !is_matrix) return GroupKind::kPlain;
+    TRIREME_CHECK(spec.slice.is_whole(),
+                  "matrix '{}' is cut into tensor chunks: an optimizer that updates whole matrices cannot "
+                  "have it",
+                  b.full_name(spec));
+    return GroupKind::kMatrices;
   }
 
   // Appends elements to a group: `run.last` of them, with the last run if it `joins` and has the same rule.
@@ -128,7 +149,7 @@ struct Builder {
     for (int b = 0; b < static_cast<int>(blocks.size()); ++b) {
       const Block& block = *blocks[static_cast<std::size_t>(b)];
       layout.uses[static_cast<std::size_t>(b)].resize(block.parameters().size());
-      std::map<std::pair<int, bool>, std::vector<int>> own;  // by chunk, then those that are frozen
+      std::map<std::pair<int, GroupKind>, std::vector<int>> own;  // by chunk
       for (int i = 0; i < static_cast<int>(block.parameters().size()); ++i) {
         const ParameterSpec& spec = block.parameters()[static_cast<std::size_t>(i)];
         if (!spec.tied_to.empty()) {
@@ -136,13 +157,15 @@ struct Builder {
         } else if (tied_targets.contains(block.full_name(spec))) {
           add_group(block.full_name(spec), b, {i});
         } else {
-          own[{spec.slice.chunk, rule_of_index(b, i).frozen}].push_back(i);
+          own[{spec.slice.chunk, kind_of(b, i)}].push_back(i);
         }
       }
       for (const auto& [part, indices] : own) {
         std::string name = block.name();
         if (part.first >= 0) name += fmt::format(" chunk {}", part.first);
-        add_group(part.second ? name + " frozen" : name, b, indices);
+        if (part.second == GroupKind::kMatrices) name += " matrices";
+        if (part.second == GroupKind::kFrozen) name += " frozen";
+        add_group(name, b, indices, part.second == GroupKind::kMatrices);
       }
     }
     return std::move(layout);
@@ -153,6 +176,7 @@ void check_rules(const BlockList& blocks, const ParameterRules& rules) {
   if (rules.empty()) return;
   const std::vector<std::string> names = parameter_names(blocks);
   std::vector<std::string> patterns = rules.frozen;
+  patterns.insert(patterns.end(), rules.trained.begin(), rules.trained.end());
   for (const auto& [pattern, scale] : rules.lr_scale) {
     TRIREME_CHECK(scale > 0, "ParameterRules::lr_scale of '{}' must be above 0, got {}", pattern, scale);
     patterns.push_back(pattern);
@@ -185,7 +209,8 @@ class Merger {
     for (std::size_t g = 0; g < before_.groups.size(); ++g) {
       const bool joins = g > 0 && is_small(g - 1) && is_small(g) && chunk_of(g - 1) == chunk_of(g) &&
                          before_.groups[g - 1].chunk == before_.groups[g].chunk &&
-                         before_.groups[g - 1].frozen == before_.groups[g].frozen;
+                         before_.groups[g - 1].frozen == before_.groups[g].frozen &&
+                         before_.groups[g - 1].matrices == before_.groups[g].matrices;
       const int first_slot = joins ? static_cast<int>(after.groups.back().slots.size()) : 0;
       if (joins) {
         append(after.groups.back(), before_.groups[g]);
@@ -272,8 +297,13 @@ ModelLayout make_layout(const BlockList& blocks, std::int64_t group_min_bytes, c
   check_rules(blocks, rules);
   ModelLayout layout =
       Merger(Builder{.blocks = blocks, .rules = rules}.build(), group_min_bytes, stages).merge();
-  TRIREME_CHECK(rules.frozen.empty() || layout.num_frozen < layout.num_parameters,
-                "ParameterRules::frozen leaves none of {} parameters to train", layout.num_parameters);
+  TRIREME_CHECK(!rules.freezes() || layout.num_frozen < layout.num_parameters,
+                "ParameterRules: what is frozen leaves none of {} parameters to train",
+                layout.num_parameters);
+  TRIREME_CHECK(
+      !rules.separates_matrices || std::ranges::any_of(layout.groups, &ParamGroup::matrices),
+      "an optimizer that updates whole matrices has nothing to do: no block between the first and the "
+      "last has one that is trained");
   return layout;
 }
 

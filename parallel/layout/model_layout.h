@@ -4,7 +4,8 @@
 // first, then by their center, each starting at a multiple of kNormBlock elements, the gaps zero. A parameter
 // that another block is tied to gets a group of its own, just before its block's, and each use of it has a
 // gradient buffer of its own (a bucket; gradient bucketing): uses accumulate separately and are added in
-// block order. The order depends on the model and on what is frozen alone, never on the layout of ranks.
+// block order. The order depends on the model, on what is frozen and on the rule of the update alone, never
+// on the layout of ranks.
 //
 // [Note: frozen parameters] What is frozen of a block is a group of its own, behind the group of what is
 // trained. So a group has gradients, optimizer state and an update, or none of them, and all that is done
@@ -12,6 +13,11 @@
 // to know of. A frozen group has working copies and masters, is gathered like any other, and no unit's
 // backward writes its bucket. Rejected: the trained part as a prefix of one group, which every piece of every
 // shard would have to be cut by; and lists of frozen elements beside buffers for all, which save no memory.
+//
+// [Note: groups of matrices] For an optimizer that updates whole matrices (Muon), those of a block are a
+// group of their own, each a run of its own, between the group of what else is trained and what is frozen:
+// they have other optimizer state. They are the trained parameters of two dimensions with weight decay of
+// every block but the first and the last, which have the embeddings and the head, and none that is tied.
 //
 // [Note: merged groups] Neighbouring groups that are both smaller than `group_min_bytes` become one, one
 // behind the other, so that they travel in one message and are padded once. The order of elements stays, and
@@ -25,6 +31,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,7 +56,8 @@ struct ParamRun {
   std::int64_t first = 0, last = 0;
   float decay = 1.0f;  // factor of weight decay
   float center = 0.0f;
-  int lr = 0;  // in ModelLayout::lr_scales
+  int lr = 0;                   // in ModelLayout::lr_scales
+  std::optional<Shape> matrix;  // that it is, without the padding behind it: in groups of matrices
 };
 
 struct ParamGroup {
@@ -60,6 +68,7 @@ struct ParamGroup {
   int chunk = -1;                     // of which tensor chunk; -1: of none, every tensor place has it
   int chunks = 1;                     // of how many
   bool frozen = false;                // see [Note: frozen parameters]
+  bool matrices = false;              // see [Note: groups of matrices]
   std::int64_t first_norm_block = 0;  // index of its first block of kNormBlock elements in the model
 };
 
@@ -92,7 +101,8 @@ struct ModelLayout {
 /// Throws Error(kInvalidInput) for a duplicate name, or a tie to a parameter that no earlier block declares
 /// or whose shape differs. `group_min_bytes`: of fp32 parameters, see [Note: merged groups]; 0 merges
 /// nothing. With `stages`, nothing over the bound of two chunks either. Throws, too, for a pattern of `rules`
-/// that no parameter has, and where nothing is left to train.
+/// that no parameter has, where nothing is left to train, and for matrices in tensor chunks, or none, of
+/// rules that separate them.
 ModelLayout make_layout(const BlockList& blocks, std::int64_t group_min_bytes = 0,
                         const StageMap& stages = {}, const ParameterRules& rules = {});
 

@@ -14,6 +14,7 @@ ParamStore::ParamStore(const Context& ctx, const BlockList& blocks, const ModelL
       options_(options),
       sharding_(options.sharded.optimizer ? axis_.sharding() : Sharding{}),
       state_names_(optimizer.state_names()),
+      matrix_state_names_(optimizer.matrix_state_names()),
       groups_(layout.groups.size()) {
   const DeviceTraits& device = traits(ctx_.allocator->device().type);
   if (options.offload != Offload::kNone && !device.host_memory) {
@@ -23,13 +24,21 @@ ParamStore::ParamStore(const Context& ctx, const BlockList& blocks, const ModelL
   }
   for (int g = 0; g < static_cast<int>(groups_.size()); ++g) {
     if (!holds(g)) continue;
-    allocate(g, layout.groups[static_cast<std::size_t>(g)].frozen ? 0 : state_names_.size());
+    allocate(g);
     if (owns(g) && device.computes) initialize(blocks, g, options.seed);
   }
+  restart_averages();
   refresh_working();
 }
 
-void ParamStore::allocate(int index, std::size_t num_states) {
+const std::vector<std::string>& ParamStore::state_names(int group) const {
+  static const std::vector<std::string> none;
+  const ParamGroup& layout = layout_.groups[static_cast<std::size_t>(group)];
+  if (layout.frozen) return none;
+  return layout.matrices ? matrix_state_names_ : state_names_;
+}
+
+void ParamStore::allocate(int index) {
   Group& group = groups_[static_cast<std::size_t>(index)];
   const ParamGroup& layout = layout_.groups[static_cast<std::size_t>(index)];
   const MemoryHolderScope holder(*ctx_.allocator, layout.name);
@@ -45,10 +54,11 @@ void ParamStore::allocate(int index, std::size_t num_states) {
     group.master =
         ctx_.empty({piece}, DType::kFloat32, offloads ? MemoryCategory::kHost : MemoryCategory::kParameters);
   }
-  for (std::size_t s = 0; s < num_states; ++s) {
-    group.states.push_back(
-        ctx_.zeros({piece}, DType::kFloat32, offloads ? MemoryCategory::kHost : MemoryCategory::kOptimizer));
+  const MemoryCategory category = offloads ? MemoryCategory::kHost : MemoryCategory::kOptimizer;
+  for (std::size_t s = 0; s < state_names(index).size(); ++s) {
+    group.states.push_back(ctx_.zeros({piece}, DType::kFloat32, category));
   }
+  if (has_averages() && !layout.frozen) group.average = ctx_.empty({piece}, DType::kFloat32, category);
 }
 
 void ParamStore::initialize(const BlockList& blocks, int group, std::uint64_t seed) {
@@ -76,6 +86,36 @@ void ParamStore::initialize(const BlockList& blocks, int group, std::uint64_t se
 
 std::int64_t ParamStore::first_owned(int group) const {
   return sharding_.first(layout_.groups[static_cast<std::size_t>(group)].num_elems);
+}
+
+const Tensor& ParamStore::average(int group) const {
+  const Group& g = groups_[static_cast<std::size_t>(group)];
+  return g.average.defined() ? g.average : g.master;
+}
+
+void ParamStore::restart_averages() {
+  for (const Group& group : groups_) {
+    if (group.average.defined()) ctx_.backend->copy(ctx_.exec, group.average, group.master);
+  }
+}
+
+void ParamStore::swap_averages(int index) {
+  Group& group = groups_[static_cast<std::size_t>(index)];
+  if (!group.average.defined()) return;
+  group.gather.wait();
+  for (Work& send : group.sends) send.wait();  // of the values before
+  group.sends.clear();
+  const std::int64_t count = group.master.num_elems();
+  const Tensor held = ctx_.empty({std::min(count, kSwapElems)}, DType::kFloat32, MemoryCategory::kOptimizer);
+  for (std::int64_t first = 0; first < count; first += kSwapElems) {
+    const Shape length{std::min(kSwapElems, count - first)};
+    const Tensor piece = held.slice(0, length), average = group.average.slice(first, length),
+                 master = group.master.slice(first, length);
+    ctx_.backend->copy(ctx_.exec, piece, average);
+    ctx_.backend->copy(ctx_.exec, average, master);
+    ctx_.backend->copy(ctx_.exec, master, piece);
+  }
+  cast_working(index);
 }
 
 Tensor ParamStore::owned_working(int group) const {
@@ -180,8 +220,15 @@ void ParamStore::update(int index, const Optimizer& optimizer, const UpdateScala
       segment.working_center = run.center;
     }
     for (const Tensor& state : group.states) segment.state.push_back(state.slice(first, length));
+    segment.matrix = run.matrix;
     optimizer.update(ctx_, segment, of_run);
   });
+  if (group.average.defined()) {
+    ctx_.run(MoveAverageArgs{.value = group.average,
+                             .sample = group.master,
+                             .momentum = 1.0f - options_.ema,
+                             .skip = scalars.skip});
+  }
 }
 
 void ParamStore::settle() {
@@ -192,20 +239,23 @@ void ParamStore::settle() {
   }
 }
 
+void ParamStore::cast_working(int index) {
+  if (options_.working_dtype == DType::kFloat32) return;
+  const Tensor& master = groups_[static_cast<std::size_t>(index)].master;
+  const Tensor working = owned_working(index);
+  ctx_.run(CastArgs{.x = master, .y = working});  // padding too
+  for_each_owned_run(index, [&](std::int64_t first, const Shape& length, const ParamRun& run) {
+    if (run.center == 0.0f) return;
+    ctx_.run(
+        CastArgs{.x = master.slice(first, length), .y = working.slice(first, length), .center = run.center});
+  });
+}
+
 void ParamStore::refresh_working() {
   for (int g = 0; g < static_cast<int>(groups_.size()); ++g) {
     if (!owns(g)) continue;
-    Group& group = groups_[static_cast<std::size_t>(g)];
-    group.gather.wait();
-    if (options_.working_dtype != DType::kFloat32) {
-      ctx_.run(CastArgs{.x = group.master, .y = owned_working(g)});  // padding too
-      for_each_owned_run(g, [&](std::int64_t first, const Shape& length, const ParamRun& run) {
-        if (run.center == 0.0f) return;
-        ctx_.run(CastArgs{.x = group.master.slice(first, length),
-                          .y = owned_working(g).slice(first, length),
-                          .center = run.center});
-      });
-    }
+    groups_[static_cast<std::size_t>(g)].gather.wait();
+    cast_working(g);
     if (gathers_updates()) {
       gather_updated(g);
       gather_in_host(g);

@@ -11,6 +11,16 @@
 // is the working copy, or lies inside of it: no second copy exists. Gathered buffers of stage 3 are counted
 // as communication. Gathers stay in flight until the values are needed.
 //
+// [Note: averages] With ParamStoreOptions::ema every trained group has one more fp32 tensor beside its
+// optimizer state, sharded like the master: average = ema * average + (1 - ema) * master after every update
+// that is not skipped, from the initial parameters, or those that were loaded, on. An evaluation of the
+// averages exchanges masters and averages before its first forward and after its loss (SwapAverages of a
+// plan), piece by piece, and lets the actions that follow an update bring the working copies up to date. So
+// it takes no memory beside a step's but a buffer of kSwapElems, and no exchange of its own. Rejected:
+// working copies of the averages beside the others, which would double the parameters of ZeRO-0 to 2 for the
+// sake of an evaluation; and averages that are gathered in place of the parameters, which unsharded
+// parameters never are. Running statistics have no averages: they are averages themselves.
+//
 // [Note: offload] With Offload::kOptimizer the optimizer state, and a master of its own, are host memory
 // (MemoryCategory::kHost), and the update runs on the host. Where the device is the host that is the same
 // memory and the same update, accounted separately.
@@ -39,11 +49,15 @@ struct ParamStoreOptions {
   Offload offload = Offload::kNone;
   DType working_dtype = DType::kFloat32;
   std::uint64_t seed = 0;
+  float ema = 0.0f;               // decay of the averages of parameters; 0: none. See [Note: averages]
   std::vector<Holding> holdings;  // by group, what this rank's stage holds; empty: it owns all of them
 };
 
 class ParamStore {
  public:
+  /// Elements of a piece that swap_averages() copies at a time.
+  static constexpr std::int64_t kSwapElems = 1 << 18;
+
   /// Allocates all groups that are held; on a device that computes, initialises what this rank owns.
   /// Collective over the data axis from stage 1 on. Copies of what other stages own are to be
   /// received before their first use. Throws Error(kUnsupported) for offload from a device with memory of its
@@ -73,11 +87,22 @@ class ParamStore {
   const Tensor& state(int group, int index) const {
     return groups_[static_cast<std::size_t>(group)].states[static_cast<std::size_t>(index)];
   }
+  /// The working copy: whole, or from stage 3 on this rank's piece. A gather into it may be under way.
+  const Tensor& working(int group) const { return groups_[static_cast<std::size_t>(group)].working; }
+  /// The same of a group's averages; of a frozen group the master.
+  const Tensor& average(int group) const;
+  bool has_averages() const { return options_.ema > 0; }
+  /// Sets them to the masters.
+  void restart_averages();
+  /// Exchanges what this rank owns of a group's masters and averages, and brings its piece of the working
+  /// copy up to date. See [Note: averages].
+  void swap_averages(int group);
   std::int64_t first_owned(int group) const;
   /// Of masters and optimizer state over the data axis.
   const Sharding& sharding() const { return sharding_; }
   const DataAxis& axis() const { return axis_; }
-  const std::vector<std::string>& state_names() const { return state_names_; }
+  /// Of the optimizer's state of a group, by the index of state(); none of a frozen one.
+  const std::vector<std::string>& state_names(int group) const;
   /// All of a flat tensor of which every rank owns a piece (master or state), for saving. Collective from
   /// stage 1 on.
   Tensor whole(int group, const Tensor& owned) const;
@@ -111,6 +136,7 @@ class ParamStore {
     Tensor gathered;  // of a piece, while resident
     Tensor master;
     std::vector<Tensor> states;
+    Tensor average;             // undefined: none
     Work gather;                // of `working` or `gathered`
     bool owes_in_host = false;  // what it brings is to be gathered inside of the host, too
     std::vector<Work> sends;    // of `working`, to stages that hold a copy
@@ -119,10 +145,12 @@ class ParamStore {
   Holding holding(int group) const {
     return options_.holdings.empty() ? Holding::kOwned : options_.holdings[static_cast<std::size_t>(group)];
   }
-  void allocate(int group, std::size_t num_states);
+  void allocate(int group);
   void initialize(const BlockList& blocks, int group, std::uint64_t seed);
   /// This rank's piece of the working copy.
   Tensor owned_working(int group) const;
+  /// Sets it to the master.
+  void cast_working(int group);
   const Tensor& resident(const Group& group) const {
     return options_.sharded.parameters ? group.gathered : group.working;
   }
@@ -137,7 +165,7 @@ class ParamStore {
   const DataAxis axis_;
   const ParamStoreOptions options_;
   const Sharding sharding_;
-  std::vector<std::string> state_names_;
+  const std::vector<std::string> state_names_, matrix_state_names_;
   std::vector<Group> groups_;
 };
 

@@ -16,6 +16,11 @@ float scale_of(const std::map<std::string, double>& scales, std::string_view nam
   return otherwise;
 }
 
+bool matches_any(const std::vector<std::string>& patterns, std::string_view name) {
+  return std::ranges::any_of(patterns,
+                             [&](const std::string& pattern) { return matches_pattern(pattern, name); });
+}
+
 }  // namespace
 
 // Goes back to the last `*` where the text behind it does not match, and lets it take one character more.
@@ -39,12 +44,20 @@ bool matches_pattern(std::string_view pattern, std::string_view name) {
   return pattern.find_first_not_of('*', p) == std::string_view::npos;
 }
 
+bool is_frozen(const ParameterRules& rules, std::string_view name) {
+  return matches_any(rules.frozen, name) || (!rules.trained.empty() && !matches_any(rules.trained, name));
+}
+
 ParameterRule rule_of(const ParameterRules& rules, const ParameterSpec& spec, std::string_view full_name) {
   const std::string name = whole_name(spec.slice, std::string(full_name));
-  return {.frozen = std::ranges::any_of(
-              rules.frozen, [&](const std::string& pattern) { return matches_pattern(pattern, name); }),
+  return {.frozen = is_frozen(rules, name),
           .lr_scale = scale_of(rules.lr_scale, name, 1.0f),
           .decay = scale_of(rules.decay_scale, name, spec.decay ? 1.0f : 0.0f)};
+}
+
+bool is_hidden_matrix(const BlockList& blocks, std::size_t block, const ParameterSpec& spec) {
+  return block > 0 && block + 1 < blocks.size() && spec.decay && spec.shape.rank() == 2 &&
+         spec.tied_to.empty();
 }
 
 std::vector<std::string> parameter_names(const BlockList& blocks) {

@@ -15,6 +15,7 @@ class ShapesOnly final : public ParameterResolver {
                       ctx_.precision.compute_dtype(), MemoryCategory::kParameters);
   }
   GradientTarget gradient(ParamRef) override { return {}; }
+  const Adapter* adapter(ParamRef weight) const override { return block_.adapter(weight); }
 
  private:
   const Context& ctx_;

@@ -178,7 +178,7 @@ void StatisticStore::discard_maxima() const {
 void StatisticStore::move_average(const Run& run, const Tensor& all, const Tensor& skip) const {
   std::vector<std::int64_t> row_of(static_cast<std::size_t>(batch_.num_micro_batches()));
   for (int rank = 0; rank < batch_.data_ranks; ++rank) {
-    for (std::int64_t m = 0; m < batch_.per_rank(); ++m) {
+    for (std::int64_t m = 0; m < batch_.count_of(rank); ++m) {
       row_of[static_cast<std::size_t>(batch_.global_micro_batch(rank, m))] = rank * batch_.per_rank() + m;
     }
   }

@@ -52,6 +52,18 @@ constexpr std::array<ActionTraits, kNumActionKinds> kTraits{{
      .micro_batch = Takes::kYes,
      .replayed = true,
      .trains = false},
+    {.kind = kReduceScatterSequence,
+     .name = "ReduceScatterSequence",
+     .scope = Scope::kTensor,
+     .micro_batch = Takes::kYes,
+     .replayed = true,
+     .trains = false},
+    {.kind = kGatherSequence,
+     .name = "GatherSequence",
+     .scope = Scope::kTensor,
+     .micro_batch = Takes::kYes,
+     .replayed = true,
+     .trains = false},
     {.kind = kReduceGradInHost,
      .name = "ReduceGradInHost",
      .scope = Scope::kHost,
@@ -105,11 +117,13 @@ constexpr std::array<ActionTraits, kNumActionKinds> kTraits{{
      .counterpart = kSendTiedGradient},
     {.kind = kSendTiedParameters,
      .name = "SendTiedParameters",
+     .trains = false,
      .direction = Direction::kSend,
      .channel = Channel::kTied,
      .counterpart = kRecvTiedParameters},
     {.kind = kRecvTiedParameters,
      .name = "RecvTiedParameters",
+     .trains = false,
      .direction = Direction::kReceive,
      .channel = Channel::kTied,
      .counterpart = kSendTiedParameters},
@@ -120,8 +134,9 @@ constexpr std::array<ActionTraits, kNumActionKinds> kTraits{{
     {.kind = kBroadcastNorms, .name = "BroadcastNorms", .scope = Scope::kPipeline, .unit = Takes::kNo},
     {.kind = kClipGrad, .name = "ClipGrad", .spent = TimeSpent::kUpdate, .unit = Takes::kNo},
     {.kind = kOptimStep, .name = "OptimStep", .spent = TimeSpent::kUpdate},
-    {.kind = kGatherUpdated, .name = "GatherUpdated", .scope = Scope::kData},
-    {.kind = kGatherUpdatedInHost, .name = "GatherUpdatedInHost", .scope = Scope::kHost},
+    {.kind = kGatherUpdated, .name = "GatherUpdated", .scope = Scope::kData, .trains = false},
+    {.kind = kGatherUpdatedInHost, .name = "GatherUpdatedInHost", .scope = Scope::kHost, .trains = false},
+    {.kind = kSwapAverages, .name = "SwapAverages", .spent = TimeSpent::kUpdate, .trains = false},
     {.kind = kReduceStatistics, .name = "ReduceStatistics", .scope = Scope::kData, .unit = Takes::kNo},
 }};
 
@@ -143,6 +158,15 @@ std::string_view name(TimeSpent spent) {
 
 const ActionTraits& traits(ActionKind kind) {
   return kTraits[static_cast<std::size_t>(kind)];
+}
+
+ActionKind action_of(TensorCall call) {
+  constexpr std::array kKinds{kSumChunks, kReduceScatterSequence, kGatherSequence};
+  return kKinds[static_cast<std::size_t>(call)];
+}
+
+bool is_tensor_call(ActionKind kind) {
+  return traits(kind).scope == Scope::kTensor && traits(kind).unit == Takes::kYes;
 }
 
 Action counterpart(const Action& message, int rank) {

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/tensor_axis.h"
+
 namespace trireme {
 
 enum class ActionKind : std::uint8_t {
@@ -28,7 +30,10 @@ enum class ActionKind : std::uint8_t {
   kBackwardWeight,  // consumes what that left, without the parameters; adds into the partial sums
   kSumChunks,  // add what the tensor chunks of the unit return, or their gradients of what they read, over
                // the tensor ranks: a part of the Forward, Recompute or Backward before it
-  kReduceGradInHost,  // the first half of a ReduceGrad
+  // Parts of it as well, where the tensor ranks share the sequence: [Note: sequence shards].
+  kReduceScatterSequence,  // such a sum, of which each rank gets its rows
+  kGatherSequence,         // all rows of what each rank has its shard of
+  kReduceGradInHost,       // the first half of a ReduceGrad
   kReduceGrad,        // add the unit's gradient over the data ranks, of one micro-batch each or of the whole
                       // step; each rank has its piece of the sum (a reduce-scatter)
   kGatherGrad,        // give every data rank all pieces of the sum (ZeRO-0), with all uses of what is tied
@@ -55,6 +60,8 @@ enum class ActionKind : std::uint8_t {
   kGatherUpdated,     // bring the unit's working copy up to date from the data ranks' pieces (ZeRO-1 and 2;
                       // all-gather)
   kGatherUpdatedInHost,  // the second half of it
+  kSwapAverages,         // exchange the unit's parameters with their averages: around an evaluation of these,
+                         // before what brings working copies up to date. See [Note: averages]
   kReduceStatistics,     // move the running statistics of the stage by those of all its micro-batches
 };
 inline constexpr int kNumActionKinds = static_cast<int>(ActionKind::kReduceStatistics) + 1;
@@ -125,6 +132,10 @@ inline bool is_receive(ActionKind kind) {
 inline bool is_collective(ActionKind kind) {
   return traits(kind).scope != Scope::kRank;
 }
+/// The action of a call that a block makes, behind the action of the block.
+ActionKind action_of(TensorCall call);
+/// True of those.
+bool is_tensor_call(ActionKind kind);
 /// True if it runs the unit's block.
 inline bool computes(ActionKind kind) {
   return traits(kind).spent != TimeSpent::kExchange && traits(kind).spent != TimeSpent::kUpdate;

@@ -4,6 +4,7 @@
 // anything runs.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "parallel/layout/stage_map.h"
@@ -13,10 +14,11 @@
 
 namespace trireme {
 
-/// Of the sums that a block makes, those in one action of its unit.
-inline int sums_of(const Action& action, const TensorSums& block) {
+/// Of what a block has the tensor ranks do together, that in one action of its unit, in order.
+inline std::span<const TensorCall> calls_of(const Action& action, const TensorCalls& block) {
   if (action.kind == ActionKind::kForward || action.kind == ActionKind::kRecompute) return block.forward;
-  return traits(action.kind).consumes_tape ? block.backward : 0;
+  if (traits(action.kind).consumes_tape) return block.backward;
+  return {};
 }
 
 struct RankPlan {
@@ -40,17 +42,18 @@ struct StepPlan {
   int num_units = 0;
   bool sharded_parameters = false;  // units start and end released (ZeRO-3)
   bool keeps_gathered = false;      // and are gathered once
+  bool evaluates_averages = false;  // an evaluation between two SwapAverages of every unit
   int data_ranks_per_host = 1;      // 2 or more: the data axis has two levels, of runs of so many
   OwedExchanges owed;
-  StageMap stages;                      // without bounds: all units on every rank
-  std::vector<TiedUnits> ties;          // between stages
-  std::vector<TensorSums> tensor_sums;  // by unit; empty: none makes any
+  StageMap stages;                        // without bounds: all units on every rank
+  std::vector<TiedUnits> ties;            // between stages
+  std::vector<TensorCalls> tensor_calls;  // by unit; empty: none makes any
   std::vector<RankPlan> ranks;
 
-  /// Sums over the tensor axis that an action makes, each an action behind it.
-  int sums_of(const Action& action) const {
-    if (tensor_sums.empty() || !computes(action.kind)) return 0;
-    return trireme::sums_of(action, tensor_sums[static_cast<std::size_t>(action.unit)]);
+  /// What an action does over the tensor axis, each an action behind it.
+  std::span<const TensorCall> calls_of(const Action& action) const {
+    if (tensor_calls.empty() || !computes(action.kind)) return {};
+    return trireme::calls_of(action, tensor_calls[static_cast<std::size_t>(action.unit)]);
   }
   bool is_hierarchical() const { return data_ranks_per_host > 1; }
   bool owes_statistics(int stage) const {

@@ -58,12 +58,16 @@ bool PlanMessages::has_arrived(int rank, const Action& receive) const {
   const auto link = links_.find(link_of(rank, receive));
   if (link == links_.end()) return false;
   const std::vector<Message>& posted = link->second.posted.messages;
-  // Most likely one of the last. One that waits in place, before it is entered, is the next of its
-  // link.
+  // Most likely one of the last.
   const auto from_back = std::find(posted.rbegin(), posted.rend(), message_of(rank, receive));
   const auto position =
       from_back == posted.rend() ? posted.size() : static_cast<std::size_t>(posted.rend() - from_back) - 1;
   return position < link->second.sent.messages.size();
+}
+
+bool PlanMessages::next_has_arrived(int rank, const Action& receive) const {
+  const auto link = links_.find(link_of(rank, receive));
+  return link != links_.end() && link->second.posted.messages.size() < link->second.sent.messages.size();
 }
 
 bool PlanMessages::all_posted(int rank) const {

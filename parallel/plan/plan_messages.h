@@ -30,8 +30,10 @@ class PlanMessages {
   std::optional<std::string> add_send(const Position& position, const Action& send);
   std::optional<std::string> add_receive(const Position& position, const Action& receive);
 
-  /// True if the message of a receive, entered or about to be, has been sent.
+  /// True if the message of a receive that was entered has been sent.
   bool has_arrived(int rank, const Action& receive) const;
+  /// The same of one that is about to be entered.
+  bool next_has_arrived(int rank, const Action& receive) const;
   /// True if the receives of all messages of a rank have been posted.
   bool all_posted(int rank) const;
 

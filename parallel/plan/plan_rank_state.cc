@@ -28,7 +28,7 @@ PlanRankState::PlanRankState(const StepPlan& plan, int rank)
 
 Problem PlanRankState::apply(const Action& a) {
   if (auto problem = check_form(a)) return problem;
-  if (auto problem = check_sums(a)) return problem;
+  if (auto problem = check_calls(a)) return problem;
   const ActionTraits& facts = traits(a.kind);
   if (facts.direction != Direction::kNone) {
     if (auto problem = check_peer(a)) return problem;
@@ -59,6 +59,8 @@ Problem PlanRankState::apply(const Action& a) {
     case kRecvGradient:
       return receive(a);
     case kSumChunks:
+    case kReduceScatterSequence:
+    case kGatherSequence:
       return std::nullopt;
     case kReduceLoss:
       return reduce_loss();
@@ -86,25 +88,27 @@ Problem PlanRankState::check_form(const Action& a) const {
   return std::nullopt;
 }
 
-// What an action sums over the tensor axis comes at once behind it.
-Problem PlanRankState::check_sums(const Action& a) {
-  if (a.kind != kSumChunks) {
-    if (auto problem = missing_sums()) return problem;
-    owed_sums_ = plan_.sums_of(a);
-    sums_of_ = {a.unit, a.micro_batch};
+// What an action does over the tensor axis comes at once behind it.
+Problem PlanRankState::check_calls(const Action& a) {
+  if (!is_tensor_call(a.kind)) {
+    if (auto problem = missing_calls()) return problem;
+    owed_calls_ = plan_.calls_of(a);
+    calls_of_ = {a.unit, a.micro_batch};
     return std::nullopt;
   }
-  if (owed_sums_ == 0 || sums_of_ != UnitBatch{a.unit, a.micro_batch}) {
-    return "the action before it leaves nothing to sum over the tensor axis";
+  if (owed_calls_.empty() || calls_of_ != UnitBatch{a.unit, a.micro_batch}) {
+    return "the action before it leaves nothing to do over the tensor axis";
   }
-  --owed_sums_;
+  if (action_of(owed_calls_.front()) != a.kind) return missing_calls();
+  owed_calls_ = owed_calls_.subspan(1);
   return std::nullopt;
 }
 
-Problem PlanRankState::missing_sums() const {
-  if (owed_sums_ == 0) return std::nullopt;
-  return fmt::format("{} SumChunks of unit {} micro-batch {} must come first", owed_sums_, sums_of_.first,
-                     sums_of_.second);
+Problem PlanRankState::missing_calls() const {
+  if (owed_calls_.empty()) return std::nullopt;
+  return fmt::format("{} of unit {} micro-batch {} must come first, one of {} over the tensor axis",
+                     name(action_of(owed_calls_.front())), calls_of_.first, calls_of_.second,
+                     owed_calls_.size());
 }
 
 // Tied parameters are those of a unit of another stage, too: PlanUpdateState knows which.
@@ -130,6 +134,7 @@ Problem PlanRankState::check_peer(const Action& a) const {
 }
 
 Problem PlanRankState::gather(const Action& a) {
+  if (auto problem = update_.begin_evaluation()) return problem;
   if (resident_[static_cast<std::size_t>(a.unit)]) return "the unit's parameters are already gathered";
   if (!gathered_.insert(a.unit).second && plan_.keeps_gathered) {
     return "gathers the unit's parameters a second time; the plan keeps them from their first use to their "
@@ -181,6 +186,7 @@ Problem PlanRankState::forward(const Action& a) {
     return "its input is not there: neither computed here nor received";
   }
   if (has_loss_) return "comes after ReduceLoss";
+  if (auto problem = update_.begin_evaluation()) return problem;
   if (!trains_ && a.keep != Keep::kNothing) return "keeps what no backward will consume";
   if (!forwards_.insert(here).second) return "runs a second time";
   if (inputs_.erase(here) == 0) outputs_.erase(below);
@@ -256,7 +262,8 @@ Problem PlanRankState::reduce_loss() {
   }
   if (has_loss_) return "comes a second time";
   has_loss_ = true;
-  return missing_forward();
+  if (auto problem = missing_forward()) return problem;
+  return update_.end_evaluation();
 }
 
 Problem PlanRankState::missing_forward() const {
@@ -274,7 +281,7 @@ Problem PlanRankState::missing_forward() const {
 
 // Ranks that make no collective with others would end early unnoticed.
 Problem PlanRankState::at_end() const {
-  if (auto problem = missing_sums()) return problem;
+  if (auto problem = missing_calls()) return problem;
   for (int u = 0; u < plan_.num_units; ++u) {
     if (resident_[static_cast<std::size_t>(u)] == plan_.sharded_parameters) {
       return fmt::format("unit {} is left {}", u, plan_.sharded_parameters ? "gathered" : "released");

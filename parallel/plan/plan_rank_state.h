@@ -36,8 +36,8 @@ class PlanRankState {
   Problem check_form(const Action& action) const;
   Problem check_stage(const Action& action) const;
   Problem check_peer(const Action& action) const;
-  Problem check_sums(const Action& action);
-  Problem missing_sums() const;
+  Problem check_calls(const Action& action);
+  Problem missing_calls() const;
   Problem require_resident(const Action& action) const;
   Problem gather(const Action& action);
   Problem gather_in_host(const Action& action);
@@ -68,8 +68,8 @@ class PlanRankState {
   std::set<UnitBatch> gradients_;    // gradient of the unit's output is here
   std::map<UnitBatch, int> posted_;  // receive of the gradient of the unit's output, of this rank
   std::set<UnitBatch> deferred_;     // BackwardInput has run, BackwardWeight has not
-  int owed_sums_ = 0;                // SumChunks that must come next
-  UnitBatch sums_of_;                // of these
+  std::span<const TensorCall> owed_calls_;  // over the tensor axis, that must come next
+  UnitBatch calls_of_;                      // of these
   bool trains_ = false, has_loss_ = false;
   PlanUpdateState update_;
 };

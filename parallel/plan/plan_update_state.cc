@@ -10,7 +10,11 @@ using enum ActionKind;
 using Problem = PlanUpdateState::Problem;
 
 PlanUpdateState::PlanUpdateState(const StepPlan& plan, int rank, bool trains)
-    : plan_(plan), rank_(rank), stage_(plan.mesh.coord(rank)[Axis::kPipeline]), trains_(trains) {}
+    : plan_(plan),
+      rank_(rank),
+      stage_(plan.mesh.coord(rank)[Axis::kPipeline]),
+      trains_(trains),
+      swaps_(plan.evaluates_averages && !trains) {}
 
 bool PlanUpdateState::is_mine(int unit) const {
   return plan_.stages.bounds.empty() || plan_.stages.stage_of(unit) == stage_;
@@ -65,6 +69,8 @@ Problem PlanUpdateState::apply(const Action& a, bool backward_done) {
       return gather_updated(a);
     case kGatherUpdatedInHost:
       return gather_updated_in_host(a);
+    case kSwapAverages:
+      return swap_averages(a);
     case kReduceStatistics:
       return once(a.kind, plan_.owes_statistics(stage_), has_done(kClipGrad), "ClipGrad");
     default:
@@ -200,8 +206,8 @@ Problem PlanUpdateState::tied_parameters(const Action& a) {
   if (auto problem = check_tie(a)) return problem;
   // The received parameters replace a working copy, which the last backward of this rank must have seen.
   const bool sends = a.kind == kSendTiedParameters;
-  if (sends && !updated_.contains(a.unit)) return "comes before OptimStep of the unit";
-  if (!has_done(kClipGrad)) return "comes before ClipGrad";
+  if (sends && !updated_.contains(a.unit)) return "comes before the unit's parameters are changed";
+  if (auto problem = check_changing()) return problem;
   tied_.push_back(a);
   return std::nullopt;
 }
@@ -252,8 +258,40 @@ Problem PlanUpdateState::optim_step(const Action& a) {
   return std::nullopt;
 }
 
+Problem PlanUpdateState::swap_averages(const Action& a) {
+  if (!swaps_) return "has nothing to exchange in this plan";
+  if (auto problem = check_changing()) return problem;
+  if (!updated_.insert(a.unit).second) return "swaps a second time";
+  return std::nullopt;
+}
+
+Problem PlanUpdateState::check_changing() const {
+  if (!swaps_ && !has_done(kClipGrad)) return "comes before ClipGrad";
+  if (swaps_ && swap_ == Swap::kEvaluates) return "comes before ReduceLoss: averages are still evaluated";
+  return std::nullopt;
+}
+
+Problem PlanUpdateState::begin_evaluation() {
+  if (!swaps_ || swap_ == Swap::kEvaluates) return std::nullopt;
+  if (swap_ == Swap::kBack) return "comes after ReduceLoss";
+  swap_ = Swap::kEvaluates;
+  return missing_change();
+}
+
+Problem PlanUpdateState::end_evaluation() {
+  if (auto problem = begin_evaluation()) return problem;
+  if (!swaps_) return std::nullopt;
+  swap_ = Swap::kBack;
+  updated_.clear();
+  copied_.clear();
+  copied_in_host_.clear();
+  tied_.clear();
+  return std::nullopt;
+}
+
 Problem PlanUpdateState::gather_updated(const Action& a) {
   if (!plan_.owed.gathers_updated) return "has nothing to exchange in this plan";
+  if (auto problem = check_changing()) return problem;
   const auto received = [&](const Action& t) { return t.kind == kRecvTiedParameters && t.unit == a.unit; };
   if (is_mine(a.unit) ? !updated_.contains(a.unit) : std::ranges::none_of(tied_, received)) {
     return "comes before the unit's parameters are updated";
@@ -264,6 +302,7 @@ Problem PlanUpdateState::gather_updated(const Action& a) {
 
 Problem PlanUpdateState::gather_updated_in_host(const Action& a) {
   if (!plan_.is_hierarchical()) return "has nothing to exchange in this plan";
+  if (auto problem = check_changing()) return problem;
   if (!copied_.contains(a.unit)) return "comes before the unit's parameters are gathered over the hosts";
   if (!copied_in_host_.insert(a.unit).second) return "comes a second time";
   return std::nullopt;
@@ -272,14 +311,24 @@ Problem PlanUpdateState::gather_updated_in_host(const Action& a) {
 Problem PlanUpdateState::at_end() const {
   if (!unreduced_.empty())
     return fmt::format("the gradient of unit {} is never reduced", unreduced_.begin()->first);
-  if (!trains_) return std::nullopt;
+  if (!trains_) return swaps_ ? missing_change() : std::nullopt;
   if (!has_done(kGradNorm)) return "the gradient norm is never computed: there is no GradNorm";
   if (!has_done(kClipGrad)) return "the clip coefficient is never computed: there is no ClipGrad";
+  if (plan_.owes_statistics(stage_) && !has_done(kReduceStatistics)) {
+    return "the running statistics never move: there is no ReduceStatistics";
+  }
+  return missing_change();
+}
+
+Problem PlanUpdateState::missing_change() const {
   for (int unit = 0; unit < plan_.num_units; ++unit) {
     if (!is_mine(unit)) continue;
-    if (!updated_.contains(unit)) return fmt::format("unit {} is never updated: it has no OptimStep", unit);
+    if (!updated_.contains(unit)) {
+      return fmt::format("unit {} is not {}", unit,
+                         trains_ ? "updated: it has no OptimStep" : "swapped: it has no SwapAverages");
+    }
     if (plan_.owed.gathers_updated && !copied_.contains(unit)) {
-      return fmt::format("the update of unit {} is never gathered: it has no GatherUpdated", unit);
+      return fmt::format("the change of unit {} is never gathered: it has no GatherUpdated", unit);
     }
   }
   for (const int unit : copied_) {
@@ -287,9 +336,6 @@ Problem PlanUpdateState::at_end() const {
       return fmt::format(
           "the update of unit {} never spreads inside of the host: it has no GatherUpdatedInHost", unit);
     }
-  }
-  if (plan_.owes_statistics(stage_) && !has_done(kReduceStatistics)) {
-    return "the running statistics never move: there is no ReduceStatistics";
   }
   for (const ActionKind kind : {kSendTiedParameters, kRecvTiedParameters}) {
     if (const auto action = missing(kind)) return to_string(*action) + " never comes";

@@ -28,10 +28,18 @@ class PlanUpdateState {
   Problem apply(const Action& action, bool backward_done);
   /// Receives that were posted and whose messages an action cannot run without: gradients of tied parameters.
   std::vector<Action> awaited(const Action& action) const;
+  /// Of an evaluation of averages, before anything that reads parameters: an error text if these are not in
+  /// place.
+  Problem begin_evaluation();
+  /// Of one, at its ReduceLoss: what follows brings the parameters back.
+  Problem end_evaluation();
   /// An error text if something is left over, or nothing.
   Problem at_end() const;
 
  private:
+  /// Of an evaluation of averages: it swaps them for the parameters, reads them, and swaps back.
+  enum class Swap : std::uint8_t { kThere, kEvaluates, kBack };
+
   Problem check_reducible(const Action& action) const;
   Problem reduce_grad_in_host(const Action& action);
   Problem reduce_grad(const Action& action);
@@ -43,8 +51,13 @@ class PlanUpdateState {
   Problem grad_norm();
   Problem clip_grad();
   Problem optim_step(const Action& action);
+  Problem swap_averages(const Action& action);
+  /// What keeps parameters from being exchanged that an update, or a swap, has changed.
+  Problem check_changing() const;
   Problem gather_updated(const Action& action);
   Problem gather_updated_in_host(const Action& action);
+  /// A unit that was not changed, or whose change has not reached all of its copies.
+  Problem missing_change() const;
   /// A unit with a complete sum that is not gathered as it must be.
   Problem missing_gather() const;
   /// An action that comes once a step: `owed` says whether at all, `ready` whether what it needs has come.
@@ -66,7 +79,7 @@ class PlanUpdateState {
   const StepPlan& plan_;
   const int rank_;
   const int stage_;
-  const bool trains_;
+  const bool trains_, swaps_;
   std::map<int, int> last_summed_;          // unit -> micro-batch
   std::map<int, std::set<int>> unreduced_;  // unit -> micro-batches whose gradients are not reduced yet
   std::map<int, int> reducing_in_host_;     // unit -> micro-batch of a ReduceGradInHost, until its ReduceGrad
@@ -75,9 +88,10 @@ class PlanUpdateState {
   std::set<int> gathered_;          // units whose gradient every data rank has; of two levels, part of
   std::set<int> gathered_in_host_;  // and all of it
   std::vector<Action> tied_;        // exchanges for tied parameters that were made
-  std::set<int> updated_, copied_;  // units by OptimStep, by GatherUpdated
+  std::set<int> updated_, copied_;  // units by OptimStep or SwapAverages, by GatherUpdated
   std::set<int> copied_in_host_;    // by GatherUpdatedInHost
   std::set<ActionKind> done_;       // what comes once a step
+  Swap swap_ = Swap::kThere;        // of an evaluation of averages
 };
 
 }  // namespace trireme

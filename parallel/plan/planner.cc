@@ -31,11 +31,12 @@ StepPlan empty_plan(const Mesh& mesh, const PlanOptions& options) {
           .num_units = options.stages.num_units(),
           .sharded_parameters = options.shard_parameters,
           .keeps_gathered = options.shard_parameters && options.keep_gathered,
+          .evaluates_averages = options.evaluates_averages,
           .data_ranks_per_host = options.data_ranks_per_host,
           .owed = owed_exchanges(mesh, options),
           .stages = options.stages,
           .ties = options.ties,
-          .tensor_sums = options.tensor_sums,
+          .tensor_calls = options.tensor_calls,
           .ranks = std::vector<RankPlan>(static_cast<std::size_t>(mesh.num_ranks()))};
 }
 
@@ -70,9 +71,16 @@ std::vector<PipelineTask> evaluation_tasks(const StageMap& stages, int stage, in
   return tasks;
 }
 
-// The plan of a stage for one of its ranks: peers become ranks.
-RankPlan plan_of_rank(const RankPlan& stage_plan, const Mesh& mesh, int rank) {
+// The plan of a stage for one of its ranks: peers become ranks, and what is of micro-batches that it does not
+// have goes. Exchanges over the data axis are of no micro-batch, and stay.
+RankPlan plan_of_rank(const RankPlan& stage_plan, const Mesh& mesh, const BatchLayout& batch, int rank) {
   RankPlan plan = stage_plan;
+  const int data_rank = mesh.coord(rank)[Axis::kData];
+  std::erase_if(plan.actions, [&](const Action& action) {
+    return action.micro_batch >= 0 &&
+           batch.global_micro_batch(data_rank, action.micro_batch) >= batch.num_micro_batches();
+  });
+  plan.micro_batches = static_cast<int>(batch.count_of(data_rank));
   for (Action& action : plan.actions) {
     if (action.peer >= 0) action.peer = mesh.rank_along(Axis::kPipeline, rank, action.peer);
   }
@@ -105,12 +113,11 @@ StepPlan plan_training_step(int num_units, const Mesh& mesh, const BatchLayout& 
         {.stage = stage, .tasks = tasks[static_cast<std::size_t>(stage)], .micro_batches = micro_batches},
         options);
     of_stage.send_window = send_window(options, micro_batches);
-    of_stage.micro_batches = micro_batches;
     const std::vector<Action> end = end_of_step(stage, mesh, options);
     of_stage.actions.insert(of_stage.actions.end(), end.begin(), end.end());
     for (int rank = 0; rank < mesh.num_ranks(); ++rank) {
       if (mesh.coord(rank)[Axis::kPipeline] != stage || !is_wanted(rank)) continue;
-      plan.ranks[static_cast<std::size_t>(rank)] = plan_of_rank(of_stage, mesh, rank);
+      plan.ranks[static_cast<std::size_t>(rank)] = plan_of_rank(of_stage, mesh, batch, rank);
     }
   }
   return plan;
@@ -123,25 +130,21 @@ StepPlan plan_evaluation(int num_units, const Mesh& mesh, const BatchLayout& bat
   StepPlan plan = empty_plan(mesh, options);
   for (int r = 0; r < mesh.num_ranks(); ++r) {
     const Coord coord = mesh.coord(r);
-    const RankPlan full =
-        plan_of_rank(plan_stage({.stage = coord[Axis::kPipeline],
-                                 .tasks = evaluation_tasks(options.stages, coord[Axis::kPipeline], rounds),
-                                 .micro_batches = rounds,
-                                 .training = false},
-                                options),
-                     mesh, r);
+    const int stage = coord[Axis::kPipeline];
     RankPlan& rank = plan.ranks[static_cast<std::size_t>(r)];
-    for (const Action& action : full.actions) {
-      const bool idle =
-          action.micro_batch >= 0 &&
-          batch.global_micro_batch(coord[Axis::kData], action.micro_batch) >= batch.num_micro_batches();
-      if (!idle) rank.actions.push_back(action);
+    rank = plan_of_rank(plan_stage({.stage = stage,
+                                    .tasks = evaluation_tasks(options.stages, stage, rounds),
+                                    .micro_batches = rounds,
+                                    .training = false},
+                                   options),
+                        mesh, batch, r);
+    RankPlan swap;
+    if (options.evaluates_averages) {
+      swap = plan_of_rank({.actions = swap_of_averages(stage, mesh, options)}, mesh, batch, r);
     }
-    for (int m = 0; m < rounds; ++m) {
-      if (batch.global_micro_batch(coord[Axis::kData], m) < batch.num_micro_batches())
-        rank.micro_batches = m + 1;
-    }
+    rank.actions.insert(rank.actions.begin(), swap.actions.begin(), swap.actions.end());
     rank.actions.push_back({.kind = ActionKind::kReduceLoss});
+    rank.actions.insert(rank.actions.end(), swap.actions.begin(), swap.actions.end());
   }
   return plan;
 }

@@ -18,10 +18,11 @@ struct PlanOptions {
   int recompute_every = 0;  // k: keep only the input of each segment of k units; 0: keep everything
   int prefetch_depth = 1;   // ZeRO-3: gather this many runs of units ahead
   PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;  // without effect in one stage
-  StageMap stages;                      // without bounds: equal numbers of units in every stage
-  std::vector<TiedUnits> ties;          // between stages
-  std::vector<TensorSums> tensor_sums;  // by unit, of several tensor ranks; empty: none makes any
-  std::vector<bool> statistics;         // by unit, whether it has running statistics; empty: none has
+  StageMap stages;                        // without bounds: equal numbers of units in every stage
+  std::vector<TiedUnits> ties;            // between stages
+  std::vector<TensorCalls> tensor_calls;  // by unit, of several tensor ranks; empty: none makes any
+  std::vector<bool> statistics;           // by unit, whether it has running statistics; empty: none has
+  bool evaluates_averages = false;        // of an evaluation: parameters are their averages meanwhile
   int only_rank = -1;  // of a training step: the others' plans stay empty; -1: all are written
 };
 
@@ -41,7 +42,7 @@ StepPlan plan_training_step(int num_units, const Mesh& mesh, const BatchLayout& 
 
 /// Forward only, over all samples of `batch`: the last micro-batch may be smaller. Every rank of a stage
 /// makes equally many rounds of Gather and Release; one without a micro-batch of its own only takes part in
-/// those.
+/// those. With evaluates_averages between two SwapAverages of every unit.
 StepPlan plan_evaluation(int num_units, const Mesh& mesh, const BatchLayout& batch,
                          const PlanOptions& options = {});
 

@@ -234,10 +234,12 @@ RankPlan plan_stage(const StageTasks& tasks, const PlanOptions& options) {
     for (const int unit : in_host[i]) plan.actions.push_back({.kind = kGatherInHost, .unit = unit});
     append(runs[i].before);
     plan.actions.push_back(action);
-    if (!options.tensor_sums.empty()) {
-      const Action sum{.kind = kSumChunks, .unit = action.unit, .micro_batch = action.micro_batch};
-      const int sums = sums_of(action, options.tensor_sums[static_cast<std::size_t>(action.unit)]);
-      plan.actions.insert(plan.actions.end(), static_cast<std::size_t>(sums), sum);
+    if (!options.tensor_calls.empty()) {
+      const TensorCalls& block = options.tensor_calls[static_cast<std::size_t>(action.unit)];
+      for (const TensorCall call : calls_of(action, block)) {
+        plan.actions.push_back(
+            {.kind = action_of(call), .unit = action.unit, .micro_batch = action.micro_batch});
+      }
     }
     append(runs[i].after);
     for (const int unit : releases[i]) plan.actions.push_back({.kind = kRelease, .unit = unit});

@@ -49,6 +49,27 @@ TieActions tie_actions(int stage, const PlanOptions& options, const OwedExchange
   return sends;
 }
 
+// `change` of every unit of a stage, with what brings its working copies up to date. A unit's copies travel
+// while the next unit is changed.
+std::vector<Action> change_of_units(ActionKind change, int stage, const PlanOptions& options,
+                                    const OwedExchanges& owed) {
+  std::vector<Action> actions;
+  int travelling = -1;  // over the hosts
+  const auto gather_in_host = [&](int next) {
+    if (travelling >= 0) actions.push_back({.kind = kGatherUpdatedInHost, .unit = travelling});
+    if (options.data_ranks_per_host > 1) travelling = next;
+  };
+  for (int unit = 0; unit < options.stages.num_units(); ++unit) {
+    if (options.stages.stage_of(unit) != stage) continue;
+    actions.push_back({.kind = change, .unit = unit});
+    if (!owed.gathers_updated) continue;
+    actions.push_back({.kind = kGatherUpdated, .unit = unit});
+    gather_in_host(unit);
+  }
+  gather_in_host(-1);
+  return actions;
+}
+
 }  // namespace
 
 OwedExchanges owed_exchanges(const Mesh& mesh, const PlanOptions& options) {
@@ -82,24 +103,18 @@ std::vector<Action> end_of_step(int stage, const Mesh& mesh, const PlanOptions& 
   if (mesh.size(Axis::kTensor) > 1) actions.push_back({.kind = kGatherChunkNorms});
   if (mesh.size(Axis::kPipeline) > 1) actions.push_back({.kind = kBroadcastNorms});
   actions.push_back({.kind = kClipGrad});
-  // A unit's copies travel while the next unit is updated.
-  int travelling = -1;  // over the hosts
-  const auto gather_in_host = [&](int next) {
-    if (travelling >= 0) actions.push_back({.kind = kGatherUpdatedInHost, .unit = travelling});
-    if (options.data_ranks_per_host > 1) travelling = next;
-  };
-  for (int unit = 0; unit < options.stages.num_units(); ++unit) {
-    if (options.stages.stage_of(unit) != stage) continue;
-    actions.push_back({.kind = kOptimStep, .unit = unit});
-    if (!owed.gathers_updated) continue;
-    actions.push_back({.kind = kGatherUpdated, .unit = unit});
-    gather_in_host(unit);
-  }
-  gather_in_host(-1);
+  append(actions, change_of_units(kOptimStep, stage, options, owed));
   if (!owed.has_statistics.empty() && owed.has_statistics[static_cast<std::size_t>(stage)]) {
     actions.push_back({.kind = kReduceStatistics});
   }
   append(actions, ties.after_update);
+  return actions;
+}
+
+std::vector<Action> swap_of_averages(int stage, const Mesh& mesh, const PlanOptions& options) {
+  const OwedExchanges owed = owed_exchanges(mesh, options);
+  std::vector<Action> actions = change_of_units(kSwapAverages, stage, options, owed);
+  append(actions, tie_actions(stage, options, owed).after_update);
   return actions;
 }
 

@@ -1,5 +1,5 @@
 // Writes what follows the last backward of a step: gradients of tied parameters, loss, norm, update, and what
-// ranks then bring up to date.
+// ranks then bring up to date; and that around an evaluation of averages.
 #pragma once
 
 #include <vector>
@@ -16,5 +16,8 @@ bool gathers_at_end(const PlanOptions& options, int unit);
 
 /// For a rank of `stage`; peers are stages. `options.stages` has bounds.
 std::vector<Action> end_of_step(int stage, const Mesh& mesh, const PlanOptions& options);
+
+/// The same for what an evaluation of averages begins with, and ends with. See [Note: averages].
+std::vector<Action> swap_of_averages(int stage, const Mesh& mesh, const PlanOptions& options);
 
 }  // namespace trireme

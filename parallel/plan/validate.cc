@@ -90,8 +90,9 @@ class Simulation {
 
   // True if a message is on its way without which an action cannot run.
   bool waits_for_message(int r, const Action& a) {
-    return std::ranges::any_of(state(r).awaited(a),
-                               [&](const Action& receive) { return !messages_.has_arrived(r, receive); });
+    return std::ranges::any_of(state(r).awaited(a), [&](const Action& receive) {
+      return receive == a ? !messages_.next_has_arrived(r, receive) : !messages_.has_arrived(r, receive);
+    });
   }
 
   // Plays one action that is no collective. `blocked`: it waits for another rank.

@@ -15,6 +15,7 @@ std::string obstacle(const Mesh& mesh, int per_host, const BatchLayout& batch, R
   if (per_host == 1) return "no host has two ranks of one data axis";
   if (per_host == mesh.size(Axis::kData)) return "no data axis spans hosts";
   if (reduction == Reduction::kFast) return "";
+  if (!batch.is_even()) return "data ranks have unequally many micro-batches";
   // In rounds of one micro-batch a rank, or all of a step at once.
   const std::int64_t leaves =
       batch.assignment == Assignment::kStrided ? per_host : per_host * batch.per_rank();

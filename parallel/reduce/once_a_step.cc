@@ -18,7 +18,7 @@ class OnceAStep final : public GradReduction {
     const int per_host = axis.ranks_per_host();
     for (int h = 0; h < axis.num_hosts(); ++h) {
       partials_.push_back(
-          partial_sums(batch.global_micro_batch(h * per_host, 0), per_host * batch.per_rank()));
+          partial_sums(batch.first_of(h * per_host), per_host * batch.count_of(h * per_host)));
       num_rounds_ = std::max(num_rounds_, partials_.back().size());
     }
     TRIREME_CHECK(per_host == 1 || num_rounds_ == 1,

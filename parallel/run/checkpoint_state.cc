@@ -12,6 +12,8 @@ namespace trireme {
 namespace {
 
 constexpr int kStatistics = -1;
+// In place of an index of the optimizer's state.
+constexpr int kMaster = -1, kAverage = -2;
 
 // A part of a tensor of a file: where it lies in which flat tensor of the engine.
 struct SavedPart {
@@ -26,17 +28,21 @@ struct SavedTensor {
   std::string name;
   Shape shape;
   std::vector<SavedPart> parts;
-  int state = -1;              // of the optimizer; -1: the master
+  int state = kMaster;         // or kAverage, or of the optimizer
   std::int64_t owned_at = -1;  // of a statistic, in what this rank has of them; -1: another stage has it
 
   bool is_statistic() const { return parts[0].group == kStatistics; }
 };
 
-std::vector<SavedTensor> tensors_of(const Engine& engine, const std::string& prefix, int state) {
+// A state of the optimizer is that of the groups that have it.
+std::vector<SavedTensor> tensors_of(const Engine& engine, const std::string& state_name, int state) {
   std::vector<SavedTensor> tensors;
   std::map<std::string, std::size_t> places;
+  const std::string prefix = state_name.empty() ? "" : state_name + ".";
   for (std::size_t g = 0; g < engine.layout().groups.size(); ++g) {
-    if (state >= 0 && engine.layout().groups[g].frozen) continue;
+    const std::vector<std::string>& states = engine.parameters().state_names(static_cast<int>(g));
+    const auto index = static_cast<std::size_t>(state);
+    if (state >= 0 && (index >= states.size() || states[index] != state_name)) continue;
     for (const ParamSlot& slot : engine.layout().groups[g].slots) {
       const SavedPart part{static_cast<int>(g), slot.offset, slot.shape, slot.slice};
       const std::string name = prefix + whole_name(slot.slice, slot.name);
@@ -63,8 +69,8 @@ std::vector<SavedTensor> statistics_of(const Engine& engine, StatisticRule rule)
   return tensors;
 }
 
-std::vector<SavedTensor> model_tensors(const Engine& engine) {
-  std::vector<SavedTensor> tensors = tensors_of(engine, "", -1);
+std::vector<SavedTensor> model_tensors(const Engine& engine, int state = kMaster) {
+  std::vector<SavedTensor> tensors = tensors_of(engine, "", state);
   const std::vector<SavedTensor> more = statistics_of(engine, StatisticRule::kAverage);
   tensors.insert(tensors.end(), more.begin(), more.end());
   return tensors;
@@ -72,16 +78,24 @@ std::vector<SavedTensor> model_tensors(const Engine& engine) {
 
 std::vector<SavedTensor> optimizer_tensors(const Engine& engine) {
   std::vector<SavedTensor> tensors;
-  const std::vector<std::string>& states = engine.parameters().state_names();
-  for (std::size_t s = 0; s < states.size(); ++s) {
-    const std::vector<SavedTensor> more = tensors_of(engine, states[s] + ".", static_cast<int>(s));
+  std::vector<std::pair<std::string, int>> states;  // each once
+  for (std::size_t g = 0; g < engine.layout().groups.size(); ++g) {
+    const std::vector<std::string>& names = engine.parameters().state_names(static_cast<int>(g));
+    for (std::size_t s = 0; s < names.size(); ++s) {
+      const std::pair state{names[s], static_cast<int>(s)};
+      if (std::ranges::find(states, state) == states.end()) states.push_back(state);
+    }
+  }
+  for (const auto& [name, index] : states) {
+    const std::vector<SavedTensor> more = tensors_of(engine, name, index);
     tensors.insert(tensors.end(), more.begin(), more.end());
   }
   return tensors;
 }
 
-// This rank's shard of a group: of its masters, or of a state of the optimizer.
+// This rank's shard of a group: of its masters, their averages, or a state of the optimizer.
 const Tensor& owned_of(const Engine& engine, int group, int state) {
+  if (state == kAverage) return engine.parameters().average(group);
   return state < 0 ? engine.parameters().master(group) : engine.parameters().state(group, state);
 }
 
@@ -134,7 +148,7 @@ class WholeGroups {
 
  private:
   const Engine& engine_;
-  int state_ = -1;
+  int state_ = kMaster;
   std::map<int, Tensor> flat_;  // by group
 };
 
@@ -267,6 +281,10 @@ std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesyst
   std::vector<CheckpointFile> files;
   if (const auto file = write_file(engine, folder / kModelFile, model_tensors(engine)))
     files.push_back(*file);
+  if (engine.parameters().has_averages()) {
+    const auto file = write_file(engine, folder / kAveragesFile, model_tensors(engine, kAverage));
+    if (file) files.push_back(*file);
+  }
   const std::vector<SavedTensor> maxima = statistics_of(engine, StatisticRule::kMaxima);
   if (!maxima.empty()) {
     if (const auto file = write_file(engine, folder / kFp8MaximaFile, maxima)) files.push_back(*file);
@@ -305,11 +323,25 @@ void load_model(Engine& engine, const TensorSource& source) {
   check_model(engine, source);
   engine.parameters().settle();
   read_tensors(engine, source, model_tensors_in(engine, source));
+  engine.parameters().restart_averages();
   engine.refresh_parameters();
 }
 
+namespace {
+
+// Parameters that are frozen have none, and what the file has of them is what they are.
+void load_averages(const Engine& engine, const std::filesystem::path& folder) {
+  if (!engine.parameters().has_averages() || !std::filesystem::exists(folder / kAveragesFile)) return;
+  const SafetensorsSource averages(folder / kAveragesFile);
+  const std::vector<SavedTensor> tensors = model_tensors(engine, kAverage);
+  check_names(averages, tensors);
+  read_tensors(engine, averages, tensors);
+}
+
+}  // namespace
+
 void load_state(Engine& engine, const std::filesystem::path& folder, StateParts parts) {
-  const SafetensorsSource model(folder / kModelFile);
+  const SafetensorsSource model(folder / (parts == StateParts::kAverages ? kAveragesFile : kModelFile));
   const std::vector<SavedTensor> tensors = model_tensors(engine);
   check_names(model, tensors);
   const std::vector<SavedTensor> state = optimizer_tensors(engine);
@@ -327,6 +359,8 @@ void load_state(Engine& engine, const std::filesystem::path& folder, StateParts 
     read_tensors(engine, saved, maxima);
   }
   read_tensors(engine, model, tensors);
+  engine.parameters().restart_averages();
+  if (parts == StateParts::kAll) load_averages(engine, folder);
   engine.refresh_parameters();
 }
 

@@ -16,6 +16,10 @@ inline constexpr const char* kModelFile = "model.safetensors";  // "blocks.0.mlp
 inline constexpr const char* kOptimizerFile =
     "optimizer.safetensors";  // "exp_avg.blocks.0.mlp.up.weight", fp32
 
+/// With averages of the parameters: a model of its own, which has these in place of the parameters, and
+/// frozen parameters and statistics as they are.
+inline constexpr const char* kAveragesFile = "averages.safetensors";
+
 /// "blocks.0.mlp.up.weight.fp8_maxima.input", fp32; in mode fp8 alone. See [Note: fp8] in runtime/base/fp8.h.
 inline constexpr const char* kFp8MaximaFile = "fp8_maxima.safetensors";
 
@@ -37,14 +41,16 @@ std::vector<std::string> new_tensors(const Engine& engine, const TensorSource& s
 void check_model(const Engine& engine, const TensorSource& source);
 
 enum class StateParts {
-  kAll,    // to go on training
-  kModel,  // without optimizer state: to sample or evaluate
+  kAll,       // to go on training
+  kModel,     // without optimizer state: to sample or evaluate
+  kAverages,  // likewise, the averages in place of the parameters
 };
 
 /// Restores what save_state wrote, on every rank; collective where state is sharded. Names and shapes must be
 /// those of the engine's model: otherwise Error(kInvalidInput) naming the file, the first parameter that
 /// differs and both shapes, and nothing is changed. Histories of fp8 stay empty where the checkpoint was
-/// saved in another mode. The caller restores steps_done.
+/// saved in another mode; averages start from the parameters where it has none. The caller restores
+/// steps_done.
 void load_state(Engine& engine, const std::filesystem::path& folder, StateParts parts);
 
 }  // namespace trireme

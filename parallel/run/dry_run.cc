@@ -36,6 +36,7 @@ class Scratch final : public ParameterResolver, public StatisticResolver {
     const bool again = std::exchange(p.written, true);
     return {p.gradient, again ? GradientMode::kAccumulate : GradientMode::kOverwrite};
   }
+  const Adapter* adapter(ParamRef weight) const override { return block_.adapter(weight); }
   Tensor value(StatisticRef ref) override { return running_.at(static_cast<std::size_t>(ref.index)); }
   Tensor sample(StatisticRef ref) override { return samples_.at(static_cast<std::size_t>(ref.index)); }
   std::optional<Fp8Maxima> maxima(ParamRef weight, Fp8Operand) override {

@@ -1,5 +1,7 @@
 #include "parallel/run/engine.h"
 
+#include <chrono>
+
 #include "parallel/foresee/block_work.h"
 #include "parallel/layout/fp8_support.h"
 #include "parallel/layout/gradient_dtype.h"
@@ -48,6 +50,13 @@ TensorPlace tensor_place(const MeshGroups& groups) {
   return {.places = groups.mesh.size(Axis::kTensor), .place = groups.coord()[Axis::kTensor]};
 }
 
+// With what the optimizer asks of the layout.
+ParameterRules rules_of(const EngineOptions& options) {
+  ParameterRules rules = options.rules;
+  rules.separates_matrices = options.optimizer.kind == OptimizerConfig::Kind::kMuon;
+  return rules;
+}
+
 // With the hosts filled in.
 EngineOptions on_hosts(EngineOptions options, const Communicator& world) {
   if (options.hosts.empty()) options.hosts = world.hosts();
@@ -57,8 +66,35 @@ EngineOptions on_hosts(EngineOptions options, const Communicator& world) {
   return options;
 }
 
-// What does not go together with stages, with the reason.
+// Throws where a block has no shards of a sequence.
+void check_sequence(const EngineOptions& options, const BlockList& blocks) {
+  if (!options.sequence) return;
+  for (const auto& block : blocks) {
+    TRIREME_CHECK(
+        block->sequence_calls().has_value(),
+        "EngineOptions::sequence: block '{}' has no rows of a sequence that tensor ranks could share; "
+        "GPTs, Llamas and BERTs in 2 or more tensor chunks have them",
+        block->name());
+  }
+}
+
+void check_update(const EngineOptions& options) {
+  TRIREME_CHECK(options.ema >= 0 && options.ema < 1, "EngineOptions::ema must be in [0, 1), got {}",
+                options.ema);
+  TRIREME_CHECK(
+      options.zero <= largest_zero(options),
+      "Muon updates whole matrices, of which a rank has a piece with EngineOptions::zero = {}: set it "
+      "to 0",
+      static_cast<int>(options.zero));
+}
+
+// What does not go together, with the reason.
 const EngineOptions& checked(const EngineOptions& options) {
+  check_update(options);
+  TRIREME_CHECK(
+      !options.sequence || options.tensor > 1,
+      "EngineOptions::sequence wants EngineOptions::tensor = 2 or more: one rank has nobody to share "
+      "a sequence with");
   if (options.pipeline.stages == 1) {
     TRIREME_CHECK(options.pipeline.chunks == 1,
                   "EngineOptions::pipeline.chunks = {} wants EngineOptions::pipeline.stages = 2 or more: one "
@@ -72,6 +108,10 @@ const EngineOptions& checked(const EngineOptions& options) {
 }
 
 }  // namespace
+
+ZeroStage largest_zero(const EngineOptions& options) {
+  return options.optimizer.kind == OptimizerConfig::Kind::kMuon ? ZeroStage::kNone : ZeroStage::kParameters;
+}
 
 ExchangeChoice exchange_of(const EngineOptions& options, int num_ranks) {
   const Mesh mesh = mesh_of(num_ranks, options.pipeline.stages, options.tensor);
@@ -91,7 +131,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                          exchange_.data_ranks_per_host)),
       batch_(training_layout(options, groups_.mesh.size(Axis::kData))),
       stages_(stages_of(options, *blocks_)),
-      layout_(for_place(make_layout(*blocks_, options.group_min_bytes, stages_, options.rules),
+      layout_(for_place(make_layout(*blocks_, options.group_min_bytes, stages_, rules_of(options)),
                         tensor_place(groups_))),
       plan_(make_plan()),
       ctx_(context_of(options)),
@@ -99,13 +139,15 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
       optimizer_(make_optimizer(options.optimizer)),
       watchdog_(watch_over(comm, options.timeout_s)) {
   const Watchdog::Scope watch(watchdog_.get(), "the making of the engine");
+  check_sequence(options_, *blocks_);
   if (ctx_.backend->native_stream != nullptr) comm->bind_stream(ctx_.backend->native_stream(ctx_.exec));
   if (stages_.pipeline > 1) {
-    shapes_ = std::make_unique<BoundaryShapes>(*blocks_, options.precision, *options.sample);
+    shapes_ = std::make_unique<BoundaryShapes>(*blocks_, options.precision, *options.sample,
+                                               options.sequence ? options.tensor : 1);
   }
   check_fp8(ctx_, layout_);
   if (groups_.spans(Axis::kTensor)) {
-    tensor_ = std::make_unique<TensorExchange>(*groups_.along(Axis::kTensor));
+    tensor_ = std::make_unique<TensorExchange>(*groups_.along(Axis::kTensor), options.sequence);
     ctx_.tensor = tensor_.get();
   }
   dry_run_ = make_dry_run();
@@ -120,6 +162,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                         .offload = options.offload,
                         .working_dtype = options.precision.compute_dtype(),
                         .seed = options.seed,
+                        .ema = options.ema,
                         .holdings = holdings_of_stage(layout_, stages_, groups_.coord()[Axis::kPipeline])});
   gradients_ = std::make_unique<GradAccumulator>(
       layout_, batch_, reduction_options(options, *groups_.along(Axis::kData)), DataAxis(groups_));
@@ -136,14 +179,19 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                            .tensor = tensor_.get(),
                            .watchdog = watchdog_.get(),
                            .recompute = options.recompute});
+  clock_ = std::make_unique<PhaseClock>(groups_);
   tied_ = std::make_unique<TiedParameters>(*parts_);
   tied_->share();
   executor_ = std::make_unique<Executor>(*parts_, *tied_);
+  executor_->time_actions(clock_.get());
   scaler_ = std::make_unique<LossScaler>(ctx_, options.loss_scale);
   records_ = std::make_unique<StepRecords>(ctx_, batch_.per_rank() * groups_.mesh.size(Axis::kData));
-  optimizer_step_ = std::make_unique<OptimizerStep>(
-      *parts_,
-      OptimizerStep::Options{.optimizer = *optimizer_, .scaler = *scaler_, .max_norm = options.grad_clip});
+  if (options.verify_state) verifier_ = std::make_unique<StateVerifier>(*parts_);
+  optimizer_step_ =
+      std::make_unique<OptimizerStep>(*parts_, OptimizerStep::Options{.optimizer = *optimizer_,
+                                                                      .scaler = *scaler_,
+                                                                      .max_norm = options.grad_clip,
+                                                                      .verifier = verifier_.get()});
   graph_ = make_graph();
 }
 
@@ -160,6 +208,7 @@ std::unique_ptr<DryRun> Engine::make_dry_run() {
                       .recompute = options_.recompute,
                       .two_part_backward = options_.pipeline.schedule == PipelineSchedule::kZeroBubbleH1});
   dry_run->cover({.num_samples = batch_.micro_batch, .training = true});
+  if (tensor_) tensor_->forget_calls();
   ctx_.allocator->give_back();
   return dry_run;
 }
@@ -188,9 +237,11 @@ PlanOptions Engine::plan_options() const {
   const ShardedState sharded = sharded_by(options_.zero);
   std::vector<bool> statistics;
   for (const auto& block : *blocks_) statistics.push_back(has_statistics(*block, options_.precision));
-  std::vector<TensorSums> tensor_sums;
-  if (groups_.spans(Axis::kTensor)) {
-    for (const auto& block : *blocks_) tensor_sums.push_back(block->tensor_sums());
+  std::vector<TensorCalls> tensor_calls;
+  for (const auto& block : *blocks_) {
+    if (!groups_.spans(Axis::kTensor)) break;
+    tensor_calls.push_back(options_.sequence ? block->sequence_calls().value_or(TensorCalls{})
+                                             : block->tensor_calls());
   }
   return {.shard_state = sharded.optimizer,
           .shard_parameters = sharded.parameters,
@@ -203,7 +254,7 @@ PlanOptions Engine::plan_options() const {
           .schedule = options_.pipeline.schedule,
           .stages = stages_,
           .ties = trained_ties(layout_, stages_),
-          .tensor_sums = tensor_sums,
+          .tensor_calls = tensor_calls,
           .statistics = statistics,
           .only_rank = options_.planning == Planning::kOwnRank ? groups_.world->rank() : -1};
 }
@@ -213,6 +264,7 @@ Engine::~Engine() = default;
 void Engine::refresh_parameters() {
   params_->refresh_working();
   tied_->share();
+  if (verifier_) verifier_->forget();
 }
 
 void Engine::set_steps_done(std::int64_t steps) {
@@ -250,6 +302,15 @@ ExecutionInput Engine::step_input(const BatchSource& source, std::int64_t num_ta
           .gradient_scale = scaler_->scale()};
 }
 
+BatchSource Engine::timed(const BatchSource& source) const {
+  return [&source, clock = clock_.get()](std::int64_t first, std::int64_t count) {
+    const auto start = std::chrono::steady_clock::now();
+    HostBatch batch = source(first, count);
+    clock->add_data_wait(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    return batch;
+  };
+}
+
 StepResult Engine::step(const BatchSource& source, std::int64_t num_targets, double lr) {
   TRIREME_CHECK(num_pending() == 0, "{} step(s) wait to be collected before another one is asked for",
                 num_pending());
@@ -265,7 +326,8 @@ void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, d
   const std::int64_t sent_before = groups_.sent_bytes();
   const double exposed_before = groups_.exposed_ms();
   optimizer_step_->set_learning_rate(lr);
-  ExecutionInput input = step_input(source, num_targets, steps_done_);
+  clock_->reset();
+  ExecutionInput input = step_input(timed(source), num_targets, steps_done_);
   MemoryStats memory;
   const Tensor losses = run_step(input, memory);
   if (!graph_ || !graph_->replayed()) enqueued_bytes_ = groups_.sent_bytes() - sent_before;
@@ -274,7 +336,8 @@ void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, d
                 {.step = steps_done_,
                  .memory = memory,
                  .sent_bytes = enqueued_bytes_,
-                 .comm_wait_ms = groups_.exposed_ms() - exposed_before},
+                 .comm_wait_ms = groups_.exposed_ms() - exposed_before,
+                 .phases = is_asynchronous() ? std::nullopt : std::optional(clock_->phases())},
                 losses, optimizer_step_->grad_norm(), *scaler_, statistics_->num_clipped());
 }
 
@@ -285,13 +348,21 @@ StepResult Engine::collect() {
 }
 
 float Engine::evaluate(const BatchSource& source, std::int64_t num_samples, std::int64_t num_targets,
-                       const LogitsObserver& observe) {
+                       const LogitsObserver& observe, Weights weights) {
   TRIREME_CHECK(num_samples > 0 && num_targets > 0, "nothing to evaluate: {} samples, {} targets",
                 num_samples, num_targets);
+  TRIREME_CHECK(weights == Weights::kParameters || params_->has_averages(),
+                "there are no averages to evaluate: EngineOptions::ema is 0");
   const BatchLayout batch{.global_batch = num_samples,
                           .micro_batch = options_.micro_batch,
                           .data_ranks = groups_.mesh.size(Axis::kData)};
-  StepPlan plan = plan_evaluation(static_cast<int>(blocks_->size()), groups_.mesh, batch, plan_options());
+  PlanOptions how = plan_options();
+  if (observe && options_.sequence) {  // the last block runs twice: see StageCompute::observe_logits
+    std::vector<TensorCall>& calls = how.tensor_calls.back().forward;
+    calls.insert(calls.end(), calls.begin(), calls.end());
+  }
+  how.evaluates_averages = weights == Weights::kAverages;
+  StepPlan plan = plan_evaluation(static_cast<int>(blocks_->size()), groups_.mesh, batch, how);
   if (options_.rewrite_plan) options_.rewrite_plan(plan);
   if (options_.planning == Planning::kAllRanks) validate(plan);
   const ExecutionInput input{.source = source,
@@ -303,8 +374,9 @@ float Engine::evaluate(const BatchSource& source, std::int64_t num_samples, std:
   for (std::int64_t m = 0; dry_run_ && m < batch.per_rank(); ++m) {
     dry_run_->cover(
         {.num_samples = batch.samples_of(groups_.coord()[Axis::kData], m).count, .training = false});
+    if (tensor_) tensor_->forget_calls();
   }
-  const Tensor all = executor_->run(own_plan(plan), input, nullptr);
+  const Tensor all = executor_->run(own_plan(plan), input, optimizer_step_.get());
   return tree_sum(in_global_order(ctx_.to_host(all), batch));
 }
 

@@ -21,6 +21,7 @@
 #include "parallel/run/dry_run.h"
 #include "parallel/run/executor.h"
 #include "parallel/run/non_finite.h"
+#include "parallel/run/state_check.h"
 #include "parallel/run/step_graph.h"
 #include "parallel/run/step_records.h"
 #include "runtime/base/buffer.h"
@@ -34,6 +35,12 @@ struct PipelineOptions {
   PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
   int chunks = 1;        // of each stage; more than one wants kInterleaved
   std::vector<int> cut;  // first block of every chunk but the first; empty: as cut_by_work() has it
+};
+
+/// What an evaluation computes with.
+enum class Weights : std::uint8_t {
+  kParameters,
+  kAverages,  // of an engine with EngineOptions::ema
 };
 
 /// Whose plans an engine writes.
@@ -51,6 +58,7 @@ struct EngineOptions {
   std::uint64_t seed = 0;                    // initial parameters and dropout
   OptimizerConfig optimizer;
   ParameterRules rules;    // what is frozen, and factors of learning rate and weight decay by name
+  float ema = 0.0f;        // decay of averages of the parameters; 0: none. See [Note: averages]
   float grad_clip = 0.0f;  // largest global gradient norm; 0: no clipping
   Reduction reduction = Reduction::kCanonical;
   Exchange exchange = Exchange::kAuto;  // over the data axis: two levels where it spans hosts, or one
@@ -67,16 +75,21 @@ struct EngineOptions {
   std::int64_t data_cache_bytes = 0;       // on the CPU: host memory for what the data sets of a rank keep
   std::int64_t group_min_bytes = 0;        // neighbouring blocks with fewer parameters share one ParamGroup
   PipelineOptions pipeline;
-  int tensor = 1;  // ranks that share the tensor chunks of every block: [Note: tensor chunks]
+  int tensor = 1;         // ranks that share the tensor chunks of every block: [Note: tensor chunks]
+  bool sequence = false;  // and the rows of the residual stream: [Note: sequence shards]
   std::optional<SampleSpec> sample;  // what every batch consists of; a pipeline needs to know
   double timeout_s = 0;              // an action that takes longer ends the job (watchdog.h); 0: never
   Precision precision;
   LossScaleConfig loss_scale;  // off: right for all modes but fp16
+  bool verify_state = false;               // Engine::verifier(), see [Note: state checks]
   Planning planning = Planning::kAllRanks;
   std::function<void(StepPlan&)>
       rewrite_plan;  // changes what the planner wrote, before it is validated: a step, an evaluation
   const Backend* backend = nullptr;  // in place of the device's own table: instrumented in tests
 };
+
+/// What the optimizer allows to shard at most: one that updates whole matrices, nothing.
+ZeroStage largest_zero(const EngineOptions& options);
 
 /// Of an engine with these options, whose `hosts` are all there, and so many ranks.
 ExchangeChoice exchange_of(const EngineOptions& options, int num_ranks);
@@ -114,18 +127,22 @@ class Engine {
                                                             std::int64_t num_targets);
 
   /// Mean loss over samples [0, num_samples) of `source`. Collective; the same bits for any number of ranks.
-  /// `observe` sees the logits of every micro-batch, on the rank that computes it.
+  /// `observe` sees the logits of every micro-batch, on the rank that computes it. Throws
+  /// Error(kInvalidInput) for averages that the engine does not keep.
   float evaluate(const BatchSource& source, std::int64_t num_samples, std::int64_t num_targets,
-                 const LogitsObserver& observe = {});
+                 const LogitsObserver& observe = {}, Weights weights = Weights::kParameters);
 
   /// Logits of the whole model on one batch, on this rank alone: for sampling and tests. Throws
   /// Error(kUnsupported) where the model is cut into stages. With a cache, `batch` has the tokens after those
   /// that it holds, and adds them: see [Note: decoding].
   Tensor infer(const HostBatch& batch, KeyValueCache* cache = nullptr);
 
-  /// Hash of all parameters and optimizer state in global order: equal on every layout that did the same
-  /// steps.
+  /// Hash of all parameters, their averages and optimizer state in global order: equal on every layout that
+  /// did the same steps.
   std::uint64_t state_hash() const;
+
+  /// What looks for bits that flipped; null without EngineOptions::verify_state.
+  const StateVerifier* verifier() const { return verifier_.get(); }
 
   /// Called in each step with complete gradients, before the update: (full name, gradient), multiplied by the
   /// loss scale. Where gradients are sharded they are gathered for it, so all ranks observe or none. A rank
@@ -182,6 +199,8 @@ class Engine {
   Tensor run_step(ExecutionInput& input, MemoryStats& memory);
   /// `step` counts from 0.
   ExecutionInput step_input(const BatchSource& source, std::int64_t num_targets, std::int64_t step) const;
+  /// The same batches; what they are waited for is timed. `source` outlives it.
+  BatchSource timed(const BatchSource& source) const;
   const RankPlan& own_plan(const StepPlan& plan) const {
     return plan.ranks[static_cast<std::size_t>(groups_.world->rank())];
   }
@@ -207,9 +226,11 @@ class Engine {
   std::unique_ptr<DryRun> dry_run_;         // null: nothing runs before it has to
   std::optional<RankParts> parts_;
   std::unique_ptr<TiedParameters> tied_;
+  std::unique_ptr<PhaseClock> clock_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<LossScaler> scaler_;
   std::unique_ptr<StepRecords> records_;
+  std::unique_ptr<StateVerifier> verifier_;
   std::unique_ptr<OptimizerStep> optimizer_step_;
   std::unique_ptr<StepGraph> graph_;  // null: every step is enqueued
   std::int64_t enqueued_bytes_ = 0;   // sent by the last step that was; a replayed one sends as many

@@ -11,7 +11,7 @@ namespace trireme {
 
 struct Executor::Run {
   const ExecutionInput& input;
-  OptimizerStep* optimizer_step;  // null: evaluation, or a replay
+  OptimizerStep* optimizer_step;  // null: a replay
   StageCompute compute;
   BoundaryMessages messages;
   Tensor losses = {};  // [micro-batches of all ranks]
@@ -25,12 +25,16 @@ Tensor Executor::run(const RankPlan& plan, const ExecutionInput& input, Optimize
           .compute = StageCompute(parts_, input),
           .messages = BoundaryMessages(parts_, input, plan.send_window)};
   const bool is_replay = input.observe_leaves != nullptr;
+  PhaseClock* const clock = is_replay ? nullptr : clock_;
+  if (clock != nullptr) clock->start();
   for (std::size_t i = 0; i < plan.actions.size(); ++i) {
     if (is_replay && !traits(plan.actions[i].kind).replayed) continue;
     play_named(run, plan.actions[i], i);
+    if (clock != nullptr) clock->lap(traits(plan.actions[i].kind).spent);
     if (observer_ && !is_replay) observer_(i);
   }
   run.messages.finish_sends();
+  if (clock != nullptr) clock->lap(TimeSpent::kExchange);
   return run.losses;
 }
 
@@ -62,7 +66,7 @@ void Executor::play(Run& run, const Action& action) {
       *parts_.ctx.allocator,
       action.unit >= 0 ? parts_.blocks[static_cast<std::size_t>(action.unit)]->name() : name(action.kind));
   auto& [input, optimizer_step, compute, messages, losses] = run;
-  if (parts_.tensor != nullptr && action.kind != ActionKind::kSumChunks) parts_.tensor->check_settled();
+  if (parts_.tensor != nullptr && !is_tensor_call(action.kind)) parts_.tensor->check_settled();
   switch (action.kind) {
     case ActionKind::kForward:
       compute.read_batch(action);
@@ -85,7 +89,9 @@ void Executor::play(Run& run, const Action& action) {
     case ActionKind::kRelease:
       return for_groups(action.unit, &ParamStore::release);
     case ActionKind::kSumChunks:
-      return parts_.tensor->settle_sum();
+    case ActionKind::kReduceScatterSequence:
+    case ActionKind::kGatherSequence:
+      return parts_.tensor->settle(action.kind);
     case ActionKind::kSendActivation:
     case ActionKind::kSendGradient:
       return messages.send(action, compute.take_sent(action));
@@ -117,6 +123,8 @@ void Executor::play(Run& run, const Action& action) {
       return optimizer_step->gather_updated(action.unit);
     case ActionKind::kGatherUpdatedInHost:
       return optimizer_step->gather_updated_in_host(action.unit);
+    case ActionKind::kSwapAverages:
+      return optimizer_step->swap_averages(action.unit);
     case ActionKind::kReduceStatistics:
       return parts_.statistics.reduce(optimizer_step->skip());
   }

@@ -5,6 +5,7 @@
 #include "parallel/run/execution_input.h"
 #include "parallel/run/optimizer_step.h"
 #include "parallel/run/rank_parts.h"
+#include "parallel/run/step_phases.h"
 #include "parallel/run/tied_parameters.h"
 
 namespace trireme {
@@ -19,7 +20,10 @@ class Executor {
   using ActionObserver = std::function<void(std::size_t action)>;
   void observe_actions(ActionObserver observer) { observer_ = std::move(observer); }
 
-  /// Plays all actions in order; evaluation has no `optimizer_step`. An Error that an action throws is
+  /// Read between the actions of run(), replays apart; null: none. Outlives this.
+  void time_actions(PhaseClock* clock) { clock_ = clock; }
+
+  /// Plays all actions in order; a replay has no `optimizer_step`. An Error that an action throws is
   /// rethrown with rank, action and block in front. Returns the losses of all micro-batches by data rank and
   /// its micro-batch, [M] fp32 on the device.
   ///
@@ -47,6 +51,7 @@ class Executor {
   const RankParts& parts_;
   TiedParameters& tied_;
   ActionObserver observer_;
+  PhaseClock* clock_ = nullptr;
 };
 
 }  // namespace trireme

@@ -53,6 +53,7 @@ Tensor OptimizerStep::own_norms(std::size_t g) const {
 }
 
 void OptimizerStep::compute_norms() {
+  if (options_.verifier != nullptr) options_.verifier->before_updates();
   parts_.gradients.finish(parts_.ctx);
   for (std::size_t g = 0; g < norm_partials_.size(); ++g) {
     if (!trains(g)) continue;
@@ -156,8 +157,18 @@ void OptimizerStep::show_gradients() const {
 void OptimizerStep::update(int unit) {
   for (const int group : parts_.layout.unit_groups[static_cast<std::size_t>(unit)]) {
     if (owner_unit(parts_.layout, group) != unit || !trains(static_cast<std::size_t>(group))) continue;
+    if (options_.verifier != nullptr) options_.verifier->before_update(group);
     parts_.params.update(group, options_.optimizer, scalars_, parts_.gradients.gradient(group));
+    if (options_.verifier != nullptr) options_.verifier->after_update(group);
     parts_.gradients.drop(group);
+  }
+}
+
+void OptimizerStep::swap_averages(int unit) {
+  for (const int group : parts_.layout.unit_groups[static_cast<std::size_t>(unit)]) {
+    if (owner_unit(parts_.layout, group) == unit && trains(static_cast<std::size_t>(group))) {
+      parts_.params.swap_averages(group);
+    }
   }
 }
 

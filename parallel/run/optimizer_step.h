@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "parallel/run/rank_parts.h"
+#include "parallel/run/state_check.h"
 #include "runtime/loss_scaler.h"
 
 namespace trireme {
@@ -16,7 +17,8 @@ class OptimizerStep {
   struct Options {
     const Optimizer& optimizer;
     LossScaler& scaler;
-    float max_norm = 0.0f;  // 0: no clipping
+    float max_norm = 0.0f;              // 0: no clipping
+    StateVerifier* verifier = nullptr;  // null: nothing is verified
   };
   OptimizerStep(const RankParts& parts, const Options& options);
 
@@ -39,6 +41,8 @@ class OptimizerStep {
   void clip();
   /// Of what this rank owns of the unit's parameters, and trains.
   void update(int unit);
+  /// Of what this rank owns of the unit's parameters; in an evaluation. See ParamStore::swap_averages.
+  void swap_averages(int unit);
   /// See ParamStore::gather_updated, and gather_in_host().
   void gather_updated(int unit);
   void gather_updated_in_host(int unit);

@@ -38,7 +38,8 @@ struct RankParts {
 class UnitParameters final : public ParameterResolver {
  public:
   UnitParameters(const RankParts& parts, int unit, GradAccumulator* gradients)
-      : params_(parts.params),
+      : block_(*parts.blocks[static_cast<std::size_t>(unit)]),
+        params_(parts.params),
         uses_(parts.layout.uses[static_cast<std::size_t>(unit)]),
         gradients_(gradients) {}
 
@@ -47,10 +48,12 @@ class UnitParameters final : public ParameterResolver {
   GradientTarget gradient(ParamRef ref) override {
     return gradients_ != nullptr ? gradients_->target(use(ref)) : GradientTarget{};
   }
+  const Adapter* adapter(ParamRef weight) const override { return block_.adapter(weight); }
 
  private:
   const ParamUse& use(ParamRef ref) const { return uses_.at(static_cast<std::size_t>(ref.index)); }
 
+  const Block& block_;
   ParamStore& params_;
   const std::vector<ParamUse>& uses_;
   GradAccumulator* gradients_;

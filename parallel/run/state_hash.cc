@@ -8,7 +8,7 @@ namespace trireme {
 namespace {
 
 // Beyond those of any optimizer's state.
-constexpr std::uint64_t kStatisticsStream = 1000;
+constexpr std::uint64_t kStatisticsStream = 1000, kAveragesStream = 1001;
 
 // Histories of fp8 that are still empty count for nothing: a checkpoint that was saved in another mode has
 // none.
@@ -55,9 +55,10 @@ std::uint64_t state_hash(const RankParts& parts) {
       hash += hash_blocks(values, block, stream);
     };
     add(params.master(static_cast<int>(g)), 0);
-    for (std::size_t s = 0; s < params.state_names().size() && !group.frozen; ++s) {
+    for (std::size_t s = 0; s < params.state_names(static_cast<int>(g)).size(); ++s) {
       add(params.state(static_cast<int>(g), static_cast<int>(s)), s + 1);
     }
+    if (params.has_averages() && !group.frozen) add(params.average(static_cast<int>(g)), kAveragesStream);
   }
   // Brought together, and counted once.
   const Tensor statistics = parts.statistics.whole();

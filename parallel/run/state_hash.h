@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-/// Of all parameters, optimizer state and running statistics in global order: equal on every layout that did
-/// the same steps. Collective.
+/// Of all parameters, their averages, optimizer state and running statistics in global order: equal on every
+/// layout that did the same steps. Collective.
 std::uint64_t state_hash(const RankParts& parts);
 
 }  // namespace trireme

@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "parallel/run/step_phases.h"
 #include "runtime/context.h"
 #include "runtime/loss_scaler.h"
 
@@ -24,9 +26,10 @@ struct StepResult {
   std::int32_t skipped_in_a_row = 0;  // up to this step
   std::int32_t clipped =
       0;  // mode fp8: operands of this stage that were clipped; [Note: fp8] in runtime/base/fp8.h
-  MemoryStats memory;           // peaks of this step on this rank
-  std::int64_t sent_bytes = 0;  // by this rank in this step
-  double comm_wait_ms = 0;      // of its thread, in posting and waiting: Communicator::exposed_ms
+  MemoryStats memory;                // peaks of this step on this rank
+  std::int64_t sent_bytes = 0;       // by this rank in this step
+  double comm_wait_ms = 0;           // of its thread, in posting and waiting: Communicator::exposed_ms
+  std::optional<StepPhases> phases;  // of this rank; none where the device runs behind the host
 };
 
 class StepRecords {

@@ -33,6 +33,13 @@ std::string HfConfig::model_type() const {
   return found->get<std::string>();
 }
 
+std::string HfConfig::architecture() const {
+  if (!has("architectures")) return "";
+  const nlohmann::json& names = values_["architectures"];
+  TRIREME_CHECK(names.is_array(), "{}, not a list of names", named("architectures"));
+  return names.size() == 1 && names[0].is_string() ? names[0].get<std::string>() : "";
+}
+
 bool HfConfig::has(const std::string& key) const {
   const auto found = values_.find(key);
   return found != values_.end() && !found->is_null();

@@ -54,7 +54,7 @@ void copy_transposed(const SafetensorsTensor& stored, std::int64_t first, std::s
 
 }  // namespace
 
-HfSource::HfSource(const std::filesystem::path& folder, HfModel model, std::string new_head)
+HfSource::HfSource(const std::filesystem::path& folder, HfModel model, NewHead new_head)
     : files_(folder), model_(std::move(model)), new_head_(std::move(new_head)) {
   for (std::size_t i = 0; i < model_.tensors.size(); ++i) index_[model_.tensors[i].name] = i;
   has_prefix_ = std::ranges::any_of(
@@ -71,7 +71,8 @@ const SafetensorsFolder::Found* HfSource::find(const HfPart& part) const {
 }
 
 bool HfSource::is_new(const std::string& name) const {
-  if (new_head_.empty() || !name.starts_with(new_head_)) return false;
+  if (!new_head_.has(name)) return false;
+  if (new_head_.when == NewHead::When::kAlways) return true;
   const std::vector<HfPart>& parts = model_.tensors[index_.at(name)].parts;
   return std::ranges::none_of(parts, [&](const HfPart& part) { return find(part) != nullptr; });
 }

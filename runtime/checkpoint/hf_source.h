@@ -7,6 +7,7 @@
 #include <string>
 
 #include "runtime/checkpoint/hf_model.h"
+#include "runtime/checkpoint/new_head.h"
 #include "runtime/checkpoint/safetensors_folder.h"
 #include "runtime/checkpoint/tensor_source.h"
 
@@ -16,7 +17,7 @@ namespace trireme {
 class HfSource final : public TensorSource {
  public:
   /// `new_head` as in SafetensorsSource. Throws what SafetensorsFolder does.
-  HfSource(const std::filesystem::path& folder, HfModel model, std::string new_head = {});
+  HfSource(const std::filesystem::path& folder, HfModel model, NewHead new_head = {});
 
   std::string place() const override { return files_.path().string(); }
   /// Names their tensors and files. Tensors may be in fp32, fp16 or bf16.
@@ -35,7 +36,7 @@ class HfSource final : public TensorSource {
   HfModel model_;
   std::map<std::string, std::size_t> index_;  // our name -> tensor
   bool has_prefix_ = false;
-  std::string new_head_;
+  NewHead new_head_;
 };
 
 }  // namespace trireme

@@ -38,7 +38,8 @@ Region region_of(const SafetensorsTensor& tensor, const HfPart& part, std::uint6
 /// Appends numbers to the file in its dtype.
 class PartWriter {
  public:
-  PartWriter(SafetensorsWriter& writer, DType dtype) : writer_(writer), dtype_(dtype) {}
+  PartWriter(const MergedModel& tensors, SafetensorsWriter& writer, DType dtype)
+      : tensors_(tensors), writer_(writer), dtype_(dtype) {}
 
   void write(const Region& region, const HfPart& part) {
     part_ = &part;
@@ -65,7 +66,7 @@ class PartWriter {
     const std::uint64_t total = region.rows * region.cols;
     for (std::uint64_t done = 0; done < total; done += values_.size()) {
       values_.resize(std::min(kBufferElems, total - done));
-      copy_as_floats(*region.tensor, region.first + done, values_);
+      tensors_.copy_floats(*region.tensor, region.first + done, values_);
       append();
     }
   }
@@ -78,13 +79,14 @@ class PartWriter {
       values_.resize(count * region.rows);
       row.resize(count);
       for (std::uint64_t r = 0; r < region.rows; ++r) {
-        copy_as_floats(*region.tensor, region.first + r * region.cols + col, row);
+        tensors_.copy_floats(*region.tensor, region.first + r * region.cols + col, row);
         for (std::uint64_t c = 0; c < count; ++c) values_[c * region.rows + r] = row[c];
       }
       append();
     }
   }
 
+  const MergedModel& tensors_;
   SafetensorsWriter& writer_;
   DType dtype_;
   const HfPart* part_ = nullptr;
@@ -92,8 +94,7 @@ class PartWriter {
   std::vector<std::byte> bytes_;
 };
 
-void write_tensors(const SafetensorsReader& tensors, const HfModel& model, DType dtype,
-                   const fs::path& file) {
+void write_tensors(const MergedModel& tensors, const HfModel& model, DType dtype, const fs::path& file) {
   std::vector<SafetensorsEntry> entries;
   for (const HfTensor& tensor : model.tensors) {
     for (const HfPart& part : tensor.parts) {
@@ -101,29 +102,28 @@ void write_tensors(const SafetensorsReader& tensors, const HfModel& model, DType
     }
   }
   SafetensorsWriter writer(file, entries, {{"format", "pt"}});
-  PartWriter parts(writer, dtype);
+  PartWriter parts(tensors, writer, dtype);
   for (const HfTensor& tensor : model.tensors) {
-    const SafetensorsTensor& source = tensors.tensor(tensor.name);
+    const SafetensorsTensor& source = tensors.file().tensor(tensor.name);
     std::uint64_t elems = 0;
     for (const HfPart& part : tensor.parts) {
       const Region region = region_of(source, part, elems);
       elems += region.rows * region.cols;
       TRIREME_CHECK(source.dtype == "F32" && elems <= source.num_elems,
-                    "{}: tensor '{}' is {} [{}], too small for '{}'", tensors.path().string(), tensor.name,
-                    source.dtype, fmt::join(source.shape, ", "), part.name);
+                    "{}: tensor '{}' is {} [{}], too small for '{}'", tensors.file().path().string(),
+                    tensor.name, source.dtype, fmt::join(source.shape, ", "), part.name);
       parts.write(region, part);
     }
     TRIREME_CHECK(
         elems == source.num_elems, "{}: tensor '{}' of [{}] has {} elements, its config.json makes {}",
-        tensors.path().string(), tensor.name, fmt::join(source.shape, ", "), source.num_elems, elems);
+        tensors.file().path().string(), tensor.name, fmt::join(source.shape, ", "), source.num_elems, elems);
   }
   writer.commit();
 }
 
 }  // namespace
 
-void write_hf_folder(const SafetensorsReader& tensors, const HfModel& model, DType dtype,
-                     const fs::path& folder) {
+void write_hf_folder(const MergedModel& tensors, const HfModel& model, DType dtype, const fs::path& folder) {
   PendingFolder pending(folder);
   write_tensors(tensors, model, dtype, pending.path() / SafetensorsFolder::kFileName);
   nlohmann::ordered_json config = model.config;

@@ -1,5 +1,7 @@
 #include "runtime/checkpoint/manifest.h"
 
+#include <fmt/ranges.h>
+
 #include <string>
 #include <system_error>
 
@@ -7,6 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/mapped_file.h"
 #include "runtime/checkpoint/json_file.h"
+#include "runtime/checkpoint/safetensors_reader.h"
 
 namespace trireme {
 namespace {
@@ -45,9 +48,14 @@ Manifest to_manifest(const json& object) {
   TRIREME_CHECK(object.at(kOwnChecksum) == checksum_of(object), "it was changed after it was written");
   Manifest manifest{.step = read_integer<std::int64_t>(object, "step"), .content = object.at("content")};
   for (const json& file : object.at("files")) {
-    manifest.files.push_back({.name = file.at("name").get<std::string>(),
-                              .bytes = read_integer<std::uint64_t>(file, "bytes"),
-                              .checksum = from_hex(file.at("checksum").get<std::string>())});
+    CheckpointFile& read = manifest.files.emplace_back(
+        CheckpointFile{.name = file.at("name").get<std::string>(),
+                       .bytes = read_integer<std::uint64_t>(file, "bytes"),
+                       .checksum = from_hex(file.at("checksum").get<std::string>()),
+                       .tensors = {}});
+    if (!file.contains("tensors")) continue;  // no safetensors file, or of an earlier build
+    for (const auto& [name, checksum] : file["tensors"].items())
+      read.tensors[name] = from_hex(checksum.get<std::string>());
   }
   return manifest;
 }
@@ -56,8 +64,10 @@ Manifest to_manifest(const json& object) {
 
 void write_manifest(const Manifest& manifest, const std::filesystem::path& folder) {
   json files = json::array();
-  for (const CheckpointFile& file : manifest.files)
+  for (const CheckpointFile& file : manifest.files) {
     files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"checksum", to_hex(file.checksum)}});
+    for (const auto& [name, checksum] : file.tensors) files.back()["tensors"][name] = to_hex(checksum);
+  }
   json object = {{"format", kFormat},
                  {"version", kVersion},
                  {"step", manifest.step},
@@ -85,6 +95,29 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   }
 }
 
+namespace {
+
+/// "; changed: tensor 'a', 'b'", as far as the file's header lets them be found.
+std::string name_damaged_tensors(const std::filesystem::path& path, const CheckpointFile& file) {
+  if (file.tensors.empty()) return "";
+  std::vector<std::string> damaged;
+  try {
+    const SafetensorsReader reader(path);
+    for (const SafetensorsTensor& tensor : reader.tensors()) {
+      ByteHash hash;
+      hash.update(tensor.data);
+      const auto known = file.tensors.find(tensor.name);
+      if (known == file.tensors.end() || known->second != hash.value()) damaged.push_back(tensor.name);
+    }
+  } catch (const Error&) {
+    return "; its header is damaged";
+  }
+  return damaged.empty() ? "; all of its tensors are as they were"
+                         : fmt::format("; changed: '{}'", fmt::join(damaged, "', '"));
+}
+
+}  // namespace
+
 CheckpointFile describe_file(const std::filesystem::path& path) {
   const MappedFile file(path, "checkpoint file");
   ByteHash hash;
@@ -104,8 +137,8 @@ void verify_files(const Manifest& manifest, const std::filesystem::path& folder,
     const std::uint64_t checksum = describe_file(path).checksum;
     TRIREME_CHECK(checksum == file.checksum,
                   "checkpoint file {} was changed after it was written: its checksum is {:016x}, and its "
-                  "manifest says {:016x}",
-                  path.string(), checksum, file.checksum);
+                  "manifest says {:016x}{}",
+                  path.string(), checksum, file.checksum, name_damaged_tensors(path, file));
   }
 }
 

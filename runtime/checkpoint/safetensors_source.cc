@@ -31,7 +31,7 @@ void SafetensorsSource::check(std::span<const SafetensorsEntry> wanted) const {
                   fmt::join(entry.shape, ", "));
   }
   for (const SafetensorsTensor& saved : file_.tensors()) {
-    TRIREME_CHECK(names.contains(saved.name) || is_count(saved) || is_of_new_head(saved.name),
+    TRIREME_CHECK(names.contains(saved.name) || is_count(saved) || new_head_.has(saved.name),
                   "{} holds the tensor '{}', which this model and optimizer do not have: it was saved from "
                   "another model",
                   path, saved.name);

@@ -19,7 +19,8 @@ namespace trireme {
 struct CheckpointFile {
   std::string name;  // within the checkpoint's folder
   std::uint64_t bytes = 0;
-  std::uint64_t checksum = 0;  // ByteHash of the content
+  std::uint64_t checksum = 0;                         // ByteHash of the content
+  std::map<std::string, std::uint64_t> tensors = {};  // the checksum of each, of a safetensors file
   bool operator==(const CheckpointFile&) const = default;
 };
 
@@ -42,10 +43,20 @@ class SafetensorsWriter {
 
  private:
   void write(std::span<const std::byte> bytes);
+  void note_tensors(std::span<const std::byte> bytes);
 
   AtomicFile file_;
   ByteHash hash_;
   std::uint64_t declared_bytes_ = 0, appended_bytes_ = 0;
+  struct Declared {
+    std::string name;
+    std::uint64_t bytes = 0;
+  };
+  std::vector<Declared> declared_;  // in their order
+  std::size_t next_ = 0;            // of declared_, whose data is to come
+  std::uint64_t next_bytes_ = 0;    // of it so far
+  ByteHash next_hash_;
+  std::map<std::string, std::uint64_t> tensors_;  // whose data is complete
 };
 
 }  // namespace trireme

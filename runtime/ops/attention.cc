@@ -6,6 +6,7 @@
 #include "runtime/base/error.h"
 #include "runtime/key_value_cache.h"
 #include "runtime/ops/cast.h"
+#include "runtime/saved_tensor.h"
 #include "runtime/tape.h"
 
 namespace trireme::ops {
@@ -62,18 +63,18 @@ struct AttentionBackward {
 
 // Runs the projection again, on a tape of its own.
 struct ProjectedAttentionBackward {
-  Tensor input;
+  SavedTensor input;
   QkvProjection project;
   Core core;
 
   std::string name() const { return "projected_attention"; }
-  std::vector<Tensor> saved() const { return saved_with(input, core); }
+  std::vector<Tensor> saved() const { return saved_with(input.kept(), core); }
 
-  void backward(Context& ctx, Gradients& gradients, ValueId y) const {
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
     Tape tape;
     Context again = ctx;
     again.tape = &tape;
-    const Tensor watched = tape.watch(input);
+    const Tensor watched = tape.watch(input.take(ctx));
     Tensor qkv = project(again, watched);
     const ValueId id = qkv.id();
     const Tensor dqkv = core.backward(ctx, std::exchange(qkv, Tensor()), gradients.take(y));
@@ -177,8 +178,9 @@ Tensor projected_attention(Context& ctx, const Tensor& input, const QkvProjectio
   Core core;
   core.out = ctx.empty(qkv.shape().with_last(heads_of(qkv, options).width()), qkv.dtype());
   run_core(ctx, qkv, options, core);
-  return recorded(ctx, core.out,
-                  ProjectedAttentionBackward{.input = x, .project = project_to_core, .core = core});
+  return recorded(
+      ctx, core.out,
+      ProjectedAttentionBackward{.input = SavedTensor(ctx, x), .project = project_to_core, .core = core});
 }
 
 }  // namespace trireme::ops

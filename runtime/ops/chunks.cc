@@ -5,6 +5,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/ops/cast.h"
+#include "runtime/ops/sequence_shard.h"
 #include "runtime/tape.h"
 
 namespace trireme::ops {
@@ -37,9 +38,8 @@ class GradientTree {
     }
     stack_.emplace_back(level, std::move(partial));
     if (++added_ < range_.count) return;
-    const Tensor sum = std::exchange(stack_.back().second, Tensor());
+    const Tensor sum = summed_over_ranks(ctx, std::exchange(stack_.back().second, Tensor()));
     stack_.clear();
-    if (ctx.tensor != nullptr) ctx.tensor->sum_partials(ctx, sum);
     if (dtype_ == DType::kFloat32) return gradients.add(ctx, input_, sum);
     const Tensor rounded = ctx.empty(sum.shape(), dtype_);
     ctx.run(CastArgs{.x = sum, .y = rounded});
@@ -70,7 +70,7 @@ struct SumBackward {
   std::string name() const { return "sum_of_chunks"; }
   std::vector<Tensor> saved() const { return {}; }
   void backward(Context& ctx, Gradients& gradients, ValueId y) const {
-    const Tensor dy = gradients.take(y);
+    const Tensor dy = all_rows(ctx, gradients.take(y));
     for (const ValueId partial : partials) gradients.add(ctx, partial, dy);
   }
 };
@@ -87,9 +87,12 @@ std::vector<Tensor> copy_to_chunks(Context& ctx, const Tensor& input, const Chun
   const Tensor x = cast(ctx, input, linear_dtype(ctx, input.dtype()));
   const bool differentiates = ctx.tape != nullptr && x.id() != kNoValue;
   const auto tree = differentiates ? std::make_shared<GradientTree>(range, x.id(), x.dtype()) : nullptr;
+  const auto again = differentiates && shards_sequence(ctx) ? gathered_again(x.detach()) : nullptr;
+  const Tensor whole = all_rows(ctx, x.detach());
   std::vector<Tensor> copies;
   for (int i = 0; i < range.count; ++i) {
-    copies.push_back(differentiates ? recorded(ctx, x.detach(), CopyBackward{tree}) : x);
+    copies.push_back(differentiates ? recorded(ctx, whole, CopyBackward{tree}) : whole);
+    if (again != nullptr) ctx.tape->save_as(copies.back().id(), again);
   }
   return copies;
 }
@@ -111,9 +114,8 @@ void ChunkSum::add(Context& ctx, const Tensor& partial) {
 Tensor ChunkSum::finish(Context& ctx) {
   TRIREME_CHECK(added_ == range_.count && stack_.size() == 1, "{} of {} chunks were added", added_,
                 range_.count);
-  const Tensor sum = std::exchange(stack_.back().sum, Tensor());
+  const Tensor sum = summed_over_ranks(ctx, std::exchange(stack_.back().sum, Tensor()));
   stack_.clear();
-  if (ctx.tensor != nullptr) ctx.tensor->sum_partials(ctx, sum);
   const DType dtype = linear_dtype(ctx, DType::kFloat32);
   Tensor y = sum;
   if (dtype != DType::kFloat32) {

@@ -8,6 +8,7 @@
 #include "runtime/key_value_cache.h"
 #include "runtime/ops/cast.h"
 #include "runtime/ops/chunks.h"
+#include "runtime/ops/sequence_shard.h"
 #include "runtime/tape.h"
 
 namespace trireme::ops {
@@ -75,7 +76,8 @@ struct ChunksBackward {
   std::vector<Tensor> saved() const { return {tokens}; }
 
   void backward(Context& ctx, Gradients& gradients, ValueId y) {
-    run_or_defer(ctx, ChunkGradients{gradients.take(y), tokens, tables, first_chunk, positions});
+    run_or_defer(ctx,
+                 ChunkGradients{all_rows(ctx, gradients.take(y)), tokens, tables, first_chunk, positions});
   }
 };
 
@@ -96,18 +98,17 @@ Tensor places_of(Context& ctx, const Tensor& tokens, ParamRef positions, std::in
   return places.slice(first * width, {end - first, width});
 }
 
-// The sum over the tensor ranks of x, which is 0 in all of them but one, or but two in the first.
-Tensor summed_over_ranks(Context& ctx, const Tensor& x) {
+// The sum over the tensor ranks of x, which is 0 in all of them but one, or but two in the first; of a
+// sharded sequence this rank's shard.
+Tensor summed_rows(Context& ctx, const Tensor& x) {
   if (ctx.tensor == nullptr) return x;
-  if (x.dtype() == DType::kFloat32) {
-    ctx.tensor->sum_partials(ctx, x);
-    return x;
-  }
+  if (x.dtype() == DType::kFloat32) return summed_over_ranks(ctx, x);
   const Tensor wide = ctx.empty(x.shape());
   ctx.run(CastArgs{.x = x, .y = wide});
-  ctx.tensor->sum_partials(ctx, wide);
-  ctx.run(CastArgs{.x = wide, .y = x});
-  return x;
+  const Tensor sum = summed_over_ranks(ctx, wide);
+  const Tensor y = sum.shape() == x.shape() ? x : ctx.empty(sum.shape(), x.dtype());
+  ctx.run(CastArgs{.x = sum, .y = y});
+  return y;
 }
 
 }  // namespace
@@ -149,7 +150,7 @@ Tensor embedding_in_chunks(Context& ctx, const Tensor& tokens, std::span<const P
     }
     ctx.run(args);
   }
-  x = summed_over_ranks(ctx, x);
+  x = summed_rows(ctx, x);
   return recorded(
       ctx, x,
       ChunksBackward{

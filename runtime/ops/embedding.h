@@ -13,8 +13,8 @@ namespace trireme::ops {
 Tensor embedding(Context& ctx, const Tensor& tokens, ParamRef table, ParamRef positions = {});
 
 /// embedding() with the table in pieces of equal rows, one a tensor chunk, of which a rank reads its own: see
-/// [Note: tensor chunks] in runtime/parameter_slice.h. Ids beyond the last piece give zeros. Collective over
-/// the tensor axis.
+/// [Note: tensor chunks] in runtime/parameter_slice.h. Ids beyond the last piece give zeros; of a sharded
+/// sequence, this rank's shard of x. Collective over the tensor axis.
 Tensor embedding_in_chunks(Context& ctx, const Tensor& tokens, std::span<const ParamRef> tables,
                            ParamRef positions = {});
 

@@ -2,15 +2,26 @@
 
 #include "runtime/base/error.h"
 #include "runtime/ops/cast.h"
+#include "runtime/ops/row_groups.h"
+#include "runtime/ops/sequence_shard.h"
 #include "runtime/tape.h"
 
 namespace trireme::ops {
 namespace {
 
+// Adds `sum` to what a target has, or puts it there.
+void put(const Context& ctx, const GradientTarget& target, const Tensor& sum) {
+  if (target.mode == GradientMode::kOverwrite) ctx.backend->copy(ctx.exec, target.tensor, sum);
+  if (target.mode == GradientMode::kAccumulate) {
+    ctx.run(AddArgs{.a = target.tensor, .b = sum, .out = target.tensor});
+  }
+}
+
 struct NormBackward {
   const char* op;
   Tensor x, mean, rstd;  // RMS norm: without mean and beta
   ParamRef gamma, beta;
+  int row_groups = 1;
 
   std::string name() const { return op; }
   std::vector<Tensor> saved() const {
@@ -38,21 +49,59 @@ struct NormBackward {
                           .gamma_center = center};
     if (mean.defined()) args.mean = mean;
     if (existing.defined()) args.dx_add = existing.rows();
-    ctx.run(args);
+    const bool wanted = dgamma.mode != GradientMode::kIgnore || dbeta.mode != GradientMode::kIgnore;
+    if (row_groups > 1 && (wanted || shards_sequence(ctx))) {
+      sum_groups(ctx, {.dy = dy, .existing = existing, .dx = dx}, args, dgamma, dbeta);
+    } else {
+      ctx.run(args);
+    }
     gradients.add(ctx, x.id(), std::move(dx));
+  }
+
+  struct Rows {
+    const Tensor &dy, &existing, &dx;
+  };
+
+  // In `whole` all but the rows and the sums is as each group has it.
+  void sum_groups(Context& ctx, const Rows& rows, const LayerNormBwdArgs& whole, const GradientTarget& dgamma,
+                  const GradientTarget& dbeta) const {
+    const std::int64_t cols = x.shape().dim(-1), num = mean.defined() ? 2 : 1;
+    const Tensor sums = sum_in_row_groups(ctx, x.shape().num_rows(), row_groups, num * cols,
+                                          [&](const RowRange& range, const Tensor& sum) {
+                                            const auto of = [&](const Tensor& all) {
+                                              return all.slice(range.first * cols, {range.count, cols});
+                                            };
+                                            LayerNormBwdArgs args = whole;
+                                            args.dy = of(rows.dy);
+                                            args.x = of(x);
+                                            args.dx = of(rows.dx);
+                                            if (rows.existing.defined()) args.dx_add = of(rows.existing);
+                                            args.rstd = rstd.slice(range.first, {range.count});
+                                            args.dgamma = sum.slice(0, {cols});
+                                            args.dgamma_mode = GradientMode::kOverwrite;
+                                            if (mean.defined()) {
+                                              args.mean = mean.slice(range.first, {range.count});
+                                              args.dbeta = sum.slice(cols, {cols});
+                                              args.dbeta_mode = GradientMode::kOverwrite;
+                                            }
+                                            ctx.run(args);
+                                          });
+    put(ctx, dgamma, sums.slice(0, {cols}));
+    if (mean.defined()) put(ctx, dbeta, sums.slice(cols, {cols}));
   }
 };
 
 /// RMS norm where there is no beta.
 Tensor normalized(Context& ctx, const char* op, OpKind kind, const Tensor& input, ParamRef gamma,
-                  ParamRef beta, float epsilon) {
+                  ParamRef beta, const NormOptions& options) {
   const Tensor x = cast(ctx, input, ctx.precision.dtype_of(kind, input.dtype()));
   const auto [g, center] = centered_parameter(ctx, gamma, x.dtype());
   TRIREME_CHECK(x.shape().rank() >= 1 && g.shape() == Shape{x.shape().dim(-1)},
                 "{}: input {} does not fit gamma {}", op, x.shape().to_string(), g.shape().to_string());
   const Tensor y = ctx.empty(x.shape(), x.dtype());
-  LayerNormFwdArgs args{.x = x.rows(), .gamma = g, .y = y.rows(), .epsilon = epsilon, .gamma_center = center};
-  NormBackward backward{.op = op, .x = x, .gamma = gamma, .beta = beta};
+  LayerNormFwdArgs args{
+      .x = x.rows(), .gamma = g, .y = y.rows(), .epsilon = options.epsilon, .gamma_center = center};
+  NormBackward backward{.op = op, .x = x, .gamma = gamma, .beta = beta, .row_groups = options.row_groups};
   Tensor b;  // lives until the kernel has run
   if (beta.defined()) {
     b = parameter(ctx, beta, x.dtype());
@@ -70,12 +119,13 @@ Tensor normalized(Context& ctx, const char* op, OpKind kind, const Tensor& input
 
 }  // namespace
 
-Tensor layer_norm(Context& ctx, const Tensor& input, ParamRef gamma, ParamRef beta, float epsilon) {
-  return normalized(ctx, "layer_norm", OpKind::kLayerNorm, input, gamma, beta, epsilon);
+Tensor layer_norm(Context& ctx, const Tensor& input, ParamRef gamma, ParamRef beta,
+                  const NormOptions& options) {
+  return normalized(ctx, "layer_norm", OpKind::kLayerNorm, input, gamma, beta, options);
 }
 
-Tensor rms_norm(Context& ctx, const Tensor& input, ParamRef gamma, float epsilon) {
-  return normalized(ctx, "rms_norm", OpKind::kRmsNorm, input, gamma, {}, epsilon);
+Tensor rms_norm(Context& ctx, const Tensor& input, ParamRef gamma, const NormOptions& options) {
+  return normalized(ctx, "rms_norm", OpKind::kRmsNorm, input, gamma, {}, options);
 }
 
 }  // namespace trireme::ops

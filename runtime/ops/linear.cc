@@ -2,9 +2,12 @@
 
 #include "runtime/base/error.h"
 #include "runtime/deferred_gradients.h"
+#include "runtime/ops/activation.h"
 #include "runtime/ops/add.h"
 #include "runtime/ops/cast.h"
+#include "runtime/ops/low_rank.h"
 #include "runtime/ops/quantize.h"
+#include "runtime/saved_tensor.h"
 #include "runtime/tape.h"
 
 namespace trireme::ops {
@@ -37,7 +40,8 @@ struct LinearParameterGradients {
 };
 
 struct LinearBackward {
-  Tensor x, pre;                  // pre only with an activation
+  SavedTensor x;
+  Tensor pre;                     // only with an activation
   Tensor x_inverse_scale;         // where x is fp8 codes
   DType dtype = DType::kFloat32;  // of what x was, and of its gradient
   ValueId input = kNoValue;
@@ -52,7 +56,7 @@ struct LinearBackward {
     return activation == Activation::kTanh ? "linear_tanh" : "linear_gelu";
   }
   std::vector<Tensor> saved() const {
-    std::vector<Tensor> tensors{x};
+    std::vector<Tensor> tensors{x.kept()};
     if (pre.defined()) tensors.push_back(pre);
     if (x_inverse_scale.defined()) tensors.push_back(x_inverse_scale);
     return tensors;
@@ -68,8 +72,8 @@ struct LinearBackward {
       pre = Tensor();
     }
     if (x_inverse_scale.defined()) return backward_fp8(ctx, gradients, std::move(dy));
-    run_or_defer(ctx,
-                 LinearParameterGradients{.dy = dy, .x = x, .weight = weight, .bias = bias, .math = math});
+    run_or_defer(ctx, LinearParameterGradients{
+                          .dy = dy, .x = x.take(ctx), .weight = weight, .bias = bias, .math = math});
     if (input == kNoValue) return;
     const Tensor w = parameter(ctx, weight, dtype);
     const Tensor dx = ctx.empty(x.shape(), cut == LinearCut::kColumns ? DType::kFloat32 : dtype);
@@ -78,7 +82,7 @@ struct LinearBackward {
   }
 
   // The bias gradient sums dy as it comes, so that of dy only the codes are left behind for the weight's.
-  void backward_fp8(Context& ctx, Gradients& gradients, Tensor dy) const {
+  void backward_fp8(Context& ctx, Gradients& gradients, Tensor dy) {
     if (bias.defined()) {
       const GradientTarget dbias = ctx.parameters->gradient(bias);
       if (dbias.mode != GradientMode::kIgnore) {
@@ -88,7 +92,7 @@ struct LinearBackward {
     const Quantized dy8 = quantize(ctx, dy, weight, Fp8Operand::kOutputGradient);
     dy = Tensor();
     run_or_defer(ctx, LinearParameterGradients{.dy = dy8.codes,
-                                               .x = x,
+                                               .x = x.take(ctx),
                                                .dy_inverse_scale = dy8.inverse_scale,
                                                .x_inverse_scale = x_inverse_scale,
                                                .weight = weight,
@@ -120,15 +124,9 @@ void check_shapes(const Tensor& x, const Tensor& w, const Tensor& bias, const Te
                 shape.to_string());
 }
 
-}  // namespace
-
-Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOptions& options) {
+// act(x W^T + b) + residual, by the weight alone.
+Tensor product(Context& ctx, const Tensor& input, ParamRef weight, const LinearOptions& options) {
   const DType dtype = ctx.precision.dtype_of(OpKind::kLinear, input.dtype());
-  if (options.residual.defined() && wider(options.residual.dtype(), dtype) != dtype) {
-    LinearOptions product = options;  // see precision.h: a wide stream stays wide
-    product.residual = {};
-    return add(ctx, linear(ctx, input, weight, product), options.residual);
-  }
   const Tensor w = parameter(ctx, weight, dtype);
   const DType result = options.cut == LinearCut::kRows ? DType::kFloat32 : dtype;
   const Tensor b = options.bias.defined() ? parameter(ctx, options.bias, result) : Tensor();
@@ -161,7 +159,7 @@ Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOp
   if (residual.defined()) args.residual = residual.rows();
   ctx.run(args);
   return recorded(ctx, y,
-                  LinearBackward{.x = a,
+                  LinearBackward{.x = SavedTensor(ctx, a),
                                  .pre = pre,
                                  .x_inverse_scale = x8.inverse_scale,
                                  .dtype = dtype,
@@ -172,6 +170,52 @@ Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOp
                                  .math = args.math,
                                  .residual = residual.id(),
                                  .cut = options.cut});
+}
+
+struct AdaptedInputBackward {
+  ValueId x = kNoValue;
+
+  std::string name() const { return "adapted_input"; }
+  std::vector<Tensor> saved() const { return {}; }
+  void backward(Context& ctx, Gradients& gradients, ValueId y) const {
+    gradients.add(ctx, x, gradients.take(y));
+  }
+};
+
+// x as a value of its own, without a copy: the gradients of its two products are one sum before they meet
+// that of other uses of x. So a projection that backward runs again on its own gives the same bits.
+Tensor adapted_input(Context& ctx, const Tensor& x) {
+  if (ctx.tape == nullptr || x.id() == kNoValue) return x;
+  return recorded(ctx, x.detach(), AdaptedInputBackward{x.id()});
+}
+
+// What the adapter adds comes in as the residual of the product with the weight: the sum is rounded once. An
+// activation comes after both.
+Tensor adapted(Context& ctx, const Tensor& input, ParamRef weight, const LinearOptions& options,
+               const Adapter& adapter) {
+  TRIREME_CHECK(options.cut == LinearCut::kNone, "linear: a weight in tensor chunks has no adapter");
+  const Tensor x =
+      adapted_input(ctx, cast(ctx, input, ctx.precision.dtype_of(OpKind::kLinear, input.dtype())));
+  const bool activates = options.activation != Activation::kNone;
+  Tensor added = low_rank(ctx, x, adapter, activates ? Tensor() : options.residual);
+  Tensor y = product(ctx, x, weight, {.bias = options.bias, .residual = std::move(added)});
+  if (!activates) return y;
+  y = activation(ctx, y, options.activation);
+  return options.residual.defined() ? add(ctx, y, options.residual) : y;
+}
+
+}  // namespace
+
+Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOptions& options) {
+  const DType dtype = ctx.precision.dtype_of(OpKind::kLinear, input.dtype());
+  if (options.residual.defined() && wider(options.residual.dtype(), dtype) != dtype) {
+    LinearOptions narrow = options;  // see precision.h: a wide stream stays wide
+    narrow.residual = {};
+    return add(ctx, linear(ctx, input, weight, narrow), options.residual);
+  }
+  const Adapter* adapter = ctx.parameters->adapter(weight);
+  return adapter != nullptr ? adapted(ctx, input, weight, options, *adapter)
+                            : product(ctx, input, weight, options);
 }
 
 }  // namespace trireme::ops

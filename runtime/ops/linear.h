@@ -22,6 +22,8 @@ struct LinearOptions {
 /// Input [..., K], weight [N, K] -> [..., N], in the compute dtype (see precision.h).
 /// Backward saves the input and, with an activation, its argument. In mode fp8, with a weight that allows it,
 /// the input is saved as its codes, a byte an element and a scale: see [Note: fp8] in runtime/base/fp8.h.
+/// Where the weight has an adapter, x (W + s B A)^T takes the place of x W^T, computed as x W^T + s (x A^T)
+/// B^T: see [Note: adapters] in runtime/adapter.h.
 Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOptions& options = {});
 
 }  // namespace trireme::ops

@@ -1,15 +1,20 @@
 #include "runtime/optim/optimizer.h"
 
 #include "runtime/base/error.h"
+#include "runtime/optim/muon.h"
 
 namespace trireme {
 namespace {
 
+void check_betas(const char* optimizer, const OptimizerConfig& config) {
+  TRIREME_CHECK(config.beta1 >= 0 && config.beta1 < 1 && config.beta2 >= 0 && config.beta2 < 1,
+                "{}: betas must be in [0, 1), got {} and {}", optimizer, config.beta1, config.beta2);
+}
+
 class AdamW final : public Optimizer {
  public:
   explicit AdamW(const OptimizerConfig& config) : config_(config) {
-    TRIREME_CHECK(config.beta1 >= 0 && config.beta1 < 1 && config.beta2 >= 0 && config.beta2 < 1,
-                  "adamw: betas must be in [0, 1), got {} and {}", config.beta1, config.beta2);
+    check_betas("adamw", config);
     TRIREME_CHECK(config.epsilon > 0, "adamw: epsilon must be positive, got {}", config.epsilon);
   }
 
@@ -30,6 +35,30 @@ class AdamW final : public Optimizer {
                       .epsilon = config_.epsilon,
                       .weight_decay = segment.decay * config_.weight_decay,
                       .working_center = segment.working_center});
+  }
+
+ private:
+  OptimizerConfig config_;
+};
+
+class Lion final : public Optimizer {
+ public:
+  explicit Lion(const OptimizerConfig& config) : config_(config) { check_betas("lion", config); }
+
+  std::vector<std::string> state_names() const override { return {"exp_avg"}; }
+
+  void update(const Context& ctx, const UpdateSegment& segment, const UpdateScalars& scalars) const override {
+    ctx.run(LionArgs{.param = segment.param,
+                     .exp_avg = segment.state[0],
+                     .grad = segment.grad,
+                     .working = segment.working,
+                     .lr = scalars.lr,
+                     .clip = scalars.clip,
+                     .skip = scalars.skip,
+                     .beta1 = config_.beta1,
+                     .beta2 = config_.beta2,
+                     .weight_decay = segment.decay * config_.weight_decay,
+                     .working_center = segment.working_center});
   }
 
  private:
@@ -71,8 +100,17 @@ class Sgd final : public Optimizer {
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config) {
   TRIREME_CHECK(config.weight_decay >= 0, "weight_decay must not be negative, got {}", config.weight_decay);
-  if (config.kind == OptimizerConfig::Kind::kAdamW) return std::make_unique<AdamW>(config);
-  return std::make_unique<Sgd>(config);
+  switch (config.kind) {
+    case OptimizerConfig::Kind::kAdamW:
+      return std::make_unique<AdamW>(config);
+    case OptimizerConfig::Kind::kSgd:
+      return std::make_unique<Sgd>(config);
+    case OptimizerConfig::Kind::kLion:
+      return std::make_unique<Lion>(config);
+    case OptimizerConfig::Kind::kMuon:
+      return make_muon(config, std::make_unique<AdamW>(config));
+  }
+  throw Error(ErrorCode::kInvalidInput, "there is no optimizer {}", static_cast<int>(config.kind));
 }
 
 }  // namespace trireme

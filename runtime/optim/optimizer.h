@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,15 +15,24 @@
 
 namespace trireme {
 
+/// The factor of the learning rate of a matrix that Muon made orthogonal, as torch.optim.Muon's adjust_lr_fn
+/// has it.
+enum class MuonScale : std::uint8_t {
+  kOriginal,       // sqrt(max(1, rows / cols)) (Jordan et al. 2024)
+  kMatchRmsAdamW,  // 0.2 sqrt(max(rows, cols)): updates as large as AdamW's (Liu et al. 2025)
+};
+
 struct OptimizerConfig {
-  enum class Kind : std::uint8_t { kAdamW, kSgd };
+  enum class Kind : std::uint8_t { kAdamW, kSgd, kLion, kMuon };
   Kind kind = Kind::kAdamW;
   float weight_decay = 0.0f;
-  // AdamW
+  // AdamW, and Lion without the epsilon, whose paper has betas of 0.9 and 0.99
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
-  // SGD
+  // SGD, and Muon, which has 0.95 and true in PyTorch
   float momentum = 0.0f;
   bool nesterov = false;
+  // Muon
+  MuonScale muon_scale = MuonScale::kOriginal;
 };
 
 /// Scalars of one update, on the device: [] tensors.
@@ -40,6 +50,8 @@ struct UpdateSegment {
   std::vector<TensorView> state;  // in the order of state_names()
   float decay = 1.0f;             // factor of OptimizerConfig::weight_decay
   float working_center = 0.0f;    // see [Note: centered working copies]
+  std::optional<Shape>
+      matrix;  // of one that is updated as a matrix: its shape, without the padding behind it
 };
 
 class Optimizer {
@@ -47,6 +59,10 @@ class Optimizer {
   virtual ~Optimizer() = default;
   /// Names of the fp32 tensors kept for every parameter, zero at the start: "exp_avg", ...
   virtual std::vector<std::string> state_names() const = 0;
+  /// The same of a matrix; see UpdateSegment::matrix.
+  virtual std::vector<std::string> matrix_state_names() const { return state_names(); }
+  /// True if matrices are updated as such, and so have to be whole.
+  virtual bool updates_matrices() const { return false; }
   virtual void update(const Context& ctx, const UpdateSegment& segment,
                       const UpdateScalars& scalars) const = 0;
 };

@@ -14,6 +14,7 @@ import re
 import resource
 import signal
 import statistics
+import struct
 import subprocess
 import sys
 import time
@@ -21,11 +22,25 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "jobs"))
 from jobs import OPTIONS, JobTest  # noqa: E402
+from process_memory import change_parameter  # noqa: E402
 from supervised import SLOWER, Supervised, sets  # noqa: E402
 
 RANKS = 2
 KEYS = ("train.steps=24", "checkpoint.every=4", "checkpoint.keep=3")
+NUM_TOKENS = 60_000
 FILE_LIMIT = 100_000  # above metrics.jsonl at its end, below one file of a checkpoint
+
+
+def write_shard(folder):
+    """Tokens in the common layout: 256 numbers, then 16 bits a token."""
+    shard, numbers = folder / "tokens.bin", random.Random(7)
+    header = struct.pack("<256i", 20240520, 1, NUM_TOKENS, *[0] * 253)
+    shard.write_bytes(header + struct.pack(f"<{NUM_TOKENS}H", *[numbers.randrange(64) for _ in range(NUM_TOKENS)]))
+    return shard
+
+
+def shard_keys(shard):
+    return ("data.kind=tokens", f"data.train={shard}", "train.steps=24")
 
 
 class Missed(Exception):
@@ -38,11 +53,23 @@ class Injection:
     def __init__(self, case, name, numbers):
         self.case, self.numbers = case, numbers
         self.victim, self.step = numbers.randrange(RANKS), numbers.randrange(9, 18)
-        self.run = self.start(name, (f"parallel.timeout_s={OPTIONS.timeout}",) if name == "sigstop" else ())
+        if name == "truncated_shard":
+            self.shard = write_shard(case.folder)
+        self.run = self.start(name, self.keys_of(name))
         self.run.wait_for_step(self.step)
         self.culprit = None  # a pattern of the verdict; None: nobody is to be named
-        self.supervisor = False  # the fault ended the supervisor
+        self.supervisor = False  # the fault ended the supervisor, or made it give up
+        self.survives = False  # the fault ends nothing
         getattr(self, name)()
+
+    def keys_of(self, name):
+        if name == "sigstop":
+            return (f"parallel.timeout_s={OPTIONS.timeout}",)
+        if name in ("bit_flip", "nan_parameter"):
+            return ("checkpoint.verify_every=2", f"parallel.zero={self.numbers.choice((0, 0, 1, 2, 3))}")
+        if name == "truncated_shard":
+            return shard_keys(self.shard)
+        return ()
 
     def start(self, name, keys=()):
         self.keys = (*KEYS, *keys)
@@ -79,6 +106,28 @@ class Injection:
         self.verdict = time.time()
         self.supervisor = True
 
+    def bit_flip(self):
+        """A bit of a parameter changes in a rank's memory, right after a checkpoint."""
+        bit = self.numbers.randrange(8, 31)
+        self.change_parameter(lambda value: (int.from_bytes(value, "little") ^ 1 << bit).to_bytes(4, "little"))
+
+    def nan_parameter(self):
+        """A parameter becomes NaN: the loss does, too, and the rank is still named."""
+        self.change_parameter(lambda value: b"\0\0\xc0\x7f")
+
+    def change_parameter(self, change):
+        pid, tried = self.run.rank(self.victim), self.newest()
+        deadline = time.time() + 30
+        while True:
+            while (checkpoint := self.newest()) == tried:
+                if time.time() > deadline or self.run.process.poll() is not None:
+                    raise Missed
+                time.sleep(0.002)
+            tried, self.begin = checkpoint, time.time()
+            if change_parameter(pid, checkpoint, self.numbers, change):
+                break
+        self.culprit = rf"silent corruption: .* rank {self.victim} on "
+
     def disk_full(self):
         """A limit on the size of files stands for it: rank 0 cannot write its next checkpoint."""
         self.victim = 0
@@ -89,17 +138,70 @@ class Injection:
 
     def damaged_checkpoint(self):
         """A byte of the newest checkpoint changes; then a rank dies."""
+        def change(path):
+            with open(path, "r+b") as file:
+                file.seek(path.stat().st_size // 2)
+                byte = file.read(1)
+                file.seek(-1, os.SEEK_CUR)
+                file.write(bytes([byte[0] ^ 1]))
+
+        self.damage(change, "was changed after it was written.*; changed: '")
+
+    def torn_checkpoint(self):
+        """A file of the newest checkpoint loses its end; then a rank dies."""
+        self.damage(lambda path: os.truncate(path, path.stat().st_size * 2 // 3), r"has \d+ bytes, and its manifest says")
+
+    def missing_checkpoint_file(self):
+        self.damage(os.unlink, "cannot be read: No such file")
+
+    def damage(self, change, what):
         self.damaged = self.newest()
         path = max(self.damaged.glob("*.safetensors"), key=lambda file: file.stat().st_size)
-        with open(path, "r+b") as file:
-            file.seek(path.stat().st_size // 2)
-            byte = file.read(1)
-            file.seek(-1, os.SEEK_CUR)
-            file.write(bytes([byte[0] ^ 1]))
+        change(path)
         self.sigkill()
         verified = subprocess.run([OPTIONS.trireme, "checkpoint", "verify", self.damaged], capture_output=True, text=True)
+        if "no folder" in verified.stderr:
+            raise Missed  # two newer ones were saved meanwhile
         self.case.assertEqual(verified.returncode, 1, verified)
-        self.case.assertRegex(verified.stdout, rf"{self.damaged}  damaged: .*{path.name} was changed after it was written")
+        self.case.assertRegex(verified.stdout, rf"{self.damaged}  damaged: .*{path.name} {what}")
+
+    def straggler(self):
+        """A rank gets a third of the time for two seconds: the job waits for it, and nothing else happens."""
+        pid = self.run.rank(self.victim)
+        self.begin, self.survives = time.time(), True
+        try:
+            while time.time() < self.begin + 2 and self.run.process.poll() is None:
+                os.kill(pid, signal.SIGSTOP)
+                time.sleep(0.02)
+                os.kill(pid, signal.SIGCONT)
+                time.sleep(0.01)
+        except ProcessLookupError:
+            pass  # the job is done
+
+    def truncated_shard(self):
+        """The tokens lose their end under the job, which names the file and cannot go on until they are back."""
+        whole = self.shard.read_bytes()
+        self.begin = time.time()
+        os.truncate(self.shard, 8192)
+        self.culprit = rf"{self.shard}"
+        self.run.end(expect=2)
+        self.verdict, self.supervisor = time.time(), True
+        self.shard.write_bytes(whole)
+
+    def preemption_with_a_second(self):
+        """SIGTERM, and a second later SIGKILL to all there is."""
+        self.begin = time.time()
+        self.run.process.send_signal(signal.SIGTERM)
+        try:
+            self.run.process.wait(timeout=1)
+        except subprocess.TimeoutExpired:
+            for pid in [self.run.process.pid, *self.run.tagged()]:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            self.run.process.wait()
+        self.verdict, self.supervisor = time.time(), True
 
     def newest(self):
         return max((self.run.out / "checkpoints").glob("step-*"))
@@ -122,21 +224,28 @@ class Injection:
         """The figures of this injection."""
         name = self.run.out.name
         if self.supervisor:
-            self.run = self.start(name)
+            self.run = self.start(name, self.keys_of(name))
+        elif self.survives:
+            self.verdict = time.time()
         else:
             while not self.run.events("end"):
                 self.case.assertLess(time.time(), self.begin + 60, self.run.output())
                 time.sleep(0.002)
             self.verdict = time.time()
-        self.wait_for_next_step(2)
+        if not self.survives:
+            self.wait_for_next_step(len(self.run.events("end")) + 1 if name == "truncated_shard" else 2)
         next_step = time.time()
         self.run.end()
         events = self.run.events()
         first_end = next((event for event in events if event["event"] == "end"), {})
-        if not self.supervisor and first_end["exit_code"] == 0:
+        if not self.supervisor and not self.survives and first_end["exit_code"] == 0:
             raise Missed
-        named = self.culprit is None or re.search(self.culprit, first_end["verdict"]) is not None
-        if name == "damaged_checkpoint":
+        # Who meets SIGBUS cannot name the file; the attempt after it can.
+        verdicts = [end["verdict"] for end in self.run.events("end")][:2 if name == "truncated_shard" else 1]
+        named = self.culprit is None or any(re.search(self.culprit, verdict) for verdict in verdicts)
+        if self.survives:
+            named = len(self.run.events("begin")) == 1
+        if name in ("damaged_checkpoint", "torn_checkpoint", "missing_checkpoint_file"):
             second = (self.run.out / "attempts" / "attempt-0002.log").read_text()
             if self.damaged.name not in second:
                 raise Missed  # a newer one was saved before the rank died
@@ -150,7 +259,8 @@ class Injection:
         return result
 
 
-CLASSES = ("sigkill", "sigsegv", "sigstop", "supervisor_killed", "disk_full", "damaged_checkpoint", "preemption")
+CLASSES = ("sigkill", "sigsegv", "sigstop", "straggler", "supervisor_killed", "disk_full", "damaged_checkpoint", "torn_checkpoint",
+           "missing_checkpoint_file", "truncated_shard", "bit_flip", "nan_parameter", "preemption", "preemption_with_a_second")
 
 
 def with_case(action):
@@ -164,8 +274,9 @@ def with_case(action):
         case.tearDown()
 
 
-def undisturbed_state(case):
-    case.run_job(0, "undisturbed", *sets(*SLOWER, *KEYS))
+def undisturbed_state(case, name):
+    keys = shard_keys(write_shard(case.folder)) if name == "truncated_shard" else ()
+    case.run_job(0, "undisturbed", *sets(*SLOWER, *KEYS, *keys))
     return case.state("undisturbed")
 
 
@@ -185,7 +296,7 @@ def row(name, results):
         return f"{statistics.median(values):6.2f} {max(values):6.2f}"
 
     counts = "  ".join(f"{sum(result[key] for result in results):>3}/{len(results)}" for key in ("named", "equal", "clean"))
-    return f"{name:20} {len(results):>4}   {counts}   {worst_and_median('verdict_s')}   {worst_and_median('next_step_s')}"
+    return f"{name:24} {len(results):>4}   {counts}   {worst_and_median('verdict_s')}   {worst_and_median('next_step_s')}"
 
 
 def main():
@@ -203,12 +314,15 @@ def main():
         parser.error(f"--classes: no such class: {', '.join(unknown)}; there are {', '.join(CLASSES)}")
     if OPTIONS.count < 1:
         parser.error(f"--count {OPTIONS.count}: 1 or more")
-    undisturbed = with_case(undisturbed_state)
+    undisturbed = {}  # by class: that of another job, or ""
     print(f"seed {OPTIONS.seed}; seconds as median and largest\n"
-          f"{'class':20} jobs   named  equal  clean   verdict after   next step after it", flush=True)
+          f"{'class':24} jobs   named  equal  clean   verdict after   next step after it", flush=True)
     good = True
     for name in names:
-        results = [inject(name, index, undisturbed) for index in range(OPTIONS.count)]
+        job = name if name == "truncated_shard" else ""
+        if job not in undisturbed:
+            undisturbed[job] = with_case(lambda case: undisturbed_state(case, job))
+        results = [inject(name, index, undisturbed[job]) for index in range(OPTIONS.count)]
         print(row(name, results), flush=True)
         good = good and all(result["named"] and result["equal"] and result["clean"] for result in results)
     return 0 if good else 1

@@ -131,7 +131,7 @@ def draw_train(numbers):
 
 
 def draw_optimizer(numbers, steps):
-    section = {"name": numbers.choice(["adamw", "sgd"]),
+    section = {"name": numbers.choice(["adamw", "sgd", "lion"]),
                "lr": often(numbers, {1e-3: 4, 0.03: 4, 1.0: 1, 3e38: 1}),
                "schedule": numbers.choice(["constant", "linear", "cosine", "one_cycle"]),
                "warmup_steps": numbers.randrange(steps), "weight_decay": numbers.choice([0.0, 0.1, 0.01]),
@@ -182,8 +182,9 @@ def draw_cut(numbers, num_blocks, num_stages):
 def draw_ranks(numbers, num_blocks, micro_batches, tensor):
     """Stages and data ranks that the job can have beside so many tensor ranks."""
     pairs = [(stages, data) for stages in range(1, min(num_blocks, 5) + 1) for data in range(1, 7)
-             if micro_batches % data == 0 and 2 <= stages * data * tensor <= 6]
-    weights = [1.0 if stages * data * tensor <= 4 else 0.15 for stages, data in pairs]
+             if data <= micro_batches and 2 <= stages * data * tensor <= 6]
+    weights = [(1.0 if stages * data * tensor <= 4 else 0.15) * (1.0 if micro_batches % data == 0 else 0.3)
+               for stages, data in pairs]
     return numbers.choices(pairs, weights)[0]
 
 
@@ -200,6 +201,9 @@ def draw_layout(numbers, job, num_blocks):
     keys = {"pipeline": stages, "zero": numbers.randint(0, 3)}
     if tensor > 1:
         keys["tensor"] = tensor
+        shares = {"gpt", "llama", "bert"} if job["model"].get("seq_len", 1) % tensor == 0 else set()
+        if job["model"]["name"] in shares and numbers.random() < 0.5:
+            keys["sequence"] = True
     if stages > 1:
         most_chunks = min(3, num_blocks // stages)
         interleaved = most_chunks > 1 and (micro_batches >= stages * data_ranks or numbers.random() < 0.05)
@@ -227,6 +231,8 @@ def draw_layout(numbers, job, num_blocks):
         keys["data.workers"] = numbers.randint(0, 3)
     if job["data"]["kind"] == "images" and numbers.random() < 0.3:
         keys["data.cache"] = numbers.choice([1000, 20000, "1 MiB"])
+    if numbers.random() < 0.3:
+        keys["checkpoint.verify_every"] = numbers.randint(1, 2)
     if numbers.random() < 0.1:
         keys["log.trace_step"] = numbers.randint(1, job["train"]["steps"])
     ranks = stages * data_ranks * tensor
@@ -261,6 +267,8 @@ def draw(seed, number):
                 eval_samples=numbers.randint(1, 20))
     if data["form"] != "synthetic" and numbers.random() < 0.3:
         train["eval_batches"] = 0  # the whole set
+    if numbers.random() < 0.3:
+        train["ema"] = numbers.choice([0.5, 0.999])
     job = {"model": model, "data": data_section, "train": train,
            "optimizer": draw_optimizer(numbers, train["steps"]),
            "precision": draw_precision(numbers, model["name"]),

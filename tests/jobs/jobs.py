@@ -154,6 +154,7 @@ def main():
     # Of jobs that are to stall: far above what any part of a job takes on a busy machine, its start above all.
     parser.add_argument("--timeout", type=int, default=4)
     parser.add_argument("--injections", type=int, default=6)
+    parser.add_argument("--fake-nvml", default="")  # the folder of tests/support/fake_nvml.cc, built
     parser.add_argument("--seed", type=int, default=0)  # 0: another one each time
     _, rest = parser.parse_known_args(namespace=OPTIONS)
     OPTIONS.trireme = os.path.abspath(OPTIONS.trireme)

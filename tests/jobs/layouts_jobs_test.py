@@ -141,6 +141,8 @@ threads = 1
         losses = [m["loss"] for m in self.metrics("one") if "loss" in m]
         for ranks, keys in ((2, ("tensor=2",)), (4, ("tensor=4", "recompute_every=1")),
                             (4, ("tensor=2", "zero=3", "recompute=selective")),
+                            (4, ("tensor=4", "sequence=true", "recompute=selective")),
+                            (4, ("tensor=2", "sequence=true", "pipeline=2", "schedule=zb-h1")),
                             (4, ("tensor=2", "pipeline=2", "schedule=zb-h1", "recompute=selective"))):
             sets = [part for key in keys for part in ("--set", f"parallel.{key}")]
             out = f"np{ranks}-" + "-".join(keys).replace("=", "")
@@ -154,14 +156,25 @@ threads = 1
         refusal = self.run_job(0, "one", *short, "--set", "train.steps=8", "--set", "model.tensor_chunks=2", expect=2)
         self.assertIn("was made with model.tensor_chunks = 4, and the job has 2", " ".join(refusal.split()))
 
+    def test_a_sequence_that_cannot_be_shared_is_refused(self):
+        for ranks, keys, reason in (
+                (0, ("parallel.sequence=true",), "parallel.sequence = true needs parallel.tensor = 2 or more"),
+                (2, ("parallel.tensor=2", "parallel.sequence=true", "model.seq_len=15"),
+                 "parallel.tensor = 2 ranks cannot share model.seq_len = 15 tokens equally"),
+                (2, ("parallel.tensor=2", "parallel.sequence=true", "model.tensor_chunks=1"),
+                 "the model has one tensor chunk")):
+            sets = [part for key in keys for part in ("--set", key)]
+            refusal = self.run_job(ranks, "refused", *self.IN_CHUNKS, *sets, expect=2)
+            self.assertIn(reason, " ".join(refusal.split()))
+
     def test_a_killed_job_goes_on_with_other_tensor_ranks(self):
         keeps = (*self.IN_CHUNKS, "--set", "checkpoint.every=1")
         process, _ = self.start_and_wait_for_steps(4, "moved", *keeps, "--set", "parallel.tensor=4")
         kill_job(process)
         done = max(int(path.name.split("-")[1]) for path in (self.folder / "moved" / "checkpoints").glob("step-??????"))
-        for more, ranks, tensor in ((1, 2, 2), (2, 4, 2), (3, 0, 1)):
+        for more, ranks, tensor, sequence in ((1, 2, 2, "true"), (2, 4, 2, "false"), (3, 0, 1, "false")):
             self.run_job(ranks, "moved", *keeps, "--set", f"train.steps={done + more}", "--set",
-                         f"parallel.tensor={tensor}")
+                         f"parallel.tensor={tensor}", "--set", f"parallel.sequence={sequence}")
         self.run_job(0, "one", *self.IN_CHUNKS, "--set", f"train.steps={done + 3}")
         self.assertEqual(self.state("moved"), self.state("one"))
 

@@ -7,6 +7,7 @@ examples/monitoring, beside what a job shows.
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -17,7 +18,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from jobs import JobTest, kill_job, main
+from jobs import OPTIONS, JobTest, kill_job, main
 from supervised import Supervised
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "monitoring"
@@ -68,16 +69,31 @@ class MonitoredJobs(JobTest):
                             ("gradient_norm", line["grad_norm"]), ("loss_scale", line["loss_scale"]),
                             ("last_step_seconds", line["step_ms"] / 1e3), ("tokens_per_second", line["tokens_per_s"])):
             self.assertEqual(samples[f"trireme_{name}",], value, name)
-        for phase, value in (("data_wait", line["data_wait_ms"]), ("exposed_communication", line["comm_wait_ms"])):
-            self.assertEqual(samples["trireme_last_step_phase_seconds", ("phase", phase)], value / 1e3)
+        self.assertEqual(line["phase_s"]["data_wait"], line["data_wait_ms"] / 1e3)
+        for phase, value in line["phase_s"].items():
+            self.assertEqual(samples["trireme_last_step_phase_seconds", ("phase", phase)], value)
+        for name, value in (("model_flops_per_second", line["flops_per_s"]), ("mfu_ratio", line["mfu"])):
+            self.assertEqual(samples[f"trireme_{name}",], value, name)
+        if "rank_step_ms" in line:
+            self.assertEqual(samples["trireme_slowest_rank",], line["slowest_rank"])
+            self.assertEqual(samples["trireme_slowest_rank_excess_seconds",], line["slowest_excess_ms"] / 1e3)
+            for number, value in enumerate(line["rank_step_ms"]):
+                self.assertEqual(samples["trireme_rank_busy_seconds", ("rank", str(number))], value / 1e3)
         rank = ("rank", str(line["peak_rank"]))
         self.assertEqual(samples["trireme_memory_peak_bytes", rank], line["peak_bytes"])
         for category, value in line["memory"].items():
             self.assertEqual(samples["trireme_memory_category_peak_bytes", ("category", category), rank], value)
 
     def names_of_a_job(self):
+        """With the GPUs of tests/support/fake_nvml.cc."""
+        path = OPTIONS.fake_nvml + ":" + os.environ.get("LD_LIBRARY_PATH", "")
+        gpus = self.folder / "gpus"
+        gpus.write_text("0 xid 79\n")
+        before = dict(os.environ)
+        os.environ.update(LD_LIBRARY_PATH=path, FAKE_NVML_STATE=str(gpus))
+        self.addCleanup(lambda: (os.environ.clear(), os.environ.update(before)))
         self.run_job(2, "names", *sets("train.steps=3", "checkpoint.every=2", 'data.eval="synthetic too"',
-                                       "train.eval_batches=1", 'log.prometheus="a.prom"'))
+                                       "train.eval_batches=1", 'log.prometheus="a.prom"', 'log.gpus="all"'))
         return read_metrics((self.folder / "names" / "a.prom").read_text())[0]
 
     def test_file_and_lines_agree_and_add_up(self):
@@ -107,7 +123,21 @@ class MonitoredJobs(JobTest):
         self.assertEqual(samples["trireme_tokens_total",], 20 * 16 * 16)
         self.assertEqual(samples["trireme_step_seconds_count",], 20)
         self.assertEqual(samples["trireme_step_seconds_sum",], seconds("step_ms"))
-        self.assertEqual(samples["trireme_phase_seconds_total", ("phase", "data_wait")], seconds("data_wait_ms"))
+        phases = {"data_wait", "forward", "backward", "exchange", "optimizer", "checkpoint"}
+        for phase in phases - {"checkpoint"}:
+            total_s = 0.0
+            for line in lines:
+                self.assertEqual(set(line["phase_s"]), phases)
+                total_s += line["phase_s"][phase]
+            self.assertEqual(samples["trireme_phase_seconds_total", ("phase", phase)], total_s)
+        for line in lines:
+            in_step = sum(seconds for phase, seconds in line["phase_s"].items() if phase != "checkpoint")
+            self.assertLessEqual(in_step, line["step_ms"] / 1e3)
+            self.assertEqual(len(line["rank_step_ms"]), 2)
+            self.assertEqual(max(line["rank_step_ms"]), line["rank_step_ms"][line["slowest_rank"]])
+            self.assertAlmostEqual(line["mfu"] * samples["trireme_peak_flops_per_second",], line["flops_per_s"], delta=1)
+        # Checkpoints after steps 5, 10 and 15 are in the lines of the steps that follow.
+        self.assertEqual([line["step"] for line in lines if line["phase_s"]["checkpoint"] > 0], [6, 11, 16])
         self.assertEqual(samples["trireme_checkpoints_total",], 4)
         self.assertEqual(samples["trireme_last_checkpoint_step",], 20)
         self.assertEqual(samples["trireme_running",], 0)
@@ -115,6 +145,9 @@ class MonitoredJobs(JobTest):
         self.assertEqual(samples["trireme_memory_predicted_peak_bytes",], lines[-1]["peak_bytes"])
         axes = [value for key, value in samples.items() if key[0] == "trireme_planned_step_sent_bytes"]
         self.assertEqual(sum(axes), lines[-1]["comm_bytes"])
+        sent = [value for key, value in samples.items() if key[0] == "trireme_axis_sent_bytes_total"]
+        self.assertEqual(sum(sent), total("comm_bytes"))
+        self.assertGreater(samples["trireme_checkpoint_disk_size_bytes",], samples["trireme_checkpoint_disk_free_bytes",])
         self.assertEqual({family for family, kind in types.items() if kind == "counter"},
                          {family for family in types if family.endswith("_total")})
         self.assertEqual([path.name for path in (self.folder / "out").glob(".*prom*")], [])
@@ -156,7 +189,9 @@ class MonitoredJobs(JobTest):
                 break
         host, port = line.split("/")[2].split(":")
         clients = []
-        for _ in range(300):
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(limit[1], 4096), limit[1]))
+        for _ in range(2000):
             client = socket.socket()
             client.setblocking(False)
             client.connect_ex((host, int(port)))
@@ -257,10 +292,46 @@ class MonitoredJobs(JobTest):
         self.assertEqual(len(lines), last)
         self.assert_scalars(EventAccumulator(str(folder)), lines)
 
+    def test_tensorboard_reads_histograms_and_hyperparameters(self):
+        try:
+            from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+            from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+        except ImportError:
+            self.skipTest(NO_TENSORBOARD)
+        self.run_job(0, "out", *sets("log.tensorboard=true", "train.steps=130", 'optimizer.betas=[0.9, 0.95]'))
+        folder = self.folder / "out" / "tensorboard"
+        accumulator = EventAccumulator(str(folder), size_guidance={"histograms": 0})
+        accumulator.Reload()
+        step_ms = [line["step_ms"] for line in self.metrics("out")]
+        events = accumulator.Histograms("time/step_ms_histogram")
+        self.assertEqual([event.step for event in events], [100, 130])
+        for event, part in zip(events, (step_ms[:100], step_ms[100:])):
+            histogram = event.histogram_value
+            self.assertEqual((histogram.num, histogram.min, histogram.max), (len(part), min(part), max(part)))
+            self.assertAlmostEqual(histogram.sum, sum(part))
+            limits, counts = list(histogram.bucket_limit), list(histogram.bucket)
+            below = [sum(1 for ms in part if ms < limit) for limit in limits]
+            self.assertEqual([sum(counts[:number]) for number in range(1, len(counts) + 1)], below)
+        info = {tag: accumulator.SummaryMetadata(f"_hparams_/session_{tag}_info").plugin_data
+                for tag in ("start", "end")}
+        self.assertEqual({data.plugin_name for data in info.values()}, {"hparams"})
+        start = HParamsPluginData.FromString(info["start"].content).session_start_info
+        keys = {name: getattr(value, value.WhichOneof("kind")) for name, value in start.hparams.items()}
+        self.assertEqual(keys["optimizer.lr"], 0.01)
+        self.assertEqual(keys["train.steps"], 130)
+        self.assertEqual(keys["model.name"], "gpt")
+        self.assertEqual(keys["optimizer.betas"], "[0.9, 0.95]")
+        self.assertIs(keys["parallel.oversubscribe"], False)
+        self.assertFalse({name for name in keys if name.startswith(("log.", "checkpoint."))})
+        end = HParamsPluginData.FromString(info["end"].content).session_end_info
+        self.assertEqual(end.status, 1)  # STATUS_SUCCESS
+        self.assertGreaterEqual(end.end_time_secs, start.start_time_secs)
+
     def assert_scalars(self, accumulator, lines, of_a_kill=False):
         accumulator.Reload()
         for tag, field in (("train/loss", "loss"), ("train/lr", "lr"), ("train/grad_norm", "grad_norm"),
                            ("time/step_ms", "step_ms"), ("time/tokens_per_s", "tokens_per_s"),
+                           ("time/mfu", "mfu"), ("time/flops_per_s", "flops_per_s"),
                            ("memory/peak_bytes", "peak_bytes")):
             scalars = {event.step: event.value for event in accumulator.Scalars(tag)}
             # The line is written first: a kill between the two leaves one scalar less.

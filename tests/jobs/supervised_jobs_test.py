@@ -78,14 +78,26 @@ class SupervisedJobs(JobTest):
         steps = 160  # seconds: the hosts are looked at once in a second
         run = Supervised(self, "shrunk", "--hosts", hosts, ranks="2:4", keys=(f"train.steps={steps}",))
         run.wait_for_step(12)
-        hosts.write_text("localhost slots=3  # which do not divide the batch\n")
+        hosts.write_text("localhost slots=3  # which do not divide the micro-batches\n")
         os.kill(run.rank(3), signal.SIGKILL)
         run.wait_for_step(17, attempt=2)
         hosts.write_text("localhost slots=4\n")
         run.end()
-        self.assertEqual([event["ranks"] for event in run.events("begin")][:2], [4, 2], run.output())
+        self.assertEqual([event["ranks"] for event in run.events("begin")][:2], [4, 3], run.output())
         self.assertEqual([event["ranks"] for event in run.events("begin")][2:], [4], run.output())
         self.check(run, steps)
+
+    def test_a_slice_of_time_ends_with_a_checkpoint_that_goes_on(self):
+        first = Supervised(self, "slices", keys=("train.max_minutes=0.04", "train.steps=1000000"))
+        output = first.end(expect=75)
+        self.assertIn("train.max_minutes = ", output)
+        self.assertEqual(len(first.events("begin")), 1, output)
+        step = first.step()
+        self.assertGreater(step, 0, output)
+        self.assertTrue((first.out / "checkpoints" / f"step-{step:06}").is_dir(), output)
+        second = Supervised(self, "slices", keys=(f"train.steps={step + 10}",))
+        self.assertNotIn("the checkpoint was made with another train.max_minutes", second.end())
+        self.check(second, step + 10)
 
     def test_a_step_that_fails_three_times_is_reported(self):
         run = Supervised(self, "hopeless", keys=("optimizer.lr=1e38", "optimizer.grad_clip=0"))
@@ -99,7 +111,7 @@ class SupervisedJobs(JobTest):
 
     def test_bad_input_is_refused(self):
         for ranks, keys, words in (("4:2", (), "MIN 4 is above MAX 2"), ("two", (), "--ranks two"),
-                                   ("3", (), "no number of ranks from 3 to 3 can run the job.*train.global_batch"),
+                                   ("17", (), "no number of ranks from 17 to 17 can run the job.*train.global_batch"),
                                    ("1", ("parallel.pipeline=2",), "no number of ranks.*parallel.pipeline"),
                                    ("1", ("train.stps=3",), "train.steps")):
             with self.subTest(words):

@@ -241,6 +241,7 @@ TEST_P(AttentionTest, MatchesReference) {
     check(full);
   }
   check({1, 1000, 1, 3});
+  check({1, 70, 1, 130});
 }
 
 TEST_P(AttentionTest, SixteenBits) {
@@ -331,7 +332,8 @@ TEST_P(AttentionTest, PaddingDoesNotMatter) {
 // Against the reference of rounded inputs; where the mathematics is done in fp32, as tensor cores may, or
 // rounds the probabilities too, the bound is a tf32 round-off.
 TEST_P(AttentionTest, Tf32RoundsItsInputs) {
-  for (Case c : {Case{2, 3, 3, 5}, Case{1, 127, 3, 20}, Case{2, 65, 1, 64, false}}) {
+  for (Case c : {Case{2, 3, 3, 5}, Case{1, 127, 3, 20}, Case{2, 65, 1, 64, false}, Case{1, 66, 1, 100},
+                 Case{1, 34, 1, 130}}) {
     c.math = MathMode::kTf32;
     const std::int64_t elems = c.samples * c.seq_len * c.heads * c.head_dim;
     const auto qkv = random(3 * elems, 2.0f), dout = random(elems);

@@ -55,6 +55,35 @@ TEST_P(DropoutTest, KeepsTheElementsOfTheContract) {
   }
 }
 
+// Cut anywhere, also inside of a group of four.
+TEST_P(DropoutTest, PartsOfSamplesDropWhatTheWholeDrops) {
+  constexpr std::int64_t kElems = 5003;
+  for (const DType dtype : kFloatTypes) {
+    const auto x = random(kElems, 1.0f, dtype);
+    const auto run = [&](std::int64_t first, std::int64_t count) {
+      return same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+        const std::vector<float> part(x.begin() + first, x.begin() + first + count);
+        const DeviceArray y = rig.upload({1, count}, part, dtype);
+        rig.run(DropoutArgs{.x = y,
+                            .residual = y,
+                            .y = y,
+                            .p = 0.4f,
+                            .rng = kRng,
+                            .first_sample = kFirstSample,
+                            .first_elem = first});
+        return {y.download()};
+      })[0];
+    };
+    const auto whole = run(0, kElems);
+    for (const std::int64_t cut : {1, 2, 3, 4, 1024, 2500, 4999}) {
+      auto parts = run(0, cut);
+      const auto rest = run(cut, kElems - cut);
+      parts.insert(parts.end(), rest.begin(), rest.end());
+      EXPECT_EQ(parts, whole) << name(dtype) << " cut at " << cut;
+    }
+  }
+}
+
 TEST_P(DropoutTest, SixteenBits) {
   const Shape shape{2, 4099};
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {

@@ -1,4 +1,4 @@
-// add, scale, column_sum, activation_bwd and the transfers.
+// add, scale, column_sum, activation_fwd, activation_bwd and the transfers.
 #include <cmath>
 #include <limits>
 
@@ -41,7 +41,10 @@ TEST_P(ElementwiseTest, Scale) {
       x[n / 2] = kNan;
       const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
         const DeviceArray y = rig.upload({n}, x, dtype);
+        const DeviceArray z = rig.upload({n}, x, dtype);
         rig.run(ScaleArgs{.x = y, .factor = rig.scalar(-2.3f)});
+        rig.run(ScaleArgs{.x = z, .constant = -2.3f});
+        EXPECT_TRUE(same_bits(y.download(), z.download()));
         return {y.download()};
       });
       for (std::int64_t i = 0; i < n; ++i) {
@@ -123,6 +126,42 @@ double derivative(Activation activation, double x) {
   if (activation == Activation::kNone) return 1.0;
   if (activation == Activation::kTanh) return 1.0 - std::tanh(x) * std::tanh(x);
   return activation == Activation::kGelu ? gelu_derivative(x) : gelu_tanh_derivative(x);
+}
+
+double value(Activation activation, double x) {
+  if (activation == Activation::kNone) return x;
+  if (activation == Activation::kTanh) return std::tanh(x);
+  if (activation == Activation::kGelu) return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+  return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+TEST_P(ElementwiseTest, ActivationFwd) {
+  for (const DType dtype : kFloatTypes) {
+    for (const std::int64_t n : kSizes) {
+      auto x = random(n, 3.0f, dtype);
+      x[n / 2] = kNan;
+      for (const bool in_place : {false, true}) {
+        for (const Activation activation :
+             {Activation::kNone, Activation::kGeluTanh, Activation::kGelu, Activation::kTanh}) {
+          SCOPED_TRACE(fmt::format("{} {} in place {} activation {}", name(dtype), n, in_place,
+                                   static_cast<int>(activation)));
+          const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+            const DeviceArray dev_x = rig.upload({n}, x, dtype), apart = rig.poisoned({n}, dtype);
+            const DeviceArray& y = in_place ? dev_x : apart;
+            rig.run(ActivationFwdArgs{.x = dev_x, .y = y, .activation = activation});
+            return {y.download()};
+          });
+          std::vector<double> expected(n);
+          std::vector<float> actual = out[0];
+          for (std::int64_t i = 0; i < n; ++i) expected[i] = value(activation, x[i]);
+          EXPECT_TRUE(std::isnan(actual[n / 2]));
+          actual[n / 2] = 0, expected[n / 2] = 0;
+          expect_close(actual, expected,
+                       tolerance_of(dtype, kForwardTolerance).for_terms(1.0, expected.size()), "y");
+        }
+      }
+    }
+  }
 }
 
 TEST_P(ElementwiseTest, ActivationBwd) {

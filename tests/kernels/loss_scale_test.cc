@@ -262,6 +262,15 @@ TEST_P(LossScaleTest, ASkippedUpdateWritesNothing) {
                     .skip = dev_skip,
                     .momentum = 0.9f});
       expect("sgd", {&param2, &buffer, &working2});
+      const DeviceArray param3 = r.upload({n}, p), average = r.upload({n}, m), working3 = r.upload({n}, w);
+      r.run(LionArgs{.param = param3,
+                     .exp_avg = average,
+                     .grad = grad,
+                     .working = working3,
+                     .lr = one,
+                     .clip = one,
+                     .skip = dev_skip});
+      expect("lion", {&param3, &average, &working3});
     }
   }
 }

@@ -13,11 +13,16 @@ class OptimizerTest : public KernelTest {
  protected:
   // With gradients and working copy of `dtype`.
   void adamw(DType dtype);
+  void lion(DType dtype);
   void sgd(DType dtype);
 };
 
 TEST_P(OptimizerTest, AdamW) {
   for (const DType dtype : kFloatTypes) adamw(dtype);
+}
+
+TEST_P(OptimizerTest, Lion) {
+  for (const DType dtype : kFloatTypes) lion(dtype);
 }
 
 TEST_P(OptimizerTest, Sgd) {
@@ -74,6 +79,66 @@ void OptimizerTest::adamw(DType dtype) {
   }
 }
 
+void OptimizerTest::lion(DType dtype) {
+  const double lr = 0.01f, clip = 0.7f, beta1 = 0.9f, beta2 = 0.99f, decay = 0.1f;
+  for (const std::int64_t n : kSizes) {
+    for (const bool with_working : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} n {} working {}", name(dtype), n, with_working));
+      const auto p = random(n), g = random(n, 1.0f, dtype);
+      auto m = random(n);
+      // Away from 0, where a rounding decides the sign.
+      const auto direction = [&](std::int64_t i) { return beta1 * m[i] + (1 - beta1) * clip * g[i]; };
+      for (std::int64_t i = 0; i < n; ++i) {
+        if (std::abs(direction(i)) < 1e-3) m[i] += 0.01f;
+      }
+      const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+        const DeviceArray param = rig.upload({n}, p), exp_avg = rig.upload({n}, m);
+        const DeviceArray working = rig.poisoned({n}, dtype), grad = rig.upload({n}, g, dtype);
+        const DeviceArray dev_lr = rig.scalar(0.01f), dev_clip = rig.scalar(0.7f);
+        LionArgs args{.param = param,
+                      .exp_avg = exp_avg,
+                      .grad = grad,
+                      .lr = dev_lr,
+                      .clip = dev_clip,
+                      .beta1 = 0.9f,
+                      .beta2 = 0.99f,
+                      .weight_decay = 0.1f};
+        if (with_working) args.working = working;
+        rig.run(args);
+        return {param.download(), exp_avg.download(), working.download()};
+      });
+      std::vector<double> new_p(n), new_m(n);
+      for (std::int64_t i = 0; i < n; ++i) {
+        new_p[i] = p[i] - lr * decay * p[i] - lr * (direction(i) > 0 ? 1.0 : -1.0);
+        new_m[i] = beta2 * m[i] + (1 - beta2) * clip * g[i];
+      }
+      const Tolerance tolerance = Tolerance(kForwardTolerance).for_terms(2.0, new_p.size());
+      expect_close(out[0], new_p, tolerance, "param");
+      expect_close(out[1], new_m, tolerance, "exp_avg");
+      if (with_working) {
+        EXPECT_TRUE(same_bits(out[2], rounded(out[0], dtype)));
+      }
+    }
+  }
+}
+
+// Neither direction has a size: 0 moves nothing, infinity no further than 1, and NaN is seen.
+TEST_P(OptimizerTest, LionMovesBySigns) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> g{0.0f, -0.0f, 1e-30f, -1e30f, inf, -inf, nan};
+  const auto n = static_cast<std::int64_t>(g.size());
+  const Rig r = rig();
+  const DeviceArray param = r.upload({n}, std::vector<float>(g.size(), 2.0f));
+  const DeviceArray m = r.upload({n}, std::vector<float>(g.size()));
+  r.run(LionArgs{
+      .param = param, .exp_avg = m, .grad = r.upload({n}, g), .lr = r.scalar(0.5f), .clip = r.scalar(1.0f)});
+  const auto out = param.download();
+  const float expected[] = {2.0f, 2.0f, 1.5f, 2.5f, 1.5f, 2.5f};
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(out[i], expected[i]) << i;
+  EXPECT_TRUE(std::isnan(out[6]));
+  EXPECT_TRUE(std::isnan(m.download()[6]));
+}
+
 void OptimizerTest::sgd(DType dtype) {
   for (const std::int64_t n : kSizes) {
     for (const std::int32_t step : {1, 2}) {
@@ -120,7 +185,7 @@ void OptimizerTest::sgd(DType dtype) {
   }
 }
 
-// A working copy beside a center holds the rounded difference from it, of either rule.
+// A working copy beside a center holds the rounded difference from it, of every rule.
 TEST_P(OptimizerTest, WorkingCopiesHaveACenter) {
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
     for (const std::int64_t n : {3, 40001}) {
@@ -129,6 +194,7 @@ TEST_P(OptimizerTest, WorkingCopiesHaveACenter) {
       const auto g = random(n);
       const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
         const DeviceArray by_adamw = rig.upload({n}, p), by_sgd = rig.upload({n}, p);
+        const DeviceArray by_lion = rig.upload({n}, p), lion_working = rig.poisoned({n}, dtype);
         const DeviceArray adamw_working = rig.poisoned({n}, dtype), sgd_working = rig.poisoned({n}, dtype);
         const DeviceArray m = rig.upload({n}, std::vector<float>(n)),
                           v = rig.upload({n}, std::vector<float>(n));
@@ -150,9 +216,17 @@ TEST_P(OptimizerTest, WorkingCopiesHaveACenter) {
                         .clip = clip,
                         .step = step,
                         .working_center = 1.0f});
-        return {by_adamw.download(), adamw_working.download(), by_sgd.download(), sgd_working.download()};
+        rig.run(LionArgs{.param = by_lion,
+                         .exp_avg = rig.upload({n}, std::vector<float>(n)),
+                         .grad = grad,
+                         .working = lion_working,
+                         .lr = lr,
+                         .clip = clip,
+                         .working_center = 1.0f});
+        return {by_adamw.download(),    adamw_working.download(), by_sgd.download(),
+                sgd_working.download(), by_lion.download(),       lion_working.download()};
       });
-      for (const int master : {0, 2}) {
+      for (const int master : {0, 2, 4}) {
         auto difference = out[static_cast<std::size_t>(master)];
         EXPECT_FALSE(same_bits(difference, p));
         for (float& value : difference) value -= 1.0f;

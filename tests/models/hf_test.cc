@@ -153,16 +153,47 @@ TEST(NewHeads, OfAClassifierOnAnotherModelsEncoder) {
     });
     return hash;
   };
-  const SafetensorsSource ours(file, "head.");
+  const SafetensorsSource ours(file, {.prefix = "head."});
   const std::uint64_t hash = start(ours, 1);
   EXPECT_EQ(start(ours, 2), hash);
-  EXPECT_EQ(start(HfSource(folder / "hf", bert_to_hf(classifier()), "head."), 1), hash);
+  EXPECT_EQ(start(HfSource(folder / "hf", bert_to_hf(classifier()), {.prefix = "head."}), 1), hash);
   run_local_ranks(1, [&](const std::shared_ptr<Communicator>& comm) {
     Engine same(build_bert(kBert), comm, {.global_batch = 1, .micro_batch = 1});
     EXPECT_TRUE(new_tensors(same, ours).empty());
     Engine other(build_bert(classifier()), comm, {.global_batch = 1, .micro_batch = 1});
     EXPECT_NE(message_of([&] { check_model(other, SafetensorsSource(file)); }), "");
   });
+}
+
+// The file's own head of as many classes is left, too.
+TEST(NewHeads, OfAnImageModelWithOtherClasses) {
+  const TemporaryFolder folder;
+  run_local_ranks(1, [&](const std::shared_ptr<Communicator>& comm) {
+    Engine engine(build_vit(kVit), comm, {.global_batch = 1, .micro_batch = 1, .seed = 3});
+    save_state(engine, folder.path());
+  });
+  const std::filesystem::path file = folder / kModelFile;
+  write_hf_folder(SafetensorsReader(file), vit_to_hf(kVit), DType::kFloat32, folder / "hf");
+  const NewHead head{.prefix = "heads.head.", .when = NewHead::When::kAlways};
+  for (const std::int64_t classes : {kVit.classes, std::int64_t{3}}) {
+    VitConfig config = kVit;
+    config.classes = classes;
+    run_local_ranks(1, [&](const std::shared_ptr<Communicator>& comm) {
+      const std::vector<std::string> expected{"heads.head.weight", "heads.head.bias"};
+      const auto start = [&](const TensorSource* source) {
+        Engine engine(build_vit(config), comm, {.global_batch = 1, .micro_batch = 1, .seed = 5});
+        if (source != nullptr) {
+          EXPECT_EQ(new_tensors(engine, *source), expected);
+          check_model(engine, *source);
+          load_model(engine, *source);
+        }
+        return engine.state_hash();
+      };
+      const std::uint64_t ours = start(std::make_unique<SafetensorsSource>(file, head).get());
+      EXPECT_EQ(start(std::make_unique<HfSource>(folder / "hf", vit_to_hf(config), head).get()), ours);
+      EXPECT_NE(start(nullptr), ours);
+    });
+  }
 }
 
 /// Of config.json with some values replaced; null removes one.

@@ -22,6 +22,7 @@ class TargetsAlone final : public ParameterResolver {
   explicit TargetsAlone(ParameterResolver& parameters) : parameters_(parameters) {}
   Tensor value(ParamRef) override { throw Error(ErrorCode::kRuntime, "the parameters are released"); }
   GradientTarget gradient(ParamRef ref) override { return parameters_.gradient(ref); }
+  const Adapter* adapter(ParamRef weight) const override { return parameters_.adapter(weight); }
 
  private:
   ParameterResolver& parameters_;

@@ -41,6 +41,24 @@ TEST(Initialize, IsStandardNormalTimesStddev) {
   EXPECT_NEAR(m4 / n, 3 * 0.0625, 4 * std::sqrt(96.0) * 0.0625 / std::sqrt(n));
 }
 
+TEST(Initialize, IsUniformWithinItsBound) {
+  const ParameterSpec spec{.name = "a", .shape = {200000}, .init = Initializer::uniform(0.25f)};
+  std::vector<float> values(200000), piece(97);
+  initialize_parameter(spec, "a", 3, 0, values);
+  initialize_parameter(spec, "a", 3, 1001, piece);
+  EXPECT_TRUE(std::equal(piece.begin(), piece.end(), values.begin() + 1001));
+  double m1 = 0, m2 = 0;
+  for (const double v : values) {
+    EXPECT_LT(std::abs(v), 0.25);
+    m1 += v;
+    m2 += v * v;
+  }
+  // Four standard errors: of the mean b / sqrt(3 n), of the square b^2 sqrt(4 / 45 n).
+  const double n = 200000, b = 0.25;
+  EXPECT_NEAR(m1 / n, 0.0, 4 * b / std::sqrt(3 * n));
+  EXPECT_NEAR(m2 / n, b * b / 3, 4 * b * b * std::sqrt(4.0 / 45.0 / n));
+}
+
 TEST(LrScheduleTest, WarmsUpThenFollowsItsCurve) {
   const LrSchedule cosine{.kind = LrSchedule::Kind::kCosine,
                           .peak = 1e-3,

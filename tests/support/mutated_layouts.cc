@@ -191,6 +191,7 @@ std::vector<MutatedLayout> mutated_tensor_layouts() {
         layout.in.gpt.tensor_chunks = 2;
         layout.in.recompute = zero == 1 ? 1 : 0;
         layout.in.tied = data == 1;
+        layout.in.sequence = (zero + data + stages) % 2 == 0;
       }
     }
   }

@@ -37,6 +37,7 @@ struct PipelineLayout {
   bool accumulate_unsharded = false, keep_gathered = false;
   int prefetch = 1;
   int tensor = 1;
+  bool sequence = false;
 
   int ranks() const { return stages * data * tensor; }
   GptConfig model() const {
@@ -49,7 +50,7 @@ struct PipelineLayout {
                        stages, data, name(schedule), chunks, zero, accumulate_unsharded ? ", unsharded" : "",
                        keep_gathered ? ", kept gathered" : "", recompute, prefetch, tied ? "tied" : "untied",
                        cut.empty() ? "" : ", uneven") +
-           (tensor > 1 ? fmt::format(", {} tensor ranks", tensor) : "");
+           (tensor > 1 ? fmt::format(", {} tensor ranks", tensor) : "") + (sequence ? ", sequence" : "");
   }
   EngineOptions options() const {
     const Shape tokens{gpt.seq_len};
@@ -66,6 +67,7 @@ struct PipelineLayout {
             .group_min_bytes = group_min_bytes,
             .pipeline = {.stages = stages, .schedule = schedule, .chunks = chunks, .cut = cut},
             .tensor = tensor,
+            .sequence = sequence,
             .sample = SampleSpec{.input = tokens, .target = tokens},
             .precision = precision};
   }

@@ -20,6 +20,21 @@ void adamw(const AdamWRun& run) {
   }
 }
 
+void lion(const LionRun& run) {
+  float* __restrict__ param = run.param;
+  float* __restrict__ exp_avg = run.exp_avg;
+  const float* __restrict__ grad = run.grad;
+  const LionRun a = run;
+  for (std::int64_t i = 0; i < a.n; ++i) {
+    const float g = a.clip * grad[i];
+    const float m = exp_avg[i];
+    const float c = a.beta1 * m + (1.0f - a.beta1) * g;
+    const float step = c > 0.0f ? a.lr : c < 0.0f ? -a.lr : c;  // 0 and NaN as they are
+    exp_avg[i] = a.beta2 * m + (1.0f - a.beta2) * g;
+    param[i] = param[i] - a.decay * param[i] - step;
+  }
+}
+
 void sgd(const SgdRun& run) {
   float* __restrict__ param = run.param;
   float* __restrict__ buffer = run.momentum_buffer;
@@ -41,6 +56,6 @@ void sgd(const SgdRun& run) {
 
 }  // namespace
 
-const OptimizerNumerics optimizer_numerics{.adamw = adamw, .sgd = sgd};
+const OptimizerNumerics optimizer_numerics{.adamw = adamw, .lion = lion, .sgd = sgd};
 
 }  // namespace trireme::cpu::TRIREME_ISA

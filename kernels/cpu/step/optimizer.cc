@@ -47,6 +47,34 @@ void run_op(const KernelContext& exec, const AdamWArgs& args) {
   });
 }
 
+void run_op(const KernelContext& exec, const LionArgs& args) {
+  if (is_skipped(args.skip)) return;
+  check_fp32("lion", {args.param, args.exp_avg, args.lr, args.clip});
+  check_one_float_type("lion", {args.grad});
+  if (args.working.defined()) check_one_float_type("lion", {args.working});
+  const std::int64_t n = args.param.num_elems();
+  assert(args.grad.num_elems() == n && args.exp_avg.num_elems() == n);
+  const float lr = *args.lr.as<float>();
+  LionRun all{.param = args.param.as<float>(),
+              .exp_avg = args.exp_avg.as<float>(),
+              .n = n,
+              .clip = *args.clip.as<float>(),
+              .lr = lr,
+              .beta1 = args.beta1,
+              .beta2 = args.beta2,
+              .decay = static_cast<float>(double{lr} * args.weight_decay)};
+  for_each_range(exec, n, kBuffer, [&](std::int64_t first, std::int64_t count) {
+    float grad[kBuffer];
+    LionRun run = all;
+    run.param += first;
+    run.exp_avg += first;
+    run.grad = read(args.grad, first, count, grad);
+    run.n = count;
+    numerics().optimizer->lion(run);
+    write(args.working, first, count, shifted(run.param, -args.working_center, count, grad));
+  });
+}
+
 void run_op(const KernelContext& exec, const SgdArgs& args) {
   if (is_skipped(args.skip)) return;
   check_fp32("sgd", {args.param, args.momentum_buffer, args.lr, args.clip});
@@ -57,7 +85,7 @@ void run_op(const KernelContext& exec, const SgdArgs& args) {
   SgdRun all{.param = args.param.as<float>(),
              .momentum_buffer = args.momentum_buffer.as<float>(),
              .n = n,
-             .clip = *args.clip.as<float>(),
+             .clip = args.clip.defined() ? *args.clip.as<float>() : 1.0f,
              .lr = *args.lr.as<float>(),
              .momentum = args.momentum,
              .weight_decay = args.weight_decay,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/attention/attention_tile.cuh"
+#include "kernels/cuda/attention/tf32_mma.cuh"
 #include "kernels/cuda/dynamic_shared.cuh"
 
 namespace trireme::cuda {
@@ -46,10 +47,10 @@ struct TileGrid {
   std::int64_t tiles, heads, samples;
 };
 
-/// Launches one block per tile of B rows, head and sample.
+/// Launches one block of `threads` per tile of B rows, head and sample.
 template <class... Params, class... Args>
-void launch_tiles(const KernelContext& exec, const char* op, const TileGrid& of, std::size_t shared_bytes,
-                  void (*kernel)(Params...), Args&&... args) {
+void launch_tiles(const KernelContext& exec, const char* op, const TileGrid& of, int threads,
+                  std::size_t shared_bytes, void (*kernel)(Params...), Args&&... args) {
   TRIREME_CHECK(of.samples <= 65535,
                 "{} on cuda: {} samples are too many for one launch; use a smaller micro-batch", op,
                 of.samples);
@@ -57,7 +58,17 @@ void launch_tiles(const KernelContext& exec, const char* op, const TileGrid& of,
   dim3 grid = grid_of(of.tiles);
   grid.y = static_cast<unsigned>(of.heads);
   grid.z = static_cast<unsigned>(of.samples);
-  launch(exec, op, grid, kTileThreads, shared_bytes, kernel, std::forward<Args>(args)...);
+  launch(exec, op, grid, threads, shared_bytes, kernel, std::forward<Args>(args)...);
+}
+
+/// Calls run(T{}, precision) with the element type and what tensor cores make of it: tf32 holds 16 bits.
+template <class Run>
+void for_mma_type(const char* op, DType dtype, MathMode math, Run run) {
+  using Tf32 = std::integral_constant<MmaPrecision, MmaPrecision::kTf32>;
+  if (dtype == DType::kFloat32 && math != MathMode::kTf32) {
+    return run(float{}, std::integral_constant<MmaPrecision, MmaPrecision::kThreeTf32>{});
+  }
+  for_float_type(op, dtype, [&]<class T>(T) { run(T{}, Tf32{}); });
 }
 
 template <class Args>

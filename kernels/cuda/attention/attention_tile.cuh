@@ -7,6 +7,8 @@
 // Rows are padded by 4 floats: then all accesses are 16 bytes wide and free of bank conflicts.
 #pragma once
 
+#include <functional>
+
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/pack.cuh"
 #include "kernels/cuda/reduce.cuh"
@@ -64,13 +66,14 @@ __device__ TokenRange documents_of_tile(const AttentionProblem& a, std::int64_t 
   return {bounds[2 * first_row] / B * B, bounds[2 * last + 1]};
 }
 
-/// Rows [first, first + B) as floats; zeros beyond seq_len and head_dim. All threads of the block call.
-template <int B, int D, class T>
-__device__ void load_tile(const AttentionProblem& a, HeadRows<const T> rows, std::int64_t first,
-                          float* tile) {
+/// Rows [first, first + B) as floats, each changed by `convert`; zeros beyond seq_len and head_dim. All
+/// kBlock threads of the block call.
+template <int B, int D, class T, int kBlock = kTileThreads, class Convert = std::identity>
+__device__ void load_tile(const AttentionProblem& a, HeadRows<const T> rows, std::int64_t first, float* tile,
+                          Convert convert = {}) {
   const auto run = [&]<int N>(std::integral_constant<int, N>) {
     constexpr int kPacksPerRow = D / N;
-    for (int index = threadIdx.x; index < B * kPacksPerRow; index += kTileThreads) {
+    for (int index = threadIdx.x; index < B * kPacksPerRow; index += kBlock) {
       const int row = index / kPacksPerRow, col = index % kPacksPerRow * N;
       float v[N] = {};
       if (first + row < a.seq_len && col < a.head_dim)
@@ -79,11 +82,11 @@ __device__ void load_tile(const AttentionProblem& a, HeadRows<const T> rows, std
       if constexpr (N % 4 == 0) {
 #pragma unroll
         for (int i = 0; i < N; i += 4) {
-          const float quad[4] = {v[i], v[i + 1], v[i + 2], v[i + 3]};
+          const float quad[4] = {convert(v[i]), convert(v[i + 1]), convert(v[i + 2]), convert(v[i + 3])};
           store<4>(out + i, quad);
         }
       } else {
-        out[0] = v[0];
+        out[0] = convert(v[0]);
       }
     }
   };
@@ -217,6 +220,11 @@ __device__ inline bool is_visible(const AttentionProblem& a, std::int64_t sample
   if (a.key_bounds == nullptr) return true;
   const std::int32_t* bounds = a.key_bounds + (sample * a.seq_len + query) * 2;
   return key >= bounds[0] && key < bounds[1];
+}
+
+/// Not part of a fused multiply-add, so that forward and backward subtract from the same bits.
+__device__ inline float scaled_score(const AttentionProblem& a, float score) {
+  return __fmul_rn(a.scale, score);
 }
 
 /// The factor of dropout for the probability of (query, key) of a head: 0 or 1 / (1 - p).

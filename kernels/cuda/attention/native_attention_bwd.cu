@@ -6,7 +6,9 @@
 // of queries read one of keys, the block of the keys goes over them in their order.
 #include <cassert>
 
+#include "kernels/cuda/attention/attention_gradients.cuh"
 #include "kernels/cuda/attention/attention_launch.cuh"
+#include "kernels/cuda/attention/mma_attention.h"
 #include "kernels/cuda/attention/native_attention.h"
 #include "kernels/cuda/device/workspace.h"
 #include "kernels/cuda/dynamic_shared.cuh"
@@ -20,13 +22,6 @@ template <int B, int D>
 constexpr std::size_t bwd_shared_bytes() {
   return (4 * kTileFloats<B, D> + kTileFloats<B, B> + 2 * B) * sizeof(float);
 }
-
-template <class T>
-struct BwdPointers {
-  const T *dout, *qkv;
-  const float *lse, *delta;  // [B, num_heads, T]
-  T* dqkv;
-};
 
 // delta[sample, head, t]: a warp a row of a head.
 template <class T>
@@ -43,20 +38,6 @@ __global__ void attention_delta_kernel(AttentionProblem a, const T* dout, const 
   }
   sum = warp_sum(sum);
   if (threadIdx.x % kWarp == 0) delta[index] = sum;
-}
-
-// From scores and products dO V^T, both [own rows, other rows] of the tile, to W P and dS.
-struct Gradients {
-  float weighted, dscore;
-};
-template <bool kDropout>
-__device__ Gradients gradients_at(const AttentionProblem& a, std::int64_t sample, std::int64_t head,
-                                  std::int64_t query, std::int64_t key, float score, float product, float lse,
-                                  float delta) {
-  if (!is_visible(a, sample, query, key)) return {0.0f, 0.0f};
-  const float p = expf(a.scale * score - lse);
-  const float weight = dropout_weight<kDropout>(a, sample, head, query, key);
-  return {p * weight, p * (weight * product - delta) * a.scale};
 }
 
 // lse and delta of queries [first, first + B), for all threads.
@@ -196,6 +177,7 @@ void native_attention_bwd(const KernelContext& exec, const AttentionBwdArgs& arg
     const AttentionProblem a = problem_of(args, packed);
     launch(exec, "attention_bwd", grid_of(ceil_div(num_rows, kDeltaWarps)), kDeltaWarps * kWarp, 0,
            attention_delta_kernel<T>, a, args.dout.as<T>(), args.out.as<T>(), delta.as<float>(), num_rows);
+    if (suits_tensor_cores(exec, args.qkv.dtype)) return mma_attention_bwd(exec, args, delta.as<float>());
     const BwdPointers<T> pointers{.dout = args.dout.as<T>(),
                                   .qkv = args.qkv.as<T>(),
                                   .lse = args.lse.as<float>(),
@@ -205,10 +187,12 @@ void native_attention_bwd(const KernelContext& exec, const AttentionBwdArgs& arg
     for_tile(exec, "attention_bwd", head_dim, args.dropout_p > 0.0f, bytes_of, [&](auto tile) {
       constexpr int B = decltype(tile)::B, D = decltype(tile)::D;
       const std::int64_t tiles = ceil_div(seq_len, B);
-      launch_tiles(exec, "attention_bwd", {tiles, heads.keys, samples}, bwd_shared_bytes<B, D>(),
-                   attention_bwd_keys_kernel<T, B, D, decltype(tile)::kDropout>, a, pointers);
-      launch_tiles(exec, "attention_bwd", {tiles, heads.queries, samples}, bwd_shared_bytes<B, D>(),
-                   attention_bwd_queries_kernel<T, B, D, decltype(tile)::kDropout>, a, pointers);
+      launch_tiles(exec, "attention_bwd", {tiles, heads.keys, samples}, kTileThreads,
+                   bwd_shared_bytes<B, D>(), attention_bwd_keys_kernel<T, B, D, decltype(tile)::kDropout>, a,
+                   pointers);
+      launch_tiles(exec, "attention_bwd", {tiles, heads.queries, samples}, kTileThreads,
+                   bwd_shared_bytes<B, D>(), attention_bwd_queries_kernel<T, B, D, decltype(tile)::kDropout>,
+                   a, pointers);
     });
   });
 }

@@ -4,6 +4,7 @@
 #include <cfloat>
 
 #include "kernels/cuda/attention/attention_launch.cuh"
+#include "kernels/cuda/attention/mma_attention.h"
 #include "kernels/cuda/attention/native_attention.h"
 #include "kernels/cuda/dynamic_shared.cuh"
 
@@ -52,7 +53,7 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
 #pragma unroll
       for (int j = 0; j < R; ++j) {
         const bool visible = is_visible(a, sample, query, first_key + tx + kTileSide * j);
-        p[i][j] = visible ? a.scale * p[i][j] : -INFINITY;
+        p[i][j] = visible ? scaled_score(a, p[i][j]) : -INFINITY;
         new_max = fmaxf(new_max, p[i][j]);
       }
       new_max = row_max(new_max);
@@ -91,13 +92,14 @@ void native_attention_fwd(const KernelContext& exec, const AttentionFwdArgs& arg
   check_dtype("attention_fwd", args.qkv.dtype, {args.out});
   check_dtype("attention_fwd", DType::kFloat32, {args.lse});
   if (args.qkv.num_elems() == 0) return;
+  if (suits_tensor_cores(exec, args.qkv.dtype)) return mma_attention_fwd(exec, args);
   for_float_type("attention_fwd", args.qkv.dtype, [&]<class T>(T) {
     const bool packed = rows_are_packable(head_dim, sizeof(T), {args.qkv.data, args.out.data});
     const AttentionProblem a = problem_of(args, packed);
     const auto bytes_of = [](auto tile) { return fwd_shared_bytes<tile.B, tile.D>(); };
     for_tile(exec, "attention_fwd", head_dim, args.dropout_p > 0.0f, bytes_of, [&](auto tile) {
       constexpr int B = decltype(tile)::B, D = decltype(tile)::D;
-      launch_tiles(exec, "attention_fwd", {ceil_div(seq_len, B), heads.queries, samples},
+      launch_tiles(exec, "attention_fwd", {ceil_div(seq_len, B), heads.queries, samples}, kTileThreads,
                    fwd_shared_bytes<B, D>(), attention_fwd_kernel<T, B, D, decltype(tile)::kDropout>, a,
                    args.qkv.as<T>(), args.out.as<T>(), args.lse.as<float>());
     });

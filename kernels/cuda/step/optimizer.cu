@@ -81,10 +81,48 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class G>
+struct LionPointers {
+  float *param, *exp_avg;
+  const G* grad;
+  const float *lr, *clip;
+  const std::int32_t* skip;  // may be null
+};
+
+struct LionConstants {
+  float beta1, beta2, weight_decay, working_center;
+};
+
+template <class W, class G, int N>
+__global__ void __launch_bounds__(kThreads)
+    lion_kernel(LionPointers<G> p, LionConstants a, W* working, std::int64_t n) {
+  if (p.skip != nullptr && *p.skip != 0) return;
+  const float lr = *p.lr, clip = *p.clip;
+  const float decay = static_cast<float>(static_cast<double>(lr) * a.weight_decay);
+  const std::int64_t stride = std::int64_t{gridDim.x} * kThreads * N;
+  for (std::int64_t i = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * N; i < n; i += stride) {
+    float grad[N], m[N], param[N];  // n is a multiple of N
+    load<N>(p.grad + i, grad);
+    load<N>(p.exp_avg + i, m);
+    load<N>(p.param + i, param);
+#pragma unroll
+    for (int k = 0; k < N; ++k) {
+      const float g = clip * grad[k];
+      const float c = a.beta1 * m[k] + (1.0f - a.beta1) * g;
+      m[k] = a.beta2 * m[k] + (1.0f - a.beta2) * g;
+      param[k] -= decay * param[k];
+      param[k] -= c > 0.0f ? lr : c < 0.0f ? -lr : c;  // 0 and NaN as they are
+    }
+    store<N>(p.exp_avg + i, m);
+    store<N>(p.param + i, param);
+    if (working != nullptr) store_working<N>(working + i, param, a.working_center);
+  }
+}
+
+template <class G>
 struct SgdPointers {
   float *param, *buffer;  // buffer may be null
   const G* grad;
-  const float *lr, *clip;
+  const float *lr, *clip;           // clip may be null: 1
   const std::int32_t *step, *skip;  // skip may be null
 };
 
@@ -97,7 +135,7 @@ template <class W, class G, int N>
 __global__ void __launch_bounds__(kThreads)
     sgd_kernel(SgdPointers<G> p, SgdConstants a, W* working, std::int64_t n) {
   if (p.skip != nullptr && *p.skip != 0) return;
-  const float lr = *p.lr, clip = *p.clip;
+  const float lr = *p.lr, clip = p.clip != nullptr ? *p.clip : 1.0f;
   const bool first_step = *p.step == 1;
   const std::int64_t stride = std::int64_t{gridDim.x} * kThreads * N;
   for (std::int64_t i = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * N; i < n; i += stride) {
@@ -158,6 +196,29 @@ void run_op(const KernelContext& exec, const AdamWArgs& args) {
     W* working = args.working.as<W>();
     with_pack<float>(packed, [&]<int N>(std::integral_constant<int, N>) {
       launch(exec, "adamw", grid_for(n, N), kThreads, 0, adamw_kernel<W, G, N>, p, a, working, n);
+    });
+  });
+}
+
+void run_op(const KernelContext& exec, const LionArgs& args) {
+  const std::int64_t n = args.param.num_elems();
+  assert(args.grad.num_elems() == n && args.exp_avg.num_elems() == n);
+  check_dtype("lion", DType::kFloat32, {args.param, args.exp_avg, args.lr, args.clip});
+  check_dtype("lion", DType::kInt32, {args.skip});
+  if (n == 0) return;
+  const LionConstants a{args.beta1, args.beta2, args.weight_decay, args.working_center};
+  const bool packed =
+      n % 4 == 0 && are_aligned({args.param.data, args.exp_avg.data, args.grad.data, args.working.data});
+  for_types("lion", args.working, args.grad, [&]<class W, class G>(W, G) {
+    const LionPointers<G> p{.param = args.param.as<float>(),
+                            .exp_avg = args.exp_avg.as<float>(),
+                            .grad = args.grad.as<G>(),
+                            .lr = args.lr.as<float>(),
+                            .clip = args.clip.as<float>(),
+                            .skip = args.skip.as<std::int32_t>()};
+    W* working = args.working.as<W>();
+    with_pack<float>(packed, [&]<int N>(std::integral_constant<int, N>) {
+      launch(exec, "lion", grid_for(n, N), kThreads, 0, lion_kernel<W, G, N>, p, a, working, n);
     });
   });
 }

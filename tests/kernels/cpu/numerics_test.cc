@@ -30,11 +30,11 @@ Floats random(std::int64_t n, float factor = 1.0f) {
 /// The results of one table for fixed inputs.
 struct Results {
   Floats gelu, gelu_bwd, swiglu, swiglu_bwd, dropout, norms, y, statistics, dx, dgamma, logits, losses, adamw,
-      sgd, out, dqkv;
+      lion, sgd, out, dqkv;
 
   std::vector<const Floats*> all() const {
-    return {&gelu, &gelu_bwd, &swiglu, &swiglu_bwd, &dropout, &norms, &y,   &statistics,
-            &dx,   &dgamma,   &logits, &losses,     &adamw,   &sgd,   &out, &dqkv};
+    return {&gelu,   &gelu_bwd, &swiglu, &swiglu_bwd, &dropout, &norms, &y,   &statistics, &dx,
+            &dgamma, &logits,   &losses, &adamw,      &lion,    &sgd,   &out, &dqkv};
   }
 };
 
@@ -118,6 +118,16 @@ void run_optimizers(const Numerics& n, Results& r) {
                       .decay = 1e-3f,
                       .step_size = 0.1f,
                       .rsqrt_bias2 = 1.5f});
+  r.lion = random(2 * kCols);
+  n.optimizer->lion({.param = r.lion.data(),
+                     .exp_avg = r.lion.data() + kCols,
+                     .grad = grad.data(),
+                     .n = kCols,
+                     .clip = 0.5f,
+                     .lr = 0.1f,
+                     .beta1 = 0.9f,
+                     .beta2 = 0.99f,
+                     .decay = 1e-2f});
   r.sgd = random(kCols);
   n.optimizer->sgd({.param = r.sgd.data(),
                     .momentum_buffer = buffer.data(),

@@ -311,6 +311,9 @@ TEST_P(SixteenBit, OptimizersWriteTheWorkingCopy) {
     expect_rounded();
     ctx_.run(SgdArgs{.param = param, .grad = grad, .working = working, .lr = lr, .clip = clip, .step = step});
     expect_rounded();
+    ctx_.run(
+        LionArgs{.param = param, .exp_avg = m, .grad = grad, .working = working, .lr = lr, .clip = clip});
+    expect_rounded();
   }
 }
 

@@ -92,5 +92,29 @@ TEST(ClusterFile, ValuesOfAnotherTypeAreRefused) {
   EXPECT_THAT(refusal("name = "), HasSubstr("c.toml:1:"));
 }
 
+TEST(ClusterFile, MeasuredCallsAreReadAgain) {
+  Cluster cluster = read_cluster(kExamples / "a100-80.toml");
+  cluster.devices[0].type = DeviceType::kCpu;
+  cluster.devices[0].threads = 2;
+  cluster.devices[0].measured["matmul fp32 NT"] = {{1024, 4096, 1.5}, {2048, 8192, 2.25}};
+  const Cluster again = parse_cluster(to_toml(cluster), "again");
+  EXPECT_EQ(to_toml(again), to_toml(cluster));
+  EXPECT_EQ(again.devices[0].type, DeviceType::kCpu);
+  EXPECT_EQ(again.devices[0].threads, 2);
+  EXPECT_EQ(again.devices[0].measured.at("matmul fp32 NT")[1].us, 2.25);
+}
+
+TEST(ClusterFile, BadMeasuredCallsAreNamed) {
+  const auto with_calls = [](const std::string& calls) {
+    return changed("[links.nvlink3]",
+                   "[devices.a100-80gb.measured]\n\"add fp32\" = " + calls + "\n\n[links.nvlink3]");
+  };
+  EXPECT_THAT(refusal(with_calls("3")), HasSubstr("[[bytes, operations, us], ...]"));
+  EXPECT_THAT(refusal(with_calls("[[1, 2]]")), HasSubstr("a call is [bytes, operations, us]"));
+  EXPECT_THAT(refusal(with_calls("[[1, 0, 0]]")), HasSubstr("us above 0"));
+  EXPECT_THAT(refusal(changed("family =", "type = \"tpu\"\nfamily =")), HasSubstr("must be cuda or cpu"));
+  EXPECT_THAT(refusal(changed("inside = \"nvlink3\"", "")), HasSubstr("inside is missing"));
+}
+
 }  // namespace
 }  // namespace trireme

@@ -119,5 +119,99 @@ INSTANTIATE_TEST_SUITE_P(Tables, MeasuredRuns,
                            return table.substr(0, table.find('.'));
                          });
 
+/// A small GPT of synthetic tokens.
+std::string write_job(const std::filesystem::path& job) {
+  std::ofstream(job)
+      << "[model]\nname = \"gpt\"\nlayers = 4\nhidden = 64\nheads = 4\nvocab = 256\nseq_len = 32\n"
+         "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 16\nmicro_batch = 2\n"
+         "[precision]\nmode = \"bf16\"\n";
+  return job;
+}
+
+double planned_ms(const std::string& json) {
+  const std::string key = "\"step_ms\": ";
+  const std::size_t at = json.find(key);
+  EXPECT_NE(at, std::string::npos) << json;
+  return at == std::string::npos ? 0 : std::stod(json.substr(at + key.size()));
+}
+
+TEST_F(Cli, PlansTheTimeOfAJobOnACluster) {
+  const std::string job = write_job(scratch_ / "job.toml");
+  const std::string cluster = kExamples / "a100-80.toml";
+  const ProgramResult text = run({"plan", job, "--cluster", cluster, "--ranks", "8"});
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  for (const char* part : {"a100-80 (a100-80gb), predicted: ", "ms a step", "samples/s", "tokens/s", "MFU ",
+                           "pipeline bubble", "exposed communication"}) {
+    EXPECT_THAT(text.out, HasSubstr(part));
+  }
+  const auto ms = [&](std::vector<std::string> more) {
+    std::vector<std::string> all = {"plan", job, "--cluster", cluster, "--json"};
+    all.insert(all.end(), more.begin(), more.end());
+    const ProgramResult result = run(all);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return planned_ms(result.out);
+  };
+  const double one = ms({});
+  EXPECT_GT(ms({"--set", "parallel.recompute_every=1"}), 1.1 * one);
+  EXPECT_GT(ms({"--set", "train.global_batch=32"}), 1.8 * one);
+  EXPECT_LT(ms({"--ranks", "2"}), one);
+  EXPECT_EQ(ms({"--ranks", "2"}), ms({"--ranks", "2"}));
+}
+
+TEST_F(Cli, RefusesAPlanThatTheClusterCannotHave) {
+  const std::string job = write_job(scratch_ / "job.toml");
+  const std::string mosaic = kExamples / "mosaicml.toml";
+  EXPECT_THAT(refusal({"plan", job, "--cluster", mosaic}),
+              HasSubstr("Choose with --device: a100-40gb, a100-80gb, h100-80gb"));
+  EXPECT_THAT(refusal({"plan", job, "--cluster", mosaic, "--device", "h200"}),
+              HasSubstr("unknown device \"h200\": the cluster has a100-40gb, a100-80gb, h100-80gb"));
+  Cluster cluster = read_cluster(kExamples / "a100-80.toml");
+  cluster.devices[0].between.clear();
+  std::ofstream(scratch_ / "node.toml") << to_toml(cluster);
+  EXPECT_THAT(refusal({"plan", job, "--cluster", scratch_ / "node.toml", "--ranks", "16", "--set",
+                       "train.micro_batch=1"}),
+              HasSubstr("between = \"LINK\""));
+  cluster = read_cluster(kExamples / "a100-80.toml");
+  cluster.links[0].gb_s = 0;
+  std::ofstream(scratch_ / "zero.toml") << to_toml(cluster);
+  EXPECT_THAT(refusal({"plan", job, "--cluster", scratch_ / "zero.toml"}),
+              HasSubstr("gb_s = 0 must be from"));
+  cluster = read_cluster(kExamples / "a100-80.toml");
+  cluster.devices[0].peak_tflops.erase("bf16");
+  std::ofstream(scratch_ / "peak.toml") << to_toml(cluster);
+  EXPECT_THAT(refusal({"plan", job, "--cluster", scratch_ / "peak.toml"}), HasSubstr("peak_tflops.bf16"));
+}
+
+TEST_F(Cli, DrawsTheTimelineOfAClusterWithoutMeasuring) {
+  const ProgramResult result =
+      run({"plan", write_job(scratch_ / "job.toml"), "--cluster", kExamples / "a100-80.toml", "--ranks", "2",
+           "--set", "parallel.pipeline=2", "--timeline", "step.svg"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  std::stringstream svg;
+  svg << std::ifstream(scratch_ / "step.svg").rdbuf();
+  EXPECT_THAT(svg.str(), HasSubstr("a100-80.toml (a100-80gb)"));
+}
+
+TEST_F(Cli, SearchesLayoutsAndWritesTheFastest) {
+  const std::string job = write_job(scratch_ / "job.toml"), cluster = kExamples / "a100-80.toml";
+  const ProgramResult found =
+      run({"plan", job, "--cluster", cluster, "--ranks", "4", "--search", "--write", "best.toml"});
+  ASSERT_EQ(found.exit_code, 0) << found.err;
+  EXPECT_THAT(found.out, HasSubstr("against the one above"));
+  const ProgramResult json = run({"plan", job, "--cluster", cluster, "--ranks", "4", "--search", "--json"});
+  const ProgramResult plan =
+      run({"plan", scratch_ / "best.toml", "--cluster", cluster, "--ranks", "4", "--json"});
+  ASSERT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_DOUBLE_EQ(planned_ms(plan.out), planned_ms(json.out));  // the first layout's
+}
+
+TEST_F(Cli, NamesTheClosestLayoutOfAJobThatFitsNowhere) {
+  const ProgramResult found =
+      run({"plan", write_job(scratch_ / "job.toml"), "--cluster", kExamples / "a100-80.toml", "--ranks", "2",
+           "--search", "--set", "parallel.memory_limit=100000"});
+  EXPECT_EQ(found.exit_code, 2);
+  EXPECT_THAT(found.out, HasSubstr("no layout fits; closest is tensor = 1"));
+}
+
 }  // namespace
 }  // namespace trireme

@@ -300,6 +300,35 @@ TEST_F(ImageCli, AModelLeavesAndComesBack) {
   EXPECT_THAT(refusal({"export", "nowhere", "--out", "y"}), HasSubstr("there is no checkpoint nowhere"));
 }
 
+// Fine-tuning for other classes: all but the last layer comes from the file.
+TEST_F(ImageCli, ANewHeadOnAPretrainedModel) {
+  ASSERT_EQ(run(train("run")).exit_code, 0);
+  const std::vector<std::string> other_classes{"model.init_from=run", "model.classes=3",
+                                               "data.kind=synthetic", "data.train=", "data.eval="};
+  const auto with = [&](std::initializer_list<std::string> more) {
+    std::vector<std::string> keys = other_classes;
+    keys.insert(keys.end(), more);
+    return keys;
+  };
+  EXPECT_THAT(refusal(train("x", other_classes)), HasSubstr("tensor 'fc.weight'"));
+  const ProgramResult tuned = run(train("tuned", with({"model.new_head=true"})));
+  EXPECT_EQ(tuned.exit_code, 0) << tuned.err;
+  EXPECT_THAT(tuned.out,
+              HasSubstr("starting from run; not there, and drawn from train.seed: fc.weight, fc.bias"));
+  // Two layouts begin with the same bits, also with as many classes as the file has.
+  const auto state = [&](const std::string& out, std::vector<std::string> keys) {
+    keys.insert(keys.end(), {"train.steps=1", "model.new_head=true"});
+    const ProgramResult result = run(train(out, std::move(keys)));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return summary(out)["state_hash"];
+  };
+  EXPECT_EQ(state("plain", other_classes), state("recomputed", with({"parallel.recompute_every=1"})));
+  EXPECT_NE(state("two", {"model.init_from=run"}), state("seeded", {"model.init_from=run", "train.seed=99"}));
+
+  EXPECT_THAT(refusal(train("x", {"model.new_head=true"})),
+              HasSubstr("model.new_head = true needs model.init_from"));
+}
+
 TEST_F(ImageCli, KeptPicturesAreInThePrediction) {
   const auto plan = [&](const std::string& cache) {
     return run(

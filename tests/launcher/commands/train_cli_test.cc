@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "launcher/config/config.h"
-#include "tests/launcher/commands/cli_fixture.h"
+#include "tests/launcher/commands/train_cli_fixture.h"
 
 namespace trireme {
 namespace {
@@ -17,44 +17,6 @@ namespace {
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-class TrainCli : public Cli {
- protected:
-  void SetUp() override {
-    std::string text;
-    for (int i = 0; i < 200; ++i) text += "stroke " + std::to_string(i * i) + ", and pull\n";
-    testing::write_file(scratch_ / "text.txt", text);
-    ASSERT_EQ(run({"data", "text", "text.txt", "--out", "tokens"}).exit_code, 0);
-    testing::write_file(
-        scratch_ / "job.toml",
-        "[model]\nlayers = 1\nhidden = 16\nheads = 2\nseq_len = 8\n"
-        "[data]\ntrain = \"tokens\"\neval = \"tokens\"\n"
-        "[train]\nsteps = 6\nglobal_batch = 8\nmicro_batch = 4\neval_every = 4\neval_batches = 2\n"
-        "[optimizer]\nschedule = \"constant\"\n[checkpoint]\nevery = 3\n[log]\nstate_hash_every = 2\n");
-  }
-
-  std::vector<std::string> train(const std::string& out, std::vector<std::string> overrides = {}) {
-    std::vector<std::string> command = {"train", "job.toml", "--out", out, "--set", "parallel.threads=1"};
-    for (std::string& text : overrides) command.insert(command.end(), {"--set", std::move(text)});
-    return command;
-  }
-  void train_well(const std::string& out, std::vector<std::string> overrides = {}) {
-    const ProgramResult result = run(train(out, std::move(overrides)));
-    ASSERT_EQ(result.exit_code, 0) << result.err;
-  }
-  json summary(const std::string& out) {
-    return json::parse(testing::read_file(scratch_ / out / "summary.json"));
-  }
-  /// Lines that have `key`.
-  std::vector<json> metrics(const std::string& out, const std::string& key = "loss") {
-    std::vector<json> lines;
-    std::istringstream text(testing::read_file(scratch_ / out / "metrics.jsonl"));
-    for (std::string line; std::getline(text, line);) {
-      if (json parsed = json::parse(line); parsed.contains(key)) lines.push_back(std::move(parsed));
-    }
-    return lines;
-  }
-};
 
 // More than any machine has, by the key, the options and the timing of blocks; and as the key wants it.
 TEST_F(TrainCli, MoreThreadsThanCoresAreRefusedUnlessAKeySaysSo) {
@@ -134,6 +96,17 @@ TEST_F(TrainCli, TracesOneStep) {
   EXPECT_THAT(
       refusal(train("bad", {"log.trace_step=2", "parallel.cuda_graph=true"})),
       HasSubstr("log.trace_step = 2: a step that parallel.cuda_graph replays has no actions to time"));
+}
+
+TEST_F(TrainCli, TracesStepsOfARange) {
+  train_well("traced", {"log.trace_step=2-5/2"});
+  for (int step = 1; step <= 6; ++step) {
+    for (const char* suffix : {"json", "svg"}) {
+      const auto file = scratch_ / "traced" / fmt::format("trace-{:06}.{}", step, suffix);
+      EXPECT_EQ(std::filesystem::exists(file), step == 2 || step == 4) << file;
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "traced" / "trace.json"));
 }
 
 TEST_F(TrainCli, ResumedRunIsTheUninterruptedOne) {

@@ -51,6 +51,26 @@ TEST(ConfigCheck, TensorChunksDivideTheModel) {
               HasSubstr("model.tensor_chunks = 4 does not divide model.kv_heads = 2"));
 }
 
+TEST(ConfigCheck, MuonNeedsWholeMatrices) {
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.optimizer.name = OptimizerConfig::Kind::kMuon;
+                c.parallel.zero = 2;
+              }),
+              HasSubstr("optimizer.name = \"muon\" updates whole matrices, of which a rank has a piece with "
+                        "parallel.zero = 2: set parallel.zero = 0"));
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.optimizer.name = OptimizerConfig::Kind::kMuon;
+                c.model.tensor_chunks = 2;
+              }),
+              HasSubstr("which model.tensor_chunks = 2 cuts: set it to 1"));
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.optimizer.name = OptimizerConfig::Kind::kMuon;
+                c.optimizer.nesterov = true;
+                c.optimizer.momentum = 0;
+              }),
+              HasSubstr("optimizer.nesterov needs a momentum"));
+}
+
 TEST(ConfigCheck, KeysThatNeedEachOther) {
   EXPECT_THAT(check_error([](JobConfig& c) { c.model = {.name = "resnet50"}; }),
               HasSubstr("data.kind = \"tokens\" is not what resnet50 is trained on"));
@@ -94,8 +114,9 @@ TEST(ConfigCheck, KeysThatNeedEachOther) {
               HasSubstr("data.pack = true packs documents"));
   EXPECT_THAT(check_error([](JobConfig& c) { c.data.kind = DataKind::kDocuments; }),
               HasSubstr("data.kind = \"documents\" is not what gpt is trained on"));
-  EXPECT_THAT(check_error([](JobConfig& c) { c.log.trace_step = c.train.steps + 1; }),
-              HasSubstr("is beyond the last step, train.steps"));
+  EXPECT_THAT(
+      check_error([](JobConfig& c) { c.log.trace_step.first = c.log.trace_step.last = c.train.steps + 1; }),
+      HasSubstr("is beyond the last step, train.steps"));
   EXPECT_THAT(check_error([](JobConfig& c) { c.checkpoint.resume = from_word<Resume>(""); }),
               HasSubstr("checkpoint.resume"));
   JobConfig synthetic = valid_job();
@@ -147,6 +168,22 @@ TEST(ConfigCheck, RecordedPipelinesAreDoubted) {
   EXPECT_EQ(doubt_about_recorded_steps(config, DeviceType::kCpu), "");
   config.parallel.cuda_graph = false;
   EXPECT_EQ(doubt_about_recorded_steps(config, DeviceType::kCuda), "");
+}
+
+TEST(ConfigCheck, SequencesAreSharedEqually) {
+  EXPECT_THAT(check_error([](JobConfig& c) { c.parallel.sequence = true; }),
+              HasSubstr("parallel.sequence = true needs parallel.tensor = 2 or more"));
+  const std::string odd = "parallel.tensor = 4 ranks cannot share model.seq_len = 30 tokens equally";
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.model.seq_len = 30;
+                c.parallel.tensor = 4;
+                c.parallel.sequence = true;
+              }),
+              HasSubstr(odd));
+  JobConfig shared = valid_job();
+  shared.parallel.tensor = 4;
+  shared.parallel.sequence = true;
+  EXPECT_NO_THROW(check_config(shared));
 }
 
 TEST(ConfigCheck, StagesChunksAndCut) {

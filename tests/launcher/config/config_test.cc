@@ -105,7 +105,32 @@ TEST(Config, RangesAreChecked) {
   EXPECT_THAT(parse_error("", {"parallel.zero=4"}), HasSubstr("allowed: 0 to 3"));
   EXPECT_THAT(parse_error("[optimizer]\nlr = 0\n"), HasSubstr("allowed: above 0"));
   EXPECT_THAT(parse_error("[optimizer]\nbetas = [0.9, 1.0]\n"), HasSubstr("optimizer.betas = [0.9, 1.0]"));
-  EXPECT_THAT(parse_error("[optimizer]\nname = \"adam\"\n"), HasSubstr("allowed: \"adamw\", \"sgd\""));
+  EXPECT_THAT(parse_error("[optimizer]\nname = \"adam\"\n"),
+              AllOf(HasSubstr("did you mean \"adamw\"?"),
+                    HasSubstr("Allowed: \"adamw\", \"sgd\", \"lion\", \"muon\"")));
+  EXPECT_THAT(parse_error("[optimizer]\nname = \"loin\"\n"), HasSubstr("did you mean \"lion\"?"));
+  EXPECT_THAT(parse_error("[train]\nema = 1.0\n"), HasSubstr("allowed: at least 0 and below 1"));
+  EXPECT_THAT(parse_error("[train]\nema = -0.5\n"), HasSubstr("train.ema = -0.5 is out of range"));
+  EXPECT_THAT(parse_error("[train]\nema = 0.9999999999\n"), HasSubstr("in fp32, where it is 1"));
+}
+
+// What is given counts, and what is written is what is used.
+TEST(Config, OptimizersHaveDefaultsOfTheirOwn) {
+  const std::array<double, 2> of_adamw{0.9, 0.95}, of_lion{0.9, 0.99}, given{0.8, 0.9};
+  EXPECT_EQ(parse("").optimizer.betas, of_adamw);
+  const JobConfig lion = parse("[optimizer]\nname = \"lion\"\n");
+  EXPECT_EQ(lion.optimizer.betas, of_lion);
+  EXPECT_EQ(parse_config(to_toml(lion), "config.toml").optimizer.betas, of_lion);
+  EXPECT_EQ(parse("[optimizer]\nname = \"lion\"\nbetas = [0.8, 0.9]\n").optimizer.betas, given);
+  EXPECT_EQ(parse("", {"optimizer.betas=[0.9,0.95]", "optimizer.name=lion"}).optimizer.betas, of_adamw);
+  const OptimizerSection muon = parse("[optimizer]\nname = \"muon\"\n").optimizer;
+  EXPECT_EQ(muon.betas, of_adamw);
+  EXPECT_EQ(muon.momentum, 0.95);
+  EXPECT_TRUE(muon.nesterov);
+  const OptimizerSection plain =
+      parse("[optimizer]\nname = \"muon\"\nmomentum = 0.5\nnesterov = false\n").optimizer;
+  EXPECT_EQ(plain.momentum, 0.5);
+  EXPECT_FALSE(plain.nesterov);
 }
 
 // 1e39 is a fine double, and infinite where a run computes with it.

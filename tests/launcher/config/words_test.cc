@@ -36,6 +36,21 @@ TEST(Words, StandForOneValueEach) {
   expect_a_word_a_value<Reduction>();
   expect_a_word_a_value<std::optional<DeviceType>>();
   expect_a_word_a_value<Resume::Kind>();
+  expect_a_word_a_value<GpuSensorChoice>();
+}
+
+TEST(Words, StepsThatAreTraced) {
+  for (const char* word : {"0", "7", "3-9", "3-9/2"}) EXPECT_EQ(to_word(from_word<TraceSteps>(word)), word);
+  TraceSteps steps;
+  for (const char* bad :
+       {"", "-1", "3/2", "9-3", "0-3", "3-9/0", "3-", "3-9/", "a", "3-9/2/2", "4294967296"}) {
+    EXPECT_FALSE(read_word(bad, steps)) << bad;
+  }
+  ASSERT_TRUE(read_word("3-9/4", steps));
+  for (std::int64_t step = 1; step < 12; ++step) EXPECT_EQ(steps.has(step), step == 3 || step == 7) << step;
+  EXPECT_FALSE(steps.is_one());
+  EXPECT_TRUE(from_word<TraceSteps>("7").is_one());
+  EXPECT_FALSE(from_word<TraceSteps>("0").has(0));
 }
 
 TEST(Words, OfACutListFirstBlocks) {

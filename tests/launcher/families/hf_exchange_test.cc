@@ -74,6 +74,32 @@ TEST_F(HfExchange, GivenKeysGoBefore) {
               HasSubstr("there is no folder nowhere"));
 }
 
+TEST_F(HfExchange, TheTaskIsThatOfTheSavedClass) {
+  ModelSection classifier{
+      .name = "bert", .task = ModelTask::kClassify, .classes = 3, .layers = 2, .hidden = 24, .heads = 6};
+  classifier.vocab = 50;
+  classifier.seq_len = 16;
+  write(hf_model_of(classifier).config);
+  const auto read = [&](const std::string& keys) {
+    return parse_config(
+               "[model]\nfrom = " + from() + "\n" + keys + "[data]\nkind = \"documents\"\ntrain = \"x\"\n",
+               "job.toml")
+        .model;
+  };
+  EXPECT_EQ(read("").task, ModelTask::kClassify);
+  EXPECT_EQ(read("").classes, 3);
+  EXPECT_EQ(read("classes = 5\n").classes, 5);
+  EXPECT_EQ(read("task = \"mlm\"\n").task, ModelTask::kMaskedTokens);
+  nlohmann::ordered_json config = hf_model_of(classifier).config;
+  config["architectures"] = {"BertModel"};
+  write(config);
+  EXPECT_EQ(read("").task, ModelTask::kMaskedTokens);
+  config["architectures"] = "BertModel";
+  write(config);
+  EXPECT_THAT(error_message([&] { read(""); }),
+              HasSubstr("architectures is \"BertModel\", not a list of names"));
+}
+
 TEST_F(HfExchange, UnknownArchitecturesNameTheKnown) {
   write({{"model_type", "mamba"}});
   EXPECT_THAT(error_message([&] { parse("from = " + from()); }, ErrorCode::kUnsupported),

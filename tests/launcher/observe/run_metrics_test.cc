@@ -1,6 +1,9 @@
 #include "launcher/observe/run_metrics.h"
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
+
+#include <tuple>
 
 namespace trireme {
 namespace {
@@ -30,9 +33,12 @@ TEST(RunMetrics, BeforeTheFirstStepNothingIsInvented) {
 
 TEST(RunMetrics, StepsAreSummedUp) {
   RunMetrics metrics(facts(), 100);
-  metrics.step({.step = 5, .loss = 2, .skipped = true, .step_ms = 300, .data_wait_ms = 10, .comm_bytes = 7},
+  PhaseSeconds phases;
+  phases[Phase::kDataWait] = 0.01;
+  metrics.step({.step = 5, .loss = 2, .skipped = true, .step_ms = 300, .phases = phases, .comm_bytes = 7},
                101);
-  metrics.step({.step = 6, .loss = 1.5, .step_ms = 200, .data_wait_ms = 30, .comm_bytes = 7}, 102);
+  phases[Phase::kDataWait] = 0.03;
+  metrics.step({.step = 6, .loss = 1.5, .step_ms = 200, .phases = phases, .comm_bytes = 7}, 102);
   const std::string text = metrics.text(110);
   EXPECT_EQ(value_of(text, "trireme_step{run=\"r\"}"), "6");
   EXPECT_EQ(value_of(text, "trireme_steps_total{run=\"r\"}"), "2");
@@ -60,11 +66,51 @@ TEST(RunMetrics, GoodputCountsFromTheFirstStart) {
 }
 
 TEST(RunMetrics, PhasesThatADeviceDoesNotMeasureAreLeftOut) {
-  RunFacts gpu = facts();
-  gpu.knows_exposed_comm = false;
-  RunMetrics metrics(gpu, 0);
-  metrics.step({.step = 5, .step_ms = 1}, 1);
-  EXPECT_EQ(metrics.text(2).find("exposed_communication\""), std::string::npos);
+  RunMetrics metrics(facts(), 0);
+  metrics.step({.step = 5, .step_ms = 1, .phases = phases_of_step({}, 0.25, 0, 0)}, 1);
+  EXPECT_EQ(value_of(metrics.text(2), "trireme_phase_seconds_total{run=\"r\",phase=\"data_wait\"}"), "0.25");
+  EXPECT_EQ(metrics.text(2).find("phase=\"forward\""), std::string::npos);
+  EXPECT_EQ(metrics.text(2).find("trireme_slowest_rank"), std::string::npos);
+}
+
+TEST(RunMetrics, PhasesOfAStep) {
+  const StepPhases engine{
+      .data_wait_s = 9, .forward_s = 0.5, .backward_s = 1, .exchange_s = 0.25, .optimizer_s = 2};
+  RunMetrics metrics(facts(), 0);
+  metrics.checkpoint(4, 3, 0.5);
+  for (const double checkpoint_s : {3.0, 0.0}) {
+    metrics.step({.step = 5, .step_ms = 1, .phases = phases_of_step(engine, 0.125, 0.25, checkpoint_s)}, 1);
+  }
+  const std::string text = metrics.text(2);
+  for (const auto& [phase, sum, last] : {std::tuple{"data_wait", "0.25", "0.125"},
+                                         {"forward", "1", "0.5"},
+                                         {"backward", "2", "1"},
+                                         {"exchange", "1", "0.5"},
+                                         {"optimizer", "4", "2"},
+                                         {"checkpoint", "3", "0"}}) {
+    const std::string labels = fmt::format("{{run=\"r\",phase=\"{}\"}}", phase);
+    EXPECT_EQ(value_of(text, "trireme_phase_seconds_total" + labels), sum);
+    EXPECT_EQ(value_of(text, "trireme_last_step_phase_seconds" + labels), last);
+  }
+}
+
+TEST(RunMetrics, RatesAndRanks) {
+  RunFacts with_peak = facts();
+  with_peak.peak_flops = 4e12;
+  with_peak.sent_by_axis = {{"data", 10}};
+  RunMetrics metrics(with_peak, 0);
+  metrics.step({.step = 5, .step_ms = 1, .rank_times = RankTimes({2, 5}), .flops_per_s = 1e12, .mfu = 0.25},
+               1);
+  metrics.step({.step = 6, .step_ms = 1, .rank_times = RankTimes({4, 3}), .flops_per_s = 2e12, .mfu = 0.5},
+               2);
+  const std::string text = metrics.text(2);
+  EXPECT_EQ(value_of(text, "trireme_model_flops_per_second{run=\"r\"}"), "2000000000000");
+  EXPECT_EQ(value_of(text, "trireme_peak_flops_per_second{run=\"r\"}"), "4000000000000");
+  EXPECT_EQ(value_of(text, "trireme_mfu_ratio{run=\"r\"}"), "0.5");
+  EXPECT_EQ(value_of(text, "trireme_slowest_rank{run=\"r\"}"), "0");
+  EXPECT_EQ(value_of(text, "trireme_slowest_rank_excess_seconds{run=\"r\"}"), "0.001");
+  EXPECT_EQ(value_of(text, "trireme_rank_busy_seconds{run=\"r\",rank=\"1\"}"), "0.003");
+  EXPECT_EQ(value_of(text, "trireme_axis_sent_bytes_total{run=\"r\",axis=\"data\"}"), "20");
 }
 
 TEST(RunMetrics, CheckpointsEvaluationsAndTheEnd) {

@@ -63,6 +63,24 @@ TEST(TensorBoardFile, AFileThatIsCutOffKeepsItsWholeRecords) {
   }
 }
 
+TEST(TensorBoardFile, AHistogramOnceInAHundredStepsAndOfTheRest) {
+  const testing::TemporaryFolder folder;
+  TensorBoardFile file(folder.path(), 1, 1);
+  file.write_hyperparameters({{"optimizer.lr", 0.5}, {"model.name", std::string("gpt")}}, 1);
+  for (std::int64_t step = 1; step <= 150; ++step)
+    file.write_step({.step = step, .step_ms = 20}, "tokens", 2);
+  file.write_end(SessionEnd::kSuccess, 3);
+  const std::string bytes = testing::read_file(file.path());
+  const std::vector<std::string> events = events_of(bytes);
+  ASSERT_EQ(events.size(), 2u + 1 + 150 + 1);
+  EXPECT_NE(events[2].find("_hparams_/session_start_info"), std::string::npos);
+  for (std::size_t i = 3; i < events.size(); ++i) {
+    const bool has_histogram = events[i].find("time/step_ms_histogram") != std::string::npos;
+    EXPECT_EQ(has_histogram, i == 2 + 100 || i + 1 == events.size()) << i;
+  }
+  EXPECT_NE(events.back().find("_hparams_/session_end_info"), std::string::npos);
+}
+
 TEST(TensorBoardFile, AFolderThatCannotBeMadeIsNamed) {
   const testing::TemporaryFolder folder;
   testing::write_file(folder / "tensorboard", "a file");

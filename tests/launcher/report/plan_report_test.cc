@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 JobConfig synthetic_job() {
   JobConfig config;
@@ -164,6 +165,20 @@ TEST(PlanReport, SaysHowHostsExchange) {
   EXPECT_EQ(make_plan_report(config, 4, 2).tensor_warning, "");
   EXPECT_THAT(make_plan_report(config, 4, 1).tensor_warning,
               AllOf(HasSubstr("parallel.tensor = 2 spans hosts: each rank sends"), HasSubstr("a step")));
+}
+
+TEST(PlanReport, ShowsASharedSequence) {
+  JobConfig config = synthetic_job();
+  config.model.tensor_chunks = 2;
+  config.parallel.tensor = 2;
+  const PlanReport whole = make_plan_report(config, 2);
+  EXPECT_EQ(nlohmann::json::parse(to_json(whole))["sequence"], false);
+  EXPECT_THAT(action_details(whole), Not(HasSubstr("GatherSequence")));
+  config.parallel.sequence = true;
+  const PlanReport shared = make_plan_report(config, 2);
+  EXPECT_EQ(nlohmann::json::parse(to_json(shared))["sequence"], true);
+  EXPECT_THAT(to_text(shared), HasSubstr("x 2 tensor ranks that share the sequence"));
+  EXPECT_THAT(action_details(shared), AllOf(HasSubstr("GatherSequence"), HasSubstr("ReduceScatterSequence")));
 }
 
 // A segment of all blocks is the last one, which is kept.

@@ -139,7 +139,7 @@ TEST(PlanScreen, SaysWhatWouldHelp) {
   EXPECT_THAT(text, HasSubstr("the job does not fit: a rank needs "));
   EXPECT_THAT(text, HasSubstr("\nwith parallel.zero = 1 it fits, in " + format_bytes(sharded) + " a rank\n"));
   config.parallel.memory_limit = 1 << 20;
-  EXPECT_THAT(screen_of(config, 8), HasSubstr("\nno larger parallel.zero, recompute, "));
+  EXPECT_THAT(screen_of(config, 8), HasSubstr("\nno larger parallel.zero, parallel.sequence, recompute, "));
 }
 
 // However many ranks there are.

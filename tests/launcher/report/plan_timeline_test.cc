@@ -120,16 +120,17 @@ TEST(PlanTimeline, DrawsThePlan) {
   const Timeline timeline = plan_timeline(report, profile, 0.0);
   EXPECT_EQ(timeline.num_ranks, 2);
   EXPECT_EQ(timeline.duration_ms(), 4 * 4 * 3);  // micro-batches, blocks
-  write_timeline(folder / "step.svg", timeline, report, profile);
-  write_timeline(folder / "step.json", timeline, report, profile);
+  write_timeline(folder / "step.svg", timeline, report, describe_source(profile));
+  write_timeline(folder / "step.json", timeline, report, describe_source(profile));
   const std::string svg = testing::read_file(folder / "step.svg");
   EXPECT_THAT(svg, HasSubstr(">2 rank(s), 4 micro-batch(es)<"));
   EXPECT_THAT(svg, HasSubstr(">Simulated from block times on cpu, 1 thread(s), fp32, micro-batches of 2<"));
   EXPECT_THAT(svg, HasSubstr("bubble: 0.0 % of 2 x 48.00 ms"));
   const auto json = nlohmann::json::parse(testing::read_file(folder / "step.json"));
   EXPECT_EQ(json.at("traceEvents").at(0).at("name"), "Forward unit 0 (embedding) micro-batch 0");
-  EXPECT_THAT(error_message([&] { write_timeline(folder / "step.png", timeline, report, profile); }),
-              HasSubstr("something.svg"));
+  EXPECT_THAT(
+      error_message([&] { write_timeline(folder / "step.png", timeline, report, describe_source(profile)); }),
+      HasSubstr("something.svg"));
 }
 
 TEST(PlanTimeline, GradientsOfWeightsHaveTheirOwnColour) {
@@ -142,7 +143,7 @@ TEST(PlanTimeline, GradientsOfWeightsHaveTheirOwnColour) {
   for (BlockTime& time : profile.blocks) time.forward_ms = 1, time.backward_ms = 2;
   const Timeline timeline = plan_timeline(report, profile, 0.0);
   EXPECT_EQ(timeline.duration_ms(), 8 * 2 * 3 + 2);  // (p - 1)(F + B - W) beside 8 micro-batches of 2 blocks
-  write_timeline(folder / "step.svg", timeline, report, profile);
+  write_timeline(folder / "step.svg", timeline, report, describe_source(profile));
   const std::string svg = testing::read_file(folder / "step.svg");
   for (const char* text : {"<title>BackwardInput unit 3 (head) micro-batch 0",
                            "fill=\"#1f866a\"><title>BackwardWeight unit 3 (head) micro-batch 0", ">backward<",

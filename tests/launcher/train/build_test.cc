@@ -172,6 +172,14 @@ TEST(Build, OptionsCarryTheJob) {
   EXPECT_EQ(adamw.optimizer.epsilon, 0.25f);
   EXPECT_EQ(adamw.reduction, Reduction::kCanonical);
   EXPECT_EQ(adamw.memory_limit, std::nullopt);
+  EXPECT_EQ(adamw.ema, 0.0f);
+
+  config.train.ema = 0.75;
+  config.optimizer = {.name = OptimizerConfig::Kind::kMuon, .adjust_lr = MuonScale::kMatchRmsAdamW};
+  const EngineOptions muon = engine_options(config, BlockList());
+  EXPECT_EQ(muon.ema, 0.75f);
+  EXPECT_EQ(muon.optimizer.kind, OptimizerConfig::Kind::kMuon);
+  EXPECT_EQ(muon.optimizer.muon_scale, MuonScale::kMatchRmsAdamW);
 }
 
 TEST(Build, BlocksOfAResNet) {
@@ -271,7 +279,7 @@ TEST(Build, BatchThatDoesNotDivideSaysWhatWould) {
             "train.global_batch = 10 is not a multiple of train.micro_batch x data ranks = 4 x 2 = 8: "
             "train.global_batch = 8 or 16 would do, or train.micro_batch = 1 or 5");
   EXPECT_THAT(message(4, 4, 2), HasSubstr("train.global_batch = 8 would do, or train.micro_batch = 1 or 2"));
-  EXPECT_THAT(message(10, 2, 3), HasSubstr("no micro-batch divides 10 samples among 3 ranks"));
+  EXPECT_THAT(message(10, 2, 6), HasSubstr("no micro-batch divides 10 samples among 6 ranks"));
   EXPECT_THAT(message(480, 7, 1), HasSubstr("train.micro_batch = 4, 5, 6 or 8"));
   EXPECT_THAT(message(1 << 30, 1, 2),
               HasSubstr("train.global_batch = 1073741824 makes 1073741824 micro-batches"));

@@ -71,6 +71,34 @@ TEST(Metrics, APipeIsRefusedAtOnce) {
               ::testing::HasSubstr("metrics.jsonl: it is a pipe"));
 }
 
+TEST(Metrics, WhereTheTimeGoes) {
+  const testing::TemporaryFolder scratch;
+  const auto path = scratch / "metrics.jsonl";
+  MetricsWriter writer({.path = path});
+  const StepPhases engine{.forward_s = 0.25, .backward_s = 0.5, .exchange_s = 0.125, .optimizer_s = 1};
+  writer.write_step({.step = 1,
+                     .step_ms = 12,
+                     .phases = phases_of_step(engine, 0.0625, 0.125, 3),
+                     .rank_times = RankTimes({11, 9.5}),
+                     .flops_per_s = 1e9,
+                     .mfu = 0.25});
+  writer.write_step({.step = 2, .step_ms = 12, .phases = phases_of_step({}, 0.0625, 0.125, 3)});
+  const auto lines = read_lines(path);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0]["phase_s"], json({{"data_wait", 0.0625},
+                                       {"forward", 0.25},
+                                       {"backward", 0.5},
+                                       {"exchange", 0.25},
+                                       {"optimizer", 1.0},
+                                       {"checkpoint", 3.0}}));
+  EXPECT_EQ(lines[0]["mfu"], 0.25);
+  EXPECT_EQ(lines[0]["flops_per_s"], 1e9);
+  EXPECT_EQ(lines[0]["slowest_rank"], 0);
+  EXPECT_EQ(lines[0]["slowest_excess_ms"], 1.5);
+  EXPECT_EQ(lines[0]["rank_step_ms"], json({11, 9.5}));
+  EXPECT_EQ(lines[1]["phase_s"], json({{"data_wait", 0.0625}, {"checkpoint", 3.0}}));
+}
+
 TEST(Metrics, ALineAStep) {
   const testing::TemporaryFolder scratch;
   const auto path = scratch / "metrics.jsonl";
@@ -91,18 +119,22 @@ TEST(Metrics, ALineAStep) {
     // Readable before the writer is gone.
     EXPECT_EQ(read_lines(path).size(), 1u);
     writer.write_eval(3, {.loss = 1.5});
+    writer.write_eval(4, {.loss = 1.25, .of_averages = true});
     metrics.state_hash = "00ff";
     writer.write_step(metrics);
   }
   const auto lines = read_lines(path);
-  ASSERT_EQ(lines.size(), 3u);
+  ASSERT_EQ(lines.size(), 4u);
   const json& line = lines[0];
   for (const char* key :
        {"step", "loss", "lr", "grad_norm", "loss_scale", "skipped", "step_ms", "tokens_per_s", "data_wait_ms",
         "comm_wait_ms", "comm_bytes", "peak_bytes", "peak_rank", "memory"}) {
     EXPECT_TRUE(line.contains(key)) << key;
   }
-  EXPECT_FALSE(line.contains("state_hash"));
+  // What is not known is left out.
+  for (const char* key : {"state_hash", "phase_s", "mfu", "flops_per_s", "slowest_rank", "rank_step_ms"}) {
+    EXPECT_FALSE(line.contains(key)) << key;
+  }
   EXPECT_EQ(line["loss"].get<float>(), 0.1f);
   EXPECT_EQ(line["skipped"], false);
   EXPECT_EQ(line["comm_bytes"], 77);
@@ -112,7 +144,8 @@ TEST(Metrics, ALineAStep) {
   EXPECT_EQ(line["memory"]["parameters"], 640);
   EXPECT_EQ(line["memory"]["workspace"], 64);
   EXPECT_EQ(lines[1], json({{"step", 3}, {"eval_loss", 1.5}}));
-  EXPECT_EQ(lines[2]["state_hash"], "00ff");
+  EXPECT_EQ(lines[2], json({{"step", 4}, {"eval_loss", 1.25}, {"eval_weights", "ema"}}));
+  EXPECT_EQ(lines[3]["state_hash"], "00ff");
 }
 
 TEST(Metrics, NotFiniteIsNull) {

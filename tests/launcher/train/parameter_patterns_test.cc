@@ -60,6 +60,20 @@ TEST(ParameterPatterns, WhatMatchesNothingNamesTheNearest) {
               HasSubstr("train.freeze = [\"*\"] leaves none of the model's"));
 }
 
+TEST(ParameterPatterns, MuonNeedsAMatrixToTrain) {
+  EXPECT_NO_THROW(job("[optimizer]\nname = \"muon\"\n"));
+  EXPECT_THAT(error_message([] { job("[train]\nfreeze = [\"blocks.*\"]\n[optimizer]\nname = \"muon\"\n"); }),
+              HasSubstr("optimizer.name = \"muon\" updates weights of two dimensions between the first block "
+                        "and the last, and gpt has none to train"));
+  EXPECT_THAT(error_message([] {
+                resolve(
+                    parse_config("[model]\nname = \"resnet20\"\n[data]\nkind = \"synthetic\"\n"
+                                 "[optimizer]\nname = \"muon\"\n",
+                                 "job.toml"));
+              }),
+              HasSubstr("resnet20 has none to train: take \"adamw\" or \"sgd\""));
+}
+
 TEST(ParameterPatterns, ValuesOfTheWrongKindAreRefused) {
   const auto message = [](const std::string& more, const std::vector<std::string>& overrides = {}) {
     return error_message([&] { job(more, overrides); });

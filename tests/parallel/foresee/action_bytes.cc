@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "parallel/comm/communicator.h"
 #include "parallel/layout/boundary_shapes.h"
@@ -54,7 +55,11 @@ class Pricing {
         for (const int g : groups_of(action.unit)) --users_[static_cast<std::size_t>(g)];
         return 0;
       case kSumChunks:
-        return sum_of_chunks(action.unit);
+        return options_.sequence ? gather_of_sums(action.unit) : sum_of_chunks(action.unit);
+      case kReduceScatterSequence:
+        return sent_bytes_of(CallKind::kReduceScatter, stream_elems(action.unit) * kFloatBytes, tensor_);
+      case kGatherSequence:
+        return sent_bytes_of(CallKind::kAllGather, stream_elems(action.unit) * working_bytes(), tensor_);
       case kGatherChunkNorms:
         return gather_chunk_norms();
       case kReduceGrad:
@@ -188,7 +193,9 @@ class Pricing {
   }
 
   std::int64_t boundary(int unit, bool gradients) {
-    if (!shapes_) shapes_.emplace(facts_.blocks, options_.precision, *options_.sample);
+    if (!shapes_) {
+      shapes_.emplace(facts_.blocks, options_.precision, *options_.sample, options_.sequence ? tensor_ : 1);
+    }
     std::int64_t sent = 0;
     for (const TensorSpec& spec : shapes_->of(unit, {.num_samples = options_.micro_batch})) {
       const bool differentiable = spec.dtype != DType::kInt32 && spec.dtype != DType::kUInt8;
@@ -244,6 +251,27 @@ class Pricing {
     return sent;
   }
 
+  // Of the residual stream in front of the last unit, behind any other.
+  std::int64_t stream_elems(int unit) const {
+    const Shape& tokens = options_.sample->input;
+    const auto last = static_cast<int>(facts_.blocks.size()) - 1;
+    const std::vector<ParameterSpec>& specs =
+        facts_.blocks[static_cast<std::size_t>(std::min(std::max(unit, 1), last - 1))]->parameters();
+    return options_.micro_batch * tokens.num_elems() * specs.front().shape[0];  // the first is a norm's gain
+  }
+
+  // Where the sequence is shared, tensor ranks gather sums of two kinds. Of a layer, and of the head in
+  // backward, those for a norm's gain and bias; of a head in chunks in forward, three numbers a token.
+  std::int64_t gather_of_sums(int unit) {
+    const bool is_head = unit + 1 == static_cast<int>(facts_.blocks.size());
+    const std::int64_t tokens = options_.micro_batch * options_.sample->input.num_elems();
+    const std::int64_t width = stream_elems(unit) / tokens;
+    const bool in_chunks = std::ranges::count(facts_.plan.tensor_calls.back().forward, TensorCall::kSum) > 0;
+    const bool of_loss = is_head && in_chunks && !std::exchange(in_backward_, !in_backward_);
+    return sent_bytes_of(CallKind::kAllGather, tensor_ * (of_loss ? 3 * tokens : 2 * width) * kFloatBytes,
+                         tensor_);
+  }
+
   // fp32, of the shape that the unit returns: an all-reduce.
   std::int64_t sum_of_chunks(int unit) {
     if (!shapes_) shapes_.emplace(facts_.blocks, options_.precision, *options_.sample);
@@ -287,6 +315,7 @@ class Pricing {
   std::vector<int> users_;  // of each group, while it is gathered
   std::set<int> owes_in_host_;
   const bool each_;
+  bool in_backward_ = false;  // of the head, whose forward and backward make one sum each
   std::optional<BoundaryShapes> shapes_;
 };
 

@@ -113,5 +113,40 @@ TEST(PlanSimulate, NamesRanksAndActionsOfAPlanThatBlocks) {
   }
 }
 
+/// Every unit takes 1 ms forward and 2 ms backward, an exchange of gradients `exchange_ms`.
+ActionTimes times_with_exchange(double exchange_ms, double overlap) {
+  return {.unit_names = {"a", "b"},
+          .of = [exchange_ms](int, const Action& action) -> ActionTime {
+            if (action.kind == ActionKind::kForward) return {.compute_ms = 1};
+            if (action.kind == ActionKind::kBackward) return {.compute_ms = 2};
+            if (action.kind == ActionKind::kReduceGrad) return {.exchange_ms = exchange_ms};
+            return {.exchange_ms = 0.0};
+          },
+          .overlap = overlap};
+}
+
+TEST(PlanSimulate, AnExchangeOverlapsWhatFollowsAndTheNormWaitsForIt) {
+  const BatchLayout batch{.global_batch = 2, .micro_batch = 1, .data_ranks = 2};
+  const StepPlan plan = plan_training_step(2, {{Axis::kData, 2}}, batch);
+  // Forward 2, backward 2 + 2; the gradients of b are exchanged beside the backward of a, then those of a.
+  EXPECT_DOUBLE_EQ(simulate_plan(plan, times_with_exchange(1.5, 1)).end_ms(), 6 + 1.5);
+  EXPECT_DOUBLE_EQ(simulate_plan(plan, times_with_exchange(5, 1)).end_ms(), 4 + 2 * 5);
+  EXPECT_DOUBLE_EQ(simulate_plan(plan, times_with_exchange(1.5, 0)).end_ms(), 6 + 2 * 1.5);
+}
+
+TEST(PlanSimulate, AnExchangeBeginsWhenTheLastRankIsThere) {
+  const BatchLayout batch{.global_batch = 2, .micro_batch = 1, .data_ranks = 2};
+  const StepPlan plan = plan_training_step(2, {{Axis::kData, 2}}, batch);
+  ActionTimes times = times_with_exchange(1, 1);
+  times.of = [of = times.of](int rank, const Action& action) {
+    ActionTime time = of(rank, action);
+    if (rank == 1) time.compute_ms *= 2;
+    return time;
+  };
+  const Timeline timeline = simulate_plan(plan, times);
+  EXPECT_DOUBLE_EQ(timeline.end_ms(), 12 + 1);
+  EXPECT_DOUBLE_EQ(timeline.busy_ms(0), 6);
+}
+
 }  // namespace
 }  // namespace trireme

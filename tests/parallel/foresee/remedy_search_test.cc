@@ -138,6 +138,25 @@ TEST(RemedySearch, RanksAreThoseThatShareTheBatchEvenly) {
   }
 }
 
+// Before anything is run again.
+TEST(RemedySearch, TensorRanksShareTheSequence) {
+  PlannedJob job =
+      job_of({.layers = 4, .hidden = 16, .heads = 4, .vocab = 40, .seq_len = 64, .tensor_chunks = 4}, 2, 2);
+  job.num_ranks = job.options.tensor = 4;
+  const std::int64_t limit = peak_with(job, [](PlannedJob& j) { j.options.sequence = true; });
+  ASSERT_LT(limit, largest_peak(job));
+  const auto found = find_remedy(job, limit);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(to_text(found->changes), "sequence = true");
+  EXPECT_EQ(found->peak_bytes, limit);
+  // 62 tokens are not four equal parts.
+  PlannedJob odd = job;
+  odd.sample = {.input = {62}, .target = {62}};
+  const auto otherwise = find_remedy(odd, limit);
+  ASSERT_TRUE(otherwise);
+  EXPECT_FALSE(otherwise->job.options.sequence);
+}
+
 // One sample: what a rank cannot hold, tensor ranks share where the model has chunks.
 TEST(RemedySearch, TensorRanksShareWhatIsTooLargeForOne) {
   PlannedJob job =

@@ -80,6 +80,22 @@ TEST(Roofline, CountsAttentionByHand) {
       5 * product / 2);
 }
 
+TEST(Roofline, CountsFp32AttentionAsThreeProductsOfTf32) {
+  const auto qkv = view({2, 16, 24}, DType::kFloat32), out = view({2, 16, 8}, DType::kFloat32),
+             lse = view({2, 2, 16}, DType::kFloat32);
+  AttentionFwdArgs fwd{.qkv = qkv, .out = out, .lse = lse};
+  AttentionBwdArgs bwd{.dout = out, .qkv = qkv, .out = out, .lse = lse, .dqkv = qkv};
+  EXPECT_EQ(cost_of(fwd).arithmetic, Arithmetic::kThreeTf32);
+  EXPECT_EQ(cost_of(bwd).arithmetic, Arithmetic::kThreeTf32);
+  fwd.math = bwd.math = MathMode::kTf32;
+  EXPECT_EQ(cost_of(fwd).arithmetic, Arithmetic::kTf32);
+  EXPECT_EQ(cost_of(bwd).arithmetic, Arithmetic::kTf32);
+  for (const CardRates& card : kCards) {
+    EXPECT_DOUBLE_EQ(roofline_seconds({0, 1e15, Arithmetic::kThreeTf32}, card),
+                     3 * roofline_seconds({0, 1e15, Arithmetic::kTf32}, card));
+  }
+}
+
 TEST(Roofline, CountsWhatMemoryAloneLimits) {
   // Statistics first: twice.
   const auto x = view({8, 4});
@@ -94,7 +110,7 @@ TEST(Roofline, CountsWhatMemoryAloneLimits) {
 }
 
 TEST(Roofline, TakesTheLongerOfBytesAndArithmetic) {
-  const CardRates card{"card", 100.0, {0.0, 10.0, 20.0, 40.0}};
+  const CardRates card{"card", 100.0, {0.0, 10.0, 15.0, 20.0, 40.0}};
   EXPECT_DOUBLE_EQ(roofline_seconds({.bytes = 90}, card), 1.0);
   EXPECT_DOUBLE_EQ(roofline_seconds({90, 64, Arithmetic::kSixteenBit}, card), 2.0);
   EXPECT_DOUBLE_EQ(roofline_seconds({90, 64, Arithmetic::kTf32}, card), 4.0);

@@ -88,8 +88,13 @@ TEST(PipelinePlan, AThousandRandomConfigurationsAreValid) {
     samples.assignment = Assignment::kContiguous;
     samples.global_batch += draw(random, 0, 3) - 1;
     if (samples.global_batch < 1) continue;
-    const auto evaluation = find_plan_error(plan_evaluation(num_units, c.mesh, samples, c.options));
-    ASSERT_FALSE(evaluation.has_value()) << c.text << ", evaluation: " << evaluation->message;
+    for (const bool of_averages : {false, true}) {
+      PlanOptions options = c.options;
+      options.evaluates_averages = of_averages;
+      const auto evaluation = find_plan_error(plan_evaluation(num_units, c.mesh, samples, options));
+      ASSERT_FALSE(evaluation.has_value())
+          << c.text << ", evaluation" << (of_averages ? " of averages: " : ": ") << evaluation->message;
+    }
   }
 }
 

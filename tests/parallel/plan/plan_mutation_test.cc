@@ -22,13 +22,15 @@ struct Case {
   PipelineSchedule schedule = kOneForwardOneBackward;
   bool keep_gathered = false, accumulate_unsharded = false, tied = false;
   int units = 6, tensor = 1, per_host = 1;
+  bool sequence = false, uneven = false;
 
   std::string to_string() const {
     return fmt::format(
         "zero {}{}{}, {} stages of {} chunk(s) x {} ranks of {} a host x {}, {}, recompute {}, prefetch {}, "
-        "{} units{}",
+        "{} units{}{}",
         zero, keep_gathered ? " kept gathered" : "", accumulate_unsharded ? " unsharded" : "", stages, chunks,
-        data, per_host, tensor, name(schedule), recompute, prefetch, units, tied ? ", tied" : "");
+        data, per_host, tensor, name(schedule), recompute, prefetch, units,
+        fmt::format("{}{}", tied ? ", tied" : "", sequence ? ", sequence" : ""), uneven ? ", uneven" : "");
   }
   Mesh mesh() const { return {{Axis::kData, data}, {Axis::kPipeline, stages}, {Axis::kTensor, tensor}}; }
   bool reduces_each() const { return zero >= 2 && !accumulate_unsharded; }
@@ -49,17 +51,25 @@ struct Case {
                         .schedule = schedule,
                         .stages = StageMap::even({.num_units = units, .pipeline = stages, .chunks = chunks})};
     if (tensor > 1) {
-      options.tensor_sums.assign(static_cast<std::size_t>(units), {.forward = 2, .backward = 1});
-      options.tensor_sums[0] = {};
+      using enum TensorCall;
+      const TensorCalls sequence_calls{.forward = {kGatherRows, kScatterSum},
+                                       .backward = {kGatherRows, kScatterSum, kSum}};
+      options.tensor_calls.assign(static_cast<std::size_t>(units),
+                                  sequence ? sequence_calls : TensorCalls::sums(2, 1));
+      options.tensor_calls[0] = {};
     }
     if (recompute == 2) options.statistics = std::vector<bool>(static_cast<std::size_t>(units), true);
     if (tied && stages > 1) options.ties = {{.owner = 0, .user = units - 1}};
     return options;
   }
-  StepPlan step() const { return plan_training_step(units, mesh(), batch(3L * data), options()); }
-  StepPlan evaluation() const {
+  StepPlan step() const {
+    return plan_training_step(units, mesh(), batch(3L * data - (uneven ? 1 : 0)), options());
+  }
+  StepPlan evaluation(bool of_averages = false) const {
+    PlanOptions options = this->options();
+    options.evaluates_averages = of_averages;
     return plan_evaluation(units, mesh(),
-                           {.global_batch = 3L * data - 1, .micro_batch = 1, .data_ranks = data}, options());
+                           {.global_batch = 3L * data - 1, .micro_batch = 1, .data_ranks = data}, options);
   }
 };
 
@@ -97,6 +107,15 @@ std::vector<Case> cases() {
                      .tensor = 2});
     }
     all.push_back({.zero = zero, .recompute = 1, .tensor = 4});
+    for (const PipelineSchedule schedule : {kOneForwardOneBackward, kZeroBubbleH1}) {
+      all.push_back({.zero = zero,
+                     .stages = 2,
+                     .data = 2,
+                     .recompute = zero == 1 ? 1 : 0,
+                     .schedule = schedule,
+                     .tensor = 2,
+                     .sequence = true});
+    }
   }
   for (const int zero : {0, 1, 2, 3}) {
     all.push_back({.zero = zero, .data = 4, .per_host = 2});
@@ -104,6 +123,18 @@ std::vector<Case> cases() {
   }
   all.push_back({.zero = 3, .data = 4, .prefetch = 2, .keep_gathered = true, .per_host = 2});
   all.push_back({.zero = 3, .data = 4, .accumulate_unsharded = true, .tensor = 2, .per_host = 2});
+  for (const int zero : {0, 1, 2, 3}) {
+    for (const int stages : {1, 2}) {
+      all.push_back({.zero = zero,
+                     .stages = stages,
+                     .data = 3,
+                     .recompute = stages - 1,
+                     .accumulate_unsharded = zero >= 2,
+                     .tied = stages == 2,
+                     .uneven = true});
+    }
+  }
+  all.push_back({.zero = 3, .data = 2, .keep_gathered = true, .accumulate_unsharded = true, .uneven = true});
   all.push_back({.units = 1});
   all.push_back({.zero = 3, .data = 2, .units = 1});
   all.push_back({.stages = 2, .units = 2});
@@ -135,14 +166,54 @@ void expect_that_nothing_can_be_left_out(const StepPlan& whole, const std::strin
 TEST(PlanMutations, NoActionOfAStepCanBeLeftOut) {
   std::set<ActionKind> kinds;
   for (const Case& c : cases()) expect_that_nothing_can_be_left_out(c.step(), c.to_string(), kinds);
-  EXPECT_EQ(kinds.size(), static_cast<std::size_t>(kNumActionKinds)) << "a kind that no plan had";
+  EXPECT_FALSE(kinds.contains(kSwapAverages));
+  EXPECT_EQ(kinds.size() + 1, static_cast<std::size_t>(kNumActionKinds)) << "a kind that no plan had";
 }
 
 TEST(PlanMutations, NoActionOfAnEvaluationCanBeLeftOut) {
   std::set<ActionKind> kinds;
   for (const Case& c : cases()) expect_that_nothing_can_be_left_out(c.evaluation(), c.to_string(), kinds);
   EXPECT_EQ(kinds, (std::set<ActionKind>{kGather, kGatherInHost, kRelease, kForward, kSumChunks,
-                                         kSendActivation, kRecvActivation, kReduceLoss}));
+                                         kReduceScatterSequence, kGatherSequence, kSendActivation,
+                                         kRecvActivation, kReduceLoss}));
+}
+
+TEST(PlanMutations, NoActionOfAnEvaluationOfAveragesCanBeLeftOut) {
+  std::set<ActionKind> kinds;
+  for (const Case& c : cases()) expect_that_nothing_can_be_left_out(c.evaluation(true), c.to_string(), kinds);
+  EXPECT_EQ(kinds,
+            (std::set<ActionKind>{kGather, kGatherInHost, kRelease, kForward, kSumChunks, kSendActivation,
+                                  kRecvActivation, kReduceLoss, kSwapAverages, kGatherUpdated,
+                                  kGatherUpdatedInHost, kSendTiedParameters, kRecvTiedParameters}));
+}
+
+// Moved to another place, an action of the swaps is rejected, or still between the same neighbours that it
+// needs: a forward never sees half of the averages, nor an update half of the parameters.
+TEST(PlanMutations, SwapsDoNotMoveIntoAnEvaluation) {
+  const Case c{.zero = 1, .stages = 2, .data = 2, .tied = true};
+  const StepPlan whole = c.evaluation(true);
+  ASSERT_FALSE(find_plan_error(whole).has_value());
+  for (std::size_t r = 0; r < whole.ranks.size(); ++r) {
+    const std::vector<Action>& actions = whole.ranks[r].actions;
+    const auto loss = std::ranges::find(actions, kReduceLoss, &Action::kind) - actions.begin();
+    for (std::ptrdiff_t i = 0; i < static_cast<std::ptrdiff_t>(actions.size()); ++i) {
+      const Action& action = actions[static_cast<std::size_t>(i)];
+      if (action.kind != kSwapAverages && action.kind != kRecvTiedParameters) continue;
+      StepPlan plan = without(whole, r, static_cast<std::size_t>(i));
+      std::vector<Action>& moved = plan.ranks[r].actions;
+      moved.insert(moved.begin() + (i < loss ? loss - 1 : loss), action);
+      EXPECT_TRUE(find_plan_error(plan).has_value()) << "rank " << r << ": " << to_string(action);
+    }
+  }
+}
+
+TEST(PlanMutations, AStepSwapsNothing) {
+  StepPlan plan = Case{}.step();
+  plan.ranks[0].actions.insert(plan.ranks[0].actions.begin(), {.kind = kSwapAverages, .unit = 0});
+  EXPECT_TRUE(find_plan_error(plan).has_value());
+  plan = Case{}.evaluation();
+  plan.ranks[0].actions.insert(plan.ranks[0].actions.begin(), {.kind = kSwapAverages, .unit = 0});
+  EXPECT_TRUE(find_plan_error(plan).has_value());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "parallel/comm/local.h"
 #include "parallel/foresee/predict.h"
 #include "parallel/run/checkpoint_state.h"
+#include "runtime/base/error.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_gpt.h"
@@ -99,6 +100,37 @@ TEST(Layouts, EveryCombinationGivesTheSameState) {
     const Layout layout{.ranks = 4, .zero = zero, .unsharded = true};
     EXPECT_TRUE(run(layout, kSteps) == expected) << layout.to_string();
   }
+}
+
+// Eight micro-batches: some ranks have one less than others. See [Note: uneven layouts].
+TEST(Layouts, UnevenLayoutsGiveTheSameState) {
+  const Outcome expected = run({});
+  for (const int ranks : {3, 5, 6, 7}) {
+    for (const int zero : {0, 1, 2, 3}) {
+      for (const int recompute : {0, 2}) {
+        for (const bool kept : {false, true}) {
+          if (kept && zero < 3) continue;
+          const Layout layout{
+              .ranks = ranks, .zero = zero, .recompute = recompute, .unsharded = zero >= 2, .kept = kept};
+          EXPECT_TRUE(run(layout) == expected) << layout.to_string();
+        }
+      }
+    }
+  }
+}
+
+TEST(Layouts, UnevenRoundsAreRefusedWithTheKeyThatHelps) {
+  run_local_ranks(3, [&](const std::shared_ptr<Communicator>& comm) {
+    try {
+      const Engine engine(build_gpt(model()), comm, options_for({.ranks = 3, .zero = 2}));
+      ADD_FAILURE() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what())
+                    .find("EngineOptions::accumulate_unsharded = true lets ranks have unequally many"),
+                std::string::npos)
+          << error.what();
+    }
+  });
 }
 
 // All of the model in two groups (its tied table stays alone), the blocks in one, and none merged.
@@ -220,12 +252,12 @@ TEST(Layouts, CommunicationMemoryDoesNotGrowWithAccumulation) {
 }
 
 // Every rank, every category and the total; workspaces are the libraries' and apart.
-void expect_predicted(const Layout& layout) {
+void expect_predicted(const Layout& layout, std::int64_t micro_batches = 24) {
   const GptConfig config = model();
   const auto blocks = std::make_shared<const BlockList>(build_gpt(config));
   const SampleSpec sample{.input = {config.seq_len}, .target = {config.seq_len}};
   EngineOptions options = options_for(layout);
-  options.global_batch = 24 * 2;
+  options.global_batch = micro_batches * options.micro_batch;
   std::mutex mutex;
   run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
     Engine engine(blocks, comm, options);
@@ -251,6 +283,17 @@ TEST(Layouts, PredictionEqualsMeasurement) {
           if (ranks == 4) layout.group_min_bytes = 1 << 20;
           expect_predicted(layout);
         }
+      }
+    }
+  }
+}
+
+TEST(Layouts, PredictionEqualsMeasurementOfUnevenLayouts) {
+  for (const int ranks : {3, 5}) {
+    for (const int zero : {0, 1, 2, 3}) {
+      for (const bool kept : {false, true}) {
+        if (kept && zero < 3) continue;
+        expect_predicted({.ranks = ranks, .zero = zero, .unsharded = zero >= 2, .kept = kept}, 8);
       }
     }
   }

@@ -17,7 +17,7 @@ using testing::write_file;
 Manifest example() {
   return {
       .step = 12,
-      .files = {{"a.safetensors", 100, 0xFFFFFFFFFFFFFFFFull}, {"b.json", 0, 5}},
+      .files = {{"a.safetensors", 100, 0xFFFFFFFFFFFFFFFFull, {{"w", 7}, {"b \"1\"", 0}}}, {"b.json", 0, 5}},
       .content = {{"seed", 1337}, {"loss_scale", 65536.0}, {"lr", 0.1}, {"name", "gpt"}, {"none", nullptr}}};
 }
 

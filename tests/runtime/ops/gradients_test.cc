@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/base/error.h"
+#include "runtime/ops/activation.h"
 #include "runtime/ops/add.h"
 #include "runtime/ops/attention.h"
 #include "runtime/ops/cross_entropy.h"
@@ -9,6 +10,7 @@
 #include "runtime/ops/embedding.h"
 #include "runtime/ops/layer_norm.h"
 #include "runtime/ops/linear.h"
+#include "runtime/ops/low_rank.h"
 #include "runtime/ops/rope.h"
 #include "runtime/ops/swiglu.h"
 #include "tests/support/gradcheck.h"
@@ -48,6 +50,59 @@ TEST(Gradients, LinearWithResidual) {
        .op = [](Context& ctx, const Tensor& x) { return ops::linear(ctx, x, {0}, {.residual = x}); }});
 }
 
+TEST(Gradients, LowRank) {
+  for (const bool has_residual : {false, true}) {
+    expect_gradients({.parameters = {{.name = "a", .shape = {3, 5}}, {.name = "b", .shape = {5, 3}}},
+                      .input = {2, 3, 5},
+                      .op = [=](Context& ctx, const Tensor& x) {
+                        return ops::low_rank(ctx, x, {.a = {0}, .b = {1}, .scale = 1.75f},
+                                             has_residual ? x : Tensor());
+                      }});
+  }
+}
+
+TEST(Gradients, Activation) {
+  for (const Activation activation : {Activation::kGeluTanh, Activation::kGelu, Activation::kTanh}) {
+    expect_gradients({.input = {6, 9}, .op = [=](Context& ctx, const Tensor& x) {
+                        return ops::activation(ctx, x, activation);
+                      }});
+  }
+}
+
+// The weight {0} with an adapter of {2} and {3}.
+class WithAdapter final : public ParameterResolver {
+ public:
+  explicit WithAdapter(ParameterResolver& parameters) : parameters_(parameters) {}
+  Tensor value(ParamRef ref) override { return parameters_.value(ref); }
+  GradientTarget gradient(ParamRef ref) override { return parameters_.gradient(ref); }
+  const Adapter* adapter(ParamRef weight) const override { return weight.index == 0 ? &adapter_ : nullptr; }
+
+ private:
+  ParameterResolver& parameters_;
+  const Adapter adapter_{.a = {2}, .b = {3}, .scale = 0.5f};
+};
+
+TEST(Gradients, LinearWithAnAdapter) {
+  for (const bool has_residual : {false, true}) {
+    for (const Activation activation : {Activation::kNone, Activation::kGelu}) {
+      expect_gradients(
+          {.parameters = {{.name = "weight", .shape = {5, 5}},
+                          {.name = "bias", .shape = {5}},
+                          {.name = "a", .shape = {2, 5}},
+                          {.name = "b", .shape = {5, 2}}},
+           .input = {4, 5},
+           .op = [=](Context& ctx, const Tensor& x) {
+             WithAdapter parameters(*ctx.parameters);
+             Context adapted = ctx;
+             adapted.parameters = &parameters;
+             return ops::linear(
+                 adapted, x, {0},
+                 {.bias = {1}, .activation = activation, .residual = has_residual ? x : Tensor()});
+           }});
+    }
+  }
+}
+
 TEST(Gradients, LayerNormBesideAResidual) {
   expect_gradients({.parameters = {{.name = "gamma", .shape = {33}}, {.name = "beta", .shape = {33}}},
                     .input = {5, 33},
@@ -61,6 +116,23 @@ TEST(Gradients, RmsNormBesideAResidual) {
       {.parameters = {{.name = "gamma", .shape = {33}}},
        .input = {5, 33},
        .op = [](Context& ctx, const Tensor& x) { return ops::add(ctx, x, ops::rms_norm(ctx, x, {0})); }});
+}
+
+// Groups of unequal sizes, and more groups than rows.
+TEST(Gradients, NormsInRowGroups) {
+  for (const int row_groups : {2, 4, 16}) {
+    expect_gradients({.parameters = {{.name = "gamma", .shape = {33}}, {.name = "beta", .shape = {33}}},
+                      .input = {3, 3, 33},
+                      .op = [row_groups](Context& ctx, const Tensor& x) {
+                        const ops::NormOptions options{.row_groups = row_groups};
+                        return ops::add(ctx, x, ops::layer_norm(ctx, x, {0}, {1}, options));
+                      }});
+    expect_gradients({.parameters = {{.name = "gamma", .shape = {33}}},
+                      .input = {3, 3, 33},
+                      .op = [row_groups](Context& ctx, const Tensor& x) {
+                        return ops::rms_norm(ctx, x, {0}, {.row_groups = row_groups});
+                      }});
+  }
 }
 
 TEST(Gradients, AttentionCausalAndNot) {

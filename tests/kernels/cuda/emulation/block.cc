@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tests/kernels/cuda/emulation/emulation.h"
+#include "tests/kernels/cuda/emulation/lane_board.h"
 #include "tests/kernels/cuda/emulation/stack_switch.h"
 
 constinit thread_local emulation::Index threadIdx{}, blockIdx{}, blockDim{}, gridDim{};
@@ -55,12 +56,14 @@ class Block {
     go_on_with(other, *self.stack);
   }
 
-  std::uint64_t exchange(std::uint64_t bits, int lane_mask) {
-    const unsigned self = current_, lane = self % kWarp;
+  unsigned lane() const { return current_ % kWarp; }
+
+  LaneBoard* exchange(const LaneBoard& own) {
+    const unsigned self = current_;
     const int phase = std::exchange(threads_[self].phase, threads_[self].phase ^ 1);
-    boards_[phase][self] = bits;
+    boards_[phase][self] = own;
     stop(State::kAtWarpBarrier);
-    return boards_[phase][self - lane + (lane ^ static_cast<unsigned>(lane_mask))];
+    return &boards_[phase][self - self % kWarp];
   }
 
  private:
@@ -160,7 +163,7 @@ class Block {
   std::vector<std::unique_ptr<Stack>> stacks_;
   std::vector<Stack*> free_;
   std::vector<Thread> threads_;
-  std::vector<std::uint64_t> boards_[2];
+  std::vector<LaneBoard> boards_[2];
   std::vector<unsigned> turn_;
   std::size_t place_ = 0;  // in turn_
   unsigned current_ = 0, ended_ = 0;
@@ -222,7 +225,12 @@ void warp_barrier() {
   machine().block.stop(State::kAtWarpBarrier);
 }
 std::uint64_t exchange(std::uint64_t bits, int lane_mask) {
-  return machine().block.exchange(bits, lane_mask);
+  const unsigned lane = machine().block.lane();
+  const LaneBoard* warp = exchange({.word = bits});
+  return warp[lane ^ static_cast<unsigned>(lane_mask)].word;
+}
+LaneBoard* exchange(const LaneBoard& own) {
+  return machine().block.exchange(own);
 }
 void* dynamic_shared() {
   return machine().dynamic_shared;

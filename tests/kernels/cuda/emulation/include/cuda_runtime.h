@@ -65,6 +65,11 @@ inline int atomicMax(int* address, int value) {
   if (value > old) *address = value;
   return old;
 }
+inline float __fmul_rn(float a, float b) {
+  return a * b;
+}
+/// The lane's share of mma.m16n8k8 of tf32: see mma_tf32 in kernels/cuda/attention/tf32_mma.cuh.
+void emulated_mma_tf32(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]);
 inline float* emulated_dynamic_shared() {
   return static_cast<float*>(::emulation::dynamic_shared());
 }

@@ -1,0 +1,30 @@
+// The element by element part of attention's backward, with names as in native_attention_bwd.cu.
+#pragma once
+
+#include "kernels/cuda/attention/attention_tile.cuh"
+
+namespace trireme::cuda {
+
+template <class T>
+struct BwdPointers {
+  const T *dout, *qkv;
+  const float *lse, *delta;  // [B, num_heads, T]
+  T* dqkv;
+};
+
+/// W P and dS of a query and a key.
+struct Gradients {
+  float weighted, dscore;
+};
+/// From their score and product dO V^T.
+template <bool kDropout>
+__device__ Gradients gradients_at(const AttentionProblem& a, std::int64_t sample, std::int64_t head,
+                                  std::int64_t query, std::int64_t key, float score, float product, float lse,
+                                  float delta) {
+  if (!is_visible(a, sample, query, key)) return {0.0f, 0.0f};
+  const float p = expf(scaled_score(a, score) - lse);
+  const float weight = dropout_weight<kDropout>(a, sample, head, query, key);
+  return {p * weight, p * (weight * product - delta) * a.scale};
+}
+
+}  // namespace trireme::cuda

@@ -1,0 +1,212 @@
+// Backward of attention on tensor cores, with names and kernels as in native_attention_bwd.cu. Both kernels
+// compute scores with the queries as rows, as forward does: so they find its bits again.
+#include "kernels/cuda/attention/attention_gradients.cuh"
+#include "kernels/cuda/attention/attention_launch.cuh"
+#include "kernels/cuda/attention/attention_mma.cuh"
+#include "kernels/cuda/attention/mma_attention.h"
+
+namespace trireme::cuda {
+namespace {
+
+template <int B, int D>
+constexpr std::size_t mma_bwd_keys_shared_bytes() {
+  return (4 * kTileFloats<B, D> + kTileFloats<B, B>)*sizeof(float);
+}
+template <int B, int D>
+constexpr std::size_t mma_bwd_queries_shared_bytes() {
+  return 4 * kTileFloats<B, D> * sizeof(float);
+}
+
+// lse and delta of the lane's two rows, `query` and `query` + 8.
+struct QueryRows {
+  float lse[2], delta[2];
+};
+template <class T>
+__device__ QueryRows query_rows(const AttentionProblem& a, const BwdPointers<T>& x, std::int64_t sample,
+                                std::int64_t head, std::int64_t query) {
+  const std::int64_t first = (sample * a.num_heads + head) * a.seq_len;
+  QueryRows rows{};
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    if (query + 8 * half >= a.seq_len) continue;
+    rows.lse[half] = x.lse[first + query + 8 * half];
+    rows.delta[half] = x.delta[first + query + 8 * half];
+  }
+  return rows;
+}
+
+// From scores and products dO V^T, queries as rows, to W P and dS.
+template <bool kDropout, int kTiles>
+__device__ void to_gradients(const AttentionProblem& a, std::int64_t sample, std::int64_t head,
+                             std::int64_t query, std::int64_t first_key, const QueryRows& rows,
+                             float (&scores)[kTiles][4], float (&products)[kTiles][4]) {
+  const std::int64_t key = first_key + 2 * mma_lane().t;
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const Gradients g =
+          gradients_at<kDropout>(a, sample, head, query + e / 2 * 8, key + n * kMmaCols + e % 2, scores[n][e],
+                                 products[n][e], rows.lse[e / 2], rows.delta[e / 2]);
+      scores[n][e] = g.weighted;
+      products[n][e] = g.dscore;
+    }
+  }
+}
+
+// Puts the warp's [16, 8 kTiles] of a [B, B] product into shared memory; `p` is their first element.
+template <MmaPrecision kPrecision, int B, int kTiles>
+__device__ void share_mma_product(float* p, const float (&values)[kTiles][4]) {
+  const MmaLane lane = mma_lane();
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float pair[2] = {mma_factor<kPrecision>(values[n][2 * half]),
+                             mma_factor<kPrecision>(values[n][2 * half + 1])};
+      store<2>(p + (lane.g + 8 * half) * (B + kTilePad) + n * kMmaCols + 2 * lane.t, pair);
+    }
+  }
+}
+
+// Eight warps: of a [B, B] product each has 16 rows of queries, of a [B, D] product 16 rows of keys.
+template <class T, MmaPrecision kPrecision, int B, int D, bool kDropout>
+__global__ void __launch_bounds__(kTileThreads)
+    mma_attention_bwd_keys_kernel(AttentionProblem a, BwdPointers<T> x) {
+  constexpr int kRowWarps = B / kMmaRows, kColWarps = kTileThreads / kWarp / kRowWarps;
+  constexpr int kScoreTiles = B / kColWarps / kMmaCols, kTiles = D / kColWarps / kMmaCols;
+  constexpr int kPitch = D + kTilePad;
+  float* keys = dynamic_shared();
+  float* values = keys + kTileFloats<B, D>;
+  float* queries = values + kTileFloats<B, D>;
+  float* douts = queries + kTileFloats<B, D>;
+  float* shared_product = douts + kTileFloats<B, D>;
+  const MmaLane lane = mma_lane();
+  const int warp_row = lane.warp % kRowWarps * kMmaRows, warp_col = lane.warp / kRowWarps;
+  const int score_col = warp_col * kScoreTiles * kMmaCols, first_col = warp_col * kTiles * kMmaCols;
+  float* const own_product = shared_product + warp_row * (B + kTilePad) + score_col;
+  const std::int64_t kv_head = blockIdx.y, sample = blockIdx.z, first_key = std::int64_t{blockIdx.x} * B;
+  const std::int64_t first_head = kv_head * a.group();
+  // Keys are seen by the queries of their documents.
+  const TokenRange seen = documents_of_tile<B>(a, sample, first_key);
+  const std::int64_t first_tile = a.causal ? first_key : seen.first;
+  const auto load = [&](HeadRows<const T> rows, std::int64_t first, float* tile) {
+    load_tile<B, D, T>(a, rows, first, tile, [](float v) { return mma_factor<kPrecision>(v); });
+  };
+
+  load(key_rows(x.qkv, a, sample, kv_head), first_key, keys);
+  load(value_rows(x.qkv, a, sample, kv_head), first_key, values);
+  float dkeys[kTiles][4] = {}, dvalues[kTiles][4] = {};
+  for (std::int64_t head = first_head; head < first_head + a.group(); ++head) {
+    for (std::int64_t first_query = first_tile; first_query < seen.end; first_query += B) {
+      __syncthreads();  // the previous tiles have been read
+      load(packed_rows(x.qkv, a, sample, head), first_query, queries);
+      load(head_rows(x.dout, a, sample, head), first_query, douts);
+      const std::int64_t query = first_query + warp_row + lane.g;
+      const QueryRows rows = query_rows(a, x, sample, head, query);
+      __syncthreads();
+      float weighted[kScoreTiles][4], dscores[kScoreTiles][4];
+      mma_dot_rows<kPrecision, D>(queries + warp_row * kPitch, keys + score_col * kPitch, weighted);
+      mma_dot_rows<kPrecision, D>(douts + warp_row * kPitch, values + score_col * kPitch, dscores);
+      to_gradients<kDropout>(a, sample, head, query, first_key + score_col, rows, weighted, dscores);
+      share_mma_product<kPrecision, B>(own_product, weighted);
+      __syncthreads();
+      mma_add_transposed<kPrecision, B, D>(shared_product + warp_row, douts + first_col, dvalues);
+      __syncthreads();  // the weighted probabilities have been read
+      share_mma_product<kPrecision, B>(own_product, dscores);
+      __syncthreads();
+      mma_add_transposed<kPrecision, B, D>(shared_product + warp_row, queries + first_col, dkeys);
+    }
+  }
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const std::int64_t key = first_key + warp_row + lane.g + 8 * half;
+    if (key >= a.seq_len) continue;
+    store_mma_row(a, key_rows(x.dqkv, a, sample, kv_head), key, half, dkeys, 1.0f, first_col);
+    store_mma_row(a, value_rows(x.dqkv, a, sample, kv_head), key, half, dvalues, 1.0f, first_col);
+  }
+}
+
+template <class T, MmaPrecision kPrecision, int B, int D, bool kDropout>
+__global__ void __launch_bounds__(kMmaThreads<B>)
+    mma_attention_bwd_queries_kernel(AttentionProblem a, BwdPointers<T> x) {
+  constexpr int kTiles = B / kMmaCols, kPitch = D + kTilePad;
+  float* queries = dynamic_shared();
+  float* douts = queries + kTileFloats<B, D>;
+  float* keys = douts + kTileFloats<B, D>;
+  float* values = keys + kTileFloats<B, D>;
+  const MmaLane lane = mma_lane();
+  const int warp_row = lane.warp * kMmaRows;
+  const std::int64_t head = blockIdx.y, sample = blockIdx.z, kv_head = head / a.group();
+  // The longest rows of a causal mask first.
+  const std::int64_t first_query = (std::int64_t{gridDim.x} - 1 - blockIdx.x) * B;
+  const std::int64_t query = first_query + warp_row + lane.g;  // and query + 8
+  const TokenRange seen = documents_of_tile<B>(a, sample, first_query);
+  const std::int64_t end = a.causal && first_query + B < seen.end ? first_query + B : seen.end;
+  const auto load = [&](HeadRows<const T> rows, std::int64_t first, float* tile) {
+    load_tile<B, D, T, kMmaThreads<B>>(a, rows, first, tile,
+                                       [](float v) { return mma_factor<kPrecision>(v); });
+  };
+
+  load(packed_rows(x.qkv, a, sample, head), first_query, queries);
+  load(head_rows(x.dout, a, sample, head), first_query, douts);
+  const QueryRows rows = query_rows(a, x, sample, head, query);
+  float dqueries[D / kMmaCols][4] = {};
+  for (std::int64_t first_key = seen.first; first_key < end; first_key += B) {
+    __syncthreads();  // the previous tiles have been read
+    load(key_rows(x.qkv, a, sample, kv_head), first_key, keys);
+    load(value_rows(x.qkv, a, sample, kv_head), first_key, values);
+    __syncthreads();
+    float scores[kTiles][4], dscores[kTiles][4];
+    mma_dot_rows<kPrecision, D>(queries + warp_row * kPitch, keys, scores);
+    mma_dot_rows<kPrecision, D>(douts + warp_row * kPitch, values, dscores);
+    to_gradients<kDropout>(a, sample, head, query, first_key, rows, scores, dscores);
+#pragma unroll
+    for (int e = 0; e < 4 * kTiles; ++e) {
+      dscores[e / 4][e % 4] = mma_factor<kPrecision>(dscores[e / 4][e % 4]);
+    }
+    mma_add_product<kPrecision, B, D>(dscores, keys, dqueries);
+  }
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const std::int64_t row = query + 8 * half;
+    if (row >= a.seq_len) continue;
+    store_mma_row(a, packed_rows(x.dqkv, a, sample, head), row, half, dqueries, 1.0f);
+  }
+}
+
+template <class T, MmaPrecision kPrecision>
+void run_bwd(const KernelContext& exec, const AttentionBwdArgs& args, const float* delta) {
+  const PackedHeads heads = packed_heads(args);
+  const std::int64_t samples = args.qkv.shape[0], seq_len = args.qkv.shape[1];
+  const AttentionProblem a = problem_of(
+      args, rows_are_packable(heads.dim, sizeof(T), {args.qkv.data, args.dout.data, args.dqkv.data}));
+  const BwdPointers<T> pointers{.dout = args.dout.as<T>(),
+                                .qkv = args.qkv.as<T>(),
+                                .lse = args.lse.as<float>(),
+                                .delta = delta,
+                                .dqkv = args.dqkv.as<T>()};
+  const auto bytes_of = [](auto tile) { return mma_bwd_keys_shared_bytes<tile.B, tile.D>(); };
+  for_tile(exec, "attention_bwd", heads.dim, args.dropout_p > 0.0f, bytes_of, [&](auto tile) {
+    constexpr int B = decltype(tile)::B, D = decltype(tile)::D;
+    constexpr bool kDropout = decltype(tile)::kDropout;
+    const std::int64_t tiles = ceil_div(seq_len, B);
+    launch_tiles(exec, "attention_bwd", {tiles, heads.keys, samples}, kTileThreads,
+                 mma_bwd_keys_shared_bytes<B, D>(),
+                 mma_attention_bwd_keys_kernel<T, kPrecision, B, D, kDropout>, a, pointers);
+    launch_tiles(exec, "attention_bwd", {tiles, heads.queries, samples}, kMmaThreads<B>,
+                 mma_bwd_queries_shared_bytes<B, D>(),
+                 mma_attention_bwd_queries_kernel<T, kPrecision, B, D, kDropout>, a, pointers);
+  });
+}
+
+}  // namespace
+
+void mma_attention_bwd(const KernelContext& exec, const AttentionBwdArgs& args, const float* delta) {
+  for_mma_type("attention_bwd", args.qkv.dtype, args.math,
+               [&]<class T, MmaPrecision kPrecision>(T, std::integral_constant<MmaPrecision, kPrecision>) {
+                 run_bwd<T, kPrecision>(exec, args, delta);
+               });
+}
+
+}  // namespace trireme::cuda

@@ -1,0 +1,30 @@
+// This machine as a description of a cluster: `trireme doctor --measure`.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "launcher/host/link_rates.h"
+#include "parallel/cluster/cluster.h"
+#include "runtime/base/device.h"
+
+namespace trireme {
+
+struct MeasuredRank {
+  Device device;
+  int threads = 1;                // of a rank
+  int num_ranks = 1;              // that share this host, and compute at the same time
+  std::int64_t memory_bytes = 0;  // of a rank
+  std::optional<LinkRates> link;  // of two or more ranks
+};
+
+/// Times the calls of a step of small models, of each family, by themselves: GPTs in every precision of the
+/// device, others in fp32 and bf16. About a minute on two cores. `observe` is told of each model.
+Cluster measure_cluster(const MeasuredRank& rank, const std::function<void(const std::string&)>& observe);
+
+/// `old` with what `now` has measured: a device of the same name is replaced, as are host and framework;
+/// devices measured with other numbers of threads, and links, stay.
+Cluster merged(const Cluster& old, const Cluster& now);
+
+}  // namespace trireme

@@ -1,0 +1,176 @@
+#include "launcher/report/layouts_report.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "launcher/report/text_table.h"
+#include "launcher/train/build.h"
+#include "launcher/train/memory_fit.h"
+
+namespace trireme {
+namespace {
+
+JobConfig without_layout(JobConfig config) {
+  ParallelSection& parallel = config.parallel;
+  parallel.pipeline = parallel.tensor = parallel.chunks = 1;
+  parallel.zero = parallel.recompute_every = 0;
+  parallel.recompute = Recompute::kNone;
+  parallel.schedule = PipelineSchedule::kOneForwardOneBackward;
+  parallel.pipeline_cut = {};
+  return config;
+}
+
+JobConfig with_layout(const JobConfig& job, const EngineOptions& options) {
+  JobConfig config = without_layout(job);
+  config.train.micro_batch = options.micro_batch;
+  ParallelSection& parallel = config.parallel;
+  parallel.tensor = options.tensor;
+  parallel.pipeline = options.pipeline.stages;
+  parallel.schedule = options.pipeline.schedule;
+  parallel.chunks = options.pipeline.chunks;
+  parallel.zero = static_cast<std::int64_t>(options.zero);
+  parallel.recompute_every = options.recompute_every;
+  parallel.recompute = options.recompute;
+  parallel.exchange = options.exchange;
+  parallel.accumulate_unsharded = options.accumulate_unsharded;
+  parallel.keep_gathered = options.keep_gathered;
+  return config;
+}
+
+std::string recompute_text(const EngineOptions& options) {
+  if (options.recompute_every > 0) return fmt::format("every {}", options.recompute_every);
+  return options.recompute == Recompute::kNone ? "-" : "selective";
+}
+
+std::string schedule_text(const PipelineOptions& pipeline) {
+  if (pipeline.stages == 1) return "-";
+  const std::string word(name(pipeline.schedule));
+  return pipeline.chunks > 1 ? fmt::format("{} x {}", word, pipeline.chunks) : word;
+}
+
+int data_ranks(const PlannedJob& job) {
+  return job.num_ranks / (job.options.pipeline.stages * job.options.tensor);
+}
+
+/// Waits for other ranks, exchanges left out.
+double waits_ms(const PlanPrice& price) {
+  return price.step_ms - price.exposed_ms - price.compute_ms;
+}
+
+/// The largest loss against the layout before.
+std::string why_slower(const PlanPrice& before, const PlanPrice& price) {
+  const std::pair<double, const char*> losses[] = {
+      {price.compute_ms - before.compute_ms, "computes"},
+      {waits_ms(price) - waits_ms(before), "waits"},
+      {price.exposed_ms - before.exposed_ms, "communicates"},
+  };
+  const auto& [ms, what] = *std::ranges::max_element(losses);
+  return ms <= 0 ? "as fast" : fmt::format("{} {:.3g} ms more", what, ms);
+}
+
+std::string describe_layout(const PlannedJob& job) {
+  const EngineOptions& options = job.options;
+  return fmt::format(
+      "tensor = {}, pipeline = {}, {} data rank(s), zero = {}, recompute_every = {}, micro_batch = {}",
+      options.tensor, options.pipeline.stages, data_ranks(job), static_cast<int>(options.zero),
+      options.recompute_every, options.micro_batch);
+}
+
+}  // namespace
+
+LayoutsReport find_layouts(const JobConfig& job, const ClusterChoice& cluster,
+                           const LayoutsRequest& request) {
+  const ClusterDevice& device = cluster.ranks_device();
+  LayoutsReport report{.cluster = cluster.cluster.name,
+                       .device = cluster.device,
+                       .num_ranks = request.num_ranks,
+                       .price_per_hour = device.price_per_hour};
+  report.limit_bytes =
+      job.parallel.memory_limit > 0 ? job.parallel.memory_limit : card_of(cluster).usable_bytes();
+  JobConfig config = without_layout(job);
+  config.parallel.device = device.type;
+  config.parallel.hosts = hosts_of(request.num_ranks, request.ranks_per_machine);
+  const PlannedJob planned = planned_job(config, build_blocks(config.model), request.num_ranks);
+  report.found = search_layouts(planned, cluster.cluster, device, report.limit_bytes,
+                                {.varies_micro_batch = request.varies_micro_batch,
+                                 .accumulation = {.accumulate_unsharded = job.parallel.accumulate_unsharded,
+                                                  .keep_gathered = job.parallel.keep_gathered}});
+  for (const FoundLayout& found : report.found.best) {
+    report.configs.push_back(with_layout(job, found.job.options));
+  }
+  return report;
+}
+
+std::string to_text(const LayoutsReport& report) {
+  const FoundLayouts& found = report.found;
+  std::string text = wrapped(fmt::format(
+      "{} layouts on {} ranks of {} ({}), {} a rank: {} timed, {} need more memory, {} refused, the others "
+      "cannot be faster",
+      found.num_candidates, report.num_ranks, report.cluster, report.device, short_bytes(report.limit_bytes),
+      found.num_timed, found.num_too_large, found.num_refused));
+  if (found.best.empty()) {
+    if (!found.closest) return text + "no layout divides the batch over these ranks: change --ranks\n";
+    return text + wrapped(fmt::format("no layout fits; closest is {}: it needs {}, {} more than a rank has",
+                                      describe_layout(*found.closest), format_bytes(found.closest_bytes),
+                                      format_bytes(found.closest_bytes - report.limit_bytes)));
+  }
+  TextRows rows{{"tensor", "pipeline", "data", "zero", "schedule", "recompute", "micro", "ms/step", "memory",
+                 "MFU %", "bubble %", "exposed ms", "against the one above"}};
+  for (std::size_t i = 0; i < found.best.size(); ++i) {
+    const FoundLayout& layout = found.best[i];
+    const EngineOptions& options = layout.job.options;
+    const PlanPrice& price = layout.price;
+    rows.push_back({fmt::format("{}", options.tensor), fmt::format("{}", options.pipeline.stages),
+                    fmt::format("{}", data_ranks(layout.job)),
+                    fmt::format("{}{}", static_cast<int>(options.zero),
+                                options.exchange == Exchange::kFlat ? " flat" : ""),
+                    schedule_text(options.pipeline), recompute_text(options),
+                    fmt::format("{}", options.micro_batch), fmt::format("{:.4g}", price.step_ms),
+                    short_bytes(layout.peak_bytes), fmt::format("{:.1f}", 100 * price.mfu),
+                    fmt::format("{:.1f}", 100 * price.bubble_share), fmt::format("{:.3g}", price.exposed_ms),
+                    i == 0 ? "" : why_slower(found.best[i - 1].price, price)});
+  }
+  text += to_text(rows, {.num_left = 6, .num_kept = 13});
+  if (report.price_per_hour > 0) {
+    const double steps = static_cast<double>(report.configs[0].train.steps);
+    text +=
+        fmt::format("{} steps with the first: {:.2f}\n", report.configs[0].train.steps,
+                    found.best[0].price.step_ms / 3.6e6 * steps * report.num_ranks * report.price_per_hour);
+  }
+  return text;
+}
+
+std::string to_json(const LayoutsReport& report) {
+  using Json = nlohmann::ordered_json;
+  Json layouts = Json::array();
+  for (const FoundLayout& layout : report.found.best) {
+    const EngineOptions& options = layout.job.options;
+    layouts.push_back({{"tensor", options.tensor},
+                       {"pipeline", options.pipeline.stages},
+                       {"data", data_ranks(layout.job)},
+                       {"schedule", name(options.pipeline.schedule)},
+                       {"chunks", options.pipeline.chunks},
+                       {"zero", static_cast<int>(options.zero)},
+                       {"recompute_every", options.recompute_every},
+                       {"micro_batch", options.micro_batch},
+                       {"step_ms", layout.price.step_ms},
+                       {"peak_bytes", layout.peak_bytes},
+                       {"mfu", layout.price.mfu},
+                       {"bubble_share", layout.price.bubble_share},
+                       {"exposed_communication_ms", layout.price.exposed_ms}});
+  }
+  const Json json = {{"cluster", report.cluster},
+                     {"device", report.device},
+                     {"ranks", report.num_ranks},
+                     {"limit_bytes", report.limit_bytes},
+                     {"candidates", report.found.num_candidates},
+                     {"too_large", report.found.num_too_large},
+                     {"refused", report.found.num_refused},
+                     {"timed", report.found.num_timed},
+                     {"layouts", layouts}};
+  return json.dump(1) + "\n";
+}
+
+}  // namespace trireme

@@ -1,0 +1,41 @@
+// The part of `trireme plan --cluster` about time: a job's step on a cluster that a file describes.
+#pragma once
+
+#include <string>
+
+#include "launcher/config/config.h"
+#include "launcher/host/measured_card.h"
+#include "parallel/cluster/cluster.h"
+#include "parallel/foresee/plan_price.h"
+
+namespace trireme {
+
+/// A cluster's file, and the device of it that the ranks have.
+struct ClusterChoice {
+  Cluster cluster;
+  std::string file, device;
+
+  const ClusterDevice& ranks_device() const { return cluster.device(device); }
+};
+
+/// Reads the file. `device` names one of its devices; empty: the only one, or the only one that was measured
+/// with `threads` threads a rank. Throws Error(kInvalidInput) that lists the devices.
+ClusterChoice read_cluster_choice(const std::string& file, const std::string& device, int threads);
+
+/// The device's memory as a rank's limit. None of it is lost to a context, of which the file says nothing.
+MeasuredCard card_of(const ClusterChoice& choice);
+
+struct PlanTime {
+  std::string cluster, device;
+  PlanPrice price;
+  double samples_per_s = 0, tokens_per_s = 0;  // of all ranks; 0 tokens: samples have none
+  std::int64_t steps = 0;                      // of the job
+  double hours = 0, cost = 0;  // of all of them, steps alone; the cost by price_per_hour, 0: not known
+};
+
+PlanTime plan_time(const JobConfig& config, const PlannedJob& job, const StepPlan& plan,
+                   const ClusterChoice& choice);
+
+std::string to_text(const PlanTime& time);
+
+}  // namespace trireme

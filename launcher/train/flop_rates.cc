@@ -1,0 +1,85 @@
+#include "launcher/train/flop_rates.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "parallel/foresee/op_calls.h"
+#include "parallel/foresee/random_operands.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Of products of [n, n] matrices, in `times` runs.
+double product_seconds(const Context& ctx, const MatmulArgs& args, int times) {
+  ctx.backend->synchronize(ctx.exec);
+  const Clock::time_point start = Clock::now();
+  for (int i = 0; i < times; ++i) ctx.run(args);
+  ctx.backend->synchronize(ctx.exec);
+  return seconds_since(start) / times;
+}
+
+double product_rate(const Context& ctx, const Precision& precision) {
+  constexpr std::int64_t kFirst = 256, kLargest = 8192;
+  constexpr double kLongEnough_s = 1e-3;  // of one product: launches and threads cost nothing beside it
+  constexpr int kTries = 8;
+  const DType dtype = precision.compute_dtype();
+  const RandomOperands operands(ctx);
+  double best = 0;
+  for (std::int64_t n = kFirst; n <= kLargest; n *= 2) {
+    const Tensor a = ctx.empty({n, n}, dtype), b = ctx.empty({n, n}, dtype), d = ctx.empty({n, n}, dtype);
+    operands.fill(a);
+    operands.fill(b);
+    const MatmulArgs args{.a = a, .b = b, .d = d, .math = precision.math_of(OpKind::kLinear)};
+    const auto extent = static_cast<double>(n);
+    const double operations = 2 * extent * extent * extent;
+    product_seconds(ctx, args, 1);  // libraries choose their kernels
+    const double once = product_seconds(ctx, args, 1);
+    best = std::max(best, operations / once);
+    if (once < kLongEnough_s && n < kLargest) continue;
+    for (int i = 0; i < kTries; ++i) best = std::max(best, operations / product_seconds(ctx, args, 1));
+    break;
+  }
+  return best;
+}
+
+}  // namespace
+
+double step_operations(const PlannedJob& job) {
+  PlannedJob sample = job;
+  sample.num_ranks = 1;
+  EngineOptions& options = sample.options;
+  const auto global_batch = static_cast<double>(options.global_batch);
+  options.global_batch = options.micro_batch = 1;
+  options.zero = ZeroStage::kNone;
+  options.offload = Offload::kNone;
+  options.accumulate_unsharded = options.keep_gathered = options.cuda_graph = false;
+  options.recompute_every = 0;
+  options.recompute = Recompute::kNone;
+  options.pipeline = {};
+  options.tensor = 1;
+  options.exchange = Exchange::kAuto;
+  options.hosts = {};
+  options.data_cache_bytes = 0;
+  options.memory_limit.reset();
+  double operations = 0;
+  for (const OpCall& call : record_step(sample).calls) operations += call.cost.operations;
+  return operations * global_batch;
+}
+
+double measure_product_rate(Device device, int threads, const Precision& precision) {
+  try {
+    return product_rate(Context::create(device, threads), precision);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kOutOfMemory) throw;
+    return 0;
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,250 @@
+#include "parallel/foresee/layout_search.h"
+
+#include <algorithm>
+#include <exception>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "parallel/foresee/block_work.h"
+#include "parallel/foresee/step_price.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+struct Candidate {
+  PlannedJob job;
+  double bound_ms = 0;
+};
+
+int tensor_chunks(const BlockList& blocks) {
+  int least = 0;
+  for (const auto& block : blocks) {
+    for (const ParameterSpec& spec : block->parameters()) {
+      if (!spec.slice.is_whole()) least = least == 0 ? spec.slice.chunks : std::min(least, spec.slice.chunks);
+    }
+  }
+  return std::max(least, 1);
+}
+
+std::vector<PipelineOptions> pipelines_of(const PlannedJob& job, int stages) {
+  if (stages == 1) return {PipelineOptions{}};
+  std::vector<PipelineOptions> all{{.stages = stages, .schedule = PipelineSchedule::kOneForwardOneBackward},
+                                   {.stages = stages, .schedule = PipelineSchedule::kZeroBubbleH1}};
+  for (int chunks = 2; chunks <= 8 && stages * chunks <= std::ssize(*job.blocks); chunks *= 2) {
+    all.push_back({.stages = stages, .schedule = PipelineSchedule::kInterleaved, .chunks = chunks});
+  }
+  return all;
+}
+
+std::vector<std::int64_t> micro_batches_of(const PlannedJob& job, bool vary) {
+  if (!vary) return {job.options.micro_batch};
+  std::vector<std::int64_t> all;
+  for (std::int64_t size = 1; size <= std::min<std::int64_t>(job.options.global_batch, 64); size *= 2) {
+    if (job.options.global_batch % size == 0) all.push_back(size);
+  }
+  return all;
+}
+
+struct RecomputeChoice {
+  int every;
+  Recompute recompute;
+};
+constexpr RecomputeChoice kRecomputes[] = {
+    {0, Recompute::kNone}, {0, Recompute::kSelective}, {1, Recompute::kNone}};
+
+/// Adds the ways to shard and to recompute of a layout whose axes are settled.
+void add_sharding(PlannedJob layout, int data, std::vector<PlannedJob>& all) {
+  const bool has_hosts = num_hosts(hosts_like(layout.options.hosts, layout.num_ranks)) > 1;
+  const Exchange given = layout.options.exchange;
+  for (const RecomputeChoice& recompute : kRecomputes) {
+    layout.options.recompute_every = recompute.every;
+    layout.options.recompute = recompute.recompute;
+    for (int zero = 0; zero <= (data > 1 ? 3 : 0); ++zero) {
+      layout.options.zero = static_cast<ZeroStage>(zero);
+      layout.options.exchange = given;
+      all.push_back(layout);
+      if (data == 1 || !has_hosts || given != Exchange::kAuto) continue;
+      layout.options.exchange = Exchange::kFlat;
+      all.push_back(layout);
+    }
+  }
+}
+
+std::vector<PlannedJob> layouts_of(const PlannedJob& job, bool varies_micro_batch) {
+  std::vector<PlannedJob> all;
+  PlannedJob layout = job;
+  const int chunks = tensor_chunks(*job.blocks), num_blocks = static_cast<int>(job.blocks->size());
+  for (int tensor = 1; tensor <= chunks; ++tensor) {
+    if (chunks % tensor != 0 || job.num_ranks % tensor != 0) continue;
+    for (int stages = 1; stages <= std::min(num_blocks, job.num_ranks / tensor); ++stages) {
+      if (job.num_ranks % (tensor * stages) != 0) continue;
+      const int data = job.num_ranks / (tensor * stages);
+      for (const std::int64_t micro_batch : micro_batches_of(job, varies_micro_batch)) {
+        if (job.options.global_batch % (micro_batch * data) != 0) continue;
+        const std::int64_t rounds = job.options.global_batch / (micro_batch * data);
+        for (const PipelineOptions& pipeline : pipelines_of(job, stages)) {
+          if (pipeline.schedule == PipelineSchedule::kInterleaved && rounds < stages) continue;
+          layout.options.tensor = tensor;
+          layout.options.micro_batch = micro_batch;
+          layout.options.pipeline = pipeline;
+          add_sharding(layout, data, all);
+        }
+      }
+    }
+  }
+  return all;
+}
+
+class LayoutSearcher {
+ public:
+  LayoutSearcher(const Cluster& cluster, const ClusterDevice& device, std::int64_t limit_bytes,
+                 const LayoutSearchOptions& options)
+      : cluster_(cluster), device_(device), limit_bytes_(limit_bytes), options_(options) {}
+
+  FoundLayouts run(const PlannedJob& job) {
+    std::vector<Candidate> candidates;
+    for (PlannedJob& layout : layouts_of(job, options_.varies_micro_batch)) {
+      const double bound = bound_ms(layout);
+      candidates.push_back({std::move(layout), bound});
+    }
+    std::ranges::stable_sort(candidates, {}, &Candidate::bound_ms);
+    for (const Candidate& candidate : candidates) {
+      if (found_.best.size() == options_.most && candidate.bound_ms >= found_.best.back().price.step_ms)
+        break;
+      try_layout(candidate.job);
+    }
+    found_.num_candidates = static_cast<int>(candidates.size());
+    if (found_.best.empty() && found_.num_too_large == 0 && refusal_) std::rethrow_exception(refusal_);
+    if (found_.best.empty()) find_closest(candidates);
+    return std::move(found_);
+  }
+
+ private:
+  /// Milliseconds of each block, forward and backward of one micro-batch.
+  const std::vector<double>& block_ms(const PlannedJob& layout) {
+    const EngineOptions& options = layout.options;
+    std::vector<double>& times = block_ms_[{options.tensor, options.micro_batch, options.recompute_every,
+                                            static_cast<int>(options.recompute)}];
+    if (!times.empty()) return times;
+    PlannedJob alone = layout;
+    alone.num_ranks = options.tensor;
+    alone.options.global_batch = options.micro_batch;
+    alone.options.pipeline = {};
+    alone.options.zero = ZeroStage::kNone;
+    alone.options.hosts = hosts_of(alone.num_ranks, alone.num_ranks);
+    const StepPrice price(alone, cluster_, device_);
+    const int num_blocks = static_cast<int>(layout.blocks->size());
+    for (int unit = 0; unit < num_blocks; ++unit) {
+      double sum = 0;
+      for (const ActionKind kind : {ActionKind::kForward, ActionKind::kRecompute, ActionKind::kBackward}) {
+        sum += price.of({}, {.kind = kind, .unit = unit}).compute_ms;
+      }
+      times.push_back(sum);
+    }
+    return times;
+  }
+
+  /// What the rank that has most to do computes, after the chunks before its first one have run a micro-batch
+  /// and before they run its backward. (Of zb-h1 a third: weight gradients wait.)
+  double bound_ms(const PlannedJob& layout) {
+    const EngineOptions& options = layout.options;
+    const PipelineOptions& pipeline = options.pipeline;
+    const auto data = layout.num_ranks / (pipeline.stages * options.tensor);
+    const auto rounds = static_cast<double>(options.global_batch / (options.micro_batch * data));
+    const std::vector<double>& times = block_ms(layout);
+    if (pipeline.stages == 1) return rounds * std::accumulate(times.begin(), times.end(), 0.0);
+    auto cut = cuts_.find({pipeline.stages, pipeline.chunks});
+    if (cut == cuts_.end()) {
+      const StageMap stages = cut_by_work(*layout.blocks, layout.sample, pipeline.stages, pipeline.chunks);
+      cut = cuts_.emplace(std::pair(pipeline.stages, pipeline.chunks), stages).first;
+    }
+    const std::vector<double> chunks = chunk_costs(cut->second, times);
+    const double share = pipeline.schedule == PipelineSchedule::kZeroBubbleH1 ? 1.0 / 3 : 1.0;
+    double longest = 0, before = 0;
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(pipeline.stages); ++rank) {
+      double mine = 0;
+      for (std::size_t c = rank; c < chunks.size(); c += static_cast<std::size_t>(pipeline.stages)) {
+        mine += chunks[c];
+      }
+      longest = std::max(longest, share * before + rounds * mine);
+      before += chunks[rank];
+    }
+    return longest;
+  }
+
+  /// Nothing where a rank needs more than the limit, or the engine has no such layout.
+  std::optional<std::int64_t> peak_within(PlannedJob& layout) const {
+    EngineOptions& options = layout.options;
+    options = choose_accumulation(layout.blocks, options, options_.accumulation, layout.sample,
+                                  layout.num_ranks, limit_bytes_ / 8 * 7);
+    const auto prediction =
+        predict_within(limit_bytes_, layout.blocks, options, layout.sample, layout.num_ranks);
+    if (!prediction) return std::nullopt;
+    return prediction->memory.device_peak;
+  }
+
+  void try_layout(PlannedJob layout) {
+    try {
+      const std::optional<std::int64_t> peak = peak_within(layout);
+      if (!peak) {
+        ++found_.num_too_large;
+        return;
+      }
+      ++found_.num_timed;
+      FoundLayout found{.job = layout, .peak_bytes = *peak};
+      found.price = price_plan(layout, engine_on_meta(layout)->plan(), cluster_, device_);
+      const auto place = std::ranges::upper_bound(
+          found_.best, found.price.step_ms, {}, [](const FoundLayout& other) { return other.price.step_ms; });
+      found_.best.insert(place, std::move(found));
+      if (found_.best.size() > options_.most) found_.best.pop_back();
+    } catch (const Error& error) {
+      // The engine refuses some combinations, and a cluster may lack what one needs: only if none is left
+      // does the user have to know.
+      if (error.code() != ErrorCode::kUnsupported && error.code() != ErrorCode::kInvalidInput) throw;
+      ++found_.num_refused;
+      refusal_ = std::current_exception();
+    }
+  }
+
+  /// Of the layouts that shard and recompute most.
+  void find_closest(const std::vector<Candidate>& candidates) {
+    for (const Candidate& candidate : candidates) {
+      const EngineOptions& options = candidate.job.options;
+      const int data = candidate.job.num_ranks / (options.pipeline.stages * options.tensor);
+      const bool is_smallest = options.recompute_every == 1 &&
+                               (data == 1 || options.zero == ZeroStage::kParameters) &&
+                               options.pipeline.schedule == PipelineSchedule::kOneForwardOneBackward;
+      if (!is_smallest) continue;
+      EngineOptions own = options;
+      own.planning = Planning::kOwnRank;
+      const std::int64_t peak =
+          predict_largest_step(candidate.job.blocks, own, candidate.job.sample, candidate.job.num_ranks)
+              .memory.device_peak;
+      if (found_.closest && peak >= found_.closest_bytes) continue;
+      found_.closest = candidate.job;
+      found_.closest_bytes = peak;
+    }
+  }
+
+  const Cluster& cluster_;
+  const ClusterDevice& device_;
+  const std::int64_t limit_bytes_;
+  const LayoutSearchOptions& options_;
+  // By tensor ranks, micro-batch, recompute_every and recompute.
+  std::map<std::tuple<int, std::int64_t, int, int>, std::vector<double>> block_ms_;
+  std::map<std::pair<int, int>, StageMap> cuts_;  // by stages and chunks
+  FoundLayouts found_;
+  std::exception_ptr refusal_;  // the last
+};
+
+}  // namespace
+
+FoundLayouts search_layouts(const PlannedJob& job, const Cluster& cluster, const ClusterDevice& device,
+                            std::int64_t limit_bytes, const LayoutSearchOptions& options) {
+  TRIREME_CHECK(options.most >= 1, "a search of layouts for the best {}: it takes 1 or more", options.most);
+  return LayoutSearcher(cluster, device, limit_bytes, options).run(job);
+}
+
+}  // namespace trireme

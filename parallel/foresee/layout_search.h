@@ -1,0 +1,44 @@
+// The fastest layouts of a job on a cluster, among those that fit into a rank's memory.
+//
+// [Note: search of layouts] Every combination of tensor ranks, pipeline stages, schedule and chunks, ZeRO
+// stage, recompute and exchange is a candidate; the rest of the ranks is data ranks. None changes a bit of
+// the results; micro-batches do, and vary only where they may. GPipe is left out: 1F1B takes its time with
+// less memory. Blocks are timed once for each number of tensor ranks; a step cannot be
+// faster than the blocks of its busiest rank and the micro-batch that it waits for. By this bound candidates
+// are sorted, and the search ends where it is above the last of the best. The others are planned for all
+// ranks, their memory predicted to the byte and their step simulated.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "parallel/foresee/accumulation_choice.h"
+#include "parallel/foresee/plan_price.h"
+
+namespace trireme {
+
+struct LayoutSearchOptions {
+  std::size_t most = 10;            // layouts to find
+  bool varies_micro_batch = false;  // changes the results: sums are rounded differently
+  AccumulationChoice accumulation;
+};
+
+struct FoundLayout {
+  PlannedJob job;
+  PlanPrice price;  // without its timeline
+  std::int64_t peak_bytes = 0;
+};
+
+struct FoundLayouts {
+  std::vector<FoundLayout> best;  // fastest first
+  int num_candidates = 0, num_too_large = 0, num_refused = 0, num_timed = 0;
+  /// Where none fits, the one that needs least.
+  std::optional<PlannedJob> closest;
+  std::int64_t closest_bytes = 0;
+};
+
+/// Of a job on `job.num_ranks` ranks, each with `limit_bytes`. Throws Error(kInvalidInput) as price_plan().
+FoundLayouts search_layouts(const PlannedJob& job, const Cluster& cluster, const ClusterDevice& device,
+                            std::int64_t limit_bytes, const LayoutSearchOptions& options);
+
+}  // namespace trireme

@@ -1,0 +1,27 @@
+// The time of a job's step on a cluster, before anything runs: its plan, simulated with the times of what its
+// ranks call.
+#pragma once
+
+#include "parallel/cluster/cluster.h"
+#include "parallel/foresee/predict.h"
+#include "parallel/foresee/timeline.h"
+
+namespace trireme {
+
+struct PlanPrice {
+  double step_ms = 0;
+  double compute_ms = 0;          // of the rank that computes most, waits left out
+  double bubble_share = 0;        // of the step, without any exchange
+  double exposed_ms = 0;          // of exchanges: the step less what it is without them
+  double forward_operations = 0;  // of a sample, all ranks together
+  double mfu = 0;                 // three times these, of all samples, over what the peaks promise
+  Timeline timeline;              // empty unless it was asked for
+};
+
+enum class KeepTimeline { kNo, kYes };
+
+/// Throws Error(kInvalidInput) as StepPrice does, and where `plan` blocks.
+PlanPrice price_plan(const PlannedJob& job, const StepPlan& plan, const Cluster& cluster,
+                     const ClusterDevice& device, KeepTimeline keep = KeepTimeline::kNo);
+
+}  // namespace trireme

@@ -1,0 +1,176 @@
+#include "parallel/foresee/step_price.h"
+
+#include <algorithm>
+
+#include "parallel/cluster/exchange_time.h"
+#include "parallel/comm/recording.h"
+#include "parallel/foresee/op_time.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kMostMicroBatches = 8;
+
+/// The stream of the meta device, which has none: seconds of what was enqueued.
+struct PriceStream {
+  const OpTimes* times = nullptr;  // null while the engine is made
+  double seconds = 0;
+};
+
+template <class Args>
+void add_time(const KernelContext& exec, const Args& args) {
+  auto& stream = *static_cast<PriceStream*>(exec.stream);
+  if (stream.times != nullptr) stream.seconds += stream.times->seconds(shape_of(args));
+}
+
+void add_bytes(const KernelContext& exec, std::string_view op, DType dtype, std::int64_t bytes) {
+  auto& stream = *static_cast<PriceStream*>(exec.stream);
+  if (stream.times == nullptr) return;
+  stream.seconds +=
+      stream.times->seconds({.op = op, .dtype = dtype, .cost = {.bytes = static_cast<double>(bytes)}});
+}
+
+Backend pricing_backend() {
+  Backend backend = meta_backend();
+  backend.make_stream = [](Device, std::shared_ptr<Allocator>) -> std::shared_ptr<void> {
+    return std::make_shared<PriceStream>();
+  };
+  backend.fill_zero = [](const KernelContext& exec, TensorView dst) {
+    add_bytes(exec, "fill_zero", dst.dtype, bytes_of(dst));
+  };
+  backend.copy = [](const KernelContext& exec, TensorView dst, ConstTensorView src) {
+    add_bytes(exec, "copy", dst.dtype, bytes_of(dst) + bytes_of(src));
+  };
+  backend.ops =
+      OpTable<AllOps>::filled_by([]<class Args>(Op<Args>) -> Kernel<Args> { return add_time<Args>; });
+  return backend;
+}
+
+/// A communicator of the recorded rank, and where its ranks are.
+struct RecordedGroup {
+  const RecordingCommunicator* comm;
+  RankGroup ranks;
+  std::size_t num_known = 0;  // calls
+};
+
+std::vector<RecordedGroup> groups_of(const MeshGroups& groups) {
+  const int tensor = groups.mesh.size(Axis::kTensor), data = groups.mesh.size(Axis::kData);
+  std::vector<RecordedGroup> found;
+  for (const Communicator* comm : groups.all()) {
+    int stride = 1;
+    if (comm == groups.along(Axis::kPipeline).get() && comm != groups.world.get()) stride = tensor * data;
+    if (comm == groups.along(Axis::kData).get() || comm == groups.in_host.get()) stride = tensor;
+    if (comm == groups.over_hosts.get()) stride = tensor * groups.in_host->size();
+    const auto& recording = dynamic_cast<const RecordingCommunicator&>(*comm);
+    found.push_back({&recording, {.size = comm->size(), .stride = stride}, recording.calls().size()});
+  }
+  return found;
+}
+
+double seconds_of(const RecordedCall& call, const RecordedGroup& group, const ClusterNetwork& network) {
+  const auto bytes = static_cast<double>(call.bytes);
+  const double size = group.ranks.size;
+  switch (call.kind) {
+    case CallKind::kAllReduce:
+      return network.all_reduce_s(bytes, group.ranks);
+    case CallKind::kSend:
+      return network.message_s(bytes, std::abs(call.peer - group.comm->rank()) * group.ranks.stride);
+    case CallKind::kBroadcast:  // all of it passes every link
+      return size < 2 ? 0 : network.gather_s(bytes * size / (size - 1), group.ranks);
+    case CallKind::kRecv:
+      return 0;  // the sender's
+    case CallKind::kReduceScatter:
+    case CallKind::kAllGather:
+    case CallKind::kAllToAll:
+    case CallKind::kBarrier:
+    case CallKind::kAllGatherStrings:
+    case CallKind::kAllGatherValues:
+    case CallKind::kSplit:
+      break;
+  }
+  return network.gather_s(bytes, group.ranks);
+}
+
+/// The job with as few micro-batches as show all that a step does.
+PlannedJob shortened(PlannedJob job) {
+  EngineOptions& options = job.options;
+  const Mesh mesh = mesh_of(job.num_ranks, options.pipeline.stages, options.tensor);
+  const std::int64_t a_round = options.micro_batch * mesh.size(Axis::kData);
+  const std::int64_t wanted = std::max<std::int64_t>(kMostMicroBatches, 2L * options.pipeline.stages);
+  const std::int64_t stages = options.pipeline.stages;
+  const std::int64_t rounds = options.global_batch / a_round;
+  const std::int64_t whole = rounds % stages == 0 ? (wanted + stages - 1) / stages * stages : wanted;
+  if (rounds > whole) options.global_batch = a_round * whole;
+  return job;
+}
+
+}  // namespace
+
+/// Plays a step of one rank and adds what its actions took.
+class PriceRecorder {
+ public:
+  PriceRecorder(const PlannedJob& job, const OpTimes& times, const ClusterNetwork& network)
+      : job_(job), times_(times), network_(network) {}
+
+  void record(int rank, std::map<StepPrice::Key, StepPrice::Mean>& means) const {
+    const std::unique_ptr<Engine> engine = engine_on_meta(job_, rank);
+    auto& stream = *static_cast<PriceStream*>(engine->context().exec.stream);
+    stream.times = &times_;
+    std::vector<RecordedGroup> groups = groups_of(engine->groups());
+    const std::vector<Action>& actions = engine->plan().ranks[static_cast<std::size_t>(rank)].actions;
+    engine->observe_actions([&](std::size_t index) {
+      const Action& action = actions[index];
+      StepPrice::Mean& mean = means[{action.kind, action.unit}];
+      mean.compute_s += std::exchange(stream.seconds, 0);
+      for (RecordedGroup& group : groups) {
+        const std::vector<RecordedCall>& calls = group.comm->calls();
+        for (; group.num_known < calls.size(); ++group.num_known) {
+          mean.exchange_s += seconds_of(calls[group.num_known], group, network_);
+        }
+      }
+      ++mean.count;
+    });
+    engine->step(batches_without_data(job_.sample), 1, 0.0);
+    // The step's records, after its last action.
+    means[{actions.back().kind, actions.back().unit}].compute_s += std::exchange(stream.seconds, 0);
+  }
+
+ private:
+  const PlannedJob& job_;
+  const OpTimes& times_;
+  const ClusterNetwork& network_;
+};
+
+StepPrice::StepPrice(const PlannedJob& job, const Cluster& cluster, const ClusterDevice& device) {
+  const Backend backend = pricing_backend();
+  PlannedJob recorded = shortened(job);
+  recorded.options.backend = &backend;
+  recorded.options.planning = Planning::kOwnRank;
+  const OpTimes times(cluster, device);
+  const ClusterNetwork network(cluster, device);
+  const PriceRecorder recorder(recorded, times, network);
+  const Mesh mesh = mesh_of(job.num_ranks, job.options.pipeline.stages, job.options.tensor);
+  for (int stage = 0; stage < mesh.size(Axis::kPipeline); ++stage) {
+    for (int place = 0; place < std::min(mesh.size(Axis::kTensor), 2); ++place) {
+      const int rank = mesh.rank({{Axis::kPipeline, stage}, {Axis::kTensor, place}});
+      recorder.record(rank, times_[{stage, place == 0}]);
+    }
+  }
+}
+
+ActionTime StepPrice::of(const Coord& coord, const Action& action) const {
+  const auto& means = times_.at({coord[Axis::kPipeline], coord[Axis::kTensor] == 0});
+  const auto found = means.find({action.kind, action.unit});
+  if (found == means.end()) return {.compute_ms = 0, .exchange_ms = 0.0};
+  const Mean& mean = found->second;
+  return {.compute_ms = 1e3 * mean.compute_s / mean.count, .exchange_ms = 1e3 * mean.exchange_s / mean.count};
+}
+
+double StepPrice::busy_ms(const RankPlan& plan, const Coord& coord) const {
+  double sum = 0;
+  for (const Action& action : plan.actions) sum += of(coord, action).compute_ms;
+  return sum;
+}
+
+}  // namespace trireme

@@ -1,0 +1,38 @@
+// Times of the actions of a job's ranks on a cluster, from what they call on the meta device: operators by
+// shape, exchanges by bytes and group.
+#pragma once
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "parallel/cluster/cluster.h"
+#include "parallel/foresee/plan_simulate.h"
+#include "parallel/foresee/predict.h"
+
+namespace trireme {
+
+/// Times of the actions of all ranks. Ranks that share a stage and a tensor place have equal ones, as have
+/// micro-batches: of what differs between them (sums of the reduction tree) each has the mean.
+class StepPrice {
+ public:
+  /// Runs a step of a rank of each stage on the meta device, of no more micro-batches than it takes.
+  /// Throws Error(kInvalidInput) for a precision without a peak, a missing link, and as Engine does.
+  StepPrice(const PlannedJob& job, const Cluster& cluster, const ClusterDevice& device);
+
+  ActionTime of(const Coord& coord, const Action& action) const;
+  /// Milliseconds that a rank of a stage computes in a step, without any wait.
+  double busy_ms(const RankPlan& plan, const Coord& coord) const;
+
+ private:
+  friend class PriceRecorder;
+  using Place = std::pair<int, bool>;  // stage, whether the first tensor place
+  using Key = std::pair<ActionKind, int>;
+  struct Mean {
+    double compute_s = 0, exchange_s = 0;
+    int count = 0;
+  };
+  std::map<Place, std::map<Key, Mean>> times_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""examples/slurm/train.sbatch without Slurm: signals as Slurm sends them, and a stand-in for scontrol.
+
+    batch_script_test.py --trireme build/release/bin/trireme --mpiexec mpirun [unittest options]
+"""
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from jobs import OPTIONS, JobTest, kill_job, main
+from supervised import SLOWER, sets
+
+SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "slurm" / "train.sbatch"
+
+
+class BatchScript(JobTest):
+    def slice(self, out, *keys):
+        """The script in a process group of its own, with scontrol that notes its arguments."""
+        tools = self.folder / "tools"
+        tools.mkdir(exist_ok=True)
+        (tools / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> {self.folder}/scontrol.log\n')
+        (tools / "scontrol").chmod(0o755)
+        environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "TRIREME": OPTIONS.trireme,
+                       "SLURM_JOB_ID": "4711", "SLURM_NTASKS": "2"}
+        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        line = ["bash", SCRIPT, self.job, self.folder / out, "--mpirun", OPTIONS.mpiexec, *sets(*SLOWER, *keys),
+                "--", *root, "--oversubscribe", "--bind-to", "none"]
+        log = open(self.folder / "slice.log", "w")
+        self.addCleanup(log.close)
+        process = subprocess.Popen([str(word) for word in line], stdout=log, stderr=subprocess.STDOUT, env=environment,
+                                   stdin=subprocess.DEVNULL, start_new_session=True)
+        self.addCleanup(lambda: process.poll() is None and kill_job(process))
+        return process
+
+    def output(self):
+        return (self.folder / "slice.log").read_text()
+
+    def requeued(self):
+        log = self.folder / "scontrol.log"
+        return log.read_text().splitlines() if log.exists() else []
+
+    def wait_for_a_step(self, process, out, above):
+        deadline = time.time() + 60
+        while True:
+            self.assertLess(time.time(), deadline, self.output())
+            self.assertIsNone(process.poll(), self.output())
+            try:
+                if max(line.get("step", 0) for line in self.metrics(out)) > above:
+                    return
+            except (OSError, ValueError):
+                pass
+            time.sleep(0.005)
+
+    def test_slices_that_a_signal_ends_come_to_the_state_of_one_run(self):
+        steps = "train.steps=200"
+        above = 0
+        for number, sent in enumerate((signal.SIGUSR1, signal.SIGTERM), 1):
+            process = self.slice("sliced", steps)
+            self.wait_for_a_step(process, "sliced", above)
+            process.send_signal(sent)
+            self.assertEqual(process.wait(timeout=60), 75, self.output())
+            self.assertEqual(self.requeued(), ["requeue 4711"] * number)
+            above = max(line.get("step", 0) for line in self.metrics("sliced"))
+        self.assertEqual(self.slice("sliced", steps).wait(timeout=120), 0, self.output())
+        self.assertEqual(len(self.requeued()), 2, "a job that is done is not queued again")
+        self.run_job(0, "whole", *sets(*SLOWER, steps))
+        self.assertEqual(self.state("sliced"), self.state("whole"))
+        self.assertEqual(self.slice("sliced", steps).wait(timeout=60), 0, "a slice after the end: " + self.output())
+
+    def test_a_job_that_cannot_run_is_not_queued_again(self):
+        self.assertEqual(self.slice("bad", "train.micro_batch=3").wait(timeout=60), 2, self.output())
+        self.assertEqual(self.requeued(), [])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+// trireme checkpoint: what it says of checkpoints that are whole, damaged, different, and of old ones.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <set>
+
+#include "tests/launcher/commands/cli_fixture.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class CheckpointCli : public Cli {
+ protected:
+  void SetUp() override {
+    testing::write_file(
+        scratch_ / "job.toml",
+        "[model]\nlayers = 1\nhidden = 16\nheads = 2\nvocab = 32\nseq_len = 8\n[data]\nkind = \"synthetic\"\n"
+        "[train]\nsteps = 4\nglobal_batch = 4\nmicro_batch = 4\n[optimizer]\nschedule = \"constant\"\n"
+        "[checkpoint]\nevery = 1\nkeep = 0\n[parallel]\nthreads = 1\n");
+    train("run");
+  }
+  void train(const std::string& out, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> command = {"train", "job.toml", "--out", out};
+    command.insert(command.end(), more.begin(), more.end());
+    const ProgramResult result = run(command);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+  }
+  ProgramResult checkpoint(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "checkpoint");
+    return run(arguments);
+  }
+  std::filesystem::path folder(int step) const {
+    return scratch_ / "run" / "checkpoints" / ("step-00000" + std::to_string(step));
+  }
+};
+
+TEST_F(CheckpointCli, ADamagedTensorIsNamed) {
+  const std::filesystem::path file = folder(4) / "model.safetensors";
+  std::string bytes = testing::read_file(file);
+  bytes[bytes.size() - 5] = static_cast<char>(bytes[bytes.size() - 5] ^ 4);
+  testing::write_file(file, bytes);
+  const ProgramResult result = checkpoint({"verify", "run"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, AllOf(HasSubstr("model.safetensors was changed after it was written"),
+                                HasSubstr("; changed: 'norm.bias'\n"), HasSubstr("whole\n")));
+}
+
+TEST_F(CheckpointCli, DiffSaysWhatIsDifferent) {
+  const ProgramResult same = checkpoint({"diff", "run", folder(4).string()});
+  EXPECT_EQ(same.exit_code, 0) << same.err;
+  EXPECT_EQ(same.out, "the same: settings, tensors and values\n");
+  train("other", {"--set", "train.seed=2"});
+  const ProgramResult other = checkpoint({"diff", "run", "other"});
+  EXPECT_EQ(other.exit_code, 1);
+  EXPECT_THAT(other.out,
+              AllOf(HasSubstr("train.seed (1, now 2)\n"), Not(HasSubstr("step (")),
+                    HasSubstr("model.safetensors: norm.weight: "), HasSubstr(" of 16 values differ, by ")));
+  const ProgramResult earlier = checkpoint({"diff", folder(3).string(), folder(4).string()});
+  EXPECT_THAT(earlier.out,
+              AllOf(HasSubstr("step (3, now 4)\n"), HasSubstr("optimizer.safetensors: exp_avg.")));
+  train("wide", {"--set", "model.hidden=32"});
+  EXPECT_THAT(
+      checkpoint({"diff", "run", "wide"}).out,
+      AllOf(HasSubstr("model.hidden (16, now 32)\n"), HasSubstr("norm.weight: F32 [16], and F32 [32]\n")));
+  train("deep", {"--set", "model.layers=2"});
+  EXPECT_THAT(checkpoint({"diff", "run", "deep"}).out, HasSubstr(": only in deep/checkpoints/step-000004\n"));
+  EXPECT_EQ(checkpoint({"diff", "run", "nowhere"}).exit_code, 2);
+}
+
+TEST_F(CheckpointCli, PruneKeepsTheNewestAndWhatIsDamaged) {
+  std::filesystem::remove(folder(1) / "model.safetensors");
+  const ProgramResult result = checkpoint({"prune", "run", "--keep", "2"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("step-000002  removed\n"));
+  EXPECT_THAT(result.out, HasSubstr("step-000003  kept\n"));
+  EXPECT_THAT(result.err, HasSubstr("ignoring damaged checkpoint"));
+  std::set<std::string> left;
+  for (const auto& entry : std::filesystem::directory_iterator(folder(1).parent_path()))
+    left.insert(entry.path().filename().string());
+  EXPECT_EQ(left, (std::set<std::string>{"step-000001", "step-000003", "step-000004"}));
+  EXPECT_NE(checkpoint({"prune", "run", "--keep", "0"}).exit_code, 0);
+  EXPECT_NE(checkpoint({"prune", "run"}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,91 @@
+#include "parallel/foresee/layout_search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "models/gpt.h"
+#include "runtime/base/error.h"
+#include "tests/support/small_cluster.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
+
+class LayoutSearch : public ::testing::Test {
+ protected:
+  LayoutSearch() {
+    const GptConfig config{
+        .layers = 4, .hidden = 64, .heads = 4, .vocab = 128, .seq_len = 32, .tensor_chunks = 2};
+    job_.blocks = std::make_shared<const BlockList>(build_gpt(config));
+    job_.options.global_batch = 16;
+    job_.options.micro_batch = 2;
+    job_.sample = {.input = {32}, .target = {32}};
+    job_.num_ranks = 4;
+    cluster_.devices[0].peak_tflops = {{"fp32", 10}};
+  }
+  FoundLayouts search(std::int64_t limit, LayoutSearchOptions options = {}) {
+    return search_layouts(job_, cluster_, cluster_.devices[0], limit, options);
+  }
+
+  Cluster cluster_ = testing::small_cluster();
+  PlannedJob job_;
+};
+
+TEST_F(LayoutSearch, FindsWhatTimingAllOfThemFinds) {
+  const FoundLayouts all = search(kNoLimit, {.most = 1000});
+  const FoundLayouts best = search(kNoLimit, {.most = 5});
+  EXPECT_EQ(all.num_candidates, best.num_candidates);
+  EXPECT_EQ(all.num_timed + all.num_refused, all.num_candidates);
+  EXPECT_LE(best.num_timed, all.num_timed);
+  ASSERT_EQ(best.best.size(), 5u);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_DOUBLE_EQ(best.best[i].price.step_ms, all.best[i].price.step_ms) << i;
+  }
+  for (std::size_t i = 1; i < all.best.size(); ++i) {
+    EXPECT_GE(all.best[i].price.step_ms, all.best[i - 1].price.step_ms);
+  }
+}
+
+TEST_F(LayoutSearch, ALayoutHasTheTimeAndTheMemoryOfItsPlan) {
+  for (const FoundLayout& found : search(kNoLimit).best) {
+    const PlannedJob& job = found.job;
+    EXPECT_EQ(job.options.micro_batch, 2);
+    EXPECT_EQ(predict_largest_step(job.blocks, job.options, job.sample, job.num_ranks).memory.device_peak,
+              found.peak_bytes);
+    EXPECT_EQ(price_plan(job, engine_on_meta(job)->plan(), cluster_, cluster_.devices[0]).step_ms,
+              found.price.step_ms);
+  }
+}
+
+TEST_F(LayoutSearch, WhatDoesNotFitIsNotFound) {
+  const FoundLayouts all = search(kNoLimit, {.most = 1000});
+  std::int64_t least = kNoLimit;
+  for (const FoundLayout& found : all.best) least = std::min(least, found.peak_bytes);
+  const FoundLayouts few = search(least + least / 2, {.most = 1000});
+  ASSERT_FALSE(few.best.empty());
+  EXPECT_GT(few.num_too_large, 0);
+  for (const FoundLayout& found : few.best) EXPECT_LE(found.peak_bytes, least + least / 2);
+  const FoundLayouts none = search(least / 4);
+  EXPECT_TRUE(none.best.empty());
+  ASSERT_TRUE(none.closest);
+  EXPECT_GE(none.closest_bytes, least);
+}
+
+TEST_F(LayoutSearch, MicroBatchesVaryOnlyWhereTheyMay) {
+  bool varied = false;
+  for (const FoundLayout& found : search(kNoLimit, {.varies_micro_batch = true}).best) {
+    varied = varied || found.job.options.micro_batch != 2;
+  }
+  EXPECT_TRUE(varied);
+}
+
+TEST_F(LayoutSearch, AClusterWithoutALinkIsRefused) {
+  cluster_.devices[0].inside.clear();
+  EXPECT_THAT([&] { search(kNoLimit); }, ::testing::ThrowsMessage<Error>(::testing::HasSubstr("inside")));
+}
+
+}  // namespace
+}  // namespace trireme

@@ -1,0 +1,104 @@
+#include "parallel/foresee/plan_price.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "models/gpt.h"
+#include "parallel/cluster/exchange_time.h"
+#include "parallel/foresee/op_calls.h"
+#include "parallel/foresee/step_price.h"
+#include "runtime/base/error.h"
+#include "tests/support/small_cluster.h"
+
+namespace trireme {
+namespace {
+
+class PlanPriceTest : public ::testing::Test {
+ protected:
+  PlanPriceTest() {
+    const GptConfig config{.layers = 4, .hidden = 32, .heads = 4, .vocab = 128, .seq_len = 16};
+    job_.blocks = std::make_shared<const BlockList>(build_gpt(config));
+    job_.options.global_batch = 8;
+    job_.options.micro_batch = 2;
+    job_.sample = {.input = {16}, .target = {16}};
+    device().peak_tflops = {{"fp32", 10}};
+  }
+  ClusterDevice& device() { return cluster_.devices[0]; }
+  PlanPrice price() { return price_plan(job_, engine_on_meta(job_)->plan(), cluster_, device()); }
+
+  Cluster cluster_ = testing::small_cluster();
+  PlannedJob job_;
+};
+
+TEST_F(PlanPriceTest, OneRankTakesTheTimeOfItsCalls) {
+  double seconds = 0;
+  const OpTimes times(cluster_, device());
+  for (const OpCall& call : record_step(job_).calls) seconds += times.seconds(call.shape);
+  const PlanPrice one = price();
+  EXPECT_NEAR(one.step_ms, 1e3 * seconds, 1e-9 * 1e3 * seconds);
+  EXPECT_EQ(one.exposed_ms, 0);
+  EXPECT_NEAR(one.bubble_share, 0, 1e-12);
+  EXPECT_NEAR(one.mfu, 3 * one.forward_operations * 8 / (seconds * 10e12), 1e-12);
+}
+
+// Of many micro-batches a few are recorded; the mean of the others is theirs.
+TEST_F(PlanPriceTest, ManyMicroBatchesAreAsManyTimesAsLong) {
+  job_.options.global_batch = 32;  // 16 micro-batches, 8 recorded
+  const double sixteen = price().step_ms;
+  job_.options.global_batch = 64;
+  const double thirty_two = price().step_ms;
+  double seconds = 0;
+  const OpTimes times(cluster_, device());
+  for (const OpCall& call : record_step(job_).calls) seconds += times.seconds(call.shape);
+  EXPECT_NEAR(thirty_two, 1e3 * seconds, 0.02 * 1e3 * seconds);
+  EXPECT_LT(thirty_two, 2 * sixteen);
+}
+
+TEST_F(PlanPriceTest, ExchangesAreHiddenWhereTheyMayOverlap) {
+  job_.num_ranks = 2;
+  cluster_.links[0].gb_s = 0.1;
+  cluster_.host.overlap = 1;
+  const PlanPrice hidden = price();
+  cluster_.host.overlap = 0;
+  const PlanPrice exposed = price();
+  EXPECT_GT(hidden.exposed_ms, 0);
+  EXPECT_GE(exposed.step_ms, hidden.step_ms);
+  EXPECT_NEAR(exposed.compute_ms, hidden.compute_ms, 1e-9);
+  const auto sent =
+      static_cast<double>(predict_step(job_.blocks, job_.options, job_.sample, job_.num_ranks, 0).sent_bytes);
+  const double wire_ms = sent / 0.1e9 * 1e3;
+  EXPECT_GT(exposed.exposed_ms, wire_ms);
+  EXPECT_LT(exposed.exposed_ms, wire_ms + 0.5);  // latencies of 10 us
+}
+
+TEST_F(PlanPriceTest, APipelineHasItsBubble) {
+  job_.num_ranks = 2;
+  const double data = price().bubble_share;
+  job_.options.pipeline = {.stages = 2, .cut = {3}};
+  const PlanPrice pipeline = price();
+  EXPECT_GT(pipeline.bubble_share, data + 0.05);
+  EXPECT_LT(pipeline.bubble_share, 0.6);
+  EXPECT_GT(pipeline.step_ms, pipeline.compute_ms);
+  EXPECT_GT(pipeline.exposed_ms, 0);
+}
+
+TEST_F(PlanPriceTest, RecomputeTakesLongerAndZeroSendsMore) {
+  const double plain = price().step_ms;
+  job_.options.recompute_every = 1;
+  EXPECT_GT(price().step_ms, 1.1 * plain);
+  job_.options.recompute_every = 0;
+  job_.num_ranks = 2;
+  cluster_.host.overlap = 0;
+  const double zero0 = price().exposed_ms;
+  job_.options.zero = ZeroStage::kParameters;
+  EXPECT_GT(price().exposed_ms, 1.5 * zero0);
+}
+
+TEST_F(PlanPriceTest, AMissingLinkIsNamed) {
+  job_.num_ranks = 2;
+  device().inside.clear();
+  EXPECT_THAT([&] { price(); }, ::testing::ThrowsMessage<Error>(::testing::HasSubstr("inside = \"LINK\"")));
+}
+
+}  // namespace
+}  // namespace trireme

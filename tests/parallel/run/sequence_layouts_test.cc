@@ -1,0 +1,342 @@
+// Sequence parallelism: the same bits with and without, on every layout and in every precision, in predicted
+// memory and traffic.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <mutex>
+
+#include "models/bert.h"
+#include "models/gpt.h"
+#include "models/llama.h"
+#include "models/vit.h"
+#include "parallel/comm/local.h"
+#include "parallel/foresee/predict.h"
+#include "parallel/run/checkpoint_state.h"
+#include "tests/support/sanitized.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tiny_gpt.h"
+
+namespace trireme {
+namespace {
+
+constexpr std::int64_t kGlobalBatch = 12, kSteps = 2, kSeqLen = 8, kVocab = 40;
+constexpr int kChunks = 8, kMaxRanks = 8;
+
+struct Layout {
+  int tensor = 1, data = 1, zero = 0, recompute = 0;
+  PipelineOptions pipeline;
+  Recompute inside = Recompute::kNone;
+  bool sequence = false;
+  std::int64_t micro_batch = 3;  // three samples: shards of 2, 4 or 8 ranks begin inside of them
+
+  int ranks() const { return tensor * data * pipeline.stages; }
+  std::string to_string() const {
+    return fmt::format(
+        "{} tensor ranks{} x {} data ranks x {} stages of {} chunk(s), {}, zero {}, recompute {}, {}, "
+        "micro-batches of {}",
+        tensor, sequence ? " that share the sequence" : "", data, pipeline.stages, pipeline.chunks,
+        name(pipeline.schedule), zero, recompute, name(inside), micro_batch);
+  }
+};
+
+GptConfig gpt(bool tied) {
+  return {.layers = 4,
+          .hidden = 32,
+          .heads = 8,
+          .vocab = kVocab,
+          .seq_len = kSeqLen,
+          .dropout = 0.1f,
+          .tied = tied,
+          .tensor_chunks = kChunks};
+}
+
+LlamaConfig llama(bool tied) {
+  return {.layers = 4,
+          .hidden = 32,
+          .heads = 16,
+          .kv_heads = 8,
+          .ffn = 40,
+          .vocab = kVocab,
+          .seq_len = kSeqLen,
+          .rope_theta = 100.0,
+          .tied = tied,
+          .tensor_chunks = kChunks};
+}
+
+EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
+  EngineOptions options{.global_batch = kGlobalBatch,
+                        .micro_batch = layout.micro_batch,
+                        .seed = 5,
+                        .optimizer = {.weight_decay = 0.1f},
+                        .grad_clip = 0.5f,
+                        .zero = static_cast<ZeroStage>(layout.zero),
+                        .recompute_every = layout.recompute,
+                        .recompute = layout.inside,
+                        .pipeline = layout.pipeline,
+                        .tensor = layout.tensor,
+                        .sequence = layout.sequence,
+                        .sample = SampleSpec{.input = {kSeqLen}, .target = {kSeqLen}},
+                        .precision = Precision(mode)};
+  if (mode == PrecisionMode::kFp16) options.loss_scale = {.kind = LossScaleConfig::Kind::kDynamic};
+  return options;
+}
+
+std::vector<PipelineOptions> pipelines() {
+  return {{.stages = 1},
+          {.stages = 2, .schedule = PipelineSchedule::kGpipe},
+          {.stages = 2, .schedule = PipelineSchedule::kOneForwardOneBackward},
+          {.stages = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2},
+          {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1},
+          {.stages = 4, .schedule = PipelineSchedule::kZeroBubbleH1}};
+}
+
+// Tensor ranks that share the sequence x data ranks x stages and their schedules x ZeRO x recompute.
+std::vector<Layout> all_layouts() {
+  std::vector<Layout> all;
+  for (const PipelineOptions& pipeline : pipelines()) {
+    for (const int tensor : {2, 4, 8}) {
+      for (const int data : {1, 2, 4}) {
+        for (const int zero : {0, 1, 2, 3}) {
+          for (const int recompute : {0, 2}) {
+            Layout layout{tensor, data, zero, recompute, pipeline};
+            layout.sequence = true;
+            if ((all.size() + all.size() / 3) % 2 == 1) layout.inside = Recompute::kSelective;
+            if (layout.ranks() <= kMaxRanks && (data > 1 || zero == 0 || zero == 3)) all.push_back(layout);
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
+struct Outcome {
+  std::uint64_t hash = 0;
+  float loss = 0, eval_loss = 0;
+  bool operator==(const Outcome&) const = default;
+};
+
+void train(Engine& engine, std::int64_t to_step, const std::function<void(const StepResult&)>& look = {}) {
+  while (engine.steps_done() < to_step) {
+    const std::int64_t first = engine.steps_done() * kGlobalBatch;
+    const StepResult result =
+        engine.step(testing::token_source(kVocab, kSeqLen, first), kGlobalBatch * kSeqLen, 1e-2);
+    if (look) look(result);
+  }
+}
+
+using Build = std::function<BlockList(bool tied)>;
+
+// Of the job's ranks, each of which needs the memory and sends the bytes that were predicted for it.
+Outcome run(const Build& build, PrecisionMode mode, bool tied, const Layout& layout) {
+  const auto blocks = std::make_shared<const BlockList>(build(tied));
+  const EngineOptions options = options_for(mode, layout);
+  Outcome outcome;
+  std::mutex mutex;
+  run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
+    Engine engine(blocks, comm, options);
+    const StepPrediction predicted =
+        predict_step(blocks, options, *options.sample, layout.ranks(), comm->rank());
+    Outcome mine;
+    train(engine, kSteps, [&](StepResult result) {
+      result.memory.peak[MemoryCategory::kWorkspace] = 0;
+      mine.loss = result.loss;
+      const std::lock_guard lock(mutex);
+      EXPECT_EQ(result.memory.peak.bytes, predicted.memory.peak.bytes) << layout.to_string();
+      EXPECT_EQ(result.memory.peak_total, predicted.memory.peak_total) << layout.to_string();
+      EXPECT_EQ(result.sent_bytes, predicted.sent_bytes) << layout.to_string();
+    });
+    mine.hash = engine.state_hash();
+    mine.eval_loss = engine.evaluate(testing::token_source(kVocab, kSeqLen, 777), 5, 5 * kSeqLen);
+    const std::lock_guard lock(mutex);
+    if (comm->rank() == 0) outcome = mine;
+  });
+  return outcome;
+}
+
+const Build kGpt = [](bool tied) { return build_gpt(gpt(tied)); };
+const Build kLlama = [](bool tied) { return build_llama(llama(tied)); };
+
+TEST(SequenceLayouts, EveryLayoutGivesTheSameState) {
+  const Outcome expected = run(kGpt, PrecisionMode::kFp32, true, {});
+  EXPECT_TRUE(std::isfinite(expected.eval_loss));
+  EXPECT_TRUE(run(kGpt, PrecisionMode::kFp32, true, {.tensor = 4}) == expected);
+  const std::vector<Layout> layouts = all_layouts();
+  EXPECT_GE(layouts.size(), 70u);
+  constexpr std::size_t kStride = testing::kSanitized ? 5 : 1;
+  for (std::size_t i = 0; i < layouts.size(); i += kStride) {
+    EXPECT_TRUE(run(kGpt, PrecisionMode::kFp32, true, layouts[i]) == expected) << layouts[i].to_string();
+  }
+}
+
+// One sample of eight tokens: a row a rank, and groups of one row.
+TEST(SequenceLayouts, OfOneSampleToo) {
+  const Outcome expected = run(kGpt, PrecisionMode::kFp32, true, {.micro_batch = 1});
+  for (const int tensor : {2, 4, 8}) {
+    const Layout layout{.tensor = tensor, .sequence = true, .micro_batch = 1};
+    EXPECT_TRUE(run(kGpt, PrecisionMode::kFp32, true, layout) == expected) << layout.to_string();
+  }
+}
+
+class SequenceLayouts : public ::testing::TestWithParam<std::tuple<PrecisionMode, bool>> {
+ protected:
+  static void check(const Build& build);
+};
+
+const Layout kSome[] = {{.tensor = 4},
+                        {.tensor = 8, .sequence = true},
+                        {.tensor = 2, .data = 4, .zero = 2, .sequence = true},
+                        {.tensor = 4, .data = 2, .zero = 3, .recompute = 2, .sequence = true},
+                        {.tensor = 2, .data = 2, .zero = 1, .pipeline = {.stages = 2}, .sequence = true},
+                        {.tensor = 2, .inside = Recompute::kSelective, .sequence = true},
+                        {.tensor = 4,
+                         .pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1},
+                         .inside = Recompute::kSelective,
+                         .sequence = true}};
+
+void SequenceLayouts::check(const Build& build) {
+  const auto [mode, tied] = GetParam();
+  const Outcome expected = run(build, mode, tied, {});
+  EXPECT_TRUE(std::isfinite(expected.eval_loss));
+  for (const Layout& layout : kSome)
+    EXPECT_TRUE(run(build, mode, tied, layout) == expected) << layout.to_string();
+}
+
+TEST_P(SequenceLayouts, GiveTheSameStateInEveryPrecision) {
+  check(kGpt);
+}
+
+TEST_P(SequenceLayouts, OfLlamasToo) {
+  check(kLlama);
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, SequenceLayouts,
+                         ::testing::Combine(::testing::Values(PrecisionMode::kFp32, PrecisionMode::kTf32,
+                                                              PrecisionMode::kFp16, PrecisionMode::kBf16),
+                                            ::testing::Bool()),
+                         [](const auto& info) {
+                           return fmt::format("{}_{}", name(std::get<0>(info.param)),
+                                              std::get<1>(info.param) ? "tied" : "untied");
+                         });
+
+// Whose embedding and head every tensor rank has whole.
+TEST(SequenceLayouts, OfBertsToo) {
+  const auto bert = [](std::int64_t classes) -> Build {
+    return [classes](bool) {
+      return build_bert({.layers = 4,
+                         .hidden = 32,
+                         .heads = 8,
+                         .vocab = kVocab,
+                         .seq_len = kSeqLen,
+                         .dropout = 0.1f,
+                         .classes = classes,
+                         .tensor_chunks = kChunks});
+    };
+  };
+  for (const PrecisionMode mode : {PrecisionMode::kFp32, PrecisionMode::kBf16}) {
+    for (const std::int64_t classes : {std::int64_t{0}, kVocab}) {
+      const Outcome expected = run(bert(classes), mode, true, {});
+      EXPECT_TRUE(std::isfinite(expected.eval_loss));
+      for (const Layout& layout : kSome)
+        EXPECT_TRUE(run(bert(classes), mode, true, layout) == expected) << layout.to_string();
+    }
+  }
+}
+
+// Logits take a second forward of the head, whose rows are gathered for it.
+TEST(SequenceLayouts, LogitsCanBeObserved) {
+  const auto logits_of = [](const Layout& layout) {
+    std::vector<float> seen;
+    run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
+      GptConfig config = gpt(true);
+      config.vocab = kVocab + 1;
+      Engine engine(build_gpt(config), comm, options_for(PrecisionMode::kFp32, layout));
+      engine.evaluate(testing::token_source(kVocab, kSeqLen, 777), 5, 5 * kSeqLen,
+                      [&](const Tensor& logits, const Tensor&) {
+                        const std::vector<float> mine = engine.context().to_host(logits);
+                        if (comm->rank() == 0) seen.insert(seen.end(), mine.begin(), mine.end());
+                      });
+    });
+    return seen;
+  };
+  const std::vector<float> expected = logits_of({});
+  EXPECT_EQ(expected.size(), 5u * kSeqLen * (kVocab + 1));
+  EXPECT_EQ(logits_of({.tensor = 4, .sequence = true}), expected);
+}
+
+TEST(SequenceLayouts, WhatCannotBeSharedIsRefused) {
+  const auto refusal = [](const GptConfig& config, const Layout& layout) {
+    std::string message;
+    run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
+      try {
+        Engine engine(build_gpt(config), comm, options_for(PrecisionMode::kFp32, layout));
+        engine.step(testing::token_source(kVocab, config.seq_len, 0), kGlobalBatch * config.seq_len, 1e-2);
+      } catch (const Error& error) {
+        if (comm->rank() == 0) message = error.what();
+      }
+    });
+    return message;
+  };
+  GptConfig short_one = gpt(true), whole = gpt(true);
+  short_one.seq_len = kSeqLen - 2;
+  whole.tensor_chunks = 1;
+  EXPECT_NE(refusal(gpt(true), {.sequence = true}).find("EngineOptions::sequence wants"), std::string::npos);
+  EXPECT_NE(refusal(short_one, {.tensor = 4, .sequence = true})
+                .find("4 tensor ranks cannot share a sequence of 6 tokens equally"),
+            std::string::npos);
+  EXPECT_NE(refusal(whole, {.tensor = 2, .sequence = true}).find("the model has one tensor chunk"),
+            std::string::npos);
+  run_local_ranks(2, [](const std::shared_ptr<Communicator>& comm) {  // with a class token
+    const VitConfig vit{
+        .layers = 1, .hidden = 16, .heads = 2, .ffn = 32, .patch = 4, .image_size = 16, .tensor_chunks = 2};
+    try {
+      const Engine engine(build_vit(vit), comm, {.tensor = 2, .sequence = true});
+      ADD_FAILURE() << "not refused";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("block 'embedding' has no rows of a sequence"),
+                std::string::npos)
+          << error.what();
+    }
+  });
+}
+
+// Of a vocabulary that the chunks do not divide every rank has embedding and head whole: shards begin behind
+// the one, and are gathered before the other.
+TEST(SequenceLayouts, WithWholeEmbeddingAndHead) {
+  const Build odd = [](bool tied) {
+    GptConfig config = gpt(tied);
+    config.vocab = kVocab + 1;
+    return build_gpt(config);
+  };
+  for (const PrecisionMode mode : {PrecisionMode::kFp32, PrecisionMode::kBf16}) {
+    const Outcome expected = run(odd, mode, true, {});
+    for (const Layout& layout : kSome)
+      EXPECT_TRUE(run(odd, mode, true, layout) == expected) << layout.to_string();
+  }
+}
+
+// Stopped after a step on one layout, and gone on with on another, with and without sequence shards.
+TEST(SequenceLayouts, CheckpointsResumeOnAnyOther) {
+  const Outcome expected = run(kGpt, PrecisionMode::kBf16, true, {});
+  for (const Layout& from : kSome) {
+    const testing::TemporaryFolder folder;
+    run_local_ranks(from.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
+      Engine engine(build_gpt(gpt(true)), comm, options_for(PrecisionMode::kBf16, from));
+      train(engine, kSteps - 1);
+      save_state(engine, folder.path());
+    });
+    for (const Layout& to : {Layout{}, kSome[0], kSome[2], kSome[6]}) {
+      run_local_ranks(to.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
+        Engine engine(build_gpt(gpt(true)), comm, options_for(PrecisionMode::kBf16, to));
+        load_state(engine, folder.path(), StateParts::kAll);
+        engine.set_steps_done(kSteps - 1);
+        train(engine, kSteps);
+        EXPECT_EQ(engine.state_hash(), expected.hash) << from.to_string() << " -> " << to.to_string();
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trireme
