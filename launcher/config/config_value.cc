@@ -200,10 +200,9 @@ void check_value(const ConfigKey& key, const ConfigValue& value, const std::stri
                 to_toml(key.get(JobConfig())));
   }
   if (!key.rule.words.empty()) {
-    const auto& word = std::get<std::string>(value);
-    throw Error(ErrorCode::kInvalidInput, "{}: {} = {} is out of range; did you mean \"{}\"? Allowed: {}",
-                where, key.full_name(), shortened(to_toml(value)), nearest_name(word, key.rule.words),
-                key.rule.text);
+    throw Error(ErrorCode::kInvalidInput, "{}: {} = {} is out of range; allowed: {}; did you mean \"{}\"?",
+                where, key.full_name(), shortened(to_toml(value)), key.rule.text,
+                nearest_name(std::get<std::string>(value), key.rule.words));
   }
   throw Error(ErrorCode::kInvalidInput, "{}: {} = {} is out of range{}; allowed: {}", where, key.full_name(),
               shortened(to_toml(value)), is_allowed(value) ? " in fp32, where it is " + to_toml(rounded) : "",

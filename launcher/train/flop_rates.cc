@@ -52,25 +52,16 @@ double product_rate(const Context& ctx, const Precision& precision) {
 }  // namespace
 
 double step_operations(const PlannedJob& job) {
-  PlannedJob sample = job;
-  sample.num_ranks = 1;
-  EngineOptions& options = sample.options;
-  const auto global_batch = static_cast<double>(options.global_batch);
-  options.global_batch = options.micro_batch = 1;
-  options.zero = ZeroStage::kNone;
-  options.offload = Offload::kNone;
-  options.accumulate_unsharded = options.keep_gathered = options.cuda_graph = false;
-  options.recompute_every = 0;
-  options.recompute = Recompute::kNone;
-  options.pipeline = {};
-  options.tensor = 1;
-  options.exchange = Exchange::kAuto;
-  options.hosts = {};
-  options.data_cache_bytes = 0;
-  options.memory_limit.reset();
+  // Nothing of the layout, but what decides the arithmetic.
+  const EngineOptions plain{.optimizer = job.options.optimizer,
+                            .rules = job.options.rules,
+                            .precision = job.options.precision,
+                            .loss_scale = job.options.loss_scale};
   double operations = 0;
-  for (const OpCall& call : record_step(sample).calls) operations += call.cost.operations;
-  return operations * global_batch;
+  for (const OpCall& call : record_step({job.blocks, plain, job.sample, 1}).calls) {
+    operations += call.cost.operations;
+  }
+  return operations * static_cast<double>(job.options.global_batch);
 }
 
 double measure_product_rate(Device device, int threads, const Precision& precision) {

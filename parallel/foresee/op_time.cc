@@ -20,6 +20,7 @@ const char* peak_name(Arithmetic arithmetic, DType dtype) {
       return dtype == DType::kFloat16 ? "fp16" : "bf16";
     case Arithmetic::kNone:
     case Arithmetic::kFp32:
+    case Arithmetic::kThreeTf32:
       break;
   }
   return "fp32";
@@ -40,6 +41,10 @@ std::string kernel_of(const OpShape& shape) {
 }
 
 double OpTimes::peak(Arithmetic arithmetic, DType dtype) const {
+  // A device without units for tf32 makes these products in fp32.
+  if (arithmetic == Arithmetic::kThreeTf32 && device_.peak_tflops.contains("tf32")) {
+    return std::max(peak(Arithmetic::kFp32, dtype), peak(Arithmetic::kTf32, dtype) / 3);
+  }
   const char* wanted = peak_name(arithmetic, dtype);
   const auto found = device_.peak_tflops.find(wanted);
   TRIREME_CHECK(found != device_.peak_tflops.end(),

@@ -107,7 +107,7 @@ TEST(Config, RangesAreChecked) {
   EXPECT_THAT(parse_error("[optimizer]\nbetas = [0.9, 1.0]\n"), HasSubstr("optimizer.betas = [0.9, 1.0]"));
   EXPECT_THAT(parse_error("[optimizer]\nname = \"adam\"\n"),
               AllOf(HasSubstr("did you mean \"adamw\"?"),
-                    HasSubstr("Allowed: \"adamw\", \"sgd\", \"lion\", \"muon\"")));
+                    HasSubstr("allowed: \"adamw\", \"sgd\", \"lion\", \"muon\"")));
   EXPECT_THAT(parse_error("[optimizer]\nname = \"loin\"\n"), HasSubstr("did you mean \"lion\"?"));
   EXPECT_THAT(parse_error("[train]\nema = 1.0\n"), HasSubstr("allowed: at least 0 and below 1"));
   EXPECT_THAT(parse_error("[train]\nema = -0.5\n"), HasSubstr("train.ema = -0.5 is out of range"));

@@ -37,6 +37,7 @@ TEST(StepOperations, DoNotDependOnTheLayout) {
                                  .sample = SampleSpec{.input = {kSeq}, .target = {kSeq}}},
                                 6)),
             plain);
+  EXPECT_EQ(step_operations(job({.micro_batch = 1, .tensor = 2, .sequence = true}, 2)), plain);
 }
 
 TEST(ProductRate, IsMeasuredInEveryPrecision) {
