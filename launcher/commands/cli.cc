@@ -18,6 +18,7 @@
 
 #include "launcher/build_info.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/page_commands.h"
 #include "launcher/config/nearest_name.h"
 #include "launcher/host/bus_error.h"
 #include "launcher/host/env.h"
@@ -70,6 +71,9 @@ int parse_and_run(int argc, const char* const* argv, const LaunchEnvironment& la
   add_calibrate_command(app, chosen);
   add_predict_command(app, chosen);
   add_run_command(app, chosen);
+  add_report_command(app, chosen);
+  add_watch_command(app, chosen);
+  add_top_command(app, chosen);
   add_eval_command(app, chosen);
   add_export_command(app, chosen);
   add_checkpoint_command(app, chosen);

@@ -1,0 +1,47 @@
+// trireme report RUN... --out FILE.html
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "launcher/commands/page_commands.h"
+#include "launcher/page/page_html.h"
+#include "launcher/page/run_files.h"
+#include "runtime/base/atomic_file.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> runs;
+  std::string out;
+};
+
+ExitCode write_report(const Arguments& arguments) {
+  TRIREME_CHECK(arguments.out.ends_with(".html"), "--out {}: a report is an HTML file; name it FILE.html",
+                arguments.out);
+  const auto runs = find_runs(arguments.runs);
+  write_text_file(arguments.out, report_page(report_data(runs)));
+  fmt::print("{}: {} run(s); open it in a browser, it needs no network\n", arguments.out, runs.size());
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+void add_report_command(CLI::App& app, Command& chosen) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand(
+      "report", "Write curves, events and configuration of runs into one HTML file, to send or to keep");
+  command->add_option("RUN", arguments->runs, "Output folders of runs, or folders of such folders")
+      ->required();
+  command->add_option("--out", arguments->out, "The file, FILE.html")->required();
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](const LaunchEnvironment&) { return write_report(*arguments); };
+  });
+}
+
+}  // namespace trireme

@@ -1,0 +1,64 @@
+// trireme watch RUN|DIR... [--listen 127.0.0.1:8080]
+#include <fmt/core.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/commands/page_commands.h"
+#include "launcher/observe/http_server.h"
+#include "launcher/page/run_files.h"
+#include "launcher/page/watch.h"
+
+namespace trireme {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> runs;
+  std::string listen = "127.0.0.1:8080";
+};
+
+ExitCode watch_runs(const Arguments& arguments) {
+  // Before the server's thread is made, which must not take them.
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGINT, SIGTERM}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);  // a client that leaves is no failure
+  const auto folders = find_runs(arguments.runs);
+  Watch watch(folders);
+  const HttpServer server({.address = arguments.listen,
+                           .answer = [&](const HttpRequest& request) { return watch.answer(request); },
+                           .tick = [&] { watch.look(); }});
+  if (!server.is_loopback())
+    spdlog::warn(
+        "{} is open to other machines: whoever reaches it reads these runs' metrics and configuration",
+        arguments.listen);
+  fmt::print("{} run(s) at {} until Ctrl-C\n", folders.size(), server.url());
+  std::fflush(stdout);
+  int signal = 0;
+  sigwait(&signals, &signal);
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+void add_watch_command(CLI::App& app, Command& chosen) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = app.add_subcommand("watch", "Serve a live page of one run, or of several compared");
+  command->add_option("RUN", arguments->runs, "Output folders of runs, or folders of such folders")
+      ->required();
+  command
+      ->add_option("--listen", arguments->listen,
+                   "Address and port; other machines reach it only where the address says so")
+      ->capture_default_str();
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](const LaunchEnvironment&) { return watch_runs(*arguments); };
+  });
+}
+
+}  // namespace trireme

@@ -1,0 +1,76 @@
+#include "launcher/page/run_json.h"
+
+#include <cmath>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+#include "launcher/page/run_files.h"
+#include "launcher/page/run_state.h"
+
+namespace trireme {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json points_json(const std::vector<Curve::Point>& points) {
+  Json x = Json::array(), y = Json::array();
+  for (const Curve::Point& point : points) {
+    x.push_back(point.step);
+    y.push_back(point.value);
+  }
+  return {{"x", std::move(x)}, {"y", std::move(y)}};
+}
+
+/// Drawn on each other: parts of a step.
+bool is_stacked(const std::string& name) {
+  return name.starts_with("phase_s.") || name == "step_ms" || name == "data_wait_ms" ||
+         name == "comm_wait_ms";
+}
+
+std::string base64(const std::string& bytes) {
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t k = 0; k < 3; ++k)
+      group = group << 8 | (i + k < bytes.size() ? static_cast<std::uint8_t>(bytes[i + k]) : 0U);
+    for (std::size_t k = 0; k < 4; ++k)
+      text += i + k <= bytes.size() ? kDigits[group >> (6 * (3 - k)) & 63U] : '=';
+  }
+  return text;
+}
+
+}  // namespace
+
+Json run_json(const RunReader& reader, const std::string& name) {
+  Json series = Json::object(), stacks = Json::object();
+  for (const RunCurves::Named& named : reader.curves().curves) {
+    series[named.name] = points_json(named.curve.extremes());
+    if (is_stacked(named.name)) stacks[named.name] = points_json(named.curve.means());
+  }
+  Json run = {{"name", name},
+              {"folder", reader.folder().string()},
+              {"state", run_state(reader)},
+              {"config", run_config(reader.folder())},
+              {"series", std::move(series)},
+              {"stacks", std::move(stacks)}};
+  // As an image, in which no script runs.
+  constexpr std::size_t kMaxPictureBytes = 2 << 20;
+  const std::string picture = text_within(reader.folder(), "trace.svg", kMaxPictureBytes);
+  if (!picture.empty()) run["timeline"] = "data:image/svg+xml;base64," + base64(picture);
+  return run;
+}
+
+Json row_json(const MetricsLine& line) {
+  Json row = {{"step", line.step}};
+  for (const auto& [name, value] : line.values)
+    row[name] = std::isfinite(value) ? Json(value) : Json(nullptr);
+  return row;
+}
+
+std::string dump_json(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace trireme

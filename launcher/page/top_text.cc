@@ -1,0 +1,92 @@
+#include "launcher/page/top_text.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+namespace trireme {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// What a terminal would take as a command is shown as a question mark.
+std::string printable(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return text;
+}
+
+/// " label value unit" where the run says it.
+void add_figure(std::string& text, const Json& last, const char* field, const char* label, const char* unit) {
+  if (!last.contains(field) || !last[field].is_number()) return;
+  text += fmt::format("  {} {:.5g}{}", label, last[field].get<double>(), unit);
+}
+
+std::string rank_table(const Json& ranks) {
+  constexpr std::size_t kMaxRows = 32;
+  std::vector<Json> rows(ranks.begin(), ranks.end());
+  std::string text =
+      fmt::format("{:>6} {:>10} {:>10} {:>16}\n", "rank", "step ms", "mean ms", "over the median");
+  if (rows.size() > kMaxRows) {
+    std::stable_sort(rows.begin(), rows.end(), [](const Json& a, const Json& b) {
+      return a["mean_ms"].get<double>() > b["mean_ms"].get<double>();
+    });
+    rows.resize(kMaxRows);
+  }
+  for (const Json& row : rows) {
+    text += fmt::format("{:>6} {:>10.2f} {:>10.2f} {:>13.2f} ms{}\n", row["rank"].get<int>(),
+                        row["step_ms"].get<double>(), row["mean_ms"].get<double>(),
+                        row["excess_ms"].get<double>(), row["slowest"].get<bool>() ? "  slowest" : "");
+  }
+  if (ranks.size() > rows.size())
+    text += fmt::format("  the {} slowest of {} ranks\n", rows.size(), ranks.size());
+  return text;
+}
+
+std::string phase_line(const Json& last) {
+  constexpr std::string_view kPrefix = "phase_s.";
+  constexpr double kMsPerSecond = 1e3;
+  std::string text;
+  for (const auto& [field, value] : last.items()) {
+    if (field.starts_with(kPrefix) && value.is_number())
+      text += fmt::format("  {} {:.2f}", field.substr(kPrefix.size()), kMsPerSecond * value.get<double>());
+  }
+  return text.empty() ? text : "phases, ms:" + text + "\n";
+}
+
+}  // namespace
+
+std::string top_text(const std::string& name, const Json& state, std::int64_t now_s) {
+  const Json& last = state.at("last");
+  const std::int64_t step = state.at("step");
+  std::string text = fmt::format("{}  {}  step {}", printable(name), printable(state.at("status")), step);
+  if (state.contains("steps")) text += fmt::format("/{}", state["steps"].get<std::int64_t>());
+  if (step > 0)
+    text += fmt::format("  last line {} s ago",
+                        std::max<std::int64_t>(0, now_s - state.at("written").get<std::int64_t>()));
+  text += "\n";
+  std::string figures;
+  add_figure(figures, last, "loss", "loss", "");
+  add_figure(figures, last, "eval_loss", "evaluation", "");
+  add_figure(figures, last, "lr", "lr", "");
+  add_figure(figures, last, "step_ms", "step", " ms");
+  add_figure(figures, last, "tokens_per_s", "tokens/s", "");
+  add_figure(figures, last, "samples_per_s", "samples/s", "");
+  add_figure(figures, last, "mfu", "MFU", "");
+  add_figure(figures, last, "data_wait_ms", "data wait", " ms");
+  add_figure(figures, last, "comm_wait_ms", "exposed communication", " ms");
+  if (!figures.empty()) text += figures.substr(2) + "\n";
+  text += phase_line(last);
+  if (!state.at("ranks").empty()) text += rank_table(state["ranks"]);
+  const Json& events = state.at("events");
+  constexpr std::size_t kMaxEvents = 5;
+  for (std::size_t i = events.size() - std::min(events.size(), kMaxEvents); i < events.size(); ++i)
+    text += fmt::format("  {}: {}\n", events[i]["kind"].get<std::string>(),
+                        printable(events[i]["text"].get<std::string>()));
+  return text;
+}
+
+}  // namespace trireme

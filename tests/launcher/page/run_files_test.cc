@@ -1,0 +1,61 @@
+#include "launcher/page/run_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "runtime/base/error.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+
+TEST(RunFiles, PathsOutOfTheFolderAreRefused) {
+  const testing::TemporaryFolder folder;
+  fs::create_directory(folder / "run");
+  fs::create_directory(folder / "run-other");
+  std::ofstream(folder / "run/config.toml") << "a";
+  std::ofstream(folder / "secret") << "b";
+  std::ofstream(folder / "run-other/secret") << "c";
+  fs::create_symlink(folder / "secret", folder / "run/link");
+  fs::create_symlink(folder / "run/config.toml", folder / "run/inner");
+  const fs::path run = folder / "run";
+  EXPECT_TRUE(file_within(run, "config.toml"));
+  EXPECT_TRUE(file_within(run, "inner"));
+  EXPECT_FALSE(file_within(run, "../secret"));
+  EXPECT_FALSE(file_within(run, "../run-other/secret"));
+  EXPECT_FALSE(file_within(run, (folder / "secret").string()));
+  EXPECT_FALSE(file_within(run, "link"));
+  EXPECT_FALSE(file_within(run, "."));
+  EXPECT_FALSE(file_within(run, "none"));
+  EXPECT_EQ(text_within(run, "config.toml", 10), "a");
+  EXPECT_EQ(text_within(run, "config.toml", 0), "");
+}
+
+TEST(RunFiles, AFolderOfRunsIsItsRuns) {
+  const testing::TemporaryFolder folder, elsewhere;
+  for (const char* name : {"b", "a", "empty"}) fs::create_directory(folder / name);
+  std::ofstream(folder / "a/metrics.jsonl") << "";
+  std::ofstream(folder / "b/config.toml") << "";
+  std::ofstream(elsewhere / "metrics.jsonl") << "";
+  fs::create_directory_symlink(elsewhere.path(), folder / "c");
+  EXPECT_THAT(find_runs({folder.path().string()}), ElementsAre(folder / "a", folder / "b"));
+  EXPECT_THAT(find_runs({(folder / "b").string()}), ElementsAre(folder / "b"));
+  EXPECT_THROW(find_runs({(folder / "empty").string()}), Error);
+  EXPECT_THROW(find_runs({(folder / "none").string()}), Error);
+  EXPECT_THROW(find_run(folder.path().string()), Error);
+}
+
+TEST(RunFiles, NamesTellRunsApart) {
+  const testing::TemporaryFolder folder;
+  for (const char* name : {"x/out", "y/out", "z"}) fs::create_directories(folder / name);
+  const auto names = display_names({folder / "x/out", folder / "y/out", folder / "z"});
+  EXPECT_THAT(names, ElementsAre((folder / "x/out").string(), (folder / "y/out").string(), "z"));
+}
+
+}  // namespace
+}  // namespace trireme

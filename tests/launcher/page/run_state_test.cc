@@ -1,0 +1,78 @@
+#include "launcher/page/run_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::HasSubstr;
+
+class RunStateTest : public ::testing::Test {
+ protected:
+  void write(const char* name, const std::string& text) {
+    std::ofstream(folder_ / name, std::ios::app) << text;
+  }
+  nlohmann::ordered_json state() {
+    RunReader reader(folder_.path());
+    reader.poll();
+    return run_state(reader);
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(RunStateTest, ARunThatHasNotBegunWaits) {
+  write("config.toml", "[train]\nsteps = 30\n");
+  EXPECT_EQ(state()["status"], "waiting");
+  EXPECT_EQ(state()["steps"], 30);
+}
+
+TEST_F(RunStateTest, TheSlowestRankIsMarked) {
+  write("metrics.jsonl", "{\"step\":1,\"loss\":1,\"rank_step_ms\":[10,30,11]}\n");
+  const auto ranks = state()["ranks"];
+  ASSERT_EQ(ranks.size(), 3U);
+  EXPECT_FALSE(ranks[0]["slowest"]);
+  EXPECT_TRUE(ranks[1]["slowest"]);
+  EXPECT_EQ(ranks[1]["excess_ms"], 19.0);
+  EXPECT_EQ(state()["status"], "running");
+}
+
+TEST_F(RunStateTest, EventsComeFromAllFiles) {
+  write("metrics.jsonl",
+        "{\"step\":1,\"loss\":1}\n{\"step\":2,\"loss\":null,\"skipped\":true}\n{\"step\":3,\"loss\":1}\n");
+  write("supervisor.jsonl",
+        "{\"time\":\"2026-01-01T00:00:00Z\",\"event\":\"begin\",\"attempt\":2,\"ranks\":4,\"first_step\":2,"
+        "\"tag\":\"\"}\n"
+        "{\"time\":\"2026-01-01T00:00:09Z\",\"event\":\"end\",\"attempt\":2,\"exit_code\":137,\"step\":3,"
+        "\"verdict\":\"rank 1 died\",\"seconds\":9}\nnonsense\n");
+  std::filesystem::create_directories(folder_ / "checkpoints/step-000002");
+  std::filesystem::create_directories(folder_ / "checkpoints/.tmp-step-000003-x");
+  std::string kinds;
+  const auto found = state();
+  for (const auto& event : found["events"]) kinds += event["kind"].get<std::string>() + " ";
+  EXPECT_EQ(kinds, "restart checkpoint skip warning failure ");
+  EXPECT_THAT(found["events"].back()["text"].get<std::string>(), HasSubstr("137 rank 1 died"));
+}
+
+TEST_F(RunStateTest, ARunEndsWithItsSummaryAndDamageIsAbsence) {
+  write("metrics.jsonl", "{\"step\":1,\"loss\":1}\n");
+  write("summary.json", "{\"status\":\"do");
+  EXPECT_EQ(state()["status"], "running");
+  write("summary.json", "ne\"}");
+  EXPECT_EQ(state()["status"], "done");
+}
+
+TEST_F(RunStateTest, ConfigurationIsKeysAndValues) {
+  write("config.toml", "# made\n[model]\nname = \"gpt\"\nlayers  = 2\n\n[train]\nsteps = 5\n");
+  EXPECT_EQ(run_config(folder_.path()).dump(),
+            R"({"model.name":"\"gpt\"","model.layers":"2","train.steps":"5"})");
+}
+
+}  // namespace
+}  // namespace trireme
