@@ -16,6 +16,7 @@ JobConfig without_layout(JobConfig config) {
   ParallelSection& parallel = config.parallel;
   parallel.pipeline = parallel.tensor = parallel.chunks = 1;
   parallel.zero = parallel.recompute_every = 0;
+  parallel.sequence = false;
   parallel.recompute = Recompute::kNone;
   parallel.schedule = PipelineSchedule::kOneForwardOneBackward;
   parallel.pipeline_cut = {};
@@ -27,6 +28,7 @@ JobConfig with_layout(const JobConfig& job, const EngineOptions& options) {
   config.train.micro_batch = options.micro_batch;
   ParallelSection& parallel = config.parallel;
   parallel.tensor = options.tensor;
+  parallel.sequence = options.sequence;
   parallel.pipeline = options.pipeline.stages;
   parallel.schedule = options.pipeline.schedule;
   parallel.chunks = options.pipeline.chunks;
@@ -122,8 +124,8 @@ std::string to_text(const LayoutsReport& report) {
     const FoundLayout& layout = found.best[i];
     const EngineOptions& options = layout.job.options;
     const PlanPrice& price = layout.price;
-    rows.push_back({fmt::format("{}", options.tensor), fmt::format("{}", options.pipeline.stages),
-                    fmt::format("{}", data_ranks(layout.job)),
+    rows.push_back({fmt::format("{}{}", options.tensor, options.sequence ? " sequence" : ""),
+                    fmt::format("{}", options.pipeline.stages), fmt::format("{}", data_ranks(layout.job)),
                     fmt::format("{}{}", static_cast<int>(options.zero),
                                 options.exchange == Exchange::kFlat ? " flat" : ""),
                     schedule_text(options.pipeline), recompute_text(options),
@@ -148,6 +150,7 @@ std::string to_json(const LayoutsReport& report) {
   for (const FoundLayout& layout : report.found.best) {
     const EngineOptions& options = layout.job.options;
     layouts.push_back({{"tensor", options.tensor},
+                       {"sequence", options.sequence},
                        {"pipeline", options.pipeline.stages},
                        {"data", data_ranks(layout.job)},
                        {"schedule", name(options.pipeline.schedule)},

@@ -28,6 +28,12 @@ int tensor_chunks(const BlockList& blocks) {
   return std::max(least, 1);
 }
 
+bool can_share_sequence(const PlannedJob& job, int tensor) {
+  return tensor > 1 && job.sample.input.dim(0) % tensor == 0 &&
+         std::ranges::all_of(*job.blocks,
+                             [](const auto& block) { return block->sequence_calls().has_value(); });
+}
+
 std::vector<PipelineOptions> pipelines_of(const PlannedJob& job, int stages) {
   if (stages == 1) return {PipelineOptions{}};
   std::vector<PipelineOptions> all{{.stages = stages, .schedule = PipelineSchedule::kOneForwardOneBackward},
@@ -89,6 +95,10 @@ std::vector<PlannedJob> layouts_of(const PlannedJob& job, bool varies_micro_batc
           layout.options.tensor = tensor;
           layout.options.micro_batch = micro_batch;
           layout.options.pipeline = pipeline;
+          layout.options.sequence = false;
+          add_sharding(layout, data, all);
+          if (!can_share_sequence(job, tensor)) continue;
+          layout.options.sequence = true;
           add_sharding(layout, data, all);
         }
       }
@@ -126,7 +136,7 @@ class LayoutSearcher {
   const std::vector<double>& block_ms(const PlannedJob& layout) {
     const EngineOptions& options = layout.options;
     std::vector<double>& times = block_ms_[{options.tensor, options.micro_batch, options.recompute_every,
-                                            static_cast<int>(options.recompute)}];
+                                            static_cast<int>(options.recompute), options.sequence}];
     if (!times.empty()) return times;
     PlannedJob alone = layout;
     alone.num_ranks = options.tensor;
@@ -232,8 +242,8 @@ class LayoutSearcher {
   const ClusterDevice& device_;
   const std::int64_t limit_bytes_;
   const LayoutSearchOptions& options_;
-  // By tensor ranks, micro-batch, recompute_every and recompute.
-  std::map<std::tuple<int, std::int64_t, int, int>, std::vector<double>> block_ms_;
+  // By tensor ranks, micro-batch, recompute_every, recompute and sequence.
+  std::map<std::tuple<int, std::int64_t, int, int, bool>, std::vector<double>> block_ms_;
   std::map<std::pair<int, int>, StageMap> cuts_;  // by stages and chunks
   FoundLayouts found_;
   std::exception_ptr refusal_;  // the last

@@ -1,12 +1,12 @@
 // The fastest layouts of a job on a cluster, among those that fit into a rank's memory.
 //
-// [Note: search of layouts] Every combination of tensor ranks, pipeline stages, schedule and chunks, ZeRO
-// stage, recompute and exchange is a candidate; the rest of the ranks is data ranks. None changes a bit of
-// the results; micro-batches do, and vary only where they may. GPipe is left out: 1F1B takes its time with
-// less memory. Blocks are timed once for each number of tensor ranks; a step cannot be
-// faster than the blocks of its busiest rank and the micro-batch that it waits for. By this bound candidates
-// are sorted, and the search ends where it is above the last of the best. The others are planned for all
-// ranks, their memory predicted to the byte and their step simulated.
+// [Note: search of layouts] Every combination of tensor ranks (with and without a shared sequence), pipeline
+// stages, schedule and chunks, ZeRO stage, recompute and exchange is a candidate; the rest of the ranks is
+// data ranks. None changes a bit of the results; micro-batches do, and vary only where they may. GPipe is
+// left out: 1F1B takes its time with less memory. Blocks are timed once for each number of tensor ranks; a
+// step cannot be faster than the blocks of its busiest rank and the micro-batch that it waits for. By this
+// bound candidates are sorted, and the search ends where it is above the last of the best. The others are
+// planned for all ranks, their memory predicted to the byte and their step simulated.
 #pragma once
 
 #include <optional>

@@ -49,6 +49,9 @@ double OpTimes::peak(Arithmetic arithmetic, DType dtype) const {
   const auto found = device_.peak_tflops.find(wanted);
   TRIREME_CHECK(found != device_.peak_tflops.end(),
                 "devices.{} has no peak_tflops.{}, which the job computes in", device_.name, wanted);
+  const auto tf32 = device_.peak_tflops.find("tf32");
+  const bool in_three = arithmetic == Arithmetic::kThreeTf32 && device_.type == DeviceType::kCuda;
+  if (in_three && tf32 != device_.peak_tflops.end()) return std::max(found->second, tf32->second / 3) * 1e12;
   return found->second * 1e12;
 }
 
