@@ -9,8 +9,8 @@ namespace trireme {
 
 inline constexpr const char* kBertHfType = "bert";  // model_type of config.json
 
-/// The shape, and the classes of a BertForSequenceClassification. Throws Error(kInvalidInput) for a number that makes no sense, Error(kUnsupported) naming the
-/// key of what build_bert() does not compute.
+/// The shape, and the classes of a BertForSequenceClassification. Throws Error(kInvalidInput) for a number
+/// that makes no sense, Error(kUnsupported) naming the key of what build_bert() does not compute.
 BertConfig bert_from_hf(const HfConfig& config);
 
 /// config.json of bert_to_hf(). Every value of `config` that a forward pass depends on is in it.

@@ -81,7 +81,7 @@ struct EngineOptions {
   double timeout_s = 0;              // an action that takes longer ends the job (watchdog.h); 0: never
   Precision precision;
   LossScaleConfig loss_scale;  // off: right for all modes but fp16
-  bool verify_state = false;               // Engine::verifier(), see [Note: state checks]
+  bool verify_state = false;   // Engine::verifier(), see [Note: state checks]
   Planning planning = Planning::kAllRanks;
   std::function<void(StepPlan&)>
       rewrite_plan;  // changes what the planner wrote, before it is validated: a step, an evaluation

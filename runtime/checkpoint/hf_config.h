@@ -16,7 +16,8 @@ class HfConfig {
 
   const std::filesystem::path& path() const { return path_; }
   std::string model_type() const;
-  /// The class that the folder was saved from, such as BertForMaskedLM; empty where none or several are named.
+  /// The class that the folder was saved from, such as BertForMaskedLM; empty where none or several are
+  /// named.
   std::string architecture() const;
 
   /// False where the key is missing or null.
