@@ -21,12 +21,14 @@ std::vector<AccumulationReport> other_accumulations(const PlanReport& report,
                                                     EngineOptions options, int rank) {
   options.planning = Planning::kOwnRank;
   const bool keeps_gradients = options.accumulate_unsharded, keeps_parameters = options.keep_gathered;
+  const bool is_even = batch_layout(report.config, report.num_ranks).is_even();
   std::vector<AccumulationReport> others;
   for (const bool keep_gathered : {true, false}) {
     for (const bool accumulate_unsharded : {true, false}) {
       const bool other_gradients = accumulate_unsharded != keeps_gradients;
       const bool other_parameters = keep_gathered != keeps_parameters;
       if (!other_gradients && !other_parameters) continue;
+      if (!accumulate_unsharded && !is_even) continue;  // refused: [Note: uneven layouts]
       if (other_gradients && !has_gradients_to_keep(options, report.num_ranks)) continue;
       if (other_parameters && !has_parameters_to_keep(options, report.num_ranks)) continue;
       options.accumulate_unsharded = accumulate_unsharded;

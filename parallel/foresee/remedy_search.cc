@@ -5,6 +5,8 @@
 #include <ranges>
 #include <set>
 
+#include "parallel/foresee/tensor_choice.h"
+
 namespace trireme {
 namespace {
 
@@ -20,23 +22,6 @@ int ranks_a_sample(const EngineOptions& options) {
 
 std::int64_t data_ranks(const PlannedJob& job) {
   return job.num_ranks / ranks_a_sample(job.options);
-}
-
-// As many chunks as every block that has any can share.
-int tensor_chunks(const BlockList& blocks) {
-  int least = 0;
-  for (const auto& block : blocks) {
-    for (const ParameterSpec& spec : block->parameters()) {
-      if (!spec.slice.is_whole()) least = least == 0 ? spec.slice.chunks : std::min(least, spec.slice.chunks);
-    }
-  }
-  return std::max(least, 1);
-}
-
-bool can_share_sequence(const PlannedJob& job, int tensor) {
-  return tensor > 1 && job.sample.input.dim(0) % tensor == 0 &&
-         std::ranges::all_of(*job.blocks,
-                             [](const auto& block) { return block->sequence_calls().has_value(); });
 }
 
 std::vector<int> tensor_choices(const PlannedJob& job) {

@@ -362,8 +362,22 @@ TEST(PlanReport, ShowsTheStagesOfAPipeline) {
               HasSubstr("parallel.pipeline = 2"));
 }
 
+// Of the other ways to accumulate, those that the engine would refuse are not shown.
+TEST(PlanReport, RanksWithUnequallyManyMicroBatches) {
+  JobConfig config = synthetic_job();  // 8 micro-batches
+  for (const std::int64_t zero : {2, 3}) {
+    config.parallel.zero = zero;
+    const PlanReport report = make_plan_report(config, 3);
+    EXPECT_EQ(report.config.parallel.accumulate_unsharded, true);
+    for (const AccumulationReport& other : report.other_accumulations)
+      EXPECT_TRUE(other.accumulate_unsharded);
+  }
+}
+
 TEST(PlanReport, BatchMustDivide) {
-  EXPECT_THAT(with_keys(error_message([] { make_plan_report(synthetic_job(), 3); })),
+  JobConfig config = synthetic_job();
+  config.train.global_batch = 15;  // no whole number of micro-batches of 2
+  EXPECT_THAT(with_keys(error_message([&] { make_plan_report(config, 3); })),
               HasSubstr("train.global_batch = 12 or 18"));
 }
 

@@ -92,6 +92,7 @@ TEST(AccumulationOfAJob, RanksAgree) {
 TEST(AccumulationOfAJob, ABatchThatDoesNotDivideIsRefusedOnAllRanks) {
   JobConfig config = sharded_job(2);
   config.train.global_batch = 15;
+  config.train.micro_batch = 2;
   run_local_ranks(2, [&](const std::shared_ptr<Communicator>& comm) {
     try {
       with_accumulation(config, build_blocks(config.model), comm, {.bytes = 1});

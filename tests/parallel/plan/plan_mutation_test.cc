@@ -181,10 +181,10 @@ TEST(PlanMutations, NoActionOfAnEvaluationCanBeLeftOut) {
 TEST(PlanMutations, NoActionOfAnEvaluationOfAveragesCanBeLeftOut) {
   std::set<ActionKind> kinds;
   for (const Case& c : cases()) expect_that_nothing_can_be_left_out(c.evaluation(true), c.to_string(), kinds);
-  EXPECT_EQ(kinds,
-            (std::set<ActionKind>{kGather, kGatherInHost, kRelease, kForward, kSumChunks, kSendActivation,
-                                  kRecvActivation, kReduceLoss, kSwapAverages, kGatherUpdated,
-                                  kGatherUpdatedInHost, kSendTiedParameters, kRecvTiedParameters}));
+  EXPECT_EQ(kinds, (std::set<ActionKind>{kGather, kGatherInHost, kRelease, kForward, kSumChunks,
+                                         kReduceScatterSequence, kGatherSequence, kSendActivation,
+                                         kRecvActivation, kReduceLoss, kSwapAverages, kGatherUpdated,
+                                         kGatherUpdatedInHost, kSendTiedParameters, kRecvTiedParameters}));
 }
 
 // Moved to another place, an action of the swaps is rejected, or still between the same neighbours that it
