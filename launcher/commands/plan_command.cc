@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "launcher/commands/commands.h"
+#include "launcher/commands/number_range.h"
 #include "launcher/host/device.h"
 #include "launcher/host/machine.h"
 #include "launcher/report/layouts_report.h"
@@ -284,7 +285,7 @@ void add_plan_command(CLI::App& app, Command& chosen) {
       "--times", arguments->times,
       "Times of the blocks: read from this file where it exists, else measured and written there");
   command->add_option("--send-ms", arguments->send_ms, "Milliseconds from a send to its arrival (default: 0)")
-      ->check(CLI::Range(0.0, 1e9))
+      ->check(finite_range(0.0, 1e9))
       ->needs(timeline);
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_plan(*arguments, launch); };

@@ -15,6 +15,7 @@
 
 #include "launcher/commands/commands.h"
 #include "launcher/commands/generated_text.h"
+#include "launcher/commands/number_range.h"
 #include "launcher/commands/sampler.h"
 #include "launcher/families/model_family.h"
 #include "launcher/host/machine.h"
@@ -177,13 +178,13 @@ void add_sample_command(CLI::App& app, Command& chosen) {
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 31));
   command->add_option("--seed", sampling.seed, "The same seed gives the same text (default: 0)");
   command->add_option("--temperature", sampling.temperature, "0: always the likeliest token (default: 0.8)")
-      ->check(CLI::Range(0.0, 100.0));
+      ->check(finite_range(0.0, 100.0));
   command->add_option("--top-k", sampling.top_k, "Choose among the K likeliest tokens (default: 0, all)")
       ->check(CLI::NonNegativeNumber);
   command
       ->add_option("--top-p", sampling.top_p,
                    "Of those, among the fewest with this probability together (default: 1, all)")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(finite_range(0.0, 1.0));
   command->add_option("--stop", arguments->stops, "End before this text; may be repeated")
       ->expected(1)
       ->take_all()

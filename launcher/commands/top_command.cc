@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "launcher/commands/number_range.h"
 #include "launcher/commands/page_commands.h"
 #include "launcher/page/run_files.h"
 #include "launcher/page/run_reader.h"
@@ -71,7 +72,7 @@ void add_top_command(CLI::App& app, Command& chosen) {
   command->add_option("RUN", arguments->run, "Output folder of a run")->required();
   constexpr double kLeastSeconds = 0.1, kMostSeconds = 3600;
   command->add_option("--every", arguments->every_s, "Seconds between two looks")
-      ->check(CLI::Range(kLeastSeconds, kMostSeconds))
+      ->check(finite_range(kLeastSeconds, kMostSeconds))
       ->capture_default_str();
   command->add_flag("--once", arguments->once, "Look once");
   command->callback([arguments, &chosen] {
