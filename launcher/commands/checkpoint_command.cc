@@ -91,10 +91,11 @@ ExitCode diff(const fs::path& a, const fs::path& b) {
 }
 
 ExitCode prune(const fs::path& path, std::int64_t keep) {
-  const fs::path root = store_of(path);
-  const FolderLock lock(root == path ? root.parent_path() : path);  // no run writes there
+  const fs::path root = fs::canonical(store_of(path));
   const std::vector<fs::path> before = step_folders(root);
-  CheckpointStore(root).prune(keep);
+  TRIREME_CHECK(!before.empty(), "{} holds no checkpoint", path.string());
+  const FolderLock lock(root.parent_path());  // no run writes there
+  CheckpointStore(root).prune(keep, Verify::kChecksums);
   for (const fs::path& folder : before)
     fmt::print("{}  {}\n", folder.string(), fs::exists(folder) ? "kept" : "removed");
   return ExitCode::kDone;

@@ -7,6 +7,7 @@
 #include "launcher/families/model_family.h"
 #include "launcher/train/lora.h"
 #include "launcher/train/parameter_patterns.h"
+#include "parallel/foresee/accumulation_choice.h"
 #include "parallel/foresee/block_work.h"
 #include "parallel/foresee/stage_cut.h"
 #include "parallel/layout/stage_map.h"
@@ -93,6 +94,10 @@ std::vector<int> pipeline_cut(const JobConfig& config, const BlockList& blocks) 
 PlannedJob planned_job(const JobConfig& config, std::shared_ptr<const BlockList> blocks, int num_ranks) {
   EngineOptions options = engine_options(config, *blocks);
   options.device.type = config.parallel.device.value_or(DeviceType::kCpu);
+  // What is open may not be what the engine would refuse: [Note: uneven layouts].
+  if (!config.parallel.accumulate_unsharded && is_uneven(options, num_ranks)) {
+    options.accumulate_unsharded = true;
+  }
   return {std::move(blocks), options, sample_spec(config), num_ranks};
 }
 

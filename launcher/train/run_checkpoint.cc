@@ -37,7 +37,7 @@ fs::path save_checkpoint(CheckpointStore& store, const Engine& engine, const Run
     }
   }
   const fs::path folder = pending.commit(to_content(state));
-  if (state.config.checkpoint.keep > 0) store.prune(state.config.checkpoint.keep);
+  if (state.config.checkpoint.keep > 0) store.prune(state.config.checkpoint.keep, Verify::kSizes);
   return folder;
 }
 

@@ -13,12 +13,6 @@ bool accumulates(const EngineOptions& options, int num_ranks) {
   return data_ranks > 1 && options.global_batch > options.micro_batch * data_ranks;
 }
 
-// Rounds of a micro-batch a rank would leave places empty: [Note: uneven layouts].
-bool is_uneven(const EngineOptions& options, int num_ranks) {
-  const int data_ranks = mesh_of(num_ranks, options.pipeline.stages, options.tensor).size(Axis::kData);
-  return options.global_batch % (options.micro_batch * data_ranks) != 0;
-}
-
 // The values to try, the one that sends less first.
 std::vector<bool> values_of(std::optional<bool> settled, bool makes_a_difference) {
   if (settled) return {*settled};
@@ -33,6 +27,11 @@ bool has_gradients_to_keep(const EngineOptions& options, int num_ranks) {
 
 bool has_parameters_to_keep(const EngineOptions& options, int num_ranks) {
   return options.zero == ZeroStage::kParameters && accumulates(options, num_ranks);
+}
+
+bool is_uneven(const EngineOptions& options, int num_ranks) {
+  const int data_ranks = mesh_of(num_ranks, options.pipeline.stages, options.tensor).size(Axis::kData);
+  return options.global_batch % (options.micro_batch * data_ranks) != 0;
 }
 
 EngineOptions choose_accumulation(const std::shared_ptr<const BlockList>& blocks, EngineOptions options,

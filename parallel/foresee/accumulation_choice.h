@@ -32,5 +32,8 @@ EngineOptions choose_accumulation(const std::shared_ptr<const BlockList>& blocks
 /// whole (parameters gathered) over a step's micro-batches and not.
 bool has_gradients_to_keep(const EngineOptions& options, int num_ranks);
 bool has_parameters_to_keep(const EngineOptions& options, int num_ranks);
+/// True if data ranks have unequally many micro-batches, which wants accumulate_unsharded where gradients are
+/// sharded: [Note: uneven layouts].
+bool is_uneven(const EngineOptions& options, int num_ranks);
 
 }  // namespace trireme

@@ -151,9 +151,9 @@ std::vector<Checkpoint> CheckpointStore::list(Verify verify) const {
   return all;
 }
 
-void CheckpointStore::prune(std::int64_t keep) {
+void CheckpointStore::prune(std::int64_t keep, Verify verify) {
   TRIREME_CHECK(keep >= 1, "at least one checkpoint must be kept, not {}", keep);
-  const std::vector<Checkpoint> all = list(Verify::kSizes);
+  const std::vector<Checkpoint> all = list(verify);
   for (std::size_t i = static_cast<std::size_t>(keep); i < all.size(); ++i) {
     // Renamed first: a kill half-way must not leave what looks like a damaged checkpoint.
     const CheckpointName hidden{.kind = Kind::kRemoved, .step = all[i].manifest.step, .mark = writer_mark()};

@@ -54,9 +54,9 @@ class CheckpointStore {
   std::optional<Checkpoint> latest(Verify verify) const;
   /// All whole checkpoints, highest step first. Warns like latest().
   std::vector<Checkpoint> list(Verify verify) const;
-  /// Removes all whole checkpoints but the `keep` (>= 1) of the highest steps. Damaged ones stay for whoever
-  /// wants to look at them. What cannot be removed is a warning.
-  void prune(std::int64_t keep);
+  /// Removes all whole checkpoints, as `verify` finds them, but the `keep` (>= 1) of the highest steps.
+  /// Damaged ones stay for whoever wants to look at them. What cannot be removed is a warning.
+  void prune(std::int64_t keep, Verify verify);
 
  private:
   void clear_remains();

@@ -87,5 +87,20 @@ TEST_F(CheckpointCli, PruneKeepsTheNewestAndWhatIsDamaged) {
   EXPECT_NE(checkpoint({"prune", "run"}).exit_code, 0);
 }
 
+// A file of the right size with one byte changed is not whole: what is kept can be resumed from.
+TEST_F(CheckpointCli, PruneReadsWhatItKeeps) {
+  const std::filesystem::path file = folder(4) / "model.safetensors";
+  std::string bytes = testing::read_file(file);
+  bytes[bytes.size() - 5] = static_cast<char>(bytes[bytes.size() - 5] ^ 4);
+  testing::write_file(file, bytes);
+  const ProgramResult result = checkpoint({"prune", "run", "--keep", "1"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("step-000002  removed\n"));
+  EXPECT_THAT(result.out, HasSubstr("step-000003  kept\n"));
+  EXPECT_THAT(result.err, HasSubstr("step-000004"));
+  EXPECT_EQ(checkpoint({"verify", folder(3).string()}).exit_code, 0);
+  EXPECT_EQ(checkpoint({"prune", folder(3).string(), "--keep", "1"}).exit_code, 2);  // no run
+}
+
 }  // namespace
 }  // namespace trireme

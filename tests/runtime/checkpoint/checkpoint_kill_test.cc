@@ -34,7 +34,7 @@ void write_checkpoint(CheckpointStore& store, Commit commit) {
     pending.add_file(writer.commit());
   }
   pending.commit({{"number", commit.number}});
-  if (commit.number % 2 == 1) store.prune(2);
+  if (commit.number % 2 == 1) store.prune(2, Verify::kSizes);
 }
 
 /// Never returns. Reports the number of each commit that is done.
@@ -95,7 +95,7 @@ TEST(CheckpointKill, AtAnyMomentAWholeCheckpointRemains) {
   // One more writer clears up what all the killed ones left.
   CheckpointStore store(root);
   write_checkpoint(store, {newest + 1});
-  store.prune(1);
+  store.prune(1, Verify::kSizes);
   EXPECT_EQ(std::distance(fs::directory_iterator(root), fs::directory_iterator()), 1);
 }
 

@@ -150,12 +150,12 @@ TEST_F(CheckpointStoreTest, PruneKeepsTheNewestAndWhatIsDamaged) {
   for (const int step : {10, 20, 30, 40, 50}) commit(step, static_cast<float>(step));
   fs::remove(store_.folder_of(30) / "manifest.json");
   write_file(store_.root() / "step-000010-best/model.safetensors", "a user's own copy");
-  store_.prune(2);
+  store_.prune(2, Verify::kSizes);
   EXPECT_TRUE(fs::exists(store_.folder_of(50)));
   EXPECT_TRUE(fs::exists(store_.folder_of(40)));
   EXPECT_TRUE(fs::exists(store_.folder_of(30)));
   EXPECT_EQ(num_entries(), 4);
-  EXPECT_THROW(store_.prune(0), Error);
+  EXPECT_THROW(store_.prune(0, Verify::kSizes), Error);
 }
 
 TEST_F(CheckpointStoreTest, RemainsOfDeadWritersAreIgnoredThenRemoved) {
