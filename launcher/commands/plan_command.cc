@@ -73,6 +73,9 @@ void check_arguments(const PlanArguments& arguments, const LaunchEnvironment& la
   check_file_name("--timeline", arguments.timeline);
   check_file_name("--times", arguments.times);
   check_file_name("--write", arguments.write);
+  TRIREME_CHECK(!arguments.write || !std::filesystem::exists(*arguments.write),
+                "--write {}: the file is there already; name another, or remove it first",
+                arguments.write.value_or(""));
   TRIREME_CHECK(
       !arguments.search || (!arguments.timeline && !arguments.times && !arguments.memory &&
                             !arguments.actions && !arguments.rank),

@@ -178,8 +178,8 @@ void RunReader::take(const MetricsLine& line, News& news) {
   }
   constexpr double kNewPart = 0.1;
   const auto& times = line.rank_step_ms;
-  if (!times.empty() && curves_.ranks.size() != times.size()) curves_.ranks.assign(times.size(), {});
-  for (std::size_t rank = 0; rank < times.size(); ++rank) {
+  if (loss != nullptr && curves_.ranks.size() != times.size()) curves_.ranks.assign(times.size(), {});
+  for (std::size_t rank = 0; rank < curves_.ranks.size() && rank < times.size(); ++rank) {
     if (!std::isfinite(times[rank])) continue;
     RunCurves::RankTime& time = curves_.ranks[rank];
     time.mean_ms = time.last_ms == 0 ? times[rank] : (1 - kNewPart) * time.mean_ms + kNewPart * times[rank];

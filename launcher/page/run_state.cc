@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "launcher/page/run_files.h"
+#include "launcher/train/rank_times.h"
 #include "runtime/checkpoint/checkpoint_name.h"
 
 namespace trireme {
@@ -119,15 +120,11 @@ Json ranks_of(const RunCurves& curves) {
   std::vector<double> means;
   for (const RunCurves::RankTime& rank : curves.ranks) means.push_back(rank.mean_ms);
   const auto slowest = std::max_element(means.begin(), means.end()) - means.begin();
-  std::vector<double> sorted = means;
-  std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2),
-                   sorted.end());
-  const double median = sorted[sorted.size() / 2];
   for (std::size_t i = 0; i < means.size(); ++i) {
     ranks.push_back({{"rank", i},
                      {"step_ms", curves.ranks[i].last_ms},
                      {"mean_ms", means[i]},
-                     {"excess_ms", means[i] - median},
+                     {"excess_ms", above_the_others(means, i)},
                      {"slowest", means.size() > 1 && static_cast<std::ptrdiff_t>(i) == slowest}});
   }
   return ranks;

@@ -27,9 +27,13 @@ RankTimes::RankTimes(std::vector<double> busy_ms) : busy_ms_(std::move(busy_ms))
   std::ranges::transform(busy_ms_, busy_ms_.begin(), to_microseconds);
   const auto slowest = std::ranges::max_element(busy_ms_);
   slowest_ = static_cast<int>(slowest - busy_ms_.begin());
-  std::vector<double> others = busy_ms_;
-  others.erase(others.begin() + slowest_);
-  excess_ms_ = to_microseconds(*slowest - median(std::move(others)));
+  excess_ms_ = to_microseconds(above_the_others(busy_ms_, static_cast<std::size_t>(slowest_)));
+}
+
+double above_the_others(const std::vector<double>& ms, std::size_t rank) {
+  std::vector<double> others = ms;
+  others.erase(others.begin() + static_cast<std::ptrdiff_t>(rank));
+  return others.empty() ? 0 : ms[rank] - median(std::move(others));
 }
 
 }  // namespace trireme

@@ -29,4 +29,7 @@ class RankTimes {
   double excess_ms_ = 0;
 };
 
+/// The time of a rank above the median of all others; 0 where there is no other.
+double above_the_others(const std::vector<double>& ms, std::size_t rank);
+
 }  // namespace trireme

@@ -203,6 +203,10 @@ TEST_F(Cli, SearchesLayoutsAndWritesTheFastest) {
       run({"plan", scratch_ / "best.toml", "--cluster", cluster, "--ranks", "4", "--json"});
   ASSERT_EQ(plan.exit_code, 0) << plan.err;
   EXPECT_DOUBLE_EQ(planned_ms(plan.out), planned_ms(json.out));  // the first layout's
+  const ProgramResult again =
+      run({"plan", job, "--cluster", cluster, "--ranks", "4", "--search", "--write", job});
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_THAT(again.err, HasSubstr("job.toml: the file is there already; name another"));
 }
 
 TEST_F(Cli, NamesTheClosestLayoutOfAJobThatFitsNowhere) {

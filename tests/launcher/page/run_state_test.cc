@@ -39,8 +39,19 @@ TEST_F(RunStateTest, TheSlowestRankIsMarked) {
   ASSERT_EQ(ranks.size(), 3U);
   EXPECT_FALSE(ranks[0]["slowest"]);
   EXPECT_TRUE(ranks[1]["slowest"]);
-  EXPECT_EQ(ranks[1]["excess_ms"], 19.0);
+  EXPECT_EQ(ranks[1]["excess_ms"], 19.5);  // above the median of the others
   EXPECT_EQ(state()["status"], "running");
+}
+
+// Resumed on fewer ranks: an evaluation between two steps says nothing of ranks, a step does.
+TEST_F(RunStateTest, RanksAreThoseOfTheNewestStep) {
+  write("metrics.jsonl", "{\"step\":1,\"loss\":1,\"rank_step_ms\":[10,30]}\n{\"step\":1,\"eval_loss\":2}\n");
+  const auto ranks = state()["ranks"];
+  ASSERT_EQ(ranks.size(), 2U);
+  EXPECT_EQ(ranks[1]["excess_ms"], 20.0);
+  EXPECT_EQ(ranks[0]["excess_ms"], -20.0);
+  write("metrics.jsonl", "{\"step\":2,\"loss\":1}\n");
+  EXPECT_TRUE(state()["ranks"].empty());
 }
 
 TEST_F(RunStateTest, EventsComeFromAllFiles) {
