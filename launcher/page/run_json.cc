@@ -1,7 +1,9 @@
 #include "launcher/page/run_json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "launcher/page/run_files.h"
@@ -41,6 +43,18 @@ std::string base64(const std::string& bytes) {
   return text;
 }
 
+/// The picture of the traced step, or of the last one of a range; empty where none was traced.
+std::string newest_trace(const std::filesystem::path& folder) {
+  std::string newest;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name == "trace.svg" || (name.starts_with("trace-") && name.ends_with(".svg")))
+      newest = std::max(newest, name);
+  }
+  return newest;
+}
+
 }  // namespace
 
 Json run_json(const RunReader& reader, const std::string& name) {
@@ -57,7 +71,8 @@ Json run_json(const RunReader& reader, const std::string& name) {
               {"stacks", std::move(stacks)}};
   // As an image, in which no script runs.
   constexpr std::size_t kMaxPictureBytes = 2 << 20;
-  const std::string picture = text_within(reader.folder(), "trace.svg", kMaxPictureBytes);
+  const std::string trace = newest_trace(reader.folder());
+  const std::string picture = trace.empty() ? "" : text_within(reader.folder(), trace, kMaxPictureBytes);
   if (!picture.empty()) run["timeline"] = "data:image/svg+xml;base64," + base64(picture);
   return run;
 }

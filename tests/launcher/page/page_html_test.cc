@@ -66,6 +66,15 @@ TEST(PageHtml, AReportHasWhatTheRunSays) {
   EXPECT_EQ(run["timeline"], "data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9J2FsZXJ0KDEpJy8+");
 }
 
+TEST(PageHtml, OfTracedStepsTheLastIsShown) {
+  const testing::TemporaryFolder folder;
+  std::ofstream(folder / "trace-000002.svg") << "<svg>2</svg>";
+  std::ofstream(folder / "trace-000010.svg") << "<svg>10</svg>";
+  std::ofstream(folder / "trace-000010.json") << "{}";
+  const auto data = report_data({folder.path()});
+  EXPECT_EQ(data["runs"][0]["timeline"], "data:image/svg+xml;base64,PHN2Zz4xMDwvc3ZnPg==");
+}
+
 TEST(PageHtml, BytesThatAreNoTextDoNotEndIt) {
   const testing::TemporaryFolder folder;
   std::ofstream(folder / "config.toml") << "[model]\nname = \"\xff\xfe\"\n";
