@@ -77,6 +77,16 @@ std::unique_ptr<TensorSource> open_file(const ModelSection& model, const std::fi
   return std::make_unique<WithNewAdapters>(std::move(weights));
 }
 
+/// Alpha shows in no tensor: with another one the same adapters would be another model.
+void check_adapter_scale(const ModelSection& model, const Checkpoint& checkpoint) {
+  const ModelSection there = read_run_state(checkpoint).config.model;
+  TRIREME_CHECK(
+      !there.has_adapters() || there.lora_alpha == model.lora_alpha,
+      "{} was trained with train.lora.alpha = {}, and this job has {}, which makes another model of "
+      "its adapters: set it to {}, or start from `trireme export`, which merges them",
+      checkpoint.folder.string(), there.lora_alpha, model.lora_alpha, there.lora_alpha);
+}
+
 }  // namespace
 
 ModelSection model_of_hf_folder(const std::filesystem::path& folder) {
@@ -116,7 +126,9 @@ std::unique_ptr<TensorSource> open_initial_weights(const ModelSection& model) {
   if (!std::filesystem::is_directory(place, error)) return open_file(model, place, new_head);
   if (std::filesystem::exists(place / Manifest::kFileName, error) ||
       std::filesystem::is_directory(place / "checkpoints", error)) {
-    return open_file(model, open_checkpoint_or_run(place).folder / kModelFile, new_head);
+    const Checkpoint checkpoint = open_checkpoint_or_run(place);
+    if (model.has_adapters()) check_adapter_scale(model, checkpoint);
+    return open_file(model, checkpoint.folder / kModelFile, new_head);
   }
   check_same_model(model, place);
   auto weights = std::make_unique<HfSource>(place, hf_model_of(model), new_head);

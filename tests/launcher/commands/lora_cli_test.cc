@@ -280,6 +280,10 @@ TEST_F(LoraRefusals, SayWhatToDo) {
   const ProgramResult next = run(on);
   EXPECT_EQ(next.exit_code, 0) << next.err;
   EXPECT_THAT(next.err + next.out, Not(HasSubstr("without model.init_from")));
+  std::vector<std::string> scaled = on;
+  scaled.insert(scaled.end(), {"--set", "train.lora.alpha=80"});
+  scaled[3] = "scaled";
+  EXPECT_THAT(refusal(scaled), HasSubstr("was trained with train.lora.alpha = 16, and this job has 80"));
   on.insert(on.end(), {"--set", "train.lora.rank=5"});
   on[3] = "other";
   EXPECT_THAT(refusal(on), HasSubstr("lora_A.weight' is F32 [8, 24], this model needs F32 [5, 24]"));
