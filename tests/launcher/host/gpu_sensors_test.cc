@@ -46,8 +46,9 @@ TEST_F(GpuSensorsTest, ReadsAllThatACardTells) {
   EXPECT_EQ(gpu.ecc_uncorrected, 0);
   EXPECT_EQ(gpu.pcie_replays, 2);
   // Four links.
-  EXPECT_EQ(gpu.nvlink_errors, (std::vector<std::pair<const char*, double>>{
-                                   {"replay", 0}, {"recovery", 4}, {"crc_flit", 8}, {"crc_data", 12}}));
+  const std::vector<std::pair<std::string, double>> links(gpu.nvlink_errors.begin(), gpu.nvlink_errors.end());
+  EXPECT_EQ(links, (std::vector<std::pair<std::string, double>>{
+                       {"replay", 0}, {"recovery", 4}, {"crc_flit", 8}, {"crc_data", 12}}));
   EXPECT_EQ(gpu.xid_errors, 0);
   EXPECT_FALSE(gpu.last_xid);
   EXPECT_EQ(gpus[1].index, 1);
