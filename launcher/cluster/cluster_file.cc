@@ -112,6 +112,7 @@ ClusterDevice read_device(const std::string& name, Section& section, const std::
   section.text("family", device.family);
   section.text("inside", device.inside);
   section.text("between", device.between);
+  section.text("calls_of", device.calls_of);
   section.numbers(device, device_fields());
   std::string type(trireme::name(device.type));
   section.text("type", type);
@@ -138,6 +139,20 @@ ClusterDevice read_device(const std::string& name, Section& section, const std::
   return device;
 }
 
+/// Gives devices with `calls_of` the calls of that one.
+void share_calls(Cluster& cluster, const std::string& source) {
+  for (ClusterDevice& device : cluster.devices) {
+    if (device.calls_of.empty()) continue;
+    TRIREME_CHECK(device.measured.empty(), "{}: devices.{} has both calls_of and measured", source,
+                  device.name);
+    const auto found = std::ranges::find(cluster.devices, device.calls_of, &ClusterDevice::name);
+    TRIREME_CHECK(found != cluster.devices.end() && found->calls_of.empty(),
+                  "{}: devices.{}.calls_of = \"{}\": there is no such device with calls of its own", source,
+                  device.name, device.calls_of);
+    device.measured = found->measured;
+  }
+}
+
 void read_framework(Section& section, const std::string& source, ClusterFramework& framework) {
   section.text("name", framework.name);
   std::string attention = framework.attention == AttentionKernel::kFlash ? "flash" : "unfused";
@@ -151,7 +166,7 @@ void read_framework(Section& section, const std::string& source, ClusterFramewor
 }
 
 std::string measured_text(const ClusterDevice& device) {
-  if (device.measured.empty()) return "";
+  if (device.measured.empty() || !device.calls_of.empty()) return "";
   std::string text =
       fmt::format("\n[devices.{}.measured]  # [bytes, operations, us]\n", to_toml(ConfigValue(device.name)));
   for (const auto& [op, calls] : device.measured) {
@@ -207,6 +222,7 @@ Cluster parse_cluster(std::string_view text, const std::string& source) {
     cluster.links.push_back({.name = name});
     section.numbers(cluster.links.back(), link_fields());
   });
+  share_calls(cluster, source);
   if (const toml::table* table = file.table("host")) {
     Section section(*table, source, "host");
     section.numbers(cluster.host, host_fields());
@@ -215,6 +231,11 @@ Cluster parse_cluster(std::string_view text, const std::string& source) {
   if (const toml::table* table = file.table("framework")) {
     Section section(*table, source, "framework");
     read_framework(section, source, cluster.framework);
+    section.check_keys();
+  }
+  if (const toml::table* table = file.table("cost")) {
+    Section section(*table, source, "cost");
+    section.numbers(cluster.cost, cost_fields());
     section.check_keys();
   }
   file.check_keys();
@@ -238,6 +259,7 @@ std::string to_toml(const Cluster& cluster) {
     text += fmt::format("\n[devices.{}]\nfamily = {}\ninside = {}\n", quoted(device.name),
                         quoted(device.family), quoted(device.inside));
     if (!device.between.empty()) text += fmt::format("between = {}\n", quoted(device.between));
+    if (!device.calls_of.empty()) text += fmt::format("calls_of = {}\n", quoted(device.calls_of));
     text += fmt::format("type = \"{}\"\npeak_tflops = {{ {} }}\n{}", trireme::name(device.type), peaks,
                         numbers_text(device, device_fields()));
     text += measured_text(device);
@@ -251,6 +273,7 @@ std::string to_toml(const Cluster& cluster) {
       "\n[framework]\nname = {}\nattention = \"{}\"\nrecompute = {}\nscattered_messages = {}\n{}",
       quoted(framework.name), framework.attention == AttentionKernel::kFlash ? "flash" : "unfused",
       framework.recompute, framework.scattered_messages, numbers_text(framework, framework_fields()));
+  text += "\n[cost]\n" + numbers_text(cluster.cost, cost_fields());
   return text;
 }
 

@@ -4,15 +4,21 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "launcher/config/config.h"
 #include "launcher/host/device_rates.h"
 #include "launcher/train/build.h"
 #include "parallel/foresee/call_times.h"
+#include "parallel/foresee/step_call_times.h"
+#include "runtime/base/error.h"
 
 namespace trireme {
 namespace {
+
+constexpr double kSecondsOfAJob = 0.5;
 
 struct ReferenceJob {
   const char* model;  // [model], [data] and [train]
@@ -44,20 +50,50 @@ constexpr ReferenceJob kJobs[] = {
      "[train]\nglobal_batch = 4\nmicro_batch = 2\n[optimizer]\nname = \"sgd\"\n"},
 };
 
-void add_calls(const JobConfig& config, const MeasuredRank& rank, ClusterDevice& device) {
-  const auto add = [&](const CallTime& time) {
-    if (time.us <= 0 || time.cost.bytes <= 0) return;
-    std::vector<MeasuredOp>& calls = device.measured[kernel_of(time.shape)];
-    const auto same = std::ranges::find_if(calls, [&](const MeasuredOp& call) {
-      return call.bytes == time.cost.bytes && call.operations == time.cost.operations;
-    });
-    if (same == calls.end())
-      calls.push_back({.bytes = time.cost.bytes, .operations = time.cost.operations, .us = time.us});
-    else
-      same->us = std::min(same->us, time.us);
+/// Of each kernel, calls by bytes and operations: one that several jobs make has the mean.
+class MeasuredCalls {
+ public:
+  void add(const std::string& kernel, const OpCost& cost, double us) {
+    if (us <= 0 || cost.bytes <= 0) return;
+    Sum& sum = sums_[kernel][{cost.bytes, cost.operations}];
+    sum.us += us;
+    ++sum.count;
+  }
+
+  std::map<std::string, std::vector<MeasuredOp>> means() const {
+    std::map<std::string, std::vector<MeasuredOp>> all;
+    for (const auto& [kernel, calls] : sums_) {
+      for (const auto& [size, sum] : calls) {
+        all[kernel].push_back({.bytes = size.first, .operations = size.second, .us = sum.us / sum.count});
+      }
+    }
+    return all;
+  }
+
+ private:
+  struct Sum {
+    double us = 0;
+    int count = 0;
   };
-  measure_call_times(record_step(planned_job(config, build_blocks(config.model), 1)),
-                     {.device = rank.device, .threads = rank.threads, .ms_a_call = 4.0, .batches = 4}, add);
+  std::map<std::string, std::map<std::pair<double, double>, Sum>> sums_;
+};
+
+/// Where calls have finished when they return, in the midst of a step; else by themselves.
+void add_calls(const JobConfig& config, const MeasuredRank& rank, MeasuredCalls& calls) {
+  const PlannedJob job = planned_job(config, build_blocks(config.model), 1);
+  if (backend_for(rank.device.type).is_asynchronous()) {
+    measure_call_times(record_step(job),
+                       {.device = rank.device, .threads = rank.threads, .ms_a_call = 4.0, .batches = 4},
+                       [&](const CallTime& time) { calls.add(kernel_of(time.shape), time.cost, time.us); });
+    return;
+  }
+  const HostBatch batch =
+      open_data(config, /*read_whole=*/false).train->read_train(0, config.train.micro_batch);
+  const BatchSource source = [&](std::int64_t, std::int64_t) { return batch; };
+  for (const TimedCall& call : time_calls_of_step(
+           job, source, {.device = rank.device, .threads = rank.threads, .seconds = kSecondsOfAJob})) {
+    calls.add(call.kernel, call.cost, call.us);
+  }
 }
 
 /// The rates of one large product and copy: what curves go on from beyond the sizes that were measured.
@@ -73,6 +109,15 @@ void add_rates(const MeasuredRank& rank, ClusterDevice& device) {
   device.matmul_efficiency = device.attention_efficiency = 1;
 }
 
+/// A link of its own for each number of ranks.
+void add_link(const MeasuredRank& rank, ClusterDevice& device, Cluster& cluster) {
+  device.inside = fmt::format("{}-ranks", rank.num_ranks);
+  std::erase_if(cluster.links, [&](const ClusterLink& link) { return link.name == device.inside; });
+  cluster.links.push_back({.name = device.inside,
+                           .latency_us = std::max(rank.link->latency_us, 1e-3),
+                           .gb_s = std::max(rank.link->gb_s, 1e-6)});
+}
+
 }  // namespace
 
 Cluster measure_cluster(const MeasuredRank& rank, const std::function<void(const std::string&)>& observe) {
@@ -85,6 +130,7 @@ Cluster measure_cluster(const MeasuredRank& rank, const std::function<void(const
                        .threads = static_cast<double>(rank.threads)};
   observe("large products and copies");
   add_rates(rank, device);
+  MeasuredCalls calls;
   for (const ReferenceJob& job : kJobs) {
     for (const char* mode : {"fp32", "bf16", "fp16", "tf32"}) {
       if (!job.all_precisions && mode != std::string_view("fp32") && mode != std::string_view("bf16"))
@@ -92,9 +138,10 @@ Cluster measure_cluster(const MeasuredRank& rank, const std::function<void(const
       const std::string text = fmt::format("{}[precision]\nmode = \"{}\"\n", job.model, mode);
       const JobConfig config = resolve(parse_config(text, "reference job"));
       observe(fmt::format("{} {}", config.model.name, mode));
-      add_calls(config, rank, device);
+      add_calls(config, rank, calls);
     }
   }
+  device.measured = calls.means();
   double shortest = std::numeric_limits<double>::infinity();
   for (const auto& [kernel, calls] : device.measured) {
     for (const MeasuredOp& call : calls) shortest = std::min(shortest, call.us);
@@ -102,28 +149,46 @@ Cluster measure_cluster(const MeasuredRank& rank, const std::function<void(const
   cluster.host.launch_us = std::max(shortest, 1e-3);
   cluster.host.overlap = traits(rank.device.type).host_memory ? 0 : 1;
   cluster.framework = {.name = "trireme", .half_dim = 16, .ramp_gflop = 1e-6, .memory_efficiency = 1};
-  if (rank.link) {
-    device.inside = "ranks";
-    cluster.links.push_back({.name = "ranks",
-                             .latency_us = std::max(rank.link->latency_us, 1e-3),
-                             .gb_s = std::max(rank.link->gb_s, 1e-6)});
-  }
+  cluster.host.cores = rank.cores;
+  if (rank.link) add_link(rank, device, cluster);
   cluster.devices.push_back(std::move(device));
   return cluster;
+}
+
+Cluster with_shared_cores(Cluster old, const MeasuredRank& rank) {
+  const auto same = std::ranges::find_if(old.devices, [&](const ClusterDevice& known) {
+    return known.type == rank.device.type && known.threads == rank.threads && known.ranks == 0;
+  });
+  TRIREME_CHECK(same != old.devices.end(),
+                "{} ranks of {} thread(s) share {} cores; measure {} ranks first, each on cores of its own",
+                rank.num_ranks, rank.threads, rank.cores, std::max(rank.cores / rank.threads, 1));
+  ClusterDevice device = *same;
+  device.calls_of = same->name;
+  device.name = fmt::format("{}-{}-ranks", same->name, rank.num_ranks);
+  device.ranks = rank.num_ranks;
+  device.memory_gb = static_cast<double>(rank.memory_bytes) * 1e-9;
+  add_link(rank, device, old);
+  std::erase_if(old.devices, [&](const ClusterDevice& known) { return known.name == device.name; });
+  old.devices.push_back(std::move(device));
+  old.ranks_per_node = std::max(old.ranks_per_node, rank.num_ranks);
+  return old;
 }
 
 Cluster merged(const Cluster& old, const Cluster& now) {
   Cluster cluster = now;
   cluster.ranks_per_node = std::max(old.ranks_per_node, now.ranks_per_node);
-  if (cluster.links.empty()) cluster.links = old.links;
+  for (const ClusterLink& link : old.links) {
+    if (std::ranges::find(cluster.links, link.name, &ClusterLink::name) == cluster.links.end()) {
+      cluster.links.push_back(link);
+    }
+  }
+  for (const ClusterDevice& device : old.devices) {
+    const auto same = std::ranges::find(cluster.devices, device.name, &ClusterDevice::name);
+    if (same == cluster.devices.end()) cluster.devices.push_back(device);
+  }
   for (ClusterDevice& device : cluster.devices) {
     if (device.inside.empty() && !cluster.links.empty()) device.inside = cluster.links[0].name;
-  }
-  for (ClusterDevice device : old.devices) {
-    const auto same = std::ranges::find(cluster.devices, device.name, &ClusterDevice::name);
-    if (same != cluster.devices.end()) continue;
-    if (device.inside.empty() && !cluster.links.empty()) device.inside = cluster.links[0].name;
-    cluster.devices.push_back(std::move(device));
+    if (device.calls_of == now.devices[0].name) device.measured = now.devices[0].measured;
   }
   return cluster;
 }

@@ -3,6 +3,7 @@
 // trireme doctor --engines JOB.toml [--set key=value]... [--json]
 // trireme doctor --roofline JOB.toml [--set key=value]... [--json]
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 
@@ -119,6 +120,14 @@ ExitCode show_engines(const DoctorArguments& arguments, const LaunchEnvironment&
   return failed ? ExitCode::kFailed : ExitCode::kDone;
 }
 
+ExitCode write_measured(const std::string& file, const Cluster& cluster) {
+  write_text_file(file, fmt::format("# Measured by `trireme doctor --measure`.\n{}", to_toml(cluster)));
+  std::vector<std::string> names;
+  for (const ClusterDevice& device : cluster.devices) names.push_back(device.name);
+  fmt::print("{}: this machine as {}\n", file, fmt::join(names, ", "));
+  return ExitCode::kDone;
+}
+
 /// What the first rank measures, while the others do the same beside it.
 ExitCode write_cluster(const std::string& file, const LaunchEnvironment& launch, const RankDevice& rank) {
   const int ranks_here = std::max(launch.num_local_ranks, 1);
@@ -127,17 +136,20 @@ ExitCode write_cluster(const std::string& file, const LaunchEnvironment& launch,
                         .num_ranks = ranks_here,
                         .memory_bytes = total_memory_bytes() / ranks_here};
   if (rank.comm->size() > 1) measured.link = measure_link(rank);
+  const bool adds = std::filesystem::exists(file);
+  if (traits(rank.device.type).host_memory) measured.cores = count_cores().usable();
+  if (measured.cores > 0 && ranks_here * measured.threads > measured.cores) {
+    if (launch.rank != 0) return ExitCode::kDone;
+    TRIREME_CHECK(adds, "{} ranks of {} thread(s) share {} cores: measure fewer into {} first", ranks_here,
+                  measured.threads, measured.cores, file);
+    return write_measured(file, with_shared_cores(read_cluster(file), measured));
+  }
   const Cluster now = measure_cluster(measured, [&](const std::string& what) {
     if (launch.rank == 0) log_info("measuring " + what);
     rank.comm->barrier();
   });
   if (launch.rank != 0) return ExitCode::kDone;
-  const bool adds = std::filesystem::exists(file);
-  const Cluster cluster = adds ? merged(read_cluster(file), now) : now;
-  write_text_file(file, fmt::format("# Measured by `trireme doctor --measure`.\n{}", to_toml(cluster)));
-  fmt::print("{}: {} {} of {} rank(s) on this machine, {} thread(s) each\n", file,
-             adds ? "has now" : "describes", now.devices[0].name, ranks_here, measured.threads);
-  return ExitCode::kDone;
+  return write_measured(file, adds ? merged(read_cluster(file), now) : now);
 }
 
 ExitCode measure(const DoctorArguments& arguments, const LaunchEnvironment& launch) {

@@ -1,7 +1,6 @@
 // trireme plan JOB.toml [--set key=value]... [--ranks N] [--ranks-per-machine M]
 //              [--card FILE] [--json | --memory --actions --rank R] [--timeline FILE [--times FILE]
-//              [--send-ms X]] [--cluster C.toml [--device NAME] [--search [--vary-micro-batch] [--write
-//              JOB2.toml]]]
+//              [--send-ms X]] [--cluster C.toml [--device NAME] [--search | --scale A..B | --cost ...]]
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -14,9 +13,9 @@
 
 #include "launcher/commands/commands.h"
 #include "launcher/commands/number_range.h"
+#include "launcher/commands/plan_forecast.h"
 #include "launcher/host/device.h"
 #include "launcher/host/machine.h"
-#include "launcher/report/layouts_report.h"
 #include "launcher/report/plan_details.h"
 #include "launcher/report/plan_report.h"
 #include "launcher/report/plan_timeline.h"
@@ -39,8 +38,7 @@ struct PlanArguments {
   std::optional<int> rank;
   std::optional<std::string> timeline, times, card, cluster;
   std::string device;  // of the cluster
-  bool search = false, vary_micro_batch = false;
-  std::optional<std::string> write;
+  ForecastArguments forecast;
   double send_ms = 0.0;
 };
 
@@ -72,14 +70,13 @@ void check_arguments(const PlanArguments& arguments, const LaunchEnvironment& la
                 arguments.num_ranks);
   check_file_name("--timeline", arguments.timeline);
   check_file_name("--times", arguments.times);
-  check_file_name("--write", arguments.write);
-  TRIREME_CHECK(!arguments.write || !std::filesystem::exists(*arguments.write),
-                "--write {}: the file is there already; name another, or remove it first",
-                arguments.write.value_or(""));
-  TRIREME_CHECK(
-      !arguments.search || (!arguments.timeline && !arguments.times && !arguments.memory &&
-                            !arguments.actions && !arguments.rank),
-      "--search shows many layouts: --timeline, --times, --memory, --actions and --rank are for one");
+  check_file_name("--write", arguments.forecast.write);
+  check_file_name("--plot", arguments.forecast.plot);
+  check_forecast(arguments.forecast);
+  TRIREME_CHECK(!arguments.forecast.wanted() || (!arguments.timeline && !arguments.times &&
+                                                 !arguments.memory && !arguments.actions && !arguments.rank),
+                "--search, --scale and --cost show many layouts: --timeline, --times, --memory, --actions "
+                "and --rank are for one");
   TRIREME_CHECK(!arguments.cluster || !arguments.card,
                 "--cluster and --card both say what device the ranks have: give one");
   if (arguments.timeline) check_timeline_name(*arguments.timeline);
@@ -154,18 +151,6 @@ std::string describe(const PlanArguments& arguments, const PlanReport& report) {
   return text;
 }
 
-/// Searches in place of planning.
-ExitCode show_layouts(const PlanArguments& arguments, const JobConfig& job, const ClusterChoice& cluster) {
-  const LayoutsReport report = find_layouts(job, cluster,
-                                            {.num_ranks = arguments.num_ranks,
-                                             .ranks_per_machine = ranks_of_machine(arguments, &cluster),
-                                             .varies_micro_batch = arguments.vary_micro_batch});
-  fmt::print("{}", arguments.json ? to_json(report) : to_text(report));
-  if (report.found.best.empty()) return ExitCode::kBadInput;
-  if (arguments.write) write_text_file(*arguments.write, to_toml(report.configs[0]));
-  return ExitCode::kDone;
-}
-
 ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launch) {
   check_arguments(arguments, launch);
   JobConfig config = resolve(load_config(arguments.job, arguments.overrides));
@@ -177,10 +162,14 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
                 "--times {} is about how long blocks take: it needs --timeline FILE, or a job with "
                 "parallel.pipeline of 2 or more",
                 *arguments.times);
-  if (arguments.search) {
-    return show_layouts(
-        arguments, config,
-        read_cluster_choice(*arguments.cluster, arguments.device, threads_of_rank(arguments, config)));
+  if (arguments.forecast.wanted()) {
+    return run_forecast(arguments.forecast, config,
+                        read_cluster_choice(*arguments.cluster, arguments.device,
+                                            {.threads = threads_of_rank(arguments, config),
+                                             .num_ranks = arguments.num_ranks}),
+                        {.num_ranks = arguments.num_ranks,
+                         .ranks_per_machine = arguments.ranks_per_machine,
+                         .json = arguments.json});
   }
   batch_layout(config, arguments.num_ranks);  // refuses what cannot be laid out
   std::optional<MeasuredCard> card;
@@ -192,7 +181,9 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
   }
   std::optional<ClusterChoice> cluster;
   if (arguments.cluster) {
-    cluster = read_cluster_choice(*arguments.cluster, arguments.device, threads_of_rank(arguments, config));
+    cluster = read_cluster_choice(
+        *arguments.cluster, arguments.device,
+        {.threads = threads_of_rank(arguments, config), .num_ranks = arguments.num_ranks});
     config.parallel.device = cluster->ranks_device().type;
     card = card_of(*cluster);
   }
@@ -261,15 +252,7 @@ void add_plan_command(CLI::App& app, Command& chosen) {
       "examples/clusters): its devices' memory is the limit");
   command->add_option("--device", arguments->device, "The device of the ranks, where the cluster has several")
       ->needs(cluster);
-  auto* search = command->add_flag("--search", arguments->search,
-                                   "Instead: the ten fastest layouts that fit, of all that --ranks can have");
-  search->needs(cluster);
-  command
-      ->add_flag("--vary-micro-batch", arguments->vary_micro_batch,
-                 "--search may change train.micro_batch, and with it the last bits of the results")
-      ->needs(search);
-  command->add_option("--write", arguments->write, "The job with the fastest layout found, a TOML file")
-      ->needs(search);
+  add_forecast_options(*command, *cluster, arguments->forecast);
   auto* memory = command->add_flag("--memory", arguments->memory,
                                    "Instead: memory and traffic by what they are for, to the byte");
   auto* actions =

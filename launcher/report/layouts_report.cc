@@ -157,6 +157,7 @@ std::string to_json(const LayoutsReport& report) {
                        {"chunks", options.pipeline.chunks},
                        {"zero", static_cast<int>(options.zero)},
                        {"recompute_every", options.recompute_every},
+                       {"recompute", name(options.recompute)},
                        {"micro_batch", options.micro_batch},
                        {"step_ms", layout.price.step_ms},
                        {"peak_bytes", layout.peak_bytes},

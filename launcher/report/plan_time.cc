@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "launcher/cluster/cluster_file.h"
@@ -10,21 +11,26 @@
 
 namespace trireme {
 
-ClusterChoice read_cluster_choice(const std::string& file, const std::string& device, int threads) {
+ClusterChoice read_cluster_choice(const std::string& file, const std::string& device,
+                                  const RankPlace& place) {
   ClusterChoice choice{read_cluster(file), file, device};
   if (!device.empty()) {
     choice.ranks_device();  // refuses an unknown one
     return choice;
   }
-  std::vector<std::string> names, fitting;
+  const int ranks = std::min(place.num_ranks, choice.cluster.ranks_per_node);
+  std::vector<std::string> names, fitting, exact;
   for (const ClusterDevice& known : choice.cluster.devices) {
     names.push_back(known.name);
-    if (known.threads == 0 || known.threads == threads) fitting.push_back(known.name);
+    if (known.threads != 0 && known.threads != place.threads) continue;
+    if (known.ranks == 0) fitting.push_back(known.name);
+    if (known.ranks == ranks) exact.push_back(known.name);
   }
+  if (!exact.empty()) fitting = exact;
   TRIREME_CHECK(
       !fitting.empty(),
       "{}: no device was measured with {} thread(s) a rank; measure it, or choose with --device: {}", file,
-      threads, fmt::join(names, ", "));
+      place.threads, fmt::join(names, ", "));
   TRIREME_CHECK(fitting.size() == 1, "{}: which device do the ranks have? Choose with --device: {}", file,
                 fmt::join(fitting, ", "));
   choice.device = fitting[0];

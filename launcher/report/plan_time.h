@@ -18,9 +18,15 @@ struct ClusterChoice {
   const ClusterDevice& ranks_device() const { return cluster.device(device); }
 };
 
+struct RankPlace {
+  int threads = 1;    // of a rank
+  int num_ranks = 1;  // of the job
+};
+
 /// Reads the file. `device` names one of its devices; empty: the only one, or the only one that was measured
-/// with `threads` threads a rank. Throws Error(kInvalidInput) that lists the devices.
-ClusterChoice read_cluster_choice(const std::string& file, const std::string& device, int threads);
+/// for such ranks; for their number before one for any number. Throws Error(kInvalidInput) that lists the
+/// devices.
+ClusterChoice read_cluster_choice(const std::string& file, const std::string& device, const RankPlace& place);
 
 /// The device's memory as a rank's limit. None of it is lost to a context, of which the file says nothing.
 MeasuredCard card_of(const ClusterChoice& choice);

@@ -49,6 +49,7 @@ std::span<const ClusterField<ClusterDevice>> device_fields() {
       {"attention_efficiency", &ClusterDevice::attention_efficiency, 0.01, 1, 0.2},
       {"price_per_hour", &ClusterDevice::price_per_hour, 0, kMost},
       {"threads", &ClusterDevice::threads, 0, 1 << 20},
+      {"ranks", &ClusterDevice::ranks, 0, 1 << 20},
   };
   return kFields;
 }
@@ -71,6 +72,7 @@ std::span<const ClusterField<ClusterHost>> host_fields() {
       {"micro_batch_ms", &ClusterHost::micro_batch_ms, 1e-3, kMost, 0.7},
       {"step_ms", &ClusterHost::step_ms, 1e-3, kMost, 0.7},
       {"overlap", &ClusterHost::overlap, 0, 1},
+      {"cores", &ClusterHost::cores, 0, 1 << 20},
   };
   return kFields;
 }
@@ -88,6 +90,20 @@ std::span<const ClusterField<ClusterFramework>> framework_fields() {
       {"fp8_efficiency", &ClusterFramework::fp8_efficiency, 0.05, 1, 0.2},
       {"exposed_exchange", &ClusterFramework::exposed_exchange, 1e-3, 100, 0.3},
       {"optimizer_bytes", &ClusterFramework::optimizer_bytes, 1, 1000, 0.4},
+  };
+  return kFields;
+}
+
+std::span<const ClusterField<ClusterCost>> cost_fields() {
+  static const ClusterField<ClusterCost> kFields[] = {
+      {"storage_per_gb_month", &ClusterCost::storage_per_gb_month, 0, kMost},
+      {"network_per_gb", &ClusterCost::network_per_gb, 0, kMost},
+      {"data_gb", &ClusterCost::data_gb, 0, kMost},
+      {"preemptible_discount", &ClusterCost::preemptible_discount, 0, 1},
+      {"interruptions_per_hour", &ClusterCost::interruptions_per_hour, 0, 3600},
+      {"failures_per_hour", &ClusterCost::failures_per_hour, 0, 3600},
+      {"restart_s", &ClusterCost::restart_s, 0, kMost},
+      {"save_gb_s", &ClusterCost::save_gb_s, 1e-6, kMost},
   };
   return kFields;
 }
@@ -131,6 +147,7 @@ void check_cluster(const Cluster& cluster, const std::string& where) {
   }
   check_fields(cluster.host, host_fields(), where + ": host.");
   check_fields(cluster.framework, framework_fields(), where + ": framework.");
+  check_fields(cluster.cost, cost_fields(), where + ": cost.");
 }
 
 }  // namespace trireme

@@ -37,6 +37,10 @@ struct ClusterDevice {
   DeviceType type = DeviceType::kCuda;
   /// Host threads of a rank for which this is true; 0: any number.
   double threads = 0;
+  /// Ranks of a node for which this is true; 0: any number.
+  double ranks = 0;
+  /// The device whose measured calls are this one's, too; empty: its own.
+  std::string calls_of;
   /// Calls by operator and dtype ("matmul fp32 NT"): efficiency curves. See [Note: time of an operator].
   std::map<std::string, std::vector<MeasuredOp>> measured;
 };
@@ -58,6 +62,7 @@ struct ClusterHost {
   double micro_batch_ms = 1;
   double step_ms = 10;
   double overlap = 1;  // share of an exchange's time that passes beside computation
+  double cores = 0;    // of a node, shared by the threads of its ranks; 0: each rank has a device of its own
 };
 
 /// Attention as kernels: scores written to memory, or kept on chip.
@@ -86,6 +91,18 @@ struct ClusterFramework {
   double optimizer_bytes = 24;  // of memory traffic an element of the update
 };
 
+/// Prices beside that of devices, and what interrupts runs. In any currency.
+struct ClusterCost {
+  double storage_per_gb_month = 0;
+  double network_per_gb = 0;          // of checkpoints on their way to the storage
+  double data_gb = 0;                 // of training data that is stored while the job runs
+  double preemptible_discount = 0;    // of a device that may be taken away: share of its price; 0: no offer
+  double interruptions_per_hour = 0;  // of one preemptible device
+  double failures_per_hour = 0;       // of any device
+  double restart_s = 300;             // from an interruption until the job computes again
+  double save_gb_s = 1;               // at which all ranks together write a checkpoint
+};
+
 struct Cluster {
   std::string name;
   int ranks_per_node = 8;
@@ -93,6 +110,7 @@ struct Cluster {
   std::vector<ClusterLink> links;
   ClusterHost host;
   ClusterFramework framework;
+  ClusterCost cost;
 
   /// Throw Error(kInvalidInput) that lists the known names.
   const ClusterDevice& device(const std::string& name) const;
@@ -113,6 +131,7 @@ std::span<const ClusterField<ClusterDevice>> device_fields();
 std::span<const ClusterField<ClusterLink>> link_fields();
 std::span<const ClusterField<ClusterHost>> host_fields();
 std::span<const ClusterField<ClusterFramework>> framework_fields();
+std::span<const ClusterField<ClusterCost>> cost_fields();
 
 /// Throws Error(kInvalidInput) that names section, key, value and bounds; for devices also a link that is
 /// missing. `where` begins the message.

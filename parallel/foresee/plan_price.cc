@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <vector>
 
 #include "parallel/foresee/block_work.h"
 #include "parallel/foresee/op_time.h"
@@ -15,6 +16,23 @@ double peak_of(const PlannedJob& job, const Cluster& cluster, const ClusterDevic
   const Precision& precision = job.options.precision;
   const DType dtype = precision.dtype_of(OpKind::kLinear, DType::kFloat32);
   return OpTimes(cluster, device).peak(arithmetic_of(dtype, precision.math_of(OpKind::kLinear)), dtype);
+}
+
+/// Milliseconds that the cores of the busiest node compute for all of its ranks, where these have more
+/// threads than there are cores; else 0. Ranks wait for each other meanwhile, and others compute: no core is
+/// idle.
+double shared_cores_ms(const Timeline& alone, const Cluster& cluster, const ClusterDevice& device) {
+  const double threads = std::max(device.threads, 1.0);
+  const int ranks = std::min(alone.num_ranks, cluster.ranks_per_node);
+  if (cluster.host.cores == 0 || ranks * threads <= cluster.host.cores) return 0;
+  const std::vector<double> busy = alone.busy_ms_of_ranks();
+  double most = 0;
+  for (std::size_t first = 0; first < busy.size(); first += static_cast<std::size_t>(ranks)) {
+    const auto begin = busy.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto end = begin + std::min<std::ptrdiff_t>(ranks, busy.end() - begin);
+    most = std::max(most, std::accumulate(begin, end, 0.0) * threads / cluster.host.cores);
+  }
+  return most;
 }
 
 }  // namespace
@@ -35,9 +53,9 @@ PlanPrice price_plan(const PlannedJob& job, const StepPlan& plan, const Cluster&
   result.step_ms = result.timeline.end_ms();
   result.exposed_ms = result.step_ms - alone.end_ms();
   if (keep == KeepTimeline::kNo) result.timeline.spans.clear();
-  for (int rank = 0; rank < alone.num_ranks; ++rank) {
-    result.compute_ms = std::max(result.compute_ms, alone.busy_ms(rank));
-  }
+  result.compute_ms = std::ranges::max(alone.busy_ms_of_ranks());
+  const double compute_ms = std::max(alone.end_ms(), shared_cores_ms(alone, cluster, device));
+  result.step_ms = compute_ms + result.exposed_ms;
   result.bubble_share = alone.bubble_share() * alone.end_ms() / result.step_ms;
   const std::vector<double> work = count_block_work(*job.blocks, job.sample);
   result.forward_operations = std::accumulate(work.begin(), work.end(), 0.0);

@@ -26,8 +26,17 @@ double Timeline::bubble_share() const {
   const double whole = num_ranks * duration_ms();
   if (whole <= 0.0) return 0.0;
   double busy = 0.0;
-  for (int rank = 0; rank < num_ranks; ++rank) busy += busy_ms(rank);
+  for (const double ms : busy_ms_of_ranks()) busy += ms;
   return 1.0 - busy / whole;
+}
+
+std::vector<double> Timeline::busy_ms_of_ranks() const {
+  std::vector<double> busy(static_cast<std::size_t>(num_ranks));
+  for (const TimelineSpan& span : spans) {
+    if (span.spent == TimeSpent::kExchange) continue;
+    busy[static_cast<std::size_t>(span.rank)] += span.end_ms - span.start_ms;
+  }
+  return busy;
 }
 
 Timeline merge_neighbours(const Timeline& timeline) {

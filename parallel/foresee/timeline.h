@@ -31,6 +31,8 @@ struct Timeline {
   double busy_ms(int rank) const;
   /// The part of num_ranks x duration in which no rank computes.
   double bubble_share() const;
+  /// busy_ms() of every rank.
+  std::vector<double> busy_ms_of_ranks() const;
 };
 
 /// Spans of a rank that follow each other without a gap and are of one kind, chunk and micro-batch as one,

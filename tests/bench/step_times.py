@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Step times foreseen from a description of this machine, beside measured ones.
 
-    trireme doctor --measure here.toml; mpirun -np 2 trireme doctor --measure here.toml
+    trireme doctor --measure here.toml
+    for N in 2 4; do mpirun -np $N --oversubscribe --bind-to none trireme doctor --measure here.toml; done
     step_times.py --program build/release/bin/trireme --cluster here.toml [--only REGEX] [--list] [--markdown]
+                  [--part 1/4] [--results steps.json [--again]]
 
-Each job is planned with `trireme plan --cluster` and trained for a few steps on synthetic data. Measured is the
-fastest step after two that are not counted (`--median`: the median), as metrics.jsonl has it. No job has a shape of
-the models that `doctor --measure` runs. Jobs of more ranks than cores are left out unless `--oversubscribe`. Exit code
-1: a job failed, or the median error is above `--limit` percent.
+Each job is planned with `trireme plan --cluster` and trained for a few steps on synthetic data. Measured is the median
+step after two that are not counted, as metrics.jsonl has it. No job has a shape of the models that `doctor --measure`
+runs. Jobs of more ranks than cores are left out unless `--oversubscribe`. `--part` runs a part of the jobs;
+`--results` adds what was measured to a file and shows all that it has. `--again` foresees the jobs of that file anew
+and runs none. Exit code 1: a job failed, or the median error is above `--limit` percent.
 """
 import argparse
 import json
@@ -31,8 +34,10 @@ VIT = SYNTHETIC | {"model.name": "vit", "model.layers": 4, "model.hidden": 256, 
                    "train.global_batch": 16, "train.micro_batch": 4}
 RESNET = SYNTHETIC | {"model.name": "resnet18", "data.image_size": 48, "model.classes": 20, "optimizer.name": "sgd",
                       "train.global_batch": 16, "train.micro_batch": 4}
+BERT = SYNTHETIC | {"model.name": "bert", "model.layers": 4, "model.hidden": 320, "model.heads": 5, "model.vocab": 2500,
+                    "model.seq_len": 112, "train.global_batch": 16, "train.micro_batch": 4}
 RESNET50 = RESNET | {"model.name": "resnet50", "train.global_batch": 8, "train.micro_batch": 4}
-MODELS = {"gpt-s": GPT_S, "gpt-m": GPT_M, "llama": LLAMA, "vit": VIT, "resnet18": RESNET, "resnet50": RESNET50}
+MODELS = {"gpt-s": GPT_S, "gpt-m": GPT_M, "llama": LLAMA, "bert": BERT, "vit": VIT, "resnet18": RESNET, "resnet50": RESNET50}
 PRECISIONS = ["fp32", "bf16", "fp16", "tf32"]
 LAYOUTS = {  # ranks, keys of [parallel]
     "data2": (2, {}),
@@ -43,6 +48,7 @@ LAYOUTS = {  # ranks, keys of [parallel]
     "1f1b": (2, {"pipeline": 2}),
     "data4": (4, {}),
     "1f1b-data2": (4, {"pipeline": 2}),
+    "zero3-4": (4, {"zero": 3}),
 }
 
 
@@ -56,7 +62,7 @@ def cases():
         half = keys["train.micro_batch"] // 2
         jobs[f"{model} micro-batch {half}"] = (1, keys | {"train.micro_batch": half})
         for layout, (ranks, parallel) in LAYOUTS.items():
-            if ranks > 2 and model not in ("gpt-s", "vit"):
+            if ranks > 2 and model not in ("gpt-s", "bert", "vit"):
                 continue
             if model.startswith("resnet") and layout in ("gpipe", "zero2"):
                 continue
@@ -84,6 +90,18 @@ def predicted(arguments, job, ranks, keys, threads):
     return json.loads(run([str(word) for word in command + sets(keys)]))["time"]
 
 
+def own_job_file(job, keys):
+    """A job file of its own: keys of one family are refused with another one's name."""
+    sections = {}
+    for key, value in keys.items():
+        section, name_of_key = key.split(".")
+        sections.setdefault(section, {})[name_of_key] = value
+    lines = []
+    for section, part in sections.items():
+        lines += [f"[{section}]"] + [f"{key} = {json.dumps(value)}" for key, value in part.items()]
+    job.write_text("\n".join(lines) + "\n")
+
+
 def measured(arguments, job, ranks, keys, threads, folder):
     keys = keys | {"train.steps": arguments.steps + 2, "parallel.threads": threads}
     if ranks > arguments.cores:
@@ -95,7 +113,7 @@ def measured(arguments, job, ranks, keys, threads, folder):
     run([str(word) for word in train], env=environment)
     lines = [json.loads(line) for line in (Path(folder) / "metrics.jsonl").read_text().splitlines()]
     times = [line["step_ms"] for line in lines if "step_ms" in line][2:]
-    return statistics.median(times) if arguments.median else min(times)
+    return statistics.median(times)
 
 
 def table(rows, markdown):
@@ -114,40 +132,44 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--steps", type=int, default=8)
-    parser.add_argument("--median", action="store_true")
     parser.add_argument("--cores", type=int, default=os.cpu_count())
     parser.add_argument("--oversubscribe", action="store_true")
     parser.add_argument("--limit", type=float, default=float("inf"))
     parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--part", default="1/1", help="K/N: every N-th job, from the K-th on")
+    parser.add_argument("--results", type=Path, help="JSON: measured steps by job")
+    parser.add_argument("--again", action="store_true")
     arguments = parser.parse_args()
     chosen = {name: case for name, case in cases().items() if re.search(arguments.only, name)}
     if not arguments.oversubscribe:
         chosen = {name: case for name, case in chosen.items() if case[0] <= arguments.cores}
+    part, parts = map(int, arguments.part.split("/"))
+    chosen = dict(list(chosen.items())[part - 1::parts])
     if arguments.list:
         print("\n".join(chosen))
         return 0
+    steps_ms = {}
+    if arguments.results and arguments.results.exists():
+        steps_ms = json.loads(arguments.results.read_text())
+    shown = list(steps_ms) if arguments.again else list(chosen)
     rows, failed = [], []
     with tempfile.TemporaryDirectory() as scratch:
         job = Path(scratch) / "job.toml"
-        for number, (name, (ranks, keys)) in enumerate(chosen.items()):
+        for number, name in enumerate(shown + [name for name in steps_ms if name not in shown]):
+            ranks, keys = cases()[name]
             threads = max(1, arguments.cores // ranks)
-            # A job file of its own: keys of one family are refused with another one's name.
-            sections = {}
-            for key, value in keys.items():
-                section, name_of_key = key.split(".")
-                sections.setdefault(section, {})[name_of_key] = value
-            lines = []
-            for section, part in sections.items():
-                lines += [f"[{section}]"] + [f"{key} = {json.dumps(value)}" for key, value in part.items()]
-            job.write_text("\n".join(lines) + "\n")
+            own_job_file(job, keys)
             try:
                 foreseen = predicted(arguments, job, ranks, {}, threads)["step_ms"]
-                took = measured(arguments, job, ranks, {}, threads, Path(scratch) / f"run{number}")
-                rows.append((name, ranks, foreseen, took))
-                print(f"{name}: {foreseen:.2f} predicted, {took:.2f} measured", file=sys.stderr, flush=True)
+                if name in chosen and not arguments.again:
+                    steps_ms[name] = measured(arguments, job, ranks, {}, threads, Path(scratch) / f"run{number}")
+                    print(f"{name}: {foreseen:.2f} predicted, {steps_ms[name]:.2f} measured", file=sys.stderr, flush=True)
+                rows.append((name, ranks, foreseen, steps_ms[name]))
             except RuntimeError as error:
                 failed.append(name)
                 print(f"{name}: {error}", file=sys.stderr, flush=True)
+    if arguments.results:
+        arguments.results.write_text(json.dumps(steps_ms, indent=1) + "\n")
     if not rows:
         return 1
     print(table(rows, arguments.markdown))

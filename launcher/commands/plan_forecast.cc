@@ -1,0 +1,178 @@
+#include "launcher/commands/plan_forecast.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "launcher/commands/number_range.h"
+#include "launcher/report/affordable_ranks.h"
+#include "launcher/report/cost_report.h"
+#include "launcher/report/layouts_report.h"
+#include "launcher/report/scale_report.h"
+#include "runtime/base/atomic_file.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+constexpr int kMostRanks = 1 << 20;
+
+/// "1..1024" with ".." between.
+std::pair<int, int> parse_range(const char* option, const std::string& text, const std::string& between) {
+  std::pair<int, int> range{0, 0};
+  const char* const stop = text.data() + text.size();
+  const auto [middle, bad_first] = std::from_chars(text.data(), stop, range.first);
+  const std::string_view rest(middle, static_cast<std::size_t>(stop - middle));
+  bool good = bad_first == std::errc() && rest.starts_with(between);
+  if (good) {
+    const auto [end, bad] = std::from_chars(middle + between.size(), stop, range.second);
+    good = bad == std::errc() && end == stop;
+  }
+  TRIREME_CHECK(good && range.first >= 1 && range.second >= range.first && range.second <= kMostRanks,
+                "{} {}: it takes the fewest and the most ranks, as in 1{}64, from 1 to {}", option, text,
+                between, kMostRanks);
+  return range;
+}
+
+ExitCode show_layouts(const ForecastArguments& arguments, const JobConfig& job, const ClusterChoice& cluster,
+                      const ForecastPlace& place) {
+  const int machine = place.ranks_per_machine > 0 ? place.ranks_per_machine
+                                                  : std::min(place.num_ranks, cluster.cluster.ranks_per_node);
+  const LayoutsReport report = find_layouts(job, cluster,
+                                            {.num_ranks = place.num_ranks,
+                                             .ranks_per_machine = machine,
+                                             .varies_micro_batch = arguments.vary_micro_batch});
+  fmt::print("{}", place.json ? to_json(report) : to_text(report));
+  if (report.found.best.empty()) return ExitCode::kBadInput;
+  if (arguments.write) write_text_file(*arguments.write, to_toml(report.configs[0]));
+  return ExitCode::kDone;
+}
+
+ExitCode show_affordable(const ForecastArguments& arguments, const JobConfig& job,
+                         const ClusterChoice& cluster, const ForecastPlace& place) {
+  const AffordableRanks found = find_affordable_ranks(job, cluster,
+                                                      {.budget = arguments.budget,
+                                                       .deadline_hours = arguments.deadline_hours,
+                                                       .most_ranks = place.num_ranks,
+                                                       .ranks_per_machine = place.ranks_per_machine,
+                                                       .varies_micro_batch = arguments.vary_micro_batch});
+  fmt::print("{}", place.json ? to_json(found) : to_text(found));
+  if (!found.chosen) return ExitCode::kBadInput;
+  if (arguments.write) write_text_file(*arguments.write, to_toml(found.layouts->configs[0]));
+  return ExitCode::kDone;
+}
+
+ExitCode show_scale(const ForecastArguments& arguments, const JobConfig& job, const ClusterChoice& cluster,
+                    const ForecastPlace& place) {
+  const auto [first, last] = parse_range("--scale", *arguments.scale, "..");
+  const ScaleReport report = scale_job(job, cluster, first, last);
+  if (arguments.plot) write_text_file(*arguments.plot, to_svg(plot_of(report)));
+  fmt::print("{}", place.json ? to_json(report) : to_text(report));
+  return ExitCode::kDone;
+}
+
+ExitCode show_cost(const ForecastArguments& arguments, const JobConfig& job, const ClusterChoice& cluster,
+                   const ForecastPlace& place) {
+  CostRequest request{.num_ranks = place.num_ranks,
+                      .save_s = arguments.save_s,
+                      .deadline_hours = arguments.deadline_hours.value_or(0),
+                      .seed = arguments.seed};
+  TRIREME_CHECK(!arguments.tokens || job.model.seq_len > 0,
+                "--tokens {}: the job's samples have no tokens; say --samples", arguments.tokens.value_or(0));
+  if (arguments.tokens) request.samples = *arguments.tokens / static_cast<double>(job.model.seq_len);
+  if (arguments.samples) request.samples = *arguments.samples;
+  if (arguments.grow) request.growth = parse_growth(*arguments.grow);
+  if (arguments.autoscale) request.autoscale = parse_range("--autoscale", *arguments.autoscale, ":");
+  const CostReport report = cost_of_job(job, cluster, request);
+  if (arguments.plot) write_text_file(*arguments.plot, to_svg(cost_plot(job, cluster, request)));
+  fmt::print("{}", place.json ? to_json(report) : to_text(report));
+  const bool fits = std::ranges::all_of(report.points, &ForeseenStep::fits);
+  return fits ? ExitCode::kDone : ExitCode::kBadInput;
+}
+
+}  // namespace
+
+void add_forecast_options(CLI::App& command, CLI::Option& cluster, ForecastArguments& arguments) {
+  auto* search = command.add_flag("--search", arguments.search,
+                                  "Instead: the ten fastest layouts that fit, of all that --ranks can have");
+  search->needs(&cluster);
+  command
+      .add_flag("--vary-micro-batch", arguments.vary_micro_batch,
+                "--search may change train.micro_batch, and with it the last bits of the results")
+      ->needs(search);
+  command.add_option("--write", arguments.write, "The job with the fastest layout found, a TOML file")
+      ->needs(search);
+  command
+      .add_option("--budget", arguments.budget,
+                  "--search over 1, 2, 4, ... up to --ranks ranks: the fastest that costs no more")
+      ->check(finite_range(0.0, 1e15))
+      ->needs(search);
+  command
+      .add_option("--deadline", arguments.deadline_hours,
+                  "Hours: --search over 1, 2, 4, ... up to --ranks ranks for the cheapest that ends by then; "
+                  "of --autoscale, when the job has to end")
+      ->check(finite_range(1e-9, 1e9))
+      ->needs(&cluster);
+  command
+      .add_option(
+          "--scale", arguments.scale,
+          "Instead: A..B, efficiency at A, 2A, 4A, ... ranks, with the job's batch and with one that grows")
+      ->needs(&cluster);
+  auto* cost =
+      command.add_flag("--cost", arguments.cost,
+                       "Instead: hours and money until the end on --ranks ranks, reserved and preemptible");
+  cost->needs(&cluster);
+  auto* tokens =
+      command.add_option("--tokens", arguments.tokens, "Of --cost: train on so many, not train.steps");
+  tokens->check(finite_range(1.0, 1e18))->needs(cost);
+  command
+      .add_option("--samples", arguments.samples,
+                  "Of --cost: train on so many (epochs times their samples), not train.steps")
+      ->check(finite_range(1.0, 1e18))
+      ->needs(cost)
+      ->excludes(tokens);
+  command.add_option("--save-s", arguments.save_s, "Of --cost: measured seconds of a checkpoint")
+      ->check(finite_range(1e-6, 1e9))
+      ->needs(cost);
+  command
+      .add_option("--grow", arguments.grow,
+                  "Of --cost: RANKS:SHARE,...,RANKS; 4:0.5,16 is 4 for half of the steps")
+      ->needs(cost);
+  command
+      .add_option("--autoscale", arguments.autoscale,
+                  "Of --cost: MIN:MAX, always the fewest ranks with which the rest ends by --deadline")
+      ->needs(cost);
+  command.add_option("--seed", arguments.seed, "Of --cost: of the simulated interruptions (default: 1)")
+      ->needs(cost);
+  command.add_option("--plot", arguments.plot, "Of --scale and --cost: a picture of it, FILE.svg");
+}
+
+void check_forecast(const ForecastArguments& arguments) {
+  TRIREME_CHECK(!arguments.write || !std::filesystem::exists(*arguments.write),
+                "--write {}: the file is there already; name another, or remove it first",
+                arguments.write.value_or(""));
+  const int kinds = int(arguments.search) + int(arguments.cost) + int(arguments.scale.has_value());
+  TRIREME_CHECK(kinds <= 1, "--search, --scale and --cost each show something else: give one");
+  TRIREME_CHECK(!arguments.plot || arguments.cost || arguments.scale,
+                "--plot {} is a picture of --scale or --cost: give one of them", arguments.plot.value_or(""));
+  TRIREME_CHECK(!arguments.plot || arguments.plot->ends_with(".svg"), "--plot {}: its name ends with .svg",
+                arguments.plot.value_or(""));
+  TRIREME_CHECK(!arguments.deadline_hours || arguments.search || arguments.autoscale,
+                "--deadline {} is for --search, or for --cost with --autoscale",
+                arguments.deadline_hours.value_or(0));
+  if (arguments.scale) parse_range("--scale", *arguments.scale, "..");
+  if (arguments.autoscale) parse_range("--autoscale", *arguments.autoscale, ":");
+  if (arguments.grow) parse_growth(*arguments.grow);
+}
+
+ExitCode run_forecast(const ForecastArguments& arguments, const JobConfig& job, const ClusterChoice& cluster,
+                      const ForecastPlace& place) {
+  if (arguments.scale) return show_scale(arguments, job, cluster, place);
+  if (arguments.cost) return show_cost(arguments, job, cluster, place);
+  if (arguments.budget || arguments.deadline_hours) return show_affordable(arguments, job, cluster, place);
+  return show_layouts(arguments, job, cluster, place);
+}
+
+}  // namespace trireme

@@ -1,0 +1,40 @@
+// The parts of `trireme plan --cluster` about many runs of a job: --search, --scale, --cost.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "launcher/config/config.h"
+#include "launcher/host/exit_code.h"
+#include "launcher/report/plan_time.h"
+
+namespace trireme {
+
+struct ForecastArguments {
+  bool search = false, vary_micro_batch = false, cost = false;
+  std::optional<std::string> write, scale, plot, grow, autoscale;
+  std::optional<double> budget, deadline_hours, tokens, samples, save_s;
+  std::uint64_t seed = 1;
+
+  bool wanted() const { return search || scale || cost; }
+};
+
+/// Adds the options, which need `cluster`.
+void add_forecast_options(CLI::App& command, CLI::Option& cluster, ForecastArguments& arguments);
+
+/// Checks that need no job: files, options that do not go together.
+void check_forecast(const ForecastArguments& arguments);
+
+struct ForecastPlace {
+  int num_ranks = 1;
+  int ranks_per_machine = 0;  // 0: the cluster's
+  bool json = false;
+};
+
+ExitCode run_forecast(const ForecastArguments& arguments, const JobConfig& job, const ClusterChoice& cluster,
+                      const ForecastPlace& place);
+
+}  // namespace trireme

@@ -1,0 +1,58 @@
+// What a job costs on a described cluster: `trireme plan --cost`.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/report/foreseen_step.h"
+#include "launcher/report/line_plot.h"
+#include "parallel/cost/run_cost.h"
+
+namespace trireme {
+
+/// So many ranks until that share of the steps is done.
+struct GrowthWish {
+  int num_ranks = 1;
+  double until = 1;
+};
+
+/// "4:0.5,16": 4 ranks for half of the steps, then 16. Throws Error(kInvalidInput).
+std::vector<GrowthWish> parse_growth(const std::string& text);
+
+struct CostRequest {
+  int num_ranks = 1;
+  double samples = 0;            // until the end; 0: train.steps of the job
+  std::optional<double> save_s;  // of a checkpoint, measured
+  std::vector<GrowthWish> growth;
+  std::pair<int, int> autoscale{0, 0};  // fewest and most ranks; 0: not wanted
+  double deadline_hours = 0;            // of autoscale
+  std::uint64_t seed = 1;
+};
+
+struct CostRow {
+  std::string plan;  // "16 ranks", "4, then 16 from 50 %"
+  int num_ranks = 1;
+  RunCost cost;
+  double mtbf_hours = 0;                               // of the job; 0: nothing interrupts it
+  double young_s = 0, daly_s = 0, expected_hours = 0;  // intervals; Daly's expectation; 0: none
+};
+
+struct CostReport {
+  std::string cluster, device;
+  double price_per_hour = 0, steps = 0, checkpoint_gb = 0;
+  std::vector<ForeseenStep> points;  // by ranks
+  std::vector<CostRow> rows;
+};
+
+/// Of a resolved job, which keeps its layout but for data ranks. Throws Error(kInvalidInput) where the device
+/// has no price, or a number of ranks no layout.
+CostReport cost_of_job(const JobConfig& job, const ClusterChoice& cluster, const CostRequest& request);
+
+std::string to_text(const CostReport& report);
+std::string to_json(const CostReport& report);
+
+/// Cost over ranks, 1 to `most` by doublings, as far as the job has layouts for them.
+LinePlot cost_plot(const JobConfig& job, const ClusterChoice& cluster, const CostRequest& request);
+
+}  // namespace trireme

@@ -1,0 +1,24 @@
+// Curves as a picture: SVG without scripts, readable in light and dark.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trireme {
+
+struct PlotSeries {
+  std::string name;
+  std::vector<std::pair<double, double>> points;  // by ascending x, all above 0
+};
+
+struct LinePlot {
+  std::string title, x_label, y_label;
+  std::vector<PlotSeries> series;
+};
+
+/// A whole SVG document. The x axis is logarithmic, with a tick at every x of a series; y begins at 0. Points
+/// have their numbers as a tooltip.
+std::string to_svg(const LinePlot& plot);
+
+}  // namespace trireme

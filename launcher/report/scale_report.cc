@@ -1,0 +1,126 @@
+#include "launcher/report/scale_report.h"
+
+#include <fmt/core.h>
+
+#include <exception>
+#include <nlohmann/json.hpp>
+
+#include "launcher/report/text_table.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+double samples_per_rank_s(const ForeseenStep& step, std::int64_t global_batch) {
+  return static_cast<double>(global_batch) / step.price.step_ms * 1e3 / step.num_ranks;
+}
+
+std::vector<std::string> cells(const std::optional<ForeseenStep>& step, double efficiency) {
+  if (!step) return {"-", "-", "-", "-"};
+  return {fmt::format("{:.4g}", step->price.step_ms), fmt::format("{:.1f}", 100 * efficiency),
+          fmt::format("{:.1f}", 100 * step->price.mfu),
+          short_bytes(step->peak_bytes) + (step->fits() ? "" : " !")};
+}
+
+nlohmann::ordered_json json_of(const std::optional<ForeseenStep>& step, double efficiency) {
+  if (!step) return nullptr;
+  return {{"step_ms", step->price.step_ms},
+          {"efficiency", efficiency},
+          {"mfu", step->price.mfu},
+          {"peak_bytes", step->peak_bytes},
+          {"fits", step->fits()}};
+}
+
+}  // namespace
+
+ScaleReport scale_job(const JobConfig& job, const ClusterChoice& cluster, int first, int last) {
+  ScaleReport report{
+      .cluster = cluster.cluster.name, .device = cluster.device, .global_batch = job.train.global_batch};
+  std::exception_ptr refusal;
+  const auto foresee = [&](const JobConfig& config, int ranks) -> std::optional<ForeseenStep> {
+    try {
+      return foresee_step(config, cluster, ranks);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kInvalidInput && error.code() != ErrorCode::kUnsupported) throw;
+      refusal = std::current_exception();
+      return std::nullopt;
+    }
+  };
+  int first_ranks = 0;  // with a layout
+  double strong_at_first = 0, weak_at_first = 0;
+  for (const int ranks : doublings(first, last)) {
+    ScaleRow row{.num_ranks = ranks, .strong = foresee(job, ranks)};
+    if (first_ranks == 0 && row.strong) {
+      first_ranks = ranks;
+      report.first_weak_batch = job.train.global_batch;
+    }
+    if (row.strong) {
+      const double rate = samples_per_rank_s(*row.strong, job.train.global_batch);
+      if (strong_at_first == 0) strong_at_first = rate;
+      row.strong_efficiency = rate / strong_at_first;
+    }
+    if (first_ranks > 0) {
+      JobConfig grown = job;
+      grown.train.global_batch = report.first_weak_batch * (ranks / first_ranks);
+      row.weak = foresee(grown, ranks);
+      if (row.weak) {
+        const double rate = samples_per_rank_s(*row.weak, grown.train.global_batch);
+        if (weak_at_first == 0) weak_at_first = rate;
+        row.weak_efficiency = rate / weak_at_first;
+      }
+    }
+    report.rows.push_back(std::move(row));
+  }
+  if (first_ranks == 0) std::rethrow_exception(refusal);
+  return report;
+}
+
+std::string to_text(const ScaleReport& report) {
+  TextRows rows{{"ranks", "ms/step", "efficiency %", "MFU %", "memory", "weak: ms/step", "efficiency %",
+                 "MFU %", "memory"}};
+  bool fits = true;
+  for (const ScaleRow& row : report.rows) {
+    std::vector<std::string> line{fmt::format("{}", row.num_ranks)};
+    for (const auto& part :
+         {cells(row.strong, row.strong_efficiency), cells(row.weak, row.weak_efficiency)}) {
+      line.insert(line.end(), part.begin(), part.end());
+    }
+    rows.push_back(std::move(line));
+    fits = fits && (!row.strong || row.strong->fits()) && (!row.weak || row.weak->fits());
+  }
+  std::string text = wrapped(fmt::format(
+      "on {} ({}), predicted; strong scaling: {} samples a step on all ranks; weak: the batch grows with the "
+      "ranks, from {}; efficiency: samples/s of a rank over those of the first row",
+      report.cluster, report.device, report.global_batch, report.first_weak_batch));
+  text += to_text(rows, {.num_left = 1, .num_kept = 9, .most_rows = 32});
+  if (!fits) text += "!: more than a rank has\n";
+  return text;
+}
+
+std::string to_json(const ScaleReport& report) {
+  nlohmann::ordered_json rows = nlohmann::ordered_json::array();
+  for (const ScaleRow& row : report.rows) {
+    rows.push_back({{"ranks", row.num_ranks},
+                    {"strong", json_of(row.strong, row.strong_efficiency)},
+                    {"weak", json_of(row.weak, row.weak_efficiency)}});
+  }
+  const nlohmann::ordered_json json = {{"cluster", report.cluster},
+                                       {"device", report.device},
+                                       {"global_batch", report.global_batch},
+                                       {"scale", rows}};
+  return json.dump(1) + "\n";
+}
+
+LinePlot plot_of(const ScaleReport& report) {
+  LinePlot plot{.title = fmt::format("Scaling on {} ({}), predicted", report.cluster, report.device),
+                .x_label = "ranks",
+                .y_label = "efficiency, %",
+                .series = {{"strong", {}}, {"weak", {}}}};
+  for (const ScaleRow& row : report.rows) {
+    if (row.strong) plot.series[0].points.emplace_back(row.num_ranks, 100 * row.strong_efficiency);
+    if (row.weak) plot.series[1].points.emplace_back(row.num_ranks, 100 * row.weak_efficiency);
+  }
+  return plot;
+}
+
+}  // namespace trireme
