@@ -139,7 +139,7 @@ class Pricing {
       before = wish.until;
     }
     const int last = request_.growth.back().num_ranks;
-    add_rows(fmt::format("{} ranks", last), fixed_ranks(point(last)), last);
+    if (last != request_.num_ranks) add_rows(fmt::format("{} ranks", last), fixed_ranks(point(last)), last);
     add_rows(plan, growing_ranks(parts), last);
   }
 

@@ -15,7 +15,7 @@ ForeseenStep foresee_step(const JobConfig& job, const ClusterChoice& cluster, in
   batch_layout(config, num_ranks);  // refuses what cannot be laid out
   const PlannedJob planned = planned_job(config, build_blocks(config.model), num_ranks);
   ForeseenStep step{.num_ranks = num_ranks};
-  step.price = price_plan(planned, engine_on_meta(planned)->plan(), cluster.cluster, device);
+  step.price = priced_on(cluster, [&] { return price_layout(planned, cluster.cluster, device); });
   EngineOptions own = planned.options;
   own.planning = Planning::kOwnRank;
   step.peak_bytes = predict_largest_step(planned.blocks, own, planned.sample, num_ranks).memory.device_peak;

@@ -95,10 +95,12 @@ LayoutsReport find_layouts(const JobConfig& job, const ClusterChoice& cluster,
   config.parallel.device = device.type;
   config.parallel.hosts = hosts_of(request.num_ranks, request.ranks_per_machine);
   const PlannedJob planned = planned_job(config, build_blocks(config.model), request.num_ranks);
-  report.found = search_layouts(planned, cluster.cluster, device, report.limit_bytes,
-                                {.varies_micro_batch = request.varies_micro_batch,
-                                 .accumulation = {.accumulate_unsharded = job.parallel.accumulate_unsharded,
-                                                  .keep_gathered = job.parallel.keep_gathered}});
+  report.found = priced_on(cluster, [&] {
+    return search_layouts(planned, cluster.cluster, device, report.limit_bytes,
+                          {.varies_micro_batch = request.varies_micro_batch,
+                           .accumulation = {.accumulate_unsharded = job.parallel.accumulate_unsharded,
+                                            .keep_gathered = job.parallel.keep_gathered}});
+  });
   for (const FoundLayout& found : report.found.best) {
     report.configs.push_back(with_layout(job, found.job.options));
   }

@@ -15,7 +15,7 @@ ClusterChoice read_cluster_choice(const std::string& file, const std::string& de
                                   const RankPlace& place) {
   ClusterChoice choice{read_cluster(file), file, device};
   if (!device.empty()) {
-    choice.ranks_device();  // refuses an unknown one
+    priced_on(choice, [&] { return choice.ranks_device().name; });  // refuses an unknown one
     return choice;
   }
   const int ranks = std::min(place.num_ranks, choice.cluster.ranks_per_node);
@@ -49,7 +49,9 @@ PlanTime plan_time(const JobConfig& config, const PlannedJob& job, const StepPla
                    const ClusterChoice& choice) {
   PlanTime time{.cluster = choice.cluster.name,
                 .device = choice.device,
-                .price = price_plan(job, plan, choice.cluster, choice.ranks_device(), KeepTimeline::kYes)};
+                .price = priced_on(choice, [&] {
+                  return price_plan(job, plan, choice.cluster, choice.ranks_device(), KeepTimeline::kYes);
+                })};
   time.samples_per_s = static_cast<double>(config.train.global_batch) * 1e3 / time.price.step_ms;
   time.tokens_per_s = time.samples_per_s * static_cast<double>(config.model.seq_len);
   time.steps = config.train.steps;

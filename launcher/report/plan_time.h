@@ -1,12 +1,15 @@
 // The part of `trireme plan --cluster` about time: a job's step on a cluster that a file describes.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <string>
 
 #include "launcher/config/config.h"
 #include "launcher/host/measured_card.h"
 #include "parallel/cluster/cluster.h"
 #include "parallel/foresee/plan_price.h"
+#include "runtime/base/error.h"
 
 namespace trireme {
 
@@ -27,6 +30,17 @@ struct RankPlace {
 /// for such ranks; for their number before one for any number. Throws Error(kInvalidInput) that lists the
 /// devices.
 ClusterChoice read_cluster_choice(const std::string& file, const std::string& device, const RankPlace& place);
+
+/// What `price` returns; an Error(kInvalidInput) of it, about the description, names the file.
+template <class Price>
+auto priced_on(const ClusterChoice& choice, const Price& price) {
+  try {
+    return price();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidInput) throw;
+    throw Error(error.code(), fmt::format("{}: {}", choice.file, error.what()), error.where());
+  }
+}
 
 /// The device's memory as a rank's limit. None of it is lost to a context, of which the file says nothing.
 MeasuredCard card_of(const ClusterChoice& choice);

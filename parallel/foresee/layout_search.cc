@@ -99,6 +99,7 @@ class LayoutSearcher {
       : cluster_(cluster), device_(device), limit_bytes_(limit_bytes), options_(options) {}
 
   FoundLayouts run(const PlannedJob& job) {
+    peak_of(job, cluster_, device_);  // refuses a precision
     std::vector<Candidate> candidates;
     for (PlannedJob& layout : layouts_of(job, options_.varies_micro_batch)) {
       const double bound = bound_ms(layout);
@@ -189,7 +190,7 @@ class LayoutSearcher {
       }
       ++found_.num_timed;
       FoundLayout found{.job = layout, .peak_bytes = *peak};
-      found.price = price_plan(layout, engine_on_meta(layout)->plan(), cluster_, device_);
+      found.price = price_layout(layout, cluster_, device_);
       const auto place = std::ranges::upper_bound(
           found_.best, found.price.step_ms, {}, [](const FoundLayout& other) { return other.price.step_ms; });
       found_.best.insert(place, std::move(found));

@@ -5,8 +5,8 @@
 // data ranks. None changes a bit of the results; micro-batches do, and vary only where they may. GPipe is
 // left out: 1F1B takes its time with less memory. Blocks are timed once for each number of tensor ranks; a
 // step cannot be faster than the blocks of its busiest rank and the micro-batch that it waits for. By this
-// bound candidates are sorted, and the search ends where it is above the last of the best. The others are
-// planned for all ranks, their memory predicted to the byte and their step simulated.
+// bound candidates are sorted, and the search ends where it is above the last of the best. Of the
+// others the memory is predicted to the byte, and the step simulated: [Note: folded plans].
 #pragma once
 
 #include <optional>

@@ -18,10 +18,18 @@ struct PlanPrice {
   Timeline timeline;              // empty unless it was asked for
 };
 
+/// FLOP/s of the units that multiply most of a job's products. Throws Error(kInvalidInput) where the device has
+/// none for its precision.
+double peak_of(const PlannedJob& job, const Cluster& cluster, const ClusterDevice& device);
+
 enum class KeepTimeline { kNo, kYes };
 
 /// Throws Error(kInvalidInput) as StepPrice does, and where `plan` blocks.
 PlanPrice price_plan(const PlannedJob& job, const StepPlan& plan, const Cluster& cluster,
                      const ClusterDevice& device, KeepTimeline keep = KeepTimeline::kNo);
+
+/// The same without a plan of all ranks: see [Note: folded plans]. Equal but for what differs between data
+/// ranks: partial sums, where their micro-batches are no power of two.
+PlanPrice price_layout(const PlannedJob& job, const Cluster& cluster, const ClusterDevice& device);
 
 }  // namespace trireme

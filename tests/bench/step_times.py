@@ -164,12 +164,12 @@ def main():
                 if name in chosen and not arguments.again:
                     steps_ms[name] = measured(arguments, job, ranks, {}, threads, Path(scratch) / f"run{number}")
                     print(f"{name}: {foreseen:.2f} predicted, {steps_ms[name]:.2f} measured", file=sys.stderr, flush=True)
+                    if arguments.results:
+                        arguments.results.write_text(json.dumps(steps_ms, indent=1) + "\n")
                 rows.append((name, ranks, foreseen, steps_ms[name]))
             except RuntimeError as error:
                 failed.append(name)
                 print(f"{name}: {error}", file=sys.stderr, flush=True)
-    if arguments.results:
-        arguments.results.write_text(json.dumps(steps_ms, indent=1) + "\n")
     if not rows:
         return 1
     print(table(rows, arguments.markdown))

@@ -94,6 +94,42 @@ TEST_F(PlanPriceTest, RecomputeTakesLongerAndZeroSendsMore) {
   EXPECT_GT(price().exposed_ms, 1.5 * zero0);
 }
 
+TEST_F(PlanPriceTest, RanksThatShareCoresTakeTheirTurns) {
+  job_.num_ranks = 4;
+  const PlanPrice own = price();
+  device().threads = 1;
+  cluster_.host.cores = 4;
+  EXPECT_EQ(price().step_ms, own.step_ms);
+  cluster_.host.cores = 2;  // four ranks that are busy at once take twice as long, and exchange as before
+  EXPECT_NEAR(price().step_ms, 2 * (own.step_ms - own.exposed_ms) + own.exposed_ms, 0.01 * own.step_ms);
+  job_.options.pipeline = {.stages = 4, .cut = {1, 3, 5}};  // others compute while a stage waits
+  const double shared = price().step_ms;
+  cluster_.host.cores = 4;
+  EXPECT_LT(shared, 1.6 * price().step_ms);
+}
+
+TEST_F(PlanPriceTest, AFoldedPlanTakesTheTimeOfTheWhole) {
+  const GptConfig config{
+      .layers = 4, .hidden = 32, .heads = 4, .vocab = 128, .seq_len = 16, .tied = true, .tensor_chunks = 4};
+  job_.blocks = std::make_shared<const BlockList>(build_gpt(config));
+  job_.num_ranks = 16;
+  job_.options.global_batch = 32;
+  for (const int tensor : {1, 2, 4}) {
+    for (const int stages : {1, 2, 4}) {
+      for (const ZeroStage zero : {ZeroStage::kNone, ZeroStage::kParameters}) {
+        job_.options.tensor = tensor;
+        job_.options.pipeline = {.stages = stages};
+        job_.options.zero = zero;
+        if (32 % (2 * 16 / tensor / stages) != 0) continue;
+        const PlanPrice whole = price(), folded = price_layout(job_, cluster_, device());
+        EXPECT_NEAR(folded.step_ms, whole.step_ms, 1e-9 * whole.step_ms) << tensor << " " << stages;
+        EXPECT_NEAR(folded.exposed_ms, whole.exposed_ms, 1e-9 * whole.step_ms);
+        EXPECT_NEAR(folded.bubble_share, whole.bubble_share, 0.05);
+      }
+    }
+  }
+}
+
 TEST_F(PlanPriceTest, AMissingLinkIsNamed) {
   job_.num_ranks = 2;
   device().inside.clear();
