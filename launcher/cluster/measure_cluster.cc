@@ -41,9 +41,18 @@ constexpr ReferenceJob kJobs[] = {
     {"[model]\nname = \"llama\"\nlayers = 1\nhidden = 512\nheads = 8\nffn = 1376\nvocab = 4096\nseq_len = "
      "256\n"
      "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 4\nmicro_batch = 2\n"},
+    {"[model]\nname = \"bert\"\nlayers = 1\nhidden = 128\nheads = 2\nvocab = 512\nseq_len = 64\n"
+     "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 8\nmicro_batch = 4\n"},
+    {"[model]\nname = \"bert\"\nlayers = 1\nhidden = 512\nheads = 8\nvocab = 4096\nseq_len = 192\n"
+     "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 8\nmicro_batch = 4\n"},
     {"[model]\nname = \"vit\"\nlayers = 1\nhidden = 192\nheads = 3\nffn = 768\npatch = 8\nimage_size = 64\n"
      "classes = 10\n[data]\nkind = \"synthetic\"\nimage_size = 64\n"
      "[train]\nglobal_batch = 8\nmicro_batch = 4\n"},
+    {"[model]\nname = \"vit\"\nlayers = 1\nhidden = 384\nheads = 6\nffn = 1536\npatch = 8\nimage_size = 112\n"
+     "classes = 50\n[data]\nkind = \"synthetic\"\nimage_size = 112\n"
+     "[train]\nglobal_batch = 8\nmicro_batch = 4\n"},
+    {"[model]\nname = \"resnet18\"\nclasses = 50\n[data]\nkind = \"synthetic\"\nimage_size = 64\n"
+     "[train]\nglobal_batch = 8\nmicro_batch = 4\n[optimizer]\nname = \"sgd\"\n"},
     {"[model]\nname = \"resnet18\"\nclasses = 10\n[data]\nkind = \"synthetic\"\nimage_size = 32\n"
      "[train]\nglobal_batch = 16\nmicro_batch = 8\n[optimizer]\nname = \"sgd\"\n"},
     {"[model]\nname = \"resnet50\"\nclasses = 100\n[data]\nkind = \"synthetic\"\nimage_size = 64\n"

@@ -139,6 +139,7 @@ def main():
     parser.add_argument("--part", default="1/1", help="K/N: every N-th job, from the K-th on")
     parser.add_argument("--results", type=Path, help="JSON: measured steps by job")
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--skip-known", action="store_true", help="run no job that --results has")
     arguments = parser.parse_args()
     chosen = {name: case for name, case in cases().items() if re.search(arguments.only, name)}
     if not arguments.oversubscribe:
@@ -151,7 +152,9 @@ def main():
     steps_ms = {}
     if arguments.results and arguments.results.exists():
         steps_ms = json.loads(arguments.results.read_text())
-    shown = list(steps_ms) if arguments.again else list(chosen)
+    if arguments.again or arguments.skip_known:
+        chosen = {name: case for name, case in chosen.items() if name not in steps_ms and not arguments.again}
+    shown = list(chosen)
     rows, failed = [], []
     with tempfile.TemporaryDirectory() as scratch:
         job = Path(scratch) / "job.toml"
@@ -160,12 +163,12 @@ def main():
             threads = max(1, arguments.cores // ranks)
             own_job_file(job, keys)
             try:
-                foreseen = predicted(arguments, job, ranks, {}, threads)["step_ms"]
-                if name in chosen and not arguments.again:
+                if name in chosen:
                     steps_ms[name] = measured(arguments, job, ranks, {}, threads, Path(scratch) / f"run{number}")
-                    print(f"{name}: {foreseen:.2f} predicted, {steps_ms[name]:.2f} measured", file=sys.stderr, flush=True)
+                    print(f"{name}: {steps_ms[name]:.2f} measured", file=sys.stderr, flush=True)
                     if arguments.results:
                         arguments.results.write_text(json.dumps(steps_ms, indent=1) + "\n")
+                foreseen = predicted(arguments, job, ranks, {}, threads)["step_ms"]
                 rows.append((name, ranks, foreseen, steps_ms[name]))
             except RuntimeError as error:
                 failed.append(name)
