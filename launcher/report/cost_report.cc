@@ -287,6 +287,7 @@ LinePlot cost_plot(const JobConfig& job, const ClusterChoice& cluster, const Cos
     CostReport report;
     try {
       report = Pricing(job, cluster, request).run_fixed(ranks);
+      if (!report.points[0].fits()) continue;
     } catch (const Error& error) {  // no layout for so many or so few
       if (error.code() != ErrorCode::kInvalidInput && error.code() != ErrorCode::kUnsupported) throw;
       continue;
