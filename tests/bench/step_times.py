@@ -9,8 +9,8 @@
 Each job is planned with `trireme plan --cluster` and trained for a few steps on synthetic data. Measured is the median
 step after two that are not counted, as metrics.jsonl has it. No job has a shape of the models that `doctor --measure`
 runs. Jobs of more ranks than cores are left out unless `--oversubscribe`. `--part` runs a part of the jobs;
-`--results` adds what was measured to a file and shows all that it has. `--again` foresees the jobs of that file anew
-and runs none. Exit code 1: a job failed, or the median error is above `--limit` percent.
+`--results` adds what was measured to a file and shows all that it has: of several runs of a job the fastest. `--again`
+foresees the jobs of that file anew and runs none, `--skip-known` runs those that it lacks. Exit code 1: a job failed, or the median error is above `--limit` percent.
 """
 import argparse
 import json
@@ -137,9 +137,9 @@ def main():
     parser.add_argument("--limit", type=float, default=float("inf"))
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--part", default="1/1", help="K/N: every N-th job, from the K-th on")
-    parser.add_argument("--results", type=Path, help="JSON: measured steps by job")
+    parser.add_argument("--results", type=Path, help="JSON: measured medians of steps by job")
     parser.add_argument("--again", action="store_true")
-    parser.add_argument("--skip-known", action="store_true", help="run no job that --results has")
+    parser.add_argument("--skip-known", action="store_true")
     arguments = parser.parse_args()
     chosen = {name: case for name, case in cases().items() if re.search(arguments.only, name)}
     if not arguments.oversubscribe:
@@ -164,12 +164,13 @@ def main():
             own_job_file(job, keys)
             try:
                 if name in chosen:
-                    steps_ms[name] = measured(arguments, job, ranks, {}, threads, Path(scratch) / f"run{number}")
-                    print(f"{name}: {steps_ms[name]:.2f} measured", file=sys.stderr, flush=True)
+                    took = measured(arguments, job, ranks, {}, threads, Path(scratch) / f"run{number}")
+                    steps_ms.setdefault(name, []).append(took)
+                    print(f"{name}: {took:.2f} measured", file=sys.stderr, flush=True)
                     if arguments.results:
                         arguments.results.write_text(json.dumps(steps_ms, indent=1) + "\n")
                 foreseen = predicted(arguments, job, ranks, {}, threads)["step_ms"]
-                rows.append((name, ranks, foreseen, steps_ms[name]))
+                rows.append((name, ranks, foreseen, min(steps_ms[name])))
             except RuntimeError as error:
                 failed.append(name)
                 print(f"{name}: {error}", file=sys.stderr, flush=True)

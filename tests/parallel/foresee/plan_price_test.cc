@@ -106,6 +106,11 @@ TEST_F(PlanPriceTest, RanksThatShareCoresTakeTheirTurns) {
   const double shared = price().step_ms;
   cluster_.host.cores = 4;
   EXPECT_LT(shared, 1.6 * price().step_ms);
+  cluster_.host.cores = 2;
+  cluster_.host.waiting_share = 1;  // each rank takes half a core, whatever it does
+  const double greedy = price().step_ms;
+  cluster_.host.cores = 4;
+  EXPECT_NEAR(greedy - price().exposed_ms, 2 * (price().step_ms - price().exposed_ms), 1e-6 * greedy);
 }
 
 TEST_F(PlanPriceTest, AFoldedPlanTakesTheTimeOfTheWhole) {
@@ -122,8 +127,11 @@ TEST_F(PlanPriceTest, AFoldedPlanTakesTheTimeOfTheWhole) {
         job_.options.zero = zero;
         if (32 % (2 * 16 / tensor / stages) != 0) continue;
         const PlanPrice whole = price(), folded = price_layout(job_, cluster_, device());
-        EXPECT_NEAR(folded.step_ms, whole.step_ms, 1e-9 * whole.step_ms) << tensor << " " << stages;
-        EXPECT_NEAR(folded.exposed_ms, whole.exposed_ms, 1e-9 * whole.step_ms);
+        // Where tensor and data ranks share wires, the whole one serves them in the order of its ranks.
+        const double tolerance = (tensor == 1 ? 1e-9 : 0.07) * whole.step_ms;
+        EXPECT_NEAR(folded.step_ms, whole.step_ms, tolerance) << tensor << " " << stages;
+        EXPECT_LE(folded.step_ms, whole.step_ms * (1 + 1e-9));
+        EXPECT_NEAR(folded.exposed_ms, whole.exposed_ms, tolerance);
         EXPECT_NEAR(folded.bubble_share, whole.bubble_share, 0.05);
       }
     }
