@@ -18,8 +18,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kSecondsOfAJob = 0.4;  // in a round
-constexpr int kRounds = 2;
+constexpr double kSecondsOfAJob = 0.5;
 
 struct ReferenceJob {
   const char* model;  // [model], [data] and [train]
@@ -27,29 +26,29 @@ struct ReferenceJob {
 };
 
 constexpr ReferenceJob kJobs[] = {
-    {"[model]\nname = \"gpt\"\nlayers = 3\nhidden = 64\nheads = 2\nvocab = 256\nseq_len = 64\ndropout = 0.0\n"
+    {"[model]\nname = \"gpt\"\nlayers = 1\nhidden = 64\nheads = 2\nvocab = 256\nseq_len = 64\ndropout = 0.0\n"
      "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 8\nmicro_batch = 4\n",
      true},
-    {"[model]\nname = \"gpt\"\nlayers = 3\nhidden = 256\nheads = 4\nvocab = 2048\nseq_len = 128\ndropout = "
+    {"[model]\nname = \"gpt\"\nlayers = 1\nhidden = 256\nheads = 4\nvocab = 2048\nseq_len = 128\ndropout = "
      "0.1\n"
      "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 8\nmicro_batch = 4\n",
      true},
-    {"[model]\nname = \"gpt\"\nlayers = 3\nhidden = 640\nheads = 10\nvocab = 8192\nseq_len = 256\n"
+    {"[model]\nname = \"gpt\"\nlayers = 1\nhidden = 640\nheads = 10\nvocab = 8192\nseq_len = 256\n"
      "dropout = 0.0\n[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 4\nmicro_batch = 2\n",
      true},
-    {"[model]\nname = \"llama\"\nlayers = 3\nhidden = 128\nheads = 4\nffn = 352\nvocab = 512\nseq_len = 128\n"
+    {"[model]\nname = \"llama\"\nlayers = 1\nhidden = 128\nheads = 4\nffn = 352\nvocab = 512\nseq_len = 128\n"
      "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 8\nmicro_batch = 4\n"},
-    {"[model]\nname = \"llama\"\nlayers = 3\nhidden = 512\nheads = 8\nffn = 1376\nvocab = 4096\nseq_len = "
+    {"[model]\nname = \"llama\"\nlayers = 1\nhidden = 512\nheads = 8\nffn = 1376\nvocab = 4096\nseq_len = "
      "256\n"
      "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 4\nmicro_batch = 2\n"},
-    {"[model]\nname = \"bert\"\nlayers = 3\nhidden = 128\nheads = 2\nvocab = 512\nseq_len = 64\n"
+    {"[model]\nname = \"bert\"\nlayers = 1\nhidden = 128\nheads = 2\nvocab = 512\nseq_len = 64\n"
      "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 8\nmicro_batch = 4\n"},
-    {"[model]\nname = \"bert\"\nlayers = 3\nhidden = 512\nheads = 8\nvocab = 4096\nseq_len = 192\n"
+    {"[model]\nname = \"bert\"\nlayers = 1\nhidden = 512\nheads = 8\nvocab = 4096\nseq_len = 192\n"
      "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 8\nmicro_batch = 4\n"},
-    {"[model]\nname = \"vit\"\nlayers = 3\nhidden = 192\nheads = 3\nffn = 768\npatch = 8\nimage_size = 64\n"
+    {"[model]\nname = \"vit\"\nlayers = 1\nhidden = 192\nheads = 3\nffn = 768\npatch = 8\nimage_size = 64\n"
      "classes = 10\n[data]\nkind = \"synthetic\"\nimage_size = 64\n"
      "[train]\nglobal_batch = 8\nmicro_batch = 4\n"},
-    {"[model]\nname = \"vit\"\nlayers = 3\nhidden = 384\nheads = 6\nffn = 1536\npatch = 8\nimage_size = 112\n"
+    {"[model]\nname = \"vit\"\nlayers = 1\nhidden = 384\nheads = 6\nffn = 1536\npatch = 8\nimage_size = 112\n"
      "classes = 50\n[data]\nkind = \"synthetic\"\nimage_size = 112\n"
      "[train]\nglobal_batch = 8\nmicro_batch = 4\n"},
     {"[model]\nname = \"resnet18\"\nclasses = 50\n[data]\nkind = \"synthetic\"\nimage_size = 64\n"
@@ -60,20 +59,9 @@ constexpr ReferenceJob kJobs[] = {
      "[train]\nglobal_batch = 4\nmicro_batch = 2\n[optimizer]\nname = \"sgd\"\n"},
 };
 
-/// Of each kernel, calls by bytes and operations: one that several jobs make has the mean. Of several rounds
-/// the fastest counts: what else a machine does makes calls slower, never faster.
+/// Of each kernel, calls by bytes and operations: one that several jobs make has the mean.
 class MeasuredCalls {
  public:
-  void end_round() {
-    for (auto& [kernel, calls] : sums_) {
-      for (auto& [size, sum] : calls) {
-        double& fastest = fastest_[kernel][size];
-        fastest = fastest == 0 ? sum.us / sum.count : std::min(fastest, sum.us / sum.count);
-      }
-    }
-    sums_.clear();
-  }
-
   void add(const std::string& kernel, const OpCost& cost, double us) {
     if (us <= 0 || cost.bytes <= 0) return;
     Sum& sum = sums_[kernel][{cost.bytes, cost.operations}];
@@ -81,11 +69,11 @@ class MeasuredCalls {
     ++sum.count;
   }
 
-  std::map<std::string, std::vector<MeasuredOp>> all() const {
+  std::map<std::string, std::vector<MeasuredOp>> means() const {
     std::map<std::string, std::vector<MeasuredOp>> all;
-    for (const auto& [kernel, calls] : fastest_) {
-      for (const auto& [size, us] : calls) {
-        all[kernel].push_back({.bytes = size.first, .operations = size.second, .us = us});
+    for (const auto& [kernel, calls] : sums_) {
+      for (const auto& [size, sum] : calls) {
+        all[kernel].push_back({.bytes = size.first, .operations = size.second, .us = sum.us / sum.count});
       }
     }
     return all;
@@ -96,9 +84,7 @@ class MeasuredCalls {
     double us = 0;
     int count = 0;
   };
-  using Size = std::pair<double, double>;
-  std::map<std::string, std::map<Size, Sum>> sums_;
-  std::map<std::string, std::map<Size, double>> fastest_;
+  std::map<std::string, std::map<std::pair<double, double>, Sum>> sums_;
 };
 
 /// Where calls have finished when they return, in the midst of a step; else by themselves.
@@ -116,20 +102,6 @@ void add_calls(const JobConfig& config, const MeasuredRank& rank, MeasuredCalls&
   for (const TimedCall& call : time_calls_of_step(
            job, source, {.device = rank.device, .threads = rank.threads, .seconds = kSecondsOfAJob})) {
     calls.add(call.kernel, call.cost, call.us);
-  }
-}
-
-void measure_jobs(const MeasuredRank& rank, MeasuredCalls& calls,
-                  const std::function<void(const std::string&)>& observe) {
-  for (const ReferenceJob& job : kJobs) {
-    for (const char* mode : {"fp32", "bf16", "fp16", "tf32"}) {
-      if (!job.all_precisions && mode != std::string_view("fp32") && mode != std::string_view("bf16"))
-        continue;
-      const std::string text = fmt::format("{}[precision]\nmode = \"{}\"\n", job.model, mode);
-      const JobConfig config = resolve(parse_config(text, "reference job"));
-      observe(fmt::format("{} {}", config.model.name, mode));
-      add_calls(config, rank, calls);
-    }
   }
 }
 
@@ -168,11 +140,17 @@ Cluster measure_cluster(const MeasuredRank& rank, const std::function<void(const
   observe("large products and copies");
   add_rates(rank, device);
   MeasuredCalls calls;
-  for (int round = 0; round < kRounds; ++round) {
-    measure_jobs(rank, calls, observe);
-    calls.end_round();
+  for (const ReferenceJob& job : kJobs) {
+    for (const char* mode : {"fp32", "bf16", "fp16", "tf32"}) {
+      if (!job.all_precisions && mode != std::string_view("fp32") && mode != std::string_view("bf16"))
+        continue;
+      const std::string text = fmt::format("{}[precision]\nmode = \"{}\"\n", job.model, mode);
+      const JobConfig config = resolve(parse_config(text, "reference job"));
+      observe(fmt::format("{} {}", config.model.name, mode));
+      add_calls(config, rank, calls);
+    }
   }
-  device.measured = calls.all();
+  device.measured = calls.means();
   double shortest = std::numeric_limits<double>::infinity();
   for (const auto& [kernel, calls] : device.measured) {
     for (const MeasuredOp& call : calls) shortest = std::min(shortest, call.us);
@@ -199,7 +177,6 @@ Cluster with_shared_cores(Cluster old, const MeasuredRank& rank) {
   device.ranks = rank.num_ranks;
   device.memory_gb = static_cast<double>(rank.memory_bytes) * 1e-9;
   add_link(rank, device, old);
-  old.host.waiting_share = rank.waiting_share;
   std::erase_if(old.devices, [&](const ClusterDevice& known) { return known.name == device.name; });
   old.devices.push_back(std::move(device));
   old.ranks_per_node = std::max(old.ranks_per_node, rank.num_ranks);
@@ -208,7 +185,6 @@ Cluster with_shared_cores(Cluster old, const MeasuredRank& rank) {
 
 Cluster merged(const Cluster& old, const Cluster& now) {
   Cluster cluster = now;
-  cluster.host.waiting_share = old.host.waiting_share;
   cluster.ranks_per_node = std::max(old.ranks_per_node, now.ranks_per_node);
   for (const ClusterLink& link : old.links) {
     if (std::ranges::find(cluster.links, link.name, &ClusterLink::name) == cluster.links.end()) {

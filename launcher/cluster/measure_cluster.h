@@ -18,7 +18,6 @@ struct MeasuredRank {
   int cores = 0;                  // that the ranks of this host share; 0: none
   std::int64_t memory_bytes = 0;  // of a rank
   std::optional<LinkRates> link;  // of two or more ranks
-  double waiting_share = 0;       // of ranks that share cores
 };
 
 /// Times the calls of a step of small models, of each family, by themselves: GPTs in every precision of the

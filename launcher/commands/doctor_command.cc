@@ -139,7 +139,6 @@ ExitCode write_cluster(const std::string& file, const LaunchEnvironment& launch,
   const bool adds = std::filesystem::exists(file);
   if (traits(rank.device.type).host_memory) measured.cores = count_cores().usable();
   if (measured.cores > 0 && ranks_here * measured.threads > measured.cores) {
-    measured.waiting_share = measure_waiting_share(rank, measured.threads, measured.cores);
     if (launch.rank != 0) return ExitCode::kDone;
     TRIREME_CHECK(adds, "{} ranks of {} thread(s) share {} cores: measure fewer into {} first", ranks_here,
                   measured.threads, measured.cores, file);

@@ -4,8 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <thread>
-#include <vector>
 
 #include "runtime/context.h"
 
@@ -36,44 +34,7 @@ double time_exchange(const Context& ctx, Communicator& comm, std::int64_t bytes,
   return fastest / (2 * calls);
 }
 
-constexpr int kProduct = 256;  // rows and columns of what is computed beside ranks that wait
-constexpr std::chrono::milliseconds kAsleep(600), kBusy(250);
-
-/// Seconds of `runs` products on the ranks that compute, on average; 0 on the others, which wait for them.
-double time_beside(const Context& ctx, Communicator& comm, bool computes, bool others_sleep, int runs) {
-  const Shape square{kProduct, kProduct};
-  const Tensor a = ctx.zeros(square), b = ctx.zeros(square), d = ctx.zeros(square);
-  comm.barrier();
-  const Clock::time_point start = Clock::now();
-  for (int i = 0; computes && i < runs; ++i) ctx.run(MatmulArgs{.a = a, .b = b, .d = d});
-  const double seconds = computes ? std::chrono::duration<double>(Clock::now() - start).count() : 0;
-  if (!computes && others_sleep) std::this_thread::sleep_for(kAsleep);
-  comm.barrier();
-  double sum = 0;
-  for (const double one : comm.all_gather_value(seconds)) sum += one;
-  return sum;
-}
-
 }  // namespace
-
-double measure_waiting_share(const RankDevice& rank, int threads, int cores) {
-  Communicator& comm = *rank.comm;
-  const int busy = std::max(cores / threads, 1);
-  if (comm.size() <= busy) return 0;
-  const Context ctx = Context::create(rank.device, threads);
-  const bool computes = comm.rank() < busy;
-  constexpr int kFew = 20;
-  const double a_run = time_beside(ctx, comm, computes, true, kFew) / busy / kFew;
-  const int runs = std::max(1, static_cast<int>(std::chrono::duration<double>(kBusy).count() / a_run));
-  std::vector<double> shares;
-  for (int round = 0; round < 5; ++round) {
-    const double asleep = time_beside(ctx, comm, computes, true, runs);
-    const double waiting = time_beside(ctx, comm, computes, false, runs);
-    shares.push_back((waiting / asleep - 1) * busy / (comm.size() - busy));
-  }
-  std::ranges::sort(shares);
-  return std::clamp(shares[shares.size() / 2], 0.0, 1.0);
-}
 
 LinkRates measure_link(const RankDevice& rank) {
   Communicator& comm = *rank.comm;

@@ -14,9 +14,4 @@ struct LinkRates {
 /// two or more ranks.
 LinkRates measure_link(const RankDevice& rank);
 
-/// The share of a core that a rank takes from others while it waits for them, where ranks share `cores`: as
-/// many ranks as have cores compute, the others sleep, or wait in a barrier. Collective; 0 where none is
-/// left.
-double measure_waiting_share(const RankDevice& rank, int threads, int cores);
-
 }  // namespace trireme

@@ -19,23 +19,18 @@ double peak_of(const PlannedJob& job, const Cluster& cluster, const ClusterDevic
 
 namespace {
 
-/// Milliseconds that the cores of a node need for all of its ranks, where these have more threads than there
-/// are cores; else 0. Ranks wait for each other meanwhile, and others compute: no core is idle, but those who
-/// wait look for messages, which takes a share of a core. Nodes have equal shares. `weights`: the ranks that
-/// each rank of the timeline stands for; empty: 1.
-double shared_cores_ms(const Timeline& alone, std::vector<double> weights, const PlannedJob& job,
+/// Milliseconds that the cores of a node compute for all of its ranks, where these have more threads than
+/// there are cores; else 0. Ranks wait for each other meanwhile, and others compute: no core is idle. Nodes
+/// have equal shares. `weights`: the ranks that each rank of the timeline stands for; empty: 1.
+double shared_cores_ms(const Timeline& alone, const std::vector<double>& weights, const PlannedJob& job,
                        const Cluster& cluster, const ClusterDevice& device) {
   const double threads = std::max(device.threads, 1.0);
   const int of_node = std::min(job.num_ranks, cluster.ranks_per_node);
   if (cluster.host.cores == 0 || of_node * threads <= cluster.host.cores) return 0;
   const std::vector<double> busy = alone.busy_ms_of_ranks();
-  weights.resize(busy.size(), 1.0);
-  double sum = 0;
-  for (std::size_t rank = 0; rank < busy.size(); ++rank) {
-    const double waits = std::max(0.0, alone.end_ms() - busy[rank]);
-    sum += weights[rank] * (busy[rank] * threads + waits * cluster.host.waiting_share);
-  }
-  return sum * of_node / job.num_ranks / cluster.host.cores;
+  const double sum = weights.empty() ? std::accumulate(busy.begin(), busy.end(), 0.0)
+                                     : std::inner_product(busy.begin(), busy.end(), weights.begin(), 0.0);
+  return sum * of_node / job.num_ranks * threads / cluster.host.cores;
 }
 
 /// `weights` as of shared_cores_ms().

@@ -78,9 +78,9 @@ Backend timed_backend(DeviceType type) {
 }
 
 double median(std::vector<double> values) {
-  const auto place = values.begin() + std::ssize(values) / 2;
-  std::ranges::nth_element(values, place);
-  return *place;
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::ranges::nth_element(values, middle);
+  return *middle;
 }
 
 /// Equal ones once, with their mean.

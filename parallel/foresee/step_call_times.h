@@ -22,12 +22,11 @@ struct StepCallTimesOptions {
   Device device;
   int threads = 1;
   double seconds = 0.5;  // of steps that count, or `least_steps` where they take longer
-  int least_steps = 4;
+  int least_steps = 3;
 };
 
-/// Runs steps of the job's rank 0 alone, on batches of `source`, and takes the median of each call
-/// over them. Two steps before do not count. Throws Error(kUnsupported) for a device that only enqueues its
-/// calls.
+/// Runs steps of the job's rank 0 alone, on batches of `source`, and takes the median of each call over them.
+/// Two steps before do not count. Throws Error(kUnsupported) for a device that only enqueues its calls.
 std::vector<TimedCall> time_calls_of_step(PlannedJob job, const BatchSource& source,
                                           const StepCallTimesOptions& options);
 
