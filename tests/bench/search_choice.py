@@ -5,9 +5,9 @@
 
 `here.toml` describes this machine for four ranks (see step_times.py). Each job has four ranks and a limit of memory
 that leaves out some layouts. Every layout of the search's candidates is trained for a few steps, those that do not fit
-are refused by `trireme train`; the median step of the search's choice is divided by the least of all. Two rounds, in
-opposite order; of each layout the faster one counts. Exit code 1: a choice is more than `--limit` percent slower than
-the best.
+are refused by `trireme train`; the median step of the search's choice is divided by the least of all. `--rounds` go
+through them in alternating order; of each layout the fastest one counts. Exit code 1: a choice is more than `--limit`
+percent slower than the best.
 """
 import argparse
 import json
@@ -87,8 +87,8 @@ def compare(arguments, keys, limit, scratch):
     if choice not in every:
         every.append(choice)
     steps_ms, number = {}, 0
-    for order in (every, every[::-1]):
-        for layout in order:
+    for turn in range(arguments.rounds):
+        for layout in every if turn % 2 == 0 else every[::-1]:
             name = name_of(layout)
             if steps_ms.get(name, 0) is None:
                 continue
@@ -105,6 +105,7 @@ def main():
     parser.add_argument("--cluster", required=True)
     parser.add_argument("--only", default="")
     parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--limit", type=float, default=5)
     parser.add_argument("--results", type=Path, help="JSON: what was measured, by job; others in it are kept and shown")
     arguments = parser.parse_args()
