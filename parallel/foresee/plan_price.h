@@ -18,8 +18,8 @@ struct PlanPrice {
   Timeline timeline;              // empty unless it was asked for
 };
 
-/// FLOP/s of the units that multiply most of a job's products. Throws Error(kInvalidInput) where the device has
-/// none for its precision.
+/// FLOP/s of the units that multiply most of a job's products. Throws Error(kInvalidInput) where the device
+/// has none for its precision.
 double peak_of(const PlannedJob& job, const Cluster& cluster, const ClusterDevice& device);
 
 enum class KeepTimeline { kNo, kYes };
