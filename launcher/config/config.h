@@ -157,6 +157,7 @@ struct CheckpointSection {
   std::int64_t every = 0;
   std::int64_t keep = 2;
   std::int64_t verify_every = 0;
+  bool background = false;
   Resume resume;
 };
 

@@ -146,7 +146,8 @@ EngineOptions engine_options(const JobConfig& config, const BlockList& blocks) {
           .timeout_s = config.parallel.timeout_s,
           .precision = build_precision(config.precision),
           .loss_scale = loss_scale_config(config.precision),
-          .verify_state = config.checkpoint.verify_every > 0};
+          .verify_state = config.checkpoint.verify_every > 0,
+          .snapshots = config.checkpoint.background};
 }
 
 LrSchedule lr_schedule(const JobConfig& config) {
