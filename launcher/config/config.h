@@ -145,7 +145,7 @@ struct ParallelSection {
   Exchange exchange = Exchange::kAuto;
   HostMap
       hosts;  // of every rank; no key: the communicator's, or as `trireme plan --ranks-per-machine` has it
-  double timeout_s = 1800.0;
+  TimeoutChoice timeout_s;
   std::optional<DeviceType> device;  // nothing: "auto"
   std::int64_t threads = 0;
   bool oversubscribe = false;

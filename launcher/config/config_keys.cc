@@ -251,11 +251,15 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
           "two of micro-batches that a host sums at once; else the exchange is flat, and the run says why. "
           "`auto`: hierarchical where it is possible and `reduction` = canonical. The results do not change, "
           "but with `reduction` = fast.")
-      .add("timeout_s", &L::timeout_s, at_least(0),
-           "Seconds that an action of a step, an evaluation, a checkpoint, a part of the start or the end "
-           "(MPI_Init and MPI_Finalize, too), or a wait in one of them may take. Then the job ends with the "
-           "name of the rank that holds the others up, and with what each rank of its machine is in. 0: no "
-           "limit.")
+      .add_string_or_number(
+          "timeout_s", &L::timeout_s, "\"auto\" or 0 and more",
+          "Seconds that an action of a step, an evaluation, a checkpoint, a part of the start or the end "
+          "(MPI_Init and MPI_Finalize, too), or a wait in one of them may take. Then the job ends with the "
+          "name of the rank that holds the others up, and with what each rank of its machine is in. 0: no "
+          "limit. `auto`: within steps it is learned, twice the longest of the last 32 and 1.5 s, once nine "
+          "steps of this run are done; before that, and in all else (checkpoints, evaluations, start, end) "
+          "it "
+          "is 1800. For data that can be read in time: a file system that pauses for longer ends the job.")
       .add(
           "device", &L::device,
           "Where to compute. `auto`: GPUs where this build and every rank's machine have them, else the CPU.")

@@ -145,6 +145,7 @@ void Trainer::step() {
   if (traced) {
     traced_step(lr);
   } else {
+    const Watchdog::TightScope tight(learner());
     run_.engine->enqueue_step(run_.batches->source(), num_targets(run_.engine->steps_done()), lr);
   }
   unread_.push_back({.lr = lr, .enqueue_ms = ms_since(start), .data_wait_ms = run_.batches->take_wait_ms()});
@@ -191,15 +192,39 @@ void Trainer::read_results(std::size_t left) {
   while (run_.engine->num_pending() > left) read_result();
 }
 
+std::pair<StepResult, Trainer::JobReport> Trainer::collect_and_exchange() {
+  // Looking at all of the state takes longer than what was learned from other steps.
+  const bool verifies = verification_.is_due(run_.engine->steps_done());
+  const Watchdog::TightScope tight(verifies ? nullptr : learner());
+  StepResult result = run_.engine->collect();
+  JobReport all = exchange_reports(result);
+  return {std::move(result), std::move(all)};
+}
+
+Watchdog* Trainer::learner() const {
+  return run_.options.config.parallel.timeout_s.learned ? run_.options.watchdog : nullptr;
+}
+
+// [Note: learned limit]
+void Trainer::learn_limit(double step_s) {
+  if (learner() == nullptr) return;
+  learned_.add_step(step_s);
+  const auto limit_s = learned_.limit_s();
+  if (!limit_s || (*limit_s <= set_limit_s_ && *limit_s > 0.9 * set_limit_s_)) return;
+  set_limit_s_ = *limit_s;
+  learner()->set_tight_limit(
+      *limit_s, fmt::format(", learned from steps of up to {:.2f} s", *learned_.longest_step_s()));
+}
+
 void Trainer::read_result() {
   const Watchdog::Scope watch = run_.watched("the reading of a step's results");
   const auto start = Clock::now();
-  const StepResult result = run_.engine->collect();
+  const auto [result, all] = collect_and_exchange();
   const UnreadStep step = unread_.front();
   unread_.pop_front();
-  const JobReport all = exchange_reports(result);
   // Parameters that are still under way hold up this exchange: they are a part of the step.
   const double step_ms = step.enqueue_ms + ms_since(start);
+  learn_limit(step_ms / 1e3);
   const std::int64_t elems_per_step =
       run_.options.config.train.global_batch * run_.data.train->targets_per_sample();
   const bool hashed = is_due(result.step, run_.options.config.log.state_hash_every);

@@ -24,6 +24,7 @@
 #include "launcher/host/exit_code.h"
 #include "launcher/report/rank_memory.h"
 #include "launcher/train/background_save.h"
+#include "launcher/train/learned_limit.h"
 #include "launcher/train/run_start.h"
 #include "launcher/train/state_verification.h"
 #include "launcher/train/stop_request.h"
@@ -69,6 +70,7 @@ class Trainer {
   void traced_step(double lr);          // collective: the step of log.trace_step
   void read_results(std::size_t left);  // until `left` steps wait to be read
   void read_result();
+  std::pair<StepResult, JobReport> collect_and_exchange();  // collective
   /// Names the gradient that was not finite. Throws AgreedError where the job cannot go on. Collective.
   void handle_skip(const StepResult& result);
   void evaluate();                // collective
@@ -104,6 +106,10 @@ class Trainer {
   struct UnreadStep {
     double lr = 0, enqueue_ms = 0, data_wait_ms = 0;
   };
+  Watchdog* learner() const;  // null: the limit is not learned
+  void learn_limit(double step_s);
+  LearnedLimit learned_;
+  double set_limit_s_ = 0;         // of the watchdog, learned
   std::deque<UnreadStep> unread_;  // steps whose results are on the device (see [Note: results a step later])
   double checkpoint_s_ = 0;        // of saving since the step that was read last
   std::optional<Standing> standing_;  // of all ranks, after the step that was read last

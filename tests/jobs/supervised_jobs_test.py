@@ -55,6 +55,19 @@ class SupervisedJobs(JobTest):
         self.assertRegex(run.events("end")[0]["verdict"], rf"held up .* by rank 1 \(process {victim}, stopped by a signal\)")
         self.check(run)
 
+    def test_a_limit_that_is_learned_names_a_stopped_rank_and_lets_saves_and_evaluations_be(self):
+        keys = ("parallel.timeout_s=auto", "train.eval_every=3", "data.eval=too", "train.eval_batches=64")
+        run = Supervised(self, "learned", keys=keys)
+        run.wait_for_step(12)
+        self.assertEqual(len(run.events("begin")), 1, "an evaluation was taken for a stall")
+        victim = run.rank(1)
+        os.kill(victim, signal.SIGSTOP)
+        run.end()
+        self.assertRegex(run.events("end")[0]["verdict"],
+                         rf"held up \(parallel.timeout_s = auto: [12]\.\d\d s, learned from steps of up to .*\) "
+                         rf"by rank 1 \(process {victim}, stopped by a signal\)")
+        self.check(run)
+
     def test_a_supervisor_that_is_killed_is_followed_by_another(self):
         first = Supervised(self, "orphan")
         first.wait_for_step(8)
