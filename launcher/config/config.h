@@ -92,6 +92,7 @@ struct TrainSection {
   std::int64_t eval_batches = 0;
   std::vector<std::string> freeze;  // patterns of parameters
   double max_minutes = 0;
+  OnSpike on_spike = OnSpike::kIgnore;
   double ema = 0.0;
 };
 

@@ -70,6 +70,9 @@ struct TraceSteps {
   bool is_one() const { return first > 0 && last - first < every; }
 };
 
+/// What a run does about a loss or gradient norm that leaps.
+enum class OnSpike : std::uint8_t { kIgnore, kWarn, kRollback };
+
 /// The GPUs whose sensors are read.
 enum class GpuSensorChoice : std::uint8_t { kJob, kAll, kNone };
 
@@ -152,6 +155,10 @@ inline constexpr auto kWords<PipelineCut::Kind> =
                                             {PipelineCut::Kind::kParameters, "parameters"},
                                             {PipelineCut::Kind::kBlocks, "blocks"},
                                             {PipelineCut::Kind::kMeasured, "measured"}});
+template <>
+inline constexpr auto kWords<OnSpike> = std::to_array<Word<OnSpike>>({{OnSpike::kIgnore, "ignore"},
+                                                                      {OnSpike::kWarn, "warn"},
+                                                                      {OnSpike::kRollback, "rollback"}});
 template <>
 inline constexpr auto kWords<GpuSensorChoice> = std::to_array<Word<GpuSensorChoice>>(
     {{GpuSensorChoice::kJob, "job"}, {GpuSensorChoice::kAll, "all"}, {GpuSensorChoice::kNone, "none"}});

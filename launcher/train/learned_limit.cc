@@ -1,5 +1,7 @@
 #include "launcher/train/learned_limit.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 namespace trireme {
@@ -16,6 +18,17 @@ std::optional<double> LearnedLimit::longest_step_s() const {
 std::optional<double> LearnedLimit::limit_s() const {
   const auto longest = longest_step_s();
   return longest ? std::optional(2 * *longest + kMargin_s) : std::nullopt;
+}
+
+// Small changes are left: messages would not be the better for them.
+void StepLimit::add_step(double seconds) {
+  if (watchdog_ == nullptr) return;
+  learned_.add_step(seconds);
+  const auto limit_s = learned_.limit_s();
+  if (!limit_s || (*limit_s <= limit_s_ && *limit_s > 0.9 * limit_s_)) return;
+  limit_s_ = *limit_s;
+  watchdog_->set_tight_limit(
+      *limit_s, fmt::format(", learned from steps of up to {:.2f} s", *learned_.longest_step_s()));
 }
 
 }  // namespace trireme

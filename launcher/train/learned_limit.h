@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <optional>
 
+#include "parallel/watch/watchdog.h"
+
 namespace trireme {
 
 /// [Note: learned limit] Twice the longest of the last kWindow steps and kMargin_s. A rank that stops is
@@ -25,6 +27,22 @@ class LearnedLimit {
  private:
   std::array<double, kWindow> steps_{};
   std::size_t num_seen_ = 0;  // the first one included
+};
+
+/// Sets the limit of a watchdog to what is learned.
+class StepLimit {
+ public:
+  /// Null: nothing is learned. The watchdog outlives this.
+  explicit StepLimit(Watchdog* watchdog) : watchdog_(watchdog) {}
+
+  /// For a Watchdog::TightScope around what is a part of every step; null where nothing is learned.
+  Watchdog* watchdog() const { return watchdog_; }
+  void add_step(double seconds);
+
+ private:
+  Watchdog* watchdog_;
+  LearnedLimit learned_;
+  double limit_s_ = 0;  // of the watchdog
 };
 
 }  // namespace trireme

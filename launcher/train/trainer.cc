@@ -1,6 +1,6 @@
 #include "launcher/train/trainer.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,9 +11,9 @@
 #include "launcher/train/agreement.h"
 #include "launcher/train/evaluation.h"
 #include "launcher/train/skipped_steps.h"
+#include "launcher/train/state_to_save.h"
 #include "parallel/run/step_trace.h"
 #include "runtime/base/log.h"
-#include "runtime/data/class_names.h"
 
 namespace trireme {
 namespace {
@@ -32,11 +32,18 @@ Trainer::Trainer(TrainingRun run, const StopRequest& stop)
       lr_(lr_schedule(run_.options.config)),
       verification_(*run_.engine, run_.options.config.checkpoint.verify_every),
       time_limit_(run_.options.config.train.max_minutes),
+      step_limit_(run_.options.config.parallel.timeout_s.learned ? run_.options.watchdog : nullptr),
+      spikes_(run_.options.config.train.on_spike, run_.comm(),
+              {.metrics = run_.out.metrics(), .rollbacks = run_.out.rollbacks()}),
       background_(run_.options.config.checkpoint.background ? std::make_unique<BackgroundSave>(*run_.engine)
                                                             : nullptr) {}
 
 ExitCode Trainer::run() {
   try {
+    if (run_.is_first() && !spikes_.rolled_back().empty()) {
+      run_.log->line(fmt::format("train.on_spike: spikes that come again are passed; rolled back at step {}",
+                                 fmt::join(spikes_.rolled_back(), ", ")));
+    }
     make_up_for_evaluation();
     while (run_.engine->steps_done() < run_.num_steps()) {
       if (agreed_to_stop()) return end(ExitCode::kStopped);
@@ -145,7 +152,7 @@ void Trainer::step() {
   if (traced) {
     traced_step(lr);
   } else {
-    const Watchdog::TightScope tight(learner());
+    const Watchdog::TightScope tight(step_limit_.watchdog());
     run_.engine->enqueue_step(run_.batches->source(), num_targets(run_.engine->steps_done()), lr);
   }
   unread_.push_back({.lr = lr, .enqueue_ms = ms_since(start), .data_wait_ms = run_.batches->take_wait_ms()});
@@ -195,25 +202,10 @@ void Trainer::read_results(std::size_t left) {
 std::pair<StepResult, Trainer::JobReport> Trainer::collect_and_exchange() {
   // Looking at all of the state takes longer than what was learned from other steps.
   const bool verifies = verification_.is_due(run_.engine->steps_done());
-  const Watchdog::TightScope tight(verifies ? nullptr : learner());
+  const Watchdog::TightScope tight(verifies ? nullptr : step_limit_.watchdog());
   StepResult result = run_.engine->collect();
   JobReport all = exchange_reports(result);
   return {std::move(result), std::move(all)};
-}
-
-Watchdog* Trainer::learner() const {
-  return run_.options.config.parallel.timeout_s.learned ? run_.options.watchdog : nullptr;
-}
-
-// [Note: learned limit]
-void Trainer::learn_limit(double step_s) {
-  if (learner() == nullptr) return;
-  learned_.add_step(step_s);
-  const auto limit_s = learned_.limit_s();
-  if (!limit_s || (*limit_s <= set_limit_s_ && *limit_s > 0.9 * set_limit_s_)) return;
-  set_limit_s_ = *limit_s;
-  learner()->set_tight_limit(
-      *limit_s, fmt::format(", learned from steps of up to {:.2f} s", *learned_.longest_step_s()));
 }
 
 void Trainer::read_result() {
@@ -224,7 +216,7 @@ void Trainer::read_result() {
   unread_.pop_front();
   // Parameters that are still under way hold up this exchange: they are a part of the step.
   const double step_ms = step.enqueue_ms + ms_since(start);
-  learn_limit(step_ms / 1e3);
+  step_limit_.add_step(step_ms / 1e3);
   const std::int64_t elems_per_step =
       run_.options.config.train.global_batch * run_.data.train->targets_per_sample();
   const bool hashed = is_due(result.step, run_.options.config.log.state_hash_every);
@@ -254,6 +246,7 @@ void Trainer::read_result() {
          .state_hash = hash});
   }
   handle_skip(result);
+  handle_spike(result);
 }
 
 // Every rank has the same numbers, so all of them do the same here.
@@ -278,6 +271,26 @@ void Trainer::handle_skip(const StepResult& result) {
   throw AgreedError(ErrorCode::kRuntime,
                     fmt::format("step {}: {}{}; {}", result.step, reason, skip.empty() ? "" : "; " + skip,
                                 describe_checkpoints()));
+}
+
+void Trainer::handle_spike(const StepResult& result) {
+  const SpikeWatch::Finding spike = spikes_.look(result);
+  if (spike.text.empty()) return;
+  if (!spike.rolls_back) {
+    if (run_.is_first())
+      log_warning(spike.text + (spike.came_again ? "; it came again after a rollback" : ""));
+    return;
+  }
+  verification_.verify_now();  // it may be that a bit flipped, and a rank be known
+  wait_for_save_at_failure();
+  run_stage(run_.comm(), [&] {
+    if (run_.is_first()) spikes_.remember(result);
+  });
+  throw AgreedError(
+      ErrorCode::kRuntime,
+      fmt::format("{}: rolled back (train.on_spike); {}; the same command goes on from there, and "
+                  "passes the step if the spike comes again",
+                  spike.text, describe_checkpoints()));
 }
 
 // A folder is named where there is something in it.
@@ -321,26 +334,6 @@ void Trainer::report_left_out() {
   if (run_.log) run_.log->left_out(left_out_.count());
 }
 
-RunState Trainer::state_to_save(Evaluation evaluation) const {
-  RunState state{.step = run_.engine->steps_done(),
-                 .evaluation_due = evaluation == Evaluation::kToCome,
-                 .state_hash = run_.agreed_state_hash(),
-                 .loss_scale = run_.engine->loss_scale_state(),
-                 .config = run_.options.config,
-                 .arithmetic = run_.options.arithmetic,
-                 .class_names = run_.resumed.class_names};
-  if (!run_.data.train_classes.empty()) state.class_names = run_.data.train_classes;
-  if (run_.data.train_images && !run_.data.train_images->class_names().empty()) {
-    state.class_names = as_utf8(run_.data.train_images->class_names());
-  }
-  if (run_.log) {
-    state.loss = run_.log->loss();
-    state.eval_loss = run_.log->eval_loss();
-  }
-  if (run_.prepared) state.tokenizer = run_.prepared->info.tokenizer;
-  return state;
-}
-
 void Trainer::save(Evaluation evaluation, Saving saving) {
   const Watchdog::Scope watch =
       run_.watched(fmt::format("the checkpoint of step {}", run_.engine->steps_done()));
@@ -349,11 +342,8 @@ void Trainer::save(Evaluation evaluation, Saving saving) {
   report_left_out();
   look_at_output();
   verification_.verify_now();
-  const RunState state = state_to_save(evaluation);
-  std::optional<std::filesystem::path> model;
-  if (run_.prepared && !run_.prepared->info.tokenizer_model.empty()) {
-    model = run_.prepared->folder / run_.prepared->info.tokenizer_model;
-  }
+  const RunState state = state_to_save(run_, evaluation == Evaluation::kToCome);
+  const auto model = tokenizer_model(run_);
   if (background_ && saving == Saving::kAsTheJobSays) {
     background_->start(run_.store, state, model, start);
     checkpoint_s_ += ms_since(start) / 1e3;

@@ -26,6 +26,7 @@
 #include "launcher/train/background_save.h"
 #include "launcher/train/learned_limit.h"
 #include "launcher/train/run_start.h"
+#include "launcher/train/spike_watch.h"
 #include "launcher/train/state_verification.h"
 #include "launcher/train/stop_request.h"
 #include "launcher/train/time_limit.h"
@@ -73,14 +74,15 @@ class Trainer {
   std::pair<StepResult, JobReport> collect_and_exchange();  // collective
   /// Names the gradient that was not finite. Throws AgreedError where the job cannot go on. Collective.
   void handle_skip(const StepResult& result);
+  /// train.on_spike. Throws AgreedError for a rollback. Collective then.
+  void handle_spike(const StepResult& result);
   void evaluate();                // collective
   void make_up_for_evaluation();  // collective: the one that the run before did not get to
   void report_left_out();         // collective
   /// What the step that is saved has of an evaluation.
   enum class Evaluation : std::uint8_t { kNone, kToCome };
   enum class Saving : std::uint8_t { kAtOnce, kAsTheJobSays };
-  void save(Evaluation evaluation, Saving saving);      // collective
-  RunState state_to_save(Evaluation evaluation) const;  // collective
+  void save(Evaluation evaluation, Saving saving);  // collective
   // Collective, of the checkpoint that is written in the background:
   void wait_for_save();             // until it is in its place. Throws AgreedError
   void wait_for_save_at_failure();  // likewise; its own failure is said, and nothing more
@@ -102,14 +104,12 @@ class Trainer {
   LeftOut left_out_;
   StateVerification verification_;
   TimeLimit time_limit_;
+  StepLimit step_limit_;
+  SpikeWatch spikes_;
   std::unique_ptr<BackgroundSave> background_;  // null: checkpoints are written between steps
   struct UnreadStep {
     double lr = 0, enqueue_ms = 0, data_wait_ms = 0;
   };
-  Watchdog* learner() const;  // null: the limit is not learned
-  void learn_limit(double step_s);
-  LearnedLimit learned_;
-  double set_limit_s_ = 0;         // of the watchdog, learned
   std::deque<UnreadStep> unread_;  // steps whose results are on the device (see [Note: results a step later])
   double checkpoint_s_ = 0;        // of saving since the step that was read last
   std::optional<Standing> standing_;  // of all ranks, after the step that was read last

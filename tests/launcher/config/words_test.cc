@@ -37,6 +37,7 @@ TEST(Words, StandForOneValueEach) {
   expect_a_word_a_value<std::optional<DeviceType>>();
   expect_a_word_a_value<Resume::Kind>();
   expect_a_word_a_value<GpuSensorChoice>();
+  expect_a_word_a_value<OnSpike>();
 }
 
 TEST(Words, OfATimeoutAreSecondsOrAuto) {
