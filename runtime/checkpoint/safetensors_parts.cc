@@ -3,16 +3,19 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "runtime/base/error.h"
 #include "runtime/base/file_writer.h"
-#include "runtime/checkpoint/manifest.h"
+#include "runtime/base/mapped_file.h"
 #include "runtime/checkpoint/safetensors_reader.h"
 
 namespace trireme {
 namespace {
+
+constexpr std::size_t kPieceBytes = std::size_t{1} << 18;
 
 [[noreturn]] void fail(const char* action, const std::filesystem::path& path, int error_number) {
   const bool full = error_number == ENOSPC || error_number == EDQUOT;
@@ -58,13 +61,29 @@ void SafetensorsPart::sync() {
 }
 
 CheckpointFile describe_safetensors(const std::filesystem::path& path) {
-  CheckpointFile file = describe_file(path);
+  const MappedFile mapped(path, "checkpoint file");
   const SafetensorsReader reader(path);
+  std::span<const std::byte> left = mapped.bytes();
+  std::size_t data_bytes = 0;
+  for (const SafetensorsTensor& tensor : reader.tensors()) data_bytes += tensor.data.size();
+  ByteHash whole;
+  const auto take = [&](std::size_t count, ByteHash* part) {
+    while (count > 0) {  // in pieces that stay in a cache between the two
+      const std::size_t piece = std::min(count, kPieceBytes);
+      whole.update(left.first(piece));
+      if (part != nullptr) part->update(left.first(piece));
+      left = left.subspan(piece);
+      count -= piece;
+    }
+  };
+  take(left.size() - data_bytes, nullptr);
+  CheckpointFile file{.name = path.filename().string(), .bytes = mapped.bytes().size()};
   for (const SafetensorsTensor& tensor : reader.tensors()) {
     ByteHash hash;
-    hash.update(tensor.data);
+    take(tensor.data.size(), &hash);
     file.tensors[tensor.name] = hash.value();
   }
+  file.checksum = whole.value();
   return file;
 }
 

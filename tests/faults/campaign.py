@@ -71,6 +71,7 @@ class Injection:
         self.culprit = None  # a pattern of the verdict; None: nobody is to be named
         self.supervisor = False  # the fault ended the supervisor, or made it give up
         self.survives = False  # the fault ends nothing
+        self.ended = None  # when the supervisor knew the end of the first attempt; None: there was none
         getattr(self, name)()
 
     def keys_of(self, name):
@@ -287,6 +288,12 @@ class Injection:
             time.sleep(0.002)
         self.case.fail(self.run.output())
 
+    def look_for_culprit(self):
+        """The job's own words in the output of its first attempt: the verdict, before mpirun has ended the job."""
+        log = self.run.out / "attempts" / "attempt-0001.log"
+        if self.verdict is None and self.culprit and log.exists() and re.search(self.culprit, log.read_text()):
+            self.verdict = time.time()
+
     def finish(self, undisturbed):
         """The figures of this injection."""
         name = self.run.out.name
@@ -295,10 +302,13 @@ class Injection:
         elif self.survives:
             self.verdict = time.time()
         else:
+            self.verdict = None
             while not self.run.events("end"):
                 self.case.assertLess(time.time(), self.begin + 60, self.run.output())
+                self.look_for_culprit()
                 time.sleep(0.002)
-            self.verdict = time.time()
+            self.ended = time.time()
+            self.verdict = self.verdict or self.ended
         if not self.survives:
             self.wait_for_next_step(len(self.run.events("end")) + 1 if name == "truncated_shard" else 2)
         next_step = time.time()
@@ -320,7 +330,8 @@ class Injection:
         state = json.loads((self.run.out / "summary.json").read_text())["state_hash"]
         orphans, lease = self.run.tagged(), (self.run.out / ".supervisor").read_text()
         result = {"named": named, "equal": state == undisturbed, "clean": not orphans and not lease and not any(self.hidden()),
-                  "verdict_s": self.verdict - self.begin, "next_step_s": next_step - self.verdict}
+                  "verdict_s": self.verdict - self.begin, "end_s": (self.ended or self.verdict) - self.begin,
+                  "next_step_s": next_step - self.verdict}
         if not (named and result["equal"] and result["clean"]):
             print(f"rank {self.victim}, step {self.step}: {result}, left: {orphans} {lease}\n{self.run.output()}", flush=True)
         return result
@@ -365,7 +376,7 @@ def row(name, results):
         return f"{statistics.median(values):6.2f} {max(values):6.2f}"
 
     counts = "  ".join(f"{sum(result[key] for result in results):>3}/{len(results)}" for key in ("named", "equal", "clean"))
-    return f"{name:24} {len(results):>4}   {counts}   {worst_and_median('verdict_s')}   {worst_and_median('next_step_s')}"
+    return f"{name:24} {len(results):>4}   {counts}   {worst_and_median('verdict_s')}   {worst_and_median('end_s')}   {worst_and_median('next_step_s')}"
 
 
 def main():
@@ -385,7 +396,7 @@ def main():
         parser.error(f"--count {OPTIONS.count}: 1 or more")
     undisturbed = {}  # by class: that of another job, or ""
     print(f"seed {OPTIONS.seed}; seconds as median and largest\n"
-          f"{'class':24} jobs   named  equal  clean   verdict after   next step after it", flush=True)
+          f"{'class':24} jobs   named  equal  clean   verdict after   job ended after   next step after verdict", flush=True)
     good = True
     for name in names:
         job = name if name in ("truncated_shard", "spike") else ""

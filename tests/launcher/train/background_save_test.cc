@@ -28,6 +28,7 @@ JobConfig job(bool background) {
       .data = {.kind = DataKind::kSynthetic, .eval = "synthetic too"},
       .train = {.steps = 7, .global_batch = 8, .micro_batch = 2, .eval_every = 2, .eval_batches = 1}};
   config.model = {.layers = 2, .hidden = 32, .heads = 2, .vocab = 61, .seq_len = 16};
+  config.optimizer.schedule = LrSchedule::Kind::kConstant;  // whatever the number of steps
   config.parallel.threads = 1;
   config.checkpoint = {.every = 2, .keep = 2, .verify_every = 3, .background = background};
   return config;
