@@ -15,14 +15,40 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 JOB = Path(__file__).resolve().parent / "gpt2_124m.toml"
 MINUTE = 60.0
 
 
+class Hidden(threading.Thread):
+    """Looks how long checkpoints are under way: their folders are hidden until they are whole."""
+
+    def __init__(self, checkpoints):
+        super().__init__(daemon=True)
+        self.checkpoints, self.seconds, self.end = checkpoints, [], threading.Event()
+        self.start()
+
+    def run(self):
+        since = None
+        while not self.end.wait(0.01):
+            hidden = self.checkpoints.is_dir() and any(name.startswith(".tmp") for name in os.listdir(self.checkpoints))
+            if hidden and since is None:
+                since = time.monotonic()
+            elif not hidden and since is not None:
+                self.seconds.append(time.monotonic() - since)
+                since = None
+
+    def stop(self):
+        self.end.set()
+        self.join()
+        return self.seconds
+
+
 def run(options, background, folder):
-    """metrics.jsonl of a run, with its folder gone."""
+    """metrics.jsonl of a run, its state, and the seconds until its checkpoints were whole; its folder is gone."""
     out = folder / "out"
     keys = ["precision.mode=fp32", "train.global_batch=%d" % options.ranks, "train.micro_batch=1", f"model.seq_len={options.tokens}",
             f"train.steps={options.steps}", f"checkpoint.every={options.every}", "checkpoint.keep=1",
@@ -31,13 +57,15 @@ def run(options, background, folder):
     if options.ranks > 1:
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
         line = [options.mpiexec, *root, "--bind-to", "none", "--oversubscribe", "-np", str(options.ranks), *line]
+    hidden = Hidden(out / "checkpoints")
     result = subprocess.run(line, capture_output=True, text=True)
+    whole = hidden.stop()
     if result.returncode != 0:
         sys.exit(result.stderr)
     lines = [json.loads(text) for text in (out / "metrics.jsonl").read_text().splitlines()]
     state = json.loads((out / "summary.json").read_text())["state_hash"]
     shutil.rmtree(out)
-    return lines, state
+    return lines, state, whole[:-1]  # the last one is that of the end
 
 
 def figures(options, lines):
@@ -65,21 +93,21 @@ def main():
     options = parser.parse_args()
     options.trireme = os.path.abspath(options.trireme)
     folder = Path(tempfile.mkdtemp(dir=options.out))
-    found, states = {False: ([], [], []), True: ([], [], [])}, set()
+    found, states = {False: ([], [], [], []), True: ([], [], [], [])}, set()
     try:
         for _ in range(options.rounds):
             for background in (False, True):
-                lines, state = run(options, background, folder)
+                lines, state, whole = run(options, background, folder)
                 states.add(state)
-                for kept, new in zip(found[background], figures(options, lines)):
+                for kept, new in zip(found[background], (*figures(options, lines), whole)):
                     kept.extend(new)
     finally:
         shutil.rmtree(folder)
-    print("                 saves  stall, s: median  largest  at one a minute   steps while written, after: ms")
-    for background, (stalls, shadow, clear) in found.items():
+    print("                 saves  stall, s: median  largest  at one a minute   whole after, s   steps while written, later: ms")
+    for background, (stalls, shadow, clear, whole) in found.items():
         middle = statistics.median(stalls)
         print(f"{'background' if background else 'foreground':15} {len(stalls):>6} {middle:>17.3f} {max(stalls):>8.3f} "
-              f"{100 * middle / MINUTE:>14.2f} %   {statistics.median(shadow):>14.0f} {statistics.median(clear):>11.0f}")
+              f"{100 * middle / MINUTE:>14.2f} %   {statistics.median(whole):>14.1f}   {statistics.median(shadow):>14.0f} {statistics.median(clear):>11.0f}")
     print(f"states: {', '.join(sorted(states))}")
     return 0 if len(states) == 1 else 1
 
