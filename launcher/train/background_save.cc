@@ -43,6 +43,7 @@ void BackgroundSave::start(const CheckpointStore& store, const RunState& state,
   try {
     run_stage(comm, [&] {
       engine_.snapshot()->take();
+      if (engine_.verifier() != nullptr) files_.note();  // nothing that nobody verified is saved
       if (!is_first) return;
       store_ = store;
       state_ = state;

@@ -3,12 +3,12 @@
 // [Note: background checkpoints] Between two steps each rank copies its shard ([Note: snapshots]), rank 0
 // makes the hidden folder with files of the right sizes, and a thread of each rank writes and syncs what the
 // rank has of them. No thread communicates: how far a rank's is goes to the others with its report of each
-// step
-// ([Note: one exchange a step] in trainer.h). Once all have written, rank 0's thread reads the files for
+// step ([Note: one exchange a step] in trainer.h). Once all have written, rank 0's thread reads the files for
 // their checksums, writes the manifest, renames the folder and removes old checkpoints; a later exchange
 // tells the others. So whoever dies, the folder is whole or hidden, and no checkpoint counts before every
 // rank's part of it is on the device. A failure is seen at the next exchange and ends the job with the name
-// of the file. All ranks write one folder, which start_run() makes sure that they see.
+// of the file. With checkpoint.verify_every a bit that flips in a copy is such a failure. All ranks write one
+// folder, which start_run() makes sure that they see.
 //
 // Rejected: gathering the state on rank 0, as a save in the foreground does, before the thread begins: the
 // gather is most of the stall, and the copy would need the memory of the whole state on one host.
@@ -83,7 +83,7 @@ class BackgroundSave {
   Saved saved();
 
   Engine& engine_;
-  const SnapshotFiles files_;
+  SnapshotFiles files_;
   std::int64_t step_ = -1;  // that is under way; -1: none
   double stall_s_ = 0;
   std::chrono::steady_clock::time_point began_;

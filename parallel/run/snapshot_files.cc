@@ -4,6 +4,7 @@
 
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/base/error.h"
+#include "runtime/checkpoint/hash.h"
 #include "runtime/checkpoint/safetensors_parts.h"
 
 namespace trireme {
@@ -44,12 +45,48 @@ class PartWriter {
 
 }  // namespace
 
-SnapshotFiles::SnapshotFiles(const Engine& engine) : snapshot_(snapshot_of(engine)) {
+SnapshotFiles::SnapshotFiles(const Engine& engine) : engine_(engine), snapshot_(snapshot_of(engine)) {
   for (SavedFile& file : saved_files(engine)) {
     files_.push_back({.name = std::string(file.name),
                       .tensors = file.tensors,
                       .layout = {file.name, entries_of(file.tensors), kFileMetadata}});
+    for (const SavedTensor& tensor : file.tensors) {
+      for (const SavedPart& part : tensor.parts) {
+        if (!tensor.is_statistic()) pieces_.emplace_back(part.group, tensor.state);
+      }
+    }
   }
+  std::ranges::sort(pieces_);
+  pieces_.erase(std::ranges::unique(pieces_).begin(), pieces_.end());
+}
+
+std::vector<std::uint64_t> SnapshotFiles::hashes() const {
+  std::vector<std::uint64_t> hashes(pieces_.size());
+  const auto num_pieces = static_cast<std::int64_t>(pieces_.size());
+#pragma omp parallel for schedule(dynamic) num_threads(engine_.context().exec.num_threads)
+  for (std::int64_t i = 0; i < num_pieces; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    ByteHash hash;
+    hash.update(std::as_bytes(snapshot_.piece(pieces_[at].first, pieces_[at].second).values));
+    hashes[at] = hash.value();
+  }
+  return hashes;
+}
+
+void SnapshotFiles::note() {
+  noted_ = hashes();
+}
+
+void SnapshotFiles::check_noted() const {
+  if (noted_.empty()) return;
+  const auto now = std::ranges::mismatch(noted_, hashes()).in1;
+  if (now == noted_.end()) return;
+  const auto group = static_cast<std::size_t>(pieces_[static_cast<std::size_t>(now - noted_.begin())].first);
+  throw Error(
+      ErrorCode::kRuntime,
+      "silent corruption: the copy of '{}' from which a checkpoint was written is not what it was: a bit "
+      "flipped in memory. The checkpoint is not kept: go on from the one before",
+      engine_.layout().groups[group].name);
 }
 
 void SnapshotFiles::make(const std::filesystem::path& folder) const {
@@ -76,6 +113,7 @@ void SnapshotFiles::write(const std::filesystem::path& folder, const std::atomic
     if (cancelled) return;
     out.sync();
   }
+  check_noted();
 }
 
 std::vector<CheckpointFile> SnapshotFiles::describe(const std::filesystem::path& folder) const {

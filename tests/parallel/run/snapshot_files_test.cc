@@ -149,6 +149,26 @@ TEST(SnapshotFiles, TakeTheMemoryThatIsPredicted) {
   }
 }
 
+TEST(SnapshotFiles, ABitThatFlipsInTheCopyIsFound) {
+  const TemporaryFolder folder;
+  Job job;
+  Engine engine(build_gpt(job.layout.model()), LocalWorld(1).communicator(0), job.options());
+  SnapshotFiles files(engine);
+  engine.snapshot()->take();
+  files.note();
+  files.make(folder.path());
+  files.write(folder.path(), kGoesOn);
+  const StateSnapshot::Piece piece = engine.snapshot()->piece(1, 0);  // a moment of the optimizer
+  auto* word = reinterpret_cast<std::uint32_t*>(const_cast<float*>(&piece.values[77]));
+  *word ^= 1u << 9;
+  const std::string message = message_of([&] { files.write(folder.path(), kGoesOn); });
+  EXPECT_NE(message.find("silent corruption: the copy of '" + engine.layout().groups[1].name + "'"),
+            std::string::npos)
+      << message;
+  *word ^= 1u << 9;
+  files.write(folder.path(), kGoesOn);
+}
+
 TEST(SnapshotFiles, ACancelledWriteEndsEarly) {
   const TemporaryFolder folder;
   Job job;
