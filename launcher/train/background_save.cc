@@ -74,7 +74,9 @@ void BackgroundSave::put_in_place() {
 std::optional<BackgroundSave::Saved> BackgroundSave::advance(std::span<const Progress> ranks) {
   if (!is_active()) return std::nullopt;
   const auto is = [](Progress progress) { return [progress](Progress one) { return one == progress; }; };
-  if (ranks[0] == Progress::kDone || std::ranges::any_of(ranks, is(Progress::kFailed))) return finish();
+  const bool has_failed = std::ranges::any_of(ranks, is(Progress::kFailed));
+  if (has_failed) cancelled_ = true;  // the others need not write to the end
+  if (ranks[0] == Progress::kDone || has_failed) return finish();
   if (std::ranges::all_of(ranks, is(Progress::kWritten)) && engine_.communicator().rank() == 0) {
     progress_ = Progress::kFinishing;
     run(Progress::kDone, [this] { put_in_place(); });
