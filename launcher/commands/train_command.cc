@@ -54,7 +54,7 @@ ExitCode train(JobConfig config, const TrainArguments& arguments, const LaunchEn
   if (may_have_stages_on_gpus) run_stage(*comm, [] { prepare_environment_for_stages(); });
   const RankDevice rank = [&] {
     const Watchdog::Scope scope = session.inside("the choice of a device");
-    return choose_device(config.parallel.device, launch, comm, config.parallel.timeout_s);
+    return choose_device(config.parallel.device, launch, comm, config.parallel.timeout_s.seconds);
   }();
   config.parallel.hosts = comm->hosts();
   const Arithmetic arithmetic = arithmetic_of(rank.device);
@@ -77,7 +77,8 @@ ExitCode train(JobConfig config, const TrainArguments& arguments, const LaunchEn
                             .launch = launch,
                             .comm = rank.comm,
                             .device = rank.device,
-                            .arithmetic = arithmetic}),
+                            .arithmetic = arithmetic,
+                            .watchdog = session.watchdog()}),
                  stop)
       .run();
 }
@@ -100,7 +101,7 @@ ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& lau
              } catch (...) {
                problem = std::current_exception();
              }
-             return config.parallel.timeout_s;
+             return config.parallel.timeout_s.seconds;
            },
        .run =
            [&](RankSession& session) {

@@ -92,6 +92,7 @@ struct TrainSection {
   std::int64_t eval_batches = 0;
   std::vector<std::string> freeze;  // patterns of parameters
   double max_minutes = 0;
+  OnSpike on_spike = OnSpike::kIgnore;
   double ema = 0.0;
 };
 
@@ -145,7 +146,7 @@ struct ParallelSection {
   Exchange exchange = Exchange::kAuto;
   HostMap
       hosts;  // of every rank; no key: the communicator's, or as `trireme plan --ranks-per-machine` has it
-  double timeout_s = 1800.0;
+  TimeoutChoice timeout_s;
   std::optional<DeviceType> device;  // nothing: "auto"
   std::int64_t threads = 0;
   bool oversubscribe = false;
@@ -157,6 +158,7 @@ struct CheckpointSection {
   std::int64_t every = 0;
   std::int64_t keep = 2;
   std::int64_t verify_every = 0;
+  bool background = false;
   Resume resume;
 };
 

@@ -164,6 +164,10 @@ void check_config(const JobConfig& config) {
                 "parallel.cuda_graph replays a step as it was recorded, and a {}'s number of targets differs "
                 "from step to step: set it to false",
                 config.model.name);
+  TRIREME_CHECK(
+      config.train.on_spike != OnSpike::kRollback || config.checkpoint.every > 0,
+      "train.on_spike = \"rollback\" goes back to a checkpoint, and checkpoint.every = 0 saves none: set "
+      "it to the steps between two");
   if (!config.log.prometheus.empty()) check_metrics_path(config.log.prometheus);
   if (!config.log.listen.empty()) parse_listen_address(config.log.listen);
   TRIREME_CHECK(config.log.trace_step.last <= config.train.steps,

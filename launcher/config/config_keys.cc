@@ -47,6 +47,15 @@ void add_train_keys(std::vector<ConfigKey>& keys) {
            "for slices of a scheduler's time. It stops when another two of its longest steps and checkpoints "
            "would not fit any more, after one step at least. 0: no limit. Of `trireme run` it is the limit "
            "of all its attempts.")
+      .add("on_spike", &T::on_spike,
+           "About a step whose loss or gradient norm exceeds the median of the 64 steps before by 10 "
+           "deviations, "
+           "half of the median at least: `warn`: say so. `rollback`: end the job before a checkpoint has the "
+           "step, so that the same command, or `trireme run`, goes on from the one before. A fault's spike "
+           "does "
+           "not come again then; one that does is passed with a warning, and so are those of the next 64 "
+           "steps. "
+           "`rollbacks.jsonl` in the output folder has the steps.")
       .add("ema", &T::ema, from_to_below(0, 1),
            "Decay of an exponential moving average of the trained parameters, as 0.999: kept in fp32 beside "
            "the optimizer's state, moved after every update that is not skipped, from the initial parameters "
@@ -251,11 +260,15 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
           "two of micro-batches that a host sums at once; else the exchange is flat, and the run says why. "
           "`auto`: hierarchical where it is possible and `reduction` = canonical. The results do not change, "
           "but with `reduction` = fast.")
-      .add("timeout_s", &L::timeout_s, at_least(0),
-           "Seconds that an action of a step, an evaluation, a checkpoint, a part of the start or the end "
-           "(MPI_Init and MPI_Finalize, too), or a wait in one of them may take. Then the job ends with the "
-           "name of the rank that holds the others up, and with what each rank of its machine is in. 0: no "
-           "limit.")
+      .add_string_or_number(
+          "timeout_s", &L::timeout_s, "\"auto\" or 0 and more",
+          "Seconds that an action of a step, an evaluation, a checkpoint, a part of the start or the end "
+          "(MPI_Init and MPI_Finalize, too), or a wait in one of them may take. Then the job ends with the "
+          "name of the rank that holds the others up, and with what each rank of its machine is in. 0: no "
+          "limit. `auto`: within steps it is learned, twice the longest of the last 32 and 1.5 s, once nine "
+          "steps of this run are done; before that, and in all else (checkpoints, evaluations, start, end) "
+          "it "
+          "is 1800. For data that can be read in time: a file system that pauses for longer ends the job.")
       .add(
           "device", &L::device,
           "Where to compute. `auto`: GPUs where this build and every rank's machine have them, else the CPU.")
@@ -272,54 +285,6 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
       .add("cuda_graph", &L::cuda_graph, any(),
            "Record a training step on the GPU, its exchanges between ranks included, and replay it from then "
            "on: one launch a step. No effect on CPUs. The results do not change.");
-}
-
-void add_output_keys(std::vector<ConfigKey>& keys) {
-  using C = CheckpointSection;
-  SectionKeys<C>(keys, "checkpoint", &JobConfig::checkpoint)
-      .add("every", &C::every, count_from(0),
-           "Steps between checkpoints. 0: only after the last step, or when stopped early.")
-      .add("keep", &C::keep, count_from(0), "Newest checkpoints that are kept. 0: all.")
-      .add("verify_every", &C::verify_every, count_from(0),
-           "Steps between comparisons of the state of data ranks, which has the same bits on all of them. 0: "
-           "never. A bit that flipped in memory ends the job with the ranks and the steps in which it "
-           "happened. Each checkpoint is verified before it is saved, so that the newest one is from before. "
-           "On CPUs, shards of ZeRO and what a single data rank has carry a checksum from each update to the "
-           "next, and working copies are compared in each step; on GPUs ZeRO is refused with it. The results "
-           "do not change.")
-      .add("resume", &C::resume, "",
-           "`auto`: from the newest whole checkpoint of the output folder, if there is one. `never`: from "
-           "step 0. Else the path of a checkpoint.");
-  using G = LogSection;
-  SectionKeys<G>(keys, "log", &JobConfig::log)
-      .add("every", &G::every, count_from(1),
-           "Steps between progress lines when the output is not a terminal.")
-      .add("state_hash_every", &G::state_hash_every, count_from(0),
-           "Steps between hashes of the training state in metrics.jsonl. 0: never.")
-      .add_string_or_number(
-          "trace_step", &G::trace_step, "0 or more, \"100-200\", \"100-200/20\"",
-          "The step whose actions are timed, on every rank: `trace.json` for Perfetto and `trace.svg` in the "
-          "output folder. A range, and one of so many steps in it, writes `trace-000100.json` and "
-          "`trace-000100.svg` for each. 0: none.")
-      .add("prometheus", &G::prometheus, any(),
-           "A file that rank 0 writes the metrics of the run to, in Prometheus's text format, for the "
-           "textfile collector of node-exporter: after steps, at most once a second, and at evaluations, "
-           "checkpoints and the end. Its name ends in `.prom`. A relative path lies in the output folder "
-           "and does not lead out of it; an absolute one may be anywhere, as the collector's folder is, and "
-           "its folder exists. A reader sees a whole file. What cannot be written later is a warning. "
-           "Empty: none.")
-      .add("listen", &G::listen, any(),
-           "An address such as \"127.0.0.1:9464\" or \"[::1]:9464\" at which rank 0 serves the same text "
-           "over HTTP, under /metrics. Port 0 takes a free one, which the log names. Anybody who reaches "
-           "the address can read the metrics: one that is not this machine's alone is warned of. Empty: "
-           "none.")
-      .add("gpus", &G::gpus,
-           "The GPUs of rank 0's machine whose sensors `prometheus` and `listen` show, as the driver tells "
-           "them: those that rank 0 sees in a job on GPUs, all that the machine has, or none. The names are "
-           "not those of dcgm-exporter.")
-      .add("tensorboard", &G::tensorboard, any(),
-           "The scalars of metrics.jsonl as TensorBoard's event files, in `tensorboard/` of the output "
-           "folder.");
 }
 
 std::vector<ConfigKey> make_keys() {

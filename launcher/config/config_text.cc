@@ -141,7 +141,7 @@ std::vector<std::string> describe_changes(const JobConfig& before, const JobConf
                              key.section == "train.lora" || key.section == "optimizer" ||
                              key.section == "precision";
     const bool pace = (key.section == "data" && (key.name == "workers" || key.name == "cache")) ||
-                      key.full_name() == "train.max_minutes";
+                      key.full_name() == "train.max_minutes" || key.full_name() == "train.on_spike";
     if (key.scope_without(now) != nullptr) continue;
     if (!mathematics || pace || key.get(before) == key.get(now)) continue;
     changes.push_back(

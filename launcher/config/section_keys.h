@@ -16,6 +16,7 @@ namespace trireme {
 // The parts of the table that are in files of their own.
 void add_model_keys(std::vector<ConfigKey>& keys);
 void add_data_keys(std::vector<ConfigKey>& keys);
+void add_output_keys(std::vector<ConfigKey>& keys);
 
 template <class T>
 constexpr KeyType key_type() {

@@ -49,6 +49,10 @@ std::string to_word(const Resume& resume) {
   return resume.kind == Resume::Kind::kCheckpoint ? resume.path : to_word(resume.kind);
 }
 
+std::string to_word(const TimeoutChoice& timeout) {
+  return timeout.learned ? "auto" : fmt::format("{}", timeout.seconds);
+}
+
 std::string to_word(const TraceSteps& steps) {
   if (steps.first == steps.last) return std::to_string(steps.first);
   const std::string range = fmt::format("{}-{}", steps.first, steps.last);
@@ -81,6 +85,13 @@ bool read_word(std::string_view word, Resume& resume) {
   resume = {};
   if (!read_word(word, resume.kind)) resume = {Resume::Kind::kCheckpoint, std::string(word)};
   return true;
+}
+
+bool read_word(std::string_view word, TimeoutChoice& timeout) {
+  timeout = {};
+  timeout.learned = word == "auto";
+  return timeout.learned ||
+         (read_number(word, timeout.seconds) && timeout.seconds >= 0 && std::isfinite(timeout.seconds));
 }
 
 bool read_word(std::string_view word, TraceSteps& steps) {

@@ -51,6 +51,13 @@ struct Resume {
   bool operator==(const Resume&) const = default;
 };
 
+/// The watchdog's limit.
+struct TimeoutChoice {
+  double seconds = 1800.0;  // 0: none
+  bool learned = false;     // within steps; `seconds` elsewhere, and until enough is known
+  bool operator==(const TimeoutChoice&) const = default;
+};
+
 /// The steps whose actions are timed.
 struct TraceSteps {
   std::int64_t first = 0, last = 0;  // 0: none
@@ -62,6 +69,9 @@ struct TraceSteps {
   }
   bool is_one() const { return first > 0 && last - first < every; }
 };
+
+/// What a run does about a loss or gradient norm that leaps.
+enum class OnSpike : std::uint8_t { kIgnore, kWarn, kRollback };
 
 /// The GPUs whose sensors are read.
 enum class GpuSensorChoice : std::uint8_t { kJob, kAll, kNone };
@@ -146,6 +156,10 @@ inline constexpr auto kWords<PipelineCut::Kind> =
                                             {PipelineCut::Kind::kBlocks, "blocks"},
                                             {PipelineCut::Kind::kMeasured, "measured"}});
 template <>
+inline constexpr auto kWords<OnSpike> = std::to_array<Word<OnSpike>>({{OnSpike::kIgnore, "ignore"},
+                                                                      {OnSpike::kWarn, "warn"},
+                                                                      {OnSpike::kRollback, "rollback"}});
+template <>
 inline constexpr auto kWords<GpuSensorChoice> = std::to_array<Word<GpuSensorChoice>>(
     {{GpuSensorChoice::kJob, "job"}, {GpuSensorChoice::kAll, "all"}, {GpuSensorChoice::kNone, "none"}});
 template <>
@@ -179,7 +193,8 @@ std::string to_word(const PipelineCut& cut);           // "3, 6" of a list
 std::string to_word(const LossScaleChoice& choice);    // "1024"
 std::string to_word(const std::optional<int>& count);  // nothing: "auto"
 std::string to_word(const Resume& resume);
-std::string to_word(const TraceSteps& steps);  // "100", "100-200/20"
+std::string to_word(const TimeoutChoice& timeout);  // "auto", "600"
+std::string to_word(const TraceSteps& steps);       // "100", "100-200/20"
 
 /// Sets `value` to the value of `word`. False if it has none.
 template <HasWords T>
@@ -192,6 +207,7 @@ bool read_word(std::string_view word, T& value) {
   return false;
 }
 bool read_word(std::string_view word, PipelineCut& cut);
+bool read_word(std::string_view word, TimeoutChoice& timeout);
 bool read_word(std::string_view word, LossScaleChoice& choice);    // positive, also in fp32
 bool read_word(std::string_view word, std::optional<int>& count);  // 0 to 256
 bool read_word(std::string_view word, Resume& resume);

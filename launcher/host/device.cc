@@ -38,7 +38,10 @@ bool in_this_build(DeviceType type) {
 }
 
 JobConfig counted_on(JobConfig config, DeviceType type) {
-  if (!traits(type).host_memory) config.data.cache = 0;
+  if (!traits(type).host_memory) {  // of the device, these take nothing
+    config.data.cache = 0;
+    config.checkpoint.background = false;
+  }
   config.parallel.device = type;
   return config;
 }

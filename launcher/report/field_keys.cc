@@ -14,7 +14,7 @@ constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
     {"pipeline.chunks", "parallel.chunks"},      {"pipeline.cut", "parallel.pipeline_cut"},
     {"micro_batch", "train.micro_batch"},        {"global_batch", "train.global_batch"},
     {"data_cache_bytes", "data.cache"},          {"ema", "train.ema"},
-    {"verify_state", "checkpoint.verify_every"},
+    {"verify_state", "checkpoint.verify_every"}, {"snapshots", "checkpoint.background"},
 };
 
 // Fields of other structs that messages name, as they stand there.

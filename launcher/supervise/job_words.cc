@@ -1,5 +1,7 @@
 #include "launcher/supervise/job_words.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -9,7 +11,8 @@ namespace {
 
 constexpr std::int64_t kTailBytes = 1 << 16;
 constexpr const char* kError = "trireme: error: ";
-constexpr const char* kOfMpirun = "mpirun noticed that process rank ";
+constexpr const char* kOfMpirun[] = {"mpirun noticed that process rank ",
+                                     "mpirun has exited due to process rank "};
 constexpr std::size_t kMostBytes = 4096;
 
 /// "rank 3: ...": the word of a rank that ends the job.
@@ -18,6 +21,19 @@ bool is_word_of_rank(const std::string& line) {
   if (!line.starts_with(kRank)) return false;
   const auto end = line.find_first_not_of("0123456789", kRank.size());
   return end != std::string::npos && end > kRank.size() && line.compare(end, 2, ": ") == 0;
+}
+
+/// Its word on a rank that returned an exit code, of the two lines that have both; else empty.
+std::string word_on_exit_code(const std::string& process, const std::string& code) {
+  const auto rank = process.rfind(',');
+  const bool is_name = process.find("Process name: [[") != std::string::npos && process.ends_with(']');
+  constexpr std::string_view kCode = "Exit code:";
+  const auto at = code.find(kCode);
+  if (!is_name || rank == std::string::npos || at == std::string::npos) return "";
+  const auto digits = code.find_first_not_of(' ', at + kCode.size());
+  if (digits == std::string::npos) return "";
+  return fmt::format("rank {} exited with code {}, as mpirun noticed",
+                     process.substr(rank + 1, process.size() - rank - 2), code.substr(digits));
 }
 
 }  // namespace
@@ -38,7 +54,7 @@ std::int64_t last_step(const std::filesystem::path& metrics) {
 
 std::string verdict_of(const std::filesystem::path& log) {
   std::ifstream file(log);
-  std::string verdict, of_mpirun;
+  std::string verdict, of_mpirun, before;
   bool belongs = false;
   for (std::string line; std::getline(file, line);) {
     const auto found = line.find(kError);
@@ -50,7 +66,12 @@ std::string verdict_of(const std::filesystem::path& log) {
     } else {
       belongs = false;
     }
-    if (line.starts_with(kOfMpirun)) of_mpirun = line;
+    for (const char* word : kOfMpirun) {
+      if (line.starts_with(word)) of_mpirun = line;
+    }
+    const std::string of_code = word_on_exit_code(before, line);
+    if (!of_code.empty()) of_mpirun = of_code;
+    before = line;
   }
   return verdict.empty() ? of_mpirun : verdict;
 }

@@ -143,10 +143,11 @@ EngineOptions engine_options(const JobConfig& config, const BlockList& blocks) {
           .tensor = static_cast<int>(config.parallel.tensor),
           .sequence = config.parallel.sequence,
           .sample = sample_spec(config),
-          .timeout_s = config.parallel.timeout_s,
+          .timeout_s = config.parallel.timeout_s.seconds,
           .precision = build_precision(config.precision),
           .loss_scale = loss_scale_config(config.precision),
-          .verify_state = config.checkpoint.verify_every > 0};
+          .verify_state = config.checkpoint.verify_every > 0,
+          .snapshots = config.checkpoint.background};
 }
 
 LrSchedule lr_schedule(const JobConfig& config) {

@@ -13,6 +13,7 @@ struct OutputFolder {
   std::filesystem::path root;
 
   std::filesystem::path config() const { return root / "config.toml"; }
+  std::filesystem::path rollbacks() const { return root / "rollbacks.jsonl"; }
   std::filesystem::path metrics() const { return root / "metrics.jsonl"; }
   std::filesystem::path summary() const { return root / "summary.json"; }
   // Of the only traced step, or of one of several.

@@ -39,7 +39,7 @@ ExitCode run_alone(const RankWork& work) {
 }
 
 double default_limit() {
-  return ParallelSection{}.timeout_s;
+  return ParallelSection{}.timeout_s.seconds;
 }
 
 std::unique_ptr<Watchdog> watch(MpiRank& rank, double timeout_s, const std::string& note, double grace_s) {

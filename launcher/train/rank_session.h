@@ -31,6 +31,8 @@ class RankSession {
   const std::shared_ptr<Communicator>& comm() const { return comm_; }
   /// The job's limit, where it was not known before.
   void set_limit(double timeout_s);
+  /// Null: alone.
+  Watchdog* watchdog() const { return watchdog_; }
   /// While it lives, the other ranks see this rank in `text`: "the opening of the data".
   Watchdog::Scope inside(std::string text) const { return {comm_->status().get(), std::move(text)}; }
 

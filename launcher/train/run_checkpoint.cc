@@ -28,15 +28,19 @@ fs::path save_checkpoint(CheckpointStore& store, const Engine& engine, const Run
   }
   PendingCheckpoint pending = store.begin(engine.steps_done());
   for (CheckpointFile& file : save_state(engine, pending.folder())) pending.add_file(std::move(file));
-  if (tokenizer_model) {
-    std::error_code error;
-    fs::copy_file(*tokenizer_model, pending.folder() / tokenizer_file(state.tokenizer), error);
-    if (error) {
-      throw Error(ErrorCode::kRuntime, "cannot copy {} into the checkpoint: {}", tokenizer_model->string(),
-                  error.message());
-    }
-  }
-  const fs::path folder = pending.commit(to_content(state));
+  if (tokenizer_model) copy_tokenizer(*tokenizer_model, state, pending.folder());
+  return commit_checkpoint(store, pending, state);
+}
+
+void copy_tokenizer(const fs::path& model, const RunState& state, const fs::path& folder) {
+  std::error_code error;
+  fs::copy_file(model, folder / tokenizer_file(state.tokenizer), error);
+  if (!error) return;
+  throw Error(ErrorCode::kRuntime, "cannot copy {} into the checkpoint: {}", model.string(), error.message());
+}
+
+fs::path commit_checkpoint(CheckpointStore& store, PendingCheckpoint& pending, const RunState& state) {
+  fs::path folder = pending.commit(to_content(state));
   if (state.config.checkpoint.keep > 0) store.prune(state.config.checkpoint.keep, Verify::kSizes);
   return folder;
 }

@@ -16,6 +16,14 @@ namespace trireme {
 std::filesystem::path save_checkpoint(CheckpointStore& store, const Engine& engine, const RunState& state,
                                       const std::optional<std::filesystem::path>& tokenizer_model);
 
+// The parts of it that rank 0 does beside the engine's state:
+/// Puts the tokenizer's file beside the state. Throws Error(kRuntime).
+void copy_tokenizer(const std::filesystem::path& model, const RunState& state,
+                    const std::filesystem::path& folder);
+/// Brings a checkpoint to its place, then removes old ones. Returns its folder.
+std::filesystem::path commit_checkpoint(CheckpointStore& store, PendingCheckpoint& pending,
+                                        const RunState& state);
+
 /// Notes the evaluation that was due in the manifest of `folder`, which has either content at any moment. One
 /// process alone.
 void note_evaluation(const std::filesystem::path& folder, double eval_loss);

@@ -20,6 +20,7 @@
 #include "launcher/train/image_data.h"
 #include "launcher/train/memory_fit.h"
 #include "launcher/train/monitor_start.h"
+#include "launcher/train/shared_output.h"
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/adapter.h"
 #include "runtime/base/log.h"
@@ -357,6 +358,7 @@ TrainingRun start_run(RunOptions options) {
       if (run.data.eval) check_has_targets(evaluation_of(run.options.config, run.data.eval));
     });
     run_stage(comm, [&] { claim_output(run); });
+    if (run.options.config.checkpoint.background) check_shared_output(comm, run.out.root);
   }
   {
     const Watchdog::Scope watch = run.watched("the measurement of the device's peak");

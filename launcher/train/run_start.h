@@ -28,6 +28,7 @@ struct RunOptions {
   Device device;
   Arithmetic arithmetic = {};  // the same on every rank; noted in checkpoints
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();  // of the process
+  Watchdog* watchdog = nullptr;  // of the session, for limits that are learned; null: nobody watches
 };
 
 /// A run on one rank, ready for its next step.

@@ -1,6 +1,6 @@
 #include "launcher/train/trainer.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,9 +11,9 @@
 #include "launcher/train/agreement.h"
 #include "launcher/train/evaluation.h"
 #include "launcher/train/skipped_steps.h"
+#include "launcher/train/state_to_save.h"
 #include "parallel/run/step_trace.h"
 #include "runtime/base/log.h"
-#include "runtime/data/class_names.h"
 
 namespace trireme {
 namespace {
@@ -31,10 +31,19 @@ Trainer::Trainer(TrainingRun run, const StopRequest& stop)
       stop_(stop),
       lr_(lr_schedule(run_.options.config)),
       verification_(*run_.engine, run_.options.config.checkpoint.verify_every),
-      time_limit_(run_.options.config.train.max_minutes) {}
+      time_limit_(run_.options.config.train.max_minutes),
+      step_limit_(run_.options.config.parallel.timeout_s.learned ? run_.options.watchdog : nullptr),
+      spikes_(run_.options.config.train.on_spike, run_.comm(),
+              {.metrics = run_.out.metrics(), .rollbacks = run_.out.rollbacks()}),
+      background_(run_.options.config.checkpoint.background ? std::make_unique<BackgroundSave>(*run_.engine)
+                                                            : nullptr) {}
 
 ExitCode Trainer::run() {
   try {
+    if (run_.is_first() && !spikes_.rolled_back().empty()) {
+      run_.log->line(fmt::format("train.on_spike: spikes that come again are passed; rolled back at step {}",
+                                 fmt::join(spikes_.rolled_back(), ", ")));
+    }
     make_up_for_evaluation();
     while (run_.engine->steps_done() < run_.num_steps()) {
       if (agreed_to_stop()) return end(ExitCode::kStopped);
@@ -43,6 +52,7 @@ ExitCode Trainer::run() {
     agreed_to_stop();  // there is nothing to stop: for the output folder
     return end(ExitCode::kDone);
   } catch (const AgreedError&) {
+    wait_for_save_at_failure();
     throw;
   } catch (const Error& error) {
     // Whatever a check calls it, from step 1 on it is a failure while running. That of a write to a folder
@@ -57,6 +67,8 @@ ExitCode Trainer::run() {
 
 // [Note: one exchange a step]
 Trainer::JobReport Trainer::exchange_reports(const StepResult& mine) {
+  // Before the look: a write that failed for the loss of the folder is then known as that.
+  const auto saving = background_ ? background_->progress() : BackgroundSave::Progress::kNone;
   look_at_output();
   const MemoryStats& memory = mine.memory;
   const StepReport report{
@@ -66,10 +78,12 @@ Trainer::JobReport Trainer::exchange_reports(const StepResult& mine) {
                                  : Standing::kGoesOn,
       .clipped = run_.engine->groups().coord()[Axis::kData] == 0 ? mine.clipped : 0,
       .busy_ms = mine.phases ? mine.phases->busy_s() * 1e3 : 0,
-      .check = mine.step > 0 ? verification_.look(mine.step) : StateCheck{}};
+      .check = mine.step > 0 ? verification_.look(mine.step) : StateCheck{},
+      .saving = saving};
   std::vector<RankMemory> memories;
   std::vector<double> busy_ms;
   std::vector<StateCheck> checks;
+  std::vector<BackgroundSave::Progress> savings;
   JobReport all;
   standing_ = Standing::kGoesOn;
   const auto start = Clock::now();
@@ -80,11 +94,15 @@ Trainer::JobReport Trainer::exchange_reports(const StepResult& mine) {
     busy_ms.push_back(one.busy_ms);
     standing_ = std::max(*standing_, one.standing);
     checks.push_back(one.check);
+    savings.push_back(one.saving);
     all.clipped += one.clipped;
   }
   all.memory = largest(memories);
   if (mine.phases) all.times = RankTimes(std::move(busy_ms));
   if (mine.step > 0) verification_.judge(mine.step, checks);
+  if (background_ && standing_ != Standing::kOutputLost) {
+    if (const auto saved = background_->advance(savings)) note_saved(*saved);
+  }
   return all;
 }
 
@@ -119,8 +137,9 @@ void Trainer::look_at_output() {
 }
 
 void Trainer::leave_output() {
+  if (background_) background_->discard();
   read_results(0);
-  save(Evaluation::kNone);  // again, if it was: that one may be gone with the folder
+  save(Evaluation::kNone, Saving::kAtOnce);  // again, if it was: that one may be gone with the folder
   const OutputWatch::Loss loss = lost_ ? *lost_ : OutputWatch::Loss{.what = "the output folder is lost"};
   const std::string message = fmt::format("{}; {}: {}", loss.what, describe_checkpoints(), loss.advice);
   throw AgreedError(ErrorCode::kRuntime, run_.comm().size() > 1 ? naming_rank(0, message) : message);
@@ -133,6 +152,7 @@ void Trainer::step() {
   if (traced) {
     traced_step(lr);
   } else {
+    const Watchdog::TightScope tight(step_limit_.watchdog());
     run_.engine->enqueue_step(run_.batches->source(), num_targets(run_.engine->steps_done()), lr);
   }
   unread_.push_back({.lr = lr, .enqueue_ms = ms_since(start), .data_wait_ms = run_.batches->take_wait_ms()});
@@ -148,7 +168,9 @@ void Trainer::step() {
                      verification_.is_due(step) || !run_.engine->is_asynchronous();
   read_results(waits ? 0 : 1);
   // The checkpoint first: an evaluation may fail, and what was trained stands.
-  if (saves) save(evaluates ? Evaluation::kToCome : Evaluation::kNone);
+  if (saves) {
+    save(evaluates ? Evaluation::kToCome : Evaluation::kNone, last ? Saving::kAtOnce : Saving::kAsTheJobSays);
+  }
   if (evaluates) evaluate();
   if (saves || evaluates) standing_.reset();  // that took a while: the ranks are asked again
 }
@@ -177,15 +199,24 @@ void Trainer::read_results(std::size_t left) {
   while (run_.engine->num_pending() > left) read_result();
 }
 
+std::pair<StepResult, Trainer::JobReport> Trainer::collect_and_exchange() {
+  // Looking at all of the state takes longer than what was learned from other steps.
+  const bool verifies = verification_.is_due(run_.engine->steps_done());
+  const Watchdog::TightScope tight(verifies ? nullptr : step_limit_.watchdog());
+  StepResult result = run_.engine->collect();
+  JobReport all = exchange_reports(result);
+  return {std::move(result), std::move(all)};
+}
+
 void Trainer::read_result() {
   const Watchdog::Scope watch = run_.watched("the reading of a step's results");
   const auto start = Clock::now();
-  const StepResult result = run_.engine->collect();
+  const auto [result, all] = collect_and_exchange();
   const UnreadStep step = unread_.front();
   unread_.pop_front();
-  const JobReport all = exchange_reports(result);
   // Parameters that are still under way hold up this exchange: they are a part of the step.
   const double step_ms = step.enqueue_ms + ms_since(start);
+  step_limit_.add_step(step_ms / 1e3);
   const std::int64_t elems_per_step =
       run_.options.config.train.global_batch * run_.data.train->targets_per_sample();
   const bool hashed = is_due(result.step, run_.options.config.log.state_hash_every);
@@ -215,6 +246,7 @@ void Trainer::read_result() {
          .state_hash = hash});
   }
   handle_skip(result);
+  handle_spike(result);
 }
 
 // Every rank has the same numbers, so all of them do the same here.
@@ -235,9 +267,30 @@ void Trainer::handle_skip(const StepResult& result) {
   if (reason.empty() && run_.is_first() && !skip.empty()) log_warning(skip);
   if (reason.empty()) return;
   verification_.verify_now();  // the reason may be that a bit flipped
+  wait_for_save_at_failure();
   throw AgreedError(ErrorCode::kRuntime,
                     fmt::format("step {}: {}{}; {}", result.step, reason, skip.empty() ? "" : "; " + skip,
                                 describe_checkpoints()));
+}
+
+void Trainer::handle_spike(const StepResult& result) {
+  const SpikeWatch::Finding spike = spikes_.look(result);
+  if (spike.text.empty()) return;
+  if (!spike.rolls_back) {
+    if (run_.is_first())
+      log_warning(spike.text + (spike.came_again ? "; it came again after a rollback" : ""));
+    return;
+  }
+  verification_.verify_now();  // it may be that a bit flipped, and a rank be known
+  wait_for_save_at_failure();
+  run_stage(run_.comm(), [&] {
+    if (run_.is_first()) spikes_.remember(result);
+  });
+  throw AgreedError(
+      ErrorCode::kRuntime,
+      fmt::format("{}: rolled back (train.on_spike); {}; the same command goes on from there, and "
+                  "passes the step if the spike comes again",
+                  spike.text, describe_checkpoints()));
 }
 
 // A folder is named where there is something in it.
@@ -263,6 +316,7 @@ void Trainer::evaluate() {
   if (!run_.is_first()) return;
   const std::int64_t step = run_.engine->steps_done();
   run_.log->eval(step, metrics, ms_since(start) / 1e3);
+  if (background_ && background_->is_of(step)) return background_->note_evaluation(metrics.loss);
   if (run_.last_saved_step == step) note_evaluation(run_.store.folder_of(step), metrics.loss);
 }
 
@@ -280,48 +334,53 @@ void Trainer::report_left_out() {
   if (run_.log) run_.log->left_out(left_out_.count());
 }
 
-void Trainer::save(Evaluation evaluation) {
+void Trainer::save(Evaluation evaluation, Saving saving) {
   const Watchdog::Scope watch =
       run_.watched(fmt::format("the checkpoint of step {}", run_.engine->steps_done()));
   const auto start = Clock::now();
+  wait_for_save();
   report_left_out();
   look_at_output();
   verification_.verify_now();
-  RunState state{.step = run_.engine->steps_done(),
-                 .evaluation_due = evaluation == Evaluation::kToCome,
-                 .state_hash = run_.agreed_state_hash(),
-                 .loss_scale = run_.engine->loss_scale_state(),
-                 .config = run_.options.config,
-                 .arithmetic = run_.options.arithmetic,
-                 .class_names = run_.resumed.class_names};
-  if (!run_.data.train_classes.empty()) state.class_names = run_.data.train_classes;
-  if (run_.data.train_images && !run_.data.train_images->class_names().empty()) {
-    state.class_names = as_utf8(run_.data.train_images->class_names());
-  }
-  if (run_.log) {
-    state.loss = run_.log->loss();
-    state.eval_loss = run_.log->eval_loss();
-  }
-  std::optional<std::filesystem::path> model;
-  if (run_.prepared) {
-    state.tokenizer = run_.prepared->info.tokenizer;
-    if (!run_.prepared->info.tokenizer_model.empty())
-      model = run_.prepared->folder / run_.prepared->info.tokenizer_model;
+  const RunState state = state_to_save(run_, evaluation == Evaluation::kToCome);
+  const auto model = tokenizer_model(run_);
+  if (background_ && saving == Saving::kAsTheJobSays) {
+    background_->start(run_.store, state, model, start);
+    checkpoint_s_ += ms_since(start) / 1e3;
+    return;
   }
   const auto folder = save_checkpoint(run_.store, *run_.engine, state, model);
-  run_.last_saved_step = run_.engine->steps_done();
-  const Clock::duration took = Clock::now() - start;
-  time_limit_.saved(took);
-  const double seconds = std::chrono::duration<double>(took).count();
+  const double seconds = ms_since(start) / 1e3;
   checkpoint_s_ += seconds;
-  if (run_.log) run_.log->checkpoint(folder, run_.last_saved_step, seconds);
+  note_saved({.step = run_.engine->steps_done(), .folder = folder, .stall_s = seconds, .seconds = seconds});
+}
+
+void Trainer::note_saved(const BackgroundSave::Saved& saved) {
+  run_.last_saved_step = saved.step;
+  time_limit_.saved(TimeLimit::Seconds(saved.seconds));
+  if (run_.log) run_.log->checkpoint(saved.folder, saved.step, saved.stall_s);
+}
+
+void Trainer::wait_for_save() {
+  if (!background_) return;
+  const Watchdog::Scope watch = run_.watched("the writing of a checkpoint in the background");
+  if (const auto saved = background_->finish()) note_saved(*saved);
+}
+
+void Trainer::wait_for_save_at_failure() {
+  try {
+    wait_for_save();
+  } catch (const AgreedError& error) {
+    if (run_.is_first()) log_error(error.what());
+  }
 }
 
 ExitCode Trainer::end(ExitCode code) {
   read_results(0);
   const std::int64_t step = run_.engine->steps_done();
   const Watchdog::Scope watch = run_.watched(fmt::format("the end of the run after step {}", step));
-  if (run_.last_saved_step != step) save(Evaluation::kNone);
+  wait_for_save();
+  if (run_.last_saved_step != step) save(Evaluation::kNone, Saving::kAtOnce);
   const std::string hash = run_.agreed_state_hash();
   if (!run_.is_first()) return code;
   const Watchdog::Scope last = run_.watched("the writing of summary.json");

@@ -23,7 +23,10 @@
 #include "launcher/config/left_out.h"
 #include "launcher/host/exit_code.h"
 #include "launcher/report/rank_memory.h"
+#include "launcher/train/background_save.h"
+#include "launcher/train/learned_limit.h"
 #include "launcher/train/run_start.h"
+#include "launcher/train/spike_watch.h"
 #include "launcher/train/state_verification.h"
 #include "launcher/train/stop_request.h"
 #include "launcher/train/time_limit.h"
@@ -48,6 +51,7 @@ class Trainer {
     std::int32_t clipped = 0;  // StepResult's, of one rank of each stage
     double busy_ms = 0;        // StepPhases::busy_s
     StateCheck check;
+    BackgroundSave::Progress saving = BackgroundSave::Progress::kNone;
   };
   /// Of all ranks.
   struct JobReport {
@@ -57,7 +61,7 @@ class Trainer {
     double exchange_s = 0;  // of this rank, in the exchange
   };
   /// Collective: [Note: one exchange a step]. Sets standing_. Throws AgreedError where the state of a rank is
-  /// corrupt.
+  /// corrupt, or a checkpoint could not be written in the background.
   JobReport exchange_reports(const StepResult& mine);
   /// Collective where no step was read since the last call, or something came after it. Whether any rank was
   /// asked to stop. Throws AgreedError when the output folder is lost, with a last checkpoint saved where
@@ -67,14 +71,22 @@ class Trainer {
   void traced_step(double lr);          // collective: the step of log.trace_step
   void read_results(std::size_t left);  // until `left` steps wait to be read
   void read_result();
+  std::pair<StepResult, JobReport> collect_and_exchange();  // collective
   /// Names the gradient that was not finite. Throws AgreedError where the job cannot go on. Collective.
   void handle_skip(const StepResult& result);
+  /// train.on_spike. Throws AgreedError for a rollback. Collective then.
+  void handle_spike(const StepResult& result);
   void evaluate();                // collective
   void make_up_for_evaluation();  // collective: the one that the run before did not get to
   void report_left_out();         // collective
   /// What the step that is saved has of an evaluation.
   enum class Evaluation : std::uint8_t { kNone, kToCome };
-  void save(Evaluation evaluation);  // collective
+  enum class Saving : std::uint8_t { kAtOnce, kAsTheJobSays };
+  void save(Evaluation evaluation, Saving saving);  // collective
+  // Collective, of the checkpoint that is written in the background:
+  void wait_for_save();             // until it is in its place. Throws AgreedError
+  void wait_for_save_at_failure();  // likewise; its own failure is said, and nothing more
+  void note_saved(const BackgroundSave::Saved& saved);
   bool is_to_stop();                 // asked to, or on rank 0 its time is up
   void look_at_output();             // rank 0: from a loss on, checkpoints go to the refuge
   [[noreturn]] void leave_output();  // collective: the loss is known to all
@@ -92,6 +104,9 @@ class Trainer {
   LeftOut left_out_;
   StateVerification verification_;
   TimeLimit time_limit_;
+  StepLimit step_limit_;
+  SpikeWatch spikes_;
+  std::unique_ptr<BackgroundSave> background_;  // null: checkpoints are written between steps
   struct UnreadStep {
     double lr = 0, enqueue_ms = 0, data_wait_ms = 0;
   };

@@ -100,6 +100,7 @@ StepPrediction play_step(Engine& engine, const SampleSpec& sample) {
                             .sent_bytes = result.sent_bytes,
                             .sent_by_call = sent_by_call(calls_of(engine.groups())),
                             .actions = recorder.take_needs(),
+                            .snapshot_bytes = engine.snapshot() ? engine.snapshot()->size_bytes() : 0,
                             .plan = engine.plan().ranks[rank]};
   for (std::size_t c = 0; c < sent_before.size(); ++c) prediction.sent_by_call[c] -= sent_before[c];
   for (const auto& block : engine.blocks()) prediction.unit_names.push_back(block->name());
@@ -127,7 +128,7 @@ const ActionNeed& StepPrediction::update() const {
 std::int64_t StepPrediction::state_bytes() const {
   const MemoryCounts& alive = update().alive;
   return alive[MemoryCategory::kParameters] + alive[MemoryCategory::kGradients] +
-         alive[MemoryCategory::kOptimizer] + alive[MemoryCategory::kHost];
+         alive[MemoryCategory::kOptimizer] + alive[MemoryCategory::kHost] - snapshot_bytes;
 }
 
 std::size_t StepPrediction::peak_action() const {

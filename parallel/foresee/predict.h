@@ -41,6 +41,7 @@ struct StepPrediction {
   std::int64_t sent_bytes = 0;                             // equal to StepResult::sent_bytes
   std::array<std::int64_t, kNumCallKinds> sent_by_call{};  // the same, by kind of call
   std::vector<ActionNeed> actions;                         // by place in the rank's plan
+  std::int64_t snapshot_bytes = 0;                         // of MemoryCategory::kHost: [Note: snapshots]
   RankPlan plan;
   std::vector<std::string> unit_names;
 

@@ -5,109 +5,16 @@
 #include <map>
 #include <optional>
 
+#include "parallel/run/saved_tensors.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/safetensors_source.h"
 
 namespace trireme {
 namespace {
 
-constexpr int kStatistics = -1;
-// In place of an index of the optimizer's state.
-constexpr int kMaster = -1, kAverage = -2;
-
-// A part of a tensor of a file: where it lies in which flat tensor of the engine.
-struct SavedPart {
-  int group = 0;  // kStatistics: none
-  std::int64_t offset = 0;
-  Shape shape;
-  ParameterSlice slice;
-};
-
-// One tensor of a file, whole whatever chunks it is cut into, so that files know no chunks either.
-struct SavedTensor {
-  std::string name;
-  Shape shape;
-  std::vector<SavedPart> parts;
-  int state = kMaster;         // or kAverage, or of the optimizer
-  std::int64_t owned_at = -1;  // of a statistic, in what this rank has of them; -1: another stage has it
-
-  bool is_statistic() const { return parts[0].group == kStatistics; }
-};
-
-// A state of the optimizer is that of the groups that have it.
-std::vector<SavedTensor> tensors_of(const Engine& engine, const std::string& state_name, int state) {
-  std::vector<SavedTensor> tensors;
-  std::map<std::string, std::size_t> places;
-  const std::string prefix = state_name.empty() ? "" : state_name + ".";
-  for (std::size_t g = 0; g < engine.layout().groups.size(); ++g) {
-    const std::vector<std::string>& states = engine.parameters().state_names(static_cast<int>(g));
-    const auto index = static_cast<std::size_t>(state);
-    if (state >= 0 && (index >= states.size() || states[index] != state_name)) continue;
-    for (const ParamSlot& slot : engine.layout().groups[g].slots) {
-      const SavedPart part{static_cast<int>(g), slot.offset, slot.shape, slot.slice};
-      const std::string name = prefix + whole_name(slot.slice, slot.name);
-      const auto [place, is_new] = places.emplace(name, tensors.size());
-      if (is_new) {
-        tensors.push_back({name, whole_shape(slot.slice, slot.shape), {part}, state});
-      } else {
-        tensors[place->second].parts.push_back(part);
-      }
-    }
-  }
-  return tensors;
-}
-
-std::vector<SavedTensor> statistics_of(const Engine& engine, StatisticRule rule) {
-  std::vector<SavedTensor> tensors;
-  for (const StatisticStore::Entry& entry : engine.statistics().entries()) {
-    if (entry.rule != rule) continue;
-    tensors.push_back({.name = entry.name,
-                       .shape = entry.shape,
-                       .parts = {{.group = kStatistics, .offset = entry.offset, .shape = entry.shape}},
-                       .owned_at = entry.owned_at});
-  }
-  return tensors;
-}
-
-std::vector<SavedTensor> model_tensors(const Engine& engine, int state = kMaster) {
-  std::vector<SavedTensor> tensors = tensors_of(engine, "", state);
-  const std::vector<SavedTensor> more = statistics_of(engine, StatisticRule::kAverage);
-  tensors.insert(tensors.end(), more.begin(), more.end());
-  return tensors;
-}
-
-std::vector<SavedTensor> optimizer_tensors(const Engine& engine) {
-  std::vector<SavedTensor> tensors;
-  std::vector<std::pair<std::string, int>> states;  // each once
-  for (std::size_t g = 0; g < engine.layout().groups.size(); ++g) {
-    const std::vector<std::string>& names = engine.parameters().state_names(static_cast<int>(g));
-    for (std::size_t s = 0; s < names.size(); ++s) {
-      const std::pair state{names[s], static_cast<int>(s)};
-      if (std::ranges::find(states, state) == states.end()) states.push_back(state);
-    }
-  }
-  for (const auto& [name, index] : states) {
-    const std::vector<SavedTensor> more = tensors_of(engine, name, index);
-    tensors.insert(tensors.end(), more.begin(), more.end());
-  }
-  return tensors;
-}
-
-// This rank's shard of a group: of its masters, their averages, or a state of the optimizer.
-const Tensor& owned_of(const Engine& engine, int group, int state) {
-  if (state == kAverage) return engine.parameters().average(group);
-  return state < 0 ? engine.parameters().master(group) : engine.parameters().state(group, state);
-}
-
-std::vector<std::int64_t> dims_of(const Shape& shape) {
-  std::vector<std::int64_t> dims;
-  for (int i = 0; i < shape.rank(); ++i) dims.push_back(shape[i]);
-  return dims;
-}
-
 // All of a group's flat tensor, on rank 0 and on some more. Collective.
 Tensor whole_on_first(const Engine& engine, int g, int state) {
-  if (g == kStatistics) return engine.statistics().whole();
+  if (g == SavedPart::kStatistics) return engine.statistics().whole();
   const MeshGroups& groups = engine.groups();
   const ParamGroup& group = engine.layout().groups[static_cast<std::size_t>(g)];
   const int stage = engine.stages().stage_of(owner_unit(engine.layout(), g));
@@ -148,7 +55,7 @@ class WholeGroups {
 
  private:
   const Engine& engine_;
-  int state_ = kMaster;
+  int state_ = SavedTensor::kMaster;
   std::map<int, Tensor> flat_;  // by group
 };
 
@@ -170,12 +77,8 @@ std::vector<float> assemble(const Engine& engine, const SavedTensor& t, const st
 // Rank 0 writes.
 std::optional<CheckpointFile> write_file(const Engine& engine, const std::filesystem::path& path,
                                          const std::vector<SavedTensor>& tensors) {
-  std::vector<SafetensorsEntry> entries;
-  for (const SavedTensor& t : tensors) entries.push_back({t.name, "F32", dims_of(t.shape)});
   std::optional<SafetensorsWriter> writer;
-  if (engine.communicator().rank() == 0) {
-    writer.emplace(path, entries, std::map<std::string, std::string>{{"format", "trireme"}});
-  }
+  if (engine.communicator().rank() == 0) writer.emplace(path, entries_of(tensors), kFileMetadata);
   WholeGroups groups(engine);
   for (const SavedTensor& t : tensors) {
     const std::map<int, Tensor>& flat = groups.of(t);
@@ -186,9 +89,7 @@ std::optional<CheckpointFile> write_file(const Engine& engine, const std::filesy
 }
 
 void check_names(const TensorSource& source, const std::vector<SavedTensor>& tensors) {
-  std::vector<SafetensorsEntry> wanted;
-  for (const SavedTensor& t : tensors) wanted.push_back({t.name, "F32", dims_of(t.shape)});
-  source.check(wanted);
+  source.check(entries_of(tensors));
 }
 
 // What this rank has of a part of a tensor.
@@ -279,19 +180,9 @@ void read_tensors(const Engine& engine, const TensorSource& source, const std::v
 
 std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesystem::path& folder) {
   std::vector<CheckpointFile> files;
-  if (const auto file = write_file(engine, folder / kModelFile, model_tensors(engine)))
-    files.push_back(*file);
-  if (engine.parameters().has_averages()) {
-    const auto file = write_file(engine, folder / kAveragesFile, model_tensors(engine, kAverage));
-    if (file) files.push_back(*file);
+  for (const SavedFile& saved : saved_files(engine)) {
+    if (const auto file = write_file(engine, folder / saved.name, saved.tensors)) files.push_back(*file);
   }
-  const std::vector<SavedTensor> maxima = statistics_of(engine, StatisticRule::kMaxima);
-  if (!maxima.empty()) {
-    if (const auto file = write_file(engine, folder / kFp8MaximaFile, maxima)) files.push_back(*file);
-  }
-  const std::vector<SavedTensor> state = optimizer_tensors(engine);
-  if (state.empty()) return files;
-  if (const auto file = write_file(engine, folder / kOptimizerFile, state)) files.push_back(*file);
   return files;
 }
 
@@ -333,7 +224,7 @@ namespace {
 void load_averages(const Engine& engine, const std::filesystem::path& folder) {
   if (!engine.parameters().has_averages() || !std::filesystem::exists(folder / kAveragesFile)) return;
   const SafetensorsSource averages(folder / kAveragesFile);
-  const std::vector<SavedTensor> tensors = model_tensors(engine, kAverage);
+  const std::vector<SavedTensor> tensors = model_tensors(engine, SavedTensor::kAverage);
   check_names(averages, tensors);
   read_tensors(engine, averages, tensors);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ inline constexpr const char* kAveragesFile = "averages.safetensors";
 
 /// "blocks.0.mlp.up.weight.fp8_maxima.input", fp32; in mode fp8 alone. See [Note: fp8] in runtime/base/fp8.h.
 inline constexpr const char* kFp8MaximaFile = "fp8_maxima.safetensors";
+
+/// Of each of these files.
+inline const std::map<std::string, std::string> kFileMetadata = {{"format", "trireme"}};
 
 /// Rank 0 writes these files into `folder` (ignored elsewhere) and returns them; the others hand over what
 /// they own. Collective. Throws Error naming the file when the disk refuses.

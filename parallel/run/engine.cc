@@ -187,6 +187,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
   scaler_ = std::make_unique<LossScaler>(ctx_, options.loss_scale);
   records_ = std::make_unique<StepRecords>(ctx_, batch_.per_rank() * groups_.mesh.size(Axis::kData));
   if (options.verify_state) verifier_ = std::make_unique<StateVerifier>(*parts_);
+  if (options.snapshots) snapshot_ = std::make_unique<StateSnapshot>(*parts_);
   optimizer_step_ =
       std::make_unique<OptimizerStep>(*parts_, OptimizerStep::Options{.optimizer = *optimizer_,
                                                                       .scaler = *scaler_,

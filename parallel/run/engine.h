@@ -22,6 +22,7 @@
 #include "parallel/run/executor.h"
 #include "parallel/run/non_finite.h"
 #include "parallel/run/state_check.h"
+#include "parallel/run/state_snapshot.h"
 #include "parallel/run/step_graph.h"
 #include "parallel/run/step_records.h"
 #include "runtime/base/buffer.h"
@@ -82,6 +83,7 @@ struct EngineOptions {
   Precision precision;
   LossScaleConfig loss_scale;  // off: right for all modes but fp16
   bool verify_state = false;   // Engine::verifier(), see [Note: state checks]
+  bool snapshots = false;      // Engine::snapshot(), see [Note: snapshots]
   Planning planning = Planning::kAllRanks;
   std::function<void(StepPlan&)>
       rewrite_plan;  // changes what the planner wrote, before it is validated: a step, an evaluation
@@ -143,6 +145,11 @@ class Engine {
 
   /// What looks for bits that flipped; null without EngineOptions::verify_state.
   const StateVerifier* verifier() const { return verifier_.get(); }
+
+  /// Copies of the state for checkpoints that are written while training goes on; null without
+  /// EngineOptions::snapshots.
+  const StateSnapshot* snapshot() const { return snapshot_.get(); }
+  StateSnapshot* snapshot() { return snapshot_.get(); }
 
   /// Called in each step with complete gradients, before the update: (full name, gradient), multiplied by the
   /// loss scale. Where gradients are sharded they are gathered for it, so all ranks observe or none. A rank
@@ -231,6 +238,7 @@ class Engine {
   std::unique_ptr<LossScaler> scaler_;
   std::unique_ptr<StepRecords> records_;
   std::unique_ptr<StateVerifier> verifier_;
+  std::unique_ptr<StateSnapshot> snapshot_;
   std::unique_ptr<OptimizerStep> optimizer_step_;
   std::unique_ptr<StepGraph> graph_;  // null: every step is enqueued
   std::int64_t enqueued_bytes_ = 0;   // sent by the last step that was; a replayed one sends as many

@@ -7,6 +7,10 @@
 namespace trireme {
 namespace {
 
+std::span<const float> floats_of(const Tensor& tensor) {
+  return {static_cast<const float*>(tensor.data()), static_cast<std::size_t>(tensor.num_elems())};
+}
+
 // Beyond those of any optimizer's state.
 constexpr std::uint64_t kStatisticsStream = 1000, kAveragesStream = 1001;
 
@@ -15,6 +19,14 @@ constexpr std::uint64_t kStatisticsStream = 1000, kAveragesStream = 1001;
 bool counts(const RankParts& parts, const std::vector<float>& statistics) {
   return !parts.ctx.precision.has_fp8_products() ||
          std::ranges::any_of(statistics, [](float value) { return value != 0.0f; });
+}
+
+// Whether all elements of a part of a group are those of one parameter.
+bool is_in_a_slot(const ParamGroup& group, std::int64_t first, std::int64_t count) {
+  const auto after = std::ranges::upper_bound(group.slots, first, {}, &ParamSlot::offset);
+  if (after == group.slots.begin()) return false;
+  const ParamSlot& slot = *std::prev(after);
+  return first + count <= slot.offset + slot.shape.num_elems();
 }
 
 // The part of a group from element `first` on, as it is saved: parameters alone. The gaps between them are
@@ -34,12 +46,37 @@ void clear_gaps(const ParamGroup& group, std::int64_t first, std::vector<float>&
   clear(gap, group.num_elems);
 }
 
+// Of a part of a group on the host, from element `first` on, without a copy but where there are gaps.
+std::uint64_t hash_on_host(const ParamGroup& group, std::int64_t first, std::span<const float> values,
+                           std::uint64_t stream, int threads) {
+  constexpr std::int64_t kPiece = 64 * kNormBlock;
+  const std::int64_t count = std::ssize(values);
+  const auto first_block = static_cast<std::uint64_t>(group.first_norm_block + first / kNormBlock);
+  std::uint64_t hash = 0;
+#pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(+ : hash)
+  for (std::int64_t at = 0; at < count; at += kPiece) {
+    const auto piece =
+        values.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(std::min(kPiece, count - at)));
+    const std::uint64_t block = first_block + static_cast<std::uint64_t>(at / kNormBlock);
+    if (is_in_a_slot(group, first + at, std::ssize(piece))) {
+      hash += hash_blocks(piece, block, stream);
+    } else {
+      std::vector<float> copy(piece.begin(), piece.end());
+      clear_gaps(group, first + at, copy);
+      hash += hash_blocks(copy, block, stream);
+    }
+  }
+  return hash;
+}
+
 }  // namespace
 
 std::uint64_t state_hash(const RankParts& parts) {
   const ParamStore& params = parts.params;
   const MeshGroups& groups = parts.groups;
   const bool sharded = params.sharding().ranks > 1;
+  const DeviceTraits& device = traits(parts.ctx.allocator->device().type);
+  const bool is_host = device.host_memory && device.computes;
   std::uint64_t hash = 0;
   for (std::size_t g = 0; g < parts.layout.groups.size(); ++g) {
     const ParamGroup& group = parts.layout.groups[g];
@@ -49,10 +86,10 @@ std::uint64_t state_hash(const RankParts& parts) {
     const auto add = [&](const Tensor& owned, std::uint64_t stream) {
       const std::int64_t count = std::min(owned.num_elems(), group.num_elems - first);  // without padding
       if (count <= 0) return;
-      const auto block = static_cast<std::uint64_t>(group.first_norm_block + first / kNormBlock);
-      std::vector<float> values = parts.ctx.to_host(owned.slice(0, {count}));
-      clear_gaps(group, first, values);
-      hash += hash_blocks(values, block, stream);
+      const Tensor mine = owned.slice(0, {count});
+      const std::vector<float> copied = is_host ? std::vector<float>() : parts.ctx.to_host(mine);
+      const std::span<const float> values = is_host ? floats_of(mine) : std::span(copied);
+      hash += hash_on_host(group, first, values, stream, parts.ctx.exec.num_threads);
     };
     add(params.master(static_cast<int>(g)), 0);
     for (std::size_t s = 0; s < params.state_names(static_cast<int>(g)).size(); ++s) {

@@ -23,6 +23,9 @@ constexpr double kPatienceS = 10.0;
 // Ranks that have not entered the board yet are looked for so often: their ends are seen from then on only.
 constexpr double kArrivalPollS = 0.02;
 
+// At least so often a rank looks at itself: limits that are learned may be far below the one before.
+constexpr double kPollS = 0.25;
+
 }  // namespace
 
 Watchdog::Watchdog(Options options)
@@ -59,9 +62,14 @@ void Watchdog::set_limit(double timeout_s, double grace_s, const std::string& no
   processes_.wake();
 }
 
+void Watchdog::set_tight_limit(double timeout_s, const std::string& note) {
+  const std::lock_guard lock(mutex_);
+  tight_limit_ = {.timeout_s = timeout_s, .grace_s = limit_.grace_s, .note = note, .is_learned = true};
+}
+
 Watchdog::Limit Watchdog::limit() const {
   const std::lock_guard lock(mutex_);
-  return limit_;
+  return tight_limit_ && is_tight_ ? *tight_limit_ : limit_;
 }
 
 void Watchdog::watch_newcomers() {
@@ -99,7 +107,7 @@ void Watchdog::run() {
       watch_newcomers();
     }
     const Limit limit = this->limit();
-    double poll_s = limit.timeout_s > 0 ? limit.timeout_s / 8 : -1;
+    double poll_s = limit.timeout_s > 0 ? std::min(limit.timeout_s / 8, kPollS) : -1;
     if (!full) poll_s = poll_s < 0 ? kArrivalPollS : std::min(poll_s, kArrivalPollS);
     const auto gone = processes_.wait(poll_s);
     if (end_) return;
@@ -130,8 +138,10 @@ void Watchdog::report_death(int slot) {
 void Watchdog::report_stall(const RankReading& own, const Limit& limit) {
   RankBoard& board = options_.status->board();
   if (!board.claim_last_word() && own.for_s < limit.timeout_s + kPatienceS) return;
+  const std::string value =
+      limit.is_learned ? fmt::format("auto: {:.2f} s", limit.timeout_s) : fmt::format("{}", limit.timeout_s);
   const std::string message =
-      describe_stall(board, fmt::format("EngineOptions::timeout_s = {}{}", limit.timeout_s, limit.note));
+      describe_stall(board, fmt::format("EngineOptions::timeout_s = {}{}", value, limit.note));
   if (limit.grace_s > 0) {
     options_.report(message);
     processes_.wait(limit.grace_s);

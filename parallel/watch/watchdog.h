@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -56,10 +57,29 @@ class Watchdog {
   /// The limit from now on.
   void set_limit(double timeout_s, double grace_s, const std::string& note);
 
+  /// A tighter limit, which holds in a TightScope; `note` says in messages where it comes from.
+  void set_tight_limit(double timeout_s, const std::string& note);
+  /// While it lives, the tighter limit holds, where there is one. Costs a store; scopes do not nest.
+  class TightScope {
+   public:
+    explicit TightScope(Watchdog* watchdog) : watchdog_(watchdog) {  // null: changes nothing
+      if (watchdog_ != nullptr) watchdog_->is_tight_ = true;
+    }
+    TightScope(const TightScope&) = delete;
+    TightScope& operator=(const TightScope&) = delete;
+    ~TightScope() {
+      if (watchdog_ != nullptr) watchdog_->is_tight_ = false;
+    }
+
+   private:
+    Watchdog* watchdog_;
+  };
+
  private:
   struct Limit {
     double timeout_s, grace_s;
     std::string note;
+    bool is_learned = false;
   };
 
   void run();
@@ -71,7 +91,9 @@ class Watchdog {
 
   const Options options_;
   mutable std::mutex mutex_;
-  Limit limit_;               // under the mutex
+  Limit limit_;                       // under the mutex
+  std::optional<Limit> tight_limit_;  // likewise
+  std::atomic<bool> is_tight_ = false;
   std::vector<bool> known_;   // [slot on the board]
   std::vector<int> watched_;  // slots of the processes that are watched
   ProcessWatch processes_;

@@ -22,6 +22,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "jobs"))
 from jobs import OPTIONS, JobTest  # noqa: E402
+from memory_group import MemoryGroup  # noqa: E402
+from process_exit import exit_process  # noqa: E402
 from process_memory import change_parameter  # noqa: E402
 from supervised import SLOWER, Supervised, sets  # noqa: E402
 
@@ -43,8 +45,17 @@ def shard_keys(shard):
     return ("data.kind=tokens", f"data.train={shard}", "train.steps=24")
 
 
+# Enough steps to know what a spike is.
+SPIKE_KEYS = ("train.steps=40", "train.on_spike=rollback")
+IN_BACKGROUND = "checkpoint.background=true"
+
+
 class Missed(Exception):
     """The moment had passed before the fault was there: the injection does not count."""
+
+
+class Unavailable(Exception):
+    """This machine cannot have the fault."""
 
 
 class Injection:
@@ -52,7 +63,7 @@ class Injection:
 
     def __init__(self, case, name, numbers):
         self.case, self.numbers = case, numbers
-        self.victim, self.step = numbers.randrange(RANKS), numbers.randrange(9, 18)
+        self.victim, self.step = numbers.randrange(RANKS), numbers.randrange(9, 18) + (12 if name == "spike" else 0)
         if name == "truncated_shard":
             self.shard = write_shard(case.folder)
         self.run = self.start(name, self.keys_of(name))
@@ -60,11 +71,20 @@ class Injection:
         self.culprit = None  # a pattern of the verdict; None: nobody is to be named
         self.supervisor = False  # the fault ended the supervisor, or made it give up
         self.survives = False  # the fault ends nothing
+        self.ended = None  # when the supervisor knew the end of the first attempt; None: there was none
         getattr(self, name)()
 
     def keys_of(self, name):
         if name == "sigstop":
             return (f"parallel.timeout_s={OPTIONS.timeout}",)
+        if name == "sigstop_learned":
+            return ("parallel.timeout_s=auto",)
+        if name in ("background_disk_full", "killed_while_saving"):
+            return (IN_BACKGROUND,)
+        if name in ("sigkill", "sigsegv", "preemption", "preemption_with_a_second", "silent_exit"):
+            return self.numbers.choice(((), (IN_BACKGROUND,)))
+        if name == "spike":
+            return SPIKE_KEYS
         if name in ("bit_flip", "nan_parameter"):
             return ("checkpoint.verify_every=2", f"parallel.zero={self.numbers.choice((0, 0, 1, 2, 3))}")
         if name == "truncated_shard":
@@ -92,6 +112,42 @@ class Injection:
         pid = self.strike(signal.SIGSTOP)
         self.culprit = rf"held up .* by rank {self.victim} \(process {pid}, stopped by a signal\)"
 
+    def sigstop_learned(self):
+        self.sigstop()
+
+    def silent_exit(self):
+        """A rank ends itself in the middle of something, with exit code 0 or another."""
+        pid = self.run.rank(self.victim)
+        self.begin = time.time()
+        exit_process(pid, self.numbers.choice((0, 3)))
+        self.culprit = rf"rank {self.victim} \(process {pid}\) died"
+
+    def oom_kill(self):
+        """A rank gets no more memory: the kernel kills it at the next page that it takes."""
+        try:
+            group = MemoryGroup()
+        except OSError as error:
+            raise Unavailable(error)
+        self.case.addCleanup(group.remove)
+        pid = self.run.rank(self.victim)
+        self.begin = time.time()
+        group.starve(pid)
+        self.culprit = rf"rank {self.victim} \(process {pid}\) died|process rank {self.victim} with PID {pid} "
+
+    def killed_while_saving(self):
+        """A rank dies while threads write a checkpoint: it is hidden, or whole."""
+        pid = self.run.rank(self.victim)
+        deadline = time.time() + 30
+        while not any(self.hidden()):
+            if time.time() > deadline or self.run.process.poll() is not None:
+                raise Missed
+        self.begin = time.time()
+        os.kill(pid, signal.SIGKILL)
+        self.culprit = rf"rank {self.victim} \(process {pid}\) died|process rank {self.victim} with PID {pid} "
+
+    def hidden(self):
+        return (self.run.out / "checkpoints").glob(".tmp-step-*")
+
     def supervisor_killed(self):
         self.begin = time.time()
         self.run.process.kill()
@@ -110,6 +166,11 @@ class Injection:
         """A bit of a parameter changes in a rank's memory, right after a checkpoint."""
         bit = self.numbers.randrange(8, 31)
         self.change_parameter(lambda value: (int.from_bytes(value, "little") ^ 1 << bit).to_bytes(4, "little"))
+
+    def spike(self):
+        """A parameter of one rank becomes huge, and nobody verifies the state."""
+        self.change_parameter(lambda value: struct.pack("<f", 1e4))
+        self.culprit = r"is a spike: rolled back|the state after step \d+ differs between ranks"
 
     def nan_parameter(self):
         """A parameter becomes NaN: the loss does, too, and the rank is still named."""
@@ -135,6 +196,13 @@ class Injection:
         self.begin = time.time()
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (FILE_LIMIT, FILE_LIMIT))
         self.culprit = r"checkpoints/\S*step-0000\d\d.*File too large"
+
+    def background_disk_full(self):
+        """The same while a thread writes: of rank 0, which makes the files, or of another, which has a part of them."""
+        pid = self.run.rank(self.victim)
+        self.begin = time.time()
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (FILE_LIMIT, FILE_LIMIT))
+        self.culprit = rf"rank {self.victim}: .*checkpoints/\S*step-0000\d\d.*File too large"
 
     def damaged_checkpoint(self):
         """A byte of the newest checkpoint changes; then a rank dies."""
@@ -220,6 +288,12 @@ class Injection:
             time.sleep(0.002)
         self.case.fail(self.run.output())
 
+    def look_for_culprit(self):
+        """The job's own words in the output of its first attempt: the verdict, before mpirun has ended the job."""
+        log = self.run.out / "attempts" / "attempt-0001.log"
+        if self.verdict is None and self.culprit and log.exists() and re.search(self.culprit, log.read_text()):
+            self.verdict = time.time()
+
     def finish(self, undisturbed):
         """The figures of this injection."""
         name = self.run.out.name
@@ -228,10 +302,13 @@ class Injection:
         elif self.survives:
             self.verdict = time.time()
         else:
+            self.verdict = None
             while not self.run.events("end"):
                 self.case.assertLess(time.time(), self.begin + 60, self.run.output())
+                self.look_for_culprit()
                 time.sleep(0.002)
-            self.verdict = time.time()
+            self.ended = time.time()
+            self.verdict = self.verdict or self.ended
         if not self.survives:
             self.wait_for_next_step(len(self.run.events("end")) + 1 if name == "truncated_shard" else 2)
         next_step = time.time()
@@ -252,15 +329,18 @@ class Injection:
             named = named and f"ignoring damaged checkpoint {self.damaged}" in second
         state = json.loads((self.run.out / "summary.json").read_text())["state_hash"]
         orphans, lease = self.run.tagged(), (self.run.out / ".supervisor").read_text()
-        result = {"named": named, "equal": state == undisturbed, "clean": not orphans and not lease,
-                  "verdict_s": self.verdict - self.begin, "next_step_s": next_step - self.verdict}
+        result = {"named": named, "equal": state == undisturbed, "clean": not orphans and not lease and not any(self.hidden()),
+                  "verdict_s": self.verdict - self.begin, "end_s": (self.ended or self.verdict) - self.begin,
+                  "next_step_s": next_step - self.verdict}
         if not (named and result["equal"] and result["clean"]):
             print(f"rank {self.victim}, step {self.step}: {result}, left: {orphans} {lease}\n{self.run.output()}", flush=True)
         return result
 
 
-CLASSES = ("sigkill", "sigsegv", "sigstop", "straggler", "supervisor_killed", "disk_full", "damaged_checkpoint", "torn_checkpoint",
-           "missing_checkpoint_file", "truncated_shard", "bit_flip", "nan_parameter", "preemption", "preemption_with_a_second")
+CLASSES = ("sigkill", "sigsegv", "silent_exit", "oom_kill", "sigstop", "sigstop_learned", "straggler", "supervisor_killed",
+           "disk_full", "background_disk_full", "killed_while_saving", "damaged_checkpoint", "torn_checkpoint",
+           "missing_checkpoint_file", "truncated_shard", "bit_flip", "nan_parameter", "spike", "preemption",
+           "preemption_with_a_second")
 
 
 def with_case(action):
@@ -275,7 +355,7 @@ def with_case(action):
 
 
 def undisturbed_state(case, name):
-    keys = shard_keys(write_shard(case.folder)) if name == "truncated_shard" else ()
+    keys = shard_keys(write_shard(case.folder)) if name == "truncated_shard" else SPIKE_KEYS if name == "spike" else ()
     case.run_job(0, "undisturbed", *sets(*SLOWER, *KEYS, *keys))
     return case.state("undisturbed")
 
@@ -296,7 +376,7 @@ def row(name, results):
         return f"{statistics.median(values):6.2f} {max(values):6.2f}"
 
     counts = "  ".join(f"{sum(result[key] for result in results):>3}/{len(results)}" for key in ("named", "equal", "clean"))
-    return f"{name:24} {len(results):>4}   {counts}   {worst_and_median('verdict_s')}   {worst_and_median('next_step_s')}"
+    return f"{name:24} {len(results):>4}   {counts}   {worst_and_median('verdict_s')}   {worst_and_median('end_s')}   {worst_and_median('next_step_s')}"
 
 
 def main():
@@ -316,13 +396,17 @@ def main():
         parser.error(f"--count {OPTIONS.count}: 1 or more")
     undisturbed = {}  # by class: that of another job, or ""
     print(f"seed {OPTIONS.seed}; seconds as median and largest\n"
-          f"{'class':24} jobs   named  equal  clean   verdict after   next step after it", flush=True)
+          f"{'class':24} jobs   named  equal  clean   verdict after   job ended after   next step after verdict", flush=True)
     good = True
     for name in names:
-        job = name if name == "truncated_shard" else ""
+        job = name if name in ("truncated_shard", "spike") else ""
         if job not in undisturbed:
             undisturbed[job] = with_case(lambda case: undisturbed_state(case, job))
-        results = [inject(name, index, undisturbed[job]) for index in range(OPTIONS.count)]
+        try:
+            results = [inject(name, index, undisturbed[job]) for index in range(OPTIONS.count)]
+        except Unavailable as reason:
+            print(f"{name:24} skipped: {reason}", flush=True)
+            continue
         print(row(name, results), flush=True)
         good = good and all(result["named"] and result["equal"] and result["clean"] for result in results)
     return 0 if good else 1

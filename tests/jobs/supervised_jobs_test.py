@@ -3,8 +3,11 @@
 
     supervised_jobs_test.py --trireme build/release/bin/trireme --mpiexec mpirun [unittest options]
 """
+import json
 import os
+import random
 import signal
+import struct
 import subprocess
 
 from jobs import OPTIONS, JobTest, main
@@ -27,6 +30,10 @@ class SupervisedJobs(JobTest):
         lines = [line["step"] for line in self.metrics(run.out.name) if "loss" in line]
         self.assertEqual(lines, list(range(1, steps + 1)), "every step has one line")
         self.check_that_nothing_is_left(run)
+
+    def write_tokens(self, shard, tokens):
+        header = struct.pack("<256i", 20240520, 1, len(tokens), *[0] * 253)
+        shard.write_bytes(header + struct.pack(f"<{len(tokens)}H", *tokens))
 
     def check_that_nothing_is_left(self, run):
         self.assertEqual(run.tagged(), [], "processes are left")
@@ -54,6 +61,25 @@ class SupervisedJobs(JobTest):
         run.end()
         self.assertRegex(run.events("end")[0]["verdict"], rf"held up .* by rank 1 \(process {victim}, stopped by a signal\)")
         self.check(run)
+
+    def test_a_limit_that_is_learned_names_a_stopped_rank_and_lets_saves_and_evaluations_be(self):
+        # An evaluation takes longer than the limit, which is known by then.
+        shard = self.folder / "tokens.bin"
+        numbers = random.Random(7)
+        self.write_tokens(shard, [numbers.randrange(64) for _ in range(400_000)])
+        data = ("data.kind=tokens", f"data.train={shard}")
+        self.run_job(0, "whole", *sets(*SLOWER, *data))
+        run = Supervised(self, "learned", keys=(*data, f"data.eval={shard}", "train.eval_every=20", "parallel.timeout_s=auto"))
+        run.wait_for_step(22)
+        self.assertEqual(len(run.events("begin")), 1, "an evaluation was taken for a stall")
+        victim = run.rank(1)
+        os.kill(victim, signal.SIGSTOP)
+        run.end()
+        self.assertRegex(run.events("end")[0]["verdict"],
+                         rf"held up \(parallel.timeout_s = auto: [12]\.\d\d s, learned from steps of up to .*\) "
+                         rf"by rank 1 \(process {victim}, stopped by a signal\)")
+        self.assertEqual(self.state("learned"), self.state("whole"), run.output())
+        self.check_that_nothing_is_left(run)
 
     def test_a_supervisor_that_is_killed_is_followed_by_another(self):
         first = Supervised(self, "orphan")
@@ -98,6 +124,25 @@ class SupervisedJobs(JobTest):
         second = Supervised(self, "slices", keys=(f"train.steps={step + 10}",))
         self.assertNotIn("the checkpoint was made with another train.max_minutes", second.end())
         self.check(second, step + 10)
+
+    def test_a_spike_of_the_data_is_rolled_back_once_and_passed_when_it_comes_again(self):
+        shard, numbers = self.folder / "tokens.bin", random.Random(3)
+        strange = [numbers.randrange(64) for _ in range(40)]  # among tokens that are soon known by heart
+        self.write_tokens(shard, [token % 16 for token in range(30_000)] + strange + [token % 16 for token in range(30_000)])
+        keys = ("data.kind=tokens", f"data.train={shard}", "train.steps=100", "checkpoint.every=10")
+        self.run_job(0, "whole", *sets(*SLOWER, *keys))
+        run = Supervised(self, "spike", keys=(*keys, "train.on_spike=rollback", "checkpoint.background=true"))
+        output = run.end()
+        rollbacks = [json.loads(line)["step"] for line in (run.out / "rollbacks.jsonl").read_text().splitlines()]
+        self.assertGreater(len(rollbacks), 0, output)
+        self.assertEqual(len(rollbacks), len(set(rollbacks)), output)
+        self.assertEqual(len(run.events("begin")), 1 + len(rollbacks), output)
+        for step, end, begin in zip(rollbacks, run.events("end"), run.events("begin")[1:]):
+            self.assertRegex(end["verdict"], rf"step {step}: the (loss|gradient norm) is .* is a spike: rolled back")
+            self.assertEqual(begin["first_step"], (step - 1) // 10 * 10 + 1, output)
+            self.assertRegex(output, rf"step {step}: .* is a spike; it came again after a rollback")
+        self.assertEqual(self.state("spike"), self.state("whole"), output)
+        self.check_that_nothing_is_left(run)
 
     def test_a_step_that_fails_three_times_is_reported(self):
         run = Supervised(self, "hopeless", keys=("optimizer.lr=1e38", "optimizer.grad_clip=0"))

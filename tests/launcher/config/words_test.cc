@@ -37,6 +37,18 @@ TEST(Words, StandForOneValueEach) {
   expect_a_word_a_value<std::optional<DeviceType>>();
   expect_a_word_a_value<Resume::Kind>();
   expect_a_word_a_value<GpuSensorChoice>();
+  expect_a_word_a_value<OnSpike>();
+}
+
+TEST(Words, OfATimeoutAreSecondsOrAuto) {
+  for (const char* word : {"auto", "0", "1800", "0.5"})
+    EXPECT_EQ(to_word(from_word<TimeoutChoice>(word)), word);
+  EXPECT_TRUE(from_word<TimeoutChoice>("auto").learned);
+  EXPECT_EQ(from_word<TimeoutChoice>("auto").seconds, TimeoutChoice{}.seconds);
+  EXPECT_EQ(from_word<TimeoutChoice>("4").seconds, 4.0);
+  TimeoutChoice timeout;
+  for (const char* bad : {"", "-1", "nan", "inf", "soon", "1 s"})
+    EXPECT_FALSE(read_word(bad, timeout)) << bad;
 }
 
 TEST(Words, StepsThatAreTraced) {

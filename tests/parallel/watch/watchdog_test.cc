@@ -83,6 +83,24 @@ struct Watched {
   }
 };
 
+TEST(Watchdog, ATighterLimitHoldsInItsScopeAlone) {
+  const auto board = shared_board(2);
+  Watched watched(board, 600);
+  RankStatus other(board, 1, 1);
+  watched.watchdog->set_tight_limit(0.3, ", learned from steps of up to 0.10 s");
+  auto future = watched.message.get_future();
+  const auto wait_ms = [&](int ms) { return future.wait_for(std::chrono::milliseconds(ms)); };
+  watched.status->begin("step 3");
+  watched.status->begin_wait();
+  EXPECT_EQ(wait_ms(900), std::future_status::timeout);
+  watched.status->end_wait();
+  const Watchdog::TightScope tight(watched.watchdog.get());
+  watched.status->begin_wait();
+  ASSERT_EQ(wait_ms(20000), std::future_status::ready);
+  EXPECT_NE(future.get().find("EngineOptions::timeout_s = auto: 0.30 s, learned from steps of up to 0.10 s"),
+            std::string::npos);
+}
+
 // A rank in a container of its own: its id, 1, is that of a stranger here, whom nobody may watch or signal.
 TEST(RankReading, TheProcessOfAnotherNamespaceIsNotVisible) {
   const auto board = shared_board(2);

@@ -1,0 +1,35 @@
+#include "launcher/train/shared_output.h"
+
+#include "launcher/host/machine.h"
+#include "launcher/train/agreement.h"
+#include "runtime/base/atomic_file.h"
+#include "runtime/checkpoint/pending_folder.h"
+#include "runtime/checkpoint/writer_mark.h"
+
+namespace trireme {
+
+void check_shared_output(Communicator& comm, const std::filesystem::path& root) {
+  const bool is_first = comm.rank() == 0;
+  // A name that no host has looked for before: file systems between hosts remember what was missing.
+  const std::string name = text_of_rank(comm, 0, is_first ? ".seen-" + writer_mark() : "");
+  const std::filesystem::path mark = root / name;
+  run_stage(comm, [&] {
+    if (is_first) write_text_file(mark, "of a job that looks which ranks see it\n");
+  });
+  const auto look = [&] {
+    TRIREME_CHECK(exists(mark),
+                  "checkpoint.background = true, but host {} does not see what rank 0 writes into {}: every "
+                  "rank writes its part of a checkpoint there; put the output folder on a file system that "
+                  "all hosts share, or set checkpoint.background = false",
+                  host_name(), root.string());
+  };
+  try {
+    run_stage(comm, look);
+  } catch (const AgreedError&) {
+    if (is_first) remove_or_log(mark);
+    throw;
+  }
+  if (is_first) remove_or_log(mark);
+}
+
+}  // namespace trireme

@@ -1,0 +1,55 @@
+// train.on_spike: what a run does about a loss or gradient norm that leaps.
+//
+// [Note: rollback] A spike that a fault made (a bit that flipped in a gradient, a bad message) does not come
+// again when its steps are done again; one that data and mathematics made does, as steps have the same bits.
+// So the step of a spike ends the job once, before any checkpoint has it; the next start goes on from the
+// checkpoint before, and where the spike comes again it is passed with a warning, like those of the
+// kWindow steps after it. rollbacks.jsonl in the output folder remembers the steps, however the job ends.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include "launcher/config/words.h"
+#include "launcher/train/spike_detector.h"
+#include "parallel/comm/communicator.h"
+#include "parallel/run/step_records.h"
+
+namespace trireme {
+
+class SpikeWatch {
+ public:
+  struct Files {
+    std::filesystem::path metrics;    // of the steps up to the one that the run resumes from
+    std::filesystem::path rollbacks;  // need not exist
+  };
+  struct Finding {
+    std::string text;  // empty: no spike begins with the step
+    bool rolls_back = false;
+    bool came_again = false;
+  };
+
+  /// Rank 0 reads the files. Collective, but with OnSpike::kIgnore. Throws AgreedError naming a file that is
+  /// damaged.
+  SpikeWatch(OnSpike policy, Communicator& comm, const Files& files);
+
+  /// The next step, the same on every rank.
+  Finding look(const StepResult& step);
+  /// Remembers that the job is rolled back for a spike. On rank 0. Throws Error(kRuntime).
+  void remember(const StepResult& step) const;
+  /// Steps of earlier rollbacks.
+  const std::set<std::int64_t>& rolled_back() const { return rolled_back_; }
+
+ private:
+  void read(const std::string& known);
+
+  const OnSpike policy_;
+  const std::filesystem::path file_;
+  SpikeDetector detector_;
+  std::set<std::int64_t> rolled_back_;
+  std::int64_t calm_from_ = 0;  // the first step that may be rolled back again
+};
+
+}  // namespace trireme

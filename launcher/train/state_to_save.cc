@@ -1,0 +1,32 @@
+#include "launcher/train/state_to_save.h"
+
+#include "runtime/data/class_names.h"
+
+namespace trireme {
+
+RunState state_to_save(const TrainingRun& run, bool evaluation_due) {
+  RunState state{.step = run.engine->steps_done(),
+                 .evaluation_due = evaluation_due,
+                 .state_hash = run.agreed_state_hash(),
+                 .loss_scale = run.engine->loss_scale_state(),
+                 .config = run.options.config,
+                 .arithmetic = run.options.arithmetic,
+                 .class_names = run.resumed.class_names};
+  if (!run.data.train_classes.empty()) state.class_names = run.data.train_classes;
+  if (run.data.train_images && !run.data.train_images->class_names().empty()) {
+    state.class_names = as_utf8(run.data.train_images->class_names());
+  }
+  if (run.log) {
+    state.loss = run.log->loss();
+    state.eval_loss = run.log->eval_loss();
+  }
+  if (run.prepared) state.tokenizer = run.prepared->info.tokenizer;
+  return state;
+}
+
+std::optional<std::filesystem::path> tokenizer_model(const TrainingRun& run) {
+  if (!run.prepared || run.prepared->info.tokenizer_model.empty()) return std::nullopt;
+  return run.prepared->folder / run.prepared->info.tokenizer_model;
+}
+
+}  // namespace trireme

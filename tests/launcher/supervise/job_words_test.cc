@@ -1,0 +1,38 @@
+// What a supervisor takes for the reason of an end, of outputs as Open MPI 4.1 makes them.
+#include "launcher/supervise/job_words.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+std::string verdict(const std::string& output) {
+  const testing::TemporaryFolder folder;
+  testing::write_file(folder / "log", "step 1/9  loss 4.1\n" + output);
+  return verdict_of(folder / "log");
+}
+
+TEST(JobWords, TheJobsOwnErrorGoesBeforeMpiruns) {
+  const std::string noticed =
+      "mpirun noticed that process rank 1 with PID 4711 on node a exited on signal 9 (Killed).";
+  EXPECT_EQ(verdict("----\n" + noticed + "\n----\n"), noticed);
+  EXPECT_EQ(
+      verdict("trireme: error: rank 1 (process 4711) died in step 3\n  rank 0 waited\n" + noticed + "\n"),
+      "rank 1 (process 4711) died in step 3\n  rank 0 waited");
+  EXPECT_EQ(verdict(""), "");
+}
+
+TEST(JobWords, ARankThatExitsWithoutAWordIsNamedByMpirun) {
+  EXPECT_EQ(verdict("mpirun detected that one or more processes exited with non-zero status, thus causing\n"
+                    "the job to be terminated. The first process to do so was:\n\n"
+                    "  Process name: [[14824,1],1]\n  Exit code:    3\n"),
+            "rank 1 exited with code 3, as mpirun noticed");
+  const std::string exited = "mpirun has exited due to process rank 1 with PID 0 on";
+  EXPECT_EQ(verdict(exited + "\nnode vm exiting improperly. There are three reasons this could occur:\n"),
+            exited);
+}
+
+}  // namespace
+}  // namespace trireme

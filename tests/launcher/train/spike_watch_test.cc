@@ -1,0 +1,144 @@
+// What a spike is, and what a run does about one.
+#include "launcher/train/spike_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "parallel/comm/local.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// Around 3 and around 2, as training has them, for the step of this number.
+double loss_at(std::int64_t step) {
+  return 3.0 + 0.1 * std::sin(static_cast<double>(step) * 1.7);
+}
+double norm_at(std::int64_t step) {
+  return 2.0 + 0.5 * std::cos(static_cast<double>(step) * 2.3);
+}
+
+TEST(SpikeDetector, NamesTheValueWhereASpikeBeginsAndNotWhereItGoesOn) {
+  SpikeDetector detector;
+  std::int64_t step = 0;
+  for (; step < 40; ++step) EXPECT_FALSE(detector.add(loss_at(step), norm_at(step))) << step;
+  const auto spike = detector.add(loss_at(step), 85.125);
+  ASSERT_TRUE(spike);
+  EXPECT_THAT(*spike, HasSubstr("the gradient norm is 85.125; of the last 40 steps the median is "));
+  EXPECT_FALSE(detector.add(7.0, 90.0));  // it goes on, in the loss, too
+  EXPECT_FALSE(detector.add(loss_at(step), norm_at(step)));
+  EXPECT_THAT(*detector.add(7.0, norm_at(step)), HasSubstr("the loss is 7; of the last 43 steps"));
+}
+
+TEST(SpikeDetector, NeedsEnoughStepsAndAHalfOfTheMedianAtLeast) {
+  SpikeDetector few, many;
+  for (std::size_t i = 0; i + 1 < SpikeDetector::kEnough; ++i) EXPECT_FALSE(few.add(3, 2));
+  EXPECT_FALSE(few.add(3, 1e6));
+  for (std::size_t i = 0; i < SpikeDetector::kEnough; ++i) EXPECT_FALSE(many.add(3, 2));
+  EXPECT_FALSE(many.add(3, 2.99));
+  EXPECT_TRUE(many.add(3, 3.01));
+}
+
+TEST(SpikeDetector, LearnsAnotherLevelAndLeavesOutWhatIsNotFinite) {
+  SpikeDetector detector;
+  for (int i = 0; i < 40; ++i) EXPECT_FALSE(detector.add(3, 2));
+  EXPECT_FALSE(detector.add(std::nan(""), 2));
+  EXPECT_FALSE(detector.add(3, std::numeric_limits<double>::infinity()));
+  EXPECT_TRUE(detector.add(3, 20));
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(detector.add(3, 20)) << i;
+  EXPECT_FALSE(detector.add(3, 25));
+  EXPECT_TRUE(detector.add(3, 31));
+}
+
+class SpikeWatchTest : public ::testing::Test {
+ protected:
+  static StepResult step(std::int64_t number, bool spikes = false) {
+    return {.step = number,
+            .loss = static_cast<float>(loss_at(number)),
+            .grad_norm = spikes ? 1e3f : static_cast<float>(norm_at(number))};
+  }
+  /// Writes the metrics of steps up to `last`; step `high` is high.
+  void write_metrics(std::int64_t last, std::int64_t high = 0) {
+    std::string text;
+    for (std::int64_t s = 1; s <= last; ++s) {
+      const StepResult result = step(s, s == high);
+      text += fmt::format("{{\"step\":{},\"loss\":{},\"grad_norm\":{},\"skipped\":false}}\n", s,
+                          double{result.loss}, double{result.grad_norm});
+      text += fmt::format("{{\"step\":{},\"eval_loss\":3}}\n", s);
+    }
+    testing::write_file(files_.metrics, text);
+  }
+  SpikeWatch watch(OnSpike policy) const { return {policy, *LocalWorld(1).communicator(0), files_}; }
+
+  testing::TemporaryFolder folder_;
+  const SpikeWatch::Files files_{.metrics = folder_ / "metrics.jsonl",
+                                 .rollbacks = folder_ / "rollbacks.jsonl"};
+};
+
+TEST_F(SpikeWatchTest, WarnsOrRollsBackOrIgnores) {
+  write_metrics(30);
+  EXPECT_EQ(watch(OnSpike::kIgnore).look(step(31, true)).text, "");
+  const auto warned = watch(OnSpike::kWarn).look(step(31, true));
+  EXPECT_THAT(warned.text, HasSubstr("step 31: the gradient norm is 1000; of the last 30 steps"));
+  EXPECT_FALSE(warned.rolls_back);
+  const auto rolled = watch(OnSpike::kRollback).look(step(31, true));
+  EXPECT_EQ(rolled.text, warned.text);
+  EXPECT_TRUE(rolled.rolls_back);
+  StepResult skipped = step(31, true);
+  skipped.skipped = true;
+  EXPECT_EQ(watch(OnSpike::kRollback).look(skipped).text, "");
+}
+
+TEST_F(SpikeWatchTest, ARollbackIsDoneOnceAndThenPassedWithAWarning) {
+  write_metrics(30);
+  watch(OnSpike::kRollback).remember(step(31, true));
+  SpikeWatch again = watch(OnSpike::kRollback);
+  EXPECT_THAT(again.rolled_back(), ElementsAre(31));
+  const auto passed = again.look(step(31, true));
+  EXPECT_TRUE(passed.came_again);
+  EXPECT_FALSE(passed.rolls_back);
+  again.look(step(32));
+  EXPECT_FALSE(again.look(step(33, true)).rolls_back);  // soon after one that came again
+  for (std::int64_t s = 34; s < 100; ++s) again.look(step(s));
+  EXPECT_TRUE(again.look(step(100, true)).rolls_back);
+  // A line that a dying run left unfinished counts for nothing; other damage is named.
+  std::ofstream(files_.rollbacks, std::ios::app) << "{\"st";
+  EXPECT_THAT(watch(OnSpike::kRollback).rolled_back(), ElementsAre(31));
+  std::ofstream(files_.rollbacks, std::ios::app) << "\n{\"step\":40}\n";
+  EXPECT_THAT(testing::message_of([&] { watch(OnSpike::kRollback); }),
+              HasSubstr(files_.rollbacks.string() + ":2: "));
+}
+
+TEST_F(SpikeWatchTest, ARunThatGoesOnDecidesAsOneThatWasNotInterrupted) {
+  for (const std::int64_t resumed : {1, 20, 77, 150, 151, 152, 199}) {
+    write_metrics(resumed, 150);
+    SpikeWatch whole(OnSpike::kWarn, *LocalWorld(1).communicator(0), {});
+    SpikeWatch rest = watch(OnSpike::kWarn);
+    for (std::int64_t s = 1; s <= 230; ++s) {
+      const StepResult result = step(s, s == 150 || s == 200);
+      const std::string text = whole.look(result).text;
+      EXPECT_EQ(!text.empty(), s == 150 || s == 200) << s;
+      if (s > resumed) {
+        EXPECT_EQ(rest.look(result).text, text) << resumed << ", " << s;
+      }
+    }
+  }
+}
+
+TEST_F(SpikeWatchTest, AllRanksKnowWhatRankZeroReads) {
+  write_metrics(30);
+  run_local_ranks(3, [&](const std::shared_ptr<Communicator>& comm) {
+    const SpikeWatch::Files missing{.metrics = folder_ / "none", .rollbacks = folder_ / "none"};
+    SpikeWatch watch(OnSpike::kRollback, *comm, comm->rank() == 0 ? files_ : missing);
+    EXPECT_TRUE(watch.look(step(31, true)).rolls_back);
+  });
+}
+
+}  // namespace
+}  // namespace trireme
