@@ -165,7 +165,8 @@ void check_config(const JobConfig& config) {
                 "from step to step: set it to false",
                 config.model.name);
   if (!config.log.prometheus.empty()) check_metrics_path(config.log.prometheus);
-  if (!config.log.listen.empty()) parse_listen_address(config.log.listen);
+  if (!config.log.listen.empty())
+    parse_listen_address(config.log.listen, fmt::format("log.listen = \"{}\"", config.log.listen));
   TRIREME_CHECK(config.log.trace_step.last <= config.train.steps,
                 "log.trace_step = {} is beyond the last step, train.steps = {}",
                 to_word(config.log.trace_step), config.train.steps);
