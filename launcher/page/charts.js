@@ -214,7 +214,7 @@ class Chart {
     g.textAlign = "left";
     g.fillText("step", 0, bottom + 5);
     g.textAlign = "center";
-    const wanted = Math.max(2, Math.floor((right - this.left) / 80));
+    const wanted = Math.max(2, Math.floor((right - this.left) / 64));
     for (const t of ticks(this.from, this.to, wanted).filter(Number.isInteger)) {
       const label = t.toLocaleString("en"), half = g.measureText(label).width / 2;
       g.fillText(label, Math.min(Math.max(px(t), this.left + half - 6), right - half + 6), bottom + 5);
