@@ -1,5 +1,6 @@
 #include "kernels/backend.h"
 
+#include "kernels/backend_marks.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -25,6 +26,13 @@ const Backend& backend_for(DeviceType type) {
 #endif
   }
   throw Error(ErrorCode::kUnsupported, "no backend for device type {}", static_cast<int>(type));
+}
+
+const DeviceMarks* device_marks_for([[maybe_unused]] DeviceType type) {
+#if defined(TRIREME_WITH_CUDA)
+  if (type == DeviceType::kCuda) return &cuda_device_marks();
+#endif
+  return nullptr;
 }
 
 }  // namespace trireme

@@ -11,7 +11,6 @@
 
 #include "launcher/commands/page_commands.h"
 #include "launcher/observe/http_server.h"
-#include "launcher/page/run_files.h"
 #include "launcher/page/watch.h"
 
 namespace trireme {
@@ -29,16 +28,14 @@ ExitCode watch_runs(const Arguments& arguments) {
   for (const int signal : {SIGINT, SIGTERM}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);  // a client that leaves is no failure
-  const auto folders = find_runs(arguments.runs);
-  Watch watch(folders);
-  const HttpServer server({.address = arguments.listen,
-                           .answer = [&](const HttpRequest& request) { return watch.answer(request); },
-                           .tick = [&] { watch.look(); }});
+  Watch watch(arguments.runs);
+  const std::size_t num_runs = watch.num_runs();
+  const HttpServer server(watch.served_at(arguments.listen));
   if (!server.is_loopback())
     spdlog::warn(
         "{} is open to other machines: whoever reaches it reads these runs' metrics and configuration",
         arguments.listen);
-  fmt::print("{} run(s) at {} until Ctrl-C\n", folders.size(), server.url());
+  fmt::print("{} run(s), and those to come, at {} until Ctrl-C\n", num_runs, server.url());
   std::fflush(stdout);
   int signal = 0;
   sigwait(&signals, &signal);

@@ -164,6 +164,7 @@ struct CheckpointSection {
 
 struct LogSection {
   std::int64_t every = 10;
+  bool phases = false;
   std::int64_t state_hash_every = 0;
   TraceSteps trace_step;
   std::string prometheus;  // empty: no file

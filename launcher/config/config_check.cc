@@ -169,7 +169,8 @@ void check_config(const JobConfig& config) {
       "train.on_spike = \"rollback\" goes back to a checkpoint, and checkpoint.every = 0 saves none: set "
       "it to the steps between two");
   if (!config.log.prometheus.empty()) check_metrics_path(config.log.prometheus);
-  if (!config.log.listen.empty()) parse_listen_address(config.log.listen);
+  if (!config.log.listen.empty())
+    parse_listen_address(config.log.listen, fmt::format("log.listen = \"{}\"", config.log.listen));
   TRIREME_CHECK(config.log.trace_step.last <= config.train.steps,
                 "log.trace_step = {} is beyond the last step, train.steps = {}",
                 to_word(config.log.trace_step), config.train.steps);

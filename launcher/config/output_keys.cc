@@ -33,6 +33,9 @@ void add_output_keys(std::vector<ConfigKey>& keys) {
   SectionKeys<G>(keys, "log", &JobConfig::log)
       .add("every", &G::every, count_from(1),
            "Steps between progress lines when the output is not a terminal.")
+      .add("phases", &G::phases, any(),
+           "The progress line ends with the phases of rank 0's step, in percent, and with the rank that was "
+           "busy longest, where they are measured.")
       .add("state_hash_every", &G::state_hash_every, count_from(0),
            "Steps between hashes of the training state in metrics.jsonl. 0: never.")
       .add_string_or_number(

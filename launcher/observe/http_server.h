@@ -1,6 +1,10 @@
-// A small HTTP server with streams of server-sent events, for what a person looks at in a browser. It only
-// answers GET and HEAD, one thread does all of it, and it waits for no client: [Note: a server beside the
-// training].
+// A small HTTP server with streams of server-sent events: what Prometheus scrapes, what a person looks at.
+//
+// [Note: a server beside the training] It only answers GET and HEAD. One thread of low priority does all of
+// it, on whatever core the training leaves it, and waits for no client. Connections are few, the rest waits
+// in the system; each is closed after its answer, and each has little time: [Note: slow clients] in
+// connection_limits.h. Streams are few, too; who is one too many is told so. So clients, slow or many, cost
+// the training nothing that it would notice.
 #pragma once
 
 #include <cstdint>
@@ -19,22 +23,23 @@ struct HttpAnswer {
   unsigned status = 200;
   std::string type = "text/plain; charset=utf-8";
   std::string body;
+  /// In place of `body`: one that many answers share.
+  std::shared_ptr<const std::string> kept = nullptr;
   /// Of a stream of events: what is to be sent now, empty for nothing yet. Called until the client leaves.
   std::function<std::string()> next = nullptr;
 };
 
 class HttpServer {
  public:
-  static constexpr unsigned kMaxConnections = 32;
-  /// Of an answer, and of a stream that its client does not read.
-  static constexpr int kMaxSeconds = 20;
-
   struct Options {
     std::string address;                                   // see listen_address.h
-    std::string address_name = "--listen";                 // of messages
+    std::string setting;                                   // of messages: "--listen 127.0.0.1:8080"
     std::function<HttpAnswer(const HttpRequest&)> answer;  // by the server's thread, as the next
     std::function<void()> tick = nullptr;                  // before streams are asked, about every tick_ms
     int tick_ms = 1000;
+    unsigned max_connections = 32, max_streams = 32;
+    int max_seconds = 20;  // of an answer, and of a stream that its client does not read
+    int nice = 19;         // of the server's thread; 19: the lowest priority
   };
   /// Listens from now on. Throws Error(kInvalidInput) naming the address where it cannot: a port that is
   /// taken.

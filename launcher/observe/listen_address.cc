@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-ListenAddress parse_listen_address(std::string_view text) {
+ListenAddress parse_listen_address(std::string_view text, std::string_view setting) {
   constexpr int kLargestPort = 65535;
   const std::size_t colon = text.rfind(':');
   std::string_view host = text.substr(0, colon);
@@ -19,9 +19,8 @@ ListenAddress parse_listen_address(std::string_view text) {
       error == std::errc() && end == port.data() + port.size() && number >= 0 && number <= kLargestPort;
   TRIREME_CHECK(
       is_port && !host.empty() && (bracketed || host.find_first_of("[]:") == std::string_view::npos),
-      "log.listen = \"{}\" is no address with a port from 0 to {}: write it as \"127.0.0.1:9464\", "
-      "or \"[::1]:9464\"",
-      text, kLargestPort);
+      "{}: this is no address with a port from 0 to {}; write it as 127.0.0.1:9464, or [::1]:9464", setting,
+      kLargestPort);
   return {.host = std::string(host), .port = std::string(port)};
 }
 

@@ -1,4 +1,4 @@
-// The address that log.listen names.
+// The address that a server listens at: log.listen, --listen.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@ struct ListenAddress {
   std::string port;  // "0": any free one
 };
 
-/// Reads "127.0.0.1:9464", "localhost:9464" or "[::1]:9464". Throws Error(kInvalidInput) naming the key.
-ListenAddress parse_listen_address(std::string_view text);
+/// Reads "127.0.0.1:9464", "localhost:9464" or "[::1]:9464". Throws Error(kInvalidInput), which begins with
+/// `setting`: what the user has written, as `--listen 127.0.0.1:8080`.
+ListenAddress parse_listen_address(std::string_view text, std::string_view setting);
 
 }  // namespace trireme

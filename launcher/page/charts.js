@@ -56,20 +56,20 @@ class Chart {
   /// options: title, format (of a value), stacked, zero (the axis begins there).
   constructor(parent, options) {
     this.options = {format: short, stacked: false, zero: false, ...options};
-    this.series = [];  // {name, color, x, y, dots}
-    this.marks = [];   // {x, color}
+    this.series = [];  // {name, color, x, y, dots, band: {x, y}, which is drawn behind it}
+    this.marks = [];   // {x, color, kind}
     this.log = false;
     this.smooth = 0;
     this.card = document.createElement("div");
     this.card.className = "card";
-    const title = document.createElement("h2");
-    title.textContent = options.title;
+    this.title = document.createElement("h2");
+    this.title.textContent = options.title;
     this.canvas = document.createElement("canvas");
     this.canvas.setAttribute("role", "img");
     this.canvas.setAttribute("aria-label", options.title);
     this.legend = document.createElement("div");
     this.legend.className = "legend";
-    this.card.append(title, this.canvas, this.legend);
+    this.card.append(this.title, this.canvas, this.legend);
     parent.append(this.card);
     this.listen();
     view.charts.add(this);
@@ -170,7 +170,9 @@ class Chart {
     const g = this.canvas.getContext("2d");
     g.scale(ratio, ratio);
     g.font = '11px system-ui, "DejaVu Sans", sans-serif';
-    const curves = this.heights(), [low, high] = this.range(curves);
+    const curves = this.heights();
+    const bands = this.series.filter(s => s.band).map(s => ({color: s.color, ...s.band}));
+    const [low, high] = this.range([...curves, ...bands]);
     const text = t => this.options.format(this.log ? 10 ** t : t);
     const rows = ticks(low, high, 4, this.options.format === bytes);
     this.left = Math.ceil(Math.max(24, ...rows.map(t => g.measureText(text(t)).width))) + 8;
@@ -183,11 +185,10 @@ class Chart {
     g.rect(this.left, top - 2, right - this.left + 2, bottom - top + 4);
     g.clip();
     for (const mark of this.marks) this.vertical(g, px(mark.x), top, bottom, mark.color, [3, 3]);
-    if (this.smooth > 0 && !this.options.stacked) {  // the mean stands out of what it is the mean of
-      g.globalAlpha = 0.25;
-      for (const s of this.series) this.curve(g, s, px, py);
-      g.globalAlpha = 1;
-    }
+    g.globalAlpha = 0.25;  // a mean stands out of what it is the mean of
+    for (const s of bands) this.curve(g, s, px, py);
+    if (this.smooth > 0 && !this.options.stacked) for (const s of this.series) this.curve(g, s, px, py);
+    g.globalAlpha = 1;
     for (const s of curves) this.curve(g, s, px, py);
     if (view.at !== null) this.vertical(g, px(view.at), top, bottom, css("--quiet"), []);
     g.restore();
@@ -209,9 +210,11 @@ class Chart {
       g.stroke();
       g.fillText(text(t), this.left - 6, y);
     }
-    g.textAlign = "center";
     g.textBaseline = "top";
-    const wanted = Math.max(2, Math.floor((right - this.left) / 80));
+    g.textAlign = "left";
+    g.fillText("step", 0, bottom + 5);
+    g.textAlign = "center";
+    const wanted = Math.max(2, Math.floor((right - this.left) / 64));
     for (const t of ticks(this.from, this.to, wanted).filter(Number.isInteger)) {
       const label = t.toLocaleString("en"), half = g.measureText(label).width / 2;
       g.fillText(label, Math.min(Math.max(px(t), this.left + half - 6), right - half + 6), bottom + 5);
@@ -269,11 +272,16 @@ class Chart {
       if (view.at !== null && i < 0) continue;
       parts.push([(s.name ? s.name + " " : "") + this.options.format(s.y[i]), s.color]);
     }
-    this.legend.replaceChildren(...parts.map(([text, color]) => {
+    // What the vertical lines are that lie in view.
+    const kinds = new Map(this.marks.filter(mark => mark.x >= this.from && mark.x <= this.to)
+      .map(mark => [mark.kind, mark.color]));
+    for (const [kind, color] of kinds) parts.push([kind, color, "mark"]);
+    this.legend.replaceChildren(...parts.map(([text, color, mark]) => {
       const span = document.createElement("span");
       if (color) {
         const box = document.createElement("i");
-        box.style.background = color;
+        if (mark) box.className = mark;
+        box.style.color = color;
         span.append(box);
       }
       span.append(text);

@@ -31,6 +31,8 @@ class Curve {
   /// Mean of each bucket, at its first step. Curves of the same steps have them at the same steps: they can
   /// be stacked.
   std::vector<Point> means() const;
+  /// A point may stand for several steps.
+  bool is_thinned() const { return width_ > 1; }
 
  private:
   struct Bucket {

@@ -16,7 +16,7 @@ function makeCharts() {
   const parent = byId("charts");
   const add = (name, title, options) => { charts[name] = new Chart(parent, {title, ...options}); };
   add("loss", "Loss (dots: evaluation)");
-  add("throughput", "Throughput, a second", {zero: true});
+  add("throughput", "Throughput", {zero: true});
   add("stepTime", "Step time, ms", {zero: true});
   add("phases", "Phases of a step, ms", {stacked: true});
   add("memory", "Peak memory of the largest rank", {format: bytes, zero: true});
@@ -28,30 +28,38 @@ function makeCharts() {
   add("slowest", "Excess of the slowest rank, ms", {zero: true});
 }
 
-/// One curve a run.
+/// Names of legends, of which the end tells as much as the beginning.
+function middleCut(name) {
+  return name.length <= 32 ? name : name.slice(0, 16) + "\u2026" + name.slice(-15);
+}
+
+/// One curve a run. Of a long run it is the mean of neighbouring steps, in front of the band that they fill.
 function compare(field, extra = {}) {
-  const nameOf = run => page.runs.length > 1 ? run.name : "";
+  const nameOf = run => page.runs.length > 1 ? middleCut(run.name) : "";
   return page.runs.flatMap((run, i) => {
-    const series = run.series[typeof field === "function" ? field(run) : field];
-    return series && !run.hidden ? [{name: nameOf(run), color: color(i), ...series, ...extra}] : [];
+    const name = typeof field === "function" ? field(run) : field, series = run.series[name];
+    if (!series || run.hidden) return [];
+    const means = extra.dots ? null : run.means[name];
+    const drawn = means ? {...means, band: series} : series;
+    return [{name: nameOf(run), color: color(i), ...drawn, ...extra}];
   });
 }
 
 /// Parts of a step. Runs without phases still tell waiting from the rest.
 function phases(run) {
   const scaled = (series, factor) => ({x: series.x, y: series.y.map(y => y === null ? null : y * factor)});
-  const named = kPhases.filter(name => run.stacks["phase_s." + name]);
+  const named = kPhases.filter(name => run.means["phase_s." + name]);
   if (named.length > 0) {
     return named.map((name, i) => ({name: name.replace("_", " "), color: color(i),
-      ...scaled(run.stacks["phase_s." + name], 1000)}));
+      ...scaled(run.means["phase_s." + name], 1000)}));
   }
-  const step = run.stacks.step_ms;
+  const step = run.means.step_ms;
   if (!step) return [];
   const waits = [["data wait", "data_wait_ms"], ["exposed communication", "comm_wait_ms"]]
-    .filter(([, field]) => run.stacks[field] && run.stacks[field].x.length === step.x.length);
-  const rest = {x: step.x, y: step.y.map((y, i) => waits.reduce((left, [, field]) => left - run.stacks[field].y[i], y))};
+    .filter(([, field]) => run.means[field] && run.means[field].x.length === step.x.length);
+  const rest = {x: step.x, y: step.y.map((y, i) => waits.reduce((left, [, field]) => left - run.means[field].y[i], y))};
   return [{name: "compute and the rest", color: color(0), ...rest},
-    ...waits.map(([name, field], i) => ({name, color: color(i + 1), ...run.stacks[field]}))];
+    ...waits.map(([name, field], i) => ({name, color: color(i + 1), ...run.means[field]}))];
 }
 
 function categories(run) {
@@ -63,7 +71,7 @@ function categories(run) {
 function showCharts() {
   const run = page.runs[page.chosen];
   const marks = run.state.events.filter(event => kMarks[event.kind] && event.step > 0)
-    .map(event => ({x: event.step, color: kMarks[event.kind]}));
+    .map(event => ({x: event.step, color: kMarks[event.kind], kind: event.kind}));
   charts.loss.log = byId("log").checked;
   const smooth = Number(byId("smooth").value);
   for (const chart of Object.values(charts)) chart.smooth = smooth;
@@ -71,6 +79,8 @@ function showCharts() {
     .map(series => ({...series, name: series.name ? series.name + " evaluation" : "evaluation",
       color: page.runs.length > 1 ? series.color : color(1)}));
   charts.loss.set([...compare("loss"), ...evaluations], marks);
+  const unit = page.runs.map(run => throughputOf(run.series)).find(name => name) || "";
+  charts.throughput.title.textContent = "Throughput, " + unit.replace("_per_s", " / s");
   charts.throughput.set(compare(of => throughputOf(of.series)), marks);
   charts.stepTime.set(compare("step_ms"), marks);
   charts.phases.set(phases(run));
@@ -102,7 +112,13 @@ function showRuns() {
 }
 
 function show() {
-  if (page.runs.length === 0) return;
+  byId("none").hidden = page.runs.length > 0;
+  document.querySelector("main").hidden = page.runs.length === 0;
+  if (page.runs.length === 0) {
+    document.title = "Trireme";
+    showRuns();
+    return;
+  }
   const run = page.runs[page.chosen];
   document.title = (page.runs.length > 1 ? page.runs.length + " runs" : run.name) + " - Trireme";
   showRuns();
@@ -125,7 +141,7 @@ function showSoon() {
 function addRow(run, row) {
   for (const [name, value] of Object.entries(row)) {
     if (name === "step" || value === null) continue;
-    const kept = [run.series, run.stacks].filter(group => group[name] || group === run.series ||
+    const kept = [run.series, run.means].filter(group => group[name] || group === run.series ||
       name.startsWith("phase_s.") || ["step_ms", "data_wait_ms", "comm_wait_ms"].includes(name));
     for (const group of kept) {
       const series = group[name] ??= {x: [], y: []};
@@ -139,8 +155,11 @@ async function load() {
   const answer = await fetch("data", {cache: "no-store"});
   if (!answer.ok) throw new Error(answer.statusText);
   const data = await answer.json();
-  page.runs.forEach((run, i) => { if (data.runs[i]) data.runs[i].hidden = run.hidden; });
+  // Their numbers change when runs come or go.
+  const before = new Map(page.runs.map(run => [run.folder, run])), chosen = page.runs[page.chosen]?.folder;
+  for (const run of data.runs) run.hidden = before.get(run.folder)?.hidden;
   page.runs = data.runs;
+  page.chosen = Math.max(0, page.runs.findIndex(run => run.folder === chosen));
   showSoon();
   return data.after;
 }
@@ -158,11 +177,13 @@ async function follow() {
   }
   const source = new EventSource("events?after=" + after);
   const again = () => { source.close(); setTimeout(follow, 300); };
-  source.onopen = () => { link.textContent = "live"; };
+  let opened = false;
+  source.onopen = () => { opened = true; link.textContent = "live"; };
   source.onerror = () => {
-    link.textContent = "the server of this page does not answer; what it said last";
+    link.textContent = opened ? "the server of this page does not answer; what it said last"
+      : "as many pages follow as may; this one asks again every 5 s";
     source.close();
-    setTimeout(follow, 2000);
+    setTimeout(follow, opened ? 2000 : 5000);
   };
   source.addEventListener("reset", again);
   source.addEventListener("state", event => {

@@ -43,27 +43,31 @@ std::string text_within(const fs::path& folder, const std::string& name, std::si
   return text.str();
 }
 
-std::vector<fs::path> find_runs(const std::vector<std::string>& arguments) {
-  constexpr std::size_t kMaxRuns = 64;
+std::vector<fs::path> runs_at(const std::string& argument) {
+  if (is_run(argument)) return {argument};
+  std::vector<fs::path> inside;
+  std::error_code error;
+  for (fs::directory_iterator entry(argument, error), end; !error && entry != end; entry.increment(error)) {
+    // A link may lead out of the folder that was named.
+    std::error_code of_entry;
+    if (entry->is_directory(of_entry) && !entry->is_symlink(of_entry) && is_run(entry->path()))
+      inside.push_back(entry->path());
+  }
+  std::sort(inside.begin(), inside.end());
+  return inside;
+}
+
+std::vector<fs::path> find_runs(const std::vector<std::string>& arguments, NoRuns no_runs) {
   std::vector<fs::path> runs;
   for (const std::string& argument : arguments) {
     TRIREME_CHECK(fs::is_directory(argument),
                   "there is no folder {}; name the output folder of a run (its --out), "
                   "or a folder of such folders",
                   argument);
-    if (is_run(argument)) {
-      runs.emplace_back(argument);
-      continue;
-    }
-    std::vector<fs::path> inside;
-    for (const fs::directory_entry& entry : fs::directory_iterator(argument)) {
-      // A link may lead out of the folder that was named.
-      if (entry.is_directory() && !entry.is_symlink() && is_run(entry.path())) inside.push_back(entry.path());
-    }
-    TRIREME_CHECK(!inside.empty(),
+    const std::vector<fs::path> inside = runs_at(argument);
+    TRIREME_CHECK(!inside.empty() || no_runs == NoRuns::kAllowed,
                   "{} holds no run: the output folder of a run has a config.toml and a metrics.jsonl",
                   argument);
-    std::sort(inside.begin(), inside.end());
     runs.insert(runs.end(), inside.begin(), inside.end());
   }
   TRIREME_CHECK(runs.size() <= kMaxRuns,

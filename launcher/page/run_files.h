@@ -16,9 +16,18 @@ std::optional<std::filesystem::path> file_within(const std::filesystem::path& fo
 /// Its text; empty where there is none, or where it is longer than `max_bytes`.
 std::string text_within(const std::filesystem::path& folder, const std::string& name, std::size_t max_bytes);
 
-/// The runs that the arguments of a command name: each an output folder of a run, or a folder whose folders
-/// are such. Throws Error(kInvalidInput) for one that is neither.
-std::vector<std::filesystem::path> find_runs(const std::vector<std::string>& arguments);
+/// As many runs as one page compares.
+inline constexpr std::size_t kMaxRuns = 64;
+
+/// The runs that an argument of a command names: an output folder of a run, or a folder whose folders are
+/// such. None where there is no such folder (any more).
+std::vector<std::filesystem::path> runs_at(const std::string& argument);
+
+enum class NoRuns { kRefused, kAllowed };
+/// The same for all arguments. Throws Error(kInvalidInput) for one that is no folder, or that holds no run
+/// where that is refused, and for more than kMaxRuns.
+std::vector<std::filesystem::path> find_runs(const std::vector<std::string>& arguments,
+                                             NoRuns no_runs = NoRuns::kRefused);
 
 /// The same for one run.
 std::filesystem::path find_run(const std::string& argument);

@@ -58,17 +58,18 @@ std::string newest_trace(const std::filesystem::path& folder) {
 }  // namespace
 
 Json run_json(const RunReader& reader, const std::string& name) {
-  Json series = Json::object(), stacks = Json::object();
+  Json series = Json::object(), means = Json::object();
   for (const RunCurves::Named& named : reader.curves().curves) {
     series[named.name] = points_json(named.curve.extremes());
-    if (is_stacked(named.name)) stacks[named.name] = points_json(named.curve.means());
+    if (is_stacked(named.name) || named.curve.is_thinned())
+      means[named.name] = points_json(named.curve.means());
   }
   Json run = {{"name", name},
               {"folder", reader.folder().string()},
               {"state", run_state(reader)},
               {"config", run_config(reader.folder())},
               {"series", std::move(series)},
-              {"stacks", std::move(stacks)}};
+              {"means", std::move(means)}};
   // As an image, in which no script runs.
   constexpr std::size_t kMaxPictureBytes = 2 << 20;
   const std::string trace = newest_trace(reader.folder());

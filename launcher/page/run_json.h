@@ -9,9 +9,9 @@
 
 namespace trireme {
 
-/// {"name", "folder", "state", "config", "series": {"loss": {"x": [...], "y": [...]}}, "stacks": {...},
-/// "timeline"}. Series are the extremes of curves, stacks the means of those that are drawn on each other:
-/// [Note: thinned curves].
+/// {"name", "folder", "state", "config", "series": {"loss": {"x": [...], "y": [...]}}, "means": {...},
+/// "timeline"}. Series are the extremes of curves, means are there of those that are thinned, and of those
+/// that are drawn on each other: [Note: thinned curves].
 nlohmann::ordered_json run_json(const RunReader& reader, const std::string& name);
 
 /// A new line, as a page adds it: {"step": 5, "loss": 1.5, "memory.parameters": 1024}.

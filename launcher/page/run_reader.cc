@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "launcher/page/run_files.h"
@@ -56,6 +57,25 @@ void StepRanges::cut(std::int64_t step) {
   }
 }
 
+namespace {
+
+std::uint32_t sum_of(std::string_view line) {
+  return static_cast<std::uint32_t>(std::hash<std::string_view>{}(line));
+}
+
+}  // namespace
+
+void LineSums::add(std::string_view line) {
+  sums_.push_back(sum_of(line));
+  if (sums_.size() <= kMaxLines) return;
+  sums_.pop_front();
+  ++first_;
+}
+
+bool LineSums::may_be(std::size_t i, std::string_view line) const {
+  return i < first_ || i >= num_lines() || sums_[i - first_] == sum_of(line);
+}
+
 const RunCurves::Named* RunCurves::find(std::string_view name) const {
   for (const Named& curve : curves) {
     if (curve.name == name) return &curve;
@@ -72,6 +92,7 @@ void RunReader::forget() {
   offset_ = 0;
   tail_.clear();
   positions_.clear();
+  sums_ = {};
   num_damaged_ = 0;
 }
 
@@ -95,18 +116,36 @@ RunReader::News RunReader::poll() {
   const FileIdentity identity = FileIdentity::of(status);
   if (offset_ > 0 &&
       (!identity.is_same_file(file_) || status.st_size < offset_ || !is_continued(file.get()))) {
-    const std::int64_t former_step = curves_.last_step;
-    forget();
-    news.anew = true;
     file_ = identity;
-    read_on(file.get(), news);
-    if (curves_.last_step < former_step) curves_.restarts.push_back(curves_.last_step + 1);
+    read_anew(file.get(), news);
   } else {
     file_ = identity;
     read_on(file.get(), news);
   }
   if (news.anew) news.lines.clear();
   return news;
+}
+
+void RunReader::note_restart(std::int64_t step) {
+  curves_.restarts.push_back(step);
+  if (curves_.restarts.size() > StepRanges::kMaxRanges) curves_.restarts.pop_front();
+}
+
+// A run that resumes keeps the lines up to its checkpoint. By the time of this look it may have written
+// others behind them, as many as there were before, or more: the first that differs is where it began.
+void RunReader::read_anew(int fd, News& news) {
+  const std::int64_t former_step = curves_.last_step;
+  Comparison comparison{.former = std::move(sums_)};
+  forget();
+  news.anew = true;
+  comparison_ = &comparison;
+  read_on(fd, news);
+  comparison_ = nullptr;
+  if (comparison.first_changed_step > 0) {
+    note_restart(comparison.first_changed_step);
+  } else if (curves_.last_step < former_step) {
+    note_restart(curves_.last_step + 1);
+  }
 }
 
 void RunReader::read_on(int fd, News& news) {
@@ -136,10 +175,15 @@ void RunReader::take_lines(std::string_view text, News& news) {
   MetricsLine line;
   for (std::size_t begin = 0, end; begin < text.size(); begin = end + 1) {
     end = text.find('\n', begin);
-    if (!read_metrics_line(text.substr(begin, end - begin), line)) {
+    const std::string_view line_text = text.substr(begin, end - begin);
+    const bool changed = comparison_ != nullptr && comparison_->first_changed_step == 0 &&
+                         !comparison_->former.may_be(sums_.num_lines(), line_text);
+    sums_.add(line_text);
+    if (!read_metrics_line(line_text, line)) {
       ++num_damaged_;
       continue;
     }
+    if (changed) comparison_->first_changed_step = line.step;
     take(line, news);
     if (news.lines.size() >= kMaxNewLines) news.anew = true;
     if (!news.anew) news.lines.push_back(line);
@@ -153,8 +197,7 @@ void RunReader::take(const MetricsLine& line, News& news) {
     for (RunCurves::Named& curve : curves_.curves) curve.curve.cut(line.step);
     curves_.skipped.cut(line.step);
     curves_.not_finite.cut(line.step);
-    curves_.restarts.push_back(line.step);
-    if (curves_.restarts.size() > StepRanges::kMaxRanges) curves_.restarts.pop_front();
+    note_restart(line.step);
     news.anew = true;
   }
   curves_.last_step = line.step;

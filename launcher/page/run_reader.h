@@ -50,6 +50,22 @@ struct RunCurves {
   const Named* find(std::string_view name) const;
 };
 
+/// Checksums of the newest lines of a file, by which a file that took its place shows from where on it
+/// differs.
+class LineSums {
+ public:
+  static constexpr std::size_t kMaxLines = 1 << 18;
+
+  void add(std::string_view line);
+  std::size_t num_lines() const { return first_ + sums_.size(); }
+  /// False only where line `i` was another; older ones than are kept count as equal.
+  bool may_be(std::size_t i, std::string_view line) const;
+
+ private:
+  std::size_t first_ = 0;  // line of sums_.front()
+  std::deque<std::uint32_t> sums_;
+};
+
 class RunReader {
  public:
   /// Of a run's output folder, whose metrics.jsonl may not exist yet.
@@ -75,6 +91,8 @@ class RunReader {
   void read_on(int fd, News& news);
   void take_lines(std::string_view text, News& news);
   void take(const MetricsLine& line, News& news);
+  void note_restart(std::int64_t step);
+  void read_anew(int fd, News& news);
   void forget();
 
   std::filesystem::path folder_;
@@ -83,7 +101,15 @@ class RunReader {
   std::int64_t offset_ = 0;             // behind the last whole line
   std::string tail_;                    // bytes before it
   std::vector<std::size_t> positions_;  // of a line's values in `curves`: the same in every line, as a rule
+  LineSums sums_;                       // of the lines before offset_
   std::uint64_t num_damaged_ = 0;
+
+  /// A file that is read in place of another.
+  struct Comparison {
+    LineSums former;
+    std::int64_t first_changed_step = 0;  // 0: none
+  };
+  Comparison* comparison_ = nullptr;
 };
 
 }  // namespace trireme

@@ -99,7 +99,7 @@ Json events_of(const RunReader& reader, const Json& summary) {
   add_ranges(curves.skipped, "skip", "update skipped, a gradient was not finite", events);
   add_ranges(curves.not_finite, "warning", "the loss is not finite", events);
   for (const std::int64_t step : curves.restarts)
-    events.push_back(event("restart", step, fmt::format("the run went back to step {}", step)));
+    events.push_back(event("restart", step, fmt::format("the run began again at step {}", step)));
   if (const std::int64_t first = number_of(summary, "first_step"); first > 1)
     events.push_back(event("restart", first - 1, fmt::format("resumed at step {}", first)));
   if (const std::int64_t left_out = number_of(summary, "left_out_samples"); left_out > 0)

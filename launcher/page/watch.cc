@@ -1,12 +1,14 @@
 #include "launcher/page/watch.h"
 
 #include <fmt/core.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "launcher/page/page_html.h"
 #include "launcher/page/run_files.h"
@@ -17,13 +19,59 @@ namespace trireme {
 
 using Json = nlohmann::ordered_json;
 
-Watch::Watch(const std::vector<std::filesystem::path>& folders)
-    : mark_(
-          fmt::format("{:x}-{:x}", ::getpid(), std::chrono::system_clock::now().time_since_epoch().count())) {
-  const std::vector<std::string> names = display_names(folders);
-  for (std::size_t i = 0; i < folders.size(); ++i)
-    runs_.push_back({.reader = RunReader(folders[i]), .name = names[i], .state = ""});
+Watch::Watch(std::vector<std::string> arguments, std::chrono::milliseconds search_every)
+    : arguments_(std::move(arguments)),
+      search_every_(search_every),
+      searched_(std::chrono::steady_clock::now()),
+      mark_(
+          fmt::format("{:x}-{:x}", ::getpid(), std::chrono::system_clock::now().time_since_epoch().count())),
+      page_(std::make_shared<std::string>(live_page())) {
+  for (const auto& folder : find_runs(arguments_, NoRuns::kAllowed)) add_run(folder);
   look();
+}
+
+HttpServer::Options Watch::served_at(const std::string& address) {
+  return {.address = address,
+          .setting = fmt::format("--listen {}", address),
+          .answer = [this](const HttpRequest& request) { return answer(request); },
+          .tick = [this] { look(); },
+          .max_connections = 128,  // a page is some megabytes, of which slow readers hold 256 KiB each
+          .max_streams = 64,
+          .nice = 10};  // it works for a person, beside ranks that train
+}
+
+void Watch::add_run(const std::filesystem::path& folder) {
+  runs_.push_back({.reader = RunReader(folder), .name = "", .state = ""});
+  std::vector<std::filesystem::path> folders;
+  for (const Run& run : runs_) folders.push_back(run.reader.folder());
+  const std::vector<std::string> names = display_names(folders);
+  for (std::size_t i = 0; i < runs_.size(); ++i) runs_[i].name = names[i];
+}
+
+/// Changes the numbers of runs, so that pages take everything again.
+void Watch::search() {
+  searched_ = std::chrono::steady_clock::now();
+  const auto gone = std::erase_if(runs_, [](const Run& run) {
+    std::error_code error;
+    return !std::filesystem::is_directory(run.reader.folder(), error);
+  });
+  bool changed = gone > 0;
+  for (const std::string& argument : arguments_) {
+    for (const auto& folder : runs_at(argument)) {
+      const bool known = std::any_of(runs_.begin(), runs_.end(),
+                                     [&](const Run& run) { return run.reader.folder() == folder; });
+      if (known) continue;
+      if (runs_.size() == kMaxRuns) {
+        if (!std::exchange(left_some_out_, true))
+          spdlog::warn("{} and later runs are left out: one page compares at most {}", folder.string(),
+                       kMaxRuns);
+        continue;
+      }
+      add_run(folder);
+      changed = true;
+    }
+  }
+  if (changed) tell("reset", "{}");
 }
 
 std::string Watch::number_text(std::uint64_t number) const {
@@ -36,6 +84,7 @@ void Watch::tell(const std::string& kind, const std::string& data) {
 }
 
 void Watch::look() {
+  if (std::chrono::steady_clock::now() - searched_ >= search_every_) search();
   for (std::size_t i = 0; i < runs_.size(); ++i) {
     const RunReader::News news = runs_[i].reader.poll();
     if (news.anew) {
@@ -54,11 +103,14 @@ void Watch::look() {
 }
 
 HttpAnswer Watch::everything() {
-  look();
-  Json runs = Json::array();
-  for (const Run& run : runs_) runs.push_back(run_json(run.reader, run.name));
-  return {.type = "application/json",
-          .body = dump_json({{"after", number_text(last_number_)}, {"runs", std::move(runs)}})};
+  if (!everything_ || everything_number_ != last_number_) {
+    Json runs = Json::array();
+    for (const Run& run : runs_) runs.push_back(run_json(run.reader, run.name));
+    everything_ = std::make_shared<std::string>(
+        dump_json({{"after", number_text(last_number_)}, {"runs", std::move(runs)}}));
+    everything_number_ = last_number_;
+  }
+  return {.type = "application/json", .kept = everything_};
 }
 
 std::string Watch::news_after(std::uint64_t& number) const {
@@ -90,7 +142,7 @@ HttpAnswer Watch::follow(const std::string& after) {
 }
 
 HttpAnswer Watch::answer(const HttpRequest& request) {
-  if (request.path == "/") return {.type = "text/html; charset=utf-8", .body = live_page()};
+  if (request.path == "/") return {.type = "text/html; charset=utf-8", .kept = page_};
   if (request.path == "/data") return everything();
   if (request.path == "/events") return follow(request.after);
   // No file is served by its name: there is no way out of the folders.

@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-/// A JSON document: a process a rank with the threads "compute" and "communication", a complete event a span,
-/// times in microseconds.
+/// A JSON document: a process a rank with the threads "compute" and "communication", and of a device that
+/// runs behind its host "host (enqueues)"; a complete event a span, times in microseconds.
 std::string to_chrome_trace(const Timeline& timeline);
 
 }  // namespace trireme

@@ -8,6 +8,11 @@
 // makes again, five products in place of four). The peak is measured, not of a data sheet: the best rate of a
 // large product of the job's arithmetic, on all ranks at once. Nobody multiplies faster than that product, so
 // a step that reaches 1 does nothing else.
+//
+// `plan --cluster` has the same quotient of what it foresees (parallel/foresee/plan_price.h): the step's time
+// is simulated, the peak is the one that the cluster's file promises, and operations are three times those of
+// the forward, so that scores that are made again do not count. Its MFU is that of papers, and a little lower
+// than the one that a run measures on the same machine at the same speed.
 #pragma once
 
 #include "launcher/train/build.h"

@@ -44,4 +44,24 @@ OutputFolder prepare_output_folder(const std::filesystem::path& root) {
   return {root};
 }
 
+RefusedFolder::RefusedFolder(std::filesystem::path root) {
+  std::error_code error;
+  root = root.lexically_normal();
+  if (!root.has_filename()) root = root.parent_path();  // "out/" is "out"
+  for (; !root.empty(); root = root.parent_path()) {
+    if (std::filesystem::exists(root, error) || error) break;
+    new_folders_.push_back(root);
+  }
+}
+
+RefusedFolder::~RefusedFolder() {
+  std::error_code error;
+  for (std::size_t i = 0; i < new_folders_.size(); ++i) {
+    if (i == 0)
+      std::filesystem::remove_all(new_folders_[i], error);
+    else
+      std::filesystem::remove(new_folders_[i], error);  // where nothing else is in it
+  }
+}
+
 }  // namespace trireme

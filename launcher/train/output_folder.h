@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 #include "runtime/base/atomic_file.h"
 
@@ -26,5 +27,21 @@ struct OutputFolder {
 /// Creates the folder with its parents, and writes and removes a file in it. Throws Error(kInvalidInput) with
 /// the path and the system's reason.
 OutputFolder prepare_output_folder(const std::filesystem::path& root);
+
+/// Takes back a folder that a job has made and was refused in: removes it, and those of its parents that were
+/// not there before either. A folder that was there when this began stays as it is.
+class RefusedFolder {
+ public:
+  explicit RefusedFolder(std::filesystem::path root);
+  ~RefusedFolder();
+  RefusedFolder(const RefusedFolder&) = delete;
+  RefusedFolder& operator=(const RefusedFolder&) = delete;
+
+  /// Nothing was refused.
+  void keep() { new_folders_.clear(); }
+
+ private:
+  std::vector<std::filesystem::path> new_folders_;  // from the root upwards
+};
 
 }  // namespace trireme

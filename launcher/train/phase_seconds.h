@@ -12,7 +12,7 @@ namespace trireme {
 
 enum class Phase : std::uint8_t {
   kDataWait,    // for micro-batches
-  kForward,     // on a device that runs behind the host, neither this nor the next three are known
+  kForward,     // of a recorded step, neither this nor the next three are known
   kBackward,    // with the recomputing of activations
   kExchange,    // what exchanges cost after all overlap
   kOptimizer,   // gradient norm and update

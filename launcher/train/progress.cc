@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <cmath>
+#include <optional>
+#include <utility>
 
 namespace trireme {
 namespace {
@@ -27,6 +29,25 @@ std::string format_rate(double per_second) {
   return fmt::format("{:.0f}", per_second);
 }
 
+std::string describe_phases(const StepMetrics& metrics) {
+  constexpr std::pair<Phase, const char*> kShown[] = {{Phase::kDataWait, "data"},
+                                                      {Phase::kForward, "fwd"},
+                                                      {Phase::kBackward, "bwd"},
+                                                      {Phase::kExchange, "comm"},
+                                                      {Phase::kOptimizer, "opt"}};
+  std::string text;
+  for (const auto& [phase, shown] : kShown) {
+    const std::optional<double> seconds = metrics.phases[phase];
+    if (!seconds || metrics.step_ms <= 0) continue;
+    text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : " ", shown, 1e5 * *seconds / metrics.step_ms);
+  }
+  const RankTimes& ranks = metrics.rank_times;
+  if (ranks.known()) {
+    text += fmt::format("{}rank {} +{:.2f} ms", text.empty() ? "" : ", ", ranks.slowest(), ranks.excess_ms());
+  }
+  return text;
+}
+
 std::string describe_eval(const EvalMetrics& metrics) {
   std::string text = fmt::format("loss {:.4f}", metrics.loss);
   if (metrics.top1) text += fmt::format("  top-1 {:.2f} %", 100 * *metrics.top1);
@@ -45,6 +66,8 @@ std::string Progress::describe(const StepMetrics& metrics, TimePoint now) const 
   std::string text = fmt::format(
       "step {}/{}  loss {:.4f}  lr {:.3g}  {} {}/s  ETA {}", metrics.step, options_.num_steps, metrics.loss,
       metrics.lr, format_rate(metrics.throughput), options_.throughput_unit, format_duration(left_s));
+  const std::string phases = options_.phases ? describe_phases(metrics) : "";
+  if (!phases.empty()) text += "  " + phases;
   if (metrics.skipped) text += "  (skipped: a gradient is not finite)";
   return text;
 }

@@ -23,7 +23,8 @@ RunLog::RunLog(Options options)
                  .num_steps = options_.num_steps,
                  .log_every = options_.log_every,
                  .terminal = options_.terminal,
-                 .throughput_unit = options_.summary.throughput_unit},
+                 .throughput_unit = options_.summary.throughput_unit,
+                 .phases = options_.phases},
                 Clock::now()),
       start_(Clock::now()) {
   options_.summary.first_step = options_.resume_step + 1;

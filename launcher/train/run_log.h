@@ -24,6 +24,7 @@ class RunLog {
     std::int64_t num_steps = 0;
     std::int64_t log_every = 10;
     bool terminal = false;
+    bool phases = false;                            // in the progress line
     RunSummary summary;                             // what is known at the start; the rest is filled in here
     std::unique_ptr<RunMonitor> monitor = nullptr;  // null: no program looks on
   };

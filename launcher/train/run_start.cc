@@ -266,6 +266,7 @@ void open_log(TrainingRun& run) {
                                                .num_steps = run.num_steps(),
                                                .log_every = run.options.config.log.every,
                                                .terminal = output_is_terminal(run.options.launch),
+                                               .phases = run.options.config.log.phases,
                                                .summary = summary,
                                                .monitor = std::move(monitor)});
   run.watch = std::make_unique<OutputWatch>(run.out);
@@ -342,6 +343,7 @@ std::string TrainingRun::agreed_state_hash() const {
 
 TrainingRun start_run(RunOptions options) {
   const OutputFolder out{options.out};
+  RefusedFolder refused(options.comm->rank() == 0 ? options.out : "");  // after `run`, which has a lock in it
   TrainingRun run{.options = std::move(options), .out = out, .store = CheckpointStore(out.checkpoints())};
   Communicator& comm = run.comm();
   choose_engine_options(run);
@@ -373,6 +375,7 @@ TrainingRun start_run(RunOptions options) {
     const Watchdog::Scope watch = run.watched("the opening of the log");
     run_stage(comm, [&] { open_log(run); });
   }
+  refused.keep();
   return run;
 }
 

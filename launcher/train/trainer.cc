@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "launcher/report/timeline_svg.h"
@@ -146,16 +147,20 @@ void Trainer::leave_output() {
 }
 
 void Trainer::step() {
+  std::optional<StepTrace> trace;
+  if (run_.options.config.log.trace_step.has(run_.engine->steps_done() + 1)) trace.emplace(*run_.engine);
   const auto start = Clock::now();
   const double lr = lr_.at(run_.engine->steps_done());
-  const bool traced = run_.options.config.log.trace_step.has(run_.engine->steps_done() + 1);
-  if (traced) {
-    traced_step(lr);
-  } else {
-    const Watchdog::TightScope tight(step_limit_.watchdog());
-    run_.engine->enqueue_step(run_.batches->source(), num_targets(run_.engine->steps_done()), lr);
+  const std::int64_t targets = num_targets(run_.engine->steps_done());
+  {
+    // A traced step takes longer than what was learned from others.
+    const Watchdog::TightScope tight(trace ? nullptr : step_limit_.watchdog());
+    run_.engine->enqueue_step(run_.batches->source(), targets, lr);
   }
+  if (trace) run_.engine->context().backend->synchronize(run_.engine->context().exec);
   unread_.push_back({.lr = lr, .enqueue_ms = ms_since(start), .data_wait_ms = run_.batches->take_wait_ms()});
+  if (trace) write_trace(*trace);  // which is no part of the step
+  trace.reset();
 
   const auto& config = run_.options.config;
   const std::int64_t step = run_.engine->steps_done();
@@ -180,9 +185,7 @@ std::int64_t Trainer::num_targets(std::int64_t steps_done) const {
   return run_.data.train->num_train_targets(steps_done * global_batch, global_batch);
 }
 
-void Trainer::traced_step(double lr) {
-  const StepTrace trace(*run_.engine);
-  run_.engine->enqueue_step(run_.batches->source(), num_targets(run_.engine->steps_done()), lr);
+void Trainer::write_trace(const StepTrace& trace) const {
   const Timeline timeline = trace.gather();
   if (!run_.is_first()) return;
   const std::int64_t step = run_.engine->steps_done();
@@ -219,6 +222,9 @@ void Trainer::read_result() {
   step_limit_.add_step(step_ms / 1e3);
   const std::int64_t elems_per_step =
       run_.options.config.train.global_batch * run_.data.train->targets_per_sample();
+  // A device may have had work while its host waited.
+  const double data_wait_s =
+      run_.engine->is_asynchronous() && result.phases ? result.phases->data_wait_s : step.data_wait_ms / 1e3;
   const bool hashed = is_due(result.step, run_.options.config.log.state_hash_every);
   const std::string hash = hashed ? run_.agreed_state_hash() : "";
   if (run_.is_first()) {
@@ -235,8 +241,8 @@ void Trainer::read_result() {
          .throughput = static_cast<double>(elems_per_step) / step_ms * 1e3,
          .data_wait_ms = step.data_wait_ms,
          .comm_wait_ms = result.comm_wait_ms,
-         .phases = phases_of_step(result.phases, step.data_wait_ms / 1e3, all.exchange_s,
-                                  std::exchange(checkpoint_s_, 0)),
+         .phases =
+             phases_of_step(result.phases, data_wait_s, all.exchange_s, std::exchange(checkpoint_s_, 0)),
          .rank_times = all.times,
          .flops_per_s = run_.step_flops / step_ms * 1e3,
          .mfu = run_.peak_flops > 0 ? std::optional(run_.step_flops / step_ms * 1e3 / run_.peak_flops)

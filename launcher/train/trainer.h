@@ -33,6 +33,8 @@
 
 namespace trireme {
 
+class StepTrace;
+
 class Trainer {
  public:
   /// `stop` outlives this.
@@ -68,8 +70,8 @@ class Trainer {
   /// that can be.
   bool agreed_to_stop();
   void step();
-  void traced_step(double lr);          // collective: the step of log.trace_step
-  void read_results(std::size_t left);  // until `left` steps wait to be read
+  void write_trace(const StepTrace& trace) const;  // collective
+  void read_results(std::size_t left);             // until `left` steps wait to be read
   void read_result();
   std::pair<StepResult, JobReport> collect_and_exchange();  // collective
   /// Names the gradient that was not finite. Throws AgreedError where the job cannot go on. Collective.

@@ -90,7 +90,9 @@ void Work::wait() {
   if (!state_) return impl->wait();
   const ScopeTimer timer(state_->exposed_ms);
   const WaitScope wait(state_->status.get());
+  if (state_->observer != nullptr) state_->observer->begin_wait();
   impl->wait();
+  if (state_->observer != nullptr) state_->observer->end_wait();
 }
 
 void Work::finish_noexcept() noexcept {

@@ -30,9 +30,19 @@ namespace trireme {
 
 enum class ReduceOp : std::uint8_t { kSum, kMax };
 
+/// Told when Work::wait() begins to wait, and when it has: on a device with streams, when the rank's stream
+/// is made to wait.
+class WaitObserver {
+ public:
+  virtual ~WaitObserver() = default;
+  virtual void begin_wait() = 0;
+  virtual void end_wait() = 0;
+};
+
 /// State that a communicator shares with its Works.
 struct CommState {
   double exposed_ms = 0.0;
+  WaitObserver* observer = nullptr;
   std::shared_ptr<RankStatus> status;  // where waits are shown; null: nowhere
 };
 
@@ -184,6 +194,8 @@ class Communicator {
   /// communication costs after all overlap. On a device with streams wait() only orders them, and this says
   /// nothing about the device.
   double exposed_ms() const { return state_->exposed_ms; }
+  /// Of this group's operations; null: nobody. Outlives them, or is taken back.
+  void observe_waits(WaitObserver* observer) { state_->observer = observer; }
   const TrafficCounts& traffic() const { return traffic_; }
   void reset_traffic() { traffic_ = {}; }
   /// The line of the board in which this rank says what it does, for the others on its machine; null where

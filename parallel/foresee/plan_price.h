@@ -14,7 +14,8 @@ struct PlanPrice {
   double bubble_share = 0;        // of the step, without any exchange
   double exposed_ms = 0;          // of exchanges: the step less what it is without them
   double forward_operations = 0;  // of a sample, all ranks together
-  double mfu = 0;                 // three times these, of all samples, over what the peaks promise
+  double mfu = 0;                 // three times these, of all samples, over what the peaks promise: foreseen,
+                                  // beside the one that a run measures
   Timeline timeline;              // empty unless it was asked for
 };
 

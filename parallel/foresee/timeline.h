@@ -22,6 +22,9 @@ struct TimelineSpan {
 struct Timeline {
   int num_ranks = 0;
   std::vector<TimelineSpan> spans;
+  // Where a device runs behind the host: when the host enqueued what `spans` shows of the device. Traces have
+  // it, pictures do not.
+  std::vector<TimelineSpan> host_spans = {};
 
   /// From the earliest start to the latest end; 0 without spans.
   double start_ms() const;

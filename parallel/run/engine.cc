@@ -1,6 +1,6 @@
 #include "parallel/run/engine.h"
 
-#include <chrono>
+#include <fmt/core.h>
 
 #include "parallel/foresee/block_work.h"
 #include "parallel/layout/fp8_support.h"
@@ -179,7 +179,8 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                            .tensor = tensor_.get(),
                            .watchdog = watchdog_.get(),
                            .recompute = options.recompute});
-  clock_ = std::make_unique<PhaseClock>(groups_);
+  clock_ = make_phase_clock(ctx_, groups_, options.cuda_graph ? Recorded::kYes : Recorded::kNo,
+                            StepRecords::kMaxPending);
   tied_ = std::make_unique<TiedParameters>(*parts_);
   tied_->share();
   executor_ = std::make_unique<Executor>(*parts_, *tied_);
@@ -305,9 +306,9 @@ ExecutionInput Engine::step_input(const BatchSource& source, std::int64_t num_ta
 
 BatchSource Engine::timed(const BatchSource& source) const {
   return [&source, clock = clock_.get()](std::int64_t first, std::int64_t count) {
-    const auto start = std::chrono::steady_clock::now();
+    if (clock != nullptr) clock->begin_data_wait();
     HostBatch batch = source(first, count);
-    clock->add_data_wait(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    if (clock != nullptr) clock->end_data_wait();
     return batch;
   };
 }
@@ -327,9 +328,12 @@ void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, d
   const std::int64_t sent_before = groups_.sent_bytes();
   const double exposed_before = groups_.exposed_ms();
   optimizer_step_->set_learning_rate(lr);
-  clock_->reset();
+  if (clock_) clock_->begin();
   ExecutionInput input = step_input(timed(source), num_targets, steps_done_);
   MemoryStats memory;
+  const ProfiledRange range(device_marks_of(*ctx_.backend, ctx_.exec), [&] {
+    return fmt::format("step {}{}", steps_done_ + 1, graph_ ? " (graph)" : "");
+  });
   const Tensor losses = run_step(input, memory);
   if (!graph_ || !graph_->replayed()) enqueued_bytes_ = groups_.sent_bytes() - sent_before;
   ++steps_done_;
@@ -337,13 +341,13 @@ void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, d
                 {.step = steps_done_,
                  .memory = memory,
                  .sent_bytes = enqueued_bytes_,
-                 .comm_wait_ms = groups_.exposed_ms() - exposed_before,
-                 .phases = is_asynchronous() ? std::nullopt : std::optional(clock_->phases())},
+                 .comm_wait_ms = groups_.exposed_ms() - exposed_before},
                 losses, optimizer_step_->grad_norm(), *scaler_, statistics_->num_clipped());
 }
 
 StepResult Engine::collect() {
   StepRecords::Record record = records_->take(ctx_);
+  if (clock_) record.result.phases = clock_->take();
   record.result.loss = tree_sum(in_global_order(record.losses, batch_));
   return record.result;
 }

@@ -233,7 +233,7 @@ class Engine {
   std::unique_ptr<DryRun> dry_run_;         // null: nothing runs before it has to
   std::optional<RankParts> parts_;
   std::unique_ptr<TiedParameters> tied_;
-  std::unique_ptr<PhaseClock> clock_;
+  std::unique_ptr<PhaseClock> clock_;  // null: steps are recorded
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<LossScaler> scaler_;
   std::unique_ptr<StepRecords> records_;

@@ -25,17 +25,25 @@ Tensor Executor::run(const RankPlan& plan, const ExecutionInput& input, Optimize
           .compute = StageCompute(parts_, input),
           .messages = BoundaryMessages(parts_, input, plan.send_window)};
   const bool is_replay = input.observe_leaves != nullptr;
-  PhaseClock* const clock = is_replay ? nullptr : clock_;
-  if (clock != nullptr) clock->start();
+  PhaseClock* const clock = is_replay || !input.training ? nullptr : clock_;
   for (std::size_t i = 0; i < plan.actions.size(); ++i) {
     if (is_replay && !traits(plan.actions[i].kind).replayed) continue;
+    if (clock != nullptr) clock->enter(traits(plan.actions[i].kind).spent);
     play_named(run, plan.actions[i], i);
-    if (clock != nullptr) clock->lap(traits(plan.actions[i].kind).spent);
     if (observer_ && !is_replay) observer_(i);
   }
+  if (clock != nullptr) clock->enter(TimeSpent::kExchange);
   run.messages.finish_sends();
-  if (clock != nullptr) clock->lap(TimeSpent::kExchange);
+  if (clock != nullptr) clock->finish();
   return run.losses;
+}
+
+// "Forward blocks.3 mb 2"
+std::string Executor::range_name(const Action& action) const {
+  std::string text(name(action.kind));
+  if (action.unit >= 0) text += " " + parts_.blocks[static_cast<std::size_t>(action.unit)]->name();
+  if (action.micro_batch >= 0) text += fmt::format(" mb {}", action.micro_batch);
+  return text;
 }
 
 std::string Executor::describe(const ExecutionInput& input, const Action& action,
@@ -51,6 +59,7 @@ std::string Executor::describe(const ExecutionInput& input, const Action& action
 void Executor::play_named(Run& run, const Action& action, std::size_t position) {
   const Watchdog::Scope watch(parts_.watchdog,
                               parts_.watchdog ? describe(run.input, action, position) : std::string());
+  const ProfiledRange range(marks_, [&] { return range_name(action); });
   try {
     play(run, action);
   } catch (const Error& e) {

@@ -1,6 +1,7 @@
 // Plays a rank's plan: hands each action to what runs it. The only place that knows both blocks and ranks.
 #pragma once
 
+#include "kernels/backend_marks.h"
 #include "parallel/plan/plan.h"
 #include "parallel/run/execution_input.h"
 #include "parallel/run/optimizer_step.h"
@@ -20,7 +21,7 @@ class Executor {
   using ActionObserver = std::function<void(std::size_t action)>;
   void observe_actions(ActionObserver observer) { observer_ = std::move(observer); }
 
-  /// Read between the actions of run(), replays apart; null: none. Outlives this.
+  /// Of the training steps that run() plays; null: none. Outlives this.
   void time_actions(PhaseClock* clock) { clock_ = clock; }
 
   /// Plays all actions in order; a replay has no `optimizer_step`. An Error that an action throws is
@@ -41,6 +42,7 @@ class Executor {
  private:
   struct Run;  // one play
   std::string describe(const ExecutionInput& input, const Action& action, std::size_t position) const;
+  std::string range_name(const Action& action) const;
   void play_named(Run& run, const Action& action, std::size_t position);
   void play(Run& run, const Action& action);
   void exchange_over_data(const Action& action);
@@ -50,6 +52,7 @@ class Executor {
 
   const RankParts& parts_;
   TiedParameters& tied_;
+  const DeviceMarks* const marks_ = device_marks_of(*parts_.ctx.backend, parts_.ctx.exec);
   ActionObserver observer_;
   PhaseClock* clock_ = nullptr;
 };

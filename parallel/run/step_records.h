@@ -29,7 +29,7 @@ struct StepResult {
   MemoryStats memory;                // peaks of this step on this rank
   std::int64_t sent_bytes = 0;       // by this rank in this step
   double comm_wait_ms = 0;           // of its thread, in posting and waiting: Communicator::exposed_ms
-  std::optional<StepPhases> phases;  // of this rank; none where the device runs behind the host
+  std::optional<StepPhases> phases;  // of this rank; none where steps are recorded
 };
 
 class StepRecords {

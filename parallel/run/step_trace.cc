@@ -11,11 +11,13 @@
 namespace trireme {
 namespace {
 
-struct ActionTimes {
-  double end_ms = 0.0, waited_ms = 0.0;
-};
+std::unique_ptr<StreamClock> make_clock(const Context& ctx) {
+  const DeviceMarks* marks = device_marks_of(*ctx.backend, ctx.exec);
+  return marks == nullptr ? nullptr : marks->make_clock(ctx.exec);
+}
 
-std::chrono::steady_clock::time_point meet(Communicator& comm) {
+std::chrono::steady_clock::time_point meet(const Context& ctx, Communicator& comm) {
+  ctx.backend->synchronize(ctx.exec);
   comm.barrier();
   return std::chrono::steady_clock::now();
 }
@@ -33,9 +35,16 @@ void add_spans(Timeline& timeline, TimelineSpan span, double waited_ms) {
 
 }  // namespace
 
-StepTrace::StepTrace(Engine& engine) : engine_(engine), start_(meet(engine.communicator())) {
+StepTrace::StepTrace(Engine& engine)
+    : engine_(engine),
+      clock_(make_clock(engine.context())),
+      start_(meet(engine.context(), engine.communicator())) {
+  if (clock_) clock_->mark();
   moments_.push_back({.ms = 0.0, .exposed_ms = engine_.groups().exposed_ms()});
-  engine_.observe_actions([this](std::size_t) { moments_.push_back(moment()); });
+  engine_.observe_actions([this](std::size_t) {
+    if (clock_) clock_->mark();
+    moments_.push_back(moment());
+  });
 }
 
 StepTrace::~StepTrace() {
@@ -43,10 +52,25 @@ StepTrace::~StepTrace() {
 }
 
 StepTrace::Moment StepTrace::moment() const {
-  const Context& ctx = engine_.context();
-  ctx.backend->synchronize(ctx.exec);
   const std::chrono::duration<double, std::milli> since = std::chrono::steady_clock::now() - start_;
   return {.ms = since.count(), .exposed_ms = engine_.groups().exposed_ms()};
+}
+
+std::vector<StepTrace::ActionTimes> StepTrace::own_times() const {
+  std::vector<ActionTimes> times;
+  for (std::size_t i = 1; i < moments_.size(); ++i) {
+    times.push_back({.end_ms = moments_[i].ms,
+                     .waited_ms = moments_[i].exposed_ms - moments_[i - 1].exposed_ms,
+                     .host_end_ms = moments_[i].ms});
+  }
+  if (!clock_) return times;
+  double ms = 0.0;
+  const std::vector<double> passed = clock_->read_ms();
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    times[i].end_ms = ms += passed.at(i);
+    times[i].waited_ms = 0.0;
+  }
+  return times;
 }
 
 Timeline StepTrace::gather() const {
@@ -57,11 +81,8 @@ Timeline StepTrace::gather() const {
                 num_actions, moments_.size() - 1);
   Communicator& world = engine_.communicator();
   const std::size_t most_actions = std::ranges::max(world.all_gather_value(num_actions));
-  std::vector<ActionTimes> mine(most_actions);  // all ranks send as many
-  for (std::size_t i = 1; i < moments_.size(); ++i) {
-    mine[i - 1] = {.end_ms = moments_[i].ms,
-                   .waited_ms = moments_[i].exposed_ms - moments_[i - 1].exposed_ms};
-  }
+  std::vector<ActionTimes> mine = own_times();
+  mine.resize(most_actions);  // all ranks send as many
   std::vector<std::string> unit_names;
   for (const auto& block : engine_.blocks()) unit_names.push_back(block->name());
   const ActionSpans spans(plan, unit_names);
@@ -69,10 +90,13 @@ Timeline StepTrace::gather() const {
   const auto all = world.all_gather_values(std::span<const ActionTimes>(mine));
   for (int rank = 0; rank < comm.size(); ++rank) {
     const ActionTimes* times = all.data() + static_cast<std::size_t>(rank) * most_actions;
-    double start = 0.0;
+    ActionTimes before;
     for (const Action& action : plan.ranks[static_cast<std::size_t>(rank)].actions) {
-      add_spans(timeline, spans.span(rank, action, start, times->end_ms), times->waited_ms);
-      start = times++->end_ms;
+      add_spans(timeline, spans.span(rank, action, before.end_ms, times->end_ms), times->waited_ms);
+      if (clock_) {
+        timeline.host_spans.push_back(spans.span(rank, action, before.host_end_ms, times->host_end_ms));
+      }
+      before = *times++;
     }
   }
   return timeline;

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <vector>
 
+#include "kernels/backend_marks.h"
 #include "parallel/foresee/timeline.h"
 #include "parallel/run/engine.h"
 
@@ -15,9 +17,10 @@ namespace trireme {
 ///   engine.step(...);
 ///   const Timeline timeline = trace.gather();  collective
 ///
-/// After each action the rank waits for its device, so that the times are those of the work; on a GPU such a
-/// step is slower than others, as nothing overlaps. Clocks start at a barrier of all ranks in the
-/// constructor.
+/// On a device that runs behind the host each action leaves a mark on the rank's stream
+/// (kernels/backend_marks.h), so that the step runs as others do: spans are the device's, from one mark to
+/// the next, and host_spans say when the host enqueued them. Clocks start at a barrier of all ranks in the
+/// constructor, with idle devices; a device comes to its first mark some microseconds after its host's clock.
 class StepTrace {
  public:
   /// Replaces the engine's observer of actions until it is destroyed. The engine must not replay recorded
@@ -28,18 +31,25 @@ class StepTrace {
   StepTrace& operator=(const StepTrace&) = delete;
 
   /// The actions of all ranks, on every rank. What an action that computes spends in waiting for messages is
-  /// a span of communication in front of it, as it waits for its inputs first. Throws Error(kInvalidInput)
+  /// a span of communication in front of it, as it waits for its inputs first; on a device it is a part of
+  /// the action. Throws Error(kInvalidInput)
   /// when not exactly one step was run.
   Timeline gather() const;
 
  private:
   Engine& engine_;
+  const std::unique_ptr<StreamClock> clock_;  // null: the host's says it all
   const std::chrono::steady_clock::time_point start_;
+  struct ActionTimes {
+    double end_ms = 0.0, waited_ms = 0.0, host_end_ms = 0.0;
+  };
   struct Moment {
-    double ms = 0.0;          // since the clocks started
+    double ms = 0.0;          // of the host, since the clocks started
     double exposed_ms = 0.0;  // MeshGroups::exposed_ms until then
   };
   Moment moment() const;
+  /// By action, when it ended on the device, and on the host.
+  std::vector<ActionTimes> own_times() const;
 
   std::vector<Moment> moments_;  // the start, and the end of each of this rank's actions
 };

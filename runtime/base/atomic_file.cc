@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <span>
+#include <string>
 #include <system_error>
 
 #include "runtime/base/error.h"
@@ -16,6 +17,20 @@ std::filesystem::path temporary_beside(const std::filesystem::path& path) {
   return path.parent_path() / fmt::format(".{}.tmp-{}", path.filename().string(), ::gettid());
 }
 
+/// Calls `write`, whose errors name the temporary; they are told of the file that was to be.
+template <class Write>
+auto naming(const std::filesystem::path& path, const std::filesystem::path& temporary, Write write) {
+  try {
+    return write();
+  } catch (const Error& error) {
+    std::string text = error.what();
+    const std::string shown = temporary.string();
+    for (std::size_t at; (at = text.find(shown)) != std::string::npos;)
+      text.replace(at, shown.size(), path.string());
+    throw Error(error.code(), text, error.where());
+  }
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
@@ -26,7 +41,8 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   const std::filesystem::path temporary = temporary_beside(path_);
   // A process that was killed and had our number may have left one.
   std::filesystem::remove(temporary, error);
-  writer_ = std::make_unique<FileWriter>(temporary, FileWriter::Mode::kCreateNew);
+  writer_ = naming(path_, temporary,
+                   [&] { return std::make_unique<FileWriter>(temporary, FileWriter::Mode::kCreateNew); });
 }
 
 AtomicFile::~AtomicFile() {
@@ -38,20 +54,22 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::commit() {
-  writer_->sync();
-  writer_->close();
+  naming(path_, writer_->path(), [&] {
+    writer_->sync();
+    writer_->close();
+  });
   std::error_code error;
   std::filesystem::rename(writer_->path(), path_, error);
   if (error)
-    throw Error(ErrorCode::kRuntime, "cannot rename {} to {}: {}", writer_->path().string(), path_.string(),
-                error.message());
+    throw Error(ErrorCode::kRuntime, "cannot write {}: its new content cannot be renamed to it: {}",
+                path_.string(), error.message());
   committed_ = true;
   sync_folder(path_.parent_path());
 }
 
 void write_text_file(const std::filesystem::path& path, std::string_view text) {
   AtomicFile file(path);
-  file.writer().append(std::as_bytes(std::span(text)));
+  naming(path, file.writer().path(), [&] { file.writer().append(std::as_bytes(std::span(text))); });
   file.commit();
 }
 

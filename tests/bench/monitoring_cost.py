@@ -1,20 +1,25 @@
 #!/usr/bin/env python3
-"""What monitoring costs a step: the same short job in turns without it, with all of it, and beside silent clients.
+"""What monitoring costs a step: the same short job in turns without it, with all of it, beside clients that connect and
+say nothing, and beside `trireme watch` that as many slow clients of its page are at: silent, asking for all of it and
+reading nothing, following and reading nothing.
 
     monitoring_cost.py --trireme build/release/bin/trireme [--old OTHER/trireme] [--turns 6] [--steps 4000]
 
 Steps take some 60 microseconds, so that a microsecond is seen. `--old`: a build to begin each turn with, as of before a
 change. Times are those of the fastest tenth of steps, which nobody else on the machine disturbed, and the processor time
-of the whole process: its start, all threads, what is written between steps.
+of the whole process (without that of `watch`): its start, all threads, what is written between steps. `--one-core`: all
+of it on one core, where whatever else runs takes its time from the job.
 """
 import argparse
 import json
+import os
 import resource
 import shutil
 import socket
 import statistics
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 
 JOB = """
@@ -36,7 +41,52 @@ ALL = ('log.listen="127.0.0.1:0"', 'log.prometheus="a.prom"', "log.tensorboard=t
 CLIENTS = 2000
 
 
-def run(folder, trireme, steps, keys, clients=0):
+def connect(url, requests, count):
+    """Clients that have sent one of the requests each, and read nothing."""
+    host, port = url.split("/")[2].split(":")
+    sockets = []
+    for i in range(count):
+        client = socket.socket()
+        client.setblocking(False)
+        client.connect_ex((host, int(port)))
+        sockets.append(client)
+    for i, client in enumerate(sockets):
+        if request := requests[i % len(requests)]:
+            try:
+                client.send(request.encode())
+            except OSError:  # closed already, or waiting to be let in
+                pass
+    return sockets
+
+
+class Page:
+    """`trireme watch` with slow clients, who come again as long as it runs."""
+
+    def __init__(self, trireme, out, count):
+        self.process = subprocess.Popen([trireme, "watch", out, "--listen", "127.0.0.1:0"], text=True,
+                                        stdout=subprocess.PIPE)
+        url = self.process.stdout.readline().split(" at ")[1].split()[0]
+        requests = ["", "GET /data HTTP/1.1\r\nHost: x\r\n\r\n", "GET /events?after=x HTTP/1.1\r\nHost: x\r\n\r\n"]
+        self.ending = threading.Event()
+
+        def come_again():
+            while not self.ending.is_set():
+                sockets = connect(url, requests, count)
+                self.ending.wait(1)
+                for client in sockets:
+                    client.close()
+
+        self.thread = threading.Thread(target=come_again)
+        self.thread.start()
+
+    def end(self):
+        self.ending.set()
+        self.thread.join()
+        self.process.terminate()
+        self.process.wait()
+
+
+def run(folder, trireme, steps, keys, clients=0, watched=0):
     """(milliseconds of a step, seconds of processor time)"""
     out = folder / "out"
     shutil.rmtree(out, ignore_errors=True)
@@ -44,19 +94,17 @@ def run(folder, trireme, steps, keys, clients=0):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     process = subprocess.Popen([*line, *(part for key in keys for part in ("--set", key))], text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    sockets = []
     for text in process.stdout:
         if clients == 0 or "metrics at http://" in text:
             break
-    for _ in range(clients):
-        host, port = text.split("/")[2].split(":")
-        sockets.append(socket.socket())
-        sockets[-1].setblocking(False)
-        sockets[-1].connect_ex((host, int(port)))
+    sockets = connect(text.split()[-1], [""], clients) if clients else []
+    page = Page(trireme, out, watched) if watched else None
     process.communicate()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)  # of what has ended
+    if page:
+        page.end()
     for client in sockets:
         client.close()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     ms = sorted(json.loads(line)["step_ms"] for line in (out / "metrics.jsonl").read_text().splitlines())
     return ms[len(ms) // 10], after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -67,10 +115,14 @@ def main():
     parser.add_argument("--old", type=Path)
     parser.add_argument("--turns", type=int, default=6)
     parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--one-core", action="store_true")
     options = parser.parse_args()
+    if options.one_core:
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     resource.setrlimit(resource.RLIMIT_NOFILE, (2 * CLIENTS, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     kinds = {"without": (options.trireme, ()), "all of it": (options.trireme, ALL),
-             f"{CLIENTS} silent clients": (options.trireme, ALL, CLIENTS)}
+             f"{CLIENTS} silent clients": (options.trireme, ALL, CLIENTS),
+             f"{CLIENTS} slow clients of `watch`": (options.trireme, (), 0, CLIENTS)}
     if options.old:
         kinds = {"old, without": (options.old, ()), **kinds}
     results = {kind: [] for kind in kinds}

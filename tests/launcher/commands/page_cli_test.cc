@@ -41,7 +41,8 @@ TEST_F(PageCli, BadInputIsRefused) {
   EXPECT_THAT(refusal({"top", "."}), HasSubstr("no output folder of a run"));
   EXPECT_THAT(refusal({"watch", "run", "--listen", "8080"}), HasSubstr("--listen 8080: this is no address"));
   std::filesystem::create_directory(scratch_ / "empty");
-  EXPECT_THAT(refusal({"watch", "empty"}), HasSubstr("empty holds no run"));
+  EXPECT_THAT(refusal({"report", "empty", "--out", "a.html"}), HasSubstr("empty holds no run"));
+  EXPECT_THAT(refusal({"watch", "none"}), HasSubstr("there is no folder none"));  // an empty one is waited in
 }
 
 TEST_F(PageCli, APortThatIsTakenIsNamed) {

@@ -60,12 +60,13 @@ TEST(MetricsFile, IsReplacedAndNothingStaysBeside) {
 }
 
 TEST(ListenAddress, HostAndPort) {
-  EXPECT_EQ(parse_listen_address("127.0.0.1:9464").host, "127.0.0.1");
-  EXPECT_EQ(parse_listen_address("[::1]:0").host, "::1");
-  EXPECT_EQ(parse_listen_address("localhost:65535").port, "65535");
+  EXPECT_EQ(parse_listen_address("127.0.0.1:9464", "").host, "127.0.0.1");
+  EXPECT_EQ(parse_listen_address("[::1]:0", "").host, "::1");
+  EXPECT_EQ(parse_listen_address("localhost:65535", "").port, "65535");
   for (const char* text : {"9464", ":9464", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "::1:9464", "a:-1",
                            "a:1x", "[]:1", "a: 1"}) {
-    EXPECT_THAT(refusal([&] { parse_listen_address(text); }), HasSubstr("log.listen = \""));
+    EXPECT_THAT(refusal([&] { parse_listen_address(text, "--listen x"); }),
+                HasSubstr("--listen x: this is no"));
   }
 }
 

@@ -6,7 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <memory>
+#include <vector>
 
 #include "runtime/base/error.h"
 
@@ -89,14 +90,12 @@ TEST(MetricsServer, AnAddressOfEverybodyIsNoLoopback) {
 TEST(MetricsServer, ClientsThatSayNothingAreClosedAndMakeRoom) {
   const MetricsServer server("127.0.0.1:0", [] { return std::string("x 1\n"); });
   const int port = port_of(server);
-  const auto start = std::chrono::steady_clock::now();
   std::vector<std::unique_ptr<Client>> silent;
   // More than are let in, so that this one waits for them to be closed.
-  for (unsigned i = 0; i < MetricsServer::kMaxConnections + 4; ++i)
+  for (unsigned i = 0; i < HttpServer::Options{}.max_connections + 4; ++i)
     silent.push_back(std::make_unique<Client>(port, "GET /met"));
   EXPECT_TRUE(request(port, "GET /metrics").ends_with("x 1\n"));
   EXPECT_EQ(silent.front()->answer(), "");
-  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::seconds(MetricsServer::kMaxSeconds - 1));
 }
 
 }  // namespace

@@ -63,6 +63,8 @@ TEST(PageHtml, AReportHasWhatTheRunSays) {
   EXPECT_LE(run["series"]["loss"]["x"].size(), 2048U);
   EXPECT_GE(run["series"]["loss"]["x"].size(), 512U);
   EXPECT_EQ(run["series"]["loss"]["y"][0], 0.123456789012345678);
+  EXPECT_LE(run["means"]["loss"]["x"].size(), 1024U);
+  EXPECT_NEAR(run["means"]["loss"]["y"][99], 0.123456789012345678, 1e-12);  // a sum of some hundred
   EXPECT_EQ(run["timeline"], "data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9J2FsZXJ0KDEpJy8+");
 }
 

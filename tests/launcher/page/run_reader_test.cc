@@ -77,6 +77,46 @@ TEST_F(RunReaderTest, AFileThatHasGrownAgainSinceItWasShortenedIsReadAnew) {
   EXPECT_EQ(reader_.curves().find("loss")->curve.extremes()[1].value, 3.5);
 }
 
+TEST_F(RunReaderTest, ARestartIsWhereLinesDifferHoweverLateItIsSeen) {
+  std::string before, after;
+  for (int step = 1; step <= 100; ++step) before += line(step, 4);
+  append(before);
+  reader_.poll();
+  for (int step = 1; step <= 150; ++step) after += line(step, step <= 60 ? 4 : 5);
+  std::ofstream(folder_ / "new") << after;
+  std::filesystem::rename(folder_ / "new", metrics_);
+  EXPECT_TRUE(reader_.poll().anew);
+  EXPECT_EQ(reader_.curves().last_step, 150);
+  ASSERT_EQ(reader_.curves().restarts.size(), 1U);
+  EXPECT_EQ(reader_.curves().restarts[0], 61);
+  // The next one begins at a step that the last has written.
+  after.clear();
+  for (int step = 1; step <= 110; ++step) after += line(step, step <= 60 ? 4 : step <= 80 ? 5 : 6);
+  replace(after);
+  reader_.poll();
+  ASSERT_EQ(reader_.curves().restarts.size(), 2U);
+  EXPECT_EQ(reader_.curves().restarts[1], 81);
+}
+
+TEST_F(RunReaderTest, ACopyThatIsReplacedByALongerOneIsNoRestart) {
+  append(line(1, 4) + line(2, 3));
+  reader_.poll();
+  std::ofstream(folder_ / "new") << line(1, 4) + line(2, 3) + line(3, 2);
+  std::filesystem::rename(folder_ / "new", metrics_);
+  EXPECT_TRUE(reader_.poll().anew);
+  EXPECT_TRUE(reader_.curves().restarts.empty());
+}
+
+TEST(LineSums, OlderLinesThanAreKeptCountAsEqual) {
+  LineSums sums;
+  for (std::size_t i = 0; i < LineSums::kMaxLines + 1; ++i) sums.add("a");
+  EXPECT_EQ(sums.num_lines(), LineSums::kMaxLines + 1);
+  EXPECT_TRUE(sums.may_be(0, "b"));
+  EXPECT_FALSE(sums.may_be(1, "b"));
+  EXPECT_TRUE(sums.may_be(1, "a"));
+  EXPECT_TRUE(sums.may_be(LineSums::kMaxLines + 1, "b"));  // a new one
+}
+
 TEST_F(RunReaderTest, AnotherFileOfTheNameIsReadAnew) {
   append(line(1, 4) + line(2, 3));
   reader_.poll();

@@ -3,9 +3,11 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -28,7 +30,7 @@ class Client {
     address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(url.substr(url.rfind(':') + 1))));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    const std::string text = std::string(line) + " HTTP/1.1\r\nHost: x\r\n\r\n";
+    const std::string text = line.empty() ? "GET /da" : std::string(line) + " HTTP/1.1\r\nHost: x\r\n\r\n";
     EXPECT_EQ(::send(fd_, text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
     const timeval patience{.tv_sec = 60, .tv_usec = 0};
     setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
@@ -55,19 +57,22 @@ class Client {
 
 class WatchTest : public ::testing::Test {
  protected:
-  WatchTest() { append("{\"step\":1,\"loss\":4}\n"); }
   void append(const std::string& text) { std::ofstream(folder_ / "metrics.jsonl", std::ios::app) << text; }
   std::string after() {
     const std::string answer = Client(server_, "GET /data").all();
     return nlohmann::json::parse(answer.substr(answer.find("\r\n\r\n")))["after"];
   }
 
+  HttpServer::Options fast() {
+    HttpServer::Options options = watch_.served_at("127.0.0.1:0");
+    options.tick_ms = 20;
+    return options;
+  }
+
   testing::TemporaryFolder folder_;
-  Watch watch_{{folder_.path()}};
-  HttpServer server_{{.address = "127.0.0.1:0",
-                      .answer = [this](const HttpRequest& request) { return watch_.answer(request); },
-                      .tick = [this] { watch_.look(); },
-                      .tick_ms = 20}};
+  const bool has_begun_ = (append("{\"step\":1,\"loss\":4}\n"), true);
+  Watch watch_{{folder_.path().string()}, std::chrono::milliseconds(20)};
+  HttpServer server_{fast()};
 };
 
 TEST_F(WatchTest, ServesThePageAndItsDataAndNothingElse) {
@@ -123,12 +128,65 @@ TEST_F(WatchTest, ClientsThatDoNotReadHoldNobodyUp) {
   EXPECT_THAT(client.until("\"step\":49"), HasSubstr("\"step\":49"));
 }
 
+// As many as a host may open; each of a kind that would like to stay.
+TEST_F(WatchTest, ThousandsOfSlowClientsAreFewAtATimeAndOthersAreAnswered) {
+  for (int step = 2; step < 20000; ++step) append("{\"step\":" + std::to_string(step) + ",\"loss\":1.25}\n");
+  constexpr int kClients = 2000, kMostOpen = 128 + 64;
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = std::min<rlim_t>(files.rlim_max, kClients + 1000);
+  setrlimit(RLIMIT_NOFILE, &files);
+  if (files.rlim_cur < kClients + 1000) GTEST_SKIP() << "only " << files.rlim_cur << " files may be open";
+  const std::string from = after();
+  std::vector<std::unique_ptr<Client>> slow;
+  for (int i = 0; i < kClients; ++i)
+    slow.push_back(std::make_unique<Client>(server_, i % 4 == 0   ? "GET /data"
+                                                     : i % 4 == 1 ? "GET /events?after=" + from
+                                                                  : ""));
+  EXPECT_THAT(Client(server_, "GET /").all(), HasSubstr("</html>"));
+  EXPECT_THAT(Client(server_, "GET /data").all(), HasSubstr("\"series\""));
+  std::ptrdiff_t open = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) open += entry.is_socket();
+  EXPECT_LE(open, kClients + 1 + kMostOpen);
+  EXPECT_EQ(slow[2]->all(), "");  // closed without an answer
+  EXPECT_THAT(slow[kClients - 3]->all(), StartsWith("HTTP/1.1 503 "));
+}
+
+TEST_F(WatchTest, RunsThatAppearAndThoseThatGoAreNoticed) {
+  const testing::TemporaryFolder runs;
+  Watch watch({runs.path().string()}, std::chrono::milliseconds(0));
+  EXPECT_EQ(watch.num_runs(), 0U);
+  const auto data = [&] { return nlohmann::json::parse(*watch.answer({.path = "/data", .after = ""}).kept); };
+  EXPECT_TRUE(data()["runs"].empty());
+  auto stream = watch.answer({.path = "/events", .after = data()["after"]});
+  std::filesystem::create_directories(runs / "second");
+  std::ofstream(runs / "second" / "config.toml") << "[train]\nsteps = 7\n";
+  watch.look();
+  EXPECT_THAT(stream.next(), HasSubstr("event: reset"));
+  std::filesystem::create_directories(runs / "first");
+  std::ofstream(runs / "first" / "metrics.jsonl") << "{\"step\":1,\"loss\":4}\n";
+  std::filesystem::create_directories(runs / "none");
+  watch.look();
+  EXPECT_THAT(stream.next(), HasSubstr("event: reset"));
+  ASSERT_EQ(data()["runs"].size(), 2U);
+  EXPECT_EQ(data()["runs"][0]["name"], "second");
+  EXPECT_EQ(data()["runs"][1]["name"], "first");
+  EXPECT_EQ(data()["runs"][1]["state"]["step"], 1);
+  watch.look();
+  EXPECT_EQ(stream.next(), "");
+  std::filesystem::remove_all(runs / "second");
+  watch.look();
+  EXPECT_THAT(stream.next(), HasSubstr("event: reset"));
+  ASSERT_EQ(data()["runs"].size(), 1U);
+  EXPECT_EQ(data()["runs"][0]["name"], "first");
+}
+
 TEST(HttpServer, APortThatIsTakenIsNamed) {
   const auto answer = [](const HttpRequest&) { return HttpAnswer{}; };
-  const HttpServer first({.address = "127.0.0.1:0", .answer = answer});
+  const HttpServer first({.address = "127.0.0.1:0", .setting = "", .answer = answer});
   const std::string address = first.url().substr(7, first.url().size() - 8);
   try {
-    const HttpServer second({.address = address, .answer = answer});
+    const HttpServer second({.address = address, .setting = "--listen " + address, .answer = answer});
     FAIL() << "two servers at one port";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kInvalidInput);
@@ -139,7 +197,7 @@ TEST(HttpServer, APortThatIsTakenIsNamed) {
 
 TEST(HttpServer, AnAddressOfEverybodyIsNoLoopback) {
   const HttpServer server(
-      {.address = "0.0.0.0:0", .answer = [](const HttpRequest&) { return HttpAnswer{}; }});
+      {.address = "0.0.0.0:0", .setting = "", .answer = [](const HttpRequest&) { return HttpAnswer{}; }});
   EXPECT_FALSE(server.is_loopback());
 }
 

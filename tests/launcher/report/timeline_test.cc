@@ -93,5 +93,22 @@ TEST(TimelineTrace, HoldsEverySpan) {
   EXPECT_EQ(json.at("traceEvents").at(0).at("name"), "Forward unit 0 (block) micro-batch 0");
 }
 
+TEST(TimelineTrace, WhatTheHostEnqueuedHasAThreadOfItsOwn) {
+  const TimelineSpan span{.rank = 0, .label = "Forward", .start_ms = 2, .end_ms = 3};
+  Timeline timeline{.num_ranks = 1, .spans = {span}, .host_spans = {span, span}};
+  timeline.host_spans[0].start_ms = 0.5;
+  const auto json = nlohmann::json::parse(to_chrome_trace(timeline));
+  std::vector<int> threads;
+  std::vector<std::string> names;
+  for (const auto& event : json.at("traceEvents")) {
+    if (event.at("ph") == "X") threads.push_back(event.at("tid"));
+    if (event.at("name") == "thread_name") names.push_back(event.at("args").at("name"));
+  }
+  EXPECT_THAT(threads, testing::ElementsAre(0, 2, 2));
+  EXPECT_THAT(names, testing::ElementsAre("compute", "host (enqueues)"));
+  EXPECT_EQ(json.at("traceEvents").at(1).at("ts"), 500);
+  EXPECT_EQ(timeline.duration_ms(), 1);  // of the device alone
+}
+
 }  // namespace
 }  // namespace trireme

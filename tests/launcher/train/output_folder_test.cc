@@ -48,6 +48,29 @@ TEST(OutputFolder, UnwritableFileSystemIsRefused) {
               HasSubstr("cannot write into the output folder /proc/self"));
 }
 
+TEST(OutputFolder, WhatARefusedJobMadeIsTakenBack) {
+  const testing::TemporaryFolder scratch;
+  const auto refuse = [&](const std::filesystem::path& root) {
+    const RefusedFolder refused(root);
+    prepare_output_folder(root);
+    testing::write_file(root / "config.toml", "");
+  };
+  refuse(scratch / "a/b/");
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+  std::filesystem::create_directories(scratch / "a/b");
+  testing::write_file(scratch / "a/b/metrics.jsonl", "of a run\n");
+  refuse(scratch / "a/b");
+  refuse(scratch / "a/c/d");
+  EXPECT_EQ(testing::read_file(scratch / "a/b/metrics.jsonl"), "of a run\n");
+  EXPECT_FALSE(std::filesystem::exists(scratch / "a/c"));
+  {
+    RefusedFolder refused(scratch / "kept");
+    prepare_output_folder(scratch / "kept");
+    refused.keep();
+  }
+  EXPECT_TRUE(std::filesystem::exists(scratch / "kept"));
+}
+
 TEST(OutputFolder, WritesWholeFiles) {
   const testing::TemporaryFolder scratch;
   write_text_file(scratch / "a.txt", "one\n");

@@ -30,6 +30,26 @@ TEST(Progress, PlainLinesEveryFewSteps) {
             "step 25/25  loss 2.3457  lr 0.001  12.3k tokens/s  ETA 0s\n");
 }
 
+TEST(Progress, PhasesAndTheSlowestRankAtWill) {
+  StepMetrics metrics = at_step(1);
+  metrics.step_ms = 200;
+  const StepPhases measured{
+      .forward_s = 0.05, .backward_s = 0.1, .exchange_s = 0.03, .optimizer_s = 0.01, .waited_s = 0.02};
+  metrics.phases = phases_of_step(measured, 0.01, 0, 7);  // a checkpoint is no part of the step
+  metrics.rank_times = RankTimes({10, 11, 12.5, 10});
+  EXPECT_EQ(describe_phases(metrics), "data 5 % fwd 25 % bwd 50 % comm 15 % opt 5 %, rank 2 +2.50 ms");
+  for (const bool shown : {false, true}) {
+    std::ostringstream out;
+    Progress progress(out, {.num_steps = 2, .phases = shown}, kStart);
+    progress.step(metrics, kStart + seconds(1));
+    EXPECT_EQ(out.str().find("fwd 25 %") != std::string::npos, shown) << out.str();
+  }
+  // Of a recorded step little is known.
+  metrics.phases = phases_of_step({}, 0.01, 0, 0);
+  metrics.rank_times = {};
+  EXPECT_EQ(describe_phases(metrics), "data 5 %");
+}
+
 TEST(Progress, ResumedRunsCountTheirOwnSteps) {
   std::ostringstream out;
   Progress progress(out, {.first_step = 101, .num_steps = 200, .log_every = 1}, kStart);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <mutex>
@@ -95,6 +96,35 @@ class NcclPipeline : public ::testing::Test {
     return "nothing failed";
   }
 };
+
+// Rank 1's data comes late, and the stream of rank 0 waits for its gradients.
+TEST_F(NcclPipeline, PhasesTellALateRankFromThoseThatWaitForIt) {
+  constexpr double kLate_s = 0.03;
+  const Layout layout = small({.data = 2, .zero = 0});
+  std::array<StepPhases, 2> phases;
+  run_ranks(layout, [&](Engine& engine) {
+    const int rank = engine.communicator().rank();
+    const BatchSource tokens = testing::token_source(layout.gpt.vocab, layout.gpt.seq_len, 0);
+    const auto step = [&](bool late) {
+      return engine.step(
+          [&](std::int64_t first, std::int64_t count) {
+            if (late) std::this_thread::sleep_for(std::chrono::duration<double>(kLate_s));
+            return tokens(first, count);
+          },
+          layout.global_batch * layout.gpt.seq_len, 1e-2);
+    };
+    step(false);
+    phases[static_cast<std::size_t>(rank)] = step(rank == 1).phases.value();
+  });
+  for (const StepPhases& rank : phases) {
+    EXPECT_GT(rank.forward_s, 0);
+    EXPECT_GT(rank.waited_s, 0);
+    EXPECT_LE(rank.waited_s, rank.exchange_s);
+  }
+  EXPECT_GE(phases[1].data_wait_s, kLate_s * 4);  // of its four micro-batches
+  EXPECT_GT(phases[1].busy_s(), phases[0].busy_s());
+  EXPECT_GT(phases[0].waited_s, kLate_s);
+}
 
 // What a recorded step sends and draws is what an enqueued one does, on every layout: the last two of four
 // steps are replayed.

@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "tests/kernels/cuda/emulation/emulation.h"
+#include "tests/kernels/cuda/emulation/event_times.h"
 
 namespace {
 
@@ -311,11 +312,13 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   }
   return cudaSuccess;
 }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   *event = new CUevent_st;
+  if ((flags & cudaEventDisableTiming) == 0) emulated_time_event((*event)->state.get());
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  emulated_forget_event(event->state.get());
   delete event;
   return cudaSuccess;
 }
@@ -325,12 +328,18 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->mark = nullptr;
   if (stream != nullptr && stream->thread) {
     event->mark = std::make_shared<emulation::StreamMark>();
-    stream->thread->add([mark = event->mark] { mark->set(); });
+    stream->thread->add([mark = event->mark, state = event->state] {
+      emulated_event_passed(state.get());
+      mark->set();
+    });
     return cudaSuccess;
   }
   const std::shared_ptr<EmulatedEventState> state = event->state;
   state->stream = stream;
-  emulated_enqueue(stream, [state, record = ++state->recorded] { state->reached = record; });
+  emulated_enqueue(stream, [state, record = ++state->recorded] {
+    emulated_event_passed(state.get());
+    state->reached = record;
+  });
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
