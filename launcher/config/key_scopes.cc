@@ -1,9 +1,12 @@
 #include "launcher/config/key_scopes.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "launcher/families/model_family.h"
@@ -52,6 +55,22 @@ KeyScope for_crop(ViewOptions::Crop crop) {
   return {.text = fmt::format("crop = \"{}\"", to_word(crop)),
           .decided_by = "data.crop",
           .holds = [crop](const JobConfig& job) { return job.data.crop == crop; }};
+}
+
+KeyScope for_optimizers(std::vector<OptimizerConfig::Kind> kinds) {
+  std::vector<std::string> names;
+  for (const OptimizerConfig::Kind kind : kinds) names.push_back(fmt::format("\"{}\"", to_word(kind)));
+  return {.text = fmt::format("optimizer.name = {}", fmt::join(names, " or ")),
+          .decided_by = "optimizer.name",
+          .holds = [kinds = std::move(kinds)](const JobConfig& job) {
+            return std::ranges::find(kinds, job.optimizer.name) != kinds.end();
+          }};
+}
+
+KeyScope for_schedule(LrSchedule::Kind schedule) {
+  return {.text = fmt::format("optimizer.schedule = \"{}\"", to_word(schedule)),
+          .decided_by = "optimizer.schedule",
+          .holds = [schedule](const JobConfig& job) { return job.optimizer.schedule == schedule; }};
 }
 
 }  // namespace trireme

@@ -39,14 +39,14 @@ TEST(Config, DefaultsComeFromTheStructs) {
 
 TEST(Config, ReadsEveryType) {
   const JobConfig config = parse(
-      "[train]\nsteps = 12\n[optimizer]\nlr = 1\nbetas = [0.8, 0.99]\nnesterov = true\nname = \"sgd\"\n"
+      "[train]\nsteps = 12\n[optimizer]\nlr = 1\nbetas = [0.8, 0.99]\nnesterov = true\nname = \"muon\"\n"
       "[parallel]\nmemory_limit = \"1.5 GiB\"\n");
   EXPECT_EQ(config.train.steps, 12);
   EXPECT_EQ(config.optimizer.lr, 1.0);
   EXPECT_EQ(config.optimizer.betas[0], 0.8);
   EXPECT_EQ(config.optimizer.betas[1], 0.99);
   EXPECT_TRUE(config.optimizer.nesterov);
-  EXPECT_EQ(config.optimizer.name, OptimizerConfig::Kind::kSgd);
+  EXPECT_EQ(config.optimizer.name, OptimizerConfig::Kind::kMuon);
   EXPECT_EQ(config.parallel.memory_limit, 1610612736);
 }
 
@@ -224,10 +224,10 @@ TEST(Config, SyntaxErrorsHaveAPlace) {
 
 TEST(Config, OverridesWin) {
   const JobConfig config = parse("[train]\nsteps = 12\n",
-                                 {"train.steps=7", "optimizer.name=sgd", "data.train=2024", "data.eval=a=b",
+                                 {"train.steps=7", "optimizer.name=lion", "data.train=2024", "data.eval=a=b",
                                   "optimizer.betas=[0.5,0.6]", "checkpoint.resume=\"never\""});
   EXPECT_EQ(config.train.steps, 7);
-  EXPECT_EQ(config.optimizer.name, OptimizerConfig::Kind::kSgd);
+  EXPECT_EQ(config.optimizer.name, OptimizerConfig::Kind::kLion);
   EXPECT_EQ(config.data.train, "2024");
   EXPECT_EQ(config.data.eval, "a=b");
   EXPECT_EQ(config.optimizer.betas[1], 0.6);
