@@ -1,7 +1,6 @@
 #include "launcher/config/key_scopes.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string>
@@ -58,9 +57,12 @@ KeyScope for_crop(ViewOptions::Crop crop) {
 }
 
 KeyScope for_optimizers(std::vector<OptimizerConfig::Kind> kinds) {
-  std::vector<std::string> names;
-  for (const OptimizerConfig::Kind kind : kinds) names.push_back(fmt::format("\"{}\"", to_word(kind)));
-  return {.text = fmt::format("optimizer.name = {}", fmt::join(names, " or ")),
+  std::string names;
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    if (i > 0) names += i + 1 < kinds.size() ? ", " : " or ";
+    names += fmt::format("\"{}\"", to_word(kinds[i]));
+  }
+  return {.text = "optimizer.name = " + names,
           .decided_by = "optimizer.name",
           .holds = [kinds = std::move(kinds)](const JobConfig& job) {
             return std::ranges::find(kinds, job.optimizer.name) != kinds.end();
