@@ -109,6 +109,8 @@ TEST(Config, RangesAreChecked) {
               AllOf(HasSubstr("did you mean \"adamw\"?"),
                     HasSubstr("allowed: \"adamw\", \"sgd\", \"lion\", \"muon\"")));
   EXPECT_THAT(parse_error("[optimizer]\nname = \"loin\"\n"), HasSubstr("did you mean \"lion\"?"));
+  EXPECT_THAT(parse_error("", {"model.name=lama"}), HasSubstr("did you mean \"llama\"?"));
+  EXPECT_THAT(parse_error("", {"model.size=124"}), HasSubstr("did you mean \"124m\"?"));
   EXPECT_THAT(parse_error("[train]\nema = 1.0\n"), HasSubstr("allowed: at least 0 and below 1"));
   EXPECT_THAT(parse_error("[train]\nema = -0.5\n"), HasSubstr("train.ema = -0.5 is out of range"));
   EXPECT_THAT(parse_error("[train]\nema = 0.9999999999\n"), HasSubstr("in fp32, where it is 1"));
