@@ -112,7 +112,8 @@ TEST(KeyScopes, SyntheticPicturesLeaveTheKeysOfPicturesAlone) {
 
 TEST(KeyScopes, ResolvedTextHasOnlyKeysWithEffect) {
   const std::string text = to_toml(parse_config(kImageJob, "job.toml"));
-  EXPECT_THAT(text, AllOf(HasSubstr("classes = "), HasSubstr("crop_area = "), HasSubstr("momentum = ")));
+  EXPECT_THAT(text, AllOf(HasSubstr("classes = "), HasSubstr("crop_area = "), HasSubstr("betas = ")));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("momentum = ")));
   EXPECT_THAT(text, ::testing::Not(HasSubstr("layers = ")));
   EXPECT_THAT(text, ::testing::Not(HasSubstr("padding = ")));
   EXPECT_EQ(to_toml(parse_config(text, "config.toml")), text);
