@@ -11,6 +11,7 @@ bounds or PEFT finds a tensor missing or left over, 77 (skipped) without peft.
 
 import argparse
 import json
+import os
 import pathlib
 import sys
 import tempfile
@@ -53,6 +54,7 @@ threads = 1
 
 
 def peft_library():
+    os.environ["HF_HUB_OFFLINE"] = "1"  # all that is read lies here
     try:
         import peft
     except ImportError as error:
@@ -82,7 +84,7 @@ def compare(case, peft, comparison):
         warnings.simplefilter("error", UserWarning)  # of adapters that the model or the folder lacks
         adapted = peft.PeftModel.from_pretrained(base, folder / "peft").eval()
     saved = read_safetensors(folder / "peft" / "adapter_model.safetensors")
-    loaded = peft.get_peft_model_state_dict(adapted)
+    loaded = peft.get_peft_model_state_dict(adapted, save_embedding_layers=False)
     comparison.report.require(saved.keys() == loaded.keys(), f"{case}: {sorted(saved.keys() ^ loaded.keys())}")
     comparison.report.require(all(torch.equal(saved[name], loaded[name]) for name in saved), f"{case}: other values")
     after = theirs.logits(adapted, comparison.inputs)
