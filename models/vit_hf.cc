@@ -85,7 +85,14 @@ HfModel vit_to_hf(const VitConfig& config) {
   return {.config = vit_hf_config(config),
           .prefix = "vit.",
           .tensors = std::move(table.tensors),
-          .passed_over = {"pooler.dense.weight", "pooler.dense.bias"}};
+          .passed_over = {"pooler.dense.weight", "pooler.dense.bias"},
+          .module_names = {{"vit.encoder.layer.", "vit.layers."},  // of transformers 5
+                           {".attention.attention.query", ".attention.q_proj"},
+                           {".attention.attention.key", ".attention.k_proj"},
+                           {".attention.attention.value", ".attention.v_proj"},
+                           {".attention.output.dense", ".attention.o_proj"},
+                           {".intermediate.dense", ".mlp.fc1"},
+                           {".output.dense", ".mlp.fc2"}}};
 }
 
 }  // namespace trireme

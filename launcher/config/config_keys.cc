@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "launcher/config/key_rules.h"
+#include "launcher/config/key_scopes.h"
 #include "launcher/config/section_keys.h"
 #include "runtime/precision.h"
 
@@ -89,6 +90,7 @@ void add_lora_keys(std::vector<ConfigKey>& keys) {
 
 void add_optimizer_keys(std::vector<ConfigKey>& keys) {
   using O = OptimizerSection;
+  using Kind = OptimizerConfig::Kind;
   SectionKeys<O>(keys, "optimizer", &JobConfig::optimizer)
       .add("name", &O::name,
            "Update rule. `lion` keeps one moment in place of two, and wants an `lr` 3 to 10 times smaller "
@@ -108,18 +110,25 @@ void add_optimizer_keys(std::vector<ConfigKey>& keys) {
       .add("weight_decay", &O::weight_decay, at_least(0),
            "Added to the gradient for `sgd`, else decoupled; matrices only, not biases and norms.")
       .add("betas", &O::betas, from_to_below(0, 1),
-           "`adamw`, and what `muon` updates so: decay of both moments. `lion`: of the moment in the update, "
-           "and of the moment; 0.9 and 0.99 where nothing is given.")
+           "Decay of both moments of `adamw`, and of what `muon` updates so; of `lion` that of the moment in "
+           "the "
+           "update, and of the moment, 0.9 and 0.99 where nothing is given.")
+      .only(for_optimizers({Kind::kAdamW, Kind::kLion, Kind::kMuon}))
       .add("epsilon", &O::epsilon, above(0),
-           "`adamw`, and what `muon` updates so: added to the root of the second moment.")
+           "Added to the root of the second moment of `adamw`, and of what `muon` updates so.")
+      .only(for_optimizers({Kind::kAdamW, Kind::kMuon}))
       .add("momentum", &O::momentum, from_to_below(0, 1),
            "`sgd`: 0 keeps no momentum buffer. `muon`: 0.95 where nothing is given.")
+      .only(for_optimizers({Kind::kSgd, Kind::kMuon}))
       .add("nesterov", &O::nesterov, any(),
-           "`sgd`, `muon`: Nesterov's form of momentum. `muon`: true where nothing is given.")
-      .add("adjust_lr", &O::adjust_lr,
-           "`muon`: factor of the learning rate of a matrix of r rows and c columns, as of "
-           "torch.optim.Muon's adjust_lr_fn. `original`: sqrt(max(1, r / c)). `match_rms_adamw`: 0.2 "
-           "sqrt(max(r, c)), updates as large as those of `adamw`, for its `lr` and `weight_decay`.")
+           "Nesterov's form of momentum. `muon`: true where nothing is given.")
+      .only(for_optimizers({Kind::kSgd, Kind::kMuon}))
+      .add(
+          "adjust_lr", &O::adjust_lr,
+          "Factor of the learning rate of a matrix of r rows and c columns, as of torch.optim.Muon's "
+          "adjust_lr_fn. `original`: sqrt(max(1, r / c)). `match_rms_adamw`: 0.2 sqrt(max(r, c)), updates as "
+          "large as those of `adamw`, for its `lr` and `weight_decay`.")
+      .only(for_optimizers({Kind::kMuon}))
       .add("schedule", &O::schedule,
            "Course of the learning rate after the warm-up, down to `min_lr`. `one_cycle`: half a cosine up "
            "from lr / 25 within `warmup_steps` (0: 30 % of the steps), then half a cosine down. `wsd`: at "
@@ -130,7 +139,8 @@ void add_optimizer_keys(std::vector<ConfigKey>& keys) {
           "Steps in which the learning rate rises linearly, to `lr` at the step after them. Fewer than "
           "`train.steps`: else `lr` would never be reached, which is refused, and with `constant` warned of.")
       .add("decay_steps", &O::decay_steps, count_from(0),
-           "`wsd`: the last steps, in which the learning rate comes down. 0: a tenth of `train.steps`.")
+           "The last steps, in which the learning rate comes down. 0: a tenth of `train.steps`.")
+      .only(for_schedule(LrSchedule::Kind::kWsd))
       .add("grad_clip", &O::grad_clip, at_least(0),
            "Gradients are scaled down to this global L2 norm. 0: no clipping.")
       .add("lr_scale", &O::lr_scale, above(0),

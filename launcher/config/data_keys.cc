@@ -63,8 +63,10 @@ void add_data_keys(std::vector<ConfigKey>& keys) {
           "many as `parallel.threads`, else 1. 0: samples are read when a step needs them. "
           "The results do not change.");
   SectionKeys<D>(keys, "data", &JobConfig::data, {for_masked_models()})
-      .add("mask_probability", &D::mask_probability, each_within(0, 1),
-           "Probability of a token to be a target: 80 % of them are masked, 10 % become random tokens.")
+      .add(
+          "mask_probability", &D::mask_probability, each_within(0, 1),
+          "Probability of a token to be a target: 80 % of them are masked, 10 % become random tokens. A step "
+          "whose batch has no target is an update with zero gradients and a loss of 0.")
       .add("mask_token", &D::mask_token, count_from(0),
            "The id that stands for a masked token, 103 of BERT's own vocabulary. 0: the last one of "
            "`model.vocab`, which has one more than the data's tokenizer where it is not given.")

@@ -84,9 +84,12 @@ KeyRule empty_or_after(std::string prefix, const std::string& placeholder) {
 KeyRule one_of(std::vector<std::string> choices) {
   std::string text;
   for (const std::string& choice : choices) text += fmt::format("{}\"{}\"", text.empty() ? "" : ", ", choice);
-  return {.text = text, .allows = [choices = std::move(choices)](const ConfigValue& v) {
-            return std::ranges::find(choices, std::get<std::string>(v)) != choices.end();
-          }};
+  KeyRule rule{.text = text, .allows = [choices](const ConfigValue& v) {
+                 return std::ranges::find(choices, std::get<std::string>(v)) != choices.end();
+               }};
+  std::erase(choices, "");  // is what is left open, and nobody's misspelling
+  rule.words = std::move(choices);
+  return rule;
 }
 
 KeyRule only(ConfigValue value, std::string missing_feature) {

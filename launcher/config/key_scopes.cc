@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "launcher/families/model_family.h"
@@ -52,6 +54,25 @@ KeyScope for_crop(ViewOptions::Crop crop) {
   return {.text = fmt::format("crop = \"{}\"", to_word(crop)),
           .decided_by = "data.crop",
           .holds = [crop](const JobConfig& job) { return job.data.crop == crop; }};
+}
+
+KeyScope for_optimizers(std::vector<OptimizerConfig::Kind> kinds) {
+  std::string names;
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    if (i > 0) names += i + 1 < kinds.size() ? ", " : " or ";
+    names += fmt::format("\"{}\"", to_word(kinds[i]));
+  }
+  return {.text = "optimizer.name = " + names,
+          .decided_by = "optimizer.name",
+          .holds = [kinds = std::move(kinds)](const JobConfig& job) {
+            return std::ranges::find(kinds, job.optimizer.name) != kinds.end();
+          }};
+}
+
+KeyScope for_schedule(LrSchedule::Kind schedule) {
+  return {.text = fmt::format("optimizer.schedule = \"{}\"", to_word(schedule)),
+          .decided_by = "optimizer.schedule",
+          .holds = [schedule](const JobConfig& job) { return job.optimizer.schedule == schedule; }};
 }
 
 }  // namespace trireme

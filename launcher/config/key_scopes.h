@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "launcher/config/config_keys.h"
 
@@ -16,5 +17,9 @@ KeyScope for_image_models();
 KeyScope for_masked_models();
 /// data.crop = `crop`.
 KeyScope for_crop(ViewOptions::Crop crop);
+/// optimizer.name is one of `kinds`.
+KeyScope for_optimizers(std::vector<OptimizerConfig::Kind> kinds);
+/// optimizer.schedule = `schedule`.
+KeyScope for_schedule(LrSchedule::Kind schedule);
 
 }  // namespace trireme

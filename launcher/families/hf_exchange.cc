@@ -87,6 +87,20 @@ void check_adapter_scale(const ModelSection& model, const Checkpoint& checkpoint
       checkpoint.folder.string(), there.lora_alpha, model.lora_alpha, there.lora_alpha);
 }
 
+/// What config.json decides, checked before keys of the job come to it: it is to blame, not they.
+ModelSection checked_shape(const ModelFamily& family, const HfConfig& config) {
+  ModelSection model = family.hf->read(config);
+  model.name = family.names.front();
+  try {
+    family.check(model);
+  } catch (const Error& error) {
+    throw Error(error.code(),
+                fmt::format("{} makes no model of this build: {}", config.path().string(), error.what()),
+                error.where());
+  }
+  return model;
+}
+
 }  // namespace
 
 ModelSection model_of_hf_folder(const std::filesystem::path& folder) {
@@ -95,11 +109,7 @@ ModelSection model_of_hf_folder(const std::filesystem::path& folder) {
   std::vector<std::string_view> known;
   for (const ModelFamily* family : model_families()) {
     if (family->hf == nullptr) continue;
-    if (family->hf->model_type == type) {
-      ModelSection model = family->hf->read(config);
-      model.name = family->names.front();
-      return model;
-    }
+    if (family->hf->model_type == type) return checked_shape(*family, config);
     known.push_back(family->hf->model_type);
   }
   throw Error(ErrorCode::kUnsupported, "{}: model_type is \"{:.100}\", and this build knows {}",
@@ -134,6 +144,19 @@ std::unique_ptr<TensorSource> open_initial_weights(const ModelSection& model) {
   auto weights = std::make_unique<HfSource>(place, hf_model_of(model), new_head);
   if (!model.has_adapters()) return weights;
   return std::make_unique<WithNewAdapters>(std::move(weights));
+}
+
+std::string describe_remedy(const ModelSection& model, const TensorMismatch& mismatch) {
+  if (is_adapter_name(mismatch.tensor())) {
+    return "give train.lora the rank and targets of the run that made these adapters, or take the merged "
+           "model of "
+           "`trireme export RUN --out FILE`, which gets new ones";
+  }
+  const std::string_view head = family_of(model).class_head;
+  if (head.empty() || !mismatch.tensor().starts_with(head)) return "";
+  if (counts_classes(model)) return "model.new_head = true draws the layer of classes anew";
+  return fmt::format("the head of model.task = \"{}\" is not drawn anew: take weights of that task",
+                     to_word(model.task));
 }
 
 }  // namespace trireme

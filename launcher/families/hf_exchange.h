@@ -22,4 +22,7 @@ HfModel hf_model_of(const ModelSection& model);
 /// a safetensors file. Throws Error(kInvalidInput).
 std::unique_ptr<TensorSource> open_initial_weights(const ModelSection& model);
 
+/// The keys that settle a difference between those weights and the model; empty: there are none.
+std::string describe_remedy(const ModelSection& model, const TensorMismatch& mismatch);
+
 }  // namespace trireme

@@ -33,14 +33,24 @@ VitConfig sized(const ModelSection& model) {
   return model.size.empty() ? VitConfig{.ffn = 0} : vit_config_for_size(model.size);
 }
 
+void check_patches(const char* section, std::int64_t image_size, std::int64_t patch) {
+  TRIREME_CHECK(
+      image_size >= patch,
+      "{0}.image_size = {1}: an image of {1} x {1} pixels is smaller than a patch of model.patch = {2}: "
+      "take larger images or smaller patches",
+      section, image_size, patch);
+  TRIREME_CHECK(
+      image_size % patch == 0,
+      "{}.image_size = {}: a side of so many pixels is no whole number of patches, model.patch = {}: {} or "
+      "{} is",
+      section, image_size, patch, image_size / patch * patch, (image_size / patch + 1) * patch);
+}
+
 void check(const ModelSection& model) {
   const VitConfig base = sized(model);
   check_image_shape(model, {.hidden = base.hidden, .heads = base.heads});
   const std::int64_t patch = model.patch > 0 ? model.patch : base.patch;
-  TRIREME_CHECK(
-      model.image_size == 0 || (model.image_size >= patch && model.image_size % patch == 0),
-      "model.image_size = {}: a side of so many pixels is no whole number of patches, model.patch = {}",
-      model.image_size, patch);
+  if (model.image_size > 0) check_patches("model", model.image_size, patch);
 }
 
 void fill_in(JobConfig& config) {
@@ -59,10 +69,7 @@ void fill_in(JobConfig& config) {
   fill(model.norm_epsilon, 1e-6);
   const bool from_data = model.image_size == 0 && config.data.image_size > 0;
   fill_in_image_size(config, base.image_size);
-  TRIREME_CHECK(
-      model.image_size >= model.patch && model.image_size % model.patch == 0,
-      "{}.image_size = {}: a side of so many pixels is no whole number of patches, model.patch = {}",
-      from_data ? "data" : "model", model.image_size, model.patch);
+  check_patches(from_data ? "data" : "model", model.image_size, model.patch);
 }
 
 VitConfig vit_config(const ModelSection& model) {

@@ -1,5 +1,7 @@
 #include "launcher/train/parameter_patterns.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <limits>
 
@@ -37,6 +39,10 @@ std::string nearest_parameter(const std::string& pattern, const std::vector<std:
 
 namespace {
 
+std::string listed_patterns(const std::vector<std::string>& patterns) {
+  return patterns.empty() ? "[]" : fmt::format("[\"{}\"]", fmt::join(patterns, "\", \""));
+}
+
 void check_pattern(const std::string& key, const std::string& pattern,
                    const std::vector<std::string>& names) {
   if (unmatched_pattern({&pattern, 1}, names).empty()) return;
@@ -65,7 +71,31 @@ void check_patterns(const JobConfig& config, const BlockList& blocks) {
   const bool trains =
       std::ranges::any_of(names, [&](const std::string& name) { return !is_frozen(rules, name); });
   TRIREME_CHECK(trains, "train.freeze = {} leaves none of the model's {} parameters to train",
-                fmt::format("[\"{}\"]", fmt::join(rules.frozen, "\", \"")), names.size());
+                listed_patterns(rules.frozen), names.size());
+}
+
+void check_same_training(const JobConfig& before, const JobConfig& now, const BlockList& blocks,
+                         const std::string& where) {
+  const auto lora = [](ModelSection model) {
+    if (!model.has_adapters()) return std::string("none");
+    std::ranges::sort(model.lora_targets);
+    return fmt::format("{{ rank = {}, alpha = {}, targets = {} }}", model.lora_rank, model.lora_alpha,
+                       listed_patterns(model.lora_targets));
+  };
+  TRIREME_CHECK(
+      lora(before.model) == lora(now.model),
+      "{} was made with train.lora = {}, and the job has {}: a run goes on with its own adapters. Set it "
+      "back, or begin anew with model.init_from",
+      where, lora(before.model), lora(now.model));
+  const ParameterRules old_rules = parameter_rules(before), rules = parameter_rules(now);
+  for (const std::string& name : parameter_names(blocks)) {
+    TRIREME_CHECK(
+        is_frozen(old_rules, name) == is_frozen(rules, name),
+        "{} was made with train.freeze = {}, and the job has {}, in which '{}' is {}: a run goes on with "
+        "the state of what it trains. Set it back, or begin anew with model.init_from",
+        where, listed_patterns(before.train.freeze), listed_patterns(now.train.freeze), name,
+        is_frozen(rules, name) ? "frozen" : "trained");
+  }
 }
 
 void check_matrices(const JobConfig& config, const BlockList& blocks) {

@@ -1,6 +1,9 @@
 // The keys that name parameters by patterns, and whether a model has any that are called so.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "launcher/config/config.h"
 #include "parallel/layout/parameter_rules.h"
 
@@ -15,6 +18,12 @@ std::string nearest_parameter(const std::string& pattern, const std::vector<std:
 /// Throws Error(kInvalidInput) for a pattern that matches no parameter, naming the key and the parameter
 /// whose name is nearest, and where train.freeze leaves nothing to train.
 void check_patterns(const JobConfig& config, const BlockList& blocks);
+
+/// Throws Error(kInvalidInput) where a job has other adapters, or trains other parameters, than the run that
+/// made the checkpoint `where`: what is trained has a state there, and nothing else has. `blocks` are the
+/// job's.
+void check_same_training(const JobConfig& before, const JobConfig& now, const BlockList& blocks,
+                         const std::string& where);
 
 /// Throws Error(kInvalidInput) where Muon has no matrix to update.
 void check_matrices(const JobConfig& config, const BlockList& blocks);

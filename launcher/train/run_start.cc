@@ -20,6 +20,7 @@
 #include "launcher/train/image_data.h"
 #include "launcher/train/memory_fit.h"
 #include "launcher/train/monitor_start.h"
+#include "launcher/train/parameter_patterns.h"
 #include "launcher/train/shared_output.h"
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/adapter.h"
@@ -99,7 +100,11 @@ void check_chunks(const TrainingRun& run) {
 void read_resumed(TrainingRun& run) {
   if (!run.resume_folder.empty())
     run.resumed = read_run_state(open_checkpoint(run.resume_folder, Verify::kSizes));
-  if (!run.resume_folder.empty()) check_chunks(run);
+  if (!run.resume_folder.empty()) {
+    check_chunks(run);
+    check_same_training(run.resumed.config, run.options.config, *run.options.blocks,
+                        run.resume_folder.string());
+  }
   check_classes(run.options.config, run.data,
                 {.where = run.resume_folder.string(), .names = run.resumed.class_names});
 }
@@ -154,6 +159,11 @@ void load_initial_model(TrainingRun& run) {
     try {
       weights = open_initial_weights(model);
       check_model(*run.engine, *weights);
+    } catch (const TensorMismatch& mismatch) {
+      const std::string remedy = describe_remedy(model, mismatch);
+      throw Error(mismatch.code(),
+                  fmt::format("model.init_from: {}{}{}", mismatch.what(), remedy.empty() ? "" : "; ", remedy),
+                  mismatch.where());
     } catch (const Error& error) {
       throw Error(error.code(), fmt::format("model.init_from: {}", error.what()), error.where());
     }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace trireme {
@@ -28,6 +29,8 @@ struct HfModel {
   std::string prefix;                    // that a file of the model without its head leaves out: "model."
   std::vector<HfTensor> tensors;         // all of the model's
   std::vector<std::string> passed_over;  // ends of names of tensors that may be there, and say nothing
+  // Parts of the files' names, and what the library's modules have in their place: PEFT goes by those.
+  std::vector<std::pair<std::string, std::string>> module_names = {};
 };
 
 inline constexpr const char* kHfConfigFile = "config.json";

@@ -77,16 +77,22 @@ bool HfSource::is_new(const std::string& name) const {
   return std::ranges::none_of(parts, [&](const HfPart& part) { return find(part) != nullptr; });
 }
 
-void HfSource::check_part(const HfPart& part) const {
+void HfSource::check_part(const HfTensor& tensor, const HfPart& part) const {
   const std::string name = name_in_file(part.name);
   const SafetensorsFolder::Found* found = find(part);
-  TRIREME_CHECK(found != nullptr, "{} has no tensor '{}': it was saved from another model", place(), name);
+  if (found == nullptr) {
+    throw TensorMismatch(
+        tensor.name, fmt::format("{} has no tensor '{}': it was saved from another model", place(), name));
+  }
   const SafetensorsTensor& stored = *found->tensor;
-  TRIREME_CHECK(
-      is_float_data(stored) && stored.shape == part.shape,
-      "{}: tensor '{}' is {} [{}], this model needs F32, F16 or BF16 [{}]: it was saved from another "
-      "model",
-      found->file.string(), name, stored.dtype, fmt::join(stored.shape, ", "), fmt::join(part.shape, ", "));
+  if (is_float_data(stored) && stored.shape == part.shape) return;
+  throw TensorMismatch(
+      tensor.name,
+      fmt::format(
+          "{}: tensor '{}' is {} [{}], this model needs F32, F16 or BF16 [{}]: it was saved from another "
+          "model",
+          found->file.string(), name, stored.dtype, fmt::join(stored.shape, ", "),
+          fmt::join(part.shape, ", ")));
 }
 
 void HfSource::check_nothing_else() const {
@@ -97,9 +103,12 @@ void HfSource::check_nothing_else() const {
   for (const auto& [name, found] : files_.tensors()) {
     const bool says_nothing = std::ranges::any_of(
         model_.passed_over, [&name = name](const std::string& end) { return name.ends_with(end); });
-    TRIREME_CHECK(known.contains(name) || says_nothing,
-                  "{} holds the tensor '{}', which this model does not have: it was saved from another model",
-                  found.file.string(), name);
+    if (known.contains(name) || says_nothing) continue;
+    throw TensorMismatch(
+        name,
+        fmt::format("{} holds the tensor '{}', which this model does not have: it was saved from another "
+                    "model",
+                    found.file.string(), name));
   }
 }
 
@@ -109,7 +118,7 @@ void HfSource::check(std::span<const SafetensorsEntry> wanted) const {
     TRIREME_CHECK(found != index_.end(), "Hugging Face's format has no place for the tensor '{}'",
                   entry.name);
     const HfTensor& tensor = model_.tensors[found->second];
-    for (const HfPart& part : tensor.parts) check_part(part);
+    for (const HfPart& part : tensor.parts) check_part(tensor, part);
     TRIREME_CHECK(stacked_shape(tensor) == entry.shape, "{} gives '{}' as [{}], this model needs [{}]",
                   place(), entry.name, fmt::join(stacked_shape(tensor), ", "), fmt::join(entry.shape, ", "));
   }

@@ -29,7 +29,7 @@ class HfSource final : public TensorSource {
   /// Null: it is not there.
   const SafetensorsFolder::Found* find(const HfPart& part) const;
   std::string name_in_file(const std::string& name) const;
-  void check_part(const HfPart& part) const;
+  void check_part(const HfTensor& tensor, const HfPart& part) const;
   void check_nothing_else() const;
 
   SafetensorsFolder files_;

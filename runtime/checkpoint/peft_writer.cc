@@ -28,16 +28,21 @@ struct Contents {
 };
 
 /// "transformer.h.0.attn.c_attn" of "transformer.h.0.attn.c_attn.weight".
-std::string module_of(const std::string& tensor) {
-  return tensor.substr(0, tensor.rfind('.'));
+std::string module_of(const HfModel& model, const std::string& tensor) {
+  std::string module = tensor.substr(0, tensor.rfind('.'));
+  for (const auto& [in_files, in_library] : model.module_names) {
+    const std::size_t at = module.find(in_files);
+    if (at != std::string::npos) module.replace(at, in_files.size(), in_library);
+  }
+  return module;
 }
 
-void add_adapter(Contents& contents, const SafetensorsReader& tensors, const HfTensor& weight,
-                 const SavedAdapter& adapter, const std::string& dtype) {
+void add_adapter(Contents& contents, const SafetensorsReader& tensors, const HfModel& model,
+                 const HfTensor& weight, const SavedAdapter& adapter, const std::string& dtype) {
   const SafetensorsTensor &a = tensors.tensor(adapter.a), &b = tensors.tensor(adapter.b);
   std::uint64_t row = 0;
   for (const HfPart& part : weight.parts) {
-    const std::string module = module_of(part.name);
+    const std::string module = module_of(model, part.name);
     const std::int64_t rows = part.shape.at(part.transposed ? 1 : 0);
     contents.pieces.push_back({{kPrefix + module + ".lora_A.weight", dtype, a.shape}, &a, 0});
     contents.pieces.push_back({{kPrefix + module + ".lora_B.weight", dtype, {rows, b.shape.at(1)}}, &b, row});
@@ -47,15 +52,16 @@ void add_adapter(Contents& contents, const SafetensorsReader& tensors, const HfT
   }
 }
 
-void add_whole(Contents& contents, const SafetensorsReader& tensors, const HfTensor& tensor,
-               const std::string& dtype) {
+void add_whole(Contents& contents, const SafetensorsReader& tensors, const HfModel& model,
+               const HfTensor& tensor, const std::string& dtype) {
   std::uint64_t row = 0;
   for (const HfPart& part : tensor.parts) {
     TRIREME_CHECK(!part.transposed, "tensor '{}' was trained beside adapters, and is transposed there",
                   part.name);
-    contents.pieces.push_back({{kPrefix + part.name, dtype, part.shape}, &tensors.tensor(tensor.name), row});
+    const std::string module = module_of(model, part.name);
+    const std::string name = kPrefix + module + part.name.substr(part.name.rfind('.'));
+    contents.pieces.push_back({{name, dtype, part.shape}, &tensors.tensor(tensor.name), row});
     row += static_cast<std::uint64_t>(part.shape.at(0));
-    const std::string module = module_of(part.name);
     if (std::ranges::find(contents.whole, module) == contents.whole.end()) contents.whole.push_back(module);
   }
 }
@@ -65,9 +71,9 @@ Contents contents_of(const SafetensorsReader& tensors, const PeftModel& model, c
   for (const HfTensor& tensor : model.hf.tensors) {
     const auto adapter = std::ranges::find(model.adapters.layers, tensor.name, &SavedAdapter::weight);
     if (adapter != model.adapters.layers.end()) {
-      add_adapter(contents, tensors, tensor, *adapter, dtype);
+      add_adapter(contents, tensors, model.hf, tensor, *adapter, dtype);
     } else if (std::ranges::find(model.trained_whole, tensor.name) != model.trained_whole.end()) {
-      add_whole(contents, tensors, tensor, dtype);
+      add_whole(contents, tensors, model.hf, tensor, dtype);
     }
   }
   return contents;

@@ -22,19 +22,25 @@ void SafetensorsSource::check(std::span<const SafetensorsEntry> wanted) const {
   std::set<std::string_view> names;
   for (const SafetensorsEntry& entry : wanted) {
     names.insert(entry.name);
-    TRIREME_CHECK(file_.has(entry.name),
-                  "{} has no tensor '{}': it was saved from another model or optimizer", path, entry.name);
+    if (!file_.has(entry.name)) {
+      throw TensorMismatch(
+          entry.name, fmt::format("{} has no tensor '{}': it was saved from another model or optimizer", path,
+                                  entry.name));
+    }
     const SafetensorsTensor& saved = file_.tensor(entry.name);
-    TRIREME_CHECK(saved.dtype == entry.dtype && saved.shape == entry.shape,
-                  "{}: tensor '{}' is {} [{}], this model needs {} [{}]: it was saved from another model",
-                  path, entry.name, saved.dtype, fmt::join(saved.shape, ", "), entry.dtype,
-                  fmt::join(entry.shape, ", "));
+    if (saved.dtype == entry.dtype && saved.shape == entry.shape) continue;
+    throw TensorMismatch(
+        entry.name,
+        fmt::format("{}: tensor '{}' is {} [{}], this model needs {} [{}]: it was saved from another model",
+                    path, entry.name, saved.dtype, fmt::join(saved.shape, ", "), entry.dtype,
+                    fmt::join(entry.shape, ", ")));
   }
   for (const SafetensorsTensor& saved : file_.tensors()) {
-    TRIREME_CHECK(names.contains(saved.name) || is_count(saved) || new_head_.has(saved.name),
-                  "{} holds the tensor '{}', which this model and optimizer do not have: it was saved from "
-                  "another model",
-                  path, saved.name);
+    if (names.contains(saved.name) || is_count(saved) || new_head_.has(saved.name)) continue;
+    throw TensorMismatch(saved.name,
+                         fmt::format("{} holds the tensor '{}', which this model and optimizer do "
+                                     "not have: it was saved from another model",
+                                     path, saved.name));
   }
 }
 

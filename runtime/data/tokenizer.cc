@@ -1,5 +1,8 @@
 #include "runtime/data/tokenizer.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -38,6 +41,11 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_model) {
   if (name_or_model == kByteTokenizer) return make_byte_tokenizer();
   std::error_code error;
   const std::filesystem::path path = name_or_model;
+  TRIREME_CHECK(
+      std::filesystem::exists(path, error),
+      "there is no tokenizer {}: give \"{}\", a folder or .json file of byte-level BPE, or a sentencepiece "
+      "model",
+      name_or_model, kByteTokenizer);
   const bool is_bpe = path.extension() == ".json" || std::filesystem::is_directory(path, error);
   return is_bpe ? load_bpe(path) : load_sentencepiece(path);
 }

@@ -99,7 +99,7 @@ def initial_weights(generator):
 
 
 def config_of(args):
-    return {**SHAPE, **OPTIMIZER, "bert": True, "llama": None, "optimizer": "adamw", "epsilon": 1e-8, "grad_clip": 1.0,
+    return {**SHAPE, **OPTIMIZER, "bert": True, "llama": None, "classes": 0, "optimizer": "adamw", "epsilon": 1e-8, "grad_clip": 1.0,
             "micro_batch": BATCH, "peak_lr": PEAK, "floor_lr": FLOOR, "warmup_steps": WARMUP, "total_steps": args.steps}
 
 

@@ -76,7 +76,8 @@ def theirs(name, model, args, compiled):
 
 
 def compare(name, args):
-    model, rounds = MODELS[name], []
+    model, rounds = {**MODELS[name]}, []
+    model["micro_batch"] = args.micro_batch or model["micro_batch"]
     kinds = ["pytorch"] + ["pytorch, compiled"] * args.compile
     for _ in range(args.rounds):
         with tempfile.TemporaryDirectory() as folder:
@@ -102,6 +103,7 @@ def main():
     parser.add_argument("--trireme", required=True)
     parser.add_argument("--python", default="python3", help="a Python with PyTorch")
     parser.add_argument("--model", action="append", choices=MODELS, help="default: all")
+    parser.add_argument("--micro-batch", type=int, help="samples a step; default: 8")
     for name, value in dict(rounds=3, threads=2, steps=3, warmup=1).items():
         parser.add_argument("--" + name, type=int, default=value)
     parser.add_argument("--compile", action="store_true")

@@ -87,8 +87,8 @@ def randomize(model):
 
 
 class Comparison:
-    def __init__(self, theirs, args, folder):
-        self.theirs, self.args, self.folder, self.report = theirs, args, folder, Report()
+    def __init__(self, theirs, args, folder, bound=LOGITS):
+        self.theirs, self.args, self.folder, self.bound, self.report = theirs, args, folder, bound, Report()
         self.inputs = None
 
     def draw_inputs(self, config):
@@ -107,7 +107,7 @@ class Comparison:
     def check(self, what, ours, theirs):
         self.report.require(ours.shape == theirs.shape, f"{what}: {ours.shape} {theirs.shape}")
         self.report.check(what, max(relative(ours, theirs), (ours - theirs).abs().max().item() / theirs.abs().max().item()),
-                          LOGITS)
+                          self.bound)
 
     def read(self, case, stem, model, config):
         for dtype, shards in FILES:

@@ -310,7 +310,9 @@ TEST_F(ImageCli, ANewHeadOnAPretrainedModel) {
     keys.insert(keys.end(), more);
     return keys;
   };
-  EXPECT_THAT(refusal(train("x", other_classes)), HasSubstr("tensor 'fc.weight'"));
+  EXPECT_THAT(refusal(train("x", other_classes)),
+              AllOf(HasSubstr("tensor 'fc.weight'"),
+                    HasSubstr("model.new_head = true draws the layer of classes anew")));
   const ProgramResult tuned = run(train("tuned", with({"model.new_head=true"})));
   EXPECT_EQ(tuned.exit_code, 0) << tuned.err;
   EXPECT_THAT(tuned.out,

@@ -57,6 +57,23 @@ const char* const kRest =
 constexpr int kRank = 3;
 constexpr double kAlpha = 5.0;
 
+/// What transformers' files call a layer of a ViT, and its modules: in PEFT's files.
+std::string module_of(std::string layer) {
+  const std::pair<const char*, const char*> kRenamed[] = {{"vit.encoder.layer", "vit.layers"},
+                                                          {"attention.attention.query", "attention.q_proj"},
+                                                          {"attention.attention.key", "attention.k_proj"},
+                                                          {"attention.attention.value", "attention.v_proj"},
+                                                          {"intermediate.dense", "mlp.fc1"},
+                                                          {"1.output.dense", "1.mlp.fc2"},
+                                                          {"0.output.dense", "0.mlp.fc2"}};
+  if (!layer.starts_with("vit.")) return layer;
+  for (const auto& [file, module] : kRenamed) {
+    const std::size_t at = layer.find(file);
+    if (at != std::string::npos) layer.replace(at, std::strlen(file), module);
+  }
+  return layer;
+}
+
 /// A tensor as fp32.
 struct Values {
   std::vector<std::int64_t> shape;
@@ -211,7 +228,7 @@ TEST_P(LoraCli, PeftsFolderIsTheMergedOne) {
   EXPECT_EQ(transposed, std::string(GetParam().name) == "Gpt");
   const std::vector<std::string> layers = config.at("target_modules");
   for (const auto& [name, values] : merged) {
-    const std::string layer = name.substr(0, name.rfind('.'));
+    const std::string layer = module_of(name.substr(0, name.rfind('.')));
     if (!name.ends_with(".weight") || std::ranges::find(layers, layer) == layers.end()) {
       EXPECT_EQ(values.data, base.at(name).data) << name;
       continue;
@@ -286,7 +303,36 @@ TEST_F(LoraRefusals, SayWhatToDo) {
   EXPECT_THAT(refusal(scaled), HasSubstr("was trained with train.lora.alpha = 16, and this job has 80"));
   on.insert(on.end(), {"--set", "train.lora.rank=5"});
   on[3] = "other";
-  EXPECT_THAT(refusal(on), HasSubstr("lora_A.weight' is F32 [8, 24], this model needs F32 [5, 24]"));
+  EXPECT_THAT(refusal(on), AllOf(HasSubstr("lora_A.weight' is F32 [8, 24], this model needs F32 [5, 24]"),
+                                 HasSubstr("give train.lora the rank and targets of the run that made")));
+  on.back() = "train.lora.targets=[\"mlp.up\"]";
+  EXPECT_THAT(refusal(on), HasSubstr("give train.lora the rank and targets of the run that made"));
+}
+
+TEST_F(LoraRefusals, ARunGoesOnWithWhatItTrains) {
+  testing::write_file(scratch_ / "base.toml", std::string("[model]\n") + kFamilies[0].model + kRest);
+  const auto train = [&](const std::string& out, const std::vector<std::string>& keys) {
+    std::vector<std::string> arguments{"train", "base.toml", "--out", out, "--set", "model.init_from=base"};
+    for (const std::string& key : keys) arguments.insert(arguments.end(), {"--set", key});
+    return arguments;
+  };
+  ASSERT_EQ(run({"train", "base.toml", "--out", "base"}).exit_code, 0);
+  const std::string lora = "train.lora.targets=[\"qkv\",\"mlp.up\"]", more = "train.steps=5";
+  ASSERT_EQ(run(train("lora", {lora})).exit_code, 0);
+  EXPECT_THAT(
+      refusal(train("lora", {more})),
+      HasSubstr(
+          "was made with train.lora = { rank = 8, alpha = 16, targets = [\"mlp.up\", \"qkv\"] }, and the "
+          "job has none"));
+  EXPECT_THAT(refusal(train("lora", {lora, more, "train.lora.alpha=80"})), HasSubstr("alpha = 80, "));
+  EXPECT_EQ(run(train("lora", {"train.lora.targets=[\"mlp.up\",\"qkv\"]", more})).exit_code, 0);
+
+  ASSERT_EQ(run(train("frozen", {"train.freeze=[\"embedding*\"]"})).exit_code, 0);
+  EXPECT_THAT(refusal(train("frozen", {more, "train.freeze=[\"embedding*\", \"head.norm.*\"]"})),
+              AllOf(HasSubstr("was made with train.freeze = [\"embedding*\"], and the job has"),
+                    HasSubstr("'head.norm.weight' is frozen")));
+  EXPECT_THAT(refusal(train("frozen", {more})), HasSubstr("'embedding.tokens' is trained"));
+  EXPECT_EQ(run(train("frozen", {more, "train.freeze=[\"embedding.*\"]"})).exit_code, 0);
 }
 
 }  // namespace

@@ -39,14 +39,14 @@ TEST(Config, DefaultsComeFromTheStructs) {
 
 TEST(Config, ReadsEveryType) {
   const JobConfig config = parse(
-      "[train]\nsteps = 12\n[optimizer]\nlr = 1\nbetas = [0.8, 0.99]\nnesterov = true\nname = \"sgd\"\n"
+      "[train]\nsteps = 12\n[optimizer]\nlr = 1\nbetas = [0.8, 0.99]\nnesterov = true\nname = \"muon\"\n"
       "[parallel]\nmemory_limit = \"1.5 GiB\"\n");
   EXPECT_EQ(config.train.steps, 12);
   EXPECT_EQ(config.optimizer.lr, 1.0);
   EXPECT_EQ(config.optimizer.betas[0], 0.8);
   EXPECT_EQ(config.optimizer.betas[1], 0.99);
   EXPECT_TRUE(config.optimizer.nesterov);
-  EXPECT_EQ(config.optimizer.name, OptimizerConfig::Kind::kSgd);
+  EXPECT_EQ(config.optimizer.name, OptimizerConfig::Kind::kMuon);
   EXPECT_EQ(config.parallel.memory_limit, 1610612736);
 }
 
@@ -109,6 +109,8 @@ TEST(Config, RangesAreChecked) {
               AllOf(HasSubstr("did you mean \"adamw\"?"),
                     HasSubstr("allowed: \"adamw\", \"sgd\", \"lion\", \"muon\"")));
   EXPECT_THAT(parse_error("[optimizer]\nname = \"loin\"\n"), HasSubstr("did you mean \"lion\"?"));
+  EXPECT_THAT(parse_error("", {"model.name=lama"}), HasSubstr("did you mean \"llama\"?"));
+  EXPECT_THAT(parse_error("", {"model.size=124"}), HasSubstr("did you mean \"124m\"?"));
   EXPECT_THAT(parse_error("[train]\nema = 1.0\n"), HasSubstr("allowed: at least 0 and below 1"));
   EXPECT_THAT(parse_error("[train]\nema = -0.5\n"), HasSubstr("train.ema = -0.5 is out of range"));
   EXPECT_THAT(parse_error("[train]\nema = 0.9999999999\n"), HasSubstr("in fp32, where it is 1"));
@@ -224,10 +226,10 @@ TEST(Config, SyntaxErrorsHaveAPlace) {
 
 TEST(Config, OverridesWin) {
   const JobConfig config = parse("[train]\nsteps = 12\n",
-                                 {"train.steps=7", "optimizer.name=sgd", "data.train=2024", "data.eval=a=b",
+                                 {"train.steps=7", "optimizer.name=lion", "data.train=2024", "data.eval=a=b",
                                   "optimizer.betas=[0.5,0.6]", "checkpoint.resume=\"never\""});
   EXPECT_EQ(config.train.steps, 7);
-  EXPECT_EQ(config.optimizer.name, OptimizerConfig::Kind::kSgd);
+  EXPECT_EQ(config.optimizer.name, OptimizerConfig::Kind::kLion);
   EXPECT_EQ(config.data.train, "2024");
   EXPECT_EQ(config.data.eval, "a=b");
   EXPECT_EQ(config.optimizer.betas[1], 0.6);

@@ -55,6 +55,41 @@ TEST(KeyScopes, AKeyWithoutEffectIsRefused) {
   EXPECT_THAT(image_error("crop = \"padded\"\ncrop_area = [0.5, 1.0]\n"), HasSubstr("data.crop_area is for"));
 }
 
+TEST(KeyScopes, OptimizersHaveTheirOwnKeys) {
+  EXPECT_THAT(
+      parse_error("", {"optimizer.name=lion", "optimizer.epsilon=1e-6"}),
+      StartsWith("--set optimizer.epsilon=1e-6: optimizer.epsilon is for optimizer.name = \"adamw\" or "
+                 "\"muon\" and has no effect with optimizer.name = \"lion\": take it out"));
+  struct Case {
+    const char* name;
+    std::vector<const char*> refused, taken;
+  };
+  const std::vector<Case> cases{
+      {"adamw",
+       {"momentum=0.5", "nesterov=true", "adjust_lr=match_rms_adamw"},
+       {"betas=[0.5,0.6]", "epsilon=1e-6"}},
+      {"sgd",
+       {"betas=[0.5,0.6]", "epsilon=1e-6", "adjust_lr=match_rms_adamw"},
+       {"momentum=0.5", "nesterov=true"}},
+      {"lion",
+       {"momentum=0.5", "nesterov=true", "epsilon=1e-6", "adjust_lr=match_rms_adamw"},
+       {"betas=[0.5,0.6]"}},
+      {"muon",
+       {},
+       {"betas=[0.5,0.6]", "epsilon=1e-6", "momentum=0.5", "nesterov=false", "adjust_lr=match_rms_adamw"}}};
+  for (const Case& c : cases) {
+    const std::string name = std::string("optimizer.name=") + c.name;
+    for (const char* key : c.refused) {
+      EXPECT_THAT(parse_error("", {name, std::string("optimizer.") + key}), HasSubstr("has no effect"))
+          << name << key;
+    }
+    for (const char* key : c.taken)
+      EXPECT_NO_THROW(parse("", {name, std::string("optimizer.") + key})) << name << key;
+  }
+  EXPECT_THAT(parse_error("", {"optimizer.decay_steps=5"}), HasSubstr("is for optimizer.schedule = \"wsd\""));
+  EXPECT_NO_THROW(parse("", {"optimizer.decay_steps=5", "optimizer.schedule=wsd"}));
+}
+
 // A default asks for nothing: it may stand in a file, as builds of before wrote it, and takes back what a
 // file says.
 TEST(KeyScopes, ADefaultIsNotRefused) {
@@ -77,7 +112,8 @@ TEST(KeyScopes, SyntheticPicturesLeaveTheKeysOfPicturesAlone) {
 
 TEST(KeyScopes, ResolvedTextHasOnlyKeysWithEffect) {
   const std::string text = to_toml(parse_config(kImageJob, "job.toml"));
-  EXPECT_THAT(text, AllOf(HasSubstr("classes = "), HasSubstr("crop_area = "), HasSubstr("momentum = ")));
+  EXPECT_THAT(text, AllOf(HasSubstr("classes = "), HasSubstr("crop_area = "), HasSubstr("betas = ")));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("momentum = ")));
   EXPECT_THAT(text, ::testing::Not(HasSubstr("layers = ")));
   EXPECT_THAT(text, ::testing::Not(HasSubstr("padding = ")));
   EXPECT_EQ(to_toml(parse_config(text, "config.toml")), text);

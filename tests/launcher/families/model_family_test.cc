@@ -47,6 +47,21 @@ TEST(ModelFamily, EveryModelIsBuiltFromItsNameAndSize) {
   }
 }
 
+TEST(ModelFamily, ImagesOfWholePatches) {
+  const auto refusal = [](std::int64_t image_size) {
+    JobConfig job;
+    job.data.kind = DataKind::kSynthetic;
+    job.model.name = "vit";
+    job.model.size = "ti";
+    job.model.image_size = image_size;
+    return error_message([&] { resolve(job); });
+  };
+  EXPECT_THAT(refusal(8),
+              ::testing::HasSubstr("model.image_size = 8: an image of 8 x 8 pixels is smaller than a patch "
+                                   "of model.patch = 16"));
+  EXPECT_THAT(refusal(40), ::testing::HasSubstr("no whole number of patches, model.patch = 16: 32 or 48 is"));
+}
+
 // A key that a family lists is in the table, for that family alone or for those that list it, too.
 TEST(ModelFamily, KeysHaveRows) {
   for (const ModelFamily* family : model_families()) {
