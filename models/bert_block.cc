@@ -78,15 +78,15 @@ Tensor BertBlock::add_and_norm(Context& ctx, const Tensor& x, const Linear& line
 
 Tensor BertBlock::attend(Context& ctx, const Tensor& x, const Tensor& bounds, const Chunk& chunk,
                          ops::LinearCut cut) const {
-  return ops::projected_attention(ctx, x,
-                                  [qkv = chunk.qkv, cut](Context& inner, const Tensor& input) {
-                                    return ops::linear(inner, input, qkv.weight,
-                                                       {.bias = qkv.bias, .cut = cut, .groups = cut_.groups});
-                                  },
-                                  {.num_heads = static_cast<int>(config_.heads) / cut_.chunks,
-                                   .causal = false,
-                                   .dropout_p = config_.dropout,
-                                   .key_bounds = bounds});
+  return ops::projected_attention(
+      ctx, x,
+      [qkv = chunk.qkv, cut, groups = cut_.groups](Context& inner, const Tensor& input) {
+        return ops::linear(inner, input, qkv.weight, {.bias = qkv.bias, .cut = cut, .groups = groups});
+      },
+      {.num_heads = static_cast<int>(config_.heads) / cut_.chunks,
+       .causal = false,
+       .dropout_p = config_.dropout,
+       .key_bounds = bounds});
 }
 
 Activations BertBlock::forward(Context& ctx, const Activations& input, const Batch&) const {

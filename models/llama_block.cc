@@ -57,8 +57,8 @@ Tensor LlamaBlock::attend(Context& ctx, const Tensor& h, const Chunk& chunk, ops
   const ops::RopeOptions rope{.num_heads = heads, .num_kv_heads = kv_heads, .rope = config_.rope};
   return ops::projected_attention(
       ctx, h,
-      [weight = chunk.qkv_weight, cut, rope](Context& inner, const Tensor& x) {
-        return ops::rope(inner, ops::linear(inner, x, weight, {.cut = cut, .groups = cut_.groups}), rope);
+      [weight = chunk.qkv_weight, cut, groups = cut_.groups, rope](Context& inner, const Tensor& x) {
+        return ops::rope(inner, ops::linear(inner, x, weight, {.cut = cut, .groups = groups}), rope);
       },
       {.num_heads = heads, .num_kv_heads = kv_heads});
 }

@@ -73,14 +73,15 @@ TransformerBlock::TransformerBlock(std::string name, const TransformerBlockConfi
 }
 
 Tensor TransformerBlock::attend(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const {
-  return ops::projected_attention(
-      ctx, h,
-      [weight = chunk.qkv_weight, bias = chunk.qkv_bias, cut](Context& inner, const Tensor& x) {
-        return ops::linear(inner, x, weight, {.bias = bias, .cut = cut, .groups = cut_.groups});
-      },
-      {.num_heads = static_cast<int>(config_.heads) / cut_.chunks,
-       .causal = config_.causal,
-       .dropout_p = config_.dropout});
+  return ops::projected_attention(ctx, h,
+                                  [weight = chunk.qkv_weight, bias = chunk.qkv_bias, cut,
+                                   groups = cut_.groups](Context& inner, const Tensor& x) {
+                                    return ops::linear(inner, x, weight,
+                                                       {.bias = bias, .cut = cut, .groups = groups});
+                                  },
+                                  {.num_heads = static_cast<int>(config_.heads) / cut_.chunks,
+                                   .causal = config_.causal,
+                                   .dropout_p = config_.dropout});
 }
 
 Tensor TransformerBlock::widen(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const {

@@ -81,7 +81,8 @@ def measure(options, count, problems):
             if not options.check and gain < LEAST_GAIN:
                 problems.append(f"{name}: {gain:.2f} times as fast as flat, not {LEAST_GAIN}")
     for tied in (False, True):
-        canonical = {value for (layout, _), value in hashes.items() if "fast" not in layout and (layout == TIED) == tied}
+        canonical = {value for (layout, _), value in hashes.items()
+                     if "fast" not in layout and (layout == TIED) == tied}
         if len(canonical) != 1:
             problems.append(f"{count} hosts: the state differs: {hashes}")
 
