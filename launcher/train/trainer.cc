@@ -293,6 +293,7 @@ void Trainer::save(Evaluation evaluation) {
                  .loss_scale = run_.engine->loss_scale_state(),
                  .config = run_.options.config,
                  .arithmetic = run_.options.arithmetic,
+                 .products = run_.products,
                  .class_names = run_.resumed.class_names};
   if (!run_.data.train_classes.empty()) state.class_names = run_.data.train_classes;
   if (run_.data.train_images && !run_.data.train_images->class_names().empty()) {

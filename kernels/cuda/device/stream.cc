@@ -37,7 +37,7 @@ Stream::~Stream() {
 }
 
 MatmulLibrary& Stream::matmul_library() {
-  if (!matmul_) matmul_ = std::make_unique<MatmulLibrary>(allocator_);
+  if (!matmul_) matmul_ = std::make_unique<MatmulLibrary>(allocator_, product_choices_);
   return *matmul_;
 }
 
@@ -91,6 +91,10 @@ void synchronize(const KernelContext& exec) {
 
 void bind_thread(const KernelContext& exec) {
   check(cudaSetDevice(exec.device.index), "cudaSetDevice");
+}
+
+ProductChoices& product_choices(const KernelContext& exec) {
+  return stream_of(exec).product_choices();
 }
 
 }  // namespace trireme::cuda
