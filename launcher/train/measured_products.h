@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "kernels/product_choices.h"
+#include "kernels/backend_products.h"
 
 namespace trireme {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/product_choices.h"
+#include "kernels/backend_products.h"
 #include "parallel/foresee/op_calls.h"
 
 namespace trireme {

@@ -1,8 +1,8 @@
 // Measures the algorithms of the products that a job's step is made of: see [Note: measured products] in
-// kernels/product_choices.h.
+// kernels/backend_products.h.
 #pragma once
 
-#include "kernels/product_choices.h"
+#include "kernels/backend_products.h"
 #include "parallel/foresee/predict.h"
 
 namespace trireme {

@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "kernels/product_choices.h"
+#include "kernels/backend_products.h"
 #include "parallel/layout/parameter_rules.h"
 #include "parallel/layout/sample_spec.h"
 #include "parallel/mesh/mesh_groups.h"

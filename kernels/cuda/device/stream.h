@@ -8,7 +8,6 @@
 
 #include "kernels/backend.h"
 #include "kernels/cuda/device/handle.h"
-#include "kernels/product_choices.h"
 
 namespace trireme::cuda {
 
@@ -40,7 +39,7 @@ class Stream {
   UploadStream& upload_stream();
   SlowPaths& slow_paths();
 
-  ProductChoices& product_choices() { return product_choices_; }
+  ProductChoices& product_choices() { return *product_choices_; }
 
  private:
   const std::shared_ptr<CudnnHandle>& cudnn();
@@ -48,7 +47,7 @@ class Stream {
   const Device device_;
   const std::shared_ptr<Allocator> allocator_;
   StreamHandle stream_;
-  ProductChoices product_choices_;  // of the library below
+  const std::unique_ptr<ProductChoices> product_choices_;  // of the library below
   std::unique_ptr<MatmulLibrary> matmul_;
   std::shared_ptr<CudnnHandle> cudnn_;  // of the two below
   std::unique_ptr<AttentionLibrary> attention_;

@@ -14,9 +14,9 @@
 // one the native kernel. The question to the heuristics has the layout of what is added; there is no field
 // for its factor, so a product with an addend is a problem of its own here.
 //
-// [Note: measured algorithms] A measurement ([Note: measured products] in kernels/product_choices.h) asks for
-// more proposals than a run does, in the same workspace. Of fp32 results it takes two more schemes of split
-// K: parts that are stored as the result is, and parts that are added in the result, where counters
+// [Note: measured algorithms] A measurement ([Note: measured products] in kernels/backend_products.h) asks
+// for more proposals than a run does, in the same workspace. Of fp32 results it takes two more schemes of
+// split K: parts that are stored as the result is, and parts that are added in the result, where counters
 // "guarantee the sequentiality" (cublasLt.h). The header does not say which part comes first, so these must
 // repeat their bits in five calls as well. Of 16-bit results both would round more than once. An algorithm
 // out of a table is checked by the library (cublasLtMatmulAlgoCheck) and by the rules above before it runs.

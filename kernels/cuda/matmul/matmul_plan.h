@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/product_choices.h"
+#include "kernels/backend_products.h"
 
 namespace trireme::cuda {
 

@@ -1,5 +1,5 @@
 // Measured choices among cuBLASLt's algorithms, by the emulation's clock: see [Note: measured products].
-#include "kernels/product_choices.h"
+#include "kernels/backend_products.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

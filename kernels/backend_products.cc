@@ -1,4 +1,4 @@
-#include "kernels/product_choices.h"
+#include "kernels/backend_products.h"
 
 #include <fmt/format.h>
 
