@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <set>
 
 #include "launcher/host/arithmetic.h"
+#include "launcher/train/product_measurement.h"
 #include "launcher/train/trainer.h"
 #include "parallel/comm/local.h"
 #include "parallel/foresee/product_measure.h"
@@ -158,6 +160,35 @@ TEST_F(TunedRun, ADamagedTableIsAnError) {
   EXPECT_THAT(error_message([&] { train(); }),
               AllOf(HasSubstr("products.json is damaged, or no table of measured products"),
                     HasSubstr("Remove it, and they are measured again")));
+}
+
+// The others ask their library nothing, and get the same.
+TEST_F(TunedRun, OneRankMeasuresForAll) {
+  std::filesystem::create_directories(out_);
+  std::array<MeasuredProducts, 2> products;
+  std::array<long, 2> asked{};
+  config_.train.global_batch = 4;
+  run_local_ranks(2, [&](const std::shared_ptr<Communicator>& comm) {
+    RunOptions options;
+    options.config = config_;
+    options.blocks = build_blocks(config_.model);
+    options.out = out_;
+    options.comm = comm;
+    options.device = kCard;
+    options.arithmetic = arithmetic_of(kCard);
+    const OutputFolder out{out_};
+    TrainingRun run{.options = std::move(options), .out = out, .store = CheckpointStore(out.checkpoints())};
+    const long before = emulation::counts().choices;
+    choose_products(run);
+    const auto rank = static_cast<std::size_t>(comm->rank());
+    asked.at(rank) = emulation::counts().choices - before;
+    products.at(rank) = run.products;
+    EXPECT_EQ(*run.engine_options.products, run.products.choices);
+  });
+  EXPECT_GT(asked[0], 0);
+  EXPECT_EQ(asked[1], 0);
+  EXPECT_FALSE(products[0].choices.empty());
+  EXPECT_EQ(products[0], products[1]);
 }
 
 // The products of all stages together are those of the whole model.
