@@ -12,7 +12,6 @@
 namespace trireme {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // `trireme doctor --engines` with the key.
@@ -28,8 +27,12 @@ TEST(EnginesReport, ShowsTheChoicesOfProducts) {
   std::vector<CallTime> times;
   measure_call_times(record_step(job), {.device = kCard, .ms_a_call = 0.01, .measure_products = true},
                      [&](const CallTime& time) { times.push_back(time); });
-  EXPECT_THAT(to_text(times), AllOf(HasSubstr("matmul"), HasSubstr("200.0 us by proposal 3 of 4 (id 2"),
-                                    HasSubstr("300.0 us by the first: 33.3 % less")));
+  std::string text = to_text(times);
+  for (std::size_t at = 0; (at = text.find("\n  ", at)) != std::string::npos;)
+    text.replace(at, 3, " ");  // unwrapped
+  EXPECT_THAT(text,
+              HasSubstr("200.0 us by proposal 3 of 4 (id 2, tile 0, stages 0, splits 1), 300.0 us by the "
+                        "first: 33.3 % less"));
   std::size_t num_products = 0;
   for (const CallTime& time : times) {
     const auto json = nlohmann::json::parse(to_json(time));
