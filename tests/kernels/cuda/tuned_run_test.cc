@@ -194,13 +194,19 @@ TEST_F(TunedRun, OneRankMeasuresForAll) {
 // The products of all stages together are those of the whole model.
 TEST_F(TunedRun, StagesHaveTheProductsOfTheModel) {
   config_.model.layers = 2;
-  const ProductTable whole = measure_products(job(), {.device = kCard, .threads = 1, .known = {}});
+  const auto products_of_ranks = [this](int num_ranks) {
+    std::set<Product> all;
+    for (const auto& [measured, choice] :
+         measure_products(job(num_ranks), {.device = kCard, .threads = 1, .known = {}})) {
+      Product product = measured;
+      product.alignment = 64;  // a tied parameter lies elsewhere on another stage
+      all.insert(product);
+    }
+    return all;
+  };
+  const std::set<Product> whole = products_of_ranks(1);
   config_.parallel.pipeline = 2;
-  const ProductTable stages = measure_products(job(2), {.device = kCard, .threads = 1, .known = {}});
-  std::vector<Product> in_one, in_two;
-  for (const auto& [product, choice] : whole) in_one.push_back(product);
-  for (const auto& [product, choice] : stages) in_two.push_back(product);
-  EXPECT_EQ(in_one, in_two);
+  EXPECT_EQ(products_of_ranks(2), whole);
 }
 
 }  // namespace
