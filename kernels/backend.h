@@ -36,6 +36,8 @@
 
 namespace trireme {
 
+class ProductChoices;
+
 /// The devices of a backend on this machine, for people and for choosing one.
 struct DeviceReport {
   struct Card {
@@ -95,6 +97,10 @@ struct Backend {
   void (*copy)(const KernelContext& exec, TensorView dst, ConstTensorView src) = nullptr;  // same dtype
   void (*fill_zero)(const KernelContext& exec, TensorView dst) = nullptr;
   void (*synchronize)(const KernelContext& exec) = nullptr;
+
+  /// Measured choices among the algorithms of products, for what has not run on the stream yet: see
+  /// [Note: measured products]. As long-lived as the stream. Null on backends whose libraries offer none.
+  ProductChoices& (*product_choices)(const KernelContext& exec) = nullptr;
 
   // Recorded work, replayed: see parallel/run/step_graph.h. Null on backends without it. Between
   // begin_capture and end_capture what is enqueued on exec.stream is recorded and not run; waiting for the

@@ -23,6 +23,7 @@ const Backend& cuda_backend() {
       .copy = cuda::copy,
       .fill_zero = cuda::fill_zero,
       .synchronize = cuda::synchronize,
+      .product_choices = cuda::product_choices,
       .begin_capture = cuda::begin_capture,
       .end_capture = cuda::end_capture,
       .launch_graph = cuda::launch_graph,

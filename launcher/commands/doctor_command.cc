@@ -106,15 +106,17 @@ ExitCode show_engines(const DoctorArguments& arguments, const LaunchEnvironment&
                                                   : threads_per_rank(count_cores(), 1);
   LogNotes notes;
   std::vector<CallTime> times;
-  measure_call_times(
-      record_step(planned_job(config, build_blocks(config.model), 1)),
-      {.device = chosen.device, .threads = threads, .take_notes = [&] { return notes.take(); }},
-      [&](const CallTime& time) {
-        times.push_back(time);
-        if (!arguments.json) return;
-        fmt::print("{}", to_json(time));
-        (void)std::fflush(stdout);
-      });
+  measure_call_times(record_step(planned_job(config, build_blocks(config.model), 1)),
+                     {.device = chosen.device,
+                      .threads = threads,
+                      .take_notes = [&] { return notes.take(); },
+                      .measure_products = config.parallel.tune_products},
+                     [&](const CallTime& time) {
+                       times.push_back(time);
+                       if (!arguments.json) return;
+                       fmt::print("{}", to_json(time));
+                       (void)std::fflush(stdout);
+                     });
   if (!arguments.json) fmt::print("{}", to_text(times));
   const bool failed = std::ranges::any_of(times, [](const CallTime& time) { return time.us == 0; });
   return failed ? ExitCode::kFailed : ExitCode::kDone;

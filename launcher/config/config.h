@@ -152,6 +152,7 @@ struct ParallelSection {
   bool oversubscribe = false;
   std::int64_t memory_limit = 0;
   bool cuda_graph = false;
+  bool tune_products = false;
 };
 
 struct CheckpointSection {

@@ -294,7 +294,14 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
                  "part of the machine.")
       .add("cuda_graph", &L::cuda_graph, any(),
            "Record a training step on the GPU, its exchanges between ranks included, and replay it from then "
-           "on: one launch a step. No effect on CPUs. The results do not change.");
+           "on: one launch a step. No effect on CPUs. The results do not change.")
+      .add("tune_products", &L::tune_products, any(),
+           "Before the first step, rank 0 measures cuBLASLt's algorithms for each product of matrices of a "
+           "step. One that takes 3 % less time than the heuristics' first takes its place, on all ranks. The "
+           "choices are in products.json of the output folder and in checkpoints, and are read there; what "
+           "was measured with another card or version of the library is measured again, with a warning. The "
+           "results differ in last bits from those of other choices. No effect on CPUs; not yet run on a "
+           "GPU.");
 }
 
 std::vector<ConfigKey> make_keys() {

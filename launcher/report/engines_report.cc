@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/report/text_table.h"
+#include "launcher/train/measured_products.h"
 
 namespace trireme {
 
@@ -22,6 +23,8 @@ std::string to_json(const CallTime& time) {
     json["roofline_us"][std::string(card.name)] = 1e6 * roofline_seconds(time.cost, card);
   }
   json["notes"] = time.notes;
+  if (!time.products.empty())
+    json["products"] = to_json(MeasuredProducts{.facts = {}, .choices = time.products})["products"];
   return json.dump() + "\n";
 }
 
@@ -41,6 +44,7 @@ std::string to_text(std::vector<CallTime> times) {
                     fmt::format("{:.2f}", time.first_ms), fmt::format("{:.1f}", time.us),
                     rate(time.cost.bytes, 1e9), rate(time.cost.operations, 1e12),
                     short_bytes(time.workspace_bytes)});
+    for (const auto& [product, choice] : time.products) notes += wrapped(describe(product, choice));
     for (const std::string& note : time.notes) {
       notes += wrapped(fmt::format("{} {}: {}", time.op, time.operands, note));
     }

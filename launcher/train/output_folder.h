@@ -21,6 +21,7 @@ struct OutputFolder {
   std::filesystem::path trace_json(std::optional<std::int64_t> step) const;
   std::filesystem::path trace_svg(std::optional<std::int64_t> step) const;
   std::filesystem::path tensorboard() const { return root / "tensorboard"; }
+  std::filesystem::path products() const { return root / "products.json"; }
   std::filesystem::path checkpoints() const { return root / "checkpoints"; }
 };
 

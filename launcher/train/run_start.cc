@@ -21,6 +21,7 @@
 #include "launcher/train/memory_fit.h"
 #include "launcher/train/monitor_start.h"
 #include "launcher/train/parameter_patterns.h"
+#include "launcher/train/product_measurement.h"
 #include "launcher/train/shared_output.h"
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/adapter.h"
@@ -282,6 +283,8 @@ void open_log(TrainingRun& run) {
   run.watch = std::make_unique<OutputWatch>(run.out);
   run.log->line(describe_start(run));
   if (!url.empty()) run.log->line("metrics at " + url);
+  if (run.engine_options.products)
+    run.log->line(fmt::format("{}: {}", run.out.products().string(), describe(run.products.choices)));
   const std::string accumulation = describe_accumulation(run.engine_options, run.comm().size());
   if (!accumulation.empty()) run.log->line(accumulation);
   const Placement placement{run.engine->groups().mesh, run.engine->hosts()};
@@ -371,6 +374,10 @@ TrainingRun start_run(RunOptions options) {
     });
     run_stage(comm, [&] { claim_output(run); });
     if (run.options.config.checkpoint.background) check_shared_output(comm, run.out.root);
+  }
+  {
+    const Watchdog::Scope watch = run.watched("the measurement of products");
+    choose_products(run);
   }
   {
     const Watchdog::Scope watch = run.watched("the measurement of the device's peak");

@@ -43,6 +43,7 @@ struct TrainingRun {
   StepPrediction prediction;
   std::filesystem::path resume_folder;  // empty: a fresh start
   RunState resumed;
+  MeasuredProducts products;             // see choose_products
   std::vector<std::string> new_tensors;  // that model.init_from has not
   double step_flops = 0;                 // floating-point operations of a step, over all ranks
   double peak_flops = 0;                 // FLOP/s of all ranks at their best; 0: not measured. [Note: MFU]

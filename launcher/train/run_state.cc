@@ -25,6 +25,12 @@ std::optional<LossScaleState> loss_scale_of(const Json& content) {
                         .updates = read_integer<std::int32_t>(*found, "updates")};
 }
 
+MeasuredProducts measured_of(const Json& content) {
+  const auto found = content.find("products");
+  if (found == content.end() || found->is_null()) return {};
+  return products_of(*found);
+}
+
 double number_or(const Json& value, double otherwise) {
   return value.is_number() ? value.get<double>() : otherwise;
 }
@@ -39,6 +45,7 @@ Json to_content(const RunState& state) {
           {"loss_scale", to_json(state.loss_scale)},
           {"config", to_toml(state.config)},
           {"arithmetic", state.arithmetic},
+          {"products", state.products.choices.empty() ? Json(nullptr) : to_json(state.products)},
           {"class_names", state.class_names},
           {"tokenizer", state.tokenizer}};
 }
@@ -55,6 +62,7 @@ RunState read_run_state(const Checkpoint& checkpoint) {
         .config = parse_written_config(content.at("config").get<std::string>(),
                                        (checkpoint.folder / Manifest::kFileName).string() + " (config)"),
         .arithmetic = content.value("arithmetic", Arithmetic()),
+        .products = measured_of(content),
         .class_names = content.value("class_names", std::vector<std::string>()),
         .tokenizer = content.at("tokenizer").get<std::string>()};
     if (content.at("eval_loss").is_number()) state.eval_loss = content["eval_loss"].get<double>();

@@ -9,6 +9,7 @@
 
 #include "launcher/config/config.h"
 #include "launcher/host/arithmetic.h"
+#include "launcher/train/measured_products.h"
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/loss_scaler.h"
 
@@ -24,6 +25,7 @@ struct RunState {
   std::optional<LossScaleState> loss_scale;  // empty: of a build that did not save it
   JobConfig config;                          // resolved
   Arithmetic arithmetic;                     // of the ranks; empty: of a build that did not save it
+  MeasuredProducts products;                 // that it goes by; empty: heuristics choose
   std::vector<std::string> class_names;      // by label; empty: no classes, without names, or not saved
   std::string tokenizer;                     // Tokenizer::kind(), its file is beside; or empty: not known
 };

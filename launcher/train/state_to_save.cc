@@ -11,6 +11,7 @@ RunState state_to_save(const TrainingRun& run, bool evaluation_due) {
                  .loss_scale = run.engine->loss_scale_state(),
                  .config = run.options.config,
                  .arithmetic = run.options.arithmetic,
+                 .products = run.products,
                  .class_names = run.resumed.class_names};
   if (!run.data.train_classes.empty()) state.class_names = run.data.train_classes;
   if (run.data.train_images && !run.data.train_images->class_names().empty()) {

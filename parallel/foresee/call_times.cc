@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include "parallel/foresee/random_operands.h"
 #include "runtime/base/error.h"
@@ -64,13 +65,23 @@ void measure_call_times(const StepCalls& step, const CallTimesOptions& options,
   const RandomOperands operands(ctx);
   std::vector<const OpCall*> examples;
   std::vector<CallTime> times = distinct_calls(step, examples);
+  ProductChoices* const choices = options.measure_products && ctx.backend->product_choices
+                                      ? &ctx.backend->product_choices(ctx.exec)
+                                      : nullptr;
+  if (choices != nullptr) choices->measure();
   for (std::size_t i = 0; i < times.size(); ++i) {
     CallTime& time = times[i];
+    const ProductTable known = choices != nullptr ? choices->table() : ProductTable();
     std::string failure;
     try {
       measure(*examples[i], ctx, operands, options, time);
     } catch (const Error& error) {
       failure = error.what();
+    }
+    if (choices != nullptr) {
+      std::ranges::set_difference(
+          choices->table(), known, std::inserter(time.products, time.products.end()), {},
+          [](const auto& entry) { return entry.first; }, [](const auto& entry) { return entry.first; });
     }
     if (options.take_notes) time.notes = options.take_notes();
     if (!failure.empty()) time.notes.push_back("failed: " + failure);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/backend_products.h"
 #include "parallel/foresee/op_calls.h"
 
 namespace trireme {
@@ -18,6 +19,7 @@ struct CallTime {
   double us = 0.0;             // of a later call, on average over many in a row; operands may stay in a cache
   std::int64_t workspace_bytes = 0;
   std::vector<std::string> notes;  // see CallTimesOptions
+  ProductTable products;           // what was measured of them: see CallTimesOptions
 };
 
 struct CallTimesOptions {
@@ -27,6 +29,9 @@ struct CallTimesOptions {
   int batches = 1;          // of as many repetitions: the fastest counts
   /// What was logged since it was last asked for: the notes of a call that has run. Empty: nobody asks.
   std::function<std::vector<std::string>()> take_notes;
+  /// Measure the algorithms of products, and take the fastest: see [Note: measured products]. The first call
+  /// takes longer then. No effect on devices whose libraries offer none.
+  bool measure_products = false;
 };
 
 /// Each distinct call once, in the order of the step; `observe` sees each when it is done. Operands are

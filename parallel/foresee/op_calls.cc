@@ -1,5 +1,7 @@
 #include "parallel/foresee/op_calls.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <utility>
 
@@ -66,6 +68,30 @@ std::string describe_operands(auto args) {
   return text;
 }
 
+std::size_t misalignment(const void* data) {
+  return reinterpret_cast<std::uintptr_t>(data) % Allocator::kAlignment;
+}
+
+template <class Args>
+std::string describe_problem(Args args) {
+  std::string text = fmt::format("{} {}", Args::kName, describe_operands(args));
+  visit_views(args, [&text](const auto& view, ViewUse) {
+    text += view.defined()
+                ? fmt::format(" {} {} + {}", name(view.dtype), describe(view.shape), misalignment(view.data))
+                : " -";
+  });
+  if constexpr (requires { args.math; }) text += fmt::format(" math {}", static_cast<int>(args.math));
+  if constexpr (requires { args.mode; }) text += fmt::format(" mode {}", static_cast<int>(args.mode));
+  if constexpr (requires { args.activation; }) {
+    text += fmt::format(" activation {}", static_cast<int>(args.activation));
+  }
+  if constexpr (requires { args.geometry; }) {
+    const ConvGeometry& geometry = args.geometry;
+    text += fmt::format(" {} {} {}", geometry.stride, geometry.padding, geometry.groups);
+  }
+  return text;
+}
+
 BoundCall bind(const Context& ctx, auto args, const std::function<void(TensorView)>& fill) {
   std::map<const void*, std::int64_t> bytes;  // of what was recorded, by where it lies
   visit_views(args, [&](const auto& view, ViewUse) {
@@ -73,13 +99,15 @@ BoundCall bind(const Context& ctx, auto args, const std::function<void(TensorVie
   });
   auto memory = std::make_shared<std::map<const void*, Tensor>>();
   for (const auto& [where, size] : bytes) {
-    memory->emplace(where, ctx.empty({std::max<std::int64_t>(size, 1)}, DType::kUInt8));
+    const auto extra = static_cast<std::int64_t>(misalignment(where));
+    memory->emplace(where, ctx.empty({std::max<std::int64_t>(size, 1) + extra}, DType::kUInt8));
   }
   visit_views(args, [&](auto& view, ViewUse) {
     if (!view.defined()) return;
     const TensorView whole = memory->at(view.data);
-    view.data = whole.data;
-    fill({whole.data, view.dtype, view.shape});
+    void* const data = static_cast<std::byte*>(whole.data) + misalignment(view.data);
+    view.data = data;
+    fill({data, view.dtype, view.shape});
   });
   return [&ctx, args, memory] { run(ctx, args); };
 }
@@ -94,6 +122,7 @@ void record(const KernelContext& exec, const Args& args) {
                    .operands = describe_operands(args),
                    .cost = cost_of(args),
                    .shape = shape_of(args),
+                   .problem = describe_problem(args),
                    .bind = [args](const Context& ctx, const auto& fill) { return bind(ctx, args, fill); }});
 }
 
@@ -112,11 +141,11 @@ Backend recording_backend() {
 
 }  // namespace
 
-StepCalls record_step(const PlannedJob& job) {
+StepCalls record_step(const PlannedJob& job, int rank) {
   const Backend backend = recording_backend();
   PlannedJob recorded = job;
   recorded.options.backend = &backend;
-  const std::unique_ptr<Engine> engine = engine_on_meta(recorded);
+  const std::unique_ptr<Engine> engine = engine_on_meta(recorded, rank);
   auto& calls = *static_cast<Recorder*>(engine->context().exec.stream);
   calls.clear();  // of the engine's making
   std::size_t num_known = 0;

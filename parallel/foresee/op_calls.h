@@ -20,10 +20,11 @@ struct OpCall {
   std::string operands;  // dtype and shape of the first; shapes of the others but results and vectors
   OpCost cost;
   OpShape shape;
-  int unit = -1;                          // -1: the whole model
+  std::string problem;  // equal for calls that ask a library the same: all operands, their alignment, options
+  int unit = -1;        // -1: the whole model
   TimeSpent spent = TimeSpent::kForward;  // kExchange: the sums of gradients and the end of the step
   /// The same call on `ctx`, which outlives it, on memory that is allocated there and holds no values yet.
-  /// Tensors that shared memory share it.
+  /// Tensors that shared memory share it; they are aligned as they were, up to Allocator::kAlignment.
   std::function<BoundCall(const Context& ctx, const std::function<void(TensorView)>& fill)> bind;
 };
 
@@ -32,7 +33,7 @@ struct StepCalls {
   std::vector<std::string> unit_names;  // the blocks
 };
 
-/// A step of the job's rank 0. Copies between host and device are not among the calls: they overlap.
-StepCalls record_step(const PlannedJob& job);
+/// A step of one of the job's ranks. Copies between host and device are not among the calls: they overlap.
+StepCalls record_step(const PlannedJob& job, int rank = 0);
 
 }  // namespace trireme

@@ -34,6 +34,8 @@ GradReductionOptions reduction_options(const EngineOptions& options, const Commu
 Context context_of(const EngineOptions& options) {
   Context ctx = Context::create(options.device, options.threads, options.memory_limit, options.backend);
   ctx.precision = options.precision;
+  if (options.products && ctx.backend->product_choices != nullptr)
+    ctx.backend->product_choices(ctx.exec).use(*options.products);
   return ctx;
 }
 

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/backend_products.h"
 #include "parallel/layout/parameter_rules.h"
 #include "parallel/layout/sample_spec.h"
 #include "parallel/mesh/mesh_groups.h"
@@ -70,11 +71,12 @@ struct EngineOptions {
   bool accumulate_unsharded = false;  // ZeRO-2 and 3: reduce gradients once a step, from whole buffers
   bool keep_gathered = false;  // ZeRO-3: gather parameters once a step (FSDP: reshard_after_forward = false)
   int recompute_every = 0;     // keep only the input of every segment of so many blocks; 0: keep everything
-  Recompute recompute = Recompute::kNone;  // of every block, beside recompute_every
-  bool cuda_graph = false;                 // record a step and play it (step_graph.h)
-  int prefetch_depth = 1;                  // ZeRO-3: gather this many runs of blocks ahead
-  std::int64_t data_cache_bytes = 0;       // on the CPU: host memory for what the data sets of a rank keep
-  std::int64_t group_min_bytes = 0;        // neighbouring blocks with fewer parameters share one ParamGroup
+  Recompute recompute = Recompute::kNone;        // of every block, beside recompute_every
+  bool cuda_graph = false;                       // record a step and play it (step_graph.h)
+  std::shared_ptr<const ProductTable> products;  // measured choices, the same on every rank; null: none
+  int prefetch_depth = 1;                        // ZeRO-3: gather this many runs of blocks ahead
+  std::int64_t data_cache_bytes = 0;  // on the CPU: host memory for what the data sets of a rank keep
+  std::int64_t group_min_bytes = 0;   // neighbouring blocks with fewer parameters share one ParamGroup
   PipelineOptions pipeline;
   int tensor = 1;         // ranks that share the tensor chunks of every block: [Note: tensor chunks]
   bool sequence = false;  // and the rows of the residual stream: [Note: sequence shards]

@@ -19,6 +19,7 @@
 #include "models/gpt.h"
 #include "parallel/comm/local.h"
 #include "parallel/foresee/predict.h"
+#include "parallel/foresee/product_measure.h"
 #include "parallel/run/engine.h"
 #include "runtime/data/synthetic_tokens.h"
 #include "runtime/data/token_dataset.h"
@@ -38,6 +39,8 @@ struct Options {
   float grad_clip = 1.0f;
   bool fast_reduction = false;
   bool cuda_graph = false;
+  bool tune_products = false;
+  std::shared_ptr<const ProductTable> products;  // measured
   std::uint64_t seed = 1;
   std::string device = "cpu", precision = "fp32";
   std::string train, eval;  // token shards; empty: synthetic tokens, no evaluation
@@ -72,6 +75,8 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("--eval", o.eval, "token shard to evaluate on, whole, after the last step");
   app.add_flag("--fast-reduction", o.fast_reduction);
   app.add_flag("--cuda-graph", o.cuda_graph, "record a step and play it");
+  app.add_flag("--tune-products", o.tune_products,
+               "measure the algorithms of products, as parallel.tune_products");
   app.add_flag("--state-hash", o.state_hash, "hash parameters and optimizer state after the last step");
   app.add_flag("--sgemm", o.sgemm, "measure the machine's sgemm rate and nothing else");
 }
@@ -117,16 +122,41 @@ EngineOptions engine_options(const Options& o) {
           .reduction = o.fast_reduction ? Reduction::kFast : Reduction::kCanonical,
           .zero = static_cast<ZeroStage>(o.zero),
           .cuda_graph = o.cuda_graph,
+          .products = o.products,
           .precision = Precision(*find_precision_mode(o.precision)),
           .loss_scale = {.kind = o.precision == "fp16" ? LossScaleConfig::Kind::kDynamic
                                                        : LossScaleConfig::Kind::kOff}};
 }
 
+PlannedJob planned_job(const Options& o) {
+  return {.blocks = std::make_shared<const BlockList>(build_gpt(o.model)),
+          .options = engine_options(o),
+          .sample = {.input = {o.model.seq_len}, .target = {o.model.seq_len}},
+          .num_ranks = o.ranks};
+}
+
 std::int64_t predicted_peak_bytes(const Options& o, int rank) {
-  const SampleSpec sample{.input = {o.model.seq_len}, .target = {o.model.seq_len}};
-  return predict_step(std::make_shared<const BlockList>(build_gpt(o.model)), engine_options(o), sample,
-                      o.ranks, rank)
-      .memory.peak_total;
+  const PlannedJob job = planned_job(o);
+  return predict_step(job.blocks, job.options, job.sample, job.num_ranks, rank).memory.peak_total;
+}
+
+// What was measured, before the ranks start, and the seconds that it took.
+nlohmann::json tune_products(Options& o) {
+  const auto start = std::chrono::steady_clock::now();
+  const PlannedJob job = planned_job(o);
+  o.products = std::make_shared<const ProductTable>(
+      measure_products(job, {.device = job.options.device, .threads = o.threads, .known = {}}));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  nlohmann::json choices = nlohmann::json::array();
+  for (const auto& [product, choice] : *o.products) {
+    choices.push_back({{"product", to_string(product)},
+                       {"algorithm", choice.description},
+                       {"candidate", choice.candidate},
+                       {"candidates", choice.num_candidates},
+                       {"us", choice.us},
+                       {"first_us", choice.first_us}});
+  }
+  return {{"tune_s", seconds.count()}, {"products", choices}};
 }
 
 nlohmann::json describe_memory(const Options& o, const Engine& engine, const StepResult& last, int rank) {
@@ -194,11 +224,13 @@ int run(int argc, char** argv) {
     return 0;
   }
   try {
+    const nlohmann::json tuning = options.tune_products ? tune_products(options) : nlohmann::json::object();
     nlohmann::json report;
     run_local_ranks(options.ranks, [&](const std::shared_ptr<Communicator>& comm) {
       nlohmann::json mine = train(options, comm);
       if (comm->rank() == 0) report = std::move(mine);
     });
+    report.update(tuning);
     fmt::print("{}\n", report.dump());
   } catch (const std::exception& e) {
     fmt::print(stderr, "gpt_train_bench: {}\n", e.what());

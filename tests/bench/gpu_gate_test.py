@@ -93,6 +93,9 @@ class GpuGate(unittest.TestCase):
         for part, rate, run in (("bench-gpt", "tokens_per_s", "124m_fp16"),
                                 ("bench-resnet", "images_per_s", "resnet50_bf16")):
             stages, has_torch = self.dry_run(part)
+            if part == "bench-gpt":
+                gain = stages["tuned_beside_124m_bf16"]["result"]
+                self.assertEqual((gain["products"], gain["as_predicted"]), (0, True), "libraries of CPUs have no choice")
             row = stages["beside_" + run]["result"]
             self.assertTrue(row["as_predicted"])
             self.assertNotIn("bar", row, "speeds of a dry run mean nothing")
@@ -117,7 +120,8 @@ class GpuGate(unittest.TestCase):
           *) cat {self.root}/doctor.json ;;
           esac""")
         run = json.dumps({"losses": [2.0], "grad_norms": [1.0], "state_hash": "ab", "tokens_per_s": 100.0,
-                          "step_ms": 9.0, "flops_per_token": 8e8, "peak_bytes": 60, "predicted_peak_bytes": 60})
+                          "step_ms": 9.0, "flops_per_token": 8e8, "peak_bytes": 60, "predicted_peak_bytes": 60,
+                          "tune_s": 2.0, "products": [{"candidate": 0}, {"candidate": 2}]})
         self.write_program(self.root / "fakes/gpt_train_bench", f"""echo '[warning] of a library'; echo '{run}'
           [ -z "$TRIREME_KERNEL_TRACE" ] || printf '0\\t50\\n50\\t99\\n99\\t100\\n' >"$TRIREME_KERNEL_TRACE" """)
 
@@ -158,7 +162,8 @@ class GpuGate(unittest.TestCase):
         expected = {
             "tests": {"sixteen_bit", "models", "communicators"}, "conformance": {"conformance"},
             "state": {"same_bits_bf16", "parity", "grouped", "same_state", "pipeline_state", "recorded_pipeline"},
-            "bench-gpt": {"beside_124m_fp16", "native_trireme_124m_bf16", "kernel_share_recorded", "beside_350m_bf16"},
+            "bench-gpt": {"beside_124m_fp16", "native_trireme_124m_bf16", "tuned_beside_124m_bf16",
+                          "kernel_share_recorded", "beside_350m_bf16"},
             "bench-resnet": {"beside_resnet50_bf16", "native_trireme_resnet50_fp16"},
             "sanitize": {"nccl", "races", "conformance_races"}}
         reports = {}
@@ -174,6 +179,9 @@ class GpuGate(unittest.TestCase):
         gpt = reports["bench-gpt"]["stages"]
         beside = gpt["beside_124m_bf16"]["result"]
         self.assertEqual((beside["speed"], beside["bar"]), (100 / 90, 1))
+        self.assertEqual(gpt["tuned_beside_124m_bf16"]["result"],
+                         {"speed": 1.0, "step_ms": 9.0, "tuned_step_ms": 9.0, "tune_s": 2.0, "products": 2,
+                          "faster_products": 1, "as_predicted": True})
         self.assertEqual(gpt["kernel_share_recorded"]["result"]["bar"], 0.03)
         self.assertEqual(len(reports["state"]["stages"]["same_state"]["result"]), 3)
 

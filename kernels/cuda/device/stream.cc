@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "kernels/backend_products.h"
 #include "kernels/cuda/attention/attention_library.h"
 #include "kernels/cuda/conv/conv_library.h"
 #include "kernels/cuda/cudnn/cudnn_handle.h"
@@ -30,14 +31,16 @@ Device current(Device device) {
 }  // namespace
 
 Stream::Stream(Device device, std::shared_ptr<Allocator> allocator)
-    : device_(current(device)), allocator_(std::move(allocator)) {}
+    : device_(current(device)),
+      allocator_(std::move(allocator)),
+      product_choices_(std::make_unique<ProductChoices>()) {}
 
 Stream::~Stream() {
   check_noexcept(cudaStreamSynchronize(stream_.get()), "waiting for the last work of a stream");
 }
 
 MatmulLibrary& Stream::matmul_library() {
-  if (!matmul_) matmul_ = std::make_unique<MatmulLibrary>(allocator_);
+  if (!matmul_) matmul_ = std::make_unique<MatmulLibrary>(allocator_, *product_choices_);
   return *matmul_;
 }
 
@@ -91,6 +94,10 @@ void synchronize(const KernelContext& exec) {
 
 void bind_thread(const KernelContext& exec) {
   check(cudaSetDevice(exec.device.index), "cudaSetDevice");
+}
+
+ProductChoices& product_choices(const KernelContext& exec) {
+  return stream_of(exec).product_choices();
 }
 
 }  // namespace trireme::cuda

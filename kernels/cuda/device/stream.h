@@ -39,12 +39,15 @@ class Stream {
   UploadStream& upload_stream();
   SlowPaths& slow_paths();
 
+  ProductChoices& product_choices() { return *product_choices_; }
+
  private:
   const std::shared_ptr<CudnnHandle>& cudnn();
 
   const Device device_;
   const std::shared_ptr<Allocator> allocator_;
   StreamHandle stream_;
+  const std::unique_ptr<ProductChoices> product_choices_;  // of the library below
   std::unique_ptr<MatmulLibrary> matmul_;
   std::shared_ptr<CudnnHandle> cudnn_;  // of the two below
   std::unique_ptr<AttentionLibrary> attention_;
@@ -61,6 +64,7 @@ std::shared_ptr<void> make_stream(Device device, std::shared_ptr<Allocator> allo
 void* native_stream(const KernelContext& exec);
 void synchronize(const KernelContext& exec);
 void bind_thread(const KernelContext& exec);
+ProductChoices& product_choices(const KernelContext& exec);
 
 // Recorded work: see kernels/backend.h.
 void begin_capture(const KernelContext& exec);

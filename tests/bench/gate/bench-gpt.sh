@@ -27,7 +27,19 @@ kernel_share_nsys() {
     "$python" "$folder/kernel_share.py" --below "$bar" "$trace.sqlite"
 }
 
-for precision in bf16 fp16 tf32 fp32; do compare 124m $precision; done
+# tuned PRECISION: the same with measured choices among products, beside the heuristics'.
+tuned() {
+  stage "tuned_124m_$1" 60 gpt 124m "$1" --cuda-graph --tune-products --steps "$steps" --warmup "$warmup"
+  if [ -s "$logs/trireme_124m_$1.out" ] && [ -s "$logs/tuned_124m_$1.out" ]; then
+    stage "tuned_beside_124m_$1" 20 check tuned "$logs/trireme_124m_$1.out" "$logs/tuned_124m_$1.out"
+  else
+    skip "tuned_beside_124m_$1" "one of them printed nothing"
+  fi
+}
+
+compare 124m bf16
+tuned bf16
+for precision in fp16 tf32 fp32; do compare 124m $precision; done
 
 share=kernel_share
 if [ ! -e "$bundle/bin/libkernel_trace.so" ] || "$bundle/run" ldd "$bundle/bin/libkernel_trace.so" | grep -q 'not found'

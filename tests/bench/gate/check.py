@@ -3,6 +3,7 @@
 
     check.py parity CPU.json OTHER.json     the same steps, but for rounding; the memory that was predicted
     check.py same_bits RUN.json RUN.json... the same bits in every step and in the state
+    check.py tuned RUN.json TUNED.json      the gain of measured choices among products; the memory that was predicted
     check.py beside [OPTIONS] OURS.json [PYTORCH.json]
                                             as fast as PyTorch, where that ran; the memory that was predicted
 
@@ -47,6 +48,16 @@ def same_bits(*runs):
     return {"equal": equal, "state_hash": runs[0]["state_hash"]}, all(equal.values())
 
 
+def tuned(run, measured):
+    """No bar: a table in which every first proposal stays is a result, too."""
+    products = measured["products"]
+    report = {"speed": measured["tokens_per_s"] / run["tokens_per_s"], "step_ms": run["step_ms"],
+              "tuned_step_ms": measured["step_ms"], "tune_s": measured["tune_s"], "products": len(products),
+              "faster_products": sum(product["candidate"] > 0 for product in products),
+              "as_predicted": as_predicted(measured)}
+    return report, report["as_predicted"] and run["peak_bytes"] == measured["peak_bytes"]
+
+
 def beside(args, ours, theirs=None):
     """Speeds of a dry run mean nothing and are not judged."""
     rate = "images_per_s" if "images_per_s" in ours else "tokens_per_s"
@@ -68,14 +79,14 @@ def beside(args, ours, theirs=None):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("parity", "same_bits", "beside"))
+    parser.add_argument("what", choices=("parity", "same_bits", "tuned", "beside"))
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--card", default="")
     parser.add_argument("--precision", default="fp32")
     parser.add_argument("files", nargs="+", type=pathlib.Path)
     args = parser.parse_args()
     runs = [json.loads(path.read_text().strip().splitlines()[-1]) for path in args.files]
-    report, passed = {"parity": parity, "same_bits": same_bits,
+    report, passed = {"parity": parity, "same_bits": same_bits, "tuned": tuned,
                       "beside": lambda *runs: beside(args, *runs)}[args.what](*runs)
     print(json.dumps(report))
     return 0 if passed else 1

@@ -15,6 +15,7 @@ struct EmulatedLtHandle {};
 struct EmulatedLtPreference {
   std::uint64_t workspace_bytes = 0;
   std::uint32_t alignment = 256;  // the least of the four
+  std::uint32_t schemes = 7;
 };
 struct EmulatedLtLayout {
   cudaDataType_t type;
@@ -35,6 +36,15 @@ namespace {
 constexpr std::size_t kWorkspaceBytes = 1024;  // of every algorithm
 
 emulation::ProductRefusals refusals;
+emulation::ProductAlgorithms algorithms;
+
+// An algorithm is the alignment that it counts on, its place among the proposals, and a mark of this library.
+constexpr std::uint64_t kMark = 0xC0B1A5;
+
+bool is_known(const cublasLtMatmulAlgo_t& algo) {
+  return algo.data[2] == kMark && algo.data[1] <= emulation::kInPlaceProduct && algo.data[0] >= 1 &&
+         algo.data[0] <= 256;
+}
 
 double read(const void* data, cudaDataType_t type, std::int64_t i) {
   switch (type) {
@@ -119,6 +129,12 @@ struct EmulatedProduct {
     }
   }
 
+  // Another last bit of the first element in each run.
+  void disturb() const {
+    static std::uint8_t run = 0;
+    *static_cast<std::uint8_t*>(d) ^= ++run;
+  }
+
   // op(x) as a column-major matrix.
   static std::vector<double> values(const void* x, const EmulatedLtLayout& layout, cublasOperation_t op,
                                     std::int64_t rows, std::int64_t cols) {
@@ -155,6 +171,10 @@ struct EmulatedProduct {
 
 emulation::ProductRefusals& emulation::product_refusals() {
   return refusals;
+}
+
+emulation::ProductAlgorithms& emulation::product_algorithms() {
+  return algorithms;
 }
 
 std::size_t cublasLtGetVersion() {
@@ -243,15 +263,33 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
                         ? assign(preference->workspace_bytes, value, bytes)
                         : assign(number, value, bytes);
   if (!fits) return CUBLAS_STATUS_INVALID_VALUE;
+  if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) preference->schemes = number;
   if (attribute >= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES)
     preference->alignment = std::min(preference->alignment, number);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t*,
-                                                    cublasLtMatmulAlgoConfigAttributes_t, void* value,
-                                                    std::size_t bytes, std::size_t* written) {
-  std::memset(value, 0, bytes);
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t* algo,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute,
+                                                    void* value, std::size_t bytes, std::size_t* written) {
+  if (bytes != sizeof(std::uint32_t)) return CUBLAS_STATUS_INVALID_VALUE;
+  const bool is_in_place = algo->data[1] == emulation::kInPlaceProduct;
+  std::uint32_t number = 0;
+  if (attribute == CUBLASLT_ALGO_CONFIG_ID) number = static_cast<std::uint32_t>(algo->data[1]);
+  if (attribute == CUBLASLT_ALGO_CONFIG_SPLITK_NUM) number = is_in_place ? 4 : 1;
+  if (attribute == CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME && is_in_place)
+    number = CUBLASLT_REDUCTION_SCHEME_INPLACE;
+  std::memcpy(value, &number, bytes);
   *written = bytes;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                       const cublasLtMatmulAlgo_t* algo,
+                                       cublasLtMatmulHeuristicResult_t* result) {
+  if (!is_known(*algo)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  result->workspaceSize = kWorkspaceBytes;
+  result->state = CUBLAS_STATUS_SUCCESS;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -281,8 +319,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     }
   }
   // It counts on the alignment that was promised, and works in memory that it was given.
-  for (*count = 0; *count < std::min(most, emulation::kProposedProducts); ++*count) {
-    results[*count] = {.algo = {.data = {preference->alignment, static_cast<std::uint64_t>(*count)}},
+  const bool in_place = (preference->schemes & CUBLASLT_REDUCTION_SCHEME_INPLACE) != 0;
+  const int proposed = emulation::kProposedProducts + (in_place ? 1 : 0);
+  for (*count = 0; *count < std::min(most, proposed); ++*count) {
+    results[*count] = {.algo = {.data = {preference->alignment, static_cast<std::uint64_t>(*count), kMark}},
                        .workspaceSize = std::min<std::size_t>(kWorkspaceBytes, preference->workspace_bytes),
                        .state = CUBLAS_STATUS_SUCCESS};
   }
@@ -295,6 +335,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
                               const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,
                               cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algo,
                               void* workspace, std::size_t workspace_bytes, cudaStream_t stream) {
+  if (!is_known(*algo)) return CUBLAS_STATUS_INVALID_VALUE;
   for (const void* pointer :
        {a, b, c, static_cast<const void*>(d), desc->bias, const_cast<const void*>(desc->aux)}) {
     if (reinterpret_cast<std::uintptr_t>(pointer) % algo->data[0] != 0) return CUBLAS_STATUS_INVALID_VALUE;
@@ -309,6 +350,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
     return algo->data[1] % 2 == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_INVALID_VALUE;
   }
   ++emulation::counts().launches;
+  const int place = static_cast<int>(algo->data[1]);
+  ++algorithms.runs[algo->data[1]];
   emulated_enqueue(stream, [=] { std::memset(workspace, 0xFF, kWorkspaceBytes); });
   emulated_enqueue(stream, [product = EmulatedProduct{.desc = *desc,
                                                       .a_layout = *a_layout,
@@ -320,6 +363,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
                                                       .a = a,
                                                       .b = b,
                                                       .c = c,
-                                                      .d = d}] { product.run(); });
+                                                      .d = d},
+                            place] {
+    product.run();
+    if (place == emulation::kInPlaceProduct && !algorithms.in_place_repeats) product.disturb();
+    emulation::clock_us() += algorithms.us ? algorithms.us(place) : 200.0;
+  });
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -9,6 +9,8 @@
 // blocks, memory ordering or speed.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -42,8 +44,19 @@ void hold(void* stream, bool on);
 /// Whether streams that are made from now on are held; of the calling thread.
 void hold_new_streams(bool on);
 
-/// Algorithms that cuBLASLt proposes for a product.
-inline constexpr int kProposedProducts = 3;
+/// The time on the card: of the whole process. Only products take any.
+std::atomic<double>& clock_us();
+
+/// Algorithms that cuBLASLt proposes for a product, in this order; and one more where it may add parts of a
+/// sum in place.
+inline constexpr int kProposedProducts = 3, kInPlaceProduct = 3;
+/// The algorithms, by their place in the proposals. Of the whole process.
+struct ProductAlgorithms {
+  std::function<double(int)> us;            // of one run on the card; empty: 200
+  std::array<std::atomic<long>, 4> runs{};  // that were enqueued
+  bool in_place_repeats = true;             // false: each run of kInPlaceProduct has other bits
+};
+ProductAlgorithms& product_algorithms();
 /// The first so many of them are refused when they run: of products alone, and of those with an addend or an
 /// epilogue. Of the whole process.
 struct ProductRefusals {

@@ -139,6 +139,11 @@ int& compute_capability() {
   return capability;
 }
 
+std::atomic<double>& clock_us() {
+  static std::atomic<double> us = 0;
+  return us;
+}
+
 Counts& counts() {
   thread_local Counts counts;
   return counts;
@@ -338,6 +343,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   state->stream = stream;
   emulated_enqueue(stream, [state, record = ++state->recorded] {
     emulated_event_passed(state.get());
+    state->us = emulation::clock_us().load();
     state->reached = record;
   });
   return cudaSuccess;
@@ -356,6 +362,14 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     event->mark->wait();
   else
     reach(*event->state, event->state->recorded);
+  return cudaSuccess;
+}
+// Of streams that are this thread, or held.
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) {
+  if (start->mark || end->mark || start->is_captured || end->is_captured) return cudaErrorInvalidValue;
+  const EmulatedEventState &from = *start->state, &to = *end->state;
+  if (from.reached < from.recorded || to.reached < to.recorded) return cudaErrorNotReady;
+  *ms = static_cast<float>(1e-3 * (to.us - from.us));
   return cudaSuccess;
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {

@@ -99,7 +99,7 @@ enum cudaDeviceAttr {
   cudaDevAttrComputeCapabilityMinor
 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
-inline constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
+inline constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDefault = 0, cudaEventDisableTiming = 2;
 
 // A graph is the list of what was enqueued while its stream was recorded.
 struct CUstream_st;
@@ -129,6 +129,7 @@ struct CUgraphExec_st {
 // Of an event: how often it has been recorded, and how many of these the stream has come to.
 struct EmulatedEventState {
   std::atomic<long> recorded = 0, reached = 0;
+  std::atomic<double> us = 0;     // of the clock when it was last reached
   CUstream_st* stream = nullptr;  // of the last record
 };
 struct EmulatedItem {
@@ -225,6 +226,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end);
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status);
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);

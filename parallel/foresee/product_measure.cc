@@ -1,0 +1,47 @@
+#include "parallel/foresee/product_measure.h"
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "parallel/foresee/op_calls.h"
+#include "parallel/foresee/random_operands.h"
+#include "runtime/base/error.h"
+
+namespace trireme {
+namespace {
+
+// Convolutions are products where kernels have one pixel, and where windows are gathered.
+bool may_be_product(std::string_view op) {
+  return op == MatmulArgs::kName || op == Conv2dFwdArgs::kName || op == Conv2dBwdDataArgs::kName ||
+         op == Conv2dBwdWeightArgs::kName;
+}
+
+}  // namespace
+
+ProductTable measure_products(const PlannedJob& job, const ProductMeasurement& how) {
+  const Context ctx = Context::create(how.device, how.threads);
+  if (ctx.backend->product_choices == nullptr) return how.known;
+  ProductChoices& choices = ctx.backend->product_choices(ctx.exec);
+  choices.use(how.known);
+  choices.measure();
+  const RandomOperands operands(ctx);
+  std::set<std::string> done;  // problems
+  const Mesh mesh = mesh_of(job.num_ranks, job.options.pipeline.stages, job.options.tensor);
+  for (int stage = 0; stage < job.options.pipeline.stages; ++stage) {
+    const StepCalls step = record_step(job, mesh.rank({{Axis::kPipeline, stage}}));
+    for (const OpCall& call : step.calls) {
+      if (!may_be_product(call.op) || !done.insert(call.problem).second) continue;
+      try {
+        call.bind(ctx, [&](TensorView memory) { operands.fill(memory); })();
+      } catch (const Error& error) {
+        throw Error(error.code(), fmt::format("measuring {} {}: {}", call.op, call.operands, error.what()),
+                    error.where());
+      }
+    }
+  }
+  ctx.backend->synchronize(ctx.exec);
+  return choices.table();
+}
+
+}  // namespace trireme
