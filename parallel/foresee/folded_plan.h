@@ -3,9 +3,7 @@
 // [Note: folded plans] The data ranks of a stage do the same at the same time, and so do all tensor ranks but
 // the first. A plan of the first data rank alone, with two tensor ranks of each stage, therefore takes the
 // time of the whole one, if its exchanges take that of all their ranks. It is planned in a time that does not
-// grow with the number of data ranks. (Where exchanges over the tensor and the data axis overlap, the
-// simulation of all ranks serves a wire in the order in which it plays them, and may take some percent
-// longer.) Nobody validates it: to show or to run a layout, all ranks are planned.
+// grow with the number of data ranks. Nobody validates it: to show or to run a layout, all ranks are planned.
 #pragma once
 
 #include "parallel/foresee/predict.h"

@@ -114,6 +114,8 @@ class LayoutSearcher {
     found_.num_candidates = static_cast<int>(candidates.size());
     if (found_.best.empty() && found_.num_too_large == 0 && refusal_) std::rethrow_exception(refusal_);
     if (found_.best.empty()) find_closest(candidates);
+    // It would fit: something else than memory is missing.
+    if (found_.closest && found_.closest_bytes <= limit_bytes_ && refusal_) std::rethrow_exception(refusal_);
     return std::move(found_);
   }
 

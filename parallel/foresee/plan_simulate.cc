@@ -53,10 +53,11 @@ class PlanSimulator {
     bool moved = true;
     while (moved) {
       moved = false;
+      // An action each: ranks that do the same stay abreast, and none takes a wire long before the others.
       for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-        while (!done(rank) && run_next(static_cast<int>(rank))) moved = true;
+        if (!done(rank) && run_next(static_cast<int>(rank))) moved = true;
       }
-      moved = meet() || moved;
+      if (!moved) moved = meet();
     }
     check_done();
     return std::move(timeline_);

@@ -168,8 +168,14 @@ TEST_F(Cli, RefusesAPlanThatTheClusterCannotHave) {
   Cluster cluster = read_cluster(kExamples / "a100-80.toml");
   cluster.devices[0].between.clear();
   std::ofstream(scratch_ / "node.toml") << to_toml(cluster);
-  EXPECT_THAT(refusal({"plan", job, "--cluster", scratch_ / "node.toml", "--ranks", "16", "--set",
-                       "train.micro_batch=1"}),
+  EXPECT_THAT(
+      refusal({"plan", job, "--cluster", scratch_ / "node.toml", "--ranks", "16", "--set",
+               "train.micro_batch=1"}),
+      HasSubstr("node.toml: the run needs more than the 8 ranks of a node, and devices.a100-80gb has no link "
+                "between nodes: say between = \"LINK\""));
+  // Some layouts are refused for their memory, too: the link is what is missing.
+  EXPECT_THAT(refusal({"plan", job, "--cluster", scratch_ / "node.toml", "--ranks", "16", "--search", "--set",
+                       "train.micro_batch=1", "--set", "parallel.memory_limit=1300000"}),
               HasSubstr("between = \"LINK\""));
   cluster = read_cluster(kExamples / "a100-80.toml");
   cluster.links[0].gb_s = 0;

@@ -104,6 +104,19 @@ TEST_F(Forecast, ChoosesRanksForABudgetOrADeadline) {
   EXPECT_THAT(none.out, HasSubstr("nothing costs at most 0.00"));
 }
 
+// The two savings of examples/foresight/README.md.
+TEST_F(Forecast, SavesWhatTheExampleSays) {
+  const auto folder = std::filesystem::path(TRIREME_SOURCE_DIR) / "examples/foresight";
+  const ProgramResult result = run({"plan", folder / "gpt_1.3b.toml", "--cluster", folder / "priced.toml",
+                                    "--ranks", "16", "--cost", "--grow", "4:0.5,16", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json plans = Json::parse(result.out)["plans"];
+  ASSERT_EQ(plans.size(), 4u);
+  const double throughout = plans[0]["total"];
+  EXPECT_NEAR(1 - plans[1]["total"].get<double>() / throughout, 0.676, 0.005);  // preemptible
+  EXPECT_NEAR(1 - plans[2]["total"].get<double>() / throughout, 0.364, 0.005);  // grown
+}
+
 TEST_F(Forecast, RefusesWhatItCannotSay) {
   EXPECT_THAT(refusal(command("free.toml", {"--cost"})), HasSubstr("price_per_hour = 0: without a price"));
   EXPECT_THAT(refusal(command("free.toml", {"--search", "--budget", "5"})), HasSubstr("price_per_hour = 0"));

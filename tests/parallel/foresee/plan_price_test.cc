@@ -122,11 +122,8 @@ TEST_F(PlanPriceTest, AFoldedPlanTakesTheTimeOfTheWhole) {
         job_.options.zero = zero;
         if (32 % (2 * 16 / tensor / stages) != 0) continue;
         const PlanPrice whole = price(), folded = price_layout(job_, cluster_, device());
-        // Where tensor and data ranks share wires, the whole one serves them in the order of its ranks.
-        const double tolerance = (tensor == 1 ? 1e-9 : 0.07) * whole.step_ms;
-        EXPECT_NEAR(folded.step_ms, whole.step_ms, tolerance) << tensor << " " << stages;
-        EXPECT_LE(folded.step_ms, whole.step_ms * (1 + 1e-9));
-        EXPECT_NEAR(folded.exposed_ms, whole.exposed_ms, tolerance);
+        EXPECT_NEAR(folded.step_ms, whole.step_ms, 1e-9 * whole.step_ms) << tensor << " " << stages;
+        EXPECT_NEAR(folded.exposed_ms, whole.exposed_ms, 1e-9 * whole.step_ms);
         EXPECT_NEAR(folded.bubble_share, whole.bubble_share, 0.05);
       }
     }

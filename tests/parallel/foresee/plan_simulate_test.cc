@@ -18,7 +18,8 @@ TEST(PlanSimulate, OneStageTakesTheTimeOfItsBlocks) {
   EXPECT_EQ(timeline.num_ranks, 3);
   EXPECT_EQ(timeline.duration_ms(), 2 * (6 + 14));
   EXPECT_EQ(timeline.bubble_share(), 0.0);
-  EXPECT_EQ(timeline.spans[1].label, "Forward unit 1 (blocks.0) micro-batch 0");
+  EXPECT_EQ(timeline.spans[3].label,
+            "Forward unit 1 (blocks.0) micro-batch 0");  // an action of each of 3 ranks before
   const Timeline merged = merge_neighbours(timeline);
   ASSERT_EQ(merged.spans.size(), 3u * 2 * 2);  // ranks, micro-batches, forward and backward
   EXPECT_EQ(merged.spans[0].label,
