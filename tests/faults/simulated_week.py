@@ -81,9 +81,9 @@ def simulate(options, mtbf, interval, stall, whole_after):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gpus", type=int, default=LLAMA_GPUS)
-    parser.add_argument("--foreground", type=float, default=2.8, help="stall of a save in the foreground")
-    parser.add_argument("--background", type=float, default=0.2, help="stall of a save in the background")
-    parser.add_argument("--written", type=float, default=8.0, help="from the begin of a save in the background until it is whole")
+    parser.add_argument("--foreground", type=float, default=4.2, help="stall of a save in the foreground")
+    parser.add_argument("--background", type=float, default=0.15, help="stall of a save in the background")
+    parser.add_argument("--written", type=float, default=3.7, help="from the begin of a save in the background until it is whole")
     parser.add_argument("--restart", type=float, default=20.0, help="from a fault to the next step")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--weeks", type=int, default=200)
