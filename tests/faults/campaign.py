@@ -119,7 +119,12 @@ class Injection:
         """A rank ends itself in the middle of something, with exit code 0 or another."""
         pid = self.run.rank(self.victim)
         self.begin = time.time()
-        exit_process(pid, self.numbers.choice((0, 3)))
+        try:
+            exit_process(pid, self.numbers.choice((0, 3)))
+        except ProcessLookupError:
+            raise Missed
+        except OSError as error:
+            raise Unavailable(error)
         self.culprit = rf"rank {self.victim} \(process {pid}\) died"
 
     def oom_kill(self):

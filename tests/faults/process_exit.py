@@ -38,7 +38,8 @@ def exit_process(pid, code):
 
     def trace(request, data=None):
         if libc.ptrace(request, pid, None, data) < 0:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
 
     address = syscall_instruction(pid)
     trace(ATTACH)
