@@ -1,5 +1,5 @@
-// The arguments of the operator table's entries for logits that are cut into pieces of the classes, one a
-// tensor chunk. The contracts are those of backend.h.
+// The arguments of the operator table's entries for what is cut into tensor chunks: sums of products, and
+// logits in pieces of the classes, one a chunk. The contracts are those of backend.h.
 //
 // A row of logits is known by three numbers, its statistics: the maximum m, s = sum exp(logit - m), and the
 // target's logit z, 0 where the target is not in the piece. Those of a row that does not count are 0. Of two
@@ -7,10 +7,35 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "kernels/op_table.h"
 
 namespace trireme {
+
+/// d = the sum of products, all of one shape and dtype. K of each is cut into `groups` equal ranges, each
+/// range is summed on its own, and these sums are added in one binary tree, in their order. With one group
+/// the bits are those of MatmulArgs for each product, and of AddArgs.
+struct ProductSumArgs {
+  static constexpr const char* kName = "product_sum";
+  struct Factors {
+    ConstTensorView a;  // [M, K]
+    ConstTensorView b;  // [K, N], or [N, K] with transpose_b
+  };
+  std::vector<Factors> products;  // a power of two
+  TensorView d;                   // [M, N] fp32
+  Transpose transpose_b = Transpose::kNo;
+  MathMode math = MathMode::kFp32;
+  int groups = 1;        // a power of two, which divides K
+  ConstTensorView bias;  // [N] fp32, or undefined: added to the first product
+};
+template <class Visit>
+void visit_views(ProductSumArgs& args, Visit visit) {
+  for (ProductSumArgs::Factors& factors : args.products)
+    visit_each<ViewUse::kRead>(visit, factors.a, factors.b);
+  visit_each<ViewUse::kRead>(visit, args.bias);
+  visit_each<ViewUse::kWrite>(visit, args.d);
+}
 
 struct LogitStatisticsArgs {
   static constexpr const char* kName = "logit_statistics";
@@ -58,6 +83,6 @@ void visit_views(PieceCrossEntropyArgs& args, Visit visit) {
 }
 
 /// The ops of this file, in the order of their structs.
-using ChunkOps = OpList<LogitStatisticsArgs, JoinLogitStatisticsArgs, PieceCrossEntropyArgs>;
+using ChunkOps = OpList<ProductSumArgs, LogitStatisticsArgs, JoinLogitStatisticsArgs, PieceCrossEntropyArgs>;
 
 }  // namespace trireme

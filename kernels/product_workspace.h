@@ -3,6 +3,9 @@
 // themselves is not known before they are asked, and not counted: at most 32 MiB and 1 GiB.
 #pragma once
 
+#include <bit>
+
+#include "kernels/backend_chunk_ops.h"
 #include "kernels/backend_image_ops.h"
 #include "kernels/backend_ops.h"
 
@@ -51,6 +54,14 @@ inline std::int64_t matmul_workspace(const MatmulArgs& args) {
   const bool is_fp32 = args.d.dtype == DType::kFloat32;
   if (is_fp32 && (args.pre_activation.defined() || !in_place)) return bytes;
   return bytes + charged_bytes(m * n * std::int64_t{sizeof(float)});
+}
+
+/// Nodes of the tree that wait beside the result while a sum of products is made.
+inline int product_sum_waiting(const ProductSumArgs& args) {
+  return std::bit_width(args.products.size() * static_cast<std::size_t>(args.groups)) - 1;
+}
+inline std::int64_t product_sum_workspace(const ProductSumArgs& args) {
+  return product_sum_waiting(args) * charged_bytes(args.d.num_elems() * std::int64_t{sizeof(float)});
 }
 
 /// A pixel of y is a pixel of x times the weight.

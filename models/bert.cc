@@ -2,12 +2,11 @@
 
 #include <fmt/ranges.h>
 
-#include <bit>
-
 #include "models/bert_block.h"
 #include "models/bert_embedding.h"
 #include "models/document_class_head.h"
 #include "models/masked_token_head.h"
+#include "models/tensor_cut.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -32,11 +31,7 @@ BlockList build_bert(const BertConfig& config) {
                 config.layers, kMaxLayers);
   TRIREME_CHECK(config.hidden % config.heads == 0, "bert: hidden {} is not a multiple of heads {}",
                 config.hidden, config.heads);
-  TRIREME_CHECK(config.tensor_chunks >= 1 &&
-                    std::has_single_bit(static_cast<unsigned>(config.tensor_chunks)) &&
-                    config.heads % config.tensor_chunks == 0,
-                "bert: tensor_chunks {} must be a power of two that divides heads {}", config.tensor_chunks,
-                config.heads);
+  check_tensor_cut("bert", config.tensor_chunks, {"heads", config.heads}, {{"hidden", config.hidden}});
   BlockList blocks;
   blocks.push_back(
       std::make_unique<BertEmbedding>(BertEmbeddingConfig{.vocab = config.vocab,

@@ -4,6 +4,7 @@
 
 #include "models/bert_embedding.h"
 #include "models/sequence_calls.h"
+#include "models/tensor_cut.h"
 #include "runtime/base/error.h"
 #include "runtime/ops/attention.h"
 #include "runtime/ops/chunks.h"
@@ -14,24 +15,26 @@
 namespace trireme {
 
 BertBlock::BertBlock(std::string name, const BertBlockConfig& config)
-    : Block(std::move(name)), config_(config), chunks_(static_cast<std::size_t>(config.chunks)) {
+    : Block(std::move(name)),
+      config_(config),
+      cut_(layer_cut(config.chunks, config.heads)),
+      chunks_(static_cast<std::size_t>(cut_.chunks)) {
   const std::int64_t c = config.hidden;
-  TRIREME_CHECK(config.heads % config.chunks == 0, "{} heads cannot be cut into {} tensor chunks",
-                config.heads, config.chunks);
+  check_tensor_cut(this->name(), config.chunks, {"heads", config.heads}, {{"hidden", c}});
   if (config.chunks > 1) {
     declare_tensor_calls(TensorCalls::sums(2, 2));
     declare_sequence_calls(post_norm_sequence_calls());
   }
   const auto slice = [&](int chunk, CutDim dim, std::array<int, 3> sections = {1, 0, 0}) {
-    return slice_of_chunk(chunk, config.chunks, dim, sections);
+    return slice_of_chunk(chunk, cut_.chunks, dim, sections);
   };
-  for (int i = 0; i < config.chunks; ++i) {
+  for (int i = 0; i < cut_.chunks; ++i) {
     Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
     chunk.qkv = declare_linear("attention.qkv", 3 * c, c, slice(i, CutDim::kRows, {1, 1, 1}));
     chunk.attention_out = declare_linear("attention.out", c, c, slice(i, CutDim::kColumns));
   }
   norm1_ = declare_norm("norm1");
-  for (int i = 0; i < config.chunks; ++i) {
+  for (int i = 0; i < cut_.chunks; ++i) {
     Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
     chunk.up = declare_linear("mlp.up", 4 * c, c, slice(i, CutDim::kRows));
     chunk.down = declare_linear("mlp.down", c, 4 * c, slice(i, CutDim::kColumns));
@@ -75,15 +78,15 @@ Tensor BertBlock::add_and_norm(Context& ctx, const Tensor& x, const Linear& line
 
 Tensor BertBlock::attend(Context& ctx, const Tensor& x, const Tensor& bounds, const Chunk& chunk,
                          ops::LinearCut cut) const {
-  return ops::projected_attention(ctx, x,
-                                  [qkv = chunk.qkv, cut](Context& inner, const Tensor& input) {
-                                    return ops::linear(inner, input, qkv.weight,
-                                                       {.bias = qkv.bias, .cut = cut});
-                                  },
-                                  {.num_heads = static_cast<int>(config_.heads) / config_.chunks,
-                                   .causal = false,
-                                   .dropout_p = config_.dropout,
-                                   .key_bounds = bounds});
+  return ops::projected_attention(
+      ctx, x,
+      [qkv = chunk.qkv, cut, groups = cut_.groups](Context& inner, const Tensor& input) {
+        return ops::linear(inner, input, qkv.weight, {.bias = qkv.bias, .cut = cut, .groups = groups});
+      },
+      {.num_heads = static_cast<int>(config_.heads) / cut_.chunks,
+       .causal = false,
+       .dropout_p = config_.dropout,
+       .key_bounds = bounds});
 }
 
 Activations BertBlock::forward(Context& ctx, const Activations& input, const Batch&) const {
@@ -108,19 +111,21 @@ Tensor BertBlock::forward_chunks(Context& ctx, const Tensor& x, const Tensor& bo
     return ops::layer_norm(ctx, ops::stream_dropout(ctx, sum, config_.dropout, residual), parameters.weight,
                            parameters.bias, {.epsilon = kBertNormEpsilon, .row_groups = config_.chunks});
   };
-  const Tensor attended = ops::sum_over_chunks(ctx, x, config_.chunks, [&](const Tensor& h, int i) {
+  const Tensor attended = ops::sum_over_chunks(ctx, x, cut_, [&](const Tensor& h, int i) {
     const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
-    return ops::linear(ctx, attend(ctx, h, bounds, chunk, ops::LinearCut::kColumns),
-                       chunk.attention_out.weight,
-                       {.bias = chunk.attention_out.bias, .cut = ops::LinearCut::kRows});
+    return ops::ChunkOutput{.x = attend(ctx, h, bounds, chunk, ops::LinearCut::kColumns),
+                            .weight = chunk.attention_out.weight,
+                            .bias = chunk.attention_out.bias};
   });
   const Tensor mid = norm(attended, x, norm1_);
-  const Tensor widened = ops::sum_over_chunks(ctx, mid, config_.chunks, [&](const Tensor& h, int i) {
+  const Tensor widened = ops::sum_over_chunks(ctx, mid, cut_, [&](const Tensor& h, int i) {
     const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
-    const Tensor wide = ops::linear(
-        ctx, h, chunk.up.weight,
-        {.bias = chunk.up.bias, .activation = Activation::kGelu, .cut = ops::LinearCut::kColumns});
-    return ops::linear(ctx, wide, chunk.down.weight, {.bias = chunk.down.bias, .cut = ops::LinearCut::kRows});
+    Tensor wide = ops::linear(ctx, h, chunk.up.weight,
+                              {.bias = chunk.up.bias,
+                               .activation = Activation::kGelu,
+                               .cut = ops::LinearCut::kColumns,
+                               .groups = cut_.groups});
+    return ops::ChunkOutput{.x = std::move(wide), .weight = chunk.down.weight, .bias = chunk.down.bias};
   });
   return norm(widened, mid, norm2_);
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/block.h"
+#include "runtime/ops/chunks.h"
 #include "runtime/ops/linear.h"
 
 namespace trireme {
@@ -12,7 +13,7 @@ struct BertBlockConfig {
   std::int64_t hidden = 768;
   std::int64_t heads = 12;
   float dropout = 0.0f;
-  int chunks = 1;  // divides heads: [Note: tensor chunks] in runtime/parameter_slice.h
+  int chunks = 1;  // the tensor_chunks of the model: see [Note: tensor chunks]
 };
 
 class BertBlock final : public Block {
@@ -41,6 +42,7 @@ class BertBlock final : public Block {
   Tensor forward_chunks(Context& ctx, const Tensor& x, const Tensor& bounds) const;
 
   BertBlockConfig config_;
+  ops::ChunkCut cut_;
   std::vector<Chunk> chunks_;
   Linear norm1_, norm2_;
 };

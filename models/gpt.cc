@@ -2,13 +2,12 @@
 
 #include <fmt/ranges.h>
 
-#include <bit>
 #include <cmath>
 
+#include "models/tensor_cut.h"
 #include "models/token_embedding.h"
 #include "models/token_head.h"
 #include "models/transformer_block.h"
-#include "models/vocab_chunks.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -36,11 +35,7 @@ BlockList build_gpt(const GptConfig& config) {
                 config.layers, kMaxLayers);
   TRIREME_CHECK(config.hidden % config.heads == 0, "gpt: hidden {} is not a multiple of heads {}",
                 config.hidden, config.heads);
-  TRIREME_CHECK(config.tensor_chunks >= 1 &&
-                    std::has_single_bit(static_cast<unsigned>(config.tensor_chunks)) &&
-                    config.heads % config.tensor_chunks == 0,
-                "gpt: tensor_chunks {} must be a power of two that divides heads {}", config.tensor_chunks,
-                config.heads);
+  check_tensor_cut("gpt", config.tensor_chunks, {"heads", config.heads}, {{"hidden", config.hidden}});
   constexpr float kStddev = 0.02f;
   const int cut = vocab_chunks(config.vocab, config.tensor_chunks);
   BlockList blocks;

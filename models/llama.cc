@@ -2,13 +2,12 @@
 
 #include <fmt/ranges.h>
 
-#include <bit>
 #include <cmath>
 
 #include "models/llama_block.h"
+#include "models/tensor_cut.h"
 #include "models/token_embedding.h"
 #include "models/token_head.h"
-#include "models/vocab_chunks.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -54,11 +53,10 @@ BlockList build_llama(const LlamaConfig& config) {
                 config.hidden, config.heads);
   TRIREME_CHECK(config.heads % config.kv_heads == 0, "llama: heads {} is not a multiple of kv_heads {}",
                 config.heads, config.kv_heads);
-  TRIREME_CHECK(config.tensor_chunks >= 1 &&
-                    std::has_single_bit(static_cast<unsigned>(config.tensor_chunks)) &&
-                    config.kv_heads % config.tensor_chunks == 0 && config.ffn % config.tensor_chunks == 0,
-                "llama: tensor_chunks {} must be a power of two that divides kv_heads {} and ffn {}",
-                config.tensor_chunks, config.kv_heads, config.ffn);
+  check_tensor_cut("llama", config.tensor_chunks, {"kv_heads", config.kv_heads},
+                   {{"hidden", config.hidden},
+                    {"the width of all kv_heads,", config.hidden / config.heads * config.kv_heads},
+                    {"ffn", config.ffn}});
   constexpr float kStddev = 0.02f;
   const int cut = vocab_chunks(config.vocab, config.tensor_chunks);
   BlockList blocks;

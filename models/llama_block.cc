@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "models/sequence_calls.h"
+#include "models/tensor_cut.h"
 #include "runtime/base/error.h"
 #include "runtime/ops/add.h"
 #include "runtime/ops/attention.h"
@@ -13,11 +14,13 @@
 namespace trireme {
 
 LlamaBlock::LlamaBlock(std::string name, const LlamaBlockConfig& config)
-    : Block(std::move(name)), config_(config), chunks_(static_cast<std::size_t>(config.chunks)) {
+    : Block(std::move(name)),
+      config_(config),
+      cut_(layer_cut(config.chunks, config.kv_heads)),
+      chunks_(static_cast<std::size_t>(cut_.chunks)) {
   const std::int64_t c = config.hidden, head_dim = c / config.heads;
-  TRIREME_CHECK(config.kv_heads % config.chunks == 0 && config.ffn % config.chunks == 0,
-                "{} heads of keys and values and a width of {} cannot be cut into {} tensor chunks",
-                config.kv_heads, config.ffn, config.chunks);
+  check_tensor_cut(this->name(), config.chunks, {"kv_heads", config.kv_heads},
+                   {{"hidden", c}, {"ffn", config.ffn}});
   if (config.chunks > 1) {
     declare_tensor_calls(TensorCalls::sums(2, 2));
     declare_sequence_calls(pre_norm_sequence_calls());
@@ -26,21 +29,21 @@ LlamaBlock::LlamaBlock(std::string name, const LlamaBlockConfig& config)
                           CutDim dim, std::array<int, 3> sections = {1, 0, 0}) {
     return declare(
         slice_of({.name = key, .shape = {out, in}, .init = Initializer::normal(stddev), .allows_fp8 = true},
-                 slice_of_chunk(chunk, config.chunks, dim, sections)));
+                 slice_of_chunk(chunk, cut_.chunks, dim, sections)));
   };
   const auto gain = [&](const char* key) {
     return declare({.name = key, .shape = {c}, .init = Initializer::ones(), .decay = false, .center = 1.0f});
   };
   norm1_weight_ = gain("norm1.weight");
   const int group = static_cast<int>(config.heads / config.kv_heads);
-  for (int i = 0; i < config.chunks; ++i) {
+  for (int i = 0; i < cut_.chunks; ++i) {
     Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
     chunk.qkv_weight = weight("attention.qkv.weight", (config.heads + 2 * config.kv_heads) * head_dim, c,
                               config.init_stddev, i, CutDim::kRows, {group, 1, 1});
     chunk.out_weight = weight("attention.out.weight", c, c, config.residual_stddev, i, CutDim::kColumns);
   }
   norm2_weight_ = gain("norm2.weight");
-  for (int i = 0; i < config.chunks; ++i) {
+  for (int i = 0; i < cut_.chunks; ++i) {
     Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
     chunk.gate_up_weight =
         weight("mlp.gate_up.weight", 2 * config.ffn, c, config.init_stddev, i, CutDim::kRows, {1, 1, 0});
@@ -49,19 +52,19 @@ LlamaBlock::LlamaBlock(std::string name, const LlamaBlockConfig& config)
 }
 
 Tensor LlamaBlock::attend(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const {
-  const int heads = static_cast<int>(config_.heads) / config_.chunks;
-  const int kv_heads = static_cast<int>(config_.kv_heads) / config_.chunks;
+  const int heads = static_cast<int>(config_.heads) / cut_.chunks;
+  const int kv_heads = static_cast<int>(config_.kv_heads) / cut_.chunks;
   const ops::RopeOptions rope{.num_heads = heads, .num_kv_heads = kv_heads, .rope = config_.rope};
-  return ops::projected_attention(ctx, h,
-                                  [weight = chunk.qkv_weight, cut, rope](Context& inner, const Tensor& x) {
-                                    return ops::rope(inner, ops::linear(inner, x, weight, {.cut = cut}),
-                                                     rope);
-                                  },
-                                  {.num_heads = heads, .num_kv_heads = kv_heads});
+  return ops::projected_attention(
+      ctx, h,
+      [weight = chunk.qkv_weight, cut, groups = cut_.groups, rope](Context& inner, const Tensor& x) {
+        return ops::rope(inner, ops::linear(inner, x, weight, {.cut = cut, .groups = groups}), rope);
+      },
+      {.num_heads = heads, .num_kv_heads = kv_heads});
 }
 
 Tensor LlamaBlock::widen(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const {
-  h = ops::linear(ctx, h, chunk.gate_up_weight, {.cut = cut});
+  h = ops::linear(ctx, h, chunk.gate_up_weight, {.cut = cut, .groups = cut_.groups});
   return ops::swiglu(ctx, h);
 }
 
@@ -78,17 +81,18 @@ Activations LlamaBlock::forward(Context& ctx, const Activations& input, const Ba
 Tensor LlamaBlock::forward_chunks(Context& ctx, const Tensor& x) const {
   const ops::NormOptions norm{.row_groups = config_.chunks};
   const Tensor attended = ops::sum_over_chunks(
-      ctx, ops::rms_norm(ctx, x, norm1_weight_, norm), config_.chunks, [&](const Tensor& h, int i) {
+      ctx, ops::rms_norm(ctx, x, norm1_weight_, norm), cut_, [&](const Tensor& h, int i) {
         const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
-        return ops::linear(ctx, attend(ctx, h, chunk, ops::LinearCut::kColumns), chunk.out_weight,
-                           {.cut = ops::LinearCut::kRows});
+        return ops::ChunkOutput{
+            .x = attend(ctx, h, chunk, ops::LinearCut::kColumns), .weight = chunk.out_weight, .bias = {}};
       });
   const Tensor mid = ops::add(ctx, attended, x);
-  const Tensor widened = ops::sum_over_chunks(
-      ctx, ops::rms_norm(ctx, mid, norm2_weight_, norm), config_.chunks, [&](Tensor h, int i) {
+  const Tensor widened =
+      ops::sum_over_chunks(ctx, ops::rms_norm(ctx, mid, norm2_weight_, norm), cut_, [&](Tensor h, int i) {
         const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
-        return ops::linear(ctx, widen(ctx, std::move(h), chunk, ops::LinearCut::kColumns), chunk.down_weight,
-                           {.cut = ops::LinearCut::kRows});
+        return ops::ChunkOutput{.x = widen(ctx, std::move(h), chunk, ops::LinearCut::kColumns),
+                                .weight = chunk.down_weight,
+                                .bias = {}};
       });
   return ops::add(ctx, widened, mid);
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/block.h"
+#include "runtime/ops/chunks.h"
 #include "runtime/ops/linear.h"
 #include "runtime/ops/rope.h"
 
@@ -17,7 +18,7 @@ struct LlamaBlockConfig {
   RopeFrequencies rope;
   float init_stddev = 0.02f;
   float residual_stddev = 0.02f;  // of the two projections into the residual stream
-  int chunks = 1;                 // divides kv_heads and ffn: [Note: tensor chunks]
+  int chunks = 1;                 // the tensor_chunks of the model: see [Note: tensor chunks]
 };
 
 class LlamaBlock final : public Block {
@@ -36,6 +37,7 @@ class LlamaBlock final : public Block {
 
   LlamaBlockConfig config_;
   ParamRef norm1_weight_, norm2_weight_;
+  ops::ChunkCut cut_;
   std::vector<Chunk> chunks_;
 };
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "models/sequence_calls.h"
+#include "models/tensor_cut.h"
 #include "runtime/base/error.h"
 #include "runtime/ops/attention.h"
 #include "runtime/ops/chunks.h"
@@ -23,11 +24,12 @@ ParameterSpec zeros(std::string name, std::int64_t size) {
 }  // namespace
 
 TransformerBlock::TransformerBlock(std::string name, const TransformerBlockConfig& config)
-    : Block(std::move(name)), config_(config), chunks_(static_cast<std::size_t>(config.chunks)) {
+    : Block(std::move(name)),
+      config_(config),
+      cut_(layer_cut(config.chunks, config.heads)),
+      chunks_(static_cast<std::size_t>(cut_.chunks)) {
   const std::int64_t c = config.hidden;
-  TRIREME_CHECK(config.heads % config.chunks == 0 && 4 * c % config.chunks == 0,
-                "{} heads and a width of {} cannot be cut into {} tensor chunks", config.heads, c,
-                config.chunks);
+  check_tensor_cut(this->name(), config.chunks, {"heads", config.heads}, {{"hidden", c}});
   if (config.chunks > 1) {
     declare_tensor_calls(TensorCalls::sums(2, 2));
     declare_sequence_calls(pre_norm_sequence_calls());
@@ -36,19 +38,19 @@ TransformerBlock::TransformerBlock(std::string name, const TransformerBlockConfi
     return declare({.name = key, .shape = {c}, .init = Initializer::ones(), .decay = false, .center = 1.0f});
   };
   const auto slice = [&](int chunk, CutDim dim, std::array<int, 3> sections = {1, 0, 0}) {
-    return slice_of_chunk(chunk, config.chunks, dim, sections);
+    return slice_of_chunk(chunk, cut_.chunks, dim, sections);
   };
   constexpr std::array<int, 3> kPacked = {1, 1, 1};  // [q | k | v]
   // A row-parallel layer adds its bias once: it is a parameter of the first chunk.
   const auto declare_rows_bias = [&](const char* name, int chunk) {
     if (chunk > 0) return ParamRef{};
     ParameterSpec bias = zeros(name, c);
-    if (config.chunks > 1) bias.slice.chunk = chunk;
+    if (cut_.chunks > 1) bias.slice.chunk = chunk;
     return declare(std::move(bias));
   };
   norm1_weight_ = gain("norm1.weight");
   norm1_bias_ = declare(zeros("norm1.bias", c));
-  for (int i = 0; i < config.chunks; ++i) {
+  for (int i = 0; i < cut_.chunks; ++i) {
     Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
     chunk.qkv_weight = declare(slice_of(weight("attention.qkv.weight", {3 * c, c}, config.init_stddev),
                                         slice(i, CutDim::kRows, kPacked)));
@@ -59,7 +61,7 @@ TransformerBlock::TransformerBlock(std::string name, const TransformerBlockConfi
   }
   norm2_weight_ = gain("norm2.weight");
   norm2_bias_ = declare(zeros("norm2.bias", c));
-  for (int i = 0; i < config.chunks; ++i) {
+  for (int i = 0; i < cut_.chunks; ++i) {
     Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
     chunk.up_weight =
         declare(slice_of(weight("mlp.up.weight", {4 * c, c}, config.init_stddev), slice(i, CutDim::kRows)));
@@ -71,19 +73,21 @@ TransformerBlock::TransformerBlock(std::string name, const TransformerBlockConfi
 }
 
 Tensor TransformerBlock::attend(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const {
-  return ops::projected_attention(
-      ctx, h,
-      [weight = chunk.qkv_weight, bias = chunk.qkv_bias, cut](Context& inner, const Tensor& x) {
-        return ops::linear(inner, x, weight, {.bias = bias, .cut = cut});
-      },
-      {.num_heads = static_cast<int>(config_.heads) / config_.chunks,
-       .causal = config_.causal,
-       .dropout_p = config_.dropout});
+  return ops::projected_attention(ctx, h,
+                                  [weight = chunk.qkv_weight, bias = chunk.qkv_bias, cut,
+                                   groups = cut_.groups](Context& inner, const Tensor& x) {
+                                    return ops::linear(inner, x, weight,
+                                                       {.bias = bias, .cut = cut, .groups = groups});
+                                  },
+                                  {.num_heads = static_cast<int>(config_.heads) / cut_.chunks,
+                                   .causal = config_.causal,
+                                   .dropout_p = config_.dropout});
 }
 
 Tensor TransformerBlock::widen(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const {
-  return ops::linear(ctx, h, chunk.up_weight,
-                     {.bias = chunk.up_bias, .activation = Activation::kGeluTanh, .cut = cut});
+  return ops::linear(
+      ctx, h, chunk.up_weight,
+      {.bias = chunk.up_bias, .activation = Activation::kGeluTanh, .cut = cut, .groups = cut_.groups});
 }
 
 Tensor TransformerBlock::project(Context& ctx, const Tensor& x, ParamRef weight, ParamRef bias,
@@ -109,18 +113,19 @@ Activations TransformerBlock::forward(Context& ctx, const Activations& input, co
 Tensor TransformerBlock::forward_chunks(Context& ctx, const Tensor& x) const {
   const ops::NormOptions norm{.row_groups = config_.chunks};
   const Tensor attended = ops::sum_over_chunks(
-      ctx, ops::layer_norm(ctx, x, norm1_weight_, norm1_bias_, norm), config_.chunks, [&](Tensor h, int i) {
+      ctx, ops::layer_norm(ctx, x, norm1_weight_, norm1_bias_, norm), cut_, [&](const Tensor& h, int i) {
         const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
-        h = attend(ctx, h, chunk, ops::LinearCut::kColumns);
-        return ops::linear(ctx, h, chunk.out_weight, {.bias = chunk.out_bias, .cut = ops::LinearCut::kRows});
+        return ops::ChunkOutput{.x = attend(ctx, h, chunk, ops::LinearCut::kColumns),
+                                .weight = chunk.out_weight,
+                                .bias = chunk.out_bias};
       });
   const Tensor mid = ops::stream_dropout(ctx, attended, config_.dropout, x);
   const Tensor widened = ops::sum_over_chunks(
-      ctx, ops::layer_norm(ctx, mid, norm2_weight_, norm2_bias_, norm), config_.chunks, [&](Tensor h, int i) {
+      ctx, ops::layer_norm(ctx, mid, norm2_weight_, norm2_bias_, norm), cut_, [&](const Tensor& h, int i) {
         const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
-        h = widen(ctx, h, chunk, ops::LinearCut::kColumns);
-        return ops::linear(ctx, h, chunk.down_weight,
-                           {.bias = chunk.down_bias, .cut = ops::LinearCut::kRows});
+        return ops::ChunkOutput{.x = widen(ctx, h, chunk, ops::LinearCut::kColumns),
+                                .weight = chunk.down_weight,
+                                .bias = chunk.down_bias};
       });
   return ops::stream_dropout(ctx, widened, config_.dropout, mid);
 }

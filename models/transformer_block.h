@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/block.h"
+#include "runtime/ops/chunks.h"
 #include "runtime/ops/linear.h"
 
 namespace trireme {
@@ -15,7 +16,7 @@ struct TransformerBlockConfig {
   bool causal = true;
   float init_stddev = 0.02f;
   float residual_stddev = 0.02f;  // of the two projections into the residual stream
-  int chunks = 1;                 // divides heads: [Note: tensor chunks] in runtime/parameter_slice.h
+  int chunks = 1;                 // the tensor_chunks of the model: see [Note: tensor chunks]
 };
 
 class TransformerBlock final : public Block {
@@ -38,6 +39,7 @@ class TransformerBlock final : public Block {
 
   TransformerBlockConfig config_;
   ParamRef norm1_weight_, norm1_bias_, norm2_weight_, norm2_bias_;
+  ops::ChunkCut cut_;
   std::vector<Chunk> chunks_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/tensor_cut.h"
 #include "runtime/base/error.h"
 #include "runtime/ops/attention.h"
 #include "runtime/ops/chunks.h"
@@ -14,17 +15,17 @@ namespace trireme {
 VitBlock::VitBlock(std::string name, std::string prefix, const VitBlockConfig& config)
     : Block(std::move(name), std::move(prefix)),
       config_(config),
-      chunks_(static_cast<std::size_t>(config.chunks)) {
+      cut_(layer_cut(config.chunks, config.heads)),
+      chunks_(static_cast<std::size_t>(cut_.chunks)) {
   const std::int64_t c = config.hidden;
-  TRIREME_CHECK(config.heads % config.chunks == 0 && config.ffn % config.chunks == 0,
-                "{} heads and an MLP of {} cannot be cut into {} tensor chunks", config.heads, config.ffn,
-                config.chunks);
+  check_tensor_cut(this->name(), config.chunks, {"heads", config.heads},
+                   {{"hidden", c}, {"ffn", config.ffn}});
   if (config.chunks > 1) declare_tensor_calls(TensorCalls::sums(2, 2));
   const auto slice = [&](int chunk, CutDim dim, std::array<int, 3> sections = {1, 0, 0}) {
-    return slice_of_chunk(chunk, config.chunks, dim, sections);
+    return slice_of_chunk(chunk, cut_.chunks, dim, sections);
   };
   norm1_ = declare_norm("ln_1");
-  for (int i = 0; i < config.chunks; ++i) {
+  for (int i = 0; i < cut_.chunks; ++i) {
     Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
     chunk.qkv =
         declare_linear("self_attention.in_proj_weight", config.qkv_bias ? "self_attention.in_proj_bias" : "",
@@ -33,7 +34,7 @@ VitBlock::VitBlock(std::string name, std::string prefix, const VitBlockConfig& c
                                slice(i, CutDim::kColumns));
   }
   norm2_ = declare_norm("ln_2");
-  for (int i = 0; i < config.chunks; ++i) {
+  for (int i = 0; i < cut_.chunks; ++i) {
     Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
     chunk.up = declare_linear("mlp.0.weight", "mlp.0.bias", config.ffn, c, slice(i, CutDim::kRows));
     chunk.down = declare_linear("mlp.3.weight", "mlp.3.bias", c, config.ffn, slice(i, CutDim::kColumns));
@@ -85,15 +86,17 @@ Tensor VitBlock::add_dropped(Context& ctx, const Tensor& y, const Tensor& residu
 }
 
 Tensor VitBlock::attend(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const {
-  return ops::attention(ctx, ops::linear(ctx, h, chunk.qkv.weight, {.bias = chunk.qkv.bias, .cut = cut}),
-                        {.num_heads = static_cast<int>(config_.heads) / config_.chunks,
-                         .causal = false,
-                         .dropout_p = config_.dropout});
+  return ops::attention(
+      ctx, ops::linear(ctx, h, chunk.qkv.weight, {.bias = chunk.qkv.bias, .cut = cut, .groups = cut_.groups}),
+      {.num_heads = static_cast<int>(config_.heads) / cut_.chunks,
+       .causal = false,
+       .dropout_p = config_.dropout});
 }
 
 Tensor VitBlock::widen(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const {
-  return ops::linear(ctx, h, chunk.up.weight,
-                     {.bias = chunk.up.bias, .activation = Activation::kGelu, .cut = cut});
+  return ops::linear(
+      ctx, h, chunk.up.weight,
+      {.bias = chunk.up.bias, .activation = Activation::kGelu, .cut = cut, .groups = cut_.groups});
 }
 
 Activations VitBlock::forward(Context& ctx, const Activations& input, const Batch&) const {
@@ -109,21 +112,22 @@ Activations VitBlock::forward(Context& ctx, const Activations& input, const Batc
 }
 
 Tensor VitBlock::forward_chunks(Context& ctx, const Tensor& x) const {
-  const auto project = [&](const Tensor& h, const Linear& linear) {
-    return ops::linear(ctx, h, linear.weight, {.bias = linear.bias, .cut = ops::LinearCut::kRows});
-  };
   const Tensor attended = ops::sum_over_chunks(
-      ctx, ops::layer_norm(ctx, x, norm1_.weight, norm1_.bias, {.epsilon = config_.norm_epsilon}),
-      config_.chunks, [&](const Tensor& h, int i) {
+      ctx, ops::layer_norm(ctx, x, norm1_.weight, norm1_.bias, {.epsilon = config_.norm_epsilon}), cut_,
+      [&](const Tensor& h, int i) {
         const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
-        return project(attend(ctx, h, chunk, ops::LinearCut::kColumns), chunk.out);
+        return ops::ChunkOutput{.x = attend(ctx, h, chunk, ops::LinearCut::kColumns),
+                                .weight = chunk.out.weight,
+                                .bias = chunk.out.bias};
       });
   const Tensor mid = add_dropped(ctx, attended, x);
   const Tensor widened = ops::sum_over_chunks(
-      ctx, ops::layer_norm(ctx, mid, norm2_.weight, norm2_.bias, {.epsilon = config_.norm_epsilon}),
-      config_.chunks, [&](const Tensor& h, int i) {
+      ctx, ops::layer_norm(ctx, mid, norm2_.weight, norm2_.bias, {.epsilon = config_.norm_epsilon}), cut_,
+      [&](const Tensor& h, int i) {
         const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
-        return project(widen(ctx, h, chunk, ops::LinearCut::kColumns), chunk.down);
+        return ops::ChunkOutput{.x = widen(ctx, h, chunk, ops::LinearCut::kColumns),
+                                .weight = chunk.down.weight,
+                                .bias = chunk.down.bias};
       });
   return add_dropped(ctx, widened, mid);
 }

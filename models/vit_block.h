@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/block.h"
+#include "runtime/ops/chunks.h"
 #include "runtime/ops/linear.h"
 
 namespace trireme {
@@ -19,7 +20,7 @@ struct VitBlockConfig {
   float norm_epsilon = 1e-6f;
   float dropout = 0.0f;           // on attention probabilities and both residual branches
   float stochastic_depth = 0.0f;  // probability that a sample leaves a branch out
-  int chunks = 1;                 // divides heads and ffn: [Note: tensor chunks] in runtime/parameter_slice.h
+  int chunks = 1;                 // the tensor_chunks of the model: see [Note: tensor chunks]
 };
 
 class VitBlock final : public Block {
@@ -51,6 +52,7 @@ class VitBlock final : public Block {
 
   VitBlockConfig config_;
   Linear norm1_, norm2_;
+  ops::ChunkCut cut_;
   std::vector<Chunk> chunks_;
 };
 

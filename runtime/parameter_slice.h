@@ -7,6 +7,12 @@
 // the chunks, and so are the gradients of what the chunks read. The number of chunks is mathematics, like the
 // micro-batch: it decides which sums are made. Who computes a chunk does not.
 //
+// Ranks share whole heads, but G groups cut a sum over features, and need not divide the heads. Of 12 heads
+// and G = 8 there are 4 chunks of 3 heads, as many as a power of two of ranks can share, and in each the
+// inner sums of its products are made in 2 groups, which the tree over all G continues (models/tensor_cut.h,
+// ProductSumArgs). The result of a row-parallel layer is cut along its inputs, the gradient of a
+// column-parallel one along its outputs as they lie, packed [q | k | v] included.
+//
 // Elements of a chunk keep the random numbers of the whole parameter, so that models start alike whatever
 // they are cut into.
 #pragma once

@@ -54,6 +54,11 @@ std::shared_ptr<RebuiltTensor> Tape::saved_as(ValueId id) const {
   return found != rebuilt_.end() ? found->second : nullptr;
 }
 
+std::shared_ptr<ProductCollector> Tape::collector_of(ValueId id) const {
+  const auto found = collectors_.find(id);
+  return found != collectors_.end() ? found->second : nullptr;
+}
+
 Tensor Tape::watch(const Tensor& input) {
   return input.with_id(new_value());
 }
@@ -79,6 +84,7 @@ std::vector<Tensor> Tape::backward(Context& ctx, std::vector<Seed> seeds,
   std::vector<Tensor> result;
   for (const ValueId id : inputs) result.push_back(gradients.has(id) ? gradients.take(id) : Tensor());
   rebuilt_.clear();
+  collectors_.clear();
   num_values_ = 0;
   return result;
 }

@@ -53,6 +53,21 @@ class Node {
   virtual void backward(Context& ctx, Gradients& gradients) = 0;
 };
 
+/// dy W, whose sum over the columns of dy is made in groups: see ProductSumArgs.
+struct ProductGradient {
+  Tensor dy;      // [..., N]
+  Tensor weight;  // [N, K]
+  MathMode math = MathMode::kFp32;
+  int groups = 1;
+};
+
+/// Takes gradients of values as products that are not made yet, to make them with those of other values.
+class ProductCollector {
+ public:
+  virtual ~ProductCollector() = default;
+  virtual void collect(Context& ctx, Gradients& gradients, ProductGradient product) = 0;
+};
+
 /// A value that is not kept for backward: see saved_tensor.h.
 class RebuiltTensor;
 
@@ -79,6 +94,14 @@ class Tape {
   /// Null: the value is kept as it is.
   std::shared_ptr<RebuiltTensor> saved_as(ValueId id) const;
 
+  /// Nodes whose gradient of value `id` is a product hand it to `collector`, where that is all they add to
+  /// it.
+  void collect_products(ValueId id, std::shared_ptr<ProductCollector> collector) {
+    collectors_[id] = std::move(collector);
+  }
+  /// Null: there is none.
+  std::shared_ptr<ProductCollector> collector_of(ValueId id) const;
+
   /// Runs all nodes in reverse from `output_gradients` (outputs and their gradients in pairs; a scalar loss
   /// has an empty gradient tensor: its seed is 1). Returns the gradients of `inputs`, undefined where none
   /// arrived. The tape is empty afterwards.
@@ -98,6 +121,7 @@ class Tape {
   Recompute recompute_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::map<ValueId, std::shared_ptr<RebuiltTensor>> rebuilt_;
+  std::map<ValueId, std::shared_ptr<ProductCollector>> collectors_;
   ValueId num_values_ = 0;
 };
 

@@ -55,6 +55,9 @@ Backend with_workspaces_of_cuda() {
   backend.ops.set<MatmulArgs>([](const KernelContext& exec, const MatmulArgs& args) {
     count_workspace(exec, matmul_workspace(args));
   });
+  backend.ops.set<ProductSumArgs>([](const KernelContext& exec, const ProductSumArgs& args) {
+    count_workspace(exec, product_sum_workspace(args));
+  });
   backend.ops.set<Conv2dFwdArgs>([](const KernelContext& exec, const Conv2dFwdArgs& args) {
     count_workspace(exec, conv_workspace(args));
   });

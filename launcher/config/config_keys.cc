@@ -179,7 +179,7 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
            "Tensor parallelism: ranks, neighbours in their numbers, that share the `model.tensor_chunks` of "
            "every "
            "layer and read the same samples; data ranks = ranks / stages / `tensor`. Divides "
-           "`model.tensor_chunks`. "
+           "`model.tensor_chunks` and the heads (of `llama` `kv_heads`). "
            "The results do not change.")
       .add("sequence", &L::sequence, any(),
            "Sequence parallelism: the `tensor` ranks share the rows of norms, dropout and the residual "

@@ -104,12 +104,12 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
       .add("rope_original_context", &M::rope_original_context, count_from(1),
            "Context in tokens before it was stretched.")
       .add("dropout", &M::dropout, from_to_below(0, 1), "Probability of dropping an activation.")
-      .add(
-          "tensor_chunks", &M::tensor_chunks, from_to(1, 64),
-          "Chunks that the heads and the MLP of every layer are cut into, and of GPTs and Llamas the "
-          "vocabulary where they divide it, each computed on its own; sums over chunks are made in one "
-          "binary tree. A power of two that divides `heads` and `ffn`, of `llama` `kv_heads` too. It decides "
-          "the last bits of the results, like `train.micro_batch`, and is kept for the whole of a training.")
+      .add("tensor_chunks", &M::tensor_chunks, from_to(1, 64),
+           "Groups that the sums over features of every layer's attention and MLP are made in, and of "
+           "GPTs and Llamas those over the vocabulary where they divide it; groups are added in one binary "
+           "tree. `parallel.tensor` ranks share them, as far as both divide `heads` (of `llama` "
+           "`kv_heads`), which are even. A power of two that divides `hidden` and `ffn`. It decides the "
+           "last bits of the results, like `train.micro_batch`, and is kept for the whole of a training.")
       .add_boolean_or_auto(
           "tied", &M::tied,
           "The output layer shares the token embedding. `auto`: as published, without `size` of `gpt` "

@@ -25,7 +25,7 @@ void check(const ModelSection& model) {
   const std::int64_t hidden = model.hidden > 0 ? model.hidden : base.hidden;
   const std::int64_t heads = model.heads > 0 ? model.heads : base.heads;
   TRIREME_CHECK(hidden % heads == 0, "model.heads = {} does not divide model.hidden = {}", heads, hidden);
-  check_tensor_chunks(model, "heads", heads);
+  check_tensor_chunks(model, {"heads", heads}, {"hidden", hidden});
 }
 
 void fill_in(JobConfig& config) {

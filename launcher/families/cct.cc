@@ -43,7 +43,7 @@ void fill_in(JobConfig& config) {
   fill(model.hidden, base.hidden);
   fill(model.heads, base.heads);
   fill(model.ffn, base.ffn > 0 ? base.ffn : model.hidden);
-  check_tensor_chunks(model, "ffn", model.ffn);
+  check_divided(model, {"ffn", model.ffn});
   fill(model.convs, base.convs);
   fill(model.classes, base.classes);
   fill_in_image_size(config, base.image_size);

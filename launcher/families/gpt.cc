@@ -21,7 +21,9 @@ void check(const ModelSection& model) {
     TRIREME_CHECK(model.hidden % model.heads == 0, "model.heads = {} does not divide model.hidden = {}",
                   model.heads, model.hidden);
   }
-  check_tensor_chunks(model, "heads", model.heads > 0 ? model.heads : gpt_config_for_size(model.size).heads);
+  const GptConfig base = model.size.empty() ? GptConfig{} : gpt_config_for_size(model.size);
+  check_tensor_chunks(model, {"heads", model.heads > 0 ? model.heads : base.heads},
+                      {"hidden", model.hidden > 0 ? model.hidden : base.hidden});
 }
 
 void fill_in(JobConfig& config) {

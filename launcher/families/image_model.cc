@@ -13,7 +13,7 @@ void check_image_shape(const ModelSection& model, const PublishedShape& publishe
   const std::int64_t hidden = model.hidden > 0 ? model.hidden : published.hidden;
   const std::int64_t heads = model.heads > 0 ? model.heads : published.heads;
   TRIREME_CHECK(hidden % heads == 0, "model.heads = {} does not divide model.hidden = {}", heads, hidden);
-  check_tensor_chunks(model, "heads", heads);
+  check_tensor_chunks(model, {"heads", heads}, {"hidden", hidden});
 }
 
 void fill_in_image_size(JobConfig& config, std::int64_t published) {

@@ -58,7 +58,7 @@ void check(const ModelSection& model) {
   const std::int64_t kv_heads = model.kv_heads > 0 ? model.kv_heads : base.kv_heads;
   TRIREME_CHECK(kv_heads == 0 || heads % kv_heads == 0,
                 "model.kv_heads = {} does not divide model.heads = {}", kv_heads, heads);
-  check_tensor_chunks(model, "kv_heads", kv_heads > 0 ? kv_heads : heads);
+  check_tensor_chunks(model, {"kv_heads", kv_heads > 0 ? kv_heads : heads}, {"hidden", hidden});
   TRIREME_CHECK(model.rope_factor == 0 || model.rope_factor >= 1,
                 "model.rope_factor = {} would make the context shorter: give 1 or more, or 0",
                 model.rope_factor);

@@ -7,9 +7,17 @@
 
 namespace trireme {
 
-/// Throws Error(kInvalidInput) where model.tensor_chunks is no power of two that divides `number` of
-/// model.`key`.
-void check_tensor_chunks(const ModelSection& model, const char* key, std::int64_t number);
+/// A key of the model and its value.
+struct ModelExtent {
+  const char* key;
+  std::int64_t size;
+};
+
+/// Throws Error(kInvalidInput) where model.tensor_chunks is no power of two that divides `width`, or more
+/// than 1 where `heads` is odd.
+void check_tensor_chunks(const ModelSection& model, const ModelExtent& heads, const ModelExtent& width);
+/// Throws Error(kInvalidInput) where model.tensor_chunks does not divide `extent`.
+void check_divided(const ModelSection& model, const ModelExtent& extent);
 
 /// ", 8 tensor chunks of the layers", or "" without: part of ModelFamily::describe where nothing else is cut.
 std::string layer_chunks_text(const ModelSection& model);

@@ -53,7 +53,7 @@ void fill_in(JobConfig& config) {
   fill(model.hidden, base.hidden);
   fill(model.heads, base.heads);
   fill(model.ffn, base.ffn > 0 ? base.ffn : 4 * model.hidden);
-  check_tensor_chunks(model, "ffn", model.ffn);
+  check_divided(model, {"ffn", model.ffn});
   fill(model.patch, base.patch);
   fill(model.classes, base.classes);
   fill(model.norm_epsilon, 1e-6);

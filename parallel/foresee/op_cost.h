@@ -43,6 +43,10 @@ inline double operations_of(const MatmulArgs& args) {
   const std::int64_t inner = args.a.shape[args.transpose_a == Transpose::kYes ? 0 : 1];
   return 2.0 * static_cast<double>(args.d.num_elems()) * static_cast<double>(inner);
 }
+inline double operations_of(const ProductSumArgs& args) {
+  const auto inner = static_cast<std::int64_t>(args.products.size()) * args.products.front().a.shape[1];
+  return 2.0 * static_cast<double>(args.d.num_elems()) * static_cast<double>(inner);
+}
 /// Two products over the context for each element of the output; causal: half of it.
 inline double operations_of(const AttentionFwdArgs& args) {
   const double pairs = 4.0 * static_cast<double>(args.out.num_elems() * args.out.shape[1]);

@@ -5,6 +5,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/ops/cast.h"
+#include "runtime/ops/linear.h"
 #include "runtime/ops/sequence_shard.h"
 #include "runtime/tape.h"
 
@@ -23,13 +24,21 @@ Tensor sum_of(const Context& ctx, const Tensor& a, const Tensor& b) {
 }
 
 // Backward comes to the chunks from the last to the first: a tree over a power of two of leaves is the same
-// from either side.
-class GradientTree {
+// from either side. Products are made when all have come, in one pass.
+class GradientTree final : public ProductCollector {
  public:
   GradientTree(const ChunkRange& range, ValueId input, DType dtype)
       : range_(range), input_(input), dtype_(dtype) {}
 
+  void collect(Context& ctx, Gradients& gradients, ProductGradient product) override {
+    products_.push_back(std::move(product));
+    if (std::ssize(products_) < range_.count) return;
+    finish(ctx, gradients, sum_of_products(ctx));
+  }
+
   void add(Context& ctx, Gradients& gradients, Tensor partial) {
+    TRIREME_CHECK(products_.empty(),
+                  "of a value that chunks read some gradients are products, others are not");
     int level = 0;
     while (!stack_.empty() && stack_.back().first == level) {
       partial = sum_of(ctx, std::exchange(partial, Tensor()), std::exchange(stack_.back().second, Tensor()));
@@ -38,20 +47,37 @@ class GradientTree {
     }
     stack_.emplace_back(level, std::move(partial));
     if (++added_ < range_.count) return;
-    const Tensor sum = summed_over_ranks(ctx, std::exchange(stack_.back().second, Tensor()));
+    finish(ctx, gradients, std::exchange(stack_.back().second, Tensor()));
     stack_.clear();
+  }
+
+ private:
+  Tensor sum_of_products(Context& ctx) {
+    const ProductGradient& first = products_.front();
+    const Tensor sum = ctx.empty(first.dy.shape().with_last(first.weight.shape().dim(1)));
+    ProductSumArgs args{.d = sum.rows(), .math = first.math, .groups = first.groups};
+    for (auto product = products_.rbegin(); product != products_.rend(); ++product) {
+      args.products.push_back({.a = product->dy.rows(), .b = product->weight});
+    }
+    ctx.run(args);
+    products_.clear();
+    return sum;
+  }
+
+  void finish(Context& ctx, Gradients& gradients, const Tensor& partial) const {
+    const Tensor sum = summed_over_ranks(ctx, partial);
     if (dtype_ == DType::kFloat32) return gradients.add(ctx, input_, sum);
     const Tensor rounded = ctx.empty(sum.shape(), dtype_);
     ctx.run(CastArgs{.x = sum, .y = rounded});
     gradients.add(ctx, input_, rounded);
   }
 
- private:
   const ChunkRange range_;
   const ValueId input_;
   const DType dtype_;
   int added_ = 0;
   std::vector<std::pair<int, Tensor>> stack_;  // levels descend
+  std::vector<ProductGradient> products_;
 };
 
 struct CopyBackward {
@@ -75,6 +101,35 @@ struct SumBackward {
   }
 };
 
+// `partial` is the sum of what has the values `partials`.
+Tensor finished(Context& ctx, const Tensor& partial, std::vector<ValueId> partials) {
+  const Tensor sum = summed_over_ranks(ctx, partial);
+  const DType dtype = linear_dtype(ctx, DType::kFloat32);
+  Tensor y = sum;
+  if (dtype != DType::kFloat32) {
+    y = ctx.empty(sum.shape(), dtype);
+    ctx.run(CastArgs{.x = sum, .y = y});
+  }
+  return recorded(ctx, y, SumBackward{.partials = std::move(partials)});
+}
+
+Tensor sum_of_layers(Context& ctx, std::vector<RowsLinear> layers, int groups) {
+  const RowsLinear& first = layers.front();
+  const Tensor sum = ctx.empty(first.x.shape().with_last(first.weight.shape().dim(0)));
+  TRIREME_CHECK(first.x.shape().dim(-1) % groups == 0,
+                "{} inputs of a chunk cannot be cut into {} equal groups", first.x.shape().dim(-1), groups);
+  ProductSumArgs args{.d = sum.rows(), .transpose_b = Transpose::kYes, .math = first.math, .groups = groups};
+  if (first.bias.defined()) args.bias = first.bias;
+  std::vector<ValueId> partials;
+  for (const RowsLinear& layer : layers) {
+    args.products.push_back({.a = layer.x.rows(), .b = layer.weight});
+    partials.push_back(layer.partial);
+  }
+  ctx.run(args);
+  layers.clear();
+  return finished(ctx, sum, std::move(partials));
+}
+
 }  // namespace
 
 ChunkRange own_chunks(const Context& ctx, int chunks) {
@@ -92,51 +147,27 @@ std::vector<Tensor> copy_to_chunks(Context& ctx, const Tensor& input, const Chun
   std::vector<Tensor> copies;
   for (int i = 0; i < range.count; ++i) {
     copies.push_back(differentiates ? recorded(ctx, whole, CopyBackward{tree}) : whole);
+    if (!differentiates) continue;
+    ctx.tape->collect_products(copies.back().id(), tree);
     if (again != nullptr) ctx.tape->save_as(copies.back().id(), again);
   }
   return copies;
 }
 
-void ChunkSum::add(Context& ctx, const Tensor& partial) {
-  TRIREME_CHECK(partial.dtype() == DType::kFloat32, "a partial sum of a chunk is fp32, not {}",
-                name(partial.dtype()));
-  partials_.push_back(partial.id());
-  Entry entry{0, partial.detach()};
-  while (!stack_.empty() && stack_.back().level == entry.level) {
-    entry = {entry.level + 1,
-             sum_of(ctx, std::exchange(stack_.back().sum, Tensor()), std::exchange(entry.sum, Tensor()))};
-    stack_.pop_back();
-  }
-  stack_.push_back(std::move(entry));
-  ++added_;
-}
-
-Tensor ChunkSum::finish(Context& ctx) {
-  TRIREME_CHECK(added_ == range_.count && stack_.size() == 1, "{} of {} chunks were added", added_,
-                range_.count);
-  const Tensor sum = summed_over_ranks(ctx, std::exchange(stack_.back().sum, Tensor()));
-  stack_.clear();
-  const DType dtype = linear_dtype(ctx, DType::kFloat32);
-  Tensor y = sum;
-  if (dtype != DType::kFloat32) {
-    y = ctx.empty(sum.shape(), dtype);
-    ctx.run(CastArgs{.x = sum, .y = y});
-  }
-  return recorded(ctx, y, SumBackward{.partials = std::move(partials_)});
-}
-
-Tensor sum_over_chunks(Context& ctx, const Tensor& input, int chunks,
-                       const std::function<Tensor(Tensor input, int chunk)>& compute) {
-  const ChunkRange own = own_chunks(ctx, chunks);
+Tensor sum_over_chunks(Context& ctx, const Tensor& input, const ChunkCut& cut,
+                       const std::function<ChunkOutput(Tensor input, int chunk)>& compute) {
+  const ChunkRange own = own_chunks(ctx, cut.chunks);
   std::vector<Tensor> copies = copy_to_chunks(ctx, input, own);
-  ChunkSum sum(own);
+  std::vector<RowsLinear> layers;
   const std::uint16_t first_op = ctx.rng.op;
   for (int i = 0; i < own.count; ++i) {
     ctx.rng.op = static_cast<std::uint16_t>(first_op + own.first + i);
-    sum.add(ctx, compute(std::exchange(copies[static_cast<std::size_t>(i)], Tensor()), own.first + i));
+    const ChunkOutput output =
+        compute(std::exchange(copies[static_cast<std::size_t>(i)], Tensor()), own.first + i);
+    layers.push_back(rows_linear(ctx, output.x, output.weight, output.bias));
   }
-  ctx.rng.op = static_cast<std::uint16_t>(first_op + chunks);
-  return sum.finish(ctx);
+  ctx.rng.op = static_cast<std::uint16_t>(first_op + cut.chunks);
+  return sum_of_layers(ctx, std::move(layers), cut.groups);
 }
 
 }  // namespace trireme::ops

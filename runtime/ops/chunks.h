@@ -14,36 +14,27 @@ namespace trireme::ops {
 ChunkRange own_chunks(const Context& ctx, int chunks);
 
 /// x, in the dtype of linear layers, for each chunk of `range`; no memory is copied. Backward takes one fp32
-/// gradient of each, adds them in the tree over all chunks, and returns the sum in the dtype of x. Of a
-/// sharded sequence x is a shard, and chunks get all rows, of which ops that save them keep the shard.
+/// gradient of each, adds them in the tree over all chunks, and returns the sum in the dtype of x; what
+/// linear layers add to the gradient is multiplied and summed for all chunks in one pass. Of a sharded
+/// sequence x is a shard, and chunks get all rows, of which ops that save them keep the shard.
 std::vector<Tensor> copy_to_chunks(Context& ctx, const Tensor& x, const ChunkRange& range);
 
-/// Adds what chunks return, in the order of the chunks, as they come: of n partial sums it holds
-/// log2(n) + 1.
-class ChunkSum {
- public:
-  explicit ChunkSum(const ChunkRange& range) : range_(range) {}
-  /// Of the next chunk: fp32.
-  void add(Context& ctx, const Tensor& partial);
-  /// The sum over all chunks, in the dtype of linear layers; of a sharded sequence, this rank's shard of it.
-  /// Backward gives its gradient to every chunk, in that dtype. Collective over the tensor axis.
-  Tensor finish(Context& ctx);
-
- private:
-  struct Entry {
-    int level = 0;  // of 2^level chunks
-    Tensor sum;
-  };
-  const ChunkRange range_;
-  int added_ = 0;
-  std::vector<Entry> stack_;
-  std::vector<ValueId> partials_;
+/// What a block is cut into: see [Note: tensor chunks].
+struct ChunkCut {
+  int chunks = 1;
+  int groups = 1;  // that the inner sums of a chunk are made in
 };
 
-/// The sum over all chunks of compute(input, chunk), a partial sum in fp32; of a sharded sequence from shard
-/// to shard. Each chunk draws random numbers
-/// with an op number of its own, whoever computes it: `compute` draws at most once.
-Tensor sum_over_chunks(Context& ctx, const Tensor& input, int chunks,
-                       const std::function<Tensor(Tensor input, int chunk)>& compute);
+/// The end of a chunk: a row-parallel linear layer.
+struct ChunkOutput {
+  Tensor x;
+  ParamRef weight, bias;  // bias: of the first chunk alone
+};
+
+/// The sum over all chunks of the layers that compute(input, chunk) returns; of a sharded sequence from shard
+/// to shard. Each chunk draws random numbers with an op number of its own, whoever computes it: `compute`
+/// draws at most once.
+Tensor sum_over_chunks(Context& ctx, const Tensor& input, const ChunkCut& cut,
+                       const std::function<ChunkOutput(Tensor input, int chunk)>& compute);
 
 }  // namespace trireme::ops

@@ -50,6 +50,8 @@ struct LinearBackward {
   MathMode math = MathMode::kFp32;
   ValueId residual = kNoValue;
   LinearCut cut = LinearCut::kNone;
+  int groups = 1;
+  std::shared_ptr<ProductCollector> collector;  // of the input's gradient, or null
 
   std::string name() const {
     if (activation == Activation::kNone) return "linear";
@@ -76,8 +78,19 @@ struct LinearBackward {
                           .dy = dy, .x = x.take(ctx), .weight = weight, .bias = bias, .math = math});
     if (input == kNoValue) return;
     const Tensor w = parameter(ctx, weight, dtype);
-    const Tensor dx = ctx.empty(x.shape(), cut == LinearCut::kColumns ? DType::kFloat32 : dtype);
+    if (cut == LinearCut::kColumns) return backward_partial(ctx, gradients, dy, w);
+    const Tensor dx = ctx.empty(x.shape(), dtype);
     ctx.run(MatmulArgs{.a = dy.rows(), .b = w, .d = dx.rows(), .math = math});
+    gradients.add(ctx, input, dx);
+  }
+
+  void backward_partial(Context& ctx, Gradients& gradients, const Tensor& dy, const Tensor& w) const {
+    if (collector != nullptr) {
+      return collector->collect(ctx, gradients, {.dy = dy, .weight = w, .math = math, .groups = groups});
+    }
+    const Tensor dx = ctx.empty(x.shape());
+    ctx.run(ProductSumArgs{
+        .products = {{.a = dy.rows(), .b = w}}, .d = dx.rows(), .math = math, .groups = groups});
     gradients.add(ctx, input, dx);
   }
 
@@ -128,14 +141,12 @@ void check_shapes(const Tensor& x, const Tensor& w, const Tensor& bias, const Te
 Tensor product(Context& ctx, const Tensor& input, ParamRef weight, const LinearOptions& options) {
   const DType dtype = ctx.precision.dtype_of(OpKind::kLinear, input.dtype());
   const Tensor w = parameter(ctx, weight, dtype);
-  const DType result = options.cut == LinearCut::kRows ? DType::kFloat32 : dtype;
-  const Tensor b = options.bias.defined() ? parameter(ctx, options.bias, result) : Tensor();
+  const Tensor b = options.bias.defined() ? parameter(ctx, options.bias, dtype) : Tensor();
   check_shapes(input, w, b, options.residual);
   const Tensor x = cast(ctx, input, dtype);
   Quantized x8, w8;
-  TRIREME_CHECK(options.cut != LinearCut::kRows ||
-                    (options.activation == Activation::kNone && !options.residual.defined()),
-                "linear: a partial sum takes neither an activation nor a residual");
+  TRIREME_CHECK(options.groups >= 1 && w.shape().dim(0) % options.groups == 0,
+                "linear: {} outputs cannot be cut into {} equal groups", w.shape().dim(0), options.groups);
   if (options.cut == LinearCut::kNone && multiplies_in_fp8(ctx, weight)) {
     x8 = quantize(ctx, x, weight, Fp8Operand::kInput);
     w8 = quantize(ctx, w, weight, Fp8Operand::kWeight);
@@ -144,7 +155,7 @@ Tensor product(Context& ctx, const Tensor& input, ParamRef weight, const LinearO
   const Tensor residual = options.residual.defined() ? cast(ctx, options.residual, dtype) : Tensor();
   const Shape shape = x.shape().with_last(w.shape().dim(0));
   const bool save_pre = ctx.tape != nullptr && options.activation != Activation::kNone;
-  const Tensor y = ctx.empty(shape, result);
+  const Tensor y = ctx.empty(shape, dtype);
   const Tensor pre = save_pre ? ctx.empty(shape, dtype) : Tensor();
   MatmulArgs args{.a = a.rows(),
                   .b = w8.codes.defined() ? w8.codes : w,
@@ -158,18 +169,21 @@ Tensor product(Context& ctx, const Tensor& input, ParamRef weight, const LinearO
   if (pre.defined()) args.pre_activation = pre.rows();
   if (residual.defined()) args.residual = residual.rows();
   ctx.run(args);
-  return recorded(ctx, y,
-                  LinearBackward{.x = SavedTensor(ctx, a),
-                                 .pre = pre,
-                                 .x_inverse_scale = x8.inverse_scale,
-                                 .dtype = dtype,
-                                 .input = x.id(),
-                                 .weight = weight,
-                                 .bias = options.bias,
-                                 .activation = options.activation,
-                                 .math = args.math,
-                                 .residual = residual.id(),
-                                 .cut = options.cut});
+  return recorded(
+      ctx, y,
+      LinearBackward{.x = SavedTensor(ctx, a),
+                     .pre = pre,
+                     .x_inverse_scale = x8.inverse_scale,
+                     .dtype = dtype,
+                     .input = x.id(),
+                     .weight = weight,
+                     .bias = options.bias,
+                     .activation = options.activation,
+                     .math = args.math,
+                     .residual = residual.id(),
+                     .cut = options.cut,
+                     .groups = options.groups,
+                     .collector = ctx.tape != nullptr ? ctx.tape->collector_of(x.id()) : nullptr});
 }
 
 struct AdaptedInputBackward {
@@ -216,6 +230,27 @@ Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOp
   const Adapter* adapter = ctx.parameters->adapter(weight);
   return adapter != nullptr ? adapted(ctx, input, weight, options, *adapter)
                             : product(ctx, input, weight, options);
+}
+
+RowsLinear rows_linear(Context& ctx, const Tensor& input, ParamRef weight, ParamRef bias) {
+  const DType dtype = ctx.precision.dtype_of(OpKind::kLinear, input.dtype());
+  TRIREME_CHECK(ctx.parameters->adapter(weight) == nullptr,
+                "linear: a weight in tensor chunks has no adapter");
+  RowsLinear rows{.x = cast(ctx, input, dtype),
+                  .weight = parameter(ctx, weight, dtype),
+                  .bias = bias.defined() ? parameter(ctx, bias, DType::kFloat32) : Tensor(),
+                  .math = ctx.precision.math_of(OpKind::kLinear)};
+  check_shapes(rows.x, rows.weight, rows.bias, {});
+  if (ctx.tape == nullptr) return rows;
+  rows.partial = ctx.tape->new_value();
+  LinearBackward backward{.x = SavedTensor(ctx, rows.x),
+                          .dtype = dtype,
+                          .input = rows.x.id(),
+                          .weight = weight,
+                          .bias = bias,
+                          .math = rows.math};
+  ctx.tape->record(std::make_unique<RecordedOp<LinearBackward>>(rows.partial, std::move(backward)));
+  return rows;
 }
 
 }  // namespace trireme::ops

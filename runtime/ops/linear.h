@@ -9,14 +9,14 @@ namespace trireme::ops {
 enum class LinearCut : std::uint8_t {
   kNone,
   kColumns,  // some of the outputs; the gradient of the input is a partial sum, in fp32
-  kRows,     // some of the inputs; the result is a partial sum, in fp32, its gradient has the compute dtype
 };
 
 struct LinearOptions {
   ParamRef bias;  // [N], or undefined
   Activation activation = Activation::kNone;
   Tensor residual;  // like the result, or undefined: added last, in the same pass unless it is wider
-  LinearCut cut = LinearCut::kNone;  // kRows has neither activation nor residual
+  LinearCut cut = LinearCut::kNone;
+  int groups = 1;  // kColumns: of the sum that is the gradient of the input; they divide N
 };
 
 /// Input [..., K], weight [N, K] -> [..., N], in the compute dtype (see precision.h).
@@ -25,5 +25,16 @@ struct LinearOptions {
 /// Where the weight has an adapter, x (W + s B A)^T takes the place of x W^T, computed as x W^T + s (x A^T)
 /// B^T: see [Note: adapters] in runtime/adapter.h.
 Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOptions& options = {});
+
+/// A linear layer of some of the inputs, x W^T + b: a partial sum, which is made with those of other chunks.
+struct RowsLinear {
+  Tensor x;       // [..., K], in the compute dtype
+  Tensor weight;  // [N, K], likewise
+  Tensor bias;    // [N] fp32, or undefined
+  MathMode math = MathMode::kFp32;
+  ValueId partial = kNoValue;  // the value of the partial sum; its gradient has the compute dtype
+};
+/// Of input [..., K], weight [N, K]; `bias` may be undefined. Records the backward of the layer.
+RowsLinear rows_linear(Context& ctx, const Tensor& input, ParamRef weight, ParamRef bias);
 
 }  // namespace trireme::ops

@@ -25,7 +25,8 @@ UNTIED = {"model.tied": False}
 RESNET = {"model.name": "resnet20", "data.kind": "synthetic", "data.eval": "synthetic", "data.image_size": 8,
           "train.steps": 3, "train.global_batch": 8, "train.micro_batch": 2, "train.eval_every": 3, "train.eval_batches": 1,
           "optimizer.name": "sgd", "optimizer.lr": 1e-1, "log.state_hash_every": 1, "parallel.threads": 1}
-MODELS = {"gpt": GPT, "untied": GPT | UNTIED, "resnet": RESNET}
+CHUNKS = {"model.hidden": 32, "model.heads": 8, "model.tensor_chunks": 8}
+MODELS = {"gpt": GPT, "untied": GPT | UNTIED, "chunks": GPT | CHUNKS, "resnet": RESNET}
 PRECISIONS = {"fp32": {}, "tf32": {"precision.mode": "tf32"}, "bf16": {"precision.mode": "bf16"},
               "fp16": {"precision.mode": "fp16", "precision.scale_init": 2.0 ** 40},
               "fp16-grad": {"precision.mode": "fp16", "precision.grad_dtype": "fp16"}}

@@ -2,6 +2,7 @@
 
 Nearly all that is drawn is valid; what the engine refuses (a few in a hundred, on purpose) is counted.
 """
+import math
 import random
 from dataclasses import dataclass, field
 
@@ -113,12 +114,15 @@ def draw_image_transformer(numbers):
 
 
 def cut_into_chunks(numbers, model):
-    """Tensor chunks of a transformer, whose sizes are multiplied by their number."""
+    """Tensor chunks of a transformer, whose widths are multiplied by their number, and heads by as many ranks."""
     chunks = often(numbers, {1: 5, 2: 3, 4: 2})
     if chunks > 1:
         model["tensor_chunks"] = chunks
-        for key in {"hidden", "heads", "kv_heads", "ffn"} & set(model):
+        ranks = numbers.choice([ranks for ranks in (2, 4) if ranks <= chunks])
+        for key in {"hidden", "ffn"} & set(model):
             model[key] *= chunks
+        for key in {"heads", "kv_heads"} & set(model):
+            model[key] *= ranks
 
 
 def draw_train(numbers):
@@ -190,8 +194,8 @@ def draw_ranks(numbers, num_blocks, micro_batches, tensor):
 
 def draw_layout(numbers, job, num_blocks):
     micro_batches = job["train"]["global_batch"] // job["train"]["micro_batch"]
-    chunks = job["model"].get("tensor_chunks", 1)
-    tensor = numbers.choice([ranks for ranks in (1, 2, 4) if chunks % ranks == 0])
+    shared = math.gcd(job["model"].get("tensor_chunks", 1), job["model"].get("kv_heads", job["model"].get("heads", 1)))
+    tensor = numbers.choice([ranks for ranks in (1, 2, 4) if shared % ranks == 0])
     if numbers.random() < 0.1:
         stages, data_ranks = 1, 1
     else:

@@ -10,6 +10,7 @@
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/matmul/bias_grad.h"
 #include "kernels/cpu/matmul/matmul_start.h"
+#include "kernels/cpu/matmul/packed_operand.h"
 #include "kernels/cpu/numerics.h"
 
 namespace trireme::cpu {
@@ -18,59 +19,7 @@ namespace {
 // Measured on AVX-512 with 1 MiB of L2, against tiles of 384 to 3072 rows, depths of 128 to 2048 and blocks
 // of 48 to 768 rows: the fastest, and 7 MiB of scratch a thread at most.
 constexpr TileLimits kTileLimits{.rows = 1536, .cols = 768};
-constexpr std::int64_t kMaxDepth = 512, kBlockRows = 192;
-
-/// One operand in memory.
-struct PackedOperand {
-  ConstTensorView data;
-  Element element;
-  std::int64_t pitch;
-  bool along_k;  // its rows lie along k
-
-  /// `count` of its rows or columns from `first` on, for `depth` of k from `k` on, in strips at `y`.
-  StripCopy strips(std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth,
-                   float* y) const {
-    const std::int64_t at = along_k ? first * pitch + k : k * pitch + first;
-    return {.x = data.as<char>() + at * size_bytes(data.dtype),
-            .element = element,
-            .pitch = pitch,
-            .transposed = along_k,
-            .depth = depth,
-            .cols = count,
-            .y = y};
-  }
-};
-
-PackedOperand packed_operand(ConstTensorView data, MathMode math, bool along_k) {
-  const bool tf32 = data.dtype == DType::kFloat32 && math == MathMode::kTf32;
-  return {data, tf32 ? Element::kTf32 : element_of(data.dtype), data.shape[1], along_k};
-}
-
-/// Tiles that threads can share evenly, of whole strips.
-Tiling even_tiling(const Extents& e, int num_threads) {
-  constexpr std::int64_t kMinExtent = 96, kMinProducts = 2'000'000, kManyTiles = 8;
-  std::int64_t down = ceil_div(e.m, kTileLimits.rows), across = ceil_div(e.n, kTileLimits.cols);
-  while (down * across % num_threads != 0 && down * across < kManyTiles * num_threads &&
-         e.m * e.n * e.k / (down * across) >= kMinProducts) {
-    const std::int64_t rows = e.m / down, cols = e.n / across;
-    if (std::max(rows, cols) < 2 * kMinExtent) break;
-    ++(rows >= cols ? down : across);
-  }
-  const GemmNumerics& gemm = *numerics().gemm;
-  const std::int64_t rows = ceil_div(ceil_div(e.m, down), gemm.row_strip) * gemm.row_strip;
-  const std::int64_t cols = ceil_div(ceil_div(e.n, across), gemm.col_strip) * gemm.col_strip;
-  return {rows, cols, ceil_div(e.m, rows), ceil_div(e.n, cols)};
-}
-
-/// The cut of K: by its length alone.
-struct Depths {
-  std::int64_t depth, count;
-};
-
-Depths depths_of(std::int64_t k) {
-  const std::int64_t count = std::max<std::int64_t>(1, ceil_div(k, kMaxDepth));
-  return {ceil_div(ceil_div(k, count), 16) * 16, count};
-}
+constexpr std::int64_t kBlockRows = 192;
 
 class PanelProduct {
  public:
@@ -79,7 +28,7 @@ class PanelProduct {
         e_(e),
         a_(packed_operand(args.a, args.math, args.transpose_a == Transpose::kNo)),
         b_(packed_operand(args.b, args.math, args.transpose_b == Transpose::kYes)),
-        tiling_(even_tiling(e, exec.num_threads)),
+        tiling_(even_tiling(e, kTileLimits, exec.num_threads)),
         depths_(depths_of(e.k)),
         a_strips_(exec, depths_.depth * std::min(kBlockRows, tiling_.tile_rows)),
         b_strips_(exec, depths_.depth * tiling_.tile_cols),

@@ -9,6 +9,7 @@
 #include "kernels/cuda/matmul/matmul_epilogue.h"
 #include "kernels/cuda/matmul/matmul_library.h"
 #include "kernels/cuda/matmul/native_matmul.h"
+#include "kernels/cuda/matmul/plain_product.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/quantize.h"
 #include "kernels/product_workspace.h"
@@ -48,8 +49,6 @@ Epilogue gelu_epilogue(const MatmulArgs& args) {
   return args.bias.defined() ? Epilogue::kGeluBias : Epilogue::kGelu;
 }
 
-void run_plain(const KernelContext& exec, const Product& product, const ProductPointers& pointers);
-
 // The product of what fp8 codes stand for.
 void run_decoded(const KernelContext& exec, const Product& product, const ProductPointers& pointers) {
   const Shape a_shape{product.m, product.k}, b_shape{product.n, product.k};
@@ -62,16 +61,7 @@ void run_decoded(const KernelContext& exec, const Product& product, const Produc
   decoded.in = DType::kBFloat16;
   ProductPointers numbers = pointers;
   numbers.a = a.as<void>(), numbers.b = b.as<void>();
-  run_plain(exec, decoded, numbers);
-}
-
-// The product alone.
-void run_plain(const KernelContext& exec, const Product& product, const ProductPointers& pointers) {
-  assert(!product.add_c && product.epilogue == Epilogue::kNone);
-  if (product.k == 0) return fill_zero(exec, {pointers.d, product.out, Shape{product.m, product.n}});
-  Stream& stream = stream_of(exec);
-  if (stream.matmul_library().run(stream.get(), product, pointers)) return;
-  is_fp8(product.in) ? run_decoded(exec, product, pointers) : native_matmul(exec, product, pointers);
+  plain_product(exec, decoded, numbers);
 }
 
 // The product, then the rest by a native kernel. matmul_workspace() counts what it takes. In between it is in
@@ -99,7 +89,7 @@ void run_in_two(const KernelContext& exec, const MatmulArgs& args, Product produ
     has_bias = stream.matmul_library().run(stream.get(), with_bias, pointers);
     pointers.bias = nullptr;
   }
-  if (!has_bias) run_plain(exec, product, pointers);
+  if (!has_bias) plain_product(exec, product, pointers);
   MatmulEpilogue rest{.product = {pointers.d, DType::kFloat32, args.d.shape},
                       .activation = args.activation,
                       .residual = args.residual,
@@ -197,6 +187,14 @@ void multiply_fp8(const KernelContext& exec, const MatmulArgs& args) {
 }
 
 }  // namespace
+
+void plain_product(const KernelContext& exec, const Product& product, const ProductPointers& pointers) {
+  assert(!product.add_c && product.epilogue == Epilogue::kNone);
+  if (product.k == 0) return fill_zero(exec, {pointers.d, product.out, Shape{product.m, product.n}});
+  Stream& stream = stream_of(exec);
+  if (stream.matmul_library().run(stream.get(), product, pointers)) return;
+  is_fp8(product.in) ? run_decoded(exec, product, pointers) : native_matmul(exec, product, pointers);
+}
 
 void run_op(const KernelContext& exec, const MatmulArgs& args) {
   check_dtypes(args);

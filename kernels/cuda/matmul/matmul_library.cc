@@ -115,9 +115,9 @@ int common_alignment(const ProductPointers& p) {
 
 class Layout {
  public:
-  Layout(DType dtype, std::int64_t rows, std::int64_t cols) {
+  Layout(DType dtype, std::int64_t rows, std::int64_t cols, std::int64_t pitch = 0) {
     check_lt(cublasLtMatrixLayoutCreate(&layout_, lt_type(dtype), static_cast<std::uint64_t>(rows),
-                                        static_cast<std::uint64_t>(cols), rows),
+                                        static_cast<std::uint64_t>(cols), pitch == 0 ? rows : pitch),
              "cublasLtMatrixLayoutCreate");
   }
   ~Layout() { (void)cublasLtMatrixLayoutDestroy(layout_); }
@@ -201,8 +201,9 @@ struct MatmulLibrary::Plan {
   explicit Plan(const Product& p)
       : description(p),
         a(b_type(p), p.transpose_b == Transpose::kYes ? p.k : p.n,
-          p.transpose_b == Transpose::kYes ? p.n : p.k),
-        b(p.in, p.transpose_a == Transpose::kYes ? p.m : p.k, p.transpose_a == Transpose::kYes ? p.k : p.m),
+          p.transpose_b == Transpose::kYes ? p.n : p.k, p.b_pitch),
+        b(p.in, p.transpose_a == Transpose::kYes ? p.m : p.k, p.transpose_a == Transpose::kYes ? p.k : p.m,
+          p.a_pitch),
         c(p.out, p.n, p.m),
         d(p.out, p.n, p.m) {}
 

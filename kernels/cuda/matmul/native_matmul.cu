@@ -49,8 +49,10 @@ void native_matmul(const KernelContext& exec, const Product& product, const Prod
                 "cuda: a product of [{} x {} x {}] is too large; use a smaller micro-batch", m, n, k);
   const bool ta = product.transpose_a == Transpose::kYes, tb = product.transpose_b == Transpose::kYes;
   const auto run = [&]<class In, class Out>(In, Out) {
-    const MatrixOperand<In> a{static_cast<const In*>(pointers.a), ta ? 1 : k, ta ? m : 1};
-    const MatrixOperand<In> b{static_cast<const In*>(pointers.b), tb ? k : 1, tb ? 1 : n};
+    const std::int64_t a_pitch = product.a_pitch > 0 ? product.a_pitch : ta ? m : k;
+    const std::int64_t b_pitch = product.b_pitch > 0 ? product.b_pitch : tb ? k : n;
+    const MatrixOperand<In> a{static_cast<const In*>(pointers.a), ta ? 1 : a_pitch, ta ? a_pitch : 1};
+    const MatrixOperand<In> b{static_cast<const In*>(pointers.b), tb ? b_pitch : 1, tb ? 1 : b_pitch};
     launch(exec, "matmul", grid_of(ceil_div(m, kProductTile) * ceil_div(n, kProductTile)), kThreads, 0,
            native_matmul_kernel<In, Out>, a, b, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k),
            product.add_c ? static_cast<const Out*>(pointers.c) : nullptr, static_cast<Out*>(pointers.d));

@@ -36,19 +36,27 @@ TEST(ConfigCheck, ModelNeedsAShape) {
 TEST(ConfigCheck, TensorChunksDivideTheModel) {
   const std::string not_a_power = "model.tensor_chunks = 3 is not a power of two";
   EXPECT_THAT(check_error([](JobConfig& c) { c.model.tensor_chunks = 3; }), HasSubstr(not_a_power));
-  EXPECT_THAT(check_error([](JobConfig& c) { c.model.tensor_chunks = 8; }),
-              HasSubstr("model.tensor_chunks = 8 does not divide model.heads = 4"));
+  // Heads are divided by ranks, not by the groups of a sum.
+  JobConfig sized = valid_job();
+  sized.model = {.size = "124m", .tensor_chunks = 8};
+  EXPECT_NO_THROW(check_config(sized));
   EXPECT_THAT(check_error([](JobConfig& c) {
-                c.model = {.name = "bert", .size = "tiny"};
+                c.model.hidden = 60;
+                c.model.tensor_chunks = 8;
+              }),
+              HasSubstr("model.tensor_chunks = 8 does not divide model.hidden = 60"));
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.model = {.name = "gpt", .size = "1.5b"};
                 c.model.tensor_chunks = 4;
               }),
-              HasSubstr("model.tensor_chunks = 4 does not divide model.heads = 2"));
+              HasSubstr("model.heads = 25 is odd, so that no two tensor ranks could share them: use "
+                        "model.tensor_chunks = 1, not 4"));
   EXPECT_THAT(check_error([](JobConfig& c) {
                 c.model.name = "llama";
-                c.model.kv_heads = 2;
+                c.model.kv_heads = 1;
                 c.model.tensor_chunks = 4;
               }),
-              HasSubstr("model.tensor_chunks = 4 does not divide model.kv_heads = 2"));
+              HasSubstr("model.kv_heads = 1 is odd"));
 }
 
 TEST(ConfigCheck, MuonNeedsWholeMatrices) {

@@ -4,14 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <mutex>
 
 #include "models/bert.h"
-#include "parallel/comm/local.h"
-#include "parallel/foresee/predict.h"
 #include "runtime/data/document_dataset.h"
 #include "runtime/data/masked_tokens.h"
 #include "runtime/data/synthetic_tokens.h"
+#include "tests/support/predicted_run.h"
 #include "tests/support/sample_documents.h"
 #include "tests/support/temporary_folder.h"
 
@@ -57,11 +55,7 @@ EngineOptions options_for(PrecisionMode mode, const Layout& layout, bool documen
   return options;
 }
 
-struct Outcome {
-  std::uint64_t hash = 0;
-  float eval_loss = 0, train_loss = 0;
-  bool operator==(const Outcome&) const = default;
-};
+using testing::RunOutcome;
 
 std::shared_ptr<const Dataset> masked(std::shared_ptr<const Dataset> tokens, double probability) {
   return std::make_shared<MaskedTokens>(MaskedTokens::Options{.tokens = std::move(tokens),
@@ -102,46 +96,34 @@ class BertLayouts : public ::testing::TestWithParam<PrecisionMode> {
     return {.layers = 3, .hidden = 24, .heads = 4, .vocab = kVocab, .seq_len = kSeqLen, .dropout = 0.1f};
   }
 
-  static Outcome run(const Layout& layout, double probability = 0.15) {
+  static RunOutcome run(const Layout& layout, double probability = 0.15) {
     return run(layout, model(), *masked_tokens(probability));
   }
 
-  static Outcome run(const Layout& layout, const BertConfig& config, const Dataset& data) {
-    const auto blocks = std::make_shared<const BlockList>(build_bert(config));
-    const EngineOptions options = options_for(GetParam(), layout, !data.train_documents(0).empty());
-    Outcome outcome;
-    std::mutex mutex;
-    run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
-      Engine engine(blocks, comm, options);
-      const StepPrediction predicted =
-          predict_step(blocks, options, *options.sample, layout.ranks, comm->rank());
-      float train_loss = 0;
-      while (engine.steps_done() < kSteps) {
-        const std::int64_t first = engine.steps_done() * kGlobalBatch;
-        const std::int64_t num_targets = data.num_train_targets(first, kGlobalBatch);
-        StepResult result = engine.step(source(data, first), num_targets, 1e-2);
-        if (num_targets == 0) {
-          EXPECT_EQ(result.grad_norm, 0);
-        }
-        // The first scale is too large where few targets share the loss.
-        EXPECT_EQ(result.skipped, !std::isfinite(result.grad_norm));
-        EXPECT_TRUE(!result.skipped || GetParam() == PrecisionMode::kFp16);
-        train_loss += result.loss;
-        result.memory.peak[MemoryCategory::kWorkspace] = 0;
-        const std::lock_guard lock(mutex);
-        EXPECT_EQ(result.memory.peak.bytes, predicted.memory.peak.bytes) << layout.to_string();
-        EXPECT_EQ(result.memory.peak_total, predicted.memory.peak_total) << layout.to_string();
-        EXPECT_EQ(result.sent_bytes, predicted.sent_bytes) << layout.to_string();
-      }
-      const Outcome mine{engine.state_hash(), engine.evaluate(source(data, 777), 5, 5 * kSeqLen), train_loss};
-      if (comm->rank() == 0) outcome = mine;
-    });
-    return outcome;
+  static RunOutcome run(const Layout& layout, const BertConfig& config, const Dataset& data) {
+    return testing::run_as_predicted(
+        {.blocks = std::make_shared<const BlockList>(build_bert(config)),
+         .options = options_for(GetParam(), layout, !data.train_documents(0).empty()),
+         .ranks = layout.ranks,
+         .steps = kSteps,
+         .batches = [&data](std::int64_t first) { return source(data, first); },
+         .targets = [&data](std::int64_t first) { return data.num_train_targets(first, kGlobalBatch); },
+         .targets_of_sample = kSeqLen,
+         .look =
+             [](const StepResult& result, std::int64_t targets) {
+               // The first scale is too large where few targets share the loss.
+               EXPECT_EQ(result.skipped, !std::isfinite(result.grad_norm));
+               EXPECT_TRUE(!result.skipped || GetParam() == PrecisionMode::kFp16);
+               if (targets == 0) {
+                 EXPECT_EQ(result.grad_norm, 0);
+               }
+             }},
+        layout.to_string());
   }
 };
 
 TEST_P(BertLayouts, EveryLayoutGivesTheSameState) {
-  const Outcome expected = run({});
+  const RunOutcome expected = run({});
   EXPECT_TRUE(std::isfinite(expected.eval_loss));
   for (const Layout& layout : kLayouts) EXPECT_TRUE(run(layout) == expected) << layout.to_string();
 }
@@ -149,7 +131,7 @@ TEST_P(BertLayouts, EveryLayoutGivesTheSameState) {
 TEST_P(BertLayouts, StepsWithoutTargetsToo) {
   constexpr double kNone = 1e-9, kFew = 0.02;  // of kFew, some steps have none
   for (const double probability : {kNone, kFew}) {
-    const Outcome expected = run({}, probability);
+    const RunOutcome expected = run({}, probability);
     EXPECT_TRUE(run({.ranks = 4, .zero = 3}, probability) == expected);
     EXPECT_TRUE(run({.ranks = 2, .pipeline = {.stages = 2}}, probability) == expected);
     EXPECT_EQ(expected.train_loss == 0, probability == kNone);
@@ -160,7 +142,7 @@ TEST_P(BertLayouts, PaddedAndPackedDocumentsToo) {
   for (const bool pack : {false, true}) {
     SCOPED_TRACE(pack ? "packed" : "padded");
     const auto data = masked(documents(pack, DocumentDataset::Targets::kTokens), 0.15);
-    const Outcome expected = run({}, model(), *data);
+    const RunOutcome expected = run({}, model(), *data);
     EXPECT_GT(expected.train_loss, 0);
     for (const Layout& layout : kLayouts) {
       EXPECT_TRUE(run(layout, model(), *data) == expected) << layout.to_string();
@@ -175,7 +157,7 @@ TEST_P(BertLayouts, ClassesOfDocumentsToo) {
     SCOPED_TRACE(pack ? "packed" : "padded");
     const auto data = documents(pack, DocumentDataset::Targets::kLabels);
     EXPECT_EQ(data->num_train_targets(0, data->num_samples()), kNumDocuments);
-    const Outcome expected = run({}, config, *data);
+    const RunOutcome expected = run({}, config, *data);
     for (const Layout& layout : kLayouts) {
       EXPECT_TRUE(run(layout, config, *data) == expected) << layout.to_string();
     }

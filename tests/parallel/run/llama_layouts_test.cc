@@ -3,11 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <mutex>
 
 #include "models/llama.h"
-#include "parallel/comm/local.h"
-#include "parallel/foresee/predict.h"
+#include "tests/support/predicted_run.h"
 #include "tests/support/tiny_gpt.h"
 
 namespace trireme {
@@ -51,11 +49,7 @@ EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
   return options;
 }
 
-struct Outcome {
-  std::uint64_t hash = 0;
-  float eval_loss = 0;
-  bool operator==(const Outcome&) const = default;
-};
+using testing::RunOutcome;
 
 class LlamaLayouts : public ::testing::TestWithParam<std::tuple<PrecisionMode, bool>> {
  protected:
@@ -71,35 +65,21 @@ class LlamaLayouts : public ::testing::TestWithParam<std::tuple<PrecisionMode, b
             .tied = std::get<1>(GetParam())};
   }
 
-  static Outcome run(const Layout& layout) {
-    const auto blocks = std::make_shared<const BlockList>(build_llama(model()));
-    const EngineOptions options = options_for(std::get<0>(GetParam()), layout);
-    Outcome outcome;
-    std::mutex mutex;
-    run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
-      Engine engine(blocks, comm, options);
-      const StepPrediction predicted =
-          predict_step(blocks, options, *options.sample, layout.ranks, comm->rank());
-      while (engine.steps_done() < kSteps) {
-        const std::int64_t first = engine.steps_done() * kGlobalBatch;
-        StepResult result =
-            engine.step(testing::token_source(kVocab, kSeqLen, first), kGlobalBatch * kSeqLen, 1e-2);
-        result.memory.peak[MemoryCategory::kWorkspace] = 0;
-        const std::lock_guard lock(mutex);
-        EXPECT_EQ(result.memory.peak.bytes, predicted.memory.peak.bytes) << layout.to_string();
-        EXPECT_EQ(result.memory.peak_total, predicted.memory.peak_total) << layout.to_string();
-        EXPECT_EQ(result.sent_bytes, predicted.sent_bytes) << layout.to_string();
-      }
-      const Outcome mine{engine.state_hash(),
-                         engine.evaluate(testing::token_source(kVocab, kSeqLen, 777), 5, 5 * kSeqLen)};
-      if (comm->rank() == 0) outcome = mine;
-    });
-    return outcome;
+  static RunOutcome run(const Layout& layout) {
+    return testing::run_as_predicted(
+        {.blocks = std::make_shared<const BlockList>(build_llama(model())),
+         .options = options_for(std::get<0>(GetParam()), layout),
+         .ranks = layout.ranks,
+         .steps = kSteps,
+         .batches = [](std::int64_t first) { return testing::token_source(kVocab, kSeqLen, first); },
+         .targets = [](std::int64_t) { return kGlobalBatch * kSeqLen; },
+         .targets_of_sample = kSeqLen},
+        layout.to_string());
   }
 };
 
 TEST_P(LlamaLayouts, EveryLayoutGivesTheSameState) {
-  const Outcome expected = run({});
+  const RunOutcome expected = run({});
   EXPECT_TRUE(std::isfinite(expected.eval_loss));
   for (const Layout& layout : kLayouts) EXPECT_TRUE(run(layout) == expected) << layout.to_string();
 }

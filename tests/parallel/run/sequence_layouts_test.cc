@@ -4,15 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <mutex>
 
 #include "models/bert.h"
 #include "models/gpt.h"
 #include "models/llama.h"
 #include "models/vit.h"
 #include "parallel/comm/local.h"
-#include "parallel/foresee/predict.h"
 #include "parallel/run/checkpoint_state.h"
+#include "tests/support/predicted_run.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_gpt.h"
@@ -111,11 +110,7 @@ std::vector<Layout> all_layouts() {
   return all;
 }
 
-struct Outcome {
-  std::uint64_t hash = 0;
-  float loss = 0, eval_loss = 0;
-  bool operator==(const Outcome&) const = default;
-};
+using testing::RunOutcome;
 
 void train(Engine& engine, std::int64_t to_step, const std::function<void(const StepResult&)>& look = {}) {
   while (engine.steps_done() < to_step) {
@@ -128,38 +123,23 @@ void train(Engine& engine, std::int64_t to_step, const std::function<void(const 
 
 using Build = std::function<BlockList(bool tied)>;
 
-// Of the job's ranks, each of which needs the memory and sends the bytes that were predicted for it.
-Outcome run(const Build& build, PrecisionMode mode, bool tied, const Layout& layout) {
-  const auto blocks = std::make_shared<const BlockList>(build(tied));
-  const EngineOptions options = options_for(mode, layout);
-  Outcome outcome;
-  std::mutex mutex;
-  run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
-    Engine engine(blocks, comm, options);
-    const StepPrediction predicted =
-        predict_step(blocks, options, *options.sample, layout.ranks(), comm->rank());
-    Outcome mine;
-    train(engine, kSteps, [&](StepResult result) {
-      result.memory.peak[MemoryCategory::kWorkspace] = 0;
-      mine.loss = result.loss;
-      const std::lock_guard lock(mutex);
-      EXPECT_EQ(result.memory.peak.bytes, predicted.memory.peak.bytes) << layout.to_string();
-      EXPECT_EQ(result.memory.peak_total, predicted.memory.peak_total) << layout.to_string();
-      EXPECT_EQ(result.sent_bytes, predicted.sent_bytes) << layout.to_string();
-    });
-    mine.hash = engine.state_hash();
-    mine.eval_loss = engine.evaluate(testing::token_source(kVocab, kSeqLen, 777), 5, 5 * kSeqLen);
-    const std::lock_guard lock(mutex);
-    if (comm->rank() == 0) outcome = mine;
-  });
-  return outcome;
+RunOutcome run(const Build& build, PrecisionMode mode, bool tied, const Layout& layout) {
+  return testing::run_as_predicted(
+      {.blocks = std::make_shared<const BlockList>(build(tied)),
+       .options = options_for(mode, layout),
+       .ranks = layout.ranks(),
+       .steps = kSteps,
+       .batches = [](std::int64_t first) { return testing::token_source(kVocab, kSeqLen, first); },
+       .targets = [](std::int64_t) { return kGlobalBatch * kSeqLen; },
+       .targets_of_sample = kSeqLen},
+      layout.to_string());
 }
 
 const Build kGpt = [](bool tied) { return build_gpt(gpt(tied)); };
 const Build kLlama = [](bool tied) { return build_llama(llama(tied)); };
 
 TEST(SequenceLayouts, EveryLayoutGivesTheSameState) {
-  const Outcome expected = run(kGpt, PrecisionMode::kFp32, true, {});
+  const RunOutcome expected = run(kGpt, PrecisionMode::kFp32, true, {});
   EXPECT_TRUE(std::isfinite(expected.eval_loss));
   EXPECT_TRUE(run(kGpt, PrecisionMode::kFp32, true, {.tensor = 4}) == expected);
   const std::vector<Layout> layouts = all_layouts();
@@ -172,7 +152,7 @@ TEST(SequenceLayouts, EveryLayoutGivesTheSameState) {
 
 // One sample of eight tokens: a row a rank, and groups of one row.
 TEST(SequenceLayouts, OfOneSampleToo) {
-  const Outcome expected = run(kGpt, PrecisionMode::kFp32, true, {.micro_batch = 1});
+  const RunOutcome expected = run(kGpt, PrecisionMode::kFp32, true, {.micro_batch = 1});
   for (const int tensor : {2, 4, 8}) {
     const Layout layout{.tensor = tensor, .sequence = true, .micro_batch = 1};
     EXPECT_TRUE(run(kGpt, PrecisionMode::kFp32, true, layout) == expected) << layout.to_string();
@@ -197,7 +177,7 @@ const Layout kSome[] = {{.tensor = 4},
 
 void SequenceLayouts::check(const Build& build) {
   const auto [mode, tied] = GetParam();
-  const Outcome expected = run(build, mode, tied, {});
+  const RunOutcome expected = run(build, mode, tied, {});
   EXPECT_TRUE(std::isfinite(expected.eval_loss));
   for (const Layout& layout : kSome)
     EXPECT_TRUE(run(build, mode, tied, layout) == expected) << layout.to_string();
@@ -236,7 +216,7 @@ TEST(SequenceLayouts, OfBertsToo) {
   };
   for (const PrecisionMode mode : {PrecisionMode::kFp32, PrecisionMode::kBf16}) {
     for (const std::int64_t classes : {std::int64_t{0}, kVocab}) {
-      const Outcome expected = run(bert(classes), mode, true, {});
+      const RunOutcome expected = run(bert(classes), mode, true, {});
       EXPECT_TRUE(std::isfinite(expected.eval_loss));
       for (const Layout& layout : kSome)
         EXPECT_TRUE(run(bert(classes), mode, true, layout) == expected) << layout.to_string();
@@ -310,7 +290,7 @@ TEST(SequenceLayouts, WithWholeEmbeddingAndHead) {
     return build_gpt(config);
   };
   for (const PrecisionMode mode : {PrecisionMode::kFp32, PrecisionMode::kBf16}) {
-    const Outcome expected = run(odd, mode, true, {});
+    const RunOutcome expected = run(odd, mode, true, {});
     for (const Layout& layout : kSome)
       EXPECT_TRUE(run(odd, mode, true, layout) == expected) << layout.to_string();
   }
@@ -318,7 +298,7 @@ TEST(SequenceLayouts, WithWholeEmbeddingAndHead) {
 
 // Stopped after a step on one layout, and gone on with on another, with and without sequence shards.
 TEST(SequenceLayouts, CheckpointsResumeOnAnyOther) {
-  const Outcome expected = run(kGpt, PrecisionMode::kBf16, true, {});
+  const RunOutcome expected = run(kGpt, PrecisionMode::kBf16, true, {});
   for (const Layout& from : kSome) {
     const testing::TemporaryFolder folder;
     run_local_ranks(from.ranks(), [&](const std::shared_ptr<Communicator>& comm) {

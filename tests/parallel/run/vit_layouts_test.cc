@@ -4,13 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <mutex>
 #include <span>
 
 #include "models/cct.h"
 #include "models/vit.h"
-#include "parallel/comm/local.h"
-#include "parallel/foresee/predict.h"
+#include "tests/support/predicted_run.h"
 #include "tests/support/tiny_resnet.h"
 
 namespace trireme {
@@ -99,46 +97,26 @@ BlockList build(const std::string& model, float dropout) {
                     .tensor_chunks = chunks});
 }
 
-struct Outcome {
-  std::uint64_t hash = 0;
-  float eval_loss = 0, train_loss = 0;
-  bool operator==(const Outcome&) const = default;
-};
+using testing::RunOutcome;
 
-Outcome run_on(const Layout& layout, const std::string& model, PrecisionMode mode, float dropout = 0.1f) {
-  const auto blocks = std::make_shared<const BlockList>(build(model, dropout));
-  const EngineOptions options = options_for(mode, layout);
-  Outcome outcome;
-  std::mutex mutex;
-  run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
-    Engine engine(blocks, comm, options);
-    const StepPrediction predicted =
-        predict_step(blocks, options, *options.sample, layout.ranks, comm->rank());
-    float train_loss = 0;
-    while (engine.steps_done() < kSteps) {
-      const std::int64_t first = engine.steps_done() * kGlobalBatch;
-      StepResult result = engine.step(testing::image_source(kPixels, kClasses, first), kGlobalBatch, 1e-2);
-      train_loss += result.loss;
-      result.memory.peak[MemoryCategory::kWorkspace] = 0;
-      const std::lock_guard lock(mutex);
-      EXPECT_EQ(result.memory.peak.bytes, predicted.memory.peak.bytes) << layout.to_string();
-      EXPECT_EQ(result.memory.peak_total, predicted.memory.peak_total) << layout.to_string();
-      EXPECT_EQ(result.sent_bytes, predicted.sent_bytes) << layout.to_string();
-    }
-    const Outcome mine{engine.state_hash(),
-                       engine.evaluate(testing::image_source(kPixels, kClasses, 777), 5, 5), train_loss};
-    if (comm->rank() == 0) outcome = mine;
-  });
-  return outcome;
+RunOutcome run_on(const Layout& layout, const std::string& model, PrecisionMode mode, float dropout = 0.1f) {
+  return testing::run_as_predicted(
+      {.blocks = std::make_shared<const BlockList>(build(model, dropout)),
+       .options = options_for(mode, layout),
+       .ranks = layout.ranks,
+       .steps = kSteps,
+       .batches = [](std::int64_t first) { return testing::image_source(kPixels, kClasses, first); },
+       .targets = [](std::int64_t) { return kGlobalBatch; }},
+      layout.to_string());
 }
 
 class VitLayouts : public ::testing::TestWithParam<std::tuple<const char*, PrecisionMode>> {
  protected:
-  static Outcome run(const Layout& layout) {
+  static RunOutcome run(const Layout& layout) {
     return run_on(layout, std::get<0>(GetParam()), std::get<1>(GetParam()));
   }
   static void check(std::span<const Layout> layouts) {
-    const Outcome expected = run({});
+    const RunOutcome expected = run({});
     EXPECT_TRUE(std::isfinite(expected.eval_loss));
     for (const Layout& layout : layouts) EXPECT_TRUE(run(layout) == expected) << layout.to_string();
   }
@@ -156,8 +134,8 @@ TEST_P(VitTensorLayouts, GiveTheSameState) {
 
 TEST(VitChunks, DecideLastBitsAlone) {
   for (const std::string model : {"vit", "cct"}) {
-    const Outcome whole = run_on({}, model, PrecisionMode::kFp32, 0.0f),
-                  cut = run_on({}, model + "_chunks", PrecisionMode::kFp32, 0.0f);
+    const RunOutcome whole = run_on({}, model, PrecisionMode::kFp32, 0.0f),
+                     cut = run_on({}, model + "_chunks", PrecisionMode::kFp32, 0.0f);
     EXPECT_NE(whole.hash, cut.hash);
     EXPECT_NEAR(whole.train_loss, cut.train_loss, 1e-4f * whole.train_loss) << model;
     EXPECT_NEAR(whole.eval_loss, cut.eval_loss, 1e-4f * whole.eval_loss) << model;

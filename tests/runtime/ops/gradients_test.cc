@@ -5,6 +5,7 @@
 #include "runtime/ops/activation.h"
 #include "runtime/ops/add.h"
 #include "runtime/ops/attention.h"
+#include "runtime/ops/chunks.h"
 #include "runtime/ops/cross_entropy.h"
 #include "runtime/ops/dropout.h"
 #include "runtime/ops/embedding.h"
@@ -48,6 +49,30 @@ TEST(Gradients, LinearWithResidual) {
       {.parameters = {{.name = "weight", .shape = {5, 5}}},
        .input = {4, 5},
        .op = [](Context& ctx, const Tensor& x) { return ops::linear(ctx, x, {0}, {.residual = x}); }});
+}
+
+TEST(Gradients, SumOverChunks) {
+  // Of two chunks: {up, up's bias, down}, and the bias of all.
+  const std::vector<ParameterSpec> chunks{
+      {.name = "up0", .shape = {4, 6}},   {.name = "up_bias0", .shape = {4}},
+      {.name = "down0", .shape = {6, 4}}, {.name = "up1", .shape = {4, 6}},
+      {.name = "up_bias1", .shape = {4}}, {.name = "down1", .shape = {6, 4}},
+      {.name = "down_bias", .shape = {6}}};
+  for (const int groups : {1, 2, 4}) {
+    expect_gradients(
+        {.parameters = chunks, .input = {2, 3, 6}, .op = [groups](Context& ctx, const Tensor& x) {
+           const ops::LinearCut cut = ops::LinearCut::kColumns;
+           return ops::sum_over_chunks(
+               ctx, x, {.chunks = 2, .groups = groups}, [&](const Tensor& copy, int i) {
+                 const Tensor up = ops::linear(ctx, copy, {3 * i},
+                                               {.bias = {3 * i + 1},
+                                                .activation = Activation::kGeluTanh,
+                                                .cut = cut,
+                                                .groups = groups});
+                 return ops::ChunkOutput{up, {3 * i + 2}, i == 0 ? ParamRef{6} : ParamRef{}};
+               });
+         }});
+  }
 }
 
 TEST(Gradients, LowRank) {

@@ -1,0 +1,68 @@
+// A short run on ranks of this process, of which every step takes the memory and sends the bytes that were
+// predicted for its rank. Tests of layouts compare the outcomes.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "parallel/comm/local.h"
+#include "parallel/foresee/predict.h"
+#include "parallel/run/engine.h"
+
+namespace trireme::testing {
+
+struct PredictedRun {
+  std::shared_ptr<const BlockList> blocks;
+  EngineOptions options;  // with a sample
+  int ranks = 1;
+  std::int64_t steps = 1;
+  /// The batches from a sample on.
+  std::function<BatchSource(std::int64_t first)> batches;
+  /// Targets of the global batch from a sample on.
+  std::function<std::int64_t(std::int64_t first)> targets;
+  std::int64_t targets_of_sample = 1;  // at most
+  /// Called for each step of each rank, one at a time; may be empty.
+  std::function<void(const StepResult&, std::int64_t targets)> look = {};
+};
+
+struct RunOutcome {
+  std::uint64_t hash = 0;
+  float train_loss = 0, eval_loss = 0;  // the former of all steps
+  bool operator==(const RunOutcome&) const = default;
+};
+
+/// Trains, then evaluates on five samples. `layout` names the run where it is not as predicted.
+inline RunOutcome run_as_predicted(const PredictedRun& run, const std::string& layout) {
+  constexpr std::int64_t kFirstOfEval = 777, kEvalSamples = 5;
+  RunOutcome outcome;
+  std::mutex mutex;
+  run_local_ranks(run.ranks, [&](const std::shared_ptr<Communicator>& comm) {
+    Engine engine(run.blocks, comm, run.options);
+    const StepPrediction predicted =
+        predict_step(run.blocks, run.options, *run.options.sample, run.ranks, comm->rank());
+    RunOutcome mine;
+    while (engine.steps_done() < run.steps) {
+      const std::int64_t first = engine.steps_done() * run.options.global_batch;
+      const std::int64_t targets = run.targets(first);
+      StepResult result = engine.step(run.batches(first), targets, 1e-2);
+      mine.train_loss += result.loss;
+      result.memory.peak[MemoryCategory::kWorkspace] = 0;
+      const std::lock_guard lock(mutex);
+      EXPECT_EQ(result.memory.peak.bytes, predicted.memory.peak.bytes) << layout;
+      EXPECT_EQ(result.memory.peak_total, predicted.memory.peak_total) << layout;
+      EXPECT_EQ(result.sent_bytes, predicted.sent_bytes) << layout;
+      if (run.look) run.look(result, targets);
+    }
+    mine.hash = engine.state_hash();
+    mine.eval_loss =
+        engine.evaluate(run.batches(kFirstOfEval), kEvalSamples, kEvalSamples * run.targets_of_sample);
+    if (comm->rank() == 0) outcome = mine;
+  });
+  return outcome;
+}
+
+}  // namespace trireme::testing
