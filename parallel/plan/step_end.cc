@@ -50,23 +50,19 @@ TieActions tie_actions(int stage, const PlanOptions& options, const OwedExchange
 }
 
 // `change` of every unit of a stage, with what brings its working copies up to date. A unit's copies travel
-// while the next unit is changed.
+// while the next units are changed. Inside of hosts they go when all are on their way between hosts: on slow
+// links a gather that starts late waits for its handshakes alone.
 std::vector<Action> change_of_units(ActionKind change, int stage, const PlanOptions& options,
                                     const OwedExchanges& owed) {
-  std::vector<Action> actions;
-  int travelling = -1;  // over the hosts
-  const auto gather_in_host = [&](int next) {
-    if (travelling >= 0) actions.push_back({.kind = kGatherUpdatedInHost, .unit = travelling});
-    if (options.data_ranks_per_host > 1) travelling = next;
-  };
+  std::vector<Action> actions, in_host;
   for (int unit = 0; unit < options.stages.num_units(); ++unit) {
     if (options.stages.stage_of(unit) != stage) continue;
     actions.push_back({.kind = change, .unit = unit});
     if (!owed.gathers_updated) continue;
     actions.push_back({.kind = kGatherUpdated, .unit = unit});
-    gather_in_host(unit);
+    if (options.data_ranks_per_host > 1) in_host.push_back({.kind = kGatherUpdatedInHost, .unit = unit});
   }
-  gather_in_host(-1);
+  append(actions, in_host);
   return actions;
 }
 
