@@ -37,8 +37,8 @@ warmup_steps = 0
 [parallel]
 threads = 1
 """
-LAYOUTS = {"zero = 0, canonical": ("zero=0",), "zero = 1, canonical": ("zero=1",),
-           "zero = 0, fast": ("zero=0", 'reduction="fast"')}
+LAYOUTS = {"zero = 0, canonical": ("parallel.zero=0",), "zero = 1, canonical": ("parallel.zero=1",),
+           "zero = 0, fast": ("parallel.zero=0", 'parallel.reduction="fast"')}
 
 
 class Job:
@@ -53,8 +53,7 @@ class Job:
         folder = Path(tempfile.mkdtemp(prefix="trireme-slow-link-"))
         try:
             (folder / "job.toml").write_text(JOB)
-            sets = [part for key in (*(f"parallel.{k}" for k in keys), f"train.steps={steps}")
-                    for part in ("--set", key)]
+            sets = [part for key in (*keys, f"train.steps={steps}") for part in ("--set", key)]
             before = self.hosts.sent_bytes()
             done = self.hosts.mpirun(self.ranks_per_host,
                                      [self.trireme, "train", folder / "job.toml", "--out", folder / "run", *sets])
