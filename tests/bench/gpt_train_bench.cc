@@ -53,6 +53,7 @@ void add_options(CLI::App& app, Options& o) {
   app.add_option("--heads", o.model.heads);
   app.add_option("--vocab", o.model.vocab);
   app.add_option("--context", o.model.seq_len);
+  app.add_option("--tensor-chunks", o.model.tensor_chunks, "groups that sums are made in");
   app.add_option("--micro-batch", o.micro_batch, "samples a forward");
   app.add_option("--accumulation", o.accumulation, "micro-batches a step and rank");
   app.add_option("--threads", o.threads, "threads a rank");
