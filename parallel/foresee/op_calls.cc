@@ -85,6 +85,7 @@ std::string describe_problem(Args args) {
   if constexpr (requires { args.activation; }) {
     text += fmt::format(" activation {}", static_cast<int>(args.activation));
   }
+  if constexpr (requires { args.groups; }) text += fmt::format(" groups {}", args.groups);
   if constexpr (requires { args.geometry; }) {
     const ConvGeometry& geometry = args.geometry;
     text += fmt::format(" {} {} {}", geometry.stride, geometry.padding, geometry.groups);

@@ -11,10 +11,11 @@
 namespace trireme {
 namespace {
 
-// Convolutions are products where kernels have one pixel, and where windows are gathered.
+// Convolutions are products where kernels have one pixel, and where windows are gathered; chunks of a sum are
+// products of their own.
 bool may_be_product(std::string_view op) {
-  return op == MatmulArgs::kName || op == Conv2dFwdArgs::kName || op == Conv2dBwdDataArgs::kName ||
-         op == Conv2dBwdWeightArgs::kName;
+  return op == MatmulArgs::kName || op == ProductSumArgs::kName || op == Conv2dFwdArgs::kName ||
+         op == Conv2dBwdDataArgs::kName || op == Conv2dBwdWeightArgs::kName;
 }
 
 }  // namespace

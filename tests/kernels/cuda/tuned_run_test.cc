@@ -96,6 +96,12 @@ TEST_F(TunedRun, ChoicesAreInTheFolderAndInCheckpoints) {
   EXPECT_THAT(said, Not(HasSubstr("no measured choice"))) << "a step makes products that were not measured";
 }
 
+TEST_F(TunedRun, ProductsOfTensorChunksAreMeasured) {
+  config_.model.tensor_chunks = 2;
+  EXPECT_THAT(train(), Not(HasSubstr("no measured choice")));
+  EXPECT_EQ(candidates_of(in_folder().choices), std::set<int>{2});
+}
+
 // What other clocks would choose by then does not count; the step computes with the checkpoint's choices.
 TEST_F(TunedRun, AResumedRunGoesOnWithThem) {
   train();

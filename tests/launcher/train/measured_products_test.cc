@@ -30,6 +30,8 @@ MeasuredProducts example() {
                     .math = MathMode::kTf32,
                     .epilogue = Epilogue::kGeluAuxBias,
                     .add_c = true,
+                    .a_pitch = 5,
+                    .b_pitch = 6,
                     .alignment = 2}] = {.us = 1.0 / 3, .first_us = 1.0 / 3};
   return products;
 }
