@@ -364,14 +364,6 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     reach(*event->state, event->state->recorded);
   return cudaSuccess;
 }
-// Of streams that are this thread, or held.
-cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) {
-  if (start->mark || end->mark || start->is_captured || end->is_captured) return cudaErrorInvalidValue;
-  const EmulatedEventState &from = *start->state, &to = *end->state;
-  if (from.reached < from.recorded || to.reached < to.recorded) return cudaErrorNotReady;
-  *ms = static_cast<float>(1e-3 * (to.us - from.us));
-  return cudaSuccess;
-}
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
   const bool records = stream != nullptr && stream->recording;
   *status = records ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
