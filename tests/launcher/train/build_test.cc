@@ -227,7 +227,8 @@ TEST(Build, ImagesMustFitTheTransformer) {
   EXPECT_THAT(refusal(vit, 225),
               HasSubstr("data.image_size = 225: a side of so many pixels is no whole number "
                         "of patches, model.patch = 16"));
-  EXPECT_THAT(refusal(vit, 8), HasSubstr("data.image_size = 8: an image of 8 x 8 pixels is smaller than a patch"));
+  EXPECT_THAT(refusal(vit, 8),
+              HasSubstr("data.image_size = 8: an image of 8 x 8 pixels is smaller than a patch"));
   ModelSection sized = vit;
   sized.image_size = 100;
   EXPECT_THAT(refusal(sized, 0), HasSubstr("model.image_size = 100: a side of so many pixels"));
