@@ -65,6 +65,7 @@ EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
                         .optimizer = {.weight_decay = 0.1f},
                         .grad_clip = 0.5f,
                         .zero = static_cast<ZeroStage>(layout.zero),
+                        .accumulate_unsharded = layout.data == 3 && layout.zero > 1,  // uneven shares
                         .recompute_every = layout.recompute,
                         .recompute = layout.inside,
                         .pipeline = layout.pipeline,
@@ -96,7 +97,7 @@ std::vector<Layout> all_layouts() {
             Layout layout{tensor, data, zero, recompute, pipeline};
             // With and without, on every kind of layout.
             if ((all.size() + all.size() / 3) % 2 == 1) layout.inside = Recompute::kSelective;
-            if (data == 3 && recompute > 0) continue;  // uneven shares, whatever is run again
+            if (data == 3 && recompute > 0) continue;  // the shares are uneven, whatever is run again
             if (layout.ranks() <= kMaxRanks && (data > 1 || zero == 0 || zero == 3)) all.push_back(layout);
           }
         }
