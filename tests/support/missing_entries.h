@@ -29,6 +29,7 @@ inline std::set<std::string> missing_entries(const Backend& backend) {
   look("copy", backend.copy);
   look("fill_zero", backend.fill_zero);
   look("synchronize", backend.synchronize);
+  look("product_choices", backend.product_choices);
   look("begin_capture", backend.begin_capture);
   look("end_capture", backend.end_capture);
   look("launch_graph", backend.launch_graph);

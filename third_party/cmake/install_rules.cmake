@@ -27,7 +27,9 @@ install(FILES
   kernels/backend.h
   kernels/backend_chunk_ops.h
   kernels/backend_image_ops.h
+  kernels/backend_marks.h
   kernels/backend_ops.h
+  kernels/backend_products.h
   kernels/backend_step_ops.h
   kernels/backend_types.h
   kernels/op_table.h
