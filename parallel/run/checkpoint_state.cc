@@ -42,7 +42,7 @@ class WholeGroups {
   explicit WholeGroups(const Engine& engine) : engine_(engine) {}
 
   // Collective.
-  const std::map<int, Tensor>& of(const SavedTensor& t) {
+  const std::map<int, Tensor>& of(const CheckpointTensor& t) {
     const bool are_here = t.state == state_ && std::ranges::all_of(t.parts, [&](const SavedPart& part) {
                             return flat_.contains(part.group);
                           });
@@ -55,11 +55,12 @@ class WholeGroups {
 
  private:
   const Engine& engine_;
-  int state_ = SavedTensor::kMaster;
+  int state_ = CheckpointTensor::kMaster;
   std::map<int, Tensor> flat_;  // by group
 };
 
-std::vector<float> assemble(const Engine& engine, const SavedTensor& t, const std::map<int, Tensor>& flat) {
+std::vector<float> assemble(const Engine& engine, const CheckpointTensor& t,
+                            const std::map<int, Tensor>& flat) {
   std::vector<float> whole;
   for (const SavedPart& part : t.parts) {
     std::vector<float> values = engine.context().to_host(flat.at(part.group).slice(part.offset, part.shape));
@@ -76,11 +77,11 @@ std::vector<float> assemble(const Engine& engine, const SavedTensor& t, const st
 
 // Rank 0 writes.
 std::optional<CheckpointFile> write_file(const Engine& engine, const std::filesystem::path& path,
-                                         const std::vector<SavedTensor>& tensors) {
+                                         const std::vector<CheckpointTensor>& tensors) {
   std::optional<SafetensorsWriter> writer;
   if (engine.communicator().rank() == 0) writer.emplace(path, entries_of(tensors), kFileMetadata);
   WholeGroups groups(engine);
-  for (const SavedTensor& t : tensors) {
+  for (const CheckpointTensor& t : tensors) {
     const std::map<int, Tensor>& flat = groups.of(t);
     if (writer) writer->append(assemble(engine, t, flat));
   }
@@ -88,7 +89,7 @@ std::optional<CheckpointFile> write_file(const Engine& engine, const std::filesy
   return writer->commit();
 }
 
-void check_names(const TensorSource& source, const std::vector<SavedTensor>& tensors) {
+void check_names(const TensorSource& source, const std::vector<CheckpointTensor>& tensors) {
   source.check(entries_of(tensors));
 }
 
@@ -98,7 +99,7 @@ struct OwnedPart {
   Tensor values;           // from there on
 };
 
-std::optional<OwnedPart> owned_part(const Engine& engine, const SavedTensor& t, const SavedPart& part) {
+std::optional<OwnedPart> owned_part(const Engine& engine, const CheckpointTensor& t, const SavedPart& part) {
   if (t.is_statistic()) {
     if (t.owned_at < 0) return std::nullopt;
     return OwnedPart{0, engine.statistics().values().slice(t.owned_at, t.shape)};
@@ -114,9 +115,9 @@ std::optional<OwnedPart> owned_part(const Engine& engine, const SavedTensor& t, 
 
 // Calls `visit(tensor, part, what this rank has of it, its values in the source)` for all that it has.
 template <class Visit>
-void for_each_owned(const Engine& engine, const TensorSource& source, const std::vector<SavedTensor>& tensors,
-                    const Visit& visit) {
-  for (const SavedTensor& t : tensors) {
+void for_each_owned(const Engine& engine, const TensorSource& source,
+                    const std::vector<CheckpointTensor>& tensors, const Visit& visit) {
+  for (const CheckpointTensor& t : tensors) {
     for (const SavedPart& part : t.parts) {
       const auto owned = owned_part(engine, t, part);
       if (!owned) continue;
@@ -142,7 +143,7 @@ constexpr Elements kFinite{"finite number", [](float value) { return std::isfini
 constexpr Elements kVariance{"variance", [](float value) { return std::isfinite(value) && value >= 0.0f; }};
 constexpr Elements kMaximum{"maximum of magnitudes", [](float value) { return value >= 0.0f; }};
 
-Elements elements_of(const SavedTensor& t, StatisticRule rule) {
+Elements elements_of(const CheckpointTensor& t, StatisticRule rule) {
   if (!t.is_statistic()) return kFinite;
   if (rule == StatisticRule::kMaxima) return kMaximum;
   return t.name.ends_with(".running_var") ? kVariance : kFinite;
@@ -150,11 +151,11 @@ Elements elements_of(const SavedTensor& t, StatisticRule rule) {
 
 // A model with other numbers would train, and give nothing but NaN: of what this rank has, so all ranks
 // together look at everything once. `rule` is that of the statistics among them.
-void check_values(const Engine& engine, const TensorSource& source, const std::vector<SavedTensor>& tensors,
-                  StatisticRule rule) {
+void check_values(const Engine& engine, const TensorSource& source,
+                  const std::vector<CheckpointTensor>& tensors, StatisticRule rule) {
   for_each_owned(
       engine, source, tensors,
-      [&](const SavedTensor& t, const SavedPart& part, const OwnedPart& owned,
+      [&](const CheckpointTensor& t, const SavedPart& part, const OwnedPart& owned,
           const std::vector<float>& values) {
         const Elements elements = elements_of(t, rule);
         const auto bad = std::ranges::find_if_not(values, elements.holds);
@@ -167,13 +168,14 @@ void check_values(const Engine& engine, const TensorSource& source, const std::v
       });
 }
 
-void read_tensors(const Engine& engine, const TensorSource& source, const std::vector<SavedTensor>& tensors) {
+void read_tensors(const Engine& engine, const TensorSource& source,
+                  const std::vector<CheckpointTensor>& tensors) {
   const Context& ctx = engine.context();
-  for_each_owned(
-      engine, source, tensors,
-      [&](const SavedTensor&, const SavedPart&, const OwnedPart& owned, const std::vector<float>& values) {
-        ctx.backend->copy_from_host(ctx.exec, owned.values, values.data());
-      });
+  for_each_owned(engine, source, tensors,
+                 [&](const CheckpointTensor&, const SavedPart&, const OwnedPart& owned,
+                     const std::vector<float>& values) {
+                   ctx.backend->copy_from_host(ctx.exec, owned.values, values.data());
+                 });
 }
 
 }  // namespace
@@ -188,9 +190,9 @@ std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesyst
 
 namespace {
 
-std::vector<SavedTensor> model_tensors_in(const Engine& engine, const TensorSource& source) {
-  std::vector<SavedTensor> tensors = model_tensors(engine);
-  std::erase_if(tensors, [&](const SavedTensor& t) { return source.is_new(t.name); });
+std::vector<CheckpointTensor> model_tensors_in(const Engine& engine, const TensorSource& source) {
+  std::vector<CheckpointTensor> tensors = model_tensors(engine);
+  std::erase_if(tensors, [&](const CheckpointTensor& t) { return source.is_new(t.name); });
   return tensors;
 }
 
@@ -198,14 +200,14 @@ std::vector<SavedTensor> model_tensors_in(const Engine& engine, const TensorSour
 
 std::vector<std::string> new_tensors(const Engine& engine, const TensorSource& source) {
   std::vector<std::string> names;
-  for (const SavedTensor& t : model_tensors(engine)) {
+  for (const CheckpointTensor& t : model_tensors(engine)) {
     if (source.is_new(t.name)) names.push_back(t.name);
   }
   return names;
 }
 
 void check_model(const Engine& engine, const TensorSource& source) {
-  const std::vector<SavedTensor> tensors = model_tensors_in(engine, source);
+  const std::vector<CheckpointTensor> tensors = model_tensors_in(engine, source);
   check_names(source, tensors);
   check_values(engine, source, tensors, StatisticRule::kAverage);
 }
@@ -224,7 +226,7 @@ namespace {
 void load_averages(const Engine& engine, const std::filesystem::path& folder) {
   if (!engine.parameters().has_averages() || !std::filesystem::exists(folder / kAveragesFile)) return;
   const SafetensorsSource averages(folder / kAveragesFile);
-  const std::vector<SavedTensor> tensors = model_tensors(engine, SavedTensor::kAverage);
+  const std::vector<CheckpointTensor> tensors = model_tensors(engine, CheckpointTensor::kAverage);
   check_names(averages, tensors);
   read_tensors(engine, averages, tensors);
 }
@@ -233,16 +235,16 @@ void load_averages(const Engine& engine, const std::filesystem::path& folder) {
 
 void load_state(Engine& engine, const std::filesystem::path& folder, StateParts parts) {
   const SafetensorsSource model(folder / (parts == StateParts::kAverages ? kAveragesFile : kModelFile));
-  const std::vector<SavedTensor> tensors = model_tensors(engine);
+  const std::vector<CheckpointTensor> tensors = model_tensors(engine);
   check_names(model, tensors);
-  const std::vector<SavedTensor> state = optimizer_tensors(engine);
+  const std::vector<CheckpointTensor> state = optimizer_tensors(engine);
   engine.parameters().settle();
   if (parts == StateParts::kAll && !state.empty()) {
     const SafetensorsSource optimizer(folder / kOptimizerFile);
     check_names(optimizer, state);
     read_tensors(engine, optimizer, state);
   }
-  const std::vector<SavedTensor> maxima = statistics_of(engine, StatisticRule::kMaxima);
+  const std::vector<CheckpointTensor> maxima = statistics_of(engine, StatisticRule::kMaxima);
   if (!maxima.empty() && std::filesystem::exists(folder / kFp8MaximaFile)) {
     const SafetensorsSource saved(folder / kFp8MaximaFile);
     check_names(saved, maxima);

@@ -10,8 +10,8 @@ namespace trireme {
 namespace {
 
 // A state of the optimizer is that of the groups that have it.
-std::vector<SavedTensor> tensors_of(const Engine& engine, const std::string& state_name, int state) {
-  std::vector<SavedTensor> tensors;
+std::vector<CheckpointTensor> tensors_of(const Engine& engine, const std::string& state_name, int state) {
+  std::vector<CheckpointTensor> tensors;
   std::map<std::string, std::size_t> places;
   const std::string prefix = state_name.empty() ? "" : state_name + ".";
   for (std::size_t g = 0; g < engine.layout().groups.size(); ++g) {
@@ -40,8 +40,8 @@ std::vector<std::int64_t> dims_of(const Shape& shape) {
 
 }  // namespace
 
-std::vector<SavedTensor> statistics_of(const Engine& engine, StatisticRule rule) {
-  std::vector<SavedTensor> tensors;
+std::vector<CheckpointTensor> statistics_of(const Engine& engine, StatisticRule rule) {
+  std::vector<CheckpointTensor> tensors;
   for (const StatisticStore::Entry& entry : engine.statistics().entries()) {
     if (entry.rule != rule) continue;
     tensors.push_back(
@@ -53,15 +53,15 @@ std::vector<SavedTensor> statistics_of(const Engine& engine, StatisticRule rule)
   return tensors;
 }
 
-std::vector<SavedTensor> model_tensors(const Engine& engine, int state) {
-  std::vector<SavedTensor> tensors = tensors_of(engine, "", state);
-  const std::vector<SavedTensor> more = statistics_of(engine, StatisticRule::kAverage);
+std::vector<CheckpointTensor> model_tensors(const Engine& engine, int state) {
+  std::vector<CheckpointTensor> tensors = tensors_of(engine, "", state);
+  const std::vector<CheckpointTensor> more = statistics_of(engine, StatisticRule::kAverage);
   tensors.insert(tensors.end(), more.begin(), more.end());
   return tensors;
 }
 
-std::vector<SavedTensor> optimizer_tensors(const Engine& engine) {
-  std::vector<SavedTensor> tensors;
+std::vector<CheckpointTensor> optimizer_tensors(const Engine& engine) {
+  std::vector<CheckpointTensor> tensors;
   std::vector<std::pair<std::string, int>> states;  // each once
   for (std::size_t g = 0; g < engine.layout().groups.size(); ++g) {
     const std::vector<std::string>& names = engine.parameters().state_names(static_cast<int>(g));
@@ -71,7 +71,7 @@ std::vector<SavedTensor> optimizer_tensors(const Engine& engine) {
     }
   }
   for (const auto& [name, index] : states) {
-    const std::vector<SavedTensor> more = tensors_of(engine, name, index);
+    const std::vector<CheckpointTensor> more = tensors_of(engine, name, index);
     tensors.insert(tensors.end(), more.begin(), more.end());
   }
   return tensors;
@@ -80,7 +80,7 @@ std::vector<SavedTensor> optimizer_tensors(const Engine& engine) {
 std::vector<SavedFile> saved_files(const Engine& engine) {
   std::vector<SavedFile> files = {{kModelFile, model_tensors(engine)}};
   if (engine.parameters().has_averages()) {
-    files.push_back({kAveragesFile, model_tensors(engine, SavedTensor::kAverage)});
+    files.push_back({kAveragesFile, model_tensors(engine, CheckpointTensor::kAverage)});
   }
   files.push_back({kFp8MaximaFile, statistics_of(engine, StatisticRule::kMaxima)});
   files.push_back({kOptimizerFile, optimizer_tensors(engine)});
@@ -88,14 +88,14 @@ std::vector<SavedFile> saved_files(const Engine& engine) {
   return files;
 }
 
-std::vector<SafetensorsEntry> entries_of(const std::vector<SavedTensor>& tensors) {
+std::vector<SafetensorsEntry> entries_of(const std::vector<CheckpointTensor>& tensors) {
   std::vector<SafetensorsEntry> entries;
-  for (const SavedTensor& t : tensors) entries.push_back({t.name, "F32", dims_of(t.shape)});
+  for (const CheckpointTensor& t : tensors) entries.push_back({t.name, "F32", dims_of(t.shape)});
   return entries;
 }
 
 const Tensor& owned_of(const Engine& engine, int group, int state) {
-  if (state == SavedTensor::kAverage) return engine.parameters().average(group);
+  if (state == CheckpointTensor::kAverage) return engine.parameters().average(group);
   return state < 0 ? engine.parameters().master(group) : engine.parameters().state(group, state);
 }
 

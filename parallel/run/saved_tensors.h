@@ -22,7 +22,7 @@ struct SavedPart {
 };
 
 /// One tensor of a file, whole whatever chunks it is cut into, so that files know no chunks either.
-struct SavedTensor {
+struct CheckpointTensor {
   // In place of an index of the optimizer's state.
   static constexpr int kMaster = -1, kAverage = -2;
 
@@ -36,21 +36,21 @@ struct SavedTensor {
 };
 
 /// Of model.safetensors; with kAverage of averages.safetensors.
-std::vector<SavedTensor> model_tensors(const Engine& engine, int state = SavedTensor::kMaster);
-std::vector<SavedTensor> optimizer_tensors(const Engine& engine);
-std::vector<SavedTensor> statistics_of(const Engine& engine, StatisticRule rule);
+std::vector<CheckpointTensor> model_tensors(const Engine& engine, int state = CheckpointTensor::kMaster);
+std::vector<CheckpointTensor> optimizer_tensors(const Engine& engine);
+std::vector<CheckpointTensor> statistics_of(const Engine& engine, StatisticRule rule);
 
 /// A file of a checkpoint.
 struct SavedFile {
   std::string_view name;
-  std::vector<SavedTensor> tensors;
+  std::vector<CheckpointTensor> tensors;
 };
 
 /// Those that the engine's state makes, in the order in which they are written.
 std::vector<SavedFile> saved_files(const Engine& engine);
 
 /// As the header of a file declares them.
-std::vector<SafetensorsEntry> entries_of(const std::vector<SavedTensor>& tensors);
+std::vector<SafetensorsEntry> entries_of(const std::vector<CheckpointTensor>& tensors);
 
 /// This rank's shard of a group: of its masters, their averages, or a state of the optimizer.
 const Tensor& owned_of(const Engine& engine, int group, int state);

@@ -50,7 +50,7 @@ SnapshotFiles::SnapshotFiles(const Engine& engine) : engine_(engine), snapshot_(
     files_.push_back({.name = std::string(file.name),
                       .tensors = file.tensors,
                       .layout = {file.name, entries_of(file.tensors), kFileMetadata}});
-    for (const SavedTensor& tensor : file.tensors) {
+    for (const CheckpointTensor& tensor : file.tensors) {
       for (const SavedPart& part : tensor.parts) {
         if (!tensor.is_statistic()) pieces_.emplace_back(part.group, tensor.state);
       }
@@ -98,7 +98,7 @@ void SnapshotFiles::write(const std::filesystem::path& folder, const std::atomic
   for (const File& file : files_) {
     SafetensorsPart out(folder / file.name, file.layout);
     for (std::size_t i = 0; i < file.tensors.size(); ++i) {
-      const SavedTensor& tensor = file.tensors[i];
+      const CheckpointTensor& tensor = file.tensors[i];
       if (tensor.is_statistic()) {
         if (statistics.empty() || tensor.owned_at < 0) continue;
         out.write(i, 0,

@@ -36,7 +36,7 @@ class SnapshotFiles {
  private:
   struct File {
     std::string name;
-    std::vector<SavedTensor> tensors;
+    std::vector<CheckpointTensor> tensors;
     SafetensorsLayout layout;
   };
 

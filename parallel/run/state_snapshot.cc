@@ -38,10 +38,10 @@ StateSnapshot::Room StateSnapshot::reserve(std::int64_t num_elems) const {
 }
 
 std::vector<int> StateSnapshot::states_of(int group) const {
-  std::vector<int> states = {SavedTensor::kMaster};
+  std::vector<int> states = {CheckpointTensor::kMaster};
   for (int s = 0; s < static_cast<int>(parts_.params.state_names(group).size()); ++s) states.push_back(s);
   const bool is_frozen = parts_.layout.groups[static_cast<std::size_t>(group)].frozen;
-  if (parts_.params.has_averages() && !is_frozen) states.push_back(SavedTensor::kAverage);
+  if (parts_.params.has_averages() && !is_frozen) states.push_back(CheckpointTensor::kAverage);
   return states;
 }
 
@@ -67,7 +67,8 @@ StateSnapshot::Piece StateSnapshot::piece(int group, int state) const {
   if (!writes(group)) return {};
   const std::vector<int> states = states_of(group);
   auto found = std::ranges::find(states, state);
-  if (found == states.end() && state == SavedTensor::kAverage) found = states.begin();  // frozen: its master
+  if (found == states.end() && state == CheckpointTensor::kAverage)
+    found = states.begin();  // frozen: its master
   TRIREME_CHECK(found != states.end(), "group {} has no state {}", group, state);
   Piece piece = place_of_piece(group);
   const Room& room =
@@ -103,9 +104,9 @@ void StateSnapshot::take() {
     if (place.values.empty()) continue;
     const std::vector<int> states = states_of(g);
     for (std::size_t s = 0; s < states.size(); ++s) {
-      const Tensor& owned = states[s] == SavedTensor::kMaster    ? params.master(g)
-                            : states[s] == SavedTensor::kAverage ? params.average(g)
-                                                                 : params.state(g, states[s]);
+      const Tensor& owned = states[s] == CheckpointTensor::kMaster    ? params.master(g)
+                            : states[s] == CheckpointTensor::kAverage ? params.average(g)
+                                                                      : params.state(g, states[s]);
       copies.push_back({.from = owned.slice(place.first - params.first_owned(g),
                                             {static_cast<std::int64_t>(place.values.size())}),
                         .to = rooms_[static_cast<std::size_t>(g)][s].data()});

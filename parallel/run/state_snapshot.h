@@ -27,7 +27,7 @@ class StateSnapshot {
     std::int64_t first = 0;         // element of the group
     std::span<const float> values;  // empty: another rank writes them
   };
-  /// Of what was taken, this rank's piece of a group: `state` as in SavedTensor.
+  /// Of what was taken, this rank's piece of a group: `state` as in CheckpointTensor.
   Piece piece(int group, int state) const;
   /// Running statistics of this rank's stage; empty: another rank writes them.
   std::span<const float> statistics() const;
