@@ -17,6 +17,7 @@ MetricsServer::MetricsServer(const std::string& address, std::function<std::stri
           {.address = address,
            .setting = fmt::format("log.listen = \"{}\"", address),
            .answer = [text = std::move(text)](const HttpRequest& request) { return answer(request, text); },
+           .max_connections = 128,
            .max_streams = 0,
            .max_seconds = 5}) {}
 

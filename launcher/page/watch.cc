@@ -80,7 +80,11 @@ std::string Watch::number_text(std::uint64_t number) const {
 
 void Watch::tell(const std::string& kind, const std::string& data) {
   news_.push_back(fmt::format("id: {}\nevent: {}\ndata: {}\n\n", number_text(++last_number_), kind, data));
-  if (news_.size() > kMaxNews) news_.pop_front();
+  news_bytes_ += news_.back().size();
+  while (news_.size() > kMaxNews || (news_bytes_ > kMaxNewsBytes && news_.size() > 1)) {
+    news_bytes_ -= news_.front().size();
+    news_.pop_front();
+  }
 }
 
 void Watch::look() {
@@ -119,7 +123,9 @@ std::string Watch::news_after(std::uint64_t& number) const {
     return fmt::format("id: {}\nevent: reset\ndata: {{}}\n\n", number_text(number));
   }
   std::string text;
-  for (; number < last_number_; ++number) text += news_[news_.size() - (last_number_ - number)];
+  for (; number < last_number_ && text.size() < kMaxTextBytes; ++number) {
+    text += news_[news_.size() - (last_number_ - number)];
+  }
   return text;
 }
 

@@ -34,7 +34,9 @@ class Watch {
   std::size_t num_runs() const { return runs_.size(); }
 
  private:
-  static constexpr std::size_t kMaxNews = 1000;
+  static constexpr std::size_t kMaxNews = 1000, kMaxNewsBytes = std::size_t{4} << 20;
+  static constexpr std::size_t kMaxTextBytes = std::size_t{256}
+                                               << 10;  // after which no more is put in one text
 
   void search();
   void add_run(const std::filesystem::path& folder);
@@ -56,6 +58,7 @@ class Watch {
   std::string mark_;  // of this server: its numbers are not another's
   std::uint64_t last_number_ = 0;
   std::deque<std::string> news_;  // the last of them is last_number_
+  std::size_t news_bytes_ = 0;
   std::shared_ptr<const std::string> page_, everything_;
   std::uint64_t everything_number_ = 0;  // last_number_ when everything_ was written
 };

@@ -13,6 +13,12 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// Whatever a check calls it, here it is a failure while running.
+AgreedError while_running(const AgreedError& error) {
+  if (error.code() != ErrorCode::kInvalidInput) return error;
+  return {ErrorCode::kRuntime, error.what(), error.where()};
+}
+
 }  // namespace
 
 // The one thread of this rank: its end is seen by progress_.
@@ -51,9 +57,9 @@ void BackgroundSave::start(const CheckpointStore& store, const RunState& state,
       files_.make(pending_->folder());
       if (tokenizer_model) copy_tokenizer(*tokenizer_model, state, pending_->folder());
     });
-  } catch (const AgreedError&) {
+  } catch (const AgreedError& error) {
     clear();
-    throw;
+    throw while_running(error);
   }
   place_ = text_of_rank(comm, 0, is_first ? pending_->folder().string() : "");
   progress_ = Progress::kWriting;
@@ -98,9 +104,9 @@ std::optional<BackgroundSave::Saved> BackgroundSave::finish() {
       if (comm.rank() != 0 || progress_ == Progress::kDone) return;
       put_in_place();
     });
-  } catch (const AgreedError&) {
+  } catch (const AgreedError& error) {
     discard();
-    throw;
+    throw while_running(error);
   }
   return saved();
 }

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "launcher/train/agreement.h"
@@ -47,6 +48,16 @@ Json rollbacks_of(const std::filesystem::path& path) {
   return steps;
 }
 
+// That a dying run left: what is appended would become a part of it.
+void remove_unfinished_line(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return;
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t end = text.rfind('\n');
+  const std::size_t whole = end == std::string::npos ? 0 : end + 1;
+  if (whole < text.size()) std::filesystem::resize_file(path, whole);
+}
+
 }  // namespace
 
 SpikeWatch::SpikeWatch(OnSpike policy, Communicator& comm, const Files& files)
@@ -78,6 +89,7 @@ SpikeWatch::Finding SpikeWatch::look(const StepResult& step) {
 }
 
 void SpikeWatch::remember(const StepResult& step) const {
+  remove_unfinished_line(file_);
   const std::string line =
       Json{{"step", step.step}, {"loss", step.loss}, {"grad_norm", step.grad_norm}}.dump() + "\n";
   std::ofstream file(file_, std::ios::binary | std::ios::app);

@@ -159,6 +159,7 @@ void Trainer::step() {
   }
   if (trace) run_.engine->context().backend->synchronize(run_.engine->context().exec);
   unread_.push_back({.lr = lr, .enqueue_ms = ms_since(start), .data_wait_ms = run_.batches->take_wait_ms()});
+  after_trace_ = trace.has_value();
   if (trace) write_trace(*trace);  // which is no part of the step
   trace.reset();
 
@@ -203,9 +204,10 @@ void Trainer::read_results(std::size_t left) {
 }
 
 std::pair<StepResult, Trainer::JobReport> Trainer::collect_and_exchange() {
-  // Looking at all of the state takes longer than what was learned from other steps.
-  const bool verifies = verification_.is_due(run_.engine->steps_done());
-  const Watchdog::TightScope tight(verifies ? nullptr : step_limit_.watchdog());
+  // Looking at all of the state, and the writing of a trace for which others wait here, take longer than what
+  // was learned from other steps.
+  const bool is_longer = verification_.is_due(run_.engine->steps_done()) || after_trace_;
+  const Watchdog::TightScope tight(is_longer ? nullptr : step_limit_.watchdog());
   StepResult result = run_.engine->collect();
   JobReport all = exchange_reports(result);
   return {std::move(result), std::move(all)};

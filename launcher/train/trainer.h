@@ -107,6 +107,7 @@ class Trainer {
   StateVerification verification_;
   TimeLimit time_limit_;
   StepLimit step_limit_;
+  bool after_trace_ = false;  // the last step that was enqueued was traced
   SpikeWatch spikes_;
   std::unique_ptr<BackgroundSave> background_;  // null: checkpoints are written between steps
   struct UnreadStep {

@@ -12,6 +12,7 @@ namespace trireme {
 namespace {
 
 constexpr double kMostInterruptions = 1e5;  // of a run that is simulated
+constexpr double kMostParts = 1e8;          // between saves, of all runs
 constexpr double kQuestions = 100;          // to the policy, of a run that nothing interrupts
 
 double mtbf_s(const SimulatedRun& run, const ScalePoint& point) {
@@ -102,6 +103,13 @@ RunOutcome simulate_runs(const SimulatedRun& run, std::uint64_t seed, int num_ru
   for (const ScalePoint& point : run.points) {
     TRIREME_CHECK(point.step_s > 0 && point.num_ranks > 0, "a step of {} s on {} ranks", point.step_s,
                   point.num_ranks);
+    const double interval = save_interval_s(run, point);
+    const double saves = interval > 0 ? run.steps / std::max(1.0, interval / point.step_s) : 0;
+    TRIREME_CHECK(
+        saves * num_runs < kMostParts,
+        "a run of {:.3g} steps of {:.3g} s has {:.3g} checkpoints: too many to simulate {} such runs; "
+        "ask for fewer steps",
+        run.steps, point.step_s, saves, num_runs);
   }
   std::mt19937_64 random(seed);
   RunOutcome mean;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
 
 #include "parallel/cluster/cluster.h"
 #include "parallel/foresee/op_cost.h"
@@ -28,6 +29,14 @@ OpShape shape_of(Args args) {
     shape.m = static_cast<double>(args.d.shape[0]);
     shape.n = static_cast<double>(args.d.shape[1]);
     shape.k = static_cast<double>(args.a.shape[shape.transpose_a ? 0 : 1]);
+  } else if constexpr (std::is_same_v<Args, ProductSumArgs>) {
+    // As products one after the other: by their rate, and by what calls of matmul took.
+    shape.op = MatmulArgs::kName;
+    shape.dtype = args.products[0].a.dtype;
+    shape.transpose_b = args.transpose_b == Transpose::kYes;
+    shape.m = static_cast<double>(args.d.shape[0]);
+    shape.n = static_cast<double>(args.d.shape[1]);
+    shape.k = static_cast<double>(args.products[0].a.shape[1]);
   }
   return shape;
 }

@@ -47,6 +47,7 @@ struct ChunkGradients {
   Tensor dx, tokens;
   std::vector<ParamRef> tables;  // of own chunks
   int first_chunk = 0;
+  std::int64_t ids_per_chunk = 0;
   ParamRef positions;
 
   void run(Context& ctx) const {
@@ -54,6 +55,7 @@ struct ChunkGradients {
       const GradientTarget dtable = ctx.parameters->gradient(tables[i]);
       const bool first = i == 0 && positions.defined();
       const GradientTarget dpositions = first ? ctx.parameters->gradient(positions) : GradientTarget{};
+      if (!dtable.view().defined() && !dpositions.view().defined()) continue;  // frozen
       const auto chunk = first_chunk + static_cast<std::int64_t>(i);
       ctx.run(EmbeddingBwdArgs{.dx = dx,
                                .tokens = tokens,
@@ -61,7 +63,7 @@ struct ChunkGradients {
                                .dpositions = dpositions.view(),
                                .dtable_mode = dtable.mode,
                                .dpositions_mode = dpositions.mode,
-                               .first_id = chunk * dtable.view().shape[0]});
+                               .first_id = chunk * ids_per_chunk});
     }
   }
 };
@@ -70,14 +72,15 @@ struct ChunksBackward {
   Tensor tokens;
   std::vector<ParamRef> tables;
   int first_chunk = 0;
+  std::int64_t ids_per_chunk = 0;
   ParamRef positions;
 
   std::string name() const { return "embedding_in_chunks"; }
   std::vector<Tensor> saved() const { return {tokens}; }
 
   void backward(Context& ctx, Gradients& gradients, ValueId y) {
-    run_or_defer(ctx,
-                 ChunkGradients{all_rows(ctx, gradients.take(y)), tokens, tables, first_chunk, positions});
+    run_or_defer(ctx, ChunkGradients{all_rows(ctx, gradients.take(y)), tokens, tables, first_chunk,
+                                     ids_per_chunk, positions});
   }
 };
 
@@ -132,18 +135,20 @@ Tensor embedding_in_chunks(Context& ctx, const Tensor& tokens, std::span<const P
   const DType dtype = ctx.precision.dtype_of(OpKind::kEmbedding, ctx.precision.compute_dtype());
   const ChunkRange own = own_chunks(ctx, static_cast<int>(tables.size()));
   Tensor x;
+  std::int64_t ids_per_chunk = 0;
   std::vector<ParamRef> mine;
   for (int chunk = own.first; chunk < own.first + own.count; ++chunk) {
     mine.push_back(tables[static_cast<std::size_t>(chunk)]);
     const Tensor rows = parameter(ctx, mine.back(), dtype);
     check_tokens(tokens, rows);
     const std::int64_t width = rows.shape().dim(1);
+    ids_per_chunk = rows.shape().dim(0);
     if (!x.defined()) x = ctx.zeros({tokens.shape().dim(0), tokens.shape().dim(1), width}, dtype);
     EmbeddingFwdArgs args{.tokens = tokens,
                           .table = rows,
                           .x = x,
-                          .first_id = chunk * rows.shape().dim(0),
-                          .num_ids = static_cast<std::int64_t>(tables.size()) * rows.shape().dim(0)};
+                          .first_id = chunk * ids_per_chunk,
+                          .num_ids = static_cast<std::int64_t>(tables.size()) * ids_per_chunk};
     Tensor places;
     if (chunk == 0 && positions.defined()) {
       args.positions = places = places_of(ctx, tokens, positions, width, dtype);
@@ -151,10 +156,12 @@ Tensor embedding_in_chunks(Context& ctx, const Tensor& tokens, std::span<const P
     ctx.run(args);
   }
   x = summed_rows(ctx, x);
-  return recorded(
-      ctx, x,
-      ChunksBackward{
-          .tokens = tokens, .tables = std::move(mine), .first_chunk = own.first, .positions = positions});
+  return recorded(ctx, x,
+                  ChunksBackward{.tokens = tokens,
+                                 .tables = std::move(mine),
+                                 .first_chunk = own.first,
+                                 .ids_per_chunk = ids_per_chunk,
+                                 .positions = positions});
 }
 
 }  // namespace trireme::ops

@@ -118,10 +118,13 @@ void train(Engine& engine, std::int64_t to_step, const std::function<void(const 
 
 using Build = std::function<BlockList(bool tied)>;
 
-RunOutcome run(const Build& build, PrecisionMode mode, bool tied, const Layout& layout) {
+RunOutcome run(const Build& build, PrecisionMode mode, bool tied, const Layout& layout,
+               const std::vector<std::string>& frozen = {}) {
+  EngineOptions options = options_for(mode, layout);
+  options.rules.frozen = frozen;
   return testing::run_as_predicted(
       {.blocks = std::make_shared<const BlockList>(build(tied)),
-       .options = options_for(mode, layout),
+       .options = options,
        .ranks = layout.ranks(),
        .steps = kSteps,
        .batches = [](std::int64_t first) { return testing::token_source(kVocab, kSeqLen, first); },
@@ -236,6 +239,25 @@ TEST(TensorLayouts, AnOddVocabularyIsNotCut) {
   const RunOutcome expected = run(odd, PrecisionMode::kBf16, true, {});
   for (const Layout& layout : kSome)
     EXPECT_TRUE(run(odd, PrecisionMode::kBf16, true, layout) == expected) << layout.to_string();
+}
+
+// Tables whose vocabulary is cut, with the positions and without; tied and not.
+TEST(TensorLayouts, FrozenTablesToo) {
+  using Names = std::vector<std::string>;
+  for (const Names& frozen :
+       {Names{"embedding*"}, Names{"embedding.tokens*"}, Names{"embedding.positions*"}}) {
+    for (const bool tied : {false, true}) {
+      const RunOutcome expected = run(kGpt, PrecisionMode::kFp32, tied, {}, frozen);
+      EXPECT_TRUE(std::isfinite(expected.eval_loss));
+      for (const Layout& layout : kSome)
+        EXPECT_TRUE(run(kGpt, PrecisionMode::kFp32, tied, layout, frozen) == expected) << layout.to_string();
+    }
+  }
+  const RunOutcome expected = run(kLlama, PrecisionMode::kFp32, false, {}, {"embedding*"});
+  for (const Layout& layout : kSome) {
+    EXPECT_TRUE(run(kLlama, PrecisionMode::kFp32, false, layout, {"embedding*"}) == expected)
+        << layout.to_string();
+  }
 }
 
 // Ranks divide the heads; what is left of the groups cuts the sums of each rank.
