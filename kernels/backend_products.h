@@ -42,7 +42,7 @@ struct Product {
   DType in = DType::kFloat32, out = DType::kFloat32;  // fp8: `in` is a's, b is e4m3
   MathMode math = MathMode::kFp32;
   Epilogue epilogue = Epilogue::kNone;
-  bool add_c = false;  // beta = 1; only without activation
+  bool add_c = false;                     // beta = 1; only without activation
   std::int64_t a_pitch = 0, b_pitch = 0;  // elements from a row in memory to the next; 0: as long as rows are
   int alignment = 256;                    // that all pointers have, in bytes; a power of 2 of at most 256
   auto operator<=>(const Product&) const = default;

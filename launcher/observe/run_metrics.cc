@@ -201,7 +201,8 @@ void RunMetrics::write_checkpoints(PrometheusText& text, const State& state) con
   text.gauge("trireme_last_checkpoint_step", "The step of the newest of them.", state.checkpoint_step);
   text.gauge("trireme_last_checkpoint_timestamp_seconds", "Unix time at which it was whole.",
              state.checkpoint_s);
-  text.gauge("trireme_last_checkpoint_save_seconds", "How long training stood still for it.", state.last_save_s);
+  text.gauge("trireme_last_checkpoint_save_seconds", "How long training stood still for it.",
+             state.last_save_s);
 }
 
 void RunMetrics::write_goodput(PrometheusText& text, const State& state, double now_s) const {
