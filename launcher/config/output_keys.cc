@@ -18,14 +18,11 @@ void add_output_keys(std::vector<ConfigKey>& keys) {
            "next, and working copies are compared in each step; on GPUs ZeRO is refused with it. The results "
            "do not change.")
       .add("background", &C::background, any(),
-           "Write checkpoints while training goes on: between two steps each rank copies its shard, 12 bytes "
-           "a "
-           "parameter with AdamW, divided by the data ranks, into host memory that the prediction counts; "
-           "then "
-           "a thread of each writes, while another one is not begun. All hosts see the output folder. The "
-           "next "
-           "checkpoint, a stop and the end wait for the one that is under way, and the last one of a run is "
-           "written at once. The files are the same, and so are the results.")
+           "Write checkpoints while training goes on: between two steps each rank copies its shard, 12 "
+           "bytes a parameter with AdamW, divided by the data ranks, into host memory that the prediction "
+           "counts; then a thread of each writes, while another one is not begun. All hosts see the output "
+           "folder. The next checkpoint, a stop and the end wait for the one that is under way, and the "
+           "last one of a run is written at once. The files are the same, and so are the results.")
       .add("resume", &C::resume, "",
            "`auto`: from the newest whole checkpoint of the output folder, if there is one. `never`: from "
            "step 0. Else the path of a checkpoint.");
