@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "launcher/supervise/job_words.h"
+#include "launcher/supervise/rank_watch.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/checkpoint/writer_mark.h"
@@ -157,11 +158,21 @@ void Supervisor::react_to_signals(const JobProcess& job) {
   }
 }
 
+// What is seen when mpirun is gone, or was told to go, says nothing of the ranks.
+void Supervisor::look_at_ranks(RankWatch& ranks, JobProcess& job) {
+  const auto word = ranks.wait(kPoll);
+  if (!word || num_signals_ > 1 || job.poll()) return;
+  verdict_ = *word;
+  history_.note("verdict", verdict_);
+  say(fmt::format("attempt {} fails: {}", history_.attempts().back().number, verdict_));
+}
+
 void Supervisor::watch(JobProcess& job, const Attempt& attempt, const fs::path& log) {
   Follower follower(log);
+  RankWatch ranks(attempt.tag, attempt.num_ranks);
   auto next_renewal = Clock::now(), next_hosts = Clock::now();
   while (!job.poll()) {
-    std::this_thread::sleep_for(kPoll);
+    look_at_ranks(ranks, job);
     follower.show();
     react_to_signals(job);
     if (Clock::now() >= next_renewal) {
@@ -195,10 +206,11 @@ void Supervisor::run_attempt(int num_ranks) {
   history_.set_process(job.mark());
   growing_ = false;
   seen_slots_ = 0;
+  verdict_.clear();
   watch(job, attempt, log);
   history_.end({.exit_code = *job.poll(),
                 .step = std::max(attempt.first_step, last_step(out_.metrics()) + 1),
-                .verdict = verdict_of(log),
+                .verdict = verdict_.empty() ? verdict_of(log) : verdict_,
                 .seconds = Seconds(Clock::now() - start).count()});
 }
 

@@ -27,6 +27,8 @@
 
 namespace trireme {
 
+class RankWatch;
+
 class Supervisor {
  public:
   struct Options {
@@ -55,6 +57,7 @@ class Supervisor {
   int choose_ranks_now() const;
   std::vector<std::string> command(int num_ranks) const;
   void run_attempt(int num_ranks);
+  void look_at_ranks(RankWatch& ranks, JobProcess& job);
   void watch(JobProcess& job, const Attempt& attempt, const std::filesystem::path& log);
   void react_to_signals(const JobProcess& job);
   bool may_grow(const Attempt& attempt);
@@ -73,6 +76,7 @@ class Supervisor {
   int num_signals_ = 0;
   int seen_slots_ = 0;    // that did not make more ranks possible
   bool growing_ = false;  // the attempt was told to stop for that
+  std::string verdict_;   // on the attempt, while mpirun still ends it; empty: none
 };
 
 }  // namespace trireme
