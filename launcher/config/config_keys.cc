@@ -275,10 +275,12 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
           "Seconds that an action of a step, an evaluation, a checkpoint, a part of the start or the end "
           "(MPI_Init and MPI_Finalize, too), or a wait in one of them may take. Then the job ends with the "
           "name of the rank that holds the others up, and with what each rank of its machine is in. 0: no "
-          "limit. `auto`: within steps it is learned, twice the longest of the last 32 and 1.5 s, once nine "
-          "steps of this run are done; before that, and in all else (checkpoints, evaluations, start, end) "
-          "it "
-          "is 1800. For data that can be read in time: a file system that pauses for longer ends the job.")
+          "limit. `auto`: it is learned, within steps twice the longest of the last 32 and 1.5 s, once nine "
+          "steps of this run are done; in evaluations twice the longest and 5 s, in checkpoints that are not "
+          "written in the background ten times the longest and 60 s, once three are done; before that, and "
+          "in "
+          "all else (start, end), it is 1800. Time in which all ranks were paused does not count. For data "
+          "that can be read in time: a file system that pauses for longer ends the job.")
       .add(
           "device", &L::device,
           "Where to compute. `auto`: GPUs where this build and every rank's machine have them, else the CPU.")
