@@ -52,6 +52,10 @@ ExitCode Trainer::run() {
       run_.log->line(fmt::format("train.on_spike: spikes that come again are passed; rolled back at step {}",
                                  fmt::join(spikes_.rolled_back(), ", ")));
     }
+    if (run_.options.config.train.on_spike == OnSpike::kSkip) {
+      run_.engine->leave_out_steps(
+          [this](float loss, float grad_norm) { return spikes_.leaves_out(loss, grad_norm); });
+    }
     make_up_for_evaluation();
     while (run_.engine->steps_done() < run_.num_steps()) {
       if (agreed_to_stop()) return end(ExitCode::kStopped);
@@ -178,7 +182,8 @@ void Trainer::step() {
   // What stands between two steps wants the results of all steps before it. A device that has finished when
   // the call returns is read at once: it costs nothing, and a skipped step is then explained exactly.
   const bool waits = evaluates || saves || is_due(step, config.log.state_hash_every) ||
-                     verification_.is_due(step) || !run_.engine->is_asynchronous();
+                     verification_.is_due(step) || config.train.on_spike == OnSpike::kSkip ||
+                     !run_.engine->is_asynchronous();
   read_results(waits ? 0 : 1);
   // The checkpoint first: an evaluation may fail, and what was trained stands.
   if (saves) {
@@ -266,6 +271,7 @@ void Trainer::read_result() {
 
 // Every rank has the same numbers, so all of them do the same here.
 void Trainer::handle_skip(const StepResult& result) {
+  if (result.left_out()) return;  // a spike
   const PrecisionSection& precision = run_.options.config.precision;
   const std::string reason = reason_to_stop(result, precision);
   std::string skip;
@@ -291,9 +297,15 @@ void Trainer::handle_skip(const StepResult& result) {
 void Trainer::handle_spike(const StepResult& result) {
   const SpikeWatch::Finding spike = spikes_.look(result);
   if (spike.text.empty()) return;
+  if (spike.left_out) verification_.verify_now();  // it may be that a bit flipped
   if (!spike.rolls_back) {
-    if (run_.is_first())
-      log_warning(spike.text + (spike.came_again ? "; it came again after a rollback" : ""));
+    const std::string what =
+        spike.left_out ? "; it is left out: no update (train.on_spike)"
+        : spike.is_taken
+            ? fmt::format("; it is taken, as {} in a row before it were left out", SpikeWatch::kMostLeftOut)
+        : spike.came_again ? "; it came again after a rollback"
+                           : "";
+    if (run_.is_first()) log_warning(spike.text + what);
     return;
   }
   verification_.verify_now();  // it may be that a bit flipped, and a rank be known
