@@ -375,7 +375,9 @@ TrainingRun start_run(RunOptions options) {
     });
     run_stage(comm, [&] { claim_output(run); });
     note_rank_hosts(comm, run.out.root);
-    if (run.options.config.checkpoint.background) check_shared_output(comm, run.out.root);
+    const CheckpointSection& checkpoint = run.options.config.checkpoint;
+    if (checkpoint.background || (checkpoint.every > 0 && num_hosts(comm.hosts()) > 1))
+      check_shared_output(comm, run.out.root, checkpoint);
   }
   {
     const Watchdog::Scope watch = run.watched("the measurement of products");
