@@ -85,11 +85,16 @@ void check_precision(const JobConfig& config) {
 void check_adapters(const JobConfig& config) {
   if (!config.model.has_adapters()) return;
   TRIREME_CHECK(
-      config.model.tensor_chunks == 1 && config.parallel.tensor == 1,
-      "train.lora does not go with model.tensor_chunks = {} and parallel.tensor = {} yet: of a weight in "
-      "chunks, A or B would have to be in chunks too, and the other one read by all of them; take one "
-      "chunk, and ZeRO or stages to share memory",
-      config.model.tensor_chunks, config.parallel.tensor);
+      config.model.tensor_chunks == 1,
+      "train.lora does not go with model.tensor_chunks = {} yet: of a weight in chunks, A or B would have to "
+      "be in chunks too, and the other one read by all of them; take one chunk, and ZeRO or stages to share "
+      "memory",
+      config.model.tensor_chunks);
+  TRIREME_CHECK(
+      config.parallel.tensor == 1,
+      "train.lora does not go with parallel.tensor = {} yet, which wants the model in tensor chunks; "
+      "take ZeRO or stages to share memory",
+      config.parallel.tensor);
 }
 
 void check_pipeline(const JobConfig& config) {
