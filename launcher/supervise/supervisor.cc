@@ -30,11 +30,16 @@ constexpr auto kHostsAgain = std::chrono::seconds(1);
 constexpr auto kTimeToStop = std::chrono::seconds(60);
 // Processes go within milliseconds of their mpirun.
 constexpr auto kTimeToFollow = std::chrono::seconds(3);
-// mpirun ends a job within seconds of its error, but waits for a host that is lost.
+// mpirun ends a job within seconds of saying that it does, but waits for a host that is lost.
 constexpr auto kTimeToEnd = std::chrono::seconds(10);
-constexpr const char* kJobError = "trireme: error: ";
+constexpr const char* kItEnds[] = {"MPI_ABORT was invoked", "mpirun noticed that process",
+                                   "mpirun has exited due to", "ORTE has lost communication"};
 // mpirun notices within about four seconds that a host is silent, in place of minutes.
 constexpr const char* kKeepAlive = "oob_tcp_keepalive_time";
+
+bool says_that_it_ends(const std::string& words) {
+  return std::ranges::any_of(kItEnds, [&](const char* one) { return words.find(one) != std::string::npos; });
+}
 
 void say(const std::string& text) {
   fmt::print(stderr, "trireme run: {}\n", text);
@@ -215,9 +220,9 @@ void Supervisor::watch(JobProcess& job, const Attempt& attempt, const fs::path& 
   std::optional<Clock::time_point> failed;
   while (!job.poll()) {
     std::this_thread::sleep_for(kPoll);
-    if (follower.show().find(kJobError) != std::string::npos && !failed) failed = Clock::now();
+    if (says_that_it_ends(follower.show()) && !failed) failed = Clock::now();
     if (failed && Clock::now() > *failed + kTimeToEnd) {
-      say(fmt::format("mpirun has not ended {} s after the job's error: it is killed", kTimeToEnd.count()));
+      say(fmt::format("mpirun has not ended {} s after it said so: it is killed", kTimeToEnd.count()));
       job.send(SIGKILL);
       failed = Clock::time_point::max() - kTimeToEnd;
     }

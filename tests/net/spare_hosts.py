@@ -168,6 +168,20 @@ def four_ranks(options, folder):
             run.process.wait()
 
 
+def silent_host(options, folder):
+    """The ranks end the job before mpirun has noticed that a host is silent, and mpirun waits for it."""
+    with Hosts(3) as hosts:
+        run = Run(hosts, options.trireme, folder, 1, "--ranks", "2", "--spares", "1", "--set", "parallel.timeout_s=1")
+        try:
+            run.wait_for_steps(1)
+            hosts.set_link(1, "down")
+            run.wait_for_steps(2)
+            run.check_end([[1, 2], [1, 3]], [2])
+        finally:
+            hosts.end_processes()
+            run.process.wait()
+
+
 def refused(run, *words):
     code = run.process.wait(timeout=60)
     output = run.output()
@@ -234,7 +248,8 @@ def own_folders(options, folder):
         assert done.returncode == 0, done.stderr
 
 
-CASES = {"two_hosts": two_hosts, "four_ranks": four_ranks, "bad_input": bad_input, "own_folders": own_folders}
+CASES = {"two_hosts": two_hosts, "four_ranks": four_ranks, "silent_host": silent_host, "bad_input": bad_input,
+         "own_folders": own_folders}
 
 
 def main():
