@@ -241,7 +241,7 @@ def own_folders(options, folder):
         change_agent(hosts, 1, f"mount -t tmpfs none {private}")
         line = [options.trireme, "train", folder / "job.toml", "--set", "train.steps=3", "--out", private / "out"]
         done = hosts.mpirun(1, line)
-        said = rf"rank 1: checkpoint\.every is above 0, but host host2 does not see what rank 0 writes into {private}/out"
+        said = rf"rank 1: checkpoint\.every is above 0, but host host2 does not see what rank 0 writes into {private}"
         assert done.returncode == 2 and re.search(said, done.stderr), f"{done.returncode}\n{done.stderr}"
         assert not (private / "out").exists(), "a folder is left"
         done = hosts.mpirun(1, [*line, "--set", "checkpoint.every=0"])
