@@ -25,6 +25,7 @@
 #include "launcher/host/doctor.h"
 #include "launcher/host/host_facts.h"
 #include "launcher/host/machine.h"
+#include "launcher/host/waiting_share.h"
 #include "launcher/report/engines_report.h"
 #include "launcher/report/roofline_report.h"
 #include "launcher/train/agreement.h"
@@ -133,8 +134,21 @@ ExitCode write_measured(const std::string& file, const Cluster& cluster) {
   return ExitCode::kDone;
 }
 
+/// Before all that is measured: the file can be written, and what is there already is a description.
+void check_output(const std::string& file) {
+  try {
+    const AtomicFile probe(file);  // goes again
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kInvalidInput, "--measure {}: {}", file, error.what());
+  }
+  if (std::filesystem::exists(file)) read_cluster(file);
+}
+
 /// What the first rank measures, while the others do the same beside it.
 ExitCode write_cluster(const std::string& file, const LaunchEnvironment& launch, const RankDevice& rank) {
+  run_stage(*rank.comm, [&] {
+    if (launch.rank == 0) check_output(file);
+  });
   const int ranks_here = std::max(launch.num_local_ranks, 1);
   MeasuredRank measured{.device = rank.device,
                         .threads = threads_per_rank(count_cores(), ranks_here),
@@ -144,6 +158,8 @@ ExitCode write_cluster(const std::string& file, const LaunchEnvironment& launch,
   const bool adds = std::filesystem::exists(file);
   if (traits(rank.device.type).host_memory) measured.cores = count_cores().usable();
   if (measured.cores > 0 && ranks_here * measured.threads > measured.cores) {
+    measured.waiting_share =
+        measure_waiting_share(*rank.comm, {.threads = measured.threads, .cores = measured.cores});
     if (launch.rank != 0) return ExitCode::kDone;
     TRIREME_CHECK(adds, "{} ranks of {} thread(s) share {} cores: measure fewer into {} first", ranks_here,
                   measured.threads, measured.cores, file);

@@ -3,9 +3,11 @@
 #include <charconv>
 
 #include "launcher/host/device.h"
+#include "launcher/host/machine.h"
 #include "launcher/report/plan_report.h"
 #include "launcher/train/build.h"
 #include "launcher/train/chosen_cut.h"
+#include "launcher/train/chosen_layout.h"
 #include "parallel/comm/local.h"
 #include "runtime/base/error.h"
 
@@ -21,13 +23,29 @@ std::optional<int> to_count(std::string_view text) {
   return whole && number >= 0 && number <= kMostRanks ? std::optional(number) : std::nullopt;
 }
 
+DeviceType device_of(const JobConfig& config, const LaunchEnvironment& launch) {
+  if (config.parallel.device) return *config.parallel.device;
+  return choose_device(config.parallel.device, launch, LocalWorld(1).communicator(0)).device.type;
+}
+
+/// A layout that fits, of a job that leaves it to a search. The job's ranks choose again, with what they
+/// know.
+JobConfig with_fitting_layout(const JobConfig& config, int num_ranks, DeviceType device) {
+  const std::int64_t threads = config.parallel.threads;
+  const LayoutRanks ranks{
+      .num_ranks = num_ranks,
+      .hosts = {},
+      .device = {device, 0},
+      .threads = threads > 0 ? static_cast<int>(threads) : threads_per_rank(count_cores(), num_ranks),
+      .limit_bytes = planned_limit(config, num_ranks, 0).bytes};
+  return choose_layout(config, cluster_of_search(config, ranks, Rates::kAssumed), ranks).config;
+}
+
 /// Throws Error(kInvalidInput) with the reason where the job cannot run so.
 void check_plan(JobConfig config, int num_ranks, const LaunchEnvironment& launch) {
+  const DeviceType device = device_of(config, launch);
+  if (config.parallel.is_searched()) config = with_fitting_layout(config, num_ranks, device);
   batch_layout(config, num_ranks);
-  const DeviceType device =
-      config.parallel.device
-          ? *config.parallel.device
-          : choose_device(config.parallel.device, launch, LocalWorld(1).communicator(0)).device.type;
   config = counted_on(std::move(config), device);
   const auto cut = config.parallel.pipeline_cut.kind;
   // Where the job measures, it is not known yet where it will cut: by arithmetic stands for it.

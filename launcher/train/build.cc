@@ -54,8 +54,8 @@ JobConfig resolve(JobConfig config) {
   family_of(config.model).fill_in(config);
   check_config(config);
   check_tensor_ranks(config);
-  const bool cuts =
-      config.parallel.pipeline > 1 && config.parallel.pipeline_cut.kind != PipelineCut::Kind::kMeasured;
+  const bool cuts = config.parallel.pipeline > 1 && !config.parallel.is_searched() &&
+                    config.parallel.pipeline_cut.kind != PipelineCut::Kind::kMeasured;
   if (cuts) pipeline_cut(config, *build_blocks(config.model));  // refuses what cannot be cut
   if (!parameter_rules(config).empty()) check_patterns(config, *build_blocks(config.model));
   if (config.optimizer.name == OptimizerConfig::Kind::kMuon) {

@@ -53,6 +53,14 @@ class SupervisedJobs(JobTest):
                 self.assertGreater(run.events("begin")[1]["first_step"], 5, "it goes on from a checkpoint")
                 self.check(run)
 
+    def test_each_attempt_searches_its_layout(self):
+        run = Supervised(self, "searched", keys=("parallel=auto",))
+        run.wait_for_step(12)
+        os.kill(run.rank(1), signal.SIGKILL)
+        output = run.end()
+        self.assertEqual(output.count('parallel.layout = "auto" on 2 ranks: '), 2, output)
+        self.check(run)
+
     def test_a_rank_that_is_stopped_is_named_by_the_watchdog(self):
         run = Supervised(self, "stopped", keys=(f"parallel.timeout_s={OPTIONS.timeout}",))
         run.wait_for_step(12)
