@@ -190,6 +190,10 @@ void check_config(const JobConfig& config) {
       config.train.on_spike != OnSpike::kRollback || config.checkpoint.every > 0,
       "train.on_spike = \"rollback\" goes back to a checkpoint, and checkpoint.every = 0 saves none: set "
       "it to the steps between two");
+  TRIREME_CHECK(
+      config.train.on_spike != OnSpike::kSkip || !config.parallel.cuda_graph,
+      "train.on_spike = \"skip\" decides about each update on the host, which parallel.cuda_graph does "
+      "not ask: set one of them to its default");
   if (!config.log.prometheus.empty()) check_metrics_path(config.log.prometheus);
   if (!config.log.listen.empty())
     parse_listen_address(config.log.listen, fmt::format("log.listen = \"{}\"", config.log.listen));

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "launcher/supervise/job_words.h"
+#include "launcher/supervise/rank_watch.h"
 #include "launcher/supervise/struck_host.h"
 #include "launcher/train/rank_hosts.h"
 #include "runtime/base/error.h"
@@ -214,12 +215,22 @@ void Supervisor::react_to_signals(const JobProcess& job) {
   }
 }
 
+// What is seen when mpirun is gone, or was told to go, says nothing of the ranks.
+void Supervisor::look_at_ranks(RankWatch& ranks, JobProcess& job) {
+  const auto word = ranks.wait(kPoll);
+  if (!word || num_signals_ > 1 || job.poll()) return;
+  verdict_ = *word;
+  history_.note("verdict", verdict_);
+  say(fmt::format("attempt {} fails: {}", history_.attempts().back().number, verdict_));
+}
+
 void Supervisor::watch(JobProcess& job, const Attempt& attempt, const fs::path& log) {
   Follower follower(log);
+  RankWatch ranks(attempt.tag, attempt.num_ranks);
   auto next_renewal = Clock::now(), next_hosts = Clock::now();
   std::optional<Clock::time_point> failed;
   while (!job.poll()) {
-    std::this_thread::sleep_for(kPoll);
+    look_at_ranks(ranks, job);
     if (says_that_it_ends(follower.show()) && !failed) failed = Clock::now();
     if (failed && Clock::now() > *failed + kTimeToEnd) {
       say(fmt::format("mpirun has not ended {} s after it said so: it is killed", kTimeToEnd.count()));
@@ -263,6 +274,7 @@ void Supervisor::run_attempt(const Place& place) {
   history_.set_process(job.mark());
   growing_ = false;
   seen_slots_ = 0;
+  verdict_.clear();
   watch(job, attempt, log);
   Attempt::End end = end_of(attempt, *job.poll(), log);
   end.seconds = Seconds(Clock::now() - start).count();
@@ -272,7 +284,7 @@ void Supervisor::run_attempt(const Place& place) {
 Attempt::End Supervisor::end_of(const Attempt& attempt, int exit_code, const fs::path& log) {
   Attempt::End end{.exit_code = exit_code,
                    .step = std::max(attempt.first_step, last_step(out_.metrics()) + 1),
-                   .verdict = verdict_of(log)};
+                   .verdict = verdict_.empty() ? verdict_of(log) : verdict_};
   const auto code = static_cast<ExitCode>(exit_code);
   const bool failed = code != ExitCode::kDone && code != ExitCode::kBadInput && code != ExitCode::kStopped;
   if (!failed || num_signals_ > 0 || !hosts_) return end;

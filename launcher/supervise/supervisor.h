@@ -28,6 +28,8 @@
 
 namespace trireme {
 
+class RankWatch;
+
 class Supervisor {
  public:
   struct Options {
@@ -69,6 +71,7 @@ class Supervisor {
   Attempt::End end_of(const Attempt& attempt, int exit_code, const std::filesystem::path& log);
   std::string host_to_blame(const Attempt& attempt, const std::string& verdict,
                             const std::filesystem::path& log);
+  void look_at_ranks(RankWatch& ranks, JobProcess& job);
   void watch(JobProcess& job, const Attempt& attempt, const std::filesystem::path& log);
   void react_to_signals(const JobProcess& job);
   bool may_grow(const Attempt& attempt);
@@ -88,6 +91,7 @@ class Supervisor {
   int num_signals_ = 0;
   int seen_slots_ = 0;    // that did not make more ranks possible
   bool growing_ = false;  // the attempt was told to stop for that
+  std::string verdict_;   // on the attempt, while mpirun still ends it; empty: none
 };
 
 }  // namespace trireme

@@ -58,12 +58,13 @@ std::unique_ptr<Watchdog> watch(MpiRank& rank, double timeout_s, const std::stri
                             }});
 }
 
-ExitCode run_in_session(const MpiSession& mpi, Watchdog* watchdog, const RankWork& work) {
+ExitCode run_in_session(MpiRank& rank, const MpiSession& mpi, Watchdog* watchdog, const RankWork& work) {
   const auto& comm = mpi.world();
   RankSession session(comm, watchdog);
   try {
     return work.run(session);
   } catch (const AgreedError& error) {
+    if (comm->rank() == 0) rank.say_last_word(with_keys(error.what()));
     return report_agreed(*comm, error);
   } catch (const std::exception& error) {
     // Does not return: others may be waiting for this rank, so the job ends here.
@@ -128,7 +129,7 @@ ExitCode run_under_mpi(const LaunchEnvironment& launch, const RankWork& work) {
   mpirun_watch.reset();
   scope.reset();
   if (rank.status() != before) watchdog = watch(rank, limit, note, grace);
-  const ExitCode code = run_in_session(*session, watchdog.get(), work);
+  const ExitCode code = run_in_session(rank, *session, watchdog.get(), work);
   scope.emplace(rank.status().get(), "MPI_Finalize");
   session.reset();
   scope.reset();

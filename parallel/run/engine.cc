@@ -294,6 +294,18 @@ void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, d
                 losses, optimizer_step_->grad_norm(), *scaler_, statistics_->num_clipped());
 }
 
+void Engine::leave_out_steps(std::function<bool(float loss, float grad_norm)> decide) {
+  if (graph_) {
+    throw Error(
+        ErrorCode::kUnsupported,
+        "a recorded step (EngineOptions::cuda_graph) cannot wait for the host to decide about its update");
+  }
+  optimizer_step_->leave_out_where([this, decide = std::move(decide)](const Tensor& losses) {
+    const float loss = tree_sum(in_global_order(ctx_.to_host(losses), batch_));
+    return decide(loss, ctx_.to_host(optimizer_step_->grad_norm()).front());
+  });
+}
+
 StepResult Engine::collect() {
   StepRecords::Record record = records_->take(ctx_);
   if (clock_) record.result.phases = clock_->take();
