@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/cluster/rough_cluster.h"
 #include "launcher/config/config.h"
-#include "launcher/host/device_rates.h"
 #include "launcher/train/build.h"
 #include "parallel/foresee/call_times.h"
 #include "parallel/foresee/step_call_times.h"
@@ -19,6 +19,7 @@ namespace trireme {
 namespace {
 
 constexpr double kSecondsOfAJob = 0.5;
+constexpr double kMsOfARate = 100;
 
 struct ReferenceJob {
   const char* model;  // [model], [data] and [train]
@@ -105,19 +106,6 @@ void add_calls(const JobConfig& config, const MeasuredRank& rank, MeasuredCalls&
   }
 }
 
-/// The rates of one large product and copy: what curves go on from beyond the sizes that were measured.
-void add_rates(const MeasuredRank& rank, ClusterDevice& device) {
-  const bool is_host = traits(rank.device.type).host_memory;
-  const DeviceRateSizes sizes{.product = is_host ? 1024 : 8192,
-                              .copy_bytes = std::int64_t{1} << (is_host ? 26 : 30)};
-  const DeviceRates rates = measure_device_rates(rank.device, rank.threads, sizes);
-  for (const DeviceRates::Product& product : rates.products) {
-    device.peak_tflops[std::string(product.math)] = product.tflops;
-  }
-  device.memory_gb_s = rates.copy_gb_per_s;
-  device.matmul_efficiency = device.attention_efficiency = 1;
-}
-
 /// A link of its own for each number of ranks.
 void add_link(const MeasuredRank& rank, ClusterDevice& device, Cluster& cluster) {
   device.inside = fmt::format("{}-ranks", rank.num_ranks);
@@ -138,7 +126,7 @@ Cluster measure_cluster(const MeasuredRank& rank, const std::function<void(const
                        .type = rank.device.type,
                        .threads = static_cast<double>(rank.threads)};
   observe("large products and copies");
-  add_rates(rank, device);
+  add_rates(rank, kMsOfARate, device);
   MeasuredCalls calls;
   for (const ReferenceJob& job : kJobs) {
     for (const char* mode : {"fp32", "bf16", "fp16", "tf32"}) {
@@ -180,12 +168,14 @@ Cluster with_shared_cores(Cluster old, const MeasuredRank& rank) {
   std::erase_if(old.devices, [&](const ClusterDevice& known) { return known.name == device.name; });
   old.devices.push_back(std::move(device));
   old.ranks_per_node = std::max(old.ranks_per_node, rank.num_ranks);
+  old.host.waiting_share = rank.waiting_share;
   return old;
 }
 
 Cluster merged(const Cluster& old, const Cluster& now) {
   Cluster cluster = now;
   cluster.ranks_per_node = std::max(old.ranks_per_node, now.ranks_per_node);
+  cluster.host.waiting_share = old.host.waiting_share;  // which ranks with cores of their own do not have
   for (const ClusterLink& link : old.links) {
     if (std::ranges::find(cluster.links, link.name, &ClusterLink::name) == cluster.links.end()) {
       cluster.links.push_back(link);

@@ -18,6 +18,7 @@ struct MeasuredRank {
   int cores = 0;                  // that the ranks of this host share; 0: none
   std::int64_t memory_bytes = 0;  // of a rank
   std::optional<LinkRates> link;  // of two or more ranks
+  double waiting_share = 0;       // of ranks that share cores
 };
 
 /// Times the calls of a step of small models, of each family, by themselves: GPTs in every precision of the
@@ -25,7 +26,8 @@ struct MeasuredRank {
 Cluster measure_cluster(const MeasuredRank& rank, const std::function<void(const std::string&)>& observe);
 
 /// For more threads of ranks than there are cores: `old` with a device for so many ranks, which has the calls
-/// that were measured for ranks with as many threads on cores of their own, and the link of these ranks.
+/// that were measured for ranks with as many threads on cores of their own, the link of these ranks, and what
+/// they take of the cores while they wait.
 /// Throws Error(kInvalidInput) where `old` has no such calls.
 Cluster with_shared_cores(Cluster old, const MeasuredRank& rank);
 

@@ -70,7 +70,8 @@ void add_calibrate_command(CLI::App& app, Command& chosen) {
   command->add_option("--cluster", arguments->cluster, "The cluster, a TOML file")->required();
   command->add_option("--out", arguments->out, "Where the calibrated cluster is written")->required();
   command->add_option("--folds", arguments->folds, "Parts of the cross-validation (default: 10)");
-  command->add_option("--seed", arguments->seed, "Of the shuffle before the cross-validation (default: 1)");
+  command->add_option("--seed", arguments->seed, "Of the shuffle before the cross-validation (default: 1)")
+      ->check(CLI::NonNegativeNumber);
   command->add_flag("--skip-bad", arguments->skip_bad,
                     "Leave out rows that are no runs, with a warning each");
   command->callback([arguments, &chosen] {

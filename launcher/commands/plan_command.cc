@@ -1,6 +1,6 @@
 // trireme plan JOB.toml [--set key=value]... [--ranks N] [--ranks-per-machine M]
 //              [--card FILE] [--json | --memory --actions --rank R] [--timeline FILE [--times FILE]
-//              [--send-ms X]] [--cluster C.toml [--device NAME] [--search | --scale A..B | --cost ...]]
+//              [--send-ms X]] [--cluster C.toml [--device NAME]] [--search | --scale A..B | --cost ...]
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/cluster/cluster_file.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/number_range.h"
 #include "launcher/commands/plan_forecast.h"
@@ -21,6 +22,7 @@
 #include "launcher/report/plan_timeline.h"
 #include "launcher/train/build.h"
 #include "launcher/train/chosen_cut.h"
+#include "launcher/train/chosen_layout.h"
 #include "launcher/train/memory_fit.h"
 #include "launcher/train/output_folder.h"
 #include "parallel/comm/local.h"
@@ -95,18 +97,81 @@ DeviceType device_of_plan(const JobConfig& config, const LaunchEnvironment& laun
   return config.parallel.device ? *config.parallel.device : device_here(config, launch).type;
 }
 
+int ranks_here(const PlanArguments& arguments, int num_ranks) {
+  return arguments.ranks_per_machine > 0 ? std::min(arguments.ranks_per_machine, num_ranks) : num_ranks;
+}
+
 /// Threads that a rank of the job would have on a machine like this one.
-int threads_of_rank(const PlanArguments& arguments, const JobConfig& config) {
+int threads_of_rank(const PlanArguments& arguments, const JobConfig& config, int num_ranks) {
   if (config.parallel.threads > 0) return static_cast<int>(config.parallel.threads);
-  const int ranks_here = arguments.ranks_per_machine > 0 ? arguments.ranks_per_machine : arguments.num_ranks;
-  return threads_per_rank(count_cores(), ranks_here);
+  return threads_per_rank(count_cores(), ranks_here(arguments, num_ranks));
+}
+
+/// Of a cluster's node, where the user does not say.
+int ranks_of_machine(const PlanArguments& arguments, const ClusterChoice* cluster) {
+  if (arguments.ranks_per_machine > 0 || cluster == nullptr) return arguments.ranks_per_machine;
+  return std::min(arguments.num_ranks, cluster->cluster.ranks_per_node);
+}
+
+/// So many ranks of machines like this one.
+LayoutRanks ranks_of_plan(const PlanArguments& arguments, const JobConfig& config,
+                          const LaunchEnvironment& launch, int num_ranks) {
+  const int machine = ranks_here(arguments, num_ranks);
+  return {.num_ranks = num_ranks,
+          .hosts = hosts_of(num_ranks, machine),
+          .device = device_here(config, launch),
+          .threads = threads_of_rank(arguments, config, num_ranks),
+          .limit_bytes = planned_limit(config, num_ranks, machine).bytes};
+}
+
+/// True where a file describes the ranks' machines.
+bool is_described(const PlanArguments& arguments, const JobConfig& config) {
+  return arguments.cluster || !config.parallel.cluster.empty();
+}
+
+/// What is known of the ranks' machines: --cluster; of a job that leaves its layout to a search
+/// parallel.cluster, or this machine, roughly; else null.
+ClusterOfRanks cluster_of_ranks(const PlanArguments& arguments, const JobConfig& config,
+                                const LaunchEnvironment& launch) {
+  const ParallelSection& parallel = config.parallel;
+  if (!is_described(arguments, config)) {
+    if (!parallel.is_searched()) return nullptr;
+    return [&](int num_ranks) {
+      return cluster_of_search(config, ranks_of_plan(arguments, config, launch, num_ranks), Rates::kMeasured);
+    };
+  }
+  const std::string file = arguments.cluster.value_or(parallel.cluster);
+  const std::string device = arguments.cluster ? arguments.device : parallel.cluster_device;
+  const ClusterChoice choice{read_cluster(file), file, device};
+  return [&arguments, &config, choice](int num_ranks) {
+    return with_device(choice, {.threads = threads_of_rank(arguments, config, num_ranks),
+                                .num_ranks = num_ranks,
+                                .chosen_by = arguments.cluster ? "--device" : "parallel.cluster_device"});
+  };
+}
+
+/// The job with a layout, which is chosen where it leaves that to a search.
+JobConfig with_layout(const PlanArguments& arguments, const JobConfig& config,
+                      const LaunchEnvironment& launch, const ClusterOfRanks& cluster_of) {
+  if (!config.parallel.is_searched()) return config;
+  const ClusterChoice cluster = cluster_of(arguments.num_ranks);
+  const LayoutRanks ranks =
+      is_described(arguments, config)
+          ? LayoutRanks{.num_ranks = arguments.num_ranks,
+                        .hosts = hosts_of(arguments.num_ranks, ranks_of_machine(arguments, &cluster)),
+                        .device = {},
+                        .limit_bytes = config.parallel.memory_limit}
+          : ranks_of_plan(arguments, config, launch, arguments.num_ranks);
+  const ChosenLayout chosen = choose_layout(config, cluster, ranks);
+  log_info(chosen.message);
+  return chosen.config;
 }
 
 /// From the file that --times names, where it exists; else measured, and written there.
 BlockProfile profile_of(const PlanArguments& arguments, const JobConfig& config,
                         const LaunchEnvironment& launch) {
   const Device device = device_here(config, launch);
-  const int threads = threads_of_rank(arguments, config);
+  const int threads = threads_of_rank(arguments, config, arguments.num_ranks);
   if (arguments.times && std::filesystem::exists(*arguments.times)) {
     BlockProfile profile = read_profile(*arguments.times);
     std::string mismatch = describe_mismatch(profile, config);
@@ -119,12 +184,6 @@ BlockProfile profile_of(const PlanArguments& arguments, const JobConfig& config,
   BlockProfile profile = measure_profile(config, device, threads);
   if (arguments.times) write_text_file(*arguments.times, to_json(profile));
   return profile;
-}
-
-/// Of a cluster's node, where the user does not say.
-int ranks_of_machine(const PlanArguments& arguments, const ClusterChoice* cluster) {
-  if (arguments.ranks_per_machine > 0 || cluster == nullptr) return arguments.ranks_per_machine;
-  return std::min(arguments.num_ranks, cluster->cluster.ranks_per_node);
 }
 
 std::string describe(const std::string& file, const Timeline& timeline, const Mesh& mesh) {
@@ -153,24 +212,32 @@ std::string describe(const PlanArguments& arguments, const PlanReport& report) {
 
 ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launch) {
   check_arguments(arguments, launch);
-  JobConfig config = resolve(load_config(arguments.job, arguments.overrides));
-  const std::string warning = check_schedule(config);  // as `train` would
+  const JobConfig given = resolve(load_config(arguments.job, arguments.overrides));
+  const std::string warning = check_schedule(given);  // as `train` would
   if (!warning.empty()) log_warning(warning);
+  TRIREME_CHECK(
+      !arguments.card || !given.parallel.is_searched(),
+      "--card {} does not say how fast the card is, and parallel.layout = \"auto\" has to know: name a "
+      "cluster's description with --cluster, in place of it",
+      arguments.card.value_or(""));
+  const ClusterOfRanks cluster_of = cluster_of_ranks(arguments, given, launch);
+  TRIREME_CHECK(
+      cluster_of || !(arguments.forecast.wanted() || arguments.forecast.deadline_hours),
+      "--search, --scale, --cost and --deadline need --cluster FILE, which describes the ranks' machines "
+      "(a job with parallel.layout = \"auto\" has a description)");
+  if (arguments.forecast.wanted()) {
+    return run_forecast(arguments.forecast, given, cluster_of,
+                        {.num_ranks = arguments.num_ranks,
+                         .ranks_per_machine = arguments.ranks_per_machine,
+                         .json = arguments.json});
+  }
+  JobConfig config = with_layout(arguments, given, launch, cluster_of);
   const bool has_stages = config.parallel.pipeline > 1;
   const bool measures_cut = has_stages && config.parallel.pipeline_cut.kind == PipelineCut::Kind::kMeasured;
   TRIREME_CHECK(!arguments.times || arguments.timeline || has_stages,
                 "--times {} is about how long blocks take: it needs --timeline FILE, or a job with "
                 "parallel.pipeline of 2 or more",
                 *arguments.times);
-  if (arguments.forecast.wanted()) {
-    return run_forecast(arguments.forecast, config,
-                        read_cluster_choice(*arguments.cluster, arguments.device,
-                                            {.threads = threads_of_rank(arguments, config),
-                                             .num_ranks = arguments.num_ranks}),
-                        {.num_ranks = arguments.num_ranks,
-                         .ranks_per_machine = arguments.ranks_per_machine,
-                         .json = arguments.json});
-  }
   batch_layout(config, arguments.num_ranks);  // refuses what cannot be laid out
   std::optional<MeasuredCard> card;
   if (arguments.card) {
@@ -180,10 +247,8 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
     config.parallel.device = DeviceType::kCuda;
   }
   std::optional<ClusterChoice> cluster;
-  if (arguments.cluster) {
-    cluster = read_cluster_choice(
-        *arguments.cluster, arguments.device,
-        {.threads = threads_of_rank(arguments, config), .num_ranks = arguments.num_ranks});
+  if (is_described(arguments, given)) {
+    cluster = cluster_of(arguments.num_ranks);
     config.parallel.device = cluster->ranks_device().type;
     card = card_of(*cluster);
   }
@@ -216,9 +281,9 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
                   arguments.send_ms);  // NaN passes CLI's check
     const Timeline timeline =
         cluster ? report.time->price.timeline : plan_timeline(report, *profile, arguments.send_ms);
-    const std::string source =
-        cluster ? fmt::format("the description of {} ({})", *arguments.cluster, cluster->device)
-                : describe_source(*profile);
+    const std::string source = cluster
+                                   ? fmt::format("the description of {} ({})", cluster->file, cluster->device)
+                                   : describe_source(*profile);
     write_timeline(*arguments.timeline, timeline, report, source);
     if (!arguments.json) text += describe(*arguments.timeline, timeline, report.plan.mesh);
   }
@@ -252,7 +317,7 @@ void add_plan_command(CLI::App& app, Command& chosen) {
       "examples/clusters): its devices' memory is the limit");
   command->add_option("--device", arguments->device, "The device of the ranks, where the cluster has several")
       ->needs(cluster);
-  add_forecast_options(*command, *cluster, arguments->forecast);
+  add_forecast_options(*command, arguments->forecast);
   auto* memory = command->add_flag("--memory", arguments->memory,
                                    "Instead: memory and traffic by what they are for, to the byte");
   auto* actions =

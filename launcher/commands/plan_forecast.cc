@@ -36,8 +36,17 @@ std::pair<int, int> parse_range(const char* option, const std::string& text, con
   return range;
 }
 
-ExitCode show_layouts(const ForecastArguments& arguments, const JobConfig& job, const ClusterChoice& cluster,
-                      const ForecastPlace& place) {
+void check_can_be_written(const char* option, const std::string& file) {
+  try {
+    const AtomicFile probe(file);  // goes again
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kInvalidInput, "{} {}: {}", option, file, error.what());
+  }
+}
+
+ExitCode show_layouts(const ForecastArguments& arguments, const JobConfig& job,
+                      const ClusterOfRanks& cluster_of, const ForecastPlace& place) {
+  const ClusterChoice cluster = cluster_of(place.num_ranks);
   const int machine = place.ranks_per_machine > 0 ? place.ranks_per_machine
                                                   : std::min(place.num_ranks, cluster.cluster.ranks_per_node);
   const LayoutsReport report = find_layouts(job, cluster,
@@ -51,8 +60,8 @@ ExitCode show_layouts(const ForecastArguments& arguments, const JobConfig& job, 
 }
 
 ExitCode show_affordable(const ForecastArguments& arguments, const JobConfig& job,
-                         const ClusterChoice& cluster, const ForecastPlace& place) {
-  const AffordableRanks found = find_affordable_ranks(job, cluster,
+                         const ClusterOfRanks& cluster_of, const ForecastPlace& place) {
+  const AffordableRanks found = find_affordable_ranks(job, cluster_of,
                                                       {.budget = arguments.budget,
                                                        .deadline_hours = arguments.deadline_hours,
                                                        .most_ranks = place.num_ranks,
@@ -64,16 +73,16 @@ ExitCode show_affordable(const ForecastArguments& arguments, const JobConfig& jo
   return ExitCode::kDone;
 }
 
-ExitCode show_scale(const ForecastArguments& arguments, const JobConfig& job, const ClusterChoice& cluster,
-                    const ForecastPlace& place) {
+ExitCode show_scale(const ForecastArguments& arguments, const JobConfig& job,
+                    const ClusterOfRanks& cluster_of, const ForecastPlace& place) {
   const auto [first, last] = parse_range("--scale", *arguments.scale, "..");
-  const ScaleReport report = scale_job(job, cluster, first, last);
-  if (arguments.plot) write_text_file(*arguments.plot, to_svg(plot_of(report)));
+  const ScaleReport report = scale_job(job, cluster_of, first, last);
   fmt::print("{}", place.json ? to_json(report) : to_text(report));
+  if (arguments.plot) write_text_file(*arguments.plot, to_svg(plot_of(report)));
   return ExitCode::kDone;
 }
 
-ExitCode show_cost(const ForecastArguments& arguments, const JobConfig& job, const ClusterChoice& cluster,
+ExitCode show_cost(const ForecastArguments& arguments, const JobConfig& job, const ClusterOfRanks& cluster_of,
                    const ForecastPlace& place) {
   CostRequest request{.num_ranks = place.num_ranks,
                       .save_s = arguments.save_s,
@@ -85,19 +94,18 @@ ExitCode show_cost(const ForecastArguments& arguments, const JobConfig& job, con
   if (arguments.samples) request.samples = *arguments.samples;
   if (arguments.grow) request.growth = parse_growth(*arguments.grow);
   if (arguments.autoscale) request.autoscale = parse_range("--autoscale", *arguments.autoscale, ":");
-  const CostReport report = cost_of_job(job, cluster, request);
-  if (arguments.plot) write_text_file(*arguments.plot, to_svg(cost_plot(job, cluster, request)));
+  const CostReport report = cost_of_job(job, cluster_of, request);
   fmt::print("{}", place.json ? to_json(report) : to_text(report));
+  if (arguments.plot) write_text_file(*arguments.plot, to_svg(cost_plot(job, cluster_of, request)));
   const bool fits = std::ranges::all_of(report.points, &ForeseenStep::fits);
   return fits ? ExitCode::kDone : ExitCode::kBadInput;
 }
 
 }  // namespace
 
-void add_forecast_options(CLI::App& command, CLI::Option& cluster, ForecastArguments& arguments) {
+void add_forecast_options(CLI::App& command, ForecastArguments& arguments) {
   auto* search = command.add_flag("--search", arguments.search,
                                   "Instead: the ten fastest layouts that fit, of all that --ranks can have");
-  search->needs(&cluster);
   command
       .add_flag("--vary-micro-batch", arguments.vary_micro_batch,
                 "--search may change train.micro_batch, and with it the last bits of the results")
@@ -113,17 +121,13 @@ void add_forecast_options(CLI::App& command, CLI::Option& cluster, ForecastArgum
       .add_option("--deadline", arguments.deadline_hours,
                   "Hours: --search over 1, 2, 4, ... up to --ranks ranks for the cheapest that ends by then; "
                   "of --autoscale, when the job has to end")
-      ->check(finite_range(1e-9, 1e9))
-      ->needs(&cluster);
-  command
-      .add_option(
-          "--scale", arguments.scale,
-          "Instead: A..B, efficiency at A, 2A, 4A, ... ranks, with the job's batch and with one that grows")
-      ->needs(&cluster);
+      ->check(finite_range(1e-9, 1e9));
+  command.add_option(
+      "--scale", arguments.scale,
+      "Instead: A..B, efficiency at A, 2A, 4A, ... ranks, with the job's batch and with one that grows");
   auto* cost =
       command.add_flag("--cost", arguments.cost,
                        "Instead: hours and money until the end on --ranks ranks, reserved and preemptible");
-  cost->needs(&cluster);
   auto* tokens =
       command.add_option("--tokens", arguments.tokens, "Of --cost: train on so many, not train.steps");
   tokens->check(finite_range(1.0, 1e18))->needs(cost);
@@ -141,10 +145,13 @@ void add_forecast_options(CLI::App& command, CLI::Option& cluster, ForecastArgum
                   "Of --cost: RANKS:SHARE,...,RANKS; 4:0.5,16 is 4 for half of the steps")
       ->needs(cost);
   command
-      .add_option("--autoscale", arguments.autoscale,
-                  "Of --cost: MIN:MAX, always the fewest ranks with which the rest ends by --deadline")
+      .add_option(
+          "--autoscale", arguments.autoscale,
+          "Of --cost: MIN:MAX, always the fewest of MIN, 2 MIN, 4 MIN, ... and MAX ranks with which the "
+          "rest ends by --deadline")
       ->needs(cost);
   command.add_option("--seed", arguments.seed, "Of --cost: of the simulated interruptions (default: 1)")
+      ->check(CLI::NonNegativeNumber)
       ->needs(cost);
   command.add_option("--plot", arguments.plot, "Of --scale and --cost: a picture of it, FILE.svg");
 }
@@ -162,17 +169,20 @@ void check_forecast(const ForecastArguments& arguments) {
   TRIREME_CHECK(!arguments.deadline_hours || arguments.search || arguments.autoscale,
                 "--deadline {} is for --search, or for --cost with --autoscale",
                 arguments.deadline_hours.value_or(0));
+  // Before all that is computed for them.
+  if (arguments.write) check_can_be_written("--write", *arguments.write);
+  if (arguments.plot) check_can_be_written("--plot", *arguments.plot);
   if (arguments.scale) parse_range("--scale", *arguments.scale, "..");
   if (arguments.autoscale) parse_range("--autoscale", *arguments.autoscale, ":");
   if (arguments.grow) parse_growth(*arguments.grow);
 }
 
-ExitCode run_forecast(const ForecastArguments& arguments, const JobConfig& job, const ClusterChoice& cluster,
-                      const ForecastPlace& place) {
-  if (arguments.scale) return show_scale(arguments, job, cluster, place);
-  if (arguments.cost) return show_cost(arguments, job, cluster, place);
-  if (arguments.budget || arguments.deadline_hours) return show_affordable(arguments, job, cluster, place);
-  return show_layouts(arguments, job, cluster, place);
+ExitCode run_forecast(const ForecastArguments& arguments, const JobConfig& job,
+                      const ClusterOfRanks& cluster_of, const ForecastPlace& place) {
+  if (arguments.scale) return show_scale(arguments, job, cluster_of, place);
+  if (arguments.cost) return show_cost(arguments, job, cluster_of, place);
+  if (arguments.budget || arguments.deadline_hours) return show_affordable(arguments, job, cluster_of, place);
+  return show_layouts(arguments, job, cluster_of, place);
 }
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// The parts of `trireme plan --cluster` about many runs of a job: --search, --scale, --cost.
+// The parts of `trireme plan` about many runs of a job: --search, --scale, --cost.
 #pragma once
 
 #include <optional>
@@ -22,8 +22,7 @@ struct ForecastArguments {
   bool wanted() const { return search || scale || cost; }
 };
 
-/// Adds the options, which need `cluster`.
-void add_forecast_options(CLI::App& command, CLI::Option& cluster, ForecastArguments& arguments);
+void add_forecast_options(CLI::App& command, ForecastArguments& arguments);
 
 /// Checks that need no job: files, options that do not go together.
 void check_forecast(const ForecastArguments& arguments);
@@ -34,7 +33,7 @@ struct ForecastPlace {
   bool json = false;
 };
 
-ExitCode run_forecast(const ForecastArguments& arguments, const JobConfig& job, const ClusterChoice& cluster,
-                      const ForecastPlace& place);
+ExitCode run_forecast(const ForecastArguments& arguments, const JobConfig& job,
+                      const ClusterOfRanks& cluster_of, const ForecastPlace& place);
 
 }  // namespace trireme

@@ -176,7 +176,8 @@ void add_sample_command(CLI::App& app, Command& chosen) {
       ->check(not_empty());
   command->add_option("--tokens", sampling.num_tokens, "Tokens to generate (default: 100)")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 31));
-  command->add_option("--seed", sampling.seed, "The same seed gives the same text (default: 0)");
+  command->add_option("--seed", sampling.seed, "The same seed gives the same text (default: 0)")
+      ->check(CLI::NonNegativeNumber);
   command->add_option("--temperature", sampling.temperature, "0: always the likeliest token (default: 0.8)")
       ->check(finite_range(0.0, 100.0));
   command->add_option("--top-k", sampling.top_k, "Choose among the K likeliest tokens (default: 0, all)")

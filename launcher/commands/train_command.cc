@@ -18,6 +18,7 @@
 #include "launcher/train/agreement.h"
 #include "launcher/train/build.h"
 #include "launcher/train/chosen_cut.h"
+#include "launcher/train/chosen_layout.h"
 #include "launcher/train/memory_fit.h"
 #include "launcher/train/rank_session.h"
 #include "launcher/train/stop_request.h"
@@ -49,8 +50,8 @@ ExitCode train(JobConfig config, const TrainArguments& arguments, const LaunchEn
     check_threads(config.parallel);
     blocks = build_blocks(config.model);
   });
-  const bool may_have_stages_on_gpus =
-      config.parallel.pipeline > 1 && config.parallel.device != DeviceType::kCpu;
+  const bool may_have_stages_on_gpus = (config.parallel.pipeline > 1 || config.parallel.is_searched()) &&
+                                       config.parallel.device != DeviceType::kCpu;
   if (may_have_stages_on_gpus) run_stage(*comm, [] { prepare_environment_for_stages(); });
   const RankDevice rank = [&] {
     const Watchdog::Scope scope = session.inside("the choice of a device");
@@ -59,12 +60,17 @@ ExitCode train(JobConfig config, const TrainArguments& arguments, const LaunchEn
   config.parallel.hosts = comm->hosts();
   const Arithmetic arithmetic = arithmetic_of(rank.device);
   check_same_arithmetic(*comm, arithmetic);
-  const auto threads = static_cast<int>(config.parallel.threads);
+  const int threads = config.parallel.threads > 0 ? static_cast<int>(config.parallel.threads)
+                                                  : threads_per_rank(count_cores(), launch.num_local_ranks);
   const MemoryLimit limit = memory_limit(config, rank.device, launch.num_local_ranks);
+  config = with_chosen_layout(config, comm,
+                              {.num_ranks = comm->size(),
+                               .hosts = config.parallel.hosts,
+                               .device = rank.device,
+                               .threads = threads,
+                               .limit_bytes = limit.bytes});
   const CutMeasurement measurement{
-      .device = rank.device,
-      .threads = threads > 0 ? threads : threads_per_rank(count_cores(), launch.num_local_ranks),
-      .file = output_root(arguments) / "block_times.json"};
+      .device = rank.device, .threads = threads, .file = output_root(arguments) / "block_times.json"};
   config.parallel.pipeline_cut = chosen_cut(counted_on(config, rank.device.type), comm,
                                             {.measurement = measurement, .limit_bytes = limit.bytes});
   const ParallelSection settled =

@@ -9,6 +9,7 @@
 
 #include "launcher/config/config_keys.h"
 #include "launcher/config/config_value.h"
+#include "launcher/config/layout_keys.h"
 #include "launcher/config/nearest_name.h"
 #include "launcher/families/hf_exchange.h"
 #include "runtime/base/error.h"
@@ -104,9 +105,29 @@ void apply_section(Reading& reading, std::string_view section, const toml::table
   }
 }
 
+const ConfigKey& find_key(const std::string& full_name) {
+  return *std::ranges::find(config_keys(), full_name, &ConfigKey::full_name);
+}
+
+/// parallel = "auto", in place of the section: what was given of the layout before it is taken back.
+void search_layout(Reading& reading, const toml::node& node, const std::string& where) {
+  TRIREME_CHECK(node.is_string() && **node.as_string() == to_word(LayoutChoice::kAuto),
+                "{}: parallel is a section, [parallel], or the word \"auto\"; found {}", where,
+                describe_node(node));
+  clear_layout(reading.config);
+  for (const ConfigKey& key : config_keys()) {
+    if (is_layout_key(key)) reading.given.erase(key.full_name());
+  }
+  set_key(reading, find_key("parallel.layout"), node, where);
+}
+
 void apply_table(Reading& reading, const toml::table& root, std::string_view source) {
   for (const auto& [section, node] : root) {
     const std::string where = at(source, section.source());
+    if (section.str() == "parallel" && node.is_value()) {
+      search_layout(reading, node, where);
+      continue;
+    }
     TRIREME_CHECK(!node.is_array_of_tables(), "{}: [[{}]] is a list of tables; write [{}]", where,
                   section.str(), section.str());
     const toml::table* keys = node.as_table();
@@ -182,6 +203,7 @@ void apply_override(Reading& reading, const std::string& text) {
   const auto equals = text.find('=');
   TRIREME_CHECK(equals != std::string::npos, "{}: needs section.key=value", where);
   const std::string name = text.substr(0, equals), value = text.substr(equals + 1);
+  if (name == "parallel") return search_layout(reading, *parse_override_value(value).get("v"), where);
   const auto dot = name.find('.');
   TRIREME_CHECK(dot != std::string::npos, "{}: needs section.key=value; did you mean {}?", where,
                 nearest_key("", name));
@@ -198,10 +220,6 @@ void apply_override(Reading& reading, const std::string& text) {
   // data.train=2024 names a folder, not a number.
   if (key.type == KeyType::kString && !table["v"].is_string()) table = toml::table{{"v", value}};
   set_key(reading, key, *table.get("v"), where);
-}
-
-const ConfigKey& find_key(const std::string& full_name) {
-  return *std::ranges::find(config_keys(), full_name, &ConfigKey::full_name);
 }
 
 /// A key that is given is meant to have an effect; a default is not.
@@ -256,12 +274,22 @@ void take_optimizer_defaults(Reading& reading) {
   if (is_open("optimizer.nesterov")) optimizer.nesterov = true;
 }
 
+void note_fixed_layout(Reading& reading) {
+  ParallelSection& parallel = reading.config.parallel;
+  for (const ConfigKey& key : config_keys()) {
+    const bool is_fixed =
+        parallel.is_searched() && is_layout_key(key) && reading.given.contains(key.full_name());
+    if (is_fixed) parallel.fixed.insert(key.name);
+  }
+}
+
 Reading read_config(std::string_view toml, std::string_view source, std::span<const std::string> overrides) {
   Reading reading;
   apply_table(reading, parse_toml(toml, source), source);
   for (const std::string& text : overrides) apply_override(reading, text);
   take_shape(reading);
   take_optimizer_defaults(reading);
+  note_fixed_layout(reading);
   check_config(reading.config);
   return reading;
 }

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -127,6 +128,9 @@ struct PrecisionSection {
 };
 
 struct ParallelSection {
+  LayoutChoice layout = LayoutChoice::kGiven;
+  std::set<std::string, std::less<>> fixed;  // of kAuto: the keys of the layout that the job gives; no key
+  std::string cluster, cluster_device;       // of kAuto; empty: this machine, and the only one that fits
   std::int64_t pipeline = 1;
   std::int64_t tensor = 1;
   bool sequence = false;
@@ -153,6 +157,8 @@ struct ParallelSection {
   std::int64_t memory_limit = 0;
   bool cuda_graph = false;
   bool tune_products = false;
+
+  bool is_searched() const { return layout == LayoutChoice::kAuto; }
 };
 
 struct CheckpointSection {

@@ -85,11 +85,16 @@ void check_precision(const JobConfig& config) {
 void check_adapters(const JobConfig& config) {
   if (!config.model.has_adapters()) return;
   TRIREME_CHECK(
-      config.model.tensor_chunks == 1 && config.parallel.tensor == 1,
-      "train.lora does not go with model.tensor_chunks = {} and parallel.tensor = {} yet: of a weight in "
-      "chunks, A or B would have to be in chunks too, and the other one read by all of them; take one "
-      "chunk, and ZeRO or stages to share memory",
-      config.model.tensor_chunks, config.parallel.tensor);
+      config.model.tensor_chunks == 1,
+      "train.lora does not go with model.tensor_chunks = {} yet: of a weight in chunks, A or B would have to "
+      "be in chunks too, and the other one read by all of them; take one chunk, and ZeRO or stages to share "
+      "memory",
+      config.model.tensor_chunks);
+  TRIREME_CHECK(
+      config.parallel.tensor == 1,
+      "train.lora does not go with parallel.tensor = {} yet, which wants the model in tensor chunks; "
+      "take ZeRO or stages to share memory",
+      config.parallel.tensor);
 }
 
 void check_pipeline(const JobConfig& config) {
@@ -126,6 +131,24 @@ void check_sequence(const JobConfig& config) {
                 config.parallel.tensor, config.model.seq_len, config.parallel.tensor);
 }
 
+/// What the search decides is checked when it is settled.
+void check_searched_layout(const ParallelSection& parallel) {
+  TRIREME_CHECK(
+      parallel.pipeline_cut.kind == PipelineCut::Kind::kFlops,
+      "parallel.pipeline_cut = \"{}\" is of one layout, and parallel.layout = \"auto\" searches among "
+      "cuts by \"flops\": take out one of the two",
+      to_word(parallel.pipeline_cut));
+  TRIREME_CHECK(parallel.cluster_device.empty() || !parallel.cluster.empty(),
+                "parallel.cluster_device = \"{}\" is of the file that parallel.cluster names: set it",
+                parallel.cluster_device);
+}
+
+void check_layout(const JobConfig& config) {
+  if (config.parallel.is_searched()) return check_searched_layout(config.parallel);
+  check_pipeline(config);
+  check_sequence(config);
+}
+
 void check_optimizer(const JobConfig& config) {
   const OptimizerSection& optimizer = config.optimizer;
   TRIREME_CHECK(optimizer.min_lr <= optimizer.lr, "optimizer.min_lr = {} is above optimizer.lr = {}",
@@ -151,8 +174,7 @@ void check_config(const JobConfig& config) {
   check_new_head(config.model);
   check_data(config);
   check_precision(config);
-  check_pipeline(config);
-  check_sequence(config);
+  check_layout(config);
   check_adapters(config);
   check_optimizer(config);
   TRIREME_CHECK(

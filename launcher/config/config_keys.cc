@@ -196,6 +196,21 @@ void add_precision_keys(std::vector<ConfigKey>& keys) {
 void add_engine_keys(std::vector<ConfigKey>& keys) {
   using L = ParallelSection;
   SectionKeys<L>(keys, "parallel", &JobConfig::parallel)
+      .add("layout", &L::layout,
+           "`auto`: `train`, `run` and `plan` take the fastest layout that fits, as `trireme plan --search` "
+           "finds it for the ranks at hand, and say which: `pipeline`, `tensor`, `sequence`, `zero`, "
+           "`recompute_every`, `recompute`, `schedule`, `chunks`, `exchange`, `accumulate_unsharded` and "
+           "`keep_gathered`. Those that the job gives are kept. The results do not change, and a run may go "
+           "on with another layout. `parallel = \"auto\"` in place of the section is short for it, as is "
+           "`--set parallel=auto`, which also takes back what the file says of the layout.")
+      .add("cluster", &L::cluster, any(),
+           "What the search knows of the machine: a file of `trireme doctor --measure` or examples/clusters. "
+           "Empty: a rough description, by a large product and a copy that are timed first, with links of 2 "
+           "GB/s and 20 us within a host (GPUs: 20 GB/s), and 1.2 GB/s and 50 us between hosts.")
+      .only(for_searched_layouts())
+      .add("cluster_device", &L::cluster_device, any(),
+           "The device of `cluster` that ranks have, where several come into question.")
+      .only(for_searched_layouts())
       .add("pipeline", &L::pipeline, from_to(1, 4096),
            "Pipeline stages that the blocks are cut into; data ranks = ranks / stages / `tensor`. The "
            "results do not "

@@ -6,6 +6,7 @@
 
 #include "launcher/config/config.h"
 #include "launcher/config/config_keys.h"
+#include "launcher/config/layout_keys.h"
 #include "launcher/report/text_table.h"
 
 namespace trireme {
@@ -93,7 +94,7 @@ std::string to_toml(const ConfigValue& value) {
 std::string to_toml(const JobConfig& config) {
   std::string text, section;
   for (const ConfigKey& key : config_keys()) {
-    if (key.scope_without(config) != nullptr) continue;
+    if (key.scope_without(config) != nullptr || is_left_open(config, key)) continue;
     if (key.section != section) {
       text += fmt::format("{}[{}]\n", section.empty() ? "" : "\n", key.section);
       section = key.section;

@@ -69,6 +69,12 @@ KeyScope for_optimizers(std::vector<OptimizerConfig::Kind> kinds) {
           }};
 }
 
+KeyScope for_searched_layouts() {
+  return {.text = fmt::format("layout = \"{}\"", to_word(LayoutChoice::kAuto)),
+          .decided_by = "parallel.layout",
+          .holds = [](const JobConfig& job) { return job.parallel.is_searched(); }};
+}
+
 KeyScope for_schedule(LrSchedule::Kind schedule) {
   return {.text = fmt::format("optimizer.schedule = \"{}\"", to_word(schedule)),
           .decided_by = "optimizer.schedule",

@@ -21,5 +21,7 @@ KeyScope for_crop(ViewOptions::Crop crop);
 KeyScope for_optimizers(std::vector<OptimizerConfig::Kind> kinds);
 /// optimizer.schedule = `schedule`.
 KeyScope for_schedule(LrSchedule::Kind schedule);
+/// parallel.layout = "auto".
+KeyScope for_searched_layouts();
 
 }  // namespace trireme

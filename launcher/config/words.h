@@ -29,6 +29,9 @@ enum class DataKind : std::uint8_t { kTokens, kDocuments, kImages, kSynthetic };
 /// What a model of text learns.
 enum class ModelTask : std::uint8_t { kMaskedTokens, kClassify };
 
+/// Who decides the layout of ranks: the keys of [parallel], or a search before step 1.
+enum class LayoutChoice : std::uint8_t { kGiven, kAuto };
+
 /// The partition of the blocks into pipeline stages.
 struct PipelineCut {
   enum class Kind : std::uint8_t { kFlops, kParameters, kBlocks, kMeasured, kListed };
@@ -149,6 +152,9 @@ inline const auto kWords<PipelineSchedule> = with_names({PipelineSchedule::kGpip
                                                          PipelineSchedule::kOneForwardOneBackward,
                                                          PipelineSchedule::kInterleaved,
                                                          PipelineSchedule::kZeroBubbleH1});
+template <>
+inline constexpr auto kWords<LayoutChoice> =
+    std::to_array<Word<LayoutChoice>>({{LayoutChoice::kGiven, "given"}, {LayoutChoice::kAuto, "auto"}});
 template <>
 inline constexpr auto kWords<PipelineCut::Kind> =
     std::to_array<Word<PipelineCut::Kind>>({{PipelineCut::Kind::kFlops, "flops"},

@@ -23,6 +23,16 @@ std::tuple<double, int> rank_of(const AffordableRow& row, const AffordableReques
   return {request.deadline_hours ? row.cost : row.hours, row.num_ranks};
 }
 
+/// Of a device for an hour; 0: not known.
+double price_of(const ClusterChoice& cluster, const AffordableRequest& request) {
+  const double price = cluster.ranks_device().price_per_hour;
+  TRIREME_CHECK(
+      !request.budget || price > 0,
+      "--budget {}: {}: devices.{}.price_per_hour = 0; fill in what an hour of the device costs you",
+      request.budget.value_or(0), cluster.file, cluster.device);
+  return price;
+}
+
 std::string describe(const LayoutsReport& report) {
   const JobConfig& config = report.configs[0];
   const ParallelSection& parallel = config.parallel;
@@ -36,20 +46,25 @@ std::string describe(const LayoutsReport& report) {
 
 }  // namespace
 
-AffordableRanks find_affordable_ranks(const JobConfig& job, const ClusterChoice& cluster,
+AffordableRanks find_affordable_ranks(const JobConfig& job, const ClusterOfRanks& cluster_of,
                                       const AffordableRequest& request) {
-  const double price = cluster.ranks_device().price_per_hour;
-  TRIREME_CHECK(
-      !request.budget || price > 0,
-      "--budget {}: {}: devices.{}.price_per_hour = 0; fill in what an hour of the device costs you",
-      request.budget.value_or(0), cluster.file, cluster.device);
   AffordableRanks found{.request = request};
   for (const int ranks : doublings(1, request.most_ranks)) {
     AffordableRow row{.num_ranks = ranks};
-    const int machine =
-        request.ranks_per_machine > 0 ? request.ranks_per_machine : cluster.cluster.ranks_per_node;
+    std::optional<ClusterChoice> cluster;
     try {
-      LayoutsReport layouts = find_layouts(job, cluster,
+      cluster = cluster_of(ranks);
+    } catch (const Error& error) {  // no device was measured for so many
+      if (error.code() != ErrorCode::kInvalidInput) throw;
+      row.layout = error.what();
+      found.rows.push_back(std::move(row));
+      continue;
+    }
+    const double price = price_of(*cluster, request);
+    const int machine =
+        request.ranks_per_machine > 0 ? request.ranks_per_machine : cluster->cluster.ranks_per_node;
+    try {
+      LayoutsReport layouts = find_layouts(job, *cluster,
                                            {.num_ranks = ranks,
                                             .ranks_per_machine = std::min(ranks, machine),
                                             .varies_micro_batch = request.varies_micro_batch});
@@ -92,7 +107,7 @@ std::string to_text(const AffordableRanks& found) {
   if (!found.chosen) return text + fmt::format("nothing {}\n", wish);
   const AffordableRow& row = found.rows[*found.chosen];
   return text +
-         fmt::format("{} rank(s): {} that {}\n\n", row.num_ranks,
+         fmt::format("{} rank{}: {} that {}\n\n", row.num_ranks, row.num_ranks == 1 ? "" : "s",
                      found.request.deadline_hours ? "the cheapest" : "the fastest", wish) +
          to_text(*found.layouts);
 }

@@ -33,7 +33,7 @@ struct AffordableRanks {
 
 /// Searches the layouts of every number of ranks. Throws Error(kInvalidInput) for a budget where the device
 /// has no price.
-AffordableRanks find_affordable_ranks(const JobConfig& job, const ClusterChoice& cluster,
+AffordableRanks find_affordable_ranks(const JobConfig& job, const ClusterOfRanks& cluster_of,
                                       const AffordableRequest& request);
 
 std::string to_text(const AffordableRanks& found);

@@ -6,13 +6,16 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "launcher/report/text_table.h"
 #include "launcher/train/build.h"
 #include "parallel/cost/checkpoint_interval.h"
 #include "parallel/cost/rank_policy.h"
+#include "parallel/run/checkpoint_state.h"
+#include "parallel/run/saved_tensors.h"
 #include "runtime/base/error.h"
-#include "runtime/optim/optimizer.h"
+#include "runtime/checkpoint/safetensors_layout.h"
 
 namespace trireme {
 namespace {
@@ -27,14 +30,21 @@ const char* name_of(Offer offer) {
   return "";
 }
 
-/// Parameters and optimizer state in fp32, as a checkpoint has them.
+/// Of the files that the job's engine saves, which no layout changes. The manifest is left out.
 double checkpoint_gb(const JobConfig& job) {
-  const auto blocks = build_blocks(job.model);
-  const EngineOptions options = engine_options(job, *blocks);
-  const std::size_t states = make_optimizer(options.optimizer)->state_names().size();
-  const auto elems =
-      static_cast<double>(engine_on_meta(planned_job(job, blocks, 1))->layout().num_parameters);
-  return elems * 4 * static_cast<double>(1 + states) * 1e-9;
+  JobConfig one = job;
+  one.parallel = {.device = job.parallel.device};
+  one.train.global_batch = one.train.micro_batch;
+  const auto engine = engine_on_meta(planned_job(one, build_blocks(one.model), 1));
+  std::uint64_t bytes = 0;
+  for (const SavedFile& file : saved_files(*engine)) {
+    bytes += SafetensorsLayout(file.name, entries_of(file.tensors), kFileMetadata).size_bytes();
+  }
+  return static_cast<double>(bytes) * 1e-9;
+}
+
+std::string ranks_text(int num_ranks) {
+  return fmt::format("{} rank{}", num_ranks, num_ranks == 1 ? "" : "s");
 }
 
 double rate_of(const ClusterCost& cost, Offer offer) {
@@ -44,33 +54,25 @@ double rate_of(const ClusterCost& cost, Offer offer) {
 /// Prices the policies of a job whose steps are known.
 class Pricing {
  public:
-  Pricing(const JobConfig& job, const ClusterChoice& cluster, const CostRequest& request)
-      : job_(job), cluster_(cluster), request_(request) {
-    const ClusterDevice& device = cluster.ranks_device();
+  Pricing(const JobConfig& job, const ClusterOfRanks& cluster_of, const CostRequest& request)
+      : job_(job), cluster_of_(cluster_of), request_(request), cluster_(cluster_of(request.num_ranks)) {
+    const ClusterDevice& device = cluster_.ranks_device();
     TRIREME_CHECK(
         device.price_per_hour > 0,
         "{}: devices.{}.price_per_hour = 0: without a price there is no cost; fill in what an hour of "
         "the device costs you",
-        cluster.file, cluster.device);
-    JobConfig one = job;
-    one.parallel.pipeline = one.parallel.tensor = one.parallel.chunks = 1;
-    one.parallel.sequence = false;
-    one.parallel.zero = 0;
-    one.parallel.schedule = PipelineSchedule::kOneForwardOneBackward;
-    one.parallel.pipeline_cut = {};
-    one.train.global_batch = one.train.micro_batch;
-    report_ = {.cluster = cluster.cluster.name,
-               .device = cluster.device,
+        cluster_.file, cluster_.device);
+    report_ = {.cluster = cluster_.cluster.name,
+               .device = cluster_.device,
                .price_per_hour = device.price_per_hour,
                .steps = request.samples > 0
                             ? std::ceil(request.samples / static_cast<double>(job.train.global_batch))
                             : static_cast<double>(job.train.steps),
-               .checkpoint_gb = checkpoint_gb(one)};
+               .checkpoint_gb = checkpoint_gb(job)};
   }
 
   CostReport run() {
-    add_rows(fmt::format("{} ranks", request_.num_ranks), fixed_ranks(point(request_.num_ranks)),
-             request_.num_ranks);
+    add_fixed(request_.num_ranks);
     if (!request_.growth.empty()) add_growth();
     if (request_.autoscale.second > 0) add_autoscale();
     return std::move(report_);
@@ -78,7 +80,7 @@ class Pricing {
 
   /// The job on so many ranks throughout, on each offer.
   CostReport run_fixed(int num_ranks) {
-    add_rows("", fixed_ranks(point(num_ranks)), num_ranks);
+    add_fixed(num_ranks);
     return report_;
   }
 
@@ -86,7 +88,13 @@ class Pricing {
   std::size_t point(int num_ranks) {
     const auto known = std::ranges::find(report_.points, num_ranks, &ForeseenStep::num_ranks);
     if (known != report_.points.end()) return static_cast<std::size_t>(known - report_.points.begin());
-    report_.points.push_back(foresee_step(job_, cluster_, num_ranks));
+    const ClusterChoice cluster = cluster_of_(num_ranks);
+    TRIREME_CHECK(
+        cluster.ranks_device().price_per_hour == report_.price_per_hour,
+        "{}: {} ranks have the device {}, at {} an hour, and {} have {}, at {}: give both one price",
+        cluster.file, num_ranks, cluster.device, cluster.ranks_device().price_per_hour, request_.num_ranks,
+        report_.device, report_.price_per_hour);
+    report_.points.push_back(foresee_step(job_, cluster, num_ranks));
     return report_.points.size() - 1;
   }
 
@@ -97,34 +105,41 @@ class Pricing {
     return points;
   }
 
-  void add_rows(const std::string& plan, const RankPolicy& policy, int num_ranks) {
+  /// A row for each offer. `num_ranks`: throughout, or at the most.
+  void add_rows(CostRow row, const RankPolicy& policy) {
     const ClusterCost& prices = cluster_.cluster.cost;
-    CostedRun run{.points = scale_points(),
-                  .policy = policy,
-                  .steps = report_.steps,
-                  .checkpoint_gb = report_.checkpoint_gb,
-                  .kept_checkpoints = static_cast<double>(std::max<std::int64_t>(job_.checkpoint.keep, 1)),
-                  .save_s = request_.save_s};
+    const CostedRun run{
+        .points = scale_points(),
+        .policy = policy,
+        .steps = report_.steps,
+        .checkpoint_gb = report_.checkpoint_gb,
+        .kept_checkpoints = static_cast<double>(std::max<std::int64_t>(job_.checkpoint.keep, 1)),
+        .save_s = request_.save_s};
     for (const auto& [offer, name] : kOffers) {
       if (offer == Offer::kPreemptible && prices.preemptible_discount == 0) continue;
-      CostRow row{.plan = plan,
-                  .num_ranks = num_ranks,
-                  .cost = cost_of_run(run, prices, report_.price_per_hour, offer, request_.seed)};
-      const double an_hour = rate_of(prices, offer) * num_ranks;
-      if (an_hour > 0) {
-        const double mtbf_s = 3600 / an_hour, save_s = std::max(row.cost.save_s, 1e-3);
-        row.mtbf_hours = 1 / an_hour;
-        row.young_s = young_interval_s(save_s, mtbf_s);
-        row.daly_s = daly_interval_s(save_s, mtbf_s);
-        const double work_s = report_.steps * run.points[policy(0, 0)].step_s;
-        row.expected_hours = expected_run_s({.work_s = work_s,
-                                             .interval_s = row.daly_s,
-                                             .save_s = row.cost.save_s,
-                                             .restart_s = prices.restart_s,
-                                             .mtbf_s = mtbf_s}) /
-                             3600;
-      }
-      report_.rows.push_back(std::move(row));
+      row.cost = cost_of_run(run, prices, report_.price_per_hour, offer, request_.seed);
+      report_.rows.push_back(row);
+    }
+  }
+
+  /// So many ranks throughout: what is known in closed form stands beside what was simulated.
+  void add_fixed(int num_ranks) {
+    const std::size_t first_row = report_.rows.size(), place = point(num_ranks);
+    add_rows({.plan = ranks_text(num_ranks), .num_ranks = num_ranks}, fixed_ranks(place));
+    for (CostRow& row : std::span(report_.rows).subspan(first_row)) {
+      const double an_hour = rate_of(cluster_.cluster.cost, row.cost.offer) * num_ranks;
+      if (an_hour == 0) continue;
+      const double mtbf_s = 3600 / an_hour, save_s = std::max(row.cost.save_s, 1e-3);
+      row.mtbf_hours = 1 / an_hour;
+      row.young_s = young_interval_s(save_s, mtbf_s);
+      row.daly_s = daly_interval_s(save_s, mtbf_s);
+      row.expected_hours =
+          expected_run_s({.work_s = report_.steps * report_.points[place].price.step_ms / 1e3,
+                          .interval_s = row.daly_s,
+                          .save_s = row.cost.save_s,
+                          .restart_s = cluster_.cluster.cost.restart_s,
+                          .mtbf_s = mtbf_s}) /
+          3600;
     }
   }
 
@@ -132,39 +147,61 @@ class Pricing {
     std::vector<GrowthPart> parts;
     std::string plan;
     double before = 0;
+    int most = 0;
     for (const GrowthWish& wish : request_.growth) {
       parts.push_back({.point = point(wish.num_ranks), .until = wish.until});
       plan += before == 0 ? fmt::format("{}", wish.num_ranks)
                           : fmt::format(", {} from {:.3g} %", wish.num_ranks, 100 * before);
       before = wish.until;
+      most = std::max(most, wish.num_ranks);
     }
     const int last = request_.growth.back().num_ranks;
-    if (last != request_.num_ranks) add_rows(fmt::format("{} ranks", last), fixed_ranks(point(last)), last);
-    add_rows(plan, growing_ranks(parts), last);
+    if (last != request_.num_ranks) add_fixed(last);
+    add_rows({.plan = plan, .num_ranks = most}, growing_ranks(parts));
   }
 
+  /// Of MIN, 2 MIN, 4 MIN, ... and MAX ranks.
   void add_autoscale() {
-    TRIREME_CHECK(request_.deadline_hours > 0, "--autoscale {}:{} needs --deadline HOURS",
-                  request_.autoscale.first, request_.autoscale.second);
+    const auto [fewest, most] = request_.autoscale;
+    TRIREME_CHECK(request_.deadline_hours > 0, "--autoscale {}:{} needs --deadline HOURS", fewest, most);
+    std::vector<int> numbers = doublings(fewest, most);
+    if (numbers.back() != most) numbers.push_back(most);
     std::vector<ScalePoint> points;
     std::vector<std::size_t> places;
-    for (const int ranks : doublings(request_.autoscale.first, request_.autoscale.second)) {
+    for (const int ranks : numbers) {
       places.push_back(point(ranks));
       points.push_back({ranks, report_.points[places.back()].price.step_ms / 1e3});
     }
     const RankPolicy scaled = autoscaled_ranks(points, report_.steps, 3600 * request_.deadline_hours);
-    add_rows(
-        fmt::format("autoscale {}:{} to {:.3g} h", request_.autoscale.first, request_.autoscale.second,
-                    request_.deadline_hours),
-        [scaled, places](double done, double elapsed_s) { return places[scaled(done, elapsed_s)]; },
-        request_.autoscale.second);
+    add_rows({.plan = fmt::format("autoscale {}:{} to {:.3g} h", fewest, most, request_.deadline_hours),
+              .num_ranks = most,
+              .deadline_hours = request_.deadline_hours},
+             [scaled, places](double done, double elapsed_s) { return places[scaled(done, elapsed_s)]; });
   }
 
   const JobConfig& job_;
-  const ClusterChoice& cluster_;
+  const ClusterOfRanks& cluster_of_;
   const CostRequest& request_;
+  const ClusterChoice cluster_;  // of request_.num_ranks
   CostReport report_;
 };
+
+/// Of a row that has a deadline and may miss it; else empty.
+std::string describe_lateness(const CostRow& row) {
+  const RunOutcome& outcome = row.cost.outcome;
+  if (row.deadline_hours == 0 || outcome.hours_high <= row.deadline_hours) return "";
+  const std::string what = fmt::format("{}, {}:", row.plan, name_of(row.cost.offer));
+  if (outcome.hours > row.deadline_hours) {
+    return fmt::format("{} misses its deadline by {:.4g} h, with the fastest of these numbers of ranks\n",
+                       what, outcome.hours - row.deadline_hours);
+  }
+  return fmt::format("{} ends in time on average, but 5 of 100 runs take {:.4g} h or more\n", what,
+                     outcome.hours_high);
+}
+
+nlohmann::ordered_json json_or_null(double number) {
+  return number > 0 ? nlohmann::ordered_json(number) : nlohmann::ordered_json(nullptr);
+}
 
 std::string duration_text(double seconds) {
   if (seconds <= 0) return "-";
@@ -204,8 +241,8 @@ std::vector<GrowthWish> parse_growth(const std::string& text) {
   return growth;
 }
 
-CostReport cost_of_job(const JobConfig& job, const ClusterChoice& cluster, const CostRequest& request) {
-  return Pricing(job, cluster, request).run();
+CostReport cost_of_job(const JobConfig& job, const ClusterOfRanks& cluster_of, const CostRequest& request) {
+  return Pricing(job, cluster_of, request).run();
 }
 
 std::string to_text(const CostReport& report) {
@@ -229,9 +266,10 @@ std::string to_text(const CostReport& report) {
                     fmt::format("{:+.1f} %", 100 * (cost.total() / first - 1))});
   }
   text += to_text(rows, {.num_left = 2, .num_kept = 13});
+  for (const CostRow& row : report.rows) text += describe_lateness(row);
   for (const ForeseenStep& point : report.points) {
-    text += fmt::format("{} ranks: {:.4g} ms a step, MFU {:.1f} %{}\n", point.num_ranks, point.price.step_ms,
-                        100 * point.price.mfu,
+    text += fmt::format("{}: {:.4g} ms a step, MFU {:.1f} %{}\n", ranks_text(point.num_ranks),
+                        point.price.step_ms, 100 * point.price.mfu,
                         point.fits()
                             ? ""
                             : fmt::format("; it needs {} a rank, and there are {}",
@@ -256,14 +294,15 @@ std::string to_json(const CostReport& report) {
                     {"hours", outcome.hours},
                     {"hours_low", outcome.hours_low},
                     {"hours_high", outcome.hours_high},
-                    {"expected_hours", row.expected_hours},
+                    {"expected_hours", json_or_null(row.expected_hours)},
+                    {"deadline_hours", json_or_null(row.deadline_hours)},
                     {"device_hours", outcome.device_hours},
                     {"interruptions", outcome.interruptions},
                     {"lost_hours", outcome.lost_hours},
-                    {"mtbf_hours", row.mtbf_hours},
+                    {"mtbf_hours", json_or_null(row.mtbf_hours)},
                     {"save_s", row.cost.save_s},
-                    {"young_interval_s", row.young_s},
-                    {"daly_interval_s", row.daly_s},
+                    {"young_interval_s", json_or_null(row.young_s)},
+                    {"daly_interval_s", json_or_null(row.daly_s)},
                     {"devices", row.cost.devices},
                     {"storage", row.cost.storage},
                     {"network", row.cost.network},
@@ -279,14 +318,15 @@ std::string to_json(const CostReport& report) {
   return json.dump(1) + "\n";
 }
 
-LinePlot cost_plot(const JobConfig& job, const ClusterChoice& cluster, const CostRequest& request) {
+LinePlot cost_plot(const JobConfig& job, const ClusterOfRanks& cluster_of, const CostRequest& request) {
+  const ClusterChoice cluster = cluster_of(request.num_ranks);
   LinePlot plot{.title = fmt::format("Cost on {} ({}), predicted", cluster.cluster.name, cluster.device),
                 .x_label = "ranks",
                 .y_label = "cost"};
   for (const int ranks : doublings(1, request.num_ranks)) {
     CostReport report;
     try {
-      report = Pricing(job, cluster, request).run_fixed(ranks);
+      report = Pricing(job, cluster_of, request).run_fixed(ranks);
       if (!report.points[0].fits()) continue;
     } catch (const Error& error) {  // no layout for so many or so few
       if (error.code() != ErrorCode::kInvalidInput && error.code() != ErrorCode::kUnsupported) throw;

@@ -31,11 +31,13 @@ struct CostRequest {
 };
 
 struct CostRow {
-  std::string plan;  // "16 ranks", "4, then 16 from 50 %"
-  int num_ranks = 1;
-  RunCost cost;
-  double mtbf_hours = 0;                               // of the job; 0: nothing interrupts it
-  double young_s = 0, daly_s = 0, expected_hours = 0;  // intervals; Daly's expectation; 0: none
+  std::string plan;           // "16 ranks", "4, then 16 from 50 %"
+  int num_ranks = 1;          // throughout, or at the most
+  double deadline_hours = 0;  // 0: none
+  RunCost cost = {};
+  /// Of one number of ranks throughout; 0: nothing interrupts it, or the number changes.
+  double mtbf_hours = 0;
+  double young_s = 0, daly_s = 0, expected_hours = 0;  // intervals; Daly's expectation
 };
 
 struct CostReport {
@@ -47,12 +49,12 @@ struct CostReport {
 
 /// Of a resolved job, which keeps its layout but for data ranks. Throws Error(kInvalidInput) where the device
 /// has no price, or a number of ranks no layout.
-CostReport cost_of_job(const JobConfig& job, const ClusterChoice& cluster, const CostRequest& request);
+CostReport cost_of_job(const JobConfig& job, const ClusterOfRanks& cluster_of, const CostRequest& request);
 
 std::string to_text(const CostReport& report);
 std::string to_json(const CostReport& report);
 
 /// Cost over ranks, 1 to `most` by doublings, as far as the job has layouts for them.
-LinePlot cost_plot(const JobConfig& job, const ClusterChoice& cluster, const CostRequest& request);
+LinePlot cost_plot(const JobConfig& job, const ClusterOfRanks& cluster_of, const CostRequest& request);
 
 }  // namespace trireme

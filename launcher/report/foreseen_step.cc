@@ -2,19 +2,38 @@
 
 #include <algorithm>
 
+#include "launcher/report/layouts_report.h"
 #include "launcher/train/build.h"
 #include "parallel/mesh/hosts.h"
 
 namespace trireme {
 
+namespace {
+
+ForeseenStep foresee_fastest(const JobConfig& job, const ClusterChoice& cluster, int num_ranks) {
+  const int machine = std::min(num_ranks, cluster.cluster.ranks_per_node);
+  const LayoutsReport report =
+      find_layouts(job, cluster, {.num_ranks = num_ranks, .ranks_per_machine = machine, .most = 1});
+  TRIREME_CHECK(!report.found.best.empty(), "{} ranks: {}", num_ranks, describe_none(report));
+  const FoundLayout& best = report.found.best[0];
+  return {.num_ranks = num_ranks,
+          .device = cluster.device,
+          .price = best.price,
+          .peak_bytes = best.peak_bytes,
+          .limit_bytes = report.limit_bytes};
+}
+
+}  // namespace
+
 ForeseenStep foresee_step(const JobConfig& job, const ClusterChoice& cluster, int num_ranks) {
+  if (job.parallel.is_searched()) return foresee_fastest(job, cluster, num_ranks);
   const ClusterDevice& device = cluster.ranks_device();
   JobConfig config = job;
   config.parallel.device = device.type;
   config.parallel.hosts = hosts_of(num_ranks, std::min(num_ranks, cluster.cluster.ranks_per_node));
   batch_layout(config, num_ranks);  // refuses what cannot be laid out
   const PlannedJob planned = planned_job(config, build_blocks(config.model), num_ranks);
-  ForeseenStep step{.num_ranks = num_ranks};
+  ForeseenStep step{.num_ranks = num_ranks, .device = cluster.device};
   step.price = priced_on(cluster, [&] { return price_layout(planned, cluster.cluster, device); });
   EngineOptions own = planned.options;
   own.planning = Planning::kOwnRank;

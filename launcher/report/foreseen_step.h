@@ -12,6 +12,7 @@ namespace trireme {
 
 struct ForeseenStep {
   int num_ranks = 1;
+  std::string device;           // of the cluster
   PlanPrice price;              // without its timeline
   std::int64_t peak_bytes = 0;  // of the rank that needs most
   std::int64_t limit_bytes = 0;
@@ -19,7 +20,8 @@ struct ForeseenStep {
   bool fits() const { return peak_bytes <= limit_bytes; }
 };
 
-/// Of a resolved job. Throws Error(kInvalidInput) where it has no such layout.
+/// Of a resolved job; one with parallel.layout = "auto" has its fastest layout. Throws Error(kInvalidInput)
+/// where it has no such layout.
 ForeseenStep foresee_step(const JobConfig& job, const ClusterChoice& cluster, int num_ranks);
 
 /// 4, 8, 16, ... up to `last`.

@@ -1,10 +1,12 @@
 #include "launcher/report/layouts_report.h"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "launcher/config/layout_keys.h"
 #include "launcher/report/text_table.h"
 #include "launcher/train/build.h"
 #include "launcher/train/memory_fit.h"
@@ -12,6 +14,7 @@
 namespace trireme {
 namespace {
 
+/// What the search begins with. Of a job that leaves it the layout, what is open has its default already.
 JobConfig without_layout(JobConfig config) {
   ParallelSection& parallel = config.parallel;
   parallel.pipeline = parallel.tensor = parallel.chunks = 1;
@@ -20,7 +23,26 @@ JobConfig without_layout(JobConfig config) {
   parallel.recompute = Recompute::kNone;
   parallel.schedule = PipelineSchedule::kOneForwardOneBackward;
   parallel.pipeline_cut = {};
+  parallel.layout = LayoutChoice::kGiven;
+  parallel.fixed.clear();
+  parallel.cluster.clear();
+  parallel.cluster_device.clear();
   return config;
+}
+
+FixedLayout fixed_layout(const ParallelSection& parallel) {
+  if (!parallel.is_searched()) return {};
+  const auto fixed = [&]<class T>(const char* key, T value) {
+    return parallel.fixed.contains(key) ? std::optional<T>(value) : std::nullopt;
+  };
+  return {.tensor = fixed("tensor", static_cast<int>(parallel.tensor)),
+          .stages = fixed("pipeline", static_cast<int>(parallel.pipeline)),
+          .chunks = fixed("chunks", static_cast<int>(parallel.chunks)),
+          .recompute_every = fixed("recompute_every", static_cast<int>(parallel.recompute_every)),
+          .sequence = fixed("sequence", parallel.sequence),
+          .zero = fixed("zero", static_cast<ZeroStage>(parallel.zero)),
+          .schedule = fixed("schedule", parallel.schedule),
+          .recompute = fixed("recompute", parallel.recompute)};
 }
 
 JobConfig with_layout(const JobConfig& job, const EngineOptions& options) {
@@ -88,18 +110,27 @@ LayoutsReport find_layouts(const JobConfig& job, const ClusterChoice& cluster,
   LayoutsReport report{.cluster = cluster.cluster.name,
                        .device = cluster.device,
                        .num_ranks = request.num_ranks,
-                       .price_per_hour = device.price_per_hour};
-  report.limit_bytes =
-      job.parallel.memory_limit > 0 ? job.parallel.memory_limit : card_of(cluster).usable_bytes();
+                       .limit_bytes = request.limit_bytes,
+                       .price_per_hour = device.price_per_hour,
+                       .fixed = describe_fixed(job)};
+  if (report.limit_bytes == 0) {
+    report.limit_bytes =
+        job.parallel.memory_limit > 0 ? job.parallel.memory_limit : card_of(cluster).usable_bytes();
+  }
   JobConfig config = without_layout(job);
   config.parallel.device = device.type;
-  config.parallel.hosts = hosts_of(request.num_ranks, request.ranks_per_machine);
+  config.parallel.hosts =
+      request.hosts.empty() ? hosts_of(request.num_ranks, request.ranks_per_machine) : request.hosts;
   const PlannedJob planned = planned_job(config, build_blocks(config.model), request.num_ranks);
   report.found = priced_on(cluster, [&] {
-    return search_layouts(planned, cluster.cluster, device, report.limit_bytes,
-                          {.varies_micro_batch = request.varies_micro_batch,
-                           .accumulation = {.accumulate_unsharded = job.parallel.accumulate_unsharded,
-                                            .keep_gathered = job.parallel.keep_gathered}});
+    return search_layouts(
+        planned, cluster.cluster, device, report.limit_bytes,
+        {.most = request.most,
+         .varies_micro_batch = request.varies_micro_batch,
+         .accumulation = {.accumulate_unsharded = job.parallel.accumulate_unsharded,
+                          .keep_gathered = job.parallel.keep_gathered},
+         .fixed = fixed_layout(job.parallel),
+         .check = [&](const EngineOptions& options) { check_config(with_layout(job, options)); }});
   });
   for (const FoundLayout& found : report.found.best) {
     report.configs.push_back(with_layout(job, found.job.options));
@@ -107,19 +138,27 @@ LayoutsReport find_layouts(const JobConfig& job, const ClusterChoice& cluster,
   return report;
 }
 
+std::string describe_none(const LayoutsReport& report) {
+  const FoundLayouts& found = report.found;
+  const std::string fixed =
+      report.fixed.empty() ? "" : fmt::format(" with {}", fmt::join(report.fixed, ", "));
+  if (!found.closest) {
+    return fmt::format("no layout{} divides the batch over these ranks: change {}their number", fixed,
+                       fixed.empty() ? "" : "these keys or ");
+  }
+  return fmt::format("no layout{} fits; closest is {}: it needs {}, {} more than a rank has", fixed,
+                     describe_layout(*found.closest), format_bytes(found.closest_bytes),
+                     format_bytes(found.closest_bytes - report.limit_bytes));
+}
+
 std::string to_text(const LayoutsReport& report) {
   const FoundLayouts& found = report.found;
   std::string text = wrapped(fmt::format(
-      "{} layouts on {} ranks of {} ({}), {} a rank: {} timed, {} need more memory, {} refused, the others "
+      "{} layouts on {} rank{} of {} ({}), {} a rank: {} timed, {} need more memory, {} refused, the others "
       "cannot be faster",
-      found.num_candidates, report.num_ranks, report.cluster, report.device, short_bytes(report.limit_bytes),
-      found.num_timed, found.num_too_large, found.num_refused));
-  if (found.best.empty()) {
-    if (!found.closest) return text + "no layout divides the batch over these ranks: change --ranks\n";
-    return text + wrapped(fmt::format("no layout fits; closest is {}: it needs {}, {} more than a rank has",
-                                      describe_layout(*found.closest), format_bytes(found.closest_bytes),
-                                      format_bytes(found.closest_bytes - report.limit_bytes)));
-  }
+      found.num_candidates, report.num_ranks, report.num_ranks == 1 ? "" : "s", report.cluster, report.device,
+      short_bytes(report.limit_bytes), found.num_timed, found.num_too_large, found.num_refused));
+  if (found.best.empty()) return text + wrapped(describe_none(report));
   TextRows rows{{"tensor", "pipeline", "data", "zero", "schedule", "recompute", "micro", "ms/step", "memory",
                  "MFU %", "bubble %", "exposed ms", "against the one above"}};
   for (std::size_t i = 0; i < found.best.size(); ++i) {

@@ -13,8 +13,12 @@ namespace trireme {
 
 ClusterChoice read_cluster_choice(const std::string& file, const std::string& device,
                                   const RankPlace& place) {
-  ClusterChoice choice{read_cluster(file), file, device};
-  if (!device.empty()) {
+  return with_device({read_cluster(file), file, device}, place);
+}
+
+ClusterChoice with_device(ClusterChoice choice, const RankPlace& place) {
+  const std::string& file = choice.file;
+  if (!choice.device.empty()) {
     priced_on(choice, [&] { return choice.ranks_device().name; });  // refuses an unknown one
     return choice;
   }
@@ -27,12 +31,11 @@ ClusterChoice read_cluster_choice(const std::string& file, const std::string& de
     if (known.ranks == ranks) exact.push_back(known.name);
   }
   if (!exact.empty()) fitting = exact;
-  TRIREME_CHECK(
-      !fitting.empty(),
-      "{}: no device was measured with {} thread(s) a rank; measure it, or choose with --device: {}", file,
-      place.threads, fmt::join(names, ", "));
-  TRIREME_CHECK(fitting.size() == 1, "{}: which device do the ranks have? Choose with --device: {}", file,
-                fmt::join(fitting, ", "));
+  TRIREME_CHECK(!fitting.empty(),
+                "{}: no device was measured with {} thread(s) a rank; measure it, or choose with {}: {}",
+                file, place.threads, place.chosen_by, fmt::join(names, ", "));
+  TRIREME_CHECK(fitting.size() == 1, "{}: which device do the ranks have? Choose with {}: {}", file,
+                place.chosen_by, fmt::join(fitting, ", "));
   choice.device = fitting[0];
   return choice;
 }

@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <functional>
 #include <string>
 
 #include "launcher/config/config.h"
@@ -22,14 +23,21 @@ struct ClusterChoice {
 };
 
 struct RankPlace {
-  int threads = 1;    // of a rank
-  int num_ranks = 1;  // of the job
+  int threads = 1;                     // of a rank
+  int num_ranks = 1;                   // of the job
+  const char* chosen_by = "--device";  // for messages
 };
 
 /// Reads the file. `device` names one of its devices; empty: the only one, or the only one that was measured
 /// for such ranks; for their number before one for any number. Throws Error(kInvalidInput) that lists the
 /// devices.
 ClusterChoice read_cluster_choice(const std::string& file, const std::string& device, const RankPlace& place);
+
+/// The same of a cluster that was read, with the name or "" in `choice.device`.
+ClusterChoice with_device(ClusterChoice choice, const RankPlace& place);
+
+/// The cluster with the device that so many ranks have.
+using ClusterOfRanks = std::function<ClusterChoice(int num_ranks)>;
 
 /// What `price` returns; an Error(kInvalidInput) of it, about the description, names the file.
 template <class Price>

@@ -33,13 +33,17 @@ nlohmann::ordered_json json_of(const std::optional<ForeseenStep>& step, double e
 
 }  // namespace
 
-ScaleReport scale_job(const JobConfig& job, const ClusterChoice& cluster, int first, int last) {
-  ScaleReport report{
-      .cluster = cluster.cluster.name, .device = cluster.device, .global_batch = job.train.global_batch};
+ScaleReport scale_job(const JobConfig& job, const ClusterOfRanks& cluster_of, int first, int last) {
+  ScaleReport report{.global_batch = job.train.global_batch};
   std::exception_ptr refusal;
   const auto foresee = [&](const JobConfig& config, int ranks) -> std::optional<ForeseenStep> {
     try {
-      return foresee_step(config, cluster, ranks);
+      const ClusterChoice cluster = cluster_of(ranks);
+      ForeseenStep step = foresee_step(config, cluster, ranks);
+      report.cluster = cluster.cluster.name;
+      if (report.devices.insert(cluster.device).second)
+        report.device += (report.device.empty() ? "" : ", ") + cluster.device;
+      return step;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kInvalidInput && error.code() != ErrorCode::kUnsupported) throw;
       refusal = std::current_exception();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,15 +19,16 @@ struct ScaleRow {
 };
 
 struct ScaleReport {
-  std::string cluster, device;
+  std::string cluster, device;  // devices, where numbers of ranks have others: "a, b"
   std::int64_t global_batch = 0, first_weak_batch = 0;
+  std::set<std::string> devices;
   std::vector<ScaleRow> rows;
 };
 
 /// Of a resolved job, at `first` ranks and every doubling up to `last`. Tensor and pipeline ranks stay as the
 /// job has them; data ranks grow. The weak batch is the job's at its first number of ranks. Throws
 /// Error(kInvalidInput) where no number of ranks has a layout.
-ScaleReport scale_job(const JobConfig& job, const ClusterChoice& cluster, int first, int last);
+ScaleReport scale_job(const JobConfig& job, const ClusterOfRanks& cluster_of, int first, int last);
 
 std::string to_text(const ScaleReport& report);
 std::string to_json(const ScaleReport& report);

@@ -1,13 +1,13 @@
 #include "launcher/supervise/rank_choice.h"
 
 #include <charconv>
-#include <fstream>
-#include <sstream>
 
 #include "launcher/host/device.h"
+#include "launcher/host/machine.h"
 #include "launcher/report/plan_report.h"
 #include "launcher/train/build.h"
 #include "launcher/train/chosen_cut.h"
+#include "launcher/train/chosen_layout.h"
 #include "parallel/comm/local.h"
 #include "runtime/base/error.h"
 
@@ -23,13 +23,29 @@ std::optional<int> to_count(std::string_view text) {
   return whole && number >= 0 && number <= kMostRanks ? std::optional(number) : std::nullopt;
 }
 
+DeviceType device_of(const JobConfig& config, const LaunchEnvironment& launch) {
+  if (config.parallel.device) return *config.parallel.device;
+  return choose_device(config.parallel.device, launch, LocalWorld(1).communicator(0)).device.type;
+}
+
+/// A layout that fits, of a job that leaves it to a search. The job's ranks choose again, with what they
+/// know.
+JobConfig with_fitting_layout(const JobConfig& config, int num_ranks, DeviceType device) {
+  const std::int64_t threads = config.parallel.threads;
+  const LayoutRanks ranks{
+      .num_ranks = num_ranks,
+      .hosts = {},
+      .device = {device, 0},
+      .threads = threads > 0 ? static_cast<int>(threads) : threads_per_rank(count_cores(), num_ranks),
+      .limit_bytes = planned_limit(config, num_ranks, 0).bytes};
+  return choose_layout(config, cluster_of_search(config, ranks, Rates::kAssumed), ranks).config;
+}
+
 /// Throws Error(kInvalidInput) with the reason where the job cannot run so.
 void check_plan(JobConfig config, int num_ranks, const LaunchEnvironment& launch) {
+  const DeviceType device = device_of(config, launch);
+  if (config.parallel.is_searched()) config = with_fitting_layout(config, num_ranks, device);
   batch_layout(config, num_ranks);
-  const DeviceType device =
-      config.parallel.device
-          ? *config.parallel.device
-          : choose_device(config.parallel.device, launch, LocalWorld(1).communicator(0)).device.type;
   config = counted_on(std::move(config), device);
   const auto cut = config.parallel.pipeline_cut.kind;
   // Where the job measures, it is not known yet where it will cut: by arithmetic stands for it.
@@ -52,27 +68,6 @@ RankRange parse_ranks(const std::string& text) {
                 text);
   TRIREME_CHECK(*min <= *max, "--ranks {}: MIN {} is above MAX {}", text, *min, *max);
   return {.min = *min, .max = *max};
-}
-
-int num_slots(const std::filesystem::path& host_file) {
-  std::ifstream file(host_file);
-  TRIREME_CHECK(file, "--hosts {}: the file cannot be read", host_file.string());
-  int total = 0, number = 0;
-  for (std::string line; std::getline(file, line);) {
-    ++number;
-    std::istringstream words(line.substr(0, line.find('#')));
-    std::string host, word;
-    if (!(words >> host)) continue;
-    int slots = 1;
-    while (words >> word) {
-      if (!word.starts_with("slots=")) continue;
-      const auto count = to_count(std::string_view(word).substr(6));
-      TRIREME_CHECK(count, "--hosts {}:{}: \"{}\" is no number of slots", host_file.string(), number, word);
-      slots = *count;
-    }
-    total += slots;
-  }
-  return total;
 }
 
 int choose_ranks(const JobConfig& config, const RankRange& range, const LaunchEnvironment& launch) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "launcher/families/model_family.h"
+#include "launcher/families/tensor_chunks.h"
 #include "launcher/train/lora.h"
 #include "launcher/train/parameter_patterns.h"
 #include "parallel/foresee/accumulation_choice.h"
@@ -52,8 +53,9 @@ Precision build_precision(const PrecisionSection& section) {
 JobConfig resolve(JobConfig config) {
   family_of(config.model).fill_in(config);
   check_config(config);
-  const bool cuts =
-      config.parallel.pipeline > 1 && config.parallel.pipeline_cut.kind != PipelineCut::Kind::kMeasured;
+  check_tensor_ranks(config);
+  const bool cuts = config.parallel.pipeline > 1 && !config.parallel.is_searched() &&
+                    config.parallel.pipeline_cut.kind != PipelineCut::Kind::kMeasured;
   if (cuts) pipeline_cut(config, *build_blocks(config.model));  // refuses what cannot be cut
   if (!parameter_rules(config).empty()) check_patterns(config, *build_blocks(config.model));
   if (config.optimizer.name == OptimizerConfig::Kind::kMuon) {

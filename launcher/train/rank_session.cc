@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -101,6 +102,9 @@ void wait_for_others(RankStatus& status) {
 }
 
 ExitCode run_under_mpi(const LaunchEnvironment& launch, const RankWork& work) {
+  // Writing to a rank of another host that has died is no death of this one: mpirun would name the wrong
+  // rank.
+  std::signal(SIGPIPE, SIG_IGN);
   std::optional<MpirunWatch> mpirun_watch(std::in_place, launch.local_rank);
   const TerminationDelay delay;
   MpiRank rank({.board_file = launch.board_file,

@@ -73,6 +73,7 @@ std::span<const ClusterField<ClusterHost>> host_fields() {
       {"step_ms", &ClusterHost::step_ms, 1e-3, kMost, 0.7},
       {"overlap", &ClusterHost::overlap, 0, 1},
       {"cores", &ClusterHost::cores, 0, 1 << 20},
+      {"waiting_share", &ClusterHost::waiting_share, 0, 1},
   };
   return kFields;
 }

@@ -63,6 +63,7 @@ struct ClusterHost {
   double step_ms = 10;
   double overlap = 1;  // share of an exchange's time that passes beside computation
   double cores = 0;    // of a node, shared by the threads of its ranks; 0: each rank has a device of its own
+  double waiting_share = 0;  // of a core that a rank takes while it waits, where ranks share cores
 };
 
 /// Attention as kernels: scores written to memory, or kept on chip.

@@ -19,12 +19,30 @@ struct Candidate {
   double bound_ms = 0;
 };
 
-std::vector<PipelineOptions> pipelines_of(const PlannedJob& job, int stages) {
-  if (stages == 1) return {PipelineOptions{}};
-  std::vector<PipelineOptions> all{{.stages = stages, .schedule = PipelineSchedule::kOneForwardOneBackward},
-                                   {.stages = stages, .schedule = PipelineSchedule::kZeroBubbleH1}};
-  for (int chunks = 2; chunks <= 8 && stages * chunks <= std::ssize(*job.blocks); chunks *= 2) {
-    all.push_back({.stages = stages, .schedule = PipelineSchedule::kInterleaved, .chunks = chunks});
+template <class T>
+bool allows(const std::optional<T>& fixed, const T& value) {
+  return !fixed || *fixed == value;
+}
+
+std::vector<PipelineOptions> pipelines_of(const PlannedJob& job, int stages, const FixedLayout& fixed) {
+  using enum PipelineSchedule;
+  if (stages == 1) {
+    const bool wants_chunks = fixed.chunks.value_or(1) > 1 || fixed.schedule == kInterleaved;
+    return wants_chunks ? std::vector<PipelineOptions>{} : std::vector{PipelineOptions{}};
+  }
+  std::vector<PipelineOptions> all;
+  const auto add = [&](PipelineSchedule schedule, int chunks) {
+    const bool fits = stages * chunks <= std::ssize(*job.blocks);
+    if (!fits || !allows(fixed.schedule, schedule) || !allows(fixed.chunks, chunks)) return;
+    all.push_back({.stages = stages, .schedule = schedule, .chunks = chunks});
+  };
+  add(kOneForwardOneBackward, 1);
+  add(kZeroBubbleH1, 1);
+  if (fixed.schedule == kGpipe) add(kGpipe, 1);
+  if (fixed.chunks.value_or(1) > 1) {
+    add(kInterleaved, *fixed.chunks);
+  } else {
+    for (int chunks = 2; chunks <= 8; chunks *= 2) add(kInterleaved, chunks);
   }
   return all;
 }
@@ -42,18 +60,35 @@ struct RecomputeChoice {
   int every;
   Recompute recompute;
 };
-constexpr RecomputeChoice kRecomputes[] = {
-    {0, Recompute::kNone}, {0, Recompute::kSelective}, {1, Recompute::kNone}};
+
+std::vector<RecomputeChoice> recomputes_of(const FixedLayout& fixed) {
+  if (!fixed.recompute_every && !fixed.recompute) {
+    return {{0, Recompute::kNone}, {0, Recompute::kSelective}, {1, Recompute::kNone}};
+  }
+  std::vector<RecomputeChoice> all;
+  for (const int every : fixed.recompute_every ? std::vector{*fixed.recompute_every} : std::vector{0, 1}) {
+    for (const Recompute recompute : {Recompute::kNone, Recompute::kSelective}) {
+      if (allows(fixed.recompute, recompute)) all.push_back({every, recompute});
+    }
+  }
+  return all;
+}
+
+std::vector<ZeroStage> zero_stages_of(int data, const FixedLayout& fixed) {
+  using enum ZeroStage;
+  if (fixed.zero) return {*fixed.zero};
+  return data > 1 ? std::vector{kNone, kOptimizer, kGradients, kParameters} : std::vector{kNone};
+}
 
 /// Adds the ways to shard and to recompute of a layout whose axes are settled.
-void add_sharding(PlannedJob layout, int data, std::vector<PlannedJob>& all) {
+void add_sharding(PlannedJob layout, int data, const FixedLayout& fixed, std::vector<PlannedJob>& all) {
   const bool has_hosts = num_hosts(hosts_like(layout.options.hosts, layout.num_ranks)) > 1;
   const Exchange given = layout.options.exchange;
-  for (const RecomputeChoice& recompute : kRecomputes) {
+  for (const RecomputeChoice& recompute : recomputes_of(fixed)) {
     layout.options.recompute_every = recompute.every;
     layout.options.recompute = recompute.recompute;
-    for (int zero = 0; zero <= (data > 1 ? 3 : 0); ++zero) {
-      layout.options.zero = static_cast<ZeroStage>(zero);
+    for (const ZeroStage zero : zero_stages_of(data, fixed)) {
+      layout.options.zero = zero;
       layout.options.exchange = given;
       all.push_back(layout);
       if (data == 1 || !has_hosts || given != Exchange::kAuto) continue;
@@ -63,30 +98,45 @@ void add_sharding(PlannedJob layout, int data, std::vector<PlannedJob>& all) {
   }
 }
 
-std::vector<PlannedJob> layouts_of(const PlannedJob& job, bool varies_micro_batch) {
-  std::vector<PlannedJob> all;
+/// Micro-batches of the data rank that has most; 0: there is none for each of them.
+std::int64_t rounds_of(const EngineOptions& options, int data) {
+  const BatchLayout batch{
+      .global_batch = options.global_batch, .micro_batch = options.micro_batch, .data_ranks = data};
+  const bool is_whole = options.global_batch % options.micro_batch == 0;
+  return is_whole && batch.num_micro_batches() >= data ? batch.per_rank() : 0;
+}
+
+/// Adds the layouts of so many tensor ranks and stages.
+void add_layouts(const PlannedJob& job, int tensor, int stages, const LayoutSearchOptions& search,
+                 std::vector<PlannedJob>& all) {
+  const int data = job.num_ranks / (tensor * stages);
   PlannedJob layout = job;
+  layout.options.tensor = tensor;
+  for (const std::int64_t micro_batch : micro_batches_of(job, search.varies_micro_batch)) {
+    layout.options.micro_batch = micro_batch;
+    const std::int64_t rounds = rounds_of(layout.options, data);
+    if (rounds == 0) continue;
+    for (const PipelineOptions& pipeline : pipelines_of(job, stages, search.fixed)) {
+      if (pipeline.schedule == PipelineSchedule::kInterleaved && rounds < stages) continue;
+      layout.options.pipeline = pipeline;
+      for (const bool sequence : {false, true}) {
+        if (!allows(search.fixed.sequence, sequence) || (sequence && !can_share_sequence(job, tensor)))
+          continue;
+        layout.options.sequence = sequence;
+        add_sharding(layout, data, search.fixed, all);
+      }
+    }
+  }
+}
+
+std::vector<PlannedJob> layouts_of(const PlannedJob& job, const LayoutSearchOptions& search) {
+  std::vector<PlannedJob> all;
   const int chunks = tensor_chunks(*job.blocks), num_blocks = static_cast<int>(job.blocks->size());
   for (int tensor = 1; tensor <= chunks; ++tensor) {
-    if (chunks % tensor != 0 || job.num_ranks % tensor != 0) continue;
+    if (chunks % tensor != 0 || job.num_ranks % tensor != 0 || !allows(search.fixed.tensor, tensor)) continue;
     for (int stages = 1; stages <= std::min(num_blocks, job.num_ranks / tensor); ++stages) {
-      if (job.num_ranks % (tensor * stages) != 0) continue;
-      const int data = job.num_ranks / (tensor * stages);
-      for (const std::int64_t micro_batch : micro_batches_of(job, varies_micro_batch)) {
-        if (job.options.global_batch % (micro_batch * data) != 0) continue;
-        const std::int64_t rounds = job.options.global_batch / (micro_batch * data);
-        for (const PipelineOptions& pipeline : pipelines_of(job, stages)) {
-          if (pipeline.schedule == PipelineSchedule::kInterleaved && rounds < stages) continue;
-          layout.options.tensor = tensor;
-          layout.options.micro_batch = micro_batch;
-          layout.options.pipeline = pipeline;
-          layout.options.sequence = false;
-          add_sharding(layout, data, all);
-          if (!can_share_sequence(job, tensor)) continue;
-          layout.options.sequence = true;
-          add_sharding(layout, data, all);
-        }
-      }
+      if (job.num_ranks % (tensor * stages) != 0 || !allows(search.fixed.stages, stages)) continue;
+      add_layouts(job, tensor, stages, search, all);
     }
   }
   return all;
@@ -101,7 +151,7 @@ class LayoutSearcher {
   FoundLayouts run(const PlannedJob& job) {
     peak_of(job, cluster_, device_);  // refuses a precision
     std::vector<Candidate> candidates;
-    for (PlannedJob& layout : layouts_of(job, options_.varies_micro_batch)) {
+    for (PlannedJob& layout : layouts_of(job, options_)) {
       const double bound = bound_ms(layout);
       candidates.push_back({std::move(layout), bound});
     }
@@ -150,7 +200,7 @@ class LayoutSearcher {
     const EngineOptions& options = layout.options;
     const PipelineOptions& pipeline = options.pipeline;
     const auto data = layout.num_ranks / (pipeline.stages * options.tensor);
-    const auto rounds = static_cast<double>(options.global_batch / (options.micro_batch * data));
+    const auto rounds = static_cast<double>(rounds_of(options, data));
     const std::vector<double>& times = block_ms(layout);
     if (pipeline.stages == 1) return rounds * std::accumulate(times.begin(), times.end(), 0.0);
     auto cut = cuts_.find({pipeline.stages, pipeline.chunks});
@@ -185,6 +235,7 @@ class LayoutSearcher {
 
   void try_layout(PlannedJob layout) {
     try {
+      if (options_.check) options_.check(layout.options);
       const std::optional<std::int64_t> peak = peak_within(layout);
       if (!peak) {
         ++found_.num_too_large;
@@ -206,7 +257,7 @@ class LayoutSearcher {
     }
   }
 
-  /// Of the layouts that shard and recompute most.
+  /// Of the layouts that shard and recompute most; of all where none of these is left to search.
   void find_closest(const std::vector<Candidate>& candidates) {
     for (const Candidate& candidate : candidates) {
       const EngineOptions& options = candidate.job.options;
@@ -214,15 +265,24 @@ class LayoutSearcher {
       const bool is_smallest = options.recompute_every == 1 &&
                                (data == 1 || options.zero == ZeroStage::kParameters) &&
                                options.pipeline.schedule == PipelineSchedule::kOneForwardOneBackward;
-      if (!is_smallest) continue;
-      EngineOptions own = options;
+      if (is_smallest) compare_closest(candidate.job);
+    }
+    if (found_.closest) return;
+    for (const Candidate& candidate : candidates) compare_closest(candidate.job);
+  }
+
+  void compare_closest(const PlannedJob& layout) {
+    try {
+      if (options_.check) options_.check(layout.options);
+      EngineOptions own = layout.options;
       own.planning = Planning::kOwnRank;
       const std::int64_t peak =
-          predict_largest_step(candidate.job.blocks, own, candidate.job.sample, candidate.job.num_ranks)
-              .memory.device_peak;
-      if (found_.closest && peak >= found_.closest_bytes) continue;
-      found_.closest = candidate.job;
+          predict_largest_step(layout.blocks, own, layout.sample, layout.num_ranks).memory.device_peak;
+      if (found_.closest && peak >= found_.closest_bytes) return;
+      found_.closest = layout;
       found_.closest_bytes = peak;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kUnsupported && error.code() != ErrorCode::kInvalidInput) throw;
     }
   }
 

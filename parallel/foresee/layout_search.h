@@ -2,13 +2,15 @@
 //
 // [Note: search of layouts] Every combination of tensor ranks (with and without a shared sequence), pipeline
 // stages, schedule and chunks, ZeRO stage, recompute and exchange is a candidate; the rest of the ranks is
-// data ranks. None changes a bit of the results; micro-batches do, and vary only where they may. GPipe is
-// left out: 1F1B takes its time with less memory. Blocks are timed once for each number of tensor ranks; a
-// step cannot be faster than the blocks of its busiest rank and the micro-batch that it waits for. By this
-// bound candidates are sorted, and the search ends where it is above the last of the best. Of the
-// others the memory is predicted to the byte, and the step simulated: [Note: folded plans].
+// data ranks, which need not divide the micro-batches. None changes a bit of the results; micro-batches do,
+// and vary only where they may. GPipe is left out: 1F1B takes its time with less memory. Blocks are timed
+// once for each number of tensor ranks; a step cannot be faster than the blocks of its busiest rank and the
+// micro-batch that it waits for. By this bound candidates are sorted, and the search ends where it is above
+// the last of the best. Of the others the memory is predicted to the byte, and the step simulated: [Note:
+// folded plans].
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -17,10 +19,22 @@
 
 namespace trireme {
 
+/// What all candidates have; nothing: what the search likes.
+struct FixedLayout {
+  std::optional<int> tensor, stages, chunks, recompute_every;
+  std::optional<bool> sequence;
+  std::optional<ZeroStage> zero;
+  std::optional<PipelineSchedule> schedule;  // of several stages
+  std::optional<Recompute> recompute;
+};
+
 struct LayoutSearchOptions {
   std::size_t most = 10;            // layouts to find
   bool varies_micro_batch = false;  // changes the results: sums are rounded differently
   AccumulationChoice accumulation;
+  FixedLayout fixed;
+  /// Throws Error(kInvalidInput) for a layout that the caller would not run; null: runs all.
+  std::function<void(const EngineOptions&)> check;
 };
 
 struct FoundLayout {

@@ -1,6 +1,7 @@
 #include "parallel/foresee/plan_price.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <vector>
 
@@ -19,21 +20,42 @@ double peak_of(const PlannedJob& job, const Cluster& cluster, const ClusterDevic
 
 namespace {
 
-/// Milliseconds that the cores of a node compute for all of its ranks, where these have more threads than
-/// there are cores; else 0. Ranks wait for each other meanwhile, and others compute: no core is idle. Nodes
-/// have equal shares. `weights`: the ranks that each rank of the timeline stands for; empty: 1.
-double shared_cores_ms(const Timeline& alone, const std::vector<double>& weights, const PlannedJob& job,
-                       const Cluster& cluster, const ClusterDevice& device) {
-  const double threads = std::max(device.threads, 1.0);
-  const int of_node = std::min(job.num_ranks, cluster.ranks_per_node);
-  if (cluster.host.cores == 0 || of_node * threads <= cluster.host.cores) return 0;
-  const std::vector<double> busy = alone.busy_ms_of_ranks();
-  const double sum = weights.empty() ? std::accumulate(busy.begin(), busy.end(), 0.0)
-                                     : std::inner_product(busy.begin(), busy.end(), weights.begin(), 0.0);
-  return sum * of_node / job.num_ranks * threads / cluster.host.cores;
+/// By time, ranks that begin to compute, less those that end.
+std::map<double, double> changes_of_busy(const Timeline& alone, const std::vector<double>& weights) {
+  std::map<double, double> changes;
+  for (const TimelineSpan& span : alone.spans) {
+    if (span.spent == TimeSpent::kExchange) continue;
+    const double ranks = weights.empty() ? 1 : weights[static_cast<std::size_t>(span.rank)];
+    changes[span.start_ms] += ranks;
+    changes[span.end_ms] -= ranks;
+  }
+  return changes;
 }
 
-/// `weights` as of shared_cores_ms().
+/// [Note: shared cores] Where the ranks of a node have more threads than there are cores, those that compute
+/// share these equally, and a rank that waits looks for messages, with `waiting_share` of a core. So at each
+/// moment all that compute go slower by one factor, and what happens keeps its order: the timeline of ranks
+/// with cores of their own, stretched moment by moment, is that of these. Nodes have equal shares.
+///
+/// Returns its length in milliseconds, or that of `alone` where each rank has its cores. `weights`: the ranks
+/// that each rank of the timeline stands for; empty: 1.
+double on_shared_cores_ms(const Timeline& alone, const std::vector<double>& weights, const PlannedJob& job,
+                          const Cluster& cluster, const ClusterDevice& device) {
+  const double threads = std::max(device.threads, 1.0), cores = cluster.host.cores;
+  const int of_node = std::min(job.num_ranks, cluster.ranks_per_node);
+  if (cores == 0 || of_node * threads <= cores) return alone.end_ms();
+  double busy = 0, before = 0, stretched = 0;
+  for (const auto& [at, change] : changes_of_busy(alone, weights)) {
+    const double computing = busy * of_node / job.num_ranks;
+    const double wanted = threads * computing + cluster.host.waiting_share * (of_node - computing);
+    stretched += (at - before) * std::max(1.0, wanted / cores);
+    busy += change;
+    before = at;
+  }
+  return stretched;
+}
+
+/// `weights` as of on_shared_cores_ms().
 PlanPrice price(const PlannedJob& job, const StepPlan& plan, const std::vector<double>& weights,
                 const Cluster& cluster, const ClusterDevice& device, KeepTimeline keep) {
   const double peak = peak_of(job, cluster, device);  // first: it refuses a precision
@@ -49,8 +71,7 @@ PlanPrice price(const PlannedJob& job, const StepPlan& plan, const std::vector<d
   times.labels = false;
   const Timeline alone = simulate_plan(plan, times);
   result.exposed_ms = result.timeline.end_ms() - alone.end_ms();
-  result.step_ms =
-      std::max(alone.end_ms(), shared_cores_ms(alone, weights, job, cluster, device)) + result.exposed_ms;
+  result.step_ms = on_shared_cores_ms(alone, weights, job, cluster, device) + result.exposed_ms;
   if (keep == KeepTimeline::kNo) result.timeline.spans.clear();
   result.compute_ms = std::ranges::max(alone.busy_ms_of_ranks());
   result.bubble_share = std::max(0.0, alone.bubble_share()) * alone.end_ms() / result.step_ms;

@@ -1,22 +1,26 @@
 #!/usr/bin/env python3
-"""The layout that `trireme plan --search` chooses, beside the fastest of all that were run.
+"""The layout that `trireme plan --search` chooses, beside the fastest of all that can run.
 
     search_choice.py --program build/release/bin/trireme --cluster here.toml [--only REGEX] [--results choice.json]
 
 `here.toml` describes this machine for four ranks (see step_times.py). Each job has four ranks and a limit of memory
-that leaves out some layouts. Every layout of the search's candidates is trained for a few steps, those that do not fit
-are refused by `trireme train`; the median step of the search's choice is divided by the least of all. `--rounds` go
-through them in alternating order; of each layout the fastest one counts. Exit code 1: a choice is more than `--limit`
-percent slower than the best.
+that leaves out some layouts. The search's choice is written down before anything runs. Then every layout is trained
+for a few steps; those that do not fit are refused by `trireme train`. The choice, and what came within `--margin`
+percent of the fastest, go on: for more steps, and `--rounds` rounds in alternating order. Of each the fastest round
+counts, as the median of its steps, so that layouts that are compared were run equally often. What noise made slower
+than the margin in its first run is not seen again. Aims at four minutes a job on two cores. Exit code 1: a choice is
+more than `--limit` percent slower than the best.
 """
 import argparse
 import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from step_times import BERT, GPT_M, GPT_S, LLAMA, RESNET, VIT, own_job_file
@@ -48,8 +52,10 @@ def name_of(layout):
     return " ".join(f"{key.split('.')[1]}={value}" for key, value in layout.items())
 
 
-def train(arguments, job, folder):
-    """Median milliseconds of a step; None where the job is refused."""
+def train(arguments, job, scratch, keys, steps):
+    """Median milliseconds of `steps` steps after one that is not counted; None where the job is refused."""
+    own_job_file(job, keys | {"train.steps": steps + 1, "parallel.oversubscribe": True})
+    folder = tempfile.mkdtemp(dir=scratch)
     command = ["mpirun", "-np", RANKS, "--oversubscribe", "--bind-to", "none", arguments.program, "train", job, "--out",
                folder]
     environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -59,15 +65,20 @@ def train(arguments, job, folder):
     if done.returncode != 0:
         raise RuntimeError(done.stderr[-2000:])
     lines = [json.loads(line) for line in (Path(folder) / "metrics.jsonl").read_text().splitlines()]
-    return statistics.median([line["step_ms"] for line in lines if "step_ms" in line][2:])
+    shutil.rmtree(folder)
+    return statistics.median([line["step_ms"] for line in lines if "step_ms" in line][1:])
 
 
-def chosen(arguments, job):
-    command = [arguments.program, "plan", job, "--cluster", arguments.cluster, "--search", "--ranks", RANKS, "--json"]
+def plan(arguments, job, *more):
+    command = [arguments.program, "plan", job, "--cluster", arguments.cluster, "--ranks", RANKS, "--json", *more]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(done.stdout + done.stderr)
-    best = json.loads(done.stdout)["layouts"][0]
+    return json.loads(done.stdout)
+
+
+def chosen(arguments, job):
+    best = plan(arguments, job, "--search")["layouts"][0]
     layout = {"parallel.pipeline": best["pipeline"], "parallel.schedule": best["schedule"],
               "parallel.chunks": best["chunks"], "parallel.zero": best["zero"]}
     if best["recompute_every"]:
@@ -77,26 +88,44 @@ def chosen(arguments, job):
     return layout
 
 
-def compare(arguments, keys, limit, scratch):
-    """The search's choice and the milliseconds of every layout that ran."""
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def compare(arguments, name, keys, limit, scratch, save):
+    """The search's choice, the milliseconds of every layout in the first round, of the finalists in the others, and
+    what was foreseen of these. `save` gets what is known, and the choice before the rest."""
     common = keys | {"parallel.memory_limit": limit, "parallel.threads": 1}
     job = scratch / "job.toml"
     own_job_file(job, common)
     choice = chosen(arguments, job)
-    every = list(layouts())
-    if choice not in every:
-        every.append(choice)
-    steps_ms, number = {}, 0
+    say(f"{name}: chosen is {name_of(choice)}")
+    save({"choice": name_of(choice)})
+    every = {name_of(layout): layout for layout in layouts()} | {name_of(choice): choice}
+    started, first = time.monotonic(), {}
+    for number, (text, layout) in enumerate(every.items(), 1):
+        ms = train(arguments, job, scratch, common | layout, arguments.first_steps)
+        if ms is not None:
+            first[text] = ms
+        say(f"{name}: {number} of {len(every)}, {time.monotonic() - started:.0f} s: {text}: "
+            + ("refused" if ms is None else f"{ms:.1f} ms"))
+    if name_of(choice) not in first:
+        raise RuntimeError(f"{name}: the choice was refused: {name_of(choice)}")
+    near = min(first.values()) * (1 + arguments.margin / 100)
+    finalists = [text for text in sorted(first, key=first.get) if first[text] <= near or text == name_of(choice)]
+    final = {}
     for turn in range(arguments.rounds):
-        for layout in every if turn % 2 == 0 else every[::-1]:
-            name = name_of(layout)
-            if steps_ms.get(name, 0) is None:
-                continue
-            number += 1
-            own_job_file(job, common | layout | {"train.steps": arguments.steps + 2, "parallel.oversubscribe": True})
-            ms = train(arguments, job, scratch / f"run{number}")
-            steps_ms[name] = ms if ms is None else min(ms, steps_ms.get(name, ms))
-    return name_of(choice), {name: ms for name, ms in steps_ms.items() if ms is not None}
+        for text in finalists if turn % 2 == 0 else finalists[::-1]:
+            ms = train(arguments, job, scratch, common | every[text], arguments.steps)
+            final[text] = min(ms, final.get(text, ms))
+        best = min(final, key=final.get)
+        say(f"{name}: round {turn + 1} of {len(finalists)} finalists, {time.monotonic() - started:.0f} s: the best is "
+            f"{best}, {final[best]:.1f} ms; chosen {final[name_of(choice)]:.1f} ms")
+    foreseen = {}
+    for text in finalists:
+        own_job_file(job, common | every[text])
+        foreseen[text] = plan(arguments, job)["time"]["step_ms"]
+    save({"choice": name_of(choice), "first_ms": first, "steps_ms": final, "foreseen_ms": foreseen})
 
 
 def main():
@@ -104,8 +133,10 @@ def main():
     parser.add_argument("--program", required=True)
     parser.add_argument("--cluster", required=True)
     parser.add_argument("--only", default="")
-    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--first-steps", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=7)
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--margin", type=float, default=15, help="percent")
     parser.add_argument("--limit", type=float, default=5)
     parser.add_argument("--results", type=Path, help="JSON: what was measured, by job; others in it are kept and shown")
     arguments = parser.parse_args()
@@ -113,22 +144,27 @@ def main():
     for name, (keys, limit) in JOBS.items():
         if not re.search(arguments.only, name):
             continue
+
+        def save(case, name=name):
+            found[name] = case
+            if arguments.results:
+                arguments.results.write_text(json.dumps(found, indent=1) + "\n")
+
         with tempfile.TemporaryDirectory() as scratch:
-            choice, steps_ms = compare(arguments, keys, limit, Path(scratch))
-        found[name] = {"choice": choice, "steps_ms": steps_ms}
-        if arguments.results:
-            arguments.results.write_text(json.dumps(found, indent=1) + "\n")
-        print(f"{name}: {len(steps_ms)} layouts ran", file=sys.stderr, flush=True)
+            compare(arguments, name, keys, limit, Path(scratch), save)
     worst = 0
-    print("| job | layouts | chosen | ms | fastest | ms | chosen : fastest | place |\n" + "| --- " * 8 + "|")
+    print("| job | layouts | chosen | ms | foreseen | fastest | ms | foreseen | chosen : fastest | place |\n"
+          + "| --- " * 10 + "|")
     for name, case in found.items():
-        steps_ms, choice = case["steps_ms"], case["choice"]
+        if "steps_ms" not in case:
+            continue
+        steps_ms, foreseen, choice = case["steps_ms"], case["foreseen_ms"], case["choice"]
         best = min(steps_ms, key=steps_ms.get)
         ratio = steps_ms[choice] / steps_ms[best]
         worst = max(worst, ratio)
         place = sorted(steps_ms.values()).index(steps_ms[choice]) + 1
-        print(f"| {name} | {len(steps_ms)} | {choice} | {steps_ms[choice]:.1f} | {best} | {steps_ms[best]:.1f} | "
-              f"{ratio:.3f} | {place} |")
+        print(f"| {name} | {len(case['first_ms'])} | {choice} | {steps_ms[choice]:.1f} | {foreseen[choice]:.1f} | "
+              f"{best} | {steps_ms[best]:.1f} | {foreseen[best]:.1f} | {ratio:.3f} | {place} |")
     return 1 if worst > 1 + arguments.limit / 100 else 0
 
 

@@ -4,7 +4,9 @@
     layouts_jobs_test.py --trireme build/release/bin/trireme --mpiexec mpirun [unittest options]
 """
 import json
+import os
 import subprocess
+import tomllib
 from pathlib import Path
 
 from jobs import IMAGE_JOB, OPTIONS, JobTest, command, kill_job, main
@@ -155,6 +157,64 @@ threads = 1
             self.assertEqual({m["comm_bytes"] for m in steps}, {groups[0]["comm_bytes"]}, keys)
         refusal = self.run_job(0, "one", *short, "--set", "train.steps=8", "--set", "model.tensor_chunks=2", expect=2)
         self.assertIn("was made with model.tensor_chunks = 4, and the job has 2", " ".join(refusal.split()))
+
+    CLUSTER = """
+name = "four cores"
+ranks_per_node = 4
+[devices.core]
+type = "cpu"
+inside = "bus"
+peak_tflops = { fp32 = 0.1 }
+memory_gb = 1
+memory_gb_s = 10
+[links.bus]
+latency_us = 5
+gb_s = 4
+[host]
+overlap = 0
+launch_us = 2
+"""
+
+    def test_a_searched_layout_comes_to_the_same_state(self):
+        auto = ("--set", "parallel=auto", "--set", "checkpoint.every=2")
+        self.run_job(0, "one", "--set", "train.steps=6")
+        self.run_job(0, "four", "--set", "train.steps=4")
+        # So little memory that data ranks alone do not do.
+        limit = max(group["peak_bytes"] for group in self.plan(4, "--set", "parallel.zero=1")["groups"])
+        tight = ("--set", f"parallel.memory_limit={limit}")
+        words = self.run_job(4, "auto", "--set", "train.steps=4", *auto, *tight)
+        self.assertEqual(words.count('parallel.layout = "auto" on 4 ranks: '), 1, words)
+        self.assertEqual(self.state("auto"), self.state("four"))
+        # What was chosen, written by hand.
+        chosen = tomllib.loads((self.folder / "auto" / "config.toml").read_text())["parallel"]
+        self.assertEqual(chosen["layout"], "given")
+        self.assertTrue(chosen["pipeline"] > 1 or chosen["zero"] > 0, chosen)
+        by_hand = [part for key, value in chosen.items() for part in ("--set", f"parallel.{key}={json.dumps(value)}")]
+        self.run_job(4, "hand", "--set", "train.steps=4", *by_hand)
+        self.assertEqual(self.state("hand"), self.state("auto"))
+        for key in ("peak_bytes", "comm_bytes"):
+            self.assertEqual(*({m[key] for m in self.metrics(out) if "loss" in m} for out in ("hand", "auto")))
+        # It goes on with another one, from a description, and with a key that is kept.
+        (self.folder / "cluster.toml").write_text(self.CLUSTER)
+        named = ("--set", f"parallel.cluster={self.folder / 'cluster.toml'}")
+        words = self.run_job(2, "auto", "--set", "train.steps=6", *auto, *named, "--set", "parallel.pipeline=2")
+        self.assertIn("cluster.toml (core)", words)
+        self.assertEqual(self.state("auto"), self.state("one"))
+        self.assertEqual(json.loads((self.folder / "auto" / "summary.json").read_text())["layout"]["pipeline"], 2)
+
+    def test_a_layout_that_cannot_be_searched_is_refused(self):
+        (self.folder / "cluster.toml").write_text(self.CLUSTER)
+        a100 = Path(__file__).resolve().parents[2] / "examples" / "clusters" / "a100-80.toml"
+        for keys, reason in (
+                (("parallel.memory_limit=1000",), "no layout fits; closest is tensor = 1, "),
+                (("parallel.pipeline=3",), "no layout with parallel.pipeline = 3 divides the batch"),
+                (("parallel.cluster=none.toml",), "none.toml"),
+                ((f"parallel.cluster={a100}",), "is a cuda, and the ranks compute on a cpu"),
+                ((f"parallel.cluster={self.folder / 'cluster.toml'}", "precision.mode=bf16"), "peak_tflops.bf16")):
+            sets = [part for key in keys for part in ("--set", key)]
+            refusal = self.run_job(2, "refused", "--set", "parallel=auto", *sets, expect=2)
+            self.assertIn(reason, " ".join(refusal.split()))
+            self.assertEqual(refusal.count("error: "), 1, refusal)
 
     def test_a_sequence_that_cannot_be_shared_is_refused(self):
         for ranks, keys, reason in (
@@ -332,6 +392,26 @@ recompute_every = 2
                 factor = 2 * (ranks - 1) / ranks
                 self.assertGreater(size["algorithm_gb_per_s"], 0)
                 self.assertAlmostEqual(size["bus_gb_per_s"] / size["algorithm_gb_per_s"], factor, places=9)
+
+    def test_doctor_measures_ranks_that_share_cores(self):
+        ranks = len(os.sched_getaffinity(0)) + 2
+        if ranks > 8:
+            self.skipTest(f"{ranks} ranks, which this machine's cores need to be shared, are many for a test")
+        file = self.folder / "here.toml"
+        # As if ranks with a core each had been measured.
+        file.write_text(self.CLUSTER.replace('type = "cpu"', 'type = "cpu"\nthreads = 1'))
+        done = subprocess.run(command(ranks, "doctor", "--measure", file), capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        cluster = tomllib.loads(file.read_text())
+        shared = cluster["devices"][f"core-{ranks}-ranks"]
+        self.assertEqual((shared["ranks"], shared["calls_of"]), (ranks, "core"))
+        self.assertIn(shared["inside"], cluster["links"])
+        self.assertTrue(0 <= cluster["host"]["waiting_share"] <= 1)
+        # A file that is no description is refused before anything is measured.
+        file.write_text("speed = 3\n")
+        done = subprocess.run(command(ranks, "doctor", "--measure", file), capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("here.toml:1", done.stderr)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,8 @@ MeasuredRank four_ranks() {
           .num_ranks = 4,
           .cores = 2,
           .memory_bytes = 4'000'000'000,
-          .link = LinkRates{.latency_us = 50, .gb_s = 1}};
+          .link = LinkRates{.latency_us = 50, .gb_s = 1},
+          .waiting_share = 0.25};
 }
 
 TEST(MeasureCluster, RanksThatShareCoresHaveTheCallsOfThoseThatDoNot) {
@@ -52,6 +53,8 @@ TEST(MeasureCluster, RanksThatShareCoresHaveTheCallsOfThoseThatDoNot) {
   EXPECT_EQ(cluster.link(cluster.device("cpu-1-threads").inside).latency_us, 5);
   EXPECT_EQ(cluster.ranks_per_node, 4);
   EXPECT_EQ(cluster.host.cores, 2);
+  EXPECT_EQ(cluster.host.waiting_share, 0.25);
+  EXPECT_EQ(merged(cluster, two_ranks()).host.waiting_share, 0.25);
   EXPECT_EQ(to_toml(with_shared_cores(cluster, four_ranks())), to_toml(cluster));  // once more replaces it
 }
 

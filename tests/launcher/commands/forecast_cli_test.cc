@@ -117,7 +117,109 @@ TEST_F(Forecast, SavesWhatTheExampleSays) {
   EXPECT_NEAR(1 - plans[2]["total"].get<double>() / throughout, 0.364, 0.005);  // grown
 }
 
+TEST_F(Forecast, ADeadlineThatIsMissedIsSaid) {
+  const std::vector<std::string> scaled = {"--cost", "--ranks",    "2",   "--autoscale",
+                                           "3:5",    "--deadline", "1e-6"};
+  const Json report = json("priced.toml", scaled);
+  EXPECT_EQ(report["points"].size(), 3u);  // 2, 3 and 5
+  EXPECT_EQ(report["plans"][2]["deadline_hours"], 1e-6);
+  const ProgramResult text = run(command("priced.toml", scaled));
+  EXPECT_THAT(text.out, HasSubstr("autoscale 3:5 to 1e-06 h, reserved: misses its deadline by "));
+  EXPECT_THAT(run(command("priced.toml", {"--cost", "--ranks", "1"})).out, HasSubstr("1 rank  reserved"));
+}
+
+TEST_F(Forecast, AnExpectationIsOfOneNumberOfRanks) {
+  Cluster cluster = read_cluster(scratch_ / "priced.toml");
+  cluster.cost.failures_per_hour = 100;
+  write("failing.toml", cluster);
+  const Json report = json("failing.toml", {"--cost", "--ranks", "4", "--grow", "1:0.5,4"});
+  const Json& plans = report["plans"];
+  ASSERT_EQ(plans.size(), 4u);  // 4 ranks, grown: reserved and preemptible
+  EXPECT_GT(plans[0]["expected_hours"], 0);
+  EXPECT_NEAR(plans[0]["expected_hours"].get<double>() / plans[0]["hours"].get<double>(), 1, 0.05);
+  EXPECT_TRUE(plans[2]["expected_hours"].is_null());
+  EXPECT_TRUE(plans[2]["daly_interval_s"].is_null());
+}
+
+TEST_F(Forecast, ACheckpointHasTheBytesOfItsFiles) {
+  for (const std::vector<std::string>& keys : {std::vector<std::string>{},
+                                               {"train.ema=0.99"},
+                                               {"optimizer.name=muon"},
+                                               {"train.freeze=[\"embedding*\"]"}}) {
+    std::vector<std::string> cost = {"--cost"}, train = {"train", "job.toml", "--out", "run"};
+    for (const std::string& key : keys) {
+      cost.insert(cost.end(), {"--set", key});
+      train.insert(train.end(), {"--set", key});
+    }
+    for (const char* key :
+         {"train.steps=1", "checkpoint.every=1", "parallel.threads=1", "precision.mode=fp32"})
+      train.insert(train.end(), {"--set", key});
+    ASSERT_EQ(run(train).exit_code, 0);
+    std::uintmax_t bytes = 0;
+    for (const auto& file : std::filesystem::directory_iterator(scratch_ / "run/checkpoints/step-000001")) {
+      if (file.path().extension() == ".safetensors") bytes += file.file_size();
+    }
+    EXPECT_DOUBLE_EQ(json("priced.toml", cost)["checkpoint_gb"], 1e-9 * static_cast<double>(bytes));
+    std::filesystem::remove_all(scratch_ / "run");
+  }
+}
+
+// Measured for one and for two ranks.
+TEST_F(Forecast, EachNumberOfRanksHasItsDevice) {
+  Cluster cluster = read_cluster(scratch_ / "free.toml");
+  ClusterDevice two = cluster.devices[0];
+  cluster.devices[0].ranks = 1;
+  two.name = "slow";
+  two.ranks = 2;
+  two.peak_tflops["bf16"] /= 100;
+  cluster.devices.push_back(two);
+  write("measured.toml", cluster);
+  const Json report = json("measured.toml", {"--scale", "1..4"});
+  EXPECT_EQ(report["device"], cluster.devices[0].name + ", slow");
+  EXPECT_EQ(report["scale"][1]["strong"]["step_ms"],
+            json("measured.toml", {"--ranks", "2"})["time"]["step_ms"]);
+  EXPECT_TRUE(report["scale"][2]["strong"].is_null());  // nobody has measured four
+  const Json ranks =
+      json("measured.toml", {"--search", "--ranks", "4", "--deadline", "1e6"})["numbers_of_ranks"];
+  EXPECT_GT(ranks[1]["hours"], ranks[0]["hours"]);
+  EXPECT_THAT(ranks[2]["layout"].get<std::string>(), HasSubstr("no device was measured"));
+}
+
+TEST_F(Forecast, AJobThatLeavesItsLayoutOpenIsForeseenInTheFastest) {
+  const Json best = json("free.toml", {"--search", "--ranks", "4"})["layouts"][0];
+  const std::vector<std::string> open = {"--ranks", "4", "--set", "parallel=auto"};
+  const Json plan = json("free.toml", open);
+  EXPECT_EQ(plan["time"]["step_ms"], best["step_ms"]);
+  std::vector<std::string> all = {"--scale", "4..4", "--set", "parallel=auto"};
+  EXPECT_EQ(json("free.toml", all)["scale"][0]["strong"]["step_ms"], best["step_ms"]);
+  const ProgramResult text = run(command("free.toml", open));
+  EXPECT_THAT(text.err, HasSubstr("parallel.layout = \"auto\" on 4 ranks: "));
+  // By the job's own description, and with a key that is kept.
+  const std::string named = fmt::format("parallel.cluster=\"{}\"", (scratch_ / "free.toml").string());
+  const ProgramResult kept = run({"plan", scratch_ / "job.toml", "--ranks", "4", "--set", "parallel=auto",
+                                  "--set", named, "--set", "parallel.zero=3", "--json"});
+  ASSERT_EQ(kept.exit_code, 0) << kept.err;
+  EXPECT_GE(Json::parse(kept.out)["time"]["step_ms"], best["step_ms"]);
+  EXPECT_THAT(kept.err, HasSubstr("parallel.zero = 3"));
+  const std::vector<std::string> tight = {
+      "plan",  scratch_ / "job.toml",       "--ranks", "4", "--set", "parallel=auto", "--set", named,
+      "--set", "parallel.memory_limit=1000"};
+  EXPECT_THAT(refusal(tight), HasSubstr("no layout fits; closest is tensor = 1, "));
+}
+
+TEST_F(Forecast, AFileThatCannotBeWrittenIsRefusedFirst) {
+  EXPECT_THAT(refusal(command("free.toml", {"--scale", "1..2", "--plot", "/proc/plot.svg"})),
+              HasSubstr("--plot /proc/plot.svg: "));
+  EXPECT_THAT(refusal(command("free.toml", {"--search", "--write", "/proc/job.toml"})),
+              HasSubstr("--write /proc/job.toml: "));
+  EXPECT_THAT(refusal({"doctor", "--measure", "/proc/here.toml"}), HasSubstr("--measure /proc/here.toml: "));
+  std::ofstream(scratch_ / "bad.toml") << "[devices.x]\nspeed = 3\n";
+  EXPECT_THAT(refusal({"doctor", "--measure", scratch_ / "bad.toml"}), HasSubstr("bad.toml:2"));
+}
+
 TEST_F(Forecast, RefusesWhatItCannotSay) {
+  EXPECT_THAT(refusal({"plan", scratch_ / "job.toml", "--search"}), HasSubstr("need --cluster FILE"));
+  EXPECT_NE(run(command("priced.toml", {"--cost", "--seed", "-1"})).exit_code, 0);
   EXPECT_THAT(refusal(command("free.toml", {"--cost"})), HasSubstr("price_per_hour = 0: without a price"));
   EXPECT_THAT(refusal(command("free.toml", {"--search", "--budget", "5"})), HasSubstr("price_per_hour = 0"));
   EXPECT_THAT(refusal(command("free.toml", {"--scale", "8..2"})), HasSubstr("--scale 8..2"));

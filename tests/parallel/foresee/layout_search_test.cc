@@ -82,6 +82,64 @@ TEST_F(LayoutSearch, MicroBatchesVaryOnlyWhereTheyMay) {
   EXPECT_TRUE(varied);
 }
 
+TEST_F(LayoutSearch, KeepsWhatIsFixed) {
+  const auto all_of = [&](const FixedLayout& fixed) {
+    const FoundLayouts found = search(kNoLimit, {.most = 1000, .fixed = fixed});
+    EXPECT_GT(found.num_timed, 0);
+    return found.best;
+  };
+  for (const FoundLayout& found : all_of({.stages = 2, .zero = ZeroStage::kGradients})) {
+    EXPECT_EQ(found.job.options.pipeline.stages, 2);
+    EXPECT_EQ(found.job.options.zero, ZeroStage::kGradients);
+  }
+  // Also what the search would not try.
+  for (const FoundLayout& found : all_of({.recompute_every = 2, .schedule = PipelineSchedule::kGpipe})) {
+    EXPECT_EQ(found.job.options.recompute_every, 2);
+    if (found.job.options.pipeline.stages > 1) {
+      EXPECT_EQ(found.job.options.pipeline.schedule, PipelineSchedule::kGpipe);
+    }
+  }
+  for (const FoundLayout& found : all_of({.chunks = 3})) {
+    EXPECT_EQ(found.job.options.pipeline.chunks, 3);
+    EXPECT_EQ(found.job.options.pipeline.schedule, PipelineSchedule::kInterleaved);
+  }
+  for (const FoundLayout& found :
+       all_of({.tensor = 2, .sequence = true, .recompute = Recompute::kSelective})) {
+    EXPECT_EQ(found.job.options.tensor, 2);
+    EXPECT_TRUE(found.job.options.sequence);
+    EXPECT_EQ(found.job.options.recompute, Recompute::kSelective);
+  }
+  const FoundLayouts none = search(kNoLimit, {.fixed = {.stages = 3}});
+  EXPECT_EQ(none.num_candidates, 0);
+  EXPECT_FALSE(none.closest);
+  const FoundLayouts large = search(1000, {.fixed = {.recompute_every = 0, .zero = ZeroStage::kNone}});
+  ASSERT_TRUE(large.closest);
+  EXPECT_EQ(large.closest->options.zero, ZeroStage::kNone);
+}
+
+TEST_F(LayoutSearch, DataRanksNeedNotDivideTheMicroBatches) {
+  job_.num_ranks = 3;
+  int uneven = 0;
+  for (const FoundLayout& found : search(kNoLimit, {.most = 1000}).best) {
+    const PlannedJob& job = found.job;
+    if (job.options.pipeline.stages > 1) continue;
+    ++uneven;
+    EXPECT_EQ(price_plan(job, engine_on_meta(job)->plan(), cluster_, cluster_.devices[0]).step_ms,
+              found.price.step_ms);
+  }
+  EXPECT_GE(uneven, 4);
+}
+
+TEST_F(LayoutSearch, WhatTheCallerRefusesIsNotFound) {
+  const auto check = [](const EngineOptions& options) {
+    TRIREME_CHECK(options.zero == ZeroStage::kNone, "no zero here");
+  };
+  const FoundLayouts found = search(kNoLimit, {.most = 1000, .check = check});
+  EXPECT_GT(found.num_refused, 0);
+  ASSERT_FALSE(found.best.empty());
+  for (const FoundLayout& layout : found.best) EXPECT_EQ(layout.job.options.zero, ZeroStage::kNone);
+}
+
 TEST_F(LayoutSearch, AClusterWithoutALinkIsRefused) {
   cluster_.devices[0].inside.clear();
   EXPECT_THAT([&] { search(kNoLimit); }, ::testing::ThrowsMessage<Error>(::testing::HasSubstr("inside")));

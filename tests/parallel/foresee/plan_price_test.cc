@@ -104,8 +104,14 @@ TEST_F(PlanPriceTest, RanksThatShareCoresTakeTheirTurns) {
   EXPECT_NEAR(price().step_ms, 2 * (own.step_ms - own.exposed_ms) + own.exposed_ms, 0.01 * own.step_ms);
   job_.options.pipeline = {.stages = 4, .cut = {1, 3, 5}};  // others compute while a stage waits
   const double shared = price().step_ms;
+  cluster_.host.waiting_share = 0.5;  // stages that wait take from those that compute
+  const double with_waits = price().step_ms;
   cluster_.host.cores = 4;
-  EXPECT_LT(shared, 1.6 * price().step_ms);
+  const double alone = price().step_ms;
+  EXPECT_GT(shared, 1.01 * alone);
+  EXPECT_LT(shared, 1.6 * alone);
+  EXPECT_GT(with_waits, 1.05 * shared);
+  EXPECT_LT(with_waits, 2 * alone);
 }
 
 TEST_F(PlanPriceTest, AFoldedPlanTakesTheTimeOfTheWhole) {
