@@ -91,7 +91,9 @@ std::optional<std::string> RankWatch::wait(std::chrono::milliseconds patience) {
   const auto gone = processes_.wait(std::chrono::duration<double>(patience).count());
   if (is_over_) return std::nullopt;
   auto word = last_word();
-  if (!word && gone && !was_ended_by_a_rank()) word = judge(watched_[*gone]);
+  // Where others run elsewhere, their launcher may have ended this one for the sake of them.
+  const bool sees_all = static_cast<int>(watched_.size()) >= num_ranks_;
+  if (!word && gone && sees_all && !was_ended_by_a_rank()) word = judge(watched_[*gone]);
   is_over_ = word || was_ended_by_a_rank();
   return word;
 }

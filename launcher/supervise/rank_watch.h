@@ -5,7 +5,8 @@
 // (parallel/comm/rank_board.h), and with the message of the one that ends the job. It is found by the tag of
 // their processes, and it is still there when they are gone. The first rank that is gone without having said
 // that it leaves has died, unless another one has ended the job before: then the message tells. Ranks of
-// other hosts, and of other process namespaces, are not seen; of them mpirun tells.
+// other hosts, and of other process namespaces, are not seen; of them mpirun tells. Where there are such
+// ranks, one that is gone here may have been ended for the sake of one there: then only messages count.
 #pragma once
 
 #include <chrono>
