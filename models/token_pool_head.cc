@@ -1,6 +1,7 @@
 #include "models/token_pool_head.h"
 
 #include "models/class_loss.h"
+#include "models/class_token.h"
 #include "models/vit_block.h"
 #include "runtime/ops/layer_norm.h"
 #include "runtime/ops/linear.h"
@@ -44,11 +45,8 @@ Tensor TokenPoolHead::pooled(Context& ctx, const Tensor& x) const {
   const std::int64_t samples = x.shape()[0], tokens = x.shape()[1], width = x.shape()[2];
   const Shape as_image{samples, 1, tokens, width};
   switch (pool_) {
-    case TokenPool::kClassToken: {
-      // A window of one pixel that a stride of all tokens leaves at the first one.
-      const Tensor first = ops::avg_pool(ctx, ops::reshape(ctx, x, as_image), {.stride = tokens});
-      return norm(ops::reshape(ctx, first, {samples, width}));
-    }
+    case TokenPool::kClassToken:
+      return norm(ops::reshape(ctx, class_token(ctx, x), {samples, width}));
     case TokenPool::kMean:
       return ops::global_pool(ctx, ops::reshape(ctx, norm(x), as_image));
     case TokenPool::kSequence:

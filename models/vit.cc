@@ -54,7 +54,8 @@ BlockList build_vit(const VitConfig& config) {
             .norm_epsilon = static_cast<float>(config.norm_epsilon),
             .dropout = config.dropout,
             .stochastic_depth = stochastic_depth_of_layer(config.stochastic_depth, i, config.layers),
-            .chunks = config.tensor_chunks}));
+            .chunks = config.tensor_chunks,
+            .class_token_only = config.pool == TokenPool::kClassToken && i == config.layers - 1}));
   }
   blocks.push_back(std::make_unique<TokenPoolHead>(
       TokenPoolHeadConfig{.norm = "encoder.ln",

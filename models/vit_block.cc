@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/class_token.h"
 #include "models/tensor_cut.h"
 #include "runtime/base/error.h"
 #include "runtime/ops/attention.h"
@@ -99,13 +100,17 @@ Tensor VitBlock::widen(Context& ctx, const Tensor& h, const Chunk& chunk, ops::L
       {.bias = chunk.up.bias, .activation = Activation::kGelu, .cut = cut, .groups = cut_.groups});
 }
 
+Tensor VitBlock::given_on(Context& ctx, const Tensor& x) const {
+  return config_.class_token_only ? class_token(ctx, x) : x;
+}
+
 Activations VitBlock::forward(Context& ctx, const Activations& input, const Batch&) const {
   const Tensor& x = input.at(0);
   if (config_.chunks > 1) return {forward_chunks(ctx, x)};
   const Chunk& all = chunks_.front();
   Tensor h = ops::layer_norm(ctx, x, norm1_.weight, norm1_.bias, {.epsilon = config_.norm_epsilon});
-  h = attend(ctx, h, all, ops::LinearCut::kNone);
-  const Tensor mid = add_branch(ctx, h, all.out, x);
+  h = given_on(ctx, attend(ctx, h, all, ops::LinearCut::kNone));
+  const Tensor mid = add_branch(ctx, h, all.out, given_on(ctx, x));
   h = ops::layer_norm(ctx, mid, norm2_.weight, norm2_.bias, {.epsilon = config_.norm_epsilon});
   h = widen(ctx, h, all, ops::LinearCut::kNone);
   return {add_branch(ctx, h, all.down, mid)};
@@ -116,11 +121,11 @@ Tensor VitBlock::forward_chunks(Context& ctx, const Tensor& x) const {
       ctx, ops::layer_norm(ctx, x, norm1_.weight, norm1_.bias, {.epsilon = config_.norm_epsilon}), cut_,
       [&](const Tensor& h, int i) {
         const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
-        return ops::ChunkOutput{.x = attend(ctx, h, chunk, ops::LinearCut::kColumns),
+        return ops::ChunkOutput{.x = given_on(ctx, attend(ctx, h, chunk, ops::LinearCut::kColumns)),
                                 .weight = chunk.out.weight,
                                 .bias = chunk.out.bias};
       });
-  const Tensor mid = add_dropped(ctx, attended, x);
+  const Tensor mid = add_dropped(ctx, attended, given_on(ctx, x));
   const Tensor widened = ops::sum_over_chunks(
       ctx, ops::layer_norm(ctx, mid, norm2_.weight, norm2_.bias, {.epsilon = config_.norm_epsilon}), cut_,
       [&](const Tensor& h, int i) {

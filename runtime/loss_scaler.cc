@@ -63,6 +63,11 @@ void LossScaler::update(const Context& ctx, const Tensor& norm) {
       .growth_interval = config_.kind == LossScaleConfig::Kind::kDynamic ? config_.growth_interval : 0});
 }
 
+void LossScaler::leave_out(const Context& ctx) {
+  if (scale_.defined()) ctx.backend->copy(ctx.exec, used_scale_, scale_);
+  set(ctx, skip_, std::int32_t{1});
+}
+
 LossScaleState LossScaler::read(const Context& ctx) const {
   LossScaleState state{.skipped_in_a_row = get<std::int32_t>(ctx, skipped_in_a_row_),
                        .updates = get<std::int32_t>(ctx, updates_)};

@@ -49,6 +49,9 @@ class LossScaler {
 
   /// Decides about the step whose (unscaled) gradient norm is `norm` [] fp32, and sets the scale of the next.
   void update(const Context& ctx, const Tensor& norm);
+  /// In place of update(): skips the step for a reason that is none of the scale's, which stays with its
+  /// counts.
+  void leave_out(const Context& ctx);
 
   /// [] fp32: the factor of the gradients of the current step; undefined when scaling is off.
   const Tensor& scale() const { return scale_; }

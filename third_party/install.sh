@@ -7,6 +7,7 @@
 #   third_party/install.sh --all           also what .ci/run and contributors need
 #   third_party/install.sh --report        what building and examples/reproduce.sh need
 #   third_party/install.sh --fuzz          what building and libFuzzer need (tests/fuzz/README.md)
+#   third_party/install.sh --slurm         what building and the test under a real Slurm need (examples/slurm/README.md)
 #
 # Exit codes: 0 everything is there, 1 the package manager failed, 2 cannot install (no root, no apt) or bad option.
 set -euo pipefail
@@ -25,6 +26,7 @@ build_packages=(
 report_packages=(python3 python3-matplotlib)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3-torch python3-torchvision libopenblas0-openmp "${report_packages[@]}")
 check_packages=(git clang-format-14 clang-tidy-14)
+slurm_packages=(slurmctld slurmd slurm-client munge python3)
 fuzz_packages=(clang-16 libclang-rt-16-dev libomp-16-dev)
 
 case "${1:-}" in
@@ -33,7 +35,8 @@ case "${1:-}" in
   --all) wanted=("${build_packages[@]}" "${test_packages[@]}" "${check_packages[@]}") ;;
   --report) wanted=("${build_packages[@]}" "${report_packages[@]}") ;;
   --fuzz) wanted=("${build_packages[@]}" "${fuzz_packages[@]}") ;;
-  *) sed -n 's/^# \{0,1\}//; 2,11p' "$0" >&2; exit 2 ;;
+  --slurm) wanted=("${build_packages[@]}" "${slurm_packages[@]}") ;;
+  *) sed -n 's/^# \{0,1\}//; 2,12p' "$0" >&2; exit 2 ;;
 esac
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

@@ -1,5 +1,6 @@
 // trireme doctor [--json] [--no-measure]
 // trireme doctor --measure OUT.toml
+// trireme doctor --arithmetic auto|cpu|cuda
 // trireme doctor --engines JOB.toml [--set key=value]... [--json]
 // trireme doctor --roofline JOB.toml [--set key=value]... [--json]
 #include <fmt/core.h>
@@ -22,6 +23,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/host/device.h"
 #include "launcher/host/doctor.h"
+#include "launcher/host/host_facts.h"
 #include "launcher/host/machine.h"
 #include "launcher/host/waiting_share.h"
 #include "launcher/report/engines_report.h"
@@ -41,6 +43,7 @@ struct DoctorArguments {
   bool no_measure = false;
   std::optional<std::string> engines, roofline;  // a job
   std::optional<std::string> measure;            // the cluster file to write
+  std::optional<std::string> arithmetic;         // the device
   std::vector<std::string> overrides;
 };
 
@@ -185,9 +188,17 @@ ExitCode measure(const DoctorArguments& arguments, const LaunchEnvironment& laun
                      }});
 }
 
+ExitCode show_arithmetic(const std::string& device) {
+  std::optional<DeviceType> wanted;
+  if (device != "auto") wanted = device == "cpu" ? DeviceType::kCpu : DeviceType::kCuda;
+  fmt::print("{}\n", to_json(facts_of_this_host(wanted)));
+  return ExitCode::kDone;
+}
+
 ExitCode run_doctor(const DoctorArguments& arguments, const LaunchEnvironment& launch) {
   TRIREME_CHECK(arguments.overrides.empty() || arguments.engines || arguments.roofline,
                 "--set changes a job: it needs --engines or --roofline");
+  if (arguments.arithmetic) return show_arithmetic(*arguments.arithmetic);
   if (arguments.measure) return measure(arguments, launch);
   if (arguments.engines) return show_engines(arguments, launch);
   if (arguments.roofline) return show_roofline(arguments, launch);
@@ -229,6 +240,13 @@ void add_doctor_command(CLI::App& app, Command& chosen) {
           "--measure", arguments->measure,
           "Instead: times what models are made of, and under mpirun the exchanges of the ranks, and "
           "writes this machine as a cluster for `trireme plan --cluster`; adds to a file that exists")
+      ->excludes(engines);
+  command
+      ->add_option(
+          "--arithmetic", arguments->arithmetic,
+          "Instead: what decides the last bits of a job on this host, as a line of JSON; `trireme run` asks "
+          "each host for it: auto, cpu or cuda, as parallel.device")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->excludes(engines);
   command->add_option("--set", arguments->overrides, "section.key=value, over what the job says; repeatable")
       ->allow_extra_args(false);

@@ -1,8 +1,9 @@
 // trireme run JOB.toml [--ranks N|MIN:MAX] [--max-restarts N] [--hosts FILE] [--set key=value]... [--out DIR]
-//             [-- mpirun options]
+//             [--spares K] [-- mpirun options]
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "launcher/commands/commands.h"
 #include "launcher/config/config.h"
+#include "launcher/supervise/host_list.h"
 #include "launcher/supervise/supervisor.h"
 #include "launcher/train/build.h"
 #include "runtime/base/error.h"
@@ -26,13 +28,17 @@ struct RunArguments {
 RankRange ranks_of(const RunArguments& arguments) {
   if (!arguments.ranks.empty()) return parse_ranks(arguments.ranks);
   if (arguments.options.hosts.empty()) return {.min = 1, .max = 1};
-  return {.min = 1, .max = std::max(1, num_slots(arguments.options.hosts))};
+  std::vector<Host> hosts = read_hosts(arguments.options.hosts);
+  hosts.resize(hosts.size() - std::min(hosts.size(), static_cast<std::size_t>(arguments.options.num_spares)));
+  return {.min = 1, .max = std::max(1, num_slots(hosts))};
 }
 
 ExitCode run_supervised(const RunArguments& arguments, const LaunchEnvironment& launch) {
   TRIREME_CHECK(!launch.under_mpi(), "`trireme run` starts mpirun itself: run it alone, with --ranks {}",
                 launch.num_ranks);
   Supervisor::Options options = arguments.options;
+  TRIREME_CHECK(options.num_spares == 0 || !options.hosts.empty(),
+                "--spares {}: spares are hosts of a host file: add --hosts FILE", options.num_spares);
   options.launch = launch;
   options.ranks = ranks_of(arguments);
   options.config = resolve(load_config(options.job, options.overrides));
@@ -62,6 +68,11 @@ void add_run_command(CLI::App& app, Command& chosen) {
   command->add_option("--hosts", options.hosts,
                       "mpirun's host file, read again before each start and while fewer than "
                       "MAX ranks run");
+  command
+      ->add_option(
+          "--spares", options.num_spares,
+          "Hosts of the host file that are held back, and take the place of hosts that fail (default: 0)")
+      ->check(CLI::Range(0, 1 << 20));
   command->add_option("--set", options.overrides, "section.key=value, over what the job says; repeatable")
       ->allow_extra_args(false);
   command->add_option("--out", arguments->out, "Folder for results (default: runs/ and the job's name)");

@@ -85,11 +85,16 @@ void check_precision(const JobConfig& config) {
 void check_adapters(const JobConfig& config) {
   if (!config.model.has_adapters()) return;
   TRIREME_CHECK(
-      config.model.tensor_chunks == 1 && config.parallel.tensor == 1,
-      "train.lora does not go with model.tensor_chunks = {} and parallel.tensor = {} yet: of a weight in "
-      "chunks, A or B would have to be in chunks too, and the other one read by all of them; take one "
-      "chunk, and ZeRO or stages to share memory",
-      config.model.tensor_chunks, config.parallel.tensor);
+      config.model.tensor_chunks == 1,
+      "train.lora does not go with model.tensor_chunks = {} yet: of a weight in chunks, A or B would have to "
+      "be in chunks too, and the other one read by all of them; take one chunk, and ZeRO or stages to share "
+      "memory",
+      config.model.tensor_chunks);
+  TRIREME_CHECK(
+      config.parallel.tensor == 1,
+      "train.lora does not go with parallel.tensor = {} yet, which wants the model in tensor chunks; "
+      "take ZeRO or stages to share memory",
+      config.parallel.tensor);
 }
 
 void check_pipeline(const JobConfig& config) {
@@ -185,6 +190,10 @@ void check_config(const JobConfig& config) {
       config.train.on_spike != OnSpike::kRollback || config.checkpoint.every > 0,
       "train.on_spike = \"rollback\" goes back to a checkpoint, and checkpoint.every = 0 saves none: set "
       "it to the steps between two");
+  TRIREME_CHECK(
+      config.train.on_spike != OnSpike::kSkip || !config.parallel.cuda_graph,
+      "train.on_spike = \"skip\" decides about each update on the host, which parallel.cuda_graph does "
+      "not ask: set one of them to its default");
   if (!config.log.prometheus.empty()) check_metrics_path(config.log.prometheus);
   if (!config.log.listen.empty())
     parse_listen_address(config.log.listen, fmt::format("log.listen = \"{}\"", config.log.listen));

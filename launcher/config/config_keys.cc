@@ -48,15 +48,21 @@ void add_train_keys(std::vector<ConfigKey>& keys) {
            "for slices of a scheduler's time. It stops when another two of its longest steps and checkpoints "
            "would not fit any more, after one step at least. 0: no limit. Of `trireme run` it is the limit "
            "of all its attempts.")
-      .add("on_spike", &T::on_spike,
-           "About a step whose loss or gradient norm exceeds the median of the 64 steps before by 10 "
-           "deviations, "
-           "half of the median at least: `warn`: say so. `rollback`: end the job before a checkpoint has the "
-           "step, so that the same command, or `trireme run`, goes on from the one before. A fault's spike "
-           "does "
-           "not come again then; one that does is passed with a warning, and so are those of the next 64 "
-           "steps. "
-           "`rollbacks.jsonl` in the output folder has the steps.")
+      .add(
+          "on_spike", &T::on_spike,
+          "About a step whose loss or gradient norm exceeds the median of the 64 steps before by 10 "
+          "deviations, "
+          "half of the median at least: `warn`: say so. `skip`: leave the step out: no update, so that "
+          "parameters, averages, running statistics, the optimizer's state and its count of updates stay as "
+          "they are, on all layouts alike, while the step's number, the schedule of the learning rate and "
+          "the "
+          "data go on. After 8 in a row the next is taken, and those that are as high after it, too. On GPUs "
+          "the host waits for each step. `rollback`: end the job before a checkpoint has the "
+          "step, so that the same command, or `trireme run`, goes on from the one before. A fault's spike "
+          "does "
+          "not come again then; one that does is passed with a warning, and so are those of the next 64 "
+          "steps. "
+          "`rollbacks.jsonl` in the output folder has the steps.")
       .add("ema", &T::ema, from_to_below(0, 1),
            "Decay of an exponential moving average of the trained parameters, as 0.999: kept in fp32 beside "
            "the optimizer's state, moved after every update that is not skipped, from the initial parameters "
@@ -290,10 +296,12 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
           "Seconds that an action of a step, an evaluation, a checkpoint, a part of the start or the end "
           "(MPI_Init and MPI_Finalize, too), or a wait in one of them may take. Then the job ends with the "
           "name of the rank that holds the others up, and with what each rank of its machine is in. 0: no "
-          "limit. `auto`: within steps it is learned, twice the longest of the last 32 and 1.5 s, once nine "
-          "steps of this run are done; before that, and in all else (checkpoints, evaluations, start, end) "
-          "it "
-          "is 1800. For data that can be read in time: a file system that pauses for longer ends the job.")
+          "limit. `auto`: it is learned, within steps twice the longest of the last 32 and 1.5 s, once nine "
+          "steps of this run are done; in evaluations twice the longest and 5 s, in checkpoints that are not "
+          "written in the background ten times the longest and 60 s, once three are done; before that, and "
+          "in "
+          "all else (start, end), it is 1800. Time in which all ranks were paused does not count. For data "
+          "that can be read in time: a file system that pauses for longer ends the job.")
       .add(
           "device", &L::device,
           "Where to compute. `auto`: GPUs where this build and every rank's machine have them, else the CPU.")

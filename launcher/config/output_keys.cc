@@ -8,7 +8,9 @@ void add_output_keys(std::vector<ConfigKey>& keys) {
   using C = CheckpointSection;
   SectionKeys<C>(keys, "checkpoint", &JobConfig::checkpoint)
       .add("every", &C::every, count_from(0),
-           "Steps between checkpoints. 0: only after the last step, or when stopped early.")
+           "Steps between checkpoints. 0: only after the last step, or when stopped early. Above 0, all "
+           "hosts of "
+           "a job see the output folder.")
       .add("keep", &C::keep, count_from(0), "Newest checkpoints that are kept. 0: all.")
       .add("verify_every", &C::verify_every, count_from(0),
            "Steps between comparisons of the state of data ranks, which has the same bits on all of them. 0: "

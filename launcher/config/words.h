@@ -74,7 +74,7 @@ struct TraceSteps {
 };
 
 /// What a run does about a loss or gradient norm that leaps.
-enum class OnSpike : std::uint8_t { kIgnore, kWarn, kRollback };
+enum class OnSpike : std::uint8_t { kIgnore, kWarn, kSkip, kRollback };
 
 /// The GPUs whose sensors are read.
 enum class GpuSensorChoice : std::uint8_t { kJob, kAll, kNone };
@@ -164,6 +164,7 @@ inline constexpr auto kWords<PipelineCut::Kind> =
 template <>
 inline constexpr auto kWords<OnSpike> = std::to_array<Word<OnSpike>>({{OnSpike::kIgnore, "ignore"},
                                                                       {OnSpike::kWarn, "warn"},
+                                                                      {OnSpike::kSkip, "skip"},
                                                                       {OnSpike::kRollback, "rollback"}});
 template <>
 inline constexpr auto kWords<GpuSensorChoice> = std::to_array<Word<GpuSensorChoice>>(

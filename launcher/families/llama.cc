@@ -59,6 +59,8 @@ void check(const ModelSection& model) {
   TRIREME_CHECK(kv_heads == 0 || heads % kv_heads == 0,
                 "model.kv_heads = {} does not divide model.heads = {}", kv_heads, heads);
   check_tensor_chunks(model, {"kv_heads", kv_heads > 0 ? kv_heads : heads}, {"hidden", hidden});
+  const std::int64_t sized_ffn = model.ffn > 0 ? model.ffn : base.ffn;
+  check_divided(model, {"ffn", sized_ffn > 0 ? sized_ffn : default_llama_ffn(hidden)});
   TRIREME_CHECK(model.rope_factor == 0 || model.rope_factor >= 1,
                 "model.rope_factor = {} would make the context shorter: give 1 or more, or 0",
                 model.rope_factor);

@@ -19,6 +19,10 @@ void check_tensor_chunks(const ModelSection& model, const ModelExtent& heads, co
 /// Throws Error(kInvalidInput) where model.tensor_chunks does not divide `extent`.
 void check_divided(const ModelSection& model, const ModelExtent& extent);
 
+/// Throws Error(kInvalidInput) where parallel.tensor ranks cannot share the model's chunks and heads equally.
+/// `config` is filled in.
+void check_tensor_ranks(const JobConfig& config);
+
 /// ", 8 tensor chunks of the layers", or "" without: part of ModelFamily::describe where nothing else is cut.
 std::string layer_chunks_text(const ModelSection& model);
 

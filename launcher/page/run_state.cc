@@ -96,7 +96,8 @@ Json events_of(const RunReader& reader, const Json& summary) {
   const RunCurves& curves = reader.curves();
   add_checkpoints(reader.folder(), events);
   add_supervisor(reader.folder(), events);
-  add_ranges(curves.skipped, "skip", "update skipped, a gradient was not finite", events);
+  add_ranges(curves.skipped, "skip", "update skipped: a gradient was not finite, or the step was a spike",
+             events);
   add_ranges(curves.not_finite, "warning", "the loss is not finite", events);
   for (const std::int64_t step : curves.restarts)
     events.push_back(event("restart", step, fmt::format("the run began again at step {}", step)));

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -37,6 +38,7 @@ std::int64_t unix_time_of(const std::string& text) {
 Attempt attempt_of(const Json& line) {
   return {.number = line.at("attempt"),
           .num_ranks = line.at("ranks"),
+          .hosts = line.value("hosts", std::vector<std::string>()),
           .began_s = unix_time_of(line.at("time")),
           .first_step = line.at("first_step"),
           .process = "",
@@ -48,7 +50,8 @@ Attempt::End end_of(const Json& line) {
   return {.exit_code = line.at("exit_code"),
           .step = line.at("step"),
           .verdict = line.at("verdict"),
-          .seconds = line.at("seconds")};
+          .seconds = line.at("seconds"),
+          .host = line.value("host", "")};
 }
 
 /// What a file says up to the end of its last whole line.
@@ -123,10 +126,12 @@ void History::append(const std::string& line) {
 }
 
 void History::begin(const Attempt& attempt) {
-  append(line_of("begin", {{"attempt", attempt.number},
-                           {"ranks", attempt.num_ranks},
-                           {"first_step", attempt.first_step},
-                           {"tag", attempt.tag}}));
+  Json fields = {{"attempt", attempt.number},
+                 {"ranks", attempt.num_ranks},
+                 {"first_step", attempt.first_step},
+                 {"tag", attempt.tag}};
+  if (!attempt.hosts.empty()) fields["hosts"] = attempt.hosts;
+  append(line_of("begin", fields));
   attempts_.push_back(attempt);
   next_number_ = attempt.number + 1;
 }
@@ -137,11 +142,13 @@ void History::set_process(const std::string& process) {
 }
 
 void History::end(const Attempt::End& end) {
-  append(line_of("end", {{"attempt", attempts_.back().number},
-                         {"exit_code", end.exit_code},
-                         {"step", end.step},
-                         {"seconds", end.seconds},
-                         {"verdict", end.verdict}}));
+  Json fields = {{"attempt", attempts_.back().number},
+                 {"exit_code", end.exit_code},
+                 {"step", end.step},
+                 {"seconds", end.seconds},
+                 {"verdict", end.verdict}};
+  if (!end.host.empty()) fields["host"] = end.host;
+  append(line_of("end", fields));
   attempts_.back().end = end;
 }
 
@@ -156,17 +163,19 @@ void History::close(const std::string& outcome, const std::string& what) {
 std::string History::to_text() const {
   std::string text;
   for (const Attempt& attempt : attempts_) {
-    text += fmt::format("  attempt {}: {} rank(s) from step {}", attempt.number, attempt.num_ranks,
-                        attempt.first_step);
+    text +=
+        fmt::format("  attempt {}: {} rank(s){}{} from step {}", attempt.number, attempt.num_ranks,
+                    attempt.hosts.empty() ? "" : " on ", fmt::join(attempt.hosts, ", "), attempt.first_step);
     if (!attempt.end) {
       text += ", its supervisor died\n";
     } else if (attempt.end->exit_code == 0) {
       text += fmt::format(", done after {:.1f} s\n", attempt.end->seconds);
     } else {
       const std::string& verdict = attempt.end->verdict;
-      text += fmt::format(", ended in step {} after {:.1f} s, exit code {}{}{}\n", attempt.end->step,
-                          attempt.end->seconds, attempt.end->exit_code, verdict.empty() ? "" : ": ",
-                          verdict.substr(0, verdict.find('\n')));
+      text += fmt::format(", ended in step {} after {:.1f} s, exit code {}{}{}{}{}\n", attempt.end->step,
+                          attempt.end->seconds, attempt.end->exit_code,
+                          attempt.end->host.empty() ? "" : ", by host ", attempt.end->host,
+                          verdict.empty() ? "" : ": ", verdict.substr(0, verdict.find('\n')));
     }
   }
   return text;

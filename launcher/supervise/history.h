@@ -14,16 +14,18 @@ namespace trireme {
 struct Attempt {
   int number = 1;  // counted over all of the folder's history
   int num_ranks = 1;
-  std::int64_t began_s = 0;     // Unix time, of what was read; 0: begun by this process
-  std::int64_t first_step = 1;  // that it is to compute: the newest whole checkpoint's and one
-  std::string process;          // empty: not started yet; mpirun's mark (runtime/checkpoint/writer_mark.h)
-  std::string tag;              // of its processes: see job_process.h
+  std::vector<std::string> hosts = {};  // names of the host file; empty: there is none
+  std::int64_t began_s = 0;             // Unix time, of what was read; 0: begun by this process
+  std::int64_t first_step = 1;          // that it is to compute: the newest whole checkpoint's and one
+  std::string process;  // empty: not started yet; mpirun's mark (runtime/checkpoint/writer_mark.h)
+  std::string tag;      // of its processes: see job_process.h
 
   struct End {
     int exit_code = 0;      // as a shell has it: 128 and the number of the signal that ended mpirun
     std::int64_t step = 1;  // that was not finished
     std::string verdict;    // the job's own words, or mpirun's; may be empty
     double seconds = 0;     // from its start on
+    std::string host = {};  // of the host file, that is to blame; empty: none, or not known
   };
   std::optional<End> end;  // absent: running, or its supervisor died
 };

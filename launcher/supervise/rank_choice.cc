@@ -1,8 +1,6 @@
 #include "launcher/supervise/rank_choice.h"
 
 #include <charconv>
-#include <fstream>
-#include <sstream>
 
 #include "launcher/host/device.h"
 #include "launcher/host/machine.h"
@@ -70,27 +68,6 @@ RankRange parse_ranks(const std::string& text) {
                 text);
   TRIREME_CHECK(*min <= *max, "--ranks {}: MIN {} is above MAX {}", text, *min, *max);
   return {.min = *min, .max = *max};
-}
-
-int num_slots(const std::filesystem::path& host_file) {
-  std::ifstream file(host_file);
-  TRIREME_CHECK(file, "--hosts {}: the file cannot be read", host_file.string());
-  int total = 0, number = 0;
-  for (std::string line; std::getline(file, line);) {
-    ++number;
-    std::istringstream words(line.substr(0, line.find('#')));
-    std::string host, word;
-    if (!(words >> host)) continue;
-    int slots = 1;
-    while (words >> word) {
-      if (!word.starts_with("slots=")) continue;
-      const auto count = to_count(std::string_view(word).substr(6));
-      TRIREME_CHECK(count, "--hosts {}:{}: \"{}\" is no number of slots", host_file.string(), number, word);
-      slots = *count;
-    }
-    total += slots;
-  }
-  return total;
 }
 
 int choose_ranks(const JobConfig& config, const RankRange& range, const LaunchEnvironment& launch) {

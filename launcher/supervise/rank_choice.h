@@ -1,7 +1,6 @@
 // The number of ranks of the next attempt: the largest whose plan is valid.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 
 #include "launcher/config/config.h"
@@ -16,10 +15,6 @@ struct RankRange {
 
 /// "4" or "2:4". Throws Error(kInvalidInput) for anything else, and for MIN above MAX.
 RankRange parse_ranks(const std::string& text);
-
-/// The places of a host file of mpirun: the sum of its slots, 1 for a host that says nothing of them. Throws
-/// Error(kInvalidInput) naming file and line.
-int num_slots(const std::filesystem::path& host_file);
 
 /// The largest number of ranks in `range` whose plan is valid and fits into memory, by what `trireme plan`
 /// does with a resolved job. Batch, micro-batch and stages are the job's, so its results are the same. Throws

@@ -10,6 +10,9 @@
 #include <thread>
 
 #include "launcher/supervise/job_words.h"
+#include "launcher/supervise/rank_watch.h"
+#include "launcher/supervise/struck_host.h"
+#include "launcher/train/rank_hosts.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/checkpoint/writer_mark.h"
@@ -28,6 +31,16 @@ constexpr auto kHostsAgain = std::chrono::seconds(1);
 constexpr auto kTimeToStop = std::chrono::seconds(60);
 // Processes go within milliseconds of their mpirun.
 constexpr auto kTimeToFollow = std::chrono::seconds(3);
+// mpirun ends a job within seconds of saying that it does, but waits for a host that is lost.
+constexpr auto kTimeToEnd = std::chrono::seconds(10);
+constexpr const char* kItEnds[] = {"MPI_ABORT was invoked", "mpirun noticed that process",
+                                   "mpirun has exited due to", "ORTE has lost communication"};
+// mpirun notices within about four seconds that a host is silent, in place of minutes.
+constexpr const char* kKeepAlive = "oob_tcp_keepalive_time";
+
+bool says_that_it_ends(const std::string& words) {
+  return std::ranges::any_of(kItEnds, [&](const char* one) { return words.find(one) != std::string::npos; });
+}
 
 void say(const std::string& text) {
   fmt::print(stderr, "trireme run: {}\n", text);
@@ -37,13 +50,15 @@ void say(const std::string& text) {
 class Follower {
  public:
   explicit Follower(fs::path path) : path_(std::move(path)) {}
-  void show() {
+  /// Returns it.
+  std::string show() {
     std::ifstream file(path_, std::ios::binary);
     file.seekg(static_cast<std::streamoff>(shown_));
     const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
     shown_ += text.size();
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
+    return text;
   }
 
  private:
@@ -60,6 +75,25 @@ Supervisor::Supervisor(Options options)
       history_(out_.root) {
   fs::create_directories(out_.root / "attempts");
   end_orphan();
+  if (!options_.hosts.empty()) find_hosts();
+}
+
+void Supervisor::find_hosts() {
+  std::vector<std::string> mpirun = {options_.mpirun};
+  mpirun.insert(mpirun.end(), options_.mpirun_options.begin(), options_.mpirun_options.end());
+  const auto& device = options_.config.parallel.device;
+  const std::string word = !device ? "auto" : *device == DeviceType::kCpu ? "cpu" : "cuda";
+  hosts_ = std::make_unique<HostPool>(HostPool::Options{
+      .file = options_.hosts,
+      .num_spares = options_.num_spares,
+      .min_slots = options_.ranks.min,
+      .probe = {.mpirun = mpirun,
+                .program = {fs::read_symlink("/proc/self/exe").string(), "doctor", "--arithmetic", word},
+                .folder = out_.root / "attempts"},
+      .while_waiting = [this] { lease_->renew(); }});
+  // What a job was started on may be gone when it is taken over.
+  hosts_->examine(history_.attempts().empty() ? HostPool::Strictness::kRefuse
+                                              : HostPool::Strictness::kLeaveOut);
 }
 
 void Supervisor::end_orphan() {
@@ -83,34 +117,56 @@ void Supervisor::end_orphan() {
   say(what + "; " + how);
 }
 
-int Supervisor::choose_ranks_now() const {
+Supervisor::Place Supervisor::choose_place() const {
   RankRange range = options_.ranks;
-  if (!options_.hosts.empty()) {
-    const int slots = num_slots(options_.hosts);
-    TRIREME_CHECK(slots >= range.min, "--hosts {}: {} slot(s) are left, and --ranks asks for {} or more",
-                  options_.hosts, slots, range.min);
+  Place place;
+  const auto& attempts = history_.attempts();
+  bool same_hosts = true;
+  if (hosts_) {
+    place.hosts = hosts_->choose(attempts);
+    const int slots = num_slots(place.hosts.used);
+    TRIREME_CHECK(slots >= range.min, "--hosts {}: {} slot(s) are left, and --ranks asks for {} or more{}",
+                  options_.hosts, slots, range.min, hosts_->describe_missing());
     range.max = std::min(range.max, slots);
+    same_hosts = attempts.empty() || attempts.back().hosts == names_of(place.hosts.used);
   }
   // What failed twice in one step may be short of a host that no file tells of.
-  const auto& attempts = history_.attempts();
-  const bool doubtful = num_failures_in_a_row(attempts) >= kSameStepLimit - 1;
+  const bool doubtful = same_hosts && num_failures_in_a_row(attempts) >= kSameStepLimit - 1;
   if (doubtful && attempts.back().num_ranks > range.min) {
     range.max = std::min(range.max, attempts.back().num_ranks - 1);
     try {
-      return choose_ranks(options_.config, range, options_.launch);
+      place.num_ranks = choose_ranks(options_.config, range, options_.launch);
     } catch (const Error&) {  // none below: the same again
-      return attempts.back().num_ranks;
+      place.num_ranks = attempts.back().num_ranks;
     }
+    return place;
   }
-  return choose_ranks(options_.config, range, options_.launch);
+  place.num_ranks = choose_ranks(options_.config, range, options_.launch);
+  return place;
 }
 
-std::vector<std::string> Supervisor::command(int num_ranks) const {
+std::string Supervisor::describe(const Place& place) const {
+  if (!hosts_) return "";
+  std::string text = ", on " + to_text(place.hosts.used);
+  if (!place.hosts.spares.empty()) text += "; spare: " + to_text(place.hosts.spares);
+  if (!place.hosts.left_out.empty())
+    text += fmt::format("; left out, until others fail too: {}", to_text(place.hosts.left_out));
+  const std::string missing = hosts_->describe_missing();
+  return missing.empty() ? text : text + "; cannot be used:" + missing;
+}
+
+std::vector<std::string> Supervisor::command(const Place& place, const fs::path& host_file) const {
   std::vector<std::string> words = {options_.mpirun};
   words.insert(words.end(), options_.mpirun_options.begin(), options_.mpirun_options.end());
-  if (!options_.hosts.empty()) words.insert(words.end(), {"--hostfile", options_.hosts});
-  words.insert(words.end(), {"-np", std::to_string(num_ranks), fs::read_symlink("/proc/self/exe").string(),
-                             "train", options_.job, "--out", out_.root.string()});
+  if (hosts_) {
+    if (std::ranges::find(options_.mpirun_options, kKeepAlive) == options_.mpirun_options.end())
+      words.insert(words.end(), {"--mca", kKeepAlive, "1", "--mca", "oob_tcp_keepalive_intvl", "1", "--mca",
+                                 "oob_tcp_keepalive_probes", "2"});
+    words.insert(words.end(), {"--hostfile", host_file.string()});
+  }
+  words.insert(words.end(),
+               {"-np", std::to_string(place.num_ranks), fs::read_symlink("/proc/self/exe").string(), "train",
+                options_.job, "--out", out_.root.string()});
   for (const std::string& one : options_.overrides) words.insert(words.end(), {"--set", one});
   if (options_.config.train.max_minutes > 0)
     words.insert(words.end(), {"--set", fmt::format("train.max_minutes={}", std::max(1e-6, minutes_left()))});
@@ -133,9 +189,11 @@ bool Supervisor::time_is_up() const {
 }
 
 bool Supervisor::may_grow(const Attempt& attempt) {
-  if (options_.hosts.empty() || growing_ || attempt.num_ranks >= options_.ranks.max) return false;
+  if (!hosts_ || growing_) return false;
   try {
-    const int slots = num_slots(options_.hosts);
+    hosts_->look_again();
+    if (attempt.num_ranks >= options_.ranks.max) return false;
+    const int slots = num_slots(hosts_->choose(history_.attempts()).used);
     if (slots <= attempt.num_ranks || slots == seen_slots_) return false;
     if (last_step(out_.metrics()) < attempt.first_step)
       return false;  // no step yet: it could not stop in good order
@@ -157,12 +215,28 @@ void Supervisor::react_to_signals(const JobProcess& job) {
   }
 }
 
+// What is seen when mpirun is gone, or was told to go, says nothing of the ranks.
+void Supervisor::look_at_ranks(RankWatch& ranks, JobProcess& job) {
+  const auto word = ranks.wait(kPoll);
+  if (!word || num_signals_ > 1 || job.poll()) return;
+  verdict_ = *word;
+  history_.note("verdict", verdict_);
+  say(fmt::format("attempt {} fails: {}", history_.attempts().back().number, verdict_));
+}
+
 void Supervisor::watch(JobProcess& job, const Attempt& attempt, const fs::path& log) {
   Follower follower(log);
+  RankWatch ranks(attempt.tag, attempt.num_ranks);
   auto next_renewal = Clock::now(), next_hosts = Clock::now();
+  std::optional<Clock::time_point> failed;
   while (!job.poll()) {
-    std::this_thread::sleep_for(kPoll);
-    follower.show();
+    look_at_ranks(ranks, job);
+    if (says_that_it_ends(follower.show()) && !failed) failed = Clock::now();
+    if (failed && Clock::now() > *failed + kTimeToEnd) {
+      say(fmt::format("mpirun has not ended {} s after it said so: it is killed", kTimeToEnd.count()));
+      job.send(SIGKILL);
+      failed = Clock::time_point::max() - kTimeToEnd;
+    }
     react_to_signals(job);
     if (Clock::now() >= next_renewal) {
       lease_->renew();
@@ -179,27 +253,76 @@ void Supervisor::watch(JobProcess& job, const Attempt& attempt, const fs::path& 
   follower.show();
 }
 
-void Supervisor::run_attempt(int num_ranks) {
+void Supervisor::run_attempt(const Place& place) {
   const int number = history_.next_number();
   const fs::path log = out_.root / "attempts" / fmt::format("attempt-{:04}.log", number);
+  const fs::path host_file = out_.root / "attempts" / fmt::format("attempt-{:04}.hosts", number);
   const auto newest = CheckpointStore(out_.checkpoints()).latest(Verify::kSizes);
   Attempt attempt{.number = number,
-                  .num_ranks = num_ranks,
+                  .num_ranks = place.num_ranks,
+                  .hosts = names_of(place.hosts.used),
                   .first_step = newest ? newest->manifest.step + 1 : 1,
                   .tag = fmt::format("{}#{}", writer_mark(), number)};
-  say(fmt::format("attempt {}: {} rank(s), from step {}", number, num_ranks, attempt.first_step));
+  say(fmt::format("attempt {}: {} rank(s), from step {}{}", number, place.num_ranks, attempt.first_step,
+                  describe(place)));
+  if (hosts_) write_hosts(host_file, place.hosts.used);
+  forget_rank_hosts(out_.root);
   const auto start = Clock::now();
   // Noted first: whenever this process dies, the next supervisor knows the tag.
   history_.begin(attempt);
-  JobProcess job({.command = command(num_ranks), .log = log, .tag = attempt.tag});
+  JobProcess job({.command = command(place, host_file), .log = log, .tag = attempt.tag});
   history_.set_process(job.mark());
   growing_ = false;
   seen_slots_ = 0;
+  verdict_.clear();
   watch(job, attempt, log);
-  history_.end({.exit_code = *job.poll(),
-                .step = std::max(attempt.first_step, last_step(out_.metrics()) + 1),
-                .verdict = verdict_of(log),
-                .seconds = Seconds(Clock::now() - start).count()});
+  Attempt::End end = end_of(attempt, *job.poll(), log);
+  end.seconds = Seconds(Clock::now() - start).count();
+  history_.end(end);
+}
+
+Attempt::End Supervisor::end_of(const Attempt& attempt, int exit_code, const fs::path& log) {
+  Attempt::End end{.exit_code = exit_code,
+                   .step = std::max(attempt.first_step, last_step(out_.metrics()) + 1),
+                   .verdict = verdict_.empty() ? verdict_of(log) : verdict_};
+  const auto code = static_cast<ExitCode>(exit_code);
+  const bool failed = code != ExitCode::kDone && code != ExitCode::kBadInput && code != ExitCode::kStopped;
+  if (!failed || num_signals_ > 0 || !hosts_) return end;
+  try {
+    end.host = host_to_blame(attempt, end.verdict, log);
+  } catch (const Error&) {  // of a host file that is gone: what comes next says so
+    return end;
+  }
+  if (end.host.empty()) return end;
+  const std::string what = fmt::format(
+      "host {} struck in attempt {}: it is not used again until others fail too, where there are others",
+      end.host, attempt.number);
+  history_.note("struck", what);
+  say(what);
+  return end;
+}
+
+std::string Supervisor::host_to_blame(const Attempt& attempt, const std::string& verdict,
+                                      const fs::path& log) {
+  if (hosts_->num_hosts() < 2) return "";  // there is nothing to choose
+  const std::string lost = lost_host(log);
+  const std::string struck = struck_host(
+      {.verdict = verdict, .lost = lost, .rank_hosts = read_rank_hosts(out_.root), .names = hosts_->names()});
+  const std::string before = hosts_->describe_missing();
+  // It is known to be silent, and asked again while the next attempt runs.
+  if (!lost.empty() && !struck.empty()) hosts_->lose(struck, "mpirun has lost the connection to it");
+  hosts_->examine(HostPool::Strictness::kLeaveOut);
+  const std::string missing = hosts_->describe_missing();
+  if (missing != before && !missing.empty()) {
+    history_.note("hosts", "cannot be used:" + missing);
+    say("hosts that cannot be used:" + missing);
+  }
+  if (!struck.empty()) return struck;
+  // Nobody speaks of a host that is silent.
+  for (const std::string& name : attempt.hosts) {
+    if (hosts_->is_missing(name)) return name;
+  }
+  return "";
 }
 
 bool Supervisor::wait(std::chrono::milliseconds delay) {
@@ -227,9 +350,9 @@ ExitCode Supervisor::finish(const Decision& decision) {
 }
 
 ExitCode Supervisor::run() {
-  int num_ranks = choose_ranks_now();
+  Place place = choose_place();
   while (true) {
-    run_attempt(num_ranks);
+    run_attempt(place);
     Decision decision = decide(history_.attempts(), {.max_restarts = options_.max_restarts,
                                                      .stop_requested = num_signals_ > 0 || time_is_up()});
     if (decision.kind != Decision::Kind::kRestart) return finish(decision);
@@ -238,7 +361,7 @@ ExitCode Supervisor::run() {
     if (!wait(decision.delay))
       return finish({.kind = Decision::Kind::kStopped, .reason = "stopped before a restart"});
     try {
-      num_ranks = choose_ranks_now();
+      place = choose_place();
     } catch (const Error& error) {
       return finish({.kind = Decision::Kind::kGiveUp, .reason = error.what()});
     }

@@ -19,6 +19,7 @@
 #include "launcher/host/exit_code.h"
 #include "launcher/supervise/decision.h"
 #include "launcher/supervise/history.h"
+#include "launcher/supervise/host_pool.h"
 #include "launcher/supervise/job_process.h"
 #include "launcher/supervise/lease.h"
 #include "launcher/supervise/rank_choice.h"
@@ -26,6 +27,8 @@
 #include "launcher/train/output_folder.h"
 
 namespace trireme {
+
+class RankWatch;
 
 class Supervisor {
  public:
@@ -36,14 +39,16 @@ class Supervisor {
     std::filesystem::path out;
     RankRange ranks;
     int max_restarts = 20;
-    std::string hosts;  // mpirun's host file, read again before each attempt; empty: none
+    std::string hosts;   // mpirun's host file, read again before each attempt; empty: none
+    int num_spares = 0;  // hosts of it that are held back
     std::string mpirun = "mpirun";
     std::vector<std::string> mpirun_options;
     LaunchEnvironment launch;
   };
 
   /// Takes the folder over: ends a job that a supervisor left behind. Throws Error(kInvalidInput) where
-  /// another supervisor has the folder, and where no number of ranks can run the job.
+  /// another supervisor has the folder, where no number of ranks can run the job, and where a host of a new
+  /// job cannot be reached or has other bits.
   explicit Supervisor(Options options);
 
   /// kDone; kBadInput where the job was refused; kStopped after a signal; kFailed when it gave up, with the
@@ -51,10 +56,22 @@ class Supervisor {
   ExitCode run();
 
  private:
+  /// What an attempt is started on.
+  struct Place {
+    int num_ranks = 1;
+    HostChoice hosts;  // none without a host file
+  };
+
   void end_orphan();
-  int choose_ranks_now() const;
-  std::vector<std::string> command(int num_ranks) const;
-  void run_attempt(int num_ranks);
+  void find_hosts();
+  Place choose_place() const;
+  std::string describe(const Place& place) const;
+  std::vector<std::string> command(const Place& place, const std::filesystem::path& host_file) const;
+  void run_attempt(const Place& place);
+  Attempt::End end_of(const Attempt& attempt, int exit_code, const std::filesystem::path& log);
+  std::string host_to_blame(const Attempt& attempt, const std::string& verdict,
+                            const std::filesystem::path& log);
+  void look_at_ranks(RankWatch& ranks, JobProcess& job);
   void watch(JobProcess& job, const Attempt& attempt, const std::filesystem::path& log);
   void react_to_signals(const JobProcess& job);
   bool may_grow(const Attempt& attempt);
@@ -69,10 +86,12 @@ class Supervisor {
   std::unique_ptr<Lease> lease_;
   History history_;
   SignalInbox inbox_;
+  std::unique_ptr<HostPool> hosts_;  // null without a host file
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   int num_signals_ = 0;
   int seen_slots_ = 0;    // that did not make more ranks possible
   bool growing_ = false;  // the attempt was told to stop for that
+  std::string verdict_;   // on the attempt, while mpirun still ends it; empty: none
 };
 
 }  // namespace trireme

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "launcher/families/model_family.h"
+#include "launcher/families/tensor_chunks.h"
 #include "launcher/train/lora.h"
 #include "launcher/train/parameter_patterns.h"
 #include "parallel/foresee/accumulation_choice.h"
@@ -52,6 +53,7 @@ Precision build_precision(const PrecisionSection& section) {
 JobConfig resolve(JobConfig config) {
   family_of(config.model).fill_in(config);
   check_config(config);
+  check_tensor_ranks(config);
   const bool cuts = config.parallel.pipeline > 1 && !config.parallel.is_searched() &&
                     config.parallel.pipeline_cut.kind != PipelineCut::Kind::kMeasured;
   if (cuts) pipeline_cut(config, *build_blocks(config.model));  // refuses what cannot be cut

@@ -36,7 +36,7 @@ struct StepMetrics {
   double lr = 0;
   double grad_norm = 0;  // before clipping
   double loss_scale = 1;
-  bool skipped = false;            // no update, because a gradient was not finite
+  bool skipped = false;            // no update: a gradient was not finite, or train.on_spike left it out
   std::optional<int> fp8_clipped;  // operands of fp8 products that exceeded their scale; none: not in fp8
   double step_ms = 0;
   double throughput = 0;    // targets or samples a second, over all ranks

@@ -68,7 +68,10 @@ std::string Progress::describe(const StepMetrics& metrics, TimePoint now) const 
       metrics.lr, format_rate(metrics.throughput), options_.throughput_unit, format_duration(left_s));
   const std::string phases = options_.phases ? describe_phases(metrics) : "";
   if (!phases.empty()) text += "  " + phases;
-  if (metrics.skipped) text += "  (skipped: a gradient is not finite)";
+  if (metrics.skipped) {
+    text +=
+        std::isfinite(metrics.grad_norm) ? "  (left out: a spike)" : "  (skipped: a gradient is not finite)";
+  }
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -57,12 +58,13 @@ std::unique_ptr<Watchdog> watch(MpiRank& rank, double timeout_s, const std::stri
                             }});
 }
 
-ExitCode run_in_session(const MpiSession& mpi, Watchdog* watchdog, const RankWork& work) {
+ExitCode run_in_session(MpiRank& rank, const MpiSession& mpi, Watchdog* watchdog, const RankWork& work) {
   const auto& comm = mpi.world();
   RankSession session(comm, watchdog);
   try {
     return work.run(session);
   } catch (const AgreedError& error) {
+    if (comm->rank() == 0) rank.say_last_word(with_keys(error.what()));
     return report_agreed(*comm, error);
   } catch (const std::exception& error) {
     // Does not return: others may be waiting for this rank, so the job ends here.
@@ -100,6 +102,9 @@ void wait_for_others(RankStatus& status) {
 }
 
 ExitCode run_under_mpi(const LaunchEnvironment& launch, const RankWork& work) {
+  // Writing to a rank of another host that has died is no death of this one: mpirun would name the wrong
+  // rank.
+  std::signal(SIGPIPE, SIG_IGN);
   std::optional<MpirunWatch> mpirun_watch(std::in_place, launch.local_rank);
   const TerminationDelay delay;
   MpiRank rank({.board_file = launch.board_file,
@@ -124,7 +129,7 @@ ExitCode run_under_mpi(const LaunchEnvironment& launch, const RankWork& work) {
   mpirun_watch.reset();
   scope.reset();
   if (rank.status() != before) watchdog = watch(rank, limit, note, grace);
-  const ExitCode code = run_in_session(*session, watchdog.get(), work);
+  const ExitCode code = run_in_session(rank, *session, watchdog.get(), work);
   scope.emplace(rank.status().get(), "MPI_Finalize");
   session.reset();
   scope.reset();

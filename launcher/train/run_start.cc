@@ -22,6 +22,7 @@
 #include "launcher/train/monitor_start.h"
 #include "launcher/train/parameter_patterns.h"
 #include "launcher/train/product_measurement.h"
+#include "launcher/train/rank_hosts.h"
 #include "launcher/train/shared_output.h"
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/adapter.h"
@@ -373,7 +374,10 @@ TrainingRun start_run(RunOptions options) {
       if (run.data.eval) check_has_targets(evaluation_of(run.options.config, run.data.eval));
     });
     run_stage(comm, [&] { claim_output(run); });
-    if (run.options.config.checkpoint.background) check_shared_output(comm, run.out.root);
+    note_rank_hosts(comm, run.out.root);
+    const CheckpointSection& checkpoint = run.options.config.checkpoint;
+    if (checkpoint.background || (checkpoint.every > 0 && num_hosts(comm.hosts()) > 1))
+      check_shared_output(comm, run.out.root, checkpoint);
   }
   {
     const Watchdog::Scope watch = run.watched("the measurement of products");

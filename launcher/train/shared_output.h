@@ -1,13 +1,17 @@
-// Whether all ranks write into one folder.
+// Whether all ranks see one output folder.
 #pragma once
 
 #include <filesystem>
 
+#include "launcher/config/config.h"
 #include "parallel/comm/communicator.h"
 
 namespace trireme {
 
-/// Collective. Throws AgreedError naming the ranks that do not see what rank 0 writes into the folder.
-void check_shared_output(Communicator& comm, const std::filesystem::path& root);
+/// Collective, before the first step. A checkpoint in the background is written by all ranks, and any
+/// checkpoint is read by all of them when the job goes on: throws AgreedError naming the ranks and hosts that
+/// do not see what rank 0 writes into the folder `root`.
+void check_shared_output(Communicator& comm, const std::filesystem::path& root,
+                         const CheckpointSection& section);
 
 }  // namespace trireme

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 #include <vector>
 
 namespace trireme {
@@ -30,27 +29,34 @@ std::optional<double> SpikeDetector::Series::bound() const {
   return middle + kDeviations * deviation;
 }
 
-std::optional<std::string> SpikeDetector::Series::add(const char* name, double value) {
+std::optional<std::string> SpikeDetector::Series::look(const char* name, double value) const {
   const auto limit = bound();
-  const bool was_high = std::exchange(is_high, limit && value > *limit);
-  std::optional<std::string> spike;
-  if (is_high && !was_high) {
-    spike = fmt::format(
-        "the {} is {:.6g}; of the last {} steps the median is {:.6g}, and above {:.6g} it is a spike", name,
-        value, values.size(), median({values.begin(), values.end()}), *limit);
-  }
+  if (is_high || !limit || value <= *limit) return std::nullopt;
+  return fmt::format(
+      "the {} is {:.6g}; of the last {} steps the median is {:.6g}, and above {:.6g} it is a spike", name,
+      value, values.size(), median({values.begin(), values.end()}), *limit);
+}
+
+void SpikeDetector::Series::add(double value) {
+  const auto limit = bound();
+  is_high = limit && value > *limit;
   values.push_back(value);
   if (values.size() > kWindow) values.pop_front();
-  return spike;
+}
+
+std::optional<std::string> SpikeDetector::look(double loss, double grad_norm) const {
+  if (!std::isfinite(loss) || !std::isfinite(grad_norm)) return std::nullopt;
+  if (loss_.is_high || grad_norm_.is_high) return std::nullopt;  // it goes on
+  auto of_norm = grad_norm_.look("gradient norm", grad_norm);
+  return of_norm ? of_norm : loss_.look("loss", loss);
 }
 
 std::optional<std::string> SpikeDetector::add(double loss, double grad_norm) {
-  if (!std::isfinite(loss) || !std::isfinite(grad_norm)) return std::nullopt;
-  const bool goes_on = loss_.is_high || grad_norm_.is_high;
-  const auto of_loss = loss_.add("loss", loss);
-  const auto of_norm = grad_norm_.add("gradient norm", grad_norm);
-  if (goes_on) return std::nullopt;
-  return of_norm ? of_norm : of_loss;
+  auto spike = look(loss, grad_norm);
+  if (!std::isfinite(loss) || !std::isfinite(grad_norm)) return spike;
+  loss_.add(loss);
+  grad_norm_.add(grad_norm);
+  return spike;
 }
 
 }  // namespace trireme

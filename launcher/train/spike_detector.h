@@ -29,6 +29,8 @@ class SpikeDetector {
   /// The next step. Where a spike begins with it: "the gradient norm is 85.1; of the last 64 steps the median
   /// is 2.3, and above 6.9 it is a spike".
   std::optional<std::string> add(double loss, double grad_norm);
+  /// The same of a step that is not added.
+  std::optional<std::string> look(double loss, double grad_norm) const;
 
  private:
   struct Series {
@@ -37,7 +39,9 @@ class SpikeDetector {
 
     /// Nothing while too few values are known.
     std::optional<double> bound() const;
-    std::optional<std::string> add(const char* name, double value);
+    /// Where a spike begins with the value.
+    std::optional<std::string> look(const char* name, double value) const;
+    void add(double value);
   };
   Series loss_, grad_norm_;
 };

@@ -6,27 +6,32 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "launcher/train/agreement.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file_writer.h"
-#include "runtime/checkpoint/json_file.h"
 
 namespace trireme {
 namespace {
 
 using Json = nlohmann::json;
 
-// [loss, grad_norm] of the last steps of metrics.jsonl, oldest first. Numbers come back as they were.
+// [loss, grad_norm, left out] of the last steps of metrics.jsonl, oldest first. Numbers come back as they
+// were; where they are not finite there are none. A step that was skipped though its numbers are finite was
+// left out.
 Json last_steps(const std::filesystem::path& metrics) {
   std::deque<Json> steps;
+  std::size_t num_added = 0;
   std::ifstream file(metrics, std::ios::binary);
   for (std::string text; std::getline(file, text);) {
     const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!line.is_object() || !line.contains("grad_norm") || line.value("skipped", false)) continue;
+    if (!line.is_object() || !line.contains("grad_norm")) continue;
     if (!line["grad_norm"].is_number() || !line["loss"].is_number()) continue;
-    steps.push_back({line["loss"], line["grad_norm"]});
-    if (steps.size() > SpikeDetector::kMemory) steps.pop_front();
+    const bool left_out = line.value("skipped", false);
+    steps.push_back({line["loss"], line["grad_norm"], left_out});
+    num_added += left_out ? 0 : 1;
+    for (; num_added > SpikeDetector::kMemory; steps.pop_front()) num_added -= steps.front()[2] ? 0 : 1;
   }
   return steps;
 }
@@ -37,13 +42,16 @@ Json rollbacks_of(const std::filesystem::path& path) {
   int number = 0;
   for (std::string text; std::getline(file, text);) {
     ++number;
-    try {
-      steps.push_back(read_integer<std::int64_t>(parse_json(text), "step"));
-    } catch (const std::exception& error) {
-      if (file.eof()) break;  // a line that a dying run left unfinished
-      throw Error(ErrorCode::kInvalidInput, "{}:{}: {:.200}; remove the file to forget earlier rollbacks",
-                  path.string(), number, error.what());
-    }
+    if (file.eof()) break;  // a line that a dying run left unfinished
+    const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const bool is_step = line.is_object() && line.contains("step") && line["step"].is_number_integer() &&
+                         line["step"].get<std::int64_t>() >= 1;
+    TRIREME_CHECK(
+        is_step,
+        "{}:{}: not a line such as {{\"step\":12}}, with a step of 1 or more: {:.80}; remove the file to "
+        "forget earlier rollbacks",
+        path.string(), number, text);
+    steps.push_back(line["step"]);
   }
   return steps;
 }
@@ -73,16 +81,34 @@ SpikeWatch::SpikeWatch(OnSpike policy, Communicator& comm, const Files& files)
 
 void SpikeWatch::read(const std::string& known) {
   const Json json = Json::parse(known);
-  for (const Json& step : json["steps"]) detector_.add(step[0].get<double>(), step[1].get<double>());
+  for (const Json& step : json["steps"]) {
+    left_out_in_a_row_ = step[2] ? left_out_in_a_row_ + 1 : 0;
+    if (!step[2]) detector_.add(step[0].get<double>(), step[1].get<double>());
+  }
   for (const Json& step : json["rollbacks"]) rolled_back_.insert(step.get<std::int64_t>());
 }
 
+bool SpikeWatch::leaves_out(double loss, double grad_norm) const {
+  return policy_ == OnSpike::kSkip && left_out_in_a_row_ < kMostLeftOut &&
+         detector_.look(loss, grad_norm).has_value();
+}
+
+SpikeWatch::Finding SpikeWatch::look_at_left_out(const StepResult& step) {
+  ++left_out_in_a_row_;
+  const auto spike = detector_.look(step.loss, step.grad_norm);
+  return {.text = fmt::format("step {}: {}", step.step, spike.value_or("a spike")), .left_out = true};
+}
+
 SpikeWatch::Finding SpikeWatch::look(const StepResult& step) {
-  if (policy_ == OnSpike::kIgnore || step.skipped) return {};
+  if (policy_ == OnSpike::kIgnore) return {};
+  if (step.left_out() && policy_ == OnSpike::kSkip) return look_at_left_out(step);
+  if (step.skipped) return {};
+  const int left_out = std::exchange(left_out_in_a_row_, 0);
   const auto spike = detector_.add(step.loss, step.grad_norm);
   if (!spike) return {};
   Finding finding{.text = fmt::format("step {}: {}", step.step, *spike),
-                  .came_again = rolled_back_.contains(step.step)};
+                  .came_again = rolled_back_.contains(step.step),
+                  .is_taken = policy_ == OnSpike::kSkip && left_out >= kMostLeftOut};
   if (finding.came_again) calm_from_ = step.step + static_cast<std::int64_t>(SpikeDetector::kWindow);
   finding.rolls_back = policy_ == OnSpike::kRollback && !finding.came_again && step.step >= calm_from_;
   return finding;

@@ -29,12 +29,19 @@ class SpikeWatch {
     std::string text;  // empty: no spike begins with the step
     bool rolls_back = false;
     bool came_again = false;
+    bool left_out = false;
+    bool is_taken = false;  // after as many that were left out as may be
   };
+  /// [Note: steps left out] Where every step is a spike, the level is another one, and not one step is
+  /// strange: after so many in a row the next is taken, which teaches the detector.
+  static constexpr int kMostLeftOut = 8;
 
   /// Rank 0 reads the files. Collective, but with OnSpike::kIgnore. Throws AgreedError naming a file that is
   /// damaged.
   SpikeWatch(OnSpike policy, Communicator& comm, const Files& files);
 
+  /// Whether a step that is under way is left out of the updates (OnSpike::kSkip). The same on every rank.
+  bool leaves_out(double loss, double grad_norm) const;
   /// The next step, the same on every rank.
   Finding look(const StepResult& step);
   /// Remembers that the job is rolled back for a spike. On rank 0. Throws Error(kRuntime).
@@ -44,12 +51,14 @@ class SpikeWatch {
 
  private:
   void read(const std::string& known);
+  Finding look_at_left_out(const StepResult& step);
 
   const OnSpike policy_;
   const std::filesystem::path file_;
   SpikeDetector detector_;
   std::set<std::int64_t> rolled_back_;
   std::int64_t calm_from_ = 0;  // the first step that may be rolled back again
+  int left_out_in_a_row_ = 0;
 };
 
 }  // namespace trireme

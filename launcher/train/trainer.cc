@@ -21,6 +21,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Null: limits are not learned.
+Watchdog* learner(const TrainingRun& run) {
+  return run.options.config.parallel.timeout_s.learned ? run.options.watchdog : nullptr;
+}
+
 double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
@@ -33,7 +38,9 @@ Trainer::Trainer(TrainingRun run, const StopRequest& stop)
       lr_(lr_schedule(run_.options.config)),
       verification_(*run_.engine, run_.options.config.checkpoint.verify_every),
       time_limit_(run_.options.config.train.max_minutes),
-      step_limit_(run_.options.config.parallel.timeout_s.learned ? run_.options.watchdog : nullptr),
+      step_limit_(learner(run_), Watchdog::Part::kStep, kStepRule),
+      evaluation_limit_(learner(run_), Watchdog::Part::kEvaluation, kEvaluationRule),
+      checkpoint_limit_(learner(run_), Watchdog::Part::kCheckpoint, kCheckpointRule),
       spikes_(run_.options.config.train.on_spike, run_.comm(),
               {.metrics = run_.out.metrics(), .rollbacks = run_.out.rollbacks()}),
       background_(run_.options.config.checkpoint.background ? std::make_unique<BackgroundSave>(*run_.engine)
@@ -44,6 +51,10 @@ ExitCode Trainer::run() {
     if (run_.is_first() && !spikes_.rolled_back().empty()) {
       run_.log->line(fmt::format("train.on_spike: spikes that come again are passed; rolled back at step {}",
                                  fmt::join(spikes_.rolled_back(), ", ")));
+    }
+    if (run_.options.config.train.on_spike == OnSpike::kSkip) {
+      run_.engine->leave_out_steps(
+          [this](float loss, float grad_norm) { return spikes_.leaves_out(loss, grad_norm); });
     }
     make_up_for_evaluation();
     while (run_.engine->steps_done() < run_.num_steps()) {
@@ -154,7 +165,7 @@ void Trainer::step() {
   const std::int64_t targets = num_targets(run_.engine->steps_done());
   {
     // A traced step takes longer than what was learned from others.
-    const Watchdog::TightScope tight(trace ? nullptr : step_limit_.watchdog());
+    const auto tight = step_limit_.scope(trace ? PartLimit::Held::kNo : PartLimit::Held::kYes);
     run_.engine->enqueue_step(run_.batches->source(), targets, lr);
   }
   if (trace) run_.engine->context().backend->synchronize(run_.engine->context().exec);
@@ -171,7 +182,8 @@ void Trainer::step() {
   // What stands between two steps wants the results of all steps before it. A device that has finished when
   // the call returns is read at once: it costs nothing, and a skipped step is then explained exactly.
   const bool waits = evaluates || saves || is_due(step, config.log.state_hash_every) ||
-                     verification_.is_due(step) || !run_.engine->is_asynchronous();
+                     verification_.is_due(step) || config.train.on_spike == OnSpike::kSkip ||
+                     !run_.engine->is_asynchronous();
   read_results(waits ? 0 : 1);
   // The checkpoint first: an evaluation may fail, and what was trained stands.
   if (saves) {
@@ -207,7 +219,7 @@ std::pair<StepResult, Trainer::JobReport> Trainer::collect_and_exchange() {
   // Looking at all of the state, and the writing of a trace for which others wait here, take longer than what
   // was learned from other steps.
   const bool is_longer = verification_.is_due(run_.engine->steps_done()) || after_trace_;
-  const Watchdog::TightScope tight(is_longer ? nullptr : step_limit_.watchdog());
+  const auto tight = step_limit_.scope(is_longer ? PartLimit::Held::kNo : PartLimit::Held::kYes);
   StepResult result = run_.engine->collect();
   JobReport all = exchange_reports(result);
   return {std::move(result), std::move(all)};
@@ -221,7 +233,7 @@ void Trainer::read_result() {
   unread_.pop_front();
   // Parameters that are still under way hold up this exchange: they are a part of the step.
   const double step_ms = step.enqueue_ms + ms_since(start);
-  step_limit_.add_step(step_ms / 1e3);
+  step_limit_.add(step_ms / 1e3);
   const std::int64_t elems_per_step =
       run_.options.config.train.global_batch * run_.data.train->targets_per_sample();
   // A device may have had work while its host waited.
@@ -259,6 +271,7 @@ void Trainer::read_result() {
 
 // Every rank has the same numbers, so all of them do the same here.
 void Trainer::handle_skip(const StepResult& result) {
+  if (result.left_out()) return;  // a spike
   const PrecisionSection& precision = run_.options.config.precision;
   const std::string reason = reason_to_stop(result, precision);
   std::string skip;
@@ -284,9 +297,15 @@ void Trainer::handle_skip(const StepResult& result) {
 void Trainer::handle_spike(const StepResult& result) {
   const SpikeWatch::Finding spike = spikes_.look(result);
   if (spike.text.empty()) return;
+  if (spike.left_out) verification_.verify_now();  // it may be that a bit flipped
   if (!spike.rolls_back) {
-    if (run_.is_first())
-      log_warning(spike.text + (spike.came_again ? "; it came again after a rollback" : ""));
+    const std::string what =
+        spike.left_out ? "; it is left out: no update (train.on_spike)"
+        : spike.is_taken
+            ? fmt::format("; it is taken, as {} in a row before it were left out", SpikeWatch::kMostLeftOut)
+        : spike.came_again ? "; it came again after a rollback"
+                           : "";
+    if (run_.is_first()) log_warning(spike.text + what);
     return;
   }
   verification_.verify_now();  // it may be that a bit flipped, and a rank be known
@@ -319,7 +338,11 @@ void Trainer::evaluate() {
   evaluation.workers = num_data_workers(run_.options.config, run_.engine_options.threads);
   if (run_.engine->parameters().has_averages()) evaluation.weights = Weights::kAverages;
   const auto start = Clock::now();
-  const EvalMetrics metrics = trireme::evaluate(*run_.engine, evaluation);
+  const EvalMetrics metrics = [&] {
+    const auto tight = evaluation_limit_.scope();
+    return trireme::evaluate(*run_.engine, evaluation);
+  }();
+  evaluation_limit_.add(ms_since(start) / 1e3);
   report_left_out();
   if (!run_.is_first()) return;
   const std::int64_t step = run_.engine->steps_done();
@@ -357,7 +380,13 @@ void Trainer::save(Evaluation evaluation, Saving saving) {
     checkpoint_s_ += ms_since(start) / 1e3;
     return;
   }
-  const auto folder = save_checkpoint(run_.store, *run_.engine, state, model);
+  const auto write_start = Clock::now();
+  const auto folder = [&] {
+    // Beside others in the background there are few like it to learn from.
+    const auto tight = checkpoint_limit_.scope(background_ ? PartLimit::Held::kNo : PartLimit::Held::kYes);
+    return save_checkpoint(run_.store, *run_.engine, state, model);
+  }();
+  checkpoint_limit_.add(ms_since(write_start) / 1e3);
   const double seconds = ms_since(start) / 1e3;
   checkpoint_s_ += seconds;
   note_saved({.step = run_.engine->steps_done(), .folder = folder, .stall_s = seconds, .seconds = seconds});

@@ -106,7 +106,7 @@ class Trainer {
   LeftOut left_out_;
   StateVerification verification_;
   TimeLimit time_limit_;
-  StepLimit step_limit_;
+  PartLimit step_limit_, evaluation_limit_, checkpoint_limit_;
   bool after_trace_ = false;  // the last step that was enqueued was traced
   SpikeWatch spikes_;
   std::unique_ptr<BackgroundSave> background_;  // null: checkpoints are written between steps

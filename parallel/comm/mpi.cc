@@ -5,6 +5,7 @@
 #include <exception>
 #include <utility>
 
+#include "parallel/comm/board_memory.h"
 #include "parallel/comm/mpi_board.h"
 #include "parallel/comm/mpi_communicator.h"
 #include "parallel/comm/mpi_job.h"
@@ -81,10 +82,12 @@ void start_mpi() {
 MpiRank::MpiRank(const LaunchInfo& launch) : job_(std::make_shared<MpiJob>()) {
   job_->rank = launch.rank;
   job_->outlives_mpi = true;
-  std::shared_ptr<RankBoard> board;
+  SharedBoard shared;
   if (!launch.board_file.empty() && launch.local_rank < launch.num_local_ranks) {
-    board = open_board(launch.board_file, launch.num_local_ranks, launch.local_rank);
+    shared = open_board(launch.board_file, launch.num_local_ranks, launch.local_rank);
   }
+  const std::shared_ptr<RankBoard>& board = shared.board;
+  job_->last_word = shared.last_word;
   job_->status = board ? std::make_shared<RankStatus>(board, launch.local_rank, launch.rank)
                        : std::make_shared<RankStatus>(RankBoard::in_process(1), 0, launch.rank);
 }
@@ -99,6 +102,10 @@ const std::shared_ptr<RankStatus>& MpiRank::status() const {
 
 void MpiRank::abort(const std::string& message) noexcept {
   job_->abort(message);
+}
+
+void MpiRank::say_last_word(const std::string& message) noexcept {
+  if (job_->last_word) job_->last_word->say(message);
 }
 
 MpiSession::MpiSession() : MpiSession(std::make_shared<MpiJob>()) {}

@@ -44,6 +44,8 @@ class MpiRank {
   /// Prints the message, naming the rank, the first time. While MPI runs it ends the job with exit code 1;
   /// else it returns, and the process has to exit with that code, which ends the job, too. From any thread.
   void abort(const std::string& message) noexcept;
+  /// For a supervisor alone (last_word.h): the message of a job that all ranks are about to leave.
+  void say_last_word(const std::string& message) noexcept;
 
  private:
   friend class MpiSession;

@@ -1,16 +1,12 @@
 #include "parallel/comm/mpi_board.h"
 
 #include <fcntl.h>
-#include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <system_error>
 
 namespace trireme {
 namespace {
@@ -39,82 +35,7 @@ std::shared_ptr<void> open_existing(const char* name, std::size_t bytes) {
   return memory;
 }
 
-constexpr const char* kMemoryName = "trireme-board";
-
-// Memory without a name: nothing is left of it when its processes are gone. Below 0 when it cannot be had.
-int create_anonymous(std::size_t bytes) {
-  const int file = memfd_create(kMemoryName, MFD_CLOEXEC);
-  if (file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) == 0) return file;
-  if (file >= 0) close(file);
-  return -1;
-}
-
-// Such memory of another process, as `published` has it; below 0 when that process is gone, or it is not
-// that.
-int open_anonymous(const std::string& published, std::size_t bytes) {
-  const int file = open(published.c_str(), O_RDWR | O_CLOEXEC);
-  if (file < 0) return -1;
-  std::error_code error;
-  const auto name = std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", file), error).string();
-  struct stat info = {};
-  const bool sound = name.find(kMemoryName) != std::string::npos && fstat(file, &info) == 0 &&
-                     info.st_size == static_cast<off_t>(bytes);
-  if (sound) return file;
-  close(file);
-  return -1;
-}
-
-// A file of one line that is there whole or not at all. False when there is one already, or it cannot be
-// written.
-bool publish(const std::string& file, const std::string& line, int slot) {
-  const std::string written = fmt::format("{}.{}", file, slot);
-  {
-    std::ofstream stream(written);
-    stream << line;
-    stream.flush();
-    if (!stream) return false;
-  }
-  const bool published = link(written.c_str(), file.c_str()) == 0;
-  unlink(written.c_str());
-  return published;
-}
-
-std::string line_of(const std::string& file) {
-  std::ifstream stream(file);
-  std::string line;
-  std::getline(stream, line);
-  return line;
-}
-
 }  // namespace
-
-std::shared_ptr<RankBoard> open_board(const std::string& file, int size, int slot) {
-  const std::size_t bytes = RankBoard::bytes(size);
-  int memory_file = -1;
-  std::string line = line_of(file);
-  if (line.empty()) {
-    memory_file = create_anonymous(bytes);
-    if (memory_file < 0) return nullptr;
-    if (!publish(file, fmt::format("/proc/{}/fd/{}", getpid(), memory_file), slot)) {
-      close(memory_file);
-      memory_file = -1;
-      line = line_of(file);  // of the rank that was faster
-    }
-  }
-  if (memory_file < 0) memory_file = open_anonymous(line, bytes);
-  std::shared_ptr<void> memory = map(memory_file, bytes);
-  if (!memory) {
-    if (memory_file >= 0) close(memory_file);
-    return nullptr;
-  }
-  // The file stays open as long as the board: others come later.
-  const std::shared_ptr<void> held(memory.get(), [memory, memory_file](void*) mutable {
-    memory.reset();
-    close(memory_file);
-  });
-  auto board = std::make_shared<RankBoard>(held, size);
-  return board->read(slot).process == 0 ? board : nullptr;
-}
 
 // Ranks on two boards find lines missing.
 bool is_common_board(MPI_Comm node, const RankStatus* status) {

@@ -4,16 +4,10 @@
 #include <mpi.h>
 
 #include <memory>
-#include <string>
 
 #include "parallel/comm/rank_board.h"
 
 namespace trireme {
-
-/// The board of a job's ranks on this machine before MPI runs. `file` says where its memory is to be found:
-/// the first of them writes it, in a folder that the launcher removes at the end of the job, however that
-/// comes. Null where the memory cannot be had, or another process has entered `slot`.
-std::shared_ptr<RankBoard> open_board(const std::string& file, int size, int slot);
 
 /// Collective over `node`. True on all of its ranks when each has a status, all on one board of their own.
 bool is_common_board(MPI_Comm node, const RankStatus* status);

@@ -40,8 +40,10 @@ void MpiJob::check(int result, const std::string& call) const {
 
 void MpiJob::abort(const std::string& message) noexcept {
   if (aborted.exchange(true)) return;
+  const std::string words = naming_rank(rank, message);
+  if (last_word) last_word->say(words);
   if (status) status->end();
-  std::fprintf(stderr, "%s\n", naming_rank(rank, message).c_str());
+  std::fprintf(stderr, "%s\n", words.c_str());
   std::fflush(stderr);
   if (phase == Phase::kRunning) MPI_Abort(MPI_COMM_WORLD, 1);
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/comm/last_word.h"
 #include "parallel/comm/mpi_progress.h"
 #include "parallel/comm/rank_board.h"
 #include "runtime/tensor.h"
@@ -47,6 +48,7 @@ struct MpiJob {
   std::atomic<bool> aborted = false;
   std::vector<MpiOperation> abandoned;
   std::shared_ptr<RankStatus> status;     // for the others on this machine
+  std::shared_ptr<LastWord> last_word;    // for a supervisor; null: there is no memory for it
   bool outlives_mpi = false;              // the status, of a rank that is watched until it exits
   std::unique_ptr<MpiProgress> progress;  // null: data moves inside of this rank's calls only
 

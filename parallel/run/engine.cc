@@ -6,6 +6,7 @@
 #include "parallel/layout/fp8_support.h"
 #include "parallel/layout/gradient_dtype.h"
 #include "parallel/plan/validate.h"
+#include "parallel/run/option_checks.h"
 #include "parallel/run/state_hash.h"
 #include "runtime/base/error.h"
 
@@ -59,61 +60,7 @@ ParameterRules rules_of(const EngineOptions& options) {
   return rules;
 }
 
-// With the hosts filled in.
-EngineOptions on_hosts(EngineOptions options, const Communicator& world) {
-  if (options.hosts.empty()) options.hosts = world.hosts();
-  TRIREME_CHECK(options.hosts.size() == static_cast<std::size_t>(world.size()),
-                "EngineOptions::hosts has the hosts of {} ranks; the job has {}", options.hosts.size(),
-                world.size());
-  return options;
-}
-
-// Throws where a block has no shards of a sequence.
-void check_sequence(const EngineOptions& options, const BlockList& blocks) {
-  if (!options.sequence) return;
-  for (const auto& block : blocks) {
-    TRIREME_CHECK(
-        block->sequence_calls().has_value(),
-        "EngineOptions::sequence: block '{}' has no rows of a sequence that tensor ranks could share; "
-        "GPTs, Llamas and BERTs in 2 or more tensor chunks have them",
-        block->name());
-  }
-}
-
-void check_update(const EngineOptions& options) {
-  TRIREME_CHECK(options.ema >= 0 && options.ema < 1, "EngineOptions::ema must be in [0, 1), got {}",
-                options.ema);
-  TRIREME_CHECK(
-      options.zero <= largest_zero(options),
-      "Muon updates whole matrices, of which a rank has a piece with EngineOptions::zero = {}: set it "
-      "to 0",
-      static_cast<int>(options.zero));
-}
-
-// What does not go together, with the reason.
-const EngineOptions& checked(const EngineOptions& options) {
-  check_update(options);
-  TRIREME_CHECK(
-      !options.sequence || options.tensor > 1,
-      "EngineOptions::sequence wants EngineOptions::tensor = 2 or more: one rank has nobody to share "
-      "a sequence with");
-  if (options.pipeline.stages == 1) {
-    TRIREME_CHECK(options.pipeline.chunks == 1,
-                  "EngineOptions::pipeline.chunks = {} wants EngineOptions::pipeline.stages = 2 or more: one "
-                  "stage has nothing to interleave",
-                  options.pipeline.chunks);
-    return options;
-  }
-  TRIREME_CHECK(options.sample,
-                "a pipeline needs EngineOptions::sample: stages receive what they do not compute");
-  return options;
-}
-
 }  // namespace
-
-ZeroStage largest_zero(const EngineOptions& options) {
-  return options.optimizer.kind == OptimizerConfig::Kind::kMuon ? ZeroStage::kNone : ZeroStage::kParameters;
-}
 
 ExchangeChoice exchange_of(const EngineOptions& options, int num_ranks) {
   const Mesh mesh = mesh_of(num_ranks, options.pipeline.stages, options.tensor);
@@ -345,6 +292,18 @@ void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, d
                  .sent_bytes = enqueued_bytes_,
                  .comm_wait_ms = groups_.exposed_ms() - exposed_before},
                 losses, optimizer_step_->grad_norm(), *scaler_, statistics_->num_clipped());
+}
+
+void Engine::leave_out_steps(std::function<bool(float loss, float grad_norm)> decide) {
+  if (graph_) {
+    throw Error(
+        ErrorCode::kUnsupported,
+        "a recorded step (EngineOptions::cuda_graph) cannot wait for the host to decide about its update");
+  }
+  optimizer_step_->leave_out_where([this, decide = std::move(decide)](const Tensor& losses) {
+    const float loss = tree_sum(in_global_order(ctx_.to_host(losses), batch_));
+    return decide(loss, ctx_.to_host(optimizer_step_->grad_norm()).front());
+  });
 }
 
 StepResult Engine::collect() {

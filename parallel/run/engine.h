@@ -160,6 +160,13 @@ class Engine {
     optimizer_step_->observe_gradients(std::move(observer));
   }
 
+  /// From now on `decide` is asked in each step before its update, with the step's loss and gradient norm.
+  /// True: no update, as where a gradient is not finite: parameters, averages, statistics, optimizer state
+  /// and the count of updates stay; the loss scale stays as well. Both numbers are the same on every rank and
+  /// layout, and so has to be the answer. The host waits for the device then. Throws Error(kUnsupported)
+  /// where steps are recorded (EngineOptions::cuda_graph).
+  void leave_out_steps(std::function<bool(float loss, float grad_norm)> decide);
+
   std::int64_t steps_done() const { return steps_done_; }
   /// For restored state. Without its loss_scale_state(): all of these steps count as updates.
   void set_steps_done(std::int64_t steps);

@@ -125,7 +125,7 @@ void Executor::play(Run& run, const Action& action) {
     case ActionKind::kBroadcastNorms:
       return optimizer_step->broadcast_norms();
     case ActionKind::kClipGrad:
-      return optimizer_step->clip();
+      return optimizer_step->clip(losses);
     case ActionKind::kOptimStep:
       return optimizer_step->update(action.unit);
     case ActionKind::kGatherUpdated:

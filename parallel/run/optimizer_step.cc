@@ -134,13 +134,17 @@ void OptimizerStep::broadcast_norms() {
   for (Work& work : works) work.wait();
 }
 
-void OptimizerStep::clip() {
+void OptimizerStep::clip(const Tensor& losses) {
   parts_.ctx.run(ClipCoefficientArgs{.partials = all_norm_partials_,
                                      .norm = grad_norm_,
                                      .clip = scalars_.clip,
                                      .max_norm = options_.max_norm,
                                      .gradient_scale = options_.scaler.scale()});
-  options_.scaler.update(parts_.ctx, grad_norm_);
+  if (leaves_out_ && leaves_out_(losses)) {
+    options_.scaler.leave_out(parts_.ctx);
+  } else {
+    options_.scaler.update(parts_.ctx, grad_norm_);
+  }
   if (observer_) show_gradients();
 }
 

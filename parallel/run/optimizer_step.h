@@ -27,6 +27,10 @@ class OptimizerStep {
   void observe_gradients(GradientObserver observer) { observer_ = std::move(observer); }
   bool is_observed() const { return observer_ != nullptr; }
 
+  /// Asked in each step when loss and norm are known, before the update. True: see Engine::leave_out_steps.
+  using LeavesOut = std::function<bool(const Tensor& losses)>;
+  void leave_out_where(LeavesOut decide) { leaves_out_ = std::move(decide); }
+
   void set_learning_rate(double lr);
 
   // Actions, in this order:
@@ -38,7 +42,8 @@ class OptimizerStep {
   void gather_chunk_norms();
   /// Collective over the pipeline axis.
   void broadcast_norms();
-  void clip();
+  /// `losses` of the whole step, as Executor::run returns them.
+  void clip(const Tensor& losses);
   /// Of what this rank owns of the unit's parameters, and trains.
   void update(int unit);
   /// Of what this rank owns of the unit's parameters; in an evaluation. See ParamStore::swap_averages.
@@ -74,6 +79,7 @@ class OptimizerStep {
   Tensor all_norm_partials_;           // a number a norm block of every (padded) group
   std::vector<Tensor> norm_partials_;  // slices of it
   GradientObserver observer_;
+  LeavesOut leaves_out_;  // empty: no step
 };
 
 }  // namespace trireme

@@ -5,6 +5,7 @@
 // when the next step is in flight, and waits for that copy alone: the device goes on with the next step.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -18,11 +19,12 @@
 namespace trireme {
 
 struct StepResult {
-  std::int64_t step = 0;              // steps done, this one included
-  float loss = 0;                     // mean over the targets of the global batch
-  float grad_norm = 0;                // before clipping, without the loss scale
-  float loss_scale = 1;               // of this step
-  bool skipped = false;               // the norm was not finite: parameters and optimizer state are as before
+  std::int64_t step = 0;  // steps done, this one included
+  float loss = 0;         // mean over the targets of the global batch
+  float grad_norm = 0;    // before clipping, without the loss scale
+  float loss_scale = 1;   // of this step
+  bool skipped =
+      false;  // parameters and optimizer state are as before: the norm was not finite, or left_out()
   std::int32_t skipped_in_a_row = 0;  // up to this step
   std::int32_t clipped =
       0;  // mode fp8: operands of this stage that were clipped; [Note: fp8] in runtime/base/fp8.h
@@ -30,6 +32,9 @@ struct StepResult {
   std::int64_t sent_bytes = 0;       // by this rank in this step
   double comm_wait_ms = 0;           // of its thread, in posting and waiting: Communicator::exposed_ms
   std::optional<StepPhases> phases;  // of this rank; none where steps are recorded
+
+  /// Skipped by Engine::leave_out_steps, not for its gradients.
+  bool left_out() const { return skipped && std::isfinite(grad_norm); }
 };
 
 class StepRecords {

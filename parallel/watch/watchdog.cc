@@ -26,6 +26,13 @@ constexpr double kArrivalPollS = 0.02;
 // At least so often a rank looks at itself: limits that are learned may be far below the one before.
 constexpr double kPollS = 0.25;
 
+// [Note: paused ranks] A thread that wakes up so much later than asked did not only wait for a core.
+constexpr double kLateS = 0.5;
+constexpr std::size_t kNumPauses = 64;
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
 }  // namespace
 
 Watchdog::Watchdog(Options options)
@@ -62,14 +69,36 @@ void Watchdog::set_limit(double timeout_s, double grace_s, const std::string& no
   processes_.wake();
 }
 
-void Watchdog::set_tight_limit(double timeout_s, const std::string& note) {
+void Watchdog::set_tight_limit(Part part, double timeout_s, const std::string& note) {
   const std::lock_guard lock(mutex_);
-  tight_limit_ = {.timeout_s = timeout_s, .grace_s = limit_.grace_s, .note = note, .is_learned = true};
+  tight_limits_[static_cast<std::size_t>(part)] = {
+      .timeout_s = timeout_s, .grace_s = limit_.grace_s, .note = note, .is_learned = true};
 }
 
 Watchdog::Limit Watchdog::limit() const {
   const std::lock_guard lock(mutex_);
-  return tight_limit_ && is_tight_ ? *tight_limit_ : limit_;
+  const int part = part_;
+  if (part == kNoPart) return limit_;
+  return tight_limits_[static_cast<std::size_t>(part)].value_or(limit_);
+}
+
+void Watchdog::note_pause(Clock::time_point before, double expected_s) {
+  const Clock::time_point now = Clock::now();
+  const double late_s = Seconds(now - before).count() - expected_s;
+  if (late_s < kLateS) return;
+  paused_s_ = paused_s_ + late_s;
+  pauses_.push_back({.end = now, .seconds = late_s});
+  if (pauses_.size() > kNumPauses) pauses_.pop_front();
+}
+
+// What is left of the last `for_s` seconds without the pauses in them.
+double Watchdog::running_s(double for_s) const {
+  const Clock::time_point now = Clock::now();
+  double paused = 0;
+  for (const Pause& pause : pauses_) {
+    paused += std::clamp(for_s - Seconds(now - pause.end).count(), 0.0, pause.seconds);
+  }
+  return for_s - paused;
 }
 
 void Watchdog::watch_newcomers() {
@@ -109,13 +138,17 @@ void Watchdog::run() {
     const Limit limit = this->limit();
     double poll_s = limit.timeout_s > 0 ? std::min(limit.timeout_s / 8, kPollS) : -1;
     if (!full) poll_s = poll_s < 0 ? kArrivalPollS : std::min(poll_s, kArrivalPollS);
+    const Clock::time_point before = Clock::now();
     const auto gone = processes_.wait(poll_s);
     if (end_) return;
+    if (poll_s > 0) note_pause(before, poll_s);
     if (gone) {
       report_death(watched_[*gone]);
     } else if (limit.timeout_s > 0) {
       const RankReading own = status.board().read(status.slot());
-      if ((own.busy || own.waits) && own.for_s > limit.timeout_s) report_stall(own, limit);
+      if ((own.busy || own.waits) && running_s(own.for_s) > limit.timeout_s) {
+        report_stall(own, limit);
+      }
     }
   }
 }
@@ -137,7 +170,7 @@ void Watchdog::report_death(int slot) {
 
 void Watchdog::report_stall(const RankReading& own, const Limit& limit) {
   RankBoard& board = options_.status->board();
-  if (!board.claim_last_word() && own.for_s < limit.timeout_s + kPatienceS) return;
+  if (!board.claim_last_word() && running_s(own.for_s) < limit.timeout_s + kPatienceS) return;
   const std::string value =
       limit.is_learned ? fmt::format("auto: {:.2f} s", limit.timeout_s) : fmt::format("{}", limit.timeout_s);
   const std::string message =

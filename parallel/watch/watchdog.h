@@ -6,7 +6,12 @@
 // other machines speak for theirs: a machine that is gone as a whole is named by nobody but the launcher.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -57,23 +62,29 @@ class Watchdog {
   /// The limit from now on.
   void set_limit(double timeout_s, double grace_s, const std::string& note);
 
+  /// Parts of a run that may have tighter limits, learned from how long they took.
+  enum class Part : std::uint8_t { kStep, kEvaluation, kCheckpoint };
+  static constexpr std::size_t kNumParts = 3;
   /// A tighter limit, which holds in a TightScope; `note` says in messages where it comes from.
-  void set_tight_limit(double timeout_s, const std::string& note);
-  /// While it lives, the tighter limit holds, where there is one. Costs a store; scopes do not nest.
+  void set_tight_limit(Part part, double timeout_s, const std::string& note);
+  /// While it lives, the part's tighter limit holds, where there is one. Costs a store; scopes do not nest.
   class TightScope {
    public:
-    explicit TightScope(Watchdog* watchdog) : watchdog_(watchdog) {  // null: changes nothing
-      if (watchdog_ != nullptr) watchdog_->is_tight_ = true;
+    TightScope(Watchdog* watchdog, Part part) : watchdog_(watchdog) {  // null: changes nothing
+      if (watchdog_ != nullptr) watchdog_->part_ = static_cast<int>(part);
     }
     TightScope(const TightScope&) = delete;
     TightScope& operator=(const TightScope&) = delete;
     ~TightScope() {
-      if (watchdog_ != nullptr) watchdog_->is_tight_ = false;
+      if (watchdog_ != nullptr) watchdog_->part_ = kNoPart;
     }
 
    private:
     Watchdog* watchdog_;
   };
+
+  /// Seconds so far in which this process did not run: [Note: paused ranks]. Only where there is a limit.
+  double paused_s() const { return paused_s_; }
 
  private:
   struct Limit {
@@ -82,7 +93,15 @@ class Watchdog {
     bool is_learned = false;
   };
 
+  struct Pause {
+    std::chrono::steady_clock::time_point end;
+    double seconds = 0;
+  };
+  static constexpr int kNoPart = -1;
+
   void run();
+  void note_pause(std::chrono::steady_clock::time_point before, double expected_s);
+  double running_s(double for_s) const;
   void watch_newcomers();
   void report_death(int slot);
   void report_stall(const RankReading& own, const Limit& limit);
@@ -91,9 +110,11 @@ class Watchdog {
 
   const Options options_;
   mutable std::mutex mutex_;
-  Limit limit_;                       // under the mutex
-  std::optional<Limit> tight_limit_;  // likewise
-  std::atomic<bool> is_tight_ = false;
+  Limit limit_;                                               // under the mutex
+  std::array<std::optional<Limit>, kNumParts> tight_limits_;  // likewise
+  std::atomic<int> part_ = kNoPart;                           // whose tight limit holds
+  std::atomic<double> paused_s_ = 0;
+  std::deque<Pause> pauses_;  // the last ones
   std::vector<bool> known_;   // [slot on the board]
   std::vector<int> watched_;  // slots of the processes that are watched
   ProcessWatch processes_;

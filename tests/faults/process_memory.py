@@ -1,4 +1,4 @@
-"""Bits of a running rank's parameters, found by the values that its newest checkpoint has, and changed in place.
+"""Bits of a running rank's state, found by the values that its newest checkpoint has, and changed in place.
 
 Needs the Python standard library only, and the right to write to the process: it is a descendant, or this is root.
 """
@@ -42,12 +42,12 @@ def places_of(memory, pid, needle):
             at = block.find(needle, at + 1)
 
 
-def change_parameter(pid, checkpoint, numbers, change):
-    """Stops the process, replaces one element of its parameters by `change` of its four bytes, wherever its memory has
-    it, and lets the process go on. False where the parameters are no longer those of the checkpoint."""
+def change_element(pid, file, numbers, change):
+    """Stops the process, replaces one element of a checkpoint's file by `change` of its four bytes, wherever its memory has
+    it, and lets the process go on. False where its memory no longer has what the file has."""
     os.kill(pid, signal.SIGSTOP)
     try:
-        tensors = read_tensors(checkpoint / "model.safetensors")
+        tensors = read_tensors(file)
         name = numbers.choice(sorted(name for name, values in tensors.items() if len(values) >= WINDOW))
         values = tensors[name]
         first = numbers.randrange(0, len(values) - WINDOW + 4, 4)

@@ -16,11 +16,18 @@ SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "slurm" / "train.sba
 
 
 class BatchScript(JobTest):
+    job_state = "RUNNING"
+
     def slice(self, out, *keys):
         """The script in a process group of its own, with scontrol that notes its arguments."""
         tools = self.folder / "tools"
         tools.mkdir(exist_ok=True)
-        (tools / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> {self.folder}/scontrol.log\n')
+        (tools / "scontrol").write_text(f"""#!/bin/sh
+case $1 in
+  show) echo "JobId=4711 JobState={self.job_state} Reason=None" ;;
+  *) echo "$@" >> {self.folder}/scontrol.log ;;
+esac
+""")
         (tools / "scontrol").chmod(0o755)
         environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "TRIREME": OPTIONS.trireme,
                        "SLURM_JOB_ID": "4711", "SLURM_NTASKS": "2"}
@@ -68,6 +75,14 @@ class BatchScript(JobTest):
         self.run_job(0, "whole", *sets(*SLOWER, steps))
         self.assertEqual(self.state("sliced"), self.state("whole"))
         self.assertEqual(self.slice("sliced", steps).wait(timeout=60), 0, "a slice after the end: " + self.output())
+
+    def test_a_job_that_its_user_cancels_is_not_queued_again(self):
+        self.job_state = "COMPLETING"
+        process = self.slice("cancelled", "train.steps=1000000")
+        self.wait_for_a_step(process, "cancelled", 0)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=60), 75, self.output())
+        self.assertEqual(self.requeued(), [])
 
     def test_a_job_that_cannot_run_is_not_queued_again(self):
         self.assertEqual(self.slice("bad", "train.micro_batch=3").wait(timeout=60), 2, self.output())

@@ -29,14 +29,14 @@ def is_alive(pid):
 class Supervised:
     """A `trireme run` in the background, its history and its ranks."""
 
-    def __init__(self, test, out, *more, ranks="2", keys=()):
+    def __init__(self, test, out, *more, ranks="2", keys=(), environment=None):
         self.test, self.out = test, test.folder / out
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
         line = [OPTIONS.trireme, "run", test.job, "--out", self.out, "--mpirun", OPTIONS.mpiexec, "--ranks", ranks, *more,
                 *sets(*SLOWER, *keys), "--", *root, "--oversubscribe", "--bind-to", "none"]
         self.log = open(test.folder / f"{out}.{time.time_ns()}.log", "w+")
         self.process = subprocess.Popen([str(word) for word in line], stdout=self.log, stderr=subprocess.STDOUT,
-                                        stdin=subprocess.DEVNULL, start_new_session=True)
+                                        stdin=subprocess.DEVNULL, start_new_session=True, env={**os.environ, **(environment or {})})
         test.addCleanup(self.clean_up)
 
     def clean_up(self):

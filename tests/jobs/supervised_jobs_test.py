@@ -175,6 +175,20 @@ class SupervisedJobs(JobTest):
         self.job = self.folder / "missing.toml"
         self.assertIn("missing.toml", Supervised(self, "refused").end(expect=2))
 
+    def test_hosts_that_cannot_be_used_are_refused_before_step_1(self):
+        hosts = self.folder / "hosts"
+        hosts.write_text("localhost slots=2\nnowhere.invalid slots=2\n")
+        for options, words in ((("--spares", "1"), "--spares 1: spares are hosts of a host file: add --hosts"),
+                               (("--hosts", hosts, "--spares", "2"), r"--spares 2: --hosts .* has 2 host\(s\)"),
+                               (("--hosts", hosts), r"\n  nowhere\.invalid: ssh: Could not resolve hostname nowhere")):
+            with self.subTest(words):
+                run = Supervised(self, "refused", *options)
+                output = run.end(expect=2)
+                self.assertRegex(output, words)
+                self.assertEqual(output.count("error: "), 1, output)
+                self.assertEqual(run.events("begin"), [], output)
+                self.assertEqual((run.out / ".supervisor").read_text() if run.out.exists() else "", "", "a lease is left")
+
     def test_what_the_job_refuses_is_not_tried_again(self):
         run = Supervised(self, "refused", keys=('data.kind="tokens"', 'data.train="nowhere"'))
         output = run.end(expect=2)

@@ -109,16 +109,30 @@ class Hosts:
         return [json.loads(run("ip", "-n", self.namespace(h), "-j", "-s", "link", "show", "eth0"))[0]
                 ["stats64"]["tx"]["bytes"] for h in range(self.count)]
 
-    def mpirun_line(self, ranks_per_host, line):
-        names = ",".join(f"{self.address(h)}:{ranks_per_host}" for h in range(self.count))
+    def on_host(self, host, line):
+        """`line` as a command that runs on the host, under its name."""
+        return [str(part) for part in ["ip", "netns", "exec", self.namespace(host), "unshare", "--uts", "sh", "-c",
+                                       f'hostname host{host + 1}; exec "$@"', "on_host", *line]]
+
+    def mpirun_options(self):
+        """For mpirun on a host, so that it starts its daemons on the others."""
         parameters = {"plm_rsh_agent": self.agent, "plm_rsh_no_tree_spawn": 1, "orte_keep_fqdn_hostnames": 1,
                       "oob_tcp_if_include": "eth0", "btl": "self,vader,tcp", "btl_tcp_if_include": "eth0",
                       "btl_vader_single_copy_mechanism": "none", "mpi_yield_when_idle": 1}
         mca = [part for key, value in parameters.items() for part in ("--mca", key, value)]
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-        first = ["ip", "netns", "exec", self.namespace(0), "unshare", "--uts", "sh", "-c",
-                 'hostname host1; exec "$@"', "mpirun"]
-        return [str(part) for part in [*first, "mpirun", *root, "--bind-to", "none", "--host", names, *mca, *line]]
+        return [str(part) for part in [*root, "--bind-to", "none", *mca]]
+
+    def mpirun_line(self, ranks_per_host, line):
+        names = ",".join(f"{self.address(h)}:{ranks_per_host}" for h in range(self.count))
+        return self.on_host(0, ["mpirun", *self.mpirun_options(), "--host", names, *line])
+
+    def set_link(self, host, state):
+        """"up" or "down"."""
+        run("ip", "-n", self.namespace(host), "link", "set", "eth0", state)
+
+    def processes(self, host):
+        return [int(pid) for pid in run("ip", "netns", "pids", self.namespace(host), check=False).split()]
 
     def mpirun(self, ranks_per_host, line, timeout=600):
         """Ends every process on the hosts when it takes longer. Returns CompletedProcess."""

@@ -57,6 +57,12 @@ TEST(ConfigCheck, TensorChunksDivideTheModel) {
                 c.model.tensor_chunks = 4;
               }),
               HasSubstr("model.kv_heads = 1 is odd"));
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.model.name = "llama";
+                c.model.ffn = 100;
+                c.model.tensor_chunks = 8;
+              }),
+              HasSubstr("model.tensor_chunks = 8 does not divide model.ffn = 100"));
 }
 
 TEST(ConfigCheck, MuonNeedsWholeMatrices) {

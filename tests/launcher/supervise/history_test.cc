@@ -30,9 +30,14 @@ class SupervisedFolder : public ::testing::Test {
 TEST_F(SupervisedFolder, IsReadBackByTheNextSupervisor) {
   {
     History history(root_);
-    history.begin({.number = history.next_number(), .num_ranks = 4, .first_step = 1, .tag = "a#1"});
+    history.begin({.number = history.next_number(),
+                   .num_ranks = 4,
+                   .hosts = {"a", "b"},
+                   .first_step = 1,
+                   .tag = "a#1"});
     history.set_process("12.34@host");
-    history.end({.exit_code = 137, .step = 7, .verdict = "rank 1 \xff died\n  while", .seconds = 1.5});
+    history.end(
+        {.exit_code = 137, .step = 7, .verdict = "rank 1 \xff died\n  while", .seconds = 1.5, .host = "b"});
     history.begin({.number = history.next_number(), .num_ranks = 2, .first_step = 6, .tag = "a#2"});
   }
   std::ofstream(root_ / "supervisor.jsonl", std::ios::app)
@@ -41,6 +46,10 @@ TEST_F(SupervisedFolder, IsReadBackByTheNextSupervisor) {
   ASSERT_EQ(history.attempts().size(), 2u);
   EXPECT_EQ(history.attempts()[0].process, "12.34@host");
   EXPECT_EQ(history.attempts()[0].end->exit_code, 137);
+  EXPECT_EQ(history.attempts()[0].end->host, "b");
+  EXPECT_EQ(history.attempts()[0].hosts, (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(history.attempts()[1].hosts.empty());
+  EXPECT_NE(history.to_text().find("4 rank(s) on a, b from step 1"), std::string::npos);
   EXPECT_EQ(history.attempts()[1].num_ranks, 2);
   EXPECT_EQ(history.attempts()[1].tag, "a#2");
   EXPECT_FALSE(history.attempts()[1].end);
@@ -96,18 +105,11 @@ TEST_F(SupervisedFolder, VerdictIsTheJobsOwnBeforeThatOfMpirun) {
   EXPECT_EQ(verdict_of(root_ / "none"), "");
 }
 
-TEST(RankChoice, ReadsRangesAndHostFiles) {
+TEST(RankChoice, ReadsRanges) {
   EXPECT_EQ(parse_ranks("4").min, 4);
   EXPECT_EQ(parse_ranks("2:4").max, 4);
   for (const char* bad : {"", "0", "4:2", "2:", ":4", "-1", "a", "1:2:3", "99999999999"})
     EXPECT_NE(error_of([&] { parse_ranks(bad); }), "") << bad;
-  const testing::TemporaryFolder folder;
-  const auto hosts = folder.path() / "hosts";
-  std::ofstream(hosts) << "# two\na slots=3 max_slots=4\n\nb  # slots=7\n";
-  EXPECT_EQ(num_slots(hosts), 4);
-  std::ofstream(hosts) << "a slots=3\nb slots=two\n";
-  EXPECT_NE(error_of([&] { num_slots(hosts); }).find("hosts:2: "), std::string::npos);
-  EXPECT_NE(error_of([&] { num_slots(folder.path() / "none"); }), "");
 }
 
 }  // namespace

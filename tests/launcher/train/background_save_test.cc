@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "launcher/host/machine.h"
 #include "launcher/train/agreement.h"
 #include "launcher/train/shared_output.h"
 #include "launcher/train/trainer.h"
@@ -193,11 +194,15 @@ TEST(BackgroundSave, AFailureIsToldToAllRanksAtTheNextExchange) {
 TEST(BackgroundSave, RanksThatSeeAnotherFolderAreRefused) {
   const testing::TemporaryFolder one, other;
   run_local_ranks(kRanks, [&](const std::shared_ptr<Communicator>& comm) {
-    check_shared_output(*comm, one.path());
-    const std::string message =
-        testing::message_of([&] { check_shared_output(*comm, (comm->rank() == 0 ? one : other).path()); });
+    const auto& mine = (comm->rank() == 0 ? one : other).path();
+    check_shared_output(*comm, one.path(), {.background = true});
+    std::string message =
+        testing::message_of([&] { check_shared_output(*comm, mine, {.background = true}); });
     EXPECT_THAT(message, HasSubstr("rank 1: checkpoint.background = true, but host "));
     EXPECT_THAT(message, HasSubstr("checkpoint.background = false"));
+    message = testing::message_of([&] { check_shared_output(*comm, mine, {.every = 7}); });
+    EXPECT_THAT(message,
+                HasSubstr("rank 1: checkpoint.every is above 0, but host " + host_name() + " does not see"));
   });
   EXPECT_EQ(one.num_entries(), 0);
 }

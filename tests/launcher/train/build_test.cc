@@ -272,6 +272,30 @@ TEST(Build, StagesAndBatchesThatDivide) {
               HasSubstr("parallel.pipeline = 4 stages cannot share 6 rank(s) equally"));
 }
 
+TEST(Build, TensorRanksThatCannotShareTheModelNameTheKey) {
+  const auto job = [](const ModelSection& model, std::int64_t ranks) {
+    JobConfig config = job_of_batch(8, 4);
+    config.model = model;
+    config.data.kind = DataKind::kSynthetic;
+    config.parallel.tensor = ranks;
+    return config;
+  };
+  const auto message = [&](const ModelSection& model, std::int64_t ranks) {
+    return error_message([&] { resolve(job(model, ranks)); });
+  };
+  const ModelSection gpt = {.size = "124m", .tensor_chunks = 8};
+  EXPECT_NO_THROW(resolve(job(gpt, 4)));
+  EXPECT_EQ(message(gpt, 8),
+            "parallel.tensor = 8 ranks cannot share model.heads = 12 equally: use a power of two up to 4");
+  EXPECT_THAT(message(gpt, 3),
+              HasSubstr("parallel.tensor = 3 ranks cannot share model.tensor_chunks = 8 equally"));
+  EXPECT_THAT(message({.size = "124m"}, 2),
+              HasSubstr("set model.tensor_chunks to a power of two of 2 or more"));
+  EXPECT_THAT(message({.name = "llama", .size = "1b", .tensor_chunks = 16}, 16),
+              HasSubstr("cannot share model.kv_heads = 8 equally: use a power of two up to 8"));
+  EXPECT_THAT(message({.name = "resnet50"}, 2), HasSubstr("a resnet50 cannot be cut into tensor chunks"));
+}
+
 TEST(Build, BatchThatDoesNotDivideSaysWhatWould) {
   const auto message = [](std::int64_t global, std::int64_t micro, int ranks) {
     return with_keys(error_message([&] { batch_layout(job_of_batch(global, micro), ranks); }));

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -15,6 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// Around 3 and around 2, as training has them, for the step of this number.
 double loss_at(std::int64_t step) {
@@ -113,6 +115,71 @@ TEST_F(SpikeWatchTest, ARollbackIsDoneOnceAndThenPassedWithAWarning) {
   std::ofstream(files_.rollbacks, std::ios::app) << "\n{\"step\":40}\n";
   EXPECT_THAT(testing::message_of([&] { watch(OnSpike::kRollback); }),
               HasSubstr(files_.rollbacks.string() + ":2: "));
+}
+
+TEST_F(SpikeWatchTest, EveryBadLineOfRollbacksIsNamedInPlainWords) {
+  write_metrics(30);
+  for (const char* line :
+       {"5", "[]", "{}", "{\"step\":-4}", "{\"step\":0}", "{\"step\":\"7\"}", "{\"step\":1e99}", "x"}) {
+    testing::write_file(files_.rollbacks, fmt::format("{{\"step\":3}}\n{}\n", line));
+    const std::string message = testing::message_of([&] { watch(OnSpike::kRollback); });
+    EXPECT_THAT(message, HasSubstr(fmt::format(
+                             "{}:2: not a line such as {{\"step\":12}}, with a step of 1 or more: {};",
+                             files_.rollbacks.string(), line)));
+    EXPECT_THAT(message, Not(HasSubstr("json.exception")));
+  }
+}
+
+TEST_F(SpikeWatchTest, LeavesASpikeOutAndTakesItWhereManyInARowWere) {
+  write_metrics(30);
+  SpikeWatch watch = this->watch(OnSpike::kSkip);
+  std::int64_t number = 31;
+  const auto play = [&](bool spikes) {
+    StepResult result = step(number++, spikes);
+    result.skipped = watch.leaves_out(result.loss, result.grad_norm);
+    return std::pair(result, watch.look(result));
+  };
+  for (int i = 0; i < SpikeWatch::kMostLeftOut; ++i) {
+    const auto [result, finding] = play(true);
+    EXPECT_TRUE(result.skipped && finding.left_out);
+    // What is left out teaches nothing.
+    EXPECT_THAT(finding.text, HasSubstr(fmt::format(
+                                  "step {}: the gradient norm is 1000; of the last 30 steps", result.step)));
+  }
+  const auto [taken, finding] = play(true);
+  EXPECT_FALSE(taken.skipped);
+  EXPECT_TRUE(finding.is_taken);
+  EXPECT_FALSE(play(true).first.skipped);  // it goes on
+  EXPECT_FALSE(play(false).first.skipped);
+  EXPECT_TRUE(play(true).first.skipped);  // another one
+  EXPECT_FALSE(this->watch(OnSpike::kWarn).leaves_out(3, 1e3));
+  EXPECT_FALSE(watch.leaves_out(std::nan(""), 1e3));  // skipped as it is
+}
+
+TEST_F(SpikeWatchTest, ARunThatGoesOnLeavesOutTheSameSteps) {
+  const auto spikes = [](std::int64_t s) { return s == 40 || s == 90 || (s > 150 && s < 175) || s == 200; };
+  SpikeWatch whole(OnSpike::kSkip, *LocalWorld(1).communicator(0), {});
+  std::vector<StepResult> results;
+  for (std::int64_t s = 1; s <= 230; ++s) {
+    results.push_back(step(s, spikes(s)));
+    results.back().skipped = whole.leaves_out(results.back().loss, results.back().grad_norm);
+    whole.look(results.back());
+  }
+  EXPECT_EQ(std::ranges::count_if(results, &StepResult::left_out), 3 + SpikeWatch::kMostLeftOut);
+  for (const std::size_t resumed : {39, 40, 41, 151, 155, 158, 159, 160, 173, 199}) {
+    std::string text;
+    for (std::size_t i = 0; i < resumed; ++i) {
+      text += fmt::format("{{\"step\":{},\"loss\":{},\"grad_norm\":{},\"skipped\":{}}}\n", i + 1,
+                          double{results[i].loss}, double{results[i].grad_norm}, results[i].skipped);
+    }
+    testing::write_file(files_.metrics, text);
+    SpikeWatch rest = watch(OnSpike::kSkip);
+    for (std::size_t i = resumed; i < results.size(); ++i) {
+      ASSERT_EQ(rest.leaves_out(results[i].loss, results[i].grad_norm), results[i].skipped)
+          << resumed << ", " << i + 1;
+      rest.look(results[i]);
+    }
+  }
 }
 
 TEST_F(SpikeWatchTest, ARunThatGoesOnDecidesAsOneThatWasNotInterrupted) {

@@ -6,80 +6,22 @@
 #include <cmath>
 
 #include "models/bert.h"
-#include "models/gpt.h"
-#include "models/llama.h"
 #include "models/vit.h"
 #include "parallel/comm/local.h"
 #include "parallel/run/checkpoint_state.h"
-#include "tests/support/predicted_run.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"
-#include "tests/support/tiny_gpt.h"
+#include "tests/support/tensor_layout.h"
 
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kGlobalBatch = 12, kSteps = 2, kSeqLen = 8, kVocab = 40;
-constexpr int kChunks = 8, kMaxRanks = 8;
+using testing::ChunkedJob, testing::RunOutcome;
+using Layout = testing::TensorLayout;
+using Build = testing::BuildModel;
 
-struct Layout {
-  int tensor = 1, data = 1, zero = 0, recompute = 0;
-  PipelineOptions pipeline;
-  Recompute inside = Recompute::kNone;
-  bool sequence = false;
-  std::int64_t micro_batch = 3;  // three samples: shards of 2, 4 or 8 ranks begin inside of them
-
-  int ranks() const { return tensor * data * pipeline.stages; }
-  std::string to_string() const {
-    return fmt::format(
-        "{} tensor ranks{} x {} data ranks x {} stages of {} chunk(s), {}, zero {}, recompute {}, {}, "
-        "micro-batches of {}",
-        tensor, sequence ? " that share the sequence" : "", data, pipeline.stages, pipeline.chunks,
-        name(pipeline.schedule), zero, recompute, name(inside), micro_batch);
-  }
-};
-
-GptConfig gpt(bool tied) {
-  return {.layers = 4,
-          .hidden = 32,
-          .heads = 8,
-          .vocab = kVocab,
-          .seq_len = kSeqLen,
-          .dropout = 0.1f,
-          .tied = tied,
-          .tensor_chunks = kChunks};
-}
-
-LlamaConfig llama(bool tied) {
-  return {.layers = 4,
-          .hidden = 32,
-          .heads = 16,
-          .kv_heads = 8,
-          .ffn = 40,
-          .vocab = kVocab,
-          .seq_len = kSeqLen,
-          .rope_theta = 100.0,
-          .tied = tied,
-          .tensor_chunks = kChunks};
-}
-
-EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
-  EngineOptions options{.global_batch = kGlobalBatch,
-                        .micro_batch = layout.micro_batch,
-                        .seed = 5,
-                        .optimizer = {.weight_decay = 0.1f},
-                        .grad_clip = 0.5f,
-                        .zero = static_cast<ZeroStage>(layout.zero),
-                        .recompute_every = layout.recompute,
-                        .recompute = layout.inside,
-                        .pipeline = layout.pipeline,
-                        .tensor = layout.tensor,
-                        .sequence = layout.sequence,
-                        .sample = SampleSpec{.input = {kSeqLen}, .target = {kSeqLen}},
-                        .precision = Precision(mode)};
-  if (mode == PrecisionMode::kFp16) options.loss_scale = {.kind = LossScaleConfig::Kind::kDynamic};
-  return options;
-}
+// Micro-batches of three samples: shards of 2, 4 or 8 ranks begin inside of them.
+constexpr ChunkedJob kJob{.global_batch = 12, .micro_batch = 3, .steps = 2, .seq_len = 8};
 
 std::vector<PipelineOptions> pipelines() {
   return {{.stages = 1},
@@ -101,7 +43,8 @@ std::vector<Layout> all_layouts() {
             Layout layout{tensor, data, zero, recompute, pipeline};
             layout.sequence = true;
             if ((all.size() + all.size() / 3) % 2 == 1) layout.inside = Recompute::kSelective;
-            if (layout.ranks() <= kMaxRanks && (data > 1 || zero == 0 || zero == 3)) all.push_back(layout);
+            if (layout.ranks() <= ChunkedJob::kMaxRanks && (data > 1 || zero == 0 || zero == 3))
+              all.push_back(layout);
           }
         }
       }
@@ -110,56 +53,31 @@ std::vector<Layout> all_layouts() {
   return all;
 }
 
-using testing::RunOutcome;
-
-void train(Engine& engine, std::int64_t to_step, const std::function<void(const StepResult&)>& look = {}) {
-  while (engine.steps_done() < to_step) {
-    const std::int64_t first = engine.steps_done() * kGlobalBatch;
-    const StepResult result =
-        engine.step(testing::token_source(kVocab, kSeqLen, first), kGlobalBatch * kSeqLen, 1e-2);
-    if (look) look(result);
-  }
-}
-
-using Build = std::function<BlockList(bool tied)>;
-
-RunOutcome run(const Build& build, PrecisionMode mode, bool tied, const Layout& layout) {
-  return testing::run_as_predicted(
-      {.blocks = std::make_shared<const BlockList>(build(tied)),
-       .options = options_for(mode, layout),
-       .ranks = layout.ranks(),
-       .steps = kSteps,
-       .batches = [](std::int64_t first) { return testing::token_source(kVocab, kSeqLen, first); },
-       .targets = [](std::int64_t) { return kGlobalBatch * kSeqLen; },
-       .targets_of_sample = kSeqLen},
-      layout.to_string());
-}
-
-const Build kGpt = [](bool tied) { return build_gpt(gpt(tied)); };
-const Build kLlama = [](bool tied) { return build_llama(llama(tied)); };
+const Build kGpt = [](bool tied) { return build_gpt(kJob.gpt(tied)); };
+const Build kLlama = [](bool tied) { return build_llama(kJob.llama(tied)); };
 
 TEST(SequenceLayouts, EveryLayoutGivesTheSameState) {
-  const RunOutcome expected = run(kGpt, PrecisionMode::kFp32, true, {});
+  const RunOutcome expected = kJob.run(kGpt, PrecisionMode::kFp32, true, {});
   EXPECT_TRUE(std::isfinite(expected.eval_loss));
-  EXPECT_TRUE(run(kGpt, PrecisionMode::kFp32, true, {.tensor = 4}) == expected);
+  EXPECT_TRUE(kJob.run(kGpt, PrecisionMode::kFp32, true, {.tensor = 4}) == expected);
   const std::vector<Layout> layouts = all_layouts();
   EXPECT_GE(layouts.size(), 70u);
   constexpr std::size_t kStride = testing::kSanitized ? 5 : 1;
   for (std::size_t i = 0; i < layouts.size(); i += kStride) {
-    EXPECT_TRUE(run(kGpt, PrecisionMode::kFp32, true, layouts[i]) == expected) << layouts[i].to_string();
+    EXPECT_TRUE(kJob.run(kGpt, PrecisionMode::kFp32, true, layouts[i]) == expected) << layouts[i].to_string();
   }
 }
 
 // One sample of eight tokens: a row a rank, and groups of one row.
 TEST(SequenceLayouts, OfOneSampleToo) {
-  const RunOutcome expected = run(kGpt, PrecisionMode::kFp32, true, {.micro_batch = 1});
+  const RunOutcome expected = kJob.run(kGpt, PrecisionMode::kFp32, true, {.micro_batch = 1});
   for (const int tensor : {2, 4, 8}) {
     const Layout layout{.tensor = tensor, .sequence = true, .micro_batch = 1};
-    EXPECT_TRUE(run(kGpt, PrecisionMode::kFp32, true, layout) == expected) << layout.to_string();
+    EXPECT_TRUE(kJob.run(kGpt, PrecisionMode::kFp32, true, layout) == expected) << layout.to_string();
   }
 }
 
-class SequenceLayouts : public ::testing::TestWithParam<std::tuple<PrecisionMode, bool>> {
+class SequenceLayouts : public ::testing::TestWithParam<testing::PrecisionAndTied> {
  protected:
   static void check(const Build& build);
 };
@@ -177,10 +95,10 @@ const Layout kSome[] = {{.tensor = 4},
 
 void SequenceLayouts::check(const Build& build) {
   const auto [mode, tied] = GetParam();
-  const RunOutcome expected = run(build, mode, tied, {});
+  const RunOutcome expected = kJob.run(build, mode, tied, {});
   EXPECT_TRUE(std::isfinite(expected.eval_loss));
   for (const Layout& layout : kSome)
-    EXPECT_TRUE(run(build, mode, tied, layout) == expected) << layout.to_string();
+    EXPECT_TRUE(kJob.run(build, mode, tied, layout) == expected) << layout.to_string();
 }
 
 TEST_P(SequenceLayouts, GiveTheSameStateInEveryPrecision) {
@@ -191,14 +109,8 @@ TEST_P(SequenceLayouts, OfLlamasToo) {
   check(kLlama);
 }
 
-INSTANTIATE_TEST_SUITE_P(Precisions, SequenceLayouts,
-                         ::testing::Combine(::testing::Values(PrecisionMode::kFp32, PrecisionMode::kTf32,
-                                                              PrecisionMode::kFp16, PrecisionMode::kBf16),
-                                            ::testing::Bool()),
-                         [](const auto& info) {
-                           return fmt::format("{}_{}", name(std::get<0>(info.param)),
-                                              std::get<1>(info.param) ? "tied" : "untied");
-                         });
+INSTANTIATE_TEST_SUITE_P(Precisions, SequenceLayouts, testing::precisions_tied_or_not(),
+                         testing::precision_and_tied_name);
 
 // Whose embedding and head every tensor rank has whole.
 TEST(SequenceLayouts, OfBertsToo) {
@@ -207,19 +119,19 @@ TEST(SequenceLayouts, OfBertsToo) {
       return build_bert({.layers = 4,
                          .hidden = 32,
                          .heads = 8,
-                         .vocab = kVocab,
-                         .seq_len = kSeqLen,
+                         .vocab = ChunkedJob::kVocab,
+                         .seq_len = kJob.seq_len,
                          .dropout = 0.1f,
                          .classes = classes,
-                         .tensor_chunks = kChunks});
+                         .tensor_chunks = ChunkedJob::kChunks});
     };
   };
   for (const PrecisionMode mode : {PrecisionMode::kFp32, PrecisionMode::kBf16}) {
-    for (const std::int64_t classes : {std::int64_t{0}, kVocab}) {
-      const RunOutcome expected = run(bert(classes), mode, true, {});
+    for (const std::int64_t classes : {std::int64_t{0}, ChunkedJob::kVocab}) {
+      const RunOutcome expected = kJob.run(bert(classes), mode, true, {});
       EXPECT_TRUE(std::isfinite(expected.eval_loss));
       for (const Layout& layout : kSome)
-        EXPECT_TRUE(run(bert(classes), mode, true, layout) == expected) << layout.to_string();
+        EXPECT_TRUE(kJob.run(bert(classes), mode, true, layout) == expected) << layout.to_string();
     }
   }
 }
@@ -229,10 +141,10 @@ TEST(SequenceLayouts, LogitsCanBeObserved) {
   const auto logits_of = [](const Layout& layout) {
     std::vector<float> seen;
     run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
-      GptConfig config = gpt(true);
-      config.vocab = kVocab + 1;
-      Engine engine(build_gpt(config), comm, options_for(PrecisionMode::kFp32, layout));
-      engine.evaluate(testing::token_source(kVocab, kSeqLen, 777), 5, 5 * kSeqLen,
+      GptConfig config = kJob.gpt(true);
+      config.vocab = ChunkedJob::kVocab + 1;
+      Engine engine(build_gpt(config), comm, kJob.options(PrecisionMode::kFp32, layout));
+      engine.evaluate(testing::token_source(ChunkedJob::kVocab, kJob.seq_len, 777), 5, 5 * kJob.seq_len,
                       [&](const Tensor& logits, const Tensor&) {
                         const std::vector<float> mine = engine.context().to_host(logits);
                         if (comm->rank() == 0) seen.insert(seen.end(), mine.begin(), mine.end());
@@ -241,7 +153,7 @@ TEST(SequenceLayouts, LogitsCanBeObserved) {
     return seen;
   };
   const std::vector<float> expected = logits_of({});
-  EXPECT_EQ(expected.size(), 5u * kSeqLen * (kVocab + 1));
+  EXPECT_EQ(expected.size(), 5u * kJob.seq_len * (ChunkedJob::kVocab + 1));
   EXPECT_EQ(logits_of({.tensor = 4, .sequence = true}), expected);
 }
 
@@ -250,18 +162,20 @@ TEST(SequenceLayouts, WhatCannotBeSharedIsRefused) {
     std::string message;
     run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
       try {
-        Engine engine(build_gpt(config), comm, options_for(PrecisionMode::kFp32, layout));
-        engine.step(testing::token_source(kVocab, config.seq_len, 0), kGlobalBatch * config.seq_len, 1e-2);
+        Engine engine(build_gpt(config), comm, kJob.options(PrecisionMode::kFp32, layout));
+        engine.step(testing::token_source(ChunkedJob::kVocab, config.seq_len, 0),
+                    kJob.global_batch * config.seq_len, 1e-2);
       } catch (const Error& error) {
         if (comm->rank() == 0) message = error.what();
       }
     });
     return message;
   };
-  GptConfig short_one = gpt(true), whole = gpt(true);
-  short_one.seq_len = kSeqLen - 2;
+  GptConfig short_one = kJob.gpt(true), whole = kJob.gpt(true);
+  short_one.seq_len = kJob.seq_len - 2;
   whole.tensor_chunks = 1;
-  EXPECT_NE(refusal(gpt(true), {.sequence = true}).find("EngineOptions::sequence wants"), std::string::npos);
+  EXPECT_NE(refusal(kJob.gpt(true), {.sequence = true}).find("EngineOptions::sequence wants"),
+            std::string::npos);
   EXPECT_NE(refusal(short_one, {.tensor = 4, .sequence = true})
                 .find("4 tensor ranks cannot share a sequence of 6 tokens equally"),
             std::string::npos);
@@ -285,33 +199,33 @@ TEST(SequenceLayouts, WhatCannotBeSharedIsRefused) {
 // the one, and are gathered before the other.
 TEST(SequenceLayouts, WithWholeEmbeddingAndHead) {
   const Build odd = [](bool tied) {
-    GptConfig config = gpt(tied);
-    config.vocab = kVocab + 1;
+    GptConfig config = kJob.gpt(tied);
+    config.vocab = ChunkedJob::kVocab + 1;
     return build_gpt(config);
   };
   for (const PrecisionMode mode : {PrecisionMode::kFp32, PrecisionMode::kBf16}) {
-    const RunOutcome expected = run(odd, mode, true, {});
+    const RunOutcome expected = kJob.run(odd, mode, true, {});
     for (const Layout& layout : kSome)
-      EXPECT_TRUE(run(odd, mode, true, layout) == expected) << layout.to_string();
+      EXPECT_TRUE(kJob.run(odd, mode, true, layout) == expected) << layout.to_string();
   }
 }
 
 // Stopped after a step on one layout, and gone on with on another, with and without sequence shards.
 TEST(SequenceLayouts, CheckpointsResumeOnAnyOther) {
-  const RunOutcome expected = run(kGpt, PrecisionMode::kBf16, true, {});
+  const RunOutcome expected = kJob.run(kGpt, PrecisionMode::kBf16, true, {});
   for (const Layout& from : kSome) {
     const testing::TemporaryFolder folder;
     run_local_ranks(from.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
-      Engine engine(build_gpt(gpt(true)), comm, options_for(PrecisionMode::kBf16, from));
-      train(engine, kSteps - 1);
+      Engine engine(build_gpt(kJob.gpt(true)), comm, kJob.options(PrecisionMode::kBf16, from));
+      kJob.train(engine, kJob.steps - 1);
       save_state(engine, folder.path());
     });
     for (const Layout& to : {Layout{}, kSome[0], kSome[2], kSome[6]}) {
       run_local_ranks(to.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
-        Engine engine(build_gpt(gpt(true)), comm, options_for(PrecisionMode::kBf16, to));
+        Engine engine(build_gpt(kJob.gpt(true)), comm, kJob.options(PrecisionMode::kBf16, to));
         load_state(engine, folder.path(), StateParts::kAll);
-        engine.set_steps_done(kSteps - 1);
-        train(engine, kSteps);
+        engine.set_steps_done(kJob.steps - 1);
+        kJob.train(engine, kJob.steps);
         EXPECT_EQ(engine.state_hash(), expected.hash) << from.to_string() << " -> " << to.to_string();
       });
     }

@@ -87,18 +87,52 @@ TEST(Watchdog, ATighterLimitHoldsInItsScopeAlone) {
   const auto board = shared_board(2);
   Watched watched(board, 600);
   RankStatus other(board, 1, 1);
-  watched.watchdog->set_tight_limit(0.3, ", learned from steps of up to 0.10 s");
+  watched.watchdog->set_tight_limit(Watchdog::Part::kStep, 0.3, ", learned from steps of up to 0.10 s");
   auto future = watched.message.get_future();
   const auto wait_ms = [&](int ms) { return future.wait_for(std::chrono::milliseconds(ms)); };
   watched.status->begin("step 3");
   watched.status->begin_wait();
   EXPECT_EQ(wait_ms(900), std::future_status::timeout);
   watched.status->end_wait();
-  const Watchdog::TightScope tight(watched.watchdog.get());
+  {
+    const Watchdog::TightScope other_part(watched.watchdog.get(), Watchdog::Part::kEvaluation);
+    watched.status->begin_wait();
+    EXPECT_EQ(wait_ms(900), std::future_status::timeout);
+    watched.status->end_wait();
+  }
+  const Watchdog::TightScope tight(watched.watchdog.get(), Watchdog::Part::kStep);
   watched.status->begin_wait();
   ASSERT_EQ(wait_ms(20000), std::future_status::ready);
   EXPECT_NE(future.get().find("EngineOptions::timeout_s = auto: 0.30 s, learned from steps of up to 0.10 s"),
             std::string::npos);
+}
+
+// Its own process is stopped for longer than the limit, as all are on a machine that sleeps.
+TEST(Watchdog, LeavesOutTheTimeInWhichItDidNotRunItself) {
+  enum Answer : int { kNothing = 0, kTooEarly = 1, kNever = 2, kNotNoticed = 3 };
+  const auto board = shared_board(2);
+  const int child = fork();
+  if (child == 0) {
+    Watched watched(board, 1.0);
+    const RankStatus other(board, 1, 1);
+    watched.status->begin("step 3");
+    watched.status->begin_wait();
+    auto future = watched.message.get_future();
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // until it watches
+    raise(SIGSTOP);
+    if (future.wait_for(std::chrono::milliseconds(400)) == std::future_status::ready) _exit(kTooEarly);
+    if (watched.watchdog->paused_s() < 1.0) _exit(kNotNoticed);
+    if (future.wait_for(std::chrono::seconds(20)) != std::future_status::ready) _exit(kNever);
+    _exit(kNothing);
+  }
+  int state = 0;
+  waitpid(child, &state, WUNTRACED);
+  ASSERT_TRUE(WIFSTOPPED(state));
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  kill(child, SIGCONT);
+  waitpid(child, &state, 0);
+  ASSERT_TRUE(WIFEXITED(state));
+  EXPECT_EQ(WEXITSTATUS(state), kNothing);
 }
 
 // A rank in a container of its own: its id, 1, is that of a stranger here, whom nobody may watch or signal.

@@ -1,0 +1,31 @@
+// The hosts of a host file of mpirun.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+struct Host {
+  std::string name;  // as the file has it: a name or an address
+  int slots = 1;
+  std::string options;  // what else its line says
+
+  bool operator==(const Host&) const = default;
+};
+
+/// Hosts in the order of the file, without those of no slot; 1 slot where the file says nothing of them. A
+/// host that comes twice has the slots of both lines. Throws Error(kInvalidInput) naming file and line.
+std::vector<Host> read_hosts(const std::filesystem::path& host_file);
+
+/// A file that read_hosts() and mpirun read.
+void write_hosts(const std::filesystem::path& host_file, std::span<const Host> hosts);
+
+std::vector<std::string> names_of(std::span<const Host> hosts);
+int num_slots(std::span<const Host> hosts);
+/// "a (2), b (2)", by name and slots; "none".
+std::string to_text(std::span<const Host> hosts);
+
+}  // namespace trireme

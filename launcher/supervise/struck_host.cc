@@ -1,0 +1,59 @@
+#include "launcher/supervise/struck_host.h"
+
+#include <fstream>
+#include <regex>
+
+namespace trireme {
+namespace {
+
+/// Without its domain, as mpirun has it by default; an address as it is.
+std::string short_name(const std::string& host) {
+  return host.find_first_not_of("0123456789.") == std::string::npos ? host : host.substr(0, host.find('.'));
+}
+
+std::string name_in_file(const AttemptWords& words, const std::string& host) {
+  for (const auto& [own, name] : words.names) {
+    if (host == own || host == name) return name;
+  }
+  for (const auto& [own, name] : words.names) {
+    if (host == short_name(own) || host == short_name(name)) return name;
+  }
+  return "";
+}
+
+/// The rank that the verdict is about comes first in it: "rank 1 (process 12) died in", "held up (...) by
+/// rank 1", "mpirun noticed that process rank 1". Not one that others wait for.
+int first_rank(const std::string& verdict) {
+  static const std::regex kRank(R"((?:^|[^a-z])rank (\d{1,7})\b)");
+  std::smatch found;
+  const std::string first_line = verdict.substr(0, verdict.find('\n'));
+  return std::regex_search(first_line, found, kRank) ? std::stoi(found[1]) : -1;
+}
+
+}  // namespace
+
+std::string lost_host(const std::filesystem::path& log) {
+  std::ifstream file(log);
+  bool lost = false;
+  for (std::string line; std::getline(file, line);) {
+    lost = lost || line.starts_with("ORTE has lost communication with a remote daemon");
+    const auto node = line.rfind(" on node ");
+    if (lost && line.find("Remote daemon:") != std::string::npos && node != std::string::npos)
+      return line.substr(node + std::string_view(" on node ").size());
+  }
+  return "";
+}
+
+std::string struck_host(const AttemptWords& words) {
+  if (!words.lost.empty()) return name_in_file(words, words.lost);
+  const int rank = first_rank(words.verdict);
+  if (rank >= 0 && static_cast<std::size_t>(rank) < words.rank_hosts.size()) {
+    const std::string name = name_in_file(words, words.rank_hosts[static_cast<std::size_t>(rank)]);
+    if (!name.empty()) return name;
+  }
+  static const std::regex kNode(R"(\bon (?:node|host) (\S+?)[.,;:]?(?=\s|$))");
+  std::smatch found;
+  return std::regex_search(words.verdict, found, kNode) ? name_in_file(words, found[1]) : "";
+}
+
+}  // namespace trireme

@@ -1,0 +1,25 @@
+// The host that the end of an attempt is owed to, from the words that it left.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+struct AttemptWords {
+  std::string verdict;                       // of the job or of mpirun, see job_words.h
+  std::string lost;                          // a host that mpirun lost, as it names it; empty: none
+  std::vector<std::string> rank_hosts;       // by rank, as the hosts call themselves; empty: not known
+  std::map<std::string, std::string> names;  // of the host file, by what the hosts call themselves
+};
+
+/// "ORTE has lost communication with a remote daemon": the host that mpirun names there; empty: it does not.
+std::string lost_host(const std::filesystem::path& log);
+
+/// A name of the host file: of the host that was lost, else of the rank that the verdict names first, else of
+/// one that it names itself. Empty where nothing is said.
+std::string struck_host(const AttemptWords& words);
+
+}  // namespace trireme

@@ -1,0 +1,12 @@
+// The class token of a sequence: its first.
+#pragma once
+
+#include "runtime/context.h"
+#include "runtime/tensor.h"
+
+namespace trireme {
+
+/// [B, T, C] -> [B, 1, C].
+Tensor class_token(Context& ctx, const Tensor& x);
+
+}  // namespace trireme

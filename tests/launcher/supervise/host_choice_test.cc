@@ -1,0 +1,139 @@
+#include "launcher/supervise/host_choice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "launcher/supervise/struck_host.h"
+#include "runtime/base/error.h"
+#include "tests/support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const std::vector<Host> kThree = {
+    {.name = "a", .slots = 2}, {.name = "b", .slots = 2}, {.name = "c", .slots = 2}};
+
+/// Attempts that ended by these hosts; "": by none.
+std::vector<Attempt> struck(const std::vector<std::string>& hosts) {
+  std::vector<Attempt> attempts;
+  for (const std::string& host : hosts)
+    attempts.push_back({.end = Attempt::End{.exit_code = 137, .host = host}});
+  return attempts;
+}
+
+std::vector<std::string> used(const HostQuestion& question, const std::vector<std::string>& strikes) {
+  return names_of(choose_hosts(question, struck(strikes)).used);
+}
+
+TEST(HostChoice, HoldsTheLastHostsBack) {
+  const HostChoice choice = choose_hosts({.hosts = kThree, .num_spares = 1}, {});
+  EXPECT_THAT(names_of(choice.used), ElementsAre("a", "b"));
+  EXPECT_THAT(names_of(choice.spares), ElementsAre("c"));
+  EXPECT_THAT(names_of(choose_hosts({.hosts = kThree}, {}).used), ElementsAre("a", "b", "c"));
+  EXPECT_EQ(num_slots(choice.used), 4);
+}
+
+TEST(HostChoice, ASpareTakesThePlaceOfAHostThatStruckUntilOthersStrikeToo) {
+  const HostQuestion question{.hosts = kThree, .num_spares = 1};
+  EXPECT_THAT(used(question, {"b"}), ElementsAre("a", "c"));
+  EXPECT_THAT(used(question, {"b", ""}), ElementsAre("a", "c"));
+  EXPECT_THAT(used(question, {"b", "c"}), ElementsAre("a", "b")) << "equal again: the order of the file";
+  EXPECT_THAT(used(question, {"b", "c", "a"}), ElementsAre("a", "b"));
+  EXPECT_THAT(used(question, {"a"}), ElementsAre("b", "c"));
+  EXPECT_THAT(names_of(choose_hosts(question, struck({"b"})).spares), ElementsAre("b"));
+}
+
+TEST(HostChoice, ASpareTakesThePlaceOfAHostThatIsSilent) {
+  EXPECT_THAT(used({.hosts = kThree, .num_spares = 1, .missing = {"a"}}, {}), ElementsAre("b", "c"));
+  const HostChoice none = choose_hosts({.hosts = kThree, .num_spares = 1, .missing = {"a", "c"}}, {});
+  EXPECT_THAT(names_of(none.used), ElementsAre("b"));
+  EXPECT_THAT(none.spares, IsEmpty());
+  EXPECT_THAT(used({.hosts = kThree, .missing = {"a", "b", "c"}}, {}), IsEmpty());
+  EXPECT_THAT(used({.hosts = kThree, .num_spares = 1, .missing = {"a"}}, {"c"}), ElementsAre("b", "c"))
+      << "one that struck is better than none";
+}
+
+TEST(HostChoice, WithoutASpareAHostThatStrikesTwiceMoreThanOthersIsLeftOutWhereTheyAreEnough) {
+  EXPECT_THAT(used({.hosts = kThree, .min_slots = 4}, {"b"}), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(used({.hosts = kThree, .min_slots = 4}, {"b", "b"}), ElementsAre("a", "c"));
+  EXPECT_THAT(used({.hosts = kThree, .min_slots = 5}, {"b", "b"}), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(used({.hosts = kThree, .min_slots = 4}, {"b", "b", "a"}), ElementsAre("a", "c"));
+  EXPECT_THAT(used({.hosts = kThree, .min_slots = 4}, {"b", "b", "a", "c"}), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(names_of(choose_hosts({.hosts = kThree, .min_slots = 4}, struck({"b", "b"})).left_out),
+              ElementsAre("b"));
+}
+
+TEST(HostList, IsWrittenAsItIsRead) {
+  const testing::TemporaryFolder folder;
+  const auto file = folder.path() / "hosts";
+  std::ofstream(file) << "# two\na slots=3 max_slots=4\n\nb  # slots=7\na slots=2\nc slots=0\n";
+  const std::vector<Host> hosts = read_hosts(file);
+  EXPECT_THAT(hosts, ElementsAre(Host{"a", 5, " max_slots=4"}, Host{"b", 1, ""}));
+  EXPECT_EQ(num_slots(hosts), 6);
+  EXPECT_EQ(to_text(hosts), "a (5), b (1)");
+  write_hosts(file, hosts);
+  EXPECT_EQ(read_hosts(file), hosts);
+  std::ofstream(file) << "a slots=3\nb slots=two\n";
+  try {
+    read_hosts(file);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("hosts:2: "));
+  }
+  EXPECT_THROW(read_hosts(folder.path() / "none"), Error);
+}
+
+TEST(StruckHost, IsThatOfTheRankThatTheVerdictNamesFirst) {
+  const AttemptWords words{.rank_hosts = {"node1", "node2"},
+                           .names = {{"node1", "10.0.0.1"}, {"node2", "10.0.0.2"}}};
+  for (const char* verdict :
+       {"rank 1 (process 12) died in step 17, waiting for rank 0, without a word: killed",
+        "the job is held up (parallel.timeout_s = auto: 1.5 s, learned from steps of up to 0.02 s) by rank 1 "
+        "(process 7) in",
+        "mpirun noticed that process rank 1 with PID 12 on node 10.0.0.2 exited on signal 9 (Killed).",
+        "rank 1 exited with code 1, as mpirun noticed",
+        "silent corruption: after step 10 the state of rank 1 on node2 is not what the updates made of it",
+        "no space left on host node2: /out"}) {
+    AttemptWords said = words;
+    said.verdict = verdict;
+    EXPECT_EQ(struck_host(said), "10.0.0.2") << verdict;
+  }
+  for (const char* verdict :
+       {"", "all ranks of this machine wait (parallel.timeout_s = 4):\n  rank 1 waits for rank 0",
+        "step 7: the loss is nan", "rank 7: of another job"}) {
+    AttemptWords said = words;
+    said.verdict = verdict;
+    EXPECT_EQ(struck_host(said), "") << verdict;
+  }
+  AttemptWords unknown = words;
+  unknown.rank_hosts.clear();
+  unknown.verdict =
+      "mpirun noticed that process rank 0 with PID 12 on node node1 exited on signal 9 (Killed).";
+  EXPECT_EQ(struck_host(unknown), "10.0.0.1") << "before ranks have said where they are";
+}
+
+TEST(StruckHost, IsTheOneThatMpirunLost) {
+  const testing::TemporaryFolder folder;
+  const auto log = folder.path() / "log";
+  std::ofstream(log) << "step 3\n---\nORTE has lost communication with a remote daemon.\n\n"
+                        "  HNP daemon   : [[25207,0],0] on node node1\n"
+                        "  Remote daemon: [[25207,0],1] on node 10.0.0.2\n";
+  EXPECT_EQ(lost_host(log), "10.0.0.2");
+  EXPECT_EQ(struck_host({.verdict = "rank 0: the link to rank 1 broke",
+                         .lost = lost_host(log),
+                         .rank_hosts = {"node1", "node2"},
+                         .names = {{"node1", "10.0.0.1"}, {"node2", "10.0.0.2"}}}),
+            "10.0.0.2");
+  EXPECT_EQ(lost_host(folder.path() / "none"), "");
+  const std::map<std::string, std::string> names = {{"node1", "node1.cluster"}, {"node2", "node2.cluster"}};
+  EXPECT_EQ(struck_host({.lost = "node2", .names = names}), "node2.cluster")
+      << "mpirun leaves the domain out";
+}
+
+}  // namespace
+}  // namespace trireme
