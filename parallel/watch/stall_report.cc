@@ -40,6 +40,14 @@ std::string describe_missing(std::size_t slot, const std::vector<RankReading>& r
 
 }  // namespace
 
+bool is_any_stopped(const RankBoard& board) {
+  for (int slot = 0; slot < board.size(); ++slot) {
+    const int process = board.read(slot).visible_process();
+    if (process != 0 && process != getpid() && is_stopped(process)) return true;
+  }
+  return false;
+}
+
 std::string describe_death(const RankReading& rank) {
   return fmt::format(
       "rank {}{} died {}{}, without a word: killed, or out of host memory (dmesg tells); the job ends",

@@ -130,6 +130,7 @@ void Watchdog::wake_stopped() const {
 void Watchdog::run() {
   const RankStatus& status = *options_.status;
   bool full = false;
+  double stopped_s = 0;  // that it has seen another rank stopped for
   while (!end_) {
     if (!full) {
       full = status.board().is_full();
@@ -139,6 +140,7 @@ void Watchdog::run() {
     double poll_s = limit.timeout_s > 0 ? std::min(limit.timeout_s / 8, kPollS) : -1;
     if (!full) poll_s = poll_s < 0 ? kArrivalPollS : std::min(poll_s, kArrivalPollS);
     const Clock::time_point before = Clock::now();
+    const double paused_before = paused_s_;
     const auto gone = processes_.wait(poll_s);
     if (end_) return;
     if (poll_s > 0) note_pause(before, poll_s);
@@ -146,9 +148,22 @@ void Watchdog::run() {
       report_death(watched_[*gone]);
     } else if (limit.timeout_s > 0) {
       const RankReading own = status.board().read(status.slot());
-      if ((own.busy || own.waits) && running_s(own.for_s) > limit.timeout_s) {
+      const double late_s = own.busy || own.waits ? running_s(own.for_s) : 0;
+      if (late_s > limit.timeout_s) {
         report_stall(own, limit);
+        continue;
       }
+      // That a rank is stopped is seen, whatever it is in: nobody waits longer for it than in a step.
+      const Limit of_stopped = [&] {
+        const std::lock_guard lock(mutex_);
+        return tight_limits_[static_cast<std::size_t>(Part::kStep)].value_or(limit);
+      }();
+      if (late_s < kLateS || paused_s_ != paused_before || !is_any_stopped(status.board())) {
+        stopped_s = 0;
+      } else {
+        stopped_s += Seconds(Clock::now() - before).count();
+      }
+      if (stopped_s > of_stopped.timeout_s) report_stall(own, of_stopped);
     }
   }
 }

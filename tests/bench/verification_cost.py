@@ -3,9 +3,10 @@
 
     verification_cost.py --trireme build/release/bin/trireme [--every 10] [--turns 5] [--steps 300] [--layouts 2,2:1,1]
 
-A layout is a number of ranks, and after a colon a ZeRO stage, whose shards carry checksums. A step's time is that of the
-median: with verification (K - 1) / K of the median of the steps in between and 1 / K of that of the steps that look, so
-that a disturbance of the machine, which hits few steps, is in none of them. Each turn begins with the other of the two.
+A layout is a number of ranks, and after a colon a ZeRO stage, whose shards carry checksums. A step's time is that of
+the median: with verification (K - 1) / K of the median of the steps in between and 1 / K of that of the steps that
+look, so that a disturbance of the machine, which hits few steps, is in none of them. Each turn begins with the other
+of the two.
 """
 import argparse
 import json
@@ -18,8 +19,8 @@ from pathlib import Path
 
 RECIPE = Path(__file__).parent / "nanogpt_recipe.toml"
 WARM = 20  # steps that are left out
-SETS = ("data.kind=synthetic", "data.train=\"\"", "data.eval=\"\"", "train.eval_every=0", "train.micro_batch=6", "parallel.threads=1",
-        "checkpoint.every=0", "log.every=0")
+SETS = ("data.kind=synthetic", 'data.train=""', 'data.eval=""', "train.eval_every=0", "train.micro_batch=6",
+        "optimizer.warmup_steps=0", "parallel.threads=1", "checkpoint.every=0", "log.every=100")
 
 
 def step_times(options, folder, layout, every):
@@ -54,7 +55,8 @@ def main():
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--layouts", default="2,2:1,1")
     options = parser.parse_args()
-    print(f"checkpoint.verify_every = {options.every}, {options.turns} turns of {options.steps} steps; load {os.getloadavg()[0]:.1f}")
+    print(f"checkpoint.verify_every = {options.every}, {options.turns} turns of {options.steps} steps; "
+          f"load {os.getloadavg()[0]:.1f}")
     with tempfile.TemporaryDirectory() as folder:
         for layout in options.layouts.split(","):
             pairs = []
@@ -65,9 +67,9 @@ def main():
                 pairs.append((found[0][0], *found[options.every]))
             without, with_it, a_look = (statistics.median(column) for column in zip(*pairs))
             costs = sorted(100 * (pair[1] / pair[0] - 1) for pair in pairs)
-            print(f"{layout:>4} rank(s): {without:.3f} ms a step, {with_it:.3f} with verification; a look takes {a_look:.3f} ms; "
-                  f"cost {statistics.median(costs):+.2f} % ({costs[0]:+.2f} to {costs[-1]:+.2f}), of looks alone "
-                  f"{100 * a_look / options.every / without:.2f} %", flush=True)
+            print(f"{layout:>4} rank(s): {without:.3f} ms a step, {with_it:.3f} with verification; a look takes "
+                  f"{a_look:.3f} ms; cost {statistics.median(costs):+.2f} % ({costs[0]:+.2f} to {costs[-1]:+.2f}), "
+                  f"of looks alone {100 * a_look / options.every / without:.2f} %", flush=True)
 
 
 if __name__ == "__main__":

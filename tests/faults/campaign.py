@@ -56,6 +56,9 @@ CLASSES = {
     "preemption": process_faults.Preemption,
     "preemption_with_a_second": process_faults.PreemptionWithASecond,
 }
+# What is recorded of an injection whose job did not come to an end of its own.
+FAILED = {"named": False, "equal": False, "clean": False, "verdict_s": 60.0, "end_s": 60.0, "next_step_s": 60.0,
+          "steps_again": 0}
 HEAD = (f"{'class':24} jobs   named  equal  clean   verdict after   job ended after   next step after verdict   "
         "steps again")
 
@@ -97,6 +100,9 @@ def inject(name, index, undisturbed):
             return {"class": name, "seed": OPTIONS.seed, "index": index, **result, "seconds": time.time() - begin}
         except Missed:
             continue
+        except AssertionError as error:  # such as a job that nobody ended
+            print(f"{name}: {error}", flush=True)
+            return {"class": name, "seed": OPTIONS.seed, "index": index, **FAILED, "seconds": time.time() - begin}
     raise SystemExit(f"{name}: its moment was missed ten times")
 
 

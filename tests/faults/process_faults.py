@@ -141,7 +141,8 @@ class Hang(Injection):
         except OSError as error:
             raise Unavailable(error)
         self.begin = time.time()
-        self.culprit = rf"held up .* by rank {self.victim} \(process {pid}\) in " + re.escape(board.action())
+        # Its own watchdog may be the one that speaks.
+        self.culprit = rf"held up .* by rank {self.victim}( \(process {pid}\))? in " + re.escape(board.action())
 
 
 class Straggler(Injection):

@@ -50,7 +50,8 @@ class SupervisedJobs(JobTest):
                 output = run.end()
                 ends = run.events("end")
                 self.assertEqual([end["exit_code"] for end in ends], [128 + number, 0], output)
-                self.assertRegex(ends[0]["verdict"], rf"rank 1 \(process {victim}\) died|process rank 1 with PID", output)
+                self.assertRegex(ends[0]["verdict"], rf"^host \S+: rank 1 \(process {victim}\) died \w+ .*step", output)
+                self.assertEqual(run.events("verdict")[0]["what"], ends[0]["verdict"], output)
                 self.assertGreater(run.events("begin")[1]["first_step"], 5, "it goes on from a checkpoint")
                 self.check(run)
 
@@ -134,11 +135,29 @@ class SupervisedJobs(JobTest):
         self.assertNotIn("the checkpoint was made with another train.max_minutes", second.end())
         self.check(second, step + 10)
 
-    def test_a_spike_of_the_data_is_rolled_back_once_and_passed_when_it_comes_again(self):
+    def keys_of_strange_data(self):
+        """A few tokens without sense, among others that are soon known by heart."""
         shard, numbers = self.folder / "tokens.bin", random.Random(3)
-        strange = [numbers.randrange(64) for _ in range(40)]  # among tokens that are soon known by heart
+        strange = [numbers.randrange(64) for _ in range(40)]
         self.write_tokens(shard, [token % 16 for token in range(30_000)] + strange + [token % 16 for token in range(30_000)])
-        keys = ("data.kind=tokens", f"data.train={shard}", "train.steps=100", "checkpoint.every=10")
+        return "data.kind=tokens", f"data.train={shard}", "train.steps=100", "checkpoint.every=10"
+
+    def test_a_spike_of_the_data_is_left_out_on_other_ranks_and_after_a_restart_alike(self):
+        keys = (*self.keys_of_strange_data(), "train.on_spike=skip")
+        self.run_job(0, "whole", *sets(*SLOWER, *keys))
+        left_out = [line["step"] for line in self.metrics("whole") if line.get("skipped")]
+        self.assertGreater(len(left_out), 0)
+        run = Supervised(self, "left_out", keys=(*keys, "parallel.zero=1"))
+        run.wait_for_step(left_out[0] + 1)
+        os.kill(run.rank(1), signal.SIGKILL)
+        output = run.end()
+        self.assertEqual([line["step"] for line in self.metrics("left_out") if line.get("skipped")], left_out, output)
+        self.assertRegex(output, rf"step {left_out[0]}: .* is a spike; it is left out: no update")
+        self.assertEqual(self.state("left_out"), self.state("whole"), output)
+        self.check_that_nothing_is_left(run)
+
+    def test_a_spike_of_the_data_is_rolled_back_once_and_passed_when_it_comes_again(self):
+        keys = self.keys_of_strange_data()
         self.run_job(0, "whole", *sets(*SLOWER, *keys))
         run = Supervised(self, "spike", keys=(*keys, "train.on_spike=rollback", "checkpoint.background=true"))
         output = run.end()

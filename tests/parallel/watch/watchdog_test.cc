@@ -107,6 +107,23 @@ TEST(Watchdog, ATighterLimitHoldsInItsScopeAlone) {
             std::string::npos);
 }
 
+// As in a checkpoint, which may take long; but not when one of the ranks stands still.
+TEST(Watchdog, WaitsNoLongerForAStoppedRankThanInAStep) {
+  const auto board = shared_board(2);
+  const OtherRank other(board, 1, [](RankStatus& status) { status.begin("the checkpoint of step 12"); });
+  Watched watched(board, 600);
+  watched.watchdog->set_tight_limit(Watchdog::Part::kStep, 0.3, ", learned from steps of up to 0.10 s");
+  auto future = watched.message.get_future();
+  watched.status->begin("the checkpoint of step 12");
+  watched.status->begin_wait();
+  EXPECT_EQ(future.wait_for(std::chrono::milliseconds(900)), std::future_status::timeout);
+  other.signal(SIGSTOP);
+  ASSERT_EQ(future.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_THAT(future.get(), HasSubstr(fmt::format(
+                                "by rank 1 (process {}, stopped by a signal) in the checkpoint of step 12",
+                                other.process())));
+}
+
 // Its own process is stopped for longer than the limit, as all are on a machine that sleeps.
 TEST(Watchdog, LeavesOutTheTimeInWhichItDidNotRunItself) {
   enum Answer : int { kNothing = 0, kTooEarly = 1, kNever = 2, kNotNoticed = 3 };
