@@ -1,3 +1,4 @@
+// Time that has passed.
 #pragma once
 
 #include <chrono>
