@@ -9,7 +9,8 @@ namespace trireme {
 namespace {
 
 constexpr double kMsOfARate = 20;
-constexpr double kLaunchUs = 3;  // of a small call on a CPU, of a kernel on a GPU
+constexpr double kWaitingShare = 0.3;  // as measured of four ranks on two cores
+constexpr double kLaunchUs = 3;        // of a small call on a CPU, of a kernel on a GPU
 
 bool is_host(const MeasuredRank& rank) {
   return traits(rank.device.type).host_memory;
@@ -22,8 +23,8 @@ Cluster cluster_of(const MeasuredRank& rank, int ranks_of_host, ClusterDevice de
   device.memory_gb = static_cast<double>(rank.memory_bytes) * 1e-9;
   device.type = rank.device.type;
   device.matmul_efficiency = device.attention_efficiency = 1;
-  Cluster cluster{.name = "this machine, roughly", .ranks_per_node = ranks_of_host};
-  cluster.links = {{.name = "inside", .latency_us = 20, .gb_s = is_host(rank) ? 2.0 : 20.0},
+  Cluster cluster{.name = kRoughCluster, .ranks_per_node = ranks_of_host};
+  cluster.links = {{.name = "inside", .latency_us = 5, .gb_s = is_host(rank) ? 4.0 : 20.0},
                    {.name = "between",
                     .latency_us = 50,
                     .gb_s = 1.2,
@@ -34,6 +35,7 @@ Cluster cluster_of(const MeasuredRank& rank, int ranks_of_host, ClusterDevice de
     device.threads = static_cast<double>(rank.threads);
     cluster.host.overlap = 0;
     cluster.host.cores = static_cast<double>(rank.cores);
+    cluster.host.waiting_share = kWaitingShare;
     cluster.framework.half_dim = 16;
     cluster.framework.ramp_gflop = 1e-6;
     cluster.framework.memory_efficiency = 1;

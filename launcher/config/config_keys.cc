@@ -205,8 +205,8 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
            "`--set parallel=auto`, which also takes back what the file says of the layout.")
       .add("cluster", &L::cluster, any(),
            "What the search knows of the machine: a file of `trireme doctor --measure` or examples/clusters. "
-           "Empty: a rough description, by a large product and a copy that are timed first, with links of 2 "
-           "GB/s and 20 us within a host (GPUs: 20 GB/s), and 1.2 GB/s and 50 us between hosts.")
+           "Empty: a rough description, by a large product and a copy that are timed first, with links of 4 "
+           "GB/s and 5 us within a host (GPUs: 20 GB/s), and 1.2 GB/s and 50 us between hosts.")
       .only(for_searched_layouts())
       .add("cluster_device", &L::cluster_device, any(),
            "The device of `cluster` that ranks have, where several come into question.")

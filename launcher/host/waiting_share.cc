@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
+#include <numeric>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -9,12 +12,8 @@ namespace trireme {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr double kSecondsOfWork = 0.15;
-constexpr int kTimes = 5;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+constexpr double kSecondsOfATurn = 0.01;  // as a stage has for a micro-batch
+constexpr int kTurns = 100;
 
 /// So many steps of a chain of additions, on each thread. Returns seconds.
 double work(int threads, std::int64_t steps) {
@@ -27,15 +26,15 @@ double work(int threads, std::int64_t steps) {
   for (int i = 1; i < threads; ++i) others.emplace_back(chain);
   chain();
   for (std::thread& other : others) other.join();
-  return seconds_since(start);
+  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Steps that take kSecondsOfWork alone, or nearly.
-std::int64_t steps_of_work() {
-  constexpr std::int64_t kTrial = 1 << 20;
-  double fastest = work(1, kTrial);
-  for (int i = 0; i < 4; ++i) fastest = std::min(fastest, work(1, kTrial));
-  return static_cast<std::int64_t>(kTrial * kSecondsOfWork / std::max(fastest, 1e-6));
+/// Steps that take kSecondsOfATurn unhindered, or nearly.
+std::int64_t steps_of_a_turn() {
+  constexpr std::int64_t kTrial = 1 << 18;
+  double fastest = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 20; ++i) fastest = std::min(fastest, work(1, kTrial));
+  return static_cast<std::int64_t>(kTrial * kSecondsOfATurn / std::max(fastest, 1e-6));
 }
 
 }  // namespace
@@ -44,27 +43,25 @@ double measure_waiting_share(Communicator& comm, const SharingRanks& sharing) {
   const int computing = std::clamp(sharing.cores / sharing.threads, 1, comm.size());
   const int waiting = comm.size() - computing;
   if (waiting == 0) return 0;
-  const bool computes = comm.rank() < computing;
-  const std::int64_t steps = comm.all_gather_value(computes ? steps_of_work() : 0)[0];
-  std::vector<double> slower;
-  for (int i = 0; i < kTimes; ++i) {
+  const std::int64_t steps = comm.all_gather_value(steps_of_a_turn())[0];
+  std::mt19937 random;  // the same on every rank
+  std::vector<int> order(static_cast<std::size_t>(comm.size()));
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<double> turns;  // of this rank
+  for (int turn = 0; turn < kTurns; ++turn) {
+    for (std::size_t i = order.size() - 1; i > 0; --i) std::swap(order[i], order[random() % (i + 1)]);
+    const auto place = std::ranges::find(order, comm.rank()) - order.begin();
+    if (place < computing) turns.push_back(work(sharing.threads, steps));
     comm.barrier();
-    double beside_sleepers = 1, beside_waiters = 1;
-    if (computes) {
-      beside_sleepers = work(sharing.threads, steps);
-    } else {
-      std::this_thread::sleep_for(std::chrono::duration<double>(2 * kSecondsOfWork));
-    }
-    comm.barrier();
-    if (computes) beside_waiters = work(sharing.threads, steps);
-    comm.barrier();
-    const std::vector<double> ratios = comm.all_gather_value(beside_waiters / beside_sleepers);
-    double mean = 0;
-    for (int rank = 0; rank < computing; ++rank) mean += ratios[static_cast<std::size_t>(rank)] / computing;
-    slower.push_back(mean);
   }
-  std::ranges::nth_element(slower, slower.begin() + kTimes / 2);
-  return std::clamp((slower[kTimes / 2] - 1) * sharing.cores / waiting, 0.0, 1.0);
+  const double unhindered = turns.empty() ? 1 : std::ranges::min(turns);
+  const double mean =
+      turns.empty() ? 1
+                    : std::accumulate(turns.begin(), turns.end(), 0.0) / static_cast<double>(turns.size());
+  const std::vector<double> slower = comm.all_gather_value(mean / unhindered);
+  const double of_all =
+      std::accumulate(slower.begin(), slower.end(), 0.0) / static_cast<double>(slower.size());
+  return std::clamp((of_all - 1) * sharing.cores / waiting, 0.0, 1.0);
 }
 
 }  // namespace trireme

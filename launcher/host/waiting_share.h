@@ -11,9 +11,11 @@ struct SharingRanks {
   int cores = 1;    // that all of them share
 };
 
-/// The share of a core that a rank takes while it waits for a message, 0 to 1: as many ranks as have cores of
-/// their own compute for a while, once while the others sleep and once while they wait; the median of several
-/// times. See [Note: shared cores] in parallel/foresee/plan_price.cc. Collective; about two seconds.
+/// The share of a core that a rank takes while it waits, 0 to 1. In turns of milliseconds, as many ranks as
+/// could have cores of their own compute, chosen at random, while the others wait for them in an exchange:
+/// the system does not know that these only look for messages, and may leave two that compute on one core.
+/// What the turns take over what they take unhindered is the share's measure ([Note: shared cores] in
+/// parallel/foresee/plan_price.cc). Collective; about two seconds.
 double measure_waiting_share(Communicator& comm, const SharingRanks& sharing);
 
 }  // namespace trireme

@@ -40,32 +40,29 @@ ClusterChoice this_machine(const LayoutRanks& ranks, Rates rates) {
       rates == Rates::kAssumed
           ? assumed_cluster(rank, of_host)
           : rough_cluster(rank, {.of_host = of_host, .at_once = rates == Rates::kAtOnce ? of_host : 1});
-  const std::string name = cluster.name, device = cluster.devices[0].name;
-  return {std::move(cluster), name, device};
+  const std::string device = cluster.devices[0].name;
+  return {std::move(cluster), kRoughCluster, device};
 }
 
-std::string describe_source(const JobConfig& config, const ClusterChoice& cluster) {
-  if (!config.parallel.cluster.empty()) return fmt::format("{} ({})", cluster.file, cluster.device);
+std::string describe_source(const ClusterChoice& cluster) {
+  if (cluster.file != kRoughCluster) return fmt::format("{} ({})", cluster.file, cluster.device);
   const Cluster& rough = cluster.cluster;
   const bool has_hosts = rough.ranks_per_node > 1;
   return fmt::format(
       "a rough description of this machine (a product and a copy timed; links of {:g} GB/s{} assumed: "
-      "`trireme "
-      "doctor --measure` makes a better one, for parallel.cluster)",
+      "`trireme doctor --measure` makes a better one, for parallel.cluster)",
       rough.links[has_hosts ? 0 : 1].gb_s, has_hosts ? " within a host" : "");
 }
 
-std::string describe_choice(const JobConfig& config, const JobConfig& settled, const LayoutsReport& report,
+std::string describe_choice(const JobConfig& settled, const LayoutsReport& report,
                             const ClusterChoice& cluster) {
   const FoundLayout& best = report.found.best[0];
   return fmt::format(
-      "parallel.layout = \"auto\" on {} rank{}: {}, the fastest of {} layouts by {}; foreseen are {:.4g} ms "
-      "a step and "
-      "{} of {} a rank. To fix it: `trireme plan JOB.toml --search --ranks {} --write JOB2.toml`, or take "
-      "the "
-      "[parallel] of the run's config.toml",
+      "parallel.layout = \"auto\" on {} rank{}: {}, the fastest of {} layouts by {}; foreseen are {:.5g} ms "
+      "a step and {} of {} a rank. To fix it: `trireme plan JOB.toml --search --ranks {} --write JOB2.toml`, "
+      "or take the [parallel] of the run's config.toml",
       report.num_ranks, report.num_ranks == 1 ? "" : "s", describe_layout(settled),
-      report.found.num_candidates, describe_source(config, cluster), best.price.step_ms,
+      report.found.num_candidates, describe_source(cluster), best.price.step_ms,
       format_bytes(best.peak_bytes), format_bytes(report.limit_bytes), report.num_ranks);
 }
 
@@ -73,11 +70,10 @@ void warn_of_other_nodes(const ClusterChoice& cluster, const LayoutRanks& ranks)
   const int described = std::min(cluster.cluster.ranks_per_node, ranks.num_ranks);
   const int here = ranks_of_first_host(ranks);
   if (described == here) return;
-  log_warning(
-      fmt::format("parallel.cluster = \"{}\" has nodes of {} ranks, and the job's first host has {} of its "
-                  "{}: exchanges are "
-                  "foreseen on other links than they will have",
-                  cluster.file, cluster.cluster.ranks_per_node, here, ranks.num_ranks));
+  log_warning(fmt::format(
+      "parallel.cluster = \"{}\" has nodes of {} ranks, and the job's first host has {} of its {}: exchanges "
+      "are foreseen on other links than they will have",
+      cluster.file, cluster.cluster.ranks_per_node, here, ranks.num_ranks));
 }
 
 }  // namespace
@@ -108,7 +104,7 @@ ChosenLayout choose_layout(const JobConfig& config, const ClusterChoice& cluster
   settled.parallel = report.configs[0].parallel;
   settled.parallel.device = config.parallel.device;
   settled.parallel.hosts = config.parallel.hosts;
-  return {settled, describe_choice(config, settled, report, cluster)};
+  return {settled, describe_choice(settled, report, cluster)};
 }
 
 JobConfig with_chosen_layout(const JobConfig& config, const std::shared_ptr<Communicator>& comm,

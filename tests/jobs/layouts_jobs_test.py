@@ -205,14 +205,14 @@ launch_us = 2
     def test_a_layout_that_cannot_be_searched_is_refused(self):
         (self.folder / "cluster.toml").write_text(self.CLUSTER)
         a100 = Path(__file__).resolve().parents[2] / "examples" / "clusters" / "a100-80.toml"
-        for keys, reason in (
-                (("parallel.memory_limit=1000",), "no layout fits; closest is tensor = 1, "),
-                (("parallel.pipeline=3",), "no layout with parallel.pipeline = 3 divides the batch"),
-                (("parallel.cluster=none.toml",), "none.toml"),
-                ((f"parallel.cluster={a100}",), "is a cuda, and the ranks compute on a cpu"),
-                ((f"parallel.cluster={self.folder / 'cluster.toml'}", "precision.mode=bf16"), "peak_tflops.bf16")):
+        for ranks, keys, reason in (
+                (2, ("parallel.memory_limit=1000",), "no layout fits; closest is tensor = 1, "),
+                (2, (f"parallel.cluster={a100}",), "is a cuda, and the ranks compute on a cpu"),
+                (0, ("parallel.pipeline=3",), "no layout with parallel.pipeline = 3 divides the batch"),
+                (0, ("parallel.cluster=none.toml",), "none.toml"),
+                (0, (f"parallel.cluster={self.folder / 'cluster.toml'}", "precision.mode=bf16"), "peak_tflops.bf16")):
             sets = [part for key in keys for part in ("--set", key)]
-            refusal = self.run_job(2, "refused", "--set", "parallel=auto", *sets, expect=2)
+            refusal = self.run_job(ranks, "refused", "--set", "parallel=auto", *sets, expect=2)
             self.assertIn(reason, " ".join(refusal.split()))
             self.assertEqual(refusal.count("error: "), 1, refusal)
 

@@ -18,8 +18,8 @@ from supervised import SLOWER, read_lines, sets
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "slurm" / "train.sbatch"
 # Steps of some 50 ms: slices have few enough for one run to repeat them.
 KEYS = tuple(key for key in SLOWER if not key.startswith("train.")) + ("train.global_batch=128", "model.layers=8")
-# Slurm counts limits in minutes, and signals up to a minute early: a slice is between nothing and these many seconds.
-SIGNAL_AFTER_S = 12
+# Slurm counts limits in minutes, and looks at them twice in one: a slice of a minute is told to stop after 15 to 45 s.
+SIGNAL_BEFORE_S = 15
 
 
 class SlurmJobs(JobTest):
@@ -88,7 +88,7 @@ class SlurmJobs(JobTest):
         self.assertEqual([line["step"] for line in self.metrics(out) if "loss" in line], list(range(1, steps + 1)))
 
     def test_a_job_whose_limit_ends_two_slices_comes_to_the_state_of_one_run(self):
-        number = self.submit("sliced", f"--signal=B:USR1@{60 - SIGNAL_AFTER_S}")
+        number = self.submit("sliced", f"--signal=B:USR1@{SIGNAL_BEFORE_S}")
         above = 0
         for restarts in (1, 2):
             self.wait_for_slice(number, "sliced", restarts)

@@ -9,6 +9,7 @@ import random
 import signal
 import struct
 import subprocess
+import unittest.mock
 
 from jobs import OPTIONS, JobTest, main
 from supervised import SLOWER, Supervised, is_alive, sets
@@ -207,6 +208,16 @@ class SupervisedJobs(JobTest):
                 self.assertEqual(output.count("error: "), 1, output)
                 self.assertEqual(run.events("begin"), [], output)
                 self.assertEqual((run.out / ".supervisor").read_text() if run.out.exists() else "", "", "a lease is left")
+
+    def test_an_mpirun_that_says_that_it_ends_and_does_not_is_killed(self):
+        mpirun = self.folder / "mpirun"
+        mpirun.write_text("#!/bin/sh\necho MPI_ABORT was invoked on rank 0\nsleep 600\n")  # of a host that is lost
+        mpirun.chmod(0o755)
+        with unittest.mock.patch.object(OPTIONS, "mpiexec", str(mpirun)):
+            run = Supervised(self, "stuck", "--max-restarts", "0")
+        self.assertIn("mpirun has not ended 10 s after it said so: it is killed", run.end(expect=1))
+        self.assertEqual([end["exit_code"] for end in run.events("end")], [137], run.output())
+        self.check_that_nothing_is_left(run)
 
     def test_what_the_job_refuses_is_not_tried_again(self):
         run = Supervised(self, "refused", keys=('data.kind="tokens"', 'data.train="nowhere"'))

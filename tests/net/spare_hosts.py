@@ -169,7 +169,7 @@ def four_ranks(options, folder):
 
 
 def silent_host(options, folder):
-    """The ranks end the job before mpirun has noticed that a host is silent, and mpirun waits for it."""
+    """The ranks end the job before mpirun has noticed that a host is silent."""
     with Hosts(3) as hosts:
         run = Run(hosts, options.trireme, folder, 1, "--ranks", "2", "--spares", "1", "--set", "parallel.timeout_s=1")
         try:

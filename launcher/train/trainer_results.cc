@@ -1,0 +1,169 @@
+// What a Trainer reads of a step, and what follows from it: the metrics line, skips, spikes.
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "launcher/train/agreement.h"
+#include "launcher/train/elapsed.h"
+#include "launcher/train/skipped_steps.h"
+#include "launcher/train/trainer.h"
+#include "runtime/base/log.h"
+
+namespace trireme {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+// [Note: one exchange a step]
+Trainer::JobReport Trainer::exchange_reports(const StepResult& mine) {
+  // Before the look: a write that failed for the loss of the folder is then known as that.
+  const auto saving = background_ ? background_->progress() : BackgroundSave::Progress::kNone;
+  look_at_output();
+  const MemoryStats& memory = mine.memory;
+  const StepReport report{
+      .memory = {.rank = run_.comm().rank(), .peak_bytes = memory.peak_total, .peak = memory.peak},
+      .standing = lost_          ? Standing::kOutputLost
+                  : is_to_stop() ? Standing::kAskedToStop
+                                 : Standing::kGoesOn,
+      .clipped = run_.engine->groups().coord()[Axis::kData] == 0 ? mine.clipped : 0,
+      .busy_ms = mine.phases ? mine.phases->busy_s() * 1e3 : 0,
+      .check = mine.step > 0 ? verification_.look(mine.step) : StateCheck{},
+      .saving = saving};
+  std::vector<RankMemory> memories;
+  std::vector<double> busy_ms;
+  std::vector<StateCheck> checks;
+  std::vector<BackgroundSave::Progress> savings;
+  JobReport all;
+  standing_ = Standing::kGoesOn;
+  const auto start = Clock::now();
+  const std::vector<StepReport> reports = run_.comm().all_gather_value(report);
+  all.exchange_s = ms_since(start) / 1e3;
+  for (const StepReport& one : reports) {
+    memories.push_back(one.memory);
+    busy_ms.push_back(one.busy_ms);
+    standing_ = std::max(*standing_, one.standing);
+    checks.push_back(one.check);
+    savings.push_back(one.saving);
+    all.clipped += one.clipped;
+  }
+  all.memory = largest(memories);
+  if (mine.phases) all.times = RankTimes(std::move(busy_ms));
+  if (mine.step > 0) verification_.judge(mine.step, checks);
+  if (background_ && standing_ != Standing::kOutputLost) {
+    if (const auto saved = background_->advance(savings)) note_saved(*saved);
+  }
+  return all;
+}
+
+void Trainer::read_results(std::size_t left) {
+  while (run_.engine->num_pending() > left) read_result();
+}
+
+std::pair<StepResult, Trainer::JobReport> Trainer::collect_and_exchange() {
+  // Looking at all of the state, and the writing of a trace for which others wait here, take longer than what
+  // was learned from other steps.
+  const bool is_longer = verification_.is_due(run_.engine->steps_done()) || after_trace_;
+  const auto tight = step_limit_.scope(is_longer ? PartLimit::Held::kNo : PartLimit::Held::kYes);
+  StepResult result = run_.engine->collect();
+  JobReport all = exchange_reports(result);
+  return {std::move(result), std::move(all)};
+}
+
+void Trainer::read_result() {
+  const Watchdog::Scope watch = run_.watched("the reading of a step's results");
+  const auto start = Clock::now();
+  const auto [result, all] = collect_and_exchange();
+  const UnreadStep step = unread_.front();
+  unread_.pop_front();
+  // Parameters that are still under way hold up this exchange: they are a part of the step.
+  const double step_ms = step.enqueue_ms + ms_since(start);
+  step_limit_.add(step_ms / 1e3);
+  const std::int64_t elems_per_step =
+      run_.options.config.train.global_batch * run_.data.train->targets_per_sample();
+  // A device may have had work while its host waited.
+  const double data_wait_s =
+      run_.engine->is_asynchronous() && result.phases ? result.phases->data_wait_s : step.data_wait_ms / 1e3;
+  const bool hashed = is_due(result.step, run_.options.config.log.state_hash_every);
+  const std::string hash = hashed ? run_.agreed_state_hash() : "";
+  if (run_.is_first()) {
+    run_.log->step(
+        {.step = result.step,
+         .loss = result.loss,
+         .lr = step.lr,
+         .grad_norm = result.grad_norm,
+         .loss_scale = result.loss_scale,
+         .skipped = result.skipped,
+         .fp8_clipped = run_.engine_options.precision.has_fp8_products() ? std::optional<int>(all.clipped)
+                                                                         : std::nullopt,
+         .step_ms = step_ms,
+         .throughput = static_cast<double>(elems_per_step) / step_ms * 1e3,
+         .data_wait_ms = step.data_wait_ms,
+         .comm_wait_ms = result.comm_wait_ms,
+         .phases =
+             phases_of_step(result.phases, data_wait_s, all.exchange_s, std::exchange(checkpoint_s_, 0)),
+         .rank_times = all.times,
+         .flops_per_s = run_.step_flops / step_ms * 1e3,
+         .mfu = run_.peak_flops > 0 ? std::optional(run_.step_flops / step_ms * 1e3 / run_.peak_flops)
+                                    : std::nullopt,
+         .comm_bytes = result.sent_bytes,
+         .memory = all.memory,
+         .state_hash = hash});
+  }
+  handle_skip(result);
+  handle_spike(result);
+}
+
+// Every rank has the same numbers, so all of them do the same here.
+void Trainer::handle_skip(const StepResult& result) {
+  if (result.left_out()) return;  // a spike
+  const PrecisionSection& precision = run_.options.config.precision;
+  const std::string reason = reason_to_stop(result, precision);
+  std::string skip;
+  if (result.skipped) {
+    const std::int64_t first = (result.step - 1) * run_.options.config.train.global_batch;
+    const auto culprit = run_.engine->find_non_finite_gradient(
+        result,
+        [this, first](std::int64_t sample, std::int64_t count) {
+          return run_.data.train->read_train(first + sample, count);
+        },
+        num_targets(result.step - 1));
+    skip = describe_skip(result, precision, culprit);
+  }
+  if (reason.empty() && run_.is_first() && !skip.empty()) log_warning(skip);
+  if (reason.empty()) return;
+  verification_.verify_now();  // the reason may be that a bit flipped
+  wait_for_save_at_failure();
+  throw AgreedError(ErrorCode::kRuntime,
+                    fmt::format("step {}: {}{}; {}", result.step, reason, skip.empty() ? "" : "; " + skip,
+                                describe_checkpoints()));
+}
+
+void Trainer::handle_spike(const StepResult& result) {
+  const SpikeWatch::Finding spike = spikes_.look(result);
+  if (spike.text.empty()) return;
+  if (spike.left_out) verification_.verify_now();  // it may be that a bit flipped
+  if (!spike.rolls_back) {
+    const std::string what =
+        spike.left_out ? "; it is left out: no update (train.on_spike)"
+        : spike.is_taken
+            ? fmt::format("; it is taken, as {} in a row before it were left out", SpikeWatch::kMostLeftOut)
+        : spike.came_again ? "; it came again after a rollback"
+                           : "";
+    if (run_.is_first()) log_warning(spike.text + what);
+    return;
+  }
+  verification_.verify_now();  // it may be that a bit flipped, and a rank be known
+  wait_for_save_at_failure();
+  run_stage(run_.comm(), [&] {
+    if (run_.is_first()) spikes_.remember(result);
+  });
+  throw AgreedError(
+      ErrorCode::kRuntime,
+      fmt::format("{}: rolled back (train.on_spike); {}; the same command goes on from there, and "
+                  "passes the step if the spike comes again",
+                  spike.text, describe_checkpoints()));
+}
+
+}  // namespace trireme
