@@ -191,8 +191,11 @@ class ClockJump(Injection):
         self.clock = self.case.folder / "clock"
         self.clock.write_text("+0\n")
         self.environment = {"LD_PRELOAD": str(library), "FAKETIME_TIMESTAMP_FILE": str(self.clock), "FAKETIME_NO_CACHE": "1",
-                            "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_DISABLE_SHM": "1"}
-        return super().start()
+                            "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+        run = super().start()
+        for name in ("faketime_shm", "sem.faketime_sem"):  # the library leaves them behind
+            self.case.addCleanup(Path(f"/dev/shm/{name}_{run.process.pid}").unlink, missing_ok=True)
+        return run
 
     def strike(self):
         self.begin, self.survives = time.time(), True
