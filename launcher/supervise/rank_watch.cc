@@ -1,12 +1,11 @@
 #include "launcher/supervise/rank_watch.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
-#include <array>
 #include <string_view>
 #include <utility>
 
+#include "launcher/host/machine.h"
 #include "launcher/supervise/job_process.h"
 #include "parallel/watch/stall_report.h"
 
@@ -18,11 +17,6 @@ constexpr auto kWhileTheyCome = std::chrono::milliseconds(100);
 constexpr auto kAfterwards = std::chrono::seconds(1);
 
 constexpr std::string_view kError = "trireme: error: ";
-
-std::string host_name() {
-  std::array<char, 256> name = {};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
-}
 
 }  // namespace
 

@@ -15,34 +15,35 @@ SYSCALL = b"\x0f\x05"
 JUMP_TO_ITSELF = b"\xeb\xfe"
 
 
-def syscall_instruction(pid):
-    """The address of one in the process's C library."""
+def address_of(code, pid, is_wanted):
+    """Of the first such instruction in what the process may execute of the files that `is_wanted`; else None."""
     with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
         for line in maps:
             fields = line.split()
-            if len(fields) < 6 or not fields[1].startswith("r-x") or "libc" not in fields[5]:
+            if len(fields) < 6 or not fields[1].startswith("r-x") or not is_wanted(fields[5]):
                 continue
             first, end = (int(part, 16) for part in fields[0].split("-"))
             memory.seek(first)
-            at = memory.read(end - first).find(SYSCALL)
+            at = memory.read(end - first).find(code)
             if at >= 0:
                 return first + at
-    raise OSError(f"process {pid} has no C library")
+    return None
+
+
+def syscall_instruction(pid):
+    """Its address in the process's C library."""
+    address = address_of(SYSCALL, pid, lambda file: "libc" in file)
+    if address is None:
+        raise OSError(f"process {pid} has no C library")
+    return address
 
 
 def endless_loop(pid):
     """The address of an instruction that jumps to itself, in what the process may execute."""
-    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-        for line in maps:
-            fields = line.split()
-            if len(fields) < 6 or not fields[1].startswith("r-x") or not fields[5].startswith("/"):
-                continue
-            first, end = (int(part, 16) for part in fields[0].split("-"))
-            memory.seek(first)
-            at = memory.read(end - first).find(JUMP_TO_ITSELF)
-            if at >= 0:
-                return first + at
-    raise OSError(f"process {pid} has no instruction that jumps to itself")
+    address = address_of(JUMP_TO_ITSELF, pid, lambda file: file.startswith("/"))
+    if address is None:
+        raise OSError(f"process {pid} has no instruction that jumps to itself")
+    return address
 
 
 def change_registers(pid, change, still=lambda: True):
