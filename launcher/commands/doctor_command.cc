@@ -21,6 +21,7 @@
 #include "launcher/cluster/cluster_file.h"
 #include "launcher/cluster/measure_cluster.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/output_file.h"
 #include "launcher/host/device.h"
 #include "launcher/host/doctor.h"
 #include "launcher/host/host_facts.h"
@@ -136,11 +137,7 @@ ExitCode write_measured(const std::string& file, const Cluster& cluster) {
 
 /// Before all that is measured: the file can be written, and what is there already is a description.
 void check_output(const std::string& file) {
-  try {
-    const AtomicFile probe(file);  // goes again
-  } catch (const Error& error) {
-    throw Error(ErrorCode::kInvalidInput, "--measure {}: {}", file, error.what());
-  }
+  check_can_be_written("--measure", file);
   if (std::filesystem::exists(file)) read_cluster(file);
 }
 

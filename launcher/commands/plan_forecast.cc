@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "launcher/commands/number_range.h"
+#include "launcher/commands/output_file.h"
 #include "launcher/report/affordable_ranks.h"
 #include "launcher/report/cost_report.h"
 #include "launcher/report/layouts_report.h"
@@ -34,14 +35,6 @@ std::pair<int, int> parse_range(const char* option, const std::string& text, con
                 "{} {}: it takes the fewest and the most ranks, as in 1{}64, from 1 to {}", option, text,
                 between, kMostRanks);
   return range;
-}
-
-void check_can_be_written(const char* option, const std::string& file) {
-  try {
-    const AtomicFile probe(file);  // goes again
-  } catch (const Error& error) {
-    throw Error(ErrorCode::kInvalidInput, "{} {}: {}", option, file, error.what());
-  }
 }
 
 ExitCode show_layouts(const ForecastArguments& arguments, const JobConfig& job,

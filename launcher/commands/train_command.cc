@@ -58,7 +58,7 @@ ExitCode train(JobConfig config, const TrainArguments& arguments, const LaunchEn
     return choose_device(config.parallel.device, launch, comm, config.parallel.timeout_s.seconds);
   }();
   config.parallel.hosts = comm->hosts();
-  const Arithmetic arithmetic = arithmetic_of(rank.device);
+  const BitFacts arithmetic = arithmetic_of(rank.device);
   check_same_arithmetic(*comm, arithmetic);
   const int threads = config.parallel.threads > 0 ? static_cast<int>(config.parallel.threads)
                                                   : threads_per_rank(count_cores(), launch.num_local_ranks);

@@ -17,13 +17,13 @@ namespace {
 
 constexpr const char* kCardFact = "GPU";
 
-std::string value_of(const Arithmetic& facts, const std::string& name) {
+std::string value_of(const BitFacts& facts, const std::string& name) {
   const auto found = facts.find(name);
   return found == facts.end() ? "none" : found->second;
 }
 
 /// "x86_64_v4 on ranks 0-1 (node1), x86_64_v3 on rank 2 (node2)"; empty where all ranks have the same.
-std::string describe_values(const std::string& name, const std::vector<Arithmetic>& all,
+std::string describe_values(const std::string& name, const std::vector<BitFacts>& all,
                             const std::vector<std::string>& hosts) {
   std::vector<std::pair<std::string, std::vector<int>>> values;  // in the order of their first rank
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -49,9 +49,9 @@ std::string describe_values(const std::string& name, const std::vector<Arithmeti
 
 }  // namespace
 
-Arithmetic arithmetic_of(Device device) {
-  Arithmetic facts = {{"build", fmt::format("{}, {}, {}", build_info::kVersion, build_info::kBuildType,
-                                            build_info::kCompiler)}};
+BitFacts arithmetic_of(Device device) {
+  BitFacts facts = {{"build", fmt::format("{}, {}, {}", build_info::kVersion, build_info::kBuildType,
+                                          build_info::kCompiler)}};
   const Backend& backend = backend_for(device.type);
   if (backend.arithmetic != nullptr) facts.merge(backend.arithmetic());
   if (backend.examine_devices == nullptr) return facts;
@@ -68,10 +68,10 @@ Arithmetic arithmetic_of(Device device) {
   return facts;
 }
 
-std::string describe_different_ranks(const std::vector<Arithmetic>& all,
+std::string describe_different_ranks(const std::vector<BitFacts>& all,
                                      const std::vector<std::string>& hosts) {
-  Arithmetic names;  // of all ranks
-  for (const Arithmetic& one : all) names.insert(one.begin(), one.end());
+  BitFacts names;  // of all ranks
+  for (const BitFacts& one : all) names.insert(one.begin(), one.end());
   std::string text;
   bool instructions = false, cards = false, others = false;
   for (const auto& [name, value] : names) {
@@ -102,21 +102,21 @@ std::string describe_different_ranks(const std::vector<Arithmetic>& all,
   return text;
 }
 
-void check_same_arithmetic(Communicator& comm, const Arithmetic& mine) {
+void check_same_arithmetic(Communicator& comm, const BitFacts& mine) {
   if (comm.size() == 1) return;
   const auto texts = comm.all_gather_strings(nlohmann::json{{"host", host_name()}, {"facts", mine}}.dump());
-  std::vector<Arithmetic> all;
+  std::vector<BitFacts> all;
   std::vector<std::string> hosts;
   for (const std::string& text : texts) {
     const auto json = nlohmann::json::parse(text);
-    all.push_back(json.at("facts").get<Arithmetic>());
+    all.push_back(json.at("facts").get<BitFacts>());
     hosts.push_back(json.at("host").get<std::string>());
   }
   const std::string difference = describe_different_ranks(all, hosts);
   if (!difference.empty()) throw AgreedError(ErrorCode::kInvalidInput, difference);
 }
 
-std::vector<std::string> describe_changes(const Arithmetic& before, const Arithmetic& now) {
+std::vector<std::string> describe_changes(const BitFacts& before, const BitFacts& now) {
   std::vector<std::string> changes;
   for (const auto& [name, value] : before) {
     const auto found = now.find(name);

@@ -8,7 +8,6 @@
 #include <sstream>
 
 #include "kernels/backend.h"
-#include "launcher/host/arithmetic.h"
 #include "launcher/host/device.h"
 #include "launcher/host/machine.h"
 

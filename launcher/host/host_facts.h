@@ -1,16 +1,13 @@
 // What a host says of itself before a job starts there: its name, and the facts that decide the last bits.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 
+#include "launcher/host/arithmetic.h"
 #include "runtime/base/device.h"
 
 namespace trireme {
-
-/// By name, as Arithmetic in launcher/host/arithmetic.h.
-using BitFacts = std::map<std::string, std::string>;
 
 struct HostFacts {
   std::string host;     // as it calls itself, which need not be the name that others reach it by

@@ -26,7 +26,7 @@ struct RunOptions {
   LaunchEnvironment launch;
   std::shared_ptr<Communicator> comm;
   Device device;
-  Arithmetic arithmetic = {};  // the same on every rank; noted in checkpoints
+  BitFacts arithmetic = {};  // the same on every rank; noted in checkpoints
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();  // of the process
   Watchdog* watchdog = nullptr;  // of the session, for limits that are learned; null: nobody watches
 };

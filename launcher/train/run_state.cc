@@ -61,7 +61,7 @@ RunState read_run_state(const Checkpoint& checkpoint) {
         .loss_scale = loss_scale_of(content),
         .config = parse_written_config(content.at("config").get<std::string>(),
                                        (checkpoint.folder / Manifest::kFileName).string() + " (config)"),
-        .arithmetic = content.value("arithmetic", Arithmetic()),
+        .arithmetic = content.value("arithmetic", BitFacts()),
         .products = measured_of(content),
         .class_names = content.value("class_names", std::vector<std::string>()),
         .tokenizer = content.at("tokenizer").get<std::string>()};

@@ -24,7 +24,7 @@ struct RunState {
   std::string state_hash;
   std::optional<LossScaleState> loss_scale;  // empty: of a build that did not save it
   JobConfig config;                          // resolved
-  Arithmetic arithmetic;                     // of the ranks; empty: of a build that did not save it
+  BitFacts arithmetic;                       // of the ranks; empty: of a build that did not save it
   MeasuredProducts products;                 // that it goes by; empty: heuristics choose
   std::vector<std::string> class_names;      // by label; empty: no classes, without names, or not saved
   std::string tokenizer;                     // Tokenizer::kind(), its file is beside; or empty: not known

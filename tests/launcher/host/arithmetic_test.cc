@@ -17,7 +17,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 TEST(Arithmetic, NamesWhatDecidesBits) {
-  const Arithmetic facts = arithmetic_of({DeviceType::kCpu, 0});
+  const BitFacts facts = arithmetic_of({DeviceType::kCpu, 0});
   for (const char* name : {"build", "instruction set", "oneDNN", "oneDNN's instruction set"}) {
     ASSERT_TRUE(facts.contains(name)) << name;
     EXPECT_NE(facts.at(name), "");
@@ -25,8 +25,8 @@ TEST(Arithmetic, NamesWhatDecidesBits) {
 }
 
 TEST(Arithmetic, RanksWithOtherInstructionsAreNamedWithTheirHosts) {
-  const Arithmetic wide = {{"instruction set", "x86_64_v4"}, {"build", "1"}};
-  const Arithmetic narrow = {{"instruction set", "x86_64_v3"}, {"build", "1"}};
+  const BitFacts wide = {{"instruction set", "x86_64_v4"}, {"build", "1"}};
+  const BitFacts narrow = {{"instruction set", "x86_64_v3"}, {"build", "1"}};
   EXPECT_EQ(describe_different_ranks({wide, wide}, {"a", "b"}), "");
   const std::string text = describe_different_ranks({wide, wide, narrow, wide}, {"a", "b", "b", "c"});
   EXPECT_THAT(text, AllOf(HasSubstr("instruction set: x86_64_v4 on ranks 0-1, 3 (a and 2 more hosts), "
@@ -41,11 +41,11 @@ TEST(Arithmetic, ALibraryThatOneRankLacksIsADifference) {
 }
 
 TEST(Arithmetic, UnlikeCardsAreNamed) {
-  const auto card = [](const char* name, int multiprocessors) -> Arithmetic {
+  const auto card = [](const char* name, int multiprocessors) -> BitFacts {
     return {{"GPU", fmt::format("{}, sm_90, {} multiprocessors", name, multiprocessors)},
             {"cuDNN", "9.19.0"}};
   };
-  const Arithmetic sxm = card("NVIDIA H100 80GB HBM3", 132), pcie = card("NVIDIA H100 PCIe", 114);
+  const BitFacts sxm = card("NVIDIA H100 80GB HBM3", 132), pcie = card("NVIDIA H100 PCIe", 114);
   EXPECT_EQ(describe_different_ranks({sxm, sxm}, {"a", "b"}), "");
   EXPECT_THAT(
       describe_different_ranks({sxm, pcie, sxm}, {"a", "b", "c"}),
@@ -67,9 +67,9 @@ TEST(Arithmetic, RanksRefuseTogether) {
 
 TEST(Arithmetic, ChangesAreThoseThatBothKnow) {
   EXPECT_THAT(
-      describe_changes(Arithmetic{{"a", "1"}, {"b", "1"}, {"c", "1"}}, {{"b", "2"}, {"c", "1"}, {"d", "1"}}),
+      describe_changes(BitFacts{{"a", "1"}, {"b", "1"}, {"c", "1"}}, {{"b", "2"}, {"c", "1"}, {"d", "1"}}),
       ElementsAre("b (1, now 2)"));
-  EXPECT_THAT(describe_changes(Arithmetic{}, {{"b", "2"}}), IsEmpty());
+  EXPECT_THAT(describe_changes(BitFacts{}, {{"b", "2"}}), IsEmpty());
 }
 
 }  // namespace

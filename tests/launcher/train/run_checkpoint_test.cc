@@ -49,7 +49,7 @@ TEST_F(RunCheckpoint, StateComesBack) {
   EXPECT_EQ(state.eval_loss, 3.5);
   EXPECT_EQ(state.state_hash, "00aa");
   EXPECT_EQ(state.loss_scale, kScale);
-  EXPECT_EQ(state.arithmetic, (Arithmetic{{"instruction set", "x86_64_v3"}}));
+  EXPECT_EQ(state.arithmetic, (BitFacts{{"instruction set", "x86_64_v3"}}));
   EXPECT_EQ(state.tokenizer, "sentencepiece");
   EXPECT_EQ(state.class_names, (std::vector<std::string>{"ant", "caf\xC3\xA9"}));
   EXPECT_EQ(state.config.model.vocab, 61);
