@@ -73,7 +73,7 @@ TEST_F(CudaLaunch, MoreRanksThanGpus) {
 
 // What plans of libraries depend on: recorded in checkpoints, compared between ranks.
 TEST_F(CudaLaunch, TheCardAndItsLibrariesDecideBits) {
-  const Arithmetic facts = arithmetic_of({DeviceType::kCuda, 0});
+  const auto facts = arithmetic_of({DeviceType::kCuda, 0});
   EXPECT_THAT(facts.at("GPU"), ContainsRegex(".+, sm_[0-9]+, [0-9]+ multiprocessors"));
   for (const char* library : {"driver", "toolkit", "cuBLASLt"})
     EXPECT_TRUE(facts.contains(library)) << library;
