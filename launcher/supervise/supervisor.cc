@@ -310,7 +310,10 @@ std::string Supervisor::host_to_blame(const Attempt& attempt, const std::string&
       {.verdict = verdict, .lost = lost, .rank_hosts = read_rank_hosts(out_.root), .names = hosts_->names()});
   const std::string before = hosts_->describe_missing();
   // It is known to be silent, and asked again while the next attempt runs.
-  if (!lost.empty() && !struck.empty()) hosts_->lose(struck, "mpirun has lost the connection to it");
+  if (!struck.empty() && !lost.empty())
+    hosts_->lose(struck, "mpirun has lost the connection to it");
+  else if (!struck.empty() && !silent_host(verdict).empty())
+    hosts_->lose(struck, "it has not acknowledged what ranks sent to it");
   hosts_->examine(HostPool::Strictness::kLeaveOut);
   const std::string missing = hosts_->describe_missing();
   if (missing != before && !missing.empty()) {
