@@ -7,6 +7,7 @@
 
 #include "launcher/host/machine.h"
 #include "launcher/train/agreement.h"
+#include "parallel/comm/message_sums.h"
 
 namespace trireme {
 namespace {
@@ -21,15 +22,44 @@ std::string name_ranks(const Corruption& found, const std::vector<std::string>& 
 }  // namespace
 
 StateVerification::StateVerification(const Engine& engine, std::int64_t every)
-    : engine_(engine), every_(every), verified_step_(engine.steps_done()) {}
+    : engine_(engine),
+      every_(every),
+      verified_step_(engine.steps_done()),
+      messages_step_(engine.steps_done()) {}
 
 StateCheck StateVerification::look(std::int64_t step) const {
   const StateVerifier* verifier = engine_.verifier();
   if (verifier == nullptr) return {};
-  return is_due(step) ? merge(verifier->of_last_step(), verifier->now()) : verifier->of_last_step();
+  StateCheck check =
+      is_due(step) ? merge(verifier->of_last_step(), verifier->now()) : verifier->of_last_step();
+  check.messages = verifier->messages();
+  return check;
+}
+
+// Rather than what it made of the state.
+void StateVerification::judge_messages(std::int64_t step, std::span<const StateCheck> checks) {
+  std::uint64_t sum = 0;
+  for (const StateCheck& check : checks) sum += check.messages;
+  if (sum == 0) return;
+  Communicator& world = engine_.communicator();
+  const auto hosts = world.all_gather_strings(host_name());
+  const auto name = [&](int rank) {
+    return fmt::format("rank {} on {}", rank, hosts[static_cast<std::size_t>(rank)]);
+  };
+  std::vector<std::string> paths;
+  for (const auto& [from, to] : message_sums(world)->broken_paths(world))
+    paths.push_back(fmt::format("from {} to {}", name(from), name(to)));
+  throw AgreedError(
+      ErrorCode::kRuntime,
+      fmt::format("silent corruption: until the end of step {} something else arrived than was sent {}; "
+                  "until the end of step {} all was well. A bit flipped in one of the two or on the way "
+                  "between them: look at the hosts. No checkpoint has it: go on from the newest one",
+                  step, fmt::join(paths, " and "), messages_step_));
 }
 
 void StateVerification::judge(std::int64_t step, std::span<const StateCheck> checks) {
+  judge_messages(step, checks);
+  messages_step_ = step;
   const auto found = find_corruption(engine_.groups().mesh, checks);
   if (!found) {
     if (is_due(step)) verified_step_ = step;
@@ -52,7 +82,9 @@ void StateVerification::verify_now() {
   const StateVerifier* verifier = engine_.verifier();
   const std::int64_t step = engine_.steps_done();
   if (verifier == nullptr || verified_step_ == step) return;
-  judge(step, engine_.communicator().all_gather_value(merge(verifier->of_last_step(), verifier->now())));
+  StateCheck check = merge(verifier->of_last_step(), verifier->now());
+  check.messages = verifier->messages();
+  judge(step, engine_.communicator().all_gather_value(check));
   verified_step_ = step;
 }
 

@@ -26,9 +26,13 @@ class StateVerification {
   void verify_now();
 
  private:
+  /// Throws AgreedError where a message arrived as something else. Collective then.
+  void judge_messages(std::int64_t step, std::span<const StateCheck> checks);
+
   const Engine& engine_;
   const std::int64_t every_;
   std::int64_t verified_step_;  // the state was right after it
+  std::int64_t messages_step_;  // and all messages until its end
 };
 
 }  // namespace trireme

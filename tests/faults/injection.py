@@ -6,7 +6,8 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "jobs"))
+for folder in ("jobs", "net"):
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / folder))
 from jobs import OPTIONS  # noqa: E402
 from supervised import Supervised  # noqa: E402
 

@@ -239,4 +239,4 @@ class SupervisedJobs(JobTest):
 
 
 if __name__ == "__main__":
-    main()
+    main(first=("fewer_ranks", "rolled_back", "does_not_is_killed", "signal_ends"))
