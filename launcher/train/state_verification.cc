@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,23 @@ std::string name_ranks(const Corruption& found, const std::vector<std::string>& 
   for (const int rank : found.ranks)
     names.push_back(fmt::format("rank {} on {}", rank, hosts[static_cast<std::size_t>(rank)]));
   return fmt::format("{}", fmt::join(names, found.is_certain ? " and " : " or "));
+}
+
+[[noreturn]] void throw_changed_messages(const Engine& engine, const std::string& when) {
+  Communicator& world = engine.communicator();
+  const auto hosts = world.all_gather_strings(host_name());
+  const auto name = [&](int rank) {
+    return fmt::format("rank {} on {}", rank, hosts[static_cast<std::size_t>(rank)]);
+  };
+  std::vector<std::string> paths;
+  for (const auto& [from, to] : message_sums(world)->broken_paths(world))
+    paths.push_back(fmt::format("from {} to {}", name(from), name(to)));
+  throw AgreedError(
+      ErrorCode::kRuntime,
+      fmt::format("silent corruption: {} something else arrived than was sent {}; until then all "
+                  "was well. A bit flipped in one of the two or on the way between them: look at "
+                  "the hosts. No checkpoint has it: go on from the newest one",
+                  when, fmt::join(paths, " and ")));
 }
 
 }  // namespace
@@ -36,29 +54,11 @@ StateCheck StateVerification::look(std::int64_t step) const {
   return check;
 }
 
-// Rather than what it made of the state.
-void StateVerification::judge_messages(std::int64_t step, std::span<const StateCheck> checks) {
-  std::uint64_t sum = 0;
-  for (const StateCheck& check : checks) sum += check.messages;
-  if (sum == 0) return;
-  Communicator& world = engine_.communicator();
-  const auto hosts = world.all_gather_strings(host_name());
-  const auto name = [&](int rank) {
-    return fmt::format("rank {} on {}", rank, hosts[static_cast<std::size_t>(rank)]);
-  };
-  std::vector<std::string> paths;
-  for (const auto& [from, to] : message_sums(world)->broken_paths(world))
-    paths.push_back(fmt::format("from {} to {}", name(from), name(to)));
-  throw AgreedError(
-      ErrorCode::kRuntime,
-      fmt::format("silent corruption: until the end of step {} something else arrived than was sent {}; "
-                  "until the end of step {} all was well. A bit flipped in one of the two or on the way "
-                  "between them: look at the hosts. No checkpoint has it: go on from the newest one",
-                  step, fmt::join(paths, " and "), messages_step_));
-}
-
 void StateVerification::judge(std::int64_t step, std::span<const StateCheck> checks) {
-  judge_messages(step, checks);
+  // Rather than what they made of the state.
+  std::uint64_t messages = 0;
+  for (const StateCheck& check : checks) messages += check.messages;
+  if (messages != 0) throw_changed_messages(engine_, fmt::format("after the end of step {}", messages_step_));
   messages_step_ = step;
   const auto found = find_corruption(engine_.groups().mesh, checks);
   if (!found) {
@@ -76,6 +76,13 @@ void StateVerification::judge(std::int64_t step, std::span<const StateCheck> che
                   "after step {} it was. A bit flipped, in memory, a processor or on the way between ranks: "
                   "look at the host. No checkpoint has it: go on from the newest one",
                   step, name_ranks(*found, hosts), where, verified_step_));
+}
+
+void check_messages_of_save(const Engine& engine) {
+  if (engine.verifier() == nullptr || message_sums(engine.communicator()) == nullptr) return;
+  const auto differences = engine.communicator().all_gather_value(engine.verifier()->messages());
+  if (std::reduce(differences.begin(), differences.end()) == 0) return;
+  throw_changed_messages(engine, fmt::format("in the checkpoint of step {}", engine.steps_done()));
 }
 
 void StateVerification::verify_now() {

@@ -168,9 +168,13 @@ def one_at_a_time(places):
         yield result
 
 
+def state_of_undisturbed(name):
+    return CLASSES[name].job_keys, undisturbed(CLASSES[name])
+
+
 def several_at_once(places):
     one_of_each = list({CLASSES[name].job_keys: name for name in OPTIONS.names}.values())
-    STATES.update(at_once(lambda name: (CLASSES[name].job_keys, undisturbed(CLASSES[name])), one_of_each, OPTIONS.at_once))
+    STATES.update(at_once(state_of_undisturbed, one_of_each, OPTIONS.at_once))
     return at_once(inject_in_time, places, OPTIONS.at_once)
 
 

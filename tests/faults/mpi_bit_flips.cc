@@ -3,17 +3,20 @@
 // there:
 //
 //     RANK message NUMBER     of the next large message to another rank, after its sender has let go of it
-//     RANK gradient NUMBER    of a gradient after its sum, once all of the step's are summed up
+//     RANK gradient NUMBER    of gradients that were summed up over the ranks and have arrived, before their
+//     use
 //
 // NUMBER chooses the bit. Who does it moves the file to FILE.done.
 #include <dlfcn.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -25,12 +28,14 @@ struct Order {
   std::uint64_t number = 0;
 };
 
-// The last two results of a gather that were large: the one before the last has arrived when something small
-// follows.
+// Large results of a gather: of gradients, where parameters are not sharded.
 struct Gathered {
+  MPI_Request request = nullptr;
   char* first = nullptr;
   std::int64_t bytes = 0;
-} last, one_before;
+};
+std::vector<Gathered> under_way;
+Gathered arrived;  // the last one that somebody has waited for, of this step
 
 template <class Function>
 Function next(const char* name) {
@@ -93,11 +98,12 @@ const void* sent(const void* buffer, std::int64_t all, std::int64_t first, std::
   return copy;
 }
 
-void follows_something_small() {
-  if (one_before.first == nullptr) return;
+// Whoever goes on has looked at what he waited for before.
+void flip_what_has_arrived() {
+  if (arrived.first == nullptr) return;
   const Order order = ::order();
   if (!order.there || order.kind != "gradient") return;
-  flip(one_before.first, one_before.bytes, order.number);
+  flip(arrived.first, arrived.bytes, order.number);
   note_done();
 }
 
@@ -107,26 +113,44 @@ extern "C" {
 
 int MPI_Ialltoall(const void* in, int count, MPI_Datatype type, void* out, int out_count,
                   MPI_Datatype out_type, MPI_Comm comm, MPI_Request* request) {
+  flip_what_has_arrived();
   const std::int64_t piece = bytes_of(count, type);
   const int size = number_from("MPI_Comm_size", comm);
   const int peer = (number_from("MPI_Comm_rank", comm) + 1) % size;
-  return next<decltype(&MPI_Ialltoall)>("MPI_Ialltoall")(
-      size > 1 ? sent(in, size * piece, peer * piece, piece) : in, count, type, out, out_count, out_type,
-      comm, request);
+  const void* from = size > 1 ? sent(in, size * piece, peer * piece, piece) : in;
+  return next<decltype(&MPI_Ialltoall)>("MPI_Ialltoall")(from, count, type, out, out_count, out_type, comm,
+                                                         request);
 }
 
 int MPI_Iallgather(const void* in, int count, MPI_Datatype type, void* out, int out_count,
                    MPI_Datatype out_type, MPI_Comm comm, MPI_Request* request) {
+  flip_what_has_arrived();
   const std::int64_t piece = bytes_of(out_count, out_type);
-  if (piece >= kLargeBytes) {
-    one_before = last;
-    last = {.first = static_cast<char*>(out), .bytes = piece * number_from("MPI_Comm_size", comm)};
-  } else {
-    follows_something_small();
+  const int size = number_from("MPI_Comm_size", comm);
+  const void* from = size > 1 ? sent(in, piece, 0, piece) : in;
+  const int result = next<decltype(&MPI_Iallgather)>("MPI_Iallgather")(from, count, type, out, out_count,
+                                                                       out_type, comm, request);
+  if (piece >= kLargeBytes)
+    under_way.push_back({.request = *request, .first = static_cast<char*>(out), .bytes = piece * size});
+  return result;
+}
+
+int MPI_Wait(MPI_Request* request, MPI_Status* status) {
+  flip_what_has_arrived();
+  const auto one = std::find_if(under_way.begin(), under_way.end(),
+                                [&](const Gathered& gathered) { return gathered.request == *request; });
+  if (one != under_way.end()) {
+    arrived = *one;
+    under_way.erase(one);
   }
-  const void* from = number_from("MPI_Comm_size", comm) > 1 ? sent(in, piece, 0, piece) : in;
-  return next<decltype(&MPI_Iallgather)>("MPI_Iallgather")(from, count, type, out, out_count, out_type, comm,
-                                                           request);
+  return next<decltype(&MPI_Wait)>("MPI_Wait")(request, status);
+}
+
+// The report that ends a step: gradients have been used.
+int MPI_Allgather(const void* in, int count, MPI_Datatype type, void* out, int out_count,
+                  MPI_Datatype out_type, MPI_Comm comm) {
+  arrived = {};
+  return next<decltype(&MPI_Allgather)>("MPI_Allgather")(in, count, type, out, out_count, out_type, comm);
 }
 
 int MPI_Isend(const void* in, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
@@ -134,12 +158,6 @@ int MPI_Isend(const void* in, int count, MPI_Datatype type, int peer, int tag, M
   const std::int64_t bytes = bytes_of(count, type);
   return next<decltype(&MPI_Isend)>("MPI_Isend")(sent(in, bytes, 0, bytes), count, type, peer, tag, comm,
                                                  request);
-}
-
-int MPI_Iallreduce(const void* in, void* out, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
-                   MPI_Request* request) {
-  if (bytes_of(count, type) < kLargeBytes) follows_something_small();
-  return next<decltype(&MPI_Iallreduce)>("MPI_Iallreduce")(in, out, count, type, op, comm, request);
 }
 
 }  // extern "C"

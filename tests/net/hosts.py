@@ -19,6 +19,7 @@ AGENT = """#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done  # options of ssh
 address=$1
 shift
+while [ -e "FOLDER/down-${address##*.}" ]; do sleep 0.1; done  # as ssh tries again, which cannot connect
 unset TRIREME_ATTEMPT  # which no ssh would take along: the supervisor sees the processes of its own host alone
 exec ip netns exec "PREFIX-${address##*.}" unshare --uts sh -c "hostname host${address##*.}; $*"
 """
@@ -94,7 +95,7 @@ class Hosts:
                 self.slow_down(host, self.network["rate"])
         self.folder = Path(tempfile.mkdtemp(prefix=self.prefix))
         self.agent = self.folder / "agent"
-        self.agent.write_text(AGENT.replace("PREFIX", self.prefix))
+        self.agent.write_text(AGENT.replace("PREFIX", self.prefix).replace("FOLDER", str(self.folder)))
         self.agent.chmod(self.agent.stat().st_mode | stat.S_IXUSR)
 
     def slow_down(self, host, rate):
@@ -135,12 +136,19 @@ class Hosts:
         names = ",".join(f"{self.address(h)}:{ranks_per_host}" for h in range(self.count))
         return self.on_host(0, ["mpirun", *self.mpirun_options(), "--host", names, *line])
 
+    def note_link(self, host, state):
+        """For the agent."""
+        down = self.folder / f"down-{host + 1}"
+        down.touch() if state == "down" else down.unlink(missing_ok=True)
+
     def set_link(self, host, state):
         """"up" or "down"."""
+        self.note_link(host, state)
         run("ip", "-n", self.namespace(host), "link", "set", "eth0", state)
 
     def set_cable(self, host, state):
         """"up" or "down": the other end of the host's link, as if somebody had pulled it out."""
+        self.note_link(host, state)
         run("ip", "-n", f"{self.prefix}-switch", "link", "set", f"port{host}", state)
 
     def processes(self, host):

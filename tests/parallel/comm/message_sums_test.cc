@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <functional>
 #include <numeric>
 #include <thread>
 
@@ -30,11 +29,11 @@ struct Findings {
   std::vector<Path> paths;
 };
 
-using Exchange = std::function<Work(Communicator& comm, const Tensor& in, const Tensor& out)>;
+using Exchange = Work (*)(Communicator& comm, const Tensor& in, const Tensor& out);
 
 /// What all ranks find out after one exchange, in which the sender's element changes between the sum and the
 /// transfer: others come to it when that has happened. -1: none does.
-Findings exchange(int element, const Exchange& post) {
+Findings exchange(int element, Exchange post) {
   Findings found;
   std::atomic<bool> is_posted = false;
   run_local_ranks(kRanks, [&](const Ranks& comm) {
@@ -73,7 +72,7 @@ Work message(Communicator& comm, const Tensor& in, const Tensor&) {
 }
 
 TEST(MessageSums, AreNothingWhereAllArrives) {
-  for (const Exchange& post : {all_to_all, all_gather, broadcast, message}) {
+  for (const auto post : {all_to_all, all_gather, broadcast, message}) {
     const Findings found = exchange(-1, post);
     EXPECT_FALSE(found.is_broken);
     EXPECT_THAT(found.paths, IsEmpty());
@@ -88,7 +87,7 @@ TEST(MessageSums, NameTheTwoRanksBetweenWhichABitFlipped) {
   const Findings sent = exchange(4, message);
   EXPECT_TRUE(sent.is_broken);
   EXPECT_THAT(sent.paths, ElementsAre(Path{.from = kSender, .to = 2}));
-  for (const Exchange& post : {all_gather, broadcast}) {
+  for (const auto post : {all_gather, broadcast}) {
     const Findings all = exchange(4, post);
     EXPECT_TRUE(all.is_broken);
     EXPECT_THAT(all.paths, ElementsAre(Path{.from = kSender, .to = 0}, Path{.from = kSender, .to = 2}));
