@@ -146,6 +146,56 @@ def two_hosts(options, folder):
             run.process.wait()
 
 
+def partner(options, folder):
+    """A lost host, and a lost file system with it: its partner has what it had. 2 hosts -> 2 others -> 1."""
+    memory = folder / "memory"
+    with Hosts(3) as hosts:
+        run = Run(hosts, options.trireme, folder, 2, "--ranks", "2:4", "--spares", "1", "--set", "checkpoint.partner=true",
+                  "--set", f"checkpoint.partner_folder={memory}")
+
+        def lose(host):
+            assert list(memory.glob("host1/*/step-*.shard")), run.output()
+            hosts.set_link(host, "down")
+            shutil.rmtree(memory / f"host{host + 1}")
+            shutil.rmtree(run.out / "checkpoints")
+        try:
+            run.wait_for_steps(1)
+            lose(1)
+            run.wait_for_steps(2)  # the spare in its place
+            lose(2)
+            run.wait_for_steps(3)  # alone
+            run.check_end([[1, 2], [1, 3], [1]], [2, 3])
+            from_memory = [event["what"] for event in run.events("memory")]
+            assert len(from_memory) == 2 and all("in the memory of host1 " in what for what in from_memory), run.output()
+        finally:
+            hosts.end_processes()
+            run.process.wait()
+
+
+def partner_refused(options, folder):
+    """Memory that is full is a warning; a folder that cannot be made is an error that names host and key."""
+    with Hosts(2) as hosts:
+        (folder / "job.toml").write_text(JOB)
+        memory = folder / "memory"
+        memory.mkdir()
+        keys = ["train.steps=20", "checkpoint.every=5", "checkpoint.partner=true", f"checkpoint.partner_folder={memory}"]
+        line = [options.trireme, "train", folder / "job.toml", "--out", folder / "out",
+                *(part for key in keys for part in ("--set", key))]
+        change_agent(hosts, 1, f"mount -t tmpfs -o size=64k none {memory}")
+        done = hosts.mpirun(1, line)
+        said = r"checkpoint of step 5 was not copied into the memory of hosts: rank 1: host host2: cannot reserve .*No space left"
+        assert done.returncode == 0 and re.search(said, done.stderr), f"{done.returncode}\n{done.stderr}"
+        assert done.stderr.count("was not copied") == 1, done.stderr
+        assert not list(memory.rglob("*.shard")), "the copies of a run that is done are left"
+        print(re.search(said + ".*", done.stderr).group(0))
+    with Hosts(2) as hosts:
+        change_agent(hosts, 1, f"mount -t proc none {memory}")
+        done = hosts.mpirun(1, [*line[:-1], f"checkpoint.partner_folder={memory}/below", "--out", folder / "other"])
+        said = r"rank 1: checkpoint\.partner_folder = .* on host host2: "
+        assert done.returncode == 2 and re.search(said, done.stderr), f"{done.returncode}\n{done.stderr}"
+        print(re.search(said + ".*", done.stderr).group(0))
+
+
 def four_ranks(options, folder):
     """4 hosts of one rank and a spare: 4 -> 3 -> 4."""
     with Hosts(5) as hosts:
@@ -249,7 +299,7 @@ def own_folders(options, folder):
 
 
 CASES = {"two_hosts": two_hosts, "four_ranks": four_ranks, "silent_host": silent_host, "bad_input": bad_input,
-         "own_folders": own_folders}
+         "own_folders": own_folders, "partner": partner, "partner_refused": partner_refused}
 
 
 def main():
