@@ -154,7 +154,8 @@ def partner(options, folder):
                   "--set", f"checkpoint.partner_folder={memory}")
 
         def lose(host):
-            assert list(memory.glob("host1/*/step-*.shard")), run.output()
+            for name in ("host1", f"host{host + 1}"):
+                run.wait(lambda: list(memory.glob(f"{name}/*/step-*.shard")), f"a copy on {name}")
             hosts.set_link(host, "down")
             shutil.rmtree(memory / f"host{host + 1}")
             shutil.rmtree(run.out / "checkpoints")
