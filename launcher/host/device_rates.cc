@@ -3,16 +3,13 @@
 #include <algorithm>
 #include <chrono>
 
+#include "launcher/host/elapsed.h"
 #include "parallel/foresee/random_operands.h"
 
 namespace trireme {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// Of one run, on average over as many as take about `ms`, after two that are not counted.
 template <class Run>

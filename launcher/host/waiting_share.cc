@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "launcher/host/elapsed.h"
+
 namespace trireme {
 namespace {
 
@@ -26,7 +28,7 @@ double work(int threads, std::int64_t steps) {
   for (int i = 1; i < threads; ++i) others.emplace_back(chain);
   chain();
   for (std::thread& other : others) other.join();
-  return std::chrono::duration<double>(Clock::now() - start).count();
+  return seconds_since(start);
 }
 
 /// Steps that take kSecondsOfATurn unhindered, or nearly.

@@ -2,16 +2,13 @@
 
 #include <algorithm>
 
+#include "launcher/host/elapsed.h"
 #include "launcher/train/agreement.h"
 
 namespace trireme {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // Whatever a check calls it, here it is a failure while running.
 AgreedError while_running(const AgreedError& error) {

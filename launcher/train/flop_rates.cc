@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "launcher/host/elapsed.h"
 #include "parallel/foresee/op_calls.h"
 #include "parallel/foresee/random_operands.h"
 #include "runtime/base/error.h"
@@ -11,10 +12,6 @@ namespace trireme {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// Of products of [n, n] matrices, in `times` runs.
 double product_seconds(const Context& ctx, const MatmulArgs& args, int times) {

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "tests/kernels/kernel_test.h"
+#include "tests/support/sanitized.h"
 
 namespace trireme::testing {
 namespace {
@@ -240,7 +241,7 @@ TEST_P(AttentionTest, MatchesReference) {
     full.causal = false;
     check(full);
   }
-  check({1, 1000, 1, 3});
+  check({1, kSanitized ? 300 : 1000, 1, 3});
   check({1, 70, 1, 130});
 }
 
@@ -261,7 +262,7 @@ TEST_P(AttentionTest, DocumentsOfARowDoNotSeeEachOther) {
         Case{2, 200, 2, 33, false, 0.0f, DType::kFloat32, MathMode::kFp32, {64, 1, 1, 70, 60, 1, 1, 1, 1}},
         Case{1, 300, 1, 8, false, 0.0f, DType::kFloat32, MathMode::kFp32, {10, 200, 5, 85}},
         Case{1, 130, 2, 16, false, 0.2f, DType::kFloat32, MathMode::kFp32, {65, 65}}}) {
-    for (const DType dtype : kFloatTypes) {
+    for (const DType dtype : sampled(kFloatTypes, 3)) {
       c.dtype = dtype;
       c.causal = false;
       check(c);
@@ -272,7 +273,7 @@ TEST_P(AttentionTest, DocumentsOfARowDoNotSeeEachOther) {
 }
 
 TEST_P(AttentionTest, GroupsOfQueriesReadOneHeadOfKeys) {
-  for (const DType dtype : kFloatTypes) {
+  for (const DType dtype : sampled(kFloatTypes, 3)) {
     for (Case c : {Case{1, 3, 2, 5}, Case{2, 65, 6, 16}, Case{1, 64, 4, 32}, Case{1, 130, 4, 8, false},
                    Case{2, 40, 4, 8, true, 0.25f},
                    Case{1, 130, 4, 8, false, 0.0f, dtype, MathMode::kFp32, {64, 1, 65}}}) {

@@ -231,11 +231,14 @@ TEST_P(LayerNormTest, NanAndInfinityPropagate) {
 
 // mean, beta and dbeta are undefined: RMS norm.
 TEST_P(LayerNormTest, WithoutMeanAndBeta) {
+  int combination = 0;
   for (const auto& [rows, cols] :
        {std::array<std::int64_t, 2>{1, 5}, {3, 127}, {127, 1000}, {65, 768}, {37, 1032}, {1000, 33}}) {
     for (const DType dtype : kFloatTypes) {
       for (const GradientMode mode : kModes) {
         for (const DxGoes where : {DxGoes::kApart, DxGoes::kOverDy, DxGoes::kOverDxAdd}) {
+          // Large ones take turns.
+          if (rows * cols > 10'000 && combination++ % 4 != 0) continue;
           SCOPED_TRACE(fmt::format("[{}, {}] {} mode {} dx {}", rows, cols, name(dtype),
                                    static_cast<int>(mode), static_cast<int>(where)));
           Inputs in = inputs(rows, cols, dtype);

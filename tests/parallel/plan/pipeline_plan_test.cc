@@ -11,6 +11,7 @@
 #include "parallel/plan/validate.h"
 #include "parallel/run/engine.h"
 #include "runtime/base/error.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/tiny_gpt.h"
 
 namespace trireme {
@@ -79,7 +80,7 @@ Case draw_case(Random& random) {
 
 TEST(PipelinePlan, AThousandRandomConfigurationsAreValid) {
   Random random(1);
-  for (int i = 0; i < 1000; ++i) {
+  for (int i = 0; i < (testing::kSanitized ? 200 : 1000); ++i) {
     const Case c = draw_case(random);
     const int num_units = c.options.stages.num_units();
     const auto error = find_plan_error(plan_training_step(num_units, c.mesh, c.batch, c.options));

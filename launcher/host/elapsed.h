@@ -1,0 +1,18 @@
+// Time that has passed.
+#pragma once
+
+#include <chrono>
+
+namespace trireme {
+
+/// Seconds from `start` on.
+inline double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Milliseconds from `start` on.
+inline double ms_since(std::chrono::steady_clock::time_point start) {
+  return 1e3 * seconds_since(start);
+}
+
+}  // namespace trireme
