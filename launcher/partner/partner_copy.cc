@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "launcher/host/elapsed.h"
 #include "launcher/host/machine.h"
 #include "launcher/partner/borrowed_tensor.h"
 #include "launcher/train/agreement.h"
@@ -242,9 +243,7 @@ void PartnerCopy::give_up() {
 }
 
 PartnerCopy::Copied PartnerCopy::copied() const {
-  Copied done{.step = header_.step,
-              .bytes = own_.num_elems(),
-              .seconds = std::chrono::duration<double>(Clock::now() - began_).count()};
+  Copied done{.step = header_.step, .bytes = own_.num_elems(), .seconds = seconds_since(began_)};
   for (const Incoming& one : incoming_) done.bytes += one.bytes;
   return done;
 }

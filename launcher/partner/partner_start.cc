@@ -97,6 +97,12 @@ void claim_partner_folder(TrainingRun& run) {
   });
 }
 
+void end_partner_start(TrainingRun& run) {
+  if (!run.partner) return;
+  run.partner->restore.reset();
+  if (run.partner->ring.is_first_of_host()) run.partner->ring.folder.clear_unfinished();
+}
+
 void remove_partner_copies(TrainingRun& run) {
   if (!run.partner) return;
   run.partner->ring.comm->barrier();  // rank 0 has seen the last checkpoint in its place

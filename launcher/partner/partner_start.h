@@ -29,8 +29,10 @@ struct PartnerStart {
 void open_partner(TrainingRun& run);
 /// Chooses the newest copy of `least_step` or a later step; false where there is none. Collective.
 bool resume_from_partner(TrainingRun& run, std::int64_t least_step);
-/// Notes whose the output folder is, and removes what no run will use. After it was claimed. Collective.
+/// Notes whose the output folder is, after it was claimed. Collective.
 void claim_partner_folder(TrainingRun& run);
+/// Removes what was brought together, and what ranks that died left unfinished. After all have the state.
+void end_partner_start(TrainingRun& run);
 /// Of a run that is done. Collective.
 void remove_partner_copies(TrainingRun& run);
 /// What rank 0's log says of the copies.

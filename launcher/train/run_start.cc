@@ -377,7 +377,7 @@ TrainingRun start_run(RunOptions options) {
     run_stage(comm, [&] { run.with_memory_advice([&] { build_engine(run); }); });
   }
   restore(run);
-  if (run.partner) run.partner->restore.reset();  // all ranks have it
+  end_partner_start(run);
   {
     const Watchdog::Scope watch = run.watched("the opening of the log");
     run_stage(comm, [&] { open_log(run); });

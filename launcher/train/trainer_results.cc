@@ -69,9 +69,10 @@ void Trainer::read_results(std::size_t left) {
 }
 
 std::pair<StepResult, Trainer::JobReport> Trainer::collect_and_exchange() {
-  // Looking at all of the state, and the writing of a trace for which others wait here, take longer than what
-  // was learned from other steps.
-  const bool is_longer = verification_.is_due(run_.engine->steps_done()) || after_trace_;
+  // Looking at all of the state, the writing of a trace for which others wait here, and a chunk of a copy
+  // that is sent over a slow link take longer than what was learned from other steps.
+  const bool is_longer =
+      verification_.is_due(run_.engine->steps_done()) || after_trace_ || (partner_ && partner_->is_active());
   const auto tight = step_limit_.scope(is_longer ? PartLimit::Held::kNo : PartLimit::Held::kYes);
   StepResult result = run_.engine->collect();
   JobReport all = exchange_reports(result);
