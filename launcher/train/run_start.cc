@@ -180,9 +180,13 @@ void restore(TrainingRun& run) {
   // Averages that begin with this run, or end with the one before, are in one of the two alone.
   const bool changes_averages = (run.resumed.config.train.ema > 0) != (run.options.config.train.ema > 0);
   if (hash == run.resumed.state_hash || leaves_fp8 || changes_averages) return;
-  throw AgreedError(ErrorCode::kInvalidInput,
-                    fmt::format("{}: the restored state has the hash {}, the manifest says {}",
-                                run.resume_folder.string(), hash, run.resumed.state_hash));
+  throw AgreedError(
+      ErrorCode::kInvalidInput,
+      fmt::format("{}: the restored state has the hash {}, the manifest says {}{}",
+                  run.resume_folder.string(), hash, run.resumed.state_hash,
+                  run.partner && run.partner->from ? "; remove " + run.partner->ring.folder.path().string() +
+                                                         " on all hosts to go on from the file system"
+                                                   : ""));
 }
 
 RunSummary initial_summary(const TrainingRun& run) {

@@ -78,13 +78,15 @@ class Run:
             assert time.time() < deadline, f"{what} did not come\n{self.output()}"
             time.sleep(0.02)
 
-    def wait_for_steps(self, attempt):
-        """Some more than there were when the attempt began."""
+    def last_step(self):
+        return max((line.get("step", 0) for line in self.lines("metrics.jsonl")), default=0)
+
+    def wait_for_steps(self, attempt, after=0):
+        """Some more than there were when the attempt began, or step `after` was done."""
         def has_steps():
             begun = self.events("begin")
-            steps = [line.get("step", 0) for line in self.lines("metrics.jsonl")]
-            return len(begun) == attempt and len(self.events("end")) == attempt - 1 and steps and \
-                steps[-1] > begun[-1]["first_step"] + 12
+            return len(begun) == attempt and len(self.events("end")) == attempt - 1 and \
+                self.last_step() > max(after, begun[-1]["first_step"]) + 12
         self.wait(has_steps, f"the steps of attempt {attempt}")
 
     def rank_on(self, host):
@@ -159,12 +161,11 @@ def partner(options, folder):
             hosts.set_link(host, "down")
             shutil.rmtree(memory / f"host{host + 1}")
             shutil.rmtree(run.out / "checkpoints")
+            return run.last_step()
         try:
             run.wait_for_steps(1)
-            lose(1)
-            run.wait_for_steps(2)  # the spare in its place
-            lose(2)
-            run.wait_for_steps(3)  # alone
+            run.wait_for_steps(2, after=lose(1))  # the spare in its place
+            run.wait_for_steps(3, after=lose(2))  # alone
             run.check_end([[1, 2], [1, 3], [1]], [2, 3])
             from_memory = [event["what"] for event in run.events("memory")]
             assert len(from_memory) == 2 and all("in the memory of host1 " in what for what in from_memory), run.output()
