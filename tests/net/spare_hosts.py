@@ -192,7 +192,7 @@ def partner_refused(options, folder):
         print(re.search(said + ".*", done.stderr).group(0))
     with Hosts(2) as hosts:
         change_agent(hosts, 1, f"mount -t proc none {memory}")
-        done = hosts.mpirun(1, [*line[:-1], f"checkpoint.partner_folder={memory}/below", "--out", folder / "other"])
+        done = hosts.mpirun(1, [*line[:-1], f"checkpoint.partner_folder={memory}/below"])
         said = r"rank 1: checkpoint\.partner_folder = .* on host host2: "
         assert done.returncode == 2 and re.search(said, done.stderr), f"{done.returncode}\n{done.stderr}"
         print(re.search(said + ".*", done.stderr).group(0))
