@@ -152,8 +152,8 @@ def partner(options, folder):
     """A lost host, and a lost file system with it: its partner has what it had. 2 hosts -> 2 others -> 1."""
     memory = folder / "memory"
     with Hosts(3) as hosts:
-        run = Run(hosts, options.trireme, folder, 2, "--ranks", "2:4", "--spares", "1", "--set", "checkpoint.partner=true",
-                  "--set", f"checkpoint.partner_folder={memory}")
+        run = Run(hosts, options.trireme, folder, 2, "--ranks", "2:4", "--spares", "1",
+                  "--set", "checkpoint.partner=true", "--set", f"checkpoint.partner_folder={memory}")
 
         def lose(host):
             for name in ("host1", f"host{host + 1}"):
@@ -168,7 +168,8 @@ def partner(options, folder):
             run.wait_for_steps(3, after=lose(2))  # alone
             run.check_end([[1, 2], [1, 3], [1]], [2, 3])
             from_memory = [event["what"] for event in run.events("memory")]
-            assert len(from_memory) == 2 and all("in the memory of host1 " in what for what in from_memory), run.output()
+            assert len(from_memory) == 2, run.output()
+            assert all("in the memory of host1 " in what for what in from_memory), from_memory
         finally:
             hosts.end_processes()
             run.process.wait()
@@ -180,12 +181,14 @@ def partner_refused(options, folder):
         (folder / "job.toml").write_text(JOB)
         memory = folder / "memory"
         memory.mkdir()
-        keys = ["train.steps=20", "checkpoint.every=5", "checkpoint.partner=true", f"checkpoint.partner_folder={memory}"]
+        keys = ["train.steps=20", "checkpoint.every=5", "checkpoint.partner=true",
+                f"checkpoint.partner_folder={memory}"]
         line = [options.trireme, "train", folder / "job.toml", "--out", folder / "out",
                 *(part for key in keys for part in ("--set", key))]
         change_agent(hosts, 1, f"mount -t tmpfs -o size=64k none {memory}")
         done = hosts.mpirun(1, line)
-        said = r"checkpoint of step 5 was not copied into the memory of hosts: rank 1: host host2: cannot reserve .*No space left"
+        said = r"checkpoint of step 5 was not copied into the memory of hosts: rank 1: host host2: cannot reserve " \
+               r".*No space left"
         assert done.returncode == 0 and re.search(said, done.stderr), f"{done.returncode}\n{done.stderr}"
         assert done.stderr.count("was not copied") == 1, done.stderr
         assert not list(memory.rglob("*.shard")), "the copies of a run that is done are left"
