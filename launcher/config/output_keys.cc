@@ -18,8 +18,9 @@ void add_output_keys(std::vector<ConfigKey>& keys) {
            "never. A bit that flipped in memory ends the job with the ranks and the steps in which it "
            "happened. Each checkpoint is verified before it is saved, so that the newest one is from before. "
            "On CPUs, shards of ZeRO and what a single data rank has carry a checksum from each update to the "
-           "next, and working copies are compared in each step; on GPUs ZeRO is refused with it. The results "
-           "do not change.")
+           "next, working copies are compared in each step, and messages between ranks are summed up by who "
+           "sends and by who receives them in each step; on GPUs ZeRO is refused with it. The results do not "
+           "change.")
       .add("background", &C::background, any(),
            "Write checkpoints while training goes on: between two steps each rank copies its shard, 12 "
            "bytes a parameter with AdamW, divided by the data ranks, into host memory that the prediction "

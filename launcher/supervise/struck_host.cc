@@ -27,6 +27,8 @@ int first_rank(const std::string& verdict) {
   static const std::regex kRank(R"((?:^|[^a-z])rank (\d{1,7})\b)");
   std::smatch found;
   const std::string first_line = verdict.substr(0, verdict.find('\n'));
+  if (first_line.find("all ranks of this machine wait") != std::string::npos)
+    return -1;  // the one that says so
   return std::regex_search(first_line, found, kRank) ? std::stoi(found[1]) : -1;
 }
 
@@ -44,8 +46,16 @@ std::string lost_host(const std::filesystem::path& log) {
   return "";
 }
 
+std::string silent_host(const std::string& verdict) {
+  static const std::regex kSilent(R"((\S+) has acknowledged nothing for )");
+  std::smatch found;
+  return std::regex_search(verdict, found, kSilent) ? found[1].str() : "";
+}
+
 std::string struck_host(const AttemptWords& words) {
   if (!words.lost.empty()) return name_in_file(words, words.lost);
+  if (const std::string silent = silent_host(words.verdict); !silent.empty())
+    return name_in_file(words, silent);
   const int rank = first_rank(words.verdict);
   if (rank >= 0 && static_cast<std::size_t>(rank) < words.rank_hosts.size()) {
     const std::string name = name_in_file(words, words.rank_hosts[static_cast<std::size_t>(rank)]);

@@ -18,8 +18,12 @@ struct AttemptWords {
 /// "ORTE has lost communication with a remote daemon": the host that mpirun names there; empty: it does not.
 std::string lost_host(const std::filesystem::path& log);
 
-/// A name of the host file: of the host that was lost, else of the rank that the verdict names first, else of
-/// one that it names itself. Empty where nothing is said.
+/// "10.0.0.2 has acknowledged nothing": the host, by its address, that a rank names there
+/// (parallel/watch/silent_peers.h); empty: it does not.
+std::string silent_host(const std::string& verdict);
+
+/// A name of the host file: of the host that was lost, else of one that is silent, else of the rank that the
+/// verdict names first, else of one that it names itself. Empty where nothing is said.
 std::string struck_host(const AttemptWords& words);
 
 }  // namespace trireme

@@ -34,6 +34,8 @@ constexpr auto kTimeToStop = std::chrono::seconds(60);
 constexpr auto kTimeToFollow = std::chrono::seconds(3);
 // mpirun ends a job within seconds of saying that it does, but waits for a host that is lost.
 constexpr auto kTimeToEnd = std::chrono::seconds(10);
+// Of a job one of whose hosts is silent, which mpirun notices by then or not at all.
+constexpr auto kTimeToEndWithoutHost = std::chrono::seconds(4);
 constexpr const char* kItEnds[] = {"MPI_ABORT was invoked", "mpirun noticed that process",
                                    "mpirun has exited due to", "ORTE has lost communication"};
 // mpirun notices within about four seconds that a host is silent, in place of minutes.
@@ -232,9 +234,13 @@ void Supervisor::watch(JobProcess& job, const Attempt& attempt, const fs::path& 
   std::optional<Clock::time_point> failed;
   while (!job.poll()) {
     look_at_ranks(ranks, job);
-    if (says_that_it_ends(follower.show()) && !failed) failed = Clock::now();
-    if (failed && Clock::now() > *failed + kTimeToEnd) {
-      say(fmt::format("mpirun has not ended {} s after it said so: it is killed", kTimeToEnd.count()));
+    // Its own words may be lost on the way to a host that is silent.
+    const bool ends = says_that_it_ends(follower.show()) || !verdict_.empty();
+    if (ends && !failed) failed = Clock::now();
+    const auto time_to_end = silent_host(verdict_).empty() ? kTimeToEnd : kTimeToEndWithoutHost;
+    if (failed && Clock::now() > *failed + time_to_end) {
+      say(fmt::format("mpirun has not ended {} s after the job's failure: it is killed",
+                      time_to_end.count()));
       job.send(SIGKILL);
       failed = Clock::time_point::max() - kTimeToEnd;
     }
@@ -316,7 +322,10 @@ std::string Supervisor::host_to_blame(const Attempt& attempt, const std::string&
       {.verdict = verdict, .lost = lost, .rank_hosts = read_rank_hosts(out_.root), .names = hosts_->names()});
   const std::string before = hosts_->describe_missing();
   // It is known to be silent, and asked again while the next attempt runs.
-  if (!lost.empty() && !struck.empty()) hosts_->lose(struck, "mpirun has lost the connection to it");
+  if (!struck.empty() && !lost.empty())
+    hosts_->lose(struck, "mpirun has lost the connection to it");
+  else if (!struck.empty() && !silent_host(verdict).empty())
+    hosts_->lose(struck, "it has not acknowledged what ranks sent to it");
   hosts_->examine(HostPool::Strictness::kLeaveOut);
   const std::string missing = hosts_->describe_missing();
   if (missing != before && !missing.empty()) {

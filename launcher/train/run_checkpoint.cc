@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "launcher/train/state_verification.h"
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/base/error.h"
 #include "runtime/data/tokenizer.h"
@@ -24,11 +25,13 @@ fs::path save_checkpoint(CheckpointStore& store, const Engine& engine, const Run
                          const std::optional<fs::path>& tokenizer_model) {
   if (engine.communicator().rank() != 0) {
     save_state(engine, {});
+    check_messages_of_save(engine);
     return {};
   }
   PendingCheckpoint pending = store.begin(engine.steps_done());
   for (CheckpointFile& file : save_state(engine, pending.folder())) pending.add_file(std::move(file));
   if (tokenizer_model) copy_tokenizer(*tokenizer_model, state, pending.folder());
+  check_messages_of_save(engine);
   return commit_checkpoint(store, pending, state);
 }
 

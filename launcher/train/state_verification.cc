@@ -2,11 +2,13 @@
 
 #include <fmt/ranges.h>
 
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "launcher/host/machine.h"
 #include "launcher/train/agreement.h"
+#include "parallel/comm/message_sums.h"
 
 namespace trireme {
 namespace {
@@ -18,18 +20,46 @@ std::string name_ranks(const Corruption& found, const std::vector<std::string>& 
   return fmt::format("{}", fmt::join(names, found.is_certain ? " and " : " or "));
 }
 
+[[noreturn]] void throw_changed_messages(const Engine& engine, const std::string& when) {
+  Communicator& world = engine.communicator();
+  const auto hosts = world.all_gather_strings(host_name());
+  const auto name = [&](int rank) {
+    return fmt::format("rank {} on {}", rank, hosts[static_cast<std::size_t>(rank)]);
+  };
+  std::vector<std::string> paths;
+  for (const auto& [from, to] : message_sums(world)->broken_paths(world))
+    paths.push_back(fmt::format("from {} to {}", name(from), name(to)));
+  throw AgreedError(
+      ErrorCode::kRuntime,
+      fmt::format("silent corruption: {} something else arrived than was sent {}; until then all "
+                  "was well. A bit flipped in one of the two or on the way between them: look at "
+                  "the hosts. No checkpoint has it: go on from the newest one",
+                  when, fmt::join(paths, " and ")));
+}
+
 }  // namespace
 
 StateVerification::StateVerification(const Engine& engine, std::int64_t every)
-    : engine_(engine), every_(every), verified_step_(engine.steps_done()) {}
+    : engine_(engine),
+      every_(every),
+      verified_step_(engine.steps_done()),
+      messages_step_(engine.steps_done()) {}
 
 StateCheck StateVerification::look(std::int64_t step) const {
   const StateVerifier* verifier = engine_.verifier();
   if (verifier == nullptr) return {};
-  return is_due(step) ? merge(verifier->of_last_step(), verifier->now()) : verifier->of_last_step();
+  StateCheck check =
+      is_due(step) ? merge(verifier->of_last_step(), verifier->now()) : verifier->of_last_step();
+  check.messages = verifier->messages();
+  return check;
 }
 
 void StateVerification::judge(std::int64_t step, std::span<const StateCheck> checks) {
+  // Rather than what they made of the state.
+  std::uint64_t messages = 0;
+  for (const StateCheck& check : checks) messages += check.messages;
+  if (messages != 0) throw_changed_messages(engine_, fmt::format("after the end of step {}", messages_step_));
+  messages_step_ = step;
   const auto found = find_corruption(engine_.groups().mesh, checks);
   if (!found) {
     if (is_due(step)) verified_step_ = step;
@@ -48,11 +78,20 @@ void StateVerification::judge(std::int64_t step, std::span<const StateCheck> che
                   step, name_ranks(*found, hosts), where, verified_step_));
 }
 
+void check_messages_of_save(const Engine& engine) {
+  if (engine.verifier() == nullptr || message_sums(engine.communicator()) == nullptr) return;
+  const auto differences = engine.communicator().all_gather_value(engine.verifier()->messages());
+  if (std::reduce(differences.begin(), differences.end()) == 0) return;
+  throw_changed_messages(engine, fmt::format("in the checkpoint of step {}", engine.steps_done()));
+}
+
 void StateVerification::verify_now() {
   const StateVerifier* verifier = engine_.verifier();
   const std::int64_t step = engine_.steps_done();
   if (verifier == nullptr || verified_step_ == step) return;
-  judge(step, engine_.communicator().all_gather_value(merge(verifier->of_last_step(), verifier->now())));
+  StateCheck check = merge(verifier->of_last_step(), verifier->now());
+  check.messages = verifier->messages();
+  judge(step, engine_.communicator().all_gather_value(check));
   verified_step_ = step;
 }
 

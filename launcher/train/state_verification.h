@@ -29,6 +29,11 @@ class StateVerification {
   const Engine& engine_;
   const std::int64_t every_;
   std::int64_t verified_step_;  // the state was right after it
+  std::int64_t messages_step_;  // and all messages until its end
 };
+
+/// After the state was gathered for a checkpoint, before that is one. Throws AgreedError where one of the
+/// messages arrived as something else; nothing where they are not summed up. Collective.
+void check_messages_of_save(const Engine& engine);
 
 }  // namespace trireme

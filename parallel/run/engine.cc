@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "parallel/comm/message_sums.h"
 #include "parallel/foresee/block_work.h"
 #include "parallel/layout/fp8_support.h"
 #include "parallel/layout/gradient_dtype.h"
@@ -40,6 +41,14 @@ Context context_of(const EngineOptions& options) {
   return ctx;
 }
 
+// Messages are summed up where the host has their memory, see [Note: message sums].
+std::shared_ptr<Communicator> world_of(const std::shared_ptr<Communicator>& comm,
+                                       const EngineOptions& options) {
+  const DeviceTraits& device = traits(options.device.type);
+  const bool sums = options.verify_state && comm->size() > 1 && device.host_memory && device.computes;
+  return sums ? with_message_sums(comm, options.threads) : comm;
+}
+
 StageMap stages_of(const EngineOptions& options, const BlockList& blocks) {
   const PipelineOptions& pipeline = options.pipeline;
   const StageCounts counts{
@@ -76,7 +85,8 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
     : blocks_(std::move(blocks)),
       options_(on_hosts(checked(options), *comm)),
       exchange_(exchange_of(options_, comm->size())),
-      groups_(split_mesh(comm, mesh_of(comm->size(), options.pipeline.stages, options.tensor),
+      groups_(split_mesh(world_of(comm, options),
+                         mesh_of(comm->size(), options.pipeline.stages, options.tensor),
                          exchange_.data_ranks_per_host)),
       batch_(training_layout(options, groups_.mesh.size(Axis::kData))),
       stages_(stages_of(options, *blocks_)),

@@ -4,6 +4,7 @@
 #include <map>
 #include <span>
 
+#include "parallel/comm/message_sums.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/hash.h"
 
@@ -155,6 +156,13 @@ void StateVerifier::before_update(int group) {
 
 void StateVerifier::after_update(int group) {
   if (carries_checksums_) noted_[static_cast<std::size_t>(group)] = hash_of_owned(group);
+}
+
+std::uint64_t StateVerifier::messages() const {
+  const MessageSums* sums = message_sums(*parts_.groups.world);
+  if (sums == nullptr) return 0;
+  parts_.params.settle();
+  return sums->difference();
 }
 
 StateCheck StateVerifier::now() const {

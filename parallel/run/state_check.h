@@ -9,10 +9,10 @@
 //     with ZeRO-3's pieces of working copies        own checksum, in each step before the update
 //     working copies on all ranks, 16 bits or ZeRO  compared in each step: the next update makes new ones
 //
-// Not covered: what lives for less than a step (activations, gradients before their sum, copies that ZeRO-3
-// gathers around a use), and running statistics between checkpoints. Nothing here communicates: a rank's
-// StateCheck goes to the others as a plain value. Memory that is not the host's is copied to be hashed, so
-// nothing is done there in each step.
+// In host memory messages are summed up, too: [Note: message sums]. Not covered: what lives for less than a
+// step and is not on its way (activations, gradients before their sum, with ZeRO also after it), and running
+// statistics between checkpoints. Nothing here communicates: a rank's StateCheck goes to the others as a
+// plain value. Memory that is not the host's is copied to be hashed, so nothing is done there in each step.
 #pragma once
 
 #include <algorithm>
@@ -30,6 +30,7 @@ struct StateCheck {
   std::uint64_t used = 0;           // of the working copies, as a step used them
   std::uint64_t kept = 0;           // of masters and optimizer state that all data ranks have
   std::int32_t damaged_group = -1;  // whose own checksum is not that of its last update; -1: none
+  std::uint64_t messages = 0;       // sent less received: [Note: message sums], 0 in all over all ranks
 };
 
 /// The findings of two looks at one rank.
@@ -62,6 +63,8 @@ class StateVerifier {
   void forget() { std::ranges::fill(noted_, std::nullopt); }
 
   const StateCheck& of_last_step() const { return last_; }
+  /// StateCheck::messages between two steps, of all so far. Waits for gathers in flight.
+  std::uint64_t messages() const;
   /// Between two steps. Waits.
   StateCheck now() const;
 

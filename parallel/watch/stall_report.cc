@@ -54,7 +54,7 @@ std::string describe_death(const RankReading& rank) {
       rank.rank, process_of(rank, false), action_of(rank), wait_of(rank));
 }
 
-std::string describe_stall(const RankBoard& board, const std::string& limit) {
+std::string describe_stall(const RankBoard& board, const std::string& limit, const std::string& silent) {
   std::vector<RankReading> ranks;
   std::vector<bool> stopped;
   bool any_sure = false;  // that it can not go on
@@ -76,7 +76,9 @@ std::string describe_stall(const RankBoard& board, const std::string& limit) {
     const bool culprit = any_sure ? missing || stopped[i] : !rank.waits;
     (culprit ? culprits : others) += (culprit && !culprits.empty() ? "; " : culprit ? "" : "\n  ") + text;
   }
-  if (culprits.empty()) return fmt::format("all ranks of this machine wait ({}):{}", limit, others);
+  if (culprits.empty())
+    return fmt::format("all ranks of this machine wait ({}){}{}:{}", limit, silent.empty() ? "" : "; ",
+                       silent, others);
   return fmt::format("the job is held up ({}) by {}{}{}", limit, culprits, others.empty() ? "" : ", while",
                      others);
 }

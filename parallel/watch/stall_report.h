@@ -17,6 +17,7 @@ bool is_any_stopped(const RankBoard& board);
 /// Names the ranks that hold the job up: those that a signal has stopped and those that have not entered the
 /// board, else those that wait for nobody, else none, as they are on another machine. Then a line for each
 /// of the others, with what it waits for. `limit` is what was exceeded: "EngineOptions::timeout_s = 600".
-std::string describe_stall(const RankBoard& board, const std::string& limit);
+/// `silent`: hosts that do not answer, which are named where all ranks of this machine wait.
+std::string describe_stall(const RankBoard& board, const std::string& limit, const std::string& silent = "");
 
 }  // namespace trireme

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "parallel/comm/communicator.h"
+#include "parallel/watch/silent_peers.h"
 #include "parallel/watch/stall_report.h"
 #include "runtime/base/log.h"
 
@@ -188,9 +189,11 @@ void Watchdog::report_stall(const RankReading& own, const Limit& limit) {
   if (!board.claim_last_word() && running_s(own.for_s) < limit.timeout_s + kPatienceS) return;
   const std::string value =
       limit.is_learned ? fmt::format("auto: {:.2f} s", limit.timeout_s) : fmt::format("{}", limit.timeout_s);
+  const std::string silent = describe_silent_peers(find_silent_peers());
   const std::string message =
-      describe_stall(board, fmt::format("EngineOptions::timeout_s = {}{}", value, limit.note));
-  if (limit.grace_s > 0) {
+      describe_stall(board, fmt::format("EngineOptions::timeout_s = {}{}", value, limit.note), silent);
+  // A host that answers nothing reports nothing either.
+  if (limit.grace_s > 0 && silent.empty()) {
     options_.report(message);
     processes_.wait(limit.grace_s);
     if (end_) return;

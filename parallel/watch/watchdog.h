@@ -3,7 +3,8 @@
 //
 // Each rank shows what it does on the RankBoard of its machine, and looks there when it is late itself or a
 // process is gone. So the culprit need not answer. One rank of a machine speaks for all of them; ranks of
-// other machines speak for theirs: a machine that is gone as a whole is named by nobody but the launcher.
+// other machines speak for theirs. A machine that is gone as a whole is named by those whose messages it does
+// not acknowledge ([Note: silent hosts] in silent_peers.h), else by nobody but the launcher.
 #pragma once
 
 #include <array>
@@ -30,7 +31,7 @@ class Watchdog {
   struct Options {
     std::shared_ptr<RankStatus> status;  // of this rank
     double timeout_s = 0;                // 0: no limit; deaths are noticed all the same
-    double grace_s = 0;                  // after a report, for other machines to report, too
+    double grace_s = 0;                  // after a report, for other machines that answer to report, too
     std::string limit_note = {};         // beside the limit in messages: ", its default"
     std::function<void(const std::string& message)> report;
     std::function<void(const std::string& message)> end_job;  // from the watchdog's own thread

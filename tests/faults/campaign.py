@@ -7,6 +7,10 @@ A long campaign comes in pieces, each of which goes on where the one before stop
 
     tests/faults/campaign.py --trireme ... --count 20 --results r.jsonl --resume --minutes 9
 
+A short one, whose times say nothing as several jobs share the machine:
+
+    tests/faults/campaign.py --trireme ... --at-least 40 --at-once 4
+
 Exit code 1 where one job did not end with the state of an undisturbed one, named another culprit, or left a process or
 a lease behind. Needs the Python standard library only.
 """
@@ -20,10 +24,12 @@ import time
 from pathlib import Path
 
 from injection import KEYS, Missed, Unavailable  # before the next: it knows where they are
+from at_once import at_once
 from jobs import OPTIONS, JobTest
 from supervised import SLOWER, sets
 
 import file_faults
+import host_faults
 import process_faults
 import state_faults
 
@@ -51,10 +57,17 @@ CLASSES = {
     "truncated_shard": file_faults.TruncatedShard,
     "bit_flip": state_faults.BitFlip,
     "optimizer_bit_flip": state_faults.OptimizerBitFlip,
+    "gradient_bit_flip": state_faults.GradientBitFlip,
+    "message_bit_flip": state_faults.MessageBitFlip,
     "nan_parameter": state_faults.NanParameter,
     "spike": state_faults.Spike,
     "preemption": process_faults.Preemption,
     "preemption_with_a_second": process_faults.PreemptionWithASecond,
+    "lost_host": host_faults.LostHost,
+    "link_down": host_faults.LinkDown,
+    "link_down_5s": host_faults.LinkDown5s,
+    "link_down_5s_patient": host_faults.LinkDown5sPatient,
+    "slow_link": host_faults.SlowLink,
 }
 # What is recorded of an injection whose job did not come to an end of its own.
 FAILED = {"named": False, "equal": False, "clean": False, "verdict_s": 60.0, "end_s": 60.0, "next_step_s": 60.0,
@@ -74,24 +87,21 @@ def with_case(action):
         case.tearDown()
 
 
-class Undisturbed:
-    """States of jobs that nothing disturbs, one for each set of keys."""
+STATES = {}  # of jobs that nothing disturbs, one for each set of keys
 
-    def __init__(self):
-        self.states = {}
 
-    def of(self, fault):
-        if fault.job_keys not in self.states:
-            self.states[fault.job_keys] = with_case(lambda case: self.run(case, fault))
-        return self.states[fault.job_keys]
-
-    def run(self, case, fault):
+def undisturbed(fault):
+    def run(case):
         case.run_job(0, "undisturbed", *sets(*SLOWER, *KEYS, *fault.job_keys, *fault.prepare(case)))
         return case.state("undisturbed")
 
+    if fault.job_keys not in STATES:
+        STATES[fault.job_keys] = with_case(run)
+    return STATES[fault.job_keys]
 
-def inject(name, index, undisturbed):
-    state = undisturbed.of(CLASSES[name])
+
+def inject(name, index):
+    state = undisturbed(CLASSES[name])
     begin = time.time()
     for attempt in range(10):
         numbers = random.Random(f"{OPTIONS.seed} {name} {index} {attempt}")
@@ -103,7 +113,20 @@ def inject(name, index, undisturbed):
         except AssertionError as error:  # such as a job that nobody ended
             print(f"{name}: {error}", flush=True)
             return {"class": name, "seed": OPTIONS.seed, "index": index, **FAILED, "seconds": time.time() - begin}
-    raise SystemExit(f"{name}: its moment was missed ten times")
+    raise RuntimeError(f"{name}: its moment was missed ten times")
+
+
+LATE = "there was no time for it"
+
+
+def inject_in_time(place):
+    """The result; or, as text, why there is none."""
+    if OPTIONS.minutes and time.monotonic() > OPTIONS.begin + 60 * OPTIONS.minutes:
+        return LATE
+    try:
+        return inject(*place)
+    except Unavailable as reason:
+        return f"{place[0]:24} skipped: {reason}"
 
 
 def row(name, results):
@@ -128,26 +151,49 @@ def read_results():
     return [line for line in lines if line["seed"] == OPTIONS.seed and line["class"] in OPTIONS.names]
 
 
+def places(done):
+    """(class, index) of what is to be injected: one of each class, and again."""
+    all_places = [(name, index) for index in range(OPTIONS.count) for name in OPTIONS.names]
+    return [place for place in all_places[:OPTIONS.at_most] if place not in done]
+
+
+def one_at_a_time(places):
+    unavailable = set()
+    for place in places:
+        if place[0] in unavailable:
+            continue
+        result = inject_in_time(place)
+        if isinstance(result, str):
+            unavailable.add(place[0])
+        yield result
+
+
+def state_of_undisturbed(name):
+    return CLASSES[name].job_keys, undisturbed(CLASSES[name])
+
+
+def several_at_once(places):
+    one_of_each = list({CLASSES[name].job_keys: name for name in OPTIONS.names}.values())
+    STATES.update(at_once(state_of_undisturbed, one_of_each, OPTIONS.at_once))
+    return at_once(inject_in_time, places, OPTIONS.at_once)
+
+
 def carry_out(results):
-    """Adds what is not there yet: one of each class, and again. Returns whether there was time for all."""
+    """Adds what is not there yet. Returns whether there was time for all."""
     done = {(result["class"], result["index"]) for result in results}
-    undisturbed, unavailable = Undisturbed(), set()
-    for index in range(OPTIONS.count):
-        for name in OPTIONS.names:
-            if name in unavailable or (name, index) in done:
-                continue
-            if OPTIONS.minutes and time.monotonic() > OPTIONS.begin + 60 * OPTIONS.minutes:
-                return False
-            try:
-                results.append(inject(name, index, undisturbed))
-            except Unavailable as reason:
-                unavailable.add(name)
-                print(f"{name:24} skipped: {reason}", flush=True)
-                continue
-            if OPTIONS.results:
-                with open(OPTIONS.results, "a") as file:
-                    file.write(json.dumps(results[-1]) + "\n")
-    return True
+    whole, said = True, set()
+    for result in (several_at_once if OPTIONS.at_once > 1 else one_at_a_time)(places(done)):
+        if isinstance(result, str):
+            whole = whole and result != LATE
+            if result not in said and result != LATE:
+                print(result, flush=True)
+            said.add(result)
+            continue
+        results.append(result)
+        if OPTIONS.results:
+            with open(OPTIONS.results, "a") as file:
+                file.write(json.dumps(result) + "\n")
+    return whole
 
 
 def parse():
@@ -156,6 +202,8 @@ def parse():
     parser.add_argument("--mpiexec", default="mpirun")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=1, help="injections of each class")
+    parser.add_argument("--at-least", type=int, default=0, help="injections in all, in place of --count")
+    parser.add_argument("--at-once", type=int, default=1, help="jobs at a time: for a verdict in less time, not for times")
     parser.add_argument("--classes", default=",".join(CLASSES), help="of " + ", ".join(CLASSES))
     parser.add_argument("--timeout", type=int, default=4, help="seconds: the watchdog's limit for stopped ranks")
     parser.add_argument("--results", type=Path, help="adds a line of JSON for each injection to this file")
@@ -166,8 +214,11 @@ def parse():
     OPTIONS.names = OPTIONS.classes.split(",")
     if unknown := sorted(set(OPTIONS.names) - set(CLASSES)):
         parser.error(f"--classes: no such class: {', '.join(unknown)}; there are {', '.join(CLASSES)}")
-    if OPTIONS.count < 1:
-        parser.error(f"--count {OPTIONS.count}: 1 or more")
+    if OPTIONS.count < 1 or OPTIONS.at_once < 1:
+        parser.error(f"--count {OPTIONS.count}, --at-once {OPTIONS.at_once}: 1 or more")
+    OPTIONS.at_most = None
+    if OPTIONS.at_least:
+        OPTIONS.count, OPTIONS.at_most = -(-OPTIONS.at_least // len(OPTIONS.names)), max(OPTIONS.at_least, len(OPTIONS.names))
     if OPTIONS.resume and not OPTIONS.results:
         parser.error("--resume: of what? --results FILE says")
     if OPTIONS.results and OPTIONS.results.exists() and not OPTIONS.resume:

@@ -6,7 +6,8 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "jobs"))
+for folder in ("jobs", "net"):
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent / folder))
 from jobs import OPTIONS  # noqa: E402
 from supervised import Supervised  # noqa: E402
 
@@ -56,6 +57,10 @@ class Injection:
 
     def verdicts(self):
         return [end["verdict"] for end in self.run.events("end")][:1]
+
+    def left(self):
+        """Processes that have not ended with the job."""
+        return self.run.tagged()
 
     # For the classes:
 
@@ -141,7 +146,7 @@ class Injection:
         named = self.culprit is None or any(re.search(self.culprit, verdict) for verdict in self.verdicts())
         named = self.judge(len(begins) == 1 if self.survives else named)
         state = json.loads((self.run.out / "summary.json").read_text())["state_hash"]
-        orphans, lease = self.run.tagged(), (self.run.out / ".supervisor").read_text()
+        orphans, lease = self.left(), (self.run.out / ".supervisor").read_text()
         clean = not orphans and not lease and not any(self.hidden())
         again = ends[0]["step"] - begins[1]["first_step"] if len(begins) > 1 else 0
         result = {"named": bool(named), "equal": state == undisturbed, "clean": clean,

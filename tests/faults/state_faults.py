@@ -1,8 +1,10 @@
-"""Bits that flip: in parameters, and in the optimizer's state, of a running rank."""
+"""Bits that flip: in parameters, in the optimizer's state, in gradients and in messages of a running rank."""
 import struct
 import time
+from pathlib import Path
 
-from injection import Injection
+from injection import Injection, Unavailable
+from jobs import OPTIONS
 from process_memory import change_element
 
 
@@ -57,3 +59,41 @@ class Spike(BitFlip):
     def strike(self):
         super().strike()
         self.culprit = r"is a spike: rolled back|the state after step \d+ differs between ranks"
+
+
+class MessageBitFlip(Injection):
+    """A bit of a message changes on its way to the other rank; any `zero`, and stages."""
+
+    kind = "message"
+    KEYS = ("parallel.zero=0", "parallel.zero=1", "parallel.zero=2", "parallel.zero=3", "parallel.pipeline=2")
+
+    def start(self):
+        library = Path(OPTIONS.trireme).parent / "libmpi_bit_flips.so"
+        if not library.exists():
+            raise Unavailable(f"{library} is not built: target mpi_bit_flips")
+        self.order = self.case.folder / "flip"
+        self.environment = {"LD_PRELOAD": str(library), "TRIREME_BIT_FLIP": str(self.order)}
+        self.keys = ("checkpoint.verify_every=2", self.numbers.choice(self.KEYS))
+        return super().start()
+
+    def strike(self):
+        done = self.order.with_name("flip.done")
+        order = self.order.with_suffix(".new")
+        order.write_text(f"{self.victim} {self.kind} {self.numbers.randrange(1 << 40)}\n")
+        order.rename(self.order)
+        self.wait_until(done.exists)
+        self.begin = done.stat().st_ctime
+        self.culprit = self.pattern()
+
+    def pattern(self):
+        return rf"something else arrived than was sent from rank {self.victim} on \S+ to rank {1 - self.victim} on "
+
+
+class GradientBitFlip(MessageBitFlip):
+    """A bit of a gradient changes on one rank after its sum: with zero = 0 ranks differ from then on."""
+
+    kind = "gradient"
+    KEYS = ("parallel.zero=0",)
+
+    def pattern(self):
+        return r"silent corruption: after step \d+ the state of rank 0 on \S+ or rank 1 on "

@@ -327,4 +327,4 @@ class FailingJobs(JobTest):
 
 
 if __name__ == "__main__":
-    main()
+    main(first=("killed_at_random", "folder_that_is_lost", "shard_that_changes"))

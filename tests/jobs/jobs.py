@@ -14,6 +14,8 @@ import time
 import unittest
 from pathlib import Path
 
+from at_once import run_tests_at_once
+
 OPTIONS = argparse.Namespace()  # filled by main()
 JOB = """
 [model]
@@ -146,7 +148,8 @@ class JobTest(unittest.TestCase):
                          for rank in range(ranks)]
 
 
-def main():
+def main(first=()):
+    """Tests with one of the words of `first` in their names begin first, where several run at once."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--trireme", required=True)
     parser.add_argument("--mpiexec", required=True)
@@ -156,6 +159,10 @@ def main():
     parser.add_argument("--injections", type=int, default=6)
     parser.add_argument("--fake-nvml", default="")  # the folder of tests/support/fake_nvml.cc, built
     parser.add_argument("--seed", type=int, default=0)  # 0: another one each time
+    parser.add_argument("--at-once", type=int, default=1, help="tests at a time; they wait most of the time")
     _, rest = parser.parse_known_args(namespace=OPTIONS)
     OPTIONS.trireme = os.path.abspath(OPTIONS.trireme)
+    if OPTIONS.at_once > 1:
+        names = [word for word in rest if not word.startswith("-")]
+        sys.exit(0 if run_tests_at_once(names, OPTIONS.at_once, first) else 1)
     unittest.main(module="__main__", argv=[sys.argv[0], *rest])

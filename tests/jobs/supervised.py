@@ -16,7 +16,8 @@ def sets(*keys):
 
 
 def read_lines(path):
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    """Of JSON, without one that is being written."""
+    return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")] if path.exists() else []
 
 
 def is_alive(pid):
@@ -27,13 +28,18 @@ def is_alive(pid):
 
 
 class Supervised:
-    """A `trireme run` in the background, its history and its ranks."""
+    """A `trireme run` in the background, its history and its ranks.
 
-    def __init__(self, test, out, *more, ranks="2", keys=(), environment=None):
-        self.test, self.out = test, test.folder / out
+    `hosts`: of tests/net, on the first of which it runs; `mpirun`: more of mpirun's options."""
+
+    def __init__(self, test, out, *more, ranks="2", keys=(), environment=None, hosts=None, mpirun=()):
+        self.test, self.out, self.hosts = test, test.folder / out, hosts
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        of_mpirun = hosts.mpirun_options() if hosts else [*root, "--oversubscribe", "--bind-to", "none"]
         line = [OPTIONS.trireme, "run", test.job, "--out", self.out, "--mpirun", OPTIONS.mpiexec, "--ranks", ranks, *more,
-                *sets(*SLOWER, *keys), "--", *root, "--oversubscribe", "--bind-to", "none"]
+                *sets(*SLOWER, *keys), "--", *of_mpirun, *mpirun]
+        if hosts:
+            line = hosts.on_host(0, line)  # which becomes the supervisor
         self.log = open(test.folder / f"{out}.{time.time_ns()}.log", "w+")
         self.process = subprocess.Popen([str(word) for word in line], stdout=self.log, stderr=subprocess.STDOUT,
                                         stdin=subprocess.DEVNULL, start_new_session=True, env={**os.environ, **(environment or {})})
@@ -69,9 +75,13 @@ class Supervised:
             self.test.assertIsNone(self.process.poll(), self.output())
             time.sleep(0.002)
 
+    def on_hosts(self):
+        return [pid for host in range(self.hosts.count) for pid in self.hosts.processes(host)]
+
     def rank(self, number):
         """The process of a rank of the attempt that runs."""
-        for pid in processes_below(int(self.events("started")[-1]["process"].split(".")[0])):
+        mpirun = int(self.events("started")[-1]["process"].split(".")[0])
+        for pid in self.on_hosts() if self.hosts else processes_below(mpirun):
             try:
                 variables = Path(f"/proc/{pid}/environ").read_text(errors="replace").split("\0")
             except OSError:
@@ -81,7 +91,9 @@ class Supervised:
         self.test.fail(f"no rank {number}: {self.output()}")
 
     def tagged(self):
-        """Processes of any attempt that are alive."""
+        """Processes of any attempt that are alive; on hosts all but the supervisor."""
+        if self.hosts:
+            return [pid for pid in self.on_hosts() if pid != self.process.pid]
         tags = {f"TRIREME_ATTEMPT={event['tag']}" for event in self.events("begin")}
         found = []
         for entry in Path("/proc").iterdir():

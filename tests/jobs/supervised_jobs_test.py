@@ -231,7 +231,7 @@ class SupervisedJobs(JobTest):
         mpirun.chmod(0o755)
         with unittest.mock.patch.object(OPTIONS, "mpiexec", str(mpirun)):
             run = Supervised(self, "stuck", "--max-restarts", "0")
-        self.assertIn("mpirun has not ended 10 s after it said so: it is killed", run.end(expect=1))
+        self.assertIn("mpirun has not ended 10 s after the job's failure: it is killed", run.end(expect=1))
         self.assertEqual([end["exit_code"] for end in run.events("end")], [137], run.output())
         self.check_that_nothing_is_left(run)
 
@@ -255,4 +255,4 @@ class SupervisedJobs(JobTest):
 
 
 if __name__ == "__main__":
-    main()
+    main(first=("fewer_ranks", "rolled_back", "does_not_is_killed", "signal_ends"))

@@ -19,6 +19,8 @@ AGENT = """#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done  # options of ssh
 address=$1
 shift
+while [ -e "FOLDER/down-${address##*.}" ]; do sleep 0.1; done  # as ssh tries again, which cannot connect
+unset TRIREME_ATTEMPT  # which no ssh would take along: the supervisor sees the processes of its own host alone
 exec ip netns exec "PREFIX-${address##*.}" unshare --uts sh -c "hostname host${address##*.}; $*"
 """
 
@@ -90,16 +92,17 @@ class Hosts:
             run("ip", "-n", name, "address", "add", f"{self.address(host)}/24", "dev", "eth0")
             run("ip", "-n", name, "link", "set", "eth0", "up")
             if self.network["rate"]:
-                self.slow_down(name)
+                self.slow_down(host, self.network["rate"])
         self.folder = Path(tempfile.mkdtemp(prefix=self.prefix))
         self.agent = self.folder / "agent"
-        self.agent.write_text(AGENT.replace("PREFIX", self.prefix))
+        self.agent.write_text(AGENT.replace("PREFIX", self.prefix).replace("FOLDER", str(self.folder)))
         self.agent.chmod(self.agent.stat().st_mode | stat.S_IXUSR)
 
-    def slow_down(self, name):
+    def slow_down(self, host, rate):
+        """What the host sends, from now on."""
         # A bucket that is smaller than an offloaded segment (64 KiB) would have to cut it first.
         try:
-            run("tc", "-n", name, "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", self.network["rate"],
+            run("tc", "-n", self.namespace(host), "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", rate,
                 "burst", self.network["burst"], "latency", self.network["latency"])
         except RuntimeError as error:
             raise Unavailable(f"no token bucket can be made here ({error})") from error
@@ -123,13 +126,30 @@ class Hosts:
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
         return [str(part) for part in [*root, "--bind-to", "none", *mca]]
 
+    def file(self, folder, slots):
+        """A host file for mpirun and for `trireme run --hosts`."""
+        path = Path(folder) / "hosts"
+        path.write_text("".join(f"{self.address(host)} slots={slots}\n" for host in range(self.count)))
+        return path
+
     def mpirun_line(self, ranks_per_host, line):
         names = ",".join(f"{self.address(h)}:{ranks_per_host}" for h in range(self.count))
         return self.on_host(0, ["mpirun", *self.mpirun_options(), "--host", names, *line])
 
+    def note_link(self, host, state):
+        """For the agent."""
+        down = self.folder / f"down-{host + 1}"
+        down.touch() if state == "down" else down.unlink(missing_ok=True)
+
     def set_link(self, host, state):
         """"up" or "down"."""
+        self.note_link(host, state)
         run("ip", "-n", self.namespace(host), "link", "set", "eth0", state)
+
+    def set_cable(self, host, state):
+        """"up" or "down": the other end of the host's link, as if somebody had pulled it out."""
+        self.note_link(host, state)
+        run("ip", "-n", f"{self.prefix}-switch", "link", "set", f"port{host}", state)
 
     def processes(self, host):
         return [int(pid) for pid in run("ip", "netns", "pids", self.namespace(host), check=False).split()]

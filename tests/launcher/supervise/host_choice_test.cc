@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "launcher/supervise/struck_host.h"
+#include "parallel/watch/silent_peers.h"
 #include "runtime/base/error.h"
 #include "tests/support/temporary_folder.h"
 
@@ -115,6 +116,20 @@ TEST(StruckHost, IsThatOfTheRankThatTheVerdictNamesFirst) {
   unknown.verdict =
       "mpirun noticed that process rank 0 with PID 12 on node node1 exited on signal 9 (Killed).";
   EXPECT_EQ(struck_host(unknown), "10.0.0.1") << "before ranks have said where they are";
+}
+
+TEST(StruckHost, IsTheOneThatIsSilentAndNotThatOfTheRankThatSaysSo) {
+  AttemptWords words{.rank_hosts = {"node1", "node2"},
+                     .names = {{"node1", "10.0.0.1"}, {"node2", "10.0.0.2"}}};
+  const std::string waits = "host node1: rank 0: all ranks of this machine wait (parallel.timeout_s = 4)";
+  words.verdict = waits + ":\n  rank 0 in step 3";
+  EXPECT_EQ(struck_host(words), "");
+  words.verdict =
+      waits + "; " + describe_silent_peers({{.address = "10.0.0.2", .silent_s = 1.5, .num_resent = 3}}) + ":";
+  EXPECT_EQ(silent_host(words.verdict), "10.0.0.2");
+  EXPECT_EQ(struck_host(words), "10.0.0.2");
+  words.names = {{"node1", "node1"}, {"node2", "node2"}};
+  EXPECT_EQ(struck_host(words), "") << "the file has no such address";
 }
 
 TEST(StruckHost, IsTheOneThatMpirunLost) {

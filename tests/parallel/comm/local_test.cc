@@ -5,8 +5,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <numeric>
 #include <thread>
 
+#include "parallel/comm/message_sums.h"
 #include "runtime/base/error.h"
 #include "tests/parallel/comm/conformance.h"
 #include "tests/parallel/comm/message_channels.h"
@@ -26,6 +28,28 @@ TEST_P(LocalConformance, Holds) {
   const auto run = one_case.run;
   run_local_ranks(size, [&](const Ranks& comm) { run(*comm); });
 }
+
+class SummingConformance : public ::testing::TestWithParam<std::tuple<int, ConformanceCase>> {};
+
+// A communicator around another one keeps the contract, and what all messages add up to is nothing.
+TEST_P(SummingConformance, Holds) {
+  const auto& [size, one_case] = GetParam();
+  const auto run = one_case.run;
+  run_local_ranks(size, [&](const Ranks& comm) {
+    const Ranks summing = with_message_sums(comm, 1);
+    run(*summing);
+    const auto left = comm->all_gather_value(message_sums(*summing)->difference());
+    EXPECT_EQ(std::reduce(left.begin(), left.end()), 0U);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, SummingConformance,
+                         ::testing::Combine(::testing::Values(1, 2, 3),
+                                            ::testing::ValuesIn(conformance_cases())),
+                         [](const auto& info) {
+                           return fmt::format("{}On{}", std::get<1>(info.param).name,
+                                              std::get<0>(info.param));
+                         });
 
 INSTANTIATE_TEST_SUITE_P(Ranks, LocalConformance,
                          ::testing::Combine(::testing::Values(1, 2, 3, 4, 8),

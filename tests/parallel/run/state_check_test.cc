@@ -43,9 +43,13 @@ enum class When { kAfterAStep, kBetweenSteps };
 
 // What all ranks find out, the same on each.
 std::optional<Corruption> look(const Engine& engine, When when) {
-  const StateCheck mine =
-      when == When::kAfterAStep ? engine.verifier()->of_last_step() : engine.verifier()->now();
-  return find_corruption(engine.groups().mesh, engine.communicator().all_gather_value(mine));
+  StateCheck mine = when == When::kAfterAStep ? engine.verifier()->of_last_step() : engine.verifier()->now();
+  mine.messages = engine.verifier()->messages();
+  const std::vector<StateCheck> checks = engine.communicator().all_gather_value(mine);
+  std::uint64_t messages = 0;
+  for (const StateCheck& check : checks) messages += check.messages;
+  EXPECT_EQ(messages, 0U) << "no message has changed on its way";
+  return find_corruption(engine.groups().mesh, checks);
 }
 
 void flip(const Tensor& tensor, std::int64_t element, int bit) {

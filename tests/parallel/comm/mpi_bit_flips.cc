@@ -1,0 +1,163 @@
+// Flips one bit of what a rank sends, or of gradients that it has received: loaded before MPI (LD_PRELOAD),
+// where all messages pass by. What is to flip stands in a file that TRIREME_BIT_FLIP names, as soon as it is
+// there:
+//
+//     RANK message NUMBER     of the next large message to another rank, after its sender has let go of it
+//     RANK gradient NUMBER    of gradients that were summed up over the ranks and have arrived, before their
+//     use
+//
+// NUMBER chooses the bit. Who does it moves the file to FILE.done.
+#include <dlfcn.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr std::int64_t kLargeBytes = 1024;  // others are numbers that ranks agree on
+
+struct Order {
+  bool there = false;
+  std::string kind;
+  std::uint64_t number = 0;
+};
+
+// Large results of a gather: of gradients, where parameters are not sharded.
+struct Gathered {
+  MPI_Request request = nullptr;
+  char* first = nullptr;
+  std::int64_t bytes = 0;
+};
+std::vector<Gathered> under_way;
+Gathered arrived;  // the last one that somebody has waited for, of this step
+
+template <class Function>
+Function next(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_NEXT, name));
+}
+
+const char* file_of_order() {
+  return std::getenv("TRIREME_BIT_FLIP");
+}
+
+/// What is asked of this rank.
+Order order() {
+  const char* path = file_of_order();
+  FILE* file = path != nullptr ? std::fopen(path, "r") : nullptr;
+  if (file == nullptr) return {};
+  int rank = -1;
+  char kind[16] = "";
+  unsigned long number = 0;
+  const bool whole = std::fscanf(file, "%d %15s %lu", &rank, kind, &number) == 3;
+  std::fclose(file);
+  const char* own = std::getenv("OMPI_COMM_WORLD_RANK");
+  return {.there = whole && own != nullptr && std::atoi(own) == rank, .kind = kind, .number = number};
+}
+
+void note_done() {
+  const std::string path = file_of_order();
+  std::rename(path.c_str(), (path + ".done").c_str());
+}
+
+// Of an fp32 in `bytes` bytes: one that is no more than noise, or as large as can be.
+void flip(char* first, std::int64_t bytes, std::uint64_t number) {
+  const std::int64_t element = static_cast<std::int64_t>(number % static_cast<std::uint64_t>(bytes / 4));
+  const int bit = 8 + static_cast<int>(number / 7 % 23);
+  first[4 * element + bit / 8] = static_cast<char>(first[4 * element + bit / 8] ^ (1 << bit % 8));
+}
+
+std::int64_t bytes_of(std::int64_t count, MPI_Datatype type) {
+  int size = 0;
+  next<int (*)(MPI_Datatype, int*)>("MPI_Type_size")(type, &size);
+  return count * size;
+}
+
+int number_from(const char* call, MPI_Comm comm) {
+  int number = 0;
+  next<int (*)(MPI_Comm, int*)>(call)(comm, &number);
+  return number;
+}
+
+/// `all` bytes from `buffer`, or a copy in which a bit of [first, first + bytes) has flipped; it is never
+/// freed, as nobody here knows when it is sent.
+const void* sent(const void* buffer, std::int64_t all, std::int64_t first, std::int64_t bytes) {
+  if (bytes < kLargeBytes || buffer == MPI_IN_PLACE) return buffer;
+  const Order order = ::order();
+  if (!order.there || order.kind != "message") return buffer;
+  auto* copy = static_cast<char*>(std::malloc(static_cast<std::size_t>(all)));
+  if (copy == nullptr) return buffer;
+  std::memcpy(copy, buffer, static_cast<std::size_t>(all));
+  flip(copy + first, bytes, order.number);
+  note_done();
+  return copy;
+}
+
+// Whoever goes on has looked at what he waited for before.
+void flip_what_has_arrived() {
+  if (arrived.first == nullptr) return;
+  const Order order = ::order();
+  if (!order.there || order.kind != "gradient") return;
+  flip(arrived.first, arrived.bytes, order.number);
+  note_done();
+}
+
+}  // namespace
+
+extern "C" {
+
+int MPI_Ialltoall(const void* in, int count, MPI_Datatype type, void* out, int out_count,
+                  MPI_Datatype out_type, MPI_Comm comm, MPI_Request* request) {
+  flip_what_has_arrived();
+  const std::int64_t piece = bytes_of(count, type);
+  const int size = number_from("MPI_Comm_size", comm);
+  const int peer = (number_from("MPI_Comm_rank", comm) + 1) % size;
+  const void* from = size > 1 ? sent(in, size * piece, peer * piece, piece) : in;
+  return next<decltype(&MPI_Ialltoall)>("MPI_Ialltoall")(from, count, type, out, out_count, out_type, comm,
+                                                         request);
+}
+
+int MPI_Iallgather(const void* in, int count, MPI_Datatype type, void* out, int out_count,
+                   MPI_Datatype out_type, MPI_Comm comm, MPI_Request* request) {
+  flip_what_has_arrived();
+  const std::int64_t piece = bytes_of(out_count, out_type);
+  const int size = number_from("MPI_Comm_size", comm);
+  const void* from = size > 1 ? sent(in, piece, 0, piece) : in;
+  const int result = next<decltype(&MPI_Iallgather)>("MPI_Iallgather")(from, count, type, out, out_count,
+                                                                       out_type, comm, request);
+  if (piece >= kLargeBytes)
+    under_way.push_back({.request = *request, .first = static_cast<char*>(out), .bytes = piece * size});
+  return result;
+}
+
+int MPI_Wait(MPI_Request* request, MPI_Status* status) {
+  flip_what_has_arrived();
+  const auto one = std::find_if(under_way.begin(), under_way.end(),
+                                [&](const Gathered& gathered) { return gathered.request == *request; });
+  if (one != under_way.end()) {
+    arrived = *one;
+    under_way.erase(one);
+  }
+  return next<decltype(&MPI_Wait)>("MPI_Wait")(request, status);
+}
+
+// The report that ends a step: gradients have been used.
+int MPI_Allgather(const void* in, int count, MPI_Datatype type, void* out, int out_count,
+                  MPI_Datatype out_type, MPI_Comm comm) {
+  arrived = {};
+  return next<decltype(&MPI_Allgather)>("MPI_Allgather")(in, count, type, out, out_count, out_type, comm);
+}
+
+int MPI_Isend(const void* in, int count, MPI_Datatype type, int peer, int tag, MPI_Comm comm,
+              MPI_Request* request) {
+  const std::int64_t bytes = bytes_of(count, type);
+  return next<decltype(&MPI_Isend)>("MPI_Isend")(sent(in, bytes, 0, bytes), count, type, peer, tag, comm,
+                                                 request);
+}
+
+}  // extern "C"
