@@ -33,7 +33,7 @@ constexpr auto kTimeToStop = std::chrono::seconds(60);
 // Processes go within milliseconds of their mpirun.
 constexpr auto kTimeToFollow = std::chrono::seconds(3);
 // mpirun ends a job within seconds of saying that it does, but waits for a host that is lost.
-constexpr auto kTimeToEnd = std::chrono::seconds(10);
+constexpr auto kTimeToEnd = std::chrono::seconds(6);
 // Of a job one of whose hosts is silent, which mpirun notices by then or not at all.
 constexpr auto kTimeToEndWithoutHost = std::chrono::seconds(4);
 constexpr const char* kItEnds[] = {"MPI_ABORT was invoked", "mpirun noticed that process",

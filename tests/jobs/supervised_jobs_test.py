@@ -231,7 +231,7 @@ class SupervisedJobs(JobTest):
         mpirun.chmod(0o755)
         with unittest.mock.patch.object(OPTIONS, "mpiexec", str(mpirun)):
             run = Supervised(self, "stuck", "--max-restarts", "0")
-        self.assertIn("mpirun has not ended 10 s after the job's failure: it is killed", run.end(expect=1))
+        self.assertIn("mpirun has not ended 6 s after the job's failure: it is killed", run.end(expect=1))
         self.assertEqual([end["exit_code"] for end in run.events("end")], [137], run.output())
         self.check_that_nothing_is_left(run)
 
