@@ -84,7 +84,8 @@ ExitCode train(JobConfig config, const TrainArguments& arguments, const LaunchEn
                             .comm = rank.comm,
                             .device = rank.device,
                             .arithmetic = arithmetic,
-                            .watchdog = session.watchdog()}),
+                            .watchdog = session.watchdog(),
+                            .host = comm}),
                  stop)
       .run();
 }

@@ -166,6 +166,8 @@ struct CheckpointSection {
   std::int64_t keep = 2;
   std::int64_t verify_every = 0;
   bool background = false;
+  bool partner = false;
+  std::string partner_folder = "/dev/shm/trireme";
   Resume resume;
 };
 

@@ -194,6 +194,15 @@ void check_config(const JobConfig& config) {
       config.train.on_spike != OnSpike::kSkip || !config.parallel.cuda_graph,
       "train.on_spike = \"skip\" decides about each update on the host, which parallel.cuda_graph does "
       "not ask: set one of them to its default");
+  TRIREME_CHECK(
+      !config.checkpoint.partner || config.checkpoint.every > 0,
+      "checkpoint.partner = true copies checkpoints, and checkpoint.every = 0 saves none: set it to the "
+      "steps between two");
+  TRIREME_CHECK(
+      config.checkpoint.partner_folder.starts_with('/'),
+      "checkpoint.partner_folder = \"{}\" is not an absolute path: hosts have no common place that it "
+      "could begin at; the default is /dev/shm/trireme",
+      config.checkpoint.partner_folder);
   if (!config.log.prometheus.empty()) check_metrics_path(config.log.prometheus);
   if (!config.log.listen.empty())
     parse_listen_address(config.log.listen, fmt::format("log.listen = \"{}\"", config.log.listen));

@@ -69,6 +69,12 @@ KeyScope for_optimizers(std::vector<OptimizerConfig::Kind> kinds) {
           }};
 }
 
+KeyScope for_partner_copies() {
+  return {.text = "checkpoint.partner = true",
+          .decided_by = "checkpoint.partner",
+          .holds = [](const JobConfig& job) { return job.checkpoint.partner; }};
+}
+
 KeyScope for_searched_layouts() {
   return {.text = fmt::format("layout = \"{}\"", to_word(LayoutChoice::kAuto)),
           .decided_by = "parallel.layout",

@@ -21,6 +21,8 @@ KeyScope for_crop(ViewOptions::Crop crop);
 KeyScope for_optimizers(std::vector<OptimizerConfig::Kind> kinds);
 /// optimizer.schedule = `schedule`.
 KeyScope for_schedule(LrSchedule::Kind schedule);
+/// checkpoint.partner.
+KeyScope for_partner_copies();
 /// parallel.layout = "auto".
 KeyScope for_searched_layouts();
 

@@ -1,5 +1,6 @@
 // The keys of [checkpoint] and [log].
 #include "launcher/config/key_rules.h"
+#include "launcher/config/key_scopes.h"
 #include "launcher/config/section_keys.h"
 
 namespace trireme {
@@ -26,6 +27,19 @@ void add_output_keys(std::vector<ConfigKey>& keys) {
            "counts; then a thread of each writes, while another one is not begun. All hosts see the output "
            "folder. The next checkpoint, a stop and the end wait for the one that is under way, and the "
            "last one of a run is written at once. The files are the same, and so are the results.")
+      .add(
+          "partner", &C::partner, any(),
+          "Keep the newest checkpoint in the memory of hosts, too: each host has what its ranks saved, and a "
+          "copy of what those of another host did. A start whose file system has no whole checkpoint as new "
+          "goes on from there, on any layout, though one host is lost. Written and sent while training goes "
+          "on, from a copy of the shard that the prediction counts, as with `background`; a memory that is "
+          "full is a warning. Removed when the run is done, kept when it stops or fails.")
+      .add("partner_folder", &C::partner_folder, any(),
+           "The folder of a host's memory for `partner`, a tmpfs: below it one of the host and of the output "
+           "folder. With AdamW it takes 24 bytes a parameter, divided by the hosts, and twice that while a "
+           "copy is "
+           "made; a restart needs room for the whole checkpoint on each host.")
+      .only(for_partner_copies())
       .add("resume", &C::resume, "",
            "`auto`: from the newest whole checkpoint of the output folder, if there is one. `never`: from "
            "step 0. Else the path of a checkpoint.");

@@ -40,7 +40,7 @@ bool in_this_build(DeviceType type) {
 JobConfig counted_on(JobConfig config, DeviceType type) {
   if (!traits(type).host_memory) {  // of the device, these take nothing
     config.data.cache = 0;
-    config.checkpoint.background = false;
+    config.checkpoint.background = config.checkpoint.partner = false;
   }
   config.parallel.device = type;
   return config;

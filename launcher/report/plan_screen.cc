@@ -158,6 +158,22 @@ std::string describe_workspace(const PlanReport& report) {
       format_bytes(most), format_bytes(with_it)));
 }
 
+/// checkpoint.partner: what lies in the memory of a host beside its ranks' own.
+std::string describe_partner(const PlanReport& report) {
+  std::int64_t state = 0;
+  for (const RankGroupReport& group : report.groups)
+    state += group.prediction.snapshot_bytes * std::ssize(group.ranks);
+  if (!report.config.checkpoint.partner || state == 0) return "";
+  const int hosts = num_hosts(report.hosts);
+  const std::int64_t a_host = state / hosts * std::min(hosts, 2);
+  return wrapped(
+      fmt::format("checkpoint.partner: {} more in {} of each host, if hosts are alike; {} while a copy is "
+                  "made, and {} where a "
+                  "run goes on from one",
+                  short_bytes(a_host), report.config.checkpoint.partner_folder, short_bytes(2 * a_host),
+                  short_bytes(a_host + state + state / hosts)));
+}
+
 std::string describe_other_accumulations(const PlanReport& report) {
   if (report.other_accumulations.empty()) return "";
   const bool gathers = report.config.parallel.zero == 3;
@@ -201,7 +217,8 @@ std::string to_text(const PlanReport& report) {
   if (!report.context.empty()) text += wrapped(report.context);
   const std::string hosts = describe_hosts(placement);
   text += (hosts.empty() ? describe_ranks(report.plan.mesh) : hosts) + describe_stages(report) +
-          describe_memory(report) + describe_workspace(report) + describe_other_accumulations(report);
+          describe_memory(report) + describe_workspace(report) + describe_partner(report) +
+          describe_other_accumulations(report);
   text += "\n" + describe_fit(report.fit);
   return text +
          "\nmore: --memory (to the byte), --actions, --rank R (both, of one rank), --json, --timeline FILE\n";

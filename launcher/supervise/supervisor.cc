@@ -9,6 +9,7 @@
 #include <fstream>
 #include <thread>
 
+#include "launcher/partner/partner_start.h"
 #include "launcher/supervise/job_words.h"
 #include "launcher/supervise/rank_watch.h"
 #include "launcher/supervise/struck_host.h"
@@ -32,7 +33,7 @@ constexpr auto kTimeToStop = std::chrono::seconds(60);
 // Processes go within milliseconds of their mpirun.
 constexpr auto kTimeToFollow = std::chrono::seconds(3);
 // mpirun ends a job within seconds of saying that it does, but waits for a host that is lost.
-constexpr auto kTimeToEnd = std::chrono::seconds(10);
+constexpr auto kTimeToEnd = std::chrono::seconds(6);
 // Of a job one of whose hosts is silent, which mpirun notices by then or not at all.
 constexpr auto kTimeToEndWithoutHost = std::chrono::seconds(4);
 constexpr const char* kItEnds[] = {"MPI_ABORT was invoked", "mpirun noticed that process",
@@ -273,6 +274,7 @@ void Supervisor::run_attempt(const Place& place) {
                   describe(place)));
   if (hosts_) write_hosts(host_file, place.hosts.used);
   forget_rank_hosts(out_.root);
+  take_partner_note(out_.root);
   const auto start = Clock::now();
   // Noted first: whenever this process dies, the next supervisor knows the tag.
   history_.begin(attempt);
@@ -282,6 +284,10 @@ void Supervisor::run_attempt(const Place& place) {
   seen_slots_ = 0;
   verdict_.clear();
   watch(job, attempt, log);
+  if (const std::string note = take_partner_note(out_.root); !note.empty()) {
+    history_.note("memory", note);
+    say(fmt::format("attempt {} {}", number, note));
+  }
   Attempt::End end = end_of(attempt, *job.poll(), log);
   end.seconds = Seconds(Clock::now() - start).count();
   history_.end(end);

@@ -149,7 +149,7 @@ EngineOptions engine_options(const JobConfig& config, const BlockList& blocks) {
           .precision = build_precision(config.precision),
           .loss_scale = loss_scale_config(config.precision),
           .verify_state = config.checkpoint.verify_every > 0,
-          .snapshots = config.checkpoint.background};
+          .snapshots = config.checkpoint.background || config.checkpoint.partner};
 }
 
 LrSchedule lr_schedule(const JobConfig& config) {

@@ -14,6 +14,7 @@ struct OutputFolder {
   std::filesystem::path root;
 
   std::filesystem::path config() const { return root / "config.toml"; }
+  std::filesystem::path run_id() const { return root / "run_id"; }  // [Note: whose copies]
   std::filesystem::path rollbacks() const { return root / "rollbacks.jsonl"; }
   std::filesystem::path metrics() const { return root / "metrics.jsonl"; }
   std::filesystem::path summary() const { return root / "summary.json"; }

@@ -15,6 +15,7 @@
 #include "launcher/report/placement.h"
 #include "launcher/train/accumulation.h"
 #include "launcher/train/agreement.h"
+#include "launcher/train/chosen_resume.h"
 #include "launcher/train/evaluation.h"
 #include "launcher/train/flop_rates.h"
 #include "launcher/train/image_data.h"
@@ -65,29 +66,6 @@ void check_job(TrainingRun& run) {
                                 memory_limit(config, run.options.device, run.options.launch.num_local_ranks));
 }
 
-void choose_resume(TrainingRun& run) {
-  std::string folder;
-  run_stage(run.comm(), [&] {
-    if (!run.is_first()) return;
-    const auto found = find_resume(run.store, run.options.config.checkpoint.resume);
-    const std::int64_t step = found ? found->manifest.step : 0;
-    TRIREME_CHECK(step <= run.num_steps(),
-                  "{} is of step {}, beyond train.steps = {}: raise it, or choose another --out",
-                  found->folder.string(), step, run.num_steps());
-    if (found) folder = found->folder.string();
-    if (run.options.config.checkpoint.resume.kind == Resume::Kind::kAuto)
-      return;  // it is the newest whole one
-    // Whole checkpoints of later steps would win the next `auto`, and push this run's out of checkpoint.keep.
-    const auto newest = run.store.latest(Verify::kSizes);
-    TRIREME_CHECK(
-        !newest || newest->manifest.step <= step,
-        "{} holds later checkpoints, up to step {}, but this run starts at step {}: choose another --out, "
-        "or remove them",
-        run.store.root().string(), newest->manifest.step, step);
-  });
-  run.resume_folder = text_of_rank(run.comm(), 0, folder);
-}
-
 // The chunks decide which sums are made: a run that went on with others would be no run of its own.
 void check_chunks(const TrainingRun& run) {
   const std::int64_t before = run.resumed.config.model.tensor_chunks,
@@ -101,7 +79,9 @@ void check_chunks(const TrainingRun& run) {
 
 void read_resumed(TrainingRun& run) {
   if (!run.resume_folder.empty())
-    run.resumed = read_run_state(open_checkpoint(run.resume_folder, Verify::kSizes));
+    run.resumed =
+        read_run_state(run.partner && run.partner->from ? *run.partner->from
+                                                        : open_checkpoint(run.resume_folder, Verify::kSizes));
   if (!run.resume_folder.empty()) {
     check_chunks(run);
     check_same_training(run.resumed.config, run.options.config, *run.options.blocks,
@@ -200,9 +180,13 @@ void restore(TrainingRun& run) {
   // Averages that begin with this run, or end with the one before, are in one of the two alone.
   const bool changes_averages = (run.resumed.config.train.ema > 0) != (run.options.config.train.ema > 0);
   if (hash == run.resumed.state_hash || leaves_fp8 || changes_averages) return;
-  throw AgreedError(ErrorCode::kInvalidInput,
-                    fmt::format("{}: the restored state has the hash {}, the manifest says {}",
-                                run.resume_folder.string(), hash, run.resumed.state_hash));
+  throw AgreedError(
+      ErrorCode::kInvalidInput,
+      fmt::format("{}: the restored state has the hash {}, the manifest says {}{}",
+                  run.resume_folder.string(), hash, run.resumed.state_hash,
+                  run.partner && run.partner->from ? "; remove " + run.partner->ring.folder.path().string() +
+                                                         " on all hosts to go on from the file system"
+                                                   : ""));
 }
 
 RunSummary initial_summary(const TrainingRun& run) {
@@ -301,8 +285,12 @@ void open_log(TrainingRun& run) {
         run.new_tensors.empty()
             ? ""
             : fmt::format("; not there, and drawn from train.seed: {}", fmt::join(run.new_tensors, ", "))));
+  if (run.partner) run.log->line(describe_partner(run));
   if (run.resume_folder.empty()) return;
-  run.log->line(fmt::format("resuming from {}", run.resume_folder.string()));
+  if (run.partner && run.partner->from)
+    report_partner_resume(run);
+  else
+    run.log->line(fmt::format("resuming from {}", run.resume_folder.string()));
   const bool scale_is_known = run.resumed.loss_scale && run.resumed.loss_scale->scale > 0;
   if (run.engine_options.loss_scale.kind == LossScaleConfig::Kind::kDynamic && !scale_is_known) {
     run.log->line(fmt::format(
@@ -374,6 +362,7 @@ TrainingRun start_run(RunOptions options) {
       if (run.data.eval) check_has_targets(evaluation_of(run.options.config, run.data.eval));
     });
     run_stage(comm, [&] { claim_output(run); });
+    claim_partner_folder(run);
     note_rank_hosts(comm, run.out.root);
     const CheckpointSection& checkpoint = run.options.config.checkpoint;
     if (checkpoint.background || (checkpoint.every > 0 && num_hosts(comm.hosts()) > 1))
@@ -392,6 +381,7 @@ TrainingRun start_run(RunOptions options) {
     run_stage(comm, [&] { run.with_memory_advice([&] { build_engine(run); }); });
   }
   restore(run);
+  end_partner_start(run);
   {
     const Watchdog::Scope watch = run.watched("the opening of the log");
     run_stage(comm, [&] { open_log(run); });

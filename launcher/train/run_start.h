@@ -8,6 +8,7 @@
 #include <string>
 
 #include "launcher/host/env.h"
+#include "launcher/partner/partner_start.h"
 #include "launcher/train/build.h"
 #include "launcher/train/folder_lock.h"
 #include "launcher/train/output_folder.h"
@@ -29,6 +30,7 @@ struct RunOptions {
   BitFacts arithmetic = {};  // the same on every rank; noted in checkpoints
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();  // of the process
   Watchdog* watchdog = nullptr;  // of the session, for limits that are learned; null: nobody watches
+  std::shared_ptr<Communicator> host = nullptr;  // over host memory; null: `comm` is
 };
 
 /// A run on one rank, ready for its next step.
@@ -43,10 +45,11 @@ struct TrainingRun {
   StepPrediction prediction;
   std::filesystem::path resume_folder;  // empty: a fresh start
   RunState resumed;
-  MeasuredProducts products;             // see choose_products
-  std::vector<std::string> new_tensors;  // that model.init_from has not
-  double step_flops = 0;                 // floating-point operations of a step, over all ranks
-  double peak_flops = 0;                 // FLOP/s of all ranks at their best; 0: not measured. [Note: MFU]
+  std::unique_ptr<PartnerStart> partner;  // checkpoint.partner
+  MeasuredProducts products;              // see choose_products
+  std::vector<std::string> new_tensors;   // that model.init_from has not
+  double step_flops = 0;                  // floating-point operations of a step, over all ranks
+  double peak_flops = 0;                  // FLOP/s of all ranks at their best; 0: not measured. [Note: MFU]
   std::unique_ptr<Engine> engine;
   std::unique_ptr<TrainingBatches> batches;
   std::unique_ptr<RunLog> log;         // rank 0

@@ -39,7 +39,8 @@ Trainer::Trainer(TrainingRun run, const StopRequest& stop)
       spikes_(run_.options.config.train.on_spike, run_.comm(),
               {.metrics = run_.out.metrics(), .rollbacks = run_.out.rollbacks()}),
       background_(run_.options.config.checkpoint.background ? std::make_unique<BackgroundSave>(*run_.engine)
-                                                            : nullptr) {}
+                                                            : nullptr),
+      partner_(run_.partner ? std::make_unique<PartnerCopy>(*run_.engine, run_.partner->ring) : nullptr) {}
 
 ExitCode Trainer::run() {
   try {
@@ -57,7 +58,9 @@ ExitCode Trainer::run() {
       run_.with_memory_advice([this] { step(); });
     }
     agreed_to_stop();  // there is nothing to stop: for the output folder
-    return end(ExitCode::kDone);
+    const ExitCode code = end(ExitCode::kDone);
+    remove_partner_copies(run_);
+    return code;
   } catch (const AgreedError&) {
     wait_for_save_at_failure();
     throw;
@@ -222,9 +225,11 @@ void Trainer::save(Evaluation evaluation, Saving saving) {
   const auto model = tokenizer_model(run_);
   if (background_ && saving == Saving::kAsTheJobSays) {
     background_->start(run_.store, state, model, start);
+    if (partner_) partner_->start(state, model);
     checkpoint_s_ += ms_since(start) / 1e3;
     return;
   }
+  copy_to_partner(state, saving);
   const auto write_start = Clock::now();
   const auto folder = [&] {
     // Beside others in the background there are few like it to learn from.
@@ -237,6 +242,22 @@ void Trainer::save(Evaluation evaluation, Saving saving) {
   note_saved({.step = run_.engine->steps_done(), .folder = folder, .stall_s = seconds, .seconds = seconds});
 }
 
+// Before the file system's, which may be the reason that the run stops. A run that is done needs none.
+void Trainer::copy_to_partner(const RunState& state, Saving saving) {
+  if (!partner_ || run_.engine->steps_done() == run_.num_steps()) return;
+  run_.engine->snapshot()->take();
+  partner_->start(state, tokenizer_model(run_));
+  if (saving != Saving::kAtOnce) return;
+  if (const auto copied = partner_->finish()) note_copied(*copied);
+}
+
+void Trainer::note_copied(const PartnerCopy::Copied& copied) {
+  if (!run_.log || std::exchange(has_said_copied_, true)) return;
+  run_.log->line(
+      fmt::format("checkpoint.partner: step {} is in memory, {} of rank 0 and its partner, after {:.1f} s",
+                  copied.step, format_bytes(copied.bytes), copied.seconds));
+}
+
 void Trainer::note_saved(const BackgroundSave::Saved& saved) {
   run_.last_saved_step = saved.step;
   time_limit_.saved(TimeLimit::Seconds(saved.seconds));
@@ -244,6 +265,10 @@ void Trainer::note_saved(const BackgroundSave::Saved& saved) {
 }
 
 void Trainer::wait_for_save() {
+  if (partner_) {
+    const Watchdog::Scope watch = run_.watched("the copying of a checkpoint to the memory of partners");
+    if (const auto copied = partner_->finish()) note_copied(*copied);
+  }
   if (!background_) return;
   const Watchdog::Scope watch = run_.watched("the writing of a checkpoint in the background");
   if (const auto saved = background_->finish()) note_saved(*saved);

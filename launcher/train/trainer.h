@@ -22,6 +22,7 @@
 
 #include "launcher/config/left_out.h"
 #include "launcher/host/exit_code.h"
+#include "launcher/partner/partner_copy.h"
 #include "launcher/report/rank_memory.h"
 #include "launcher/train/background_save.h"
 #include "launcher/train/learned_limit.h"
@@ -54,6 +55,7 @@ class Trainer {
     double busy_ms = 0;        // StepPhases::busy_s
     StateCheck check;
     BackgroundSave::Progress saving = BackgroundSave::Progress::kNone;
+    PartnerCopy::Progress copying = PartnerCopy::Progress::kNone;
   };
   /// Of all ranks.
   struct JobReport {
@@ -85,10 +87,13 @@ class Trainer {
   enum class Evaluation : std::uint8_t { kNone, kToCome };
   enum class Saving : std::uint8_t { kAtOnce, kAsTheJobSays };
   void save(Evaluation evaluation, Saving saving);  // collective
-  // Collective, of the checkpoint that is written in the background:
+  /// Into the memory of hosts; at once, where the checkpoint is, too. Collective.
+  void copy_to_partner(const RunState& state, Saving saving);
+  // Collective, of the checkpoint that is written in the background, and of the copy of one:
   void wait_for_save();             // until it is in its place. Throws AgreedError
   void wait_for_save_at_failure();  // likewise; its own failure is said, and nothing more
   void note_saved(const BackgroundSave::Saved& saved);
+  void note_copied(const PartnerCopy::Copied& copied);
   bool is_to_stop();                 // asked to, or on rank 0 its time is up
   void look_at_output();             // rank 0: from a loss on, checkpoints go to the refuge
   [[noreturn]] void leave_output();  // collective: the loss is known to all
@@ -110,6 +115,8 @@ class Trainer {
   bool after_trace_ = false;  // the last step that was enqueued was traced
   SpikeWatch spikes_;
   std::unique_ptr<BackgroundSave> background_;  // null: checkpoints are written between steps
+  std::unique_ptr<PartnerCopy> partner_;        // null: checkpoint.partner = false
+  bool has_said_copied_ = false;
   struct UnreadStep {
     double lr = 0, enqueue_ms = 0, data_wait_ms = 0;
   };

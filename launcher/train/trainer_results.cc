@@ -20,6 +20,7 @@ using Clock = std::chrono::steady_clock;
 Trainer::JobReport Trainer::exchange_reports(const StepResult& mine) {
   // Before the look: a write that failed for the loss of the folder is then known as that.
   const auto saving = background_ ? background_->progress() : BackgroundSave::Progress::kNone;
+  const auto copying = partner_ ? partner_->progress() : PartnerCopy::Progress::kNone;
   look_at_output();
   const MemoryStats& memory = mine.memory;
   const StepReport report{
@@ -30,11 +31,13 @@ Trainer::JobReport Trainer::exchange_reports(const StepResult& mine) {
       .clipped = run_.engine->groups().coord()[Axis::kData] == 0 ? mine.clipped : 0,
       .busy_ms = mine.phases ? mine.phases->busy_s() * 1e3 : 0,
       .check = mine.step > 0 ? verification_.look(mine.step) : StateCheck{},
-      .saving = saving};
+      .saving = saving,
+      .copying = copying};
   std::vector<RankMemory> memories;
   std::vector<double> busy_ms;
   std::vector<StateCheck> checks;
   std::vector<BackgroundSave::Progress> savings;
+  std::vector<PartnerCopy::Progress> copyings;
   JobReport all;
   standing_ = Standing::kGoesOn;
   const auto start = Clock::now();
@@ -46,6 +49,7 @@ Trainer::JobReport Trainer::exchange_reports(const StepResult& mine) {
     standing_ = std::max(*standing_, one.standing);
     checks.push_back(one.check);
     savings.push_back(one.saving);
+    copyings.push_back(one.copying);
     all.clipped += one.clipped;
   }
   all.memory = largest(memories);
@@ -53,6 +57,9 @@ Trainer::JobReport Trainer::exchange_reports(const StepResult& mine) {
   if (mine.step > 0) verification_.judge(mine.step, checks);
   if (background_ && standing_ != Standing::kOutputLost) {
     if (const auto saved = background_->advance(savings)) note_saved(*saved);
+  }
+  if (partner_) {
+    if (const auto copied = partner_->advance(copyings)) note_copied(*copied);
   }
   return all;
 }
@@ -62,9 +69,10 @@ void Trainer::read_results(std::size_t left) {
 }
 
 std::pair<StepResult, Trainer::JobReport> Trainer::collect_and_exchange() {
-  // Looking at all of the state, and the writing of a trace for which others wait here, take longer than what
-  // was learned from other steps.
-  const bool is_longer = verification_.is_due(run_.engine->steps_done()) || after_trace_;
+  // Looking at all of the state, the writing of a trace for which others wait here, and a chunk of a copy
+  // that is sent over a slow link take longer than what was learned from other steps.
+  const bool is_longer =
+      verification_.is_due(run_.engine->steps_done()) || after_trace_ || (partner_ && partner_->is_active());
   const auto tight = step_limit_.scope(is_longer ? PartLimit::Held::kNo : PartLimit::Held::kYes);
   StepResult result = run_.engine->collect();
   JobReport all = exchange_reports(result);

@@ -10,38 +10,13 @@
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kPiece = 1 << 22;  // elements that are written before a look at `cancelled`
+constexpr std::size_t kPiece = std::size_t{1}
+                               << 22;  // elements that are written before a look at `cancelled`
 
 const StateSnapshot& snapshot_of(const Engine& engine) {
   TRIREME_CHECK(engine.snapshot() != nullptr, "EngineOptions::snapshots is false");
   return *engine.snapshot();
 }
-
-// What a rank has of a part of a tensor.
-class PartWriter {
- public:
-  PartWriter(SafetensorsPart& file, std::size_t tensor, const std::atomic<bool>& cancelled)
-      : file_(file), tensor_(tensor), cancelled_(cancelled) {}
-
-  void write(const SavedPart& part, const StateSnapshot::Piece& piece) const {
-    const std::int64_t size = std::ssize(piece.values);
-    const std::int64_t begin = std::max(part.offset, piece.first);
-    const std::int64_t end = std::min(part.offset + part.shape.num_elems(), piece.first + size);
-    for (std::int64_t at = begin; at < end && !cancelled_;) {
-      const SliceRun run = run_from(part.slice, part.shape, at - part.offset);
-      const std::int64_t count = std::min({run.count, end - at, kPiece});
-      file_.write(
-          tensor_, run.first_of_whole,
-          piece.values.subspan(static_cast<std::size_t>(at - piece.first), static_cast<std::size_t>(count)));
-      at += count;
-    }
-  }
-
- private:
-  SafetensorsPart& file_;
-  const std::size_t tensor_;
-  const std::atomic<bool>& cancelled_;
-};
 
 }  // namespace
 
@@ -93,27 +68,72 @@ void SnapshotFiles::make(const std::filesystem::path& folder) const {
   for (const File& file : files_) make_safetensors(folder / file.name, file.layout);
 }
 
-void SnapshotFiles::write(const std::filesystem::path& folder, const std::atomic<bool>& cancelled) const {
+template <class Visit>
+void SnapshotFiles::for_each_run(const File& file, const Visit& visit) const {
   const std::span<const float> statistics = snapshot_.statistics();
-  for (const File& file : files_) {
-    SafetensorsPart out(folder / file.name, file.layout);
-    for (std::size_t i = 0; i < file.tensors.size(); ++i) {
-      const CheckpointTensor& tensor = file.tensors[i];
-      if (tensor.is_statistic()) {
-        if (statistics.empty() || tensor.owned_at < 0) continue;
-        out.write(i, 0,
-                  statistics.subspan(static_cast<std::size_t>(tensor.owned_at),
-                                     static_cast<std::size_t>(tensor.shape.num_elems())));
-        continue;
-      }
-      for (const SavedPart& part : tensor.parts) {
-        PartWriter(out, i, cancelled).write(part, snapshot_.piece(part.group, tensor.state));
+  for (std::size_t i = 0; i < file.tensors.size(); ++i) {
+    const CheckpointTensor& tensor = file.tensors[i];
+    if (tensor.is_statistic()) {
+      if (statistics.empty() || tensor.owned_at < 0) continue;
+      visit(i, 0,
+            statistics.subspan(static_cast<std::size_t>(tensor.owned_at),
+                               static_cast<std::size_t>(tensor.shape.num_elems())));
+      continue;
+    }
+    for (const SavedPart& part : tensor.parts) {
+      const StateSnapshot::Piece piece = snapshot_.piece(part.group, tensor.state);
+      const std::int64_t size = std::ssize(piece.values);
+      const std::int64_t begin = std::max(part.offset, piece.first);
+      const std::int64_t end = std::min(part.offset + part.shape.num_elems(), piece.first + size);
+      for (std::int64_t at = begin; at < end;) {
+        const SliceRun run = run_from(part.slice, part.shape, at - part.offset);
+        const std::int64_t count = std::min(run.count, end - at);
+        visit(i, run.first_of_whole,
+              piece.values.subspan(static_cast<std::size_t>(at - piece.first),
+                                   static_cast<std::size_t>(count)));
+        at += count;
       }
     }
+  }
+}
+
+void SnapshotFiles::write(const std::filesystem::path& folder, const std::atomic<bool>& cancelled) const {
+  for (const File& file : files_) {
+    SafetensorsPart out(folder / file.name, file.layout);
+    for_each_run(file, [&](std::size_t tensor, std::int64_t first, std::span<const float> values) {
+      while (!values.empty() && !cancelled) {
+        const std::size_t count = std::min(values.size(), kPiece);
+        out.write(tensor, first, values.first(count));
+        first += static_cast<std::int64_t>(count);
+        values = values.subspan(count);
+      }
+    });
     if (cancelled) return;
     out.sync();
   }
   check_noted();
+}
+
+std::vector<ShardHeader::File> SnapshotFiles::sizes() const {
+  std::vector<ShardHeader::File> sizes;
+  for (const File& file : files_) sizes.push_back({.name = file.name, .bytes = file.layout.size_bytes()});
+  return sizes;
+}
+
+std::vector<ShardPiece> SnapshotFiles::pieces() const {
+  std::vector<ShardPiece> pieces;
+  const auto add = [&](std::size_t file, std::uint64_t offset, std::span<const std::byte> bytes) {
+    pieces.push_back(
+        {.place = {.file = file, .offset = offset, .bytes = bytes.size()}, .data = bytes.data()});
+  };
+  for (std::size_t f = 0; f < files_.size(); ++f) {
+    const SafetensorsLayout& layout = files_[f].layout;
+    if (engine_.communicator().rank() == 0) add(f, 0, std::as_bytes(std::span(layout.head())));
+    for_each_run(files_[f], [&](std::size_t tensor, std::int64_t first, std::span<const float> values) {
+      add(f, layout.begin(tensor) + static_cast<std::uint64_t>(first) * sizeof(float), std::as_bytes(values));
+    });
+  }
+  return pieces;
 }
 
 std::vector<CheckpointFile> SnapshotFiles::describe(const std::filesystem::path& folder) const {

@@ -11,6 +11,7 @@
 #include "parallel/run/saved_tensors.h"
 #include "runtime/checkpoint/safetensors_layout.h"
 #include "runtime/checkpoint/safetensors_writer.h"
+#include "runtime/checkpoint/shard_file.h"
 
 namespace trireme {
 
@@ -33,6 +34,14 @@ class SnapshotFiles {
   /// Reads the files. One rank, when all have written.
   std::vector<CheckpointFile> describe(const std::filesystem::path& folder) const;
 
+  // In place of a folder that all ranks see, for a shard of this rank's own
+  // (runtime/checkpoint/shard_file.h):
+  std::vector<ShardHeader::File> sizes() const;
+  /// Those of all ranks fill the files. Of the snapshot that was taken last, until the next one is taken.
+  std::vector<ShardPiece> pieces() const;
+  /// Throws Error(kRuntime) where the snapshot is not what note() noted; nothing where it was not called.
+  void check_noted() const;
+
  private:
   struct File {
     std::string name;
@@ -41,7 +50,9 @@ class SnapshotFiles {
   };
 
   std::vector<std::uint64_t> hashes() const;  // by place in pieces_
-  void check_noted() const;
+  /// visit(tensor of the file, first element of it, values) for all that this rank has.
+  template <class Visit>
+  void for_each_run(const File& file, const Visit& visit) const;
 
   const Engine& engine_;
   const StateSnapshot& snapshot_;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""How long training stands still for a checkpoint of GPT-2 124M: in the foreground and with checkpoint.background.
+"""How long training stands still for a checkpoint of GPT-2 124M: in the foreground, with checkpoint.background, and with
+checkpoint.partner beside that.
 
     tests/bench/checkpoint_stall.py --trireme build/release/bin/trireme [--rounds 2] [--ranks 1] [--out DIR]
 
@@ -19,6 +20,9 @@ import threading
 import time
 from pathlib import Path
 
+# Keys of [checkpoint].
+KINDS = {"foreground": {"background": "false"}, "background": {"background": "true"},
+         "with copies": {"background": "true", "partner": "true"}}
 JOB = Path(__file__).resolve().parent / "gpt2_124m.toml"
 MINUTE = 60.0
 
@@ -47,12 +51,12 @@ class Hidden(threading.Thread):
         return self.seconds
 
 
-def run(options, background, folder):
+def run(options, kind, folder):
     """metrics.jsonl of a run, its state, and the seconds until its checkpoints were whole; its folder is gone."""
     out = folder / "out"
     keys = ["precision.mode=fp32", "train.global_batch=%d" % options.ranks, "train.micro_batch=1", f"model.seq_len={options.tokens}",
             f"train.steps={options.steps}", f"checkpoint.every={options.every}", "checkpoint.keep=1",
-            f"checkpoint.background={'true' if background else 'false'}", f"parallel.zero={options.zero}"]
+            *(f"checkpoint.{key}={value}" for key, value in KINDS[kind].items()), f"parallel.zero={options.zero}"]
     line = [options.trireme, "train", str(JOB), "--out", str(out), *(part for key in keys for part in ("--set", key))]
     if options.ranks > 1:
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
@@ -93,20 +97,20 @@ def main():
     options = parser.parse_args()
     options.trireme = os.path.abspath(options.trireme)
     folder = Path(tempfile.mkdtemp(dir=options.out))
-    found, states = {False: ([], [], [], []), True: ([], [], [], [])}, set()
+    found, states = {kind: ([], [], [], []) for kind in KINDS}, set()
     try:
         for _ in range(options.rounds):
-            for background in (False, True):
-                lines, state, whole = run(options, background, folder)
+            for kind in KINDS:
+                lines, state, whole = run(options, kind, folder)
                 states.add(state)
-                for kept, new in zip(found[background], (*figures(options, lines), whole)):
+                for kept, new in zip(found[kind], (*figures(options, lines), whole)):
                     kept.extend(new)
     finally:
         shutil.rmtree(folder)
     print("                 saves  stall, s: median  largest  at one a minute   whole after, s   steps while written, later: ms")
-    for background, (stalls, shadow, clear, whole) in found.items():
+    for kind, (stalls, shadow, clear, whole) in found.items():
         middle = statistics.median(stalls)
-        print(f"{'background' if background else 'foreground':15} {len(stalls):>6} {middle:>17.3f} {max(stalls):>8.3f} "
+        print(f"{kind:15} {len(stalls):>6} {middle:>17.3f} {max(stalls):>8.3f} "
               f"{100 * middle / MINUTE:>14.2f} %   {statistics.median(whole):>14.1f}   {statistics.median(shadow):>14.0f} {statistics.median(clear):>11.0f}")
     print(f"states: {', '.join(sorted(states))}")
     return 0 if len(states) == 1 else 1

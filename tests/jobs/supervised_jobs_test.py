@@ -6,6 +6,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -54,6 +55,21 @@ class SupervisedJobs(JobTest):
                 self.assertEqual(run.events("verdict")[0]["what"], ends[0]["verdict"], output)
                 self.assertGreater(run.events("begin")[1]["first_step"], 5, "it goes on from a checkpoint")
                 self.check(run)
+
+    def test_the_memory_of_the_host_when_the_file_system_is_gone(self):
+        for background in ("false", "true"):
+            with self.subTest(background=background):
+                memory = self.folder / f"memory{background}"
+                run = Supervised(self, f"gone{background}", keys=(
+                    "checkpoint.partner=true", f"checkpoint.partner_folder={memory}", f"checkpoint.background={background}"))
+                run.wait_for_step(12)
+                os.kill(run.rank(1), signal.SIGKILL)
+                shutil.rmtree(run.out / "checkpoints")
+                output = run.end()
+                self.assertRegex(output, r"going on from the checkpoint of step \d+ in the memory of .*has no whole checkpoint")
+                self.assertRegex(run.events("memory")[0]["what"], "went on from the checkpoint of step (5|10|15) in the memory of")
+                self.check(run)
+                self.assertEqual(list(memory.rglob("*.shard")), [], "copies of a run that is done are left")
 
     def test_each_attempt_searches_its_layout(self):
         run = Supervised(self, "searched", keys=("parallel=auto",))
@@ -215,7 +231,7 @@ class SupervisedJobs(JobTest):
         mpirun.chmod(0o755)
         with unittest.mock.patch.object(OPTIONS, "mpiexec", str(mpirun)):
             run = Supervised(self, "stuck", "--max-restarts", "0")
-        self.assertIn("mpirun has not ended 10 s after the job's failure: it is killed", run.end(expect=1))
+        self.assertIn("mpirun has not ended 6 s after the job's failure: it is killed", run.end(expect=1))
         self.assertEqual([end["exit_code"] for end in run.events("end")], [137], run.output())
         self.check_that_nothing_is_left(run)
 

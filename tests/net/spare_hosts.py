@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -42,13 +43,15 @@ class Run(Supervised):
             assert time.time() < deadline, f"{what} did not come\n{self.output()}"
             time.sleep(0.02)
 
-    def wait_for_steps(self, attempt):
-        """Some more than there were when the attempt began."""
+    def last_step(self):
+        return max((line.get("step", 0) for line in read_lines(self.out / "metrics.jsonl")), default=0)
+
+    def wait_for_steps(self, attempt, after=0):
+        """Some more than there were when the attempt began, or step `after` was done."""
         def has_steps():
             begun = self.events("begin")
-            steps = [line.get("step", 0) for line in read_lines(self.out / "metrics.jsonl")]
-            return len(begun) == attempt and len(self.events("end")) == attempt - 1 and steps and \
-                steps[-1] > begun[-1]["first_step"] + 12
+            return len(begun) == attempt and len(self.events("end")) == attempt - 1 and \
+                self.last_step() > max(after, begun[-1]["first_step"]) + 12
         self.wait(has_steps, f"the steps of attempt {attempt}")
 
     def rank_on(self, host):
@@ -203,8 +206,51 @@ def own_folders(case):
         assert done.returncode == 0, done.stderr
 
 
+def partner(case):
+    """A lost host, and a lost file system with it: its partner has what it had. 2 hosts -> 2 others -> 1."""
+    memory = case.folder / "memory"
+    keys = ("checkpoint.partner=true", f"checkpoint.partner_folder={memory}")
+    with a_run(case, 3, 2, ranks="2:4", keys=keys) as (hosts, run):
+        def lose(host):
+            for name in ("host1", f"host{host + 1}"):
+                run.wait(lambda: list(memory.glob(f"{name}/*/step-*.shard")), f"a copy on {name}")
+            hosts.set_link(host, "down")
+            shutil.rmtree(memory / f"host{host + 1}")
+            shutil.rmtree(run.out / "checkpoints")
+            return run.last_step()
+        run.wait_for_steps(2, after=lose(1))  # the spare in its place
+        run.wait_for_steps(3, after=lose(2))  # alone
+        run.check_end([[1, 2], [1, 3], [1]], [2, 3])
+        from_memory = [event["what"] for event in run.events("memory")]
+        assert len(from_memory) == 2, run.output()
+        assert all("in the memory of host1 " in what for what in from_memory), from_memory
+
+
+def partner_refused(case):
+    """Memory that is full is a warning; a folder that cannot be made is an error that names host and key."""
+    memory = case.folder / "memory"
+    memory.mkdir()
+
+    def line(folder):
+        return [OPTIONS.trireme, "train", case.job, "--out", case.folder / "out",
+                *sets(*SLOWER, "train.steps=20", "checkpoint.partner=true", f"checkpoint.partner_folder={folder}")]
+    with Hosts(2) as hosts:
+        change_agent(hosts, 1, f"mount -t tmpfs -o size=64k none {memory}")
+        done = hosts.mpirun(1, line(memory))
+        said = r"checkpoint of step 5 was not copied into the memory of hosts: rank 1: host host2: cannot reserve " \
+               r".*No space left"
+        assert done.returncode == 0 and re.search(said, done.stderr), f"{done.returncode}\n{done.stderr}"
+        assert done.stderr.count("was not copied") == 1, done.stderr
+        assert not list(memory.rglob("*.shard")), "the copies of a run that is done are left"
+    with Hosts(2) as hosts:
+        change_agent(hosts, 1, f"mount -t proc none {memory}")
+        done = hosts.mpirun(1, line(memory / "below"))
+        said = r"rank 1: checkpoint\.partner_folder = .* on host host2: "
+        assert done.returncode == 2 and re.search(said, done.stderr), f"{done.returncode}\n{done.stderr}"
+
+
 CASES = {"two_hosts": two_hosts, "four_ranks": four_ranks, "silent_host": silent_host, "bad_input": bad_input,
-         "own_folders": own_folders}
+         "own_folders": own_folders, "partner": partner, "partner_refused": partner_refused}
 
 
 def carry_out(name):

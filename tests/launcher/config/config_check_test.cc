@@ -24,6 +24,15 @@ std::string check_error(void (*spoil)(JobConfig&)) {
   return error_message([&] { check_config(config); });
 }
 
+TEST(ConfigCheck, PartnerCopiesNeedCheckpointsAndAPlace) {
+  EXPECT_THAT(check_error([](JobConfig& c) { c.checkpoint.partner = true; }),
+              HasSubstr("checkpoint.partner = true copies checkpoints, and checkpoint.every = 0 saves none"));
+  EXPECT_THAT(check_error([](JobConfig& c) {
+                c.checkpoint = {.every = 5, .partner = true, .partner_folder = "memory"};
+              }),
+              HasSubstr("checkpoint.partner_folder = \"memory\" is not an absolute path"));
+}
+
 TEST(ConfigCheck, ModelNeedsAShape) {
   EXPECT_THAT(check_error([](JobConfig& c) { c.model.layers = 0; }), HasSubstr("give model.size, or all of"));
   EXPECT_THAT(check_error([](JobConfig& c) { c.model.heads = 5; }),

@@ -36,6 +36,8 @@ TEST(KeyScopes, AKeyWithoutEffectIsRefused) {
       StartsWith("--set model.classes=10: model.classes is for BERTs, ResNets, ViTs and CCTs and has no "
                  "effect with model.name = \"gpt\": take it out"));
   EXPECT_THAT(parse_error("", {"model.label_smoothing=0.1"}), HasSubstr("model.label_smoothing is for"));
+  EXPECT_THAT(parse_error("", {"checkpoint.partner_folder=/dev/shm/x"}),
+              HasSubstr("checkpoint.partner_folder is for checkpoint.partner = true"));
   for (const char* image_key :
        {"image_size = 32", "crop = \"center\"", "flip = false", "mean = [0.5, 0.5, 0.5]", "cache = 1024",
         "on_bad_image = \"skip\"", "max_pixels = 100", "padding = 2"}) {

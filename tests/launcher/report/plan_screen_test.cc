@@ -48,6 +48,19 @@ TEST(PlanScreen, OfOneRank) {
   EXPECT_THAT(text, HasSubstr("--memory"));
 }
 
+TEST(PlanScreen, OfCopiesInTheMemoryOfPartners) {
+  JobConfig config = gpt2();
+  config.checkpoint = {.every = 10, .partner = true};
+  // 12 bytes a parameter: all of it on the only host, a half of it twice on each of two, a quarter on each of
+  // four.
+  for (const auto& [ranks_per_machine, bytes] : {std::pair(4, "1.39 GiB"), {2, "1.39 GiB"}, {1, "712 MiB"}}) {
+    EXPECT_THAT(
+        to_text(make_plan_report(config, 4, ranks_per_machine)),
+        HasSubstr(fmt::format("\ncheckpoint.partner: {} more in /dev/shm/trireme of each host", bytes)));
+  }
+  EXPECT_THAT(screen_of(config, 4), HasSubstr("where a"));
+}
+
 TEST(PlanScreen, OfShardedRanks) {
   JobConfig config = gpt2();
   config.parallel.zero = 3;

@@ -1,40 +1,23 @@
 #include "runtime/checkpoint/checkpoint_store.h"
 
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
 
 #include <chrono>
-#include <memory>
-#include <sstream>
 #include <string>
 
 #include "runtime/checkpoint/safetensors_reader.h"
 #include "runtime/checkpoint/writer_mark.h"
+#include "tests/support/log_capture.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::LogCapture;
 using testing::message_of;
 using testing::TemporaryFolder;
 using testing::write_file;
-
-/// Collects what is logged while it exists.
-class LogCapture {
- public:
-  LogCapture() : before_(spdlog::default_logger()) {
-    spdlog::set_default_logger(std::make_shared<spdlog::logger>(
-        "capture", std::make_shared<spdlog::sinks::ostream_sink_mt>(stream_)));
-  }
-  ~LogCapture() { spdlog::set_default_logger(before_); }
-  std::string text() const { return stream_.str(); }
-
- private:
-  std::ostringstream stream_;
-  std::shared_ptr<spdlog::logger> before_;
-};
 
 class CheckpointStoreTest : public ::testing::Test {
  protected:

@@ -1,0 +1,271 @@
+#include "launcher/partner/partner_copy.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "launcher/host/elapsed.h"
+#include "launcher/host/machine.h"
+#include "launcher/partner/borrowed_tensor.h"
+#include "launcher/train/agreement.h"
+#include "runtime/base/log.h"
+#include "runtime/checkpoint/hash.h"
+#include "runtime/checkpoint/pending_folder.h"
+#include "runtime/checkpoint/writer_mark.h"
+#include "runtime/data/tokenizer.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using Progress = PartnerCopy::Progress;
+
+constexpr int kTag = 0;  // the communicator is this module's alone
+
+Tensor tensor_of(std::shared_ptr<ReservedFile> file) {
+  const std::span<std::byte> bytes = file->bytes();
+  return borrowed_tensor(std::move(file), bytes);
+}
+
+std::string hash_of(const std::string& text) {
+  ByteHash hash;
+  hash.update(std::as_bytes(std::span(text)));
+  return fmt::format("{:016x}", hash.value());
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file) throw Error(ErrorCode::kRuntime, "cannot read {}", path.string());
+  return text;
+}
+
+std::vector<MessageChannel> channels_of(const HostMap& hosts) {
+  std::vector<MessageChannel> channels;
+  for (int rank = 0; rank < static_cast<int>(hosts.size()); ++rank) {
+    const int to = partner_places(hosts, rank).sends_to;
+    if (to >= 0) channels.push_back({.source = rank, .destination = to, .tag = kTag});
+  }
+  return channels;
+}
+
+}  // namespace
+
+bool PartnerRing::is_first_of_host() const {
+  const int rank = comm->rank();
+  return ranks_of_host(hosts, hosts.at(static_cast<std::size_t>(rank))).front() == rank;
+}
+
+PartnerCopy::PartnerCopy(Engine& engine, PartnerRing ring, std::int64_t chunk_bytes)
+    : engine_(engine),
+      ring_(std::move(ring)),
+      places_(partner_places(ring_.hosts, ring_.comm->rank())),
+      chunk_bytes_(chunk_bytes),
+      mark_(hash_of(text_of_rank(*ring_.comm, 0, writer_mark()))),
+      files_(engine) {
+  ring_.comm->open_channels(channels_of(ring_.hosts));
+}
+
+// The one thread of this rank: its end is seen by progress_.
+void PartnerCopy::run(Progress then, const std::function<void()>& work) {
+  join();
+  thread_ = std::thread([this, then, work] {
+    try {
+      work();
+      progress_ = then;
+    } catch (...) {
+      error_ = std::current_exception();
+      progress_ = Progress::kFailed;
+    }
+  });
+}
+
+void PartnerCopy::join() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void PartnerCopy::prepare(const RunState& state, const std::optional<fs::path>& tokenizer_model) {
+  if (engine_.verifier() != nullptr) files_.note();  // nothing that nobody verified is saved
+  header_.files = files_.sizes();
+  std::vector<ShardPiece> pieces = files_.pieces();
+  if (tokenizer_model && ring_.comm->rank() == 0) {
+    tokenizer_ = read_file(*tokenizer_model);
+    pieces.push_back({.place = {.file = header_.files.size(), .offset = 0, .bytes = tokenizer_.size()},
+                      .data = reinterpret_cast<const std::byte*>(tokenizer_.data())});
+  }
+  if (ring_.comm->rank() == 0) header_.content = to_content(state);
+  // The others do not know its size, and have no piece of it.
+  if (!tokenizer_.empty())
+    header_.files.push_back(
+        {.name = std::string(tokenizer_file(state.tokenizer)), .bytes = tokenizer_.size()});
+  writer_.emplace(header_, std::move(pieces));
+}
+
+void PartnerCopy::start(const RunState& state, const std::optional<fs::path>& tokenizer_model) {
+  Communicator& comm = *ring_.comm;
+  began_ = Clock::now();
+  header_ = {.run = ring_.run,
+             .save = fmt::format("{}-{}", mark_, ++num_saves_),
+             .step = engine_.steps_done(),
+             .rank = comm.rank(),
+             .num_ranks = comm.size()};
+  progress_ = Progress::kWriting;
+  try {
+    run_stage(comm, [&] { prepare(state, tokenizer_model); });
+  } catch (const AgreedError&) {
+    error_ = std::current_exception();
+    give_up();
+    return;
+  }
+  const auto sizes = comm.all_gather_value(static_cast<std::int64_t>(writer_->size_bytes()));
+  num_chunks_ = next_chunk_ = 0;
+  const auto count_chunks = [&](std::int64_t bytes) {
+    num_chunks_ = std::max(num_chunks_, (bytes + chunk_bytes_ - 1) / chunk_bytes_);
+  };
+  if (places_.sends_to >= 0) count_chunks(sizes[static_cast<std::size_t>(comm.rank())]);
+  for (const int rank : places_.receives_from) {
+    Incoming& one = incoming_.emplace_back(
+        Incoming{.header = header_, .bytes = sizes[static_cast<std::size_t>(rank)], .memory = {}});
+    one.header.rank = rank;
+    count_chunks(one.bytes);
+  }
+  run(Progress::kReady, [this] { write(); });
+}
+
+// The thread. The room for all comes first: what does not fit is known before anything was sent.
+void PartnerCopy::write() {
+  const auto make = [&](const ShardHeader& header, std::uint64_t bytes) {
+    return std::make_shared<ReservedFile>(ring_.folder.unfinished_file_of(header), bytes);
+  };
+  try {
+    const auto own = make(header_, writer_->size_bytes());
+    for (Incoming& one : incoming_)
+      one.memory = tensor_of(make(one.header, static_cast<std::uint64_t>(one.bytes)));
+    writer_->write(*own);
+    own_ = tensor_of(own);
+  } catch (const Error& error) {
+    throw Error(error.code(),
+                fmt::format("host {}: {}; {}", host_name(), error.what(), ring_.folder.describe_room()),
+                error.where());
+  }
+  files_.check_noted();
+}
+
+void PartnerCopy::send_next() {
+  for (Work& work : posted_) work.wait();
+  posted_.clear();
+  if (next_chunk_ == num_chunks_) {
+    progress_ = Progress::kChecking;
+    run(Progress::kInPlace, [this] { put_in_place(); });
+    return;
+  }
+  const std::int64_t first = next_chunk_++ * chunk_bytes_;
+  const auto chunk = [&](const Tensor& memory) {
+    return memory.slice(first, {std::min(chunk_bytes_, memory.num_elems() - first)});
+  };
+  for (const Incoming& one : incoming_) {
+    if (first < one.bytes) posted_.push_back(ring_.comm->recv(chunk(one.memory), one.header.rank, kTag));
+  }
+  if (places_.sends_to >= 0 && first < own_.num_elems())
+    posted_.push_back(ring_.comm->send(chunk(own_), places_.sends_to, kTag));
+}
+
+void PartnerCopy::put_in_place() {
+  const auto name = [&](const ShardHeader& header) {
+    rename_or_throw(ring_.folder.unfinished_file_of(header), ring_.folder.file_of(header));
+  };
+  for (const Incoming& one : incoming_) {
+    const ShardReader shard(ring_.folder.unfinished_file_of(one.header));
+    shard.verify();
+    TRIREME_CHECK(shard.header().save == header_.save && shard.header().rank == one.header.rank,
+                  "rank {} sent another shard than its own", one.header.rank);
+  }
+  for (const Incoming& one : incoming_) name(one.header);
+  name(header_);
+}
+
+std::optional<PartnerCopy::Copied> PartnerCopy::advance(std::span<const Progress> ranks) {
+  if (!is_active()) return std::nullopt;
+  const auto all = [&](Progress wanted) {
+    return std::ranges::all_of(ranks, [&](Progress one) { return one == wanted; });
+  };
+  if (std::ranges::find(ranks, Progress::kFailed) != ranks.end()) {
+    give_up();
+  } else if (all(Progress::kReady) || progress_ == Progress::kSending) {
+    progress_ = Progress::kSending;
+    send_next();
+  } else if (all(Progress::kInPlace)) {
+    progress_ = Progress::kClearing;
+    run(Progress::kCleared, [this] {
+      if (ring_.is_first_of_host()) ring_.folder.keep_only(header_.save);
+    });
+  } else if (all(Progress::kCleared)) {
+    join();
+    const Copied done = copied();
+    clear();
+    has_warned_ = false;
+    return done;
+  }
+  return std::nullopt;
+}
+
+std::optional<PartnerCopy::Copied> PartnerCopy::finish() {
+  while (is_active()) {
+    join();
+    const Progress mine = progress_;
+    if (const auto done = advance(ring_.comm->all_gather_value(mine))) return done;
+  }
+  return std::nullopt;
+}
+
+// What was posted is received, as the others have posted as much.
+void PartnerCopy::give_up() {
+  for (Work& work : posted_) work.wait();
+  posted_.clear();
+  join();
+  const std::int64_t step = header_.step;
+  try {
+    run_stage(*ring_.comm, [this] {
+      if (error_) std::rethrow_exception(error_);
+    });
+  } catch (const AgreedError& error) {
+    if (ring_.comm->rank() == 0 && !has_warned_)
+      log_warning(fmt::format(
+          "checkpoint.partner: the checkpoint of step {} was not copied into the memory of hosts: {}. "
+          "Training goes on; each checkpoint is tried again, without another warning",
+          step, error.what()));
+  }
+  has_warned_ = true;
+  discard();
+}
+
+PartnerCopy::Copied PartnerCopy::copied() const {
+  Copied done{.step = header_.step, .bytes = own_.num_elems(), .seconds = seconds_since(began_)};
+  for (const Incoming& one : incoming_) done.bytes += one.bytes;
+  return done;
+}
+
+void PartnerCopy::discard() noexcept {
+  join();
+  if (!is_active()) return;
+  posted_.clear();
+  std::error_code ignored;
+  fs::remove(ring_.folder.unfinished_file_of(header_), ignored);
+  for (const Incoming& one : incoming_) fs::remove(ring_.folder.unfinished_file_of(one.header), ignored);
+  clear();
+}
+
+void PartnerCopy::clear() {
+  header_ = {.step = -1};
+  tokenizer_.clear();
+  writer_.reset();
+  own_ = {};
+  incoming_.clear();
+  error_ = nullptr;
+  progress_ = Progress::kNone;
+}
+
+}  // namespace trireme

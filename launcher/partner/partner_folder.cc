@@ -1,0 +1,157 @@
+#include "launcher/partner/partner_folder.h"
+
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <system_error>
+
+#include "launcher/host/machine.h"
+#include "runtime/base/allocator.h"
+#include "runtime/base/atomic_file.h"
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+#include "runtime/checkpoint/hash.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kSuffix = ".shard";
+
+std::string hash_of(const std::string& text) {
+  ByteHash hash;
+  hash.update(std::as_bytes(std::span(text)));
+  return fmt::format("{:016x}", hash.value());
+}
+
+bool is_mine(const fs::path& path) {
+  struct stat status {};
+  return ::lstat(path.c_str(), &status) == 0 && status.st_uid == ::geteuid();
+}
+
+// Other users have folders beside: as in /tmp, nobody removes what is another's.
+void make_for_all(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::create_directories(folder, error)) return;
+  fs::permissions(folder, fs::perms::all | fs::perms::sticky_bit, error);
+}
+
+void remove_or_warn(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) log_warning(fmt::format("cannot remove {}: {}", path.string(), error.message()));
+}
+
+std::vector<fs::path> entries_of(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  std::error_code error;
+  for (fs::directory_iterator file(folder, error), end; !error && file != end; file.increment(error))
+    entries.push_back(file->path());
+  std::ranges::sort(entries);
+  return entries;
+}
+
+std::uintmax_t bytes_below(const fs::path& folder) {
+  std::uintmax_t bytes = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator file(folder, error), end; !error && file != end;
+       file.increment(error)) {
+    std::error_code ignored;
+    if (file->is_regular_file(ignored)) bytes += file->file_size(ignored);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+PartnerFolder::PartnerFolder(fs::path root, const fs::path& out)
+    : root_(std::move(root)),
+      path_(root_ / host_name() / hash_of(fs::absolute(out / "").lexically_normal().string())) {}
+
+void PartnerFolder::prepare() const {
+  const auto refuse = [&](const std::string& reason) {
+    throw Error(
+        ErrorCode::kInvalidInput,
+        "checkpoint.partner_folder = \"{}\": cannot write into {} on host {}: {}; choose another folder, "
+        "or set checkpoint.partner = false",
+        root_.string(), path_.string(), host_name(), reason);
+  };
+  make_for_all(root_);
+  make_for_all(path_.parent_path());
+  std::error_code error;
+  fs::create_directories(path_, error);
+  if (error) refuse(error.message());
+  if (!is_mine(path_)) refuse("it belongs to another user");
+  fs::permissions(path_, fs::perms::owner_all, error);
+  const fs::path probe = path_ / fmt::format(".write-test-{}", ::getpid());
+  try {
+    write_text_file(probe, "writable\n");
+  } catch (const Error& failure) {
+    refuse(failure.what());
+  }
+  fs::remove(probe, error);
+}
+
+fs::path PartnerFolder::file_of(const ShardHeader& header) const {
+  return path_ / fmt::format("step-{:06}.{}-of-{}.{}{}", header.step, header.rank, header.num_ranks,
+                             header.save, kSuffix);
+}
+
+fs::path PartnerFolder::unfinished_file_of(const ShardHeader& header) const {
+  return path_ / ("." + file_of(header).filename().string());
+}
+
+std::vector<PartnerFolder::Shard> PartnerFolder::list() const {
+  std::vector<Shard> shards;
+  if (fs::exists(path_) && !is_mine(path_)) {
+    log_warning(fmt::format("ignoring {}: it belongs to another user", path_.string()));
+    return shards;
+  }
+  for (const fs::path& path : entries_of(path_)) {
+    if (path.filename().string().starts_with('.') || path.extension() != kSuffix) continue;
+    try {
+      const ShardReader shard(path);
+      shards.push_back({.path = path, .header = shard.header(), .bytes = shard.size_bytes()});
+    } catch (const Error& error) {
+      log_warning(fmt::format("host {}: ignoring {}", host_name(), error.what()));
+    }
+  }
+  return shards;
+}
+
+void PartnerFolder::clear_unfinished() const {
+  for (const fs::path& path : entries_of(path_)) {
+    if (path.filename().string().starts_with('.')) remove_or_warn(path);
+  }
+}
+
+void PartnerFolder::keep_only(const std::string& save) const {
+  for (const fs::path& path : entries_of(path_)) {
+    if (!path.filename().string().ends_with(fmt::format(".{}{}", save, kSuffix))) remove_or_warn(path);
+  }
+}
+
+void PartnerFolder::remove() const {
+  remove_or_warn(path_);
+  std::error_code ignored;
+  fs::remove(path_.parent_path(), ignored);  // where it is empty
+}
+
+std::string PartnerFolder::describe_room() const {
+  std::error_code error;
+  const fs::space_info space = fs::space(path_, error);
+  std::string text =
+      error ? "" : fmt::format("{} are free there", format_bytes(static_cast<std::int64_t>(space.available)));
+  for (const fs::path& other : entries_of(path_.parent_path())) {
+    if (other == path_) continue;
+    text += fmt::format("{}another run keeps {} in {}", text.empty() ? "" : "; ",
+                        format_bytes(static_cast<std::int64_t>(bytes_below(other))), other.string());
+  }
+  return text;
+}
+
+}  // namespace trireme

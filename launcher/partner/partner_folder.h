@@ -1,0 +1,56 @@
+// Where a host keeps shards of a run's checkpoints in its memory: a folder of the host and of the output
+// folder.
+//
+//     <root>/<host>/<hash of the output folder's path>/step-000010.3-of-8.<save>.shard
+//
+// Names that begin with a dot are of files that are not whole.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "runtime/checkpoint/shard_file.h"
+
+namespace trireme {
+
+class PartnerFolder {
+ public:
+  /// Of this host. `out`: the output folder of the run.
+  PartnerFolder(std::filesystem::path root, const std::filesystem::path& out);
+
+  const std::filesystem::path& path() const { return path_; }
+  /// Makes it, for this user alone, and proves that it can be written. Throws Error(kInvalidInput) naming the
+  /// key.
+  void prepare() const;
+
+  std::filesystem::path file_of(const ShardHeader& header) const;
+  /// The same until it is whole; of another rank of the host another name.
+  std::filesystem::path unfinished_file_of(const ShardHeader& header) const;
+
+  struct Shard {
+    std::filesystem::path path;
+    ShardHeader header;
+    std::uint64_t bytes = 0;
+  };
+  /// All that are whole, by their headers. What is damaged, or belongs to another user, is passed over with a
+  /// warning.
+  std::vector<Shard> list() const;
+
+  // One rank of the host, while no other writes. What cannot be removed is a warning.
+  /// Removes what is not whole.
+  void clear_unfinished() const;
+  /// Removes everything but shards of `save`.
+  void keep_only(const std::string& save) const;
+  /// Removes everything, and the folder.
+  void remove() const;
+
+  /// "12.0 GiB are free there" and what other runs keep there; for messages.
+  std::string describe_room() const;
+
+ private:
+  std::filesystem::path root_, path_;
+};
+
+}  // namespace trireme
