@@ -8,8 +8,8 @@
 // recv. Not covered are all_reduce and reduce_scatter (`reduction = "fast"`): nobody receives there what
 // another one sent. Nor is a flip found that came before the sum, as in a gradient of one rank.
 //
-// What is being sent must not be written, also where that is harmless otherwise: engines end their messages
-// where parameters may be written from outside next.
+// What is being sent must not be written, also where that is harmless otherwise: who writes parameters from
+// outside waits for their gathers first (ParamStore::settle, StateVerifier::messages).
 //
 // A sum of 64-bit words, modulo 2^64, changes with every change of one word; several cancel out only where
 // they add up to 0. Rejected: the hash of states ([Note: state hash]), which knows the order of words, too,

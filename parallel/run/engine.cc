@@ -49,14 +49,6 @@ std::shared_ptr<Communicator> world_of(const std::shared_ptr<Communicator>& comm
   return sums ? with_message_sums(comm, options.threads) : comm;
 }
 
-// Parameters that are written from outside next are no longer under way to any rank: that would count as a
-// flip.
-void finish_messages(const MeshGroups& groups, ParamStore& params) {
-  if (message_sums(*groups.world) == nullptr) return;
-  params.settle();
-  groups.world->barrier();
-}
-
 StageMap stages_of(const EngineOptions& options, const BlockList& blocks) {
   const PipelineOptions& pipeline = options.pipeline;
   const StageCounts counts{
@@ -162,7 +154,6 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                                                                       .max_norm = options.grad_clip,
                                                                       .verifier = verifier_.get()});
   graph_ = make_graph();
-  finish_messages(groups_, *params_);
 }
 
 std::unique_ptr<DryRun> Engine::make_dry_run() {
@@ -235,7 +226,6 @@ void Engine::refresh_parameters() {
   params_->refresh_working();
   tied_->share();
   if (verifier_) verifier_->forget();
-  finish_messages(groups_, *params_);
 }
 
 void Engine::set_steps_done(std::int64_t steps) {

@@ -2,7 +2,6 @@
 
 #include <optional>
 
-#include "parallel/comm/message_sums.h"
 #include "parallel/run/boundary_messages.h"
 #include "parallel/run/stage_compute.h"
 #include "runtime/base/error.h"
@@ -115,8 +114,6 @@ void Executor::play(Run& run, const Action& action) {
       return tied_.exchange(action);
     case ActionKind::kReduceLoss:
       messages.finish_sends();
-      // What averages were swapped into is written again after this exchange: by then all ranks have it.
-      if (!input.training && message_sums(*parts_.groups.world) != nullptr) parts_.params.settle();
       losses = all_losses(compute.losses());
       return;
     case ActionKind::kGradNorm:
