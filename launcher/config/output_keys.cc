@@ -19,7 +19,8 @@ void add_output_keys(std::vector<ConfigKey>& keys) {
            "happened. Each checkpoint is verified before it is saved, so that the newest one is from before. "
            "On CPUs, shards of ZeRO and what a single data rank has carry a checksum from each update to the "
            "next, working copies are compared in each step, and messages between ranks are summed up by who "
-           "sends and by who receives them in each step; on GPUs ZeRO is refused with it. The results do not "
+           "sends and by who receives them in each step, but for `reduction = \"fast\"`; on GPUs ZeRO is "
+           "refused with it. The results do not "
            "change.")
       .add("background", &C::background, any(),
            "Write checkpoints while training goes on: between two steps each rank copies its shard, 12 "
@@ -31,14 +32,18 @@ void add_output_keys(std::vector<ConfigKey>& keys) {
           "partner", &C::partner, any(),
           "Keep the newest checkpoint in the memory of hosts, too: each host has what its ranks saved, and a "
           "copy of what those of another host did. A start whose file system has no whole checkpoint as new "
-          "goes on from there, on any layout, though one host is lost. Written and sent while training goes "
+          "goes on from there, on any layout, though one host is lost; in a new output folder, too, where "
+          "path, job and data are the same (`resume = \"never\"` begins anew). Written and sent while "
+          "training goes "
           "on, from a copy of the shard that the prediction counts, as with `background`; a memory that is "
-          "full is a warning. Removed when the run is done, kept when it stops or fails.")
+          "full is a warning. Removed from the hosts that take part when the run is done, kept when it stops "
+          "or "
+          "fails.")
       .add("partner_folder", &C::partner_folder, any(),
            "The folder of a host's memory for `partner`, a tmpfs: below it one of the host and of the output "
-           "folder. With AdamW it takes 24 bytes a parameter, divided by the hosts, and twice that while a "
-           "copy is "
-           "made; a restart needs room for the whole checkpoint on each host.")
+           "folder. With AdamW it takes 24 bytes a parameter, divided by the hosts (12 on one host), and "
+           "twice "
+           "that while a copy is made; a restart needs room for it and the whole checkpoint on each host.")
       .only(for_partner_copies())
       .add("resume", &C::resume, "",
            "`auto`: from the newest whole checkpoint of the output folder, if there is one. `never`: from "

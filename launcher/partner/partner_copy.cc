@@ -11,9 +11,7 @@
 #include "launcher/partner/borrowed_tensor.h"
 #include "launcher/train/agreement.h"
 #include "runtime/base/log.h"
-#include "runtime/checkpoint/hash.h"
 #include "runtime/checkpoint/pending_folder.h"
-#include "runtime/checkpoint/writer_mark.h"
 #include "runtime/data/tokenizer.h"
 
 namespace trireme {
@@ -28,12 +26,6 @@ constexpr int kTag = 0;  // the communicator is this module's alone
 Tensor tensor_of(std::shared_ptr<ReservedFile> file) {
   const std::span<std::byte> bytes = file->bytes();
   return borrowed_tensor(std::move(file), bytes);
-}
-
-std::string hash_of(const std::string& text) {
-  ByteHash hash;
-  hash.update(std::as_bytes(std::span(text)));
-  return fmt::format("{:016x}", hash.value());
 }
 
 std::string read_file(const fs::path& path) {
@@ -64,7 +56,7 @@ PartnerCopy::PartnerCopy(Engine& engine, PartnerRing ring, std::int64_t chunk_by
       ring_(std::move(ring)),
       places_(partner_places(ring_.hosts, ring_.comm->rank())),
       chunk_bytes_(chunk_bytes),
-      mark_(hash_of(text_of_rank(*ring_.comm, 0, writer_mark()))),
+      mark_(hash_of_text(text_of_rank(*ring_.comm, 0, unique_mark()))),
       files_(engine) {
   ring_.comm->open_channels(channels_of(ring_.hosts));
 }
@@ -239,6 +231,10 @@ void PartnerCopy::give_up() {
           step, error.what()));
   }
   has_warned_ = true;
+  // On one rank it may be in place already, without the others no use.
+  std::error_code ignored;
+  fs::remove(ring_.folder.file_of(header_), ignored);
+  for (const Incoming& one : incoming_) fs::remove(ring_.folder.file_of(one.header), ignored);
   discard();
 }
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <system_error>
 
@@ -14,6 +15,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/checkpoint/hash.h"
+#include "runtime/checkpoint/writer_mark.h"
 
 namespace trireme {
 namespace {
@@ -21,12 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSuffix = ".shard";
-
-std::string hash_of(const std::string& text) {
-  ByteHash hash;
-  hash.update(std::as_bytes(std::span(text)));
-  return fmt::format("{:016x}", hash.value());
-}
 
 bool is_mine(const fs::path& path) {
   struct stat status {};
@@ -68,9 +64,20 @@ std::uintmax_t bytes_below(const fs::path& folder) {
 
 }  // namespace
 
+std::string unique_mark() {
+  static std::atomic<int> calls = 0;
+  return fmt::format("{}-{}", writer_mark(), ++calls);
+}
+
+std::string hash_of_text(const std::string& text) {
+  ByteHash hash;
+  hash.update(std::as_bytes(std::span(text)));
+  return fmt::format("{:016x}", hash.value());
+}
+
 PartnerFolder::PartnerFolder(fs::path root, const fs::path& out)
     : root_(std::move(root)),
-      path_(root_ / host_name() / hash_of(fs::absolute(out / "").lexically_normal().string())) {}
+      path_(root_ / host_name() / hash_of_text(fs::absolute(out / "").lexically_normal().string())) {}
 
 void PartnerFolder::prepare() const {
   const auto refuse = [&](const std::string& reason) {
@@ -126,6 +133,12 @@ std::vector<PartnerFolder::Shard> PartnerFolder::list() const {
 void PartnerFolder::clear_unfinished() const {
   for (const fs::path& path : entries_of(path_)) {
     if (path.filename().string().starts_with('.')) remove_or_warn(path);
+  }
+}
+
+void PartnerFolder::remove_those_of(const std::string& run) const {
+  for (const Shard& shard : list()) {
+    if (shard.header.run == run) remove_or_warn(shard.path);
   }
 }
 

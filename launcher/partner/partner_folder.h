@@ -15,6 +15,11 @@
 
 namespace trireme {
 
+/// Another one at each call, on whatever host.
+std::string unique_mark();
+/// 16 hexadecimal digits.
+std::string hash_of_text(const std::string& text);
+
 class PartnerFolder {
  public:
   /// Of this host. `out`: the output folder of the run.
@@ -41,6 +46,8 @@ class PartnerFolder {
   // One rank of the host, while no other writes. What cannot be removed is a warning.
   /// Removes what is not whole.
   void clear_unfinished() const;
+  /// Removes the shards of a run.
+  void remove_those_of(const std::string& run) const;
   /// Removes everything but shards of `save`.
   void keep_only(const std::string& save) const;
   /// Removes everything, and the folder.

@@ -169,9 +169,13 @@ std::optional<PartnerRestore::Found> PartnerRestore::bring(std::int64_t least_st
   });
   for (const std::string& save : saves) {
     saved_.at(save).is_tried = true;
-    if (is_whole(saved_.at(save))) verify(save);
+    const bool has_all = is_whole(saved_.at(save));
+    if (has_all) verify(save);
     const Saved& saved = saved_.at(save);
     if (!is_whole(saved)) {
+      if (has_all)
+        failure_ = fmt::format("the checkpoint of step {} in the memory of {} is damaged", saved.header.step,
+                               describe(saved));
       const auto missing =
           std::ranges::count_if(saved.holders, [](const auto& hosts) { return hosts.empty(); });
       if (ring_.comm->rank() == 0)
@@ -181,7 +185,10 @@ std::optional<PartnerRestore::Found> PartnerRestore::bring(std::int64_t least_st
             saved.header.step, describe(saved), missing, saved.holders.size()));
       continue;
     }
-    if (!assemble(save)) continue;
+    run_stage(*ring_.comm, [&] {
+      if (ring_.is_first_of_host()) ring_.folder.keep_only(save);
+    });
+    if (!assemble(save)) return std::nullopt;
     return Found{
         .checkpoint = {.folder = folder_,
                        .manifest = {.step = saved.header.step, .files = {}, .content = saved.header.content}},
@@ -190,6 +197,12 @@ std::optional<PartnerRestore::Found> PartnerRestore::bring(std::int64_t least_st
             fmt::format("the checkpoint of step {} in the memory of {}", saved.header.step, describe(saved))};
   }
   return std::nullopt;
+}
+
+std::int64_t PartnerRestore::newest_step() const {
+  std::int64_t step = -1;
+  for (const auto& [save, saved] : saved_) step = std::max(step, saved.header.step);
+  return step;
 }
 
 bool PartnerRestore::assemble(const std::string& save) {
@@ -201,10 +214,9 @@ bool PartnerRestore::assemble(const std::string& save) {
     transfer(saved, save);
     return true;
   } catch (const AgreedError& error) {
-    if (ring_.comm->rank() == 0)
-      log_warning(
-          fmt::format("the checkpoint of step {} in the memory of {} cannot be brought together: {}; {}",
-                      saved.header.step, describe(saved), error.what(), ring_.folder.describe_room()));
+    failure_ = fmt::format("the checkpoint of step {} in the memory of {} cannot be brought together: {}",
+                           saved.header.step, describe(saved), error.what());
+    if (ring_.comm->rank() == 0) log_warning(failure_ + "; " + ring_.folder.describe_room());
     clear();
     return false;
   }

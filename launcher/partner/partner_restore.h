@@ -32,8 +32,12 @@ class PartnerRestore {
 
   /// Brings the newest one together that is whole, of `least_step` or a later one; nothing where there is
   /// none. Damaged shards are named, and other copies of them, or older checkpoints, taken in their place.
-  /// Collective.
+  /// What else hosts have is removed first: it needs the room. Collective.
   std::optional<Found> bring(std::int64_t least_step);
+  /// Of the newest one, whole or not; -1: there is none.
+  std::int64_t newest_step() const;
+  /// Why one that hosts have, or had, was not brought together; empty: there was no such thing.
+  const std::string& failure() const { return failure_; }
   /// Removes what bring() has made on this host, when all ranks have loaded it.
   void clear() noexcept;
 
@@ -71,6 +75,7 @@ class PartnerRestore {
   std::filesystem::path folder_;              // what is made; empty: nothing is
   std::shared_ptr<ReservedFile> received_;    // room for one shard that comes from another host
   std::uint64_t copied_bytes_ = 0;            // by this rank
+  std::string failure_;
 };
 
 }  // namespace trireme

@@ -8,7 +8,6 @@
 #include "launcher/train/agreement.h"
 #include "launcher/train/run_start.h"
 #include "runtime/base/log.h"
-#include "runtime/checkpoint/writer_mark.h"
 
 namespace trireme {
 namespace {
@@ -29,7 +28,9 @@ std::string read_line(const fs::path& path) {
 // [Note: whose copies]
 std::string refusal_of(const TrainingRun& run, const std::string& id, const std::string& of_run,
                        const Checkpoint& checkpoint) {
-  if (!id.empty()) return id == of_run ? "" : "it is of another run with this output folder";
+  if (!id.empty())
+    return id == of_run ? "" : "it is of another run with this output folder, or this one began again before";
+  if (!of_run.ends_with("." + run.partner->data)) return "the output folder is new, and the data is another";
   try {
     const RunState state = read_run_state(checkpoint);
     std::vector<std::string> changes = describe_changes(state.config, run.options.config);
@@ -55,9 +56,14 @@ void open_partner(TrainingRun& run) {
                             .run = text_of_rank(*host, 0, run.is_first() ? read_line(run.out.run_id()) : "")},
                    .restore = nullptr,
                    .from = std::nullopt,
-                   .description = {}});
+                   .description = {},
+                   .data = text_of_rank(*host, 0, run.is_first() ? hash_of_text(run.data.fingerprint) : "")});
   PartnerStart& partner = *run.partner;
   run_stage(*partner.ring.comm, [&] { partner.ring.folder.prepare(); });
+  // What ranks that died left there needs room.
+  run_stage(*partner.ring.comm, [&] {
+    if (partner.ring.is_first_of_host()) partner.ring.folder.clear_unfinished();
+  });
   if (section.resume.kind != Resume::Kind::kAuto) return;
   partner.restore = std::make_unique<PartnerRestore>(
       partner.ring, [&run, id = partner.ring.run](const std::string& of_run, const Checkpoint& checkpoint) {
@@ -82,18 +88,39 @@ bool resume_from_partner(TrainingRun& run, std::int64_t least_step) {
   return true;
 }
 
+void check_nothing_is_left_behind(const TrainingRun& run) {
+  const PartnerStart* partner = run.partner.get();
+  if (partner == nullptr || !partner->restore || partner->restore->failure().empty()) return;
+  throw AgreedError(ErrorCode::kInvalidInput,
+                    fmt::format("{}, and {} has no checkpoint: mend that, or begin anew with "
+                                "checkpoint.resume = \"never\"",
+                                partner->restore->failure(), run.store.root().string()));
+}
+
 void claim_partner_folder(TrainingRun& run) {
-  if (!run.partner) return;
+  if (!run.partner) {
+    // Its copies are not of what comes now.
+    run_stage(run.comm(), [&] {
+      if (run.is_first() && fs::exists(run.out.run_id()))
+        write_text_file(run.out.run_id(), unique_mark() + "\n");
+    });
+    return;
+  }
   PartnerStart& partner = *run.partner;
-  if (partner.ring.run.empty()) partner.ring.run = text_of_rank(*partner.ring.comm, 0, writer_mark());
+  const std::string before = partner.ring.run;
+  const bool leaves_later =
+      !partner.restore || (!partner.from && partner.restore->newest_step() > partner.files_step);
+  if (before.empty() || leaves_later)
+    partner.ring.run = text_of_rank(*partner.ring.comm, 0, unique_mark()) + "." + partner.data;
   run_stage(*partner.ring.comm, [&] {
     if (run.is_first()) {
       write_text_file(run.out.run_id(), partner.ring.run + "\n");
       if (partner.from && fs::exists(note_in(run.out.root).parent_path()))
         write_text_file(note_in(run.out.root), "went on from " + partner.description + "\n");
     }
-    // Copies of later steps would win the next start.
-    if (!partner.restore && partner.ring.is_first_of_host()) partner.ring.folder.keep_only("");
+    if (!partner.ring.is_first_of_host()) return;
+    if (!partner.restore) partner.ring.folder.keep_only("");
+    if (!before.empty() && before != partner.ring.run) partner.ring.folder.remove_those_of(before);
   });
 }
 

@@ -1,11 +1,11 @@
 // checkpoint.partner at the start of a run: whose copies are whose, and whether the run goes on from one.
 //
-// [Note: whose copies] A run has an id, in `run_id` of its output folder, and so have its copies. Where the
-// folder has none, because it is new or the file system is gone, copies of a run with the same output path,
-// the same job
-// ([model], [data], [train], [optimizer], [precision]) and the same arithmetic are taken over with their id:
-// what they hold are the bits that the run would come to again. All others are refused with a warning, and
-// removed when this run has a copy of its own.
+// [Note: whose copies] A run has an id, in `run_id` of its output folder, and so have its copies. It gets a
+// new one where it leaves later copies behind: at a start from a checkpoint that was named, from step 0 or
+// without the key. Copies with another id are refused with a warning, and removed when this run has a copy of
+// its own. Where the folder has no id, because it is new or the file system is gone, copies of a run with the
+// same output path, the same job ([model], [data], [train], [optimizer], [precision]), data and arithmetic
+// are taken over with their id: what they hold are the bits that the run would come to again.
 #pragma once
 
 #include <memory>
@@ -22,14 +22,18 @@ struct PartnerStart {
   std::unique_ptr<PartnerRestore> restore;  // until the state is restored; null: copies are not looked at
   std::optional<Checkpoint> from;           // that the run goes on from
   std::string description;                  // of it
+  std::string data;                         // the last part of the run's id: a hash of what the data holds
   std::int64_t files_step = -1;             // of the newest checkpoint in the file system; -1: there is none
 };
 
-/// Collective; nothing without the key. Throws AgreedError where a host's folder cannot be written.
+/// Collective; nothing without the key. The output folder is claimed. Throws AgreedError where a host's
+/// folder cannot be written.
 void open_partner(TrainingRun& run);
 /// Chooses the newest copy of `least_step` or a later step; false where there is none. Collective.
 bool resume_from_partner(TrainingRun& run, std::int64_t least_step);
-/// Notes whose the output folder is, after it was claimed. Collective.
+/// Throws AgreedError where a run would begin anew although hosts have a copy, which cannot be used.
+void check_nothing_is_left_behind(const TrainingRun& run);
+/// Notes whose the output folder is, after it was claimed and a checkpoint chosen. Collective.
 void claim_partner_folder(TrainingRun& run);
 /// Removes what was brought together, and what ranks that died left unfinished. After all have the state.
 void end_partner_start(TrainingRun& run);

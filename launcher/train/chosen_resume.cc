@@ -24,49 +24,61 @@ struct ChosenCheckpoint {
   std::int64_t step = 0;
 };
 
-ChosenCheckpoint choose_in_files(TrainingRun& run) {
+// Throws AgreedError where what was named is not there, or all are damaged.
+ChosenCheckpoint find_in_files(TrainingRun& run) {
   std::string folder;
   std::int64_t step = 0;
   run_stage(run.comm(), [&] {
     if (!run.is_first()) return;
     const auto found = find_resume(run.store, run.options.config.checkpoint.resume);
     step = found ? found->manifest.step : 0;
-    TRIREME_CHECK(step <= run.num_steps(),
-                  "{} is of step {}, beyond train.steps = {}: raise it, or choose another --out",
-                  found->folder.string(), step, run.num_steps());
     if (found) folder = found->folder.string();
+  });
+  return {.folder = text_of_rank(run.comm(), 0, folder), .step = run.comm().all_gather_value(step).front()};
+}
+
+void check_steps(TrainingRun& run, const ChosenCheckpoint& chosen) {
+  run_stage(run.comm(), [&] {
+    if (!run.is_first()) return;
+    TRIREME_CHECK(chosen.step <= run.num_steps(),
+                  "{} is of step {}, beyond train.steps = {}: raise it, or choose another --out",
+                  chosen.folder, chosen.step, run.num_steps());
     if (run.options.config.checkpoint.resume.kind == Resume::Kind::kAuto)
       return;  // it is the newest whole one
     // Whole checkpoints of later steps would win the next `auto`, and push this run's out of checkpoint.keep.
     const auto newest = run.store.latest(Verify::kSizes);
     TRIREME_CHECK(
-        !newest || newest->manifest.step <= step,
+        !newest || newest->manifest.step <= chosen.step,
         "{} holds later checkpoints, up to step {}, but this run starts at step {}: choose another --out, "
         "or remove them",
-        run.store.root().string(), newest->manifest.step, step);
+        run.store.root().string(), newest->manifest.step, chosen.step);
   });
-  return {.folder = text_of_rank(run.comm(), 0, folder), .step = run.comm().all_gather_value(step).front()};
 }
 
 }  // namespace
 
-// The memory of hosts first, where it is as new: the file system is not read then.
+// The memory of hosts where it is newer: the file system is not read whole then.
 void choose_resume(TrainingRun& run) {
   open_partner(run);
   const bool looks = run.partner && run.partner->restore;
-  if (looks) run.partner->files_step = newest_step(run);
-  if (looks && resume_from_partner(run, run.partner->files_step)) return;
+  if (looks) {
+    run.partner->files_step = newest_step(run);
+    const bool may_be_used = run.partner->files_step <= run.num_steps();
+    if (may_be_used && resume_from_partner(run, run.partner->files_step + 1)) return;
+  }
   ChosenCheckpoint chosen;
   try {
-    chosen = choose_in_files(run);
+    chosen = find_in_files(run);
   } catch (const AgreedError& error) {
     if (!resume_from_partner(run, 0)) throw;
     run.partner->files_step = -1;
     if (run.is_first()) log_warning(error.what());
     return;
   }
+  check_steps(run, chosen);
   if (run.partner) run.partner->files_step = chosen.folder.empty() ? -1 : chosen.step;
   if (resume_from_partner(run, chosen.folder.empty() ? 0 : chosen.step + 1)) return;
+  if (chosen.folder.empty()) check_nothing_is_left_behind(run);
   run.resume_folder = chosen.folder;
 }
 

@@ -92,7 +92,7 @@ void read_resumed(TrainingRun& run) {
 }
 
 void claim_output(TrainingRun& run) {
-  if (!run.is_first()) return;
+  if (!run.is_first() || run.lock) return;
   prepare_output_folder(run.out.root);
   run.lock = std::make_unique<FolderLock>(run.out.root);
 }
@@ -356,6 +356,8 @@ TrainingRun start_run(RunOptions options) {
   }
   {
     const Watchdog::Scope watch = run.watched("the choice of a checkpoint");
+    // The memory of hosts is the output folder's: nobody else looks there meanwhile.
+    if (run.options.config.checkpoint.partner) run_stage(comm, [&] { claim_output(run); });
     choose_resume(run);
     run_stage(comm, [&] { read_resumed(run); });
     run_stage(comm, [&] {

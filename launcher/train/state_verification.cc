@@ -32,7 +32,7 @@ std::string name_ranks(const Corruption& found, const std::vector<std::string>& 
   throw AgreedError(
       ErrorCode::kRuntime,
       fmt::format("silent corruption: {} something else arrived than was sent {}; until then all "
-                  "was well. A bit flipped in one of the two or on the way between them: look at "
+                  "was well. A bit flipped in one of the two or between them: look at "
                   "the hosts. No checkpoint has it: go on from the newest one",
                   when, fmt::join(paths, " and ")));
 }

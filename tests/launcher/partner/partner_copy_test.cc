@@ -194,6 +194,8 @@ TEST_F(PartnerCopies, AnOlderOneIsTakenWhereTheNewestIsNotWhole) {
   copy(memories, later.path(), options(ZeroStage::kOptimizer, 1), 4);
   fs::copy(aside.path(), memories.folder_of(0).path());  // as if its host had died before it was removed
   EXPECT_EQ(restore(memories, later.path(), kTwoHosts, {0, 1}), 4);
+  EXPECT_EQ(memories.num_files(0), 4) << "others made room";
+  fs::copy(aside.path(), memories.folder_of(0).path());
   for (const int name : {0, 1}) {
     for (const PartnerFolder::Shard& shard : memories.folder_of(name).list()) {
       if (shard.header.step == 4 && shard.header.rank == 1) damage(shard.path);
@@ -336,6 +338,57 @@ TEST_P(PartnerRuns, PassOverCopiesOfAnotherRun) {
   fs::remove_all(out() / "checkpoints");
   EXPECT_THAT(run_job(partner_job(), out()).words, HasSubstr("it is of another run with this output folder"));
   EXPECT_EQ(hash(out()), undisturbed());
+}
+
+// As it goes on without the copies, what they have is not of it any more.
+TEST_P(PartnerRuns, PassOverCopiesOfBeforeARunWithoutThem) {
+  run_a_step();
+  JobConfig without = partner_job();
+  without.checkpoint.partner = false;
+  without.train.max_minutes = 1e-9;
+  EXPECT_EQ(run_job(without, out()).code, ExitCode::kStopped);
+  fs::remove_all(out() / "checkpoints");
+  EXPECT_EQ(num_copies(), 2);
+  EXPECT_THAT(run_job(partner_job(), out()).words, HasSubstr("it is of another run with this output folder"));
+  EXPECT_EQ(hash(out()), undisturbed());
+}
+
+TEST_P(PartnerRuns, PassOverCopiesOfBeforeAStepBack) {
+  run_a_step();
+  run_a_step();
+  const testing::TemporaryFolder kept;
+  fs::copy(memory_ / "memory", kept.path() / "memory", fs::copy_options::recursive);
+  fs::remove_all(out() / "checkpoints/step-000002");
+  JobConfig back = partner_job();
+  back.train.max_minutes = 1e-9;
+  back.checkpoint.resume = {.kind = Resume::Kind::kCheckpoint,
+                            .path = (out() / "checkpoints/step-000001").string()};
+  back.optimizer.lr *= 2;
+  EXPECT_EQ(run_job(back, out()).code, ExitCode::kStopped);
+  fs::remove_all(memory_ / "memory");  // another host has those of the step back, this one those of before
+  fs::copy(kept.path() / "memory", memory_ / "memory", fs::copy_options::recursive);
+  fs::remove_all(out() / "checkpoints");
+  EXPECT_THAT(run_job(partner_job(), out()).words, HasSubstr("it is of another run with this output folder"));
+}
+
+TEST_P(PartnerRuns, StopBeforeLaterCheckpointsAsWithoutThem) {
+  run_a_step();
+  run_a_step();
+  JobConfig config = partner_job();
+  config.train.steps = 1;
+  EXPECT_THAT(testing::message_of([&] { run_job(config, out()); }), HasSubstr("beyond train.steps = 1"));
+  EXPECT_EQ(num_copies(), 2);
+}
+
+TEST_P(PartnerRuns, DoNotBeginAnewWhereACopyIsDamaged) {
+  run_a_step();
+  fs::remove_all(out() / "checkpoints");
+  for (const auto& entry : fs::recursive_directory_iterator(memory_ / "memory"))
+    if (entry.path().extension() == ".shard") damage(entry.path());
+  EXPECT_THAT(
+      testing::message_of([&] { run_job(partner_job(), out()); }),
+      HasSubstr("is damaged, and " + (out() / "checkpoints").string() + " has no checkpoint: mend that"));
+  EXPECT_EQ(num_copies(), 2);
 }
 
 TEST_P(PartnerRuns, BeginAnewWhereTheyAreToldTo) {
