@@ -10,6 +10,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import time
 import unittest.mock
 
 from jobs import OPTIONS, JobTest, main
@@ -63,8 +64,12 @@ class SupervisedJobs(JobTest):
                 run = Supervised(self, f"gone{background}", keys=(
                     "checkpoint.partner=true", f"checkpoint.partner_folder={memory}", f"checkpoint.background={background}"))
                 run.wait_for_step(12)
-                os.kill(run.rank(1), signal.SIGKILL)
-                shutil.rmtree(run.out / "checkpoints")
+                ranks = [run.rank(0), run.rank(1)]
+                for rank in ranks:
+                    os.kill(rank, signal.SIGKILL)
+                while any(is_alive(rank) for rank in ranks):
+                    time.sleep(0.01)
+                shutil.rmtree(run.out / "checkpoints")  # that nobody writes any more
                 output = run.end()
                 self.assertRegex(output, r"going on from the checkpoint of step \d+ in the memory of .*has no whole checkpoint")
                 self.assertRegex(run.events("memory")[0]["what"], "went on from the checkpoint of step (5|10|15) in the memory of")
