@@ -155,7 +155,6 @@ std::string describe_partner(const TrainingRun& run) {
 void report_partner_resume(const TrainingRun& run) {
   const PartnerStart& partner = *run.partner;
   const std::string text = "checkpoint.partner: going on from " + partner.description;
-  if (partner.files_step >= partner.from->manifest.step) return run.log->line(text);
   const std::string has =
       partner.files_step < 0
           ? "no whole checkpoint"

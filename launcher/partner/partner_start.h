@@ -41,7 +41,7 @@ void end_partner_start(TrainingRun& run);
 void remove_partner_copies(TrainingRun& run);
 /// What rank 0's log says of the copies.
 std::string describe_partner(const TrainingRun& run);
-/// Of a run that goes on from one: says it, as a warning where the file system would have had less.
+/// Of a run that goes on from one: warns that the file system has less.
 void report_partner_resume(const TrainingRun& run);
 
 /// The note for a supervisor of `out` that a run went on from the memory of hosts; empty: none did. Takes it

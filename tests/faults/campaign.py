@@ -9,7 +9,7 @@ A long campaign comes in pieces, each of which goes on where the one before stop
 
 A short one, whose times say nothing as several jobs share the machine:
 
-    tests/faults/campaign.py --trireme ... --at-least 40 --at-once 6
+    tests/faults/campaign.py --trireme ... --at-least 40 --at-once 4
 
 Exit code 1 where one job did not end with the state of an undisturbed one, named another culprit, or left a process or
 a lease behind. Needs the Python standard library only.

@@ -313,7 +313,7 @@ TEST_P(PartnerRuns, GoOnWithTheFileSystemGone) {
 TEST_P(PartnerRuns, GoOnWithDamagedFiles) {
   run_a_step();
   damage(out() / "checkpoints/step-000001/model.safetensors");
-  run_a_step();  // from memory, as that is as new
+  run_a_step();  // from memory
   for (const auto& step : fs::directory_iterator(out() / "checkpoints"))
     damage(step.path() / "model.safetensors");
   for (const auto& entry : fs::recursive_directory_iterator(memory_ / "memory"))
