@@ -10,6 +10,7 @@
 
 #include "launcher/config/config.h"
 #include "launcher/host/error_report.h"
+#include "launcher/host/machine.h"
 #include "launcher/report/field_keys.h"
 #include "launcher/train/agreement.h"
 #include "launcher/train/mpirun_watch.h"
@@ -126,6 +127,7 @@ ExitCode run_under_mpi(const LaunchEnvironment& launch, const RankWork& work) {
   before->begin_wait();
   std::optional<MpiSession> session(std::in_place, rank);
   before->end_wait();
+  session->world()->sleep_while_waiting(share_cores(count_cores(), launch.num_local_ranks, /*threads=*/1));
   mpirun_watch.reset();
   scope.reset();
   if (rank.status() != before) watchdog = watch(rank, limit, note, grace);

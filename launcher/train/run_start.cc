@@ -129,6 +129,8 @@ void measure_peak(TrainingRun& run) {
 
 void build_engine(TrainingRun& run) {
   run.comm().progress_in_background(run.options.config.parallel.progress_thread);
+  run.comm().sleep_while_waiting(
+      share_cores(count_cores(), run.options.launch.num_local_ranks, run.engine_options.threads));
   run.engine = std::make_unique<Engine>(run.options.blocks, run.options.comm, run.engine_options);
   keep_pictures(run);
 }
@@ -236,7 +238,7 @@ std::string describe_start(const TrainingRun& run) {
       run.engine->stages().pipeline > 1 ? " of the first stage" : "");
 }
 
-void open_log(TrainingRun& run) {
+void open_batches(TrainingRun& run) {
   // Stages in the middle of a pipeline never look at a batch.
   const int stage = run.engine->groups().coord()[Axis::kPipeline],
             last_stage = run.engine->groups().mesh.size(Axis::kPipeline) - 1;
@@ -250,7 +252,9 @@ void open_log(TrainingRun& run) {
                                .num_steps = reads ? run.num_steps() : 0,
                                .workers = num_data_workers(run.options.config, run.engine_options.threads),
                                .sample_bytes = sample.input.num_elems() * size_bytes(sample.input_dtype)});
-  if (!run.is_first()) return;
+}
+
+void open_log(TrainingRun& run) {
   write_text_file(run.out.config(), to_toml(run.options.config));
   const RunSummary summary = initial_summary(run);
   auto monitor = start_monitor(run, summary);
@@ -268,6 +272,9 @@ void open_log(TrainingRun& run) {
   run.watch = std::make_unique<OutputWatch>(run.out);
   run.log->line(describe_start(run));
   if (!url.empty()) run.log->line("metrics at " + url);
+}
+
+void tell_start(TrainingRun& run) {
   if (run.engine_options.products)
     run.log->line(fmt::format("{}: {}", run.out.products().string(), describe(run.products.choices)));
   const std::string accumulation = describe_accumulation(run.engine_options, run.comm().size());
@@ -286,7 +293,9 @@ void open_log(TrainingRun& run) {
             ? ""
             : fmt::format("; not there, and drawn from train.seed: {}", fmt::join(run.new_tensors, ", "))));
   if (run.partner) run.log->line(describe_partner(run));
-  if (run.resume_folder.empty()) return;
+}
+
+void tell_resume(TrainingRun& run) {
   if (run.partner && run.partner->from)
     report_partner_resume(run);
   else
@@ -386,7 +395,13 @@ TrainingRun start_run(RunOptions options) {
   end_partner_start(run);
   {
     const Watchdog::Scope watch = run.watched("the opening of the log");
-    run_stage(comm, [&] { open_log(run); });
+    run_stage(comm, [&] {
+      open_batches(run);
+      if (!run.is_first()) return;
+      open_log(run);
+      tell_start(run);
+      if (!run.resume_folder.empty()) tell_resume(run);
+    });
   }
   refused.keep();
   return run;

@@ -189,6 +189,9 @@ class Communicator {
   /// Asks for data to move while the rank computes, where the implementation moves none on its own: costs a
   /// part of a core. Others ignore it.
   virtual void progress_in_background(bool) {}
+  /// Asks for waits that sleep between looks, where the implementation's would keep a core busy: for ranks
+  /// that share cores. Others ignore it.
+  virtual void sleep_while_waiting(bool) {}
 
   /// Milliseconds that this rank's thread has spent in asynchronous calls and in waiting for their Work: what
   /// communication costs after all overlap. On a device with streams wait() only orders them, and this says

@@ -1,24 +1,14 @@
 #include "parallel/comm/message_sums.h"
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <numeric>
 #include <utility>
 
+#include "parallel/comm/checksum.h"
+
 namespace trireme {
 namespace {
-
-constexpr std::int64_t kWordBytes = sizeof(std::uint64_t);
-// A megabyte: some 50 microseconds.
-constexpr std::int64_t kWordsForThreads = 1 << 17;
-
-/// Of up to eight bytes, which need not be aligned.
-std::uint64_t word_at(const std::byte* first, std::int64_t num_bytes) {
-  std::uint64_t word = 0;
-  if (num_bytes > 0) std::memcpy(&word, first, static_cast<std::size_t>(num_bytes));
-  return word;
-}
 
 std::span<const std::byte> bytes_of(const Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.data()), static_cast<std::size_t>(tensor.size_bytes())};
@@ -108,6 +98,7 @@ class SummingCommunicator : public Communicator {
   void watch_stream(const std::string& what) override { comm_->watch_stream(what); }
   void abort(const std::string& message) noexcept override { comm_->abort(message); }
   void progress_in_background(bool wanted) override { comm_->progress_in_background(wanted); }
+  void sleep_while_waiting(bool wanted) override { comm_->sleep_while_waiting(wanted); }
 
   std::shared_ptr<Communicator> split(int color) override {
     auto group = comm_->split(color);
@@ -177,14 +168,7 @@ MessageSums::MessageSums(int num_ranks, int num_threads)
       received_(static_cast<std::size_t>(num_ranks)) {}
 
 std::uint64_t MessageSums::sum_of(std::span<const std::byte> message) const {
-  const auto num_words = std::ssize(message) / kWordBytes;
-  const auto* words = message.data();
-  std::uint64_t sum = 0;
-#pragma omp parallel for simd schedule(static) reduction(+ : sum) num_threads(num_threads_) \
-    if (parallel : num_words >= kWordsForThreads)
-  for (std::int64_t i = 0; i < num_words; ++i) sum += word_at(words + i * kWordBytes, kWordBytes);
-  const std::int64_t rest = std::ssize(message) % kWordBytes;
-  return sum + word_at(words + num_words * kWordBytes, rest);
+  return checksum(message, num_threads_);
 }
 
 void MessageSums::add_sent(int to, std::uint64_t sum) {

@@ -1,19 +1,15 @@
 // Finds messages that arrive with other bits than they were sent with: a communicator around another one.
 //
-// [Note: message sums] A sender adds up the words of each message before it gives it away, a receiver of each
-// that has arrived, both by peer. Whenever no message is under way, what is added up over all ranks, sent
-// less received, is 0, unless a bit flipped in between: in a buffer, in a network card, on a wire whose own
-// checksum missed it, in the library that copies. One number of each rank tells that something did; only then
-// do ranks compare who sent what to whom. Messages are those of all_to_all, all_gather, broadcast, send and
-// recv. Not covered are all_reduce and reduce_scatter (`reduction = "fast"`): nobody receives there what
+// [Note: message sums] A sender adds up the checksum of each message before it gives it away, a receiver of
+// each that has arrived, both by peer. Whenever no message is under way, what is added up over all ranks,
+// sent less received, is 0, unless a bit flipped in between: in a buffer, in a network card, on a wire whose
+// own checksum missed it, in the library that copies. One number of each rank tells that something did; only
+// then do ranks compare who sent what to whom. Messages are those of all_to_all, all_gather, broadcast, send
+// and recv. Not covered are all_reduce and reduce_scatter (`reduction = "fast"`): nobody receives there what
 // another one sent. Nor is a flip found that came before the sum, as in a gradient of one rank.
 //
 // What is being sent must not be written, also where that is harmless otherwise: who writes parameters from
 // outside waits for their gathers first (ParamStore::settle, StateVerifier::messages).
-//
-// A sum of 64-bit words, modulo 2^64, changes with every change of one word; several cancel out only where
-// they add up to 0. Rejected: the hash of states ([Note: state hash]), which knows the order of words, too,
-// and takes longer: every message of every step is summed up twice.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +26,7 @@ class MessageSums {
  public:
   MessageSums(int num_ranks, int num_threads);
 
-  /// Of a message. As many threads as were asked for, where it is worth their while.
+  /// Of a message.
   std::uint64_t sum_of(std::span<const std::byte> message) const;
   void add_sent(int to, std::uint64_t sum);
   void add_received(int from, std::uint64_t sum);

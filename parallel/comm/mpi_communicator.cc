@@ -88,7 +88,7 @@ class MpiWork : public Work::Impl {
     auto expected = expected_.begin();
     for (std::size_t i = 0; i < operation_.requests.size(); ++i) {
       MPI_Status status;
-      job_->check(MPI_Wait(&operation_.requests[i], &status), call_);
+      job_->check(job_->wait(&operation_.requests[i], &status), call_);
       if (expected != expected_.end() && expected->index == i) check_received(*expected++, status);
     }
   }
@@ -268,14 +268,15 @@ Work MpiCommunicator::recv_impl(const Tensor& tensor, int peer, int tag) {
 }
 
 void MpiCommunicator::barrier_impl() {
-  job_->check(MPI_Barrier(comm_), where(CallKind::kBarrier));
+  job_->call(where(CallKind::kBarrier), MPI_Barrier, MPI_Ibarrier, comm_);
 }
 
 std::vector<std::string> MpiCommunicator::all_gather_strings_impl(const std::string& text) {
   const std::string call = where(CallKind::kAllGatherStrings);
   const std::int64_t length = static_cast<std::int64_t>(text.size());
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(size_));
-  job_->check(MPI_Allgather(&length, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, comm_), call);
+  job_->call(call, MPI_Allgather, MPI_Iallgather, &length, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T,
+             comm_);
   std::vector<int> counts;
   std::vector<int> offsets;
   std::int64_t total = 0;
@@ -288,9 +289,8 @@ std::vector<std::string> MpiCommunicator::all_gather_strings_impl(const std::str
                   kMaxMpiCount);
   }
   std::string all(static_cast<std::size_t>(total), '\0');
-  job_->check(MPI_Allgatherv(text.data(), static_cast<int>(length), MPI_CHAR, all.data(), counts.data(),
-                             offsets.data(), MPI_CHAR, comm_),
-              call);
+  job_->call(call, MPI_Allgatherv, MPI_Iallgatherv, text.data(), static_cast<int>(length), MPI_CHAR,
+             all.data(), counts.data(), offsets.data(), MPI_CHAR, comm_);
   std::vector<std::string> texts;
   for (std::size_t r = 0; r < counts.size(); ++r) {
     texts.push_back(all.substr(static_cast<std::size_t>(offsets[r]), static_cast<std::size_t>(counts[r])));
@@ -303,7 +303,8 @@ void MpiCommunicator::all_gather_values_impl(std::span<const std::byte> mine, st
   TRIREME_CHECK(all.size() <= static_cast<std::size_t>(kMaxMpiCount),
                 "{}: the values of all ranks are longer than {} bytes together", call, kMaxMpiCount);
   const auto bytes = static_cast<int>(mine.size());
-  job_->check(MPI_Allgather(mine.data(), bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE, comm_), call);
+  job_->call(call, MPI_Allgather, MPI_Iallgather, mine.data(), bytes, MPI_BYTE, all.data(), bytes, MPI_BYTE,
+             comm_);
 }
 
 }  // namespace trireme

@@ -23,6 +23,7 @@ class MpiCommunicator : public Communicator {
   std::shared_ptr<Communicator> split(int color) override;
   void abort(const std::string& message) noexcept override { job_->abort(message); }
   void progress_in_background(bool wanted) override { job_->set_progress(wanted); }
+  void sleep_while_waiting(bool wanted) override { job_->sleeps = wanted; }
 
  protected:
   Work all_reduce_impl(const Tensor& inout, ReduceOp op) override;

@@ -1,11 +1,22 @@
 #include "parallel/comm/mpi_job.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <thread>
 
 #include "parallel/comm/communicator.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
+namespace {
+
+using std::chrono::microseconds;
+
+constexpr microseconds kShortestSleep{20}, kLongestSleep{250};
+constexpr int kSleepShare = 8;  // of the time that was waited already
+
+}  // namespace
 
 bool mpi_is_running() noexcept {
   int initialized = 0;
@@ -46,6 +57,21 @@ void MpiJob::abort(const std::string& message) noexcept {
   std::fprintf(stderr, "%s\n", words.c_str());
   std::fflush(stderr);
   if (phase == Phase::kRunning) MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+int MpiJob::wait(MPI_Request* request, MPI_Status* status) const {
+  if (!sleeps) return MPI_Wait(request, status);
+  const auto start = std::chrono::steady_clock::now();
+  while (true) {
+    int done = 0;
+    const int result = MPI_Test(request, &done, status);
+    if (result != MPI_SUCCESS || done != 0) return result;
+    const auto waited = std::chrono::duration_cast<microseconds>(std::chrono::steady_clock::now() - start);
+    if (waited < kShortestSleep)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(std::clamp(waited / kSleepShare, kShortestSleep, kLongestSleep));
+  }
 }
 
 void MpiJob::set_progress(bool wanted) {

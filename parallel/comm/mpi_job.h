@@ -1,5 +1,12 @@
-// State that the MPI communicators of a process share: its errors, its end, and operations that nobody waits
-// for.
+// State that the MPI communicators of a process share: its errors, its end, how it waits, and operations that
+// nobody waits for.
+//
+// [Note: sleeping waits] MPI waits by looking again and again; with yields in between (mpi_yield_when_idle)
+// this takes little from a rank on the same core. But to the kernel a rank that looks is as busy as one that
+// computes. So it leaves two that compute on one core while two that wait have the other, for as long as that
+// lasts: four stages on two cores took 300 ms a step in one run and 400 in the next. Where ranks share cores
+// they sleep between looks, ever longer, up to an eighth of the wait: then the kernel sees an idle core, and
+// moves a rank there. Ranks with cores of their own do not: a sleep costs some 70 microseconds at least.
 #pragma once
 
 #include <mpi.h>
@@ -51,12 +58,24 @@ struct MpiJob {
   std::shared_ptr<LastWord> last_word;    // for a supervisor; null: there is no memory for it
   bool outlives_mpi = false;              // the status, of a rank that is watched until it exits
   std::unique_ptr<MpiProgress> progress;  // null: data moves inside of this rank's calls only
+  bool sleeps = false;                    // in waits: [Note: sleeping waits]
 
   /// Throws Error(kCommunication) that names `call` and holds MPI's text unless `result` is MPI_SUCCESS.
   void check(int result, const std::string& call) const;
   /// Prints the message, with the rank in front unless it is named there, and ends the job with exit code 1,
   /// the first time. Returns only when MPI is not running.
   void abort(const std::string& message) noexcept;
+  /// MPI_Wait, whose result it returns.
+  int wait(MPI_Request* request, MPI_Status* status) const;
+  /// Makes a collective call, by its blocking or its nonblocking version, which have the same arguments but
+  /// for the latter's request. Throws as check() does.
+  template <class Blocking, class Nonblocking, class... Args>
+  void call(const std::string& name, Blocking blocking, Nonblocking nonblocking, Args... args) const {
+    if (!sleeps) return check(blocking(args...), name);
+    MPI_Request request = MPI_REQUEST_NULL;
+    check(nonblocking(args..., &request), name);
+    check(wait(&request, MPI_STATUS_IGNORE), name);
+  }
   /// Starts or ends the progress thread. Throws Error(kUnsupported) when this MPI takes calls from one thread
   /// at a time only.
   void set_progress(bool wanted);

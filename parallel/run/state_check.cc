@@ -4,15 +4,12 @@
 #include <map>
 #include <span>
 
+#include "parallel/comm/checksum.h"
 #include "parallel/comm/message_sums.h"
 #include "runtime/base/error.h"
-#include "runtime/checkpoint/hash.h"
 
 namespace trireme {
 namespace {
-
-// Small enough for every thread to have several of a block's parameters.
-constexpr std::int64_t kPieceBytes = 256 << 10;
 
 bool is_on_host(const RankParts& parts) {
   const DeviceTraits& device = traits(parts.ctx.allocator->device().type);
@@ -27,26 +24,18 @@ bool has_working_copies(const RankParts& parts) {
   return parts.ctx.precision.compute_dtype() != DType::kFloat32 || is_sharded(parts);
 }
 
-/// The order of the parts counts.
-std::uint64_t combine(std::uint64_t hash, std::uint64_t part) {
-  ByteHash both;
-  both.update(std::as_bytes(std::span(&hash, 1)));
-  both.update(std::as_bytes(std::span(&part, 1)));
-  return both.value();
-}
-
 /// Of ranks that should agree: those that do not. All of them where none of the values has a majority.
 void add_differing(std::span<const int> ranks, std::span<const StateCheck> checks,
-                   std::uint64_t StateCheck::*hash, Corruption& found) {
+                   std::uint64_t StateCheck::*sum, Corruption& found) {
   std::map<std::uint64_t, std::size_t> counts;
-  for (const int rank : ranks) ++counts[checks[static_cast<std::size_t>(rank)].*hash];
+  for (const int rank : ranks) ++counts[checks[static_cast<std::size_t>(rank)].*sum];
   if (counts.size() == 1) return;
   const auto most = std::ranges::max_element(
       counts, {}, [](const auto& value_and_count) { return value_and_count.second; });
   const bool is_majority = 2 * most->second > ranks.size();
   if (!is_majority) found.is_certain = false;
   for (const int rank : ranks) {
-    if (is_majority && checks[static_cast<std::size_t>(rank)].*hash == most->first) continue;
+    if (is_majority && checks[static_cast<std::size_t>(rank)].*sum == most->first) continue;
     found.ranks.push_back(rank);
   }
 }
@@ -95,47 +84,34 @@ StateVerifier::StateVerifier(const RankParts& parts)
   }
 }
 
-std::uint64_t StateVerifier::hash_of(const Tensor& tensor) const {
+std::uint64_t StateVerifier::checksum_of(const Tensor& tensor) const {
+  const int num_threads = parts_.ctx.exec.num_threads;
   if (!traits(tensor.device().type).host_memory) {
     const std::vector<float> values = parts_.ctx.to_host(tensor);
-    ByteHash hash;
-    hash.update(std::as_bytes(std::span(values)));
-    return hash.value();
+    return checksum(std::as_bytes(std::span(values)), num_threads);
   }
-  const std::span<const std::byte> bytes(static_cast<const std::byte*>(tensor.data()),
-                                         static_cast<std::size_t>(tensor.size_bytes()));
-  const std::int64_t num_pieces = (std::ssize(bytes) + kPieceBytes - 1) / kPieceBytes;
-  std::vector<std::uint64_t> pieces(static_cast<std::size_t>(num_pieces));
-#pragma omp parallel for schedule(static) num_threads(parts_.ctx.exec.num_threads) if (num_pieces > 1)
-  for (std::int64_t piece = 0; piece < num_pieces; ++piece) {
-    const std::int64_t first = piece * kPieceBytes;
-    ByteHash hash;
-    hash.update(bytes.subspan(static_cast<std::size_t>(first),
-                              static_cast<std::size_t>(std::min(kPieceBytes, std::ssize(bytes) - first))));
-    pieces[static_cast<std::size_t>(piece)] = hash.value();
-  }
-  std::uint64_t all = 0;
-  for (const std::uint64_t piece : pieces) all = combine(all, piece);
-  return all;
+  return checksum(
+      {static_cast<const std::byte*>(tensor.data()), static_cast<std::size_t>(tensor.size_bytes())},
+      num_threads);
 }
 
-std::uint64_t StateVerifier::hash_of_owned(int group) const {
+std::uint64_t StateVerifier::checksum_of_owned(int group) const {
   const ParamStore& params = parts_.params;
-  std::uint64_t hash = hash_of(params.master(group));
+  std::uint64_t all = checksum_of(params.master(group));
   const Tensor& working = params.working(group);
   const bool is_own_copy = params.shards_parameters() && working.data() != params.master(group).data();
-  if (is_own_copy) hash = combine(hash, hash_of(working));
-  if (parts_.layout.groups[static_cast<std::size_t>(group)].frozen) return hash;
+  if (is_own_copy) all = combine_checksums(all, checksum_of(working));
+  if (parts_.layout.groups[static_cast<std::size_t>(group)].frozen) return all;
   for (std::size_t s = 0; s < params.state_names(group).size(); ++s) {
-    hash = combine(hash, hash_of(params.state(group, static_cast<int>(s))));
+    all = combine_checksums(all, checksum_of(params.state(group, static_cast<int>(s))));
   }
-  if (params.has_averages()) hash = combine(hash, hash_of(params.average(group)));
-  return hash;
+  if (params.has_averages()) all = combine_checksums(all, checksum_of(params.average(group)));
+  return all;
 }
 
 bool StateVerifier::is_damaged(int group) const {
   const auto& noted = noted_[static_cast<std::size_t>(group)];
-  return noted && *noted != hash_of_owned(group);
+  return noted && *noted != checksum_of_owned(group);
 }
 
 void StateVerifier::before_updates() {
@@ -143,10 +119,10 @@ void StateVerifier::before_updates() {
   if (compares_working_) parts_.params.settle();
   for (int g = 0; g < static_cast<int>(noted_.size()); ++g) {
     if (compares_working_ && parts_.params.holds(g))
-      last_.used = combine(last_.used, hash_of(parts_.params.working(g)));
+      last_.used = combine_checksums(last_.used, checksum_of(parts_.params.working(g)));
     if (!parts_.layout.groups[static_cast<std::size_t>(g)].frozen || !parts_.params.owns(g)) continue;
     before_update(g);  // what no update changes keeps its checksum
-    after_update(g);
+    if (!noted_[static_cast<std::size_t>(g)]) after_update(g);
   }
 }
 
@@ -155,7 +131,7 @@ void StateVerifier::before_update(int group) {
 }
 
 void StateVerifier::after_update(int group) {
-  if (carries_checksums_) noted_[static_cast<std::size_t>(group)] = hash_of_owned(group);
+  if (carries_checksums_) noted_[static_cast<std::size_t>(group)] = checksum_of_owned(group);
 }
 
 std::uint64_t StateVerifier::messages() const {
@@ -171,7 +147,7 @@ StateCheck StateVerifier::now() const {
   const bool compares = !carries_checksums_ && parts_.params.axis().size() > 1;
   for (int g = 0; g < static_cast<int>(noted_.size()); ++g) {
     if (!parts_.params.owns(g)) continue;
-    if (compares) check.kept = combine(check.kept, hash_of_owned(g));
+    if (compares) check.kept = combine_checksums(check.kept, checksum_of_owned(g));
     if (carries_checksums_ && check.damaged_group < 0 && is_damaged(g)) check.damaged_group = g;
   }
   return check;

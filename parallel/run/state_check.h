@@ -1,7 +1,8 @@
 // Finds state that changed other than by an update: bits that flipped in memory or on a wire.
 //
-// [Note: state checks] Data ranks have the same bits of whatever more than one of them holds, so that a hash
-// of it tells who differs. What one of them alone holds carries a checksum from its update to the next one:
+// [Note: state checks] Data ranks have the same bits of whatever more than one of them holds, so that a
+// checksum of it tells who differs. What one of them alone holds carries a checksum from its update to the
+// next one:
 //
 //     what                                          looked at
 //     masters and optimizer state on all ranks      compared when now() is asked for: a flip there stays
@@ -12,7 +13,8 @@
 // In host memory messages are summed up, too: [Note: message sums]. Not covered: what lives for less than a
 // step and is not on its way (activations, gradients before their sum, with ZeRO also after it), and running
 // statistics between checkpoints. Nothing here communicates: a rank's StateCheck goes to the others as a
-// plain value. Memory that is not the host's is copied to be hashed, so nothing is done there in each step.
+// plain value. Memory that is not the host's is copied to be looked at, so nothing is done there in each
+// step.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +27,7 @@
 
 namespace trireme {
 
-/// What one rank can say of its state. Hashes are 0 where nothing was looked at, on all ranks alike.
+/// What one rank can say of its state. Checksums are 0 where nothing was looked at, on all ranks alike.
 struct StateCheck {
   std::uint64_t used = 0;           // of the working copies, as a step used them
   std::uint64_t kept = 0;           // of masters and optimizer state that all data ranks have
@@ -69,8 +71,8 @@ class StateVerifier {
   StateCheck now() const;
 
  private:
-  std::uint64_t hash_of(const Tensor& tensor) const;
-  std::uint64_t hash_of_owned(int group) const;
+  std::uint64_t checksum_of(const Tensor& tensor) const;
+  std::uint64_t checksum_of_owned(int group) const;
   bool is_damaged(int group) const;
 
   const RankParts& parts_;

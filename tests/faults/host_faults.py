@@ -1,5 +1,6 @@
 """Faults of hosts and of the links between them: two hosts of a rank and a spare, in network namespaces."""
 import os
+import re
 import signal
 import statistics
 import threading
@@ -43,7 +44,9 @@ class HostFault(Injection):
     def falls_silent(self):
         self.begin = time.time()
         self.hosts.set_cable(STRUCK, "down")
-        self.culprit = rf"{self.hosts.address(STRUCK)} has acknowledged nothing"
+        address = re.escape(self.hosts.address(STRUCK))
+        # By the ranks; or by mpirun, which may notice first: its own words, and what the supervisor makes of them.
+        self.culprit = rf"{address} has acknowledged nothing|Remote daemon: \S+ on node {address}|daemon on {address}\b"
 
     def left(self):
         """A host that is cut off is told nothing: what runs there ends when it has noticed. mpirun's daemon sleeps on

@@ -112,6 +112,10 @@ std::vector<MpiTest> all_tests(const MpiSession& session) {
   add("MpiWithProgressThread", session.world(), conformance_cases());
   add("Mpi", session.world(),
       {{"EndsProgressThread", [](Communicator& comm) { comm.progress_in_background(false); }},
+       {"SleepsWhileWaiting", [](Communicator& comm) { comm.sleep_while_waiting(true); }}});
+  add("MpiThatSleeps", session.world(), conformance_cases());
+  add("Mpi", session.world(),
+      {{"SpinsWhileWaiting", [](Communicator& comm) { comm.sleep_while_waiting(false); }},
        {"ReceivesOfWrongSize", receives_of_wrong_size},
        {"SumsAgreeOnEveryRank", sums_agree_on_every_rank},
        {"UnwindingDoesNotWait", unwinding_does_not_wait}});
