@@ -9,7 +9,7 @@ namespace trireme {
 namespace {
 
 constexpr double kMsOfARate = 20;
-constexpr double kWaitingShare = 0.3;  // as measured of four ranks on two cores
+constexpr double kWaitingShare = 0.1;  // as measured of four ranks on two cores
 constexpr double kLaunchUs = 3;        // of a small call on a CPU, of a kernel on a GPU
 
 bool is_host(const MeasuredRank& rank) {

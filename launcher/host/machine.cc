@@ -135,13 +135,9 @@ void check_threads(const ParallelSection& section) {
   check_threads(section.threads, count_cores(), "parallel.threads", "set parallel.oversubscribe = true");
 }
 
-bool share_cores(const CoreCounts& cores, int num_local_ranks, int threads) {
-  const bool is_bound = cores.affinity < cores.machine;
-  return !is_bound && threads * num_local_ranks > cores.allowed();
-}
-
 std::string describe_shared_cores(const CoreCounts& cores, int num_local_ranks, int threads) {
-  if (threads <= 1 || !share_cores(cores, num_local_ranks, threads)) return "";
+  const bool is_bound = cores.affinity < cores.machine;
+  if (threads <= 1 || is_bound || threads * num_local_ranks <= cores.allowed()) return "";
   return fmt::format(
       "parallel.threads = {}: {} ranks share {} core(s) of this machine, and threads beyond that wait for "
       "each other; set it to {}",

@@ -41,12 +41,8 @@ void check_threads(std::int64_t threads, const CoreCounts& cores, std::string_vi
 /// A sentence to warn with when a launcher has bound ranks so tightly that cores stay idle; or empty.
 std::string describe_idle_cores(const CoreCounts& cores, int num_local_ranks);
 
-/// True if the ranks of a machine have more threads together than the cores that they share. Those that a
-/// launcher has bound do not share theirs.
-bool share_cores(const CoreCounts& cores, int num_local_ranks, int threads);
-
 /// A sentence to warn with when the ranks of a machine have several threads each, and more of them together
-/// than the cores that they share; or empty.
+/// than the cores that they share; or empty. Ranks that a launcher has bound do not share theirs.
 std::string describe_shared_cores(const CoreCounts& cores, int num_local_ranks, int threads);
 
 /// check_threads() for parallel.threads of a job, unless parallel.oversubscribe says so.

@@ -13,8 +13,8 @@ struct SharingRanks {
 
 /// The share of a core that a rank takes while it waits, 0 to 1. In turns of milliseconds, as many ranks as
 /// could have cores of their own compute, chosen at random, while the others wait for them in an exchange:
-/// the system does not know that these only look for messages, and may leave two that compute on one core.
-/// What the turns take over what they take unhindered is the share's measure ([Note: shared cores] in
+/// looks for messages take time, and the system may leave two that compute on one core for a while. What the
+/// turns take over what they take unhindered is the share's measure ([Note: shared cores] in
 /// parallel/foresee/plan_price.cc). Collective; about two seconds.
 double measure_waiting_share(Communicator& comm, const SharingRanks& sharing);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "launcher/report/text_table.h"
+#include "parallel/mesh/hosts.h"
 #include "parallel/plan/plan_text.h"
 
 namespace trireme {
@@ -101,6 +102,17 @@ std::map<std::string, std::int64_t> sent_by_axis(const StepPrediction& predictio
     if (bytes > 0) sent[std::string(axis_of(prediction.plan.actions[i].kind))] += bytes;
   }
   return sent;
+}
+
+std::optional<PartnerMemory> partner_memory(const PlanReport& report) {
+  std::int64_t state = 0;
+  for (const RankGroupReport& group : report.groups)
+    state += group.prediction.snapshot_bytes * std::ssize(group.ranks);
+  if (!report.config.checkpoint.partner || state == 0) return std::nullopt;
+  const int hosts = num_hosts(report.hosts);
+  const std::int64_t kept = state / hosts * std::min(hosts, 2);
+  return PartnerMemory{
+      .kept = kept, .while_copying = 2 * kept, .while_restoring = kept + state + state / hosts};
 }
 
 std::string memory_details(const PlanReport& report, std::optional<int> rank) {

@@ -21,6 +21,13 @@ std::map<std::string, std::int64_t> sent_by_call(const StepPrediction& predictio
 /// Likewise by axis of the mesh; "world" for what all ranks exchange.
 std::map<std::string, std::int64_t> sent_by_axis(const StepPrediction& prediction);
 
+/// checkpoint.partner: bytes in the memory of each host beside its ranks' own, if hosts are alike.
+struct PartnerMemory {
+  std::int64_t kept = 0, while_copying = 0, while_restoring = 0;
+};
+/// Nothing where the job copies nothing.
+std::optional<PartnerMemory> partner_memory(const PlanReport& report);
+
 /// `trireme plan --memory`: every category's bytes, at the peak and at its own, and what is sent by what; of
 /// all ranks, equal ones once, or of one.
 std::string memory_details(const PlanReport& report, std::optional<int> rank = std::nullopt);

@@ -157,6 +157,12 @@ std::string to_json(const PlanReport& report) {
                {"units", report.unit_names},
                {"fit", fit_json(report.fit)},
                {"groups", groups}};
+  if (const auto memory = partner_memory(report)) {
+    json["partner"] = {{"folder", report.config.checkpoint.partner_folder},
+                       {"host_bytes", memory->kept},
+                       {"host_bytes_while_copying", memory->while_copying},
+                       {"host_bytes_while_restoring", memory->while_restoring}};
+  }
   if (report.time) json["time"] = time_json(*report.time);
   return json.dump(1) + "\n";
 }

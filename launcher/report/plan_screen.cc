@@ -6,6 +6,7 @@
 
 #include "launcher/families/model_family.h"
 #include "launcher/report/placement.h"
+#include "launcher/report/plan_details.h"
 #include "launcher/report/plan_report.h"
 #include "launcher/report/text_table.h"
 #include "launcher/train/accumulation.h"
@@ -158,20 +159,15 @@ std::string describe_workspace(const PlanReport& report) {
       format_bytes(most), format_bytes(with_it)));
 }
 
-/// checkpoint.partner: what lies in the memory of a host beside its ranks' own.
 std::string describe_partner(const PlanReport& report) {
-  std::int64_t state = 0;
-  for (const RankGroupReport& group : report.groups)
-    state += group.prediction.snapshot_bytes * std::ssize(group.ranks);
-  if (!report.config.checkpoint.partner || state == 0) return "";
-  const int hosts = num_hosts(report.hosts);
-  const std::int64_t a_host = state / hosts * std::min(hosts, 2);
+  const auto memory = partner_memory(report);
+  if (!memory) return "";
   return wrapped(
       fmt::format("checkpoint.partner: {} more in {} of each host, if hosts are alike; {} while a copy is "
                   "made, and {} where a "
                   "run goes on from one",
-                  short_bytes(a_host), report.config.checkpoint.partner_folder, short_bytes(2 * a_host),
-                  short_bytes(a_host + state + state / hosts)));
+                  short_bytes(memory->kept), report.config.checkpoint.partner_folder,
+                  short_bytes(memory->while_copying), short_bytes(memory->while_restoring)));
 }
 
 std::string describe_other_accumulations(const PlanReport& report) {

@@ -6,8 +6,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "launcher/supervise/struck_host.h"
-
 namespace trireme {
 namespace {
 
@@ -74,11 +72,6 @@ std::string verdict_of(const std::filesystem::path& log) {
     const std::string of_code = word_on_exit_code(before, line);
     if (!of_code.empty()) of_mpirun = of_code;
     before = line;
-  }
-  // What ranks say then is what they saw of it.
-  if (const std::string lost = lost_host(log); !lost.empty() && silent_host(verdict).empty()) {
-    return fmt::format("mpirun has lost the connection to its daemon on {}: the host or its link is down{}",
-                       lost, verdict.empty() ? "" : "; " + verdict);
   }
   return verdict.empty() ? of_mpirun : verdict;
 }

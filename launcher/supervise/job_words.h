@@ -10,8 +10,7 @@ namespace trireme {
 /// The step of the last whole line of metrics.jsonl; 0 where there is none.
 std::int64_t last_step(const std::filesystem::path& metrics);
 
-/// The job's own error with the lines that belong to it, after a host that mpirun lost; else mpirun's word on
-/// the rank that ended; or empty.
+/// The job's own error with the lines that belong to it, else mpirun's word on the rank that ended; or empty.
 std::string verdict_of(const std::filesystem::path& log);
 
 }  // namespace trireme

@@ -1,5 +1,8 @@
 #include "launcher/supervise/struck_host.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <fstream>
 #include <regex>
 
@@ -44,6 +47,15 @@ std::string lost_host(const std::filesystem::path& log) {
       return line.substr(node + std::string_view(" on node ").size());
   }
   return "";
+}
+
+std::string with_lost_host(const std::string& verdict, const std::string& lost) {
+  if (lost.empty() || !silent_host(verdict).empty()) return verdict;
+  const std::string word =
+      fmt::format("mpirun has lost the connection to its daemon on {}: the host or its link is down", lost);
+  if (verdict.empty()) return word;
+  const auto first_line = std::min(verdict.find('\n'), verdict.size());
+  return verdict.substr(0, first_line) + "; " + word + verdict.substr(first_line);
 }
 
 std::string silent_host(const std::string& verdict) {

@@ -18,6 +18,10 @@ struct AttemptWords {
 /// "ORTE has lost communication with a remote daemon": the host that mpirun names there; empty: it does not.
 std::string lost_host(const std::filesystem::path& log);
 
+/// `verdict` with a host that mpirun lost, unless it has a silent one, which ranks saw first. What else ranks
+/// say may be what they saw of it, or why they ended: it stays in front.
+std::string with_lost_host(const std::string& verdict, const std::string& lost);
+
 /// "10.0.0.2 has acknowledged nothing": the host, by its address, that a rank names there
 /// (parallel/watch/silent_peers.h); empty: it does not.
 std::string silent_host(const std::string& verdict);

@@ -294,14 +294,15 @@ void Supervisor::run_attempt(const Place& place) {
 }
 
 Attempt::End Supervisor::end_of(const Attempt& attempt, int exit_code, const fs::path& log) {
+  const std::string lost = lost_host(log);
   Attempt::End end{.exit_code = exit_code,
                    .step = std::max(attempt.first_step, last_step(out_.metrics()) + 1),
-                   .verdict = verdict_.empty() ? verdict_of(log) : verdict_};
+                   .verdict = with_lost_host(verdict_.empty() ? verdict_of(log) : verdict_, lost)};
   const auto code = static_cast<ExitCode>(exit_code);
   const bool failed = code != ExitCode::kDone && code != ExitCode::kBadInput && code != ExitCode::kStopped;
   if (!failed || num_signals_ > 0 || !hosts_) return end;
   try {
-    end.host = host_to_blame(attempt, end.verdict, log);
+    end.host = host_to_blame(attempt, end.verdict, lost);
   } catch (const Error&) {  // of a host file that is gone: what comes next says so
     return end;
   }
@@ -315,9 +316,8 @@ Attempt::End Supervisor::end_of(const Attempt& attempt, int exit_code, const fs:
 }
 
 std::string Supervisor::host_to_blame(const Attempt& attempt, const std::string& verdict,
-                                      const fs::path& log) {
+                                      const std::string& lost) {
   if (hosts_->num_hosts() < 2) return "";  // there is nothing to choose
-  const std::string lost = lost_host(log);
   const std::string struck = struck_host(
       {.verdict = verdict, .lost = lost, .rank_hosts = read_rank_hosts(out_.root), .names = hosts_->names()});
   const std::string before = hosts_->describe_missing();

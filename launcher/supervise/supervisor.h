@@ -69,8 +69,7 @@ class Supervisor {
   std::vector<std::string> command(const Place& place, const std::filesystem::path& host_file) const;
   void run_attempt(const Place& place);
   Attempt::End end_of(const Attempt& attempt, int exit_code, const std::filesystem::path& log);
-  std::string host_to_blame(const Attempt& attempt, const std::string& verdict,
-                            const std::filesystem::path& log);
+  std::string host_to_blame(const Attempt& attempt, const std::string& verdict, const std::string& lost);
   void look_at_ranks(RankWatch& ranks, JobProcess& job);
   void watch(JobProcess& job, const Attempt& attempt, const std::filesystem::path& log);
   void react_to_signals(const JobProcess& job);

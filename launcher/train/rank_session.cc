@@ -10,10 +10,10 @@
 
 #include "launcher/config/config.h"
 #include "launcher/host/error_report.h"
-#include "launcher/host/machine.h"
 #include "launcher/report/field_keys.h"
 #include "launcher/train/agreement.h"
 #include "launcher/train/mpirun_watch.h"
+#include "launcher/train/shared_cores.h"
 #include "launcher/train/termination_delay.h"
 #include "parallel/comm/local.h"
 #include "parallel/comm/mpi.h"
@@ -63,6 +63,10 @@ ExitCode run_in_session(MpiRank& rank, const MpiSession& mpi, Watchdog* watchdog
   const auto& comm = mpi.world();
   RankSession session(comm, watchdog);
   try {
+    {
+      const Watchdog::Scope scope(rank.status().get(), "the first exchange");
+      sleep_where_cores_are_shared(*comm, /*threads=*/1);
+    }
     return work.run(session);
   } catch (const AgreedError& error) {
     if (comm->rank() == 0) rank.say_last_word(with_keys(error.what()));
@@ -127,7 +131,6 @@ ExitCode run_under_mpi(const LaunchEnvironment& launch, const RankWork& work) {
   before->begin_wait();
   std::optional<MpiSession> session(std::in_place, rank);
   before->end_wait();
-  session->world()->sleep_while_waiting(share_cores(count_cores(), launch.num_local_ranks, /*threads=*/1));
   mpirun_watch.reset();
   scope.reset();
   if (rank.status() != before) watchdog = watch(rank, limit, note, grace);

@@ -24,6 +24,7 @@
 #include "launcher/train/parameter_patterns.h"
 #include "launcher/train/product_measurement.h"
 #include "launcher/train/rank_hosts.h"
+#include "launcher/train/shared_cores.h"
 #include "launcher/train/shared_output.h"
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/adapter.h"
@@ -129,8 +130,6 @@ void measure_peak(TrainingRun& run) {
 
 void build_engine(TrainingRun& run) {
   run.comm().progress_in_background(run.options.config.parallel.progress_thread);
-  run.comm().sleep_while_waiting(
-      share_cores(count_cores(), run.options.launch.num_local_ranks, run.engine_options.threads));
   run.engine = std::make_unique<Engine>(run.options.blocks, run.options.comm, run.engine_options);
   keep_pictures(run);
 }
@@ -362,6 +361,7 @@ TrainingRun start_run(RunOptions options) {
     const Watchdog::Scope watch = run.watched("the checks before the first step");
     run_stage(comm, [&] { check_job(run); });
     check_same_data(comm, run.data.fingerprint);
+    sleep_where_cores_are_shared(comm, run.engine_options.threads);
   }
   {
     const Watchdog::Scope watch = run.watched("the choice of a checkpoint");

@@ -1,6 +1,7 @@
 #include "parallel/comm/checksum.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <vector>
 
@@ -85,9 +86,9 @@ std::uint64_t checksum_of_piece(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-// Reversible for each of the two, so that a change of one of them is never lost.
+// Reversible for each of the two, so that a change of one of them alone is never lost.
 std::uint64_t combine_checksums(std::uint64_t first, std::uint64_t second) {
-  const std::uint64_t product = (first ^ second) * kOdd;
+  const std::uint64_t product = (std::rotl(first * kOdd, 32) ^ second) * kOdd;
   return product ^ (product >> 32);
 }
 

@@ -2,10 +2,11 @@
 //
 // Fletcher's (IEEE Transactions on Communications 30, 1982) in 16 lanes: of 32-bit words w, each lane adds up
 //     a += w;   b += a
-// in 64 bits, which never overflow within a piece. One change of any kind is found, and so are two flipped
-// bits anywhere in a piece: where they leave `a` as it was, they are at different places, so `b` is not.
-// Rejected: the hash of states ([Note: state hash]), whose products take several times as long, and a sum of
-// 64-bit words alone, in which two flips of a top bit cancel out.
+// in 64 bits, which never overflow within a piece. A changed word is found, and so are two flipped bits
+// anywhere in a piece: where they leave `a` as it was, they are at different places, so `b` is not. The sums
+// of all lanes and pieces are folded into 64 bits, where what changes several of them is lost once in 2^64.
+// Rejected: the hash of states ([Note: state hash]), which takes four times as long, and a sum of 64-bit
+// words alone, in which two flips of a top bit cancel out.
 #pragma once
 
 #include <cstddef>

@@ -190,7 +190,7 @@ class Communicator {
   /// part of a core. Others ignore it.
   virtual void progress_in_background(bool) {}
   /// Asks for waits that sleep between looks, where the implementation's would keep a core busy: for ranks
-  /// that share cores. Others ignore it.
+  /// that share cores. Others ignore it. The same on all ranks, while no call is under way.
   virtual void sleep_while_waiting(bool) {}
 
   /// Milliseconds that this rank's thread has spent in asynchronous calls and in waiting for their Work: what

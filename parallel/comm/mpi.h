@@ -1,7 +1,8 @@
 // Processes started by mpirun as ranks, over Open MPI. Host memory only.
 //
 // Open MPI moves data only while some rank is inside of a call: what is posted early progresses when anything
-// is waited for. A waiting rank keeps its core busy (README.md says what to do when ranks outnumber cores).
+// is waited for. A waiting rank keeps its core busy, unless it is told to sleep ([Note: sleeping waits] in
+// mpi_job.h).
 //
 // MPI cannot tell that ranks disagree about a collective; run the same program on `local` ranks to find out.
 #pragma once

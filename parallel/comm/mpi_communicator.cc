@@ -84,13 +84,14 @@ class MpiWork : public Work::Impl {
   // One by one: MPI_Waitall of Open MPI 4.1 spins for ever when one of its requests has failed before the
   // call.
   void wait() override {
-    turning_.stop();  // this thread moves the data from here on
+    if (!job_->sleeps) turning_.stop();  // this thread moves the data from here on
     auto expected = expected_.begin();
     for (std::size_t i = 0; i < operation_.requests.size(); ++i) {
       MPI_Status status;
       job_->check(job_->wait(&operation_.requests[i], &status), call_);
       if (expected != expected_.end() && expected->index == i) check_received(*expected++, status);
     }
+    turning_.stop();
   }
 
   void abandon() noexcept override {}  // the destructor sees to it

@@ -4,9 +4,11 @@
 // [Note: sleeping waits] MPI waits by looking again and again; with yields in between (mpi_yield_when_idle)
 // this takes little from a rank on the same core. But to the kernel a rank that looks is as busy as one that
 // computes. So it leaves two that compute on one core while two that wait have the other, for as long as that
-// lasts: four stages on two cores took 300 ms a step in one run and 400 in the next. Where ranks share cores
-// they sleep between looks, ever longer, up to an eighth of the wait: then the kernel sees an idle core, and
-// moves a rank there. Ranks with cores of their own do not: a sleep costs some 70 microseconds at least.
+// lasts: one job of four ranks on two cores took 370 ms a step with sleeping waits and 520 to 570 without.
+// Where ranks share cores they sleep between looks, for an eighth of what they waited already, within limits:
+// then the kernel sees an idle core, and moves a rank there. Where they do not they spin: a sleep takes some
+// 70 microseconds at least. All ranks of a job are of one kind, as MPI matches no blocking call with a
+// nonblocking one.
 #pragma once
 
 #include <mpi.h>
@@ -58,7 +60,7 @@ struct MpiJob {
   std::shared_ptr<LastWord> last_word;    // for a supervisor; null: there is no memory for it
   bool outlives_mpi = false;              // the status, of a rank that is watched until it exits
   std::unique_ptr<MpiProgress> progress;  // null: data moves inside of this rank's calls only
-  bool sleeps = false;                    // in waits: [Note: sleeping waits]
+  bool sleeps = false;                    // in waits, as all ranks do: [Note: sleeping waits]
 
   /// Throws Error(kCommunication) that names `call` and holds MPI's text unless `result` is MPI_SUCCESS.
   void check(int result, const std::string& call) const;

@@ -26,6 +26,7 @@ class NcclCommunicator : public Communicator {
 
   std::shared_ptr<Communicator> split(int color) override;
   void abort(const std::string& message) noexcept override { job_->fail(message); }
+  void sleep_while_waiting(bool wanted) override { host_->sleep_while_waiting(wanted); }
 
  protected:
   Work all_reduce_impl(const Tensor& inout, ReduceOp op) override;

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "parallel/foresee/block_work.h"
+#include "parallel/foresee/memory_cut.h"
 #include "parallel/foresee/step_price.h"
 #include "parallel/foresee/tensor_choice.h"
 #include "runtime/base/error.h"
@@ -222,13 +223,23 @@ class LayoutSearcher {
     return longest;
   }
 
-  /// Nothing where a rank needs more than the limit, or the engine has no such layout.
+  /// Nothing where a rank needs more than the limit, or the engine has no such layout. Where the fastest cut
+  /// into stages does, the layout gets the fastest one that fits, as in training.
   std::optional<std::int64_t> peak_within(PlannedJob& layout) const {
     EngineOptions& options = layout.options;
     options = choose_accumulation(layout.blocks, options, options_.accumulation, layout.sample,
                                   layout.num_ranks, limit_bytes_ / 8 * 7);
-    const auto prediction =
-        predict_within(limit_bytes_, layout.blocks, options, layout.sample, layout.num_ranks);
+    const auto predict = [&] {
+      return predict_within(limit_bytes_, layout.blocks, options, layout.sample, layout.num_ranks);
+    };
+    auto prediction = predict();
+    if (!prediction && options.pipeline.stages > 1 && options.pipeline.cut.empty()) {
+      const auto cut =
+          likely_cut_within_memory(layout, work_costs(*layout.blocks, layout.sample), limit_bytes_);
+      if (!cut) return std::nullopt;
+      options.pipeline.cut = cut->first_units();
+      prediction = predict();
+    }
     if (!prediction) return std::nullopt;
     return prediction->memory.device_peak;
   }

@@ -7,7 +7,7 @@
 // once for each number of tensor ranks; a step cannot be faster than the blocks of its busiest rank and the
 // micro-batch that it waits for. By this bound candidates are sorted, and the search ends where it is above
 // the last of the best. Of the others the memory is predicted to the byte, and the step simulated: [Note:
-// folded plans].
+// folded plans]. Stages that do not fit as they are cut are cut as training would ([Note: search of cuts]).
 #pragma once
 
 #include <functional>

@@ -132,6 +132,17 @@ std::int64_t bytes_of_stage(PlannedJob job, const StageMap& cut, int stage) {
   return most;
 }
 
+/// About `job`, which outlives it.
+CutQuestion question_of(const PlannedJob& job, const std::vector<double>& costs, std::int64_t limit_bytes) {
+  return {.costs = costs,
+          .pipeline = job.options.pipeline.stages,
+          .chunks = job.options.pipeline.chunks,
+          .kinds = kinds_of(*job.blocks),
+          .bytes = [&](const StageMap& cut, int stage) { return bytes_of_stage(job, cut, stage); },
+          .limit_bytes = limit_bytes,
+          .grows = job.options.recompute_every == 0};
+}
+
 }  // namespace
 
 MemoryCut cut_within_memory(const CutQuestion& question) {
@@ -152,14 +163,19 @@ CutNeed closest_cut(const PlannedJob& job, const std::vector<double>& costs, std
 
 MemoryCut cut_within_memory(const PlannedJob& job, const std::vector<double>& costs,
                             std::int64_t limit_bytes) {
-  return cut_within_memory(
-      {.costs = costs,
-       .pipeline = job.options.pipeline.stages,
-       .chunks = job.options.pipeline.chunks,
-       .kinds = kinds_of(*job.blocks),
-       .bytes = [&](const StageMap& cut, int stage) { return bytes_of_stage(job, cut, stage); },
-       .limit_bytes = limit_bytes,
-       .grows = job.options.recompute_every == 0});
+  return cut_within_memory(question_of(job, costs, limit_bytes));
+}
+
+std::optional<StageMap> likely_cut_within_memory(const PlannedJob& job, const std::vector<double>& costs,
+                                                 std::int64_t limit_bytes) {
+  const CutQuestion question = question_of(job, costs, limit_bytes);
+  const StageMap fastest = cut_evenly(costs, question.pipeline, question.chunks);
+  std::int64_t left = question.pipeline * limit_bytes;
+  for (int stage = 0; stage < question.pipeline; ++stage) {
+    left -= question.bytes(fastest, stage);
+    if (left < 0) return std::nullopt;
+  }
+  return cut_within_memory(question).cut;
 }
 
 }  // namespace trireme

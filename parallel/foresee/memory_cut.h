@@ -49,6 +49,11 @@ MemoryCut cut_within_memory(const CutQuestion& question);
 MemoryCut cut_within_memory(const PlannedJob& job, const std::vector<double>& costs,
                             std::int64_t limit_bytes);
 
+/// The same for a search over many layouts: gives up at once where the stages of the fastest cut need more
+/// than the limit on average, as a cut moves what they need and hardly changes its sum.
+std::optional<StageMap> likely_cut_within_memory(const PlannedJob& job, const std::vector<double>& costs,
+                                                 std::int64_t limit_bytes);
+
 /// If none fits: a cut whose largest stage is smaller than that of `closest`, if a few further searches
 /// between the limit and its bytes find one.
 CutNeed closest_cut(const PlannedJob& job, const std::vector<double>& costs, std::int64_t limit_bytes,

@@ -33,9 +33,9 @@ std::map<double, double> changes_of_busy(const Timeline& alone, const std::vecto
 }
 
 /// [Note: shared cores] Where the ranks of a node have more threads than there are cores, those that compute
-/// share these equally, and a rank that waits looks for messages, with `waiting_share` of a core. So at each
-/// moment all that compute go slower by one factor, and what happens keeps its order: the timeline of ranks
-/// with cores of their own, stretched moment by moment, is that of these. Nodes have equal shares.
+/// share these equally, and a rank that waits takes `waiting_share` of a core. So at each moment all that
+/// compute go slower by one factor, and what happens keeps its order: the timeline of ranks with cores of
+/// their own, stretched moment by moment, is that of these. Nodes have equal shares.
 ///
 /// Returns its length in milliseconds, or that of `alone` where each rank has its cores. `weights`: the ranks
 /// that each rank of the timeline stands for; empty: 1.

@@ -83,9 +83,6 @@ TEST(Machine, ThreadsOfSeveralRanksThatShareCoresAreNoticed) {
   EXPECT_EQ(describe_shared_cores(four, 2, 2), "");
   EXPECT_EQ(describe_shared_cores(four, 8, 1), "");  // ranks without threads of their own: mpirun's matter
   EXPECT_EQ(describe_shared_cores(bound, 2, 2), "");
-  EXPECT_FALSE(share_cores(four, 2, 2));
-  EXPECT_TRUE(share_cores(four, 8, 1));
-  EXPECT_FALSE(share_cores(bound, 8, 1));
   EXPECT_THAT(describe_shared_cores(four, 2, 4), ::testing::HasSubstr("2 ranks share 4 core(s)"));
 }
 

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "launcher/train/trainer.h"
 #include "parallel/comm/local.h"
 #include "runtime/data/token_file.h"

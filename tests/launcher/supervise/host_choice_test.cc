@@ -150,5 +150,16 @@ TEST(StruckHost, IsTheOneThatMpirunLost) {
       << "mpirun leaves the domain out";
 }
 
+TEST(StruckHost, IsNamedInTheVerdictWhereMpirunLostIt) {
+  const std::string word =
+      "mpirun has lost the connection to its daemon on 10.0.0.2: the host or its link is down";
+  EXPECT_EQ(with_lost_host("", "10.0.0.2"), word);
+  EXPECT_EQ(with_lost_host("rank 0: the link broke\n  in step 3", "10.0.0.2"),
+            "rank 0: the link broke; " + word + "\n  in step 3");
+  EXPECT_EQ(with_lost_host("rank 0: no memory", ""), "rank 0: no memory");
+  const std::string silent = "host node1: rank 0 waits; 10.0.0.2 has acknowledged nothing for 1.5 s";
+  EXPECT_EQ(with_lost_host(silent, "10.0.0.2"), silent) << "who saw it first";
+}
+
 }  // namespace
 }  // namespace trireme

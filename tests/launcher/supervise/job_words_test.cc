@@ -34,18 +34,5 @@ TEST(JobWords, ARankThatExitsWithoutAWordIsNamedByMpirun) {
             exited);
 }
 
-TEST(JobWords, AHostThatMpirunLostGoesBeforeWhatRanksSawOfIt) {
-  const std::string lost =
-      "---\nORTE has lost communication with a remote daemon.\n\n"
-      "  HNP daemon   : [[25207,0],0] on node node1\n  Remote daemon: [[25207,0],1] on node 10.0.0.2\n";
-  const std::string said =
-      "mpirun has lost the connection to its daemon on 10.0.0.2: the host or its link is down";
-  EXPECT_EQ(verdict(lost), said);
-  EXPECT_EQ(verdict("rank 0: the link to rank 1 broke\n" + lost),
-            said + "; rank 0: the link to rank 1 broke");
-  const std::string silent = "host node1: rank 0 waits; 10.0.0.2 has acknowledged nothing for 1.5 s";
-  EXPECT_EQ(verdict("trireme: error: " + silent + "\n" + lost), silent) << "who saw it first";
-}
-
 }  // namespace
 }  // namespace trireme

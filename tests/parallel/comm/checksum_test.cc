@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <vector>
 
@@ -63,6 +64,12 @@ TEST(Checksum, WordsThatChangePlacesAndZerosAtTheEndCount) {
   EXPECT_NE(checksum(Bytes(64), 1), checksum(Bytes(65), 1));
   EXPECT_NE(checksum(Bytes(64), 1), checksum(Bytes(128), 1));
   EXPECT_EQ(checksum({}, 1), checksum({}, 4));
+}
+
+TEST(Checksum, OfSeveralTheirOrderCounts) {
+  EXPECT_NE(combine_checksums(1, 2), combine_checksums(2, 1));
+  EXPECT_NE(combine_checksums(1, 1), combine_checksums(2, 2));
+  EXPECT_NE(combine_checksums(0, 1), combine_checksums(1, 0));
 }
 
 TEST(Checksum, ThreadsDoNotMatter) {

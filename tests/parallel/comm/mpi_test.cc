@@ -111,9 +111,12 @@ std::vector<MpiTest> all_tests(const MpiSession& session) {
       {{"StartsProgressThread", [](Communicator& comm) { comm.progress_in_background(true); }}});
   add("MpiWithProgressThread", session.world(), conformance_cases());
   add("Mpi", session.world(),
-      {{"EndsProgressThread", [](Communicator& comm) { comm.progress_in_background(false); }},
-       {"SleepsWhileWaiting", [](Communicator& comm) { comm.sleep_while_waiting(true); }}});
+      {{"SleepsWhileWaiting", [](Communicator& comm) { comm.sleep_while_waiting(true); }}});
+  add("MpiThatSleepsWithProgressThread", session.world(), conformance_data_cases());
+  add("Mpi", session.world(),
+      {{"EndsProgressThread", [](Communicator& comm) { comm.progress_in_background(false); }}});
   add("MpiThatSleeps", session.world(), conformance_cases());
+  add("MpiThatSleeps", session.world(), {{"ReceivesOfWrongSize", receives_of_wrong_size}});
   add("Mpi", session.world(),
       {{"SpinsWhileWaiting", [](Communicator& comm) { comm.sleep_while_waiting(false); }},
        {"ReceivesOfWrongSize", receives_of_wrong_size},

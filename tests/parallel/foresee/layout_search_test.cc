@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "models/gpt.h"
+#include "parallel/foresee/block_work.h"
+#include "parallel/foresee/memory_cut.h"
 #include "runtime/base/error.h"
 #include "tests/support/small_cluster.h"
 
@@ -72,6 +74,26 @@ TEST_F(LayoutSearch, WhatDoesNotFitIsNotFound) {
   EXPECT_TRUE(none.best.empty());
   ASSERT_TRUE(none.closest);
   EXPECT_GE(none.closest_bytes, least);
+}
+
+// As training does, where parallel.pipeline_cut leaves it the choice.
+TEST_F(LayoutSearch, StagesAreCutSoThatTheyFit) {
+  const LayoutSearchOptions one_layout{.most = 1000,
+                                       .fixed = {.tensor = 1,
+                                                 .stages = 4,
+                                                 .recompute_every = 0,
+                                                 .zero = ZeroStage::kNone,
+                                                 .schedule = PipelineSchedule::kOneForwardOneBackward,
+                                                 .recompute = Recompute::kNone}};
+  const FoundLayouts free = search(kNoLimit, one_layout);
+  ASSERT_EQ(free.best.size(), 1u);
+  const std::int64_t limit = free.best[0].peak_bytes - 1;
+  const MemoryCut fits = cut_within_memory(free.best[0].job, work_costs(*job_.blocks, job_.sample), limit);
+  ASSERT_TRUE(fits.cut);
+  const FoundLayouts found = search(limit, one_layout);
+  ASSERT_EQ(found.best.size(), 1u);
+  EXPECT_EQ(found.best[0].job.options.pipeline.cut, fits.cut->first_units());
+  EXPECT_LE(found.best[0].peak_bytes, limit);
 }
 
 TEST_F(LayoutSearch, MicroBatchesVaryOnlyWhereTheyMay) {
