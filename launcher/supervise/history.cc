@@ -172,10 +172,12 @@ std::string History::to_text() const {
       text += fmt::format(", done after {:.1f} s\n", attempt.end->seconds);
     } else {
       const std::string& verdict = attempt.end->verdict;
-      text += fmt::format(", ended in step {} after {:.1f} s, exit code {}{}{}{}{}\n", attempt.end->step,
+      const bool has_more = verdict.find('\n') != std::string::npos;
+      text += fmt::format(", ended in step {} after {:.1f} s, exit code {}{}{}{}{}{}\n", attempt.end->step,
                           attempt.end->seconds, attempt.end->exit_code,
                           attempt.end->host.empty() ? "" : ", by host ", attempt.end->host,
-                          verdict.empty() ? "" : ": ", verdict.substr(0, verdict.find('\n')));
+                          verdict.empty() ? "" : ": ", verdict.substr(0, verdict.find('\n')),
+                          has_more ? " ..." : "");
     }
   }
   return text;

@@ -46,6 +46,7 @@ void HostPool::compare_bits() {
 void HostPool::examine(Strictness strictness) {
   const std::vector<Host> hosts = read_hosts(options_.file);
   const auto num_hosts = static_cast<int>(hosts.size());
+  TRIREME_CHECK(num_hosts > 0, "--hosts {}: lists no host", options_.file.string());
   TRIREME_CHECK(num_hosts > options_.num_spares,
                 "--spares {}: --hosts {} has {} host(s), and at least one beside the spares has to train",
                 options_.num_spares, options_.file.string(), num_hosts);

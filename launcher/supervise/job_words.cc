@@ -5,14 +5,16 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 namespace trireme {
 namespace {
 
 constexpr std::int64_t kTailBytes = 1 << 16;
 constexpr const char* kError = "trireme: error: ";
+constexpr const char* kMpirunError = "mpirun: Error: ";
 constexpr const char* kOfMpirun[] = {"mpirun noticed that process rank ",
-                                     "mpirun has exited due to process rank "};
+                                     "mpirun has exited due to process rank ", kMpirunError};
 constexpr std::size_t kMostBytes = 4096;
 
 /// "rank 3: ...": the word of a rank that ends the job.
@@ -38,6 +40,10 @@ std::string word_on_exit_code(const std::string& process, const std::string& cod
 
 }  // namespace
 
+bool is_refusal_of_mpirun(const std::string& verdict) {
+  return verdict.starts_with(kMpirunError);
+}
+
 std::int64_t last_step(const std::filesystem::path& metrics) {
   std::ifstream file(metrics, std::ios::binary | std::ios::ate);
   if (!file) return 0;
@@ -48,6 +54,19 @@ std::int64_t last_step(const std::filesystem::path& metrics) {
     const auto parsed = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!parsed.is_object() || !parsed.contains("step")) continue;  // the end of a line that began before
     if (parsed["step"].is_number_integer()) step = parsed["step"];
+  }
+  return step;
+}
+
+std::optional<std::int64_t> resumed_step(const std::filesystem::path& log) {
+  static const std::regex kResumed(R"(^resuming from .*step-(\d{1,18})$)"),
+      kFromMemory(R"(going on from the checkpoint of step (\d{1,18}) in the memory of )");
+  std::optional<std::int64_t> step;
+  std::ifstream file(log);
+  std::smatch found;
+  for (std::string line; std::getline(file, line);) {
+    if (std::regex_search(line, found, kResumed) || std::regex_search(line, found, kFromMemory))
+      step = std::stoll(found[1]);
   }
   return step;
 }

@@ -295,10 +295,18 @@ void Supervisor::run_attempt(const Place& place) {
 
 Attempt::End Supervisor::end_of(const Attempt& attempt, int exit_code, const fs::path& log) {
   const std::string lost = lost_host(log);
-  Attempt::End end{.exit_code = exit_code,
-                   .step = std::max(attempt.first_step, last_step(out_.metrics()) + 1),
-                   .verdict = with_lost_host(verdict_.empty() ? verdict_of(log) : verdict_, lost)};
-  const auto code = static_cast<ExitCode>(exit_code);
+  const auto resumed = resumed_step(log);
+  if (resumed && *resumed + 1 < attempt.first_step)
+    history_.note(
+        "resumed",
+        fmt::format("from the checkpoint of step {}: of those of later steps none was whole", *resumed));
+  Attempt::End end{
+      .exit_code = exit_code,
+      .step = std::max(resumed ? *resumed + 1 : attempt.first_step, last_step(out_.metrics()) + 1)};
+  auto code = static_cast<ExitCode>(exit_code);
+  if (code != ExitCode::kDone && code != ExitCode::kStopped)
+    end.verdict = with_lost_host(verdict_.empty() ? verdict_of(log) : verdict_, lost);
+  if (is_refusal_of_mpirun(end.verdict)) end.exit_code = static_cast<int>(code = ExitCode::kBadInput);
   const bool failed = code != ExitCode::kDone && code != ExitCode::kBadInput && code != ExitCode::kStopped;
   if (!failed || num_signals_ > 0 || !hosts_) return end;
   try {

@@ -282,16 +282,27 @@ class LayoutSearcher {
     for (const Candidate& candidate : candidates) compare_closest(candidate.job);
   }
 
+  /// Of the cuts that are tried, the one whose largest stage needs least.
+  std::vector<int> smallest_cut(const PlannedJob& layout) const {
+    const MemoryCut found =
+        cut_within_memory(layout, work_costs(*layout.blocks, layout.sample), limit_bytes_);
+    return (found.cut ? *found.cut : found.closest.cut).first_units();
+  }
+
   void compare_closest(const PlannedJob& layout) {
     try {
       if (options_.check) options_.check(layout.options);
       EngineOptions own = layout.options;
+      if (own.pipeline.stages > 1 && own.pipeline.cut.empty()) own.pipeline.cut = smallest_cut(layout);
       own.planning = Planning::kOwnRank;
       const std::int64_t peak =
           predict_largest_step(layout.blocks, own, layout.sample, layout.num_ranks).memory.device_peak;
       if (found_.closest && peak >= found_.closest_bytes) return;
       found_.closest = layout;
       found_.closest_bytes = peak;
+      if (peak > limit_bytes_ || own.pipeline.cut == layout.options.pipeline.cut) return;
+      found_.closest->options.pipeline.cut = own.pipeline.cut;  // it was not likely to fit
+      try_layout(*found_.closest);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kUnsupported && error.code() != ErrorCode::kInvalidInput) throw;
     }

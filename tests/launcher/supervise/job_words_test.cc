@@ -34,5 +34,26 @@ TEST(JobWords, ARankThatExitsWithoutAWordIsNamedByMpirun) {
             exited);
 }
 
+TEST(JobWords, MpirunsOwnRefusalIsKnown) {
+  const std::string refusal = "mpirun: Error: unknown option \"--nonsense\"";
+  EXPECT_EQ(verdict(refusal + "\nType 'mpirun --help' for usage.\n"), refusal);
+  EXPECT_TRUE(is_refusal_of_mpirun(refusal));
+  EXPECT_FALSE(is_refusal_of_mpirun("rank 1 exited with code 3, as mpirun noticed"));
+}
+
+TEST(JobWords, TheCheckpointThatAJobGoesOnFromIsWhatItSays) {
+  const testing::TemporaryFolder folder;
+  const auto resumed = [&](const std::string& output) {
+    testing::write_file(folder / "log", output);
+    return resumed_step(folder / "log");
+  };
+  EXPECT_EQ(resumed("step 1/9  loss 4.1\n"), std::nullopt);
+  EXPECT_EQ(resumed("trireme: warning: ignoring damaged checkpoint out/checkpoints/step-002500: x\n"
+                    "resuming from out/checkpoints/step-002200\nstep 2201/2500\n"),
+            2200);
+  EXPECT_EQ(resumed("going on from the checkpoint of step 600 in the memory of node1 and node2\n"), 600);
+  EXPECT_EQ(resumed_step(folder / "none"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace trireme

@@ -78,9 +78,11 @@ TEST_F(LayoutSearch, WhatDoesNotFitIsNotFound) {
 
 // As training does, where parallel.pipeline_cut leaves it the choice.
 TEST_F(LayoutSearch, StagesAreCutSoThatTheyFit) {
+  const GptConfig config{.layers = 8, .hidden = 64, .heads = 4, .vocab = 2048, .seq_len = 32};
+  job_.blocks = std::make_shared<const BlockList>(build_gpt(config));
   const LayoutSearchOptions one_layout{.most = 1000,
                                        .fixed = {.tensor = 1,
-                                                 .stages = 4,
+                                                 .stages = 2,
                                                  .recompute_every = 0,
                                                  .zero = ZeroStage::kNone,
                                                  .schedule = PipelineSchedule::kOneForwardOneBackward,
