@@ -21,12 +21,12 @@ def end_with_parent():
 
 def at_once(action, items, count):
     """action(item) of each item, in the order in which they are done: in `count` processes that stay, each of which has
-    what this one has now. Items begin in their order."""
-    with multiprocessing.get_context("fork").Pool(count, end_with_parent) as pool:
-        with concurrent.futures.ThreadPoolExecutor(count) as threads:
-            futures = [threads.submit(pool.apply, action, (item,)) for item in items]
-            for future in concurrent.futures.as_completed(futures):
-                yield future.result()
+    what this one has now. Items begin in their order. Raises BrokenProcessPool where a process dies."""
+    fork = multiprocessing.get_context("fork")
+    with concurrent.futures.ProcessPoolExecutor(count, fork, end_with_parent) as pool:
+        futures = [pool.submit(action, item) for item in items]
+        for future in concurrent.futures.as_completed(futures):
+            yield future.result()
 
 
 def run_test(name):
