@@ -32,7 +32,7 @@ JOBS = {  # keys of the job, bytes that a rank may use: between a third and nine
     "gpt-s bf16": (GPT_S | {"precision.mode": "bf16"}, 19 << 20),
     "gpt-m": (GPT_M, 110 << 20),
     "llama": (LLAMA, 52 << 20),
-    "llama bf16": (LLAMA | {"precision.mode": "bf16"}, 36 << 20),
+    "llama bf16": (LLAMA | {"precision.mode": "bf16"}, 50 << 20),
     "bert": (BERT, 72 << 20),
     "vit": (VIT, 50 << 20),
     "resnet18": (RESNET, 95 << 20),
