@@ -59,14 +59,17 @@ std::int64_t last_step(const std::filesystem::path& metrics) {
 }
 
 std::optional<std::int64_t> resumed_step(const std::filesystem::path& log) {
-  static const std::regex kResumed(R"(^resuming from .*step-(\d{1,18})$)"),
-      kFromMemory(R"(going on from the checkpoint of step (\d{1,18}) in the memory of )");
+  static const std::regex kStep(
+      R"((?:^resuming from .*step-(\d{1,18})$)|(?:step (\d{1,18}) in the memory of ))");
   std::optional<std::int64_t> step;
   std::ifstream file(log);
   std::smatch found;
   for (std::string line; std::getline(file, line);) {
-    if (std::regex_search(line, found, kResumed) || std::regex_search(line, found, kFromMemory))
-      step = std::stoll(found[1]);
+    // The other lines, of which there may be one for each step, are no matter for an expression.
+    const bool may_say = line.starts_with("resuming from ") ||
+                         line.find("going on from the checkpoint of step ") != std::string::npos;
+    if (may_say && std::regex_search(line, found, kStep))
+      step = std::stoll(found[1].matched ? found[1] : found[2]);
   }
   return step;
 }

@@ -303,10 +303,10 @@ Attempt::End Supervisor::end_of(const Attempt& attempt, int exit_code, const fs:
   Attempt::End end{
       .exit_code = exit_code,
       .step = std::max(resumed ? *resumed + 1 : attempt.first_step, last_step(out_.metrics()) + 1)};
-  auto code = static_cast<ExitCode>(exit_code);
-  if (code != ExitCode::kDone && code != ExitCode::kStopped)
+  if (exit_code != static_cast<int>(ExitCode::kDone) && exit_code != static_cast<int>(ExitCode::kStopped))
     end.verdict = with_lost_host(verdict_.empty() ? verdict_of(log) : verdict_, lost);
-  if (is_refusal_of_mpirun(end.verdict)) end.exit_code = static_cast<int>(code = ExitCode::kBadInput);
+  if (is_refusal_of_mpirun(end.verdict)) end.exit_code = static_cast<int>(ExitCode::kBadInput);
+  const auto code = static_cast<ExitCode>(end.exit_code);
   const bool failed = code != ExitCode::kDone && code != ExitCode::kBadInput && code != ExitCode::kStopped;
   if (!failed || num_signals_ > 0 || !hosts_) return end;
   try {

@@ -151,6 +151,7 @@ class LayoutSearcher {
 
   FoundLayouts run(const PlannedJob& job) {
     peak_of(job, cluster_, device_);  // refuses a precision
+    costs_ = work_costs(*job.blocks, job.sample);
     std::vector<Candidate> candidates;
     for (PlannedJob& layout : layouts_of(job, options_)) {
       const double bound = bound_ms(layout);
@@ -234,8 +235,7 @@ class LayoutSearcher {
     };
     auto prediction = predict();
     if (!prediction && options.pipeline.stages > 1 && options.pipeline.cut.empty()) {
-      const auto cut =
-          likely_cut_within_memory(layout, work_costs(*layout.blocks, layout.sample), limit_bytes_);
+      const auto cut = likely_cut_within_memory(layout, costs_, limit_bytes_);
       if (!cut) return std::nullopt;
       options.pipeline.cut = cut->first_units();
       prediction = predict();
@@ -284,8 +284,7 @@ class LayoutSearcher {
 
   /// Of the cuts that are tried, the one whose largest stage needs least.
   std::vector<int> smallest_cut(const PlannedJob& layout) const {
-    const MemoryCut found =
-        cut_within_memory(layout, work_costs(*layout.blocks, layout.sample), limit_bytes_);
+    const MemoryCut found = cut_within_memory(layout, costs_, limit_bytes_);
     return (found.cut ? *found.cut : found.closest.cut).first_units();
   }
 
@@ -312,6 +311,7 @@ class LayoutSearcher {
   const ClusterDevice& device_;
   const std::int64_t limit_bytes_;
   const LayoutSearchOptions& options_;
+  std::vector<double> costs_;  // of each block, for cuts
   // By tensor ranks, micro-batch, recompute_every, recompute and sequence.
   std::map<std::tuple<int, std::int64_t, int, int, bool>, std::vector<double>> block_ms_;
   std::map<std::pair<int, int>, StageMap> cuts_;  // by stages and chunks
