@@ -35,7 +35,14 @@ class Section {
   }
   template <class Part>
   void numbers(Part& part, std::span<const ClusterField<Part>> fields) {
-    for (const ClusterField<Part>& field : fields) number(field.name, part.*field.value);
+    for (const ClusterField<Part>& field : fields) {
+      number(field.name, part.*field.value);
+      // What has no default has a value out of range.
+      if (!table_.contains(field.name) && part.*field.value < field.low) {
+        missing_.push_back(fmt::format("{} is missing: a number from {} to {}", full_name(field.name),
+                                       field.low, field.high));
+      }
+    }
   }
 
   /// A table of this one; nothing where it is absent.
@@ -46,7 +53,7 @@ class Section {
     return node == nullptr ? nullptr : node->as_table();
   }
 
-  /// Refuses what nobody has taken.
+  /// Refuses what nobody has taken, and a number that is missing.
   void check_keys() const {
     for (const auto& [key, node] : table_) {
       const std::string found(key.str());
@@ -54,6 +61,7 @@ class Section {
       throw Error(ErrorCode::kInvalidInput, "{}: unknown key {}; did you mean {}?", at(node),
                   full_name(found), full_name(nearest_name(found, known_)));
     }
+    TRIREME_CHECK(missing_.empty(), "{}: {}", source_, missing_.front());
   }
 
   std::string full_name(const std::string& key) const { return name_.empty() ? key : name_ + "." + key; }
@@ -72,7 +80,7 @@ class Section {
 
   const toml::table& table_;
   std::string source_, name_;
-  std::vector<std::string> known_;
+  std::vector<std::string> known_, missing_;
 };
 
 /// Calls read(name, section) for each table in the table `kind`.

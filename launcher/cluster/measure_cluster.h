@@ -22,7 +22,7 @@ struct MeasuredRank {
 };
 
 /// Times the calls of a step of small models, of each family, by themselves: GPTs in every precision of the
-/// device, others in fp32 and bf16. About a minute on two cores. `observe` is told of each model.
+/// device, others in fp32 and bf16. About a minute on two cores. `observe` is told of each part.
 Cluster measure_cluster(const MeasuredRank& rank, const std::function<void(const std::string&)>& observe);
 
 /// For more threads of ranks than there are cores: `old` with a device for so many ranks, which has the calls

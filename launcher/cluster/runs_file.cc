@@ -1,5 +1,7 @@
 #include "launcher/cluster/runs_file.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -32,6 +34,7 @@ constexpr CountColumn kCounts[] = {
     {"data", &TrainingRun::data},
     {"pipeline", &TrainingRun::pipeline},
 };
+constexpr const char* kPredicted = "predicted_ms";
 const std::vector<std::string> kOptional = {"zero", "recompute", "chunks", "step_ms"};
 
 std::vector<std::string> split(const std::string& line) {
@@ -126,12 +129,14 @@ void check_names(const Row& row, const TrainingRun& run, const Cluster& cluster)
   }
 }
 
-TrainingRun read_run(const Row& row, const Cluster& cluster) {
+TrainingRun read_run(const Row& row, const Cluster& cluster, MeasuredSteps steps) {
   TrainingRun run{.device = row.text("gpu"), .precision = row.text("precision")};
   for (const CountColumn& column : kCounts) run.*column.value = row.count(column.name);
   if (!row.text("zero").empty()) run.zero = static_cast<int>(row.number("zero", 0, 3));
   if (!row.text("recompute").empty()) run.recompute = row.number("recompute", 0, 1) != 0;
   if (!row.text("chunks").empty()) run.chunks = row.count("chunks");
+  TRIREME_CHECK(steps == MeasuredSteps::kMayLack || !row.text("step_ms").empty(),
+                "{}, column step_ms: it is empty, and a run to calibrate with needs it", row.where());
   if (!row.text("step_ms").empty()) run.step_ms = row.number("step_ms", 1e-6, 1e12);
   TRIREME_CHECK(static_cast<double>(run.tensor) * run.data * run.pipeline == run.ranks,
                 "{}, column gpus: {} is not tensor * data * pipeline = {} * {} * {}", row.where(), run.ranks,
@@ -151,7 +156,8 @@ bool next_line(std::istream& lines, std::string& line) {
 
 }  // namespace
 
-RunsFile read_runs(const std::filesystem::path& file, const Cluster& cluster, BadRows bad_rows) {
+RunsFile read_runs(const std::filesystem::path& file, const Cluster& cluster, BadRows bad_rows,
+                   MeasuredSteps steps) {
   std::istringstream lines(read_text_file({.path = file, .what = "table of runs", .max_bytes = 1 << 28}));
   RunsFile result;
   TRIREME_CHECK(next_line(lines, result.header), "{}: the file is empty; its first line names the columns",
@@ -162,20 +168,28 @@ RunsFile read_runs(const std::filesystem::path& file, const Cluster& cluster, Ba
     if (line.empty()) continue;
     try {
       const Row row(columns, line, fmt::format("{}:{}", file.string(), number));
-      result.runs.push_back(read_run(row, cluster));
+      result.runs.push_back(read_run(row, cluster, steps));
       result.lines.push_back(line);
     } catch (const Error& error) {
       if (bad_rows == BadRows::kRefuse) throw;
       result.skipped.push_back(error.what());
     }
   }
+  TRIREME_CHECK(!result.runs.empty(), "{}: no row below the header is a run{}", file.string(),
+                result.skipped.empty() ? "" : "; the first: " + result.skipped.front());
   return result;
 }
 
 std::string to_csv(const RunsFile& file, const std::vector<double>& predicted_ms) {
-  std::string text = file.header + ",predicted_ms\n";
+  std::vector<std::string> header = split(file.header);
+  const auto old = std::ranges::find(header, kPredicted) - header.begin();
+  const auto with_last = [&](std::vector<std::string> cells, const std::string& last) {
+    if (old < std::ssize(cells)) cells.erase(cells.begin() + old);
+    return fmt::format("{},{}\n", fmt::join(cells, ","), last);
+  };
+  std::string text = with_last(std::move(header), kPredicted);
   for (std::size_t i = 0; i < file.lines.size(); ++i) {
-    text += fmt::format("{},{:.6g}\n", file.lines[i], predicted_ms[i]);
+    text += with_last(split(file.lines[i]), fmt::format("{:.6g}", predicted_ms[i]));
   }
   return text;
 }

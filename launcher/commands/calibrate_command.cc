@@ -11,11 +11,11 @@
 #include "launcher/cluster/cluster_file.h"
 #include "launcher/cluster/runs_file.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/output_file.h"
 #include "launcher/report/prediction_error.h"
 #include "parallel/cluster/calibrate.h"
 #include "parallel/cluster/step_time.h"
 #include "runtime/base/atomic_file.h"
-#include "runtime/base/error.h"
 #include "runtime/base/log.h"
 
 namespace trireme {
@@ -37,14 +37,12 @@ std::vector<double> errors_of(const Cluster& cluster, const std::vector<Training
 }
 
 ExitCode run_calibrate(const CalibrateArguments& arguments) {
+  check_can_be_written("--out", arguments.out);
   const Cluster cluster = read_cluster(arguments.cluster);
   const RunsFile file =
-      read_runs(arguments.runs, cluster, arguments.skip_bad ? BadRows::kSkip : BadRows::kRefuse);
+      read_runs(arguments.runs, cluster, arguments.skip_bad ? BadRows::kSkip : BadRows::kRefuse,
+                MeasuredSteps::kNeeded);
   for (const std::string& reason : file.skipped) log_warning(reason + "; skipped");
-  for (std::size_t i = 0; i < file.runs.size(); ++i) {
-    TRIREME_CHECK(file.runs[i].step_ms, "{}, column step_ms: a run to calibrate with needs it: {}",
-                  arguments.runs, file.lines[i]);
-  }
   const Cluster fitted = calibrate(cluster, file.runs);
   const std::vector<double> unseen = cross_validate(cluster, file.runs, arguments.folds, arguments.seed);
   fmt::print("{} coefficients fitted to {} runs of {}\n", num_coefficients(cluster), file.runs.size(),

@@ -27,7 +27,10 @@ namespace fs = std::filesystem;
 fs::path store_of(const fs::path& path) {
   const fs::path inside = path / "checkpoints";
   const fs::path root = fs::is_directory(inside) ? inside : path;
-  TRIREME_CHECK(fs::is_directory(root), "there is no folder {}", path.string());
+  TRIREME_CHECK(fs::exists(path), "there is no {}", path.string());
+  TRIREME_CHECK(fs::is_directory(root),
+                "{} is a file: name a checkpoint, which is a folder, or the output folder of a run",
+                path.string());
   return root;
 }
 
@@ -84,13 +87,18 @@ Checkpoint checkpoint_of(const fs::path& path) {
 }
 
 ExitCode diff(const fs::path& a, const fs::path& b) {
-  const std::vector<std::string> lines = describe_differences(checkpoint_of(a), checkpoint_of(b));
+  const Checkpoint of_a = checkpoint_of(a), of_b = checkpoint_of(b);
+  fmt::print("{} and {}:\n", of_a.folder.string(), of_b.folder.string());
+  const std::vector<std::string> lines = describe_differences(of_a, of_b);
   for (const std::string& line : lines) fmt::print("{}\n", line);
   if (lines.empty()) fmt::print("the same: settings, tensors and values\n");
   return lines.empty() ? ExitCode::kDone : ExitCode::kFailed;
 }
 
 ExitCode prune(const fs::path& path, std::int64_t keep) {
+  TRIREME_CHECK(!fs::exists(path / Manifest::kFileName),
+                "{} is one checkpoint: name the output folder of its run, or remove the folder itself",
+                path.string());
   const fs::path root = fs::canonical(store_of(path));
   const std::vector<fs::path> before = step_folders(root);
   TRIREME_CHECK(!before.empty(), "{} holds no checkpoint", path.string());

@@ -1,21 +1,22 @@
 // Ranges of numbers on the command line.
 #pragma once
 
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
-#include <cmath>
 
 namespace trireme {
 
-/// Like CLI::Range, which takes "nan" for a number of any range.
+/// Like CLI::Range, which takes "nan" for a number of any range and writes 1e-9 as 0.000000.
 inline CLI::Validator finite_range(double least, double most) {
-  CLI::Validator range = CLI::Range(least, most);
-  return range & CLI::Validator(
-                     [](std::string& text) {
-                       double value = 0;
-                       const bool is_number = CLI::detail::lexical_cast(text, value) && std::isfinite(value);
-                       return is_number ? std::string() : "Value " + text + " is not a finite number";
-                     },
-                     "");
+  const std::string range = fmt::format("from {} to {}", least, most);
+  return CLI::Validator(
+      [=](std::string& text) {
+        double value = 0;
+        const bool is_good = CLI::detail::lexical_cast(text, value) && value >= least && value <= most;
+        return is_good ? std::string() : fmt::format("{} must be a number {}", text, range);
+      },
+      range);
 }
 
 }  // namespace trireme

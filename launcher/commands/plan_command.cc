@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -136,8 +137,12 @@ ClusterOfRanks cluster_of_ranks(const PlanArguments& arguments, const JobConfig&
   const ParallelSection& parallel = config.parallel;
   if (!is_described(arguments, config)) {
     if (!parallel.is_searched()) return nullptr;
-    return [&](int num_ranks) {
-      return cluster_of_search(config, ranks_of_plan(arguments, config, launch, num_ranks), Rates::kMeasured);
+    const auto known = std::make_shared<std::map<int, ClusterChoice>>();  // measured once for each number
+    return [&arguments, &config, &launch, known](int num_ranks) {
+      const auto found = known->find(num_ranks);
+      if (found != known->end()) return found->second;
+      const LayoutRanks ranks = ranks_of_plan(arguments, config, launch, num_ranks);
+      return known->emplace(num_ranks, cluster_of_search(config, ranks, Rates::kMeasured)).first->second;
     };
   }
   const std::string file = arguments.cluster.value_or(parallel.cluster);
@@ -301,8 +306,8 @@ void add_plan_command(CLI::App& app, Command& chosen) {
   command->add_option("JOB", arguments->job, "The job, a TOML file")->required();
   command->add_option("--set", arguments->overrides, "section.key=value, over what the job says; repeatable")
       ->allow_extra_args(false);
-  command->add_option("--ranks", arguments->num_ranks, "Ranks to plan for (default: 1)")
-      ->check(CLI::Range(1, 1 << 20));
+  auto* ranks = command->add_option("--ranks", arguments->num_ranks, "Ranks to plan for (default: 1)");
+  ranks->check(CLI::Range(1, 1 << 20));
   command
       ->add_option("--ranks-per-machine", arguments->ranks_per_machine,
                    "Ranks of each machine like this one, which share its memory (default: all of them)")
@@ -317,7 +322,7 @@ void add_plan_command(CLI::App& app, Command& chosen) {
       "examples/clusters): its devices' memory is the limit");
   command->add_option("--device", arguments->device, "The device of the ranks, where the cluster has several")
       ->needs(cluster);
-  add_forecast_options(*command, arguments->forecast);
+  add_forecast_options(*command, arguments->forecast)->excludes(ranks);
   auto* memory = command->add_flag("--memory", arguments->memory,
                                    "Instead: memory and traffic by what they are for, to the byte");
   auto* actions =

@@ -72,7 +72,7 @@ ExitCode show_scale(const ForecastArguments& arguments, const JobConfig& job,
   const ScaleReport report = scale_job(job, cluster_of, first, last);
   fmt::print("{}", place.json ? to_json(report) : to_text(report));
   if (arguments.plot) write_text_file(*arguments.plot, to_svg(plot_of(report)));
-  return ExitCode::kDone;
+  return report.fits_anywhere() ? ExitCode::kDone : ExitCode::kBadInput;
 }
 
 ExitCode show_cost(const ForecastArguments& arguments, const JobConfig& job, const ClusterOfRanks& cluster_of,
@@ -96,7 +96,7 @@ ExitCode show_cost(const ForecastArguments& arguments, const JobConfig& job, con
 
 }  // namespace
 
-void add_forecast_options(CLI::App& command, ForecastArguments& arguments) {
+CLI::Option* add_forecast_options(CLI::App& command, ForecastArguments& arguments) {
   auto* search = command.add_flag("--search", arguments.search,
                                   "Instead: the ten fastest layouts that fit, of all that --ranks can have");
   command
@@ -115,7 +115,7 @@ void add_forecast_options(CLI::App& command, ForecastArguments& arguments) {
                   "Hours: --search over 1, 2, 4, ... up to --ranks ranks for the cheapest that ends by then; "
                   "of --autoscale, when the job has to end")
       ->check(finite_range(1e-9, 1e9));
-  command.add_option(
+  auto* scale = command.add_option(
       "--scale", arguments.scale,
       "Instead: A..B, efficiency at A, 2A, 4A, ... ranks, with the job's batch and with one that grows");
   auto* cost =
@@ -147,6 +147,7 @@ void add_forecast_options(CLI::App& command, ForecastArguments& arguments) {
       ->check(CLI::NonNegativeNumber)
       ->needs(cost);
   command.add_option("--plot", arguments.plot, "Of --scale and --cost: a picture of it, FILE.svg");
+  return scale;
 }
 
 void check_forecast(const ForecastArguments& arguments) {

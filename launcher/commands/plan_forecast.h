@@ -22,7 +22,8 @@ struct ForecastArguments {
   bool wanted() const { return search || scale || cost; }
 };
 
-void add_forecast_options(CLI::App& command, ForecastArguments& arguments);
+/// Returns --scale, which says how many ranks.
+CLI::Option* add_forecast_options(CLI::App& command, ForecastArguments& arguments);
 
 /// Checks that need no job: files, options that do not go together.
 void check_forecast(const ForecastArguments& arguments);

@@ -9,6 +9,7 @@
 #include "launcher/cluster/cluster_file.h"
 #include "launcher/cluster/runs_file.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/output_file.h"
 #include "launcher/report/prediction_error.h"
 #include "parallel/cluster/step_time.h"
 #include "runtime/base/atomic_file.h"
@@ -23,6 +24,7 @@ struct PredictArguments {
 };
 
 ExitCode run_predict(const PredictArguments& arguments) {
+  check_can_be_written("--out", arguments.out);
   const Cluster cluster = read_cluster(arguments.cluster);
   const RunsFile file =
       read_runs(arguments.runs, cluster, arguments.skip_bad ? BadRows::kSkip : BadRows::kRefuse);

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <exception>
 #include <nlohmann/json.hpp>
 
@@ -31,12 +32,30 @@ nlohmann::ordered_json json_of(const std::optional<ForeseenStep>& step, double e
           {"fits", step->fits()}};
 }
 
+bool fits(const std::optional<ForeseenStep>& step) {
+  return step && step->fits();
+}
+
+/// A line for each number of ranks that has no layout, and why.
+std::string refusals(const ScaleReport& report) {
+  std::string text;
+  const auto add = [&](const ScaleRow& row, const char* kind, const std::string& why) {
+    if (!why.empty()) text += fmt::format("{} ranks, {}: {}\n", row.num_ranks, kind, why);
+  };
+  for (const ScaleRow& row : report.rows) {
+    add(row, "strong", row.strong_refusal);
+    add(row, "weak", row.weak_refusal == row.strong_refusal ? "" : row.weak_refusal);
+  }
+  return text;
+}
+
 }  // namespace
 
 ScaleReport scale_job(const JobConfig& job, const ClusterOfRanks& cluster_of, int first, int last) {
   ScaleReport report{.global_batch = job.train.global_batch};
   std::exception_ptr refusal;
-  const auto foresee = [&](const JobConfig& config, int ranks) -> std::optional<ForeseenStep> {
+  const auto foresee = [&](const JobConfig& config, int ranks,
+                           std::string& why) -> std::optional<ForeseenStep> {
     try {
       const ClusterChoice cluster = cluster_of(ranks);
       ForeseenStep step = foresee_step(config, cluster, ranks);
@@ -47,13 +66,15 @@ ScaleReport scale_job(const JobConfig& job, const ClusterOfRanks& cluster_of, in
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kInvalidInput && error.code() != ErrorCode::kUnsupported) throw;
       refusal = std::current_exception();
+      why = error.what();
       return std::nullopt;
     }
   };
   int first_ranks = 0;  // with a layout
   double strong_at_first = 0, weak_at_first = 0;
   for (const int ranks : doublings(first, last)) {
-    ScaleRow row{.num_ranks = ranks, .strong = foresee(job, ranks)};
+    ScaleRow row{.num_ranks = ranks};
+    row.strong = foresee(job, ranks, row.strong_refusal);
     if (first_ranks == 0 && row.strong) {
       first_ranks = ranks;
       report.first_weak_batch = job.train.global_batch;
@@ -66,7 +87,7 @@ ScaleReport scale_job(const JobConfig& job, const ClusterOfRanks& cluster_of, in
     if (first_ranks > 0) {
       JobConfig grown = job;
       grown.train.global_batch = report.first_weak_batch * (ranks / first_ranks);
-      row.weak = foresee(grown, ranks);
+      row.weak = foresee(grown, ranks, row.weak_refusal);
       if (row.weak) {
         const double rate = samples_per_rank_s(*row.weak, grown.train.global_batch);
         if (weak_at_first == 0) weak_at_first = rate;
@@ -79,10 +100,14 @@ ScaleReport scale_job(const JobConfig& job, const ClusterOfRanks& cluster_of, in
   return report;
 }
 
+bool ScaleReport::fits_anywhere() const {
+  return std::ranges::any_of(rows, [](const ScaleRow& row) { return fits(row.strong) || fits(row.weak); });
+}
+
 std::string to_text(const ScaleReport& report) {
   TextRows rows{{"ranks", "ms/step", "efficiency %", "MFU %", "memory", "weak: ms/step", "efficiency %",
                  "MFU %", "memory"}};
-  bool fits = true;
+  bool all_fit = true;
   for (const ScaleRow& row : report.rows) {
     std::vector<std::string> line{fmt::format("{}", row.num_ranks)};
     for (const auto& part :
@@ -90,15 +115,15 @@ std::string to_text(const ScaleReport& report) {
       line.insert(line.end(), part.begin(), part.end());
     }
     rows.push_back(std::move(line));
-    fits = fits && (!row.strong || row.strong->fits()) && (!row.weak || row.weak->fits());
+    all_fit = all_fit && (!row.strong || row.strong->fits()) && (!row.weak || row.weak->fits());
   }
   std::string text = wrapped(fmt::format(
       "on {} ({}), predicted; strong scaling: {} samples a step on all ranks; weak: the batch grows with the "
       "ranks, from {}; efficiency: samples/s of a rank over those of the first row",
       report.cluster, report.device, report.global_batch, report.first_weak_batch));
   text += to_text(rows, {.num_left = 1, .num_kept = 9, .most_rows = 32});
-  if (!fits) text += "!: more than a rank has\n";
-  return text;
+  if (!all_fit) text += "!: more than a rank has\n";
+  return text + refusals(report);
 }
 
 std::string to_json(const ScaleReport& report) {
@@ -107,6 +132,8 @@ std::string to_json(const ScaleReport& report) {
     rows.push_back({{"ranks", row.num_ranks},
                     {"strong", json_of(row.strong, row.strong_efficiency)},
                     {"weak", json_of(row.weak, row.weak_efficiency)}});
+    if (!row.strong_refusal.empty()) rows.back()["strong_refusal"] = row.strong_refusal;
+    if (!row.weak_refusal.empty()) rows.back()["weak_refusal"] = row.weak_refusal;
   }
   const nlohmann::ordered_json json = {{"cluster", report.cluster},
                                        {"device", report.device},

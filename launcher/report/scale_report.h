@@ -13,8 +13,9 @@ namespace trireme {
 
 struct ScaleRow {
   int num_ranks = 1;
-  /// The job's global batch on all numbers of ranks; and a batch that grows with them. None: not divisible.
+  /// The job's global batch on all numbers of ranks; and a batch that grows with them. None: refused.
   std::optional<ForeseenStep> strong, weak;
+  std::string strong_refusal, weak_refusal;           // why
   double strong_efficiency = 0, weak_efficiency = 0;  // samples/s of a rank over those of the first row
 };
 
@@ -23,6 +24,9 @@ struct ScaleReport {
   std::int64_t global_batch = 0, first_weak_batch = 0;
   std::set<std::string> devices;
   std::vector<ScaleRow> rows;
+
+  /// Whether any of them fits into memory.
+  bool fits_anywhere() const;
 };
 
 /// Of a resolved job, at `first` ranks and every doubling up to `last`. Tensor and pipeline ranks stay as the

@@ -79,6 +79,7 @@ Supervisor::Supervisor(Options options)
   fs::create_directories(out_.root / "attempts");
   end_orphan();
   if (!options_.hosts.empty()) find_hosts();
+  place_ = choose_place();
 }
 
 void Supervisor::find_hosts() {
@@ -148,17 +149,23 @@ Supervisor::Place Supervisor::choose_place() const {
   return place;
 }
 
-std::string Supervisor::describe(const Place& place) const {
+std::string Supervisor::describe_place() const {
   if (!hosts_) return "";
-  std::string text = ", on " + to_text(place.hosts.used);
-  if (!place.hosts.spares.empty()) text += "; spare: " + to_text(place.hosts.spares);
-  if (!place.hosts.left_out.empty())
-    text += fmt::format("; left out, until others fail too: {}", to_text(place.hosts.left_out));
+  std::string text = ", on " + to_text(place_.hosts.used);
+  if (!place_.hosts.spares.empty()) text += "; spare: " + to_text(place_.hosts.spares);
+  if (!place_.hosts.left_out.empty())
+    text += fmt::format("; left out, until others fail too: {}", to_text(place_.hosts.left_out));
   const std::string missing = hosts_->describe_missing();
   return missing.empty() ? text : text + "; cannot be used:" + missing;
 }
 
-std::vector<std::string> Supervisor::command(const Place& place, const fs::path& host_file) const {
+std::string Supervisor::describe_limit() const {
+  const double minutes = options_.config.train.max_minutes;
+  if (minutes == 0) return "";
+  return fmt::format("; {:.3g} of train.max_minutes = {} are left", std::max(0.0, minutes_left()), minutes);
+}
+
+std::vector<std::string> Supervisor::command(const fs::path& host_file) const {
   std::vector<std::string> words = {options_.mpirun};
   words.insert(words.end(), options_.mpirun_options.begin(), options_.mpirun_options.end());
   if (hosts_) {
@@ -168,7 +175,7 @@ std::vector<std::string> Supervisor::command(const Place& place, const fs::path&
     words.insert(words.end(), {"--hostfile", host_file.string()});
   }
   words.insert(words.end(),
-               {"-np", std::to_string(place.num_ranks), fs::read_symlink("/proc/self/exe").string(), "train",
+               {"-np", std::to_string(place_.num_ranks), fs::read_symlink("/proc/self/exe").string(), "train",
                 options_.job, "--out", out_.root.string()});
   for (const std::string& one : options_.overrides) words.insert(words.end(), {"--set", one});
   if (options_.config.train.max_minutes > 0)
@@ -260,25 +267,25 @@ void Supervisor::watch(JobProcess& job, const Attempt& attempt, const fs::path& 
   follower.show();
 }
 
-void Supervisor::run_attempt(const Place& place) {
+void Supervisor::run_attempt() {
   const int number = history_.next_number();
   const fs::path log = out_.root / "attempts" / fmt::format("attempt-{:04}.log", number);
   const fs::path host_file = out_.root / "attempts" / fmt::format("attempt-{:04}.hosts", number);
   const auto newest = CheckpointStore(out_.checkpoints()).latest(Verify::kSizes);
   Attempt attempt{.number = number,
-                  .num_ranks = place.num_ranks,
-                  .hosts = names_of(place.hosts.used),
+                  .num_ranks = place_.num_ranks,
+                  .hosts = names_of(place_.hosts.used),
                   .first_step = newest ? newest->manifest.step + 1 : 1,
                   .tag = fmt::format("{}#{}", writer_mark(), number)};
-  say(fmt::format("attempt {}: {} rank(s), from step {}{}", number, place.num_ranks, attempt.first_step,
-                  describe(place)));
-  if (hosts_) write_hosts(host_file, place.hosts.used);
+  say(fmt::format("attempt {}: {} rank(s), from step {}{}{}", number, place_.num_ranks, attempt.first_step,
+                  describe_place(), describe_limit()));
+  if (hosts_) write_hosts(host_file, place_.hosts.used);
   forget_rank_hosts(out_.root);
   take_partner_note(out_.root);
   const auto start = Clock::now();
   // Noted first: whenever this process dies, the next supervisor knows the tag.
   history_.begin(attempt);
-  JobProcess job({.command = command(place, host_file), .log = log, .tag = attempt.tag});
+  JobProcess job({.command = command(host_file), .log = log, .tag = attempt.tag});
   history_.set_process(job.mark());
   growing_ = false;
   seen_slots_ = 0;
@@ -373,9 +380,8 @@ ExitCode Supervisor::finish(const Decision& decision) {
 }
 
 ExitCode Supervisor::run() {
-  Place place = choose_place();
   while (true) {
-    run_attempt(place);
+    run_attempt();
     Decision decision = decide(history_.attempts(), {.max_restarts = options_.max_restarts,
                                                      .stop_requested = num_signals_ > 0 || time_is_up()});
     if (decision.kind != Decision::Kind::kRestart) return finish(decision);
@@ -384,7 +390,7 @@ ExitCode Supervisor::run() {
     if (!wait(decision.delay))
       return finish({.kind = Decision::Kind::kStopped, .reason = "stopped before a restart"});
     try {
-      place = choose_place();
+      place_ = choose_place();
     } catch (const Error& error) {
       return finish({.kind = Decision::Kind::kGiveUp, .reason = error.what()});
     }

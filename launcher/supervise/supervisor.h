@@ -65,9 +65,10 @@ class Supervisor {
   void end_orphan();
   void find_hosts();
   Place choose_place() const;
-  std::string describe(const Place& place) const;
-  std::vector<std::string> command(const Place& place, const std::filesystem::path& host_file) const;
-  void run_attempt(const Place& place);
+  std::string describe_place() const;
+  std::string describe_limit() const;
+  std::vector<std::string> command(const std::filesystem::path& host_file) const;
+  void run_attempt();
   Attempt::End end_of(const Attempt& attempt, int exit_code, const std::filesystem::path& log);
   std::string host_to_blame(const Attempt& attempt, const std::string& verdict, const std::string& lost);
   void look_at_ranks(RankWatch& ranks, JobProcess& job);
@@ -86,6 +87,7 @@ class Supervisor {
   History history_;
   SignalInbox inbox_;
   std::unique_ptr<HostPool> hosts_;  // null without a host file
+  Place place_;                      // of the next attempt
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   int num_signals_ = 0;
   int seen_slots_ = 0;    // that did not make more ranks possible

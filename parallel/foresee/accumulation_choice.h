@@ -28,6 +28,9 @@ EngineOptions choose_accumulation(const std::shared_ptr<const BlockList>& blocks
                                   const AccumulationChoice& choice, const SampleSpec& sample, int num_ranks,
                                   std::int64_t limit_bytes);
 
+/// The first of that order, whether it fits or not: none is faster.
+EngineOptions accumulating_most(EngineOptions options, const AccumulationChoice& choice, int num_ranks);
+
 /// True if the options' ZeRO stage, data ranks and micro-batches make a difference between keeping gradients
 /// whole (parameters gathered) over a step's micro-batches and not.
 bool has_gradients_to_keep(const EngineOptions& options, int num_ranks);

@@ -244,9 +244,21 @@ class LayoutSearcher {
     return prediction->memory.device_peak;
   }
 
+  /// Once there are enough layouts, most are slower than these: their memory is not asked for.
+  bool is_slower(const PlannedJob& layout) const {
+    if (found_.best.size() < options_.most) return false;
+    PlannedJob fastest = layout;
+    fastest.options = accumulating_most(layout.options, options_.accumulation, layout.num_ranks);
+    return price_layout(fastest, cluster_, device_).step_ms >= found_.best.back().price.step_ms;
+  }
+
   void try_layout(PlannedJob layout) {
     try {
       if (options_.check) options_.check(layout.options);
+      if (is_slower(layout)) {
+        ++found_.num_timed;
+        return;
+      }
       const std::optional<std::int64_t> peak = peak_within(layout);
       if (!peak) {
         ++found_.num_too_large;

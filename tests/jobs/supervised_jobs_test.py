@@ -148,6 +148,8 @@ class SupervisedJobs(JobTest):
         first = Supervised(self, "slices", keys=("train.max_minutes=0.04", "train.steps=1000000"))
         output = first.end(expect=75)
         self.assertIn("train.max_minutes = ", output)
+        self.assertRegex(output, r"attempt 1: 2 rank\(s\), from step 1; 0\.0\S* of train.max_minutes = 0.04 are left")
+        self.assertEqual([end["verdict"] for end in first.events("end")], [""], "a planned stop is no failure")
         self.assertEqual(len(first.events("begin")), 1, output)
         step = first.step()
         self.assertGreater(step, 0, output)
@@ -212,7 +214,7 @@ class SupervisedJobs(JobTest):
                 run = Supervised(self, "refused", ranks=ranks, keys=keys)
                 output = run.end(expect=2)
                 self.assertRegex(output, words)
-                self.assertEqual(run.events("begin"), [])
+                self.assertFalse(run.out.exists(), "a folder is left of a refused job")
         self.job = self.folder / "missing.toml"
         self.assertIn("missing.toml", Supervised(self, "refused").end(expect=2))
 
@@ -227,8 +229,7 @@ class SupervisedJobs(JobTest):
                 output = run.end(expect=2)
                 self.assertRegex(output, words)
                 self.assertEqual(output.count("error: "), 1, output)
-                self.assertEqual(run.events("begin"), [], output)
-                self.assertEqual((run.out / ".supervisor").read_text() if run.out.exists() else "", "", "a lease is left")
+                self.assertFalse(run.out.exists(), "a folder is left of a refused job")
 
     def test_an_mpirun_that_says_that_it_ends_and_does_not_is_killed(self):
         mpirun = self.folder / "mpirun"
@@ -256,6 +257,7 @@ class SupervisedJobs(JobTest):
         first.process.send_signal(signal.SIGTERM)
         first.end(expect=75)
         self.assertEqual(first.events()[-1]["event"], "stopped")
+        self.assertEqual([end["verdict"] for end in first.events("end")], [""], "a planned stop is no failure")
         self.check_that_nothing_is_left(first)
 
 

@@ -77,6 +77,9 @@ TEST(ClusterFile, MissingLinksAreNamed) {
 
 TEST(ClusterFile, BandwidthsMustBeAboveZero) {
   EXPECT_THAT(refusal(changed("gb_s = 220", "gb_s = 0")), HasSubstr("links.nvlink3.gb_s = 0 must be from"));
+  EXPECT_THAT(refusal(changed("gb_s = 220", "")), HasSubstr("links.nvlink3.gb_s is missing: a number from"));
+  EXPECT_THAT(refusal(changed("memory_gb_s = 2039", "")),
+              HasSubstr(".memory_gb_s is missing: a number from"));
   EXPECT_THAT(refusal(changed("memory_gb_s = 2039", "memory_gb_s = -1")),
               HasSubstr("devices.a100-80gb.memory_gb_s = -1 must be from"));
   EXPECT_THAT(refusal(changed("bf16 = 312", "bf16 = nan")),

@@ -23,13 +23,15 @@ const std::string kGood = "a,card,bf16,8,64,2,1024,24,2048,16,50304,2,2,2,,1,123
 
 class RunsFileTest : public ::testing::Test {
  protected:
-  RunsFile read(const std::string& text, BadRows bad_rows = BadRows::kRefuse) {
+  RunsFile read(const std::string& text, BadRows bad_rows = BadRows::kRefuse,
+                MeasuredSteps steps = MeasuredSteps::kMayLack) {
     std::ofstream(scratch_ / "runs.csv") << text;
-    return read_runs(scratch_ / "runs.csv", testing::small_cluster(), bad_rows);
+    return read_runs(scratch_ / "runs.csv", testing::small_cluster(), bad_rows, steps);
   }
-  std::string refusal(const std::string& text) {
+  std::string refusal(const std::string& text, BadRows bad_rows = BadRows::kRefuse,
+                      MeasuredSteps steps = MeasuredSteps::kMayLack) {
     try {
-      read(text);
+      read(text, bad_rows, steps);
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kInvalidInput);
       return error.what();
@@ -57,7 +59,26 @@ TEST_F(RunsFileTest, WritesRowsAsTheyWereWithOneMoreColumn) {
   std::string header = kHeader, row = kGood;
   header.pop_back();
   row.pop_back();
-  EXPECT_EQ(to_csv(file, {1000.25}), header + ",predicted_ms\n" + row + ",1000.25\n");
+  const std::string predicted = header + ",predicted_ms\n" + row + ",1000.25\n";
+  EXPECT_EQ(to_csv(file, {1000.25}), predicted);
+  // Of what was predicted before, the column is replaced.
+  EXPECT_EQ(to_csv(read(predicted), {1000.25}), predicted);
+  EXPECT_EQ(to_csv(read("predicted_ms," + kHeader + "9," + kGood), {1000.25}), predicted);
+}
+
+TEST_F(RunsFileTest, ARowWithoutAMeasuredStepIsBadWhereOneIsNeeded) {
+  const std::string without = "a,card,bf16,8,64,2,1024,24,2048,16,50304,2,2,2,,1,\n";
+  EXPECT_EQ(read(kHeader + without).runs.size(), 1u);
+  EXPECT_THAT(refusal(kHeader + kGood + without, BadRows::kRefuse, MeasuredSteps::kNeeded),
+              HasSubstr("runs.csv:3, column step_ms: it is empty"));
+  const RunsFile file = read(kHeader + kGood + without, BadRows::kSkip, MeasuredSteps::kNeeded);
+  EXPECT_EQ(file.runs.size(), 1u);
+  EXPECT_THAT(file.skipped, ElementsAre(HasSubstr("runs.csv:3, column step_ms")));
+}
+
+TEST_F(RunsFileTest, AFileWithoutARunIsRefused) {
+  EXPECT_THAT(refusal(kHeader), HasSubstr("runs.csv: no row below the header is a run"));
+  EXPECT_THAT(refusal(kHeader + "a,card\n", BadRows::kSkip), HasSubstr("the first: "));
 }
 
 TEST_F(RunsFileTest, BadCellsAreNamedByLineAndColumn) {

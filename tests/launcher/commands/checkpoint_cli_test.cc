@@ -53,7 +53,8 @@ TEST_F(CheckpointCli, ADamagedTensorIsNamed) {
 TEST_F(CheckpointCli, DiffSaysWhatIsDifferent) {
   const ProgramResult same = checkpoint({"diff", "run", folder(4).string()});
   EXPECT_EQ(same.exit_code, 0) << same.err;
-  EXPECT_EQ(same.out, "the same: settings, tensors and values\n");
+  EXPECT_THAT(same.out, HasSubstr("step-000004:\nthe same: settings, tensors and values\n"));
+  EXPECT_THAT(same.out, ::testing::StartsWith("run/checkpoints/step-000004 and "));
   train("other", {"--set", "train.seed=2"});
   const ProgramResult other = checkpoint({"diff", "run", "other"});
   EXPECT_EQ(other.exit_code, 1);
@@ -70,6 +71,15 @@ TEST_F(CheckpointCli, DiffSaysWhatIsDifferent) {
   train("deep", {"--set", "model.layers=2"});
   EXPECT_THAT(checkpoint({"diff", "run", "deep"}).out, HasSubstr(": only in deep/checkpoints/step-000004\n"));
   EXPECT_EQ(checkpoint({"diff", "run", "nowhere"}).exit_code, 2);
+}
+
+TEST_F(CheckpointCli, OtherPathsAreRefusedByWhatTheyAre) {
+  testing::write_file(scratch_ / "file", "x");
+  EXPECT_THAT(checkpoint({"verify", "file"}).err, HasSubstr("file is a file: name a checkpoint"));
+  EXPECT_THAT(checkpoint({"list", "nowhere"}).err, HasSubstr("there is no nowhere"));
+  const ProgramResult one = checkpoint({"prune", folder(4).string(), "--keep", "1"});
+  EXPECT_EQ(one.exit_code, 2);
+  EXPECT_THAT(one.err, HasSubstr("is one checkpoint: name the output folder of its run"));
 }
 
 TEST_F(CheckpointCli, PruneKeepsTheNewestAndWhatIsDamaged) {

@@ -53,6 +53,9 @@ TEST_F(Forecast, ScalesAJobOverRanks) {
   EXPECT_EQ(first["weak"]["efficiency"], 1);
   EXPECT_EQ(last["ranks"], 16);
   EXPECT_TRUE(last["strong"].is_null());  // 16 samples do not make 16 micro-batches of 2
+  EXPECT_THAT(last["strong_refusal"].get<std::string>(), HasSubstr("16"));
+  EXPECT_FALSE(last.contains("weak_refusal"));
+  EXPECT_THAT(run(command("free.toml", {"--scale", "8..16"})).out, HasSubstr("\n16 ranks, strong: "));
   EXPECT_LT(last["weak"]["efficiency"], 1);
   const Json& eight = report["scale"][3]["strong"];
   EXPECT_LT(eight["efficiency"], 1);
@@ -224,6 +227,9 @@ TEST_F(Forecast, RefusesWhatItCannotSay) {
   EXPECT_THAT(refusal(command("free.toml", {"--search", "--budget", "5"})), HasSubstr("price_per_hour = 0"));
   EXPECT_THAT(refusal(command("free.toml", {"--scale", "8..2"})), HasSubstr("--scale 8..2"));
   EXPECT_THAT(refusal(command("free.toml", {"--scale", "1..8", "--search"})), HasSubstr("give one"));
+  EXPECT_NE(run(command("free.toml", {"--scale", "1..8", "--ranks", "4"})).exit_code, 0);
+  const std::vector<std::string> tight = {"--scale", "1..2", "--set", "parallel.memory_limit=1000"};
+  EXPECT_EQ(run(command("free.toml", tight)).exit_code, 2);
   EXPECT_THAT(refusal(command("priced.toml", {"--cost", "--grow", "4:0.5"})), HasSubstr("--grow 4:0.5"));
   EXPECT_THAT(refusal(command("priced.toml", {"--cost", "--grow", "4:1.5,8"})), HasSubstr("shares"));
   EXPECT_THAT(refusal(command("priced.toml", {"--cost", "--autoscale", "1:4"})), HasSubstr("--deadline"));
