@@ -57,6 +57,10 @@ class Block {
   std::string full_name(const ParameterSpec& spec) const { return full_name(spec.name); }
   std::string full_name(const StatisticSpec& spec) const { return full_name(spec.name); }
 
+  /// Of blocks of one class whose parameters have the same shapes, those with equal variants do the same work
+  /// on equal inputs: foresight measures such blocks once.
+  virtual std::string variant() const { return ""; }
+
   /// Gives the weight of an inner linear layer an adapter of `rank`, before the block runs for the first
   /// time. Throws Error(kInvalidInput) where the rank is larger than a dim of the weight, and
   /// Error(kUnsupported) for a weight in tensor chunks.

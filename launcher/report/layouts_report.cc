@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/config/layout_keys.h"
+#include "launcher/host/machine.h"
 #include "launcher/report/text_table.h"
 #include "launcher/train/build.h"
 #include "launcher/train/memory_fit.h"
@@ -130,6 +131,7 @@ LayoutsReport find_layouts(const JobConfig& job, const ClusterChoice& cluster,
          .accumulation = {.accumulate_unsharded = job.parallel.accumulate_unsharded,
                           .keep_gathered = job.parallel.keep_gathered},
          .fixed = fixed_layout(job.parallel),
+         .threads = count_cores().usable(),
          .check = [&](const EngineOptions& options) { check_config(with_layout(job, options)); }});
   });
   for (const FoundLayout& found : report.found.best) {

@@ -133,7 +133,18 @@ bool is_twin(const Block& a, const Block& b) {
   const auto equal = [](const ParameterSpec& x, const ParameterSpec& y) {
     return x.name == y.name && x.shape == y.shape;
   };
-  return typeid(a) == typeid(b) && std::ranges::equal(a.parameters(), b.parameters(), equal);
+  return typeid(a) == typeid(b) && a.variant() == b.variant() &&
+         std::ranges::equal(a.parameters(), b.parameters(), equal);
+}
+
+std::vector<int> kinds_of(const BlockList& blocks) {
+  std::vector<int> kinds;
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    std::size_t first = 0;
+    while (first < b && !is_twin(*blocks[first], *blocks[b])) ++first;
+    kinds.push_back(static_cast<int>(first));
+  }
+  return kinds;
 }
 
 std::vector<BlockTime> measure_block_times(const BlockList& blocks, const HostBatch& batch,

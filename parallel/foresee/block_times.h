@@ -38,8 +38,11 @@ struct BlockTimesOptions {
 std::vector<BlockTime> measure_block_times(const BlockList& blocks, const HostBatch& batch,
                                            const BlockTimesOptions& options);
 
-/// True if two blocks do the same work on equal inputs: the same class, and equal shapes of parameters.
+/// True if two blocks do the same work on equal inputs: the same class and variant, and equal shapes of
+/// parameters.
 bool is_twin(const Block& a, const Block& b);
+/// [block] the first block that is its twin.
+std::vector<int> kinds_of(const BlockList& blocks);
 
 /// Milliseconds of each block, forward and backward together: for cut_evenly().
 std::vector<double> time_costs(const std::vector<BlockTime>& times);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -11,6 +12,7 @@
 #include "parallel/foresee/step_price.h"
 #include "parallel/foresee/tensor_choice.h"
 #include "runtime/base/error.h"
+#include "runtime/base/for_each_index.h"
 
 namespace trireme {
 namespace {
@@ -18,6 +20,18 @@ namespace {
 struct Candidate {
   PlannedJob job;
   double bound_ms = 0;
+  std::int64_t state_bytes = 0;  // at the least, of the rank that has most
+};
+
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+constexpr std::size_t kBatch = 16;
+
+/// What became of a candidate.
+struct Tried {
+  std::optional<FoundLayout> layout;
+  bool is_slower = false;  // than the best, whether it fits or not
+  bool is_too_large = false;
+  std::exception_ptr failure;
 };
 
 template <class T>
@@ -155,14 +169,11 @@ class LayoutSearcher {
     std::vector<Candidate> candidates;
     for (PlannedJob& layout : layouts_of(job, options_)) {
       const double bound = bound_ms(layout);
-      candidates.push_back({std::move(layout), bound});
+      const std::int64_t state = state_bytes(layout);
+      candidates.push_back({std::move(layout), bound, state});
     }
     std::ranges::stable_sort(candidates, {}, &Candidate::bound_ms);
-    for (const Candidate& candidate : candidates) {
-      if (found_.best.size() == options_.most && candidate.bound_ms >= found_.best.back().price.step_ms)
-        break;
-      try_layout(candidate.job);
-    }
+    try_all(candidates);
     found_.num_candidates = static_cast<int>(candidates.size());
     if (found_.best.empty() && found_.num_too_large == 0 && refusal_) std::rethrow_exception(refusal_);
     if (found_.best.empty()) find_closest(candidates);
@@ -172,7 +183,8 @@ class LayoutSearcher {
   }
 
  private:
-  /// Milliseconds of each block, forward and backward of one micro-batch.
+  /// Milliseconds of each block, forward and backward of one micro-batch, with what its tensor ranks exchange
+  /// in them.
   const std::vector<double>& block_ms(const PlannedJob& layout) {
     const EngineOptions& options = layout.options;
     std::vector<double>& times = block_ms_[{options.tensor, options.micro_batch, options.recompute_every,
@@ -185,13 +197,15 @@ class LayoutSearcher {
     alone.options.zero = ZeroStage::kNone;
     alone.options.hosts = hosts_of(alone.num_ranks, alone.num_ranks);
     const StepPrice price(alone, cluster_, device_);
-    const int num_blocks = static_cast<int>(layout.blocks->size());
-    for (int unit = 0; unit < num_blocks; ++unit) {
-      double sum = 0;
-      for (const ActionKind kind : {ActionKind::kForward, ActionKind::kRecompute, ActionKind::kBackward}) {
-        sum += price.of({}, {.kind = kind, .unit = unit}).compute_ms;
-      }
-      times.push_back(sum);
+    times.assign(layout.blocks->size(), 0);
+    alone.options.planning = Planning::kOwnRank;
+    const StepPlan plan = engine_on_meta(alone)->plan();
+    for (const Action& action : plan.ranks[0].actions) {
+      const bool is_exchange = traits(action.kind).scope == Scope::kTensor && action.unit >= 0;
+      if (!computes(action.kind) && !is_exchange) continue;
+      const ActionTime time = price.of({}, action);
+      times[static_cast<std::size_t>(action.unit)] +=
+          time.compute_ms + (is_exchange ? time.exchange_ms.value_or(0) : 0);
     }
     return times;
   }
@@ -224,6 +238,22 @@ class LayoutSearcher {
     return longest;
   }
 
+  /// Of parameters and optimizer, the mean of all stages.
+  std::int64_t state_bytes(const PlannedJob& layout) {
+    const int stages = layout.options.pipeline.stages;
+    const auto key = std::tuple(layout.options.tensor, stages, layout.options.zero);
+    const auto known = state_bytes_.find(key);
+    if (known != state_bytes_.end()) return known->second;
+    PlannedJob whole = layout;  // all stages on one
+    whole.num_ranks = layout.num_ranks / stages;
+    whole.options.pipeline = {};
+    whole.options.global_batch = layout.options.micro_batch * whole.num_ranks / layout.options.tensor;
+    whole.options.hosts = hosts_of(whole.num_ranks, whole.num_ranks);
+    whole.options.planning = Planning::kOwnRank;
+    const MemoryStats made = engine_on_meta(whole)->context().allocator->stats();
+    return state_bytes_[key] = (made.current.total() - made.current[MemoryCategory::kHost]) / stages;
+  }
+
   /// Nothing where a rank needs more than the limit, or the engine has no such layout. Where the fastest cut
   /// into stages does, the layout gets the fastest one that fits, as in training.
   std::optional<std::int64_t> peak_within(PlannedJob& layout) const {
@@ -244,39 +274,78 @@ class LayoutSearcher {
     return prediction->memory.device_peak;
   }
 
-  /// Once there are enough layouts, most are slower than these: their memory is not asked for.
-  bool is_slower(const PlannedJob& layout) const {
-    if (found_.best.size() < options_.most) return false;
-    PlannedJob fastest = layout;
-    fastest.options = accumulating_most(layout.options, options_.accumulation, layout.num_ranks);
-    return price_layout(fastest, cluster_, device_).step_ms >= found_.best.back().price.step_ms;
+  /// What the best of them must be faster than.
+  double limit_ms() const {
+    return found_.best.size() < options_.most ? kNoLimit : found_.best.back().price.step_ms;
   }
 
-  void try_layout(PlannedJob layout) {
+  /// Once there are enough layouts, most are slower than these: their memory is not asked for.
+  bool is_slower(const PlannedJob& layout, double limit_ms) const {
+    if (limit_ms == kNoLimit) return false;
+    PlannedJob fastest = layout;
+    fastest.options = accumulating_most(layout.options, options_.accumulation, layout.num_ranks);
+    return price_layout(fastest, cluster_, device_).step_ms >= limit_ms;
+  }
+
+  /// Of threads: changes nothing.
+  Tried try_layout(PlannedJob layout, double limit_ms, std::int64_t state_bytes = 0) const {
     try {
       if (options_.check) options_.check(layout.options);
-      if (is_slower(layout)) {
-        ++found_.num_timed;
-        return;
-      }
+      if (state_bytes > limit_bytes_) return {.is_too_large = true};
+      if (is_slower(layout, limit_ms)) return {.is_slower = true};
       const std::optional<std::int64_t> peak = peak_within(layout);
-      if (!peak) {
-        ++found_.num_too_large;
-        return;
-      }
+      if (!peak) return {.is_too_large = true};
+      const PlanPrice price = price_layout(layout, cluster_, device_);
+      return {.layout = FoundLayout{.job = std::move(layout), .price = price, .peak_bytes = *peak}};
+    } catch (...) {
+      return {.failure = std::current_exception()};
+    }
+  }
+
+  void add(Tried tried) {
+    if (tried.failure) {
+      note_refusal(tried.failure);
+    } else if (tried.is_too_large) {
+      ++found_.num_too_large;
+    } else {
       ++found_.num_timed;
-      FoundLayout found{.job = layout, .peak_bytes = *peak};
-      found.price = price_layout(layout, cluster_, device_);
-      const auto place = std::ranges::upper_bound(
-          found_.best, found.price.step_ms, {}, [](const FoundLayout& other) { return other.price.step_ms; });
-      found_.best.insert(place, std::move(found));
+      if (!tried.layout || tried.layout->price.step_ms >= limit_ms()) return;
+      const auto place =
+          std::ranges::upper_bound(found_.best, tried.layout->price.step_ms, {},
+                                   [](const FoundLayout& other) { return other.price.step_ms; });
+      found_.best.insert(place, std::move(*tried.layout));
       if (found_.best.size() > options_.most) found_.best.pop_back();
+    }
+  }
+
+  /// The engine refuses some combinations, and a cluster may lack what one needs: only if none is left does
+  /// the user have to know.
+  void note_refusal(const std::exception_ptr& failure) {
+    try {
+      std::rethrow_exception(failure);
     } catch (const Error& error) {
-      // The engine refuses some combinations, and a cluster may lack what one needs: only if none is left
-      // does the user have to know.
       if (error.code() != ErrorCode::kUnsupported && error.code() != ErrorCode::kInvalidInput) throw;
       ++found_.num_refused;
-      refusal_ = std::current_exception();
+      refusal_ = failure;
+    }
+  }
+
+  /// [Note: search by threads] Candidates are tried a batch at a time, by several threads, against the
+  /// layouts found before it, and then taken in their order. So what is found, and what is counted, does not
+  /// depend on the number of threads.
+  void try_all(const std::vector<Candidate>& candidates) {
+    for (std::size_t first = 0; first < candidates.size(); first += kBatch) {
+      const std::size_t size = std::min(kBatch, candidates.size() - first);
+      std::vector<Tried> batch(size);
+      const double limit = limit_ms();
+      for_each_index(size, options_.threads, [&](std::size_t i) {
+        if (candidates[first + i].bound_ms < limit)
+          batch[i] = try_layout(candidates[first + i].job, limit, candidates[first + i].state_bytes);
+      });
+      for (std::size_t i = 0; i < size; ++i) {
+        if (candidates[first + i].bound_ms >= limit_ms()) return;
+        add(std::move(batch[i]));
+      }
     }
   }
 
@@ -313,7 +382,7 @@ class LayoutSearcher {
       found_.closest_bytes = peak;
       if (peak > limit_bytes_ || own.pipeline.cut == layout.options.pipeline.cut) return;
       found_.closest->options.pipeline.cut = own.pipeline.cut;  // it was not likely to fit
-      try_layout(*found_.closest);
+      add(try_layout(*found_.closest, kNoLimit));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kUnsupported && error.code() != ErrorCode::kInvalidInput) throw;
     }
@@ -326,7 +395,8 @@ class LayoutSearcher {
   std::vector<double> costs_;  // of each block, for cuts
   // By tensor ranks, micro-batch, recompute_every, recompute and sequence.
   std::map<std::tuple<int, std::int64_t, int, int, bool>, std::vector<double>> block_ms_;
-  std::map<std::pair<int, int>, StageMap> cuts_;  // by stages and chunks
+  std::map<std::pair<int, int>, StageMap> cuts_;                         // by stages and chunks
+  std::map<std::tuple<int, int, ZeroStage>, std::int64_t> state_bytes_;  // by tensor ranks, stages and zero
   FoundLayouts found_;
   std::exception_ptr refusal_;  // the last
 };

@@ -33,7 +33,9 @@ struct LayoutSearchOptions {
   bool varies_micro_batch = false;  // changes the results: sums are rounded differently
   AccumulationChoice accumulation;
   FixedLayout fixed;
-  /// Throws Error(kInvalidInput) for a layout that the caller would not run; null: runs all.
+  int threads = 1;  // that search: see [Note: search by threads]
+  /// Throws Error(kInvalidInput) for a layout that the caller would not run; null: runs all. Called by
+  /// several threads at once.
   std::function<void(const EngineOptions&)> check;
 };
 

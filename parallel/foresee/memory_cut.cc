@@ -105,17 +105,6 @@ class Search {
   std::map<std::vector<int>, std::int64_t> bytes_;
 };
 
-/// [block] the first block that does the same work.
-std::vector<int> kinds_of(const BlockList& blocks) {
-  std::vector<int> kinds;
-  for (std::size_t b = 0; b < blocks.size(); ++b) {
-    std::size_t first = 0;
-    while (first < b && !is_twin(*blocks[first], *blocks[b])) ++first;
-    kinds.push_back(static_cast<int>(first));
-  }
-  return kinds;
-}
-
 std::int64_t bytes_of_stage(PlannedJob job, const StageMap& cut, int stage) {
   job.options.pipeline.cut = cut.first_units();
   job.options.planning = Planning::kOwnRank;

@@ -4,6 +4,7 @@
 
 #include "parallel/cluster/exchange_time.h"
 #include "parallel/comm/recording.h"
+#include "parallel/foresee/block_times.h"
 #include "parallel/foresee/op_time.h"
 #include "runtime/base/error.h"
 
@@ -51,6 +52,7 @@ Backend pricing_backend() {
 struct RecordedGroup {
   const RecordingCommunicator* comm;
   RankGroup ranks;
+  bool is_tensor_axis;
   std::size_t num_known = 0;  // calls
 };
 
@@ -63,7 +65,10 @@ std::vector<RecordedGroup> groups_of(const MeshGroups& groups) {
     if (comm == groups.along(Axis::kData).get() || comm == groups.in_host.get()) stride = tensor;
     if (comm == groups.over_hosts.get()) stride = tensor * groups.in_host->size();
     const auto& recording = dynamic_cast<const RecordingCommunicator&>(*comm);
-    found.push_back({&recording, {.size = comm->size(), .stride = stride}, recording.calls().size()});
+    found.push_back({.comm = &recording,
+                     .ranks = {.size = comm->size(), .stride = stride},
+                     .is_tensor_axis = comm == groups.along(Axis::kTensor).get(),
+                     .num_known = recording.calls().size()});
   }
   return found;
 }
@@ -113,33 +118,82 @@ class PriceRecorder {
   PriceRecorder(const PlannedJob& job, const OpTimes& times, const ClusterNetwork& network)
       : job_(job), times_(times), network_(network) {}
 
-  void record(int rank, std::map<StepPrice::Key, StepPrice::Mean>& means) const {
+  /// Returns how the job is cut into stages.
+  StageMap record(int rank, StepPrice::Means& means) const {
     const std::unique_ptr<Engine> engine = engine_on_meta(job_, rank);
     auto& stream = *static_cast<PriceStream*>(engine->context().exec.stream);
     stream.times = &times_;
     std::vector<RecordedGroup> groups = groups_of(engine->groups());
     const std::vector<Action>& actions = engine->plan().ranks[static_cast<std::size_t>(rank)].actions;
+    // A block exchanges over the tensor axis while it runs: actions of their own behind it stand for that,
+    // the first of them for all.
+    double within_block_s = 0;
     engine->observe_actions([&](std::size_t index) {
       const Action& action = actions[index];
       StepPrice::Mean& mean = means[{action.kind, action.unit}];
       mean.compute_s += std::exchange(stream.seconds, 0);
+      if (is_tensor_call(action.kind)) mean.exchange_s += std::exchange(within_block_s, 0);
       for (RecordedGroup& group : groups) {
+        const bool is_within_block = group.is_tensor_axis && computes(action.kind);
         const std::vector<RecordedCall>& calls = group.comm->calls();
         for (; group.num_known < calls.size(); ++group.num_known) {
-          mean.exchange_s += seconds_of(calls[group.num_known], group, network_);
+          const double seconds = seconds_of(calls[group.num_known], group, network_);
+          (is_within_block ? within_block_s : mean.exchange_s) += seconds;
         }
       }
       ++mean.count;
     });
     engine->step(batches_without_data(job_.sample), 1, 0.0);
+    TRIREME_CHECK(within_block_s == 0,
+                  "a block of rank {} exchanges over the tensor axis, and no action says so", rank);
     // The step's records, after its last action.
     means[{actions.back().kind, actions.back().unit}].compute_s += std::exchange(stream.seconds, 0);
+    return engine->plan().stages;
   }
 
  private:
   const PlannedJob& job_;
   const OpTimes& times_;
   const ClusterNetwork& network_;
+};
+
+/// Stages that do the same on other units.
+class TwinStages {
+ public:
+  TwinStages(const BlockList& blocks, StageMap stages)
+      : kinds_(kinds_of(blocks)), stages_(std::move(stages)) {}
+
+  /// The first of them; `stage` itself where it has none.
+  int first_twin(int stage) const {
+    int first = 0;
+    while (kinds_in(first) != kinds_in(stage)) ++first;
+    return first;
+  }
+
+  /// The times of a stage as those of a twin of it.
+  StepPrice::Means moved(const StepPrice::Means& times, int from, int to) const {
+    StepPrice::Means result;
+    for (const auto& [key, mean] : times) {
+      const auto& [kind, unit] = key;
+      const int chunk = unit < 0 ? 0 : stages_.chunk_of(unit);
+      const int shift = unit < 0 ? 0 : stages_.first_unit(chunk + to - from) - stages_.first_unit(chunk);
+      result[{kind, unit + shift}] = mean;
+    }
+    return result;
+  }
+
+ private:
+  std::vector<std::vector<int>> kinds_in(int stage) const {
+    std::vector<std::vector<int>> kinds;  // of each chunk
+    for (int chunk = stage; chunk < stages_.num_chunks(); chunk += stages_.pipeline) {
+      kinds.emplace_back(kinds_.begin() + stages_.first_unit(chunk),
+                         kinds_.begin() + stages_.end_unit(chunk));
+    }
+    return kinds;
+  }
+
+  const std::vector<int> kinds_;
+  const StageMap stages_;
 };
 
 StepPrice::StepPrice(const PlannedJob& job, const Cluster& cluster, const ClusterDevice& device) {
@@ -151,10 +205,18 @@ StepPrice::StepPrice(const PlannedJob& job, const Cluster& cluster, const Cluste
   const ClusterNetwork network(cluster, device);
   const PriceRecorder recorder(recorded, times, network);
   const Mesh mesh = mesh_of(job.num_ranks, job.options.pipeline.stages, job.options.tensor);
-  for (int stage = 0; stage < mesh.size(Axis::kPipeline); ++stage) {
-    for (int place = 0; place < std::min(mesh.size(Axis::kTensor), 2); ++place) {
+  for (int place = 0; place < std::min(mesh.size(Axis::kTensor), 2); ++place) {
+    const auto record = [&](int stage) {
       const int rank = mesh.rank({{Axis::kPipeline, stage}, {Axis::kTensor, place}});
-      recorder.record(rank, times_[{stage, place == 0}]);
+      return recorder.record(rank, times_[{stage, place == 0}]);
+    };
+    const TwinStages twins(*job.blocks, record(0));
+    for (int stage = 1; stage < mesh.size(Axis::kPipeline); ++stage) {
+      const int twin = twins.first_twin(stage);
+      if (twin == stage)
+        record(stage);
+      else
+        times_[{stage, place == 0}] = twins.moved(times_.at({twin, place == 0}), twin, stage);
     }
   }
 }

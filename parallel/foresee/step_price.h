@@ -16,7 +16,8 @@ namespace trireme {
 /// micro-batches: of what differs between them (sums of the reduction tree) each has the mean.
 class StepPrice {
  public:
-  /// Runs a step of a rank of each stage on the meta device, of no more micro-batches than it takes.
+  /// Runs a step of a rank of each stage on the meta device, of no more micro-batches than it takes. Stages
+  /// whose blocks are twins share one.
   /// Throws Error(kInvalidInput) for a precision without a peak, a missing link, and as Engine does.
   StepPrice(const PlannedJob& job, const Cluster& cluster, const ClusterDevice& device);
 
@@ -26,13 +27,15 @@ class StepPrice {
 
  private:
   friend class PriceRecorder;
+  friend class TwinStages;
   using Place = std::pair<int, bool>;  // stage, whether the first tensor place
   using Key = std::pair<ActionKind, int>;
   struct Mean {
     double compute_s = 0, exchange_s = 0;
     int count = 0;
   };
-  std::map<Place, std::map<Key, Mean>> times_;
+  using Means = std::map<Key, Mean>;
+  std::map<Place, Means> times_;
 };
 
 }  // namespace trireme

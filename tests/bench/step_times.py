@@ -49,6 +49,7 @@ LAYOUTS = {  # ranks, keys of [parallel]
     "data4": (4, {}),
     "1f1b-data2": (4, {"pipeline": 2}),
     "zero3-4": (4, {"zero": 3}),
+    "tensor2": (2, {"tensor": 2}),  # of layers in two tensor chunks
 }
 
 
@@ -66,7 +67,10 @@ def cases():
                 continue
             if model.startswith("resnet") and layout in ("gpipe", "zero2"):
                 continue
-            jobs[f"{model} {layout}"] = (ranks, keys | {f"parallel.{key}": value for key, value in parallel.items()})
+            if "tensor" in parallel and keys.get("model.heads", 1) % parallel["tensor"] != 0:
+                continue
+            chunks = {"model.tensor_chunks": parallel["tensor"]} if "tensor" in parallel else {}
+            jobs[f"{model} {layout}"] = (ranks, keys | chunks | {f"parallel.{key}": value for key, value in parallel.items()})
     return jobs
 
 

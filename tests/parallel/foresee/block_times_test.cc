@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "models/gpt.h"
+#include "models/vit.h"
 #include "parallel/foresee/stage_cut.h"
 #include "runtime/base/error.h"
 #include "tests/support/tiny_gpt.h"
@@ -50,6 +51,14 @@ TEST(BlockTimes, MeasuresEachBlockAndTwinsOnce) {
   // blocks.1 and blocks.2 follow each other: one measurement. blocks.0 has another block between.
   EXPECT_EQ(times[3].forward_ms, times[4].forward_ms);
   EXPECT_EQ(times[3].backward_ms, times[4].backward_ms);
+}
+
+TEST(BlockTimes, BlocksOfAnotherVariantAreNoTwins) {
+  const BlockList vit = build_vit(
+      {.layers = 3, .hidden = 32, .heads = 2, .ffn = 64, .patch = 8, .image_size = 16, .classes = 3});
+  EXPECT_TRUE(is_twin(*vit[1], *vit[2]));
+  EXPECT_FALSE(is_twin(*vit[2], *vit[3]));  // it goes on with the class token alone
+  EXPECT_EQ(kinds_of(vit), (std::vector<int>{0, 1, 1, 3, 4}));
 }
 
 TEST(BlockTimes, WorkInEveryPrecision) {

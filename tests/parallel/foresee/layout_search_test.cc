@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
+#include <stdexcept>
+#include <tuple>
 
 #include "models/gpt.h"
 #include "parallel/foresee/block_work.h"
@@ -49,6 +52,27 @@ TEST_F(LayoutSearch, FindsWhatTimingAllOfThemFinds) {
   for (std::size_t i = 1; i < all.best.size(); ++i) {
     EXPECT_GE(all.best[i].price.step_ms, all.best[i - 1].price.step_ms);
   }
+}
+
+TEST_F(LayoutSearch, ThreadsChangeNothing) {
+  const auto describe = [](const FoundLayouts& found) {
+    std::vector<std::tuple<double, std::int64_t, int, int, int>> all;
+    for (const FoundLayout& one : found.best) {
+      const EngineOptions& options = one.job.options;
+      all.emplace_back(one.price.step_ms, one.peak_bytes, options.tensor, options.pipeline.stages,
+                       static_cast<int>(options.zero));
+    }
+    return std::pair(all, std::array{found.num_timed, found.num_too_large, found.num_refused});
+  };
+  const std::int64_t limit = search(kNoLimit).best[0].peak_bytes / 2;
+  const auto alone = describe(search(limit, {.most = 4}));
+  EXPECT_GT(alone.second[1], 0);
+  EXPECT_EQ(describe(search(limit, {.most = 4, .threads = 3})), alone);
+  EXPECT_EQ(describe(search(limit, {.most = 4, .threads = 100})), alone);
+  // Of another error than a refusal.
+  const LayoutSearchOptions fails{.threads = 3,
+                                  .check = [](const EngineOptions&) { throw std::logic_error("other"); }};
+  EXPECT_THROW(search(kNoLimit, fails), std::logic_error);
 }
 
 TEST_F(LayoutSearch, ALayoutHasTheTimeAndTheMemoryOfItsPlan) {

@@ -142,5 +142,55 @@ TEST_F(PlanPriceTest, AMissingLinkIsNamed) {
   EXPECT_THAT([&] { price(); }, ::testing::ThrowsMessage<Error>(::testing::HasSubstr("inside = \"LINK\"")));
 }
 
+// A stage whose blocks are those of another, moved, has its times; the same stage is recorded where the other
+// has one block more.
+TEST_F(PlanPriceTest, StagesOfTwinsHaveEqualTimes) {
+  const GptConfig config{
+      .layers = 8, .hidden = 32, .heads = 4, .vocab = 128, .seq_len = 16, .tensor_chunks = 2};
+  job_.blocks = std::make_shared<const BlockList>(build_gpt(config));
+  job_.num_ranks = 16;
+  job_.options.global_batch = 16;
+  job_.options.tensor = 2;
+  job_.options.zero = ZeroStage::kParameters;
+  job_.options.pipeline = {.stages = 4, .cut = {3, 5, 7}};
+  const StepPrice moved(job_, cluster_, device());
+  const StepPlan plan = engine_on_meta(job_)->plan();
+  job_.options.pipeline.cut = {2, 5, 7};
+  const StepPrice recorded(job_, cluster_, device());
+  int compared = 0;
+  for (int rank = 0; rank < job_.num_ranks; ++rank) {
+    const Coord coord = plan.mesh.coord(rank);
+    if (coord[Axis::kPipeline] != 2) continue;
+    for (const Action& action : plan.ranks[static_cast<std::size_t>(rank)].actions) {
+      const ActionTime a = moved.of(coord, action), b = recorded.of(coord, action);
+      EXPECT_DOUBLE_EQ(a.compute_ms, b.compute_ms) << name(action.kind) << " " << action.unit;
+      EXPECT_DOUBLE_EQ(*a.exchange_ms, *b.exchange_ms) << name(action.kind) << " " << action.unit;
+      compared += a.compute_ms > 0 || *a.exchange_ms > 0;
+    }
+  }
+  EXPECT_GT(compared, 100);
+}
+
+// What the ranks of a tensor group exchange is waited for: on a link without latency, bytes over its rate.
+TEST_F(PlanPriceTest, ExchangesOverTheTensorAxisAreWaitedFor) {
+  const GptConfig config{
+      .layers = 4, .hidden = 32, .heads = 4, .vocab = 128, .seq_len = 16, .tensor_chunks = 2};
+  job_.blocks = std::make_shared<const BlockList>(build_gpt(config));
+  job_.num_ranks = job_.options.tensor = 2;
+  cluster_.links[0].latency_us = 1e-3;
+  cluster_.host.overlap = 1;  // which these have no part in
+  for (const bool sequence : {false, true}) {
+    job_.options.sequence = sequence;
+    cluster_.links[0].gb_s = 1e6;
+    const double fast_ms = price().step_ms;
+    cluster_.links[0].gb_s = 0.1;
+    const PlanPrice slow = price();
+    const StepPrediction step = predict_step(job_.blocks, job_.options, job_.sample, job_.num_ranks, 0);
+    const double wire_ms = static_cast<double>(step.sent_bytes) / 0.1e9 * 1e3;
+    EXPECT_NEAR(slow.step_ms - fast_ms, wire_ms, 0.02 * wire_ms) << sequence;
+    EXPECT_NEAR(slow.exposed_ms, wire_ms, 0.02 * wire_ms) << sequence;
+  }
+}
+
 }  // namespace
 }  // namespace trireme

@@ -1,0 +1,27 @@
+// A loop whose rounds are independent, by several threads. For work on the host beside training: kernels have
+// their own.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <thread>
+#include <vector>
+
+namespace trireme {
+
+/// Calls do_one(i) for each i below `count`, in no order, by up to `threads` threads of which the caller is
+/// one. `do_one` does not throw.
+template <class DoOne>
+void for_each_index(std::size_t count, int threads, const DoOne& do_one) {
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < count; i = next++) do_one(i);
+  };
+  std::vector<std::jthread> others;
+  const std::size_t num_threads = std::min(static_cast<std::size_t>(std::max(threads, 1)), count);
+  for (std::size_t i = 1; i < num_threads; ++i) others.emplace_back(work);
+  work();
+}
+
+}  // namespace trireme
