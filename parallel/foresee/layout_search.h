@@ -4,10 +4,11 @@
 // stages, schedule and chunks, ZeRO stage, recompute and exchange is a candidate; the rest of the ranks is
 // data ranks, which need not divide the micro-batches. None changes a bit of the results; micro-batches do,
 // and vary only where they may. GPipe is left out: 1F1B takes its time with less memory. Blocks are timed
-// once for each number of tensor ranks; a step cannot be faster than the blocks of its busiest rank and the
-// micro-batch that it waits for. By this bound candidates are sorted, and the search ends where it is above
-// the last of the best. Of the others the memory is predicted to the byte, and the step simulated: [Note:
-// folded plans]. Stages that do not fit as they are cut are cut as training would ([Note: search of cuts]).
+// once for each number of tensor ranks, with what these exchange; a step cannot be faster than the blocks of
+// its busiest rank and the micro-batch that it waits for. By this bound candidates are sorted, and the search
+// ends where it is above the last of the best. Of the others the step is simulated ([Note: folded plans]),
+// and the memory predicted to the byte where it is fast enough and parameters and optimizer alone fit. Stages
+// that do not fit as they are cut are cut as training would ([Note: search of cuts]).
 #pragma once
 
 #include <functional>
@@ -15,18 +16,10 @@
 #include <vector>
 
 #include "parallel/foresee/accumulation_choice.h"
+#include "parallel/foresee/layout_candidates.h"
 #include "parallel/foresee/plan_price.h"
 
 namespace trireme {
-
-/// What all candidates have; nothing: what the search likes.
-struct FixedLayout {
-  std::optional<int> tensor, stages, chunks, recompute_every;
-  std::optional<bool> sequence;
-  std::optional<ZeroStage> zero;
-  std::optional<PipelineSchedule> schedule;  // of several stages
-  std::optional<Recompute> recompute;
-};
 
 struct LayoutSearchOptions {
   std::size_t most = 10;            // layouts to find
