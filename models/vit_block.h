@@ -35,7 +35,10 @@ class VitBlock final : public Block {
   VitBlock(std::string name, std::string prefix, const VitBlockConfig& config);
   /// [B, T, C] -> [B, T, C], or [B, 1, C] of the class token only. Every token sees all T.
   Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
-  std::string variant() const override { return config_.class_token_only ? "class token only" : ""; }
+  std::string variant() const override {
+    return std::string(config_.class_token_only ? "class token only " : "") +
+           (config_.stochastic_depth > 0 ? "stochastic depth" : "");
+  }
 
  private:
   struct Linear {

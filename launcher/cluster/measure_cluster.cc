@@ -63,33 +63,47 @@ constexpr ReferenceJob kJobs[] = {
      "[train]\nglobal_batch = 4\nmicro_batch = 2\n[optimizer]\nname = \"sgd\"\n"},
 };
 
-/// Of each kernel, calls by bytes and operations: of a job's rounds the fastest, of several jobs the mean.
+/// Of each kernel, calls by bytes and operations: means of a job's, of its rounds the fastest, and of several
+/// jobs the mean.
 class MeasuredCalls {
  public:
+  void begin_round() { ++round_; }
+
   void add(const std::string& job, const std::string& kernel, const OpCost& cost, double us) {
     if (us <= 0 || cost.bytes <= 0) return;
-    auto& fastest = calls_[kernel][{cost.bytes, cost.operations}];
-    const auto [found, is_new] = fastest.emplace(job, us);
-    if (!is_new) found->second = std::min(found->second, us);
+    Mean& mean = calls_[kernel][{cost.bytes, cost.operations}][job][round_];
+    mean.us += us;
+    ++mean.count;
   }
 
   std::map<std::string, std::vector<MeasuredOp>> means() const {
     std::map<std::string, std::vector<MeasuredOp>> all;
     for (const auto& [kernel, calls] : calls_) {
-      for (const auto& [size, fastest] : calls) {
+      for (const auto& [size, jobs] : calls) {
         double sum = 0;
-        for (const auto& [job, us] : fastest) sum += us;
-        all[kernel].push_back({.bytes = size.first,
-                               .operations = size.second,
-                               .us = sum / static_cast<double>(fastest.size())});
+        for (const auto& [job, rounds] : jobs) sum += fastest(rounds);
+        all[kernel].push_back(
+            {.bytes = size.first, .operations = size.second, .us = sum / static_cast<double>(jobs.size())});
       }
     }
     return all;
   }
 
  private:
+  struct Mean {
+    double us = 0;  // of all
+    int count = 0;
+  };
+  using Rounds = std::map<int, Mean>;
+  static double fastest(const Rounds& rounds) {
+    double us = std::numeric_limits<double>::infinity();
+    for (const auto& [round, mean] : rounds) us = std::min(us, mean.us / mean.count);
+    return us;
+  }
+
+  int round_ = 0;
   // By kernel, bytes and operations, and job.
-  std::map<std::string, std::map<std::pair<double, double>, std::map<std::string, double>>> calls_;
+  std::map<std::string, std::map<std::pair<double, double>, std::map<std::string, Rounds>>> calls_;
 };
 
 /// Where calls have finished when they return, in the midst of a step; else by themselves.
@@ -149,6 +163,7 @@ Cluster measure_cluster(const MeasuredRank& rank, const std::function<void(const
   const int rounds = backend_for(rank.device.type).is_asynchronous() ? 1 : kRounds;
   for (int round = 0; round < rounds; ++round) {
     observe(fmt::format("calls of {} small models, round {} of {}", jobs.size(), round + 1, rounds));
+    calls.begin_round();
     for (const std::string& job : jobs) add_calls(job, rank, calls);
   }
   device.measured = calls.means();

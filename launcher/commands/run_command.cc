@@ -14,7 +14,6 @@
 #include "launcher/supervise/host_list.h"
 #include "launcher/supervise/supervisor.h"
 #include "launcher/train/build.h"
-#include "launcher/train/output_folder.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 
@@ -49,10 +48,7 @@ ExitCode run_supervised(const RunArguments& arguments, const LaunchEnvironment& 
   options.out = arguments.out.empty()
                     ? std::filesystem::path("runs") / std::filesystem::path(options.job).stem()
                     : std::filesystem::path(arguments.out);
-  RefusedFolder refused(options.out);
-  Supervisor supervisor(std::move(options));
-  refused.keep();
-  return supervisor.run();
+  return Supervisor(std::move(options)).run();
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ std::string describe_mark(const std::string& mark) {
 }
 
 Lease::Lease(const std::filesystem::path& folder) {
-  const auto path = folder / ".supervisor";
+  const auto path = folder / kFile;
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   TRIREME_CHECK(fd_ >= 0, "cannot write into the output folder {}: {}: {}; choose another with --out",
                 folder.string(), path.string(), std::strerror(errno));

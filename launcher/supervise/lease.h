@@ -13,6 +13,7 @@ namespace trireme {
 class Lease {
  public:
   static constexpr std::chrono::seconds kLease{30};
+  static constexpr const char* kFile = ".supervisor";  // in the folder
 
   /// Throws Error(kInvalidInput) naming process and host of the supervisor that holds the folder.
   explicit Lease(const std::filesystem::path& folder);

@@ -73,13 +73,29 @@ class Follower {
 
 Supervisor::Supervisor(Options options)
     : options_(std::move(options)),
+      is_new_(!fs::exists(options_.out)),
       out_(prepare_output_folder(options_.out)),
       lease_(std::make_unique<Lease>(out_.root)),
       history_(out_.root) {
-  fs::create_directories(out_.root / "attempts");
-  end_orphan();
-  if (!options_.hosts.empty()) find_hosts();
-  place_ = choose_place();
+  const bool is_first = fs::create_directories(out_.root / "attempts");
+  try {
+    end_orphan();
+    if (!options_.hosts.empty()) find_hosts();
+    place_ = choose_place();
+  } catch (...) {
+    if (is_first) leave_nothing();
+    throw;
+  }
+}
+
+// While the lease is held. The folder itself goes where nobody else has put anything into it.
+void Supervisor::leave_nothing() noexcept {
+  std::error_code error;
+  fs::remove_all(out_.root / "attempts", error);
+  if (!is_new_) return;
+  fs::remove(out_.root / Lease::kFile, error);
+  lease_.reset();
+  fs::remove(out_.root, error);
 }
 
 void Supervisor::find_hosts() {
@@ -162,7 +178,9 @@ std::string Supervisor::describe_place() const {
 std::string Supervisor::describe_limit() const {
   const double minutes = options_.config.train.max_minutes;
   if (minutes == 0) return "";
-  return fmt::format("; {:.3g} of train.max_minutes = {} are left", std::max(0.0, minutes_left()), minutes);
+  const double left = std::max(0.0, minutes_left());
+  return fmt::format("; {} of train.max_minutes = {} are left",
+                     left < 10 ? fmt::format("{:.3g}", left) : fmt::format("{:.0f}", left), minutes);
 }
 
 std::vector<std::string> Supervisor::command(const fs::path& host_file) const {

@@ -62,6 +62,8 @@ class Supervisor {
     HostChoice hosts;  // none without a host file
   };
 
+  /// Removes what a start that is refused has made.
+  void leave_nothing() noexcept;
   void end_orphan();
   void find_hosts();
   Place choose_place() const;
@@ -82,6 +84,7 @@ class Supervisor {
   ExitCode finish(const Decision& decision);
 
   Options options_;
+  const bool is_new_;  // the folder
   OutputFolder out_;
   std::unique_ptr<Lease> lease_;
   History history_;

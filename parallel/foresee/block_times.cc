@@ -137,11 +137,15 @@ bool is_twin(const Block& a, const Block& b) {
          std::ranges::equal(a.parameters(), b.parameters(), equal);
 }
 
-std::vector<int> kinds_of(const BlockList& blocks) {
+std::vector<int> kinds_of(const BlockList& blocks, const ParameterRules& rules) {
+  std::vector<std::vector<bool>> frozen(blocks.size());
   std::vector<int> kinds;
   for (std::size_t b = 0; b < blocks.size(); ++b) {
+    for (const ParameterSpec& spec : blocks[b]->parameters()) {
+      frozen[b].push_back(is_frozen(rules, whole_name(spec.slice, blocks[b]->full_name(spec))));
+    }
     std::size_t first = 0;
-    while (first < b && !is_twin(*blocks[first], *blocks[b])) ++first;
+    while (first < b && (!is_twin(*blocks[first], *blocks[b]) || frozen[first] != frozen[b])) ++first;
     kinds.push_back(static_cast<int>(first));
   }
   return kinds;

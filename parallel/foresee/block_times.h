@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/layout/parameter_rules.h"
 #include "runtime/block.h"
 #include "runtime/data/dataset.h"
 #include "runtime/tape.h"
@@ -41,8 +42,8 @@ std::vector<BlockTime> measure_block_times(const BlockList& blocks, const HostBa
 /// True if two blocks do the same work on equal inputs: the same class and variant, and equal shapes of
 /// parameters.
 bool is_twin(const Block& a, const Block& b);
-/// [block] the first block that is its twin.
-std::vector<int> kinds_of(const BlockList& blocks);
+/// [block] the first block that is its twin and has the same parameters frozen.
+std::vector<int> kinds_of(const BlockList& blocks, const ParameterRules& rules);
 
 /// Milliseconds of each block, forward and backward together: for cut_evenly().
 std::vector<double> time_costs(const std::vector<BlockTime>& times);

@@ -25,6 +25,10 @@ struct Candidate {
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 constexpr std::size_t kBatch = 16;
 
+bool is_refusal(const Error& error) {
+  return error.code() == ErrorCode::kUnsupported || error.code() == ErrorCode::kInvalidInput;
+}
+
 /// What became of a candidate.
 struct Tried {
   std::optional<FoundLayout> layout;
@@ -79,6 +83,9 @@ class LayoutSearcher {
     for (const Action& action : plan.ranks[0].actions) {
       const bool is_exchange = traits(action.kind).scope == Scope::kTensor && action.unit >= 0;
       if (!computes(action.kind) && !is_exchange) continue;
+      // The last stage keeps its last segment, which may begin earlier than that of all stages in one.
+      const bool may_be_kept = action.unit + options.recompute_every >= std::ssize(times);
+      if (action.kind == ActionKind::kRecompute && may_be_kept) continue;
       const ActionTime time = price.of({}, action);
       times[static_cast<std::size_t>(action.unit)] +=
           time.compute_ms + (is_exchange ? time.exchange_ms.value_or(0) : 0);
@@ -126,8 +133,14 @@ class LayoutSearcher {
     whole.options.global_batch = layout.options.micro_batch * whole.num_ranks / layout.options.tensor;
     whole.options.hosts = hosts_of(whole.num_ranks, whole.num_ranks);
     whole.options.planning = Planning::kOwnRank;
-    const MemoryStats made = engine_on_meta(whole)->context().allocator->stats();
-    return state_bytes_[key] = (made.current.total() - made.current[MemoryCategory::kHost]) / stages;
+    std::int64_t bytes = 0;  // where it is refused, as the layout will be
+    try {
+      const MemoryStats made = engine_on_meta(whole)->context().allocator->stats();
+      bytes = (made.current.total() - made.current[MemoryCategory::kHost]) / stages;
+    } catch (const Error& error) {
+      if (!is_refusal(error)) throw;
+    }
+    return state_bytes_[key] = bytes;
   }
 
   /// Nothing where a rank needs more than the limit, or the engine has no such layout. Where the fastest cut
@@ -164,8 +177,9 @@ class LayoutSearcher {
   }
 
   /// Of threads: changes nothing.
-  Tried try_layout(PlannedJob layout, double limit_ms, std::int64_t state_bytes = 0) const {
+  Tried try_layout(const PlannedJob& candidate, double limit_ms, std::int64_t state_bytes = 0) const {
     try {
+      PlannedJob layout = candidate;
       if (options_.check) options_.check(layout.options);
       if (state_bytes > limit_bytes_) return {.is_too_large = true};
       if (is_slower(layout, limit_ms)) return {.is_slower = true};
@@ -200,7 +214,7 @@ class LayoutSearcher {
     try {
       std::rethrow_exception(failure);
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::kUnsupported && error.code() != ErrorCode::kInvalidInput) throw;
+      if (!is_refusal(error)) throw;
       ++found_.num_refused;
       refusal_ = failure;
     }
@@ -260,7 +274,7 @@ class LayoutSearcher {
       found_.closest->options.pipeline.cut = own.pipeline.cut;  // it was not likely to fit
       add(try_layout(*found_.closest, kNoLimit));
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::kUnsupported && error.code() != ErrorCode::kInvalidInput) throw;
+      if (!is_refusal(error)) throw;
     }
   }
 

@@ -8,7 +8,8 @@
 // its busiest rank and the micro-batch that it waits for. By this bound candidates are sorted, and the search
 // ends where it is above the last of the best. Of the others the step is simulated ([Note: folded plans]),
 // and the memory predicted to the byte where it is fast enough and parameters and optimizer alone fit. Stages
-// that do not fit as they are cut are cut as training would ([Note: search of cuts]).
+// that do not fit as they are cut are cut as training would ([Note: search of cuts]); where the cut
+// with the least arithmetic is slower than the best, no other is tried.
 #pragma once
 
 #include <functional>

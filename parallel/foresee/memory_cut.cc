@@ -126,7 +126,7 @@ CutQuestion question_of(const PlannedJob& job, const std::vector<double>& costs,
   return {.costs = costs,
           .pipeline = job.options.pipeline.stages,
           .chunks = job.options.pipeline.chunks,
-          .kinds = kinds_of(*job.blocks),
+          .kinds = kinds_of(*job.blocks, job.options.rules),
           .bytes = [&](const StageMap& cut, int stage) { return bytes_of_stage(job, cut, stage); },
           .limit_bytes = limit_bytes,
           .grows = job.options.recompute_every == 0};

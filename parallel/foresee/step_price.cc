@@ -160,8 +160,8 @@ class PriceRecorder {
 /// Stages that do the same on other units.
 class TwinStages {
  public:
-  TwinStages(const BlockList& blocks, StageMap stages)
-      : kinds_(kinds_of(blocks)), stages_(std::move(stages)) {}
+  TwinStages(const PlannedJob& job, StageMap stages)
+      : kinds_(kinds_of(*job.blocks, job.options.rules)), stages_(std::move(stages)) {}
 
   /// The first of them; `stage` itself where it has none.
   int first_twin(int stage) const {
@@ -210,7 +210,7 @@ StepPrice::StepPrice(const PlannedJob& job, const Cluster& cluster, const Cluste
       const int rank = mesh.rank({{Axis::kPipeline, stage}, {Axis::kTensor, place}});
       return recorder.record(rank, times_[{stage, place == 0}]);
     };
-    const TwinStages twins(*job.blocks, record(0));
+    const TwinStages twins(job, record(0));
     for (int stage = 1; stage < mesh.size(Axis::kPipeline); ++stage) {
       const int twin = twins.first_twin(stage);
       if (twin == stage)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -20,7 +21,11 @@ void for_each_index(std::size_t count, int threads, const DoOne& do_one) {
   };
   std::vector<std::jthread> others;
   const std::size_t num_threads = std::min(static_cast<std::size_t>(std::max(threads, 1)), count);
-  for (std::size_t i = 1; i < num_threads; ++i) others.emplace_back(work);
+  others.reserve(num_threads);
+  try {
+    while (others.size() + 1 < num_threads) others.emplace_back(work);
+  } catch (const std::system_error&) {  // as many as there are do all of it
+  }
   work();
 }
 

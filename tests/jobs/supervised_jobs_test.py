@@ -148,7 +148,7 @@ class SupervisedJobs(JobTest):
         first = Supervised(self, "slices", keys=("train.max_minutes=0.04", "train.steps=1000000"))
         output = first.end(expect=75)
         self.assertIn("train.max_minutes = ", output)
-        self.assertRegex(output, r"attempt 1: 2 rank\(s\), from step 1; 0\.0\S* of train.max_minutes = 0.04 are left")
+        self.assertRegex(output, r"attempt 1: 2 rank\(s\), from step 1; \S+ of train.max_minutes = 0.04 are left")
         self.assertEqual([end["verdict"] for end in first.events("end")], [""], "a planned stop is no failure")
         self.assertEqual(len(first.events("begin")), 1, output)
         step = first.step()

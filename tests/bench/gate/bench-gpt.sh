@@ -4,8 +4,8 @@
 compare() {
   stage "trireme_$1_$2" 45 gpt "$1" "$2" --cuda-graph --steps "$steps" --warmup "$warmup"
   judge_kernels "trireme_$1_$2"
-  # shellcheck disable=SC2046,SC2086  # options
-  stage "pytorch_$1_$2" 90 peer gpt_pytorch_cuda.py $(gpt_shape "$1") $peer_options --math "$2" --steps "$steps"
+  # shellcheck disable=SC2086  # options
+  stage "pytorch_$1_$2" 90 peer_gpt "$1" $peer_options --math "$2" --steps "$steps"
   beside "$1_$2" "$2"
 }
 # kernel_share NAME BAR [OPTIONS]: the share of a step in which no kernel runs, which has to be less than BAR.

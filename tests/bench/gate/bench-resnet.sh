@@ -8,9 +8,9 @@ train() {
 
 for precision in fp16 bf16; do
   train $precision
-  # shellcheck disable=SC2046,SC2086  # options
-  stage "pytorch_resnet50_$precision" 150 peer resnet_pytorch.py $(resnet_shape) $peer_options --math $precision \
-    --steps "$steps" --warmup "$warmup"
+  # shellcheck disable=SC2086  # options
+  stage "pytorch_resnet50_$precision" 150 peer_resnet $peer_options --math $precision --steps "$steps" \
+    --warmup "$warmup"
   beside "resnet50_$precision" $precision
 done
 for precision in tf32 fp32; do

@@ -27,8 +27,12 @@ resnet() {
   # shellcheck disable=SC2046
   "$bundle/run" resnet_train_bench $(resnet_shape) --precision "$1" --device "$device" --threads "$threads" "${@:2}"
 }
-# peer SCRIPT OPTIONS: the same model in PyTorch.
+# The same models in PyTorch.
 peer() { "$python" "$bundle/tests/bench/peers/$1" "${@:2}"; }
+# shellcheck disable=SC2046
+peer_gpt() { peer gpt_pytorch_cuda.py $(gpt_shape "$1") "${@:2}"; }
+# shellcheck disable=SC2046
+peer_resnet() { peer resnet_pytorch.py $(resnet_shape) "$@"; }
 check() { "$python" "$folder/check.py" "$@"; }
 
 # beside RUN PRECISION: judges what the stages trireme_RUN and pytorch_RUN have printed, where the first has.

@@ -10,8 +10,8 @@ running= child= since=0  # the stage under way, its process, when it began
 now_ms=0                 # see look_at_clock
 card= architecture= reason=
 
-# Bash 5.2 loses a signal that it traps while a command waits for the first of two substitutions of commands. So no
-# command here has more than one, and what many need sets a variable.
+# Bash 5.2 can lose a signal that it traps while it reads or waits for a substitution of a command (it then complains of
+# a matching parenthesis). So nothing here substitutes commands: functions set variables.
 
 # quote TEXT: sets `quoted` to it as a JSON string.
 quote() {
@@ -21,25 +21,39 @@ quote() {
 }
 # Sets now_ms.
 look_at_clock() { now_ms=$((${EPOCHREALTIME/[.,]/} / 1000)); }
-# result_of FILE: the JSON that a stage has printed, among warnings maybe: the line that is an object, an array of them
-# where there are several, or all of it. A last line without its end was cut off.
-result_of() {
-  local line found=()
+# read_text FILE: sets `text` to what it holds, without the ends of lines behind it.
+read_text() {
+  IFS= read -r -d '' text <"$1"
+  while [[ $text == *$'\n' ]]; do text=${text%$'\n'}; done
+}
+# read_last COUNT FILE: the same of its last lines.
+read_last() {
+  tail -n "$1" "$2" >"$work/last"
+  read_text "$work/last"
+}
+# read_result FILE: sets `result` to the JSON that a stage has printed, among warnings maybe: the line that is an
+# object, an array of them where there are several, all of it, or nothing. A last line without its end was cut off.
+read_result() {
+  local line text found=()
+  result=
   while IFS= read -r line; do
     if [[ $line == "{"*"}" ]]; then found+=("$line"); fi
   done <"$1"
   case ${#found[@]} in
-    0) line=$(<"$1") && [[ $line != "{"*"}" ]] || echo "$line" ;;
-    1) echo "${found[0]}" ;;
-    *) printf '[%s' "${found[0]}" && printf ',\n %s' "${found[@]:1}" && echo ']' ;;
+    0) read_text "$1" && [[ $text != "{"*"}" ]] || result=$text ;;
+    1) result=${found[0]} ;;
+    *)
+      for line in "${found[@]}"; do result+=${result:+$',\n '}$line; done
+      result="[$result]"
+      ;;
   esac
 }
 
 # write_part STATE: PART.json and PART.tar.gz as of now, each replaced at once.
 write_part() {
-  local i date separator= dry_run=false
+  local i date separator= dry_run=false TZ=UTC0
   [ "$device" != cpu ] || dry_run=true
-  date=$(date -u +%FT%TZ)
+  printf -v date '%(%FT%TZ)T' -1
   {
     quote "$reason"
     printf '{\n"part": "%s", "state": "%s", "reason": %s, "dry_run": %s,\n' "$part" "$1" "$quoted" $dry_run
@@ -58,24 +72,24 @@ write_part() {
 }
 # record STATE STATUS MILLISECONDS: of the stage under way, which is the last of `names`.
 record() {
-  local result= last= text
+  local result= text= json
+  printf -v json '{"state": "%s", "status": %s, "seconds": %d.%03d' "$1" "$2" $(($3 / 1000)) $(($3 % 1000))
   if [ -s "$logs/$running.out" ]; then
-    result=$(result_of "$logs/$running.out")
-    last=$(tail -n 1 "$logs/$running.out")
+    read_result "$logs/$running.out"
+    read_last 1 "$logs/$running.out"
   fi
-  printf -v text '{"state": "%s", "status": %s, "seconds": %d.%03d' "$1" "$2" $(($3 / 1000)) $(($3 % 1000))
   if [ -n "$result" ]; then
-    text+=", \"result\": $result"
-  elif [ -n "$last" ]; then
-    quote "$last"
-    text+=", \"last_line\": $quoted"
+    json+=", \"result\": $result"
+  elif [ -n "$text" ]; then
+    quote "$text"
+    json+=", \"last_line\": $quoted"
   fi
   if [ "$1" = failed ]; then
-    last=$(tail -n 3 "$logs/$running.err")
-    quote "$last"
-    text+=", \"error\": $quoted"
+    read_last 3 "$logs/$running.err"
+    quote "$text"
+    json+=", \"error\": $quoted"
   fi
-  records[${#names[@]} - 1]="$text}"
+  records[${#names[@]} - 1]="$json}"
 }
 # enter NAME: the next stage, which is under way from now.
 enter() {
@@ -140,17 +154,29 @@ cut_off() {
   [ -z "$child" ] || wait "$child"
   end "cut off" 75
 }
-# said KEY: the first text of that name in what doctor has printed, unless it is empty.
-said() { sed -n "s/^ *\"$1\": \"\(.\{1,\}\)\",\{0,1\}$/\1/p" "$logs/doctor.out" 2>/dev/null | sed q; }
+# read_said KEY: sets `text` to the first text of that name, not empty, in what doctor has printed; else to nothing.
+read_said() {
+  local line pattern="^ *\"$1\": \"(.+)\",?$"
+  text=
+  while IFS= read -r line; do
+    if [[ $line =~ $pattern ]]; then
+      text=${BASH_REMATCH[1]}
+      return
+    fi
+  done <"$logs/doctor.out"
+}
 # The GPU that doctor has found. Where it finds none there is nothing to show; where there is one, the gate has failed.
 find_card() {
+  local text
   [ "$device" = cuda ] || return 0
-  card=$(said name)
-  architecture=$(said architecture)
+  read_said name
+  card=$text
+  read_said architecture
+  architecture=$text
   [ -z "$card" ] || return 0
-  reason=$(said problem)
-  reason=${reason:-$(tail -n 1 "$logs/doctor.err")}
-  reason="no GPU: ${reason:-this build is for CPUs}"
+  read_said problem
+  [ -n "$text" ] || read_last 1 "$logs/doctor.err"
+  reason="no GPU: ${text:-this build is for CPUs}"
   if ls /dev/nvidia[0-9]* /dev/dxg >/dev/null 2>&1; then end failed 1; else end "no device" 77; fi
 }
 # Passed when every stage has; skipped ones count as failures on a card, where they have shown nothing.

@@ -58,7 +58,19 @@ TEST(BlockTimes, BlocksOfAnotherVariantAreNoTwins) {
       {.layers = 3, .hidden = 32, .heads = 2, .ffn = 64, .patch = 8, .image_size = 16, .classes = 3});
   EXPECT_TRUE(is_twin(*vit[1], *vit[2]));
   EXPECT_FALSE(is_twin(*vit[2], *vit[3]));  // it goes on with the class token alone
-  EXPECT_EQ(kinds_of(vit), (std::vector<int>{0, 1, 1, 3, 4}));
+  EXPECT_EQ(kinds_of(vit, {}), (std::vector<int>{0, 1, 1, 3, 4}));
+  const BlockList deep = build_vit({.layers = 4,
+                                    .hidden = 32,
+                                    .heads = 2,
+                                    .ffn = 64,
+                                    .patch = 8,
+                                    .image_size = 16,
+                                    .classes = 3,
+                                    .stochastic_depth = 0.1f});
+  EXPECT_EQ(kinds_of(deep, {}), (std::vector<int>{0, 1, 2, 2, 4, 5}));  // none in the first
+  const BlockList gpt = build_gpt(kGpt);
+  EXPECT_EQ(kinds_of(gpt, {}), (std::vector<int>{0, 1, 1, 1, 4}));
+  EXPECT_EQ(kinds_of(gpt, {.frozen = {"blocks.1.*"}}), (std::vector<int>{0, 1, 2, 1, 4}));
 }
 
 TEST(BlockTimes, WorkInEveryPrecision) {

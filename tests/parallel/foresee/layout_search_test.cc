@@ -75,6 +75,17 @@ TEST_F(LayoutSearch, ThreadsChangeNothing) {
   EXPECT_THROW(search(kNoLimit, fails), std::logic_error);
 }
 
+TEST_F(LayoutSearch, WhatAnOptimizerRefusesIsLeftOut) {
+  const GptConfig config{.layers = 4, .hidden = 64, .heads = 4, .vocab = 128, .seq_len = 32};
+  job_.blocks = std::make_shared<const BlockList>(build_gpt(config));
+  job_.options.optimizer.kind = OptimizerConfig::Kind::kMuon;
+  job_.options.rules.separates_matrices = true;
+  const FoundLayouts found = search(kNoLimit);
+  ASSERT_FALSE(found.best.empty());
+  EXPECT_GT(found.num_refused, 0);
+  for (const FoundLayout& one : found.best) EXPECT_EQ(one.job.options.zero, ZeroStage::kNone);
+}
+
 TEST_F(LayoutSearch, ALayoutHasTheTimeAndTheMemoryOfItsPlan) {
   for (const FoundLayout& found : search(kNoLimit).best) {
     const PlannedJob& job = found.job;
