@@ -29,10 +29,9 @@ bool is_refusal(const Error& error) {
   return error.code() == ErrorCode::kUnsupported || error.code() == ErrorCode::kInvalidInput;
 }
 
-/// What became of a candidate.
+/// What became of a candidate. Nothing of it: it is slower than the best, whether it fits or not.
 struct Tried {
   std::optional<FoundLayout> layout;
-  bool is_slower = false;  // than the best, whether it fits or not
   bool is_too_large = false;
   std::exception_ptr failure;
 };
@@ -81,7 +80,7 @@ class LayoutSearcher {
     alone.options.planning = Planning::kOwnRank;
     const StepPlan plan = engine_on_meta(alone)->plan();
     for (const Action& action : plan.ranks[0].actions) {
-      const bool is_exchange = traits(action.kind).scope == Scope::kTensor && action.unit >= 0;
+      const bool is_exchange = is_tensor_call(action.kind);
       if (!computes(action.kind) && !is_exchange) continue;
       // The last stage keeps its last segment, which may begin earlier than that of all stages in one.
       const bool may_be_kept = action.unit + options.recompute_every >= std::ssize(times);
@@ -182,7 +181,7 @@ class LayoutSearcher {
       PlannedJob layout = candidate;
       if (options_.check) options_.check(layout.options);
       if (state_bytes > limit_bytes_) return {.is_too_large = true};
-      if (is_slower(layout, limit_ms)) return {.is_slower = true};
+      if (is_slower(layout, limit_ms)) return {};
       const std::optional<std::int64_t> peak = peak_within(layout);
       if (!peak) return {.is_too_large = true};
       const PlanPrice price = price_layout(layout, cluster_, device_);

@@ -11,7 +11,7 @@ now_ms=0                 # see look_at_clock
 card= architecture= reason=
 
 # Bash 5.2 can lose a signal that it traps while it reads or waits for a substitution of a command (it then complains of
-# a matching parenthesis). So nothing here substitutes commands: functions set variables.
+# a matching parenthesis). So nothing here substitutes commands once a part has begun: functions set variables.
 
 # quote TEXT: sets `quoted` to it as a JSON string.
 quote() {
