@@ -45,7 +45,8 @@ ExitCode show_layouts(const ForecastArguments& arguments, const JobConfig& job,
   const LayoutsReport report = find_layouts(job, cluster,
                                             {.num_ranks = place.num_ranks,
                                              .ranks_per_machine = machine,
-                                             .varies_micro_batch = arguments.vary_micro_batch});
+                                             .varies_micro_batch = arguments.vary_micro_batch,
+                                             .on_progress = search_progress_lines()});
   fmt::print("{}", place.json ? to_json(report) : to_text(report));
   if (report.found.best.empty()) return ExitCode::kBadInput;
   if (arguments.write) write_text_file(*arguments.write, to_toml(report.configs[0]));

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "launcher/config/layout_keys.h"
@@ -132,7 +133,8 @@ LayoutsReport find_layouts(const JobConfig& job, const ClusterChoice& cluster,
                           .keep_gathered = job.parallel.keep_gathered},
          .fixed = fixed_layout(job.parallel),
          .threads = count_cores().usable(),
-         .check = [&](const EngineOptions& options) { check_config(with_layout(job, options)); }});
+         .check = [&](const EngineOptions& options) { check_config(with_layout(job, options)); },
+         .on_progress = request.on_progress});
   });
   for (const FoundLayout& found : report.found.best) {
     report.configs.push_back(with_layout(job, found.job.options));
@@ -151,6 +153,18 @@ std::string describe_none(const LayoutsReport& report) {
   return fmt::format("no layout{} fits; closest is {}: it needs {}, {} more than a rank has", fixed,
                      describe_layout(*found.closest), format_bytes(found.closest_bytes),
                      format_bytes(found.closest_bytes - report.limit_bytes));
+}
+
+std::function<void(const SearchProgress&)> search_progress_lines() {
+  using Clock = std::chrono::steady_clock;
+  return [last = Clock::now()](const SearchProgress& progress) mutable {
+    if (Clock::now() - last < std::chrono::seconds(10)) return;
+    last = Clock::now();
+    const std::string best =
+        progress.best_ms > 0 ? fmt::format(", best so far {:.4g} ms", progress.best_ms) : "";
+    fmt::print(stderr, "search: {} open, of {:.4g} ms a step or more; {} timed, {} need more memory{}\n",
+               progress.num_open, progress.open_ms, progress.num_timed, progress.num_too_large, best);
+  };
 }
 
 std::string to_text(const LayoutsReport& report) {

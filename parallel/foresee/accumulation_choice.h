@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "parallel/run/engine.h"
 
@@ -28,8 +29,9 @@ EngineOptions choose_accumulation(const std::shared_ptr<const BlockList>& blocks
                                   const AccumulationChoice& choice, const SampleSpec& sample, int num_ranks,
                                   std::int64_t limit_bytes);
 
-/// The first of that order, whether it fits or not: none is faster.
-EngineOptions accumulating_most(EngineOptions options, const AccumulationChoice& choice, int num_ranks);
+/// `options` with each of the values that are tried, in that order.
+std::vector<EngineOptions> accumulation_choices(const EngineOptions& options,
+                                                const AccumulationChoice& choice, int num_ranks);
 
 /// True if the options' ZeRO stage, data ranks and micro-batches make a difference between keeping gradients
 /// whole (parameters gathered) over a step's micro-batches and not.

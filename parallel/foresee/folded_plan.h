@@ -11,8 +11,8 @@
 
 namespace trireme {
 
-/// Of the ranks with data coordinate 0 and a tensor coordinate below 2, in a mesh of their own.
-StepPlan fold_plan(const PlannedJob& job);
+/// Of the ranks with data coordinate 0 and a tensor coordinate below `tensor_places`, in a mesh of their own.
+StepPlan fold_plan(const PlannedJob& job, int tensor_places = 2);
 
 /// How many ranks of the job's each rank of the folded plan stands for.
 std::vector<double> folded_weights(const PlannedJob& job, const StepPlan& folded);

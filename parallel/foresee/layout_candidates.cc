@@ -76,27 +76,31 @@ std::vector<ZeroStage> zero_stages_of(int data, const FixedLayout& fixed) {
   return data > 1 ? std::vector{kNone, kOptimizer, kGradients, kParameters} : std::vector{kNone};
 }
 
-/// Adds the ways to shard and to recompute of a layout whose axes are settled.
-void add_sharding(PlannedJob layout, int data, const FixedLayout& fixed, std::vector<PlannedJob>& all) {
+std::vector<DataSharding> shardings_of(const PlannedJob& layout, int data, const FixedLayout& fixed) {
   const bool has_hosts = num_hosts(hosts_like(layout.options.hosts, layout.num_ranks)) > 1;
   const Exchange given = layout.options.exchange;
+  std::vector<DataSharding> all;
+  for (const ZeroStage zero : zero_stages_of(data, fixed)) {
+    all.push_back({zero, given});
+    if (data > 1 && has_hosts && given == Exchange::kAuto) all.push_back({zero, Exchange::kFlat});
+  }
+  return all;
+}
+
+/// Adds the ways to recompute and to shard of a layout whose axes are settled.
+void add_families(PlannedJob layout, int data, const FixedLayout& fixed, std::vector<LayoutFamily>& all) {
+  const std::vector<DataSharding> shardings = shardings_of(layout, data, fixed);
+  layout.options.zero = shardings[0].zero;
   for (const RecomputeChoice& recompute : recomputes_of(fixed)) {
     layout.options.recompute_every = recompute.every;
     layout.options.recompute = recompute.recompute;
-    for (const ZeroStage zero : zero_stages_of(data, fixed)) {
-      layout.options.zero = zero;
-      layout.options.exchange = given;
-      all.push_back(layout);
-      if (data == 1 || !has_hosts || given != Exchange::kAuto) continue;
-      layout.options.exchange = Exchange::kFlat;
-      all.push_back(layout);
-    }
+    all.push_back({layout, shardings});
   }
 }
 
 /// Adds the layouts of so many tensor ranks and stages.
 void add_layouts(const PlannedJob& job, int tensor, int stages, const FixedLayout& fixed,
-                 bool varies_micro_batch, std::vector<PlannedJob>& all) {
+                 bool varies_micro_batch, std::vector<LayoutFamily>& all) {
   const int data = job.num_ranks / (tensor * stages);
   PlannedJob layout = job;
   layout.options.tensor = tensor;
@@ -110,7 +114,7 @@ void add_layouts(const PlannedJob& job, int tensor, int stages, const FixedLayou
       for (const bool sequence : {false, true}) {
         if (!allows(fixed.sequence, sequence) || (sequence && !can_share_sequence(job, tensor))) continue;
         layout.options.sequence = sequence;
-        add_sharding(layout, data, fixed, all);
+        add_families(layout, data, fixed, all);
       }
     }
   }
@@ -118,8 +122,16 @@ void add_layouts(const PlannedJob& job, int tensor, int stages, const FixedLayou
 
 }  // namespace
 
-std::vector<PlannedJob> layouts_of(const PlannedJob& job, const FixedLayout& fixed, bool varies_micro_batch) {
-  std::vector<PlannedJob> all;
+PlannedJob LayoutFamily::layout(std::size_t sharding) const {
+  PlannedJob layout = job;
+  layout.options.zero = shardings[sharding].zero;
+  layout.options.exchange = shardings[sharding].exchange;
+  return layout;
+}
+
+std::vector<LayoutFamily> layouts_of(const PlannedJob& job, const FixedLayout& fixed,
+                                     bool varies_micro_batch) {
+  std::vector<LayoutFamily> all;
   const int chunks = tensor_chunks(*job.blocks), num_blocks = static_cast<int>(job.blocks->size());
   for (int tensor = 1; tensor <= chunks; ++tensor) {
     if (chunks % tensor != 0 || job.num_ranks % tensor != 0 || !allows(fixed.tensor, tensor)) continue;

@@ -3,34 +3,40 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
-#include <map>
-#include <numeric>
+#include <set>
 #include <tuple>
 
 #include "parallel/foresee/block_work.h"
+#include "parallel/foresee/layout_bounds.h"
 #include "parallel/foresee/memory_cut.h"
-#include "parallel/foresee/step_price.h"
-#include "runtime/base/error.h"
 #include "runtime/base/for_each_index.h"
 
 namespace trireme {
 namespace {
 
-struct Candidate {
-  PlannedJob job;
-  double bound_ms = 0;
-  std::int64_t state_bytes = 0;  // at the least, of the rank that has most
-};
-
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 constexpr std::size_t kBatch = 16;
 
-bool is_refusal(const Error& error) {
-  return error.code() == ErrorCode::kUnsupported || error.code() == ErrorCode::kInvalidInput;
-}
+/// What is known of the time of a layout, or of a family of them.
+enum class Known { kBlocks, kPipeline, kStep, kSimulated };
 
-/// What became of a candidate. Nothing of it: it is slower than the best, whether it fits or not.
+/// A family, or a layout of one: it takes `ms` or more.
+struct Candidate {
+  double ms = 0;
+  Known known = Known::kBlocks;
+  std::size_t family = 0, sharding = 0;
+  PipelineBound pipeline = {};
+
+  /// Those with equal times in the order of the layouts.
+  bool operator<(const Candidate& other) const {
+    return std::tie(ms, family, sharding, known) <
+           std::tie(other.ms, other.family, other.sharding, other.known);
+  }
+};
+
+/// What became of a candidate: nothing, where its memory is too large.
 struct Tried {
+  std::vector<Candidate> next;
   std::optional<FoundLayout> layout;
   bool is_too_large = false;
   std::exception_ptr failure;
@@ -40,125 +46,55 @@ class LayoutSearcher {
  public:
   LayoutSearcher(const Cluster& cluster, const ClusterDevice& device, std::int64_t limit_bytes,
                  const LayoutSearchOptions& options)
-      : cluster_(cluster), device_(device), limit_bytes_(limit_bytes), options_(options) {}
+      : cluster_(cluster),
+        device_(device),
+        limit_bytes_(limit_bytes),
+        options_(options),
+        bounds_(cluster, device) {}
 
   FoundLayouts run(const PlannedJob& job) {
     peak_of(job, cluster_, device_);  // refuses a precision
     costs_ = work_costs(*job.blocks, job.sample);
-    std::vector<Candidate> candidates;
-    for (PlannedJob& layout : layouts_of(job, options_.fixed, options_.varies_micro_batch)) {
-      const double bound = bound_ms(layout);
-      const std::int64_t state = state_bytes(layout);
-      candidates.push_back({std::move(layout), bound, state});
+    families_ = layouts_of(job, options_.fixed, options_.varies_micro_batch);
+    for (const LayoutFamily& family : families_)
+      found_.num_candidates += static_cast<int>(family.shardings.size());
+    bounds_.prepare(families_, options_.threads);
+    for (std::size_t i = 0; i < families_.size(); ++i) {
+      candidates_.insert({.ms = bounds_.blocks_ms(families_[i].job), .family = i});
     }
-    std::ranges::stable_sort(candidates, {}, &Candidate::bound_ms);
-    try_all(candidates);
-    found_.num_candidates = static_cast<int>(candidates.size());
+    try_all();
     if (found_.best.empty() && found_.num_too_large == 0 && refusal_) std::rethrow_exception(refusal_);
-    if (found_.best.empty()) find_closest(candidates);
+    if (found_.best.empty()) find_closest();
     // It would fit: something else than memory is missing.
     if (found_.closest && found_.closest_bytes <= limit_bytes_ && refusal_) std::rethrow_exception(refusal_);
     return std::move(found_);
   }
 
  private:
-  /// Milliseconds of each block, forward and backward of one micro-batch, with what its tensor ranks exchange
-  /// in them.
-  const std::vector<double>& block_ms(const PlannedJob& layout) {
-    const EngineOptions& options = layout.options;
-    std::vector<double>& times = block_ms_[{options.tensor, options.micro_batch, options.recompute_every,
-                                            static_cast<int>(options.recompute), options.sequence}];
-    if (!times.empty()) return times;
-    PlannedJob alone = layout;
-    alone.num_ranks = options.tensor;
-    alone.options.global_batch = options.micro_batch;
-    alone.options.pipeline = {};
-    alone.options.zero = ZeroStage::kNone;
-    alone.options.hosts = hosts_of(alone.num_ranks, alone.num_ranks);
-    const StepPrice price(alone, cluster_, device_);
-    times.assign(layout.blocks->size(), 0);
-    alone.options.planning = Planning::kOwnRank;
-    const StepPlan plan = engine_on_meta(alone)->plan();
-    for (const Action& action : plan.ranks[0].actions) {
-      const bool is_exchange = is_tensor_call(action.kind);
-      if (!computes(action.kind) && !is_exchange) continue;
-      // The last stage keeps its last segment, which may begin earlier than that of all stages in one.
-      const bool may_be_kept = action.unit + options.recompute_every >= std::ssize(times);
-      if (action.kind == ActionKind::kRecompute && may_be_kept) continue;
-      const ActionTime time = price.of({}, action);
-      times[static_cast<std::size_t>(action.unit)] +=
-          time.compute_ms + (is_exchange ? time.exchange_ms.value_or(0) : 0);
-    }
-    return times;
-  }
-
-  /// What the rank that has most to do computes, after the chunks before its first one have run a micro-batch
-  /// and before they run its backward. (Of zb-h1 a third: weight gradients wait.)
-  double bound_ms(const PlannedJob& layout) {
-    const EngineOptions& options = layout.options;
-    const PipelineOptions& pipeline = options.pipeline;
-    const auto data = layout.num_ranks / (pipeline.stages * options.tensor);
-    const auto rounds = static_cast<double>(rounds_of(options, data));
-    const std::vector<double>& times = block_ms(layout);
-    if (pipeline.stages == 1) return rounds * std::accumulate(times.begin(), times.end(), 0.0);
-    auto cut = cuts_.find({pipeline.stages, pipeline.chunks});
-    if (cut == cuts_.end()) {
-      const StageMap stages = cut_by_work(*layout.blocks, layout.sample, pipeline.stages, pipeline.chunks);
-      cut = cuts_.emplace(std::pair(pipeline.stages, pipeline.chunks), stages).first;
-    }
-    const std::vector<double> chunks = chunk_costs(cut->second, times);
-    const double share = pipeline.schedule == PipelineSchedule::kZeroBubbleH1 ? 1.0 / 3 : 1.0;
-    double longest = 0, before = 0;
-    for (std::size_t rank = 0; rank < static_cast<std::size_t>(pipeline.stages); ++rank) {
-      double mine = 0;
-      for (std::size_t c = rank; c < chunks.size(); c += static_cast<std::size_t>(pipeline.stages)) {
-        mine += chunks[c];
-      }
-      longest = std::max(longest, share * before + rounds * mine);
-      before += chunks[rank];
-    }
-    return longest;
-  }
-
-  /// Of parameters and optimizer, the mean of all stages.
-  std::int64_t state_bytes(const PlannedJob& layout) {
-    const int stages = layout.options.pipeline.stages;
-    const auto key = std::tuple(layout.options.tensor, stages, layout.options.zero);
-    const auto known = state_bytes_.find(key);
-    if (known != state_bytes_.end()) return known->second;
-    PlannedJob whole = layout;  // all stages on one
-    whole.num_ranks = layout.num_ranks / stages;
-    whole.options.pipeline = {};
-    whole.options.global_batch = layout.options.micro_batch * whole.num_ranks / layout.options.tensor;
-    whole.options.hosts = hosts_of(whole.num_ranks, whole.num_ranks);
-    whole.options.planning = Planning::kOwnRank;
-    std::int64_t bytes = 0;  // where it is refused, as the layout will be
-    try {
-      const MemoryStats made = engine_on_meta(whole)->context().allocator->stats();
-      bytes = (made.current.total() - made.current[MemoryCategory::kHost]) / stages;
-    } catch (const Error& error) {
-      if (!is_refusal(error)) throw;
-    }
-    return state_bytes_[key] = bytes;
-  }
-
-  /// Nothing where a rank needs more than the limit, or the engine has no such layout. Where the fastest cut
-  /// into stages does, the layout gets the fastest one that fits, as in training.
+  /// Nothing where a rank needs more than the limit, or the engine has no such layout. Of the ways to
+  /// accumulate the first that leaves some room, as in training; where the fastest cut into stages needs more
+  /// than the limit, the fastest one that fits.
   std::optional<std::int64_t> peak_within(PlannedJob& layout) const {
-    EngineOptions& options = layout.options;
-    options = choose_accumulation(layout.blocks, options, options_.accumulation, layout.sample,
-                                  layout.num_ranks, limit_bytes_ / 8 * 7);
-    const auto predict = [&] {
-      return predict_within(limit_bytes_, layout.blocks, options, layout.sample, layout.num_ranks);
+    PlannedJob tried = bounds_.with_cut(layout);
+    const auto predict = [&](std::int64_t limit) {
+      return predict_within(limit, tried.blocks, tried.options, tried.sample, tried.num_ranks);
     };
-    auto prediction = predict();
-    if (!prediction && options.pipeline.stages > 1 && options.pipeline.cut.empty()) {
-      const auto cut = likely_cut_within_memory(layout, costs_, limit_bytes_);
-      if (!cut) return std::nullopt;
-      options.pipeline.cut = cut->first_units();
-      prediction = predict();
+    std::optional<StepPrediction> prediction;
+    const auto choices = accumulation_choices(tried.options, options_.accumulation, layout.num_ranks);
+    for (std::size_t i = 0; i < choices.size() && !prediction; ++i) {
+      tried.options = choices[i];
+      prediction = predict(i + 1 == choices.size() ? limit_bytes_ : limit_bytes_ / 8 * 7);
+    }
+    std::vector<int> cut = layout.options.pipeline.cut;
+    if (!prediction && layout.options.pipeline.stages > 1 && cut.empty()) {
+      const auto found = likely_cut_within_memory(tried, costs_, limit_bytes_);
+      if (!found) return std::nullopt;
+      cut = tried.options.pipeline.cut = found->first_units();
+      prediction = predict(limit_bytes_);
     }
     if (!prediction) return std::nullopt;
+    layout.options = tried.options;
+    layout.options.pipeline.cut = cut;
     return prediction->memory.device_peak;
   }
 
@@ -167,44 +103,103 @@ class LayoutSearcher {
     return found_.best.size() < options_.most ? kNoLimit : found_.best.back().price.step_ms;
   }
 
-  /// Once there are enough layouts, most are slower than these: their memory is not asked for.
-  bool is_slower(const PlannedJob& layout, double limit_ms) const {
-    if (limit_ms == kNoLimit) return false;
-    PlannedJob fastest = layout;
-    fastest.options = accumulating_most(layout.options, options_.accumulation, layout.num_ranks);
-    return price_layout(fastest, cluster_, device_).step_ms >= limit_ms;
+  PlanPrice price_of(const PlannedJob& layout) const {
+    return price_layout(bounds_.with_cut(layout), cluster_, device_);
+  }
+
+  bool is_surely_too_large(const PlannedJob& layout, const PipelineBound& pipeline) const {
+    // A cut moves what stages need, and hardly changes its sum.
+    return bounds_.needed_bytes(layout, pipeline) / layout.options.pipeline.stages > limit_bytes_;
+  }
+
+  /// The layouts of a family, all with the bound of its pipeline.
+  Tried spread(const Candidate& family) const {
+    Candidate layout{.ms = family.ms, .known = Known::kPipeline, .family = family.family};
+    try {
+      layout.pipeline = bounds_.pipeline(families_[family.family].job);
+      layout.ms = std::max(layout.ms, layout.pipeline.ms);
+    } catch (const Error& error) {
+      if (!is_refusal(error)) throw;  // the others may have what its first layout lacks
+    }
+    Tried tried;
+    for (; layout.sharding < families_[family.family].shardings.size(); ++layout.sharding) {
+      tried.next.push_back(layout);
+    }
+    return tried;
+  }
+
+  /// The least of bound(layout), of all ways to accumulate that may fit; nothing where none does.
+  template <class Bound>
+  std::optional<double> least_ms(const Candidate& candidate, const Bound& bound) const {
+    PlannedJob layout = families_[candidate.family].layout(candidate.sharding);
+    std::optional<double> least;
+    for (const EngineOptions& options :
+         accumulation_choices(layout.options, options_.accumulation, layout.num_ranks)) {
+      layout.options = options;
+      if (is_surely_too_large(layout, candidate.pipeline)) continue;
+      const double ms = bound(layout);
+      least = std::min(ms, least.value_or(ms));
+    }
+    return least;
+  }
+
+  Tried bound_step(Candidate candidate) const {
+    const PlannedJob layout = families_[candidate.family].layout(candidate.sharding);
+    if (options_.check) options_.check(layout.options);
+    const auto least = least_ms(
+        candidate, [&](const PlannedJob& one) { return bounds_.step_ms(one, candidate.pipeline.ms); });
+    if (!least) return {.is_too_large = true};
+    candidate.ms = std::max(candidate.ms, *least);
+    const bool exchanges_meanwhile = layout.options.zero >= ZeroStage::kGradients;
+    candidate.known = exchanges_meanwhile ? Known::kStep : Known::kSimulated;
+    return {.next = {candidate}};
+  }
+
+  Tried simulate(Candidate candidate) const {
+    const auto least =
+        least_ms(candidate, [&](const PlannedJob& layout) { return bounds_.simulated_ms(layout); });
+    candidate.ms = std::max(candidate.ms, *least);
+    candidate.known = Known::kSimulated;
+    return {.next = {candidate}};
+  }
+
+  Tried settle(const Candidate& candidate) const {
+    PlannedJob layout = families_[candidate.family].layout(candidate.sharding);
+    const std::optional<std::int64_t> peak = peak_within(layout);
+    if (!peak) return {.is_too_large = true};
+    const PlanPrice price = price_of(layout);
+    return {.layout = FoundLayout{.job = std::move(layout), .price = price, .peak_bytes = *peak}};
   }
 
   /// Of threads: changes nothing.
-  Tried try_layout(const PlannedJob& candidate, double limit_ms, std::int64_t state_bytes = 0) const {
+  Tried advance(const Candidate& candidate) const {
     try {
-      PlannedJob layout = candidate;
-      if (options_.check) options_.check(layout.options);
-      if (state_bytes > limit_bytes_) return {.is_too_large = true};
-      if (is_slower(layout, limit_ms)) return {};
-      const std::optional<std::int64_t> peak = peak_within(layout);
-      if (!peak) return {.is_too_large = true};
-      const PlanPrice price = price_layout(layout, cluster_, device_);
-      return {.layout = FoundLayout{.job = std::move(layout), .price = price, .peak_bytes = *peak}};
+      switch (candidate.known) {
+        case Known::kBlocks:
+          return spread(candidate);
+        case Known::kPipeline:
+          return bound_step(candidate);
+        case Known::kStep:
+          return simulate(candidate);
+        case Known::kSimulated:
+          return settle(candidate);
+      }
     } catch (...) {
       return {.failure = std::current_exception()};
     }
+    return {};
   }
 
   void add(Tried tried) {
-    if (tried.failure) {
-      note_refusal(tried.failure);
-    } else if (tried.is_too_large) {
-      ++found_.num_too_large;
-    } else {
-      ++found_.num_timed;
-      if (!tried.layout || tried.layout->price.step_ms >= limit_ms()) return;
-      const auto place =
-          std::ranges::upper_bound(found_.best, tried.layout->price.step_ms, {},
-                                   [](const FoundLayout& other) { return other.price.step_ms; });
-      found_.best.insert(place, std::move(*tried.layout));
-      if (found_.best.size() > options_.most) found_.best.pop_back();
-    }
+    if (tried.failure) note_refusal(tried.failure);
+    if (tried.is_too_large) ++found_.num_too_large;
+    if (tried.layout) ++found_.num_timed;
+    for (Candidate& candidate : tried.next) candidates_.insert(std::move(candidate));
+    if (!tried.layout || tried.layout->price.step_ms >= limit_ms()) return;
+    const auto place = std::ranges::upper_bound(found_.best, tried.layout->price.step_ms, {},
+                                                [](const FoundLayout& other) { return other.price.step_ms; });
+    found_.best.insert(place, std::move(*tried.layout));
+    if (found_.best.size() > options_.most) found_.best.pop_back();
   }
 
   /// The engine refuses some combinations, and a cluster may lack what one needs: only if none is left does
@@ -219,37 +214,51 @@ class LayoutSearcher {
     }
   }
 
-  /// [Note: search by threads] Candidates are tried a batch at a time, by several threads, against the
-  /// layouts found before it, and then taken in their order. So what is found, and what is counted, does not
-  /// depend on the number of threads.
-  void try_all(const std::vector<Candidate>& candidates) {
-    for (std::size_t first = 0; first < candidates.size(); first += kBatch) {
-      const std::size_t size = std::min(kBatch, candidates.size() - first);
-      std::vector<Tried> batch(size);
-      const double limit = limit_ms();
-      for_each_index(size, options_.threads, [&](std::size_t i) {
-        if (candidates[first + i].bound_ms < limit)
-          batch[i] = try_layout(candidates[first + i].job, limit, candidates[first + i].state_bytes);
-      });
-      for (std::size_t i = 0; i < size; ++i) {
-        if (candidates[first + i].bound_ms >= limit_ms()) return;
-        add(std::move(batch[i]));
+  SearchProgress progress() const {
+    const double limit = limit_ms();
+    const auto is_open = [&](const Candidate& candidate) { return candidate.ms < limit; };
+    return {.num_open = static_cast<std::size_t>(std::ranges::count_if(candidates_, is_open)),
+            .open_ms = candidates_.begin()->ms,
+            .num_timed = found_.num_timed,
+            .num_too_large = found_.num_too_large,
+            .best_ms = found_.best.empty() ? 0 : found_.best[0].price.step_ms};
+  }
+
+  /// [Note: search by threads] Of those that may be fastest a batch at a time goes a step further, by several
+  /// threads, and is then taken in its order. So what is found, and what is counted, does not depend on the
+  /// number of threads.
+  void try_all() {
+    while (!candidates_.empty() && candidates_.begin()->ms < limit_ms()) {
+      if (options_.on_progress) options_.on_progress(progress());
+      std::vector<Candidate> batch;
+      while (batch.size() < kBatch && !candidates_.empty() && candidates_.begin()->ms < limit_ms()) {
+        batch.push_back(candidates_.extract(candidates_.begin()).value());
       }
+      std::vector<Tried> tried(batch.size());
+      for_each_index(batch.size(), options_.threads, [&](std::size_t i) { tried[i] = advance(batch[i]); });
+      for (Tried& one : tried) add(std::move(one));
     }
   }
 
   /// Of the layouts that shard and recompute most; of all where none of these is left to search.
-  void find_closest(const std::vector<Candidate>& candidates) {
-    for (const Candidate& candidate : candidates) {
-      const EngineOptions& options = candidate.job.options;
-      const int data = candidate.job.num_ranks / (options.pipeline.stages * options.tensor);
-      const bool is_smallest = options.recompute_every == 1 &&
-                               (data == 1 || options.zero == ZeroStage::kParameters) &&
-                               options.pipeline.schedule == PipelineSchedule::kOneForwardOneBackward;
-      if (is_smallest) compare_closest(candidate.job);
-    }
-    if (found_.closest) return;
-    for (const Candidate& candidate : candidates) compare_closest(candidate.job);
+  void find_closest() {
+    const auto compare_all = [&](bool smallest_only) {
+      for (const LayoutFamily& family : families_) {
+        for (std::size_t i = 0; i < family.shardings.size(); ++i) {
+          const PlannedJob layout = family.layout(i);
+          if (!smallest_only || is_smallest(layout)) compare_closest(layout);
+        }
+      }
+    };
+    compare_all(true);
+    if (!found_.closest) compare_all(false);
+  }
+
+  static bool is_smallest(const PlannedJob& layout) {
+    const EngineOptions& options = layout.options;
+    const int data = layout.num_ranks / (options.pipeline.stages * options.tensor);
+    return options.recompute_every == 1 && (data == 1 || options.zero == ZeroStage::kParameters) &&
+           options.pipeline.schedule == PipelineSchedule::kOneForwardOneBackward;
   }
 
   /// Of the cuts that are tried, the one whose largest stage needs least.
@@ -271,7 +280,11 @@ class LayoutSearcher {
       found_.closest_bytes = peak;
       if (peak > limit_bytes_ || own.pipeline.cut == layout.options.pipeline.cut) return;
       found_.closest->options.pipeline.cut = own.pipeline.cut;  // it was not likely to fit
-      add(try_layout(*found_.closest, kNoLimit));
+      PlannedJob fits = *found_.closest;
+      const std::optional<std::int64_t> its_peak = peak_within(fits);
+      if (!its_peak) return;
+      const PlanPrice price = price_of(fits);
+      add({.layout = FoundLayout{.job = std::move(fits), .price = price, .peak_bytes = *its_peak}});
     } catch (const Error& error) {
       if (!is_refusal(error)) throw;
     }
@@ -282,10 +295,9 @@ class LayoutSearcher {
   const std::int64_t limit_bytes_;
   const LayoutSearchOptions& options_;
   std::vector<double> costs_;  // of each block, for cuts
-  // By tensor ranks, micro-batch, recompute_every, recompute and sequence.
-  std::map<std::tuple<int, std::int64_t, int, int, bool>, std::vector<double>> block_ms_;
-  std::map<std::pair<int, int>, StageMap> cuts_;                         // by stages and chunks
-  std::map<std::tuple<int, int, ZeroStage>, std::int64_t> state_bytes_;  // by tensor ranks, stages and zero
+  LayoutBounds bounds_;
+  std::vector<LayoutFamily> families_;
+  std::set<Candidate> candidates_;
   FoundLayouts found_;
   std::exception_ptr refusal_;  // the last
 };

@@ -3,13 +3,11 @@
 // [Note: search of layouts] Every combination of tensor ranks (with and without a shared sequence), pipeline
 // stages, schedule and chunks, ZeRO stage, recompute and exchange is a candidate; the rest of the ranks is
 // data ranks, which need not divide the micro-batches. None changes a bit of the results; micro-batches do,
-// and vary only where they may. GPipe is left out: 1F1B takes its time with less memory. Blocks are timed
-// once for each number of tensor ranks, with what these exchange; a step cannot be faster than the blocks of
-// its busiest rank and the micro-batch that it waits for. By this bound candidates are sorted, and the search
-// ends where it is above the last of the best. Of the others the step is simulated ([Note: folded plans]),
-// and the memory predicted to the byte where it is fast enough and parameters and optimizer alone fit. Stages
-// that do not fit as they are cut are cut as training would ([Note: search of cuts]); where the cut
-// with the least arithmetic is slower than the best, no other is tried.
+// and vary only where they may. GPipe is left out: 1F1B takes its time with less memory. The search goes on
+// with the candidate that may be fastest, and finds one more thing about it ([Note: bounds of layouts]); it
+// ends where no candidate can be faster than the last of the best. What surely does not fit is left out on the
+// way. Of what is left the memory is predicted to the byte, and the step simulated ([Note: folded plans]).
+// Stages that do not fit as they are cut are cut as training would ([Note: search of cuts]).
 #pragma once
 
 #include <functional>
@@ -22,6 +20,14 @@
 
 namespace trireme {
 
+/// Of a search that goes on.
+struct SearchProgress {
+  std::size_t num_open = 0;  // layouts and families of them that may still be among the best
+  double open_ms = 0;        // none of them takes less
+  int num_timed = 0, num_too_large = 0;
+  double best_ms = 0;  // 0: none was found yet
+};
+
 struct LayoutSearchOptions {
   std::size_t most = 10;            // layouts to find
   bool varies_micro_batch = false;  // changes the results: sums are rounded differently
@@ -31,6 +37,7 @@ struct LayoutSearchOptions {
   /// Throws Error(kInvalidInput) for a layout that the caller would not run; null: runs all. Called by
   /// several threads at once.
   std::function<void(const EngineOptions&)> check;
+  std::function<void(const SearchProgress&)> on_progress;  // called now and then; null: not at all
 };
 
 struct FoundLayout {

@@ -74,7 +74,9 @@ class PlanSimulator {
   };
   struct Rank {
     std::size_t next = 0;
-    double now = 0.0, wire_free = 0.0;
+    double now = 0.0;
+    double data_free = 0.0, tensor_free = 0.0;  // when an exchange over the axis can begin
+    double& wire_free(Scope scope) { return scope == Scope::kTensor ? tensor_free : data_free; }
     std::map<Message, std::pair<Link, std::size_t>> receives;  // in flight: which message of which channel
     std::vector<std::pair<Link, std::size_t>> tied_receives;
     std::vector<Pending> pending;
@@ -181,10 +183,10 @@ class PlanSimulator {
     if (exchange.posted.size() < group.size()) return exchange;
     double start = exchange.last_post;
     for (const int member : group)
-      start = std::max(start, ranks_[static_cast<std::size_t>(member)].wire_free);
+      start = std::max(start, ranks_[static_cast<std::size_t>(member)].wire_free(scope));
     exchange.end = start + exchange.duration;
     for (const auto& [member, its_action] : exchange.posted) {
-      ranks_[static_cast<std::size_t>(member)].wire_free = *exchange.end;
+      ranks_[static_cast<std::size_t>(member)].wire_free(scope) = *exchange.end;
       add_span(member, its_action, start, *exchange.end);
     }
     return exchange;

@@ -40,9 +40,10 @@ struct ActionTimes {
 };
 
 /// The same with a time for every action. Exchanges over the data axis begin when the last rank of the group
-/// has posted them and the wires of its ranks are free, one after the other; a block waits for its gathered
+/// has posted them and none before them is under way, one after the other; a block waits for its gathered
 /// parameters, the update and the end of the step for all of them. Sums over the tensor axis, losses and
-/// norms wait for all ranks of their group.
+/// norms wait for all ranks of their group, and for no exchange over the data axis: each axis has a
+/// communicator of its own. That both may pass one link is left out.
 Timeline simulate_plan(const StepPlan& plan, const ActionTimes& times);
 
 }  // namespace trireme

@@ -97,16 +97,24 @@ double seconds_of(const RecordedCall& call, const RecordedGroup& group, const Cl
   return network.gather_s(bytes, group.ranks);
 }
 
-/// The job with as few micro-batches as show all that a step does.
-PlannedJob shortened(PlannedJob job) {
+/// The job with as few micro-batches as show all that a step does. Half of an even number leaves every rank
+/// as many partial sums, each of which is exchanged on its own: see [Note: canonical reduction].
+PlannedJob shortened(PlannedJob job, PricedRanks ranks) {
   EngineOptions& options = job.options;
   const Mesh mesh = mesh_of(job.num_ranks, options.pipeline.stages, options.tensor);
-  const std::int64_t a_round = options.micro_batch * mesh.size(Axis::kData);
-  const std::int64_t wanted = std::max<std::int64_t>(kMostMicroBatches, 2L * options.pipeline.stages);
   const std::int64_t stages = options.pipeline.stages;
+  std::int64_t wanted = std::max(kMostMicroBatches, 2 * stages);
+  if (ranks != PricedRanks::kAll)
+    wanted = options.pipeline.schedule == PipelineSchedule::kInterleaved ? stages : 1;
+  const std::int64_t a_round = options.micro_batch * mesh.size(Axis::kData);
+  if (options.global_batch % a_round != 0) return job;
   const std::int64_t rounds = options.global_batch / a_round;
-  const std::int64_t whole = rounds % stages == 0 ? (wanted + stages - 1) / stages * stages : wanted;
-  if (rounds > whole) options.global_batch = a_round * whole;
+  std::int64_t fewer = rounds;
+  const auto shows_all = [&](std::int64_t n) {
+    return n >= wanted && (rounds % stages != 0 || n % stages == 0);
+  };
+  while (fewer % 2 == 0 && shows_all(fewer / 2)) fewer /= 2;
+  options.global_batch = a_round * fewer;
   return job;
 }
 
@@ -196,22 +204,25 @@ class TwinStages {
   const StageMap stages_;
 };
 
-StepPrice::StepPrice(const PlannedJob& job, const Cluster& cluster, const ClusterDevice& device) {
+StepPrice::StepPrice(const PlannedJob& job, const Cluster& cluster, const ClusterDevice& device,
+                     PricedRanks ranks) {
   const Backend backend = pricing_backend();
-  PlannedJob recorded = shortened(job);
+  PlannedJob recorded = shortened(job, ranks);
   recorded.options.backend = &backend;
   recorded.options.planning = Planning::kOwnRank;
   const OpTimes times(cluster, device);
   const ClusterNetwork network(cluster, device);
   const PriceRecorder recorder(recorded, times, network);
   const Mesh mesh = mesh_of(job.num_ranks, job.options.pipeline.stages, job.options.tensor);
-  for (int place = 0; place < std::min(mesh.size(Axis::kTensor), 2); ++place) {
+  const int num_places = ranks == PricedRanks::kAll ? std::min(mesh.size(Axis::kTensor), 2) : 1;
+  const int num_stages = ranks == PricedRanks::kFirst ? 1 : mesh.size(Axis::kPipeline);
+  for (int place = 0; place < num_places; ++place) {
     const auto record = [&](int stage) {
       const int rank = mesh.rank({{Axis::kPipeline, stage}, {Axis::kTensor, place}});
       return recorder.record(rank, times_[{stage, place == 0}]);
     };
     const TwinStages twins(job, record(0));
-    for (int stage = 1; stage < mesh.size(Axis::kPipeline); ++stage) {
+    for (int stage = 1; stage < num_stages; ++stage) {
       const int twin = twins.first_twin(stage);
       if (twin == stage)
         record(stage);

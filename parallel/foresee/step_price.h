@@ -12,6 +12,15 @@
 
 namespace trireme {
 
+/// The ranks whose times are wanted.
+enum class PricedRanks {
+  kAll,
+  // For bounds. Of a step of one round of micro-batches, so without the sums of several; each at most that of
+  // kAll.
+  kFirstTensorPlace,
+  kFirst,  // rank 0 alone
+};
+
 /// Times of the actions of all ranks. Ranks that share a stage and a tensor place have equal ones, as have
 /// micro-batches: of what differs between them (sums of the reduction tree) each has the mean.
 class StepPrice {
@@ -19,7 +28,8 @@ class StepPrice {
   /// Runs a step of a rank of each stage on the meta device, of no more micro-batches than it takes. Stages
   /// whose blocks are twins share one.
   /// Throws Error(kInvalidInput) for a precision without a peak, a missing link, and as Engine does.
-  StepPrice(const PlannedJob& job, const Cluster& cluster, const ClusterDevice& device);
+  StepPrice(const PlannedJob& job, const Cluster& cluster, const ClusterDevice& device,
+            PricedRanks ranks = PricedRanks::kAll);
 
   ActionTime of(const Coord& coord, const Action& action) const;
   /// Milliseconds that a rank of a stage computes in a step, without any wait.

@@ -192,5 +192,46 @@ TEST_F(PlanPriceTest, ExchangesOverTheTensorAxisAreWaitedFor) {
   }
 }
 
+// Each axis has a communicator of its own: gradients under way hold up no sum of the next block.
+TEST_F(PlanPriceTest, AndForNoExchangeOverTheDataAxis) {
+  const GptConfig config{
+      .layers = 4, .hidden = 32, .heads = 4, .vocab = 128, .seq_len = 16, .tensor_chunks = 2};
+  job_.blocks = std::make_shared<const BlockList>(build_gpt(config));
+  job_.num_ranks = 4;
+  job_.options.tensor = 2;
+  job_.options.micro_batch = 4;
+  job_.options.hosts = hosts_of(4, 2);
+  cluster_.ranks_per_node = 2;
+  const auto last_backward_ms = [&](double gb_s) {
+    cluster_.links[1].gb_s = gb_s;
+    const StepPlan plan = engine_on_meta(job_)->plan();
+    const PlanPrice priced = price_plan(job_, plan, cluster_, device(), KeepTimeline::kYes);
+    double end_ms = 0;
+    for (const TimelineSpan& span : priced.timeline.spans) {
+      if (span.spent == TimeSpent::kBackward) end_ms = std::max(end_ms, span.end_ms);
+    }
+    return std::pair(end_ms, priced.step_ms);
+  };
+  const auto [fast, fast_step] = last_backward_ms(1e6);
+  const auto [slow, slow_step] = last_backward_ms(1e-3);
+  EXPECT_GT(slow_step, 2 * fast_step);
+  EXPECT_DOUBLE_EQ(slow, fast);
+}
+
+// [Note: canonical reduction] 12 micro-batches of a rank leave two partial sums, 16 leave one, however few of
+// them are recorded.
+TEST_F(PlanPriceTest, EachPartialSumIsExchanged) {
+  job_.num_ranks = 2;
+  cluster_.links[0].gb_s = 0.01;
+  cluster_.host.overlap = 0;
+  for (const std::int64_t rounds : {12, 16, 40}) {
+    job_.options.global_batch = 2 * 2 * rounds;
+    const auto sent = static_cast<double>(
+        predict_step(job_.blocks, job_.options, job_.sample, job_.num_ranks, 0).sent_bytes);
+    const double wire_ms = sent / 0.01e9 * 1e3;
+    EXPECT_NEAR(price().exposed_ms, wire_ms, 0.05 * wire_ms) << rounds;
+  }
+}
+
 }  // namespace
 }  // namespace trireme

@@ -1,0 +1,364 @@
+#include "parallel/foresee/layout_bounds.h"
+
+#include <algorithm>
+#include <bit>
+#include <exception>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "parallel/foresee/block_work.h"
+#include "parallel/foresee/folded_plan.h"
+#include "parallel/foresee/step_price.h"
+#include "parallel/layout/boundary_shapes.h"
+#include "runtime/base/for_each_index.h"
+
+namespace trireme {
+namespace {
+
+/// How data ranks share their state changes what a backward does by less than a thousandth.
+constexpr double kShardingShare = 0.999;
+
+bool is_over_data(ActionKind kind) {
+  return traits(kind).scope == Scope::kData || traits(kind).scope == Scope::kHost;
+}
+
+std::vector<std::string> names_of(const BlockList& blocks) {
+  std::vector<std::string> names;
+  for (const auto& block : blocks) names.push_back(block->name());
+  return names;
+}
+
+std::int64_t bytes_of_output(BoundaryShapes& shapes, int unit, std::int64_t num_samples) {
+  std::int64_t bytes = 0;
+  for (const TensorSpec& spec : shapes.of(unit, {.num_samples = num_samples})) {
+    const std::int64_t of_tensor = spec.shape.num_elems() * size_bytes(spec.dtype);
+    bytes += static_cast<std::int64_t>(Allocator::rounded(static_cast<std::size_t>(of_tensor)));
+  }
+  return bytes;
+}
+
+/// The first action behind which a rank computes nothing but the backward of one micro-batch through one of
+/// its chunks: the last thing that it does before the update.
+std::size_t begin_of_last_backward(std::span<const Action> actions, const StageMap& stages) {
+  std::size_t first = actions.size();
+  const Action* last = nullptr;
+  for (std::size_t i = actions.size(); i-- > 0;) {
+    const Action& action = actions[i];
+    if (!computes(action.kind)) continue;
+    if (last == nullptr) last = &action;
+    const bool is_same = action.kind != ActionKind::kForward && action.micro_batch == last->micro_batch &&
+                         stages.chunk_of(action.unit) == stages.chunk_of(last->unit);
+    if (!is_same) break;
+    first = i;
+  }
+  return first;
+}
+
+/// When the first rank ran the last of its blocks.
+double end_of_compute(const Timeline& timeline) {
+  double end_ms = 0;
+  for (const TimelineSpan& span : timeline.spans) {
+    const bool is_compute = span.spent != TimeSpent::kExchange && span.spent != TimeSpent::kUpdate;
+    if (span.rank == 0 && is_compute) end_ms = std::max(end_ms, span.end_ms);
+  }
+  return end_ms;
+}
+
+/// The plan of one rank that has no peers: some of its actions, without messages.
+StepPlan alone(const StepPlan& plan, std::span<const Action> actions) {
+  StepPlan alone{.mesh = mesh_of(1, 1, 1), .num_units = plan.num_units, .stages = plan.stages};
+  RankPlan& rank = alone.ranks.emplace_back();
+  std::ranges::copy_if(actions, std::back_inserter(rank.actions), [](const Action& action) {
+    return traits(action.kind).direction == Direction::kNone;
+  });
+  return alone;
+}
+
+/// What a chunk keeps of a micro-batch: less than its blocks where it sends its output away.
+std::int64_t kept_by(const StageMap& stages, int chunk, const std::vector<std::int64_t>& kept_bytes,
+                     const std::vector<std::int64_t>& output_bytes) {
+  const auto first = static_cast<std::size_t>(stages.first_unit(chunk));
+  const auto last = static_cast<std::size_t>(stages.end_unit(chunk)) - 1;
+  const std::int64_t before = first == 0 ? 0 : kept_bytes[first - 1];
+  return std::max<std::int64_t>(0, kept_bytes[last] - before - output_bytes[last]);
+}
+
+struct StepPeaks {
+  std::int64_t activations = 0, with_gradients = 0;
+};
+
+/// Of a rank whose chunks each keep so much of a micro-batch, and have gradients of so many bytes, of which
+/// there is one for each partial sum: see [Note: canonical reduction].
+StepPeaks peaks_of(const std::vector<Action>& actions, const StageMap& stages,
+                   const std::vector<std::int64_t>& kept, const std::vector<std::int64_t>& gradients,
+                   Reduction reduction) {
+  StepPeaks peaks;
+  std::int64_t activations = 0, sums = 0;
+  std::map<int, std::uint64_t> num_backward;  // by chunk
+  const auto num_sums = [&](std::uint64_t n) {
+    return reduction == Reduction::kCanonical ? std::popcount(n) : std::min<int>(1, static_cast<int>(n));
+  };
+  for (const Action& action : actions) {
+    if (!computes(action.kind)) continue;
+    const int chunk = stages.chunk_of(action.unit);
+    const auto c = static_cast<std::size_t>(chunk);
+    const bool is_last = action.unit + 1 == stages.end_unit(chunk);
+    if (is_last && action.kind == ActionKind::kForward) activations += kept[c];
+    peaks.activations = std::max(peaks.activations, activations);
+    peaks.with_gradients = std::max(peaks.with_gradients, activations + sums);
+    if (is_last && traits(action.kind).consumes_tape) activations -= kept[c];
+    if (action.unit == stages.first_unit(chunk) && traits(action.kind).sums_gradient) {
+      std::uint64_t& n = num_backward[chunk];
+      sums += gradients[c] * (num_sums(n + 1) - num_sums(n));
+      ++n;
+    }
+  }
+  return peaks;
+}
+
+/// The end of the forward of a rank's first micro-batch through its first chunk.
+std::size_t end_of_first_forward(std::span<const Action> actions, const StageMap& stages) {
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const Action& action = actions[i];
+    if (action.kind == ActionKind::kForward &&
+        action.unit + 1 == stages.end_unit(stages.chunk_of(action.unit)))
+      return i + 1;
+  }
+  return actions.size();
+}
+
+}  // namespace
+
+LayoutBounds::BlocksKey LayoutBounds::key_of(const EngineOptions& options) {
+  return {options.tensor, options.micro_batch, options.recompute_every, options.recompute, options.sequence};
+}
+
+LayoutBounds::BlockNeeds LayoutBounds::needs_of(const PlannedJob& layout) const {
+  PlannedJob alone = layout;
+  EngineOptions& options = alone.options;
+  alone.num_ranks = options.tensor;
+  options.global_batch = options.micro_batch;
+  options.pipeline = {};
+  options.zero = ZeroStage::kNone;
+  options.exchange = Exchange::kAuto;
+  options.hosts = hosts_of(alone.num_ranks, alone.num_ranks);
+  options.planning = Planning::kOwnRank;
+  const std::size_t num_blocks = layout.blocks->size();
+  BlockNeeds needs{.ms = std::vector<double>(num_blocks),
+                   .recompute_ms = std::vector<double>(num_blocks),
+                   .kept_bytes = std::vector<std::int64_t>(num_blocks),
+                   .output_bytes = std::vector<std::int64_t>(num_blocks),
+                   .gradient_bytes = std::vector<std::int64_t>(num_blocks)};
+  const StepPrice price(alone, cluster_, device_, PricedRanks::kFirstTensorPlace);
+  const std::unique_ptr<Engine> engine = engine_on_meta(alone);
+  const auto alive = [&](MemoryCategory category) {
+    return engine->context().allocator->stats().current[category];
+  };
+  const std::int64_t before = alive(MemoryCategory::kActivations);
+  std::int64_t gradients = alive(MemoryCategory::kGradients);
+  bool recomputes = false;
+  engine->observe_actions([&](std::size_t index) {
+    const Action& action = engine->plan().ranks[0].actions[index];
+    if (action.kind == ActionKind::kForward)
+      needs.kept_bytes[static_cast<std::size_t>(action.unit)] = alive(MemoryCategory::kActivations) - before;
+    if (action.kind == ActionKind::kBackward) {
+      const std::int64_t others = std::exchange(gradients, alive(MemoryCategory::kGradients));
+      needs.gradient_bytes[static_cast<std::size_t>(action.unit)] = gradients - others;
+    }
+    const bool is_exchange = is_tensor_call(action.kind);
+    if (!computes(action.kind) && !is_exchange) return;
+    if (!is_exchange) recomputes = action.kind == ActionKind::kRecompute;
+    // The last stage keeps its last segment, which may begin earlier than that of all stages in one.
+    const bool may_be_kept = action.unit + options.recompute_every >= std::ssize(needs.ms);
+    if (recomputes && may_be_kept) return;
+    const ActionTime time = price.of({}, action);
+    const double ms = time.compute_ms + (is_exchange ? time.exchange_ms.value_or(0) : 0);
+    needs.ms[static_cast<std::size_t>(action.unit)] += ms;
+    if (recomputes) needs.recompute_ms[static_cast<std::size_t>(action.unit)] += ms;
+  });
+  engine->step(batches_without_data(layout.sample), 1, 0.0);
+  // A stage may run the last segment again where this one has kept it.
+  const auto every = std::min(static_cast<std::size_t>(options.recompute_every), num_blocks);
+  for (std::size_t unit = num_blocks - every; unit < num_blocks; ++unit) {
+    needs.kept_bytes[unit] = unit == 0 ? 0 : needs.kept_bytes[unit - 1];
+  }
+  BoundaryShapes shapes(*layout.blocks, options.precision, layout.sample,
+                        options.sequence ? options.tensor : 1);
+  for (std::size_t unit = 0; unit + 1 < num_blocks; ++unit) {
+    needs.output_bytes[unit] = bytes_of_output(shapes, static_cast<int>(unit), options.micro_batch);
+  }
+  return needs;
+}
+
+void LayoutBounds::prepare(const std::vector<LayoutFamily>& families, int threads) {
+  std::map<BlocksKey, const PlannedJob*> first;
+  for (const LayoutFamily& family : families) {
+    const PipelineOptions& pipeline = family.job.options.pipeline;
+    first.try_emplace(key_of(family.job.options), &family.job);
+    if (pipeline.stages > 1 && !cuts_.contains({pipeline.stages, pipeline.chunks})) {
+      cuts_[{pipeline.stages, pipeline.chunks}] =
+          cut_by_work(*family.job.blocks, family.job.sample, pipeline.stages, pipeline.chunks);
+    }
+  }
+  const std::vector<std::pair<BlocksKey, const PlannedJob*>> jobs(first.begin(), first.end());
+  std::vector<BlockNeeds> found(jobs.size());
+  std::vector<std::exception_ptr> failures(jobs.size());
+  for_each_index(jobs.size(), threads, [&](std::size_t i) {
+    try {
+      found[i] = needs_of(*jobs[i].second);
+    } catch (...) {
+      failures[i] = std::current_exception();
+    }
+  });
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    if (failures[i]) std::rethrow_exception(failures[i]);
+    blocks_[jobs[i].first] = std::move(found[i]);
+  }
+}
+
+double LayoutBounds::blocks_ms(const PlannedJob& layout) const {
+  const EngineOptions& options = layout.options;
+  const PipelineOptions& pipeline = options.pipeline;
+  const auto data = layout.num_ranks / (pipeline.stages * options.tensor);
+  const auto rounds = static_cast<double>(rounds_of(options, data));
+  const BlockNeeds& blocks = blocks_.at(key_of(options));
+  if (pipeline.stages == 1) return rounds * std::accumulate(blocks.ms.begin(), blocks.ms.end(), 0.0);
+  const StageMap& cut = cuts_.at({pipeline.stages, pipeline.chunks});
+  const std::vector<double> chunks = chunk_costs(cut, blocks.ms);
+  const std::vector<double> recomputed = chunk_costs(cut, blocks.recompute_ms);
+  // Of zb-h1 the gradients of parameters wait.
+  const double share = pipeline.schedule == PipelineSchedule::kZeroBubbleH1 ? 1.0 / 3 : 1.0;
+  double longest = 0, before = 0;
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(pipeline.stages); ++rank) {
+    double mine = 0;
+    for (std::size_t c = rank; c < chunks.size(); c += static_cast<std::size_t>(pipeline.stages)) {
+      mine += chunks[c];
+    }
+    longest = std::max(longest, share * before + rounds * mine);
+    before += chunks[rank] - recomputed[rank];
+  }
+  return longest;
+}
+
+PlannedJob LayoutBounds::with_cut(PlannedJob layout) const {
+  PipelineOptions& pipeline = layout.options.pipeline;
+  if (pipeline.stages > 1 && pipeline.cut.empty())
+    pipeline.cut = cuts_.at({pipeline.stages, pipeline.chunks}).first_units();
+  return layout;
+}
+
+PipelineBound LayoutBounds::pipeline(const PlannedJob& asked) const {
+  const PlannedJob layout = with_cut(asked);
+  const StepPlan plan = fold_plan(layout, 1);
+  const StepPrice price(layout, cluster_, device_, PricedRanks::kFirstTensorPlace);
+  const auto time_of = [&](int rank, const Action& action) -> ActionTime {
+    const ActionTime time = price.of(plan.mesh.coord(rank), action);
+    if (computes(action.kind) || is_tensor_call(action.kind)) return time;
+    return {.compute_ms = 0, .exchange_ms = is_send(action.kind) ? time.exchange_ms : std::nullopt};
+  };
+  const Timeline timeline = simulate_plan(plan, {.unit_names = names_of(*layout.blocks),
+                                                 .of = time_of,
+                                                 .overlap = cluster_.host.overlap,
+                                                 .labels = false});
+  PipelineBound bound{.ms = end_of_compute(timeline)};
+  const BlockNeeds& blocks = blocks_.at(key_of(layout.options));
+  std::vector<std::int64_t> kept, gradients;  // by chunk
+  for (int chunk = 0; chunk < plan.stages.num_chunks(); ++chunk) {
+    kept.push_back(kept_by(plan.stages, chunk, blocks.kept_bytes, blocks.output_bytes));
+    gradients.push_back(std::accumulate(blocks.gradient_bytes.begin() + plan.stages.first_unit(chunk),
+                                        blocks.gradient_bytes.begin() + plan.stages.end_unit(chunk),
+                                        std::int64_t{0}));
+  }
+  for (const RankPlan& rank : plan.ranks) {
+    const StepPeaks peaks = peaks_of(rank.actions, plan.stages, kept, gradients, layout.options.reduction);
+    bound.activation_bytes += peaks.activations;
+    bound.with_gradients_bytes += peaks.with_gradients;
+  }
+  return bound;
+}
+
+double LayoutBounds::step_ms(const PlannedJob& layout, double pipeline_ms) const {
+  PlannedJob own = with_cut(layout);
+  own.options.planning = Planning::kOwnRank;
+  const StepPlan plan = engine_on_meta(own)->plan();
+  const std::span<const Action> actions = plan.ranks[0].actions;
+  const StepPrice price(own, cluster_, device_, PricedRanks::kFirst);
+  const ActionTimes times{.unit_names = names_of(*layout.blocks),
+                          .of = [&](int, const Action& action) { return price.of({}, action); },
+                          .overlap = cluster_.host.overlap,
+                          .labels = false};
+  const auto known_ms = [&](std::span<const Action> part) {  // in pipeline_ms
+    double sum = 0;
+    for (const Action& action : part) {
+      const bool is_exchange = is_tensor_call(action.kind);
+      if (!computes(action.kind) && !is_exchange) continue;
+      const ActionTime time = price.of({}, action);
+      sum += time.compute_ms + (is_exchange ? time.exchange_ms.value_or(0) : 0);
+    }
+    return sum;
+  };
+  const auto first = actions.first(end_of_first_forward(actions, plan.stages));
+  const auto last = actions.subspan(begin_of_last_backward(actions, plan.stages));
+  const double before_ms = end_of_compute(simulate_plan(alone(plan, first), times)) - known_ms(first);
+  const double after_ms = simulate_plan(alone(plan, last), times).end_ms() - known_ms(last);
+  double wire_ms = 0;
+  for (const Action& action : actions) {
+    if (is_over_data(action.kind)) wire_ms += price.of({}, action).exchange_ms.value_or(0);
+  }
+  return kShardingShare * std::max(pipeline_ms + std::max(0.0, before_ms) + std::max(0.0, after_ms), wire_ms);
+}
+
+double LayoutBounds::simulated_ms(const PlannedJob& asked) const {
+  const PlannedJob layout = with_cut(asked);
+  const StepPlan plan = fold_plan(layout, 1);
+  const StepPrice price(layout, cluster_, device_, PricedRanks::kFirstTensorPlace);
+  const auto time_of = [&](int rank, const Action& action) {
+    return price.of(plan.mesh.coord(rank), action);
+  };
+  const Timeline timeline = simulate_plan(plan, {.unit_names = names_of(*layout.blocks),
+                                                 .of = time_of,
+                                                 .overlap = cluster_.host.overlap,
+                                                 .labels = false});
+  return timeline.end_ms();
+}
+
+std::int64_t LayoutBounds::state_bytes(const PlannedJob& layout, ZeroStage zero) const {
+  const int stages = layout.options.pipeline.stages;
+  const StateKey key{layout.options.tensor, stages, zero};
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = state_bytes_.find(key);
+    if (known != state_bytes_.end()) return known->second;
+  }
+  PlannedJob whole = layout;  // all stages on one
+  whole.num_ranks = layout.num_ranks / stages;
+  whole.options.zero = zero;
+  whole.options.pipeline = {};
+  whole.options.global_batch = layout.options.micro_batch * whole.num_ranks / layout.options.tensor;
+  whole.options.hosts = hosts_of(whole.num_ranks, whole.num_ranks);
+  whole.options.planning = Planning::kOwnRank;
+  std::int64_t bytes = 0;  // where it is refused, as the layout will be
+  try {
+    const MemoryStats made = engine_on_meta(whole)->context().allocator->stats();
+    bytes = made.current.total() - made.current[MemoryCategory::kHost];
+  } catch (const Error& error) {
+    if (!is_refusal(error)) throw;
+  }
+  const std::lock_guard lock(mutex_);
+  return state_bytes_[key] = bytes;
+}
+
+std::int64_t LayoutBounds::needed_bytes(const PlannedJob& layout, const PipelineBound& pipeline) const {
+  const EngineOptions& options = layout.options;
+  std::int64_t state = state_bytes(layout, options.zero);
+  if (options.zero == ZeroStage::kParameters && options.keep_gathered) {
+    state = std::max(state, state_bytes(layout, ZeroStage::kGradients));
+  }
+  const bool has_gradients = options.zero < ZeroStage::kGradients || options.accumulate_unsharded;
+  return state + (has_gradients ? pipeline.with_gradients_bytes : pipeline.activation_bytes);
+}
+
+}  // namespace trireme

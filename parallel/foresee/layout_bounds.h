@@ -1,0 +1,76 @@
+// What a layout's step surely takes and its ranks surely need, in a fraction of the time of a price.
+//
+// [Note: bounds of layouts] Four bounds on the time, each above the one before and found in more time.
+// (1) The blocks of the stage that has most to do, and the micro-batch that it waits for. (2) The pipeline:
+// the plan simulated without what data ranks exchange and without the update, the same for all ways to shard.
+// (3) Behind that what the first rank still has to do once it ran the last micro-batch through its first
+// chunk: what it exchanges from there on, and the update; and before that its wait for the parameters of the
+// first one. Its exchanges together take no longer than the step either. (4) One tensor rank of each stage,
+// simulated: where exchanges pass while micro-batches run, (3) is far below. Memory: parameters and
+// optimizer, the activations of the micro-batches that are in flight, and gradients and parameters that are
+// kept whole. A search asks in this order and prices the layouts that no bound leaves out.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "parallel/cluster/cluster.h"
+#include "parallel/foresee/layout_candidates.h"
+
+namespace trireme {
+
+/// Of a family of layouts.
+struct PipelineBound {
+  double ms = 0;  // until the first rank ran its last backward
+  // Of all stages together, at the worst moment of each: activations, and these with the gradients of data
+  // ranks that exchange them once a step.
+  std::int64_t activation_bytes = 0, with_gradients_bytes = 0;
+};
+
+/// Of layouts of one job. All but prepare() may be called by several threads at once. Throws as StepPrice.
+class LayoutBounds {
+ public:
+  LayoutBounds(const Cluster& cluster, const ClusterDevice& device) : cluster_(cluster), device_(device) {}
+
+  /// Plays the blocks of each kind of family once. What is refused is left to the other functions to refuse.
+  void prepare(const std::vector<LayoutFamily>& families, int threads);
+
+  double blocks_ms(const PlannedJob& layout) const;
+  PipelineBound pipeline(const PlannedJob& layout) const;
+  double step_ms(const PlannedJob& layout, double pipeline_ms) const;
+  double simulated_ms(const PlannedJob& layout) const;
+  /// Of one rank of each stage, summed up.
+  std::int64_t needed_bytes(const PlannedJob& layout, const PipelineBound& pipeline) const;
+  /// The layout with the cut that its engine would find, which takes time.
+  PlannedJob with_cut(PlannedJob layout) const;
+
+ private:
+  /// Of one micro-batch, with one stage.
+  struct BlockNeeds {
+    std::vector<double> ms;                // forward and backward, with what tensor ranks exchange in them
+    std::vector<double> recompute_ms;      // of that: what need not wait for the gradient
+    std::vector<std::int64_t> kept_bytes;  // alive after its forward, and those of the blocks before it
+    std::vector<std::int64_t> output_bytes, gradient_bytes;
+  };
+  // By tensor ranks, micro-batch, recompute_every, recompute and sequence.
+  using BlocksKey = std::tuple<int, std::int64_t, int, Recompute, bool>;
+  using StateKey = std::tuple<int, int, ZeroStage>;  // tensor ranks, stages
+
+  static BlocksKey key_of(const EngineOptions& options);
+  BlockNeeds needs_of(const PlannedJob& layout) const;
+  /// Of parameters and optimizer, of a rank of every stage together.
+  std::int64_t state_bytes(const PlannedJob& layout, ZeroStage zero) const;
+
+  const Cluster& cluster_;
+  const ClusterDevice& device_;
+  std::map<BlocksKey, BlockNeeds> blocks_;
+  std::map<std::pair<int, int>, StageMap> cuts_;  // by stages and chunks
+  mutable std::mutex mutex_;
+  mutable std::map<StateKey, std::int64_t> state_bytes_;
+};
+
+}  // namespace trireme

@@ -1,0 +1,139 @@
+#include "parallel/foresee/layout_bounds.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "models/gpt.h"
+#include "models/resnet.h"
+#include "parallel/foresee/accumulation_choice.h"
+#include "parallel/foresee/plan_price.h"
+#include "tests/support/small_cluster.h"
+
+namespace trireme {
+namespace {
+
+PlannedJob job_of(BlockList blocks, const SampleSpec& sample, int num_ranks) {
+  PlannedJob job{.blocks = std::make_shared<const BlockList>(std::move(blocks)),
+                 .sample = sample,
+                 .num_ranks = num_ranks};
+  job.options.global_batch = 24;
+  job.options.micro_batch = 2;
+  job.options.hosts = hosts_of(num_ranks, 4);
+  return job;
+}
+
+PlannedJob gpt_job(int num_ranks) {
+  const GptConfig config{
+      .layers = 4, .hidden = 64, .heads = 4, .vocab = 128, .seq_len = 32, .tensor_chunks = 2};
+  return job_of(build_gpt(config), {.input = {32}, .target = {32}}, num_ranks);
+}
+
+PlannedJob resnet_job(int num_ranks) {
+  const ResNetConfig config{.stem = ResNetConfig::Stem::kCifar,
+                            .bottleneck = false,
+                            .units = {2, 2, 2},
+                            .width = 16,
+                            .classes = 10};
+  return job_of(build_resnet(config), {.input = {32, 32, 3}, .input_dtype = DType::kFloat32, .target = {}},
+                num_ranks);
+}
+
+class LayoutBoundsTest : public ::testing::Test {
+ protected:
+  LayoutBoundsTest() { cluster_.devices[0].peak_tflops = {{"fp32", 10}}; }
+
+  /// Calls check(layout, bound of its family) for every layout of the job.
+  template <class Check>
+  void for_each_layout(const PlannedJob& job, const Check& check) {
+    const std::vector<LayoutFamily> families = layouts_of(job, {}, false);
+    bounds_.prepare(families, 2);
+    for (const LayoutFamily& family : families) {
+      const PipelineBound bound = bounds_.pipeline(family.job);
+      for (std::size_t i = 0; i < family.shardings.size(); ++i) {
+        PlannedJob layout = family.layout(i);
+        for (const EngineOptions& options : accumulation_choices(layout.options, {}, layout.num_ranks)) {
+          layout.options = options;
+          SCOPED_TRACE(describe(options));
+          check(layout, bound);
+        }
+      }
+    }
+  }
+
+  static std::string describe(const EngineOptions& options) {
+    return fmt::format("tensor {}, {} stages, {} x {}, zero {} {} {}, recompute {} {}, sequence {}",
+                       options.tensor, options.pipeline.stages, name(options.pipeline.schedule),
+                       options.pipeline.chunks, static_cast<int>(options.zero), options.keep_gathered,
+                       options.accumulate_unsharded, options.recompute_every,
+                       static_cast<int>(options.recompute), options.sequence);
+  }
+
+  /// No step is faster than any of the bounds, each above the one before; returns the mean share of the step
+  /// that the last one has.
+  double compare_times(const PlannedJob& job) {
+    double sum = 0;
+    int count = 0;
+    for_each_layout(job, [&](const PlannedJob& layout, const PipelineBound& pipeline) {
+      const double step_ms = bounds_.step_ms(layout, pipeline.ms);
+      const double price_ms = price_layout(layout, cluster_, cluster_.devices[0]).step_ms;
+      const double most = price_ms * (1 + 1e-9);
+      EXPECT_LE(bounds_.blocks_ms(layout), most);
+      EXPECT_LE(0.999 * pipeline.ms, step_ms);
+      EXPECT_LE(step_ms, most);
+      EXPECT_LE(bounds_.simulated_ms(layout), most);
+      sum += step_ms / price_ms;
+      ++count;
+    });
+    EXPECT_GT(count, 80);
+    return sum / count;
+  }
+
+  Cluster cluster_ = testing::small_cluster();
+  LayoutBounds bounds_{cluster_, cluster_.devices[0]};
+};
+
+TEST_F(LayoutBoundsTest, NoStepIsFaster) {
+  EXPECT_GT(compare_times(gpt_job(8)), 0.95);
+}
+
+TEST_F(LayoutBoundsTest, NorOneThatExchangesForLong) {
+  cluster_.links[0].gb_s = 0.2;
+  cluster_.links[1].gb_s = 0.05;
+  EXPECT_GT(compare_times(gpt_job(8)), 0.8);
+}
+
+TEST_F(LayoutBoundsTest, NorOneWhoseExchangesTakeTheRanksTime) {
+  cluster_.links[0].gb_s = 0.2;
+  cluster_.host.overlap = 0.3;
+  compare_times(gpt_job(6));
+}
+
+TEST_F(LayoutBoundsTest, NorOneOfConvolutions) {
+  EXPECT_GT(compare_times(resnet_job(8)), 0.9);
+}
+
+TEST_F(LayoutBoundsTest, NoLayoutNeedsLess) {
+  double sum = 0;
+  int count = 0;
+  for_each_layout(gpt_job(8), [&](const PlannedJob& layout, const PipelineBound& pipeline) {
+    const int stages = layout.options.pipeline.stages;
+    std::vector<std::int64_t> peaks(static_cast<std::size_t>(stages));
+    for (int rank = 0; rank < layout.num_ranks; ++rank) {
+      const Mesh mesh = mesh_of(layout.num_ranks, stages, layout.options.tensor);
+      std::int64_t& peak = peaks[static_cast<std::size_t>(mesh.coord(rank)[Axis::kPipeline])];
+      const StepPrediction step =
+          predict_step(layout.blocks, layout.options, layout.sample, layout.num_ranks, rank);
+      peak = std::max(peak, step.memory.device_peak);
+    }
+    const std::int64_t needed = std::accumulate(peaks.begin(), peaks.end(), std::int64_t{0});
+    const std::int64_t bound = bounds_.needed_bytes(layout, pipeline);
+    EXPECT_LE(bound, needed);
+    sum += static_cast<double>(bound) / static_cast<double>(needed);
+    ++count;
+  });
+  EXPECT_GT(sum / count, 0.4);
+}
+
+}  // namespace
+}  // namespace trireme
