@@ -1,7 +1,6 @@
 #include "parallel/foresee/layout_bounds.h"
 
 #include <algorithm>
-#include <bit>
 #include <exception>
 #include <iterator>
 #include <map>
@@ -11,6 +10,7 @@
 
 #include "parallel/foresee/block_work.h"
 #include "parallel/foresee/folded_plan.h"
+#include "parallel/foresee/plan_peaks.h"
 #include "parallel/foresee/step_price.h"
 #include "parallel/layout/boundary_shapes.h"
 #include "runtime/base/for_each_index.h"
@@ -25,12 +25,6 @@ bool is_over_data(ActionKind kind) {
   return traits(kind).scope == Scope::kData || traits(kind).scope == Scope::kHost;
 }
 
-std::vector<std::string> names_of(const BlockList& blocks) {
-  std::vector<std::string> names;
-  for (const auto& block : blocks) names.push_back(block->name());
-  return names;
-}
-
 std::int64_t bytes_of_output(BoundaryShapes& shapes, int unit, std::int64_t num_samples) {
   std::int64_t bytes = 0;
   for (const TensorSpec& spec : shapes.of(unit, {.num_samples = num_samples})) {
@@ -38,6 +32,17 @@ std::int64_t bytes_of_output(BoundaryShapes& shapes, int unit, std::int64_t num_
     bytes += static_cast<std::int64_t>(Allocator::rounded(static_cast<std::size_t>(of_tensor)));
   }
   return bytes;
+}
+
+/// The end of the forward of a rank's first micro-batch through its first chunk.
+std::size_t end_of_first_forward(std::span<const Action> actions, const StageMap& stages) {
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const Action& action = actions[i];
+    if (action.kind == ActionKind::kForward &&
+        action.unit + 1 == stages.end_unit(stages.chunk_of(action.unit)))
+      return i + 1;
+  }
+  return actions.size();
 }
 
 /// The first action behind which a rank computes nothing but the backward of one micro-batch through one of
@@ -55,6 +60,14 @@ std::size_t begin_of_last_backward(std::span<const Action> actions, const StageM
     first = i;
   }
   return first;
+}
+
+/// Of an action that runs a block, or waits for what its tensor ranks exchange in it; 0 of others.
+double block_ms(const StepPrice& price, const Action& action) {
+  const bool is_exchange = is_tensor_call(action.kind);
+  if (!computes(action.kind) && !is_exchange) return 0;
+  const ActionTime time = price.of({}, action);
+  return time.compute_ms + (is_exchange ? time.exchange_ms.value_or(0) : 0);
 }
 
 /// When the first rank ran the last of its blocks.
@@ -75,59 +88,6 @@ StepPlan alone(const StepPlan& plan, std::span<const Action> actions) {
     return traits(action.kind).direction == Direction::kNone;
   });
   return alone;
-}
-
-/// What a chunk keeps of a micro-batch: less than its blocks where it sends its output away.
-std::int64_t kept_by(const StageMap& stages, int chunk, const std::vector<std::int64_t>& kept_bytes,
-                     const std::vector<std::int64_t>& output_bytes) {
-  const auto first = static_cast<std::size_t>(stages.first_unit(chunk));
-  const auto last = static_cast<std::size_t>(stages.end_unit(chunk)) - 1;
-  const std::int64_t before = first == 0 ? 0 : kept_bytes[first - 1];
-  return std::max<std::int64_t>(0, kept_bytes[last] - before - output_bytes[last]);
-}
-
-struct StepPeaks {
-  std::int64_t activations = 0, with_gradients = 0;
-};
-
-/// Of a rank whose chunks each keep so much of a micro-batch, and have gradients of so many bytes, of which
-/// there is one for each partial sum: see [Note: canonical reduction].
-StepPeaks peaks_of(const std::vector<Action>& actions, const StageMap& stages,
-                   const std::vector<std::int64_t>& kept, const std::vector<std::int64_t>& gradients,
-                   Reduction reduction) {
-  StepPeaks peaks;
-  std::int64_t activations = 0, sums = 0;
-  std::map<int, std::uint64_t> num_backward;  // by chunk
-  const auto num_sums = [&](std::uint64_t n) {
-    return reduction == Reduction::kCanonical ? std::popcount(n) : std::min<int>(1, static_cast<int>(n));
-  };
-  for (const Action& action : actions) {
-    if (!computes(action.kind)) continue;
-    const int chunk = stages.chunk_of(action.unit);
-    const auto c = static_cast<std::size_t>(chunk);
-    const bool is_last = action.unit + 1 == stages.end_unit(chunk);
-    if (is_last && action.kind == ActionKind::kForward) activations += kept[c];
-    peaks.activations = std::max(peaks.activations, activations);
-    peaks.with_gradients = std::max(peaks.with_gradients, activations + sums);
-    if (is_last && traits(action.kind).consumes_tape) activations -= kept[c];
-    if (action.unit == stages.first_unit(chunk) && traits(action.kind).sums_gradient) {
-      std::uint64_t& n = num_backward[chunk];
-      sums += gradients[c] * (num_sums(n + 1) - num_sums(n));
-      ++n;
-    }
-  }
-  return peaks;
-}
-
-/// The end of the forward of a rank's first micro-batch through its first chunk.
-std::size_t end_of_first_forward(std::span<const Action> actions, const StageMap& stages) {
-  for (std::size_t i = 0; i < actions.size(); ++i) {
-    const Action& action = actions[i];
-    if (action.kind == ActionKind::kForward &&
-        action.unit + 1 == stages.end_unit(stages.chunk_of(action.unit)))
-      return i + 1;
-  }
-  return actions.size();
 }
 
 }  // namespace
@@ -168,14 +128,11 @@ LayoutBounds::BlockNeeds LayoutBounds::needs_of(const PlannedJob& layout) const 
       const std::int64_t others = std::exchange(gradients, alive(MemoryCategory::kGradients));
       needs.gradient_bytes[static_cast<std::size_t>(action.unit)] = gradients - others;
     }
-    const bool is_exchange = is_tensor_call(action.kind);
-    if (!computes(action.kind) && !is_exchange) return;
-    if (!is_exchange) recomputes = action.kind == ActionKind::kRecompute;
+    if (computes(action.kind)) recomputes = action.kind == ActionKind::kRecompute;
     // The last stage keeps its last segment, which may begin earlier than that of all stages in one.
     const bool may_be_kept = action.unit + options.recompute_every >= std::ssize(needs.ms);
-    if (recomputes && may_be_kept) return;
-    const ActionTime time = price.of({}, action);
-    const double ms = time.compute_ms + (is_exchange ? time.exchange_ms.value_or(0) : 0);
+    if (action.unit < 0 || (recomputes && may_be_kept)) return;
+    const double ms = block_ms(price, action);
     needs.ms[static_cast<std::size_t>(action.unit)] += ms;
     if (recomputes) needs.recompute_ms[static_cast<std::size_t>(action.unit)] += ms;
   });
@@ -250,6 +207,30 @@ PlannedJob LayoutBounds::with_cut(PlannedJob layout) const {
   return layout;
 }
 
+Timeline LayoutBounds::simulate(const PlannedJob& layout, const StepPlan& plan, const TimeOf& of) const {
+  std::vector<std::string> names;
+  for (const auto& block : *layout.blocks) names.push_back(block->name());
+  return simulate_plan(plan,
+                       {.unit_names = names, .of = of, .overlap = cluster_.host.overlap, .labels = false});
+}
+
+/// A chunk keeps less than its blocks where it sends its output away.
+ChunkBytes LayoutBounds::chunk_bytes(const StageMap& stages, const BlockNeeds& blocks) const {
+  ChunkBytes chunks;
+  for (int chunk = 0; chunk < stages.num_chunks(); ++chunk) {
+    const auto first = static_cast<std::size_t>(stages.first_unit(chunk));
+    const auto last = static_cast<std::size_t>(stages.end_unit(chunk)) - 1;
+    const std::int64_t before = first == 0 ? 0 : blocks.kept_bytes[first - 1];
+    const std::int64_t kept = blocks.kept_bytes[last] - before - blocks.output_bytes[last];
+    chunks.kept.push_back(std::max<std::int64_t>(0, kept));
+    chunks.gradients.push_back(0);
+    for (std::size_t unit = first; unit <= last; ++unit) {
+      chunks.gradients.back() += blocks.gradient_bytes[unit];
+    }
+  }
+  return chunks;
+}
+
 PipelineBound LayoutBounds::pipeline(const PlannedJob& asked) const {
   const PlannedJob layout = with_cut(asked);
   const StepPlan plan = fold_plan(layout, 1);
@@ -259,56 +240,40 @@ PipelineBound LayoutBounds::pipeline(const PlannedJob& asked) const {
     if (computes(action.kind) || is_tensor_call(action.kind)) return time;
     return {.compute_ms = 0, .exchange_ms = is_send(action.kind) ? time.exchange_ms : std::nullopt};
   };
-  const Timeline timeline = simulate_plan(plan, {.unit_names = names_of(*layout.blocks),
-                                                 .of = time_of,
-                                                 .overlap = cluster_.host.overlap,
-                                                 .labels = false});
-  PipelineBound bound{.ms = end_of_compute(timeline)};
-  const BlockNeeds& blocks = blocks_.at(key_of(layout.options));
-  std::vector<std::int64_t> kept, gradients;  // by chunk
-  for (int chunk = 0; chunk < plan.stages.num_chunks(); ++chunk) {
-    kept.push_back(kept_by(plan.stages, chunk, blocks.kept_bytes, blocks.output_bytes));
-    gradients.push_back(std::accumulate(blocks.gradient_bytes.begin() + plan.stages.first_unit(chunk),
-                                        blocks.gradient_bytes.begin() + plan.stages.end_unit(chunk),
-                                        std::int64_t{0}));
-  }
+  PipelineBound bound{.ms = end_of_compute(simulate(layout, plan, time_of))};
+  const ChunkBytes chunks = chunk_bytes(plan.stages, blocks_.at(key_of(layout.options)));
   for (const RankPlan& rank : plan.ranks) {
-    const StepPeaks peaks = peaks_of(rank.actions, plan.stages, kept, gradients, layout.options.reduction);
+    const PlanPeaks peaks = peaks_of(rank.actions, plan.stages, chunks, layout.options.reduction);
     bound.activation_bytes += peaks.activations;
     bound.with_gradients_bytes += peaks.with_gradients;
   }
   return bound;
 }
 
-double LayoutBounds::step_ms(const PlannedJob& layout, double pipeline_ms) const {
-  PlannedJob own = with_cut(layout);
-  own.options.planning = Planning::kOwnRank;
-  const StepPlan plan = engine_on_meta(own)->plan();
+double LayoutBounds::step_ms(const PlannedJob& asked, double pipeline_ms) const {
+  PlannedJob layout = with_cut(asked);
+  layout.options.planning = Planning::kOwnRank;
+  const StepPlan plan = engine_on_meta(layout)->plan();
   const std::span<const Action> actions = plan.ranks[0].actions;
-  const StepPrice price(own, cluster_, device_, PricedRanks::kFirst);
-  const ActionTimes times{.unit_names = names_of(*layout.blocks),
-                          .of = [&](int, const Action& action) { return price.of({}, action); },
-                          .overlap = cluster_.host.overlap,
-                          .labels = false};
+  const StepPrice price(layout, cluster_, device_, PricedRanks::kFirst);
+  const auto played = [&](std::span<const Action> part) {
+    return simulate(layout, alone(plan, part),
+                    [&](int, const Action& action) { return price.of({}, action); });
+  };
   const auto known_ms = [&](std::span<const Action> part) {  // in pipeline_ms
     double sum = 0;
-    for (const Action& action : part) {
-      const bool is_exchange = is_tensor_call(action.kind);
-      if (!computes(action.kind) && !is_exchange) continue;
-      const ActionTime time = price.of({}, action);
-      sum += time.compute_ms + (is_exchange ? time.exchange_ms.value_or(0) : 0);
-    }
+    for (const Action& action : part) sum += block_ms(price, action);
     return sum;
   };
   const auto first = actions.first(end_of_first_forward(actions, plan.stages));
   const auto last = actions.subspan(begin_of_last_backward(actions, plan.stages));
-  const double before_ms = end_of_compute(simulate_plan(alone(plan, first), times)) - known_ms(first);
-  const double after_ms = simulate_plan(alone(plan, last), times).end_ms() - known_ms(last);
-  double wire_ms = 0;
+  const double before_ms = std::max(0.0, end_of_compute(played(first)) - known_ms(first));
+  const double after_ms = std::max(0.0, played(last).end_ms() - known_ms(last));
+  double exchange_ms = 0;
   for (const Action& action : actions) {
-    if (is_over_data(action.kind)) wire_ms += price.of({}, action).exchange_ms.value_or(0);
+    if (is_over_data(action.kind)) exchange_ms += price.of({}, action).exchange_ms.value_or(0);
   }
-  return kShardingShare * std::max(pipeline_ms + std::max(0.0, before_ms) + std::max(0.0, after_ms), wire_ms);
+  return kShardingShare * std::max(before_ms + pipeline_ms + after_ms, exchange_ms);
 }
 
 double LayoutBounds::simulated_ms(const PlannedJob& asked) const {
@@ -318,11 +283,7 @@ double LayoutBounds::simulated_ms(const PlannedJob& asked) const {
   const auto time_of = [&](int rank, const Action& action) {
     return price.of(plan.mesh.coord(rank), action);
   };
-  const Timeline timeline = simulate_plan(plan, {.unit_names = names_of(*layout.blocks),
-                                                 .of = time_of,
-                                                 .overlap = cluster_.host.overlap,
-                                                 .labels = false});
-  return timeline.end_ms();
+  return simulate(layout, plan, time_of).end_ms();
 }
 
 std::int64_t LayoutBounds::state_bytes(const PlannedJob& layout, ZeroStage zero) const {

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -20,6 +21,8 @@
 
 #include "parallel/cluster/cluster.h"
 #include "parallel/foresee/layout_candidates.h"
+#include "parallel/foresee/plan_peaks.h"
+#include "parallel/foresee/plan_simulate.h"
 
 namespace trireme {
 
@@ -36,7 +39,7 @@ class LayoutBounds {
  public:
   LayoutBounds(const Cluster& cluster, const ClusterDevice& device) : cluster_(cluster), device_(device) {}
 
-  /// Plays the blocks of each kind of family once. What is refused is left to the other functions to refuse.
+  /// Plays the blocks of each kind of family once.
   void prepare(const std::vector<LayoutFamily>& families, int threads);
 
   double blocks_ms(const PlannedJob& layout) const;
@@ -60,8 +63,12 @@ class LayoutBounds {
   using BlocksKey = std::tuple<int, std::int64_t, int, Recompute, bool>;
   using StateKey = std::tuple<int, int, ZeroStage>;  // tensor ranks, stages
 
+  using TimeOf = std::function<ActionTime(int rank, const Action& action)>;
+
   static BlocksKey key_of(const EngineOptions& options);
   BlockNeeds needs_of(const PlannedJob& layout) const;
+  ChunkBytes chunk_bytes(const StageMap& stages, const BlockNeeds& blocks) const;
+  Timeline simulate(const PlannedJob& layout, const StepPlan& plan, const TimeOf& of) const;
   /// Of parameters and optimizer, of a rank of every stage together.
   std::int64_t state_bytes(const PlannedJob& layout, ZeroStage zero) const;
 

@@ -54,6 +54,20 @@ TEST_F(LayoutSearch, FindsWhatTimingAllOfThemFinds) {
   }
 }
 
+TEST_F(LayoutSearch, TellsWhatItIsAt) {
+  std::vector<SearchProgress> told;
+  const FoundLayouts found =
+      search(kNoLimit, {.most = 3, .on_progress = [&](const SearchProgress& at) { told.push_back(at); }});
+  ASSERT_GT(told.size(), 2u);
+  EXPECT_EQ(told[0].best_ms, 0);
+  EXPECT_EQ(told.back().best_ms, found.best[0].price.step_ms);
+  for (std::size_t i = 1; i < told.size(); ++i) {
+    EXPECT_GE(told[i].open_ms, told[i - 1].open_ms);
+    EXPECT_GT(told[i].num_open, 0u);
+    EXPECT_LE(told[i].num_timed, found.num_timed);
+  }
+}
+
 TEST_F(LayoutSearch, ThreadsChangeNothing) {
   const auto describe = [](const FoundLayouts& found) {
     std::vector<std::tuple<double, std::int64_t, int, int, int>> all;

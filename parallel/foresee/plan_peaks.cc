@@ -1,0 +1,38 @@
+#include "parallel/foresee/plan_peaks.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace trireme {
+namespace {
+
+int num_sums(std::uint64_t num_micro_batches, Reduction reduction) {
+  const bool is_tree = reduction == Reduction::kCanonical;
+  return is_tree ? std::popcount(num_micro_batches) : static_cast<int>(num_micro_batches > 0);
+}
+
+}  // namespace
+
+PlanPeaks peaks_of(const std::vector<Action>& actions, const StageMap& stages, const ChunkBytes& chunks,
+                   Reduction reduction) {
+  PlanPeaks peaks;
+  std::int64_t activations = 0, gradients = 0;
+  std::vector<std::uint64_t> num_backward(chunks.gradients.size());
+  for (const Action& action : actions) {
+    if (!computes(action.kind)) continue;
+    const int chunk = stages.chunk_of(action.unit);
+    const auto c = static_cast<std::size_t>(chunk);
+    const bool is_last = action.unit + 1 == stages.end_unit(chunk);
+    if (is_last && action.kind == ActionKind::kForward) activations += chunks.kept[c];
+    peaks.activations = std::max(peaks.activations, activations);
+    peaks.with_gradients = std::max(peaks.with_gradients, activations + gradients);
+    if (is_last && traits(action.kind).consumes_tape) activations -= chunks.kept[c];
+    if (action.unit == stages.first_unit(chunk) && traits(action.kind).sums_gradient) {
+      const std::uint64_t n = num_backward[c]++;
+      gradients += chunks.gradients[c] * (num_sums(n + 1, reduction) - num_sums(n, reduction));
+    }
+  }
+  return peaks;
+}
+
+}  // namespace trireme
