@@ -11,6 +11,7 @@
 #include "parallel/foresee/block_work.h"
 #include "parallel/foresee/folded_plan.h"
 #include "parallel/foresee/plan_peaks.h"
+#include "parallel/foresee/short_step.h"
 #include "parallel/foresee/step_price.h"
 #include "parallel/layout/boundary_shapes.h"
 #include "runtime/base/for_each_index.h"
@@ -242,10 +243,11 @@ PipelineBound LayoutBounds::pipeline(const PlannedJob& asked) const {
   };
   PipelineBound bound{.ms = end_of_compute(simulate(layout, plan, time_of))};
   const ChunkBytes chunks = chunk_bytes(plan.stages, blocks_.at(key_of(layout.options)));
+  const int data_ranks = layout.num_ranks / (layout.options.pipeline.stages * layout.options.tensor);
   for (const RankPlan& rank : plan.ranks) {
-    const PlanPeaks peaks = peaks_of(rank.actions, plan.stages, chunks, layout.options.reduction);
-    bound.activation_bytes += peaks.activations;
-    bound.with_gradients_bytes += peaks.with_gradients;
+    const PlanPeaks peaks = peaks_of(rank.actions, plan.stages, chunks, layout.options.reduction, data_ranks);
+    bound.bytes.once_a_step += peaks.once_a_step;
+    bound.bytes.each_micro_batch += peaks.each_micro_batch;
   }
   return bound;
 }
@@ -312,14 +314,31 @@ std::int64_t LayoutBounds::state_bytes(const PlannedJob& layout, ZeroStage zero)
   return state_bytes_[key] = bytes;
 }
 
+bool LayoutBounds::may_fit(const PlannedJob& layout, std::int64_t limit, bool may_be_cut) const {
+  PlannedJob brief = short_step(with_cut(layout), 2 * layout.options.pipeline.stages);
+  brief.options.planning = Planning::kOwnRank;
+  const Mesh mesh = mesh_of(brief.num_ranks, brief.options.pipeline.stages, brief.options.tensor);
+  const int stages = mesh.size(Axis::kPipeline);
+  std::int64_t sum = 0;
+  for (int stage = 0; stage < stages; ++stage) {
+    const int rank = mesh.rank({{Axis::kPipeline, stage}});
+    const StepPrediction step =
+        predict_step(brief.blocks, brief.options, brief.sample, brief.num_ranks, rank);
+    sum += step.memory.device_peak;
+    const bool fits = may_be_cut ? sum / stages <= limit : step.memory.device_peak <= limit;
+    if (!fits) return false;
+  }
+  return true;
+}
+
 std::int64_t LayoutBounds::needed_bytes(const PlannedJob& layout, const PipelineBound& pipeline) const {
   const EngineOptions& options = layout.options;
   std::int64_t state = state_bytes(layout, options.zero);
   if (options.zero == ZeroStage::kParameters && options.keep_gathered) {
     state = std::max(state, state_bytes(layout, ZeroStage::kGradients));
   }
-  const bool has_gradients = options.zero < ZeroStage::kGradients || options.accumulate_unsharded;
-  return state + (has_gradients ? pipeline.with_gradients_bytes : pipeline.activation_bytes);
+  const bool once_a_step = options.zero < ZeroStage::kGradients || options.accumulate_unsharded;
+  return state + (once_a_step ? pipeline.bytes.once_a_step : pipeline.bytes.each_micro_batch);
 }
 
 }  // namespace trireme

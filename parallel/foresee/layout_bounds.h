@@ -1,14 +1,14 @@
 // What a layout's step surely takes and its ranks surely need, in a fraction of the time of a price.
 //
-// [Note: bounds of layouts] Four bounds on the time, each above the one before and found in more time.
-// (1) The blocks of the stage that has most to do, and the micro-batch that it waits for. (2) The pipeline:
-// the plan simulated without what data ranks exchange and without the update, the same for all ways to shard.
-// (3) Behind that what the first rank still has to do once it ran the last micro-batch through its first
-// chunk: what it exchanges from there on, and the update; and before that its wait for the parameters of the
-// first one. Its exchanges together take no longer than the step either. (4) One tensor rank of each stage,
-// simulated: where exchanges pass while micro-batches run, (3) is far below. Memory: parameters and
-// optimizer, the activations of the micro-batches that are in flight, and gradients and parameters that are
-// kept whole. A search asks in this order and prices the layouts that no bound leaves out.
+// [Note: bounds of layouts] Four bounds on the time, each found in more time than the one before. (1) The
+// blocks of the stage that has most to do, and the micro-batch that it waits for. (2) The pipeline: the plan
+// simulated without what data ranks exchange and without the update, the same for all ways to shard. (3)
+// Behind that what the first rank still has to do once it ran the last micro-batch through its first chunk:
+// what it exchanges from there on, and the update; and before that its wait for the parameters of the first
+// one. Its exchanges together take no longer than the step either. (4) One tensor rank of each stage,
+// simulated: where exchanges pass while micro-batches run, (3) is far below. Two on the memory: parameters
+// and optimizer, the activations of the micro-batches in flight, and the gradients and parameters that are
+// kept whole; and the peak of a step with fewer micro-batches, played.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +28,8 @@ namespace trireme {
 
 /// Of a family of layouts.
 struct PipelineBound {
-  double ms = 0;  // until the first rank ran its last backward
-  // Of all stages together, at the worst moment of each: activations, and these with the gradients of data
-  // ranks that exchange them once a step.
-  std::int64_t activation_bytes = 0, with_gradients_bytes = 0;
+  double ms = 0;    // until the first rank ran its last backward
+  PlanPeaks bytes;  // of all stages together
 };
 
 /// Of layouts of one job. All but prepare() may be called by several threads at once. Throws as StepPrice.
@@ -48,6 +46,10 @@ class LayoutBounds {
   double simulated_ms(const PlannedJob& layout) const;
   /// Of one rank of each stage, summed up.
   std::int64_t needed_bytes(const PlannedJob& layout, const PipelineBound& pipeline) const;
+  /// False where a step of fewer micro-batches needs more than `limit` on a rank of some stage; if stages
+  /// `may_be_cut` in another way, on the mean of them: a cut moves what they need, and hardly changes its
+  /// sum.
+  bool may_fit(const PlannedJob& layout, std::int64_t limit, bool may_be_cut) const;
   /// The layout with the cut that its engine would find, which takes time.
   PlannedJob with_cut(PlannedJob layout) const;
 

@@ -9,16 +9,18 @@
 #include "parallel/foresee/block_work.h"
 #include "parallel/foresee/layout_bounds.h"
 #include "parallel/foresee/memory_cut.h"
+#include "parallel/foresee/short_step.h"
 #include "runtime/base/for_each_index.h"
 
 namespace trireme {
 namespace {
 
-constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 constexpr std::size_t kBatch = 16;
 
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
 /// What is known of the time of a layout, or of a family of them.
-enum class Known { kBlocks, kPipeline, kStep, kSimulated };
+enum class Known { kBlocks, kPipeline, kStep, kSimulated, kRoom };
 
 /// A family, or a layout of one: it takes `ms` or more.
 struct Candidate {
@@ -26,6 +28,7 @@ struct Candidate {
   Known known = Known::kBlocks;
   std::size_t family = 0, sharding = 0;
   PipelineBound pipeline = {};
+  std::vector<double> choice_ms = {};  // by way to accumulate; kNoLimit: does not fit
 
   /// Those with equal times in the order of the layouts.
   bool operator<(const Candidate& other) const {
@@ -87,6 +90,8 @@ class LayoutSearcher {
     }
     std::vector<int> cut = layout.options.pipeline.cut;
     if (!prediction && layout.options.pipeline.stages > 1 && cut.empty()) {
+      const PlannedJob brief = short_step(tried, 2 * tried.options.pipeline.stages);
+      if (!likely_cut_within_memory(brief, costs_, limit_bytes_)) return std::nullopt;  // in less time
       const auto found = likely_cut_within_memory(tried, costs_, limit_bytes_);
       if (!found) return std::nullopt;
       cut = tried.options.pipeline.cut = found->first_units();
@@ -107,11 +112,6 @@ class LayoutSearcher {
     return price_layout(bounds_.with_cut(layout), cluster_, device_);
   }
 
-  bool is_surely_too_large(const PlannedJob& layout, const PipelineBound& pipeline) const {
-    // A cut moves what stages need, and hardly changes its sum.
-    return bounds_.needed_bytes(layout, pipeline) / layout.options.pipeline.stages > limit_bytes_;
-  }
-
   /// The layouts of a family, all with the bound of its pipeline.
   Tried spread(const Candidate& family) const {
     Candidate layout{.ms = family.ms, .known = Known::kPipeline, .family = family.family};
@@ -128,39 +128,57 @@ class LayoutSearcher {
     return tried;
   }
 
-  /// The least of bound(layout), of all ways to accumulate that may fit; nothing where none does.
+  /// Looks at the ways to accumulate that may fit, each with its limit: the first ones want some room to
+  /// spare, as in training. Notes for each that still may fit how long it takes at the least.
   template <class Bound>
-  std::optional<double> least_ms(const Candidate& candidate, const Bound& bound) const {
+  Tried bound_choices(Candidate candidate, Known known, const Bound& bound) const {
     PlannedJob layout = families_[candidate.family].layout(candidate.sharding);
-    std::optional<double> least;
-    for (const EngineOptions& options :
-         accumulation_choices(layout.options, options_.accumulation, layout.num_ranks)) {
-      layout.options = options;
-      if (is_surely_too_large(layout, candidate.pipeline)) continue;
-      const double ms = bound(layout);
-      least = std::min(ms, least.value_or(ms));
+    const auto choices = accumulation_choices(layout.options, options_.accumulation, layout.num_ranks);
+    candidate.choice_ms.resize(choices.size(), candidate.ms);
+    double least_ms = kNoLimit;
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      double& ms = candidate.choice_ms[i];
+      if (ms == kNoLimit) continue;
+      layout.options = choices[i];
+      const bool is_last = i + 1 == choices.size();
+      ms = std::max(ms, bound(layout, is_last ? limit_bytes_ : limit_bytes_ / 8 * 7, is_last));
+      least_ms = std::min(least_ms, ms);
     }
-    return least;
+    if (least_ms == kNoLimit) return {.is_too_large = true};
+    candidate.ms = least_ms;
+    candidate.known = known;
+    return {.next = {std::move(candidate)}};
   }
 
-  Tried bound_step(Candidate candidate) const {
+  Tried bound_step(const Candidate& candidate) const {
     const PlannedJob layout = families_[candidate.family].layout(candidate.sharding);
     if (options_.check) options_.check(layout.options);
-    const auto least = least_ms(
-        candidate, [&](const PlannedJob& one) { return bounds_.step_ms(one, candidate.pipeline.ms); });
-    if (!least) return {.is_too_large = true};
-    candidate.ms = std::max(candidate.ms, *least);
     const bool exchanges_meanwhile = layout.options.zero >= ZeroStage::kGradients;
-    candidate.known = exchanges_meanwhile ? Known::kStep : Known::kSimulated;
-    return {.next = {candidate}};
+    return bound_choices(candidate, exchanges_meanwhile ? Known::kStep : Known::kSimulated,
+                         [&](const PlannedJob& one, std::int64_t limit, bool) {
+                           // A cut moves what stages need, and hardly changes its sum.
+                           const std::int64_t needed = bounds_.needed_bytes(one, candidate.pipeline);
+                           return needed / one.options.pipeline.stages > limit
+                                      ? kNoLimit
+                                      : bounds_.step_ms(one, candidate.pipeline.ms);
+                         });
   }
 
-  Tried simulate(Candidate candidate) const {
-    const auto least =
-        least_ms(candidate, [&](const PlannedJob& layout) { return bounds_.simulated_ms(layout); });
-    candidate.ms = std::max(candidate.ms, *least);
-    candidate.known = Known::kSimulated;
-    return {.next = {candidate}};
+  Tried simulate(const Candidate& candidate) const {
+    return bound_choices(candidate, Known::kSimulated, [&](const PlannedJob& one, std::int64_t, bool) {
+      return bounds_.simulated_ms(one);
+    });
+  }
+
+  /// The first that fits is taken: those behind it are not asked for.
+  Tried play_short(const Candidate& candidate) const {
+    bool one_fits = false;
+    return bound_choices(candidate, Known::kRoom,
+                         [&](const PlannedJob& one, std::int64_t limit, bool may_be_cut) {
+                           if (one_fits) return 0.0;
+                           one_fits = bounds_.may_fit(one, limit, may_be_cut);
+                           return one_fits ? 0.0 : kNoLimit;
+                         });
   }
 
   Tried settle(const Candidate& candidate) const {
@@ -182,6 +200,8 @@ class LayoutSearcher {
         case Known::kStep:
           return simulate(candidate);
         case Known::kSimulated:
+          return play_short(candidate);
+        case Known::kRoom:
           return settle(candidate);
       }
     } catch (...) {

@@ -5,9 +5,9 @@
 // data ranks, which need not divide the micro-batches. None changes a bit of the results; micro-batches do,
 // and vary only where they may. GPipe is left out: 1F1B takes its time with less memory. The search goes on
 // with the candidate that may be fastest, and finds one more thing about it ([Note: bounds of layouts]); it
-// ends where no candidate can be faster than the last of the best. What surely does not fit is left out on the
-// way. Of what is left the memory is predicted to the byte, and the step simulated ([Note: folded plans]).
-// Stages that do not fit as they are cut are cut as training would ([Note: search of cuts]).
+// ends where no candidate can be faster than the last of the best. What surely does not fit is left out on
+// the way. Of what is left the memory is predicted to the byte, and the step simulated ([Note: folded
+// plans]). Stages that do not fit as they are cut are cut as training would ([Note: search of cuts]).
 #pragma once
 
 #include <functional>

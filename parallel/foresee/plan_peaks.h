@@ -15,14 +15,16 @@ struct ChunkBytes {
   std::vector<std::int64_t> gradients;  // of one sum
 };
 
+/// Activations and gradients at their worst moment, by what the data ranks exchange.
 struct PlanPeaks {
-  std::int64_t activations = 0;
-  std::int64_t with_gradients = 0;  // of data ranks that exchange them once a step
+  std::int64_t once_a_step = 0;       // whole sums of gradients are kept
+  std::int64_t each_micro_batch = 0;  // each rank keeps its piece of the sums
 };
 
-/// Of a rank with micro-batches from the first of the step on. There is a sum of gradients for each partial
-/// sum of these ([Note: canonical reduction]), or one in all.
+/// Of the first of `data_ranks` ranks. There is a sum of gradients for each partial sum of what was added so
+/// far
+/// ([Note: canonical reduction]), or one in all.
 PlanPeaks peaks_of(const std::vector<Action>& actions, const StageMap& stages, const ChunkBytes& chunks,
-                   Reduction reduction);
+                   Reduction reduction, int data_ranks);
 
 }  // namespace trireme

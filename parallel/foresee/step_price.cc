@@ -6,6 +6,7 @@
 #include "parallel/comm/recording.h"
 #include "parallel/foresee/block_times.h"
 #include "parallel/foresee/op_time.h"
+#include "parallel/foresee/short_step.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -97,25 +98,12 @@ double seconds_of(const RecordedCall& call, const RecordedGroup& group, const Cl
   return network.gather_s(bytes, group.ranks);
 }
 
-/// The job with as few micro-batches as show all that a step does. Half of an even number leaves every rank
-/// as many partial sums, each of which is exchanged on its own: see [Note: canonical reduction].
-PlannedJob shortened(PlannedJob job, PricedRanks ranks) {
-  EngineOptions& options = job.options;
-  const Mesh mesh = mesh_of(job.num_ranks, options.pipeline.stages, options.tensor);
-  const std::int64_t stages = options.pipeline.stages;
-  std::int64_t wanted = std::max(kMostMicroBatches, 2 * stages);
-  if (ranks != PricedRanks::kAll)
-    wanted = options.pipeline.schedule == PipelineSchedule::kInterleaved ? stages : 1;
-  const std::int64_t a_round = options.micro_batch * mesh.size(Axis::kData);
-  if (options.global_batch % a_round != 0) return job;
-  const std::int64_t rounds = options.global_batch / a_round;
-  std::int64_t fewer = rounds;
-  const auto shows_all = [&](std::int64_t n) {
-    return n >= wanted && (rounds % stages != 0 || n % stages == 0);
-  };
-  while (fewer % 2 == 0 && shows_all(fewer / 2)) fewer /= 2;
-  options.global_batch = a_round * fewer;
-  return job;
+/// The job with as few micro-batches as show all that a step does.
+PlannedJob shortened(const PlannedJob& job, PricedRanks ranks) {
+  const PipelineOptions& pipeline = job.options.pipeline;
+  const std::int64_t stages = pipeline.stages;
+  if (ranks == PricedRanks::kAll) return short_step(job, std::max(kMostMicroBatches, 2 * stages));
+  return short_step(job, pipeline.schedule == PipelineSchedule::kInterleaved ? stages : 1);
 }
 
 }  // namespace

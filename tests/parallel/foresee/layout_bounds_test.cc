@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "models/gpt.h"
@@ -130,6 +131,9 @@ TEST_F(LayoutBoundsTest, NoLayoutNeedsLess) {
     const std::int64_t needed = std::accumulate(peaks.begin(), peaks.end(), std::int64_t{0});
     const std::int64_t bound = bounds_.needed_bytes(layout, pipeline);
     EXPECT_LE(bound, needed);
+    EXPECT_TRUE(bounds_.may_fit(layout, std::ranges::max(peaks), false));
+    EXPECT_TRUE(bounds_.may_fit(layout, needed / stages, true));
+    EXPECT_FALSE(bounds_.may_fit(layout, bound / stages / 2, true));
     sum += static_cast<double>(bound) / static_cast<double>(needed);
     ++count;
   });
