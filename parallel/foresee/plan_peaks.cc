@@ -6,10 +6,17 @@
 namespace trireme {
 namespace {
 
-int num_sums(std::int64_t num_micro_batches, Reduction reduction) {
-  const bool is_tree = reduction == Reduction::kCanonical;
-  return is_tree ? std::popcount(static_cast<std::uint64_t>(num_micro_batches))
-                 : static_cast<int>(num_micro_batches > 0);
+/// Of the gradients of a chunk that ran so many backwards of `all`. With the last of them they are exchanged,
+/// and what is left of them is not counted.
+int num_sums(std::int64_t num_backward, std::int64_t all, int leaves_of_each, Reduction reduction) {
+  if (num_backward == all) return 0;
+  if (reduction != Reduction::kCanonical) return num_backward > 0 ? 1 : 0;
+  return std::popcount(static_cast<std::uint64_t>(num_backward * leaves_of_each));
+}
+
+bool ends_backward(const Action& action, const StageMap& stages) {
+  return computes(action.kind) && traits(action.kind).sums_gradient &&
+         action.unit == stages.first_unit(stages.chunk_of(action.unit));
 }
 
 }  // namespace
@@ -18,7 +25,10 @@ PlanPeaks peaks_of(const std::vector<Action>& actions, const StageMap& stages, c
                    Reduction reduction, int data_ranks) {
   PlanPeaks peaks;
   std::int64_t activations = 0, sums = 0, pieces = 0;
-  std::vector<std::int64_t> num_backward(chunks.gradients.size());
+  std::vector<std::int64_t> num_backward(chunks.gradients.size()), all(chunks.gradients.size());
+  for (const Action& action : actions) {
+    if (ends_backward(action, stages)) ++all[static_cast<std::size_t>(stages.chunk_of(action.unit))];
+  }
   for (const Action& action : actions) {
     if (!computes(action.kind)) continue;
     const int chunk = stages.chunk_of(action.unit);
@@ -28,12 +38,14 @@ PlanPeaks peaks_of(const std::vector<Action>& actions, const StageMap& stages, c
     peaks.once_a_step = std::max(peaks.once_a_step, activations + sums);
     peaks.each_micro_batch = std::max(peaks.each_micro_batch, activations + pieces);
     if (is_last && traits(action.kind).consumes_tape) activations -= chunks.kept[c];
-    if (action.unit == stages.first_unit(chunk) && traits(action.kind).sums_gradient) {
-      const std::int64_t n = num_backward[c]++;
-      const std::int64_t piece = chunks.gradients[c] / data_ranks;
-      sums += chunks.gradients[c] * (num_sums(n + 1, reduction) - num_sums(n, reduction));
-      pieces += piece * (num_sums((n + 1) * data_ranks, reduction) - num_sums(n * data_ranks, reduction));
-    }
+    if (!ends_backward(action, stages)) continue;
+    const std::int64_t n = num_backward[c]++;
+    const auto more_sums = [&](int leaves_of_each) {
+      return num_sums(n + 1, all[c], leaves_of_each, reduction) -
+             num_sums(n, all[c], leaves_of_each, reduction);
+    };
+    sums += chunks.gradients[c] * more_sums(1);
+    pieces += chunks.gradients[c] / data_ranks * more_sums(data_ranks);
   }
   return peaks;
 }
