@@ -19,7 +19,7 @@
 namespace trireme {
 namespace {
 
-/// How data ranks share their state changes what a backward does by less than a thousandth.
+/// How data ranks share their state changes what a backward does: mostly by less than a thousandth.
 constexpr double kShardingShare = 0.999;
 
 bool is_over_data(ActionKind kind) {
@@ -152,13 +152,15 @@ LayoutBounds::BlockNeeds LayoutBounds::needs_of(const PlannedJob& layout) const 
 }
 
 void LayoutBounds::prepare(const std::vector<LayoutFamily>& families, int threads) {
+  if (families.empty()) return;
+  const PlannedJob& any = families[0].job;
+  const std::vector<double> costs = work_costs(*any.blocks, any.sample);
   std::map<BlocksKey, const PlannedJob*> first;
   for (const LayoutFamily& family : families) {
     const PipelineOptions& pipeline = family.job.options.pipeline;
     first.try_emplace(key_of(family.job.options), &family.job);
     if (pipeline.stages > 1 && !cuts_.contains({pipeline.stages, pipeline.chunks})) {
-      cuts_[{pipeline.stages, pipeline.chunks}] =
-          cut_by_work(*family.job.blocks, family.job.sample, pipeline.stages, pipeline.chunks);
+      cuts_[{pipeline.stages, pipeline.chunks}] = cut_evenly(costs, pipeline.stages, pipeline.chunks);
     }
   }
   const std::vector<std::pair<BlocksKey, const PlannedJob*>> jobs(first.begin(), first.end());

@@ -1,4 +1,4 @@
-// What a layout's step surely takes and its ranks surely need, in a fraction of the time of a price.
+// What a layout's step takes and its ranks need at the least, in a fraction of the time of a price.
 //
 // [Note: bounds of layouts] Four bounds on the time, each found in more time than the one before. (1) The
 // blocks of the stage that has most to do, and the micro-batch that it waits for. (2) The pipeline: the plan
@@ -9,6 +9,11 @@
 // simulated: where exchanges pass while micro-batches run, (3) is far below. Two on the memory: parameters
 // and optimizer, the activations of the micro-batches in flight, and the gradients and parameters that are
 // kept whole; and the peak of a step with fewer micro-batches, played.
+//
+// The times are of the fastest cut, with whole gradients in (2) and the means of few micro-batches: with
+// Reduction::kFast, and where sharded gradients are exchanged each micro-batch, they were seen above the
+// price, by up to 7 %. A search then can leave out a layout that is somewhat faster than the last of its
+// best.
 #pragma once
 
 #include <cstdint>

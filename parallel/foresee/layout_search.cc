@@ -74,9 +74,14 @@ class LayoutSearcher {
   }
 
  private:
+  /// Of a way to accumulate: those before the last leave some room.
+  std::int64_t limit_of(std::size_t choice, std::size_t num_choices) const {
+    return choice + 1 == num_choices ? limit_bytes_ : limit_bytes_ / 8 * 7;
+  }
+
   /// Nothing where a rank needs more than the limit, or the engine has no such layout. Of the ways to
-  /// accumulate the first that leaves some room, as in training; where the fastest cut into stages needs more
-  /// than the limit, the fastest one that fits.
+  /// accumulate the first that fits; where the fastest cut into stages needs more than the limit, the fastest
+  /// one that fits.
   std::optional<std::int64_t> peak_within(PlannedJob& layout) const {
     PlannedJob tried = bounds_.with_cut(layout);
     const auto predict = [&](std::int64_t limit) {
@@ -86,7 +91,7 @@ class LayoutSearcher {
     const auto choices = accumulation_choices(tried.options, options_.accumulation, layout.num_ranks);
     for (std::size_t i = 0; i < choices.size() && !prediction; ++i) {
       tried.options = choices[i];
-      prediction = predict(i + 1 == choices.size() ? limit_bytes_ : limit_bytes_ / 8 * 7);
+      prediction = predict(limit_of(i, choices.size()));
     }
     std::vector<int> cut = layout.options.pipeline.cut;
     if (!prediction && layout.options.pipeline.stages > 1 && cut.empty()) {
@@ -128,8 +133,7 @@ class LayoutSearcher {
     return tried;
   }
 
-  /// Looks at the ways to accumulate that may fit, each with its limit: the first ones want some room to
-  /// spare, as in training. Notes for each that still may fit how long it takes at the least.
+  /// Notes for each way to accumulate that still may fit how long it takes at the least.
   template <class Bound>
   Tried bound_choices(Candidate candidate, Known known, const Bound& bound) const {
     PlannedJob layout = families_[candidate.family].layout(candidate.sharding);
@@ -140,8 +144,7 @@ class LayoutSearcher {
       double& ms = candidate.choice_ms[i];
       if (ms == kNoLimit) continue;
       layout.options = choices[i];
-      const bool is_last = i + 1 == choices.size();
-      ms = std::max(ms, bound(layout, is_last ? limit_bytes_ : limit_bytes_ / 8 * 7, is_last));
+      ms = std::max(ms, bound(layout, limit_of(i, choices.size()), i + 1 == choices.size()));
       least_ms = std::min(least_ms, ms);
     }
     if (least_ms == kNoLimit) return {.is_too_large = true};

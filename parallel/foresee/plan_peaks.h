@@ -21,9 +21,8 @@ struct PlanPeaks {
   std::int64_t each_micro_batch = 0;  // each rank keeps its piece of the sums
 };
 
-/// Of the first of `data_ranks` ranks. There is a sum of gradients for each partial sum of what was added so
-/// far
-/// ([Note: canonical reduction]), or one in all.
+/// Of the first of `data_ranks` ranks. There is a sum of gradients for each partial sum of the micro-batches
+/// so far ([Note: canonical reduction]), or one in all.
 PlanPeaks peaks_of(const std::vector<Action>& actions, const StageMap& stages, const ChunkBytes& chunks,
                    Reduction reduction, int data_ranks);
 

@@ -15,8 +15,9 @@ namespace trireme {
 /// The ranks whose times are wanted.
 enum class PricedRanks {
   kAll,
-  // For bounds. Of a step of one round of micro-batches, so without the sums of several; each at most that of
-  // kAll.
+  // For bounds: of a step with as few micro-batches as short_step() leaves. About that of kAll or less, as
+  // there are fewer sums; where the mean of many is lower (Reduction::kFast fills its gaps once), some
+  // percent more.
   kFirstTensorPlace,
   kFirst,  // rank 0 alone
 };

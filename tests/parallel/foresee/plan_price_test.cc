@@ -23,6 +23,11 @@ class PlanPriceTest : public ::testing::Test {
     job_.sample = {.input = {16}, .target = {16}};
     device().peak_tflops = {{"fp32", 10}};
   }
+  void use_tensor_chunks(int layers) {
+    const GptConfig config{
+        .layers = layers, .hidden = 32, .heads = 4, .vocab = 128, .seq_len = 16, .tensor_chunks = 2};
+    job_.blocks = std::make_shared<const BlockList>(build_gpt(config));
+  }
   ClusterDevice& device() { return cluster_.devices[0]; }
   PlanPrice price() { return price_plan(job_, engine_on_meta(job_)->plan(), cluster_, device()); }
 
@@ -145,9 +150,7 @@ TEST_F(PlanPriceTest, AMissingLinkIsNamed) {
 // A stage whose blocks are those of another, moved, has its times; the same stage is recorded where the other
 // has one block more.
 TEST_F(PlanPriceTest, StagesOfTwinsHaveEqualTimes) {
-  const GptConfig config{
-      .layers = 8, .hidden = 32, .heads = 4, .vocab = 128, .seq_len = 16, .tensor_chunks = 2};
-  job_.blocks = std::make_shared<const BlockList>(build_gpt(config));
+  use_tensor_chunks(8);
   job_.num_ranks = 16;
   job_.options.global_batch = 16;
   job_.options.tensor = 2;
@@ -173,9 +176,7 @@ TEST_F(PlanPriceTest, StagesOfTwinsHaveEqualTimes) {
 
 // What the ranks of a tensor group exchange is waited for: on a link without latency, bytes over its rate.
 TEST_F(PlanPriceTest, ExchangesOverTheTensorAxisAreWaitedFor) {
-  const GptConfig config{
-      .layers = 4, .hidden = 32, .heads = 4, .vocab = 128, .seq_len = 16, .tensor_chunks = 2};
-  job_.blocks = std::make_shared<const BlockList>(build_gpt(config));
+  use_tensor_chunks(4);
   job_.num_ranks = job_.options.tensor = 2;
   cluster_.links[0].latency_us = 1e-3;
   cluster_.host.overlap = 1;  // which these have no part in
@@ -194,9 +195,7 @@ TEST_F(PlanPriceTest, ExchangesOverTheTensorAxisAreWaitedFor) {
 
 // Each axis has a communicator of its own: gradients under way hold up no sum of the next block.
 TEST_F(PlanPriceTest, AndForNoExchangeOverTheDataAxis) {
-  const GptConfig config{
-      .layers = 4, .hidden = 32, .heads = 4, .vocab = 128, .seq_len = 16, .tensor_chunks = 2};
-  job_.blocks = std::make_shared<const BlockList>(build_gpt(config));
+  use_tensor_chunks(4);
   job_.num_ranks = 4;
   job_.options.tensor = 2;
   job_.options.micro_batch = 4;
