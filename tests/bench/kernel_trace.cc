@@ -3,8 +3,8 @@
 //
 //   CUDA_INJECTION64_PATH=.../libkernel_trace.so TRIREME_KERNEL_TRACE=trace.tsv PROGRAM ...
 //
-// Writes a line a kernel when the program ends, its start and its end in nanoseconds; a graph's kernels one
-// by one. Records that CUPTI has lost are a last line "lost N", which is no kernel: such a trace says
+// Writes a line a kernel when the program ends: its start and its end in nanoseconds and its (mangled) name;
+// a graph's kernels one by one. Records that CUPTI has lost are a last line "lost N", which is no kernel: such a trace says
 // nothing.
 #include <cupti.h>
 
@@ -46,7 +46,8 @@ void CUPTIAPI take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t*
   while (cuptiActivityGetNextRecord(buffer, bytes, &record) == CUPTI_SUCCESS) {
     if (record->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) continue;
     const auto* kernel = reinterpret_cast<const Kernel*>(record);
-    std::fprintf(trace, "%" PRIu64 "\t%" PRIu64 "\n", kernel->start, kernel->end);
+    std::fprintf(trace, "%" PRIu64 "\t%" PRIu64 "\t%s\n", kernel->start, kernel->end,
+                 kernel->name == nullptr ? "" : kernel->name);
   }
   std::size_t dropped = 0;
   if (cuptiActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_SUCCESS) lost += dropped;
