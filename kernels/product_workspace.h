@@ -70,20 +70,59 @@ inline bool is_product(const Shape& weight, const ConvGeometry& geometry) {
          geometry.groups == 1;
 }
 
-/// The bytes of the packed weight, and of the fp32 sum that something is added to where the result cannot
-/// hold it. 0 for products.
+/// A pixel of y is a pixel of x times the weight, and others of x are left out: see [Note: strided pixels] in
+/// kernels/cuda/conv/strided_pixel_conv.h.
+inline bool is_strided_product(const Shape& weight, const ConvGeometry& geometry) {
+  return weight[2] == 1 && weight[3] == 1 && geometry.stride > 1 && geometry.padding == 0 &&
+         geometry.groups == 1;
+}
+
+/// The channels of the images that cuDNN is asked about for images of `dtype`: see [Note: padded channels] in
+/// kernels/cuda/conv/channel_padding.h.
+inline std::int64_t library_channels(const Shape& weight, const ConvGeometry& geometry, DType dtype) {
+  const bool may_pad = size_bytes(dtype) == 2 && geometry.groups == 1 && weight[0] % 8 == 0;
+  return may_pad ? (weight[1] + 7) / 8 * 8 : weight[1] * geometry.groups;
+}
+
+/// The bytes of the packed weight or its gradient, of images whose channels are padded, and of the fp32 sum
+/// that something is added to where the result cannot hold it; of strided pixels those of their product. 0
+/// for products.
 inline std::int64_t conv_workspace(const Conv2dFwdArgs& args) {
   if (args.y.num_elems() == 0 || is_product(args.weight.shape, args.geometry)) return 0;
-  const bool has_sum = args.bias.defined() && args.y.dtype != DType::kFloat32;
-  return charged_bytes(args.weight.num_elems() * size_bytes(args.weight.dtype)) +
+  const Shape &x = args.x.shape, &weight = args.weight.shape;
+  const std::int64_t channels = library_channels(weight, args.geometry, args.x.dtype);
+  const bool is_padded = channels != x[3], has_sum = args.bias.defined() && args.y.dtype != DType::kFloat32;
+  return charged_bytes(Shape{weight[0], channels / args.geometry.groups, weight[2], weight[3]}.num_elems() *
+                       size_bytes(args.weight.dtype)) +
+         (is_padded ? charged_bytes(Shape{x[0], x[1], x[2], channels}.num_elems() * size_bytes(args.x.dtype))
+                    : 0) +
          (has_sum ? charged_bytes(args.y.num_elems() * std::int64_t{sizeof(float)}) : 0);
 }
 inline std::int64_t conv_workspace(const Conv2dBwdDataArgs& args) {
   if (args.dx.num_elems() == 0 || is_product(args.weight.shape, args.geometry)) return 0;
-  const bool has_sum =
-      args.dx_add.defined() && (args.dx.dtype != DType::kFloat32 || args.dx_add.data == args.dx.data);
-  return charged_bytes(args.weight.num_elems() * size_bytes(args.weight.dtype)) +
-         (has_sum ? charged_bytes(args.dx.num_elems() * std::int64_t{sizeof(float)}) : 0);
+  const Shape &dx = args.dx.shape, &dy = args.dy.shape, &weight = args.weight.shape;
+  const std::int64_t sum_elem = args.dx_add.defined() ? sizeof(float) : size_bytes(args.dx.dtype);
+  if (is_strided_product(weight, args.geometry)) {
+    return charged_bytes(Shape{dy[0], dy[1], dy[2], dx[3]}.num_elems() * sum_elem);
+  }
+  const std::int64_t channels = library_channels(weight, args.geometry, args.dx.dtype);
+  const bool has_sum = channels != dx[3] || sum_elem != size_bytes(args.dx.dtype) ||
+                       (args.dx_add.defined() && args.dx_add.data == args.dx.data);
+  return charged_bytes(Shape{weight[0], channels / args.geometry.groups, weight[2], weight[3]}.num_elems() *
+                       size_bytes(args.weight.dtype)) +
+         (has_sum ? charged_bytes(Shape{dx[0], dx[1], dx[2], channels}.num_elems() * sum_elem) : 0);
+}
+inline std::int64_t conv_workspace(const Conv2dBwdWeightArgs& args) {
+  const Shape &x = args.x.shape, &weight = args.dweight.shape;
+  if (args.mode == GradientMode::kIgnore || weight.num_elems() == 0 || is_product(weight, args.geometry)) {
+    return 0;
+  }
+  const std::int64_t channels = library_channels(weight, args.geometry, args.x.dtype);
+  return charged_bytes(Shape{weight[0], channels / args.geometry.groups, weight[2], weight[3]}.num_elems() *
+                       std::int64_t{sizeof(float)}) +
+         (channels != x[3]
+              ? charged_bytes(Shape{x[0], x[1], x[2], channels}.num_elems() * size_bytes(args.x.dtype))
+              : 0);
 }
 
 }  // namespace trireme
