@@ -12,11 +12,11 @@
 // comes first, then the convolution alone, then products of gathered windows (gathered_conv.h), then the
 // native kernel. Before all of these: [Note: padded channels] in channel_padding.h.
 //
-// [Note: defects of cuDNN's convolutions] Some versions propose engines that compute wrong results. Such
-// problems go where those go that no engine takes, in all types and versions, as the faults are not cuDNN's
-// own list, but what cards have shown:
-// - Weight gradients of kernels of one pixel on images with padding: 9.19.0 on an H100 gave 16-bit images
-//   [1, 5, 5, 4] with 4 outputs and a padding of 1 gradients that were wrong by 100 to 300 %.
+// [Note: defects of cuDNN's convolutions] Some engines that are proposed compute wrong results. Their
+// problems go where those go that no engine takes. No list of cuDNN's names them; this one has what cards
+// have shown, and leaves the problem to other kernels in all types and versions:
+// - Weight gradients of kernels of one pixel on images with padding. 9.19.0 on an H100 made errors of 100 to
+//   300 % in 16-bit ones, of images [1, 5, 5, 4] with 4 outputs and a padding of 1.
 #include <initializer_list>
 #include <optional>
 
@@ -72,7 +72,7 @@ const char* defect_of(const Problem& p) {
   const bool has_padded_pixels =
       p.shape.kernel_height == 1 && p.shape.kernel_width == 1 && p.shape.padding > 0;
   if (p.kind == ConvolutionKind::kBwdWeight && has_padded_pixels) {
-    return "cuDNN computes weight gradients of one pixel with padding wrongly";
+    return "an engine computes weight gradients of one pixel with padding wrongly";
   }
   return nullptr;
 }

@@ -161,7 +161,7 @@ TEST_F(CudnnTest, WeightGradientsOfOnePixelWithPaddingAreNotTheLibrarys) {
       ::testing::internal::CaptureStdout();
       EXPECT_EQ(library_runs(pixel, dtype), 3) << "forward and data gradients";
       const std::string said = ::testing::internal::GetCapturedStdout(),
-                        reason = "(cuDNN computes weight gradients of one pixel with padding wrongly); ";
+                        reason = "(an engine computes weight gradients of one pixel with padding wrongly); ";
       const std::size_t at = said.find(reason);
       ASSERT_NE(at, std::string::npos) << said;
       EXPECT_EQ(said.find(reason, at + 1), std::string::npos) << said;
