@@ -70,20 +70,61 @@ inline bool is_product(const Shape& weight, const ConvGeometry& geometry) {
          geometry.groups == 1;
 }
 
-/// The bytes of the packed weight, and of the fp32 sum that something is added to where the result cannot
-/// hold it. 0 for products.
+/// A pixel of y is a pixel of x times the weight, and others of x are left out: see [Note: strided pixels] in
+/// kernels/cuda/conv/strided_pixel_conv.h.
+inline bool is_strided_product(const Shape& weight, const ConvGeometry& geometry) {
+  return weight[2] == 1 && weight[3] == 1 && geometry.stride > 1 && geometry.padding == 0 &&
+         geometry.groups == 1;
+}
+
+/// The channels of the images that cuDNN is asked about for images of `dtype`: see [Note: padded channels] in
+/// kernels/cuda/conv/channel_padding.h.
+inline std::int64_t library_channels(const Shape& weight, const ConvGeometry& geometry, DType dtype) {
+  const bool may_pad = size_bytes(dtype) == 2 && geometry.groups == 1 && weight[0] % 8 == 0;
+  return may_pad ? (weight[1] + 7) / 8 * 8 : weight[1] * geometry.groups;
+}
+
+/// A weight or its gradient with other channels for each group, and images with other channels.
+inline std::int64_t packed_weight_bytes(const Shape& weight, std::int64_t in_group, DType dtype) {
+  return charged_bytes(weight[0] * in_group * weight[2] * weight[3] * size_bytes(dtype));
+}
+inline std::int64_t image_bytes(const Shape& images, std::int64_t channels, DType dtype) {
+  return charged_bytes(images[0] * images[1] * images[2] * channels * size_bytes(dtype));
+}
+
+/// The bytes of the packed weight or its gradient, of images whose channels are padded, and of the fp32 sum
+/// that something is added to where the result cannot hold it; of strided pixels those of their product. 0
+/// for products.
 inline std::int64_t conv_workspace(const Conv2dFwdArgs& args) {
   if (args.y.num_elems() == 0 || is_product(args.weight.shape, args.geometry)) return 0;
+  const std::int64_t channels = library_channels(args.weight.shape, args.geometry, args.x.dtype);
+  std::int64_t bytes =
+      packed_weight_bytes(args.weight.shape, channels / args.geometry.groups, args.weight.dtype);
+  if (channels != args.x.shape[3]) bytes += image_bytes(args.x.shape, channels, args.x.dtype);
   const bool has_sum = args.bias.defined() && args.y.dtype != DType::kFloat32;
-  return charged_bytes(args.weight.num_elems() * size_bytes(args.weight.dtype)) +
-         (has_sum ? charged_bytes(args.y.num_elems() * std::int64_t{sizeof(float)}) : 0);
+  return bytes + (has_sum ? image_bytes(args.y.shape, args.y.shape[3], DType::kFloat32) : 0);
 }
 inline std::int64_t conv_workspace(const Conv2dBwdDataArgs& args) {
   if (args.dx.num_elems() == 0 || is_product(args.weight.shape, args.geometry)) return 0;
+  const bool adds = args.dx_add.defined();
+  const DType sum = adds ? DType::kFloat32 : args.dx.dtype;
+  if (is_strided_product(args.weight.shape, args.geometry)) {
+    return image_bytes(args.dy.shape, args.dx.shape[3], sum);
+  }
+  const std::int64_t channels = library_channels(args.weight.shape, args.geometry, args.dx.dtype);
   const bool has_sum =
-      args.dx_add.defined() && (args.dx.dtype != DType::kFloat32 || args.dx_add.data == args.dx.data);
-  return charged_bytes(args.weight.num_elems() * size_bytes(args.weight.dtype)) +
-         (has_sum ? charged_bytes(args.dx.num_elems() * std::int64_t{sizeof(float)}) : 0);
+      channels != args.dx.shape[3] || sum != args.dx.dtype || (adds && args.dx_add.data == args.dx.data);
+  return packed_weight_bytes(args.weight.shape, channels / args.geometry.groups, args.weight.dtype) +
+         (has_sum ? image_bytes(args.dx.shape, channels, sum) : 0);
+}
+inline std::int64_t conv_workspace(const Conv2dBwdWeightArgs& args) {
+  const Shape& weight = args.dweight.shape;
+  if (args.mode == GradientMode::kIgnore || weight.num_elems() == 0 || is_product(weight, args.geometry)) {
+    return 0;
+  }
+  const std::int64_t channels = library_channels(weight, args.geometry, args.x.dtype);
+  return packed_weight_bytes(weight, channels / args.geometry.groups, DType::kFloat32) +
+         (channels != args.x.shape[3] ? image_bytes(args.x.shape, channels, args.x.dtype) : 0);
 }
 
 }  // namespace trireme

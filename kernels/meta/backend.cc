@@ -64,6 +64,9 @@ Backend with_workspaces_of_cuda() {
   backend.ops.set<Conv2dBwdDataArgs>([](const KernelContext& exec, const Conv2dBwdDataArgs& args) {
     count_workspace(exec, conv_workspace(args));
   });
+  backend.ops.set<Conv2dBwdWeightArgs>([](const KernelContext& exec, const Conv2dBwdWeightArgs& args) {
+    count_workspace(exec, conv_workspace(args));
+  });
   return backend;
 }
 

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "tests/kernels/kernel_test.h"
@@ -54,7 +56,24 @@ const Case kCases[] = {
     {2, 1, 1, 6, 6, 3, 3, {.stride = 1, .padding = 1, .groups = 6}},   // depthwise on one pixel
     {2, 5, 6, 4, 12, 3, 3, {.stride = 1, .padding = 2, .groups = 4}},  // several outputs a channel
     {2, 4, 5, 6, 9, 1, 1, {.stride = 2, .padding = 0, .groups = 3}},   // a pixel of a group
+    // Channels that a library wants to have padded, and outputs that it can read.
+    {2, 9, 7, 3, 8, 5, 3, {.stride = 2, .padding = 2}},
+    {3, 6, 5, 5, 16, 3, 3, {.stride = 1, .padding = 1}},
+    {1, 7, 6, 12, 24, 2, 2, {.stride = 2}},
+    {67, 5, 4, 1, 8, 3, 3, {.stride = 1, .padding = 1}},  // more pixels than a block has
+    {2, 5, 7, 11, 8, 1, 1, {.stride = 2}},
+    // Shortcuts: a pixel with a stride that divides the image, that does not, and that leaves one pixel.
+    {2, 8, 6, 16, 24, 1, 1, {.stride = 2}},
+    {3, 7, 8, 24, 8, 1, 1, {.stride = 3}},
+    {2, 3, 2, 8, 8, 1, 1, {.stride = 5}},
+    {1, 3, 37, 136, 8, 1, 1, {.stride = 2}},              // rows of more accesses than a block has threads
+    {2, 5, 6, 8, 16, 1, 1, {.stride = 2, .padding = 1}},  // one pixel, padded
 };
+
+const Case& case_of(const Shape& x, const ConvGeometry& geometry) {
+  return *std::find_if(std::begin(kCases), std::end(kCases),
+                       [&](const Case& c) { return c.x() == x && c.geometry == geometry; });
+}
 
 // Runs term(index in x, in weight, in y) for all products of the sum.
 template <class Term>
@@ -154,18 +173,25 @@ TEST_P(ConvTest, MatchesReference) {
 }
 
 TEST_P(ConvTest, GradientModes) {
-  for (const Case& c : {kCases[0], kCases[4], kCases[7], kCases[8], kForSquares}) {
+  const Case padded = case_of({3, 6, 5, 5}, {.stride = 1, .padding = 1}),
+             shortcut = case_of({3, 7, 8, 24}, {.stride = 3}),
+             padded_pixel = case_of({2, 5, 6, 8}, {.stride = 2, .padding = 1});
+  for (const Case& c :
+       {kCases[0], kCases[4], kCases[7], kCases[8], kForSquares, padded, shortcut, padded_pixel}) {
     SCOPED_TRACE(c.text());
-    for (const GradientMode mode : {GradientMode::kAccumulate, GradientMode::kIgnore}) {
-      const Inputs in = inputs(c, DType::kFloat32);
-      expect_reference(c, in, run(rig(), c, in, DType::kFloat32, mode), DType::kFloat32, mode);
+    for (const DType dtype : kFloatTypes) {
+      for (const GradientMode mode : {GradientMode::kAccumulate, GradientMode::kIgnore}) {
+        const Inputs in = inputs(c, dtype);
+        expect_reference(c, in, run(rig(), c, in, dtype, mode), dtype, mode);
+      }
     }
   }
 }
 
 // tf32 rounds what products read, and nothing else.
 TEST_P(ConvTest, Tf32) {
-  for (const Case& c : {kCases[0], kCases[5], kCases[14]}) {
+  for (const Case& c :
+       {kCases[0], kCases[5], kCases[14], case_of({2, 8, 6, 16}, ConvGeometry{.stride = 2})}) {
     SCOPED_TRACE(c.text());
     Inputs in = inputs(c, DType::kFloat32);
     const auto run_tf32 = [&](const Inputs& inputs) {

@@ -4,6 +4,7 @@
 #include "kernels/cuda/conv/conv_library.h"
 #include "kernels/cuda/conv/gathered_conv.h"
 #include "kernels/cuda/conv/native_conv.h"
+#include "kernels/cuda/conv/strided_pixel_conv.h"
 #include "kernels/cuda/device/stream.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ops.h"
@@ -52,6 +53,7 @@ void run_op(const KernelContext& exec, const Conv2dBwdDataArgs& args) {
                              .math = args.math,
                              .residual = args.dx_add.defined() ? as_pixels(args.dx_add) : ConstTensorView{}});
   }
+  if (is_strided_product(args.weight.shape, args.geometry)) return strided_pixel_bwd_data(exec, args);
   if (stream_of(exec).conv_library().run_bwd_data(exec, args)) return;
   native_conv_bwd_data(exec, args);
 }

@@ -8,11 +8,14 @@
 namespace trireme::cuda {
 
 /// `packed` [O, R, S, C / groups] = `weight` [O, C / groups, R, S], of one dtype. `op` names it in errors.
+/// The channels are those of `shape`; where the weight has fewer of them, zeros follow ([Note: padded
+/// channels]).
 void pack_conv_weight(const KernelContext& exec, const char* op, const ConvShape& shape,
                       ConstTensorView weight, void* packed);
 
 /// `gradient` [O, C / groups, R, S] fp32 = or += `packed` [O, R, S, C / groups], of which each output has
-/// `pitch` elements.
+/// `pitch` elements. The channels of `packed` are those of `shape`; where the gradient has fewer of them, the
+/// rest is left out.
 void unpack_conv_gradient(const KernelContext& exec, const char* op, const ConvShape& shape,
                           const float* packed, std::int64_t pitch, TensorView gradient, GradientMode mode);
 

@@ -119,6 +119,67 @@ TEST_F(CudnnTest, SixteenBitGradientsHaveFp32Results) {
   EXPECT_EQ(dnn_counts().runs, runs + 1);
 }
 
+// See [Note: padded channels].
+TEST_F(CudnnTest, SixteenBitImagesOfFewChannelsArePadded) {
+  const Convolution stem{.x = {2, 9, 7, 3}, .weight = {8, 3, 3, 3}, .geometry = {.stride = 2, .padding = 1}};
+  emulation::set_dnn_engines({{.workspace_bytes = 64, .wants_eights = true}});
+  EXPECT_EQ(library_runs(stem, DType::kFloat16), 4) << "forward, two data gradients, weight gradient";
+  EXPECT_EQ(library_runs(stem, DType::kBFloat16), 4);
+  EXPECT_EQ(library_runs(stem, DType::kFloat32), 0);
+  Convolution other = stem;
+  other.weight = {6, 3, 3, 3};
+  EXPECT_EQ(library_runs(other, DType::kFloat16), 0) << "nothing is won with outputs that are not";
+  other = {.x = {2, 5, 5, 12}, .weight = {8, 3, 3, 3}, .geometry = {.stride = 1, .padding = 1, .groups = 4}};
+  EXPECT_EQ(library_runs(other, DType::kFloat16), 0) << "groups stay";
+}
+
+// Padded or not, one that serves the problem as it is does.
+TEST_F(CudnnTest, WhatIsRefusedPaddedIsAskedAsItIs) {
+  const Convolution stem{.x = {2, 9, 7, 3}, .weight = {8, 3, 3, 3}, .geometry = {.stride = 2, .padding = 1}};
+  emulation::set_dnn_engines({{.wants_odds = true}});
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(library_runs(stem, DType::kFloat16), 4);
+  const std::string said = ::testing::internal::GetCapturedStdout();
+  EXPECT_NE(said.find("padded from 3 channels (no engine is proposed); the images are tried as they are"),
+            std::string::npos)
+      << said;
+  emulation::set_dnn_engines({{.runs = false}});
+  const int refusals = dnn_counts().refusals;
+  EXPECT_EQ(library_runs(stem, DType::kFloat16), 0);
+  EXPECT_EQ(dnn_counts().refusals, refusals + 2 * (1 + 1 + 2 + 2))
+      << "padded and not: of what has two types there are two graphs";
+}
+
+// See [Note: defects of cuDNN's convolutions].
+TEST_F(CudnnTest, WeightGradientsOfOnePixelWithPaddingAreNotTheLibrarys) {
+  emulation::set_dnn_engines({{}});
+  Convolution pixel{.x = {1, 5, 5, 8}, .weight = {8, 8, 1, 1}, .geometry = {.stride = 1, .padding = 1}};
+  for (const std::int64_t groups : {1, 4}) {
+    pixel.geometry.groups = groups;
+    pixel.weight = {8, 8 / groups, 1, 1};
+    for (const DType dtype : kFloatTypes) {
+      ::testing::internal::CaptureStdout();
+      EXPECT_EQ(library_runs(pixel, dtype), 3) << "forward and data gradients";
+      const std::string said = ::testing::internal::GetCapturedStdout(),
+                        reason = "(an engine computes weight gradients of one pixel with padding wrongly); ";
+      const std::size_t at = said.find(reason);
+      ASSERT_NE(at, std::string::npos) << said;
+      EXPECT_EQ(said.find(reason, at + 1), std::string::npos) << said;
+    }
+  }
+  pixel.weight = {8, 8, 3, 1}, pixel.geometry.groups = 1;
+  EXPECT_EQ(library_runs(pixel, DType::kFloat16), 4);
+}
+
+// See [Note: strided pixels].
+TEST_F(CudnnTest, DataGradientsOfStridedPixelsAreProducts) {
+  emulation::set_dnn_engines({{}});
+  const Convolution shortcut{.x = {2, 7, 8, 16}, .weight = {8, 16, 1, 1}, .geometry = {.stride = 2}};
+  for (const DType dtype : kFloatTypes) {
+    EXPECT_EQ(library_runs(shortcut, dtype), 2) << "forward and weight gradient";
+  }
+}
+
 TEST_F(CudnnTest, GatheredWindowsComeInChunks) {
   emulation::set_dnn_engines({{.builds = false}});
   const Rig rig(DeviceType::kCuda, 1);
@@ -151,18 +212,41 @@ TEST_F(CudnnTest, TheWorkspaceOfConvolutionsIsThePredictedOne) {
     rig.run(args);
     EXPECT_EQ(rig.allocator().stats().peak[MemoryCategory::kWorkspace] - before, conv_workspace(args) + 640);
   };
-  for (const DType dtype : {DType::kFloat32, DType::kFloat16}) {
-    const DeviceArray x = rig.poisoned({1, 9, 9, 8}, dtype), w = rig.poisoned({16, 8, 3, 3}, dtype),
-                      y = rig.poisoned({1, 9, 9, 16}, dtype), bias = rig.poisoned({16}, dtype),
-                      dx = rig.poisoned({1, 9, 9, 8}, dtype);
-    const ConvGeometry geometry{.stride = 1, .padding = 1};
-    expect_as_predicted(Conv2dFwdArgs{.x = x, .weight = w, .y = y, .geometry = geometry});
-    expect_as_predicted(Conv2dFwdArgs{.x = x, .weight = w, .bias = bias, .y = y, .geometry = geometry});
-    expect_as_predicted(Conv2dBwdDataArgs{.dy = y, .weight = w, .dx = dx, .geometry = geometry});
-    for (const DeviceArray* add : {&x, &dx}) {
-      const Conv2dBwdDataArgs args{.dy = y, .weight = w, .dx_add = *add, .dx = dx, .geometry = geometry};
-      expect_as_predicted(args);
-      EXPECT_GT(conv_workspace(args), dtype == DType::kFloat16 || add == &dx ? 4 * 9 * 9 * 8 : 0);
+  for (const std::int64_t channels : {8, 3, 12}) {
+    for (const DType dtype : {DType::kFloat32, DType::kFloat16}) {
+      const DeviceArray x = rig.poisoned({1, 9, 9, channels}, dtype),
+                        w = rig.poisoned({16, channels, 3, 3}, dtype), y = rig.poisoned({1, 9, 9, 16}, dtype),
+                        bias = rig.poisoned({16}, dtype), dx = rig.poisoned({1, 9, 9, channels}, dtype),
+                        dw = rig.poisoned({16, channels, 3, 3});
+      const ConvGeometry geometry{.stride = 1, .padding = 1};
+      expect_as_predicted(Conv2dFwdArgs{.x = x, .weight = w, .y = y, .geometry = geometry});
+      expect_as_predicted(Conv2dFwdArgs{.x = x, .weight = w, .bias = bias, .y = y, .geometry = geometry});
+      expect_as_predicted(Conv2dBwdDataArgs{.dy = y, .weight = w, .dx = dx, .geometry = geometry});
+      for (const DeviceArray* add : {&x, &dx}) {
+        const Conv2dBwdDataArgs args{.dy = y, .weight = w, .dx_add = *add, .dx = dx, .geometry = geometry};
+        expect_as_predicted(args);
+        EXPECT_GT(conv_workspace(args), dtype == DType::kFloat16 || add == &dx ? 4 * 9 * 9 * channels : 0);
+      }
+      expect_as_predicted(Conv2dBwdWeightArgs{.dy = y, .x = x, .dweight = dw, .geometry = geometry});
+    }
+  }
+}
+
+// That of the product.
+TEST_F(CudnnTest, TheWorkspaceOfStridedPixelsIsThePredictedOne) {
+  const Rig rig(DeviceType::kCuda, 1);
+  for (const DType dtype : kFloatTypes) {
+    const DeviceArray x = rig.poisoned({3, 9, 8, 16}, dtype), w = rig.poisoned({8, 16, 1, 1}, dtype),
+                      dy = rig.poisoned({3, 5, 4, 8}, dtype), dx = rig.poisoned({3, 9, 8, 16}, dtype);
+    for (const ConstTensorView& add : {ConstTensorView{}, ConstTensorView(x), ConstTensorView(dx)}) {
+      const Conv2dBwdDataArgs args{.dy = dy, .weight = w, .dx_add = add, .dx = dx, .geometry = {.stride = 2}};
+      rig.run(args);
+      rig.allocator().reset_peak();
+      const std::int64_t before = rig.allocator().stats().current[MemoryCategory::kWorkspace];
+      rig.run(args);
+      EXPECT_EQ(rig.allocator().stats().peak[MemoryCategory::kWorkspace] - before, conv_workspace(args));
+      EXPECT_EQ(conv_workspace(args),
+                charged_bytes(3 * 5 * 4 * 16 * (add.defined() ? 4 : size_bytes(dtype))));
     }
   }
 }

@@ -49,6 +49,38 @@ class CudnnTest : public ::testing::Test {
     EXPECT_EQ(all.front(), static_cast<float>(2 * (extent - 1) * (extent - 1))) << "of a corner";
     return all[4];
   }
+  struct Convolution {
+    Shape x, weight;
+    ConvGeometry geometry;
+  };
+  // How often the library runs for y, dx, dx with an addend and dweight of ones, which must be right.
+  static int library_runs(const Convolution& c, DType dtype) {
+    const Rig rig(DeviceType::kCuda, 1);
+    const ConvGeometry& g = c.geometry;
+    const auto ones = [&](const Shape& shape) {
+      return rig.upload(shape, std::vector<float>(static_cast<std::size_t>(shape.num_elems()), 1.0f), dtype);
+    };
+    const Shape y_shape{c.x[0], (c.x[1] + 2 * g.padding - c.weight[2]) / g.stride + 1,
+                        (c.x[2] + 2 * g.padding - c.weight[3]) / g.stride + 1, c.weight[0]};
+    const DeviceArray x = ones(c.x), w = ones(c.weight), dy = ones(y_shape);
+    const DeviceArray y = rig.poisoned(y_shape, dtype), dx = rig.poisoned(c.x, dtype),
+                      sum = rig.poisoned(c.x, dtype), dw = rig.poisoned(c.weight);
+    const int before = dnn_counts().runs;
+    rig.run(Conv2dFwdArgs{.x = x, .weight = w, .y = y, .geometry = g});
+    rig.run(Conv2dBwdDataArgs{.dy = dy, .weight = w, .dx = dx, .geometry = g});
+    rig.run(Conv2dBwdDataArgs{.dy = dy, .weight = w, .dx_add = x, .dx = sum, .geometry = g});
+    rig.run(Conv2dBwdWeightArgs{.dy = dy, .x = x, .dweight = dw, .geometry = g});
+    // Each term of y is one of a channel's dx, and of dweight.
+    const auto total = [](const DeviceArray& array) {
+      double all = 0;
+      for (const float value : array.download()) all += value;
+      return all;
+    };
+    EXPECT_EQ(total(y), total(dx));
+    EXPECT_EQ(total(y), total(dw));
+    EXPECT_EQ(total(sum), total(dx) + static_cast<double>(c.x.num_elems()));
+    return dnn_counts().runs - before;
+  }
   static void attend(const Rig& rig) {
     const DeviceArray qkv =
         rig.upload({1, 8, 3 * 16}, std::vector<float>(8 * 3 * 16, 0.5f), DType::kBFloat16);

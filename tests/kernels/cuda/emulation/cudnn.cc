@@ -57,12 +57,15 @@ std::size_t size_of(cudnnBackendAttributeType_t type) {
   }
 }
 
+bool is_convolution(cudnnBackendDescriptorType_t operation) {
+  return operation == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ||
+         operation == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ||
+         operation == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
+}
+
 // Convolutions alone are done by transforms, or on shortened operands.
 bool suits(const DnnEngine& engine, cudnnBackendDescriptorType_t operation) {
-  const bool is_convolution = operation == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ||
-                              operation == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ||
-                              operation == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
-  return is_convolution || std::all_of(engine.notes.begin(), engine.notes.end(), [](Note note) {
+  return is_convolution(operation) || std::all_of(engine.notes.begin(), engine.notes.end(), [](Note note) {
            return note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC || note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
          });
 }
@@ -118,6 +121,12 @@ bool builds(const DnnData& plan) {
     return part->type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR && op.x.dims[1] != op.b.dims[1];
   };
   if (!engine.groups_heads && std::any_of(operations.begin(), operations.end(), groups)) return false;
+  const auto is_odd = [](const auto& part) {
+    const DnnOperation op = emulation::operation_of(*part);
+    return is_convolution(part->type) && (op.x.dims[1] % 8 != 0 || op.y.dims[1] % 8 != 0);
+  };
+  const bool has_odd = std::any_of(operations.begin(), operations.end(), is_odd);
+  if ((engine.wants_eights && has_odd) || (engine.wants_odds && !has_odd)) return false;
   if (!engine.is_classic) return engine.builds;
   const DnnOperation op = emulation::operation_of(*operations.front());
   return engine.builds && operations.size() == 1 && op.x.type == op.b.type && op.x.type == op.y.type;

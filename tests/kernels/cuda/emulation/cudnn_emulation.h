@@ -23,6 +23,8 @@ struct DnnEngine {
   bool lacks_memory = false;  // when it is built
   bool is_fallback = false;   // proposed behind the others, to those who ask
   bool is_classic = false;    // takes one operation alone, whose tensors have one type
+  bool wants_eights = false;  // takes only convolutions whose channels and outputs are multiples of 8
+  bool wants_odds = false;    // takes only others
   bool is_wide = false;       // takes no graph that shortens an fp32 result within
   bool widens = false;        // takes only graphs that turn a tensor of 16 bits into an fp32 one
   bool groups_heads = true;   // takes products whose factors have unlike counts of heads
