@@ -16,12 +16,12 @@ struct BwdPointers {
 struct Gradients {
   float weighted, dscore;
 };
-/// From their score and product dO V^T.
-template <bool kDropout>
+/// From their score and product dO V^T. kVisible: the query is known to see the key.
+template <bool kDropout, bool kVisible = false>
 __device__ Gradients gradients_at(const AttentionProblem& a, std::int64_t sample, std::int64_t head,
                                   std::int64_t query, std::int64_t key, float score, float product, float lse,
                                   float delta) {
-  if (!is_visible(a, sample, query, key)) return {0.0f, 0.0f};
+  if (!kVisible && !is_visible(a, sample, query, key)) return {0.0f, 0.0f};
   const float p = expf(scaled_score(a, score) - lse);
   const float weight = dropout_weight<kDropout>(a, sample, head, query, key);
   return {p * weight, p * (weight * product - delta) * a.scale};

@@ -18,6 +18,10 @@ inline constexpr int kQuad = 4;  // lanes that share a row
 template <int B>
 inline constexpr int kMmaThreads = B / kMmaRows* kWarp;
 
+/// Blocks of that many threads that should share a multiprocessor, as kTileBlocks.
+template <int D>
+inline constexpr int kMmaBlocks = D <= 64 ? 3 : 1;
+
 /// The place of a thread in its warp's fragments.
 struct MmaLane {
   int warp, g, t;

@@ -66,32 +66,68 @@ __device__ TokenRange documents_of_tile(const AttentionProblem& a, std::int64_t 
   return {bounds[2 * first_row] / B * B, bounds[2 * last + 1]};
 }
 
-/// Rows [first, first + B) as floats, each changed by `convert`; zeros beyond seq_len and head_dim. All
-/// kBlock threads of the block call.
-template <int B, int D, class T, int kBlock = kTileThreads, class Convert = std::identity>
-__device__ void load_tile(const AttentionProblem& a, HeadRows<const T> rows, std::int64_t first, float* tile,
-                          Convert convert = {}) {
+/// What load_tiles() puts into shared memory: rows [first, first + B) of a head.
+template <class T>
+struct TileSource {
+  HeadRows<const T> rows;
+  std::int64_t first;
+  float* tile;
+};
+
+/// Loads of a thread that are under way at once, for each tile.
+inline constexpr int kTileLoads = 8;
+
+/// Rows of each source as floats, changed by `convert`; zeros beyond seq_len and head_dim. All kBlock threads
+/// of the block call. A thread's loads come before its stores: as far as the compiler knows these may write
+/// what is loaded, and each load would wait for the one before.
+template <int B, int D, int kBlock = kTileThreads, class T, int kTiles, class Convert = std::identity>
+__device__ void load_tiles(const AttentionProblem& a, const TileSource<T> (&sources)[kTiles],
+                           Convert convert = {}) {
   const auto run = [&]<int N>(std::integral_constant<int, N>) {
-    constexpr int kPacksPerRow = D / N;
-    for (int index = threadIdx.x; index < B * kPacksPerRow; index += kBlock) {
-      const int row = index / kPacksPerRow, col = index % kPacksPerRow * N;
-      float v[N] = {};
-      if (first + row < a.seq_len && col < a.head_dim)
-        load<N>(rows.first + (first + row) * rows.pitch + col, v);
-      float* out = tile + row * (D + kTilePad) + col;
-      if constexpr (N % 4 == 0) {
+    constexpr int kPacksPerRow = D / N, kPacks = B * kPacksPerRow;
+    constexpr int kRounds = (kPacks + kBlock - 1) / kBlock;
+    constexpr int kBatch = kRounds < kTileLoads ? kRounds : kTileLoads;
+#pragma unroll 1
+    for (int round = 0; round < kRounds; round += kBatch) {
+      const int first_index = static_cast<int>(threadIdx.x) + round * kBlock;
+      Pack<T, N> packs[kTiles][kBatch];
 #pragma unroll
-        for (int i = 0; i < N; i += 4) {
-          const float quad[4] = {convert(v[i]), convert(v[i + 1]), convert(v[i + 2]), convert(v[i + 3])};
-          store<4>(out + i, quad);
+      for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+        for (int i = 0; i < kBatch; ++i) {
+          const int index = first_index + i * kBlock, col = index % kPacksPerRow * N;
+          const std::int64_t row = sources[t].first + index / kPacksPerRow;
+          packs[t][i] = {};
+          if (index < kPacks && row < a.seq_len && col < a.head_dim) {
+            packs[t][i] = load_pack<N>(sources[t].rows.first + row * sources[t].rows.pitch + col);
+          }
         }
-      } else {
-        out[0] = convert(v[0]);
+      }
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+        for (int i = 0; i < kBatch; ++i) {
+          const int index = first_index + i * kBlock;
+          if (index >= kPacks) continue;
+          float* out = sources[t].tile + index / kPacksPerRow * (D + kTilePad) + index % kPacksPerRow * N;
+          float v[N];
+#pragma unroll
+          for (int e = 0; e < N; ++e) v[e] = convert(to_float(packs[t][i].elems[e]));
+          if constexpr (N % 4 == 0) {
+#pragma unroll
+            for (int e = 0; e < N; e += 4) {
+              const float quad[4] = {v[e], v[e + 1], v[e + 2], v[e + 3]};
+              store<4>(out + e, quad);
+            }
+          } else {
+            out[0] = v[0];
+          }
+        }
       }
     }
   };
   if (a.packed) {
-    run(std::integral_constant<int, kPack<std::remove_const_t<T>>>{});
+    run(std::integral_constant<int, kPack<T>>{});
   } else {
     run(std::integral_constant<int, 1>{});
   }
@@ -220,6 +256,14 @@ __device__ inline bool is_visible(const AttentionProblem& a, std::int64_t sample
   if (a.key_bounds == nullptr) return true;
   const std::int32_t* bounds = a.key_bounds + (sample * a.seq_len + query) * 2;
   return key >= bounds[0] && key < bounds[1];
+}
+
+/// True when every query of a tile sees every key of another: no score has to ask is_visible(). The same for
+/// all threads of a block.
+template <int B>
+__device__ bool sees_all(const AttentionProblem& a, std::int64_t first_query, std::int64_t first_key) {
+  return a.key_bounds == nullptr && first_query + B <= a.seq_len && first_key + B <= a.seq_len &&
+         (!a.causal || first_key + B - 1 <= first_query);
 }
 
 /// Not part of a fused multiply-add, so that forward and backward subtract from the same bits.

@@ -35,8 +35,8 @@ __device__ QueryRows query_rows(const AttentionProblem& a, const BwdPointers<T>&
   return rows;
 }
 
-// From scores and products dO V^T, queries as rows, to W P and dS.
-template <bool kDropout, int kTiles>
+// From scores and products dO V^T, queries as rows, to W P and dS. kWhole: sees_all().
+template <bool kDropout, bool kWhole, int kTiles>
 __device__ void to_gradients(const AttentionProblem& a, std::int64_t sample, std::int64_t head,
                              std::int64_t query, std::int64_t first_key, const QueryRows& rows,
                              float (&scores)[kTiles][4], float (&products)[kTiles][4]) {
@@ -46,8 +46,8 @@ __device__ void to_gradients(const AttentionProblem& a, std::int64_t sample, std
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
       const Gradients g =
-          gradients_at<kDropout>(a, sample, head, query + e / 2 * 8, key + n * kMmaCols + e % 2, scores[n][e],
-                                 products[n][e], rows.lse[e / 2], rows.delta[e / 2]);
+          gradients_at<kDropout, kWhole>(a, sample, head, query + e / 2 * 8, key + n * kMmaCols + e % 2,
+                                         scores[n][e], products[n][e], rows.lse[e / 2], rows.delta[e / 2]);
       scores[n][e] = g.weighted;
       products[n][e] = g.dscore;
     }
@@ -71,7 +71,7 @@ __device__ void share_mma_product(float* p, const float (&values)[kTiles][4]) {
 
 // Eight warps: of a [B, B] product each has 16 rows of queries, of a [B, D] product 16 rows of keys.
 template <class T, MmaPrecision kPrecision, int B, int D, bool kDropout>
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
     mma_attention_bwd_keys_kernel(AttentionProblem a, BwdPointers<T> x) {
   constexpr int kRowWarps = B / kMmaRows, kColWarps = kTileThreads / kWarp / kRowWarps;
   constexpr int kScoreTiles = B / kColWarps / kMmaCols, kTiles = D / kColWarps / kMmaCols;
@@ -90,25 +90,29 @@ __global__ void __launch_bounds__(kTileThreads)
   // Keys are seen by the queries of their documents.
   const TokenRange seen = documents_of_tile<B>(a, sample, first_key);
   const std::int64_t first_tile = a.causal ? first_key : seen.first;
-  const auto load = [&](HeadRows<const T> rows, std::int64_t first, float* tile) {
-    load_tile<B, D, T>(a, rows, first, tile, [](float v) { return mma_factor<kPrecision>(v); });
+  const auto load = [&](const TileSource<T>(&sources)[2]) {
+    load_tiles<B, D>(a, sources, [](float v) { return mma_factor<kPrecision>(v); });
   };
 
-  load(key_rows(x.qkv, a, sample, kv_head), first_key, keys);
-  load(value_rows(x.qkv, a, sample, kv_head), first_key, values);
+  load({{key_rows(x.qkv, a, sample, kv_head), first_key, keys},
+        {value_rows(x.qkv, a, sample, kv_head), first_key, values}});
   float dkeys[kTiles][4] = {}, dvalues[kTiles][4] = {};
   for (std::int64_t head = first_head; head < first_head + a.group(); ++head) {
     for (std::int64_t first_query = first_tile; first_query < seen.end; first_query += B) {
       __syncthreads();  // the previous tiles have been read
-      load(packed_rows(x.qkv, a, sample, head), first_query, queries);
-      load(head_rows(x.dout, a, sample, head), first_query, douts);
+      load({{packed_rows(x.qkv, a, sample, head), first_query, queries},
+            {head_rows(x.dout, a, sample, head), first_query, douts}});
       const std::int64_t query = first_query + warp_row + lane.g;
       const QueryRows rows = query_rows(a, x, sample, head, query);
       __syncthreads();
       float weighted[kScoreTiles][4], dscores[kScoreTiles][4];
       mma_dot_rows<kPrecision, D>(queries + warp_row * kPitch, keys + score_col * kPitch, weighted);
       mma_dot_rows<kPrecision, D>(douts + warp_row * kPitch, values + score_col * kPitch, dscores);
-      to_gradients<kDropout>(a, sample, head, query, first_key + score_col, rows, weighted, dscores);
+      if (sees_all<B>(a, first_query, first_key)) {
+        to_gradients<kDropout, true>(a, sample, head, query, first_key + score_col, rows, weighted, dscores);
+      } else {
+        to_gradients<kDropout, false>(a, sample, head, query, first_key + score_col, rows, weighted, dscores);
+      }
       share_mma_product<kPrecision, B>(own_product, weighted);
       __syncthreads();
       mma_add_transposed<kPrecision, B, D>(shared_product + warp_row, douts + first_col, dvalues);
@@ -128,7 +132,7 @@ __global__ void __launch_bounds__(kTileThreads)
 }
 
 template <class T, MmaPrecision kPrecision, int B, int D, bool kDropout>
-__global__ void __launch_bounds__(kMmaThreads<B>)
+__global__ void __launch_bounds__(kMmaThreads<B>, kMmaBlocks<D>)
     mma_attention_bwd_queries_kernel(AttentionProblem a, BwdPointers<T> x) {
   constexpr int kTiles = B / kMmaCols, kPitch = D + kTilePad;
   float* queries = dynamic_shared();
@@ -143,24 +147,27 @@ __global__ void __launch_bounds__(kMmaThreads<B>)
   const std::int64_t query = first_query + warp_row + lane.g;  // and query + 8
   const TokenRange seen = documents_of_tile<B>(a, sample, first_query);
   const std::int64_t end = a.causal && first_query + B < seen.end ? first_query + B : seen.end;
-  const auto load = [&](HeadRows<const T> rows, std::int64_t first, float* tile) {
-    load_tile<B, D, T, kMmaThreads<B>>(a, rows, first, tile,
-                                       [](float v) { return mma_factor<kPrecision>(v); });
+  const auto load = [&](const TileSource<T>(&sources)[2]) {
+    load_tiles<B, D, kMmaThreads<B>>(a, sources, [](float v) { return mma_factor<kPrecision>(v); });
   };
 
-  load(packed_rows(x.qkv, a, sample, head), first_query, queries);
-  load(head_rows(x.dout, a, sample, head), first_query, douts);
+  load({{packed_rows(x.qkv, a, sample, head), first_query, queries},
+        {head_rows(x.dout, a, sample, head), first_query, douts}});
   const QueryRows rows = query_rows(a, x, sample, head, query);
   float dqueries[D / kMmaCols][4] = {};
   for (std::int64_t first_key = seen.first; first_key < end; first_key += B) {
     __syncthreads();  // the previous tiles have been read
-    load(key_rows(x.qkv, a, sample, kv_head), first_key, keys);
-    load(value_rows(x.qkv, a, sample, kv_head), first_key, values);
+    load({{key_rows(x.qkv, a, sample, kv_head), first_key, keys},
+          {value_rows(x.qkv, a, sample, kv_head), first_key, values}});
     __syncthreads();
     float scores[kTiles][4], dscores[kTiles][4];
     mma_dot_rows<kPrecision, D>(queries + warp_row * kPitch, keys, scores);
     mma_dot_rows<kPrecision, D>(douts + warp_row * kPitch, values, dscores);
-    to_gradients<kDropout>(a, sample, head, query, first_key, rows, scores, dscores);
+    if (sees_all<B>(a, first_query, first_key)) {
+      to_gradients<kDropout, true>(a, sample, head, query, first_key, rows, scores, dscores);
+    } else {
+      to_gradients<kDropout, false>(a, sample, head, query, first_key, rows, scores, dscores);
+    }
 #pragma unroll
     for (int e = 0; e < 4 * kTiles; ++e) {
       dscores[e / 4][e % 4] = mma_factor<kPrecision>(dscores[e / 4][e % 4]);

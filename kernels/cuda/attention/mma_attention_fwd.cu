@@ -23,8 +23,8 @@ struct SoftmaxRows {
 };
 
 // Turns scores of keys [first_key, ...) into unnormalized probabilities times the weights of dropout.
-// `correction` is the factor of what has been summed before.
-template <bool kDropout, int kTiles>
+// `correction` is the factor of what has been summed before. kWhole: sees_all().
+template <bool kDropout, bool kWhole, int kTiles>
 __device__ void add_scores(const AttentionProblem& a, std::int64_t sample, std::int64_t head,
                            std::int64_t query, std::int64_t first_key, SoftmaxRows& rows,
                            float (&p)[kTiles][4], float (&correction)[2]) {
@@ -35,7 +35,7 @@ __device__ void add_scores(const AttentionProblem& a, std::int64_t sample, std::
 #pragma unroll
     for (int e = 0; e < 2 * kTiles; ++e) {
       float& score = p[e / 2][2 * half + e % 2];
-      const bool visible = is_visible(a, sample, query + 8 * half, key + e / 2 * kMmaCols + e % 2);
+      const bool visible = kWhole || is_visible(a, sample, query + 8 * half, key + e / 2 * kMmaCols + e % 2);
       score = visible ? scaled_score(a, score) : -INFINITY;
       new_max = fmaxf(new_max, score);
     }
@@ -54,7 +54,7 @@ __device__ void add_scores(const AttentionProblem& a, std::int64_t sample, std::
 }
 
 template <class T, MmaPrecision kPrecision, int B, int D, bool kDropout>
-__global__ void __launch_bounds__(kMmaThreads<B>)
+__global__ void __launch_bounds__(kMmaThreads<B>, kMmaBlocks<D>)
     mma_attention_fwd_kernel(AttentionProblem a, const T* qkv, T* out, float* lse) {
   float* queries = dynamic_shared();
   float* keys = queries + kTileFloats<B, D>;
@@ -66,22 +66,26 @@ __global__ void __launch_bounds__(kMmaThreads<B>)
   const std::int64_t query = first_query + lane.warp * kMmaRows + lane.g;  // and query + 8
   const TokenRange seen = documents_of_tile<B>(a, sample, first_query);
   const std::int64_t end = a.causal && first_query + B < seen.end ? first_query + B : seen.end;
-  const auto load = [&](HeadRows<const T> rows, std::int64_t first, float* tile) {
-    load_tile<B, D, T, kMmaThreads<B>>(a, rows, first, tile,
-                                       [](float x) { return mma_factor<kPrecision>(x); });
-  };
+  const auto factor = [](float x) { return mma_factor<kPrecision>(x); };
 
-  load(packed_rows(qkv, a, sample, head), first_query, queries);
+  load_tiles<B, D, kMmaThreads<B>>(
+      a, {TileSource<T>{packed_rows(qkv, a, sample, head), first_query, queries}}, factor);
   float sum[D / kMmaCols][4] = {};
   SoftmaxRows rows;
   for (std::int64_t first_key = seen.first; first_key < end; first_key += B) {
     __syncthreads();  // the previous tiles have been read
-    load(key_rows(qkv, a, sample, kv_head), first_key, keys);
-    load(value_rows(qkv, a, sample, kv_head), first_key, values);
+    load_tiles<B, D, kMmaThreads<B>>(a,
+                                     {TileSource<T>{key_rows(qkv, a, sample, kv_head), first_key, keys},
+                                      TileSource<T>{value_rows(qkv, a, sample, kv_head), first_key, values}},
+                                     factor);
     __syncthreads();
     float p[B / kMmaCols][4], correction[2];
     mma_dot_rows<kPrecision, D>(queries + lane.warp * kMmaRows * (D + kTilePad), keys, p);
-    add_scores<kDropout>(a, sample, head, query, first_key, rows, p, correction);
+    if (sees_all<B>(a, first_query, first_key)) {
+      add_scores<kDropout, true>(a, sample, head, query, first_key, rows, p, correction);
+    } else {
+      add_scores<kDropout, false>(a, sample, head, query, first_key, rows, p, correction);
+    }
 #pragma unroll
     for (int e = 0; e < D / kMmaCols * 4; ++e) sum[e / 4][e % 4] *= correction[e % 4 / 2];
 #pragma unroll

@@ -64,15 +64,15 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   const TokenRange seen = documents_of_tile<B>(a, sample, first_key);
   const std::int64_t first_tile = a.causal ? first_key : seen.first;
 
-  load_tile<B, D, T>(a, key_rows(x.qkv, a, sample, kv_head), first_key, keys);
-  load_tile<B, D, T>(a, value_rows(x.qkv, a, sample, kv_head), first_key, values);
+  load_tiles<B, D>(a, {TileSource<T>{key_rows(x.qkv, a, sample, kv_head), first_key, keys},
+                       TileSource<T>{value_rows(x.qkv, a, sample, kv_head), first_key, values}});
   float dkeys[R][OwnCols<D>::kCount] = {}, dvalues[R][OwnCols<D>::kCount] = {};
   for (std::int64_t head = first_head; head < first_head + a.group(); ++head) {
     const std::int64_t row_values = (sample * a.num_heads + head) * a.seq_len;
     for (std::int64_t first_query = first_tile; first_query < seen.end; first_query += B) {
       __syncthreads();  // the previous tiles have been read
-      load_tile<B, D, T>(a, packed_rows(x.qkv, a, sample, head), first_query, queries);
-      load_tile<B, D, T>(a, head_rows(x.dout, a, sample, head), first_query, douts);
+      load_tiles<B, D>(a, {TileSource<T>{packed_rows(x.qkv, a, sample, head), first_query, queries},
+                           TileSource<T>{head_rows(x.dout, a, sample, head), first_query, douts}});
       load_row_values<B>(a, x.lse + row_values, first_query, lse);
       load_row_values<B>(a, x.delta + row_values, first_query, delta);
       __syncthreads();
@@ -125,15 +125,15 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   const std::int64_t end = a.causal && first_query + B < seen.end ? first_query + B : seen.end;
   const std::int64_t row_values = (sample * a.num_heads + head) * a.seq_len;
 
-  load_tile<B, D, T>(a, packed_rows(x.qkv, a, sample, head), first_query, queries);
-  load_tile<B, D, T>(a, head_rows(x.dout, a, sample, head), first_query, douts);
+  load_tiles<B, D>(a, {TileSource<T>{packed_rows(x.qkv, a, sample, head), first_query, queries},
+                       TileSource<T>{head_rows(x.dout, a, sample, head), first_query, douts}});
   load_row_values<B>(a, x.lse + row_values, first_query, lse);
   load_row_values<B>(a, x.delta + row_values, first_query, delta);
   float dqueries[R][OwnCols<D>::kCount] = {};
   for (std::int64_t first_key = seen.first; first_key < end; first_key += B) {
     __syncthreads();  // the previous tiles have been read
-    load_tile<B, D, T>(a, key_rows(x.qkv, a, sample, kv_head), first_key, keys);
-    load_tile<B, D, T>(a, value_rows(x.qkv, a, sample, kv_head), first_key, values);
+    load_tiles<B, D>(a, {TileSource<T>{key_rows(x.qkv, a, sample, kv_head), first_key, keys},
+                         TileSource<T>{value_rows(x.qkv, a, sample, kv_head), first_key, values}});
     __syncthreads();
     float scores[R][R], dscores[R][R];
     dot_rows<D, R>(queries, keys, scores);

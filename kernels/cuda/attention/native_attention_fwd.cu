@@ -31,7 +31,7 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   const TokenRange seen = documents_of_tile<B>(a, sample, first_query);
   const std::int64_t end = a.causal && first_query + B < seen.end ? first_query + B : seen.end;
 
-  load_tile<B, D, T>(a, packed_rows(qkv, a, sample, head), first_query, queries);
+  load_tiles<B, D>(a, {TileSource<T>{packed_rows(qkv, a, sample, head), first_query, queries}});
   float sum[R][OwnCols<D>::kCount] = {};
   float max[R], exp_sum[R];  // exp_sum: the thread's own columns only
 #pragma unroll
@@ -41,8 +41,8 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   }
   for (std::int64_t first_key = seen.first; first_key < end; first_key += B) {
     __syncthreads();  // the previous tiles have been read
-    load_tile<B, D, T>(a, key_rows(qkv, a, sample, kv_head), first_key, keys);
-    load_tile<B, D, T>(a, value_rows(qkv, a, sample, kv_head), first_key, values);
+    load_tiles<B, D>(a, {TileSource<T>{key_rows(qkv, a, sample, kv_head), first_key, keys},
+                         TileSource<T>{value_rows(qkv, a, sample, kv_head), first_key, values}});
     __syncthreads();
     float p[R][R];
     dot_rows<D, R>(queries, keys, p);
